@@ -15,6 +15,7 @@
 #include "kernels/elementwise/rotate.h"
 #include "kernels/elementwise/turn.h"
 #include "kernels/embedding/lookup.h"
+#include "kernels/embedding/token_numbers.h"
 #include "kernels/feature_map/favor_features.h"
 #include "kernels/feature_map/feature_map.h"
 #include "kernels/fused/table_features.h"
@@ -91,6 +92,7 @@
   X(SquaredLoss) \
   X(StateRead) \
   X(Swap) \
+  X(TokenNumbers) \
   X(Turn) \
   X(WkvRead)
 // clang-format on

@@ -63,9 +63,19 @@ Variable<Real>* LayerWeights<Real>::project(Variable<Real>* x, const std::string
 }
 
 template <class Real>
+Variable<Real>* LayerWeights<Real>::project_from(Variable<Real>* x, const std::string& name, int columns,
+                                                 double start) {
+  const int inputs = x->value.columns();
+  return project(x, name, columns, law(inputs).times(start), bias_law(inputs), bias_);
+}
+
+template <class Real>
 Variable<Real>* LayerWeights<Real>::back(Variable<Real>* x, const std::string& name, int columns) {
   Init weight = law(x->value.columns());
-  if (deviation_ > 0 && !plain_back_) weight = Init::normal(deviation_ / std::sqrt(2.0 * layers_));
+  if (zero_back_ && name == "output")
+    weight = Init::constant(0);
+  else if (deviation_ > 0 && !plain_back_)
+    weight = Init::normal(deviation_ / std::sqrt(2.0 * layers_));
   return project(x, name, columns, weight, bias_law(x->value.columns()), bias_);
 }
 
@@ -87,7 +97,8 @@ void LayerWeights<Real>::check_biases() const {
 template <class Real>
 LanguageMixer<Real>::LanguageMixer(ModelGraph<Real>& target, LayerWeights<Real>& weights,
                                    const Options& options_, Variable<Real>* x, Variable<Real>* asking,
-                                   int layer, Look<Real>* look, Carried<Real>* carried)
+                                   int layer, Look<Real>* look, Carried<Real>* carried,
+                                   Variable<Real>** first_values)
     : Mixer<Real>(target.graph, options_,
                   sizes_of<Real>(options_, target.batch, asking ? target.batch.Q : target.batch.T)),
       target_(target),
@@ -102,7 +113,8 @@ LanguageMixer<Real>::LanguageMixer(ModelGraph<Real>& target, LayerWeights<Real>&
                return weights_.leaf(name, dims, init);
              }),
       look_(look),
-      carried_(carried) {}
+      carried_(carried),
+      first_values_(first_values) {}
 
 template <class Real>
 Variable<Real>* LanguageMixer<Real>::source() {
@@ -163,11 +175,19 @@ Var<Real> LanguageMixer<Real>::of_heads(Var<Real> x) {
 }
 
 template <class Real>
+Variable<Real>* LanguageMixer<Real>::key_rows(int columns) {
+  const double start = options.get_double("model.key_start");
+  Variable<Real>* seen = seen_by("key");
+  if (start == 1) return weights_.project(seen, "key", columns);
+  return weights_.project_from(seen, "key", columns, start);
+}
+
+template <class Real>
 Var<Real> LanguageMixer<Real>::keys() {
   if (!own_keys_) return {};
   if (!keys_) {
     const int G = narrow<int>(key_heads(options), "model.key_groups");
-    auto* rows = parts_.mixed("k", weights_.project(seen_by("key"), "key", N * G * d), this);
+    auto* rows = parts_.mixed("k", key_rows(N * G * d), this);
     keys_ = noted("k", of_heads(parts_.placed(*this, "k", shaped_as(rows, {B, T * N, G, d}))));
   }
   return keys_;
@@ -187,11 +207,33 @@ Var<Real> LanguageMixer<Real>::queries() {
 
 template <class Real>
 Var<Real> LanguageMixer<Real>::values() {
-  if (!values_)
-    values_ =
-        noted("v", shaped_as(parts_.mixed("v", weights_.project(seen_by("value"), "value", N * H * V), this),
-                             {B, T * N, H, V}));
-  return values_;
+  if (values_) return values_;
+  Variable<Real>* seen = seen_by("value");
+  values_ = shaped_as(parts_.mixed("v", weights_.project(seen, "value", N * H * V), this), {B, T * N, H, V});
+  if (options.get_bool("model.value_residual")) values_ = with_first(values_, seen);
+  return noted("v", values_);
+}
+
+template <class Real>
+Var<Real> LanguageMixer<Real>::with_first(Var<Real> v, Variable<Real>* seen) {
+  if (first_values_ == nullptr) return v;
+  if (*first_values_ == nullptr) {
+    *first_values_ = v.variable;
+    return v;
+  }
+  const Tensor<Real>& first = (*first_values_)->value;
+  if (first.dim(2) * first.dim(3) != H * V)
+    throw OptionError(
+        "model.value_residual",
+        fmt::format("model.value_residual mixes the {} numbers of a value with the {} of the first layer's; "
+                    "give all layers that have it as many (model.d_value)",
+                    H * V, first.dim(2) * first.dim(3)));
+  // fla-org/flash-linear-attention fla/layers/rwkv7.py
+  const int rank =
+      32 * std::max(1, static_cast<int>(std::lround(1.7 * std::sqrt(seen->value.columns()) * d / 64 / 32)));
+  const Var<Real> share = sigmoid(
+      projected(seen, "value_residual", T, H * V, V, Init::listed(value_residual_starts(H * V)), rank));
+  return v + share * (shaped_as(*first_values_, {B, T, H, V}) - v);
 }
 
 template <class Real>
@@ -255,8 +297,8 @@ Variable<Real>* LanguageMixer<Real>::omega(int m) {
 template <class Real>
 Variable<Real>* memory_layer(ModelGraph<Real>& target, LayerWeights<Real>& weights, const Options& options,
                              Variable<Real>* x, Variable<Real>* asking, int layer, Look<Real>* look,
-                             Carried<Real>* carried) {
-  LanguageMixer<Real> mixer(target, weights, options, x, asking, layer, look, carried);
+                             Carried<Real>* carried, Variable<Real>** first_values) {
+  LanguageMixer<Real> mixer(target, weights, options, x, asking, layer, look, carried, first_values);
   const Var<Real> o = mixer.finished(build_memory(memory_of(options), mixer));
   const int width = narrow<int>(options, "model.width");
   Variable<Real>* y =
@@ -265,9 +307,10 @@ Variable<Real>* memory_layer(ModelGraph<Real>& target, LayerWeights<Real>& weigh
   return y;
 }
 
-#define CROSSTALK_MEMORY_LAYER(Real)                                                            \
-  template Variable<Real>* memory_layer(ModelGraph<Real>&, LayerWeights<Real>&, const Options&, \
-                                        Variable<Real>*, Variable<Real>*, int, Look<Real>*, Carried<Real>*);
+#define CROSSTALK_MEMORY_LAYER(Real)                                                                        \
+  template Variable<Real>* memory_layer(ModelGraph<Real>&, LayerWeights<Real>&, const Options&,             \
+                                        Variable<Real>*, Variable<Real>*, int, Look<Real>*, Carried<Real>*, \
+                                        Variable<Real>**);
 CROSSTALK_MEMORY_LAYER(float)
 CROSSTALK_MEMORY_LAYER(double)
 template Variable<float>* dropped(ModelGraph<float>&, double, Variable<float>*);

@@ -36,6 +36,7 @@ class LayerWeights {
         bias_(options.get_bool("model.bias")),
         biases_(named_biases(options)),
         plain_back_(options.get_string("model.out_deviation") == "plain"),
+        zero_back_(options.get_string("model.out_deviation") == "zero"),
         layers_(narrow<int>(options, "model.layers")),
         prefix_(std::move(prefix)) {}
 
@@ -55,6 +56,8 @@ class LayerWeights {
   /// The same with this bias; the weights start as law() says, times `start`.
   Variable<Real>* project(Variable<Real>* x, const std::string& name, int columns, Init bias,
                           double start = 1);
+  /// A bias where the options say so; the weights start as law() says, times `start`.
+  Variable<Real>* project_from(Variable<Real>* x, const std::string& name, int columns, double start);
   /// The same back into the residual stream.
   Variable<Real>* back(Variable<Real>* x, const std::string& name, int columns);
 
@@ -69,7 +72,7 @@ class LayerWeights {
   bool bias_;
   std::vector<NamedBias> biases_;
   std::vector<std::string> projections_;  ///< made so far
-  bool plain_back_;
+  bool plain_back_, zero_back_;
   int layers_;
   std::string prefix_;
 };
@@ -82,10 +85,11 @@ class LanguageMixer final : public Mixer<Real> {
 
   /// x [R,B,T,width]: tokens. asking [R,B,Q,width]: those of them at which an answer is due, where queries stand at these
   /// alone, or nullptr. `layer`: number of the layer, for its random features. `look`: who looks into it, or nullptr.
-  /// `carried`: states that come in and are wanted at the end, or nullptr.
+  /// `carried`: states that come in and are wanted at the end, or nullptr. `first_values`: those of the first layer of
+  /// the model that has model.value_residual, or where it leaves its own; nullptr: the layer stands alone.
   LanguageMixer(ModelGraph<Real>& target, LayerWeights<Real>& weights, const Options& options_,
                 Variable<Real>* x, Variable<Real>* asking, int layer, Look<Real>* look = nullptr,
-                Carried<Real>* carried = nullptr);
+                Carried<Real>* carried = nullptr, Variable<Real>** first_values = nullptr);
 
   Var<Real> keys() override;
   Var<Real> queries() override;
@@ -145,6 +149,10 @@ class LanguageMixer final : public Mixer<Real> {
   Init shift_start(const std::string& name) const;
   Var<Real> projected(Variable<Real>* from, const std::string& name, int rows, int columns, int width,
                       std::optional<Init> bias, const Through& through);
+  /// What keys are made of, before they are shifted and convolved.
+  Variable<Real>* key_rows(int columns);
+  /// Values v [B,T,H,V] of this layer, which sees `seen`, with those of the first (model.value_residual).
+  Var<Real> with_first(Var<Real> v, Variable<Real>* seen);
   /// Queries or keys of the groups, [B,n,G,d], as every head has them.
   Var<Real> of_heads(Var<Real> x);
 
@@ -160,12 +168,13 @@ class LanguageMixer final : public Mixer<Real> {
       guess_;  ///< of input_shift: x_{t-1} - x_t, and the mixture by which mixtures are decided
   Look<Real>* look_;
   Carried<Real>* carried_;
+  Variable<Real>** first_values_;
 };
 
 /// A memory in its layer: x [R,B,T,width] -> [R,B,T,width], or [R,B,Q,width] where `asking` is given; as LanguageMixer has it.
 template <class Real>
 Variable<Real>* memory_layer(ModelGraph<Real>& target, LayerWeights<Real>& weights, const Options& options,
                              Variable<Real>* x, Variable<Real>* asking, int layer, Look<Real>* look = nullptr,
-                             Carried<Real>* carried = nullptr);
+                             Carried<Real>* carried = nullptr, Variable<Real>** first_values = nullptr);
 
 }  // namespace crosstalk

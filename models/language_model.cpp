@@ -205,7 +205,7 @@ Variable<Real>* LanguageModel<Real>::mixed(ModelGraph<Real>& target, int layer, 
   const LanguageLayer& kind = layers_[static_cast<std::size_t>(layer)];
   LayerWeights<Real> weights(target.graph, parameters_, kind.options, prefix_of(layer));
   if (kind.conv) return base_conv(weights, x);
-  return memory_layer(target, weights, kind.options, x, asking, layer, look);
+  return memory_layer<Real>(target, weights, kind.options, x, asking, layer, look, nullptr, &first_values_);
 }
 
 // conv(x) * (W x + b) + x, every channel convolved on its own and with a bias (Arora et al. 2023, arXiv 2312.04927).
@@ -257,6 +257,7 @@ std::unique_ptr<ModelGraph<Real>> LanguageModel<Real>::build(int B, SequenceShap
   g.set_products(products_);
   if (this->sharing_) g.set_sharing(*this->sharing_);
   make_batch(*result, B, shape, batches);
+  first_values_ = nullptr;
 
   LayerWeights<Real> whole(g, parameters_, options_, "");
   const double deviation = options_.get_double("model.weight_deviation");

@@ -60,6 +60,8 @@ class LanguageModel final : public Model<Real> {
   int R_;
   Precision products_;
   bool every_row_ = false;
+  Variable<Real>* first_values_ =
+      nullptr;  ///< of the graph that is being built: those of model.value_residual
 };
 
 }  // namespace crosstalk

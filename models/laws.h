@@ -17,11 +17,12 @@ Var<Real> ridge_read(Mixer<Real>& m, Var<Real> q, Var<Real> k, Var<Real> gain, V
 
 /// A state whose entries fade on their own (kernels/law/diagonal_read.h), [B,Q,H,V]: step [B,T,H,V] and
 /// log_rate [1,1,H,V*K] or with dimensions of 1. With angle, read and read_imag, like log_rate, it is
-/// complex. States S and S_imag.
+/// complex. either_sign: factors 2 a - 1 in place of a. States S and S_imag.
 template <class Real>
 struct DiagonalLaw {
   Var<Real> step, log_rate;
   Var<Real> angle = {}, read = {}, read_imag = {};
+  bool either_sign = false;
 };
 template <class Real>
 Var<Real> diagonal_read(Mixer<Real>& m, Var<Real> q, Var<Real> k, const DiagonalLaw<Real>& law);

@@ -52,6 +52,15 @@ Options layer_options(const Memory& memory, const Options& given, const Vocabula
   fill_defaults(options, "model", model_options());
   fill_defaults(options, "memory", memory.options);
   if (published) publish(options, memory, said);
+  // A layer of its own is the first one: what the authors mix in of an earlier layer, nobody hands to it.
+  if (options.get_bool("model.value_residual")) {
+    if (given.has("model.value_residual"))
+      throw OptionError("model.value_residual",
+                        "model.value_residual mixes in the values of an earlier layer, and a layer in "
+                        "PyTorch stands alone; "
+                        "leave it out, and mix them in a model of your own");
+    options.set("model.value_residual", false);
+  }
   resolve_model(options, vocabulary);
   memory.resolve(options);
   if (options.get_double("model.weight_dropout") > 0)

@@ -85,6 +85,30 @@ void refuse_codes(const Options& options) {
   }
 }
 
+/// Around examples there are no codes, and a probe's keys are the inputs.
+void refuse_what_examples_lack(Options& options, int numbers) {
+  for (const char* key : {"model.key_codes", "model.value_codes", "model.embedding", "model.probe_keys",
+                          "model.probe_values"}) {
+    const auto is_it = [&](const OptionSpec& one) { return "model." + one.name == key; };
+    const auto spec = std::find_if(model_options().begin(), model_options().end(), is_it);
+    const OptionValue derived = std::int64_t{spec->name == "embedding" ? numbers : 1};
+    if (!options.has(key) || options.at(key) == spec->default_value || options.at(key) == derived) continue;
+    throw OptionError(key, fmt::format("{} is of keys and values that are ids, and {} gives real numbers; "
+                                       "leave it out",
+                                       key, task_of(options)));
+  }
+  if (is_probe(options)) {
+    if (options.get_int("model.d_key") == 0) options.set("model.d_key", std::int64_t{numbers});
+    if (options.get_int("model.d_key") != numbers)
+      throw OptionError("model.d_key",
+                        fmt::format("keys of a probe are the inputs of examples as they are, {} numbers "
+                                    "(task.inputs); leave model.d_key out",
+                                    numbers));
+    options.set("model.probe_values", std::int64_t{1});
+  }
+  options.set("model.embedding", std::int64_t{numbers});
+}
+
 }  // namespace
 
 void resolve_model(Options& options, const Vocabulary& vocabulary) {
@@ -102,11 +126,13 @@ void resolve_model(Options& options, const Vocabulary& vocabulary) {
                     "\"language\"",
                     task_of(options)));
   if (vocabulary.tokens == 0 && language)
-    throw OptionError("model.name",
-                      fmt::format("model.name = \"language\" reads tokens, and {} gives associations of keys "
-                                  "and values; leave model.name out, or take a task of tokens "
-                                  "(crosstalk list tasks)",
-                                  task_of(options)));
+    throw OptionError(
+        "model.name",
+        fmt::format("model.name = \"language\" reads tokens, and {} gives {}; leave model.name "
+                    "out, or take a task of tokens (crosstalk list tasks)",
+                    task_of(options),
+                    vocabulary.numbers > 0 ? "examples of real numbers" : "associations of keys and values"));
+  if (vocabulary.numbers > 0) refuse_what_examples_lack(options, vocabulary.numbers);
   if (language || is_probe(options)) refuse_codes(options);
   if (language) {
     resolve_language(options, vocabulary);

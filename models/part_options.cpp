@@ -37,9 +37,9 @@ void refuse(const Options& options, const std::vector<const char*>& names, const
 
 /// Parts that need tokens in order, with projections of their own.
 const std::vector<const char*> kOfLayers = {
-    "token_shift_law", "input_shift", "input_shift_start", "bonus",  "silu",
-    "inner",           "key_groups",  "qk_norm",           "rotary", "biases",
-    "out_deviation",   "out_skip",    "feature_scale"};
+    "token_shift_law", "input_shift", "input_shift_start", "bonus",          "silu",
+    "inner",           "key_groups",  "qk_norm",           "rotary",         "biases",
+    "out_deviation",   "out_skip",    "feature_scale",     "value_residual", "key_start"};
 
 std::vector<OptionSpec> before_memory() {
   return {
@@ -109,6 +109,12 @@ std::vector<OptionSpec> before_memory() {
       {"feature_scale", false,
        "language model: queries and keys are multiplied by d^(-1/4) before the feature map, d those of a "
        "head (Based)"},
+      {"value_residual", false,
+       "language model: values v of every layer but the first that has this are mixed with those of that "
+       "one, v + "
+       "sigmoid(W2 W1 x + b) (v_first - v), b a ramp around 0.73 at the start (RWKV-7)"},
+      {"key_start", 1.0,
+       "language model: what the weights of the key projection are multiplied by at the start", 0, 1e6},
       {"biases", std::string(),
        "language model: projections of a layer with a bias, and, behind a minus, without one, by their "
        "names, "
@@ -164,10 +170,10 @@ std::vector<OptionSpec> after_memory() {
       {"out_deviation",
        std::string("scaled"),
        "language model: whether the output projection of a layer starts divided by sqrt(2 layers), where "
-       "model.weight_deviation says so (scaled), or as the others (plain)",
+       "model.weight_deviation says so (scaled), as the others (plain), or at 0, that of a memory (zero)",
        0,
        0,
-       {"scaled", "plain"}},
+       {"scaled", "plain", "zero"}},
   };
 }
 
@@ -225,7 +231,7 @@ void resolve_parts(const Options& options) {
       throw OptionError("model.key_groups",
                         fmt::format("model.key_groups = {} does not divide model.heads = {}; give a divisor",
                                     groups, heads_of(options)));
-    for (const char* name : {"rotary", "inner"}) {
+    for (const char* name : {"rotary", "inner", "value_residual"}) {
       const std::string key = std::string("model.") + name;
       if (options.get_bool(key) && options.has("memory.writes") && options.get_int("memory.writes") > 1)
         throw OptionError(key, fmt::format("{} has no meaning with several writes a token; use "

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <stdexcept>
 
 #include "kernels/base/cuda_runtime.h"
@@ -12,6 +13,7 @@
 #include "kernels/base/narrow.h"
 #include "models/apply_model.h"
 #include "models/build.h"
+#include "models/examples.h"
 #include "models/levels.h"
 #include "models/model_parts.h"
 #include "models/rules/rule_memory.h"
@@ -103,27 +105,39 @@ class ProbeMixer final : public Mixer<Real> {
   using Mixer<Real>::H, Mixer<Real>::d, Mixer<Real>::K, Mixer<Real>::V, Mixer<Real>::N;
 
   ProbeMixer(ModelGraph<Real>& target, ParameterBlock<Real>& parameters, const Options& options_,
-             const MixerSizes& sizes, int keys, int values, bool second_key)
+             const MixerSizes& sizes, const Vocabulary& vocabulary)
       : Mixer<Real>(target.graph, options_, sizes),
         target_(target),
-        second_key_(second_key),
+        second_key_(vocabulary.second_key),
         parameters_(parameters),
-        memory_(memory_of(options_)),
-        key_codes_(leaf("key_codes", {keys, d}, Init::normal(1))),
-        value_codes_(leaf("value_codes", {values, V}, Init::normal(1))) {}
+        memory_(memory_of(options_)) {
+    if (vocabulary.numbers > 0) {
+      examples_.emplace(graph, target.batch, vocabulary.numbers);
+      return;
+    }
+    key_codes_ = leaf("key_codes", {vocabulary.keys, d}, Init::normal(1));
+    value_codes_ = leaf("value_codes", {vocabulary.values, V}, Init::normal(1));
+  }
 
   Var<Real> keys() override {
     if (!memory_.own_keys) return {};
+    if (examples_) return repeated(short_of(examples_->x));
     const Var<Real> first = written({key_codes_, channel_key}, d);
     return second_key_ ? first - written({key_codes_, channel_second_key}, d) : first;
   }
   Var<Real> queries() override {
     if (!memory_.own_queries) return {};
+    if (examples_) {
+      const Var<Real> q = short_of(examples_->asked_x);
+      return memory_.own_keys ? q : size_of(q);
+    }
     const Var<Real> q{&graph, graph.view(lookup<Real>(graph, target_.batch.query, {{key_codes_, 0}}, nullptr),
                                          {B, Q, H, d})};
     return memory_.own_keys ? q : size_of(q);
   }
-  Var<Real> values() override { return written({value_codes_, channel_value}, V); }
+  Var<Real> values() override {
+    return examples_ ? repeated(examples_->y) : written({value_codes_, channel_value}, V);
+  }
   const Tensor<std::int32_t>* position() const override { return target_.batch.position; }
   Var<Real> token(const std::string& name, int, std::optional<Init>, Through, bool) override { refuse(name); }
   Var<Real> asking(const std::string& name, int, std::optional<Init>, Through) override { refuse(name); }
@@ -142,8 +156,11 @@ class ProbeMixer final : public Mixer<Real> {
                                     [&](const MemoryInput& one) { return one.name == name; });
     if (input == memory_.inputs.end()) return this->by_law(name, law);  // which says so
     // The key is what the decay lets go: 1 - e^g, between 0 and 1.
-    if (!memory_.own_keys && memory_.own_queries && name == "log_decay")
-      return log((1 + 1e-6) - size_of(written({key_codes_, channel_key}, d)));
+    if (!memory_.own_keys && memory_.own_queries && name == "log_decay") {
+      const Var<Real> k =
+          examples_ ? repeated(short_of(examples_->x)) : written({key_codes_, channel_key}, d);
+      return log((1 + 1e-6) - size_of(k));
+    }
     Open open = open_value(*input);
     if (name == "beta" && options.has("memory.beta_max")) open.value *= options.get_double("memory.beta_max");
     const Var<Real> number = this->constant([&](int) { return open.value; });
@@ -157,17 +174,24 @@ class ProbeMixer final : public Mixer<Real> {
   bool learned() const override { return false; }
 
   Variable<Real>* value_codes() const { return value_codes_; }
+  /// y' of every query, where tokens are examples.
+  Var<Real> asked() const { return examples_->asked_y; }
 
  private:
   Variable<Real>* leaf(const std::string& name, const std::vector<int>& dims, Init init) {
     return graph.parameter(parameters_, parameters_.named(name, dims, init));
   }
+  /// Inputs, whose squared length has the mean 1: x / sqrt(d).
+  Var<Real> short_of(Var<Real> x) const { return (1 / std::sqrt(static_cast<double>(d))) * x; }
+  /// What is one a token, [B,T,1,n], once for every write.
+  Var<Real> repeated(Var<Real> x) {
+    if (N == 1) return x;
+    return view(expand(x, {B, T, N, x.dim(3)}), {B, T * N, H, x.dim(3)});
+  }
   /// Codes of what the tokens hold, once for every write of a token.
   Var<Real> written(const Table<Real>& table, int columns) {
-    const Var<Real> x{
-        &graph, graph.view(lookup<Real>(graph, target_.batch.tokens, {table}, nullptr), {B, T, 1, columns})};
-    if (N == 1) return x;
-    return view(expand(x, {B, T, N, columns}), {B, T * N, H, columns});
+    return repeated({&graph, graph.view(lookup<Real>(graph, target_.batch.tokens, {table}, nullptr),
+                                        {B, T, 1, columns})});
   }
   static Var<Real> size_of(Var<Real> x) { return larger(x, 0.0 * x); }
   Var<Real> fill(const MemoryInput& input, Var<Real> number) {
@@ -203,7 +227,8 @@ class ProbeMixer final : public Mixer<Real> {
   bool second_key_;
   ParameterBlock<Real>& parameters_;
   const Memory& memory_;
-  Variable<Real>*key_codes_, *value_codes_;
+  Variable<Real>*key_codes_ = nullptr, *value_codes_ = nullptr;
+  std::optional<Examples<Real>> examples_;
 };
 
 }  // namespace
@@ -299,7 +324,7 @@ ProbeModel<Real>::ProbeModel(const Options& options, const Vocabulary& vocabular
       device_(device),
       R_(R),
       products_(products) {
-  build(1, {1, vocabulary_.second_key ? 3 : 2, 1});  // the memory asks for its parameters as it is built
+  build(1, {1, channels_of(vocabulary_), 1});  // the memory asks for its parameters as it is built
   parameters_.allocate();
 }
 
@@ -344,17 +369,26 @@ std::unique_ptr<ModelGraph<Real>> ProbeModel<Real>::build(int B, SequenceShape s
   sizes.K = narrow<int>(head_d_dot(options_), "memory.d_dot");
   sizes.V = narrow<int>(value_size(options_, 0), "model.probe_values");
   sizes.N = options_.has("memory.writes") ? narrow<int>(options_, "memory.writes") : 1;
-  ProbeMixer<Real> mixer(*result, parameters_, options_, sizes, vocabulary_.keys, vocabulary_.values,
-                         vocabulary_.second_key);
+  ProbeMixer<Real> mixer(*result, parameters_, options_, sizes, vocabulary_);
   const Var<Real> o = build_memory(memory_of(options_), mixer);
-  const Var<Real> v{&g, g.view(lookup<Real>(g, batch.target, {{mixer.value_codes(), 0}}, nullptr),
-                               {B, shape.Q, 1, sizes.V})};
-
-  const auto sum = [&](Var<Real> x) { return fold(x, {B, shape.Q, 1, 1}); };
   const auto kept = [&](Var<Real> x) {
     g.keep(x.variable);
     return g.view(x.variable, {B, shape.Q});
   };
+  if (vocabulary_.numbers > 0) {
+    const Var<Real> y = mixer.asked();
+    result->query_metrics = {
+        {"read_by_right", kept(o * y)}, {"read_squared", kept(o * o)}, {"right_squared", kept(y * y)}};
+    g.keep(result->output = g.view(o.variable, {B, shape.Q, 1}));
+    result->loss = example_loss(g, o, y, batch);
+    g.keep(result->loss.query_loss);
+    g.keep(result->loss.loss);
+    return result;
+  }
+  const Var<Real> v{&g, g.view(lookup<Real>(g, batch.target, {{mixer.value_codes(), 0}}, nullptr),
+                               {B, shape.Q, 1, sizes.V})};
+
+  const auto sum = [&](Var<Real> x) { return fold(x, {B, shape.Q, 1, 1}); };
   const Var<Real> s = sum(o * v), off = o - v;
   result->output = g.view(o.variable, {B, shape.Q, sizes.V});
   g.keep(o.variable);
@@ -381,8 +415,16 @@ std::unique_ptr<ModelGraph<Real>> ProbeModel<Real>::look(SequenceShape, Look<Rea
 
 template <class Real>
 void ProbeModel<Real>::derive(std::map<std::string, double>& metrics) const {
-  const double s = metrics.at("signal"), error = 2 * metrics.at("test_loss");
+  const double error = 2 * metrics.at("test_loss");
   metrics["squared_error"] = error;
+  if (vocabulary_.numbers > 0) {
+    const double along = metrics.at("read_by_right"), power = std::max(metrics.at("read_squared"), 1e-20);
+    metrics["squared_error_of_best_gain"] =
+        std::max(metrics.at("right_squared") - along * along / power, 0.0);
+    for (const char* name : {"read_by_right", "read_squared", "right_squared"}) metrics.erase(name);
+    return;
+  }
+  const double s = metrics.at("signal");
   // |o - v|^2 = (1 - s)^2 + noise; where all is exact, rounding is what is left.
   metrics["snr"] = s * s / std::max(error - (1 - s) * (1 - s), 1e-20);
 }

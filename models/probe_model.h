@@ -6,6 +6,9 @@
 //   right   o.v is larger than the product with every other code of the vocabulary
 //   SNR     s^2 / (mean of |o|^2 - s^2), s the mean of o.v: all that is not s v is noise
 //
+// Where tokens are examples of real numbers (kNumberUnit) nothing is coded: keys and queries are x / sqrt(d), values y, and what
+// is right is y'; beside the error stands the least that one gain for all reads would leave.
+//
 // Theory for it is in results/probe_theory.h.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once

@@ -41,6 +41,12 @@ RwkvStarts rwkv4_starts(int N, double depth) {
   return start;
 }
 
+std::vector<double> value_residual_starts(int N) {
+  std::vector<double> shares;
+  for (int n = 0; n < N; ++n) shares.push_back(0.73 - 0.4 * (place(n, N) - 0.5));
+  return shares;
+}
+
 Rwkv7Starts rwkv7_starts(int H, int K, double depth) {
   Rwkv7Starts start;
   const int N = H * K;

@@ -14,6 +14,8 @@ struct Rwkv7Starts {
   std::vector<double> erase_scale;  ///< 0.71 - 0.1 (n / (N - 1) - 0.5)
 };
 Rwkv7Starts rwkv7_starts(int H, int K, double depth);
+/// RWKV-7's share of the first layer's values, before the sigmoid, of N channels n: 0.73 - 0.4 (n / (N - 1) - 0.5).
+std::vector<double> value_residual_starts(int N);
 
 /// RWKV-6 (BlinkDL/RWKV-LM RWKV-v5/src/model.py) and RWKV-4 (RWKV-v4/src/model.py), of N channels n:
 struct RwkvStarts {

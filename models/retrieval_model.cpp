@@ -8,6 +8,7 @@
 #include "kernels/base/random.h"
 #include "kernels/embedding/lookup.h"
 #include "models/build.h"
+#include "models/examples.h"
 #include "models/graph/passes.h"
 #include "models/model_parts.h"
 #include "models/rules/rule_memory.h"
@@ -35,19 +36,28 @@ class RetrievalMixer final : public Mixer<Real> {
   using Mixer<Real>::H, Mixer<Real>::d, Mixer<Real>::V, Mixer<Real>::N;
 
   RetrievalMixer(ModelGraph<Real>& target, ParameterBlock<Real>& parameters, const Options& options_,
-                 int keys, int values, bool second_key, Look<Real>* look)
-      : Mixer<Real>(target.graph, options_, sizes_of(options_, target.batch, values)),
+                 const Vocabulary& vocabulary, Look<Real>* look)
+      : Mixer<Real>(target.graph, options_, sizes_of(options_, target.batch, vocabulary.values)),
         target_(target),
         look_(look),
         parameters_(parameters),
-        keys_(keys),
-        second_key_(second_key),
+        keys_(vocabulary.keys),
+        second_key_(vocabulary.second_key),
         embedding_size_(narrow<int>(options_, "model.embedding")),
-        inputs_(V + embedding_size_ * (second_key ? 2 : 1)),
+        inputs_(V + embedding_size_ * (second_key_ ? 2 : 1)),
         init_(memory_of(options_).projection_init),
         parts_(graph, options_, [this](const std::string& name, const std::vector<int>& dims, Init init) {
           return leaf(name, dims, init);
         }) {
+    const Memory& memory = memory_of(options_);
+    if (vocabulary.numbers > 0) {
+      examples_.emplace(graph, target.batch, vocabulary.numbers);
+      if (memory.own_queries) queries_ = make_queries();
+      if (memory.own_keys)
+        key_rows_ = of_example("key_projection", N * H * d, projection(inputs_), fan_in(inputs_));
+      return;
+    }
+    const int values = vocabulary.values;
     embedding_ = options_.get_string("model.key_codes") == "frozen"
                      ? frozen("key_embedding", {keys_, embedding_size_})
                      : leaf("key_embedding", {keys_, embedding_size_}, Init::normal(1));
@@ -57,15 +67,14 @@ class RetrievalMixer final : public Mixer<Real> {
     by_value_ = lists(batch.tokens, B * T, channel_value, values);
     if (second_key_) by_second_ = lists(batch.tokens, B * T, channel_second_key, keys_);
     // The order of nodes is the order in which gradients of the embedding are summed: it stays.
-    const Memory& memory = memory_of(options_);
     if (memory.own_queries) queries_ = make_queries();
     if (memory.own_keys)
       key_tables_ = tables("key_projection", N * H * d, projection(inputs_), fan_in(inputs_));
   }
 
   Var<Real> keys() override {
-    if (key_tables_.empty()) return {};
-    auto* rows = lookup<Real>(graph, target_.batch.tokens, key_tables_, nullptr);
+    if (key_tables_.empty() && !key_rows_) return {};
+    auto* rows = key_rows_ ? key_rows_ : lookup<Real>(graph, target_.batch.tokens, key_tables_, nullptr);
     return noted("k", shaped_as(parts_.mixed("k", rows), {B, T * N, H, d}));
   }
 
@@ -75,17 +84,17 @@ class RetrievalMixer final : public Mixer<Real> {
   Var<Real> finished(Var<Real> o) { return parts_.finished(*this, o); }
 
   Var<Real> values() override {
+    if (examples_) return repeated(examples_->y);
     if (value_codes_) {
       auto* rows =
           lookup<Real>(graph, target_.batch.tokens, {{value_codes_, channel_value, by_value_}}, nullptr);
-      return view(expand(shaped_as(rows, {B, T, 1, V}), {B, T, N * H, V}), {B, T * N, H, V});
+      return repeated(shaped_as(rows, {B, T, 1, V}));
     }
     OneHot<Real> op;
     op.channel = channel_value;
     op.ids = ids(target_.batch.tokens);
     op.y.value = shaped<Real>(graph.replicas(), {B, T, 1, V});
-    const Var<Real> one{&graph, out(graph.add(op).y)};
-    return view(expand(one, {B, T, N * H, V}), {B, T * N, H, V});
+    return repeated({&graph, out(graph.add(op).y)});
   }
 
   Var<Real> gather(Var<Real> weights, std::optional<double> eps) override {
@@ -99,9 +108,11 @@ class RetrievalMixer final : public Mixer<Real> {
   }
 
   std::optional<BatchIds> batch() const override {
-    if (value_codes_) return {};
+    if (value_codes_ || examples_) return {};
     return target_.batch;
   }
+  /// y' of every query [B,Q,1,1], where tokens are examples.
+  Var<Real> asked() const { return examples_->asked_y; }
   /// [R,values,V], or nullptr where values are one-hot.
   Variable<Real>* value_codes() const { return value_codes_; }
   const Tensor<std::int32_t>* position() const override { return target_.batch.position; }
@@ -112,12 +123,16 @@ class RetrievalMixer final : public Mixer<Real> {
     const int n = per_write ? N : 1, columns = n * H * width;
     const Init start = bias.value_or(fan_in(inputs_));
     Variable<Real>* x = nullptr;
-    if (through.rank == 0) {
+    if (examples_ && through.rank == 0) {
+      x = of_example(name, columns, fan_in(inputs_).times(through.start), start);
+    } else if (through.rank == 0) {
       x = lookup<Real>(graph, target_.batch.tokens,
                        tables(name, columns, fan_in(inputs_).times(through.start), start), nullptr);
     } else {
-      auto* down = lookup<Real>(graph, target_.batch.tokens,
-                                tables(name + ".down", through.rank, fan_in(inputs_), {}), nullptr);
+      auto* down = examples_
+                       ? of_example(name + ".down", through.rank, fan_in(inputs_), {})
+                       : lookup<Real>(graph, target_.batch.tokens,
+                                      tables(name + ".down", through.rank, fan_in(inputs_), {}), nullptr);
       x = linear(graph, inner(through, graph, down),
                  leaf(name + ".up", {columns, through.rank}, fan_in(through.rank).times(through.start)),
                  leaf(name + ".bias", {columns}, start));
@@ -132,7 +147,7 @@ class RetrievalMixer final : public Mixer<Real> {
   Var<Real> asking(const std::string& name, int width, std::optional<Init> bias, Through through) override {
     this->first_asked(name);
     const Init start = fan_in(embedding_size_);
-    auto* rows = of_query(embedding_);
+    auto* rows = examples_ ? examples_->asked_x.variable : of_query(embedding_);
     if (through.rank > 0) {
       rows = inner(through, graph,
                    linear<Real>(graph, rows,
@@ -201,13 +216,26 @@ class RetrievalMixer final : public Mixer<Real> {
         leaf("query_projection.key", {H * d, embedding_size_}, projection(embedding_size_));
     Variable<Real>* bias = leaf("query_projection.bias", {H * d}, fan_in(embedding_size_));
     Variable<Real>* q = nullptr;
-    if (static_cast<std::int64_t>(B) * Q >= keys_) {  // a table of all keys is smaller than all queries
+    if (examples_) {
+      q = linear(graph, examples_->asked_x.variable, weight, bias);
+    } else if (static_cast<std::int64_t>(B) * Q >=
+               keys_) {  // a table of all keys is smaller than all queries
       auto* table = linear(graph, embedding_, weight, bias);
       q = of_query(table);
     } else {
       q = linear(graph, of_query(embedding_), weight, bias);
     }
     return shaped_as(q, {B, Q, H, d});
+  }
+
+  /// What is one a token, [B,T,1,V], once for every write and head.
+  Var<Real> repeated(Var<Real> x) { return view(expand(x, {B, T, N * H, V}), {B, T * N, H, V}); }
+
+  /// A projection of examples [x; y].
+  Variable<Real>* of_example(const std::string& name, int columns, Init weights, std::optional<Init> bias) {
+    Variable<Real>*weight = leaf(name + ".example", {columns, inputs_}, weights),
+    *shift = bias ? leaf(name + ".bias", {columns}, *bias) : nullptr;
+    return linear(graph, examples_->xy.variable, weight, shift);
   }
 
   /// What a table [R,keys,n] has for each query.
@@ -250,7 +278,8 @@ class RetrievalMixer final : public Mixer<Real> {
   int embedding_size_, inputs_;
   ProjectionInit init_;
   ModelParts<Real> parts_;
-  Variable<Real>*embedding_ = nullptr, *value_codes_ = nullptr;
+  Variable<Real>*embedding_ = nullptr, *value_codes_ = nullptr, *key_rows_ = nullptr;
+  std::optional<Examples<Real>> examples_;
   Var<Real> queries_;
   Buckets by_key_, by_value_, by_second_, by_query_;
   std::vector<Table<Real>> key_tables_;
@@ -263,16 +292,19 @@ RetrievalModel<Real>::RetrievalModel(const Options& options, const Vocabulary& v
                                      int R, Precision products)
     : Model<Real>(device, R),
       options_(options),
-      keys_(vocabulary.keys),
-      values_(vocabulary.values),
+      vocabulary_(vocabulary),
       value_codes_(narrow<int>(options, "model.value_codes")),
-      second_key_(vocabulary.second_key),
       device_(device),
       R_(R),
       products_(products) {
   this->read_inits(options_);
-  build(1, {1, second_key_ ? 3 : 2, 1}, true, 1);  // the memory asks for its parameters as it is built
+  build(1, {1, channels(), 1}, true, 1);  // the memory asks for its parameters as it is built
   this->allocate(options_.get_string("memory.name"));
+}
+
+template <class Real>
+int RetrievalModel<Real>::channels() const {
+  return channels_of(vocabulary_);
 }
 
 template <class Real>
@@ -297,11 +329,15 @@ std::unique_ptr<ModelGraph<Real>> RetrievalModel<Real>::build(int B, SequenceSha
   result->feature_seed = g.integers({2});
   result->feature_draw = g.integers({1});
 
-  RetrievalMixer<Real> mixer(*result, parameters_, options_, keys_, values_, second_key_, look);
+  RetrievalMixer<Real> mixer(*result, parameters_, options_, vocabulary_, look);
   const Var<Real> o = mixer.finished(build_memory(memory_of(options_), mixer));
-  const int size = value_codes_ > 0 ? value_codes_ : values_;
-  Variable<Real>* y = g.view(fold(o, {B, shape.Q, 1, size}).variable, {B, shape.Q, size});
-  if (value_codes_ == 0) {
+  const int size = value_codes_ > 0 ? value_codes_ : vocabulary_.values;
+  const Var<Real> read = fold(o, {B, shape.Q, 1, size});
+  Variable<Real>* y = g.view(read.variable, {B, shape.Q, size});
+  if (vocabulary_.numbers > 0) {
+    g.keep(result->output = y);
+    result->loss = example_loss(g, read, mixer.asked(), batch);
+  } else if (value_codes_ == 0) {
     g.keep(result->output = y);
     if (!train) result->answer_x = y;
     result->loss = squared_loss(g, y, batch);
@@ -342,17 +378,19 @@ std::int64_t RetrievalModel<Real>::trainable() const {
 template <class Real>
 std::vector<double> RetrievalModel<Real>::half_lives(int R) {
   constexpr int kSequences = 8, kTokens = 32;
-  const int channels = second_key_ ? 3 : 2;
-  const auto graph = build(kSequences, {kTokens, channels, 1}, false, 1);
+  const int C = channels(), numbers = vocabulary_.numbers;
+  const auto graph = build(kSequences, {kTokens, C, 1}, false, 1);
   for (const auto& decay : graph->decays) graph->graph.keep(decay.variable->root());
   graph->graph.plan();
   for (int r = 0; r < R; ++r) {
     parameters_.initialise(r, static_cast<std::uint64_t>(r));
     RandomStream random(static_cast<std::uint64_t>(r), RandomDomain::initialisation, 0);
     std::int32_t* token = graph->batch.tokens->at(r);
-    for (int i = 0; i < kSequences * kTokens * channels; ++i)
-      token[i] =
-          static_cast<std::int32_t>(random.uniform() * (i % channels == channel_value ? values_ : keys_));
+    for (int i = 0; i < kSequences * kTokens * C; ++i) {
+      const double u = random.uniform();
+      const int most = i % C == channel_value ? vocabulary_.values : vocabulary_.keys;
+      token[i] = static_cast<std::int32_t>(numbers > 0 ? normal_from_uniform(u) / kNumberUnit : u * most);
+    }
     for (int b = 0; b < kSequences; ++b) graph->batch.position->at(r)[b] = kTokens;
   }
   graph->graph.forward({});

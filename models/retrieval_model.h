@@ -8,6 +8,9 @@
 // Continuous (Zoology's continuous MQAR): E and, in place of one-hot vectors, values are frozen random vectors of length 1; then
 // loss = cross-entropy of C (W_o y + b_o) against the target, C the codes of all values.
 //
+// Examples (a task of real numbers, kNumberUnit): token [x_t; y_t], value y_t, query W_q x' + b_q of an example x', y' beside the
+// sequence; loss = 0.5 (read - y')^2, and an answer is right that has the sign of y'.
+//
 // Neither one-hot vectors nor embedded tokens are formed: W_k x_t is a row of W_k's value part plus a row of
 // the small table E W_k^T.
 // SPDX-License-Identifier: Apache-2.0
@@ -39,10 +42,11 @@ class RetrievalModel final : public Model<Real> {
   using Model<Real>::parameters_;
   std::unique_ptr<ModelGraph<Real>> build(int B, SequenceShape shape, bool train, int batches,
                                           Look<Real>* look = nullptr);
+  int channels() const;
 
   Options options_;
-  int keys_, values_, value_codes_;  ///< value_codes_: numbers of a value's code; 0: one-hot values
-  bool second_key_;
+  Vocabulary vocabulary_;
+  int value_codes_;  ///< numbers of a value's code; 0: one-hot values
   Device device_;
   int R_;
   Precision products_;

@@ -43,6 +43,26 @@ void add_chance_level(Drawing& drawing, const FigureInput& input, double low, do
   drawing.overlay_names.emplace_back("theory", "Chance");
 }
 
+/// The least loss that anything has on average, at every place where all records agree on it (task regression).
+void add_optimum(Drawing& drawing, const FigureInput& input, const std::string& x) {
+  std::map<double, std::set<double>> losses;
+  for (const Record* record : input.records) {
+    const auto optimum = record->metrics.find("optimum_loss");
+    const std::optional<double> place = place_on_axis(*record, x);
+    if (optimum != record->metrics.end() && place) losses[*place].insert(optimum->second);
+  }
+  const std::string label = "theory: optimum";
+  bool any = false;
+  for (const auto& [place, values] : losses) {
+    if (values.size() != 1) continue;
+    drawing.rows.push_back({label, 0, place, 0, *values.begin()});
+    any = true;
+  }
+  if (!any) return;
+  drawing.overlays.push_back({label, 0, "#555555"});
+  drawing.overlay_names.emplace_back("theory", "Optimum (ridge regression)");
+}
+
 /// The published points on the axis x; along state_bytes their width, and what stands around the memory, is their own, too.
 void add_published_accuracies(Drawing& drawing, const std::vector<RecordLine>& lines,
                               const FigureInput& input, const std::string& x, const std::string& metric) {
@@ -174,6 +194,8 @@ Drawing draw_accuracy(const FigureInput& input) {
       octaves ? std::pair{first / 1.15, last * 1.15} : std::pair{first - margin, last + margin};
   if (input.options.theory && metric.name.ends_with("accuracy"))
     add_chance_level(drawing, input, range.first, range.second);
+  if (input.options.theory && (metric.name == "test_loss" || metric.name.ends_with("eval_loss")))
+    add_optimum(drawing, input, x);
   auto [low, high] = value_range(drawing.rows, false, kNone);
   if (!metric.is_loss) low = -0.02, high = std::max(1.02, high > 1.02 ? high : 0);
   drawing.figure["xlabel"] = axis_of(x);

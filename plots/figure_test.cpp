@@ -396,6 +396,23 @@ TEST_F(FigureTest, AccuracyStandsAgainstWhatVariesInOneLineALabel) {
 }
 
 // Where nothing but the rate varies, it is the axis: a figure of it all would pool over it.
+// What nothing comes below stands behind losses, not behind accuracies, and only where the records agree on it.
+TEST_F(FigureTest, LossesOfRegressionStandBeforeTheirOptimum) {
+  RecordMap records;
+  for (const int pairs : {8, 32})
+    for (int seed = 1; seed <= 2; ++seed)
+      add_record(records, "delta", seed, 16, {{"task.name", "regression"}, {"task.pairs", pairs}}, 0.3)
+          .metrics = {{"test_loss", 0.31}, {"test_accuracy", 0.8}, {"optimum_loss", 1.0 / pairs}};
+  options_.metric = "test_loss";
+  EXPECT_THAT(rows_of(draw("accuracy", records), "theory: optimum"),
+              ::testing::ElementsAre("theory: optimum,0,8,0,0.125,,", "theory: optimum,0,32,0,0.03125,,"));
+  options_.metric = "test_accuracy";
+  EXPECT_THAT(rows_of(draw("accuracy", records), "theory: optimum"), ::testing::IsEmpty());
+  options_.metric = "test_loss";
+  records.begin()->second.metrics["optimum_loss"] = 0.2;
+  EXPECT_THAT(rows_of(draw("accuracy", records), "theory: optimum"), ::testing::SizeIs(1));
+}
+
 TEST_F(FigureTest, AccuracyStandsAgainstTheRateWhereNothingElseVaries) {
   RecordMap records;
   for (const double rate : {1e-3, 1e-2})

@@ -121,6 +121,7 @@ TEST_F(DrawCuda, SameIntegersAsOnTheCpu) {
       {"reachability", {{"names", std::string("random")}, {"vocabulary", whole(500)}}},
       {"words", {{"transition", whole(4)}, {"start", true}}},
       {"words", {{"held_out_pairs", whole(28)}, {"query_at", std::string("end")}}},
+      {"regression", {{"inputs", whole(64)}, {"pairs", whole(100)}, {"queries", whole(7)}}},
       {"tokens", {{"order", std::string("file")}}}};
   for (const TaskKind& kind : task_kinds()) tasks.push_back({kind.name, {}});
   for (const auto& [name, settings] : tasks) {

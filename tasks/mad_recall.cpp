@@ -37,16 +37,17 @@ class MadRecall final : public TokenTask {
     return {.keys = 0, .values = vocabulary_, .second_key = false, .tokens = vocabulary_};
   }
 
-  /// Of motifs of one token: each key with the value behind it.
+  /// Each key with the value behind it; of motifs, the n-th token of a value under the n-th place behind its key.
   std::vector<KeyWrite> writes(const SequenceView& sequence) const override {
     std::vector<KeyWrite> all;
-    const auto is_value = [&](std::int32_t token) {
-      return token >= spec_.keys && token < spec_.keys + spec_.values;
-    };
-    for (int t = 0; t + 1 < sequence.shape.T && spec_.motif == 1; ++t)
-      if (sequence.tokens[t] < spec_.keys && is_value(sequence.tokens[t + 1]))
-        all.push_back({t + 2, 0, sequence.tokens[t], sequence.tokens[t + 1]});
+    for (int t = 1; t < sequence.shape.T; ++t)
+      if (is_value(sequence.tokens[t]))
+        if (const std::int32_t key = key_before(sequence, t); key >= 0)
+          all.push_back({t + 1, 0, key, sequence.tokens[t]});
     return all;
+  }
+  std::int32_t asked_key(const SequenceView& sequence, int q) const override {
+    return spec_.motif == 1 ? sequence.query[q] : key_before(sequence, sequence.query_position[q]);
   }
   SequenceShape shape(Split split, int max_queries) const override {
     const int T = of(split).tokens();
@@ -117,6 +118,25 @@ class MadRecall final : public TokenTask {
   }
 
  private:
+  bool is_value(std::int32_t token) const { return token >= spec_.keys && token < spec_.keys + spec_.values; }
+  /// Under which key a value's token at place t stands: of one token that token; of motifs a number that is no token, of where
+  /// its key was shown first and of the tokens of the value before it. -1: behind no key.
+  std::int32_t key_before(const SequenceView& sequence, int t) const {
+    const std::int32_t* tokens = sequence.tokens;
+    const auto is_key = [&](int i) { return i >= 0 && tokens[i] < spec_.keys; };
+    int end = t;
+    while (end > 0 && is_value(tokens[end - 1])) --end;
+    if (!is_key(end - 1)) return -1;
+    if (spec_.motif == 1) return end == t ? tokens[t - 1] : -1;
+    int begin = end;
+    while (is_key(begin - 1)) --begin;
+    const int size = end - begin;
+    int first = 0;
+    while (!((first == 0 || !is_key(first - 1)) && std::equal(tokens + begin, tokens + end, tokens + first) &&
+             !is_key(first + size)))
+      ++first;
+    return vocabulary_ + first * (mad::kLongestMotif + 1) + (t - end);
+  }
   const MadRecallSpec& of(Split split) const { return split == Split::train ? spec_ : eval_; }
   void draw_cuda(const Exec& exec, const DrawArgs& args) const override {
     draw_on_cuda(of(args.split), exec, args);

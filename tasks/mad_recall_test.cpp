@@ -159,6 +159,31 @@ TEST(MadRecall, FuzzyMotifsAreOfDifferentTokensAndTheLastWasShown) {
   }
 }
 
+// What error kinds go by: wherever a value's token is due, the same key was given that token before, and nothing else.
+TEST(MadRecall, WhatIsDueIsWhatItsKeyWasGiven) {
+  for (const Settings& settings :
+       {Settings{}, Settings{{"motif", whole(3)}}, Settings{{"motif", whole(2)}, {"length", whole(64)}},
+        Settings{{"vocabulary", whole(32)}, {"noise_vocabulary", whole(16)}, {"noise", 0.3}}}) {
+    const auto task = make_task("mad_recall", settings);
+    SequenceBuffer buffer(*task, Split::test);
+    for (std::uint64_t n = 0; n < 100; ++n) {
+      const SequenceView s = buffer.draw(6, n);
+      const std::vector<KeyWrite> writes = task->writes(s);
+      ASSERT_FALSE(writes.empty());
+      for (int q = 0; q < s.shape.Q; ++q) {
+        if (s.target[q] < 0) continue;
+        int given = 0;
+        for (const KeyWrite& write : writes) {
+          if (write.position > s.query_position[q] || write.key != task->asked_key(s, q)) continue;
+          ++given;
+          ASSERT_EQ(write.value, s.target[q]) << "sequence " << n << ", query " << q;
+        }
+        ASSERT_GE(given, 1) << "sequence " << n << ", query " << q;
+      }
+    }
+  }
+}
+
 TEST(MadRecall, ATrainingSetHasSoManySequences) {
   const auto task = make_task("mad_recall", {{"examples", whole(5)}});
   EXPECT_EQ(task->sequences(Split::train), 5);

@@ -128,6 +128,21 @@ class SwapTokens final : public TokenTask {
     return found == bound.end() ? -1 : found->second;
   }
 
+  /// What SET says; of the layout tag, the elements that lie at their own places before the first operation.
+  std::vector<KeyWrite> writes(const SequenceView& s) const override {
+    std::vector<KeyWrite> all;
+    if (tag()) {
+      for (std::int32_t i = 0; i < spec_.associations; ++i) all.push_back({0, 0, place_key(i), i});
+      return all;
+    }
+    for (int t = 0; t + 2 < s.shape.T; ++t)
+      if (s.tokens[t] == swap_tokens::kSet) all.push_back({t + 3, 0, s.tokens[t + 1], s.tokens[t + 2]});
+    return all;
+  }
+  std::int32_t asked_key(const SequenceView& s, int q) const override {
+    return tag() ? place_key(0) : s.query[q];
+  }
+
   std::unique_ptr<Task> lengthened(int factor) const override {
     check_length_factor(factor);
     auto longer = std::make_unique<SwapTokens>(*this);
@@ -170,6 +185,8 @@ class SwapTokens final : public TokenTask {
 
  private:
   bool tag() const { return spec_.layout == SwapLayout::tag; }
+  /// A place as a key that is no element.
+  std::int32_t place_key(std::int32_t place) const { return spec_.associations + place; }
   int first_value() const { return swap_tokens::kFirstKey + spec_.keys; }
   /// The pair that a token of layout tag names, in the order of pairs; -1 for the identity.
   std::pair<int, int> places(std::int32_t token) const {

@@ -399,5 +399,41 @@ TEST(Swap, RefusesContradictions) {
   EXPECT_EQ(refused({{"values", whole(4)}}), "task.values");
 }
 
+// What error kinds go by: SET's keys with their values, and of the layout tag the elements at their places.
+TEST(SwapTokens, WritesAreThoseOfTheTokens) {
+  const auto sets_task =
+      make_task("swap", {{"layout", std::string("split")}, {"set_fraction", 0.3}, {"operations", whole(9)}});
+  SequenceBuffer buffer(*sets_task, Split::test);
+  for (std::uint64_t n = 0; n < 50; ++n) {
+    const SequenceView s = buffer.draw(2, n);
+    std::size_t sets = 0;
+    const std::vector<KeyWrite> writes = sets_task->writes(s);
+    for (int t = 0; t < s.shape.T; ++t) {
+      if (s.tokens[t] != swap_tokens::kSet) continue;
+      ASSERT_LT(sets, writes.size());
+      EXPECT_EQ(writes[sets].position, t + 3);
+      EXPECT_EQ(writes[sets].key, s.tokens[t + 1]);
+      EXPECT_EQ(writes[sets++].value, s.tokens[t + 2]);
+    }
+    EXPECT_EQ(sets, writes.size());
+    for (int q = 0; q < s.shape.Q; ++q) {
+      EXPECT_EQ(sets_task->asked_key(s, q), s.tokens[s.query_position[q] - 1]);
+      EXPECT_TRUE(std::any_of(writes.begin(), writes.end(), [&](const KeyWrite& write) {
+        return write.value == s.target[q] && write.position <= s.query_position[q];
+      }));
+    }
+  }
+  const auto places_task = make_task("swap", {{"layout", std::string("tag")}});
+  SequenceBuffer places(*places_task, Split::test);
+  const SequenceView s = places.draw(2, 0);
+  const std::vector<KeyWrite> elements = places_task->writes(s);
+  ASSERT_EQ(static_cast<int>(elements.size()), places_task->vocabulary().values);
+  for (std::size_t i = 0; i < elements.size(); ++i) {
+    EXPECT_EQ(elements[i].value, static_cast<std::int32_t>(i));
+    EXPECT_EQ(elements[i].key == places_task->asked_key(s, 0), i == 0) << "place 0 is asked";
+    EXPECT_GE(elements[i].key, places_task->vocabulary().values) << "no place passes for an element";
+  }
+}
+
 }  // namespace
 }  // namespace crosstalk

@@ -64,7 +64,7 @@ struct TaskSegment {
 struct KeyWrite {
   std::int32_t position = 0;        ///< tokens after which it holds
   std::int32_t context = 0;         ///< where keys mean something in contexts; else 0
-  std::int32_t key = 0, value = 0;  ///< as `query` and `target` of a SequenceView name them
+  std::int32_t key = 0, value = 0;  ///< as asked_key() and `target` of a SequenceView name them
 };
 
 /// One task with resolved options. Immutable and thread-safe.
@@ -110,6 +110,8 @@ class Task {
   /// What a sequence with roles writes, in order, for those who look at wrong answers. Here: its tokens with a value; of single
   /// tokens that may all be answers, the pairs of tokens whose role is `write`. Empty where keys have no values.
   virtual std::vector<KeyWrite> writes(const SequenceView& sequence) const;
+  /// Which key query slot q asks, as `writes` names keys. Here: `query`, where that is a key.
+  virtual std::int32_t asked_key(const SequenceView& sequence, int q) const { return sequence.query[q]; }
   /// In which context query slot q asks its key.
   virtual std::int32_t context_of(const SequenceView&, int /*q*/) const { return 0; }
 

@@ -107,9 +107,23 @@ void check_token_sequence(const Task& task, const SequenceView& s) {
   RC_ASSERT(used >= 1);
 }
 
+/// All promises about one sequence of examples (kNumberUnit): every slot asks the example beside a token of its own.
+void check_examples(const Task& task, const SequenceView& s) {
+  const Vocabulary vocabulary = task.vocabulary();
+  RC_ASSERT(s.shape.C == 2 * (vocabulary.numbers + 1) && vocabulary.keys == 0 && !vocabulary.second_key);
+  RC_ASSERT(vocabulary.values == 1 && s.shape.Q >= 1 && s.shape.Q <= s.shape.T);
+  for (int q = 0; q < s.shape.Q; ++q) {
+    RC_ASSERT(s.query[q] == q && s.query_position[q] == s.shape.T && s.target[q] == 0);
+    RC_ASSERT(task.reference_answer(s, q, s.shape.T) == 0);
+    for (int m = 0; m < meta_count; ++m) RC_ASSERT(s.meta[q * meta_count + m] == 0);
+  }
+  for (int t = 0; t < s.shape.T; ++t) RC_ASSERT(s.role[t] == static_cast<int>(Role::write));
+}
+
 /// All promises about one drawn sequence.
 void check_sequence(const Task& task, const SequenceView& s, Split split) {
   if (task.vocabulary().tokens > 0) return check_token_sequence(task, s);
+  if (task.vocabulary().numbers > 0) return check_examples(task, s);
   const Vocabulary vocabulary = task.vocabulary();
   for (int t = 0; t < s.shape.T; ++t) {
     const std::int32_t* token = s.tokens + t * s.shape.C;
@@ -215,7 +229,7 @@ TEST_P(EveryTask, AnswersAreAmongItsWrites) {
       for (const KeyWrite& write : writes) {
         if (write.position > s.query_position[q]) continue;
         is_there = is_there || write.value == s.target[q];
-        if (write.key == s.query[q] && write.context == task->context_of(s, q)) held = write.value;
+        if (write.key == task->asked_key(s, q) && write.context == task->context_of(s, q)) held = write.value;
       }
       ASSERT_TRUE(is_there) << "sequence " << n << ", query " << q;
       if (swaps) continue;
@@ -294,7 +308,8 @@ TEST_P(EveryTask, SplitsSeedsAndHighWordsGiveOtherSequences) {
 
 // The answer follows the value tokens and nothing else: other names for the values, other names of answers.
 TEST_P(EveryTask, RenamingTheValuesRenamesTheAnswers) {
-  if (standard()->vocabulary().tokens > 0) GTEST_SKIP() << "its tokens have no channel of values";
+  if (standard()->vocabulary().tokens > 0 || standard()->vocabulary().numbers > 0)
+    GTEST_SKIP() << "its tokens have no channel of values";
   EXPECT_TRUE(rc::check("renamed values", [this] {
     const auto task = random_task(kind());
     if (task->vocabulary().tokens > 0) RC_DISCARD("its tokens have no channel of values");
@@ -364,6 +379,11 @@ TEST_P(EveryTask, BaselinesAreProbabilitiesAndDeterministic) {
   EXPECT_EQ(numbers.count("chance_accuracy"), 1u);
   if (standard()->vocabulary().tokens > 0) {
     EXPECT_NEAR(std::exp(-numbers.at("chance_loss")), numbers.at("chance_accuracy"), 1e-12);
+    return;
+  }
+  if (standard()->vocabulary().numbers > 0) {
+    EXPECT_EQ(numbers.at("constant_loss"), 0.5);
+    EXPECT_LT(numbers.at("optimum_loss"), 0.5);
     return;
   }
   for (const char* name :

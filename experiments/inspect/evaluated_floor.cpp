@@ -77,7 +77,7 @@ std::optional<double> evaluated_sum_rule_floor(const Record& record, const std::
   if (!sequences || !(*sequences >= 1 && *sequences <= kMostSequences) || !(seed >= 0 && seed < 0x1p53))
     return std::nullopt;
   const std::unique_ptr<Task> task = task_of(record);
-  if (!task || task->vocabulary().tokens > 0) return std::nullopt;
+  if (!task || task->vocabulary().tokens > 0 || task->vocabulary().numbers > 0) return std::nullopt;
   SequenceBuffer buffer(*task, metric == "eval_loss" ? Split::eval : Split::test, 0, false);
   double sum = 0;
   std::int64_t asked = 0;

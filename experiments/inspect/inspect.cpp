@@ -144,13 +144,16 @@ class Inspector {
     const auto& [shape, tokens, role, query, position, target, meta] = sequence_;
     if (language_) {
       add_integers("tokens", tokens, shape.T);
+    } else if (task_->vocabulary().numbers > 0) {
+      add_examples();
     } else {
       add_keys();
     }
+    const bool ids = task_->vocabulary().numbers == 0;
     add_integers("operations", role, shape.T);
-    add_integers("query", query, shape.Q);
+    if (ids) add_integers("query", query, shape.Q);
     add_integers("query_position", position, shape.Q);
-    add_integers("answer", target, shape.Q);
+    if (ids) add_integers("answer", target, shape.Q);
     for (int t = 0; language_ && t < shape.T; ++t)
       result_.token_names.push_back(fmt::format("{}", tokens[t]));
   }
@@ -168,6 +171,19 @@ class Inspector {
                                         ? fmt::format("{}-{}", token[channel_key], token[channel_second_key])
                                         : "");
     }
+  }
+
+  void add_examples() {
+    const int n = task_->vocabulary().numbers;
+    const auto part = [&](const char* name, int rows, int first, int count) {
+      std::vector<double> data;
+      for (int t = 0; t < rows; ++t)
+        for (int c = first; c < first + count; ++c)
+          data.push_back(kNumberUnit * sequence_.tokens[t * sequence_.shape.C + c]);
+      add(name, {rows, count}, std::move(data));
+    };
+    part("inputs", sequence_.shape.T, 0, n), part("outputs", sequence_.shape.T, n, 1);
+    part("query_inputs", sequence_.shape.Q, n + 1, n), part("query_outputs", sequence_.shape.Q, 2 * n + 1, 1);
   }
 
   /// One forward pass over tokens; with the sequence's queries, or one that nobody looks at.

@@ -2,6 +2,7 @@
 #include "experiments/inspect/sample.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -22,8 +23,9 @@ namespace fs = std::filesystem;
 
 /// All that a sample may consist of, besides README.txt.
 constexpr const char* all_files[] = {
-    "keys.npy",           "values.npy", "operations.npy", "second_keys.npy", "query.npy",
-    "query_position.npy", "answer.npy", "tokens.npy",     "positions.npy",   "targets.npy"};
+    "keys.npy",    "values.npy", "operations.npy", "second_keys.npy", "query.npy", "query_position.npy",
+    "answer.npy",  "tokens.npy", "positions.npy",  "targets.npy",     "x.npy",     "y.npy",
+    "asked_x.npy", "asked_y.npy"};
 
 constexpr const char* first_line = "Sample of a Crosstalk task";
 
@@ -129,12 +131,37 @@ NpyArray<std::int64_t> array_of(const std::vector<SampleRow>& rows, std::int64_t
   return array;
 }
 
-/// A file of a sample: [N,L] or [N,Q] numbers, and what they are.
+/// A file of a sample: [N,L] or [N,Q] whole numbers, or of real numbers [N,L,n] or [N,Q,n], and what they are.
 struct SampleFile {
   std::string name;
   NpyArray<std::int64_t> array;
   std::string meaning;
+  NpyArray<double> real = {};
+  const std::vector<std::int64_t>& shape() const { return real.shape.empty() ? array.shape : real.shape; }
+  void write(const std::string& path) const {
+    if (real.shape.empty()) {
+      write_npy(path, array);
+    } else {
+      write_npy(path, real);
+    }
+  }
 };
+
+/// Files for tokens of real numbers.
+std::vector<SampleFile> example_files(const std::vector<SampleRow>& rows, const SequenceShape& shape, int n) {
+  const auto part = [&](const char* name, int tokens, int first, int count, const std::string& meaning) {
+    NpyArray<double> array{{std::ssize(rows), tokens, count}, {}};
+    for (const SampleRow& row : rows)
+      for (int t = 0; t < tokens; ++t)
+        for (int c = first; c < first + count; ++c)
+          array.data.push_back(kNumberUnit * row.tokens[static_cast<std::size_t>(t * shape.C + c)]);
+    return SampleFile{name, {}, meaning, std::move(array)};
+  };
+  return {part("x.npy", shape.T, 0, n, "inputs of the examples that are shown, in order"),
+          part("y.npy", shape.T, n, 1, "their outputs, with noise"),
+          part("asked_x.npy", shape.Q, n + 1, n, "inputs that are asked, all after the last example"),
+          part("asked_y.npy", shape.Q, 2 * n + 1, 1, "the output that is right for each, without noise")};
+}
 
 /// Files for tokens of channels.
 std::vector<SampleFile> fused_files(const std::vector<SampleRow>& rows, const SequenceShape& shape,
@@ -197,12 +224,12 @@ std::string readme_text(const SampleRequest& request, const SequenceShape& shape
     if (key != "task.name") text += fmt::format("{} = {}\n", key, to_text(value));
   text += fmt::format(
       "data seed: {}\nsplit: {}\nsequences: 0 .. {}\n\n"
-      "All files are int64 in C order; numpy.load(\"{}\") reads one. Row i of each is sequence i.\n"
-      "-1 means absent. N = {} sequences, L = {} tokens, Q = {} query slots.\n\n",
-      request.seed, split_name(request.split), N - 1, files.front().name, N, shape.T, shape.Q);
+      "All files are {} in C order; numpy.load(\"{}\") reads one. Row i of each is sequence i.\n"
+      "{}N = {} sequences, L = {} tokens, Q = {} query slots.\n\n",
+      request.seed, split_name(request.split), N - 1, files.front().real.shape.empty() ? "int64" : "float64",
+      files.front().name, files.front().real.shape.empty() ? "-1 means absent. " : "", N, shape.T, shape.Q);
   for (const SampleFile& file : files)
-    text += fmt::format("{:<19} [{}, {}]  {}\n", file.name, file.array.shape[0], file.array.shape[1],
-                        file.meaning);
+    text += fmt::format("{:<19} [{}]  {}\n", file.name, fmt::join(file.shape(), ", "), file.meaning);
   return text;
 }
 
@@ -250,8 +277,10 @@ void write_sample(const std::string& directory, const Task& task, const SampleRe
                     {s.target, s.target + shape.Q}});
   }
   const Vocabulary vocabulary = task.vocabulary();
-  const std::vector<SampleFile> parts =
-      vocabulary.tokens > 0 ? token_files(rows, shape, vocabulary) : fused_files(rows, shape, vocabulary);
+  const std::vector<SampleFile> parts = vocabulary.tokens > 0 ? token_files(rows, shape, vocabulary)
+                                        : vocabulary.numbers > 0
+                                            ? example_files(rows, shape, vocabulary.numbers)
+                                            : fused_files(rows, shape, vocabulary);
 
   NewFiles files(directory);
   std::ofstream readme(files.path("README.txt"), std::ios::trunc);
@@ -259,7 +288,7 @@ void write_sample(const std::string& directory, const Task& task, const SampleRe
   readme.close();
   if (!readme) files.fail(fmt::format("README.txt cannot be written ({})", std::strerror(errno)));
   try {
-    for (const SampleFile& part : parts) write_npy(files.path(part.name.c_str()), part.array);
+    for (const SampleFile& part : parts) part.write(files.path(part.name.c_str()));
   } catch (const std::runtime_error& failure) {
     files.fail(failure.what());
   }

@@ -59,7 +59,7 @@ TEST_F(Sample, FilesHoldTheSequencesOfEveryTask) {
   for (const TaskKind& kind : task_kinds()) {
     const fs::path out = folder_ / kind.name;
     const auto task = testing::make_task(kind.name);
-    if (task->vocabulary().tokens > 0) continue;
+    if (task->vocabulary().tokens > 0 || task->vocabulary().numbers > 0) continue;
     write(out.string(), kind.name);
     const SequenceShape shape = task->shape(Split::eval);
     const auto load = [&](const char* name) { return read_npy<std::int64_t>((out / name).string()); };
@@ -120,6 +120,33 @@ TEST_F(Sample, FilesHoldTheSequencesOfEveryTaskOfSingleTokens) {
     }
   }
   EXPECT_GE(tasks, 3);
+}
+
+TEST_F(Sample, FilesOfRealNumbersHoldInputsAndOutputs) {
+  write(folder_.string(), "regression", {{"inputs", whole(3)}, {"pairs", whole(5)}});
+  const auto task = testing::make_task("regression", {{"inputs", whole(3)}, {"pairs", whole(5)}});
+  SequenceBuffer buffer(*task, Split::eval);
+  const auto load = [&](const char* name) { return read_npy<double>((folder_ / name).string()); };
+  const auto x = load("x.npy"), y = load("y.npy"), asked_x = load("asked_x.npy"),
+             asked_y = load("asked_y.npy");
+  const std::vector<std::int64_t> inputs{3, 5, 3}, outputs{3, 5, 1};
+  for (const auto* array : {&x, &asked_x}) ASSERT_EQ(array->shape, inputs);
+  for (const auto* array : {&y, &asked_y}) ASSERT_EQ(array->shape, outputs);
+  for (std::size_t s = 0; s < 3; ++s) {
+    const SequenceView sequence = buffer.draw(42, s);
+    for (std::size_t t = 0; t < 5; ++t) {
+      const std::int32_t* token = sequence.tokens + 8 * t;
+      for (std::size_t i = 0; i < 3; ++i) {
+        EXPECT_EQ(x.data[15 * s + 3 * t + i], kNumberUnit * token[i]);
+        EXPECT_EQ(asked_x.data[15 * s + 3 * t + i], kNumberUnit * token[4 + i]);
+      }
+      EXPECT_EQ(y.data[5 * s + t], kNumberUnit * token[3]);
+      EXPECT_EQ(asked_y.data[5 * s + t], kNumberUnit * token[7]);
+    }
+  }
+  const std::string readme = text_of(folder_ / "README.txt");
+  EXPECT_NE(readme.find("float64"), std::string::npos);
+  EXPECT_NE(readme.find("[3, 5, 3]"), std::string::npos);
 }
 
 TEST_F(Sample, AMixtureIsShownSegmentBySegment) {

@@ -27,8 +27,8 @@ bool count(const Task& task, const QueryResults& results, std::uint64_t data_see
     for (int q = 0; q < results.Q; ++q) {
       const std::size_t at = first + static_cast<std::size_t>(q);
       if (results.correct[at] != 0) continue;
-      const AskedKey asked{task.context_of(sequence, q), sequence.query[q], sequence.query_position[q],
-                           sequence.target[q]};
+      const AskedKey asked{task.context_of(sequence, q), task.asked_key(sequence, q),
+                           sequence.query_position[q], sequence.target[q]};
       ++counts[static_cast<std::size_t>(mistake_of(writes, asked, results.answer[at], keys_are_answers))];
     }
   }

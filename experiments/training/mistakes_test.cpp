@@ -76,6 +76,23 @@ TEST(Mistakes, OfAMixtureAreCountedOverAllQueries) {
   EXPECT_NEAR(sum_of_errors(record), 1 - (30 * accuracy.y[0] + 20 * accuracy.y[1]) / 50, 1e-12);
 }
 
+// Keys of several tokens, and elements that change places.
+TEST(Mistakes, OfMotifsAndOfPlacesAddUpToWhatIsWrong) {
+  const Record fuzzy = train_one(token_runs_of(
+      "task.name = \"mad_recall\"\ntask.motif = 2\ntask.length = 32\ntrain.batch = 4\ntrain.max_steps = 20",
+      "name = \"softmax\""));
+  EXPECT_NEAR(sum_of_errors(fuzzy), 1 - fuzzy.metrics.at("test_accuracy"), 1e-12);
+  EXPECT_EQ(fuzzy.metrics.at("error_oldest") + fuzzy.metrics.at("error_newest"), 0) << "a key has one value";
+  EXPECT_EQ(fuzzy.metrics.at("error_key"), 0) << "keys of several tokens are no answers";
+  EXPECT_LT(fuzzy.metrics.at("test_accuracy"), 1);
+  const Record tag =
+      train_one(token_runs_of("task.name = \"swap\"\ntask.layout = \"tag\"\ntask.associations = "
+                              "3\ntask.operations = 8\ntrain.batch = 4\ntrain.max_steps = 4",
+                              "name = \"softmax\""));
+  EXPECT_NEAR(sum_of_errors(tag), 1 - tag.metrics.at("test_accuracy"), 1e-12);
+  EXPECT_EQ(tag.metrics.at("error_never") + tag.metrics.at("error_key"), 0) << "all elements lie somewhere";
+}
+
 TEST(Mistakes, AreOfRecallAlone) {
   const Record words = train_one(token_runs_of(
       "task.name = \"words\"\ntask.group = \"Z5\"\ntask.length = 8\ntrain.batch = 4\ntrain.max_steps = 4",

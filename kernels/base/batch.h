@@ -44,12 +44,19 @@ struct Vocabulary {
   int values = 0;           ///< value ids, the answers, are 0 .. values-1
   bool second_key = false;  ///< whether channel_second_key is used
   int tokens = 0;           ///< where C = 1: token ids are 0 .. tokens-1; else 0
+  int numbers = 0;          ///< real inputs of an example, where tokens are examples; else 0
 };
+
+/// Where vocabulary.numbers = n > 0, a token is an example (x, y), n real inputs and their output, and beside it one of which
+/// y is asked: channels x_1 .. x_n, y, x'_1 .. x'_n, y', C = 2 (n + 1), all whole multiples of this. Query slot q asks the
+/// example beside token q; its target is 0, and what is right is y'.
+inline constexpr double kNumberUnit = 1.0 / (1 << 20);
 
 /// Sizes of one sequence; equal for all sequences of a batch.
 struct SequenceShape {
   int T = 0;  ///< positions
-  int C = 2;  ///< channels: 1 (token), 2 (key, value) or 3 (key, value, second key)
+  int C =
+      2;  ///< channels: 1 (token), 2 (key, value), 3 (key, value, second key) or 2 (n + 1) (examples: kNumberUnit)
   int Q = 1;  ///< query slots; unused ones have target -1
   friend bool operator==(const SequenceShape&, const SequenceShape&) = default;
 };

@@ -2,6 +2,7 @@
 // complex numbers S4D, Gu et al. 2022, arXiv 2206.11893).
 //
 //   A_t = exp(step_t,v (-e^{log_rate} + i angle))      [V,K], entry by entry; v: the row's step
+//   A_t = 2 exp(-step_t,v e^{log_rate}) - 1           where `either_sign` (Grazzi et al. 2024, arXiv 2411.12537); real
 //   S_t = A_t * S_{t-1} + (step_t * v_t) k_t^T
 //   o   = S_n q                                        after n tokens, real
 //   o   = 2 Re((read + i read_imag) * S_n) q           complex
@@ -19,16 +20,17 @@ namespace crosstalk {
 /// Gradients of a variable that stands in several fields are added up in any order.
 template <class Real>
 struct DiagonalRead {
-  In<Real> q;           ///< [R,B,Q,H,K]
-  In<Real> k;           ///< [R,B,T,H,K]
-  In<Real> v;           ///< [R,B,T,H,V]
-  In<Real> step;        ///< [R,B,T,H,V]
-  In<Real> log_rate;    ///< [R,B,1,H,V*K]
-  In<Real> angle;       ///< [R,B,1,H,V*K]; present: the state is complex
-  In<Real> read;        ///< [R,B,1,H,V*K]: complex only
-  In<Real> read_imag;   ///< [R,B,1,H,V*K]: complex only
-  In<Real> start;       ///< S_0 [R,B,H,V,K], its real part; absent: 0
-  In<Real> start_imag;  ///< its imaginary part; absent: 0
+  bool either_sign = false;  ///< factors between -1 and 1; not of a complex state
+  In<Real> q;                ///< [R,B,Q,H,K]
+  In<Real> k;                ///< [R,B,T,H,K]
+  In<Real> v;                ///< [R,B,T,H,V]
+  In<Real> step;             ///< [R,B,T,H,V]
+  In<Real> log_rate;         ///< [R,B,1,H,V*K]
+  In<Real> angle;            ///< [R,B,1,H,V*K]; present: the state is complex
+  In<Real> read;             ///< [R,B,1,H,V*K]: complex only
+  In<Real> read_imag;        ///< [R,B,1,H,V*K]: complex only
+  In<Real> start;            ///< S_0 [R,B,H,V,K], its real part; absent: 0
+  In<Real> start_imag;       ///< its imaginary part; absent: 0
   Ids position;   ///< int32 [R,B,Q]: tokens that a query sees; absent: Q = T, query t stands behind token t
   Out<Real> o;    ///< [R,B,Q,H,V]
   Out<Real> end;  ///< S_T [R,B,H,V,K]; wanted where its shape is set before plan()
@@ -60,6 +62,7 @@ struct DiagonalRead {
     want(step.value.size() == v.value.size(), "step is [B,T,H,V]");
     const std::int64_t entries = static_cast<std::int64_t>(B()) * H() * V() * K();
     want(log_rate.value.size() == entries, "log_rate is [B,1,H,V*K]");
+    want(!either_sign || !angle, "a complex state has angles, not signs");
     want(!angle || angle.value.size() == entries, "angle is [B,1,H,V*K]");
     want(complex() == static_cast<bool>(read) && complex() == static_cast<bool>(read_imag),
          "a complex state is read by two parts");

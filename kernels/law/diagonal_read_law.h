@@ -32,15 +32,18 @@ struct Diagonal {
         start_re(op.start, r, at.b, at.h, 1, at.H, n),
         start_im(op.start_imag, r, at.b, at.h, 1, at.H, n) {}
 
-  /// What entry i is multiplied by at token t: size, cosine and sine of its angle; and -e^{log_rate}.
+  /// What entry i is multiplied by at token t: size, cosine and sine of its angle; and -e^{log_rate}, and the derivative of the
+  /// size with respect to step times that.
   struct Factor {
-    Real size, cos, sin, rate;
+    Real size, cos, sin, rate, slope;
   };
   CT_HD Factor factor(int t, int i) const {
     const Real step = step_size.row(t)[i / K], rate = -exp_(log_rate.value[i]);
-    if (!complex) return {exp_(step * rate), 1, 0, rate};
+    const Real size = exp_(step * rate);
+    if (op.either_sign) return {2 * size - 1, 1, 0, rate, 2 * size};
+    if (!complex) return {size, 1, 0, rate, size};
     const Real turn = step * angle.value[i];
-    return {exp_(step * rate), cos_(turn), sin_(turn), rate};
+    return {size, cos_(turn), sin_(turn), rate, size};
   }
   CT_HD Real imag(const Real* S, int i) const { return complex ? S[n + i] : Real(0); }
   /// What a query's number multiplies.
@@ -98,7 +101,7 @@ struct Diagonal {
     // What the logarithm of entry i's factor gets: of its size and of its angle.
     const auto of_size = [&](const Factor& a, int i) {
       const Real re = S[i], im = imag(S, i);
-      return a.size * (G[i] * (a.cos * re - a.sin * im) + imag(G, i) * (a.sin * re + a.cos * im));
+      return a.slope * (G[i] * (a.cos * re - a.sin * im) + imag(G, i) * (a.sin * re + a.cos * im));
     };
     const auto of_angle = [&](const Factor& a, int i) {
       const Real re = S[i], im = S[n + i];

@@ -1,4 +1,4 @@
-// The diagonal read against its sums written out: every write times e to the rate times the steps behind it.
+// The diagonal read against its sums written out: every write times the factors of the steps behind it.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/law/diagonal_read.h"
 
@@ -15,7 +15,7 @@ struct Shape {
   int B, T, H, K, V;
   bool complex = false;
   int Q = 0;  ///< 0: no positions
-  bool start = false, end = false;
+  bool start = false, end = false, either_sign = false;
   int queries() const { return Q ? Q : T; }
 };
 
@@ -24,16 +24,16 @@ Number entry(const Values& in, const Shape& s, int b, int h, int v, int c, int n
   const auto token = [&](int t) { return static_cast<std::size_t>((b * s.T + t) * s.H + h); };
   const auto i = static_cast<std::size_t>(((b * s.H + h) * s.V + v) * s.K + c);
   const Number rate(-std::exp(static_cast<long double>(in["log_rate"][i])), s.complex ? in["angle"][i] : 0);
-  Number total = 0;
-  long double behind = 0;
+  Number total = 0, behind = 1;
   for (int t = n - 1; t >= 0; --t) {
     const auto value = token(t) * static_cast<std::size_t>(s.V) + static_cast<std::size_t>(v);
     const auto key = token(t) * static_cast<std::size_t>(s.K) + static_cast<std::size_t>(c);
     const long double step = in["step"][value];
-    total += std::exp(rate * behind) * (step * in["v"][value] * in["k"][key]);
-    behind += step;
+    total += behind * (step * in["v"][value] * in["k"][key]);
+    const Number kept = std::exp(rate * step);
+    behind *= s.either_sign ? 2.0L * kept - 1.0L : kept;
   }
-  if (s.start) total += std::exp(rate * behind) * Number(in["start"][i], s.complex ? in["start_imag"][i] : 0);
+  if (s.start) total += behind * Number(in["start"][i], s.complex ? in["start_imag"][i] : 0);
   return total;
 }
 
@@ -67,12 +67,12 @@ Values oracle(const Values& in, const Shape& s) {
 }
 
 OpCase make(const std::string& name, const Shape& s) {
-  OpCase op((s.complex ? "Complex" : "Real") + name);
+  OpCase op((s.complex ? "Complex" : s.either_sign ? "EitherSign" : "Real") + name);
   op.input("q", {s.B, s.queries(), s.H, s.K}, normal());
   op.input("k", {s.B, s.T, s.H, s.K}, normal());
   op.input("v", {s.B, s.T, s.H, s.V}, normal());
   op.input("step", {s.B, s.T, s.H, s.V}, uniform(0.05, 1));
-  op.input("log_rate", {s.B, 1, s.H, s.V * s.K}, uniform(-1.5, 0.5));
+  op.input("log_rate", {s.B, 1, s.H, s.V * s.K}, s.either_sign ? uniform(-1.5, 2.5) : uniform(-1.5, 0.5));
   const auto given = [&](bool is, const char* field, const std::vector<int>& dims, const Fill& fill) {
     if (is) {
       op.input(field, dims, fill);
@@ -92,7 +92,7 @@ OpCase make(const std::string& name, const Shape& s) {
   const int size = (s.complex ? 2 : 1) * s.V * s.K;
   op.workspace("states", {s.B, s.H, law::segments(s.T), size});
   op.workspace("work", {s.B, s.H, static_cast<int>(law::work_numbers(s.T, size, 0))});
-  call<DiagonalRead>(op, [](auto&) {});
+  call<DiagonalRead>(op, [=](auto& o) { o.either_sign = s.either_sign; });
   op.oracle([s](const Values& in) { return oracle(in, s); });
   return op.roundings(6.0 * s.T + s.K + s.V).condition(4).gradient_elements(40);
 }
@@ -109,6 +109,10 @@ std::vector<OpCase> cases() {
     all.push_back(make("Long", {1, 37, 1, 6, 5, complex, 4, true, true}));
     all.push_back(make("WideKeys", {1, 5, 1, 70, 3, complex, 2}));
     all.push_back(make("WideValues", {1, 5, 2, 3, 70, complex, 3}));
+  }
+  for (Shape s : {Shape{2, 6, 2, 5, 3}, {2, 7, 2, 4, 5, false, 9}, {1, 37, 1, 6, 5, false, 4, true, true}}) {
+    s.either_sign = true;
+    all.push_back(make(fmt::format("Of{}", s.T), s));
   }
   return all;
 }

@@ -13,9 +13,13 @@ Memory mamba1() {
       .summary = "selective scan: every entry of the state decays at its own data-dependent rate",
       .does = "every entry of the state decays at its own rate, by a data-dependent step size",
       .family = Family::own_law,
-      .equation = "S_t = exp(-step_t e^log_rate) * S_{t-1} + (step_t * v_t) phi(k_t)^T, o = S phi(q)",
+      .equation =
+          "S_t = A_t * S_{t-1} + (step_t * v_t) phi(k_t)^T, A_t = exp(-step_t e^log_rate), o = S phi(q); of "
+          "either sign: A_t = 2 exp(-step_t e^log_rate) - 1",
       .laws = "step_t = softplus(W2 W1 token + b) for every value channel, log_rate for every entry",
-      .source = "Gu and Dao 2023, arXiv 2312.00752",
+      .source =
+          "Gu and Dao 2023, arXiv 2312.00752; eigenvalues of either sign: Grazzi et al. 2024, arXiv "
+          "2411.12537",
       .notes =
           "The rank of W2 W1 is d_key / 16, rounded up; Mamba's is that of the token, and its rates start as "
           "1, "
@@ -23,18 +27,26 @@ Memory mamba1() {
       .bounded_by_rank = true,
       .flops = flops::formed_state<14>,
       .parts = {feature_map("identity"), key_norm("none")},
-      .options = {{"rates",
-                   std::string("drawn"),
-                   "how e^log_rate starts: U(1, K) (drawn), or 1, 2, .. K over the key channels (counted)",
-                   0,
-                   0,
-                   {"drawn", "counted"}},
-                  {"step_rank",
-                   std::string("keys"),
-                   "the size that the rank of W2 W1 is a sixteenth of: that of all keys, or of the token",
-                   0,
-                   0,
-                   {"keys", "token"}}},
+      .options =
+          {{"rates",
+            std::string("drawn"),
+            "how e^log_rate starts: U(1, K) (drawn), or 1, 2, .. K over the key channels (counted)",
+            0,
+            0,
+            {"drawn", "counted"}},
+           {"step_rank",
+            std::string("keys"),
+            "the size that the rank of W2 W1 is a sixteenth of: that of all keys, or of the token",
+            0,
+            0,
+            {"keys", "token"}},
+           {"eigenvalues",
+            std::string("positive"),
+            "of A_t: between 0 and 1, or of either sign, 2 A_t - 1 in place of A_t, which a model needs to "
+            "count modulo 2",
+            0,
+            0,
+            {"positive", "either"}}},
       .inputs = {{.name = "step", .per = Per::value, .range = {0.05, 0.95}},
                  {.name = "log_rate", .per = Per::other, .shape = "[V,K]", .open = Open{-30}}},
       .forms_state = true,
@@ -52,7 +64,8 @@ Memory mamba1() {
                   "log_rate", {m.H, m.V * m.K},
                   m.text("rates") == "drawn" ? Init::log_uniform(1, m.K) : Init::listed(counted));
             });
-            return diagonal_read(m, q, k, {.step = step, .log_rate = rate});
+            return diagonal_read(
+                m, q, k, {.step = step, .log_rate = rate, .either_sign = m.text("eigenvalues") == "either"});
           },
       .published = {
           .source = "Gu and Dao 2023, arXiv 2312.00752; fla-org/flash-linear-attention@bc3b101d "

@@ -6,23 +6,24 @@
 namespace crosstalk::checks::mamba1_test {
 namespace {
 
-// y_v = sum over n and j of C_n exp(A_vn (step of v at tokens behind j)) step_vj B_jn x_jv, A =
-// -e^{log_rate}: the convolution of a system whose step changes, without its state; that of a start is e^{A
-// all steps} s0
+// y_v = sum over n and j of C_n (product of A_vn over the tokens behind j) step_vj B_jn x_jv, A = exp(-step e^{log_rate}) or,
+// of either sign, 2 A - 1: the convolution of a system whose step changes, without its state; that of a start is the product
+// over all tokens times s0
 Matrix mamba1(const Sequence& s) {
   Matrix y = zeros(s.T, s.V);
   const auto V = static_cast<std::size_t>(s.V), K = static_cast<std::size_t>(s.K);
   for (int t = 0; t < s.T; ++t) {
     for (std::size_t v = 0; v < V; ++v) {
       for (std::size_t n = 0; n < K; ++n) {
-        const double A = -std::exp(s.row("log_rate", 0)[v * K + n]);
-        double behind = 0, sum = 0;
+        const double rate = -std::exp(s.row("log_rate", 0)[v * K + n]);
+        const bool either = s.text("eigenvalues", "positive") == "either";
+        double behind = 1, sum = 0;
         for (int j = t; j >= 0; --j) {
           const double step = s.row("step", j)[v];
-          sum += std::exp(A * behind) * step * s.key(j)[n] * s.value(j)[v];
-          behind += step;
+          sum += behind * step * s.key(j)[n] * s.value(j)[v];
+          behind *= either ? 2 * std::exp(rate * step) - 1 : std::exp(rate * step);
         }
-        sum += std::exp(A * behind) * start(s)[v][n];
+        sum += behind * start(s)[v][n];
         y[static_cast<std::size_t>(t)][v] += s.query(t)[n] * sum;
       }
     }
@@ -45,6 +46,24 @@ TEST(Mamba1Oracle, WithOneRateAndOneStepIsMamba2) {
   const Matrix o = read("mamba1", s);
   s.in["step"] = steps;
   expect_close(o, read("mamba2", s));
+}
+
+// One channel whose long steps turn it around (A near -1), and whose short ones leave it: the parity of the long ones. With
+// positive eigenvalues a long step leaves nothing.
+TEST(Mamba1Oracle, EigenvaluesOfEitherSignKeepAParity) {
+  const std::vector<double> steps = {1, 40, 0, 40, 40, 0, 40};
+  for (const char* eigenvalues : {"positive", "either"}) {
+    const Options options = option("eigenvalues", std::string(eigenvalues));
+    Sequence s = random_sequence(options, 7, 1, 1, 4);
+    s.k = s.q = constant_rows(7, 1, 1), s.v = constant_rows(7, 1, 0), s.v[0] = {1};
+    s.in["log_rate"] = constant_rows(1, 1, 0);
+    for (const double step : steps) s.in["step"].push_back({step});
+    const Matrix o = read("mamba1", s);
+    const bool either = std::string(eigenvalues) == "either";
+    const std::vector<double> turned = {1, -1, -1, 1, -1, -1, 1};
+    for (std::size_t t = 0; t < 7; ++t)
+      EXPECT_NEAR(o[t][0], either ? turned[t] : t == 0 ? 1 : 0, 1e-12) << eigenvalues << " " << t;
+  }
 }
 
 TEST(Mamba1Oracle, AStepOfZeroNeitherWritesNorFades) {

@@ -81,10 +81,14 @@ Memory rwkv7() {
                   {"model.out_norm_eps", 64e-5},
                   {"model.bonus", true},
                   {"model.out_gate", "lora"},
-                  {"model.out_gate_rank", std::int64_t{32}}},
-          .lacks = "the value residual of later layers, an output projection that starts at 0, and key "
-                   "projections "
-                   "that start ten times smaller",
+                  {"model.out_gate_rank", std::int64_t{32}},
+                  {"model.value_residual", true},
+                  {"model.key_start", 0.1},
+                  {"model.out_deviation", "zero"}},
+          .parameters = 29504,  // of the first layer; a later one has 4160 more, of the value residual
+          .lacks = "orthogonal starts of its projections, gains of its norm that start at ((layer + 1) / "
+                   "layers)^0.7, and "
+                   "ranks of its gates that grow with the width",
       }};
 }
 

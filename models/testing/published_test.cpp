@@ -132,6 +132,78 @@ TEST(PublishedLayer, OtherSizesAndFormsHaveTheirParameters) {
       << names;
 }
 
+/// RWKV-7 as its authors run it, in two layers; value_residual of the second one open (share near 1) or shut (near 0).
+double loss_of_rwkv7(bool residual, double bias, std::vector<double>& of_second_values) {
+  Settings two = {{"model.layers", std::int64_t{2}},
+                  {"model.width", std::int64_t{8}},
+                  {"model.value_residual", residual}};
+  ModelRun<double> run(published_options(*find_memory("rwkv7"), two), language_shape(5, 2, 0, 1), 1, true);
+  give_example(run, 0, 11);
+  auto& block = run.model.parameters();
+  for (int i = 0; i < block.count(); ++i) {
+    if (!block.name(i).starts_with("layers.1.value_residual")) continue;
+    const Tensor<double> p = block.value(i);
+    std::fill(p.at(0), p.at(0) + p.size(), block.name(i).ends_with("bias") ? bias : 0.0);
+  }
+  run.forward();
+  run.backward();
+  for (int i = 0; i < block.count(); ++i)
+    if (block.name(i) == "layers.1.value.weight")
+      of_second_values.assign(block.gradient(i).at(0), block.gradient(i).at(0) + block.gradient(i).size());
+  return run.loss(0);
+}
+
+TEST(PublishedLayer, ValuesOfALaterLayerOfRwkv7AreMixedWithThoseOfTheFirst) {
+  std::vector<double> without, shut, open;
+  const double alone = loss_of_rwkv7(false, 0, without);
+  ASSERT_FALSE(without.empty());
+  EXPECT_NE(alone, loss_of_rwkv7(true, 800, open));
+  for (const double gradient : open) EXPECT_EQ(gradient, 0) << "only the first layer's values are read";
+  loss_of_rwkv7(true, -800, shut);
+  EXPECT_GT(std::abs(shut[0]), 0);
+  // The second layer has W1 [32,64], W2 [64,32] and a bias more than the first.
+  ModelRun<float> run(published_options(*find_memory("rwkv7"), {{"model.layers", std::int64_t{2}}}),
+                      {0, kTokens, false, 1, {8, 1, 3}, kTokens}, 1, true);
+  std::int64_t more = 0;
+  auto& block = run.model.parameters();
+  for (int i = 0; i < block.count(); ++i) {
+    const std::string& name = block.name(i);
+    if (name.starts_with("layers.1.")) more += block.value(i).size();
+    if (name.starts_with("layers.0.")) more -= block.value(i).size();
+    EXPECT_FALSE(name.starts_with("layers.0.value_residual")) << name;
+  }
+  EXPECT_EQ(more, 64 * 32 + 32 * 64 + 64);
+}
+
+TEST(PublishedLayer, ValueResidualHasRightGradients) {
+  ModelRun<double> run(published_options(*find_memory("rwkv7"), {{"model.layers", std::int64_t{2}},
+                                                                 {"model.width", std::int64_t{8}}}),
+                       language_shape(5, 2, 0, 1), 1, true);
+  give_example(run, 0, 11);
+  ASSERT_NO_FATAL_FAILURE(expect_gradients(run, 1));
+}
+
+// As fla-org/flash-linear-attention starts them: the output at 0, keys at a tenth of the others, b a ramp around 0.73.
+TEST(PublishedLayer, Rwkv7StartsAsItsSource) {
+  const Settings two = {{"model.layers", std::int64_t{2}}};
+  ModelRun<double> run(published_options(*find_memory("rwkv7"), two),
+                       {0, kTokens, false, 1, {8, 1, 3}, kTokens}, 1, true);
+  run.model.initialise(0, 5);
+  const auto largest = [&](const char* name) {
+    const Tensor<double> p = run.parameter(name);
+    double most = 0;
+    for (std::int64_t i = 0; i < p.size(); ++i) most = std::max(most, std::abs(p.at(0)[i]));
+    return most;
+  };
+  EXPECT_EQ(largest("layers.0.output.weight"), 0);
+  EXPECT_EQ(largest("layers.1.output.weight"), 0);
+  EXPECT_NEAR(largest("layers.0.key.weight") / largest("layers.0.value.weight"), 0.1, 0.02);
+  const Tensor<double> b = run.parameter("layers.1.value_residual.up.bias");
+  ASSERT_EQ(b.size(), 64);
+  EXPECT_NEAR(b.at(0)[0], 0.93, 1e-12);
+  EXPECT_NEAR(b.at(0)[63], 0.53, 1e-12);
+}
+
 TEST(PublishedLayer, AnEntryOfTheStackIsWrittenOutWithItsAuthorsSettings) {
   const Memory& delta = *find_memory("deltanet");
   const Options options = published_options(

@@ -51,6 +51,7 @@ nb::dict Stream::vocabulary() const {
   const Vocabulary v = task_->vocabulary();
   nb::dict all;
   all["tokens"] = v.tokens, all["keys"] = v.keys, all["values"] = v.values, all["second_key"] = v.second_key;
+  all["numbers"] = v.numbers;
   return all;
 }
 

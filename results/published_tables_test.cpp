@@ -1,0 +1,179 @@
+// results/published/README.md: its tables of induction and of probes, and the seconds that it says of its exports, are made of
+// the files beside it.
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <regex>
+#include <sstream>
+
+#include "results/csv.h"
+#include "results/probe_theory.h"
+#include "results/replay.h"
+
+namespace crosstalk {
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path published(const std::string& name) {
+  return fs::path(CROSSTALK_SOURCE_DIR) / "results" / "published" / name;
+}
+
+std::string whole_text(const std::string& name) {
+  std::ifstream file(published(name), std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+void rows_of_export(const std::string& name, const std::function<void(const CsvRow&)>& row) {
+  read_csv(whole_text(name), name, row);
+}
+
+double median_of_three(std::vector<double> x) {
+  EXPECT_EQ(x.size(), 3u);
+  std::sort(x.begin(), x.end());
+  return x.at(1);
+}
+
+/// "12,000".
+std::string steps_text(double x) {
+  const int n = static_cast<int>(x);
+  return n < 1000 ? fmt::format("{}", n) : fmt::format("{},{:03}", n / 1000, n % 1000);
+}
+
+// Runs that answer everything with their steps, or, where none does, accuracies: one, or all where they differ much.
+TEST(PublishedTables, InductionIsThatOfItsExport) {
+  struct Runs {
+    std::vector<double> accuracy, solved_steps;
+  };
+  std::map<std::string, std::map<std::string, Runs>> of;
+  rows_of_export("induction.csv", [&](const CsvRow& row) {
+    const std::string label = row.text("label", "runs"), conv = row.text("model.short_conv", "runs"),
+                      name = label == "attention" ? "attention, no positions"
+                             : label == "rope"    ? "attention, rotary positions"
+                                                  : "DeltaNet";
+    Runs& runs = of[name][row.text("model.layers", "runs") + (conv == "none" ? "" : conv)];
+    runs.accuracy.push_back(row.number("test_accuracy", "runs"));
+    if (row.number("test_exact", "runs") == 1) runs.solved_steps.push_back(row.number("steps", "runs"));
+  });
+  ASSERT_EQ(of.size(), 3u);
+  const std::string page = whole_text("README.md");
+  for (auto& [name, settings] : of) {
+    std::string line = "| " + name;
+    for (const char* setting : {"1", "1k", "2", "2k"}) {
+      Runs& runs = settings[setting];
+      ASSERT_EQ(runs.accuracy.size(), 3u) << name << " " << setting;
+      std::sort(runs.accuracy.rbegin(), runs.accuracy.rend());
+      std::sort(runs.solved_steps.begin(), runs.solved_steps.end());
+      std::string in;
+      const auto accuracy = [](double x) { return fmt::format("{:.2f}", x).substr(1); };
+      if (runs.solved_steps.empty()) {
+        in = runs.accuracy[0] - runs.accuracy[2] < 0.1
+                 ? accuracy(runs.accuracy[1])
+                 : fmt::format("{}, {}, {}", accuracy(runs.accuracy[0]), accuracy(runs.accuracy[1]),
+                               accuracy(runs.accuracy[2]));
+      } else {
+        const std::string first = steps_text(runs.solved_steps.front()),
+                          last = steps_text(runs.solved_steps.back());
+        in = first == last ? first : first + " to " + last;
+      }
+      line += fmt::format(" | {} ({})", runs.solved_steps.size(), in);
+    }
+    EXPECT_NE(page.find(line + " |\n"), std::string::npos) << line;
+  }
+}
+
+// Medians of the seeds at d = 64, and what theory says of the same keys.
+TEST(PublishedTables, ProbesAreThoseOfTheirExport) {
+  constexpr int d = 64;
+  std::map<std::pair<std::string, std::int64_t>, std::pair<std::vector<double>, std::vector<double>>> runs;
+  rows_of_export("probe.csv", [&](const CsvRow& row) {
+    if (row.integer("model.d_key", "runs") != d) return;
+    auto& [error, right] = runs[{row.text("label", "runs"), row.integer("task.associations", "runs")}];
+    error.push_back(row.number("squared_error", "runs"));
+    right.push_back(row.number("test_accuracy", "runs"));
+  });
+  const std::string page = whole_text("README.md");
+  for (const int n : {16, 48, 64, 128, 256, 384}) {
+    const auto cell = [&](const char* label, double theory) {
+      const auto& [error, right] = runs[{label, n}];
+      return fmt::format("{:.3f}, {:.3f}, {:.3f}", median_of_three(error), theory, median_of_three(right));
+    };
+    const std::vector<ProbeRead> reads = delta_rule_reads(n, d, 1);
+    double delta = 0;
+    for (const ProbeRead& read : reads) delta += squared_error(read) / static_cast<double>(reads.size());
+    const std::string line =
+        fmt::format("| {} | {} | {} | {} |\n", n / static_cast<double>(d),
+                    cell("sum", squared_error(sum_rule_read(n, d))), cell("delta", delta),
+                    cell("mesa", squared_error(least_squares_read(n, d))));
+    EXPECT_NE(page.find(line), std::string::npos) << line;
+  }
+}
+
+// "36 runs in 33 s" beside the name of an export are its runs, and the seconds from the first start to the last end.
+TEST(PublishedTables, SecondsBesideAnExportAreThoseOfItsProvenance) {
+  const std::string page = whole_text("README.md");
+  const std::regex words("([0-9,]+) runs in ([0-9]+) s");
+  std::istringstream text(page);
+  std::string paragraph;
+  int found = 0;
+  const auto check = [&] {
+    const std::regex name("([a-z0-9_]+)\\.csv");
+    for (std::sregex_iterator at(paragraph.begin(), paragraph.end(), words), none; at != none; ++at) {
+      // The export that is named next.
+      const std::string behind = paragraph.substr(static_cast<std::size_t>(at->position()));
+      std::smatch file;
+      if (!std::regex_search(behind, file, name)) continue;
+      const fs::path provenance = published(file[1].str() + ".provenance.csv");
+      if (!fs::exists(provenance)) continue;
+      std::string runs = (*at)[1];
+      std::erase(runs, ',');
+      int all = 0;
+      std::int64_t seconds = 0;
+      for (const std::string& line : provenance_of(published(file[1].str() + ".csv"))) {
+        const std::regex parts(".*: ([0-9]+) runs, .*, ([0-9]+) s on .*");
+        std::smatch part;
+        ASSERT_TRUE(std::regex_match(line, part, parts)) << line;
+        all += std::stoi(part[1]), seconds += std::stoll(part[2]);
+      }
+      EXPECT_EQ(all, std::stoi(runs)) << at->str() << " of " << file[0];
+      EXPECT_EQ(fmt::format("{}", seconds), (*at)[2].str()) << at->str() << " of " << file[0];
+      ++found;
+    }
+    paragraph.clear();
+  };
+  for (std::string line; std::getline(text, line);) {
+    if (line.empty()) check();
+    paragraph += line + " ";
+  }
+  check();
+  EXPECT_GE(found, 6);
+}
+
+// The studies of 5 seeds: runs and seconds of each row.
+TEST(PublishedTables, RowsOfStudiesHaveTheSecondsOfTheirProvenance) {
+  std::istringstream text(whole_text("README.md"));
+  const std::regex row("\\| `([a-z0-9_]+)\\.toml` \\| ([0-9]+) \\| ([0-9]+) s \\|.*");
+  int found = 0;
+  for (std::string line; std::getline(text, line);) {
+    std::smatch part;
+    if (!std::regex_match(line, part, row)) continue;
+    const std::vector<std::string> lines = provenance_of(published(part[1].str() + ".csv"));
+    ASSERT_EQ(lines.size(), 1u) << part[1];
+    EXPECT_NE(lines[0].find(fmt::format(": {} runs, ", part[2].str())), std::string::npos) << lines[0];
+    EXPECT_NE(lines[0].find(fmt::format(", {} s on ", part[3].str())), std::string::npos) << lines[0];
+    ++found;
+  }
+  EXPECT_EQ(found, 4);
+}
+
+}  // namespace
+}  // namespace crosstalk
