@@ -212,6 +212,21 @@ CT_HD inline Broadcast broadcast(const Tensor<Real>& full, const Tensor<Real>& p
   b.narrow = size <= INT32_MAX;
   return b;
 }
+/// Terms from which the sum of one of n elements is cut into slices on a GPU, and their number, which n and the
+/// number of terms alone decide.
+inline constexpr std::int64_t kManyTerms = 16384;
+inline int slices_of_sum(std::int64_t n, std::int64_t terms) {
+  return terms < kManyTerms || n >= 4096
+             ? 1
+             : static_cast<int>(std::min<std::int64_t>(64, 2 * terms / kManyTerms));
+}
+/// Room for the slices of sums over what repeats `part` in `full`; empty where they have one slice.
+template <class Real>
+Tensor<Real> slices_of_sums(const Tensor<Real>& full, const Tensor<Real>& part) {
+  const std::int64_t n = part.size(), slices = slices_of_sum(n, broadcast(full, part).repeats());
+  return slices == 1 ? Tensor<Real>{} : shaped<Real>(full.R, {static_cast<int>(n * slices)});
+}
+
 template <class Real>
 bool broadcasts(const Tensor<Real>& full, const Tensor<Real>& part) {
   if (full.rank != 4 || part.rank != 4) return false;
@@ -247,14 +262,17 @@ struct Combine {
   double scale_a = 1, scale_b = 1;  ///< add only
   In<Real> a, b;
   Out<Real> y;
+  Work<Real> slices;  ///< of the backward pass on CUDA
   static constexpr const char* kName = "combine";
-  CROSSTALK_FIELDS(a, b, y)
+  CROSSTALK_FIELDS(a, b, y, slices)
   void plan() {
     y.value = a.value;
     y.value.data = nullptr;
     for (int d = 0; d < 4; ++d) y.value.dims[d] = std::max(a.value.dims[d], b.value.dims[d]);
     if (!broadcasts(y.value, a.value) || !broadcasts(y.value, b.value))
       throw std::logic_error("[combine] shapes do not fit");
+    const Tensor<Real> of_a = slices_of_sums(y.value, a.value), of_b = slices_of_sums(y.value, b.value);
+    slices.value = of_a.size() < of_b.size() ? of_b : of_a;
   }
 };
 CROSSTALK_OP(Combine)
@@ -264,10 +282,12 @@ template <class Real>
 struct Fold {
   In<Real> x;
   Out<Real> y;
+  Work<Real> slices;  ///< on CUDA
   static constexpr const char* kName = "fold";
-  CROSSTALK_FIELDS(x, y)
-  void plan() const {
+  CROSSTALK_FIELDS(x, y, slices)
+  void plan() {
     if (!broadcasts(x.value, y.value)) throw std::logic_error("[fold] shapes do not fit");
+    slices.value = slices_of_sums(x.value, y.value);
   }
 };
 CROSSTALK_OP(Fold)
@@ -301,10 +321,12 @@ template <class Real>
 struct Expand {
   In<Real> x;
   Out<Real> y;
+  Work<Real> slices;  ///< on CUDA
   static constexpr const char* kName = "expand";
-  CROSSTALK_FIELDS(x, y)
-  void plan() const {
+  CROSSTALK_FIELDS(x, y, slices)
+  void plan() {
     if (!broadcasts(y.value, x.value)) throw std::logic_error("[expand] shapes do not fit");
+    slices.value = slices_of_sums(y.value, x.value);
   }
 };
 CROSSTALK_OP(Expand)

@@ -1,7 +1,6 @@
-// Elementwise ops, a few elements a thread; sums over repeated elements in a fixed order: of rows by columns
-// of threads, of others by a warp or, where they are long, by a cluster of blocks each.
+// Elementwise ops, a few elements a thread; sums over repeated elements in a fixed order: short ones by a warp
+// each, long ones by blocks, a slice of the terms each, which are added in their order.
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/base/cluster.cuh"
 #include "kernels/base/each.cuh"
 #include "kernels/elementwise/elementwise.h"
 
@@ -9,9 +8,7 @@ namespace crosstalk {
 namespace {
 using namespace device;
 
-constexpr int kThreads = 256, kWarps = kThreads / 32;
-constexpr std::int64_t kLongSum = 32768;  // terms from which a cluster of blocks shares a sum
-constexpr int kCluster = 8, kLongThreads = 1024;
+constexpr int kThreads = 256, kWarps = kThreads / 32, kLongThreads = 1024;
 constexpr std::int64_t kManyRows = 1024;  // rows from which their sum is worth a block
 constexpr int kColumns = 8;               // of a block: 32 bytes of a row, what the memory reads at once
 
@@ -26,91 +23,99 @@ __global__ void __launch_bounds__(kThreads)
   if (threadIdx.x % 32 == 0) store(static_cast<int>(blockIdx.y), j, sum);
 }
 
-/// One long sum by all threads of a cluster: warps, then blocks are added in their order.
+/// Slice s of sum j by a block, stored as number slices j + s: threads, then warps are added in their order.
 template <class Real, class F, class Put>
 __global__ void __launch_bounds__(kLongThreads)
-    long_sums_kernel(std::int64_t repeats, int cluster, const F f, const Put store) {
+    long_sums_kernel(std::int64_t repeats, int slices, const F f, const Put store) {
   __shared__ Real sums[kLongThreads / 32];
-  const std::int64_t j = blockIdx.x / static_cast<unsigned>(cluster);
-  const int r = static_cast<int>(blockIdx.y), rank = static_cast<int>(blockIdx.x) % cluster;
+  const std::int64_t j = blockIdx.x / static_cast<unsigned>(slices);
+  const int r = static_cast<int>(blockIdx.y), slice = static_cast<int>(blockIdx.x) % slices;
   Real sum = 0;
 #pragma unroll 4
-  for (std::int64_t i = rank * kLongThreads + static_cast<int>(threadIdx.x); i < repeats;
-       i += cluster * kLongThreads)
+  for (std::int64_t i = slice * kLongThreads + static_cast<int>(threadIdx.x); i < repeats;
+       i += slices * kLongThreads)
     sum += f(r, j, i);
   sum = warp_sum(sum);
   if (threadIdx.x % 32 == 0) sums[threadIdx.x / 32] = sum;
   __syncthreads();
-  if (threadIdx.x == 0) {
-    for (int i = 1; i < kLongThreads / 32; ++i) sums[0] += sums[i];
-  }
-  const Real total = cluster_sum(sums, 0, cluster, rank);
-  if (threadIdx.x == 0 && rank == 0) store(r, j, total);
+  if (threadIdx.x > 0) return;
+  for (int i = 1; i < kLongThreads / 32; ++i) sum += sums[i];
+  store(r, blockIdx.x, sum);
 }
 
-/// Sums down kColumns columns of a matrix of n columns by all threads of a cluster: each thread takes every
-/// so many rows of its column, then rows of threads, then blocks are added in their order.
+/// The same of kColumns columns of a matrix of n columns, whose rows are the terms: each thread takes every so
+/// many rows of its column, then rows of threads are added in their order.
 template <class Real, class F, class Put>
 __global__ void __launch_bounds__(kLongThreads)
-    row_sums_kernel(std::int64_t n, std::int64_t rows, int cluster, const F f, const Put store) {
+    row_sums_kernel(std::int64_t n, std::int64_t rows, int slices, const F f, const Put store) {
   constexpr int kRows = kLongThreads / kColumns;
   __shared__ Real sums[kRows][kColumns];
   const int x = static_cast<int>(threadIdx.x) % kColumns, y = static_cast<int>(threadIdx.x) / kColumns;
-  const int r = static_cast<int>(blockIdx.y), rank = static_cast<int>(blockIdx.x) % cluster;
-  const std::int64_t j =
-      static_cast<std::int64_t>(blockIdx.x / static_cast<unsigned>(cluster)) * kColumns + x;
+  const int r = static_cast<int>(blockIdx.y), slice = static_cast<int>(blockIdx.x) % slices;
+  const std::int64_t j = static_cast<std::int64_t>(blockIdx.x / static_cast<unsigned>(slices)) * kColumns + x;
   Real sum = 0;
   if (j < n) {
 #pragma unroll 4
-    for (std::int64_t i = rank * kRows + y; i < rows; i += cluster * kRows) sum += f(r, j, i);
+    for (std::int64_t i = slice * kRows + y; i < rows; i += slices * kRows) sum += f(r, j, i);
   }
   sums[y][x] = sum;
   __syncthreads();
-  if (y == 0) {
-    for (int i = 1; i < kRows; ++i) sum += sums[i][x];
-    sums[0][x] = sum;
-  }
-  const Real total = cluster_sum(sums[0], x, cluster, rank);
-  if (y == 0 && rank == 0 && j < n) store(r, j, total);
+  if (y > 0 || j >= n) return;
+  for (int i = 1; i < kRows; ++i) sum += sums[i][x];
+  store(r, j * slices + slice, sum);
 }
 
-// store(r, j, sum over i < repeats of f(r, j, i)). `rows`: f(r, j, i) reads column j of row i of a matrix.
+/// store(r, j, sum over i < repeats of f(r, j, i)). `rows`: f(r, j, i) reads column j of row i of a matrix.
+/// `slices`: memory for the parts of long sums; without it a block makes a whole one.
 template <class Real, class F, class Put>
 void sums(const Exec& exec, const char* name, int R, std::int64_t n, std::int64_t repeats, bool rows,
-          const F& f, const Put& store) {
+          const Work<Real>& slices_of_sums, const F& f, const Put& store) {
   if (n == 0 || R == 0) return;
   if (repeats == 1) {
     each_value<Real>(
         exec, name, R, n, [=] __device__(int r, std::int64_t j) { return f(r, j, 0); }, store);
     return;
   }
-  const unsigned replicas = static_cast<unsigned>(R);
-  if (rows && repeats >= kManyRows && n >= kColumns) {
-    const auto kernel = row_sums_kernel<Real, F, Put>;
-    const unsigned cluster = repeats >= kLongSum && n < 4096 && has_clusters(kernel) ? kCluster : 1;
-    launch_clusters(kernel, dim3(cluster * blocks_for(n, kColumns), replicas), kLongThreads, 0, cluster,
-                    stream_of(exec), n, repeats, static_cast<int>(cluster), f, store);
-  } else if (repeats >= kLongSum && n < 65536) {
-    const auto kernel = long_sums_kernel<Real, F, Put>;
-    const unsigned cluster = has_clusters(kernel) ? kCluster : 1;
-    launch_clusters(kernel, dim3(cluster * static_cast<unsigned>(n), replicas), kLongThreads, 0, cluster,
-                    stream_of(exec), repeats, static_cast<int>(cluster), f, store);
-  } else {
-    sums_kernel<Real>
-        <<<dim3(blocks_for(n, kWarps), replicas), kThreads, 0, stream_of(exec)>>>(n, repeats, f, store);
-  }
-  check_launch(name);
+  const int slices = slices_of_sums ? slices_of_sum(n, repeats) : 1;
+  const auto run = [&](const auto& put_sum) {
+    const auto replicas = static_cast<unsigned>(R), blocks = static_cast<unsigned>(slices);
+    if (rows && repeats >= kManyRows && n >= kColumns) {
+      row_sums_kernel<Real>
+          <<<dim3(blocks * blocks_for(n, kColumns), replicas), kLongThreads, 0, stream_of(exec)>>>(
+              n, repeats, slices, f, put_sum);
+    } else if (repeats >= kManyTerms && n < 65536) {
+      long_sums_kernel<Real>
+          <<<dim3(blocks * static_cast<unsigned>(n), replicas), kLongThreads, 0, stream_of(exec)>>>(
+              repeats, slices, f, put_sum);
+    } else {
+      sums_kernel<Real>
+          <<<dim3(blocks_for(n, kWarps), replicas), kThreads, 0, stream_of(exec)>>>(n, repeats, f, put_sum);
+    }
+    check_launch(name);
+  };
+  if (slices == 1) return run(store);
+  const Tensor<Real> parts = slices_of_sums.value;
+  run([=] __device__(int r, std::int64_t at, Real sum) { parts.at(r)[at] = sum; });
+  each(exec, name, R, n, [=] __device__(int r, std::int64_t j) {
+    Real sum = 0;
+    for (int slice = 0; slice < slices; ++slice) sum += parts.at(r)[j * slices + slice];
+    store(r, j, sum);
+  });
 }
 
 // The gradient of one operand of a Combine, which is its first or its second.
 template <class Real>
-void operand_gradient(const Exec& exec, const In<Real>& part, const Tensor<Real>& other, const Out<Real>& y,
-                      CombineKind kind, bool first, double scale) {
+void operand_gradient(const Exec& exec, const Combine<Real>& op, bool first) {
+  const In<Real>& part = first ? op.a : op.b;
   if (!part.wanted()) return;
+  const Tensor<Real> other = first ? op.b.value : op.a.value;
+  const Out<Real> y = op.y;
+  const CombineKind kind = op.kind;
   const Broadcast of_part = broadcast(y.value, part.value), of_other = broadcast(y.value, other);
-  const Real factor = static_cast<Real>(scale);
+  const Real factor = static_cast<Real>(first ? op.scale_a : op.scale_b);
   sums<Real>(
       exec, "combine backward", y.value.R, part.value.size(), of_part.repeats(), of_part.repeats_rows(),
+      op.slices,
       [=] __device__(int r, std::int64_t j, std::int64_t n) {
         const std::int64_t i = of_part.element(j, n);
         return y.gradient.at(r)[i] *
@@ -158,15 +163,15 @@ void forward_cuda(const Exec& exec, const Combine<Real>& op) {
 
 template <class Real>
 void backward_cuda(const Exec& exec, const Combine<Real>& op) {
-  operand_gradient(exec, op.a, op.b.value, op.y, op.kind, true, op.scale_a);
-  operand_gradient(exec, op.b, op.a.value, op.y, op.kind, false, op.scale_b);
+  operand_gradient(exec, op, true);
+  operand_gradient(exec, op, false);
 }
 
 template <class Real>
 void forward_cuda(const Exec& exec, const Fold<Real>& op) {
   const Broadcast map = broadcast(op.x.value, op.y.value);
   sums<Real>(
-      exec, "fold", op.y.value.R, op.y.value.size(), map.repeats(), map.repeats_rows(),
+      exec, "fold", op.y.value.R, op.y.value.size(), map.repeats(), map.repeats_rows(), op.slices,
       [=] __device__(int r, std::int64_t j, std::int64_t n) { return op.x.value.at(r)[map.element(j, n)]; },
       [=] __device__(int r, std::int64_t j, Real sum) { op.y.value.at(r)[j] = sum; });
 }
@@ -195,7 +200,7 @@ void backward_cuda(const Exec& exec, const Expand<Real>& op) {
   if (!op.x.wanted()) return;
   const Broadcast map = broadcast(op.y.value, op.x.value);
   sums<Real>(
-      exec, "expand backward", op.y.value.R, op.x.value.size(), map.repeats(), map.repeats_rows(),
+      exec, "expand backward", op.y.value.R, op.x.value.size(), map.repeats(), map.repeats_rows(), op.slices,
       [=] __device__(int r, std::int64_t j, std::int64_t n) {
         return op.y.gradient.at(r)[map.element(j, n)];
       },

@@ -66,7 +66,7 @@ OpCase combine_case(const std::string& name, CombineKind kind, const std::vector
   std::vector<int> y;
   for (std::size_t d = 0; d < 4; ++d) y.push_back(std::max(a[d], b[d]));
   op.input("a", a, normal()).input("b", b, normal()).output("y", y);
-  call<Combine>(op, [=](auto& o) { o.kind = kind, o.scale_a = 0.5, o.scale_b = -3; });
+  call_planned<Combine>(op, [=](auto& o) { o.kind = kind, o.scale_a = 0.5, o.scale_b = -3; });
   op.oracle([=](const Values& in) {
     Values out;
     each_index(y, [&](const int(&i)[4]) {
@@ -84,7 +84,7 @@ OpCase combine_case(const std::string& name, CombineKind kind, const std::vector
 OpCase fold_case(const std::string& name, const std::vector<int>& x, const std::vector<int>& y) {
   OpCase op(name);
   op.input("x", x, normal()).output("y", y);
-  call<Fold>(op, [=](auto&) {});
+  call_planned<Fold>(op, [=](auto&) {});
   op.oracle([=](const Values& in) {
     Values out;
     out.real["y"].assign(static_cast<std::size_t>(y[0] * y[1] * y[2] * y[3]), 0);
@@ -99,7 +99,7 @@ OpCase fold_case(const std::string& name, const std::vector<int>& x, const std::
 OpCase expand_case(const std::string& name, const std::vector<int>& x, const std::vector<int>& y) {
   OpCase op(name);
   op.input("x", x, normal()).output("y", y);
-  call<Expand>(op, [=](auto&) {});
+  call_planned<Expand>(op, [=](auto&) {});
   op.oracle([=](const Values& in) {
     Values out;
     each_index(
@@ -234,8 +234,10 @@ std::vector<OpCase> cases() {
           .gradient_elements(8),
       combine_case("MultiplyManyHeads", CombineKind::multiply, {1, 70001, 1, 1}, {1, 70001, 2, 1})
           .gradient_elements(8),
-      fold_case("FoldManyRows", {5, 300, 1, 11}, {1, 1, 1, 11}),
-      expand_case("ExpandManyRows", {1, 1, 9, 1}, {20, 60, 9, 1}),
+      fold_case("FoldManyRows", {5, 300, 1, 11}, {1, 1, 1, 11}).gradient_elements(20),
+      expand_case("ExpandManyRows", {1, 1, 9, 1}, {20, 60, 9, 1}).gradient_elements(9),
+      fold_case("FoldLong", {3, 5501, 1, 3}, {1, 1, 1, 3}).roundings(16503).gradient_elements(20),
+      fold_case("FoldLongRows", {3, 5501, 1, 9}, {1, 1, 1, 9}).roundings(16503).gradient_elements(20),
       fold_case("FoldHeads", {2, 3, 4, 5}, {2, 3, 1, 5}), fold_case("FoldRows", {2, 3, 4, 50}, {2, 3, 4, 1}),
       fold_case("FoldAll", {2, 3, 4, 5}, {1, 1, 1, 1}), fold_case("FoldNothing", {2, 3, 4, 5}, {2, 3, 4, 5}),
       expand_case("ExpandHeads", {2, 3, 1, 5}, {2, 3, 4, 5}),
