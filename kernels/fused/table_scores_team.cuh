@@ -173,6 +173,33 @@ __global__ void __launch_bounds__(kScoreThreads, resident<Team>(residents(kNu)))
   }
 }
 
+/// Gradients of a row's columns by a query: the score has q_i x_i x_{i-j} where both have the sign of the half,
+/// and each is the other's derivative. before_total: what the columns before each quad get.
+template <class Team, int kNu, class Real>
+__device__ __forceinline__ void pull_ring(const Ring<Team, kNu>& ring, const QueryRow<Team, kNu>& g,
+                                          Real weight, typename Team::Quads& total,
+                                          Real (&before_total)[Team::kGroups][kNu]) {
+#pragma unroll
+  for (int h = 0; h < Team::kGroups; ++h) {
+    Real d_e[kNu + 4] = {};
+    const auto& e = ring.e[h];
+#pragma unroll
+    for (int j = 1; j <= kNu; ++j) {
+#pragma unroll
+      for (int k = 0; k < 4; ++k) {
+        const Real y = e[kNu + k] > 0 ? g.v[j - 1][0][h][k] : g.v[j - 1][1][h][k];
+        const Real same = e[kNu + k] * e[kNu + k - j] > 0 ? y : Real(0);
+        d_e[kNu + k] += same * e[kNu + k - j];
+        d_e[kNu + k - j] += same * e[kNu + k];
+      }
+    }
+#pragma unroll
+    for (int k = 0; k < 4; ++k) total[h][k] += weight * d_e[kNu + k];
+#pragma unroll
+    for (int j = 1; j <= kNu; ++j) before_total[h][j - 1] += weight * d_e[kNu - j];
+  }
+}
+
 /// d_table; blockIdx.y is the table. Shared memory: [warp][d].
 template <class Team, int kNu, int kTables, class Real>
 __global__ void __launch_bounds__(kScoreThreads, resident<Team>(residents_of_tables(kNu)))
@@ -222,27 +249,7 @@ __global__ void __launch_bounds__(kScoreThreads, resident<Team>(residents_of_tab
         if constexpr (kNu > 0) {
           Ring<Team, kNu> ring;
           ring.make(x[u], d, [&](int c) { return own_row[c] + reader.column(entry[u].ids, c); });
-          // The score has q_i x_i x_{i-j} where both have the sign of the half: each is the other's
-          // derivative.
-#pragma unroll
-          for (int h = 0; h < kGroups; ++h) {
-            Real d_e[kNu + 4] = {};
-            const auto& e = ring.e[h];
-#pragma unroll
-            for (int j = 1; j <= kNu; ++j) {
-#pragma unroll
-              for (int k = 0; k < 4; ++k) {
-                const Real y = e[kNu + k] > 0 ? g[u].v[j - 1][0][h][k] : g[u].v[j - 1][1][h][k];
-                const Real same = e[kNu + k] * e[kNu + k - j] > 0 ? y : Real(0);
-                d_e[kNu + k] += same * e[kNu + k - j];
-                d_e[kNu + k - j] += same * e[kNu + k];
-              }
-            }
-#pragma unroll
-            for (int k = 0; k < 4; ++k) total[h][k] += weight * d_e[kNu + k];
-#pragma unroll
-            for (int j = 1; j <= kNu; ++j) before_total[h][j - 1] += weight * d_e[kNu - j];
-          }
+          pull_ring<Team, kNu>(ring, g[u], weight, total, before_total);
         } else if constexpr (kNu == kLengthOnly) {
           Team::each([&](int h, int k) { total[h][k] += weight * x[u][h][k]; });
         } else {
