@@ -343,7 +343,7 @@ RuleArguments<Real> arguments_of(const RuleRead<Real>& op) {
   a.states = op.states.value.data, a.states_stride = op.states.value.replica_stride;
   a.work = op.work.value.data, a.work_stride = op.work.value.replica_stride;
   a.work_numbers = op.work.value.columns();
-  a.T = op.T(), a.Q = op.Q(), a.H = op.H();
+  a.T = op.T(), a.Q = op.Q(), a.H = op.H(), a.length = op.length;
   return a;
 }
 
