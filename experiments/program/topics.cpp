@@ -4,62 +4,30 @@
 
 #include <fmt/format.h>
 
+#include <sstream>
+#include <utility>
+
 #include "models/engines.h"
 #include "results/published.h"
 #include "results/verdict.h"
 
 namespace crosstalk::program {
+
+extern const char* const kTopicsText;  ///< topics.txt, which the build makes a source of
+
 namespace {
 
-std::string published_text() {
-  std::string text =
-      "Results from elsewhere, to be drawn and compared beside ours: crosstalk plot capacity runs/a "
-      "--published my.csv, crosstalk compare runs/a --published my.csv. One row a run or median.\n\n";
+/// Names and meanings of the columns of published results.
+std::string published_columns_text() {
+  std::string text;
   for (const PublishedColumn& column : published_columns())
-    text +=
-        fmt::format("  {}{}\n      {}\n", column.name, column.required ? "  (needed)" : "", column.meaning);
-  text +=
-      "\nAs a store of its own, with lines and seeds, give plot, table or export a CSV file with the columns "
-      "of "
-      "'crosstalk export' in place of a store: label, eval_loss (or eval_accuracy or test_accuracy, where "
-      "accuracy is "
-      "drawn) and some keys of a configuration are needed; seed, d_dot, steps, state_size or state_bytes and "
-      "metrics of "
-      "any name are read if they are there. A row that lacks what a figure needs is refused, by the column's "
-      "name.\n\n"
-      "  label,seed,task.name,task.associations,d_dot,eval_loss\n"
-      "  mine,1,recall,40,64,0.0312\n";
+    text += fmt::format("{}  {}{}\n      {}", text.empty() ? "" : "\n", column.name,
+                        column.required ? "  (needed)" : "", column.meaning);
   return text;
 }
 
-std::string verdict_text() {
-  return fmt::format(
-      "The first that applies:\n\n"
-      "  failed         an error\n"
-      "  diverged       the loss or a parameter became non-finite\n"
-      "  not_trained    train.max_steps = 0\n"
-      "  solved         the last evaluation meets train.stop_loss or train.stop_accuracy; of a language "
-      "model "
-      "without\n"
-      "                 either, an accuracy of {solved}\n"
-      "  plateau        train.patience ended it; or the loss neither fell nor rose at the end\n"
-      "  at_chance      the same, with an accuracy of at most chance + {margin} (1 - chance)\n"
-      "  still_falling  it went to its last step, and the loss fell\n"
-      "  rising         it went to its last step, and the loss rose\n"
-      "  out_of_steps   it went to its last step, with fewer than {least} evaluations: nobody can tell\n\n"
-      "Fell and rose: the median validation loss of the last quarter of the evaluations (of the last stage "
-      "of a "
-      "curriculum) is more than {trend:g} % below or above that of the quarter before it. It is worked out "
-      "when "
-      "records are read, so that old stores have it too. 'crosstalk status' counts verdicts, exports have a "
-      "column, "
-      "and --where verdict=still_falling,out_of_steps picks runs that may need more steps.",
-      fmt::arg("solved", kSolvedAccuracy), fmt::arg("margin", kChanceMargin),
-      fmt::arg("least", kLeastEvaluations), fmt::arg("trend", 100 * kTrend));
-}
-
 /// Which forms of a recurrence compute what, as its engine says (models/engines.h).
-std::string forms_text() {
+std::string forms_table() {
   struct Row {
     const char* what;
     RecurrenceKind kind;
@@ -69,15 +37,7 @@ std::string forms_text() {
                       {"a decay of every value channel", {.value_decay = true}},
                       {"an erase along any two vectors", {.erase = Erase::free}},
                       {"several writes a token", {.several_writes = true}}};
-  std::string text =
-      "A memory with a matrix state has forms of equal results; memory.form names one, 'automatic' goes by "
-      "shapes.\n"
-      "recurrent: token after token. chunk: states from chunk to chunk, products of matrices inside. query: "
-      "weights of\n"
-      "tokens from the query's side, no state. parallel: weights as a T x T matrix. A form computes a memory "
-      "if it\n"
-      "covers all that the memory does:\n\n";
-  text += fmt::format("  {:<32}", "");
+  std::string text = fmt::format("  {:<32}", "");
   for (const std::string& form : form_names())
     if (form != name_of(Form::automatic)) text += fmt::format("{:>11}", form);
   for (const Row& row : rows) {
@@ -89,177 +49,47 @@ std::string forms_text() {
   return text;
 }
 
+/// Topics of topics.txt: a line "= name: summary" begins each. Lines of a paragraph are joined; indented ones
+/// stay as they are.
+std::vector<Topic> read_topics(const std::string& file) {
+  std::vector<Topic> topics;
+  std::istringstream lines(file);
+  bool in_paragraph = false;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("= ")) {
+      const std::size_t colon = line.find(": ");
+      topics.push_back({line.substr(2, colon - 2), line.substr(colon + 2), ""});
+      in_paragraph = false;
+      continue;
+    }
+    if (topics.empty()) continue;
+    std::string& text = topics.back().text;
+    const bool is_paragraph = !line.empty() && line[0] != ' ';
+    if (!text.empty()) text += in_paragraph && is_paragraph ? ' ' : '\n';
+    text += line;
+    in_paragraph = is_paragraph;
+  }
+  return topics;
+}
+
 }  // namespace
 
 const std::vector<Topic>& topics() {
-  static const std::vector<Topic> all = {
-      {"study", "a TOML file: what to train",
-       "  [study]              name (of the store, letters, digits, _ - .), title, seeds,\n"
-       "                       every_memory = true: those without a table too, with their defaults\n"
-       "  [base]               one run: keys of task, model, memory, train and eval; what is left out takes "
-       "its\n"
-       "                       default. data_seed and init_seed may be set alone\n"
-       "  [memories.LABEL]     one table a memory: name (a registered memory), title (in figures and "
-       "tables;\n"
-       "                       formulas between $), its options without \"memory.\", other keys with prefix\n"
-       "  [[grid]]             axes, multiplied; several blocks are added up\n"
-       "  [[grid.zip]]         axes that advance together\n"
-       "  [[grid.skip]]        combinations to leave out\n\n"
-       "Later ones win: default, [base], [memories.LABEL], grid, --set. 'crosstalk new STUDY.toml' writes "
-       "one to "
-       "start from, 'crosstalk plan STUDY.toml' lists its runs."},
-      {"memories", "the tables [memories.LABEL] of a study",
-       "  [memories.mine]\n  name = \"delta\"\n  title = 'DeltaNet, $\\beta \\in (0, 2)$'\n  beta_max = 2\n\n"
-       "The table's name is the label in plans, exports and figures. Labels are no part of a run: two that "
-       "come to "
-       "one configuration share its runs, and a study may be relabelled at any time."},
-      {"grid", "the axes of a study, multiplied",
-       "  [[grid]]\n  memory = [\"linear\", \"delta\"]          # labels; left out: all\n"
-       "  \"task.associations\" = { range = [20, 600, 20] }     # first, last, step (last included)\n"
-       "  \"model.d_key\" = { logrange = [16, 128], base = 2 }  # 16, 32, 64, 128\n\n"
-       "Each block is a product of its axes and the seeds; blocks are added up, and what two blocks ask for "
-       "is one "
-       "run. Without [[grid]] every memory is trained once for each seed."},
-      {"forms", "the equal forms of a recurrence, and which of them cover a memory", forms_text()},
-      {"base_conv", "a layer of model.stack: a short convolution, gated (Zoology, arXiv 2312.04927)",
-       "  model.name  = \"language\"\n  model.stack = \"base_conv memory\"     # a layer of it, then the "
-       "study's memory\n\n"
-       "y = conv(x) * (W x + b) + x, each channel convolved on its own over model.conv_width tokens, before "
-       "the layer's "
-       "MLP. It has no state besides these tokens. 'crosstalk describe model.stack' says how layers are "
-       "written."},
-      {"zip", "axes of a block that advance together",
-       "  [[grid.zip]]\n  \"model.d_key\"         = [16, 32]\n  \"train.learning_rate\" = [3e-3, 1e-3]\n\n"
-       "Lists of equal length inside the [[grid]] above: the first values go together, then the second "
-       "ones."},
-      {"skip", "combinations of a block to leave out",
-       "  [[grid.skip]]\n  memory = \"softmax\"\n  \"task.associations\" = [500, 600]\n\n"
-       "A combination that has one of the values of every key is left out of the [[grid]] above."},
-      {"seeds", "how often each run is repeated",
-       "  seeds = [1, 2, 3]    or    seeds = { range = [1, 5] }\n\n"
-       "In [study]. A seed sets data and initial weights; data_seed and init_seed in [base] keep one of them "
-       "fixed. "
-       "Figures pool over seeds and nothing else. From six seeds on their intervals are confidence intervals "
-       "('crosstalk describe intervals')."},
-      {"record", "what a finished run leaves",
-       "One line of JSON in STORE/shards: its id (a hash of the configuration and of nothing else), the "
-       "whole "
-       "configuration, status, steps, losses, accuracy, metrics of the task, learning curves, profiles, and "
-       "where, "
-       "when and by what it was made. 'crosstalk export' gives records as a table, one row a run and label; "
-       "columns "
-       "are the keys of the configuration and those of 'crosstalk describe COLUMN' (eval_loss, test_loss, "
-       "...)."},
-      {"store", "the folder of a study's records",
-       "runs/NAME unless --out says otherwise. Append-only; done is what has a record. STORE/studies holds "
-       "each study "
-       "as it was last run, and which runs its versions asked for under which labels. Several processes may "
-       "write "
-       "into one store; damaged lines are left out, said, and trained again. Weights that are kept "
-       "(train.keep_weights) are files of their own, see 'crosstalk describe weights'."},
-      {"weights", "what a run has learned: kept, read, started from, looked into",
-       "With train.keep_weights = true the final weights of every run that is done are "
-       "STORE/weights/RUN.npz, "
-       "in the precision that they were trained in:\n\n"
-       "  import numpy\n  weights = numpy.load(\"runs/mine/weights/ct-....npz\")   # name -> array\n\n"
-       "Names and shapes are the parameters that 'crosstalk describe MEMORY' lists. Keeping them changes "
-       "neither a run's id nor its record; switched on later, 'crosstalk run' trains those runs again that "
-       "are done without weights ('crosstalk plan' says how many), and 'crosstalk run --only RUN' just one. "
-       "A run that diverged "
-       "has none. Files are named by run: to copy or merge stores, copy shards/ and weights/.\n\n"
-       "train.init_from = \"STORE:RUN\" (or a .npz file of your own, by numpy.savez) starts from such "
-       "weights; "
-       "what they are is part of a run's id, where they lie is not. 'crosstalk inspect STORE' looks into "
-       "them."},
-      {"language", "the language model around a memory (model.name = \"language\")",
-       "Reads tasks of single tokens. Blocks over embedded tokens, a norm in front of every mixer and MLP, "
-       "and behind "
-       "the last:\n\n"
-       "  x = E[token] (+ P[t])\n"
-       "  x += mixer(norm(x)),  x += mlp(norm(x))     in every layer\n"
-       "  loss = cross-entropy of W norm(x) with the answer, at the tokens at which one is due, their "
-       "mean\n\n"
-       "A mixer is a memory between projections of the tokens (queries, keys, values and gates; its heads "
-       "joined by "
-       "an output projection), or base_conv: conv(x) * (A x + a) + x, a short causal convolution of every "
-       "channel "
-       "(Zoology: Arora et al. 2023, arXiv 2312.04927). model.stack says which in which layer. Right is an "
-       "answer "
-       "whose logit is larger than every other.\n\n"
-       "Parameters, for model.init and in files of weights:\n\n"
-       "  embedding, positions, norm.gain, norm.bias, head (readout.weight, readout.bias with "
-       "model.readout)\n"
-       "  layers.N.norm.gain, .norm.bias, .mlp_norm.gain, .mlp_norm.bias\n"
-       "  layers.N.query.weight, .key.weight, .value.weight, .output.weight (and .bias with model.bias)\n"
-       "  layers.N.GATE.weight, .GATE.bias, .memory.NAME   as the memory calls them ('crosstalk describe "
-       "MEMORY')\n"
-       "  layers.N.conv.weight, .conv.bias, .projection.weight, .projection.bias   of base_conv\n"
-       "  layers.N.mlp.in.weight, .mlp.gate.weight, .mlp.out.weight\n\n"
-       "Zoology's block for MQAR: model.stack = \"base_conv memory\", model.mlp = \"identity\", "
-       "model.embed_dropout = 0.1. The state size is that of all layers."},
-      {"loss", "what is minimised and measured",
-       "Half the squared error between the retrieved value and the right one (one-hot), summed over the "
-       "dimensions of the value and averaged over queries:\n\n"
-       "  loss = 1/2 |y - y^|^2,   0.5 for a memory that answers 0\n\n"
-       "The protocol uniform averages over all queries of a fixed set of sequences; schlag2021 as the "
-       "released code "
-       "of that paper, with chunks of unequal weight ('crosstalk describe eval.protocol').\n\n"
-       "Figures draw these bounds where they are proven for the task, the protocol and the memory:\n\n"
-       "  rank bound      reads through d_dot features form a matrix of rank d_dot: with equal weights and\n"
-       "                  distinct values, loss >= 0.5 (1 - d_dot / S); on reassign distinct keys and "
-       "values\n"
-       "                  that coincide count, with schlag2021 the weights of its queries do\n"
-       "  sum-rule floor  a memory that does not see the order of writes can at best answer the mean of the "
-       "m\n"
-       "                  values written to a key: over all data 0.5 (1 - E[1/m]) (1 - 1/values). Figures "
-       "draw\n"
-       "                  what that answer costs on the sequences that the runs were evaluated on, where "
-       "these\n"
-       "                  are known (not with schlag2021, which draws fresh ones); else the expectation, to\n"
-       "                  either side of which a run may lie"},
-      {"intervals", "what bands and bars are",
-       "Fewer than six seeds: the range of all of them, which covers the true median with probability "
-       "1 - 2^(1-n) (75 "
-       "% of three seeds, 94 % of five). From six on: the 95 % confidence interval of the median between "
-       "order "
-       "statistics, interpolated (Hettmansperger and Sheather 1986). Capacities: a number of associations is "
-       "solved "
-       "where the median loss is at most --threshold, by default twice train.stop_loss (training stops at "
-       "train.stop_loss by its validation sequences, and other sequences cost a little more or less); each "
-       "seed's capacity lies between its last "
-       "solved number of associations and the next tested one; the interval reaches from the former of a low "
-       "seed to the latter of a high "
-       "one. "
-       "Slopes: interval regression with the interval of the profile likelihood. Diverged runs count as the "
-       "worst. "
-       "The coverage of each is tested by simulation. After --best it is the interval of the chosen runs on "
-       "the test split; where several choices are equally good, lucky seeds are favoured, and its "
-       "coverage is up to ten per cent lower."},
-      {"best", "the best value of a key, chosen on the validation split (plot and table --best KEY)",
-       "  crosstalk plot accuracy runs/mine --best train.learning_rate\n\n"
-       "For each line and each x value, --best picks the value of the key with the lowest median validation "
-       "loss over seeds; a diverged run counts as infinite. Figures and tables then show the untouched test "
-       "split (test_loss, test_accuracy), unless --metric says otherwise. Several keys are chosen together: "
-       "--best train.learning_rate,train.weight_decay. The CSV's column "
-       "selected says "
-       "which value was taken where.\n\n"
-       "A learning rate at the edge of its grid is reported on stderr and below the figure or table: with "
-       "the "
-       "largest or the "
-       "smallest rate of the grid best, a better one may lie beyond, and the memory looks worse than it is."},
-      {"threshold", "what counts as solved",
-       "A run is solved where its loss is at most a threshold: --threshold X of plot and table, else twice "
-       "the "
-       "largest train.stop_loss of the runs shown (0.002 where none has one), on whatever sequences are "
-       "shown: "
-       "training stops as soon as the validation loss is at train.stop_loss, and the loss on other sequences "
-       "lies on either side of it.\n\n"
-       "A threshold below train.stop_loss is refused: whether the runs would get there is not known. "
-       "Capacity is the largest number of associations such that it and every smaller tested number are "
-       "solved."},
-      {"verdict", "what became of a run's training, in one word (column verdict)", verdict_text()},
-      {"published-csv", "tables of results from elsewhere", published_text()},
-  };
+  static const std::vector<Topic> all = [] {
+    const std::pair<std::string, std::string> known[] = {
+        {"%published_columns%", published_columns_text()}, {"%forms%", forms_table()},
+        {"%solved%", fmt::format("{}", kSolvedAccuracy)},  {"%margin%", fmt::format("{}", kChanceMargin)},
+        {"%least%", fmt::format("{}", kLeastEvaluations)}, {"%trend%", fmt::format("{:g}", 100 * kTrend)}};
+    std::vector<Topic> read = read_topics(kTopicsText);
+    for (Topic& topic : read) {
+      while (topic.text.ends_with('\n')) topic.text.pop_back();
+      for (const auto& [mark, text] : known) {
+        if (const std::size_t at = topic.text.find(mark); at != std::string::npos)
+          topic.text.replace(at, mark.size(), text);
+      }
+    }
+    return read;
+  }();
   return all;
 }
 

@@ -22,6 +22,42 @@ __device__ __forceinline__ unsigned lanes_of(int id, int bits) {
   return id >= 0 ? same : 0;
 }
 
+/// Counts of rows by warps become places, in the order of rows and warps, and `start` gets those of rows.
+/// Returns how many entries are placed, with the `before` of earlier rows.
+__device__ __forceinline__ int place_rows(std::int32_t* counts, std::int32_t* totals, std::int32_t* start,
+                                          int rows, int warps, int before) {
+  const int thread = static_cast<int>(threadIdx.x), warp = thread / 32, lane = thread % 32,
+            threads = 32 * warps;
+  for (int row0 = 0; row0 < rows; row0 += threads) {
+    const int row = row0 + thread;
+    int sum = 0;
+#pragma unroll 8
+    for (int w = 0; w < warps; ++w) sum += row < rows ? counts[w * rows + row] : 0;
+    int upto = sum;  // inclusive scan over the warp, then over warps
+#pragma unroll
+    for (int offset = 1; offset < 32; offset *= 2) {
+      const int other = __shfl_up_sync(kFullWarp, upto, offset);
+      if (lane >= offset) upto += other;
+    }
+    if (lane == 31) totals[warp] = upto;
+    __syncthreads();
+    const int total = lane < warps ? totals[lane] : 0;
+    int place = before + upto - sum + __reduce_add_sync(kFullWarp, lane < warp ? total : 0);
+    if (row < rows) {
+      start[row] = place;
+#pragma unroll 4
+      for (int w = 0; w < warps; ++w) {
+        const int count = counts[w * rows + row];
+        counts[w * rows + row] = place;
+        place += count;
+      }
+    }
+    before += __reduce_add_sync(kFullWarp, total);
+    __syncthreads();
+  }
+  return before;
+}
+
 // A stable counting sort of `span` rows of the table (blockIdx.z; all of a small one) by one block: each warp
 // counts and then places its own slice of n, 32 neighbours at a time; lanes of one id take places in their
 // order. Lists of earlier rows come
@@ -75,33 +111,7 @@ __global__ void __launch_bounds__(32 * kBucketWarps)
   int before = __reduce_add_sync(kFullWarp, lane < warps ? totals[lane] : 0);  // entries already placed
   const int first = before;
   __syncthreads();
-  for (int row0 = 0; row0 < rows; row0 += threads) {
-    const int row = row0 + thread;
-    int sum = 0;
-#pragma unroll 8
-    for (int w = 0; w < warps; ++w) sum += row < rows ? counts[w * rows + row] : 0;
-    int upto = sum;  // inclusive scan over the warp, then over warps
-#pragma unroll
-    for (int offset = 1; offset < 32; offset *= 2) {
-      const int other = __shfl_up_sync(kFullWarp, upto, offset);
-      if (lane >= offset) upto += other;
-    }
-    if (lane == 31) totals[warp] = upto;
-    __syncthreads();
-    const int total = lane < warps ? totals[lane] : 0;
-    int place = before + upto - sum + __reduce_add_sync(kFullWarp, lane < warp ? total : 0);
-    if (row < rows) {
-      start[row] = place;
-#pragma unroll 4
-      for (int w = 0; w < warps; ++w) {
-        const int count = counts[w * rows + row];
-        counts[w * rows + row] = place;
-        place += count;
-      }
-    }
-    before += __reduce_add_sync(kFullWarp, total);
-    __syncthreads();
-  }
+  before = place_rows(counts, totals, start, rows, warps, before);
   if (thread == 0 && row0 + rows == all) start[rows] = before;
   // Neighbours with different ids, the rule within a sequence, take their places at once: each writes its
   // lane beside the place and looks whether another one has written too.

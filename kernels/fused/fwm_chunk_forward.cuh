@@ -128,6 +128,105 @@ __device__ void fwm_chain(const FwmWarp<J>& at, FwmForwardShared& shared, int ch
         after > before ? before * fwm_reciprocal(after) : 1.0f;
 }
 
+/// Z of this warp's rows to z, and the sums over them that the chain reads: |Z_t|^2 and |X|^2.
+template <int J>
+__device__ __forceinline__ void fwm_measure(const FwmWarp<J>& at, const float (&x)[J][2][4], float (&Z)[2][4],
+                                            float* z, float* sums) {
+  const int g = at.g, q = at.q;
+  float squares[4] = {}, norm[2] = {};
+#pragma unroll
+  for (int m = 0; m < 2; ++m) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      Z[m][i] *= kFwmStart;
+      squares[2 * m + i % 2] += Z[m][i] * Z[m][i];
+    }
+#pragma unroll
+    for (int half = 0; half < 2; ++half)
+      *reinterpret_cast<float2*>(z + at.row(half) * kFwmRow + 8 * m + 2 * q) =
+          make_float2(Z[m][2 * half], Z[m][2 * half + 1]);
+  }
+#pragma unroll
+  for (int j = 0; j < J; ++j) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      norm[0] += x[j][0][i] * x[j][0][i];
+      norm[1] += x[j][1][i] * x[j][1][i];
+    }
+  }
+#pragma unroll
+  for (int offset = 4; offset < 32; offset *= 2) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) squares[i] += __shfl_xor_sync(kFullWarp, squares[i], offset);
+  }
+  const float total = warp_sum(norm[0] + norm[1]);
+  if (g == 0) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) sums[at.warp * 20 + 8 * (i / 2) + 2 * q + i % 2] = squares[i];
+    if (q == 0) sums[at.warp * 20 + 16] = total;
+  }
+}
+
+/// The errors u once the chain has the divisors: kept for backward, and scaled to be written.
+template <int J>
+__device__ __forceinline__ void fwm_errors(const FwmWarp<J>& at, const FwmForwardShared& shared, int chunk,
+                                           float* kept, int stride, float (&Z)[2][4]) {
+  const int q = at.q;
+  float hot[2][4];
+#pragma unroll
+  for (int s = 0; s < 2; ++s) {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const int token = 8 * s + 2 * q + i, id = shared.current[token];
+      const float scale = shared.of_z[token];
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        hot[s][2 * half + i] = id == at.row(half) ? 1.0f : 0.0f;
+        Z[s][2 * half + i] *= scale;
+      }
+    }
+  }
+  at.template times_matrix<true, true>(hot, shared.values, Z);  // the errors u
+#pragma unroll
+  for (int s = 0; s < 2; ++s) {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const int token = 8 * s + 2 * q + i, t = at.first(chunk) + token;
+      const float scale = shared.of_u[token];
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        if (kept && token < at.count(chunk) && at.row(half) < stride - 4)
+          kept[static_cast<std::int64_t>(t) * stride + at.row(half)] = Z[s][2 * half + i];
+        Z[s][2 * half + i] *= scale;
+      }
+    }
+  }
+}
+
+/// o = S q.
+template <int J>
+__device__ __forceinline__ void fwm_read_state(const FwmWarp<J>& at, const float* query, float* o,
+                                               const float (&x)[J][2][4]) {
+  const int q = at.q;
+  float read[2] = {};
+#pragma unroll
+  for (int j = 0; j < J; ++j) {
+    float four[4];
+    take4(query + at.column(j), at.column(j) < at.P, four);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      read[0] += x[j][i % 2][i / 2] * four[i];
+      read[1] += x[j][i % 2][2 + i / 2] * four[i];
+    }
+  }
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    read[half] += __shfl_xor_sync(kFullWarp, read[half], 1);
+    read[half] += __shfl_xor_sync(kFullWarp, read[half], 2);
+    if (q == 0 && at.row(half) < at.V) o[at.row(half)] = read[half];
+  }
+}
+
 template <int J, int kWarps>
 __global__ void __launch_bounds__(32 * (kWarps + 1), kWarps <= 7 ? (J == 4 ? 3 : 2) : 1)
     fwm_forward_chunked(const __grid_constant__ FwmRead<float> a) {
@@ -171,71 +270,12 @@ __global__ void __launch_bounds__(32 * (kWarps + 1), kWarps <= 7 ? (J == 4 ? 3 :
     at.times_keys(x, now, y);
     if (chunk > 0 && checkpoints) at.store(checkpoints + chunk * size, x);  // the first is zero
     at.template times_matrix<true>(y, shared.inverse[chunk % 2], Z);
-    float squares[4] = {}, norm[2] = {};
-#pragma unroll
-    for (int m = 0; m < 2; ++m) {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        Z[m][i] *= kFwmStart;
-        squares[2 * m + i % 2] += Z[m][i] * Z[m][i];
-      }
-#pragma unroll
-      for (int half = 0; half < 2; ++half)
-        *reinterpret_cast<float2*>(z + at.row(half) * kFwmRow + 8 * m + 2 * q) =
-            make_float2(Z[m][2 * half], Z[m][2 * half + 1]);
-    }
-#pragma unroll
-    for (int j = 0; j < J; ++j) {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        norm[0] += x[j][0][i] * x[j][0][i];
-        norm[1] += x[j][1][i] * x[j][1][i];
-      }
-    }
-#pragma unroll
-    for (int offset = 4; offset < 32; offset *= 2) {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) squares[i] += __shfl_xor_sync(kFullWarp, squares[i], offset);
-    }
-    const float total = warp_sum(norm[0] + norm[1]);
-    if (g == 0) {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) sums[at.warp * 20 + 8 * (i / 2) + 2 * q + i % 2] = squares[i];
-      if (q == 0) sums[at.warp * 20 + 16] = total;
-    }
+    fwm_measure(at, x, Z, z, sums);
     __syncthreads();  // the chain may begin
     if (chunk + 2 < chunks) at.fetch(keys + (chunk + 2) % 3 * at.kKeys, chunk + 2);
     asm volatile("cp.async.wait_all;" ::: "memory");
     __syncthreads();  // it has ended
-    float hot[2][4];
-#pragma unroll
-    for (int s = 0; s < 2; ++s) {
-#pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        const int token = 8 * s + 2 * q + i, id = shared.current[token];
-        const float scale = shared.of_z[token];
-#pragma unroll
-        for (int half = 0; half < 2; ++half) {
-          hot[s][2 * half + i] = id == at.row(half) ? 1.0f : 0.0f;
-          Z[s][2 * half + i] *= scale;
-        }
-      }
-    }
-    at.template times_matrix<true, true>(hot, shared.values, Z);  // the errors u
-#pragma unroll
-    for (int s = 0; s < 2; ++s) {
-#pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        const int token = 8 * s + 2 * q + i, t = at.first(chunk) + token;
-        const float scale = shared.of_u[token];
-#pragma unroll
-        for (int half = 0; half < 2; ++half) {
-          if (kept && token < at.count(chunk) && at.row(half) < stride - 4)
-            kept[static_cast<std::int64_t>(t) * stride + at.row(half)] = Z[s][2 * half + i];
-          Z[s][2 * half + i] *= scale;
-        }
-      }
-    }
+    fwm_errors(at, shared, chunk, kept, stride, Z);
     const float gamma = shared.gamma;
 #pragma unroll
     for (int j = 0; j < J; ++j) {
@@ -244,25 +284,8 @@ __global__ void __launch_bounds__(32 * (kWarps + 1), kWarps <= 7 ? (J == 4 ? 3 :
     }
     at.add_keys(x, Z, now);
   }
-  const float* query = a.q.value.at(r) + static_cast<std::int64_t>(b) * P;
-  float read[2] = {};
-#pragma unroll
-  for (int j = 0; j < J; ++j) {
-    float four[4];
-    take4(query + at.column(j), at.column(j) < P, four);
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      read[0] += x[j][i % 2][i / 2] * four[i];
-      read[1] += x[j][i % 2][2 + i / 2] * four[i];
-    }
-  }
-#pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    read[half] += __shfl_xor_sync(kFullWarp, read[half], 1);
-    read[half] += __shfl_xor_sync(kFullWarp, read[half], 2);
-    if (q == 0 && at.row(half) < V)
-      a.o.value.at(r)[static_cast<std::int64_t>(b) * V + at.row(half)] = read[half];
-  }
+  fwm_read_state(at, a.q.value.at(r) + static_cast<std::int64_t>(b) * P,
+                 a.o.value.at(r) + static_cast<std::int64_t>(b) * V, x);
 }
 
 inline void run_fwm_forward(cudaStream_t stream, const FwmRead<float>& a) {

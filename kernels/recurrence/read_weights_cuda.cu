@@ -132,6 +132,20 @@ __device__ void give(Write mode, Real* target, int K, const Real (&x)[T::E]) {
   }
 }
 
+/// Zeros for what the first query does not see, or no erase uses.
+template <int kThreads, class Real>
+__device__ __forceinline__ void clear_unseen(const ReadWeightsFields<Real>& s, int q, int writes) {
+  const auto clear = [&](const HeadField<Real>& f, int from) {
+    if (q > 0 || f.write != Write::overwrite) return;
+    for (int n = from; n < f.N; ++n) {
+      for (int c = threadIdx.x; c < f.C; c += kThreads) f.gradient(n)[c] = 0;
+    }
+  };
+  clear(s.k, writes), clear(s.w, writes), clear(s.g, writes / s.N);
+  clear(s.own_x, s.erases && !s.x_is_k ? writes : 0), clear(s.own_y, s.erases && !s.y_is_k ? writes : 0);
+  clear(s.own_e, s.erases && !s.e_is_w ? writes : 0);
+}
+
 // For the equations see read_weights_cpu.cpp. A thread owns the same entries of every vector throughout,
 // thread 0 the scalars. The first query stores what is to be overwritten, the others add to it.
 template <class Real, int W, int E, bool kOwn>
@@ -150,16 +164,7 @@ __global__ void __launch_bounds__(32 * W)
     const int writes = tokens_seen(op, r, b, q) * op.writes;
     const Real* d_a = op.a.gradient.at(r) + (static_cast<std::int64_t>(bh) * Q + q) * M;
     const auto mode = [&](const HeadField<Real>& f) { return q > 0 ? Write::add : f.write; };
-    // What the first query does not see, or no erase uses.
-    const auto clear = [&](const HeadField<Real>& f, int from) {
-      if (q > 0 || f.write != Write::overwrite) return;
-      for (int n = from; n < f.N; ++n) {
-        for (int c = threadIdx.x; c < f.C; c += 32 * W) f.gradient(n)[c] = 0;
-      }
-    };
-    clear(s.k, writes), clear(s.w, writes), clear(s.g, writes / s.N);
-    clear(s.own_x, s.erases && !s.x_is_k ? writes : 0), clear(s.own_y, s.erases && !s.y_is_k ? writes : 0);
-    clear(s.own_e, s.erases && !s.e_is_w ? writes : 0);
+    clear_unseen<32 * W>(s, q, writes);
     Real rho[E], made[E];
     if (!kept) {
       T::load(s.q.value(q), K, rho);

@@ -42,6 +42,61 @@ struct ForwardMemory {
   }
 };
 
+/// Scores of the reads: of row i by column j, faded by the gates between.
+template <class Tile>
+__device__ __forceinline__ void score_reads(const StateWalk<Tile>& walk, const ChunkGates<Tile::C>& gates,
+                                            typename Tile::Matrix q, typename Tile::Matrix k,
+                                            typename Tile::Type* scores) {
+  typename Tile::Side s;
+  s.template add<false, false, Tile::D>(q, k);
+  s.pairs([&](int i, int j, float a, float b) {
+    const int seen = walk.before ? i - 1 : i;
+    a = j <= seen ? a : 0, b = j + 1 <= seen ? b : 0;
+    if (walk.gated()) {
+      if (j <= seen) a *= gates.between(1, i, j);
+      if (j + 1 <= seen) b *= gates.between(1, i, j + 1);
+    }
+    Tile::Op::put2(scores + i * Tile::kSide + j, a, b);
+  });
+}
+/// A: scores of what is erased by what was written before.
+template <class Tile>
+__device__ __forceinline__ void score_erases(const StateWalk<Tile>& walk, const ChunkGates<Tile::C>& gates,
+                                             typename Tile::Matrix x, typename Tile::Matrix k, float* solving,
+                                             int stride) {
+  typename Tile::Side s;
+  s.template add<false, false, Tile::D>(x, k);
+  s.pairs([&](int i, int j, float a, float b) {
+    const float e = gates.erase[i];
+    a = j < i ? a * e : 0, b = j + 1 < i ? b * e : 0;
+    if (walk.gated()) {
+      if (j < i) a *= gates.between(2, i, j);
+      if (j + 1 < i) b *= gates.between(2, i, j + 1);
+    }
+    *reinterpret_cast<float2*>(solving + i * stride + j) = make_float2(a, b);
+  });
+}
+/// What is written, and as it is left of it at the chunk's end.
+template <class Tile>
+__device__ __forceinline__ void put_written(const StateWalk<Tile>& walk, const ForwardMemory<Tile>& memory,
+                                            typename Tile::Rows& rows) {
+  using Op = typename Tile::Op;
+  constexpr int kRow = Tile::kRow;
+  rows.pairs([&](int i, int v, float a, float b) {
+    const float l = memory.gates->left[i];
+    Op::put2(memory.written + i * kRow + v, a, b);
+    if (walk.gated()) Op::put2(memory.aged + i * kRow + v, l * a, l * b);
+  });
+}
+/// Asks for rows that the next chunk brings.
+template <class Tile>
+__device__ __forceinline__ void prefetch_tokens(const StateRead<float>& op, const StateWalk<Tile>& walk,
+                                                int first, int soon) {
+  if (!Tile::kMapped) prefetch_rows<Tile>(0, walk.queries(op, first, soon), soon);
+  prefetch_rows<Tile>(1, walk.keys(op, first, soon), soon);
+  prefetch_rows<Tile>(2, walk.of_writes(op.v.value, first, soon, walk.V), soon);
+}
+
 template <class Tile>
 __device__ __forceinline__ void forward_pass(const StateRead<float>& op, const StateWalk<Tile>& walk,
                                              const ForwardMemory<Tile>& memory) {
@@ -89,41 +144,13 @@ __device__ __forceinline__ void forward_pass(const StateRead<float>& op, const S
       walk.fill(gates, op, gains);
       gains = walk.gains(op, first + step, soon);
     }
-    if (soon > 0) {
-      if (!Tile::kMapped) prefetch_rows<Tile>(0, walk.queries(op, first + step, soon), soon);
-      prefetch_rows<Tile>(1, walk.keys(op, first + step, soon), soon);
-      prefetch_rows<Tile>(2, walk.of_writes(op.v.value, first + step, soon, V), soon);
-    }
+    if (soon > 0) prefetch_tokens(op, walk, first + step, soon);
     typename Tile::Rows given;  // v
     given.template take<Tile::kWhole>(walk.of_writes(op.v.value, first, valid, V), V);
     __syncthreads();
-    {  // scores of the reads
-      typename Tile::Side s;
-      s.template add<false, false, D>(q, k);
-      s.pairs([&](int i, int j, float a, float b) {
-        const int seen = walk.before ? i - 1 : i;
-        a = j <= seen ? a : 0, b = j + 1 <= seen ? b : 0;
-        if (walk.gated()) {
-          if (j <= seen) a *= gates.between(1, i, j);
-          if (j + 1 <= seen) b *= gates.between(1, i, j + 1);
-        }
-        Op::put2(memory.scores + i * kSide + j, a, b);
-      });
-    }
+    score_reads(walk, gates, q, k, memory.scores);
     if (walk.solves) {
-      {  // A
-        typename Tile::Side s;
-        s.template add<false, false, D>(x, k);
-        s.pairs([&](int i, int j, float a, float b) {
-          const float e = gates.erase[i];
-          a = j < i ? a * e : 0, b = j + 1 < i ? b * e : 0;
-          if (walk.gated()) {
-            if (j < i) a *= gates.between(2, i, j);
-            if (j + 1 < i) b *= gates.between(2, i, j + 1);
-          }
-          *reinterpret_cast<float2*>(memory.solving + i * inverting.kStride + j) = make_float2(a, b);
-        });
-      }
+      score_erases(walk, gates, x, k, memory.solving, inverting.kStride);
       typename Tile::Rows r;
       r.template add<false, false, D>(x, state_at);
       given.scale(gates.write), r.scale(gates.erase);
@@ -132,11 +159,7 @@ __device__ __forceinline__ void forward_pass(const StateRead<float>& op, const S
       given.pairs([&](int i, int v, float a, float b) { Op::put2(memory.rest + i * kRow + v, a, b); });
     } else {
       given.scale(gates.write);
-      given.pairs([&](int i, int v, float a, float b) {
-        const float l = gates.left[i];
-        Op::put2(memory.written + i * kRow + v, a, b);
-        if (walk.gated()) Op::put2(memory.aged + i * kRow + v, l * a, l * b);
-      });
+      put_written(walk, memory, given);
     }
     __syncthreads();
 
@@ -151,11 +174,7 @@ __device__ __forceinline__ void forward_pass(const StateRead<float>& op, const S
       finish_inverse(op, walk, chunk, inverting, memory.solving, memory.inverse);
       typename Tile::Rows u;
       u.template add<false, true, C>(inverse, rest, 0, u.first_row() + u.kRows);
-      u.pairs([&](int i, int v, float a, float b) {
-        const float l = gates.left[i];
-        Op::put2(memory.written + i * kRow + v, a, b);
-        if (walk.gated()) Op::put2(memory.aged + i * kRow + v, l * a, l * b);
-      });
+      put_written(walk, memory, u);
       if (!kShortRows && op.solved)
         u.template put<Tile::kWhole>(Write::overwrite, walk.of_erases(op.solved.value, first, valid, V), V);
       __syncthreads();
