@@ -25,6 +25,7 @@ struct RuleArguments {
   const Real* d_o;
   long long position_stride, o_stride, d_o_stride, states_stride, work_stride, work_numbers;
   int T, Q, H;
+  int length;  ///< tokens between two kept states
 };
 
 }  // namespace crosstalk

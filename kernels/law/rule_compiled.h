@@ -18,6 +18,8 @@ class CompiledRule {
   virtual ~CompiledRule() = default;
   virtual void launch(bool forward, void* arguments, unsigned items, unsigned replicas,
                       void* stream) const = 0;
+  /// Tokens of a segment whose states a block holds in shared memory; 0: they stand in RuleRead::work.
+  virtual int window() const = 0;
 };
 
 /// Throws OptionError on memory.form where the law has no source, DeviceError where there is no NVRTC.

@@ -4,6 +4,7 @@
 
 #include "kernels/base/code_cache.h"
 #include "kernels/base/cuda_launch.cuh"
+#include "kernels/base/cuda_runtime.h"
 #include "kernels/base/error.h"
 #include "kernels/base/nvrtc.h"
 #include "kernels/law/rule_compiled.h"
@@ -21,7 +22,8 @@ void check(cudaError_t code, const char* what) {
 /// A kernel of its own cubin. Not unloaded: it lives as long as the process, whose driver may have ended before it.
 class Kernel {
  public:
-  Kernel(const std::string& source, int threads, int capability) : threads_(static_cast<unsigned>(threads)) {
+  Kernel(const std::string& source, int threads, std::size_t shared, int capability)
+      : threads_(static_cast<unsigned>(threads)), shared_(shared) {
     const std::string key = key_of(source, capability);
     const CodeCache cache = CodeCache::of_user();
     bool made = false;
@@ -37,8 +39,12 @@ class Kernel {
   }
   void launch(void* arguments, dim3 grid, void* stream) const {
     void* values[] = {arguments};
-    check(cudaLaunchKernel(reinterpret_cast<const void*>(kernel_), grid, dim3(threads_), values, 0,
-                           static_cast<cudaStream_t>(stream)),
+    const auto* kernel = reinterpret_cast<const void*>(kernel_);
+    if (shared_ > 0)  // of the device at hand
+      check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                 static_cast<int>(shared_)),
+            "asking for shared memory");
+    check(cudaLaunchKernel(kernel, grid, dim3(threads_), values, shared_, static_cast<cudaStream_t>(stream)),
           "launching it");
   }
 
@@ -61,6 +67,7 @@ class Kernel {
   }
   std::string cubin_;
   unsigned threads_;
+  std::size_t shared_;  ///< bytes beside those that the source names
   cudaLibrary_t library_{};
   cudaKernel_t kernel_{};
 };
@@ -68,20 +75,23 @@ class Kernel {
 class Loaded : public CompiledRule {
  public:
   Loaded(const RuleSource& source, int capability)
-      : forward_(source.forward, source.forward_threads, capability),
-        backward_(source.backward, source.backward_threads, capability) {}
+      : forward_(source.forward, source.forward_threads, 0, capability),
+        backward_(source.backward, source.backward_threads, source.window_bytes, capability),
+        window_(source.window) {}
+  int window() const override { return window_; }
   void launch(bool forward, void* arguments, unsigned items, unsigned replicas, void* stream) const override {
     (forward ? forward_ : backward_).launch(arguments, dim3(items, replicas), stream);
   }
 
  private:
   Kernel forward_, backward_;
+  int window_;
 };
 
 }  // namespace
 
 std::shared_ptr<const CompiledRule> compiled_rule(const RuleProgram& program, bool wide, bool positions) {
-  const RuleSource source = rule_source(program, wide, positions);
+  const RuleSource source = rule_source(program, wide, positions, shared_memory_limit());
   if (!source.refused.empty())
     throw OptionError("memory.form", "memory.form = \"compiled\": " + source.refused);
   const int capability = cuda_capability(cuda_current_device());

@@ -21,9 +21,14 @@ namespace crosstalk {
 
 namespace law {
 /// Tokens between two kept states. States kept and states around the tokens of a segment are fewest in all at sqrt(T); half of
-/// that is a quarter more, and what is around the tokens stays twice as often in the caches.
-CT_HD constexpr int rule_segment_length(int T) { return (segment_length(T) + 1) / 2; }
-CT_HD constexpr int rule_segments(int T) { return (T + rule_segment_length(T) - 1) / rule_segment_length(T); }
+/// that is a quarter more, and what is around the tokens stays twice as often in the caches. `window`: tokens whose states a
+/// block holds in shared memory, 0 for none. A segment is no longer than two of them, since its first half is walked twice.
+constexpr int rule_segment_length(int T, int window) {
+  const int length = (segment_length(T) + 1) / 2;
+  if (window <= 0 || window >= length) return length;
+  if (4 * window >= 3 * length) return window;
+  return length < 2 * window ? length : 2 * window;
+}
 }  // namespace law
 
 template <class Real>
@@ -40,10 +45,10 @@ struct RuleRead {
   Out<Real>
       end[kStates];  ///< states at the end, [R,B,H,rows,columns]; wanted where the shape is set before plan()
   Saved<Real> states;  ///< [R,B,H,segments,size]
-  Work<Real>
-      work;  ///< [R,B,H,numbers]: states of a segment, and memory of the program where it is not shared
+  Work<Real> work;     ///< [R,B,H,numbers]: states of a segment, and memory of the program, where not shared
 
   std::shared_ptr<const CompiledRule> kernels;  ///< made by plan() where compiled
+  int length = 1;                               ///< tokens between two kept states; plan() says
 
   static constexpr const char* kName = "rule_read";
   const char* form_name(Device) const { return kernels ? "compiled" : "recurrent"; }
@@ -82,16 +87,18 @@ struct RuleRead {
     want(position || Q() == T(), "without positions every token is read: Q = T");
     const int R = x[0].value.R;
     o.value = shaped<Real>(R, {B(), Q(), H(), program->outputs});
-    states.value = shaped<Real>(R, {B(), H(), law::rule_segments(T()), program->size});
-    const std::int64_t numbers =
-        law::rule_segment_length(T()) * static_cast<std::int64_t>(program->size + program->kept);
-    work.value = shaped<Real>(
-        R, {B(), H(), static_cast<int>(padded<Real>(numbers) + padded<Real>(program->backward_numbers))});
     if (compiled && device == Device::cuda) {
       kernels = compiled_rule(*program, sizeof(Real) == 8, static_cast<bool>(position));
     } else if (device == Device::cuda) {
       program->on_device();
     }
+    const int window = kernels ? kernels->window() : 0;
+    length = law::rule_segment_length(T(), window);
+    states.value = shaped<Real>(R, {B(), H(), (T() + length - 1) / length, program->size});
+    std::int64_t numbers = 1;
+    if (window == 0) numbers = length * static_cast<std::int64_t>(program->size + program->kept);
+    const std::int64_t memory = kernels ? 0 : program->backward_numbers;
+    work.value = shaped<Real>(R, {B(), H(), static_cast<int>(padded<Real>(numbers) + padded<Real>(memory))});
   }
 };
 CROSSTALK_OP(RuleRead)

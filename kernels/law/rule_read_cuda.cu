@@ -10,8 +10,11 @@ namespace {
 
 extern __shared__ __align__(16) unsigned char shared_memory[];
 
-/// The smallest power of two that is at least n.
-__device__ __forceinline__ int power_above(int n) { return n <= 1 ? 1 : 1 << (32 - __clz(n - 1)); }
+/// The exponent of the smallest power of two that is at least n, in [least, most]: threads divide by shifts.
+__device__ __forceinline__ int bits_above(int n, int least, int most) {
+  const int bits = n <= 1 ? 0 : 32 - __clz(n - 1);
+  return bits < least ? least : bits < most ? bits : most;
+}
 
 template <class Real>
 __device__ __forceinline__ Real added(const law::Four<Real>& x) {
@@ -60,8 +63,8 @@ struct RuleBlock {
     }
   }
   __device__ static int thread() { return static_cast<int>(threadIdx.x); }
-  __device__ static int warp() { return thread() / 32; }
-  __device__ static int lane() { return thread() % 32; }
+  __device__ static int warp() { return static_cast<int>(threadIdx.x >> 5); }
+  __device__ static int lane() { return static_cast<int>(threadIdx.x & 31u); }
 
   // --- between the program's memory and the device's
 
@@ -142,9 +145,10 @@ struct RuleBlock {
   template <class Row>
   __device__ void cells(int rows, int columns, Real* y, Row&& row) const {
     if (columns % 4 != 0) return entries(rows, columns, y, [&](int i, int j) { return row(i)(j); });
-    int wide = power_above(columns / 4);
-    wide = wide < kThreads ? wide : kThreads;
-    const int step = kThreads / wide, from = thread() / wide;
+    constexpr int kBits = kThreads == 32 ? 5 : kThreads == 128 ? 7 : 8;
+    static_assert(1 << kBits == kThreads);
+    const int bits = bits_above(columns >> 2, 0, kBits), step = kThreads >> bits, from = thread() >> bits;
+    const int wide = 1 << bits;
 #pragma unroll 1
     for (int j = 4 * (thread() & (wide - 1)); j < columns; j += 4 * wide) {
       int i = from;
@@ -189,14 +193,14 @@ struct RuleBlock {
 
   /// Four sums over lanes at distances 2 `near` .. `far` (far >= 2 near); a lane ends with one of them: which, is returned.
   __device__ static int scatter(Four& x, int far, int near) {
-    const bool first = lane() & far, second = lane() & (far / 2);
+    const bool first = lane() & far, second = lane() & (far >> 1);
     Real low = first ? x.x[2] : x.x[0], high = first ? x.x[3] : x.x[1];
     low += __shfl_xor_sync(device::kFullWarp, first ? x.x[0] : x.x[2], far);
     high += __shfl_xor_sync(device::kFullWarp, first ? x.x[1] : x.x[3], far);
     Real sum = second ? high : low;
-    sum += __shfl_xor_sync(device::kFullWarp, second ? low : high, far / 2);
+    sum += __shfl_xor_sync(device::kFullWarp, second ? low : high, far >> 1);
 #pragma unroll 1
-    for (int offset = far / 4; offset >= near; offset /= 2)
+    for (int offset = far >> 2; offset >= near; offset >>= 1)
       sum += __shfl_xor_sync(device::kFullWarp, sum, offset);
     x.x[0] = sum;
     return (first ? 2 : 0) + (second ? 1 : 0);
@@ -204,20 +208,20 @@ struct RuleBlock {
   /// Lanes side by side along a row, four numbers each; four rows a lane share exchanges.
   template <class Term, class Put>
   __device__ void rows(int rows, int n, Term&& term, Put&& put) const {
-    int wide = power_above(n % 4 == 0 ? n / 4 : n);
-    wide = wide < 4 ? 4 : wide < 32 ? wide : 32;
-    const int together = 32 / wide, at = lane() & (wide - 1);
+    const int bits = bits_above(n % 4 == 0 ? n >> 2 : n, 2, 5), wide = 1 << bits, together = 32 >> bits;
+    const int at = lane() & (wide - 1);
 #pragma unroll 1
-    for (int first = 4 * together * warp() + lane() / wide; first - lane() / wide < rows;
-         first += 4 * together * kWarps) {
+    for (int begin = 4 * together * warp(); begin < rows; begin += 4 * together * kWarps) {
+      const int first = begin + (lane() >> bits);
       Four x{};
-      if (n % 4 == 0) {
+      if (n % 4 == 0 && first + 3 * together < rows) {
 #pragma unroll 1
         for (int j = 4 * at; j < n; j += 4 * wide) {
+          Four terms[4];
 #pragma unroll
-          for (int u = 0; u < 4; ++u) {
-            if (first + u * together < rows) x.x[u] += added<Real>(term(first + u * together, law::Quad{j}));
-          }
+          for (int u = 0; u < 4; ++u) terms[u] = term(first + u * together, law::Quad{j});
+#pragma unroll
+          for (int u = 0; u < 4; ++u) x.x[u] += added<Real>(terms[u]);
         }
       } else {
 #pragma unroll 1
@@ -228,8 +232,8 @@ struct RuleBlock {
           }
         }
       }
-      const int mine = first + together * scatter(x, wide / 2, 1);
-      if (at % (wide / 4) == 0 && mine < rows) put(mine, x.x[0]);
+      const int mine = first + together * scatter(x, wide >> 1, 1);
+      if ((at & ((wide >> 2) - 1)) == 0 && mine < rows) put(mine, x.x[0]);
     }
     sync();
   }
@@ -247,16 +251,24 @@ struct RuleBlock {
       sync();
       return;
     }
-    int wide = power_above((columns / 4 + kWarps - 1) / kWarps);
-    wide = wide < 8 ? wide : 8;
-    const int apart = 32 / wide;
+    const int bits = bits_above(((columns >> 2) + kWarps - 1) / kWarps, 0, 3), wide = 1 << bits;
+    const int apart = 32 >> bits;
 #pragma unroll 1
     for (int first = wide * warp(); 4 * first < columns; first += wide * kWarps) {
       const int i = 4 * (first + (lane() & (wide - 1)));
       Four x{};
       if (i < columns) {
-#pragma unroll 4
-        for (int j = lane() / wide; j < n; j += apart) x = x + term(law::Quad{i}, j);
+        int j = lane() >> bits;
+#pragma unroll 1
+        for (; j + 3 * apart < n; j += 4 * apart) {
+          Four terms[4];
+#pragma unroll
+          for (int u = 0; u < 4; ++u) terms[u] = term(law::Quad{i}, j + u * apart);
+#pragma unroll
+          for (int u = 0; u < 4; ++u) x = x + terms[u];
+        }
+#pragma unroll 1
+        for (; j < n; j += apart) x = x + term(law::Quad{i}, j);
       }
       const int mine = i + scatter(x, 16, wide);
       if ((lane() & 7 & ~(wide - 1)) == 0 && i < columns) put(mine, x.x[0]);
@@ -271,8 +283,17 @@ struct RuleBlock {
       for (int i = thread(); i < n; i += kThreads) total += term(i);
     } else {
       Four x{};
-#pragma unroll 4
-      for (int i = 4 * thread(); i < n; i += 4 * kThreads) x = x + term(law::Quad{i});
+      int i = 4 * thread();
+#pragma unroll 1
+      for (; i + 12 * kThreads < n; i += 16 * kThreads) {
+        Four terms[4];
+#pragma unroll
+        for (int u = 0; u < 4; ++u) terms[u] = term(law::Quad{i + 4 * u * kThreads});
+#pragma unroll
+        for (int u = 0; u < 4; ++u) x = x + terms[u];
+      }
+#pragma unroll 1
+      for (; i < n; i += 4 * kThreads) x = x + term(law::Quad{i});
       total = added<Real>(x);
     }
     total = device::warp_sum(total);
@@ -343,7 +364,7 @@ RuleArguments<Real> arguments_of(const RuleRead<Real>& op) {
   a.states = op.states.value.data, a.states_stride = op.states.value.replica_stride;
   a.work = op.work.value.data, a.work_stride = op.work.value.replica_stride;
   a.work_numbers = op.work.value.columns();
-  a.T = op.T(), a.Q = op.Q(), a.H = op.H();
+  a.T = op.T(), a.Q = op.Q(), a.H = op.H(), a.length = op.length;
   return a;
 }
 

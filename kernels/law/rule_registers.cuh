@@ -652,11 +652,6 @@ struct Place {
   }
 };
 
-__host__ __device__ constexpr int segment_length(int T) {
-  int length = 1;
-  while (length * length < T) ++length;
-  return (length + 1) / 2;  // law::rule_segment_length
-}
 DEVICE int clamped(int x, int most) { return x < 0 ? 0 : x > most ? most : x; }
 /// The nearest of the positions that is at least `from` (kUp) or at most; out of the sequence where there is none.
 template <bool kUp>
@@ -692,7 +687,7 @@ DEVICE void queries(const Place& at, int n, F&& f) {
 template <class Law>
 DEVICE void walk_forward(Law& law, const Place& at) {
   const Arguments& a = at.a;
-  const int length = segment_length(a.T), segments = (a.T + length - 1) / length;
+  const int length = a.length, segments = (a.T + length - 1) / length;
   law.begin();
   law.start();
   typename Law::Token token, next_token;
@@ -734,8 +729,16 @@ DEVICE void walk_forward(Law& law, const Place& at) {
 template <class Law>
 DEVICE void walk_backward(Law& law, const Place& at) {
   const Arguments& a = at.a;
-  const int length = segment_length(a.T), segments = (a.T + length - 1) / length;
-  Real* around = a.work + at.r * a.work_stride + at.item * a.work_numbers;
+  const int length = a.length, segments = (a.T + length - 1) / length;
+  constexpr long long apart = Law::size + Law::kept;
+#if CROSSTALK_WINDOW > 0
+  extern __shared__ __align__(16) unsigned char window_memory[];
+  Real* const around = reinterpret_cast<Real*>(window_memory);
+  const int window = CROSSTALK_WINDOW;
+#else
+  Real* const around = a.work + at.r * a.work_stride + at.item * a.work_numbers;
+  const int window = length;
+#endif
   law.begin();
   law.begin_gradients();
   typename Law::Token token, next_token;
@@ -751,30 +754,35 @@ DEVICE void walk_backward(Law& law, const Place& at) {
   if constexpr (CROSSTALK_POSITIONS) next = next_position<false>(at, a.T);
   for (int segment = segments - 1; segment >= 0; --segment) {
     const int first = segment * length, tokens = first + length < a.T ? length : a.T - first;
-    law.recall(a.states + at.r * a.states_stride +
-               (static_cast<long long>(at.item) * segments + segment) * Law::size);
-    __syncthreads();  // nobody reads the states of the segment behind any more
-    law.token(next_token, first);
-    for (int t = 0; t < tokens; ++t) {
-      Real* const at_token = around + t * static_cast<long long>(Law::size + Law::kept);
-      law.keep(at_token);
-      token = next_token;
-      if (t + 1 < tokens) law.token(next_token, first + t + 1);
-      law.step_again(token);
-      law.keep_sums(at_token);
-    }
-    __syncthreads();
-    for (int t = tokens - 1; t >= 0; --t) {
-      law.token(token, first + t);
-      const int n = first + t + 1;
-      if (!CROSSTALK_POSITIONS || n == next) {
-        queries(at, n, take_back);
-        if constexpr (CROSSTALK_POSITIONS) next = next_position<false>(at, n - 1);
+    // A window of tokens at a time, the last first: the walk again up to its end leaves the states around its tokens.
+    for (int end = tokens, begin; end > 0; end = begin) {
+      begin = end > window ? end - window : 0;
+      law.recall(a.states + at.r * a.states_stride +
+                 (static_cast<long long>(at.item) * segments + segment) * Law::size);
+      __syncthreads();  // nobody reads the states of the window behind any more
+      law.token(next_token, first);
+      for (int t = 0; t < end; ++t) {
+        Real* const at_token = around + (t - begin) * apart;
+        if (t >= begin) law.keep(at_token);
+        token = next_token;
+        if (t + 1 < end) law.token(next_token, first + t + 1);
+        law.step_again(token);
+        if (t >= begin) law.keep_sums(at_token);
       }
-      law.recall(around + t * static_cast<long long>(Law::size + Law::kept));
-      law.recall_sums(around + t * static_cast<long long>(Law::size + Law::kept));
-      law.step_back(token);
-      law.store_token(first + t);
+      __syncthreads();
+      for (int t = end - 1; t >= begin; --t) {
+        law.token(token, first + t);
+        const int n = first + t + 1;
+        if (!CROSSTALK_POSITIONS || n == next) {
+          queries(at, n, take_back);
+          if constexpr (CROSSTALK_POSITIONS) next = next_position<false>(at, n - 1);
+        }
+        const Real* const at_token = around + (t - begin) * apart;
+        law.recall(at_token);
+        law.recall_sums(at_token);
+        law.step_back(token);
+        law.store_token(first + t);
+      }
     }
   }
   law.start_again();

@@ -678,18 +678,36 @@ struct Direction {
   Grid grid;
   Shared shared;
   std::string text;
+  int window = 0;
 };
 
-Direction direction_of(const RuleProgram& program, bool backward, bool wide, bool positions) {
+/// Tokens whose states, and sums, fit the shared memory of as many blocks as registers allow: about those of the matrices
+/// that are held at once, and 54. Fewer than two: none.
+int window_of(const RuleProgram& program, const Direction& made, bool wide, std::size_t shared) {
+  const auto number = [&](int n) { return static_cast<std::size_t>(n) * (wide ? 8 : 4); };
+  const int threads = made.grid.threads(), held = (program.backward_numbers + threads - 1) / threads;
+  const int registers = std::min(255, (wide ? 2 : 1) * held + 54);
+  const std::size_t each =
+      shared / static_cast<std::size_t>(std::clamp(65536 / (registers * threads), 1, 32));
+  const std::size_t own = 1024 + number(2 * made.shared.exchange + made.shared.stage + 8);
+  if (each <= own) return 0;
+  const auto window =
+      static_cast<int>(std::min<std::size_t>((each - own) / number(program.size + program.kept), 8));
+  return window < 2 ? 0 : window;
+}
+
+Direction direction_of(const RuleProgram& program, bool backward, bool wide, bool positions,
+                       std::size_t available) {
   Direction out;
   out.grid = grid_of(program, backward);
   const std::string law = LawSource(program, backward, out.grid, out.shared).text("Law");
   const int exchange = (out.shared.exchange + 3) / 4 * 4;
+  if (backward) out.window = window_of(program, out, wide, available);
   out.text = fmt::format(
       "#define CROSSTALK_REAL {}\n#define CROSSTALK_ROW_THREADS {}\n#define CROSSTALK_COLUMN_THREADS {}\n"
-      "#define CROSSTALK_POSITIONS {}\n#define CROSSTALK_BEFORE {}\n",
+      "#define CROSSTALK_POSITIONS {}\n#define CROSSTALK_BEFORE {}\n#define CROSSTALK_WINDOW {}\n",
       wide ? "double" : "float", out.grid.row_threads, out.grid.column_threads, positions ? "true" : "false",
-      program.before && !positions ? "true" : "false");
+      program.before && !positions ? "true" : "false", out.window);
   out.text += fmt::format(R"({}
 namespace crosstalk {{
 
@@ -712,7 +730,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) rule_walk(const __grid_co
 
 }  // namespace
 
-RuleSource rule_source(const RuleProgram& program, bool wide, bool positions) {
+RuleSource rule_source(const RuleProgram& program, bool wide, bool positions, std::size_t shared) {
   RuleSource out;
   for (const RuleProgram::State& one : program.states) {
     if (one.numbers() > 128 * 128)
@@ -724,14 +742,17 @@ RuleSource rule_source(const RuleProgram& program, bool wide, bool positions) {
   if (!whole(program.size) || !std::all_of(program.states.begin(), program.states.end(),
                                            [&](const RuleProgram::State& one) { return whole(one.place); }))
     throw std::logic_error("[rule_source] states do not lie at multiples of four numbers");
-  const Direction forward = direction_of(program, false, wide, positions);
-  const Direction backward = direction_of(program, true, wide, positions);
+  const Direction forward = direction_of(program, false, wide, positions, shared);
+  const Direction backward = direction_of(program, true, wide, positions, shared);
   for (const Direction& one : {forward, backward}) {
     if ((2 * one.shared.exchange + one.shared.stage + 8) * (wide ? 8 : 4) > 48 * 1024)
       out.refused = "it multiplies or turns matrices that are too large for a block's shared memory";
   }
   if (!out.refused.empty()) return out;
   out.forward = forward.text, out.backward = backward.text;
+  out.window = backward.window;
+  out.window_bytes = static_cast<std::size_t>(out.window) *
+                     static_cast<std::size_t>(program.size + program.kept) * (wide ? 8 : 4);
   out.forward_threads = forward.grid.threads(), out.backward_threads = backward.grid.threads();
   return out;
 }

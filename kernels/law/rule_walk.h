@@ -39,7 +39,8 @@ struct RuleView {
   Input inputs[RuleProgram::kMostInputs];
   End ends[RuleProgram::kMostStates];
   int input_count, end_count;
-  int T, Q, H, size, kept_numbers, output, outputs, output_gradient, state_gradient, gradients, gradients_end;
+  int T, Q, H, length, segments, size, kept_numbers, output, outputs, output_gradient, state_gradient,
+      gradients, gradients_end;
   bool before;
   Strided<const std::int32_t> position;
   Strided<Real> o, d_o, work, states;
@@ -69,7 +70,8 @@ struct RuleView {
       ends[i] = {Strided<Real>::of(op.end[i].value), Strided<Real>::of(op.end[i].gradient), one.place,
                  one.numbers()};
     }
-    T = op.T(), Q = op.Q(), H = op.H(), size = p.size, kept_numbers = p.kept;
+    T = op.T(), Q = op.Q(), H = op.H(), length = op.length, segments = (T + length - 1) / length,
+    size = p.size, kept_numbers = p.kept;
     output = p.output, outputs = p.outputs, output_gradient = p.output_gradient;
     state_gradient = p.state_gradient, gradients = p.gradients, gradients_end = p.gradients_end;
     before = p.before && !op.position;
@@ -188,7 +190,7 @@ struct RuleWalk {
     }
   }
   CT_HD Real* kept(int segment) const {
-    return v.states.at(r) + (static_cast<std::int64_t>(item) * rule_segments(v.T) + segment) * v.size;
+    return v.states.at(r) + (static_cast<std::int64_t>(item) * v.segments + segment) * v.size;
   }
   /// States, elsewhere.
   CT_HD CROSSTALK_ONE_COPY void store(int place, Real* to, int n) const {
@@ -226,7 +228,7 @@ struct RuleWalk {
     Real* const m = memory();
     begin();
     run(v.start);
-    const int length = rule_segment_length(v.T);
+    const int length = v.length;
     int next = next_query(0, true);
     for (int t = 0; t <= v.T; ++t) {
       if (t == next) {
@@ -277,9 +279,9 @@ struct RuleWalk {
     // The states before each token of a segment, and what its step leaves.
     Real* around = v.work.at(r) + item * v.work_numbers;
     const std::int64_t apart = v.size + v.kept_numbers;
-    const int length = rule_segment_length(v.T);
+    const int length = v.length;
     int next = next_query(v.T, false);
-    for (int segment = rule_segments(v.T) - 1; segment >= 0; --segment) {
+    for (int segment = v.segments - 1; segment >= 0; --segment) {
       const int first = segment * length, tokens = first + length < v.T ? length : v.T - first;
       team.fetch(v.size, kept(segment), m);
       for (int t = 0; t < tokens; ++t) {

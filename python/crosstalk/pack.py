@@ -12,7 +12,7 @@ import torch
 from . import _core
 from .replicas import Replicas
 from .sources import Config
-from .training import EXAM_TOKENS, SAVE_EVERY, Session, _Refused, _Stop
+from .training import EXAM_TOKENS, SAVE_EVERY, TELL_EVERY, Session, _Refused, _Stop
 
 
 class Pack:
@@ -89,7 +89,8 @@ class Pack:
 
     def train(self) -> None:
         """Until every run has ended. Raises _Stop once what has begun is saved."""
-        begin, saved, beaten = time.monotonic(), time.monotonic(), -math.inf
+        begin, saved, told, beaten = time.monotonic(), time.monotonic(), time.monotonic(), -math.inf
+        at_begin = self.courses[0].steps + len(self.told)
         parts = self.courses[0].parts()
         while self.rows:
             first = self.courses[self.rows[0]]
@@ -103,6 +104,9 @@ class Pack:
                 batch = self._drawn(parts[at], "train", number, self.batch)
                 rates = [self.courses[r].rate(done + 1) for r in self.rows]
                 self.told.append(self.replicas.step(batch, done + 1, rates))
+                if time.monotonic() - told > TELL_EVERY:
+                    told = time.monotonic()
+                    self._tell(done + 1, (done + 1 - at_begin) / (told - begin))
                 if time.monotonic() - beaten > self.session.store.seconds_between_beats:
                     self.session.store.beat(len(self.rows))
                     beaten = time.monotonic()
@@ -111,6 +115,12 @@ class Pack:
             if time.monotonic() - saved > SAVE_EVERY:
                 self.save()
                 saved = time.monotonic()
+
+    def _tell(self, steps: int, speed: float) -> None:
+        run = self.group[self.rows[0]]
+        runs = "1 run" if len(self.rows) == 1 else f"{len(self.rows)} runs together"
+        most, rate = int(run["config"]["train.max_steps"]), f"{speed:.3g} steps/s"
+        self.session.progress.show(f"crosstalk: {run['label']}: {runs}, step {steps} of at most {most}, {rate}")
 
     def _evaluate(self, steps: int, begin: float) -> bool:
         """Exams of all, and the end of some; true where a stage of a curriculum was left."""

@@ -21,6 +21,7 @@ from .studies import Result, _Progress
 
 #: What runs that march together may differ in.
 FREE = {"seed", "data_seed", "init_seed", "train.learning_rate", "train.weight_decay"}
+TELL_EVERY = 30.0  #: seconds between lines on how far runs have come
 SAVE_EVERY = 60.0  #: seconds between savings of runs that go on
 EXAM_TOKENS = 65536  #: tokens of a replica that an exam reads at a time, about
 

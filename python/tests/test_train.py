@@ -201,6 +201,32 @@ def test_models_that_vmap_refuses_are_trained_one_by_one(folder, capfd):
     assert any(r["provenance"]["pack"] == 4 for r in records("p").values())
 
 
+def test_how_far_runs_have_come_is_said(folder, capfd, monkeypatch):
+    from crosstalk import pack
+
+    monkeypatch.setattr(pack, "TELL_EVERY", 0.0)
+    ct.train(write(folder), out="s", set={"train.max_steps": 4})
+    assert "crosstalk: mine: 4 runs together, step 3 of at most 4, " in capfd.readouterr().err
+
+
+def test_replicas_of_a_model_with_a_built_in_memory(folder, capfd):
+    (folder / "inside.py").write_text(
+        "import crosstalk as ct\n\n\nclass Mine(ct.torch.LanguageModel):\n    def __init__(self, config):\n"
+        '        super().__init__(config, memory="gated_delta", short_conv="qk")\n')
+    study = write(folder, precision="fp64")
+    text = (folder / study).read_text().replace("own_model.py:CLASS", "").replace("own_model.py:Model", "inside.py:Mine")
+    (folder / study).write_text(text)
+    ct.train(study, out="together")
+    assert "vmap refuses" not in capfd.readouterr().err
+    ct.train(study, out="alone", replicas=1, quiet=True)
+    together, alone = results("together"), results("alone")
+    assert together.keys() == alone.keys() and len(alone) == 4
+    for id, record in records("together").items():
+        assert record["provenance"]["pack"] == 4
+        for name in ("train_loss", "eval_loss"):
+            np.testing.assert_allclose(together[id]["curves"][name]["y"], alone[id]["curves"][name]["y"], rtol=1e-9)
+
+
 def test_a_model_may_be_asked_where_answers_are_due(folder):
     ct.train(write(folder), out="a", quiet=True)
     ct.train(write(folder, model="Answers"), out="b", quiet=True)
