@@ -49,7 +49,7 @@ if [ "$memories" = yes ]; then
     for name in $names; do
       say "$name, width $width"
       timeout 120 "$crosstalk" bench benchmarks/memories.toml --set "memory=$name" --set "model.width=$width" \
-        --replicas 1 --device cuda --json >"$out/memory.$name.$width.json" 2>"$out/memory.$name.$width.log" ||
+        --replicas 1 --steps 20 --device cuda --json >"$out/memory.$name.$width.json" 2>"$out/memory.$name.$width.log" ||
         say "  failed; see $out/memory.$name.$width.log"
     done
   done
