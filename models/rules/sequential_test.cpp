@@ -5,10 +5,12 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "models/rules/applied.h"
 #include "models/rules/law_examples.h"
+#include "models/rules/program.h"
 #include "models/testing/model_run.h"
 #include "models/testing/variants.h"
 
@@ -121,6 +123,36 @@ TEST(SequentialRules, HaveOneForm) {
     } else {
       EXPECT_THROW(checks::resolved(kind, options), OptionError) << form;
     }
+  }
+}
+
+std::shared_ptr<const RuleProgram> program_of_example(const std::string& name, int K, int V) {
+  const auto one = std::find_if(examples().begin(), examples().end(),
+                                [&](const Example& example) { return example.name == name; });
+  const std::unique_ptr<Law> law = parse_law(steps_of(one->law), {});
+  return program_of(*law, cut(*law, false), K, V);
+}
+/// Matrices that are alive at once bound how many sequences a multiprocessor holds: the state, its gradient and one more of the
+/// fast weight memory; two of each and two more of Titans.
+TEST(SequentialRules, HoldFewMatrices) {
+  EXPECT_LT(program_of_example("fwm", 32, 32)->forward_numbers, 1.3 * 32 * 32);
+  EXPECT_LT(program_of_example("fwm", 32, 32)->backward_numbers, 3.5 * 32 * 32);
+  EXPECT_LT(program_of_example("titans_linear", 32, 32)->backward_numbers, 6.5 * 32 * 32);
+}
+/// What moves in accesses of four numbers stands at multiples of four.
+TEST(SequentialRules, ValuesAreAligned) {
+  for (const Example& example : examples()) {
+    const auto program = program_of_example(example.name, 13, 6);
+    EXPECT_EQ(program->size % 4 + program->kept % 4 + program->state_gradient % 4, 0) << example.name;
+    const auto aligned = [&](int place, int numbers) {
+      EXPECT_TRUE(numbers < 4 || place % 4 == 0) << example.name << ": " << numbers << " at " << place;
+    };
+    for (const RuleOperation& op : program->operations) {
+      if (op.code != RuleCode::numbers) aligned(op.y, op.rows * op.columns);
+    }
+    for (const RuleProgram::Input& one : program->inputs)
+      aligned(one.place, one.width), aligned(one.gradient, one.width);
+    for (const RuleProgram::State& one : program->sums) aligned(one.place, one.numbers());
   }
 }
 
