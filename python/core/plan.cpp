@@ -219,34 +219,38 @@ Place fitting(const Call& call, const std::string& what, const std::string& name
 /// Arrays below this are copied: a copy costs less than to change where a plan looks.
 constexpr std::size_t kSmall = std::size_t{1} << 16;
 
-/// Fills a place, or, with `borrow`, makes the array the place where its memory suits; whoever calls keeps it then as it is. Gives
-/// the flaws of the numbers and whether it is borrowed.
+/// Fills a place, or, where `borrow` asks for it and the memory suits, makes that the place; whoever calls keeps it then as it is.
+/// Gives the flaws of the numbers.
+int fill(const Call& call, const std::string& what, const std::string& name, const Place& place,
+         const void* from, int threads, bool& borrow) {
+  // Results are those of an arena to the bit: sums may start where a vector register's worth is aligned.
+  const bool suits = reinterpret_cast<std::uintptr_t>(from) % Recycled::kAlignment == 0;
+  const std::size_t bytes = place.size() * call.plan().word();
+  borrow = borrow && suits && bytes >= kSmall && call.bind(what, name, const_cast<void*>(from));
+  void* to = borrow ? nullptr : place.data;
+  const auto n = static_cast<std::int64_t>(place.size());
+  const Exec exec = Where{}.exec(threads);
+  const auto row = static_cast<std::int64_t>(place.row());
+  const auto stride = static_cast<std::int64_t>(place.stride);
+  const auto look_at = [&](auto* source, auto* target) {
+    if (target == nullptr || row == stride || place.rows == 1) return look(exec, source, target, n);
+    int all = 0;
+    for (std::int64_t r = 0; r * row < n; ++r) all |= look(exec, source + r * row, target + r * stride, row);
+    return all;
+  };
+  if (call.plan().word() == 8) return look_at(static_cast<const double*>(from), static_cast<double*>(to));
+  return look_at(static_cast<const float*>(from), static_cast<float*>(to));
+}
+
+/// The same of an array: flaws, and whether it is borrowed.
 nb::tuple put(const Call& call, const std::string& what, const std::string& name, const Given& array,
               int threads, bool borrow) {
   const Place place = fitting(call, what, name, array);
-  // Results are those of an arena to the bit: sums may start where a vector register's worth is aligned.
-  const bool suits = reinterpret_cast<std::uintptr_t>(array.data()) % Recycled::kAlignment == 0;
-  const std::size_t bytes = place.size() * call.plan().word();
-  borrow = borrow && suits && bytes >= kSmall && call.bind(what, name, const_cast<void*>(array.data()));
-  void* to = borrow ? nullptr : place.data;
   const void* from = array.data();
-  const auto n = static_cast<std::int64_t>(place.size());
-  const bool precise = call.plan().word() == 8;
-  const Exec exec = Where{}.exec(threads);
   int flaws = 0;
   {
     const nb::gil_scoped_release release;
-    const auto row = static_cast<std::int64_t>(place.row());
-    const auto stride = static_cast<std::int64_t>(place.stride);
-    const auto look_at = [&](auto* source, auto* target) {
-      if (target == nullptr || row == stride || place.rows == 1) return look(exec, source, target, n);
-      int all = 0;
-      for (std::int64_t r = 0; r * row < n; ++r)
-        all |= look(exec, source + r * row, target + r * stride, row);
-      return all;
-    };
-    flaws = precise ? look_at(static_cast<const double*>(from), static_cast<double*>(to))
-                    : look_at(static_cast<const float*>(from), static_cast<float*>(to));
+    flaws = fill(call, what, name, place, from, threads, borrow);
   }
   return nb::make_tuple(flaws, borrow);
 }
@@ -298,6 +302,34 @@ nb::object take(const Call& call, const std::string& what, const std::string& na
                                   static_cast<std::size_t>(end - begin));
                     });
   return array;
+}
+
+/// A forward pass on the host: (o, states by name, flaws of each input), without o and states where a number is not finite. The
+/// caller has seen to type, size and order of what lies at the pointers.
+nb::tuple once(const Recipe& recipe, const std::vector<std::string>& names,
+               const std::vector<std::uintptr_t>& pointers, int threads) {
+  const Call call = [&] {
+    const nb::gil_scoped_release release;
+    return Call(recipe, 0, Where{});
+  }();
+  std::vector<int> flaws;
+  {
+    const nb::gil_scoped_release release;
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      bool borrow = true;
+      flaws.push_back(fill(call, "input", names[i], found(call, "input", names[i]),
+                           reinterpret_cast<const void*>(pointers.at(i)), threads, borrow));
+    }
+  }
+  nb::dict states;
+  if (std::any_of(flaws.begin(), flaws.end(), [](int flaw) { return (flaw & kNotFinite) != 0; }))
+    return nb::make_tuple(nb::none(), states, flaws);
+  nb::object o = bound(call, "output", "o");
+  call.pass(threads, false);
+  if (o.is_none()) o = take(call, "output", "o", threads);
+  for (const std::string& name : call.plan().states())
+    states[name.c_str()] = take(call, "state", name, threads);
+  return nb::make_tuple(o, states, flaws);
 }
 
 /// The same with memory of the plan's device, in the order of its stream. The caller has seen to type, size and device.
@@ -468,7 +500,8 @@ void bind_plan(nb::module_& m) {
             const nb::gil_scoped_release release;
             return std::make_unique<Call>(recipe, gradients, where);
           },
-          "gradients"_a, "device"_a = -1, "stream"_a = 0);
+          "gradients"_a, "device"_a = -1, "stream"_a = 0)
+      .def("once", &once, "names"_a, "pointers"_a, "threads"_a);
   nb::class_<Call>(m, "Call")
       .def("put", &put, "what"_a, "name"_a, "array"_a.noconvert(), "threads"_a, "borrow"_a,
            "Flaws of the numbers (1 not finite, 2 positive, 4 larger than 1), and whether the array is "

@@ -45,6 +45,7 @@ class DeviceArray:
 
 class Recipe:
     def call(self, gradients: int, device: int = -1, stream: int = 0) -> Call: ...
+    def once(self, names: Sequence[str], pointers: Sequence[int], threads: int) -> tuple[Any, ...]: ...
 
 class Call:
     def put(self, what: str, name: str, array: Any, threads: int, borrow: bool) -> tuple[int, bool]:

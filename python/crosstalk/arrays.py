@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import functools
 import sys
 from typing import Any, Mapping
 
@@ -13,6 +14,12 @@ from . import _core
 def is_torch(x: Any) -> bool:
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(x, torch.Tensor)
+
+
+@functools.lru_cache(maxsize=64)
+def _type_name(dtype: Any) -> str:
+    """Of a type of torch: "float32"."""
+    return str(dtype)[6:]
 
 
 def flawed(name: str, x: np.ndarray[Any, Any], flaws: int) -> None:
@@ -58,6 +65,24 @@ class Arrays:
             flawed(name, x, flaws)
         return x if borrowed else None
 
+    def once(self, recipe: Any, inputs: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+        """(o, states) of a forward pass on the host, all of it in one call of the module."""
+        dense = {name: self._dense(x) for name, x in inputs.items()}
+        o, states, flaws = recipe.once(list(dense), [self._pointer(x) for x in dense.values()], self.threads)
+        for (name, x), flaw in zip(dense.items(), flaws):
+            if flaw & 1 or (flaw and "decay" in name):
+                flawed(name, np.asarray(x), flaw)
+        return self._shown(o), {name: self._shown(state) for name, state in states.items()}
+
+    def _dense(self, x: Any) -> Any:
+        return np.ascontiguousarray(x)
+
+    def _pointer(self, x: Any) -> int:
+        return int(x.__array_interface__["data"][0])
+
+    def _shown(self, x: Any) -> Any:
+        return x
+
     def take(self, call: Any, what: str, name: str) -> Any:
         """What stands there, as an array of its own; None where there is nothing."""
         return call.take(what, name, self.threads)
@@ -84,9 +109,15 @@ class TorchArrays(Arrays):
             raise TypeError(f"{name} is {str(x.dtype)[6:]}; convert it first, for example {name}.float()")
         if x.layout != torch.strided:
             raise TypeError(f"{name} has the layout {x.layout}; it must be dense: {name}.to_dense()")
-        if x.device.index != self.index or x.device.type != self.type:
+        if x.device != self._place:
             raise TypeError(f"{name} is on {x.device}, and others are on {self.where}; all must be on one device")
-        return x.detach()
+        return x.detach() if x.requires_grad else x
+
+    @functools.cached_property
+    def _place(self) -> Any:
+        import torch
+
+        return torch.device(self.where)
 
     def check_plain(self, what: str) -> None:
         import torch
@@ -102,21 +133,27 @@ class TorchArrays(Arrays):
         return self.type if self.index is None else f"{self.type}:{self.index}"
 
     def dtype(self, x: Any) -> str:
-        return str(x.dtype)[6:]
+        return _type_name(x.dtype)
 
     def put(self, call: Any, what: str, name: str, x: Any, borrow: bool = False) -> Any:
         return super().put(call, what, name, x.resolve_neg().numpy(), borrow)
 
-    def _tensor(self, x: Any) -> Any:
+    def _dense(self, x: Any) -> Any:
+        return x.resolve_neg().contiguous()
+
+    def _pointer(self, x: Any) -> int:
+        return int(x.data_ptr())
+
+    def _shown(self, x: Any) -> Any:
         import torch
 
         return None if x is None else torch.from_numpy(x)
 
     def take(self, call: Any, what: str, name: str) -> Any:
-        return self._tensor(super().take(call, what, name))
+        return self._shown(super().take(call, what, name))
 
     def bound(self, call: Any, what: str, name: str) -> Any:
-        return self._tensor(super().bound(call, what, name))
+        return self._shown(super().bound(call, what, name))
 
     def zeros(self, shape: Any) -> Any:
         import torch

@@ -11,7 +11,7 @@ from typing import Any, Sequence
 import torch
 
 from .arrays import Arrays
-from .calls import ENDS, NOTHING, OF_O, OF_STATE, OUTPUT, Call, Kind
+from .calls import ENDS, OF_O, OF_STATE, OUTPUT, Call, Kind, forward
 
 #: Kinds of calls whose states were differentiated: their plans start backward from states too, from the next call on.
 _from_ends: set[Any] = set()
@@ -158,7 +158,7 @@ def is_followed(inputs: dict[str, Any]) -> bool:
 def differentiable(kind: Kind, arrays: Arrays, inputs: dict[str, Any]) -> Any:
     """(o, states) of a call, differentiable once by every input."""
     if not is_followed(inputs):
-        return Call(kind, arrays, {name: arrays.given(name, x) for name, x in inputs.items()}, NOTHING).forward(True)
+        return forward(kind, arrays, {name: arrays.given(name, x) for name, x in inputs.items()})
     use = _Use(kind, arrays, tuple(inputs))
     o, *states = _Differentiable.apply(use, *inputs.values())
     return o, dict(zip(use.ends, states))

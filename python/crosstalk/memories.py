@@ -9,7 +9,7 @@ import numpy as np
 
 from . import _core, checks
 from .arrays import Arrays, TorchArrays, arrays_of
-from .calls import ENDS, NOTHING, OF_O, OUTPUT, Call
+from .calls import ENDS, OF_O, OUTPUT, Call, forward
 
 _threads: int | None = None  # of apply; None: all cores
 _forked = False
@@ -330,7 +330,7 @@ def apply(
 
             if is_followed(inputs):
                 return differentiable(kind, arrays, inputs)
-        return Call(kind, arrays, checked, NOTHING).forward(True)
+        return forward(kind, arrays, checked)
     if isinstance(arrays, TorchArrays):
         arrays.check_plain("d_o and d_state")
     call = Call(kind, arrays, checked, OUTPUT if not d_state else ENDS)
