@@ -91,6 +91,33 @@ TEST(PublishedTables, InductionIsThatOfItsExport) {
   }
 }
 
+// Fuzzy recall of MAD, built in and from mad-lab's arrays: the table, and that the ranges of the seeds overlap.
+TEST(PublishedTables, ForeignArraysTrainAsTheBuiltInTaskDoes) {
+  const std::string page = whole_text("README.md");
+  std::vector<std::pair<double, double>> ranges;
+  for (const auto& [name, title] :
+       {std::pair{"mad_arrays.csv", "built in"}, {"mad_arrays_files.csv", "mad-lab's arrays"}}) {
+    std::map<std::string, std::vector<double>> of;
+    rows_of_export(name, [&](const CsvRow& row) {
+      for (const char* metric : {"test_accuracy", "test_loss"})
+        of[metric].push_back(row.number(metric, "runs"));
+    });
+    std::string line = fmt::format("| {}", title);
+    for (const auto& [metric, digits] : {std::pair{"test_accuracy", 3}, {"test_loss", 3}}) {
+      std::vector<double>& x = of[metric];
+      ASSERT_EQ(x.size(), 5u) << name;
+      std::sort(x.begin(), x.end());
+      for (const std::size_t i : {std::size_t{0}, std::size_t{2}, std::size_t{4}})
+        line += fmt::format(" | {:.{}f}", x[i], digits);
+    }
+    EXPECT_NE(page.find(line + " |\n"), std::string::npos) << line;
+    ranges.emplace_back(of["test_accuracy"].front(), of["test_accuracy"].back());
+    const double median = of["test_accuracy"][2];
+    if (ranges.size() < 2) continue;
+    EXPECT_TRUE(ranges[0].first <= median && median <= ranges[0].second) << median;
+  }
+}
+
 // Medians of the seeds at d = 64, and what theory says of the same keys.
 TEST(PublishedTables, ProbesAreThoseOfTheirExport) {
   constexpr int d = 64;

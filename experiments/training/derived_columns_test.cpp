@@ -50,9 +50,11 @@ const std::map<std::string, double>& baselines_of(const Record& record) {
   return known[key] = testing::make_task(task, settings_of(record, *find_task(task)))->baselines();
 }
 
-/// All derived numbers of a run, by column.
+/// All derived numbers of a run, by column; of tasks whose sequences are files of others (mad_arrays_files.csv) those that do not
+/// come from the files, which lie elsewhere.
 std::map<std::string, double> derived(const Record& record) {
-  std::map<std::string, double> all = baselines_of(record);
+  const bool drawn = find_task(config_text(record, "task.name").value())->drawn;
+  std::map<std::string, double> all = drawn ? baselines_of(record) : std::map<std::string, double>();
   if (const auto bound = rank_bound(record, memory_facts())) all["rank_bound"] = *bound;
   return all;
 }

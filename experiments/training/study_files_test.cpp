@@ -174,12 +174,33 @@ TEST(StudyFiles, ContextsAndFormalLanguages) {
     if (run.label == "deltanet2") {
       EXPECT_EQ(run.config.get_double("memory.beta_max"), 2);
     }
+    if (run.label.starts_with("mamba") && run.label != "mamba2") {
+      EXPECT_EQ(run.config.get_string("memory.eigenvalues"), run.label == "mamba" ? "positive" : "either");
+    }
   }
-  EXPECT_EQ(languages["parity"].size(), 6u);
+  EXPECT_EQ(languages["parity"].size(), 7u);
   EXPECT_EQ(languages["parity"], languages["flat"]);
   EXPECT_EQ(languages["parity"], languages["brackets"]);
   EXPECT_EQ(languages["stacks"], (std::set<std::string>{"gated_delta", "kda", "mamba2"}));
   EXPECT_EQ(languages["stacks"], languages["palindrome"]);
+}
+
+// Least squares stands in for the optimum; and the studies of DeltaFormer say which beta they have.
+TEST(StudyFiles, RegressionAndBetaOfDeltaFormer) {
+  const Study regression = read("regression");
+  EXPECT_EQ(regression.product, "5 memories x 7 pairs x 2 learning_rate x 3 seeds = 210 runs");
+  for (const auto& run : regression.runs) EXPECT_EQ(run.config.get_string("task.name"), "regression");
+  std::map<std::string, std::set<std::string>> betas;
+  for (const auto& run : read("deltaformer2025_table1_beta").runs)
+    betas[run.config.get_string("model.stack")].insert(run.config.get_string("memory.beta"));
+  EXPECT_EQ(betas.size(), 2u);
+  for (const auto& [stack, of] : betas) EXPECT_EQ(of, (std::set<std::string>{"learned", "one"})) << stack;
+  for (const auto& run : read("deltaformer2025_frozen_keys").runs) {
+    EXPECT_EQ(run.config.get_string("model.key_codes"), "frozen");
+    if (run.config.get_string("memory.name") == "deltaformer") {
+      EXPECT_EQ(run.config.get_string("memory.beta"), "one");
+    }
+  }
 }
 
 // Parts of the model make other runs; what they look back to is state.
