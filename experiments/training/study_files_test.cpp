@@ -220,9 +220,9 @@ TEST(StudyFiles, PartsOfTheModel) {
 // old default as the neutral value (run_id.cpp), or bump kSemantics if the numbers do change.
 TEST(StudyFiles, PinnedIds) {
   EXPECT_EQ(read("schlag2021_capacity", {"memory=dpfp1", "task.associations=100"}).runs[0].id,
-            "ct-cbf34d41b76e7724657c99f2023bea1b");
+            "ct-101155fd7c00f30c6b95ca7e3d25d2f0");
   EXPECT_EQ(read("schlag2021_updates", {"memory=tanh_fwm", "task.associations=40"}).runs[0].id,
-            "ct-015032918de7efaa586b4f17906da55d");
+            "ct-bd5fc14695d4cbdf3b5855a6a145ada8");
 }
 
 // Every memory that has a layer of its authors, at five learning rates or more on each task.

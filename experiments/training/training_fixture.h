@@ -12,6 +12,7 @@
 #include "experiments/training/training.h"
 #include "results/record.h"
 #include "results/record_io.h"
+#include "tasks/task.h"
 
 namespace crosstalk::checks {
 
@@ -30,6 +31,15 @@ inline std::vector<Run> runs_of(const std::string& base, const std::string& memo
     if (const std::size_t at = lines.find("\n" + key + "="); !key.empty() && at != std::string::npos)
       lines.erase(at + 1, lines.find('\n', at + 1) - at);
     lines += line + "\n";
+    if (key != "task.name ") continue;
+    const std::size_t from = line.find('"') + 1;
+    const TaskKind* kind = find_task(line.substr(from, line.rfind('"') - from));
+    const std::string load = "task.associations = 4\n";
+    if (const std::size_t at = lines.find(load);
+        kind && at != std::string::npos &&
+        std::none_of(kind->options.begin(), kind->options.end(),
+                     [](const auto& o) { return o.name == "associations"; }))
+      lines.erase(at, load.size());
   }
   return parse_study(lines + "[memories.m]\n" + memory + "\n[[grid]]\nmemory = [\"m\"]\n" + grid, "test.toml")
       .runs;

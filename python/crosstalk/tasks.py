@@ -17,12 +17,16 @@ SPLITS = ("train", "eval", "test")
 
 
 class Vocabulary(NamedTuple):
-    """Where tokens > 0 a position is a token 0 .. tokens-1; else it has channels: key 0 .. keys-1, value 0 .. values-1."""
+    """Where tokens > 0 a position is a token 0 .. tokens-1; else it has channels: key 0 .. keys-1, value 0 .. values-1.
+
+    Where numbers > 0 a position is so many real numbers in place of ids.
+    """
 
     tokens: int
     keys: int
     values: int
     second_key: bool
+    numbers: int
 
 
 class Shape(NamedTuple):
