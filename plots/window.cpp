@@ -220,7 +220,9 @@ Drawing draw_window(const FigureInput& input) {
     rows.push_back({"gradient_norm", "Gradient norm", "log", {low, high}});
     drawing.footnotes.emplace_back("Gradient norm: before clipping, the median over training.");
   } else {
-    drawing.footnotes.emplace_back("These runs were trained before records had norms of gradients.");
+    drawing.footnotes.emplace_back(
+        "Norms of gradients are missing: these runs are older than their records, or an export without "
+        "NAME.curves.csv.");
   }
   drawing.overlay_names.emplace_back("chosen", "Best rate on validation");
   drawing.footnotes.insert(

@@ -77,7 +77,7 @@ TEST_F(WindowTest, OfOldRunsSaysThatNormsAreMissing) {
   RecordMap records = windows();
   for (auto& [id, record] : records) record.curves.clear();
   EXPECT_THAT(draw("window", records), Not(HasSubstr("gradient_norm")));
-  EXPECT_THAT(script(), HasSubstr("before records had norms of gradients"));
+  EXPECT_THAT(script(), HasSubstr("Norms of gradients are missing"));
 }
 
 TEST_F(WindowTest, RefusesOneRateAndRatesThatWereChosen) {

@@ -202,5 +202,51 @@ TEST(PublishedTables, RowsOfStudiesHaveTheSecondsOfTheirProvenance) {
   EXPECT_EQ(found, 4);
 }
 
+// Rates at which the median of a memory's seeds is at least .9, their ends, the best median and where, and runs.
+TEST(PublishedTables, LearningRateWindowsAreThoseOfTheirExport) {
+  const std::map<std::string, std::string> names = {{"softmax", "attention, no positions"},
+                                                    {"rope", "attention, RoPE"},
+                                                    {"linear_attention", "linear attention"},
+                                                    {"deltanet", "DeltaNet"},
+                                                    {"gated_delta", "Gated DeltaNet"},
+                                                    {"delta_product", "DeltaProduct"},
+                                                    {"kda", "KDA"},
+                                                    {"gla", "GLA"},
+                                                    {"simple_gla", "Simple GLA"},
+                                                    {"mamba2", "Mamba-2"},
+                                                    {"retnet", "RetNet"},
+                                                    {"rwkv7", "RWKV-7"},
+                                                    {"hgrn2", "HGRN2"},
+                                                    {"mlstm", "mLSTM"},
+                                                    {"fox", "FoX"},
+                                                    {"hyena", "Hyena"}};
+  std::map<std::string, std::map<double, std::vector<double>>> of;
+  rows_of_export("lr_atlas.csv", [&](const CsvRow& row) {
+    of[row.text("label", "runs")][row.number("train.learning_rate", "runs")].push_back(
+        row.number("test_accuracy", "runs"));
+  });
+  EXPECT_EQ(of.size(), names.size());
+  const std::string page = whole_text("README.md");
+  for (auto& [label, rates] : of) {
+    EXPECT_EQ(rates.size(), 13u) << label;
+    std::vector<double> good;
+    double top = -1, best = 0;
+    std::size_t runs = 0;
+    for (auto& [rate, seeds] : rates) {
+      ASSERT_LE(seeds.size(), 2u);
+      const double median = (seeds.front() + seeds.back()) / 2;
+      runs += seeds.size();
+      if (median >= 0.9) good.push_back(rate);
+      if (median > top) top = median, best = rate;
+    }
+    const std::string span = good.empty()       ? "-"
+                             : good.size() == 1 ? fmt::format("{:g}", good[0])
+                                                : fmt::format("{:g} to {:g}", good.front(), good.back());
+    const std::string row = fmt::format("| {} | {} | {} | {:.3f} at {:g} | {} |\n", names.at(label),
+                                        good.size(), span, top, best, runs);
+    EXPECT_NE(page.find(row), std::string::npos) << row;
+  }
+}
+
 }  // namespace
 }  // namespace crosstalk

@@ -139,8 +139,9 @@ def one_panel_each():
     panels, rows, data = FIGURE["panels"], FIGURE["rows"], read_csv()
     metric, ylabel, scale, limits = rows[0]
     norms = next((row for row in rows if row[0] == "gradient_norm"), None)
-    columns = min(len(panels), 3 if WIDTH < 4 else 4 if WIDTH < 6 else 5)
-    fig, grid = plt.subplots(-(-len(panels) // columns), columns, squeeze=False, sharex=True, sharey=True,
+    lines = -(-len(panels) // (3 if WIDTH < 4 else 4 if WIDTH < 6 else 5))
+    columns = -(-len(panels) // lines)  # as even as rows can be
+    fig, grid = plt.subplots(lines, columns, squeeze=False, sharex=True, sharey=True,
                              figsize=(WIDTH, 3))
     gone = False
     for i, ax in enumerate(grid.flat):
