@@ -221,7 +221,7 @@ Drawing draw_window(const FigureInput& input) {
     drawing.footnotes.emplace_back("Gradient norm: before clipping, the median over training.");
   } else {
     drawing.footnotes.emplace_back(
-        "Norms of gradients are missing: these runs are older than their records, or an export without "
+        "Norms of gradients are missing: the runs are older than this metric, or an export without "
         "NAME.curves.csv.");
   }
   drawing.overlay_names.emplace_back("chosen", "Best rate on validation");
