@@ -1,3 +1,4 @@
+// In-context regression: what is drawn, its law, and what its baselines come to.
 // SPDX-License-Identifier: Apache-2.0
 #include "tasks/regression_sequence.h"
 

@@ -1,10 +1,14 @@
+// The files of a folder of compiled code: their names, their first lines, and whose they are.
 // SPDX-License-Identifier: Apache-2.0
+#define XXH_INLINE_ALL
+#define XXH_VECTOR 0  // scalar: g++ 12 warns about the library's own AVX-512 headers
 #include "kernels/base/code_cache.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 #include <atomic>
 #include <cstdint>
@@ -15,15 +19,10 @@
 namespace crosstalk {
 namespace {
 
-/// 128 bits: FNV-1a twice, the second over other first bytes.
+/// XXH3, 128 bits, as run ids are made.
 std::string fingerprint(const std::string& text) {
-  std::uint64_t a = 14695981039346656037u, b = a ^ 0x5bd1e9955bd1e995u;
-  for (const char c : text) {
-    a = (a ^ static_cast<unsigned char>(c)) * 1099511628211u;
-    b = (b ^ static_cast<unsigned char>(c)) * 1099511628211u;
-    b ^= b >> 29;
-  }
-  return fmt::format("{:016x}{:016x}", a, b);
+  const XXH128_hash_t hash = XXH3_128bits(text.data(), text.size());
+  return fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
 }
 std::string head_of(const std::string& key, const std::string& code) {
   return fmt::format("crosstalk code 1 {} {} {}\n", fingerprint(key), fingerprint(code), code.size());

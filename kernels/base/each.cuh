@@ -44,7 +44,7 @@ __global__ void __launch_bounds__(kEachThreads)
 }
 
 /// store(r, i, f(r, i)) for every element i of every replica. No load of f waits for a store of another
-/// element: one load a thread would leave a third of the memory's rate unused.
+/// element, so that each thread has several on their way.
 template <class Value, class F, class Put>
 void each_value(const Exec& exec, const char* name, int R, std::int64_t n, const F& f, const Put& store) {
   if (n * R < kManyElements) {

@@ -1,3 +1,4 @@
+// Numbers of tokens as rows, on the CPU.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/base/parallel.h"
 #include "kernels/embedding/token_numbers.h"

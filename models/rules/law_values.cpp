@@ -1,3 +1,4 @@
+// Expressions of a law as nodes of its graph, and what is wrong with them.
 // SPDX-License-Identifier: Apache-2.0
 #include "models/rules/law_values.h"
 
