@@ -7,33 +7,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/base/names.h"
+
 namespace crosstalk::rules {
-namespace {
-
-/// The name at an edit distance of at most 1 + length / 3, or "".
-std::string closest(const std::string& name, const std::set<std::string>& names) {
-  std::string best;
-  if (name.size() == 1) return "";
-  std::size_t least = 1 + name.size() / 3;
-  bool found = false;
-  for (const std::string& other : names) {
-    std::vector<std::size_t> row(other.size() + 1);
-    for (std::size_t j = 0; j < row.size(); ++j) row[j] = j;
-    for (std::size_t i = 1; i <= name.size(); ++i) {
-      std::size_t last = row[0];
-      row[0] = i;
-      for (std::size_t j = 1; j <= other.size(); ++j) {
-        const std::size_t here =
-            std::min({row[j] + 1, row[j - 1] + 1, last + (name[i - 1] != other[j - 1] ? 1u : 0u)});
-        last = row[j], row[j] = here;
-      }
-    }
-    if (row.back() < least || (!found && row.back() == least)) best = other, least = row.back(), found = true;
-  }
-  return best;
-}
-
-}  // namespace
 
 LawState* LawValues::state_at(const std::string& name) const {
   for (LawState& one : law_.states) {
@@ -84,16 +60,17 @@ Meaning LawValues::named(const Tree& tree) {
   if (tree.name == "I") return {nullptr, g_.number(1)};
   const auto it = names_.find(tree.name);
   if (it == names_.end()) {
-    std::set<std::string> known, all = {"token", "asking", "parameter"};
+    std::vector<std::string> all = {"token", "asking", "parameter"};
     std::string list;
-    for (const auto& [name, node] : names_) list += (list.empty() ? "" : ", ") + name, all.insert(name);
-    all.insert(function_names().begin(), function_names().end());
+    for (const auto& [name, node] : names_) list += (list.empty() ? "" : ", ") + name, all.push_back(name);
+    all.insert(all.end(), function_names().begin(), function_names().end());
     if (tree.name == definition_)
       fail(tree.column,
            fmt::format("{0} has no value before its own step; what is kept from token to token is "
                        "declared first, a matrix as state {0}[V, K]",
                        tree.name));
-    const std::string near = closest(tree.name, all);
+    // Of one letter every other one would be near.
+    const std::string near = tree.name.size() == 1 ? "" : nearest_name(tree.name, all);
     fail(tree.column, fmt::format("unknown name {}; {}", tree.name,
                                   near.empty() ? "so far there are " + list +
                                                      ", and what is learned is token(...) or parameter(...)"
