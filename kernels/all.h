@@ -4,6 +4,7 @@
 #include "kernels/attention/attend.h"
 #include "kernels/attention/attend_mix.h"
 #include "kernels/attention/level_gain.h"
+#include "kernels/attention/solve_values.h"
 #include "kernels/conv/gated_conv.h"
 #include "kernels/conv/long_conv.h"
 #include "kernels/conv/short_conv.h"
@@ -89,6 +90,7 @@
   X(ShortConv) \
   X(Signs) \
   X(Solve) \
+  X(SolveValues) \
   X(SquaredLoss) \
   X(StateRead) \
   X(Swap) \
