@@ -340,6 +340,7 @@ def test_no_memory_is_lost_on_the_gpu():
         torch.cuda.synchronize()
         return torch.cuda.mem_get_info()[0]
 
-    before = work(50)
-    assert before - work(1000) < 4 << 20
+    free = [work(n) for n in (50, 500, 500, 500)]
+    lost = [before - after for before, after in zip(free, free[1:])]
+    assert min(lost) < 2 << 20, lost  # a leak shows each time, what another process takes does not
     ct.release()
