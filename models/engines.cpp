@@ -10,6 +10,7 @@
 #include "kernels/elementwise/pick.h"
 #include "kernels/elementwise/rotate.h"
 #include "kernels/elementwise/turn.h"
+#include "kernels/law/diagonal_read.h"
 #include "kernels/law/fwm.h"
 #include "kernels/recurrence/read_weights.h"
 #include "kernels/recurrence/scan.h"
@@ -95,6 +96,33 @@ Var<Real> values_of(Mixer<Real>& m, const Recurrence<Real>& r) {
 template <class Real>
 Var<Real> start_of(Mixer<Real>& m, const Recurrence<Real>& r) {
   return r.part ? r.part->start : m.start(r.state);
+}
+
+// Rows that fade on their own as an op of their own, where a GPU has a form for it; else nothing.
+template <class Real>
+Var<Real> read_gated(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& r) {
+  if (m.graph.device() == Device::cpu || r.before || writes_a_token(m, r) > 1) return {};
+  const Var<Real> v = values_of(m, r), g = full_log_decay(m, r);
+  const int H = r.key.dim(2), K = r.key.dim(3), V = v.dim(3);
+  DiagonalRead<Real> op;
+  op.device = m.graph.device();
+  op.q = in(q), op.k = in(r.key), op.v = in(v), op.row_log_decay = in(r.value_log_decay);
+  if (g) op.column_log_decay = in(expand(g, {m.B, m.T, H, K}));
+  if (!r.between_tokens) op.position = ids(m.position());
+  if (!choose_form(op)) return {};
+  if (r.gain) op.k = in(r.gain * r.key);
+  if (const Var<Real> start = start_of(m, r)) op.start = in(view(start, {m.B, H, V, K}));
+  if (m.wants_end()) op.end.value = shaped<Real>(m.graph.replicas(), {m.B, H, V, K});
+  const auto& added = m.graph.add(op);
+  if (m.wants_end()) {
+    const Var<Real> end = view(Var<Real>{&m.graph, out(added.end)}, {m.B, m.H, H / m.H * V, K});
+    if (r.part) {
+      r.part->end = end;
+    } else {
+      m.end(r.state, end);
+    }
+  }
+  return {&m.graph, out(added.o)};
 }
 
 // A row of the state that fades on its own is a head whose values are single numbers.
@@ -235,7 +263,10 @@ Var<Real> read_in_form(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& give
             "\" does not cover this memory: its decay has channels or belongs to values, it writes several "
             "times a token, or it erases what it does not write; use \"recurrent\" or \"chunk\"");
   const StateForm walk = form == Form::chunk ? StateForm::chunkwise : StateForm::recurrent;
-  if (r.value_log_decay) return read_rows(m, walk, q, r);
+  if (r.value_log_decay) {
+    const Var<Real> o = form == Form::recurrent ? read_gated(m, q, r) : Var<Real>{};
+    return o ? o : read_rows(m, walk, q, r);
+  }
   const auto value_of_one = [&] { return ones(m, {m.B, m.T * writes_a_token(m, r), m.H, 1}); };
   const std::initializer_list<std::pair<const char*, Var<Real>>> named = {
       {"write_key", r.key},        {"write_gain", r.gain},       {"log_decay", r.log_decay},

@@ -51,6 +51,7 @@ template <class Real>
 Var<Real> diagonal_read(Mixer<Real>& m, Var<Real> q, Var<Real> k, const DiagonalLaw<Real>& law) {
   const auto entries = [&](Var<Real> x) { return in(x ? every_sequence(m, x) : x); };
   DiagonalRead<Real> op;
+  op.device = m.graph.device();
   op.either_sign = law.either_sign;
   op.q = in(q), op.k = in(k), op.v = in(m.values());
   op.step = in(expand(law.step, {m.B, m.T, m.H, m.V}));

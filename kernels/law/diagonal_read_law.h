@@ -9,9 +9,9 @@ template <class Real>
 struct Diagonal {
   const DiagonalRead<Real>& op;
   int item, K, V, n;  ///< n: entries of the state
-  bool complex;
+  bool complex, gated;
   Place<Real> at;
-  Rows<Real> q, k, v, step_size, log_rate, angle, reads, reads_imag, start_re, start_im;
+  Rows<Real> q, k, v, step_size, log_rate, of_rows, of_columns, angle, reads, reads_imag, start_re, start_im;
 
   CT_HD Diagonal(const DiagonalRead<Real>& op_, int r, int item_)
       : op(op_),
@@ -20,12 +20,15 @@ struct Diagonal {
         V(op.V()),
         n(V * K),
         complex(op.complex()),
+        gated(op.gated()),
         at(op, r, item, op.size()),
         q(op.q, r, at.b, at.h, at.Q, at.H, K),
         k(op.k, r, at.b, at.h, at.T, at.H, K),
         v(op.v, r, at.b, at.h, at.T, at.H, V),
         step_size(op.step, r, at.b, at.h, at.T, at.H, V),
         log_rate(op.log_rate, r, at.b, at.h, 1, at.H, n),
+        of_rows(op.row_log_decay, r, at.b, at.h, at.T, at.H, V),
+        of_columns(op.column_log_decay, r, at.b, at.h, at.T, at.H, K),
         angle(op.angle, r, at.b, at.h, 1, at.H, n),
         reads(op.read, r, at.b, at.h, 1, at.H, n),
         reads_imag(op.read_imag, r, at.b, at.h, 1, at.H, n),
@@ -38,6 +41,10 @@ struct Diagonal {
     Real size, cos, sin, rate, slope;
   };
   CT_HD Factor factor(int t, int i) const {
+    if (gated) {
+      const Real size = exp_(of_rows.row(t)[i / K] + (of_columns ? of_columns.row(t)[i % K] : Real(0)));
+      return {size, 1, 0, 0, size};
+    }
     const Real step = step_size.row(t)[i / K], rate = -exp_(log_rate.value[i]);
     const Real size = exp_(step * rate);
     if (op.either_sign) return {2 * size - 1, 1, 0, rate, 2 * size};
@@ -45,6 +52,7 @@ struct Diagonal {
     const Real turn = step * angle.value[i];
     return {size, cos_(turn), sin_(turn), rate, size};
   }
+  CT_HD Real step_of(int t, int row) const { return gated ? Real(1) : step_size.row(t)[row]; }
   CT_HD Real imag(const Real* S, int i) const { return complex ? S[n + i] : Real(0); }
   /// What a query's number multiplies.
   CT_HD Real seen(const Real* S, int i) const {
@@ -63,11 +71,11 @@ struct Diagonal {
   }
   template <class Team>
   CT_HD void step(const Team& team, int t, const Real* S, Real* next) const {
-    const Real *key = k.row(t), *value = v.row(t), *step = step_size.row(t);
+    const Real *key = k.row(t), *value = v.row(t);
     team.each(n, [&](int i) {
       const Factor a = factor(t, i);
       const Real re = S[i], im = imag(S, i);
-      next[i] = a.size * (a.cos * re - a.sin * im) + step[i / K] * value[i / K] * key[i % K];
+      next[i] = a.size * (a.cos * re - a.sin * im) + step_of(t, i / K) * value[i / K] * key[i % K];
       if (complex) next[n + i] = a.size * (a.sin * re + a.cos * im);
     });
   }
@@ -97,7 +105,7 @@ struct Diagonal {
   }
   template <class Team>
   CT_HD void step_back(const Team& team, int t, const Real* S, Real* G) const {
-    const Real *key = k.row(t), *value = v.row(t), *step = step_size.row(t);
+    const Real *key = k.row(t), *value = v.row(t);
     // What the logarithm of entry i's factor gets: of its size and of its angle.
     const auto of_size = [&](const Factor& a, int i) {
       const Real re = S[i], im = imag(S, i);
@@ -117,18 +125,26 @@ struct Diagonal {
             return written + faded + (complex ? of_angle(a, i) * angle.value[i] : Real(0));
           },
           [&](int row, Real sum) { step_size.gradient[t * step_size.apart + row] += sum; });
+    if (of_rows.gradient)
+      team.rows(
+          V, K, [&](int row, int j) { return of_size(factor(t, row * K + j), row * K + j); },
+          [&](int row, Real sum) { of_rows.gradient[t * of_rows.apart + row] += sum; });
+    if (of_columns.gradient)
+      team.columns(
+          K, V, [&](int j, int row) { return of_size(factor(t, row * K + j), row * K + j); },
+          [&](int j, Real sum) { of_columns.gradient[t * of_columns.apart + j] += sum; });
     log_rate.add(team, 0, [&](int i) {
       const Factor a = factor(t, i);
-      return of_size(a, i) * a.rate * step[i / K];
+      return of_size(a, i) * a.rate * step_of(t, i / K);
     });
-    angle.add(team, 0, [&](int i) { return of_angle(factor(t, i), i) * step[i / K]; });
+    angle.add(team, 0, [&](int i) { return of_angle(factor(t, i), i) * step_of(t, i / K); });
     if (v.gradient)
       team.rows(
           V, K, [&](int row, int j) { return G[row * K + j] * key[j]; },
-          [&](int row, Real sum) { v.gradient[t * v.apart + row] += step[row] * sum; });
+          [&](int row, Real sum) { v.gradient[t * v.apart + row] += step_of(t, row) * sum; });
     if (k.gradient)
       team.columns(
-          K, V, [&](int j, int row) { return G[row * K + j] * (step[row] * value[row]); },
+          K, V, [&](int j, int row) { return G[row * K + j] * (step_of(t, row) * value[row]); },
           [&](int j, Real sum) { k.gradient[t * k.apart + j] += sum; });
     team.each(n, [&](int i) {
       const Factor a = factor(t, i);
@@ -141,7 +157,8 @@ struct Diagonal {
   template <class Team>
   CT_HD void clear(const Team& team) const {
     q.clear(team), k.clear(team), v.clear(team), step_size.clear(team), log_rate.clear(team);
-    angle.clear(team), reads.clear(team), reads_imag.clear(team), start_re.clear(team), start_im.clear(team);
+    of_rows.clear(team), of_columns.clear(team), angle.clear(team), reads.clear(team), reads_imag.clear(team),
+        start_re.clear(team), start_im.clear(team);
   }
   template <class Team>
   CT_HD void end_gradient(const Team& team, Real* G) const {

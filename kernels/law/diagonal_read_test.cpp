@@ -16,6 +16,7 @@ struct Shape {
   bool complex = false;
   int Q = 0;  ///< 0: no positions
   bool start = false, end = false, either_sign = false;
+  int gates = 0;  ///< of rows (1), and of columns (2), in place of steps and rates
   int queries() const { return Q ? Q : T; }
 };
 
@@ -23,13 +24,16 @@ struct Shape {
 Number entry(const Values& in, const Shape& s, int b, int h, int v, int c, int n) {
   const auto token = [&](int t) { return static_cast<std::size_t>((b * s.T + t) * s.H + h); };
   const auto i = static_cast<std::size_t>(((b * s.H + h) * s.V + v) * s.K + c);
-  const Number rate(-std::exp(static_cast<long double>(in["log_rate"][i])), s.complex ? in["angle"][i] : 0);
+  Number rate = 0;
+  if (!s.gates)
+    rate = Number(-std::exp(static_cast<long double>(in["log_rate"][i])), s.complex ? in["angle"][i] : 0);
   Number total = 0, behind = 1;
   for (int t = n - 1; t >= 0; --t) {
     const auto value = token(t) * static_cast<std::size_t>(s.V) + static_cast<std::size_t>(v);
     const auto key = token(t) * static_cast<std::size_t>(s.K) + static_cast<std::size_t>(c);
-    const long double step = in["step"][value];
+    const long double step = s.gates ? 1 : in["step"][value];
     total += behind * (step * in["v"][value] * in["k"][key]);
+    if (s.gates) rate = in["row_log_decay"][value] + (s.gates > 1 ? in["column_log_decay"][key] : 0.0);
     const Number kept = std::exp(rate * step);
     behind *= s.either_sign ? 2.0L * kept - 1.0L : kept;
   }
@@ -67,12 +71,10 @@ Values oracle(const Values& in, const Shape& s) {
 }
 
 OpCase make(const std::string& name, const Shape& s) {
-  OpCase op((s.complex ? "Complex" : s.either_sign ? "EitherSign" : "Real") + name);
+  OpCase op((s.complex ? "Complex" : s.either_sign ? "EitherSign" : s.gates ? "Gates" : "Real") + name);
   op.input("q", {s.B, s.queries(), s.H, s.K}, normal());
   op.input("k", {s.B, s.T, s.H, s.K}, normal());
   op.input("v", {s.B, s.T, s.H, s.V}, normal());
-  op.input("step", {s.B, s.T, s.H, s.V}, uniform(0.05, 1));
-  op.input("log_rate", {s.B, 1, s.H, s.V * s.K}, s.either_sign ? uniform(-1.5, 2.5) : uniform(-1.5, 0.5));
   const auto given = [&](bool is, const char* field, const std::vector<int>& dims, const Fill& fill) {
     if (is) {
       op.input(field, dims, fill);
@@ -80,6 +82,11 @@ OpCase make(const std::string& name, const Shape& s) {
       op.absent(field);
     }
   };
+  given(!s.gates, "step", {s.B, s.T, s.H, s.V}, uniform(0.05, 1));
+  given(!s.gates, "log_rate", {s.B, 1, s.H, s.V * s.K},
+        s.either_sign ? uniform(-1.5, 2.5) : uniform(-1.5, 0.5));
+  given(s.gates > 0, "row_log_decay", {s.B, s.T, s.H, s.V}, uniform(-1, 0));
+  given(s.gates > 1, "column_log_decay", {s.B, s.T, s.H, s.K}, uniform(-1, 0));
   given(s.complex, "angle", {s.B, 1, s.H, s.V * s.K}, normal(2));
   given(s.complex, "read", {s.B, 1, s.H, s.V * s.K}, normal());
   given(s.complex, "read_imag", {s.B, 1, s.H, s.V * s.K}, normal());
@@ -89,10 +96,7 @@ OpCase make(const std::string& name, const Shape& s) {
   op.output("o", {s.B, s.queries(), s.H, s.V});
   if (s.end) op.output("end", {s.B, s.H, s.V, s.K});
   if (s.end && s.complex) op.output("end_imag", {s.B, s.H, s.V, s.K});
-  const int size = (s.complex ? 2 : 1) * s.V * s.K;
-  op.workspace("states", {s.B, s.H, law::segments(s.T), size});
-  op.workspace("work", {s.B, s.H, static_cast<int>(law::work_numbers(s.T, size, 0))});
-  call<DiagonalRead>(op, [=](auto& o) { o.either_sign = s.either_sign; });
+  call_planned<DiagonalRead>(op, [=](auto& o) { o.either_sign = s.either_sign; });
   op.oracle([s](const Values& in) { return oracle(in, s); });
   return op.roundings(6.0 * s.T + s.K + s.V).condition(4).gradient_elements(40);
 }
@@ -109,6 +113,26 @@ std::vector<OpCase> cases() {
     all.push_back(make("Long", {1, 37, 1, 6, 5, complex, 4, true, true}));
     all.push_back(make("WideKeys", {1, 5, 1, 70, 3, complex, 2}));
     all.push_back(make("WideValues", {1, 5, 2, 3, 70, complex, 3}));
+  }
+  for (const int gates : {1, 2}) {
+    const auto gated = [&](const std::string& name, Shape s) {
+      s.gates = gates;
+      all.push_back(make((gates > 1 ? "OfBoth" : "OfRows") + name, s));
+    };
+    gated("Tokens", {2, 6, 2, 5, 3});
+    gated("Positions", {2, 7, 2, 4, 5, false, 9});
+    gated("StartAndEnd", {1, 37, 2, 6, 5, false, 0, true, true});
+  }
+  // What CUDA does in registers: cut tiles of rows and columns, tokens around its 4 a stage and 12 a segment.
+  for (Shape s : {Shape{2, 11, 2, 20, 9},
+                  {1, 12, 1, 33, 17},
+                  {1, 13, 2, 65, 5},
+                  {1, 25, 1, 5, 140},
+                  {1, 4, 1, 64, 70}}) {
+    for (const int law : {0, 1, 2, 3}) {
+      s.complex = law == 1, s.either_sign = law == 2, s.gates = law == 3 ? 2 : 0, s.start = s.end = s.T != 13;
+      all.push_back(make(fmt::format("InRegisters{}", s.T), s));
+    }
   }
   for (Shape s : {Shape{2, 6, 2, 5, 3}, {2, 7, 2, 4, 5, false, 9}, {1, 37, 1, 6, 5, false, 4, true, true}}) {
     s.either_sign = true;

@@ -1,0 +1,301 @@
+// DiagonalRead with its state in registers: what both directions share.
+//
+// A block walks some rows of the state of one sequence and head. The 32 lanes of a warp stand as lanes down x LC across; a lane
+// holds kRows rows by 4 columns, a warp whole rows. So a sum along a row ends within a warp (scatter_sum), a sum down a column is
+// joined over warps in shared memory, and over blocks where the rows take several. Tokens come by stages of 4 through
+// shared memory, the next while one is walked. A token beyond the last has step 0 or gates of 1, and k, v of 0: the state
+// stays as it is. Forward keeps the state every 12 tokens; backward walks these again, keeps the states between stages and those
+// of one stage in shared memory, and goes back.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include "kernels/base/cuda_launch.cuh"
+#include "kernels/law/diagonal_read.h"
+
+namespace crosstalk::device {
+
+/// What an entry is multiplied by: exp(step rate), that of a complex rate, or gates of its row and its column.
+enum class Fading { rates, complex, gates };
+
+constexpr int kFadingTokens = 4;                               ///< of a stage
+constexpr int kFadingStages = 3;                               ///< between two kept states
+constexpr int kFadingSegment = kFadingTokens * kFadingStages;  ///< tokens between two kept states
+constexpr int kFadingWarps = 8;
+
+/// Kept states of a sequence. The last token is never the last of a segment: reads are taken back at the token behind.
+constexpr int fading_segments(int T) { return T / kFadingSegment + 1; }
+
+__device__ __forceinline__ float fading_exp2(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
+template <Fading kLaw, int LC>
+struct FadingTile {
+  static constexpr bool kComplex = kLaw == Fading::complex, kGates = kLaw == Fading::gates;
+  static constexpr int kRows = kComplex ? 2 : 4, kParts = kComplex ? 2 : 1;
+  static constexpr int kDown = 32 / LC, kColumns = 4 * LC;
+  static constexpr int kWarpRows = kRows * kDown, kBlockRows = kFadingWarps * kWarpRows;
+  static constexpr int kSums = kGates ? 3 : 2;  ///< down columns: of k, of q, of column gates
+  /// Numbers of a stage: k, q and column gates; v, cotangents, steps or row gates.
+  static constexpr int kStage = kFadingTokens * (kSums * kColumns + 3 * kBlockRows);
+  static constexpr int kSlots = kFadingStages - 1 + kFadingTokens - 2;  ///< states in shared memory
+
+  static constexpr int warps(int V) {
+    return V >= kBlockRows ? kFadingWarps : (V + kWarpRows - 1) / kWarpRows;
+  }
+  static constexpr int tiles(int V) { return (V + kBlockRows - 1) / kBlockRows; }
+  /// Numbers of a tile's state, a lane's side by side in fours.
+  static constexpr int numbers(int V) { return warps(V) * 32 * kParts * kRows * 4; }
+  static constexpr std::size_t forward_bytes() { return 2 * kStage * sizeof(float); }
+  static constexpr std::size_t backward_bytes(int V) {
+    const int sums = kFadingTokens * warps(V) * kSums * kColumns;
+    return (2 * kStage + sums + kSlots * numbers(V)) * sizeof(float);
+  }
+};
+
+/// One lane's part of a state.
+template <class Tile>
+struct FadingState {
+  float v[Tile::kParts][Tile::kRows][4];
+
+  /// Fours of a warp's lanes lie side by side.
+  __device__ void load(const float* from) {
+#pragma unroll
+    for (int i = 0; i < Tile::kParts * Tile::kRows; ++i) {
+      const auto four = reinterpret_cast<const float4*>(from)[i * static_cast<int>(blockDim.x) + threadIdx.x];
+      float* to = v[i / Tile::kRows][i % Tile::kRows];
+      to[0] = four.x, to[1] = four.y, to[2] = four.z, to[3] = four.w;
+    }
+  }
+  __device__ void store(float* to) const {
+#pragma unroll
+    for (int i = 0; i < Tile::kParts * Tile::kRows; ++i) {
+      const float* from = v[i / Tile::kRows][i % Tile::kRows];
+      reinterpret_cast<float4*>(to)[i * static_cast<int>(blockDim.x) + threadIdx.x] =
+          make_float4(from[0], from[1], from[2], from[3]);
+    }
+  }
+};
+
+/// Where a block and a lane stand.
+template <Fading kLaw, int LC>
+struct FadingWalk {
+  using Tile = FadingTile<kLaw, LC>;
+  using State = FadingState<Tile>;
+  static constexpr int kRows = Tile::kRows, kColumns = Tile::kColumns, kBlockRows = Tile::kBlockRows;
+
+  const DiagonalRead<float>& op;
+  int r, tile, tiles, b, h, T, H, K, V, first;  ///< first: row of the block
+  std::int64_t item;                            ///< sequence and head
+  int warp, lane, row, column;                  ///< row: of the lane, within the block
+
+  __device__ FadingWalk(const DiagonalRead<float>& op_)
+      : op(op_),
+        r(static_cast<int>(blockIdx.y)),
+        tiles(Tile::tiles(op.V())),
+        T(op.T()),
+        H(op.H()),
+        K(op.K()),
+        V(op.V()) {
+    tile = static_cast<int>(blockIdx.x) % tiles, item = static_cast<int>(blockIdx.x) / tiles;
+    b = static_cast<int>(item) / H, h = static_cast<int>(item) % H, first = tile * kBlockRows;
+    warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
+    row = warp * Tile::kWarpRows + lane / LC * kRows, column = lane % LC * 4;
+  }
+
+  /// Row 0 of [B,T,H,width].
+  __device__ std::int64_t rows_at(int width) const {
+    return (static_cast<std::int64_t>(b) * T * H + h) * width;
+  }
+  __device__ bool has(int i, int j) const { return first + row + i < V && column + j < K; }
+  __device__ int entry(int i, int j) const { return (first + row + i) * K + column + j; }
+  /// The lane's entries of [B,(1,)H,V*K], 0 beyond it and where there is no memory.
+  __device__ void entries(const Tensor<float>& x, float (&to)[kRows][4]) const {
+    const float* from = x.data ? x.at(r) + item * V * K : nullptr;
+#pragma unroll
+    for (int i = 0; i < kRows; ++i) {
+#pragma unroll
+      for (int j = 0; j < 4; ++j) to[i][j] = from && has(i, j) ? from[entry(i, j)] : 0.0f;
+    }
+  }
+  /// Stores or adds factor * x.
+  __device__ void put_entries(Write mode, const Tensor<float>& x, const float (&from)[kRows][4],
+                              float factor = 1) const {
+    if (mode == Write::none || !x.data) return;
+    float* to = x.at(r) + item * V * K;
+#pragma unroll
+    for (int i = 0; i < kRows; ++i) {
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        if (has(i, j)) put(mode, to + entry(i, j), factor * from[i][j]);
+      }
+    }
+  }
+  /// The kept state before segment s.
+  __device__ float* kept(int s) const {
+    const std::int64_t numbers = Tile::numbers(V);
+    return op.states.value.at(r) + ((item * fading_segments(T) + s) * tiles + tile) * numbers;
+  }
+
+  /// Begins to copy 4 tokens' rows, of [B,T,H,width] from column `begin`: `Wide` numbers each, 0 beyond the tensor.
+  template <int Wide>
+  __device__ void copy(const Tensor<float>& x, int width, int begin, int token, float* to) const {
+    const float* from = x.data ? x.at(r) + rows_at(width) + begin : nullptr;
+    for (int i = static_cast<int>(threadIdx.x); i < kFadingTokens * Wide; i += static_cast<int>(blockDim.x)) {
+      const int t = token + i / Wide, c = i % Wide;
+      const bool is = from && t >= 0 && t < T && begin + c < width;
+      const float* p = is ? from + static_cast<std::int64_t>(t) * H * width + c : op.k.value.data;
+      asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(
+                       static_cast<unsigned>(__cvta_generic_to_shared(to + i))),
+                   "l"(p), "r"(is ? 4 : 0)
+                   : "memory");
+    }
+  }
+  template <int Wide>
+  __device__ static void exponentials(float* x) {
+    for (int i = static_cast<int>(threadIdx.x); i < kFadingTokens * Wide; i += static_cast<int>(blockDim.x))
+      x[i] = expf(x[i]);
+  }
+
+  // A stage: k, q, column gates [4, kColumns], then v, cotangents, steps or row gates [4, kBlockRows].
+  static constexpr int kOfRows = kFadingTokens * Tile::kSums * kColumns;
+  __device__ static float* columns_of(float* stage, int which, int t) {
+    return stage + (which * kFadingTokens + t) * kColumns;
+  }
+  __device__ static float* rows_of(float* stage, int which, int t) {
+    return stage + kOfRows + (which * kFadingTokens + t) * kBlockRows;
+  }
+  /// Queries, and cotangents of reads if `back`, are those of `queries` and of the tokens behind it.
+  __device__ void begin_stage(float* stage, int token, int queries, bool back) const {
+    copy<kColumns>(op.k.value, K, 0, token, columns_of(stage, 0, 0));
+    copy<kColumns>(op.q.value, K, 0, queries, columns_of(stage, 1, 0));
+    if constexpr (Tile::kGates)
+      copy<kColumns>(op.column_log_decay.value, K, 0, token, columns_of(stage, 2, 0));
+    copy<kBlockRows>(op.v.value, V, first, token, rows_of(stage, 0, 0));
+    if (back) copy<kBlockRows>(op.o.gradient, V, first, queries, rows_of(stage, 1, 0));
+    copy<kBlockRows>(Tile::kGates ? op.row_log_decay.value : op.step.value, V, first, token,
+                     rows_of(stage, 2, 0));
+  }
+  /// Waits for the stage. All threads have left the stage before when it returns.
+  __device__ static void end_stage(float* stage) {
+    asm volatile("cp.async.wait_all;" ::: "memory");
+    if constexpr (Tile::kGates) {  // each thread what it has copied
+      exponentials<kColumns>(columns_of(stage, 2, 0));
+      exponentials<kBlockRows>(rows_of(stage, 2, 0));
+    }
+    __syncthreads();
+  }
+  /// The lane's 4 columns, and its rows, of token t of a stage.
+  __device__ void columns(const float* stage, int which, int t, float (&x)[4]) const {
+    const auto four =
+        *reinterpret_cast<const float4*>(stage + (which * kFadingTokens + t) * kColumns + column);
+    x[0] = four.x, x[1] = four.y, x[2] = four.z, x[3] = four.w;
+  }
+  __device__ void rows(const float* stage, int which, int t, float (&x)[kRows]) const {
+    const float* from = stage + kOfRows + (which * kFadingTokens + t) * kBlockRows + row;
+    if constexpr (kRows == 4) {
+      const auto four = *reinterpret_cast<const float4*>(from);
+      x[0] = four.x, x[1] = four.y, x[2] = four.z, x[3] = four.w;
+    } else {
+      const auto two = *reinterpret_cast<const float2*>(from);
+      x[0] = two.x, x[1] = two.y;
+    }
+  }
+  /// f(number n, its sum over the lanes across), by one lane each, of N numbers x.
+  template <int N, class F>
+  __device__ void sum_across(float (&x)[N], F&& f) const {
+    scatter_sum<N, LC / 2>(x);
+    constexpr int kEach = N >= LC ? N / LC : 1, kSame = N >= LC ? 1 : LC / N;
+    const int across = lane % LC;
+    if (across % kSame != 0) return;
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) f(across * N / LC + i, x[i]);
+  }
+};
+
+/// How the entries of a lane fade and what they read, law by law.
+template <Fading kLaw, int LC>
+struct FadingLaw {
+  using Walk = FadingWalk<kLaw, LC>;
+  using Tile = typename Walk::Tile;
+  using State = typename Walk::State;
+  static constexpr int kRows = Tile::kRows, kNumbers = Tile::kGates ? 1 : kRows;
+  static constexpr int kSets = Tile::kComplex ? kRows : 1;
+
+  float rate[kNumbers][4];                     ///< -e^{log_rate}, of real numbers times log2 e
+  float angle[kSets][4];                       ///< of complex numbers alone, as all below
+  float read_re[kSets][4], read_im[kSets][4];  ///< what is read: read_re re + read_im im
+  float held[kSets];                           ///< the step that cos and sin, times their size, belong to
+  float cos[kSets][4], sin[kSets][4];
+  float scale = 1, shift = 0;  ///< a factor is scale * exp + shift
+
+  __device__ explicit FadingLaw(const Walk& at) {
+    if constexpr (!Tile::kGates) {
+      at.entries(at.op.log_rate.value, rate);
+#pragma unroll
+      for (auto& of_row : rate) {
+#pragma unroll
+        for (float& x : of_row) x = (Tile::kComplex ? -1.0f : -1.4426950408889634f) * expf(x);
+      }
+      if (at.op.either_sign) scale = 2, shift = -1;
+    }
+    if constexpr (Tile::kComplex) {
+      at.entries(at.op.angle.value, angle), at.entries(at.op.read.value, read_re);
+      at.entries(at.op.read_imag.value, read_im);
+#pragma unroll
+      for (int i = 0; i < kRows; ++i) {
+        held[i] = 0;
+#pragma unroll
+        for (int j = 0; j < 4; ++j) read_re[i][j] *= 2, read_im[i][j] *= -2, cos[i][j] = 1, sin[i][j] = 0;
+      }
+    }
+  }
+  /// Makes factors of these steps, where they are not those that are held.
+  __device__ void prepare(const float (&step)[kRows]) {
+    if constexpr (Tile::kComplex) {
+#pragma unroll
+      for (int i = 0; i < kRows; ++i) {
+        if (step[i] == held[i]) continue;
+        held[i] = step[i];
+#pragma unroll
+        for (int j = 0; j < 4; ++j) {
+          const float size = expf(step[i] * rate[i][j]);
+          sincosf(step[i] * angle[i][j], &sin[i][j], &cos[i][j]);
+          sin[i][j] *= size, cos[i][j] *= size;
+        }
+      }
+    }
+  }
+  /// S after a token: gates are steps of rows, and of columns.
+  __device__ void step(State& S, const float (&k)[4], const float (&column_gate)[4], const float (&v)[kRows],
+                       const float (&step)[kRows]) {
+    prepare(step);
+#pragma unroll
+    for (int i = 0; i < kRows; ++i) {
+      const float write = Tile::kGates ? v[i] : step[i] * v[i];
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        float& re = S.v[0][i][j];
+        if constexpr (kLaw == Fading::complex) {
+          float& im = S.v[1][i][j];
+          const float turned = fmaf(cos[i][j], re, fmaf(-sin[i][j], im, write * k[j]));
+          im = fmaf(sin[i][j], re, cos[i][j] * im), re = turned;
+        } else if constexpr (kLaw == Fading::gates) {
+          re = fmaf(step[i] * column_gate[j], re, write * k[j]);
+        } else {
+          const float a = fmaf(scale, fading_exp2(step[i] * rate[i][j]), shift);
+          re = fmaf(a, re, write * k[j]);
+        }
+      }
+    }
+  }
+  /// What a query's number multiplies.
+  __device__ float seen(const State& S, int i, int j) const {
+    if constexpr (kLaw == Fading::complex)
+      return fmaf(read_re[i][j], S.v[0][i][j], read_im[i][j] * S.v[1][i][j]);
+    return S.v[0][i][j];
+  }
+};
+
+}  // namespace crosstalk::device

@@ -1,0 +1,354 @@
+// DiagonalRead with its state in registers (diagonal_registers.cuh).
+//
+//   precision   float
+//   keys        K <= 128
+//   queries     one a token, without positions
+//   variables   each in one field
+//   memory      that a block may share: 65 to 102 KiB, with gates up to 136
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "kernels/fused/diagonal_registers.cuh"
+
+namespace crosstalk {
+namespace {
+using namespace device;
+using Op = DiagonalRead<float>;
+
+constexpr int blocks_of(Fading law) { return law == Fading::complex ? 1 : 2; }
+
+template <Fading kLaw, int LC>
+__global__ void __launch_bounds__(32 * kFadingWarps, 2) fading_forward_kernel(const __grid_constant__ Op op) {
+  using Walk = FadingWalk<kLaw, LC>;
+  using Tile = typename Walk::Tile;
+  constexpr int kRows = Tile::kRows;
+  extern __shared__ float4 shared_fours[];
+  float* stages = reinterpret_cast<float*>(shared_fours);
+  const Walk at(op);
+  FadingLaw<kLaw, LC> law(at);
+  typename Walk::State S;
+  at.entries(op.start.value, S.v[0]);
+  if constexpr (Tile::kComplex) at.entries(op.start_imag.value, S.v[1]);
+  at.begin_stage(stages, 0, 0, false);
+  for (int token = 0, turn = 0; token < fading_segments(at.T) * kFadingSegment;
+       token += kFadingTokens, turn ^= 1) {
+    float* stage = stages + turn * Tile::kStage;
+    at.end_stage(stage);
+    at.begin_stage(stages + (turn ^ 1) * Tile::kStage, token + kFadingTokens, token + kFadingTokens, false);
+    if (op.states && token % kFadingSegment == 0) S.store(at.kept(token / kFadingSegment));
+    float o[kFadingTokens * kRows];
+#pragma unroll
+    for (int t = 0; t < kFadingTokens; ++t) {
+      float k[4], q[4], column_gate[4] = {}, v[kRows], step[kRows];
+      at.columns(stage, 0, t, k), at.columns(stage, 1, t, q);
+      if constexpr (Tile::kGates) at.columns(stage, 2, t, column_gate);
+      at.rows(stage, 0, t, v), at.rows(stage, 2, t, step);
+      law.step(S, k, column_gate, v, step);
+#pragma unroll
+      for (int i = 0; i < kRows; ++i) {
+        float sum = 0;
+#pragma unroll
+        for (int j = 0; j < 4; ++j) sum = fmaf(law.seen(S, i, j), q[j], sum);
+        o[t * kRows + i] = sum;
+      }
+    }
+    at.sum_across(o, [&](int n, float sum) {
+      const int t = token + n / kRows, row = at.first + at.row + n % kRows;
+      if (t < at.T && row < at.V)
+        op.o.value.at(at.r)[at.rows_at(at.V) + static_cast<std::int64_t>(t) * at.H * at.V + row] = sum;
+    });
+  }
+  asm volatile("cp.async.wait_all;" ::: "memory");
+  at.put_entries(Write::overwrite, op.end.value, S.v[0]);
+  if constexpr (Tile::kComplex) at.put_entries(Write::overwrite, op.end_imag.value, S.v[1]);
+}
+
+/// What one lane's entries of the parameters get, and dL/dS.
+template <class Tile>
+struct FadingGradients {
+  static constexpr int kNumbers = Tile::kGates ? 1 : Tile::kRows, kSets = Tile::kComplex ? Tile::kRows : 1;
+  FadingState<Tile> G;
+  float size[kNumbers][4] = {};  ///< of step rate
+  float angle[kSets][4] = {}, read_re[kSets][4] = {}, read_im[kSets][4] = {};
+};
+
+template <Fading kLaw, int LC>
+struct FadingBack {
+  using Walk = FadingWalk<kLaw, LC>;
+  using Tile = typename Walk::Tile;
+  using State = typename Walk::State;
+  static constexpr int kRows = Tile::kRows, kColumns = Tile::kColumns;
+  const Walk& at;
+  FadingLaw<kLaw, LC>& law;
+  FadingGradients<Tile>& d;
+  float* sums;  ///< [4, warps, kSums, kColumns]
+
+  /// Sums x[4] down the lanes, to sums.
+  __device__ void sum_down(int t, int which, float (&x)[4]) const {
+    constexpr int kDown = Tile::kDown, kEach = kDown <= 4 ? 4 / kDown : 1, kSame = kDown <= 4 ? 1 : kDown / 4;
+    if constexpr (kDown > 1) scatter_sum<4, 16, LC>(x);
+    const int down = at.lane / LC;
+    float* to = sums + ((t * static_cast<int>(blockDim.x / 32) + at.warp) * Tile::kSums + which) * kColumns +
+                at.column + down * 4 / kDown;
+    if (down % kSame != 0) return;
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) to[i] = x[i];
+  }
+  /// Takes token t of a stage back, S being the state before it, and then the read of that state.
+  __device__ void token(float* stage, int first_token, int t, const State& S) const {
+    const Op& op = at.op;
+    float k[4], q[4], column_gate[4] = {}, v[kRows], d_o[kRows], step[kRows];
+    at.columns(stage, 0, t, k), at.columns(stage, 1, t, q);
+    if constexpr (Tile::kGates) at.columns(stage, 2, t, column_gate);
+    at.rows(stage, 0, t, v), at.rows(stage, 1, t, d_o), at.rows(stage, 2, t, step);
+    law.prepare(step);
+    float d_k[4] = {}, d_q[4] = {}, d_gate[4] = {}, of_rows[2 * kRows] = {};  // of v / step, and of steps
+#pragma unroll
+    for (int i = 0; i < kRows; ++i) {
+      const float write = Tile::kGates ? v[i] : step[i] * v[i];
+      float& written = of_rows[i];
+      float& faded = of_rows[kRows + i];
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        float& g = d.G.v[0][i][j];
+        const float s = S.v[0][i][j], read = d_o[i] * q[j];
+        d_k[j] = fmaf(g, write, d_k[j]);
+        written = fmaf(g, k[j], written);
+        d_q[j] = fmaf(d_o[i], law.seen(S, i, j), d_q[j]);
+        if constexpr (kLaw == Fading::complex) {
+          float& g_im = d.G.v[1][i][j];
+          const float im = S.v[1][i][j], c = law.cos[i][j], w = law.sin[i][j];
+          const float re_next = fmaf(c, s, -w * im), im_next = fmaf(w, s, c * im);
+          const float of_size = fmaf(g, re_next, g_im * im_next),
+                      of_angle = fmaf(g_im, re_next, -g * im_next);
+          d.size[i][j] = fmaf(of_size, step[i], d.size[i][j]);
+          d.angle[i][j] = fmaf(of_angle, step[i], d.angle[i][j]);
+          faded = fmaf(of_size, law.rate[i][j], fmaf(of_angle, law.angle[i][j], faded));
+          const float turned = fmaf(c, g, fmaf(w, g_im, law.read_re[i][j] * read));
+          g_im = fmaf(c, g_im, fmaf(-w, g, law.read_im[i][j] * read)), g = turned;
+          d.read_re[i][j] = fmaf(read, s, d.read_re[i][j]);
+          d.read_im[i][j] = fmaf(read, im, d.read_im[i][j]);
+        } else if constexpr (kLaw == Fading::gates) {
+          const float back = step[i] * column_gate[j] * g, of_size = back * s;
+          faded += of_size, d_gate[j] += of_size;
+          g = back + read;
+        } else {
+          const float size = fading_exp2(step[i] * law.rate[i][j]), of_size = size * s * g;
+          faded = fmaf(of_size, law.rate[i][j], faded);
+          d.size[i][j] = fmaf(of_size, step[i], d.size[i][j]);
+          g = fmaf(fmaf(law.scale, size, law.shift), g, read);
+        }
+      }
+      if constexpr (kLaw == Fading::rates) faded *= law.scale * 0.6931471805599453f;
+      if constexpr (kLaw != Fading::gates) faded = fmaf(v[i], written, faded), written *= step[i];
+    }
+    at.sum_across(of_rows, [&](int n, float sum) {
+      const int row = at.first + at.row + n % kRows;
+      if (first_token + t >= at.T || row >= at.V) return;
+      const In<float>& of = n < kRows ? op.v : Tile::kGates ? op.row_log_decay : op.step;
+      if (of.wanted())
+        put(of.write,
+            of.gradient.at(at.r) + at.rows_at(at.V) +
+                static_cast<std::int64_t>(first_token + t) * at.H * at.V + row,
+            sum);
+    });
+    sum_down(t, 0, d_k), sum_down(t, 1, d_q);
+    if constexpr (Tile::kGates) sum_down(t, 2, d_gate);
+  }
+  /// Joins the warps' sums of a stage: gradients, or a tile's part of them in work [tiles, kSums, T, K].
+  __device__ void join(int first_token) const {
+    const Op& op = at.op;
+    const int warps = static_cast<int>(blockDim.x) / 32;
+    for (int i = static_cast<int>(threadIdx.x); i < kFadingTokens * Tile::kSums * kColumns;
+         i += static_cast<int>(blockDim.x)) {
+      const int c = i % kColumns, which = i / kColumns % Tile::kSums, t = i / kColumns / Tile::kSums;
+      const int token = first_token + t - (which == 1 ? 1 : 0);
+      if (c >= at.K || token < 0 || token >= at.T) continue;
+      float sum = 0;
+      for (int w = 0; w < warps; ++w) sum += sums[((t * warps + w) * Tile::kSums + which) * kColumns + c];
+      const In<float>& of = which == 0 ? op.k : which == 1 ? op.q : op.column_log_decay;
+      if (!of.wanted()) continue;
+      if (at.tiles > 1) {
+        op.work.value.at(
+            at.r)[(((at.item * at.tiles + at.tile) * Tile::kSums + which) * at.T + token) * at.K + c] = sum;
+      } else {
+        put(of.write,
+            of.gradient.at(at.r) + at.rows_at(at.K) + static_cast<std::int64_t>(token) * at.H * at.K + c,
+            sum);
+      }
+    }
+  }
+};
+
+template <Fading kLaw, int LC>
+__global__ void __launch_bounds__(32 * kFadingWarps, blocks_of(kLaw))
+    fading_backward_kernel(const __grid_constant__ Op op) {
+  using Walk = FadingWalk<kLaw, LC>;
+  using Tile = typename Walk::Tile;
+  constexpr int kTurns = 2 * kFadingStages - 1;  // of a segment: stages to walk, then all from the last back
+  extern __shared__ float4 shared_fours[];
+  float* stages = reinterpret_cast<float*>(shared_fours);
+  const Walk at(op);
+  FadingLaw<kLaw, LC> law(at);
+  FadingGradients<Tile> d;
+  float* sums = stages + 2 * Tile::kStage;
+  float* slots = sums + kFadingTokens * static_cast<int>(blockDim.x / 32) * Tile::kSums * Tile::kColumns;
+  const int numbers = Tile::numbers(at.V);
+  const FadingBack<kLaw, LC> back{at, law, d, sums};
+  at.entries(op.end.gradient, d.G.v[0]);
+  if constexpr (Tile::kComplex) at.entries(op.end_imag.gradient, d.G.v[1]);
+
+  const auto stage_of = [](int turn) {
+    return turn % kTurns < kFadingStages ? turn % kTurns : kTurns - 1 - turn % kTurns;
+  };
+  const int segments = fading_segments(at.T), turns = segments * kTurns;
+  const auto token_of = [&](int turn) {
+    return (segments - 1 - turn / kTurns) * kFadingSegment + stage_of(turn) * kFadingTokens;
+  };
+  at.begin_stage(stages, token_of(0), token_of(0) - 1, true);
+  typename Walk::State S;
+  for (int turn = 0; turn < turns; ++turn) {
+    float* stage = stages + turn % 2 * Tile::kStage;
+    at.end_stage(stage);
+    if (turn + 1 < turns)
+      at.begin_stage(stages + (turn + 1) % 2 * Tile::kStage, token_of(turn + 1), token_of(turn + 1) - 1,
+                     true);
+    const int number = stage_of(turn), token = token_of(turn);
+    const bool walks = turn % kTurns < kFadingStages - 1;
+    const float* begin = number == 0 ? at.kept(segments - 1 - turn / kTurns) : slots + (number - 1) * numbers;
+    float* between = slots + (kFadingStages - 1) * numbers;  // states behind the stage's tokens 0, 1
+    S.load(begin);
+#pragma unroll 1
+    for (int t = 0; t < kFadingTokens - (walks ? 0 : 1); ++t) {
+      if (!walks && t > 0) S.store(between + (t - 1) * numbers);
+      float k[4], column_gate[4] = {}, v[Tile::kRows], step[Tile::kRows];
+      at.columns(stage, 0, t, k);
+      if constexpr (Tile::kGates) at.columns(stage, 2, t, column_gate);
+      at.rows(stage, 0, t, v), at.rows(stage, 2, t, step);
+      law.step(S, k, column_gate, v, step);
+    }
+    if (walks) {
+      S.store(slots + number * numbers);
+      continue;
+    }
+#pragma unroll 1
+    for (int t = kFadingTokens - 1; t >= 0; --t) {
+      if (t < kFadingTokens - 1) S.load(t == 0 ? begin : between + (t - 1) * numbers);
+      back.token(stage, token, t, S);
+    }
+    __syncthreads();
+    back.join(token);
+  }
+  at.put_entries(op.start.write, op.start.gradient, d.G.v[0]);
+  if constexpr (Tile::kComplex) at.put_entries(op.start_imag.write, op.start_imag.gradient, d.G.v[1]);
+  if constexpr (!Tile::kGates) {
+#pragma unroll
+    for (int i = 0; i < Tile::kRows; ++i) {
+#pragma unroll
+      for (int j = 0; j < 4; ++j)
+        d.size[i][j] *= law.rate[i][j] * law.scale * (Tile::kComplex ? 1.0f : 0.6931471805599453f);
+    }
+    at.put_entries(op.log_rate.write, op.log_rate.gradient, d.size);
+  }
+  if constexpr (Tile::kComplex) {
+    at.put_entries(op.angle.write, op.angle.gradient, d.angle);
+    at.put_entries(op.read.write, op.read.gradient, d.read_re, 2);
+    at.put_entries(op.read_imag.write, op.read_imag.gradient, d.read_im, -2);
+  }
+}
+
+/// The gradient of k, q or column gates, of parts [B H, tiles, sums, T, K].
+__global__ void fading_join_kernel(const __grid_constant__ Op op, int tiles, int sums) {
+  const int which = static_cast<int>(blockIdx.y), r = static_cast<int>(blockIdx.z);
+  const In<float>& of = which == 0 ? op.k : which == 1 ? op.q : op.column_log_decay;
+  const std::int64_t n = static_cast<std::int64_t>(op.B()) * op.T() * op.H() * op.K();
+  const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (i >= n || !of.wanted()) return;
+  const int c = static_cast<int>(i % op.K()), h = static_cast<int>(i / op.K() % op.H());
+  const std::int64_t token = i / op.K() / op.H(), item = token / op.T() * op.H() + h, apart = op.T() * op.K();
+  const float* part =
+      op.work.value.at(r) + (item * tiles * sums + which) * apart + token % op.T() * op.K() + c;
+  float sum = 0;
+  for (int tile = 0; tile < tiles; ++tile) sum += part[tile * sums * apart];
+  put(of.write, of.gradient.at(r) + i, sum);
+}
+
+/// f(law, lanes across) as constants.
+template <class F>
+void with_fading(const Op& op, F&& f) {
+  const auto by_keys = [&](auto law) {
+    if (op.K() <= 32) return f(law, std::integral_constant<int, 8>{});
+    if (op.K() <= 64) return f(law, std::integral_constant<int, 16>{});
+    f(law, std::integral_constant<int, 32>{});
+  };
+  if (op.gated()) return by_keys(std::integral_constant<Fading, Fading::gates>{});
+  if (op.complex()) return by_keys(std::integral_constant<Fading, Fading::complex>{});
+  by_keys(std::integral_constant<Fading, Fading::rates>{});
+}
+
+bool covers(const Op& op) {
+  if (op.position || op.K() > 128 || op.T() == 0 || op.V() == 0) return false;
+  const void* memory[] = {op.q.memory,         op.k.memory,        op.v.memory,
+                          op.step.memory,      op.log_rate.memory, op.row_log_decay.memory,
+                          op.angle.memory,     op.read.memory,     op.column_log_decay.memory,
+                          op.read_imag.memory, op.start.memory,    op.start_imag.memory};
+  std::sort(std::begin(memory), std::end(memory));
+  for (std::size_t i = 1; i < std::size(memory); ++i) {
+    if (memory[i] && memory[i] == memory[i - 1]) return false;
+  }
+  std::size_t bytes = 0;
+  with_fading(op, [&](auto law, auto across) {
+    using Tile = FadingTile<decltype(law)::value, decltype(across)::value>;
+    bytes = std::max(Tile::forward_bytes(), Tile::backward_bytes(op.V()));
+  });
+  return bytes <= shared_memory_limit();
+}
+
+void plan(Op& op) {
+  with_fading(op, [&](auto law, auto across) {
+    using Tile = FadingTile<decltype(law)::value, decltype(across)::value>;
+    const int R = op.k.value.R, tiles = Tile::tiles(op.V());
+    op.states.value =
+        shaped<float>(R, {op.B(), op.H(), fading_segments(op.T()), tiles * Tile::numbers(op.V())});
+    if (tiles > 1) op.work.value = shaped<float>(R, {op.B(), op.H(), tiles * Tile::kSums, op.T() * op.K()});
+  });
+}
+
+template <class Kernel>
+void launch(const Exec& exec, Kernel kernel, const Op& op, int tiles, int warps, std::size_t bytes) {
+  allow_shared_memory(kernel, bytes);
+  const dim3 grid(static_cast<unsigned>(op.B() * op.H() * tiles), static_cast<unsigned>(op.k.value.R));
+  kernel<<<grid, 32 * warps, bytes, stream_of(exec)>>>(op);
+  check_launch(Op::kName);
+}
+
+void forward(const Exec& exec, const Op& op) {
+  if (op.B() * op.H() == 0 || op.k.value.R == 0) return;
+  with_fading(op, [&](auto law, auto across) {
+    using Tile = FadingTile<decltype(law)::value, decltype(across)::value>;
+    launch(exec, fading_forward_kernel<decltype(law)::value, decltype(across)::value>, op,
+           Tile::tiles(op.V()), Tile::warps(op.V()), Tile::forward_bytes());
+  });
+}
+
+void backward(const Exec& exec, const Op& op) {
+  if (op.B() * op.H() == 0 || op.k.value.R == 0) return;
+  with_fading(op, [&](auto law, auto across) {
+    using Tile = FadingTile<decltype(law)::value, decltype(across)::value>;
+    const int tiles = Tile::tiles(op.V());
+    launch(exec, fading_backward_kernel<decltype(law)::value, decltype(across)::value>, op, tiles,
+           Tile::warps(op.V()), Tile::backward_bytes(op.V()));
+    if (tiles == 1) return;
+    const dim3 grid(blocks_for(op.k.value.size(), 256), Tile::kSums, static_cast<unsigned>(op.k.value.R));
+    fading_join_kernel<<<grid, 256, 0, stream_of(exec)>>>(op, tiles, Tile::kSums);
+    check_launch(Op::kName);
+  });
+}
+
+}  // namespace
+
+namespace forms {
+void diagonal_registers() { add_form<Op>({"registers", covers, plan, forward, backward}); }
+}  // namespace forms
+
+}  // namespace crosstalk
