@@ -235,6 +235,8 @@ Drawing draw_window(const FigureInput& input) {
                    config_text(*input.records.front(), "model.name") == "language"
                        ? fmt::format(" (without one: accuracy {})", kSolvedAccuracy)
                        : "")});
+  if (const std::string text = unequal_seeds_text(input.records, {kRate}); !text.empty())
+    drawing.footnotes.push_back(text);
   std::vector<EdgeChoice> edges = edge_choices(input.records, {kRate}, kRate, input.options.best_by);
   for (EdgeChoice& edge : edges)
     if (const auto style = input.styles.find(edge.label); style != input.styles.end())

@@ -11,6 +11,7 @@
 #include "experiments/common/exit_codes.h"
 #include "experiments/common/stores.h"
 #include "experiments/common/text.h"
+#include "experiments/program/chosen.h"
 #include "experiments/program/estimate.h"
 #include "experiments/sharing/forecast.h"
 #include "experiments/training/foreign_memory.h"
@@ -95,7 +96,8 @@ void print_json(const Study& study, const StoreHeads& heads, const std::filesyst
 }
 
 int run_plan(const Arguments& arguments, Console& console) {
-  const Study study = study_of(arguments);
+  Study study = study_of(arguments);
+  keep_chosen(arguments, study, console);
   const std::filesystem::path store = store_path_of(arguments, study);
   print_plan(study, load_heads(store, console), store, arguments.has("json"), console);
   return exit_done;
@@ -188,6 +190,7 @@ const Command plan_command = {
     "needs a study file, for example: crosstalk plan experiments/quickstart.toml",
     [] {
       std::vector<CommandOption> options = study_options();
+      for (CommandOption& option : chosen_options()) options.push_back(std::move(option));
       options.push_back({"out", "STORE", "The store (default ./runs/<study>)", false, {}});
       options.push_back({"json", "", "Print JSON: study, count, product, store, time, runs", false, {}});
       return options;
