@@ -63,6 +63,8 @@ class ApplyPlan final : public Plan {
       return bind_variable(model_.graph(), model_.input_variable(name), what == "gradient", data);
     if (what == "output") return bind_variable(model_.graph(), model_.output_variable(), false, data);
     if (what == "cotangent") return bind_variable(model_.graph(), model_.cotangent_variable(), false, data);
+    if (what == "state")
+      return bind_variable(model_.graph(), model_.states().at(name), false, data, /*alone=*/true);
     return false;
   }
 

@@ -7,7 +7,7 @@ from typing import Any, Mapping, Sequence
 
 import numpy as np
 
-from . import _core, checks
+from . import _core, again, checks
 from .arrays import Arrays, TorchArrays, arrays_of
 from .calls import ENDS, OF_O, OUTPUT, Call, forward
 
@@ -318,6 +318,12 @@ def apply(
     once by every input, o and states alike. Tensors on a GPU (torch, or with `__cuda_array_interface__`) stay there: work is
     queued on torch's current stream, and nothing waits; values are not looked at there.
     """
+    short = again.key_of(memory, given, form, precision) if d_o is None and d_state is None else None
+    if short is not None:
+        call = again.known(short[0])
+        result = None if call is None else call(short[1], threads_now(threads))
+        if result is not None:
+            return result
     known = _names(memory, _law(given))
     options = {n: x for n, x in given.items() if n not in known and not (hasattr(x, "shape") and np.ndim(x) > 0)}
     inputs = {n: x for n, x in given.items() if n not in options}
@@ -330,7 +336,10 @@ def apply(
 
             if is_followed(inputs):
                 return differentiable(kind, arrays, inputs)
-        return forward(kind, arrays, checked)
+        result = forward(kind, arrays, checked)
+        if short is not None:
+            again.keep(short[0], arrays, kind.recipe, list(inputs), result)
+        return result
     if isinstance(arrays, TorchArrays):
         arrays.check_plain("d_o and d_state")
     call = Call(kind, arrays, checked, OUTPUT if not d_state else ENDS)
