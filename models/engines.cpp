@@ -218,8 +218,10 @@ Form choose_form(const Mixer<Real>& m, const Recurrence<Real>& r) {
   return Form::chunk;
 }
 
+namespace {
+
 template <class Real>
-Var<Real> read_weights(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& r) {
+Var<Real> query_weights(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& r) {
   if (r.erase == Erase::none && !r.gain && !r.decay && !r.log_decay &&
       writes_a_token(m, r) == 1)  // the sum rule
     return weights_of(m, q, r.key, {.kernel = Kernel::identity, .normalised = false, .before = r.before}, {});
@@ -240,6 +242,19 @@ Var<Real> read_weights(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& r) {
   op.erase_write = in(r.erase_write), op.erase_gain = in(r.erase_gain);
   op.position = ids(m.position());
   return {&m.graph, out(m.graph.add(op).a)};
+}
+
+}  // namespace
+
+template <class Real>
+Var<Real> read_weights(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& r) {
+  const bool of_all_pairs = m.graph.device() == Device::cuda && m.at_tokens() && !m.batch() &&
+                            !m.wants_weights() && covers(Form::parallel, m, r);
+  if (!of_all_pairs) return query_weights(m, q, r);
+  Recurrence<Real> here = r;
+  if (here.gain) here.gain = expand(here.gain, {m.B, m.T, m.H, 1});
+  const Var<Real> weights = parallel_weights(m, q, here, full_log_decay(m, r));
+  return here.gain ? weights * view(swap(here.gain), {m.B, m.H, 1, m.T}) : weights;
 }
 
 namespace {
@@ -291,7 +306,7 @@ Var<Real> read_in_form(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& give
     return o * map(MapKind::reciprocal, *eps + swap(fold(weights, {m.B, m.H, m.Q, 1})));
   };
   if (form == Form::query) {
-    const Var<Real> weights = read_weights(m, q, r);
+    const Var<Real> weights = query_weights(m, q, r);
     carry(full_log_decay(m, r));
     if (start_of(m, r)) return from_start(weights, {}, full_log_decay(m, r));
     // The sum rule divides where it gathers, the others before.

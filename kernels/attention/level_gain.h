@@ -52,14 +52,22 @@ struct LevelGain {
     return token(r, static_cast<int>(n / Q() / H()), static_cast<int>(n % Q()));
   }
   CT_HD std::int64_t rows() const { return static_cast<std::int64_t>(a.value.dim(0)) * H() * Q(); }
+  struct Tokens {
+    int begin, end;
+  };
+  /// Tokens of level l that token i sees; -1 sees none.
+  CT_HD static Tokens of_level(int i, int l) {
+    if (i < 0 || (l > 0 && !(i >> (l - 1) & 1))) return {0, 0};
+    if (l == 0) return {i, i + 1};
+    const int begin = i >> l << l;
+    return {begin, begin + (1 << (l - 1))};
+  }
   /// Gradient of the gain of level l in row n.
   CT_HD Real gain_gradient(int r, std::int64_t n, int l) const {
-    const int i = token_of_row(r, n);
+    const Tokens tokens = of_level(token_of_row(r, n), l);
     Real sum = 0;
-    for (int j = 0; j <= i; ++j) {
-      const std::int64_t at = n * T() + j;
-      if (level(i, j) == l) sum += y.gradient.at(r)[at] * a.value.at(r)[at];
-    }
+    for (int j = tokens.begin; j < tokens.end; ++j)
+      sum += y.gradient.at(r)[n * T() + j] * a.value.at(r)[n * T() + j];
     return sum;
   }
   void plan() {

@@ -47,7 +47,7 @@ struct FadingTile {
   static constexpr int tiles(int V) { return (V + kBlockRows - 1) / kBlockRows; }
   /// Numbers of a tile's state, a lane's side by side in fours.
   static constexpr int numbers(int V) { return warps(V) * 32 * kParts * kRows * 4; }
-  static constexpr std::size_t forward_bytes() { return 2 * kStage * sizeof(float); }
+  static constexpr std::size_t forward_bytes(int) { return 2 * kStage * sizeof(float); }
   static constexpr std::size_t backward_bytes(int V) {
     const int sums = kFadingTokens * warps(V) * kSums * kColumns;
     return (2 * kStage + sums + kSlots * numbers(V)) * sizeof(float);
@@ -138,51 +138,69 @@ struct FadingWalk {
     return op.states.value.at(r) + ((item * fading_segments(T) + s) * tiles + tile) * numbers;
   }
 
-  /// Begins to copy 4 tokens' rows, of [B,T,H,width] from column `begin`: `Wide` numbers each, 0 beyond the tensor.
-  template <int Wide>
-  __device__ void copy(const Tensor<float>& x, int width, int begin, int token, float* to) const {
-    const float* from = x.data ? x.at(r) + rows_at(width) + begin : nullptr;
-    for (int i = static_cast<int>(threadIdx.x); i < kFadingTokens * Wide; i += static_cast<int>(blockDim.x)) {
-      const int t = token + i / Wide, c = i % Wide;
-      const bool is = from && t >= 0 && t < T && begin + c < width;
-      const float* p = is ? from + static_cast<std::int64_t>(t) * H * width + c : op.k.value.data;
-      asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(
-                       static_cast<unsigned>(__cvta_generic_to_shared(to + i))),
-                   "l"(p), "r"(is ? 4 : 0)
-                   : "memory");
+  // A stage: k, q, column gates [4, kColumns], then v, cotangents, steps or row gates [4, kBlockRows]; and the same in fours.
+  static constexpr int kOfRows = kFadingTokens * Tile::kSums * kColumns, kFours = Tile::kStage / 4;
+  struct Four {
+    int which, token,
+        first;  ///< tensor (0 to 2 of columns, 3 to 5 of rows), token of the stage, number of its row
+  };
+  __device__ static Four four(int i) {
+    if (i < kOfRows / 4) return {i / kColumns, i / LC % kFadingTokens, i % LC * 4};
+    const int j = i - kOfRows / 4;
+    return {3 + j / kBlockRows, j / (kBlockRows / 4) % kFadingTokens, j % (kBlockRows / 4) * 4};
+  }
+  /// Where tensors begin, [6]: of the block's sequence, head and rows.
+  __device__ void begin_sources(const float** sources) const {
+    const int i = static_cast<int>(threadIdx.x);
+    if (i < 6) {
+      const Tensor<float>& x = i == 0   ? op.k.value
+                               : i == 1 ? op.q.value
+                               : i == 2 ? op.column_log_decay.value
+                               : i == 3 ? op.v.value
+                               : i == 4 ? op.o.gradient
+                                        : (Tile::kGates ? op.row_log_decay : op.step).value;
+      sources[i] = x.data ? x.at(r) + (i < 3 ? rows_at(K) : rows_at(V) + first) : nullptr;
     }
+    __syncthreads();
   }
-  template <int Wide>
-  __device__ static void exponentials(float* x) {
-    for (int i = static_cast<int>(threadIdx.x); i < kFadingTokens * Wide; i += static_cast<int>(blockDim.x))
-      x[i] = expf(x[i]);
-  }
-
-  // A stage: k, q, column gates [4, kColumns], then v, cotangents, steps or row gates [4, kBlockRows].
-  static constexpr int kOfRows = kFadingTokens * Tile::kSums * kColumns;
-  __device__ static float* columns_of(float* stage, int which, int t) {
-    return stage + (which * kFadingTokens + t) * kColumns;
-  }
-  __device__ static float* rows_of(float* stage, int which, int t) {
-    return stage + kOfRows + (which * kFadingTokens + t) * kBlockRows;
-  }
-  /// Queries, and cotangents of reads if `back`, are those of `queries` and of the tokens behind it.
-  __device__ void begin_stage(float* stage, int token, int queries, bool back) const {
-    copy<kColumns>(op.k.value, K, 0, token, columns_of(stage, 0, 0));
-    copy<kColumns>(op.q.value, K, 0, queries, columns_of(stage, 1, 0));
-    if constexpr (Tile::kGates)
-      copy<kColumns>(op.column_log_decay.value, K, 0, token, columns_of(stage, 2, 0));
-    copy<kBlockRows>(op.v.value, V, first, token, rows_of(stage, 0, 0));
-    if (back) copy<kBlockRows>(op.o.gradient, V, first, queries, rows_of(stage, 1, 0));
-    copy<kBlockRows>(Tile::kGates ? op.row_log_decay.value : op.step.value, V, first, token,
-                     rows_of(stage, 2, 0));
+  /// Begins to copy a stage, 0 beyond tensors. Queries, and cotangents of reads, are those from `queries` on; `walks`: without
+  /// them.
+  __device__ void begin_stage(const float* const* sources, float* stage, int token, int queries,
+                              bool walks) const {
+    for (int i = static_cast<int>(threadIdx.x); i < kFours; i += static_cast<int>(blockDim.x)) {
+      const Four at = four(i);
+      const bool of_query = at.which == 1 || at.which == 4;
+      if (of_query && walks) continue;
+      const int t = at.token + (of_query ? queries : token), width = at.which < 3 ? K : V;
+      const float* from = sources[at.which];
+      const int valid = !from || t < 0 || t >= T ? 0 : (at.which < 3 ? K : V - first) - at.first;
+      from = valid > 0 ? from + static_cast<std::int64_t>(t) * (H * width) + at.first : op.k.value.data;
+      float* to = stage + 4 * i;
+      const auto shared = static_cast<unsigned>(__cvta_generic_to_shared(to));
+      if ((valid >= 4 || valid <= 0) && is_aligned16(from)) {
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared), "l"(from),
+                     "r"(valid > 0 ? 16 : 0)
+                     : "memory");
+      } else {
+#pragma unroll
+        for (int j = 0; j < 4; ++j) {
+          asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(shared + 4 * j),
+                       "l"(j < valid ? from + j : from), "r"(j < valid ? 4 : 0)
+                       : "memory");
+        }
+      }
+    }
   }
   /// Waits for the stage. All threads have left the stage before when it returns.
   __device__ static void end_stage(float* stage) {
     asm volatile("cp.async.wait_all;" ::: "memory");
     if constexpr (Tile::kGates) {  // each thread what it has copied
-      exponentials<kColumns>(columns_of(stage, 2, 0));
-      exponentials<kBlockRows>(rows_of(stage, 2, 0));
+      for (int i = static_cast<int>(threadIdx.x); i < kFours; i += static_cast<int>(blockDim.x)) {
+        const int which = four(i).which;
+        if (which != 2 && which != 5) continue;
+#pragma unroll
+        for (int j = 0; j < 4; ++j) stage[4 * i + j] = expf(stage[4 * i + j]);
+      }
     }
     __syncthreads();
   }

@@ -21,7 +21,8 @@ template <Fading kLaw, int LC>
 __global__ void __launch_bounds__(32 * kFadingWarps, 2) fading_forward_kernel(const __grid_constant__ Op op) {
   using Walk = FadingWalk<kLaw, LC>;
   using Tile = typename Walk::Tile;
-  constexpr int kRows = Tile::kRows;
+  constexpr int kRows = Tile::kRows,
+                kTogether = Tile::kComplex ? 1 : kFadingTokens;  // tokens whose sums are one
   extern __shared__ float4 shared_fours[];
   float* stages = reinterpret_cast<float*>(shared_fours);
   const Walk at(op);
@@ -29,34 +30,41 @@ __global__ void __launch_bounds__(32 * kFadingWarps, 2) fading_forward_kernel(co
   typename Walk::State S;
   at.entries(op.start.value, S.v[0]);
   if constexpr (Tile::kComplex) at.entries(op.start_imag.value, S.v[1]);
-  at.begin_stage(stages, 0, 0, false);
+  __shared__ const float* sources[6];
+  at.begin_sources(sources);
+  at.begin_stage(sources, stages, 0, 0, false);
   for (int token = 0, turn = 0; token < fading_segments(at.T) * kFadingSegment;
        token += kFadingTokens, turn ^= 1) {
     float* stage = stages + turn * Tile::kStage;
     at.end_stage(stage);
-    at.begin_stage(stages + (turn ^ 1) * Tile::kStage, token + kFadingTokens, token + kFadingTokens, false);
+    at.begin_stage(sources, stages + (turn ^ 1) * Tile::kStage, token + kFadingTokens, token + kFadingTokens,
+                   false);
     if (op.states && token % kFadingSegment == 0) S.store(at.kept(token / kFadingSegment));
-    float o[kFadingTokens * kRows];
+#pragma unroll 1
+    for (int begin = 0; begin < kFadingTokens; begin += kTogether) {
+      float o[kTogether * kRows];
 #pragma unroll
-    for (int t = 0; t < kFadingTokens; ++t) {
-      float k[4], q[4], column_gate[4] = {}, v[kRows], step[kRows];
-      at.columns(stage, 0, t, k), at.columns(stage, 1, t, q);
-      if constexpr (Tile::kGates) at.columns(stage, 2, t, column_gate);
-      at.rows(stage, 0, t, v), at.rows(stage, 2, t, step);
-      law.step(S, k, column_gate, v, step);
+      for (int j = 0; j < kTogether; ++j) {
+        const int t = begin + j;
+        float k[4], q[4], column_gate[4] = {}, v[kRows], step[kRows];
+        at.columns(stage, 0, t, k), at.columns(stage, 1, t, q);
+        if constexpr (Tile::kGates) at.columns(stage, 2, t, column_gate);
+        at.rows(stage, 0, t, v), at.rows(stage, 2, t, step);
+        law.step(S, k, column_gate, v, step);
 #pragma unroll
-      for (int i = 0; i < kRows; ++i) {
-        float sum = 0;
+        for (int i = 0; i < kRows; ++i) {
+          float sum = 0;
 #pragma unroll
-        for (int j = 0; j < 4; ++j) sum = fmaf(law.seen(S, i, j), q[j], sum);
-        o[t * kRows + i] = sum;
+          for (int c = 0; c < 4; ++c) sum = fmaf(law.seen(S, i, c), q[c], sum);
+          o[j * kRows + i] = sum;
+        }
       }
+      at.sum_across(o, [&](int n, float sum) {
+        const int t = token + begin + n / kRows, row = at.first + at.row + n % kRows;
+        if (t < at.T && row < at.V)
+          op.o.value.at(at.r)[at.rows_at(at.V) + static_cast<std::int64_t>(t) * at.H * at.V + row] = sum;
+      });
     }
-    at.sum_across(o, [&](int n, float sum) {
-      const int t = token + n / kRows, row = at.first + at.row + n % kRows;
-      if (t < at.T && row < at.V)
-        op.o.value.at(at.r)[at.rows_at(at.V) + static_cast<std::int64_t>(t) * at.H * at.V + row] = sum;
-    });
   }
   asm volatile("cp.async.wait_all;" ::: "memory");
   at.put_entries(Write::overwrite, op.end.value, S.v[0]);
@@ -159,22 +167,32 @@ struct FadingBack {
   __device__ void join(int first_token) const {
     const Op& op = at.op;
     const int warps = static_cast<int>(blockDim.x) / 32;
-    for (int i = static_cast<int>(threadIdx.x); i < kFadingTokens * Tile::kSums * kColumns;
+    for (int i = static_cast<int>(threadIdx.x); i < kFadingTokens * Tile::kSums * LC;
          i += static_cast<int>(blockDim.x)) {
-      const int c = i % kColumns, which = i / kColumns % Tile::kSums, t = i / kColumns / Tile::kSums;
+      const int c = i % LC * 4, which = i / LC % Tile::kSums, t = i / LC / Tile::kSums;
       const int token = first_token + t - (which == 1 ? 1 : 0);
-      if (c >= at.K || token < 0 || token >= at.T) continue;
-      float sum = 0;
-      for (int w = 0; w < warps; ++w) sum += sums[((t * warps + w) * Tile::kSums + which) * kColumns + c];
       const In<float>& of = which == 0 ? op.k : which == 1 ? op.q : op.column_log_decay;
-      if (!of.wanted()) continue;
-      if (at.tiles > 1) {
-        op.work.value.at(
-            at.r)[(((at.item * at.tiles + at.tile) * Tile::kSums + which) * at.T + token) * at.K + c] = sum;
+      if (c >= at.K || token < 0 || token >= at.T || !of.wanted()) continue;
+      float sum[4] = {};
+      for (int w = 0; w < warps; ++w) {
+        const auto four =
+            *reinterpret_cast<const float4*>(sums + ((t * warps + w) * Tile::kSums + which) * kColumns + c);
+        sum[0] += four.x, sum[1] += four.y, sum[2] += four.z, sum[3] += four.w;
+      }
+      const bool parts = at.tiles > 1;
+      float* to =
+          parts
+              ? op.work.value.at(at.r) +
+                    (((at.item * at.tiles + at.tile) * Tile::kSums + which) * at.T + token) * at.K + c
+              : of.gradient.at(at.r) + at.rows_at(at.K) + static_cast<std::int64_t>(token) * at.H * at.K + c;
+      const Write mode = parts ? Write::overwrite : of.write;
+      if (mode == Write::overwrite && c + 4 <= at.K && is_aligned16(to)) {
+        *reinterpret_cast<float4*>(to) = make_float4(sum[0], sum[1], sum[2], sum[3]);
       } else {
-        put(of.write,
-            of.gradient.at(at.r) + at.rows_at(at.K) + static_cast<std::int64_t>(token) * at.H * at.K + c,
-            sum);
+#pragma unroll
+        for (int j = 0; j < 4; ++j) {
+          if (c + j < at.K) put(mode, to + j, sum[j]);
+        }
       }
     }
   }
@@ -205,29 +223,31 @@ __global__ void __launch_bounds__(32 * kFadingWarps, blocks_of(kLaw))
   const auto token_of = [&](int turn) {
     return (segments - 1 - turn / kTurns) * kFadingSegment + stage_of(turn) * kFadingTokens;
   };
-  at.begin_stage(stages, token_of(0), token_of(0) - 1, true);
+  const auto walks = [](int turn) { return turn % kTurns < kFadingStages - 1; };
+  __shared__ const float* sources[6];
+  at.begin_sources(sources);
+  at.begin_stage(sources, stages, token_of(0), token_of(0) - 1, walks(0));
   typename Walk::State S;
   for (int turn = 0; turn < turns; ++turn) {
     float* stage = stages + turn % 2 * Tile::kStage;
     at.end_stage(stage);
     if (turn + 1 < turns)
-      at.begin_stage(stages + (turn + 1) % 2 * Tile::kStage, token_of(turn + 1), token_of(turn + 1) - 1,
-                     true);
+      at.begin_stage(sources, stages + (turn + 1) % 2 * Tile::kStage, token_of(turn + 1),
+                     token_of(turn + 1) - 1, walks(turn + 1));
     const int number = stage_of(turn), token = token_of(turn);
-    const bool walks = turn % kTurns < kFadingStages - 1;
     const float* begin = number == 0 ? at.kept(segments - 1 - turn / kTurns) : slots + (number - 1) * numbers;
     float* between = slots + (kFadingStages - 1) * numbers;  // states behind the stage's tokens 0, 1
     S.load(begin);
 #pragma unroll 1
-    for (int t = 0; t < kFadingTokens - (walks ? 0 : 1); ++t) {
-      if (!walks && t > 0) S.store(between + (t - 1) * numbers);
+    for (int t = 0; t < kFadingTokens - (walks(turn) ? 0 : 1); ++t) {
+      if (!walks(turn) && t > 0) S.store(between + (t - 1) * numbers);
       float k[4], column_gate[4] = {}, v[Tile::kRows], step[Tile::kRows];
       at.columns(stage, 0, t, k);
       if constexpr (Tile::kGates) at.columns(stage, 2, t, column_gate);
       at.rows(stage, 0, t, v), at.rows(stage, 2, t, step);
       law.step(S, k, column_gate, v, step);
     }
-    if (walks) {
+    if (walks(turn)) {
       S.store(slots + number * numbers);
       continue;
     }
@@ -299,9 +319,9 @@ bool covers(const Op& op) {
   std::size_t bytes = 0;
   with_fading(op, [&](auto law, auto across) {
     using Tile = FadingTile<decltype(law)::value, decltype(across)::value>;
-    bytes = std::max(Tile::forward_bytes(), Tile::backward_bytes(op.V()));
+    bytes = std::max(Tile::forward_bytes(op.V()), Tile::backward_bytes(op.V()));
   });
-  return bytes <= shared_memory_limit();
+  return bytes + 64 <= shared_memory_limit();  // 6 pointers
 }
 
 void plan(Op& op) {
@@ -327,7 +347,7 @@ void forward(const Exec& exec, const Op& op) {
   with_fading(op, [&](auto law, auto across) {
     using Tile = FadingTile<decltype(law)::value, decltype(across)::value>;
     launch(exec, fading_forward_kernel<decltype(law)::value, decltype(across)::value>, op,
-           Tile::tiles(op.V()), Tile::warps(op.V()), Tile::forward_bytes());
+           Tile::tiles(op.V()), Tile::warps(op.V()), Tile::forward_bytes(op.V()));
   });
 }
 

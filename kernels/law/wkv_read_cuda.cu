@@ -1,16 +1,49 @@
-// RWKV-4.s memory on CUDA (ops/wkv_read_law.h).
+// RWKV-4's memory on CUDA (wkv_read_law.h): a thread a channel, which waits for no other; many channels as laws in general.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/law/law_team.cuh"
 #include "kernels/law/wkv_read_law.h"
 
 namespace crosstalk {
+namespace {
+
+constexpr int kMostChannels = 256;
+
+/// A block of as many threads as channels: number i of every loop, and numbers V + i, are thread i's.
+struct Channels {
+  template <class F>
+  __device__ void each(int n, F&& f) const {
+    for (int i = static_cast<int>(threadIdx.x); i < n; i += static_cast<int>(blockDim.x)) f(i);
+  }
+};
+
+template <class Real, bool kBack>
+__global__ void __launch_bounds__(kMostChannels) wkv_kernel(const __grid_constant__ WkvRead<Real> op) {
+  const law::Wkv<Real> law(op, static_cast<int>(blockIdx.y), static_cast<int>(blockIdx.x));
+  if constexpr (kBack) {
+    walk_backward(law, Channels());
+  } else {
+    walk_forward(law, Channels());
+  }
+}
+
+template <bool kBack, class Real>
+void run_channels(const Exec& exec, const WkvRead<Real>& op) {
+  if (op.B() * op.H() == 0 || op.o.value.R == 0) return;
+  const dim3 grid(static_cast<unsigned>(op.B() * op.H()), static_cast<unsigned>(op.o.value.R));
+  wkv_kernel<Real, kBack><<<grid, op.V(), 0, device::stream_of(exec)>>>(op);
+  device::check_launch(WkvRead<Real>::kName);
+}
+
+}  // namespace
 
 template <class Real>
 void forward_cuda(const Exec& exec, const WkvRead<Real>& op) {
+  if (op.V() > 0 && op.V() <= kMostChannels) return run_channels<false>(exec, op);
   law::run_forward<law::Wkv<Real>>(exec, op);
 }
 template <class Real>
 void backward_cuda(const Exec& exec, const WkvRead<Real>& op) {
+  if (op.V() > 0 && op.V() <= kMostChannels) return run_channels<true>(exec, op);
   law::run_backward<law::Wkv<Real>>(exec, op);
 }
 
