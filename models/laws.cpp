@@ -35,6 +35,7 @@ Var<Real> ridge_read(Mixer<Real>& m, Var<Real> q, Var<Real> k, Var<Real> gain, V
                      Var<Real> ridge, int iterations) {
   m.watch_decay(log_decay, true);
   RidgeRead<Real> op;
+  op.device = m.graph.device();
   op.iterations = iterations;
   op.q = in(q), op.k = in(k), op.v = in(m.values()), op.gain = in(gain), op.log_decay = in(log_decay);
   op.ridge = in(every_sequence(m, ridge));

@@ -10,7 +10,7 @@ __global__ void __launch_bounds__(256, 2)
     network_walk_backward(const __grid_constant__ NetworkOp op, const __grid_constant__ WalkPlan plan) {
   constexpr int kWide = 4 * C;
   extern __shared__ Four<float> walk_memory[];
-  const Cells<C> cells;
+  const RowCells<C> cells;
   const int item = static_cast<int>(blockIdx.x), r = static_cast<int>(blockIdx.y), row = cells.row;
   const int warp = cells.warp, lane = cells.lane, warps = plan.warps, slot = plan.slot;
   const int T = op.T(), H = op.H(), K = op.K(), V = op.V(), b = item / H, h = item % H;

@@ -26,21 +26,8 @@ void plan(NetworkOp& op) {
 
 /// f(C, norm), both std::integral_constant.
 template <class F>
-void with_shape(const NetworkOp& op, const WalkPlan& walk, F&& f) {
-  const auto of_norm = [&](auto C) {
-    if (op.gain) {
-      f(C, std::true_type());
-    } else {
-      f(C, std::false_type());
-    }
-  };
-  if (walk.C == 4) {
-    of_norm(std::integral_constant<int, 4>());
-  } else if (walk.C == 8) {
-    of_norm(std::integral_constant<int, 8>());
-  } else {
-    of_norm(std::integral_constant<int, 16>());
-  }
+void with_shape(const NetworkOp& op, F&& f) {
+  with_row_cells(op.K(), [&](auto C) { op.gain ? f(C, std::true_type()) : f(C, std::false_type()); });
 }
 
 template <class Kernel>
@@ -54,12 +41,11 @@ void launch(const Exec& exec, const NetworkOp& op, const WalkPlan& walk, Kernel 
 
 void forward(const Exec& exec, const NetworkOp& op) {
   const WalkPlan walk(op);
-  with_shape(op, walk,
-             [&](auto C, auto norm) { launch(exec, op, walk, network_walk_forward<C(), norm()>, 0); });
+  with_shape(op, [&](auto C, auto norm) { launch(exec, op, walk, network_walk_forward<C(), norm()>, 0); });
 }
 void backward(const Exec& exec, const NetworkOp& op) {
   const WalkPlan walk(op);
-  with_shape(op, walk, [&](auto C, auto norm) {
+  with_shape(op, [&](auto C, auto norm) {
     launch(exec, op, walk, network_walk_backward<C(), norm()>, sizeof(float) * kWalkFloats);
   });
 }
