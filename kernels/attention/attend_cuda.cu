@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/attention/score_kernel.h"
 #include "kernels/base/head_rows.h"
+#include "kernels/base/reduce.cuh"
 #include "kernels/matmul/column_sum.cuh"
 #include "kernels/matmul/gemm.cuh"
 
@@ -48,12 +49,7 @@ struct Row {
       const int j = base - lane;
       Real decay = 0;
       if (g) {
-        Real sum = j >= seen.first ? *g(j) : Real(0);
-#pragma unroll
-        for (int offset = 1; offset < 32; offset *= 2) {
-          const Real other = __shfl_up_sync(kFullWarp, sum, offset);
-          if (lane >= offset) sum += other;
-        }
+        const Real sum = warp_scan(j >= seen.first ? *g(j) : Real(0));
         const Real before = __shfl_up_sync(kFullWarp, sum, 1);
         decay = carry + (lane > 0 ? before : Real(0));
         carry += __shfl_sync(kFullWarp, sum, 31);
@@ -180,12 +176,7 @@ __global__ void __launch_bounds__(kThreads) row_gradients(const __grid_constant_
     Real carry = 0;
     for (int base = 0; base < row.T; base += 32) {
       const int j = base + row.lane;
-      Real sum = j >= seen.first && j < seen.last ? d_bias(j) : Real(0);
-#pragma unroll
-      for (int offset = 1; offset < 32; offset *= 2) {
-        const Real other = __shfl_up_sync(kFullWarp, sum, offset);
-        if (row.lane >= offset) sum += other;
-      }
+      const Real sum = warp_scan(j >= seen.first && j < seen.last ? d_bias(j) : Real(0));
       const Real before = __shfl_up_sync(kFullWarp, sum, 1);
       if (j < row.T) out[j] = j <= seen.own ? carry + (row.lane > 0 ? before : Real(0)) : Real(0);
       carry += __shfl_sync(kFullWarp, sum, 31);

@@ -523,43 +523,4 @@ __global__ void __launch_bounds__(kJoinedThreads, 1)
   if (a.b[slab.output].wanted()) put_biases(out, s, slab, side, memory);
 }
 
-/// Adds up the pieces: warps take turns at them, 128 numbers a block.
-constexpr int kSumWarps = 16;
-__global__ void __launch_bounds__(32 * kSumWarps)
-    join_pieces(const __grid_constant__ JoinedLinear<float> a, const __grid_constant__ LinearSlabs s) {
-  __shared__ Four<float> parts[kSumWarps][32];
-  const int lane = threadIdx.x % 32, warp = static_cast<int>(threadIdx.x) / 32, r = blockIdx.y,
-            first = (static_cast<int>(blockIdx.x) * 32 + lane) * 4;
-  Four<float> sum = {};
-  if (first < s.piece_size) {
-    const float* from = a.pieces.value.at(r) + first;
-#pragma unroll 8
-    for (int p = warp; p < s.pieces; p += kSumWarps) {
-      const Four<float> piece =
-          *reinterpret_cast<const Four<float>*>(from + static_cast<std::int64_t>(p) * s.piece_size);
-#pragma unroll
-      for (int e = 0; e < 4; ++e) sum.v[e] += piece.v[e];
-    }
-  }
-  parts[warp][lane] = sum;
-  __syncthreads();
-  if (warp > 0) return;
-#pragma unroll
-  for (int i = 1; i < kSumWarps; ++i) {
-#pragma unroll
-    for (int e = 0; e < 4; ++e) sum.v[e] += parts[i][lane].v[e];
-  }
-#pragma unroll
-  for (int e = 0; e < 4; ++e) {
-    const int at = first + e;
-    for (int i = 0; i < a.outputs; ++i) {
-      if (!a.y[i].gradient.data) continue;
-      const int out = a.w[i].value.dim(0), w = at - s.weight_at[i], b = at - s.bias_at[i];
-      if (w >= 0 && w < out * s.inputs && a.w[i].wanted())
-        put(a.w[i].write, a.w[i].gradient.at(r) + w, sum.v[e]);
-      if (b >= 0 && b < out && a.b[i].wanted()) put(a.b[i].write, a.b[i].gradient.at(r) + b, sum.v[e]);
-    }
-  }
-}
-
 }  // namespace crosstalk::device

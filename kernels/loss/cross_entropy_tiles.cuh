@@ -13,6 +13,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/base/cuda_launch.cuh"
+#include "kernels/base/quick_exp.cuh"
 #include "kernels/loss/cross_entropy.h"
 #include "kernels/matmul/row_tile.cuh"
 #include "kernels/matmul/wgmma_bf16.cuh"
@@ -20,14 +21,8 @@
 namespace crosstalk::device {
 
 constexpr int kEntropyThreads = 256, kEntropyStages = 4;
-constexpr float kEntropyLog2E = 1.44269504088896340736f, kEntropyLn2 = 0.69314718055994530942f;
+constexpr float kEntropyLn2 = 0.69314718055994530942f;
 static_assert(kEntropyThreads / 32 * 16 == EntropyTiles::kRows);
-
-__device__ __forceinline__ float entropy_power(float x) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
 
 template <int D>
 using EntropyTile = Tile<Precision::bf16, D>;
@@ -214,7 +209,7 @@ struct EntropySums {
 
   __device__ void join(const EntropySums& other) {
     const float all = fmaxf(top, other.top), base = all == -INFINITY ? 0 : all;
-    total = total * entropy_power(top - base) + other.total * entropy_power(other.top - base);
+    total = total * power_of_two(top - base) + other.total * power_of_two(other.top - base);
     top = all, rival = fmaxf(rival, other.rival), right = fmaxf(right, other.right);
   }
 };
@@ -272,14 +267,13 @@ __global__ void __launch_bounds__(kEntropyThreads, 2)
         for (int half = 0; half < 2; ++half) {
           EntropySums& s = sums[half];
           s.rival = fmaxf(s.rival, most[half]);
-          const float top = fmaxf(s.rival, s.right) * kEntropyLog2E, base = top == -INFINITY ? 0 : top;
-          s.total *= entropy_power(s.top - base);
+          const float top = fmaxf(s.rival, s.right) * kLog2E, base = top == -INFINITY ? 0 : top;
+          s.total *= power_of_two(s.top - base);
           s.top = top;
 #pragma unroll
           for (int n = 0; n < kCount; ++n) {
 #pragma unroll
-            for (int e = 0; e < 2; ++e)
-              s.total += entropy_power(fmaf(y[n][2 * half + e], kEntropyLog2E, -base));
+            for (int e = 0; e < 2; ++e) s.total += power_of_two(fmaf(y[n][2 * half + e], kLog2E, -base));
           }
         }
       });
@@ -325,7 +319,7 @@ __global__ void __launch_bounds__(kFinishThreads)
     all.join(sums);
   }
   const float total = log2f(all.total);
-  op.query_loss.value.at(r)[n] = kEntropyLn2 * (total + fmaf(-all.right, kEntropyLog2E, all.top));
+  op.query_loss.value.at(r)[n] = kEntropyLn2 * (total + fmaf(-all.right, kLog2E, all.top));
   op.correct.value.at(r)[n] = all.total == all.total && all.rival < all.right;
   view.row[n] = make_float2(all.top + total - log2f(op.share.value.at(r)[0]), __int_as_float(target));
 }
@@ -390,7 +384,7 @@ __global__ void __launch_bounds__(kEntropyThreads, 1)
           for (int e = 0; e < 4; ++e) {
             const float2 of = kWords ? others[stage * kStep + n * 8 + column + e % 2] : mine[e / 2];
             const bool hit = kWords ? row + e / 2 * 8 == __float_as_int(of.y) : ahead[e / 2] == n * 8 + e % 2;
-            const float p = entropy_power(fmaf(y[n][e], kEntropyLog2E, -of.x));
+            const float p = power_of_two(fmaf(y[n][e], kLog2E, -of.x));
             y[n][e] = hit ? p - share : p;
           }
         }
@@ -419,30 +413,6 @@ __global__ void __launch_bounds__(kEntropyThreads, 1)
 #pragma unroll
     for (int n = 0; n < D / 8; ++n)
       *reinterpret_cast<float2*>(to + n * 8) = make_float2(sums[n][2 * half], sums[n][2 * half + 1]);
-  }
-}
-
-/// The parts of one side's gradient, added in their order, four numbers a thread.
-template <int D, bool kWords>
-__global__ void __launch_bounds__(kEntropyThreads)
-    add_parts(const __grid_constant__ CrossEntropy<float> op, const __grid_constant__ EntropyTiles tiles) {
-  const In<float>& field = kWords ? op.w : op.x;
-  const int parts = kWords ? tiles.w_parts : tiles.x_parts, r = blockIdx.y, C = field.gradient.columns();
-  const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kEntropyThreads + threadIdx.x,
-                     rows = kWords ? op.V() : op.rows(), row = i / (D / 4);
-  const int column = static_cast<int>(i % (D / 4)) * 4;
-  if (row >= rows || column >= C) return;
-  const float* from = op.tiles.value.at(r) + tiles.piece_at + row * D + column;
-  float sum[4] = {};
-  for (int part = 0; part < parts; ++part) {
-    const Four<float> piece = *reinterpret_cast<const Four<float>*>(from + part * rows * D);
-#pragma unroll
-    for (int e = 0; e < 4; ++e) sum[e] += piece.v[e];
-  }
-  float* to = field.gradient.at(r) + row * C + column;
-#pragma unroll
-  for (int e = 0; e < 4; ++e) {
-    if (column + e < C) put(field.write, to + e, sum[e]);
   }
 }
 
