@@ -9,6 +9,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/attention/attend_mix_tiles.cuh"
+#include "kernels/base/async_copy.cuh"
 
 namespace crosstalk::device {
 
@@ -75,7 +76,7 @@ __device__ __forceinline__ std::uint16_t* tile_place(const Tile& tile, int row, 
 }
 
 /// Rows n0 .. n0 + count of N as rows of a tile from its first; by kTeam threads, of which this is number
-/// `thread`. Operands come in the background: then whole_copies_end() and a barrier.
+/// `thread`. Operands come in the background: then copies_end() and a barrier.
 template <int kTeam, class Tile>
 __device__ __forceinline__ void take_rows(int thread, const Tile& tile, const HeadRows<float>& rows, int n0,
                                           int count, int N, int C) {
@@ -102,13 +103,9 @@ __device__ __forceinline__ void take_rows(int thread, const Tile& tile, const He
   for (int row = thread / kAcross; row < count; row += kStride) {
     const bool inside = n0 + row < N && c < C;
     const std::uint16_t* from = rows(inside ? n0 + row : 0) + (inside ? c : 0);
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(
-                     static_cast<unsigned>(__cvta_generic_to_shared(tile_place(tile, row, c)))),
-                 "l"(from), "r"(inside ? 16 : 0)
-                 : "memory");
+    copy_async_or_zero(tile_place(tile, row, c), from, inside ? 16 : 0);
   }
 }
-__device__ __forceinline__ void whole_copies_end() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 
 /// The same of queries and d_o, and, where `seen` is one, what each query sees, its L and its D.
 template <int kTeam, class Number, class Tile>
@@ -225,7 +222,7 @@ __global__ void __launch_bounds__(Cut::kThreads, Cut::kReadBlocks)
   if (block_of(0) < cut.blocks) take_rows<32>(lane, xs, x, block_of(0) * kOwnRows, kOwnRows, Q, K);
   take_rows<kThreads>(thread, ks, whole_rows<Number>(op, op.k.value, r, bh, T, K), 0, cut.tokens, T, K);
   take_rows<kThreads>(thread, vs, whole_rows<Number>(op, op.v.value, r, bh, T, V), 0, cut.tokens, T, V);
-  whole_copies_end();
+  copies_end();
   __syncthreads();
   const float scale = static_cast<float>(op.scale) * kLog2E;
   const float beside =
@@ -235,7 +232,7 @@ __global__ void __launch_bounds__(Cut::kThreads, Cut::kReadBlocks)
   for (int turn = 0; turn * kWarps < cut.blocks; ++turn) {
     const int block = block_of(turn), q0 = block * kOwnRows;
     if (block >= cut.blocks) continue;
-    if (turn > 0) take_rows<32>(lane, xs, x, q0, kOwnRows, Q, K), whole_copies_end();
+    if (turn > 0) take_rows<32>(lane, xs, x, q0, kOwnRows, Q, K), copies_end();
     __syncwarp();
     unsigned rows[D / 16][4];
     operands(xs, 0, rows);
@@ -313,7 +310,7 @@ struct WholeGradient {
     } else {  // what warps do not take
       for (int n = cut.blocks * kOwnRows + thread; n < cut.queries; n += kThreads) seen[n] = {0, 0, 0, 0};
     }
-    whole_copies_end();
+    copies_end();
     __syncthreads();
   }
   /// d_x: warps walk over the tokens.
@@ -329,7 +326,7 @@ struct WholeGradient {
       if (!both) {
         __syncwarp();
         take_queries<32, Number>(op, r, bh, lane, as, bs, seen, q0, kOwnRows);
-        whole_copies_end();
+        copies_end();
         __syncwarp();
       }
       unsigned x[D / 16][4], u[D / 16][4];
@@ -385,7 +382,7 @@ struct WholeGradient {
     if (!op.k.wanted() && !op.v.wanted()) return;
     if (!both) {
       take_queries<kThreads, Number>(op, r, bh, thread, xs, us, nullptr, 0, cut.queries);
-      whole_copies_end();
+      copies_end();
       __syncthreads();
     }
     const int blocks = (T + kOwnRows - 1) / kOwnRows;
@@ -398,7 +395,7 @@ struct WholeGradient {
         __syncwarp();
         take_rows<32>(lane, as, k, n0, kOwnRows, T, K);
         take_rows<32>(lane, bs, v, n0, kOwnRows, T, V);
-        whole_copies_end();
+        copies_end();
         __syncwarp();
       }
       float sums[D / 8][4] = {}, value_sums[D / 8][4] = {};

@@ -12,6 +12,7 @@
 // of the parts.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include "kernels/base/async_copy.cuh"
 #include "kernels/base/cuda_launch.cuh"
 #include "kernels/base/quick_exp.cuh"
 #include "kernels/loss/cross_entropy.h"
@@ -56,10 +57,7 @@ struct EntropySide {
       const bool inside = n0 + row < rows;
       const std::uint16_t* from =
           numbers + static_cast<std::int64_t>(inside ? n0 + row : rows - 1) * D + piece;
-      asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(
-                       static_cast<unsigned>(__cvta_generic_to_shared(to + entropy_place<D>(row, piece)))),
-                   "l"(from), "r"(inside ? 16 : 0)
-                   : "memory");
+      copy_async_or_zero(to + entropy_place<D>(row, piece), from, inside ? 16 : 0);
     }
   }
   /// Rows row and row + 8 as the left operand of mma.
@@ -85,24 +83,7 @@ __device__ __forceinline__ void entropy_queue(const unsigned (&a)[D / 16][4], co
 #pragma unroll
   for (int k = 0; k < D / 16; ++k) wgmma_bf16<false>(c, a[k], wgmma_columns(y + 2 * k * kWgmmaLine), k > 0);
 #else
-  constexpr int kStep = EntropyTile<D>::kStep;
-  const int lane = threadIdx.x % 32;
-  const std::uint16_t* ys = y + (lane % 8 + lane / 16 * 8) * kStep + lane / 8 % 2 * 8;
-#pragma unroll
-  for (int n = 0; n < EntropyTiles::kStep / 8; ++n) {
-#pragma unroll
-    for (int e = 0; e < 4; ++e) c[n][e] = 0;
-  }
-#pragma unroll
-  for (int k = 0; k < D / 16; ++k) {
-#pragma unroll
-    for (int n = 0; n < EntropyTiles::kStep / 8; n += 2) {
-      unsigned b[4];
-      load_matrices<false>(b, ys + n * 8 * kStep + k * 16);
-      mma_bf16(c[n], a[k], b[0], b[1]);
-      mma_bf16(c[n + 1], a[k], b[2], b[3]);
-    }
-  }
+  scores(a, EntropyTile<D>{const_cast<std::uint16_t*>(y)}, 0, c);
 #endif
 }
 
@@ -185,14 +166,14 @@ template <int kAhead, class Request, class Use>
 __device__ __forceinline__ void walk(int2 steps, const Request& request, const Use& use) {
   const auto next = [&](int step, int stage) {
     if (step < steps.y) request(step, stage);
-    asm volatile("cp.async.commit_group;" ::: "memory");
+    copies_commit();
   };
 #pragma unroll
   for (int i = 0; i < kEntropyStages - 1; ++i) next(steps.x + i, i);
   int stage = 0;
 #pragma unroll 1
   for (int step = steps.x; step < steps.y; ++step) {
-    asm volatile("cp.async.wait_group %0;" ::"n"(kEntropyStages - 2 - kAhead) : "memory");
+    copies_wait<kEntropyStages - 2 - kAhead>();
     fence_async();
     __syncthreads();
     // The stage before is free.
@@ -200,7 +181,7 @@ __device__ __forceinline__ void walk(int2 steps, const Request& request, const U
     use(step, stage);
     stage = stage + 1 < kEntropyStages ? stage + 1 : 0;
   }
-  asm volatile("cp.async.wait_group 0;" ::: "memory");
+  copies_end();
 }
 
 /// Sums of a row over one part of the vocabulary, of one lane or joined.
@@ -355,10 +336,7 @@ __global__ void __launch_bounds__(kEntropyThreads, 1)
         other.copy(step * kStep, stage_at(stage));
         if (kWords && threadIdx.x < kStep) {
           const int n = min(step * kStep + static_cast<int>(threadIdx.x), other.rows - 1);
-          asm volatile("cp.async.ca.shared.global [%0], [%1], 8;" ::"r"(static_cast<unsigned>(
-                           __cvta_generic_to_shared(others + stage * kStep + threadIdx.x))),
-                       "l"(view.row + n)
-                       : "memory");
+          copy_async<8>(others + stage * kStep + threadIdx.x, view.row + n);
         }
       },
       [&](int step, int stage) {
