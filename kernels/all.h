@@ -5,7 +5,6 @@
 #include "kernels/attention/attend_mix.h"
 #include "kernels/attention/level_gain.h"
 #include "kernels/attention/solve_values.h"
-#include "kernels/conv/gated_conv.h"
 #include "kernels/conv/long_conv.h"
 #include "kernels/conv/short_conv.h"
 #include "kernels/elementwise/delay.h"
@@ -63,7 +62,6 @@
   X(Expand) \
   X(Fold) \
   X(FwmRead) \
-  X(GatedConv) \
   X(GatherValues) \
   X(JoinedLinear) \
   X(Largest) \

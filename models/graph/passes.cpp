@@ -159,7 +159,6 @@ bool table_scores_once(Graph<Real>& graph) {
 
 template <class Real>
 bool table_features_once(Graph<Real>& graph, bool normalised) {
-  constexpr int kLargest = 2048;  // a warp's features lie in shared memory
   const Links<Real> links(graph);
   for (auto& node : graph.nodes()) {
     const auto* found = std::any_cast<std::shared_ptr<const Normalize<Real>>>(&node.info);
@@ -178,8 +177,7 @@ bool table_features_once(Graph<Real>& graph, bool normalised) {
     }
     const auto* lookup = links.template alone<LookupNode<Real>>(of(key.x));
     // One head: a row of features is one row of the tables.
-    if (!lookup || lookup->bias || !table_features_cover(key.map) || y->value.columns() > kLargest ||
-        !table_features_fit<Real>(y->value.columns(), key.x.value.columns()) ||
+    if (!lookup || lookup->bias || !table_features_cover(key.map, key.number, key.x.value.columns()) ||
         lookup->tables[0].rows->value.columns() != key.x.value.columns())
       continue;
     chain.push_back(links.maker(of(key.x)));

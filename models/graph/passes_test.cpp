@@ -153,11 +153,13 @@ void check_features(Device device) {
     for (const bool normalised : {false, true}) {
       if (m.map == FeatureMap::identity && !normalised) continue;  // nothing to fuse
       SCOPED_TRACE(fmt::format("map {} nu {} normalised {}", static_cast<int>(m.map), m.nu, normalised));
-      const Shape s{3, 7, 1, 8, 5};
+      const Shape s{3, 7, 1, 32, 5};
       const Chain chain(s, m.map, m.nu, normalised, false, ""),
           fused(s, m.map, m.nu, normalised, false, "table_features", device);
       EXPECT_EQ(fused.replaced, 1);
       EXPECT_TRUE(fused.has("table_features") && !fused.has("lookup") && !fused.has("normalize"));
+      const Chain odd({3, 7, 1, 8, 5}, m.map, m.nu, normalised, false, "table_features");
+      EXPECT_EQ(odd.replaced, 0) << "its rows are no lanes";
       if (device == Device::cuda) expect_equal(fused, chain);
     }
   }
