@@ -56,16 +56,20 @@ struct ShortConv {
       sum += own[W() - 1 - i] * x.value.at(r)[n - static_cast<std::int64_t>(i) * C()];
     return sum;
   }
+  /// y of u without a gate, and with silu its slope.
+  CT_HD Real activated(Real v) const { return silu ? v / (1 + exp_(-v)) : v; }
+  CT_HD static Real slope(Real v) {
+    const Real s = 1 / (1 + exp_(-v));
+    return s * (1 + v * (1 - s));
+  }
   CT_HD Real output(int r, std::int64_t n) const {
     const Real v = u(r, n);
-    return gate ? v * gate.value.at(r)[n] + x.value.at(r)[n] : silu ? v / (1 + exp_(-v)) : v;
+    return gate ? v * gate.value.at(r)[n] + x.value.at(r)[n] : activated(v);
   }
   CT_HD Real d_u(int r, std::int64_t n) const {
     const Real d_y = y.gradient.at(r)[n];
     if (gate) return d_y * gate.value.at(r)[n];
-    if (!silu) return d_y;
-    const Real v = u(r, n), s = 1 / (1 + exp_(-v));
-    return d_y * s * (1 + v * (1 - s));
+    return silu ? d_y * slope(u(r, n)) : d_y;
   }
   CT_HD Real d_x(int r, std::int64_t n) const {
     const Real* own = taps(r, n);

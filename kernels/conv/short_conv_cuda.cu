@@ -1,8 +1,10 @@
-// Short convolutions: a thread an element; gradients of weights by pieces of the tokens, added in their order.
+// Short convolutions: of up to four taps by a walk (short_conv_walk.cuh), others a thread an element; gradients of
+// weights by pieces of the tokens, added in their order.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/base/each.cuh"
 #include "kernels/base/reduce.cuh"
 #include "kernels/conv/short_conv.h"
+#include "kernels/conv/short_conv_walk.cuh"
 
 namespace crosstalk {
 namespace {
@@ -41,10 +43,26 @@ __global__ void __launch_bounds__(kChannels* kRows)
   op.part.value.at(r)[(static_cast<std::int64_t>(blockIdx.x) * C + c) * (W + 1) + first + warp] = total;
 }
 
+template <class Real>
+int piece_by_piece(const Exec& exec, const ShortConv<Real>& op) {
+  const int tokens = op.tokens(), chunks = (op.W() + kWeights) / kWeights, pieces = op.pieces(tokens);
+  const dim3 grid(static_cast<unsigned>(pieces),
+                  blocks_for(op.C(), kChannels) * static_cast<unsigned>(chunks),
+                  static_cast<unsigned>(op.x.value.R));
+  piece_weights<Real><<<grid, kChannels * kRows, 0, stream_of(exec)>>>(op, op.piece(tokens), chunks);
+  check_launch("short_conv backward (pieces)");
+  return pieces;
+}
+
 }  // namespace
 
 template <class Real>
 void forward_cuda(const Exec& exec, const ShortConv<Real>& op) {
+  if (op.x.value.size() == 0 || op.x.value.R == 0) return;
+  if (walks(op)) {
+    walk<Real, false>(exec, op);
+    return;
+  }
   each(exec, "short_conv", op.x.value.R, op.x.value.size(),
        [=] __device__(int r, std::int64_t n) { op.y.value.at(r)[n] = op.output(r, n); });
 }
@@ -52,19 +70,20 @@ void forward_cuda(const Exec& exec, const ShortConv<Real>& op) {
 template <class Real>
 void backward_cuda(const Exec& exec, const ShortConv<Real>& op) {
   if (op.x.value.size() == 0 || op.x.value.R == 0) return;
-  if (op.x.wanted() || op.gate.wanted())
+  const bool walked = walks(op);
+  int pieces = 0;
+  if (walked) {
+    if (op.x.wanted() || op.wants_weights()) pieces = walk<Real, true>(exec, op);
+  } else if (op.x.wanted() || op.gate.wanted()) {
     each(exec, "short_conv backward", op.x.value.R, op.x.value.size(),
          [=] __device__(int r, std::int64_t n) { op.put_inputs(r, n); });
+  }
   if (!op.wants_weights()) return;
-  const int tokens = op.tokens(), entries = op.W() + 1, chunks = (entries + kWeights - 1) / kWeights;
-  const dim3 grid(static_cast<unsigned>(op.pieces(tokens)),
-                  blocks_for(op.C(), kChannels) * static_cast<unsigned>(chunks),
-                  static_cast<unsigned>(op.x.value.R));
-  piece_weights<Real><<<grid, kChannels * kRows, 0, stream_of(exec)>>>(op, op.piece(tokens), chunks);
-  check_launch("short_conv backward (pieces)");
+  if (!walked) pieces = piece_by_piece(exec, op);
+  const int entries = op.W() + 1;
   sum_pieces<Real, 32, 16>(
-      exec, "short_conv backward (weights)", op.x.value.R, op.C() * entries, op.pieces(tokens),
-      op.C() * entries, [=] __device__(int r, std::int64_t i) { return op.part.value.at(r) + i; },
+      exec, "short_conv backward (weights)", op.x.value.R, op.C() * entries, pieces, op.C() * entries,
+      [=] __device__(int r, std::int64_t i) { return op.part.value.at(r) + i; },
       [=] __device__(int r, std::int64_t i, Real sum) {
         op.put_weight(r, static_cast<int>(i / entries), static_cast<int>(i % entries), sum);
       });
