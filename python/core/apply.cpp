@@ -171,6 +171,14 @@ nb::dict describe_memory(const std::string& name) {
   all["inputs"] = inputs_of(name, {}, {1, 1, 1, 1, 1, 1});
   all["states"] = memory.states, all["forms"] = apply_forms(memory);
   all["options"] = list_of(option_specs(memory));
+  nb::dict starts;
+  try {
+    const Options bare = apply_options(memory, {.T = 2, .K = 2}, {});
+    for (const std::string option : {"feature_map", "key_norm", "read_norm"})
+      if (bare.has("memory." + option)) starts[option.c_str()] = bare.get_string("memory." + option);
+  } catch (const OptionError&) {  // of `rule` the law is missing
+  }
+  all["bare"] = starts;
   return all;
 }
 

@@ -216,6 +216,15 @@ Place fitting(const Call& call, const std::string& what, const std::string& name
   return place;
 }
 
+/// A thread for each so many bytes, where the work is about as long as to go through them: for less, to begin and to wait for it costs
+/// more than it does, on a busy machine a hundred times so.
+constexpr std::size_t kBytesOfAThread = std::size_t{1} << 19;
+
+int threads_of(int most, std::size_t bytes) {
+  return static_cast<int>(
+      std::clamp<std::size_t>(bytes / kBytesOfAThread, 1, static_cast<std::size_t>(std::max(1, most))));
+}
+
 /// Arrays below this are copied: a copy costs less than to change where a plan looks.
 constexpr std::size_t kSmall = std::size_t{1} << 16;
 
@@ -230,7 +239,7 @@ int fill(const Call& call, const std::string& what, const std::string& name, con
   borrow = borrow && is_aligned(from) && bytes >= kSmall && call.bind(what, name, const_cast<void*>(from));
   void* to = borrow ? nullptr : place.data;
   const auto n = static_cast<std::int64_t>(place.size());
-  const Exec exec = Where{}.exec(threads);
+  const Exec exec = Where{}.exec(threads_of(threads, bytes));
   const auto row = static_cast<std::int64_t>(place.row());
   const auto stride = static_cast<std::int64_t>(place.stride);
   const auto look_at = [&](auto* source, auto* target) {
@@ -291,7 +300,7 @@ nb::object take(const Call& call, const std::string& what, const std::string& na
   nb::object array = result_of(call, *place, memory);
   auto* to = static_cast<char*>(memory);
   const auto* from = static_cast<const char*>(place->data);
-  const Exec exec = Where{}.exec(threads);
+  const Exec exec = Where{}.exec(threads_of(threads, size));
   const nb::gil_scoped_release release;
   const std::size_t row = size / place->rows;
   const std::size_t pitch = place->rows == 1 ? row : place->stride * call.plan().word();
@@ -506,7 +515,7 @@ void Call::pass(int threads, bool back) const {
 
 void Call::run(int threads, bool back) const {
   const OnDevice on(where_);
-  const Exec exec = where_.exec(threads);
+  const Exec exec = where_.exec(threads_of(threads, plan_->bytes()));
   if (back) {
     plan_->backward(exec);
   } else {

@@ -165,6 +165,7 @@ class Call {
   bool bind(const std::string& what, const std::string& name, void* data) const {
     return plan_->bind(what, name, data);
   }
+  /// At most `threads`, on which no result depends: fewer where waiting for them would take longer than what they do.
   void pass(int threads, bool back) const;  ///< releases the GIL
   void run(int threads, bool back) const;   ///< has it released
 

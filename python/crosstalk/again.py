@@ -20,7 +20,7 @@ _kept: dict[Any, Pass] = {}
 
 def key_of(memory: str, given: Mapping[str, Any], form: str, precision: str | None) -> tuple[Any, list[int]] | None:
     """By what a call is known, and where its inputs lie; None: it goes the long way."""
-    torch = sys.modules.get("torch")
+    torch: Any = sys.modules.get("torch")
     tensor = parameter = None
     follows = False
     if torch is not None:
