@@ -4,7 +4,7 @@
 // holds kRows rows by 4 columns, a warp whole rows. So a sum along a row ends within a warp (scatter_sum), a sum down a column is
 // joined over warps in shared memory, and over blocks where the rows take several. Tokens come by stages of 4 through
 // shared memory, the next while one is walked. A token beyond the last has step 0 or gates of 1, and k, v of 0: the state
-// stays as it is. Forward keeps the state every 12 tokens; backward walks these again, keeps the states between stages and those
+// stays as it is (a complex one, whose step is that of all tokens, stops there). Forward keeps the state every 12 tokens; backward walks these again, keeps the states between stages and those
 // of one stage in shared memory, and goes back.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once

@@ -347,9 +347,8 @@ void with_fading(const Op& op, F&& f) {
 }
 
 bool covers(const Op& op) {
-  if (op.position || op.K() > 128 || op.T() == 0 || op.V() == 0 ||
-      op.complex() != (op.steady() && (op.complex() || op.T() > 1)))
-    return false;
+  const bool steady = op.steady() && (op.complex() || op.T() > 1);  // of one token a step is either
+  if (op.position || op.K() > 128 || op.T() == 0 || op.V() == 0 || op.complex() != steady) return false;
   const void* memory[] = {op.q.memory,         op.k.memory,        op.v.memory,
                           op.step.memory,      op.log_rate.memory, op.row_log_decay.memory,
                           op.angle.memory,     op.read.memory,     op.column_log_decay.memory,
