@@ -258,6 +258,7 @@ struct FadingLaw {
   using State = typename Walk::State;
   static constexpr int kRows = Tile::kRows;
   static constexpr int kNumbers = Tile::kRates ? kRows : 1, kSets = Tile::kComplex ? kRows : 1;
+  static constexpr float kSlope = (kLaw == Fading::signs ? 2 : 1) * 0.6931471805599453f;  ///< of a factor
 
   float rate[kNumbers][4];                     ///< -e^{log_rate} log2 e
   float cos[kSets][4], sin[kSets][4];          ///< times the size of the factor

@@ -91,7 +91,6 @@ struct FadingBack {
   using Tile = typename Walk::Tile;
   using State = typename Walk::State;
   static constexpr int kRows = Tile::kRows, kColumns = Tile::kColumns;
-  static constexpr float kScale = (kLaw == Fading::signs ? 2 : 1) * 0.6931471805599453f;
   const Walk& at;
   const FadingLaw<kLaw, LC>& law;
   FadingGradients<Tile>& d;
@@ -160,7 +159,7 @@ struct FadingBack {
       } else if constexpr (Tile::kGates) {
         of_rows[i] = written, of_rows[kRows + i] = faded;
       } else {
-        of_rows[i] = step[i] * written, of_rows[kRows + i] = fmaf(v[i], written, kScale * faded);
+        of_rows[i] = step[i] * written, of_rows[kRows + i] = fmaf(v[i], written, law.kSlope * faded);
       }
     }
     sum_down(t, 1, d_q);
@@ -310,7 +309,7 @@ __global__ void __launch_bounds__(32 * kFadingWarps, blocks_of(kLaw))
 #pragma unroll
     for (int i = 0; i < kRows; ++i) {
 #pragma unroll
-      for (int j = 0; j < 4; ++j) d.size[i][j] *= law.rate[i][j] * back.kScale;
+      for (int j = 0; j < 4; ++j) d.size[i][j] *= law.rate[i][j] * law.kSlope;
     }
   }
   if constexpr (!Tile::kGates) at.put_entries(op.log_rate.write, op.log_rate.gradient, d.size);
