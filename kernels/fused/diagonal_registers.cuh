@@ -304,8 +304,8 @@ struct FadingLaw {
         float& re = S.v[0][i][j];
         if constexpr (Tile::kComplex) {
           float& im = S.v[1][i][j];
-          const float turned = fmaf(cos[i][j], re, fmaf(-sin[i][j], im, written * k[j]));
-          im = fmaf(sin[i][j], re, cos[i][j] * im), re = turned;
+          const float turned = fmaf(-sin[i][j], im, written * k[j]);
+          im = fmaf(sin[i][j], re, cos[i][j] * im), re = fmaf(cos[i][j], re, turned);
         } else if constexpr (Tile::kGates) {
           re = fmaf(step[i] * column_gate[j], re, written * k[j]);
         } else {
