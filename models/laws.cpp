@@ -55,7 +55,9 @@ Var<Real> diagonal_read(Mixer<Real>& m, Var<Real> q, Var<Real> k, const Diagonal
   op.device = m.graph.device();
   op.either_sign = law.either_sign;
   op.q = in(q), op.k = in(k), op.v = in(m.values());
-  op.step = in(expand(law.step, {m.B, m.T, m.H, m.V}));
+  // A complex state's step is that of all tokens; the CPU sums its gradient over tokens outside, which is a matter of bits.
+  const bool steady = law.angle && m.graph.device() == Device::cuda;
+  op.step = in(expand(law.step, {m.B, steady ? 1 : m.T, m.H, m.V}));
   op.log_rate = entries(law.log_rate), op.angle = entries(law.angle);
   op.read = entries(law.read), op.read_imag = entries(law.read_imag);
   op.position = ids(m.position());

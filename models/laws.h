@@ -15,9 +15,9 @@ template <class Real>
 Var<Real> ridge_read(Mixer<Real>& m, Var<Real> q, Var<Real> k, Var<Real> gain, Var<Real> log_decay,
                      Var<Real> ridge, int iterations);
 
-/// A state whose entries fade on their own (kernels/law/diagonal_read.h), [B,Q,H,V]: step [B,T,H,V] and
-/// log_rate [1,1,H,V*K] or with dimensions of 1. With angle, read and read_imag, like log_rate, it is
-/// complex. either_sign: factors 2 a - 1 in place of a. States S and S_imag.
+/// A state whose entries fade on their own (kernels/law/diagonal_read.h), [B,Q,H,V]: step [B,T,H,V] and log_rate
+/// [1,1,H,V*K] or with dimensions of 1. With angle, read and read_imag, like log_rate, it is complex, and step is
+/// that of all tokens, [1,1,H,V]. either_sign: factors 2 a - 1 in place of a. States S and S_imag.
 template <class Real>
 struct DiagonalLaw {
   Var<Real> step, log_rate;

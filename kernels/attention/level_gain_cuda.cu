@@ -1,62 +1,81 @@
-// A thread a weight, and a warp the gains of a row.
+// A warp a row of weights.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/attention/level_gain.h"
 #include "kernels/base/cuda_launch.cuh"
-#include "kernels/base/each.cuh"
 
 namespace crosstalk {
 namespace {
 using namespace device;
 
-template <class Real>
-__device__ Real gain_of(const LevelGain<Real>& op, int r, std::int64_t at) {
-  const std::int64_t n = at / op.T();
-  const int i = op.token_of_row(r, n), j = static_cast<int>(at % op.T());
-  return j > i ? Real(0) : op.lambda.value.at(r)[op.gains(n) + op.level(i, j)];
-}
-
 constexpr int kGainThreads = 256;
+
+/// What a warp has to do with row n.
+template <class Real>
+struct GainRow {
+  std::int64_t n;
+  int r, lane, token;
+  const Real *a, *gains;
+
+  __device__ explicit GainRow(const LevelGain<Real>& op)
+      : n((static_cast<std::int64_t>(blockIdx.x) * kGainThreads + threadIdx.x) / 32),
+        r(static_cast<int>(blockIdx.y)),
+        lane(static_cast<int>(threadIdx.x) % 32),
+        token(n < op.rows() ? op.token_of_row(r, n) : -1),
+        a(op.a.value.at(r) + n * op.T()),
+        gains(op.lambda.value.at(r) + (n < op.rows() ? op.gains(n) : 0)) {}
+  /// Gain of token j, 0 where it is not seen.
+  __device__ Real gain(int j) const { return j > token ? Real(0) : gains[32 - __clz(token ^ j)]; }
+};
 
 template <class Real>
 __global__ void __launch_bounds__(kGainThreads)
-    gain_gradients_kernel(const __grid_constant__ LevelGain<Real> op) {
-  const int r = static_cast<int>(blockIdx.y), lane = static_cast<int>(threadIdx.x) % 32;
-  const std::int64_t n = (static_cast<std::int64_t>(blockIdx.x) * kGainThreads + threadIdx.x) / 32;
-  if (n >= op.rows()) return;
-  const Real *a = op.a.value.at(r) + n * op.T(), *d_y = op.y.gradient.at(r) + n * op.T();
-  const int token = op.token_of_row(r, n);
-  for (int l = 0; l < op.L(); ++l) {
-    const auto tokens = op.of_level(token, l);
-    Real sum = 0;
-    for (int j = tokens.begin + lane; j < tokens.end; j += 32) sum += d_y[j] * a[j];
-    sum = warp_sum(sum);
-    if (lane == 0) put(op.lambda.write, op.lambda.gradient.at(r) + op.gains(n) + l, sum);
+    level_gain_kernel(const __grid_constant__ LevelGain<Real> op) {
+  const GainRow<Real> row(op);
+  if (row.n >= op.rows()) return;
+  Real* y = op.y.value.at(row.r) + row.n * op.T();
+  for (int j = row.lane; j < op.T(); j += 32) {
+    const Real gain = row.gain(j);
+    y[j] = gain == 0 ? Real(0) : gain * row.a[j];
   }
+}
+
+template <class Real>
+__global__ void __launch_bounds__(kGainThreads)
+    level_gain_backward_kernel(const __grid_constant__ LevelGain<Real> op) {
+  const GainRow<Real> row(op);
+  if (row.n >= op.rows()) return;
+  const Real* d_y = op.y.gradient.at(row.r) + row.n * op.T();
+  if (op.lambda.wanted()) {
+    for (int l = 0; l < op.L(); ++l) {
+      const auto tokens = op.of_level(row.token, l);
+      Real sum = 0;
+      for (int j = tokens.begin + row.lane; j < tokens.end; j += 32) sum += d_y[j] * row.a[j];
+      sum = warp_sum(sum);
+      if (row.lane == 0) put(op.lambda.write, op.lambda.gradient.at(row.r) + op.gains(row.n) + l, sum);
+    }
+  }
+  if (!op.a.wanted()) return;
+  Real* d_a = op.a.gradient.at(row.r) + row.n * op.T();
+  for (int j = row.lane; j < op.T(); j += 32) put(op.a.write, d_a + j, row.gain(j) * d_y[j]);
+}
+
+template <class Real>
+void run(const Exec& exec, const LevelGain<Real>& op, void (*kernel)(const LevelGain<Real>)) {
+  if (op.rows() == 0 || op.a.value.R == 0) return;
+  const dim3 grid(blocks_for(op.rows(), kGainThreads / 32), static_cast<unsigned>(op.a.value.R));
+  kernel<<<grid, kGainThreads, 0, stream_of(exec)>>>(op);
+  check_launch("level_gain");
 }
 
 }  // namespace
 
 template <class Real>
 void forward_cuda(const Exec& exec, const LevelGain<Real>& op) {
-  each(exec, "level_gain", op.a.value.R, op.a.value.size(), [=] __device__(int r, std::int64_t at) {
-    const Real gain = gain_of(op, r, at);
-    op.y.value.at(r)[at] = gain == 0 ? Real(0) : gain * op.a.value.at(r)[at];
-  });
+  run(exec, op, level_gain_kernel<Real>);
 }
-
 template <class Real>
 void backward_cuda(const Exec& exec, const LevelGain<Real>& op) {
-  if (op.a.wanted()) {
-    each(exec, "level_gain backward", op.a.value.R, op.a.value.size(),
-         [=] __device__(int r, std::int64_t at) {
-           put(op.a.write, op.a.gradient.at(r) + at, gain_of(op, r, at) * op.y.gradient.at(r)[at]);
-         });
-  }
-  if (!op.lambda.wanted()) return;
-  if (op.rows() == 0 || op.a.value.R == 0) return;
-  const dim3 grid(blocks_for(op.rows(), kGainThreads / 32), static_cast<unsigned>(op.a.value.R));
-  gain_gradients_kernel<<<grid, kGainThreads, 0, stream_of(exec)>>>(op);
-  check_launch("level_gain backward");
+  run(exec, op, level_gain_backward_kernel<Real>);
 }
 
 CROSSTALK_INSTANTIATE(cuda, LevelGain)

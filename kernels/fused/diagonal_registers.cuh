@@ -4,7 +4,7 @@
 // holds kRows rows by 4 columns, a warp whole rows. So a sum along a row ends within a warp (scatter_sum), a sum down a column is
 // joined over warps in shared memory, and over blocks where the rows take several. Tokens come by stages of 4 through
 // shared memory, the next while one is walked. A token beyond the last has step 0 or gates of 1, and k, v of 0: the state
-// stays as it is. Forward keeps the state every 12 tokens; backward walks these again, keeps the states between stages and those
+// stays as it is (a complex one, whose step is that of all tokens, stops there). Forward keeps the state every 12 tokens; backward walks these again, keeps the states between stages and those
 // of one stage in shared memory, and goes back.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -13,8 +13,9 @@
 
 namespace crosstalk::device {
 
-/// What an entry is multiplied by: exp(step rate), that of a complex rate, or gates of its row and its column.
-enum class Fading { rates, complex, gates };
+/// What an entry is multiplied by: exp(step rate); 2 exp(step rate) - 1; exp(step rate) of a complex rate, with one step for all
+/// tokens; or gates of its row and its column.
+enum class Fading { rates, signs, complex, gates };
 
 constexpr int kFadingTokens = 4;                               ///< of a stage
 constexpr int kFadingStages = 3;                               ///< between two kept states
@@ -33,13 +34,15 @@ __device__ __forceinline__ float fading_exp2(float x) {
 template <Fading kLaw, int LC>
 struct FadingTile {
   static constexpr bool kComplex = kLaw == Fading::complex, kGates = kLaw == Fading::gates;
-  static constexpr int kRows = kComplex ? 2 : 4, kParts = kComplex ? 2 : 1;
+  static constexpr bool kRates = !kComplex && !kGates;
+  static constexpr int kRows = 4, kParts = kComplex ? 2 : 1;
   static constexpr int kDown = 32 / LC, kColumns = 4 * LC;
   static constexpr int kWarpRows = kRows * kDown, kBlockRows = kFadingWarps * kWarpRows;
   static constexpr int kSums = kGates ? 3 : 2;  ///< down columns: of k, of q, of column gates
   /// Numbers of a stage: k, q and column gates; v, cotangents, steps or row gates.
   static constexpr int kStage = kFadingTokens * (kSums * kColumns + 3 * kBlockRows);
-  static constexpr int kSlots = kFadingStages - 1 + kFadingTokens - 2;  ///< states in shared memory
+  /// States in shared memory: before stages but the first, and within one. A complex one's last is not held in registers.
+  static constexpr int kSlots = kFadingStages - 1 + kFadingTokens - (kComplex ? 1 : 2);
 
   static constexpr int warps(int V) {
     return V >= kBlockRows ? kFadingWarps : (V + kWarpRows - 1) / kWarpRows;
@@ -77,6 +80,19 @@ struct FadingState {
     }
   }
 };
+
+/// Row i of a lane's state, in registers or where store() has put it.
+template <class Tile>
+__device__ __forceinline__ void fading_row(const FadingState<Tile>& S, int part, int i, float (&x)[4]) {
+#pragma unroll
+  for (int j = 0; j < 4; ++j) x[j] = S.v[part][i][j];
+}
+template <class Tile>
+__device__ __forceinline__ void fading_row(const float* S, int part, int i, float (&x)[4]) {
+  const auto four = reinterpret_cast<const float4*>(
+      S)[(part * Tile::kRows + i) * static_cast<int>(blockDim.x) + threadIdx.x];
+  x[0] = four.x, x[1] = four.y, x[2] = four.z, x[3] = four.w;
+}
 
 /// Where a block and a lane stand.
 template <Fading kLaw, int LC>
@@ -119,6 +135,12 @@ struct FadingWalk {
       for (int j = 0; j < 4; ++j) to[i][j] = from && has(i, j) ? from[entry(i, j)] : 0.0f;
     }
   }
+  /// One step for all tokens, of the lane's rows.
+  __device__ void steps(float (&to)[kRows]) const {
+    const float* from = op.step.value.at(r) + item * V + first + row;
+#pragma unroll
+    for (int i = 0; i < kRows; ++i) to[i] = first + row + i < V ? from[i] : 0.0f;
+  }
   /// Stores or adds factor * x.
   __device__ void put_entries(Write mode, const Tensor<float>& x, const float (&from)[kRows][4],
                               float factor = 1) const {
@@ -153,12 +175,13 @@ struct FadingWalk {
   __device__ void begin_sources(const float** sources) const {
     const int i = static_cast<int>(threadIdx.x);
     if (i < 6) {
-      const Tensor<float>& x = i == 0   ? op.k.value
-                               : i == 1 ? op.q.value
-                               : i == 2 ? op.column_log_decay.value
-                               : i == 3 ? op.v.value
-                               : i == 4 ? op.o.gradient
-                                        : (Tile::kGates ? op.row_log_decay : op.step).value;
+      const Tensor<float>& x = i == 0         ? op.k.value
+                               : i == 1       ? op.q.value
+                               : i == 2       ? op.column_log_decay.value
+                               : i == 3       ? op.v.value
+                               : i == 4       ? op.o.gradient
+                               : Tile::kGates ? op.row_log_decay.value
+                                              : op.step.value;
       sources[i] = x.data ? x.at(r) + (i < 3 ? rows_at(K) : rows_at(V) + first) : nullptr;
     }
     __syncthreads();
@@ -170,7 +193,7 @@ struct FadingWalk {
     for (int i = static_cast<int>(threadIdx.x); i < kFours; i += static_cast<int>(blockDim.x)) {
       const Four at = four(i);
       const bool of_query = at.which == 1 || at.which == 4;
-      if (of_query && walks) continue;
+      if ((of_query && walks) || (Tile::kComplex && at.which == 5)) continue;
       const int t = at.token + (of_query ? queries : token), width = at.which < 3 ? K : V;
       const float* from = sources[at.which];
       const int valid = !from || t < 0 || t >= T ? 0 : (at.which < 3 ? K : V - first) - at.first;
@@ -212,13 +235,8 @@ struct FadingWalk {
   }
   __device__ void rows(const float* stage, int which, int t, float (&x)[kRows]) const {
     const float* from = stage + kOfRows + (which * kFadingTokens + t) * kBlockRows + row;
-    if constexpr (kRows == 4) {
-      const auto four = *reinterpret_cast<const float4*>(from);
-      x[0] = four.x, x[1] = four.y, x[2] = four.z, x[3] = four.w;
-    } else {
-      const auto two = *reinterpret_cast<const float2*>(from);
-      x[0] = two.x, x[1] = two.y;
-    }
+    const auto four = *reinterpret_cast<const float4*>(from);
+    x[0] = four.x, x[1] = four.y, x[2] = four.z, x[3] = four.w;
   }
   /// f(number n, its sum over the lanes across), by one lane each, of N numbers x.
   template <int N, class F>
@@ -238,81 +256,70 @@ struct FadingLaw {
   using Walk = FadingWalk<kLaw, LC>;
   using Tile = typename Walk::Tile;
   using State = typename Walk::State;
-  static constexpr int kRows = Tile::kRows, kNumbers = Tile::kGates ? 1 : kRows;
-  static constexpr int kSets = Tile::kComplex ? kRows : 1;
+  static constexpr int kRows = Tile::kRows;
+  static constexpr int kNumbers = Tile::kRates ? kRows : 1, kSets = Tile::kComplex ? kRows : 1;
+  static constexpr float kSlope = (kLaw == Fading::signs ? 2 : 1) * 0.6931471805599453f;  ///< of a factor
 
-  float rate[kNumbers][4];                     ///< -e^{log_rate}, of real numbers times log2 e
-  float angle[kSets][4];                       ///< of complex numbers alone, as all below
+  float rate[kNumbers][4];                     ///< -e^{log_rate} log2 e
+  float cos[kSets][4], sin[kSets][4];          ///< times the size of the factor
   float read_re[kSets][4], read_im[kSets][4];  ///< what is read: read_re re + read_im im
-  float held[kSets];                           ///< the step that cos and sin, times their size, belong to
-  float cos[kSets][4], sin[kSets][4];
-  float scale = 1, shift = 0;  ///< a factor is scale * exp + shift
+  float steady[kSets];                         ///< steps of rows
 
   __device__ explicit FadingLaw(const Walk& at) {
-    if constexpr (!Tile::kGates) {
+    if constexpr (Tile::kRates) {
       at.entries(at.op.log_rate.value, rate);
 #pragma unroll
       for (auto& of_row : rate) {
 #pragma unroll
-        for (float& x : of_row) x = (Tile::kComplex ? -1.0f : -1.4426950408889634f) * expf(x);
-      }
-      if (at.op.either_sign) scale = 2, shift = -1;
-    }
-    if constexpr (Tile::kComplex) {
-      at.entries(at.op.angle.value, angle), at.entries(at.op.read.value, read_re);
-      at.entries(at.op.read_imag.value, read_im);
-#pragma unroll
-      for (int i = 0; i < kRows; ++i) {
-        held[i] = 0;
-#pragma unroll
-        for (int j = 0; j < 4; ++j) read_re[i][j] *= 2, read_im[i][j] *= -2, cos[i][j] = 1, sin[i][j] = 0;
+        for (float& x : of_row) x = -1.4426950408889634f * expf(x);
       }
     }
-  }
-  /// Makes factors of these steps, where they are not those that are held.
-  __device__ void prepare(const float (&step)[kRows]) {
     if constexpr (Tile::kComplex) {
+      at.entries(at.op.log_rate.value, cos), at.entries(at.op.angle.value, sin);
+      at.entries(at.op.read.value, read_re), at.entries(at.op.read_imag.value, read_im);
+      at.steps(steady);
 #pragma unroll
       for (int i = 0; i < kRows; ++i) {
-        if (step[i] == held[i]) continue;
-        held[i] = step[i];
 #pragma unroll
         for (int j = 0; j < 4; ++j) {
-          const float size = expf(step[i] * rate[i][j]);
-          sincosf(step[i] * angle[i][j], &sin[i][j], &cos[i][j]);
-          sin[i][j] *= size, cos[i][j] *= size;
+          const float size = expf(-steady[i] * expf(cos[i][j])), angle = steady[i] * sin[i][j];
+          cos[i][j] = size * cosf(angle), sin[i][j] = size * sinf(angle);
+          read_re[i][j] *= 2, read_im[i][j] *= -2;
         }
       }
     }
   }
-  /// S after a token: gates are steps of rows, and of columns.
+  /// What a row adds to its columns, times k. Gates are steps of rows, and of columns.
+  __device__ float write(int i, const float (&v)[kRows], const float (&step)[kRows]) const {
+    return Tile::kGates ? v[i] : Tile::kComplex ? steady[i] * v[i] : step[i] * v[i];
+  }
+  /// S after a token.
   __device__ void step(State& S, const float (&k)[4], const float (&column_gate)[4], const float (&v)[kRows],
-                       const float (&step)[kRows]) {
-    prepare(step);
+                       const float (&step)[kRows]) const {
 #pragma unroll
     for (int i = 0; i < kRows; ++i) {
-      const float write = Tile::kGates ? v[i] : step[i] * v[i];
+      const float written = write(i, v, step);
 #pragma unroll
       for (int j = 0; j < 4; ++j) {
         float& re = S.v[0][i][j];
-        if constexpr (kLaw == Fading::complex) {
+        if constexpr (Tile::kComplex) {
           float& im = S.v[1][i][j];
-          const float turned = fmaf(cos[i][j], re, fmaf(-sin[i][j], im, write * k[j]));
-          im = fmaf(sin[i][j], re, cos[i][j] * im), re = turned;
-        } else if constexpr (kLaw == Fading::gates) {
-          re = fmaf(step[i] * column_gate[j], re, write * k[j]);
+          const float turned = fmaf(-sin[i][j], im, written * k[j]);
+          im = fmaf(sin[i][j], re, cos[i][j] * im), re = fmaf(cos[i][j], re, turned);
+        } else if constexpr (Tile::kGates) {
+          re = fmaf(step[i] * column_gate[j], re, written * k[j]);
         } else {
-          const float a = fmaf(scale, fading_exp2(step[i] * rate[i][j]), shift);
-          re = fmaf(a, re, write * k[j]);
+          const float size = fading_exp2(step[i] * rate[i][j]);
+          re = fmaf(kLaw == Fading::signs ? fmaf(2.0f, size, -1.0f) : size, re, written * k[j]);
         }
       }
     }
   }
   /// What a query's number multiplies.
-  __device__ float seen(const State& S, int i, int j) const {
-    if constexpr (kLaw == Fading::complex)
-      return fmaf(read_re[i][j], S.v[0][i][j], read_im[i][j] * S.v[1][i][j]);
-    return S.v[0][i][j];
+  __device__ float seen(int i, int j, float re, float im) const {
+    return Tile::kComplex
+               ? fmaf(read_re[Tile::kComplex ? i : 0][j], re, read_im[Tile::kComplex ? i : 0][j] * im)
+               : re;
   }
 };
 

@@ -3,8 +3,9 @@
 //   precision   float
 //   keys        K <= 128
 //   queries     one a token, without positions
+//   steps       one for all tokens where the state is complex, else one a token
 //   variables   each in one field
-//   memory      that a block may share: 65 to 102 KiB, with gates up to 136
+//   memory      that a block may share: at most 110 KiB with K <= 64, 220 complex
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
@@ -26,7 +27,7 @@ __global__ void __launch_bounds__(32 * kFadingWarps, 2) fading_forward_kernel(co
   extern __shared__ float4 shared_fours[];
   float* stages = reinterpret_cast<float*>(shared_fours);
   const Walk at(op);
-  FadingLaw<kLaw, LC> law(at);
+  const FadingLaw<kLaw, LC> law(at);
   typename Walk::State S;
   at.entries(op.start.value, S.v[0]);
   if constexpr (Tile::kComplex) at.entries(op.start_imag.value, S.v[1]);
@@ -42,20 +43,23 @@ __global__ void __launch_bounds__(32 * kFadingWarps, 2) fading_forward_kernel(co
     if (op.states && token % kFadingSegment == 0) S.store(at.kept(token / kFadingSegment));
 #pragma unroll 1
     for (int begin = 0; begin < kFadingTokens; begin += kTogether) {
+      if (Tile::kComplex && token + begin >= at.T) break;
       float o[kTogether * kRows];
 #pragma unroll
       for (int j = 0; j < kTogether; ++j) {
         const int t = begin + j;
-        float k[4], q[4], column_gate[4] = {}, v[kRows], step[kRows];
+        float k[4], q[4], column_gate[4] = {}, v[kRows], step[kRows] = {};
         at.columns(stage, 0, t, k), at.columns(stage, 1, t, q);
         if constexpr (Tile::kGates) at.columns(stage, 2, t, column_gate);
-        at.rows(stage, 0, t, v), at.rows(stage, 2, t, step);
+        at.rows(stage, 0, t, v);
+        if constexpr (!Tile::kComplex) at.rows(stage, 2, t, step);
         law.step(S, k, column_gate, v, step);
 #pragma unroll
         for (int i = 0; i < kRows; ++i) {
           float sum = 0;
 #pragma unroll
-          for (int c = 0; c < 4; ++c) sum = fmaf(law.seen(S, i, c), q[c], sum);
+          for (int c = 0; c < 4; ++c)
+            sum = fmaf(law.seen(i, c, S.v[0][i][c], S.v[Tile::kParts - 1][i][c]), q[c], sum);
           o[j * kRows + i] = sum;
         }
       }
@@ -71,13 +75,14 @@ __global__ void __launch_bounds__(32 * kFadingWarps, 2) fading_forward_kernel(co
   if constexpr (Tile::kComplex) at.put_entries(Write::overwrite, op.end_imag.value, S.v[1]);
 }
 
-/// What one lane's entries of the parameters get, and dL/dS.
+/// dL/dS of a lane's entries, and what their parameters get.
 template <class Tile>
 struct FadingGradients {
   static constexpr int kNumbers = Tile::kGates ? 1 : Tile::kRows, kSets = Tile::kComplex ? Tile::kRows : 1;
   FadingState<Tile> G;
-  float size[kNumbers][4] = {};  ///< of step rate
+  float size[kNumbers][4] = {};  ///< the logarithm of the factor's size; of rates that of 2, times step
   float angle[kSets][4] = {}, read_re[kSets][4] = {}, read_im[kSets][4] = {};
+  float written[kSets] = {};  ///< a steady step through what is written
 };
 
 template <Fading kLaw, int LC>
@@ -87,7 +92,7 @@ struct FadingBack {
   using State = typename Walk::State;
   static constexpr int kRows = Tile::kRows, kColumns = Tile::kColumns;
   const Walk& at;
-  FadingLaw<kLaw, LC>& law;
+  const FadingLaw<kLaw, LC>& law;
   FadingGradients<Tile>& d;
   float* sums;  ///< [4, warps, kSums, kColumns]
 
@@ -102,55 +107,65 @@ struct FadingBack {
 #pragma unroll
     for (int i = 0; i < kEach; ++i) to[i] = x[i];
   }
-  /// Takes token t of a stage back, S being the state before it, and then the read of that state.
-  __device__ void token(float* stage, int first_token, int t, const State& S) const {
-    const Op& op = at.op;
-    float k[4], q[4], column_gate[4] = {}, v[kRows], d_o[kRows], step[kRows];
+  /// Takes token t of a stage back where it is `kInside` the sequence, S being the state before it, and then the read of that
+  /// state.
+  template <bool kInside, class Source>
+  __device__ void token(const float* stage, int first_token, int t, const Source& S) const {
+    float k[4], q[4], column_gate[4] = {}, v[kRows], d_o[kRows], step[kRows] = {};
     at.columns(stage, 0, t, k), at.columns(stage, 1, t, q);
     if constexpr (Tile::kGates) at.columns(stage, 2, t, column_gate);
-    at.rows(stage, 0, t, v), at.rows(stage, 1, t, d_o), at.rows(stage, 2, t, step);
-    law.prepare(step);
-    float d_k[4] = {}, d_q[4] = {}, d_gate[4] = {}, of_rows[2 * kRows] = {};  // of v / step, and of steps
+    at.rows(stage, 0, t, v), at.rows(stage, 1, t, d_o);
+    if constexpr (!Tile::kComplex) at.rows(stage, 2, t, step);
+    float d_k[4] = {}, d_q[4] = {}, d_gate[4] = {};
+    float of_rows[Tile::kComplex ? kRows : 2 * kRows];  // of v, and of steps or row gates
 #pragma unroll
     for (int i = 0; i < kRows; ++i) {
-      const float write = Tile::kGates ? v[i] : step[i] * v[i];
-      float& written = of_rows[i];
-      float& faded = of_rows[kRows + i];
+      const float write = law.write(i, v, step);
+      float written = 0, faded = 0, s[4], s_im[4] = {};
+      fading_row<Tile>(S, 0, i, s);
+      if constexpr (Tile::kComplex) fading_row<Tile>(S, 1, i, s_im);
 #pragma unroll
       for (int j = 0; j < 4; ++j) {
         float& g = d.G.v[0][i][j];
-        const float s = S.v[0][i][j], read = d_o[i] * q[j];
-        d_k[j] = fmaf(g, write, d_k[j]);
-        written = fmaf(g, k[j], written);
-        d_q[j] = fmaf(d_o[i], law.seen(S, i, j), d_q[j]);
-        if constexpr (kLaw == Fading::complex) {
+        const float read = d_o[i] * q[j];
+        d_q[j] = fmaf(d_o[i], law.seen(i, j, s[j], s_im[j]), d_q[j]);
+        d_k[j] = fmaf(g, write, d_k[j]), written = fmaf(g, k[j], written);
+        if constexpr (Tile::kComplex) {
           float& g_im = d.G.v[1][i][j];
-          const float im = S.v[1][i][j], c = law.cos[i][j], w = law.sin[i][j];
-          const float re_next = fmaf(c, s, -w * im), im_next = fmaf(w, s, c * im);
-          const float of_size = fmaf(g, re_next, g_im * im_next),
-                      of_angle = fmaf(g_im, re_next, -g * im_next);
-          d.size[i][j] = fmaf(of_size, step[i], d.size[i][j]);
-          d.angle[i][j] = fmaf(of_angle, step[i], d.angle[i][j]);
-          faded = fmaf(of_size, law.rate[i][j], fmaf(of_angle, law.angle[i][j], faded));
-          const float turned = fmaf(c, g, fmaf(w, g_im, law.read_re[i][j] * read));
-          g_im = fmaf(c, g_im, fmaf(-w, g, law.read_im[i][j] * read)), g = turned;
-          d.read_re[i][j] = fmaf(read, s, d.read_re[i][j]);
-          d.read_im[i][j] = fmaf(read, im, d.read_im[i][j]);
-        } else if constexpr (kLaw == Fading::gates) {
-          const float back = step[i] * column_gate[j] * g, of_size = back * s;
+          if constexpr (kInside) {
+            const float c = law.cos[i][j], w = law.sin[i][j];
+            const float back = fmaf(c, g, w * g_im), back_im = fmaf(c, g_im, -w * g);
+            d.size[i][j] = fmaf(back, s[j], fmaf(back_im, s_im[j], d.size[i][j]));
+            d.angle[i][j] = fmaf(back_im, s[j], fmaf(-back, s_im[j], d.angle[i][j]));
+            g = back, g_im = back_im;
+          }
+          g = fmaf(law.read_re[i][j], read, g), g_im = fmaf(law.read_im[i][j], read, g_im);
+          d.read_re[i][j] = fmaf(read, s[j], d.read_re[i][j]);
+          d.read_im[i][j] = fmaf(read, s_im[j], d.read_im[i][j]);
+        } else if constexpr (Tile::kGates) {
+          const float back = step[i] * column_gate[j] * g, of_size = back * s[j];
           faded += of_size, d_gate[j] += of_size;
           g = back + read;
         } else {
-          const float size = fading_exp2(step[i] * law.rate[i][j]), of_size = size * s * g;
+          const float back = fading_exp2(step[i] * law.rate[i][j]) * g, of_size = back * s[j];
           faded = fmaf(of_size, law.rate[i][j], faded);
           d.size[i][j] = fmaf(of_size, step[i], d.size[i][j]);
-          g = fmaf(fmaf(law.scale, size, law.shift), g, read);
+          g = kLaw == Fading::signs ? fmaf(2.0f, back, read - g) : back + read;
         }
       }
-      if constexpr (kLaw == Fading::rates) faded *= law.scale * 0.6931471805599453f;
-      if constexpr (kLaw != Fading::gates) faded = fmaf(v[i], written, faded), written *= step[i];
+      if constexpr (Tile::kComplex) {
+        if constexpr (kInside) d.written[i] = fmaf(v[i], written, d.written[i]);
+        of_rows[i] = law.steady[i] * written;
+      } else if constexpr (Tile::kGates) {
+        of_rows[i] = written, of_rows[kRows + i] = faded;
+      } else {
+        of_rows[i] = step[i] * written, of_rows[kRows + i] = fmaf(v[i], written, law.kSlope * faded);
+      }
     }
+    sum_down(t, 1, d_q);
+    if constexpr (!kInside) return;
     at.sum_across(of_rows, [&](int n, float sum) {
+      const Op& op = at.op;
       const int row = at.first + at.row + n % kRows;
       if (first_token + t >= at.T || row >= at.V) return;
       const In<float>& of = n < kRows ? op.v : Tile::kGates ? op.row_log_decay : op.step;
@@ -160,7 +175,7 @@ struct FadingBack {
                 static_cast<std::int64_t>(first_token + t) * at.H * at.V + row,
             sum);
     });
-    sum_down(t, 0, d_k), sum_down(t, 1, d_q);
+    sum_down(t, 0, d_k);
     if constexpr (Tile::kGates) sum_down(t, 2, d_gate);
   }
   /// Joins the warps' sums of a stage: gradients, or a tile's part of them in work [tiles, kSums, T, K].
@@ -203,11 +218,12 @@ __global__ void __launch_bounds__(32 * kFadingWarps, blocks_of(kLaw))
     fading_backward_kernel(const __grid_constant__ Op op) {
   using Walk = FadingWalk<kLaw, LC>;
   using Tile = typename Walk::Tile;
+  constexpr int kRows = Tile::kRows;
   constexpr int kTurns = 2 * kFadingStages - 1;  // of a segment: stages to walk, then all from the last back
   extern __shared__ float4 shared_fours[];
   float* stages = reinterpret_cast<float*>(shared_fours);
   const Walk at(op);
-  FadingLaw<kLaw, LC> law(at);
+  const FadingLaw<kLaw, LC> law(at);
   FadingGradients<Tile> d;
   float* sums = stages + 2 * Tile::kStage;
   float* slots = sums + kFadingTokens * static_cast<int>(blockDim.x / 32) * Tile::kSums * Tile::kColumns;
@@ -236,16 +252,17 @@ __global__ void __launch_bounds__(32 * kFadingWarps, blocks_of(kLaw))
                      token_of(turn + 1) - 1, walks(turn + 1));
     const int number = stage_of(turn), token = token_of(turn);
     const float* begin = number == 0 ? at.kept(segments - 1 - turn / kTurns) : slots + (number - 1) * numbers;
-    float* between = slots + (kFadingStages - 1) * numbers;  // states behind the stage's tokens 0, 1
+    float* between = slots + (kFadingStages - 1) * numbers;  // states behind the stage's tokens
     S.load(begin);
 #pragma unroll 1
     for (int t = 0; t < kFadingTokens - (walks(turn) ? 0 : 1); ++t) {
-      if (!walks(turn) && t > 0) S.store(between + (t - 1) * numbers);
-      float k[4], column_gate[4] = {}, v[Tile::kRows], step[Tile::kRows];
+      float k[4], column_gate[4] = {}, v[kRows], step[kRows] = {};
       at.columns(stage, 0, t, k);
       if constexpr (Tile::kGates) at.columns(stage, 2, t, column_gate);
-      at.rows(stage, 0, t, v), at.rows(stage, 2, t, step);
+      at.rows(stage, 0, t, v);
+      if constexpr (!Tile::kComplex) at.rows(stage, 2, t, step);
       law.step(S, k, column_gate, v, step);
+      if (!walks(turn) && (Tile::kComplex || t < kFadingTokens - 2)) S.store(between + t * numbers);
     }
     if (walks(turn)) {
       S.store(slots + number * numbers);
@@ -253,28 +270,49 @@ __global__ void __launch_bounds__(32 * kFadingWarps, blocks_of(kLaw))
     }
 #pragma unroll 1
     for (int t = kFadingTokens - 1; t >= 0; --t) {
-      if (t < kFadingTokens - 1) S.load(t == 0 ? begin : between + (t - 1) * numbers);
-      back.token(stage, token, t, S);
+      const float* before = t == 0 ? begin : between + (t - 1) * numbers;
+      if constexpr (Tile::kComplex) {
+        if (token + t < at.T) back.template token<true>(stage, token, t, before);
+        if (token + t == at.T) back.template token<false>(stage, token, t, before);
+      } else {
+        if (t < kFadingTokens - 1) S.load(before);
+        back.template token<true>(stage, token, t, S);
+      }
     }
     __syncthreads();
     back.join(token);
   }
   at.put_entries(op.start.write, op.start.gradient, d.G.v[0]);
   if constexpr (Tile::kComplex) at.put_entries(op.start_imag.write, op.start_imag.gradient, d.G.v[1]);
-  if constexpr (!Tile::kGates) {
-#pragma unroll
-    for (int i = 0; i < Tile::kRows; ++i) {
-#pragma unroll
-      for (int j = 0; j < 4; ++j)
-        d.size[i][j] *= law.rate[i][j] * law.scale * (Tile::kComplex ? 1.0f : 0.6931471805599453f);
-    }
-    at.put_entries(op.log_rate.write, op.log_rate.gradient, d.size);
-  }
   if constexpr (Tile::kComplex) {
+    float rate[kRows][4], angle[kRows][4];
+    at.entries(op.log_rate.value, rate), at.entries(op.angle.value, angle);
+#pragma unroll
+    for (int i = 0; i < kRows; ++i) {
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        rate[i][j] = -expf(rate[i][j]);
+        d.written[i] = fmaf(d.size[i][j], rate[i][j], fmaf(d.angle[i][j], angle[i][j], d.written[i]));
+        d.size[i][j] *= rate[i][j] * law.steady[i], d.angle[i][j] *= law.steady[i];
+      }
+    }
+    at.sum_across(d.written, [&](int n, float sum) {
+      const int row = at.first + at.row + n;
+      if (row < at.V && op.step.wanted())
+        put(op.step.write, op.step.gradient.at(at.r) + at.item * at.V + row, sum);
+    });
     at.put_entries(op.angle.write, op.angle.gradient, d.angle);
     at.put_entries(op.read.write, op.read.gradient, d.read_re, 2);
     at.put_entries(op.read_imag.write, op.read_imag.gradient, d.read_im, -2);
   }
+  if constexpr (Tile::kRates) {
+#pragma unroll
+    for (int i = 0; i < kRows; ++i) {
+#pragma unroll
+      for (int j = 0; j < 4; ++j) d.size[i][j] *= law.rate[i][j] * law.kSlope;
+    }
+  }
+  if constexpr (!Tile::kGates) at.put_entries(op.log_rate.write, op.log_rate.gradient, d.size);
 }
 
 /// The gradient of k, q or column gates, of parts [B H, tiles, sums, T, K].
@@ -303,11 +341,13 @@ void with_fading(const Op& op, F&& f) {
   };
   if (op.gated()) return by_keys(std::integral_constant<Fading, Fading::gates>{});
   if (op.complex()) return by_keys(std::integral_constant<Fading, Fading::complex>{});
+  if (op.either_sign) return by_keys(std::integral_constant<Fading, Fading::signs>{});
   by_keys(std::integral_constant<Fading, Fading::rates>{});
 }
 
 bool covers(const Op& op) {
-  if (op.position || op.K() > 128 || op.T() == 0 || op.V() == 0) return false;
+  const bool steady = op.steady() && (op.complex() || op.T() > 1);  // of one token a step is either
+  if (op.position || op.K() > 128 || op.T() == 0 || op.V() == 0 || op.complex() != steady) return false;
   const void* memory[] = {op.q.memory,         op.k.memory,        op.v.memory,
                           op.step.memory,      op.log_rate.memory, op.row_log_decay.memory,
                           op.angle.memory,     op.read.memory,     op.column_log_decay.memory,

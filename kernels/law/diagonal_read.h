@@ -27,7 +27,7 @@ struct DiagonalRead {
   In<Real> q;                   ///< [R,B,Q,H,K]
   In<Real> k;                   ///< [R,B,T,H,K]
   In<Real> v;                   ///< [R,B,T,H,V]
-  In<Real> step;                ///< [R,B,T,H,V]; absent with gates
+  In<Real> step;                ///< [R,B,T,H,V], or [R,B,1,H,V] for all tokens; absent with gates
   In<Real> log_rate;            ///< [R,B,1,H,V*K]; absent with gates
   In<Real> row_log_decay;       ///< [R,B,T,H,V]; present: rows and columns have gates
   In<Real> column_log_decay;    ///< [R,B,T,H,K], with row_log_decay alone; absent: 0
@@ -55,6 +55,8 @@ struct DiagonalRead {
   CT_HD int H() const { return k.value.dim(2); }
   CT_HD int K() const { return k.value.dim(3); }
   CT_HD int V() const { return v.value.dim(3); }
+  /// Whether tokens have one step.
+  CT_HD bool steady() const { return step && step.value.dim(1) == 1; }
   CT_HD bool gated() const { return static_cast<bool>(row_log_decay); }
   CT_HD bool complex() const { return static_cast<bool>(angle); }
   CT_HD int size() const { return (complex() ? 2 : 1) * V() * K(); }
@@ -69,7 +71,8 @@ struct DiagonalRead {
     want(q.value.rank == 4 && k.value.rank == 4 && v.value.rank == 4, "q, k, v have shape [B,T,H,size]");
     want(q.value.dim(0) == B() && q.value.dim(2) == H() && q.value.dim(3) == K(), "q and k do not fit");
     want(v.value.dim(0) == B() && v.value.dim(1) == T() && v.value.dim(2) == H(), "v and k do not fit");
-    want(gated() || step.value.size() == v.value.size(), "step is [B,T,H,V]");
+    want(gated() || (step.value.rank == 4 && step.value.size() * (steady() ? T() : 1) == v.value.size()),
+         "step is [B,T,H,V] or [B,1,H,V]");
     want(!gated() || row_log_decay.value.size() == v.value.size(), "row_log_decay is [B,T,H,V]");
     want(!column_log_decay || column_log_decay.value.size() == k.value.size(),
          "column_log_decay is [B,T,H,K]");

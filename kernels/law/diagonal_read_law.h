@@ -25,7 +25,7 @@ struct Diagonal {
         q(op.q, r, at.b, at.h, at.Q, at.H, K),
         k(op.k, r, at.b, at.h, at.T, at.H, K),
         v(op.v, r, at.b, at.h, at.T, at.H, V),
-        step_size(op.step, r, at.b, at.h, at.T, at.H, V),
+        step_size(op.step, r, at.b, at.h, op.steady() ? 1 : at.T, at.H, V),
         log_rate(op.log_rate, r, at.b, at.h, 1, at.H, n),
         of_rows(op.row_log_decay, r, at.b, at.h, at.T, at.H, V),
         of_columns(op.column_log_decay, r, at.b, at.h, at.T, at.H, K),
@@ -45,14 +45,16 @@ struct Diagonal {
       const Real size = exp_(of_rows.row(t)[i / K] + (of_columns ? of_columns.row(t)[i % K] : Real(0)));
       return {size, 1, 0, 0, size};
     }
-    const Real step = step_size.row(t)[i / K], rate = -exp_(log_rate.value[i]);
+    const Real step = step_of(t, i / K), rate = -exp_(log_rate.value[i]);
     const Real size = exp_(step * rate);
     if (op.either_sign) return {2 * size - 1, 1, 0, rate, 2 * size};
     if (!complex) return {size, 1, 0, rate, size};
     const Real turn = step * angle.value[i];
     return {size, cos_(turn), sin_(turn), rate, size};
   }
-  CT_HD Real step_of(int t, int row) const { return gated ? Real(1) : step_size.row(t)[row]; }
+  /// The row of steps of token t.
+  CT_HD int step_row(int t) const { return op.steady() ? 0 : t; }
+  CT_HD Real step_of(int t, int row) const { return gated ? Real(1) : step_size.row(step_row(t))[row]; }
   CT_HD Real imag(const Real* S, int i) const { return complex ? S[n + i] : Real(0); }
   /// What a query's number multiplies.
   CT_HD Real seen(const Real* S, int i) const {
@@ -124,7 +126,7 @@ struct Diagonal {
             const Real written = G[i] * value[row] * key[j], faded = of_size(a, i) * a.rate;
             return written + faded + (complex ? of_angle(a, i) * angle.value[i] : Real(0));
           },
-          [&](int row, Real sum) { step_size.gradient[t * step_size.apart + row] += sum; });
+          [&](int row, Real sum) { step_size.gradient[step_row(t) * step_size.apart + row] += sum; });
     if (of_rows.gradient)
       team.rows(
           V, K, [&](int row, int j) { return of_size(factor(t, row * K + j), row * K + j); },

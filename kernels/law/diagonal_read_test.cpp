@@ -16,7 +16,8 @@ struct Shape {
   bool complex = false;
   int Q = 0;  ///< 0: no positions
   bool start = false, end = false, either_sign = false;
-  int gates = 0;  ///< of rows (1), and of columns (2), in place of steps and rates
+  bool steady = false;  ///< one step for all tokens
+  int gates = 0;        ///< of rows (1), and of columns (2), in place of steps and rates
   int queries() const { return Q ? Q : T; }
 };
 
@@ -31,7 +32,9 @@ Number entry(const Values& in, const Shape& s, int b, int h, int v, int c, int n
   for (int t = n - 1; t >= 0; --t) {
     const auto value = token(t) * static_cast<std::size_t>(s.V) + static_cast<std::size_t>(v);
     const auto key = token(t) * static_cast<std::size_t>(s.K) + static_cast<std::size_t>(c);
-    const long double step = s.gates ? 1 : in["step"][value];
+    const long double step = s.gates    ? 1
+                             : s.steady ? in["step"][static_cast<std::size_t>((b * s.H + h) * s.V + v)]
+                                        : in["step"][value];
     total += behind * (step * in["v"][value] * in["k"][key]);
     if (s.gates) rate = in["row_log_decay"][value] + (s.gates > 1 ? in["column_log_decay"][key] : 0.0);
     const Number kept = std::exp(rate * step);
@@ -82,12 +85,13 @@ OpCase make(const std::string& name, const Shape& s) {
       op.absent(field);
     }
   };
-  given(!s.gates, "step", {s.B, s.T, s.H, s.V}, uniform(0.05, 1));
+  given(!s.gates, "step", {s.B, s.steady ? 1 : s.T, s.H, s.V}, uniform(0.05, 1));
   given(!s.gates, "log_rate", {s.B, 1, s.H, s.V * s.K},
         s.either_sign ? uniform(-1.5, 2.5) : uniform(-1.5, 0.5));
   given(s.gates > 0, "row_log_decay", {s.B, s.T, s.H, s.V}, uniform(-1, 0));
   given(s.gates > 1, "column_log_decay", {s.B, s.T, s.H, s.K}, uniform(-1, 0));
-  given(s.complex, "angle", {s.B, 1, s.H, s.V * s.K}, normal(2));
+  // A steady step turns the last state by T angles: differences of 1e-3 in it would be off by the fifth power of that.
+  given(s.complex, "angle", {s.B, 1, s.H, s.V * s.K}, normal(s.steady ? 6.0 / s.T : 2));
   given(s.complex, "read", {s.B, 1, s.H, s.V * s.K}, normal());
   given(s.complex, "read_imag", {s.B, 1, s.H, s.V * s.K}, normal());
   given(s.start, "start", {s.B, s.H, s.V, s.K}, normal());
@@ -114,6 +118,10 @@ std::vector<OpCase> cases() {
     all.push_back(make("WideKeys", {1, 5, 1, 70, 3, complex, 2}));
     all.push_back(make("WideValues", {1, 5, 2, 3, 70, complex, 3}));
   }
+  for (Shape s : {Shape{2, 6, 2, 5, 3}, {2, 7, 2, 4, 5, true, 9}, {1, 19, 1, 6, 5, true, 0, true, true}}) {
+    s.steady = true;
+    all.push_back(make(fmt::format("Steady{}", s.T), s));
+  }
   for (const int gates : {1, 2}) {
     const auto gated = [&](const std::string& name, Shape s) {
       s.gates = gates;
@@ -130,7 +138,8 @@ std::vector<OpCase> cases() {
                   {1, 25, 1, 5, 140},
                   {1, 4, 1, 64, 70}}) {
     for (const int law : {0, 1, 2, 3}) {
-      s.complex = law == 1, s.either_sign = law == 2, s.gates = law == 3 ? 2 : 0, s.start = s.end = s.T != 13;
+      s.complex = s.steady = law == 1, s.either_sign = law == 2, s.gates = law == 3 ? 2 : 0,
+      s.start = s.end = s.T != 13;
       all.push_back(make(fmt::format("InRegisters{}", s.T), s));
     }
   }
