@@ -38,7 +38,7 @@ struct WalkPlan {
     chunks = (op.T() + length - 1) / length;
     kept = (op.gain ? 1 : 2) * (slot + kWalkRows);
   }
-  int of_token(bool norm) const { return slot + 8 * C + (norm ? 6 : 3) * kWalkRows + 8 + 4 * warps; }
+  int of_token(bool norm) const { return slot + 8 * C + (norm ? 6 : 3) * kWalkRows + 12 + 4 * warps; }
 };
 
 /// A vector [V] over a warp: numbers lane and lane + 32, 0 beyond V.
@@ -57,28 +57,59 @@ struct Pair {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     to[lane] = x[0], to[lane + 32] = x[1];
   }
-  /// Number `row` of it, of the warp that has rows 8 `warp` ..
-  __device__ float at(int warp, int row) const {
-    return __shfl_sync(kFullWarp, warp < 4 ? x[0] : x[1], row % 32);
-  }
 };
-__device__ inline float total(const Pair& a) { return warp_sum(a.x[0] + a.x[1]); }
-__device__ inline float total(const Pair& a, const Pair& b) {
-  return warp_sum(a.x[0] * b.x[0] + a.x[1] * b.x[1]);
+
+/// Sums over the warp, each of them in every lane; N a power of two.
+template <int N>
+__device__ void warp_sums(float (&x)[N]) {
+  scatter_sum<N>(x);
+  const float mine = x[0];
+#pragma unroll
+  for (int i = 0; i < N; ++i) x[i] = __shfl_sync(kFullWarp, mine, i * (32 / N));
 }
 
-/// LayerNorm of z: normal = (z - mean) scale.
-struct Normed {
-  Pair normal;
-  float mean, scale;
-  __device__ Normed(const float* z, int V) {
-    const Pair x = Pair::of(z, V);
-    mean = total(x) / static_cast<float>(V);
-    const Pair d = Pair::make(V, [&](int i) { return x.x[i] - mean; });
-    scale = 1 / sqrtf(total(d, d) / static_cast<float>(V) + law_eps());
-    normal = {{d.x[0] * scale, d.x[1] * scale}};
+/// LayerNorm's gain and bias over a warp, and the sum of gain^2.
+struct NormWeights {
+  Pair gain, bias;
+  float squares;
+  __device__ NormWeights(const float* gains, const float* biases, int V)
+      : gain(Pair::of(gains, V)), bias(Pair::of(biases, V)) {
+    squares = warp_sum(gain.x[0] * gain.x[0] + gain.x[1] * gain.x[1]);
   }
-  __device__ static float law_eps() { return 1e-6f; }  // law::Network::kEps
+};
+
+/// What LayerNorm says of z = W k + b and of another z = W q + b. With normal = (z - mean) scale, y = gain (gain
+/// normal + bias - target): the means of y and of y normal, and the sums of gain^2 normal and gain^2 normal^2.
+/// All are sums of one round: z stands there relative to its first number, so that no common offset cancels.
+struct TokenNorm {
+  float mean, scale, mean_y, along, first, second, query_mean, query_scale;
+  __device__ TokenNorm(const float* z, const float* z_query, const float* target, const NormWeights& of,
+                       int V) {
+    const float share = 1 / static_cast<float>(V), from = z[0], query_from = z_query[0];
+    const Pair key = Pair::of(z, V), query = Pair::of(z_query, V), wanted = Pair::of(target, V);
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    float sums[8] = {};
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const bool inside = lane + 32 * i < V;
+      const float d = inside ? key.x[i] - from : 0.0f, e = inside ? query.x[i] - query_from : 0.0f;
+      const float g = of.gain.x[i];
+      const float rest = (of.bias.x[i] - wanted.x[i]) * g;
+      sums[0] += d, sums[1] += d * d, sums[2] += d * g * g, sums[3] += d * d * g * g;
+      sums[4] += d * rest, sums[5] += rest, sums[6] += e, sums[7] += e * e;
+    }
+    warp_sums(sums);
+    const float m = sums[0] * share, m_query = sums[6] * share;
+    scale = scale_of(sums[1] * share - m * m), query_scale = scale_of(sums[7] * share - m_query * m_query);
+    mean = from + m, query_mean = query_from + m_query;
+    first = scale * (sums[2] - m * of.squares);
+    second = scale * scale * (sums[3] - 2 * m * sums[2] + m * m * of.squares);
+    mean_y = (first + sums[5]) * share;
+    along = (second + scale * (sums[4] - m * sums[5])) * share;
+  }
+  __device__ static float scale_of(float variance) {
+    return 1 / sqrtf((variance > 0 ? variance : 0.0f) + 1e-6f);
+  }
 };
 
 /// The parts of a state of one sequence and head: W and b, P and c.
@@ -106,7 +137,7 @@ __device__ inline float* walk_end(const NetworkOp& op, int part, int r, int item
 }
 
 template <int C, bool kNorm>
-__global__ void __launch_bounds__(256, 3)
+__global__ void __launch_bounds__(256, 4)
     network_walk_forward(const __grid_constant__ NetworkOp op, const __grid_constant__ WalkPlan plan) {
   constexpr int kWide = 4 * C;
   __shared__ alignas(16) float keys[kWalkLargest][kWide], queries[kWalkLargest][kWide];
@@ -120,6 +151,8 @@ __global__ void __launch_bounds__(256, 3)
       forget(op.forget, r, b, h, T, H, 1), gain(op.gain, r, b, h, 1, H, V), bias(op.bias, r, b, h, 1, H, V);
   const WalkParts parts(op, r, item);
   const bool inside = row < V;
+  const bool writes = inside && cells.part == 0;
+  std::int64_t here = (static_cast<std::int64_t>(b) * T * H + h) * V + row;  // of token t in [B,T,H,V]
   const auto own = [&](const float* x, int a) { return op.residual && a < K ? x[a] : 0.0f; };
   float *o = op.o.value.at(r), *kept = op.kept ? op.kept.value.at(r) : nullptr;
   float* states =
@@ -130,8 +163,7 @@ __global__ void __launch_bounds__(256, 3)
   cells.load(parts.value[2], V, K, P);
   float c_w = parts.value[1] && inside ? parts.value[1][row] : 0.0f;  // b, and its momentum
   float c_p = parts.value[3] && inside ? parts.value[3][row] : 0.0f;
-  const Pair gains = kNorm ? Pair::of(gain.value, V) : Pair{},
-             biases = kNorm ? Pair::of(bias.value, V) : Pair{};
+  const NormWeights weights(kNorm ? gain.value : nullptr, kNorm ? bias.value : nullptr, kNorm ? V : 0);
   const float gain_here = kNorm && inside ? gain.value[row] : 0.0f,
               bias_here = kNorm && inside ? bias.value[row] : 0.0f;
 
@@ -172,23 +204,16 @@ __global__ void __launch_bounds__(256, 3)
         float(&both)[2][kWalkRows] = z[t % 2];
         if (cells.part == 0) both[0][row] = z_key, both[1][row] = z_query;
         __syncthreads();
-        const Normed of_key(both[0], V), of_query(both[1], V);
-        read = (z_query - of_query.mean) * of_query.scale * gain_here + bias_here;
-        const Pair target = Pair::of(targets[s], V),
-                   y = Pair::make(V, [&](int i) {
-                     return (of_key.normal.x[i] * gains.x[i] + biases.x[i] - target.x[i]) * gains.x[i];
-                   });
-        const float mean = total(y) / static_cast<float>(V),
-                    along = total(y, of_key.normal) / static_cast<float>(V);
-        const float normal = (z_key - of_key.mean) * of_key.scale;
+        const TokenNorm of(both[0], both[1], targets[s], weights, V);
+        read = (z_query - of.query_mean) * of.query_scale * gain_here + bias_here;
+        const float normal = (z_key - of.mean) * of.scale;
         const float error = normal * gain_here + bias_here - targets[s][row];
-        e = inside ? of_key.scale * (error * gain_here - mean - normal * along) : 0.0f;
+        e = inside ? of.scale * (error * gain_here - of.mean_y - normal * of.along) : 0.0f;
       }
-      if (t > 0 && inside && cells.part == 0)
-        o[((static_cast<std::int64_t>(b) * T + t - 1) * H + h) * V + row] = own(queries[s], row) + read;
+      if (t > 0 && writes) o[here - H * V] = own(queries[s], row) + read;
       if (t == T) break;
-      if (kept && inside && cells.part == 0)
-        kept[((static_cast<std::int64_t>(b) * T + t) * H + h) * V + row] = e;
+      if (kept && writes) kept[here] = e;
+      here += H * V;
       const float step = -numbers[s][0] * e, speed = numbers[s][1], keeps = numbers[s][2];
       cells.columns_of(keys[s], x);
 #pragma unroll
@@ -201,7 +226,6 @@ __global__ void __launch_bounds__(256, 3)
     }
   }
   constexpr int kEnds[] = {network_w2, network_b2, network_parts + network_w2, network_parts + network_b2};
-  const bool writes = inside && cells.part == 0;
   if (float* to = walk_end(op, kEnds[0], r, item, false)) cells.store(Write::overwrite, to, V, K, W);
   if (float* to = walk_end(op, kEnds[1], r, item, false); to && writes) to[row] = c_w;
   if (float* to = walk_end(op, kEnds[2], r, item, false)) cells.store(Write::overwrite, to, V, K, P);

@@ -40,7 +40,7 @@ __global__ void __launch_bounds__(256, 2)
   float* errors = take(kNorm ? plan.length * kWalkRows : 0);   // the target; then f(k) - v
   float* exchange = take(2 * kWalkRows);
   float* numbers = take(plan.length * 4);       // step, momentum, 1 - forget
-  float* of_norm = take(plan.length * 4);       // scale, mean y, mean y normal
+  float* of_norm = take(plan.length * 8);       // scale, mean y, mean y normal, ... (TokenNorm)
   float* sums = take(plan.length * 4 * warps);  // by warp: of d_step, d_forget, d_momentum
 
   float W[C], P[C], G[C], G_P[C], x[C];  // P: on the way to W only
@@ -49,10 +49,24 @@ __global__ void __launch_bounds__(256, 2)
   cells.load(ends(network_parts + network_w2), V, K, G_P);
   const float *end_w = ends(network_b2), *end_p = ends(network_parts + network_b2);
   float g_w = end_w && inside ? end_w[row] : 0.0f, g_p = end_p && inside ? end_p[row] : 0.0f;
-  const Pair gains = kNorm ? Pair::of(gain.value, V) : Pair{},
-             biases = kNorm ? Pair::of(bias.value, V) : Pair{};
-  Pair d_gain{}, d_bias{};  // this warp's share
-  const float width = static_cast<float>(V);
+  const NormWeights weights(kNorm ? gain.value : nullptr, kNorm ? bias.value : nullptr, kNorm ? V : 0);
+  const float gain_here = kNorm && inside ? gain.value[row] : 0.0f;
+  float gain_sum = 0, bias_sum = 0;  // of this row
+  Pair d_gain{}, d_bias{};           // this warp's share
+  const float share = 1 / static_cast<float>(V);
+
+  // What comes next is on its way to the cache while a chunk is at work.
+  const auto prefetch = [&](int chunk) {
+    const auto ask = [](const float* at) { asm volatile("prefetch.global.L2 [%0];" ::"l"(at)); };
+    const float* start = states + static_cast<std::int64_t>(chunk) * plan.kept;
+    for (int i = thread; i < plan.kept / 32; i += threads) ask(start + 32 * i);
+    for (int i = thread; i < 2 * plan.length; i += threads) {  // two lines hold a row
+      const int t = chunk * plan.length + i / 2, at = i % 2 * 32;
+      if (at < K) ask(k.row(t) + at), ask(q.row(t) + at);
+      if (at < V) ask(e_kept + row_of(t) + at), ask(kNorm ? v.row(t) + at : e_kept + row_of(t));
+      if (at < V && d_o) ask(d_o + row_of(t) + at);
+    }
+  };
 
   for (int chunk = plan.chunks - 1; chunk >= 0; --chunk) {
     const int first = chunk * plan.length, n = T - first < plan.length ? T - first : plan.length;
@@ -62,15 +76,17 @@ __global__ void __launch_bounds__(256, 2)
     float c_w = start[slot + row], c_p = 0;
     if constexpr (!kNorm) cells.recall(start_p, P), c_p = start_p[slot + row];
     __syncthreads();
-    for (int i = thread; i < n * kWide; i += threads) {
-      const int t = first + i / kWide, j = i % kWide;
-      keys[i] = j < K ? k.row(t)[j] : 0.0f, queries[i] = j < K ? q.row(t)[j] : 0.0f;
-    }
-    for (int i = thread; i < n * kWalkRows; i += threads) {
-      const int t = first + i / kWalkRows, a = i % kWalkRows;
-      inner[i] = a < V ? e_kept[row_of(t) + a] : 0.0f, d_read[i] = a < V && d_o ? d_o[row_of(t) + a] : 0.0f;
-      if constexpr (kNorm)
-        errors[i] = a < V ? v.row(t)[a] - (op.residual && a < K ? k.row(t)[a] : 0.0f) : 0.0f;
+    for (int t = warp; t < n; t += warps) {
+      const float *key = k.row(first + t), *query = q.row(first + t), *e = e_kept + row_of(first + t);
+      const float *value = v.row(first + t), *d = d_o ? d_o + row_of(first + t) : nullptr;
+#pragma unroll
+      for (int j = lane; j < kWalkRows; j += 32) {
+        const float here = j < K ? key[j] : 0.0f;
+        if (j < kWide) keys[t * kWide + j] = here, queries[t * kWide + j] = j < K ? query[j] : 0.0f;
+        inner[t * kWalkRows + j] = j < V ? e[j] : 0.0f, d_read[t * kWalkRows + j] = j < V && d ? d[j] : 0.0f;
+        if constexpr (kNorm)
+          errors[t * kWalkRows + j] = j < V ? value[j] - (op.residual ? here : 0.0f) : 0.0f;
+      }
     }
     if (thread < n) {
       const int t = first + thread;
@@ -78,6 +94,7 @@ __global__ void __launch_bounds__(256, 2)
       numbers[4 * thread + 2] = 1 - forget.number(t, 0);
     }
     __syncthreads();
+    if (chunk > 0) prefetch(chunk - 1);
 
     for (int t = 0; t < n; ++t) {  // from the chunk's start to W behind it
       const float step = -numbers[4 * t] * inner[t * kWalkRows + row], speed = numbers[4 * t + 1];
@@ -103,27 +120,32 @@ __global__ void __launch_bounds__(256, 2)
     }
     if constexpr (kNorm) {
       __syncthreads();
-      for (int i = warp; i < 2 * n; i += warps) {
-        const int t = i / 2 * kWalkRows;
-        if (i % 2 == 0) {
-          const Normed of(normals + t, V);
-          const Pair target = Pair::of(errors + t, V),
-                     error = Pair::make(
-                         V, [&](int j) { return of.normal.x[j] * gains.x[j] + biases.x[j] - target.x[j]; });
-          const Pair y = {{error.x[0] * gains.x[0], error.x[1] * gains.x[1]}};
-          const float mean = total(y) / width, along = total(y, of.normal) / width;
-          __syncwarp();
-          of.normal.put(normals + t), error.put(errors + t);
-          if (lane == 0) of_norm[2 * i] = of.scale, of_norm[2 * i + 1] = mean, of_norm[2 * i + 2] = along;
-        } else {
-          const Normed of(z_query + t, V);
-          const Pair d = Pair::of(d_read + t, V), y = {{d.x[0] * gains.x[0], d.x[1] * gains.x[1]}};
-          const float mean = total(y) / width, along = total(y, of.normal) / width;
-          for (int j = 0; j < 2; ++j) d_gain.x[j] += d.x[j] * of.normal.x[j], d_bias.x[j] += d.x[j];
-          __syncwarp();
-          Pair::make(V, [&](int j) {
-            return of.scale * (y.x[j] - mean - of.normal.x[j] * along);
-          }).put(d_read + t);
+      for (int i = warp; i < n; i += warps) {
+        const int t = i * kWalkRows;
+        const TokenNorm of(normals + t, z_query + t, errors + t, weights, V);
+        const Pair z = Pair::of(normals + t, V), target = Pair::of(errors + t, V),
+                   of_read = Pair::of(d_read + t, V), z_read = Pair::of(z_query + t, V);
+        Pair normal, error, read;
+        float sums[2] = {};
+#pragma unroll
+        for (int j = 0; j < 2; ++j) {
+          normal.x[j] = (z.x[j] - of.mean) * of.scale,
+          read.x[j] = (z_read.x[j] - of.query_mean) * of.query_scale;
+          error.x[j] = normal.x[j] * weights.gain.x[j] + weights.bias.x[j] - target.x[j];
+          const float y = of_read.x[j] * weights.gain.x[j];
+          sums[0] += y, sums[1] += y * read.x[j];
+          d_gain.x[j] += of_read.x[j] * read.x[j], d_bias.x[j] += of_read.x[j];
+        }
+        warp_sums(sums);
+        const Pair d_z = Pair::make(V, [&](int j) {
+          return of.query_scale *
+                 (of_read.x[j] * weights.gain.x[j] - sums[0] * share - read.x[j] * (sums[1] * share));
+        });
+        __syncwarp();
+        normal.put(normals + t), error.put(errors + t), d_z.put(d_read + t);
+        if (lane == 0) {
+          float* to = of_norm + 8 * i;
+          to[0] = of.scale, to[1] = of.mean_y, to[2] = of.along, to[3] = of.first, to[4] = of.second;
         }
       }
       __syncthreads();
@@ -162,31 +184,31 @@ __global__ void __launch_bounds__(256, 2)
           float* all = exchange + t % 2 * kWalkRows;
           if (cells.part == 0) all[row] = d_e;
           __syncthreads();
-          const Pair d = Pair::of(all, V), normal = Pair::of(normals + t * kWalkRows, V),
-                     error = Pair::of(errors + t * kWalkRows, V);
-          const Pair y = {{error.x[0] * gains.x[0], error.x[1] * gains.x[1]}};
-          const float scale = of_norm[4 * t], mean = of_norm[4 * t + 1], along = of_norm[4 * t + 2];
-          const float mean_d = total(d) / width * scale, d_along = -total(d, normal) * scale;
-          float d_scale =
-              total(d, {{y.x[0] - mean - normal.x[0] * along, y.x[1] - mean - normal.x[1] * along}});
-          Pair d_y, d_err, d_normal;
+          const float *of = of_norm + 8 * t, *normals_t = normals + t * kWalkRows,
+                      *errors_t = errors + t * kWalkRows;
+          float over[8] = {};  // sums of d_e, and of it times normal, y, gain^2, gain^2 normal
+          const Pair d = Pair::of(all, V), normal_l = Pair::of(normals_t, V), error_l = Pair::of(errors_t, V);
 #pragma unroll
           for (int j = 0; j < 2; ++j) {
-            d_y.x[j] = scale * d.x[j] - mean_d + d_along * normal.x[j] / width;
-            d_err.x[j] = d_y.x[j] * gains.x[j];
-            d_normal.x[j] = d_err.x[j] * gains.x[j] - scale * d.x[j] * along + d_along * y.x[j] / width;
-            if (warp == 0) {
-              d_gain.x[j] += d_y.x[j] * error.x[j] + d_err.x[j] * normal.x[j];
-              d_bias.x[j] += d_err.x[j];
-            }
+            const float g = weights.gain.x[j], dg = d.x[j] * g;
+            over[0] += d.x[j], over[1] += d.x[j] * normal_l.x[j], over[2] += dg * error_l.x[j];
+            over[3] += dg * g, over[4] += dg * g * normal_l.x[j];
           }
-          const float mean_normal = total(d_normal) / width * scale;  // the normals' own sum is 0
-          d_scale += total(d_normal, normal) / scale;
-          const Pair d_all = {
-              {d_normal.x[0] * scale - d_scale * scale * scale * normal.x[0] / width - mean_normal,
-               d_normal.x[1] * scale - d_scale * scale * scale * normal.x[1] / width - mean_normal}};
-          d_z = d_all.at(warp, row), d_error = d_err.at(warp, row);
-          if (!inside) d_z = d_error = 0;
+          warp_sums(over);
+          const float scale = of[0], mean = of[1], along = of[2], d_along = -over[1] * scale;
+          const float mean_d = over[0] * share * scale, turned = d_along * share;
+          // Of d_normal, the sum, and the sum of its products with normal.
+          const float d_sum = scale * (over[3] - along * over[0]) - mean_d * weights.squares +
+                              turned * of[3] + d_along * mean;
+          const float d_across =
+              scale * (over[4] - along * over[1]) - mean_d * of[3] + turned * of[4] + d_along * along;
+          const float bend = scale * (over[2] - mean * over[0] - along * over[1]) + d_across;
+          const float normal = normals_t[row], error = errors_t[row],
+                      d_y = scale * d_e - mean_d + turned * normal;
+          d_error = d_y * gain_here;
+          gain_sum += d_y * error + d_error * normal, bias_sum += d_error;
+          const float d_normal = d_error * gain_here - scale * d_e * along + turned * error * gain_here;
+          d_z = inside ? scale * (d_normal - (bend * normal + d_sum) * share) : 0.0f;
         }
         scatter_sum<4>(partial);
         if (lane % 8 == 0) sums[(4 * t + lane / 8) * warps + warp] = partial[0];
@@ -215,19 +237,23 @@ __global__ void __launch_bounds__(256, 2)
     __syncthreads();
 
     // A thread writes a number's gradient of all fields, in their order: they may be one variable's.
-    for (int i = thread; i < n * kWalkRows; i += threads) {
-      const int t = i / kWalkRows, j = i % kWalkRows;
-      if (j < K) {
-        const float* of_query = t + 1 < n ? slots + (t + 1) * slot + kWide : last_query;
-        const int apart = t + 1 < n ? 32 * C : kWide;
-        float d_query = op.residual && j < V && d_o ? d_o[row_of(first + t) + j] : 0.0f;
-        float d_key = op.residual && j < V ? inner[i] : 0.0f;
-        for (int w = 0; w < warps; ++w)
-          d_query += of_query[w * apart + j], d_key += slots[t * slot + w * 32 * C + j];
-        if (q.gradient) put(op.q.write, q.gradient + (first + t) * q.apart + j, d_query);
-        if (k.gradient) put(op.k.write, k.gradient + (first + t) * k.apart + j, d_key);
+    for (int t = warp; t < n; t += warps) {
+      const std::int64_t at = first + t;
+      const float* of_key = slots + t * slot;
+      const float* of_query = t + 1 < n ? of_key + slot + kWide : last_query;
+      const int apart = t + 1 < n ? 32 * C : kWide;
+#pragma unroll
+      for (int j = lane; j < kWalkRows; j += 32) {
+        const float d_error = inner[t * kWalkRows + j];
+        if (j < K) {
+          float d_query = op.residual && j < V && d_o ? d_o[row_of(first + t) + j] : 0.0f;
+          float d_key = op.residual && j < V ? d_error : 0.0f;
+          for (int w = 0; w < warps; ++w) d_query += of_query[w * apart + j], d_key += of_key[w * 32 * C + j];
+          if (q.gradient) put(op.q.write, q.gradient + at * q.apart + j, d_query);
+          if (k.gradient) put(op.k.write, k.gradient + at * k.apart + j, d_key);
+        }
+        if (j < V && v.gradient) put(op.v.write, v.gradient + at * v.apart + j, -d_error);
       }
-      if (j < V && v.gradient) put(op.v.write, v.gradient + (first + t) * v.apart + j, -inner[i]);
     }
     if (thread < n) {
       float of[3] = {};
@@ -245,14 +271,11 @@ __global__ void __launch_bounds__(256, 2)
     __syncthreads();
     d_gain.put(slots + 2 * warp * kWalkRows), d_bias.put(slots + (2 * warp + 1) * kWalkRows);
     __syncthreads();
-    if (thread < kWalkRows / 2) {
-      for (int a = thread; a < V; a += kWalkRows / 2) {
-        float of_gain = 0, of_bias = 0;
-        for (int w = 0; w < warps; ++w)
-          of_gain += slots[2 * w * kWalkRows + a], of_bias += slots[(2 * w + 1) * kWalkRows + a];
-        if (gain.gradient) put(op.gain.write, gain.gradient + a, of_gain);
-        if (bias.gradient) put(op.bias.write, bias.gradient + a, of_bias);
-      }
+    if (writes) {
+      for (int w = 0; w < warps; ++w)
+        gain_sum += slots[2 * w * kWalkRows + row], bias_sum += slots[(2 * w + 1) * kWalkRows + row];
+      if (gain.gradient) put(op.gain.write, gain.gradient + row, gain_sum);
+      if (bias.gradient) put(op.bias.write, bias.gradient + row, bias_sum);
     }
   }
   if (parts.gradient[0]) cells.store(parts.mode[0], parts.gradient[0], V, K, G);

@@ -83,15 +83,13 @@ __global__ void __launch_bounds__(32 * kRidgeWarps, 3)
   const int first = at % groups * kRidgeGroup, end = first + kRidgeGroup < T ? first + kRidgeGroup : T;
   const std::int32_t* position =
       op.position ? op.position.value.at(r) + static_cast<std::int64_t>(b) * Q : nullptr;
-  // Whether queries see from..to tokens, and f(query) for those that see n.
   const auto seen_by = [&](int i) { return clamped(position[i], T); };
+  // f(query) for those that see n tokens.
   const auto queries = [&](int n, auto&& f) {
-    if (!position) {
-      if (n > 0) f(n - 1);
-      return;
-    }
-    for (int start = 0; start < Q; start += 32) {
-      unsigned found = __ballot_sync(kFullWarp, start + lane < Q && seen_by(start + lane) == n);
+    const int stop = position ? Q : n;
+    for (int start = position || n == 0 ? 0 : n - 1; start < stop; start += 32) {
+      unsigned found =
+          position ? __ballot_sync(kFullWarp, start + lane < Q && seen_by(start + lane) == n) : 1u;
       for (; found; found &= found - 1) f(start + __ffs(static_cast<int>(found)) - 1);
     }
   };
@@ -168,12 +166,13 @@ __global__ void __launch_bounds__(32 * kRidgeWarps, 3)
     }
   };
 
-  if (first == 0) queries(0, solve);
   float key[N];
-  int t = first / chunk * chunk;
-  read(k.row(t), key);
-  RidgeToken next(log_decay, gains, t);
-  for (; t < end; ++t) {
+  int n = first / chunk * chunk;  // tokens in M
+  read(k.row(n), key);
+  RidgeToken next(log_decay, gains, n);
+  for (;; ++n) {
+    if (n > first || n == 0) queries(n, solve);
+    if (n == end) break;
     const RidgeToken token = next;
     show(key);
 #pragma unroll
@@ -187,8 +186,7 @@ __global__ void __launch_bounds__(32 * kRidgeWarps, 3)
         for (int i = 0; i < N; ++i) M[i][c + j] = token.fade * M[i][c + j] + key[i] * d.v[j];
       }
     }
-    if (t + 1 < end) read(k.row(t + 1), key), next = RidgeToken(log_decay, gains, t + 1);
-    if (t >= first) queries(t + 1, solve);
+    if (n + 1 < end) read(k.row(n + 1), key), next = RidgeToken(log_decay, gains, n + 1);
   }
 }
 
