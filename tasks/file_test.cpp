@@ -1,3 +1,4 @@
+// Sequences of somebody's files, ids or real numbers: read as they stand, shuffled by epoch, told by content, refused by place.
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 #include <sys/stat.h>
