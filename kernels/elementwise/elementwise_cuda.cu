@@ -152,23 +152,24 @@ void operand_gradient(const Exec& exec, const Combine<Real>& op, bool first) {
       });
 }
 
+template <class Real>
+struct Pair {
+  Real a, b;
+};
 // Both gradients where neither operand is repeated: y's and both values are read once.
 template <class Real>
 void both_gradients(const Exec& exec, const Combine<Real>& op) {
   const Operands<Real> operands(op);
   const In<Real> a = op.a, b = op.b;
   const Out<Real> y = op.y;
-  struct Pair {
-    Real a, b;
-  };
-  each_value<Pair>(
+  each_value<Pair<Real>>(
       exec, "combine backward", y.value.R, y.value.size(),
       [=] __device__(int r, std::int64_t i) {
         const Real own = a.value.at(r)[i], with = b.value.at(r)[i], d_y = y.gradient.at(r)[i];
-        return Pair{d_y * operands.slope(true, own, with) * operands.map_a.slope(own),
-                    d_y * operands.slope(false, own, with) * operands.map_b.slope(with)};
+        return Pair<Real>{d_y * operands.slope(true, own, with) * operands.map_a.slope(own),
+                          d_y * operands.slope(false, own, with) * operands.map_b.slope(with)};
       },
-      [=] __device__(int r, std::int64_t i, const Pair& d) {
+      [=] __device__(int r, std::int64_t i, const Pair<Real>& d) {
         put(a.write, a.gradient.at(r) + i, d.a);
         put(b.write, b.gradient.at(r) + i, d.b);
       });

@@ -9,6 +9,7 @@
 
 #include "kernels/attention/attend.h"
 #include "kernels/attention/attend_mix.h"
+#include "kernels/elementwise/elementwise.h"
 #include "kernels/elementwise/pick.h"
 #include "kernels/fused/table_features.h"
 #include "kernels/fused/table_scores.h"
