@@ -395,6 +395,29 @@ def test_operators_that_vmap_does_not_know_are_told_once(folder, capfd):
     assert told.count("vmap") <= 1 and "performance drop" not in told  # some versions of torch know all of them
 
 
+def test_models_of_others_beside_built_in_memories(folder):
+    """A Transformer of torch.nn and a layer as fla's are, beside delta and softmax: one table, one figure, replicas together."""
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed").use("Agg")
+    shutil.copy(os.path.join(HERE, "foreign_models.py"), folder)
+    text = (folder / write(folder)).read_text()
+    memories = text.index("[memories.mine]")
+    theirs = "".join(f'[memories.{label}]\nname = "python"\nsource = "foreign_models.py:{name}"\n\n'
+                     for label, name in (("transformer", "Transformer"), ("fla", "Inside")))
+    ours = "".join(f'[memories.{name}]\nname = "{name}"\n\n' for name in ("deltanet", "softmax"))
+    (folder / "four.toml").write_text(text[:memories] + theirs + ours + text[text.index("[[grid]]"):])
+    ct.run("four.toml", out="s", quiet=True)
+    assert ct.train("four.toml", out="s", quiet=True).done == 8
+    assert all(r["provenance"]["pack"] == 4 for r in records("s").values())
+    labels = {"transformer", "fla", "deltanet", "softmax"}
+    frame = ct.read("s")
+    assert frame.groupby("label", observed=True).size().to_dict() == dict.fromkeys(labels, 4)
+    table = ct.table("final", "s", best="train.learning_rate", metric="test_accuracy")
+    assert set(table["label"]) == labels
+    figure = ct.plot("accuracy", "s", best="train.learning_rate")
+    legends = [legend for legend in (*figure.legends, *(axes.get_legend() for axes in figure.axes)) if legend]
+    assert labels <= {text.get_text().lower() for legend in legends for text in legend.get_texts()}
+
+
 def test_weights_are_kept(folder):
     sets = {"seeds": [1], "train.learning_rate": 1e-3, "train.max_steps": 4, "train.keep_weights": True}
     ct.train(write(folder), set=sets, out="s", quiet=True)
