@@ -2,8 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import contextlib
+import inspect
 import math
+import re
 import time
+import warnings
 from typing import Any, Sequence
 
 import numpy as np
@@ -43,18 +47,32 @@ class Pack:
         self.replicas = self._replicas(models, configs, together)
         self.told: list[Any] = []  # losses and norms of the steps since the last evaluation, [2,R] each
         self.batch = int(config["train.batch"])
+        resumed = 0
         for r, run in enumerate(group):
             saved = session._saved(run["id"])
             if saved is not None:
+                resumed += 1
                 self.courses[r].restore(saved["course"])
                 self.replicas.restore(r, saved["model"])
                 past = [told.to(self.replicas.device) for told in saved["told"]]
                 self.told = past if r == 0 else [torch.cat([a, b], 1) for a, b in zip(self.told, past)]
+        if resumed:
+            runs = "1 run goes" if resumed == 1 else f"{resumed} runs go"
+            session.progress.show(f"crosstalk: {group[0]['label']}: {runs} on from step {self.courses[0].steps + len(self.told)}")
 
     def _made(self, run: dict[str, Any], config: Config) -> torch.nn.Module:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(int(run["config"]["init_seed"]))
-            model = self.session._maker(run)(config)
+            maker = self.session._maker(run)
+            with contextlib.suppress(ValueError):  # it cannot be asked
+                try:
+                    inspect.signature(maker).bind(config)
+                except TypeError as error:
+                    name = getattr(maker, "__name__", maker)
+                    raise TypeError(
+                        f"{run['label']}: {name} is called with one argument, the run's configuration: {error}"
+                    ) from None
+            model = maker(config)
         if not isinstance(model, torch.nn.Module):
             raise TypeError(f"{run['label']}: the class made a {type(model).__name__}; a torch.nn.Module is needed")
         return model
@@ -75,7 +93,22 @@ class Pack:
         batch = self._drawn(part, "train", 0, 1)
         params = {n: replicas.params[n] for n in replicas.trained}
         rest = {n: p for n, p in replicas.params.items() if n not in replicas.trained}
-        replicas._step(params, rest, replicas.buffers, replicas._taken(batch))
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            replicas._step(params, rest, replicas.buffers, replicas._taken(batch))
+        slow = set()
+        for warning in caught:
+            operator = re.search(r"batching rule for (\S*\w)", str(warning.message))
+            if operator:
+                slow.add(operator.group(1))
+            else:
+                warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+        if slow:
+            names = ", ".join(sorted(slow))
+            self.session.progress.show(
+                f"crosstalk: {self.group[0]['label']}: vmap takes the replicas one by one in {names}: "
+                "replicas=1 may be as fast"
+            )
 
     def _drawn(self, part: Any, split: str, first: int, n: int) -> tuple[Any, Any, Any]:
         """Sequences of every replica: tokens [R,n,T], position and target [R,n,Q]."""

@@ -15,13 +15,25 @@ from torch.func import functional_call, grad_and_value, stack_module_state, vmap
 EPS = 1e-8  # of Adam
 
 
-def answer_losses(model: Callable[..., Any], answers: bool, batch: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
-    """Cross-entropy of each query slot, whether it is answered right, and whether it is used: [B,Q] each."""
+def _check_logits(logits: Any, rows: Sequence[int], letters: str, vocabulary: int) -> None:
+    if not isinstance(logits, torch.Tensor):
+        raise TypeError(f"the model gives a {type(logits).__name__}; logits {letters} are needed, a tensor and nothing else")
+    if list(logits.shape[:-1]) != list(rows) or logits.shape[-1] < vocabulary:
+        raise TypeError(f"the model gives {list(logits.shape)}; logits {letters} = {[*rows, vocabulary]} are needed")
+
+
+def answer_losses(
+    model: Callable[..., Any], answers: bool, batch: tuple[Any, Any, Any], vocabulary: int
+) -> tuple[Any, Any, Any]:
+    """Cross-entropy of each query slot, whether it is answered right, and whether it is used: [B,Q] each. Raises TypeError where
+    the model gives anything but logits."""
     tokens, position, target = batch
     if answers:
         logits = model(tokens, position)
+        _check_logits(logits, position.shape, "[B,Q,vocabulary]", vocabulary)
     else:
         logits = model(tokens)
+        _check_logits(logits, tokens.shape, "[B,T,vocabulary]", vocabulary)
         at = (position - 1).clamp(min=0)[..., None].expand(*position.shape, logits.shape[-1])
         logits = torch.gather(logits, -2, at)
     used = target >= 0
@@ -54,6 +66,7 @@ class Replicas:
             raise ValueError('train.optimizer = "muon" trains the models that Crosstalk builds; give "adam" or "adamw" here')
         self.device, self.together = torch.device(device), together
         self.answers = hasattr(models[0], "answer")
+        self.vocabulary = int(config["task.vocabulary"])
         double = config["train.precision"] == "fp64"
         self.autocast = config["train.precision"] == "bf16"
         models = [_Answering(m.double() if double else m).to(self.device).train() for m in models]
@@ -83,7 +96,7 @@ class Replicas:
     def _loss(self, params: Any, buffers: Any, batch: Any) -> Any:
         with self._precision():
             loss, _, used = answer_losses(
-                lambda *x: functional_call(self.model, (params, buffers), x), self.answers, batch
+                lambda *x: functional_call(self.model, (params, buffers), x), self.answers, batch, self.vocabulary
             )
         return loss.sum() / used.sum()
 
@@ -150,7 +163,8 @@ class Replicas:
 
         def one(params: Any, buffers: Any, batch: Any) -> Any:
             with self._precision():
-                return answer_losses(lambda *x: functional_call(self.model, (params, buffers), x), self.answers, batch)
+                call = lambda *x: functional_call(self.model, (params, buffers), x)  # noqa: E731
+                return answer_losses(call, self.answers, batch, self.vocabulary)
 
         if self.together:
             loss, hit, used = vmap(one, randomness="error")(self.params, self.buffers, batch)

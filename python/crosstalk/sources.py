@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import difflib
 import importlib.util
 import inspect
 import linecache
@@ -25,6 +26,10 @@ class Config(dict[str, Any]):
         self["task.vocabulary"] = vocabulary
         self.vocabulary = vocabulary
         self.arguments = arguments_of(config.get("memory.arguments", ""))
+
+    def __missing__(self, key: str) -> Any:
+        near = difflib.get_close_matches(str(key), self, 1)
+        raise KeyError(f"the configuration has no {key}" + (f"; did you mean {near[0]}?" if near else ""))
 
 
 def arguments_of(text: str) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import signal
 import sys
 import threading
 import time
+import warnings
 from typing import Any, Callable, Iterator, Mapping, Sequence
 
 import numpy as np
@@ -147,7 +148,9 @@ class Session:
         missing = [run for run in ours if run["id"] not in known]
         for run in missing:
             self._maker(run)
-        self.progress.show(f"crosstalk: {self.facts['name']}: {len(missing)} runs of PyTorch models to train into {self.path}")
+        self.progress.show(
+            f"crosstalk: {self.facts['name']}: {len(missing)} runs of PyTorch models to train into {self.path} on {self._place_told()}"
+        )
         self.store = _core.Store(str(self.path))
         self.store.keep_study(self.facts["name"], self.facts["text"])
         self.store.keep_labels(self.facts["name"], self.facts["title"], self._labels())
@@ -155,7 +158,9 @@ class Session:
         for digest, (name, text) in self.texts.items():
             (self.path / "python" / f"{digest}.py").write_text(text, encoding="utf-8")
             (self.path / "python" / f"{digest}.name").write_text(name + "\n", encoding="utf-8")
-        with _Signals() as self.signals:
+        with _Signals() as self.signals, warnings.catch_warnings():
+            # Said once, in other words, by Pack.
+            warnings.filterwarnings("ignore", message="There is a performance drop because we have not yet implemented")
             try:
                 for group in self._groups(missing):
                     self._train_group(group)
@@ -167,6 +172,12 @@ class Session:
         states = [found.get(run["id"], "missing") for run in ours]
         count = {state: states.count(state) for state in ("done", "diverged", "failed", "missing")}
         return Result(str(self.path), **count, seconds=time.monotonic() - self.begin)
+
+    def _place_told(self) -> str:
+        import torch
+
+        unused = str(self.device) == "cpu" and torch.cuda.is_available()
+        return f"{self.device}" + (' (there is a GPU: device="cuda")' if unused else "")
 
     def _labels(self) -> list[tuple[str, str, list[str]]]:
         return [
