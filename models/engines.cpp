@@ -246,14 +246,15 @@ Var<Real> query_weights(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& r) 
 }  // namespace
 
 template <class Real>
-Var<Real> read_weights(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& r) {
+Var<Real> read_weights(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& r, Var<Real>* gain) {
   const bool of_all_pairs = m.graph.device() == Device::cuda && m.at_tokens() && !m.batch() &&
                             !m.wants_weights() && covers(Form::parallel, m, r);
   if (!of_all_pairs) return query_weights(m, q, r);
   Recurrence<Real> here = r;
   if (here.gain) here.gain = expand(here.gain, {m.B, m.T, m.H, 1});
   const Var<Real> weights = parallel_weights(m, q, here, full_log_decay(m, r));
-  return here.gain ? weights * view(swap(here.gain), {m.B, m.H, 1, m.T}) : weights;
+  if (gain) *gain = here.gain;
+  return here.gain && !gain ? weights * view(swap(here.gain), {m.B, m.H, 1, m.T}) : weights;
 }
 
 namespace {
@@ -471,7 +472,7 @@ Var<Real> fwm_read(Mixer<Real>& m, Var<Real> q, Var<Real> k, Var<Real> beta) {
 #define CROSSTALK_ENGINES(Real)                                                                         \
   template bool covers(Form, const Mixer<Real>&, const Recurrence<Real>&);                              \
   template Form choose_form(const Mixer<Real>&, const Recurrence<Real>&);                               \
-  template Var<Real> read_weights(Mixer<Real>&, Var<Real>, const Recurrence<Real>&);                    \
+  template Var<Real> read_weights(Mixer<Real>&, Var<Real>, const Recurrence<Real>&, Var<Real>*);        \
   template Var<Real> read(Mixer<Real>&, Var<Real>, const Recurrence<Real>&, std::optional<double>);     \
   template Var<Real> stabilised_read(Mixer<Real>&, Var<Real>, const Recurrence<Real>&, Var<Real>,       \
                                      const char*);                                                      \
