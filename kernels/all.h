@@ -4,7 +4,7 @@
 #include "kernels/attention/attend.h"
 #include "kernels/attention/attend_mix.h"
 #include "kernels/attention/level_gain.h"
-#include "kernels/conv/gated_conv.h"
+#include "kernels/attention/solve_values.h"
 #include "kernels/conv/long_conv.h"
 #include "kernels/conv/short_conv.h"
 #include "kernels/elementwise/delay.h"
@@ -62,7 +62,6 @@
   X(Expand) \
   X(Fold) \
   X(FwmRead) \
-  X(GatedConv) \
   X(GatherValues) \
   X(JoinedLinear) \
   X(Largest) \
@@ -89,6 +88,7 @@
   X(ShortConv) \
   X(Signs) \
   X(Solve) \
+  X(SolveValues) \
   X(SquaredLoss) \
   X(StateRead) \
   X(Swap) \

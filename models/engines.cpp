@@ -3,6 +3,7 @@
 
 #include <stdexcept>
 
+#include "kernels/attention/solve_values.h"
 #include "kernels/base/error.h"
 #include "kernels/elementwise/delay.h"
 #include "kernels/elementwise/largest.h"
@@ -453,6 +454,13 @@ Var<Real> solve(Var<Real> a, Var<Real> b, Var<Real> gain) {
 }
 
 template <class Real>
+Var<Real> solve_values(Var<Real> v, Var<Real> b, Var<Real> gain) {
+  SolveValues<Real> op;
+  op.v = in(v), op.l = in(b), op.gain = in(gain);
+  return {v.graph, out(v.graph->add(op).u)};
+}
+
+template <class Real>
 Var<Real> fwm_read(Mixer<Real>& m, Var<Real> q, Var<Real> k, Var<Real> beta) {
   FwmRead<Real> op;
   op.device = m.graph.device();
@@ -488,7 +496,8 @@ Var<Real> fwm_read(Mixer<Real>& m, Var<Real> q, Var<Real> k, Var<Real> beta) {
   template Var<Real> repeated_heads(Var<Real>, int);                                                    \
   template Var<Real> is_largest(Var<Real>, int);                                                        \
   template Var<Real> fwm_read(Mixer<Real>&, Var<Real>, Var<Real>, Var<Real>);                           \
-  template Var<Real> solve(Var<Real>, Var<Real>, Var<Real>);
+  template Var<Real> solve(Var<Real>, Var<Real>, Var<Real>);                                            \
+  template Var<Real> solve_values(Var<Real>, Var<Real>, Var<Real>);
 CROSSTALK_ENGINES(float)
 CROSSTALK_ENGINES(double)
 

@@ -128,6 +128,9 @@ Var<Real> fwm_read(Mixer<Real>& m, Var<Real> q, Var<Real> k, Var<Real> beta);
 /// a [B,H,Q,T] (I + Diag(gain) b)^{-1}, b [B,H,T,T] strictly lower, gain [B,T,H,1] or absent.
 template <class Real>
 Var<Real> solve(Var<Real> a, Var<Real> b, Var<Real> gain = {});
+/// What is written, (I + Diag(gain) b)^{-1} v of values v [B,T,H,V]: a read of them is one of v with the weights that solve() makes.
+template <class Real>
+Var<Real> solve_values(Var<Real> v, Var<Real> b, Var<Real> gain = {});
 
 /// Weights a [B,H,Q,T] times rows x [B,T,H,C] -> [B,Q,H,C].
 template <class Real>

@@ -8,7 +8,7 @@
 
 #include "kernels/base/error.h"
 #include "kernels/base/narrow.h"
-#include "kernels/conv/gated_conv.h"
+#include "kernels/conv/short_conv.h"
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/elementwise/pick.h"
 #include "kernels/norm/residual_norm.h"
@@ -214,7 +214,7 @@ Variable<Real>* LanguageModel<Real>::base_conv(LayerWeights<Real>& weights, Vari
   Graph<Real>& g = weights.graph();
   const int taps = narrow<int>(options_, "model.conv_width");
   const Init start = Init::uniform(1 / std::sqrt(static_cast<double>(taps)));
-  GatedConv<Real> op;
+  ShortConv<Real> op;
   op.x = in(x), op.w = in(weights.leaf("conv.weight", {width_, taps}, start));
   op.bias = in(weights.leaf("conv.bias", {width_}, start));
   op.gate = in(weights.project(x, "projection", width_, weights.bias_law(width_)));

@@ -35,6 +35,7 @@ Var<Real> ridge_read(Mixer<Real>& m, Var<Real> q, Var<Real> k, Var<Real> gain, V
                      Var<Real> ridge, int iterations) {
   m.watch_decay(log_decay, true);
   RidgeRead<Real> op;
+  op.device = m.graph.device();
   op.iterations = iterations;
   op.q = in(q), op.k = in(k), op.v = in(m.values()), op.gain = in(gain), op.log_decay = in(log_decay);
   op.ridge = in(every_sequence(m, ridge));
@@ -115,6 +116,7 @@ Var<Real> long_conv(Var<Real> x, Var<Real> h) {
 template <class Real>
 Var<Real> network_read(Mixer<Real>& m, Var<Real> q, Var<Real> k, const NetworkLaw<Real>& law) {
   NetworkRead<Real> op;
+  op.device = m.graph.device();
   op.hidden = law.hidden, op.biases = law.biases, op.residual = law.residual, op.mini_batch = law.mini_batch;
   op.q = in(q), op.k = in(k), op.v = in(m.values());
   op.step = in(law.rate), op.momentum = in(law.momentum), op.forget = in(law.forget);

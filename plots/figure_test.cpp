@@ -314,6 +314,33 @@ RecordMap at_rates(const std::vector<double>& grid) {
   return records;
 }
 
+// Three seeds at the rate that the first chose: the others are worse than what the first was at any rate, and do not
+// overthrow the choice.
+TEST_F(FigureTest, UnequalSeedsAreChosenByThoseThatAllShare) {
+  RecordMap records = at_rates({1e-3, 3e-3, 1e-2});
+  for (const int seed : {2, 3})
+    for (const int load : {4, 8})
+      for (const char* label : {"climber", "fine"}) {
+        Record& record = add_recall(records, label, seed, 4, load, 1.0);
+        record.config["train.learning_rate"] = label[0] == 'c' ? 1e-2 : 3e-3;
+        record.metrics["test_loss"] = 1.0;
+      }
+  options_.best = {"train.learning_rate"};
+  const std::string csv = draw("capacity", records);
+  EXPECT_THAT(csv, HasSubstr("climber,4,4,3,1,"));
+  EXPECT_THAT(csv, HasSubstr("train.learning_rate=0.01"));
+  EXPECT_THAT(csv, HasSubstr("train.learning_rate=0.003"));
+  EXPECT_THAT(csv, Not(HasSubstr("train.learning_rate=0.001")));
+  EXPECT_THAT(script(), HasSubstr("At 4 of 4 points the values were tried with unequal seeds: chosen by the "
+                                  "seeds that all of them share (1)."));
+  for (auto& [id, record] : records)
+    if (record.config["train.learning_rate"] == 1e-3) record.seed = 7;  // now none is common
+  draw("capacity", records);
+  EXPECT_THAT(script(), HasSubstr("unequal seeds: chosen by the seeds that each has, for they share none."));
+  draw("capacity", at_rates({1e-3, 3e-3, 1e-2}));
+  EXPECT_THAT(script(), Not(HasSubstr("unequal seeds")));
+}
+
 TEST_F(FigureTest, ARateAtTheEdgeOfItsGridIsSaid) {
   options_.best = {"train.learning_rate"};
   const std::string said =

@@ -118,7 +118,10 @@ Prepared prepare(const std::string& name, const LabelledRecords& rows, const Fig
   const std::string rate = "train.learning_rate";
   if (std::find(options.best.begin(), options.best.end(), rate) != options.best.end())
     prepared.edges = edge_choices(prepared.records, options.best, rate, options.best_by);
-  if (!options.best.empty()) prepared.records = choose_best(prepared.records, options.best, options.best_by);
+  if (!options.best.empty()) {
+    prepared.unequal_seeds = unequal_seeds_text(prepared.records, options.best);
+    prepared.records = choose_best(prepared.records, options.best, options.best_by);
+  }
   std::vector<std::string> order;
   std::map<std::string, std::string> titles;
   for (const AskedLabel& label : rows.labels) {
@@ -189,6 +192,7 @@ void mark_selected(Drawing& drawing, const Prepared& prepared, const FigureOptio
                   options.best_by == BestBy::loss ? "lowest median validation loss"
                                                   : "highest median validation accuracy",
                   options.metric.empty() ? "the untouched test split" : options.metric));
+  if (!prepared.unequal_seeds.empty()) drawing.footnotes.push_back(prepared.unequal_seeds);
   const std::string text = edges_text(prepared.edges);
   if (text.empty()) return;
   drawing.footnotes.push_back(text);

@@ -15,6 +15,7 @@ struct Prepared {
   std::map<std::string, LabelStyle> styles;
   ByColumns by;
   std::vector<EdgeChoice> edges;  ///< of the learning rate, where --best took it
+  std::string unequal_seeds;      ///< unequal_seeds_text() of what --best chose among
 };
 
 /// Throws std::invalid_argument if nothing is left.

@@ -158,6 +158,9 @@ class Protocol {
           text.empty() ? "" : " ", key == "train.learning_rate" ? "The learning rate" : code(key),
           listed(values(all_, key)),
           options_.best_by == BestBy::accuracy ? "largest accuracy" : "smallest loss");
+    if (!options_.best.empty())
+      if (const std::string unequal = unequal_seeds_text(all_, options_.best); !unequal.empty())
+        text += " " + unequal;
     const std::string rate = "train.learning_rate";
     if (std::find(options_.best.begin(), options_.best.end(), rate) == options_.best.end() && has(rate))
       text += fmt::format("{}Learning rate {}.", text.empty() ? "" : " ", listed(rate));

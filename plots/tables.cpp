@@ -14,6 +14,7 @@
 #include "plots/latex.h"
 #include "plots/mad_table.h"
 #include "plots/prepare.h"
+#include "plots/window.h"
 #include "results/csv.h"
 
 namespace crosstalk {
@@ -414,6 +415,33 @@ Table capacity_table(const Drawing& drawing, const Prepared& prepared) {
   return table;
 }
 
+Table windows_table(const Windows& windows, const Drawing& drawing, const Prepared& prepared) {
+  Table table;
+  table.head = heads_of(key_columns(prepared.by));
+  table.keys = table.head.size();
+  int tried = 0;
+  for (const RateWindow& window : windows.rows) tried = std::max(tried, window.tried);
+  for (const std::string& head : {fmt::format("Rates of {}", tried), std::string("From"), std::string("To"),
+                                  std::string("Best median"), std::string("At")})
+    table.head.push_back(head);
+  const auto rate = [](double value) { return std::isnan(value) ? "--" : fmt::format("{:g}", value); };
+  for (const RateWindow& window : windows.rows) {
+    std::vector<Cell> cells = name_cells(window.line, prepared);
+    const std::string good = window.tried == tried ? fmt::format("{}", window.good)
+                                                   : fmt::format("{} (of {})", window.good, window.tried);
+    for (const std::string& text : {good, rate(window.smallest), rate(window.largest)})
+      cells.push_back({text, "", false});
+    cells.push_back({cell_number(window.best.median), interval_of(window.best), false});
+    cells.push_back({rate(window.best.x), "", false});
+    table.rows.push_back(std::move(cells));
+  }
+  table.caption =
+      fmt::format("Learning rates at which the median is at {} {}, and the best of these medians. {}. {}",
+                  windows.metric.is_loss ? "most" : "least", cell_number(windows.threshold),
+                  windows.metric.axis, seeds_text(drawing.rows));
+  return table;
+}
+
 /// The training length and its multiples, as far as they were read.
 std::vector<double> tracking_places(const Drawing& drawing) {
   const std::vector<double> all = axis_places(drawing);
@@ -433,6 +461,7 @@ const std::vector<FigureKind>& table_kinds() {
       {"capacity", "Capacity of each memory, with d_dot and the size of its state"},
       {"updates", "Final loss of update rules at each number of associations (task reassign)"},
       {"mad", "MAD's score: accuracy on its six tasks, and the mean of them"},
+      {"windows", "Learning rates at which each memory solves the task, from and to, and the best of them"},
       {"tracking", "Accuracy at the training length and its multiples (task swap)"},
       {"final", "Final loss, or another metric, at each number of associations or pairs, length or width"}};
   return kinds;
@@ -449,6 +478,7 @@ std::string table_text(const std::string& name, const LabelledRecords& rows, con
                     : name == "tracking" ? draw_tracking(input)
                     : name == "updates"  ? draw_updates(input)
                     : name == "mad"      ? draw_mad(input)
+                    : name == "windows"  ? draw_windows(input)
                                          : draw_final(input);
   check_left_out(drawing, prepared.records, notes);
   const std::size_t footnotes = drawing.footnotes.size();
@@ -464,6 +494,8 @@ std::string table_text(const std::string& name, const LabelledRecords& rows, con
   } else if (name == "tracking") {
     table = cross_table(drawing, prepared, tracking_places(drawing), "$T$", false);
     table.caption = "Accuracy after $T$ operations. " + table.caption;
+  } else if (name == "windows") {
+    table = windows_table(windows_of(input, drawing), drawing, prepared);
   } else if (name == "mad") {
     const Metric metric = mad_metric(input);
     table = cross_table(drawing, prepared, axis_places(drawing), "", metric.is_loss, true, mad_columns());

@@ -10,6 +10,7 @@
 #include <stdexcept>
 
 #include "plots/drawing.h"
+#include "plots/window.h"
 #include "results/verdict.h"
 
 namespace crosstalk {
@@ -235,6 +236,8 @@ Drawing draw_window(const FigureInput& input) {
                    config_text(*input.records.front(), "model.name") == "language"
                        ? fmt::format(" (without one: accuracy {})", kSolvedAccuracy)
                        : "")});
+  if (const std::string text = unequal_seeds_text(input.records, {kRate}); !text.empty())
+    drawing.footnotes.push_back(text);
   std::vector<EdgeChoice> edges = edge_choices(input.records, {kRate}, kRate, input.options.best_by);
   for (EdgeChoice& edge : edges)
     if (const auto style = input.styles.find(edge.label); style != input.styles.end())
@@ -244,6 +247,49 @@ Drawing draw_window(const FigureInput& input) {
     input.notes << "warning: " << text << '\n';
   }
   return drawing;
+}
+
+Drawing draw_windows(const FigureInput& input) {
+  check(input);
+  const Metric metric = window_metric(input);
+  Drawing drawing = begin_drawing(kLinesTemplate, input.options, kRate);
+  drawing.needs = {kRate};
+  drawing.metric = metric.name;
+  auto lines = make_lines(input.records, rate_of, kRate, Apart::label);
+  sort_lines(lines, input.styles);
+  const int expected = expected_seeds(lines, input.options.expected_seeds);
+  note_missing(lines, expected, kRate, input.notes);
+  add_legend(drawing, lines, input.styles, expected, false);
+  for (const RecordLine& line : lines)
+    for (const auto& [rate, records] : line.points)
+      drawing.rows.push_back(row_of(line, rate, records, metric));
+  return drawing;
+}
+
+Windows windows_of(const FigureInput& input, const Drawing& drawing) {
+  const Metric metric = window_metric(input);
+  Windows windows{metric, input.options.threshold, {}};
+  if (std::isnan(windows.threshold)) windows.threshold = metric.is_loss ? threshold_of(input) : 0.9;
+  for (const LineEntry& line : drawing.lines) {
+    RateWindow window{line, 0, 0, kNone, kNone, {}};
+    for (const FigureRow& row : drawing.rows) {
+      if (row.label != line.label || row.n == 0) continue;
+      ++window.tried;
+      if (metric.is_loss ? row.median <= windows.threshold : row.median >= windows.threshold) {
+        if (window.good++ == 0) window.smallest = row.x;
+        window.largest = row.x;
+      }
+      if (window.best.n == 0 ||
+          (metric.is_loss ? row.median < window.best.median : row.median > window.best.median))
+        window.best = row;
+    }
+    windows.rows.push_back(window);
+  }
+  std::stable_sort(windows.rows.begin(), windows.rows.end(), [&](const RateWindow& a, const RateWindow& b) {
+    if (a.good != b.good) return a.good > b.good;
+    return metric.is_loss ? a.best.median < b.best.median : a.best.median > b.best.median;
+  });
+  return windows;
 }
 
 }  // namespace crosstalk

@@ -89,5 +89,37 @@ TEST_F(WindowTest, RefusesOneRateAndRatesThatWereChosen) {
   EXPECT_THAT(refusal("window", windows()), HasSubstr("leave out --best train.learning_rate"));
 }
 
+std::string windows_table_text(const RecordMap& records, const FigureOptions& options, TableFormat format) {
+  std::ostringstream notes;
+  return table_text("windows", rows_of(records), options, format, notes);
+}
+
+TEST_F(WindowTest, TheTableSaysAtWhichRatesTheMedianOfTheSeedsSolves) {
+  RecordMap records = windows();
+  for (int seed = 1; seed <= 3; ++seed) {  // c: good at the two larger rates, two of three seeds
+    add_rate(records, "c", 1e-4, seed, 0.3);
+    add_rate(records, "c", 1e-3, seed, seed == 1 ? 0.2 : 0.95);
+    add_rate(records, "c", 1e-2, seed, 0.93);
+  }
+  const std::string text = windows_table_text(records, options_, TableFormat::markdown);
+  EXPECT_THAT(text, HasSubstr("| Memory | Rates of 3 | From | To | Best median | At |\n"
+                              "|---|--:|--:|--:|--:|--:|\n"
+                              "| c | 2 | 0.001 | 0.01 | 0.94 [0.19, 0.94] | 0.001 |\n"
+                              "| a | 1 | 0.001 | 0.001 | 0.99 [0.98, 1] | 0.001 |\n"
+                              "| b | 0 | -- | -- | 0.61 [0.6, 0.62] | 0.01 |\n"));
+  EXPECT_THAT(text,
+              HasSubstr("at least 0.9, and the best of these medians. Test accuracy. Median over 3 seeds"));
+  FigureOptions low = options_;
+  low.threshold = 0.55;
+  EXPECT_THAT(windows_table_text(records, low, TableFormat::markdown), HasSubstr("| b | 1 | 0.01 | 0.01 |"));
+  std::erase_if(records, [](const auto& one) {
+    return one.second.label == "b" && one.second.config.at("train.learning_rate") == 1e-4;
+  });
+  EXPECT_THAT(windows_table_text(records, options_, TableFormat::markdown),
+              HasSubstr("| b | 0 (of 2) | -- |"));
+  EXPECT_THAT(windows_table_text(records, options_, TableFormat::csv),
+              HasSubstr("\nc,0,0.001,3,0.94,0.19,0.94"));
+}
+
 }  // namespace
 }  // namespace crosstalk

@@ -202,50 +202,113 @@ TEST(PublishedTables, RowsOfStudiesHaveTheSecondsOfTheirProvenance) {
   EXPECT_EQ(found, 4);
 }
 
-// Rates at which the median of a memory's seeds is at least .9, their ends, the best median and where, and runs.
+// Rates at which the median of a memory's seeds is at least .9, their ends, and the best median and its rate: of the rows that the
+// program made.
 TEST(PublishedTables, LearningRateWindowsAreThoseOfTheirExport) {
-  const std::map<std::string, std::string> names = {{"softmax", "attention, no positions"},
-                                                    {"rope", "attention, RoPE"},
-                                                    {"linear_attention", "linear attention"},
-                                                    {"deltanet", "DeltaNet"},
-                                                    {"gated_delta", "Gated DeltaNet"},
-                                                    {"delta_product", "DeltaProduct"},
-                                                    {"kda", "KDA"},
-                                                    {"gla", "GLA"},
-                                                    {"simple_gla", "Simple GLA"},
-                                                    {"mamba2", "Mamba-2"},
-                                                    {"retnet", "RetNet"},
-                                                    {"rwkv7", "RWKV-7"},
-                                                    {"hgrn2", "HGRN2"},
-                                                    {"mlstm", "mLSTM"},
-                                                    {"fox", "FoX"},
-                                                    {"hyena", "Hyena"}};
   std::map<std::string, std::map<double, std::vector<double>>> of;
   rows_of_export("lr_atlas.csv", [&](const CsvRow& row) {
     of[row.text("label", "runs")][row.number("train.learning_rate", "runs")].push_back(
         row.number("test_accuracy", "runs"));
   });
-  EXPECT_EQ(of.size(), names.size());
+  EXPECT_GE(of.size(), 16u);
   const std::string page = whole_text("README.md");
+  const auto begin = page.find("<!-- made: crosstalk table windows lr_atlas.csv");
+  ASSERT_NE(begin, std::string::npos);
+  std::istringstream made(page.substr(begin, page.find("<!-- end -->", begin) - begin));
+  std::vector<std::string> rows;
+  for (std::string line; std::getline(made, line);)
+    if (line.starts_with("| ") && !line.starts_with("| Memory")) rows.push_back(line);
+  EXPECT_EQ(rows.size(), of.size());
+  const auto short_number = [](double x) { return fmt::format("{:.3g}", x); };
   for (auto& [label, rates] : of) {
     EXPECT_EQ(rates.size(), 13u) << label;
     std::vector<double> good;
     double top = -1, best = 0;
-    std::size_t runs = 0;
     for (auto& [rate, seeds] : rates) {
-      ASSERT_LE(seeds.size(), 2u);
-      const double median = (seeds.front() + seeds.back()) / 2;
-      runs += seeds.size();
+      std::sort(seeds.begin(), seeds.end());
+      const std::size_t n = seeds.size();
+      const double median = (seeds[(n - 1) / 2] + seeds[n / 2]) / 2;
       if (median >= 0.9) good.push_back(rate);
       if (median > top) top = median, best = rate;
     }
-    const std::string span = good.empty()       ? "-"
-                             : good.size() == 1 ? fmt::format("{:g}", good[0])
-                                                : fmt::format("{:g} to {:g}", good.front(), good.back());
-    const std::string row = fmt::format("| {} | {} | {} | {:.3f} at {:g} | {} |\n", names.at(label),
-                                        good.size(), span, top, best, runs);
-    EXPECT_NE(page.find(row), std::string::npos) << row;
+    const std::string window = fmt::format(
+        " | {} | {} | {} | {}", good.size(), good.empty() ? "--" : fmt::format("{:g}", good.front()),
+        good.empty() ? "--" : fmt::format("{:g}", good.back()), short_number(top));
+    const std::string end = fmt::format(" | {:g} |", best);
+    EXPECT_EQ(std::count_if(rows.begin(), rows.end(),
+                            [&](const std::string& row) {
+                              return row.find(window) != std::string::npos && row.ends_with(end);
+                            }),
+              1)
+        << label << window << " .. " << end;
   }
+}
+
+/// Losses by step of each run, by its memory and seed, of runs with `load` associations.
+using Curves = std::map<std::pair<std::string, std::int64_t>, std::map<double, double>>;
+Curves curves_of(const std::string& runs, const std::string& curves, std::int64_t load) {
+  std::map<std::string, std::pair<std::string, std::int64_t>> names;
+  rows_of_export(runs, [&](const CsvRow& row) {
+    if (row.integer("task.associations", "runs") == load)
+      names[row.text("id", "runs")] = {row.text("label", "runs"), row.integer("seed", "runs")};
+  });
+  Curves losses;
+  rows_of_export(curves, [&](const CsvRow& row) {
+    const auto name = names.find(row.text("id", "curves"));
+    if (name != names.end() && row.text("metric", "curves") == "eval_loss")
+      losses[name->second][row.number("step", "curves")] = row.number("value", "curves");
+  });
+  return losses;
+}
+
+// Figures 3 and 4 of Schlag 2021: where the points of the released curves lie among those of our seeds.
+TEST(PublishedTables, ReleasedCurvesLieAmongOursAsTheTableSays) {
+  const std::map<std::string, std::string> names = {{"favor64", "FAVOR+ 64"},
+                                                    {"favor128", "FAVOR+ 128"},
+                                                    {"favor512", "FAVOR+ 512"},
+                                                    {"favor64_delta", "FAVOR+ 64 delta"},
+                                                    {"favor128_delta", "FAVOR+ 128 delta"},
+                                                    {"linear_delta", "linear delta"},
+                                                    {"tanh_fwm", "tanh FWM"},
+                                                    {"dpfp1_fwm", "DPFP-1 FWM"},
+                                                    {"dpfp1_sum", "DPFP-1 sum"},
+                                                    {"dpfp1_delta", "DPFP-1 delta"},
+                                                    {"dpfp2_delta", "DPFP-2 delta"},
+                                                    {"dpfp1", "DPFP-1"},
+                                                    {"dpfp2", "DPFP-2"},
+                                                    {"dpfp3", "DPFP-3"}};
+  const std::string page = whole_text("README.md");
+  int rows = 0;
+  for (const auto& [figure, load] : {std::pair{3, 20}, {4, 600}}) {
+    const Curves ours = curves_of("schlag2021_curves.csv", "schlag2021_curves.curves.csv", load);
+    EXPECT_EQ(ours.size(), 40u);
+    for (const auto& [name, curve] :
+         curves_of("literature/curves/schlag2021.csv", "literature/curves/schlag2021.curves.csv", load)) {
+      int above = 0, below = 0;
+      std::vector<double> steps;
+      for (const auto& [run, losses] : ours)
+        if (run.first == name.first) steps.push_back(losses.rbegin()->first);
+      ASSERT_EQ(steps.size(), 5u) << name.first;
+      std::sort(steps.begin(), steps.end());
+      for (const auto& [step, loss] : curve) {
+        std::vector<double> at;
+        for (const auto& [run, losses] : ours)
+          if (run.first == name.first) at.push_back(std::prev(losses.upper_bound(step))->second);
+        above += loss > *std::max_element(at.begin(), at.end());
+        below += loss < *std::min_element(at.begin(), at.end());
+      }
+      const int points = static_cast<int>(curve.size());
+      const auto title = names.find(name.first);
+      const std::string first = steps_text(steps.front()), last = steps_text(steps.back());
+      const std::string row = fmt::format(
+          "| {} | {} | {} | {} | {} | {} | {} | {} |\n", figure,
+          title == names.end() ? name.first : title->second, steps_text(curve.rbegin()->first),
+          first == last ? first : first + " to " + last, points, above, points - above - below, below);
+      EXPECT_NE(page.find(row), std::string::npos) << row;
+      ++rows;
+    }
+  }
+  EXPECT_EQ(rows, 16);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <set>
 #include <sstream>
@@ -61,14 +62,49 @@ double score_of(const Record& run, BestBy by) {
                                                                : std::numeric_limits<double>::infinity();
 }
 
+/// What tells runs of one point apart: the seed, and those of data and initialisation where they have their own.
+std::string seeds_of(const Record& record) {
+  std::string seeds = std::to_string(record.seed);
+  for (const char* key : {"data_seed", "init_seed"})
+    if (const auto own = config_text(record, key); own && *own != std::to_string(record.seed))
+      seeds += fmt::format(" ({} {})", key, *own);
+  return seeds;
+}
+
+/// Of which seeds all candidates have a run, and whether some have others besides.
+struct SharedSeeds {
+  std::set<std::string> all;
+  bool unequal = false;
+};
+
+SharedSeeds shared_seeds(const std::map<Values, RecordList>& candidates) {
+  SharedSeeds shared;
+  std::set<std::string> any;
+  bool first = true;
+  for (const auto& [values, runs] : candidates) {
+    std::set<std::string> own, both;
+    for (const Record* run : runs) own.insert(seeds_of(*run));
+    any.insert(own.begin(), own.end());
+    if (first) shared.all = own;
+    std::set_intersection(shared.all.begin(), shared.all.end(), own.begin(), own.end(),
+                          std::inserter(both, both.begin()));
+    shared.all = both;
+    first = false;
+  }
+  shared.unequal = any != shared.all;
+  return shared;
+}
+
 /// The runs with the best median. Throws std::invalid_argument where there is none to choose by.
 const std::pair<const Values, RecordList>& best_of(const std::map<Values, RecordList>& candidates,
                                                    BestBy by) {
   const std::pair<const Values, RecordList>* best = nullptr;
   double least = 0;
+  const SharedSeeds shared = shared_seeds(candidates);
   for (const auto& candidate : candidates) {
     std::vector<double> losses;
     for (const Record* run : candidate.second) {
+      if (!shared.all.empty() && shared.all.count(seeds_of(*run)) == 0) continue;
       if (candidates.size() > 1 && by == BestBy::accuracy && std::isnan(run->eval_accuracy) &&
           run->status == RunStatus::done)
         throw std::invalid_argument(fmt::format(
@@ -269,6 +305,30 @@ RecordList choose_best(const RecordList& records, const std::vector<std::string>
         "goes together with another key",
         fmt::join(keys, ","), keys.empty() ? "" : fmt::format("{}", fmt::join(seen[keys[0]], " or "))));
   return chosen;
+}
+
+std::string unequal_seeds_text(const RecordList& records, const std::vector<std::string>& keys) {
+  std::set<std::string> shared;
+  int points = 0, unequal = 0, without = 0;
+  for (const auto& [rest, candidates] : groups_of(records, keys)) {
+    if (candidates.size() < 2) continue;
+    ++points;
+    const SharedSeeds seeds = shared_seeds(candidates);
+    if (!seeds.unequal) continue;
+    ++unequal;
+    without += seeds.all.empty() ? 1 : 0;
+    if (!seeds.all.empty())
+      shared.insert(fmt::format("{}", fmt::join(sorted_values({seeds.all.begin(), seeds.all.end()}), ", ")));
+  }
+  if (unequal == 0) return "";
+  std::string text = fmt::format(
+      "At {} of {} points the values were tried with unequal seeds: chosen by the seeds ", unequal, points);
+  if (!shared.empty()) text += fmt::format("that all of them share ({})", fmt::join(shared, "; "));
+  if (without > 0)
+    text += fmt::format("{}that each has{}", shared.empty() ? "" : ", or by those ",
+                        shared.empty() ? ", for they share none"
+                                       : fmt::format(" where they share none ({} points)", without));
+  return text + ".";
 }
 
 std::vector<EdgeChoice> edge_choices(const RecordList& records, const std::vector<std::string>& keys,

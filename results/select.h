@@ -45,11 +45,16 @@ enum class BestBy { loss, accuracy };
 
 /// Of runs that differ in `keys` and seeds alone, those with the best values: the smallest median over seeds
 /// of the validation loss (best_eval_loss says what the best step reached, eval_loss what the run ended with;
-/// the latter counts), or the largest of the validation accuracy, diverged ones being the worst. Throws
+/// the latter counts), or the largest of the validation accuracy, diverged ones being the worst. Values that were
+/// tried with unequal seeds are held against each other by the seeds that all of them have; where none is, by all. Throws
 /// std::invalid_argument if a key is unknown to all records, or no two runs differ in `keys` alone (names what
 /// differs besides).
 RecordList choose_best(const RecordList& records, const std::vector<std::string>& keys,
                        BestBy by = BestBy::loss);
+
+/// What choose_best(records, keys) does where values were tried with unequal seeds: "At 36 of 36 points the values were tried
+/// with unequal seeds: chosen by the seeds that all of them share (1)."; "" where they were nowhere.
+std::string unequal_seeds_text(const RecordList& records, const std::vector<std::string>& keys);
 
 /// Where the best value of a key lies in its grid.
 struct EdgeChoice {

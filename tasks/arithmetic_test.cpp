@@ -1,3 +1,4 @@
+// Parity and arithmetic modulo a number: laws of sizes and tokens, brackets, the order of operations, what is refused.
 // SPDX-License-Identifier: Apache-2.0
 #include "tasks/arithmetic_sequence.h"
 

@@ -1,3 +1,4 @@
+// Compression of MAD: tokens, the mark and what is due after it, baselines.
 // SPDX-License-Identifier: Apache-2.0
 #include "tasks/compression_sequence.h"
 

@@ -1,3 +1,4 @@
+// Recall in contexts: layouts, zones and keys, targets of another context, baselines, what is refused.
 // SPDX-License-Identifier: Apache-2.0
 #include "tasks/context_recall_sequence.h"
 

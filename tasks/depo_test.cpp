@@ -1,3 +1,4 @@
+// Depo: one cycle, its edges and questions, published settings, what is refused.
 // SPDX-License-Identifier: Apache-2.0
 #include "tasks/depo_sequence.h"
 

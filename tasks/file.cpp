@@ -3,12 +3,15 @@
 #include <fmt/format.h>
 
 #include <stdexcept>
+#include <type_traits>
 
 #include "kernels/base/error.h"
 #include "tasks/draw_cuda.h"
+#include "tasks/example_task.h"
 #include "tasks/file_data.h"
 #include "tasks/file_sequence.h"
 #include "tasks/fused_task.h"
+#include "tasks/token_task.h"
 
 namespace crosstalk {
 namespace {
@@ -33,16 +36,25 @@ std::shared_ptr<const FileData> data_of(const Options& options) {
   return data;
 }
 
-class File final : public FusedTask {
+/// Sequences of the files, as `Base` reads them: associations of ids (FusedTask) or examples of real numbers (ExampleTask).
+template <class Base>
+class File final : public Base {
  public:
-  explicit File(const Options& options)
-      : data_(data_of(options)),
-        vocabulary_{int_option(options, "keys"), int_option(options, "values"),
-                    data_->channels() > channel_second_key},
+  template <class... Arguments>
+  explicit File(const Options& options, Arguments... of_base)
+      : Base(of_base...),
+        data_(data_of(options)),
+        keys_(int_option(options, "keys")),
+        values_(int_option(options, "values")),
         associations_(int_option(options, "associations")),
         shuffled_(options.get_string("task.order") == "shuffled") {}
 
-  Vocabulary vocabulary() const override { return vocabulary_; }
+  Vocabulary vocabulary() const override {
+    if constexpr (std::is_same_v<Base, FusedTask>)
+      return {keys_, values_, data_->channels() > channel_second_key};
+    else
+      return Base::vocabulary();
+  }
 
   SequenceShape shape(Split split, int max_queries) const override {
     const FilePart& part = data_->spec().part[static_cast<int>(split)];
@@ -51,7 +63,7 @@ class File final : public FusedTask {
 
   void sequence(std::uint64_t data_seed, Split split, std::uint64_t n, const SequenceView& out,
                 std::int32_t* scratch) const override {
-    check_shape(split, out);
+    check_sequence_shape(*this, split, out);
     FileSpec spec = data_->spec();
     spec.shuffled = shuffled_;
     file_sequence(spec, data_seed, split, n, out, scratch);
@@ -84,8 +96,7 @@ class File final : public FusedTask {
   }
 
   std::shared_ptr<const FileData> data_;
-  Vocabulary vocabulary_;
-  int associations_;
+  int keys_, values_, associations_;
   bool shuffled_;
 };
 
@@ -134,7 +145,13 @@ TaskKind file_kind() {
           "--split SPLIT "
           "--out FOLDER/SPLIT' writes of a task of keys and values stands for the four files; single tokens "
           "are read by "
-          "task tokens. "
+          "task tokens. Examples of real numbers, as task regression has them, are SPLIT_x.npy [N,T,n], the "
+          "inputs that "
+          "are shown, SPLIT_y.npy [N,T], their outputs, SPLIT_asked_x.npy [N,Q,n] and SPLIT_asked_y.npy "
+          "[N,Q], what is "
+          "asked after them and right, Q at most T; or what sample writes of regression. They are kept as "
+          "whole "
+          "multiples of 2^-20, up to 2047. "
           "What the numbers are, not where they lie, is part of a run's identity: changed files make other "
           "runs. "
           "docs/own_data.md makes in-context recall of MAD (Poli et al. 2024, arXiv 2403.17844) "
@@ -155,7 +172,11 @@ TaskKind file_kind() {
             {},
             {"shuffled", "file"}}},
       .resolve = resolve,
-      .make = [](const Options& options) -> std::unique_ptr<Task> { return std::make_unique<File>(options); },
+      .make = [](const Options& options) -> std::unique_ptr<Task> {
+        if (const int numbers = data_of(options)->numbers(); numbers > 0)
+          return std::make_unique<File<ExampleTask>>(options, numbers);
+        return std::make_unique<File<FusedTask>>(options);
+      },
       .drawn = false};
 }
 

@@ -8,6 +8,7 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <numeric>
 #include <stdexcept>
@@ -49,6 +50,17 @@ bool is_sampled(const std::string& folder, const std::string& split) {
   return fs::exists(sampled(folder, split, "keys"), ignored);
 }
 
+/// Whether the split is of real numbers, and where its array lies.
+bool is_real(const std::string& folder, const std::string& split) {
+  std::error_code ignored;
+  return fs::exists(sampled(folder, split, "x"), ignored) || fs::exists(path_of(folder, split, "x"), ignored);
+}
+std::string real_path(const std::string& folder, const std::string& split, const std::string& array) {
+  std::error_code ignored;
+  return fs::exists(sampled(folder, split, "x"), ignored) ? sampled(folder, split, array)
+                                                          : path_of(folder, split, array);
+}
+
 NpyArray<std::int64_t> read_array(const std::string& path, std::size_t rank, const char* shape) {
   NpyArray<std::int64_t> array;
   try {
@@ -66,6 +78,8 @@ NpyArray<std::int64_t> read_array(const std::string& path, std::size_t rank, con
   return array;
 }
 
+constexpr std::int64_t largest_id = static_cast<std::int64_t>(max_option_size) - 1;
+
 /// Where element `at` stands: "[3, 0, 1]".
 std::string place(const std::vector<std::int64_t>& shape, std::size_t at) {
   std::vector<std::int64_t> index(shape.size());
@@ -81,7 +95,52 @@ void check_range(const std::string& path, const NpyArray<std::int64_t>& array, s
            low, high);
 }
 
-constexpr std::int64_t largest_id = static_cast<std::int64_t>(max_option_size) - 1;
+/// Real numbers as whole multiples of kNumberUnit. Outputs [N,T] and [N,T,1] are the same.
+struct RealArray {
+  std::string path;
+  std::vector<std::int64_t> shape;
+  std::vector<std::int32_t> data;
+};
+
+RealArray read_real(const std::string& path, const char* shape, bool outputs) {
+  RealArray array{path, {}, {}};
+  std::vector<double> numbers;
+  try {
+    const std::string type = npy_layout(path).type;
+    const auto take = [&](const auto& file) {
+      array.shape = file.shape;
+      numbers.assign(file.data.begin(), file.data.end());
+    };
+    if (type == "<f8")
+      take(read_npy<double>(path));
+    else if (type == "<f4")
+      take(read_npy<float>(path));
+    else
+      take(read_npy_integers(path));
+  } catch (const std::runtime_error& error) {
+    refuse("{}; task file needs real numbers of shape {} there ('crosstalk describe file')", error.what(),
+           shape);
+  }
+  const std::vector<std::int64_t> found = array.shape;
+  if (outputs && array.shape.size() == 2) array.shape.push_back(1);
+  if (array.shape.size() != 3 || (outputs && array.shape[2] != 1))
+    refuse("{}: has the shape {}; it must be {}", path, shape_text(found), shape);
+  for (const std::int64_t size : array.shape)
+    if (size < 1 || size > static_cast<std::int64_t>(max_option_size))
+      refuse("{}: has the shape {}; each size of {} must lie in 1 .. {:.0f}", path, shape_text(found), shape,
+             max_option_size);
+  constexpr double kMost = 2047;
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    if (!(std::abs(numbers[i]) <= kMost))
+      refuse(
+          "{}: holds {} at {}; real numbers are kept as whole multiples of 2^-20 and must lie in -{:.0f} .. "
+          "{:.0f}: "
+          "divide all by a constant",
+          path, numbers[i], place(found, i), kMost, kMost);
+    array.data.push_back(static_cast<std::int32_t>(std::floor(numbers[i] / kNumberUnit + 0.5)));
+  }
+  return array;
+}
 
 /// tokens [N,T,C] of the channels of a sample.
 NpyArray<std::int64_t> read_channels(const std::string& folder, const std::string& split) {
@@ -105,6 +164,11 @@ NpyArray<std::int64_t> read_channels(const std::string& folder, const std::strin
 
 std::vector<std::string> files_of(const std::string& folder, const std::string& split) {
   std::vector<std::string> files;
+  if (is_real(folder, split)) {
+    for (const char* array : {"x", "y", "asked_x", "asked_y"})
+      files.push_back(real_path(folder, split, array));
+    return files;
+  }
   if (!is_sampled(folder, split)) {
     for (const char* array : {"tokens", "query", "position", "target"})
       files.push_back(path_of(folder, split, array));
@@ -134,9 +198,63 @@ std::vector<std::int64_t> signature(const std::string& folder) {
   return numbers;
 }
 
+/// Where the tokens of a split lie, for messages.
+std::string tokens_path(const std::string& folder, const std::string& split) {
+  return is_real(folder, split)      ? real_path(folder, split, "x")
+         : is_sampled(folder, split) ? sampled(folder, split, "keys")
+                                     : path_of(folder, split, "tokens");
+}
+
 }  // namespace
 
+FileData::Part FileData::read_examples(const std::string& folder, const std::string& split) {
+  const auto read = [&](const char* name, const char* shape, bool outputs) {
+    return read_real(real_path(folder, split, name), shape, outputs);
+  };
+  const RealArray x = read("x", "[N,T,n] (N sequences of T examples of n inputs each)", false),
+                  y = read("y", "[N,T]", true), asked_x = read("asked_x", "[N,Q,n]", false),
+                  asked_y = read("asked_y", "[N,Q]", true);
+  const auto fits = [&](const RealArray& array, std::int64_t second, std::int64_t third,
+                        const RealArray& to) {
+    if (array.shape != std::vector{x.shape[0], second, third})
+      refuse("{}: has the shape {}; beside {}, {}, it must be {}", array.path, shape_text(array.shape),
+             to.path, shape_text(to.shape), shape_text({x.shape[0], second, third}));
+  };
+  Part part;
+  part.N = x.shape[0], part.T = x.shape[1], part.Q = asked_x.shape[1];
+  const std::int64_t n = x.shape[2];
+  part.C = 2 * (n + 1);
+  fits(y, part.T, 1, x);
+  fits(asked_x, part.Q, n, x);
+  fits(asked_y, part.Q, 1, asked_x);
+  if (part.Q > part.T)
+    refuse(
+        "{}: asks {} inputs after {} examples; what is asked stands beside what is shown, so at most {} can "
+        "be",
+        asked_x.path, part.Q, part.T, part.T);
+  const auto put = [&](const RealArray& array, std::int64_t row, std::int64_t count) {
+    for (std::int64_t i = 0; i < count; ++i)
+      part.tokens.push_back(array.data[static_cast<std::size_t>(row * count + i)]);
+  };
+  for (std::int64_t row = 0; row < part.N; ++row)
+    for (std::int64_t t = 0; t < part.T; ++t) {
+      put(x, row * part.T + t, n);
+      put(y, row * part.T + t, 1);
+      if (t < part.Q) {
+        put(asked_x, row * part.Q + t, n);
+        put(asked_y, row * part.Q + t, 1);
+        part.query.push_back(static_cast<std::int32_t>(t));
+        part.position.push_back(static_cast<std::int32_t>(part.T));
+        part.target.push_back(0);
+      } else {
+        part.tokens.insert(part.tokens.end(), static_cast<std::size_t>(n + 1), 0);
+      }
+    }
+  return part;
+}
+
 FileData::Part FileData::read_part(const std::string& folder, const std::string& split) {
+  if (is_real(folder, split)) return read_examples(folder, split);
   const bool sample = is_sampled(folder, split);
   const auto path = [&](const std::string& array) {
     if (!sample) return path_of(folder, split, array);
@@ -217,13 +335,13 @@ FileData::FileData(const std::string& folder) {
     if (s == 0) channels_ = static_cast<int>(part.C);
     if (part.C != channels_)
       refuse("{}: its tokens have {} numbers, those of {} have {}; all splits need the same",
-             path_of(folder, split_names[s], "tokens"), part.C, path_of(folder, split_names[0], "tokens"),
-             channels_);
-    for (std::size_t i = 0; i < part.tokens.size(); ++i) {
+             tokens_path(folder, split_names[s]), part.C, tokens_path(folder, split_names[0]), channels_);
+    for (std::size_t i = 0; numbers() == 0 && i < part.tokens.size(); ++i) {
       int& size = i % static_cast<std::size_t>(part.C) == channel_value ? values_ : keys_;
       size = std::max(size, part.tokens[i] + 1);
     }
-    for (const std::int32_t key : part.query) keys_ = std::max(keys_, key + 1);
+    for (std::size_t i = 0; numbers() == 0 && i < part.query.size(); ++i)
+      keys_ = std::max(keys_, part.query[i] + 1);
     for (const std::int32_t value : part.target) values_ = std::max(values_, value + 1);
     hash(std::array{part.N, part.T, part.C, part.Q});
     for (const auto* data : {&part.tokens, &part.query, &part.position, &part.target}) hash(*data);

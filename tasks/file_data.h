@@ -17,7 +17,7 @@ namespace crosstalk {
 class FileData {
  public:
   /// Reads SPLIT_tokens.npy, SPLIT_query.npy, SPLIT_position.npy and SPLIT_target.npy of `folder` for train, eval and
-  /// test. Throws OptionError("task.folder", ...) that names the file, what it holds and what would be right.
+  /// test, or of real numbers SPLIT_x.npy, SPLIT_y.npy, SPLIT_asked_x.npy and SPLIT_asked_y.npy. Throws OptionError("task.folder", ...) that names the file, what it holds and what would be right.
   explicit FileData(const std::string& folder);
 
   /// The same, read once a process as long as the files stay as they are.
@@ -26,8 +26,10 @@ class FileData {
   /// XXH3-128 of shapes and numbers in hexadecimal: the same for the same data, whatever the integers' width.
   const std::string& content() const { return content_; }
   int channels() const { return channels_; }
-  int keys() const { return keys_; }      ///< 1 + the largest key in tokens and queries
-  int values() const { return values_; }  ///< 1 + the largest value in tokens and targets
+  /// Real inputs of an example where the files hold examples of real numbers; else 0.
+  int numbers() const { return channels_ > 3 ? channels_ / 2 - 1 : 0; }
+  int keys() const { return keys_; }      ///< 1 + the largest key in tokens and queries; of real numbers 0
+  int values() const { return values_; }  ///< 1 + the largest value in tokens and targets; of real numbers 1
   /// In the host's memory.
   const FileSpec& spec() const { return spec_; }
 
@@ -46,6 +48,7 @@ class FileData {
     FileSpec spec;
   };
   static Part read_part(const std::string& folder, const std::string& split);
+  static Part read_examples(const std::string& folder, const std::string& split);
 
   std::array<Part, 3> parts_;
   std::string content_;

@@ -8,7 +8,7 @@ namespace crosstalk {
 
 /// The sequences of one split, in memory of the device that draws.
 struct FilePart {
-  const std::int32_t* tokens = nullptr;    ///< [N,T,C]
+  const std::int32_t* tokens = nullptr;    ///< [N,T,C]; C above 3: examples of real numbers
   const std::int32_t* query = nullptr;     ///< [N,Q]
   const std::int32_t* position = nullptr;  ///< [N,Q]
   const std::int32_t* target = nullptr;    ///< [N,Q], -1 = unused; those come last
@@ -58,17 +58,30 @@ CT_HD inline void file_sequence(const FileSpec& spec, std::uint64_t data_seed, S
     row = shuffled_place(sequence_stream(data_seed, split, epoch), row, part.N);
   const std::int32_t* tokens = part.tokens + static_cast<std::int64_t>(row) * out.shape.T * out.shape.C;
   for (std::int32_t i = 0; i < out.shape.T * out.shape.C; ++i) out.tokens[i] = tokens[i];
+  const bool examples = out.shape.C > channel_second_key + 1;  // of real numbers: kNumberUnit
   if (out.role)
     for (std::int32_t t = 0; t < out.shape.T; ++t) {
       const std::int32_t* token = tokens + static_cast<std::int64_t>(t) * out.shape.C;
+      if (examples) {
+        out.role[t] = static_cast<std::int32_t>(Role::write);
+        continue;
+      }
       const std::int32_t second = out.shape.C > channel_second_key ? token[channel_second_key] : -1;
       out.role[t] =
           static_cast<std::int32_t>(role_of_token(token[channel_key], token[channel_value], second));
     }
   const std::int64_t first = static_cast<std::int64_t>(row) * part.Q;
   std::int32_t q = 0;
-  for (; q < out.shape.Q && part.target[first + q] >= 0; ++q)
-    put_query(out, q, part.query[first + q], part.position[first + q], part.target[first + q], 0);
+  if (examples) put_unused_queries(out, 0);  // of these, meta stays 0
+  for (; q < out.shape.Q && part.target[first + q] >= 0; ++q) {
+    if (examples) {
+      out.query[q] = part.query[first + q];
+      out.query_position[q] = part.position[first + q];
+      out.target[q] = part.target[first + q];
+    } else {
+      put_query(out, q, part.query[first + q], part.position[first + q], part.target[first + q], 0);
+    }
+  }
   put_unused_queries(out, q);
 }
 

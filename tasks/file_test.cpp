@@ -1,8 +1,11 @@
+// Sequences of somebody's files, ids or real numbers: read as they stand, shuffled by epoch, told by content, refused by place.
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <set>
 
@@ -302,6 +305,109 @@ TEST(FileTask, SaysWhatItNeeds) {
               std::string::npos)
         << message;
   }
+}
+
+/// Examples of two inputs and their outputs as somebody's arrays have them, in `Real` numbers.
+template <class Real>
+void write_examples(const std::string& folder, const std::string& split, std::int64_t N, std::int64_t T,
+                    std::int64_t Q, bool column) {
+  RandomStream random(static_cast<std::uint64_t>(N), RandomDomain::task_train, 0);
+  const auto put = [&](const char* name, std::vector<std::int64_t> shape) {
+    NpyArray<Real> array{shape, {}};
+    std::int64_t size = 1;
+    for (const std::int64_t one : shape) size *= one;
+    for (std::int64_t i = 0; i < size; ++i)  // in sixteenths, which floats hold
+      array.data.push_back(static_cast<Real>((random.below(129) - 64.0) / 16));
+    write_npy(folder + "/" + split + "_" + name + ".npy", array);
+  };
+  put("x", {N, T, 2});
+  put("y", column ? std::vector{N, T, std::int64_t{1}} : std::vector{N, T});
+  put("asked_x", {N, Q, 2});
+  put("asked_y", column ? std::vector{N, Q, std::int64_t{1}} : std::vector{N, Q});
+}
+
+TEST(RealFile, ExamplesStandAsInTheirFiles) {
+  const testing::ExampleFolder folder;
+  for (const char* split : {"train", "eval", "test"})
+    write_examples<double>(folder.path(), split, 6, 5, 3, false);
+  const auto task = testing::make_task("file", {{"folder", folder.path()}});
+  EXPECT_EQ(task->vocabulary().numbers, 2);
+  EXPECT_EQ(task->shape(Split::eval), (SequenceShape{5, 6, 3}));
+  const auto x = read_npy<double>(folder.path() + "/eval_x.npy"),
+             y = read_npy<double>(folder.path() + "/eval_y.npy"),
+             asked_x = read_npy<double>(folder.path() + "/eval_asked_x.npy"),
+             asked_y = read_npy<double>(folder.path() + "/eval_asked_y.npy");
+  SequenceBuffer buffer(*task, Split::eval, 0);
+  double square = 0;
+  for (std::size_t n = 0; n < 6; ++n) {
+    const SequenceView s = buffer.draw(1, n);
+    const auto number = [&](std::size_t t, std::size_t c) { return s.tokens[t * 6 + c] * kNumberUnit; };
+    for (std::size_t t = 0; t < 5; ++t) {
+      EXPECT_EQ(s.role[t], static_cast<int>(Role::write));
+      for (std::size_t i = 0; i < 2; ++i) {
+        EXPECT_EQ(number(t, i), x.data[(n * 5 + t) * 2 + i]);
+        EXPECT_EQ(number(t, 3 + i), t < 3 ? asked_x.data[(n * 3 + t) * 2 + i] : 0);
+      }
+      EXPECT_EQ(number(t, 2), y.data[n * 5 + t]);
+      EXPECT_EQ(number(t, 5), t < 3 ? asked_y.data[n * 3 + t] : 0);
+    }
+    for (int q = 0; q < 3; ++q) {
+      EXPECT_EQ(s.query[q], q);
+      EXPECT_EQ(s.query_position[q], 5);
+      EXPECT_EQ(s.target[q], 0);
+    }
+  }
+  for (const double one : asked_y.data) square += one * one;
+  EXPECT_NEAR(task->baselines().at("constant_loss"), square / 2 / 18, 1e-12);
+  EXPECT_LE(task->baselines().at("least_squares_loss"), 1e3);
+}
+
+// float32 or float64, outputs [N,T] or [N,T,1]: the same runs.
+TEST(RealFile, TheContentIsWhatTheNumbersAre) {
+  const testing::ExampleFolder a, b;
+  for (const char* split : {"train", "eval", "test"}) {
+    write_examples<double>(a.path(), split, 6, 5, 3, false);
+    write_examples<float>(b.path(), split, 6, 5, 3, true);
+  }
+  EXPECT_EQ(FileData(a.path()).content(), FileData(b.path()).content());
+  write_examples<float>(b.path(), "test", 7, 5, 3, true);
+  EXPECT_NE(FileData(a.path()).content(), FileData(b.path()).content());
+}
+
+TEST(RealFile, RefusesWhatItCannotHold) {
+  const testing::ExampleFolder folder;
+  const auto refused = [&](const std::string& file, const std::string& why) {
+    try {
+      FileData data(folder.path());
+      ADD_FAILURE() << why;
+    } catch (const OptionError& error) {
+      const std::string message = error.what();
+      EXPECT_NE(message.find(folder.path() + "/" + file), std::string::npos) << message;
+      EXPECT_NE(message.find(why), std::string::npos) << message;
+    }
+    for (const char* split : {"train", "eval", "test"})
+      write_examples<double>(folder.path(), split, 6, 5, 3, false);
+    EXPECT_EQ(FileData(folder.path()).numbers(), 2);
+  };
+  for (const char* split : {"train", "eval", "test"})
+    write_examples<double>(folder.path(), split, 6, 5, 3, false);
+  const auto write = [&](const char* name, const std::vector<std::int64_t>& shape, double value) {
+    std::size_t size = 1;
+    for (const std::int64_t one : shape) size *= static_cast<std::size_t>(one);
+    write_npy(folder.path() + "/" + name, NpyArray<double>{shape, std::vector<double>(size, value)});
+  };
+  write("eval_y.npy", {6, 5}, 3000);
+  refused("eval_y.npy", "holds 3000 at [0, 0]; real numbers are kept as whole multiples of 2^-20");
+  write("train_x.npy", {6, 5, 2}, std::nan(""));
+  refused("train_x.npy", "holds nan at [0, 0, 0]");
+  write("test_asked_y.npy", {6, 4}, 0);
+  refused("test_asked_y.npy", "it must be [6, 3, 1]");
+  write_examples<double>(folder.path(), "eval", 6, 2, 3, false);
+  refused("eval_asked_x.npy", "asks 3 inputs after 2 examples");
+  write("train_x.npy", {6, 5}, 0);
+  refused("train_x.npy", "has the shape [6, 5]; it must be [N,T,n]");
+  std::filesystem::remove(folder.path() + "/test_asked_x.npy");
+  refused("test_asked_x.npy", "task file needs real numbers of shape [N,Q,n] there");
 }
 
 }  // namespace

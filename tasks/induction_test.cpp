@@ -1,3 +1,4 @@
+// Induction: one trigger and what followed it, baselines, longer forms.
 // SPDX-License-Identifier: Apache-2.0
 #include "tasks/induction_sequence.h"
 

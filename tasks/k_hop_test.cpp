@@ -1,3 +1,4 @@
+// k-hop induction against its definition, laws of letters and hops, what is refused.
 // SPDX-License-Identifier: Apache-2.0
 #include "tasks/k_hop_sequence.h"
 

@@ -1,3 +1,4 @@
+// In-context, noisy and fuzzy recall of MAD: laws of pairs, noise and motifs, which labels are due, what is refused.
 // SPDX-License-Identifier: Apache-2.0
 #include "tasks/mad_recall_sequence.h"
 

@@ -1,3 +1,4 @@
+// Memorisation of MAD: one uniform map for all seeds and splits, which no sequence shows.
 // SPDX-License-Identifier: Apache-2.0
 #include "tasks/memorise_sequence.h"
 

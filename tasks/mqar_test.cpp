@@ -1,3 +1,4 @@
+// MQAR: layout and labels of Zoology, laws of gaps, keys and values, sets, mixtures, baselines, what is refused.
 // SPDX-License-Identifier: Apache-2.0
 #include "tasks/mqar_sequence.h"
 

@@ -1,3 +1,4 @@
+// The palindrome: each order is said and its due tokens shown, baselines, what is refused.
 // SPDX-License-Identifier: Apache-2.0
 #include "tasks/palindrome_sequence.h"
 

@@ -1,3 +1,4 @@
+// Reachability: two equal trees of uniform parents, baselines, what is refused.
 // SPDX-License-Identifier: Apache-2.0
 #include "tasks/reachability_sequence.h"
 

@@ -1,3 +1,4 @@
+// Keys that are written again: last values, lengths of the released code, floors of the sum rule, Zoology's forgetting, ARMT.
 // SPDX-License-Identifier: Apache-2.0
 #include "tasks/reassign_sequence.h"
 

@@ -1,3 +1,4 @@
+// Recall without replacement: permutations, pairs and queries are uniform, baselines, what is refused.
 // SPDX-License-Identifier: Apache-2.0
 #include "tasks/recall_sequence.h"
 

@@ -1,3 +1,4 @@
+// Selective copying: data in order, the law of their places, what is refused.
 // SPDX-License-Identifier: Apache-2.0
 #include "tasks/selective_copy_sequence.h"
 

@@ -1,3 +1,4 @@
+// Many stacks at once: the law of pushes and pops, baselines, what is refused.
 // SPDX-License-Identifier: Apache-2.0
 #include "tasks/stacks_sequence.h"
 

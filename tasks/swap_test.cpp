@@ -1,3 +1,4 @@
+// Swaps of values: a replay of the operations, laws of keys and pairs, layouts, DeltaFormer's experiment, what is refused.
 // SPDX-License-Identifier: Apache-2.0
 #include "tasks/swap_sequence.h"
 

@@ -1,3 +1,4 @@
+// Arrays of single tokens: read as they stand in either layout, told by content, segments, refused by place.
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// Words of groups: tables and conventions, uniform tokens, products, stages, pairs held out, what is refused.
 // SPDX-License-Identifier: Apache-2.0
 #include "tasks/words_sequence.h"
 

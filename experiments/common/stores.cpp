@@ -222,6 +222,20 @@ std::map<std::string, std::string> conditions_of(const Arguments& arguments) {
   return conditions;
 }
 
+std::vector<std::string> keys_of(const Arguments& arguments, const std::string& option) {
+  std::vector<std::string> keys;
+  for (const std::string& list : arguments.all(option)) {
+    for (std::size_t begin = 0; begin <= list.size();) {
+      const std::size_t end = std::min(list.find(',', begin), list.size());
+      if (end == begin)
+        throw UsageError(fmt::format("--{} {}: needs a key, such as memory.beta_max", option, list));
+      keys.push_back(list.substr(begin, end - begin));
+      begin = end + 1;
+    }
+  }
+  return keys;
+}
+
 LabelledRecords join_rows(const std::vector<std::string>& names, const Arguments& arguments, Console& console,
                           const std::function<const StoreContents&(const fs::path& store)>& read) {
   LabelledRecords rows;

@@ -63,6 +63,8 @@ std::string places_of(const std::vector<std::string>& names, const Arguments& ar
 CommandOption store_option();
 /// --where KEY=VALUE, several times.
 CommandOption where_option();
+/// The keys of an option such as --best, given as A,B and several times. Throws UsageError.
+std::vector<std::string> keys_of(const Arguments& arguments, const std::string& option);
 /// What --where says: key -> value. Throws UsageError.
 std::map<std::string, std::string> conditions_of(const Arguments& arguments);
 

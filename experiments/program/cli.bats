@@ -497,6 +497,25 @@ PYTHON
   "$crosstalk" status runs/long | diff with -
 }
 
+@test "all seeds are trained at the rates that one seed chose" {
+  study 's/^seeds = .*/seeds = [1, 2, 3]/'
+  rates=(--set train.learning_rate=1e-3,1e-2 --out store --device cpu --quiet)
+  "$crosstalk" run wrong.toml "${rates[@]}" --set seeds=1
+  chosen=(--chosen-of store --best train.learning_rate)
+  run --separate-stderr "$crosstalk" plan wrong.toml --set train.learning_rate=1e-3,1e-2 --out store "${chosen[@]}"
+  [[ $output =~ "to train: 8 runs" ]]
+  "$crosstalk" run wrong.toml "${rates[@]}" "${chosen[@]}"
+  [ $("$crosstalk" export store --format csv | wc -l) -eq 17 ] # 8 of the first seed, 8 of the others
+  "$crosstalk" run wrong.toml "${rates[@]}" "${chosen[@]}"
+  [ $("$crosstalk" export store --format csv | wc -l) -eq 17 ]
+  "$crosstalk" export store --format csv >rates.csv # an export serves as well
+  "$crosstalk" run wrong.toml "${rates[@]}" --chosen-of rates.csv --best train.learning_rate
+  [ $("$crosstalk" export store --format csv | wc -l) -eq 17 ]
+  refused "needs --chosen-of STORE" "$crosstalk" plan tiny.toml --best train.learning_rate
+  refused "needs --best KEY" "$crosstalk" run tiny.toml --chosen-of store
+  refused "no run of the study has the key" "$crosstalk" run tiny.toml --chosen-of store --best train.rate
+}
+
 @test "what became of training is counted, exported and chosen by" {
   printf '%s\n' '[study]' 'name = "ends"' '[base]' 'task.name = "recall"' 'task.associations = 4' 'model.d_key = 4' \
     'train.learning_rate = 1e-2' 'train.stop_loss = 0' 'train.patience = 1000' 'eval.sequences = 4' '[memories.delta]' 'name = "delta"' \

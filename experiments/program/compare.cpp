@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
-#include <sstream>
 
 #include "experiments/common/exit_codes.h"
 #include "experiments/common/stores.h"
@@ -14,16 +13,6 @@
 
 namespace crosstalk::program {
 namespace {
-
-std::vector<std::string> keys_of(const Arguments& arguments, const std::string& option) {
-  std::vector<std::string> keys;
-  for (const std::string& given : arguments.all(option)) {
-    std::istringstream list(given);
-    for (std::string key; std::getline(list, key, ',');)
-      if (!key.empty()) keys.push_back(key);
-  }
-  return keys;
-}
 
 ReplayOptions options_of(const Arguments& arguments, const std::map<std::string, Record>& records) {
   ReplayOptions options;

@@ -33,21 +33,6 @@ fs::path base_of(const std::string& out) {
   return path;
 }
 
-/// "a,b" several times: all keys.
-std::vector<std::string> keys_of(const Arguments& arguments, const char* option) {
-  std::vector<std::string> keys;
-  for (const std::string& list : arguments.all(option)) {
-    for (std::size_t begin = 0; begin <= list.size();) {
-      const std::size_t end = std::min(list.find(',', begin), list.size());
-      if (end == begin)
-        throw UsageError(fmt::format("--{} {}: needs a key, such as memory.beta_max", option, list));
-      keys.push_back(list.substr(begin, end - begin));
-      begin = end + 1;
-    }
-  }
-  return keys;
-}
-
 double width_of(const Arguments& arguments, const std::string& venue) {
   const std::string text = arguments.get("width");
   if (text.empty()) return 0;

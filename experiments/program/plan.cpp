@@ -11,9 +11,11 @@
 #include "experiments/common/exit_codes.h"
 #include "experiments/common/stores.h"
 #include "experiments/common/text.h"
+#include "experiments/program/chosen.h"
 #include "experiments/program/estimate.h"
 #include "experiments/sharing/forecast.h"
 #include "experiments/training/foreign_memory.h"
+#include "experiments/training/pack.h"
 #include "kernels/base/error.h"
 
 namespace crosstalk::program {
@@ -58,16 +60,55 @@ std::vector<const Run*> missing_of(const Study& study, const StoreContents& cont
   return missing;
 }
 
-/// By what is recorded, and before that by a try.
-TimeForecast time_of(const Study& study, const StoreHeads& heads) {
-  TimeForecast time = time_forecast(study.runs, heads);
-  if (time.seconds) return time;
+/// Where 'run' would train.
+TrainingOptions training_here() {
   TrainingOptions training;
   try {
     choose_device("auto", training);
   } catch (const DeviceError&) {  // 'run' will say so
   }
-  return estimate_time(missing_of(study, heads.contents), training);
+  return training;
+}
+
+/// By what is recorded, and before that by a try.
+TimeForecast time_of(const Study& study, const StoreHeads& heads) {
+  TimeForecast time = time_forecast(study.runs, heads);
+  if (time.seconds) return time;
+  return estimate_time(missing_of(study, heads.contents), training_here());
+}
+
+/// Slow forms on this machine's GPU (none on a CPU, where there is one form): a sentence, and the labels of its runs. Of
+/// each label the run with the largest state is asked, which is the first to leave the fast forms.
+std::vector<std::pair<std::string, std::vector<std::string>>> slow_rows(const std::vector<const Run*>& runs) {
+  std::vector<std::pair<std::string, std::vector<std::string>>> rows;
+  if (runs.empty() || training_here().device != Device::cuda) return rows;
+  std::vector<const Run*> largest;
+  for (const Run* run : runs) {
+    const auto known = std::find_if(largest.begin(), largest.end(),
+                                    [&](const Run* other) { return other->label == run->label; });
+    if (known == largest.end()) {
+      largest.push_back(run);
+    } else if (run->state_size > (*known)->state_size) {
+      *known = run;
+    }
+  }
+  for (const Run* run : largest) {
+    std::vector<std::string> sentences;
+    try {
+      sentences = slow_forms_of(run->config);
+    } catch (const std::exception&) {  // too large to be made, say: 'run' will say so
+    }
+    for (const std::string& sentence : sentences) {
+      const auto known =
+          std::find_if(rows.begin(), rows.end(), [&](const auto& row) { return row.first == sentence; });
+      if (known == rows.end()) {
+        rows.push_back({sentence, {run->label}});
+      } else {
+        known->second.push_back(run->label);
+      }
+    }
+  }
+  return rows;
 }
 
 void print_json(const Study& study, const StoreHeads& heads, const std::filesystem::path& store,
@@ -80,8 +121,11 @@ void print_json(const Study& study, const StoreHeads& heads, const std::filesyst
                                  {"product", study.product},
                                  {"store", store.string()},
                                  {"time", {{"seconds", nullptr}, {"text", time.text}}},
+                                 {"slow_forms", nlohmann::ordered_json::array()},
                                  {"runs", nlohmann::ordered_json::array()}};
   if (time.seconds) json["time"]["seconds"] = *time.seconds;
+  for (const auto& [sentence, labels] : slow_rows(missing_of(study, contents)))
+    json["slow_forms"].push_back({{"form", sentence}, {"labels", labels}});
   for (const Run& run : study.runs)
     json["runs"].push_back({{"id", run.id},
                             {"label", run.label},
@@ -95,7 +139,8 @@ void print_json(const Study& study, const StoreHeads& heads, const std::filesyst
 }
 
 int run_plan(const Arguments& arguments, Console& console) {
-  const Study study = study_of(arguments);
+  Study study = study_of(arguments);
+  keep_chosen(arguments, study, console);
   const std::filesystem::path store = store_path_of(arguments, study);
   print_plan(study, load_heads(store, console), store, arguments.has("json"), console);
   return exit_done;
@@ -138,6 +183,11 @@ void print_plan(const Study& study, const StoreHeads& heads, const std::filesyst
       print_warning(console, shortage);
     if (const std::string keys = too_many_keys(missing_of(study, contents)); !keys.empty())
       print_warning(console, keys);
+    for (const auto& [sentence, labels] : slow_rows(missing_of(study, contents)))
+      print_warning(console, fmt::format("{}: the slow form: {}",
+                                         labels.size() > 4 ? plural(std::ssize(labels), "label")
+                                                           : join(labels, ", ", " and "),
+                                         sentence));
   }
   if (total.failed > 0)
     console.out << fmt::format("{} failed and are not tried again by 'run'; 'crosstalk retry' does\n",
@@ -177,7 +227,9 @@ const Command plan_command = {
     "Reads and checks the study, spells out the product of its axes, and lists each memory\n"
     "with its feature dimension d_dot, its state size (floats a sequence at inference) and\n"
     "how many of its runs are in the store; how long the rest takes (by the records of the store, and\n"
-    "before there are any by trying some shapes for two seconds), and whether memory can do it.\n"
+    "before there are any by trying some shapes for two seconds), and whether memory can do it. On a GPU it "
+    "names\n"
+    "memories whose shapes only the slow form of a kernel covers, and why.\n"
     "Creates nothing.\n\n"
     "Examples:\n"
     "  crosstalk plan experiments/quickstart.toml\n"
@@ -188,8 +240,10 @@ const Command plan_command = {
     "needs a study file, for example: crosstalk plan experiments/quickstart.toml",
     [] {
       std::vector<CommandOption> options = study_options();
+      for (CommandOption& option : chosen_options()) options.push_back(std::move(option));
       options.push_back({"out", "STORE", "The store (default ./runs/<study>)", false, {}});
-      options.push_back({"json", "", "Print JSON: study, count, product, store, time, runs", false, {}});
+      options.push_back(
+          {"json", "", "Print JSON: study, count, product, store, time, slow_forms, runs", false, {}});
       return options;
     }(),
     run_plan,

@@ -13,6 +13,7 @@
 #include "experiments/common/exit_codes.h"
 #include "experiments/common/stores.h"
 #include "experiments/common/text.h"
+#include "experiments/program/chosen.h"
 #include "experiments/program/plan.h"
 #include "experiments/sharing/forecast.h"
 #include "experiments/sharing/progress.h"
@@ -189,19 +190,20 @@ int train_study(const Arguments& arguments, Which which, Console& console) {
   const std::string resume = command_line(console);
   auto nothing_begun =
       std::make_unique<NothingBegun>(words_before_training(arguments, resume), patience(arguments));
-  const Study study = study_of(arguments);
+  Study study = study_of(arguments);
   const fs::path store = store_path_of(arguments, study);
   const std::vector<std::string> workers = worker_devices(arguments.get("device", "auto"));
   SessionOptions options = session_options(arguments, workers, console);
   options.reproduce = [&arguments, store, &console](const Record& record) {
     return retry_command_line(arguments, store, record.id, console);
   };
-  if (which == Which::missing && !arguments.has("only"))
+  if (which == Which::missing && !arguments.has("only") && !arguments.has("chosen-of"))
     options.request = Request{study.name, study.text, arguments.all("set")};
   if (arguments.has("worker")) {
     nothing_begun.reset();
     return run_worker(study, store, options, arguments, console);
   }
+  keep_chosen(arguments, study, console);
   const std::vector<std::string> only = arguments.all("only");
   std::vector<Run> chosen;
   if (!only.empty()) chosen = named_runs(study, only);
@@ -308,6 +310,10 @@ const Command run_command = {
     "  crosstalk run my.toml --out /scratch/me/first --set train.learning_rate=1e-3,3e-4\n"
     "  crosstalk run my.toml --set seeds=1,2,3 --time-limit 2h --quiet\n"
     "  crosstalk run my.toml --device cuda:all\n\n"
+    "With --chosen-of a study trains only what turned out best elsewhere: first rates by one seed, say,\n"
+    "then all seeds at the rate that is best for each memory and point:\n"
+    "  crosstalk run my.toml --set seeds=1\n"
+    "  crosstalk run my.toml --chosen-of runs/my --best train.learning_rate\n\n"
     "With --device cuda:all or cuda:0,1 each GPU has a process of its own; all write into the same\n"
     "store. If one is lost, the others take over its runs.\n\n"
     "SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGHUP and --time-limit stop it cleanly with exit code 75:\n"
@@ -319,6 +325,7 @@ const Command run_command = {
     "needs a study file, for example: crosstalk run experiments/quickstart.toml",
     [] {
       std::vector<CommandOption> options = training_options();
+      for (CommandOption& option : chosen_options()) options.push_back(std::move(option));
       options.push_back(
           {"dry-run,n", "", "Only show what would be trained (as 'crosstalk plan')", false, {}});
       return options;

@@ -19,6 +19,7 @@
 #include "experiments/training/thread_chooser.h"
 #include "experiments/training/weights.h"
 #include "kernels/base/narrow.h"
+#include "models/graph/slow_forms.h"
 #include "results/statistics.h"
 
 namespace crosstalk {
@@ -364,7 +365,22 @@ void make_all(const Options& config, int stage, int slots, Device device, const 
   }
 }
 
+template <class Real>
+std::vector<std::string> ask_forms(const Options& config, const TaskMaker& make_task) {
+  const std::unique_ptr<Task> task = make_task(config);
+  Replicas<Real> replicas(config, task->vocabulary(), Device::cuda, 1, 0);
+  const bool trains = config.get_int("train.max_steps") > 0;
+  const auto graph = replicas.model().graph(1, task->shape(trains ? Split::train : Split::eval), trains, 1);
+  return slow_forms(graph->graph);
+}
+
 }  // namespace
+
+std::vector<std::string> slow_forms_of(const Options& config, const TaskMaker& make_task) {
+  const MemoryMeasure measure;
+  return config.get_string("train.precision") == "fp64" ? ask_forms<double>(config, make_task)
+                                                        : ask_forms<float>(config, make_task);
+}
 
 std::size_t pack_bytes(const Options& config, int stage, int slots, Device device,
                        const TaskMaker& make_task) {

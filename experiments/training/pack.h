@@ -74,4 +74,8 @@ bool train_pack(const std::string& study, const std::vector<PackRun>& runs, int 
 std::size_t pack_bytes(const Options& config, int stage, int slots, Device device,
                        const TaskMaker& make_task = registered_task);
 
+/// Which ops of such runs take their slow form on the calling thread's GPU, and why: a sentence each (models/graph/slow_forms.h).
+/// Makes the graph of a training step, without memory; of a probe, which trains nothing, that of its evaluation.
+std::vector<std::string> slow_forms_of(const Options& config, const TaskMaker& make_task = registered_task);
+
 }  // namespace crosstalk

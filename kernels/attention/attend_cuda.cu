@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/attention/score_kernel.h"
 #include "kernels/base/head_rows.h"
+#include "kernels/base/reduce.cuh"
 #include "kernels/matmul/column_sum.cuh"
 #include "kernels/matmul/gemm.cuh"
 
@@ -48,12 +49,7 @@ struct Row {
       const int j = base - lane;
       Real decay = 0;
       if (g) {
-        Real sum = j >= seen.first ? *g(j) : Real(0);
-#pragma unroll
-        for (int offset = 1; offset < 32; offset *= 2) {
-          const Real other = __shfl_up_sync(kFullWarp, sum, offset);
-          if (lane >= offset) sum += other;
-        }
+        const Real sum = warp_scan(j >= seen.first ? *g(j) : Real(0));
         const Real before = __shfl_up_sync(kFullWarp, sum, 1);
         decay = carry + (lane > 0 ? before : Real(0));
         carry += __shfl_sync(kFullWarp, sum, 31);
@@ -180,12 +176,7 @@ __global__ void __launch_bounds__(kThreads) row_gradients(const __grid_constant_
     Real carry = 0;
     for (int base = 0; base < row.T; base += 32) {
       const int j = base + row.lane;
-      Real sum = j >= seen.first && j < seen.last ? d_bias(j) : Real(0);
-#pragma unroll
-      for (int offset = 1; offset < 32; offset *= 2) {
-        const Real other = __shfl_up_sync(kFullWarp, sum, offset);
-        if (row.lane >= offset) sum += other;
-      }
+      const Real sum = warp_scan(j >= seen.first && j < seen.last ? d_bias(j) : Real(0));
       const Real before = __shfl_up_sync(kFullWarp, sum, 1);
       if (j < row.T) out[j] = j <= seen.own ? carry + (row.lane > 0 ? before : Real(0)) : Real(0);
       carry += __shfl_sync(kFullWarp, sum, 31);
@@ -330,49 +321,39 @@ __global__ void __launch_bounds__(kThreads)
   for (int j = key.lane; j < op.K(); j += 32) put(op.k.write, d_k + j, weight * x[j]);
 }
 
-/// [R,B,rows,1,ld] as one matrix of each (replica, sequence).
-template <class Real>
-Operand<const Real> sequences(const Tensor<Real>& t, int rows, int ld) {
-  return {t.data, t.replica_stride, static_cast<std::int64_t>(rows) * ld, ld};
-}
-template <class Real>
-Operand<Real> written(const Tensor<Real>& t, int rows, int ld) {
-  return {t.data, t.replica_stride, static_cast<std::int64_t>(rows) * ld, ld};
-}
-
-/// Whether sequences are matrices whose columns are masked by positions: one head, queries beside it.
+/// Whether the columns of products are masked by positions, which sequences share: one head, queries beside it.
 template <class Real>
 bool by_sequences(const Attend<Real>& op) {
   return op.H() == 1 && op.position && op.kernel != Kernel::cosine_exp;
 }
-template <class Product, class Real>
-void set_seen(Product& product, const Attend<Real>& op) {
-  product.seen = {op.position.value.data, op.position.value.replica_stride, op.Q(), 0};
+
+/// c = scale a b of every sequence and head; of those with positions, masked.
+template <bool kAlongA, bool kAlongB, Mask kMask, class Real>
+void product_of_heads(const Exec& exec, const char* name, const Attend<Real>& op, int M, int N, int K,
+                      const Operand<Real>& a, const Operand<Real>& b, const Operand<Real>& c, Real scale,
+                      Write mode) {
+  const auto run = [&](auto p) {
+    p.M = M, p.N = N, p.K = K;
+    p.a = a, p.b = b, p.c = c, p.scale = scale, p.mode = mode;
+    p.seen = {op.position.value.data, op.position.value.replica_stride, op.Q(), 0};
+    gemm<Real>(exec, name, p, op.B() * op.H(), op.R());
+  };
+  if (by_sequences(op)) return run(Product<Real, kAlongA, kAlongB, kMask>());
+  run(Product<Real, kAlongA, kAlongB>());
 }
 
 /// Scaled (cosine: plain) products of queries and keys into `out`. What is not seen may be anything, but 0
 /// where all of the op is plain products.
 template <class Real>
 void products(const Exec& exec, const Attend<Real>& op, const Tensor<Real>& out) {
-  const int Q = op.Q(), T = op.T(), K = op.K();
   const bool cosine = op.kernel == Kernel::cosine_exp;
-  if (Q == 1 && !cosine) {
+  if (op.Q() == 1 && !cosine) {
     one_query<<<key_grid(op), kThreads, 0, stream_of(exec)>>>(op, out);
     return check_launch("attend (one query)");
   }
-  if (by_sequences(op)) {
-    Product<Real, true, true, Mask::c_columns> p;  // scale x k^T
-    p.M = Q, p.N = T, p.K = K;
-    p.a = sequences(op.x.value, Q, K), p.b = sequences(op.k.value, T, K), p.c = written(out, Q, T);
-    p.scale = static_cast<Real>(op.scale);
-    set_seen(p, op);
-    return gemm<Real>(exec, "attend", p, op.B(), op.R());
-  }
-  Product<Real, true, true> p;
-  p.M = Q, p.N = T, p.K = K;
-  p.a = token_rows(op.x.value), p.b = token_rows(op.k.value), p.c = head_matrices(out);
-  if (!cosine) p.scale = static_cast<Real>(op.scale);
-  gemm<Real>(exec, "attend", p, op.B() * op.H(), op.R());
+  product_of_heads<true, true, Mask::c_columns>(
+      exec, "attend", op, op.Q(), op.T(), op.K(), token_rows(op.x.value), token_rows(op.k.value),
+      head_matrices(out), cosine ? Real(1) : static_cast<Real>(op.scale), Write::overwrite);
 }
 
 /// d_x = scale weights k and d_k = scale weights^T x, weights being those of what is seen.
@@ -391,40 +372,19 @@ void query_gradient(const Exec& exec, const Attend<Real>& op, const Tensor<Real>
     sum.out = op.x.gradient.data, sum.out_replica = op.x.gradient.replica_stride, sum.out_batch = K;
     return column_sum(exec, "attend backward (x)", sum, op.R());
   }
-  if (by_sequences(op)) {
-    Product<Real, true, false, Mask::a_columns> p;
-    p.M = Q, p.N = K, p.K = T;
-    p.a = sequences(weights, Q, T), p.b = sequences(op.k.value, T, K), p.c = written(op.x.gradient, Q, K);
-    p.mode = op.x.write, p.scale = scale;
-    set_seen(p, op);
-    return gemm<Real>(exec, "attend backward (x)", p, op.B(), op.R());
-  }
-  Product<Real, true, false> p;
-  p.M = Q, p.N = K, p.K = T;
-  p.a = head_matrices(weights), p.b = token_rows(op.k.value), p.c = token_rows(op.x.gradient);
-  p.mode = op.x.write, p.scale = scale;
-  gemm<Real>(exec, "attend backward (x)", p, op.B() * op.H(), op.R());
+  product_of_heads<true, false, Mask::a_columns>(exec, "attend backward (x)", op, Q, K, T,
+                                                 head_matrices(weights), token_rows(op.k.value),
+                                                 token_rows(op.x.gradient), scale, op.x.write);
 }
 template <class Real>
 void key_gradient(const Exec& exec, const Attend<Real>& op, const Tensor<Real>& weights, Real scale) {
-  const int Q = op.Q(), T = op.T(), K = op.K();
-  if (Q == 1) {
+  if (op.Q() == 1) {
     one_query_d_k<<<key_grid(op), kThreads, 0, stream_of(exec)>>>(op, weights, scale);
     return check_launch("attend backward (k of one query)");
   }
-  if (by_sequences(op)) {
-    Product<Real, false, false, Mask::a_rows> p;
-    p.M = T, p.N = K, p.K = Q;
-    p.a = sequences(weights, Q, T), p.b = sequences(op.x.value, Q, K), p.c = written(op.k.gradient, T, K);
-    p.mode = op.k.write, p.scale = scale;
-    set_seen(p, op);
-    return gemm<Real>(exec, "attend backward (k)", p, op.B(), op.R());
-  }
-  Product<Real, false, false> p;
-  p.M = T, p.N = K, p.K = Q;
-  p.a = head_matrices(weights), p.b = token_rows(op.x.value), p.c = token_rows(op.k.gradient);
-  p.mode = op.k.write, p.scale = scale;
-  gemm<Real>(exec, "attend backward (k)", p, op.B() * op.H(), op.R());
+  product_of_heads<false, false, Mask::a_rows>(exec, "attend backward (k)", op, op.T(), op.K(), op.Q(),
+                                               head_matrices(weights), token_rows(op.x.value),
+                                               token_rows(op.k.gradient), scale, op.k.write);
 }
 
 /// d_slope or d_sink.

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/attention/attend_mix_tiles.cuh"
 #include "kernels/attention/attend_mix_whole.cuh"
+#include "kernels/base/reduce.cuh"
 
 namespace crosstalk {
 namespace {
@@ -11,15 +12,7 @@ constexpr int kHeadThreads = 1024, kRowThreads = 256;
 /// What logarithms are multiplied by: tiles count to base 2.
 constexpr double kUnit = static_cast<double>(kLog2E);
 
-/// Doubles and wide heads are read by Attend and Mix.
-template <class Real>
-void refuse_others(const AttendMix<Real>& op) {
-  if (!op.fits_tiles())
-    throw std::logic_error("[attend_mix] wants floats in heads of up to 128; run Attend, then Mix");
-}
-
-template <class Real>
-dim3 grid_of(const AttendMix<Real>& op, int rows, int per_block, bool whole) {
+dim3 grid_of(const AttendMix<float>& op, int rows, int per_block, bool whole) {
   const std::int64_t heads = static_cast<std::int64_t>(op.B()) * op.H();
   return dim3(whole ? static_cast<unsigned>(heads) * blocks_for(rows, per_block)
                     : blocks_for(heads * rows, per_block),
@@ -27,46 +20,40 @@ dim3 grid_of(const AttendMix<Real>& op, int rows, int per_block, bool whole) {
 }
 
 /// Phi of one sequence and head, by a warp: sums in double, kept in two parts.
-template <class Real>
-__global__ void __launch_bounds__(32) make_phases(const __grid_constant__ AttendMix<Real> op, double unit) {
+__global__ void __launch_bounds__(32) make_phases(const __grid_constant__ AttendMix<float> op, double unit) {
   constexpr double kNothing = -1e6;  // e to this is 0; -inf has no differences
   const int bh = static_cast<int>(blockIdx.x), h = bh % op.H(), r = blockIdx.y, T = op.T();
   const int lane = threadIdx.x;
-  const HeadRows<Real> g(op.log_decay.value, r, bh / op.H(), h, T, op.H(), 1);
+  const HeadRows<float> g(op.log_decay.value, r, bh / op.H(), h, T, op.H(), 1);
   const double slope = op.slope ? static_cast<double>(op.slope.value.at(r)[h]) : 0;
-  Real* out = op.phase.value.at(r) + 2 * static_cast<std::int64_t>(bh) * T;
+  float* out = op.phase.value.at(r) + 2 * static_cast<std::int64_t>(bh) * T;
   double carry = 0;
   for (int base = 0; base < T; base += 32) {
     const int n = base + lane;
     double sum = g && n < T ? static_cast<double>(*g(n)) : 0;
     if (sum < kNothing) sum = kNothing;
-#pragma unroll
-    for (int offset = 1; offset < 32; offset *= 2) {
-      const double other = __shfl_up_sync(kFullWarp, sum, offset);
-      if (lane >= offset) sum += other;
-    }
+    sum = warp_scan(sum);
     const double phase = unit * (carry + sum - slope * n);
-    if (n < T) out[2 * n] = static_cast<Real>(phase);
-    if (n < T) out[2 * n + 1] = static_cast<Real>(phase - static_cast<double>(static_cast<Real>(phase)));
+    if (n < T) out[2 * n] = static_cast<float>(phase);
+    if (n < T) out[2 * n + 1] = static_cast<float>(phase - static_cast<double>(static_cast<float>(phase)));
     carry += __shfl_sync(kFullWarp, sum, 31);
   }
 }
 
 /// D of every row, half a warp a row.
-template <class Real>
-__global__ void __launch_bounds__(kRowThreads) row_products(const __grid_constant__ AttendMix<Real> op) {
+__global__ void __launch_bounds__(kRowThreads) row_products(const __grid_constant__ AttendMix<float> op) {
   constexpr int kLanes = 16;
   const std::int64_t rows = static_cast<std::int64_t>(op.B()) * op.H() * op.Q();
   const std::int64_t row =
       static_cast<std::int64_t>(blockIdx.x) * (kRowThreads / kLanes) + threadIdx.x / kLanes;
   const int r = blockIdx.y, lane = static_cast<int>(threadIdx.x) % kLanes, V = op.V();
-  Real D = 0;
+  float D = 0;
   if (row < rows && op.normalised) {
     const int bh = static_cast<int>(row / op.Q()), i = static_cast<int>(row % op.Q());
-    const Real *o = rows_of(op, op.o.value, r, bh)(i), *d_o = rows_of(op, op.o.gradient, r, bh)(i);
+    const float *o = rows_of(op, op.o.value, r, bh)(i), *d_o = rows_of(op, op.o.gradient, r, bh)(i);
     const bool aligned = V % 4 == 0 && is_aligned16(o) && is_aligned16(d_o);
     for (int c = 4 * lane; c < V; c += 4 * kLanes) {
-      Real x[4], y[4];
+      float x[4], y[4];
       load4(o + c, V - c, aligned, x), load4(d_o + c, V - c, aligned, y);
       D += (x[0] * y[0] + x[1] * y[1]) + (x[2] * y[2] + x[3] * y[3]);
     }
@@ -77,13 +64,12 @@ __global__ void __launch_bounds__(kRowThreads) row_products(const __grid_constan
 }
 
 /// One warp: d_g_n = sum_{own_i >= n} rho_i - sum_{j >= n} c_j, of sums of d over rows (rho) and columns (c).
-template <class Real>
-__global__ void __launch_bounds__(32) decay_gradients(const __grid_constant__ AttendMix<Real> op) {
+__global__ void __launch_bounds__(32) decay_gradients(const __grid_constant__ AttendMix<float> op) {
   const int bh = static_cast<int>(blockIdx.x), b = bh / op.H(), r = blockIdx.y, T = op.T(), Q = op.Q();
   const int lane = threadIdx.x;
-  const Real* rows = op.d_rows.value.at(r) + 2 * static_cast<std::int64_t>(bh) * Q;
-  const Real* columns = op.d_columns.value.at(r) + static_cast<std::int64_t>(bh) * T;
-  const HeadRows<Real> out(op.log_decay.gradient, r, b, bh % op.H(), T, op.H(), 1);
+  const float* rows = op.d_rows.value.at(r) + 2 * static_cast<std::int64_t>(bh) * Q;
+  const float* columns = op.d_columns.value.at(r) + static_cast<std::int64_t>(bh) * T;
+  const HeadRows<float> out(op.log_decay.gradient, r, b, bh % op.H(), T, op.H(), 1);
   double carry = 0;
   for (int base = T - 1; base >= 0; base -= 32) {
     const int n = base - lane;
@@ -97,36 +83,21 @@ __global__ void __launch_bounds__(32) decay_gradients(const __grid_constant__ At
         sum += static_cast<double>(rows[2 * (n + op.before) + 1]);
       }
     }
-#pragma unroll
-    for (int offset = 1; offset < 32; offset *= 2) {
-      const double other = __shfl_up_sync(kFullWarp, sum, offset);
-      if (lane >= offset) sum += other;
-    }
-    if (n >= 0) put(op.log_decay.write, out(n), static_cast<Real>(carry + sum));
+    sum = warp_scan(sum);
+    if (n >= 0) put(op.log_decay.write, out(n), static_cast<float>(carry + sum));
     carry += __shfl_sync(kFullWarp, sum, 31);
   }
 }
 
 /// d_slope = sum_j j c_j - sum_i own_i rho_i and d_sink = - sum_i D_i e^{sink - L_i}, a block a head.
-template <class Real>
 __global__ void __launch_bounds__(kHeadThreads)
-    head_gradients(const __grid_constant__ AttendMix<Real> op, double unit) {
-  __shared__ double parts[kHeadThreads / 32];
+    head_gradients(const __grid_constant__ AttendMix<float> op, double unit) {
   const int h = blockIdx.x, r = blockIdx.y, B = op.B(), H = op.H(), T = op.T(), Q = op.Q();
-  const auto total = [&](double sum) {  // in thread 0
-    sum = warp_sum(sum);
-    __syncthreads();
-    if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = sum;
-    __syncthreads();
-    sum = 0;
-    for (int w = 0; w < kHeadThreads / 32; ++w) sum += parts[w];
-    return sum;
-  };
   double distances = 0, sunk = 0;
   for (int bi = threadIdx.x; bi < B * Q; bi += kHeadThreads) {
     const int b = bi / Q, i = bi % Q;
     const std::int64_t row = (static_cast<std::int64_t>(b) * H + h) * Q + i;
-    const Real* kept = op.d_rows.value.at(r) + 2 * row;
+    const float* kept = op.d_rows.value.at(r) + 2 * row;
     if (op.slope.wanted()) distances -= static_cast<double>(kept[1]) * max(seen_tokens(op, r, b, i).own, 0);
     if (op.sink.wanted())
       sunk -= static_cast<double>(kept[0]) * exp(static_cast<double>(op.sink.value.at(r)[h]) -
@@ -136,10 +107,10 @@ __global__ void __launch_bounds__(kHeadThreads)
     distances += static_cast<double>(
                      op.d_columns.value.at(r)[(static_cast<std::int64_t>(bj / T) * H + h) * T + bj % T]) *
                  (bj % T);
-  distances = total(distances), sunk = total(sunk);
+  distances = block_sum(distances), sunk = block_sum(sunk);
   if (threadIdx.x != 0) return;
-  if (op.slope.wanted()) put(op.slope.write, op.slope.gradient.at(r) + h, static_cast<Real>(distances));
-  if (op.sink.wanted()) put(op.sink.write, op.sink.gradient.at(r) + h, static_cast<Real>(sunk));
+  if (op.slope.wanted()) put(op.slope.write, op.slope.gradient.at(r) + h, static_cast<float>(distances));
+  if (op.sink.wanted()) put(op.sink.write, op.sink.gradient.at(r) + h, static_cast<float>(sunk));
 }
 
 /// Calls f with the tile type of the op's sizes and format.
@@ -205,76 +176,74 @@ void launch_whole(const Exec& exec, const AttendMix<float>& op, void (*kernel)(A
   kernel<<<grid_of(op, 1, 1, true), 32 * cut.warps, bytes, stream_of(exec)>>>(op, cut);
 }
 
-template <class Real>
-bool empty(const AttendMix<Real>& op) {
-  return op.k.value.R == 0 || op.k.value.size() == 0 || op.o.value.size() == 0;
+void phases(const Exec& exec, const AttendMix<float>& op) {
+  if (!op.biased()) return;
+  make_phases<<<grid_of(op, 1, 1, true), 32, 0, stream_of(exec)>>>(op, kUnit);
+  check_launch("attend_mix (phases)");
 }
 
-template <class Real>
-void phases(const Exec& exec, const AttendMix<Real>& op) {
-  if (!op.biased()) return;
-  make_phases<Real><<<grid_of(op, 1, 1, true), 32, 0, stream_of(exec)>>>(op, kUnit);
-  check_launch("attend_mix (phases)");
+void read(const Exec& exec, const AttendMix<float>& op) {
+  phases(exec, op);
+  if (in_whole_heads(op)) {
+    with_whole_heads(op, [&](auto tiles, const WholeHead& cut) {
+      using Cut = decltype(tiles);
+      const auto launch = [&](auto* kernel) { launch_whole(exec, op, kernel, cut, cut.read_bytes()); };
+      op.is_bf16() ? launch(whole_read<Cut, std::uint16_t>) : launch(whole_read<Cut, float>);
+    });
+  } else {
+    with_tile(op, [&](auto tile) {
+      launch_tiles(exec, op, read_tiles<decltype(tile)>, op.Q(), read_bytes<decltype(tile)>());
+    });
+  }
+  check_launch("attend_mix");
+}
+
+void give_gradients(const Exec& exec, const AttendMix<float>& op) {
+  phases(exec, op);
+  if (in_whole_heads(op)) {
+    with_whole_heads(op, [&](auto tiles, const WholeHead& cut) {
+      using Cut = decltype(tiles);
+      const auto launch = [&](auto* kernel) { launch_whole(exec, op, kernel, cut, cut.gradient_bytes()); };
+      op.is_bf16() ? launch(whole_gradient<Cut, std::uint16_t>) : launch(whole_gradient<Cut, float>);
+    });
+  } else {
+    row_products<<<grid_of(op, op.Q(), kRowThreads / 16, false), kRowThreads, 0, stream_of(exec)>>>(op);
+    check_launch("attend_mix backward (rows)");
+    with_tile(op, [&](auto tile) {
+      launch_tiles(exec, op, gradient_tiles<decltype(tile)>, std::max(op.Q(), op.T()),
+                   gradient_bytes<decltype(tile)>());
+    });
+  }
+  check_launch("attend_mix backward");
+  if (op.log_decay.wanted()) {
+    decay_gradients<<<grid_of(op, 1, 1, true), 32, 0, stream_of(exec)>>>(op);
+    check_launch("attend_mix backward (log_decay)");
+  }
+  if (!op.slope.wanted() && !op.sink.wanted()) return;
+  const dim3 heads(static_cast<unsigned>(op.H()), static_cast<unsigned>(op.k.value.R));
+  head_gradients<<<heads, kHeadThreads, 0, stream_of(exec)>>>(op, kUnit);
+  check_launch("attend_mix backward (heads)");
+}
+
+/// Calls f(exec, op), of floats in heads that tiles hold; Attend and Mix read others.
+template <class Real, class F>
+void in_tiles(const Exec& exec, const AttendMix<Real>& op, F&& f) {
+  if (op.k.value.R == 0 || op.k.value.size() == 0 || op.o.value.size() == 0) return;
+  if (!op.fits_tiles())
+    throw std::logic_error("[attend_mix] wants floats in heads of up to 128; run Attend, then Mix");
+  if constexpr (std::is_same_v<Real, float>) f(exec, op);
 }
 
 }  // namespace
 
 template <class Real>
 void forward_cuda(const Exec& exec, const AttendMix<Real>& op) {
-  if (empty(op)) return;
-  refuse_others(op);
-  phases(exec, op);
-  if constexpr (std::is_same_v<Real, float>) {
-    if (in_whole_heads(op)) {
-      with_whole_heads(op, [&](auto tiles, const WholeHead& cut) {
-        using Cut = decltype(tiles);
-        const auto launch = [&](auto* kernel) { launch_whole(exec, op, kernel, cut, cut.read_bytes()); };
-        op.is_bf16() ? launch(whole_read<Cut, std::uint16_t>) : launch(whole_read<Cut, float>);
-      });
-      check_launch("attend_mix");
-      return;
-    }
-    with_tile(op, [&](auto tile) {
-      launch_tiles(exec, op, read_tiles<decltype(tile)>, op.Q(), read_bytes<decltype(tile)>());
-    });
-    check_launch("attend_mix");
-  }
+  in_tiles(exec, op, read);
 }
 
 template <class Real>
 void backward_cuda(const Exec& exec, const AttendMix<Real>& op) {
-  if (empty(op)) return;
-  refuse_others(op);
-  phases(exec, op);
-  [[maybe_unused]] const int rows = op.Q() > op.T() ? op.Q() : op.T();
-  bool done = false;
-  if constexpr (std::is_same_v<Real, float>) {
-    if ((done = in_whole_heads(op)))
-      with_whole_heads(op, [&](auto tiles, const WholeHead& cut) {
-        using Cut = decltype(tiles);
-        const auto launch = [&](auto* kernel) { launch_whole(exec, op, kernel, cut, cut.gradient_bytes()); };
-        op.is_bf16() ? launch(whole_gradient<Cut, std::uint16_t>) : launch(whole_gradient<Cut, float>);
-      });
-  }
-  if (!done) {
-    row_products<Real><<<grid_of(op, op.Q(), kRowThreads / 16, false), kRowThreads, 0, stream_of(exec)>>>(op);
-    check_launch("attend_mix backward (rows)");
-  }
-  if constexpr (std::is_same_v<Real, float>) {
-    if (!done)
-      with_tile(op, [&](auto tile) {
-        launch_tiles(exec, op, gradient_tiles<decltype(tile)>, rows, gradient_bytes<decltype(tile)>());
-      });
-  }
-  check_launch("attend_mix backward");
-  if (op.log_decay.wanted()) {
-    decay_gradients<Real><<<grid_of(op, 1, 1, true), 32, 0, stream_of(exec)>>>(op);
-    check_launch("attend_mix backward (log_decay)");
-  }
-  if (!op.slope.wanted() && !op.sink.wanted()) return;
-  const dim3 heads(static_cast<unsigned>(op.H()), static_cast<unsigned>(op.k.value.R));
-  head_gradients<Real><<<heads, kHeadThreads, 0, stream_of(exec)>>>(op, kUnit);
-  check_launch("attend_mix backward (heads)");
+  in_tiles(exec, op, give_gradients);
 }
 
 CROSSTALK_INSTANTIATE(cuda, AttendMix)

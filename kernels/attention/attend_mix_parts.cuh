@@ -1,4 +1,5 @@
-// What the kernels of AttendMix share: what a query sees, and the bias as a difference of phases.
+// What the kernels of AttendMix share: what a query sees, the bias as a difference of phases, and how scores
+// become weights.
 //
 // With Phi_n = sum_{s <= n} g_s - slope n, the bias of a pair is Phi_own - Phi_j. Phi is summed in double and
 // kept as two numbers, so that a difference loses nothing however large Phi has become.
@@ -8,37 +9,38 @@
 #include "kernels/attention/score_kernel.h"
 #include "kernels/base/cuda_launch.cuh"
 #include "kernels/base/head_rows.h"
+#include "kernels/base/quick_exp.cuh"
 
 namespace crosstalk::device {
 
-template <class Real>
 struct Phase {
-  Real high = 0, low = 0;
-  __device__ Real operator-(const Phase& other) const { return (high - other.high) + (low - other.low); }
+  float high = 0, low = 0;
+  __device__ float operator-(const Phase& other) const { return (high - other.high) + (low - other.low); }
 };
 
 /// Phi of token n of a sequence and head bh; 0 without a bias.
-template <class Real>
-__device__ __forceinline__ Phase<Real> phase_of(const AttendMix<Real>& op, int r, int bh, int n) {
+__device__ __forceinline__ Phase phase_of(const AttendMix<float>& op, int r, int bh, int n) {
   if (!op.biased() || n < 0 || n >= op.T()) return {};
-  const Real* pair = op.phase.value.at(r) + 2 * (static_cast<std::int64_t>(bh) * op.T() + n);
+  const float* pair = op.phase.value.at(r) + 2 * (static_cast<std::int64_t>(bh) * op.T() + n);
   return {pair[0], pair[1]};
 }
 
 /// The tokens that a query sees, and what turns an exponent into a weight and a gradient.
-template <class Real>
-struct Query {
-  int first = 0, last = 0;
-  Real row = 0, along = 0;  ///< L, D
-  Phase<Real> phase = {};
+struct SeenBy {
+  int first, last;
+  float row, along;  ///< L, D
   __device__ bool sees(int j) const { return j >= first && j < last; }
   __device__ bool sees_of(int begin, int end) const { return first < end && last > begin && first < last; }
 };
+struct Query : SeenBy {
+  Phase phase = {};
+  __device__ Query() : SeenBy{0, 0, 0, 0} {}
+};
 
 /// kKept: L and D too, which forward and its backward's first kernel leave.
-template <bool kKept, class Real>
-__device__ __forceinline__ Query<Real> query_of(const AttendMix<Real>& op, int r, int bh, int i) {
-  Query<Real> q;
+template <bool kKept>
+__device__ __forceinline__ Query query_of(const AttendMix<float>& op, int r, int bh, int i) {
+  Query q;
   if (i >= op.Q()) return q;
   const SeenTokens seen = seen_tokens(op, r, bh / op.H(), i);
   q.first = seen.first, q.last = seen.last, q.phase = phase_of(op, r, bh, seen.own);
@@ -50,10 +52,89 @@ __device__ __forceinline__ Query<Real> query_of(const AttendMix<Real>& op, int r
 }
 
 /// Rows of a field of this sequence and head.
-template <class Real>
-__device__ __forceinline__ HeadRows<Real> rows_of(const AttendMix<Real>& op, const Tensor<Real>& t, int r,
-                                                  int bh) {
-  return HeadRows<Real>(t, r, bh / op.H(), bh % op.H(), t.dim(1), op.H(), t.dim(3));
+__device__ __forceinline__ HeadRows<float> rows_of(const AttendMix<float>& op, const Tensor<float>& t, int r,
+                                                   int bh) {
+  return HeadRows<float>(t, r, bh / op.H(), bh % op.H(), t.dim(1), op.H(), t.dim(3));
+}
+
+/// Sum over the four lanes that share rows.
+__device__ __forceinline__ float row_sum(float x) {
+  x += __shfl_xor_sync(kFullWarp, x, 1);
+  return x + __shfl_xor_sync(kFullWarp, x, 2);
+}
+
+/// The softmax of two rows as far as they have been read, to base 2: the largest score, the sum of what weights are
+/// before they are divided (each lane its share), and as many values, of which a lane has D / 8 pairs a row.
+template <int D>
+struct RunningRows {
+  float largest[2], total[2], sums[D / 8][4] = {};
+
+  /// beside: what stands in the rows' sums beside tokens; -inf: nothing.
+  __device__ explicit RunningRows(float beside) {
+    largest[0] = largest[1] = beside;
+    total[0] = total[1] = beside > -INFINITY && threadIdx.x % 4 == 0 ? 1 : 0;
+  }
+  /// Scores of tokens j0 .. become weights, 2^(s - largest), and what was summed before is scaled to the new
+  /// largest score. bias(half, c): of the row and of token j0 + c.
+  template <int kCount, class Bias>
+  __device__ __forceinline__ void weigh(bool normalised, float scale, const Query (&query)[2], int j0,
+                                        const Bias& bias, float (&s)[kCount][4]) {
+    const int c0 = 2 * (threadIdx.x % 4);
+    float now[2] = {largest[0], largest[1]};
+    const int first[2] = {query[0].first - j0 - c0, query[1].first - j0 - c0};
+    const int last[2] = {query[0].last - j0 - c0, query[1].last - j0 - c0};
+#pragma unroll
+    for (int n = 0; n < kCount; ++n) {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        const int c = n * 8 + e % 2;
+        s[n][e] =
+            c >= first[e / 2] && c < last[e / 2] ? fmaf(s[n][e], scale, bias(e / 2, c + c0)) : -INFINITY;
+        now[e / 2] = fmaxf(now[e / 2], s[n][e]);
+      }
+    }
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      float m = now[half];
+      m = fmaxf(m, __shfl_xor_sync(kFullWarp, m, 1));
+      m = fmaxf(m, __shfl_xor_sync(kFullWarp, m, 2));
+      if (!normalised) m = 0;
+      now[half] = m == -INFINITY ? 0 : m;  // nothing seen yet
+      const float factor = normalised ? power_of_two(largest[half] - now[half]) : 1;
+      largest[half] = m;
+      total[half] *= factor;
+#pragma unroll
+      for (int n = 0; n < D / 8; ++n) sums[n][2 * half] *= factor, sums[n][2 * half + 1] *= factor;
+    }
+#pragma unroll
+    for (int n = 0; n < kCount; ++n) {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) s[n][e] = power_of_two(s[n][e] - now[e / 2]), total[e / 2] += s[n][e];
+    }
+  }
+  /// Adds up the totals. factor: what sums are multiplied by to be values read.
+  __device__ __forceinline__ void finish(bool normalised, float (&factor)[2]) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      total[half] = row_sum(total[half]);
+      factor[half] = !normalised ? 1 : total[half] > 0 ? 1 / total[half] : 0;
+    }
+  }
+};
+
+/// Keeps L / log 2 of query i, if backward wants it.
+__device__ __forceinline__ void keep_row(const AttendMix<float>& op, int r, int bh, int i, float largest,
+                                         float total) {
+  if (op.row && i < op.Q())
+    op.row.value.at(r)[static_cast<std::int64_t>(bh) * op.Q() + i] =
+        op.normalised && total > 0 ? largest + log2f(total) : 0;
+}
+
+/// Score s of token j and d_o . v become weight and gradient of the score.
+__device__ __forceinline__ void weigh_back(const SeenBy& q, int j, float scale, float bias, float& s,
+                                           float& d) {
+  s = q.sees(j) ? power_of_two(fmaf(s, scale, bias - q.row)) : 0;
+  d = s * (d - q.along);
 }
 
 /// Whose gradients a kernel's rows are: of queries, or of keys and values.

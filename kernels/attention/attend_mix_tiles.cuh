@@ -9,25 +9,9 @@
 
 namespace crosstalk::device {
 
-constexpr float kLog2E = 1.44269504088896340736f;
-
-/// 2^x, 0 where that is no normal float.
-__device__ __forceinline__ float power_of_two(float x) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
-
-/// Sums over the four lanes that share rows.
-__device__ __forceinline__ float row_sum(float x) {
-  x += __shfl_xor_sync(kFullWarp, x, 1);
-  return x + __shfl_xor_sync(kFullWarp, x, 2);
-}
-
 template <class Tile>
 constexpr int read_bytes() {
-  return Tile::bytes(kTileRows + 2 * Tile::kColumns) +
-         Tile::kColumns * static_cast<int>(sizeof(Phase<float>));
+  return Tile::bytes(kTileRows + 2 * Tile::kColumns) + Tile::kColumns * static_cast<int>(sizeof(Phase));
 }
 
 template <class Tile>
@@ -37,21 +21,19 @@ __global__ void __launch_bounds__(kTileThreads, Tile::kReadBlocks)
   extern __shared__ unsigned char memory[];
   const Tile xs{reinterpret_cast<typename Tile::Number*>(memory)}, ks{xs.numbers + kTileRows * Tile::kStep},
       vs{ks.numbers + kColumns * Tile::kStep};
-  auto* phases = reinterpret_cast<Phase<float>*>(vs.numbers + kColumns * Tile::kStep);
+  auto* phases = reinterpret_cast<Phase*>(vs.numbers + kColumns * Tile::kStep);
   const int T = op.T(), Q = op.Q(), K = op.K(), V = op.V(), blocks = (Q + kTileRows - 1) / kTileRows;
   const int bh = static_cast<int>(blockIdx.x) / blocks, r = blockIdx.y;
   // The last queries see most: they begin.
   const int i0 = (blocks - 1 - static_cast<int>(blockIdx.x) % blocks) * kTileRows;
   const int lane = threadIdx.x % 32, r0 = static_cast<int>(threadIdx.x) / 32 * 16;
   const HeadRows<float> k = rows_of(op, op.k.value, r, bh), v = rows_of(op, op.v.value, r, bh);
-  const Query<float> query[2] = {query_of<false>(op, r, bh, i0 + r0 + lane / 4),
-                                 query_of<false>(op, r, bh, i0 + r0 + lane / 4 + 8)};
+  const Query query[2] = {query_of<false>(op, r, bh, i0 + r0 + lane / 4),
+                          query_of<false>(op, r, bh, i0 + r0 + lane / 4 + 8)};
   const float scale = static_cast<float>(op.scale) * kLog2E;
   const bool biased = op.biased();
-  const float beside =
-      op.normalised ? static_cast<float>(op.beside(r, bh % op.H())) * kLog2E : -INFINITY;  // to base 2
-  float largest[2] = {beside, beside}, total[2] = {}, sums[Tile::kD / 8][4] = {};
-  if (beside > -INFINITY && lane % 4 == 0) total[0] = total[1] = 1;
+  RunningRows<Tile::kD> rows(op.normalised ? static_cast<float>(op.beside(r, bh % op.H())) * kLog2E
+                                           : -INFINITY);
   {
     Four<float> x[kTileRows / Tile::kStride];
     Tile::fetch(rows_of(op, op.x.value, r, bh), i0, Q, K, x);
@@ -66,61 +48,19 @@ __global__ void __launch_bounds__(kTileThreads, Tile::kReadBlocks)
     __syncthreads();
     float s[kCount][4];
     scores(xs, r0, ks, 0, s);
-    float now[2] = {largest[0], largest[1]};
-    const int left = j0 + 2 * (lane % 4);
-    const int first[2] = {query[0].first - left, query[1].first - left};
-    const int last[2] = {query[0].last - left, query[1].last - left};
-#pragma unroll
-    for (int n = 0; n < kCount; ++n) {
-#pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        const int c = n * 8 + e % 2;
-        const float bias = biased ? query[e / 2].phase - phases[c + 2 * (lane % 4)] : 0.f;
-        s[n][e] = c >= first[e / 2] && c < last[e / 2] ? fmaf(s[n][e], scale, bias) : -INFINITY;
-        now[e / 2] = fmaxf(now[e / 2], s[n][e]);
-      }
-    }
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      float m = now[half];
-      m = fmaxf(m, __shfl_xor_sync(kFullWarp, m, 1));
-      m = fmaxf(m, __shfl_xor_sync(kFullWarp, m, 2));
-      if (!op.normalised) m = 0;
-      now[half] = m == -INFINITY ? 0 : m;  // nothing seen yet
-      const float factor = op.normalised ? power_of_two(largest[half] - now[half]) : 1;
-      largest[half] = m;
-      total[half] *= factor;
-#pragma unroll
-      for (int n = 0; n < Tile::kD / 8; ++n) sums[n][2 * half] *= factor, sums[n][2 * half + 1] *= factor;
-    }
-#pragma unroll
-    for (int n = 0; n < kCount; ++n) {
-#pragma unroll
-      for (int e = 0; e < 4; ++e) s[n][e] = power_of_two(s[n][e] - now[e / 2]), total[e / 2] += s[n][e];
-    }
-    mix(s, vs, 0, sums);
+    const auto bias = [&](int half, int c) { return biased ? query[half].phase - phases[c] : 0.f; };
+    rows.weigh(op.normalised, scale, query, j0, bias, s);
+    mix(s, vs, 0, rows.sums);
   }
-  float factor[2] = {1, 1};
-#pragma unroll
-  for (int half = 0; half < 2 && op.normalised; ++half) {
-    total[half] = row_sum(total[half]);
-    factor[half] = total[half] > 0 ? 1 / total[half] : 0;
-  }
-  store(Write::overwrite, rows_of(op, op.o.value, r, bh), i0 + r0, Q, V, sums, factor);
+  float factor[2];
+  rows.finish(op.normalised, factor);
+  store(Write::overwrite, rows_of(op, op.o.value, r, bh), i0 + r0, Q, V, rows.sums, factor);
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
-    const int i = i0 + r0 + lane / 4 + 8 * half;
-    if (op.row && lane % 4 == 0 && i < Q)
-      op.row.value.at(r)[static_cast<std::int64_t>(bh) * Q + i] =
-          op.normalised && total[half] > 0 ? largest[half] + log2f(total[half]) : 0;
+    if (lane % 4 == 0)
+      keep_row(op, r, bh, i0 + r0 + lane / 4 + 8 * half, rows.largest[half], rows.total[half]);
   }
 }
-
-/// Of a query in the columns of a tile of transposed scores.
-struct ColumnQuery {
-  int first, last;
-  float row, along;
-};
 
 /// What every GPU has that this code is compiled for.
 constexpr int kLeastShared = 99 * 1024;
@@ -148,13 +88,13 @@ __device__ __forceinline__ void tile_gradients(const AttendMix<float>& op, int r
   constexpr int kColumns = Tile::kColumns, kPart = Tile::kPart, kCount = kPart / 8;
   const Tile xs{reinterpret_cast<typename Tile::Number*>(memory)}, us{xs.numbers + kTileRows * Tile::kStep},
       ys{us.numbers + kTileRows * Tile::kStep}, ws{ys.numbers + kColumns * Tile::kStep};
-  const auto query_at = [&](int c) -> ColumnQuery& { return *beside_row<ColumnQuery>(ys, c); };
-  const auto phase_at = [&](int c) -> Phase<float>& { return *beside_row<Phase<float>>(ws, c); };
+  const auto query_at = [&](int c) -> SeenBy& { return *beside_row<SeenBy>(ys, c); };
+  const auto phase_at = [&](int c) -> Phase& { return *beside_row<Phase>(ws, c); };
   const int T = op.T(), Q = op.Q(), K = op.K(), V = op.V(), own_rows = kKeys ? T : Q, others = kKeys ? Q : T;
   const int thread = threadIdx.x, lane = thread % 32, r0 = thread / 32 * 16, row = n0 + r0 + lane / 4;
   const HeadRows<float> x = rows_of(op, op.x.value, r, bh), k = rows_of(op, op.k.value, r, bh),
                         v = rows_of(op, op.v.value, r, bh), d_o = rows_of(op, op.o.gradient, r, bh);
-  Query<float> own[2];  // of keys: the phase alone
+  Query own[2];  // of keys: the phase alone
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     if constexpr (kKeys) {
@@ -169,7 +109,7 @@ __device__ __forceinline__ void tile_gradients(const AttendMix<float>& op, int r
   __syncthreads();  // the memory may still be read
   load<kTileRows>(xs, kKeys ? k : x, K, us, kKeys ? v : d_o, V, n0, own_rows);
   for (int m0 = 0; m0 < others; m0 += kColumns) {
-    Query<float> column;
+    Query column;
     if (kKeys && thread < kColumns) column = query_of<true>(op, r, bh, m0 + thread);
     const bool meets = kKeys ? column.sees_of(n0, n0 + kTileRows)
                              : own[0].sees_of(m0, m0 + kColumns) || own[1].sees_of(m0, m0 + kColumns);
@@ -184,7 +124,7 @@ __device__ __forceinline__ void tile_gradients(const AttendMix<float>& op, int r
     for (int c0 = 0; c0 < kColumns; c0 += kPart) {
       bool meet;  // whether any pair of this warp is seen
       if constexpr (kKeys) {
-        const ColumnQuery& q = query_at(c0 + lane % kPart);
+        const SeenBy& q = query_at(c0 + lane % kPart);
         meet = q.last > n0 + r0 && q.first < n0 + r0 + 16;
       } else {
         meet = own[0].sees_of(m0 + c0, m0 + c0 + kPart) || own[1].sees_of(m0 + c0, m0 + c0 + kPart);
@@ -198,17 +138,10 @@ __device__ __forceinline__ void tile_gradients(const AttendMix<float>& op, int r
 #pragma unroll
         for (int e = 0; e < 4; ++e) {
           const int c = c0 + n * 8 + 2 * (lane % 4) + e % 2;
-          ColumnQuery q;
-          if constexpr (kKeys) {
-            q = query_at(c);
-          } else {
-            q = {own[e / 2].first, own[e / 2].last, own[e / 2].row, own[e / 2].along};
-          }
-          const int j = kKeys ? row + e / 2 * 8 : m0 + c;
+          const SeenBy& q = kKeys ? query_at(c) : own[e / 2];
           float bias = 0;
           if (biased) bias = kKeys ? phase_at(c) - own[e / 2].phase : own[e / 2].phase - phase_at(c);
-          a[n][e] = j >= q.first && j < q.last ? power_of_two(fmaf(a[n][e], scale, bias) - q.row) : 0;
-          d[n][e] = a[n][e] * (d[n][e] - q.along);
+          weigh_back(q, kKeys ? row + e / 2 * 8 : m0 + c, scale, bias, a[n][e], d[n][e]);
           line[e / 2] += d[n][e];
         }
       }

@@ -9,6 +9,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/attention/attend_mix_tiles.cuh"
+#include "kernels/base/async_copy.cuh"
 
 namespace crosstalk::device {
 
@@ -19,7 +20,7 @@ template <class Tile_, int kWarps_>
 struct Whole {
   using Tile = Tile_;
   static_assert(Tile::bytes(1) == (Tile::kD + WholeHead::kPadding) * 2 &&
-                sizeof(ColumnQuery) == WholeHead::kQueryBytes && sizeof(float2) == WholeHead::kTopBytes);
+                sizeof(SeenBy) == WholeHead::kQueryBytes && sizeof(float2) == WholeHead::kTopBytes);
   static constexpr int kWarps = kWarps_, kThreads = 32 * kWarps;
   /// Blocks that a multiprocessor shall hold, by which the compiler gives registers.
   static constexpr int kReadBlocks = Tile::kD > 64 ? 1 : 16 / kWarps,
@@ -75,7 +76,7 @@ __device__ __forceinline__ std::uint16_t* tile_place(const Tile& tile, int row, 
 }
 
 /// Rows n0 .. n0 + count of N as rows of a tile from its first; by kTeam threads, of which this is number
-/// `thread`. Operands come in the background: then whole_copies_end() and a barrier.
+/// `thread`. Operands come in the background: then copies_end() and a barrier.
 template <int kTeam, class Tile>
 __device__ __forceinline__ void take_rows(int thread, const Tile& tile, const HeadRows<float>& rows, int n0,
                                           int count, int N, int C) {
@@ -102,18 +103,14 @@ __device__ __forceinline__ void take_rows(int thread, const Tile& tile, const He
   for (int row = thread / kAcross; row < count; row += kStride) {
     const bool inside = n0 + row < N && c < C;
     const std::uint16_t* from = rows(inside ? n0 + row : 0) + (inside ? c : 0);
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(
-                     static_cast<unsigned>(__cvta_generic_to_shared(tile_place(tile, row, c)))),
-                 "l"(from), "r"(inside ? 16 : 0)
-                 : "memory");
+    copy_async_or_zero(tile_place(tile, row, c), from, inside ? 16 : 0);
   }
 }
-__device__ __forceinline__ void whole_copies_end() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 
 /// The same of queries and d_o, and, where `seen` is one, what each query sees, its L and its D.
 template <int kTeam, class Number, class Tile>
 __device__ __forceinline__ void take_queries(const AttendMix<float>& op, int r, int bh, int thread,
-                                             const Tile& xs, const Tile& us, ColumnQuery* seen, int n0,
+                                             const Tile& xs, const Tile& us, SeenBy* seen, int n0,
                                              int count) {
   constexpr int kMany = kMoved<Number>, kAcross = Tile::kD / kMany, kStride = kTeam / kAcross;
   constexpr int kBatch = Tile::kD > 64 ? 8 : 4;
@@ -141,7 +138,7 @@ __device__ __forceinline__ void take_queries(const AttendMix<float>& op, int r, 
       if (row >= count) continue;
       whole_keep(tile_place(us, row, c), a[i], n < Q && c < V);
       if (c > 0) continue;
-      ColumnQuery query = {0, 0, 0, along};
+      SeenBy query = {0, 0, 0, along};
       if (n < Q) {
         const std::int64_t at = static_cast<std::int64_t>(bh) * Q + n;
         const SeenTokens tokens = seen_tokens(op, r, bh / op.H(), n);
@@ -174,55 +171,16 @@ __device__ __forceinline__ void share_sums(float* shared, int n0, const float (&
   }
 }
 
-/// Scores of tokens j0 .. become weights, 2^(s - largest), and what was summed before is scaled to the new
-/// largest score.
-template <int D, int kCount>
-__device__ __forceinline__ void weigh(bool normalised, float scale, const Query<float> (&query)[2], int j0,
-                                      float (&s)[kCount][4], float (&largest)[2], float (&total)[2],
-                                      float (&sums)[D / 8][4]) {
-  const int lane = threadIdx.x % 32;
-  float now[2] = {largest[0], largest[1]};
-  const int left = j0 + 2 * (lane % 4);
-  const int first[2] = {query[0].first - left, query[1].first - left};
-  const int last[2] = {query[0].last - left, query[1].last - left};
-#pragma unroll
-  for (int n = 0; n < kCount; ++n) {
-#pragma unroll
-    for (int e = 0; e < 4; ++e) {
-      const int c = n * 8 + e % 2;
-      s[n][e] = c >= first[e / 2] && c < last[e / 2] ? scale * s[n][e] : -INFINITY;
-      now[e / 2] = fmaxf(now[e / 2], s[n][e]);
-    }
-  }
-#pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    float m = now[half];
-    m = fmaxf(m, __shfl_xor_sync(kFullWarp, m, 1));
-    m = fmaxf(m, __shfl_xor_sync(kFullWarp, m, 2));
-    if (!normalised) m = 0;
-    now[half] = m == -INFINITY ? 0 : m;  // nothing seen yet
-    const float factor = normalised ? power_of_two(largest[half] - now[half]) : 1;
-    largest[half] = m;
-    total[half] *= factor;
-#pragma unroll
-    for (int n = 0; n < D / 8; ++n) sums[n][2 * half] *= factor, sums[n][2 * half + 1] *= factor;
-  }
-#pragma unroll
-  for (int n = 0; n < kCount; ++n) {
-#pragma unroll
-    for (int e = 0; e < 4; ++e) s[n][e] = power_of_two(s[n][e] - now[e / 2]), total[e / 2] += s[n][e];
-  }
-}
-
-/// What warps that share queries have read, added in their order; keep_row(n, largest, sum) keeps L.
-template <class Cut, class Number, class KeepRow>
-__device__ __forceinline__ void read_shared(bool normalised, const WholeHead& cut, const float2* tops,
-                                            const float* shared, const HeadRows<Number>& o, int Q, int V,
-                                            const KeepRow& keep_row) {
+/// What warps that share queries have read, added in their order, and L.
+template <class Cut, class Number>
+__device__ __forceinline__ void read_shared(const AttendMix<float>& op, int r, int bh, const WholeHead& cut,
+                                            const float2* tops, const float* shared,
+                                            const HeadRows<Number>& o) {
   using Tile = typename Cut::Tile;
   constexpr int D = Tile::kD, kThreads = Cut::kThreads;
   const int thread = threadIdx.x, parts = cut.parts, rows = cut.blocks * kOwnRows;
-  const int c = thread % Tile::kFours * 4;
+  const int c = thread % Tile::kFours * 4, Q = op.Q(), V = op.V();
+  const bool normalised = op.normalised;
   for (int n = thread / Tile::kFours; n < Q; n += kThreads / Tile::kFours) {
     float top = -INFINITY, sum = 0, v[4] = {};
     for (int p = 0; p < parts; ++p) top = fmaxf(top, tops[p * rows + n].x);
@@ -234,7 +192,7 @@ __device__ __forceinline__ void read_shared(bool normalised, const WholeHead& cu
 #pragma unroll
       for (int e = 0; e < 4; ++e) v[e] += factor * some.v[e];
     }
-    if (c == 0) keep_row(n, top, sum);
+    if (c == 0) keep_row(op, r, bh, n, top, sum);
     const float factor = !normalised ? 1 : sum > 0 ? 1 / sum : 0;
 #pragma unroll
     for (int e = 0; e < 4; ++e) v[e] *= factor;
@@ -261,35 +219,27 @@ __global__ void __launch_bounds__(Cut::kThreads, Cut::kReadBlocks)
   const auto block_of = [&](int turn) {
     return parts == 1 ? Cut::turn_of(warp, turn) : part < parts ? warp % cut.blocks : cut.blocks;
   };
-  const auto keep_row = [&](int n, float top, float sum) {
-    if (op.row && n < Q)
-      op.row.value.at(r)[static_cast<std::int64_t>(bh) * Q + n] =
-          op.normalised && sum > 0 ? top + log2f(sum) : 0;
-  };
   if (block_of(0) < cut.blocks) take_rows<32>(lane, xs, x, block_of(0) * kOwnRows, kOwnRows, Q, K);
   take_rows<kThreads>(thread, ks, whole_rows<Number>(op, op.k.value, r, bh, T, K), 0, cut.tokens, T, K);
   take_rows<kThreads>(thread, vs, whole_rows<Number>(op, op.v.value, r, bh, T, V), 0, cut.tokens, T, V);
-  whole_copies_end();
+  copies_end();
   __syncthreads();
   const float scale = static_cast<float>(op.scale) * kLog2E;
   const float beside =
       op.normalised && part == 0 ? static_cast<float>(op.beside(r, bh % op.H())) * kLog2E : -INFINITY;
-  float largest[2], total[2] = {}, sums[D / 8][4] = {};
+  RunningRows<D> read(beside);
 #pragma unroll 1
   for (int turn = 0; turn * kWarps < cut.blocks; ++turn) {
     const int block = block_of(turn), q0 = block * kOwnRows;
     if (block >= cut.blocks) continue;
-    if (turn > 0) take_rows<32>(lane, xs, x, q0, kOwnRows, Q, K), whole_copies_end();
+    if (turn > 0) take_rows<32>(lane, xs, x, q0, kOwnRows, Q, K), copies_end();
     __syncwarp();
     unsigned rows[D / 16][4];
     operands(xs, 0, rows);
     __syncwarp();
-    const Query<float> query[2] = {query_of<false>(op, r, bh, q0 + lane / 4),
-                                   query_of<false>(op, r, bh, q0 + lane / 4 + 8)};
-    largest[0] = largest[1] = beside;
-    total[0] = total[1] = beside > -INFINITY && lane % 4 == 0 ? 1 : 0;
-#pragma unroll
-    for (int n = 0; n < D / 8; ++n) sums[n][0] = sums[n][1] = sums[n][2] = sums[n][3] = 0;
+    const Query query[2] = {query_of<false>(op, r, bh, q0 + lane / 4),
+                            query_of<false>(op, r, bh, q0 + lane / 4 + 8)};
+    if (turn > 0) read = RunningRows<D>(beside);
 #pragma unroll 1
     for (int j0 = part * kWholeStep; j0 < T; j0 += parts * kWholeStep) {
       if (!__any_sync(kFullWarp,
@@ -297,17 +247,18 @@ __global__ void __launch_bounds__(Cut::kThreads, Cut::kReadBlocks)
         continue;
       float s[kCount][4];
       scores(rows, ks, j0, s);
-      weigh<D>(op.normalised, scale, query, j0, s, largest, total, sums);
-      mix(s, vs, j0, sums);
+      read.weigh(
+          op.normalised, scale, query, j0, [](int, int) { return 0.f; }, s);
+      mix(s, vs, j0, read.sums);
     }
-    float factor[2] = {1, 1};
+    float factor[2];
+    read.finish(op.normalised, factor);
+    if (parts > 1) continue;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      total[half] = row_sum(total[half]);
-      if (op.normalised) factor[half] = total[half] > 0 ? 1 / total[half] : 0;
-      if (parts == 1 && lane % 4 == 0) keep_row(q0 + lane / 4 + 8 * half, largest[half], total[half]);
+      if (lane % 4 == 0) keep_row(op, r, bh, q0 + lane / 4 + 8 * half, read.largest[half], read.total[half]);
     }
-    if (parts == 1) store(Write::overwrite, o, q0, Q, V, sums, factor);
+    store(Write::overwrite, o, q0, Q, V, read.sums, factor);
   }
   if (parts == 1) return;
   __syncthreads();  // keys and values are read
@@ -315,14 +266,14 @@ __global__ void __launch_bounds__(Cut::kThreads, Cut::kReadBlocks)
   const int rows = cut.blocks * kOwnRows;
   if (part < parts) {
     const int n0 = part * rows + block_of(0) * kOwnRows;
-    share_sums<D>(shared, n0, sums);
+    share_sums<D>(shared, n0, read.sums);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      if (lane % 4 == 0) tops[n0 + lane / 4 + 8 * half] = make_float2(largest[half], total[half]);
+      if (lane % 4 == 0) tops[n0 + lane / 4 + 8 * half] = make_float2(read.largest[half], read.total[half]);
     }
   }
   __syncthreads();
-  read_shared<Cut>(op.normalised, cut, tops, shared, o, Q, V, keep_row);
+  read_shared<Cut>(op, r, bh, cut, tops, shared, o);
 }
 
 /// Gradients of a head, each phase by all threads of a block.
@@ -337,7 +288,7 @@ struct WholeGradient {
   const int T = op.T(), Q = op.Q(), K = op.K(), V = op.V(), bh = blockIdx.x, r = blockIdx.y;
   const int thread = threadIdx.x, lane = thread % 32, warp = thread / 32;
   const bool both = cut.both;
-  ColumnQuery* const seen = reinterpret_cast<ColumnQuery*>(memory);
+  SeenBy* const seen = reinterpret_cast<SeenBy*>(memory);
   const Tile ks{reinterpret_cast<typename Tile::Number*>(seen + cut.queries)},
       vs{ks.numbers + cut.tokens * kStep}, xs{both ? vs.numbers + cut.tokens * kStep : ks.numbers},
       us{xs.numbers + cut.queries * kStep};
@@ -350,11 +301,6 @@ struct WholeGradient {
   const float plain_scale = static_cast<float>(op.scale), scale = plain_scale * kLog2E;
   const int parts = cut.parts, part = parts > 1 ? warp / cut.blocks : 0;
 
-  /// Score s of token j and d_o . v become weight and gradient of the score.
-  __device__ __forceinline__ void weigh(ColumnQuery q, int j, float& s, float& d) const {
-    s = j >= q.first && j < q.last ? power_of_two(fmaf(s, scale, -q.row)) : 0;
-    d = s * (d - q.along);
-  }
   /// Brings keys and values, and queries where they fit beside.
   __device__ __forceinline__ void load() const {
     take_rows<kThreads>(thread, ks, k, 0, cut.tokens, T, K);
@@ -364,7 +310,7 @@ struct WholeGradient {
     } else {  // what warps do not take
       for (int n = cut.blocks * kOwnRows + thread; n < cut.queries; n += kThreads) seen[n] = {0, 0, 0, 0};
     }
-    whole_copies_end();
+    copies_end();
     __syncthreads();
   }
   /// d_x: warps walk over the tokens.
@@ -380,21 +326,20 @@ struct WholeGradient {
       if (!both) {
         __syncwarp();
         take_queries<32, Number>(op, r, bh, lane, as, bs, seen, q0, kOwnRows);
-        whole_copies_end();
+        copies_end();
         __syncwarp();
       }
       unsigned x[D / 16][4], u[D / 16][4];
       operands(both ? xs : as, both ? q0 : 0, x);
       operands(both ? us : bs, both ? q0 : 0, u);
-      const ColumnQuery query[2] = {seen[q0 + lane / 4], seen[q0 + lane / 4 + 8]};
+      const SeenBy query[2] = {seen[q0 + lane / 4], seen[q0 + lane / 4 + 8]};
 #pragma unroll
       for (int n = 0; n < D / 8; ++n) sums[n][0] = sums[n][1] = sums[n][2] = sums[n][3] = 0;
 #pragma unroll 1
       for (int j0 = part * kWholeStep; j0 < T; j0 += parts * kWholeStep) {
         bool meet = false;
 #pragma unroll
-        for (const ColumnQuery& q : query)
-          meet = meet || (q.first < q.last && q.first < j0 + kWholeStep && q.last > j0);
+        for (const SeenBy& q : query) meet = meet || q.sees_of(j0, j0 + kWholeStep);
         if (!__any_sync(kFullWarp, meet)) continue;
         float a[kCount][4], d[kCount][4];
         scores(x, ks, j0, a);
@@ -403,7 +348,7 @@ struct WholeGradient {
         for (int n = 0; n < kCount; ++n) {
 #pragma unroll
           for (int e = 0; e < 4; ++e) {
-            weigh(query[e / 2], j0 + n * 8 + 2 * (lane % 4) + e % 2, a[n][e], d[n][e]);
+            weigh_back(query[e / 2], j0 + n * 8 + 2 * (lane % 4) + e % 2, scale, 0, a[n][e], d[n][e]);
           }
         }
         mix(d, ks, j0, sums);
@@ -437,7 +382,7 @@ struct WholeGradient {
     if (!op.k.wanted() && !op.v.wanted()) return;
     if (!both) {
       take_queries<kThreads, Number>(op, r, bh, thread, xs, us, nullptr, 0, cut.queries);
-      whole_copies_end();
+      copies_end();
       __syncthreads();
     }
     const int blocks = (T + kOwnRows - 1) / kOwnRows;
@@ -450,15 +395,13 @@ struct WholeGradient {
         __syncwarp();
         take_rows<32>(lane, as, k, n0, kOwnRows, T, K);
         take_rows<32>(lane, bs, v, n0, kOwnRows, T, V);
-        whole_copies_end();
+        copies_end();
         __syncwarp();
       }
       float sums[D / 8][4] = {}, value_sums[D / 8][4] = {};
 #pragma unroll 1
       for (int i0 = 0; i0 < Q; i0 += kWholeStep) {
-        const ColumnQuery& some = seen[i0 + lane];
-        if (!__any_sync(kFullWarp, some.first < some.last && some.first < n0 + kOwnRows && some.last > n0))
-          continue;
+        if (!__any_sync(kFullWarp, seen[i0 + lane].sees_of(n0, n0 + kOwnRows))) continue;
         float a[kCount][4], d[kCount][4];
         scores(both ? ks : as, both ? n0 : 0, xs, i0, a);
         scores(both ? vs : bs, both ? n0 : 0, us, i0, d);
@@ -466,8 +409,8 @@ struct WholeGradient {
         for (int n = 0; n < kCount; ++n) {
 #pragma unroll
           for (int e = 0; e < 4; ++e) {
-            const ColumnQuery q = seen[i0 + n * 8 + 2 * (lane % 4) + e % 2];
-            weigh(q, n0 + lane / 4 + e / 2 * 8, a[n][e], d[n][e]);
+            const SeenBy q = seen[i0 + n * 8 + 2 * (lane % 4) + e % 2];
+            weigh_back(q, n0 + lane / 4 + e / 2 * 8, scale, 0, a[n][e], d[n][e]);
           }
         }
         mix(d, xs, i0, sums);

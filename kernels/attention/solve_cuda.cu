@@ -49,32 +49,37 @@ struct Tiles {
   }
 };
 
-// y_J = (a_J - sum_{I>J} y_I n_IJ) (1 + n_JJ)^-1, n = Diag(gain) l, column tiles from the last on
-template <class Real>
+/// With n = Diag(gain) l, a tile of columns J after the other:
+///   forward   y_J = (a_J - sum_{I>J} y_I n_IJ) (1 + n_JJ)^-1, from the last tile on
+///   backward  z_J = (d_y_J - sum_{I<J} z_I n_JI^T) (1 + n_JJ)^-T, from the first, and d_a = z
+template <class Real, bool kBackward>
 __global__ void __launch_bounds__(kThreads) solve(const __grid_constant__ Solve<Real> op) {
   __shared__ Real n[kTile][kTile + 1], solved[kTile][kTile + 1];
   const Tiles<Real> t(op, op.a.value.dim(2));
   const int T = t.T;
-  const Real* a = op.a.value.at(t.r) + t.rows;
+  const Real* given = (kBackward ? op.y.gradient : op.a.value).at(t.r) + t.rows;
   const Real* l = op.l.value.at(t.r);
-  Real* y = op.y.value.at(t.r) + t.rows;
-  const int last = (T - 1) / kTile * kTile;
-  for (int j0 = last; j0 >= 0; j0 -= kTile) {
+  Real* out = (kBackward ? op.z.value : op.y.value).at(t.r) + t.rows;
+  const auto entry = [&](int i) { return kBackward ? n[t.lane][i] : n[i][t.lane]; };
+  const int tiles = (T + kTile - 1) / kTile;
+  for (int turn = 0; turn < tiles; ++turn) {
+    const int j0 = (kBackward ? turn : tiles - 1 - turn) * kTile;
     Real sum[kRows];
 #pragma unroll
     for (int m = 0; m < kRows; ++m) {
       const int q = t.first + t.warp * kRows + m;
-      sum[m] = q < t.Q && j0 + t.lane < T ? a[static_cast<std::int64_t>(q) * T + j0 + t.lane] : Real(0);
+      sum[m] = q < t.Q && j0 + t.lane < T ? given[static_cast<std::int64_t>(q) * T + j0 + t.lane] : Real(0);
     }
-    for (int i0 = last; i0 > j0; i0 -= kTile) {
-      t.load_factor(n, l, i0, j0);
-      t.load(solved, y, t.first, t.Q, i0);
+    for (int before = 0; before < turn; ++before) {
+      const int i0 = (kBackward ? before : tiles - 1 - before) * kTile;
+      kBackward ? t.load_factor(n, l, j0, i0) : t.load_factor(n, l, i0, j0);
+      t.load(solved, out, t.first, t.Q, i0);
       __syncthreads();
 #pragma unroll 8
       for (int i = 0; i < kTile; ++i) {
-        const Real entry = n[i][t.lane];
+        const Real factor = entry(i);
 #pragma unroll
-        for (int m = 0; m < kRows; ++m) sum[m] -= solved[t.warp * kRows + m][i] * entry;
+        for (int m = 0; m < kRows; ++m) sum[m] -= solved[t.warp * kRows + m][i] * factor;
       }
       __syncthreads();
     }
@@ -82,55 +87,17 @@ __global__ void __launch_bounds__(kThreads) solve(const __grid_constant__ Solve<
     __syncthreads();
 #pragma unroll
     for (int m = 0; m < kRows; ++m) {
-      for (int i = kTile - 1; i > 0; --i) sum[m] -= __shfl_sync(kFullWarp, sum[m], i) * n[i][t.lane];
-      const int q = t.first + t.warp * kRows + m;
-      if (q < t.Q && j0 + t.lane < T) y[static_cast<std::int64_t>(q) * T + j0 + t.lane] = sum[m];
-    }
-    __syncthreads();  // others read this tile of y, and the next round writes into n
-  }
-}
-
-// z_J = (d_y_J - sum_{I<J} z_I n_JI^T) (1 + n_JJ)^-T, from the first tile
-template <class Real>
-__global__ void __launch_bounds__(kThreads) solve_transposed(const __grid_constant__ Solve<Real> op) {
-  __shared__ Real n[kTile][kTile + 1], solved[kTile][kTile + 1];
-  const Tiles<Real> t(op, op.a.value.dim(2));
-  const int T = t.T;
-  const Real* d_y = op.y.gradient.at(t.r) + t.rows;
-  const Real* l = op.l.value.at(t.r);
-  Real* z = op.z.value.at(t.r) + t.rows;
-  for (int j0 = 0; j0 < T; j0 += kTile) {
-    Real sum[kRows];
-#pragma unroll
-    for (int m = 0; m < kRows; ++m) {
-      const int q = t.first + t.warp * kRows + m;
-      sum[m] = q < t.Q && j0 + t.lane < T ? d_y[static_cast<std::int64_t>(q) * T + j0 + t.lane] : Real(0);
-    }
-    for (int i0 = 0; i0 < j0; i0 += kTile) {
-      t.load_factor(n, l, j0, i0);
-      t.load(solved, z, t.first, t.Q, i0);
-      __syncthreads();
-#pragma unroll 8
-      for (int i = 0; i < kTile; ++i) {
-        const Real entry = n[t.lane][i];
-#pragma unroll
-        for (int m = 0; m < kRows; ++m) sum[m] -= solved[t.warp * kRows + m][i] * entry;
+      for (int step = 0; step < kTile - 1; ++step) {
+        const int i = kBackward ? step : kTile - 1 - step;
+        sum[m] -= __shfl_sync(kFullWarp, sum[m], i) * entry(i);
       }
-      __syncthreads();
-    }
-    t.load_factor(n, l, j0, j0);
-    __syncthreads();
-#pragma unroll
-    for (int m = 0; m < kRows; ++m) {
-      for (int i = 0; i < kTile - 1; ++i) sum[m] -= __shfl_sync(kFullWarp, sum[m], i) * n[t.lane][i];
       const int q = t.first + t.warp * kRows + m;
-      if (q < t.Q && j0 + t.lane < T) {
-        const std::int64_t entry = static_cast<std::int64_t>(q) * T + j0 + t.lane;
-        z[entry] = sum[m];
-        if (op.a.wanted()) put(op.a.write, op.a.gradient.at(t.r) + t.rows + entry, sum[m]);
-      }
+      if (q >= t.Q || j0 + t.lane >= T) continue;
+      const std::int64_t at = static_cast<std::int64_t>(q) * T + j0 + t.lane;
+      out[at] = sum[m];
+      if (kBackward && op.a.wanted()) put(op.a.write, op.a.gradient.at(t.r) + t.rows + at, sum[m]);
     }
-    __syncthreads();
+    __syncthreads();  // others read this tile, and the next round writes into n
   }
 }
 
@@ -194,14 +161,14 @@ dim3 grid(const Solve<Real>& op, int along) {
 template <class Real>
 void forward_cuda(const Exec& exec, const Solve<Real>& op) {
   if (op.a.value.size() == 0 || op.a.value.R == 0) return;
-  solve<Real><<<grid(op, op.a.value.dim(2)), kThreads, 0, stream_of(exec)>>>(op);
+  solve<Real, false><<<grid(op, op.a.value.dim(2)), kThreads, 0, stream_of(exec)>>>(op);
   check_launch("solve");
 }
 
 template <class Real>
 void backward_cuda(const Exec& exec, const Solve<Real>& op) {
   if (op.a.value.size() == 0 || op.a.value.R == 0) return;
-  solve_transposed<Real><<<grid(op, op.a.value.dim(2)), kThreads, 0, stream_of(exec)>>>(op);
+  solve<Real, true><<<grid(op, op.a.value.dim(2)), kThreads, 0, stream_of(exec)>>>(op);
   check_launch("solve backward");
   if (!op.l.wanted() && !op.gain.wanted()) return;
   solve_gradients<Real><<<grid(op, op.a.value.dim(3)), kThreads, 0, stream_of(exec)>>>(op);

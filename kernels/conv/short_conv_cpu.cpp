@@ -1,4 +1,4 @@
-// Short convolutions, channel after channel.
+// Short convolutions, element by element; weights channel by channel.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/conv/short_conv.h"
 
@@ -8,55 +8,35 @@
 
 namespace crosstalk {
 namespace {
-
-constexpr int kChannels = 16;  ///< channels of an item of work
-
-/// Calls f(r, b, c) for every channel of every sequence.
-template <class Real, class F>
-void for_channels(const Exec& exec, const ShortConv<Real>& op, F&& f) {
-  const int B = op.x.value.dim(0), C = op.x.value.dim(2), blocks = (C + kChannels - 1) / kChannels;
-  parallel_items(exec, op.x.value.R, std::int64_t{B} * blocks, [&](int r, std::int64_t item) {
-    const int begin = static_cast<int>(item % blocks) * kChannels;
-    for (int c = begin; c < std::min(C, begin + kChannels); ++c) f(r, static_cast<int>(item / blocks), c);
-  });
+constexpr std::int64_t kBlock = 1024, kChannels = 16;  ///< elements and channels of an item of work
 }
-
-}  // namespace
 
 template <class Real>
 void forward_cpu(const Exec& exec, const ShortConv<Real>& op) {
-  for_channels(exec, op, [&](int r, int b, int c) {
-    const ConvChannel<Real> channel(op, r, b, c);
-    Real* y = op.y.value.at(r) + (channel.x - op.x.value.at(r));
-    for (int t = 0; t < channel.T; ++t) y[channel.at(t)] = channel.y(t);
-  });
+  parallel_blocks(exec, op.x.value.R, op.x.value.size(), kBlock,
+                  [&](int r, std::int64_t begin, std::int64_t end) {
+                    for (std::int64_t n = begin; n < end; ++n) op.y.value.at(r)[n] = op.output(r, n);
+                  });
 }
 
 template <class Real>
 void backward_cpu(const Exec& exec, const ShortConv<Real>& op) {
-  if (op.x.wanted()) {
-    for_channels(exec, op, [&](int r, int b, int c) {
-      const ConvChannel<Real> channel(op, r, b, c);
-      Real* d_x = op.x.gradient.at(r) + (channel.x - op.x.value.at(r));
-      for (int t = 0; t < channel.T; ++t) put(op.x.write, d_x + channel.at(t), channel.d_x(t));
+  const std::int64_t size = op.x.value.size();
+  const int R = op.x.value.R, C = op.C(), W = op.W();
+  if (op.x.wanted() || op.gate.wanted())
+    parallel_blocks(exec, R, size, kBlock, [&](int r, std::int64_t begin, std::int64_t end) {
+      for (std::int64_t n = begin; n < end; ++n) op.put_inputs(r, n);
     });
-  }
-  if (!op.w.wanted()) return;
-  const int B = op.x.value.dim(0), C = op.x.value.dim(2), W = op.w.value.dim(1);
-  parallel_blocks(exec, op.x.value.R, C, kChannels, [&](int r, std::int64_t begin, std::int64_t end) {
-    std::vector<Real> sum(static_cast<std::size_t>(W));
+  if (!op.wants_weights()) return;
+  parallel_blocks(exec, R, C, kChannels, [&](int r, std::int64_t begin, std::int64_t end) {
+    std::vector<Real> sum(static_cast<std::size_t>(W) + 1);
     for (std::int64_t c = begin; c < end; ++c) {
       std::fill(sum.begin(), sum.end(), Real(0));
-      for (int b = 0; b < B; ++b) {
-        const ConvChannel<Real> channel(op, r, b, static_cast<int>(c));
-        for (int t = 0; t < channel.T; ++t) {
-          const Real d_u = channel.d_u(t);
-          for (int i = 0; i < W && i <= t; ++i)
-            sum[static_cast<std::size_t>(W - 1 - i)] += d_u * channel.x[channel.at(t - i)];
-        }
+      for (std::int64_t n = c; n < size; n += C) {
+        const Real d_u = op.d_u(r, n);
+        for (int e = 0; e <= W; ++e) sum[static_cast<std::size_t>(e)] += d_u * op.factor(r, n, e);
       }
-      for (int i = 0; i < W; ++i)
-        put(op.w.write, op.w.gradient.at(r) + c * W + i, sum[static_cast<std::size_t>(i)]);
+      for (int e = 0; e <= W; ++e) op.put_weight(r, static_cast<int>(c), e, sum[static_cast<std::size_t>(e)]);
     }
   });
 }

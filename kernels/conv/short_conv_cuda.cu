@@ -1,94 +1,92 @@
-// Short convolutions: a thread a token and channel; gradients of weights by pieces of the tokens, in order.
+// Short convolutions: of up to four taps by a walk (short_conv_walk.cuh), others a thread an element; gradients of
+// weights by pieces of the tokens, added in their order.
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/base/cuda_launch.cuh"
+#include "kernels/base/each.cuh"
+#include "kernels/base/reduce.cuh"
 #include "kernels/conv/short_conv.h"
+#include "kernels/conv/short_conv_walk.cuh"
 
 namespace crosstalk {
 namespace {
 using namespace device;
 
-constexpr int kThreads = 256, kWeightThreads = 64;
+constexpr int kChannels = 32, kRows = 8, kWeights = 4;
 
-template <class Real, bool kBackward>
-__global__ void __launch_bounds__(kThreads) convolve(const __grid_constant__ ShortConv<Real> op) {
-  const std::int64_t n = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
-  const int T = op.x.value.dim(1), C = op.x.value.dim(2), r = blockIdx.y;
-  if (n >= static_cast<std::int64_t>(op.x.value.dim(0)) * T * C) return;
-  const int c = static_cast<int>(n % C), t = static_cast<int>(n / C % T), b = static_cast<int>(n / C / T);
-  const ConvChannel<Real> channel(op, r, b, c);
-  if constexpr (kBackward) {
-    put(op.x.write, op.x.gradient.at(r) + n, channel.d_x(t));
-  } else {
-    op.y.value.at(r)[n] = channel.y(t);
+/// kWeights weights of 32 channels over one piece of the tokens: a lane a channel, warps take tokens in turn.
+template <class Real>
+__global__ void __launch_bounds__(kChannels* kRows)
+    piece_weights(const __grid_constant__ ShortConv<Real> op, int piece, int chunks) {
+  __shared__ Real sums[kRows][kWeights][kChannels];
+  const int r = blockIdx.z, C = op.C(), W = op.W(), lane = threadIdx.x % kChannels,
+            warp = threadIdx.x / kChannels;
+  const int c = static_cast<int>(blockIdx.y) / chunks * kChannels + lane,
+            first = static_cast<int>(blockIdx.y) % chunks * kWeights;
+  const int begin = static_cast<int>(blockIdx.x) * piece, end = min(op.tokens(), begin + piece);
+  Real sum[kWeights] = {};
+  if (c < C) {
+    for (int token = begin + warp; token < end; token += kRows) {
+      const std::int64_t n = static_cast<std::int64_t>(token) * C + c;
+      const Real d_u = op.d_u(r, n);
+#pragma unroll
+      for (int e = 0; e < kWeights; ++e) {
+        if (first + e <= W) sum[e] += d_u * op.factor(r, n, first + e);
+      }
+    }
   }
-}
-
-/// d_w of one tap of one channel over one piece of the tokens.
-template <class Real>
-__global__ void __launch_bounds__(kWeightThreads)
-    piece_weights(const __grid_constant__ ShortConv<Real> op, int piece) {
-  const int T = op.x.value.dim(1), C = op.x.value.dim(2), W = op.w.value.dim(1), r = blockIdx.z;
-  const int at = blockIdx.x * kWeightThreads + threadIdx.x;  // neighbours in a warp: channels of one tap
-  if (at >= C * W) return;
-  const int c = at % C, i = at / C;
-  const int tokens = op.x.value.dim(0) * T, begin = blockIdx.y * piece;
-  const int end = begin + piece < tokens ? begin + piece : tokens;
-  Real sum = 0;
-  for (int n = begin; n < end; ++n) {
-    const int t = n % T;
-    if (t < i) continue;
-    const ConvChannel<Real> channel(op, r, n / T, c);
-    sum += channel.d_u(t) * channel.x[channel.at(t - i)];
-  }
-  op.part.value.at(r)[(static_cast<std::int64_t>(blockIdx.y) * C + c) * W + W - 1 - i] = sum;
+#pragma unroll
+  for (int e = 0; e < kWeights; ++e) sums[warp][e][lane] = sum[e];
+  __syncthreads();
+  if (warp >= kWeights || c >= C || first + warp > W) return;
+  Real total = 0;
+#pragma unroll
+  for (int i = 0; i < kRows; ++i) total += sums[i][warp][lane];
+  op.part.value.at(r)[(static_cast<std::int64_t>(blockIdx.x) * C + c) * (W + 1) + first + warp] = total;
 }
 
 template <class Real>
-__global__ void __launch_bounds__(kWeightThreads)
-    add_pieces(const __grid_constant__ ShortConv<Real> op, int pieces) {
-  const int size = op.w.value.dim(0) * op.w.value.dim(1), r = blockIdx.y;
-  const int at = blockIdx.x * kWeightThreads + threadIdx.x;
-  if (at >= size) return;
-  Real sum = 0;
-  for (int p = 0; p < pieces; ++p) sum += op.part.value.at(r)[static_cast<std::int64_t>(p) * size + at];
-  put(op.w.write, op.w.gradient.at(r) + at, sum);
-}
-
-template <class Real, bool kBackward>
-void launch(const Exec& exec, const ShortConv<Real>& op) {
-  const Tensor<Real>& x = op.x.value;
-  convolve<Real, kBackward>
-      <<<dim3(blocks_for(x.size(), kThreads), static_cast<unsigned>(x.R)), kThreads, 0, stream_of(exec)>>>(
-          op);
-  check_launch("short_conv");
-}
-
-template <class Real>
-bool empty(const ShortConv<Real>& op) {
-  return op.x.value.size() == 0 || op.x.value.R == 0;
+int piece_by_piece(const Exec& exec, const ShortConv<Real>& op) {
+  const int tokens = op.tokens(), chunks = (op.W() + kWeights) / kWeights, pieces = op.pieces(tokens);
+  const dim3 grid(static_cast<unsigned>(pieces),
+                  blocks_for(op.C(), kChannels) * static_cast<unsigned>(chunks),
+                  static_cast<unsigned>(op.x.value.R));
+  piece_weights<Real><<<grid, kChannels * kRows, 0, stream_of(exec)>>>(op, op.piece(tokens), chunks);
+  check_launch("short_conv backward (pieces)");
+  return pieces;
 }
 
 }  // namespace
 
 template <class Real>
 void forward_cuda(const Exec& exec, const ShortConv<Real>& op) {
-  if (!empty(op)) launch<Real, false>(exec, op);
+  if (op.x.value.size() == 0 || op.x.value.R == 0) return;
+  if (walks(op)) {
+    walk<Real, false>(exec, op);
+    return;
+  }
+  each(exec, "short_conv", op.x.value.R, op.x.value.size(),
+       [=] __device__(int r, std::int64_t n) { op.y.value.at(r)[n] = op.output(r, n); });
 }
 
 template <class Real>
 void backward_cuda(const Exec& exec, const ShortConv<Real>& op) {
-  if (empty(op)) return;
-  if (op.x.wanted()) launch<Real, true>(exec, op);
-  if (!op.w.wanted()) return;
-  const int tokens = op.x.value.dim(0) * op.x.value.dim(1);
-  const int piece = ShortConv<Real>::piece(tokens), pieces = ShortConv<Real>::pieces(tokens);
-  const unsigned blocks = blocks_for(op.w.value.size(), kWeightThreads),
-                 R = static_cast<unsigned>(op.x.value.R);
-  piece_weights<Real>
-      <<<dim3(blocks, static_cast<unsigned>(pieces), R), kWeightThreads, 0, stream_of(exec)>>>(op, piece);
-  check_launch("short_conv backward (pieces)");
-  add_pieces<Real><<<dim3(blocks, R), kWeightThreads, 0, stream_of(exec)>>>(op, pieces);
-  check_launch("short_conv backward (weights)");
+  if (op.x.value.size() == 0 || op.x.value.R == 0) return;
+  const bool walked = walks(op);
+  int pieces = 0;
+  if (walked) {
+    if (op.x.wanted() || op.wants_weights()) pieces = walk<Real, true>(exec, op);
+  } else if (op.x.wanted() || op.gate.wanted()) {
+    each(exec, "short_conv backward", op.x.value.R, op.x.value.size(),
+         [=] __device__(int r, std::int64_t n) { op.put_inputs(r, n); });
+  }
+  if (!op.wants_weights()) return;
+  if (!walked) pieces = piece_by_piece(exec, op);
+  const int entries = op.W() + 1;
+  sum_pieces<Real, 32, 16>(
+      exec, "short_conv backward (weights)", op.x.value.R, op.C() * entries, pieces, op.C() * entries,
+      [=] __device__(int r, std::int64_t i) { return op.part.value.at(r) + i; },
+      [=] __device__(int r, std::int64_t i, Real sum) {
+        op.put_weight(r, static_cast<int>(i / entries), static_cast<int>(i % entries), sum);
+      });
 }
 
 CROSSTALK_INSTANTIATE(cuda, ShortConv)

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/conv/short_conv.h"
 
+#include <tuple>
+
 #include "kernels/testing/op_fields.h"
 
 namespace crosstalk::checks::short_conv_test {
@@ -9,25 +11,29 @@ namespace {
 
 struct Shape {
   int B = 2, T = 7, C = 3, W = 4;
-  bool silu = false;
+  bool silu = false, gated = false;  ///< gated: with a bias too
 };
 
 OpCase make(const std::string& name, const Shape& s) {
   OpCase op(name);
-  op.input("x", {s.B, s.T, s.C}, normal()).input("w", {s.C, s.W}, normal()).output("y", {s.B, s.T, s.C});
-  op.workspace("part", {ShortConv<float>::pieces(s.B * s.T), s.C, s.W});
+  op.input("x", {s.B, s.T, s.C}, normal()).input("w", {s.C, s.W}, normal());
+  if (s.gated) op.input("bias", {s.C}, normal()).input("gate", {s.B, s.T, s.C}, normal());
+  op.output("y", {s.B, s.T, s.C});
+  op.workspace("part", {ShortConv<float>::pieces(s.B * s.T), s.C, s.W + 1});
   call<ShortConv>(op, [s](auto& o) { o.silu = s.silu; });
   op.oracle([s](const Values& in) {
     Values out;
     for (int n = 0; n < s.B * s.T * s.C; ++n) {
       const int c = n % s.C, t = n / s.C % s.T, b = n / s.C / s.T;
-      long double sum = 0;
+      const auto at = static_cast<std::size_t>(n);
+      long double sum = s.gated ? in["bias"][static_cast<std::size_t>(c)] : 0;
       for (int j = 0; j < s.T; ++j) {
         const int tap = s.W - 1 - (t - j);  // of the token j of all tokens
         if (j > t || tap < 0) continue;
         sum += static_cast<long double>(in["w"][static_cast<std::size_t>(c * s.W + tap)]) *
                in["x"][static_cast<std::size_t>((b * s.T + j) * s.C + c)];
       }
+      if (s.gated) sum = sum * in["gate"][at] + in["x"][at];
       out.real["y"].push_back(static_cast<double>(s.silu ? sum / (1 + std::exp(-sum)) : sum));
     }
     return out;
@@ -37,13 +43,18 @@ OpCase make(const std::string& name, const Shape& s) {
 
 std::vector<OpCase> cases() {
   std::vector<OpCase> all;
-  for (const bool silu : {false, true}) {
-    const std::string word = silu ? "Silu" : "Plain";
-    all.push_back(make(word, {2, 7, 3, 4, silu}));
-    all.push_back(make(word + "Ones", {1, 1, 1, 1, silu}));
-    all.push_back(make(word + "WiderThanLong", {2, 2, 3, 5, silu}));
-    all.push_back(make(word + "Two", {2, 7, 5, 2, silu}));
-    all.push_back(make(word + "Pieces", {3, 71, 37, 3, silu}));
+  for (const auto& [word, silu, gated] :
+       {std::tuple{"Plain", false, false}, {"Silu", true, false}, {"Gated", false, true}}) {
+    const auto add = [&, silu = silu, gated = gated](const std::string& name, Shape shape) {
+      shape.silu = silu, shape.gated = gated;
+      all.push_back(make(name, shape));
+    };
+    add(word, {2, 7, 3, 4});
+    add(word + std::string("Ones"), {1, 1, 1, 1});
+    add(word + std::string("WiderThanLong"), {2, 2, 3, 5});
+    add(word + std::string("Two"), {2, 7, 5, 2});
+    add(word + std::string("ManyTaps"), {2, 9, 5, 7});
+    add(word + std::string("Pieces"), {3, 71, 37, 3});
   }
   return all;
 }

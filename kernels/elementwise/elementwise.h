@@ -2,7 +2,8 @@
 // rows.
 //
 //   map      y = scale f(x) + shift
-//   combine  y = scale_a a + scale_b b   or   a b   or   max(|a|, |b|)      a dimension of 1 is repeated
+//   combine  y = scale_a a + scale_b b   or   a b   or   max(|a|, |b|)      a dimension of 1 is repeated; a and b
+//            may go through a map each (models/graph/passes.h)
 //   fold     y = sum of x over the dimensions where y has 1
 //   expand   y = x, repeated where x has 1
 //   swap     the second and the third dimension change places
@@ -123,6 +124,23 @@ CT_HD inline Real map_slope(MapKind map, Real x) {
   }
   return 1;
 }
+
+/// scale f(x) + shift of what an op reads.
+struct OperandMap {
+  MapKind map = MapKind::affine;
+  double scale = 1, shift = 0;
+  bool nothing() const { return map == MapKind::affine && scale == 1 && shift == 0; }
+};
+/// The same on either device.
+template <class Real>
+struct Mapping {
+  MapKind map;
+  Real scale, shift;
+  explicit Mapping(const OperandMap& t)
+      : map(t.map), scale(static_cast<Real>(t.scale)), shift(static_cast<Real>(t.shift)) {}
+  CT_HD Real value(Real x) const { return scale * mapped(map, x) + shift; }
+  CT_HD Real slope(Real x) const { return scale * map_slope(map, x); }
+};
 
 /// x and y of equal shape.
 template <class Real>
@@ -260,6 +278,7 @@ template <class Real>
 struct Combine {
   CombineKind kind = CombineKind::add;
   double scale_a = 1, scale_b = 1;  ///< add only
+  OperandMap of_a = {}, of_b = {};  ///< what a and b go through first
   In<Real> a, b;
   Out<Real> y;
   Work<Real> slices;  ///< of the backward pass on CUDA
@@ -271,8 +290,8 @@ struct Combine {
     for (int d = 0; d < 4; ++d) y.value.dims[d] = std::max(a.value.dims[d], b.value.dims[d]);
     if (!broadcasts(y.value, a.value) || !broadcasts(y.value, b.value))
       throw std::logic_error("[combine] shapes do not fit");
-    const Tensor<Real> of_a = slices_of_sums(y.value, a.value), of_b = slices_of_sums(y.value, b.value);
-    slices.value = of_a.size() < of_b.size() ? of_b : of_a;
+    const Tensor<Real> sums_a = slices_of_sums(y.value, a.value), sums_b = slices_of_sums(y.value, b.value);
+    slices.value = sums_a.size() < sums_b.size() ? sums_b : sums_a;
   }
 };
 CROSSTALK_OP(Combine)

@@ -103,25 +103,75 @@ void sums(const Exec& exec, const char* name, int R, std::int64_t n, std::int64_
   });
 }
 
-// The gradient of one operand of a Combine, which is its first or its second.
+/// A Combine as kernels read it: its operands through their maps.
+template <class Real>
+struct Operands {
+  CombineKind kind;
+  Real scale_a, scale_b;
+  Mapping<Real> map_a, map_b;
+  explicit Operands(const Combine<Real>& op)
+      : kind(op.kind),
+        scale_a(static_cast<Real>(op.scale_a)),
+        scale_b(static_cast<Real>(op.scale_b)),
+        map_a(op.of_a),
+        map_b(op.of_b) {}
+  __device__ Real value(Real a, Real b) const {
+    return combined(kind, scale_a, map_a.value(a), scale_b, map_b.value(b));
+  }
+  /// dy/d of the mapped first (or second) operand.
+  __device__ Real slope(bool first, Real a, Real b) const {
+    const Real of_a = map_a.value(a), of_b = map_b.value(b);
+    return first ? combine_slope(kind, true, scale_a, of_a, of_b)
+                 : combine_slope(kind, false, scale_b, of_b, of_a);
+  }
+};
+
+// The gradient of one operand of a Combine, which is its first or its second. Its map's slope, which all terms of a sum
+// share, is a factor of the sum.
 template <class Real>
 void operand_gradient(const Exec& exec, const Combine<Real>& op, bool first) {
   const In<Real>& part = first ? op.a : op.b;
   if (!part.wanted()) return;
   const Tensor<Real> other = first ? op.b.value : op.a.value;
   const Out<Real> y = op.y;
-  const CombineKind kind = op.kind;
+  const Operands<Real> operands(op);
   const Broadcast of_part = broadcast(y.value, part.value), of_other = broadcast(y.value, other);
-  const Real factor = static_cast<Real>(first ? op.scale_a : op.scale_b);
   sums<Real>(
       exec, "combine backward", y.value.R, part.value.size(), of_part.repeats(), of_part.repeats_rows(),
       op.slices,
       [=] __device__(int r, std::int64_t j, std::int64_t n) {
         const std::int64_t i = of_part.element(j, n);
+        const Real own = part.value.at(r)[j], with = other.at(r)[of_other.index(i)];
         return y.gradient.at(r)[i] *
-               combine_slope(kind, first, factor, part.value.at(r)[j], other.at(r)[of_other.index(i)]);
+               (first ? operands.slope(true, own, with) : operands.slope(false, with, own));
       },
-      [=] __device__(int r, std::int64_t j, Real sum) { put(part.write, part.gradient.at(r) + j, sum); });
+      [=] __device__(int r, std::int64_t j, Real sum) {
+        const Mapping<Real>& map = first ? operands.map_a : operands.map_b;
+        if (map.map != MapKind::affine || map.scale != 1) sum *= map.slope(part.value.at(r)[j]);
+        put(part.write, part.gradient.at(r) + j, sum);
+      });
+}
+
+// Both gradients where neither operand is repeated: y's and both values are read once.
+template <class Real>
+void both_gradients(const Exec& exec, const Combine<Real>& op) {
+  const Operands<Real> operands(op);
+  const In<Real> a = op.a, b = op.b;
+  const Out<Real> y = op.y;
+  struct Pair {
+    Real a, b;
+  };
+  each_value<Pair>(
+      exec, "combine backward", y.value.R, y.value.size(),
+      [=] __device__(int r, std::int64_t i) {
+        const Real own = a.value.at(r)[i], with = b.value.at(r)[i], d_y = y.gradient.at(r)[i];
+        return Pair{d_y * operands.slope(true, own, with) * operands.map_a.slope(own),
+                    d_y * operands.slope(false, own, with) * operands.map_b.slope(with)};
+      },
+      [=] __device__(int r, std::int64_t i, const Pair& d) {
+        put(a.write, a.gradient.at(r) + i, d.a);
+        put(b.write, b.gradient.at(r) + i, d.b);
+      });
 }
 }  // namespace
 
@@ -151,18 +201,20 @@ void backward_cuda(const Exec& exec, const Map<Real>& op) {
 template <class Real>
 void forward_cuda(const Exec& exec, const Combine<Real>& op) {
   const Broadcast of_a = broadcast(op.y.value, op.a.value), of_b = broadcast(op.y.value, op.b.value);
-  const Real scale_a = static_cast<Real>(op.scale_a), scale_b = static_cast<Real>(op.scale_b);
+  const Operands<Real> operands(op);
   each_value<Real>(
       exec, "combine", op.y.value.R, op.y.value.size(),
       [=] __device__(int r, std::int64_t i) {
-        const Real a = op.a.value.at(r)[of_a.index(i)], b = op.b.value.at(r)[of_b.index(i)];
-        return combined(op.kind, scale_a, a, scale_b, b);
+        return operands.value(op.a.value.at(r)[of_a.index(i)], op.b.value.at(r)[of_b.index(i)]);
       },
       [=] __device__(int r, std::int64_t i, Real y) { op.y.value.at(r)[i] = y; });
 }
 
 template <class Real>
 void backward_cuda(const Exec& exec, const Combine<Real>& op) {
+  if (op.a.wanted() && op.b.wanted() && broadcast(op.y.value, op.a.value).same &&
+      broadcast(op.y.value, op.b.value).same)
+    return both_gradients(exec, op);
   operand_gradient(exec, op, true);
   operand_gradient(exec, op, false);
 }

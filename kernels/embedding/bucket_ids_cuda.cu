@@ -1,6 +1,6 @@
 // Lists of where each id stands, for ten batches in one launch (lookup.h).
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/base/cuda_launch.cuh"
+#include "kernels/base/reduce.cuh"
 #include "kernels/embedding/lookup.h"
 
 namespace crosstalk {
@@ -33,12 +33,7 @@ __device__ __forceinline__ int place_rows(std::int32_t* counts, std::int32_t* to
     int sum = 0;
 #pragma unroll 8
     for (int w = 0; w < warps; ++w) sum += row < rows ? counts[w * rows + row] : 0;
-    int upto = sum;  // inclusive scan over the warp, then over warps
-#pragma unroll
-    for (int offset = 1; offset < 32; offset *= 2) {
-      const int other = __shfl_up_sync(kFullWarp, upto, offset);
-      if (lane >= offset) upto += other;
-    }
+    const int upto = warp_scan(sum);  // and then over warps
     if (lane == 31) totals[warp] = upto;
     __syncthreads();
     const int total = lane < warps ? totals[lane] : 0;

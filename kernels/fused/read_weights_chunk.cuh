@@ -182,6 +182,22 @@ struct Chunked {
     }
   }
 
+  /// This warp's part of k_i . x for the token i of each group of lanes; `stage`: this thread's columns of the first key.
+  __device__ Real along_keys(const Real* stage, const Real (&x)[4]) const {
+    Real sums[C];
+#pragma unroll
+    for (int i = 0; i < C; ++i) {
+      Real key[4];
+      take4(stage + i * Memory::kRow, 4 * static_cast<int>(threadIdx.x) < P, key);
+      sums[i] = 0;
+#pragma unroll
+      for (int e = 0; e < 4; ++e) sums[i] += key[e] * x[e];
+    }
+    __syncwarp();
+    scatter_sum<C>(sums);
+    return sums[0];
+  }
+
   /// What a lane of the chain reads of its token of a chunk, a chunk ahead.
   struct Token {
     int t;
@@ -253,19 +269,9 @@ __global__ void __launch_bounds__(32 * (W + N), kChunkBlocks<Real, W>)
     const auto& slot = memory.slot[chunk % N];
     const Real* stage = slot.keys[0] + p;
     Team::Barriers::wait_filled(chunk % N);
-    Real sums[C];
-#pragma unroll
-    for (int i = 0; i < C; ++i) {
-      Real key[4];
-      take4(stage + i * Memory::kRow, p < P, key);
-      sums[i] = 0;
-#pragma unroll
-      for (int x = 0; x < 4; ++x) sums[i] += key[x] * state[x];
-    }
-    __syncwarp();
-    scatter_sum<C>(sums);
+    const Real along = team.along_keys(stage, state);
     const typename Team::Row row(slot.matrix, lane);
-    const Real c = row.times(team.total(memory, chunk, sums[0], i_lane), lane);
+    const Real c = row.times(team.total(memory, chunk, along, i_lane), lane);
     if (now.valid && threadIdx.x < 32 && lane % Team::kGroup == 0) {
       out[now.t] = now.write * c;
       if (trail) trail[P + now.t] = c;
@@ -342,19 +348,9 @@ __global__ void __launch_bounds__(32 * (W + N), kChunkBlocks<Real, W>)
     const auto& slot = memory.slot[chunk % N];
     const Real* stage = slot.keys[0] + p;
     Team::Barriers::wait_filled(chunk % N);
-    Real sums[C];
-#pragma unroll
-    for (int i = 0; i < C; ++i) {
-      Real key[4];
-      take4(stage + i * Memory::kRow, p < P, key);
-      sums[i] = 0;
-#pragma unroll
-      for (int x = 0; x < 4; ++x) sums[i] += key[x] * rho[x];
-    }
-    __syncwarp();
-    scatter_sum<C>(sums);
+    const Real along = team.along_keys(stage, rho);
     const typename Team::Row row(slot.matrix, lane);
-    const Real c = now.c, u = team.total(memory, chunk, sums[0], i_lane);
+    const Real c = now.c, u = team.total(memory, chunk, along, i_lane);
     const Real key_rho = row.times(u, lane) + row.last, d_c = now.write * now.d_a - now.erase * key_rho;
     if (now.valid && threadIdx.x < 32 && lane % Team::kGroup == 0) {
       const Real of_write = c * now.d_a, of_erase = -c * key_rho;

@@ -5,21 +5,14 @@
 // four passes over [R,N,p]). Maps of single entries and DPFP; FAVOR+ has products of its own.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include "kernels/base/cuda_runtime.h"
 #include "kernels/fused/table_keys.h"
 #include "kernels/norm/normalize.h"
 
 namespace crosstalk {
 
-/// Maps of entries and DPFP.
-constexpr bool table_features_cover(FeatureMap map) { return is_entry_map(map) || map == FeatureMap::dpfp; }
-
-/// Whether shared memory holds the rows of a block's warps, `features` numbers of phi(x) and twice `d` of x
-/// each; the limit is the GPU's.
-constexpr int kTableFeatureWarps = 8;
-template <class Real>
-bool table_features_fit(int features, int d, std::size_t limit = shared_memory_limit()) {
-  return sizeof(Real) * kTableFeatureWarps * static_cast<std::size_t>(features + 2 * d) <= limit;
+/// Maps of entries and DPFP of keys whose 32, 64 or 128 numbers are a few a lane; others run the chain.
+constexpr bool table_features_cover(FeatureMap map, int nu, int d) {
+  return (is_entry_map(map) || (map == FeatureMap::dpfp && nu < 32)) && (d == 32 || d == 64 || d == 128);
 }
 
 /// What is made of the rows x [R,N,d] that the tables give: phi(x), normalised.

@@ -8,6 +8,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/base/cuda_launch.cuh"
+#include "kernels/base/quick_exp.cuh"
 #include "kernels/base/tuned_for.h"
 #include "kernels/feature_map/feature_entry.cuh"
 #include "kernels/fused/table_scores.h"
@@ -30,16 +31,6 @@ inline int per_block(std::int64_t rounds, std::int64_t groups, int residents) {
 }
 
 static __device__ const Four<double> zero_row[32] = {};
-
-// e^x as exact as the rounding of x log2(e), in two instructions; below the smallest normal number 0.
-constexpr float kLog2E = 1.4426950408889634f;
-__device__ __forceinline__ float power_of_two(float x) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
-__device__ __forceinline__ float quick_exp(float x) { return power_of_two(x * kLog2E); }
-__device__ __forceinline__ double quick_exp(double x) { return exp(x); }
 
 // relu(-x); NaN stays NaN, as in rectified().
 template <class Real>

@@ -17,6 +17,7 @@
 #include <string>
 
 #include "kernels/base/buffer.h"
+#include "kernels/base/form.h"
 #include "kernels/law/law_walk.h"
 
 namespace crosstalk {
@@ -27,9 +28,10 @@ enum NetworkPart : int { network_w1, network_b1, network_w2, network_b2, network
 /// Gradients of a variable that stands in several fields are added up in any order.
 template <class Real>
 struct NetworkRead {
-  int hidden = 0;         ///< hidden units M; 0: linear, W and b are w2 and b2
-  bool biases = false;    ///< whether there are b1 and b2
-  bool residual = false;  ///< whether f adds x
+  Device device = Device::cpu;  ///< where it runs: what is kept depends on it
+  int hidden = 0;               ///< hidden units M; 0: linear, W and b are w2 and b2
+  bool biases = false;          ///< whether there are b1 and b2
+  bool residual = false;        ///< whether f adds x
   int mini_batch = 1;
   In<Real> q;         ///< [R,B,Q,H,K]
   In<Real> k;         ///< [R,B,T,H,K]
@@ -47,9 +49,12 @@ struct NetworkRead {
   Out<Real> end[2 * network_parts];
   Saved<Real>
       states;  ///< [R,B,H,segments,size]: theta, P, and theta of the mini-batch's start, before each segment
-  Work<Real> work;  ///< [R,B,H,numbers]
+  Saved<Real> kept;                              ///< what a form keeps beside states
+  Work<Real> work;                               ///< [R,B,H,numbers]
+  const FusedForm<NetworkRead>* form = nullptr;  ///< null: the law, token after token
 
   static constexpr const char* kName = "network_read";
+  const char* form_name(Device) const { return form ? form->name : "recurrent"; }
   template <class F>
   void fields(F&& f) {
     static constexpr const char* starts[] = {"start_w1", "start_b1", "start_w2", "start_b2",
@@ -61,7 +66,7 @@ struct NetworkRead {
     for (int i = 0; i < 2 * network_parts; ++i) f(starts[i], start[i]);
     f("o", o);
     for (int i = 0; i < 2 * network_parts; ++i) f(ends[i], end[i]);
-    f("states", states), f("work", work);
+    f("states", states), f("kept", kept), f("work", work);
   }
 
   CT_HD int B() const { return k.value.dim(0); }
@@ -117,6 +122,8 @@ struct NetworkRead {
     }
     const int R = k.value.R;
     o.value = shaped<Real>(R, {B(), Q(), H(), V()});
+    form = device == Device::cuda ? choose_form(*this) : nullptr;
+    if (form) return form->plan(*this);
     states.value = shaped<Real>(R, {B(), H(), law::segments(T()), size()});
     work.value = shaped<Real>(R, {B(), H(), static_cast<int>(law::work_numbers(T(), size(), scratch()))});
   }

@@ -3,6 +3,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/law/network_read.h"
 
+#include <fmt/format.h>
+
+#include <array>
 #include <complex>
 
 #include "kernels/testing/op_fields.h"
@@ -146,12 +149,7 @@ OpCase make(const std::string& name, const Shape& s) {
           normal((s.layer ? 3 : 1) / std::sqrt(inputs)));
     if (has && s.end) op.output(std::string("end_") + kParts[part], {s.B, s.H, size});
   }
-  const int size = (1 + (s.moves ? 1 : 0) + (s.mini_batch > 1 ? 1 : 0)) * s.numbers();
-  op.workspace("states", {s.B, s.H, law::segments(s.T), size});
-  op.workspace(
-      "work",
-      {s.B, s.H, static_cast<int>(law::work_numbers(s.T, size, s.numbers() + 8 * s.hidden + 8 * s.V))});
-  call<NetworkRead>(op, [s](auto& o) {
+  call_planned<NetworkRead>(op, [s](auto& o) {
     o.hidden = s.hidden, o.biases = s.biases, o.residual = s.residual, o.mini_batch = s.mini_batch;
   });
   op.oracle([s](const Values& in) { return oracle(in, s); });
@@ -227,6 +225,33 @@ std::vector<OpCase> cases() {
 }
 
 INSTANTIATE_TEST_SUITE_P(NetworkRead, OpCheck, ::testing::ValuesIn(cases()), case_name);
+
+/// Sizes at which the form in registers (kernels/fused/network_walk.cuh) cuts rows, columns and chunks.
+std::vector<OpCase> sizes() {
+  std::vector<OpCase> all;
+  for (const bool layer : {false, true}) {
+    const std::string law = layer ? "Norm" : "Momentum";
+    for (const auto [T, K, V] : {std::array{33, 16, 8},
+                                 {18, 17, 33},
+                                 {23, 33, 47},
+                                 {12, 64, 64},
+                                 {5, 64, 9},
+                                 {6, 65, 20},
+                                 {6, 20, 65}})
+      all.push_back(make(fmt::format("{}_T{}_K{}_V{}", law, T, K, V), {.B = 2,
+                                                                       .T = T,
+                                                                       .H = 2,
+                                                                       .K = K,
+                                                                       .V = V,
+                                                                       .biases = K != 16,
+                                                                       .residual = K != 64,
+                                                                       .layer = layer,
+                                                                       .moves = !layer,
+                                                                       .end = T != 12}));
+  }
+  return all;
+}
+INSTANTIATE_TEST_SUITE_P(NetworkRead, CudaOpCheck, ::testing::ValuesIn(sizes()), case_name);
 
 }  // namespace
 }  // namespace crosstalk::checks::network_read_test

@@ -17,6 +17,7 @@
 #include <string>
 
 #include "kernels/base/buffer.h"
+#include "kernels/base/form.h"
 #include "kernels/law/law_walk.h"
 
 namespace crosstalk {
@@ -24,6 +25,7 @@ namespace crosstalk {
 /// Gradients of a variable that stands in several fields are added up in any order.
 template <class Real>
 struct RidgeRead {
+  Device device = Device::cpu;  ///< where it runs: what is kept depends on it
   int iterations = 30;
   In<Real> q;           ///< [R,B,Q,H,K]
   In<Real> k;           ///< [R,B,T,H,K]
@@ -36,14 +38,17 @@ struct RidgeRead {
   Ids position;   ///< int32 [R,B,Q]: tokens that a query sees; absent: Q = T, query t stands behind token t
   Out<Real> o;    ///< [R,B,Q,H,V]
   Out<Real> end;  ///< S_T [R,B,H,V,K]; wanted where its shape is set before plan()
-  Out<Real> end_keys;  ///< H_T [R,B,H,K,K]; wanted where its shape is set before plan()
-  Saved<Real> states;  ///< [R,B,H,segments,(V+K)*K]: S and H before each segment
-  Saved<Real> x;       ///< [R,B,Q,H,K]
-  Work<Real> work;     ///< [R,B,H,numbers]
+  Out<Real> end_keys;    ///< H_T [R,B,H,K,K]; wanted where its shape is set before plan()
+  Saved<Real> states;    ///< [R,B,H,segments,(V+K)*K]: S and H before each segment
+  Saved<Real> x;         ///< [R,B,Q,H,K]
+  Work<Real> work;       ///< [R,B,H,numbers]
+  Work<Real> work_keys;  ///< what a form works with: H before each chunk of tokens
+  const FusedForm<RidgeRead>* form = nullptr;  ///< null: the law, token after token
 
   static constexpr const char* kName = "ridge_read";
+  const char* form_name(Device) const { return form ? form->name : "recurrent"; }
   CROSSTALK_FIELDS(q, k, v, gain, log_decay, ridge, start, start_keys, position, o, end, end_keys, states, x,
-                   work)
+                   work, work_keys)
 
   CT_HD int B() const { return k.value.dim(0); }
   CT_HD int T() const { return k.value.dim(1); }
@@ -73,6 +78,8 @@ struct RidgeRead {
     want(iterations > 0, "conjugate gradients need an iteration");
     const int R = k.value.R;
     o.value = shaped<Real>(R, {B(), Q(), H(), V()});
+    form = device == Device::cuda ? choose_form(*this) : nullptr;
+    if (form) return form->plan(*this);
     x.value = shaped<Real>(R, {B(), Q(), H(), K()});
     states.value = shaped<Real>(R, {B(), H(), law::segments(T()), size()});
     work.value = shaped<Real>(R, {B(), H(), static_cast<int>(law::work_numbers(T(), size(), scratch()))});

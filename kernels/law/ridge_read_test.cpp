@@ -130,11 +130,7 @@ OpCase make(const std::string& name, const Shape& s, int iterations = 30) {
   if (s.Q) op.integers("position", {s.B, s.Q}, positions(s.T));
   op.output("o", {s.B, s.queries(), s.H, s.V});
   if (s.end) op.output("end", {s.B, s.H, s.V, s.K}).output("end_keys", {s.B, s.H, s.K, s.K});
-  const int size = (s.V + s.K) * s.K;
-  op.workspace("states", {s.B, s.H, law::segments(s.T), size});
-  op.workspace("x", {s.B, s.queries(), s.H, s.K});
-  op.workspace("work", {s.B, s.H, static_cast<int>(law::work_numbers(s.T, size, 5 * s.K))});
-  call<RidgeRead>(op, [iterations](auto& o) { o.iterations = iterations; });
+  call_planned<RidgeRead>(op, [iterations](auto& o) { o.iterations = iterations; });
   op.oracle([s](const Values& in) { return oracle(in, s); });
   return op.roundings(4.0 * s.T + 8 * s.K + s.V).condition(8).gradient_elements(40);
 }

@@ -1,5 +1,6 @@
 // Affine maps of one input: in tiles where they fit, else one after the other.
 // SPDX-License-Identifier: Apache-2.0
+#include "kernels/base/reduce.cuh"
 #include "kernels/linear/joined_linear_rows.cuh"
 
 namespace crosstalk {
@@ -26,6 +27,17 @@ void forward_in_tiles(const Exec& exec, const JoinedLinear<float>& a, LinearSlab
   allow_shared_memory(joined_forward<D>, bytes);
   joined_forward<D><<<grid, kJoinedThreads, bytes, stream_of(exec)>>>(a, s);
   check_launch("joined_linear");
+}
+
+/// Takes number `at` of a piece's sums to the gradient that it belongs to.
+__device__ __forceinline__ void put_weight(const JoinedLinear<float>& a, const LinearSlabs& s, int r, int at,
+                                           float sum) {
+  for (int i = 0; i < a.outputs; ++i) {
+    if (!a.y[i].gradient.data) continue;
+    const int out = a.w[i].value.dim(0), w = at - s.weight_at[i], b = at - s.bias_at[i];
+    if (w >= 0 && w < out * s.inputs && a.w[i].wanted()) put(a.w[i].write, a.w[i].gradient.at(r) + w, sum);
+    if (b >= 0 && b < out && a.b[i].wanted()) put(a.b[i].write, a.b[i].gradient.at(r) + b, sum);
+  }
 }
 
 template <int D>
@@ -75,8 +87,10 @@ void backward_in_tiles(const Exec& exec, const JoinedLinear<float>& a, const Lin
     launch.template operator()<false, 2>() || launch.template operator()<false, 1>();
   }
   check_launch("joined_linear backward (w)");
-  join_pieces<<<dim3(blocks_for(s.piece_size, 128), R), 32 * kSumWarps, 0, stream_of(exec)>>>(a, s);
-  check_launch("joined_linear backward (pieces)");
+  sum_pieces<float, 32, 16>(
+      exec, "joined_linear backward (pieces)", a.x.value.R, s.piece_size, s.pieces, s.piece_size,
+      [=] __device__(int r, std::int64_t at) { return a.pieces.value.at(r) + at; },
+      [=] __device__(int r, std::int64_t at, float sum) { put_weight(a, s, r, static_cast<int>(at), sum); });
 }
 
 /// The form in tiles, none where memory is not as it wants it.

@@ -44,10 +44,7 @@ struct RowBlocks {
 #pragma unroll
     for (int i = 0; i < kWgmmaRows * (D / 8) / 128; ++i) {
       const int at = thread + i * 128, row = at / (D / 8), c = at % (D / 8) * 8;
-      asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(
-                       static_cast<unsigned>(__cvta_generic_to_shared(tile + row * kStep + c))),
-                   "l"(from + static_cast<std::int64_t>(min(n0 + row, N - 1)) * ld + c)
-                   : "memory");
+      copy_async(tile + row * kStep + c, from + static_cast<std::int64_t>(min(n0 + row, N - 1)) * ld + c);
     }
   }
   /// Four warps' own barrier.
@@ -57,7 +54,7 @@ struct RowBlocks {
   /// What was requested, as operands in registers; then the tile is free.
   static __device__ void collect(const std::uint16_t* tile, unsigned (&rows)[D / 16][4]) {
     const int lane = threadIdx.x % 32, r0 = static_cast<int>(threadIdx.x) / 32 % 4 * 16;
-    asm volatile("cp.async.wait_all;" ::: "memory");
+    copies_end();
     meet();
 #pragma unroll
     for (int k = 0; k < D / 16; ++k)

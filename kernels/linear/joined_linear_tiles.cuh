@@ -8,6 +8,7 @@
 // at 8 b + 2 t + x.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include "kernels/base/async_copy.cuh"
 #include "kernels/base/cuda_launch.cuh"
 #include "kernels/linear/joined_linear.h"
 #include "kernels/matmul/operand_pairs.cuh"
@@ -41,19 +42,13 @@ struct JoinedTile {
       const auto* const pairs = reinterpret_cast<const std::uint16_t*>(from) + first + (c < width ? c : 0);
 #pragma unroll
       for (int i = 0; i < kTurns; ++i)
-        asm volatile(
-            "cp.async.ca.shared.global [%0], [%1], 8;" ::"r"(static_cast<unsigned>(__cvta_generic_to_shared(
-                reinterpret_cast<uint2*>(shared) + threadIdx.x + i * kJoinedThreads))),
-            "l"(pairs + static_cast<std::int64_t>(min(n0 + row(i), N - 1)) * ld)
-            : "memory");
+        copy_async<8>(reinterpret_cast<uint2*>(shared) + threadIdx.x + i * kJoinedThreads,
+                      pairs + static_cast<std::int64_t>(min(n0 + row(i), N - 1)) * ld);
     } else if (ld % 4 == 0 && is_aligned16(from)) {  // no branch a copy
       from += first + (c < width ? c : 0);
 #pragma unroll
       for (int i = 0; i < kTurns; ++i)
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(
-                         static_cast<unsigned>(__cvta_generic_to_shared(to + i * kJoinedThreads))),
-                     "l"(from + static_cast<std::int64_t>(min(n0 + row(i), N - 1)) * ld)
-                     : "memory");
+        copy_async(to + i * kJoinedThreads, from + static_cast<std::int64_t>(min(n0 + row(i), N - 1)) * ld);
     } else {
 #pragma unroll
       for (int i = 0; i < kTurns; ++i) {
@@ -72,11 +67,9 @@ struct JoinedTile {
     for (int i = 0; i < kJoinedRows * kAcross / kJoinedThreads; ++i) {
       const int at = static_cast<int>(threadIdx.x) + i * kJoinedThreads, n = at / kAcross,
                 c = at % kAcross * 8;
-      asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(
-                       static_cast<unsigned>(__cvta_generic_to_shared(tile + n * kStep + c))),
-                   "l"(from + static_cast<std::int64_t>(min(n0 + n, N - 1)) * ld + (c < width ? c : 0)),
-                   "r"(n0 + n < N ? 16 : 0)
-                   : "memory");
+      copy_async_or_zero(tile + n * kStep + c,
+                         from + static_cast<std::int64_t>(min(n0 + n, N - 1)) * ld + (c < width ? c : 0),
+                         n0 + n < N ? 16 : 0);
     }
   }
   /// What was requested, once it is there.
@@ -159,14 +152,7 @@ __device__ __forceinline__ void load_weights(const JoinedLinear<float>& a, const
 
 // Copies are on their way for LinearSlabs::depth tiles, and tiles of operands alternate between two places,
 // where a barrier a tile will do, or take turns in one where shared memory is short.
-__device__ __forceinline__ void copies_end() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-__device__ __forceinline__ void copies_wait(int depth) {
-  if (depth > 1) {
-    asm volatile("cp.async.wait_group 1;" ::: "memory");
-  } else {
-    asm volatile("cp.async.wait_group 0;" ::: "memory");
-  }
-}
+__device__ __forceinline__ void copies_wait(int depth) { depth > 1 ? copies_wait<1>() : copies_wait<0>(); }
 
 /// Dynamic shared memory: weights, tiles and copies of kColumns, biases.
 template <int kColumns>
@@ -224,7 +210,7 @@ __global__ void __launch_bounds__(kJoinedThreads, 1)
   const auto request = [&](int t, int place) {
     if (t < tiles)
       X::request(x, a.x.value.is_bf16(), s.inputs, 0, s.inputs, t * kJoinedRows, N, raw + place * X::kRaw);
-    copies_end();
+    copies_commit();
   };
   for (int i = 0; i < depth; ++i) request(tile + i * walkers, i);
   list_columns(s, list);
@@ -307,7 +293,7 @@ __global__ void __launch_bounds__(kJoinedThreads, 1)
                  raw + place * Y::kRaw);
       if (++ahead_slab == s.count) ahead_slab = 0, ahead_tile += walkers;
     }
-    copies_end();
+    copies_commit();
   };
   for (int i = 0; i < depth; ++i) request(i);
   list_columns(s, list);
@@ -468,7 +454,7 @@ __global__ void __launch_bounds__(kJoinedThreads, 1)
       Y::request(g, y_is_bf16, ld, slab.first, slab.width, t * kJoinedRows, N, to);
       X::request(x, a.x.value.is_bf16(), s.inputs, 0, s.inputs, t * kJoinedRows, N, to + Y::kRaw);
     }
-    copies_end();
+    copies_commit();
   };
   const int warp = static_cast<int>(threadIdx.x) / 32, o0 = warp / kColumnGroups * kOwnRows,
             c0 = warp % kColumnGroups * kOwn;
@@ -482,7 +468,7 @@ __global__ void __launch_bounds__(kJoinedThreads, 1)
     const float* const from = raw + place * (Y::kRaw + X::kRaw);
     std::uint16_t *const ys = tiles_at + place * (Y::kSize + X::kSize), *const xs = ys + Y::kSize;
     if constexpr (kOperands) {
-      asm volatile("cp.async.wait_group %0;" ::"n"(kDepth - 1) : "memory");
+      copies_wait<kDepth - 1>();
       __syncthreads();
       request(tile + kDepth, (place + kDepth) % kPlaces);  // that of the tile before is free
 #pragma unroll
@@ -517,49 +503,10 @@ __global__ void __launch_bounds__(kJoinedThreads, 1)
     }
     if (o0 < slab.width) add_outer<D>(xs, ys, o0, c0, sums);
   }
-  asm volatile("cp.async.wait_all;" ::: "memory");
+  copies_end();
   float* const out = a.pieces.value.at(r) + static_cast<std::int64_t>(piece) * s.piece_size;
   put_weights(out, s, slab, o0, c0, sums);
   if (a.b[slab.output].wanted()) put_biases(out, s, slab, side, memory);
-}
-
-/// Adds up the pieces: warps take turns at them, 128 numbers a block.
-constexpr int kSumWarps = 16;
-__global__ void __launch_bounds__(32 * kSumWarps)
-    join_pieces(const __grid_constant__ JoinedLinear<float> a, const __grid_constant__ LinearSlabs s) {
-  __shared__ Four<float> parts[kSumWarps][32];
-  const int lane = threadIdx.x % 32, warp = static_cast<int>(threadIdx.x) / 32, r = blockIdx.y,
-            first = (static_cast<int>(blockIdx.x) * 32 + lane) * 4;
-  Four<float> sum = {};
-  if (first < s.piece_size) {
-    const float* from = a.pieces.value.at(r) + first;
-#pragma unroll 8
-    for (int p = warp; p < s.pieces; p += kSumWarps) {
-      const Four<float> piece =
-          *reinterpret_cast<const Four<float>*>(from + static_cast<std::int64_t>(p) * s.piece_size);
-#pragma unroll
-      for (int e = 0; e < 4; ++e) sum.v[e] += piece.v[e];
-    }
-  }
-  parts[warp][lane] = sum;
-  __syncthreads();
-  if (warp > 0) return;
-#pragma unroll
-  for (int i = 1; i < kSumWarps; ++i) {
-#pragma unroll
-    for (int e = 0; e < 4; ++e) sum.v[e] += parts[i][lane].v[e];
-  }
-#pragma unroll
-  for (int e = 0; e < 4; ++e) {
-    const int at = first + e;
-    for (int i = 0; i < a.outputs; ++i) {
-      if (!a.y[i].gradient.data) continue;
-      const int out = a.w[i].value.dim(0), w = at - s.weight_at[i], b = at - s.bias_at[i];
-      if (w >= 0 && w < out * s.inputs && a.w[i].wanted())
-        put(a.w[i].write, a.w[i].gradient.at(r) + w, sum.v[e]);
-      if (b >= 0 && b < out && a.b[i].wanted()) put(a.b[i].write, a.b[i].gradient.at(r) + b, sum.v[e]);
-    }
-  }
 }
 
 }  // namespace crosstalk::device

@@ -1,6 +1,7 @@
 // Affine maps: tiled products, and kernels of their own for one output (gates), where a product would waste a
 // tile's width.
 // SPDX-License-Identifier: Apache-2.0
+#include "kernels/base/reduce.cuh"
 #include "kernels/linear/linear.h"
 #include "kernels/matmul/column_sum.cuh"
 #include "kernels/matmul/gemm.cuh"
@@ -115,25 +116,7 @@ struct WeightGradient : Rounding<Real, false, false> {
   }
 };
 
-// d_w and d_b from their pieces, added in the order of the rows.
-template <class Real>
-__global__ void __launch_bounds__(256) add_pieces(const __grid_constant__ Linear<Real> a) {
-  const int i = static_cast<int>(blockIdx.x) * 256 + static_cast<int>(threadIdx.x),
-            r = static_cast<int>(blockIdx.y), out = a.w.value.dim(0), weights = out * a.w.value.dim(1),
-            columns = a.pieces.value.columns();
-  const bool is_bias = i >= weights;
-  if (i >= weights + (a.b.wanted() ? out : 0)) return;
-  const Real* p = a.pieces.value.at(r) + (is_bias ? Linear<Real>::padded(weights) + i - weights : i);
-  Real sum = 0;
-#pragma unroll
-  for (int k = 0; k < Linear<Real>::kPieces; ++k) sum += p[static_cast<std::int64_t>(k) * columns];
-  if (is_bias) {
-    put(a.b.write, a.b.gradient.at(r) + i - weights, sum);
-  } else {
-    put(a.w.write, a.w.gradient.at(r) + i, sum);
-  }
-}
-
+/// d_w and d_b as sums of pieces of the rows.
 template <class Real>
 void weight_gradient_by_pieces(const Exec& exec, const Linear<Real>& a) {
   constexpr int P = Linear<Real>::kPieces;
@@ -153,9 +136,18 @@ void weight_gradient_by_pieces(const Exec& exec, const Linear<Real>& a) {
   }
   product.precision = a.precision;
   gemm<Real>(exec, "linear backward (w)", product, P, R, a.precision);
-  const dim3 grid(blocks_for(static_cast<std::int64_t>(out) * in + out, 256), static_cast<unsigned>(R));
-  add_pieces<<<grid, 256, 0, stream_of(exec)>>>(a);
-  check_launch("linear backward (pieces)");
+  const std::int64_t weights = static_cast<std::int64_t>(out) * in,
+                     gap = Linear<Real>::padded(out * in) - weights;
+  sum_pieces<Real, 256, 1>(
+      exec, "linear backward (pieces)", R, weights + (a.b.wanted() ? out : 0), P, columns,
+      [=] __device__(int r, std::int64_t i) { return a.pieces.value.at(r) + (i < weights ? i : i + gap); },
+      [=] __device__(int r, std::int64_t i, Real sum) {
+        if (i < weights) {
+          put(a.w.write, a.w.gradient.at(r) + i, sum);
+        } else {
+          put(a.b.write, a.b.gradient.at(r) + (i - weights), sum);
+        }
+      });
 }
 
 }  // namespace

@@ -1,13 +1,13 @@
 // Cross-entropy: in tiles where they fit; else products of row blocks by the op linear, a block a row.
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/base/cuda_launch.cuh"
+#include "kernels/base/reduce.cuh"
 #include "kernels/loss/cross_entropy_tiles.cuh"
 
 namespace crosstalk {
 namespace {
 using namespace device;
 
-constexpr int kThreads = 256, kWarps = kThreads / 32, kHeld = 32;
+constexpr int kThreads = 256, kHeld = 32;
 
 template <class Real>
 __device__ __forceinline__ Real exp_of(Real x) {
@@ -15,22 +15,10 @@ __device__ __forceinline__ Real exp_of(Real x) {
   return ::exp(x);
 }
 
-/// f(warp's value) over all warps, the same in every thread. `warps`: shared memory, used once.
-template <class Real, class F>
-__device__ __forceinline__ Real over_warps(Real mine, Real* warps, const F& f) {
-  if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = mine;
-  __syncthreads();
-  Real all = warps[0];
-#pragma unroll
-  for (int w = 1; w < kWarps; ++w) all = f(all, warps[w]);
-  return all;
-}
-
 /// A row of logits is read once where it fits the registers of a block.
 template <class Real, bool kFits>
 __global__ void __launch_bounds__(kThreads)
     entropy_rows(const __grid_constant__ CrossEntropy<Real> op, std::int64_t begin, bool gradients) {
-  __shared__ Real tops[kWarps], totals[kWarps], losers[kWarps];
   const int r = blockIdx.y, V = op.V();
   const std::int64_t n = begin + blockIdx.x;
   Real* y = op.logits.value.at(r) + static_cast<std::int64_t>(blockIdx.x) * V;
@@ -68,11 +56,11 @@ __global__ void __launch_bounds__(kThreads)
     if (v != target && !(x < right)) lost = 1;
   });
   const auto larger = [](Real a, Real b) { return b > a ? b : a; };
-  top = over_warps(warp_max(top), tops, larger);
-  lost = over_warps(warp_max(lost), losers, larger);
+  top = over_warps(warp_max(top), larger);
+  lost = over_warps(warp_max(lost), larger);
   Real total = 0;
   each([&](int, Real x) { total += exp_of(x - top); });
-  total = over_warps(warp_sum(total), totals, [](Real a, Real b) { return a + b; });
+  total = block_sum(total);
   if (threadIdx.x == 0) {
     op.query_loss.value.at(r)[n] = log(total) + (top - right);
     op.correct.value.at(r)[n] = lost == 0;
@@ -82,29 +70,26 @@ __global__ void __launch_bounds__(kThreads)
   each([&](int v, Real x) { y[v] = (exp_of(x - top) / total - (v == target ? Real(1) : Real(0))) * share; });
 }
 
-/// One block a replica: a sum of numbers of rows in a fixed order.
+/// One block a replica: the sum of f(n) over its rows.
 template <class Real, class F>
-__device__ Real block_sum(std::int64_t rows, Real* warps, const F& f) {
+__device__ Real sum_rows(std::int64_t rows, const F& f) {
   Real mine = 0;
   for (std::int64_t n = threadIdx.x; n < rows; n += kThreads) mine += f(n);
-  return over_warps(warp_sum(mine), warps, [](Real a, Real b) { return a + b; });
+  return block_sum(mine);
 }
 
 template <class Real>
 __global__ void __launch_bounds__(kThreads) used_share(const __grid_constant__ CrossEntropy<Real> op) {
-  __shared__ Real warps[kWarps];
   const int r = blockIdx.x;
-  const Real used = block_sum<Real>(
-      op.rows(), warps, [&](std::int64_t n) { return op.target.value.at(r)[n] >= 0 ? Real(1) : Real(0); });
+  const Real used = sum_rows<Real>(
+      op.rows(), [&](std::int64_t n) { return op.target.value.at(r)[n] >= 0 ? Real(1) : Real(0); });
   if (threadIdx.x == 0) op.share.value.at(r)[0] = used > 0 ? 1 / used : Real(0);
 }
 
 template <class Real>
 __global__ void __launch_bounds__(kThreads) mean_loss(const __grid_constant__ CrossEntropy<Real> op) {
-  __shared__ Real warps[kWarps];
   const int r = blockIdx.x;
-  const Real total =
-      block_sum<Real>(op.rows(), warps, [&](std::int64_t n) { return op.query_loss.value.at(r)[n]; });
+  const Real total = sum_rows<Real>(op.rows(), [&](std::int64_t n) { return op.query_loss.value.at(r)[n]; });
   if (threadIdx.x == 0) op.loss.value.at(r)[0] = total * op.share.value.at(r)[0];
 }
 
@@ -120,10 +105,14 @@ void gradient_in_tiles(const Exec& exec, const CrossEntropy<float>& op, const En
   entropy_gradient<D, kWords>
       <<<dim3(blocks, R), kEntropyThreads, kEntropyBytes<D>, stream_of(exec)>>>(op, tiles);
   check_launch("cross_entropy (gradient)");
-  add_parts<D, kWords>
-      <<<dim3(blocks_for(rows * (D / 4), kEntropyThreads), R), kEntropyThreads, 0, stream_of(exec)>>>(op,
-                                                                                                      tiles);
-  check_launch("cross_entropy (parts)");
+  const In<float> field = kWords ? op.w : op.x;
+  const int C = field.gradient.columns();
+  const Tensor<float> pieces = op.tiles.value;
+  const std::int64_t at = tiles.piece_at;
+  sum_pieces<float, kEntropyThreads, 1>(
+      exec, "cross_entropy (parts)", op.x.value.R, rows * C, kWords ? tiles.w_parts : tiles.x_parts, rows * D,
+      [=] __device__(int r, std::int64_t i) { return pieces.at(r) + at + i / C * D + i % C; },
+      [=] __device__(int r, std::int64_t i, float sum) { put(field.write, field.gradient.at(r) + i, sum); });
 }
 
 template <int D>

@@ -12,7 +12,9 @@
 // of the parts.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include "kernels/base/async_copy.cuh"
 #include "kernels/base/cuda_launch.cuh"
+#include "kernels/base/quick_exp.cuh"
 #include "kernels/loss/cross_entropy.h"
 #include "kernels/matmul/row_tile.cuh"
 #include "kernels/matmul/wgmma_bf16.cuh"
@@ -20,14 +22,8 @@
 namespace crosstalk::device {
 
 constexpr int kEntropyThreads = 256, kEntropyStages = 4;
-constexpr float kEntropyLog2E = 1.44269504088896340736f, kEntropyLn2 = 0.69314718055994530942f;
+constexpr float kEntropyLn2 = 0.69314718055994530942f;
 static_assert(kEntropyThreads / 32 * 16 == EntropyTiles::kRows);
-
-__device__ __forceinline__ float entropy_power(float x) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
 
 template <int D>
 using EntropyTile = Tile<Precision::bf16, D>;
@@ -61,10 +57,7 @@ struct EntropySide {
       const bool inside = n0 + row < rows;
       const std::uint16_t* from =
           numbers + static_cast<std::int64_t>(inside ? n0 + row : rows - 1) * D + piece;
-      asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(
-                       static_cast<unsigned>(__cvta_generic_to_shared(to + entropy_place<D>(row, piece)))),
-                   "l"(from), "r"(inside ? 16 : 0)
-                   : "memory");
+      copy_async_or_zero(to + entropy_place<D>(row, piece), from, inside ? 16 : 0);
     }
   }
   /// Rows row and row + 8 as the left operand of mma.
@@ -90,24 +83,7 @@ __device__ __forceinline__ void entropy_queue(const unsigned (&a)[D / 16][4], co
 #pragma unroll
   for (int k = 0; k < D / 16; ++k) wgmma_bf16<false>(c, a[k], wgmma_columns(y + 2 * k * kWgmmaLine), k > 0);
 #else
-  constexpr int kStep = EntropyTile<D>::kStep;
-  const int lane = threadIdx.x % 32;
-  const std::uint16_t* ys = y + (lane % 8 + lane / 16 * 8) * kStep + lane / 8 % 2 * 8;
-#pragma unroll
-  for (int n = 0; n < EntropyTiles::kStep / 8; ++n) {
-#pragma unroll
-    for (int e = 0; e < 4; ++e) c[n][e] = 0;
-  }
-#pragma unroll
-  for (int k = 0; k < D / 16; ++k) {
-#pragma unroll
-    for (int n = 0; n < EntropyTiles::kStep / 8; n += 2) {
-      unsigned b[4];
-      load_matrices<false>(b, ys + n * 8 * kStep + k * 16);
-      mma_bf16(c[n], a[k], b[0], b[1]);
-      mma_bf16(c[n + 1], a[k], b[2], b[3]);
-    }
-  }
+  scores(a, EntropyTile<D>{const_cast<std::uint16_t*>(y)}, 0, c);
 #endif
 }
 
@@ -190,14 +166,14 @@ template <int kAhead, class Request, class Use>
 __device__ __forceinline__ void walk(int2 steps, const Request& request, const Use& use) {
   const auto next = [&](int step, int stage) {
     if (step < steps.y) request(step, stage);
-    asm volatile("cp.async.commit_group;" ::: "memory");
+    copies_commit();
   };
 #pragma unroll
   for (int i = 0; i < kEntropyStages - 1; ++i) next(steps.x + i, i);
   int stage = 0;
 #pragma unroll 1
   for (int step = steps.x; step < steps.y; ++step) {
-    asm volatile("cp.async.wait_group %0;" ::"n"(kEntropyStages - 2 - kAhead) : "memory");
+    copies_wait<kEntropyStages - 2 - kAhead>();
     fence_async();
     __syncthreads();
     // The stage before is free.
@@ -205,7 +181,7 @@ __device__ __forceinline__ void walk(int2 steps, const Request& request, const U
     use(step, stage);
     stage = stage + 1 < kEntropyStages ? stage + 1 : 0;
   }
-  asm volatile("cp.async.wait_group 0;" ::: "memory");
+  copies_end();
 }
 
 /// Sums of a row over one part of the vocabulary, of one lane or joined.
@@ -214,7 +190,7 @@ struct EntropySums {
 
   __device__ void join(const EntropySums& other) {
     const float all = fmaxf(top, other.top), base = all == -INFINITY ? 0 : all;
-    total = total * entropy_power(top - base) + other.total * entropy_power(other.top - base);
+    total = total * power_of_two(top - base) + other.total * power_of_two(other.top - base);
     top = all, rival = fmaxf(rival, other.rival), right = fmaxf(right, other.right);
   }
 };
@@ -272,14 +248,13 @@ __global__ void __launch_bounds__(kEntropyThreads, 2)
         for (int half = 0; half < 2; ++half) {
           EntropySums& s = sums[half];
           s.rival = fmaxf(s.rival, most[half]);
-          const float top = fmaxf(s.rival, s.right) * kEntropyLog2E, base = top == -INFINITY ? 0 : top;
-          s.total *= entropy_power(s.top - base);
+          const float top = fmaxf(s.rival, s.right) * kLog2E, base = top == -INFINITY ? 0 : top;
+          s.total *= power_of_two(s.top - base);
           s.top = top;
 #pragma unroll
           for (int n = 0; n < kCount; ++n) {
 #pragma unroll
-            for (int e = 0; e < 2; ++e)
-              s.total += entropy_power(fmaf(y[n][2 * half + e], kEntropyLog2E, -base));
+            for (int e = 0; e < 2; ++e) s.total += power_of_two(fmaf(y[n][2 * half + e], kLog2E, -base));
           }
         }
       });
@@ -325,7 +300,7 @@ __global__ void __launch_bounds__(kFinishThreads)
     all.join(sums);
   }
   const float total = log2f(all.total);
-  op.query_loss.value.at(r)[n] = kEntropyLn2 * (total + fmaf(-all.right, kEntropyLog2E, all.top));
+  op.query_loss.value.at(r)[n] = kEntropyLn2 * (total + fmaf(-all.right, kLog2E, all.top));
   op.correct.value.at(r)[n] = all.total == all.total && all.rival < all.right;
   view.row[n] = make_float2(all.top + total - log2f(op.share.value.at(r)[0]), __int_as_float(target));
 }
@@ -361,10 +336,7 @@ __global__ void __launch_bounds__(kEntropyThreads, 1)
         other.copy(step * kStep, stage_at(stage));
         if (kWords && threadIdx.x < kStep) {
           const int n = min(step * kStep + static_cast<int>(threadIdx.x), other.rows - 1);
-          asm volatile("cp.async.ca.shared.global [%0], [%1], 8;" ::"r"(static_cast<unsigned>(
-                           __cvta_generic_to_shared(others + stage * kStep + threadIdx.x))),
-                       "l"(view.row + n)
-                       : "memory");
+          copy_async<8>(others + stage * kStep + threadIdx.x, view.row + n);
         }
       },
       [&](int step, int stage) {
@@ -390,7 +362,7 @@ __global__ void __launch_bounds__(kEntropyThreads, 1)
           for (int e = 0; e < 4; ++e) {
             const float2 of = kWords ? others[stage * kStep + n * 8 + column + e % 2] : mine[e / 2];
             const bool hit = kWords ? row + e / 2 * 8 == __float_as_int(of.y) : ahead[e / 2] == n * 8 + e % 2;
-            const float p = entropy_power(fmaf(y[n][e], kEntropyLog2E, -of.x));
+            const float p = power_of_two(fmaf(y[n][e], kLog2E, -of.x));
             y[n][e] = hit ? p - share : p;
           }
         }
@@ -419,30 +391,6 @@ __global__ void __launch_bounds__(kEntropyThreads, 1)
 #pragma unroll
     for (int n = 0; n < D / 8; ++n)
       *reinterpret_cast<float2*>(to + n * 8) = make_float2(sums[n][2 * half], sums[n][2 * half + 1]);
-  }
-}
-
-/// The parts of one side's gradient, added in their order, four numbers a thread.
-template <int D, bool kWords>
-__global__ void __launch_bounds__(kEntropyThreads)
-    add_parts(const __grid_constant__ CrossEntropy<float> op, const __grid_constant__ EntropyTiles tiles) {
-  const In<float>& field = kWords ? op.w : op.x;
-  const int parts = kWords ? tiles.w_parts : tiles.x_parts, r = blockIdx.y, C = field.gradient.columns();
-  const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kEntropyThreads + threadIdx.x,
-                     rows = kWords ? op.V() : op.rows(), row = i / (D / 4);
-  const int column = static_cast<int>(i % (D / 4)) * 4;
-  if (row >= rows || column >= C) return;
-  const float* from = op.tiles.value.at(r) + tiles.piece_at + row * D + column;
-  float sum[4] = {};
-  for (int part = 0; part < parts; ++part) {
-    const Four<float> piece = *reinterpret_cast<const Four<float>*>(from + part * rows * D);
-#pragma unroll
-    for (int e = 0; e < 4; ++e) sum[e] += piece.v[e];
-  }
-  float* to = field.gradient.at(r) + row * C + column;
-#pragma unroll
-  for (int e = 0; e < 4; ++e) {
-    if (column + e < C) put(field.write, to + e, sum[e]);
   }
 }
 

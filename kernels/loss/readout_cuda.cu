@@ -4,7 +4,7 @@
 #include <climits>
 
 #include "kernels/base/batch.h"
-#include "kernels/base/cuda_launch.cuh"
+#include "kernels/base/reduce.cuh"
 #include "kernels/loss/readout.h"
 
 namespace crosstalk {
@@ -13,18 +13,6 @@ using namespace device;
 
 constexpr int kThreads = 256, kWarps = kThreads / 32;
 constexpr int kChunk = 2048;  // values whose sums are in shared memory at once
-
-// Sum over a block of at most kThreads, the same in every thread; all must call it.
-template <class Real>
-__device__ Real block_sum(Real x) {
-  __shared__ Real sums[kWarps];
-  x = warp_sum(x);
-  if (threadIdx.x % 32 == 0) sums[threadIdx.x / 32] = x;
-  __syncthreads();
-  Real total = 0;
-  for (int i = 0; i < static_cast<int>(blockDim.x) / 32; ++i) total += sums[i];
-  return total;
-}
 
 // A block a query. Every thread brings a token; those of one value take turns, the first of them before the
 // others, so every sum is in the order of t.
@@ -204,35 +192,23 @@ __global__ void __launch_bounds__(1024) few_losses(const __grid_constant__ Squar
 
 // Used slots of a replica; every thread of the block gets the number.
 __device__ int used_slots(const std::int32_t* target, std::int64_t n) {
-  __shared__ int counts[kWarps];
   int used = 0;
 #pragma unroll 4
   for (std::int64_t i = threadIdx.x; i < n; i += kThreads) used += target[i] >= 0;
-  used = __reduce_add_sync(kFullWarp, used);
-  if (threadIdx.x % 32 == 0) counts[threadIdx.x / 32] = used;
-  __syncthreads();
-  used = 0;
-#pragma unroll
-  for (int i = 0; i < kWarps; ++i) used += counts[i];
+  used = block_sum(used);
   return used > 0 ? used : 1;
 }
 
 template <class Real>
 __global__ void __launch_bounds__(kThreads) mean_loss(const __grid_constant__ SquaredLoss<Real> a) {
-  __shared__ Real sums[kWarps];
   const int r = blockIdx.x;
   const std::int64_t n = a.y.value.rows();
   Real sum = 0;
 #pragma unroll 4
   for (std::int64_t i = threadIdx.x; i < n; i += kThreads) sum += a.query_loss.value.at(r)[i];
-  sum = warp_sum(sum);
-  if (threadIdx.x % 32 == 0) sums[threadIdx.x / 32] = sum;
+  sum = block_sum(sum);
   const int used = used_slots(a.target.value.at(r), n);
-  if (threadIdx.x > 0) return;
-  Real total = 0;
-#pragma unroll
-  for (int i = 0; i < kWarps; ++i) total += sums[i];
-  *a.loss.value.at(r) = total / static_cast<Real>(used);
+  if (threadIdx.x == 0) *a.loss.value.at(r) = sum / static_cast<Real>(used);
 }
 
 // A thread an entry.

@@ -8,40 +8,8 @@
 
 namespace crosstalk::device {
 
-/// How a number lies in shared memory.
 template <Precision kPrecision>
-struct Operand {
-  using Type = float;
-  static constexpr int kPad = 4, kStep = 8;  ///< of a row; k of one instruction
-  __device__ __forceinline__ static float of(float x) {
-    return kPrecision == Precision::tf32 ? __uint_as_float(tf32_of(x) & kHigh) : x;
-  }
-  __device__ __forceinline__ static float value(float x) { return x; }
-  __device__ __forceinline__ static void put1(float* to, float x) { *to = of(x); }
-  __device__ __forceinline__ static void put2(float* to, float x, float y) {
-    *reinterpret_cast<float2*>(to) = make_float2(of(x), of(y));
-  }
-  __device__ __forceinline__ static void put4(float* to, const float (&x)[4]) {
-    *reinterpret_cast<float4*>(to) = make_float4(of(x[0]), of(x[1]), of(x[2]), of(x[3]));
-  }
-};
-template <>
-struct Operand<Precision::bf16> {
-  using Type = std::uint16_t;
-  static constexpr int kPad = 8, kStep = 16;
-  __device__ __forceinline__ static float value(std::uint16_t x) {
-    return __uint_as_float(static_cast<unsigned>(x) << 16);
-  }
-  __device__ __forceinline__ static void put1(std::uint16_t* to, float x) {
-    *to = static_cast<std::uint16_t>(bf16_pair(x, 0));
-  }
-  __device__ __forceinline__ static void put2(std::uint16_t* to, float x, float y) {
-    *reinterpret_cast<unsigned*>(to) = bf16_pair(x, y);
-  }
-  __device__ __forceinline__ static void put4(std::uint16_t* to, const float (&x)[4]) {
-    *reinterpret_cast<uint2*>(to) = make_uint2(bf16_pair(x[0], x[1]), bf16_pair(x[2], x[3]));
-  }
-};
+using Operand = NumberFormat<kPrecision>;
 
 /// A matrix of operands: in shared memory, or (full, tf32) rows of floats in global memory that end at a
 /// limit.
@@ -292,12 +260,11 @@ struct ChunkSums {
           }
 #pragma unroll
           for (int m = 0; m < MT; ++m) {
-            float(&sums)[4] = kFull ? part[m][n] : at[m][n];
-            if (kFull) {
-              mma_tf32(sums, x_low[m], y[0], y[1]);
-              mma_tf32(sums, x[m], y_low[0], y_low[1]);
+            if constexpr (kFull) {
+              mma_halves(part[m][n], x[m], x_low[m], y, y_low);
+            } else {
+              mma_tf32(at[m][n], x[m], y[0], y[1]);
             }
-            mma_tf32(sums, x[m], y[0], y[1]);
           }
         }
       }

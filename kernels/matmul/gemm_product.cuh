@@ -5,6 +5,7 @@
 // Op without this makes A in load_a().
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include "kernels/base/async_copy.cuh"
 #include "kernels/base/cluster.cuh"
 #include "kernels/base/cuda_launch.cuh"
 
@@ -64,18 +65,9 @@ __device__ __forceinline__ void put_all(Real* target, const Real (&v)[W]) {
 /// Copies p[0..3] to shared memory in the background; entries at or beyond `valid` are 0. `aligned`: p, where
 /// anything is valid, is at a multiple of 16 bytes.
 __device__ __forceinline__ void copy4_async(float* shared, const float* p, int valid, bool aligned) {
-  const auto to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
-  if (aligned) {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(p), "r"(4 * clamped(valid, 4))
-                 : "memory");
-  } else {
+  if (aligned) return copy_async_or_zero(shared, p, 4 * clamped(valid, 4));
 #pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to + 4 * i),
-                   "l"(i < valid ? p + i : p), "r"(i < valid ? 4 : 0)
-                   : "memory");
-    }
-  }
+  for (int i = 0; i < 4; ++i) copy_async_or_zero<4>(shared + i, i < valid ? p + i : p, i < valid ? 4 : 0);
 }
 
 /// C = scale A B + bias. kAlongA: neighbours in memory of A are neighbours along K (else along M); kAlongB

@@ -86,133 +86,169 @@ struct TensorTile {
   static constexpr std::size_t kBytes = (kMost + kSide) * sizeof(float);
 };
 
+/// The tile of C that a block makes, and its part of K where `slices` blocks share it.
+template <class T>
+struct TileShare {
+  int slices, slice, row0, column0, begin, end;
+  template <class Op>
+  __device__ TileShare(const Op& op, int slices_)
+      : slices(slices_), slice(static_cast<int>(blockIdx.x) % slices_) {
+    const int tiles = (op.N + T::TN - 1) / T::TN, tile = static_cast<int>(blockIdx.x) / slices;
+    row0 = tile / tiles * T::TM, column0 = tile % tiles * T::TN;
+    const int share = ((op.K + T::TK - 1) / T::TK + slices - 1) / slices * T::TK;
+    begin = slice * share, end = min(op.K, begin + share);
+  }
+};
+
+/// A warp's sums of a tile, step after step of K, and where they go.
 template <class Op, Precision kPrecision, class T>
-__device__ __forceinline__ void tensor_tile(const Op& args, int slices) {
+class TensorProduct {
   using Tile = TensorTile<Op, T>;
   using A = typename Tile::A;
   using B = typename Tile::B;
-  constexpr int TM = T::TM, TN = T::TN, TK = T::TK, kStages = T::kStages, kGroups = T::kGroups,
-                kSumsLd = Tile::kSumsLd;
-  extern __shared__ __align__(16) float shared[];
-  float* const sides = shared + Tile::kMost;
-  Op op = args;
-  op.bind(blockIdx.z, blockIdx.y);
-  const int tiles = (op.N + TN - 1) / TN, slice = static_cast<int>(blockIdx.x) % slices;
-  const int tile = static_cast<int>(blockIdx.x) / slices;
-  const int row0 = tile / tiles * TM, column0 = tile % tiles * TN;
-  const int warp = threadIdx.x / 32, group = warp / T::kTiles;
-  const int warp_row = warp % T::kTiles / T::kWarpsN * 32, warp_column = warp % T::kWarpsN * 32;
-  const int share = ((op.K + TK - 1) / TK + slices - 1) / slices * TK;
-  const int begin = slice * share, end = min(op.K, begin + share);
-  const bool wants_side = Op::kSide && op.wants_side(column0);
+  static constexpr int TM = T::TM, TK = T::TK, kStages = T::kStages, kParts = kSideParts<Op, T::kWarps>;
+  const Op& op_;
+  const TileShare<T> at_;
+  const bool wants_side_;
+  float *const shared_, *const sides_ = shared_ + Tile::kMost;
+  const int warp_ = threadIdx.x / 32, group_ = warp_ / T::kTiles, row_ = warp_ % T::kTiles / T::kWarpsN * 32,
+            column_ = warp_ % T::kWarpsN * 32;
+  const int g_ = threadIdx.x % 32 / 4, t_ = threadIdx.x % 4;
+  float a_next_[A::kTurns][4], sums_[2][4][4] = {}, side_[4] = {};  // a_next_: unless kAsync
 
-  float a_next[A::kTurns][4], sums[2][4][4] = {}, side[4] = {};  // a_next: unless kAsync
-  const auto load = [&](int k) {
+ public:
+  __device__ TensorProduct(const Op& op, const TileShare<T>& at, float* shared)
+      : op_(op), at_(at), wants_side_(Op::kSide && op.wants_side(at.column0)), shared_(shared) {}
+
+  /// Adds up this block's part of K.
+  __device__ __forceinline__ void run() {
+#pragma unroll
+    for (int i = 0; i < kStages - 1; ++i) {
+      const int k = at_.begin + i * TK;
+      copy(k, shared_ + i * Tile::kStage);
+      if (!Op::kAsync && k < at_.end) load(k), keep(shared_ + i * Tile::kStage);
+    }
+    int stage = 0;
+    for (int k = at_.begin; k < at_.end; k += TK, stage = stage + 1 < kStages ? stage + 1 : 0) {
+      copies_wait<kStages - 2>();
+      const float* a = shared_ + stage * Tile::kStage;
+      if constexpr (Op::kSide && Op::kAsync) add_sides(a);
+      __syncthreads();
+      // The stage that was multiplied last time is free now.
+      const int ahead = k + (kStages - 1) * TK;
+      float* next = shared_ + (stage > 0 ? stage - 1 : kStages - 1) * Tile::kStage;
+      copy(ahead, next);
+      if (!Op::kAsync && ahead < at_.end) load(ahead);
+      multiply_step(a);
+      if (!Op::kAsync && ahead < at_.end) keep(next);
+    }
+    if (Op::kSide && wants_side_) put_sides<Op, TM, TK, T::kThreads>(side_, sides_);
+  }
+
+  /// Stores the tile: its sums are those of this warp, or of several groups and blocks.
+  __device__ __forceinline__ void store() {
+    if (T::kGroups == 1 && at_.slices == 1) return store_own();
+    share_sums();
+    finish_tile<Op, TM, T::TN, T::kThreads, T::kGroups, Tile::kSumsLd, kParts>(
+        op_, at_.row0, at_.column0, shared_, sides_, wants_side_, at_.slice, at_.slices);
+  }
+
+ private:
+  __device__ __forceinline__ void load(int k) {
 #pragma unroll
     for (int i = 0; i < A::kTurns; ++i)
-      op.load_a(row0 + A::row(i), k + A::k(i), a_next[i], side + (Op::kAlongA ? i : 0));
-  };
-  const auto keep = [&](float* stage) {
+      op_.load_a(at_.row0 + A::row(i), k + A::k(i), a_next_[i], side_ + (Op::kAlongA ? i : 0));
+  }
+  __device__ __forceinline__ void keep(float* stage) const {
 #pragma unroll
-    for (int i = 0; i < A::kTurns; ++i) put_all(A::at(stage, i), a_next[i]);
-  };
-  const auto copy = [&](int k, float* stage) {
-    if (k < end) {
+    for (int i = 0; i < A::kTurns; ++i) put_all(A::at(stage, i), a_next_[i]);
+  }
+  __device__ __forceinline__ void copy(int k, float* stage) const {
+    if (k < at_.end) {
       if constexpr (Op::kAsync) {
 #pragma unroll
-        for (int i = 0; i < A::kTurns; ++i) op.copy_a(row0 + A::row(i), k + A::k(i), A::at(stage, i));
+        for (int i = 0; i < A::kTurns; ++i) op_.copy_a(at_.row0 + A::row(i), k + A::k(i), A::at(stage, i));
       }
 #pragma unroll
       for (int i = 0; i < B::kTurns; ++i)
-        op.copy_b(column0 + B::row(i), k + B::k(i), B::at(stage + A::kSize, i));
+        op_.copy_b(at_.column0 + B::row(i), k + B::k(i), B::at(stage + A::kSize, i));
     }
-    asm volatile("cp.async.commit_group;" ::: "memory");
-  };
+    copies_commit();
+  }
+  /// Of what this thread has copied itself.
+  __device__ __forceinline__ void add_sides(const float* a) {
+    if (!wants_side_) return;
 #pragma unroll
-  for (int i = 0; i < kStages - 1; ++i) {
-    copy(begin + i * TK, shared + i * Tile::kStage);
-    if (!Op::kAsync && begin + i * TK < end) {
-      load(begin + i * TK);
-      keep(shared + i * Tile::kStage);
+    for (int i = 0; i < A::kTurns; ++i) {
+      const Four<float> four = *reinterpret_cast<const Four<float>*>(A::at(const_cast<float*>(a), i));
+      op_.add_side(four.v, side_ + (Op::kAlongA ? i : 0));
     }
   }
-  int stage = 0;
-  for (int k = begin; k < end; k += TK, stage = stage + 1 < kStages ? stage + 1 : 0) {
-    asm volatile("cp.async.wait_group %0;" ::"n"(kStages - 2) : "memory");
-    float* a = shared + stage * Tile::kStage;
-    if constexpr (Op::kSide && Op::kAsync) {
-      if (wants_side) {
-#pragma unroll
-        for (int i = 0; i < A::kTurns; ++i) {  // what this thread has copied itself
-          const Four<float> four = *reinterpret_cast<const Four<float>*>(A::at(a, i));
-          op.add_side(four.v, side + (Op::kAlongA ? i : 0));
-        }
-      }
-    }
-    __syncthreads();
-    // The stage that was multiplied last time is free now.
-    const int ahead = k + (kStages - 1) * TK;
-    float* next = shared + (stage > 0 ? stage - 1 : kStages - 1) * Tile::kStage;
-    copy(ahead, next);
-    if (!Op::kAsync && ahead < end) load(ahead);
+  __device__ __forceinline__ void multiply_step(const float* a) {
     float part[2][4][4] = {};
 #pragma unroll
     for (int kk = 0; kk < T::kDepth; kk += 8) {
       float x[4][2], y[4][2];
-      A::read(a, warp_row, group * T::kDepth + kk, x);
-      B::read(a + A::kSize, warp_column, group * T::kDepth + kk, y);
+      A::read(a, row_, group_ * T::kDepth + kk, x);
+      B::read(a + A::kSize, column_, group_ * T::kDepth + kk, y);
       multiply<kPrecision>(x, y, part);
     }
 #pragma unroll
-    for (int i = 0; i < 32; ++i) sums[i / 16][i / 4 % 4][i % 4] += part[i / 16][i / 4 % 4][i % 4];
-    if (!Op::kAsync && ahead < end) keep(next);
+    for (int i = 0; i < 32; ++i) sums_[i / 16][i / 4 % 4][i % 4] += part[i / 16][i / 4 % 4][i % 4];
   }
-  if (Op::kSide && wants_side) put_sides<Op, TM, TK, T::kThreads>(side, sides);
+  /// Sum of the i-th eight rows and the n-th eight columns: the first (x = 0) or second of this lane's two.
+  __device__ __forceinline__ float sum(int i, int n, int x) const { return sums_[i / 2][n][i % 2 * 2 + x]; }
 
-  const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
-  if (kGroups == 1 && slices == 1) {  // these are the sums
+  __device__ __forceinline__ void store_own() const {
     if (Op::kSide) __syncthreads();
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      const int row = warp_row + A::position(i, g);
-      const float beside = Op::kSide && wants_side ? side_of<kSideParts<Op, T::kWarps>, TM>(sides, row) : 0;
-      const auto sum = [&](int n, int x) { return sums[i / 2][n][i % 2 * 2 + x]; };
-      const int column = column0 + warp_column;
+      const int row = row_ + A::position(i, g_), column = at_.column0 + column_;
+      const float beside = Op::kSide && wants_side_ ? side_of<kParts, TM>(sides_, row) : 0;
       if constexpr (Op::kAlongB) {
 #pragma unroll
         for (int n = 0; n < 4; ++n) {
-          float v[2] = {sum(n, 0), sum(n, 1)};
-          op.store(row0 + row, column + B::position(n, 2 * t), v, beside);
+          float v[2] = {sum(i, n, 0), sum(i, n, 1)};
+          op_.store(at_.row0 + row, column + B::position(n, 2 * t_), v, beside);
         }
       } else {
         // This lane has columns 8 t .. + 7. It trades four of them, so that neighbours store side by side.
-        const bool odd = t % 2 == 1;
+        const bool odd = t_ % 2 == 1;
         float first[4], second[4];
 #pragma unroll
         for (int n = 0; n < 4; ++n) {
-          const float traded = __shfl_xor_sync(kFullWarp, odd ? sum(n, 0) : sum(n, 1), 1);
-          first[n] = odd ? traded : sum(n, 0);
-          second[n] = odd ? sum(n, 1) : traded;
+          const float traded = __shfl_xor_sync(kFullWarp, odd ? sum(i, n, 0) : sum(i, n, 1), 1);
+          first[n] = odd ? traded : sum(i, n, 0);
+          second[n] = odd ? sum(i, n, 1) : traded;
         }
-        op.store(row0 + row, column + (odd ? 8 * t - 4 : 8 * t), first, beside);
-        op.store(row0 + row, column + (odd ? 8 * t + 4 : 8 * t + 8), second, beside);
+        op_.store(at_.row0 + row, column + (odd ? 8 * t_ - 4 : 8 * t_), first, beside);
+        op_.store(at_.row0 + row, column + (odd ? 8 * t_ + 4 : 8 * t_ + 8), second, beside);
       }
     }
-    return;
   }
-  // Sums of all groups and slices; each block of a cluster then stores its part of the tile.
-  __syncthreads();
+  /// Brings the sums to shared memory, each group's to its place.
+  __device__ __forceinline__ void share_sums() const {
+    __syncthreads();
 #pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    float* row = shared + group * Tile::kSums + (warp_row + A::position(i, g)) * kSumsLd + warp_column;
+    for (int i = 0; i < 4; ++i) {
+      float* row = shared_ + group_ * Tile::kSums + (row_ + A::position(i, g_)) * Tile::kSumsLd + column_;
 #pragma unroll
-    for (int n = 0; n < 4; ++n) {
+      for (int n = 0; n < 4; ++n) {
 #pragma unroll
-      for (int x = 0; x < 2; ++x) row[B::position(n, 2 * t + x)] = sums[i / 2][n][i % 2 * 2 + x];
+        for (int x = 0; x < 2; ++x) row[B::position(n, 2 * t_ + x)] = sum(i, n, x);
+      }
     }
   }
-  finish_tile<Op, TM, TN, T::kThreads, kGroups, kSumsLd, kSideParts<Op, T::kWarps>>(
-      op, row0, column0, shared, sides, wants_side, slice, slices);
+};
+
+template <class Op, Precision kPrecision, class T>
+__device__ __forceinline__ void tensor_tile(const Op& args, int slices) {
+  extern __shared__ __align__(16) float shared[];
+  Op op = args;
+  op.bind(blockIdx.z, blockIdx.y);
+  TensorProduct<Op, kPrecision, T> product(op, TileShare<T>(op, slices), shared);
+  product.run();
+  product.store();
 }
 
 template <class Op, Precision kPrecision, class T>
@@ -229,19 +265,15 @@ __global__ void __launch_bounds__(WideTile::kThreads, WideTile::kBlocks)
     wide_kernel(const __grid_constant__ Op args, int slices) {
 #if CROSSTALK_WGMMA
   using T = WideTile;
-  constexpr int TM = T::TM, TN = T::TN, TK = T::TK, kLd = TN + 4;
+  constexpr int TM = T::TM, TN = T::TN, kLd = TN + 4;
   extern __shared__ __align__(16) float shared[];
   float* const sides = shared + TM * kLd;
   Op op = args;
   op.bind(blockIdx.z, blockIdx.y);
-  const int tiles = (op.N + TN - 1) / TN, slice = static_cast<int>(blockIdx.x) % slices;
-  const int tile = static_cast<int>(blockIdx.x) / slices;
-  const int row0 = tile / tiles * TM, column0 = tile % tiles * TN;
-  const int share = ((op.K + TK - 1) / TK + slices - 1) / slices * TK;
-  const int begin = slice * share, end = min(op.K, begin + share);
-  const bool wants_side = Op::kSide && op.wants_side(column0);
+  const TileShare<T> at(op, slices);
+  const bool wants_side = Op::kSide && op.wants_side(at.column0);
   WideSums<Op> sums;
-  WideProduct<Op, kPrecision>(op, row0, column0).run(begin, end, wants_side, shared, sums);
+  WideProduct<Op, kPrecision>(op, at.row0, at.column0).run(at.begin, at.end, wants_side, shared, sums);
   if (slices > 1) __syncthreads();
 #pragma unroll
   for (int x = 0; x < 2; ++x) {
@@ -253,14 +285,14 @@ __global__ void __launch_bounds__(WideTile::kThreads, WideTile::kBlocks)
       if (slices > 1) {
         put_all(shared + row * kLd + sums.column(a), v);
       } else {
-        op.store(row0 + row, column0 + sums.column(a), v, sums.side[x]);
+        op.store(at.row0 + row, at.column0 + sums.column(a), v, sums.side[x]);
       }
     }
     if (Op::kSide && slices > 1 && threadIdx.x % 4 == 0) sides[row] = sums.side[x];
   }
   if (slices > 1)
-    finish_tile<Op, TM, TN, T::kThreads, 1, kLd, 1>(op, row0, column0, shared, sides, wants_side, slice,
-                                                    slices);
+    finish_tile<Op, TM, TN, T::kThreads, 1, kLd, 1>(op, at.row0, at.column0, shared, sides, wants_side,
+                                                    at.slice, slices);
 #else
   tensor_tile<Op, kPrecision, NotWide>(args, slices);
 #endif

@@ -149,7 +149,7 @@ class WideProduct {
     for (int i = 0; i < T::kStages - 1; ++i) request(begin + i * T::TK, end, shared + i * T::kRaw);
     int stage = 0;
     for (int k = begin; k < end; k += T::TK, stage = stage + 1 < T::kStages ? stage + 1 : 0) {
-      asm volatile("cp.async.wait_group %0;" ::"n"(T::kStages - 2) : "memory");
+      copies_wait<T::kStages - 2>();
       __syncthreads();
       // The stage before is free, and so are its halves.
       request(k + (T::kStages - 1) * T::TK, end, shared + (stage > 0 ? stage - 1 : T::kStages - 1) * T::kRaw);
@@ -199,9 +199,11 @@ class WideProduct {
     if (straight_ && k + T::TK <= end) {
       const int along_a = Op::kAlongA ? k : k * op_.a.ld, along_b = Op::kAlongB ? k : k * op_.b.ld;
 #pragma unroll
-      for (int i = 0; i < A::kTurns; ++i) copy(raw + A::at(A::row(i), A::k(i)), op_.a_ + (a_[i] + along_a));
+      for (int i = 0; i < A::kTurns; ++i)
+        copy_async(raw + A::at(A::row(i), A::k(i)), op_.a_ + (a_[i] + along_a));
 #pragma unroll
-      for (int i = 0; i < B::kTurns; ++i) copy(b + B::at(B::row(i), B::k(i)), op_.b_ + (b_[i] + along_b));
+      for (int i = 0; i < B::kTurns; ++i)
+        copy_async(b + B::at(B::row(i), B::k(i)), op_.b_ + (b_[i] + along_b));
     } else if (k < end) {
 #pragma unroll 1
       for (int i = 0; i < A::kTurns; ++i)
@@ -210,14 +212,7 @@ class WideProduct {
       for (int i = 0; i < B::kTurns; ++i)
         op_.copy_b(column0_ + B::row(i), k + B::k(i), b + B::at(B::row(i), B::k(i)));
     }
-    asm volatile("cp.async.commit_group;" ::: "memory");
-  }
-
-  __device__ static void copy(float* to, const float* from) {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(
-                     static_cast<unsigned>(__cvta_generic_to_shared(to))),
-                 "l"(from)
-                 : "memory");
+    copies_commit();
   }
 
   __device__ static Four<float> four(const float* p) { return *reinterpret_cast<const Four<float>*>(p); }

@@ -18,9 +18,9 @@ struct Tile {
   static constexpr Precision kPrecision = kPrecision_;
   static constexpr int kD = kD_;
   static constexpr bool kHalf = kPrecision == Precision::bf16;
-  using Number = std::conditional_t<kHalf, std::uint16_t, float>;
-  static constexpr int kStep =
-      kD + (kHalf ? 8 : 4);  ///< so that neighbours in a column lie in different banks
+  using Format = NumberFormat<kPrecision>;
+  using Number = typename Format::Type;
+  static constexpr int kStep = kD + Format::kPad;  ///< so that neighbours in a column lie in different banks
   /// Columns that are loaded at once, and that are scored at once in backward.
   static constexpr int kColumns = kHalf || kD <= 64 ? 64 : 32;
   static constexpr int kPart = kPrecision == Precision::full && kD > 64 ? 16 : 32;
@@ -66,17 +66,8 @@ struct Tile {
       float y[4];
 #pragma unroll
       for (int e = 0; e < 4; ++e) y[e] = inside ? x[i].v[e] : 0;
-      Number* to = numbers + (from + first + i * kStride) * kStep + c;
-      if constexpr (kHalf) {
-        *reinterpret_cast<uint2*>(to) = make_uint2(bf16_pair(y[0], y[1]), bf16_pair(y[2], y[3]));
-      } else {
-        *reinterpret_cast<float4*>(to) =
-            make_float4(operand(y[0]), operand(y[1]), operand(y[2]), operand(y[3]));
-      }
+      Format::put4(numbers + (from + first + i * kStride) * kStep + c, y);
     }
-  }
-  static __device__ float operand(float x) {
-    return kPrecision == Precision::tf32 ? __uint_as_float(tf32_of(x)) : x;
   }
 };
 
@@ -98,17 +89,15 @@ __device__ __forceinline__ void load(const Tile& a, const HeadRows<float>& a_row
   }
 }
 
-/// c += a b, 16 x 8 by 8 x 8, of what Tile::operand() made.
+/// c += a b, 16 x 8 by 8 x 8, of what NumberFormat::of() made.
 template <Precision kPrecision>
 __device__ __forceinline__ void multiply_add(float (&c)[4], const float (&a)[4], float b0, float b1) {
   if constexpr (kPrecision == Precision::full) {
-    unsigned high[4], low[4], y0, y1, z0, z1;
+    unsigned high[4], low[4], b_high[2], b_low[2];
 #pragma unroll
     for (int i = 0; i < 4; ++i) split(a[i], high[i], low[i]);
-    split(b0, y0, z0), split(b1, y1, z1);
-    mma_tf32(c, low, y0, y1);
-    mma_tf32(c, high, z0, z1);
-    mma_tf32(c, high, y0, y1);
+    split(b0, b_high[0], b_low[0]), split(b1, b_high[1], b_low[1]);
+    mma_halves(c, high, low, b_high, b_low);
   } else {
     const unsigned x[4] = {__float_as_uint(a[0]), __float_as_uint(a[1]), __float_as_uint(a[2]),
                            __float_as_uint(a[3])};
@@ -220,8 +209,8 @@ __device__ __forceinline__ void mix(const float (&w)[kCount][4], const Tile& y, 
       float part[4] = {};
 #pragma unroll
       for (int j = 0; j < kCount; ++j) {
-        const float a[4] = {Tile::operand(w[j][0]), Tile::operand(w[j][2]), Tile::operand(w[j][1]),
-                            Tile::operand(w[j][3])};
+        const float a[4] = {Tile::Format::of(w[j][0]), Tile::Format::of(w[j][2]), Tile::Format::of(w[j][1]),
+                            Tile::Format::of(w[j][3])};
         multiply_add<Tile::kPrecision>(part, a, ys[j * 8 * kStep + n * 8], ys[(j * 8 + 1) * kStep + n * 8]);
       }
 #pragma unroll

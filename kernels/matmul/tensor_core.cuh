@@ -53,6 +53,14 @@ __device__ __forceinline__ void mma_tf32(float (&d)[4], const unsigned (&a)[4], 
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
+/// The same of numbers in two halves each: all products but low times low.
+__device__ __forceinline__ void mma_halves(float (&d)[4], const unsigned (&high)[4], const unsigned (&low)[4],
+                                           const unsigned (&b_high)[2], const unsigned (&b_low)[2]) {
+  mma_tf32(d, low, b_high[0], b_high[1]);
+  mma_tf32(d, high, b_low[0], b_low[1]);
+  mma_tf32(d, high, b_high[0], b_high[1]);
+}
+
 __device__ __forceinline__ void mma_bf16(float (&d)[4], unsigned a0, unsigned a1, unsigned b) {
   asm("mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, "
       "{%0, %1, %2, %3};"
@@ -67,6 +75,41 @@ __device__ __forceinline__ void mma_bf16(float (&d)[4], const unsigned (&a)[4], 
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
+
+/// How a number lies in shared memory to be a factor: bf16 as two bytes; tf32 (rounded) and full precision as floats.
+template <Precision kPrecision>
+struct NumberFormat {
+  using Type = float;
+  static constexpr int kPad = 4, kStep = 8;  ///< of a row; k of one instruction
+  __device__ __forceinline__ static float of(float x) {
+    return kPrecision == Precision::tf32 ? __uint_as_float(tf32_of(x) & kHigh) : x;
+  }
+  __device__ __forceinline__ static float value(float x) { return x; }
+  __device__ __forceinline__ static void put1(float* to, float x) { *to = of(x); }
+  __device__ __forceinline__ static void put2(float* to, float x, float y) {
+    *reinterpret_cast<float2*>(to) = make_float2(of(x), of(y));
+  }
+  __device__ __forceinline__ static void put4(float* to, const float (&x)[4]) {
+    *reinterpret_cast<float4*>(to) = make_float4(of(x[0]), of(x[1]), of(x[2]), of(x[3]));
+  }
+};
+template <>
+struct NumberFormat<Precision::bf16> {
+  using Type = std::uint16_t;
+  static constexpr int kPad = 8, kStep = 16;
+  __device__ __forceinline__ static float value(std::uint16_t x) {
+    return __uint_as_float(static_cast<unsigned>(x) << 16);
+  }
+  __device__ __forceinline__ static void put1(std::uint16_t* to, float x) {
+    *to = static_cast<std::uint16_t>(bf16_pair(x, 0));
+  }
+  __device__ __forceinline__ static void put2(std::uint16_t* to, float x, float y) {
+    *reinterpret_cast<unsigned*>(to) = bf16_pair(x, y);
+  }
+  __device__ __forceinline__ static void put4(std::uint16_t* to, const float (&x)[4]) {
+    *reinterpret_cast<uint2*>(to) = make_uint2(bf16_pair(x[0], x[1]), bf16_pair(x[2], x[3]));
+  }
+};
 
 /// Four 8 x 8 matrices of 16-bit numbers from shared memory, as mma takes them. Lane l names row l % 8 of
 /// matrix l / 8. kTurned: their transposes.

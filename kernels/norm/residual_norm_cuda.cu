@@ -1,6 +1,7 @@
 // Sum and norm of rows: a warp a row, where they are no fours of floats. Backward, a block has a piece of the
 // rows and adds up what they give gain and bias.
 // SPDX-License-Identifier: Apache-2.0
+#include "kernels/base/reduce.cuh"
 #include "kernels/norm/residual_norm_fours.cuh"
 
 namespace crosstalk {
@@ -8,7 +9,6 @@ namespace {
 using namespace device;
 
 constexpr int kThreads = 256, kWarps = kThreads / 32;
-constexpr int kAddColumns = 8, kAddRows = 64;  // threads that add up pieces: columns times parts
 
 // f(j, i) for every entry j of this lane, its i-th: N in registers, or (N = 0) any number.
 template <int N, class F>
@@ -127,26 +127,6 @@ __global__ void __launch_bounds__(kThreads)
   part[j] = d_gain, part[D + j] = d_bias;
 }
 
-template <class Real>
-__global__ void __launch_bounds__(kAddColumns* kAddRows)
-    add_pieces(const __grid_constant__ ResidualNorm<Real> op, int pieces) {
-  __shared__ Real sums[kAddRows][kAddColumns];
-  const int r = blockIdx.y, D = op.D(), row = threadIdx.x / kAddColumns, column = threadIdx.x % kAddColumns;
-  const int e = static_cast<int>(blockIdx.x) * kAddColumns + column;
-  Real sum = 0;
-  if (e < 2 * D) {
-#pragma unroll 8
-    for (int p = row; p < pieces; p += kAddRows)
-      sum += op.part.value.at(r)[static_cast<std::int64_t>(p) * 2 * D + e];
-  }
-  sums[row][column] = sum;
-  __syncthreads();
-  if (row > 0 || e >= 2 * D) return;
-  for (int i = 1; i < kAddRows; ++i) sum += sums[i][column];
-  const In<Real>& target = e < D ? op.gain : op.bias;
-  if (target.wanted()) put(target.write, target.gradient.at(r) + e % D, sum);
-}
-
 }  // namespace
 
 template <class Real>
@@ -193,9 +173,13 @@ void backward_cuda(const Exec& exec, const ResidualNorm<Real>& op) {
     wide_gains<<<dim3(P, blocks_for(D, kThreads), R), kThreads, 0, stream_of(exec)>>>(op, piece);
     check_launch("residual_norm backward (gains)");
   }
-  add_pieces<<<dim3(blocks_for(2 * D, kAddColumns), R), kAddColumns * kAddRows, 0, stream_of(exec)>>>(op,
-                                                                                                      pieces);
-  check_launch("residual_norm backward (pieces)");
+  sum_pieces<Real, 8, 64>(
+      exec, "residual_norm backward (pieces)", op.x.value.R, 2 * D, pieces, 2 * D,
+      [=] __device__(int r, std::int64_t i) { return op.part.value.at(r) + i; },
+      [=] __device__(int r, std::int64_t i, Real sum) {
+        const In<Real>& target = i < D ? op.gain : op.bias;
+        if (target.wanted()) put(target.write, target.gradient.at(r) + i % D, sum);
+      });
 }
 
 CROSSTALK_INSTANTIATE(cuda, ResidualNorm)

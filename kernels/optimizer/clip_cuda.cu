@@ -1,6 +1,6 @@
 // The norm of a gradient on CUDA: a thread block a partial sum, then one a replica.
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/base/cuda_launch.cuh"
+#include "kernels/base/reduce.cuh"
 #include "kernels/optimizer/clip.h"
 
 namespace crosstalk {
@@ -8,17 +8,6 @@ namespace {
 using namespace device;
 
 constexpr int kThreads = 256;
-
-/// Sum over the block in a fixed order; thread 0 has it.
-__device__ double block_sum(double x) {
-  __shared__ double warps[kThreads / 32];
-  x = warp_sum(x);
-  if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = x;
-  __syncthreads();
-  double sum = 0;
-  for (int w = 0; w < kThreads / 32 && threadIdx.x == 0; ++w) sum += warps[w];
-  return sum;
-}
 
 template <class Real>
 __global__ void __launch_bounds__(kThreads) squares(const __grid_constant__ ClipScale<Real> a) {

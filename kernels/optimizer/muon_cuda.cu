@@ -1,7 +1,7 @@
 // Muon on CUDA: one thread block for one matrix of one replica, which goes through all of its products tile by tile. What
 // lies between two products stays in global memory, small enough for the caches.
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/base/cuda_launch.cuh"
+#include "kernels/base/reduce.cuh"
 #include "kernels/optimizer/muon.h"
 
 namespace crosstalk {
@@ -56,18 +56,6 @@ __device__ void product(Tiles<Real>& tiles, int n, int k, int depth, const Left&
     }
   }
   __syncthreads();
-}
-
-/// Sum over the block in a fixed order; every thread has it.
-__device__ double block_sum(double x) {
-  __shared__ double warps[kThreads / 32];
-  x = warp_sum(x);
-  if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = x;
-  __syncthreads();
-  double sum = 0;
-  for (int w = 0; w < kThreads / 32; ++w) sum += warps[w];
-  __syncthreads();
-  return sum;
 }
 
 template <class Real>

@@ -159,7 +159,6 @@ bool table_scores_once(Graph<Real>& graph) {
 
 template <class Real>
 bool table_features_once(Graph<Real>& graph, bool normalised) {
-  constexpr int kLargest = 2048;  // a warp's features lie in shared memory
   const Links<Real> links(graph);
   for (auto& node : graph.nodes()) {
     const auto* found = std::any_cast<std::shared_ptr<const Normalize<Real>>>(&node.info);
@@ -178,8 +177,7 @@ bool table_features_once(Graph<Real>& graph, bool normalised) {
     }
     const auto* lookup = links.template alone<LookupNode<Real>>(of(key.x));
     // One head: a row of features is one row of the tables.
-    if (!lookup || lookup->bias || !table_features_cover(key.map) || y->value.columns() > kLargest ||
-        !table_features_fit<Real>(y->value.columns(), key.x.value.columns()) ||
+    if (!lookup || lookup->bias || !table_features_cover(key.map, key.number, key.x.value.columns()) ||
         lookup->tables[0].rows->value.columns() != key.x.value.columns())
       continue;
     chain.push_back(links.maker(of(key.x)));
@@ -371,11 +369,39 @@ bool rounded_norm_once(Graph<Real>& graph) {
   return false;
 }
 
+/// A map whose values one sum, product or maximum alone reads: that op maps what it reads.
+template <class Real>
+bool combine_maps_once(Graph<Real>& graph) {
+  using Entries = std::shared_ptr<const Combine<Real>>;
+  using Mapped = std::shared_ptr<const Map<Real>>;
+  const Links<Real> links(graph);
+  for (auto& node : graph.nodes()) {
+    const Entries* found = std::any_cast<Entries>(&node.info);
+    if (!found) continue;
+    Combine<Real> op = **found;
+    std::vector<typename Graph<Real>::Node*> chain = {&node};
+    const auto take = [&](In<Real>& field, OperandMap& map) {
+      const Mapped* from = links.template alone<Mapped>(of(field));
+      if (!map.nothing() || !from) return;
+      chain.push_back(links.maker(of(field)));
+      map = {(*from)->map, (*from)->scale, (*from)->shift};
+      Variable<Real>* x = of((*from)->x);
+      field = in(graph.view(x, without_memory(field.value)));
+    };
+    take(op.a, op.of_a);
+    take(op.b, op.of_b);
+    if (chain.size() == 1) continue;
+    replace(graph, chain, [&] { graph.add(op); });
+    return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 const std::vector<std::string>& pass_names() {
-  static const std::vector<std::string> names = {"table_scores", "table_features", "attend_mix",
-                                                 "joined_linear", "rounded"};
+  static const std::vector<std::string> names = {"table_scores",  "table_features", "attend_mix",
+                                                 "joined_linear", "combine_maps",   "rounded"};
   return names;
 }
 
@@ -393,6 +419,8 @@ int run_pass(Graph<Real>& graph, const std::string& name) {
     while (attend_mix_once(graph)) ++count;
   } else if (name == "joined_linear") {
     while (joined_linear_once(graph)) ++count;
+  } else if (name == "combine_maps") {
+    while (combine_maps_once(graph)) ++count;
   } else if (name == "rounded") {
     while (rounded_once(graph)) ++count;
     while (rounded_norm_once(graph)) ++count;

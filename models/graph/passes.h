@@ -9,6 +9,7 @@
 //   attend_mix      attend (e^s) > mix                     no T x T weights are written (CUDA)
 //   joined_linear   linear maps of one input               x is read once, d_x written once (CUDA; float:
 //   bf16)
+//   combine_maps     map > combine                          a map's values are made where they are read (CUDA)
 //   rounded         joined_linear > attend_mix > joined_linear, residual_norm > joined_linear   what lies
 //   between has the format bf16 (CUDA; bf16)
 //

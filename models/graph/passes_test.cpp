@@ -153,11 +153,13 @@ void check_features(Device device) {
     for (const bool normalised : {false, true}) {
       if (m.map == FeatureMap::identity && !normalised) continue;  // nothing to fuse
       SCOPED_TRACE(fmt::format("map {} nu {} normalised {}", static_cast<int>(m.map), m.nu, normalised));
-      const Shape s{3, 7, 1, 8, 5};
+      const Shape s{3, 7, 1, 32, 5};
       const Chain chain(s, m.map, m.nu, normalised, false, ""),
           fused(s, m.map, m.nu, normalised, false, "table_features", device);
       EXPECT_EQ(fused.replaced, 1);
       EXPECT_TRUE(fused.has("table_features") && !fused.has("lookup") && !fused.has("normalize"));
+      const Chain odd({3, 7, 1, 8, 5}, m.map, m.nu, normalised, false, "table_features");
+      EXPECT_EQ(odd.replaced, 0) << "its rows are no lanes";
       if (device == Device::cuda) expect_equal(fused, chain);
     }
   }
@@ -342,6 +344,64 @@ TEST(Passes, JoinedMapsAreTheChain) {
     const auto& want = chain.results[i]->value;
     EXPECT_TRUE(close(fmt::format("result {}", i), joined.results[i]->value, want, 1e-14));
   }
+  for (int i = 0; i < chain.block.count(); ++i)
+    EXPECT_TRUE(close(chain.block.name(i), joined.block.gradient(i), chain.block.gradient(i), 1e-13));
+}
+
+/// y = (sigmoid(x) with its shape changed) * (1 - w) + x, and a product of a map that somebody else reads.
+struct Entries {
+  explicit Entries(bool pass) : block(Device::cpu, 2), graph(Device::cpu, 2, true) {
+    block.add("x", {2, 3, 1, 4}, Init::normal(1)), block.add("w", {1, 1, 2, 2}, Init::normal(1));
+    block.allocate();
+    for (int r = 0; r < 2; ++r) block.initialise(r, 5 + static_cast<std::uint64_t>(r));
+    Variable<double>*x = graph.parameter(block, 0), *w = graph.parameter(block, 1);
+    const auto map = [&](MapKind kind, double scale, double shift, Variable<double>* of) {
+      Map<double> op;
+      op.map = kind, op.scale = scale, op.shift = shift, op.x = in(of);
+      return out(graph.add(op).y);
+    };
+    const auto combine = [&](CombineKind kind, Variable<double>* a, Variable<double>* b) {
+      Combine<double> op;
+      op.kind = kind, op.a = in(a), op.b = in(b);
+      return out(graph.add(op).y);
+    };
+    Variable<double>* gate = graph.view(map(MapKind::sigmoid, 1, 0, x), {2, 3, 2, 2});
+    Variable<double>* product = combine(CombineKind::multiply, gate, map(MapKind::affine, -1, 1, w));
+    Variable<double>* read_twice = map(MapKind::tanh, 1, 0, x);
+    results = {combine(CombineKind::add, graph.view(product, {2, 3, 1, 4}), x),
+               combine(CombineKind::multiply, read_twice, x), combine(CombineKind::add, read_twice, x)};
+    for (auto* result : results) graph.keep(result);
+    graph.node(
+        "cotangent", results, {}, [](const Exec&) {},
+        [this](const Exec&, const std::vector<Write>& writes) {
+          for (std::size_t j = 0; j < results.size(); ++j) {
+            for (int r = 0; r < 2; ++r) {
+              for (std::int64_t i = 0; i < results[j]->gradient.size(); ++i) {
+                double& g = results[j]->gradient.at(r)[i];
+                g = 0.1 * static_cast<double>(i) - 0.5 * static_cast<double>(j) +
+                    (writes[j] == Write::add ? g : 0);
+              }
+            }
+          }
+        });
+    if (pass) replaced = run_pass(graph, "combine_maps");
+    graph.plan();
+    graph.forward({}), graph.backward({});
+    graph.check_guards();
+  }
+  ParameterBlock<double> block;
+  Graph<double> graph;
+  std::vector<Variable<double>*> results;
+  int replaced = 0;
+};
+
+TEST(Passes, MapsAreReadByWhatCombinesThem) {
+  const Entries chain(false), joined(true);
+  EXPECT_EQ(joined.replaced, 1);
+  EXPECT_EQ(joined.graph.node_names(),
+            (std::vector<std::string>{"combine", "map", "combine", "combine", "combine", "cotangent"}));
+  for (std::size_t i = 0; i < chain.results.size(); ++i)
+    EXPECT_TRUE(close(fmt::format("result {}", i), joined.results[i]->value, chain.results[i]->value, 1e-14));
   for (int i = 0; i < chain.block.count(); ++i)
     EXPECT_TRUE(close(chain.block.name(i), joined.block.gradient(i), chain.block.gradient(i), 1e-13));
 }

@@ -59,8 +59,11 @@ Memory deltaformer() {
                 const auto a = attend(m, q, k, kernel_of(m, "kappa2", "row_norm2", m.scale()));
                 const bool rated = m.learned() ? m.text("beta") == "learned" : m.has_input("beta");
                 const auto beta = rated ? beta_gate(m) : decltype(a){};
-                const auto weights = solve(a, b, beta);
-                return m.mix(weights, {}, rated && m.flag("beta_on_write") ? beta : decltype(a){});
+                const auto gain = rated && m.flag("beta_on_write") ? beta : decltype(a){};
+                // Weights of the values themselves: where values are ids, or people look at the weights.
+                if (m.batch() || m.wants_weights()) return m.mix(solve(a, b, beta), {}, gain);
+                const auto v = m.values();
+                return m.mix(a, {}, {}, solve_values(gain ? gain * v : v, b, beta));
               },
           .published =
               {

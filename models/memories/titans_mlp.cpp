@@ -22,17 +22,27 @@ Memory titans_mlp() {
           "f(x) = W2 gelu(W1 x), P_t = momentum_t P_{t-1} - rate_t grad |f(k_t) - v_t|^2 / 2 at the "
           "mini-batch's start, W_t = (1 - forget_t) W_{t-1} + P_t, o = f(q)",
       .laws =
-          "rate_t = sigmoid(w.token + b), momentum_t = sigmoid(w'.token + b'), forget_t = sigmoid(w''.token "
-          "+ b'')",
+          "rate_t = max_rate sigmoid(w.token + b), momentum_t = sigmoid(w'.token + b'), forget_t = "
+          "sigmoid(w''.token + b'')",
       .source = "Behrouz, Zhong, Mirrokni 2025, arXiv 2501.00663",
       .notes =
           "4 d_key hidden units, gelu by tanh. The loss is half of the squared error; forget's b "
           "starts at -4. Keys and queries are divided by their lengths: a step of gradient descent "
-          "is stable while keys are short. W1 and W2 start as parameters; in `apply` as w1_0 and "
-          "w2_0, and keys are taken as they are.",
+          "is stable while keys are short. The longer the values that it stores, the steeper the network: "
+          "where they "
+          "are longer than about 1 a step diverges, unless max_rate is below 1. W1 and W2 start as "
+          "parameters; in "
+          "`apply` as w1_0 and w2_0, and keys are taken as they are.",
       .flops = [](const Options&, double K, double V, double T,
                   double) { return 24 * hidden(static_cast<int>(K)) * (K + V) * T; },
-      .options = {{.name = "mini_batch",
+      .options = {{.name = "max_rate",
+                   .default_value = 1.0,
+                   .help = "largest rate of a step; values far longer than 1 need a smaller one",
+                   .min = 0,
+                   .max = 1e6,
+                   .min_exclusive = true,
+                   .tried = {1.0, 0.25}},
+                  {.name = "mini_batch",
                    .default_value = std::int64_t{1},
                    .help = "tokens whose gradients are taken at the same W",
                    .min = 1,
@@ -66,7 +76,7 @@ Memory titans_mlp() {
                 m, q, k,
                 {.hidden = M,
                  .mini_batch = m.integer("mini_batch"),
-                 .rate = m.input("rate", [&] { return sigmoid(m.token("rate")); }),
+                 .rate = m.input("rate", [&] { return sigmoid(m.token("rate"), m.number("max_rate")); }),
                  .momentum = m.input("momentum_gate", [&] { return sigmoid(m.token("momentum")); }),
                  .forget = m.input("forget_gate",
                                    [&] { return sigmoid(m.token("forget", 1, Init::constant(-4))); }),

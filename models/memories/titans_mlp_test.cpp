@@ -19,7 +19,7 @@ Matrix titans_mlp(const Sequence& s) {
                        });
 }
 CROSSTALK_MEMORY_ORACLE(titans_mlp, titans_mlp);
-CROSSTALK_GATE_LAW(titans_mlp, rate, sigmoid(x("rate")));
+CROSSTALK_GATE_LAW(titans_mlp, rate, x.option("max_rate") * sigmoid(x("rate")));
 CROSSTALK_GATE_LAW(titans_mlp, momentum_gate, sigmoid(x("momentum")));
 CROSSTALK_GATE_LAW(titans_mlp, forget_gate, sigmoid(x("forget")));
 
@@ -38,6 +38,22 @@ TEST(TitansMlpOracle, AStepBringsTheReadNearerToTheValue) {
   s.in["rate"] = {{0.05}};
   const Vector was = minus(before[0], s.v[0]), is = minus(read("titans_mlp", s)[0], s.v[0]);
   EXPECT_LT(dot(is, is), dot(was, was));
+}
+
+// With momentum 1/2 and values of length 6, the read grows to a thousand and beyond in 8 steps of rate 1/2, not by steps of a tenth of it.
+TEST(TitansMlpOracle, LongValuesNeedSmallSteps) {
+  const auto largest = [](double rate) {
+    Sequence s = sequence(8, rate);
+    s.in["momentum_gate"] = constant_rows(8, 1, 0.5);
+    for (auto* rows : {&s.k, &s.v})
+      for (Vector& row : *rows) row = scaled((rows == &s.v ? 6 : 1) / std::sqrt(dot(row, row)), row);
+    double most = 0;
+    for (const Vector& read_out : read("titans_mlp", s))
+      for (const double x : read_out) most = std::abs(x) <= most ? most : std::abs(x);
+    return most;
+  };
+  EXPECT_FALSE(largest(0.5) < 1e3);
+  EXPECT_LT(largest(0.05), 60);
 }
 
 TEST(TitansMlpOracle, ForgettingAllLeavesNothing) {

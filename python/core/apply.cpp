@@ -63,6 +63,8 @@ class ApplyPlan final : public Plan {
       return bind_variable(model_.graph(), model_.input_variable(name), what == "gradient", data);
     if (what == "output") return bind_variable(model_.graph(), model_.output_variable(), false, data);
     if (what == "cotangent") return bind_variable(model_.graph(), model_.cotangent_variable(), false, data);
+    if (what == "state")
+      return bind_variable(model_.graph(), model_.states().at(name), false, data, /*alone=*/true);
     return false;
   }
 
@@ -169,6 +171,14 @@ nb::dict describe_memory(const std::string& name) {
   all["inputs"] = inputs_of(name, {}, {1, 1, 1, 1, 1, 1});
   all["states"] = memory.states, all["forms"] = apply_forms(memory);
   all["options"] = list_of(option_specs(memory));
+  nb::dict starts;
+  try {
+    const Options bare = apply_options(memory, {.T = 2, .K = 2}, {});
+    for (const std::string option : {"feature_map", "key_norm", "read_norm"})
+      if (bare.has("memory." + option)) starts[option.c_str()] = bare.get_string("memory." + option);
+  } catch (const OptionError&) {  // of `rule` the law is missing
+  }
+  all["bare"] = starts;
   return all;
 }
 

@@ -1,5 +1,9 @@
 // The module crosstalk._core: what the Python package needs of the libraries of the program. Private: people use the package.
 // SPDX-License-Identifier: Apache-2.0
+#include <omp.h>
+
+#include <algorithm>
+
 #include "experiments/common/command.h"
 #include "experiments/common/version.h"
 #include "experiments/study/study.h"
@@ -68,5 +72,6 @@ NB_MODULE(_core, m) {
   bind_rows(m);
   bind_course(m);
   m.attr("version") = crosstalk::version().version;
-  m.def("cores", [] { return crosstalk::available_cores(); });
+  // What OMP_NUM_THREADS and torch.set_num_threads() have set is meant for us too.
+  m.def("cores", [] { return std::min(crosstalk::available_cores(), omp_get_max_threads()); });
 }

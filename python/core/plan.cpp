@@ -216,20 +216,30 @@ Place fitting(const Call& call, const std::string& what, const std::string& name
   return place;
 }
 
+/// A thread for each so many bytes, where the work is about as long as to go through them: for less, to begin and to wait for it costs
+/// more than it does, on a busy machine a hundred times so.
+constexpr std::size_t kBytesOfAThread = std::size_t{1} << 19;
+
+int threads_of(int most, std::size_t bytes) {
+  return static_cast<int>(
+      std::clamp<std::size_t>(bytes / kBytesOfAThread, 1, static_cast<std::size_t>(std::max(1, most))));
+}
+
 /// Arrays below this are copied: a copy costs less than to change where a plan looks.
 constexpr std::size_t kSmall = std::size_t{1} << 16;
+
+/// Results are those of an arena to the bit: sums may start where a vector register's worth is aligned.
+bool is_aligned(const void* p) { return reinterpret_cast<std::uintptr_t>(p) % Recycled::kAlignment == 0; }
 
 /// Fills a place, or, where `borrow` asks for it and the memory suits, makes that the place; whoever calls keeps it then as it is.
 /// Gives the flaws of the numbers.
 int fill(const Call& call, const std::string& what, const std::string& name, const Place& place,
          const void* from, int threads, bool& borrow) {
-  // Results are those of an arena to the bit: sums may start where a vector register's worth is aligned.
-  const bool suits = reinterpret_cast<std::uintptr_t>(from) % Recycled::kAlignment == 0;
   const std::size_t bytes = place.size() * call.plan().word();
-  borrow = borrow && suits && bytes >= kSmall && call.bind(what, name, const_cast<void*>(from));
+  borrow = borrow && is_aligned(from) && bytes >= kSmall && call.bind(what, name, const_cast<void*>(from));
   void* to = borrow ? nullptr : place.data;
   const auto n = static_cast<std::int64_t>(place.size());
-  const Exec exec = Where{}.exec(threads);
+  const Exec exec = Where{}.exec(threads_of(threads, bytes));
   const auto row = static_cast<std::int64_t>(place.row());
   const auto stride = static_cast<std::int64_t>(place.stride);
   const auto look_at = [&](auto* source, auto* target) {
@@ -290,7 +300,7 @@ nb::object take(const Call& call, const std::string& what, const std::string& na
   nb::object array = result_of(call, *place, memory);
   auto* to = static_cast<char*>(memory);
   const auto* from = static_cast<const char*>(place->data);
-  const Exec exec = Where{}.exec(threads);
+  const Exec exec = Where{}.exec(threads_of(threads, size));
   const nb::gil_scoped_release release;
   const std::size_t row = size / place->rows;
   const std::size_t pitch = place->rows == 1 ? row : place->stride * call.plan().word();
@@ -325,11 +335,14 @@ nb::tuple once(const Recipe& recipe, const std::vector<std::string>& names,
   if (std::any_of(flaws.begin(), flaws.end(), [](int flaw) { return (flaw & kNotFinite) != 0; }))
     return nb::make_tuple(nb::none(), states, flaws);
   nb::object o = bound(call, "output", "o");
+  const std::vector<std::string> ends = call.plan().states();
+  for (const std::string& name : ends) states[name.c_str()] = bound(call, "state", name);
   call.pass(threads, false);
   if (o.is_none()) o = take(call, "output", "o", threads);
-  for (const std::string& name : call.plan().states())
-    states[name.c_str()] = take(call, "state", name, threads);
-  return nb::make_tuple(o, states, flaws);
+  for (const std::string& name : ends)
+    if (states[name.c_str()].is_none()) states[name.c_str()] = take(call, "state", name, threads);
+  const bool flawed = std::any_of(flaws.begin(), flaws.end(), [](int flaw) { return flaw != 0; });
+  return nb::make_tuple(o, states, flawed ? nb::cast(flaws) : nb::none());
 }
 
 /// The same with memory of the plan's device, in the order of its stream. The caller has seen to type, size and device.
@@ -342,6 +355,41 @@ void move_on_device(const Call& call, const std::string& what, const std::string
   const PitchedMemory ours{place.data, place.rows == 1 ? row : place.stride * word};
   auto* stream = reinterpret_cast<void*>(call.where().stream);
   cuda_copy_in_order(stream, in ? ours : theirs, in ? theirs : ours, row, place.rows);
+}
+
+/// Makes memory of the caller that of a place, or, where it has to stay, copies from there. Returns whether it is borrowed: whoever
+/// calls keeps it then as it is, in the order of the stream.
+bool put_on_device(const Call& call, const std::string& what, const std::string& name, std::uintptr_t pointer,
+                   bool borrow) {
+  auto* data = reinterpret_cast<void*>(pointer);
+  if (borrow && is_aligned(data) && call.bind(what, name, data)) return true;
+  move_on_device(call, what, name, pointer, true);
+  return false;
+}
+
+/// Makes memory of the caller that of a place that a pass is going to write; false: take_on_device() copies it afterwards.
+bool bound_on_device(const Call& call, const std::string& what, const std::string& name,
+                     std::uintptr_t pointer) {
+  auto* data = reinterpret_cast<void*>(pointer);
+  return is_aligned(data) && call.find(what, name) && call.bind(what, name, data);
+}
+
+/// A forward pass on a GPU, all of it in one call: from memory of the caller for the inputs to memory of the caller for o and the
+/// states, in the order of the stream. The caller has seen to type, size and device.
+void once_on_device(const Recipe& recipe, int device, std::uintptr_t stream,
+                    const std::vector<std::string>& names, const std::vector<std::uintptr_t>& pointers,
+                    const std::vector<std::string>& results, const std::vector<std::uintptr_t>& targets) {
+  const Where where = where_of(device, stream);
+  const nb::gil_scoped_release release;
+  const OnDevice on(where);
+  const Call call(recipe, 0, where);
+  for (std::size_t i = 0; i < names.size(); ++i) put_on_device(call, "input", names[i], pointers.at(i), true);
+  std::vector<bool> is_bound;
+  for (std::size_t i = 0; i < results.size(); ++i)
+    is_bound.push_back(bound_on_device(call, i == 0 ? "output" : "state", results[i], targets.at(i)));
+  call.run(1, false);
+  for (std::size_t i = 0; i < results.size(); ++i)
+    if (!is_bound[i]) move_on_device(call, i == 0 ? "output" : "state", results[i], targets[i], false);
 }
 
 /// Memory of a GPU for results, where whoever calls has no arrays of its own.
@@ -462,8 +510,12 @@ std::optional<Place> Call::find(const std::string& what, const std::string& name
 
 void Call::pass(int threads, bool back) const {
   const nb::gil_scoped_release release;
+  run(threads, back);
+}
+
+void Call::run(int threads, bool back) const {
   const OnDevice on(where_);
-  const Exec exec = where_.exec(threads);
+  const Exec exec = where_.exec(threads_of(threads, plan_->bytes()));
   if (back) {
     plan_->backward(exec);
   } else {
@@ -501,19 +553,18 @@ void bind_plan(nb::module_& m) {
             return std::make_unique<Call>(recipe, gradients, where);
           },
           "gradients"_a, "device"_a = -1, "stream"_a = 0)
-      .def("once", &once, "names"_a, "pointers"_a, "threads"_a);
+      .def("once", &once, "names"_a, "pointers"_a, "threads"_a)
+      .def("once_on_device", &once_on_device, "device"_a, "stream"_a, "names"_a, "pointers"_a, "results"_a,
+           "targets"_a);
   nb::class_<Call>(m, "Call")
       .def("put", &put, "what"_a, "name"_a, "array"_a.noconvert(), "threads"_a, "borrow"_a,
            "Flaws of the numbers (1 not finite, 2 positive, 4 larger than 1), and whether the array is "
            "borrowed.")
       .def("bound", &bound, "what"_a, "name"_a)
       .def("take", &take, "what"_a, "name"_a, "threads"_a)
-      .def(
-          "put_on_device",
-          [](const Call& call, const std::string& what, const std::string& name, std::uintptr_t pointer) {
-            move_on_device(call, what, name, pointer, true);
-          },
-          "what"_a, "name"_a, "pointer"_a)
+      .def("put_on_device", &put_on_device, "what"_a, "name"_a, "pointer"_a, "borrow"_a,
+           "Whether the memory is borrowed.")
+      .def("bound_on_device", &bound_on_device, "what"_a, "name"_a, "pointer"_a)
       .def(
           "take_on_device",
           [](const Call& call, const std::string& what, const std::string& name, std::uintptr_t pointer) {

@@ -4,6 +4,7 @@
 // device and stream. A Call has one for itself until it is let go.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -71,22 +72,26 @@ class Plan {
   virtual void backward(const Exec& exec) = 0;
 
   /// Makes memory of the caller that of a place, until unbind(): what is there now is not looked at. Returns false where the place
-  /// has to stay. `what`: "input", "gradient", "output" or "cotangent".
+  /// has to stay. `what`: "input", "gradient", "output", "cotangent" or "state".
   virtual bool bind(const std::string& /*what*/, const std::string& /*name*/, void* /*data*/) {
     return false;
   }
   void unbind() {
     for (auto back = unbound_.rbegin(); back != unbound_.rend(); ++back) (*back)();
     unbound_.clear();
+    moved_.clear();
   }
 
  protected:
-  /// bind() of a variable's value or gradient.
+  /// bind() of a variable's value or gradient. `alone`: not where it is another name of what has been bound.
   template <class Real>
-  bool bind_variable(Graph<Real>& graph, Variable<Real>* variable, bool gradient, void* data) {
+  bool bind_variable(Graph<Real>& graph, Variable<Real>* variable, bool gradient, void* data,
+                     bool alone = false) {
     Variable<Real>* const root = variable->root();
     const auto part = gradient ? &Variable<Real>::gradient : &Variable<Real>::value;
     if (!root->owned || (root->*part).data == nullptr) return false;
+    if (alone && std::find(moved_.begin(), moved_.end(), root) != moved_.end()) return false;
+    moved_.push_back(root);
     unbound_.push_back(
         [this, &graph, root, gradient, old = (root->*part).data] { move(graph, root, gradient, old); });
     move(graph, root, gradient, static_cast<Real*>(data));
@@ -111,6 +116,7 @@ class Plan {
     }
   }
   std::vector<std::function<void()>> unbound_;
+  std::vector<const void*> moved_;  ///< variables that have memory of the caller
 };
 
 /// Where a plan lies and runs. `stream`: a cudaStream_t of whoever calls, in whose order everything is queued.
@@ -157,9 +163,11 @@ class Call {
   std::optional<Place> find(const std::string& what, const std::string& name) const;
   const Where& where() const { return where_; }
   bool bind(const std::string& what, const std::string& name, void* data) const {
-    return where_.device == Device::cpu && plan_->bind(what, name, data);
+    return plan_->bind(what, name, data);
   }
-  void pass(int threads, bool back) const;
+  /// At most `threads`, on which no result depends: fewer where waiting for them would take longer than what they do.
+  void pass(int threads, bool back) const;  ///< releases the GIL
+  void run(int threads, bool back) const;   ///< has it released
 
  private:
   std::string key_;

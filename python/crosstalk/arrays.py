@@ -22,15 +22,25 @@ def _type_name(dtype: Any) -> str:
     return str(dtype)[6:]
 
 
+#: What the module finds in numbers.
+NOT_FINITE, POSITIVE, ABOVE_ONE = 1, 2, 4
+
+
+def flaws_of(name: str) -> int:
+    """Which of them are flaws in an input: infinities, and decays that grow."""
+    return NOT_FINITE | (POSITIVE if name.startswith("log_decay") else ABOVE_ONE if name == "signed_decay" else 0)
+
+
 def flawed(name: str, x: np.ndarray[Any, Any], flaws: int) -> None:
-    """Raises what an equation would take without a word: infinities, and decays that grow."""
-    if flaws & 1:
+    """Raises what an equation would take without a word."""
+    flaws &= flaws_of(name)
+    if flaws & NOT_FINITE:
         raise ValueError(f"{name} holds {x[~np.isfinite(x)].flat[0]}; all must be finite")
-    if flaws & 2 and name.startswith("log_decay"):
+    if flaws & POSITIVE:
         raise ValueError(
             f"{name} holds {x.max()}; a decay is given by its logarithm, which is 0 or negative (alpha = e^log_decay)"
         )
-    if flaws & 4 and name == "signed_decay":
+    if flaws & ABOVE_ONE:
         raise ValueError(f"{name} holds {np.abs(x).max()}; a decay with a sign lies between -1 and 1")
 
 
@@ -69,10 +79,26 @@ class Arrays:
         """(o, states) of a forward pass on the host, all of it in one call of the module."""
         dense = {name: self._dense(x) for name, x in inputs.items()}
         o, states, flaws = recipe.once(list(dense), [self._pointer(x) for x in dense.values()], self.threads)
-        for (name, x), flaw in zip(dense.items(), flaws):
-            if flaw & 1 or (flaw and "decay" in name):
+        for (name, x), flaw in zip(dense.items(), flaws or ()):
+            if flaw & flaws_of(name):
                 flawed(name, np.asarray(x), flaw)
         return self._shown(o), {name: self._shown(state) for name, state in states.items()}
+
+    def again(self, recipe: Any, names: list[str], result: tuple[Any, dict[str, Any]]) -> Any:
+        """once() of further calls whose inputs, of these names, lie in order: a function of pointers and threads, which gives None
+        where a number is not as it should be. `result`: that of a call before."""
+        once, shown, wrong = recipe.once, self._result, [flaws_of(name) for name in names]
+
+        def call(pointers: list[int], threads: int) -> Any:
+            o, states, flaws = once(names, pointers, threads)
+            if flaws is not None and any(found & flaw for found, flaw in zip(flaws, wrong)):
+                return None
+            return shown(o, states)
+
+        return call
+
+    def _result(self, o: Any, states: dict[str, Any]) -> Any:
+        return o, states
 
     def _dense(self, x: Any) -> Any:
         return np.ascontiguousarray(x)
@@ -138,6 +164,12 @@ class TorchArrays(Arrays):
     def put(self, call: Any, what: str, name: str, x: Any, borrow: bool = False) -> Any:
         return super().put(call, what, name, x.resolve_neg().numpy(), borrow)
 
+    def _result(self, o: Any, states: dict[str, Any]) -> Any:
+        import torch
+
+        show = torch.from_numpy
+        return show(o), {name: show(state) for name, state in states.items()}
+
     def _dense(self, x: Any) -> Any:
         return x.resolve_neg().contiguous()
 
@@ -174,10 +206,28 @@ class TorchCudaArrays(TorchArrays):
         self.stream = torch.cuda.current_stream(self.index).cuda_stream
 
     def put(self, call: Any, what: str, name: str, x: Any, borrow: bool = False) -> Any:
-        call.put_on_device(what, name, x.resolve_neg().contiguous().data_ptr())
+        x = x.resolve_neg().contiguous()
+        return x if call.put_on_device(what, name, x.data_ptr(), borrow) else None
 
     def bound(self, call: Any, what: str, name: str) -> Any:
-        return None
+        shape = call.shape(what, name)
+        x = None if shape is None else self._new("empty", shape)
+        return x if x is not None and call.bound_on_device(what, name, x.data_ptr()) else None
+
+    def again(self, recipe: Any, names: list[str], result: tuple[Any, dict[str, Any]]) -> Any:
+        import torch
+
+        of_o, ends = tuple(result[0].shape), list(result[1])
+        of_states = [tuple(state.shape) for state in result[1].values()]
+        how, empty, index = {"dtype": result[0].dtype, "device": result[0].device}, torch.empty, self.index
+        stream, once, results = torch.cuda.current_stream, recipe.once_on_device, ["o", *ends]
+
+        def call(pointers: list[int], threads: int) -> Any:
+            made = [empty(of_o, **how), *(empty(shape, **how) for shape in of_states)]
+            once(index, stream(index).cuda_stream, names, pointers, results, [x.data_ptr() for x in made])
+            return made[0], dict(zip(ends, made[1:]))
+
+        return call
 
     def _new(self, make: str, shape: Any) -> Any:
         import torch
@@ -220,9 +270,14 @@ class CudaArrays(Arrays):
         return str(x.dtype)
 
     def put(self, call: Any, what: str, name: str, x: Any, borrow: bool = False) -> Any:
-        call.put_on_device(what, name, x.__cuda_array_interface__["data"][0])
+        return x if call.put_on_device(what, name, x.__cuda_array_interface__["data"][0], borrow) else None
 
     def bound(self, call: Any, what: str, name: str) -> Any:
+        shape = call.shape(what, name)
+        x = None if shape is None else self._new(shape)
+        return x if x is not None and call.bound_on_device(what, name, x.__cuda_array_interface__["data"][0]) else None
+
+    def again(self, recipe: Any, names: list[str], result: tuple[Any, dict[str, Any]]) -> Any:
         return None
 
     def _new(self, shape: Any) -> Any:

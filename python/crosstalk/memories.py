@@ -7,17 +7,17 @@ from typing import Any, Mapping, Sequence
 
 import numpy as np
 
-from . import _core, checks
+from . import _core, again, checks
 from .arrays import Arrays, TorchArrays, arrays_of
 from .calls import ENDS, OF_O, OUTPUT, Call, forward
 
-_threads: int | None = None  # of apply; None: all cores
+_threads: int | None = None  # of apply; None: all that OpenMP gives
 _forked = False
-_cores: int = _core.cores()
 
 
 def set_threads(threads: int) -> None:
-    """Threads that `apply` uses (default: all cores). No result depends on it."""
+    """Threads that `apply` uses at most. No result depends on it. Default: all cores, or what OMP_NUM_THREADS or
+    `torch.set_num_threads` says; small calls use fewer."""
     global _threads
     _threads = checks.whole("threads", threads, 1, 1 << 16)
 
@@ -36,7 +36,7 @@ def _threads_of(wanted: int | None, otherwise: int) -> int:
 def threads_now(threads: int | None = None) -> int:
     """Of a call that asks for so many, or for none."""
     wanted = _threads if threads is None else checks.whole("threads", threads, 1, 1 << 16)
-    return _threads_of(wanted, _cores)
+    return _threads_of(wanted, _core.cores())
 
 
 def memories() -> list[str]:
@@ -63,6 +63,8 @@ class Description:
         self.inputs: dict[str, tuple[str, bool]] = {i[0]: (i[2], i[3]) for i in facts.get("inputs", ())}
         self.states: list[str] = list(facts.get("states", ()))
         self.forms: list[str] = list(facts.get("forms", ()))
+        #: of options that `apply` begins with another value of, since nothing is hidden there: that value
+        self.bare: dict[str, Any] = dict(facts.get("bare", {}))
         #: name -> type, default, min, max, choices, help
         self.options: dict[str, dict[str, Any]] = {option["name"]: option for option in facts["options"]}
 
@@ -78,13 +80,16 @@ class Description:
             lines += [f"  {self.source}"]
         if self.inputs:
             lines += ["", "inputs:"]
-            lines += [f"  {n:16}{s}{' (optional)' if o else ''}" for n, (s, o) in self.inputs.items()]
+            lines += [f"  {n:16} {s}{' (optional)' if o else ''}" for n, (s, o) in self.inputs.items()]
         if self.options:
             lines += ["", "options:"]
         for name, option in self.options.items():
             choices = " | ".join(option["choices"])
-            shown = f"{option['type']}, default {option['default']!r}" + (f", {choices}" if choices else "")
-            lines += [f"  {name:16}{option['help']} ({shown})"]
+            default = f"default {option['default']!r}"
+            if name in self.bare and option["default"] != self.bare[name]:
+                default += f" in models, {self.bare[name]!r} in ct.apply"
+            shown = f"{option['type']}, {default}" + (f", {choices}" if choices else "")
+            lines += [f"  {name:16} {option['help']} ({shown})"]
         return "\n".join(lines)
 
 
@@ -298,9 +303,20 @@ def _given_back(arrays: Arrays, given: Mapping[str, Any], expected: Mapping[str,
     return checked
 
 
+def placed(given: dict[str, Any], tensors: Sequence[Any]) -> dict[str, Any]:
+    """Inputs by name, q, k and v of which may be given by their places."""
+    if len(tensors) > 3:
+        raise TypeError(f"at most q, k and v are given by their places, not {len(tensors)} tensors")
+    by_place = dict(zip("qkv", tensors))
+    for name in by_place:
+        if name in given:
+            raise TypeError(f"{name} is given twice: by its place and by its name")
+    return {**by_place, **given}
+
+
 def apply(
     memory: str,
-    *,
+    *tensors: Any,
     d_o: Any = None,
     d_state: Mapping[str, Any] | None = None,
     form: str = "automatic",
@@ -311,13 +327,21 @@ def apply(
     """One memory on given tensors: `(o, state)`, and with `d_o` or `d_state` gradients as a third.
 
     What is given goes into the memory's equation, and nothing else: no hidden scale, normalisation or feature map. Inputs and
-    options are named as `describe(memory)` has them; q, k `[B,T,H,K]`, v `[B,T,H,V]`, states before the first token `s0`
+    options are named as `describe(memory)` has them; q, k and v may be given by their places: q, k `[B,T,H,K]`, v `[B,T,H,V]`, states before the first token `s0`
     `[B,H,V,K]`. `state` holds the states after the last token by name ("S"). Gradients are those of `sum(o * d_o)`, and of
     `sum(state[NAME] * d_state[NAME])` for each state that `d_state` names, added. float64 is calculated in float64, float32 in
     float32 (`precision="tf32"` or `"bf16"` rounds the factors of products). Torch tensors give torch tensors, differentiable
     once by every input, o and states alike. Tensors on a GPU (torch, or with `__cuda_array_interface__`) stay there: work is
     queued on torch's current stream, and nothing waits; values are not looked at there.
     """
+    if tensors:
+        given = placed(given, tensors)
+    short = again.key_of(memory, given, form, precision) if d_o is None and d_state is None else None
+    if short is not None:
+        quick = again.known(short[0])
+        result = None if quick is None else quick(short[1], threads_now(threads))
+        if result is not None:
+            return result
     known = _names(memory, _law(given))
     options = {n: x for n, x in given.items() if n not in known and not (hasattr(x, "shape") and np.ndim(x) > 0)}
     inputs = {n: x for n, x in given.items() if n not in options}
@@ -330,7 +354,10 @@ def apply(
 
             if is_followed(inputs):
                 return differentiable(kind, arrays, inputs)
-        return forward(kind, arrays, checked)
+        result = forward(kind, arrays, checked)
+        if short is not None:
+            again.keep(short[0], arrays, kind.recipe, list(inputs), result)
+        return result
     if isinstance(arrays, TorchArrays):
         arrays.check_plain("d_o and d_state")
     call = Call(kind, arrays, checked, OUTPUT if not d_state else ENDS)

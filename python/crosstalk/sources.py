@@ -62,6 +62,9 @@ def load(source: str, files: str) -> Callable[[Config], Any]:
     path, _, name = source.rpartition(":")
     folder = os.path.abspath(os.path.dirname(path))
     known = {os.path.abspath(p) for p in (path, *files.split())}
+    script = getattr(sys.modules.get("__main__"), "__file__", None)  # it trains the model, and may have further names
+    if script:
+        known.add(os.path.abspath(script))
     before = set(sys.modules)
     spec = importlib.util.spec_from_file_location(f"crosstalk_model_{abs(hash(os.path.abspath(path)))}", path)
     if spec is None or spec.loader is None:

@@ -37,7 +37,7 @@ class Shape(NamedTuple):
     Q: int
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(eq=False, repr=False)
 class Batch:
     """Sequences and what is right, int32; numpy, or torch where that was asked for.
 
@@ -52,6 +52,11 @@ class Batch:
     target: Any
     first: int = 0  #: number of its first sequence
     segment: str = ""  #: of a mixture: the part that it is of
+
+    def __repr__(self) -> str:
+        shapes = ", ".join(f"{n} {list(getattr(self, n).shape)}" for n in ("tokens", "query", "position", "target"))
+        where = f" on {self.tokens.device}" if is_torch(self.tokens) else ""
+        return f"Batch({shapes}; sequences from {self.first}{f' of {self.segment}' if self.segment else ''}{where})"
 
     def copy(self) -> Batch:
         """A batch that stays as it is when the stream goes on."""

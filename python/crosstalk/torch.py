@@ -405,17 +405,7 @@ class function:
         self.inputs = list(_core.describe_memory(memory)["inputs"])
 
     def __call__(self, *qkv: Any, **inputs: Any) -> Any:
-        return apply(self.memory, **_positional(qkv, inputs), **self.options)
+        return apply(self.memory, *qkv, **inputs, **self.options)
 
     def __repr__(self) -> str:
         return f"crosstalk.torch.function({', '.join([repr(self.memory)] + [f'{n}={x!r}' for n, x in self.options.items()])})"
-
-
-def _positional(qkv: tuple[Any, ...], inputs: dict[str, Any]) -> dict[str, Any]:
-    if len(qkv) > 3:
-        raise TypeError(f"at most q, k and v are given by their places, not {len(qkv)} tensors")
-    for name, x in zip("qkv", qkv):
-        if name in inputs:
-            raise TypeError(f"{name} is given twice")
-        inputs = {**inputs, name: x}
-    return inputs

@@ -89,6 +89,7 @@ def test_a_model_begins_as_the_program_does_and_learns_the_same(tmp_path, runs, 
 def test_every_memory_is_a_layer_with_gradients(memory):
     published = {"layer": "published"} if "layer of its authors" not in _published(memory) else {}
     layer = ct.torch.Memory(memory, 8, heads=heads_of(memory), seed=1, **published).double()
+    torch.manual_seed(0)  # fast weights are steep at some inputs, where finite differences are not good enough
     x = torch.randn(1, 4, 8, dtype=torch.float64, requires_grad=True)
     names, parameters = zip(*layer.named_parameters())
     f = lambda x, *p: torch.func.functional_call(layer, dict(zip(names, p)), (x,))[0]  # noqa: E731

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import crosstalk as ct
+from crosstalk import again
 from conftest import OPTIONS, call, inputs_of
 
 
@@ -178,3 +179,60 @@ def test_descriptions_are_those_of_the_registry():
         assert ct.describe(name).summary
     with pytest.raises(ValueError, match="unknown memory"):
         ct.describe("nothing_like_it")
+
+
+@pytest.mark.parametrize("memory", ct.memories())
+def test_a_further_call_goes_the_short_way_to_the_same_bits(memory):
+    options = OPTIONS.get(memory, {})
+    for dtype, sizes in ((np.float64, {"B": 2, "T": 33}), (np.float32, {"B": 8, "T": 12, "H": 4, "K": 32, "V": 32})):
+        x = inputs_of(memory, dtype, **sizes, **options)  # the larger are read and written in place, states too
+        again._kept.clear()
+        shape = ct.apply(memory, **x, **options)[0].shape
+        assert len(again._kept) == 1
+        want, ends, _ = ct.apply(memory, d_o=np.zeros(shape, dtype), **x, **options)
+        for given in (x, {n: y.copy() for n, y in x.items()}, dict(reversed(x.items()))):
+            o, state = ct.apply(memory, **given, **options)
+            np.testing.assert_array_equal(o, want)
+            assert list(state) == list(ends) and o.dtype == dtype
+            for name, end in ends.items():
+                np.testing.assert_array_equal(state[name], end)
+        assert len(again._kept) == 2  # inputs in another order are another kind
+
+
+def test_the_short_way_is_for_calls_of_one_kind_alone():
+    x = inputs_of("gated_delta", np.float32, T=12)
+    steep = {**x, "log_decay": 5 * x["log_decay"] - 2}  # below -1, as it may be
+    want = ct.apply("gated_delta", **x)[0]
+    for _ in range(2):
+        np.testing.assert_array_equal(ct.apply("gated_delta", **x)[0], want)
+        assert np.abs(ct.apply("gated_delta", **steep)[0] - want).max() > 0
+        assert np.abs(ct.apply("gated_delta", **x, key_norm="l2")[0] - want).max() > 0
+        assert np.abs(ct.apply("gated_delta", **x, scale=2)[0] - 2 * want).max() < 1e-5
+        assert ct.apply("gated_delta", **{n: y[:1].copy() for n, y in x.items()})[0].shape[0] == 1
+        np.testing.assert_array_equal(ct.apply("gated_delta", **{n: np.asfortranarray(y) for n, y in x.items()})[0], want)
+        with pytest.raises(ValueError, match="v holds nan; all must be finite"):
+            ct.apply("gated_delta", **{**x, "v": np.full_like(x["v"], np.nan)})
+        with pytest.raises(ValueError, match="log_decay holds 0.5; a decay is given by its logarithm"):
+            ct.apply("gated_delta", **{**x, "log_decay": np.full_like(x["log_decay"], 0.5)})
+        with pytest.raises(TypeError, match="several types"):
+            ct.apply("gated_delta", **{**x, "v": x["v"].astype(np.float64)})
+        with pytest.raises(TypeError, match="has no input vv"):
+            ct.apply("gated_delta", **x, vv=x["v"])
+        with pytest.raises(ValueError, match="threads is 0"):
+            ct.apply("gated_delta", **x, threads=0)
+
+
+def test_results_are_arrays_of_their_own():
+    """What a call gave stays as it is while others follow, states too."""
+    x = inputs_of("delta", np.float32, B=4, T=64, H=4, K=64, V=64)  # states of more than 64 KiB, written in place
+    results = [ct.apply("delta", **{**x, "v": x["v"] * (n + 1)}) for n in range(4)]
+    for n, (o, state) in enumerate(results):
+        np.testing.assert_allclose(o, (n + 1) * results[0][0], rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(state["S"], (n + 1) * results[0][1]["S"], rtol=1e-5, atol=1e-5)
+    for _, state in results:
+        state["S"][:] = 0
+    o, state = ct.apply("delta", **x)
+    np.testing.assert_array_equal(o, results[0][0])
+    assert np.abs(state["S"]).max() > 0
+    whole = ct.apply("delta", **x, s0=state["S"])  # a state that starts the next call
+    np.testing.assert_array_equal(ct.apply("delta", **x, s0=state["S"])[1]["S"], whole[1]["S"])

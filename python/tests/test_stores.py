@@ -2,9 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 import csv
 import io
+import json
 import os
 import signal
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -100,14 +102,40 @@ def test_errors_of_studies(tmp_path):
     assert not (tmp_path / "s").exists()
 
 
+def trains(store):
+    """Whether a program has said how fast it trains into a store."""
+    if not (store / "store.json").is_file():
+        return False
+    workers = json.loads(call("status", store, "--json"))["workers"]
+    return any(worker.get("steps_per_second") for worker in workers)
+
+
+def interrupt_once(condition, seconds):
+    """A thread that sends this process SIGINT as soon as a condition holds, or after so many seconds."""
+
+    def wait():
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline and not condition():
+            time.sleep(0.2)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
 def test_an_interrupted_run_is_saved_and_goes_on(tmp_path):
+    store, study = tmp_path / "s", SOURCE / "experiments" / "mqar.toml"
     sets = {"seeds": [1], "train.max_steps": 200000, "eval.every": 50, "task.length": 64, "task.pairs": 8,
             "train.stop_accuracy": 0, "train.stop_loss": 0, "train.patience": 1000000}
-    threading.Timer(3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+    interrupt_once(lambda: trains(store), 120)  # a GPU may take long to begin
     with pytest.raises(KeyboardInterrupt, match="resumes from there"):
-        ct.run(SOURCE / "experiments" / "mqar.toml", set=sets, out=tmp_path / "s", quiet=True)
-    assert list((tmp_path / "s").rglob("*")), "nothing was saved"
-    assert any("checkpoint" in str(p) or p.suffix in (".state", ".ckpt") for p in (tmp_path / "s").rglob("*"))
+        ct.run(study, set=sets, out=store, quiet=True)
+    saved = sorted((store / "checkpoints").glob("*.state"))
+    assert saved, "nothing was saved"
+    begun = [path.read_bytes() for path in saved]
+    interrupt_once(lambda: trains(store), 120)
+    with pytest.raises(KeyboardInterrupt):
+        ct.run(study, set=sets, out=store, quiet=True)
+    assert [path.read_bytes() for path in saved] != begun, "it did not go on"
 
 
 def test_tables(store):

@@ -203,3 +203,26 @@ def test_a_loop_of_ones_own_learns():
         if step == 60:
             break
     assert np.mean(losses[-10:]) < 0.8 * np.mean(losses[:5])
+
+
+def test_the_short_way_of_tensors():
+    x = {n: torch.from_numpy(y) for n, y in inputs_of("gated_delta", np.float32, T=12).items()}
+    want, ends = ct.apply("gated_delta", **x)
+    negative = {**x, "v": torch._neg_view(-x["v"])}
+    strided = {n: y.transpose(0, 1).contiguous().transpose(0, 1) for n, y in x.items()}
+    for given in (x, negative, strided, {**x, "v": torch.nn.Parameter(x["v"], requires_grad=False)}):
+        for _ in range(2):
+            o, state = ct.apply("gated_delta", **given)
+            assert torch.equal(o, want) and torch.equal(state["S"], ends["S"]) and o.grad_fn is None
+    followed = {**x, "v": x["v"].clone().requires_grad_()}
+    for _ in range(2):
+        assert ct.apply("gated_delta", **followed)[0].grad_fn is not None
+        with torch.no_grad():
+            o, _ = ct.apply("gated_delta", **followed)
+        assert o.grad_fn is None and torch.equal(o, want)
+    with pytest.raises(TypeError, match="all inputs must be torch tensors"):
+        ct.apply("gated_delta", **{**x, "v": x["v"].numpy()})
+    with pytest.raises(ValueError, match="holds nan"):
+        ct.apply("gated_delta", **{**x, "v": x["v"] * float("nan")})
+    with pytest.raises(TypeError, match="dense"):
+        ct.apply("gated_delta", **{**x, "v": x["v"].to_sparse()})

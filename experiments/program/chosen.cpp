@@ -1,0 +1,172 @@
+// Runs of a study at the values that turned out best in other runs.
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/program/chosen.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <stdexcept>
+
+#include "experiments/common/stores.h"
+#include "experiments/common/text.h"
+#include "results/csv.h"
+
+namespace crosstalk::program {
+namespace {
+
+using Texts = std::vector<std::string>;
+
+/// Equal numbers have equal texts, however an export wrote them.
+std::string same_for_equal(const std::string& text) {
+  const auto number = number_in(text);
+  return number ? fmt::format("{}", *number) : text;
+}
+
+std::string text_of_value(const OptionValue& value) {
+  const auto* text = std::get_if<std::string>(&value);
+  return text != nullptr ? *text : same_for_equal(to_text(value));
+}
+
+std::string value_in(const Options& config, const std::string& key) {
+  return config.has(key) ? text_of_value(config.at(key)) : "";
+}
+
+Texts values_in(const Options& config, const Texts& keys) {
+  Texts values;
+  for (const std::string& key : keys) values.push_back(value_in(config, key));
+  return values;
+}
+
+Texts values_in(const Record& record, const Texts& keys) {
+  Texts values;
+  for (const std::string& key : keys) values.push_back(same_for_equal(config_text(record, key).value_or("")));
+  return values;
+}
+
+/// The keys in which runs differ, `keys` and seeds apart.
+Texts telling_apart(const std::vector<Run>& runs, const Texts& keys) {
+  std::map<std::string, std::set<std::string>> seen;
+  std::map<std::string, std::size_t> times;
+  for (const Run& run : runs)
+    for (const auto& [key, value] : run.config.values()) {
+      if (is_seed_key(key) || std::find(keys.begin(), keys.end(), key) != keys.end()) continue;
+      seen[key].insert(text_of_value(value));
+      ++times[key];
+    }
+  Texts telling;
+  for (const auto& [key, values] : seen)
+    if (values.size() > 1 || times[key] < runs.size()) telling.push_back(key);
+  return telling;
+}
+
+/// "deltanet, task.motif = 3, task.vocabulary = 16".
+std::string place_text(const Run& run, const Texts& telling) {
+  std::string text = run.label;
+  for (const std::string& key : telling)
+    if (run.config.has(key) && (key.starts_with("task.") || key.starts_with("model.")))
+      text += fmt::format(", {} = {}", key, value_in(run.config, key));
+  return text;
+}
+
+}  // namespace
+
+std::vector<CommandOption> chosen_options() {
+  return {
+      {"chosen-of",
+       "STORE",
+       "Only runs at the best values of --best among the runs of STORE (a store, an export or a study), in "
+       "which rates were tried with fewer seeds or steps",
+       false,
+       {}},
+      {"best", "KEY,KEY", "Of --chosen-of: the keys whose value is chosen, by the validation loss", true, {}},
+      {"best-by",
+       "WHAT",
+       "Of --best: loss (default) or accuracy, of validation",
+       false,
+       {"loss", "accuracy"}}};
+}
+
+std::vector<Run> chosen_runs(const std::vector<Run>& runs, const RecordList& tried, const Texts& keys,
+                             BestBy by, const std::string& what, std::vector<std::string>& warnings) {
+  for (const std::string& key : keys)
+    if (std::none_of(runs.begin(), runs.end(), [&](const Run& run) { return run.config.has(key); }))
+      throw std::invalid_argument(fmt::format("{}: no run of the study has the key \"{}\"", what, key));
+  const Texts telling = telling_apart(runs, keys);
+  struct Point {
+    std::set<Texts> asked, tried, best;
+    bool found = false;
+  };
+  std::map<Texts, Point> points;
+  for (const Run& run : runs)
+    points[values_in(run.config, telling)].asked.insert(values_in(run.config, keys));
+  const auto point_of = [&](const Record* record) -> Point* {
+    const auto found = points.find(values_in(*record, telling));
+    return found == points.end() ? nullptr : &found->second;
+  };
+  RecordList here;  // what the study does not ask for has no say
+  for (const Record* record : tried)
+    if (Point* point = record->status == RunStatus::failed ? nullptr : point_of(record)) {
+      here.push_back(record);
+      point->tried.insert(values_in(*record, keys));
+    }
+  if (here.empty())
+    throw std::invalid_argument(
+        fmt::format("{}: none of its {} is at a point of the study", what, plural(std::ssize(tried), "run")));
+  for (const Record* record : choose_best(here, keys, by))
+    point_of(record)->best.insert(values_in(*record, keys));
+  std::vector<Run> chosen;
+  std::int64_t incomplete = 0;
+  for (const Run& run : runs) {
+    Point& point = points.at(values_in(run.config, telling));
+    if (point.best.empty())
+      throw std::invalid_argument(fmt::format("{}: nothing was tried at {}", what, place_text(run, telling)));
+    if (point.best.size() > 1)
+      throw std::invalid_argument(fmt::format(
+          "{}: at {} it has {} best values of {}, of runs that differ in something else; give one of them",
+          what, place_text(run, telling), point.best.size(), join(keys, ",")));
+    const Texts& best = *point.best.begin();
+    if (point.asked.count(best) == 0)
+      throw std::invalid_argument(fmt::format("{}: at {} the best {} is {}, which the study does not have",
+                                              what, place_text(run, telling), join(keys, ","),
+                                              join(best, ",")));
+    if (!point.found) {
+      point.found = true;
+      if (!std::includes(point.tried.begin(), point.tried.end(), point.asked.begin(), point.asked.end()))
+        ++incomplete;
+    }
+    if (values_in(run.config, keys) == best) chosen.push_back(run);
+  }
+  if (incomplete > 0)
+    warnings.push_back(fmt::format("{}: at {} of {} not all values of {} that the study has were tried", what,
+                                   incomplete, plural(std::ssize(points), "point"), join(keys, ",")));
+  if (const std::string unequal = unequal_seeds_text(here, keys); !unequal.empty())
+    warnings.push_back(fmt::format("{}: {}", what, unequal));
+  return chosen;
+}
+
+void keep_chosen(const Arguments& arguments, Study& study, Console& console) {
+  if (!arguments.has("chosen-of")) {
+    for (const char* option : {"best", "best-by"})
+      if (arguments.has(option))
+        throw UsageError(fmt::format("--{}: needs --chosen-of STORE, the runs to choose by", option));
+    return;
+  }
+  const Texts keys = keys_of(arguments, "best");
+  const std::string store = arguments.get("chosen-of"), what = fmt::format("--chosen-of {}", store);
+  if (keys.empty()) throw UsageError(what + ": needs --best KEY, such as --best train.learning_rate");
+  const LabelledRecords tried = load_rows({store}, Arguments(), console);
+  std::vector<std::string> warnings;
+  try {
+    study.runs =
+        chosen_runs(study.runs, list_of(tried.rows), keys,
+                    arguments.get("best-by") == "accuracy" ? BestBy::accuracy : BestBy::loss, what, warnings);
+  } catch (const std::invalid_argument& error) {
+    throw UsageError(error.what());
+  }
+  for (const std::string& warning : warnings) print_note(console, warning);
+  study.product += fmt::format(", {} at the {} chosen of {}", study.runs.size(), join(keys, ", "), store);
+}
+
+}  // namespace crosstalk::program

@@ -1,0 +1,235 @@
+// NetworkRead without hidden units, token after token, with the state in registers: a block a sequence and
+// head, four lanes a row of W, so that a token costs no access to global memory beyond its own rows.
+//
+// Forward keeps W (and P) at the start of every chunk of tokens, and the inner gradient e of every token.
+// Backward takes a chunk at a time, the last first: it adds -step_t e_t k_t^T from the chunk's start on, keeps
+// W before each of its tokens in shared memory, and goes back through them with dL/dW and dL/dP in registers.
+// What is linear in a column of W (the gradients of q and k) is summed over rows by each warp and over warps
+// at the chunk's end. With LayerNorm, rows meet once a token; all that depends on z alone is done for a whole
+// chunk at a time, a warp a token. P_t = W_t - (1 - forget_t) W_{t-1} within a chunk.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include "kernels/fused/row_cells.cuh"
+#include "kernels/law/network_read.h"
+
+namespace crosstalk::device {
+
+using NetworkOp = NetworkRead<float>;
+
+constexpr int kWalkRows = 64;     ///< the most of a state: V
+constexpr int kWalkColumns = 64;  ///< K
+constexpr int kWalkLargest = 16;  ///< tokens of a chunk, and tokens staged at once forward
+/// Shared memory of a block going back, on every GPU, since the cut into chunks is in the bits: two blocks of
+/// an H100's multiprocessor, one where a block may have 99 KiB.
+constexpr int kWalkFloats = 98 * 1024 / 4;
+
+/// Where numbers lie in shared memory on the way back, and how many tokens fit.
+struct WalkPlan {
+  int C, warps, length, chunks, slot, kept;  ///< slot: numbers of a W; kept: of a chunk's start
+  WalkPlan(const NetworkOp& op)
+      : C(op.K() <= 16   ? 4
+          : op.K() <= 32 ? 8
+                         : 16),
+        warps((op.V() + 7) / 8),
+        slot(warps * 32 * C) {
+    const int fixed = warps * 4 * C + 4 * kWalkRows;
+    length = (kWalkFloats - fixed) / of_token(static_cast<bool>(op.gain));
+    length = length < kWalkLargest ? length : kWalkLargest;
+    chunks = (op.T() + length - 1) / length;
+    kept = (op.gain ? 1 : 2) * (slot + kWalkRows);
+  }
+  int of_token(bool norm) const { return slot + 8 * C + (norm ? 6 : 3) * kWalkRows + 12 + 4 * warps; }
+};
+
+/// A vector [V] over a warp: numbers lane and lane + 32, 0 beyond V.
+struct Pair {
+  float x[2];
+  __device__ static Pair of(const float* p, int n) {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    return {{lane < n ? p[lane] : 0.0f, lane + 32 < n ? p[lane + 32] : 0.0f}};
+  }
+  template <class F>
+  __device__ static Pair make(int V, F&& f) {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    return {{lane < V ? f(0) : 0.0f, lane + 32 < V ? f(1) : 0.0f}};
+  }
+  __device__ void put(float* to) const {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    to[lane] = x[0], to[lane + 32] = x[1];
+  }
+};
+
+/// Sums over the warp, each of them in every lane; N a power of two.
+template <int N>
+__device__ void warp_sums(float (&x)[N]) {
+  scatter_sum<N>(x);
+  const float mine = x[0];
+#pragma unroll
+  for (int i = 0; i < N; ++i) x[i] = __shfl_sync(kFullWarp, mine, i * (32 / N));
+}
+
+/// LayerNorm's gain and bias over a warp, and the sum of gain^2.
+struct NormWeights {
+  Pair gain, bias;
+  float squares;
+  __device__ NormWeights(const float* gains, const float* biases, int V)
+      : gain(Pair::of(gains, V)), bias(Pair::of(biases, V)) {
+    squares = warp_sum(gain.x[0] * gain.x[0] + gain.x[1] * gain.x[1]);
+  }
+};
+
+/// What LayerNorm says of z = W k + b and of another z = W q + b. With normal = (z - mean) scale, y = gain (gain
+/// normal + bias - target): the means of y and of y normal, and the sums of gain^2 normal and gain^2 normal^2.
+/// All are sums of one round: z stands there relative to its first number, so that no common offset cancels.
+struct TokenNorm {
+  float mean, scale, mean_y, along, first, second, query_mean, query_scale;
+  __device__ TokenNorm(const float* z, const float* z_query, const float* target, const NormWeights& of,
+                       int V) {
+    const float share = 1 / static_cast<float>(V), from = z[0], query_from = z_query[0];
+    const Pair key = Pair::of(z, V), query = Pair::of(z_query, V), wanted = Pair::of(target, V);
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    float sums[8] = {};
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const bool inside = lane + 32 * i < V;
+      const float d = inside ? key.x[i] - from : 0.0f, e = inside ? query.x[i] - query_from : 0.0f;
+      const float g = of.gain.x[i];
+      const float rest = (of.bias.x[i] - wanted.x[i]) * g;
+      sums[0] += d, sums[1] += d * d, sums[2] += d * g * g, sums[3] += d * d * g * g;
+      sums[4] += d * rest, sums[5] += rest, sums[6] += e, sums[7] += e * e;
+    }
+    warp_sums(sums);
+    const float m = sums[0] * share, m_query = sums[6] * share;
+    scale = scale_of(sums[1] * share - m * m), query_scale = scale_of(sums[7] * share - m_query * m_query);
+    mean = from + m, query_mean = query_from + m_query;
+    first = scale * (sums[2] - m * of.squares);
+    second = scale * scale * (sums[3] - 2 * m * sums[2] + m * m * of.squares);
+    mean_y = (first + sums[5]) * share;
+    along = (second + scale * (sums[4] - m * sums[5])) * share;
+  }
+  __device__ static float scale_of(float variance) {
+    return 1 / sqrtf((variance > 0 ? variance : 0.0f) + 1e-6f);
+  }
+};
+
+/// The parts of a state of one sequence and head: W and b, P and c.
+struct WalkParts {
+  const float* value[4];
+  float* gradient[4];
+  Write mode[4];
+  __device__ WalkParts(const NetworkOp& op, int r, int item) {
+    constexpr int kPart[] = {network_w2, network_b2, network_parts + network_w2, network_parts + network_b2};
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const In<float>& in = op.start[kPart[i]];
+      const std::int64_t first = static_cast<std::int64_t>(item) * op.part_size(kPart[i]);
+      value[i] = in ? in.value.at(r) + first : nullptr;
+      gradient[i] = in.wanted() ? in.gradient.at(r) + first : nullptr;
+      mode[i] = in.write;
+    }
+  }
+};
+/// What stands behind the last token, or its gradient; null: nobody asks.
+__device__ inline float* walk_end(const NetworkOp& op, int part, int r, int item, bool gradient) {
+  const Tensor<float>& end = gradient ? op.end[part].gradient : op.end[part].value;
+  return op.end[part] && end.data ? end.at(r) + static_cast<std::int64_t>(item) * op.part_size(part)
+                                  : nullptr;
+}
+
+template <int C, bool kNorm>
+__global__ void __launch_bounds__(256, 4)
+    network_walk_forward(const __grid_constant__ NetworkOp op, const __grid_constant__ WalkPlan plan) {
+  constexpr int kWide = 4 * C;
+  __shared__ alignas(16) float keys[kWalkLargest][kWide], queries[kWalkLargest][kWide];
+  __shared__ float targets[kWalkLargest][kWalkRows], numbers[kWalkLargest][3], z[2][2][kWalkRows];
+  const RowCells<C> cells;
+  const int item = static_cast<int>(blockIdx.x), r = static_cast<int>(blockIdx.y), row = cells.row;
+  const int T = op.T(), H = op.H(), K = op.K(), V = op.V(), b = item / H, h = item % H;
+  const int threads = static_cast<int>(blockDim.x), thread = static_cast<int>(threadIdx.x);
+  const law::Rows<float> q(op.q, r, b, h, T, H, K), k(op.k, r, b, h, T, H, K), v(op.v, r, b, h, T, H, V),
+      size(op.step, r, b, h, T, H, 1), momentum(op.momentum, r, b, h, T, H, 1),
+      forget(op.forget, r, b, h, T, H, 1), gain(op.gain, r, b, h, 1, H, V), bias(op.bias, r, b, h, 1, H, V);
+  const WalkParts parts(op, r, item);
+  const bool inside = row < V;
+  const bool writes = inside && cells.part == 0;
+  std::int64_t here = (static_cast<std::int64_t>(b) * T * H + h) * V + row;  // of token t in [B,T,H,V]
+  const auto own = [&](const float* x, int a) { return op.residual && a < K ? x[a] : 0.0f; };
+  float *o = op.o.value.at(r), *kept = op.kept ? op.kept.value.at(r) : nullptr;
+  float* states =
+      op.states ? op.states.value.at(r) + static_cast<std::int64_t>(item) * plan.chunks * plan.kept : nullptr;
+
+  float W[C], P[C], x[C];
+  cells.load(parts.value[0], V, K, W);
+  cells.load(parts.value[2], V, K, P);
+  float c_w = parts.value[1] && inside ? parts.value[1][row] : 0.0f;  // b, and its momentum
+  float c_p = parts.value[3] && inside ? parts.value[3][row] : 0.0f;
+  const NormWeights weights(kNorm ? gain.value : nullptr, kNorm ? bias.value : nullptr, kNorm ? V : 0);
+  const float gain_here = kNorm && inside ? gain.value[row] : 0.0f,
+              bias_here = kNorm && inside ? bias.value[row] : 0.0f;
+
+  for (int first = 0; first <= T;
+       first += kWalkLargest) {  // a slot: token t and the query that stands behind t - 1
+    const int n = T + 1 - first < kWalkLargest ? T + 1 - first : kWalkLargest;
+    __syncthreads();
+    for (int i = thread; i < n * kWide; i += threads) {
+      const int s = i / kWide, j = i % kWide, t = first + s;
+      keys[s][j] = j < K && t < T ? k.row(t)[j] : 0.0f;
+      queries[s][j] = j < K && t > 0 ? q.row(t - 1)[j] : 0.0f;
+    }
+    for (int i = thread; i < n * kWalkRows; i += threads) {
+      const int s = i / kWalkRows, a = i % kWalkRows, t = first + s;
+      targets[s][a] = a < V && t < T ? v.row(t)[a] - own(k.row(t), a) : 0.0f;
+    }
+    if (thread < n && first + thread < T) {
+      const int t = first + thread;
+      numbers[thread][0] = size.row(t)[0], numbers[thread][1] = momentum.number(t, 0);
+      numbers[thread][2] = 1 - forget.number(t, 0);
+    }
+    __syncthreads();
+    for (int s = 0; s < n; ++s) {
+      const int t = first + s;
+      if (states && t < T && t % plan.length == 0) {
+        float* to = states + static_cast<std::int64_t>(t / plan.length) * plan.kept;
+        cells.keep(to, W);
+        if (cells.part == 0) to[plan.slot + row] = c_w;
+        if constexpr (!kNorm) {
+          to += plan.slot + kWalkRows;
+          cells.keep(to, P);
+          if (cells.part == 0) to[plan.slot + row] = c_p;
+        }
+      }
+      const float z_query = cells.product(W, queries[s]) + c_w, z_key = cells.product(W, keys[s]) + c_w;
+      float read = z_query, e = z_key - targets[s][row];
+      if constexpr (kNorm) {
+        float(&both)[2][kWalkRows] = z[t % 2];
+        if (cells.part == 0) both[0][row] = z_key, both[1][row] = z_query;
+        __syncthreads();
+        const TokenNorm of(both[0], both[1], targets[s], weights, V);
+        read = (z_query - of.query_mean) * of.query_scale * gain_here + bias_here;
+        const float normal = (z_key - of.mean) * of.scale;
+        const float error = normal * gain_here + bias_here - targets[s][row];
+        e = inside ? of.scale * (error * gain_here - of.mean_y - normal * of.along) : 0.0f;
+      }
+      if (t > 0 && writes) o[here - H * V] = own(queries[s], row) + read;
+      if (t == T) break;
+      if (kept && writes) kept[here] = e;
+      here += H * V;
+      const float step = -numbers[s][0] * e, speed = numbers[s][1], keeps = numbers[s][2];
+      cells.columns_of(keys[s], x);
+#pragma unroll
+      for (int c = 0; c < C; ++c) {
+        const float moved = kNorm ? step * x[c] : speed * P[c] + step * x[c];
+        W[c] = keeps * W[c] + moved;
+        if constexpr (!kNorm) P[c] = moved;
+      }
+      if (op.biases) c_p = speed * c_p + step, c_w = keeps * c_w + c_p;
+    }
+  }
+  constexpr int kEnds[] = {network_w2, network_b2, network_parts + network_w2, network_parts + network_b2};
+  if (float* to = walk_end(op, kEnds[0], r, item, false)) cells.store(Write::overwrite, to, V, K, W);
+  if (float* to = walk_end(op, kEnds[1], r, item, false); to && writes) to[row] = c_w;
+  if (float* to = walk_end(op, kEnds[2], r, item, false)) cells.store(Write::overwrite, to, V, K, P);
+  if (float* to = walk_end(op, kEnds[3], r, item, false); to && writes) to[row] = c_p;
+}
+
+}  // namespace crosstalk::device

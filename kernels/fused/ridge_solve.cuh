@@ -1,0 +1,216 @@
+// RidgeRead in three steps: H before each chunk of tokens; x of every query, from the chunk's H on; and o = S x,
+// which is StateRead with x in place of q. Backward is two StateReads and the same solution (ridge_read.h).
+//
+// A warp solves the queries of a group of tokens one by one, H in its registers, 32 lanes with N rows each: a
+// product H d needs d alone, which lies in shared memory. Groups of one chunk first walk to where they start.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include "kernels/fused/row_cells.cuh"
+#include "kernels/law/ridge_read.h"
+
+namespace crosstalk::device {
+
+using RidgeOp = RidgeRead<float>;
+
+constexpr int kRidgeLargest = 64;  ///< K
+constexpr int kRidgeGroup = 16;    ///< tokens whose queries a warp solves
+constexpr int kRidgeWarps = 4;     ///< of a block
+
+/// What a token does to H: e^g and w.
+struct RidgeToken {
+  float fade, gain;
+  __device__ RidgeToken(const law::Rows<float>& log_decay, const law::Rows<float>& gains, int t)
+      : fade(log_decay ? expf(log_decay.row(t)[0]) : 1.0f), gain(gains.number(t, 1)) {}
+};
+
+/// H before every `chunk` tokens, [R,B,H,chunks,K*K], and behind the last. A block a sequence and head.
+template <int C>
+__global__ void __launch_bounds__(256) ridge_states(const __grid_constant__ RidgeOp op,
+                                                    const __grid_constant__ Tensor<float> states, int chunk) {
+  constexpr int kStaged = 16;
+  __shared__ alignas(16) float keys[kStaged][4 * C];
+  __shared__ float numbers[kStaged][2];
+  const RowCells<C> cells;
+  const int item = static_cast<int>(blockIdx.x), r = static_cast<int>(blockIdx.y);
+  const int T = op.T(), H = op.H(), K = op.K(), b = item / H, h = item % H, chunks = (T + chunk - 1) / chunk;
+  const int thread = static_cast<int>(threadIdx.x);
+  const law::Rows<float> k(op.k, r, b, h, T, H, K), gains(op.gain, r, b, h, T, H, 1),
+      log_decay(op.log_decay, r, b, h, T, H, 1);
+  const std::int64_t size = static_cast<std::int64_t>(K) * K;
+  float G[C], x[C];
+  cells.load(op.start_keys ? op.start_keys.value.at(r) + item * size : nullptr, K, K, G);
+  for (int t = 0; t < T; ++t) {
+    const int s = t % kStaged;
+    if (s == 0) {
+      __syncthreads();
+      for (int i = thread; i < kStaged * 4 * C; i += static_cast<int>(blockDim.x)) {
+        const int at = t + i / (4 * C), j = i % (4 * C);
+        keys[i / (4 * C)][j] = at < T && j < K ? k.row(at)[j] : 0.0f;
+      }
+      if (thread < kStaged && t + thread < T) {
+        const RidgeToken token(log_decay, gains, t + thread);
+        numbers[thread][0] = token.fade, numbers[thread][1] = token.gain;
+      }
+      __syncthreads();
+    }
+    if (t % chunk == 0)
+      cells.store(Write::overwrite,
+                  states.at(r) + (static_cast<std::int64_t>(item) * chunks + t / chunk) * size, K, K, G);
+    const float fade = numbers[s][0], own = cells.row < K ? numbers[s][1] * keys[s][cells.row] : 0.0f;
+    cells.columns_of(keys[s], x);
+#pragma unroll
+    for (int c = 0; c < C; ++c) G[c] = fade * G[c] + own * x[c];
+  }
+  if (op.end_keys && op.end_keys.value.data)
+    cells.store(Write::overwrite, op.end_keys.value.at(r) + item * size, K, K, G);
+}
+
+/// Right sides [R,B,Q,H,K] to solutions, times `sign`; `also`: where the solution itself goes too, as its
+/// `write` says. A warp a group of tokens.
+template <int N>
+__global__ void __launch_bounds__(32 * kRidgeWarps, 3)
+    ridge_solve(const __grid_constant__ RidgeOp op, const __grid_constant__ Tensor<float> states, int chunk,
+                const __grid_constant__ Tensor<float> right, const __grid_constant__ Tensor<float> solution,
+                float sign, const __grid_constant__ In<float> also) {
+  constexpr int kWide = 32 * N;
+  __shared__ alignas(16) float rows[kRidgeWarps][kWide];
+  const int T = op.T(), Q = op.Q(), H = op.H(), K = op.K(), r = static_cast<int>(blockIdx.y);
+  const int groups = (T + kRidgeGroup - 1) / kRidgeGroup, chunks = (T + chunk - 1) / chunk;
+  const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
+  const int at = static_cast<int>(blockIdx.x) * kRidgeWarps + warp, item = at / groups, b = item / H,
+            h = item % H;
+  if (item >= op.B() * H) return;
+  const int first = at % groups * kRidgeGroup, end = first + kRidgeGroup < T ? first + kRidgeGroup : T;
+  const std::int32_t* position =
+      op.position ? op.position.value.at(r) + static_cast<std::int64_t>(b) * Q : nullptr;
+  const auto seen_by = [&](int i) { return clamped(position[i], T); };
+  // f(query) for those that see n tokens.
+  const auto queries = [&](int n, auto&& f) {
+    const int stop = position ? Q : n;
+    for (int start = position || n == 0 ? 0 : n - 1; start < stop; start += 32) {
+      unsigned found =
+          position ? __ballot_sync(kFullWarp, start + lane < Q && seen_by(start + lane) == n) : 1u;
+      for (; found; found &= found - 1) f(start + __ffs(static_cast<int>(found)) - 1);
+    }
+  };
+  if (position) {
+    bool any = false;
+    for (int i = lane; i < Q; i += 32) any |= seen_by(i) > (first > 0 ? first : -1) && seen_by(i) <= end;
+    if (!__any_sync(kFullWarp, any)) return;
+  }
+  const law::Rows<float> k(op.k, r, b, h, T, H, K), gains(op.gain, r, b, h, T, H, 1),
+      log_decay(op.log_decay, r, b, h, T, H, 1);
+  float* row = rows[warp];
+  const auto read = [&](const float* from, float(&to)[N]) {
+#pragma unroll
+    for (int i = 0; i < N; ++i) to[i] = lane + 32 * i < K ? from[lane + 32 * i] : 0.0f;
+  };
+  float M[N][kWide], ridge[N];  // H
+  read(op.ridge.value.at(r) + static_cast<std::int64_t>(item) * K, ridge);
+  {
+    const float* from = states.at(r) + (static_cast<std::int64_t>(item) * chunks + first / chunk) * K * K;
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+#pragma unroll
+      for (int c = 0; c < kWide; ++c)  // symmetric: neighbours in memory are neighbours among lanes
+        M[i][c] = c < K && lane + 32 * i < K ? from[c * K + lane + 32 * i] : 0.0f;
+    }
+  }
+  const auto show = [&](const float(&x)[N]) {
+    __syncwarp();
+#pragma unroll
+    for (int i = 0; i < N; ++i) row[lane + 32 * i] = x[i];
+    __syncwarp();
+  };
+  const auto dot = [&](const float(&x)[N], const float(&y)[N]) {
+    float sum = 0;
+#pragma unroll
+    for (int i = 0; i < N; ++i) sum += x[i] * y[i];
+    return warp_sum(sum);
+  };
+  const auto solve = [&](int query) {
+    const std::int64_t where = ((static_cast<std::int64_t>(b) * Q + query) * H + h) * K;
+    float x[N] = {}, residual[N], direction[N], product[N];
+    read(right.at(r) + where, residual);
+#pragma unroll
+    for (int i = 0; i < N; ++i) direction[i] = residual[i];
+    float squares = dot(residual, residual);
+    for (int n = 0; n < op.iterations && squares > 0; ++n) {
+      show(direction);
+      float sums[N][4] = {};
+#pragma unroll
+      for (int c = 0; c < kWide; c += 4) {
+        const Four<float> d = *reinterpret_cast<const Four<float>*>(row + c);
+#pragma unroll
+        for (int j = 0; j < 4; ++j) {
+#pragma unroll
+          for (int i = 0; i < N; ++i) sums[i][j] += M[i][c + j] * d.v[j];
+        }
+      }
+#pragma unroll
+      for (int i = 0; i < N; ++i)
+        product[i] = (sums[i][0] + sums[i][1]) + (sums[i][2] + sums[i][3]) + ridge[i] * direction[i];
+      const float curvature = dot(direction, product), length = curvature > 0 ? squares / curvature : 0.0f;
+#pragma unroll
+      for (int i = 0; i < N; ++i) x[i] += length * direction[i], residual[i] -= length * product[i];
+      const float left = dot(residual, residual), turn = left / squares;
+#pragma unroll
+      for (int i = 0; i < N; ++i) direction[i] = residual[i] + turn * direction[i];
+      squares = left;
+    }
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      if (lane + 32 * i >= K) continue;
+      solution.at(r)[where + lane + 32 * i] = sign * x[i];
+      if (also.wanted()) put(also.write, also.gradient.at(r) + where + lane + 32 * i, x[i]);
+    }
+  };
+
+  float key[N];
+  int n = first / chunk * chunk;  // tokens in M
+  read(k.row(n), key);
+  RidgeToken next(log_decay, gains, n);
+  for (;; ++n) {
+    if (n > first || n == 0) queries(n, solve);
+    if (n == end) break;
+    const RidgeToken token = next;
+    show(key);
+#pragma unroll
+    for (int i = 0; i < N; ++i) key[i] *= token.gain;
+#pragma unroll
+    for (int c = 0; c < kWide; c += 4) {
+      const Four<float> d = *reinterpret_cast<const Four<float>*>(row + c);
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+#pragma unroll
+        for (int i = 0; i < N; ++i) M[i][c + j] = token.fade * M[i][c + j] + key[i] * d.v[j];
+      }
+    }
+    if (n + 1 < end) read(k.row(n + 1), key), next = RidgeToken(log_decay, gains, n + 1);
+  }
+}
+
+/// The ridge's gradient, -sum of y x over queries: `y` holds -y. A block a sequence and head, kRidgeLargest
+/// threads a part of the queries.
+static __global__ void __launch_bounds__(4 * kRidgeLargest)
+    ridge_gradient(const __grid_constant__ RidgeOp op, const __grid_constant__ Tensor<float> y) {
+  __shared__ float sums[4][kRidgeLargest];
+  const int H = op.H(), K = op.K(), Q = op.Q(), item = static_cast<int>(blockIdx.x),
+            r = static_cast<int>(blockIdx.y);
+  const int part = static_cast<int>(threadIdx.x) / kRidgeLargest,
+            j = static_cast<int>(threadIdx.x) % kRidgeLargest;
+  float sum = 0;
+  if (j < K) {
+    for (int i = part; i < Q; i += 4) {
+      const std::int64_t at = ((static_cast<std::int64_t>(item / H) * Q + i) * H + item % H) * K + j;
+      sum += y.at(r)[at] * op.x.value.at(r)[at];
+    }
+  }
+  sums[part][j] = sum;
+  __syncthreads();
+  if (part == 0 && j < K)
+    put(op.ridge.write, op.ridge.gradient.at(r) + static_cast<std::int64_t>(item) * K + j,
+        (sums[0][j] + sums[1][j]) + (sums[2][j] + sums[3][j]));
+}
+
+}  // namespace crosstalk::device

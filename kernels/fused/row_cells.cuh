@@ -1,0 +1,91 @@
+// A matrix in the registers of a block: four lanes a row, a warp eight rows.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <type_traits>
+
+#include "kernels/base/cuda_launch.cuh"
+
+namespace crosstalk::device {
+
+/// Numbers of a row of `columns` (64 at most) that a thread has: 4, 8 or 16.
+constexpr int row_cells(int columns) { return columns <= 16 ? 4 : columns <= 32 ? 8 : 16; }
+/// f(row_cells(columns)), a std::integral_constant.
+template <class F>
+void with_row_cells(int columns, F&& f) {
+  const int C = row_cells(columns);
+  if (C == 4) {
+    f(std::integral_constant<int, 4>());
+  } else if (C == 8) {
+    f(std::integral_constant<int, 8>());
+  } else {
+    f(std::integral_constant<int, 16>());
+  }
+}
+
+/// What a thread has of a state: C columns of a row, four neighbours every 16 columns.
+template <int C>
+struct RowCells {
+  int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
+  int part = lane % 4, row = warp * 8 + lane / 4;
+
+  __device__ int column(int c) const { return c / 4 * 16 + part * 4 + c % 4; }
+  /// The columns' numbers of a row vector in shared memory.
+  __device__ void columns_of(const float* x, float (&to)[C]) const {
+#pragma unroll
+    for (int c = 0; c < C; c += 4) read4(x + c * 4 + part * 4, to + c);
+  }
+  /// W x of the row, the same bits in its four lanes.
+  __device__ float product(const float (&W)[C], const float* x) const {
+    float sums[4] = {}, at[C];
+    columns_of(x, at);
+#pragma unroll
+    for (int c = 0; c < C; ++c) sums[c % 4] += W[c] * at[c];
+    return over_row((sums[0] + sums[1]) + (sums[2] + sums[3]));
+  }
+  __device__ static float over_row(float x) {
+    x += __shfl_xor_sync(kFullWarp, x, 1);
+    return x + __shfl_xor_sync(kFullWarp, x, 2);
+  }
+  /// Sums over the warp's rows, to [4 C] numbers of its own.
+  __device__ void over_rows(float (&x)[C], float* to) const {
+    scatter_sum<C, 16, 4>(x);
+    if constexpr (C == 16) {
+      to[column(lane / 4 * 2)] = x[0], to[column(lane / 4 * 2 + 1)] = x[1];
+    } else if constexpr (C == 8) {
+      to[column(lane / 4)] = x[0];
+    } else if (lane / 4 % 2 == 0) {
+      to[column(lane / 8)] = x[0];
+    }
+  }
+  /// A state as each thread keeps it for itself: a warp's numbers are neighbours.
+  __device__ void keep(float* to, const float (&W)[C]) const {
+#pragma unroll
+    for (int c = 0; c < C; c += 4)
+      *reinterpret_cast<Four<float>*>(to + warp * 32 * C + c * 32 +
+                                      lane * 4) = {{W[c], W[c + 1], W[c + 2], W[c + 3]}};
+  }
+  __device__ void recall(const float* from, float (&W)[C]) const {
+#pragma unroll
+    for (int c = 0; c < C; c += 4) read4(from + warp * 32 * C + c * 32 + lane * 4, W + c);
+  }
+  /// A matrix [V,K] of the op's; absent: zeros.
+  __device__ void load(const float* from, int V, int K, float (&W)[C]) const {
+#pragma unroll
+    for (int c = 0; c < C; ++c) W[c] = from && row < V && column(c) < K ? from[row * K + column(c)] : 0.0f;
+  }
+  __device__ void store(Write mode, float* to, int V, int K, const float (&W)[C]) const {
+#pragma unroll
+    for (int c = 0; c < C; ++c) {
+      if (row < V && column(c) < K) put(mode, to + row * K + column(c), W[c]);
+    }
+  }
+
+ private:
+  __device__ static void read4(const float* from, float* to) {
+    const Four<float> four = *reinterpret_cast<const Four<float>*>(from);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) to[i] = four.v[i];
+  }
+};
+
+}  // namespace crosstalk::device

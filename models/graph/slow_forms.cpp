@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/graph/slow_forms.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "kernels/attention/attend.h"
+#include "kernels/law/fwm.h"
+#include "kernels/recurrence/read_weights.h"
+#include "kernels/recurrence/state_read.h"
+
+namespace crosstalk {
+namespace {
+
+template <class Real>
+constexpr bool kWide = sizeof(Real) > sizeof(float);
+constexpr const char* kInFp64 = "numbers are fp64";
+
+std::string above(int size, const char* what, int most) {
+  return fmt::format("{} {} a head are more than {}", size, what, most);
+}
+
+/// Chunks: kernels/recurrence/state_chunk_cuda.cu.
+template <class Real>
+std::string slow_form(const StateRead<Real>& op) {
+  constexpr int kMost = 128;
+  std::string why;
+  if (op.form == StateForm::recurrent) {
+    why = "memory.form asks for it, or every row of the state fades at a rate of its own";
+  } else if (kWide<Real>) {
+    why = kInFp64;
+  } else if (op.V() > kMost) {
+    why = above(op.V(), "values", kMost);
+  } else if (op.key_block() > kMost) {
+    why = above(op.K(), "key channels", kMost) + " where the state erases";
+  } else if (op.writes * (op.erase == Erase::free ? 2 : 1) > op.chunk_rows()) {
+    why = fmt::format("the {} writes of a token are more than a chunk has", op.writes);
+  } else if (op.form_name(Device::cuda) == std::string("chunk")) {
+    return "";
+  } else {
+    why = "this GPU has too little shared memory for its chunks, or one variable is several of its inputs";
+  }
+  return "state_read walks token after token: " + why;
+}
+
+/// Chunks: kernels/fused/fwm_chunk_form.cu.
+template <class Real>
+std::string slow_form(const FwmRead<Real>& op) {
+  constexpr int kMostKeys = 128, kMostValues = 256;
+  if (op.form) return "";
+  return "fwm_read walks token after token: " +
+         (kWide<Real>                          ? kInFp64
+          : op.v || op.H() != 1 || op.Q() != 1 ? "chunks are of one head, one query and values that are ids"
+          : op.K() > kMostKeys                 ? above(op.K(), "key features", kMostKeys)
+          : op.V() > kMostValues               ? above(op.V(), "values", kMostValues)
+          : op.K() % 4 != 0                    ? fmt::format("{} key features are no multiple of 4", op.K())
+          : op.start || op.end                 ? "a state is given or wanted"
+                                               : "this GPU has too little shared memory for its chunks");
+}
+
+/// Chunks: kernels/fused/read_weights_chunk_form.cu.
+template <class Real>
+std::string slow_form(const ReadWeights<Real>& op) {
+  constexpr int kMost = 512;
+  if (op.form) return "";
+  return "read_weights walks write after write: " +
+         (op.decay || op.log_decay     ? "chunks have no decay"
+          : op.H() != 1 || op.Q() != 1 ? "chunks are of one head and one query"
+          : op.K() > kMost             ? above(op.K(), "key features", kMost)
+          : op.K() % 4 != 0            ? fmt::format("{} key features are no multiple of 4", op.K())
+          : op.erase == Erase::none    ? "chunks are of states that erase"
+                                       : "chunks are of keys that erase themselves, and fit shared memory");
+}
+
+/// Tiles: kernels/attention/attend_mix.h. Weights of few queries are small.
+template <class Real>
+std::string slow_form(const Attend<Real>& op) {
+  constexpr int kFewest = 16, kMost = 128;
+  if (op.kernel != Kernel::exp || op.extra || !op.k || op.Q() < kFewest) return "";
+  if (!kWide<Real> && op.K() <= kMost) return "";
+  return fmt::format("attend keeps all {} x {} weights of a head: {}", op.Q(), op.T(),
+                     kWide<Real> ? kInFp64 : above(op.K(), "key channels", kMost));
+}
+
+}  // namespace
+
+template <class Real>
+std::vector<std::string> slow_forms(const Graph<Real>& graph) {
+  std::vector<std::string> all;
+  const auto ask = [&]<template <class> class Op>(const std::any& info) {
+    const auto* op = std::any_cast<std::shared_ptr<const Op<Real>>>(&info);
+    if (!op) return;
+    const std::string sentence = slow_form(**op);
+    if (!sentence.empty() && std::find(all.begin(), all.end(), sentence) == all.end())
+      all.push_back(sentence);
+  };
+  for (const auto& node : graph.nodes()) {
+    ask.template operator()<StateRead>(node.info);
+    ask.template operator()<FwmRead>(node.info);
+    ask.template operator()<ReadWeights>(node.info);
+    ask.template operator()<Attend>(node.info);
+  }
+  return all;
+}
+
+template std::vector<std::string> slow_forms(const Graph<float>&);
+template std::vector<std::string> slow_forms(const Graph<double>&);
+
+}  // namespace crosstalk

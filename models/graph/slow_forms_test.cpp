@@ -1,0 +1,91 @@
+// What a plan says of slow forms: shapes and sentences, and on a GPU no silence where records name the slow form.
+// SPDX-License-Identifier: Apache-2.0
+#include "models/graph/slow_forms.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "kernels/attention/attend.h"
+#include "kernels/recurrence/state_read.h"
+#include "kernels/testing/cuda_test.h"
+
+namespace crosstalk::checks::slow_forms_test {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+struct Shape {
+  int K = 64, V = 64;
+  StateForm form = StateForm::chunkwise;
+  Erase erase = Erase::delta;
+  bool one_variable = false;  ///< of values and queries: no kernel in chunks takes it
+};
+
+/// A graph of a GPU that nobody runs: its memory is counted only.
+template <class Real>
+struct OnGpu {
+  MemoryMeasure measure;
+  Graph<Real> graph{Device::cuda, 1, true};
+  explicit OnGpu(const Shape& s) {
+    StateRead<Real> op;
+    op.form = s.form, op.erase = s.erase;
+    const auto field = [&](int columns) { return in(graph.variable({2, 64, 1, columns})); };
+    op.q = field(s.K), op.k = field(s.K), op.v = s.one_variable ? op.q : field(s.V);
+    if (s.form == StateForm::recurrent) op.erase = Erase::none;
+    graph.add(op);
+  }
+};
+template <class Real>
+std::vector<std::string> of(const Shape& s) {
+  return slow_forms(OnGpu<Real>(s).graph);
+}
+
+TEST(SlowForms, NameTheOpAndTheReason) {
+  EXPECT_THAT(of<float>({.V = 256}),
+              ElementsAre("state_read walks token after token: 256 values a head are more than 128"));
+  EXPECT_THAT(
+      of<float>({.K = 256}),
+      ElementsAre(
+          "state_read walks token after token: 256 key channels a head are more than 128 where the state "
+          "erases"));
+  EXPECT_THAT(of<double>({}), ElementsAre("state_read walks token after token: numbers are fp64"));
+  EXPECT_THAT(
+      of<float>({.form = StateForm::recurrent}),
+      ElementsAre("state_read walks token after token: memory.form asks for it, or every row of the state "
+                  "fades at a rate of its own"));
+}
+
+TEST(SlowForms, OfAttentionAreThoseWithAllWeightsInMemory) {
+  for (const int K : {64, 192}) {
+    MemoryMeasure measure;
+    Graph<float> graph(Device::cuda, 1, true);
+    Attend<float> op;
+    op.normalised = true;
+    op.x = in(graph.variable({2, 64, 1, K})), op.k = in(graph.variable({2, 64, 1, K}));
+    graph.add(op);
+    if (K > 128) {
+      EXPECT_THAT(slow_forms(graph),
+                  ElementsAre("attend keeps all 64 x 64 weights of a head: 192 key channels a head "
+                              "are more than 128"));
+    } else {
+      EXPECT_THAT(slow_forms(graph), IsEmpty());  // a pass, or few queries, make it attend_mix
+    }
+  }
+}
+
+class SlowFormsOnCuda : public CudaTest {};
+
+TEST_F(SlowFormsOnCuda, AreThoseThatRecordsName) {
+  for (const Shape& s :
+       {Shape{}, Shape{.K = 128, .V = 128}, Shape{.V = 160}, Shape{.K = 256, .erase = Erase::none},
+        Shape{.K = 256}, Shape{.one_variable = true}, Shape{.form = StateForm::recurrent}}) {
+    const OnGpu<float> gpu(s);
+    const bool is_slow = gpu.graph.forms() == "state_read:recurrent";
+    EXPECT_EQ(slow_forms(gpu.graph).size(), is_slow ? 1u : 0u)
+        << s.K << " " << s.V << ": " << gpu.graph.forms();
+  }
+}
+
+}  // namespace
+}  // namespace crosstalk::checks::slow_forms_test

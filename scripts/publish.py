@@ -1,0 +1,91 @@
+#!/usr/bin/env python3
+"""Brings the runs of a store into results/published: the export, where its runs come from, figures and tables.
+
+    publish.py CROSSTALK NAME STORE... [--where KEY=VALUE]...
+
+writes results/published/NAME.csv and NAME.provenance.csv (a STORE may be an export, too: one with provenance), their row in the
+table of commits of README.md, every figure that README draws of NAME.csv or of runs/NAME (the first STORE stands for it), and
+what stands between <!-- made: ... --> and <!-- end --> in README. Prints how many runs there are, of which seeds, commits and
+devices, and how long they took from the first start to the last end. Sentences are left to people.
+"""
+# SPDX-License-Identifier: Apache-2.0
+import collections
+import csv
+import datetime
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+SOURCE = Path(__file__).resolve().parent.parent
+HERE = SOURCE / "results" / "published"
+
+
+def run(*words, cwd=HERE):
+    print(shlex.join(str(word) for word in words), flush=True)
+    subprocess.run([str(word) for word in words], check=True, cwd=cwd)
+
+
+def rows_of(path):
+    with open(path, newline="") as file:
+        return list(csv.DictReader(line for line in file if not line.startswith("#")))
+
+
+def with_commits(page, name, rows):
+    """The page with the export's row in its table of commits."""
+    commits = sorted({row["provenance.commit"][:7] for row in rows})
+    row = f"| `{name}.csv` | {len(rows)} | {', '.join(commits)} |\n"
+    table = re.search(r"(\| export \| runs \| commits \|\n\|---\|--:\|---\|\n)((?:\| `.*\n)+)", page)
+    lines = [line for line in table[2].splitlines(True) if not line.startswith(f"| `{name}.csv` |")]
+    lines = sorted(lines + [row], key=lambda line: line.split("`")[1])
+    return page[:table.start(2)] + "".join(lines) + page[table.end(2):]
+
+
+def figure_commands(page, name):
+    """What README draws of the export or of its store."""
+    text = re.sub(r"\\\n", " ", page)
+    blocks = re.findall(r"^```sh\n(.*?)^```", text, flags=re.S | re.M)
+    lines = [line for block in blocks for line in block.splitlines()]
+    lines += re.findall(r"`(crosstalk [^`]+)`", re.sub(r"^```.*?^```", "", text, flags=re.S | re.M))
+    for line in dict.fromkeys(re.sub(r"\s+", " ", line).strip() for line in lines):
+        words = shlex.split(line)
+        if words[:2] == ["crosstalk", "plot"] and "--out" in words and {f"{name}.csv", f"runs/{name}"} & set(words):
+            yield words[1:]
+
+
+def said_of(rows):
+    seeds = collections.Counter(row["seed"] for row in rows)
+    started = min(datetime.datetime.fromisoformat(row["provenance.started"]) for row in rows)
+    finished = max(datetime.datetime.fromisoformat(row["provenance.finished"]) for row in rows)
+    status = collections.Counter(row["status"] for row in rows)
+    return (f"{len(rows)} runs ({dict(status)}), seeds {dict(sorted(seeds.items()))}, "
+            f"{sorted({row['provenance.commit'][:7] for row in rows})}, semantics "
+            f"{sorted({row['provenance.semantics'] for row in rows})}, {sorted({row['provenance.device'] for row in rows})}, "
+            f"{(finished - started).total_seconds():.0f} s from {started:%Y-%m-%d %H:%M}")
+
+
+def main(arguments):
+    conditions = []
+    while "--where" in arguments:
+        at = arguments.index("--where")
+        conditions += arguments[at:at + 2]
+        del arguments[at:at + 2]
+    if len(arguments) < 3:
+        sys.exit(__doc__)
+    crosstalk, name = Path(arguments[0]).resolve(), arguments[1]
+    stores = [str(Path(store).resolve()) for store in arguments[2:]]
+    run(crosstalk, "export", *stores, *conditions, "--out", f"{name}.csv")
+    run(crosstalk, "export", *stores, *conditions, "--provenance", "--out", f"{name}.provenance.csv")
+    rows = rows_of(HERE / f"{name}.provenance.csv")
+    page = HERE / "README.md"
+    page.write_text(with_commits(page.read_text(), name, rows))
+    for words in figure_commands(page.read_text(), name):
+        run(crosstalk, *[stores[0] if word == f"runs/{name}" else word for word in words])
+        (HERE / f"{words[words.index('--out') + 1]}.py").unlink(missing_ok=True)
+    run(sys.executable, SOURCE / "scripts" / "documents.py", SOURCE, crosstalk, cwd=SOURCE)
+    print(f"{name}: {said_of(rows)}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
