@@ -109,9 +109,9 @@ Var<Real> read_gated(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& r) {
   op.q = in(q), op.k = in(r.key), op.v = in(v), op.row_log_decay = in(r.value_log_decay);
   if (g) op.column_log_decay = in(expand(g, {m.B, m.T, H, K}));
   if (!r.between_tokens) op.position = ids(m.position());
+  if (const Var<Real> start = start_of(m, r)) op.start = in(view(start, {m.B, H, V, K}));
   if (!choose_form(op)) return {};
   if (r.gain) op.k = in(r.gain * r.key);
-  if (const Var<Real> start = start_of(m, r)) op.start = in(view(start, {m.B, H, V, K}));
   if (m.wants_end()) op.end.value = shaped<Real>(m.graph.replicas(), {m.B, H, V, K});
   const auto& added = m.graph.add(op);
   if (m.wants_end()) {
@@ -247,14 +247,16 @@ Var<Real> query_weights(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& r) 
 }  // namespace
 
 template <class Real>
-Var<Real> read_weights(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& r) {
-  const bool of_all_pairs = m.graph.device() == Device::cuda && m.at_tokens() && !m.batch() &&
-                            !m.wants_weights() && covers(Form::parallel, m, r);
+Var<Real> read_weights(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& r, Var<Real>* gain) {
+  const bool many = m.at_tokens() || 4 * m.Q >= m.T;  // queries
+  const bool of_all_pairs = m.graph.device() == Device::cuda && many && !m.batch() && !m.wants_weights() &&
+                            covers(Form::parallel, m, r);
   if (!of_all_pairs) return query_weights(m, q, r);
   Recurrence<Real> here = r;
   if (here.gain) here.gain = expand(here.gain, {m.B, m.T, m.H, 1});
   const Var<Real> weights = parallel_weights(m, q, here, full_log_decay(m, r));
-  return here.gain ? weights * view(swap(here.gain), {m.B, m.H, 1, m.T}) : weights;
+  if (gain) *gain = here.gain;
+  return here.gain && !gain ? weights * view(swap(here.gain), {m.B, m.H, 1, m.T}) : weights;
 }
 
 namespace {
@@ -479,7 +481,7 @@ Var<Real> fwm_read(Mixer<Real>& m, Var<Real> q, Var<Real> k, Var<Real> beta) {
 #define CROSSTALK_ENGINES(Real)                                                                         \
   template bool covers(Form, const Mixer<Real>&, const Recurrence<Real>&);                              \
   template Form choose_form(const Mixer<Real>&, const Recurrence<Real>&);                               \
-  template Var<Real> read_weights(Mixer<Real>&, Var<Real>, const Recurrence<Real>&);                    \
+  template Var<Real> read_weights(Mixer<Real>&, Var<Real>, const Recurrence<Real>&, Var<Real>*);        \
   template Var<Real> read(Mixer<Real>&, Var<Real>, const Recurrence<Real>&, std::optional<double>);     \
   template Var<Real> stabilised_read(Mixer<Real>&, Var<Real>, const Recurrence<Real>&, Var<Real>,       \
                                      const char*);                                                      \

@@ -92,9 +92,10 @@ Var<Real> read(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& r, std::opti
 template <class Real>
 Var<Real> stabilised_read(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& r, Var<Real> log_input,
                           const char* sum);
-/// The weights that queries give to writes, [B,H,Q,M]: form query, or parallel where a GPU reads at every token.
+/// The weights that queries give to writes, [B,H,Q,M]: form query, or parallel where a GPU has many queries. With `gain`
+/// they may come without the writes' gain w, which is left there then (Mixer::mix).
 template <class Real>
-Var<Real> read_weights(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& r);
+Var<Real> read_weights(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& r, Var<Real>* gain = nullptr);
 
 /// How scores become weights (kernels/attention/attend.h).
 struct Attention {

@@ -34,10 +34,11 @@ Var<Real> read_by_levels(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& r,
                       "memory.strict: a token sees itself here, as level 0; its gate can shut it out");
   m.watch_decay(r.log_decay, true);
   LevelGain<Real> op;
-  op.a = in(read_weights(m, m.learned() ? q : m.scale() * q, r));
+  Var<Real> gain;
+  op.a = in(read_weights(m, m.learned() ? q : m.scale() * q, r, &gain));
   op.lambda = in(m.at_queries(gates));
   op.position = ids(m.position());
-  return m.mix({&m.graph, out(m.graph.add(op).y)});
+  return m.mix({&m.graph, out(m.graph.add(op).y)}, {}, gain);
 }
 
 }  // namespace crosstalk

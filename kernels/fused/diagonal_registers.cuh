@@ -102,27 +102,58 @@ struct FadingWalk {
   static constexpr int kRows = Tile::kRows, kColumns = Tile::kColumns, kBlockRows = Tile::kBlockRows;
 
   const DiagonalRead<float>& op;
-  int r, tile, tiles, b, h, T, H, K, V, first;  ///< first: row of the block
-  std::int64_t item;                            ///< sequence and head
-  int warp, lane, row, column;                  ///< row: of the lane, within the block
+  int r, tile, tiles, b, h, T, Q, H, K, V, first;  ///< first: row of the block
+  std::int64_t item;                               ///< sequence and head
+  int warp, lane, row, column;                     ///< row: of the lane, within the block
+  const std::int32_t* position;  ///< of the sequence's queries; null: query t stands behind token t
+  std::int32_t* asking;          ///< shared, [T]: the query behind each token in this round, or -1
 
-  __device__ FadingWalk(const DiagonalRead<float>& op_)
+  __device__ FadingWalk(const DiagonalRead<float>& op_, std::int32_t* asking_)
       : op(op_),
         r(static_cast<int>(blockIdx.y)),
         tiles(Tile::tiles(op.V())),
         T(op.T()),
+        Q(op.Q()),
         H(op.H()),
         K(op.K()),
-        V(op.V()) {
+        V(op.V()),
+        asking(asking_) {
     tile = static_cast<int>(blockIdx.x) % tiles, item = static_cast<int>(blockIdx.x) / tiles;
     b = static_cast<int>(item) / H, h = static_cast<int>(item) % H, first = tile * kBlockRows;
     warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
     row = warp * Tile::kWarpRows + lane / LC * kRows, column = lane % LC * 4;
+    position = op.position ? op.position.value.at(r) + static_cast<std::int64_t>(b) * Q : nullptr;
   }
 
-  /// Row 0 of [B,T,H,width].
-  __device__ std::int64_t rows_at(int width) const {
-    return (static_cast<std::int64_t>(b) * T * H + h) * width;
+  /// Row 0 of [B,count,H,width].
+  __device__ std::int64_t rows_at(int width, int count) const {
+    return (static_cast<std::int64_t>(b) * count * H + h) * width;
+  }
+  /// The query behind token t, or -1.
+  __device__ int query_of(int t) const { return t < 0 || t >= T ? -1 : position ? asking[t] : t; }
+  /// Of the queries behind one token a round takes one: fills `asking`, and says whether there are others for later rounds.
+  __device__ bool begin_round(int round) const {
+    if (!position) return false;
+    __syncthreads();
+    for (int t = static_cast<int>(threadIdx.x); t < T; t += static_cast<int>(blockDim.x)) asking[t] = -1;
+    __syncthreads();
+    int later = 0;
+    for (int i = static_cast<int>(threadIdx.x); i < Q; i += static_cast<int>(blockDim.x)) {
+      const int seen = clamped(position[i], T);
+      int earlier = 0;
+      for (int j = 0; j < i; ++j) earlier += clamped(position[j], T) == seen;
+      if (seen > 0 && earlier == round) asking[seen - 1] = i;
+      later |= seen > 0 && earlier > round;
+    }
+    return __syncthreads_or(later);
+  }
+  /// Zeros in `count` columns, from `begin` on, of the rows [B,Q,H,width] of queries that see no token.
+  __device__ void clear_blind(float* x, int width, int begin, int count) const {
+    for (int i = 0; position && i < Q; ++i) {
+      if (position[i] > 0) continue;
+      float* to = x + rows_at(width, Q) + static_cast<std::int64_t>(i) * H * width + begin;
+      for (int c = static_cast<int>(threadIdx.x); c < count; c += static_cast<int>(blockDim.x)) to[c] = 0;
+    }
   }
   __device__ bool has(int i, int j) const { return first + row + i < V && column + j < K; }
   __device__ int entry(int i, int j) const { return (first + row + i) * K + column + j; }
@@ -182,21 +213,23 @@ struct FadingWalk {
                                : i == 4       ? op.o.gradient
                                : Tile::kGates ? op.row_log_decay.value
                                               : op.step.value;
-      sources[i] = x.data ? x.at(r) + (i < 3 ? rows_at(K) : rows_at(V) + first) : nullptr;
+      const int count = i == 1 || i == 4 ? Q : T;
+      sources[i] = x.data ? x.at(r) + (i < 3 ? rows_at(K, count) : rows_at(V, count) + first) : nullptr;
     }
     __syncthreads();
   }
-  /// Begins to copy a stage, 0 beyond tensors. Queries, and cotangents of reads, are those from `queries` on; `walks`: without
-  /// them.
+  /// Begins to copy a stage, 0 beyond tensors. Queries, and cotangents of reads, are those behind the tokens from `queries` on;
+  /// `walks`: without them.
   __device__ void begin_stage(const float* const* sources, float* stage, int token, int queries,
                               bool walks) const {
     for (int i = static_cast<int>(threadIdx.x); i < kFours; i += static_cast<int>(blockDim.x)) {
       const Four at = four(i);
       const bool of_query = at.which == 1 || at.which == 4;
       if ((of_query && walks) || (Tile::kComplex && at.which == 5)) continue;
-      const int t = at.token + (of_query ? queries : token), width = at.which < 3 ? K : V;
+      const int t = of_query ? query_of(at.token + queries) : at.token + token, width = at.which < 3 ? K : V;
       const float* from = sources[at.which];
-      const int valid = !from || t < 0 || t >= T ? 0 : (at.which < 3 ? K : V - first) - at.first;
+      const int valid =
+          !from || t < 0 || (!of_query && t >= T) ? 0 : (at.which < 3 ? K : V - first) - at.first;
       from = valid > 0 ? from + static_cast<std::int64_t>(t) * (H * width) + at.first : op.k.value.data;
       float* to = stage + 4 * i;
       const auto shared = static_cast<unsigned>(__cvta_generic_to_shared(to));

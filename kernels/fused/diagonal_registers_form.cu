@@ -2,7 +2,7 @@
 //
 //   precision   float
 //   keys        K <= 128
-//   queries     one a token, without positions
+//   queries     any; with positions no state before the sequence. Those behind one token take a walk each
 //   steps       one for all tokens where the state is complex, else one a token
 //   variables   each in one field
 //   memory      that a block may share: at most 110 KiB with K <= 64, 220 complex
@@ -26,51 +26,57 @@ __global__ void __launch_bounds__(32 * kFadingWarps, 2) fading_forward_kernel(co
                 kTogether = Tile::kComplex ? 1 : kFadingTokens;  // tokens whose sums are one
   extern __shared__ float4 shared_fours[];
   float* stages = reinterpret_cast<float*>(shared_fours);
-  const Walk at(op);
+  const Walk at(op, reinterpret_cast<std::int32_t*>(stages + 2 * Tile::kStage));
   const FadingLaw<kLaw, LC> law(at);
   typename Walk::State S;
-  at.entries(op.start.value, S.v[0]);
-  if constexpr (Tile::kComplex) at.entries(op.start_imag.value, S.v[1]);
   __shared__ const float* sources[6];
   at.begin_sources(sources);
-  at.begin_stage(sources, stages, 0, 0, false);
-  for (int token = 0, turn = 0; token < fading_segments(at.T) * kFadingSegment;
-       token += kFadingTokens, turn ^= 1) {
-    float* stage = stages + turn * Tile::kStage;
-    at.end_stage(stage);
-    at.begin_stage(sources, stages + (turn ^ 1) * Tile::kStage, token + kFadingTokens, token + kFadingTokens,
-                   false);
-    if (op.states && token % kFadingSegment == 0) S.store(at.kept(token / kFadingSegment));
+  at.clear_blind(op.o.value.at(at.r), at.V, at.first, min(at.V - at.first, Tile::kBlockRows));
+  bool more = true;
+  for (int round = 0; more; ++round) {
+    more = at.begin_round(round);
+    at.entries(op.start.value, S.v[0]);
+    if constexpr (Tile::kComplex) at.entries(op.start_imag.value, S.v[1]);
+    at.begin_stage(sources, stages, 0, 0, false);
+    for (int token = 0, turn = 0; token < fading_segments(at.T) * kFadingSegment;
+         token += kFadingTokens, turn ^= 1) {
+      float* stage = stages + turn * Tile::kStage;
+      at.end_stage(stage);
+      at.begin_stage(sources, stages + (turn ^ 1) * Tile::kStage, token + kFadingTokens,
+                     token + kFadingTokens, false);
+      if (op.states && token % kFadingSegment == 0) S.store(at.kept(token / kFadingSegment));
 #pragma unroll 1
-    for (int begin = 0; begin < kFadingTokens; begin += kTogether) {
-      if (Tile::kComplex && token + begin >= at.T) break;
-      float o[kTogether * kRows];
+      for (int begin = 0; begin < kFadingTokens; begin += kTogether) {
+        if (Tile::kComplex && token + begin >= at.T) break;
+        float o[kTogether * kRows];
 #pragma unroll
-      for (int j = 0; j < kTogether; ++j) {
-        const int t = begin + j;
-        float k[4], q[4], column_gate[4] = {}, v[kRows], step[kRows] = {};
-        at.columns(stage, 0, t, k), at.columns(stage, 1, t, q);
-        if constexpr (Tile::kGates) at.columns(stage, 2, t, column_gate);
-        at.rows(stage, 0, t, v);
-        if constexpr (!Tile::kComplex) at.rows(stage, 2, t, step);
-        law.step(S, k, column_gate, v, step);
+        for (int j = 0; j < kTogether; ++j) {
+          const int t = begin + j;
+          float k[4], q[4], column_gate[4] = {}, v[kRows], step[kRows] = {};
+          at.columns(stage, 0, t, k), at.columns(stage, 1, t, q);
+          if constexpr (Tile::kGates) at.columns(stage, 2, t, column_gate);
+          at.rows(stage, 0, t, v);
+          if constexpr (!Tile::kComplex) at.rows(stage, 2, t, step);
+          law.step(S, k, column_gate, v, step);
 #pragma unroll
-        for (int i = 0; i < kRows; ++i) {
-          float sum = 0;
+          for (int i = 0; i < kRows; ++i) {
+            float sum = 0;
 #pragma unroll
-          for (int c = 0; c < 4; ++c)
-            sum = fmaf(law.seen(i, c, S.v[0][i][c], S.v[Tile::kParts - 1][i][c]), q[c], sum);
-          o[j * kRows + i] = sum;
+            for (int c = 0; c < 4; ++c)
+              sum = fmaf(law.seen(i, c, S.v[0][i][c], S.v[Tile::kParts - 1][i][c]), q[c], sum);
+            o[j * kRows + i] = sum;
+          }
         }
+        at.sum_across(o, [&](int n, float sum) {
+          const int query = at.query_of(token + begin + n / kRows), row = at.first + at.row + n % kRows;
+          if (query >= 0 && row < at.V)
+            op.o.value.at(
+                at.r)[at.rows_at(at.V, at.Q) + static_cast<std::int64_t>(query) * at.H * at.V + row] = sum;
+        });
       }
-      at.sum_across(o, [&](int n, float sum) {
-        const int t = token + begin + n / kRows, row = at.first + at.row + n % kRows;
-        if (t < at.T && row < at.V)
-          op.o.value.at(at.r)[at.rows_at(at.V) + static_cast<std::int64_t>(t) * at.H * at.V + row] = sum;
-      });
     }
+    asm volatile("cp.async.wait_all;" ::: "memory");
   }
-  asm volatile("cp.async.wait_all;" ::: "memory");
   at.put_entries(Write::overwrite, op.end.value, S.v[0]);
   if constexpr (Tile::kComplex) at.put_entries(Write::overwrite, op.end_imag.value, S.v[1]);
 }
@@ -94,7 +100,10 @@ struct FadingBack {
   const Walk& at;
   const FadingLaw<kLaw, LC>& law;
   FadingGradients<Tile>& d;
-  float* sums;  ///< [4, warps, kSums, kColumns]
+  float* sums;    ///< [4, warps, kSums, kColumns]
+  int round = 0;  ///< all but the first add
+
+  __device__ Write mode_of(const In<float>& of) const { return round == 0 ? of.write : Write::add; }
 
   /// Sums x[4] down the lanes, to sums.
   __device__ void sum_down(int t, int which, float (&x)[4]) const {
@@ -170,15 +179,15 @@ struct FadingBack {
       if (first_token + t >= at.T || row >= at.V) return;
       const In<float>& of = n < kRows ? op.v : Tile::kGates ? op.row_log_decay : op.step;
       if (of.wanted())
-        put(of.write,
-            of.gradient.at(at.r) + at.rows_at(at.V) +
+        put(mode_of(of),
+            of.gradient.at(at.r) + at.rows_at(at.V, at.T) +
                 static_cast<std::int64_t>(first_token + t) * at.H * at.V + row,
             sum);
     });
     sum_down(t, 0, d_k);
     if constexpr (Tile::kGates) sum_down(t, 2, d_gate);
   }
-  /// Joins the warps' sums of a stage: gradients, or a tile's part of them in work [tiles, kSums, T, K].
+  /// Joins the warps' sums of a stage: gradients, or a tile's part of them in work [tiles, kSums, max(T, Q), K].
   __device__ void join(int first_token) const {
     const Op& op = at.op;
     const int warps = static_cast<int>(blockDim.x) / 32;
@@ -187,7 +196,8 @@ struct FadingBack {
       const int c = i % LC * 4, which = i / LC % Tile::kSums, t = i / LC / Tile::kSums;
       const int token = first_token + t - (which == 1 ? 1 : 0);
       const In<float>& of = which == 0 ? op.k : which == 1 ? op.q : op.column_log_decay;
-      if (c >= at.K || token < 0 || token >= at.T || !of.wanted()) continue;
+      const int row = which == 1 ? at.query_of(token) : token, rows = which == 1 ? at.Q : at.T;
+      if (c >= at.K || row < 0 || row >= rows || !of.wanted()) continue;
       float sum[4] = {};
       for (int w = 0; w < warps; ++w) {
         const auto four =
@@ -198,9 +208,12 @@ struct FadingBack {
       float* to =
           parts
               ? op.work.value.at(at.r) +
-                    (((at.item * at.tiles + at.tile) * Tile::kSums + which) * at.T + token) * at.K + c
-              : of.gradient.at(at.r) + at.rows_at(at.K) + static_cast<std::int64_t>(token) * at.H * at.K + c;
-      const Write mode = parts ? Write::overwrite : of.write;
+                    (((at.item * at.tiles + at.tile) * Tile::kSums + which) * max(at.T, at.Q) + row) * at.K +
+                    c
+              : of.gradient.at(at.r) + at.rows_at(at.K, rows) + static_cast<std::int64_t>(row) * at.H * at.K +
+                    c;
+      const Write once = parts ? Write::overwrite : of.write;
+      const Write mode = which == 1 || round == 0 ? once : Write::add;
       if (mode == Write::overwrite && c + 4 <= at.K && is_aligned16(to)) {
         *reinterpret_cast<float4*>(to) = make_float4(sum[0], sum[1], sum[2], sum[3]);
       } else {
@@ -222,15 +235,13 @@ __global__ void __launch_bounds__(32 * kFadingWarps, blocks_of(kLaw))
   constexpr int kTurns = 2 * kFadingStages - 1;  // of a segment: stages to walk, then all from the last back
   extern __shared__ float4 shared_fours[];
   float* stages = reinterpret_cast<float*>(shared_fours);
-  const Walk at(op);
-  const FadingLaw<kLaw, LC> law(at);
-  FadingGradients<Tile> d;
   float* sums = stages + 2 * Tile::kStage;
   float* slots = sums + kFadingTokens * static_cast<int>(blockDim.x / 32) * Tile::kSums * Tile::kColumns;
-  const int numbers = Tile::numbers(at.V);
-  const FadingBack<kLaw, LC> back{at, law, d, sums};
-  at.entries(op.end.gradient, d.G.v[0]);
-  if constexpr (Tile::kComplex) at.entries(op.end_imag.gradient, d.G.v[1]);
+  const int numbers = Tile::numbers(op.V());
+  const Walk at(op, reinterpret_cast<std::int32_t*>(slots + Tile::kSlots * numbers));
+  const FadingLaw<kLaw, LC> law(at);
+  FadingGradients<Tile> d;
+  FadingBack<kLaw, LC> back{at, law, d, sums};
 
   const auto stage_of = [](int turn) {
     return turn % kTurns < kFadingStages ? turn % kTurns : kTurns - 1 - turn % kTurns;
@@ -242,45 +253,54 @@ __global__ void __launch_bounds__(32 * kFadingWarps, blocks_of(kLaw))
   const auto walks = [](int turn) { return turn % kTurns < kFadingStages - 1; };
   __shared__ const float* sources[6];
   at.begin_sources(sources);
-  at.begin_stage(sources, stages, token_of(0), token_of(0) - 1, walks(0));
+  if (op.q.write == Write::overwrite && at.tiles == 1) at.clear_blind(op.q.gradient.at(at.r), at.K, 0, at.K);
   typename Walk::State S;
-  for (int turn = 0; turn < turns; ++turn) {
-    float* stage = stages + turn % 2 * Tile::kStage;
-    at.end_stage(stage);
-    if (turn + 1 < turns)
-      at.begin_stage(sources, stages + (turn + 1) % 2 * Tile::kStage, token_of(turn + 1),
-                     token_of(turn + 1) - 1, walks(turn + 1));
-    const int number = stage_of(turn), token = token_of(turn);
-    const float* begin = number == 0 ? at.kept(segments - 1 - turn / kTurns) : slots + (number - 1) * numbers;
-    float* between = slots + (kFadingStages - 1) * numbers;  // states behind the stage's tokens
-    S.load(begin);
+  bool more = true;
+  for (; more; ++back.round) {  // gradients are linear in those of the reads
+    more = at.begin_round(back.round);
+    const Tensor<float> none;
+    at.entries(back.round == 0 ? op.end.gradient : none, d.G.v[0]);
+    if constexpr (Tile::kComplex) at.entries(back.round == 0 ? op.end_imag.gradient : none, d.G.v[1]);
+    at.begin_stage(sources, stages, token_of(0), token_of(0) - 1, walks(0));
+    for (int turn = 0; turn < turns; ++turn) {
+      float* stage = stages + turn % 2 * Tile::kStage;
+      at.end_stage(stage);
+      if (turn + 1 < turns)
+        at.begin_stage(sources, stages + (turn + 1) % 2 * Tile::kStage, token_of(turn + 1),
+                       token_of(turn + 1) - 1, walks(turn + 1));
+      const int number = stage_of(turn), token = token_of(turn);
+      const float* begin =
+          number == 0 ? at.kept(segments - 1 - turn / kTurns) : slots + (number - 1) * numbers;
+      float* between = slots + (kFadingStages - 1) * numbers;  // states behind the stage's tokens
+      S.load(begin);
 #pragma unroll 1
-    for (int t = 0; t < kFadingTokens - (walks(turn) ? 0 : 1); ++t) {
-      float k[4], column_gate[4] = {}, v[kRows], step[kRows] = {};
-      at.columns(stage, 0, t, k);
-      if constexpr (Tile::kGates) at.columns(stage, 2, t, column_gate);
-      at.rows(stage, 0, t, v);
-      if constexpr (!Tile::kComplex) at.rows(stage, 2, t, step);
-      law.step(S, k, column_gate, v, step);
-      if (!walks(turn) && (Tile::kComplex || t < kFadingTokens - 2)) S.store(between + t * numbers);
-    }
-    if (walks(turn)) {
-      S.store(slots + number * numbers);
-      continue;
-    }
-#pragma unroll 1
-    for (int t = kFadingTokens - 1; t >= 0; --t) {
-      const float* before = t == 0 ? begin : between + (t - 1) * numbers;
-      if constexpr (Tile::kComplex) {
-        if (token + t < at.T) back.template token<true>(stage, token, t, before);
-        if (token + t == at.T) back.template token<false>(stage, token, t, before);
-      } else {
-        if (t < kFadingTokens - 1) S.load(before);
-        back.template token<true>(stage, token, t, S);
+      for (int t = 0; t < kFadingTokens - (walks(turn) ? 0 : 1); ++t) {
+        float k[4], column_gate[4] = {}, v[kRows], step[kRows] = {};
+        at.columns(stage, 0, t, k);
+        if constexpr (Tile::kGates) at.columns(stage, 2, t, column_gate);
+        at.rows(stage, 0, t, v);
+        if constexpr (!Tile::kComplex) at.rows(stage, 2, t, step);
+        law.step(S, k, column_gate, v, step);
+        if (!walks(turn) && (Tile::kComplex || t < kFadingTokens - 2)) S.store(between + t * numbers);
       }
+      if (walks(turn)) {
+        S.store(slots + number * numbers);
+        continue;
+      }
+#pragma unroll 1
+      for (int t = kFadingTokens - 1; t >= 0; --t) {
+        const float* before = t == 0 ? begin : between + (t - 1) * numbers;
+        if constexpr (Tile::kComplex) {
+          if (token + t < at.T) back.template token<true>(stage, token, t, before);
+          if (token + t == at.T) back.template token<false>(stage, token, t, before);
+        } else {
+          if (t < kFadingTokens - 1) S.load(before);
+          back.template token<true>(stage, token, t, S);
+        }
+      }
+      __syncthreads();
+      back.join(token);
     }
-    __syncthreads();
-    back.join(token);
   }
   at.put_entries(op.start.write, op.start.gradient, d.G.v[0]);
   if constexpr (Tile::kComplex) at.put_entries(op.start_imag.write, op.start_imag.gradient, d.G.v[1]);
@@ -315,19 +335,20 @@ __global__ void __launch_bounds__(32 * kFadingWarps, blocks_of(kLaw))
   if constexpr (!Tile::kGates) at.put_entries(op.log_rate.write, op.log_rate.gradient, d.size);
 }
 
-/// The gradient of k, q or column gates, of parts [B H, tiles, sums, T, K].
+/// The gradient of k, q or column gates, of parts [B H, tiles, sums, max(T, Q), K].
 __global__ void fading_join_kernel(const __grid_constant__ Op op, int tiles, int sums) {
-  const int which = static_cast<int>(blockIdx.y), r = static_cast<int>(blockIdx.z);
+  const int which = static_cast<int>(blockIdx.y), r = static_cast<int>(blockIdx.z), K = op.K(), H = op.H();
+  const int count = which == 1 ? op.Q() : op.T();
   const In<float>& of = which == 0 ? op.k : which == 1 ? op.q : op.column_log_decay;
-  const std::int64_t n = static_cast<std::int64_t>(op.B()) * op.T() * op.H() * op.K();
   const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-  if (i >= n || !of.wanted()) return;
-  const int c = static_cast<int>(i % op.K()), h = static_cast<int>(i / op.K() % op.H());
-  const std::int64_t token = i / op.K() / op.H(), item = token / op.T() * op.H() + h, apart = op.T() * op.K();
-  const float* part =
-      op.work.value.at(r) + (item * tiles * sums + which) * apart + token % op.T() * op.K() + c;
+  if (i >= static_cast<std::int64_t>(op.B()) * count * H * K || !of.wanted()) return;
+  const int c = static_cast<int>(i % K), h = static_cast<int>(i / K % H);
+  const std::int64_t row = i / K / H, item = row / count * H + h;
+  const std::int64_t apart = static_cast<std::int64_t>(max(op.T(), op.Q())) * K;
+  const float* part = op.work.value.at(r) + (item * tiles * sums + which) * apart + row % count * K + c;
+  const bool blind = which == 1 && op.position && op.position.value.at(r)[row] <= 0;
   float sum = 0;
-  for (int tile = 0; tile < tiles; ++tile) sum += part[tile * sums * apart];
+  for (int tile = 0; tile < tiles && !blind; ++tile) sum += part[tile * sums * apart];
   put(of.write, of.gradient.at(r) + i, sum);
 }
 
@@ -345,9 +366,14 @@ void with_fading(const Op& op, F&& f) {
   by_keys(std::integral_constant<Fading, Fading::rates>{});
 }
 
+/// What a block knows of its queries.
+std::size_t table_bytes(const Op& op) { return op.position ? op.T() * sizeof(std::int32_t) : 0; }
+
 bool covers(const Op& op) {
   const bool steady = op.steady() && (op.complex() || op.T() > 1);  // of one token a step is either
-  if (op.position || op.K() > 128 || op.T() == 0 || op.V() == 0 || op.complex() != steady) return false;
+  if ((op.position && (op.start || op.start_imag)) || op.K() > 128 || op.T() == 0 || op.V() == 0 ||
+      op.complex() != steady)
+    return false;
   const void* memory[] = {op.q.memory,         op.k.memory,        op.v.memory,
                           op.step.memory,      op.log_rate.memory, op.row_log_decay.memory,
                           op.angle.memory,     op.read.memory,     op.column_log_decay.memory,
@@ -361,7 +387,7 @@ bool covers(const Op& op) {
     using Tile = FadingTile<decltype(law)::value, decltype(across)::value>;
     bytes = std::max(Tile::forward_bytes(op.V()), Tile::backward_bytes(op.V()));
   });
-  return bytes + 64 <= shared_memory_limit();  // 6 pointers
+  return bytes + table_bytes(op) + 64 <= shared_memory_limit();  // 6 pointers
 }
 
 void plan(Op& op) {
@@ -370,12 +396,15 @@ void plan(Op& op) {
     const int R = op.k.value.R, tiles = Tile::tiles(op.V());
     op.states.value =
         shaped<float>(R, {op.B(), op.H(), fading_segments(op.T()), tiles * Tile::numbers(op.V())});
-    if (tiles > 1) op.work.value = shaped<float>(R, {op.B(), op.H(), tiles * Tile::kSums, op.T() * op.K()});
+    if (tiles > 1)
+      op.work.value =
+          shaped<float>(R, {op.B(), op.H(), tiles * Tile::kSums, std::max(op.T(), op.Q()) * op.K()});
   });
 }
 
 template <class Kernel>
 void launch(const Exec& exec, Kernel kernel, const Op& op, int tiles, int warps, std::size_t bytes) {
+  bytes += table_bytes(op);
   allow_shared_memory(kernel, bytes);
   const dim3 grid(static_cast<unsigned>(op.B() * op.H() * tiles), static_cast<unsigned>(op.k.value.R));
   kernel<<<grid, 32 * warps, bytes, stream_of(exec)>>>(op);
@@ -399,7 +428,8 @@ void backward(const Exec& exec, const Op& op) {
     launch(exec, fading_backward_kernel<decltype(law)::value, decltype(across)::value>, op, tiles,
            Tile::warps(op.V()), Tile::backward_bytes(op.V()));
     if (tiles == 1) return;
-    const dim3 grid(blocks_for(op.k.value.size(), 256), Tile::kSums, static_cast<unsigned>(op.k.value.R));
+    const dim3 grid(blocks_for(std::max(op.k.value.size(), op.q.value.size()), 256), Tile::kSums,
+                    static_cast<unsigned>(op.k.value.R));
     fading_join_kernel<<<grid, 256, 0, stream_of(exec)>>>(op, tiles, Tile::kSums);
     check_launch(Op::kName);
   });
