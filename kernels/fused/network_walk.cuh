@@ -19,26 +19,24 @@ using NetworkOp = NetworkRead<float>;
 constexpr int kWalkRows = 64;     ///< the most of a state: V
 constexpr int kWalkColumns = 64;  ///< K
 constexpr int kWalkLargest = 16;  ///< tokens of a chunk, and tokens staged at once forward
-/// Shared memory of a block going back, on every GPU, since the cut into chunks is in the bits: two blocks of
-/// an H100's multiprocessor, one where a block may have 99 KiB.
+/// Shared memory of eight warps going back, on every GPU, since the cut into chunks is in the bits: two blocks
+/// of an H100's multiprocessor, one where a block may have 99 KiB.
 constexpr int kWalkFloats = 98 * 1024 / 4;
+constexpr int kWalkFewest = 4;  ///< tokens of a chunk, though a block of few warps has less
 
 /// Where numbers lie in shared memory on the way back, and how many tokens fit.
 struct WalkPlan {
-  int C, warps, length, chunks, slot, kept;  ///< slot: numbers of a W; kept: of a chunk's start
-  WalkPlan(const NetworkOp& op)
-      : C(op.K() <= 16   ? 4
-          : op.K() <= 32 ? 8
-                         : 16),
-        warps((op.V() + 7) / 8),
-        slot(warps * 32 * C) {
+  int C, warps, slot, length, chunks, kept;  ///< slot: numbers of a W; kept: of a chunk's start
+  std::size_t bytes;
+  WalkPlan(const NetworkOp& op) : C(row_cells(op.K())), warps((op.V() + 7) / 8), slot(warps * 32 * C) {
     const int fixed = warps * 4 * C + 4 * kWalkRows;
-    length = (kWalkFloats - fixed) / of_token(static_cast<bool>(op.gain));
-    length = length < kWalkLargest ? length : kWalkLargest;
+    const int token = slot + 8 * C + (op.gain ? 6 : 3) * kWalkRows + 12 + 4 * warps;
+    length = (kWalkFloats * warps / 8 - fixed) / token;
+    length = length < kWalkFewest ? kWalkFewest : length < kWalkLargest ? length : kWalkLargest;
+    bytes = sizeof(float) * static_cast<std::size_t>(fixed + length * token);
     chunks = (op.T() + length - 1) / length;
     kept = (op.gain ? 1 : 2) * (slot + kWalkRows);
   }
-  int of_token(bool norm) const { return slot + 8 * C + (norm ? 6 : 3) * kWalkRows + 12 + 4 * warps; }
 };
 
 /// A vector [V] over a warp: numbers lane and lane + 32, 0 beyond V.
@@ -136,7 +134,8 @@ __device__ inline float* walk_end(const NetworkOp& op, int part, int r, int item
                                   : nullptr;
 }
 
-template <int C, bool kNorm>
+/// kListed: queries stand where their positions say, else one behind every token.
+template <int C, bool kNorm, bool kListed>
 __global__ void __launch_bounds__(256, 4)
     network_walk_forward(const __grid_constant__ NetworkOp op, const __grid_constant__ WalkPlan plan) {
   constexpr int kWide = 4 * C;
@@ -144,9 +143,9 @@ __global__ void __launch_bounds__(256, 4)
   __shared__ float targets[kWalkLargest][kWalkRows], numbers[kWalkLargest][3], z[2][2][kWalkRows];
   const RowCells<C> cells;
   const int item = static_cast<int>(blockIdx.x), r = static_cast<int>(blockIdx.y), row = cells.row;
-  const int T = op.T(), H = op.H(), K = op.K(), V = op.V(), b = item / H, h = item % H;
+  const int T = op.T(), Q = op.Q(), H = op.H(), K = op.K(), V = op.V(), b = item / H, h = item % H;
   const int threads = static_cast<int>(blockDim.x), thread = static_cast<int>(threadIdx.x);
-  const law::Rows<float> q(op.q, r, b, h, T, H, K), k(op.k, r, b, h, T, H, K), v(op.v, r, b, h, T, H, V),
+  const law::Rows<float> q(op.q, r, b, h, Q, H, K), k(op.k, r, b, h, T, H, K), v(op.v, r, b, h, T, H, V),
       size(op.step, r, b, h, T, H, 1), momentum(op.momentum, r, b, h, T, H, 1),
       forget(op.forget, r, b, h, T, H, 1), gain(op.gain, r, b, h, 1, H, V), bias(op.bias, r, b, h, 1, H, V);
   const WalkParts parts(op, r, item);
@@ -154,6 +153,8 @@ __global__ void __launch_bounds__(256, 4)
   const bool writes = inside && cells.part == 0;
   std::int64_t here = (static_cast<std::int64_t>(b) * T * H + h) * V + row;  // of token t in [B,T,H,V]
   const auto own = [&](const float* x, int a) { return op.residual && a < K ? x[a] : 0.0f; };
+  const std::int32_t* position =
+      kListed ? op.position.value.at(r) + static_cast<std::int64_t>(b) * Q : nullptr;
   float *o = op.o.value.at(r), *kept = op.kept ? op.kept.value.at(r) : nullptr;
   float* states =
       op.states ? op.states.value.at(r) + static_cast<std::int64_t>(item) * plan.chunks * plan.kept : nullptr;
@@ -174,7 +175,7 @@ __global__ void __launch_bounds__(256, 4)
     for (int i = thread; i < n * kWide; i += threads) {
       const int s = i / kWide, j = i % kWide, t = first + s;
       keys[s][j] = j < K && t < T ? k.row(t)[j] : 0.0f;
-      queries[s][j] = j < K && t > 0 ? q.row(t - 1)[j] : 0.0f;
+      queries[s][j] = !kListed && j < K && t > 0 ? q.row(t - 1)[j] : 0.0f;
     }
     for (int i = thread; i < n * kWalkRows; i += threads) {
       const int s = i / kWalkRows, a = i % kWalkRows, t = first + s;
@@ -198,7 +199,24 @@ __global__ void __launch_bounds__(256, 4)
           if (cells.part == 0) to[plan.slot + row] = c_p;
         }
       }
-      const float z_query = cells.product(W, queries[s]) + c_w, z_key = cells.product(W, keys[s]) + c_w;
+      if constexpr (kListed) {
+        each_seeing(position, Q, T, t, [&](int i) {
+          cells.columns_of(q.row(i), K, x);
+          float read = cells.product(W, x) + c_w;
+          if constexpr (kNorm) {
+            __syncthreads();
+            if (cells.part == 0) z[0][0][row] = read;
+            __syncthreads();
+            const TokenNorm of(z[0][0], z[0][0], targets[s], weights, V);
+            read = (read - of.query_mean) * of.query_scale * gain_here + bias_here;
+            __syncthreads();
+          }
+          if (writes)
+            o[((static_cast<std::int64_t>(b) * Q + i) * H + h) * V + row] = own(q.row(i), row) + read;
+        });
+      }
+      const float z_query = kListed ? 0.0f : cells.product(W, queries[s]) + c_w,
+                  z_key = cells.product(W, keys[s]) + c_w;
       float read = z_query, e = z_key - targets[s][row];
       if constexpr (kNorm) {
         float(&both)[2][kWalkRows] = z[t % 2];
@@ -210,7 +228,7 @@ __global__ void __launch_bounds__(256, 4)
         const float error = normal * gain_here + bias_here - targets[s][row];
         e = inside ? of.scale * (error * gain_here - of.mean_y - normal * of.along) : 0.0f;
       }
-      if (t > 0 && writes) o[here - H * V] = own(queries[s], row) + read;
+      if (!kListed && t > 0 && writes) o[here - H * V] = own(queries[s], row) + read;
       if (t == T) break;
       if (kept && writes) kept[here] = e;
       here += H * V;
