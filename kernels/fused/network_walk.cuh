@@ -1,9 +1,9 @@
 // NetworkRead without hidden units, token after token, with the state in registers: a block a sequence and
 // head, four lanes a row of W, so that a token costs no access to global memory beyond its own rows.
 //
-// Forward keeps W (and P) at the start of every chunk of tokens, and the inner gradient e of every token.
-// Backward takes a chunk at a time, the last first: it adds -step_t e_t k_t^T from the chunk's start on, keeps
-// W before each of its tokens in shared memory, and goes back through them with dL/dW and dL/dP in registers.
+// Forward keeps W (and P) at some tokens, and the inner gradient e of every token. Backward takes a chunk at a
+// time, the last first: it adds -step_t e_t k_t^T from the kept state before it on, keeps W before each of the
+// chunk's tokens in shared memory, and goes back through them with dL/dW and dL/dP in registers.
 // What is linear in a column of W (the gradients of q and k) is summed over rows by each warp and over warps
 // at the chunk's end. With LayerNorm, rows meet once a token; all that depends on z alone is done for a whole
 // chunk at a time, a warp a token. P_t = W_t - (1 - forget_t) W_{t-1} within a chunk.
@@ -22,11 +22,14 @@ constexpr int kWalkLargest = 16;  ///< tokens of a chunk, and tokens staged at o
 /// Shared memory of eight warps going back, on every GPU, since the cut into chunks is in the bits: two blocks
 /// of an H100's multiprocessor, one where a block may have 99 KiB.
 constexpr int kWalkFloats = 98 * 1024 / 4;
+constexpr int kWalkApart =
+    16;  ///< tokens between two kept states, or somewhat fewer: a whole number of chunks
 constexpr int kWalkFewest = 4;  ///< tokens of a chunk, though a block of few warps has less
 
 /// Where numbers lie in shared memory on the way back, and how many tokens fit.
 struct WalkPlan {
-  int C, warps, slot, length, chunks, kept;  ///< slot: numbers of a W; kept: of a chunk's start
+  int C, warps, slot, length, chunks;  ///< slot: numbers of a W; length: tokens of a chunk
+  int group, starts, kept;             ///< chunks between kept states, how many of these, and numbers of one
   std::size_t bytes;
   WalkPlan(const NetworkOp& op) : C(row_cells(op.K())), warps((op.V() + 7) / 8), slot(warps * 32 * C) {
     const int fixed = warps * 4 * C + 4 * kWalkRows;
@@ -35,6 +38,8 @@ struct WalkPlan {
     length = length < kWalkFewest ? kWalkFewest : length < kWalkLargest ? length : kWalkLargest;
     bytes = sizeof(float) * static_cast<std::size_t>(fixed + length * token);
     chunks = (op.T() + length - 1) / length;
+    group = length < kWalkApart ? kWalkApart / length : 1;
+    starts = (chunks + group - 1) / group;
     kept = (op.gain ? 1 : 2) * (slot + kWalkRows);
   }
 };
@@ -149,6 +154,7 @@ __global__ void __launch_bounds__(256, 4)
       size(op.step, r, b, h, T, H, 1), momentum(op.momentum, r, b, h, T, H, 1),
       forget(op.forget, r, b, h, T, H, 1), gain(op.gain, r, b, h, 1, H, V), bias(op.bias, r, b, h, 1, H, V);
   const WalkParts parts(op, r, item);
+  const int apart = plan.length * plan.group;
   const bool inside = row < V;
   const bool writes = inside && cells.part == 0;
   std::int64_t here = (static_cast<std::int64_t>(b) * T * H + h) * V + row;  // of token t in [B,T,H,V]
@@ -157,7 +163,7 @@ __global__ void __launch_bounds__(256, 4)
       kListed ? op.position.value.at(r) + static_cast<std::int64_t>(b) * Q : nullptr;
   float *o = op.o.value.at(r), *kept = op.kept ? op.kept.value.at(r) : nullptr;
   float* states =
-      op.states ? op.states.value.at(r) + static_cast<std::int64_t>(item) * plan.chunks * plan.kept : nullptr;
+      op.states ? op.states.value.at(r) + static_cast<std::int64_t>(item) * plan.starts * plan.kept : nullptr;
 
   float W[C], P[C], x[C];
   cells.load(parts.value[0], V, K, W);
@@ -189,8 +195,8 @@ __global__ void __launch_bounds__(256, 4)
     __syncthreads();
     for (int s = 0; s < n; ++s) {
       const int t = first + s;
-      if (states && t < T && t % plan.length == 0) {
-        float* to = states + static_cast<std::int64_t>(t / plan.length) * plan.kept;
+      if (states && t < T && t % apart == 0) {
+        float* to = states + static_cast<std::int64_t>(t / apart) * plan.kept;
         cells.keep(to, W);
         if (cells.part == 0) to[plan.slot + row] = c_w;
         if constexpr (!kNorm) {

@@ -24,7 +24,9 @@ __global__ void __launch_bounds__(256, 2)
       kListed ? op.position.value.at(r) + static_cast<std::int64_t>(b) * Q : nullptr;
   const float* d_o = op.o.gradient.data ? op.o.gradient.at(r) : nullptr;
   const float* e_kept = op.kept.value.at(r);
-  const float* states = op.states.value.at(r) + static_cast<std::int64_t>(item) * plan.chunks * plan.kept;
+  const float* states = op.states.value.at(r) + static_cast<std::int64_t>(item) * plan.starts * plan.kept;
+  float* start_p =
+      op.work.value.at(r) + item * static_cast<std::int64_t>(slot + kWalkRows);  // P before a chunk
   const auto row_of = [&](int t) { return ((static_cast<std::int64_t>(b) * T + t) * H + h) * V; };
 
   // Shared memory, by token of the chunk.
@@ -58,12 +60,13 @@ __global__ void __launch_bounds__(256, 2)
   const float share = 1 / static_cast<float>(V);
 
   // What comes next is on its way to the cache while a chunk is at work.
-  const auto prefetch = [&](int chunk) {
+  const auto prefetch = [&](int end) {  // chunks before `end` that start from one state
     const auto ask = [](const float* at) { asm volatile("prefetch.global.L2 [%0];" ::"l"(at)); };
-    const float* start = states + static_cast<std::int64_t>(chunk) * plan.kept;
+    const int begin = (end - 1) / plan.group * plan.group;
+    const float* start = states + static_cast<std::int64_t>(begin / plan.group) * plan.kept;
     for (int i = thread; i < plan.kept / 32; i += threads) ask(start + 32 * i);
-    for (int i = thread; i < 2 * plan.length; i += threads) {  // two lines hold a row
-      const int t = chunk * plan.length + i / 2, at = i % 2 * 32;
+    for (int i = thread; i < 2 * (end - begin) * plan.length; i += threads) {  // two lines hold a row
+      const int t = begin * plan.length + i / 2, at = i % 2 * 32;
       if (at < K) ask(k.row(t) + at), ask((kListed ? k : q).row(t) + at);
       if (at < V) ask(e_kept + row_of(t) + at), ask(kNorm ? v.row(t) + at : e_kept + row_of(t));
       if (!kListed && at < V && d_o) ask(d_o + row_of(t) + at);
@@ -109,54 +112,69 @@ __global__ void __launch_bounds__(256, 2)
 
   for (int chunk = plan.chunks - 1; chunk >= 0; --chunk) {
     const int first = chunk * plan.length, n = T - first < plan.length ? T - first : plan.length;
-    const float* start = states + static_cast<std::int64_t>(chunk) * plan.kept;
-    const float* start_p = start + slot + kWalkRows;
+    const int base = chunk / plan.group * plan.group;
+    const float* start = states + static_cast<std::int64_t>(base / plan.group) * plan.kept;
     cells.recall(start, W);
     float c_w = start[slot + row], c_p = 0;
-    if constexpr (!kNorm) cells.recall(start_p, P), c_p = start_p[slot + row];
-    __syncthreads();
-    for (int t = warp; t < n; t += warps) {
-      const float *key = k.row(first + t), *query = kListed ? nullptr : q.row(first + t),
-                  *e = e_kept + row_of(first + t);
-      const float *value = v.row(first + t), *d = !kListed && d_o ? d_o + row_of(first + t) : nullptr;
+    if constexpr (!kNorm) cells.recall(start + slot + kWalkRows, P), c_p = start[2 * slot + kWalkRows + row];
+    for (int from = base * plan.length; from <= first; from += plan.length) {  // to the chunk, and through it
+      const bool here = from == first;
+      const int count = here ? n : plan.length;
+      __syncthreads();
+      for (int t = warp; t < count; t += warps) {
+        const float *key = k.row(from + t), *query = kListed ? nullptr : q.row(from + t),
+                    *e = e_kept + row_of(from + t);
+        const float *value = v.row(from + t), *d = !kListed && d_o ? d_o + row_of(from + t) : nullptr;
 #pragma unroll
-      for (int j = lane; j < kWalkRows; j += 32) {
-        const float here = j < K ? key[j] : 0.0f;
-        if (j < kWide)
-          keys[t * kWide + j] = here, queries[t * kWide + j] = !kListed && j < K ? query[j] : 0.0f;
-        inner[t * kWalkRows + j] = j < V ? e[j] : 0.0f, d_read[t * kWalkRows + j] = j < V && d ? d[j] : 0.0f;
-        if constexpr (kNorm)
-          errors[t * kWalkRows + j] = j < V ? value[j] - (op.residual ? here : 0.0f) : 0.0f;
+        for (int j = lane; j < kWalkRows; j += 32) {
+          const float entry = j < K ? key[j] : 0.0f;
+          if (j < kWide)
+            keys[t * kWide + j] = entry, queries[t * kWide + j] = !kListed && j < K ? query[j] : 0.0f;
+          inner[t * kWalkRows + j] = j < V ? e[j] : 0.0f,
+                                d_read[t * kWalkRows + j] = j < V && d ? d[j] : 0.0f;
+          if constexpr (kNorm)
+            errors[t * kWalkRows + j] = j < V ? value[j] - (op.residual ? entry : 0.0f) : 0.0f;
+        }
       }
-    }
-    if (thread < n) {
-      const int t = first + thread;
-      numbers[4 * thread] = size.row(t)[0], numbers[4 * thread + 1] = momentum.number(t, 0);
-      numbers[4 * thread + 2] = 1 - forget.number(t, 0);
-    }
-    __syncthreads();
-    if (chunk > 0) prefetch(chunk - 1);
+      if (thread < count) {
+        const int t = from + thread;
+        numbers[4 * thread] = size.row(t)[0], numbers[4 * thread + 1] = momentum.number(t, 0);
+        numbers[4 * thread + 2] = 1 - forget.number(t, 0);
+      }
+      __syncthreads();
+      if (here && chunk == base && chunk > 0) prefetch(chunk);
+      if constexpr (!kNorm) {
+        if (here && momentum.gradient) {
+          cells.keep(start_p, P);
+          if (cells.part == 0) start_p[slot + row] = c_p;
+        }
+      }
 
-    for (int t = 0; t < n; ++t) {  // from the chunk's start to W behind it
-      const float step = -numbers[4 * t] * inner[t * kWalkRows + row], speed = numbers[4 * t + 1];
-      const float keeps = numbers[4 * t + 2];
-      cells.keep(slots + t * slot, W);
-      if (cells.part == 0) offsets[t * kWalkRows + row] = c_w;
-      if constexpr (kNorm) {
-        const float z = cells.product(W, keys + t * kWide) + c_w;
-        if (cells.part == 0) normals[t * kWalkRows + row] = z;
-      }
-      cells.columns_of(keys + t * kWide, x);
+      for (int t = 0; t < count; ++t) {  // to W behind them
+        const float step = -numbers[4 * t] * inner[t * kWalkRows + row], speed = numbers[4 * t + 1];
+        const float keeps = numbers[4 * t + 2];
+        if (here) {
+          cells.keep(slots + t * slot, W);
+          if (cells.part == 0) offsets[t * kWalkRows + row] = c_w;
+          if constexpr (kNorm) {
+            const float z = cells.product(W, keys + t * kWide) + c_w;
+            if (cells.part == 0) normals[t * kWalkRows + row] = z;
+          }
+        }
+        cells.columns_of(keys + t * kWide, x);
 #pragma unroll
-      for (int c = 0; c < C; ++c) {
-        const float moved = kNorm ? step * x[c] : speed * P[c] + step * x[c];
-        W[c] = keeps * W[c] + moved;
-        if constexpr (!kNorm) P[c] = moved;
-      }
-      if (op.biases) c_p = speed * c_p + step, c_w = keeps * c_w + c_p;
-      if constexpr (kNorm) {
-        const float z = cells.product(W, queries + t * kWide) + c_w;
-        if (cells.part == 0) z_query[t * kWalkRows + row] = z;
+        for (int c = 0; c < C; ++c) {
+          const float moved = kNorm ? step * x[c] : speed * P[c] + step * x[c];
+          W[c] = keeps * W[c] + moved;
+          if constexpr (!kNorm) P[c] = moved;
+        }
+        if (op.biases) c_p = speed * c_p + step, c_w = keeps * c_w + c_p;
+        if constexpr (kNorm) {
+          if (here) {
+            const float z = cells.product(W, queries + t * kWide) + c_w;
+            if (cells.part == 0) z_query[t * kWalkRows + row] = z;
+          }
+        }
       }
     }
     if constexpr (kNorm) {

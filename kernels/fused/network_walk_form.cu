@@ -21,7 +21,8 @@ bool covers(const NetworkOp& op) {
 
 void plan(NetworkOp& op) {
   const WalkPlan walk(op);
-  op.states.value = shaped<float>(op.k.value.R, {op.B(), op.H(), walk.chunks, walk.kept});
+  op.states.value = shaped<float>(op.k.value.R, {op.B(), op.H(), walk.starts, walk.kept});
+  op.work.value = shaped<float>(op.k.value.R, {op.B(), op.H(), walk.slot + kWalkRows});
   op.kept.value = shaped<float>(op.k.value.R, {op.B(), op.T(), op.H(), op.V()});
 }
 
