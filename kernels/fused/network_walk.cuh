@@ -1,9 +1,9 @@
 // NetworkRead without hidden units, token after token, with the state in registers: a block a sequence and
 // head, four lanes a row of W, so that a token costs no access to global memory beyond its own rows.
 //
-// Forward keeps W (and P) at the start of every chunk of tokens, and the inner gradient e of every token.
-// Backward takes a chunk at a time, the last first: it adds -step_t e_t k_t^T from the chunk's start on, keeps
-// W before each of its tokens in shared memory, and goes back through them with dL/dW and dL/dP in registers.
+// Forward keeps W (and P) at some tokens, and the inner gradient e of every token. Backward takes a chunk at a
+// time, the last first: it adds -step_t e_t k_t^T from the kept state before it on, keeps W before each of the
+// chunk's tokens in shared memory, and goes back through them with dL/dW and dL/dP in registers.
 // What is linear in a column of W (the gradients of q and k) is summed over rows by each warp and over warps
 // at the chunk's end. With LayerNorm, rows meet once a token; all that depends on z alone is done for a whole
 // chunk at a time, a warp a token. P_t = W_t - (1 - forget_t) W_{t-1} within a chunk.
@@ -19,26 +19,29 @@ using NetworkOp = NetworkRead<float>;
 constexpr int kWalkRows = 64;     ///< the most of a state: V
 constexpr int kWalkColumns = 64;  ///< K
 constexpr int kWalkLargest = 16;  ///< tokens of a chunk, and tokens staged at once forward
-/// Shared memory of a block going back, on every GPU, since the cut into chunks is in the bits: two blocks of
-/// an H100's multiprocessor, one where a block may have 99 KiB.
+/// Shared memory of eight warps going back, on every GPU, since the cut into chunks is in the bits: two blocks
+/// of an H100's multiprocessor, one where a block may have 99 KiB.
 constexpr int kWalkFloats = 98 * 1024 / 4;
+constexpr int kWalkApart =
+    16;  ///< tokens between two kept states, or somewhat fewer: a whole number of chunks
+constexpr int kWalkFewest = 4;  ///< tokens of a chunk, though a block of few warps has less
 
 /// Where numbers lie in shared memory on the way back, and how many tokens fit.
 struct WalkPlan {
-  int C, warps, length, chunks, slot, kept;  ///< slot: numbers of a W; kept: of a chunk's start
-  WalkPlan(const NetworkOp& op)
-      : C(op.K() <= 16   ? 4
-          : op.K() <= 32 ? 8
-                         : 16),
-        warps((op.V() + 7) / 8),
-        slot(warps * 32 * C) {
+  int C, warps, slot, length, chunks;  ///< slot: numbers of a W; length: tokens of a chunk
+  int group, starts, kept;             ///< chunks between kept states, how many of these, and numbers of one
+  std::size_t bytes;
+  WalkPlan(const NetworkOp& op) : C(row_cells(op.K())), warps((op.V() + 7) / 8), slot(warps * 32 * C) {
     const int fixed = warps * 4 * C + 4 * kWalkRows;
-    length = (kWalkFloats - fixed) / of_token(static_cast<bool>(op.gain));
-    length = length < kWalkLargest ? length : kWalkLargest;
+    const int token = slot + 8 * C + (op.gain ? 6 : 3) * kWalkRows + 12 + 4 * warps;
+    length = (kWalkFloats * warps / 8 - fixed) / token;
+    length = length < kWalkFewest ? kWalkFewest : length < kWalkLargest ? length : kWalkLargest;
+    bytes = sizeof(float) * static_cast<std::size_t>(fixed + length * token);
     chunks = (op.T() + length - 1) / length;
+    group = length < kWalkApart ? kWalkApart / length : 1;
+    starts = (chunks + group - 1) / group;
     kept = (op.gain ? 1 : 2) * (slot + kWalkRows);
   }
-  int of_token(bool norm) const { return slot + 8 * C + (norm ? 6 : 3) * kWalkRows + 12 + 4 * warps; }
 };
 
 /// A vector [V] over a warp: numbers lane and lane + 32, 0 beyond V.
@@ -136,7 +139,8 @@ __device__ inline float* walk_end(const NetworkOp& op, int part, int r, int item
                                   : nullptr;
 }
 
-template <int C, bool kNorm>
+/// kListed: queries stand where their positions say, else one behind every token.
+template <int C, bool kNorm, bool kListed>
 __global__ void __launch_bounds__(256, 4)
     network_walk_forward(const __grid_constant__ NetworkOp op, const __grid_constant__ WalkPlan plan) {
   constexpr int kWide = 4 * C;
@@ -144,19 +148,22 @@ __global__ void __launch_bounds__(256, 4)
   __shared__ float targets[kWalkLargest][kWalkRows], numbers[kWalkLargest][3], z[2][2][kWalkRows];
   const RowCells<C> cells;
   const int item = static_cast<int>(blockIdx.x), r = static_cast<int>(blockIdx.y), row = cells.row;
-  const int T = op.T(), H = op.H(), K = op.K(), V = op.V(), b = item / H, h = item % H;
+  const int T = op.T(), Q = op.Q(), H = op.H(), K = op.K(), V = op.V(), b = item / H, h = item % H;
   const int threads = static_cast<int>(blockDim.x), thread = static_cast<int>(threadIdx.x);
-  const law::Rows<float> q(op.q, r, b, h, T, H, K), k(op.k, r, b, h, T, H, K), v(op.v, r, b, h, T, H, V),
+  const law::Rows<float> q(op.q, r, b, h, Q, H, K), k(op.k, r, b, h, T, H, K), v(op.v, r, b, h, T, H, V),
       size(op.step, r, b, h, T, H, 1), momentum(op.momentum, r, b, h, T, H, 1),
       forget(op.forget, r, b, h, T, H, 1), gain(op.gain, r, b, h, 1, H, V), bias(op.bias, r, b, h, 1, H, V);
   const WalkParts parts(op, r, item);
+  const int apart = plan.length * plan.group;
   const bool inside = row < V;
   const bool writes = inside && cells.part == 0;
   std::int64_t here = (static_cast<std::int64_t>(b) * T * H + h) * V + row;  // of token t in [B,T,H,V]
   const auto own = [&](const float* x, int a) { return op.residual && a < K ? x[a] : 0.0f; };
+  const std::int32_t* position =
+      kListed ? op.position.value.at(r) + static_cast<std::int64_t>(b) * Q : nullptr;
   float *o = op.o.value.at(r), *kept = op.kept ? op.kept.value.at(r) : nullptr;
   float* states =
-      op.states ? op.states.value.at(r) + static_cast<std::int64_t>(item) * plan.chunks * plan.kept : nullptr;
+      op.states ? op.states.value.at(r) + static_cast<std::int64_t>(item) * plan.starts * plan.kept : nullptr;
 
   float W[C], P[C], x[C];
   cells.load(parts.value[0], V, K, W);
@@ -174,7 +181,7 @@ __global__ void __launch_bounds__(256, 4)
     for (int i = thread; i < n * kWide; i += threads) {
       const int s = i / kWide, j = i % kWide, t = first + s;
       keys[s][j] = j < K && t < T ? k.row(t)[j] : 0.0f;
-      queries[s][j] = j < K && t > 0 ? q.row(t - 1)[j] : 0.0f;
+      queries[s][j] = !kListed && j < K && t > 0 ? q.row(t - 1)[j] : 0.0f;
     }
     for (int i = thread; i < n * kWalkRows; i += threads) {
       const int s = i / kWalkRows, a = i % kWalkRows, t = first + s;
@@ -188,8 +195,8 @@ __global__ void __launch_bounds__(256, 4)
     __syncthreads();
     for (int s = 0; s < n; ++s) {
       const int t = first + s;
-      if (states && t < T && t % plan.length == 0) {
-        float* to = states + static_cast<std::int64_t>(t / plan.length) * plan.kept;
+      if (states && t < T && t % apart == 0) {
+        float* to = states + static_cast<std::int64_t>(t / apart) * plan.kept;
         cells.keep(to, W);
         if (cells.part == 0) to[plan.slot + row] = c_w;
         if constexpr (!kNorm) {
@@ -198,7 +205,24 @@ __global__ void __launch_bounds__(256, 4)
           if (cells.part == 0) to[plan.slot + row] = c_p;
         }
       }
-      const float z_query = cells.product(W, queries[s]) + c_w, z_key = cells.product(W, keys[s]) + c_w;
+      if constexpr (kListed) {
+        each_seeing(position, Q, T, t, [&](int i) {
+          cells.columns_of(q.row(i), K, x);
+          float read = cells.product(W, x) + c_w;
+          if constexpr (kNorm) {
+            __syncthreads();
+            if (cells.part == 0) z[0][0][row] = read;
+            __syncthreads();
+            const TokenNorm of(z[0][0], z[0][0], targets[s], weights, V);
+            read = (read - of.query_mean) * of.query_scale * gain_here + bias_here;
+            __syncthreads();
+          }
+          if (writes)
+            o[((static_cast<std::int64_t>(b) * Q + i) * H + h) * V + row] = own(q.row(i), row) + read;
+        });
+      }
+      const float z_query = kListed ? 0.0f : cells.product(W, queries[s]) + c_w,
+                  z_key = cells.product(W, keys[s]) + c_w;
       float read = z_query, e = z_key - targets[s][row];
       if constexpr (kNorm) {
         float(&both)[2][kWalkRows] = z[t % 2];
@@ -210,7 +234,7 @@ __global__ void __launch_bounds__(256, 4)
         const float error = normal * gain_here + bias_here - targets[s][row];
         e = inside ? of.scale * (error * gain_here - of.mean_y - normal * of.along) : 0.0f;
       }
-      if (t > 0 && writes) o[here - H * V] = own(queries[s], row) + read;
+      if (!kListed && t > 0 && writes) o[here - H * V] = own(queries[s], row) + read;
       if (t == T) break;
       if (kept && writes) kept[here] = e;
       here += H * V;

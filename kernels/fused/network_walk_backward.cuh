@@ -5,7 +5,7 @@
 
 namespace crosstalk::device {
 
-template <int C, bool kNorm>
+template <int C, bool kNorm, bool kListed>
 __global__ void __launch_bounds__(256, 2)
     network_walk_backward(const __grid_constant__ NetworkOp op, const __grid_constant__ WalkPlan plan) {
   constexpr int kWide = 4 * C;
@@ -13,16 +13,20 @@ __global__ void __launch_bounds__(256, 2)
   const RowCells<C> cells;
   const int item = static_cast<int>(blockIdx.x), r = static_cast<int>(blockIdx.y), row = cells.row;
   const int warp = cells.warp, lane = cells.lane, warps = plan.warps, slot = plan.slot;
-  const int T = op.T(), H = op.H(), K = op.K(), V = op.V(), b = item / H, h = item % H;
+  const int T = op.T(), Q = op.Q(), H = op.H(), K = op.K(), V = op.V(), b = item / H, h = item % H;
   const int threads = static_cast<int>(blockDim.x), thread = static_cast<int>(threadIdx.x);
-  const law::Rows<float> q(op.q, r, b, h, T, H, K), k(op.k, r, b, h, T, H, K), v(op.v, r, b, h, T, H, V),
+  const law::Rows<float> q(op.q, r, b, h, Q, H, K), k(op.k, r, b, h, T, H, K), v(op.v, r, b, h, T, H, V),
       size(op.step, r, b, h, T, H, 1), momentum(op.momentum, r, b, h, T, H, 1),
       forget(op.forget, r, b, h, T, H, 1), gain(op.gain, r, b, h, 1, H, V), bias(op.bias, r, b, h, 1, H, V);
   const WalkParts parts(op, r, item);
   const bool inside = row < V, writes = inside && cells.part == 0;
+  const std::int32_t* position =
+      kListed ? op.position.value.at(r) + static_cast<std::int64_t>(b) * Q : nullptr;
   const float* d_o = op.o.gradient.data ? op.o.gradient.at(r) : nullptr;
   const float* e_kept = op.kept.value.at(r);
-  const float* states = op.states.value.at(r) + static_cast<std::int64_t>(item) * plan.chunks * plan.kept;
+  const float* states = op.states.value.at(r) + static_cast<std::int64_t>(item) * plan.starts * plan.kept;
+  float* start_p =
+      op.work.value.at(r) + item * static_cast<std::int64_t>(slot + kWalkRows);  // P before a chunk
   const auto row_of = [&](int t) { return ((static_cast<std::int64_t>(b) * T + t) * H + h) * V; };
 
   // Shared memory, by token of the chunk.
@@ -56,66 +60,121 @@ __global__ void __launch_bounds__(256, 2)
   const float share = 1 / static_cast<float>(V);
 
   // What comes next is on its way to the cache while a chunk is at work.
-  const auto prefetch = [&](int chunk) {
+  const auto prefetch = [&](int end) {  // chunks before `end` that start from one state
     const auto ask = [](const float* at) { asm volatile("prefetch.global.L2 [%0];" ::"l"(at)); };
-    const float* start = states + static_cast<std::int64_t>(chunk) * plan.kept;
+    const int begin = (end - 1) / plan.group * plan.group;
+    const float* start = states + static_cast<std::int64_t>(begin / plan.group) * plan.kept;
     for (int i = thread; i < plan.kept / 32; i += threads) ask(start + 32 * i);
-    for (int i = thread; i < 2 * plan.length; i += threads) {  // two lines hold a row
-      const int t = chunk * plan.length + i / 2, at = i % 2 * 32;
-      if (at < K) ask(k.row(t) + at), ask(q.row(t) + at);
+    for (int i = thread; i < 2 * (end - begin) * plan.length; i += threads) {  // two lines hold a row
+      const int t = begin * plan.length + i / 2, at = i % 2 * 32;
+      if (at < K) ask(k.row(t) + at), ask((kListed ? k : q).row(t) + at);
       if (at < V) ask(e_kept + row_of(t) + at), ask(kNorm ? v.row(t) + at : e_kept + row_of(t));
-      if (at < V && d_o) ask(d_o + row_of(t) + at);
+      if (!kListed && at < V && d_o) ask(d_o + row_of(t) + at);
     }
+  };
+
+  // A query that a position brought, at W and b.
+  const auto read_back = [&](int i, float offset) {
+    const std::int64_t at = ((static_cast<std::int64_t>(b) * Q + i) * H + h) * V;
+    const float d = d_o && inside ? d_o[at + row] : 0.0f;
+    float d_z = d;
+    cells.columns_of(q.row(i), K, x);
+    if constexpr (kNorm) {
+      const float z = cells.product(W, x) + offset;
+      __syncthreads();
+      if (cells.part == 0) exchange[row] = z, exchange[kWalkRows + row] = d;
+      __syncthreads();
+      const TokenNorm of(exchange, exchange, exchange, weights, V);
+      const Pair z_all = Pair::of(exchange, V), d_all = Pair::of(exchange + kWalkRows, V);
+      float sums[2] = {};
+#pragma unroll
+      for (int j = 0; j < 2; ++j) {
+        const float y = d_all.x[j] * weights.gain.x[j];
+        sums[0] += y, sums[1] += y * (z_all.x[j] - of.query_mean) * of.query_scale;
+      }
+      warp_sums(sums);
+      const float normal = (z - of.query_mean) * of.query_scale;
+      d_z = inside ? of.query_scale * (d * gain_here - (sums[0] + normal * sums[1]) * share) : 0.0f;
+      gain_sum += d * normal, bias_sum += d;
+    }
+#pragma unroll
+    for (int c = 0; c < C; ++c) G[c] += d_z * x[c], x[c] = d_z * W[c];
+    if (op.biases) g_w += d_z;
+    cells.over_rows(x, last_query + warp * kWide);
+    __syncthreads();
+    for (int j = thread; q.gradient && j < K; j += threads) {
+      float d_query = op.residual && j < V && d_o ? d_o[at + j] : 0.0f;
+      for (int w = 0; w < warps; ++w) d_query += last_query[w * kWide + j];
+      put(op.q.write, q.gradient + i * q.apart + j, d_query);
+    }
+    __syncthreads();
   };
 
   for (int chunk = plan.chunks - 1; chunk >= 0; --chunk) {
     const int first = chunk * plan.length, n = T - first < plan.length ? T - first : plan.length;
-    const float* start = states + static_cast<std::int64_t>(chunk) * plan.kept;
-    const float* start_p = start + slot + kWalkRows;
+    const int base = chunk / plan.group * plan.group;
+    const float* start = states + static_cast<std::int64_t>(base / plan.group) * plan.kept;
     cells.recall(start, W);
     float c_w = start[slot + row], c_p = 0;
-    if constexpr (!kNorm) cells.recall(start_p, P), c_p = start_p[slot + row];
-    __syncthreads();
-    for (int t = warp; t < n; t += warps) {
-      const float *key = k.row(first + t), *query = q.row(first + t), *e = e_kept + row_of(first + t);
-      const float *value = v.row(first + t), *d = d_o ? d_o + row_of(first + t) : nullptr;
+    if constexpr (!kNorm) cells.recall(start + slot + kWalkRows, P), c_p = start[2 * slot + kWalkRows + row];
+    for (int from = base * plan.length; from <= first; from += plan.length) {  // to the chunk, and through it
+      const bool here = from == first;
+      const int count = here ? n : plan.length;
+      __syncthreads();
+      for (int t = warp; t < count; t += warps) {
+        const float *key = k.row(from + t), *query = kListed ? nullptr : q.row(from + t),
+                    *e = e_kept + row_of(from + t);
+        const float *value = v.row(from + t), *d = !kListed && d_o ? d_o + row_of(from + t) : nullptr;
 #pragma unroll
-      for (int j = lane; j < kWalkRows; j += 32) {
-        const float here = j < K ? key[j] : 0.0f;
-        if (j < kWide) keys[t * kWide + j] = here, queries[t * kWide + j] = j < K ? query[j] : 0.0f;
-        inner[t * kWalkRows + j] = j < V ? e[j] : 0.0f, d_read[t * kWalkRows + j] = j < V && d ? d[j] : 0.0f;
-        if constexpr (kNorm)
-          errors[t * kWalkRows + j] = j < V ? value[j] - (op.residual ? here : 0.0f) : 0.0f;
+        for (int j = lane; j < kWalkRows; j += 32) {
+          const float entry = j < K ? key[j] : 0.0f;
+          if (j < kWide)
+            keys[t * kWide + j] = entry, queries[t * kWide + j] = !kListed && j < K ? query[j] : 0.0f;
+          inner[t * kWalkRows + j] = j < V ? e[j] : 0.0f,
+                                d_read[t * kWalkRows + j] = j < V && d ? d[j] : 0.0f;
+          if constexpr (kNorm)
+            errors[t * kWalkRows + j] = j < V ? value[j] - (op.residual ? entry : 0.0f) : 0.0f;
+        }
       }
-    }
-    if (thread < n) {
-      const int t = first + thread;
-      numbers[4 * thread] = size.row(t)[0], numbers[4 * thread + 1] = momentum.number(t, 0);
-      numbers[4 * thread + 2] = 1 - forget.number(t, 0);
-    }
-    __syncthreads();
-    if (chunk > 0) prefetch(chunk - 1);
+      if (thread < count) {
+        const int t = from + thread;
+        numbers[4 * thread] = size.row(t)[0], numbers[4 * thread + 1] = momentum.number(t, 0);
+        numbers[4 * thread + 2] = 1 - forget.number(t, 0);
+      }
+      __syncthreads();
+      if (here && chunk == base && chunk > 0) prefetch(chunk);
+      if constexpr (!kNorm) {
+        if (here && momentum.gradient) {
+          cells.keep(start_p, P);
+          if (cells.part == 0) start_p[slot + row] = c_p;
+        }
+      }
 
-    for (int t = 0; t < n; ++t) {  // from the chunk's start to W behind it
-      const float step = -numbers[4 * t] * inner[t * kWalkRows + row], speed = numbers[4 * t + 1];
-      const float keeps = numbers[4 * t + 2];
-      cells.keep(slots + t * slot, W);
-      if (cells.part == 0) offsets[t * kWalkRows + row] = c_w;
-      if constexpr (kNorm) {
-        const float z = cells.product(W, keys + t * kWide) + c_w;
-        if (cells.part == 0) normals[t * kWalkRows + row] = z;
-      }
-      cells.columns_of(keys + t * kWide, x);
+      for (int t = 0; t < count; ++t) {  // to W behind them
+        const float step = -numbers[4 * t] * inner[t * kWalkRows + row], speed = numbers[4 * t + 1];
+        const float keeps = numbers[4 * t + 2];
+        if (here) {
+          cells.keep(slots + t * slot, W);
+          if (cells.part == 0) offsets[t * kWalkRows + row] = c_w;
+          if constexpr (kNorm) {
+            const float z = cells.product(W, keys + t * kWide) + c_w;
+            if (cells.part == 0) normals[t * kWalkRows + row] = z;
+          }
+        }
+        cells.columns_of(keys + t * kWide, x);
 #pragma unroll
-      for (int c = 0; c < C; ++c) {
-        const float moved = kNorm ? step * x[c] : speed * P[c] + step * x[c];
-        W[c] = keeps * W[c] + moved;
-        if constexpr (!kNorm) P[c] = moved;
-      }
-      if (op.biases) c_p = speed * c_p + step, c_w = keeps * c_w + c_p;
-      if constexpr (kNorm) {
-        const float z = cells.product(W, queries + t * kWide) + c_w;
-        if (cells.part == 0) z_query[t * kWalkRows + row] = z;
+        for (int c = 0; c < C; ++c) {
+          const float moved = kNorm ? step * x[c] : speed * P[c] + step * x[c];
+          W[c] = keeps * W[c] + moved;
+          if constexpr (!kNorm) P[c] = moved;
+        }
+        if (op.biases) c_p = speed * c_p + step, c_w = keeps * c_w + c_p;
+        if constexpr (kNorm) {
+          if (here) {
+            const float z = cells.product(W, queries + t * kWide) + c_w;
+            if (cells.part == 0) z_query[t * kWalkRows + row] = z;
+          }
+        }
       }
     }
     if constexpr (kNorm) {
@@ -225,7 +284,11 @@ __global__ void __launch_bounds__(256, 2)
         if (cells.part == 0) inner[t * kWalkRows + row] = d_error;
         cells.over_rows(to_key, mine);
       }
-      if (t > 0) {
+      if constexpr (kListed) {
+        if (t > 0 || first == 0)
+          each_seeing(position, Q, T, first + t,
+                      [&](int i) { read_back(i, t < n ? offsets[t * kWalkRows + row] : c_w); });
+      } else if (t > 0) {
         const float d_z = d_read[(t - 1) * kWalkRows + row];
         cells.columns_of(queries + (t - 1) * kWide, x);
 #pragma unroll
@@ -246,10 +309,10 @@ __global__ void __launch_bounds__(256, 2)
       for (int j = lane; j < kWalkRows; j += 32) {
         const float d_error = inner[t * kWalkRows + j];
         if (j < K) {
-          float d_query = op.residual && j < V && d_o ? d_o[row_of(first + t) + j] : 0.0f;
+          float d_query = !kListed && op.residual && j < V && d_o ? d_o[row_of(first + t) + j] : 0.0f;
           float d_key = op.residual && j < V ? d_error : 0.0f;
           for (int w = 0; w < warps; ++w) d_query += of_query[w * apart + j], d_key += of_key[w * 32 * C + j];
-          if (q.gradient) put(op.q.write, q.gradient + at * q.apart + j, d_query);
+          if (!kListed && q.gradient) put(op.q.write, q.gradient + at * q.apart + j, d_query);
           if (k.gradient) put(op.k.write, k.gradient + at * k.apart + j, d_key);
         }
         if (j < V && v.gradient) put(op.v.write, v.gradient + at * v.apart + j, -d_error);

@@ -3,8 +3,8 @@
 //   precision   float
 //   network     linear (no hidden units), K <= 64, V <= 64; mini-batches of one token; momentum or LayerNorm,
 //               not both
-//   queries     one behind every token (no positions)
-//   memory      98 KiB that a block may share
+//   queries     any; with positions they are no variable of the keys or values
+//   memory      up to 98 KiB that a block may share
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/fused/network_walk_backward.cuh"
 
@@ -13,21 +13,28 @@ namespace {
 using namespace device;
 
 bool covers(const NetworkOp& op) {
-  return op.hidden == 0 && op.mini_batch == 1 && !op.position && op.T() > 0 && op.K() <= kWalkColumns &&
-         op.V() <= kWalkRows && !(op.gain && op.momentum) &&
-         sizeof(float) * kWalkFloats <= shared_memory_limit();
+  const bool apart = !op.q.memory || (op.q.memory != op.k.memory && op.q.memory != op.v.memory);
+  return op.hidden == 0 && op.mini_batch == 1 && (!op.position || apart) && op.T() > 0 &&
+         op.K() <= kWalkColumns && op.V() <= kWalkRows && !(op.gain && op.momentum) &&
+         WalkPlan(op).bytes <= shared_memory_limit();
 }
 
 void plan(NetworkOp& op) {
   const WalkPlan walk(op);
-  op.states.value = shaped<float>(op.k.value.R, {op.B(), op.H(), walk.chunks, walk.kept});
+  op.states.value = shaped<float>(op.k.value.R, {op.B(), op.H(), walk.starts, walk.kept});
+  op.work.value = shaped<float>(op.k.value.R, {op.B(), op.H(), walk.slot + kWalkRows});
   op.kept.value = shaped<float>(op.k.value.R, {op.B(), op.T(), op.H(), op.V()});
 }
 
-/// f(C, norm), both std::integral_constant.
+/// f(C, norm, listed), each a std::integral_constant.
 template <class F>
 void with_shape(const NetworkOp& op, F&& f) {
-  with_row_cells(op.K(), [&](auto C) { op.gain ? f(C, std::true_type()) : f(C, std::false_type()); });
+  constexpr std::true_type yes;
+  constexpr std::false_type no;
+  with_row_cells(op.K(), [&](auto C) {
+    if (op.position) return op.gain ? f(C, yes, yes) : f(C, no, yes);
+    op.gain ? f(C, yes, no) : f(C, no, no);
+  });
 }
 
 template <class Kernel>
@@ -41,12 +48,14 @@ void launch(const Exec& exec, const NetworkOp& op, const WalkPlan& walk, Kernel 
 
 void forward(const Exec& exec, const NetworkOp& op) {
   const WalkPlan walk(op);
-  with_shape(op, [&](auto C, auto norm) { launch(exec, op, walk, network_walk_forward<C(), norm()>, 0); });
+  with_shape(op, [&](auto C, auto norm, auto listed) {
+    launch(exec, op, walk, network_walk_forward<C(), norm(), listed()>, 0);
+  });
 }
 void backward(const Exec& exec, const NetworkOp& op) {
   const WalkPlan walk(op);
-  with_shape(op, [&](auto C, auto norm) {
-    launch(exec, op, walk, network_walk_backward<C(), norm()>, sizeof(float) * kWalkFloats);
+  with_shape(op, [&](auto C, auto norm, auto listed) {
+    launch(exec, op, walk, network_walk_backward<C(), norm(), listed()>, walk.bytes);
   });
 }
 

@@ -84,15 +84,6 @@ __global__ void __launch_bounds__(32 * kRidgeWarps, 3)
   const std::int32_t* position =
       op.position ? op.position.value.at(r) + static_cast<std::int64_t>(b) * Q : nullptr;
   const auto seen_by = [&](int i) { return clamped(position[i], T); };
-  // f(query) for those that see n tokens.
-  const auto queries = [&](int n, auto&& f) {
-    const int stop = position ? Q : n;
-    for (int start = position || n == 0 ? 0 : n - 1; start < stop; start += 32) {
-      unsigned found =
-          position ? __ballot_sync(kFullWarp, start + lane < Q && seen_by(start + lane) == n) : 1u;
-      for (; found; found &= found - 1) f(start + __ffs(static_cast<int>(found)) - 1);
-    }
-  };
   if (position) {
     bool any = false;
     for (int i = lane; i < Q; i += 32) any |= seen_by(i) > (first > 0 ? first : -1) && seen_by(i) <= end;
@@ -171,7 +162,7 @@ __global__ void __launch_bounds__(32 * kRidgeWarps, 3)
   read(k.row(n), key);
   RidgeToken next(log_decay, gains, n);
   for (;; ++n) {
-    if (n > first || n == 0) queries(n, solve);
+    if (n > first || n == 0) each_seeing(position, Q, T, n, solve);
     if (n == end) break;
     const RidgeToken token = next;
     show(key);

@@ -22,6 +22,17 @@ void with_row_cells(int columns, F&& f) {
   }
 }
 
+/// f(query) for those that see n of T tokens, by all lanes of a warp; without positions query n - 1 does.
+template <class F>
+__device__ void each_seeing(const std::int32_t* position, int Q, int T, int n, F&& f) {
+  const int lane = static_cast<int>(threadIdx.x) % 32, stop = position ? Q : n;
+  for (int start = position || n == 0 ? 0 : n - 1; start < stop; start += 32) {
+    unsigned found =
+        position ? __ballot_sync(kFullWarp, start + lane < Q && clamped(position[start + lane], T) == n) : 1u;
+    for (; found; found &= found - 1) f(start + __ffs(static_cast<int>(found)) - 1);
+  }
+}
+
 /// What a thread has of a state: C columns of a row, four neighbours every 16 columns.
 template <int C>
 struct RowCells {
@@ -36,8 +47,12 @@ struct RowCells {
   }
   /// W x of the row, the same bits in its four lanes.
   __device__ float product(const float (&W)[C], const float* x) const {
-    float sums[4] = {}, at[C];
+    float at[C];
     columns_of(x, at);
+    return product(W, at);
+  }
+  __device__ float product(const float (&W)[C], const float (&at)[C]) const {
+    float sums[4] = {};
 #pragma unroll
     for (int c = 0; c < C; ++c) sums[c % 4] += W[c] * at[c];
     return over_row((sums[0] + sums[1]) + (sums[2] + sums[3]));
@@ -67,6 +82,11 @@ struct RowCells {
   __device__ void recall(const float* from, float (&W)[C]) const {
 #pragma unroll
     for (int c = 0; c < C; c += 4) read4(from + warp * 32 * C + c * 32 + lane * 4, W + c);
+  }
+  /// The columns' numbers of a row [K] in global memory.
+  __device__ void columns_of(const float* x, int K, float (&to)[C]) const {
+#pragma unroll
+    for (int c = 0; c < C; ++c) to[c] = column(c) < K ? x[column(c)] : 0.0f;
   }
   /// A matrix [V,K] of the op's; absent: zeros.
   __device__ void load(const float* from, int V, int K, float (&W)[C]) const {

@@ -237,7 +237,9 @@ std::vector<OpCase> sizes() {
                                  {12, 64, 64},
                                  {5, 64, 9},
                                  {6, 65, 20},
-                                 {6, 20, 65}})
+                                 {6, 20, 65},
+                                 {13, 64, 64},
+                                 {34, 32, 32}})
       all.push_back(make(fmt::format("{}_T{}_K{}_V{}", law, T, K, V), {.B = 2,
                                                                        .T = T,
                                                                        .H = 2,
@@ -247,6 +249,7 @@ std::vector<OpCase> sizes() {
                                                                        .residual = K != 64,
                                                                        .layer = layer,
                                                                        .moves = !layer,
+                                                                       .Q = T % 3 ? 0 : 11,
                                                                        .end = T != 12}));
   }
   return all;
