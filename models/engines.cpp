@@ -37,12 +37,19 @@ Var<Real> full_log_decay(Mixer<Real>& m, const Recurrence<Real>& r) {
   return g ? expand(g, {m.B, m.T, r.key.dim(2), g.dim(3)}) : g;
 }
 
+/// Rows divided by their lengths; a zero has none and stays.
+template <class Real>
+Var<Real> direction(Var<Real> x) {
+  return {x.graph, normalize(*x.graph, RowNorm::l2, 0, x.variable)};
+}
+
 template <class Real>
 Var<Real> weights_of(Mixer<Real>& m, Var<Real> x, Var<Real> k, const Attention& how,
                      const Terms<Real>& terms) {
+  if (how.cosine) x = direction(x), k = direction(k);
   Attend<Real> op;
+  op.offset = how.offset;
   op.kernel = how.kernel, op.normalised = how.normalised, op.eps = how.eps, op.scale = how.scale,
-  op.tau = how.tau;
   op.strict = how.strict, op.before = how.before, op.window = how.window, op.order = how.order,
   op.digits = how.digits;
   op.x = in(x), op.k = in(k);

@@ -101,7 +101,8 @@ Var<Real> read_weights(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& r, V
 struct Attention {
   Kernel kernel = Kernel::exp;
   bool normalised = true;
-  double eps = 0, scale = 1, tau = 1;
+  double eps = 0, scale = 1, offset = 0;
+  bool cosine = false;  ///< x and k are divided by their lengths; a zero stays one
   bool strict = false, before = false;
   int window = 0, order = 2, digits = 0;
 };

@@ -222,7 +222,7 @@ template <class Real>
 Attention kernel_of(const Mixer<Real>& m, const char* option, const char* norm, double scale) {
   static const std::map<std::string, Kernel> kernels = {
       {"linear", Kernel::identity}, {"relu", Kernel::relu},  {"relu2", Kernel::relu2},
-      {"round", Kernel::round},     {"exp", Kernel::exp},    {"cosine_exp", Kernel::cosine_exp},
+      {"round", Kernel::round},     {"exp", Kernel::exp},    {"cosine_exp", Kernel::exp},
       {"taylor", Kernel::taylor},   {"power", Kernel::power}};
   Attention how;
   how.kernel = kernels.at(m.text(option));
@@ -230,7 +230,10 @@ Attention kernel_of(const Mixer<Real>& m, const char* option, const char* norm, 
   how.scale = scale;
   how.order = m.integer("order");
   how.digits = m.integer("digits");
-  how.tau = m.number("tau");
+  if (m.text(option) == "cosine_exp") {  // e^{tau (cos - 1)}
+    how.cosine = true;
+    how.scale = m.number("tau"), how.offset = -how.scale;
+  }
   return how;
 }
 

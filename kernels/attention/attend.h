@@ -6,11 +6,10 @@
 //
 // where query i sees the p_i first tokens and stands at token p_i - 1; `strict` takes that token itself away,
 // `window` leaves its last tokens (the own one counted). kappa:
-//   identity  s            relu  max(0, s)       relu2  max(0, s)^2     exp    e^s
+//   identity  s            relu  max(0, s)       relu2  max(0, s)^2     exp    e^{s + offset}
 //   round     s rounded to `digits` decimals, gradient straight through
-//   cosine_exp  e^{tau (cos - 1)}, cos = x_i.k_j / (|x_i| |k_j|), which is 0 where a length is 0; no scale
 //   taylor    sum_{m <= order} s^m / m!      power  (1 + s / order)^order
-// Sums are taken relative to the row's largest exponent (s + b; tau (cos - 1) + b; b; sink), so that they
+// Sums are taken relative to the row's largest exponent (s + offset + b; b; sink), so that they
 // neither overflow nor vanish. Without x and k, s is extra: scores that something else made. b is summed
 // afresh between its ends, not as a difference of sums from the start, which would lose the small ones. A row
 // that sees nothing, or whose sum and eps are 0, is 0.
@@ -24,13 +23,14 @@
 
 namespace crosstalk {
 
-enum class Kernel : int { identity, exp, relu, relu2, round, cosine_exp, taylor, power };
+enum class Kernel : int { identity, exp, relu, relu2, round, taylor, power };
 
 template <class Real>
 struct Attend {
   Kernel kernel = Kernel::exp;
   bool normalised = true;
-  double eps = 0, scale = 1, tau = 1;
+  double eps = 0, scale = 1;
+  double offset = 0;  ///< exp only
   bool strict = false;
   bool before = false;  ///< without positions: query t stands at token t - 1, and sees t tokens
   int window = 0;       ///< 0: all
@@ -42,7 +42,7 @@ struct Attend {
   In<Real> slope;      ///< [R,H]; absent: 0
   In<Real>
       sink;  ///< [R,H]: a logit that takes its share of a row and reads nothing; normalised only; or absent
-  In<Real> extra;  ///< [R,B,H,Q,T], not with cosine_exp; absent: 0
+  In<Real> extra;  ///< [R,B,H,Q,T]; absent: 0
   Ids position;    ///< int32 [R,B,Q]: tokens that a query sees, its own the last; absent: Q = T, p_t = t + 1
   Out<Real> a;     ///< [R,B,H,Q,T], 0 for tokens not seen
   Saved<Real>
@@ -75,7 +75,8 @@ struct Attend {
     want(!log_decay || log_decay.value.size() == tokens);
     want(!slope || slope.value.size() == H());
     want(!sink || (sink.value.size() == H() && normalised));
-    want(!extra || (extra.value.size() == tokens * Q() && kernel != Kernel::cosine_exp));
+    want(!extra || extra.value.size() == tokens * Q());
+    want(offset == 0 || kernel == Kernel::exp);
     a.value = shaped<Real>(R(), {B(), H(), Q(), T()});
     if (plain()) return;
     row.value = shaped<Real>(R(), {B(), H(), Q(), 2});

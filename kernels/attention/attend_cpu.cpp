@@ -41,17 +41,12 @@ struct Sequence {
         scale(static_cast<Real>(op.scale)),
         kernel(op),
         biased(op.log_decay || op.slope),
-        exponential(op.kernel == Kernel::exp || op.kernel == Kernel::cosine_exp) {
+        exponential(op.kernel == Kernel::exp) {
     if (op.slope) slope = op.slope.value.at(r)[h];
   }
   std::int64_t row(int i) const { return (static_cast<std::int64_t>(b) * H + h) * Q + i; }
-  /// What is added to the scaled product of query i and token 0, or null.
+  /// Summands of the scaled products of query i, from token 0 on, or null.
   const Real* extra(int i) const { return op.extra ? op.extra.value.at(r) + row(i) * T : nullptr; }
-  /// Inverse length, 0 of a zero.
-  Real inverse_length(const Real* v) const {
-    const Real square = dot(v, v, K);
-    return square > 0 ? 1 / std::sqrt(square) : Real(0);
-  }
   /// Calls f(j, bias) for the tokens seen, from the last to the first.
   template <class F>
   void for_tokens(SeenTokens seen, F&& f) const {
@@ -69,12 +64,6 @@ void scores(const Sequence<Real>& s, int begin, int end, int tokens) {
   Real* a = s.op.a.value.at(s.r) + s.row(begin) * s.T;
   if (!s.k) {
     for (int i = begin; i < end; ++i) std::fill_n(a + (i - begin) * s.T, tokens, Real(0));
-  } else if (s.op.kernel == Kernel::cosine_exp) {
-    for (int i = begin; i < end; ++i, a += s.T) {
-      const Real inverse = s.inverse_length(s.x.value(i));
-      for (int j = 0; j < tokens; ++j)
-        a[j] = dot(s.x.value(i), s.k.value(j), s.K) * inverse * s.inverse_length(s.k.value(j));
-    }
   } else if (s.Q == 1) {
     for (int j = 0; j < tokens; ++j) a[j] = s.scale * dot(s.x.value(begin), s.k.value(j), s.K);
   } else {
@@ -147,9 +136,8 @@ void row_gradients(const Sequence<Real>& s, int i, SeenTokens seen, Real* d_s, R
   }
   const Real* row = s.op.row.value.at(s.r) + 2 * s.row(i);
   const Real shift = along(s.op, a, d_a, s.T);
-  const Real slope = s.op.kernel == Kernel::cosine_exp ? static_cast<Real>(s.op.tau) : Real(1);
   if (s.exponential) {
-    for (int j = seen.first; j < seen.last; ++j) d_b[j] = a[j] * (d_a[j] - shift), d_s[j] = slope * d_b[j];
+    for (int j = seen.first; j < seen.last; ++j) d_s[j] = d_b[j] = a[j] * (d_a[j] - shift);
     return;
   }
   s.for_tokens(seen, [&](int j, Real bias) {
@@ -205,18 +193,9 @@ void backward_cpu(const Exec& exec, const Attend<Real>& op) {
         }
       }
       const Real* x = s.x.value(i);
-      const bool cosine = op.kernel == Kernel::cosine_exp;
-      const Real x_inverse = cosine ? s.inverse_length(x) : Real(0);
       for (int j = seen.first; j < seen.last && s.k; ++j) {
         const Real* k = s.k.value(j);
-        Real weight = s.scale * d_s[static_cast<std::size_t>(j)];
-        if (cosine) {
-          const Real k_inverse = s.inverse_length(k);
-          weight = d_s[static_cast<std::size_t>(j)] * x_inverse * k_inverse;
-          const Real turn = weight * dot(x, k, s.K);  // lengths do not matter: what points along goes
-          if (s.x.gradient) axpy(-turn * x_inverse * x_inverse, x, s.x.gradient(i), s.K);
-          if (s.k.gradient) axpy(-turn * k_inverse * k_inverse, k, s.k.gradient(j), s.K);
-        }
+        const Real weight = s.scale * d_s[static_cast<std::size_t>(j)];
         if (s.k.gradient) axpy(weight, x, s.k.gradient(j), s.K);
         if (s.x.gradient) axpy(weight, k, s.x.gradient(i), s.K);
       }

@@ -63,17 +63,6 @@ struct Row {
       if (j < seen.first || j >= seen.last) a[j] = 0;
     }
   }
-  /// 1 / |x|, 0 of a zero; by the whole warp.
-  __device__ Real inverse_length() const {
-    const Real square = warp_dot(x, x, K);
-    return square > 0 ? 1 / sqrt(square) : Real(0);
-  }
-  /// 1 / |k_j|, by one lane.
-  __device__ Real inverse_length(int j) const {
-    Real square = 0;
-    for (int c = 0; c < K; ++c) square += k(j)[c] * k(j)[c];
-    return square > 0 ? 1 / sqrt(square) : Real(0);
-  }
 };
 
 /// Products of the row -> weights, in place.
@@ -84,12 +73,6 @@ __global__ void __launch_bounds__(kThreads) weigh(const __grid_constant__ Attend
   const ScoreKernel<Real> kernel(op);
   Real* a = op.a.value.at(row.r) + row.row * row.T;
   row.clear(a);
-  if (op.kernel == Kernel::cosine_exp) {
-    const Real inverse = row.inverse_length();
-    for (int j = row.seen.first + row.lane; j < row.seen.last; j += 32)
-      a[j] *= inverse * row.inverse_length(j);
-    __syncwarp();
-  }
   if (row.extra) {
     for (int j = row.seen.first + row.lane; j < row.seen.last; j += 32)
       a[j] = op.k ? a[j] + row.extra[j] : row.extra[j];
@@ -126,7 +109,7 @@ __global__ void __launch_bounds__(kThreads) weigh(const __grid_constant__ Attend
   }
 }
 
-/// What backward writes into d_s; extra: into its own gradient.
+/// The gradient that a launch of row_gradients makes: into d_s, or (extra) where it belongs.
 enum class Wanted { score, extra, decay, slope, sink };
 
 template <class Real, Wanted kWanted>
@@ -159,10 +142,6 @@ __global__ void __launch_bounds__(kThreads) row_gradients(const __grid_constant_
     }
     if (op.kernel == Kernel::exp) {
       for (int j = seen.first + row.lane; j < seen.last; j += 32) give(j, scale * d_bias(j));
-    } else if (op.kernel == Kernel::cosine_exp) {
-      const Real factor = static_cast<Real>(op.tau) * row.inverse_length();
-      for (int j = seen.first + row.lane; j < seen.last; j += 32)
-        give(j, factor * row.inverse_length(j) * d_bias(j));
     } else {
       const ScoreKernel<Real> kernel(op);
       row.for_tokens([&](int j, Real bias) {
@@ -217,46 +196,6 @@ __global__ void __launch_bounds__(32) sum_rows(const __grid_constant__ Attend<Re
     sum += op.d_s.value.at(r)[((static_cast<std::int64_t>(bi / Q) * H + h) * Q + bi % Q) * T];
   sum = warp_sum(sum);
   if (threadIdx.x == 0) put(field.write, field.gradient.at(r) + h, -sum);
-}
-
-/// Gradient of the rows v through cosines: u - v (v.u) / |v|^2 with u = e w, a warp a row. e: what is left of
-/// the score's gradient over both lengths.
-template <class Real>
-struct Turn {
-  int rows, sum, K;  ///< of v, of w
-  bool across;       ///< rows of v are columns of e
-  Operand<const Real> e, v, w;
-  Operand<Real> out;
-  Write mode;
-};
-template <class Real>
-__global__ void __launch_bounds__(32) turn(const __grid_constant__ Turn<Real> p) {
-  extern __shared__ unsigned char memory[];
-  Real* u = reinterpret_cast<Real*>(memory);
-  const int n = static_cast<int>(blockIdx.x % p.rows), bh = static_cast<int>(blockIdx.x / p.rows),
-            r = blockIdx.y;
-  const Real *e = p.e.at(r, bh), *v = p.v.at(r, bh) + n * p.v.ld, *w = p.w.at(r, bh);
-  Real along = 0, square = 0;
-  for (int c = threadIdx.x; c < p.K; c += 32) {
-    Real sum = 0;
-    for (int j = 0; j < p.sum; ++j) sum += e[p.across ? j * p.e.ld + n : n * p.e.ld + j] * w[j * p.w.ld + c];
-    u[c] = sum, along += sum * v[c], square += v[c] * v[c];
-  }
-  along = warp_sum(along), square = warp_sum(square);
-  const Real part = square > 0 ? along / square : Real(0);
-  Real* out = p.out.at(r, bh) + n * p.out.ld;
-  for (int c = threadIdx.x; c < p.K; c += 32) put(p.mode, out + c, u[c] - part * v[c]);
-}
-
-template <class Real>
-void launch_turn(const Exec& exec, const Attend<Real>& op, const Turn<Real>& p) {
-  const std::size_t bytes = static_cast<std::size_t>(p.K) * sizeof(Real);
-  if (bytes > shared_memory_limit())
-    refuse_shape("attend backward", "K", p.K, static_cast<int>(shared_memory_limit() / sizeof(Real)));
-  allow_shared_memory(turn<Real>, bytes);
-  const dim3 grid(static_cast<unsigned>(op.B() * op.H() * p.rows), static_cast<unsigned>(op.R()));
-  turn<Real><<<grid, 32, bytes, stream_of(exec)>>>(p);
-  check_launch("attend backward (cosine)");
 }
 
 template <class Real>
@@ -324,7 +263,7 @@ __global__ void __launch_bounds__(kThreads)
 /// Whether the columns of products are masked by positions, which sequences share: one head, queries beside it.
 template <class Real>
 bool by_sequences(const Attend<Real>& op) {
-  return op.H() == 1 && op.position && op.kernel != Kernel::cosine_exp;
+  return op.H() == 1 && op.position;
 }
 
 /// c = scale a b of every sequence and head; of those with positions, masked.
@@ -342,18 +281,17 @@ void product_of_heads(const Exec& exec, const char* name, const Attend<Real>& op
   run(Product<Real, kAlongA, kAlongB>());
 }
 
-/// Scaled (cosine: plain) products of queries and keys into `out`. What is not seen may be anything, but 0
+/// Scaled products of queries and keys into `out`. What is not seen may be anything, but 0
 /// where all of the op is plain products.
 template <class Real>
 void products(const Exec& exec, const Attend<Real>& op, const Tensor<Real>& out) {
-  const bool cosine = op.kernel == Kernel::cosine_exp;
-  if (op.Q() == 1 && !cosine) {
+  if (op.Q() == 1) {
     one_query<<<key_grid(op), kThreads, 0, stream_of(exec)>>>(op, out);
     return check_launch("attend (one query)");
   }
   product_of_heads<true, true, Mask::c_columns>(
       exec, "attend", op, op.Q(), op.T(), op.K(), token_rows(op.x.value), token_rows(op.k.value),
-      head_matrices(out), cosine ? Real(1) : static_cast<Real>(op.scale), Write::overwrite);
+      head_matrices(out), static_cast<Real>(op.scale), Write::overwrite);
 }
 
 /// d_x = scale weights k and d_k = scale weights^T x, weights being those of what is seen.
@@ -411,14 +349,13 @@ void forward_cuda(const Exec& exec, const Attend<Real>& op) {
 template <class Real>
 void backward_cuda(const Exec& exec, const Attend<Real>& op) {
   if (empty(op)) return;
-  const int Q = op.Q(), T = op.T(), H = op.H(), K = op.K();
+  const int T = op.T(), H = op.H();
   if (op.plain()) {
     if (op.x.wanted()) query_gradient(exec, op, op.a.gradient, static_cast<Real>(op.scale));
     if (op.k.wanted()) key_gradient(exec, op, op.a.gradient, static_cast<Real>(op.scale));
     return;
   }
-  const bool cosine = op.kernel == Kernel::cosine_exp;
-  const bool products_needed = op.k && op.kernel != Kernel::exp && !cosine;
+  const bool products_needed = op.k && op.kernel != Kernel::exp;
   if (op.extra.wanted()) {
     if (products_needed) products(exec, op, op.d_s.value);
     row_gradients<Real, Wanted::extra><<<row_grid(op), kThreads, 0, stream_of(exec)>>>(op);
@@ -429,16 +366,8 @@ void backward_cuda(const Exec& exec, const Attend<Real>& op) {
     row_gradients<Real, Wanted::score><<<row_grid(op), kThreads, 0, stream_of(exec)>>>(op);
     check_launch("attend backward (rows)");
   }
-  if (op.x.wanted() && cosine)
-    launch_turn(exec, op,
-                Turn<Real>{Q, T, K, false, head_matrices(op.d_s.value), token_rows(op.x.value),
-                           token_rows(op.k.value), token_rows(op.x.gradient), op.x.write});
-  if (op.k.wanted() && cosine)
-    launch_turn(exec, op,
-                Turn<Real>{T, Q, K, true, head_matrices(op.d_s.value), token_rows(op.k.value),
-                           token_rows(op.x.value), token_rows(op.k.gradient), op.k.write});
-  if (op.x.wanted() && !cosine) query_gradient(exec, op, op.d_s.value, Real(1));
-  if (op.k.wanted() && !cosine) key_gradient(exec, op, op.d_s.value, Real(1));
+  if (op.x.wanted()) query_gradient(exec, op, op.d_s.value, Real(1));
+  if (op.k.wanted()) key_gradient(exec, op, op.d_s.value, Real(1));
   if (op.log_decay.wanted()) {
     row_gradients<Real, Wanted::decay><<<row_grid(op), kThreads, 0, stream_of(exec)>>>(op);
     check_launch("attend backward (rows of log_decay)");

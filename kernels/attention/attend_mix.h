@@ -93,7 +93,7 @@ struct AttendMix {
   CT_HD int K() const { return k.value.dim(3); }
   CT_HD int Q() const { return x.value.dim(1); }
   CT_HD int V() const { return v.value.dim(3); }
-  /// What products on the tensor cores read: all that there is a form for.
+  /// Whether tiles hold the heads: the sizes and precision of both forms.
   CT_HD bool fits_tiles() const { return sizeof(Real) == sizeof(float) && K() <= 128 && V() <= 128; }
   /// Whether heads are many, and a block holds one with all of its queries and tokens (attend_mix_whole.cuh).
   static constexpr int kWholeRows = 256;  ///< most of them
@@ -108,7 +108,7 @@ struct AttendMix {
   CT_HD bool is_bf16() const { return x.value.is_bf16(); }
   /// Whether they may be: whole heads, whose numbers move by eights.
   bool takes_bf16() const { return fits_whole() && K() % 8 == 0 && V() % 8 == 0; }
-  /// What runs on a device.
+  /// The form that runs on a device.
   const char* form_name(Device device) const {
     if (device == Device::cpu) return "";
     return fits_whole() ? "whole" : "tiles";
@@ -120,6 +120,13 @@ struct AttendMix {
                  b = eps > 0 ? log(eps) : -INFINITY;
     const double largest = a > b ? a : b;
     return largest == -INFINITY ? largest : largest + log(exp(a - largest) + exp(b - largest));
+  }
+  /// Kernels of whole heads write bf16, and add to no gradient.
+  void check_writes() const {
+    for (const In<Real>* field : {&x, &k, &v}) {
+      if (field->gradient.is_bf16() && field->write == Write::add)
+        throw std::logic_error("[attend_mix] a gradient in bf16 is written, not added to");
+    }
   }
   void plan() {
     if (!x || !k || !v || x.value.rank != 4 || k.value.rank != 4 || v.value.rank != 4 ||
@@ -135,6 +142,7 @@ struct AttendMix {
     }
     if (is_bf16() && !takes_bf16())
       throw std::logic_error("[attend_mix] only whole heads of multiples of 8 may be bf16");
+    check_writes();
     const int R = k.value.R;
     o.value = shaped<Real>(R, {B(), Q(), H(), V()});
     row.value = shaped<Real>(R, {B(), H(), Q()});

@@ -9,7 +9,7 @@ namespace {
 using namespace device;
 
 constexpr int kHeadThreads = 1024, kRowThreads = 256;
-/// What logarithms are multiplied by: tiles count to base 2.
+/// Factor of natural logarithms: tiles count to base 2.
 constexpr double kUnit = static_cast<double>(kLog2E);
 
 dim3 grid_of(const AttendMix<float>& op, int rows, int per_block, bool whole) {
@@ -149,10 +149,9 @@ bool in_whole_heads(const AttendMix<float>& op) {
                                  op.k.gradient, op.v.gradient})
     good = good &&
            (!t.data || (reinterpret_cast<std::uintptr_t>(t.data) % 16 == 0 && t.replica_stride % 4 == 0));
-  for (const In<float>* field : {&op.x, &op.k, &op.v})
-    good = good && (!op.is_bf16() || field->write != Write::add);
+  op.check_writes();
   if (op.is_bf16() && !good)
-    throw std::logic_error("[attend_mix] gradients in bf16 are written, not added to, and memory is aligned");
+    throw std::logic_error("[attend_mix] bf16 wants memory at multiples of 16 bytes");
   return good;
 }
 

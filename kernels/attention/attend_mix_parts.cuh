@@ -1,5 +1,5 @@
-// What the kernels of AttendMix share: what a query sees, the bias as a difference of phases, and how scores
-// become weights.
+// Shared by the kernels of AttendMix: the tokens that a query sees, the bias as a difference of phases, and the way
+// from scores to weights.
 //
 // With Phi_n = sum_{s <= n} g_s - slope n, the bias of a pair is Phi_own - Phi_j. Phi is summed in double and
 // kept as two numbers, so that a difference loses nothing however large Phi has become.
@@ -25,7 +25,7 @@ __device__ __forceinline__ Phase phase_of(const AttendMix<float>& op, int r, int
   return {pair[0], pair[1]};
 }
 
-/// The tokens that a query sees, and what turns an exponent into a weight and a gradient.
+/// The tokens that a query sees, and the two numbers that turn an exponent into a weight and its gradient.
 struct SeenBy {
   int first, last;
   float row, along;  ///< L, D
@@ -37,7 +37,7 @@ struct Query : SeenBy {
   __device__ Query() : SeenBy{0, 0, 0, 0} {}
 };
 
-/// kKept: L and D too, which forward and its backward's first kernel leave.
+/// kKept: with L and D, which forward and the first kernel of backward have left.
 template <bool kKept>
 __device__ __forceinline__ Query query_of(const AttendMix<float>& op, int r, int bh, int i) {
   Query q;
@@ -69,7 +69,7 @@ template <int D>
 struct RunningRows {
   float largest[2], total[2], sums[D / 8][4] = {};
 
-  /// beside: what stands in the rows' sums beside tokens; -inf: nothing.
+  /// beside: logarithm of the rows' terms besides tokens (eps, sink), to base 2; -inf: none.
   __device__ explicit RunningRows(float beside) {
     largest[0] = largest[1] = beside;
     total[0] = total[1] = beside > -INFINITY && threadIdx.x % 4 == 0 ? 1 : 0;
@@ -112,7 +112,7 @@ struct RunningRows {
       for (int e = 0; e < 4; ++e) s[n][e] = power_of_two(s[n][e] - now[e / 2]), total[e / 2] += s[n][e];
     }
   }
-  /// Adds up the totals. factor: what sums are multiplied by to be values read.
+  /// Adds up the totals. factor: turns sums into values read.
   __device__ __forceinline__ void finish(bool normalised, float (&factor)[2]) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
@@ -137,7 +137,7 @@ __device__ __forceinline__ void weigh_back(const SeenBy& q, int j, float scale, 
   d = s * (d - q.along);
 }
 
-/// Whose gradients a kernel's rows are: of queries, or of keys and values.
+/// The rows of a kernel that makes gradients: queries, or keys and values.
 enum class Side { queries, keys };
 
 }  // namespace crosstalk::device

@@ -272,6 +272,20 @@ std::vector<Shape> shapes() {
   return all;
 }
 
+TEST(AttendMixTest, RefusesToAddToGradientsInBf16) {
+  AttendMix<float> op;
+  op.products = Precision::bf16;
+  for (In<float>* field : {&op.x, &op.k, &op.v}) {
+    field->value = field->gradient = shaped<float>(1, {64, 32, 1, 64}, Format::bf16);
+    field->write = Write::overwrite;
+  }
+  op.o.value.format = op.o.gradient.format = Format::bf16;
+  if (!op.takes_bf16()) GTEST_SKIP() << "whole heads do not fit this GPU";
+  EXPECT_NO_THROW(op.plan());
+  op.k.write = Write::add;
+  EXPECT_THROW(op.plan(), std::logic_error);
+}
+
 TEST(AttendMixTest, HasNoCpuForm) {
   EXPECT_THROW(forward(Exec{}, AttendMix<float>{}), std::logic_error);
   EXPECT_THROW(backward(Exec{}, AttendMix<double>{}), std::logic_error);

@@ -62,7 +62,7 @@ __global__ void __launch_bounds__(kTileThreads, Tile::kReadBlocks)
   }
 }
 
-/// What every GPU has that this code is compiled for.
+/// Shared memory of a block on every GPU that this code is compiled for.
 constexpr int kLeastShared = 99 * 1024;
 
 template <class Tile>

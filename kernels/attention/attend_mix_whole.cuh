@@ -1,11 +1,11 @@
 // AttendMix by one block a sequence and head: up to 256 queries and tokens in heads of up to 128, operands in
 // bf16, no bias.
 //
-// What a pass sums over lies in shared memory as a whole, and warps walk over it without a barrier: keys and
+// The rows that a pass sums over all lie in shared memory, and warps walk over them without a barrier: keys and
 // values for what is read and for d_x, then queries and d_o for d_k and d_v. A warp has 16 rows of the other
 // side at a time, first from the one end, then from the other: under a causal mask all have the same to do.
-// Where there are fewer queries than warps, warps share them and take keys in turns; what they have is then
-// added in their order.
+// Where there are fewer queries than warps, warps share them and take keys in turns; their sums are then
+// added in the order of the warps.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/attention/attend_mix_tiles.cuh"
@@ -41,7 +41,7 @@ __device__ __forceinline__ HeadRows<Number> whole_rows(const AttendMix<float>& o
   return HeadRows<Number>(of, r, bh / op.H(), bh % op.H(), count, op.H(), columns);
 }
 
-/// Neighbours that a thread moves at once: of row n of N, of C numbers; anything outside.
+/// Neighbours that a thread moves at once. Of row n of N and C numbers a row; outside of these, any others.
 template <class Number>
 constexpr int kMoved = sizeof(Number) == sizeof(float) ? 4 : 8;
 __device__ __forceinline__ Four<float> whole_fetch(const HeadRows<float>& rows, int n, int N, int c, int C) {
@@ -107,7 +107,7 @@ __device__ __forceinline__ void take_rows(int thread, const Tile& tile, const He
   }
 }
 
-/// The same of queries and d_o, and, where `seen` is one, what each query sees, its L and its D.
+/// The same of queries and d_o. With `seen`: also the tokens that each query sees, its L and its D.
 template <int kTeam, class Number, class Tile>
 __device__ __forceinline__ void take_queries(const AttendMix<float>& op, int r, int bh, int thread,
                                              const Tile& xs, const Tile& us, SeenBy* seen, int n0,
@@ -158,7 +158,7 @@ __device__ __forceinline__ void put_whole(Write, std::uint16_t* to, const float 
   *reinterpret_cast<uint2*>(to) = make_uint2(bf16_pair(v[0], v[1]), bf16_pair(v[2], v[3]));
 }
 
-/// Rows of what a warp read for all `parts` of them are in `shared`, [parts][rows][D].
+/// Puts the sums of a warp into `shared`, [parts][rows][D], from row n0 on.
 template <int D>
 __device__ __forceinline__ void share_sums(float* shared, int n0, const float (&sums)[D / 8][4]) {
   const int lane = threadIdx.x % 32;
@@ -171,7 +171,7 @@ __device__ __forceinline__ void share_sums(float* shared, int n0, const float (&
   }
 }
 
-/// What warps that share queries have read, added in their order, and L.
+/// Adds the sums of warps that share queries, in their order; stores values read, and L.
 template <class Cut, class Number>
 __device__ __forceinline__ void read_shared(const AttendMix<float>& op, int r, int bh, const WholeHead& cut,
                                             const float2* tops, const float* shared,
@@ -200,7 +200,7 @@ __device__ __forceinline__ void read_shared(const AttendMix<float>& op, int r, i
   }
 }
 
-/// What is read, and L.
+/// Reads the values of a head, and keeps L.
 template <class Cut, class Number>
 __global__ void __launch_bounds__(Cut::kThreads, Cut::kReadBlocks)
     whole_read(const __grid_constant__ AttendMix<float> op, const __grid_constant__ WholeHead cut) {
@@ -307,7 +307,7 @@ struct WholeGradient {
     take_rows<kThreads>(thread, vs, v, 0, cut.tokens, T, V);
     if (both) {
       take_queries<kThreads, Number>(op, r, bh, thread, xs, us, seen, 0, cut.queries);
-    } else {  // what warps do not take
+    } else {  // rows that no warp takes
       for (int n = cut.blocks * kOwnRows + thread; n < cut.queries; n += kThreads) seen[n] = {0, 0, 0, 0};
     }
     copies_end();

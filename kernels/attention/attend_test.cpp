@@ -16,14 +16,14 @@ struct Shape {
   bool normalised = true, strict = false, decays = false, slopes = false, positions = true, sinks = false,
        extras = false,
        given = false;  ///< scores are `extras` alone
-  double eps = 0, scale = 0.7, tau = 1;
+  double eps = 0, scale = 0.7, offset = 0;
   int window = 0, order = 3, digits = 1;
 };
 
 template <class Op>
 void configure(const Shape& s, Op& o) {
   o.kernel = s.kernel, o.normalised = s.normalised, o.strict = s.strict;
-  o.eps = s.eps, o.scale = s.scale, o.tau = s.tau, o.window = s.window, o.order = s.order,
+  o.eps = s.eps, o.scale = s.scale, o.offset = s.offset, o.window = s.window, o.order = s.order,
   o.digits = s.digits;
 }
 
@@ -38,15 +38,13 @@ long double kappa(const Shape& shape, long double s) {
     case Kernel::identity:
       return s;
     case Kernel::exp:
-      return std::exp(s);
+      return std::exp(s + shape.offset);
     case Kernel::relu:
       return (s + std::abs(s)) / 2;
     case Kernel::relu2:
       return s * (s + std::abs(s)) / 2;
     case Kernel::round:
       return rounded_to(s, shape.digits);
-    case Kernel::cosine_exp:
-      return std::exp(shape.tau * (s - 1));
     case Kernel::taylor: {
       long double total = 1;  // Horner
       for (int m = shape.order; m > 0; --m) total = 1 + s / m * total;
@@ -73,14 +71,12 @@ Numbers attention(const Shape& s, const Values& in) {
     for (int j = 0; j < s.T; ++j) {
       const int ago = p - 1 - j;
       if (ago < (s.strict ? 1 : 0) || (s.window > 0 && ago >= s.window)) continue;
-      long double product = 0, x2 = 0, k2 = 0;
+      long double product = 0;
       for (int c = 0; c < s.K && !s.given; ++c) {
         const long double x = entry("x", b, i, h, s.Q, s.K, c), k = entry("k", b, j, h, s.T, s.K, c);
-        product += x * k, x2 += x * x, k2 += k * k;
+        product += x * k;
       }
-      if (s.kernel != Kernel::cosine_exp) product *= s.scale;
-      if (s.kernel == Kernel::cosine_exp)
-        product = x2 * k2 == 0 ? 0 : product / std::sqrt(x2) / std::sqrt(k2);
+      product *= s.scale;
       if (s.extras) product += in["extra"][static_cast<std::size_t>(row * s.T + j)];
       long double bias = sums[static_cast<std::size_t>(p)] - sums[static_cast<std::size_t>(j + 1)];
       if (s.slopes) bias -= in["slope"][static_cast<std::size_t>(h)] * ago;
@@ -158,21 +154,22 @@ std::vector<OpCase> cases() {
   biased.decays = biased.slopes = true;
   const std::pair<const char*, Kernel> kernels[] = {
       {"Identity", Kernel::identity}, {"Exp", Kernel::exp},     {"Relu", Kernel::relu},
-      {"Relu2", Kernel::relu2},       {"Round", Kernel::round}, {"CosineExp", Kernel::cosine_exp},
+      {"Relu2", Kernel::relu2},       {"Round", Kernel::round}, {"ExpOffset", Kernel::exp},
       {"Taylor", Kernel::taylor},     {"Power", Kernel::power},
   };
   for (const auto& [word, kernel] : kernels) {
     const std::string name = word;
     const bool signs = kernel == Kernel::identity || kernel == Kernel::round;
     Shape s = kernel == Kernel::round ? biased : plain;
-    s.kernel = kernel, s.tau = 2;
+    s.kernel = kernel, s.offset = name == "ExpOffset" ? -2 : 0;
     s.eps = signs ? 25 : 0;  // sums of both signs would come near 0
     all.push_back(make(name, s));
     s.normalised = false;
     all.push_back(make(name + "NotNormalised", s));
-    s = biased, s.kernel = kernel, s.eps = signs ? 25 : 0.5;
+    const double offset = s.offset;
+    s = biased, s.kernel = kernel, s.offset = offset, s.eps = signs ? 25 : 0.5;
     all.push_back(make(name + "Biased", s));
-    s.sinks = true, s.extras = kernel != Kernel::cosine_exp;
+    s.sinks = s.extras = true;
     all.push_back(make(name + "SinkExtra", s));
     s.sinks = s.extras = false;
     s.strict = true, s.window = 3;
@@ -209,8 +206,9 @@ std::vector<OpCase> cases() {
   all.push_back(make("OneQuery", s));
   s = biased, s.B = 1, s.T = 67, s.Q = 35, s.H = 3, s.K = 37, s.scale = 0.15;
   all.push_back(make("Large", s, normal(), uniform(-0.3, 0)).gradient_elements(25));
-  s.kernel = Kernel::cosine_exp, s.H = 1;
-  all.push_back(make("LargeCosine", s, normal(), uniform(-0.3, 0)).gradient_elements(25));
+  s.H = 1, s.offset = -2;
+  all.push_back(make("LargeOffset", s, normal(), uniform(-0.3, 0)).gradient_elements(25));
+  s.offset = 0;
   s.positions = false, s.Q = s.T, s.kernel = Kernel::relu2, s.window = 40, s.normalised = false;
   all.push_back(make("LargeRelu2Window", s, normal(), uniform(-0.3, 0)).gradient_elements(25));
   s = plain, s.B = 1, s.T = 9, s.K = 300, s.scale = 0.05;
@@ -351,24 +349,6 @@ TEST(AttendTest, RoundPassesItsGradientStraightThrough) {
   round.run_forward({}, b), round.run_backward({}, b);
   EXPECT_FALSE(close("a", b.real("a"), a.real("a"), 1e-6)) << "round did not round";
   for (const char* name : {"d_x", "d_k"}) EXPECT_TRUE(close(name, b.real(name), a.real(name), 0)) << name;
-}
-
-// A zero has no direction: its cosine is 0, and so is its gradient.
-TEST(AttendTest, CosineOfAZeroKey) {
-  Shape s;
-  s.kernel = Kernel::cosine_exp, s.tau = 3, s.B = s.H = 1, s.Q = 1, s.T = 3;
-  const OpCase op = make("ZeroKey", s).edit("k", [](int, Numbers& k) { std::fill_n(k.begin() + 3, 3, 0); });
-  TensorSet<double> set;
-  filled(set, op);
-  *set.integer("position").at(0) = 3;
-  op.run_forward({}, set), op.run_backward({}, set);
-  Values in = op.inputs(0);
-  in.integer["position"] = {3};
-  const Numbers want = attention(s, in);
-  EXPECT_TRUE(close("a", set.real("a").at(0), want.data(), 3, 1e-14));
-  EXPECT_GT(want[1], 0.01);
-  for (int c = 0; c < 6; ++c) EXPECT_TRUE(std::isfinite(set.real("d_k").at(0)[c]));
-  for (int c = 3; c < 6; ++c) EXPECT_EQ(set.real("d_k").at(0)[c], 0);
 }
 
 TEST(AttendTest, EvaluationKeepsNoRows) {

@@ -12,33 +12,31 @@ struct Score {
   Real factor, exponent, slope;
 };
 
-/// What of Attend a kernel needs, in the precision of the scores.
+/// The parameters of a kernel, in the precision of the scores.
 template <class Real>
 struct ScoreKernel {
   Kernel kernel;
   int order;
-  Real tau, unit;  ///< unit: 10^digits
+  Real offset, unit;  ///< unit: 10^digits
 
   CT_HD explicit ScoreKernel(const Attend<Real>& op)
-      : kernel(op.kernel), order(op.order), tau(static_cast<Real>(op.tau)), unit(1) {
+      : kernel(op.kernel), order(op.order), offset(static_cast<Real>(op.offset)), unit(1) {
     for (int i = 0; i < op.digits; ++i) unit *= 10;
   }
 
-  /// s: the scaled product or, cosine_exp, the cosine.
+  /// s: the scaled product, and what is added to it.
   CT_HD Score<Real> operator()(Real s) const {
     switch (kernel) {
       case Kernel::identity:
         return {s, 0, 1};
       case Kernel::exp:
-        return {1, s, 1};
+        return {1, s + offset, 1};
       case Kernel::relu:
         return {s > 0 ? s : Real(0), 0, s > 0 ? Real(1) : Real(0)};
       case Kernel::relu2:
         return {s > 0 ? s * s : Real(0), 0, s > 0 ? 2 * s : Real(0)};
       case Kernel::round:
         return {rint(s * unit) / unit, 0, 1};
-      case Kernel::cosine_exp:
-        return {1, tau * (s - 1), tau};
       case Kernel::taylor: {
         Real term = 1, total = 1,
              before = 0;  // before: the sum without its last term, which is the derivative

@@ -75,26 +75,4 @@ struct SequenceView {
   std::int32_t* meta = nullptr;    ///< [Q, meta_count]; may be null
 };
 
-/// A whole batch [R,B,...] in one memory space (host or device).
-struct BatchView {
-  int R = 0, B = 0;
-  SequenceShape shape;
-  std::int32_t* tokens = nullptr;          ///< [R,B,T,C]
-  std::int32_t* query = nullptr;           ///< [R,B,Q]
-  std::int32_t* query_position = nullptr;  ///< [R,B,Q]
-  std::int32_t* target = nullptr;          ///< [R,B,Q]
-
-  /// Sequence b of replica r, without role and meta.
-  CT_HD SequenceView sequence(int r, int b) const {
-    const std::int64_t i = static_cast<std::int64_t>(r) * B + b;
-    return {shape,
-            tokens + i * shape.T * shape.C,
-            nullptr,
-            query + i * shape.Q,
-            query_position + i * shape.Q,
-            target + i * shape.Q,
-            nullptr};
-  }
-};
-
 }  // namespace crosstalk

@@ -1,4 +1,4 @@
-// What the CUDA ops share: launch checks, sums in a fixed order, guarded loads.
+// Shared by the CUDA ops: launch checks, sums in a fixed order, guarded loads.
 //
 // A sum's order may depend on the shape of one replica, never on R, on the grid or on the GPU: a replica has
 // the same bits whoever its neighbours are.
@@ -55,9 +55,9 @@ __device__ __forceinline__ Real warp_sum(Real x) {
   return x;
 }
 
-/// Sums N (a power of two) numbers over lanes at distances kOffset, kOffset/2, .. kLast, the whole warp by
-/// default: of L such lanes, the l-th ends with the sums of numbers l N/L .. (N >= L), or of number l /
-/// (L/N), in x[0 ..]. Fewer exchanges than N butterflies: each step halves what a lane holds.
+/// Reduce-scatter of N (a power of two) numbers over lanes at distances kOffset, kOffset/2, .. kLast, the whole warp by
+/// default: lane l of L such lanes ends with its N/L sums in x[0 .. N/L), or, if N < L, with sum l N/L in x[0]. Fewer
+/// exchanges than N butterflies: each step halves the numbers of a lane.
 template <int N, int kOffset = 16, int kLast = 1, class Real>
 __device__ __forceinline__ void scatter_sum(Real* x) {
   if constexpr (kOffset >= kLast && N > 1) {
@@ -131,21 +131,6 @@ __device__ __forceinline__ int next_position(const std::int32_t* position, int Q
     next = other < next ? other : next;
   }
   return next;
-}
-
-/// The largest of position[0..Q) that is at most `from` (-1: none). All lanes of a warp must call it.
-__device__ __forceinline__ int previous_position(const std::int32_t* position, int Q, int from) {
-  int previous = -1;
-  for (int i = threadIdx.x % 32; i < Q; i += 32) {
-    const int p = position[i];
-    if (p <= from && p > previous) previous = p;
-  }
-#pragma unroll
-  for (int offset = 16; offset > 0; offset /= 2) {
-    const int other = __shfl_xor_sync(kFullWarp, previous, offset);
-    previous = other > previous ? other : previous;
-  }
-  return previous;
 }
 
 }  // namespace crosstalk::device

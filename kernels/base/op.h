@@ -14,7 +14,8 @@
 // forward keeps for backward is Saved, what one call needs for itself is Work.
 //
 // Tensors are Real, unless CROSSTALK_BF16_FIELDS(x, y) names the field: its kernels read both formats, and
-// plan() refuses, by a sentence, what they do not read.
+// plan() refuses, by a sentence, what they do not read. check_writes(), where an op has it, refuses what backward would
+// do to gradients; a graph calls it when it is planned.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/base/exec.h"

@@ -78,7 +78,7 @@ struct ShortConv {
       sum += own[W() - 1 - i] * d_u(r, n + static_cast<std::int64_t>(i) * C());
     return sum;
   }
-  /// What d_u is multiplied by for the gradient of weight e of the channel, or (e = W) of the bias.
+  /// d_u times this is a term of the gradient of weight e of the channel, or (e = W) of the bias.
   CT_HD Real factor(int r, std::int64_t n, int e) const {
     const int i = W() - 1 - e;
     if (i < 0) return 1;

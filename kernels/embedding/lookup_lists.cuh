@@ -14,7 +14,7 @@ constexpr int kListThreads = 256;
 /// (filler tokens) to a cluster of blocks.
 constexpr int kLongList = 1024, kVeryLongList = 16384, kLongThreads = 1024, kLongRows = 64, kLongBlocks = 8;
 
-/// What is added up by lists: some of a lookup's tables, in one launch, so that d_y comes from memory once.
+/// Tables of a lookup whose gradients one launch adds up by lists, so that d_y comes from memory once.
 template <class Real>
 struct Sums {
   Tensor<Real> d_y;
@@ -193,8 +193,8 @@ void launch_sums(const Exec& exec, const Sums<Real>& sums, bool many) {
   check_launch("lookup backward (lists)");
 }
 
-/// A handful of rows added to a table (the queries of a batch to the embedding), which lists would only delay: warp n, if no
-/// n before it has its id, adds all rows of that id in the order of n; 128 columns a warp.
+/// At most kFewIds rows added to a table (the queries of a batch to the embedding), which lists would only delay: the first
+/// warp of each id adds all rows of that id, in the order of n; 128 columns a warp.
 template <class Real>
 __global__ void __launch_bounds__(kListThreads)
     add_few_rows(const __grid_constant__ Lookup<Real> a, int table) {

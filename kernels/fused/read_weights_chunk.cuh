@@ -198,7 +198,7 @@ struct Chunked {
     return sums[0];
   }
 
-  /// What a lane of the chain reads of its token of a chunk, a chunk ahead.
+  /// The numbers of its token that a lane of the chain reads, a chunk ahead.
   struct Token {
     int t;
     bool valid;

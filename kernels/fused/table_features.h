@@ -15,7 +15,7 @@ constexpr bool table_features_cover(FeatureMap map, int nu, int d) {
   return (is_entry_map(map) || (map == FeatureMap::dpfp && nu < 32)) && (d == 32 || d == 64 || d == 128);
 }
 
-/// What is made of the rows x [R,N,d] that the tables give: phi(x), normalised.
+/// Features of the rows x [R,N,d] that the tables give: phi(x), normalised.
 template <class Real>
 struct TableFeatures {
   TableKeys<Real> keys;

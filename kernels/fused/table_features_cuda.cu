@@ -59,7 +59,7 @@ __device__ __forceinline__ void neighbours(const Real (&f)[W], int j, Real (&out
   for (int k = 0; k < W; ++k) out[k] = same ? moved[k] : moved[(k + (kBefore ? W - 1 : 1)) % W];
 }
 
-/// What a lane holds of phi: f [W], and phi_j = f times its neighbours. Maps of single entries: phi = f.
+/// A lane's part of phi: f [W], and phi_j = f times its neighbours. Maps of single entries: phi = f.
 template <class Real, int M, bool kDpfp>
 struct Entries {
   static constexpr int W = kDpfp ? 2 * M : M;

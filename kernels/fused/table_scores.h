@@ -37,7 +37,7 @@ struct TableScoresBackward {
   Write write_projected[kMaxTables] = {Write::none, Write::none, Write::none};
 };
 
-/// What is covered: maps of entries, DPFP and FAVOR+; on CUDA keys in the registers of a warp, DPFP's
+/// Maps of entries, DPFP and FAVOR+; on CUDA keys in the registers of a warp, DPFP's
 /// neighbours in those of one lane.
 constexpr int kTableScoresColumns = 128, kTableScoresNu = 3;
 constexpr bool table_scores_cover(FeatureMap map, int d, int nu) {

@@ -5,8 +5,7 @@
 //   scores    a team of lanes a token
 //   query     the warps that share a sequence walk its tokens; their teams, then warps, are added in order
 //   tables    the warps that share a row walk its list: team i of n takes entries i, i + n, ...; sums are
-//   added in the
-//             order of teams
+//             added in the order of teams
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/fused/table_scores.cuh"

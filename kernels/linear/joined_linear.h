@@ -119,7 +119,7 @@ struct JoinedLinear {
     s.cut(x.value.rows());
     return s;
   }
-  /// What runs on a device.
+  /// The form that runs on a device.
   const char* form_name(Device on) const {
     return on == Device::cpu ? "" : slabs().count > 0 ? "tiles" : "apart";
   }

@@ -13,7 +13,7 @@ void forward_cpu(const Exec& exec, const JoinedLinear<Real>& a) {
 template <class Real>
 void backward_cpu(const Exec& exec, const JoinedLinear<Real>& a) {
   a.backward_in_order([&](const Linear<Real>& one) { backward_cpu(exec, one); });
-  // What nobody differentiates adds nothing.
+  // An output without a gradient adds nothing.
   for (int i = 0; i < a.outputs; ++i) {
     if (a.y[i].gradient.data) continue;
     for (const In<Real>* field : {&a.w[i], &a.b[i]}) {

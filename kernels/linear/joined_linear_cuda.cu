@@ -130,7 +130,7 @@ void backward_cuda(const Exec& exec, const JoinedLinear<Real>& a) {
       s.inputs <= 64 ? backward_in_tiles<64>(exec, a, s) : backward_in_tiles<128>(exec, a, s);
   }
   if (!done) a.backward_in_order([&](const Linear<Real>& one) { backward_cuda(exec, one); });
-  // What nobody differentiates adds nothing.
+  // An output without a gradient adds nothing.
   for (int i = 0; i < a.outputs; ++i) {
     if (a.y[i].gradient.data) continue;
     for (const In<Real>* field : {&a.w[i], &a.b[i]}) {

@@ -38,7 +38,7 @@ struct RowBlocks {
           make_uint4(low.x, low.y, high.x, high.y);
     }
   }
-  /// Has rows n0 .. n0 + 64 of N, of D numbers, copied by four warps; anything beyond N.
+  /// Starts the copies of rows n0 .. n0 + 63 of N, of D numbers, by four warps. Rows beyond N are unspecified.
   static __device__ void request(const std::uint16_t* from, int ld, int n0, int N, std::uint16_t* tile) {
     const int thread = threadIdx.x % 128;
 #pragma unroll
@@ -51,7 +51,7 @@ struct RowBlocks {
   static __device__ void meet() {
     asm volatile("bar.sync %0, 128;" ::"r"(static_cast<int>(threadIdx.x) / 128 + 1) : "memory");
   }
-  /// What was requested, as operands in registers; then the tile is free.
+  /// Brings the rows that request() copied to registers, as operands; then the tile is free.
   static __device__ void collect(const std::uint16_t* tile, unsigned (&rows)[D / 16][4]) {
     const int lane = threadIdx.x % 32, r0 = static_cast<int>(threadIdx.x) / 32 % 4 * 16;
     copies_end();
@@ -63,8 +63,7 @@ struct RowBlocks {
   }
 };
 
-/// Rows of a tensor of floats or in bf16: this lane's sums into columns `first` .. of 8
-/// kCount.
+/// Stores this lane's sums into columns first .. first + 8 kCount - 1 of rows of floats, or in bf16.
 template <int kCount>
 __device__ __forceinline__ void store_rows(Write mode, float* rows, bool is_bf16, int ld, int first, int n0,
                                            int N, const float (&sums)[kCount][4]) {

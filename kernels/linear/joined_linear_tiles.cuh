@@ -32,8 +32,8 @@ struct JoinedTile {
   __device__ static int column() { return static_cast<int>(threadIdx.x) % kFours * 4; }
   __device__ static int row(int i) { return static_cast<int>(threadIdx.x) / kFours + i * kStride; }
 
-  /// Has this thread's share of rows n0 .. of N, columns `first` .. of `width` in rows of ld, copied to its
-  /// places in shared memory, in the background; anything outside.
+  /// Starts the copies of this thread's part of a tile: rows n0 .. of N, `width` columns from `first` of rows of ld.
+  /// Elements outside the matrix are unspecified.
   __device__ static void request(const float* from, bool is_bf16, int ld, int first, int width, int n0, int N,
                                  float* shared) {
     const int c = column();
@@ -58,8 +58,7 @@ struct JoinedTile {
       }
     }
   }
-  /// Has rows n0 .. of N of operands copied to their places in a tile, in the background; zeros beyond N,
-  /// anything beyond `width`.
+  /// Starts the copies of operands to a tile: rows n0 .. of N, zeros beyond; columns beyond `width` are unspecified.
   __device__ static void copy(const std::uint16_t* from, int ld, int width, int n0, int N,
                               std::uint16_t* tile) {
     constexpr int kAcross = kColumns / 8;
@@ -72,7 +71,7 @@ struct JoinedTile {
                          n0 + n < N ? 16 : 0);
     }
   }
-  /// What was requested, once it is there.
+  /// Reads the numbers that request() has brought.
   __device__ static void collect(const float* shared, bool is_bf16, Numbers& x) {
 #pragma unroll
     for (int i = 0; i < kTurns; ++i) {
@@ -83,7 +82,7 @@ struct JoinedTile {
       }
     }
   }
-  /// What is inside, zeros for the rest.
+  /// Zeroes the numbers outside the matrix.
   __device__ static void clear(int width, int n0, int N, Numbers& x) {
 #pragma unroll
     for (int i = 0; i < kTurns; ++i) {
@@ -282,7 +281,7 @@ __global__ void __launch_bounds__(kJoinedThreads, 1)
   const int r = blockIdx.y, N = static_cast<int>(a.x.gradient.rows()),
             tiles = (N + kJoinedRows - 1) / kJoinedRows, walkers = static_cast<int>(gridDim.x);
   int tile = blockIdx.x;
-  // What is requested: a slab of a tile, then the next.
+  // The next request: slab after slab of a tile, then of the next tile.
   const int depth = s.depth, other = s.places - 1;
   int ahead_tile = tile, ahead_slab = 0;
   const auto request = [&](int place) {

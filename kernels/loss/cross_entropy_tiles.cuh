@@ -118,7 +118,7 @@ __device__ __forceinline__ void entropy_mix(const float (&p)[EntropyTiles::kStep
 #endif
 }
 
-/// What the kernels of one replica work on.
+/// Operands, sums and pieces of one replica.
 template <int D>
 struct EntropyView {
   EntropySide<D> x, w;

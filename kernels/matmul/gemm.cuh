@@ -1,11 +1,9 @@
 // Tiled matrix products C = A B for one matrix of each (replica, batch index): floats on the tensor cores
 // (gemm_tensor.cuh), doubles on the CUDA cores, here.
 //
-// A block of 256 threads makes one tile of C: it walks K in steps of TK through two shared buffers (the next
-// step is loaded while this one is multiplied), every thread holding 4 x 4 sums. With Groups > 1 the threads
-// split each step along K and add their sums in the order of the groups: small results with a long K then
-// have enough threads. Every entry of C is summed in an order that M, N and K alone decide, so a replica's
-// bits do not depend on how many there are.
+// Doubles: a block of 256 threads makes 64 x 64 of C. It walks K in steps of 16 through two shared buffers (the next
+// step is loaded while this one is multiplied), every thread holding 4 x 4 sums. Every entry of C is summed in an order
+// that M, N and K alone decide, so a replica's bits do not depend on how many there are.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/matmul/gemm_product.cuh"
@@ -13,23 +11,19 @@
 
 namespace crosstalk::device {
 
+constexpr int kDoubleTile = 64;
 /// Multiplies one tile.
-template <class Real, class Op, int TM, int TN, int TK, int Groups>
+template <class Real, class Op>
 __global__ void __launch_bounds__(256) gemm_kernel(const __grid_constant__ Op args) {
-  static_assert(TM * TN == 256 / Groups * 16 && (Groups == 1 || TM * TN == 1024) && TM * TK == 1024 &&
-                TN * TK == 1024);
-  constexpr int LM = TM + 4, LN = TN + 4;
-  constexpr int kTile = TK * (LM + LN), kSums = Groups > 1 ? Groups * TM * TN : 0;
-  constexpr int kMost = 2 * kTile > kSums ? 2 * kTile : kSums;
-  __shared__ __align__(16) Real shared[kMost + (Op::kSide ? kSideParts<Op, 8> * TM : 0)];
+  constexpr int TM = kDoubleTile, TN = kDoubleTile, TK = 16, LM = TM + 4, LN = TN + 4, kTile = TK * (LM + LN);
+  __shared__ __align__(16) Real shared[2 * kTile + (Op::kSide ? kSideParts<Op, 8> * TM : 0)];
   Op op = args;
   op.bind(blockIdx.z, blockIdx.y);
   const int tiles = (op.N + TN - 1) / TN;
   const int row0 = static_cast<int>(blockIdx.x) / tiles * TM,
             column0 = static_cast<int>(blockIdx.x) % tiles * TN;
-  const int thread = threadIdx.x, group = thread / (256 / Groups), lane = thread % (256 / Groups);
-  const int tx = lane % (TN / 4), ty = lane / (TN / 4);
-  // What this thread loads of each step: four neighbours of A and of B.
+  const int thread = threadIdx.x, tx = thread % (TN / 4), ty = thread / (TN / 4);
+  // The part of a step that this thread loads: four neighbours of A and of B.
   const int a_row = Op::kAlongA ? thread / (TK / 4) : thread % (TM / 4) * 4;
   const int a_k = Op::kAlongA ? thread % (TK / 4) * 4 : thread / (TM / 4);
   const int b_column = Op::kAlongB ? thread / (TK / 4) : thread % (TN / 4) * 4;
@@ -65,10 +59,10 @@ __global__ void __launch_bounds__(256) gemm_kernel(const __grid_constant__ Op ar
   for (int k = 0; k < op.K; k += TK, buffer ^= 1) {
     const bool more = k + TK < op.K;
     if (more) load(k + TK);
-    const Real* a = shared + buffer * kTile + group * (TK / Groups) * LM + ty * 4;
-    const Real* b = shared + buffer * kTile + TK * LM + group * (TK / Groups) * LN + tx * 4;
+    const Real* a = shared + buffer * kTile + ty * 4;
+    const Real* b = shared + buffer * kTile + TK * LM + tx * 4;
 #pragma unroll
-    for (int kk = 0; kk < TK / Groups; ++kk) {
+    for (int kk = 0; kk < TK; ++kk) {
       const Four<Real> x = *reinterpret_cast<const Four<Real>*>(a + kk * LM);
       const Four<Real> y = *reinterpret_cast<const Four<Real>*>(b + kk * LN);
 #pragma unroll
@@ -80,34 +74,15 @@ __global__ void __launch_bounds__(256) gemm_kernel(const __grid_constant__ Op ar
     if (more) keep(buffer ^ 1);
     __syncthreads();
   }
-  const Real* sides = shared + kMost;
-  const auto beside = [&](int row) {
-    return Op::kSide ? side_of<kSideParts<Op, 8>, TM>(sides, row) : Real(0);
-  };
+  Real* const sides = shared + 2 * kTile;
   if (Op::kSide) {
-    put_sides<Op, TM, TK, 256>(side, shared + kMost);
+    put_sides<Op, TM, TK, 256>(side, sides);
     __syncthreads();
   }
-  if constexpr (Groups == 1) {
 #pragma unroll
-    for (int i = 0; i < 4; ++i) op.store(row0 + ty * 4 + i, column0 + tx * 4, sums[i], beside(ty * 4 + i));
-  } else {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      *reinterpret_cast<Four<Real>*>(shared + (group * TM + ty * 4 + i) * TN +
-                                     tx * 4) = {{sums[i][0], sums[i][1], sums[i][2], sums[i][3]}};
-    }
-    __syncthreads();
-    const int row = thread / (TN / 4), column = thread % (TN / 4) * 4;
-    Real total[4] = {};
-#pragma unroll
-    for (int g = 0; g < Groups; ++g) {
-      const Four<Real> part = *reinterpret_cast<const Four<Real>*>(shared + (g * TM + row) * TN + column);
-#pragma unroll
-      for (int j = 0; j < 4; ++j) total[j] += part.v[j];
-    }
-    op.store(row0 + row, column0 + column, total, beside(row));
-  }
+  for (int i = 0; i < 4; ++i)
+    op.store(row0 + ty * 4 + i, column0 + tx * 4, sums[i],
+             Op::kSide ? side_of<kSideParts<Op, 8>, TM>(sides, ty * 4 + i) : Real(0));
 }
 
 /// Offsets within a matrix are of 31 bits.
@@ -136,13 +111,9 @@ void gemm(const Exec& exec, const char* name, const Op& op, int B, int R) {
   }
   if constexpr (std::is_same_v<Real, float>) {
     tensor_gemm<Precision::full>(exec, op, B, R);
-  } else if (static_cast<std::int64_t>(op.M) * op.N >= 128 * 64 * 64) {
-    const unsigned tiles = blocks_for(op.M, 64) * blocks_for(op.N, 64);
-    gemm_kernel<Real, Op, 64, 64, 16, 1>
-        <<<dim3(tiles, static_cast<unsigned>(B), static_cast<unsigned>(R)), 256, 0, stream_of(exec)>>>(op);
   } else {
-    const unsigned tiles = blocks_for(op.M, 32) * blocks_for(op.N, 32);
-    gemm_kernel<Real, Op, 32, 32, 32, 4>
+    const unsigned tiles = blocks_for(op.M, kDoubleTile) * blocks_for(op.N, kDoubleTile);
+    gemm_kernel<Real, Op>
         <<<dim3(tiles, static_cast<unsigned>(B), static_cast<unsigned>(R)), 256, 0, stream_of(exec)>>>(op);
   }
   check_launch(name);

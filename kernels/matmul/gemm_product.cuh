@@ -1,4 +1,4 @@
-// What a tiled product is given: where its matrices lie, how pieces of them are loaded and stored.
+// Description of a tiled product: where its matrices lie, how pieces of them are loaded and stored.
 //
 // An Op is a Product or has its members. Beside the product it may sum something along each row of A
 // ("side", kSide): one number a row, handed to store(). kAsync: A can be copied to shared memory as it is; an
@@ -11,7 +11,7 @@
 
 namespace crosstalk::device {
 
-/// What may be masked by the number of tokens that a query sees.
+/// The matrix that is masked by the number of tokens that a query sees.
 enum class Mask {
   none,
   c_columns,  ///< C[q,t] = 0 for t >= seen[q]
@@ -102,8 +102,8 @@ struct Product {
     aligned_b = is_aligned16(b_) && b.ld % 4 == 0;
     aligned_c = is_aligned16(c_) && c.ld % 4 == 0;
   }
-  /// A[row, k .. k + 3] (kAlongA), else A[row .. row + 3, k]. What belongs beside the product is added to
-  /// side[0], else to side[0 .. 3].
+  /// A[row, k .. k + 3] (kAlongA), else A[row .. row + 3, k]. Sums beside the product go to side[0], else to
+  /// side[0 .. 3].
   __device__ void load_a(int row, int k, Real (&v)[4], Real*) const {
     if (row >= M || k >= K) {
       load4<Real>(a_, 0, false, v);

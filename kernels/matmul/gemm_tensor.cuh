@@ -38,7 +38,7 @@ struct Tiling {
 template <bool kAlong, int T, int TK, int kThreads>
 struct Piece {
   static constexpr int kSize = T * TK;
-  /// What a thread loads in its i-th turn.
+  /// The four neighbours that a thread loads in its i-th turn.
   static constexpr int kTurns = T * TK / 4 / kThreads;
   __device__ static int row(int i) {
     return kAlong ? threadIdx.x / (TK / 4) + i * (4 * kThreads / TK) : threadIdx.x % (T / 4) * 4;

@@ -62,7 +62,7 @@ __device__ __forceinline__ void wgmma_begin() {
 #endif
 }
 
-/// Waits for what was queued; the sums are ordinary numbers again.
+/// Waits for the products that were queued; the sums are ordinary numbers again.
 __device__ __forceinline__ void wgmma_end([[maybe_unused]] float (&d)[32]) {
 #if CROSSTALK_WGMMA
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
@@ -79,7 +79,7 @@ __device__ __forceinline__ void fence_async() {
 #endif
 }
 
-/// What describes 8 k x 64 columns in shared memory to wgmma: core matrices of 128 bytes, side by side along
+/// Descriptor of 8 k x 64 columns in shared memory for wgmma: core matrices of 128 bytes, side by side along
 /// N, a line apart along K.
 __device__ __forceinline__ std::uint64_t wgmma_operand(const float* b) {
   const std::uint64_t address = __cvta_generic_to_shared(b);
@@ -108,7 +108,7 @@ struct WideSums {
 template <bool kAlong, bool kIsA>
 struct WidePiece {
   static constexpr int kTurns = 4;
-  /// What this thread copies in its i-th turn.
+  /// The four neighbours that this thread copies in its i-th turn.
   __device__ static int row(int i) { return kAlong ? threadIdx.x / 8 + 16 * i : threadIdx.x % 16 * 4; }
   __device__ static int k(int i) { return kAlong ? threadIdx.x % 8 * 4 : threadIdx.x / 16 + 8 * i; }
   /// Where four numbers lie that start at this row and k.
@@ -132,7 +132,7 @@ class WideProduct {
  public:
   __device__ WideProduct(const Op& op, int row0, int column0) : op_(op), row0_(row0), column0_(column0) {
     straight_ = op.aligned_a && op.aligned_b;
-    // Whole steps read rows and columns outside as if they were the last ones: nobody stores their sums.
+    // Whole steps read rows and columns outside as if they were the last ones: their sums are not stored.
 #pragma unroll
     for (int i = 0; i < A::kTurns; ++i) {
       a_[i] = Op::kAlongA ? min(row0 + A::row(i), op.M - 1) * op.a.ld + A::k(i)
@@ -193,7 +193,7 @@ class WideProduct {
   }
 
  private:
-  /// Has the step at k copied to shared memory.
+  /// Starts the copies of the step at k to shared memory.
   __device__ void request(int k, int end, float* raw) const {
     float* const b = raw + T::TM * T::TK;
     if (straight_ && k + T::TK <= end) {

@@ -11,8 +11,8 @@
 
 namespace crosstalk::device {
 
-// What the tensor cores make of a float is its first 11 bits: the others they do not look at. So half of the
-// last one is added to round. (cvt.rna.tf32 does that too, in five instructions. A NaN whose bits run over
+// The tensor cores read the first 11 bits of a float and ignore the others. So half of the last one is added
+// to round. (cvt.rna.tf32 does that too, in five instructions. A NaN whose bits run over
 // here stays one in the low half; Precision::tf32, which has none, takes it as it is.)
 constexpr unsigned kHalf = 0x1000, kHigh = 0xffffe000;
 
@@ -34,7 +34,7 @@ __device__ __forceinline__ unsigned bf16_pair(float low, float high) {
   return y;
 }
 
-/// What multiplies instead of x, as the tensor cores take it: its two halves, or x rounded.
+/// The factor in place of x, as the tensor cores take it: its two halves, or x rounded.
 template <Precision kPrecision>
 __device__ __forceinline__ void operand_of(float x, unsigned& high, unsigned& low) {
   if constexpr (kPrecision == Precision::full) {

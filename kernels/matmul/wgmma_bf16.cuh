@@ -25,7 +25,7 @@ __device__ __forceinline__ std::uint64_t wgmma_rows(const std::uint16_t* at) {
   return (address >> 4 & 0x3fff) | kAlongK << 16 | kAlongN << 32;
 }
 
-/// Waits for what was queued; the sums are ordinary numbers again.
+/// Waits for the products that were queued; the sums are ordinary numbers again.
 template <int kCount>
 __device__ __forceinline__ void wgmma_end([[maybe_unused]] float (&d)[kCount][4]) {
 #if CROSSTALK_WGMMA

@@ -1,4 +1,4 @@
-// Normalisation of rows: sum  y = x / (sum x + eps);  l2  y = x / sqrt(|x|^2 + eps);
+// Normalisation of rows: sum  y = x / (sum x + eps);  l2  y = x / sqrt(|x|^2 + eps), 0 of a 0;
 // rms  y = x / sqrt(|x|^2 / D + eps);  layer  y = (x - mean) / sqrt(var + eps), without gain and bias;
 // softmax  y = e^{x - max x} / (sum e^{x - max x} + eps).
 // SPDX-License-Identifier: Apache-2.0

@@ -27,7 +27,8 @@ void forward_cpu(const Exec& exec, const Normalize<Real>& a) {
                           inverse = 1 / (sum(x, d) + eps);
                           break;
                         case RowNorm::l2:
-                          inverse = 1 / std::sqrt(dot(x, x, d) + eps);
+                          if (const Real square = dot(x, x, d) + eps; square > 0 || square != square)
+                            inverse = 1 / std::sqrt(square);
                           break;
                         case RowNorm::rms:
                           inverse = 1 / std::sqrt(dot(x, x, d) / static_cast<Real>(d) + eps);

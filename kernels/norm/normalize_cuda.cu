@@ -91,7 +91,8 @@ __global__ void __launch_bounds__(kThreads) normalize(const __grid_constant__ No
       Real squares = 0;
       for_entries<N>(d, [&](int j, int i) { squares += (x.at(m, j, i) - shift) * (x.at(m, j, i) - shift); });
       squares = warp_sum(squares);
-      inverse = 1 / sqrt((a.norm == RowNorm::l2 ? squares : squares / static_cast<Real>(d)) + eps);
+      squares = (a.norm == RowNorm::l2 ? squares : squares / static_cast<Real>(d)) + eps;
+      inverse = a.norm == RowNorm::l2 && squares == 0 ? Real(0) : 1 / sqrt(squares);
     }
     if (m >= rows) break;
     Real* y = a.y.value.at(r) + (n + m) * d;

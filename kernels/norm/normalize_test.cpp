@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/norm/normalize.h"
 
+#include "kernels/testing/cuda_test.h"
 #include "kernels/testing/op_fields.h"
 
 namespace crosstalk::checks::normalize_test {
@@ -95,6 +96,26 @@ std::vector<OpCase> cases() {
 }
 
 INSTANTIATE_TEST_SUITE_P(Normalize, OpCheck, ::testing::ValuesIn(cases()), case_name);
+
+// A zero has no direction: it stays, and has no gradient. Where eps is 0 no derivative says so.
+void expect_zero_rows_stay(Device device) {
+  const OpCase op = make("L2OfZeros", RowNorm::l2, 5, 4, 0, normal()).edit("x", [](int, Numbers& x) {
+    std::fill(x.begin() + 4, x.begin() + 8, 0);
+  });
+  TensorSet<double> set(device);
+  op.fill(set, {0});
+  Exec exec;
+  exec.device = device;
+  op.run_forward(exec, set), op.run_backward(exec, set);
+  for (const char* name : {"y", "d_x"}) {
+    const auto got = download(device, set.real(name), 0);
+    for (int i = 0; i < 20; ++i)
+      EXPECT_EQ(got[static_cast<std::size_t>(i)] == 0, i >= 4 && i < 8) << name << i;
+  }
+}
+TEST(NormalizeTest, AZeroHasNoDirection) { expect_zero_rows_stay(Device::cpu); }
+class NormalizeOnCuda : public CudaTest {};
+TEST_F(NormalizeOnCuda, AZeroHasNoDirection) { expect_zero_rows_stay(Device::cuda); }
 
 std::vector<OpCase> widths() {
   std::vector<OpCase> all;

@@ -43,6 +43,11 @@ struct ResidualNorm {
   CT_HD std::int64_t rows() const { return x.value.rows(); }
   /// s of all rows.
   CT_HD const Tensor<Real>& total() const { return branch ? sum.value : x.value; }
+  /// Fours of bf16 are written, and added to no gradient.
+  void check_writes() const {
+    if (branch.gradient.is_bf16() && branch.write == Write::add)
+      throw std::logic_error("[residual_norm] a gradient in bf16 is written, not added to");
+  }
   void plan() {
     const int columns = x.value.columns();
     if (!x || !gain || gain.value.size() != columns || (bias && bias.value.size() != columns) ||
@@ -53,6 +58,7 @@ struct ResidualNorm {
       throw std::logic_error("[residual_norm] a branch is fp32, y and its gradient have one format");
     if ((y.value.is_bf16() || branch.gradient.is_bf16()) && !takes_bf16())
       throw std::logic_error("[residual_norm] only rows of multiples of 8, up to 128, may be bf16");
+    check_writes();
     y.value = without_memory(x.value);
     if (branch) sum.value = y.value;
     const std::int64_t n = x.value.rows();

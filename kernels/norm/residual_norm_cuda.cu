@@ -1,5 +1,5 @@
-// Sum and norm of rows: a warp a row, where they are no fours of floats. Backward, a block has a piece of the
-// rows and adds up what they give gain and bias.
+// Sum and norm of rows: in fours of floats, else a warp a row. Backward, a block has a piece of the rows, and what they
+// give gain and bias is added up by pieces.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/base/reduce.cuh"
 #include "kernels/norm/residual_norm_fours.cuh"
@@ -10,118 +10,75 @@ using namespace device;
 
 constexpr int kThreads = 256, kWarps = kThreads / 32;
 
-// f(j, i) for every entry j of this lane, its i-th: N in registers, or (N = 0) any number.
-template <int N, class F>
-__device__ __forceinline__ void for_entries(int D, F&& f) {
-  const int lane = threadIdx.x % 32;
-  if constexpr (N > 0) {
-#pragma unroll
-    for (int i = 0; i < N; ++i) {
-      if (lane + 32 * i < D) f(lane + 32 * i, i);
-    }
-  } else {
-    for (int j = lane; j < D; j += 32) f(j, 0);
-  }
-}
-
-template <class Real, int N>
+template <class Real>
 __global__ void __launch_bounds__(kThreads) residual_norm(const __grid_constant__ ResidualNorm<Real> op) {
   const std::int64_t n = static_cast<std::int64_t>(blockIdx.x) * kWarps + threadIdx.x / 32;
-  const int r = blockIdx.y, D = op.D();
+  const int r = blockIdx.y, D = op.D(), lane = threadIdx.x % 32;
   if (n >= op.rows()) return;
   const Real* x = op.x.value.at(r) + n * D;
   const Real* branch = op.branch ? op.branch.value.at(r) + n * D : nullptr;
-  Real* sum = branch ? op.sum.value.at(r) + n * D : nullptr;
-  Real held[N > 0 ? N : 1] = {};
-  Real total = 0;
-  // All loads before the first store, which the compiler may not move them over.
-  for_entries<N>(D, [&](int j, int i) {
-    if constexpr (N > 0) held[i] = branch ? x[j] + branch[j] : x[j];
-  });
-  for_entries<N>(D, [&](int j, int i) {
-    const Real s = N > 0 ? held[i] : branch ? x[j] + branch[j] : x[j];
-    if (branch) sum[j] = s;
-    total += s;
-  });
-  const auto s = [&](int j, int i) { return N > 0 ? held[i] : branch ? x[j] + branch[j] : x[j]; };
+  const auto s = [&](int j) { return branch ? x[j] + branch[j] : x[j]; };
+  Real total = 0, square = 0;
+  for (int j = lane; j < D; j += 32) {
+    if (branch) op.sum.value.at(r)[n * D + j] = s(j);
+    total += s(j);
+  }
   const Real mean = op.norm == RowNorm::layer ? warp_sum(total) / static_cast<Real>(D) : Real(0);
-  Real square = 0;
-  for_entries<N>(D, [&](int j, int i) { square += (s(j, i) - mean) * (s(j, i) - mean); });
+  for (int j = lane; j < D; j += 32) square += (s(j) - mean) * (s(j) - mean);
   const Real inverse = 1 / sqrt(warp_sum(square) / static_cast<Real>(D) + static_cast<Real>(op.eps));
-  const Real* gain = op.gain.value.at(r);
-  const Real* bias = op.bias ? op.bias.value.at(r) : nullptr;
-  Real* y = op.y.value.at(r) + n * D;
-  for_entries<N>(D, [&](int j, int i) {
-    const Real v = gain[j] * ((s(j, i) - mean) * inverse);
-    y[j] = bias ? v + bias[j] : v;
-  });
-  if (op.inverse && threadIdx.x % 32 == 0) op.mean.value.at(r)[n] = mean, op.inverse.value.at(r)[n] = inverse;
+  for (int j = lane; j < D; j += 32) {
+    const Real v = op.gain.value.at(r)[j] * ((s(j) - mean) * inverse);
+    op.y.value.at(r)[n * D + j] = op.bias ? v + op.bias.value.at(r)[j] : v;
+  }
+  if (op.inverse && lane == 0) op.mean.value.at(r)[n] = mean, op.inverse.value.at(r)[n] = inverse;
 }
 
-/// Rows of piece blockIdx.x; with N > 0 also what they give gain and bias.
-template <class Real, int N>
-__global__ void __launch_bounds__(kThreads)
-    residual_norm_backward(const __grid_constant__ ResidualNorm<Real> op, std::int64_t piece) {
-  constexpr int kShared = N > 0 ? N * 32 : 1;
-  __shared__ Real sums[2][kWarps][kShared];
-  const int r = blockIdx.y, D = op.D(), warp = threadIdx.x / 32;
-  const std::int64_t begin = blockIdx.x * piece, end = min(op.rows(), begin + piece);
-  const Real* gain = op.gain.value.at(r);
-  const Tensor<Real>& total = op.total();
-  Real d_gain[N > 0 ? N : 1] = {}, d_bias[N > 0 ? N : 1] = {};
-  for (std::int64_t n = begin + warp; n < end; n += kWarps) {
-    const Real mean = op.mean.value.at(r)[n], inverse = op.inverse.value.at(r)[n];
-    const Real *s = total.at(r) + n * D, *d_y = op.y.gradient.at(r) + n * D;
-    const Real* d_sum = op.sum && op.sum.gradient.data ? op.sum.gradient.at(r) + n * D : nullptr;
-    Real normed[N > 0 ? N : 1] = {}, flow[N > 0 ? N : 1] = {}, past[N > 0 ? N : 1] = {};
-    Real shift = 0, along = 0;
-    for_entries<N>(D, [&](int j, int i) {
-      if constexpr (N > 0) normed[i] = s[j], flow[i] = d_y[j], past[i] = d_sum ? d_sum[j] : Real(0);
-    });
-    for_entries<N>(D, [&](int j, int i) {
-      const Real d = N > 0 ? flow[i] : d_y[j], x = ((N > 0 ? normed[i] : s[j]) - mean) * inverse,
-                 f = d * gain[j];
-      if constexpr (N > 0) {
-        normed[i] = x, flow[i] = f;
-        d_gain[i] += d * x, d_bias[i] += d;
-      }
-      shift += f, along += f * x;
-    });
-    shift = op.norm == RowNorm::layer ? warp_sum(shift) / static_cast<Real>(D) : Real(0);
-    along = warp_sum(along) / static_cast<Real>(D);
-    for_entries<N>(D, [&](int j, int i) {
-      const Real x = N > 0 ? normed[i] : (s[j] - mean) * inverse, f = N > 0 ? flow[i] : d_y[j] * gain[j];
-      Real d = (f - shift - x * along) * inverse;
-      if (d_sum) d += N > 0 ? past[i] : d_sum[j];
-      if (op.x.wanted()) put(op.x.write, op.x.gradient.at(r) + n * D + j, d);
-      if (op.branch.wanted()) put(op.branch.write, op.branch.gradient.at(r) + n * D + j, d);
-    });
-  }
-  if constexpr (N > 0) {
-    for_entries<N>(D, [&](int j, int i) { sums[0][warp][j] = d_gain[i], sums[1][warp][j] = d_bias[i]; });
-    __syncthreads();
-    Real* part = op.part.value.at(r) + static_cast<std::int64_t>(blockIdx.x) * 2 * D;
-    for (int e = threadIdx.x; e < 2 * D; e += kThreads) {
-      Real all = 0;
-#pragma unroll
-      for (int w = 0; w < kWarps; ++w) all += sums[e / D][w][e % D];
-      part[e] = all;
-    }
-  }
-}
+/// Entries of row n, normed, and the gradients that reach them.
+template <class Real>
+struct NormedRow {
+  const Real *s, *d_y, *gain;
+  Real mean, inverse;
+  __device__ NormedRow(const ResidualNorm<Real>& op, int r, std::int64_t n)
+      : s(op.total().at(r) + n * op.D()),
+        d_y(op.y.gradient.at(r) + n * op.D()),
+        gain(op.gain.value.at(r)),
+        mean(op.mean.value.at(r)[n]),
+        inverse(op.inverse.value.at(r)[n]) {}
+  __device__ Real normed(int j) const { return (s[j] - mean) * inverse; }
+  __device__ Real flow(int j) const { return d_y[j] * gain[j]; }
+};
 
-/// The same of rows that do not fit registers: a thread a column.
+/// A warp a row.
 template <class Real>
 __global__ void __launch_bounds__(kThreads)
-    wide_gains(const __grid_constant__ ResidualNorm<Real> op, std::int64_t piece) {
+    residual_norm_backward(const __grid_constant__ ResidualNorm<Real> op) {
+  const std::int64_t n = static_cast<std::int64_t>(blockIdx.x) * kWarps + threadIdx.x / 32;
+  const int r = blockIdx.y, D = op.D(), lane = threadIdx.x % 32;
+  if (n >= op.rows()) return;
+  const NormedRow<Real> row(op, r, n);
+  Real shift = 0, along = 0;
+  for (int j = lane; j < D; j += 32) shift += row.flow(j), along += row.flow(j) * row.normed(j);
+  shift = op.norm == RowNorm::layer ? warp_sum(shift) / static_cast<Real>(D) : Real(0);
+  along = warp_sum(along) / static_cast<Real>(D);
+  for (int j = lane; j < D; j += 32) {
+    Real d = (row.flow(j) - shift - row.normed(j) * along) * row.inverse;
+    if (op.sum && op.sum.gradient.data) d += op.sum.gradient.at(r)[n * D + j];
+    if (op.x.wanted()) put(op.x.write, op.x.gradient.at(r) + n * D + j, d);
+    if (op.branch.wanted()) put(op.branch.write, op.branch.gradient.at(r) + n * D + j, d);
+  }
+}
+
+/// Gradients of gain and bias by pieces of the rows: a thread a column.
+template <class Real>
+__global__ void __launch_bounds__(kThreads)
+    gain_pieces(const __grid_constant__ ResidualNorm<Real> op, std::int64_t piece) {
   const int r = blockIdx.z, D = op.D(), j = static_cast<int>(blockIdx.y * kThreads + threadIdx.x);
   if (j >= D) return;
   const std::int64_t begin = blockIdx.x * piece, end = min(op.rows(), begin + piece);
   Real d_gain = 0, d_bias = 0;
   for (std::int64_t n = begin; n < end; ++n) {
-    const Real d = op.y.gradient.at(r)[n * D + j];
-    d_gain += d * ((op.total().at(r)[n * D + j] - op.mean.value.at(r)[n]) * op.inverse.value.at(r)[n]);
-    d_bias += d;
+    const NormedRow<Real> row(op, r, n);
+    d_gain += row.d_y[j] * row.normed(j), d_bias += row.d_y[j];
   }
   Real* part = op.part.value.at(r) + static_cast<std::int64_t>(blockIdx.x) * 2 * D;
   part[j] = d_gain, part[D + j] = d_bias;
@@ -132,21 +89,17 @@ __global__ void __launch_bounds__(kThreads)
 template <class Real>
 void forward_cuda(const Exec& exec, const ResidualNorm<Real>& op) {
   if (op.rows() == 0 || op.x.value.R == 0) return;
-  const int D = op.D();
+  const auto R = static_cast<unsigned>(op.x.value.R);
+  bool done = false;
   if constexpr (std::is_same_v<Real, float>) {
-    if (in_fours(op)) {
-      const int lanes = D <= 64 ? 16 : 32, rows = kFoursWarps * 4 * (32 / lanes);
-      const dim3 grid(blocks_for(op.rows(), rows), static_cast<unsigned>(op.x.value.R));
-      (lanes == 16 ? norm_fours<16> : norm_fours<32>)<<<grid, kFoursThreads, 0, stream_of(exec)>>>(op);
-      check_launch("residual_norm");
-      return;
-    }
+    if ((done = in_fours(op)))
+      with_fours(op.D(), [&]<int kLanes, int kFours>() {
+        constexpr int kRows = kFoursWarps * kRowTurns<kFours> * (32 / kLanes);
+        norm_fours<kLanes, kFours>
+            <<<dim3(blocks_for(op.rows(), kRows), R), kFoursThreads, 0, stream_of(exec)>>>(op);
+      });
   }
-  const auto kernel = D <= 128   ? residual_norm<Real, 4>
-                      : D <= 512 ? residual_norm<Real, 16>
-                                 : residual_norm<Real, 0>;
-  kernel<<<dim3(blocks_for(op.rows(), kWarps), static_cast<unsigned>(op.x.value.R)), kThreads, 0,
-           stream_of(exec)>>>(op);
+  if (!done) residual_norm<<<dim3(blocks_for(op.rows(), kWarps), R), kThreads, 0, stream_of(exec)>>>(op);
   check_launch("residual_norm");
 }
 
@@ -156,23 +109,20 @@ void backward_cuda(const Exec& exec, const ResidualNorm<Real>& op) {
   const int D = op.D(), pieces = ResidualNorm<Real>::pieces(op.rows());
   const std::int64_t piece = ResidualNorm<Real>::piece(op.rows());
   const unsigned P = static_cast<unsigned>(pieces), R = static_cast<unsigned>(op.x.value.R);
-  // Doubles of 512 columns would not fit the shared memory of a block.
-  const int most = sizeof(Real) == 4 ? 512 : 256;
-  const auto kernel = D <= 128 ? residual_norm_backward<Real, 4> : D <= most ? residual_norm_backward < Real,
-             sizeof(Real) == 4 ? 16 : 8 > : residual_norm_backward<Real, 0>;
+  const bool gains = op.gain.wanted() || op.bias.wanted();
   bool done = false;
   if constexpr (std::is_same_v<Real, float>) {
     if ((done = in_fours(op)))
-      (D <= 64 ? norm_fours_backward<16>
-               : norm_fours_backward<32>)<<<dim3(P, R), kFoursThreads, 0, stream_of(exec)>>>(op, piece);
+      with_fours(D, [&]<int kLanes, int kFours>() {
+        norm_fours_backward<kLanes, kFours><<<dim3(P, R), kFoursThreads, 0, stream_of(exec)>>>(op, piece);
+      });
   }
-  if (!done) kernel<<<dim3(P, R), kThreads, 0, stream_of(exec)>>>(op, piece);
+  if (!done) {
+    if (gains) gain_pieces<<<dim3(P, blocks_for(D, kThreads), R), kThreads, 0, stream_of(exec)>>>(op, piece);
+    residual_norm_backward<<<dim3(blocks_for(op.rows(), kWarps), R), kThreads, 0, stream_of(exec)>>>(op);
+  }
   check_launch("residual_norm backward");
-  if (!op.gain.wanted() && !op.bias.wanted()) return;
-  if (D > most) {
-    wide_gains<<<dim3(P, blocks_for(D, kThreads), R), kThreads, 0, stream_of(exec)>>>(op, piece);
-    check_launch("residual_norm backward (gains)");
-  }
+  if (!gains) return;
   sum_pieces<Real, 8, 64>(
       exec, "residual_norm backward (pieces)", op.x.value.R, 2 * D, pieces, 2 * D,
       [=] __device__(int r, std::int64_t i) { return op.part.value.at(r) + i; },

@@ -1,5 +1,5 @@
-// Sum and norm of rows of up to 128 floats: a lane has four neighbours, a few lanes a row, and all of a
-// warp's rows are on their way at once.
+// Sum and norm of rows of up to 512 floats: a lane has four neighbours, or several fours 128 apart; 16 or 32 lanes a row,
+// and all of a warp's rows are on their way at once.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/base/cuda_launch.cuh"
@@ -8,30 +8,72 @@
 
 namespace crosstalk::device {
 
-constexpr int kFoursThreads = 256, kFoursWarps = kFoursThreads / 32,
-              kFoursMost = ResidualNorm<float>::kMostInBf16;
+constexpr int kFoursThreads = 256, kFoursWarps = kFoursThreads / 32, kFoursMost = 512;
 
-/// Rows of kLanes lanes each, kTurns after one another, and what their lanes add up.
-template <int kLanes, int kTurns>
+/// Rows of kLanes lanes each, of kFours fours a lane, kTurns after one another, and what their lanes add up.
+template <int kLanes, int kFours, int kTurns>
 struct RowsOfFours {
   static constexpr int kBeside = 32 / kLanes, kRows = kBeside * kTurns;
+  using Row = Four<float>[kFours];
   std::int64_t first, end;  ///< of this lane; the last there is, and one
-  int column;
-  bool inside;
-  __device__ RowsOfFours(std::int64_t n0, std::int64_t end_, int D)
+  int column, D;
+  __device__ RowsOfFours(std::int64_t n0, std::int64_t end_, int D_)
       : first(n0 + threadIdx.x % 32 / kLanes),
         end(end_),
         column(static_cast<int>(threadIdx.x) % kLanes * 4),
-        inside(column < D) {}
+        D(D_) {}
   __device__ std::int64_t row(int m) const { return first + m * kBeside; }
-  __device__ bool has(int m) const { return inside && row(m) < end; }
-  __device__ Four<float>& at(float* rows, int m, int D) const {
-    return *reinterpret_cast<Four<float>*>(rows + min(row(m), end - 1) * D + (inside ? column : 0));
+  __device__ bool inside(int q) const { return column + 4 * kLanes * q < D; }
+  __device__ bool has(int m) const { return row(m) < end; }
+  /// Calls f(q, e) for every number of a row.
+  template <class F>
+  static __device__ __forceinline__ void each(F&& f) {
+#pragma unroll
+    for (int q = 0; q < kFours; ++q) {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) f(q, e);
+    }
   }
-  /// Where rows are operands.
-  __device__ uint2& pairs_at(float* rows, int m, int D) const {
-    return *reinterpret_cast<uint2*>(reinterpret_cast<std::uint16_t*>(rows) + min(row(m), end - 1) * D +
-                                     (inside ? column : 0));
+  /// Where four numbers of a row lie; of some other row or column where these do not exist.
+  __device__ std::int64_t place(int m, int q) const {
+    return min(row(m), end - 1) * D + (inside(q) ? column + 4 * kLanes * q : 0);
+  }
+  __device__ void load(const Tensor<float>& t, int r, int m, Row& x) const {
+#pragma unroll
+    for (int q = 0; q < kFours; ++q) {
+      const std::int64_t at = place(m, q);
+      x[q] =
+          t.is_bf16()
+              ? four_of(*reinterpret_cast<const uint2*>(reinterpret_cast<const std::uint16_t*>(t.at(r)) + at))
+              : *reinterpret_cast<const Four<float>*>(t.at(r) + at);
+    }
+  }
+  /// Of the gain and the bias.
+  __device__ void load_columns(const float* from, Row& x) const {
+#pragma unroll
+    for (int q = 0; q < kFours; ++q)
+      x[q] = *reinterpret_cast<const Four<float>*>(from + (inside(q) ? column + 4 * kLanes * q : 0));
+  }
+  __device__ void store(const Tensor<float>& t, int r, int m, const Row& x) const {
+#pragma unroll
+    for (int q = 0; q < kFours; ++q) {
+      if (!has(m) || !inside(q)) continue;
+      const std::int64_t at = place(m, q);
+      if (t.is_bf16()) {
+        *reinterpret_cast<uint2*>(reinterpret_cast<std::uint16_t*>(t.at(r)) + at) = pairs_of(x[q]);
+      } else {
+        *reinterpret_cast<Four<float>*>(t.at(r) + at) = x[q];
+      }
+    }
+  }
+  /// Sum of f(q, e) over this lane's part of a row.
+  template <class F>
+  __device__ __forceinline__ float sum(F&& f) const {
+    float all = 0;
+#pragma unroll
+    for (int q = 0; q < kFours; ++q)
+      if (inside(q)) all += (f(q, 0) + f(q, 1)) + (f(q, 2) + f(q, 3));
+    return all;
   }
   __device__ void add_up(float (&x)[kTurns]) const {
 #pragma unroll
@@ -42,139 +84,123 @@ struct RowsOfFours {
   }
 };
 
-__device__ __forceinline__ float sum_of(const Four<float>& x) {
-  return (x.v[0] + x.v[1]) + (x.v[2] + x.v[3]);
-}
+/// Rows that a warp has at once, forward and backward.
+template <int kFours>
+constexpr int kRowTurns = 4 / kFours;
+template <int kFours>
+constexpr int kGradientTurns = kFours > 1 ? 1 : 2;
 
-template <int kLanes>
+template <int kLanes, int kFours>
 __global__ void __launch_bounds__(kFoursThreads) norm_fours(const __grid_constant__ ResidualNorm<float> op) {
-  constexpr int M = 4;
-  using Rows = RowsOfFours<kLanes, M>;
+  constexpr int M = kRowTurns<kFours>;
+  using Rows = RowsOfFours<kLanes, kFours, M>;
   const int r = blockIdx.y, D = op.D();
   const std::int64_t n0 =
       (static_cast<std::int64_t>(blockIdx.x) * kFoursWarps + threadIdx.x / 32) * Rows::kRows;
   if (n0 >= op.rows()) return;
   const Rows rows(n0, op.rows(), D);
-  Four<float> s[M], b[M];
+  typename Rows::Row s[M], b[M];
 #pragma unroll
-  for (int m = 0; m < M; ++m) s[m] = rows.at(op.x.value.at(r), m, D);
+  for (int m = 0; m < M; ++m) rows.load(op.x.value, r, m, s[m]);
   if (op.branch) {
 #pragma unroll
-    for (int m = 0; m < M; ++m) b[m] = rows.at(op.branch.value.at(r), m, D);
+    for (int m = 0; m < M; ++m) rows.load(op.branch.value, r, m, b[m]);
 #pragma unroll
     for (int m = 0; m < M; ++m) {
-#pragma unroll
-      for (int e = 0; e < 4; ++e) s[m].v[e] += b[m].v[e];
-      if (rows.has(m)) rows.at(op.sum.value.at(r), m, D) = s[m];
+      Rows::each([&](int q, int e) { s[m][q].v[e] += b[m][q].v[e]; });
+      rows.store(op.sum.value, r, m, s[m]);
     }
   }
   const bool layer = op.norm == RowNorm::layer;
   const float share = 1 / static_cast<float>(D);
   float mean[M] = {}, inverse[M];
 #pragma unroll
-  for (int m = 0; m < M; ++m) mean[m] = layer && rows.inside ? share * sum_of(s[m]) : 0;
+  for (int m = 0; m < M; ++m)
+    mean[m] = layer ? share * rows.sum([&](int q, int e) { return s[m][q].v[e]; }) : 0;
   if (layer) rows.add_up(mean);
 #pragma unroll
   for (int m = 0; m < M; ++m) {
-    Four<float> square;
-#pragma unroll
-    for (int e = 0; e < 4; ++e) s[m].v[e] -= mean[m], square.v[e] = s[m].v[e] * s[m].v[e];
-    inverse[m] = rows.inside ? sum_of(square) : 0;
+    Rows::each([&](int q, int e) { s[m][q].v[e] -= mean[m]; });
+    inverse[m] = rows.sum([&](int q, int e) { return s[m][q].v[e] * s[m][q].v[e]; });
   }
   rows.add_up(inverse);
-  Four<float> gain, bias = {};
-  gain = *reinterpret_cast<const Four<float>*>(op.gain.value.at(r) + (rows.inside ? rows.column : 0));
-  if (op.bias)
-    bias = *reinterpret_cast<const Four<float>*>(op.bias.value.at(r) + (rows.inside ? rows.column : 0));
+  typename Rows::Row gain, bias = {};
+  rows.load_columns(op.gain.value.at(r), gain);
+  if (op.bias) rows.load_columns(op.bias.value.at(r), bias);
 #pragma unroll
   for (int m = 0; m < M; ++m) {
-    if (!rows.has(m)) continue;
     inverse[m] = 1 / sqrtf(share * inverse[m] + static_cast<float>(op.eps));
-    Four<float> y;
-#pragma unroll
-    for (int e = 0; e < 4; ++e) y.v[e] = fmaf(gain.v[e], s[m].v[e] * inverse[m], bias.v[e]);
-    if (op.y.value.is_bf16()) {
-      rows.pairs_at(op.y.value.at(r), m, D) = pairs_of(y);
-    } else {
-      rows.at(op.y.value.at(r), m, D) = y;
-    }
-    if (op.inverse && rows.column == 0)
+    Rows::each(
+        [&](int q, int e) { s[m][q].v[e] = fmaf(gain[q].v[e], s[m][q].v[e] * inverse[m], bias[q].v[e]); });
+    rows.store(op.y.value, r, m, s[m]);
+    if (op.inverse && rows.has(m) && rows.column == 0)
       op.mean.value.at(r)[rows.row(m)] = mean[m], op.inverse.value.at(r)[rows.row(m)] = inverse[m];
   }
 }
 
 /// Rows of piece blockIdx.x, and what they give gain and bias.
-template <int kLanes>
+template <int kLanes, int kFours>
 __global__ void __launch_bounds__(kFoursThreads)
     norm_fours_backward(const __grid_constant__ ResidualNorm<float> op, std::int64_t piece) {
-  constexpr int M = 2;
-  using Rows = RowsOfFours<kLanes, M>;
-  __shared__ float sums[2][kFoursWarps][kFoursMost];
+  constexpr int M = kGradientTurns<kFours>;
+  using Rows = RowsOfFours<kLanes, kFours, M>;
+  using Row = typename Rows::Row;
+  __shared__ __align__(16) float sums[2][kFoursWarps][128 * kFours];
   const int r = blockIdx.y, D = op.D(), warp = threadIdx.x / 32;
   const std::int64_t begin = blockIdx.x * piece, end = min(op.rows(), begin + piece);
   const bool layer = op.norm == RowNorm::layer, past = op.sum && op.sum.gradient.data;
   const float share = 1 / static_cast<float>(D);
-  const int column = static_cast<int>(threadIdx.x) % kLanes * 4;
-  const Four<float> gain =
-      *reinterpret_cast<const Four<float>*>(op.gain.value.at(r) + (column < D ? column : 0));
-  Four<float> d_gain = {}, d_bias = {};
+  Row gain, d_gain = {}, d_bias = {};
+  Rows(begin, end, D).load_columns(op.gain.value.at(r), gain);
   for (std::int64_t n = begin + warp * Rows::kRows; n < end; n += kFoursWarps * Rows::kRows) {
     const Rows rows(n, end, D);
-    Four<float> s[M], d[M], more[M] = {}, x_before[M] = {}, branch_before[M] = {};
+    Row s[M], d[M], more[M] = {}, x_before[M] = {}, branch_before[M] = {};
     float mean[M], inverse[M], shift[M], along[M];
 #pragma unroll
     for (int m = 0; m < M; ++m) {
-      s[m] = rows.at(op.total().at(r), m, D), d[m] = op.y.gradient.is_bf16()
-                                                         ? four_of(rows.pairs_at(op.y.gradient.at(r), m, D))
-                                                         : rows.at(op.y.gradient.at(r), m, D);
-      if (past) more[m] = rows.at(op.sum.gradient.at(r), m, D);
-      if (op.x.write == Write::add) x_before[m] = rows.at(op.x.gradient.at(r), m, D);
-      if (op.branch.write == Write::add) branch_before[m] = rows.at(op.branch.gradient.at(r), m, D);
+      rows.load(op.total(), r, m, s[m]), rows.load(op.y.gradient, r, m, d[m]);
+      if (past) rows.load(op.sum.gradient, r, m, more[m]);
+      if (op.x.write == Write::add) rows.load(op.x.gradient, r, m, x_before[m]);
+      if (op.branch.write == Write::add) rows.load(op.branch.gradient, r, m, branch_before[m]);
       const std::int64_t row = min(rows.row(m), end - 1);
       mean[m] = op.mean.value.at(r)[row], inverse[m] = op.inverse.value.at(r)[row];
     }
 #pragma unroll
     for (int m = 0; m < M; ++m) {
       shift[m] = along[m] = 0;
-#pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        if (!rows.has(m)) s[m].v[e] = mean[m], d[m].v[e] = 0;
-        s[m].v[e] = (s[m].v[e] - mean[m]) * inverse[m];
-        d_gain.v[e] += d[m].v[e] * s[m].v[e], d_bias.v[e] += d[m].v[e];
-        d[m].v[e] *= gain.v[e];
-        shift[m] += d[m].v[e], along[m] += d[m].v[e] * s[m].v[e];
-      }
+      Rows::each([&](int q, int e) {
+        float &x = s[m][q].v[e], &f = d[m][q].v[e];
+        if (!rows.has(m) || !rows.inside(q)) x = mean[m], f = 0;
+        x = (x - mean[m]) * inverse[m];
+        d_gain[q].v[e] += f * x, d_bias[q].v[e] += f;
+        f *= gain[q].v[e];
+        shift[m] += f, along[m] += f * x;
+      });
     }
     rows.add_up(along);
     if (layer) rows.add_up(shift);
 #pragma unroll
     for (int m = 0; m < M; ++m) {
-      if (!rows.has(m)) continue;
       const float from = layer ? share * shift[m] : 0, times = share * along[m];
-      Four<float> x, branch;
-#pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        const float d_s = (d[m].v[e] - from - s[m].v[e] * times) * inverse[m] + more[m].v[e];
-        x.v[e] = x_before[m].v[e] + d_s, branch.v[e] = branch_before[m].v[e] + d_s;
-      }
-      if (op.x.wanted()) rows.at(op.x.gradient.at(r), m, D) = x;
-      if (!op.branch.wanted()) continue;
-      if (op.branch.gradient.is_bf16()) {
-        rows.pairs_at(op.branch.gradient.at(r), m, D) = pairs_of(branch);
-      } else {
-        rows.at(op.branch.gradient.at(r), m, D) = branch;
-      }
+      Rows::each([&](int q, int e) {
+        const float d_s = (d[m][q].v[e] - from - s[m][q].v[e] * times) * inverse[m] + more[m][q].v[e];
+        x_before[m][q].v[e] += d_s, branch_before[m][q].v[e] += d_s;
+      });
+      if (op.x.wanted()) rows.store(op.x.gradient, r, m, x_before[m]);
+      if (op.branch.wanted()) rows.store(op.branch.gradient, r, m, branch_before[m]);
     }
   }
+  const int column = static_cast<int>(threadIdx.x) % kLanes * 4;
 #pragma unroll
-  for (int e = 0; e < 4; ++e) {  // of the rows beside
-    if (kLanes < 32) {
-      d_gain.v[e] += __shfl_xor_sync(kFullWarp, d_gain.v[e], 16);
-      d_bias.v[e] += __shfl_xor_sync(kFullWarp, d_bias.v[e], 16);
+  for (int q = 0; q < kFours; ++q) {
+#pragma unroll
+    for (int e = 0; e < 4 && kLanes < 32; ++e) {  // of the rows beside
+      d_gain[q].v[e] += __shfl_xor_sync(kFullWarp, d_gain[q].v[e], 16);
+      d_bias[q].v[e] += __shfl_xor_sync(kFullWarp, d_bias[q].v[e], 16);
     }
+    *reinterpret_cast<Four<float>*>(&sums[0][warp][column + 4 * kLanes * q]) = d_gain[q];
+    *reinterpret_cast<Four<float>*>(&sums[1][warp][column + 4 * kLanes * q]) = d_bias[q];
   }
-  *reinterpret_cast<Four<float>*>(&sums[0][warp][column]) = d_gain;
-  *reinterpret_cast<Four<float>*>(&sums[1][warp][column]) = d_bias;
   __syncthreads();
   float* part = op.part.value.at(r) + static_cast<std::int64_t>(blockIdx.x) * 2 * D;
   for (int i = threadIdx.x; i < 2 * D; i += kFoursThreads) {
@@ -185,19 +211,27 @@ __global__ void __launch_bounds__(kFoursThreads)
   }
 }
 
+/// Calls f with how many lanes a row of D floats has, and fours a lane.
+template <class F>
+void with_fours(int D, F&& f) {
+  if (D <= 64) return f.template operator()<16, 1>();
+  if (D <= 128) return f.template operator()<32, 1>();
+  if (D <= 256) return f.template operator()<32, 2>();
+  f.template operator()<32, 4>();
+}
+
 /// Rows in fours: memory is aligned, and no gradient stands in two fields.
 inline bool in_fours(const ResidualNorm<float>& op) {
+  op.check_writes();
   bool good = op.D() % 4 == 0 && op.D() <= kFoursMost &&
-              !(op.branch.wanted() && op.branch.gradient.data == op.x.gradient.data) &&
-              !(op.branch.gradient.is_bf16() && op.branch.write == Write::add);
+              !(op.branch.wanted() && op.branch.gradient.data == op.x.gradient.data);
   for (const Tensor<float>& t :
        {op.x.value, op.x.gradient, op.branch.value, op.branch.gradient, op.gain.value, op.bias.value,
         op.sum.value, op.sum.gradient, op.y.value, op.y.gradient})
     good = good &&
            (!t.data || (reinterpret_cast<std::uintptr_t>(t.data) % 16 == 0 && t.replica_stride % 4 == 0));
   if (!good && (op.y.value.is_bf16() || op.branch.gradient.is_bf16()))
-    throw std::logic_error(
-        "[residual_norm] gradients in bf16 are written, not added to, and memory is aligned");
+    throw std::logic_error("[residual_norm] bf16 wants memory at multiples of 16 bytes");
   return good;
 }
 

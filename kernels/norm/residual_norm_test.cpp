@@ -63,7 +63,9 @@ std::vector<OpCase> cases() {
     all.push_back(make(word + "Fours", norm, 131, 64, true, true));
     all.push_back(make(word + "FoursFirst", norm, 69, 100, false, true));
     all.push_back(make(word + "FoursWithoutBias", norm, 67, 128, true, false));
+    all.push_back(make(word + "TwoFours", norm, 35, 200, true, true));
     all.push_back(make(word + "Wide", norm, 35, 300, true, true));
+    all.push_back(make(word + "WideFirst", norm, 33, 512, false, true));
     all.push_back(make(word + "MoreThanRegisters", norm, 35, 531, true, true));
   }
   return all;

@@ -306,6 +306,7 @@ const Op& Graph<Real>::add(Op prototype) {
   nodes_.back().bind = [op](const Writes& writes) {
     std::size_t next = 0;
     op->fields(Bind{writes, &next});
+    if constexpr (requires { op->check_writes(); }) op->check_writes();
   };
   return *op;
 }

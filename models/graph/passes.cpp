@@ -120,8 +120,7 @@ bool table_scores_once(Graph<Real>& graph) {
     const Weights* found = std::any_cast<Weights>(&node.info);
     if (!found) continue;
     const Attend<Real> from = **found;
-    if (!from.k || from.H() != 1 || !from.position || from.extra || from.kernel == Kernel::cosine_exp)
-      continue;
+    if (!from.k || from.H() != 1 || !from.position || from.extra) continue;
     auto *keys = static_cast<Variable<Real>*>(from.k.variable),
          *queries = static_cast<Variable<Real>*>(from.x.variable);
     MapFeatures<Real> key, query;
@@ -210,6 +209,7 @@ bool attend_mix_once(Graph<Real>& graph) {
     if (!attend || (*attend)->kernel != Kernel::exp || (*attend)->extra || a->root() != out((*attend)->a))
       continue;
     const Attend<Real>& from = **attend;
+    if (from.offset != 0 && !(from.normalised && from.eps == 0 && !from.sink)) continue;  // else rows lose it
     AttendMix<Real> op;
     op.normalised = from.normalised, op.strict = from.strict, op.before = from.before;
     op.eps = from.eps, op.scale = from.scale, op.window = from.window;
