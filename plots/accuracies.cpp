@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <ostream>
 #include <set>
 #include <stdexcept>
@@ -86,17 +87,19 @@ void add_published_accuracies(Drawing& drawing, const std::vector<RecordLine>& l
 
 }  // namespace
 
-std::string varying_key(const FigureInput& input) {
+std::string varying_key(const FigureInput& input, bool within_a_line) {
   if (!input.options.x.empty()) return input.options.x;
   static const char* const kKeys[] = {"task.pairs",  "task.associations", "model.width",
                                       "task.length", "model.d_key",       "train.learning_rate"};
   for (const char* key : kKeys) {
     const std::vector<std::string>& best = input.options.best;
     if (std::find(best.begin(), best.end(), key) != best.end()) continue;
-    std::set<double> values;
+    std::map<std::string, std::set<double>> values;
     for (const Record* record : input.records)
-      if (const auto value = config_number(*record, key)) values.insert(*value);
-    if (values.size() > 1) return key;
+      if (const auto value = config_number(*record, key))
+        values[within_a_line ? record->label : ""].insert(*value);
+    if (std::any_of(values.begin(), values.end(), [](const auto& line) { return line.second.size() > 1; }))
+      return key;
   }
   return "";
 }

@@ -198,8 +198,9 @@ std::optional<double> place_on_axis(const Record& record, const std::string& x);
 /// Why nothing stands on an axis of `x`: "no record has a number d_key; did you mean --x model.d_key?"
 std::string no_number(const RecordList& records, const std::string& x);
 
-/// The key --x, or that which varies, of those that people put on an axis; "" where none of them does.
-std::string varying_key(const FigureInput& input);
+/// The key --x, or that which varies (within some line, if asked for), of those that people put on an axis; "" where none of them
+/// does.
+std::string varying_key(const FigureInput& input, bool within_a_line = false);
 
 Drawing draw_accuracy(const FigureInput& input);
 Drawing draw_capacity(const FigureInput& input);

@@ -342,7 +342,7 @@ std::string final_key(const FigureInput& input) {
     return config_number(*record, load).has_value();
   });
   if (loads && input.options.x.empty()) return load;
-  const std::string varying = varying_key(input);
+  const std::string varying = varying_key(input, true);
   return varying.empty() ? load : varying;
 }
 

@@ -116,6 +116,16 @@ TEST_F(TableTest, TokenTasksStandAtWhatVaries) {
   EXPECT_THAT(notes_.str(), ::testing::Not(HasSubstr("task.associations")));
 }
 
+// Keys whose sizes differ between memories, as their layers have them, are no axis: every row would have one number.
+TEST_F(TableTest, WhatVariesBetweenMemoriesAloneIsNoColumn) {
+  RecordMap records = token_runs("task.pairs", {4});
+  for (auto& [id, record] : records) record.config["model.d_key"] = record.label == "a" ? 64 : 128;
+  options_.metric = "test_accuracy";
+  EXPECT_THAT(
+      table("final", rows_of(records), TableFormat::markdown),
+      HasSubstr("| Memory | Test accuracy |\n|---|--:|\n| a | **1** [1, 1] |\n| b | 0.5 [0.5, 0.5] |\n"));
+}
+
 // model.layer: one for all, or who has which; a column of --by says it as well.
 TEST_F(TableTest, SayTheLayerOfLanguageModels) {
   RecordMap records = token_runs("task.pairs", {4});

@@ -3,10 +3,10 @@
 
     publish.py CROSSTALK NAME STORE... [--where KEY=VALUE]...
 
-writes results/published/NAME.csv and NAME.provenance.csv (a STORE may be an export, too: one with provenance), their row in the
-table of commits of README.md, every figure that README draws of NAME.csv or of runs/NAME (the first STORE stands for it), and
-what stands between <!-- made: ... --> and <!-- end --> in README. Prints how many runs there are, of which seeds, commits and
-devices, and how long they took from the first start to the last end. Sentences are left to people.
+writes results/published/NAME.csv and NAME.provenance.csv, their row in the table of commits of README.md, every figure that README
+draws of NAME.csv or of runs/NAME (for which the STOREs stand), and what stands between <!-- made: ... --> and <!-- end --> in
+README. A STORE may be an export, too: NAME.provenance.csv of before, to which runs are added. Prints how many runs there are, of
+which seeds, commits and devices, and how long they took from the first start to the last end. Sentences are left to people.
 """
 # SPDX-License-Identifier: Apache-2.0
 import collections
@@ -30,6 +30,21 @@ def run(*words, cwd=HERE):
 def rows_of(path):
     with open(path, newline="") as file:
         return list(csv.DictReader(line for line in file if not line.startswith("#")))
+
+
+def fill_provenance(path, exports):
+    """Gives rows that came from exports with provenance the columns that reading them again loses."""
+    known = {row["id"]: row for export in exports for row in rows_of(export) if row.get("provenance.commit")}
+    rows = rows_of(path)
+    columns = list(rows[0])
+    columns += sorted({key for row in known.values() for key in row if key.startswith("provenance.")} - set(columns))
+    for row in rows:
+        if not row.get("provenance.commit"):
+            row.update({key: value for key, value in known[row["id"]].items() if key.startswith("provenance.")})
+    with open(path, "w", newline="") as file:
+        writer = csv.DictWriter(file, columns, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
 
 
 def with_commits(page, name, rows):
@@ -77,11 +92,17 @@ def main(arguments):
     stores = [str(Path(store).resolve()) for store in arguments[2:]]
     run(crosstalk, "export", *stores, *conditions, "--out", f"{name}.csv")
     run(crosstalk, "export", *stores, *conditions, "--provenance", "--out", f"{name}.provenance.csv")
+    exports = [store for store in stores if store.endswith(".csv")]
+    if exports:
+        fill_provenance(HERE / f"{name}.provenance.csv", exports)
     rows = rows_of(HERE / f"{name}.provenance.csv")
     page = HERE / "README.md"
     page.write_text(with_commits(page.read_text(), name, rows))
     for words in figure_commands(page.read_text(), name):
-        run(crosstalk, *[stores[0] if word == f"runs/{name}" else word for word in words])
+        if f"runs/{name}" in words and len(exports) == len(stores):
+            print(f"not drawn, for it needs a store: {shlex.join(words)}")
+            continue
+        run(crosstalk, *[part for word in words for part in (stores if word == f"runs/{name}" else [word])])
         (HERE / f"{words[words.index('--out') + 1]}.py").unlink(missing_ok=True)
     run(sys.executable, SOURCE / "scripts" / "documents.py", SOURCE, crosstalk, cwd=SOURCE)
     print(f"{name}: {said_of(rows)}")

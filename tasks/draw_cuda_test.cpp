@@ -65,6 +65,7 @@ std::vector<std::int32_t> batch(Device device, const Task& task, Split split, in
 
 TEST_F(DrawCuda, SameIntegersAsOnTheCpu) {
   std::vector<std::pair<std::string, Settings>> tasks = {
+      {"file", {{"folder", testing::example_real_folder()}}},
       {"recall", {{"associations", whole(20)}}},
       {"recall", {{"associations", whole(600)}}},
       {"recall",

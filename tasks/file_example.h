@@ -87,6 +87,37 @@ inline void write_example(const std::string& folder, const std::string& split, c
   write_npy(path("target"), files.target);
 }
 
+/// Examples of two inputs and their outputs as somebody's arrays have them, in `Real` numbers.
+template <class Real>
+inline void write_examples(const std::string& folder, const std::string& split, std::int64_t N,
+                           std::int64_t T, std::int64_t Q, bool column) {
+  RandomStream random(static_cast<std::uint64_t>(N), RandomDomain::task_train, 0);
+  const auto put = [&](const char* name, std::vector<std::int64_t> shape) {
+    NpyArray<Real> array{shape, {}};
+    std::int64_t size = 1;
+    for (const std::int64_t one : shape) size *= one;
+    for (std::int64_t i = 0; i < size; ++i)  // in sixteenths, which floats hold
+      array.data.push_back(static_cast<Real>((random.below(129) - 64.0) / 16));
+    write_npy(folder + "/" + split + "_" + name + ".npy", array);
+  };
+  put("x", {N, T, 2});
+  put("y", column ? std::vector{N, T, std::int64_t{1}} : std::vector{N, T});
+  put("asked_x", {N, Q, 2});
+  put("asked_y", column ? std::vector{N, Q, std::int64_t{1}} : std::vector{N, Q});
+}
+
+/// Examples of real numbers.
+inline const std::string& example_real_folder() {
+  static const ExampleFolder folder;
+  static const bool written = [] {
+    for (const auto& [split, N] : {std::pair{"train", 96}, {"eval", 64}, {"test", 64}})
+      write_examples<double>(folder.path(), split, N, 9, 5, false);
+    return true;
+  }();
+  static_cast<void>(written);
+  return folder.path();
+}
+
 /// The folder, written at the first call.
 inline const std::string& example_folder() {
   static const ExampleFolder folder;

@@ -307,29 +307,10 @@ TEST(FileTask, SaysWhatItNeeds) {
   }
 }
 
-/// Examples of two inputs and their outputs as somebody's arrays have them, in `Real` numbers.
-template <class Real>
-void write_examples(const std::string& folder, const std::string& split, std::int64_t N, std::int64_t T,
-                    std::int64_t Q, bool column) {
-  RandomStream random(static_cast<std::uint64_t>(N), RandomDomain::task_train, 0);
-  const auto put = [&](const char* name, std::vector<std::int64_t> shape) {
-    NpyArray<Real> array{shape, {}};
-    std::int64_t size = 1;
-    for (const std::int64_t one : shape) size *= one;
-    for (std::int64_t i = 0; i < size; ++i)  // in sixteenths, which floats hold
-      array.data.push_back(static_cast<Real>((random.below(129) - 64.0) / 16));
-    write_npy(folder + "/" + split + "_" + name + ".npy", array);
-  };
-  put("x", {N, T, 2});
-  put("y", column ? std::vector{N, T, std::int64_t{1}} : std::vector{N, T});
-  put("asked_x", {N, Q, 2});
-  put("asked_y", column ? std::vector{N, Q, std::int64_t{1}} : std::vector{N, Q});
-}
-
 TEST(RealFile, ExamplesStandAsInTheirFiles) {
   const testing::ExampleFolder folder;
   for (const char* split : {"train", "eval", "test"})
-    write_examples<double>(folder.path(), split, 6, 5, 3, false);
+    testing::write_examples<double>(folder.path(), split, 6, 5, 3, false);
   const auto task = testing::make_task("file", {{"folder", folder.path()}});
   EXPECT_EQ(task->vocabulary().numbers, 2);
   EXPECT_EQ(task->shape(Split::eval), (SequenceShape{5, 6, 3}));
@@ -366,11 +347,11 @@ TEST(RealFile, ExamplesStandAsInTheirFiles) {
 TEST(RealFile, TheContentIsWhatTheNumbersAre) {
   const testing::ExampleFolder a, b;
   for (const char* split : {"train", "eval", "test"}) {
-    write_examples<double>(a.path(), split, 6, 5, 3, false);
-    write_examples<float>(b.path(), split, 6, 5, 3, true);
+    testing::write_examples<double>(a.path(), split, 6, 5, 3, false);
+    testing::write_examples<float>(b.path(), split, 6, 5, 3, true);
   }
   EXPECT_EQ(FileData(a.path()).content(), FileData(b.path()).content());
-  write_examples<float>(b.path(), "test", 7, 5, 3, true);
+  testing::write_examples<float>(b.path(), "test", 7, 5, 3, true);
   EXPECT_NE(FileData(a.path()).content(), FileData(b.path()).content());
 }
 
@@ -386,11 +367,11 @@ TEST(RealFile, RefusesWhatItCannotHold) {
       EXPECT_NE(message.find(why), std::string::npos) << message;
     }
     for (const char* split : {"train", "eval", "test"})
-      write_examples<double>(folder.path(), split, 6, 5, 3, false);
+      testing::write_examples<double>(folder.path(), split, 6, 5, 3, false);
     EXPECT_EQ(FileData(folder.path()).numbers(), 2);
   };
   for (const char* split : {"train", "eval", "test"})
-    write_examples<double>(folder.path(), split, 6, 5, 3, false);
+    testing::write_examples<double>(folder.path(), split, 6, 5, 3, false);
   const auto write = [&](const char* name, const std::vector<std::int64_t>& shape, double value) {
     std::size_t size = 1;
     for (const std::int64_t one : shape) size *= static_cast<std::size_t>(one);
@@ -402,7 +383,7 @@ TEST(RealFile, RefusesWhatItCannotHold) {
   refused("train_x.npy", "holds nan at [0, 0, 0]");
   write("test_asked_y.npy", {6, 4}, 0);
   refused("test_asked_y.npy", "it must be [6, 3, 1]");
-  write_examples<double>(folder.path(), "eval", 6, 2, 3, false);
+  testing::write_examples<double>(folder.path(), "eval", 6, 2, 3, false);
   refused("eval_asked_x.npy", "asks 3 inputs after 2 examples");
   write("train_x.npy", {6, 5}, 0);
   refused("train_x.npy", "has the shape [6, 5]; it must be [N,T,n]");

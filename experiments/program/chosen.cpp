@@ -61,11 +61,12 @@ Texts telling_apart(const std::vector<Run>& runs, const Texts& keys) {
   return telling;
 }
 
-/// "deltanet, task.motif = 3, task.vocabulary = 16".
+/// "deltanet, task.motif = 3, task.vocabulary = 16": of the keys that tell runs apart, those that a study says rather than derives.
 std::string place_text(const Run& run, const Texts& telling) {
+  static const std::set<std::string> said = {"model.width", "model.layers", "model.heads", "model.stack"};
   std::string text = run.label;
   for (const std::string& key : telling)
-    if (run.config.has(key) && (key.starts_with("task.") || key.starts_with("model.")))
+    if (run.config.has(key) && (key.starts_with("task.") || said.count(key) != 0))
       text += fmt::format(", {} = {}", key, value_in(run.config, key));
   return text;
 }
