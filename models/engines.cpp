@@ -220,7 +220,7 @@ Form choose_form(const Mixer<Real>& m, const Recurrence<Real>& r) {
   // A weight of a read costs K + V, a token's step of the state K V.
   const std::int64_t K = r.key.dim(3), weights = m.Q * (K + m.V);
   const bool few = r.erase == Erase::none && weights <= K * m.V;
-  if ((few || m.T <= 2 * state_chunk(m.K, m.V, m.graph.products())) && covers(Form::parallel, m, r))
+  if ((few || m.T <= state_chunk(m.K, m.V, m.graph.products())) && covers(Form::parallel, m, r))
     return Form::parallel;
   return Form::chunk;
 }
