@@ -60,11 +60,33 @@ Var<Real> weights_of(Mixer<Real>& m, Var<Real> x, Var<Real> k, const Attention& 
 }
 
 // Heads are those of the key: rows of a state that fade on their own are heads (read_rows).
+// Chunks on a GPU are of up to 128 values a head (and, where the state erases, as many keys). Into how many heads of
+// their own, equal but for their values, wider ones are cut; 1: none.
+template <class Real>
+int cuts_of_values(const Mixer<Real>& m, StateForm form, const Recurrence<Real>& r, int V) {
+  constexpr int kMost = 128, kFewest = 32;
+  const bool chunks = m.graph.device() == Device::cuda && form == StateForm::chunkwise &&
+                      sizeof(Real) == sizeof(float) && (r.erase == Erase::none || r.key.dim(3) <= kMost);
+  int cuts = chunks ? (V + kMost - 1) / kMost : 1;
+  while (V % cuts != 0) ++cuts;
+  return V / cuts < kFewest ? 1 : cuts;
+}
+
 template <class Real>
 Var<Real> state_read(Mixer<Real>& m, StateForm form, Var<Real> q, const Recurrence<Real>& r,
                      Var<Real> log_decay, Var<Real> values, const char* state, bool ends = true,
                      Var<Real> end_factor = {}) {
   const int H = r.key.dim(2), K = r.key.dim(3), V = values.dim(3);
+  if (const int cuts = cuts_of_values(m, form, r, V); cuts > 1) {
+    const auto repeated = [&](Var<Real> x) { return x ? repeated_heads(x, cuts) : x; };
+    Recurrence<Real> cut = r;
+    for (Var<Real>* x : {&cut.key, &cut.gain, &cut.erase_read, &cut.erase_write, &cut.erase_gain})
+      *x = repeated(*x);
+    const Var<Real> o =
+        state_read(m, form, repeated(q), cut, repeated(log_decay),
+                   view(values, {m.B, values.dim(1), H * cuts, V / cuts}), state, ends, end_factor);
+    return view(o, {m.B, o.dim(1), H, V});
+  }
   StateRead<Real> op;
   op.device = m.graph.device();
   op.form = form;

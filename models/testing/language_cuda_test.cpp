@@ -268,6 +268,26 @@ TEST_F(LanguageOnCuda, FormsFollowSharedMemory) {
   }
 }
 
+// Values of more than 128 channels are read as heads of their own, by chunks.
+TEST_F(LanguageOnCuda, WideValuesAreReadByChunks) {
+  const ModelShape shape{0, 100, false, 4, {150, 1, 9}, 100};
+  for (const char* memory : {"deltanet", "gated_delta", "mamba2", "gla", "rwkv7"}) {
+    const Options options = language_options_of(memory,
+                                                {{"model.width", std::int64_t{64}},
+                                                 {"model.d_value", std::int64_t{384}},
+                                                 {"model.heads", std::int64_t{2}},
+                                                 {"model.layers", std::int64_t{1}},
+                                                 {"model.weight_deviation", 0.1}},
+                                                shape.vocabulary());
+    const LanguageResult want = run_language<double>(Device::cpu, options, shape, 1, 0, 3);
+    LanguageResult got = run_language<float>(Device::cuda, options, shape, 1, 0, 3);
+    got.correct = want.correct;  // of nearly equal logits either may be the larger
+    SCOPED_TRACE(fmt::format("{}: {}", memory, got.forms));
+    EXPECT_NE(got.forms.find("state_read:chunk"), std::string::npos);
+    expect_the_same(got, want, 2e-3);
+  }
+}
+
 TEST_P(MemoryInLanguageOnCuda, IsTheCpus) {
   const Options options =
       on_gpu(GetParam(), {{"model.heads", std::int64_t{2}}, {"model.layers", std::int64_t{2}}});
