@@ -18,21 +18,35 @@ Pass = Callable[[list[int], int], Any]
 _kept: dict[Any, Pass] = {}
 
 
+#: Of torch, once it is there: Tensor, Parameter, strided, and whether somebody follows gradients or transforms functions.
+_torch: tuple[Any, ...] | None = None
+
+
+def _of_torch() -> tuple[Any, ...] | None:
+    global _torch
+    torch: Any = sys.modules.get("torch")
+    if torch is not None and hasattr(torch, "nn"):  # its import has come to an end
+        follows, transforms = torch.is_grad_enabled, torch._C._are_functorch_transforms_active
+        _torch = torch.Tensor, torch.nn.Parameter, torch.strided, follows, transforms
+    return _torch
+
+
 def key_of(memory: str, given: Mapping[str, Any], form: str, precision: str | None) -> tuple[Any, list[int]] | None:
     """By what a call is known, and where its inputs lie; None: it goes the long way."""
-    torch: Any = sys.modules.get("torch")
-    tensor = parameter = None
+    tensor = parameter = strided = None
     follows = False
+    torch = _torch or _of_torch()
     if torch is not None:
-        if torch._C._are_functorch_transforms_active():
+        tensor, parameter, strided, is_followed, is_transformed = torch
+        if is_transformed():
             return None
-        tensor, parameter, follows = torch.Tensor, torch.nn.Parameter, torch.is_grad_enabled()
+        follows = is_followed()
     key: list[Any] = [memory, form, precision]
     pointers = []
     for name, x in given.items():
         kind = type(x)
         if tensor is not None and (kind is tensor or kind is parameter):
-            if x.layout is not torch.strided or not x.is_contiguous() or x.is_neg() or (follows and x.requires_grad):
+            if x.layout is not strided or not x.is_contiguous() or x.is_neg() or (follows and x.requires_grad):
                 return None
             key += name, x.shape, x.dtype, x.device
             pointers.append(x.data_ptr())
