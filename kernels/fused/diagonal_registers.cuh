@@ -105,8 +105,7 @@ struct FadingWalk {
   int r, tile, tiles, b, h, T, Q, H, K, V, first;  ///< first: row of the block
   std::int64_t item;                               ///< sequence and head
   int warp, lane, row, column;                     ///< row: of the lane, within the block
-  const std::int32_t* position;  ///< of the sequence's queries; null: query t stands behind token t
-  std::int32_t* asking;          ///< shared, [T]: the query behind each token in this round, or -1
+  std::int32_t* asking;  ///< shared, [T]: the query behind each token in this round, or -1
 
   __device__ FadingWalk(const DiagonalRead<float>& op_, std::int32_t* asking_)
       : op(op_),
@@ -122,18 +121,22 @@ struct FadingWalk {
     b = static_cast<int>(item) / H, h = static_cast<int>(item) % H, first = tile * kBlockRows;
     warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
     row = warp * Tile::kWarpRows + lane / LC * kRows, column = lane % LC * 4;
-    position = op.position ? op.position.value.at(r) + static_cast<std::int64_t>(b) * Q : nullptr;
   }
 
   /// Row 0 of [B,count,H,width].
   __device__ std::int64_t rows_at(int width, int count) const {
     return (static_cast<std::int64_t>(b) * count * H + h) * width;
   }
+  /// Of the sequence's queries; without them query t stands behind token t.
+  __device__ const std::int32_t* positions() const {
+    return op.position.value.at(r) + static_cast<std::int64_t>(b) * Q;
+  }
   /// The query behind token t, or -1.
-  __device__ int query_of(int t) const { return t < 0 || t >= T ? -1 : position ? asking[t] : t; }
+  __device__ int query_of(int t) const { return t < 0 || t >= T ? -1 : op.position ? asking[t] : t; }
   /// Of the queries behind one token a round takes one: fills `asking`, and says whether there are others for later rounds.
   __device__ bool begin_round(int round) const {
-    if (!position) return false;
+    if (!op.position) return false;
+    const std::int32_t* position = positions();
     __syncthreads();
     for (int t = static_cast<int>(threadIdx.x); t < T; t += static_cast<int>(blockDim.x)) asking[t] = -1;
     __syncthreads();
@@ -149,17 +152,17 @@ struct FadingWalk {
   }
   /// Zeros in `count` columns, from `begin` on, of the rows [B,Q,H,width] of queries that see no token.
   __device__ void clear_blind(float* x, int width, int begin, int count) const {
-    for (int i = 0; position && i < Q; ++i) {
-      if (position[i] > 0) continue;
+    for (int i = 0; op.position && i < Q; ++i) {
+      if (positions()[i] > 0) continue;
       float* to = x + rows_at(width, Q) + static_cast<std::int64_t>(i) * H * width + begin;
       for (int c = static_cast<int>(threadIdx.x); c < count; c += static_cast<int>(blockDim.x)) to[c] = 0;
     }
   }
   __device__ bool has(int i, int j) const { return first + row + i < V && column + j < K; }
   __device__ int entry(int i, int j) const { return (first + row + i) * K + column + j; }
-  /// The lane's entries of [B,(1,)H,V*K], 0 beyond it and where there is no memory.
-  __device__ void entries(const Tensor<float>& x, float (&to)[kRows][4]) const {
-    const float* from = x.data ? x.at(r) + item * V * K : nullptr;
+  /// The lane's entries of [B,(1,)H,V*K], 0 beyond it and where there is no memory, or not `any`.
+  __device__ void entries(const Tensor<float>& x, float (&to)[kRows][4], bool any = true) const {
+    const float* from = any && x.data ? x.at(r) + item * V * K : nullptr;
 #pragma unroll
     for (int i = 0; i < kRows; ++i) {
 #pragma unroll

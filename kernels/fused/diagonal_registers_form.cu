@@ -258,9 +258,8 @@ __global__ void __launch_bounds__(32 * kFadingWarps, blocks_of(kLaw))
   bool more = true;
   for (; more; ++back.round) {  // gradients are linear in those of the reads
     more = at.begin_round(back.round);
-    const Tensor<float> none;
-    at.entries(back.round == 0 ? op.end.gradient : none, d.G.v[0]);
-    if constexpr (Tile::kComplex) at.entries(back.round == 0 ? op.end_imag.gradient : none, d.G.v[1]);
+    at.entries(op.end.gradient, d.G.v[0], back.round == 0);
+    if constexpr (Tile::kComplex) at.entries(op.end_imag.gradient, d.G.v[1], back.round == 0);
     at.begin_stage(sources, stages, token_of(0), token_of(0) - 1, walks(0));
     for (int turn = 0; turn < turns; ++turn) {
       float* stage = stages + turn % 2 * Tile::kStage;
@@ -287,14 +286,19 @@ __global__ void __launch_bounds__(32 * kFadingWarps, blocks_of(kLaw))
         S.store(slots + number * numbers);
         continue;
       }
+      const auto before = [&](int t) { return t == 0 ? begin : between + (t - 1) * numbers; };
+      int last = kFadingTokens - 1;
+      if constexpr (Tile::kComplex) {
+        const int end = at.T - token;
+        if (end >= 0 && end <= last) back.template token<false>(stage, token, end, before(end));
+        last = min(last, end - 1);
+      }
 #pragma unroll 1
-      for (int t = kFadingTokens - 1; t >= 0; --t) {
-        const float* before = t == 0 ? begin : between + (t - 1) * numbers;
+      for (int t = last; t >= 0; --t) {
         if constexpr (Tile::kComplex) {
-          if (token + t < at.T) back.template token<true>(stage, token, t, before);
-          if (token + t == at.T) back.template token<false>(stage, token, t, before);
+          back.template token<true>(stage, token, t, before(t));
         } else {
-          if (t < kFadingTokens - 1) S.load(before);
+          if (t < kFadingTokens - 1) S.load(before(t));
           back.template token<true>(stage, token, t, S);
         }
       }
