@@ -18,7 +18,8 @@ using namespace device;
 StateRead<float> values_of(const RidgeOp& op, const Tensor<float>& x) {
   StateRead<float> read;
   read.form = StateForm::chunkwise, read.device = Device::cuda;
-  read.q.value = x, read.k = op.k, read.v = op.v, read.write_gain = op.gain, read.log_decay = op.log_decay;
+  read.q.value = x, read.q.memory = &op.x;  // no variable of the op's, though neither may have memory yet
+  read.k = op.k, read.v = op.v, read.write_gain = op.gain, read.log_decay = op.log_decay;
   read.start = op.start, read.position = op.position;
   read.o = op.o, read.end = op.end, read.states = op.states;
   return read;

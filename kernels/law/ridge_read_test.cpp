@@ -152,11 +152,14 @@ INSTANTIATE_TEST_SUITE_P(RidgeRead, OpCheck, ::testing::ValuesIn(cases()), case_
 
 /// Sizes at which the form in chunks (kernels/fused/ridge_solve.cuh) cuts rows, groups and chunks of tokens.
 std::vector<OpCase> sizes() {
-  return {
-      make("Chunks", {2, 83, 2, 33, 40}),        make("ChunksAndPositions", {2, 83, 2, 33, 40, 90}),
-      make("Whole", {1, 70, 2, 64, 64}),         make("WholeStartAndEnd", {2, 70, 1, 32, 32, 0, true, true}),
-      make("SmallWhole", {2, 150, 2, 32, 32}),   make("MoreValues", {1, 34, 1, 20, 100, 0, false, true}),
-      make("FewQueries", {3, 70, 2, 64, 16, 2}), make("TooManyKeys", {1, 20, 1, 65, 5})};
+  return {make("Chunks", {2, 83, 2, 33, 40}),
+          make("ChunksAndPositions", {2, 83, 2, 33, 40, 90}),
+          make("Whole", {1, 70, 2, 64, 64}),
+          make("WholeStartAndEnd", {2, 70, 1, 32, 32, 0, true, true}, 100),
+          make("SmallWhole", {2, 150, 2, 32, 32}),
+          make("MoreValues", {1, 34, 1, 20, 100, 0, false, true}),
+          make("FewQueries", {3, 70, 2, 64, 16, 2}),
+          make("TooManyKeys", {1, 20, 1, 65, 5})};
 }
 INSTANTIATE_TEST_SUITE_P(RidgeRead, CudaOpCheck, ::testing::ValuesIn(sizes()), case_name);
 
