@@ -28,7 +28,10 @@ constexpr KnownMetric kMetrics[] = {
     {"test_loss", "Test loss $\\frac{1}{2}|y-\\hat{y}|^2$", true},
     {"eval_accuracy", "Evaluation accuracy", false},
     {"test_accuracy", "Test accuracy", false},
+    {"test_scaled_accuracy", "Test accuracy, 0 at chance", false},
+    {"context_gap", "Test accuracy minus that for another context", false},
     {"eval_exact", "Sequences with every answer right", false},
+    {"test_exact", "Test sequences with every answer right", false},
     {"steps", "Training steps", true},
 };
 
