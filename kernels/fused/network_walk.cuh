@@ -174,6 +174,7 @@ __global__ void __launch_bounds__(256, 4)
   const float gain_here = kNorm && inside ? gain.value[row] : 0.0f,
               bias_here = kNorm && inside ? bias.value[row] : 0.0f;
 
+  [[maybe_unused]] int due = 0;  // tokens that the next query sees; those beyond 0 and T are read there
   for (int first = 0; first <= T;
        first += kWalkLargest) {  // a slot: token t and the query that stands behind t - 1
     const int n = T + 1 - first < kWalkLargest ? T + 1 - first : kWalkLargest;
@@ -205,7 +206,8 @@ __global__ void __launch_bounds__(256, 4)
           if (cells.part == 0) to[plan.slot + row] = c_p;
         }
       }
-      if constexpr (kListed) {
+      if (kListed && (t == due || t == 0 || t == T)) {
+        due = next_position(position, Q, t + 1);
         each_seeing(position, Q, T, t, [&](int i) {
           cells.columns_of(q.row(i), K, x);
           float read = cells.product(W, x) + c_w;

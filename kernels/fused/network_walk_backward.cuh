@@ -76,16 +76,22 @@ __global__ void __launch_bounds__(256, 2)
   // A query that a position brought, at W and b.
   const auto read_back = [&](int i, float offset) {
     const std::int64_t at = ((static_cast<std::int64_t>(b) * Q + i) * H + h) * V;
-    const float d = d_o && inside ? d_o[at + row] : 0.0f;
+    const Pair d_all = Pair::of(d_o ? d_o + at : nullptr, d_o ? V : 0);
+    if (!__any_sync(kFullWarp, d_all.x[0] != 0 || d_all.x[1] != 0)) {  // a slot that no query fills, say
+      for (int j = thread; q.gradient && j < K; j += threads)
+        put(op.q.write, q.gradient + i * q.apart + j, 0.0f);
+      return;
+    }
+    const float d = inside ? d_o[at + row] : 0.0f;
     float d_z = d;
     cells.columns_of(q.row(i), K, x);
     if constexpr (kNorm) {
       const float z = cells.product(W, x) + offset;
       __syncthreads();
-      if (cells.part == 0) exchange[row] = z, exchange[kWalkRows + row] = d;
+      if (cells.part == 0) exchange[row] = z;
       __syncthreads();
       const TokenNorm of(exchange, exchange, exchange, weights, V);
-      const Pair z_all = Pair::of(exchange, V), d_all = Pair::of(exchange + kWalkRows, V);
+      const Pair z_all = Pair::of(exchange, V);
       float sums[2] = {};
 #pragma unroll
       for (int j = 0; j < 2; ++j) {
@@ -110,6 +116,7 @@ __global__ void __launch_bounds__(256, 2)
     __syncthreads();
   };
 
+  [[maybe_unused]] int due = T;  // tokens that the next query on the way back sees
   for (int chunk = plan.chunks - 1; chunk >= 0; --chunk) {
     const int first = chunk * plan.length, n = T - first < plan.length ? T - first : plan.length;
     const int base = chunk / plan.group * plan.group;
@@ -285,9 +292,12 @@ __global__ void __launch_bounds__(256, 2)
         cells.over_rows(to_key, mine);
       }
       if constexpr (kListed) {
-        if (t > 0 || first == 0)
-          each_seeing(position, Q, T, first + t,
+        const int seen = first + t;
+        if ((t > 0 || first == 0) && (seen == due || seen == 0 || seen == T)) {
+          due = previous_position(position, Q, seen - 1);
+          each_seeing(position, Q, T, seen,
                       [&](int i) { read_back(i, t < n ? offsets[t * kWalkRows + row] : c_w); });
+        }
       } else if (t > 0) {
         const float d_z = d_read[(t - 1) * kWalkRows + row];
         cells.columns_of(queries + (t - 1) * kWide, x);
