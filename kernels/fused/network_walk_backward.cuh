@@ -5,6 +5,21 @@
 
 namespace crosstalk::device {
 
+/// The largest of position[0..Q) that is at most `from` (-1: none). All lanes of a warp must call it.
+__device__ __forceinline__ int previous_position(const std::int32_t* position, int Q, int from) {
+  int previous = -1;
+  for (int i = static_cast<int>(threadIdx.x) % 32; i < Q; i += 32) {
+    const int p = position[i];
+    if (p <= from && p > previous) previous = p;
+  }
+#pragma unroll
+  for (int offset = 16; offset > 0; offset /= 2) {
+    const int other = __shfl_xor_sync(kFullWarp, previous, offset);
+    previous = other > previous ? other : previous;
+  }
+  return previous;
+}
+
 template <int C, bool kNorm, bool kListed>
 __global__ void __launch_bounds__(256, 2)
     network_walk_backward(const __grid_constant__ NetworkOp op, const __grid_constant__ WalkPlan plan) {
