@@ -126,7 +126,8 @@ __global__ void __launch_bounds__(32 * kRidgeWarps, 3)
 #pragma unroll
     for (int i = 0; i < N; ++i) direction[i] = residual[i];
     float squares = dot(residual, residual);
-    for (int n = 0; n < op.iterations && squares > 0; ++n) {
+    const float enough = kRidgeEnough<float> * squares;
+    for (int n = 0; n < op.iterations && squares > enough; ++n) {
       show(direction);
       float sums[N][4] = {};
 #pragma unroll

@@ -5,7 +5,7 @@
 //   H_t = e^{g_t} H_{t-1} + w_t k_t k_t^T
 //   o   = S_n x,   (H_n + Diag(ridge)) x = q   after n tokens
 //
-// x comes from conjugate gradients, from 0, in a fixed number of iterations; a division by 0 gives 0, so that
+// x comes from conjugate gradients, from 0, in a fixed number of iterations, fewer where it has converged; a division by 0 gives 0, so that
 // what has converged stays (an eps in the denominator would keep it from converging). Backward is that of the
 // exact solution and solves once more:
 //
@@ -23,6 +23,12 @@
 namespace crosstalk {
 
 /// Gradients of a variable that stands in several fields are added up in any order.
+/// Share of the right side's squares below which a residual is rounding, and iterations end: going on would add noise to
+/// a solution that has converged.
+template <class Real>
+inline constexpr Real kRidgeEnough = sizeof(Real) == sizeof(float) ? Real(1.4e-14)
+                                                                   : Real(4.9e-32);  // epsilon^2
+
 template <class Real>
 struct RidgeRead {
   Device device = Device::cpu;  ///< where it runs: what is kept depends on it

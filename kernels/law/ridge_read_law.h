@@ -59,7 +59,8 @@ struct Ridge {
     const Real* H = S + V * K;
     team.each(K, [&](int j) { x[j] = 0, residual[j] = direction[j] = b[j]; });
     Real squares = team.sum(K, [&](int j) { return residual[j] * residual[j]; });
-    for (int n = 0; n < op.iterations && squares > 0; ++n) {
+    const Real enough = kRidgeEnough<Real> * squares;
+    for (int n = 0; n < op.iterations && squares > enough; ++n) {
       team.rows(
           K, K, [&](int i, int j) { return H[i * K + j] * direction[j]; },
           [&](int i, Real sum) { product[i] = sum + ridge.value[i] * direction[i]; });

@@ -137,6 +137,7 @@ OpCase make(const std::string& name, const Shape& s, int iterations = 30) {
 
 std::vector<OpCase> cases() {
   return {make("Tokens", {2, 6, 2, 5, 3}),
+          make("Converged", {1, 40, 1, 32, 5, 0, true, true}, 100).gradient_elements(8),
           make("NoGates", {2, 6, 1, 4, 3, 0, false, false, false}),
           make("Positions", {2, 7, 2, 4, 5, 9}),
           make("StartAndEnd", {2, 5, 2, 4, 3, 0, true, true}),

@@ -210,9 +210,9 @@ TEST_F(LanguageOnCuda, RecurrencesInRoundedFormats) {
         SCOPED_TRACE(fmt::format("{}, width {}, {} heads, {} tokens, {}: {}", memory, width, heads, T,
                                  format == Precision::tf32 ? "tf32" : "bf16", got.forms));
         expect_near(got, want, limit);
-        // A GPU walks states of more than 128 channels token after token (state_chunk_cuda.cu); and where it has less
-        // shared memory than an H100, chunks may not fit it.
-        const bool chunks = width / heads <= 128;
+        // A GPU walks states that erase and have more than 128 key channels token after token (state_chunk_cuda.cu); and
+        // where it has less shared memory than an H100, chunks may not fit it.
+        const bool chunks = width / heads <= 128 || std::string(memory) == "gla";
         const bool is_chunk = got.forms.find("state_read:chunk") != std::string::npos,
                    has_state = got.forms.find("state_read:") != std::string::npos;  // else T x T: few tokens
         if (has_state && (!chunks || shared_memory_limit() >= 227 * 1024)) {
@@ -271,7 +271,7 @@ TEST_F(LanguageOnCuda, FormsFollowSharedMemory) {
 // Values of more than 128 channels are read as heads of their own, by chunks.
 TEST_F(LanguageOnCuda, WideValuesAreReadByChunks) {
   const ModelShape shape{0, 100, false, 4, {150, 1, 9}, 100};
-  for (const char* memory : {"deltanet", "gated_delta", "mamba2", "gla", "rwkv7"}) {
+  for (const char* memory : {"deltanet", "gated_delta", "kda", "gla", "rwkv7"}) {
     const Options options = language_options_of(memory,
                                                 {{"model.width", std::int64_t{64}},
                                                  {"model.d_value", std::int64_t{384}},
@@ -280,11 +280,10 @@ TEST_F(LanguageOnCuda, WideValuesAreReadByChunks) {
                                                  {"model.weight_deviation", 0.1}},
                                                 shape.vocabulary());
     const LanguageResult want = run_language<double>(Device::cpu, options, shape, 1, 0, 3);
-    LanguageResult got = run_language<float>(Device::cuda, options, shape, 1, 0, 3);
-    got.correct = want.correct;  // of nearly equal logits either may be the larger
+    const LanguageResult got = run_language<float>(Device::cuda, options, shape, 1, 0, 3);
     SCOPED_TRACE(fmt::format("{}: {}", memory, got.forms));
     EXPECT_NE(got.forms.find("state_read:chunk"), std::string::npos);
-    expect_the_same(got, want, 2e-3);
+    expect_near(got, want, 2e-3);
   }
 }
 
