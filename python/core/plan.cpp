@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <cstring>
 #include <limits>
 #include <list>
 #include <map>
@@ -455,11 +454,6 @@ nb::object shape(const Call& call, const std::string& what, const std::string& n
 
 }  // namespace
 
-bool binds_on_gpu() {
-  static const char* const asked = std::getenv("CROSSTALK_GPU_IN_PLACE");
-  return asked != nullptr && std::strcmp(asked, "1") == 0;
-}
-
 OnDevice::OnDevice(const Where& where) {
   if (where.device == Device::cuda) guard_ = std::make_unique<CudaDeviceGuard>(where.index);
 }
@@ -539,7 +533,6 @@ void bind_plan(nb::module_& m) {
     return nb::make_tuple(plans, bytes);
   });
   m.def("built_with_cuda", &built_with_cuda);
-  m.def("binds_on_gpu", &binds_on_gpu);
   m.def("cuda_devices", &cuda_device_count);
   m.def("device_of", [](std::uintptr_t p) { return cuda_device_of(reinterpret_cast<const void*>(p)); });
   nb::class_<DeviceArray>(m, "DeviceArray")

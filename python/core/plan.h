@@ -119,9 +119,6 @@ class Plan {
   std::vector<const void*> moved_;  ///< variables that have memory of the caller
 };
 
-/// Whether plans on a GPU may work in tensors of the caller: only where CROSSTALK_GPU_IN_PLACE=1, until it has been tried on one.
-bool binds_on_gpu();
-
 /// Where a plan lies and runs. `stream`: a cudaStream_t of whoever calls, in whose order everything is queued.
 struct Where {
   Device device = Device::cpu;
@@ -166,7 +163,7 @@ class Call {
   std::optional<Place> find(const std::string& what, const std::string& name) const;
   const Where& where() const { return where_; }
   bool bind(const std::string& what, const std::string& name, void* data) const {
-    return (where_.device == Device::cpu || binds_on_gpu()) && plan_->bind(what, name, data);
+    return plan_->bind(what, name, data);
   }
   /// At most `threads`, on which no result depends: fewer where waiting for them would take longer than what they do.
   void pass(int threads, bool back) const;  ///< releases the GIL

@@ -210,13 +210,11 @@ class TorchCudaArrays(TorchArrays):
         return x if call.put_on_device(what, name, x.data_ptr(), borrow) else None
 
     def bound(self, call: Any, what: str, name: str) -> Any:
-        shape = call.shape(what, name) if _core.binds_on_gpu() else None
+        shape = call.shape(what, name)
         x = None if shape is None else self._new("empty", shape)
         return x if x is not None and call.bound_on_device(what, name, x.data_ptr()) else None
 
     def again(self, recipe: Any, names: list[str], result: tuple[Any, dict[str, Any]]) -> Any:
-        if not _core.binds_on_gpu():
-            return None
         import torch
 
         of_o, ends = tuple(result[0].shape), list(result[1])
@@ -275,7 +273,7 @@ class CudaArrays(Arrays):
         return x if call.put_on_device(what, name, x.__cuda_array_interface__["data"][0], borrow) else None
 
     def bound(self, call: Any, what: str, name: str) -> Any:
-        shape = call.shape(what, name) if _core.binds_on_gpu() else None
+        shape = call.shape(what, name)
         x = None if shape is None else self._new(shape)
         return x if x is not None and call.bound_on_device(what, name, x.__cuda_array_interface__["data"][0]) else None
 
