@@ -230,6 +230,8 @@ __global__ void __launch_bounds__(256, 2)
         }
       }
       __syncthreads();
+    } else {
+      __syncwarp();  // a lane has written the offsets that four read
     }
 
     for (int t = n; t >= 0; --t) {  // W: before token t, which the query behind token t - 1 reads
