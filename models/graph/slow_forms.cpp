@@ -7,7 +7,10 @@
 #include <memory>
 
 #include "kernels/attention/attend.h"
+#include "kernels/law/diagonal_read.h"
 #include "kernels/law/fwm.h"
+#include "kernels/law/network_read.h"
+#include "kernels/law/ridge_read.h"
 #include "kernels/recurrence/read_weights.h"
 #include "kernels/recurrence/state_read.h"
 
@@ -74,6 +77,47 @@ std::string slow_form(const ReadWeights<Real>& op) {
                                        : "chunks are of keys that erase themselves, and fit shared memory");
 }
 
+constexpr const char* kTooLittle =
+    "this GPU has too little shared memory for it, or one variable is several of its inputs";
+
+/// States in registers: kernels/fused/network_walk_form.cu.
+template <class Real>
+std::string slow_form(const NetworkRead<Real>& op) {
+  constexpr int kMost = 64;
+  if (op.form) return "";
+  return "network_read keeps its states in global memory: " +
+         (kWide<Real>          ? kInFp64
+          : op.hidden > 0      ? "its network has a hidden layer"
+          : op.mini_batch != 1 ? fmt::format("mini-batches are of {} tokens", op.mini_batch)
+          : op.K() > kMost     ? above(op.K(), "key channels", kMost)
+          : op.V() > kMost     ? above(op.V(), "values", kMost)
+                               : kTooLittle);
+}
+
+/// Chunks: kernels/fused/ridge_chunk_form.cu.
+template <class Real>
+std::string slow_form(const RidgeRead<Real>& op) {
+  constexpr int kMostKeys = 64, kMostValues = 128;
+  if (op.form) return "";
+  return "ridge_read walks token after token: " +
+         (kWide<Real>            ? kInFp64
+          : op.K() > kMostKeys   ? above(op.K(), "key channels", kMostKeys)
+          : op.V() > kMostValues ? above(op.V(), "values", kMostValues)
+                                 : kTooLittle);
+}
+
+/// States in registers: kernels/fused/diagonal_registers_form.cu.
+template <class Real>
+std::string slow_form(const DiagonalRead<Real>& op) {
+  constexpr int kMost = 128;
+  if (op.form) return "";
+  return "diagonal_read keeps its states in global memory: " +
+         (kWide<Real>               ? kInFp64
+          : op.K() > kMost          ? above(op.K(), "key channels", kMost)
+          : op.position && op.start ? "a state is given, and queries stand beside the sequence"
+                                    : kTooLittle);
+}
+
 /// Tiles: kernels/attention/attend_mix.h. Weights of few queries are small.
 template <class Real>
 std::string slow_form(const Attend<Real>& op) {
@@ -101,6 +145,9 @@ std::vector<std::string> slow_forms(const Graph<Real>& graph) {
     ask.template operator()<FwmRead>(node.info);
     ask.template operator()<ReadWeights>(node.info);
     ask.template operator()<Attend>(node.info);
+    ask.template operator()<NetworkRead>(node.info);
+    ask.template operator()<RidgeRead>(node.info);
+    ask.template operator()<DiagonalRead>(node.info);
   }
   return all;
 }

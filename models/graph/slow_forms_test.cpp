@@ -5,7 +5,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <tuple>
+
 #include "kernels/attention/attend.h"
+#include "kernels/law/ridge_read.h"
 #include "kernels/recurrence/state_read.h"
 #include "kernels/testing/cuda_test.h"
 
@@ -71,6 +74,20 @@ TEST(SlowForms, OfAttentionAreThoseWithAllWeightsInMemory) {
     } else {
       EXPECT_THAT(slow_forms(graph), IsEmpty());  // a pass, or few queries, make it attend_mix
     }
+  }
+}
+
+TEST(SlowForms, OfMesaAreThoseOfWideKeysAndValues) {
+  for (const auto& [K, V, why] : {std::tuple{96, 64, "96 key channels a head are more than 64"},
+                                  {64, 192, "192 values a head are more than 128"}}) {
+    MemoryMeasure measure;
+    Graph<float> graph(Device::cuda, 1, true);
+    RidgeRead<float> op;
+    op.device = Device::cuda;
+    op.q = in(graph.variable({2, 64, 1, K})), op.k = in(graph.variable({2, 64, 1, K}));
+    op.v = in(graph.variable({2, 64, 1, V})), op.ridge = in(graph.variable({2, 1, 1, K}));
+    graph.add(op);
+    EXPECT_THAT(slow_forms(graph), ElementsAre(std::string("ridge_read walks token after token: ") + why));
   }
 }
 
