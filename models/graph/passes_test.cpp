@@ -291,25 +291,15 @@ TEST(Passes, LeaveWeightsThatSomebodyReads) {
   EXPECT_EQ(Attention(8, false, true).replaced, 0);  // few queries
 }
 
-/// Linear maps of one input: the second's result is read before the third is made; two share a weight, one
-/// has another input.
-struct Maps {
-  explicit Maps(bool pass) : block(Device::cpu, 2), graph(Device::cpu, 2, true) {
-    block.add("x", {3, 5, 4}, Init::normal(1));
-    for (const int rows : {6, 2, 7}) block.add(fmt::format("w{}", rows), {rows, 4}, Init::normal(1));
-    block.add("other", {3, 6}, Init::normal(1)), block.add("b", {6}, Init::normal(1));
+/// A graph with parameters of two replicas, with or without a pass: its results are kept and get random cotangents.
+struct Passed {
+  Passed() : block(Device::cpu, 2), graph(Device::cpu, 2, true) {}
+  void start() {
     block.allocate();
     for (int r = 0; r < 2; ++r) block.initialise(r, 5 + static_cast<std::uint64_t>(r));
-    const auto twice = [&](Variable<double>* x) {
-      Map<double> map;
-      map.scale = 2, map.x = in(x);
-      return out(graph.add(map).y);
-    };
-    const auto leaf = [&](int i) { return graph.parameter(block, i); };
-    Variable<double>*x = twice(leaf(0)), *none = nullptr, *first = linear(graph, x, leaf(1), leaf(5)),
-    *second = twice(linear(graph, graph.view(x, {15, 4}), leaf(2), none));
-    results = {first, second, linear(graph, x, leaf(3), none), linear(graph, x, leaf(3), none),
-               linear(graph, first, leaf(4), none)};
+  }
+  /// pass: a name, or nothing.
+  void run(const std::string& pass) {
     for (auto* result : results) graph.keep(result);
     graph.node(
         "cotangent", results, {}, [](const Exec&) {},
@@ -324,7 +314,7 @@ struct Maps {
             }
           }
         });
-    if (pass) replaced = run_pass(graph, "joined_linear");
+    if (!pass.empty()) replaced = run_pass(graph, pass);
     graph.plan();
     graph.forward({}), graph.backward({});
     graph.check_guards();
@@ -335,25 +325,49 @@ struct Maps {
   int replaced = 0;
 };
 
+/// Results and gradients of the parameters are those of the chain.
+void expect_equal(const Passed& joined, const Passed& chain) {
+  for (std::size_t i = 0; i < chain.results.size(); ++i)
+    EXPECT_TRUE(close(fmt::format("result {}", i), joined.results[i]->value, chain.results[i]->value, 1e-14));
+  for (int i = 0; i < chain.block.count(); ++i)
+    EXPECT_TRUE(close(chain.block.name(i), joined.block.gradient(i), chain.block.gradient(i), 1e-13));
+}
+
+/// Linear maps of one input: the second's result is read before the third is made; two share a weight, one
+/// has another input.
+struct Maps : Passed {
+  explicit Maps(bool pass) {
+    block.add("x", {3, 5, 4}, Init::normal(1));
+    for (const int rows : {6, 2, 7}) block.add(fmt::format("w{}", rows), {rows, 4}, Init::normal(1));
+    block.add("other", {3, 6}, Init::normal(1)), block.add("b", {6}, Init::normal(1));
+    start();
+    const auto twice = [&](Variable<double>* x) {
+      Map<double> map;
+      map.scale = 2, map.x = in(x);
+      return out(graph.add(map).y);
+    };
+    const auto leaf = [&](int i) { return graph.parameter(block, i); };
+    Variable<double>*x = twice(leaf(0)), *none = nullptr, *first = linear(graph, x, leaf(1), leaf(5)),
+    *second = twice(linear(graph, graph.view(x, {15, 4}), leaf(2), none));
+    results = {first, second, linear(graph, x, leaf(3), none), linear(graph, x, leaf(3), none),
+               linear(graph, first, leaf(4), none)};
+    run(pass ? "joined_linear" : "");
+  }
+};
+
 TEST(Passes, JoinedMapsAreTheChain) {
   const Maps chain(false), joined(true);
   EXPECT_EQ(joined.replaced, 1);
   EXPECT_EQ(joined.graph.node_names(),
             (std::vector<std::string>{"map", "joined_linear", "map", "linear", "linear", "cotangent"}));
-  for (std::size_t i = 0; i < chain.results.size(); ++i) {
-    const auto& want = chain.results[i]->value;
-    EXPECT_TRUE(close(fmt::format("result {}", i), joined.results[i]->value, want, 1e-14));
-  }
-  for (int i = 0; i < chain.block.count(); ++i)
-    EXPECT_TRUE(close(chain.block.name(i), joined.block.gradient(i), chain.block.gradient(i), 1e-13));
+  expect_equal(joined, chain);
 }
 
 /// y = (sigmoid(x) with its shape changed) * (1 - w) + x, and a product of a map that somebody else reads.
-struct Entries {
-  explicit Entries(bool pass) : block(Device::cpu, 2), graph(Device::cpu, 2, true) {
+struct Entries : Passed {
+  explicit Entries(bool pass) {
     block.add("x", {2, 3, 1, 4}, Init::normal(1)), block.add("w", {1, 1, 2, 2}, Init::normal(1));
-    block.allocate();
-    for (int r = 0; r < 2; ++r) block.initialise(r, 5 + static_cast<std::uint64_t>(r));
+    start();
     Variable<double>*x = graph.parameter(block, 0), *w = graph.parameter(block, 1);
     const auto map = [&](MapKind kind, double scale, double shift, Variable<double>* of) {
       Map<double> op;
@@ -370,29 +384,8 @@ struct Entries {
     Variable<double>* read_twice = map(MapKind::tanh, 1, 0, x);
     results = {combine(CombineKind::add, graph.view(product, {2, 3, 1, 4}), x),
                combine(CombineKind::multiply, read_twice, x), combine(CombineKind::add, read_twice, x)};
-    for (auto* result : results) graph.keep(result);
-    graph.node(
-        "cotangent", results, {}, [](const Exec&) {},
-        [this](const Exec&, const std::vector<Write>& writes) {
-          for (std::size_t j = 0; j < results.size(); ++j) {
-            for (int r = 0; r < 2; ++r) {
-              for (std::int64_t i = 0; i < results[j]->gradient.size(); ++i) {
-                double& g = results[j]->gradient.at(r)[i];
-                g = 0.1 * static_cast<double>(i) - 0.5 * static_cast<double>(j) +
-                    (writes[j] == Write::add ? g : 0);
-              }
-            }
-          }
-        });
-    if (pass) replaced = run_pass(graph, "combine_maps");
-    graph.plan();
-    graph.forward({}), graph.backward({});
-    graph.check_guards();
+    run(pass ? "combine_maps" : "");
   }
-  ParameterBlock<double> block;
-  Graph<double> graph;
-  std::vector<Variable<double>*> results;
-  int replaced = 0;
 };
 
 TEST(Passes, MapsAreReadByWhatCombinesThem) {
@@ -400,10 +393,7 @@ TEST(Passes, MapsAreReadByWhatCombinesThem) {
   EXPECT_EQ(joined.replaced, 1);
   EXPECT_EQ(joined.graph.node_names(),
             (std::vector<std::string>{"combine", "map", "combine", "combine", "combine", "cotangent"}));
-  for (std::size_t i = 0; i < chain.results.size(); ++i)
-    EXPECT_TRUE(close(fmt::format("result {}", i), joined.results[i]->value, chain.results[i]->value, 1e-14));
-  for (int i = 0; i < chain.block.count(); ++i)
-    EXPECT_TRUE(close(chain.block.name(i), joined.block.gradient(i), chain.block.gradient(i), 1e-13));
+  expect_equal(joined, chain);
 }
 
 // In bf16 few queries are read in tiles too.
