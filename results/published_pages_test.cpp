@@ -356,12 +356,5 @@ TEST(PublishedPage, LawsOfTheStudyFileAreThoseOfTheirExport) {
   }
 }
 
-TEST(PublishedPage, ZoologysFigureNamesItsSevenMixers) {
-  const std::string study = text_of(folder() / ".." / ".." / "experiments" / "zoology2023_fig2.toml");
-  const std::string head = study.substr(0, study.find("[study]"));
-  for (const char* name : {"attention", "RWKV-4", "Based", "Mamba", "BaseConv", "Hyena", "H3"})
-    EXPECT_NE(head.find(name), std::string::npos) << name;
-}
-
 }  // namespace
 }  // namespace crosstalk
