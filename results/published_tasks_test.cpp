@@ -1,5 +1,5 @@
-// results/published/README.md: every table that "crosstalk table final" or "table mad" made is recomputed from the export that
-// it names, by the rule that its footnote states.
+// results/published/README.md: what does not agree is explained or said not to be; and every table that "crosstalk table final"
+// or "table mad" made is recomputed from the export that it names, by the rule that its footnote states.
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -241,6 +241,27 @@ TEST(PublishedTasks, MadTablesAreThoseOfTheirExports) {
           << row[0];
     }
   }
+}
+
+// Where a table holds points that do not agree, its section says what explains them, or that nothing does.
+TEST(PublishedTasks, DisagreementsAreExplainedOrSaidNotToBe) {
+  std::istringstream page(content_of(task_folder() / "README.md"));
+  std::string command, open;  // the first comparison of the section with such points
+  int sections = 0;
+  const auto close = [&] {
+    EXPECT_EQ(open, "") << "nothing behind it says what explains its points, or \"not explained\"";
+    open.clear();
+  };
+  for (std::string line; std::getline(page, line);) {
+    if (line.starts_with("## ") || line.starts_with("**")) close();
+    if (line.starts_with("<!-- made: crosstalk compare")) command = line;
+    if (line.starts_with("<!-- end")) command.clear();
+    if (!command.empty() && line.ends_with("| **no** |") && open.empty()) open = command, ++sections;
+    if (command.empty() && (line.find("explain") != line.npos || line.find("explanation") != line.npos))
+      open.clear();
+  }
+  close();
+  EXPECT_GE(sections, 5);
 }
 
 }  // namespace
