@@ -31,7 +31,7 @@ struct ChannelParts {
                        kLeaves = C / kLeaf;
   static_assert(kHalf == 16 && kLeaves * D % kThreads == 0);
   bool before, late, tied, solves;  ///< before, late: queries, erases do not see their own token's decay
-  Type *q, *k, *x;                  ///< as they are; x forward only
+  Type *q, *k, *x;                  ///< as they are
   Type *q_read, *a_read;            ///< times the decay since the chunk's start
   Type* k_left;                     ///< times the decay until its end
   /// Of a level: odd blocks, q (a) times the decay since the block's start; even ones, k until the block's end.
@@ -54,7 +54,8 @@ struct ChannelParts {
       a_across[level] = solves ? carve.take<Type>(kTokens - unused) - unused : nullptr;
     }
     if (backward) {  // reads take these places when they are no longer needed
-      x = nullptr, q_read = k_left, a_read = across[kTop];
+      x = tied ? carve.take<Type>(kTokens) : k;
+      q_read = k_left, a_read = across[kTop];
     } else {
       q_read = carve.take<Type>(kTokens);
       a_read = solves ? carve.take<Type>(kTokens) : nullptr;
@@ -74,24 +75,25 @@ struct ChannelParts {
     }
   }
 
-  /// q, k, x as they are and the decays, of the tokens from `first` on.
+  /// q, k, x as they are and the decays, of the tokens from `first` on. `meanwhile` fetches what else is on
+  /// its way while these are waited for.
+  template <class F>
   __device__ __forceinline__ void load(const StateWalk<Tile>& walk, const StateRead<float>& op, int first,
-                                       int valid) const {
+                                       int valid, F&& meanwhile) const {
     const int K = walk.K;
-    Fetched<Tile> q_in, k_in, g_in;
+    Fetched<Tile> q_in, k_in, g_in, x_in;
     q_in.fetch(walk.queries(op, first, valid), K);
     k_in.fetch(walk.keys(op, first, valid), K);
     g_in.fetch(walk.of_tokens(op.log_decay.value, first, valid, walk.line, walk.first_key), K);
+    if (tied) x_in.fetch(walk.looks(op, first, valid), K);
+    meanwhile();
     q_in.template put<Raw>(q, valid);
     k_in.template put<Raw>(k, valid);
     g_in.each([&](int row, int column, float g) {
       const float a = Tile::kFormat == Precision::bf16 ? __expf(g) : expf(g);
       alpha[row * D + column] = row < valid ? a : 1;
     });
-    if (tied) {
-      q_in.fetch(walk.looks(op, first, valid), K);
-      q_in.template put<Raw>(x, valid);
-    }
+    if (tied) x_in.template put<Raw>(x, valid);
   }
 
   /// By all, from what load() laid down: rows times their decays.

@@ -34,14 +34,13 @@ struct ChannelBackwardMemory {
     leaf_erases = carve.take<Type>(solves ? C * parts.kLeaf : 0);
     rest = solves ? carve.take<Type>(kTokens) : nullptr;
     inverse = solves ? carve.take<Type>(kPairs) : nullptr;
-    parts.x = tied ? rest : parts.k;  // until there is a rest
     write = carve.take<float>(C);
     erase = carve.take<float>(C);
     of_value = carve.take<float>(kSums);
     through = carve.take<float>(Tile::State::kDown * D);
     for (float*& sums : reads) sums = carve.take<float>(kDown * D);
     for (float*& sums : writes) sums = carve.take<float>(kDown * D);
-    list = carve.take<int>(Tile::kMapped ? C + 1 : 0);
+    list = carve.take<int>(Tile::kListed ? C + 1 : 0);
     // One after the other: the states, and gradients of rows.
     const std::size_t shared = carve.used;
     d_state = carve.take<Type>(D * Tile::kRow);
@@ -89,26 +88,21 @@ struct ChannelBackward {
   __device__ __forceinline__ static Matrix rows_of(const Type* at) { return {at, kRow}; }
   __device__ __forceinline__ static Matrix pairs_of(const Type* at) { return {at, kSide}; }
 
-  /// One number of x.
-  __device__ __forceinline__ float x_at(int first, int valid, int row, int c) const {
-    if (!walk.tied) return Parts::Raw::value(parts.k[row * kRow + c]);
-    const float* const from = walk.looks(op, first, valid)(row);
-    return from && c < walk.K ? from[c] : 0;
-  }
-
   /// By all: what memory has of a chunk.
   __device__ __forceinline__ void load(int chunk, int first, int valid, State& d_state) const {
     using WholeTile = StateTile<Tile::kFormat, Tile::D, true, true, false, Tile::C, Tile::W>;
     const int V = walk.V;
-    parts.load(walk, op, first, valid);
-    if (threadIdx.x >= Tile::kThreads - 32) {
-      fill_gains(walk, op, first, valid, memory.write, memory.erase);
-    }
-    d_state.pairs([&](int v, int c, float a, float b) { Op::put2(memory.d_state + v * kRow + c, a, b); });
     Fetched<Tile> d_o_in, written_in;
     const bool has_gradient = static_cast<bool>(op.o.gradient);
-    d_o_in.fetch(walk.of_queries(has_gradient ? op.o.gradient : op.o.value, first, valid, V), V);
-    written_in.fetch(walk.written(op, first, valid), V);
+    parts.load(walk, op, first, valid, [&] {
+      d_o_in.fetch(walk.of_queries(has_gradient ? op.o.gradient : op.o.value, first, valid, V), V);
+      written_in.fetch(walk.written(op, first, valid), V);
+      if (threadIdx.x >= Tile::kThreads - 32) {
+        fill_gains(walk, op, first, valid, memory.write, memory.erase);
+      }
+      d_state.pairs([&](int v, int c, float a, float b) { Op::put2(memory.d_state + v * kRow + c, a, b); });
+      fetch_kept<WholeTile, Memory::kStateStaged, false>(op, walk, chunk, memory.state, memory.inverse);
+    });
     d_o_in.put(memory.d_o, has_gradient ? valid : 0);
     if (!Tile::kMapped && walk.solves) {
       written_in.put(memory.written, valid);
@@ -116,18 +110,17 @@ struct ChannelBackward {
       written_in.put(memory.written, valid, kRow,
                      [&](int row) { return walk.gain_of_written(op, first, valid, row); });
     }
-    fetch_kept<WholeTile, Memory::kStateStaged, false>(op, walk, chunk, memory.state, memory.inverse);
   }
 
   /// What the chunk before will be asked for.
   __device__ __forceinline__ void prefetch(int chunk, int first, int step) const {
     if (chunk == 0) return;
     const int before = first - step, V = walk.V;
-    if (!Tile::kMapped) prefetch_rows<Tile>(0, walk.queries(op, before, C), C);
+    if (!Tile::kListed) prefetch_rows<Tile>(0, walk.queries(op, before, C), C);
     prefetch_rows<Tile>(1, walk.keys(op, before, step), step);
     prefetch_rows<Tile>(2, walk.of_tokens(op.log_decay.value, before, step, walk.line, walk.first_key), step);
     prefetch_rows<Tile>(3, walk.of_writes(op.v.value, before, step, V), step);
-    if (!Tile::kMapped) prefetch_rows<Tile>(4, walk.of_queries(op.o.gradient, before, C, V), C);
+    if (!Tile::kListed) prefetch_rows<Tile>(4, walk.of_queries(op.o.gradient, before, C, V), C);
     walk.prefetch_state(5, op, chunk - 1);
     if (walk.solves) prefetch_rows<Tile>(6, walk.of_erases(op.solved.value, before, step, V), step);
     if (walk.tied) prefetch_rows<Tile>(7, walk.looks(op, before, step), step);
@@ -136,12 +129,11 @@ struct ChannelBackward {
   /// dU and dR; the latter (its negative where something is solved) stays in `rest`. Gradients of values.
   __device__ __forceinline__ void of_written(int first, int valid) const {
     const int V = walk.V;
+    Rows given, d_u;  // v; dU, or dR where nothing is solved
+    given.template take<Tile::kWhole>(walk.of_writes(op.v.value, first, valid, V), V);
     parts.template score<false>(memory.scores, nullptr, 0, nullptr);
-    Rows d_u;  // dU, or dR where nothing is solved
     d_u.template add<false, false, D>(rows_of(parts.k_left), rows_of(memory.d_state));
     __syncthreads();
-    Rows given;  // v
-    given.template take<Tile::kWhole>(walk.of_writes(op.v.value, first, valid, V), V);
     d_u.template add<true, true, C>(pairs_of(memory.scores), rows_of(memory.d_o), d_u.first_row(), C);
     if (walk.solves) {
       d_u.pairs([&](int j, int v, float a, float b) { Op::put2(memory.rest + j * kRow + v, a, b); });
@@ -269,7 +261,7 @@ struct ChannelBackward {
 
   /// By all: gradients of rows, in the places of those at borders, and of the decays, in that of the decays.
   /// Reads times their decays take the places of keys.
-  __device__ __forceinline__ void by_channels(int first, int valid) const {
+  __device__ __forceinline__ void by_channels() const {
     Parts::leaves([&](int c, int from) {
       float a[kLeaf], d_g[kLeaf], outer = 0;
 #pragma unroll
@@ -291,7 +283,7 @@ struct ChannelBackward {
             c, from, a,
             [&](int i) {
               return of_q ? Parts::Raw::value(parts.q[i * kRow + c])
-                          : memory.erase[i] * x_at(first, valid, i, c);
+                          : memory.erase[i] * Parts::Raw::value(parts.x[i * kRow + c]);
             },
             of_q ? memory.d_q : memory.d_a, of_q ? memory.leaf_reads : memory.leaf_erases,
             of_q ? parts.before : parts.late, memory.d_k, of_q ? parts.q_read : parts.a_read, d_g);
@@ -323,7 +315,7 @@ struct ChannelBackward {
         d_x = four(memory.d_a + at);
         const float values[4] = {d_x.x, d_x.y, d_x.z, d_x.w};
 #pragma unroll
-        for (int i = 0; i < 4; ++i) d_erase += values[i] * x_at(first, valid, row, c + i);
+        for (int i = 0; i < 4; ++i) d_erase += values[i] * Parts::Raw::value(parts.x[row * kRow + c + i]);
 #pragma unroll
         for (int offset = D / 8; offset > 0; offset /= 2) {
           d_erase += __shfl_xor_sync(kFullWarp, d_erase, offset);
@@ -351,9 +343,9 @@ __device__ __forceinline__ void channel_backward_pass(const StateRead<float>& op
     d_state.template take<Tile::kWhole>(walk.state(op.end.gradient), walk.K);
   }
   for (int chunk = walk.chunks - 1; chunk >= 0; --chunk) {
-    const int step = Tile::kMapped ? walk.step : Tile::C;
+    const int step = Tile::kListed ? walk.step : Tile::C;
     const int first = chunk * step, valid = min(step, walk.T - first);
-    if constexpr (Tile::kMapped) {
+    if constexpr (Tile::kListed) {
       walk.fill_queries(op, first, valid);
       __syncthreads();
     }
@@ -369,7 +361,7 @@ __device__ __forceinline__ void channel_backward_pass(const StateRead<float>& op
     __syncthreads();
     back.of_rows(chunk);
     __syncthreads();
-    back.by_channels(first, valid);
+    back.by_channels();
     __syncthreads();
     back.put_rows(first, valid);
     d_state.template add<true, true, Tile::C>(back.rows_of(memory.d_o), back.rows_of(memory.parts.q_read));

@@ -30,7 +30,7 @@ struct ChannelForwardMemory {
     scratch = solves ? carve.take<float>(Inverse::kScratch) : nullptr;
     write = carve.take<float>(C);
     erase = carve.take<float>(C);
-    list = carve.take<int>(Tile::kMapped ? C + 1 : 0);
+    list = carve.take<int>(Tile::kListed ? C + 1 : 0);
     bytes = carve.used;
   }
 };
@@ -66,13 +66,13 @@ __device__ __forceinline__ void channel_forward_pass(const StateRead<float>& op,
   typename Tile::State state;
   if (op.start.value) state.template take<Tile::kWhole>(walk.state(op.start.value), K);
   for (int chunk = 0; chunk < chunks; ++chunk) {
-    const int step = Tile::kMapped ? walk.step : C;
+    const int step = Tile::kListed ? walk.step : C;
     const int first = chunk * step, valid = min(step, walk.T - first);
-    if constexpr (Tile::kMapped) {
+    if constexpr (Tile::kListed) {
       walk.fill_queries(op, first, valid);
       __syncthreads();
     }
-    parts.load(walk, op, first, valid);
+    parts.load(walk, op, first, valid, [] {});
     if (threadIdx.x >= Tile::kThreads - 32) {
       fill_gains(walk, op, first, valid, memory.write, memory.erase);
     }
@@ -81,7 +81,7 @@ __device__ __forceinline__ void channel_forward_pass(const StateRead<float>& op,
       state.template put<Tile::kWhole>(Write::overwrite, walk.state(op.states.value, chunks, chunk), K);
     }
     if (const int soon = min(step, walk.T - first - step), next = first + step; soon > 0) {
-      if (!Tile::kMapped) prefetch_rows<Tile>(0, walk.queries(op, next, soon), soon);
+      if (!Tile::kListed) prefetch_rows<Tile>(0, walk.queries(op, next, soon), soon);
       prefetch_rows<Tile>(1, walk.keys(op, next, soon), soon);
       prefetch_rows<Tile>(2, walk.of_tokens(op.log_decay.value, next, soon, walk.line, walk.first_key), soon);
       prefetch_rows<Tile>(3, walk.of_writes(op.v.value, next, soon, V), soon);

@@ -9,11 +9,12 @@ namespace crosstalk::device {
 
 /// Sizes of a block of threads that walks one sequence and head. kSize: of keys and of values, padded.
 /// kWhole: nothing is padded, rows start at multiples of 16 bytes. kGated: a token may decay the state.
-/// kMapped: a row is not simply a token with its query (StateWalk).
+/// kMapped: a row is not simply a token with its query; kPaired: a token is a pair of rows (StateWalk).
 template <Precision kFormat_, int kSize, bool kWhole_, bool kGated_, bool kMapped_ = false,
-          int kChunk = state_chunk(kSize, kSize, kFormat_), int kWarps = 0>
+          int kChunk = state_chunk(kSize, kSize, kFormat_), int kWarps = 0, bool kPaired_ = false>
 struct StateTile {
-  static constexpr bool kWhole = kWhole_, kGated = kGated_, kMapped = kMapped_;
+  static constexpr bool kWhole = kWhole_, kGated = kGated_, kMapped = kMapped_, kPaired = kPaired_;
+  static constexpr bool kListed = kMapped && !kPaired;  ///< queries are looked up
   static constexpr Precision kFormat = kFormat_;
   using Op = Operand<kFormat>;
   using Type = typename Op::Type;

@@ -5,6 +5,7 @@
 // The mapped kernels take more, at a little cost: reads at positions (a row has a query or none), several
 // writes a token (its decay at the first, its query at the last), a part of the key channels, and a free
 // erase, which is two rows: the first erases along y and writes nothing, the second only writes along k.
+// The paired kernels take a free erase alone, so that they know at compile time where its rows lie.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/recurrence/state_chunk_parts.cuh"
@@ -52,7 +53,7 @@ struct TokenRows {
 
 template <class Tile>
 struct StateWalk {
-  static constexpr bool kMapped = Tile::kMapped;
+  static constexpr bool kMapped = Tile::kMapped, kPaired = Tile::kPaired, kListed = Tile::kListed;
   int replica, b, h, H, K, V;
   int T;     ///< rows
   int step;  ///< rows of a chunk
@@ -63,7 +64,7 @@ struct StateWalk {
   bool decays, solves, tied, before;  ///< tied: x and e are given
   std::int64_t write, token,
       query;            ///< index of the first of them among [B,n,H]; those of a head lie H apart
-  int* list = nullptr;  ///< [C + 1] of shared memory (mapped)
+  int* list = nullptr;  ///< [C + 1] of shared memory (listed)
 
   __device__ StateWalk(const StateRead<float>& op, KeyBlock keys)
       : replica(blockIdx.y),
@@ -79,17 +80,17 @@ struct StateWalk {
         before(op.before) {
     b = static_cast<int>(blockIdx.x) / H, h = static_cast<int>(blockIdx.x) % H;
     decays = static_cast<bool>(op.log_decay);
-    solves = op.erase != Erase::none;
+    solves = kPaired || op.erase != Erase::none;
     tied = op.erase == Erase::tied;
     write = token = query = static_cast<std::int64_t>(b) * T * H + h;
     if constexpr (kMapped) {
       const int tokens = T / op.writes;
       token = static_cast<std::int64_t>(b) * tokens * H + h;
       query = static_cast<std::int64_t>(b) * op.Q() * H + h;
-      line = op.K(), first_key = keys.first;
-      shift = op.erase == Erase::free ? 1 : 0;
-      tied |= shift > 0;
-      per_token = op.writes << shift;
+      line = op.K(), first_key = kPaired ? 0 : keys.first;
+      shift = kPaired || op.erase == Erase::free ? 1 : 0;
+      tied = kPaired || tied || shift > 0;
+      per_token = kPaired ? 2 : op.writes << shift;
       T <<= shift;
       step = Tile::C / per_token * per_token;
       before = op.before && !op.position;
@@ -102,9 +103,9 @@ struct StateWalk {
   __device__ __forceinline__ bool writes(int row) const { return !shift || row & shift; }
   /// How a gradient is written that all launches share, and that of this one's key channels.
   __device__ __forceinline__ Write shared(Write mode) const {
-    return kMapped && (first_key > 0 || pass > 0) ? Write::add : mode;
+    return kListed && (first_key > 0 || pass > 0) ? Write::add : mode;
   }
-  __device__ __forceinline__ Write own(Write mode) const { return kMapped && pass > 0 ? Write::add : mode; }
+  __device__ __forceinline__ Write own(Write mode) const { return kListed && pass > 0 ? Write::add : mode; }
 
   /// Where rows are of what writes have, [R,B,M,H,columns], from `first` on; `from`: the first column. Of a
   /// free erase, those of the rows that erase lie in `even`, those of the rows that write in `odd`.
@@ -159,7 +160,10 @@ struct StateWalk {
   __device__ __forceinline__ auto of_queries(const Tensor<X>& x, int first, int valid, int columns,
                                              int from = 0) const {
     const int bytes = H * columns * static_cast<int>(sizeof(X));
-    if constexpr (kMapped) {
+    if constexpr (kPaired) {
+      X* const at = x.data ? ahead(x.at(replica) + query * columns, first >> 1, bytes) : nullptr;
+      return StepRows<X>{before ? at : nullptr, before ? nullptr : at, bytes, valid, 1};
+    } else if constexpr (kMapped) {
       return ListedRows<X>{x.data ? x.at(replica) + query * columns + from : nullptr, bytes, list};
     } else {
       return PlainRows<X>{x.data ? ahead(x.at(replica) + query * columns, first, bytes) : nullptr, bytes,
@@ -220,14 +224,14 @@ struct StateWalk {
     }
   }
 
-  /// Takes shared memory, [C + 1] (mapped).
+  /// Takes shared memory, [C + 1] (listed).
   __device__ __forceinline__ void begin(int* shared) {
-    if constexpr (!kMapped) return;
+    if constexpr (!kListed) return;
     list = shared;
     if (threadIdx.x == 0) list[Tile::C] = 0;
     __syncthreads();
   }
-  /// Which query each row has, `pass` of those at the same place before it (mapped). Between barriers.
+  /// Which query each row has, `pass` of those at the same place before it (listed). Between barriers.
   __device__ __forceinline__ void fill_queries(const StateRead<float>& op, int first, int valid) const {
     const int row = threadIdx.x;
     if (row >= Tile::C) return;
@@ -253,7 +257,7 @@ struct StateWalk {
   }
   /// Whether another pass has to follow: some token has more queries. Begins and ends with barriers.
   __device__ __forceinline__ bool next_pass() {
-    if constexpr (!kMapped) return false;
+    if constexpr (!kListed) return false;
     __syncthreads();
     const bool more = list[Tile::C] == ++pass;
     __syncthreads();
@@ -261,10 +265,10 @@ struct StateWalk {
   }
   /// Queries that see no token: what they read, and their gradients.
   __device__ __forceinline__ void blind_reads(const StateRead<float>& op) const {
-    if (kMapped && op.position && first_key == 0) zero_blind(op, op.o.value, V, 0, V, Write::overwrite);
+    if (kListed && op.position && first_key == 0) zero_blind(op, op.o.value, V, 0, V, Write::overwrite);
   }
   __device__ __forceinline__ void blind_gradients(const StateRead<float>& op) const {
-    if (kMapped && op.position && op.q.wanted())
+    if (kListed && op.position && op.q.wanted())
       zero_blind(op, op.q.gradient, line, first_key, K, op.q.write);
   }
   /// What a lane of one warp knows of the gates of its rows.
