@@ -1,5 +1,6 @@
 // The study files of this folder, against the registries.
 // SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -10,6 +11,7 @@
 
 #include "experiments/study/study.h"
 #include "models/memory.h"
+#include "results/published.h"
 
 namespace crosstalk {
 namespace {
@@ -247,6 +249,48 @@ TEST(StudyFiles, ZoologysFigureHasItsSevenMixers) {
     EXPECT_EQ(rates[mixer].size(), 4u) << mixer;
   }
   EXPECT_EQ(points.size(), 8u);
+}
+
+/// Floats that a memory's convolutions and shifts look back to, in one layer.
+std::int64_t looked_back(const Options& config) {
+  const std::string& convolved = config.get_string("model.short_conv");
+  std::int64_t channels = 0;
+  if (convolved != "none") {
+    const std::int64_t groups = config.get_int("model.key_groups"), heads = config.get_int("model.heads"),
+                       keys = config.get_int("model.d_key") * (groups > 0 ? groups : heads) / heads;
+    for (const char what : convolved) channels += what == 'v' ? config.get_int("model.d_value") : keys;
+  }
+  const bool shifted = config.get_string("model.input_shift") != "none";
+  return channels * (config.get_int("model.short_conv_width") - 1) +
+         (shifted ? config.get_int("model.width") : 0);
+}
+
+// Bytes of state are those over which Zoology draws the standard mixture, which leaves out what convolutions and shifts of a
+// memory look back to.
+TEST(StudyFiles, StatesOfTheStandardMixtureAreZoologys) {
+  const auto points =
+      read_published(kFolder / ".." / "results" / "published" / "literature" / "based2024_fig2.csv");
+  std::set<std::string> compared;
+  for (const auto& run : read("based2024_fig2_published", {"seeds=1", "train.learning_rate=1e-2"}).runs) {
+    const Options& config = run.config;
+    const auto is = [&](const PublishedPoint& point, const std::string& key) {
+      const auto known = point.known.find(key);
+      return known == point.known.end() || !config.has(key) ||
+             known->second == fmt::format("{}", config.get_int(key));
+    };
+    const std::int64_t layers = config.get_string("model.stack") == "memory" ? 2 : 1;
+    for (const PublishedPoint& point : points) {
+      const auto bytes = point.metrics.find("state_bytes");
+      if (point.label != run.label || bytes == point.metrics.end() || !is(point, "model.width") ||
+          !is(point, "model.d_key") || !is(point, "memory.window"))
+        continue;
+      const auto ours = static_cast<double>(4 * (run.state_size - layers * looked_back(config)));
+      EXPECT_NEAR(ours, bytes->second, 5e-4 * bytes->second)  // some are read off the plot
+          << run.label << " of width " << config.get_int("model.width");
+      compared.insert(fmt::format("{} {}", run.label, bytes->second));
+    }
+  }
+  EXPECT_EQ(compared.size(), 28u);
 }
 
 // Every study says how long it takes, or took.
