@@ -302,7 +302,7 @@ class Inspector {
                                    std::vector<double>& ranks) {
     using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
     const std::int64_t V = S.dims[1], K = S.dims[2];
-    const Eigen::BDCSVD<Eigen::MatrixXd> svd(
+    const Eigen::JacobiSVD<Eigen::MatrixXd> svd(
         Eigen::MatrixXd(Eigen::Map<const Matrix>(S.data.data() + h * V * K, V, K)));
     const Eigen::VectorXd& s = svd.singularValues();
     values.insert(values.end(), s.begin(), s.end());
