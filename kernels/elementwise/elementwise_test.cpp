@@ -291,7 +291,7 @@ TEST(Broadcasts, FindElementsInEveryWay) {
     }
     Broadcast quick = broadcast(full, part), plain = quick;
     EXPECT_TRUE(quick.narrow);
-    plain.same = plain.narrow = false;
+    plain.same = plain.narrow = plain.single = false;
     for (std::int64_t i = 0; i < full.size(); ++i) ASSERT_EQ(quick.index(i), plain.index(i)) << bits;
     for (std::int64_t j = 0; j < part.size(); ++j) {
       for (std::int64_t n = 0; n < quick.repeats(); ++n) {
