@@ -162,11 +162,12 @@ CROSSTALK_OP(Map)
 /// Rank 4.
 struct Broadcast {
   std::int32_t full[4], part[4];
-  bool same = false;  ///< nothing is repeated
+  bool same = false;    ///< nothing is repeated
+  bool single = false;  ///< one number is repeated: its index needs no division
   bool narrow =
       false;  ///< 32 bits count the elements of `full`: divisions of 64 bits take longer than a load
   CT_HD std::int64_t index(std::int64_t i) const {
-    return same ? i : narrow ? index_of(static_cast<std::uint32_t>(i)) : index_of(i);
+    return same ? i : single ? 0 : narrow ? index_of(static_cast<std::uint32_t>(i)) : index_of(i);
   }
   /// Elements of `full` that share one of `part`, and the n-th of those that share element j.
   CT_HD std::int64_t repeats() const {
@@ -176,6 +177,7 @@ struct Broadcast {
   }
   CT_HD std::int64_t element(std::int64_t j, std::int64_t n) const {
     if (same) return j;
+    if (single) return n;
     return narrow ? element_of(static_cast<std::uint32_t>(j), static_cast<std::uint32_t>(n))
                   : element_of(j, n);
   }
@@ -220,11 +222,12 @@ struct Broadcast {
 template <class Real>
 CT_HD inline Broadcast broadcast(const Tensor<Real>& full, const Tensor<Real>& part) {
   Broadcast b{};
-  b.same = true;
+  b.same = b.single = true;
   std::int64_t size = 1;
   for (int d = 0; d < 4; ++d) {
     b.full[d] = full.dims[d], b.part[d] = part.dims[d];
     b.same = b.same && full.dims[d] == part.dims[d];
+    b.single = b.single && part.dims[d] == 1;
     size *= full.dims[d];
   }
   b.narrow = size <= INT32_MAX;

@@ -110,6 +110,49 @@ void sums(const Exec& exec, const char* name, int R, std::int64_t n, std::int64_
   });
 }
 
+// Numbers by fours: one access of 16 bytes, and one division of an index, for four of them.
+constexpr std::int64_t kManyNumbers = 1 << 16;  // from which there are enough fours
+/// Whether ops on elements of `full` may take four neighbours at a time: each of the tensors (those that have memory)
+/// has rows as long, or of one number.
+template <class Real>
+bool by_fours(const Tensor<Real>& full, std::initializer_list<const Tensor<Real>*> tensors) {
+  bool good = sizeof(Real) == sizeof(float) && full.size() >= kManyNumbers && full.columns() % 4 == 0;
+  for (const Tensor<Real>* t : tensors)
+    good = good && (!t->data || t->columns() == 1 ||
+                    (t->columns() == full.columns() && reinterpret_cast<std::uintptr_t>(t->data) % 16 == 0 &&
+                     t->replica_stride % 4 == 0));
+  return good;
+}
+template <class Real>
+__device__ __forceinline__ Four<Real> four_of(const Tensor<Real>& x, int r, std::int64_t at,
+                                              bool one = false) {
+  const Real* const from = x.at(r) + at;
+  if (one) return {{*from, *from, *from, *from}};
+  return *reinterpret_cast<const Four<Real>*>(from);
+}
+template <class Real>
+__device__ __forceinline__ Four<Real> four_of(const Tensor<Real>& x, const Broadcast& map, int r,
+                                              std::int64_t i) {
+  return four_of(x, r, map.index(i), map.part[3] == 1);
+}
+template <class Real>
+__device__ __forceinline__ void put_four(Write mode, const Tensor<Real>& to, int r, std::int64_t i,
+                                         Four<Real> x) {
+  Four<Real>* const at = reinterpret_cast<Four<Real>*>(to.at(r) + i);
+  if (mode == Write::add) {
+    const Four<Real> old = *at;
+#pragma unroll
+    for (int e = 0; e < 4; ++e) x.v[e] += old.v[e];
+  }
+  *at = x;
+}
+/// store(r, i, f(r, i)) for every fourth element i, of floats. A thread has one four: maps are long code.
+template <class Real, class F, class Put>
+void each_four(const Exec& exec, const char* name, int R, std::int64_t n, const F& f, const Put& store) {
+  if constexpr (std::is_same_v<Real, float>)
+    each(exec, name, R, n / 4, [=] __device__(int r, std::int64_t i) { store(r, 4 * i, f(r, 4 * i)); });
+}
+
 /// A Combine as kernels read it: its operands through their maps.
 template <class Real>
 struct Operands {
@@ -143,6 +186,25 @@ void operand_gradient(const Exec& exec, const Combine<Real>& op, bool first) {
   const Out<Real> y = op.y;
   const Operands<Real> operands(op);
   const Broadcast of_part = broadcast(y.value, part.value), of_other = broadcast(y.value, other);
+  if (of_part.same && by_fours(y.value, {&part.value, &other, &y.gradient, &part.gradient})) {
+    each_four<Real>(
+        exec, "combine backward", y.value.R, y.value.size(),
+        [=] __device__(int r, std::int64_t i) {
+          const Four<Real> own = four_of(part.value, r, i), with = four_of(other, of_other, r, i);
+          Four<Real> d = four_of(y.gradient, r, i);
+          const Mapping<Real>& map = first ? operands.map_a : operands.map_b;
+#pragma unroll
+          for (int e = 0; e < 4; ++e)
+            d.v[e] *= (first ? operands.slope(true, own.v[e], with.v[e])
+                             : operands.slope(false, with.v[e], own.v[e])) *
+                      map.slope(own.v[e]);
+          return d;
+        },
+        [=] __device__(int r, std::int64_t i, const Four<Real>& d) {
+          put_four(part.write, part.gradient, r, i, d);
+        });
+    return;
+  }
   sums<Real>(
       exec, "combine backward", y.value.R, part.value.size(), of_part.repeats(), of_part.repeats_rows(),
       op.slices,
@@ -169,6 +231,27 @@ void both_gradients(const Exec& exec, const Combine<Real>& op) {
   const Operands<Real> operands(op);
   const In<Real> a = op.a, b = op.b;
   const Out<Real> y = op.y;
+  if (by_fours(y.value, {&a.value, &b.value, &y.gradient, &a.gradient, &b.gradient})) {
+    each_four<Real>(
+        exec, "combine backward", y.value.R, y.value.size(),
+        [=] __device__(int r, std::int64_t i) {
+          const Four<Real> own = four_of(a.value, r, i), with = four_of(b.value, r, i),
+                           d_y = four_of(y.gradient, r, i);
+          Pair<Four<Real>> d;
+#pragma unroll
+          for (int e = 0; e < 4; ++e) {
+            d.a.v[e] = d_y.v[e] * operands.slope(true, own.v[e], with.v[e]) * operands.map_a.slope(own.v[e]);
+            d.b.v[e] =
+                d_y.v[e] * operands.slope(false, own.v[e], with.v[e]) * operands.map_b.slope(with.v[e]);
+          }
+          return d;
+        },
+        [=] __device__(int r, std::int64_t i, const Pair<Four<Real>>& d) {
+          put_four(a.write, a.gradient, r, i, d.a);
+          put_four(b.write, b.gradient, r, i, d.b);
+        });
+    return;
+  }
   each_value<Pair<Real>>(
       exec, "combine backward", y.value.R, y.value.size(),
       [=] __device__(int r, std::int64_t i) {
@@ -186,6 +269,20 @@ void both_gradients(const Exec& exec, const Combine<Real>& op) {
 template <class Real>
 void forward_cuda(const Exec& exec, const Map<Real>& op) {
   const Real scale = static_cast<Real>(op.scale), shift = static_cast<Real>(op.shift);
+  if (by_fours(op.x.value, {&op.x.value, &op.y.value})) {
+    each_four<Real>(
+        exec, "map", op.x.value.R, op.x.value.size(),
+        [=] __device__(int r, std::int64_t i) {
+          Four<Real> x = four_of(op.x.value, r, i);
+#pragma unroll
+          for (int e = 0; e < 4; ++e) x.v[e] = scale * mapped(op.map, x.v[e]) + shift;
+          return x;
+        },
+        [=] __device__(int r, std::int64_t i, const Four<Real>& y) {
+          put_four(Write::overwrite, op.y.value, r, i, y);
+        });
+    return;
+  }
   each_value<Real>(
       exec, "map", op.x.value.R, op.x.value.size(),
       [=] __device__(int r, std::int64_t i) { return scale * mapped(op.map, op.x.value.at(r)[i]) + shift; },
@@ -196,6 +293,21 @@ template <class Real>
 void backward_cuda(const Exec& exec, const Map<Real>& op) {
   if (!op.x.wanted()) return;
   const Real scale = static_cast<Real>(op.scale);
+  if (by_fours(op.x.value, {&op.x.value, &op.y.gradient, &op.x.gradient})) {
+    each_four<Real>(
+        exec, "map backward", op.x.value.R, op.x.value.size(),
+        [=] __device__(int r, std::int64_t i) {
+          Four<Real> d = four_of(op.y.gradient, r, i), x = {};
+          if (op.map != MapKind::affine) x = four_of(op.x.value, r, i);
+#pragma unroll
+          for (int e = 0; e < 4; ++e) d.v[e] *= scale * map_slope(op.map, x.v[e]);
+          return d;
+        },
+        [=] __device__(int r, std::int64_t i, const Four<Real>& d) {
+          put_four(op.x.write, op.x.gradient, r, i, d);
+        });
+    return;
+  }
   each_value<Real>(
       exec, "map backward", op.x.value.R, op.x.value.size(),
       [=] __device__(int r, std::int64_t i) {
@@ -210,6 +322,21 @@ template <class Real>
 void forward_cuda(const Exec& exec, const Combine<Real>& op) {
   const Broadcast of_a = broadcast(op.y.value, op.a.value), of_b = broadcast(op.y.value, op.b.value);
   const Operands<Real> operands(op);
+  if (by_fours(op.y.value, {&op.a.value, &op.b.value, &op.y.value})) {
+    each_four<Real>(
+        exec, "combine", op.y.value.R, op.y.value.size(),
+        [=] __device__(int r, std::int64_t i) {
+          Four<Real> a = four_of(op.a.value, of_a, r, i);
+          const Four<Real> b = four_of(op.b.value, of_b, r, i);
+#pragma unroll
+          for (int e = 0; e < 4; ++e) a.v[e] = operands.value(a.v[e], b.v[e]);
+          return a;
+        },
+        [=] __device__(int r, std::int64_t i, const Four<Real>& y) {
+          put_four(Write::overwrite, op.y.value, r, i, y);
+        });
+    return;
+  }
   each_value<Real>(
       exec, "combine", op.y.value.R, op.y.value.size(),
       [=] __device__(int r, std::int64_t i) {
@@ -249,6 +376,15 @@ void backward_cuda(const Exec& exec, const Fold<Real>& op) {
 template <class Real>
 void forward_cuda(const Exec& exec, const Expand<Real>& op) {
   const Broadcast map = broadcast(op.y.value, op.x.value);
+  if (by_fours(op.y.value, {&op.x.value, &op.y.value})) {
+    each_four<Real>(
+        exec, "expand", op.y.value.R, op.y.value.size(),
+        [=] __device__(int r, std::int64_t i) { return four_of(op.x.value, map, r, i); },
+        [=] __device__(int r, std::int64_t i, const Four<Real>& y) {
+          put_four(Write::overwrite, op.y.value, r, i, y);
+        });
+    return;
+  }
   each_value<Real>(
       exec, "expand", op.y.value.R, op.y.value.size(),
       [=] __device__(int r, std::int64_t i) { return op.x.value.at(r)[map.index(i)]; },
@@ -259,6 +395,24 @@ template <class Real>
 void backward_cuda(const Exec& exec, const Expand<Real>& op) {
   if (!op.x.wanted()) return;
   const Broadcast map = broadcast(op.y.value, op.x.value);
+  const std::int64_t repeats = map.repeats();
+  if (repeats <= kFewTerms && map.part[3] != 1 && by_fours(op.x.value, {&op.x.gradient, &op.y.gradient})) {
+    each_four<Real>(
+        exec, "expand backward", op.y.value.R, op.x.value.size(),
+        [=] __device__(int r, std::int64_t j) {
+          Four<Real> sum = four_of(op.y.gradient, r, map.element(j, 0));
+          for (std::int64_t n = 1; n < repeats; ++n) {
+            const Four<Real> next = four_of(op.y.gradient, r, map.element(j, n));
+#pragma unroll
+            for (int e = 0; e < 4; ++e) sum.v[e] += next.v[e];
+          }
+          return sum;
+        },
+        [=] __device__(int r, std::int64_t j, const Four<Real>& sum) {
+          put_four(op.x.write, op.x.gradient, r, j, sum);
+        });
+    return;
+  }
   sums<Real>(
       exec, "expand backward", op.y.value.R, op.x.value.size(), map.repeats(), map.repeats_rows(), op.slices,
       [=] __device__(int r, std::int64_t j, std::int64_t n) {

@@ -257,6 +257,28 @@ std::vector<OpCase> cases() {
       constant_case(), one_hot_case()};
 }
 
+/// Elements enough for four at a time, repeated in every way.
+std::vector<OpCase> fours() {
+  const std::vector<int> all = {4, 130, 2, 64};
+  const auto cube = [](long double x) { return std::tanh(x); };
+  std::vector<OpCase> cases = {map_case("FourTanh", MapKind::tanh, uniform(-3, 3), cube, all),
+                               map_case("FourAffine", MapKind::affine, uniform(-3, 3), cube, all),
+                               expand_case("FourHeads", {4, 130, 1, 64}, {4, 130, 5, 64}),
+                               expand_case("FourManyHeads", {4, 260, 1, 64}, {4, 260, 16, 64}),
+                               expand_case("FourOfOne", {4, 130, 2, 1}, all)};
+  int n = 0;
+  for (const std::vector<int>& b : {all, {4, 130, 2, 1}, {1, 1, 2, 64}, {4, 130, 1, 64}, {1, 130, 1, 1}}) {
+    for (const CombineKind kind : {CombineKind::add, CombineKind::multiply, CombineKind::larger}) {
+      // Roundings of a map decide which of two is the larger.
+      const bool maps = kind != CombineKind::larger;
+      cases.push_back(combine_case("FourCombine" + std::to_string(n++), kind, all, b, 600, maps));
+      cases.push_back(combine_case("FourCombine" + std::to_string(n++), kind, b, all, 600));
+    }
+  }
+  return cases;
+}
+INSTANTIATE_TEST_SUITE_P(Elementwise, CudaOpCheck, ::testing::ValuesIn(fours()), case_name);
+
 // The quick ways of Broadcast say what the definition says, which walks the indices.
 TEST(Broadcasts, FindElementsInEveryWay) {
   int rows = 0;
@@ -269,7 +291,7 @@ TEST(Broadcasts, FindElementsInEveryWay) {
     }
     Broadcast quick = broadcast(full, part), plain = quick;
     EXPECT_TRUE(quick.narrow);
-    plain.same = plain.narrow = false;
+    plain.same = plain.narrow = plain.single = false;
     for (std::int64_t i = 0; i < full.size(); ++i) ASSERT_EQ(quick.index(i), plain.index(i)) << bits;
     for (std::int64_t j = 0; j < part.size(); ++j) {
       for (std::int64_t n = 0; n < quick.repeats(); ++n) {

@@ -30,6 +30,7 @@ void forward_cpu(const Exec& exec, const ResidualNorm<Real>& op) {
       for (int i = 0; i < D; ++i) {
         y[i] = op.gain.value.at(r)[i] * ((s[i] - mean) * inverse);
         if (op.bias) y[i] += op.bias.value.at(r)[i];
+        if (op.gate) y[i] *= op.opened(op.gate.value.at(r)[n * D + i]);
       }
       if (op.inverse) op.mean.value.at(r)[n] = mean, op.inverse.value.at(r)[n] = inverse;
     }
@@ -42,19 +43,28 @@ void backward_cpu(const Exec& exec, const ResidualNorm<Real>& op) {
   const auto normed = [&](int r, std::int64_t n, int i) {
     return (op.total().at(r)[n * D + i] - op.mean.value.at(r)[n]) * op.inverse.value.at(r)[n];
   };
+  // The gradient in front of the gate.
+  const auto flow = [&](int r, std::int64_t n, int i) {
+    const Real d_y = op.y.gradient.at(r)[n * D + i];
+    return op.gate ? d_y * op.opened(op.gate.value.at(r)[n * D + i]) : d_y;
+  };
   parallel_blocks(exec, R, op.rows(), kRows, [&](int r, std::int64_t begin, std::int64_t end) {
     const Real* gain = op.gain.value.at(r);
     for (std::int64_t n = begin; n < end; ++n) {
-      const Real* d_y = op.y.gradient.at(r) + n * D;
       Real mean = 0, along = 0;
       for (int i = 0; i < D; ++i) {
-        mean += d_y[i] * gain[i];
-        along += d_y[i] * gain[i] * normed(r, n, i);
+        const Real d_y = flow(r, n, i);
+        mean += d_y * gain[i];
+        along += d_y * gain[i] * normed(r, n, i);
+        if (!op.gate.wanted()) continue;
+        const Real ungated = gain[i] * normed(r, n, i) + (op.bias ? op.bias.value.at(r)[i] : Real(0));
+        put(op.gate.write, op.gate.gradient.at(r) + n * D + i,
+            op.y.gradient.at(r)[n * D + i] * ungated * op.gate_slope(op.gate.value.at(r)[n * D + i]));
       }
       mean = op.norm == RowNorm::layer ? mean / static_cast<Real>(D) : Real(0);
       along /= static_cast<Real>(D);
       for (int i = 0; i < D; ++i) {
-        Real d = (d_y[i] * gain[i] - mean - normed(r, n, i) * along) * op.inverse.value.at(r)[n];
+        Real d = (flow(r, n, i) * gain[i] - mean - normed(r, n, i) * along) * op.inverse.value.at(r)[n];
         if (op.sum && op.sum.gradient.data) d += op.sum.gradient.at(r)[n * D + i];
         if (op.x.wanted()) put(op.x.write, op.x.gradient.at(r) + n * D + i, d);
         if (op.branch.wanted()) put(op.branch.write, op.branch.gradient.at(r) + n * D + i, d);
@@ -65,7 +75,7 @@ void backward_cpu(const Exec& exec, const ResidualNorm<Real>& op) {
     for (std::int64_t i = begin; i < end; ++i) {
       Real d_gain = 0, d_bias = 0;
       for (std::int64_t n = 0; n < op.rows(); ++n) {
-        const Real d_y = op.y.gradient.at(r)[n * D + i];
+        const Real d_y = flow(r, n, static_cast<int>(i));
         d_gain += d_y * normed(r, n, static_cast<int>(i));
         d_bias += d_y;
       }

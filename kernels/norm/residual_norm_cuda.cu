@@ -27,8 +27,9 @@ __global__ void __launch_bounds__(kThreads) residual_norm(const __grid_constant_
   for (int j = lane; j < D; j += 32) square += (s(j) - mean) * (s(j) - mean);
   const Real inverse = 1 / sqrt(warp_sum(square) / static_cast<Real>(D) + static_cast<Real>(op.eps));
   for (int j = lane; j < D; j += 32) {
-    const Real v = op.gain.value.at(r)[j] * ((s(j) - mean) * inverse);
-    op.y.value.at(r)[n * D + j] = op.bias ? v + op.bias.value.at(r)[j] : v;
+    Real v = op.gain.value.at(r)[j] * ((s(j) - mean) * inverse);
+    if (op.bias) v += op.bias.value.at(r)[j];
+    op.y.value.at(r)[n * D + j] = op.gate ? v * op.opened(op.gate.value.at(r)[n * D + j]) : v;
   }
   if (op.inverse && lane == 0) op.mean.value.at(r)[n] = mean, op.inverse.value.at(r)[n] = inverse;
 }
@@ -36,16 +37,21 @@ __global__ void __launch_bounds__(kThreads) residual_norm(const __grid_constant_
 /// Entries of row n, normed, and the gradients that reach them.
 template <class Real>
 struct NormedRow {
-  const Real *s, *d_y, *gain;
+  const ResidualNorm<Real>& op;
+  const Real *s, *d_y, *gain, *gate;
   Real mean, inverse;
-  __device__ NormedRow(const ResidualNorm<Real>& op, int r, std::int64_t n)
-      : s(op.total().at(r) + n * op.D()),
+  __device__ NormedRow(const ResidualNorm<Real>& op_, int r, std::int64_t n)
+      : op(op_),
+        s(op.total().at(r) + n * op.D()),
         d_y(op.y.gradient.at(r) + n * op.D()),
         gain(op.gain.value.at(r)),
+        gate(op.gate ? op.gate.value.at(r) + n * op.D() : nullptr),
         mean(op.mean.value.at(r)[n]),
         inverse(op.inverse.value.at(r)[n]) {}
   __device__ Real normed(int j) const { return (s[j] - mean) * inverse; }
-  __device__ Real flow(int j) const { return d_y[j] * gain[j]; }
+  /// In front of the gate, and of the gain.
+  __device__ Real ungated(int j) const { return gate ? d_y[j] * op.opened(gate[j]) : d_y[j]; }
+  __device__ Real flow(int j) const { return ungated(j) * gain[j]; }
 };
 
 /// A warp a row.
@@ -65,6 +71,9 @@ __global__ void __launch_bounds__(kThreads)
     if (op.sum && op.sum.gradient.data) d += op.sum.gradient.at(r)[n * D + j];
     if (op.x.wanted()) put(op.x.write, op.x.gradient.at(r) + n * D + j, d);
     if (op.branch.wanted()) put(op.branch.write, op.branch.gradient.at(r) + n * D + j, d);
+    if (!op.gate.wanted()) continue;
+    const Real v = row.gain[j] * row.normed(j) + (op.bias ? op.bias.value.at(r)[j] : Real(0));
+    put(op.gate.write, op.gate.gradient.at(r) + n * D + j, row.d_y[j] * v * op.gate_slope(row.gate[j]));
   }
 }
 
@@ -78,7 +87,7 @@ __global__ void __launch_bounds__(kThreads)
   Real d_gain = 0, d_bias = 0;
   for (std::int64_t n = begin; n < end; ++n) {
     const NormedRow<Real> row(op, r, n);
-    d_gain += row.d_y[j] * row.normed(j), d_bias += row.d_y[j];
+    d_gain += row.ungated(j) * row.normed(j), d_bias += row.ungated(j);
   }
   Real* part = op.part.value.at(r) + static_cast<std::int64_t>(blockIdx.x) * 2 * D;
   part[j] = d_gain, part[D + j] = d_bias;
@@ -93,9 +102,9 @@ void forward_cuda(const Exec& exec, const ResidualNorm<Real>& op) {
   bool done = false;
   if constexpr (std::is_same_v<Real, float>) {
     if ((done = in_fours(op)))
-      with_fours(op.D(), [&]<int kLanes, int kFours>() {
+      with_fours(op.D(), static_cast<bool>(op.gate), [&]<int kLanes, int kFours, bool kGated>() {
         constexpr int kRows = kFoursWarps * kRowTurns<kFours> * (32 / kLanes);
-        norm_fours<kLanes, kFours>
+        norm_fours<kLanes, kFours, kGated>
             <<<dim3(blocks_for(op.rows(), kRows), R), kFoursThreads, 0, stream_of(exec)>>>(op);
       });
   }
@@ -113,8 +122,9 @@ void backward_cuda(const Exec& exec, const ResidualNorm<Real>& op) {
   bool done = false;
   if constexpr (std::is_same_v<Real, float>) {
     if ((done = in_fours(op)))
-      with_fours(D, [&]<int kLanes, int kFours>() {
-        norm_fours_backward<kLanes, kFours><<<dim3(P, R), kFoursThreads, 0, stream_of(exec)>>>(op, piece);
+      with_fours(D, static_cast<bool>(op.gate), [&]<int kLanes, int kFours, bool kGated>() {
+        norm_fours_backward<kLanes, kFours, kGated>
+            <<<dim3(P, R), kFoursThreads, 0, stream_of(exec)>>>(op, piece);
       });
   }
   if (!done) {

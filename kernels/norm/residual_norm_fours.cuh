@@ -90,7 +90,7 @@ constexpr int kRowTurns = 4 / kFours;
 template <int kFours>
 constexpr int kGradientTurns = kFours > 1 ? 1 : 2;
 
-template <int kLanes, int kFours>
+template <int kLanes, int kFours, bool kGated>
 __global__ void __launch_bounds__(kFoursThreads) norm_fours(const __grid_constant__ ResidualNorm<float> op) {
   constexpr int M = kRowTurns<kFours>;
   using Rows = RowsOfFours<kLanes, kFours, M>;
@@ -132,6 +132,10 @@ __global__ void __launch_bounds__(kFoursThreads) norm_fours(const __grid_constan
     inverse[m] = 1 / sqrtf(share * inverse[m] + static_cast<float>(op.eps));
     Rows::each(
         [&](int q, int e) { s[m][q].v[e] = fmaf(gain[q].v[e], s[m][q].v[e] * inverse[m], bias[q].v[e]); });
+    if constexpr (kGated) {
+      rows.load(op.gate.value, r, m, b[m]);
+      Rows::each([&](int q, int e) { s[m][q].v[e] *= op.opened(b[m][q].v[e]); });
+    }
     rows.store(op.y.value, r, m, s[m]);
     if (op.inverse && rows.has(m) && rows.column == 0)
       op.mean.value.at(r)[rows.row(m)] = mean[m], op.inverse.value.at(r)[rows.row(m)] = inverse[m];
@@ -139,7 +143,7 @@ __global__ void __launch_bounds__(kFoursThreads) norm_fours(const __grid_constan
 }
 
 /// Rows of piece blockIdx.x, and what they give gain and bias.
-template <int kLanes, int kFours>
+template <int kLanes, int kFours, bool kGated>
 __global__ void __launch_bounds__(kFoursThreads)
     norm_fours_backward(const __grid_constant__ ResidualNorm<float> op, std::int64_t piece) {
   constexpr int M = kGradientTurns<kFours>;
@@ -150,16 +154,18 @@ __global__ void __launch_bounds__(kFoursThreads)
   const std::int64_t begin = blockIdx.x * piece, end = min(op.rows(), begin + piece);
   const bool layer = op.norm == RowNorm::layer, past = op.sum && op.sum.gradient.data;
   const float share = 1 / static_cast<float>(D);
-  Row gain, d_gain = {}, d_bias = {};
+  Row gain, bias = {}, d_gain = {}, d_bias = {};
   Rows(begin, end, D).load_columns(op.gain.value.at(r), gain);
+  if (kGated && op.bias) Rows(begin, end, D).load_columns(op.bias.value.at(r), bias);
   for (std::int64_t n = begin + warp * Rows::kRows; n < end; n += kFoursWarps * Rows::kRows) {
     const Rows rows(n, end, D);
-    Row s[M], d[M], more[M] = {}, x_before[M] = {}, branch_before[M] = {};
+    Row s[M], d[M], gate[M], more[M] = {}, x_before[M] = {}, branch_before[M] = {};
     float mean[M], inverse[M], shift[M], along[M];
 #pragma unroll
     for (int m = 0; m < M; ++m) {
       rows.load(op.total(), r, m, s[m]), rows.load(op.y.gradient, r, m, d[m]);
       if (past) rows.load(op.sum.gradient, r, m, more[m]);
+      if constexpr (kGated) rows.load(op.gate.value, r, m, gate[m]);
       if (op.x.write == Write::add) rows.load(op.x.gradient, r, m, x_before[m]);
       if (op.branch.write == Write::add) rows.load(op.branch.gradient, r, m, branch_before[m]);
       const std::int64_t row = min(rows.row(m), end - 1);
@@ -172,6 +178,11 @@ __global__ void __launch_bounds__(kFoursThreads)
         float &x = s[m][q].v[e], &f = d[m][q].v[e];
         if (!rows.has(m) || !rows.inside(q)) x = mean[m], f = 0;
         x = (x - mean[m]) * inverse[m];
+        if constexpr (kGated) {
+          float& g = gate[m][q].v[e];
+          const float d_y = f, slope = op.gate_slope(g);
+          f *= op.opened(g), g = d_y * fmaf(gain[q].v[e], x, bias[q].v[e]) * slope;
+        }
         d_gain[q].v[e] += f * x, d_bias[q].v[e] += f;
         f *= gain[q].v[e];
         shift[m] += f, along[m] += f * x;
@@ -187,6 +198,12 @@ __global__ void __launch_bounds__(kFoursThreads)
         x_before[m][q].v[e] += d_s, branch_before[m][q].v[e] += d_s;
       });
       if (op.x.wanted()) rows.store(op.x.gradient, r, m, x_before[m]);
+      if (kGated && op.gate.wanted()) {
+        Row before = {};
+        if (op.gate.write == Write::add) rows.load(op.gate.gradient, r, m, before);
+        Rows::each([&](int q, int e) { before[q].v[e] += gate[m][q].v[e]; });
+        rows.store(op.gate.gradient, r, m, before);
+      }
       if (op.branch.wanted()) rows.store(op.branch.gradient, r, m, branch_before[m]);
     }
   }
@@ -211,13 +228,16 @@ __global__ void __launch_bounds__(kFoursThreads)
   }
 }
 
-/// Calls f with how many lanes a row of D floats has, and fours a lane.
+/// Calls f with how many lanes a row of D floats has, fours a lane, and whether there is a gate.
 template <class F>
-void with_fours(int D, F&& f) {
-  if (D <= 64) return f.template operator()<16, 1>();
-  if (D <= 128) return f.template operator()<32, 1>();
-  if (D <= 256) return f.template operator()<32, 2>();
-  f.template operator()<32, 4>();
+void with_fours(int D, bool gated, F&& f) {
+  const auto sized = [&]<bool kGated>() {
+    if (D <= 64) return f.template operator()<16, 1, kGated>();
+    if (D <= 128) return f.template operator()<32, 1, kGated>();
+    if (D <= 256) return f.template operator()<32, 2, kGated>();
+    f.template operator()<32, 4, kGated>();
+  };
+  gated ? sized.template operator()<true>() : sized.template operator()<false>();
 }
 
 /// Rows in fours: memory is aligned, and no gradient stands in two fields.
@@ -227,7 +247,7 @@ inline bool in_fours(const ResidualNorm<float>& op) {
               !(op.branch.wanted() && op.branch.gradient.data == op.x.gradient.data);
   for (const Tensor<float>& t :
        {op.x.value, op.x.gradient, op.branch.value, op.branch.gradient, op.gain.value, op.bias.value,
-        op.sum.value, op.sum.gradient, op.y.value, op.y.gradient})
+        op.sum.value, op.sum.gradient, op.y.value, op.y.gradient, op.gate.value, op.gate.gradient})
     good = good &&
            (!t.data || (reinterpret_cast<std::uintptr_t>(t.data) % 16 == 0 && t.replica_stride % 4 == 0));
   if (!good && (op.y.value.is_bf16() || op.branch.gradient.is_bf16()))

@@ -7,7 +7,8 @@
 namespace crosstalk::checks::residual_norm_test {
 namespace {
 
-OpCase make(const std::string& name, RowNorm norm, int N, int D, bool branch, bool bias, double eps = 1e-2) {
+OpCase make(const std::string& name, RowNorm norm, int N, int D, bool branch, bool bias, double eps = 1e-2,
+            const RowGate* gate = nullptr) {
   OpCase op(name);
   op.input("x", {N, D}, normal()).input("gain", {D}, normal());
   if (branch) {
@@ -20,9 +21,16 @@ OpCase make(const std::string& name, RowNorm norm, int N, int D, bool branch, bo
   } else {
     op.absent("bias");
   }
+  if (gate) {
+    op.input("gate", {N, D}, normal(2));
+  } else {
+    op.absent("gate");
+  }
+  const RowGate by = gate ? *gate : RowGate::silu;
+  const bool gated = gate != nullptr;
   op.output("y", {N, D}).workspace("mean", {N}).workspace("inverse", {N});
   op.workspace("part", {ResidualNorm<float>::pieces(N), 2, D});
-  call<ResidualNorm>(op, [=](auto& o) { o.norm = norm, o.eps = eps; });
+  call<ResidualNorm>(op, [=](auto& o) { o.norm = norm, o.eps = eps, o.gate_by = by; });
   op.oracle([=](const Values& in) {
     Values out;
     for (int n = 0; n < N; ++n) {
@@ -41,8 +49,12 @@ OpCase make(const std::string& name, RowNorm norm, int N, int D, bool branch, bo
       for (int i = 0; i < D; ++i) {
         const auto at = static_cast<std::size_t>(i);
         if (branch) out.real["sum"].push_back(static_cast<double>(s[at]));
-        out.real["y"].push_back(
-            static_cast<double>(in["gain"][at] * (s[at] - mean) / deviation + (bias ? in["bias"][at] : 0)));
+        long double y = in["gain"][at] * (s[at] - mean) / deviation + (bias ? in["bias"][at] : 0);
+        if (gated) {
+          const long double g = in["gate"][static_cast<std::size_t>(n * D + i)];
+          y *= (by == RowGate::silu ? g : 1) / (1 + std::exp(-g));
+        }
+        out.real["y"].push_back(static_cast<double>(y));
       }
     }
     return out;
@@ -54,6 +66,13 @@ std::vector<OpCase> cases() {
   std::vector<OpCase> all;
   for (const RowNorm norm : {RowNorm::layer, RowNorm::rms}) {
     const std::string word = norm == RowNorm::layer ? "Layer" : "Rms";
+    for (const RowGate gate : {RowGate::silu, RowGate::sigmoid}) {
+      const std::string by = word + (gate == RowGate::silu ? "Silu" : "Sigmoid");
+      all.push_back(make(by, norm, 5, 7, false, true, 1e-2, &gate));
+      all.push_back(make(by + "Branch", norm, 37, 64, true, false, 1e-2, &gate));
+      all.push_back(make(by + "Fours", norm, 69, 128, false, false, 1e-2, &gate));
+      all.push_back(make(by + "TwoFours", norm, 35, 256, false, true, 1e-2, &gate));
+    }
     all.push_back(make(word, norm, 5, 7, true, true));
     all.push_back(make(word + "First", norm, 5, 7, false, true));
     all.push_back(make(word + "WithoutBias", norm, 5, 7, true, false));

@@ -451,6 +451,33 @@ bool gained_norm_once(Graph<Real>& graph) {
   return false;
 }
 
+/// A norm that one gate alone multiplies.
+template <class Real>
+bool gated_norm_once(Graph<Real>& graph) {
+  using Entries = std::shared_ptr<const Combine<Real>>;
+  const Links<Real> links(graph);
+  for (auto& node : graph.nodes()) {
+    const Entries* product = std::any_cast<Entries>(&node.info);
+    if (!product || (*product)->kind != CombineKind::multiply || !(*product)->of_b.nothing()) continue;
+    const auto [map, scale, shift] = (*product)->of_a;
+    const In<Real>&gate = (*product)->a, &rows = (*product)->b;
+    const auto* norm = links.template alone<std::shared_ptr<const ResidualNorm<Real>>>(of(rows));
+    if ((map != MapKind::silu && map != MapKind::sigmoid) || scale != 1 || shift != 0 || !norm ||
+        (*norm)->branch || (*norm)->gate || gate.value.size() != (*norm)->x.value.size() ||
+        gate.value.columns() != (*norm)->x.value.columns() ||
+        (*product)->y.value.size() != gate.value.size() ||
+        (*product)->y.value.columns() != gate.value.columns())
+      continue;
+    ResidualNorm<Real> op = **norm;
+    op.gate = gate, op.gate_by = map == MapKind::silu ? RowGate::silu : RowGate::sigmoid;
+    op.mean.variable = op.inverse.variable = op.part.variable = nullptr;
+    op.y = {}, op.y.variable = node.outputs[0];
+    replace(graph, {links.maker(of(rows)), &node}, [&] { graph.add(op); });
+    return true;
+  }
+  return false;
+}
+
 /// A map whose values one sum, product or maximum alone reads: that op maps what it reads.
 template <class Real>
 bool combine_maps_once(Graph<Real>& graph) {
@@ -507,6 +534,7 @@ int run_pass(Graph<Real>& graph, const std::string& name) {
     while (combine_maps_once(graph)) ++count;
   } else if (name == "gained_norm") {
     while (gained_norm_once(graph)) ++count;
+    while (gated_norm_once(graph)) ++count;
   } else if (name == "rounded") {
     while (rounded_once(graph)) ++count;
     while (rounded_norm_once(graph)) ++count;

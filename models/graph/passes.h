@@ -11,7 +11,7 @@
 //   joined_linear   linear maps of one input               x is read once, d_x written once (CUDA; float:
 //   bf16)
 //   combine_maps     map > combine                          a map's values are made where they are read (CUDA)
-//   gained_norm      norm > product with a gain a column   the norm's rows are not written twice (CUDA)
+//   gained_norm      norm > product with a gain a column > product with a gate   rows are written once (CUDA)
 //   rounded         joined_linear > attend_mix > joined_linear, residual_norm > joined_linear   what lies
 //   between has the format bf16 (CUDA; bf16)
 //

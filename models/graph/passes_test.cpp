@@ -664,6 +664,34 @@ TEST(Passes, NormsTakeTheirGain) {
   }
 }
 
+/// The same with a gate behind it, f(g) * rows.
+struct GatedRows : Passed {
+  GatedRows(MapKind gate, bool pass) {
+    block.add("x", {2, 3, 2, 4}, Init::normal(1)), block.add("gain", {4}, Init::normal(1));
+    block.add("gate", {2, 3, 2, 4}, Init::normal(1));
+    start();
+    Combine<double> op, product;
+    op.kind = product.kind = CombineKind::multiply;
+    op.a = in(graph.view(graph.parameter(block, 1), {1, 1, 1, 4}));
+    op.b = in(normalize(graph, RowNorm::rms, 1e-5, graph.parameter(block, 0)));
+    product.of_a.map = gate;
+    product.a = in(graph.parameter(block, 2)), product.b = in(out(graph.add(op).y));
+    results = {out(graph.add(product).y)};
+    run(pass ? "gained_norm" : "");
+  }
+};
+
+TEST(Passes, NormsTakeTheirGate) {
+  for (const MapKind gate : {MapKind::silu, MapKind::sigmoid, MapKind::gelu}) {
+    const GatedRows chain(gate, false), joined(gate, true);
+    EXPECT_EQ(joined.replaced, gate == MapKind::gelu ? 1 : 2);
+    if (gate != MapKind::gelu) {
+      EXPECT_EQ(joined.graph.node_names(), (std::vector<std::string>{"residual_norm", "cotangent"}));
+    }
+    expect_equal(joined, chain);
+  }
+}
+
 TEST(Passes, UnknownOnesAreABug) {
   Graph<double> graph(Device::cpu, 1, true);
   EXPECT_THROW(run_pass(graph, "no such pass"), std::logic_error);
