@@ -228,20 +228,18 @@ struct ChannelParts {
   // the gradient of the leaf's log decays, summed up.
 
   /// outer: what every decay of the leaf passes on, reads behind it and writes before it among others.
-  __device__ __forceinline__ void back_keys(int c, int from, const float (&a)[kLeaf], float* E, float outer,
-                                            float (&d_g)[kLeaf]) const {
-    float passing[kLeaf], until = 1;
+  __device__ __forceinline__ void back_keys(int c, int from, const float (&a)[kLeaf], const float* E,
+                                            float outer, float (&d_k)[kLeaf], float (&d_g)[kLeaf]) const {
+    float until = 1;
 #pragma unroll
     for (int i = kLeaf - 1; i >= 0; --i) {
-      float& e = E[(from + i) * D + c];
-      e *= until;
-      passing[i] = e * Raw::value(k[(from + i) * kRow + c]);
+      d_k[i] = E[(from + i) * D + c] * until;
       until *= a[i];
     }
 #pragma unroll
     for (int i = 0; i < kLeaf; ++i) {
       d_g[i] = outer;
-      outer += passing[i];
+      outer += d_k[i] * Raw::value(k[(from + i) * kRow + c]);
     }
   }
 
@@ -260,7 +258,7 @@ struct ChannelParts {
   /// x becomes what it is times the decay since the chunk's start.
   template <class X>
   __device__ __forceinline__ void back_rows(int c, int from, const float (&a)[kLeaf], X&& x_at, float* E,
-                                            const Type* leaf, bool late_, float* d_keys, Type* read,
+                                            const Type* leaf, bool late_, Type* read, float (&d_k)[kLeaf],
                                             float (&d_g)[kLeaf]) const {
     const int to = from + late_;
     float since = 1, x[kLeaf], d_x[kLeaf], h = 0, start = 1;
@@ -291,7 +289,7 @@ struct ChannelParts {
         h = p[n] * x[n] + (n + 1 < kLeaf ? a[n + 1 < kLeaf ? n + 1 : n] * h : 0);
         if (n > j) d_g[n] += aged[n] * h;
       }
-      d_keys[(from + j) * D + c] += h;
+      d_k[j] += h;
     }
 #pragma unroll
     for (int n = 0; n < kLeaf; ++n) {

@@ -263,7 +263,7 @@ struct ChannelBackward {
   /// Reads times their decays take the places of keys.
   __device__ __forceinline__ void by_channels() const {
     Parts::leaves([&](int c, int from) {
-      float a[kLeaf], d_g[kLeaf], outer = 0;
+      float a[kLeaf], d_k[kLeaf], d_g[kLeaf], outer = 0;
 #pragma unroll
       for (int i = 0; i < kLeaf; ++i) a[i] = parts.alpha[(from + i) * D + c];
 #pragma unroll
@@ -275,7 +275,7 @@ struct ChannelBackward {
         const int half = level == Parts::kTop ? !odd : from / kHalf;
         outer += (odd ? memory.writes[level] : memory.reads[level])[half * D + c];
       }
-      parts.back_keys(c, from, a, memory.d_k, outer, d_g);
+      parts.back_keys(c, from, a, memory.d_k, outer, d_k, d_g);
 #pragma unroll 1
       for (int reads = 0; reads < (walk.solves ? 2 : 1); ++reads) {  // q; a
         const bool of_q = reads == 0;
@@ -286,10 +286,13 @@ struct ChannelBackward {
                           : memory.erase[i] * Parts::Raw::value(parts.x[i * kRow + c]);
             },
             of_q ? memory.d_q : memory.d_a, of_q ? memory.leaf_reads : memory.leaf_erases,
-            of_q ? parts.before : parts.late, memory.d_k, of_q ? parts.q_read : parts.a_read, d_g);
+            of_q ? parts.before : parts.late, of_q ? parts.q_read : parts.a_read, d_k, d_g);
       }
 #pragma unroll
-      for (int i = 0; i < kLeaf; ++i) parts.alpha[(from + i) * D + c] = d_g[i];
+      for (int i = 0; i < kLeaf; ++i) {
+        const int at = (from + i) * D + c;
+        memory.d_k[at] = d_k[i], parts.alpha[at] = d_g[i];
+      }
     });
   }
 
