@@ -102,8 +102,8 @@ struct ChannelParts {
     leaves([&](int c, int from) {
       const int leaf = from / kLeaf;
       const bool odd = leaf & 1, second = from >= kHalf;
-      float own = 1, beside = 1, earlier = 1,
-            later = 1;  // decays of leaves: this one, its neighbour, all others
+      float own = 1, beside = 1;     // decays of this leaf and of its neighbour,
+      float earlier = 1, later = 1;  // of all others
 #pragma unroll
       for (int l = 0; l < kLeaves; ++l) {
         float decay = 1;
