@@ -54,7 +54,7 @@ struct ChannelParts {
       a_across[level] = solves ? carve.take<Type>(kTokens - unused) - unused : nullptr;
     }
     if (backward) {  // reads take these places when they are no longer needed
-      x = tied ? carve.take<Type>(kTokens) : k;
+      x = !tied ? k : kTight ? nullptr : carve.take<Type>(kTokens);
       q_read = k_left, a_read = across[kTop];
     } else {
       q_read = carve.take<Type>(kTokens);
@@ -165,23 +165,33 @@ struct ChannelParts {
     score_blocks<kBoth>(scores, matrix, stride);
     // A column j at a time, lanes over channels: sum n is of row j + n, or of the next one where rows do not
     // see their own decay; beyond the leaf, of nothing.
-    constexpr int kSums = (kBoth ? 2 : 1) * kLeaf;
+    constexpr int kSums = (kBoth ? 2 : 1) * kLeaf,
+                  kPack = D < 64 ? 1 : 2;  // channels that a lane loads at once
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, of_q = before, of_x = late;
 #pragma unroll 1
     for (int j = __shfl_sync(kFullWarp, warp, 0); j < C; j += kThreads / 32) {
       const int from = j / kLeaf * kLeaf, rows = from + kLeaf - j;
       float sums[kSums] = {};
 #pragma unroll 1
-      for (int c = lane; c < D; c += 32) {
-        float aged = Raw::value(k[j * kRow + c]);
-        const float* decay = alpha + j * D + c;
+      for (int c = lane * kPack; c < D; c += 32 * kPack) {
+        float aged[kPack], decay[kPack], of[kPack];
+        load_row(k + j * kRow + c, aged);
         const Type *q_at = q + (j + of_q) * kRow + c, *x_at = x + (j + of_x) * kRow + c;
 #pragma unroll
         for (int n = 0; n < kLeaf; ++n) {
-          if (n > 0) aged *= decay[n * D];
-          sums[n] += Raw::value(q_at[n * kRow]) * aged;
-          if (kBoth) sums[kSums - kLeaf + n] += Raw::value(x_at[n * kRow]) * aged;
-          if (n + 1 == rows) break;
+          if (n % 4 == 0 && n >= rows) break;  // a few rows too many, so that loads need not wait
+          const auto add = [&](const Type* from, float& sum) {
+            load_row(from + n * kRow, of);
+#pragma unroll
+            for (int i = 0; i < kPack; ++i) sum += of[i] * aged[i];
+          };
+          if (n > 0) {
+            load_row(alpha + (j + n) * D + c, decay);
+#pragma unroll
+            for (int i = 0; i < kPack; ++i) aged[i] *= decay[i];
+          }
+          add(q_at, sums[n]);
+          if (kBoth) add(x_at, sums[kSums - kLeaf + n]);
         }
       }
       scatter_sum<kSums>(sums);
@@ -297,19 +307,29 @@ struct ChannelParts {
     }
   }
 
-  __device__ __forceinline__ static void load_row(const Type* from, float (&x)[kLeaf]) {
-    constexpr int kEach = 16 / sizeof(Type);
+  /// N neighbours, whose alignment is that of all of them (at most of 16 bytes).
+  template <class T, int N>
+  __device__ __forceinline__ static void load_row(const T* from, float (&x)[N]) {
+    constexpr int kBytes = N * static_cast<int>(sizeof(T)), kWords = kBytes >= 16  ? 4
+                                                                     : kBytes >= 4 ? kBytes / 4
+                                                                                   : 1;
+    if constexpr (kBytes < 4) {
+      x[0] = Raw::value(from[0]);
+    } else {
+      struct alignas(4 * kWords) Words {
+        unsigned at[kWords];
+      };
 #pragma unroll
-    for (int i = 0; i < kLeaf; i += kEach) {
-      const uint4 four = *reinterpret_cast<const uint4*>(from + i);
-      const unsigned words[4] = {four.x, four.y, four.z, four.w};
+      for (int i = 0; i < kBytes / 4; i += kWords) {
+        const Words words = reinterpret_cast<const Words*>(from)[i / kWords];
 #pragma unroll
-      for (int n = 0; n < 4; ++n) {
-        if constexpr (kEach == 4) {
-          x[i + n] = __uint_as_float(words[n]);
-        } else {
-          x[i + 2 * n] = __uint_as_float(words[n] << 16);
-          x[i + 2 * n + 1] = __uint_as_float(words[n] & 0xffff0000);
+        for (int n = 0; n < kWords; ++n) {
+          if constexpr (sizeof(T) == 4) {
+            x[i + n] = __uint_as_float(words.at[n]);
+          } else {
+            x[2 * (i + n)] = __uint_as_float(words.at[n] << 16);
+            x[2 * (i + n) + 1] = __uint_as_float(words.at[n] & 0xffff0000);
+          }
         }
       }
     }
