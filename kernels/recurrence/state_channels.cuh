@@ -163,17 +163,18 @@ struct ChannelParts {
   template <bool kBoth>
   __device__ __forceinline__ void score(Type* scores, float* matrix, int stride, const float* erase) const {
     score_blocks<kBoth>(scores, matrix, stride);
-    // A column j at a time, lanes over channels: sum n is of row j + n, or of the next one where rows do not
-    // see their own decay; beyond the leaf, of nothing.
+    // Columns j of both halves at a time, half a warp's lanes over channels each: sum n is of row j + n, or of
+    // the next one where rows do not see their own decay; beyond the leaf, of nothing.
     constexpr int kSums = (kBoth ? 2 : 1) * kLeaf,
-                  kPack = D < 64 ? 1 : 2;  // channels that a lane loads at once
-    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, of_q = before, of_x = late;
+                  kPack = D < 64 ? 2 : 4;  // channels that a lane loads at once
+    constexpr int kEach = kSums < 16 ? 1 : kSums / 16, kShare = kSums < 16 ? 16 / kSums : 1;
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 16, of_q = before, of_x = late;
 #pragma unroll 1
-    for (int j = __shfl_sync(kFullWarp, warp, 0); j < C; j += kThreads / 32) {
-      const int from = j / kLeaf * kLeaf, rows = from + kLeaf - j;
+    for (int column = __shfl_sync(kFullWarp, warp, 0); column < kHalf; column += kThreads / 32) {
+      const int rows = kLeaf - column % kLeaf, j = column + static_cast<int>(threadIdx.x) / 16 % 2 * kHalf;
       float sums[kSums] = {};
 #pragma unroll 1
-      for (int c = lane * kPack; c < D; c += 32 * kPack) {
+      for (int c = lane * kPack; c < D; c += 16 * kPack) {
         float aged[kPack], decay[kPack], of[kPack];
         load_row(k + j * kRow + c, aged);
         const Type *q_at = q + (j + of_q) * kRow + c, *x_at = x + (j + of_x) * kRow + c;
@@ -194,16 +195,19 @@ struct ChannelParts {
           if (kBoth) add(x_at, sums[kSums - kLeaf + n]);
         }
       }
-      scatter_sum<kSums>(sums);
-      if (lane % (32 / kSums) != 0) continue;
-      const int n = lane / (32 / kSums) % kLeaf;
-      const bool of_reads = !kBoth || lane < 16;
-      const int shift = of_reads ? of_q : of_x, row = from + (j - from + n + shift) % kLeaf;
-      const bool seen = n + shift < rows;
-      if (of_reads) {
-        Op::put1(scores + row * kSide + j, seen ? sums[0] : 0);
-      } else {
-        matrix[row * stride + j] = seen && n + shift > 0 ? erase[row] * sums[0] : 0;
+      scatter_sum<kSums, 8>(sums);
+      if (lane % kShare != 0) continue;
+#pragma unroll
+      for (int i = 0; i < kEach; ++i) {
+        const int at = lane / kShare * kEach + i, n = at % kLeaf;
+        const bool of_reads = at < kLeaf;
+        const int shift = of_reads ? of_q : of_x, row = j + rows - kLeaf + (kLeaf - rows + n + shift) % kLeaf;
+        const bool seen = n + shift < rows;
+        if (of_reads) {
+          Op::put1(scores + row * kSide + j, seen ? sums[i] : 0);
+        } else {
+          matrix[row * stride + j] = seen && n + shift > 0 ? erase[row] * sums[i] : 0;
+        }
       }
     }
   }
