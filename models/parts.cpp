@@ -346,7 +346,7 @@ Var<Real> mamba_law(Mixer<Real>& m, int width, const std::string& called) {
   const double from = m.has("rate_from") ? m.number("rate_from") : 1;
   const Var<Real> rate = exp(m.parameter("A_log" + called, {m.H}, Init::log_uniform(from, 16)));
   const int rank = width > 1 ? m.d : 0;
-  return -(rate * softplus(m.token("decay" + called, width, Init::inverse_softplus(1e-3, 0.1), rank)));
+  return -rate * softplus(m.token("decay" + called, width, Init::inverse_softplus(1e-3, 0.1), rank));
 }
 
 template <class Real>

@@ -54,7 +54,7 @@ struct ChannelParts {
       a_across[level] = solves ? carve.take<Type>(kTokens - unused) - unused : nullptr;
     }
     if (backward) {  // reads take these places when they are no longer needed
-      x = tied ? carve.take<Type>(kTokens) : k;
+      x = !tied ? k : kTight ? nullptr : carve.take<Type>(kTokens);
       q_read = k_left, a_read = across[kTop];
     } else {
       q_read = carve.take<Type>(kTokens);
@@ -102,8 +102,8 @@ struct ChannelParts {
     leaves([&](int c, int from) {
       const int leaf = from / kLeaf;
       const bool odd = leaf & 1, second = from >= kHalf;
-      float own = 1, beside = 1, earlier = 1,
-            later = 1;  // decays of leaves: this one, its neighbour, all others
+      float own = 1, beside = 1;     // decays of this leaf and of its neighbour,
+      float earlier = 1, later = 1;  // of all others
 #pragma unroll
       for (int l = 0; l < kLeaves; ++l) {
         float decay = 1;
@@ -163,37 +163,51 @@ struct ChannelParts {
   template <bool kBoth>
   __device__ __forceinline__ void score(Type* scores, float* matrix, int stride, const float* erase) const {
     score_blocks<kBoth>(scores, matrix, stride);
-    // A column j at a time, lanes over channels: sum n is of row j + n, or of the next one where rows do not
-    // see their own decay; beyond the leaf, of nothing.
-    constexpr int kSums = (kBoth ? 2 : 1) * kLeaf;
-    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, of_q = before, of_x = late;
+    // Columns j of both halves at a time, half a warp's lanes over channels each: sum n is of row j + n, or of
+    // the next one where rows do not see their own decay; beyond the leaf, of nothing.
+    constexpr int kSums = (kBoth ? 2 : 1) * kLeaf,
+                  kPack = D < 64 ? 2 : 4;  // channels that a lane loads at once
+    constexpr int kEach = kSums < 16 ? 1 : kSums / 16, kShare = kSums < 16 ? 16 / kSums : 1;
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 16, of_q = before, of_x = late;
 #pragma unroll 1
-    for (int j = __shfl_sync(kFullWarp, warp, 0); j < C; j += kThreads / 32) {
-      const int from = j / kLeaf * kLeaf, rows = from + kLeaf - j;
+    for (int column = __shfl_sync(kFullWarp, warp, 0); column < kHalf; column += kThreads / 32) {
+      const int rows = kLeaf - column % kLeaf, j = column + static_cast<int>(threadIdx.x) / 16 % 2 * kHalf;
       float sums[kSums] = {};
 #pragma unroll 1
-      for (int c = lane; c < D; c += 32) {
-        float aged = Raw::value(k[j * kRow + c]);
-        const float* decay = alpha + j * D + c;
+      for (int c = lane * kPack; c < D; c += 16 * kPack) {
+        float aged[kPack], decay[kPack], of[kPack];
+        load_row(k + j * kRow + c, aged);
         const Type *q_at = q + (j + of_q) * kRow + c, *x_at = x + (j + of_x) * kRow + c;
 #pragma unroll
         for (int n = 0; n < kLeaf; ++n) {
-          if (n > 0) aged *= decay[n * D];
-          sums[n] += Raw::value(q_at[n * kRow]) * aged;
-          if (kBoth) sums[kSums - kLeaf + n] += Raw::value(x_at[n * kRow]) * aged;
-          if (n + 1 == rows) break;
+          if (n % 4 == 0 && n >= rows) break;  // a few rows too many, so that loads need not wait
+          const auto add = [&](const Type* from, float& sum) {
+            load_row(from + n * kRow, of);
+#pragma unroll
+            for (int i = 0; i < kPack; ++i) sum += of[i] * aged[i];
+          };
+          if (n > 0) {
+            load_row(alpha + (j + n) * D + c, decay);
+#pragma unroll
+            for (int i = 0; i < kPack; ++i) aged[i] *= decay[i];
+          }
+          add(q_at, sums[n]);
+          if (kBoth) add(x_at, sums[kSums - kLeaf + n]);
         }
       }
-      scatter_sum<kSums>(sums);
-      if (lane % (32 / kSums) != 0) continue;
-      const int n = lane / (32 / kSums) % kLeaf;
-      const bool of_reads = !kBoth || lane < 16;
-      const int shift = of_reads ? of_q : of_x, row = from + (j - from + n + shift) % kLeaf;
-      const bool seen = n + shift < rows;
-      if (of_reads) {
-        Op::put1(scores + row * kSide + j, seen ? sums[0] : 0);
-      } else {
-        matrix[row * stride + j] = seen && n + shift > 0 ? erase[row] * sums[0] : 0;
+      scatter_sum<kSums, 8>(sums);
+      if (lane % kShare != 0) continue;
+#pragma unroll
+      for (int i = 0; i < kEach; ++i) {
+        const int at = lane / kShare * kEach + i, n = at % kLeaf;
+        const bool of_reads = at < kLeaf;
+        const int shift = of_reads ? of_q : of_x, row = j + rows - kLeaf + (kLeaf - rows + n + shift) % kLeaf;
+        const bool seen = n + shift < rows;
+        if (of_reads) {
+          Op::put1(scores + row * kSide + j, seen ? sums[i] : 0);
+        } else {
+          matrix[row * stride + j] = seen && n + shift > 0 ? erase[row] * sums[i] : 0;
+        }
       }
     }
   }
@@ -228,20 +242,18 @@ struct ChannelParts {
   // the gradient of the leaf's log decays, summed up.
 
   /// outer: what every decay of the leaf passes on, reads behind it and writes before it among others.
-  __device__ __forceinline__ void back_keys(int c, int from, const float (&a)[kLeaf], float* E, float outer,
-                                            float (&d_g)[kLeaf]) const {
-    float passing[kLeaf], until = 1;
+  __device__ __forceinline__ void back_keys(int c, int from, const float (&a)[kLeaf], const float* E,
+                                            float outer, float (&d_k)[kLeaf], float (&d_g)[kLeaf]) const {
+    float until = 1;
 #pragma unroll
     for (int i = kLeaf - 1; i >= 0; --i) {
-      float& e = E[(from + i) * D + c];
-      e *= until;
-      passing[i] = e * Raw::value(k[(from + i) * kRow + c]);
+      d_k[i] = E[(from + i) * D + c] * until;
       until *= a[i];
     }
 #pragma unroll
     for (int i = 0; i < kLeaf; ++i) {
       d_g[i] = outer;
-      outer += passing[i];
+      outer += d_k[i] * Raw::value(k[(from + i) * kRow + c]);
     }
   }
 
@@ -260,7 +272,7 @@ struct ChannelParts {
   /// x becomes what it is times the decay since the chunk's start.
   template <class X>
   __device__ __forceinline__ void back_rows(int c, int from, const float (&a)[kLeaf], X&& x_at, float* E,
-                                            const Type* leaf, bool late_, float* d_keys, Type* read,
+                                            const Type* leaf, bool late_, Type* read, float (&d_k)[kLeaf],
                                             float (&d_g)[kLeaf]) const {
     const int to = from + late_;
     float since = 1, x[kLeaf], d_x[kLeaf], h = 0, start = 1;
@@ -291,7 +303,7 @@ struct ChannelParts {
         h = p[n] * x[n] + (n + 1 < kLeaf ? a[n + 1 < kLeaf ? n + 1 : n] * h : 0);
         if (n > j) d_g[n] += aged[n] * h;
       }
-      d_keys[(from + j) * D + c] += h;
+      d_k[j] += h;
     }
 #pragma unroll
     for (int n = 0; n < kLeaf; ++n) {
@@ -299,19 +311,29 @@ struct ChannelParts {
     }
   }
 
-  __device__ __forceinline__ static void load_row(const Type* from, float (&x)[kLeaf]) {
-    constexpr int kEach = 16 / sizeof(Type);
+  /// N neighbours, whose alignment is that of all of them (at most of 16 bytes).
+  template <class T, int N>
+  __device__ __forceinline__ static void load_row(const T* from, float (&x)[N]) {
+    constexpr int kBytes = N * static_cast<int>(sizeof(T)), kWords = kBytes >= 16  ? 4
+                                                                     : kBytes >= 4 ? kBytes / 4
+                                                                                   : 1;
+    if constexpr (kBytes < 4) {
+      x[0] = Raw::value(from[0]);
+    } else {
+      struct alignas(4 * kWords) Words {
+        unsigned at[kWords];
+      };
 #pragma unroll
-    for (int i = 0; i < kLeaf; i += kEach) {
-      const uint4 four = *reinterpret_cast<const uint4*>(from + i);
-      const unsigned words[4] = {four.x, four.y, four.z, four.w};
+      for (int i = 0; i < kBytes / 4; i += kWords) {
+        const Words words = reinterpret_cast<const Words*>(from)[i / kWords];
 #pragma unroll
-      for (int n = 0; n < 4; ++n) {
-        if constexpr (kEach == 4) {
-          x[i + n] = __uint_as_float(words[n]);
-        } else {
-          x[i + 2 * n] = __uint_as_float(words[n] << 16);
-          x[i + 2 * n + 1] = __uint_as_float(words[n] & 0xffff0000);
+        for (int n = 0; n < kWords; ++n) {
+          if constexpr (sizeof(T) == 4) {
+            x[i + n] = __uint_as_float(words.at[n]);
+          } else {
+            x[2 * (i + n)] = __uint_as_float(words.at[n] << 16);
+            x[2 * (i + n) + 1] = __uint_as_float(words.at[n] & 0xffff0000);
+          }
         }
       }
     }

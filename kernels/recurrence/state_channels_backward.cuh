@@ -12,9 +12,10 @@ struct ChannelBackwardMemory {
   static constexpr int C = Tile::C, D = Tile::D, kTokens = C * Tile::kRow, kPairs = C * Tile::kSide;
   static constexpr int kSums = Tile::Rows::kAcross * C, kDown = Tile::Rows::kDown;
   static_assert(kDown == 2, "sums of columns are those of halves");
-  static constexpr bool kStateStaged = !ChannelParts<Tile>::kTight;
+  /// Whether there is room for S, and for x until the gradients of rows are made.
+  static constexpr bool kStateStaged = !ChannelParts<Tile>::kTight, kReread = ChannelParts<Tile>::kTight;
   ChannelParts<Tile> parts;
-  Type *d_o, *written, *rest, *state, *d_state;
+  Type *d_o, *written, *rest, *state, *d_state, *x;   ///< x: that of ChannelParts, or its second copy
   Type *scores, *inverse, *leaf_reads, *leaf_erases;  ///< the last: P and N within leaves
   float *d_q, *d_a, *d_k;                             ///< [C][D], see ChannelParts
   float *write, *erase, *of_value;                    ///< the last: sums of rows
@@ -49,6 +50,8 @@ struct ChannelBackwardMemory {
     carve.used = shared;
     for (float** rows : {&d_q, &d_k}) *rows = carve.take<float>(C * D);
     d_a = carve.take<float>(solves ? C * D : 0);
+    x = parts.x;
+    if (kReread && tied) parts.x = rest, x = carve.take<Type>(kTokens);  // until there is a rest
     if (carve.used > bytes) bytes = carve.used;
   }
 };
@@ -187,7 +190,7 @@ struct ChannelBackward {
 
   /// Gradients of rows by the state at the chunk's ends, then by pairs in different leaves; they stand at the
   /// borders of leaves. Begins with the states where gradients of rows will stand.
-  __device__ __forceinline__ void of_rows(int chunk) const {
+  __device__ __forceinline__ void of_rows(int chunk, int first, int valid) const {
     Rows d_q, d_a, d_k;
     const auto by_state = [&](Rows& rows, const Type* a) {
       add_state<Memory::kStateStaged>(op, walk, chunk, rows, rows_of(a), memory.state);
@@ -205,6 +208,11 @@ struct ChannelBackward {
     };
     lay_down(d_q, memory.d_q), lay_down(d_k, memory.d_k);
     if (walk.solves) lay_down(d_a, memory.d_a);
+    if (Memory::kReread && walk.tied) {
+      Fetched<Tile> x_in;
+      x_in.fetch(walk.looks(op, first, valid), walk.K);
+      x_in.template put<typename Parts::Raw>(memory.x, valid);
+    }
   }
 
   /// Gradients of rows from the borders of a level's pairs of blocks to those of its blocks, and by the pairs
@@ -263,7 +271,7 @@ struct ChannelBackward {
   /// Reads times their decays take the places of keys.
   __device__ __forceinline__ void by_channels() const {
     Parts::leaves([&](int c, int from) {
-      float a[kLeaf], d_g[kLeaf], outer = 0;
+      float a[kLeaf], d_k[kLeaf], d_g[kLeaf], outer = 0;
 #pragma unroll
       for (int i = 0; i < kLeaf; ++i) a[i] = parts.alpha[(from + i) * D + c];
 #pragma unroll
@@ -275,7 +283,7 @@ struct ChannelBackward {
         const int half = level == Parts::kTop ? !odd : from / kHalf;
         outer += (odd ? memory.writes[level] : memory.reads[level])[half * D + c];
       }
-      parts.back_keys(c, from, a, memory.d_k, outer, d_g);
+      parts.back_keys(c, from, a, memory.d_k, outer, d_k, d_g);
 #pragma unroll 1
       for (int reads = 0; reads < (walk.solves ? 2 : 1); ++reads) {  // q; a
         const bool of_q = reads == 0;
@@ -283,13 +291,16 @@ struct ChannelBackward {
             c, from, a,
             [&](int i) {
               return of_q ? Parts::Raw::value(parts.q[i * kRow + c])
-                          : memory.erase[i] * Parts::Raw::value(parts.x[i * kRow + c]);
+                          : memory.erase[i] * Parts::Raw::value(memory.x[i * kRow + c]);
             },
             of_q ? memory.d_q : memory.d_a, of_q ? memory.leaf_reads : memory.leaf_erases,
-            of_q ? parts.before : parts.late, memory.d_k, of_q ? parts.q_read : parts.a_read, d_g);
+            of_q ? parts.before : parts.late, of_q ? parts.q_read : parts.a_read, d_k, d_g);
       }
 #pragma unroll
-      for (int i = 0; i < kLeaf; ++i) parts.alpha[(from + i) * D + c] = d_g[i];
+      for (int i = 0; i < kLeaf; ++i) {
+        const int at = (from + i) * D + c;
+        memory.d_k[at] = d_k[i], parts.alpha[at] = d_g[i];
+      }
     });
   }
 
@@ -315,7 +326,7 @@ struct ChannelBackward {
         d_x = four(memory.d_a + at);
         const float values[4] = {d_x.x, d_x.y, d_x.z, d_x.w};
 #pragma unroll
-        for (int i = 0; i < 4; ++i) d_erase += values[i] * Parts::Raw::value(parts.x[row * kRow + c + i]);
+        for (int i = 0; i < 4; ++i) d_erase += values[i] * Parts::Raw::value(memory.x[row * kRow + c + i]);
 #pragma unroll
         for (int offset = D / 8; offset > 0; offset /= 2) {
           d_erase += __shfl_xor_sync(kFullWarp, d_erase, offset);
@@ -359,7 +370,7 @@ __device__ __forceinline__ void channel_backward_pass(const StateRead<float>& op
     back.of_pairs();
     back.through_state(chunk, d_state);
     __syncthreads();
-    back.of_rows(chunk);
+    back.of_rows(chunk, first, valid);
     __syncthreads();
     back.by_channels();
     __syncthreads();

@@ -56,7 +56,7 @@ Memory precond_kda() {
               const Init bias =
                   m.text("start") == "zero" ? Init::constant(0) : Init::inverse_softplus(1e-3, 0.1);
               const auto rate = exp(m.parameter("A_log", {m.H}, Init::log_uniform(1, 16)));
-              return -(rate * softplus(m.token("decay", m.K, bias, m.d)));
+              return -rate * softplus(m.token("decay", m.K, bias, m.d));
             });
             const auto g_a = m.input("log_decay_a", [&] { return mamba_law(m, 1, "_a"); });
             const auto beta_a = m.input("beta_a", [&] { return sigmoid(m.token("beta_a")); });
