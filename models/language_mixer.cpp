@@ -53,20 +53,20 @@ Variable<Real>* LayerWeights<Real>::project(Variable<Real>* x, const std::string
 
 template <class Real>
 Variable<Real>* LayerWeights<Real>::project(Variable<Real>* x, const std::string& name, int columns) {
-  return project(x, name, columns, law(x->value.columns()), bias_law(x->value.columns()), bias_);
+  return project_from(x, name, columns, 1);
 }
 
 template <class Real>
 Variable<Real>* LayerWeights<Real>::project(Variable<Real>* x, const std::string& name, int columns,
-                                            Init bias, double start) {
-  return project(x, name, columns, law(x->value.columns()).times(start), bias, true);
+                                            Init bias, std::optional<Init> weight) {
+  return project(x, name, columns, weight.value_or(law(x->value.columns())), bias, true);
 }
 
 template <class Real>
 Variable<Real>* LayerWeights<Real>::project_from(Variable<Real>* x, const std::string& name, int columns,
                                                  double start) {
   const int inputs = x->value.columns();
-  return project(x, name, columns, law(inputs).times(start), bias_law(inputs), bias_);
+  return project(x, name, columns, law_of(name, inputs).times(start), bias_law(inputs), bias_);
 }
 
 template <class Real>
@@ -110,7 +110,9 @@ LanguageMixer<Real>::LanguageMixer(ModelGraph<Real>& target, LayerWeights<Real>&
       own_keys_(memory_of(options_).own_keys),
       parts_(graph, options_,
              [this](const std::string& name, const std::vector<int>& dims, Init init) {
-               return weights_.leaf(name, dims, init);
+               const bool by_depth =
+                   name == "out_norm.gain" && options.get_string("model.out_norm_start") == "depth";
+               return weights_.leaf(name, dims, by_depth ? init.times(gain_of_depth()) : init);
              }),
       look_(look),
       carried_(carried),
@@ -241,18 +243,21 @@ Var<Real> LanguageMixer<Real>::projected(Variable<Real>* from, const std::string
                                          int width, std::optional<Init> bias, const Through& through) {
   this->first_asked(name);
   std::string last = name;
+  Init weight = weights_.law_of(name, from->value.columns());
   if (through.rank > 0) {
     const int inputs = from->value.columns();
-    from =
-        inner(through, graph,
-              linear<Real>(graph, from,
-                           weights_.leaf(name + ".down.weight", {through.rank, inputs}, weights_.law(inputs)),
-                           nullptr));
+    from = inner(
+        through, graph,
+        linear<Real>(graph, from,
+                     weights_.leaf(name + ".down.weight", {through.rank, inputs}, weights_.inner_law(inputs)),
+                     nullptr));
     last = name + ".up";
+    weight = weights_.outer_law(through.rank, columns);
   }
   const Init start = bias.value_or(weights_.bias_law(from->value.columns()));
   return noted("token." + name,
-               shaped_as(weights_.project(from, last, columns, start, through.start), {B, rows, H, width}));
+               shaped_as(weights_.project(from, last, columns, start, weight.times(through.start)),
+                         {B, rows, H, width}));
 }
 
 template <class Real>
@@ -278,6 +283,11 @@ template <class Real>
 double LanguageMixer<Real>::depth() const {
   const auto layers = options.get_int("model.layers");
   return layers > 1 ? static_cast<double>(layer_) / static_cast<double>(layers - 1) : 0;
+}
+
+template <class Real>
+double LanguageMixer<Real>::gain_of_depth() const {
+  return std::pow((layer_ + 1) / static_cast<double>(options.get_int("model.layers")), 0.7);
 }
 
 template <class Real>

@@ -2,8 +2,10 @@
 // query stands at every token, and values are dense.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -37,6 +39,7 @@ class LayerWeights {
         biases_(named_biases(options)),
         plain_back_(options.get_string("model.out_deviation") == "plain"),
         zero_back_(options.get_string("model.out_deviation") == "zero"),
+        orthogonal_(options.get_string("model.projection_start") == "orthogonal"),
         layers_(narrow<int>(options, "model.layers")),
         prefix_(std::move(prefix)) {}
 
@@ -48,14 +51,25 @@ class LayerWeights {
     return deviation_ > 0 ? Init::normal(deviation_)
                           : Init::uniform(1 / std::sqrt(static_cast<double>(inputs)));
   }
+  /// The same of a projection that may start orthogonal.
+  Init law_of(const std::string& name, int inputs) const {
+    const bool is_one = name == "query" || name == "key" || name == "value";
+    return orthogonal_ && is_one ? Init::orthogonal(1) : law(inputs);
+  }
+  /// Of the two maps of a projection of low rank.
+  Init inner_law(int inputs) const { return orthogonal_ ? Init::constant(0) : law(inputs); }
+  Init outer_law(int rank, int columns) const {
+    if (!orthogonal_) return law(rank);
+    return Init::orthogonal(0.1 * std::sqrt(std::max(1.0, static_cast<double>(rank) / columns)));
+  }
   Init bias_law(int inputs) const { return deviation_ > 0 ? Init::constant(0) : law(inputs); }
   /// Refuses names of model.biases that no projection of this layer has.
   void check_biases() const;
   /// x [R,B,T,n] -> [R,B,T,columns]; a bias where the options say so.
   Variable<Real>* project(Variable<Real>* x, const std::string& name, int columns);
-  /// The same with this bias; the weights start as law() says, times `start`.
+  /// The same with this bias; the weights start as `weight` says, or as law().
   Variable<Real>* project(Variable<Real>* x, const std::string& name, int columns, Init bias,
-                          double start = 1);
+                          std::optional<Init> weight = {});
   /// A bias where the options say so; the weights start as law() says, times `start`.
   Variable<Real>* project_from(Variable<Real>* x, const std::string& name, int columns, double start);
   /// The same back into the residual stream.
@@ -72,7 +86,7 @@ class LayerWeights {
   bool bias_;
   std::vector<NamedBias> biases_;
   std::vector<std::string> projections_;  ///< made so far
-  bool plain_back_, zero_back_;
+  bool plain_back_, zero_back_, orthogonal_;
   int layers_;
   std::string prefix_;
 };
@@ -147,6 +161,8 @@ class LanguageMixer final : public Mixer<Real> {
   /// What the projection of this name sees, [R,B,T,n]: that, or tokens mixed with the ones before them (model.input_shift).
   Variable<Real>* seen_by(const std::string& name);
   Init shift_start(const std::string& name) const;
+  /// Where gains of the norm of what is read start (model.out_norm_start = "depth").
+  double gain_of_depth() const;
   Var<Real> projected(Variable<Real>* from, const std::string& name, int rows, int columns, int width,
                       std::optional<Init> bias, const Through& through);
   /// What keys are made of, before they are shifted and convolved.

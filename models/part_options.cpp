@@ -36,10 +36,23 @@ void refuse(const Options& options, const std::vector<const char*>& names, const
 }
 
 /// Parts that need tokens in order, with projections of their own.
-const std::vector<const char*> kOfLayers = {
-    "token_shift_law", "input_shift", "input_shift_start", "bonus",          "silu",
-    "inner",           "key_groups",  "qk_norm",           "rotary",         "biases",
-    "out_deviation",   "out_skip",    "feature_scale",     "value_residual", "key_start"};
+const std::vector<const char*> kOfLayers = {"token_shift_law",
+                                            "input_shift",
+                                            "input_shift_start",
+                                            "bonus",
+                                            "silu",
+                                            "inner",
+                                            "key_groups",
+                                            "qk_norm",
+                                            "rotary",
+                                            "biases",
+                                            "out_deviation",
+                                            "out_skip",
+                                            "feature_scale",
+                                            "value_residual",
+                                            "key_start",
+                                            "projection_start",
+                                            "out_norm_start"};
 
 std::vector<OptionSpec> before_memory() {
   return {
@@ -115,6 +128,14 @@ std::vector<OptionSpec> before_memory() {
        "sigmoid(W2 W1 x + b) (v_first - v), b a ramp around 0.73 at the start (RWKV-7)"},
       {"key_start", 1.0,
        "language model: what the weights of the key projection are multiplied by at the start", 0, 1e6},
+      {"projection_start",
+       std::string("law"),
+       "language model: how projections of queries, keys and values start: as all weights do (law), or as orthogonal "
+       "matrices, and then the inner maps of gates of low rank at 0, the outer ones as orthogonal matrices times 0.1 "
+       "(RWKV-7)",
+       0,
+       0,
+       {"law", "orthogonal"}},
       {"biases", std::string(),
        "language model: projections of a layer with a bias, and, behind a minus, without one, by their "
        "names, "
@@ -146,6 +167,12 @@ std::vector<OptionSpec> after_memory() {
        0,
        0,
        {"head", "shared", "off"}},
+      {"out_norm_start",
+       std::string("one"),
+       "language model: where gains of out_norm start: at 1 (one), or at ((layer + 1) / layers)^0.7 (depth; RWKV-7)",
+       0,
+       0,
+       {"one", "depth"}},
       {"out_norm_bias", true, "whether out_norm = layer or group has biases beside its gains"},
       {"out_norm_eps", 1e-5, "eps of out_norm", 1e-12, 1},
       {"out_norm_order",
@@ -208,8 +235,8 @@ void resolve_parts(const Options& options) {
         "heads; leave one out");
   const std::string norm = text(options, "out_norm");
   if (norm == "none")
-    refuse(options, {"out_norm_gain", "out_norm_bias", "out_norm_eps", "out_norm_order"}, "without a norm",
-           "set model.out_norm too");
+    refuse(options, {"out_norm_gain", "out_norm_bias", "out_norm_eps", "out_norm_order", "out_norm_start"},
+           "without a norm", "set model.out_norm too");
   if (norm == "rms" || norm == "rms_all")
     refuse(options, {"out_norm_bias"}, "in RMSNorm, which has none", "use model.out_norm = \"group\"");
   if ((norm == "layer" || norm == "rms_all") && text(options, "out_norm_gain") == "shared")

@@ -130,6 +130,13 @@ double shown_number(const CsvRow& row, const std::string& column, double none) {
 /// "0.362" of "0.362 [0.352, 0.372]".
 std::string first_in(const std::string& cell) { return cell.substr(0, cell.find(' ')); }
 
+/// "0.362", "-3.12e-5": as tables print numbers.
+std::string as_printed(double x) {
+  std::string text = fmt::format("{:.3g}", x);
+  if (const auto zero = text.find("e-0"); zero != std::string::npos) text.erase(zero + 2, 1);
+  return text;
+}
+
 /// "GLA" of "GLA (1/3 diverged)".
 std::string title_of_cell(const std::string& cell) {
   const auto open = cell.rfind(" (");
@@ -185,7 +192,7 @@ TEST(PublishedTasks, FinalTablesAreThoseOfTheirExports) {
         if (row[c].empty() || found == columns.end()) continue;
         std::vector<double> shown;
         for (const auto& [seed, value] : at_least_loss(found->second)) shown.push_back(value);
-        EXPECT_EQ(first_in(row[c]), fmt::format("{:.3g}", middle_of(shown))) << line[0] << ", " << head;
+        EXPECT_EQ(first_in(row[c]), as_printed(middle_of(shown))) << line[0] << ", " << head;
         ++filled, ++cells;
       }
       EXPECT_EQ(filled, columns.size()) << line[0];
@@ -230,15 +237,13 @@ TEST(PublishedTasks, MadTablesAreThoseOfTheirExports) {
         std::vector<double> shown;
         for (const auto& [seed, x] : at_least_loss(columns[column]))
           shown.push_back(x), of_seed[seed].push_back(x);
-        EXPECT_EQ(first_in(row[column + 1]), fmt::format("{:.3g}", middle_of(shown)))
-            << row[0] << " " << column;
+        EXPECT_EQ(first_in(row[column + 1]), as_printed(middle_of(shown))) << row[0] << " " << column;
       }
       std::vector<double> means;
       for (const auto& [seed, scores] : of_seed)
         if (scores.size() == kTasks)
           means.push_back(std::accumulate(scores.begin(), scores.end(), 0.0) / static_cast<double>(kTasks));
-      EXPECT_EQ(first_in(row[kTasks + 1]), means.empty() ? "" : fmt::format("{:.3g}", middle_of(means)))
-          << row[0];
+      EXPECT_EQ(first_in(row[kTasks + 1]), means.empty() ? "" : as_printed(middle_of(means))) << row[0];
     }
   }
 }
@@ -262,6 +267,32 @@ TEST(PublishedTasks, DisagreementsAreExplainedOrSaidNotToBe) {
   }
   close();
   EXPECT_GE(sections, 5);
+}
+
+/// Numbers of the table of `metric` that was made of cdar.csv, by memory, task.query_by and layers.
+std::map<std::string, std::map<std::string, std::map<int, double>>> contexts_of(const std::string& metric) {
+  std::map<std::string, std::map<std::string, std::map<int, double>>> of;
+  for (const MadeTable& table : made_tables("final")) {
+    if (table.command() != "cdar.csv" || table.option("--metric") != metric) continue;
+    for (std::size_t i = 1; i < table.rows.size(); ++i)
+      for (const int layers : {1, 2})
+        if (const std::string& cell = table.rows[i][static_cast<std::size_t>(layers) + 1]; !cell.empty())
+          of[title_of_cell(table.rows[i][0])][table.rows[i][1]][layers] = number_in(first_in(cell)).value();
+  }
+  return of;
+}
+
+// What README says of recall in contexts: one layer is blind to them, two of DeltaNet and of attention are not.
+TEST(PublishedTasks, ContextsAreToldApartByTwoLayers) {
+  auto gaps = contexts_of("context_gap"), right = contexts_of("test_accuracy");
+  ASSERT_EQ(gaps.size(), 4u);
+  for (auto& [memory, of] : gaps)
+    for (auto& [query_by, layers] : of) {
+      EXPECT_LE(layers.at(1), 0.082) << memory << " " << query_by;
+      const bool solves = memory.starts_with("Attention") || memory == "DeltaNet";
+      EXPECT_EQ(layers.at(2) > 0.94, solves) << memory << " " << query_by;
+      EXPECT_EQ(right[memory][query_by].at(2) > 0.94, solves) << memory << " " << query_by;
+    }
 }
 
 }  // namespace

@@ -293,13 +293,21 @@ TEST(StudyFiles, StatesOfTheStandardMixtureAreZoologys) {
   EXPECT_EQ(compared.size(), 28u);
 }
 
-// Every study says how long it takes, or took.
+// Every study says how long it takes, or took, and those of language models which layer they compare.
 TEST(StudyFiles, HeadersSayHowLongAStudyTakes) {
   for (const auto& entry : std::filesystem::directory_iterator(kFolder)) {
     if (entry.path().extension() != ".toml") continue;
     std::ifstream file(entry.path());
-    std::string head;
-    for (std::string line; std::getline(file, line) && line.starts_with("#");) head += line + "\n";
+    std::string head, all;
+    bool opening = true;
+    for (std::string line; std::getline(file, line); all += line + "\n") {
+      opening = opening && line.starts_with("#");
+      if (opening) head += line + "\n";
+    }
+    if (all.find("\"language\"") != all.npos) {
+      EXPECT_TRUE(std::regex_search(all, std::regex("model.layer\"? *=")))
+          << entry.path().filename() << " leaves the layer open";
+    }
     EXPECT_TRUE(
         std::regex_search(head, std::regex("[Tt]ime: |[0-9a-z] (seconds|minutes?|hours?|s|h) (of|on|with) ")))
         << entry.path().filename() << " does not say how long it takes";

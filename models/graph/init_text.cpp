@@ -63,6 +63,8 @@ std::string Init::text() const {
     case Law::signed_step:
       return fmt::format("+-2 artanh((e^-y - e^-5) / (1 - e^-5)), y = exp U(log {:.4g}, log {:.4g})", low,
                          high);
+    case Law::orthogonal:
+      return low == 1 ? "orthogonal" : fmt::format("orthogonal times {:.4g}", low);
     case Law::listed:
       return fmt::format("{:.4g} .. {:.4g} (listed)", list.front(), list.back());
   }

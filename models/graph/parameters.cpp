@@ -22,6 +22,40 @@ std::uint32_t stream_of(const std::string& name) {
   return hash;
 }
 
+/// Vectors of length 1 in place of `count` vectors of `length` numbers, each without the parts that lie along those before it; twice,
+/// for what rounding leaves of them.
+void orthonormalise(std::vector<double>& vectors, std::size_t count, std::size_t length) {
+  const auto product = [&](std::size_t a, std::size_t b) {
+    double sum = 0;
+    for (std::size_t i = 0; i < length; ++i) sum += vectors[a * length + i] * vectors[b * length + i];
+    return sum;
+  };
+  for (std::size_t at = 0; at < count; ++at) {
+    for (std::size_t k = 0; k < 2 * at; ++k) {
+      const std::size_t other = k % at;
+      const double along = product(at, other);
+      for (std::size_t i = 0; i < length; ++i)
+        vectors[at * length + i] -= along * vectors[other * length + i];
+    }
+    const double norm = std::sqrt(product(at, at));
+    for (std::size_t i = 0; i < length; ++i) vectors[at * length + i] /= norm;
+  }
+}
+
+/// Normal numbers [rows, columns] as an orthogonal matrix times `gain` (Saxe et al. 2013, arXiv 1312.6120).
+void make_orthogonal(std::vector<double>& numbers, std::size_t rows, double gain) {
+  const std::size_t columns = numbers.size() / rows, count = std::min(rows, columns),
+                    length = std::max(rows, columns);
+  orthonormalise(numbers, count, length);
+  if (rows > columns) {  // the vectors are its columns
+    std::vector<double> turned(numbers.size());
+    for (std::size_t c = 0; c < columns; ++c)
+      for (std::size_t r = 0; r < rows; ++r) turned[r * columns + c] = numbers[c * rows + r];
+    numbers = turned;
+  }
+  for (double& x : numbers) x *= gain;
+}
+
 }  // namespace
 
 double Init::step_of(double u) const {
@@ -59,6 +93,8 @@ double Init::value(double u, std::int64_t i) const {
       const double x = portable_log((1 + z) / (1 - z));
       return negative ? -x : x;
     }
+    case Law::orthogonal:
+      return normal_from_uniform(u);
     case Law::listed:
       return list[static_cast<std::size_t>(i) % list.size()];
   }
@@ -126,10 +162,13 @@ void ParameterBlock<Real>::initialise(int r, std::uint64_t init_seed) {
     buffer->copy_from_host(host.data(), bytes, offset);
   for (const Entry& entry : entries_) {
     RandomStream stream(init_seed, RandomDomain::initialisation, stream_of(entry.name));
-    for (std::int64_t i = 0; i < entry.shape.size(); ++i) {
-      host[static_cast<std::size_t>(entry.offset + i)] =
-          static_cast<Real>(entry.init.value(stream.uniform(), i));
-    }
+    std::vector<double> numbers;
+    for (std::int64_t i = 0; i < entry.shape.size(); ++i)
+      numbers.push_back(entry.init.value(stream.uniform(), i));
+    if (entry.init.law == Init::Law::orthogonal)
+      make_orthogonal(numbers, static_cast<std::size_t>(entry.shape.dims[0]), entry.init.low);
+    for (std::size_t i = 0; i < numbers.size(); ++i)
+      host[static_cast<std::size_t>(entry.offset) + i] = static_cast<Real>(numbers[i]);
   }
   values_.copy_from_host(host.data(), bytes, offset);
 }

@@ -24,7 +24,8 @@ struct Init {
     inverse_softplus,
     logit_step,
     signed_step,
-    listed
+    listed,
+    orthogonal
   } law = Law::uniform;
   double low = -1, high = 1;      ///< normal: mean and standard deviation; constant: low
   std::vector<double> list = {};  ///< listed: the numbers in order, again and again
@@ -42,14 +43,16 @@ struct Init {
   /// (Complex KDA).
   static Init signed_step(double low, double high) { return {Law::signed_step, low, high}; }
   static Init listed(std::vector<double> numbers) { return {Law::listed, 0, 0, std::move(numbers)}; }
-  /// The same law times a number: of uniform, normal and constant.
+  /// A matrix [first dimension, all others] whose rows or columns, whichever are fewer, are orthogonal and of length `gain`.
+  static Init orthogonal(double gain) { return {Law::orthogonal, gain, gain}; }
+  /// The same law times a number: of uniform, normal, constant and orthogonal.
   Init times(double factor) const;
   /// "U(-0.1, 0.1)", for describe; parse() reads the first five laws back.
   std::string text() const;
   /// "0.5", "U(a, b)", "N(mean, deviation^2)", "log U(a, b)", "softplus^-1(exp U(log a, log b))". Throws
   /// std::invalid_argument that says what is wrong.
   static Init parse(const std::string& text);
-  /// The value that a uniform number in (0, 1) stands for, of element i.
+  /// The value that a uniform number in (0, 1) stands for, of element i (orthogonal: before its rows are made so).
   double value(double u, std::int64_t i = 0) const;
   friend bool operator==(const Init&, const Init&) = default;
 

@@ -40,6 +40,31 @@ TEST(ParameterInit, IsAFunctionOfSeedAndNameAlone) {
   EXPECT_EQ(copy(small.value(a), 0), copy(large.value(b), 0));
 }
 
+// Rows or columns, whichever are fewer, of length `gain` and at right angles; another seed, another matrix.
+TEST(ParameterInit, OrthogonalMatricesAreOrthogonal) {
+  for (const auto& [rows, columns] : {std::pair{6, 6}, {4, 9}, {9, 4}, {5, 1}}) {
+    ParameterBlock<double> block(Device::cpu, 2);
+    const int i = block.add("weight", {rows, columns}, Init::orthogonal(0.5));
+    block.allocate();
+    block.initialise(0, 3);
+    block.initialise(1, 4);
+    EXPECT_NE(copy(block.value(i), 0), copy(block.value(i), 1));
+    for (const int r : {0, 1}) {
+      const std::vector<double> w = copy(block.value(i), r);
+      const bool wide = rows <= columns;
+      const int few = wide ? rows : columns, many = wide ? columns : rows;
+      for (int a = 0; a < few; ++a)
+        for (int b = 0; b < few; ++b) {
+          double product = 0;
+          for (int k = 0; k < many; ++k)
+            product += w[static_cast<std::size_t>(wide ? a * columns + k : k * columns + a)] *
+                       w[static_cast<std::size_t>(wide ? b * columns + k : k * columns + b)];
+          EXPECT_NEAR(product, a == b ? 0.25 : 0, 1e-15) << rows << "x" << columns;
+        }
+    }
+  }
+}
+
 TEST(ParameterInit, LawsAreReadAsTheyArePrinted) {
   for (const Init& init :
        {Init::uniform(0.125), Init::normal(0.5), Init::constant(-2), Init::log_uniform(1, 16),

@@ -84,11 +84,11 @@ Memory rwkv7() {
                   {"model.out_gate_rank", std::int64_t{32}},
                   {"model.value_residual", true},
                   {"model.key_start", 0.1},
+                  {"model.projection_start", "orthogonal"},
+                  {"model.out_norm_start", "depth"},
                   {"model.out_deviation", "zero"}},
           .parameters = 29504,  // of the first layer; a later one has 4160 more, of the value residual
-          .lacks = "orthogonal starts of its projections, gains of its norm that start at ((layer + 1) / "
-                   "layers)^0.7, and "
-                   "ranks of its gates that grow with the width",
+          .lacks = "ranks of its gates that grow with the width (here those of width 64)",
       }};
 }
 

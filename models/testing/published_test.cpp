@@ -183,7 +183,8 @@ TEST(PublishedLayer, ValueResidualHasRightGradients) {
   ASSERT_NO_FATAL_FAILURE(expect_gradients(run, 1));
 }
 
-// As fla-org/flash-linear-attention starts them: the output at 0, keys at a tenth of the others, b a ramp around 0.73.
+// As fla-org/flash-linear-attention starts them: the output at 0, queries, keys and values orthogonal, keys at a tenth of the others,
+// inner maps of gates at 0, gains of the norm by the layer's depth, b a ramp around 0.73.
 TEST(PublishedLayer, Rwkv7StartsAsItsSource) {
   const Settings two = {{"model.layers", std::int64_t{2}}};
   ModelRun<double> run(published_options(*find_memory("rwkv7"), two),
@@ -197,7 +198,36 @@ TEST(PublishedLayer, Rwkv7StartsAsItsSource) {
   };
   EXPECT_EQ(largest("layers.0.output.weight"), 0);
   EXPECT_EQ(largest("layers.1.output.weight"), 0);
-  EXPECT_NEAR(largest("layers.0.key.weight") / largest("layers.0.value.weight"), 0.1, 0.02);
+  // W W^T of a square projection is the identity times the square of its gain; of an outer map of low rank, W^T W.
+  const auto expect_orthogonal = [&](const std::string& name, double gain) {
+    SCOPED_TRACE(name);
+    const Tensor<double> p = run.parameter(name);
+    const int rows = p.dim(1), columns = p.dim(2), few = std::min(rows, columns),
+              many = std::max(rows, columns);
+    const auto number = [&](int vector, int i) {
+      return p.at(0)[rows <= columns ? vector * columns + i : i * columns + vector];
+    };
+    for (int a = 0; a < few; ++a)
+      for (int b = 0; b <= a; ++b) {
+        double product = 0;
+        for (int i = 0; i < many; ++i) product += number(a, i) * number(b, i);
+        ASSERT_NEAR(product, a == b ? gain * gain : 0, 1e-13) << a << " " << b;
+      }
+  };
+  for (const char* layer : {"layers.0.", "layers.1."}) {
+    const std::string of = layer;
+    expect_orthogonal(of + "query.weight", 1);
+    expect_orthogonal(of + "key.weight", 0.1);
+    expect_orthogonal(of + "value.weight", 1);
+    expect_orthogonal(of + "decay.up.weight", 0.1);
+    expect_orthogonal(of + "out_gate.up.weight", 0.1);
+    EXPECT_EQ(largest((of + "decay.down.weight").c_str()), 0);
+    EXPECT_EQ(largest((of + "out_gate.down.weight").c_str()), 0);
+  }
+  expect_orthogonal("layers.1.value_residual.up.weight", 0.1);
+  EXPECT_NEAR(run.parameter("layers.0.out_norm.gain").at(0)[5], std::pow(0.5, 0.7), 1e-12);
+  EXPECT_EQ(run.parameter("layers.1.out_norm.gain").at(0)[5], 1);
+  EXPECT_NE(run.parameter("layers.0.query.weight").at(0)[0], run.parameter("layers.1.query.weight").at(0)[0]);
   const Tensor<double> b = run.parameter("layers.1.value_residual.up.bias");
   ASSERT_EQ(b.size(), 64);
   EXPECT_NEAR(b.at(0)[0], 0.93, 1e-12);
