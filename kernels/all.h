@@ -29,6 +29,7 @@
 #include "kernels/law/wkv_read.h"
 #include "kernels/linear/joined_linear.h"
 #include "kernels/linear/linear.h"
+#include "kernels/linear/swiglu.h"
 #include "kernels/loss/answers.h"
 #include "kernels/loss/cross_entropy.h"
 #include "kernels/loss/readout.h"
@@ -92,6 +93,7 @@
   X(SquaredLoss) \
   X(StateRead) \
   X(Swap) \
+  X(Swiglu) \
   X(TokenNumbers) \
   X(Turn) \
   X(WkvRead)

@@ -60,13 +60,15 @@ Var<Real> weights_of(Mixer<Real>& m, Var<Real> x, Var<Real> k, const Attention& 
 }
 
 // Heads are those of the key: rows of a state that fade on their own are heads (read_rows).
-// Chunks on a GPU are of up to 128 values a head (and, where the state erases, as many keys). Into how many heads of
-// their own, equal but for their values, wider ones are cut; 1: none.
+// Chunks on a GPU are of up to 128 values a head (and, where the state erases, as many keys), and the faster ones have
+// as many values as keys. Into how many heads of their own, equal but for their values, wider ones are cut; 1: none.
 template <class Real>
 int cuts_of_values(const Mixer<Real>& m, StateForm form, const Recurrence<Real>& r, int V) {
   constexpr int kMost = 128, kFewest = 32;
   const bool chunks = m.graph.device() == Device::cuda && form == StateForm::chunkwise &&
                       sizeof(Real) == sizeof(float) && (r.erase == Erase::none || r.key.dim(3) <= kMost);
+  if (const int K = r.key.dim(3); chunks && (K == 32 || K == 64) && V > K && V % K == 0 && V <= 4 * K)
+    return V / K;
   int cuts = chunks ? (V + kMost - 1) / kMost : 1;
   while (V % cuts != 0) ++cuts;
   return V / cuts < kFewest ? 1 : cuts;

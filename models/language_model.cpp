@@ -191,12 +191,18 @@ Variable<Real>* LanguageModel<Real>::embed(ModelGraph<Real>& target, Variable<Re
   return lookup<Real>(g, batch.tokens, {{embedding, channel_token, lists}}, positions);
 }
 
+// As many answers as tokens spare nothing: a GPU's kernels are faster where rows stand as they come.
+template <class Real>
+bool LanguageModel<Real>::asks_at_all(const BatchTensors& batch) const {
+  return device_ == Device::cuda && batch.Q >= batch.T;
+}
+
 // Whether queries of a layer stand only where an answer is due: nothing behind it looks at other tokens.
 template <class Real>
-bool LanguageModel<Real>::reads_alone(int layer) const {
+bool LanguageModel<Real>::reads_alone(int layer, const BatchTensors& batch) const {
   const LanguageLayer& kind = layers_[static_cast<std::size_t>(layer)];
-  return !every_row_ && !decodes() && layer + 1 == static_cast<int>(layers_.size()) && !kind.conv &&
-         !memory_of(kind.options).own_token;
+  return !every_row_ && !asks_at_all(batch) && !decodes() && layer + 1 == static_cast<int>(layers_.size()) &&
+         !kind.conv && !memory_of(kind.options).own_token;
 }
 
 template <class Real>
@@ -269,7 +275,7 @@ std::unique_ptr<ModelGraph<Real>> LanguageModel<Real>::build(int B, SequenceShap
     LayerWeights<Real> weights(g, parameters_, options_, prefix_of(i));
     Variable<Real>* x = options_.get_bool("model.prenorm") ? stream.normed(weights, "norm") : stream.plain();
     Variable<Real>* asking = nullptr;
-    if (!look && reads_alone(i)) {
+    if (!look && reads_alone(i, result->batch)) {
       asking = picked(g, x, result->batch);
       stream.pick(result->batch);
     }
@@ -279,13 +285,16 @@ std::unique_ptr<ModelGraph<Real>> LanguageModel<Real>::build(int B, SequenceShap
       stream.add(dropped(*result, options_.get_double("model.dropout"),
                          mlp(*result, i, stream.normed(weights, "mlp_norm"))));
   }
+  bool picks_late = false;  // the sum of the last layer, and what it was added to, are one after the norm
   if (decodes()) {
     LayerWeights<Real> weights(g, parameters_, options_, "decoder.");
     stream.restart(decoded(stream, weights, options_, result->batch, width_));
-  } else if (look || !reads_alone(static_cast<int>(layers_.size()) - 1)) {
-    stream.pick(result->batch);
+  } else if (look || !reads_alone(static_cast<int>(layers_.size()) - 1, result->batch)) {
+    picks_late = asks_at_all(result->batch);
+    if (!picks_late) stream.pick(result->batch);
   }
   Variable<Real>* y = stream.normed(whole, "norm");
+  if (picks_late) y = picked(g, y, result->batch);
   if (options_.get_string("model.readout") == "mlp") y = readout(*result, whole, y);
   const int inputs = y->value.columns();
   Variable<Real>* head = options_.get_bool("model.tied_head")

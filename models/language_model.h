@@ -44,7 +44,8 @@ class LanguageModel final : public Model<Real> {
                                           Look<Real>* look = nullptr);
   void make_batch(ModelGraph<Real>& target, int B, SequenceShape shape, int batches);
   Variable<Real>* embed(ModelGraph<Real>& target, Variable<Real>* embedding);
-  bool reads_alone(int layer) const;
+  bool asks_at_all(const BatchTensors& batch) const;
+  bool reads_alone(int layer, const BatchTensors& batch) const;
   /// Whether answers are made of what the last token holds, by a decoder.
   bool decodes() const { return options_.get_string("model.decoder") == "last"; }
   Variable<Real>* mixed(ModelGraph<Real>& target, int layer, Variable<Real>* x, Variable<Real>* asking,

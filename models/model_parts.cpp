@@ -66,10 +66,11 @@ std::int64_t parts_state(const Options& options, std::int64_t values) {
 }
 
 template <class Real>
-Variable<Real>* ModelParts<Real>::convolved(Variable<Real>* x, Variable<Real>* w, bool silu) {
+Variable<Real>* ModelParts<Real>::convolved(Variable<Real>* x, Variable<Real>* w, bool silu,
+                                            Variable<Real>* bias) {
   ShortConv<Real> op;
   op.silu = silu;
-  op.x = in(x), op.w = in(w);
+  op.x = in(x), op.w = in(w), op.bias = in(bias);
   return out(graph_.add(op).y);
 }
 
@@ -102,9 +103,11 @@ Variable<Real>* ModelParts<Real>::convolved_as_told(const std::string& what, Var
   const Init start = text(options_, "short_conv_start") == "deviation"
                          ? Init::normal(0.02)
                          : Init::uniform(1 / std::sqrt(static_cast<double>(width)));
-  x = convolved(x, parameter_("short_conv." + what, {C, width}, start), silu && !biased);
-  if (!biased) return x;
-  auto* bias = parameter_("short_conv." + what + ".bias", {C}, start);
+  auto* weight = parameter_("short_conv." + what, {C, width}, start);
+  auto* bias = biased ? parameter_("short_conv." + what + ".bias", {C}, start) : nullptr;
+  // One op on a GPU; the CPU adds the bias last, as it always did.
+  if (!biased || graph_.device() == Device::cuda) return convolved(x, weight, silu, bias);
+  x = convolved(x, weight, false);
   Var<Real> y =
       Var<Real>{&graph_, graph_.view(x, {B, T, 1, C})} + Var<Real>{&graph_, graph_.view(bias, {1, 1, 1, C})};
   if (silu) y = map(MapKind::silu, y);

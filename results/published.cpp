@@ -60,7 +60,8 @@ const std::vector<PublishedColumn>& published_columns() {
        "solved)",
        false},
       {"scaled_accuracy, exact",
-       "read at task.length tokens after training at fewer: our profiles by length (eval.length_factors)",
+       "read at task.length tokens after training at fewer: our profiles by length (eval.length_factors); "
+       "without task.length a scaled accuracy is that of the test split",
        false},
       {"setting, S_unique_keys, final_eval_loss",
        "the names in the literature's file: 1 (recall) or 2 (reassign), task.associations, eval_loss", false},

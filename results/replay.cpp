@@ -40,8 +40,11 @@ std::string metric_of(const PublishedPoint& point) {
   return "";
 }
 
-/// Metrics that are read at another length than that of training, task.length of the published file.
-bool is_by_length(const std::string& metric) { return metric == "scaled_accuracy" || metric == "exact"; }
+/// Metrics that are read at another length than that of training, task.length of the published file. Without one a scaled
+/// accuracy is that of the whole test split.
+bool is_by_length(const PublishedPoint& point, const std::string& metric) {
+  return metric == "exact" || (metric == "scaled_accuracy" && point.known.contains("task.length"));
+}
 
 double factor_of(const Record& record, const PublishedPoint& point) {
   const auto length = point.known.find("task.length");
@@ -62,15 +65,17 @@ double value_of(const Record& record, const PublishedPoint& point, const std::st
   if (record.status == RunStatus::diverged || (is_loss && !std::isfinite(record.eval_loss)))
     return is_loss ? std::numeric_limits<double>::infinity() : 0;
   if (is_loss) return record.eval_loss;
-  if (is_by_length(metric)) {
+  const auto tested =
+      record.metrics.find(metric == "scaled_accuracy" ? "test_scaled_accuracy" : "test_accuracy");
+  if (is_by_length(point, metric)) {
     const auto profile = record.profiles.find(metric + "_by_length");
     if (profile == record.profiles.end()) return std::nan("");
     for (std::size_t i = 0; i < profile->second.x.size(); ++i)
       if (profile->second.x[i] == factor_of(record, point)) return profile->second.y[i];
     return std::nan("");
   }
-  const auto tested = record.metrics.find("test_accuracy");
-  return tested != record.metrics.end() ? tested->second : record.eval_accuracy;
+  if (tested != record.metrics.end()) return tested->second;
+  return metric == "scaled_accuracy" ? std::nan("") : record.eval_accuracy;
 }
 
 /// The point of a figure that stands for runs such as this one; none: null.
@@ -93,7 +98,7 @@ const FigurePoint* figure_point_of(const std::vector<FigurePoint>& figure, const
 RecordList runs_of(const PublishedPoint& point, const std::map<std::string, Record>& records,
                    const std::vector<std::string>& allowed, std::set<std::string>& deviations) {
   PublishedPoint wanted = point;
-  if (is_by_length(metric_of(point))) wanted.known.erase("task.length");
+  if (is_by_length(point, metric_of(point))) wanted.known.erase("task.length");
   RecordList runs;
   std::set<std::string> ids;
   for (const auto& [key, record] : records) {

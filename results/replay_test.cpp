@@ -147,6 +147,22 @@ TEST(Replay, ReadsProfilesAtThePublishedLengthAndListsDeviations) {
   EXPECT_THAT(comparison_table(rows), HasSubstr("| kda | 128 | 0.300 | 0.200 | 0.300 | 0.400 | 2 | yes |\n"));
 }
 
+// Of tasks whose test is longer than their training, as parity: the scaled accuracy of the test split.
+TEST(Replay, AScaledAccuracyWithoutALengthIsThatOfTheTestSplit) {
+  PublishedPoint point = word_point("", 0.4, "best within 0.03");
+  point.known.erase("task.length");
+  auto records = word_runs({0.2, 0.4});
+  EXPECT_TRUE(compare({point}, records, {.allowed = {"train.batch"}}).empty()) << "nobody measured it";
+  double value = 0.3;
+  for (auto& [id, record] : records)
+    record.metrics = {{"test_accuracy", 0.9}, {"test_scaled_accuracy", value += 0.1}};
+  const auto rows = compare({point}, records, {.allowed = {"train.batch"}});
+  ASSERT_EQ(rows.size(), 1U);
+  EXPECT_DOUBLE_EQ(rows[0].lowest, 0.4);
+  EXPECT_DOUBLE_EQ(rows[0].highest, 0.5);
+  EXPECT_FALSE(rows[0].agrees) << "the best is .1 off";
+}
+
 TEST(Replay, AFigureStandsForRunsWithoutProfiles) {
   const TemporaryFolder folder;
   const auto path = folder.path() / "figure.csv";

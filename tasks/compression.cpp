@@ -23,8 +23,16 @@ class Compression final : public TokenTask {
   Vocabulary vocabulary() const override {
     return {.keys = 0, .values = spec_.vocabulary, .second_key = false, .tokens = spec_.vocabulary};
   }
-  /// No key has a value.
-  std::vector<KeyWrite> writes(const SequenceView&) const override { return {}; }
+  /// Places are keys, numbered behind all ids; every answer is made at the end, when all are written.
+  std::vector<KeyWrite> writes(const SequenceView& sequence) const override {
+    std::vector<KeyWrite> all;
+    for (int t = 0; t + 1 < sequence.shape.T; ++t)
+      all.push_back({1, 0, spec_.vocabulary + t, sequence.tokens[t]});
+    return all;
+  }
+  std::int32_t asked_key(const SequenceView& sequence, int q) const override {
+    return spec_.vocabulary + sequence.query_position[q] - 1;
+  }
   SequenceShape shape(Split split, int max_queries) const override {
     const int T = split == Split::train ? length_ : eval_length_;
     return {T, 1, split == Split::train ? T - 1 : capped_queries(T - 1, max_queries)};

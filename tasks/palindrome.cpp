@@ -28,8 +28,17 @@ class Palindrome final : public TokenTask {
   Vocabulary vocabulary() const override {
     return {.keys = 0, .values = spec_.vocabulary, .second_key = false, .tokens = spec_.vocabulary};
   }
-  /// No key has a value.
-  std::vector<KeyWrite> writes(const SequenceView&) const override { return {}; }
+  /// Places are keys, numbered behind all ids.
+  std::vector<KeyWrite> writes(const SequenceView& sequence) const override {
+    std::vector<KeyWrite> all;
+    for (int t = 0; t < sequence.shape.T / 2; ++t)
+      all.push_back({t + 1, 0, spec_.vocabulary + t, sequence.tokens[t]});
+    return all;
+  }
+  std::int32_t asked_key(const SequenceView& sequence, int q) const override {
+    const int N = sequence.shape.T / 2;
+    return spec_.vocabulary + spec_.source(sequence.query_position[q] - 1 - N, N);
+  }
   SequenceShape shape(Split split, int max_queries) const override {
     const int T = split == Split::train ? length_ : eval_length_;
     return {T, 1, split == Split::train ? T / 2 : capped_queries(T / 2, max_queries)};

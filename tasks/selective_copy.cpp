@@ -47,6 +47,19 @@ class SelectiveCopy final : public TokenTask {
     return -1;
   }
 
+  /// Places are keys, numbered behind all ids; what stands at the i-th of them is due i tokens behind the copy token.
+  std::vector<KeyWrite> writes(const SequenceView& sequence) const override {
+    std::vector<KeyWrite> all;
+    for (int t = 0; t < sequence.shape.T && sequence.tokens[t] != spec_.copy(); ++t)
+      if (sequence.tokens[t] != spec_.blank())
+        all.push_back(
+            {t + 1, 0, spec_.vocabulary + static_cast<std::int32_t>(all.size()), sequence.tokens[t]});
+    return all;
+  }
+  std::int32_t asked_key(const SequenceView& sequence, int q) const override {
+    return spec_.vocabulary + sequence.query_position[q] - (sequence.shape.T - spec_.data) - 1;
+  }
+
   std::unique_ptr<Task> lengthened(int factor) const override {
     check_length_factor(factor);
     auto longer = std::make_unique<SelectiveCopy>(*this);

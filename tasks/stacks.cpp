@@ -28,8 +28,24 @@ class Stacks final : public TokenTask {
   Vocabulary vocabulary() const override {
     return {.keys = 0, .values = spec_.vocabulary(), .second_key = false, .tokens = spec_.vocabulary()};
   }
-  /// No key has a value.
-  std::vector<KeyWrite> writes(const SequenceView&) const override { return {}; }
+  /// Stacks are keys, what lies on top is their value: a pop gives a stack what lay below, if anything did.
+  std::vector<KeyWrite> writes(const SequenceView& sequence) const override {
+    std::vector<KeyWrite> all;
+    std::map<std::int32_t, std::vector<std::int32_t>> stacks;
+    for (int t = 0; t + 2 < sequence.shape.T; t += 3) {
+      std::vector<std::int32_t>& stack = stacks[sequence.tokens[t + 1]];
+      if (sequence.tokens[t] == 0) {
+        stack.push_back(sequence.tokens[t + 2]);
+      } else if (!stack.empty()) {
+        stack.pop_back();
+      }
+      if (!stack.empty()) all.push_back({t + 3, 0, sequence.tokens[t + 1], stack.back()});
+    }
+    return all;
+  }
+  std::int32_t asked_key(const SequenceView& sequence, int q) const override {
+    return sequence.tokens[sequence.query_position[q] - 1];
+  }
   SequenceShape shape(Split split, int max_queries) const override {
     // At most every second operation is a pop.
     const int N = of(split).operations, all = N / 2;

@@ -524,6 +524,14 @@ PYTHON
   [[ $("$crosstalk" status ends.toml --json | tr -d '\n ') == *'"verdicts":{"still_falling":1,"out_of_steps":1}'* ]]
   run -0 --separate-stderr "$crosstalk" status ends.toml
   [[ $output == *"still falling  out of steps"* ]]
+  run -0 --separate-stderr "$crosstalk" plan ends.toml
+  [[ $output == *"still falling  out of steps"* ]]
+  [[ $("$crosstalk" plan ends.toml --json | tr -d '\n ') == *'"verdicts":{"still_falling":1,"out_of_steps":1}'* ]]
+  cp -r runs/ends elsewhere # a store that --out names, and not the study's own
+  for command in status plan; do
+    run -0 --separate-stderr "$crosstalk" "$command" ends.toml --out elsewhere
+    [[ $output == *"still falling  out of steps"* ]]
+  done
   run -0 --separate-stderr "$crosstalk" export ends.toml --where verdict=out_of_steps
   [ "${#lines[@]}" -eq 2 ]
   [[ ${lines[0]} == *,steps,verdict,eval_loss,* && ${lines[1]} == *,80,out_of_steps,* ]]

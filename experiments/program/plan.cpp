@@ -13,10 +13,12 @@
 #include "experiments/common/text.h"
 #include "experiments/program/chosen.h"
 #include "experiments/program/estimate.h"
+#include "experiments/program/survey.h"
 #include "experiments/sharing/forecast.h"
 #include "experiments/training/foreign_memory.h"
 #include "experiments/training/pack.h"
 #include "kernels/base/error.h"
+#include "results/printable.h"
 
 namespace crosstalk::program {
 namespace {
@@ -122,10 +124,13 @@ void print_json(const Study& study, const StoreHeads& heads, const std::filesyst
                                  {"store", store.string()},
                                  {"time", {{"seconds", nullptr}, {"text", time.text}}},
                                  {"slow_forms", nlohmann::ordered_json::array()},
+                                 {"verdicts", nlohmann::ordered_json::object()},
                                  {"runs", nlohmann::ordered_json::array()}};
   if (time.seconds) json["time"]["seconds"] = *time.seconds;
   for (const auto& [sentence, labels] : slow_rows(missing_of(study, contents)))
     json["slow_forms"].push_back({{"form", sentence}, {"labels", labels}});
+  for (const auto& [verdict, n] : survey(&study, store, heads).verdicts)
+    json["verdicts"][to_text(verdict)] = n;
   for (const Run& run : study.runs)
     json["runs"].push_back({{"id", run.id},
                             {"label", run.label},
@@ -171,6 +176,8 @@ void print_plan(const Study& study, const StoreHeads& heads, const std::filesyst
   console.out << study.name;
   if (!study.title.empty()) console.out << ": " << study.title;
   console.out << "\n" << study.product << "\n\n" << table(cells) << "\n";
+  const StoreSurvey found = survey(&study, store, heads);
+  if (const std::string verdicts = verdict_table(found); !verdicts.empty()) console.out << verdicts << "\n";
   console.out << fmt::format("store: {}\nto train: {}\n", full_path(store), plural(total.missing, "run"));
   if (const auto again = lacking_weights(study.runs, contents, store); !again.empty())
     console.out << fmt::format(
@@ -189,6 +196,8 @@ void print_plan(const Study& study, const StoreHeads& heads, const std::filesyst
                                                            : join(labels, ", ", " and "),
                                          sentence));
   }
+  if (const std::string edges = edges_text(found.edges); !edges.empty())
+    console.out << printable_line(edges) << (total.missing > 0 ? " So far: runs are missing.\n" : "\n");
   if (total.failed > 0)
     console.out << fmt::format("{} failed and are not tried again by 'run'; 'crosstalk retry' does\n",
                                plural(total.failed, "run"));
@@ -226,7 +235,8 @@ const Command plan_command = {
     "STUDY.toml [--out STORE] [--set KEY=VALUE]... [--json]",
     "Reads and checks the study, spells out the product of its axes, and lists each memory\n"
     "with its feature dimension d_dot, its state size (floats a sequence at inference) and\n"
-    "how many of its runs are in the store; how long the rest takes (by the records of the store, and\n"
+    "how many of its runs are in the store, and what became of them (solved, plateau, still falling, ...:\n"
+    "'crosstalk describe verdict'); how long the rest takes (by the records of the store, and\n"
     "before there are any by trying some shapes for two seconds), and whether memory can do it. On a GPU it "
     "names\n"
     "memories whose shapes only the slow form of a kernel covers, and why.\n"
@@ -242,8 +252,11 @@ const Command plan_command = {
       std::vector<CommandOption> options = study_options();
       for (CommandOption& option : chosen_options()) options.push_back(std::move(option));
       options.push_back({"out", "STORE", "The store (default ./runs/<study>)", false, {}});
-      options.push_back(
-          {"json", "", "Print JSON: study, count, product, store, time, slow_forms, runs", false, {}});
+      options.push_back({"json",
+                         "",
+                         "Print JSON: study, count, product, store, time, slow_forms, verdicts, runs",
+                         false,
+                         {}});
       return options;
     }(),
     run_plan,

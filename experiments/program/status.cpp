@@ -234,27 +234,6 @@ void print_workers(const Status& status, Console& console) {
       left ? fmt::format("; {} left, about {}", plural(runs_left(status), "run"), duration(*left)) : "");
 }
 
-/// A table of labels and verdicts, of those that occur.
-void print_verdicts(const StoreSurvey& survey, Console& console) {
-  std::vector<std::vector<std::string>> cells = {{"verdicts"}};
-  for (const Verdict verdict : verdicts())
-    if (survey.verdicts.contains(verdict)) {
-      cells[0].push_back(to_text(verdict));
-      std::replace(cells[0].back().begin(), cells[0].back().end(), '_', ' ');
-    }
-  const auto row = [&](const std::string& label, const VerdictCounts& counts) {
-    cells.push_back({printable_line(label)});
-    for (const Verdict verdict : verdicts()) {
-      if (!survey.verdicts.contains(verdict)) continue;
-      const auto n = counts.find(verdict);
-      cells.back().push_back(fmt::format("{}", n == counts.end() ? 0 : n->second));
-    }
-  };
-  for (const auto& [label, counts] : survey.by_label) row(label, counts);
-  if (survey.by_label.size() != 1) row("total", survey.verdicts);
-  if (!survey.by_label.empty()) console.out << table(cells) << "\n";
-}
-
 void print_text(const Status& status, Console& console) {
   const StoreContents& contents = status.heads.contents;
   const bool has_study = !status.asked.empty();  // else nobody knows what is missing
@@ -269,7 +248,8 @@ void print_text(const Status& status, Console& console) {
   for (const auto& [label, n] : counts) row(label, n);
   if (counts.size() != 1) row("total", total_of(status));
   console.out << "store: " << full_path(status.target.store) << "\n\n" << table(cells) << "\n";
-  print_verdicts(status.survey, console);
+  if (const std::string verdicts = verdict_table(status.survey); !verdicts.empty())
+    console.out << verdicts << "\n";
   if (const std::int64_t others = count_others(status.target, contents); others > 0)
     console.out << fmt::format("the store has {} more, which this study does not ask for\n",
                                plural(others, "run"));
@@ -391,7 +371,7 @@ int run_status(const Arguments& arguments, Console& console) {
   status.workers = workers.workers();
   find_asked(status, console);
   if (arguments.has("watch")) return watch(status, workers, follower, arguments, console);
-  status.survey = survey(name, status.heads, arguments, console);
+  status.survey = survey(status.target.study ? &*status.target.study : nullptr, store, status.heads);
   if (arguments.has("json"))
     print_json(status, console);
   else

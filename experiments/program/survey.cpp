@@ -1,29 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/program/survey.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <set>
 #include <stdexcept>
 
-#include "experiments/common/stores.h"
+#include "experiments/common/text.h"
+#include "results/printable.h"
 
 namespace crosstalk::program {
 
-StoreSurvey survey(const std::string& name, const StoreHeads& heads, const Arguments& arguments,
-                   Console& console) {
+StoreSurvey survey(const Study* study, const std::filesystem::path& store, const StoreHeads& heads) {
   const std::string rate = "train.learning_rate";
   StoreSurvey found;
   if (heads.contents.records.empty() || heads.contents.records.size() > kMostRatedRuns) return found;
   try {
-    StoreContents contents;
+    std::map<std::string, Record> whole;
     RecordReader reader(heads);
     for (const auto& [id, head] : heads.contents.records) {
       Record record = reader.record_without_series(id, false);
       if (verdict_needs_curve(record)) record = reader.record(id);
-      contents.records.emplace(id, std::move(record));
+      whole.emplace(id, std::move(record));
     }
     const LabelledRecords rows =
-        join_rows({name}, arguments, console,
-                  [&](const std::filesystem::path&) -> const StoreContents& { return contents; });
+        study ? asked_rows(whole, asked_of(*study)) : all_rows(whole, read_asked(store));
     RecordList records;
     std::set<std::string> counted;
     std::map<std::string, VerdictCounts> by_label;
@@ -36,10 +38,30 @@ StoreSurvey survey(const std::string& name, const StoreHeads& heads, const Argum
     found.by_label.assign(by_label.begin(), by_label.end());
     found.edges = edge_choices(records, {rate}, rate);
   } catch (const StoreError&) {             // it was compacted away at this moment
-  } catch (const UsageError&) {             // nothing that the study asks for is recorded yet
   } catch (const std::invalid_argument&) {  // records of somebody else, without a learning rate
   }
   return found;
+}
+
+std::string verdict_table(const StoreSurvey& survey) {
+  if (survey.by_label.empty()) return "";
+  std::vector<std::vector<std::string>> cells = {{"verdicts"}};
+  for (const Verdict verdict : verdicts())
+    if (survey.verdicts.contains(verdict)) {
+      cells[0].push_back(to_text(verdict));
+      std::replace(cells[0].back().begin(), cells[0].back().end(), '_', ' ');
+    }
+  const auto row = [&](const std::string& label, const VerdictCounts& counts) {
+    cells.push_back({printable_line(label)});
+    for (const Verdict verdict : verdicts()) {
+      if (!survey.verdicts.contains(verdict)) continue;
+      const auto n = counts.find(verdict);
+      cells.back().push_back(fmt::format("{}", n == counts.end() ? 0 : n->second));
+    }
+  };
+  for (const auto& [label, counts] : survey.by_label) row(label, counts);
+  if (survey.by_label.size() != 1) row("total", survey.verdicts);
+  return table(cells);
 }
 
 }  // namespace crosstalk::program

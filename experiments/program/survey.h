@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "experiments/common/command.h"
+#include "experiments/common/stores.h"
 #include "results/select.h"
 #include "results/store.h"
 #include "results/verdict.h"
@@ -21,8 +21,9 @@ struct StoreSurvey {
   /// How --best train.learning_rate would choose; labels of which no choice is at an edge are left out.
   std::vector<EdgeChoice> edges;
 };
-/// Of the runs of the target `name`, whose store's heads were read.
-StoreSurvey survey(const std::string& name, const StoreHeads& heads, const Arguments& arguments,
-                   Console& console);
+/// Of the store at `store`, whose heads were read: what `study` asks for, under its labels; without one, everything.
+StoreSurvey survey(const Study* study, const std::filesystem::path& store, const StoreHeads& heads);
+/// A table of labels and verdicts, of those that occur; "" where nothing is recorded.
+std::string verdict_table(const StoreSurvey& survey);
 
 }  // namespace crosstalk::program

@@ -93,6 +93,26 @@ TEST(Mistakes, OfMotifsAndOfPlacesAddUpToWhatIsWrong) {
   EXPECT_EQ(tag.metrics.at("error_never") + tag.metrics.at("error_key"), 0) << "all elements lie somewhere";
 }
 
+// Places and stacks are keys, too: what stands elsewhere, and what lay there before, is told from what never stood anywhere.
+TEST(Mistakes, OfPlacesAndOfStacksAddUpToWhatIsWrong) {
+  for (const char* task :
+       {"task.name = \"palindrome\"\ntask.vocabulary = 32\ntask.length = 12",
+        "task.name = \"selective_copy\"\ntask.vocabulary = 32\ntask.length = 24\ntask.data = 6",
+        "task.name = \"compression\"\ntask.vocabulary = 32\ntask.length = 9\nmodel.decoder = \"last\"",
+        "task.name = \"stacks\"\ntask.stacks = 3\ntask.elements = 20\ntask.length = 60"}) {
+    const Record record = train_one(
+        token_runs_of(std::string(task) + "\ntrain.batch = 4\ntrain.max_steps = 20\neval.sequences = 32",
+                      "name = \"softmax\""));
+    EXPECT_NEAR(sum_of_errors(record), 1 - record.metrics.at("test_accuracy"), 1e-12) << task;
+    EXPECT_GT(record.metrics.at("error_other_value"), 0) << task;
+    EXPECT_GT(record.metrics.at("error_never"), 0) << task;
+    const bool stacks = std::string(task).find("stacks") != std::string::npos;
+    if (!stacks) {
+      EXPECT_EQ(record.metrics.at("error_key") + record.metrics.at("error_oldest"), 0) << task;
+    }
+  }
+}
+
 TEST(Mistakes, AreOfRecallAlone) {
   const Record words = train_one(token_runs_of(
       "task.name = \"words\"\ntask.group = \"Z5\"\ntask.length = 8\ntrain.batch = 4\ntrain.max_steps = 4",

@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
 #include <map>
+#include <regex>
 #include <set>
 
 #include "experiments/study/study.h"
@@ -225,6 +227,39 @@ TEST(StudyFiles, PinnedIds) {
             "ct-101155fd7c00f30c6b95ca7e3d25d2f0");
   EXPECT_EQ(read("schlag2021_updates", {"memory=tanh_fwm", "task.associations=40"}).runs[0].id,
             "ct-bd5fc14695d4cbdf3b5855a6a145ada8");
+}
+
+// The seven mixers of Zoology's figure under the labels of its published points, each at all widths, lengths and rates.
+TEST(StudyFiles, ZoologysFigureHasItsSevenMixers) {
+  std::map<std::string, std::set<std::vector<std::int64_t>>> points;
+  std::map<std::string, std::set<double>> rates;
+  for (const auto& run : read("zoology2023_fig2").runs) {
+    points[run.label].insert({run.config.get_int("model.width"), run.config.get_int("task.length")});
+    rates[run.label].insert(run.config.get_double("train.learning_rate"));
+    EXPECT_EQ(run.config.get_string("model.layer"), "published");
+    for (const char* key : {"memory.length", "model.max_length"})
+      if (run.config.has(key) && run.config.get_int(key) > 0 && run.label != "attention") {
+        EXPECT_EQ(run.config.get_int(key), run.config.get_int("task.length")) << run.label;
+      }
+  }
+  for (const char* mixer : {"attention", "rwkv4", "based", "mamba", "hyena", "h3", "base_conv", "deltanet"}) {
+    EXPECT_EQ(points[mixer].size(), 16u) << mixer;
+    EXPECT_EQ(rates[mixer].size(), 4u) << mixer;
+  }
+  EXPECT_EQ(points.size(), 8u);
+}
+
+// Every study says how long it takes, or took.
+TEST(StudyFiles, HeadersSayHowLongAStudyTakes) {
+  for (const auto& entry : std::filesystem::directory_iterator(kFolder)) {
+    if (entry.path().extension() != ".toml") continue;
+    std::ifstream file(entry.path());
+    std::string head;
+    for (std::string line; std::getline(file, line) && line.starts_with("#");) head += line + "\n";
+    EXPECT_TRUE(
+        std::regex_search(head, std::regex("[Tt]ime: |[0-9a-z] (seconds|minutes?|hours?|s|h) (of|on|with) ")))
+        << entry.path().filename() << " does not say how long it takes";
+  }
 }
 
 // Every memory that has a layer of its authors, at five learning rates or more on each task.

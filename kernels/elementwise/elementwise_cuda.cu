@@ -1,5 +1,5 @@
-// Elementwise ops, a few elements a thread; sums over repeated elements in a fixed order: short ones by a warp
-// each, long ones by blocks, a slice of the terms each, which are added in their order.
+// Elementwise ops, a few elements a thread; sums over repeated elements in a fixed order: those of a few terms by a
+// thread each, short ones by a warp, long ones by blocks, a slice of the terms each, which are added in their order.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/base/each.cuh"
 #include "kernels/elementwise/elementwise.h"
@@ -9,6 +9,7 @@ namespace {
 using namespace device;
 
 constexpr int kThreads = 256, kWarps = kThreads / 32, kLongThreads = 1024;
+constexpr std::int64_t kFewTerms = 16;    // up to which a thread adds them: a warp would mostly wait
 constexpr std::int64_t kManyRows = 1024;  // rows from which their sum is worth a block
 constexpr int kColumns = 8;               // of a block: 32 bytes of a row, what the memory reads at once
 
@@ -71,9 +72,15 @@ template <class Real, class F, class Put>
 void sums(const Exec& exec, const char* name, int R, std::int64_t n, std::int64_t repeats, bool rows,
           const Work<Real>& slices_of_sums, const F& f, const Put& store) {
   if (n == 0 || R == 0) return;
-  if (repeats == 1) {
+  if (repeats <= kFewTerms) {
     each_value<Real>(
-        exec, name, R, n, [=] __device__(int r, std::int64_t j) { return f(r, j, 0); }, store);
+        exec, name, R, n,
+        [=] __device__(int r, std::int64_t j) {
+          Real sum = f(r, j, 0);
+          for (std::int64_t i = 1; i < repeats; ++i) sum += f(r, j, i);
+          return sum;
+        },
+        store);
     return;
   }
   const int slices = slices_of_sums ? slices_of_sum(n, repeats) : 1;

@@ -1,7 +1,7 @@
-// RidgeRead as products of matrices and a solution a warp (ridge_solve.cuh).
+// RidgeRead as products of matrices and a solution a warp or a block (ridge_solve.cuh).
 //
 //   precision   float; StateRead's products in 3xTF32
-//   sizes       K <= 64, V <= 128
+//   sizes       K, V <= 128
 //   start       without positions
 //   memory      what StateRead's chunkwise form asks for (state_chunk.cuh)
 // SPDX-License-Identifier: Apache-2.0
@@ -60,7 +60,10 @@ dim3 grid(const RidgeOp& op, std::int64_t blocks) {
 void make_states(const Exec& exec, RidgeOp op, bool with_end) {
   if (!with_end) op.end_keys = {};
   const int chunk = keys_of(op, half(op, 0), {}).chunk(), threads = (op.K() + 7) / 8 * 32;
-  with_row_cells(op.K(), [&](auto C) {
+  const auto with_cells = [&](auto&& f) {
+    op.K() > 64 ? f(std::integral_constant<int, 32>()) : with_row_cells(op.K(), f);
+  };
+  with_cells([&](auto C) {
     ridge_states<C()><<<grid(op, op.B() * op.H()), static_cast<unsigned>(threads), 0, stream_of(exec)>>>(
         op, op.work_keys.value, chunk);
   });
@@ -70,12 +73,16 @@ void solve(const Exec& exec, const RidgeOp& op, const Tensor<float>& right, cons
            float sign, const In<float>& also) {
   const int chunk = keys_of(op, half(op, 0), {}).chunk();
   const std::int64_t groups = (op.T() + kRidgeGroup - 1) / kRidgeGroup;
-  const dim3 blocks = grid(op, blocks_for(op.B() * op.H() * groups, kRidgeWarps));
-  const auto launch = [&](auto kernel) {
+  const auto launch = [&](auto kernel, int teams) {
+    const dim3 blocks = grid(op, blocks_for(op.B() * op.H() * groups, teams));
     kernel<<<blocks, 32 * kRidgeWarps, 0, stream_of(exec)>>>(op, op.work_keys.value, chunk, right, solution,
                                                              sign, also);
   };
-  op.K() <= 32 ? launch(ridge_solve<1>) : launch(ridge_solve<2>);
+  if (op.K() > 64) {
+    launch(ridge_solve<1, kRidgeWarps>, 1);
+  } else {
+    op.K() <= 32 ? launch(ridge_solve<1, 1>, kRidgeWarps) : launch(ridge_solve<2, 1>, kRidgeWarps);
+  }
   check_launch("ridge_read, solutions");
 }
 

@@ -1,8 +1,9 @@
 // RidgeRead in three steps: H before each chunk of tokens; x of every query, from the chunk's H on; and o = S x,
 // which is StateRead with x in place of q. Backward is two StateReads and the same solution (ridge_read.h).
 //
-// A warp solves the queries of a group of tokens one by one, H in its registers, 32 lanes with N rows each: a
-// product H d needs d alone, which lies in shared memory. Groups of one chunk first walk to where they start.
+// A team of S warps solves the queries of a group of tokens one by one, H in its registers, each lane with N of its
+// 32 N S rows: a product H d needs d alone, which lies in shared memory. Groups of one chunk first walk to where they
+// start. Up to 64 keys a team is a warp, up to 128 a block.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/fused/row_cells.cuh"
@@ -12,9 +13,9 @@ namespace crosstalk::device {
 
 using RidgeOp = RidgeRead<float>;
 
-constexpr int kRidgeLargest = 64;  ///< K
-constexpr int kRidgeGroup = 16;    ///< tokens whose queries a warp solves
-constexpr int kRidgeWarps = 4;     ///< of a block
+constexpr int kRidgeLargest = 128;  ///< K
+constexpr int kRidgeGroup = 16;     ///< tokens whose queries a team solves
+constexpr int kRidgeWarps = 4;      ///< of a block
 
 /// What a token does to H: e^g and w.
 struct RidgeToken {
@@ -25,8 +26,9 @@ struct RidgeToken {
 
 /// H before every `chunk` tokens, [R,B,H,chunks,K*K], and behind the last. A block a sequence and head.
 template <int C>
-__global__ void __launch_bounds__(256) ridge_states(const __grid_constant__ RidgeOp op,
-                                                    const __grid_constant__ Tensor<float> states, int chunk) {
+__global__ void __launch_bounds__(C > 16 ? 512 : 256)
+    ridge_states(const __grid_constant__ RidgeOp op, const __grid_constant__ Tensor<float> states,
+                 int chunk) {
   constexpr int kStaged = 16;
   __shared__ alignas(16) float keys[kStaged][4 * C];
   __shared__ float numbers[kStaged][2];
@@ -66,18 +68,20 @@ __global__ void __launch_bounds__(256) ridge_states(const __grid_constant__ Ridg
 }
 
 /// Right sides [R,B,Q,H,K] to solutions, times `sign`; `also`: where the solution itself goes too, as its
-/// `write` says. A warp a group of tokens.
-template <int N>
+/// `write` says. A team a group of tokens.
+template <int N, int S>
 __global__ void __launch_bounds__(32 * kRidgeWarps, 3)
     ridge_solve(const __grid_constant__ RidgeOp op, const __grid_constant__ Tensor<float> states, int chunk,
                 const __grid_constant__ Tensor<float> right, const __grid_constant__ Tensor<float> solution,
                 float sign, const __grid_constant__ In<float> also) {
-  constexpr int kWide = 32 * N;
-  __shared__ alignas(16) float rows[kRidgeWarps][kWide];
+  static_assert(S == 1 || S == kRidgeWarps, "teams meet as warps or as blocks do");
+  constexpr int kWide = 32 * N * S, kLanes = 32 * S;
+  __shared__ alignas(16) float rows[kRidgeWarps / S][kWide];
+  __shared__ float sums_of_warps[2][S];
   const int T = op.T(), Q = op.Q(), H = op.H(), K = op.K(), r = static_cast<int>(blockIdx.y);
   const int groups = (T + kRidgeGroup - 1) / kRidgeGroup, chunks = (T + chunk - 1) / chunk;
-  const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
-  const int at = static_cast<int>(blockIdx.x) * kRidgeWarps + warp, item = at / groups, b = item / H,
+  const int team = static_cast<int>(threadIdx.x) / kLanes, lane = static_cast<int>(threadIdx.x) % kLanes;
+  const int at = static_cast<int>(blockIdx.x) * (kRidgeWarps / S) + team, item = at / groups, b = item / H,
             h = item % H;
   if (item >= op.B() * H) return;
   const int first = at % groups * kRidgeGroup, end = first + kRidgeGroup < T ? first + kRidgeGroup : T;
@@ -86,15 +90,15 @@ __global__ void __launch_bounds__(32 * kRidgeWarps, 3)
   const auto seen_by = [&](int i) { return clamped(position[i], T); };
   if (position) {
     bool any = false;
-    for (int i = lane; i < Q; i += 32) any |= seen_by(i) > (first > 0 ? first : -1) && seen_by(i) <= end;
+    for (int i = lane % 32; i < Q; i += 32) any |= seen_by(i) > (first > 0 ? first : -1) && seen_by(i) <= end;
     if (!__any_sync(kFullWarp, any)) return;
   }
   const law::Rows<float> k(op.k, r, b, h, T, H, K), gains(op.gain, r, b, h, T, H, 1),
       log_decay(op.log_decay, r, b, h, T, H, 1);
-  float* row = rows[warp];
+  float* row = rows[team];
   const auto read = [&](const float* from, float(&to)[N]) {
 #pragma unroll
-    for (int i = 0; i < N; ++i) to[i] = lane + 32 * i < K ? from[lane + 32 * i] : 0.0f;
+    for (int i = 0; i < N; ++i) to[i] = lane + kLanes * i < K ? from[lane + kLanes * i] : 0.0f;
   };
   float M[N][kWide], ridge[N];  // H
   read(op.ridge.value.at(r) + static_cast<std::int64_t>(item) * K, ridge);
@@ -104,20 +108,32 @@ __global__ void __launch_bounds__(32 * kRidgeWarps, 3)
     for (int i = 0; i < N; ++i) {
 #pragma unroll
       for (int c = 0; c < kWide; ++c)  // symmetric: neighbours in memory are neighbours among lanes
-        M[i][c] = c < K && lane + 32 * i < K ? from[c * K + lane + 32 * i] : 0.0f;
+        M[i][c] = c < K && lane + kLanes * i < K ? from[c * K + lane + kLanes * i] : 0.0f;
     }
   }
-  const auto show = [&](const float(&x)[N]) {
-    __syncwarp();
+  const auto meet = [] { S == 1 ? __syncwarp() : __syncthreads(); };
+  const auto show = [&](const float(&x)[N], bool is_read = false) {  // a block's sums are behind what it read
+    if (S == 1 || !is_read) meet();
 #pragma unroll
-    for (int i = 0; i < N; ++i) row[lane + 32 * i] = x[i];
-    __syncwarp();
+    for (int i = 0; i < N; ++i) row[lane + kLanes * i] = x[i];
+    meet();
   };
+  int parity = 0;  // of the sum: the one before may still be read
   const auto dot = [&](const float(&x)[N], const float(&y)[N]) {
     float sum = 0;
 #pragma unroll
     for (int i = 0; i < N; ++i) sum += x[i] * y[i];
-    return warp_sum(sum);
+    sum = warp_sum(sum);
+    if constexpr (S > 1) {
+      float* const parts = sums_of_warps[parity];
+      parity ^= 1;
+      if (lane % 32 == 0) parts[lane / 32] = sum;
+      meet();
+      sum = parts[0];
+#pragma unroll
+      for (int i = 1; i < S; ++i) sum += parts[i];
+    }
+    return sum;
   };
   const auto solve = [&](int query) {
     const std::int64_t where = ((static_cast<std::int64_t>(b) * Q + query) * H + h) * K;
@@ -128,7 +144,7 @@ __global__ void __launch_bounds__(32 * kRidgeWarps, 3)
     float squares = dot(residual, residual);
     const float enough = kRidgeEnough<float> * squares;
     for (int n = 0; n < op.iterations && squares > enough; ++n) {
-      show(direction);
+      show(direction, true);
       float sums[N][4] = {};
 #pragma unroll
       for (int c = 0; c < kWide; c += 4) {
@@ -152,9 +168,9 @@ __global__ void __launch_bounds__(32 * kRidgeWarps, 3)
     }
 #pragma unroll
     for (int i = 0; i < N; ++i) {
-      if (lane + 32 * i >= K) continue;
-      solution.at(r)[where + lane + 32 * i] = sign * x[i];
-      if (also.wanted()) put(also.write, also.gradient.at(r) + where + lane + 32 * i, x[i]);
+      if (lane + kLanes * i >= K) continue;
+      solution.at(r)[where + lane + kLanes * i] = sign * x[i];
+      if (also.wanted()) put(also.write, also.gradient.at(r) + where + lane + kLanes * i, x[i]);
     }
   };
 

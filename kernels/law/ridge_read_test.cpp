@@ -160,7 +160,10 @@ std::vector<OpCase> sizes() {
           make("SmallWhole", {2, 150, 2, 32, 32}),
           make("MoreValues", {1, 34, 1, 20, 100, 0, false, true}),
           make("FewQueries", {3, 70, 2, 64, 16, 2}),
-          make("TooManyKeys", {1, 20, 1, 65, 5})};
+          make("KeysOfABlock", {2, 83, 2, 65, 40, 90}),
+          make("WholeBlock", {1, 70, 2, 128, 128}),
+          make("BlockStartAndEnd", {2, 40, 1, 100, 32, 0, true, true}, 150),
+          make("TooManyKeys", {1, 20, 1, 129, 5})};
 }
 INSTANTIATE_TEST_SUITE_P(RidgeRead, CudaOpCheck, ::testing::ValuesIn(sizes()), case_name);
 

@@ -1,6 +1,5 @@
 // Affine maps of one input: in tiles where they fit, else one after the other.
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/base/reduce.cuh"
 #include "kernels/linear/joined_linear_rows.cuh"
 
 namespace crosstalk {
@@ -72,24 +71,8 @@ void backward_in_tiles(const Exec& exec, const JoinedLinear<float>& a, const Lin
     check_launch("joined_linear backward (x)");
   }
   if (!weights) return;
-  const auto launch = [&]<bool kOperands, int kDepth>() {
-    const std::size_t bytes = weights_bytes<D, kOperands, kDepth>(s);
-    if (kDepth > 1 && bytes > shared_memory_limit()) return false;
-    const auto kernel = joined_weights<D, kOperands, kDepth>;
-    allow_shared_memory(kernel, bytes);
-    kernel<<<dim3(static_cast<unsigned>(s.count * s.pieces), R), kJoinedThreads, bytes, stream_of(exec)>>>(a,
-                                                                                                           s);
-    return true;
-  };
-  if (is_bf16 && a.x.value.is_bf16() && s.inputs % 8 == 0) {
-    launch.template operator()<true, 3>() || launch.template operator()<true, 1>();
-  } else {
-    launch.template operator()<false, 2>() || launch.template operator()<false, 1>();
-  }
-  check_launch("joined_linear backward (w)");
-  sum_pieces<float, 32, 16>(
-      exec, "joined_linear backward (pieces)", a.x.value.R, s.piece_size, s.pieces, s.piece_size,
-      [=] __device__(int r, std::int64_t at) { return a.pieces.value.at(r) + at; },
+  weights_in_tiles<D>(
+      exec, a, s, is_bf16 && a.x.value.is_bf16() && s.inputs % 8 == 0,
       [=] __device__(int r, std::int64_t at, float sum) { put_weight(a, s, r, static_cast<int>(at), sum); });
 }
 

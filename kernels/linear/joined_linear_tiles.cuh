@@ -10,6 +10,7 @@
 #pragma once
 #include "kernels/base/async_copy.cuh"
 #include "kernels/base/cuda_launch.cuh"
+#include "kernels/base/reduce.cuh"
 #include "kernels/linear/joined_linear.h"
 #include "kernels/matmul/operand_pairs.cuh"
 
@@ -506,6 +507,32 @@ __global__ void __launch_bounds__(kJoinedThreads, 1)
   float* const out = a.pieces.value.at(r) + static_cast<std::int64_t>(piece) * s.piece_size;
   put_weights(out, s, slab, o0, c0, sums);
   if (a.b[slab.output].wanted()) put_biases(out, s, slab, side, memory);
+}
+
+/// Gradients of weights and biases of all slabs, by pieces: keep(r, at, sum) of every number of a piece (LinearSlabs).
+/// `operands`: x and what reaches the outputs are bf16, in columns of multiples of 8.
+template <int D, class Keep>
+void weights_in_tiles(const Exec& exec, const JoinedLinear<float>& a, const LinearSlabs& s, bool operands,
+                      const Keep& keep) {
+  const auto R = static_cast<unsigned>(a.x.value.R);
+  const auto launch = [&]<bool kOperands, int kDepth>() {
+    const std::size_t bytes = weights_bytes<D, kOperands, kDepth>(s);
+    if (kDepth > 1 && bytes > shared_memory_limit()) return false;
+    const auto kernel = joined_weights<D, kOperands, kDepth>;
+    allow_shared_memory(kernel, bytes);
+    kernel<<<dim3(static_cast<unsigned>(s.count * s.pieces), R), kJoinedThreads, bytes, stream_of(exec)>>>(a,
+                                                                                                           s);
+    return true;
+  };
+  if (operands) {
+    launch.template operator()<true, 3>() || launch.template operator()<true, 1>();
+  } else {
+    launch.template operator()<false, 2>() || launch.template operator()<false, 1>();
+  }
+  check_launch("joined_linear backward (w)");
+  sum_pieces<float, 32, 16>(
+      exec, "joined_linear backward (pieces)", a.x.value.R, s.piece_size, s.pieces, s.piece_size,
+      [=] __device__(int r, std::int64_t at) { return a.pieces.value.at(r) + at; }, keep);
 }
 
 }  // namespace crosstalk::device

@@ -14,10 +14,13 @@ struct ChannelBackwardMemory {
   static_assert(kDown == 2, "sums of columns are those of halves");
   static constexpr bool kStateStaged = !ChannelParts<Tile>::kTight;
   ChannelParts<Tile> parts;
-  Type *d_o, *written, *rest, *state, *d_state, *scores, *inverse;
-  float *d_q, *d_a, *d_k;                    ///< [C][D], see ChannelParts
-  float *write, *erase, *of_value;           ///< the last: sums of rows
-  float *through, *keys, *queries, *erases;  ///< sums of columns: S . D; of the halves' rows
+  Type *d_o, *written, *rest, *state, *d_state;
+  Type *scores, *inverse, *leaf_reads, *leaf_erases;  ///< the last: P and N within leaves
+  float *d_q, *d_a, *d_k;                             ///< [C][D], see ChannelParts
+  float *write, *erase, *of_value;                    ///< the last: sums of rows
+  float* through;                                     ///< sums of columns: S . D
+  /// Of each half's rows at a level's borders: reads by odd blocks, writes of even ones.
+  float *reads[ChannelParts<Tile>::kLevels], *writes[ChannelParts<Tile>::kLevels];
   int* list;
   std::size_t bytes;
 
@@ -27,6 +30,8 @@ struct ChannelBackwardMemory {
     d_o = carve.take<Type>(kTokens);
     written = carve.take<Type>(kTokens);
     scores = carve.take<Type>(kPairs);
+    leaf_reads = carve.take<Type>(C * parts.kLeaf);
+    leaf_erases = carve.take<Type>(solves ? C * parts.kLeaf : 0);
     rest = solves ? carve.take<Type>(kTokens) : nullptr;
     inverse = solves ? carve.take<Type>(kPairs) : nullptr;
     parts.x = tied ? rest : parts.k;  // until there is a rest
@@ -34,7 +39,8 @@ struct ChannelBackwardMemory {
     erase = carve.take<float>(C);
     of_value = carve.take<float>(kSums);
     through = carve.take<float>(Tile::State::kDown * D);
-    for (float** sums : {&keys, &queries, &erases}) *sums = carve.take<float>(kDown * D);
+    for (float*& sums : reads) sums = carve.take<float>(kDown * D);
+    for (float*& sums : writes) sums = carve.take<float>(kDown * D);
     list = carve.take<int>(Tile::kMapped ? C + 1 : 0);
     // One after the other: the states, and gradients of rows.
     const std::size_t shared = carve.used;
@@ -66,13 +72,22 @@ __device__ __forceinline__ void put4(Write mode, float* to, float4 x, int column
 
 template <class Tile>
 struct ChannelBackward {
+  using Op = typename Tile::Op;
+  using Type = typename Tile::Type;
+  using Matrix = typename Tile::Matrix;
+  using Rows = typename Tile::Rows;
+  using State = typename Tile::State;
   using Parts = ChannelParts<Tile>;
   using Memory = ChannelBackwardMemory<Tile>;
-  static constexpr int D = Tile::D, C = Tile::C, kHalf = Parts::kHalf, kRow = Tile::kRow;
+  static constexpr int D = Tile::D, C = Tile::C, kRow = Tile::kRow, kSide = Tile::kSide;
+  static constexpr int kHalf = Parts::kHalf, kLeaf = Parts::kLeaf;
   const StateWalk<Tile>& walk;
   const StateRead<float>& op;
   const Memory& memory;
   const Parts& parts;
+
+  __device__ __forceinline__ static Matrix rows_of(const Type* at) { return {at, kRow}; }
+  __device__ __forceinline__ static Matrix pairs_of(const Type* at) { return {at, kSide}; }
 
   /// One number of x.
   __device__ __forceinline__ float x_at(int first, int valid, int row, int c) const {
@@ -81,31 +96,209 @@ struct ChannelBackward {
     return from && c < walk.K ? from[c] : 0;
   }
 
-  /// By the workers: gradients of rows, in the places of those at borders, and of the decays, in that of the
-  /// decays. Reads times their decays take the places of keys.
-  __device__ __forceinline__ void by_channels(int first, int valid) const {
-    const int c = Parts::channel(), from = Parts::first_of_half();
-    float a[kHalf], d_g[kHalf], through = 0;
-#pragma unroll
-    for (int i = 0; i < kHalf; ++i) a[i] = parts.alpha[(from + i) * D + c];
-#pragma unroll
-    for (int i = 0; i < Tile::State::kDown; ++i) through += memory.through[i * D + c];
-    parts.back_keys(a, memory.d_k, through * parts.all[c], memory.keys[c],
-                    memory.queries[D + c] + (walk.solves ? memory.erases[D + c] : 0), d_g);
-#pragma unroll 1
-    for (int reads = 0; reads < (walk.solves ? 2 : 1); ++reads) {  // q; a
-      const bool of_q = reads == 0;
-      parts.back_rows(
-          a,
-          [&](int i) {
-            return of_q ? Parts::Raw::value(parts.q[i * kRow + c])
-                        : memory.erase[i] * x_at(first, valid, i, c);
-          },
-          of_q ? memory.d_q : memory.d_a, of_q ? memory.scores : memory.inverse,
-          of_q ? parts.before : parts.late, memory.d_k, of_q ? parts.q_read : parts.a_read, d_g);
+  /// By all: what memory has of a chunk.
+  __device__ __forceinline__ void load(int chunk, int first, int valid, State& d_state) const {
+    using WholeTile = StateTile<Tile::kFormat, Tile::D, true, true, false, Tile::C, Tile::W>;
+    const int V = walk.V;
+    parts.load(walk, op, first, valid);
+    if (threadIdx.x >= Tile::kThreads - 32) {
+      fill_gains(walk, op, first, valid, memory.write, memory.erase);
     }
+    d_state.pairs([&](int v, int c, float a, float b) { Op::put2(memory.d_state + v * kRow + c, a, b); });
+    Fetched<Tile> d_o_in, written_in;
+    const bool has_gradient = static_cast<bool>(op.o.gradient);
+    d_o_in.fetch(walk.of_queries(has_gradient ? op.o.gradient : op.o.value, first, valid, V), V);
+    written_in.fetch(walk.written(op, first, valid), V);
+    d_o_in.put(memory.d_o, has_gradient ? valid : 0);
+    if (!Tile::kMapped && walk.solves) {
+      written_in.put(memory.written, valid);
+    } else {
+      written_in.put(memory.written, valid, kRow,
+                     [&](int row) { return walk.gain_of_written(op, first, valid, row); });
+    }
+    fetch_kept<WholeTile, Memory::kStateStaged, false>(op, walk, chunk, memory.state, memory.inverse);
+  }
+
+  /// What the chunk before will be asked for.
+  __device__ __forceinline__ void prefetch(int chunk, int first, int step) const {
+    if (chunk == 0) return;
+    const int before = first - step, V = walk.V;
+    if (!Tile::kMapped) prefetch_rows<Tile>(0, walk.queries(op, before, C), C);
+    prefetch_rows<Tile>(1, walk.keys(op, before, step), step);
+    prefetch_rows<Tile>(2, walk.of_tokens(op.log_decay.value, before, step, walk.line, walk.first_key), step);
+    prefetch_rows<Tile>(3, walk.of_writes(op.v.value, before, step, V), step);
+    if (!Tile::kMapped) prefetch_rows<Tile>(4, walk.of_queries(op.o.gradient, before, C, V), C);
+    walk.prefetch_state(5, op, chunk - 1);
+    if (walk.solves) prefetch_rows<Tile>(6, walk.of_erases(op.solved.value, before, step, V), step);
+    if (walk.tied) prefetch_rows<Tile>(7, walk.looks(op, before, step), step);
+  }
+
+  /// dU and dR; the latter (its negative where something is solved) stays in `rest`. Gradients of values.
+  __device__ __forceinline__ void of_written(int first, int valid) const {
+    const int V = walk.V;
+    parts.template score<false>(memory.scores, nullptr, 0, nullptr);
+    Rows d_u;  // dU, or dR where nothing is solved
+    d_u.template add<false, false, D>(rows_of(parts.k_left), rows_of(memory.d_state));
+    __syncthreads();
+    Rows given;  // v
+    given.template take<Tile::kWhole>(walk.of_writes(op.v.value, first, valid, V), V);
+    d_u.template add<true, true, C>(pairs_of(memory.scores), rows_of(memory.d_o), d_u.first_row(), C);
+    if (walk.solves) {
+      d_u.pairs([&](int j, int v, float a, float b) { Op::put2(memory.rest + j * kRow + v, a, b); });
+      __syncthreads();
+      d_u.clear();
+      d_u.template add<true, true, C>(pairs_of(memory.inverse), rows_of(memory.rest), d_u.first_row(), C);
+      __syncthreads();
+      d_u.pairs(
+          [&](int i, int v, float a, float b) { Op::put2(memory.rest + i * kRow + v, -a, -b); });  // -dR
+    }
+    given.multiply(d_u);
+    given.row_sums(memory.of_value);
+    if (op.v.wanted()) {
+      d_u.scale(memory.write);
+      d_u.template put<Tile::kWhole>(walk.shared(op.v.write), walk.of_writes(op.v.gradient, first, valid, V),
+                                     V);
+    }
+  }
+
+  /// P and N, in the places of scores and inverses.
+  __device__ __forceinline__ void of_pairs() const {
+    const auto lay_down = [&](const Type* d_rows, bool inclusive, bool late, Type* pairs, Type* leaf) {
+      typename Tile::Side p;
+      p.template add<false, false, D>(rows_of(d_rows), rows_of(memory.written));
+      p.pairs([&](int i, int j, float a, float b) {
+        const int last = inclusive ? i : i - 1;
+        Parts::put_pair(pairs, leaf, i, j, j <= last, late, a);
+        Parts::put_pair(pairs, leaf, i, j + 1, j + 1 <= last, late, b);
+      });
+    };
+    lay_down(memory.d_o, !parts.before, parts.before, memory.scores, memory.leaf_reads);
+    if (walk.solves) lay_down(memory.rest, false, parts.late, memory.inverse, memory.leaf_erases);
+  }
+
+  /// Sums over values of S . D; D as the state before the chunk has it.
+  __device__ __forceinline__ void through_state(int chunk, State& d_state) const {
+    const int K = walk.K, V = walk.V;
+    const auto kept = walk.state(op.states.value, walk.chunks, chunk);
+    d_state.column_sums(memory.through, D, [&](int v, int c, float a, float b, float(&sums)[2]) {
+      if constexpr (Memory::kStateStaged) {
+        const Type* s = memory.state + v * kRow + c;
+        sums[0] += a * Op::value(s[0]), sums[1] += b * Op::value(s[1]);
+      } else {
+        const float* s = kept.at + static_cast<std::int64_t>(v) * walk.line + c;
+        if (v < V && c < K) sums[0] += a * s[0];
+        if (v < V && c + 1 < K) sums[1] += b * s[1];
+      }
+    });
+    d_state.pairs([&](int, int c, float& a, float& b) { a *= parts.all[c], b *= parts.all[c + 1]; });
+  }
+
+  /// Gradients of rows by the state at the chunk's ends, then by pairs in different leaves; they stand at the
+  /// borders of leaves. Begins with the states where gradients of rows will stand.
+  __device__ __forceinline__ void of_rows(int chunk) const {
+    Rows d_q, d_a, d_k;
+    const auto by_state = [&](Rows& rows, const Type* a) {
+      add_state<Memory::kStateStaged>(op, walk, chunk, rows, rows_of(a), memory.state);
+    };
+    by_state(d_q, memory.d_o);
+    if (walk.solves) by_state(d_a, memory.rest);
+    d_k.template add<false, true, D>(rows_of(memory.written), rows_of(memory.d_state));
+    across<Parts::kTop>(d_q, d_a, d_k);
+    if constexpr (Parts::kLevels > 1) across<0>(d_q, d_a, d_k);
+    __syncthreads();
+    const auto lay_down = [&](Rows& rows, float* to) {
+      rows.pairs([&](int i, int c, float a, float b) {
+        *reinterpret_cast<float2*>(to + i * D + c) = make_float2(a, b);
+      });
+    };
+    lay_down(d_q, memory.d_q), lay_down(d_k, memory.d_k);
+    if (walk.solves) lay_down(d_a, memory.d_a);
+  }
+
+  /// Gradients of rows from the borders of a level's pairs of blocks to those of its blocks, and by the pairs
+  /// across; what the rows so far say of the decays in between.
+  template <int kLevel>
+  __device__ __forceinline__ void across(Rows& d_q, Rows& d_a, Rows& d_k) const {
+    constexpr int kBlock = kLeaf << kLevel;
+    static_assert(Rows::kRows == kHalf, "a warp's rows are those of a half");
+    Type *const with = parts.across[kLevel], *const a_with = parts.a_across[kLevel];
+    const auto to_border = [&](Rows& rows, bool odd, const Type* by) {
+      Rows weighed;
+      rows.pairs([&](int i, int c, float& a, float& b) {
+        if ((i / kBlock % 2 == 1) != odd) return;
+        const float* const decay = parts.decays[kLevel] + (i / kBlock ^ 1) * D + c;
+        a *= decay[0], b *= decay[1];
+      });
+      weighed = rows;
+      weighed.pairs([&](int i, int c, float& a, float& b) {
+        const bool there = (i / kBlock % 2 == 1) == odd;
+        a *= there ? Op::value(by[i * kRow + c]) : 0, b *= there ? Op::value(by[i * kRow + c + 1]) : 0;
+      });
+      return weighed;
+    };
+    const auto sum = [&](Rows& weighed, float* sums) {
+      weighed.column_sums(sums, D,
+                          [](int, int, float a, float b, float(&two)[2]) { two[0] += a, two[1] += b; });
+    };
+    Rows of_reads = to_border(d_q, true, with), of_writes = to_border(d_k, false, with);
+    if (walk.solves) {
+      const Rows of_erases = to_border(d_a, true, a_with);
+      of_reads.each(of_erases, [](float& x, float y) { x += y; });
+    }
+    sum(of_reads, memory.reads[kLevel]);
+    sum(of_writes, memory.writes[kLevel]);
+
+    // Rows of a warp meet those of the other half, or at lower levels of their own one.
+    constexpr bool kHalves = kBlock == kHalf;
+    const int own = Rows::first_row(), others = kHalves ? own ^ kHalf : own;
+    if (!kHalves || own > 0) {
+      d_q.template add<false, true, kHalf>(pairs_of(memory.scores + others), rows_of(with + others * kRow));
+      if (walk.solves) {
+        d_a.template add<false, true, kHalf>(pairs_of(memory.inverse + others),
+                                             rows_of(with + others * kRow));
+      }
+    }
+    if (!kHalves || own == 0) {
+      const int at = others * kSide;
+      d_k.template add<true, true, kHalf>(pairs_of(memory.scores + at), rows_of(with + others * kRow));
+      if (walk.solves) {
+        d_k.template add<true, true, kHalf>(pairs_of(memory.inverse + at), rows_of(a_with + others * kRow));
+      }
+    }
+  }
+
+  /// By all: gradients of rows, in the places of those at borders, and of the decays, in that of the decays.
+  /// Reads times their decays take the places of keys.
+  __device__ __forceinline__ void by_channels(int first, int valid) const {
+    Parts::leaves([&](int c, int from) {
+      float a[kLeaf], d_g[kLeaf], outer = 0;
 #pragma unroll
-    for (int i = 0; i < kHalf; ++i) parts.alpha[(from + i) * D + c] = d_g[i];
+      for (int i = 0; i < kLeaf; ++i) a[i] = parts.alpha[(from + i) * D + c];
+#pragma unroll
+      for (int i = 0; i < State::kDown; ++i) outer += memory.through[i * D + c];
+      outer *= parts.all[c];
+#pragma unroll
+      for (int level = 0; level < Parts::kLevels; ++level) {
+        const bool odd = from / (kLeaf << level) % 2 == 1;
+        const int half = level == Parts::kTop ? !odd : from / kHalf;
+        outer += (odd ? memory.writes[level] : memory.reads[level])[half * D + c];
+      }
+      parts.back_keys(c, from, a, memory.d_k, outer, d_g);
+#pragma unroll 1
+      for (int reads = 0; reads < (walk.solves ? 2 : 1); ++reads) {  // q; a
+        const bool of_q = reads == 0;
+        parts.back_rows(
+            c, from, a,
+            [&](int i) {
+              return of_q ? Parts::Raw::value(parts.q[i * kRow + c])
+                          : memory.erase[i] * x_at(first, valid, i, c);
+            },
+            of_q ? memory.d_q : memory.d_a, of_q ? memory.leaf_reads : memory.leaf_erases,
+            of_q ? parts.before : parts.late, memory.d_k, of_q ? parts.q_read : parts.a_read, d_g);
+      }
+#pragma unroll
+      for (int i = 0; i < kLeaf; ++i) parts.alpha[(from + i) * D + c] = d_g[i];
+    });
   }
 
   /// By all: gradients to memory.
@@ -152,176 +345,41 @@ struct ChannelBackward {
 template <class Tile>
 __device__ __forceinline__ void channel_backward_pass(const StateRead<float>& op, const StateWalk<Tile>& walk,
                                                       const ChannelBackwardMemory<Tile>& memory) {
-  using Op = typename Tile::Op;
-  using Matrix = typename Tile::Matrix;
-  using Rows = typename Tile::Rows;
-  using Side = typename Tile::Side;
-  using Parts = ChannelParts<Tile>;
-  using Memory = ChannelBackwardMemory<Tile>;
-  using WholeTile = StateTile<Tile::kFormat, Tile::D, true, true, false, Tile::C, Tile::W>;
-  constexpr int C = Tile::C, D = Tile::D, kRow = Tile::kRow, kSide = Tile::kSide, kHalf = Parts::kHalf;
-  const int K = walk.K, V = walk.V, chunks = walk.chunks;
-  const Parts& parts = memory.parts;
-  const Matrix d_o{memory.d_o, kRow}, written{memory.written, kRow}, rest{memory.rest, kRow},
-      d_state_at{memory.d_state, kRow}, scores{memory.scores, kSide}, inverse{memory.inverse, kSide},
-      border{parts.border, kRow};
-  const bool worker = threadIdx.x < Parts::kWorkers;
-
+  const ChannelBackward<Tile> back{walk, op, memory, memory.parts};
   typename Tile::State d_state;
   if (op.end.gradient && walk.pass == 0) {
-    d_state.template take<Tile::kWhole>(walk.state(op.end.gradient), K);
+    d_state.template take<Tile::kWhole>(walk.state(op.end.gradient), walk.K);
   }
-  for (int chunk = chunks - 1; chunk >= 0; --chunk) {
-    const int step = Tile::kMapped ? walk.step : C;
+  for (int chunk = walk.chunks - 1; chunk >= 0; --chunk) {
+    const int step = Tile::kMapped ? walk.step : Tile::C;
     const int first = chunk * step, valid = min(step, walk.T - first);
-    const auto kept = walk.state(op.states.value, chunks, chunk);
     if constexpr (Tile::kMapped) {
       walk.fill_queries(op, first, valid);
       __syncthreads();
     }
-    parts.load(walk, op, first, valid);
-    if (threadIdx.x >= Tile::kThreads - 32) {
-      fill_gains(walk, op, first, valid, memory.write, memory.erase);
-    }
-    d_state.pairs([&](int v, int c, float a, float b) { Op::put2(memory.d_state + v * kRow + c, a, b); });
-    {
-      Fetched<Tile> d_o_in, written_in;
-      const bool has_gradient = static_cast<bool>(op.o.gradient);
-      d_o_in.fetch(has_gradient ? walk.of_queries(op.o.gradient, first, valid, V)
-                                : walk.of_queries(op.o.value, first, valid, V),
-                   V);
-      written_in.fetch(walk.written(op, first, valid), V);
-      d_o_in.put(memory.d_o, has_gradient ? valid : 0);
-      if (!Tile::kMapped && walk.solves) {
-        written_in.put(memory.written, valid);
-      } else {
-        written_in.put(memory.written, valid, kRow,
-                       [&](int row) { return walk.gain_of_written(op, first, valid, row); });
-      }
-    }
-    fetch_kept<WholeTile, Memory::kStateStaged, false>(op, walk, chunk, memory.state, memory.inverse);
-    if (chunk > 0) {
-      const int before = first - step;
-      if (!Tile::kMapped) prefetch_rows<Tile>(0, walk.queries(op, before, C), C);
-      prefetch_rows<Tile>(1, walk.keys(op, before, step), step);
-      prefetch_rows<Tile>(2, walk.of_tokens(op.log_decay.value, before, step, walk.line, walk.first_key),
-                          step);
-      prefetch_rows<Tile>(3, walk.of_writes(op.v.value, before, step, V), step);
-      if (!Tile::kMapped) prefetch_rows<Tile>(4, walk.of_queries(op.o.gradient, before, C, V), C);
-      walk.prefetch_state(5, op, chunk - 1);
-      if (walk.solves) prefetch_rows<Tile>(6, walk.of_erases(op.solved.value, before, step, V), step);
-      if (walk.tied) prefetch_rows<Tile>(7, walk.looks(op, before, step), step);
-    }
+    back.load(chunk, first, valid, d_state);
+    back.prefetch(chunk, first, step);
     __syncthreads();
-    if (worker) parts.template age<true>(memory.erase);
+    memory.parts.template age<true>(memory.erase);
     __syncthreads();
-
-    parts.template score<false>(memory.scores, nullptr, 0, nullptr);
-    Rows d_u;  // dU, or dR where nothing is solved
-    d_u.template add<false, false, D>(Matrix{parts.k_left, kRow}, d_state_at);
+    back.of_written(first, valid);
     __syncthreads();
-    Rows given;  // v
-    given.template take<Tile::kWhole>(walk.of_writes(op.v.value, first, valid, V), V);
-    d_u.template add<true, true, C>(scores, d_o, d_u.first_row(), C);
-    if (walk.solves) {
-      d_u.pairs([&](int j, int v, float a, float b) { Op::put2(memory.rest + j * kRow + v, a, b); });
-      __syncthreads();
-      d_u.clear();
-      d_u.template add<true, true, C>(inverse, rest, d_u.first_row(), C);
-      __syncthreads();
-      d_u.pairs(
-          [&](int i, int v, float a, float b) { Op::put2(memory.rest + i * kRow + v, -a, -b); });  // -dR
-    }
-    given.multiply(d_u);
-    given.row_sums(memory.of_value);
-    if (op.v.wanted()) {
-      d_u.scale(memory.write);
-      d_u.template put<Tile::kWhole>(walk.shared(op.v.write), walk.of_writes(op.v.gradient, first, valid, V),
-                                     V);
-    }
+    back.of_pairs();
+    back.through_state(chunk, d_state);
     __syncthreads();
-
-    {  // P, N
-      Side p;
-      p.template add<false, false, D>(d_o, written);
-      p.pairs([&](int i, int j, float a, float b) {
-        const int last = parts.before ? i - 1 : i;
-        Parts::put_pair(memory.scores, i, j, j <= last, parts.before, a);
-        Parts::put_pair(memory.scores, i, j + 1, j + 1 <= last, parts.before, b);
-      });
-      if (walk.solves) {
-        p.clear();
-        p.template add<false, false, D>(rest, written);
-        p.pairs([&](int i, int j, float a, float b) {
-          Parts::put_pair(memory.inverse, i, j, j < i, parts.late, a);
-          Parts::put_pair(memory.inverse, i, j + 1, j + 1 < i, parts.late, b);
-        });
-      }
-    }
-    d_state.column_sums(memory.through, D, [&](int v, int c, float a, float b, float(&sums)[2]) {
-      if constexpr (Memory::kStateStaged) {
-        const typename Tile::Type* s = memory.state + v * kRow + c;
-        sums[0] += a * Op::value(s[0]), sums[1] += b * Op::value(s[1]);
-      } else {
-        const float* s = kept.at + static_cast<std::int64_t>(v) * walk.line + c;
-        if (v < V && c < K) sums[0] += a * s[0];
-        if (v < V && c + 1 < K) sums[1] += b * s[1];
-      }
-    });
-    d_state.pairs([&](int, int c, float& a, float& b) { a *= parts.all[c], b *= parts.all[c + 1]; });
+    back.of_rows(chunk);
     __syncthreads();
-
-    // Gradients of rows at the border of their half: by the state at the chunk's ends, then by pairs across.
-    const bool second = Rows::first_row() >= kHalf;
-    const auto to_border = [&](Rows& rows, bool other, const float* decay, float* sums, const auto* with) {
-      if (other) rows.pairs([&](int, int c, float& a, float& b) { a *= decay[c], b *= decay[c + 1]; });
-      rows.column_sums(sums, D, [&](int i, int c, float a, float b, float(&two)[2]) {
-        if (!other) return;
-        two[0] += a * Op::value(with[i * kRow + c]), two[1] += b * Op::value(with[i * kRow + c + 1]);
-      });
-    };
-    const auto by_state = [&](Rows& rows, Matrix a) {
-      add_state<Memory::kStateStaged>(op, walk, chunk, rows, a, memory.state);
-    };
-    Rows d_q, d_a, d_k;
-    by_state(d_q, d_o);
-    to_border(d_q, second, parts.half, memory.queries, parts.border);
-    if (second) d_q.template add<false, true, kHalf>(scores, border);
-    d_k.template add<false, true, D>(written, d_state_at);
-    to_border(d_k, !second, parts.half + D, memory.keys, parts.border);
-    if (!second) {  // turned: rows of k are tokens of the second half
-      d_k.template add<true, true, kHalf>(Matrix{memory.scores + kHalf * kSide, kSide},
-                                          Matrix{parts.border + kHalf * kRow, kRow});
-    }
-    if (walk.solves) {
-      by_state(d_a, rest);
-      to_border(d_a, second, parts.half, memory.erases, parts.a_border);
-      if (second) d_a.template add<false, true, kHalf>(inverse, border);
-      if (!second) {
-        d_k.template add<true, true, kHalf>(Matrix{memory.inverse + kHalf * kSide, kSide},
-                                            Matrix{parts.a_border + kHalf * kRow, kRow});
-      }
-    }
-    __syncthreads();
-    const auto lay_down = [&](Rows& rows, float* to) {
-      rows.pairs([&](int i, int c, float a, float b) {
-        *reinterpret_cast<float2*>(to + i * D + c) = make_float2(a, b);
-      });
-    };
-    lay_down(d_q, memory.d_q), lay_down(d_k, memory.d_k);
-    if (walk.solves) lay_down(d_a, memory.d_a);
-    __syncthreads();
-
-    const ChannelBackward<Tile> back{walk, op, memory, parts};
-    if (worker) back.by_channels(first, valid);
+    back.by_channels(first, valid);
     __syncthreads();
     back.put_rows(first, valid);
-    d_state.template add<true, true, C>(d_o, Matrix{parts.q_read, kRow});
-    if (walk.solves) d_state.template add<true, true, C>(rest, Matrix{parts.a_read, kRow});
+    d_state.template add<true, true, Tile::C>(back.rows_of(memory.d_o), back.rows_of(memory.parts.q_read));
+    if (walk.solves) {
+      d_state.template add<true, true, Tile::C>(back.rows_of(memory.rest), back.rows_of(memory.parts.a_read));
+    }
     __syncthreads();
   }
   if (op.start.wanted()) {
-    d_state.template put<Tile::kWhole>(op.start.write, walk.state(op.start.gradient), K);
+    d_state.template put<Tile::kWhole>(op.start.write, walk.state(op.start.gradient), walk.K);
   }
 }
 

@@ -59,7 +59,6 @@ __device__ __forceinline__ void channel_forward_pass(const StateRead<float>& op,
   constexpr int C = Tile::C, D = Tile::D, kRow = Tile::kRow, kSide = Tile::kSide;
   const int K = walk.K, V = walk.V, chunks = walk.chunks;
   const auto& parts = memory.parts;
-  const bool worker = threadIdx.x < ChannelParts<Tile>::kWorkers;
   const Matrix state_at{memory.state, kRow}, written{memory.written, kRow}, rest{memory.rest, kRow},
       scores{memory.scores, kSide}, inverse{memory.inverse, kSide};
   const typename Memory::Inverse inverting{memory.solving, memory.scratch};
@@ -93,7 +92,7 @@ __device__ __forceinline__ void channel_forward_pass(const StateRead<float>& op,
     if constexpr (StateWalk<Tile>::kShort) {
       if (op.states) Eights<Tile, D, D>::keep(memory.state, kRow, walk.short_state(op, chunk));
     }
-    if (worker) parts.template age<false>(memory.erase);
+    parts.template age<false>(memory.erase);
     __syncthreads();
 
     given.scale(memory.write);
@@ -109,7 +108,7 @@ __device__ __forceinline__ void channel_forward_pass(const StateRead<float>& op,
     }
     __syncthreads();
 
-    if (ChannelParts<Tile>::kTight && walk.tied && worker) parts.leave();
+    if (ChannelParts<Tile>::kTight && walk.tied) parts.leave();
     typename Tile::Rows o;
     if (walk.solves) inverting.diagonal();
     o.template add<false, false, D>(Matrix{parts.q_read, kRow}, state_at);

@@ -14,6 +14,8 @@
 #include "kernels/fused/table_features.h"
 #include "kernels/fused/table_scores.h"
 #include "kernels/linear/joined_linear.h"
+#include "kernels/linear/swiglu.h"
+#include "kernels/norm/normalize.h"
 #include "kernels/norm/residual_norm.h"
 #include "models/graph/nodes.h"
 
@@ -225,6 +227,45 @@ bool attend_mix_once(Graph<Real>& graph) {
   return false;
 }
 
+/// (silu(x G^T) * (x U^T)) D^T without biases, where nobody else reads what lies between; weights are leaves.
+template <class Real>
+bool swiglu_once(Graph<Real>& graph) {
+  using Maps = std::shared_ptr<const Linear<Real>>;
+  using Entries = std::shared_ptr<const Combine<Real>>;
+  using Mapped = std::shared_ptr<const Map<Real>>;
+  const Links<Real> links(graph);
+  const auto plain = [&](const Maps* map) {
+    return map && !(*map)->b && (*map)->precision == graph.products() && !links.made(of((*map)->w));
+  };
+  for (auto& node : graph.nodes()) {
+    const Maps* down = std::any_cast<Maps>(&node.info);
+    if (!plain(down)) continue;
+    const Entries* both = links.template alone<Entries>(of((*down)->x));
+    if (!both || (*both)->kind != CombineKind::multiply || !(*both)->of_a.nothing() ||
+        !(*both)->of_b.nothing())
+      continue;
+    const Mapped* silu = links.template alone<Mapped>(of((*both)->a));
+    const Maps* up = links.template alone<Maps>(of((*both)->b));
+    if (!silu || (*silu)->map != MapKind::silu || (*silu)->scale != 1 || (*silu)->shift != 0 || !plain(up))
+      continue;
+    const Maps* gate = links.template alone<Maps>(of((*silu)->x));
+    if (!plain(gate) || of((*gate)->x)->root() != of((*up)->x)->root()) continue;
+    const bool leaves_differ = of((*gate)->w)->root() != of((*up)->w)->root() &&
+                               of((*gate)->w)->root() != of((*down)->w)->root() &&
+                               of((*up)->w)->root() != of((*down)->w)->root();
+    Swiglu<Real> op;
+    op.device = graph.device();
+    op.x = (*gate)->x, op.gate = (*gate)->w, op.up = (*up)->w, op.down = (*down)->w;
+    if (!leaves_differ || op.down.value.dim(0) != op.W() || !op.covers(graph.products())) continue;
+    op.y.variable = node.outputs[0];
+    const auto made = [&](const auto& field) { return links.maker(of(field)); };
+    replace(graph, {made((*silu)->x), made((*both)->b), made((*both)->a), made((*down)->x), &node},
+            [&] { graph.add(op); });
+    return true;
+  }
+  return false;
+}
+
 /// Linear maps of x as one node, where the first of them stood. In float only those that its tiles take, then
 /// even one alone; weights are leaves, each read once.
 template <class Real>
@@ -294,6 +335,16 @@ int read_by_maps(Graph<Real>& graph, Variable<Real>* v) {
   return count;
 }
 
+/// Whether a gated MLP alone reads a variable.
+template <class Real>
+bool read_by_swiglu(Graph<Real>& graph, const Links<Real>& links, Variable<Real>* v) {
+  for (const auto& node : graph.nodes()) {
+    const auto* mlp = std::any_cast<std::shared_ptr<const Swiglu<Real>>>(&node.info);
+    if (mlp && of((*mlp)->x)->root() == v->root()) return links.readers(v) == 1;
+  }
+  return false;
+}
+
 /// Whether `v` or a view of it is an output of linear maps that nobody else reads.
 template <class Real>
 bool made_by_maps(const Links<Real>& links, Variable<Real>* v) {
@@ -331,19 +382,19 @@ bool rounded_once(Graph<Real>& graph) {
   return false;
 }
 
-/// What a norm makes, if linear maps alone read it, all of its rows or picked ones; and the gradient that it
-/// gives to its branch, if that is a linear map's.
+/// What a norm makes, if linear maps or a gated MLP alone read it, all of its rows or (maps) picked ones; and the gradient
+/// that it gives to its branch, if that is a linear map's or the MLP's.
 template <class Real>
 bool rounded_norm_once(Graph<Real>& graph) {
   if (sizeof(Real) != sizeof(float)) return false;
   const Links<Real> links(graph);
   for (auto& node : graph.nodes()) {
     const auto* norm = std::any_cast<std::shared_ptr<const ResidualNorm<Real>>>(&node.info);
-    if (!norm || (*norm)->y.value.is_bf16() || !(*norm)->takes_bf16()) continue;
+    if (!norm || !(*norm)->takes_bf16()) continue;
     Variable<Real>* y = out((*norm)->y)->root();
     std::vector<Variable<Real>*> between = {y};
-    int readers = read_by_maps(graph, y);
-    bool good = true;
+    int readers = read_by_swiglu(graph, links, y) ? 1 : read_by_maps(graph, y);
+    bool good = !(*norm)->y.value.is_bf16();
     for (const auto& other : graph.nodes()) {
       const auto* pick = std::any_cast<std::shared_ptr<const Pick<Real>>>(&other.info);
       if (!pick || of((*pick)->x)->root() != y) continue;
@@ -358,13 +409,43 @@ bool rounded_norm_once(Graph<Real>& graph) {
       good = good && graph.may_be_bf16(v);
       changes.push_back({v, Format::bf16, Format::bf16});
     }
-    if (!good) continue;
+    if (!good) changes.clear();
     if ((*norm)->branch) {
       Variable<Real>* branch = of((*norm)->branch)->root();
-      if (made_by_maps(links, branch) && graph.may_be_bf16(branch))
+      const bool of_maps = made_by_maps(links, branch) ||
+                           links.template alone<std::shared_ptr<const Swiglu<Real>>>(branch) != nullptr;
+      if (of_maps && !branch->gradient.is_bf16() && graph.may_be_bf16(branch))
         changes.push_back({branch, branch->value.format, Format::bf16});
     }
+    if (changes.empty()) continue;
     graph.reformat(changes);
+    return true;
+  }
+  return false;
+}
+
+/// A norm whose rows one gain a column alone multiplies.
+template <class Real>
+bool gained_norm_once(Graph<Real>& graph) {
+  using Entries = std::shared_ptr<const Combine<Real>>;
+  using Rows = std::shared_ptr<const Normalize<Real>>;
+  const Links<Real> links(graph);
+  for (auto& node : graph.nodes()) {
+    const Entries* product = std::any_cast<Entries>(&node.info);
+    if (!product || (*product)->kind != CombineKind::multiply || !(*product)->of_a.nothing() ||
+        !(*product)->of_b.nothing() || links.made(of((*product)->a)))
+      continue;
+    const Rows* rows = links.template alone<Rows>(of((*product)->b));
+    const int D = (*product)->y.value.columns();
+    if (!rows || ((*rows)->norm != RowNorm::rms && (*rows)->norm != RowNorm::layer) ||
+        (*product)->a.value.size() != D || (*product)->a.value.columns() != D ||
+        (*rows)->x.value.columns() != D)
+      continue;
+    ResidualNorm<Real> op;
+    op.norm = (*rows)->norm, op.eps = (*rows)->eps, op.x = (*rows)->x;
+    op.gain = in(graph.view(of((*product)->a), {D}));
+    op.y.variable = node.outputs[0];
+    replace(graph, {links.maker(of((*product)->b)), &node}, [&] { graph.add(op); });
     return true;
   }
   return false;
@@ -401,8 +482,8 @@ bool combine_maps_once(Graph<Real>& graph) {
 }  // namespace
 
 const std::vector<std::string>& pass_names() {
-  static const std::vector<std::string> names = {"table_scores",  "table_features", "attend_mix",
-                                                 "joined_linear", "combine_maps",   "rounded"};
+  static const std::vector<std::string> names = {"table_scores",  "table_features", "attend_mix",  "swiglu",
+                                                 "joined_linear", "combine_maps",   "gained_norm", "rounded"};
   return names;
 }
 
@@ -418,10 +499,14 @@ int run_pass(Graph<Real>& graph, const std::string& name) {
     while (table_features_once(graph, false)) ++count;
   } else if (name == "attend_mix") {
     while (attend_mix_once(graph)) ++count;
+  } else if (name == "swiglu") {
+    while (swiglu_once(graph)) ++count;
   } else if (name == "joined_linear") {
     while (joined_linear_once(graph)) ++count;
   } else if (name == "combine_maps") {
     while (combine_maps_once(graph)) ++count;
+  } else if (name == "gained_norm") {
+    while (gained_norm_once(graph)) ++count;
   } else if (name == "rounded") {
     while (rounded_once(graph)) ++count;
     while (rounded_norm_once(graph)) ++count;

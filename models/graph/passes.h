@@ -7,9 +7,11 @@
 //   queries)
 //   table_features  embedding > feature map > norm         features straight from the embedding's rows (CUDA)
 //   attend_mix      attend (e^s) > mix                     no T x T weights are written (CUDA)
+//   swiglu          two linear maps of one input > silu, product > linear map   no hidden unit is written (CUDA; bf16)
 //   joined_linear   linear maps of one input               x is read once, d_x written once (CUDA; float:
 //   bf16)
 //   combine_maps     map > combine                          a map's values are made where they are read (CUDA)
+//   gained_norm      norm > product with a gain a column   the norm's rows are not written twice (CUDA)
 //   rounded         joined_linear > attend_mix > joined_linear, residual_norm > joined_linear   what lies
 //   between has the format bf16 (CUDA; bf16)
 //

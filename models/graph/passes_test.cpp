@@ -16,6 +16,7 @@
 #include "kernels/elementwise/pick.h"
 #include "kernels/embedding/lookup.h"
 #include "kernels/linear/joined_linear.h"
+#include "kernels/linear/swiglu.h"
 #include "kernels/norm/residual_norm.h"
 #include "kernels/testing/compare.h"
 #include "kernels/testing/cuda_test.h"
@@ -547,7 +548,7 @@ TEST(Passes, NumbersBetweenMapsAndAttentionAreBf16) {
 }
 
 // A norm that maps alone read, all of its rows or picked ones, gives bf16; so is the gradient of its branch,
-// if that is a map's.
+// if that is a map's, whoever reads the norm.
 TEST(Passes, NumbersBetweenNormsAndMapsAreBf16) {
   for (const bool beside : {false, true}) {
     Planned p(
@@ -564,7 +565,7 @@ TEST(Passes, NumbersBetweenNormsAndMapsAreBf16) {
     if (beside) p.graph.keep(picked);
     EXPECT_EQ(run_pass(p.graph, "joined_linear"), 3);
     const auto before = p.graph.node_names();
-    EXPECT_EQ(run_pass(p.graph, "rounded"), beside ? 0 : 1);
+    EXPECT_EQ(run_pass(p.graph, "rounded"), 1);
     EXPECT_EQ(p.graph.node_names(), before);
     const Format format = beside ? Format::native : Format::bf16;
     const auto made = p.ops<ResidualNorm>().at(0);
@@ -572,7 +573,7 @@ TEST(Passes, NumbersBetweenNormsAndMapsAreBf16) {
     EXPECT_EQ(made->y.value.format, format);
     EXPECT_EQ(made->y.gradient.format, format);
     EXPECT_EQ(made->branch.value.format, Format::native);
-    EXPECT_EQ(made->branch.gradient.format, format);
+    EXPECT_EQ(made->branch.gradient.format, Format::bf16);
     EXPECT_EQ(made->sum.value.format, Format::native);
     EXPECT_EQ(made->sum.gradient.format, Format::native);
     EXPECT_EQ(chosen->x.value.format, format);
@@ -580,9 +581,86 @@ TEST(Passes, NumbersBetweenNormsAndMapsAreBf16) {
     EXPECT_EQ(chosen->columns(), 48);
     const auto maps = p.ops<JoinedLinear>();
     EXPECT_EQ(maps.at(0)->y[0].value.format, Format::native);
-    EXPECT_EQ(maps.at(0)->y[0].gradient.format, format);
+    EXPECT_EQ(maps.at(0)->y[0].gradient.format, Format::bf16);
     for (int i : {1, 2}) EXPECT_EQ(maps.at(static_cast<std::size_t>(i))->x.value.format, format);
     p.graph.plan();
+  }
+}
+
+/// (silu(x G^T) * (x U^T)) D^T after a norm, added by the next, as a graph of a GPU.
+struct GatedMlp : Planned {
+  Variable<float>* hidden = nullptr;
+  explicit GatedMlp(bool beside)
+      : Planned({{"x", {2, 5, 128}},
+                 {"gain", {128}},
+                 {"gate", {192, 128}},
+                 {"up", {192, 128}},
+                 {"down", {128, 192}},
+                 {"last", {64, 128}}}) {
+    const auto norm = [&](Variable<float>* x, Variable<float>* branch) {
+      ResidualNorm<float> op;
+      op.norm = RowNorm::rms, op.x = in(x), op.branch = in(branch), op.gain = in(graph.parameter(block, 1));
+      return out(graph.add(op).y);
+    };
+    Variable<float>*x = graph.parameter(block, 0), *y = norm(x, nullptr);
+    const auto units = [&](int weight) { return graph.view(map(y, weight), {2, 5, 1, 192}); };
+    Map<float> silu;
+    silu.map = MapKind::silu, silu.x = in(units(2));
+    Combine<float> product;
+    product.kind = CombineKind::multiply, product.a = in(out(graph.add(silu).y)), product.b = in(units(3));
+    hidden = out(graph.add(product).y);
+    if (beside) graph.keep(hidden);
+    map(norm(x, map(graph.view(hidden, {2, 5, 192}), 4)), 5);
+  }
+};
+
+// A gated MLP is one op whose units nobody else reads, and bf16 in between as for other maps.
+TEST(Passes, GatedMlps) {
+  for (const bool beside : {false, true}) {
+    GatedMlp p(beside);
+    EXPECT_EQ(run_pass(p.graph, "swiglu"), beside ? 0 : 1);
+    if (beside) continue;
+    EXPECT_EQ(run_pass(p.graph, "joined_linear"), 1);
+    EXPECT_EQ(p.graph.node_names(),
+              (std::vector<std::string>{"residual_norm", "swiglu", "residual_norm", "joined_linear:tiles"}));
+    EXPECT_EQ(run_pass(p.graph, "rounded"), 2);
+    const auto mlp = p.ops<Swiglu>().at(0);
+    const auto norms = p.ops<ResidualNorm>();
+    EXPECT_EQ(mlp->x.value.format, Format::bf16);
+    EXPECT_EQ(mlp->x.gradient.format, Format::bf16);
+    EXPECT_EQ(mlp->y.value.format, Format::native);
+    EXPECT_EQ(mlp->y.gradient.format, Format::bf16);
+    EXPECT_EQ(norms.at(0)->y.value.format, Format::bf16);
+    EXPECT_EQ(norms.at(1)->branch.gradient.format, Format::bf16);
+    p.graph.plan();
+  }
+}
+
+/// Rows that a norm makes, times a gain a column, or (`rows`) a gain that differs between rows too.
+struct GainedRows : Passed {
+  GainedRows(RowNorm norm, bool rows, bool pass) {
+    block.add("x", {2, 3, 2, 4}, Init::normal(1)), block.add("gain", {rows ? 2 : 1, 4}, Init::normal(1));
+    start();
+    Combine<double> op;
+    op.kind = CombineKind::multiply;
+    op.a = in(graph.view(graph.parameter(block, 1), {1, 1, rows ? 2 : 1, 4}));
+    op.b = in(normalize(graph, norm, 1e-5, graph.parameter(block, 0)));
+    results = {out(graph.add(op).y)};
+    run(pass ? "gained_norm" : "");
+  }
+};
+
+TEST(Passes, NormsTakeTheirGain) {
+  for (const RowNorm norm : {RowNorm::rms, RowNorm::layer, RowNorm::l2}) {
+    for (const bool rows : {false, true}) {
+      const bool takes = norm != RowNorm::l2 && !rows;
+      const GainedRows chain(norm, rows, false), joined(norm, rows, true);
+      EXPECT_EQ(joined.replaced, takes ? 1 : 0);
+      if (takes) {
+        EXPECT_EQ(joined.graph.node_names(), (std::vector<std::string>{"residual_norm", "cotangent"}));
+      }
+      expect_equal(joined, chain);
+    }
   }
 }
 

@@ -97,7 +97,7 @@ std::string slow_form(const NetworkRead<Real>& op) {
 /// Chunks: kernels/fused/ridge_chunk_form.cu.
 template <class Real>
 std::string slow_form(const RidgeRead<Real>& op) {
-  constexpr int kMostKeys = 64, kMostValues = 128;
+  constexpr int kMostKeys = 128, kMostValues = 128;
   if (op.form) return "";
   return "ridge_read walks token after token: " +
          (kWide<Real>            ? kInFp64

@@ -282,7 +282,10 @@ TEST_F(LanguageOnCuda, WideValuesAreReadByChunks) {
     const LanguageResult want = run_language<double>(Device::cpu, options, shape, 1, 0, 3);
     const LanguageResult got = run_language<float>(Device::cuda, options, shape, 1, 0, 3);
     SCOPED_TRACE(fmt::format("{}: {}", memory, got.forms));
-    EXPECT_NE(got.forms.find("state_read:chunk"), std::string::npos);
+    // Chunks of a gate a channel, or with a free erase, do not fit smaller shared memory in fp32: those tokens are walked.
+    if (shared_memory_limit() >= std::size_t{227} * 1024) {
+      EXPECT_NE(got.forms.find("state_read:chunk"), std::string::npos);
+    }
     expect_near(got, want, 2e-3);
   }
 }

@@ -1,0 +1,268 @@
+// results/published/README.md: what does not agree is explained or said not to be; and every table that "crosstalk table final"
+// or "table mad" made is recomputed from the export that it names, by the rule that its footnote states.
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <map>
+#include <numeric>
+#include <set>
+#include <sstream>
+
+#include "results/csv.h"
+
+namespace crosstalk {
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path task_folder() { return fs::path(CROSSTALK_SOURCE_DIR) / "results" / "published"; }
+
+std::string content_of(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+std::vector<std::string> split_at(const std::string& text, char mark) {
+  std::vector<std::string> parts;
+  std::istringstream all(text);
+  for (std::string part; std::getline(all, part, mark);)
+    if (!part.empty()) parts.push_back(part);
+  return parts;
+}
+
+/// A table of README: the words of its command, and its cells without the marks of the best.
+struct MadeTable {
+  std::vector<std::string> words;
+  std::vector<std::vector<std::string>> rows;  // the head first
+
+  std::string command() const { return words.empty() ? "" : words[0]; }
+  /// What follows an option of the command; "" where it does not stand there.
+  std::string option(const std::string& name) const {
+    const auto at = std::find(words.begin(), words.end(), name);
+    return at == words.end() || at + 1 == words.end() ? "" : *(at + 1);
+  }
+};
+
+std::string trimmed(std::string cell) {
+  std::erase(cell, '*');
+  const auto from = cell.find_first_not_of(' '), to = cell.find_last_not_of(' ');
+  return from == std::string::npos ? "" : cell.substr(from, to - from + 1);
+}
+
+/// Tables whose command begins with "table KIND".
+std::vector<MadeTable> made_tables(const std::string& kind) {
+  const std::string page = content_of(task_folder() / "README.md"),
+                    mark = "<!-- made: crosstalk table " + kind + " ";
+  std::vector<MadeTable> tables;
+  for (auto at = page.find(mark); at != std::string::npos; at = page.find(mark, at + 1)) {
+    const auto begin = at + mark.size(), end = page.find("<!-- end -->", at);
+    MadeTable table;
+    std::istringstream made(page.substr(begin, end - begin));
+    std::string line;
+    std::getline(made, line);
+    table.words = split_at(line.substr(0, line.find(" -->")), ' ');
+    while (std::getline(made, line)) {
+      if (!line.starts_with("| ")) continue;
+      std::vector<std::string> cells;
+      std::istringstream row(line.substr(2));
+      for (std::string cell; std::getline(row, cell, '|');) cells.push_back(trimmed(cell));
+      table.rows.push_back(cells);
+    }
+    tables.push_back(table);
+  }
+  return tables;
+}
+
+/// Titles by label, as the study's file gives them.
+std::map<std::string, std::string> titles_in(const fs::path& study) {
+  std::map<std::string, std::string> titles;
+  std::istringstream text(content_of(study));
+  std::string label;
+  for (std::string line; std::getline(text, line);) {
+    if (line.starts_with("["))
+      label = line.starts_with("[memories.") ? line.substr(10, line.find(']') - 10) : "";
+    if (!line.starts_with("title") || label.empty()) continue;
+    const auto from = line.find_first_of("\"'");
+    titles[label] = line.substr(from + 1, line.find(line[from], from + 1) - from - 1);
+  }
+  return titles;
+}
+
+/// Runs of one point: values of what --best chooses -> seed -> (validation loss, what is shown).
+using TriedRuns = std::map<std::string, std::map<std::int64_t, std::pair<double, double>>>;
+
+double middle_of(std::vector<double> x) {
+  std::sort(x.begin(), x.end());
+  return x.empty() ? std::nan("") : (x[(x.size() - 1) / 2] + x[x.size() / 2]) / 2;
+}
+
+/// What is shown, by seed, of the values whose median loss over the seeds that all values have is least.
+std::map<std::int64_t, double> at_least_loss(const TriedRuns& tried) {
+  std::map<std::int64_t, std::size_t> times;
+  for (const auto& [values, seeds] : tried)
+    for (const auto& [seed, run] : seeds) ++times[seed];
+  double least = std::numeric_limits<double>::infinity();
+  std::map<std::int64_t, double> shown;
+  for (const auto& [values, seeds] : tried) {
+    std::vector<double> losses;
+    for (const auto& [seed, run] : seeds)
+      if (times[seed] == tried.size()) losses.push_back(run.first);
+    if (middle_of(losses) >= least) continue;
+    least = middle_of(losses);
+    shown.clear();
+    for (const auto& [seed, run] : seeds) shown[seed] = run.second;
+  }
+  return shown;
+}
+
+double shown_number(const CsvRow& row, const std::string& column, double none) {
+  return row.has(column) ? row.number(column, "runs") : none;
+}
+
+/// "0.362" of "0.362 [0.352, 0.372]".
+std::string first_in(const std::string& cell) { return cell.substr(0, cell.find(' ')); }
+
+/// "GLA" of "GLA (1/3 diverged)".
+std::string title_of_cell(const std::string& cell) {
+  const auto open = cell.rfind(" (");
+  const bool counted = open != std::string::npos && open + 2 < cell.size() &&
+                       std::isdigit(cell[open + 2]) != 0 && cell.find('/', open) != std::string::npos;
+  return counted ? cell.substr(0, open) : cell;
+}
+
+bool is_wanted(const CsvRow& row, const std::string& where) {
+  if (where.empty()) return true;
+  const auto equals = where.find('=');
+  const std::vector<std::string> values = split_at(where.substr(equals + 1), ',');
+  const std::string value = row.text(where.substr(0, equals), "runs");
+  return std::find(values.begin(), values.end(), value) != values.end();
+}
+
+// A row for each memory and value of --by, a column for each value of --x: the median of the seeds at the values of --best of the
+// least validation loss. A cell is empty exactly where the export has no run.
+TEST(PublishedTasks, FinalTablesAreThoseOfTheirExports) {
+  int cells = 0;
+  for (const MadeTable& table : made_tables("final")) {
+    SCOPED_TRACE(fmt::format("{}, {}", table.command(), table.option("--metric")));
+    const auto titles = titles_in(task_folder() / table.option("--titles"));
+    const std::vector<std::string> by = split_at(table.option("--by"), ','),
+                                   best = split_at(table.option("--best"), ',');
+    const std::string x = table.option("--x");
+    std::map<std::vector<std::string>, std::map<std::string, TriedRuns>> of;
+    read_csv(content_of(task_folder() / table.command()), table.command(), [&](const CsvRow& row) {
+      if (!is_wanted(row, table.option("--where"))) return;
+      std::vector<std::string> line = {titles.at(row.text("label", "runs"))};
+      for (const std::string& key : by) line.push_back(row.text(key, "runs"));
+      std::string values;
+      for (const std::string& key : best) values += row.text(key, "runs") + " ";
+      of[line][x.empty() ? "" : row.text(x, "runs")][values][row.integer("seed", "runs")] = {
+          shown_number(row, "eval_loss", 1e300), shown_number(row, table.option("--metric"), 0)};
+    });
+    ASSERT_FALSE(table.rows.empty());
+    EXPECT_EQ(table.rows.size() - 1, of.size());
+    std::set<std::vector<std::string>> seen;
+    for (std::size_t i = 1; i < table.rows.size(); ++i) {
+      const std::vector<std::string>& row = table.rows[i];
+      ASSERT_GE(row.size(), 2 + by.size());
+      std::vector<std::string> line(row.begin(), row.begin() + static_cast<std::ptrdiff_t>(1 + by.size()));
+      line[0] = title_of_cell(line[0]);
+      ASSERT_EQ(of.count(line), 1u) << line[0];
+      EXPECT_TRUE(seen.insert(line).second) << line[0] << " stands twice";
+      auto& columns = of.at(line);
+      std::size_t filled = 0;
+      for (std::size_t c = 1 + by.size(); c < row.size(); ++c) {
+        const std::string& head = table.rows[0][c];
+        const auto found = columns.find(x.empty() ? "" : head.substr(head.rfind("= ") + 2));
+        EXPECT_EQ(row[c].empty(), found == columns.end()) << line[0] << ", " << head;
+        if (row[c].empty() || found == columns.end()) continue;
+        std::vector<double> shown;
+        for (const auto& [seed, value] : at_least_loss(found->second)) shown.push_back(value);
+        EXPECT_EQ(first_in(row[c]), fmt::format("{:.3g}", middle_of(shown))) << line[0] << ", " << head;
+        ++filled, ++cells;
+      }
+      EXPECT_EQ(filled, columns.size()) << line[0];
+    }
+  }
+  EXPECT_GT(cells, 0);
+}
+
+/// Compress, fuzzy, recall, memorise, noisy, copy: columns of MAD's tables.
+std::size_t mad_column_of(const CsvRow& row) {
+  const std::string task = row.text("task.name", "runs");
+  if (task == "compression") return 0;
+  if (task == "memorise") return 3;
+  if (task == "selective_copy") return 5;
+  EXPECT_EQ(task, "mad_recall");
+  if (row.integer("task.motif", "runs") > 1) return 1;
+  return row.number("task.noise", "runs") > 0 ? 4 : 2;
+}
+
+// MAD: the median of the seeds at the rate and decay of the least validation loss, for each task; and the mean of the six, of
+// memories that have all six.
+TEST(PublishedTasks, MadTablesAreThoseOfTheirExports) {
+  constexpr std::size_t kTasks = 6;
+  for (const MadeTable& table : made_tables("mad")) {
+    SCOPED_TRACE(table.command());
+    const auto titles = titles_in(task_folder() / table.option("--titles"));
+    std::map<std::string, std::map<std::size_t, TriedRuns>> of;
+    read_csv(content_of(task_folder() / table.command()), table.command(), [&](const CsvRow& row) {
+      of[titles.at(row.text("label", "runs"))][mad_column_of(row)]
+        [row.text("train.learning_rate", "runs") + " " + row.text("train.weight_decay", "runs")][row.integer(
+            "seed", "runs")] = {shown_number(row, "eval_loss", 1e300), shown_number(row, "test_accuracy", 0)};
+    });
+    EXPECT_EQ(table.rows.size(), of.size() + 1);
+    for (std::size_t i = 1; i < table.rows.size(); ++i) {
+      const std::vector<std::string>& row = table.rows[i];
+      ASSERT_EQ(row.size(), kTasks + 2);
+      auto& columns = of.at(title_of_cell(row[0]));
+      std::map<std::int64_t, std::vector<double>> of_seed;
+      for (std::size_t column = 0; column < kTasks; ++column) {
+        EXPECT_EQ(row[column + 1].empty(), columns.count(column) == 0) << row[0] << " " << column;
+        if (columns.count(column) == 0) continue;
+        std::vector<double> shown;
+        for (const auto& [seed, x] : at_least_loss(columns[column]))
+          shown.push_back(x), of_seed[seed].push_back(x);
+        EXPECT_EQ(first_in(row[column + 1]), fmt::format("{:.3g}", middle_of(shown)))
+            << row[0] << " " << column;
+      }
+      std::vector<double> means;
+      for (const auto& [seed, scores] : of_seed)
+        if (scores.size() == kTasks)
+          means.push_back(std::accumulate(scores.begin(), scores.end(), 0.0) / static_cast<double>(kTasks));
+      EXPECT_EQ(first_in(row[kTasks + 1]), means.empty() ? "" : fmt::format("{:.3g}", middle_of(means)))
+          << row[0];
+    }
+  }
+}
+
+// Where a table holds points that do not agree, its section says what explains them, or that nothing does.
+TEST(PublishedTasks, DisagreementsAreExplainedOrSaidNotToBe) {
+  std::istringstream page(content_of(task_folder() / "README.md"));
+  std::string command, open;  // the first comparison of the section with such points
+  int sections = 0;
+  const auto close = [&] {
+    EXPECT_EQ(open, "") << "nothing behind it says what explains its points, or \"not explained\"";
+    open.clear();
+  };
+  for (std::string line; std::getline(page, line);) {
+    if (line.starts_with("## ") || line.starts_with("**")) close();
+    if (line.starts_with("<!-- made: crosstalk compare")) command = line;
+    if (line.starts_with("<!-- end")) command.clear();
+    if (!command.empty() && line.ends_with("| **no** |") && open.empty()) open = command, ++sections;
+    if (command.empty() && (line.find("explain") != line.npos || line.find("explanation") != line.npos))
+      open.clear();
+  }
+  close();
+  EXPECT_GE(sections, 5);
+}
+
+}  // namespace
+}  // namespace crosstalk
