@@ -15,7 +15,7 @@ template <Precision kFormat_, int kSize, bool kWhole_, bool kGated_, bool kMappe
 struct StateTile {
   static constexpr bool kWhole = kWhole_, kGated = kGated_, kMapped = kMapped_;
   static constexpr Precision kFormat = kFormat_;
-  using Op = Operand<kFormat>;
+  using Op = NumberFormat<kFormat>;
   using Type = typename Op::Type;
   static constexpr int D = kSize, C = kChunk;
   static constexpr int kUsual = D == 32 ? 4 : D == 128 && kFormat == Precision::bf16 ? 16 : 8;
