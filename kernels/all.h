@@ -4,7 +4,7 @@
 #include "kernels/attention/attend.h"
 #include "kernels/attention/attend_mix.h"
 #include "kernels/attention/level_gain.h"
-#include "kernels/attention/solve_values.h"
+#include "kernels/attention/solve.h"
 #include "kernels/conv/long_conv.h"
 #include "kernels/conv/short_conv.h"
 #include "kernels/elementwise/delay.h"

@@ -3,7 +3,7 @@
 
 #include <stdexcept>
 
-#include "kernels/attention/solve_values.h"
+#include "kernels/attention/solve.h"
 #include "kernels/base/error.h"
 #include "kernels/elementwise/delay.h"
 #include "kernels/elementwise/largest.h"

@@ -85,31 +85,6 @@ struct Attend {
 };
 CROSSTALK_OP(Attend)
 
-/// y = a (I + Diag(gain) l)^{-1} with l strictly lower: how much of each *value* a query reads where token i
-/// writes u_i = v_i - gain_i sum_{j<i} l_ij u_j (DeltaNet, DeltaFormer: Zhong et al. 2025, arXiv 2505.19488).
-/// By substitution from the last column: y_j = a_j - sum_{i>j} y_i gain_i l_ij.
-template <class Real>
-struct Solve {
-  In<Real> a;     ///< [R,B,H,Q,T]
-  In<Real> l;     ///< [R,B,H,T,T]; entries on and above the diagonal are not looked at, their gradient is 0
-  In<Real> gain;  ///< [R,B,T,H]; absent: 1
-  Out<Real> y;    ///< [R,B,H,Q,T]
-  Work<Real> z;   ///< [R,B,H,Q,T]: the gradient of a (backward, CUDA)
-
-  static constexpr const char* kName = "solve";
-  CROSSTALK_FIELDS(a, l, gain, y, z)
-  void plan() {
-    const int T = a.value.columns();
-    if (!a || !l || a.value.rank != 4 || l.value.rank != 4 || l.value.dim(3) != T || l.value.dim(2) != T ||
-        l.value.dim(0) != a.value.dim(0) || l.value.dim(1) != a.value.dim(1) ||
-        (gain && gain.value.size() != static_cast<std::int64_t>(a.value.dim(0)) * a.value.dim(1) * T))
-      throw std::logic_error("[solve] shapes do not fit");
-    y.value = shaped<Real>(a.value.R, {a.value.dim(0), a.value.dim(1), a.value.dim(2), T});
-    z.value = y.value;
-  }
-};
-CROSSTALK_OP(Solve)
-
 /// o = a v per head: read weights to values.
 template <class Real>
 struct Mix {

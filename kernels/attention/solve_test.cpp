@@ -1,5 +1,7 @@
-// Solve and Mix: the inverse by its series, which ends; the two forms of the delta rule agree.
+// Solve, SolveValues and Mix: the inverse by its series, which ends; the two forms of the delta rule agree.
 // SPDX-License-Identifier: Apache-2.0
+#include "kernels/attention/solve.h"
+
 #include "kernels/attention/attend.h"
 #include "kernels/recurrence/read_weights.h"
 #include "kernels/testing/op_fields.h"
@@ -9,21 +11,26 @@ namespace {
 
 using Wide = std::vector<long double>;
 
-/// y = a - a N + a N^2 - ... with N = Diag(gain) l, whose T-th power is 0.
-Numbers series(int B, int H, int Q, int T, const Values& in) {
+/// Rows of a times 1 - N + N^2 - ... with N = Diag(gain) l, whose T-th power is 0; or, `values`, that times columns of v, which
+/// are read as rows [B,H,V,T] too.
+Numbers series(int B, int H, int Q, int T, const Values& in, bool values) {
   Numbers y;
+  const Numbers& given = in[values ? "v" : "a"];
   for (int row = 0; row < B * H * Q; ++row) {
-    const int bh = row / Q, b = bh / H, h = bh % H;
-    const auto begin = in["a"].begin() + row * T;
-    Wide term(begin, begin + T), total = term;
+    const int q = row % Q, bh = row / Q, b = bh / H, h = bh % H;
+    Wide term;
+    for (int t = 0; t < T; ++t)
+      term.push_back(given[static_cast<std::size_t>(values ? ((b * T + t) * H + h) * Q + q : row * T + t)]);
+    Wide total = term;
     for (int power = 1; power < T; ++power) {
       Wide next(static_cast<std::size_t>(T), 0);
       for (int i = 0; i < T; ++i) {
         for (int j = 0; j < i; ++j) {
           const long double gain =
               in["gain"].empty() ? 1 : in["gain"][static_cast<std::size_t>((b * T + i) * H + h)];
-          next[static_cast<std::size_t>(j)] -= term[static_cast<std::size_t>(i)] * gain *
-                                               in["l"][static_cast<std::size_t>((bh * T + i) * T + j)];
+          next[static_cast<std::size_t>(values ? i : j)] -=
+              term[static_cast<std::size_t>(values ? j : i)] * gain *
+              in["l"][static_cast<std::size_t>((bh * T + i) * T + j)];
         }
       }
       term = next;
@@ -31,22 +38,36 @@ Numbers series(int B, int H, int Q, int T, const Values& in) {
     }
     for (long double t : total) y.push_back(static_cast<double>(t));
   }
-  return y;
+  if (!values) return y;
+  Numbers u(y.size());
+  for (int n = 0; n < B * H * Q * T; ++n) {
+    const int t = n % T, c = n / T % Q, h = n / T / Q % H, b = n / T / Q / H;
+    u[static_cast<std::size_t>(((b * T + t) * H + h) * Q + c)] = y[static_cast<std::size_t>(n)];
+  }
+  return u;
 }
 
-OpCase solve(const std::string& name, int B, int H, int Q, int T, const Fill& l, bool gain = true) {
+/// Q: queries of weights, or channels of values.
+OpCase solve(const std::string& name, bool values, int B, int H, int Q, int T, const Fill& l,
+             bool gain = true) {
   OpCase op(name);
-  op.input("a", {B, H, Q, T}, normal()).input("l", {B, H, T, T}, l);
+  const std::vector<int> dims = values ? std::vector<int>{B, T, H, Q} : std::vector<int>{B, H, Q, T};
+  const std::string made = values ? "u" : "y";
+  op.input(values ? "v" : "a", dims, normal()).input("l", {B, H, T, T}, l);
   if (gain) {
     op.input("gain", {B, T, H}, uniform(-0.5, 1.5));
   } else {
     op.absent("gain");
   }
-  op.output("y", {B, H, Q, T}).workspace("z", {B, H, Q, T});
-  call<Solve>(op, [](auto&) {});
+  op.output(made, dims).workspace("z", dims);
+  if (values) {
+    call<SolveValues>(op, [](auto&) {});
+  } else {
+    call<Solve>(op, [](auto&) {});
+  }
   op.oracle([=](const Values& in) {
     Values out;
-    out.real["y"] = series(B, H, Q, T, in);
+    out.real[made] = series(B, H, Q, T, in, values);
     return out;
   });
   return op.roundings(4 * T).condition(2).gradient_elements(60);
@@ -76,7 +97,7 @@ OpCase mix(const std::string& name, int B, int H, int Q, int T, int V) {
   return op.roundings(std::max({T, V, Q})).gradient_elements(100);
 }
 
-std::vector<OpCase> cases() {
+std::vector<OpCase> cases(bool values) {
   const auto junk_above = [](int T) {  // on and above the diagonal nothing may be looked at
     return [T](int, Numbers& l) {
       for (std::size_t i = 0; i < l.size(); ++i) {
@@ -86,17 +107,26 @@ std::vector<OpCase> cases() {
       }
     };
   };
-  return {solve("Solve", 2, 2, 3, 5, normal(0.5)),
-          solve("SolveNoGain", 2, 2, 3, 5, normal(0.5), false),
-          solve("SolveOnes", 1, 1, 1, 1, normal()),
-          solve("SolveOneQuery", 3, 1, 1, 7, normal(0.5)),
-          solve("SolveSquare", 1, 2, 6, 6, normal(0.5)),
-          solve("SolveTile", 1, 1, 33, 32, normal(0.1)),
-          solve("SolveLarge", 1, 2, 35, 67, normal(0.05)).gradient_elements(25),
-          solve("SolveNearlyParallel", 1, 1, 2, 40, constant(0.9)).gradient_elements(25),
-          solve("SolveZero", 2, 1, 2, 5, constant(0)),
-          solve("SolveJunkAbove", 1, 2, 2, 5, normal(0.5)).edit("l", junk_above(5)).gradient_elements(10),
-          mix("Mix", 2, 2, 3, 5, 4),
+  const auto of = [&](const std::string& name, int B, int H, int Q, int T, const Fill& l, bool gain = true) {
+    return solve((values ? "SolveValues" : "Solve") + name, values, B, H, Q, T, l, gain);
+  };
+  return {of("", 2, 2, 3, 5, normal(0.5)),
+          of("NoGain", 2, 2, 3, 5, normal(0.5), false),
+          of("Ones", 1, 1, 1, 1, normal()),
+          of("OneColumn", 3, 1, 1, 7, normal(0.5)),
+          of("Square", 1, 2, 6, 6, normal(0.5)),
+          of("Tile", 1, 1, 32, 32, normal(0.1)),
+          of("MoreThanATile", 1, 1, 33, 32, normal(0.1)),
+          of("Wide", 1, 1, 131, 9, normal(0.3)).gradient_elements(25),
+          of("Large", 1, 2, 35, 67, normal(0.05)).gradient_elements(25),
+          of("Long", 1, 1, 65, 130, normal(0.02)).gradient_elements(15),
+          of("NearlyParallel", 1, 1, 2, 40, constant(0.9)).gradient_elements(25),
+          of("Zero", 2, 1, 2, 5, constant(0)),
+          of("JunkAbove", 1, 2, 2, 5, normal(0.5)).edit("l", junk_above(5)).gradient_elements(10)};
+}
+
+std::vector<OpCase> mixes() {
+  return {mix("Mix", 2, 2, 3, 5, 4),
           mix("MixOnes", 1, 1, 1, 1, 1),
           mix("MixOneQuery", 3, 2, 1, 7, 5),
           mix("MixWide", 1, 2, 2, 3, 300),
@@ -104,7 +134,9 @@ std::vector<OpCase> cases() {
           mix("MixManyHeads", 32769, 2, 1, 2, 1).gradient_elements(4)};  // more than a grid has rows
 }
 
-INSTANTIATE_TEST_SUITE_P(Solve, OpCheck, ::testing::ValuesIn(cases()), case_name);
+INSTANTIATE_TEST_SUITE_P(Solve, OpCheck, ::testing::ValuesIn(cases(false)), case_name);
+INSTANTIATE_TEST_SUITE_P(SolveValues, OpCheck, ::testing::ValuesIn(cases(true)), case_name);
+INSTANTIATE_TEST_SUITE_P(Mix, OpCheck, ::testing::ValuesIn(mixes()), case_name);
 
 /// The delta rule's weights without a state: y = A (I + Diag(w) L)^-1, weights y w, with A = q k^T and L = k
 /// k^T below the diagonal, both faded by the gates between.
@@ -160,7 +192,7 @@ TEST(DeltaRuleTest, QueryDrivenFormEqualsMatrixFormAtEveryToken) { expect_equal_
 /// o = a v of a strict l in both places: the gradient of the one variable is the sum of both.
 TEST(SolveTest, OneVariableInTwoFields) {
   const int T = 5;
-  OpCase op = solve("Twice", 1, 2, T, T, normal(0.5));
+  OpCase op = solve("Twice", false, 1, 2, T, T, normal(0.5));
   TensorSet<double> two, one;
   op.fill(two, {0}), op.fill(one, {0});
   std::copy_n(two.real("l").at(0), two.real("l").size(), two.real("a").at(0));
@@ -172,6 +204,34 @@ TEST(SolveTest, OneVariableInTwoFields) {
   for (std::int64_t i = 0; i < two.real("d_l").size(); ++i)
     two.real("d_l").at(0)[i] += two.real("d_a").at(0)[i];
   EXPECT_TRUE(close("d_l", one.real("d_l"), two.real("d_l"), 1e-13));
+}
+
+/// a u with u of SolveValues is y v with y of Solve.
+TEST(SolveTest, WeightsReadTheSameThroughEither) {
+  const int B = 2, H = 2, Q = 9, T = 40, V = 6;
+  OpCase op("Either");
+  op.input("a", {B, H, Q, T}, normal())
+      .input("l", {B, H, T, T}, normal(0.1))
+      .input("v", {B, T, H, V}, normal());
+  op.input("gain", {B, T, H}, uniform(0, 1));
+  op.output("y", {B, H, Q, T})
+      .output("u", {B, T, H, V})
+      .output("one", {B, Q, H, V})
+      .output("other", {B, Q, H, V});
+  TensorSet<double> set;
+  op.fill(set, {0});
+  Solve<double> weights;
+  weights.a.value = set.real("a"), weights.l.value = set.real("l"), weights.gain.value = set.real("gain");
+  weights.y.value = set.real("y");
+  SolveValues<double> values;
+  values.v.value = set.real("v"), values.l.value = set.real("l"), values.gain.value = set.real("gain");
+  values.u.value = set.real("u");
+  Mix<double> one, other;
+  one.a.value = set.real("y"), one.v.value = set.real("v"), one.o.value = set.real("one");
+  other.a.value = set.real("a"), other.v.value = set.real("u"), other.o.value = set.real("other");
+  forward({}, weights), forward({}, values), forward({}, one), forward({}, other);
+  EXPECT_GT(magnitude(set.real("one").at(0), B * Q * H * V), 0.1);
+  EXPECT_TRUE(close("o", set.real("one"), set.real("other"), 1e-12));
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 
 #include "kernels/base/cuda_runtime.h"
 #include "kernels/base/exec.h"
+#include "kernels/base/put.h"
 #include "kernels/base/tensor.h"
 
 namespace crosstalk::device {
@@ -39,12 +40,6 @@ inline cudaStream_t stream_of(const Exec& exec) { return static_cast<cudaStream_
 
 inline unsigned blocks_for(std::int64_t n, std::int64_t per_block) {
   return static_cast<unsigned>((n + per_block - 1) / per_block);
-}
-
-/// Stores or adds, as `mode` says.
-template <class Real>
-__device__ __forceinline__ void put(Write mode, Real* target, Real value) {
-  *target = mode == Write::add ? *target + value : value;
 }
 
 /// Sum over the warp, the same bits in every lane (a butterfly adds equal pairs).

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/base/cuda_launch.cuh"
+#include "kernels/base/sweep.h"
 
 namespace crosstalk::device {
 namespace {
@@ -58,3 +59,23 @@ void each_value(const Exec& exec, const char* name, int R, std::int64_t n, const
 
 }  // namespace
 }  // namespace crosstalk::device
+
+namespace crosstalk {
+namespace {
+
+template <class Function, class Op>
+struct Sweep {
+  Op op;
+  __device__ void operator()(int r, std::int64_t i) const { Function::call(op, r, i); }
+};
+
+/// Runs the sweeps of an op (sweep.h).
+template <class Op>
+auto cuda_sweep(const Exec& exec, const Op& op) {
+  return [&]<class Function>(std::int64_t n, Function) {
+    device::each(exec, Op::kName, op.y.value.R, n, Sweep<Function, Op>{op});
+  };
+}
+
+}  // namespace
+}  // namespace crosstalk

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "kernels/base/exec.h"
+#include "kernels/base/put.h"
 #include "kernels/base/tensor.h"
 
 namespace crosstalk {
@@ -95,12 +96,6 @@ Real sum(const Real* x, int n) {
     for (int j = 0; j < width; ++j) partial[j] += partial[j + width];
   }
   return partial[0] + tail;
-}
-
-/// Stores or adds, as `mode` says.
-template <class Real>
-void put(Write mode, Real* target, Real value) {
-  *target = mode == Write::add ? *target + value : value;
 }
 
 }  // namespace crosstalk

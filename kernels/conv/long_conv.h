@@ -9,7 +9,7 @@
 #include <stdexcept>
 
 #include "kernels/base/buffer.h"
-#include "kernels/base/op.h"
+#include "kernels/base/sweep.h"
 
 namespace crosstalk {
 
@@ -30,26 +30,38 @@ struct LongConv {
       throw std::logic_error("[long_conv] wants x [B,T,C] and h [L,C], L at least T");
     y.value = without_memory(x.value);
   }
-  CT_HD static void put(Write mode, Real* to, Real value) { *to = mode == Write::add ? *to + value : value; }
-
-  /// Channel c of y_t of sequence b; of the gradients of x_t and h_s.
-  CT_HD void convolve(int r, int b, int t, int c) const {
+  template <class Sweep>
+  void sweep_forward(const Sweep& sweep) const {
+    sweep(x.value.size(), by<&LongConv::convolve>);
+  }
+  template <class Sweep>
+  void sweep_backward(const Sweep& sweep) const {
+    if (x.wanted()) sweep(x.value.size(), by<&LongConv::correlate>);
+    if (h.wanted()) sweep(h.value.size(), by<&LongConv::filter_gradient>);
+  }
+  /// Element i of y; of the gradients of x and h.
+  CT_HD void convolve(int r, std::int64_t i) const {
+    const int b = static_cast<int>(i / C() / T()), t = static_cast<int>(i / C() % T()),
+              c = static_cast<int>(i % C());
     const Real *from = x.value.at(r) + static_cast<std::int64_t>(b) * T() * C() + c,
                *filter = h.value.at(r) + c;
     Real sum = 0;
     for (int s = 0; s <= t; ++s)
       sum += filter[static_cast<std::int64_t>(s) * C()] * from[static_cast<std::int64_t>(t - s) * C()];
-    y.value.at(r)[(static_cast<std::int64_t>(b) * T() + t) * C() + c] = sum;
+    y.value.at(r)[i] = sum;
   }
-  CT_HD void correlate(int r, int b, int t, int c) const {
+  CT_HD void correlate(int r, std::int64_t i) const {
+    const int b = static_cast<int>(i / C() / T()), t = static_cast<int>(i / C() % T()),
+              c = static_cast<int>(i % C());
     const Real *d_y = y.gradient.at(r) + static_cast<std::int64_t>(b) * T() * C() + c,
                *filter = h.value.at(r) + c;
     Real sum = 0;
     for (int s = 0; t + s < T(); ++s)
       sum += filter[static_cast<std::int64_t>(s) * C()] * d_y[static_cast<std::int64_t>(t + s) * C()];
-    put(x.write, x.gradient.at(r) + (static_cast<std::int64_t>(b) * T() + t) * C() + c, sum);
+    put(x.write, x.gradient.at(r) + i, sum);
   }
-  CT_HD void filter_gradient(int r, int s, int c) const {
+  CT_HD void filter_gradient(int r, std::int64_t i) const {
+    const int s = static_cast<int>(i / C()), c = static_cast<int>(i % C());
     Real sum = 0;
     for (int b = 0; b < B(); ++b) {
       const std::int64_t first = static_cast<std::int64_t>(b) * T() * C() + c;
@@ -57,7 +69,7 @@ struct LongConv {
       for (int t = s; t < T(); ++t)
         sum += d_y[static_cast<std::int64_t>(t) * C()] * from[static_cast<std::int64_t>(t - s) * C()];
     }
-    put(h.write, h.gradient.at(r) + static_cast<std::int64_t>(s) * C() + c, sum);
+    put(h.write, h.gradient.at(r) + i, sum);
   }
 };
 CROSSTALK_OP(LongConv)

@@ -4,7 +4,7 @@
 #include <stdexcept>
 
 #include "kernels/base/buffer.h"
-#include "kernels/base/op.h"
+#include "kernels/base/sweep.h"
 
 namespace crosstalk {
 
@@ -23,6 +23,15 @@ struct Delay {
       throw std::logic_error("[delay] wants x [B,T,H,N] and start [B,H,N]");
     y.value = without_memory(x.value);
   }
+  template <class Sweep>
+  void sweep_forward(const Sweep& sweep) const {
+    sweep(x.value.size(), by<&Delay::take>);
+  }
+  template <class Sweep>
+  void sweep_backward(const Sweep& sweep) const {
+    if (x.wanted()) sweep(x.value.size(), by<&Delay::give_back>);
+    if (start.wanted()) sweep(start.value.size(), by<&Delay::give_start>);
+  }
   /// Element i of y; of the gradients of x and of start.
   CT_HD void take(int r, std::int64_t i) const {
     const int N = columns();
@@ -31,15 +40,11 @@ struct Delay {
   }
   CT_HD void give_back(int r, std::int64_t i) const {
     const int N = columns();
-    Real* to = x.gradient.at(r) + i;
-    const Real d = i / N % T() + 1 < T() ? y.gradient.at(r)[i + N] : Real(0);
-    *to = x.write == Write::add ? *to + d : d;
+    put(x.write, x.gradient.at(r) + i, i / N % T() + 1 < T() ? y.gradient.at(r)[i + N] : Real(0));
   }
   CT_HD void give_start(int r, std::int64_t i) const {
     const int N = columns();
-    Real* to = start.gradient.at(r) + i;
-    const Real d = y.gradient.at(r)[i / N * T() * N + i % N];
-    *to = start.write == Write::add ? *to + d : d;
+    put(start.write, start.gradient.at(r) + i, y.gradient.at(r)[i / N * T() * N + i % N]);
   }
 };
 CROSSTALK_OP(Delay)

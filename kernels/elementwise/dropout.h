@@ -6,8 +6,8 @@
 #pragma once
 #include <stdexcept>
 
-#include "kernels/base/op.h"
 #include "kernels/base/random.h"
+#include "kernels/base/sweep.h"
 
 namespace crosstalk {
 
@@ -29,8 +29,37 @@ struct Dropout {
     y.value = without_memory(x.value);
     drawn.value = shaped<std::int32_t>(x.value.R, {1});
   }
-  CT_HD Real scale() const { return static_cast<Real>(1 / (1 - rate)); }
-  /// Elements 4 i .. 4 i + 3 of replica r: which are kept, as bits.
+  template <class Sweep>
+  void sweep_forward(const Sweep& sweep) const {
+    sweep((x.value.size() + 3) / 4, by<&Dropout::drop>);
+  }
+  template <class Sweep>
+  void sweep_backward(const Sweep& sweep) const {
+    if (x.wanted()) sweep((x.value.size() + 3) / 4, by<&Dropout::drop_back>);
+  }
+  /// Elements 4 i .. 4 i + 3 of y; of the gradient of x.
+  CT_HD void drop(int r, std::int64_t i) const {
+    const std::int32_t now = draw.value.at(r)[0];
+    if (i == 0) drawn.value.at(r)[0] = now;
+    give(r, i, now, x.value, y.value, Write::overwrite);
+  }
+  CT_HD void drop_back(int r, std::int64_t i) const {
+    give(r, i, drawn.value.at(r)[0], y.gradient, x.gradient, x.write);
+  }
+
+ private:
+  CT_HD void give(int r, std::int64_t i, std::int32_t number, const Tensor<Real>& from,
+                  const Tensor<Real>& to, Write mode) const {
+    const unsigned bits = kept(r, i, number);
+    const Real scale = static_cast<Real>(1 / (1 - rate));
+    const std::int64_t left = x.value.size() - 4 * i;
+    const Real* a = from.at(r) + 4 * i;
+    Real* b = to.at(r) + 4 * i;
+    for (int j = 0; j < 4; ++j) {
+      if (j < left) put(mode, b + j, bits >> j & 1u ? a[j] * scale : Real(0));
+    }
+  }
+  /// Which of elements 4 i .. 4 i + 3 are kept, as bits.
   CT_HD unsigned kept(int r, std::int64_t i, std::int32_t number) const {
     const std::int32_t* words = seed.value.at(r);
     const auto low = static_cast<std::uint32_t>(words[0]), high = static_cast<std::uint32_t>(words[1]);

@@ -8,7 +8,7 @@
 #pragma once
 #include <stdexcept>
 
-#include "kernels/base/op.h"
+#include "kernels/base/sweep.h"
 
 namespace crosstalk {
 
@@ -33,6 +33,14 @@ struct Largest {
     if (!x || count < 1) throw std::logic_error("[largest] wants rows, and at least one number of each");
     y.value = without_memory(x.value);
   }
+  template <class Sweep>
+  void sweep_forward(const Sweep& sweep) const {
+    sweep(x.value.size(), by<&Largest::take>);
+  }
+  template <class Sweep>
+  void sweep_backward(const Sweep& sweep) const {
+    if (x.wanted()) sweep(x.value.size(), by<&Largest::give_back>);
+  }
   CT_HD bool stays(int r, std::int64_t i) const {
     const int D = x.value.columns();
     return among_largest(x.value.at(r) + i / D * D, D, static_cast<int>(i % D), count);
@@ -41,9 +49,7 @@ struct Largest {
     y.value.at(r)[i] = stays(r, i) ? x.value.at(r)[i] : static_cast<Real>(otherwise);
   }
   CT_HD void give_back(int r, std::int64_t i) const {
-    const Real d = stays(r, i) ? y.gradient.at(r)[i] : Real(0);
-    Real* to = x.gradient.at(r) + i;
-    *to = x.write == Write::add ? *to + d : d;
+    put(x.write, x.gradient.at(r) + i, stays(r, i) ? y.gradient.at(r)[i] : Real(0));
   }
 };
 CROSSTALK_OP(Largest)
@@ -60,6 +66,10 @@ struct MarkLargest {
   void plan() {
     if (!x || count < 1) throw std::logic_error("[mark_largest] wants rows, and at least one number of each");
     y.value = without_memory(x.value);
+  }
+  template <class Sweep>
+  void sweep_forward(const Sweep& sweep) const {
+    sweep(x.value.size(), by<&MarkLargest::take>);
   }
   CT_HD void take(int r, std::int64_t i) const {
     const int D = x.value.columns();

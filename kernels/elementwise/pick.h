@@ -8,7 +8,7 @@
 #pragma once
 #include <stdexcept>
 
-#include "kernels/base/op.h"
+#include "kernels/base/sweep.h"
 
 namespace crosstalk {
 
@@ -57,11 +57,16 @@ struct Signs {
   CT_HD int B() const { return x.value.dim(0); }
   CT_HD int T() const { return x.value.dim(1); }
   CT_HD int columns() const { return x.value.dim(2) * x.value.dim(3); }
-  /// Column n of sequence b.
-  CT_HD void walk(int r, int b, int n) const {
+  template <class Sweep>
+  void sweep_forward(const Sweep& sweep) const {
+    sweep(static_cast<std::int64_t>(B()) * columns(), by<&Signs::walk>);
+  }
+  /// Column i % columns() of sequence i / columns().
+  CT_HD void walk(int r, std::int64_t i) const {
+    const std::int64_t b = i / columns(), n = i % columns();
     Real sign = 1;
     for (int t = 0; t < T(); ++t) {
-      const std::int64_t at = (static_cast<std::int64_t>(b) * T() + t) * columns() + n;
+      const std::int64_t at = (b * T() + t) * columns() + n;
       if (x.value.at(r)[at] < 0) sign = -sign;
       y.value.at(r)[at] = sign;
     }

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "kernels/base/parallel.h"
+#include "kernels/base/sweep_cpu.h"
 
 namespace crosstalk {
 
@@ -35,17 +35,7 @@ void backward_cpu(const Exec& exec, const Pick<Real>& op) {
   });
 }
 
-template <class Real>
-void forward_cpu(const Exec& exec, const Signs<Real>& op) {
-  parallel_items(exec, op.x.value.R, op.B(), [&](int r, std::int64_t b) {
-    for (int n = 0; n < op.columns(); ++n) op.walk(r, static_cast<int>(b), n);
-  });
-}
-
-template <class Real>
-void backward_cpu(const Exec&, const Signs<Real>&) {}
-
 CROSSTALK_INSTANTIATE(cpu, Pick)
-CROSSTALK_INSTANTIATE(cpu, Signs)
+CROSSTALK_SWEEPS(cpu, Signs)
 
 }  // namespace crosstalk

@@ -112,19 +112,7 @@ void backward_cuda(const Exec& exec, const Pick<Real>& op) {
   check_launch("pick backward");
 }
 
-template <class Real>
-void forward_cuda(const Exec& exec, const Signs<Real>& op) {
-  const int N = op.columns();
-  each(exec, "signs", op.x.value.R, static_cast<std::int64_t>(op.B()) * N,
-       [=] __device__(int r, std::int64_t i) {
-         op.walk(r, static_cast<int>(i / N), static_cast<int>(i % N));
-       });
-}
-
-template <class Real>
-void backward_cuda(const Exec&, const Signs<Real>&) {}
-
 CROSSTALK_INSTANTIATE(cuda, Pick)
-CROSSTALK_INSTANTIATE(cuda, Signs)
+CROSSTALK_SWEEPS(cuda, Signs)
 
 }  // namespace crosstalk

@@ -7,7 +7,7 @@
 #include <stdexcept>
 
 #include "kernels/base/buffer.h"
-#include "kernels/base/op.h"
+#include "kernels/base/sweep.h"
 
 namespace crosstalk {
 
@@ -27,33 +27,48 @@ struct Rotate {
   void plan() {
     if (!x || x.value.rank != 4 || !(base > 1))
       throw std::logic_error("[rotate] wants x [B,N,H,K] and base > 1");
-    y.value = x.value;
-    y.value.data = nullptr;
+    y.value = without_memory(x.value);
+  }
+  template <class Sweep>
+  void sweep_forward(const Sweep& sweep) const {
+    sweep(pairs(), by<&Rotate::turn>);
+  }
+  template <class Sweep>
+  void sweep_backward(const Sweep& sweep) const {
+    if (x.wanted()) sweep(pairs(), by<&Rotate::turn_back>);
+  }
+  /// Pairs of channels of all rows; a last channel without a partner counts as one.
+  CT_HD std::int64_t pairs() const {
+    return static_cast<std::int64_t>(x.value.dim(0)) * x.value.dim(1) * ((x.value.dim(3) + 1) / 2);
+  }
+  CT_HD void turn(int r, std::int64_t i) const { turn_pair(r, i, x.value, y.value, 1, Write::overwrite); }
+  CT_HD void turn_back(int r, std::int64_t i) const { turn_pair(r, i, y.gradient, x.gradient, -1, x.write); }
+
+ private:
+  /// Turns pair i of all heads. Angles are large: cosine and sine are calculated in double, once for all heads.
+  CT_HD void turn_pair(int r, std::int64_t i, const Tensor<Real>& from, const Tensor<Real>& to, int sign,
+                       Write mode) const {
+    const int N = x.value.dim(1), H = x.value.dim(2), K = x.value.dim(3), n = (K + 1) / 2;
+    const std::int64_t row = i / n, first = row * H * K + 2 * (i % n);
+    const int c = static_cast<int>(i % n);
+    const Real* a = from.at(r) + first;
+    Real* b = to.at(r) + first;
+    if (2 * c + 1 == K) {
+      for (int h = 0; h < H; ++h) put(mode, b + h * K, a[h * K]);
+      return;
+    }
+    double at = static_cast<double>(row % N);
+    if (position) at = position.value.at(r)[row] - 1;
+    if (period > 0) at = ::fmod(at, static_cast<double>(period));
+    const double turned = at * (angle != 0 ? angle : ::exp(-2.0 * c / K * ::log(base)));
+    const Real cosine = static_cast<Real>(::cos(turned)), sine = static_cast<Real>(sign * ::sin(turned));
+    for (int h = 0; h < H; ++h, a += K, b += K) {
+      const Real p = cosine * a[0] - sine * a[1], q = sine * a[0] + cosine * a[1];
+      put(mode, b, p);
+      put(mode, b + 1, q);
+    }
   }
 };
 CROSSTALK_OP(Rotate)
-
-/// Cosine and sine of the angle of pair c of row `row` = (b N + n), calculated in double: angles are large.
-struct Turned {
-  double cosine, sine;
-};
-template <class Real>
-CT_HD inline Turned turned(const Rotate<Real>& op, int r, std::int64_t row, int c) {
-  const int N = op.x.value.dim(1), K = op.x.value.dim(3);
-  double at = static_cast<double>(row % N);
-  if (op.position) at = op.position.value.at(r)[row] - 1;
-  if (op.period > 0) at = ::fmod(at, static_cast<double>(op.period));
-  const double angle = at * (op.angle != 0 ? op.angle : ::exp(-2.0 * c / K * ::log(op.base)));
-  return {::cos(angle), ::sin(angle)};
-}
-
-/// Turns pair c of a row from `from` to `to`, backwards where `back`.
-template <class Real>
-CT_HD inline void turn_pair(Turned t, bool back, Write mode, const Real* from, Real* to) {
-  const Real cosine = static_cast<Real>(t.cosine), sine = static_cast<Real>(back ? -t.sine : t.sine);
-  const Real a = cosine * from[0] - sine * from[1], b = sine * from[0] + cosine * from[1];
-  to[0] = mode == Write::add ? to[0] + a : a;
-  to[1] = mode == Write::add ? to[1] + b : b;
-}
 
 }  // namespace crosstalk

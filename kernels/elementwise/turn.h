@@ -9,7 +9,7 @@
 #include <stdexcept>
 
 #include "kernels/base/buffer.h"
-#include "kernels/base/op.h"
+#include "kernels/base/sweep.h"
 
 namespace crosstalk {
 
@@ -29,7 +29,14 @@ struct Turn {
       throw std::logic_error("[turn] wants x [B,N,H,K] and angle [B,N,H,A]");
     y.value = without_memory(x.value);
   }
-  CT_HD static void put(Write mode, Real* to, Real value) { *to = mode == Write::add ? *to + value : value; }
+  template <class Sweep>
+  void sweep_forward(const Sweep& sweep) const {
+    sweep(x.value.rows(), by<&Turn::turn_row>);
+  }
+  template <class Sweep>
+  void sweep_backward(const Sweep& sweep) const {
+    sweep(x.value.rows(), by<&Turn::turn_back>);
+  }
   CT_HD static float cosine(float a) { return ::cosf(a); }
   CT_HD static double cosine(double a) { return ::cos(a); }
   CT_HD static float sine(float a) { return ::sinf(a); }

@@ -3,7 +3,7 @@
 #pragma once
 #include <stdexcept>
 
-#include "kernels/base/op.h"
+#include "kernels/base/sweep.h"
 
 namespace crosstalk {
 
@@ -18,11 +18,15 @@ struct TokenNumbers {
   static constexpr const char* kName = "token_numbers";
   static constexpr bool kWithoutGradient = true;
   CROSSTALK_FIELDS(ids, y)
+  template <class Sweep>
+  void sweep_forward(const Sweep& sweep) const {
+    sweep(y.value.size(), by<&TokenNumbers::number>);
+  }
   /// Element i of y.
-  CT_HD Real number(int r, std::int64_t i) const {
+  CT_HD void number(int r, std::int64_t i) const {
     const std::int64_t n = i / count, b = n / rows, t = n % rows;
     const std::int64_t at = (b * ids.value.dim(1) + t) * ids.value.dim(2) + first + i % count;
-    return static_cast<Real>(unit * ids.value.at(r)[at]);
+    y.value.at(r)[i] = static_cast<Real>(unit * ids.value.at(r)[at]);
   }
   void plan() {
     if (!ids || ids.value.rank != 3 || first < 0 || count < 1 || first + count > ids.value.dim(2) ||

@@ -139,123 +139,191 @@ __device__ inline float* walk_end(const NetworkOp& op, int part, int r, int item
                                   : nullptr;
 }
 
-/// kListed: queries stand where their positions say, else one behind every token.
+/// Tokens that a walk forward stages at once, and the query that stands behind the token before each.
+template <int C>
+struct WalkStage {
+  alignas(16) float keys[kWalkLargest][4 * C], queries[kWalkLargest][4 * C];
+  float targets[kWalkLargest][kWalkRows], numbers[kWalkLargest][3], z[2][2][kWalkRows];
+};
+
+/// Where numbers of a chunk's tokens lie in shared memory on the way back.
+template <int C, bool kNorm>
+struct WalkMemory {
+  float *slots,  ///< W before the token; then sums over a warp's rows
+      *keys, *queries,
+      *last_query,  ///< sums of the query behind the chunk
+      *inner,       ///< e; then the cotangent of f(k) - v
+      *d_read,      ///< do; then dz of the query
+      *offsets,     ///< b before the token
+      *z_query,
+      *normals,  ///< z of the key; then (z - mean) scale
+      *errors,   ///< the target; then f(k) - v
+      *exchange,
+      *numbers,  ///< step, momentum, 1 - forget
+      *of_norm,  ///< scale, mean y, mean y normal, ... (TokenNorm)
+      *sums;     ///< by warp: of d_step, d_forget, d_momentum
+  __device__ WalkMemory(const WalkPlan& plan, float* next) {
+    const auto take = [&](int numbers_) { return next += numbers_, next - numbers_; };
+    const int n = plan.length, of_z = kNorm ? n * kWalkRows : 0;
+    slots = take(n * plan.slot), keys = take(n * 4 * C), queries = take(n * 4 * C);
+    last_query = take(plan.warps * 4 * C), inner = take(n * kWalkRows), d_read = take(n * kWalkRows);
+    offsets = take(n * kWalkRows), z_query = take(of_z), normals = take(of_z), errors = take(of_z);
+    exchange = take(2 * kWalkRows), numbers = take(n * 4), of_norm = take(n * 8),
+    sums = take(n * 4 * plan.warps);
+  }
+};
+
+/// A walk over one sequence and head. kListed: queries stand where their positions say, else one behind every token.
 template <int C, bool kNorm, bool kListed>
-__global__ void __launch_bounds__(256, 4)
-    network_walk_forward(const __grid_constant__ NetworkOp op, const __grid_constant__ WalkPlan plan) {
-  constexpr int kWide = 4 * C;
-  __shared__ alignas(16) float keys[kWalkLargest][kWide], queries[kWalkLargest][kWide];
-  __shared__ float targets[kWalkLargest][kWalkRows], numbers[kWalkLargest][3], z[2][2][kWalkRows];
-  const RowCells<C> cells;
+struct NetworkWalk {
+  static constexpr int kWide = 4 * C;
+  const NetworkOp& op;
+  const WalkPlan& plan;
+  const RowCells<C> cells = {};
   const int item = static_cast<int>(blockIdx.x), r = static_cast<int>(blockIdx.y), row = cells.row;
   const int T = op.T(), Q = op.Q(), H = op.H(), K = op.K(), V = op.V(), b = item / H, h = item % H;
   const int threads = static_cast<int>(blockDim.x), thread = static_cast<int>(threadIdx.x);
-  const law::Rows<float> q(op.q, r, b, h, Q, H, K), k(op.k, r, b, h, T, H, K), v(op.v, r, b, h, T, H, V),
-      size(op.step, r, b, h, T, H, 1), momentum(op.momentum, r, b, h, T, H, 1),
-      forget(op.forget, r, b, h, T, H, 1), gain(op.gain, r, b, h, 1, H, V), bias(op.bias, r, b, h, 1, H, V);
-  const WalkParts parts(op, r, item);
-  const int apart = plan.length * plan.group;
-  const bool inside = row < V;
-  const bool writes = inside && cells.part == 0;
-  std::int64_t here = (static_cast<std::int64_t>(b) * T * H + h) * V + row;  // of token t in [B,T,H,V]
-  const auto own = [&](const float* x, int a) { return op.residual && a < K ? x[a] : 0.0f; };
-  const std::int32_t* position =
+  const law::Rows<float> q{op.q, r, b, h, Q, H, K}, k{op.k, r, b, h, T, H, K}, v{op.v, r, b, h, T, H, V},
+      size{op.step, r, b, h, T, H, 1}, momentum{op.momentum, r, b, h, T, H, 1},
+      forget{op.forget, r, b, h, T, H, 1}, gain{op.gain, r, b, h, 1, H, V}, bias{op.bias, r, b, h, 1, H, V};
+  const WalkParts parts{op, r, item};
+  const bool inside = row < V, writes = inside && cells.part == 0;
+  const std::int32_t* const position =
       kListed ? op.position.value.at(r) + static_cast<std::int64_t>(b) * Q : nullptr;
-  float *o = op.o.value.at(r), *kept = op.kept ? op.kept.value.at(r) : nullptr;
-  float* states =
+  float* const states =
       op.states ? op.states.value.at(r) + static_cast<std::int64_t>(item) * plan.starts * plan.kept : nullptr;
-
+  const NormWeights weights{kNorm ? gain.value : nullptr, kNorm ? bias.value : nullptr, kNorm ? V : 0};
+  const float gain_here = kNorm && inside ? gain.value[row] : 0.0f;
   float W[C], P[C], x[C];
-  cells.load(parts.value[0], V, K, W);
-  cells.load(parts.value[2], V, K, P);
-  float c_w = parts.value[1] && inside ? parts.value[1][row] : 0.0f;  // b, and its momentum
-  float c_p = parts.value[3] && inside ? parts.value[3][row] : 0.0f;
-  const NormWeights weights(kNorm ? gain.value : nullptr, kNorm ? bias.value : nullptr, kNorm ? V : 0);
-  const float gain_here = kNorm && inside ? gain.value[row] : 0.0f,
-              bias_here = kNorm && inside ? bias.value[row] : 0.0f;
+  float c_w = 0, c_p = 0;  ///< b, and its momentum
 
-  [[maybe_unused]] int due = 0;  // tokens that the next query sees; those beyond 0 and T are read there
-  for (int first = 0; first <= T;
-       first += kWalkLargest) {  // a slot: token t and the query that stands behind t - 1
-    const int n = T + 1 - first < kWalkLargest ? T + 1 - first : kWalkLargest;
+  __device__ std::int64_t row_of(int t) const { return ((static_cast<std::int64_t>(b) * T + t) * H + h) * V; }
+  __device__ std::int64_t row_of_query(int i) const {
+    return ((static_cast<std::int64_t>(b) * Q + i) * H + h) * V;
+  }
+  __device__ float own(const float* from, int a) const { return op.residual && a < K ? from[a] : 0.0f; }
+  /// Step, momentum and what is kept of token t.
+  __device__ void number_token(int t, float* to) const {
+    to[0] = size.row(t)[0], to[1] = momentum.number(t, 0), to[2] = 1 - forget.number(t, 0);
+  }
+  /// W and P behind a token whose inner gradient times its step is -step x^T.
+  __device__ __forceinline__ void advance(const float* key, float step, float speed, float keeps) {
+    cells.columns_of(key, x);
+#pragma unroll
+    for (int c = 0; c < C; ++c) {
+      const float moved = kNorm ? step * x[c] : speed * P[c] + step * x[c];
+      W[c] = keeps * W[c] + moved;
+      if constexpr (!kNorm) P[c] = moved;
+    }
+    if (op.biases) c_p = speed * c_p + step, c_w = keeps * c_w + c_p;
+  }
+
+  // --- forward
+
+  __device__ __forceinline__ void start() {
+    cells.load(parts.value[0], V, K, W);
+    cells.load(parts.value[2], V, K, P);
+    c_w = parts.value[1] && inside ? parts.value[1][row] : 0.0f;
+    c_p = parts.value[3] && inside ? parts.value[3][row] : 0.0f;
+  }
+  /// Tokens first .. first + n - 1 to shared memory.
+  __device__ __forceinline__ void load(WalkStage<C>& to, int first, int n) const {
     __syncthreads();
     for (int i = thread; i < n * kWide; i += threads) {
       const int s = i / kWide, j = i % kWide, t = first + s;
-      keys[s][j] = j < K && t < T ? k.row(t)[j] : 0.0f;
-      queries[s][j] = !kListed && j < K && t > 0 ? q.row(t - 1)[j] : 0.0f;
+      to.keys[s][j] = j < K && t < T ? k.row(t)[j] : 0.0f;
+      to.queries[s][j] = !kListed && j < K && t > 0 ? q.row(t - 1)[j] : 0.0f;
     }
     for (int i = thread; i < n * kWalkRows; i += threads) {
       const int s = i / kWalkRows, a = i % kWalkRows, t = first + s;
-      targets[s][a] = a < V && t < T ? v.row(t)[a] - own(k.row(t), a) : 0.0f;
+      to.targets[s][a] = a < V && t < T ? v.row(t)[a] - own(k.row(t), a) : 0.0f;
     }
-    if (thread < n && first + thread < T) {
-      const int t = first + thread;
-      numbers[thread][0] = size.row(t)[0], numbers[thread][1] = momentum.number(t, 0);
-      numbers[thread][2] = 1 - forget.number(t, 0);
-    }
+    if (thread < n && first + thread < T) number_token(first + thread, to.numbers[thread]);
     __syncthreads();
-    for (int s = 0; s < n; ++s) {
-      const int t = first + s;
-      if (states && t < T && t % apart == 0) {
-        float* to = states + static_cast<std::int64_t>(t / apart) * plan.kept;
-        cells.keep(to, W);
-        if (cells.part == 0) to[plan.slot + row] = c_w;
-        if constexpr (!kNorm) {
-          to += plan.slot + kWalkRows;
-          cells.keep(to, P);
-          if (cells.part == 0) to[plan.slot + row] = c_p;
-        }
-      }
-      if (kListed && (t == due || t == 0 || t == T)) {
-        due = next_position(position, Q, t + 1);
-        each_seeing(position, Q, T, t, [&](int i) {
-          cells.columns_of(q.row(i), K, x);
-          float read = cells.product(W, x) + c_w;
-          if constexpr (kNorm) {
-            __syncthreads();
-            if (cells.part == 0) z[0][0][row] = read;
-            __syncthreads();
-            const TokenNorm of(z[0][0], z[0][0], targets[s], weights, V);
-            read = (read - of.query_mean) * of.query_scale * gain_here + bias_here;
-            __syncthreads();
-          }
-          if (writes)
-            o[((static_cast<std::int64_t>(b) * Q + i) * H + h) * V + row] = own(q.row(i), row) + read;
-        });
-      }
-      const float z_query = kListed ? 0.0f : cells.product(W, queries[s]) + c_w,
-                  z_key = cells.product(W, keys[s]) + c_w;
-      float read = z_query, e = z_key - targets[s][row];
-      if constexpr (kNorm) {
-        float(&both)[2][kWalkRows] = z[t % 2];
-        if (cells.part == 0) both[0][row] = z_key, both[1][row] = z_query;
-        __syncthreads();
-        const TokenNorm of(both[0], both[1], targets[s], weights, V);
-        read = (z_query - of.query_mean) * of.query_scale * gain_here + bias_here;
-        const float normal = (z_key - of.mean) * of.scale;
-        const float error = normal * gain_here + bias_here - targets[s][row];
-        e = inside ? of.scale * (error * gain_here - of.mean_y - normal * of.along) : 0.0f;
-      }
-      if (!kListed && t > 0 && writes) o[here - H * V] = own(queries[s], row) + read;
-      if (t == T) break;
-      if (kept && writes) kept[here] = e;
-      here += H * V;
-      const float step = -numbers[s][0] * e, speed = numbers[s][1], keeps = numbers[s][2];
-      cells.columns_of(keys[s], x);
-#pragma unroll
-      for (int c = 0; c < C; ++c) {
-        const float moved = kNorm ? step * x[c] : speed * P[c] + step * x[c];
-        W[c] = keeps * W[c] + moved;
-        if constexpr (!kNorm) P[c] = moved;
-      }
-      if (op.biases) c_p = speed * c_p + step, c_w = keeps * c_w + c_p;
+  }
+  __device__ __forceinline__ void keep_state(int number) const {
+    float* to = states + static_cast<std::int64_t>(number) * plan.kept;
+    cells.keep(to, W);
+    if (cells.part == 0) to[plan.slot + row] = c_w;
+    if constexpr (!kNorm) {
+      to += plan.slot + kWalkRows;
+      cells.keep(to, P);
+      if (cells.part == 0) to[plan.slot + row] = c_p;
     }
   }
-  constexpr int kEnds[] = {network_w2, network_b2, network_parts + network_w2, network_parts + network_b2};
-  if (float* to = walk_end(op, kEnds[0], r, item, false)) cells.store(Write::overwrite, to, V, K, W);
-  if (float* to = walk_end(op, kEnds[1], r, item, false); to && writes) to[row] = c_w;
-  if (float* to = walk_end(op, kEnds[2], r, item, false)) cells.store(Write::overwrite, to, V, K, P);
-  if (float* to = walk_end(op, kEnds[3], r, item, false); to && writes) to[row] = c_p;
+  /// A query that a position brought.
+  __device__ __forceinline__ void read(WalkStage<C>& stage, int i, int s, float bias_here, float* o) {
+    cells.columns_of(q.row(i), K, x);
+    float read = cells.product(W, x) + c_w;
+    if constexpr (kNorm) {
+      float* const z = stage.z[0][0];
+      __syncthreads();
+      if (cells.part == 0) z[row] = read;
+      __syncthreads();
+      const TokenNorm of(z, z, stage.targets[s], weights, V);
+      read = (read - of.query_mean) * of.query_scale * gain_here + bias_here;
+      __syncthreads();
+    }
+    if (writes) o[row_of_query(i) + row] = own(q.row(i), row) + read;
+  }
+  /// The inner gradient of token t, at s, and what the query behind the token before it reads.
+  __device__ __forceinline__ void look(WalkStage<C>& stage, int t, int s, float bias_here, float& e,
+                                       float& read) {
+    const float z_query = kListed ? 0.0f : cells.product(W, stage.queries[s]) + c_w,
+                z_key = cells.product(W, stage.keys[s]) + c_w;
+    read = z_query, e = z_key - stage.targets[s][row];
+    if constexpr (kNorm) {
+      float(&both)[2][kWalkRows] = stage.z[t % 2];
+      if (cells.part == 0) both[0][row] = z_key, both[1][row] = z_query;
+      __syncthreads();
+      const TokenNorm of(both[0], both[1], stage.targets[s], weights, V);
+      read = (z_query - of.query_mean) * of.query_scale * gain_here + bias_here;
+      const float normal = (z_key - of.mean) * of.scale;
+      const float error = normal * gain_here + bias_here - stage.targets[s][row];
+      e = inside ? of.scale * (error * gain_here - of.mean_y - normal * of.along) : 0.0f;
+    }
+  }
+  __device__ __forceinline__ void end() const {
+    const auto to = [&](int part) { return walk_end(op, part, r, item, false); };
+    if (float* all = to(network_w2)) cells.store(Write::overwrite, all, V, K, W);
+    if (float* all = to(network_b2); all && writes) all[row] = c_w;
+    if (float* all = to(network_parts + network_w2)) cells.store(Write::overwrite, all, V, K, P);
+    if (float* all = to(network_parts + network_b2); all && writes) all[row] = c_p;
+  }
+};
+
+template <int C, bool kNorm, bool kListed>
+__global__ void __launch_bounds__(256, 4)
+    network_walk_forward(const __grid_constant__ NetworkOp op, const __grid_constant__ WalkPlan plan) {
+  __shared__ WalkStage<C> stage;
+  NetworkWalk<C, kNorm, kListed> walk{op, plan};
+  const int T = walk.T, apart = plan.length * plan.group;
+  const float bias_here = kNorm && walk.inside ? walk.bias.value[walk.row] : 0.0f;
+  float *o = op.o.value.at(walk.r), *kept = op.kept ? op.kept.value.at(walk.r) : nullptr;
+  std::int64_t here = walk.row_of(0) + walk.row;  // of token t in [B,T,H,V]
+  walk.start();
+  [[maybe_unused]] int due = 0;  // tokens that the next query sees; those beyond 0 and T are read there
+  for (int first = 0; first <= T; first += kWalkLargest) {  // token t and the query that stands behind t - 1
+    const int n = T + 1 - first < kWalkLargest ? T + 1 - first : kWalkLargest;
+    walk.load(stage, first, n);
+    for (int s = 0; s < n; ++s) {
+      const int t = first + s;
+      if (walk.states && t < T && t % apart == 0) walk.keep_state(t / apart);
+      if (kListed && (t == due || t == 0 || t == T)) {
+        due = next_position(walk.position, walk.Q, t + 1);
+        each_seeing(walk.position, walk.Q, T, t, [&](int i) { walk.read(stage, i, s, bias_here, o); });
+      }
+      float e, read;
+      walk.look(stage, t, s, bias_here, e, read);
+      if (!kListed && t > 0 && walk.writes)
+        o[here - walk.H * walk.V] = walk.own(stage.queries[s], walk.row) + read;
+      if (t == T) break;
+      if (kept && walk.writes) kept[here] = e;
+      here += walk.H * walk.V;
+      walk.advance(stage.keys[s], -stage.numbers[s][0] * e, stage.numbers[s][1], stage.numbers[s][2]);
+    }
+  }
+  walk.end();
 }
 
 }  // namespace crosstalk::device

@@ -1,19 +1,8 @@
-// The state whose entries fade on their own, on the CPU: the specification (ops/diagonal_read_law.h).
+// The state whose entries fade on their own, on the CPU: the specification (diagonal_read_law.h).
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/law/diagonal_read_law.h"
 #include "kernels/law/law_cpu.h"
 
 namespace crosstalk {
-
-template <class Real>
-void forward_cpu(const Exec& exec, const DiagonalRead<Real>& op) {
-  law::run_forward<law::Diagonal<Real>>(exec, op);
+CROSSTALK_LAW_CPU(DiagonalRead, law::Diagonal)
 }
-template <class Real>
-void backward_cpu(const Exec& exec, const DiagonalRead<Real>& op) {
-  law::run_backward<law::Diagonal<Real>>(exec, op);
-}
-
-CROSSTALK_INSTANTIATE(cpu, DiagonalRead)
-
-}  // namespace crosstalk

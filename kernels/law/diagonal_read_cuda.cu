@@ -5,18 +5,5 @@
 #include "kernels/law/law_team.cuh"
 
 namespace crosstalk {
-
-template <class Real>
-void forward_cuda(const Exec& exec, const DiagonalRead<Real>& op) {
-  if (op.form) return op.form->forward(exec, op);
-  law::run_forward<law::Diagonal<Real>>(exec, op);
+CROSSTALK_LAW_CUDA(DiagonalRead, law::Diagonal)
 }
-template <class Real>
-void backward_cuda(const Exec& exec, const DiagonalRead<Real>& op) {
-  if (op.form) return op.form->backward(exec, op);
-  law::run_backward<law::Diagonal<Real>>(exec, op);
-}
-
-CROSSTALK_INSTANTIATE(cuda, DiagonalRead)
-
-}  // namespace crosstalk

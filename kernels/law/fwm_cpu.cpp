@@ -4,16 +4,5 @@
 #include "kernels/law/law_cpu.h"
 
 namespace crosstalk {
-
-template <class Real>
-void forward_cpu(const Exec& exec, const FwmRead<Real>& op) {
-  law::run_forward<law::Fwm<Real>>(exec, op);
+CROSSTALK_LAW_CPU(FwmRead, law::Fwm)
 }
-template <class Real>
-void backward_cpu(const Exec& exec, const FwmRead<Real>& op) {
-  law::run_backward<law::Fwm<Real>>(exec, op);
-}
-
-CROSSTALK_INSTANTIATE(cpu, FwmRead)
-
-}  // namespace crosstalk

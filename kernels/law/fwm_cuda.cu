@@ -4,18 +4,5 @@
 #include "kernels/law/law_team.cuh"
 
 namespace crosstalk {
-
-template <class Real>
-void forward_cuda(const Exec& exec, const FwmRead<Real>& op) {
-  if (op.form) return op.form->forward(exec, op);
-  law::run_forward<law::Fwm<Real>>(exec, op);
+CROSSTALK_LAW_CUDA(FwmRead, law::Fwm)
 }
-template <class Real>
-void backward_cuda(const Exec& exec, const FwmRead<Real>& op) {
-  if (op.form) return op.form->backward(exec, op);
-  law::run_backward<law::Fwm<Real>>(exec, op);
-}
-
-CROSSTALK_INSTANTIATE(cuda, FwmRead)
-
-}  // namespace crosstalk

@@ -17,15 +17,22 @@ template <class Law, class Op>
   walk_backward(Law(op, r, item), Alone{});
 }
 
-template <class Law, class Op>
-void run_forward(const Exec& exec, const Op& op) {
+template <class Op>
+void run(const Exec& exec, const Op& op, void (*item_of)(const Op&, int, int)) {
   parallel_items(exec, op.o.value.R, std::int64_t{op.B()} * op.H(),
-                 [&](int r, std::int64_t item) { forward_item<Law>(op, r, static_cast<int>(item)); });
+                 [&](int r, std::int64_t item) { item_of(op, r, static_cast<int>(item)); });
 }
-template <class Law, class Op>
-void run_backward(const Exec& exec, const Op& op) {
-  parallel_items(exec, op.o.value.R, std::int64_t{op.B()} * op.H(),
-                 [&](int r, std::int64_t item) { backward_item<Law>(op, r, static_cast<int>(item)); });
-}
+
+/// Makes a law the CPU's versions of an op: CROSSTALK_LAW_CPU(FwmRead, law::Fwm).
+#define CROSSTALK_LAW_CPU(Op, Law)                               \
+  template <class Real>                                          \
+  void forward_cpu(const Exec& exec, const Op<Real>& op) {       \
+    law::run(exec, op, law::forward_item<Law<Real>, Op<Real>>);  \
+  }                                                              \
+  template <class Real>                                          \
+  void backward_cpu(const Exec& exec, const Op<Real>& op) {      \
+    law::run(exec, op, law::backward_item<Law<Real>, Op<Real>>); \
+  }                                                              \
+  CROSSTALK_INSTANTIATE(cpu, Op)
 
 }  // namespace crosstalk::law

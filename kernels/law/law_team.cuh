@@ -60,30 +60,45 @@ struct Block {
   }
 };
 
-template <class Law, class Real, class Op>
-__global__ void __launch_bounds__(kThreads) forward_kernel(const __grid_constant__ Op op) {
+template <class Law, bool kBack, class Real, class Op>
+__global__ void __launch_bounds__(kThreads) walk_kernel(const __grid_constant__ Op op) {
   __shared__ Real sums[kWarps];
-  walk_forward(Law(op, static_cast<int>(blockIdx.y), static_cast<int>(blockIdx.x)), Block<Real>{sums});
-}
-template <class Law, class Real, class Op>
-__global__ void __launch_bounds__(kThreads) backward_kernel(const __grid_constant__ Op op) {
-  __shared__ Real sums[kWarps];
-  walk_backward(Law(op, static_cast<int>(blockIdx.y), static_cast<int>(blockIdx.x)), Block<Real>{sums});
+  const Law law(op, static_cast<int>(blockIdx.y), static_cast<int>(blockIdx.x));
+  if constexpr (kBack) {
+    walk_backward(law, Block<Real>{sums});
+  } else {
+    walk_forward(law, Block<Real>{sums});
+  }
 }
 
-template <class Law, template <class> class Op, class Real>
-void run_forward(const Exec& exec, const Op<Real>& op) {
+/// A block of `threads` a sequence and head.
+template <class Op>
+void launch(const Exec& exec, const Op& op, void (*kernel)(const Op), int threads) {
   if (op.B() * op.H() == 0 || op.o.value.R == 0) return;
   const dim3 grid(static_cast<unsigned>(op.B() * op.H()), static_cast<unsigned>(op.o.value.R));
-  forward_kernel<Law, Real><<<grid, kThreads, 0, device::stream_of(exec)>>>(op);
-  device::check_launch(Op<Real>::kName);
+  kernel<<<grid, threads, 0, device::stream_of(exec)>>>(op);
+  device::check_launch(Op::kName);
 }
-template <class Law, template <class> class Op, class Real>
-void run_backward(const Exec& exec, const Op<Real>& op) {
-  if (op.B() * op.H() == 0 || op.o.value.R == 0) return;
-  const dim3 grid(static_cast<unsigned>(op.B() * op.H()), static_cast<unsigned>(op.o.value.R));
-  backward_kernel<Law, Real><<<grid, kThreads, 0, device::stream_of(exec)>>>(op);
-  device::check_launch(Op<Real>::kName);
+
+/// The form that the op was planned with, else the law, token after token.
+template <template <class> class Law, bool kBack, template <class> class Op, class Real>
+void run(const Exec& exec, const Op<Real>& op) {
+  if constexpr (requires { op.form; }) {
+    if (op.form) return (kBack ? op.form->backward : op.form->forward)(exec, op);
+  }
+  launch(exec, op, walk_kernel<Law<Real>, kBack, Real, Op<Real>>, kThreads);
 }
+
+/// Makes a law the CUDA versions of an op: CROSSTALK_LAW_CUDA(FwmRead, law::Fwm).
+#define CROSSTALK_LAW_CUDA(Op, Law)                          \
+  template <class Real>                                      \
+  void forward_cuda(const Exec& exec, const Op<Real>& op) {  \
+    law::run<Law, false>(exec, op);                          \
+  }                                                          \
+  template <class Real>                                      \
+  void backward_cuda(const Exec& exec, const Op<Real>& op) { \
+    law::run<Law, true>(exec, op);                           \
+  }                                                          \
+  CROSSTALK_INSTANTIATE(cuda, Op)
 
 }  // namespace crosstalk::law

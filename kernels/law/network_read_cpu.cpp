@@ -1,19 +1,8 @@
-// A memory that is a network, on the CPU: the specification (ops/network_read_law.h).
+// A memory that is a network, on the CPU: the specification (network_read_law.h).
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/law/law_cpu.h"
 #include "kernels/law/network_read_law.h"
 
 namespace crosstalk {
-
-template <class Real>
-void forward_cpu(const Exec& exec, const NetworkRead<Real>& op) {
-  law::run_forward<law::Network<Real>>(exec, op);
+CROSSTALK_LAW_CPU(NetworkRead, law::Network)
 }
-template <class Real>
-void backward_cpu(const Exec& exec, const NetworkRead<Real>& op) {
-  law::run_backward<law::Network<Real>>(exec, op);
-}
-
-CROSSTALK_INSTANTIATE(cpu, NetworkRead)
-
-}  // namespace crosstalk

@@ -5,18 +5,5 @@
 #include "kernels/law/network_read_law.h"
 
 namespace crosstalk {
-
-template <class Real>
-void forward_cuda(const Exec& exec, const NetworkRead<Real>& op) {
-  if (op.form) return op.form->forward(exec, op);
-  law::run_forward<law::Network<Real>>(exec, op);
+CROSSTALK_LAW_CUDA(NetworkRead, law::Network)
 }
-template <class Real>
-void backward_cuda(const Exec& exec, const NetworkRead<Real>& op) {
-  if (op.form) return op.form->backward(exec, op);
-  law::run_backward<law::Network<Real>>(exec, op);
-}
-
-CROSSTALK_INSTANTIATE(cuda, NetworkRead)
-
-}  // namespace crosstalk

@@ -60,11 +60,25 @@ static_assert(sizeof(RuleOperation) == 32);
 /// What an input has a row for.
 enum class RulePer : int { sequence, token, query };
 
-struct RuleProgram {
-  static constexpr int kMostInputs = 24, kMostStates = 8;
+/// Where things stand in a program's memory and among its operations.
+struct RuleLayout {
   struct Part {
     int first = 0, count = 0;
   };
+  /// Of a walk forward and of one backward: the states before the first token, a token's step, a reading.
+  Part start, step, read, start_again, step_again;
+  /// Adjoints: they replace the gradient of states by that before, and add to gradients of inputs a sequence.
+  Part start_back, step_back, read_back;
+  int size = 0;  ///< numbers of all states, with what may lie between them
+  int output = 0, outputs = 1, output_gradient = 0;
+  int state_gradient = 0;                ///< of all states, in their order
+  int gradients = 0, gradients_end = 0;  ///< places that backward clears: gradients of inputs
+  int kept = 0;                          ///< numbers of RuleProgram::sums in all
+  bool before = false;
+};
+
+struct RuleProgram : RuleLayout {
+  static constexpr int kMostInputs = 24, kMostStates = 8;
   struct Input {
     RulePer per = RulePer::token;
     int width = 1, place = 0, gradient = 0;  ///< `gradient`: where backward works it out
@@ -80,22 +94,12 @@ struct RuleProgram {
   };
   std::vector<RuleOperation> operations;
   std::vector<Constant> constants;
-  /// Of a walk forward and of one backward: the states before the first token, a token's step, a reading.
-  Part start, step, read, start_again, step_again;
-  /// Adjoints: they replace the gradient of states by that before, and add to gradients of inputs a sequence.
-  Part start_back, step_back, read_back;
   std::vector<Input> inputs;
   std::vector<State> states;  ///< from place 0 on, in their order
-  int size = 0;               ///< numbers of all states, with what may lie between them
-  int output = 0, outputs = 1, output_gradient = 0;
-  int state_gradient = 0;                ///< of all states, in their order
-  int gradients = 0, gradients_end = 0;  ///< places that backward clears: gradients of inputs
-  /// What a step of the walk again leaves for its adjoint, behind the states: sums over matrices; their numbers in all.
+  /// What a step of the walk again leaves for its adjoint, behind the states: sums over matrices.
   std::vector<State> sums;
-  int kept = 0;
   int forward_numbers = 0, backward_numbers = 0;
   int largest = 1;  ///< numbers of the largest value
-  bool before = false;
 
   /// Operations and constants, for the interpreters.
   struct Lists {

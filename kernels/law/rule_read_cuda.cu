@@ -2,7 +2,6 @@
 // of threads follows from the sizes of its values alone.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/base/cuda_launch.cuh"
-#include "kernels/law/rule_arguments.h"
 #include "kernels/law/rule_block.cuh"
 #include "kernels/law/rule_walk.h"
 
@@ -45,34 +44,11 @@ void launch(const Exec& exec, const RuleRead<Real>& op) {
   device::check_launch(RuleRead<Real>::kName);
 }
 
-template <class Real>
-RuleArguments<Real> arguments_of(const RuleRead<Real>& op) {
-  RuleArguments<Real> a{};
-  for (std::size_t i = 0; i < op.program->inputs.size(); ++i) {
-    const In<Real>& x = op.x[i];
-    a.inputs[i] = {x.value.data, x.wanted() ? x.gradient.data : nullptr, x.value.replica_stride,
-                   x.gradient.replica_stride, x.write == Write::add};
-  }
-  for (std::size_t i = 0; i < op.program->states.size(); ++i) {
-    const Out<Real>& end = op.end[i];
-    a.ends[i] = {end.value.data, end.gradient.data, end.value.replica_stride, end.gradient.replica_stride};
-  }
-  a.position = op.position ? op.position.value.data : nullptr;
-  a.position_stride = op.position.value.replica_stride;
-  a.o = op.o.value.data, a.o_stride = op.o.value.replica_stride;
-  a.d_o = op.o.gradient.data, a.d_o_stride = op.o.gradient.replica_stride;
-  a.states = op.states.value.data, a.states_stride = op.states.value.replica_stride;
-  a.work = op.work.value.data, a.work_stride = op.work.value.replica_stride;
-  a.work_numbers = op.work.value.columns();
-  a.T = op.T(), a.Q = op.Q(), a.H = op.H(), a.length = op.length;
-  return a;
-}
-
 template <bool kForward, class Real>
 void run(const Exec& exec, const RuleRead<Real>& op) {
   if (op.B() * op.H() == 0 || op.o.value.R == 0) return;
   if (op.kernels) {
-    RuleArguments<Real> arguments = arguments_of(op);
+    RuleArguments<Real> arguments = law::arguments_of(op);
     op.kernels->launch(kForward, &arguments, static_cast<unsigned>(op.B() * op.H()),
                        static_cast<unsigned>(op.o.value.R), exec.stream);
     return;

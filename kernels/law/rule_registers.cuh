@@ -63,34 +63,34 @@ struct Matrix {
 
 // --- entry by entry
 
-#define CROSSTALK_PAIR(name, value)                    \
-  DEVICE Real name(Real p, Real q) { return value; }   \
-  template <class A>                                   \
-  DEVICE A name(const A& a, const A& b) {              \
-    A y;                                               \
-    _Pragma("unroll") for (int i = 0; i < A::n; ++i) { \
-      const Real p = a.x[i], q = b.x[i];               \
-      y.x[i] = value;                                  \
-    }                                                  \
-    return y;                                          \
-  }                                                    \
-  template <class A>                                   \
-  DEVICE A name(Real p, const A& b) {                  \
-    A y;                                               \
-    _Pragma("unroll") for (int i = 0; i < A::n; ++i) { \
-      const Real q = b.x[i];                           \
-      y.x[i] = value;                                  \
-    }                                                  \
-    return y;                                          \
-  }                                                    \
-  template <class A>                                   \
-  DEVICE A name(const A& a, Real q) {                  \
-    A y;                                               \
-    _Pragma("unroll") for (int i = 0; i < A::n; ++i) { \
-      const Real p = a.x[i];                           \
-      y.x[i] = value;                                  \
-    }                                                  \
-    return y;                                          \
+/// Entry i of what a thread has of a value; of a number itself.
+DEVICE Real entry(Real x, int) { return x; }
+template <class A>
+DEVICE Real entry(const A& a, int i) {
+  return a.x[i];
+}
+/// The value whose entries are f(i).
+template <class A, class F>
+DEVICE A made(F&& f) {
+  A y;
+#pragma unroll
+  for (int i = 0; i < A::n; ++i) y.x[i] = f(i);
+  return y;
+}
+
+#define CROSSTALK_PAIR(name, value)                              \
+  DEVICE Real name(Real p, Real q) { return value; }             \
+  template <class A>                                             \
+  DEVICE A name(const A& a, const A& b) {                        \
+    return made<A>([&](int i) { return name(a.x[i], b.x[i]); }); \
+  }                                                              \
+  template <class A>                                             \
+  DEVICE A name(Real p, const A& b) {                            \
+    return made<A>([&](int i) { return name(p, b.x[i]); });      \
+  }                                                              \
+  template <class A>                                             \
+  DEVICE A name(const A& a, Real q) {                            \
+    return made<A>([&](int i) { return name(a.x[i], q); });      \
   }
 CROSSTALK_PAIR(add, p + q)
 CROSSTALK_PAIR(sub, p - q)
@@ -100,47 +100,27 @@ CROSSTALK_PAIR(largest, p < q ? q : p)
 CROSSTALK_PAIR(smallest, q < p ? q : p)
 
 /// a / b; what a number divides is multiplied by its inverse.
-template <class A>
-DEVICE A div(const A& a, const A& b) {
-  return quotient(a, b);
-}
-template <class A>
-DEVICE A div(Real a, const A& b) {
+template <class A, class B>
+DEVICE B div(const A& a, const B& b) {
   return quotient(a, b);
 }
 template <class A>
 DEVICE A div(const A& a, Real b) {
   return mul(a, 1 / b);
 }
-DEVICE Real div(Real a, Real b) { return a * (1 / b); }
 
 /// c + a * b; the interpreter's order of operands.
-template <class A>
-DEVICE A add_product(const A& c, const A& a, const A& b) {
-  A y;
-#pragma unroll
-  for (int i = 0; i < A::n; ++i) y.x[i] = c.x[i] + a.x[i] * b.x[i];
-  return y;
-}
-template <class A>
-DEVICE A add_product(const A& c, Real a, const A& b) {
-  A y;
-#pragma unroll
-  for (int i = 0; i < A::n; ++i) y.x[i] = c.x[i] + a * b.x[i];
-  return y;
+template <class A, class B>
+DEVICE A add_product(const A& c, const B& a, const A& b) {
+  return made<A>([&](int i) { return c.x[i] + entry(a, i) * b.x[i]; });
 }
 DEVICE Real add_product(Real c, Real a, Real b) { return c + a * b; }
 
-#define CROSSTALK_MAP(name, value)                     \
-  DEVICE Real name(Real p) { return value; }           \
-  template <class A>                                   \
-  DEVICE A name(const A& a) {                          \
-    A y;                                               \
-    _Pragma("unroll") for (int i = 0; i < A::n; ++i) { \
-      const Real p = a.x[i];                           \
-      y.x[i] = value;                                  \
-    }                                                  \
-    return y;                                          \
+#define CROSSTALK_MAP(name, value)                       \
+  DEVICE Real name(Real p) { return value; }             \
+  template <class A>                                     \
+  DEVICE A name(const A& a) {                            \
+    return made<A>([&](int i) { return name(a.x[i]); }); \
   }
 DEVICE float exp_(float x) { return expf(x); }
 DEVICE double exp_(double x) { return exp(x); }
@@ -169,10 +149,7 @@ CROSSTALK_MAP(map_positive, p > 0 ? Real(1) : Real(0))
 
 template <class A>
 DEVICE A filled(Real x) {
-  A y;
-#pragma unroll
-  for (int i = 0; i < A::n; ++i) y.x[i] = x;
-  return y;
+  return made<A>([&](int) { return x; });
 }
 
 DEVICE Real zero_like(Real) { return 0; }
@@ -220,37 +197,41 @@ DEVICE Real over_warps(Block& block, Real x) {
   return total;
 }
 
+/// Sum of the entries that this thread has.
+template <class A>
+DEVICE Real own_sum(const A& a) {
+  Real total = 0;
+#pragma unroll
+  for (int i = 0; i < A::n; ++i) total += A::has(i) ? a.x[i] : Real(0);
+  return total;
+}
 DEVICE Real sum(Block&, Real x) { return x; }
 template <int n>
 DEVICE Real sum(Block& block, const Row<n>& a) {
-  Real total = 0;
-#pragma unroll
-  for (int p = 0; p < Row<n>::n; ++p) total += Row<n>::has(p) ? a.x[p] : Real(0);
-  return over_warps(block, over_rows_of_warp(total));
+  return over_warps(block, over_rows_of_warp(own_sum(a)));
 }
 template <int n>
 DEVICE Real sum(Block&, const Column<n>& a) {
-  Real total = 0;
-#pragma unroll
-  for (int q = 0; q < Column<n>::n; ++q) total += Column<n>::has(q) ? a.x[q] : Real(0);
-  return over_columns(total);
+  return over_columns(own_sum(a));
 }
 template <int R, int C>
 DEVICE Real sum(Block& block, const Matrix<R, C>& a) {
-  Real total = 0;
-#pragma unroll
-  for (int i = 0; i < a.n; ++i) total += a.has(i) ? a.x[i] : Real(0);
-  return over_warps(block, over_rows_of_warp(over_columns(total)));
+  return over_warps(block, over_rows_of_warp(over_columns(own_sum(a))));
 }
 
+/// The largest entry, over lanes at distances `far` .. `near`.
+template <int far, int near, class A>
+DEVICE Real most_of_warp(const A& a) {
+  Real x = A::has(0) ? a.x[0] : Real(-1e30);
+#pragma unroll
+  for (int i = 1; i < A::n; ++i) x = A::has(i) ? largest(x, a.x[i]) : x;
+#pragma unroll
+  for (int offset = far; offset >= near; offset /= 2) x = largest(x, __shfl_xor_sync(kWarp, x, offset));
+  return x;
+}
 template <int n>
 DEVICE Real most(Block& block, const Row<n>& a) {
-  Real x = Row<n>::has(0) ? a.x[0] : Real(-1e30);
-#pragma unroll
-  for (int p = 1; p < Row<n>::n; ++p) x = Row<n>::has(p) ? largest(x, a.x[p]) : x;
-#pragma unroll
-  for (int offset = 16; offset >= kColumnThreads; offset /= 2)
-    x = largest(x, __shfl_xor_sync(kWarp, x, offset));
+  Real x = most_of_warp<16, kColumnThreads>(a);
   if (kWarps == 1) return x;
   Real* at = block.exchange.next();
   if (lane() == 0) at[warp()] = x;
@@ -261,35 +242,27 @@ DEVICE Real most(Block& block, const Row<n>& a) {
 }
 template <int n>
 DEVICE Real most(Block&, const Column<n>& a) {
-  Real x = Column<n>::has(0) ? a.x[0] : Real(-1e30);
-#pragma unroll
-  for (int q = 1; q < Column<n>::n; ++q) x = Column<n>::has(q) ? largest(x, a.x[q]) : x;
-#pragma unroll
-  for (int offset = kColumnThreads / 2; offset > 0; offset /= 2)
-    x = largest(x, __shfl_xor_sync(kWarp, x, offset));
-  return x;
+  return most_of_warp<kColumnThreads / 2, 1>(a);
 }
 template <class A>
 DEVICE A softmax(Block& block, const A& a) {
   const Real top = most(block, a);
-  A y;
-#pragma unroll
-  for (int i = 0; i < A::n; ++i) y.x[i] = exp_(a.x[i] - top);
-  const Real total = sum(block, y);
-#pragma unroll
-  for (int i = 0; i < A::n; ++i) y.x[i] = y.x[i] / total;
-  return y;
+  const A y = made<A>([&](int i) { return exp_(a.x[i] - top); });
+  return quotient(y, sum(block, y));
 }
 template <class A>
 DEVICE A unit(Block& block, const A& a) {
-  const Real length = sqrt_(sum(block, mul(a, a)) + Real(1e-6));
-  A y;
-#pragma unroll
-  for (int i = 0; i < A::n; ++i) y.x[i] = a.x[i] / length;
-  return y;
+  return quotient(a, sqrt_(sum(block, mul(a, a)) + Real(1e-6)));
 }
-DEVICE Real unit(Block&, Real a) { return a / sqrt_(a * a + Real(1e-6)); }
 
+template <int R, int C>
+DEVICE Matrix<R, C> scale_columns(const Matrix<R, C>& a, const Column<C>& b) {
+  return made<Matrix<R, C>>([&](int i) { return a.x[i] * b.x[i % b.n]; });
+}
+template <int R, int C>
+DEVICE Matrix<R, C> scale_rows(const Matrix<R, C>& a, const Row<R>& b) {
+  return made<Matrix<R, C>>([&](int i) { return a.x[i] * b.x[i / a.column_parts]; });
+}
 template <int R, int C>
 DEVICE Row<R> row_sums(const Matrix<R, C>& a) {
   constexpr int n = Column<C>::n;
@@ -305,16 +278,7 @@ DEVICE Row<R> row_sums(const Matrix<R, C>& a) {
 }
 template <int R, int C>
 DEVICE Row<R> row_sums(const Matrix<R, C>& a, const Column<C>& b) {
-  constexpr int n = Column<C>::n;
-  Row<R> y;
-#pragma unroll
-  for (int p = 0; p < Row<R>::n; ++p) {
-    Real total = 0;
-#pragma unroll
-    for (int q = 0; q < n; ++q) total += Column<C>::has(q) ? a.x[p * n + q] * b.x[q] : Real(0);
-    y.x[p] = over_columns(total);
-  }
-  return y;
+  return row_sums(scale_columns(a, b));
 }
 
 __host__ __device__ constexpr bool power_of_two(int n) { return (n & (n - 1)) == 0; }
@@ -401,49 +365,37 @@ DEVICE Column<C> column_sums(Block& block, const Matrix<R, C>& a) {
 }
 template <int R, int C>
 DEVICE Column<C> column_sums(Block& block, const Matrix<R, C>& a, const Row<R>& b) {
-  Column<C> y;
-#pragma unroll
-  for (int q = 0; q < y.n; ++q) {
-    y.x[q] = 0;
-#pragma unroll
-    for (int p = 0; p < Row<R>::n; ++p) y.x[q] += Row<R>::has(p) ? a.x[p * y.n + q] * b.x[p] : Real(0);
-  }
-  return over_rows(block, y);
+  return column_sums(block, scale_rows(a, b));
 }
 
-template <int n>
-DEVICE Column<n> to_column(Block& block, const Row<n>& a) {
+/// Where all threads find the entries of a vector, which threads with `first` put there.
+template <class A>
+DEVICE const Real* handed(Block& block, const A& a, bool first) {
   Real* at = block.exchange.next();
-  if (column_thread() == 0) {
+  if (first) {
 #pragma unroll
-    for (int p = 0; p < a.n; ++p) {
-      if (a.has(p)) at[a.index(p)] = a.x[p];
+    for (int i = 0; i < A::n; ++i) {
+      if (A::has(i)) at[A::index(i)] = a.x[i];
     }
   }
   sync();
+  return at;
+}
+template <class A>
+DEVICE A taken(const Real* at) {
+  return made<A>([&](int i) { return A::has(i) ? at[A::index(i)] : Real(0); });
+}
+template <int n>
+DEVICE Column<n> to_column(Block& block, const Row<n>& a) {
+  const Real* at = handed(block, a, column_thread() == 0);
+  if constexpr (n % kColumnThreads != 0) return taken<Column<n>>(at);
   Column<n> y;
-  if constexpr (n % kColumnThreads == 0) {
-    load<Column<n>::n>(at + column_thread() * y.n, y.x);
-  } else {
-#pragma unroll
-    for (int q = 0; q < y.n; ++q) y.x[q] = y.has(q) ? at[y.index(q)] : Real(0);
-  }
+  load<Column<n>::n>(at + column_thread() * y.n, y.x);
   return y;
 }
 template <int n>
 DEVICE Row<n> to_row(Block& block, const Column<n>& a) {
-  Real* at = block.exchange.next();
-  if (row_thread() == 0) {
-#pragma unroll
-    for (int q = 0; q < a.n; ++q) {
-      if (a.has(q)) at[a.index(q)] = a.x[q];
-    }
-  }
-  sync();
-  Row<n> y;
-#pragma unroll
-  for (int p = 0; p < y.n; ++p) y.x[p] = y.has(p) ? at[y.index(p)] : Real(0);
-  return y;
+  return taken<Row<n>>(handed(block, a, row_thread() == 0));
 }
 
 // --- matrices
@@ -451,51 +403,21 @@ DEVICE Row<n> to_row(Block& block, const Column<n>& a) {
 /// c + sign a b^T
 template <int R, int C>
 DEVICE Matrix<R, C> add_outer(const Matrix<R, C>& c, Real sign, const Row<R>& a, const Column<C>& b) {
-  constexpr int n = Column<C>::n;
-  Matrix<R, C> y;
-#pragma unroll
-  for (int p = 0; p < a.n; ++p) {
-    const Real x = sign * a.x[p];
-#pragma unroll
-    for (int q = 0; q < n; ++q) y.x[p * n + q] = c.x[p * n + q] + x * b.x[q];
-  }
-  return y;
+  return made<Matrix<R, C>>([&](int i) { return c.x[i] + sign * a.x[i / b.n] * b.x[i % b.n]; });
 }
 template <int R, int C>
 DEVICE Matrix<R, C> outer(const Row<R>& a, const Column<C>& b) {
-  constexpr int n = Column<C>::n;
-  Matrix<R, C> y;
-#pragma unroll
-  for (int i = 0; i < y.n; ++i) y.x[i] = a.x[i / n] * b.x[i % n];
-  return y;
-}
-template <int R, int C>
-DEVICE Matrix<R, C> scale_columns(const Matrix<R, C>& a, const Column<C>& b) {
-  Matrix<R, C> y;
-#pragma unroll
-  for (int i = 0; i < y.n; ++i) y.x[i] = a.x[i] * b.x[i % b.n];
-  return y;
-}
-template <int R, int C>
-DEVICE Matrix<R, C> scale_rows(const Matrix<R, C>& a, const Row<R>& b) {
-  Matrix<R, C> y;
-#pragma unroll
-  for (int i = 0; i < y.n; ++i) y.x[i] = a.x[i] * b.x[i / y.column_parts];
-  return y;
+  return made<Matrix<R, C>>([&](int i) { return a.x[i / b.n] * b.x[i % b.n]; });
 }
 template <int R, int C>
 DEVICE Matrix<R, C> eye() {
-  Matrix<R, C> y;
-#pragma unroll
-  for (int i = 0; i < y.n; ++i) y.x[i] = y.row(i) == y.column(i) ? Real(1) : Real(0);
-  return y;
+  using Y = Matrix<R, C>;
+  return made<Y>([](int i) { return Y::row(i) == Y::column(i) ? Real(1) : Real(0); });
 }
 template <int n>
 DEVICE Matrix<n, n> diag(const Row<n>& a) {
-  Matrix<n, n> y;
-#pragma unroll
-  for (int i = 0; i < y.n; ++i) y.x[i] = y.row(i) == y.column(i) ? a.x[i / y.column_parts] : Real(0);
-  return y;
+  using Y = Matrix<n, n>;
+  return made<Y>([&](int i) { return Y::row(i) == Y::column(i) ? a.x[i / Y::column_parts] : Real(0); });
 }
 template <int n>
 DEVICE Row<n> diagonal(Block& block, const Matrix<n, n>& a) {
@@ -505,10 +427,7 @@ DEVICE Row<n> diagonal(Block& block, const Matrix<n, n>& a) {
     if (a.has(i) && a.row(i) == a.column(i)) at[a.row(i)] = a.x[i];
   }
   sync();
-  Row<n> y;
-#pragma unroll
-  for (int p = 0; p < y.n; ++p) y.x[p] = y.has(p) ? at[y.index(p)] : Real(0);
-  return y;
+  return taken<Row<n>>(at);
 }
 template <int R, int C>
 DEVICE void put_stage(Real* at, const Matrix<R, C>& a) {
@@ -523,10 +442,8 @@ DEVICE Matrix<R, C> transpose(Block& block, const Matrix<C, R>& a) {
   sync();
   put_stage(block.stage, a);
   sync();
-  Matrix<R, C> y;
-#pragma unroll
-  for (int i = 0; i < y.n; ++i) y.x[i] = y.has(i) ? block.stage[y.column(i) * R + y.row(i)] : Real(0);
-  return y;
+  using Y = Matrix<R, C>;
+  return made<Y>([&](int i) { return Y::has(i) ? block.stage[Y::column(i) * R + Y::row(i)] : Real(0); });
 }
 /// sum_l a_il b_lj over l < n; a and b as they are stored, transposed where kA, kB say so.
 template <int R, int C, int n, bool kA, bool kB, class A, class B>
@@ -535,9 +452,7 @@ DEVICE Matrix<R, C> product(Block& block, const A& a, const B& b) {
   sync();
   put_stage(left, a), put_stage(right, b);
   sync();
-  Matrix<R, C> y;
-#pragma unroll
-  for (int i = 0; i < y.n; ++i) y.x[i] = 0;
+  auto y = filled<Matrix<R, C>>(0);
   for (int l = 0; l < n; ++l) {
 #pragma unroll
     for (int i = 0; i < y.n; ++i) {
@@ -553,16 +468,14 @@ DEVICE Matrix<R, C> product(Block& block, const A& a, const B& b) {
 DEVICE void load(const Real* from, Real& x) { x = *from; }
 template <int n>
 DEVICE void load(const Real* from, Row<n>& x) {
-#pragma unroll
-  for (int p = 0; p < x.n; ++p) x.x[p] = x.has(p) ? from[x.index(p)] : Real(0);
+  x = taken<Row<n>>(from);
 }
 template <int n>
 DEVICE void load(const Real* from, Column<n>& x) {
   if constexpr (n % (4 * kColumnThreads) == 0) {
     load<Column<n>::n>(from + column_thread() * x.n, x.x);
   } else {
-#pragma unroll
-    for (int q = 0; q < x.n; ++q) x.x[q] = x.has(q) ? from[x.index(q)] : Real(0);
+    x = taken<Column<n>>(from);
   }
 }
 template <int R, int C>
@@ -586,21 +499,20 @@ DEVICE void put(Real* to, Real x, bool adds) { *to = adds ? *to + x : x; }
 DEVICE void store(Real* to, Real x, bool adds = false) {
   if (threadIdx.x == 0) put(to, x, adds);
 }
-template <int n>
-DEVICE void store(Real* to, const Row<n>& x, bool adds = false) {
-  if (column_thread() != 0) return;
+template <class A>
+DEVICE void store_own(Real* to, const A& x, bool adds) {
 #pragma unroll
-  for (int p = 0; p < x.n; ++p) {
-    if (x.has(p)) put(to + x.index(p), x.x[p], adds);
+  for (int i = 0; i < A::n; ++i) {
+    if (A::has(i)) put(to + A::index(i), x.x[i], adds);
   }
 }
 template <int n>
+DEVICE void store(Real* to, const Row<n>& x, bool adds = false) {
+  if (column_thread() == 0) store_own(to, x, adds);
+}
+template <int n>
 DEVICE void store(Real* to, const Column<n>& x, bool adds = false) {
-  if (row_thread() != 0) return;
-#pragma unroll
-  for (int q = 0; q < x.n; ++q) {
-    if (x.has(q)) put(to + x.index(q), x.x[q], adds);
-  }
+  if (row_thread() == 0) store_own(to, x, adds);
 }
 template <int R, int C>
 DEVICE void store(Real* to, const Matrix<R, C>& x, bool adds = false) {

@@ -33,6 +33,15 @@ struct Shape {
   }
 };
 
+const char* end_of(const Shape& shape, unsigned layout) { return shape.vector() ? suffix(layout) : ""; }
+/// f(layout, suffix) for each variable of a value: a vector has one in each of its layouts, others have one.
+template <class F>
+void each_layout(const Shape& shape, unsigned layouts, F&& f) {
+  for (const unsigned layout : {kRow, kColumn}) {
+    if ((shape.vector() ? layouts : kRow) & layout) f(layout, end_of(shape, layout));
+  }
+}
+
 Shape shape_of(const RuleProgram::Input& x) {
   return x.rows > 1 ? Shape{x.rows, x.width / x.rows} : Shape{x.width, 1};
 }
@@ -83,38 +92,23 @@ struct Node {
   unsigned computed = 0;    ///< layouts that are worked out; the others of `need` are exchanged
 };
 
-const char* map_name(int map) {
-  switch (map) {
-    case kRuleSqrt:
-      return "map_sqrt";
-    case kRuleAbs:
-      return "map_abs";
-    case kRuleSign:
-      return "map_sign";
-    case kRulePositive:
-      return "map_positive";
-    case static_cast<int>(MapKind::exp):
-      return "map_exp";
-    case static_cast<int>(MapKind::log):
-      return "map_log";
-    case static_cast<int>(MapKind::sigmoid):
-      return "map_sigmoid";
-    case static_cast<int>(MapKind::softplus):
-      return "map_softplus";
-    case static_cast<int>(MapKind::log_sigmoid):
-      return "map_log_sigmoid";
-    case static_cast<int>(MapKind::tanh):
-      return "map_tanh";
-    case static_cast<int>(MapKind::relu):
-      return "map_relu";
-    case static_cast<int>(MapKind::silu):
-      return "map_silu";
-    case static_cast<int>(MapKind::inverse):
-      return "map_inverse";
-    default:
-      throw std::logic_error("[rule_source] a function without source");
-  }
-}
+/// Functions of rule_registers.cuh that take values entry by entry: of two values, and of one.
+const std::map<RuleCode, const char*> kPairs = {{RuleCode::add, "add"},     {RuleCode::sub, "sub"},
+                                                {RuleCode::mul, "mul"},     {RuleCode::div, "div"},
+                                                {RuleCode::max, "largest"}, {RuleCode::min, "smallest"}};
+const std::map<int, const char*> kMaps = {{kRuleSqrt, "map_sqrt"},
+                                          {kRuleAbs, "map_abs"},
+                                          {kRuleSign, "map_sign"},
+                                          {kRulePositive, "map_positive"},
+                                          {static_cast<int>(MapKind::exp), "map_exp"},
+                                          {static_cast<int>(MapKind::log), "map_log"},
+                                          {static_cast<int>(MapKind::sigmoid), "map_sigmoid"},
+                                          {static_cast<int>(MapKind::softplus), "map_softplus"},
+                                          {static_cast<int>(MapKind::log_sigmoid), "map_log_sigmoid"},
+                                          {static_cast<int>(MapKind::tanh), "map_tanh"},
+                                          {static_cast<int>(MapKind::relu), "map_relu"},
+                                          {static_cast<int>(MapKind::silu), "map_silu"},
+                                          {static_cast<int>(MapKind::inverse), "map_inverse"}};
 
 /// Numbers of shared memory that a law needs.
 struct Shared {
@@ -167,15 +161,10 @@ class PartSource {
     std::string out;
     for (const Node& node : nodes_) {
       if (!node.op || !node.need) continue;
-      if (!node.shape.vector()) {
-        out += fmt::format("    const auto {} = {};\n", node.name, call(node, kRow, shared, grid));
-        continue;
-      }
-      for (unsigned layout : {kRow, kColumn}) {
-        if (node.computed & layout)
-          out += fmt::format("    const auto {}{} = {};\n", node.name, suffix(layout),
-                             call(node, layout, shared, grid));
-      }
+      each_layout(node.shape, node.computed, [&](unsigned layout, const char* end) {
+        out += fmt::format("    const auto {}{} = {};\n", node.name, end, call(node, layout, shared, grid));
+      });
+      if (!node.shape.vector()) continue;
       for (unsigned layout : {kRow, kColumn}) {
         if (!(node.need & layout) || (node.computed & layout)) continue;
         shared.exchange = std::max(shared.exchange, node.shape.numbers() + 32);
@@ -283,10 +272,7 @@ class PartSource {
     }
   }
 
-  std::string named(int i, unsigned layout) const {
-    const Node& x = node(i);
-    return x.shape.vector() ? x.name + suffix(layout) : x.name;
-  }
+  std::string named(int i, unsigned layout) const { return node(i).name + end_of(node(i).shape, layout); }
   std::string scaled(const Node& x, unsigned layout) const {
     const std::string c = named(x.c, layout);
     if (x.scale < 0) return c;
@@ -303,23 +289,12 @@ class PartSource {
       const int width = (n + grid.column_threads - 1) / grid.column_threads * grid.column_threads;
       shared.exchange = std::max(shared.exchange, grid.threads() / 32 * width);
     };
+    if (const auto found = kPairs.find(op.code); found != kPairs.end()) return pair(found->second);
     switch (op.code) {
-      case RuleCode::add:
-        return pair("add");
-      case RuleCode::sub:
-        return pair("sub");
-      case RuleCode::mul:
-        return pair("mul");
-      case RuleCode::div:
-        return pair("div");
-      case RuleCode::max:
-        return pair("largest");
-      case RuleCode::min:
-        return pair("smallest");
       case RuleCode::neg:
         return one("neg");
       case RuleCode::map:
-        return one(map_name(op.map));
+        return one(kMaps.at(op.map));
       case RuleCode::copy:
         return arg(x.a);
       case RuleCode::fill:
@@ -368,8 +343,7 @@ class PartSource {
       case RuleCode::add_product:
         return fmt::format("add_product({}, {}, {})", scaled(x, layout),
                            minus ? fmt::format("neg({})", arg(x.a)) : arg(x.a), arg(x.b));
-      case RuleCode::product:
-      case RuleCode::numbers:
+      default:  // product
         break;
     }
     const bool ta = transposed(x, RuleOperation::kTransposedA),
@@ -514,54 +488,49 @@ class LawSource {
   }
 
   static std::string declared(const Leaf& leaf, unsigned layouts, const char* indent) {
-    if (!leaf.shape.vector()) return fmt::format("{}{} {};\n", indent, leaf.shape.type(kRow), leaf.name);
     std::string out;
-    for (unsigned layout : {kRow, kColumn}) {
-      if (layouts & layout)
-        out += fmt::format("{}{} {}{};\n", indent, leaf.shape.type(layout), leaf.name, suffix(layout));
-    }
+    each_layout(leaf.shape, layouts, [&](unsigned layout, const char* end) {
+      out += fmt::format("{}{} {}{};\n", indent, leaf.shape.type(layout), leaf.name, end);
+    });
     return out;
+  }
+  /// f(number, input, layouts) for the inputs of a kind that are looked at.
+  template <class F>
+  void each_input(RulePer per, F&& f) const {
+    for (std::size_t i = 0; i < program_.inputs.size(); ++i) {
+      const RuleProgram::Input& one = program_.inputs[i];
+      if (one.per == per) f(i, one, kept(one.place));
+    }
   }
   std::string declared(RulePer per, const char* indent = "    ") const {
     std::string out;
-    for (std::size_t i = 0; i < program_.inputs.size(); ++i) {
-      const RuleProgram::Input& one = program_.inputs[i];
-      if (one.per != per || !kept(one.place)) continue;
-      out += declared({shape_of(one), fmt::format("x{}", i)}, kept(one.place), indent);
-    }
+    each_input(per, [&](std::size_t i, const RuleProgram::Input& one, unsigned layouts) {
+      if (layouts) out += declared({shape_of(one), fmt::format("x{}", i)}, layouts, indent);
+    });
     return out;
   }
   /// f(variable) for each variable of a value.
   template <class F>
   void each_variable(const std::string& name, Shape shape, unsigned layouts, F&& f) const {
-    if (!shape.vector()) {
-      f(name);
-      return;
-    }
-    for (unsigned layout : {kRow, kColumn}) {
-      if (layouts & layout) f(name + suffix(layout));
-    }
+    each_layout(shape, layouts, [&](unsigned, const char* end) { f(name + end); });
   }
   std::string one_variable(const std::string& name, Shape shape, unsigned layouts) const {
-    return shape.vector() ? name + suffix(lowest(layouts)) : name;
+    return name + end_of(shape, lowest(layouts));
   }
   std::string load_inputs(RulePer per, const char* head, const char* from, const char* rows,
                           const char* n) const {
     std::string out = fmt::format("  DEVICE void {} {{\n", head);
-    for (std::size_t i = 0; i < program_.inputs.size(); ++i) {
-      const RuleProgram::Input& one = program_.inputs[i];
-      if (one.per != per || !kept(one.place)) continue;
-      each_variable(fmt::format("{}x{}", from, i), shape_of(one), kept(one.place), [&](const std::string& x) {
+    each_input(per, [&](std::size_t i, const RuleProgram::Input& one, unsigned layouts) {
+      if (!layouts) return;
+      each_variable(fmt::format("{}x{}", from, i), shape_of(one), layouts, [&](const std::string& x) {
         out += fmt::format("    load(at.value({}, {}, {}, {}), {});\n", i, rows, one.width, n, x);
       });
-    }
+    });
     return out + "  }\n";
   }
   std::string store_gradients(RulePer per, const char* head, const char* rows, const char* n) const {
     std::string out = fmt::format("  DEVICE void {} {{\n", head);
-    for (std::size_t i = 0; i < program_.inputs.size(); ++i) {
-      const RuleProgram::Input& one = program_.inputs[i];
-      if (one.per != per) continue;
+    each_input(per, [&](std::size_t i, const RuleProgram::Input& one, unsigned) {
       const std::string to = fmt::format("at.gradient({}, {}, {}, {})", i, rows, one.width, n);
       const Shape shape = shape_of(one);
       const unsigned layouts = kept(one.gradient);
@@ -570,7 +539,7 @@ class LawSource {
                                    : one_variable(fmt::format("d{}", i), shape, layouts);
       out += fmt::format("    if (at.a.inputs[{0}].gradient) store({1}, {2}, at.a.inputs[{0}].adds);\n", i,
                          to, from);
-    }
+    });
     return out + "  }\n";
   }
   std::string loads() const {
@@ -646,13 +615,10 @@ class LawSource {
     for (int place : one.replaced) {
       const Node& value = one.source.value(place);
       const Leaf& leaf = lasting_.at(place);
-      const unsigned layouts = value.shape.vector() ? kept(place) : kRow;
-      for (unsigned layout : {kRow, kColumn}) {
-        if (!(layouts & layout)) continue;
-        const char* end = value.shape.vector() ? suffix(layout) : "";
+      each_layout(value.shape, kept(place), [&](unsigned, const char* end) {
         moved += fmt::format("    const auto new_{0}{2} = {1}{2};\n", leaf.name, value.name, end);
         put += fmt::format("    {0}{1} = new_{0}{1};\n", leaf.name, end);
-      }
+      });
     }
     out += moved + put;
     if (one.stored >= 0) {

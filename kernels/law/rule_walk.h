@@ -1,85 +1,67 @@
 // The walk of a RuleRead over one sequence and head, forward and backward, for any team (rule_execute.h).
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include "kernels/law/rule_arguments.h"
 #include "kernels/law/rule_execute.h"
 #include "kernels/law/rule_read.h"
 
 namespace crosstalk::law {
 
-/// A tensor's memory, replica by replica.
-template <class T>
-struct Strided {
-  T* data = nullptr;
-  std::int64_t stride = 0;
-  template <class U>
-  static Strided of(const Tensor<U>& x) {
-    return {x.data, x.replica_stride};
-  }
-  CT_HD T* at(int r) const { return data + r * stride; }
-  CT_HD explicit operator bool() const { return data != nullptr; }
-};
-
-/// A RuleRead as kernels take it.
 template <class Real>
-struct RuleView {
+RuleArguments<Real> arguments_of(const RuleRead<Real>& op) {
+  RuleArguments<Real> a{};
+  for (std::size_t i = 0; i < op.program->inputs.size(); ++i) {
+    const In<Real>& x = op.x[i];
+    a.inputs[i] = {x.value.data, x.wanted() ? x.gradient.data : nullptr, x.value.replica_stride,
+                   x.gradient.replica_stride, x.write == Write::add};
+  }
+  for (std::size_t i = 0; i < op.program->states.size(); ++i) {
+    const Out<Real>& end = op.end[i];
+    a.ends[i] = {end.value.data, end.gradient.data, end.value.replica_stride, end.gradient.replica_stride};
+  }
+  a.position = op.position ? op.position.value.data : nullptr;
+  a.position_stride = op.position.value.replica_stride;
+  a.o = op.o.value.data, a.o_stride = op.o.value.replica_stride;
+  a.d_o = op.o.gradient.data, a.d_o_stride = op.o.gradient.replica_stride;
+  a.states = op.states.value.data, a.states_stride = op.states.value.replica_stride;
+  a.work = op.work.value.data, a.work_stride = op.work.value.replica_stride;
+  a.work_numbers = op.work.value.columns();
+  a.T = op.T(), a.Q = op.Q(), a.H = op.H(), a.length = op.length;
+  return a;
+}
+
+/// A RuleRead as its interpreters take it.
+template <class Real>
+struct RuleView : RuleLayout {
   struct Input {
-    Strided<Real> value, gradient;  ///< gradient without memory: nobody wants it
     int rows, width, place, gradient_place;
     RulePer per;
-    bool adds;
   };
   struct End {
-    Strided<Real> value, gradient;
     int place, numbers;
   };
-  using Part = RuleProgram::Part;
+  RuleArguments<Real> a;
   RuleProgram::Lists lists;
-  int constant_count;
-  Part start, step, read, start_again, step_again, start_back, step_back, read_back;
+  int constant_count, input_count, end_count, segments;
   Input inputs[RuleProgram::kMostInputs];
   End ends[RuleProgram::kMostStates];
-  int input_count, end_count;
-  int T, Q, H, length, segments, size, kept_numbers, output, outputs, output_gradient, state_gradient,
-      gradients, gradients_end;
-  bool before;
-  Strided<const std::int32_t> position;
-  Strided<Real> o, d_o, work, states;
-  std::int64_t work_numbers;  ///< of a sequence and head
-  std::int64_t memory;        ///< where the program's memory begins in work
+  std::int64_t memory;  ///< where the program's memory begins in work
 
-  RuleView(const RuleRead<Real>& op, const RuleProgram::Lists& lists_) : lists(lists_) {
-    const RuleProgram& p = *op.program;
-    constant_count = static_cast<int>(p.constants.size()), start = p.start, step = p.step, read = p.read;
-    start_again = p.start_again, step_again = p.step_again;
-    start_back = p.start_back, step_back = p.step_back, read_back = p.read_back;
-    input_count = static_cast<int>(p.inputs.size()), end_count = static_cast<int>(p.states.size());
-    for (int i = 0; i < input_count; ++i) {
-      const RuleProgram::Input& one = p.inputs[static_cast<std::size_t>(i)];
-      const In<Real>& x = op.x[i];
-      inputs[i] = {Strided<Real>::of(x.value),
-                   x.wanted() ? Strided<Real>::of(x.gradient) : Strided<Real>{},
-                   op.rows_of(one.per),
-                   one.width,
-                   one.place,
-                   one.gradient,
-                   one.per,
-                   x.write == Write::add};
-    }
-    for (int i = 0; i < end_count; ++i) {
-      const RuleProgram::State& one = p.states[static_cast<std::size_t>(i)];
-      ends[i] = {Strided<Real>::of(op.end[i].value), Strided<Real>::of(op.end[i].gradient), one.place,
-                 one.numbers()};
-    }
-    T = op.T(), Q = op.Q(), H = op.H(), length = op.length, segments = (T + length - 1) / length,
-    size = p.size, kept_numbers = p.kept;
-    output = p.output, outputs = p.outputs, output_gradient = p.output_gradient;
-    state_gradient = p.state_gradient, gradients = p.gradients, gradients_end = p.gradients_end;
-    before = p.before && !op.position;
-    position = {op.position ? op.position.value.data : nullptr, op.position.value.replica_stride};
-    o = Strided<Real>::of(op.o.value), d_o = Strided<Real>::of(op.o.gradient);
-    work = Strided<Real>::of(op.work.value), states = Strided<Real>::of(op.states.value);
-    work_numbers = op.work.value.columns();
-    memory = work_numbers - padded<Real>(p.backward_numbers);
+  RuleView(const RuleRead<Real>& op, const RuleProgram::Lists& lists_)
+      : RuleLayout(*op.program),
+        a(arguments_of(op)),
+        lists(lists_),
+        constant_count(static_cast<int>(op.program->constants.size())),
+        input_count(static_cast<int>(op.program->inputs.size())),
+        end_count(static_cast<int>(op.program->states.size())),
+        segments((a.T + a.length - 1) / a.length),
+        memory(a.work_numbers - padded<Real>(op.program->backward_numbers)) {
+    before = before && !op.position;
+    Input* input = inputs;
+    for (const RuleProgram::Input& one : op.program->inputs)
+      *input++ = {op.rows_of(one.per), one.width, one.place, one.gradient, one.per};
+    End* end = ends;
+    for (const RuleProgram::State& one : op.program->states) *end++ = {one.place, one.numbers()};
   }
 };
 
@@ -109,11 +91,20 @@ struct RuleWalk {
         team(team_),
         r(r_),
         item(item_),
-        b(item_ / view.H),
-        h(item_ % view.H),
-        m_(view.work.at(r_) + item_ * view.work_numbers + view.memory),
+        b(item_ / view.a.H),
+        h(item_ % view.a.H),
+        m_(work() + view.memory),
         rows_(rows) {}
 
+  /// Of replica r.
+  template <class T>
+  CT_HD T* mine(T* first, long long stride) const {
+    return first + r * stride;
+  }
+  CT_HD Real* work() const { return mine(v.a.work, v.a.work_stride) + item * v.a.work_numbers; }
+  CT_HD const std::int32_t* positions() const {
+    return mine(v.a.position, v.a.position_stride) + static_cast<std::int64_t>(b) * v.a.Q;
+  }
   CT_HD Real* memory() const { return team.memory(m_); }
   CT_HD Rows* rows() const { return team.table(rows_); }
   CT_HD void run(const RuleProgram::Part& part) const {
@@ -152,7 +143,7 @@ struct RuleWalk {
     }
   }
   CT_HD std::int64_t row(int rows, int n, int width) const {
-    return ((static_cast<std::int64_t>(b) * rows + n) * v.H + h) * width;
+    return ((static_cast<std::int64_t>(b) * rows + n) * v.a.H + h) * width;
   }
   /// Begins to load inputs; team.fetched() ends it.
   CT_HD void load(RulePer per, int n) const { load(rows(), v.input_count, memory(), per, n); }
@@ -174,23 +165,24 @@ struct RuleWalk {
     }
     team.sync();
   }
-  CT_HD std::int64_t query(int i) const { return row(v.Q, i, v.outputs); }
+  CT_HD std::int64_t query(int i) const { return row(v.a.Q, i, v.outputs); }
   /// f(i) for every query that sees n tokens.
   template <class F>
   CT_HD void queries(int n, F&& f) const {
-    if (!v.position) {
+    if (!v.a.position) {
       const int i = v.before ? n : n - 1;
-      if (i >= 0 && i < v.Q) f(i);
+      if (i >= 0 && i < v.a.Q) f(i);
       return;
     }
-    const std::int32_t* position = v.position.at(r) + static_cast<std::int64_t>(b) * v.Q;
-    for (int i = 0; i < v.Q; ++i) {
-      const int seen = position[i] < 0 ? 0 : position[i] > v.T ? v.T : position[i];
+    const std::int32_t* position = positions();
+    for (int i = 0; i < v.a.Q; ++i) {
+      const int seen = position[i] < 0 ? 0 : position[i] > v.a.T ? v.a.T : position[i];
       if (seen == n) f(i);
     }
   }
   CT_HD Real* kept(int segment) const {
-    return v.states.at(r) + (static_cast<std::int64_t>(item) * v.segments + segment) * v.size;
+    return mine(v.a.states, v.a.states_stride) +
+           (static_cast<std::int64_t>(item) * v.segments + segment) * v.size;
   }
   /// States, elsewhere.
   CT_HD CROSSTALK_ONE_COPY void store(int place, Real* to, int n) const {
@@ -204,15 +196,16 @@ struct RuleWalk {
     Rows* const all = rows();
     team.each(v.input_count, [&](int i) {
       const auto& x = v.inputs[i];
+      const auto& of = v.a.inputs[i];
       const std::int64_t first = row(x.rows, 0, x.width);
-      all[i] = {x.value.at(r) + first,
-                x.gradient ? x.gradient.at(r) + first : nullptr,
-                v.H * x.width,
+      all[i] = {mine(of.value, of.value_stride) + first,
+                of.gradient ? mine(of.gradient, of.gradient_stride) + first : nullptr,
+                v.a.H * x.width,
                 x.width,
                 x.place,
                 x.gradient_place,
                 x.per,
-                x.adds};
+                of.adds != 0};
     });
     load(RulePer::sequence, 0);
     team.fetched();
@@ -220,46 +213,46 @@ struct RuleWalk {
 
   /// The next token at which a query stands, up or down from t: T + 1 or -1 where there is none. Without positions every one.
   CT_HD int next_query(int t, bool up) const {
-    if (!v.position) return t;
-    return team.next_position(v.position.at(r) + static_cast<std::int64_t>(b) * v.Q, v.Q, v.T, t, up);
+    return v.a.position ? team.next_position(positions(), v.a.Q, v.a.T, t, up) : t;
   }
 
   CT_HD void forward() const {
     Real* const m = memory();
     begin();
     run(v.start);
-    const int length = v.length;
+    const int length = v.a.length;
     int next = next_query(0, true);
-    for (int t = 0; t <= v.T; ++t) {
+    for (int t = 0; t <= v.a.T; ++t) {
       if (t == next) {
         queries(t, [&](int i) {
           load(RulePer::query, i);
           team.fetched();
           run(v.read);
-          team.put(v.outputs, v.o.at(r) + query(i), m + v.output, false);
+          team.put(v.outputs, mine(v.a.o, v.a.o_stride) + query(i), m + v.output, false);
           team.sync();
         });
         next = next_query(t + 1, true);
       }
-      if (t == v.T) break;
+      if (t == v.a.T) break;
       load(RulePer::token, t);
-      if (v.states && t % length == 0) store(0, kept(t / length), v.size);
+      if (v.a.states && t % length == 0) store(0, kept(t / length), v.size);
       team.fetched();
       run(v.step);
     }
     for (int i = 0; i < v.end_count; ++i) {
       const auto& end = v.ends[i];
-      if (end.value)
-        team.put(end.numbers, end.value.at(r) + static_cast<std::int64_t>(item) * end.numbers, m + end.place,
-                 false);
+      const auto& of = v.a.ends[i];
+      if (of.value)
+        team.put(end.numbers, mine(of.value, of.value_stride) + static_cast<std::int64_t>(item) * end.numbers,
+                 m + end.place, false);
     }
   }
 
   CT_HD void take_back_query(int i) const {
     Real* const m = memory();
-    if (v.d_o) {
+    if (v.a.d_o) {
       load(RulePer::query, i);
-      team.fetch(v.outputs, v.d_o.at(r) + query(i), m + v.output_gradient);
+      team.fetch(v.outputs, mine(v.a.d_o, v.a.d_o_stride) + query(i), m + v.output_gradient);
       team.fetched();
       run(v.read_back);
     }
@@ -271,25 +264,27 @@ struct RuleWalk {
     team.each(v.gradients_end - v.gradients, [&](int i) { m[v.gradients + i] = 0; });
     for (int i = 0; i < v.end_count; ++i) {
       const auto& end = v.ends[i];
+      const auto& of = v.a.ends[i];
       const Real* from =
-          end.gradient ? end.gradient.at(r) + static_cast<std::int64_t>(item) * end.numbers : nullptr;
+          of.gradient ? mine(of.gradient, of.gradient_stride) + static_cast<std::int64_t>(item) * end.numbers
+                      : nullptr;
       Real* to = m + v.state_gradient + end.place;
       team.each(end.numbers, [&](int j) { to[j] = from ? from[j] : Real(0); });
     }
     // The states before each token of a segment, and what its step leaves.
-    Real* around = v.work.at(r) + item * v.work_numbers;
-    const std::int64_t apart = v.size + v.kept_numbers;
-    const int length = v.length;
-    int next = next_query(v.T, false);
+    Real* around = work();
+    const std::int64_t apart = v.size + v.kept;
+    const int length = v.a.length;
+    int next = next_query(v.a.T, false);
     for (int segment = v.segments - 1; segment >= 0; --segment) {
-      const int first = segment * length, tokens = first + length < v.T ? length : v.T - first;
+      const int first = segment * length, tokens = first + length < v.a.T ? length : v.a.T - first;
       team.fetch(v.size, kept(segment), m);
       for (int t = 0; t < tokens; ++t) {
         load(RulePer::token, first + t);
         team.fetched();
         store(0, around + t * apart, v.size);
         run(v.step_again);
-        if (v.kept_numbers > 0) store(v.size, around + t * apart + v.size, v.kept_numbers);
+        if (v.kept > 0) store(v.size, around + t * apart + v.size, v.kept);
       }
       // The states of the program are those behind the token, here and after each turn: adjoints leave them as they are.
       for (int t = tokens - 1; t >= 0; --t) {
@@ -297,7 +292,7 @@ struct RuleWalk {
           queries(first + t + 1, [&](int i) { take_back_query(i); });
           next = next_query(first + t, false);
         }
-        team.fetch(v.size + v.kept_numbers, around + t * apart, m);
+        team.fetch(v.size + v.kept, around + t * apart, m);
         load(RulePer::token, first + t);
         team.fetched();
         run(v.step_back);

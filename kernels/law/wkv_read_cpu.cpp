@@ -1,19 +1,8 @@
-// RWKV-4.s memory on the CPU: the specification (ops/wkv_read_law.h).
+// RWKV-4's memory on the CPU: the specification (wkv_read_law.h).
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/law/law_cpu.h"
 #include "kernels/law/wkv_read_law.h"
 
 namespace crosstalk {
-
-template <class Real>
-void forward_cpu(const Exec& exec, const WkvRead<Real>& op) {
-  law::run_forward<law::Wkv<Real>>(exec, op);
+CROSSTALK_LAW_CPU(WkvRead, law::Wkv)
 }
-template <class Real>
-void backward_cpu(const Exec& exec, const WkvRead<Real>& op) {
-  law::run_backward<law::Wkv<Real>>(exec, op);
-}
-
-CROSSTALK_INSTANTIATE(cpu, WkvRead)
-
-}  // namespace crosstalk

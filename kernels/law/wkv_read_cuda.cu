@@ -27,24 +27,20 @@ __global__ void __launch_bounds__(kMostChannels) wkv_kernel(const __grid_constan
 }
 
 template <bool kBack, class Real>
-void run_channels(const Exec& exec, const WkvRead<Real>& op) {
-  if (op.B() * op.H() == 0 || op.o.value.R == 0) return;
-  const dim3 grid(static_cast<unsigned>(op.B() * op.H()), static_cast<unsigned>(op.o.value.R));
-  wkv_kernel<Real, kBack><<<grid, op.V(), 0, device::stream_of(exec)>>>(op);
-  device::check_launch(WkvRead<Real>::kName);
+void run(const Exec& exec, const WkvRead<Real>& op) {
+  if (op.V() > 0 && op.V() <= kMostChannels) return law::launch(exec, op, wkv_kernel<Real, kBack>, op.V());
+  law::run<law::Wkv, kBack>(exec, op);
 }
 
 }  // namespace
 
 template <class Real>
 void forward_cuda(const Exec& exec, const WkvRead<Real>& op) {
-  if (op.V() > 0 && op.V() <= kMostChannels) return run_channels<false>(exec, op);
-  law::run_forward<law::Wkv<Real>>(exec, op);
+  run<false>(exec, op);
 }
 template <class Real>
 void backward_cuda(const Exec& exec, const WkvRead<Real>& op) {
-  if (op.V() > 0 && op.V() <= kMostChannels) return run_channels<true>(exec, op);
-  law::run_backward<law::Wkv<Real>>(exec, op);
+  run<true>(exec, op);
 }
 
 CROSSTALK_INSTANTIATE(cuda, WkvRead)

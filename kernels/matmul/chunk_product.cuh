@@ -8,14 +8,11 @@
 
 namespace crosstalk::device {
 
-template <Precision kPrecision>
-using Operand = NumberFormat<kPrecision>;
-
 /// A matrix of operands: in shared memory, or (full, tf32) rows of floats in global memory that end at a
 /// limit.
 template <Precision kPrecision>
 struct Staged {
-  const typename Operand<kPrecision>::Type* at;
+  const typename NumberFormat<kPrecision>::Type* at;
   int stride;
   __device__ __forceinline__ float get(int row, int column) const { return at[row * stride + column]; }
 };
@@ -31,7 +28,7 @@ struct Unstaged {
 /// of MT x NT tiles of 16 x 8.
 template <Precision kPrecision, int M, int N, int W>
 struct ChunkSums {
-  using Type = typename Operand<kPrecision>::Type;
+  using Type = typename NumberFormat<kPrecision>::Type;
   static constexpr int kDown = M >= 64 && (N < 2 * M || W == 16) ? 4 : 2, kAcross = W / kDown;
   static constexpr int MT = M / 16 / kDown, NT = N / 8 / kAcross, kRows = 16 * MT;
   static_assert(MT * 16 * kDown == M && NT * 8 * kAcross == N, "the warps cover the matrix");

@@ -146,6 +146,51 @@ __device__ __forceinline__ void clear_unseen(const ReadWeightsFields<Real>& s, i
   clear(s.own_e, s.erases && !s.e_is_w ? writes : 0);
 }
 
+/// What the gradients of a write are made of: c = r k and its gradient, what the erase reads and its gradient, the decay.
+template <class Real>
+struct WriteBack {
+  Write mode;  ///< not for the first query: added
+  Real c, gradient, read, of_eta, erased, pull, d_c, factor;
+  bool scalar;  ///< one factor decays all channels
+  __device__ Write of(const HeadField<Real>& f) const { return mode == Write::add ? Write::add : f.write; }
+};
+/// Gradients of write m's gains, by one thread; `faded`: sum of rho times the state.
+template <class Real>
+__device__ __forceinline__ void give_scalars(const ReadWeightsFields<Real>& s, const WriteBack<Real>& of,
+                                             int m, Real along, Real faded) {
+  const Real d_w = of.c * of.gradient, d_e = -of.read * of.of_eta;
+  if (s.w.gradient) put(of.of(s.w), s.w.gradient(m), s.erases && s.e_is_w ? d_w + d_e : d_w);
+  if (of.scalar && s.g.gradient) {
+    const Real d_factor = faded - (s.decayed ? of.erased * along : Real(0));
+    put(of.of(s.g), s.g.gradient(m / s.N), s.factors ? d_factor : of.factor * d_factor);
+  }
+  if (s.erases && s.own_e.gradient && !s.e_is_w) put(of.of(s.own_e), s.own_e.gradient(m), d_e);
+}
+/// Gradients of write m's vectors, in the order of fields(): one variable may stand in several.
+template <class T, bool kOwn, class Real, class Step, int E>
+__device__ __forceinline__ void give_vectors(const ReadWeightsFields<Real>& s, const WriteBack<Real>& of,
+                                             int m, int K, const Step& step, const Real (&rho)[E],
+                                             const Real (&state)[E]) {
+  Real d_k[E];
+  if constexpr (kOwn) {
+#pragma unroll
+    for (int i = 0; i < E; ++i) d_k[i] = (of.d_c - of.pull) * state[i] - of.erased * rho[i];
+    if (s.k.gradient) give<T>(of.of(s.k), s.k.gradient(m), K, d_k);
+  } else {
+    Real d_x[E], d_y[E], d_g[E];
+#pragma unroll
+    for (int i = 0; i < E; ++i) {
+      d_x[i] = -of.erased * rho[i], d_y[i] = -of.pull * state[i];
+      d_k[i] = of.d_c * state[i] + (s.x_is_k ? d_x[i] : Real(0)) + (s.y_is_k ? d_y[i] : Real(0));
+      d_g[i] = s.decayed ? rho[i] * (state[i] - of.erased * step.x(i)) : step.decay(i) * rho[i] * state[i];
+    }
+    if (s.k.gradient) give<T>(of.of(s.k), s.k.gradient(m), K, d_k);
+    if (step.decays && !of.scalar && s.g.gradient) give<T>(of.of(s.g), s.g.gradient(m / s.N), K, d_g);
+    if (s.erases && !s.x_is_k && s.own_x.gradient) give<T>(of.of(s.own_x), s.own_x.gradient(m), K, d_x);
+    if (s.erases && !s.y_is_k && s.own_y.gradient) give<T>(of.of(s.own_y), s.own_y.gradient(m), K, d_y);
+  }
+}
+
 // For the equations see read_weights_cpu.cpp. A thread owns the same entries of every vector throughout,
 // thread 0 the scalars. The first query stores what is to be overwritten, the others add to it.
 template <class Real, int W, int E, bool kOwn>
@@ -163,7 +208,6 @@ __global__ void __launch_bounds__(32 * W)
   for (int q = 0; q < Q; ++q) {
     const int writes = tokens_seen(op, r, b, q) * op.writes;
     const Real* d_a = op.a.gradient.at(r) + (static_cast<std::int64_t>(bh) * Q + q) * M;
-    const auto mode = [&](const HeadField<Real>& f) { return q > 0 ? Write::add : f.write; };
     clear_unseen<32 * W>(s, q, writes);
     Real rho[E], made[E];
     if (!kept) {
@@ -214,38 +258,23 @@ __global__ void __launch_bounds__(32 * W)
         if (!trail) c = sums[0];
         const Real read = kOwn || s.y_is_k ? c : sums[kOwn ? 0 : 3],
                    of_eta = s.decayed ? factor * sums[1] : sums[1];
-        const Real erased = step.e * read, pull = step.e * of_eta, d_c = step.w * gradients[slot];
-        if (threadIdx.x == 0) {
-          const Real d_w = c * gradients[slot], d_e = -read * of_eta;
-          if (s.w.gradient) put(mode(s.w), s.w.gradient(m), s.erases && s.e_is_w ? d_w + d_e : d_w);
-          if (scalar && s.g.gradient) {
-            const Real d_factor = sums[2] - (s.decayed ? erased * sums[1] : Real(0));
-            put(mode(s.g), s.g.gradient(m / s.N), s.factors ? d_factor : factor * d_factor);
-          }
-          if (s.erases && s.own_e.gradient && !s.e_is_w) put(mode(s.own_e), s.own_e.gradient(m), d_e);
-        }
+        const Real pull = step.e * of_eta, d_c = step.w * gradients[slot];
+        const WriteBack<Real> of{q > 0 ? Write::add : Write::overwrite,
+                                 c,
+                                 gradients[slot],
+                                 read,
+                                 of_eta,
+                                 step.e * read,
+                                 pull,
+                                 d_c,
+                                 factor,
+                                 scalar};
+        if (threadIdx.x == 0) give_scalars(s, of, m, sums[1], sums[2]);
         if (scalar && s.decayed) {
 #pragma unroll
           for (int i = 0; i < E; ++i) rho[i] *= factor;
         }
-        Real d_k[E];
-        if constexpr (kOwn) {
-#pragma unroll
-          for (int i = 0; i < E; ++i) d_k[i] = (d_c - pull) * state[i] - erased * rho[i];
-          if (s.k.gradient) give<T>(mode(s.k), s.k.gradient(m), K, d_k);
-        } else {  // in the order of fields(): one variable may stand in several
-          Real d_x[E], d_y[E], d_g[E];
-#pragma unroll
-          for (int i = 0; i < E; ++i) {
-            d_x[i] = -erased * rho[i], d_y[i] = -pull * state[i];
-            d_k[i] = d_c * state[i] + (s.x_is_k ? d_x[i] : Real(0)) + (s.y_is_k ? d_y[i] : Real(0));
-            d_g[i] = s.decayed ? rho[i] * (state[i] - erased * step.x(i)) : step.decay(i) * rho[i] * state[i];
-          }
-          if (s.k.gradient) give<T>(mode(s.k), s.k.gradient(m), K, d_k);
-          if (step.decays && !scalar && s.g.gradient) give<T>(mode(s.g), s.g.gradient(m / s.N), K, d_g);
-          if (s.erases && !s.x_is_k && s.own_x.gradient) give<T>(mode(s.own_x), s.own_x.gradient(m), K, d_x);
-          if (s.erases && !s.y_is_k && s.own_y.gradient) give<T>(mode(s.own_y), s.own_y.gradient(m), K, d_y);
-        }
+        give_vectors<T, kOwn>(s, of, m, K, step, rho, state);
 #pragma unroll
         for (int i = 0; i < E; ++i) {
           const Real rest = step.decays && !s.decayed ? step.decay(i) * rho[i] : rho[i];

@@ -16,7 +16,7 @@ struct StateTile {
   static constexpr bool kWhole = kWhole_, kGated = kGated_, kMapped = kMapped_, kPaired = kPaired_;
   static constexpr bool kListed = kMapped && !kPaired;  ///< queries are looked up
   static constexpr Precision kFormat = kFormat_;
-  using Op = Operand<kFormat>;
+  using Op = NumberFormat<kFormat>;
   using Type = typename Op::Type;
   static constexpr int D = kSize, C = kChunk;
   static constexpr int kUsual = D == 32 ? 4 : D == 128 && kFormat == Precision::bf16 ? 16 : 8;

@@ -21,6 +21,9 @@ template <class Real>
 constexpr bool kWide = sizeof(Real) > sizeof(float);
 constexpr const char* kInFp64 = "numbers are fp64";
 
+constexpr const char* kTooLittle =
+    "this GPU has too little shared memory for it, or one variable is several of its inputs";
+
 std::string above(int size, const char* what, int most) {
   return fmt::format("{} {} a head are more than {}", size, what, most);
 }
@@ -29,23 +32,16 @@ std::string above(int size, const char* what, int most) {
 template <class Real>
 std::string slow_form(const StateRead<Real>& op) {
   constexpr int kMost = 128;
-  std::string why;
-  if (op.form == StateForm::recurrent) {
-    why = "memory.form asks for it, or every row of the state fades at a rate of its own";
-  } else if (kWide<Real>) {
-    why = kInFp64;
-  } else if (op.V() > kMost) {
-    why = above(op.V(), "values", kMost);
-  } else if (op.key_block() > kMost) {
-    why = above(op.K(), "key channels", kMost) + " where the state erases";
-  } else if (op.writes * (op.erase == Erase::free ? 2 : 1) > op.chunk_rows()) {
-    why = fmt::format("the {} writes of a token are more than a chunk has", op.writes);
-  } else if (op.form_name(Device::cuda) == std::string("chunk")) {
-    return "";
-  } else {
-    why = "this GPU has too little shared memory for its chunks, or one variable is several of its inputs";
-  }
-  return "state_read walks token after token: " + why;
+  const bool in_chunks = op.form == StateForm::chunkwise;
+  if (in_chunks && op.form_name(Device::cuda) == std::string("chunk")) return "";
+  return "state_read walks token after token: " +
+         (!in_chunks       ? "memory.form asks for it, or every row of the state fades at a rate of its own"
+          : kWide<Real>    ? kInFp64
+          : op.V() > kMost ? above(op.V(), "values", kMost)
+          : op.key_block() > kMost ? above(op.K(), "key channels", kMost) + " where the state erases"
+          : op.writes * (op.erase == Erase::free ? 2 : 1) > op.chunk_rows()
+              ? fmt::format("the {} writes of a token are more than a chunk has", op.writes)
+              : kTooLittle);
 }
 
 /// Chunks: kernels/fused/fwm_chunk_form.cu.
@@ -76,9 +72,6 @@ std::string slow_form(const ReadWeights<Real>& op) {
           : op.erase == Erase::none    ? "chunks are of states that erase"
                                        : "chunks are of keys that erase themselves, and fit shared memory");
 }
-
-constexpr const char* kTooLittle =
-    "this GPU has too little shared memory for it, or one variable is several of its inputs";
 
 /// States in registers: kernels/fused/network_walk_form.cu.
 template <class Real>
