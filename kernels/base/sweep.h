@@ -1,8 +1,9 @@
 // An op each of whose elements is worked out alone: one text for the CPU and for CUDA. It says which of its functions run, and
 // over how many elements of a replica:
 //
+//   CROSSTALK_ELEMENT(take)
 //   template <class Sweep>
-//   void sweep_forward(const Sweep& sweep) const { sweep(y.value.size(), by<&Delay::take>); }  // take(r, i) of element i
+//   void sweep_forward(const Sweep& sweep) const { sweep(y.value.size(), take_of{}); }  // take(r, i) of element i
 //   template <class Sweep>
 //   void sweep_backward(const Sweep& sweep) const { ... }  // none: there is no gradient
 //
@@ -15,15 +16,14 @@
 
 namespace crosstalk {
 
-template <auto kFunction>
-struct By {
-  template <class Op>
-  CT_HD static void call(const Op& op, int r, std::int64_t i) {
-    (op.*kFunction)(r, i);
-  }
-};
-template <auto kFunction>
-inline constexpr By<kFunction> by{};
+/// Names a function of one element by a type, since nvcc takes no pointers to members in the names of kernels.
+#define CROSSTALK_ELEMENT(function)                               \
+  struct function##_of {                                          \
+    template <class Op>                                           \
+    CT_HD static void call(const Op& op, int r, std::int64_t i) { \
+      op.function(r, i);                                          \
+    }                                                             \
+  };
 
 #define CROSSTALK_SWEEPS(device, Op)                                                        \
   template <class Real>                                                                     \

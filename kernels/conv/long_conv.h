@@ -30,14 +30,17 @@ struct LongConv {
       throw std::logic_error("[long_conv] wants x [B,T,C] and h [L,C], L at least T");
     y.value = without_memory(x.value);
   }
+  CROSSTALK_ELEMENT(convolve)
+  CROSSTALK_ELEMENT(correlate)
+  CROSSTALK_ELEMENT(filter_gradient)
   template <class Sweep>
   void sweep_forward(const Sweep& sweep) const {
-    sweep(x.value.size(), by<&LongConv::convolve>);
+    sweep(x.value.size(), convolve_of{});
   }
   template <class Sweep>
   void sweep_backward(const Sweep& sweep) const {
-    if (x.wanted()) sweep(x.value.size(), by<&LongConv::correlate>);
-    if (h.wanted()) sweep(h.value.size(), by<&LongConv::filter_gradient>);
+    if (x.wanted()) sweep(x.value.size(), correlate_of{});
+    if (h.wanted()) sweep(h.value.size(), filter_gradient_of{});
   }
   /// Element i of y; of the gradients of x and h.
   CT_HD void convolve(int r, std::int64_t i) const {

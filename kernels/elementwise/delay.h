@@ -23,14 +23,17 @@ struct Delay {
       throw std::logic_error("[delay] wants x [B,T,H,N] and start [B,H,N]");
     y.value = without_memory(x.value);
   }
+  CROSSTALK_ELEMENT(take)
+  CROSSTALK_ELEMENT(give_back)
+  CROSSTALK_ELEMENT(give_start)
   template <class Sweep>
   void sweep_forward(const Sweep& sweep) const {
-    sweep(x.value.size(), by<&Delay::take>);
+    sweep(x.value.size(), take_of{});
   }
   template <class Sweep>
   void sweep_backward(const Sweep& sweep) const {
-    if (x.wanted()) sweep(x.value.size(), by<&Delay::give_back>);
-    if (start.wanted()) sweep(start.value.size(), by<&Delay::give_start>);
+    if (x.wanted()) sweep(x.value.size(), give_back_of{});
+    if (start.wanted()) sweep(start.value.size(), give_start_of{});
   }
   /// Element i of y; of the gradients of x and of start.
   CT_HD void take(int r, std::int64_t i) const {

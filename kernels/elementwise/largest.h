@@ -33,13 +33,15 @@ struct Largest {
     if (!x || count < 1) throw std::logic_error("[largest] wants rows, and at least one number of each");
     y.value = without_memory(x.value);
   }
+  CROSSTALK_ELEMENT(take)
+  CROSSTALK_ELEMENT(give_back)
   template <class Sweep>
   void sweep_forward(const Sweep& sweep) const {
-    sweep(x.value.size(), by<&Largest::take>);
+    sweep(x.value.size(), take_of{});
   }
   template <class Sweep>
   void sweep_backward(const Sweep& sweep) const {
-    if (x.wanted()) sweep(x.value.size(), by<&Largest::give_back>);
+    if (x.wanted()) sweep(x.value.size(), give_back_of{});
   }
   CT_HD bool stays(int r, std::int64_t i) const {
     const int D = x.value.columns();
@@ -67,9 +69,10 @@ struct MarkLargest {
     if (!x || count < 1) throw std::logic_error("[mark_largest] wants rows, and at least one number of each");
     y.value = without_memory(x.value);
   }
+  CROSSTALK_ELEMENT(take)
   template <class Sweep>
   void sweep_forward(const Sweep& sweep) const {
-    sweep(x.value.size(), by<&MarkLargest::take>);
+    sweep(x.value.size(), take_of{});
   }
   CT_HD void take(int r, std::int64_t i) const {
     const int D = x.value.columns();

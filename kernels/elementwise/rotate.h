@@ -29,13 +29,15 @@ struct Rotate {
       throw std::logic_error("[rotate] wants x [B,N,H,K] and base > 1");
     y.value = without_memory(x.value);
   }
+  CROSSTALK_ELEMENT(turn)
+  CROSSTALK_ELEMENT(turn_back)
   template <class Sweep>
   void sweep_forward(const Sweep& sweep) const {
-    sweep(pairs(), by<&Rotate::turn>);
+    sweep(pairs(), turn_of{});
   }
   template <class Sweep>
   void sweep_backward(const Sweep& sweep) const {
-    if (x.wanted()) sweep(pairs(), by<&Rotate::turn_back>);
+    if (x.wanted()) sweep(pairs(), turn_back_of{});
   }
   /// Pairs of channels of all rows; a last channel without a partner counts as one.
   CT_HD std::int64_t pairs() const {

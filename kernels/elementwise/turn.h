@@ -29,13 +29,15 @@ struct Turn {
       throw std::logic_error("[turn] wants x [B,N,H,K] and angle [B,N,H,A]");
     y.value = without_memory(x.value);
   }
+  CROSSTALK_ELEMENT(turn_row)
+  CROSSTALK_ELEMENT(turn_back)
   template <class Sweep>
   void sweep_forward(const Sweep& sweep) const {
-    sweep(x.value.rows(), by<&Turn::turn_row>);
+    sweep(x.value.rows(), turn_row_of{});
   }
   template <class Sweep>
   void sweep_backward(const Sweep& sweep) const {
-    sweep(x.value.rows(), by<&Turn::turn_back>);
+    sweep(x.value.rows(), turn_back_of{});
   }
   CT_HD static float cosine(float a) { return ::cosf(a); }
   CT_HD static double cosine(double a) { return ::cos(a); }

@@ -18,9 +18,10 @@ struct TokenNumbers {
   static constexpr const char* kName = "token_numbers";
   static constexpr bool kWithoutGradient = true;
   CROSSTALK_FIELDS(ids, y)
+  CROSSTALK_ELEMENT(number)
   template <class Sweep>
   void sweep_forward(const Sweep& sweep) const {
-    sweep(y.value.size(), by<&TokenNumbers::number>);
+    sweep(y.value.size(), number_of{});
   }
   /// Element i of y.
   CT_HD void number(int r, std::int64_t i) const {
