@@ -246,6 +246,43 @@ TEST_F(LanguageOnCuda, ARoundedReplicaHasTheSameBitsAlone) {
   }
 }
 
+// Layers as published: gated MLPs, norms with gain and gate behind the memory, biased convolutions, more values than keys; an
+// answer at every token and at few.
+TEST_F(LanguageOnCuda, LayersAsPublishedInBf16) {
+  for (const char* memory : {"rope", "deltanet", "gated_delta", "mamba2", "gla", "mesa"}) {
+    for (const auto& [width, Q] : {std::pair{64, 70}, {128, 70}, {128, 9}}) {
+      const ModelShape shape{0, 100, false, 8, {70, 1, Q}, 100};
+      Settings settings = {{"model.width", std::int64_t{width}},
+                           {"model.heads", std::int64_t{1}},
+                           {"model.layers", std::int64_t{2}},
+                           {"model.mlp", std::string("swiglu")},
+                           {"model.weight_deviation", 0.1}};
+      if (std::string(memory) != "rope") {
+        settings.insert(settings.end(), {{"model.short_conv", std::string("qkv")},
+                                         {"model.short_conv_bias", true},
+                                         {"model.silu", std::string("qkv")},
+                                         {"model.out_norm", std::string("rms")},
+                                         {"model.out_norm_gain", std::string("shared")},
+                                         {"model.out_gate", std::string("silu")}});
+      }
+      if (std::string(memory) != "rope" && std::string(memory) != "mesa")
+        settings.push_back({"model.d_value", std::int64_t{2 * width}});
+      const Options options = language_options_of(memory, settings, shape.vocabulary());
+      const LanguageResult want = run_language<double>(Device::cpu, options, shape, 1, 0, 9);
+      const auto run = [&](int R, int place, std::uint64_t seed) {
+        return run_language<float>(Device::cuda, options, shape, R, place, seed, Precision::bf16);
+      };
+      const LanguageResult alone = run(1, 0, 9), pack = run(3, 2, 7);
+      SCOPED_TRACE(fmt::format("{}, width {}, {} answers: {}", memory, width, Q, alone.forms));
+      EXPECT_EQ(alone.forms.find("swiglu") != std::string::npos,
+                width == 64 || shared_memory_limit() >= 163 * 1024);
+      expect_near(alone, want, 1.5e-1);
+      EXPECT_EQ(pack.losses, alone.losses);
+      EXPECT_EQ(pack.gradients, alone.gradients);
+    }
+  }
+}
+
 // Which kernels run follows the GPU's shared memory, and the record says so.
 TEST_F(LanguageOnCuda, FormsFollowSharedMemory) {
   const ModelShape shape{0, 100, false, 64, {128, 1, 9}, 100};
