@@ -32,16 +32,17 @@ std::string above(int size, const char* what, int most) {
 template <class Real>
 std::string slow_form(const StateRead<Real>& op) {
   constexpr int kMost = 128;
-  const bool in_chunks = op.form == StateForm::chunkwise;
-  if (in_chunks && op.form_name(Device::cuda) == std::string("chunk")) return "";
-  return "state_read walks token after token: " +
-         (!in_chunks       ? "memory.form asks for it, or every row of the state fades at a rate of its own"
-          : kWide<Real>    ? kInFp64
-          : op.V() > kMost ? above(op.V(), "values", kMost)
-          : op.key_block() > kMost ? above(op.K(), "key channels", kMost) + " where the state erases"
-          : op.writes * (op.erase == Erase::free ? 2 : 1) > op.chunk_rows()
-              ? fmt::format("the {} writes of a token are more than a chunk has", op.writes)
-              : kTooLittle);
+  const std::string why =
+      op.form == StateForm::recurrent
+          ? "memory.form asks for it, or every row of the state fades at a rate of its own"
+      : kWide<Real>            ? kInFp64
+      : op.V() > kMost         ? above(op.V(), "values", kMost)
+      : op.key_block() > kMost ? above(op.K(), "key channels", kMost) + " where the state erases"
+      : op.writes * (op.erase == Erase::free ? 2 : 1) > op.chunk_rows()
+          ? fmt::format("the {} writes of a token are more than a chunk has", op.writes)
+      : op.form_name(Device::cuda) == std::string("chunk") ? ""
+                                                           : kTooLittle;
+  return why.empty() ? "" : "state_read walks token after token: " + why;
 }
 
 /// Chunks: kernels/fused/fwm_chunk_form.cu.
