@@ -81,7 +81,7 @@ void add_published_accuracies(Drawing& drawing, const std::vector<RecordLine>& l
   std::vector<std::string> metrics = {metric}, own = {x};
   if (metric == "test_accuracy") metrics.emplace_back("eval_accuracy");
   if (x == kStateBytes)
-    own.insert(own.end(), {"model.width", "model.d_key", "model.out_norm", "model.out_gate", "train.epochs"});
+    own.insert(own.end(), {"model.width", "model.d_key", "model.out_norm", "model.out_gate"});
   add_published_points(drawing, lines, input, metrics, own, place);
 }
 
@@ -107,7 +107,8 @@ std::string varying_key(const FigureInput& input, bool within_a_line) {
 void add_published_points(Drawing& drawing, const std::vector<RecordLine>& lines, const FigureInput& input,
                           const std::vector<std::string>& metrics, const std::vector<std::string>& own,
                           const PublishedPlace& place) {
-  std::size_t drawn = 0, without_metric = 0, without_x = 0;
+  std::size_t drawn = 0, without_metric = 0, without_x = 0, trained_otherwise = 0;
+  std::string training;  // in what the first of those differs
   bool of_runs = false;
   for (const PublishedPoint& point : input.options.published) {
     const auto metric = std::find_if(metrics.begin(), metrics.end(),
@@ -120,15 +121,21 @@ void add_published_points(Drawing& drawing, const std::vector<RecordLine>& lines
     PublishedPoint elsewhere = point;
     for (const std::string& key : own) elsewhere.known.erase(key);
     const bool has_runs = has_label(input, point.label);
-    bool has_place = false;
+    bool has_place = false, is_drawn = false;
+    std::vector<std::string> otherwise;
     for (const RecordLine& line : lines) {
       const Record& record = *line.points.begin()->second.front();
       const double x = place(point, record);
       has_place = has_place || std::isfinite(x);
       const bool is_here = has_runs ? record.label == point.label && differences(record, elsewhere).empty()
                                     : agrees_but_for_memory(record, point, own);
+      if (std::isfinite(x) && !is_here && has_runs && record.label == point.label)
+        if (const auto differ = differences(record, elsewhere);
+            std::all_of(differ.begin(), differ.end(), [](const auto& d) { return d.starts_with("train."); }))
+          otherwise = differ;
       if (!std::isfinite(x) || !is_here) continue;
       ++drawn;
+      is_drawn = true;
       if (!has_runs) {
         add_from_elsewhere(drawing, input, point, x, y);
         break;
@@ -142,14 +149,18 @@ void add_published_points(Drawing& drawing, const std::vector<RecordLine>& lines
       break;
     }
     without_x += has_place ? 0 : 1;
+    if (is_drawn || otherwise.empty()) continue;
+    if (trained_otherwise++ == 0) training = fmt::format("{}", fmt::join(otherwise, ", "));
   }
   if (of_runs) drawing.overlay_names.emplace_back("published", "Published");
   std::vector<std::string> reasons;
   const std::size_t left_out = input.options.published.size() - drawn;
   if (without_metric > 0) reasons.push_back(fmt::format("{} have no {}", without_metric, metrics.back()));
   if (without_x > 0) reasons.push_back(fmt::format("{} have no {}", without_x, own.front()));
-  if (left_out > without_metric + without_x)
-    reasons.push_back(fmt::format("{} have no run here", left_out - without_metric - without_x));
+  if (trained_otherwise > 0)
+    reasons.push_back(fmt::format("{} are of another training: {}", trained_otherwise, training));
+  if (const std::size_t known = without_metric + without_x + trained_otherwise; left_out > known)
+    reasons.push_back(fmt::format("{} have no run here", left_out - known));
   if (left_out > 0)
     input.notes << fmt::format("{} of {} published points are left out: {}\n", left_out,
                                input.options.published.size(), fmt::join(reasons, ", "));

@@ -387,6 +387,27 @@ RecordMap widths() {
   return records;
 }
 
+// A study that is shorter than the published one draws none of its points as if they were of the same training.
+TEST_F(FigureTest, PublishedPointsOfALongerTrainingAreLeftOut) {
+  RecordMap records = widths();
+  for (auto& [key, record] : records) record.config["train.epochs"] = 8;
+  PublishedPoint point;
+  point.label = "deltanet", point.has_loss = false;
+  point.metrics = {{"eval_accuracy", 0.793}, {"state_bytes", 8960}};
+  point.known = {{"task.name", "mqar"}, {"model.width", "64"}, {"train.epochs", "32"}};
+  PublishedPoint rival = point;
+  rival.label = "rival";
+  options_.published = {point, rival};
+  for (const char* x : {"state_bytes", "model.width"}) {
+    options_.x = x;
+    EXPECT_THAT(rows_of(draw("accuracy", records), "published"), ::testing::IsEmpty()) << x;
+    EXPECT_THAT(notes(), HasSubstr("2 of 2 published points are left out: 1 are of another training: "
+                                   "train.epochs (8, published 32), 1 have no run here"));
+  }
+  for (auto& [key, record] : records) record.config["train.epochs"] = 32;
+  EXPECT_THAT(rows_of(draw("accuracy", records), "published"), ::testing::SizeIs(2));
+}
+
 TEST_F(FigureTest, AccuracyStandsAgainstWhatVariesInOneLineALabel) {
   const std::string csv = draw("accuracy", widths());
   EXPECT_THAT(csv, HasSubstr("label,d_dot,model.width,n,median,lo,hi\n"));

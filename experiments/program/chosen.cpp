@@ -95,15 +95,25 @@ std::vector<Run> chosen_runs(const std::vector<Run>& runs, const RecordList& tri
     if (std::none_of(runs.begin(), runs.end(), [&](const Run& run) { return run.config.has(key); }))
       throw std::invalid_argument(fmt::format("{}: no run of the study has the key \"{}\"", what, key));
   const Texts telling = telling_apart(runs, keys);
+  // Where the store knows the study's labels, a run is chosen by those of its own: of a study of one memory nothing else tells that
+  // one from the other memories of the store.
+  std::set<std::string> unknown;
+  for (const Run& run : runs) unknown.insert(run.label);
+  for (const Record* record : tried) unknown.erase(record->label);
+  const bool labelled = unknown.empty();
+  const auto place = [&](const auto& config, const std::string& label) {
+    Texts values = values_in(config, telling);
+    if (labelled) values.push_back(label);
+    return values;
+  };
   struct Point {
     std::set<Texts> asked, tried, best;
     bool found = false;
   };
   std::map<Texts, Point> points;
-  for (const Run& run : runs)
-    points[values_in(run.config, telling)].asked.insert(values_in(run.config, keys));
+  for (const Run& run : runs) points[place(run.config, run.label)].asked.insert(values_in(run.config, keys));
   const auto point_of = [&](const Record* record) -> Point* {
-    const auto found = points.find(values_in(*record, telling));
+    const auto found = points.find(place(*record, record->label));
     return found == points.end() ? nullptr : &found->second;
   };
   RecordList here;  // what the study does not ask for has no say
@@ -120,7 +130,7 @@ std::vector<Run> chosen_runs(const std::vector<Run>& runs, const RecordList& tri
   std::vector<Run> chosen;
   std::int64_t incomplete = 0;
   for (const Run& run : runs) {
-    Point& point = points.at(values_in(run.config, telling));
+    Point& point = points.at(place(run.config, run.label));
     if (point.best.empty())
       throw std::invalid_argument(fmt::format("{}: nothing was tried at {}", what, place_text(run, telling)));
     if (point.best.size() > 1)

@@ -86,6 +86,18 @@ TEST(Chosen, AllSeedsAtTheRatesThatFewerSeedsAndStepsChose) {
   EXPECT_TRUE(said.empty());
 }
 
+// A part of the study, whose memory is told from the others in the store by its label alone.
+TEST(Chosen, AStudyOfOneMemoryIsChosenByItsOwnRuns) {
+  const std::map<std::string, Record> tried = trained(runs_of("[1]", 2), by_rate);
+  for (const char* label : {"a", "b"}) {
+    Runs own = runs_of("[1, 2, 3]", 9);
+    std::erase_if(own, [&](const auto& run) { return run.label != label; });
+    const Runs kept = chosen(own, tried);
+    ASSERT_THAT(kept, SizeIs(2 * 3)) << label;
+    for (const auto& run : kept) EXPECT_EQ(rate_of(run), best_rate(run)) << label;
+  }
+}
+
 // The same command again, when further seeds are recorded, whatever these turned out to be: the first seed decides.
 TEST(Chosen, FurtherSeedsAtTheChosenRatesDoNotChangeTheChoice) {
   const Runs all = runs_of("[1, 2, 3]", 2);
