@@ -61,6 +61,26 @@ Texts telling_apart(const std::vector<Run>& runs, const Texts& keys) {
   return telling;
 }
 
+/// Adds what the store has more than one value of, the study's among them: a study of one task finds its own in a store of six. Of
+/// training alone they may differ, for rates may be tried with fewer steps.
+void tell_apart_tried(const std::vector<Run>& runs, const RecordList& tried, const Texts& keys,
+                      Texts& telling) {
+  std::map<std::string, std::set<std::string>> asked;
+  for (const Run& run : runs)
+    for (const auto& [key, value] : run.config.values())
+      if (key.starts_with("task.") || key.starts_with("model.") || key.starts_with("memory."))
+        asked[key].insert(text_of_value(value));
+  for (const auto& [key, values] : asked) {
+    if (std::find(keys.begin(), keys.end(), key) != keys.end() ||
+        std::find(telling.begin(), telling.end(), key) != telling.end())
+      continue;
+    std::set<std::string> seen;
+    for (const Record* record : tried) seen.insert(same_for_equal(config_text(*record, key).value_or("")));
+    if (seen.size() > 1 && std::includes(seen.begin(), seen.end(), values.begin(), values.end()))
+      telling.push_back(key);
+  }
+}
+
 /// "deltanet, task.motif = 3, task.vocabulary = 16": of the keys that tell runs apart, those that a study says rather than derives.
 std::string place_text(const Run& run, const Texts& telling) {
   static const std::set<std::string> said = {"model.width", "model.layers", "model.heads", "model.stack"};
@@ -94,7 +114,8 @@ std::vector<Run> chosen_runs(const std::vector<Run>& runs, const RecordList& tri
   for (const std::string& key : keys)
     if (std::none_of(runs.begin(), runs.end(), [&](const Run& run) { return run.config.has(key); }))
       throw std::invalid_argument(fmt::format("{}: no run of the study has the key \"{}\"", what, key));
-  const Texts telling = telling_apart(runs, keys);
+  Texts telling = telling_apart(runs, keys);
+  tell_apart_tried(runs, tried, keys, telling);
   // Where the store knows the study's labels, a run is chosen by those of its own: of a study of one memory nothing else tells that
   // one from the other memories of the store.
   std::set<std::string> unknown;

@@ -98,6 +98,19 @@ TEST(Chosen, AStudyOfOneMemoryIsChosenByItsOwnRuns) {
   }
 }
 
+// A study of one task, whose runs do not differ in it, in a store of more.
+TEST(Chosen, AStudyOfOneTaskIsChosenByItsOwnRuns) {
+  const std::map<std::string, Record> tried = trained(runs_of("[1]", 2), by_rate);
+  for (const std::int64_t associations : {4, 8}) {
+    Runs own = runs_of("[1, 2, 3]", 9);
+    std::erase_if(own,
+                  [&](const auto& run) { return run.config.get_int("task.associations") != associations; });
+    const Runs kept = chosen(own, tried);
+    ASSERT_THAT(kept, SizeIs(2 * 3)) << associations;
+    for (const auto& run : kept) EXPECT_EQ(rate_of(run), best_rate(run)) << run.label << associations;
+  }
+}
+
 // The same command again, when further seeds are recorded, whatever these turned out to be: the first seed decides.
 TEST(Chosen, FurtherSeedsAtTheChosenRatesDoNotChangeTheChoice) {
   const Runs all = runs_of("[1, 2, 3]", 2);
