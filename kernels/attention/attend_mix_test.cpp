@@ -44,14 +44,13 @@ std::vector<std::pair<std::string, std::vector<int>>> inputs(const Shape& s) {
 Numbers reads(const Shape& s, const Values& in) {
   Numbers o;
   const auto entry = [&](const char* name, int b, int n, int h, int count, int width, int j) -> long double {
-    return in[name][static_cast<std::size_t>(((b * count + n) * s.H + h) * width + j)];
+    return in[name][((b * count + n) * s.H + h) * width + j];
   };
   for (int row = 0; row < s.B * s.Q * s.H; ++row) {
     const int h = row % s.H, i = row / s.H % s.Q, b = row / s.H / s.Q;
-    const int p =
-        s.positions ? in.integer.at("position")[static_cast<std::size_t>(b * s.Q + i)] : i + !s.before;
+    const int p = s.positions ? in.integer.at("position")[b * s.Q + i] : i + !s.before;
     long double total = s.eps;
-    if (s.sinks) total += std::exp(static_cast<long double>(in["sink"][static_cast<std::size_t>(h)]));
+    if (s.sinks) total += std::exp(static_cast<long double>(in["sink"][h]));
     std::vector<long double> sums(static_cast<std::size_t>(s.V), 0);
     for (int j = 0; j < p; ++j) {
       const int ago = p - 1 - j;
@@ -60,10 +59,9 @@ Numbers reads(const Shape& s, const Values& in) {
       for (int c = 0; c < s.K; ++c)
         e += s.scale * entry("x", b, i, h, s.Q, s.K, c) * entry("k", b, j, h, s.T, s.K, c);
       for (int t = j + 1; t < p && s.decays; ++t) e += entry("log_decay", b, t, h, s.T, 1, 0);
-      if (s.slopes) e -= in["slope"][static_cast<std::size_t>(h)] * ago;
+      if (s.slopes) e -= in["slope"][h] * ago;
       total += std::exp(e);
-      for (int c = 0; c < s.V; ++c)
-        sums[static_cast<std::size_t>(c)] += std::exp(e) * entry("v", b, j, h, s.T, s.V, c);
+      for (int c = 0; c < s.V; ++c) sums[c] += std::exp(e) * entry("v", b, j, h, s.T, s.V, c);
     }
     for (long double x : sums) o.push_back(static_cast<double>(!s.normalised ? x : x == 0 ? 0 : x / total));
   }

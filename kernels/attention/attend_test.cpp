@@ -59,11 +59,11 @@ long double kappa(const Shape& shape, long double s) {
 Numbers attention(const Shape& s, const Values& in) {
   Numbers a;
   const auto entry = [&](const char* name, int b, int n, int h, int count, int width, int j) -> long double {
-    return in[name][static_cast<std::size_t>(((b * count + n) * s.H + h) * width + j)];
+    return in[name][((b * count + n) * s.H + h) * width + j];
   };
   for (int row = 0; row < s.B * s.H * s.Q; ++row) {
     const int i = row % s.Q, h = row / s.Q % s.H, b = row / s.Q / s.H;
-    const int p = s.positions ? in.integer.at("position")[static_cast<std::size_t>(b * s.Q + i)] : i + 1;
+    const int p = s.positions ? in.integer.at("position")[b * s.Q + i] : i + 1;
     std::vector<long double> sums(1, 0), n(static_cast<std::size_t>(s.T), 0);
     for (int t = 0; t < s.T; ++t)
       sums.push_back(sums.back() + (s.decays ? entry("log_decay", b, t, h, s.T, 1, 0) : 0));
@@ -77,12 +77,12 @@ Numbers attention(const Shape& s, const Values& in) {
         product += x * k;
       }
       product *= s.scale;
-      if (s.extras) product += in["extra"][static_cast<std::size_t>(row * s.T + j)];
-      long double bias = sums[static_cast<std::size_t>(p)] - sums[static_cast<std::size_t>(j + 1)];
-      if (s.slopes) bias -= in["slope"][static_cast<std::size_t>(h)] * ago;
-      total += n[static_cast<std::size_t>(j)] = kappa(s, product) * std::exp(bias);
+      if (s.extras) product += in["extra"][row * s.T + j];
+      long double bias = sums[p] - sums[j + 1];
+      if (s.slopes) bias -= in["slope"][h] * ago;
+      total += n[j] = kappa(s, product) * std::exp(bias);
     }
-    if (s.sinks) total += std::exp(static_cast<long double>(in["sink"][static_cast<std::size_t>(h)]));
+    if (s.sinks) total += std::exp(static_cast<long double>(in["sink"][h]));
     for (long double x : n)
       a.push_back(static_cast<double>(!s.normalised ? x : x == 0 ? 0 : x / (total + s.eps)));
   }

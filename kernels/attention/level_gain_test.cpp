@@ -21,13 +21,11 @@ OpCase level_case(const std::string& name, int B, int T, int given, int H, int L
     Values out;
     for (int n = 0; n < B * H * Q; ++n) {
       const int q = n % Q, h = n / Q % H, b = n / Q / H;
-      const int seen =
-          given ? std::clamp(in.integer.at("position")[static_cast<std::size_t>(b * Q + q)], 0, T) : q + 1;
+      const int seen = given ? std::clamp(in.integer.at("position")[b * Q + q], 0, T) : q + 1;
       Numbers row(static_cast<std::size_t>(T), 0);
       const auto give = [&](int first, int last, int level) {
-        const double gain = in["lambda"][static_cast<std::size_t>(((b * Q + q) * H + h) * L + level)];
-        for (int j = first; j < last; ++j)
-          row[static_cast<std::size_t>(j)] = gain * in["a"][static_cast<std::size_t>(n * T + j)];
+        const double gain = in["lambda"][((b * Q + q) * H + h) * L + level];
+        for (int j = first; j < last; ++j) row[j] = gain * in["a"][n * T + j];
       };
       if (seen > 0) give(seen - 1, seen, 0);
       int end = seen - 1;  // tokens before the query's own, cut into the powers of two of their number

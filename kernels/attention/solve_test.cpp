@@ -19,18 +19,14 @@ Numbers series(int B, int H, int Q, int T, const Values& in, bool values) {
   for (int row = 0; row < B * H * Q; ++row) {
     const int q = row % Q, bh = row / Q, b = bh / H, h = bh % H;
     Wide term;
-    for (int t = 0; t < T; ++t)
-      term.push_back(given[static_cast<std::size_t>(values ? ((b * T + t) * H + h) * Q + q : row * T + t)]);
+    for (int t = 0; t < T; ++t) term.push_back(given[values ? ((b * T + t) * H + h) * Q + q : row * T + t]);
     Wide total = term;
     for (int power = 1; power < T; ++power) {
       Wide next(static_cast<std::size_t>(T), 0);
       for (int i = 0; i < T; ++i) {
         for (int j = 0; j < i; ++j) {
-          const long double gain =
-              in["gain"].empty() ? 1 : in["gain"][static_cast<std::size_t>((b * T + i) * H + h)];
-          next[static_cast<std::size_t>(values ? i : j)] -=
-              term[static_cast<std::size_t>(values ? j : i)] * gain *
-              in["l"][static_cast<std::size_t>((bh * T + i) * T + j)];
+          const long double gain = in["gain"].empty() ? 1 : in["gain"][(b * T + i) * H + h];
+          next[values ? i : j] -= term[values ? j : i] * gain * in["l"][(bh * T + i) * T + j];
         }
       }
       term = next;
@@ -42,7 +38,7 @@ Numbers series(int B, int H, int Q, int T, const Values& in, bool values) {
   Numbers u(y.size());
   for (int n = 0; n < B * H * Q * T; ++n) {
     const int t = n % T, c = n / T % Q, h = n / T / Q % H, b = n / T / Q / H;
-    u[static_cast<std::size_t>(((b * T + t) * H + h) * Q + c)] = y[static_cast<std::size_t>(n)];
+    u[((b * T + t) * H + h) * Q + c] = y[n];
   }
   return u;
 }
@@ -85,9 +81,8 @@ OpCase mix(const std::string& name, int B, int H, int Q, int T, int V) {
     for (int j = 0; j < T; ++j) {
       for (int n = 0; n < B * Q * H * V; ++n) {
         const int c = n % V, h = n / V % H, i = n / V / H % Q, b = n / V / H / Q;
-        o[static_cast<std::size_t>(n)] +=
-            static_cast<long double>(in["a"][static_cast<std::size_t>(((b * H + h) * Q + i) * T + j)]) *
-            in["v"][static_cast<std::size_t>(((b * T + j) * H + h) * V + c)];
+        o[n] += static_cast<long double>(in["a"][((b * H + h) * Q + i) * T + j]) *
+                in["v"][((b * T + j) * H + h) * V + c];
       }
     }
     Values out;

@@ -26,11 +26,9 @@ TEST(Parallel, EveryItemOnce) {
   for (int threads : {1, 2, 3}) {
     for (int items : {0, 1, 7}) {
       std::vector<std::atomic<int>> count(5 * 7);
-      parallel_items(with_threads(threads), 5, items,
-                     [&](int r, std::int64_t i) { ++count[static_cast<std::size_t>(r * 7 + i)]; });
+      parallel_items(with_threads(threads), 5, items, [&](int r, std::int64_t i) { ++count[r * 7 + i]; });
       for (int r = 0; r < 5; ++r) {
-        for (int i = 0; i < 7; ++i)
-          EXPECT_EQ(count[static_cast<std::size_t>(r * 7 + i)], i < items) << r << " " << i;
+        for (int i = 0; i < 7; ++i) EXPECT_EQ(count[r * 7 + i], i < items) << r << " " << i;
       }
     }
   }
@@ -43,8 +41,8 @@ TEST(Parallel, OnlyChosenReplicas) {
     exec.replicas = ids;
     exec.replica_count = 2;
     std::vector<std::atomic<int>> count(5);
-    parallel_items(exec, 5, 3, [&](int r, std::int64_t) { ++count[static_cast<std::size_t>(r)]; });
-    for (int r = 0; r < 5; ++r) EXPECT_EQ(count[static_cast<std::size_t>(r)], r == 0 || r == 4 ? 3 : 0);
+    parallel_items(exec, 5, 3, [&](int r, std::int64_t) { ++count[r]; });
+    for (int r = 0; r < 5; ++r) EXPECT_EQ(count[r], r == 0 || r == 4 ? 3 : 0);
     exec.replica_count = 0;
     parallel_items(exec, 5, 3, [&](int, std::int64_t) { ADD_FAILURE() << "nothing was chosen"; });
   }

@@ -18,9 +18,8 @@ OpCase make(const std::string& name, int B, int T, int C, int L) {
       for (int i = 0; i < T; ++i) {
         for (int j = 0; i + j < T; ++j) {
           for (int c = 0; c < C; ++c)
-            y[static_cast<std::size_t>((b * T + i + j) * C + c)] +=
-                static_cast<long double>(in["x"][static_cast<std::size_t>((b * T + i) * C + c)]) *
-                in["h"][static_cast<std::size_t>(j * C + c)];
+            y[(b * T + i + j) * C + c] +=
+                static_cast<long double>(in["x"][(b * T + i) * C + c]) * in["h"][j * C + c];
         }
       }
     }

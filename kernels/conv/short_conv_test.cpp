@@ -26,12 +26,11 @@ OpCase make(const std::string& name, const Shape& s) {
     for (int n = 0; n < s.B * s.T * s.C; ++n) {
       const int c = n % s.C, t = n / s.C % s.T, b = n / s.C / s.T;
       const auto at = static_cast<std::size_t>(n);
-      long double sum = s.gated ? in["bias"][static_cast<std::size_t>(c)] : 0;
+      long double sum = s.gated ? in["bias"][c] : 0;
       for (int j = 0; j < s.T; ++j) {
         const int tap = s.W - 1 - (t - j);  // of the token j of all tokens
         if (j > t || tap < 0) continue;
-        sum += static_cast<long double>(in["w"][static_cast<std::size_t>(c * s.W + tap)]) *
-               in["x"][static_cast<std::size_t>((b * s.T + j) * s.C + c)];
+        sum += static_cast<long double>(in["w"][c * s.W + tap]) * in["x"][(b * s.T + j) * s.C + c];
       }
       if (s.gated) sum = sum * in["gate"][at] + in["x"][at];
       out.real["y"].push_back(static_cast<double>(s.silu ? sum / (1 + std::exp(-sum)) : sum));

@@ -24,8 +24,7 @@ OpCase make(const std::string& name, std::vector<int> dims, double rate, std::ui
                         RandomDomain::dropout, draw, site);
     Values out;
     for (int i = 0; i < n; ++i)
-      out.real["y"].push_back(
-          stream.next() * 0x1p-32 < rate ? 0 : in["x"][static_cast<std::size_t>(i)] / (1 - rate));
+      out.real["y"].push_back(stream.next() * 0x1p-32 < rate ? 0 : in["x"][i] / (1 - rate));
     out.integer["drawn"] = in.integer.at("draw");
     return out;
   });

@@ -73,7 +73,7 @@ OpCase combine_case(const std::string& name, CombineKind kind, const std::vector
   op.oracle([=](const Values& in) {
     Values out;
     each_index(y, [&](const int(&i)[4]) {
-      double p = in["a"][static_cast<std::size_t>(at(a, i))], q = in["b"][static_cast<std::size_t>(at(b, i))];
+      double p = in["a"][at(a, i)], q = in["b"][at(b, i)];
       if (through_maps) p = 2 / (1 + std::exp(-p)) + 1, q = 0.25 - 1.5 * std::tanh(q);
       out.real["y"].push_back(kind == CombineKind::add        ? 0.5 * p - 3 * q
                               : kind == CombineKind::multiply ? p * q
@@ -92,8 +92,7 @@ OpCase fold_case(const std::string& name, const std::vector<int>& x, const std::
     Values out;
     out.real["y"].assign(static_cast<std::size_t>(y[0] * y[1] * y[2] * y[3]), 0);
     std::size_t n = 0;
-    each_index(x,
-               [&](const int(&i)[4]) { out.real["y"][static_cast<std::size_t>(at(y, i))] += in["x"][n++]; });
+    each_index(x, [&](const int(&i)[4]) { out.real["y"][at(y, i)] += in["x"][n++]; });
     return out;
   });
   return op.roundings(80).condition(4);
@@ -105,8 +104,7 @@ OpCase expand_case(const std::string& name, const std::vector<int>& x, const std
   call_planned<Expand>(op, [=](auto&) {});
   op.oracle([=](const Values& in) {
     Values out;
-    each_index(
-        y, [&](const int(&i)[4]) { out.real["y"].push_back(in["x"][static_cast<std::size_t>(at(x, i))]); });
+    each_index(y, [&](const int(&i)[4]) { out.real["y"].push_back(in["x"][at(x, i)]); });
     return out;
   });
   return op.roundings(40).condition(4);
@@ -119,7 +117,7 @@ OpCase swap_case() {
   op.oracle([=](const Values& in) {
     Values out;
     each_index({2, 4, 3, 5}, [&](const int(&i)[4]) {
-      out.real["y"].push_back(in["x"][static_cast<std::size_t>(((i[0] * 3 + i[2]) * 4 + i[1]) * 5 + i[3])]);
+      out.real["y"].push_back(in["x"][((i[0] * 3 + i[2]) * 4 + i[1]) * 5 + i[3]]);
     });
     return out;
   });
@@ -286,7 +284,7 @@ TEST(Broadcasts, FindElementsInEveryWay) {
     Tensor<float> full = shaped<float>(1, {1, 1, 1, 1}), part = full;
     const std::vector<int> sizes = {2, 3, 4, 5};
     for (int d = 0; d < 4; ++d) {
-      full.dims[d] = bits >> d & 1 ? 1 : sizes[static_cast<std::size_t>(d)];
+      full.dims[d] = bits >> d & 1 ? 1 : sizes[d];
       part.dims[d] = bits >> (4 + d) & 1 ? 1 : full.dims[d];
     }
     Broadcast quick = broadcast(full, part), plain = quick;

@@ -37,7 +37,7 @@ OpCase make(const std::string& name, int rows, int n, int count, bool marks, con
     for (int row = 0; row < rows; ++row) {
       const auto order = sorted(in["x"].data() + row * n, n);
       for (int i = 0; i < std::min(count, n); ++i) {
-        const auto at = static_cast<std::size_t>(row * n + order[static_cast<std::size_t>(i)]);
+        const auto at = static_cast<std::size_t>(row * n + order[i]);
         y[at] = marks ? 1 : in["x"][at];
       }
     }

@@ -21,10 +21,9 @@ OpCase pick_case(const std::string& name, int B, int T, int given, int H, int N)
     Values out;
     for (int i = 0; i < B * Q * H * N; ++i) {
       const int column = i % (H * N), query = i / (H * N), b = query / Q;
-      const int seen =
-          given ? std::clamp(in.integer.at("position")[static_cast<std::size_t>(query)], 0, T) : T;
+      const int seen = given ? std::clamp(in.integer.at("position")[query], 0, T) : T;
       const int at = (b * T + seen - 1) * H * N + column;
-      out.real["y"].push_back(seen == 0 ? 0 : in["x"][static_cast<std::size_t>(at)]);
+      out.real["y"].push_back(seen == 0 ? 0 : in["x"][at]);
     }
     return out;
   });
@@ -43,7 +42,7 @@ OpCase signs_case() {
     for (int i = 0; i < B * T * columns; ++i) {
       int negative = 0;
       for (int t = 0; t <= i / columns % T; ++t)
-        negative += in["x"][static_cast<std::size_t>((i / columns / T * T + t) * columns + i % columns)] < 0;
+        negative += in["x"][(i / columns / T * T + t) * columns + i % columns] < 0;
       out.real["y"].push_back(negative % 2 ? -1 : 1);
     }
     return out;

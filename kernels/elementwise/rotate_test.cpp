@@ -25,7 +25,7 @@ OpCase make(const std::string& name, const Shape& s) {
     Values out;
     for (int row = 0; row < s.B * s.N * s.H; ++row) {
       const int n = row / s.H % s.N, b = row / s.H / s.N;
-      const int at = s.positions ? in.integer.at("position")[static_cast<std::size_t>(b * s.N + n)] - 1 : n;
+      const int at = s.positions ? in.integer.at("position")[b * s.N + n] - 1 : n;
       const double* x = in["x"].data() + row * s.K;
       for (int c = 0; c < s.K; ++c) {
         const int pair = c / 2 * 2;

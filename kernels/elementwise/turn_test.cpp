@@ -21,9 +21,8 @@ OpCase make(const std::string& name, int B, int N, int H, int K, int A) {
     for (int row = 0; row < B * N * H; ++row) {
       for (int c = 0; c < std::min(A, K / 2); ++c) {
         const auto at = static_cast<std::size_t>(row * K + 2 * c);
-        const auto z =
-            std::complex<long double>(y[at], y[at + 1]) *
-            std::polar(1.0L, static_cast<long double>(in["angle"][static_cast<std::size_t>(row * A + c)]));
+        const auto z = std::complex<long double>(y[at], y[at + 1]) *
+                       std::polar(1.0L, static_cast<long double>(in["angle"][row * A + c]));
         y[at] = static_cast<double>(z.real()), y[at + 1] = static_cast<double>(z.imag());
       }
     }

@@ -31,7 +31,7 @@ struct Lists {
       for (int row = 0; row < rows[i]; ++row) {
         start.push_back(static_cast<int>(order.size()));
         for (int n = 0; n < N; ++n)
-          if (ids[static_cast<std::size_t>(n * C + channel[i])] == row) order.push_back(n);
+          if (ids[n * C + channel[i]] == row) order.push_back(n);
       }
       start.push_back(static_cast<int>(order.size()));
       order.resize(static_cast<std::size_t>(N), -1);  // absent ids leave the end as it was: poisoned
@@ -46,8 +46,7 @@ OpCase make(const std::string& name, int N, int C, int D, std::vector<int> rows,
   const int tables = static_cast<int>(rows.size());
   const int most = *std::min_element(rows.begin(), rows.end());
   op.integers("ids", {N, C}, ids ? ids : integer_in(-1, most - 1));
-  for (int i = 0; i < tables; ++i)
-    op.input(fmt::format("table{}", i), {rows[static_cast<std::size_t>(i)], D}, normal());
+  for (int i = 0; i < tables; ++i) op.input(fmt::format("table{}", i), {rows[i], D}, normal());
   if (bias) {
     op.input("bias", {D}, normal());
   } else {
@@ -58,7 +57,7 @@ OpCase make(const std::string& name, int N, int C, int D, std::vector<int> rows,
   lists.add(op, N);
   const auto configure = [=](auto& o) {
     o.tables = tables;
-    for (int i = 0; i < tables; ++i) o.channel[i] = channel[static_cast<std::size_t>(i)];
+    for (int i = 0; i < tables; ++i) o.channel[i] = channel[i];
   };
   call<Lookup>(op, configure);
   op.forward([=]<class Real>(const Exec& exec, TensorSet<Real>& s) {
@@ -70,13 +69,11 @@ OpCase make(const std::string& name, int N, int C, int D, std::vector<int> rows,
     lists.oracle(in.integer.at("ids"), C, out);
     for (int n = 0; n < N; ++n) {
       for (int j = 0; j < D; ++j) {
-        long double y = bias ? in["bias"][static_cast<std::size_t>(j)] : 0.0;
+        long double y = bias ? in["bias"][j] : 0.0;
         for (int i = 0; i < tables; ++i) {
-          const int id =
-              in.integer.at("ids")[static_cast<std::size_t>(n * C + channel[static_cast<std::size_t>(i)])];
-          for (int row = 0; row < rows[static_cast<std::size_t>(i)]; ++row)
-            y += (row == id ? 1.0L : 0.0L) *
-                 in[fmt::format("table{}", i)][static_cast<std::size_t>(row * D + j)];
+          const int id = in.integer.at("ids")[n * C + channel[static_cast<std::size_t>(i)]];
+          for (int row = 0; row < rows[i]; ++row)
+            y += (row == id ? 1.0L : 0.0L) * in[fmt::format("table{}", i)][row * D + j];
         }
         out.real["y"].push_back(static_cast<double>(y));
       }
@@ -114,10 +111,9 @@ OpCase with_positions(const std::string& name, int B, int T, int longest, int D)
     Values out;
     lists.oracle(in.integer.at("ids"), 1, out);
     for (int n = 0; n < B * T; ++n) {
-      const int id = in.integer.at("ids")[static_cast<std::size_t>(n)];
+      const int id = in.integer.at("ids")[n];
       for (int j = 0; j < D; ++j)
-        out.real["y"].push_back((id < 0 ? 0.0 : in["table0"][static_cast<std::size_t>(id * D + j)]) +
-                                in["bias"][static_cast<std::size_t>(n % T * D + j)]);
+        out.real["y"].push_back((id < 0 ? 0.0 : in["table0"][id * D + j]) + in["bias"][n % T * D + j]);
     }
     return out;
   });
@@ -141,7 +137,7 @@ OpCase tied(const std::string& name, int N, int D, int rows0, int rows1, bool fe
   lists.add(op, N);
   const auto lookup = [=]<class Real>(TensorSet<Real>& s) {
     Lookup<Real> o = bound<Lookup, Real>(s, [](auto& all) { all.tables = 3; });
-    for (int i = 0; i < 3; ++i) o.channel[i] = lists.channel[static_cast<std::size_t>(i)];
+    for (int i = 0; i < 3; ++i) o.channel[i] = lists.channel[i];
     o.table[2] = o.table[0];
     if (o.table[2].wanted()) o.table[2].write = Write::add;
     if (few) o.order[2] = o.start[2] = o.order[1] = o.start[1] = {};
@@ -160,8 +156,8 @@ OpCase tied(const std::string& name, int N, int D, int rows0, int rows1, bool fe
       for (int j = 0; j < D; ++j) {
         double y = 0;
         for (int c = 0; c < 3; ++c) {
-          const int id = ids[static_cast<std::size_t>(3 * n + c)];
-          if (id >= 0) y += in[c == 1 ? "table1" : "table0"][static_cast<std::size_t>(id * D + j)];
+          const int id = ids[3 * n + c];
+          if (id >= 0) y += in[c == 1 ? "table1" : "table0"][id * D + j];
         }
         out.real["y"].push_back(y);
       }

@@ -19,8 +19,7 @@ OpCase make(const std::string& name, int B, int T, int C, int rows, int first, i
     for (int b = 0; b < B; ++b)
       for (int t = 0; t < rows; ++t)
         for (int c = first; c < first + count; ++c)
-          out.real["y"].push_back(in.integer.at("ids")[static_cast<std::size_t>((b * T + t) * C + c)] /
-                                  1048576.0L);
+          out.real["y"].push_back(in.integer.at("ids")[(b * T + t) * C + c] / 1048576.0L);
     return out;
   });
   return op;

@@ -30,12 +30,11 @@ struct Drawn {
     set.reals.add("omega", R, {m, d});
     set.allocate();
     for (int r = 0; r < R; ++r) {
-      const std::uint64_t seed = seeds[static_cast<std::size_t>(r)];
+      const std::uint64_t seed = seeds[r];
       upload(exec.device, set.integer("seed"), r,
              std::vector<std::int32_t>{static_cast<std::int32_t>(static_cast<std::uint32_t>(seed)),
                                        static_cast<std::int32_t>(static_cast<std::uint32_t>(seed >> 32))});
-      upload(exec.device, set.integer("draw"), r,
-             std::vector<std::int32_t>{draws[static_cast<std::size_t>(r)]});
+      upload(exec.device, set.integer("draw"), r, std::vector<std::int32_t>{draws[r]});
     }
     run(exec, FavorFeatures<Real>{set.integer("seed"), set.integer("draw"), purpose, set.precise("workspace"),
                                   set.real("omega")});
@@ -57,8 +56,7 @@ TEST(FavorFeatures, RowsOfABlockAreOrthogonal) {
           if (i / d != j / d) continue;
           double dot = 0, ii = 0, jj = 0;
           for (int c = 0; c < d; ++c) {
-            const double x = omega[static_cast<std::size_t>(i * d + c)],
-                         y = omega[static_cast<std::size_t>(j * d + c)];
+            const double x = omega[i * d + c], y = omega[j * d + c];
             dot += x * y, ii += x * x, jj += y * y;
           }
           EXPECT_TRUE(std::abs(dot) <= 1e-12 * std::sqrt(ii * jj))
@@ -78,8 +76,7 @@ TEST(FavorFeatures, NormsAreChiDistributed) {
     const auto omega = draw(3, number, m, d);
     for (int i = 0; i < m; ++i) {
       double square = 0;
-      for (int c = 0; c < d; ++c)
-        square += omega[static_cast<std::size_t>(i * d + c)] * omega[static_cast<std::size_t>(i * d + c)];
+      for (int c = 0; c < d; ++c) square += omega[i * d + c] * omega[i * d + c];
       mean += square / n;
       variance += (square - d) * (square - d) / n;
     }
@@ -98,8 +95,7 @@ TEST(FavorFeatures, DirectionsAreUniform) {
     const auto omega = draw(8, number, d, d);
     for (int i = 0; i < d; ++i) {
       double norm = 0;
-      for (int c = 0; c < d; ++c)
-        norm += omega[static_cast<std::size_t>(i * d + c)] * omega[static_cast<std::size_t>(i * d + c)];
+      for (int c = 0; c < d; ++c) norm += omega[i * d + c] * omega[i * d + c];
       for (int c = 0; c < d; ++c) {
         const auto e = static_cast<std::size_t>(i * d + c);
         mean[e] += omega[e] / std::sqrt(norm) / draws;

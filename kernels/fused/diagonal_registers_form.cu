@@ -187,6 +187,41 @@ struct FadingBack {
     sum_down(t, 0, d_k);
     if constexpr (Tile::kGates) sum_down(t, 2, d_gate);
   }
+  /// Gradients of what stands for a whole sequence.
+  __device__ __forceinline__ void put_whole() {
+    const Op& op = at.op;
+    at.put_entries(op.start.write, op.start.gradient, d.G.v[0]);
+    if constexpr (Tile::kComplex) at.put_entries(op.start_imag.write, op.start_imag.gradient, d.G.v[1]);
+    if constexpr (Tile::kComplex) {
+      float rate[kRows][4], angle[kRows][4];
+      at.entries(op.log_rate.value, rate), at.entries(op.angle.value, angle);
+#pragma unroll
+      for (int i = 0; i < kRows; ++i) {
+#pragma unroll
+        for (int j = 0; j < 4; ++j) {
+          rate[i][j] = -expf(rate[i][j]);
+          d.written[i] = fmaf(d.size[i][j], rate[i][j], fmaf(d.angle[i][j], angle[i][j], d.written[i]));
+          d.size[i][j] *= rate[i][j] * law.steady[i], d.angle[i][j] *= law.steady[i];
+        }
+      }
+      at.sum_across(d.written, [&](int n, float sum) {
+        const int row = at.first + at.row + n;
+        if (row < at.V && op.step.wanted())
+          put(op.step.write, op.step.gradient.at(at.r) + at.item * at.V + row, sum);
+      });
+      at.put_entries(op.angle.write, op.angle.gradient, d.angle);
+      at.put_entries(op.read.write, op.read.gradient, d.read_re, 2);
+      at.put_entries(op.read_imag.write, op.read_imag.gradient, d.read_im, -2);
+    }
+    if constexpr (Tile::kRates) {
+#pragma unroll
+      for (int i = 0; i < kRows; ++i) {
+#pragma unroll
+        for (int j = 0; j < 4; ++j) d.size[i][j] *= law.rate[i][j] * law.kSlope;
+      }
+    }
+    if constexpr (!Tile::kGates) at.put_entries(op.log_rate.write, op.log_rate.gradient, d.size);
+  }
   /// Joins the warps' sums of a stage: gradients, or a tile's part of them in work [tiles, kSums, max(T, Q), K].
   __device__ void join(int first_token) const {
     const Op& op = at.op;
@@ -306,37 +341,7 @@ __global__ void __launch_bounds__(32 * kFadingWarps, blocks_of(kLaw))
       back.join(token);
     }
   }
-  at.put_entries(op.start.write, op.start.gradient, d.G.v[0]);
-  if constexpr (Tile::kComplex) at.put_entries(op.start_imag.write, op.start_imag.gradient, d.G.v[1]);
-  if constexpr (Tile::kComplex) {
-    float rate[kRows][4], angle[kRows][4];
-    at.entries(op.log_rate.value, rate), at.entries(op.angle.value, angle);
-#pragma unroll
-    for (int i = 0; i < kRows; ++i) {
-#pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        rate[i][j] = -expf(rate[i][j]);
-        d.written[i] = fmaf(d.size[i][j], rate[i][j], fmaf(d.angle[i][j], angle[i][j], d.written[i]));
-        d.size[i][j] *= rate[i][j] * law.steady[i], d.angle[i][j] *= law.steady[i];
-      }
-    }
-    at.sum_across(d.written, [&](int n, float sum) {
-      const int row = at.first + at.row + n;
-      if (row < at.V && op.step.wanted())
-        put(op.step.write, op.step.gradient.at(at.r) + at.item * at.V + row, sum);
-    });
-    at.put_entries(op.angle.write, op.angle.gradient, d.angle);
-    at.put_entries(op.read.write, op.read.gradient, d.read_re, 2);
-    at.put_entries(op.read_imag.write, op.read_imag.gradient, d.read_im, -2);
-  }
-  if constexpr (Tile::kRates) {
-#pragma unroll
-    for (int i = 0; i < kRows; ++i) {
-#pragma unroll
-      for (int j = 0; j < 4; ++j) d.size[i][j] *= law.rate[i][j] * law.kSlope;
-    }
-  }
-  if constexpr (!Tile::kGates) at.put_entries(op.log_rate.write, op.log_rate.gradient, d.size);
+  back.put_whole();
 }
 
 /// The gradient of k, q or column gates, of parts [B H, tiles, sums, max(T, Q), K].

@@ -22,7 +22,7 @@ Lookup<Real> lookup_of(const TensorSet<Real>& s, const Shape& shape) {
   op.ids.value = s.integer("ids");
   for (int i = 0; i < op.tables; ++i) {
     const std::string table = fmt::format("table{}", i);
-    op.channel[i] = shape.channel[static_cast<std::size_t>(i)];
+    op.channel[i] = shape.channel[i];
     op.table[i].value = s.real(table), op.table[i].gradient = s.real("d_" + table),
     op.table[i].write = s.write(table);
     op.order[i].value = s.integer(fmt::format("order{}", i)),
@@ -62,7 +62,7 @@ OpCase make(const std::string& name, const Shape& shape) {
   const bool normalised = shape.norm >= 0;
   op.integers("ids", {N, C}, integer_in(shape.absent ? -1 : 0, most - 1));
   for (int i = 0; i < C; ++i) {
-    const int rows = shape.rows[static_cast<std::size_t>(i)];
+    const int rows = shape.rows[i];
     op.input(fmt::format("table{}", i), {rows, d}, uniform(-1, 1));
     op.workspace_of_integers(fmt::format("order{}", i), {N})
         .workspace_of_integers(fmt::format("start{}", i), {rows + 1});

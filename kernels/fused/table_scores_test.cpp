@@ -138,8 +138,7 @@ OpCase make(const std::string& name, const Shape& s) {
   OpCase op(name);
   const int tables = static_cast<int>(s.rows.size()), p = map_width(s.map, s.d, s.nu, s.m);
   op.integers("ids", {s.B, s.T, tables}, [s, tables](RandomStream& random, int r, std::int64_t i) -> double {
-    const int c = static_cast<int>(i % tables), t = static_cast<int>(i / tables) % s.T,
-              rows = s.rows[static_cast<std::size_t>(c)];
+    const int c = static_cast<int>(i % tables), t = static_cast<int>(i / tables) % s.T, rows = s.rows[c];
     if (s.permuted) return static_cast<double>(((7 + 4 * c) * t + 13 * (i / tables / s.T) + 5 * r) % rows);
     return random.below(static_cast<std::uint32_t>(rows + 1)) - 1.0;
   });
@@ -156,7 +155,7 @@ OpCase make(const std::string& name, const Shape& s) {
     op.absent("omega").absent("shift");
   }
   for (int i = 0; i < tables; ++i) {
-    const int rows = s.rows[static_cast<std::size_t>(i)];
+    const int rows = s.rows[i];
     op.input(indexed("table", i), {rows, s.d}, uniform(-size, size));
     if (s.m) {
       op.workspace(indexed("projected", i), {rows, s.m}).workspace(indexed("d_projected", i), {rows, s.m});

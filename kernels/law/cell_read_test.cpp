@@ -30,7 +30,7 @@ struct Walk {
   Column hidden, c, n;
 
   Wide at(const std::string& name, int row, int rows, int i) const {
-    return in[name][static_cast<std::size_t>(((b * rows + row) * s.H + h) * s.V + i)];
+    return in[name][((b * rows + row) * s.H + h) * s.V + i];
   }
   Walk(const Values& in_, const Shape& s_, int b_, int h_) : in(in_), s(s_), b(b_), h(h_) {
     const auto V = static_cast<std::size_t>(s.V);
@@ -45,8 +45,7 @@ struct Walk {
   Wide bent(int g, int i) const {
     Wide sum = 0;
     for (int j = 0; j < s.V; ++j)
-      sum += in[fmt::format("u{}", g)][static_cast<std::size_t>(((b * s.H + h) * s.V + i) * s.V + j)] *
-             hidden[static_cast<std::size_t>(j)];
+      sum += in[fmt::format("u{}", g)][((b * s.H + h) * s.V + i) * s.V + j] * hidden[j];
     return sum;
   }
   void token(int t) {
@@ -78,10 +77,9 @@ Values oracle(const Values& in, const Shape& s) {
       Walk walk(in, s, b, h);
       for (int t = 0; t <= s.T; ++t) {
         for (int i = 0; i < Q; ++i) {
-          if ((s.Q ? in.integer.at("position")[static_cast<std::size_t>(b * Q + i)] : i + 1) != t) continue;
+          if ((s.Q ? in.integer.at("position")[b * Q + i] : i + 1) != t) continue;
           for (int c = 0; c < s.V; ++c)
-            o[static_cast<std::size_t>(((b * Q + i) * s.H + h) * s.V + c)] =
-                static_cast<double>(walk.hidden[static_cast<std::size_t>(c)]);
+            o[((b * Q + i) * s.H + h) * s.V + c] = static_cast<double>(walk.hidden[c]);
         }
         if (t < s.T) walk.token(t);
       }

@@ -32,9 +32,7 @@ Number entry(const Values& in, const Shape& s, int b, int h, int v, int c, int n
   for (int t = n - 1; t >= 0; --t) {
     const auto value = token(t) * static_cast<std::size_t>(s.V) + static_cast<std::size_t>(v);
     const auto key = token(t) * static_cast<std::size_t>(s.K) + static_cast<std::size_t>(c);
-    const long double step = s.gates    ? 1
-                             : s.steady ? in["step"][static_cast<std::size_t>((b * s.H + h) * s.V + v)]
-                                        : in["step"][value];
+    const long double step = s.gates ? 1 : s.steady ? in["step"][(b * s.H + h) * s.V + v] : in["step"][value];
     total += behind * (step * in["v"][value] * in["k"][key]);
     if (s.gates) rate = in["row_log_decay"][value] + (s.gates > 1 ? in["column_log_decay"][key] : 0.0);
     const Number kept = std::exp(rate * step);
@@ -50,14 +48,14 @@ Values oracle(const Values& in, const Shape& s) {
   for (int b = 0; b < s.B; ++b) {
     for (int q = 0; q < Q; ++q) {
       for (int h = 0; h < s.H; ++h) {
-        const int n = s.Q ? in.integer.at("position")[static_cast<std::size_t>(b * Q + q)] : q + 1;
+        const int n = s.Q ? in.integer.at("position")[b * Q + q] : q + 1;
         for (int v = 0; v < s.V; ++v) {
           long double o = 0;
           for (int c = 0; c < s.K; ++c) {
             const auto i = static_cast<std::size_t>(((b * s.H + h) * s.V + v) * s.K + c);
             const Number read = s.complex ? 2.0L * Number(in["read"][i], in["read_imag"][i]) : Number(1);
             const Number held = read * entry(in, s, b, h, v, c, n);
-            o += held.real() * in["q"][static_cast<std::size_t>(((b * Q + q) * s.H + h) * s.K + c)];
+            o += held.real() * in["q"][((b * Q + q) * s.H + h) * s.K + c];
           }
           out.real["o"].push_back(static_cast<double>(o));
         }

@@ -51,8 +51,8 @@ Long row(const Values& in, const std::string& name, const Shape& s, int b, int n
 Long value(const Values& in, const Shape& s, int b, int t, int h) {
   if (s.C == 0) return row(in, "v", s, b, t, s.T, h, s.V);
   Long hot(static_cast<std::size_t>(s.V), 0);
-  const int id = in.integer.at("tokens")[static_cast<std::size_t>((b * s.T + t) * s.C + 1)];
-  if (id >= 0) hot[static_cast<std::size_t>(id)] = 1;
+  const int id = in.integer.at("tokens")[(b * s.T + t) * s.C + 1];
+  if (id >= 0) hot[id] = 1;
   return hot;
 }
 
@@ -62,9 +62,8 @@ void walk(const Values& in, const Shape& s, int b, int h, See&& see, Numbers* no
   Terms S;
   for (int c = 0; c < s.K && s.start; ++c) {
     Long column, unit(static_cast<std::size_t>(s.K), 0);
-    for (int v = 0; v < s.V; ++v)
-      column.push_back(in["start"][static_cast<std::size_t>(((b * s.H + h) * s.V + v) * s.K + c)]);
-    unit[static_cast<std::size_t>(c)] = 1;
+    for (int v = 0; v < s.V; ++v) column.push_back(in["start"][((b * s.H + h) * s.V + v) * s.K + c]);
+    unit[c] = 1;
     S.square += dot(column, column);
     S.w.push_back(column), S.key.push_back(unit);
   }
@@ -97,7 +96,7 @@ Values oracle(const Values& in, const Shape& s) {
     for (int h = 0; h < s.H; ++h) {
       walk(in, s, b, h, [&](int n, const Terms& S) {
         for (int i = 0; i < Q; ++i) {
-          const int seen = s.Q ? in.integer.at("position")[static_cast<std::size_t>(b * Q + i)] : i + 1;
+          const int seen = s.Q ? in.integer.at("position")[b * Q + i] : i + 1;
           if (seen != n) continue;
           const Long o = S.read(row(in, "q", s, b, i, Q, h, s.K), s.V);
           std::copy(o.begin(), o.end(), out.real["o"].begin() + ((b * Q + i) * s.H + h) * s.V);
@@ -105,8 +104,7 @@ Values oracle(const Values& in, const Shape& s) {
         for (int v = 0; v < s.V && s.end && n == s.T; ++v) {
           for (int c = 0; c < s.K; ++c) {
             long double sum = 0;
-            for (std::size_t j = 0; j < S.w.size(); ++j)
-              sum += S.w[j][static_cast<std::size_t>(v)] * S.key[j][static_cast<std::size_t>(c)];
+            for (std::size_t j = 0; j < S.w.size(); ++j) sum += S.w[j][v] * S.key[j][c];
             out.real["end"].push_back(static_cast<double>(sum));
           }
         }
@@ -152,8 +150,7 @@ OpCase make(const std::string& name, const Shape& s, double size) {
             std::find_if(norms.begin(), norms.end(), [](double norm) { return std::abs(norm - 1) < 0.03; });
         if (near == norms.end()) break;
         const auto last = near - norms.begin() + (s.start ? 0 : 1);
-        for (std::ptrdiff_t t = 0; t <= last; ++t)
-          beta[static_cast<std::size_t>((n / s.H * s.T + t) * s.H + n % s.H)] *= 0.93;
+        for (std::ptrdiff_t t = 0; t <= last; ++t) beta[(n / s.H * s.T + t) * s.H + n % s.H] *= 0.93;
       }
     }
   });

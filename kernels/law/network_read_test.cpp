@@ -79,33 +79,30 @@ Values oracle(const Values& in, const Shape& s) {
       Theta& to = part < 4 ? theta : P;
       const bool given = s.start && size > 0 && (part < 4 || s.moves);
       for (int i = 0; i < size; ++i)
-        to.push_back(
-            given ? in[std::string("start_") + kParts[part]][static_cast<std::size_t>(item * size + i)] : 0);
+        to.push_back(given ? in[std::string("start_") + kParts[part]][item * size + i] : 0);
     }
     if (s.layer) gain = rows("gain", b, 0, 1, h, s.V), bias = rows("bias", b, 0, 1, h, s.V);
     Theta at_start = theta;
     for (int t = 0; t <= s.T; ++t) {
       for (int i = 0; i < Q; ++i) {
-        const int seen = s.Q ? in.integer.at("position")[static_cast<std::size_t>(b * Q + i)] : i + 1;
+        const int seen = s.Q ? in.integer.at("position")[b * Q + i] : i + 1;
         if (seen != t) continue;
         const Theta o = network(s, theta, rows("q", b, i, Q, h, s.K), gain.data(), bias.data());
-        for (int a = 0; a < s.V; ++a)
-          out.real["o"][static_cast<std::size_t>(((b * Q + i) * s.H + h) * s.V + a)] =
-              o[static_cast<std::size_t>(a)].real();
+        for (int a = 0; a < s.V; ++a) out.real["o"][((b * Q + i) * s.H + h) * s.V + a] = o[a].real();
       }
       if (t == s.T) break;
       if (t % s.mini_batch == 0) at_start = theta;
       const auto number = [&](const char* name) { return rows(name, b, t, s.T, h, 1)[0].real(); };
       for (int i = 0; i < n; ++i) {
         Theta moved = at_start;
-        moved[static_cast<std::size_t>(i)] += Number(0, 1e-30);
+        moved[i] += Number(0, 1e-30);
         const Theta f = network(s, moved, rows("k", b, t, s.T, h, s.K), gain.data(), bias.data()),
                     v = rows("v", b, t, s.T, h, s.V);
         Number loss = 0;
         for (std::size_t a = 0; a < f.size(); ++a) loss += 0.5 * (f[a] - v[a]) * (f[a] - v[a]);
-        Number& p = P[static_cast<std::size_t>(i)];
+        Number& p = P[i];
         p = (s.moves ? number("momentum") : 0.0) * p - number("step") * loss.imag() / 1e-30;
-        Number& x = theta[static_cast<std::size_t>(i)];
+        Number& x = theta[i];
         x = (s.moves ? 1 - number("forget") : 1.0) * x + p;
       }
     }
@@ -113,8 +110,7 @@ Values oracle(const Values& in, const Shape& s) {
     for (int part = 0; part < (s.moves ? 8 : 4) && s.end; ++part) {
       if (part == 4) offset = 0;
       for (int i = 0; i < s.size(part % 4); ++i)
-        out.real[std::string("end_") + kParts[part]].push_back(
-            (part < 4 ? theta : P)[static_cast<std::size_t>(offset + i)].real());
+        out.real[std::string("end_") + kParts[part]].push_back((part < 4 ? theta : P)[offset + i].real());
       offset += s.size(part % 4);
     }
   }

@@ -49,13 +49,13 @@ std::vector<Long> sums(const Values& in, const Shape& s, int b, int h, int n, co
   };
   for (int i = 0; i < rows; ++i) {
     for (int j = 0; j < s.K; ++j) {
-      long double& sum = total[static_cast<std::size_t>(i)][static_cast<std::size_t>(j)];
+      long double& sum = total[i][j];
       for (int t = 0; t < n; ++t) {
         const long double weight = fade(t + 1) * (s.gates ? in["gain"][token(t)] : 1);
         sum += weight * in[left][token(t) * static_cast<std::size_t>(rows) + static_cast<std::size_t>(i)] *
                in["k"][token(t) * static_cast<std::size_t>(s.K) + static_cast<std::size_t>(j)];
       }
-      if (s.start) sum += fade(0) * in[start][static_cast<std::size_t>(((b * s.H + h) * rows + i) * s.K + j)];
+      if (s.start) sum += fade(0) * in[start][((b * s.H + h) * rows + i) * s.K + j];
     }
   }
   return total;
@@ -67,13 +67,12 @@ Values oracle(const Values& in, const Shape& s) {
   for (int b = 0; b < s.B; ++b) {
     for (int i = 0; i < Q; ++i) {
       for (int h = 0; h < s.H; ++h) {
-        const int n = s.Q ? in.integer.at("position")[static_cast<std::size_t>(b * Q + i)] : i + 1;
+        const int n = s.Q ? in.integer.at("position")[b * Q + i] : i + 1;
         std::vector<Long> keys = sums(in, s, b, h, n, "k", s.K, "start_keys");
         Long q;
         for (int j = 0; j < s.K; ++j) {
-          keys[static_cast<std::size_t>(j)][static_cast<std::size_t>(j)] +=
-              in["ridge"][static_cast<std::size_t>((b * s.H + h) * s.K + j)];
-          q.push_back(in["q"][static_cast<std::size_t>(((b * Q + i) * s.H + h) * s.K + j)]);
+          keys[j][j] += in["ridge"][(b * s.H + h) * s.K + j];
+          q.push_back(in["q"][((b * Q + i) * s.H + h) * s.K + j]);
         }
         const Long x = cholesky(keys, q);
         for (const Long& row : sums(in, s, b, h, n, "v", s.V, "start")) {
@@ -117,10 +116,8 @@ OpCase make(const std::string& name, const Shape& s, int iterations = 30) {
         const Numbers x(all.begin() + n * s.K * s.K, all.begin() + (n + 1) * s.K * s.K);
         for (int i = 0; i < s.K * s.K; ++i) {
           double sum = 0;
-          for (int j = 0; j < s.K; ++j)
-            sum += x[static_cast<std::size_t>(i / s.K * s.K + j)] *
-                   x[static_cast<std::size_t>(i % s.K * s.K + j)];
-          all[static_cast<std::size_t>(n * s.K * s.K + i)] = sum;
+          for (int j = 0; j < s.K; ++j) sum += x[i / s.K * s.K + j] * x[i % s.K * s.K + j];
+          all[n * s.K * s.K + i] = sum;
         }
       }
     });

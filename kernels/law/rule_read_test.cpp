@@ -94,7 +94,7 @@ Values oracle(const Values& in, const Shape& s) {
   out.real["o"].resize(static_cast<std::size_t>(s.B * Q * s.H * s.V));
   if (s.end) out.real["end0"].resize(static_cast<std::size_t>(s.B * s.H * s.V * s.K));
   const auto at = [&](const char* name, int b, int t, int n, int h, int width, int i) {
-    return static_cast<long double>(in[name][static_cast<std::size_t>(((b * n + t) * s.H + h) * width + i)]);
+    return static_cast<long double>(in[name][((b * n + t) * s.H + h) * width + i]);
   };
   for (int b = 0; b < s.B; ++b) {
     for (int h = 0; h < s.H; ++h) {
@@ -102,32 +102,26 @@ Values oracle(const Values& in, const Shape& s) {
                                               std::vector<long double>(static_cast<std::size_t>(s.K), 0));
       for (int t = 0; t <= s.T; ++t) {
         for (int i = 0; i < Q; ++i) {
-          if ((s.Q ? in.integer.at("position")[static_cast<std::size_t>(b * Q + i)] : i + 1) != t) continue;
+          if ((s.Q ? in.integer.at("position")[b * Q + i] : i + 1) != t) continue;
           for (int a = 0; a < s.V; ++a) {
             long double sum = 0;
-            for (int j = 0; j < s.K; ++j)
-              sum +=
-                  S[static_cast<std::size_t>(a)][static_cast<std::size_t>(j)] * at("x3", b, i, Q, h, s.K, j);
-            out.real["o"][static_cast<std::size_t>(((b * Q + i) * s.H + h) * s.V + a)] =
-                static_cast<double>(sum);
+            for (int j = 0; j < s.K; ++j) sum += S[a][j] * at("x3", b, i, Q, h, s.K, j);
+            out.real["o"][((b * Q + i) * s.H + h) * s.V + a] = static_cast<double>(sum);
           }
         }
         if (t == s.T) break;
         for (int a = 0; a < s.V; ++a) {
-          auto& row = S[static_cast<std::size_t>(a)];
+          auto& row = S[a];
           long double held = 0;
-          for (int j = 0; j < s.K; ++j)
-            held += row[static_cast<std::size_t>(j)] * at("x0", b, t, s.T, h, s.K, j);
+          for (int j = 0; j < s.K; ++j) held += row[j] * at("x0", b, t, s.T, h, s.K, j);
           const long double w =
               at("x2", b, t, s.T, h, 1, 0) * std::tanh(at("x1", b, t, s.T, h, s.V, a) - held);
-          for (int j = 0; j < s.K; ++j)
-            row[static_cast<std::size_t>(j)] += w * at("x0", b, t, s.T, h, s.K, j);
+          for (int j = 0; j < s.K; ++j) row[j] += w * at("x0", b, t, s.T, h, s.K, j);
         }
       }
       for (int a = 0; a < s.V && s.end; ++a) {
         for (int j = 0; j < s.K; ++j)
-          out.real["end0"][static_cast<std::size_t>(((b * s.H + h) * s.V + a) * s.K + j)] =
-              static_cast<double>(S[static_cast<std::size_t>(a)][static_cast<std::size_t>(j)]);
+          out.real["end0"][((b * s.H + h) * s.V + a) * s.K + j] = static_cast<double>(S[a][j]);
       }
     }
   }

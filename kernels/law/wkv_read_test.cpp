@@ -17,7 +17,7 @@ struct Shape {
 Values oracle(const Values& in, const Shape& s) {
   Values out;
   const auto at = [&](const std::string& name, int row, int rows, int b, int h, int c) -> long double {
-    return in[name][static_cast<std::size_t>(((b * rows + row) * s.H + h) * s.V + c)];
+    return in[name][((b * rows + row) * s.H + h) * s.V + c];
   };
   /// After n tokens: sum of weights times values, sum of weights, both divided by e^top.
   const auto sums = [&](int n, int b, int h, int c, long double top) {
@@ -38,7 +38,7 @@ Values oracle(const Values& in, const Shape& s) {
     for (int i = 0; i < Q; ++i) {
       for (int h = 0; h < s.H; ++h) {
         for (int c = 0; c < s.V; ++c) {
-          const int n = s.Q ? in.integer.at("position")[static_cast<std::size_t>(b * Q + i)] : i;
+          const int n = s.Q ? in.integer.at("position")[b * Q + i] : i;
           long double top = -1e30L;
           for (int j = 0; j < s.T; ++j) top = std::max(top, at("k", j, s.T, b, h, c));
           auto [with, without] = sums(n, b, h, c, top);

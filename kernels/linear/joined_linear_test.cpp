@@ -50,10 +50,8 @@ Values maps(const Sizes& s, const Values& in) {
     Numbers& y = out.real[name_of("y", i)];
     for (int n = 0; n < s.N; ++n) {
       for (int o = 0; o < s.O[i]; ++o) {
-        long double sum = b.empty() ? 0 : b[static_cast<std::size_t>(o)];
-        for (int c = 0; c < s.I; ++c)
-          sum += static_cast<long double>(x[static_cast<std::size_t>(n * s.I + c)]) *
-                 w[static_cast<std::size_t>(o * s.I + c)];
+        long double sum = b.empty() ? 0 : b[o];
+        for (int c = 0; c < s.I; ++c) sum += static_cast<long double>(x[n * s.I + c]) * w[o * s.I + c];
         y.push_back(static_cast<double>(sum));
       }
     }
@@ -130,7 +128,7 @@ OpCase rounding_backward(const std::string& name, const Sizes& s, bool adds = fa
       for (int n = 0; n < s.N; ++n) {
         for (int o = 0; o < s.O[i]; ++o) {
           const auto at = static_cast<std::size_t>(n * s.O[i] + o);
-          d_b[static_cast<std::size_t>(o)] += times * g[at];
+          d_b[o] += times * g[at];
           for (int c = 0; c < s.I; ++c) {
             const auto x_at = static_cast<std::size_t>(n * s.I + c),
                        w_at = static_cast<std::size_t>(o * s.I + c);

@@ -29,10 +29,8 @@ OpCase make(const std::string& name, int N, int I, int O, bool bias) {
     Values out;
     for (int n = 0; n < N; ++n) {
       for (int o = 0; o < O; ++o) {
-        long double y = bias ? in["b"][static_cast<std::size_t>(o)] : 0.0;
-        for (int i = 0; i < I; ++i)
-          y += static_cast<long double>(in["x"][static_cast<std::size_t>(n * I + i)]) *
-               in["w"][static_cast<std::size_t>(o * I + i)];
+        long double y = bias ? in["b"][o] : 0.0;
+        for (int i = 0; i < I; ++i) y += static_cast<long double>(in["x"][n * I + i]) * in["w"][o * I + i];
         out.real["y"].push_back(static_cast<double>(y));
       }
     }
@@ -75,8 +73,7 @@ OpCase rounding_forward(const std::string& name, Precision precision, int N, int
     Values out;
     for (int n = 0; n < N; ++n) {
       for (int o = 0; o < O; ++o)
-        out.real["y"].push_back(in["b"][static_cast<std::size_t>(o)] +
-                                sum_of_products(x.data() + n * I, 1, w.data() + o * I, 1, I));
+        out.real["y"].push_back(in["b"][o] + sum_of_products(x.data() + n * I, 1, w.data() + o * I, 1, I));
     }
     return out;
   });
@@ -187,8 +184,8 @@ TEST_F(LinearOnCuda, MoreThanTwoToThe31Numbers) {
       weights(Device::cuda, 2 * O * kRow);
   large.fill_zero(), small.fill_zero(), weights.fill_zero();
   std::vector<float> last(I), w(O * I);
-  for (int i = 0; i < I; ++i) last[static_cast<std::size_t>(i)] = static_cast<float>(i % 7 - 3);
-  for (int i = 0; i < O * I; ++i) w[static_cast<std::size_t>(i)] = static_cast<float>(i % 5 - 2);
+  for (int i = 0; i < I; ++i) last[i] = static_cast<float>(i % 7 - 3);
+  for (int i = 0; i < O * I; ++i) w[i] = static_cast<float>(i % 5 - 2);
   large.copy_from_host(last.data(), kRow, kBytes - kRow);
   weights.copy_from_host(w.data(), O * kRow);
   const auto on = [](const Buffer& buffer, std::int64_t offset, std::initializer_list<int> dims) {
@@ -211,8 +208,7 @@ TEST_F(LinearOnCuda, MoreThanTwoToThe31Numbers) {
   stream.synchronise();
   float want[O] = {};
   for (int o = 0; o < O; ++o)
-    for (int i = 0; i < I; ++i)
-      want[o] += last[static_cast<std::size_t>(i)] * w[static_cast<std::size_t>(o * I + i)];
+    for (int i = 0; i < I; ++i) want[o] += last[i] * w[o * I + i];
   EXPECT_EQ(read(small, 2 * O, static_cast<std::size_t>(N - 2) * O),
             (std::vector<float>{0, 0, want[0], want[1]}));
   // d_w = d_y^T x: of the last row alone; then d_x takes the place of x.
@@ -223,17 +219,13 @@ TEST_F(LinearOnCuda, MoreThanTwoToThe31Numbers) {
   backward(exec, op);
   stream.synchronise();
   const std::vector<float> d_w = read(weights, O * I, O * I);
-  for (int i = 0; i < O * I; ++i)
-    ASSERT_EQ(d_w[static_cast<std::size_t>(i)], d_y[i / I] * last[static_cast<std::size_t>(i % I)]) << i;
+  for (int i = 0; i < O * I; ++i) ASSERT_EQ(d_w[i], d_y[i / I] * last[i % I]) << i;
   op.w.write = Write::none;
   op.x.gradient = op.x.value, op.x.write = Write::overwrite;
   backward(exec, op);
   stream.synchronise();
   const std::vector<float> d_x = read(large, I, static_cast<std::size_t>(N - 1) * I);
-  for (int i = 0; i < I; ++i)
-    ASSERT_EQ(d_x[static_cast<std::size_t>(i)],
-              d_y[0] * w[static_cast<std::size_t>(i)] + d_y[1] * w[static_cast<std::size_t>(I + i)])
-        << i;
+  for (int i = 0; i < I; ++i) ASSERT_EQ(d_x[i], d_y[0] * w[i] + d_y[1] * w[I + i]) << i;
 }
 
 // Rounded operands are the same on both devices: the tolerance is that of the sums.

@@ -32,9 +32,8 @@ Numbers product(const Numbers& a, const Numbers& b, int n, int k, int m, bool tu
     for (int j = 0; j < m; ++j) {
       double sum = 0;
       for (int l = 0; l < k; ++l)
-        sum += bf16(a[static_cast<std::size_t>(turned_a ? l * n + i : i * k + l)]) *
-               bf16(b[static_cast<std::size_t>(turned_b ? j * k + l : l * m + j)]);
-      c[static_cast<std::size_t>(i * m + j)] = sum;
+        sum += bf16(a[turned_a ? l * n + i : i * k + l]) * bf16(b[turned_b ? j * k + l : l * m + j]);
+      c[i * m + j] = sum;
     }
   }
   return c;
@@ -122,7 +121,7 @@ std::vector<std::map<std::string, Numbers>> run(const Sizes& s, int first, int R
   for (int r = 0; r < R; ++r) {
     for (const char* name : {"y", "d_x", "d_gate", "d_up", "d_down"}) {
       const auto x = download(Device::cuda, set.real(name), r);
-      all[static_cast<std::size_t>(r)][name] = Numbers(x.begin(), x.end());
+      all[r][name] = Numbers(x.begin(), x.end());
     }
   }
   return all;
@@ -154,7 +153,7 @@ TEST_F(SwigluOnCuda, RowsAndUnitsOfAllSizes) {
       SCOPED_TRACE(fmt::format("N {} W {} H {} {}", s.N, s.W, s.H, in_bf16 ? "bf16" : "fp32"));
       s.in_bf16 = in_bf16;
       const auto got = run(s, 0, 3);
-      for (int r = 0; r < 3; ++r) expect_near(got[static_cast<std::size_t>(r)], oracle(s, drawn(s, r)));
+      for (int r = 0; r < 3; ++r) expect_near(got[r], oracle(s, drawn(s, r)));
       EXPECT_EQ(run(s, 1, 1)[0], got[1]) << "a replica alone has other bits";
       EXPECT_EQ(run(s, 0, 3), got) << "another launch, other bits";
     }

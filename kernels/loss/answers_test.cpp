@@ -68,8 +68,7 @@ TEST(Answers, AreTheLargestAndOfEqualOnesTheFirst) {
           logits.push_back(sum);
         }
         const auto want = std::max_element(logits.begin(), logits.end()) - logits.begin();
-        EXPECT_EQ(got[static_cast<std::size_t>(r)][static_cast<std::size_t>(n)],
-                  s.rows > 2 && n == 0 ? -1 : want);
+        EXPECT_EQ(got[r][n], s.rows > 2 && n == 0 ? -1 : want);
       }
     EXPECT_EQ(answers_of<float>(s, Device::cpu, 3), got);
   }

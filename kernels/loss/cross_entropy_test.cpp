@@ -24,7 +24,7 @@ OpCase make(const std::string& name, int B, int Q, int D, int V, int block, int 
     long double sum = 0;
     int used = 0;
     for (int n = 0; n < B * Q; ++n) {
-      const int target = in.integer.at("target")[static_cast<std::size_t>(n)];
+      const int target = in.integer.at("target")[n];
       out.real["query_loss"].push_back(0);
       out.integer["correct"].push_back(-1);
       if (target < 0) continue;
@@ -32,15 +32,14 @@ OpCase make(const std::string& name, int B, int Q, int D, int V, int block, int 
       for (int v = 0; v < V; ++v) {
         y.push_back(0);
         for (int i = 0; i < D; ++i)
-          y.back() += static_cast<long double>(in["x"][static_cast<std::size_t>(n * D + i)]) *
-                      in["w"][static_cast<std::size_t>(v * D + i)];
+          y.back() += static_cast<long double>(in["x"][n * D + i]) * in["w"][v * D + i];
       }
-      const long double right = y[static_cast<std::size_t>(target)];
+      const long double right = y[target];
       long double all = 0;
       int others = 0;
       for (int v = 0; v < V; ++v) {
-        all += std::exp(y[static_cast<std::size_t>(v)] - right);
-        others += v != target && y[static_cast<std::size_t>(v)] >= right;
+        all += std::exp(y[v] - right);
+        others += v != target && y[v] >= right;
       }
       out.real["query_loss"].back() = static_cast<double>(std::log(all));
       out.integer["correct"].back() = others == 0;

@@ -23,15 +23,14 @@ OpCase gather(const std::string& name, int B, int T, int Q, int V, int C, int lo
     Values out;
     for (int bq = 0; bq < B * Q; ++bq) {
       long double sum = eps;
-      for (int t = 0; t < T; ++t) sum += in["a"][static_cast<std::size_t>(bq * T + t)];
-      for (int t = 0; t < T; ++t)
-        out.real["w"].push_back(static_cast<double>(in["a"][static_cast<std::size_t>(bq * T + t)] / sum));
+      for (int t = 0; t < T; ++t) sum += in["a"][bq * T + t];
+      for (int t = 0; t < T; ++t) out.real["w"].push_back(static_cast<double>(in["a"][bq * T + t] / sum));
       out.real["inverse"].push_back(static_cast<double>(1 / sum));
       for (int v = 0; v < V; ++v) {
         long double y = 0;
         for (int t = 0; t < T; ++t) {
-          const int id = in.integer.at("tokens")[static_cast<std::size_t>((bq / Q * T + t) * C + 1)];
-          y += (id == v ? 1.0L : 0.0L) * in["a"][static_cast<std::size_t>(bq * T + t)];
+          const int id = in.integer.at("tokens")[(bq / Q * T + t) * C + 1];
+          y += (id == v ? 1.0L : 0.0L) * in["a"][bq * T + t];
         }
         out.real["y"].push_back(static_cast<double>(eps > 0 ? y / sum : y));
       }
@@ -51,7 +50,7 @@ OpCase loss(const std::string& name, int B, int Q, int V, int lowest_target, boo
     long double sum = 0;
     int used = 0;
     for (int i = 0; i < B * Q; ++i) {
-      const int target = in.integer.at("target")[static_cast<std::size_t>(i)];
+      const int target = in.integer.at("target")[i];
       const double* y = in["y"].data() + i * V;
       if (target < 0) {
         out.real["query_loss"].push_back(0);

@@ -109,8 +109,7 @@ void expect_zero_rows_stay(Device device) {
   op.run_forward(exec, set), op.run_backward(exec, set);
   for (const char* name : {"y", "d_x"}) {
     const auto got = download(device, set.real(name), 0);
-    for (int i = 0; i < 20; ++i)
-      EXPECT_EQ(got[static_cast<std::size_t>(i)] == 0, i >= 4 && i < 8) << name << i;
+    for (int i = 0; i < 20; ++i) EXPECT_EQ(got[i] == 0, i >= 4 && i < 8) << name << i;
   }
 }
 TEST(NormalizeTest, AZeroHasNoDirection) { expect_zero_rows_stay(Device::cpu); }

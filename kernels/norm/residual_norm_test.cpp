@@ -39,8 +39,7 @@ OpCase make(const std::string& name, RowNorm norm, int N, int D, bool branch, bo
       for (int i = 0; i < D; ++i) {
         const auto at = static_cast<std::size_t>(n * D + i);
         s.push_back(in["x"][at] + (branch ? static_cast<long double>(in["branch"][at]) : 0));
-        for (int j = 0; j < i; ++j)
-          pairs += (s.back() - s[static_cast<std::size_t>(j)]) * (s.back() - s[static_cast<std::size_t>(j)]);
+        for (int j = 0; j < i; ++j) pairs += (s.back() - s[j]) * (s.back() - s[j]);
         sum += s.back(), square += s.back() * s.back();
       }
       const bool layer = norm == RowNorm::layer;

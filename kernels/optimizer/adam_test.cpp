@@ -54,7 +54,7 @@ struct Adam {
     set.integers.add("step", R, {});
     set.allocate();
     for (int r = 0; r < R; ++r) {
-      const int id = ids[static_cast<std::size_t>(r)];
+      const int id = ids[r];
       upload(device, set.real("m"), r, Numbers(static_cast<std::size_t>(P), 0));
       upload(device, set.real("v"), r, Numbers(static_cast<std::size_t>(P), 0));
       upload(device, set.real("parameter"), r, start(id));
@@ -74,7 +74,7 @@ struct Adam {
   void give_step(int step) {
     for (int r = 0; r < R; ++r) {
       Numbers g;
-      for (int i = 0; i < P; ++i) g.push_back(gradient_of(ids[static_cast<std::size_t>(r)], i, step));
+      for (int i = 0; i < P; ++i) g.push_back(gradient_of(ids[r], i, step));
       upload(set.device(), set.real("gradient"), r, g);
       upload(set.device(), set.integer("step"), r, Integers{step});
     }
@@ -125,7 +125,7 @@ TEST(Adam, FirstStepIsTheRate) {
   const auto got = adam.get("parameter", 0);
   for (int i = 0; i < 3; ++i) {
     const double g = gradient_of(0, i, 1);
-    EXPECT_NEAR(got[static_cast<std::size_t>(i)], std::sin(i) - (g > 0 ? 1e-3 : -1e-3), 1e-7);
+    EXPECT_NEAR(got[i], std::sin(i) - (g > 0 ? 1e-3 : -1e-3), 1e-7);
   }
 }
 
@@ -159,8 +159,7 @@ TEST(Adam, DecoupledDecayAndScaledGradientsArePyTorchs) {
                                  set.real("v"), set.precise("rate"), set.integer("step"),
                                  set.precise("decay"), set.precise("scale")});
     const auto got = download(Device::cpu, set.real("parameter"), 0);
-    for (int i = 0; i < 2; ++i)
-      EXPECT_NEAR(got[static_cast<std::size_t>(i)], step.want[i], 1e-14) << "step " << t << ", number " << i;
+    for (int i = 0; i < 2; ++i) EXPECT_NEAR(got[i], step.want[i], 1e-14) << "step " << t << ", number " << i;
   }
 }
 
@@ -203,7 +202,7 @@ void check_squares(int P) {
         want += g * g;
       }
       const auto sum = static_cast<double>(want);
-      EXPECT_NEAR(got[static_cast<std::size_t>(block)], sum, 1e-13 * sum) << P << ", block " << block;
+      EXPECT_NEAR(got[block], sum, 1e-13 * sum) << P << ", block " << block;
     }
   }
 }

@@ -26,7 +26,7 @@ Numbers scales(const std::vector<int>& ids, int P, double limit, int threads = 1
   set.allocate();
   for (int r = 0; r < R; ++r) {
     Numbers g;
-    for (int i = 0; i < P; ++i) g.push_back(entry(ids[static_cast<std::size_t>(r)], i));
+    for (int i = 0; i < P; ++i) g.push_back(entry(ids[r], i));
     upload(device, set.real("gradient"), r, g);
   }
   Exec exec;
@@ -63,8 +63,7 @@ TEST(ClipScale, IsTheLimitOverTheNorm) {
 TEST(ClipScale, KnowsNeitherNeighboursNorThreads) {
   const int P = 2 * kClipBlock + 77;
   const Numbers together = scales<float>({0, 1, 2}, P, 1);
-  for (int id = 0; id < 3; ++id)
-    EXPECT_EQ(scales<float>({id}, P, 1)[0], together[static_cast<std::size_t>(id)]);
+  for (int id = 0; id < 3; ++id) EXPECT_EQ(scales<float>({id}, P, 1)[0], together[id]);
   EXPECT_EQ(scales<float>({0, 1, 2}, P, 1, 3), together);
 }
 
@@ -80,8 +79,7 @@ void check_cuda() {
     const Numbers want = scales<Real>(ids, P, 0.5), got = scales<Real>(ids, P, 0.5, 1, Device::cuda);
     EXPECT_TRUE(close("scale", got.data(), want.data(), static_cast<std::int64_t>(ids.size()),
                       4 * eps * (4 + std::sqrt(P))));
-    for (const int id : ids)
-      EXPECT_EQ(scales<Real>({id}, P, 0.5, 1, Device::cuda)[0], got[static_cast<std::size_t>(id)]);
+    for (const int id : ids) EXPECT_EQ(scales<Real>({id}, P, 0.5, 1, Device::cuda)[0], got[id]);
     if (few_replicas()) continue;
     const Numbers company = scales<Real>(many, P, 0.5, 1, Device::cuda);
     for (std::size_t i = 0; i < company.size(); ++i) EXPECT_EQ(company[i], got[i % 5]);

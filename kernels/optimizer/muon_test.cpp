@@ -57,7 +57,7 @@ struct Muon {
     set.integers.add("matrices", R, {static_cast<int>(shapes.size()), kMuonColumns});
     set.allocate();
     for (int r = 0; r < R; ++r) {
-      const int id = ids[static_cast<std::size_t>(r)];
+      const int id = ids[r];
       Numbers start;
       for (int i = 0; i < P; ++i) start.push_back(start_of(id, i));
       upload(device, set.real("parameter"), r, start);
@@ -72,7 +72,7 @@ struct Muon {
     for (int step = first; step <= last; ++step) {
       for (int r = 0; r < R; ++r) {
         Numbers g;
-        for (int i = 0; i < P; ++i) g.push_back(gradient_of(ids[static_cast<std::size_t>(r)], i, step));
+        for (int i = 0; i < P; ++i) g.push_back(gradient_of(ids[r], i, step));
         upload(set.device(), set.real("gradient"), r, g);
         upload(set.device(), set.integer("step"), r, Integers{step});
       }
@@ -168,7 +168,7 @@ TEST(Muon, ApproximatesTheOrthogonalFactor) {
     Dense moved(shape.rows, shape.columns), D(shape.rows, shape.columns);
     const double scale = 0.02 * std::sqrt(std::max(1.0, static_cast<double>(shape.rows) / shape.columns));
     for (int i = 0; i < moved.size(); ++i) {
-      moved.data()[i] = (start_of(0, i) - got[static_cast<std::size_t>(i)]) / scale;
+      moved.data()[i] = (start_of(0, i) - got[i]) / scale;
       D.data()[i] = gradient_of(0, i, 1);
     }
     const Eigen::JacobiSVD<Dense> svd(D, Eigen::ComputeThinU | Eigen::ComputeThinV), of_moved(moved);
@@ -195,8 +195,7 @@ TEST(Muon, LeavesWhatLiesBetweenTheMatrices) {
   const std::vector<double> got = muon.get("parameter", 0), m = muon.get("m", 0);
   std::vector<bool> inside(got.size(), false);
   for (std::size_t i = 0; i < kShapes.size(); ++i)
-    for (int e = 0; e < kShapes[i].rows * kShapes[i].columns; ++e)
-      inside[static_cast<std::size_t>(muon.offsets[i] + e)] = true;
+    for (int e = 0; e < kShapes[i].rows * kShapes[i].columns; ++e) inside[muon.offsets[i] + e] = true;
   for (std::size_t i = 0; i < got.size(); ++i) {
     if (inside[i]) {
       EXPECT_NE(got[i], start_of(1, static_cast<int>(i)));

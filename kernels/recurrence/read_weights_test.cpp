@@ -27,7 +27,7 @@ Numbers weights(const Shape& s, const Values& in) {
   const int M = s.T * s.N;
   const auto entry = [&](const std::string& name, int b, int n, int h, int count, int width,
                          int j) -> long double {
-    return in[name][static_cast<std::size_t>((((b * count) + n) * s.H + h) * width + j)];
+    return in[name][(((b * count) + n) * s.H + h) * width + j];
   };
   for (int b = 0; b < s.B; ++b) {
     for (int h = 0; h < s.H; ++h) {
@@ -39,7 +39,7 @@ Numbers weights(const Shape& s, const Values& in) {
           const Wide old = S;
           for (int i = 0; i < M && n == 0 && s.channels > 0; ++i) {
             for (int j = 0; j < s.K; ++j)
-              S[static_cast<std::size_t>(i * s.K + j)] *=
+              S[i * s.K + j] *=
                   s.factor ? entry("decay", b, t, h, s.T, 1, 0)
                            : std::exp(entry("log_decay", b, t, h, s.T, s.channels, s.channels == 1 ? 0 : j));
           }
@@ -56,10 +56,9 @@ Numbers weights(const Shape& s, const Values& in) {
           const Wide seen = s.decayed ? S : old;
           for (int i = 0; i < M; ++i) {
             long double bound = 0;
-            for (int j = 0; j < s.K && s.erase != Erase::none; ++j)
-              bound += seen[static_cast<std::size_t>(i * s.K + j)] * x(j);
+            for (int j = 0; j < s.K && s.erase != Erase::none; ++j) bound += seen[i * s.K + j] * x(j);
             for (int j = 0; j < s.K; ++j) {
-              long double& cell = S[static_cast<std::size_t>(i * s.K + j)];
+              long double& cell = S[i * s.K + j];
               if (s.erase != Erase::none) cell -= e * bound * y(j);
               if (i == m) cell += w * entry("k", b, m, h, M, s.K, j);
             }
@@ -68,14 +67,10 @@ Numbers weights(const Shape& s, const Values& in) {
         after.push_back(S);
       }
       for (int q = 0; q < s.Q; ++q) {
-        const int n = s.positions ? in.integer.at("position")[static_cast<std::size_t>(b * s.Q + q)]
-                      : s.before  ? q
-                                  : q + 1;
+        const int n = s.positions ? in.integer.at("position")[b * s.Q + q] : s.before ? q : q + 1;
         for (int m = 0; m < M; ++m) {
           long double sum = 0;
-          for (int j = 0; j < s.K; ++j)
-            sum += after[static_cast<std::size_t>(n)][static_cast<std::size_t>(m * s.K + j)] *
-                   entry("q", b, q, h, s.Q, s.K, j);
+          for (int j = 0; j < s.K; ++j) sum += after[n][m * s.K + j] * entry("q", b, q, h, s.Q, s.K, j);
           a.push_back(static_cast<double>(sum));
         }
       }
@@ -422,8 +417,8 @@ TEST(ReadWeightsLaws, PartialDeltaWriteMixesOldAndNew) {
 TEST(ReadWeightsLaws, DirectionsOrthogonalToTheKeyAreUntouched) {
   Numbers key = unit(2, 9), q = unit(3, 9);
   double along = 0;
-  for (int p = 0; p < 9; ++p) along += key[static_cast<std::size_t>(p)] * q[static_cast<std::size_t>(p)];
-  for (int p = 0; p < 9; ++p) q[static_cast<std::size_t>(p)] -= along * key[static_cast<std::size_t>(p)];
+  for (int p = 0; p < 9; ++p) along += key[p] * q[p];
+  for (int p = 0; p < 9; ++p) q[p] -= along * key[p];
   Reader before({unit(0, 9), unit(1, 9), key}), after = before;
   before.write = before.erase = {1, 0.5, 0};
   after.write = after.erase = {1, 0.5, 0.8};

@@ -45,8 +45,8 @@ OpCase scan(const std::string& name, const Shape& s, const Fill& log_a) {
       for (int u = t; u >= 0; --u) {
         const int at = (b * s.T + u) * s.N + n;
         h += number("x", at) * std::polar(std::exp(size), angle);
-        size += in["log_a"][static_cast<std::size_t>(at)];
-        if (s.complex) angle += in["angle"][static_cast<std::size_t>(at)];
+        size += in["log_a"][at];
+        if (s.complex) angle += in["angle"][at];
       }
       if (s.start) h += number("start", b * s.N + n) * std::polar(std::exp(size), angle);
       out.real["h"].push_back(static_cast<double>(h.real()));
@@ -78,7 +78,7 @@ OpCase logscan(const std::string& name, const Shape& s, const Fill& d, const Fil
         faded += in["d"][at];
       }
       if (s.start) {
-        const double start = in["start"][static_cast<std::size_t>(b * s.N + n)];
+        const double start = in["start"][b * s.N + n];
         total += std::exp(faded + start), most = std::max(most, faded + start);
       }
       out.real["l"].push_back(static_cast<double>(largest ? most : std::log(total)));

@@ -89,7 +89,7 @@ inline Long read_back(const Choice& c, const Values& in, int b, int h, int n, Lo
   };
   const auto dot = [&](const double* x, const Long& y) {
     long double sum = 0;
-    for (int i = 0; i < c.K; ++i) sum += x[i] * y[static_cast<std::size_t>(i)];
+    for (int i = 0; i < c.K; ++i) sum += x[i] * y[i];
     return sum;
   };
   Long o(static_cast<std::size_t>(c.V), 0);
@@ -98,14 +98,13 @@ inline Long read_back(const Choice& c, const Values& in, int b, int h, int n, Lo
     for (int i = c.N - 1; i >= 0; --i) {
       const int m = t * c.N + i;
       const long double write = at("write_gain", m) * dot(row("k", m, c.K), r);
-      for (int j = 0; j < c.V; ++j) o[static_cast<std::size_t>(j)] += write * row("v", m, c.V)[j];
+      for (int j = 0; j < c.V; ++j) o[j] += write * row("v", m, c.V)[j];
       if (c.erase == Erase::none) continue;
       const bool delta = c.erase == Erase::delta;
       const double* x = row(delta ? "k" : "erase_read", m, c.K);
       const double* y = row(c.erase == Erase::free ? "erase_write" : "k", m, c.K);
       const long double erase = at(delta ? "write_gain" : "erase_gain", m) * dot(y, r);
-      for (int j = 0; j < c.K; ++j)
-        (i == 0 && !c.decayed ? late : r)[static_cast<std::size_t>(j)] -= erase * x[j];
+      for (int j = 0; j < c.K; ++j) (i == 0 && !c.decayed ? late : r)[j] -= erase * x[j];
     }
     for (int j = 0; j < c.K; ++j) {
       const auto i = static_cast<std::size_t>(j);
@@ -118,8 +117,7 @@ inline Long read_back(const Choice& c, const Values& in, int b, int h, int n, Lo
     }
   }
   for (int j = 0; j < c.V && c.start; ++j)
-    o[static_cast<std::size_t>(j)] +=
-        dot(in["start"].data() + (static_cast<std::ptrdiff_t>(b * c.H + h) * c.V + j) * c.K, r);
+    o[j] += dot(in["start"].data() + (static_cast<std::ptrdiff_t>(b * c.H + h) * c.V + j) * c.K, r);
   return o;
 }
 
@@ -130,7 +128,7 @@ inline Values oracle(const Choice& c, const Values& in) {
     for (int j = 0; j < Q; ++j) {
       for (int h = 0; h < c.H; ++h) {
         const double* q = in["q"].data() + (static_cast<std::ptrdiff_t>(b * Q + j) * c.H + h) * c.K;
-        const int n = c.Q ? in.integer.at("position")[static_cast<std::size_t>(b * Q + j)] : j + !c.before;
+        const int n = c.Q ? in.integer.at("position")[b * Q + j] : j + !c.before;
         for (long double x : read_back(c, in, b, h, n, Long(q, q + c.K)))
           out.real["o"].push_back(static_cast<double>(x));
       }
@@ -142,11 +140,9 @@ inline Values oracle(const Choice& c, const Values& in) {
   for (int bh = 0; bh < c.B * c.H; ++bh) {
     for (int i = 0; i < c.K; ++i) {
       Long unit(static_cast<std::size_t>(c.K), 0);
-      unit[static_cast<std::size_t>(i)] = 1;
+      unit[i] = 1;
       const Long column = read_back(c, in, bh / c.H, bh % c.H, c.T, unit);
-      for (int j = 0; j < c.V; ++j)
-        end[static_cast<std::size_t>((bh * c.V + j) * c.K + i)] =
-            static_cast<double>(column[static_cast<std::size_t>(j)]);
+      for (int j = 0; j < c.V; ++j) end[(bh * c.V + j) * c.K + i] = static_cast<double>(column[j]);
     }
   }
   return out;

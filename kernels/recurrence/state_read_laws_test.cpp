@@ -269,8 +269,7 @@ TEST(StateReadLaws, LongSequences) {
   Values in = random_values(c);
   unit_rows(in.real["k"], c.K);
   for (double& e : in.real["log_decay"]) e *= 1e-3;
-  for (int j = 0; j < c.Q; ++j)
-    in.integer["position"][static_cast<std::size_t>(j)] = (j * 1237 + 4096) % 4097;
+  for (int j = 0; j < c.Q; ++j) in.integer["position"][j] = (j * 1237 + 4096) % 4097;
   const auto want = run<double>(c, StateForm::recurrent, in);
   EXPECT_LE(relative_error(want.at("o"), oracle(c, in)["o"]), 1e-12);
   expect_close("chunkwise", run<double>(c, StateForm::chunkwise, in), want, 1e-11);

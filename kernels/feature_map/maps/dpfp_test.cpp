@@ -11,7 +11,7 @@ namespace {
 Numbers roll(const Numbers& x, int j) {
   const int n = static_cast<int>(x.size());
   Numbers y(x.size());
-  for (int i = 0; i < n; ++i) y[static_cast<std::size_t>((i + j) % n)] = x[static_cast<std::size_t>(i)];
+  for (int i = 0; i < n; ++i) y[(i + j) % n] = x[i];
   return y;
 }
 
@@ -53,8 +53,7 @@ TEST(Dpfp, FourFeaturesOfThePlaneShareItsQuadrants) {
   for (const auto& [x, y, feature] :
        {std::tuple{1.0, 1.0, 1}, {-1.0, 1.0, 2}, {-1.0, -1.0, 3}, {1.0, -1.0, 0}}) {
     const Numbers phi = features_of(FeatureMap::dpfp, 1, {x, y}, 2);
-    for (int i = 0; i < 4; ++i)
-      EXPECT_EQ(phi[static_cast<std::size_t>(i)], i == feature ? 1 : 0) << x << ", " << y;
+    for (int i = 0; i < 4; ++i) EXPECT_EQ(phi[i], i == feature ? 1 : 0) << x << ", " << y;
   }
 }
 
