@@ -230,9 +230,7 @@ Var<Real> LanguageMixer<Real>::with_first(Var<Real> v, Variable<Real>* seen) {
         fmt::format("model.value_residual mixes the {} numbers of a value with the {} of the first layer's; "
                     "give all layers that have it as many (model.d_value)",
                     H * V, first.dim(2) * first.dim(3)));
-  // fla-org/flash-linear-attention fla/layers/rwkv7.py
-  const int rank =
-      32 * std::max(1, static_cast<int>(std::lround(1.7 * std::sqrt(seen->value.columns()) * d / 64 / 32)));
+  const int rank = rwkv7_rank(1.7 * d / 64, seen->value.columns());
   const Var<Real> share = sigmoid(
       projected(seen, "value_residual", T, H * V, V, Init::listed(value_residual_starts(H * V)), rank));
   return v + share * (shaped_as(*first_values_, {B, T, H, V}) - v);

@@ -11,6 +11,7 @@
 #include "kernels/conv/short_conv.h"
 #include "models/engines.h"
 #include "models/parts.h"
+#include "models/ramps.h"
 
 namespace crosstalk {
 namespace {
@@ -177,7 +178,8 @@ Var<Real> ModelParts<Real>::gated(Mixer<Real>& m, Var<Real> o) {
   const std::string gate = text(options_, "out_gate");
   if (gate == "none") return o;
   const auto told = static_cast<int>(whole(options_, "model.out_gate_rank", 0));
-  const int rank = told < 0 ? m.V : told;
+  constexpr double kGateOfRwkv7 = 5;
+  const int rank = told == -2 ? rwkv7_rank(kGateOfRwkv7, m.token_size()) : told < 0 ? m.V : told;
   if (gate == "lora") return m.asking("out_gate", m.V, {}, {rank, MapKind::sigmoid}) * o;
   const Var<Real> x = m.asking("out_gate", m.V, {}, rank);
   if (gate == "sigmoid") return sigmoid(x) * o;

@@ -193,7 +193,9 @@ std::vector<OptionSpec> after_memory() {
        0,
        {"none", "sigmoid", "silu", "gelu", "lora"}},
       {"out_gate_rank", std::int64_t{0},
-       "rank of the gate's projection (0: full; -1: the size of a head's values)", -1, 1 << 14},
+       "rank of the gate's projection (0: full; -1: the size of a head's values; -2: 5 sqrt(model.width) in multiples of "
+       "32, as RWKV-7 has it)",
+       -2, 1 << 14},
       {"out_deviation",
        std::string("scaled"),
        "language model: whether the output projection of a layer starts divided by sqrt(2 layers), where "

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/ramps.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include "kernels/base/random.h"
 
 namespace crosstalk {
@@ -39,6 +42,11 @@ RwkvStarts rwkv4_starts(int N, double depth) {
     start.bonus.push_back(kLog03 + 0.5 * zigzag(n));
   }
   return start;
+}
+
+int rwkv7_rank(double factor, int width) {
+  return 32 *
+         std::max(1, static_cast<int>(std::nearbyint(factor * std::sqrt(static_cast<double>(width)) / 32)));
 }
 
 std::vector<double> value_residual_starts(int N) {

@@ -14,6 +14,9 @@ struct Rwkv7Starts {
   std::vector<double> erase_scale;  ///< 0.71 - 0.1 (n / (N - 1) - 0.5)
 };
 Rwkv7Starts rwkv7_starts(int H, int K, double depth);
+/// Ranks of RWKV-7's low-rank maps: factor sqrt(width) in whole multiples of 32, half to even, at least 32 (there: 2.5 K / 64 of decays and
+/// rates, 1.7 K / 64 of value_residual, 5 of the gate).
+int rwkv7_rank(double factor, int width);
 /// RWKV-7's share of the first layer's values, before the sigmoid, of N channels n: 0.73 - 0.4 (n / (N - 1) - 0.5).
 std::vector<double> value_residual_starts(int N);
 

@@ -29,7 +29,14 @@ Memory rwkv7() {
             "linear, u starts as 0.85 and c as 1, biases as the model's",
             0,
             0,
-            {"ramps", "constants"}}},
+            {"ramps", "constants"}},
+           {"rank",
+            std::string("head"),
+            "rank of the maps of decays and of rates: the size of a head's keys (head), or one that grows with the "
+            "width, 2.5 sqrt(model.width) K / 64 in multiples of 32 (width), as its authors have it",
+            0,
+            0,
+            {"head", "width"}}},
       .inputs = {{.name = "log_decay", .per = Per::key, .symbol = "log alpha", .range = {-1.5, -0.01, -20}},
                  {.name = "erase_key",
                   .per = Per::key,
@@ -42,6 +49,7 @@ Memory rwkv7() {
             const auto [q, k] = features(m);
             auto key = k;
             const bool ramps = m.text("start") == "ramps";
+            const int rank = m.text("rank") == "width" ? rwkv7_rank(2.5 * m.d / 64, m.token_size()) : m.d;
             const Rwkv7Starts start = rwkv7_starts(m.H, m.K, m.depth());
             const auto ramp = [&](const std::vector<double>& numbers, Init otherwise) {
               return ramps ? Init::listed(numbers) : otherwise;
@@ -51,14 +59,14 @@ Memory rwkv7() {
             };
             const auto g = m.input("log_decay", [&] {
               return -0.6065306597126334 * sigmoid(m.token("decay", m.K, bias(start.decay),
-                                                           {m.d, ramps ? MapKind::tanh : MapKind::affine}));
+                                                           {rank, ramps ? MapKind::tanh : MapKind::affine}));
             });
             const auto kappa = m.input("erase_key", [&] {
               return unit(key * m.parameter("erase_scale", {m.H, m.K},
                                             ramp(start.erase_scale, Init::constant(0.85))));
             });
             const auto rate = m.input("in_context_rate",
-                                      [&] { return sigmoid(m.token("rate", m.K, bias(start.rate), m.d)); });
+                                      [&] { return sigmoid(m.token("rate", m.K, bias(start.rate), rank)); });
             if (m.learned())
               key = key * (1.0 + (-1.0 + rate) *
                                      m.parameter("key_mix", {m.H, m.K}, Init::constant(ramps ? 1.02 : 1)));
@@ -81,14 +89,14 @@ Memory rwkv7() {
                   {"model.out_norm_eps", 64e-5},
                   {"model.bonus", true},
                   {"model.out_gate", "lora"},
-                  {"model.out_gate_rank", std::int64_t{32}},
+                  {"model.out_gate_rank", std::int64_t{-2}},
+                  {"memory.rank", "width"},
                   {"model.value_residual", true},
                   {"model.key_start", 0.1},
                   {"model.projection_start", "orthogonal"},
                   {"model.out_norm_start", "depth"},
                   {"model.out_deviation", "zero"}},
           .parameters = 29504,  // of the first layer; a later one has 4160 more, of the value residual
-          .lacks = "ranks of its gates that grow with the width (here those of width 64)",
       }};
 }
 

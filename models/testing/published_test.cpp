@@ -175,6 +175,27 @@ TEST(PublishedLayer, ValuesOfALaterLayerOfRwkv7AreMixedWithThoseOfTheFirst) {
   EXPECT_EQ(more, 64 * 32 + 32 * 64 + 64);
 }
 
+// Ranks of its low-rank maps at other widths, heads of 64 (fla-org/flash-linear-attention fla/layers/rwkv7.py): decays and rates 2.5
+// sqrt(width) in multiples of 32, values 1.7 sqrt(width), the gate 5 sqrt(width); halves go to the even multiple.
+TEST(PublishedLayer, RanksOfRwkv7GrowWithTheWidth) {
+  struct Ranks {
+    int width, decay, gate, value;
+  };
+  for (const Ranks& want :
+       {Ranks{64, 32, 32, 32}, {256, 32, 64, 32}, {512, 64, 128, 32}, {1024, 64, 160, 64}}) {
+    SCOPED_TRACE(want.width);
+    ModelRun<float> run(
+        published_options(*find_memory("rwkv7"), {{"model.width", std::int64_t{want.width}},
+                                                  {"model.heads", std::int64_t{want.width / 64}},
+                                                  {"model.layers", std::int64_t{2}}}),
+        {0, kTokens, false, 1, {2, 1, 1}, kTokens}, 1, true);
+    EXPECT_EQ(run.parameter("layers.1.decay.down.weight").dim(0), want.decay);
+    EXPECT_EQ(run.parameter("layers.1.rate.down.weight").dim(0), want.decay);
+    EXPECT_EQ(run.parameter("layers.1.out_gate.down.weight").dim(0), want.gate);
+    EXPECT_EQ(run.parameter("layers.1.value_residual.down.weight").dim(0), want.value);
+  }
+}
+
 TEST(PublishedLayer, ValueResidualHasRightGradients) {
   ModelRun<double> run(published_options(*find_memory("rwkv7"), {{"model.layers", std::int64_t{2}},
                                                                  {"model.width", std::int64_t{8}}}),
@@ -202,7 +223,7 @@ TEST(PublishedLayer, Rwkv7StartsAsItsSource) {
   const auto expect_orthogonal = [&](const std::string& name, double gain) {
     SCOPED_TRACE(name);
     const Tensor<double> p = run.parameter(name);
-    const int rows = p.dim(1), columns = p.dim(2), few = std::min(rows, columns),
+    const int rows = p.dim(0), columns = p.dim(1), few = std::min(rows, columns),
               many = std::max(rows, columns);
     const auto number = [&](int vector, int i) {
       return p.at(0)[rows <= columns ? vector * columns + i : i * columns + vector];
