@@ -174,18 +174,23 @@ double norm(const std::vector<double>& x) {
   return std::sqrt(sum);
 }
 
-/// Losses, and gradients parameter by parameter: the error's length over their own.
-void expect_near(const LanguageResult& got, const LanguageResult& want, double limit) {
+double distance(std::vector<double> a, const std::vector<double>& b) {
+  for (std::size_t i = 0; i < b.size(); ++i) a[i] -= b[i];
+  return norm(a);
+}
+
+/// Losses, and gradients parameter by parameter: the error's length over their own, beside three times that of `rounded`, the
+/// same model on the CPU with operands rounded, where it is given.
+void expect_near(const LanguageResult& got, const LanguageResult& want, double limit,
+                 const LanguageResult* rounded = nullptr) {
   double largest = 0;
   for (const auto& [name, x] : want.by_name) largest = std::max(largest, norm(x));
   for (const auto& [name, x] : want.by_name) {
-    std::vector<double> error = got.by_name.at(name);
-    for (std::size_t i = 0; i < x.size(); ++i) error[i] -= x[i];
-    EXPECT_LE(norm(error), limit * std::max(norm(x), 1e-2 * largest)) << name << " of length " << norm(x);
+    const double as_rounded = rounded ? 3 * distance(rounded->by_name.at(name), x) : 0;
+    EXPECT_LE(distance(got.by_name.at(name), x), limit * std::max(norm(x), 1e-2 * largest) + as_rounded)
+        << name << " of length " << norm(x);
   }
-  std::vector<double> error = got.losses;
-  for (std::size_t i = 0; i < error.size(); ++i) error[i] -= want.losses[i];
-  EXPECT_LE(norm(error), limit * norm(want.losses)) << "losses";
+  EXPECT_LE(distance(got.losses, want.losses), limit * norm(want.losses)) << "losses";
 }
 
 // Whole models, with roundings of every product: heads of one tile, of several and wider than the kernels' states; tokens
@@ -247,7 +252,8 @@ TEST_F(LanguageOnCuda, ARoundedReplicaHasTheSameBitsAlone) {
 }
 
 // Layers as published: gated MLPs, norms with gain and gate behind the memory, biased convolutions, more values than keys; an
-// answer at every token and at few.
+// answer at every token and at few. In fp32 they are the CPU's. In bf16 some gradients tell little of the kernels: where what is
+// read is short, its norm enlarges what rounding did (of GLA's second layer 10 to 25 % on the CPU, if maps alone round).
 TEST_F(LanguageOnCuda, LayersAsPublishedInBf16) {
   for (const char* memory : {"rope", "deltanet", "gated_delta", "mamba2", "gla", "mesa"}) {
     for (const auto& [width, Q] : {std::pair{64, 70}, {128, 70}, {128, 9}}) {
@@ -276,7 +282,10 @@ TEST_F(LanguageOnCuda, LayersAsPublishedInBf16) {
       SCOPED_TRACE(fmt::format("{}, width {}, {} answers: {}", memory, width, Q, alone.forms));
       EXPECT_EQ(alone.forms.find("swiglu") != std::string::npos,
                 width == 64 || shared_memory_limit() >= 163 * 1024);
-      expect_near(alone, want, 1.5e-1);
+      const LanguageResult rounded =
+          run_language<float>(Device::cpu, options, shape, 1, 0, 9, Precision::bf16);
+      expect_near(alone, want, 5e-2, &rounded);
+      expect_near(run_language<float>(Device::cuda, options, shape, 1, 0, 9), want, 2e-3);
       EXPECT_EQ(pack.losses, alone.losses);
       EXPECT_EQ(pack.gradients, alone.gradients);
     }
