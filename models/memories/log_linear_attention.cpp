@@ -52,7 +52,7 @@ Memory log_linear_attention() {
             const auto g = m.input("log_decay", [&] {
               std::vector<double> rates;  // log 1, log 2, ..
               for (int h = 1; h <= m.H; ++h) rates.push_back(portable_log(h));
-              return -(exp(m.parameter("A_log", {m.H}, Init::listed(rates))) * step);
+              return -exp(m.parameter("A_log", {m.H}, Init::listed(rates))) * step;
             });
             return read_by_levels(m, q, {.key = k, .gain = step, .log_decay = g}, level_gates(m));
           },

@@ -24,7 +24,7 @@ Memory mamba2() {
                 const auto step = m.input(
                     "step", [&] { return softplus(m.token("step", 1, Init::inverse_softplus(1e-3, 0.1))); });
                 const auto g = m.input("log_decay", [&] {
-                  return -(exp(m.parameter("A_log", {m.H}, Init::log_uniform(1, 16))) * step);
+                  return -exp(m.parameter("A_log", {m.H}, Init::log_uniform(1, 16))) * step;
                 });
                 return read(m, q, {.key = k, .gain = step, .log_decay = g});
               },

@@ -56,7 +56,7 @@ Memory raven() {
             const int slots = m.integer("slots");
             const auto decay = m.input("log_decay", [&] {
               const auto rate = exp(m.parameter("A_log", {m.H}, Init::log_uniform(1e-4, 16)));
-              return -(rate * softplus(m.token("decay", 1, Init::inverse_softplus(1e-3, 0.1))));
+              return -rate * softplus(m.token("decay", 1, Init::inverse_softplus(1e-3, 0.1)));
             });
             const auto router = m.input("router", [&] { return m.token("router", slots); });
             const auto scores = sigmoid(expand(router, {m.B, m.T, m.H, slots}));

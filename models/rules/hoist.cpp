@@ -208,6 +208,18 @@ typename Hoist<Real>::Made Hoist<Real>::make(Value node) {
       }
       return both([](auto x, auto y) { return x - y; });
     case Kind::neg: {
+      // The sign of a product goes to the operand that is one for all tokens, as the built-in decays have it.
+      const Value product = args[0];
+      if (product->kind == Kind::mul && uses_[product] <= 1 && !number_of(product->args[0], numbers_) &&
+          !number_of(product->args[1], numbers_)) {
+        const bool one = made(product->args[0]).place == Place::head,
+                   other = made(product->args[1]).place == Place::head;
+        if (one != other) {
+          Var<Real> x, y;
+          const Place place = together(product->args[0], product->args[1], x, y);
+          return {place, one ? -x * y : x * -y};
+        }
+      }
       const Made a = made(args[0]);
       return {a.place, -a.x};
     }
