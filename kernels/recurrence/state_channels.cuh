@@ -22,7 +22,8 @@ struct ChannelParts {
   using Type = typename Tile::Type;
   using Op = typename Tile::Op;
   using Matrix = typename Tile::Matrix;
-  using Raw = NumberFormat<Tile::kFormat == Precision::bf16 ? Precision::bf16 : Precision::full>;  ///< not rounded
+  using Raw =
+      NumberFormat<Tile::kFormat == Precision::bf16 ? Precision::bf16 : Precision::full>;  ///< not rounded
   static constexpr int C = Tile::C, D = Tile::D, kHalf = C / 2, kRow = Tile::kRow, kSide = Tile::kSide;
   static constexpr int kThreads = Tile::kThreads;
   /// Shared memory is short: some things take the place of others, and there is one level.
