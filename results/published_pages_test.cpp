@@ -14,42 +14,35 @@
 #include <sstream>
 
 #include "results/csv.h"
+#include "results/test_published.h"
 
 namespace crosstalk {
+
+std::filesystem::path published_folder() {
+  return std::filesystem::path(CROSSTALK_SOURCE_DIR) / "results" / "published";
+}
+
 namespace {
 
 namespace fs = std::filesystem;
 
-fs::path folder() { return fs::path(CROSSTALK_SOURCE_DIR) / "results" / "published"; }
-
-std::string text_of(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
 std::vector<std::string> lines_of(const fs::path& path) {
-  std::istringstream text(text_of(path));
+  std::istringstream text(content_of(path));
   std::vector<std::string> lines;
   for (std::string line; std::getline(text, line);) lines.push_back(line);
   return lines;
 }
 
-void each_row(const std::string& name, const std::function<void(const CsvRow&)>& row) {
-  read_csv(text_of(folder() / name), name, row);
-}
-
-std::string page() { return text_of(folder() / "README.md"); }
+std::string page() { return content_of(published_folder() / "README.md"); }
 
 TEST(PublishedPage, NamesTheCommitsOfTheProvenance) {
   int exports = 0;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder())) {
+  for (const fs::directory_entry& entry : fs::directory_iterator(published_folder())) {
     const std::string name = entry.path().filename().string(), end = ".provenance.csv";
     if (!name.ends_with(end)) continue;
     std::set<std::string> commits;
     int runs = 0;
-    each_row(name, [&](const CsvRow& row) {
+    rows_of_export(name, [&](const CsvRow& row) {
       commits.insert(row.text("provenance.commit", "exports").substr(0, 7));
       ++runs;
     });
@@ -66,7 +59,7 @@ TEST(PublishedPage, EveryTableHasAnExportOrSaysThatItHasNone) {
   std::string since;
   bool open = false;
   int tables = 0;
-  std::vector<std::string> lines = lines_of(folder() / "README.md");
+  std::vector<std::string> lines = lines_of(published_folder() / "README.md");
   for (std::size_t i = 0; i < lines.size(); ++i) {
     if (lines[i].starts_with("#")) since.clear();
     if (lines[i].starts_with("|---") && !open) {
@@ -88,7 +81,7 @@ TEST(PublishedPage, EveryTableHasAnExportOrSaysThatItHasNone) {
 
 TEST(PublishedPage, LiteratureSaysHowManyOfItsSourcesRowsItHas) {
   int files = 0;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder() / "literature")) {
+  for (const fs::directory_entry& entry : fs::directory_iterator(published_folder() / "literature")) {
     if (entry.path().extension() != ".csv" || entry.path().stem() == "schlag2021_final_losses") continue;
     std::string said;
     int rows = -1;  // the head
@@ -108,9 +101,9 @@ TEST(PublishedPage, LiteratureSaysHowManyOfItsSourcesRowsItHas) {
 // The last point of each released curve is the final loss that stands in the other file.
 TEST(PublishedPage, ReleasedCurvesEndInTheFinalLosses) {
   std::map<std::string, std::string> last, final;
-  each_row("literature/curves/schlag2021.curves.csv",
-           [&](const CsvRow& row) { last[row.text("id", "curves")] = row.text("value", "curves"); });
-  each_row("literature/curves/schlag2021.csv", [&](const CsvRow& row) {
+  rows_of_export("literature/curves/schlag2021.curves.csv",
+                 [&](const CsvRow& row) { last[row.text("id", "curves")] = row.text("value", "curves"); });
+  rows_of_export("literature/curves/schlag2021.csv", [&](const CsvRow& row) {
     const std::string id = row.text("id", "runs");
     EXPECT_EQ(row.text("eval_loss", "runs"), last.at(id)) << id;
     const std::string load = row.text("task.associations", "runs");
@@ -118,7 +111,7 @@ TEST(PublishedPage, ReleasedCurvesEndInTheFinalLosses) {
   });
   EXPECT_EQ(final.size(), 16u);
   int known = 0;
-  each_row("literature/schlag2021_final_losses.csv", [&](const CsvRow& row) {
+  rows_of_export("literature/schlag2021_final_losses.csv", [&](const CsvRow& row) {
     const auto found = final.find(row.text("model", "losses") + " " + row.text("S_unique_keys", "losses"));
     if (found == final.end() || (row.text("setting", "losses") == "1") != found->first.ends_with("600"))
       return;
@@ -133,7 +126,7 @@ TEST(PublishedPage, ReleasedCurvesEndInTheFinalLosses) {
 std::vector<std::string> rows_with(const std::string& head, const std::vector<std::string>& words) {
   std::vector<std::string> rows;
   bool inside = false;
-  for (const std::string& line : lines_of(folder() / "README.md")) {
+  for (const std::string& line : lines_of(published_folder() / "README.md")) {
     if (line.starts_with(head)) inside = true;
     if (!line.starts_with("|")) inside = false;
     if (inside && std::all_of(words.begin(), words.end(),
@@ -151,7 +144,7 @@ TEST(PublishedPage, WordProblemsThatNeverCameToTheLastStageAreMarked) {
                                                     {"kda_signed", "KDA, gate in (-1, 1)"},
                                                     {"deltaproduct2", "DeltaProduct, two steps"}};
   std::map<std::pair<std::string, std::string>, bool> behind;
-  each_row("words.csv", [&](const CsvRow& row) {
+  rows_of_export("words.csv", [&](const CsvRow& row) {
     const std::string group = row.text("task.group", "runs");
     bool& any =
         behind[{names.at(row.text("label", "runs")), fmt::format("{}_{}", group[0], group.substr(1))}];
@@ -183,7 +176,7 @@ TEST(PublishedPage, WordProblemsAreThoseOfTheirFigure) {
       {"kda_signed", "KDA, gate in (-1, 1), beta in (0, 2)"},
       {"deltaproduct2", "DeltaProduct, two steps, beta in (0, 2)"}};
   std::map<std::pair<std::string, std::string>, std::map<std::int64_t, std::pair<double, double>>> rows;
-  each_row("words_figure.csv", [&](const CsvRow& row) {
+  rows_of_export("words_figure.csv", [&](const CsvRow& row) {
     const std::string label = row.text("label", "points");
     if (names.count(label) == 0) return;
     rows[{label, row.text("task.group", "points")}][row.integer("length_factor", "points")] = {
@@ -211,7 +204,7 @@ TEST(PublishedPage, RowsOfSwapsAreThoseOfTheirExport) {
     std::vector<double> accuracy, exact, steps;
   };
   std::map<std::string, Runs> of;
-  each_row("deltaformer2025_tracking.csv", [&](const CsvRow& row) {
+  rows_of_export("deltaformer2025_tracking.csv", [&](const CsvRow& row) {
     Runs& runs = of[row.text("label", "runs")];
     runs.accuracy.push_back(row.number("test_accuracy", "runs"));
     runs.exact.push_back(row.number("test_exact", "runs"));
@@ -249,7 +242,7 @@ TEST(PublishedPage, RowsOfSwapsSayTheirReadKernel) {
       {"deltaformer_exp", "DeltaFormer, write kernel exp(8 (cos - 1)) |"},
       {"deltaformer_exp_linear", "DeltaFormer, write kernel exp(8 (cos - 1)) |"}};
   std::set<std::string> seen;
-  each_row("deltaformer2025_tracking.csv", [&](const CsvRow& row) {
+  rows_of_export("deltaformer2025_tracking.csv", [&](const CsvRow& row) {
     const std::string label = row.text("label", "runs");
     if (!label.starts_with("deltaformer") || !seen.insert(label).second) return;
     const bool softmax =
@@ -265,7 +258,7 @@ TEST(PublishedPage, RowsOfSwapsSayTheirReadKernel) {
 // Largest load whose median loss is at most 0.002 with all smaller ones, by d_dot and memory.
 TEST(PublishedPage, TheSentenceOnEqualDDotIsThatOfTheSweep) {
   std::map<std::pair<std::int64_t, std::string>, std::map<std::int64_t, std::vector<double>>> losses;
-  each_row("ddot_sweep.csv", [&](const CsvRow& row) {
+  rows_of_export("ddot_sweep.csv", [&](const CsvRow& row) {
     const double loss = row.has("eval_loss") ? row.number("eval_loss", "runs") : INFINITY;
     losses[{row.integer("d_dot", "runs"), row.text("label", "runs")}]
           [row.integer("task.associations", "runs")]
@@ -301,7 +294,7 @@ TEST(PublishedPage, TheSentenceOnEqualDDotIsThatOfTheSweep) {
 TEST(PublishedPage, LawsOfTheStudyFileAreThoseOfTheirExport) {
   using Runs = std::map<std::pair<std::string, std::int64_t>, std::vector<double>>;
   std::map<std::string, Runs> losses, accuracies;
-  each_row("rules.csv", [&](const CsvRow& row) {
+  rows_of_export("rules.csv", [&](const CsvRow& row) {
     const std::pair of{row.text("task.name", "runs"), row.integer("task.associations", "runs")};
     const std::string label = row.text("label", "runs");
     losses[label][of].push_back(row.number("eval_loss", "runs"));

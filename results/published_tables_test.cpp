@@ -16,26 +16,12 @@
 #include "results/csv.h"
 #include "results/probe_theory.h"
 #include "results/replay.h"
+#include "results/test_published.h"
 
 namespace crosstalk {
 namespace {
 
 namespace fs = std::filesystem;
-
-fs::path published(const std::string& name) {
-  return fs::path(CROSSTALK_SOURCE_DIR) / "results" / "published" / name;
-}
-
-std::string whole_text(const std::string& name) {
-  std::ifstream file(published(name), std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
-void rows_of_export(const std::string& name, const std::function<void(const CsvRow&)>& row) {
-  read_csv(whole_text(name), name, row);
-}
 
 double median_of_three(std::vector<double> x) {
   EXPECT_EQ(x.size(), 3u);
@@ -65,7 +51,7 @@ TEST(PublishedTables, InductionIsThatOfItsExport) {
     if (row.number("test_exact", "runs") == 1) runs.solved_steps.push_back(row.number("steps", "runs"));
   });
   ASSERT_EQ(of.size(), 3u);
-  const std::string page = whole_text("README.md");
+  const std::string page = content_of(published_folder() / "README.md");
   for (auto& [name, settings] : of) {
     std::string line = "| " + name;
     for (const char* setting : {"1", "1k", "2", "2k"}) {
@@ -93,7 +79,7 @@ TEST(PublishedTables, InductionIsThatOfItsExport) {
 
 // Fuzzy recall of MAD, built in and from mad-lab's arrays: the table, and that the ranges of the seeds overlap.
 TEST(PublishedTables, ForeignArraysTrainAsTheBuiltInTaskDoes) {
-  const std::string page = whole_text("README.md");
+  const std::string page = content_of(published_folder() / "README.md");
   std::vector<std::pair<double, double>> ranges;
   for (const auto& [name, title] :
        {std::pair{"mad_arrays.csv", "built in"}, {"mad_arrays_files.csv", "mad-lab's arrays"}}) {
@@ -128,7 +114,7 @@ TEST(PublishedTables, ProbesAreThoseOfTheirExport) {
     error.push_back(row.number("squared_error", "runs"));
     right.push_back(row.number("test_accuracy", "runs"));
   });
-  const std::string page = whole_text("README.md");
+  const std::string page = content_of(published_folder() / "README.md");
   for (const int n : {16, 48, 64, 128, 256, 384}) {
     const auto cell = [&](const char* label, double theory) {
       const auto& [error, right] = runs[{label, n}];
@@ -147,7 +133,7 @@ TEST(PublishedTables, ProbesAreThoseOfTheirExport) {
 
 // "36 runs in 33 s" beside the name of an export are its runs, and the seconds from the first start to the last end.
 TEST(PublishedTables, SecondsBesideAnExportAreThoseOfItsProvenance) {
-  const std::string page = whole_text("README.md");
+  const std::string page = content_of(published_folder() / "README.md");
   const std::regex words("([0-9,]+) runs in ([0-9]+) s");
   std::istringstream text(page);
   std::string paragraph;
@@ -159,13 +145,13 @@ TEST(PublishedTables, SecondsBesideAnExportAreThoseOfItsProvenance) {
       const std::string behind = paragraph.substr(static_cast<std::size_t>(at->position()));
       std::smatch file;
       if (!std::regex_search(behind, file, name)) continue;
-      const fs::path provenance = published(file[1].str() + ".provenance.csv");
+      const fs::path provenance = published_folder() / (file[1].str() + ".provenance.csv");
       if (!fs::exists(provenance)) continue;
       std::string runs = (*at)[1];
       std::erase(runs, ',');
       int all = 0;
       std::int64_t seconds = 0;
-      for (const std::string& line : provenance_of(published(file[1].str() + ".csv"))) {
+      for (const std::string& line : provenance_of(published_folder() / (file[1].str() + ".csv"))) {
         const std::regex parts(".*: ([0-9]+) runs, .*, ([0-9]+) s on .*");
         std::smatch part;
         ASSERT_TRUE(std::regex_match(line, part, parts)) << line;
@@ -187,13 +173,13 @@ TEST(PublishedTables, SecondsBesideAnExportAreThoseOfItsProvenance) {
 
 // The studies of 5 seeds: runs and seconds of each row.
 TEST(PublishedTables, RowsOfStudiesHaveTheSecondsOfTheirProvenance) {
-  std::istringstream text(whole_text("README.md"));
+  std::istringstream text(content_of(published_folder() / "README.md"));
   const std::regex row("\\| `([a-z0-9_]+)\\.toml` \\| ([0-9]+) \\| ([0-9]+) s \\|.*");
   int found = 0;
   for (std::string line; std::getline(text, line);) {
     std::smatch part;
     if (!std::regex_match(line, part, row)) continue;
-    const std::vector<std::string> lines = provenance_of(published(part[1].str() + ".csv"));
+    const std::vector<std::string> lines = provenance_of(published_folder() / (part[1].str() + ".csv"));
     ASSERT_EQ(lines.size(), 1u) << part[1];
     EXPECT_NE(lines[0].find(fmt::format(": {} runs, ", part[2].str())), std::string::npos) << lines[0];
     EXPECT_NE(lines[0].find(fmt::format(", {} s on ", part[3].str())), std::string::npos) << lines[0];
@@ -211,7 +197,7 @@ TEST(PublishedTables, LearningRateWindowsAreThoseOfTheirExport) {
         row.number("test_accuracy", "runs"));
   });
   EXPECT_GE(of.size(), 16u);
-  const std::string page = whole_text("README.md");
+  const std::string page = content_of(published_folder() / "README.md");
   const auto begin = page.find("<!-- made: crosstalk table windows lr_atlas.csv");
   ASSERT_NE(begin, std::string::npos);
   std::istringstream made(page.substr(begin, page.find("<!-- end -->", begin) - begin));
@@ -277,7 +263,7 @@ TEST(PublishedTables, ReleasedCurvesLieAmongOursAsTheTableSays) {
                                                     {"dpfp1", "DPFP-1"},
                                                     {"dpfp2", "DPFP-2"},
                                                     {"dpfp3", "DPFP-3"}};
-  const std::string page = whole_text("README.md");
+  const std::string page = content_of(published_folder() / "README.md");
   int rows = 0;
   for (const auto& [figure, load] : {std::pair{3, 20}, {4, 600}}) {
     const Curves ours = curves_of("schlag2021_curves.csv", "schlag2021_curves.curves.csv", load);

@@ -15,20 +15,12 @@
 #include <sstream>
 
 #include "results/csv.h"
+#include "results/test_published.h"
 
 namespace crosstalk {
 namespace {
 
 namespace fs = std::filesystem;
-
-fs::path task_folder() { return fs::path(CROSSTALK_SOURCE_DIR) / "results" / "published"; }
-
-std::string content_of(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
 
 std::vector<std::string> split_at(const std::string& text, char mark) {
   std::vector<std::string> parts;
@@ -59,7 +51,7 @@ std::string trimmed(std::string cell) {
 
 /// Tables whose command begins with "table KIND".
 std::vector<MadeTable> made_tables(const std::string& kind) {
-  const std::string page = content_of(task_folder() / "README.md"),
+  const std::string page = content_of(published_folder() / "README.md"),
                     mark = "<!-- made: crosstalk table " + kind + " ";
   std::vector<MadeTable> tables;
   for (auto at = page.find(mark); at != std::string::npos; at = page.find(mark, at + 1)) {
@@ -159,12 +151,12 @@ TEST(PublishedTasks, FinalTablesAreThoseOfTheirExports) {
   int cells = 0;
   for (const MadeTable& table : made_tables("final")) {
     SCOPED_TRACE(fmt::format("{}, {}", table.command(), table.option("--metric")));
-    const auto titles = titles_in(task_folder() / table.option("--titles"));
+    const auto titles = titles_in(published_folder() / table.option("--titles"));
     const std::vector<std::string> by = split_at(table.option("--by"), ','),
                                    best = split_at(table.option("--best"), ',');
     const std::string x = table.option("--x");
     std::map<std::vector<std::string>, std::map<std::string, TriedRuns>> of;
-    read_csv(content_of(task_folder() / table.command()), table.command(), [&](const CsvRow& row) {
+    rows_of_export(table.command(), [&](const CsvRow& row) {
       if (!is_wanted(row, table.option("--where"))) return;
       std::vector<std::string> line = {titles.at(row.text("label", "runs"))};
       for (const std::string& key : by) line.push_back(row.text(key, "runs"));
@@ -218,9 +210,9 @@ TEST(PublishedTasks, MadTablesAreThoseOfTheirExports) {
   constexpr std::size_t kTasks = 6;
   for (const MadeTable& table : made_tables("mad")) {
     SCOPED_TRACE(table.command());
-    const auto titles = titles_in(task_folder() / table.option("--titles"));
+    const auto titles = titles_in(published_folder() / table.option("--titles"));
     std::map<std::string, std::map<std::size_t, TriedRuns>> of;
-    read_csv(content_of(task_folder() / table.command()), table.command(), [&](const CsvRow& row) {
+    rows_of_export(table.command(), [&](const CsvRow& row) {
       of[titles.at(row.text("label", "runs"))][mad_column_of(row)]
         [row.text("train.learning_rate", "runs") + " " + row.text("train.weight_decay", "runs")][row.integer(
             "seed", "runs")] = {shown_number(row, "eval_loss", 1e300), shown_number(row, "test_accuracy", 0)};
@@ -250,7 +242,7 @@ TEST(PublishedTasks, MadTablesAreThoseOfTheirExports) {
 
 // Where a table holds points that do not agree, its section says what explains them, or that nothing does.
 TEST(PublishedTasks, DisagreementsAreExplainedOrSaidNotToBe) {
-  std::istringstream page(content_of(task_folder() / "README.md"));
+  std::istringstream page(content_of(published_folder() / "README.md"));
   std::string command, open;  // the first comparison of the section with such points
   int sections = 0;
   const auto close = [&] {
