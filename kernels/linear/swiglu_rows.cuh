@@ -111,6 +111,21 @@ __device__ __forceinline__ void walk_slabs(const Swiglu<float>& a, int depth, in
   }
 }
 
+/// g += x G^T and u += x U^T of 64 units, whose weights are the first two blocks of a slab.
+template <int W>
+__device__ __forceinline__ void gate_and_up(const unsigned (&rows)[W / 16][4], const std::uint16_t* w,
+                                            float (&g)[8][4], float (&u)[8][4]) {
+  wgmma_begin_with(g);
+  wgmma_begin_with(u);
+#pragma unroll
+  for (int k = 0; k < W / 16; ++k) {
+    multiply_block<false>(g, rows[k], w, 16 * k);
+    multiply_block<false>(u, rows[k], w + SwigluBlocks<W>::kBlock, 16 * k);
+  }
+  wgmma_end(g);
+  wgmma_end(u);
+}
+
 template <int W>
 __global__ void __launch_bounds__(kSwigluThreads, 1)
     swiglu_forward(const __grid_constant__ Swiglu<float> a, int depth) {
@@ -135,15 +150,7 @@ __global__ void __launch_bounds__(kSwigluThreads, 1)
       },
       [&](int, int, const std::uint16_t* w) {
         float g[8][4] = {}, u[8][4] = {};
-        wgmma_begin_with(g);
-        wgmma_begin_with(u);
-#pragma unroll
-        for (int k = 0; k < W / 16; ++k) {
-          multiply_block<false>(g, rows[k], w, 16 * k);
-          multiply_block<false>(u, rows[k], w + Blocks::kBlock, 16 * k);
-        }
-        wgmma_end(g);
-        wgmma_end(u);
+        gate_and_up<W>(rows, w, g, u);
 #pragma unroll
         for (int n = 0; n < 8; ++n) {
 #pragma unroll
@@ -189,15 +196,7 @@ __global__ void __launch_bounds__(kSwigluThreads, 1)
         {
           unsigned rows[W / 16][4];
           Blocks::operands(x_tile, rows);
-          wgmma_begin_with(g);
-          wgmma_begin_with(u);
-#pragma unroll
-          for (int k = 0; k < W / 16; ++k) {
-            multiply_block<false>(g, rows[k], w, 16 * k);
-            multiply_block<false>(u, rows[k], w + Blocks::kBlock, 16 * k);
-          }
-          wgmma_end(g);
-          wgmma_end(u);
+          gate_and_up<W>(rows, w, g, u);
         }
         {
           unsigned rows[W / 16][4];
