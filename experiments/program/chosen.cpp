@@ -61,8 +61,8 @@ Texts telling_apart(const std::vector<Run>& runs, const Texts& keys) {
   return telling;
 }
 
-/// Adds what the store has more than one value of, the study's among them: a study of one task finds its own in a store of six. Of
-/// training alone they may differ, for rates may be tried with fewer steps.
+/// Adds what the store has more than one value of, the study's among them: a study of one memory or task finds its own in a store of
+/// six. In their training alone they may differ, for rates may be tried with fewer steps.
 void tell_apart_tried(const std::vector<Run>& runs, const RecordList& tried, const Texts& keys,
                       Texts& telling) {
   std::map<std::string, std::set<std::string>> asked;
@@ -116,25 +116,15 @@ std::vector<Run> chosen_runs(const std::vector<Run>& runs, const RecordList& tri
       throw std::invalid_argument(fmt::format("{}: no run of the study has the key \"{}\"", what, key));
   Texts telling = telling_apart(runs, keys);
   tell_apart_tried(runs, tried, keys, telling);
-  // Where the store knows the study's labels, a run is chosen by those of its own: of a study of one memory nothing else tells that
-  // one from the other memories of the store.
-  std::set<std::string> unknown;
-  for (const Run& run : runs) unknown.insert(run.label);
-  for (const Record* record : tried) unknown.erase(record->label);
-  const bool labelled = unknown.empty();
-  const auto place = [&](const auto& config, const std::string& label) {
-    Texts values = values_in(config, telling);
-    if (labelled) values.push_back(label);
-    return values;
-  };
   struct Point {
     std::set<Texts> asked, tried, best;
     bool found = false;
   };
   std::map<Texts, Point> points;
-  for (const Run& run : runs) points[place(run.config, run.label)].asked.insert(values_in(run.config, keys));
+  for (const Run& run : runs)
+    points[values_in(run.config, telling)].asked.insert(values_in(run.config, keys));
   const auto point_of = [&](const Record* record) -> Point* {
-    const auto found = points.find(place(*record, record->label));
+    const auto found = points.find(values_in(*record, telling));
     return found == points.end() ? nullptr : &found->second;
   };
   RecordList here;  // what the study does not ask for has no say
@@ -151,7 +141,7 @@ std::vector<Run> chosen_runs(const std::vector<Run>& runs, const RecordList& tri
   std::vector<Run> chosen;
   std::int64_t incomplete = 0;
   for (const Run& run : runs) {
-    Point& point = points.at(place(run.config, run.label));
+    Point& point = points.at(values_in(run.config, telling));
     if (point.best.empty())
       throw std::invalid_argument(fmt::format("{}: nothing was tried at {}", what, place_text(run, telling)));
     if (point.best.size() > 1)
