@@ -146,34 +146,7 @@ struct WalkStage {
   float targets[kWalkLargest][kWalkRows], numbers[kWalkLargest][3], z[2][2][kWalkRows];
 };
 
-/// Where numbers of a chunk's tokens lie in shared memory on the way back.
-template <int C, bool kNorm>
-struct WalkMemory {
-  float *slots,  ///< W before the token; then sums over a warp's rows
-      *keys, *queries,
-      *last_query,  ///< sums of the query behind the chunk
-      *inner,       ///< e; then the cotangent of f(k) - v
-      *d_read,      ///< do; then dz of the query
-      *offsets,     ///< b before the token
-      *z_query,
-      *normals,  ///< z of the key; then (z - mean) scale
-      *errors,   ///< the target; then f(k) - v
-      *exchange,
-      *numbers,  ///< step, momentum, 1 - forget
-      *of_norm,  ///< scale, mean y, mean y normal, ... (TokenNorm)
-      *sums;     ///< by warp: of d_step, d_forget, d_momentum
-  __device__ WalkMemory(const WalkPlan& plan, float* next) {
-    const auto take = [&](int numbers_) { return next += numbers_, next - numbers_; };
-    const int n = plan.length, of_z = kNorm ? n * kWalkRows : 0;
-    slots = take(n * plan.slot), keys = take(n * 4 * C), queries = take(n * 4 * C);
-    last_query = take(plan.warps * 4 * C), inner = take(n * kWalkRows), d_read = take(n * kWalkRows);
-    offsets = take(n * kWalkRows), z_query = take(of_z), normals = take(of_z), errors = take(of_z);
-    exchange = take(2 * kWalkRows), numbers = take(n * 4), of_norm = take(n * 8),
-    sums = take(n * 4 * plan.warps);
-  }
-};
-
-/// A walk over one sequence and head. kListed: queries stand where their positions say, else one behind every token.
+/// A walk forward over one sequence and head. kListed: queries stand where their positions say, else one behind every token.
 template <int C, bool kNorm, bool kListed>
 struct NetworkWalk {
   static constexpr int kWide = 4 * C;
