@@ -83,7 +83,7 @@ void launch(const Exec& exec, const Op& op, void (*kernel)(const Op), int thread
 /// The form that the op was planned with, else the law, token after token.
 template <template <class> class Law, bool kBack, template <class> class Op, class Real>
 void run(const Exec& exec, const Op<Real>& op) {
-  if constexpr (requires { op.form; }) {
+  if constexpr (requires { op.form->forward; }) {
     if (op.form) return (kBack ? op.form->backward : op.form->forward)(exec, op);
   }
   launch(exec, op, walk_kernel<Law<Real>, kBack, Real, Op<Real>>, kThreads);
