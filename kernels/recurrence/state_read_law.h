@@ -122,11 +122,16 @@ struct State {
       const Real d_gain = team.sum(V, [&](int i) { return G_k[i] * value[i]; });
       w.add(team, m, [&](int) { return d_gain; });
     }
-    add_columns(team, k, m, [&](int c, int i) { return gain * value[i] * G[i * K + c]; });
     const bool past = looks_past(m);
     const Real* read = x.row(m);
+    if (erases) take_back_erase(team, m, G);
+    // What was written along k takes the place of G k.
+    const Real found_too = erases && op.erase != Erase::free ? e.number(m, 1) : Real(0);
+    team.each(V, [&](int i) { G_k[i] = gain * value[i] - (erases ? found_too * found[i] : Real(0)); });
+    add_columns(team, k, m, [&](int c, int i) { return G_k[i] * G[i * K + c]; });
     if (erases) {
-      erase_back(team, m, S, G);
+      add_columns(team, x, m,
+                  [&](int c, int i) { return G_y[i] * (past ? S[i * K + c] : factor[c] * S[i * K + c]); });
       if (!past) team.cells(V, K, [&](int i, int c) { G[i * K + c] += G_y[i] * read[c]; });
     }
     if (!decays(m)) return;
@@ -168,21 +173,21 @@ struct State {
     Real* row = to.gradient + t * to.apart;
     team.columns(K, V, term, [&](int c, Real sum) { row[c] += sum; });
   }
-  /// What - e (S'' x) y^T gives to e, y and x; G_y becomes the gradient of S'' x.
+  /// What - e (S'' x) y^T gives to e and, where it is not k, y; G_y becomes the gradient of S'' x.
   template <class Team>
-  CT_HD void erase_back(const Team& team, int m, const Real* S, const Real* G) const {
-    const Real erased = e.number(m, 1), *out = y.row(m);
-    const bool past = looks_past(m);
-    team.rows(
-        V, K, [&](int i, int c) { return G[i * K + c] * out[c]; }, [&](int i, Real sum) { G_y[i] = sum; });
+  CT_HD void take_back_erase(const Team& team, int m, const Real* G) const {
+    const Real erased = e.number(m, 1), *out = y.row(m), *G_out = G_k;
+    if (op.erase == Erase::free) {
+      team.rows(
+          V, K, [&](int i, int c) { return G[i * K + c] * out[c]; }, [&](int i, Real sum) { G_y[i] = sum; });
+      add_columns(team, y, m, [&](int c, int i) { return -erased * found[i] * G[i * K + c]; });
+      G_out = G_y;
+    }
     if (e.gradient) {
-      const Real d_erased = team.sum(V, [&](int i) { return -G_y[i] * found[i]; });
+      const Real d_erased = team.sum(V, [&](int i) { return -G_out[i] * found[i]; });
       e.add(team, m, [&](int) { return d_erased; });
     }
-    add_columns(team, y, m, [&](int c, int i) { return -erased * found[i] * G[i * K + c]; });
-    team.each(V, [&](int i) { G_y[i] *= -erased; });
-    add_columns(team, x, m,
-                [&](int c, int i) { return G_y[i] * (past ? S[i * K + c] : factor[c] * S[i * K + c]); });
+    team.each(V, [&](int i) { G_y[i] = -erased * G_out[i]; });
   }
 };
 
