@@ -89,7 +89,6 @@ void run(const Exec& exec, const Op<Real>& op) {
   launch(exec, op, walk_kernel<Law<Real>, kBack, Real, Op<Real>>, kThreads);
 }
 
-/// Makes a law the CUDA versions of an op: CROSSTALK_LAW_CUDA(FwmRead, law::Fwm).
 #define CROSSTALK_LAW_CUDA(Op, Law)                          \
   template <class Real>                                      \
   void forward_cuda(const Exec& exec, const Op<Real>& op) {  \

@@ -192,3 +192,5 @@ struct State {
 };
 
 }  // namespace crosstalk::law
+
+CROSSTALK_LAW(StateRead, law::State)
