@@ -39,7 +39,7 @@ ROOMS = {
     "kernels/norm": ["kernels/matmul"],
     "kernels/loss": ["kernels/matmul", "kernels/linear", "kernels/norm"],
     "kernels/attention": ["kernels/matmul"],
-    "kernels/recurrence": ["kernels/matmul"],
+    "kernels/recurrence": ["kernels/law", "kernels/matmul"],
     "kernels/law": ["kernels/elementwise"],
     "kernels/fused": [
         "kernels/embedding",

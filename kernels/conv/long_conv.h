@@ -30,13 +30,9 @@ struct LongConv {
       throw std::logic_error("[long_conv] wants x [B,T,C] and h [L,C], L at least T");
     y.value = without_memory(x.value);
   }
-  CROSSTALK_ELEMENT(convolve)
+  CROSSTALK_SWEEP(x.value.size(), convolve)
   CROSSTALK_ELEMENT(correlate)
   CROSSTALK_ELEMENT(filter_gradient)
-  template <class Sweep>
-  void sweep_forward(const Sweep& sweep) const {
-    sweep(x.value.size(), convolve_of{});
-  }
   template <class Sweep>
   void sweep_backward(const Sweep& sweep) const {
     if (x.wanted()) sweep(x.value.size(), correlate_of{});
@@ -75,6 +71,6 @@ struct LongConv {
     put(h.write, h.gradient.at(r) + i, sum);
   }
 };
-CROSSTALK_OP(LongConv)
+CROSSTALK_SWEPT(LongConv)
 
 }  // namespace crosstalk

@@ -23,13 +23,9 @@ struct Delay {
       throw std::logic_error("[delay] wants x [B,T,H,N] and start [B,H,N]");
     y.value = without_memory(x.value);
   }
-  CROSSTALK_ELEMENT(take)
+  CROSSTALK_SWEEP(x.value.size(), take)
   CROSSTALK_ELEMENT(give_back)
   CROSSTALK_ELEMENT(give_start)
-  template <class Sweep>
-  void sweep_forward(const Sweep& sweep) const {
-    sweep(x.value.size(), take_of{});
-  }
   template <class Sweep>
   void sweep_backward(const Sweep& sweep) const {
     if (x.wanted()) sweep(x.value.size(), give_back_of{});
@@ -50,6 +46,6 @@ struct Delay {
     put(start.write, start.gradient.at(r) + i, y.gradient.at(r)[i / N * T() * N + i % N]);
   }
 };
-CROSSTALK_OP(Delay)
+CROSSTALK_SWEPT(Delay)
 
 }  // namespace crosstalk

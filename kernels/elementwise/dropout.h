@@ -29,16 +29,8 @@ struct Dropout {
     y.value = without_memory(x.value);
     drawn.value = shaped<std::int32_t>(x.value.R, {1});
   }
-  CROSSTALK_ELEMENT(drop)
-  CROSSTALK_ELEMENT(drop_back)
-  template <class Sweep>
-  void sweep_forward(const Sweep& sweep) const {
-    sweep((x.value.size() + 3) / 4, drop_of{});
-  }
-  template <class Sweep>
-  void sweep_backward(const Sweep& sweep) const {
-    if (x.wanted()) sweep((x.value.size() + 3) / 4, drop_back_of{});
-  }
+  CROSSTALK_SWEEP((x.value.size() + 3) / 4, drop)
+  CROSSTALK_SWEEP_BACK(x, (x.value.size() + 3) / 4, drop_back)
   /// Elements 4 i .. 4 i + 3 of y; of the gradient of x.
   CT_HD void drop(int r, std::int64_t i) const {
     const std::int32_t now = draw.value.at(r)[0];
@@ -76,6 +68,6 @@ struct Dropout {
     return bits;
   }
 };
-CROSSTALK_OP(Dropout)
+CROSSTALK_SWEPT(Dropout)
 
 }  // namespace crosstalk

@@ -33,16 +33,8 @@ struct Largest {
     if (!x || count < 1) throw std::logic_error("[largest] wants rows, and at least one number of each");
     y.value = without_memory(x.value);
   }
-  CROSSTALK_ELEMENT(take)
-  CROSSTALK_ELEMENT(give_back)
-  template <class Sweep>
-  void sweep_forward(const Sweep& sweep) const {
-    sweep(x.value.size(), take_of{});
-  }
-  template <class Sweep>
-  void sweep_backward(const Sweep& sweep) const {
-    if (x.wanted()) sweep(x.value.size(), give_back_of{});
-  }
+  CROSSTALK_SWEEP(x.value.size(), take)
+  CROSSTALK_SWEEP_BACK(x, x.value.size(), give_back)
   CT_HD bool stays(int r, std::int64_t i) const {
     const int D = x.value.columns();
     return among_largest(x.value.at(r) + i / D * D, D, static_cast<int>(i % D), count);
@@ -54,7 +46,7 @@ struct Largest {
     put(x.write, x.gradient.at(r) + i, stays(r, i) ? y.gradient.at(r)[i] : Real(0));
   }
 };
-CROSSTALK_OP(Largest)
+CROSSTALK_SWEPT(Largest)
 
 template <class Real>
 struct MarkLargest {
@@ -69,16 +61,12 @@ struct MarkLargest {
     if (!x || count < 1) throw std::logic_error("[mark_largest] wants rows, and at least one number of each");
     y.value = without_memory(x.value);
   }
-  CROSSTALK_ELEMENT(take)
-  template <class Sweep>
-  void sweep_forward(const Sweep& sweep) const {
-    sweep(x.value.size(), take_of{});
-  }
+  CROSSTALK_SWEEP(x.value.size(), take)
   CT_HD void take(int r, std::int64_t i) const {
     const int D = x.value.columns();
     y.value.at(r)[i] = among_largest(x.value.at(r) + i / D * D, D, static_cast<int>(i % D), count);
   }
 };
-CROSSTALK_OP(MarkLargest)
+CROSSTALK_SWEPT(MarkLargest)
 
 }  // namespace crosstalk

@@ -29,16 +29,8 @@ struct Rotate {
       throw std::logic_error("[rotate] wants x [B,N,H,K] and base > 1");
     y.value = without_memory(x.value);
   }
-  CROSSTALK_ELEMENT(turn)
-  CROSSTALK_ELEMENT(turn_back)
-  template <class Sweep>
-  void sweep_forward(const Sweep& sweep) const {
-    sweep(pairs(), turn_of{});
-  }
-  template <class Sweep>
-  void sweep_backward(const Sweep& sweep) const {
-    if (x.wanted()) sweep(pairs(), turn_back_of{});
-  }
+  CROSSTALK_SWEEP(pairs(), turn)
+  CROSSTALK_SWEEP_BACK(x, pairs(), turn_back)
   /// Pairs of channels of all rows; a last channel without a partner counts as one.
   CT_HD std::int64_t pairs() const {
     return static_cast<std::int64_t>(x.value.dim(0)) * x.value.dim(1) * ((x.value.dim(3) + 1) / 2);
@@ -71,6 +63,6 @@ struct Rotate {
     }
   }
 };
-CROSSTALK_OP(Rotate)
+CROSSTALK_SWEPT(Rotate)
 
 }  // namespace crosstalk

@@ -73,6 +73,6 @@ struct Turn {
     for (int c = 2 * pairs(); c < K(); ++c) put(x.write, to + c, d_y[c]);
   }
 };
-CROSSTALK_OP(Turn)
+CROSSTALK_SWEPT(Turn)
 
 }  // namespace crosstalk

@@ -18,11 +18,7 @@ struct TokenNumbers {
   static constexpr const char* kName = "token_numbers";
   static constexpr bool kWithoutGradient = true;
   CROSSTALK_FIELDS(ids, y)
-  CROSSTALK_ELEMENT(number)
-  template <class Sweep>
-  void sweep_forward(const Sweep& sweep) const {
-    sweep(y.value.size(), number_of{});
-  }
+  CROSSTALK_SWEEP(y.value.size(), number)
   /// Element i of y.
   CT_HD void number(int r, std::int64_t i) const {
     const std::int64_t n = i / count, b = n / rows, t = n % rows;
@@ -36,6 +32,6 @@ struct TokenNumbers {
     y.value = shaped<Real>(ids.value.R, {ids.value.dim(0), rows, count});
   }
 };
-CROSSTALK_OP(TokenNumbers)
+CROSSTALK_SWEPT(TokenNumbers)
 
 }  // namespace crosstalk

@@ -182,3 +182,5 @@ struct CellLaw {
 };
 
 }  // namespace crosstalk::law
+
+CROSSTALK_LAW(CellRead, law::CellLaw)

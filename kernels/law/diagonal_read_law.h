@@ -175,3 +175,5 @@ struct Diagonal {
 };
 
 }  // namespace crosstalk::law
+
+CROSSTALK_LAW(DiagonalRead, law::Diagonal)

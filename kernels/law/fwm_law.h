@@ -133,3 +133,5 @@ struct Fwm {
 };
 
 }  // namespace crosstalk::law
+
+CROSSTALK_LAW(FwmRead, law::Fwm)

@@ -23,7 +23,6 @@ void run(const Exec& exec, const Op& op, void (*item_of)(const Op&, int, int)) {
                  [&](int r, std::int64_t item) { item_of(op, r, static_cast<int>(item)); });
 }
 
-/// Makes a law the CPU's versions of an op: CROSSTALK_LAW_CPU(FwmRead, law::Fwm).
 #define CROSSTALK_LAW_CPU(Op, Law)                               \
   template <class Real>                                          \
   void forward_cpu(const Exec& exec, const Op<Real>& op) {       \

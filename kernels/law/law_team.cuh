@@ -83,13 +83,12 @@ void launch(const Exec& exec, const Op& op, void (*kernel)(const Op), int thread
 /// The form that the op was planned with, else the law, token after token.
 template <template <class> class Law, bool kBack, template <class> class Op, class Real>
 void run(const Exec& exec, const Op<Real>& op) {
-  if constexpr (requires { op.form; }) {
+  if constexpr (requires { op.form->forward; }) {
     if (op.form) return (kBack ? op.form->backward : op.form->forward)(exec, op);
   }
   launch(exec, op, walk_kernel<Law<Real>, kBack, Real, Op<Real>>, kThreads);
 }
 
-/// Makes a law the CUDA versions of an op: CROSSTALK_LAW_CUDA(FwmRead, law::Fwm).
 #define CROSSTALK_LAW_CUDA(Op, Law)                          \
   template <class Real>                                      \
   void forward_cuda(const Exec& exec, const Op<Real>& op) {  \

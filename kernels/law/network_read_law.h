@@ -342,3 +342,5 @@ struct Network {
 };
 
 }  // namespace crosstalk::law
+
+CROSSTALK_LAW(NetworkRead, law::Network)

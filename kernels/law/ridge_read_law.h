@@ -140,3 +140,5 @@ struct Ridge {
 };
 
 }  // namespace crosstalk::law
+
+CROSSTALK_LAW(RidgeRead, law::Ridge)

@@ -133,3 +133,5 @@ struct Wkv {
 };
 
 }  // namespace crosstalk::law
+
+CROSSTALK_LAW(WkvRead, law::Wkv)

@@ -17,6 +17,7 @@
 #include "kernels/base/buffer.h"
 #include "kernels/base/op.h"
 #include "kernels/base/precision.h"
+#include "kernels/law/law_walk.h"
 
 namespace crosstalk {
 
@@ -30,8 +31,8 @@ enum class Erase : int {
 
 /// How the recurrence is walked.
 enum class StateForm : int {
-  recurrent,  ///< token after token: the specification
-  chunkwise,  ///< chunks of tokens by products of matrices, the state carried from chunk to chunk
+  recurrent,  ///< token after token: the specification (state_read_law.h)
+  chunkwise,  ///< on CUDA, where state_chunk.cuh covers it: chunks by products of matrices; else as recurrent
 };
 
 /// Tokens (micro-steps) of a chunk, by the sizes of the state and the operands' format alone: as many as keep
@@ -59,8 +60,7 @@ KeptFormats chunk_read_keeps(const StateRead<Real>& op);
 }  // namespace device
 
 /// M = T N micro-steps in the order of tokens. A variable may stand in several fields: the first of them in
-/// the order of fields() overwrites its gradient, the later ones add, so backward writes gradients in that
-/// order.
+/// the order of fields() overwrites its gradient, the later ones add.
 template <class Real>
 struct StateRead {
   StateForm form = StateForm::recurrent;
@@ -81,21 +81,20 @@ struct StateRead {
   In<Real> erase_write;  ///< y [R,B,M,H,K]: free
   In<Real> erase_gain;   ///< e [R,B,M,H]: tied, free; absent: 1
   In<Real> start;        ///< S_0 [R,B,H,V,K]; absent: 0
-  Ids position;        ///< int32 [R,B,Q]: tokens that a query sees; absent: Q = T, query t stands at token t
-  Out<Real> o;         ///< [R,B,Q,H,V]
-  Out<Real> end;       ///< S_T [R,B,H,V,K]; wanted where its shape is set before plan()
-  Saved<Real> states;  ///< [R,B,H,chunks,V*K]: the state before each chunk, for both forms
-  Saved<Real>
-      solved;  ///< [R,B,M,H,V] with erase. Chunkwise: what is really written; recurrent on CUDA: S'' x
-  Saved<Real> inverse;  ///< [R,B,H,chunks,rows^2] chunkwise with erase: (I + A)^-1 of each chunk
-  Work<Real> work;      ///< of the backward pass on CUDA
+  Ids position;         ///< int32 [R,B,Q]: tokens that a query sees; absent: Q = T, query t stands at token t
+  Out<Real> o;          ///< [R,B,Q,H,V]
+  Out<Real> end;        ///< S_T [R,B,H,V,K]; wanted where its shape is set before plan()
+  Saved<Real> states;   ///< [R,B,H,n,V*K]: the state before each chunk, or each segment of the law's writes
+  Saved<Real> solved;   ///< [R,B,M,H,V] of chunks with erase: what is really written (free: taken out)
+  Saved<Real> inverse;  ///< [R,B,H,chunks,rows^2] of chunks with erase: (I + A)^-1
+  Work<Real> work;      ///< of the law
 
   static constexpr const char* kName = "state_read";
-  /// What runs on a device, of an op that has its memory.
-  const char* form_name(Device on) const {
-    if (form == StateForm::recurrent) return "recurrent";
-    return on == Device::cuda && !device::chunk_read_covers(*this) ? "recurrent" : "chunk";
+  /// Whether chunks run on a device, of an op that has its memory.
+  bool chunked(Device on) const {
+    return form == StateForm::chunkwise && on == Device::cuda && device::chunk_read_covers(*this);
   }
+  const char* form_name(Device on) const { return chunked(on) ? "chunk" : "recurrent"; }
   CROSSTALK_FIELDS(q, k, v, write_gain, log_decay, erase_read, erase_write, erase_gain, start, position, o,
                    end, states, solved, inverse, work)
   CROSSTALK_BF16_FIELDS(states, solved, inverse)
@@ -154,17 +153,20 @@ struct StateRead {
     want(!erase_gain || (reads && per_write(erase_gain, 1)), "erase_gain is [B,M,H]");
     const int R = k.value.R;
     o.value = shaped<Real>(R, {B(), Q(), H(), V()});
-    states.value = shaped<Real>(R, {B(), H(), chunks(), V() * K()});
-    if (erase != Erase::none) solved.value = shaped<Real>(R, {B(), M(), H(), V()});
-    if (erase != Erase::none && form == StateForm::chunkwise)
+    const bool by_chunks = chunked(device);
+    states.value = shaped<Real>(R, {B(), H(), by_chunks ? chunks() : law::segments(M()), V() * K()});
+    if (!by_chunks) {
+      const std::int64_t numbers = law::work_numbers(M(), std::int64_t{V()} * K(), K() + 3 * V());
+      work.value = shaped<Real>(R, {B(), H(), static_cast<int>(numbers)});
+      return;
+    }
+    if (erase != Erase::none) {
+      solved.value = shaped<Real>(R, {B(), M(), H(), V()});
       inverse.value =
           shaped<Real>(R, {B(), H(), chunks(), std::max(chunk_rows() * chunk_rows(), chunk() * chunk())});
-    if (device == Device::cuda) {
-      const device::KeptFormats kept = device::chunk_read_keeps(*this);
-      states.value.format = inverse.value.format = kept.states, solved.value.format = kept.solved;
     }
-    const int of_channels = log_decay && log_decay.value.dim(3) == 1 ? T() * K() : 0;
-    work.value = shaped<Real>(R, {B(), H(), M() * V() * (erase == Erase::free ? 2 : 1) + of_channels});
+    const device::KeptFormats kept = device::chunk_read_keeps(*this);
+    states.value.format = inverse.value.format = kept.states, solved.value.format = kept.solved;
   }
 };
 CROSSTALK_OP(StateRead)

@@ -61,22 +61,6 @@ inline Fill fill_of(const std::string& name, const Choice& c) {
   return normal(scale);
 }
 
-/// The shapes that plan() sets, by name.
-inline std::map<std::string, std::vector<int>> planned(const Choice& c, StateForm form) {
-  TensorSet<double> set;
-  for (const auto& [name, dims] : inputs(c)) set.reals.add(name, 1, dims);
-  if (c.Q) set.integers.add("position", 1, {c.B, c.Q});
-  auto op = bound<StateRead, double>(set, [&](auto& o) { c.configure(o, form); });
-  op.plan();
-  std::map<std::string, std::vector<int>> shapes;
-  const auto keep = [&](const char* name, const Tensor<double>& t) {
-    if (t.R > 0) shapes[name] = std::vector<int>(t.dims, t.dims + t.rank);
-  };
-  keep("o", op.o.value), keep("states", op.states.value), keep("solved", op.solved.value);
-  keep("inverse", op.inverse.value), keep("work", op.work.value);
-  return shapes;
-}
-
 using Long = std::vector<long double>;
 
 /// S_n r after n tokens of (b, h): r walks back through the tokens and meets every write on its way.

@@ -293,11 +293,11 @@ void check_shared_variables(Device device) {
         set.reals.add(name, 1, dims);
         set.reals.add("d_" + name, 1, dims);
       }
-      for (const auto& [name, dims] : planned(c, form)) set.reals.add(name, 1, dims);
+      set.reals.add("o", 1, {c.B, c.T, c.H, c.V});
       set.reals.add("d_o", 1, {c.B, c.T, c.H, c.V});
       set.allocate();
       for (const auto& [name, x] : in.real) upload(device, set.real(name), 0, x);
-      auto op = bound<StateRead, double>(set, [&](auto& o) { c.configure(o, form); });
+      auto op = checks::planned<StateRead, double>(set, [&](auto& o) { c.configure(o, form); });
       op.q.write = op.write_gain.write = op.log_decay.write = Write::overwrite;
       for (auto* field : {&op.k, &op.v, &op.erase_read})
         field->gradient = op.q.gradient, field->write = Write::add;

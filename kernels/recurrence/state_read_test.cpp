@@ -9,15 +9,9 @@ OpCase make(const std::string& name, const Choice& c, StateForm form) {
   OpCase op((form == StateForm::chunkwise ? "Chunk" : "Walk") + name);
   for (const auto& [field, dims] : inputs(c)) op.input(field, dims, fill_of(field, c));
   if (c.Q) op.integers("position", {c.B, c.Q}, positions(c.T));
-  for (const auto& [field, dims] : planned(c, form)) {
-    if (field == "o") {
-      op.output(field, dims);
-    } else {
-      op.workspace(field, dims);
-    }
-  }
+  op.output("o", {c.B, c.queries(), c.H, c.V});
   if (c.end) op.output("end", {c.B, c.H, c.V, c.K});
-  call<StateRead>(op, [c, form](auto& o) { c.configure(o, form); });
+  call_planned<StateRead>(op, [c, form](auto& o) { c.configure(o, form); });
   op.oracle([c](const Values& in) { return oracle(c, in); });
   return op.roundings(3.0 * c.M() + c.K + c.V).condition(4).gradient_elements(c.M() * c.K > 100 ? 12 : 40);
 }

@@ -1,9 +1,0 @@
-// A memory that is a network, on CUDA: the form that the op was planned with, else token after token
-// (network_read_law.h).
-// SPDX-License-Identifier: Apache-2.0
-#include "kernels/law/law_team.cuh"
-#include "kernels/law/network_read_law.h"
-
-namespace crosstalk {
-CROSSTALK_LAW_CUDA(NetworkRead, law::Network)
-}

@@ -1,0 +1,196 @@
+// The recurrence engine token after token, as a law (law_walk.h) whose steps are writes: the specification, on the
+// CPU and, for what the chunk kernels do not cover, on CUDA.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include "kernels/law/law_walk.h"
+#include "kernels/recurrence/state_read.h"
+
+namespace crosstalk::law {
+
+/// Steps are the M = T N writes; queries stand behind the last write of a token.
+template <class Real>
+struct WritePlace : Place<Real> {
+  int writes;
+
+  CT_HD WritePlace(const StateRead<Real>& op, int r_, int item)
+      : Place<Real>(op, r_, item, static_cast<std::int64_t>(op.V()) * op.K()), writes(op.writes) {
+    this->T = op.M(), this->before = op.before;
+    this->states = op.states ? op.states.value.at(r_) + item * segments(op.M()) * this->size : nullptr;
+  }
+  template <class F>
+  CT_HD void queries(int n, F&& f) const {
+    if (n % writes != 0) return;
+    if (this->position && n == this->T) {  // positions behind the end see all tokens
+      for (int i = 0; i < this->Q; ++i) {
+        if (this->position[i] >= n / writes) f(i);
+      }
+    } else {
+      Place<Real>::queries(n / writes, f);
+    }
+  }
+};
+
+template <class Real>
+struct State {
+  const StateRead<Real>& op;
+  int item, K, V;
+  WritePlace<Real> at;
+  bool delta, erases;
+  Rows<Real> q, k, v, w, g, x, y, e, start_s;  ///< of the delta rule, x and y are k, and e is w
+  Real *factor, *found, *G_k, *G_y;            ///< e^g [K]; S'' x, G k and, first G y, dL/d(S'' x) [V]
+
+  CT_HD State(const StateRead<Real>& op_, int r, int item_)
+      : op(op_),
+        item(item_),
+        K(op.K()),
+        V(op.V()),
+        at(op, r, item),
+        delta(op.erase == Erase::delta),
+        erases(op.erase != Erase::none),
+        q(op.q, r, at.b, at.h, at.Q, at.H, K),
+        k(op.k, r, at.b, at.h, at.T, at.H, K),
+        v(op.v, r, at.b, at.h, at.T, at.H, V),
+        w(op.write_gain, r, at.b, at.h, at.T, at.H, 1),
+        g(op.log_decay, r, at.b, at.h, op.T(), at.H, op.log_decay ? op.log_decay.value.dim(3) : 1),
+        x(delta ? op.k : op.erase_read, r, at.b, at.h, at.T, at.H, K),
+        y(op.erase == Erase::free ? op.erase_write : op.k, r, at.b, at.h, at.T, at.H, K),
+        e(delta ? op.write_gain : op.erase_gain, r, at.b, at.h, at.T, at.H, 1),
+        start_s(op.start, r, at.b, at.h, 1, at.H, V * K),
+        factor(at.scratch()),
+        found(factor + K),
+        G_k(found + V),
+        G_y(G_k + V) {}
+
+  /// Whether write m is its token's first, which the token's decay precedes.
+  CT_HD bool decays(int m) const { return g && m % op.writes == 0; }
+  /// Whether the erase of write m looks into the state before the decay.
+  CT_HD bool looks_past(int m) const { return decays(m) && !op.decayed; }
+
+  template <class Team>
+  CT_HD void start(const Team& team, Real* S) const {
+    load_part(team, start_s, S, V * K);
+  }
+  template <class Team>
+  CT_HD void end(const Team& team, const Real* S) const {
+    store_end(team, op.end, at.r, item, S, V * K);
+  }
+
+  /// The factors of write m, and what its erase finds in the state before it.
+  template <class Team>
+  CT_HD void look(const Team& team, int m, const Real* S) const {
+    const Real* decay = decays(m) ? g.row(m / op.writes) : nullptr;
+    team.each(K, [&](int c) { factor[c] = decay ? exp_(decay[g.width > 1 ? c : 0]) : Real(1); });
+    if (!erases) return;
+    const Real* read = x.row(m);
+    const bool past = looks_past(m);
+    team.rows(
+        V, K, [&](int i, int c) { return S[i * K + c] * (past ? read[c] : factor[c] * read[c]); },
+        [&](int i, Real sum) { found[i] = sum; });
+  }
+  template <class Team>
+  CT_HD void step(const Team& team, int m, const Real* S, Real* next) const {
+    look(team, m, S);
+    const Real gain = w.number(m, 1), erased = e.number(m, 1), *key = k.row(m), *value = v.row(m),
+               *out = y.row(m);
+    team.cells(V, K, [&](int i, int c) {
+      const Real kept = factor[c] * S[i * K + c] + gain * value[i] * key[c];
+      next[i * K + c] = erases ? kept - erased * found[i] * out[c] : kept;
+    });
+  }
+  template <class Team>
+  CT_HD void read(const Team& team, const Real* S, int i) const {
+    Real* o = op.o.value.at(at.r) + at.query(i) * V;
+    const Real* query = q.row(i);
+    team.rows(
+        V, K, [&](int a, int c) { return S[a * K + c] * query[c]; }, [&](int a, Real sum) { o[a] = sum; });
+  }
+  template <class Team>
+  CT_HD void read_back(const Team& team, int i, const Real* S, Real* G) const {
+    if (!op.o.gradient.data) return;
+    const Real *d_o = op.o.gradient.at(at.r) + at.query(i) * V, *query = q.row(i);
+    add_columns(team, q, i, [&](int c, int a) { return S[a * K + c] * d_o[a]; });
+    team.cells(V, K, [&](int a, int c) { G[a * K + c] += d_o[a] * query[c]; });
+  }
+  template <class Team>
+  CT_HD void step_back(const Team& team, int m, const Real* S, Real* G) const {
+    look(team, m, S);
+    const Real gain = w.number(m, 1), *key = k.row(m), *value = v.row(m);
+    team.rows(
+        V, K, [&](int i, int c) { return G[i * K + c] * key[c]; }, [&](int i, Real sum) { G_k[i] = sum; });
+    v.add(team, m, [&](int i) { return gain * G_k[i]; });
+    if (w.gradient) {
+      const Real d_gain = team.sum(V, [&](int i) { return G_k[i] * value[i]; });
+      w.add(team, m, [&](int) { return d_gain; });
+    }
+    const bool past = looks_past(m);
+    const Real* read = x.row(m);
+    if (erases) take_back_erase(team, m, G);
+    // What was written along k takes the place of G k.
+    const Real found_too = erases && op.erase != Erase::free ? e.number(m, 1) : Real(0);
+    team.each(V, [&](int i) { G_k[i] = gain * value[i] - (erases ? found_too * found[i] : Real(0)); });
+    add_columns(team, k, m, [&](int c, int i) { return G_k[i] * G[i * K + c]; });
+    if (erases) {
+      add_columns(team, x, m,
+                  [&](int c, int i) { return G_y[i] * (past ? S[i * K + c] : factor[c] * S[i * K + c]); });
+      if (!past) team.cells(V, K, [&](int i, int c) { G[i * K + c] += G_y[i] * read[c]; });
+    }
+    if (!decays(m)) return;
+    // dg is what G and the decayed state have in common: nothing is subtracted.
+    const auto common = [&](int i, int c) { return G[i * K + c] * factor[c] * S[i * K + c]; };
+    if (g.width > 1) {
+      add_columns(team, g, m / op.writes, [&](int c, int i) { return common(i, c); });
+    } else if (g.gradient) {
+      team.rows(V, K, common, [&](int i, Real sum) { G_k[i] = sum; });
+      const Real d_g = team.sum(V, [&](int i) { return G_k[i]; });
+      g.add(team, m / op.writes, [&](int) { return d_g; });
+    }
+    team.cells(V, K, [&](int i, int c) {
+      const Real faded = factor[c] * G[i * K + c];
+      G[i * K + c] = erases && past ? faded + G_y[i] * read[c] : faded;
+    });
+  }
+
+  template <class Team>
+  CT_HD void clear(const Team& team) const {
+    q.clear(team), k.clear(team), v.clear(team), w.clear(team), g.clear(team), start_s.clear(team);
+    if (!delta) x.clear(team), e.clear(team);
+    if (op.erase == Erase::free) y.clear(team);
+  }
+  template <class Team>
+  CT_HD void end_gradient(const Team& team, Real* G) const {
+    load_end_gradient(team, op.end, at.r, item, G, V * K);
+  }
+  template <class Team>
+  CT_HD void start_gradient(const Team& team, const Real* G) const {
+    start_s.add(team, 0, [&](int i) { return G[i]; });
+  }
+
+ private:
+  /// The gradient of row t gets, column by column, the sum of term(column, i) over the rows of the state.
+  template <class Team, class Term>
+  CT_HD void add_columns(const Team& team, const Rows<Real>& to, int t, Term&& term) const {
+    if (!to.gradient) return;
+    Real* row = to.gradient + t * to.apart;
+    team.columns(K, V, term, [&](int c, Real sum) { row[c] += sum; });
+  }
+  /// What - e (S'' x) y^T gives to e and, where it is not k, y; G_y becomes the gradient of S'' x.
+  template <class Team>
+  CT_HD void take_back_erase(const Team& team, int m, const Real* G) const {
+    const Real erased = e.number(m, 1), *out = y.row(m), *G_out = G_k;
+    if (op.erase == Erase::free) {
+      team.rows(
+          V, K, [&](int i, int c) { return G[i * K + c] * out[c]; }, [&](int i, Real sum) { G_y[i] = sum; });
+      add_columns(team, y, m, [&](int c, int i) { return -erased * found[i] * G[i * K + c]; });
+      G_out = G_y;
+    }
+    if (e.gradient) {
+      const Real d_erased = team.sum(V, [&](int i) { return -G_out[i] * found[i]; });
+      e.add(team, m, [&](int) { return d_erased; });
+    }
+    team.each(V, [&](int i) { G_y[i] = -erased * G_out[i]; });
+  }
+};
+
+}  // namespace crosstalk::law
+
+CROSSTALK_LAW(StateRead, law::State)
