@@ -115,18 +115,16 @@ struct WeightBlock {
   float *write, *erase, *start;  ///< w, e; f of all tokens up to this one
   double* sum;                   ///< G
 
-  __device__ explicit WeightBlock(Carve& carve) {
-    const auto tile = [&] { return carve.take<std::uint16_t>(C * kWeightLine); };
-    k = tile(), x = kOwn ? k : tile(), y = kOwn ? k : tile();
-    taken = tile(), inverse = tile(), passed = kOwn ? nullptr : tile();
-    fade = carve.take<float>(C * Inverse::kStride);
-    solve = {carve.take<float>(C * Inverse::kStride), carve.take<float>(Inverse::kScratch)};
-    write = carve.take<float>(C), erase = carve.take<float>(C), start = carve.take<float>(C);
-    sum = carve.take<double>(C);
-  }
-  static std::size_t bytes() {
-    return (kOwn ? 3 : 6) * C * kWeightLine * 2 +
-           (2 * C * Inverse::kStride + Inverse::kScratch + 5 * C) * sizeof(float);
+  /// `room`: for what is gone when prepare() ends.
+  CT_HD WeightBlock(Carve& carve, Carve& room) {
+    constexpr int kTile = C * kWeightLine;
+    k = carve.take<std::uint16_t>(kTile), taken = carve.take<std::uint16_t>(kTile);
+    inverse = carve.take<std::uint16_t>(kTile);
+    x = kOwn ? k : carve.take<std::uint16_t>(kTile), y = kOwn ? k : carve.take<std::uint16_t>(kTile);
+    passed = kOwn ? nullptr : carve.take<std::uint16_t>(kTile);
+    fade = carve.take<float>(C * Inverse::kStride), write = carve.take<float>(C);
+    erase = carve.take<float>(C), start = carve.take<float>(C), sum = carve.take<double>(C);
+    solve.at = room.take<float>(C * Inverse::kStride), solve.scratch = room.take<float>(Inverse::kScratch);
   }
   __device__ static Matrix matrix(const std::uint16_t* tile) { return {tile, kWeightLine}; }
 
@@ -258,7 +256,7 @@ template <bool kOwn>
 __global__ void __launch_bounds__(kWeightThreads, 2) tiled_weights(const __grid_constant__ TiledWeights op) {
   extern __shared__ __align__(16) unsigned char memory[];
   Carve carve{memory};
-  const WeightBlock<kOwn> block(carve);
+  const WeightBlock<kOwn> block(carve, carve);
   const int groups = weight_groups(op), H = op.H(), T = op.T(), r = static_cast<int>(blockIdx.y);
   const int bh = static_cast<int>(blockIdx.x) / groups,
             group = groups - 1 - static_cast<int>(blockIdx.x) % groups;
@@ -329,15 +327,14 @@ struct WeightStage {
   int* last;                                     ///< of queries
   float *down, *across, *value;                  ///< [4][C], [3][2][C], [C]
 
-  __device__ explicit WeightStage(Carve& carve) {
-    const auto tile = [&] { return carve.take<std::uint16_t>(kWeightRows * kWeightLine); };
-    b = tile(), d_u = tile(), d_read = tile(), d_next = tile(), r = tile();
+  CT_HD explicit WeightStage(Carve& carve) {
+    constexpr int kTile = kWeightRows * kWeightLine;
+    b = carve.take<std::uint16_t>(kTile), d_u = carve.take<std::uint16_t>(kTile);
+    d_read = carve.take<std::uint16_t>(kTile), d_next = carve.take<std::uint16_t>(kTile);
+    r = carve.take<std::uint16_t>(kTile);
     columns = carve.take<float>(2 * 8 * kWeightTile), rows = carve.take<float>(kWeightRows);
     last = carve.take<int>(kWeightRows), down = carve.take<float>(4 * kWeightTile);
     across = carve.take<float>(6 * kWeightTile), value = carve.take<float>(kWeightTile);
-  }
-  static std::size_t bytes() {
-    return 5 * kWeightRows * kWeightLine * 2 + (27 * kWeightTile + 2 * kWeightRows) * sizeof(float);
   }
 };
 
@@ -364,9 +361,9 @@ __global__ void __launch_bounds__(kWeightThreads, 1)
   using Pairs = typename Block::Pairs;
   constexpr int C = kWeightTile, kRows = kWeightRows;
   extern __shared__ __align__(16) unsigned char memory[];
-  Carve carve{memory};
-  const Block block(carve);
+  Carve carve{memory}, over{memory};  // the stage is empty where a block is prepared
   const WeightStage stage(carve);
+  const Block block(carve, over);
   const int H = op.H(), T = op.T(), Q = op.Q(), groups = weight_groups(op);
   const int bh = static_cast<int>(blockIdx.x), r = static_cast<int>(blockIdx.y),
             thread = static_cast<int>(threadIdx.x);
