@@ -252,12 +252,10 @@ Form choose_form(const Mixer<Real>& m, const Recurrence<Real>& r) {
 namespace {
 
 template <class Real>
-Var<Real> query_weights(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& r) {
-  if (r.erase == Erase::none && !r.gain && !r.decay && !r.log_decay &&
-      writes_a_token(m, r) == 1)  // the sum rule
-    return weights_of(m, q, r.key, {.kernel = Kernel::identity, .normalised = false, .before = r.before}, {});
+ReadWeights<Real> weights_op(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& r) {
   ReadWeights<Real> op;
   op.device = m.graph.device();
+  op.products = m.graph.products();
   op.erase = r.erase;
   op.writes = writes_a_token(m, r);
   op.decayed = r.decayed;
@@ -272,6 +270,24 @@ Var<Real> query_weights(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& r) 
   if (r.erase_read.variable != r.key.variable) op.erase_read = in(r.erase_read);
   op.erase_write = in(r.erase_write), op.erase_gain = in(r.erase_gain);
   op.position = ids(m.position());
+  return op;
+}
+
+template <class Real>
+Var<Real> query_weights(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& r) {
+  if (r.erase == Erase::none && !r.gain && !r.decay && !r.log_decay &&
+      writes_a_token(m, r) == 1)  // the sum rule
+    return weights_of(m, q, r.key, {.kernel = Kernel::identity, .normalised = false, .before = r.before}, {});
+  return {&m.graph, out(m.graph.add(weights_op(m, q, r)).a)};
+}
+
+/// Those of scale q, by a form of the op for many queries where a GPU has one; else nothing.
+template <class Real>
+Var<Real> weights_by_tiles(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& r, double scale = 1) {
+  if (m.graph.device() == Device::cpu || m.graph.products() != Precision::bf16 || r.decay) return {};
+  ReadWeights<Real> op = weights_op(m, q, r);
+  if (!choose_form(op)) return {};
+  if (scale != 1) op.q = in(scale * q);
   return {&m.graph, out(m.graph.add(op).a)};
 }
 
@@ -285,7 +301,9 @@ Var<Real> read_weights(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& r, V
   if (!of_all_pairs) return query_weights(m, q, r);
   Recurrence<Real> here = r;
   if (here.gain) here.gain = expand(here.gain, {m.B, m.T, m.H, 1});
-  const Var<Real> weights = parallel_weights(m, q, here, full_log_decay(m, r));
+  here.log_decay = full_log_decay(m, r), here.decay = {};
+  if (const Var<Real> tiled = weights_by_tiles(m, q, here)) return tiled;
+  const Var<Real> weights = parallel_weights(m, q, here, here.log_decay);
   if (gain) *gain = here.gain;
   return here.gain && !gain ? weights * view(swap(here.gain), {m.B, m.H, 1, m.T}) : weights;
 }
@@ -430,9 +448,10 @@ Var<Real> rotate(Mixer<Real>& m, Var<Real> x, double base, bool keys, int period
   return {&m.graph, out(m.graph.add(op).y)};
 }
 
-// - (q w^T) (I + Diag(beta) tril(w w^T, -1))^{-1} Diag(beta) tril(w k^T, -1), q w^T of the tokens that a query sees.
+// What reflections take from products: - (q w^T) (I + Diag(beta) tril(w w^T, -1))^{-1} Diag(beta) tril(w k^T, -1), q w^T of
+// the tokens that a query sees.
 template <class Real>
-Var<Real> transported(Mixer<Real>& m, Var<Real> q, Var<Real> k, Var<Real> w, Var<Real> beta) {
+static Var<Real> taken_by_reflections(Mixer<Real>& m, Var<Real> q, Var<Real> k, Var<Real> w, Var<Real> beta) {
   const Attention linear{.kernel = Kernel::identity, .normalised = false};
   Attention strict = linear;
   strict.strict = true;
@@ -440,6 +459,21 @@ Var<Real> transported(Mixer<Real>& m, Var<Real> q, Var<Real> k, Var<Real> w, Var
   const Var<Real> steps = solve(seen, attend(m, w, w, strict, {.between_tokens = true}), beta);
   const Var<Real> held = attend(m, w, k, strict, {.between_tokens = true});  // [B,H,T,T]
   return -swap(weighted(steps * view(swap(beta), {m.B, m.H, 1, m.T}), swap(held)));
+}
+
+template <class Real>
+Var<Real> attend_reflected(Mixer<Real>& m, Var<Real> q, Var<Real> k, Var<Real> w, Var<Real> beta,
+                           Var<Real> log_decay) {
+  const Recurrence<Real> walk = {
+      .key = k, .erase = Erase::free, .erase_read = w, .erase_write = w, .erase_gain = beta};
+  const Var<Real> scores = weights_by_tiles(m, q, walk, m.scale());
+  if (!scores)
+    return attend(m, q, k, {.scale = m.scale()},
+                  {.log_decay = log_decay, .extra = m.scale() * taken_by_reflections(m, q, k, w, beta)});
+  m.note("score_key", k);
+  m.note("score_query", q);
+  if (log_decay) m.watch_decay(log_decay, true);
+  return weights_of<Real>(m, {}, {}, {.strict = m.strict()}, {.log_decay = log_decay, .extra = scores});
 }
 
 template <class Real>
@@ -509,26 +543,26 @@ Var<Real> fwm_read(Mixer<Real>& m, Var<Real> q, Var<Real> k, Var<Real> beta) {
   return {&m.graph, out(added.o)};
 }
 
-#define CROSSTALK_ENGINES(Real)                                                                         \
-  template bool covers(Form, const Mixer<Real>&, const Recurrence<Real>&);                              \
-  template Form choose_form(const Mixer<Real>&, const Recurrence<Real>&);                               \
-  template Var<Real> read_weights(Mixer<Real>&, Var<Real>, const Recurrence<Real>&, Var<Real>*);        \
-  template Var<Real> read(Mixer<Real>&, Var<Real>, const Recurrence<Real>&, std::optional<double>);     \
-  template Var<Real> stabilised_read(Mixer<Real>&, Var<Real>, const Recurrence<Real>&, Var<Real>,       \
-                                     const char*);                                                      \
-  template Var<Real> attend(Mixer<Real>&, Var<Real>, Var<Real>, const Attention&, Var<Real>, Var<Real>, \
-                            bool);                                                                      \
-  template Var<Real> attend(Mixer<Real>&, Var<Real>, Var<Real>, const Attention&, const Terms<Real>&);  \
-  template Var<Real> weighted(Var<Real>, Var<Real>);                                                    \
-  template Var<Real> rotate(Mixer<Real>&, Var<Real>, double, bool, int, double);                        \
-  template Var<Real> transported(Mixer<Real>&, Var<Real>, Var<Real>, Var<Real>, Var<Real>);             \
-  template Var<Real> turned(Var<Real>, Var<Real>);                                                      \
-  template Var<Real> delayed(Var<Real>, Var<Real>);                                                     \
-  template Var<Real> largest(Var<Real>, int, double);                                                   \
-  template Var<Real> repeated_heads(Var<Real>, int);                                                    \
-  template Var<Real> is_largest(Var<Real>, int);                                                        \
-  template Var<Real> fwm_read(Mixer<Real>&, Var<Real>, Var<Real>, Var<Real>);                           \
-  template Var<Real> solve(Var<Real>, Var<Real>, Var<Real>);                                            \
+#define CROSSTALK_ENGINES(Real)                                                                             \
+  template bool covers(Form, const Mixer<Real>&, const Recurrence<Real>&);                                  \
+  template Form choose_form(const Mixer<Real>&, const Recurrence<Real>&);                                   \
+  template Var<Real> read_weights(Mixer<Real>&, Var<Real>, const Recurrence<Real>&, Var<Real>*);            \
+  template Var<Real> read(Mixer<Real>&, Var<Real>, const Recurrence<Real>&, std::optional<double>);         \
+  template Var<Real> stabilised_read(Mixer<Real>&, Var<Real>, const Recurrence<Real>&, Var<Real>,           \
+                                     const char*);                                                          \
+  template Var<Real> attend(Mixer<Real>&, Var<Real>, Var<Real>, const Attention&, Var<Real>, Var<Real>,     \
+                            bool);                                                                          \
+  template Var<Real> attend(Mixer<Real>&, Var<Real>, Var<Real>, const Attention&, const Terms<Real>&);      \
+  template Var<Real> weighted(Var<Real>, Var<Real>);                                                        \
+  template Var<Real> rotate(Mixer<Real>&, Var<Real>, double, bool, int, double);                            \
+  template Var<Real> attend_reflected(Mixer<Real>&, Var<Real>, Var<Real>, Var<Real>, Var<Real>, Var<Real>); \
+  template Var<Real> turned(Var<Real>, Var<Real>);                                                          \
+  template Var<Real> delayed(Var<Real>, Var<Real>);                                                         \
+  template Var<Real> largest(Var<Real>, int, double);                                                       \
+  template Var<Real> repeated_heads(Var<Real>, int);                                                        \
+  template Var<Real> is_largest(Var<Real>, int);                                                            \
+  template Var<Real> fwm_read(Mixer<Real>&, Var<Real>, Var<Real>, Var<Real>);                               \
+  template Var<Real> solve(Var<Real>, Var<Real>, Var<Real>);                                                \
   template Var<Real> solve_values(Var<Real>, Var<Real>, Var<Real>);
 CROSSTALK_ENGINES(float)
 CROSSTALK_ENGINES(double)

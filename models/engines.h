@@ -156,9 +156,10 @@ Var<Real> repeated_heads(Var<Real> x, int times);
 /// 1 where they are, 0 elsewhere; without a gradient.
 template <class Real>
 Var<Real> is_largest(Var<Real> x, int count);
-/// What reflections between a key and a query take from their product, [B,H,Q,T]:
-/// q_i H_i H_{i-1} .. H_{j+1} k_j - q_i k_j, with H_t = I - beta_t w_t w_t^T (PaTH: Yang et al. 2025, arXiv 2505.16381).
+/// Softmax weights [B,H,Q,T] of scale q_i H_i H_{i-1} .. H_{j+1} k_j and the sums of log_decay [B,T,H,1] between, with
+/// H_t = I - beta_t w_t w_t^T (PaTH: Yang et al. 2025, arXiv 2505.16381).
 template <class Real>
-Var<Real> transported(Mixer<Real>& m, Var<Real> q, Var<Real> k, Var<Real> w, Var<Real> beta);
+Var<Real> attend_reflected(Mixer<Real>& m, Var<Real> q, Var<Real> k, Var<Real> w, Var<Real> beta,
+                           Var<Real> log_decay = {});
 
 }  // namespace crosstalk

@@ -23,8 +23,9 @@ struct GainRow {
         token(n < op.rows() ? op.token_of_row(r, n) : -1),
         a(op.a.value.at(r) + n * op.T()),
         gains(op.lambda.value.at(r) + (n < op.rows() ? op.gains(n) : 0)) {}
+  __device__ int level(int j) const { return 32 - __clz(token ^ j); }
   /// Gain of token j, 0 where it is not seen.
-  __device__ Real gain(int j) const { return j > token ? Real(0) : gains[32 - __clz(token ^ j)]; }
+  __device__ Real gain(int j) const { return j > token ? Real(0) : gains[level(j)]; }
 };
 
 template <class Real>
@@ -39,24 +40,44 @@ __global__ void __launch_bounds__(kGainThreads)
   }
 }
 
+/// Tokens of another 32 than the query's own are of one level all together; lane l adds up level l.
 template <class Real>
 __global__ void __launch_bounds__(kGainThreads)
     level_gain_backward_kernel(const __grid_constant__ LevelGain<Real> op) {
+  constexpr int kStrips = 4, kNear = 6;  // strips of 32 that are loaded at once; levels within one
   const GainRow<Real> row(op);
   if (row.n >= op.rows()) return;
   const Real* d_y = op.y.gradient.at(row.r) + row.n * op.T();
-  if (op.lambda.wanted()) {
-    for (int l = 0; l < op.L(); ++l) {
-      const auto tokens = op.of_level(row.token, l);
-      Real sum = 0;
-      for (int j = tokens.begin + row.lane; j < tokens.end; j += 32) sum += d_y[j] * row.a[j];
-      sum = warp_sum(sum);
-      if (row.lane == 0) put(op.lambda.write, op.lambda.gradient.at(row.r) + op.gains(row.n) + l, sum);
+  Real* d_a = op.a.wanted() ? op.a.gradient.at(row.r) + row.n * op.T() : nullptr;
+  Real of_level = 0;
+  for (int first = 0; first < op.T(); first += 32 * kStrips) {
+    Real gradient[kStrips], product[kStrips];
+#pragma unroll
+    for (int i = 0; i < kStrips; ++i) {
+      const int j = first + 32 * i + row.lane;
+      const bool seen = j <= row.token;
+      gradient[i] = seen ? d_y[j] : Real(0), product[i] = seen ? gradient[i] * row.a[j] : Real(0);
+    }
+#pragma unroll
+    for (int i = 0; i < kStrips; ++i) {
+      const int strip = first + 32 * i, j = strip + row.lane;
+      if (d_a && j < op.T()) put(op.a.write, d_a + j, row.gain(j) * gradient[i]);
+      if (!op.lambda.wanted() || strip > row.token) continue;
+      if (strip / 32 < row.token / 32) {
+        const Real sum = warp_sum(product[i]);
+        if (row.lane == row.level(strip)) of_level += sum;
+        continue;
+      }
+#pragma unroll
+      for (int l = 0; l < kNear; ++l) {
+        const Real sum = warp_sum(row.level(j) == l ? product[i] : Real(0));
+        if (row.lane == l) of_level = sum;
+      }
     }
   }
-  if (!op.a.wanted()) return;
-  Real* d_a = op.a.gradient.at(row.r) + row.n * op.T();
-  for (int j = row.lane; j < op.T(); j += 32) put(op.a.write, d_a + j, row.gain(j) * d_y[j]);
+  if (!op.lambda.wanted()) return;
+  for (int l = row.lane; l < op.L(); l += 32)
+    put(op.lambda.write, op.lambda.gradient.at(row.r) + op.gains(row.n) + l, l < 32 ? of_level : Real(0));
 }
 
 template <class Real>

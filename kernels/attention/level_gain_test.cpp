@@ -44,7 +44,8 @@ OpCase level_case(const std::string& name, int B, int T, int given, int H, int L
 
 std::vector<OpCase> cases() {
   return {level_case("LevelsOfOne", 2, 1, 0, 1, 1), level_case("LevelsEverywhere", 2, 13, 0, 2, 5),
-          level_case("LevelsAtPositions", 3, 9, 4, 2, 7), level_case("LevelsOfPowers", 1, 16, 0, 1, 5)};
+          level_case("LevelsAtPositions", 3, 9, 4, 2, 7), level_case("LevelsOfPowers", 1, 16, 0, 1, 5),
+          level_case("LevelsOfStrips", 1, 150, 40, 1, 16)};
 }
 
 INSTANTIATE_TEST_SUITE_P(LevelGain, OpCheck, ::testing::ValuesIn(cases()), case_name);

@@ -17,6 +17,7 @@
 
 #include "kernels/base/buffer.h"
 #include "kernels/base/form.h"
+#include "kernels/base/precision.h"
 #include "kernels/recurrence/state_read.h"
 
 namespace crosstalk {
@@ -37,6 +38,7 @@ struct ReadWeights {
   int writes = 1;
   bool decayed = true, before = false;
   bool contracting = false;
+  Precision products = Precision::full;  ///< of forms that multiply tiles (CUDA, float)
 
   In<Real> k;            ///< [R,B,M,H,K]
   In<Real> write_gain;   ///< w [R,B,M,H]; absent: 1
@@ -49,7 +51,7 @@ struct ReadWeights {
   Ids position;  ///< int32 [R,B,Q]: tokens that a query sees; absent: Q = T, query t stands at token t
   Out<Real> a;   ///< [R,B,H,Q,M]
   Saved<Real>
-      kept;  ///< of a single query: states [R,B,H,M,K] or trail [R,B,H,K+M], M to the next multiple of 4
+      kept;  ///< of a single query: states [R,B,H,M,K] or trail [R,B,H,K+M], M to the next multiple of 4; as a form plans
   Work<Real> history;  ///< [R,B,H,M,K]: r after each write, of one of several queries at a time (backward)
   const FusedForm<ReadWeights>* form = nullptr;  ///< null: write after write
 
@@ -57,6 +59,7 @@ struct ReadWeights {
   const char* form_name() const { return form ? form->name : "recurrent"; }
   CROSSTALK_FIELDS(k, write_gain, log_decay, decay, erase_read, erase_write, erase_gain, q, position, a, kept,
                    history)
+  CROSSTALK_BF16_FIELDS(kept)
   CT_HD int B() const { return k.value.dim(0); }
   CT_HD int M() const { return k.value.dim(1); }
   CT_HD int T() const { return k.value.dim(1) / writes; }

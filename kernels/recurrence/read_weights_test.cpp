@@ -2,7 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/recurrence/read_weights.h"
 
+#include <numeric>
+
 #include "kernels/attention/attend.h"
+#include "kernels/recurrence/state_read_case.h"
 #include "kernels/testing/cuda_test.h"
 #include "kernels/testing/op_fields.h"
 
@@ -19,6 +22,7 @@ struct Shape {
   bool factor = false;     ///< the decay is given as e^g; channels = 1
   bool erase_read = true;  ///< tied: a key of its own
   bool contracting = false;
+  Precision products = Precision::full;
 };
 
 /// a_m = row m of S q, where row m of the state holds what value onehot(m) is bound to.
@@ -102,7 +106,7 @@ OpCase make(const std::string& name, const Shape& s, double size = 0.6, const Fi
   op.output("a", {s.B, s.H, s.Q, M});
   call_planned<ReadWeights>(op, [s](auto& o) {
     o.erase = s.erase, o.writes = s.N, o.decayed = s.decayed, o.before = s.before,
-    o.contracting = s.contracting;
+    o.contracting = s.contracting, o.products = s.products;
   });
   op.oracle([s](const Values& in) {
     Values out;
@@ -334,6 +338,95 @@ TEST_F(ReadWeightsOnCuda, KeysThatAreTooWideAreNamed) {
   } catch (const std::exception& error) {
     EXPECT_NE(std::string(error.what()).find("read_weights"), std::string::npos) << error.what();
     EXPECT_NE(std::string(error.what()).find("40000"), std::string::npos) << error.what();
+  }
+}
+
+/// Blocks of tokens (read_weights_tiles_form.cu) in bf16 against the CPU's doubles: largest errors are those of a few
+/// roundings. Replicas alone and two launches give the same bits.
+void check_tiles(const std::string& name, Shape shape) {
+  SCOPED_TRACE(name);
+  shape.products = Precision::bf16;
+  OpCase op = make(name, shape, 1, uniform(-1, 0));
+  const auto has = [&](const char* field) {  // of the inputs
+    const bool free = shape.erase == Erase::free;
+    return field == std::string("k")            ? true
+           : field == std::string("write_gain") ? shape.write_gain
+           : field == std::string("erase_gain") ? shape.erase != Erase::delta && shape.erase_gain
+                                                : free;
+  };
+  for (const char* key : {"k", "erase_read", "erase_write"}) {
+    if (has(key))
+      op.edit(key, [&](int, Numbers& rows) {
+        for (auto row = rows.begin(); row != rows.end(); row += shape.K) {
+          const double square = std::inner_product(row, row + shape.K, row, 0.0);
+          std::for_each(row, row + shape.K, [&](double& x) { x /= std::sqrt(square); });
+        }
+      });
+  }
+  for (const char* gain : {"write_gain", "erase_gain"}) {
+    if (has(gain))
+      op.edit(gain, [](int, Numbers& x) {
+        for (double& g : x) g = (g + 0.5) / 2;
+      });
+  }
+  TensorSet<double> want;
+  op.fill(want, {0, 1});
+  op.run_forward({}, want), op.run_backward({}, want);
+  const auto on_cuda = [&](const std::vector<int>& replicas) {
+    TensorSet<float> set(Device::cuda);
+    op.fill(set, replicas);
+    const auto planned_op = planned<ReadWeights, float>(
+        set, [&](auto& o) { o.erase = shape.erase, o.before = shape.before, o.products = shape.products; });
+    EXPECT_STREQ(planned_op.form_name(), "tiles");
+    Exec exec;
+    exec.device = Device::cuda;
+    op.run_forward(exec, set), op.run_backward(exec, set);
+    std::map<std::string, std::vector<Numbers>> all;
+    for (const char* field : {"a", "d_q", "d_k", "d_write_gain", "d_log_decay", "d_erase_read",
+                              "d_erase_write", "d_erase_gain"}) {
+      if (!want.reals.has(field) || !want.real(field).data) continue;
+      for (std::size_t r = 0; r < replicas.size(); ++r)
+        all[field].push_back(download(Device::cuda, set.real(field), static_cast<int>(r)));
+    }
+    return all;
+  };
+  const auto got = on_cuda({0, 1}), again = on_cuda({0, 1}), alone = on_cuda({1});
+  EXPECT_EQ(got, again) << "another launch, other bits";
+  for (const auto& [field, replicas] : got) {
+    for (int r = 0; r < 2; ++r)
+      EXPECT_LE(state::relative_error(replicas.at(r), download(Device::cpu, want.real(field), r)), 2e-2)
+          << field;
+    EXPECT_EQ(replicas.at(1), alone.at(field).at(0)) << field << " of a replica alone";
+  }
+}
+
+TEST_F(ReadWeightsOnCuda, TilesAreTheRecurrence) {
+  struct Size {
+    int B, T, Q, H, K;
+  };
+  for (const Size& of : {Size{2, 256, 256, 2, 64},
+                         {1, 150, 150, 2, 64},
+                         {2, 131, 131, 1, 33},
+                         {3, 64, 16, 2, 8},
+                         {1, 70, 200, 2, 30},
+                         {2, 2, 20, 1, 64},
+                         {1, 300, 129, 1, 62}}) {
+    for (bool positions : {false, true}) {
+      if (!positions && of.Q != of.T) continue;
+      Shape s = {.B = of.B, .T = of.T, .Q = of.Q, .H = of.H, .K = of.K, .positions = positions};
+      const std::string name = fmt::format("T{}_Q{}_K{}_{}", of.T, of.Q, of.K, positions);
+      for (int channels : {0, 1}) {
+        s.channels = channels, s.erase = Erase::delta, s.erase_read = true, s.write_gain = true;
+        check_tiles(fmt::format("Delta_{}_{}", name, channels), s);
+        s.erase = Erase::tied, s.erase_read = false, s.before = !positions;
+        check_tiles(fmt::format("Tied_{}_{}", name, channels), s);
+        s.before = false;
+      }
+      s.channels = 0, s.erase = Erase::free, s.erase_read = true, s.write_gain = false;
+      check_tiles("Free_" + name, s);
+      s.erase_gain = false;
+      if (of.T == 64) check_tiles("FreeWithoutGain_" + name, s);
+    }
   }
 }
 

@@ -39,8 +39,7 @@ Memory path() {
               [](auto& m) {
                 const auto [q, k] = features(m);
                 const auto w = m.input("path_key", [&] { return path_key(m); });
-                const auto path = m.scale() * transported(m, q, k, w, beta_gate(m));
-                return m.mix(attend(m, q, k, {.scale = m.scale()}, {.extra = path}));
+                return m.mix(attend_reflected(m, q, k, w, beta_gate(m)));
               },
           .published =
               {

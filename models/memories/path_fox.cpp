@@ -41,8 +41,7 @@ Memory path_fox() {
                 const auto [q, k] = features(m);
                 const auto w = m.input("path_key", [&] { return path_key(m); });
                 const auto g = m.input("log_decay", [&] { return log_sigmoid(m.token("forget")); });
-                const auto path = m.scale() * transported(m, q, k, w, beta_gate(m));
-                return m.mix(attend(m, q, k, {.scale = m.scale()}, {.log_decay = g, .extra = path}));
+                return m.mix(attend_reflected(m, q, k, w, beta_gate(m), g));
               },
           .published =
               {

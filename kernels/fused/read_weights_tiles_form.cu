@@ -1,0 +1,80 @@
+// ReadWeights of many queries by blocks of tokens on the tensor cores (read_weights_tiles.cuh).
+//
+//   precision   float, products in bf16
+//   recurrence  the key erases itself (delta, or tied without a key of its own) or nothing does, decays of one number a token
+//               or none; or another key erases (free), without decays and gains of writes. One write a token
+//   sizes       K <= 64, 16 queries or more
+//   queries     no variable of the keys
+//   memory      that a block may share: 143 KiB, free 170
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/fused/read_weights_tiles.cuh"
+
+namespace crosstalk {
+namespace {
+using namespace device;
+
+bool is_own(const TiledWeights& op) {
+  return op.erase == Erase::none || op.erase == Erase::delta || (op.erase == Erase::tied && !op.erase_read);
+}
+template <class F>
+void with_erase(const TiledWeights& op, F&& f) {
+  is_own(op) ? f(std::true_type()) : f(std::false_type());
+}
+template <class Own>
+std::size_t forward_bytes(Own) {
+  Carve carve{nullptr};
+  WeightBlock<Own::value>(carve, carve);
+  return carve.used;
+}
+template <class Own>
+std::size_t backward_bytes(Own) {
+  Carve carve{nullptr}, over{nullptr};
+  const WeightStage stage(carve);
+  const WeightBlock<Own::value> block(carve, over);
+  return carve.used;
+}
+
+bool covers(const TiledWeights& op) {
+  constexpr int kFewest = 16;
+  const bool free =
+      op.erase == Erase::free && op.erase_read && op.erase_write && !op.write_gain && !op.log_decay;
+  const auto apart = [&](const In<float>& key) { return !op.q.memory || op.q.memory != key.memory; };
+  if (op.products != Precision::bf16 || !(is_own(op) || free) || op.decay || op.writes != 1 ||
+      op.K() > kWeightTile || op.Q() < kFewest || op.T() == 0 ||
+      (op.log_decay && (op.log_decay.value.dim(3) != 1 || !op.decayed)) || !apart(op.k) ||
+      !apart(op.erase_read) || !apart(op.erase_write))
+    return false;
+  bool fits = false;
+  with_erase(op, [&](auto own) { fits = backward_bytes(own) <= shared_memory_limit(); });
+  return fits;
+}
+
+void plan(TiledWeights& op) {
+  const int R = op.k.value.R, groups = weight_groups(op), rows = kWeightRows * kWeightTile;
+  op.kept.value = shaped<float>(R, {op.B(), op.H(), groups * weight_blocks(op), rows});
+  op.kept.value.format = Format::bf16;
+  op.history.value = shaped<float>(R, {op.B(), op.H(), groups, rows});
+}
+
+template <class Kernel>
+void launch(const Exec& exec, const TiledWeights& op, Kernel kernel, int blocks, std::size_t bytes) {
+  allow_shared_memory(kernel, bytes);
+  const dim3 grid(static_cast<unsigned>(op.B() * op.H() * blocks), static_cast<unsigned>(op.k.value.R));
+  kernel<<<grid, kWeightThreads, bytes, stream_of(exec)>>>(op);
+  check_launch("read_weights by tiles");
+}
+void forward(const Exec& exec, const TiledWeights& op) {
+  with_erase(
+      op, [&](auto own) { launch(exec, op, tiled_weights<own()>, weight_groups(op), forward_bytes(own)); });
+}
+void backward(const Exec& exec, const TiledWeights& op) {
+  with_erase(op, [&](auto own) { launch(exec, op, tiled_weights_backward<own()>, 1, backward_bytes(own)); });
+}
+
+}  // namespace
+
+namespace forms {
+void read_weights_tiles() { add_form<TiledWeights>({"tiles", covers, plan, forward, backward}); }
+}  // namespace forms
+
+}  // namespace crosstalk
