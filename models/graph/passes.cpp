@@ -17,6 +17,7 @@
 #include "kernels/linear/swiglu.h"
 #include "kernels/norm/normalize.h"
 #include "kernels/norm/residual_norm.h"
+#include "models/graph/chain_pass.h"
 #include "models/graph/nodes.h"
 
 namespace crosstalk {
@@ -509,8 +510,9 @@ bool combine_maps_once(Graph<Real>& graph) {
 }  // namespace
 
 const std::vector<std::string>& pass_names() {
-  static const std::vector<std::string> names = {"table_scores",  "table_features", "attend_mix",  "swiglu",
-                                                 "joined_linear", "combine_maps",   "gained_norm", "rounded"};
+  static const std::vector<std::string> names = {"table_scores", "table_features", "attend_mix",
+                                                 "swiglu",       "joined_linear",  "combine_maps",
+                                                 "gained_norm",  "map_chain",      "rounded"};
   return names;
 }
 
@@ -535,6 +537,8 @@ int run_pass(Graph<Real>& graph, const std::string& name) {
   } else if (name == "gained_norm") {
     while (gained_norm_once(graph)) ++count;
     while (gated_norm_once(graph)) ++count;
+  } else if (name == "map_chain") {
+    while (map_chain_once(graph)) ++count;
   } else if (name == "rounded") {
     while (rounded_once(graph)) ++count;
     while (rounded_norm_once(graph)) ++count;

@@ -23,6 +23,7 @@
 #include "kernels/testing/shared_limit.h"
 #include "kernels/testing/tensors.h"
 #include "models/graph/nodes.h"
+#include "models/mixer.h"
 
 namespace crosstalk::checks {
 namespace {
@@ -394,6 +395,36 @@ TEST(Passes, MapsAreReadByWhatCombinesThem) {
   EXPECT_EQ(joined.replaced, 1);
   EXPECT_EQ(joined.graph.node_names(),
             (std::vector<std::string>{"combine", "map", "combine", "combine", "combine", "cotangent"}));
+  expect_equal(joined, chain);
+}
+
+/// Gates of a memory: what a head's keys are multiplied by and divided by their length, a rate that two products read, and
+/// what `reader` makes of the rates; a weighted sum over rows; the rate of a decay, of one number a head.
+struct Gates : Passed {
+  explicit Gates(bool pass) {
+    block.add("k", {2, 3, 2, 4}, Init::normal(1)), block.add("scale", {2, 4}, Init::normal(1));
+    block.add("rate", {2, 3, 8}, Init::normal(1)), block.add("A", {2}, Init::normal(1));
+    start();
+    const auto parameter = [&](int i, std::initializer_list<int> dims) {
+      return Var<double>{&graph, graph.view(graph.parameter(block, i), dims)};
+    };
+    const Var<double> k = parameter(0, {2, 3, 2, 4}), rate = sigmoid(parameter(2, {2, 3, 2, 4}));
+    const Var<double> kappa = unit(k * parameter(1, {1, 1, 2, 4}));
+    const Var<double> decay = -exp(parameter(3, {1, 1, 2, 1})) * softplus(rate);
+    const Var<double> seen = swap(rate * kappa);  // no step
+    const Var<double> late = swap(seen) + kappa;  // reads it
+    const Var<double> sum = fold(k * kappa, {2, 3, 2, 1}) * rate;
+    results = {kappa.variable, decay.variable, late.variable, sum.variable};
+    run(pass ? "map_chain" : "");
+  }
+};
+
+// All but what reads another op's numbers.
+TEST(Passes, GatesAreOneChain) {
+  const Gates chain(false), joined(true);
+  EXPECT_EQ(joined.replaced, 1);
+  EXPECT_EQ(joined.graph.node_names(),
+            (std::vector<std::string>{"map_chain", "swap", "swap", "combine", "cotangent"}));
   expect_equal(joined, chain);
 }
 
