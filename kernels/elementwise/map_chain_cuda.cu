@@ -99,23 +99,35 @@ __device__ __forceinline__ void with_map(MapKind map, const F& f) {
   }
 #undef CROSSTALK_CASE
 }
+template <class F>
+__device__ __forceinline__ void by_kind(ChainKind kind, const F& f) {
+  if (kind == ChainKind::add) return f(std::integral_constant<CombineKind, CombineKind::add>{});
+  if (kind == ChainKind::multiply) return f(std::integral_constant<CombineKind, CombineKind::multiply>{});
+  f(std::integral_constant<CombineKind, CombineKind::larger>{});
+}
 /// Not inlined: a chain's code shall fit where instructions are kept.
 template <class Real>
-__device__ __noinline__ Four<Real> values_of(const Mapping<Real>& m, Four<Real> x) {
-  with_map(m.map, [&](auto map) {
+__device__ __noinline__ Four<Real> any_map(MapKind kind, Four<Real> x) {
+  with_map(kind, [&](auto map) {
 #pragma unroll
-    for (int e = 0; e < 4; ++e) x.v[e] = m.scale * mapped(map.value, x.v[e]) + m.shift;
+    for (int e = 0; e < 4; ++e) x.v[e] = mapped(map.value, x.v[e]);
   });
   return x;
 }
-/// d times the slopes at x.
 template <class Real>
-__device__ __noinline__ Four<Real> through_slopes(const Mapping<Real>& m, const Four<Real> x, Four<Real> d) {
-  with_map(m.map, [&](auto map) {
+__device__ __noinline__ Four<Real> any_slope(MapKind kind, Four<Real> x) {
+  with_map(kind, [&](auto map) {
 #pragma unroll
-    for (int e = 0; e < 4; ++e) d.v[e] *= m.scale * map_slope(map.value, x.v[e]);
+    for (int e = 0; e < 4; ++e) x.v[e] = map_slope(map.value, x.v[e]);
   });
-  return d;
+  return x;
+}
+template <class Real>
+__device__ __forceinline__ Four<Real> values_of(const Mapping<Real>& m, Four<Real> x) {
+  if (m.map != MapKind::affine) x = any_map(m.map, x);
+#pragma unroll
+  for (int e = 0; e < 4; ++e) x.v[e] = m.scale * x.v[e] + m.shift;
+  return x;
 }
 
 template <class Real>
@@ -179,9 +191,11 @@ struct ChainThread {
       Four<Real> y = values_of(step.of_a, value(step.a));
       if (has_two(step.kind)) {
         const Four<Real> other = values_of(step.of_b, value(step.b));
+        by_kind(step.kind, [&](auto kind) {
 #pragma unroll
-        for (int e = 0; e < 4; ++e)
-          y.v[e] = combined(step.combine(), step.scale_a, y.v[e], step.scale_b, other.v[e]);
+          for (int e = 0; e < 4; ++e)
+            y.v[e] = combined(kind.value, step.scale_a, y.v[e], step.scale_b, other.v[e]);
+        });
       } else if (reduces(step.kind)) {
         const bool sums = step.kind == ChainKind::row_sum;
         const Real factor = sums ? over_row(sum(y)) : inverse_of(step, y);
@@ -191,13 +205,15 @@ struct ChainThread {
       value(a.inputs + s) = y;
     }
   }
-  __device__ void pass_on(int n, bool active, const Mapping<Real>& m, const Four<Real>& x,
-                          Four<Real> d) const {
-    d = through_slopes(m, x, d);
+  /// Adds d to what register n has, through the map's slopes at x.
+  __device__ __forceinline__ void pass_on(int n, bool active, const Mapping<Real>& m, const Four<Real>& x,
+                                          const Four<Real>& d) const {
     if (!active || !ChainArgs<Real>::has(a.wanted, n)) return;
+    Four<Real> slope = {{1, 1, 1, 1}};
+    if (m.map != MapKind::affine) slope = any_slope(m.map, x);
     Four<Real>& to = gradient(n);
 #pragma unroll
-    for (int e = 0; e < 4; ++e) to.v[e] += d.v[e];
+    for (int e = 0; e < 4; ++e) to.v[e] += d.v[e] * (m.scale * slope.v[e]);
   }
   __device__ void backward(bool active) const {
     for (int s = a.steps - 1; s >= 0; --s) {
@@ -207,13 +223,15 @@ struct ChainThread {
       const Four<Real> p = value(step.a);
       if (has_two(step.kind)) {
         const Four<Real> q = value(step.b);
-        Four<Real> of_a = p, of_b = q;
-        if (step.kind != ChainKind::add) of_a = values_of(step.of_a, p), of_b = values_of(step.of_b, q);
+        by_kind(step.kind, [&](auto kind) {
+          Four<Real> of_a = p, of_b = q;
+          if (kind.value != CombineKind::add) of_a = values_of(step.of_a, p), of_b = values_of(step.of_b, q);
 #pragma unroll
-        for (int e = 0; e < 4; ++e) {
-          d.v[e] *= combine_slope(step.combine(), true, step.scale_a, of_a.v[e], of_b.v[e]);
-          d_b.v[e] *= combine_slope(step.combine(), false, step.scale_b, of_b.v[e], of_a.v[e]);
-        }
+          for (int e = 0; e < 4; ++e) {
+            d.v[e] *= combine_slope(kind.value, true, step.scale_a, of_a.v[e], of_b.v[e]);
+            d_b.v[e] *= combine_slope(kind.value, false, step.scale_b, of_b.v[e], of_a.v[e]);
+          }
+        });
         pass_on(step.b, active, step.of_b, q, d_b);
       } else if (step.kind == ChainKind::row_sum) {
         d.v[0] = d.v[1] = d.v[2] = d.v[3] = over_row(sum(d));
@@ -255,7 +273,7 @@ struct ChainThread {
       const auto& x = a.x[k];
       if (x.access != Access::parameter || x.write == Write::none) continue;
       const int size = static_cast<int>(x.value.size());
-      const Real* const from = (&gradient(k) - tid)->v;
+      const Real* const from = reinterpret_cast<const Real*>(&gradient(k) - tid);
       for (int j = tid / 32; j < size; j += warps) {
         Real total = 0;
         for (int n = lane; n < a.span / size; n += 32) total += from[x.within.element(j, n)];

@@ -125,7 +125,7 @@ class Chain {
       if (!join(i, member)) assign(before);
       if (members_.empty()) return false;
     }
-    return members_.size() > 1 && finish();
+    return (members_.size() > 1 || gains_alone()) && finish();
   }
   void replace() {
     auto& nodes = graph_.nodes();
@@ -137,14 +137,22 @@ class Chain {
     for (int o = 0; o < op_.outputs; ++o) static_cast<Variable<Real>*>(op_.y[o].variable)->owned = true;
     graph_.add(op_);
     std::deque<Node> next;
-    for (std::size_t i = 0; i < before; ++i) {
+    for (std::size_t i = 0; i <= before; ++i) {
       if (i == at) next.push_back(std::move(nodes.back()));
-      if (members_.count(i) == 0) next.push_back(std::move(nodes[i]));
+      if (i < before && members_.count(i) == 0) next.push_back(std::move(nodes[i]));
     }
     nodes = std::move(next);
   }
 
  private:
+  /// A norm of rows, whose kernels take four numbers a thread here; or a map that bf16 may stand before or behind (the pass
+  /// rounded).
+  bool gains_alone() const {
+    const ChainKind kind = op_.step[0].kind;
+    return kind == ChainKind::l2 || kind == ChainKind::rms ||
+           (kind == ChainKind::map && op_.inputs == 1 && op_.whole(0) && sizeof(Real) == sizeof(float) &&
+            graph_.products() == Precision::bf16 && op_.D() % 8 == 0);
+  }
   void assign(const Chain& other) {
     op_ = other.op_, shaped_ = other.shaped_;
     members_ = other.members_, registers_ = other.registers_, made_ = other.made_;
@@ -272,7 +280,7 @@ class Chain {
       const Tensor<Real> shape = op_.x[i].value;
       op_.x[i] = in(graph_.view(variable_of(op_.x[i]), shape));
     }
-    return op_.outputs > 0 && place() < nodes.size();
+    return op_.outputs > 0;
   }
 
   Graph<Real>& graph_;
