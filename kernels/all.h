@@ -11,6 +11,7 @@
 #include "kernels/elementwise/dropout.h"
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/elementwise/largest.h"
+#include "kernels/elementwise/map_chain.h"
 #include "kernels/elementwise/pick.h"
 #include "kernels/elementwise/rotate.h"
 #include "kernels/elementwise/turn.h"
@@ -72,6 +73,7 @@
   X(LongConv) \
   X(Lookup) \
   X(Map) \
+  X(MapChain) \
   X(MapFeatures) \
   X(MarkLargest) \
   X(Maximum) \

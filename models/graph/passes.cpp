@@ -10,6 +10,7 @@
 #include "kernels/attention/attend.h"
 #include "kernels/attention/attend_mix.h"
 #include "kernels/elementwise/elementwise.h"
+#include "kernels/elementwise/map_chain.h"
 #include "kernels/elementwise/pick.h"
 #include "kernels/fused/table_features.h"
 #include "kernels/fused/table_scores.h"
@@ -17,6 +18,7 @@
 #include "kernels/linear/swiglu.h"
 #include "kernels/norm/normalize.h"
 #include "kernels/norm/residual_norm.h"
+#include "models/graph/chain_pass.h"
 #include "models/graph/nodes.h"
 
 namespace crosstalk {
@@ -424,6 +426,53 @@ bool rounded_norm_once(Graph<Real>& graph) {
   return false;
 }
 
+/// What a chain of elementwise ops makes for linear maps alone, and gradients that it gives to linear maps.
+template <class Real>
+bool rounded_chain_once(Graph<Real>& graph) {
+  if (sizeof(Real) != sizeof(float)) return false;
+  const Links<Real> links(graph);
+  for (auto& node : graph.nodes()) {
+    const auto* chain = std::any_cast<std::shared_ptr<const MapChain<Real>>>(&node.info);
+    if (!chain) continue;
+    std::vector<typename Graph<Real>::Reformat> changes;
+    for (int i = 0; i < (*chain)->inputs; ++i) {
+      Variable<Real>* x = of((*chain)->x[i])->root();
+      if ((*chain)->whole(i) && !x->gradient.is_bf16() && made_by_maps(links, x) &&
+          x->value.columns() % 8 == 0 && graph.may_be_bf16(x))
+        changes.push_back({x, x->value.format, Format::bf16});
+    }
+    for (int i = 0; i < (*chain)->outputs; ++i) {
+      Variable<Real>* y = out((*chain)->y[i])->root();
+      const int maps = read_by_maps(graph, y);
+      if (!y->value.is_bf16() && maps > 0 && maps == links.readers(y) && graph.may_be_bf16(y))
+        changes.push_back({y, Format::bf16, Format::bf16});
+    }
+    if (changes.empty()) continue;
+    graph.reformat(changes);
+    return true;
+  }
+  return false;
+}
+
+/// What linear maps make for linear maps alone.
+template <class Real>
+bool rounded_maps_once(Graph<Real>& graph) {
+  if (sizeof(Real) != sizeof(float)) return false;
+  const Links<Real> links(graph);
+  for (auto& node : graph.nodes()) {
+    const auto* maps = std::any_cast<std::shared_ptr<const JoinedLinear<Real>>>(&node.info);
+    for (int i = 0; maps && i < (*maps)->outputs; ++i) {
+      Variable<Real>* y = out((*maps)->y[i])->root();
+      const int readers = read_by_maps(graph, y);
+      if (y->value.is_bf16() || readers == 0 || readers != links.readers(y) || !graph.may_be_bf16(y))
+        continue;
+      graph.reformat({{y, Format::bf16, Format::bf16}});
+      return true;
+    }
+  }
+  return false;
+}
+
 /// A norm whose rows one gain a column alone multiplies.
 template <class Real>
 bool gained_norm_once(Graph<Real>& graph) {
@@ -509,8 +558,9 @@ bool combine_maps_once(Graph<Real>& graph) {
 }  // namespace
 
 const std::vector<std::string>& pass_names() {
-  static const std::vector<std::string> names = {"table_scores",  "table_features", "attend_mix",  "swiglu",
-                                                 "joined_linear", "combine_maps",   "gained_norm", "rounded"};
+  static const std::vector<std::string> names = {"table_scores", "table_features", "attend_mix",
+                                                 "swiglu",       "joined_linear",  "combine_maps",
+                                                 "gained_norm",  "map_chain",      "rounded"};
   return names;
 }
 
@@ -535,9 +585,13 @@ int run_pass(Graph<Real>& graph, const std::string& name) {
   } else if (name == "gained_norm") {
     while (gained_norm_once(graph)) ++count;
     while (gated_norm_once(graph)) ++count;
+  } else if (name == "map_chain") {
+    while (map_chain_once(graph)) ++count;
   } else if (name == "rounded") {
     while (rounded_once(graph)) ++count;
     while (rounded_norm_once(graph)) ++count;
+    while (rounded_chain_once(graph)) ++count;
+    while (rounded_maps_once(graph)) ++count;
   } else {
     throw std::logic_error("[passes] there is no pass " + name);
   }

@@ -13,6 +13,7 @@
 #include "kernels/attention/attend_mix.h"
 #include "kernels/base/random.h"
 #include "kernels/elementwise/elementwise.h"
+#include "kernels/elementwise/map_chain.h"
 #include "kernels/elementwise/pick.h"
 #include "kernels/embedding/lookup.h"
 #include "kernels/linear/joined_linear.h"
@@ -23,6 +24,7 @@
 #include "kernels/testing/shared_limit.h"
 #include "kernels/testing/tensors.h"
 #include "models/graph/nodes.h"
+#include "models/mixer.h"
 
 namespace crosstalk::checks {
 namespace {
@@ -397,6 +399,36 @@ TEST(Passes, MapsAreReadByWhatCombinesThem) {
   expect_equal(joined, chain);
 }
 
+/// Gates of a memory: what a head's keys are multiplied by and divided by their length, a rate that two products read, and
+/// what `reader` makes of the rates; a weighted sum over rows; the rate of a decay, of one number a head.
+struct Gates : Passed {
+  explicit Gates(bool pass) {
+    block.add("k", {2, 3, 2, 4}, Init::normal(1)), block.add("scale", {2, 4}, Init::normal(1));
+    block.add("rate", {2, 3, 8}, Init::normal(1)), block.add("A", {2}, Init::normal(1));
+    start();
+    const auto parameter = [&](int i, std::initializer_list<int> dims) {
+      return Var<double>{&graph, graph.view(graph.parameter(block, i), dims)};
+    };
+    const Var<double> k = parameter(0, {2, 3, 2, 4}), rate = sigmoid(parameter(2, {2, 3, 2, 4}));
+    const Var<double> kappa = unit(k * parameter(1, {1, 1, 2, 4}));
+    const Var<double> decay = -exp(parameter(3, {1, 1, 2, 1})) * softplus(rate);
+    const Var<double> seen = swap(rate * kappa);  // no step
+    const Var<double> late = swap(seen) + kappa;  // reads it
+    const Var<double> sum = fold(k * kappa, {2, 3, 2, 1}) * rate;
+    results = {kappa.variable, decay.variable, late.variable, sum.variable};
+    run(pass ? "map_chain" : "");
+  }
+};
+
+// All but what reads another op's numbers.
+TEST(Passes, GatesAreOneChain) {
+  const Gates chain(false), joined(true);
+  EXPECT_EQ(joined.replaced, 1);
+  EXPECT_EQ(joined.graph.node_names(),
+            (std::vector<std::string>{"map_chain", "swap", "swap", "combine", "cotangent"}));
+  expect_equal(joined, chain);
+}
+
 // In bf16 few queries are read in tiles too.
 TEST(Passes, FewQueriesOfAttention) {
   for (const auto& [precision, T, count] :
@@ -633,6 +665,53 @@ TEST(Passes, GatedMlps) {
     EXPECT_EQ(norms.at(0)->y.value.format, Format::bf16);
     EXPECT_EQ(norms.at(1)->branch.gradient.format, Format::bf16);
     p.graph.plan();
+  }
+}
+
+// What a chain makes for maps alone is bf16, and so are gradients that it gives to maps alone.
+TEST(Passes, NumbersBetweenChainsAndMapsAreBf16) {
+  for (const bool beside : {false, true}) {
+    Planned p({{"x", {4, 5, 48}}, {"in", {48, 48}}, {"out", {48, 48}}});
+    const auto rows = [&](Variable<float>* v) {
+      return Var<float>{&p.graph, p.graph.view(v, {4, 5, 1, 48})};
+    };
+    const Var<float> before = rows(p.map(p.graph.parameter(p.block, 0), 1));
+    const Var<float> after = 0.5 * sigmoid(before);
+    if (beside) p.graph.keep(before.variable), p.graph.keep(after.variable);
+    p.map(p.graph.view(after.variable, {4, 5, 48}), 2);
+    EXPECT_EQ(run_pass(p.graph, "joined_linear"), 2);
+    EXPECT_EQ(run_pass(p.graph, "map_chain"), 1);
+    EXPECT_EQ(run_pass(p.graph, "rounded"), beside ? 0 : 1);
+    const auto chain = p.ops<MapChain>().at(0);
+    const Format format = beside ? Format::native : Format::bf16;
+    EXPECT_EQ(chain->x[0].value.format, Format::native);
+    EXPECT_EQ(chain->x[0].gradient.format, format);
+    EXPECT_EQ(chain->y[0].value.format, format);
+    EXPECT_EQ(chain->y[0].gradient.format, format);
+    EXPECT_EQ(p.ops<JoinedLinear>().at(0)->y[0].gradient.format, format);
+    EXPECT_EQ(p.ops<JoinedLinear>().at(1)->x.value.format, format);
+  }
+}
+
+TEST(Passes, NumbersBetweenMapsAreBf16) {
+  for (const int between : {16, 20}) {  // 20 are no whole eights
+    Planned p({{"x", {4, 5, 48}}, {"in", {between, 48}}, {"out", {48, between}}});
+    p.map(p.map(p.graph.parameter(p.block, 0), 1), 2);
+    EXPECT_EQ(run_pass(p.graph, "joined_linear"), 2);
+    EXPECT_EQ(run_pass(p.graph, "rounded"), between == 16 ? 1 : 0);
+    const auto& y = p.ops<JoinedLinear>().at(0)->y[0];
+    EXPECT_EQ(y.value.is_bf16() && y.gradient.is_bf16(), between == 16);
+  }
+}
+
+// A norm is a chain by itself, and a map where formats may change.
+TEST(Passes, ChainsOfOneNode) {
+  for (const Precision products : {Precision::full, Precision::bf16}) {
+    Planned p({{"x", {4, 5, 1, 16}}, {"y", {4, 5, 1, 16}}});
+    p.graph.set_products(products);
+    const auto of = [&](int i) { return Var<float>{&p.graph, p.graph.parameter(p.block, i)}; };
+    p.graph.keep(unit(of(0)).variable), p.graph.keep(sigmoid(of(1)).variable);
+    EXPECT_EQ(run_pass(p.graph, "map_chain"), products == Precision::bf16 ? 2 : 1);
   }
 }
 

@@ -1,0 +1,179 @@
+// Chains of elementwise ops against their formulas, number by number.
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/elementwise/map_chain.h"
+
+#include <cmath>
+
+#include "kernels/testing/op_fields.h"
+
+namespace crosstalk::checks::map_chain_test {
+namespace {
+
+using Dims = std::vector<int>;
+
+int size_of(const Dims& dims) {
+  int n = 1;
+  for (const int d : dims) n *= d;
+  return n;
+}
+/// Number n of a tensor of `dims`, in one whose dimensions of 1 are repeated.
+double at(const Numbers& x, const Dims& dims, const Dims& part, int n) {
+  int index[4], place = 0;
+  for (int d = 3; d >= 0; --d) index[d] = n % dims[std::size_t(d)], n /= dims[std::size_t(d)];
+  for (int d = 0; d < 4; ++d)
+    place = place * part[std::size_t(d)] + (part[std::size_t(d)] == 1 ? 0 : index[d]);
+  return x[std::size_t(place)];
+}
+double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
+void divide_rows(Numbers& x, int D, double eps, bool mean) {
+  for (std::size_t row = 0; row < x.size(); row += std::size_t(D)) {
+    double squares = 0;
+    for (int j = 0; j < D; ++j) squares += x[row + std::size_t(j)] * x[row + std::size_t(j)];
+    for (int j = 0; j < D; ++j) x[row + std::size_t(j)] /= std::sqrt((mean ? squares / D : squares) + eps);
+  }
+}
+
+/// The gates of RWKV-7: decays, kappa, written keys and rate * kappa, of keys, two projections and two parameters.
+OpCase gates(const std::string& name, const Dims& dims, int terms) {
+  const Dims heads = {1, 1, dims[2], dims[3]};
+  OpCase op(name);
+  op.input("x0", dims, normal()).input("x1", heads, normal()).input("x2", dims, normal());
+  op.input("x3", dims, normal()).input("x4", heads, normal());
+  for (const char* y : {"y0", "y1", "y2", "y3"}) op.output(y, dims);
+  call_planned<MapChain>(op, [=](auto& o) {
+    o.inputs = 5, o.outputs = 4, o.steps = 7;
+    std::copy_n(dims.begin(), 4, o.dims);
+    o.step[0] = {.kind = ChainKind::map, .a = 2, .of_a = {MapKind::sigmoid, -0.6, 0}};
+    o.step[1] = {.kind = ChainKind::multiply, .a = 0, .b = 1};
+    o.step[2] = {.kind = ChainKind::l2, .a = 6, .eps = 0.01};
+    o.step[3] = {.kind = ChainKind::map, .a = 3, .of_a = {MapKind::sigmoid, 1, 0}};
+    o.step[4] = {.kind = ChainKind::multiply, .a = 8, .b = 4, .of_a = {MapKind::affine, 1, -1}};
+    o.step[5] = {.kind = ChainKind::multiply, .a = 0, .b = 9, .of_b = {MapKind::affine, 1, 1}};
+    o.step[6] = {.kind = ChainKind::multiply, .a = 8, .b = 7};
+    o.made_by[0] = 5, o.made_by[1] = 7, o.made_by[2] = 10, o.made_by[3] = 11;
+  });
+  op.oracle([=](const Values& in) {
+    Values out;
+    Numbers &decay = out.real["y0"], &kappa = out.real["y1"], &key = out.real["y2"], &erased = out.real["y3"];
+    for (int n = 0; n < size_of(dims); ++n) {
+      const double k = in["x0"][std::size_t(n)], rate = sigmoid(in["x3"][std::size_t(n)]);
+      decay.push_back(-0.6 * sigmoid(in["x2"][std::size_t(n)]));
+      kappa.push_back(k * at(in["x1"], dims, heads, n));
+      key.push_back(k * (1 + (rate - 1) * at(in["x4"], dims, heads, n)));
+      erased.push_back(rate);
+    }
+    divide_rows(kappa, dims[3], 0.01, false);
+    for (std::size_t n = 0; n < kappa.size(); ++n) erased[n] *= kappa[n];
+    return out;
+  });
+  return op.roundings(terms).condition(8).gradient_elements(60);
+}
+
+/// A sum with what stands beside every row and every head, the larger of two, a number squared, and rows of one mean square.
+OpCase mixture(const std::string& name, const Dims& dims, int terms) {
+  const Dims of_rows = {dims[0], dims[1], dims[2], 1}, of_heads = {1, 1, dims[2], 1};
+  OpCase op(name);
+  op.input("x0", dims, normal())
+      .input("x1", of_rows, normal())
+      .input("x2", of_heads, [](RandomStream&, int, std::int64_t i) {
+        return i % 2 == 0 ? -4.0 : 3.0;  // far from what it is compared with
+      });
+  op.input("x3", dims, normal()).output("y0", dims).output("y1", dims);
+  call_planned<MapChain>(op, [=](auto& o) {
+    o.inputs = 4, o.outputs = 2, o.steps = 7;
+    std::copy_n(dims.begin(), 4, o.dims);
+    o.step[0] = {.kind = ChainKind::add, .a = 0, .b = 1, .of_b = {MapKind::tanh, 2, 0}, .scale_b = -0.5};
+    o.step[1] = {.kind = ChainKind::map, .a = 2, .of_a = {MapKind::exp, 1, 0}};
+    o.step[2] = {.kind = ChainKind::multiply, .a = 4, .b = 4};
+    o.step[3] = {.kind = ChainKind::rms, .a = 6, .of_a = {MapKind::silu, 1, 0.5}, .eps = 0.1};
+    o.step[4] = {.kind = ChainKind::larger, .a = 7, .b = 5};
+    o.step[5] = {.kind = ChainKind::row_sum, .a = 8, .of_a = {MapKind::affine, 0.25, 0}};
+    o.step[6] = {.kind = ChainKind::multiply, .a = 9, .b = 3};
+    o.made_by[0] = 8, o.made_by[1] = 10;
+  });
+  op.oracle([=](const Values& in) {
+    Values out;
+    Numbers &larger = out.real["y0"], &y = out.real["y1"];
+    for (int n = 0; n < size_of(dims); ++n) {
+      const double sum = in["x0"][std::size_t(n)] - std::tanh(at(in["x1"], dims, of_rows, n));
+      larger.push_back(sum * sum * sigmoid(sum * sum) + 0.5);
+    }
+    divide_rows(larger, dims[3], 0.1, true);
+    for (int n = 0; n < size_of(dims); ++n) {
+      double& one = larger[std::size_t(n)];
+      one = std::max(std::abs(one), std::exp(at(in["x2"], dims, of_heads, n)));
+    }
+    for (std::size_t n = 0, D = std::size_t(dims[3]); n < larger.size(); ++n) {
+      double sum = 0;
+      for (std::size_t j = 0; j < D; ++j) sum += larger[n / D * D + j];
+      y.push_back(0.25 * sum * in["x3"][n]);
+    }
+    return out;
+  });
+  return op.roundings(terms).condition(16).gradient_elements(60);
+}
+
+/// Two numbers a head and token, as Mamba-2 makes them of one projection and one rate a head.
+OpCase steps(const std::string& name, const Dims& dims, int terms) {
+  const Dims heads = {1, 1, dims[2], 1};
+  OpCase op(name);
+  op.input("x0", dims, normal()).input("x1", heads, normal()).output("y0", dims).output("y1", dims);
+  call_planned<MapChain>(op, [=](auto& o) {
+    o.inputs = 2, o.outputs = 2, o.steps = 3;
+    std::copy_n(dims.begin(), 4, o.dims);
+    o.step[0] = {.kind = ChainKind::map, .a = 0, .of_a = {MapKind::softplus, 1, 0}};
+    o.step[1] = {.kind = ChainKind::map, .a = 1, .of_a = {MapKind::exp, 1, 0}};
+    o.step[2] = {.kind = ChainKind::multiply, .a = 3, .b = 2, .of_a = {MapKind::affine, -1, 0}};
+    o.made_by[0] = 2, o.made_by[1] = 4;
+  });
+  op.oracle([=](const Values& in) {
+    Values out;
+    for (int n = 0; n < size_of(dims); ++n) {
+      const double step = std::log1p(std::exp(in["x0"][std::size_t(n)]));
+      out.real["y0"].push_back(step);
+      out.real["y1"].push_back(-std::exp(at(in["x1"], dims, heads, n)) * step);
+    }
+    return out;
+  });
+  return op.roundings(terms).condition(8).gradient_elements(60);
+}
+
+std::vector<OpCase> cases() {
+  return {gates("Gates", {2, 3, 2, 8}, 60),        gates("GatesOfLongRows", {1, 5, 1, 64}, 100),
+          mixture("Mixture", {2, 3, 2, 4}, 60),    mixture("MixtureOfLongRows", {2, 5, 3, 32}, 120),
+          steps("StepsOfHeads", {2, 6, 2, 1}, 40), steps("StepsOfThreeHeads", {4, 5, 3, 1}, 80)};
+}
+/// Several blocks, several turns of a block, spans that leave threads idle.
+std::vector<OpCase> large() {
+  return {gates("GatesOfManyTokens", {4, 300, 2, 64}, 2000),
+          gates("GatesOfThreeHeads", {3, 70, 3, 16}, 600),
+          gates("GatesOfManyBlocks", {8, 1200, 2, 64}, 10000),
+          mixture("MixtureOfManyTokens", {5, 90, 2, 128}, 2000),
+          mixture("MixtureOfShortRows", {5, 90, 6, 4}, 600),
+          steps("StepsOfManyTokens", {64, 1025, 2, 1}, 70000),
+          steps("StepsOfManyHeads", {3, 100, 25, 1}, 600)};
+}
+
+INSTANTIATE_TEST_SUITE_P(MapChain, OpCheck, ::testing::ValuesIn(cases()), case_name);
+INSTANTIATE_TEST_SUITE_P(MapChain, CudaOpCheck, ::testing::ValuesIn(large()), case_name);
+
+TEST(MapChain, SaysWhatCudaDoesNotCover) {
+  MapChain<float> op;
+  op.inputs = 1, op.outputs = 1, op.steps = 1, op.made_by[0] = 1;
+  const auto covered = [&](const Dims& dims, const Dims& x, ChainKind kind) {
+    std::copy_n(dims.begin(), 4, op.dims);
+    op.x[0].value = shaped<float>(1, {x[0], x[1], x[2], x[3]});
+    op.step[0].kind = kind;
+    return op.covers();
+  };
+  EXPECT_TRUE(covered({2, 3, 2, 64}, {2, 3, 2, 64}, ChainKind::l2));
+  EXPECT_TRUE(covered({2, 3, 2, 6}, {2, 3, 2, 6}, ChainKind::map));
+  EXPECT_FALSE(covered({2, 3, 2, 6}, {2, 3, 2, 6}, ChainKind::l2));       // lanes would share fours
+  EXPECT_FALSE(covered({2, 3, 2, 256}, {2, 3, 2, 256}, ChainKind::l2));   // a row is more than a warp
+  EXPECT_FALSE(covered({1, 3, 1, 3}, {1, 3, 1, 3}, ChainKind::map));      // no fours
+  EXPECT_FALSE(covered({2, 3, 2, 64}, {1, 3, 2, 64}, ChainKind::map));    // repeated over sequences alone
+  EXPECT_FALSE(covered({2, 2, 40, 64}, {1, 1, 40, 64}, ChainKind::map));  // a token is more than a block has
+}
+
+}  // namespace
+}  // namespace crosstalk::checks::map_chain_test
