@@ -14,6 +14,7 @@
 #include "kernels/law/fwm.h"
 #include "kernels/recurrence/read_weights.h"
 #include "kernels/recurrence/scan.h"
+#include "models/carried.h"
 #include "models/graph/nodes.h"
 #include "models/tokens.h"
 
@@ -354,7 +355,11 @@ Var<Real> read_in_form(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& give
     o = o + state_read(m, StateForm::recurrent, q, r, log_decay, nothing, r.state, false);
     if (!eps) return o;
     if (gain) weights = weights * view(swap(gain), {m.B, m.H, 1, m.T * writes_a_token(m, r)});
-    return o * map(MapKind::reciprocal, *eps + swap(fold(weights, {m.B, m.H, m.Q, 1})));
+    Var<Real> divisor = swap(fold(weights, {m.B, m.H, m.Q, 1}));
+    if (m.start("z"))
+      divisor = divisor + state_read(m, StateForm::recurrent, q, r, log_decay,
+                                     fold(nothing, {m.B, m.T * writes_a_token(m, r), m.H, 1}), "z", false);
+    return o * map(MapKind::reciprocal, *eps + divisor);
   };
   if (form == Form::query) {
     const Var<Real> weights = query_weights(m, q, r);
@@ -393,7 +398,7 @@ template <class Real>
 Var<Real> stabilised_read(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& r, Var<Real> log_input,
                           const char* sum) {
   m.watch_decay(r.log_decay, true);
-  const Var<Real> top = log_scan(r.log_decay, log_input);
+  const Var<Real> start = m.start("m"), top = log_scan(r.log_decay, log_input, start);
   Recurrence<Real> kept = r;
   kept.gain = exp(log_input - top);
   kept.decay = 1.0 - kept.gain;  // e^{log_decay_t + top_{t-1} - top_t}
@@ -406,6 +411,7 @@ Var<Real> stabilised_read(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& r
     LogScan<Real> op;
     op.largest = true;
     op.d = in(view(r.log_decay, {m.B, m.T, m.H})), op.k = in(view(log_input, {m.B, m.T, m.H}));
+    if (start) op.start = in(view(start, {m.B, m.H}));
     const Var<Real> largest = view(Var<Real>{&m.graph, out(m.graph.add(op).l)}, {m.B, m.T, m.H, 1});
     end_factor = last_token(exp(top - largest));
     m.end("m", last_token(largest));
@@ -445,6 +451,7 @@ Var<Real> rotate(Mixer<Real>& m, Var<Real> x, double base, bool keys, int period
   op.base = base, op.period = period, op.angle = angle;
   op.x = in(x);
   if (!keys) op.position = ids(m.position());
+  if (m.piece() && m.piece()->places) op.position = ids(m.piece()->places);
   return {&m.graph, out(m.graph.add(op).y)};
 }
 

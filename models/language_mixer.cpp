@@ -9,7 +9,6 @@
 
 #include "kernels/base/error.h"
 #include "kernels/base/narrow.h"
-#include "kernels/elementwise/delay.h"
 #include "models/build.h"
 #include "models/memories/memory_file.h"
 #include "models/ramps.h"
@@ -146,9 +145,7 @@ Variable<Real>* LanguageMixer<Real>::seen_by(const std::string& name) {
   const int width = x_->value.columns();
   const Var<Real> own = shaped_as(x_, {B, T, 1, width});
   if (!behind_) {
-    Delay<Real> op;
-    op.x = in(own);
-    behind_ = Var<Real>{&graph, out(graph.add(op).y)} - own;
+    behind_ = (piece() ? piece()->token_before("input_shift", own) : delayed(own)) - own;
   }
   const auto mu = [&](const std::string& of) {
     return shaped_as(weights_.leaf("input_shift." + of, {width}, shift_start(of)), {1, 1, 1, width});

@@ -4,12 +4,12 @@
 #pragma once
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "kernels/base/narrow.h"
+#include "models/carried.h"
 #include "models/mixer.h"
 #include "models/model.h"
 #include "models/model_parts.h"
@@ -19,12 +19,6 @@ namespace crosstalk {
 /// x in training, with numbers dropped at this rate.
 template <class Real>
 Variable<Real>* dropped(ModelGraph<Real>& target, double rate, Variable<Real>* x);
-
-/// States of the memory before the first token, where they are given, and after the last.
-template <class Real>
-struct Carried {
-  std::map<std::string, Variable<Real>*> starts, ends;
-};
 
 /// Weights of one layer, named "layers.0.NAME".
 template <class Real>
@@ -135,16 +129,14 @@ class LanguageMixer final : public Mixer<Real> {
   }
   bool wants_weights() const override { return look_ != nullptr; }
   Var<Real> start(const std::string& state) override {
-    if (!carried_ || carried_->starts.count(state) == 0) return {};
-    return {&graph, carried_->starts.at(state)};
+    return carried_ ? carried_->start(graph, state) : Var<Real>{};
   }
   bool wants_end() const override { return look_ != nullptr || carried_ != nullptr; }
   void end(const std::string& state, Var<Real> value) override {
     if (look_) look_->note_state(state, value);
-    if (!carried_) return;
-    graph.keep(value.variable);
-    carried_->ends[state] = value.variable;
+    if (carried_) carried_->end(state, value);
   }
+  Carried<Real>* piece() override { return carried_ && carried_->parts ? carried_ : nullptr; }
   /// What the memory reads, o [B,Q,H,V], normalised and gated.
   Var<Real> finished(Var<Real> o) { return parts_.finished(*this, noted("retrieved", o), written_key_); }
 

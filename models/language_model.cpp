@@ -207,23 +207,26 @@ bool LanguageModel<Real>::reads_alone(int layer, const BatchTensors& batch) cons
 
 template <class Real>
 Variable<Real>* LanguageModel<Real>::mixed(ModelGraph<Real>& target, int layer, Variable<Real>* x,
-                                           Variable<Real>* asking, Look<Real>* look) {
+                                           Variable<Real>* asking, Look<Real>* look, Carried<Real>* carried) {
   const LanguageLayer& kind = layers_[static_cast<std::size_t>(layer)];
   LayerWeights<Real> weights(target.graph, parameters_, kind.options, prefix_of(layer));
-  if (kind.conv) return base_conv(weights, x);
-  return memory_layer<Real>(target, weights, kind.options, x, asking, layer, look, nullptr, &first_values_);
+  if (kind.conv) return base_conv(weights, x, carried);
+  return memory_layer<Real>(target, weights, kind.options, x, asking, layer, look, carried, &first_values_);
 }
 
 // conv(x) * (W x + b) + x, every channel convolved on its own and with a bias (Arora et al. 2023, arXiv 2312.04927).
 template <class Real>
-Variable<Real>* LanguageModel<Real>::base_conv(LayerWeights<Real>& weights, Variable<Real>* x) {
+Variable<Real>* LanguageModel<Real>::base_conv(LayerWeights<Real>& weights, Variable<Real>* x,
+                                               Carried<Real>* carried) {
   Graph<Real>& g = weights.graph();
   const int taps = narrow<int>(options_, "model.conv_width");
   const Init start = Init::uniform(1 / std::sqrt(static_cast<double>(taps)));
+  Variable<Real>*weight = weights.leaf("conv.weight", {width_, taps}, start),
+  *bias = weights.leaf("conv.bias", {width_}, start),
+  *gate = weights.project(x, "projection", width_, weights.bias_law(width_));
+  if (carried) return carried_conv(g, *carried, "base_conv", x, weight, false, bias, gate);
   ShortConv<Real> op;
-  op.x = in(x), op.w = in(weights.leaf("conv.weight", {width_, taps}, start));
-  op.bias = in(weights.leaf("conv.bias", {width_}, start));
-  op.gate = in(weights.project(x, "projection", width_, weights.bias_law(width_)));
+  op.x = in(x), op.w = in(weight), op.bias = in(bias), op.gate = in(gate);
   return out(g.add(op).y);
 }
 
@@ -257,13 +260,16 @@ Variable<Real>* LanguageModel<Real>::readout(ModelGraph<Real>& target, LayerWeig
 
 template <class Real>
 std::unique_ptr<ModelGraph<Real>> LanguageModel<Real>::build(int B, SequenceShape shape, bool train,
-                                                             int batches, Look<Real>* look) {
+                                                             int batches, Look<Real>* look,
+                                                             const Piece& piece) {
   auto result = std::make_unique<ModelGraph<Real>>(device_, R_, train);
   Graph<Real>& g = result->graph;
   g.set_products(products_);
   if (this->sharing_) g.set_sharing(*this->sharing_);
   make_batch(*result, B, shape, batches);
+  make_starts(*result, piece);
   first_values_ = nullptr;
+  const bool at_every_token = look != nullptr || piece.carried != nullptr;
 
   LayerWeights<Real> whole(g, parameters_, options_, "");
   const double deviation = options_.get_double("model.weight_deviation");
@@ -275,12 +281,13 @@ std::unique_ptr<ModelGraph<Real>> LanguageModel<Real>::build(int B, SequenceShap
     LayerWeights<Real> weights(g, parameters_, options_, prefix_of(i));
     Variable<Real>* x = options_.get_bool("model.prenorm") ? stream.normed(weights, "norm") : stream.plain();
     Variable<Real>* asking = nullptr;
-    if (!look && reads_alone(i, result->batch)) {
+    if (!at_every_token && reads_alone(i, result->batch)) {
       asking = picked(g, x, result->batch);
       stream.pick(result->batch);
     }
     stream.add(dropped(*result, options_.get_double("model.dropout"),
-                       mixed(*result, i, x, asking, look && look->layer == i ? look : nullptr)));
+                       mixed(*result, i, x, asking, look && look->layer == i ? look : nullptr,
+                             piece.carried ? &(*piece.carried)[static_cast<std::size_t>(i)] : nullptr)));
     if (options_.get_string("model.mlp") != "none")
       stream.add(dropped(*result, options_.get_double("model.dropout"),
                          mlp(*result, i, stream.normed(weights, "mlp_norm"))));
@@ -289,7 +296,7 @@ std::unique_ptr<ModelGraph<Real>> LanguageModel<Real>::build(int B, SequenceShap
   if (decodes()) {
     LayerWeights<Real> weights(g, parameters_, options_, "decoder.");
     stream.restart(decoded(stream, weights, options_, result->batch, width_));
-  } else if (look || !reads_alone(static_cast<int>(layers_.size()) - 1, result->batch)) {
+  } else if (at_every_token || !reads_alone(static_cast<int>(layers_.size()) - 1, result->batch)) {
     picks_late = asks_at_all(result->batch);
     if (!picks_late) stream.pick(result->batch);
   }

@@ -16,6 +16,7 @@
 #include <memory>
 #include <vector>
 
+#include "models/carried.h"
 #include "models/language_options.h"
 #include "models/model.h"
 
@@ -33,6 +34,7 @@ class LanguageModel final : public Model<Real> {
                 Precision products = Precision::full);
 
   std::unique_ptr<ModelGraph<Real>> graph(int B, SequenceShape shape, bool train, int batches = 1) override;
+  std::unique_ptr<PieceGraphs<Real>> pieces(int B, SequenceShape shape) override;
   /// Graphs made from now on compute the last layer at every token, as if each had an answer: to check the others against.
   void compute_every_row() { every_row_ = true; }
   /// Throws std::out_of_range where look.layer is none, or no memory.
@@ -40,8 +42,15 @@ class LanguageModel final : public Model<Real> {
 
  private:
   using Model<Real>::parameters_;
+  /// What layers carry, of a graph that reads pieces: of this one, and of the one by which the piece before is read.
+  struct Piece {
+    std::vector<Carried<Real>>* carried = nullptr;
+    const std::vector<Carried<Real>>* before = nullptr;
+  };
   std::unique_ptr<ModelGraph<Real>> build(int B, SequenceShape shape, bool train, int batches,
-                                          Look<Real>* look = nullptr);
+                                          Look<Real>* look = nullptr, const Piece& piece = {});
+  /// Gives the layers of a piece that goes on a place for what they begin with.
+  void make_starts(ModelGraph<Real>& target, const Piece& piece);
   void make_batch(ModelGraph<Real>& target, int B, SequenceShape shape, int batches);
   Variable<Real>* embed(ModelGraph<Real>& target, Variable<Real>* embedding);
   bool asks_at_all(const BatchTensors& batch) const;
@@ -49,8 +58,8 @@ class LanguageModel final : public Model<Real> {
   /// Whether answers are made of what the last token holds, by a decoder.
   bool decodes() const { return options_.get_string("model.decoder") == "last"; }
   Variable<Real>* mixed(ModelGraph<Real>& target, int layer, Variable<Real>* x, Variable<Real>* asking,
-                        Look<Real>* look);
-  Variable<Real>* base_conv(LayerWeights<Real>& weights, Variable<Real>* x);
+                        Look<Real>* look, Carried<Real>* carried);
+  Variable<Real>* base_conv(LayerWeights<Real>& weights, Variable<Real>* x, Carried<Real>* carried);
   Variable<Real>* mlp(ModelGraph<Real>& target, int layer, Variable<Real>* x);
   Variable<Real>* readout(ModelGraph<Real>& target, LayerWeights<Real>& weights, Variable<Real>* x);
 

@@ -21,6 +21,9 @@
 
 namespace crosstalk {
 
+template <class Real>
+struct Carried;
+
 /// How a projection of the token comes to its numbers: at once, or through `rank` numbers, of which `inner` is taken. The
 /// weights that make the numbers start as the model's do, times `start`.
 struct Through {
@@ -203,6 +206,10 @@ class Mixer {
   virtual Var<Real> start(const std::string& /*state*/) { return {}; }
   virtual bool wants_end() const { return false; }
   virtual void end(const std::string& /*state*/, Var<Real> /*value*/) {}
+
+  /// What the parts around the memory hand on where the layer reads a piece of a sequence (models/carried.h); nullptr: it
+  /// reads whole sequences.
+  virtual Carried<Real>* piece() { return nullptr; }
 
   /// Whether reads should form their weights over writes, which are looked at, where the memory leaves the choice.
   virtual bool wants_weights() const { return false; }

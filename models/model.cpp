@@ -172,6 +172,15 @@ void ModelGraph<Real>::prepare(const Exec& exec) const {
 }
 
 template <class Real>
+std::unique_ptr<PieceGraphs<Real>> Model<Real>::pieces(int /*B*/, SequenceShape shape) {
+  throw OptionError(
+      "eval.piece",
+      fmt::format("eval.piece = {} is for the language model, whose sequences may be long; leave "
+                  "it out, or add model.name = \"language\" (and a task of tokens)",
+                  shape.T));
+}
+
+template <class Real>
 void Model<Real>::read_inits(const Options& options) {
   if (!options.has("model.init")) return;
   try {

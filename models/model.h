@@ -56,6 +56,22 @@ struct ModelGraph {
   int selected_ = 0;
 };
 
+/// How sequences of any length are read in pieces of as many tokens: the first by a graph that begins as every sequence does,
+/// each of the others by one that goes on from what the piece before has left. Both share the model's parameters.
+template <class Real>
+struct PieceGraphs {
+  std::unique_ptr<ModelGraph<Real>> first, next;
+  Tensor<std::int32_t>* places =
+      nullptr;  ///< of `next`, to fill: int32 [R,B,T], tokens of the sequence up to each token of the piece
+  /// What a piece leaves, and where the next one finds it.
+  struct Hand {
+    Variable<Real>*of_first, *of_next, *to;
+  };
+  std::vector<Hand> hands;
+  /// Queues that what a piece has left is given to the next; `of_first`: the first piece.
+  void hand_on(const Exec& exec, bool of_first) const;
+};
+
 template <class Real>
 class Model {
  public:
@@ -75,6 +91,9 @@ class Model {
   /// batches.
   virtual std::unique_ptr<ModelGraph<Real>> graph(int B, SequenceShape shape, bool train,
                                                   int batches = 1) = 0;
+  /// Planned graphs for pieces of B long sequences, shape.T tokens and at most shape.Q answers a piece, to evaluate. Throws
+  /// OptionError("eval.piece", ...) where the model, or a memory in it, cannot go on from what a piece leaves.
+  virtual std::unique_ptr<PieceGraphs<Real>> pieces(int B, SequenceShape shape);
   /// A planned graph of one sequence, to be looked at after forward(): what it shows is kept. A language model shows
   /// look.layer, with a query at every token, and its output is the logits [1,Q,answers].
   virtual std::unique_ptr<ModelGraph<Real>> look(SequenceShape shape, Look<Real>& look) = 0;

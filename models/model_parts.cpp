@@ -9,6 +9,7 @@
 #include "kernels/base/error.h"
 #include "kernels/base/narrow.h"
 #include "kernels/conv/short_conv.h"
+#include "models/carried.h"
 #include "models/engines.h"
 #include "models/parts.h"
 #include "models/ramps.h"
@@ -78,14 +79,21 @@ Variable<Real>* ModelParts<Real>::convolved(Variable<Real>* x, Variable<Real>* w
 template <class Real>
 Variable<Real>* ModelParts<Real>::shifted(const std::string& what, Variable<Real>* x, Mixer<Real>* m) {
   const int B = x->value.dim(0), T = x->value.dim(1), C = x->value.dim(2);
-  Constant<Real> taps;  // all of the token before, nothing of its own
-  taps.number[0] = 1;
-  taps.y.value = shaped<Real>(graph_.replicas(), {1, 1, 1, 2});
-  const Var<Real> weights = expand(Var<Real>{&graph_, out(graph_.add(taps).y)}, {1, 1, C, 2});
+  const auto token_before = [&] {
+    if (m && m->piece())
+      return m->piece()
+          ->token_before("token_shift." + what, Var<Real>{&graph_, graph_.view(x, {B, T, 1, C})})
+          .variable;
+    Constant<Real> taps;  // all of the token before, nothing of its own
+    taps.number[0] = 1;
+    taps.y.value = shaped<Real>(graph_.replicas(), {1, 1, 1, 2});
+    const Var<Real> weights = expand(Var<Real>{&graph_, out(graph_.add(taps).y)}, {1, 1, C, 2});
+    return convolved(x, graph_.view(weights.variable, {C, 2}), false);
+  };
   const bool by_head = text(options_, "token_shift_law") == "head";
   const int writes = by_head && what != "q" ? m->N : 1, n = by_head ? writes * m->H : 1;
   const auto rows = [&](Variable<Real>* v) { return Var<Real>{&graph_, graph_.view(v, {B, T, n, C / n})}; };
-  const Var<Real> own = rows(x), before = rows(convolved(x, graph_.view(weights.variable, {C, 2}), false));
+  const Var<Real> own = rows(x), before = rows(token_before());
   const auto mu = [&] {
     if (by_head)
       return view(sigmoid(m->token("shift_" + what, 1, std::nullopt, {}, writes > 1)), {B, T, n, 1});
@@ -97,7 +105,8 @@ Variable<Real>* ModelParts<Real>::shifted(const std::string& what, Variable<Real
 }
 
 template <class Real>
-Variable<Real>* ModelParts<Real>::convolved_as_told(const std::string& what, Variable<Real>* x, bool silu) {
+Variable<Real>* ModelParts<Real>::convolved_as_told(const std::string& what, Variable<Real>* x, bool silu,
+                                                    Mixer<Real>* m) {
   const int B = x->value.dim(0), T = x->value.dim(1), C = x->value.dim(2);
   const int width = narrow<int>(options_, "model.short_conv_width");
   const bool biased = flag(options_, "model.short_conv_bias");
@@ -106,6 +115,7 @@ Variable<Real>* ModelParts<Real>::convolved_as_told(const std::string& what, Var
                          : Init::uniform(1 / std::sqrt(static_cast<double>(width)));
   auto* weight = parameter_("short_conv." + what, {C, width}, start);
   auto* bias = biased ? parameter_("short_conv." + what + ".bias", {C}, start) : nullptr;
+  if (m && m->piece()) return carried_conv(graph_, *m->piece(), "short_conv." + what, x, weight, silu, bias);
   // One op on a GPU; the CPU adds the bias last, as it always did.
   if (!biased || graph_.device() == Device::cuda) return convolved(x, weight, silu, bias);
   x = convolved(x, weight, false);
@@ -125,7 +135,7 @@ Variable<Real>* ModelParts<Real>::mixed(const std::string& what, Variable<Real>*
   const bool silu = concerns(text(options_, "silu"), what[0]);
   if (concerns(text(options_, "token_shift"), what[0])) x = shifted(what, x, m);
   if (concerns(text(options_, "short_conv"), what[0]))
-    return convolved_as_told(what, x, silu || options_.get_bool("model.short_conv_silu"));
+    return convolved_as_told(what, x, silu || options_.get_bool("model.short_conv_silu"), m);
   return silu ? map(MapKind::silu, Var<Real>{&graph_, x}).variable : x;
 }
 

@@ -63,7 +63,7 @@ class ModelParts {
  private:
   Variable<Real>* shifted(const std::string& what, Variable<Real>* x, Mixer<Real>* m);
   Variable<Real>* convolved(Variable<Real>* x, Variable<Real>* w, bool silu, Variable<Real>* bias = nullptr);
-  Variable<Real>* convolved_as_told(const std::string& what, Variable<Real>* x, bool silu);
+  Variable<Real>* convolved_as_told(const std::string& what, Variable<Real>* x, bool silu, Mixer<Real>* m);
   Var<Real> skipped(Mixer<Real>& m, Var<Real> o);
   Var<Real> normalised(Mixer<Real>& m, Var<Real> o);
   Var<Real> with_bonus(Mixer<Real>& m, Var<Real> o, Var<Real> written);

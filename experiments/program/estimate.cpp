@@ -218,8 +218,9 @@ TimeForecast estimate_time(const std::vector<const Run*>& runs, const TrainingOp
   for (std::size_t i = 0; i < runs.size(); ++i) {
     double step = tried.at(runs[i]->label).seconds(works[i]);
     if (std::isnan(step)) step = known / work * works[i];
-    whole += step * max_steps(*runs[i]);
-    typical += step * std::min(5000.0, max_steps(*runs[i]));
+    const double lengths = work_of_lengths(*runs[i]) / works[i];  // in steps of training
+    whole += step * (max_steps(*runs[i]) + lengths);
+    typical += step * (std::min(5000.0, max_steps(*runs[i])) + lengths);
   }
   const double side_by_side = std::min<double>(cores, static_cast<double>(runs.size()));
   whole /= side_by_side;

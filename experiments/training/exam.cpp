@@ -50,15 +50,24 @@ Exam<Real>::Exam(const Options& config, const Task& task, Split split, Replicas<
       arena_(replicas.device()),
       replay_([this](const Exec& exec) { queue(exec); }) {
   const Vocabulary vocabulary = task.vocabulary();
-  int scratch = 0, most = 0, slots = 0;
+  int scratch = 0, most = 1, slots = 1;
+  const int piece = split == Split::test ? narrow<int>(config, "eval.piece") : 0;
   std::vector<SequenceShape> shapes;
   for (const ExamPart& part : parts_) {
     part.task->prepare(replicas.device());
     const SequenceShape shape = part.task->shape(split, schlag_ ? kSchlagQueries : 0);
+    readers_.push_back(nullptr);
+    if (piece > 0 && shape.T > piece) {
+      readers_.back() =
+          std::make_unique<PieceReader<Real>>(*part.task, split, part.sequences, piece, replicas);
+      graphs_.push_back(nullptr);
+      shapes.push_back(shape);
+      continue;
+    }
     const int batch = evaluation_batch(replicas.device(), part.sequences, shape, vocabulary);
     std::shared_ptr<ModelGraph<Real>> graph;
     for (std::size_t i = 0; i < shapes.size(); ++i)
-      if (shapes[i] == shape && graphs_[i]->batch.B == batch) graph = graphs_[i];
+      if (graphs_[i] && shapes[i] == shape && graphs_[i]->batch.B == batch) graph = graphs_[i];
     if (!graph) {
       graph = replicas.model().graph(batch, shape, false, 1);
       replicas.bind(*graph, split == Split::eval ? replicas.evaluations : replicas.zero);
@@ -135,6 +144,11 @@ std::vector<std::vector<QueryResults>> Exam<Real>::read(const std::vector<int>& 
   std::vector<std::vector<QueryResults>> results(active.size(), std::vector<QueryResults>(parts_.size()));
   const Exec exec = replicas_.exec(active);
   for (std::size_t p = 0; p < parts_.size(); ++p) {
+    if (readers_[p]) {
+      std::vector<QueryResults> read = readers_[p]->read(active);
+      for (std::size_t i = 0; i < active.size(); ++i) results[i][p] = std::move(read[i]);
+      continue;
+    }
     ModelGraph<Real>& graph = *graphs_[p];
     const int B = graph.batch.B, Q = graph.batch.Q;
     for (auto& of_replica : results) {

@@ -7,6 +7,7 @@
 
 #include "experiments/training/device_loop.h"
 #include "experiments/training/evaluation.h"
+#include "experiments/training/piece_reader.h"
 #include "experiments/training/replicas.h"
 
 namespace crosstalk {
@@ -59,6 +60,8 @@ class Exam {
   int sequences_, chunk_;
   std::vector<ExamPart> parts_;
   std::vector<std::shared_ptr<ModelGraph<Real>>> graphs_;  ///< of the parts; those of one shape share it
+  std::vector<std::unique_ptr<PieceReader<Real>>>
+      readers_;  ///< of parts that are read in pieces, which have no graph
   std::unique_ptr<DrawScratch> scratch_;
   Arena arena_;
   Tensor<double> workspace_;

@@ -18,6 +18,8 @@ std::string pack_key(const Options& config);
 
 /// Estimated operations of a step; of a probe, which takes none: of its evaluation.
 double work_of_step(const Run& run);
+/// Of reading the trained model once at all of eval.length_factors.
+double work_of_lengths(const Run& run);
 /// Estimated operations of a run, for forecasts wherever it is trained; and the same with what small steps take on a
 /// device of this kind beyond them, for the order of packs there (longest first).
 double estimated_work(const Run& run);

@@ -3,8 +3,10 @@
 #include <algorithm>
 
 #include "experiments/training/foreign_memory.h"
+#include "experiments/training/length_factors.h"
 #include "experiments/training/pack.h"
 #include "experiments/training/run_state.h"
+#include "kernels/base/narrow.h"
 #include "models/memory.h"
 #include "models/probe_model.h"
 #include "models/rules/rule_memory.h"
@@ -76,6 +78,24 @@ double work_of_step(const Run& run) {
     return 40 * batch * shape.T * p * d;  // its values have d numbers, and the state is formed once
   const double tables = 6 * keys * static_cast<double>(run.config.get_int("model.embedding")) * d;
   return tables + 20 * batch * shape.T * p * state * shape.Q;
+}
+
+double work_of_lengths(const Run& run) {
+  const Options& config = run.config;
+  if (config.get_string("model.name") != "language" || is_foreign(config)) return 0;
+  const auto task = registered_task(config);
+  const int trained = task->shape(Split::train).T;
+  const int piece = narrow<int>(config, "eval.piece");
+  double work = 0;
+  for (const int factor : length_factors(config.get_string("eval.length_factors"))) {
+    SequenceShape shape = task->lengthened(factor)->shape(Split::test);
+    const double T = shape.T;
+    if (!memory_of(config).keeps_keys) shape.T = std::min(shape.T, piece > 0 ? piece : trained);
+    work += language_flops(config, shape, task->vocabulary()) * T / shape.T;
+  }
+  constexpr double with_gradients = 3;  // how much longer a step of training takes
+  return work / with_gradients * static_cast<double>(config.get_int("eval.sequences")) /
+         static_cast<double>(config.get_int("train.batch"));
 }
 
 double estimated_work(const Run& run) { return work_of_step(run) * estimated_steps(run); }

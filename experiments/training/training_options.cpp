@@ -7,11 +7,13 @@
 #include <sstream>
 
 #include "experiments/training/epoch.h"
+#include "experiments/training/foreign_memory.h"
 #include "experiments/training/length_factors.h"
 #include "experiments/training/training.h"
 #include "experiments/training/weights.h"
 #include "kernels/base/error.h"
 #include "kernels/base/narrow.h"
+#include "models/model.h"
 #include "models/probe_model.h"
 #include "tasks/task.h"
 
@@ -120,6 +122,10 @@ const std::vector<OptionSpec>& eval_options() {
       {"length_factors", std::string(),
        "lengths, as multiples of the training length, at which the trained memory is read once at the end, "
        "such as \"1 2 4 8\""},
+      {"piece", std::int64_t{0},
+       "tokens of the pieces in which a language model reads longer test sequences, its states carried from "
+       "one to the next, so that memory does not grow with them (0: whole)",
+       0, 1 << 20},
   };
   return options;
 }
@@ -269,6 +275,16 @@ void check_promotion(const Options& options) {
                     every, stages, steps / stages, steps, steps / stages));
 }
 
+/// A memory that cannot go on from a piece is found out here, and not when the first test is read.
+void check_pieces(const Options& options, const Task& task) {
+  const int piece = narrow<int>(options, "eval.piece");
+  if (piece == 0) return;
+  if (is_foreign(options))
+    throw OptionError("eval.piece", "eval.piece is for memories of this program; leave it out");
+  const MemoryMeasure measure;
+  make_model<float>(options, task.vocabulary(), Device::cpu, 1)->pieces(1, {piece, 1, 1});
+}
+
 /// What a probe, which learns nothing, cannot be asked for.
 void check_probe(const Options& options) {
   if (!is_probe(options)) return;
@@ -329,8 +345,9 @@ void resolve_training(Options& options) {
   const std::vector<int> factors = length_factors(options.get_string("eval.length_factors"));
   const TaskKind& kind = *find_task(options.get_string("task.name"));
   const bool positions = options.has("model.positions") && options.get_string("model.positions") == "learned";
-  if (factors.empty() && kind.drawn && !positions) return;
+  if (factors.empty() && kind.drawn && !positions && options.get_int("eval.piece") == 0) return;
   const auto task = kind.make(options);
+  check_pieces(options, *task);
   if (positions) check_positions(options, *task, factors);
   const std::int64_t wanted = options.get_int("eval.sequences");
   for (const auto& [split, name] : {std::pair{Split::eval, "eval"}, {Split::test, "test"}}) {

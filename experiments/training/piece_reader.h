@@ -1,0 +1,49 @@
+// Reading trained replicas on long sequences in pieces, what a piece leaves carried to the next (eval.piece): the memory that
+// it takes does not grow with the sequence.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <memory>
+#include <vector>
+
+#include "experiments/training/device_loop.h"
+#include "experiments/training/evaluation.h"
+#include "experiments/training/replicas.h"
+#include "tasks/sequence_buffer.h"
+
+namespace crosstalk {
+
+template <class Real>
+class PieceReader {
+ public:
+  /// Of the first `sequences` sequences of a split, `piece` tokens at a time. The task must outlive it.
+  PieceReader(const Task& task, Split split, int sequences, int piece, Replicas<Real>& replicas);
+
+  /// Reads the active replicas query by query, as Exam::read() does a part.
+  std::vector<QueryResults> read(const std::vector<int>& active);
+
+ private:
+  struct Due {
+    std::int64_t slot;  ///< of all sequences
+    int row;            ///< of the piece's queries
+  };
+  /// Gives a replica the piece that begins at token `from` of the sequences drawn for it; returns what is due in it.
+  std::vector<Due> give(const ModelGraph<Real>& graph, int r, int first, int from);
+  void take(const ModelGraph<Real>& graph, int r, const std::vector<Due>& due, QueryResults& results);
+
+  const Task& task_;
+  Split split_;
+  SequenceShape shape_;
+  int sequences_, piece_, batch_ = 0;
+  Replicas<Real>& replicas_;
+  std::unique_ptr<PieceGraphs<Real>> graphs_;
+  struct Drawn {
+    SequenceBuffer sequence;
+    int next = 0;  ///< the first slot that is not due in a piece before
+  };
+  std::vector<std::vector<Drawn>> drawn_;  ///< of every replica
+  Arena arena_;
+  Tensor<std::int32_t> answers_;  ///< [R,B,Q] of a piece
+  Replay first_, next_;
+};
+
+}  // namespace crosstalk
