@@ -24,6 +24,9 @@
 namespace crosstalk {
 namespace {
 
+constexpr std::time_t longest_pause =
+    60;  // seconds in which no run was training; a longer one is not counted
+
 std::string text_of(const std::filesystem::path& path) {
   try {
     return read_file(FileSystem::real(), path);
@@ -354,22 +357,14 @@ std::vector<std::string> provenance_of(const std::filesystem::path& export_path)
   path.replace_extension(".provenance.csv");
   std::error_code error;
   if (!std::filesystem::exists(path, error)) return {};
+  using Span = std::pair<std::time_t, std::time_t>;
   struct Source {
-    int runs = 0;
-    std::string first, last;
+    std::string first;
+    std::vector<Span> spans;  // of each run
   };
   std::map<std::pair<std::string, std::string>, Source> sources;
   static const std::string what = "exports with --provenance";
-  read_csv(text_of(path), path.string(), [&](const CsvRow& row) {
-    Source& source =
-        sources[{row.text("provenance.commit", what).substr(0, 7), row.text("provenance.device", what)}];
-    const std::string &started = row.text("provenance.started", what),
-                      &finished = row.text("provenance.finished", what);
-    if (source.runs++ == 0) source.first = started, source.last = finished;
-    source.first = std::min(source.first, started);
-    source.last = std::max(source.last, finished);
-  });
-  const auto seconds = [&](const std::string& text) {
+  const auto moment = [&](const std::string& text) {
     std::tm time = {};
     int year = 0;
     if (std::sscanf(text.c_str(), "%d-%d-%dT%d:%d:%d", &year, &time.tm_mon, &time.tm_mday, &time.tm_hour,
@@ -379,11 +374,28 @@ std::vector<std::string> provenance_of(const std::filesystem::path& export_path)
     time.tm_mon -= 1;
     return timegm(&time);
   };
+  read_csv(text_of(path), path.string(), [&](const CsvRow& row) {
+    Source& source =
+        sources[{row.text("provenance.commit", what).substr(0, 7), row.text("provenance.device", what)}];
+    const std::string& started = row.text("provenance.started", what);
+    source.first = source.spans.empty() ? started : std::min(source.first, started);
+    source.spans.emplace_back(moment(started), moment(row.text("provenance.finished", what)));
+  });
+  const auto seconds = [](std::vector<Span> spans) {
+    std::sort(spans.begin(), spans.end());
+    std::time_t all = 0, last = spans.front().first;
+    for (const auto& [from, to] : spans) {
+      if (to <= last) continue;
+      all += from - last > longest_pause ? to - from : to - last;
+      last = to;
+    }
+    return all;
+  };
   std::vector<std::string> lines;
   for (const auto& [of, source] : sources)
     lines.push_back(fmt::format("{}: {} runs, commit {}, {}, {} s on {}", export_path.filename().string(),
-                                source.runs, of.first, of.second,
-                                seconds(source.last) - seconds(source.first), source.first.substr(0, 10)));
+                                source.spans.size(), of.first, of.second, seconds(source.spans),
+                                source.first.substr(0, 10)));
   return lines;
 }
 

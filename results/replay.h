@@ -83,8 +83,9 @@ std::string comparison_table(const std::vector<Comparison>& rows);
 std::vector<std::string> deviations_of(const std::vector<Comparison>& rows);
 
 /// Where runs come from, of NAME.provenance.csv beside the export NAME.csv: "words.csv: 33 runs, commit 87d21a4, NVIDIA
-/// H200, 118 s on 2026-11-24", the seconds from the first start to the last end; one line for each commit and device. Empty
-/// where there is no such file. Throws std::invalid_argument.
+/// H200, 118 s on 2026-11-24", the seconds from the first start to the last end, less the pauses of more than a minute in which
+/// nothing trained (a store that was added to); one line for each commit and device. Empty where there is no such file.
+/// Throws std::invalid_argument.
 std::vector<std::string> provenance_of(const std::filesystem::path& export_path);
 
 }  // namespace crosstalk

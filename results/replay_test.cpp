@@ -222,10 +222,13 @@ TEST(Replay, SaysWhereRunsComeFrom) {
         "id,provenance.commit,provenance.device,provenance.started,provenance.finished\n"
         "1,0123456789,cpu,2026-02-28T23:59:58Z,2026-03-01T00:00:03Z\n"
         "2,0123456789,cpu,2026-02-28T23:59:59Z,2026-03-01T00:00:09Z\n"
-        "3,abcdefghij,cpu,2026-03-02T00:00:00Z,2026-03-02T00:00:01Z\n");
+        "3,abcdefghij,cpu,2026-03-03T00:00:00Z,2026-03-03T00:00:20Z\n"  // a pause of a day before it
+        "4,abcdefghij,cpu,2026-03-02T00:00:00Z,2026-03-02T00:00:01Z\n"
+        "5,abcdefghij,cpu,2026-03-02T00:01:01Z,2026-03-02T00:01:02Z\n"  // a minute: others may have prepared
+        "6,abcdefghij,cpu,2026-03-03T00:00:05Z,2026-03-03T00:00:10Z\n");
   EXPECT_THAT(provenance_of(folder.path() / "a.csv"),
               ElementsAre("a.csv: 2 runs, commit 0123456, cpu, 11 s on 2026-02-28",
-                          "a.csv: 1 runs, commit abcdefg, cpu, 1 s on 2026-03-02"));
+                          "a.csv: 4 runs, commit abcdefg, cpu, 82 s on 2026-03-02"));
 }
 
 }  // namespace

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Brings the runs of a store into results/published: the export, where its runs come from, figures and tables.
 
-    publish.py CROSSTALK NAME STORE... [--where KEY=VALUE]...
+    publish.py CROSSTALK NAME STORE... [--study STUDY.toml] [--where KEY=VALUE]...
 
-writes results/published/NAME.csv and NAME.provenance.csv, their row in the table of commits of README.md, every figure that README
-draws of NAME.csv or of runs/NAME (for which the STOREs stand), and what stands between <!-- made: ... --> and <!-- end --> in
-README. A STORE may be an export, too: NAME.provenance.csv of before, to which runs are added. Prints how many runs there are, of
-which seeds, commits and devices, and how long they took from the first start to the last end. Sentences are left to people.
+writes results/published/NAME.csv and NAME.provenance.csv, their row in the table of commits of README.md, "N runs in S s" where that
+stands before NAME.csv in README, every figure that README draws of NAME.csv or of runs/NAME (for which the STOREs stand), and what
+stands between <!-- made: ... --> and <!-- end --> in README. A STORE may be an export, too: NAME.provenance.csv of before, to which
+runs are added. --study: of one STORE the runs that this study asks for, and not those of its earlier versions. Prints how many runs
+there are, of which seeds, commits and devices. Sentences are left to people; tests say which are no longer true.
 """
 # SPDX-License-Identifier: Apache-2.0
 import collections
@@ -69,35 +70,64 @@ def figure_commands(page, name):
             yield words[1:]
 
 
+def seconds_of(rows):
+    """Seconds in which runs trained, of each commit and device; pauses of up to a minute count (results/replay.h)."""
+    spans = collections.defaultdict(list)
+    for row in rows:
+        spans[row["provenance.commit"][:7], row["provenance.device"]].append(
+            [datetime.datetime.fromisoformat(row[f"provenance.{end}"]) for end in ("started", "finished")])
+    all_seconds = 0
+    for of_one in spans.values():
+        last = min(of_one)[0]
+        for start, end in sorted(of_one):
+            if end > last:
+                all_seconds += (end - (start if (start - last).total_seconds() > 60 else last)).total_seconds()
+                last = end
+    return round(all_seconds)
+
+
+def with_times(page, name, rows):
+    """The page with runs and seconds where "N runs in S s" stands, the next export named behind it being this one."""
+    def said(match):
+        rest = re.split(r"\n\n", page[match.end():], maxsplit=1)[0]
+        exports = re.findall(r"([a-z0-9_]+)\.csv", rest)
+        return f"{len(rows):,} runs in {seconds_of(rows)} s" if exports[:1] == [name] else match[0]
+    return re.sub(r"[0-9,]+ runs in [0-9]+ s\b", said, page)
+
+
 def said_of(rows):
     seeds = collections.Counter(row["seed"] for row in rows)
-    started = min(datetime.datetime.fromisoformat(row["provenance.started"]) for row in rows)
-    finished = max(datetime.datetime.fromisoformat(row["provenance.finished"]) for row in rows)
+    started = min(row["provenance.started"] for row in rows)
     status = collections.Counter(row["status"] for row in rows)
     return (f"{len(rows)} runs ({dict(status)}), seeds {dict(sorted(seeds.items()))}, "
             f"{sorted({row['provenance.commit'][:7] for row in rows})}, semantics "
             f"{sorted({row['provenance.semantics'] for row in rows})}, {sorted({row['provenance.device'] for row in rows})}, "
-            f"{(finished - started).total_seconds():.0f} s from {started:%Y-%m-%d %H:%M}")
+            f"{seconds_of(rows)} s from {started} on")
 
 
 def main(arguments):
-    conditions = []
+    conditions, study = [], None
     while "--where" in arguments:
         at = arguments.index("--where")
         conditions += arguments[at:at + 2]
         del arguments[at:at + 2]
-    if len(arguments) < 3:
+    if "--study" in arguments:
+        at = arguments.index("--study")
+        study = Path(arguments[at + 1]).resolve()
+        del arguments[at:at + 2]
+    if len(arguments) < 3 or (study and len(arguments) > 3):
         sys.exit(__doc__)
     crosstalk, name = Path(arguments[0]).resolve(), arguments[1]
     stores = [str(Path(store).resolve()) for store in arguments[2:]]
-    run(crosstalk, "export", *stores, *conditions, "--out", f"{name}.csv")
-    run(crosstalk, "export", *stores, *conditions, "--provenance", "--out", f"{name}.provenance.csv")
+    what = [study, "--store", *stores] if study else stores
+    run(crosstalk, "export", *what, *conditions, "--out", f"{name}.csv")
+    run(crosstalk, "export", *what, *conditions, "--provenance", "--out", f"{name}.provenance.csv")
     exports = [store for store in stores if store.endswith(".csv")]
     if exports:
         fill_provenance(HERE / f"{name}.provenance.csv", exports)
     rows = rows_of(HERE / f"{name}.provenance.csv")
     page = HERE / "README.md"
-    page.write_text(with_commits(page.read_text(), name, rows))
+    page.write_text(with_times(with_commits(page.read_text(), name, rows), name, rows))
     for words in figure_commands(page.read_text(), name):
         if f"runs/{name}" in words and len(exports) == len(stores):
             print(f"not drawn, for it needs a store: {shlex.join(words)}")

@@ -214,6 +214,7 @@ TEST_P(EveryTask, ManyStandardSequencesReplay) {
 
 // What is asked is what the key was last given; where values change places, something that was given.
 TEST_P(EveryTask, AnswersAreAmongItsWrites) {
+  if (kind().name == "tokens") return;  // files without a rule: writes are what followed a token
   const auto task = standard();
   SequenceBuffer buffer(*task, Split::test);
   for (std::uint64_t n = 0; n < 50; ++n) {

@@ -14,6 +14,7 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <numeric>
 #include <stdexcept>
 
 #include "kernels/base/cuda_runtime.h"
@@ -144,6 +145,11 @@ void TokenData::open(Part& part, const std::string& folder, int split) {
   if (tokens.empty()) {
     if (!find(folder, split, {"keys"}).empty())
       refuse("{}: holds keys and values, tokens of two numbers; task file reads those", folder);
+    if (std::error_code ignored; fs::exists(fs::path(folder) / (name + ".npz"), ignored))
+      refuse(
+          "{0}: holds {1}.npz, an archive; task tokens reads single arrays: with z = numpy.load(\"{0}/{1}.npz\"), "
+          "numpy.save(\"{0}/{1}_inputs.npy\", z[...]) and {1}_labels.npy likewise",
+          folder, name);
     refuse(
         "{0}: holds no {1}_inputs.npy, {1}_tokens.npy or {1}/tokens.npy; task tokens needs the sequences of "
         "{1} there ('crosstalk describe tokens')",
@@ -203,6 +209,7 @@ void TokenData::scan(Part& part, void* hash) {
   std::vector<std::int32_t> tokens(static_cast<std::size_t>(part.T)), answers;
   const TokenNumbers &token = part.tokens->numbers(), &target = part.targets->numbers();
   add(std::array{part.N, part.T});
+  bool some_silent = false;
   for (std::int64_t row = 0; row < part.N; ++row) {
     for (std::int64_t t = 0; t < part.T; ++t) {
       const std::int64_t id = token[row * part.T + t];
@@ -234,9 +241,12 @@ void TokenData::scan(Part& part, void* hash) {
         part.label_counts.resize(static_cast<std::size_t>(label) + 1);
       ++part.label_counts[static_cast<std::size_t>(label)];
     }
-    if (answers.empty())
-      refuse("{}: sequence {} asks nothing, all its labels are below 0; give each at least one",
-             part.targets->path(), row);
+    if (answers.empty() && !some_silent) {
+      some_silent = true;
+      part.asking.resize(static_cast<std::size_t>(row));
+      std::iota(part.asking.begin(), part.asking.end(), 0);
+    }
+    if (!answers.empty() && some_silent) part.asking.push_back(static_cast<std::int32_t>(row));
     part.Q = std::max<std::int64_t>(part.Q, std::ssize(answers) / 2);
     add(tokens);
     add(std::array{std::ssize(answers)});
@@ -248,6 +258,18 @@ void TokenData::scan(Part& part, void* hash) {
   }
 }
 
+void TokenData::leave_out_silent_rows(Part& part) {
+  if (part.Q == 0)
+    refuse("{}: asks nothing, all its labels are below 0; give at least one sequence a label",
+           part.targets->path());
+  if (part.asking.empty()) return;
+  for (auto& [kind, rows] : part.rows)
+    std::erase_if(rows, [&](std::int32_t row) {
+      return !std::binary_search(part.asking.begin(), part.asking.end(), row);
+    });
+  std::erase_if(part.rows, [](const auto& kind) { return kind.second.empty(); });
+}
+
 TokenData::TokenData(const std::string& folder) {
   XXH3_state_t state;
   XXH3_128bits_reset(&state);
@@ -256,6 +278,7 @@ TokenData::TokenData(const std::string& folder) {
     Part& part = parts_[static_cast<std::size_t>(split)];
     open(part, folder, split);
     scan(part, &state);
+    leave_out_silent_rows(part);
     if (part.label_counts.size() > seen.size()) seen.resize(part.label_counts.size());
     for (std::size_t label = 0; label < part.label_counts.size(); ++label)
       seen[label] += part.label_counts[label];
@@ -308,6 +331,7 @@ TokensSpec TokenData::spec(int segment) const {
     out.targets = part.targets->numbers();
     if (part.positions) out.positions = part.positions->numbers();
     std::int64_t N = part.N;
+    if (!part.asking.empty()) out.rows = part.asking.data(), N = std::ssize(part.asking);
     if (segment >= 0 && s > 0) {
       const auto& rows = part.rows.at(segments_.at(static_cast<std::size_t>(segment)));
       out.rows = rows.data();
@@ -327,6 +351,8 @@ std::vector<std::pair<const void*, std::size_t>> TokenData::arrays() const {
     for (const auto* array : {&part.tokens, &part.targets, &part.positions})
       if (*array) all.emplace_back((*array)->numbers().at, (*array)->bytes());
     for (const auto& [kind, rows] : part.rows) all.emplace_back(rows.data(), rows.size() * sizeof(rows[0]));
+    if (!part.asking.empty())
+      all.emplace_back(part.asking.data(), part.asking.size() * sizeof(part.asking[0]));
   }
   return all;
 }

@@ -67,6 +67,7 @@ class TokenData {
     std::unique_ptr<MappedIntegers> tokens, targets, positions, segment;
     std::int64_t N = 0, T = 0, slots = 0, Q = 0;
     std::map<std::int64_t, std::vector<std::int32_t>> rows;  ///< of each segment
+    std::vector<std::int32_t> asking;  ///< rows with a label, where some have none; else empty
     std::vector<std::int64_t> label_counts;
   };
   struct OnDevice {
@@ -74,6 +75,7 @@ class TokenData {
     std::map<const void*, const void*> places;
   };
   void open(Part& part, const std::string& folder, int split);
+  static void leave_out_silent_rows(Part& part);
   void scan(Part& part, void* hash);
   std::vector<std::pair<const void*, std::size_t>> arrays() const;
 

@@ -12,6 +12,9 @@
 namespace crosstalk {
 namespace {
 
+/// Tokens of a sequence up to which wrong answers are told apart: every answer looks at every token.
+constexpr int longest_told_apart = 4096;
+
 std::shared_ptr<const TokenData> data_of(const Options& options) {
   const std::string& folder = options.get_string("task.folder");
   if (folder.empty())
@@ -68,6 +71,15 @@ class Tokens final : public TokenTask {
     for (int q = 0; q < sequence.shape.Q; ++q)
       if (sequence.target[q] >= 0 && sequence.query_position[q] == position) return sequence.target[q];
     return -1;
+  }
+
+  /// Of files nothing is known but the tokens: each is given the one that follows it.
+  std::vector<KeyWrite> writes(const SequenceView& sequence) const override {
+    std::vector<KeyWrite> all;
+    if (sequence.shape.T > longest_told_apart) return all;
+    for (int t = 0; t + 1 < sequence.shape.T; ++t)
+      all.push_back({t + 2, 0, sequence.tokens[t], sequence.tokens[t + 1]});
+    return all;
   }
 
   std::unique_ptr<Task> lengthened(int factor) const override {
@@ -168,7 +180,7 @@ TaskKind tokens_kind() {
           "a "
           "folder SPLIT/ without the prefix, as 'crosstalk sample TASK --split SPLIT --out FOLDER/SPLIT' "
           "writes "
-          "them. The loss is the mean over all labelled tokens. SPLIT_segment.npy [N] of eval and test, "
+          "them. The loss is the mean over all labelled tokens; sequences without a label are left out. SPLIT_segment.npy [N] of eval and test, "
           "where it is "
           "there, names the kind of each sequence, and accuracy is said for each kind. N, T and Q may differ "
           "between "
@@ -181,7 +193,10 @@ TaskKind tokens_kind() {
           "2312.04927) and a "
           "data set of MAD (Poli et al. 2024, arXiv 2403.17844) are such arrays: docs/own_data.md has the "
           "lines of "
-          "numpy. chance_accuracy is one among the different labels in the files.",
+          "numpy. chance_accuracy is one among the different labels in the files. Wrong answers (error_...) are told "
+          "apart by what followed the token at which they were due: at its first showing (oldest), its last "
+          "(newest) or another one, another token of the sequence (other_value), that token itself (key), or a "
+          "token that was not shown (never).",
       .options = {{"folder", std::string(), "folder of the .npy files, from where the program is started"},
                   {"content", std::string(),
                    "hash of the numbers in the files; filled in, a study may pin it"},

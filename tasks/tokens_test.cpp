@@ -217,6 +217,50 @@ TEST_F(Tokens, IntegersOfEveryWidthAreMapped) {
   expect("<u8", std::vector<std::uint64_t>{7, 1});
 }
 
+// Whatever asks nothing is as if it were not there, in its segment as well.
+TEST_F(Tokens, SequencesWithoutALabelAreLeftOut) {
+  ExampleTokens files = example_tokens(7, 20, 8);
+  const std::vector<std::int64_t> silent = {0, 5, 6, 19};
+  for (const std::int64_t row : silent) std::fill_n(files.labels.data.begin() + row * 8, 8, -100);
+  std::vector<std::int64_t> kinds(20);
+  for (std::size_t row = 0; row < 20; ++row) kinds[row] = row == 5 ? 2 : static_cast<std::int64_t>(row % 2);
+  for (const char* split : splits) {
+    put(split, files);
+    if (std::string(split) != "train")
+      write_npy<std::int64_t>(file(std::string(split) + "_segment.npy"), {{20}, kinds});
+  }
+  const auto given = task({{"order", std::string("file")}});
+  for (const Split split : {Split::train, Split::test}) {
+    ASSERT_EQ(given->sequences(split), 16);
+    SequenceBuffer buffer(*given, split);
+    std::uint64_t n = 0;
+    for (std::int64_t row = 0; row < 20; ++row) {
+      if (std::find(silent.begin(), silent.end(), row) != silent.end()) continue;
+      const SequenceView s = buffer.draw(5, n++);
+      EXPECT_TRUE(std::equal(s.tokens, s.tokens + 8, files.inputs.data.begin() + row * 8)) << row;
+      EXPECT_GE(s.target[0], 0) << row;
+    }
+  }
+  const auto segments = given->segments(Split::test);
+  ASSERT_EQ(segments.size(), 2u);  // all of segment 2 are silent
+  EXPECT_EQ(segments[0].sequences, 8);
+  EXPECT_EQ(segments[1].sequences, 8);
+}
+
+// An answer is told apart by what followed its token earlier.
+TEST_F(Tokens, WritesAreWhatFollowedAToken) {
+  const auto given = task();
+  SequenceBuffer buffer(*given, Split::test);
+  const SequenceView s = buffer.draw(1, 0);
+  const std::vector<KeyWrite> writes = given->writes(s);
+  ASSERT_EQ(writes.size(), 7u);
+  for (int t = 0; t < 7; ++t) {
+    EXPECT_EQ(writes[static_cast<std::size_t>(t)].key, s.tokens[t]);
+    EXPECT_EQ(writes[static_cast<std::size_t>(t)].value, s.tokens[t + 1]);
+    EXPECT_EQ(writes[static_cast<std::size_t>(t)].position, t + 2);
+  }
+}
+
 TEST_F(Tokens, SegmentsAreTheRowsOfAKind) {
   NpyArray<std::int64_t> eval{{20}, {}}, test{{20}, {}};
   for (std::int64_t n = 0; n < 20; ++n)
@@ -311,9 +355,13 @@ TEST_F(Tokens, WhatIsWrongIsNamedWithItsFileAndPlace) {
   put("test", bad);
   expect_refused("test_labels.npy",
                  "holds -2 at [1, 2]; an answer must lie in 0 .. 16777215 (-100 or -1: none)");
-  bad = good, std::fill_n(bad.labels.data.begin() + 16, 8, -100);
+  bad = good, std::fill(bad.labels.data.begin(), bad.labels.data.end(), -100);
   put("train", bad);
-  expect_refused("train_labels.npy", "sequence 2 asks nothing");
+  expect_refused("train_labels.npy", "asks nothing, all its labels are below 0");
+  std::filesystem::remove(file("test_inputs.npy"));
+  std::ofstream(file("test.npz")) << "PK";
+  EXPECT_NE(refusal().find("holds test.npz, an archive"), std::string::npos) << refusal();
+  put_all();
   for (const auto& [second, why] :
        {std::pair<std::int64_t, const char*>{2, "holds 2 at [0, 1] after 2; positions"},
         {8, "holds 8 at [0, 1]; the token at which an answer is due must lie in 0 .. 7"}}) {

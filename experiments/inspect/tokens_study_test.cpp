@@ -68,6 +68,11 @@ TEST(TokensStudy, ASampleOfAnyTaskTrainsAsTheTask) {
     EXPECT_EQ(drawn.curves.at("train_loss").y, read.curves.at("train_loss").y);
     EXPECT_EQ(drawn.curves.at("eval_loss").y, read.curves.at("eval_loss").y);
     EXPECT_EQ(drawn.metrics.at("test_loss"), read.metrics.at("test_loss"));
+    if (!tokens) continue;
+    double all = read.metrics.at("test_accuracy");  // and the kinds of wrong answers
+    for (const auto& [name, value] : read.metrics)
+      if (name.starts_with("error_")) all += value;
+    EXPECT_NEAR(all, 1, 1e-12);
   }
 }
 

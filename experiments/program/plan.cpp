@@ -143,6 +143,29 @@ void print_json(const Study& study, const StoreHeads& heads, const std::filesyst
   console.out << dump(json);
 }
 
+/// Of arrays of one's own: what is there, and how much of it is read; one line for each data set.
+std::vector<std::string> given_data(const Study& study) {
+  std::vector<std::string> lines;
+  for (const Run& run : study.runs) {
+    const TaskKind& kind = *find_task(run.config.get_string("task.name"));
+    if (kind.drawn) continue;
+    const auto task = kind.make(run.config);
+    const auto read = [&](Split split) {
+      std::int64_t there = task->sequences(split), used = run.config.get_int("eval.sequences");
+      if (!task->segments(split).empty() || used >= there) return fmt::format("all {}", there);
+      return fmt::format("the first {} of {}", used, there);
+    };
+    const SequenceShape shape = task->shape(Split::train);
+    std::string line = fmt::format(
+        "{}: training {} of {} with {} at most, validation {}, test {}", run.config.get_string("task.folder"),
+        plural(task->sequences(Split::train), "sequence"), plural(shape.T, "token"),
+        plural(shape.Q, "answer"), read(Split::eval), read(Split::test));
+    if (line.find("the first") != line.npos) line += " (eval.sequences)";
+    if (std::find(lines.begin(), lines.end(), line) == lines.end()) lines.push_back(line);
+  }
+  return lines;
+}
+
 int run_plan(const Arguments& arguments, Console& console) {
   Study study = study_of(arguments);
   keep_chosen(arguments, study, console);
@@ -183,6 +206,7 @@ void print_plan(const Study& study, const StoreHeads& heads, const std::filesyst
     console.out << fmt::format(
         "without the weights that train.keep_weights wants, 'run' trains them again: {}\n",
         plural(std::ssize(again), "run"));
+  for (const std::string& data : given_data(study)) console.out << "data: " << printable_line(data) << "\n";
   if (total.missing > 0) {
     console.out << fmt::format("time: {}\n", time_of(study, heads).text);
     if (const std::string shortage = memory_shortage(missing_of(study, contents), available_memory());

@@ -162,6 +162,35 @@ TEST(StudyFiles, MadHasItsSixTasks) {
   EXPECT_THROW(read("mad", {"model.decoder=none"}), ConfigError);
 }
 
+// What mad-lab's configs/tasks change, one at a time; runs at baseline settings are those of mad.toml.
+TEST(StudyFiles, MadGridsAreThoseOfItsTasks) {
+  std::map<std::string, std::set<std::string>> settings;
+  std::set<std::string> ids;
+  for (const auto& run : read("mad_grids", {"seeds=1", "memory=deltanet"}).runs) {
+    const Options& config = run.config;
+    const std::string task = config.get_string("task.name");
+    std::string text;
+    for (const auto& [key, value] : config.values())
+      if (key.starts_with("task.")) text += key + "=" + to_text(value) + " ";
+    const bool fuzzy = task == "mad_recall" && config.get_int("task.motif") == 3,
+               noisy = task == "mad_recall" && config.get_double("task.noise") > 0;
+    settings[fuzzy ? "fuzzy" : noisy ? "noisy" : task].insert(text);
+    ids.insert(run.id);
+    const std::int64_t batches = (config.get_int("task.examples") + 127) / 128;
+    EXPECT_EQ(config.get_int("train.max_steps"), 200 * batches) << text;
+  }
+  std::map<std::string, std::size_t> counts;
+  for (const auto& [task, of_task] : settings) counts[task] = of_task.size();
+  EXPECT_EQ(counts, (std::map<std::string, std::size_t>{{"compression", 11},
+                                                        {"fuzzy", 11},
+                                                        {"mad_recall", 11},
+                                                        {"memorise", 6},
+                                                        {"noisy", 14},
+                                                        {"selective_copy", 13}}));
+  EXPECT_EQ(ids.size(), 66u * 6);
+  for (const auto& run : read("mad", {"seeds=1", "memory=deltanet"}).runs) EXPECT_EQ(ids.count(run.id), 1u);
+}
+
 TEST(StudyFiles, ContextsAndFormalLanguages) {
   std::map<std::string, std::set<std::string>> seen;
   for (const auto& run : read("cdar").runs) {
