@@ -385,8 +385,10 @@ void check_tiles(const std::string& name, Shape shape) {
     for (const char* field : {"a", "d_q", "d_k", "d_write_gain", "d_log_decay", "d_erase_read",
                               "d_erase_write", "d_erase_gain"}) {
       if (!want.reals.has(field) || !want.real(field).data) continue;
-      for (std::size_t r = 0; r < replicas.size(); ++r)
-        all[field].push_back(download(Device::cuda, set.real(field), static_cast<int>(r)));
+      for (std::size_t r = 0; r < replicas.size(); ++r) {
+        const auto x = download(Device::cuda, set.real(field), static_cast<int>(r));
+        all[field].emplace_back(x.begin(), x.end());
+      }
     }
     return all;
   };
