@@ -26,7 +26,7 @@ ALLOWED = {
 }
 # Room -> the other rooms that its files may include; kernels/base and experiments/study may be included everywhere.
 # Tests may include any room: some hold two ops of different rooms against each other. Files that stand in no room
-# (kernels/all.h) may include all, and no room includes them.
+# (kernels/no_cuda.cpp) may include all, and no room includes them.
 ROOMS = {
     "kernels/base": [],
     "kernels/matmul": [],

@@ -13,6 +13,7 @@
 #include <stdexcept>
 
 #include "kernels/base/buffer.h"
+#include "kernels/base/functions.h"
 #include "kernels/base/op.h"
 
 namespace crosstalk {
@@ -98,8 +99,6 @@ struct ShortConv {
 
  private:
   CT_HD static void put(Write mode, Real* to, Real value) { *to = mode == Write::add ? *to + value : value; }
-  CT_HD static float exp_(float v) { return ::expf(v); }
-  CT_HD static double exp_(double v) { return ::exp(v); }
 };
 CROSSTALK_OP(ShortConv)
 

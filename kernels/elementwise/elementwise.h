@@ -1,14 +1,10 @@
-// The algebra of gates: elementwise maps, sums and products that broadcast, sums over dimensions, one-hot
-// rows.
+// The algebra of gates: elementwise maps, sums and products that broadcast, and sums over dimensions; with rearrange.h.
 //
 //   map      y = scale f(x) + shift
 //   combine  y = scale_a a + scale_b b   or   a b   or   max(|a|, |b|)      a dimension of 1 is repeated; a and b
 //            may go through a map each (models/graph/passes.h)
 //   fold     y = sum of x over the dimensions where y has 1
 //   expand   y = x, repeated where x has 1
-//   swap     the second and the third dimension change places
-//   constant numbers of the model
-//   one_hot  y_n = onehot(id_n), 0 where the id is absent
 //
 // Sums run in a fixed order.
 // SPDX-License-Identifier: Apache-2.0
@@ -19,6 +15,7 @@
 
 #include "kernels/base/buffer.h"
 #include "kernels/base/op.h"
+#include "kernels/elementwise/rearrange.h"
 
 namespace crosstalk {
 
@@ -314,30 +311,6 @@ struct Fold {
 };
 CROSSTALK_OP(Fold)
 
-/// The largest of every row of the last dimension, x [R,..,D] -> y [R,..,1]. Of equally large ones the first
-/// has the gradient.
-template <class Real>
-struct Maximum {
-  In<Real> x;
-  Out<Real> y;
-  static constexpr const char* kName = "maximum";
-  CROSSTALK_FIELDS(x, y)
-  void plan() {
-    if (x.value.columns() < 1) throw std::logic_error("[maximum] rows are empty");
-    y.value = without_memory(x.value);
-    y.value.dims[y.value.rank - 1] = 1;
-  }
-  /// Which entry of a row is the largest.
-  CT_HD int place(const Real* row) const {
-    int at = 0;
-    for (int j = 1; j < x.value.columns(); ++j) {
-      if (row[j] > row[at]) at = j;
-    }
-    return at;
-  }
-};
-CROSSTALK_OP(Maximum)
-
 /// y repeats x where x has 1; its shape is set before plan().
 template <class Real>
 struct Expand {
@@ -352,56 +325,5 @@ struct Expand {
   }
 };
 CROSSTALK_OP(Expand)
-
-/// x [R,A,B,C,D] -> y [R,A,C,B,D].
-template <class Real>
-struct Swap {
-  In<Real> x;
-  Out<Real> y;
-  static constexpr const char* kName = "swap";
-  CROSSTALK_FIELDS(x, y)
-  void plan() {
-    if (x.value.rank != 4) throw std::logic_error("[swap] wants four dimensions");
-    y.value = shaped<Real>(x.value.R, {x.value.dims[0], x.value.dims[2], x.value.dims[1], x.value.dims[3]});
-  }
-  /// Where element i of y lies in x.
-  CT_HD std::int64_t index(std::int64_t i) const {
-    const std::int64_t D = x.value.dims[3], B = x.value.dims[1], C = x.value.dims[2];
-    const std::int64_t column = i % D, b = i / D % B, c = i / D / B % C, a = i / D / B / C;
-    return ((a * B + b) * C + c) * D + column;
-  }
-};
-CROSSTALK_OP(Swap)
-
-/// Numbers that a model fixes, one a head; without a gradient.
-template <class Real>
-struct Constant {
-  static constexpr int kMost = 64;
-  double number[kMost] = {};
-  Out<Real> y;  ///< its shape, at most kMost elements, is set before plan()
-  static constexpr const char* kName = "constant";
-  static constexpr bool kWithoutGradient = true;
-  CROSSTALK_FIELDS(y)
-  void plan() const {
-    if (y.value.size() > kMost) throw std::logic_error("[constant] too many numbers");
-  }
-};
-CROSSTALK_OP(Constant)
-
-/// ids int32 [R,..,C] -> y [R,..,size] of channel `channel`; without a gradient.
-template <class Real>
-struct OneHot {
-  int channel = 0;
-  Ids ids;
-  Out<Real> y;  ///< its shape is set before plan()
-  static constexpr const char* kName = "one_hot";
-  static constexpr bool kWithoutGradient = true;
-  CROSSTALK_FIELDS(ids, y)
-  void plan() const {
-    if (!ids || y.value.rows() != ids.value.rows() || channel >= ids.value.columns())
-      throw std::logic_error("[one_hot] shapes do not fit");
-  }
-};
-CROSSTALK_OP(OneHot)
 
 }  // namespace crosstalk

@@ -105,32 +105,6 @@ void backward_cpu(const Exec& exec, const Fold<Real>& op) {
 }
 
 template <class Real>
-void forward_cpu(const Exec& exec, const Maximum<Real>& op) {
-  const int D = op.x.value.columns();
-  parallel_blocks(exec, op.x.value.R, op.x.value.rows(), 64,
-                  [&](int r, std::int64_t begin, std::int64_t end) {
-                    for (std::int64_t i = begin; i < end; ++i) {
-                      const Real* row = op.x.value.at(r) + i * D;
-                      op.y.value.at(r)[i] = row[op.place(row)];
-                    }
-                  });
-}
-
-template <class Real>
-void backward_cpu(const Exec& exec, const Maximum<Real>& op) {
-  if (!op.x.wanted()) return;
-  const int D = op.x.value.columns();
-  parallel_blocks(
-      exec, op.x.value.R, op.x.value.rows(), 64, [&](int r, std::int64_t begin, std::int64_t end) {
-        for (std::int64_t i = begin; i < end; ++i) {
-          const int at = op.place(op.x.value.at(r) + i * D);
-          for (int j = 0; j < D; ++j)
-            put(op.x.write, op.x.gradient.at(r) + i * D + j, j == at ? op.y.gradient.at(r)[i] : Real(0));
-        }
-      });
-}
-
-template <class Real>
 void forward_cpu(const Exec& exec, const Expand<Real>& op) {
   const Broadcast map = broadcast(op.y.value, op.x.value);
   parallel_blocks(exec, op.y.value.R, op.y.value.size(), kBlock,
@@ -145,57 +119,9 @@ void backward_cpu(const Exec& exec, const Expand<Real>& op) {
   gather_gradient(exec, op.x, op.y.value, [&](int r, std::int64_t i) { return op.y.gradient.at(r)[i]; });
 }
 
-template <class Real>
-void forward_cpu(const Exec& exec, const Swap<Real>& op) {
-  parallel_blocks(exec, op.y.value.R, op.y.value.size(), kBlock,
-                  [&](int r, std::int64_t begin, std::int64_t end) {
-                    for (std::int64_t i = begin; i < end; ++i)
-                      op.y.value.at(r)[i] = op.x.value.at(r)[op.index(i)];
-                  });
-}
-
-template <class Real>
-void backward_cpu(const Exec& exec, const Swap<Real>& op) {
-  if (!op.x.wanted()) return;
-  parallel_blocks(exec, op.y.value.R, op.y.value.size(), kBlock,
-                  [&](int r, std::int64_t begin, std::int64_t end) {
-                    for (std::int64_t i = begin; i < end; ++i)
-                      put(op.x.write, op.x.gradient.at(r) + op.index(i), op.y.gradient.at(r)[i]);
-                  });
-}
-
-template <class Real>
-void forward_cpu(const Exec& exec, const Constant<Real>& op) {
-  parallel_items(exec, op.y.value.R, op.y.value.size(),
-                 [&](int r, std::int64_t i) { op.y.value.at(r)[i] = static_cast<Real>(op.number[i]); });
-}
-
-template <class Real>
-void backward_cpu(const Exec&, const Constant<Real>&) {}
-
-template <class Real>
-void forward_cpu(const Exec& exec, const OneHot<Real>& op) {
-  const int size = op.y.value.columns(), C = op.ids.value.columns();
-  parallel_blocks(exec, op.y.value.R, op.y.value.rows(), 64,
-                  [&](int r, std::int64_t begin, std::int64_t end) {
-                    for (std::int64_t n = begin; n < end; ++n) {
-                      const std::int32_t id = op.ids.value.at(r)[n * C + op.channel];
-                      for (int i = 0; i < size; ++i)
-                        op.y.value.at(r)[n * size + i] = i == id ? Real(1) : Real(0);
-                    }
-                  });
-}
-
-template <class Real>
-void backward_cpu(const Exec&, const OneHot<Real>&) {}
-
 CROSSTALK_INSTANTIATE(cpu, Map)
 CROSSTALK_INSTANTIATE(cpu, Combine)
 CROSSTALK_INSTANTIATE(cpu, Fold)
 CROSSTALK_INSTANTIATE(cpu, Expand)
-CROSSTALK_INSTANTIATE(cpu, Maximum)
-CROSSTALK_INSTANTIATE(cpu, Swap)
-CROSSTALK_INSTANTIATE(cpu, Constant)
-CROSSTALK_INSTANTIATE(cpu, OneHot)
 
 }  // namespace crosstalk

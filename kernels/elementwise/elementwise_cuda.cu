@@ -421,65 +421,9 @@ void backward_cuda(const Exec& exec, const Expand<Real>& op) {
       [=] __device__(int r, std::int64_t j, Real sum) { put(op.x.write, op.x.gradient.at(r) + j, sum); });
 }
 
-template <class Real>
-void forward_cuda(const Exec& exec, const Maximum<Real>& op) {
-  each(exec, "maximum", op.x.value.R, op.x.value.rows(), [=] __device__(int r, std::int64_t i) {
-    const Real* row = op.x.value.at(r) + i * op.x.value.columns();
-    op.y.value.at(r)[i] = row[op.place(row)];
-  });
-}
-
-template <class Real>
-void backward_cuda(const Exec& exec, const Maximum<Real>& op) {
-  if (!op.x.wanted()) return;
-  each(exec, "maximum backward", op.x.value.R, op.x.value.rows(), [=] __device__(int r, std::int64_t i) {
-    const int D = op.x.value.columns(), at = op.place(op.x.value.at(r) + i * D);
-    for (int j = 0; j < D; ++j)
-      put(op.x.write, op.x.gradient.at(r) + i * D + j, j == at ? op.y.gradient.at(r)[i] : Real(0));
-  });
-}
-
-template <class Real>
-void forward_cuda(const Exec& exec, const Swap<Real>& op) {
-  each(exec, "swap", op.y.value.R, op.y.value.size(),
-       [=] __device__(int r, std::int64_t i) { op.y.value.at(r)[i] = op.x.value.at(r)[op.index(i)]; });
-}
-
-template <class Real>
-void backward_cuda(const Exec& exec, const Swap<Real>& op) {
-  if (!op.x.wanted()) return;
-  each(exec, "swap backward", op.y.value.R, op.y.value.size(), [=] __device__(int r, std::int64_t i) {
-    put(op.x.write, op.x.gradient.at(r) + op.index(i), op.y.gradient.at(r)[i]);
-  });
-}
-
-template <class Real>
-void forward_cuda(const Exec& exec, const Constant<Real>& op) {
-  each(exec, "constant", op.y.value.R, op.y.value.size(),
-       [=] __device__(int r, std::int64_t i) { op.y.value.at(r)[i] = static_cast<Real>(op.number[i]); });
-}
-
-template <class Real>
-void backward_cuda(const Exec&, const Constant<Real>&) {}
-
-template <class Real>
-void forward_cuda(const Exec& exec, const OneHot<Real>& op) {
-  const int size = op.y.value.columns(), C = op.ids.value.columns();
-  each(exec, "one hot", op.y.value.R, op.y.value.size(), [=] __device__(int r, std::int64_t i) {
-    op.y.value.at(r)[i] = i % size == op.ids.value.at(r)[i / size * C + op.channel] ? Real(1) : Real(0);
-  });
-}
-
-template <class Real>
-void backward_cuda(const Exec&, const OneHot<Real>&) {}
-
 CROSSTALK_INSTANTIATE(cuda, Map)
 CROSSTALK_INSTANTIATE(cuda, Combine)
 CROSSTALK_INSTANTIATE(cuda, Fold)
 CROSSTALK_INSTANTIATE(cuda, Expand)
-CROSSTALK_INSTANTIATE(cuda, Maximum)
-CROSSTALK_INSTANTIATE(cuda, Swap)
-CROSSTALK_INSTANTIATE(cuda, Constant)
-CROSSTALK_INSTANTIATE(cuda, OneHot)
 
 }  // namespace crosstalk

@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "kernels/base/buffer.h"
+#include "kernels/base/functions.h"
 #include "kernels/base/sweep.h"
 
 namespace crosstalk {
@@ -39,16 +40,12 @@ struct Turn {
   void sweep_backward(const Sweep& sweep) const {
     sweep(x.value.rows(), turn_back_of{});
   }
-  CT_HD static float cosine(float a) { return ::cosf(a); }
-  CT_HD static double cosine(double a) { return ::cos(a); }
-  CT_HD static float sine(float a) { return ::sinf(a); }
-  CT_HD static double sine(double a) { return ::sin(a); }
 
   CT_HD void turn_row(int r, std::int64_t row) const {
     const Real *from = x.value.at(r) + row * K(), *at = angle.value.at(r) + row * A();
     Real* to = y.value.at(r) + row * K();
     for (int c = 0; c < pairs(); ++c) {
-      const Real cos = cosine(at[c]), sin = sine(at[c]);
+      const Real cos = cos_(at[c]), sin = sin_(at[c]);
       to[2 * c] = cos * from[2 * c] - sin * from[2 * c + 1];
       to[2 * c + 1] = sin * from[2 * c] + cos * from[2 * c + 1];
     }
@@ -66,7 +63,7 @@ struct Turn {
     if (!x.wanted()) return;
     Real* to = x.gradient.at(r) + row * K();
     for (int c = 0; c < pairs(); ++c) {
-      const Real cos = cosine(at[c]), sin = sine(at[c]);
+      const Real cos = cos_(at[c]), sin = sin_(at[c]);
       put(x.write, to + 2 * c, cos * d_y[2 * c] + sin * d_y[2 * c + 1]);
       put(x.write, to + 2 * c + 1, cos * d_y[2 * c + 1] - sin * d_y[2 * c]);
     }

@@ -7,8 +7,7 @@
 // that the next may read what the last has written, and a sum has a fixed order.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include <cmath>
-
+#include "kernels/base/functions.h"
 #include "kernels/base/op.h"
 
 /// Behind a law: the build makes it the versions of an op that has no file for a device (kernels/CMakeLists.txt), by
@@ -16,17 +15,6 @@
 #define CROSSTALK_LAW(Op, Law)
 
 namespace crosstalk::law {
-
-CT_HD inline float exp_(float x) { return ::expf(x); }
-CT_HD inline double exp_(double x) { return ::exp(x); }
-CT_HD inline float cos_(float x) { return ::cosf(x); }
-CT_HD inline double cos_(double x) { return ::cos(x); }
-CT_HD inline float tanh_(float x) { return ::tanhf(x); }
-CT_HD inline double tanh_(double x) { return ::tanh(x); }
-CT_HD inline float sqrt_(float x) { return ::sqrtf(x); }
-CT_HD inline double sqrt_(double x) { return ::sqrt(x); }
-CT_HD inline float sin_(float x) { return ::sinf(x); }
-CT_HD inline double sin_(double x) { return ::sin(x); }
 
 /// Tokens between two kept states: about the square root of all of them.
 CT_HD constexpr int segment_length(int T) {

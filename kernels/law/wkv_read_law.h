@@ -126,10 +126,6 @@ struct Wkv {
     start_y.add(team, 0, [&](int i) { return G[i]; });
     start_l.add(team, 0, [&](int i) { return G[V + i]; });
   }
-
- private:
-  CT_HD static float log1p_(float x) { return ::log1pf(x); }
-  CT_HD static double log1p_(double x) { return ::log1p(x); }
 };
 
 }  // namespace crosstalk::law

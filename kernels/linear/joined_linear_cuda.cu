@@ -1,6 +1,7 @@
 // Affine maps of one input: in tiles where they fit, else one after the other.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/linear/joined_linear_rows.cuh"
+#include "kernels/linear/joined_linear_weights.cuh"
 
 namespace crosstalk {
 namespace {

@@ -1,5 +1,6 @@
 // A gated MLP on CUDA: rows by swiglu_rows.cuh, gradients of weights by the kernels of joined maps.
 // SPDX-License-Identifier: Apache-2.0
+#include "kernels/linear/joined_linear_weights.cuh"
 #include "kernels/linear/swiglu_rows.cuh"
 
 namespace crosstalk {

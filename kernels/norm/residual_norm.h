@@ -12,6 +12,7 @@
 #include <stdexcept>
 
 #include "kernels/base/buffer.h"
+#include "kernels/base/functions.h"
 #include "kernels/base/op.h"
 #include "kernels/norm/normalize.h"
 
@@ -82,10 +83,6 @@ struct ResidualNorm {
     mean.value = inverse.value = shaped<Real>(x.value.R, {static_cast<int>(n)});
     part.value = shaped<Real>(x.value.R, {pieces(n), 2, columns});
   }
-
- private:
-  CT_HD static float exp_(float x) { return ::expf(x); }
-  CT_HD static double exp_(double x) { return ::exp(x); }
 };
 CROSSTALK_OP(ResidualNorm)
 

@@ -1,8 +1,7 @@
 // Inputs of ReadWeights for one sequence and head, and which of them are x, y and e of the erase.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include <cmath>
-
+#include "kernels/base/functions.h"
 #include "kernels/base/head_rows.h"
 #include "kernels/recurrence/read_weights.h"
 
@@ -50,10 +49,6 @@ struct ReadWeightsFields {
     return factors ? here : exp_(here);
   }
   CT_HD static Real gain(const HeadField<Real>& f, int m) { return f ? *f.value(m) : Real(1); }
-
- private:
-  CT_HD static float exp_(float x) { return ::expf(x); }
-  CT_HD static double exp_(double x) { return ::exp(x); }
 };
 
 /// Tokens that query i of sequence b sees.

@@ -1,8 +1,7 @@
 // One step of a scan, shared by the CPU and the CUDA version.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include <cmath>
-
+#include "kernels/base/functions.h"
 #include "kernels/recurrence/scan.h"
 
 namespace crosstalk {
@@ -79,14 +78,6 @@ struct ScanChannel {
     store(op.x, at(t), lambda);
   }
   CT_HD void finish(Complex<Real> carried) const { store(op.start, start, carried); }
-
- private:
-  CT_HD static float exp_(float x) { return ::expf(x); }
-  CT_HD static double exp_(double x) { return ::exp(x); }
-  CT_HD static float sin_(float x) { return ::sinf(x); }
-  CT_HD static double sin_(double x) { return ::sin(x); }
-  CT_HD static float cos_(float x) { return ::cosf(x); }
-  CT_HD static double cos_(double x) { return ::cos(x); }
 };
 
 /// Channel n of sequence b of a LogScan.
@@ -134,10 +125,6 @@ struct LogScanChannel {
     Real* p = in.gradient.at(r) + i;
     *p = in.write == Write::add ? *p + value : value;
   }
-  CT_HD static float exp_(float x) { return ::expf(x); }
-  CT_HD static double exp_(double x) { return ::exp(x); }
-  CT_HD static float log1p_(float x) { return ::log1pf(x); }
-  CT_HD static double log1p_(double x) { return ::log1p(x); }
   CT_HD static Real abs_(Real x) { return x < 0 ? -x : x; }
 };
 

@@ -7,7 +7,7 @@
 #include <functional>
 #include <string>
 
-#include "kernels/all.h"
+#include <crosstalk_ops.h>
 #include "models/graph/graph.h"
 
 namespace crosstalk::checks::formats_test {

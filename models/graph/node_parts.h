@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/all.h"
+#include <crosstalk_ops.h>
 #include "models/graph/nodes.h"
 
 namespace crosstalk {
