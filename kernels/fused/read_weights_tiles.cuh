@@ -99,33 +99,28 @@ struct WeightQueries {
   }
 };
 
+/// What is gone when a block of tokens is prepared.
+struct WeightSolve {
+  using Inverse = ChunkInverse<kWeightTile, kWeightThreads / 32>;
+  float at[kWeightTile * Inverse::kStride], scratch[Inverse::kScratch];
+};
+
 /// A block of tokens in shared memory. kOwn: keys erase themselves (x = y = k), and tokens may fade.
 template <bool kOwn>
 struct WeightBlock {
-  static constexpr int C = kWeightTile, kWarps = kWeightThreads / 32;
-  using Pairs = ChunkSums<Precision::bf16, C, C, kWarps>;
-  using Inverse = ChunkInverse<C, kWarps>;
+  static constexpr int C = kWeightTile, kStride = WeightSolve::Inverse::kStride;
+  using Pairs = ChunkSums<Precision::bf16, C, C, kWeightThreads / 32>;
   using Matrix = Staged<Precision::bf16>;
-  std::uint16_t *k, *x, *y;  ///< rows of tokens
-  std::uint16_t* taken;      ///< -X
-  std::uint16_t* inverse;    ///< (I + M)^-1
-  std::uint16_t* passed;     ///< -F, unless kOwn
-  float* fade;               ///< f_st = e^{G_s - G_t}, t <= s; else 0 [C][kStride]
-  Inverse solve;
-  float *write, *erase, *start;  ///< w, e; f of all tokens up to this one
-  double* sum;                   ///< G
+  using Tile = std::uint16_t[C * kWeightLine];
+  alignas(16) Tile k, taken, inverse;     ///< rows of tokens; -X; (I + M)^-1
+  alignas(16) Tile others[kOwn ? 1 : 3];  ///< x, y, -F, unless kOwn
+  alignas(16) float fade[C * kStride];    ///< f_st = e^{G_s - G_t}, t <= s; else 0
+  float write[C], erase[C], start[C];     ///< w, e; f of all tokens up to this one
+  double sum[C];                          ///< G
 
-  /// `room`: for what is gone when prepare() ends.
-  CT_HD WeightBlock(Carve& carve, Carve& room) {
-    constexpr int kTile = C * kWeightLine;
-    k = carve.take<std::uint16_t>(kTile), taken = carve.take<std::uint16_t>(kTile);
-    inverse = carve.take<std::uint16_t>(kTile);
-    x = kOwn ? k : carve.take<std::uint16_t>(kTile), y = kOwn ? k : carve.take<std::uint16_t>(kTile);
-    passed = kOwn ? nullptr : carve.take<std::uint16_t>(kTile);
-    fade = carve.take<float>(C * Inverse::kStride), write = carve.take<float>(C);
-    erase = carve.take<float>(C), start = carve.take<float>(C), sum = carve.take<double>(C);
-    solve.at = room.take<float>(C * Inverse::kStride), solve.scratch = room.take<float>(Inverse::kScratch);
-  }
+  __device__ std::uint16_t* x() { return kOwn ? k : others[0]; }
+  __device__ std::uint16_t* y() { return kOwn ? k : others[kOwn ? 0 : 1]; }
+  __device__ std::uint16_t* passed() { return others[kOwn ? 0 : 2]; }
   __device__ static Matrix matrix(const std::uint16_t* tile) { return {tile, kWeightLine}; }
 
   __device__ static void load(const HeadRows<float>& rows, int first, int T, int K, std::uint16_t* tile) {
@@ -140,9 +135,10 @@ struct WeightBlock {
   }
 
   /// Brings the tokens from `first` on. After a barrier; ends with one.
-  __device__ void prepare(const ReadWeightsFields<float>& s, int first) const {
+  __device__ void prepare(const ReadWeightsFields<float>& s, int first, WeightSolve& memory) {
+    const WeightSolve::Inverse solve{memory.at, memory.scratch};
     load(s.k.value, first, s.T, s.K, k);
-    if constexpr (!kOwn) load(s.x.value, first, s.T, s.K, x), load(s.y.value, first, s.T, s.K, y);
+    if constexpr (!kOwn) load(s.x.value, first, s.T, s.K, x()), load(s.y.value, first, s.T, s.K, y());
     if (threadIdx.x < 32) {
       double before = 0;
 #pragma unroll
@@ -159,29 +155,28 @@ struct WeightBlock {
     __syncthreads();
     for (int i = static_cast<int>(threadIdx.x); i < C * C; i += kWeightThreads) {
       const int row = i / C, column = i % C;
-      fade[row * Inverse::kStride + column] =
-          column <= row ? expf(static_cast<float>(sum[row] - sum[column])) : 0.0f;
+      fade[row * kStride + column] = column <= row ? expf(static_cast<float>(sum[row] - sum[column])) : 0.0f;
     }
     for (int i = static_cast<int>(threadIdx.x); i < C * C / 2; i += kWeightThreads) {
       const int row = i / (C / 2), at = row * kWeightLine + i % (C / 2) * 2;
       const float f = -erase[row] * start[row];
       using Format = NumberFormat<Precision::bf16>;
-      Format::put2(taken + at, f * Format::value(x[at]), f * Format::value(x[at + 1]));
+      Format::put2(taken + at, f * Format::value(x()[at]), f * Format::value(x()[at + 1]));
     }
     Pairs products;
-    products.template add<false, false, C>(matrix(x), matrix(y));
+    products.template add<false, false, C>(matrix(x()), matrix(y()));
     __syncthreads();
     products.pairs([&](int row, int column, float& one, float& two) {
-      const float* f = fade + row * Inverse::kStride + column;
-      float* to = solve.at + row * Inverse::kStride + column;
+      const float* f = fade + row * kStride + column;
+      float* to = solve.at + row * kStride + column;
       to[0] = column < row ? erase[row] * f[0] * one : 0.0f;
       to[1] = column + 1 < row ? erase[row] * f[1] * two : 0.0f;
     });
     if constexpr (!kOwn) {
       products.clear();
-      products.template add<false, false, C>(matrix(x), matrix(k));
+      products.template add<false, false, C>(matrix(x()), matrix(k));
       products.pairs([&](int row, int column, float& one, float& two) {
-        NumberFormat<Precision::bf16>::put2(passed + row * kWeightLine + column,
+        NumberFormat<Precision::bf16>::put2(passed() + row * kWeightLine + column,
                                             column < row ? -erase[row] * one : 0.0f,
                                             column + 1 < row ? -erase[row] * two : 0.0f);
       });
@@ -192,7 +187,7 @@ struct WeightBlock {
     solve.merge_all();
     for (int i = static_cast<int>(threadIdx.x); i < C * C / 2; i += kWeightThreads) {
       const int row = i / (C / 2), column = i % (C / 2) * 2;
-      const float* from = solve.at + row * Inverse::kStride + column;
+      const float* from = solve.at + row * kStride + column;
       NumberFormat<Precision::bf16>::put2(inverse + row * kWeightLine + column, from[0], from[1]);
     }
     __syncthreads();
@@ -202,7 +197,7 @@ struct WeightBlock {
   __device__ __forceinline__ void fade_rows(RowSums& sums, const int (&last)[2]) const {
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
-      const float* row = fade + max(last[h], 0) * Inverse::kStride;
+      const float* row = fade + max(last[h], 0) * kStride;
 #pragma unroll
       for (int n = 0; n < 8; ++n) {
         const float2 f = *reinterpret_cast<const float2*>(row + row_column(n));
@@ -215,14 +210,13 @@ struct WeightBlock {
   __device__ __forceinline__ float start_of(int last) const { return last < 0 ? 1.0f : start[last]; }
 
   /// u and b of a warp's rows, whose r is given.
-  __device__ __forceinline__ void erased(const RowOperands& r, const int (&last)[2], RowSums& u,
-                                         RowSums& b) const {
+  __device__ __forceinline__ void erased(const RowOperands& r, const int (&last)[2], RowSums& u, RowSums& b) {
 #pragma unroll
     for (int n = 0; n < 8; ++n) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) u[n][i] = b[n][i] = 0;
     }
-    add_product<false>(u, r, y);
+    add_product<false>(u, r, y());
     fade_rows(u, last);
     RowOperands operands;
     pack(u, operands);
@@ -253,10 +247,15 @@ __device__ __forceinline__ uint4* kept_queries(const TiledWeights& op, int r, in
 }
 
 template <bool kOwn>
+struct WeightsForward {
+  WeightBlock<kOwn> block;
+  WeightSolve solve;
+};
+
+template <bool kOwn>
 __global__ void __launch_bounds__(kWeightThreads, 2) tiled_weights(const __grid_constant__ TiledWeights op) {
-  extern __shared__ __align__(16) unsigned char memory[];
-  Carve carve{memory};
-  const WeightBlock<kOwn> block(carve, carve);
+  extern __shared__ __align__(16) unsigned char dynamic[];
+  auto& [block, solve] = *reinterpret_cast<WeightsForward<kOwn>*>(dynamic);
   const int groups = weight_groups(op), H = op.H(), T = op.T(), r = static_cast<int>(blockIdx.y);
   const int bh = static_cast<int>(blockIdx.x) / groups,
             group = groups - 1 - static_cast<int>(blockIdx.x) % groups;
@@ -294,7 +293,7 @@ __global__ void __launch_bounds__(kWeightThreads, 2) tiled_weights(const __grid_
       give(first, c);
       continue;
     }
-    block.prepare(s, first);
+    block.prepare(s, first, solve);
     RowOperands rows, erased;
     pack(state, rows);
     if (op.kept) {
@@ -312,7 +311,7 @@ __global__ void __launch_bounds__(kWeightThreads, 2) tiled_weights(const __grid_
     } else {
       add_product<false>(c, rows, block.k);
       block.fade_rows(c, last);
-      add_product<true>(c, erased, block.passed);
+      add_product<true>(c, erased, block.passed());
     }
     give(first, c);
     each_of_rows(kWeightTile, [&](int h, int n, int i, int) { state[n][i] *= block.start_of(last[h]); });
@@ -322,20 +321,20 @@ __global__ void __launch_bounds__(kWeightThreads, 2) tiled_weights(const __grid_
 
 /// What backward works with beside a block: rows of all queries of a group as operands, and sums on their way.
 struct WeightStage {
-  std::uint16_t *b, *d_u, *d_read, *d_next, *r;  ///< d_read: d_u f, or d_c
-  float *columns, *rows;                         ///< [2][8][C] sums a warp; [kWeightRows], of queries
-  int* last;                                     ///< of queries
-  float *down, *across, *value;                  ///< [4][C], [3][2][C], [C]
-
-  CT_HD explicit WeightStage(Carve& carve) {
-    constexpr int kTile = kWeightRows * kWeightLine;
-    b = carve.take<std::uint16_t>(kTile), d_u = carve.take<std::uint16_t>(kTile);
-    d_read = carve.take<std::uint16_t>(kTile), d_next = carve.take<std::uint16_t>(kTile);
-    r = carve.take<std::uint16_t>(kTile);
-    columns = carve.take<float>(2 * 8 * kWeightTile), rows = carve.take<float>(kWeightRows);
-    last = carve.take<int>(kWeightRows), down = carve.take<float>(4 * kWeightTile);
-    across = carve.take<float>(6 * kWeightTile), value = carve.take<float>(kWeightTile);
-  }
+  using Rows = std::uint16_t[kWeightRows * kWeightLine];
+  alignas(16) Rows b, d_u, d_read, d_next, r;  ///< d_read: d_u f, or d_c
+  float columns[2][8 * kWeightTile];           ///< sums a warp
+  float rows[kWeightRows];                     ///< of queries
+  int last[kWeightRows];                       ///< of queries
+  float down[4 * kWeightTile], across[3][2 * kWeightTile], value[kWeightTile];
+};
+template <bool kOwn>
+struct WeightsBackward {
+  WeightBlock<kOwn> block;
+  union {  // the stage is empty where a block is prepared
+    WeightStage stage;
+    WeightSolve solve;
+  };
 };
 
 /// Sums of a warp's columns over its lanes, into sums[warp][column].
@@ -360,10 +359,10 @@ __global__ void __launch_bounds__(kWeightThreads, 1)
   using Block = WeightBlock<kOwn>;
   using Pairs = typename Block::Pairs;
   constexpr int C = kWeightTile, kRows = kWeightRows;
-  extern __shared__ __align__(16) unsigned char memory[];
-  Carve carve{memory}, over{memory};  // the stage is empty where a block is prepared
-  const WeightStage stage(carve);
-  const Block block(carve, over);
+  extern __shared__ __align__(16) unsigned char dynamic[];
+  auto& memory = *reinterpret_cast<WeightsBackward<kOwn>*>(dynamic);
+  Block& block = memory.block;
+  WeightStage& stage = memory.stage;
   const int H = op.H(), T = op.T(), Q = op.Q(), groups = weight_groups(op);
   const int bh = static_cast<int>(blockIdx.x), r = static_cast<int>(blockIdx.y),
             thread = static_cast<int>(threadIdx.x);
@@ -373,7 +372,7 @@ __global__ void __launch_bounds__(kWeightThreads, 1)
   for (int j = 0; j < weight_blocks(op); ++j) {
     const int first = j * C;
     __syncthreads();
-    block.prepare(s, first);
+    block.prepare(s, first, memory.solve);
     Pairs of_solve, of_passed, of_taken, of_y, of_k;
     float of_write[8][2] = {}, of_fade[8][2] = {}, of_last = 0;
     for (int group = 0; group < groups; ++group) {
@@ -410,7 +409,7 @@ __global__ void __launch_bounds__(kWeightThreads, 1)
         pack(d_c, operands);
         put_rows(operands, stage.d_read);
         each_of_rows(C, [&](int, int n, int i, int) { b[n][i] = 0; });
-        add_product<false>(b, operands, block.passed);
+        add_product<false>(b, operands, block.passed());
       }
       pack(d_r, operands);
       put_rows(operands, stage.d_next);
@@ -442,7 +441,7 @@ __global__ void __launch_bounds__(kWeightThreads, 1)
       pack(d_u, operands);
       put_rows(operands, kOwn ? stage.d_read : stage.d_u);
       each_of_rows(C, [&](int h, int n, int i, int) { d_r[n][i] *= block.start_of(last[h]); });
-      add_product<true>(d_r, operands, block.y);
+      add_product<true>(d_r, operands, block.y());
       if constexpr (!kOwn) {
         pack(d_c, operands);
         add_product<true>(d_r, operands, block.k);
@@ -470,33 +469,33 @@ __global__ void __launch_bounds__(kWeightThreads, 1)
       }
     }
     __syncthreads();
-    column_totals(of_write, stage.columns);
-    column_totals(of_fade, stage.columns + 8 * C);
+    column_totals(of_write, stage.columns[0]);
+    column_totals(of_fade, stage.columns[1]);
     // Pairs of tokens: d_M (d_F) into what M (F) is made of.
     std::uint16_t *const of_xy = stage.b, *const of_xk = stage.d_read;
     const auto of_pairs = [&](Pairs& gradient, const std::uint16_t* key, std::uint16_t* to) {
       Pairs products;
-      products.template add<false, false, C>(Block::matrix(block.x), Block::matrix(key));
+      products.template add<false, false, C>(Block::matrix(block.x()), Block::matrix(key));
       gradient.pairs([&](int row, int column, float& one, float& two) {
-        const float* f = block.fade + row * Block::Inverse::kStride + column;
+        const float* f = block.fade + row * Block::kStride + column;
         one = column < row ? -f[0] * one : 0.0f, two = column + 1 < row ? -f[1] * two : 0.0f;
         NumberFormat<Precision::bf16>::put2(to + row * kWeightLine + column, block.erase[row] * one,
                                             block.erase[row] * two);
       });
       gradient.multiply(products);  // of M_st / e_s, times that
     };
-    of_pairs(of_solve, block.y, of_xy);
-    of_solve.row_sums(stage.across);
+    of_pairs(of_solve, block.y(), of_xy);
+    of_solve.row_sums(stage.across[0]);
     if constexpr (kOwn) {
       of_solve.column_sums(stage.down, C, [&](int row, int, float one, float two, float(&sums)[2]) {
         sums[0] += block.erase[row] * one, sums[1] += block.erase[row] * two;
       });
     } else {
       of_pairs(of_passed, block.k, of_xk);
-      of_passed.row_sums(stage.across + 2 * C);
+      of_passed.row_sums(stage.across[1]);
     }
-    of_taken.row_sums(stage.across + 4 * C, [&](int row, int column, float one, float two) {
-      const std::uint16_t* x = block.x + row * kWeightLine + column;
+    of_taken.row_sums(stage.across[2], [&](int row, int column, float one, float two) {
+      const std::uint16_t* x = block.x() + row * kWeightLine + column;
       return -one * NumberFormat<Precision::bf16>::value(x[0]) -
              two * NumberFormat<Precision::bf16>::value(x[1]);
     });
@@ -507,16 +506,16 @@ __global__ void __launch_bounds__(kWeightThreads, 1)
     __syncthreads();
     if (thread < C && first + thread < T) {
       const int t = first + thread;
-      float pairs = Pairs::total(stage.across, thread), faded = of_last, wrote = 0;
-      if constexpr (!kOwn) pairs += Pairs::total(stage.across + 2 * C, thread);
-      const float d_e = pairs + block.start[thread] * Pairs::total(stage.across + 4 * C, thread);
+      float pairs = Pairs::total(stage.across[0], thread), faded = of_last, wrote = 0;
+      if constexpr (!kOwn) pairs += Pairs::total(stage.across[1], thread);
+      const float d_e = pairs + block.start[thread] * Pairs::total(stage.across[2], thread);
       if constexpr (kOwn) {
         faded += block.erase[thread] * d_e;
 #pragma unroll
         for (int i = 0; i < 4; ++i) faded -= stage.down[i * C + thread];
 #pragma unroll
         for (int i = 0; i < 8; ++i)
-          wrote += stage.columns[i * C + thread], faded -= stage.columns[(8 + i) * C + thread];
+          wrote += stage.columns[0][i * C + thread], faded -= stage.columns[1][i * C + thread];
       }
       if (s.w.gradient) put(s.w.write, s.w.gradient(t), s.e_is_w ? wrote + d_e : wrote);
       if (s.own_e.gradient && !s.e_is_w) put(s.own_e.write, s.own_e.gradient(t), d_e);
@@ -530,13 +529,13 @@ __global__ void __launch_bounds__(kWeightThreads, 1)
                : gradient.template put<false>(field.write, to, s.K);
     };
     const auto xy = Block::matrix(of_xy), xk = Block::matrix(of_xk);
-    of_y.template add<true, true, C>(xy, Block::matrix(block.x));
-    of_taken.template add<false, true, C>(xy, Block::matrix(block.y));
+    of_y.template add<true, true, C>(xy, Block::matrix(block.x()));
+    of_taken.template add<false, true, C>(xy, Block::matrix(block.y()));
     if constexpr (kOwn) {
       of_y.each(of_taken, [](float& one, float two) { one += two; });
       give(s.k, of_y);
     } else {
-      of_k.template add<true, true, C>(xk, Block::matrix(block.x));
+      of_k.template add<true, true, C>(xk, Block::matrix(block.x()));
       of_taken.template add<false, true, C>(xk, Block::matrix(block.k));
       give(s.k, of_k), give(s.own_x, of_taken), give(s.own_y, of_y);
     }
