@@ -430,6 +430,7 @@ TEST_F(ReadWeightsOnCuda, TilesAreTheRecurrence) {
   check_tiles(2, 131, 131, 1, 33);
   check_tiles(1, 300, 129, 1, 62);
   check_tiles(3, 64, 16, 2, 8);
+  check_tiles(2, 100, 3, 2, 20);
 }
 TEST_F(ReadWeightsOnCuda, TilesOfFewTokens) {
   check_tiles(1, 70, 140, 1, 30);
