@@ -17,6 +17,7 @@
 // columns' sums of d log f, added up from behind.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include "kernels/base/quick_exp.cuh"
 #include "kernels/base/reduce.cuh"
 #include "kernels/recurrence/read_weights_fields.h"
 #include "kernels/recurrence/state_chunk_parts.cuh"
@@ -114,63 +115,102 @@ struct WeightBlock {
   using Tile = std::uint16_t[C * kWeightLine];
   alignas(16) Tile k, taken, inverse;     ///< rows of tokens; -X; (I + M)^-1
   alignas(16) Tile others[kOwn ? 1 : 3];  ///< x, y, -F, unless kOwn
-  alignas(16) float fade[C * kStride];    ///< f_st = e^{G_s - G_t}, t <= s; else 0
-  float write[C], erase[C], start[C];     ///< w, e; f of all tokens up to this one
-  double sum[C];                          ///< G
+  /// f_st = e^{G_s - G_t}, t <= s, else 0; after the last row one of zeros, for who sees no token. Of kOwn
+  alignas(16) float fade[kOwn ? (C + 1) * kStride : 4];
+  float write[C], erase[C], start[C + 1];  ///< w, e; f of all tokens up to this one, after the last 1
+  double sum[C];                           ///< G / log 2
 
   __device__ std::uint16_t* x() { return kOwn ? k : others[0]; }
   __device__ std::uint16_t* y() { return kOwn ? k : others[kOwn ? 0 : 1]; }
   __device__ std::uint16_t* passed() { return others[kOwn ? 0 : 2]; }
   __device__ static Matrix matrix(const std::uint16_t* tile) { return {tile, kWeightLine}; }
 
-  __device__ static void load(const HeadRows<float>& rows, int first, int T, int K, std::uint16_t* tile) {
-    const bool aligned = K % 4 == 0 && is_aligned16(rows.first);
+  /// f(i) for i < kCount, one a thread in turn.
+  template <int kCount, class F>
+  __device__ __forceinline__ static void share(F&& f) {
 #pragma unroll
-    for (int i = static_cast<int>(threadIdx.x); i < C * C / 4; i += kWeightThreads) {
-      const int row = i / (C / 4), c = i % (C / 4) * 4;
-      float v[4];
-      load4(rows(first + row) + c, first + row < T ? K - c : 0, aligned, v);
-      NumberFormat<Precision::bf16>::put4(tile + row * kWeightLine + c, v);
+    for (int turn = 0; turn < kCount / kWeightThreads; ++turn)
+      f(turn, static_cast<int>(threadIdx.x) + turn * kWeightThreads);
+  }
+  /// Rows of tokens on their way to a tile: all are asked for before any is put.
+  struct Fetched {
+    Four<float> x[C * C / 4 / kWeightThreads];
+    __device__ __forceinline__ Fetched(const HeadRows<float>& rows, int first, int T, int K) {
+      share<C * C / 4>([&](int turn, int i) {
+        const int t = first + i / (C / 4), c = i % (C / 4) * 4;
+        x[turn] = {};
+        if (t < T && c < K) x[turn] = *reinterpret_cast<const Four<float>*>(rows(t) + c);
+      });
     }
+    __device__ __forceinline__ void put(std::uint16_t* tile) const {
+      share<C * C / 4>([&](int turn, int i) {
+        NumberFormat<Precision::bf16>::put4(tile + i / (C / 4) * kWeightLine + i % (C / 4) * 4, x[turn].v);
+      });
+    }
+  };
+  /// Asks for rows that will be fetched.
+  __device__ static void prefetch(const HeadRows<float>& rows, int first, int T, int K) {
+    const int t = first + static_cast<int>(threadIdx.x) / 2, c = static_cast<int>(threadIdx.x) % 2 * 32;
+    if (t < first + C && t >= 0 && t < T && c < K)
+      asm volatile("prefetch.global.L2 [%0];" ::"l"(rows(t) + c));
   }
 
-  /// Brings the tokens from `first` on. After a barrier; ends with one.
-  __device__ void prepare(const ReadWeightsFields<float>& s, int first, WeightSolve& memory) {
+  /// Brings the tokens from `first` on, and asks for those from `next` on. After a barrier; ends with one.
+  __device__ void prepare(const ReadWeightsFields<float>& s, int first, int next, WeightSolve& memory) {
     const WeightSolve::Inverse solve{memory.at, memory.scratch};
-    load(s.k.value, first, s.T, s.K, k);
-    if constexpr (!kOwn) load(s.x.value, first, s.T, s.K, x()), load(s.y.value, first, s.T, s.K, y());
+    float w[2] = {}, e[2] = {}, g[2] = {};
+    if (threadIdx.x < 32) {
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        const int t = first + static_cast<int>(threadIdx.x) + 32 * h;
+        if (t >= s.T) continue;
+        w[h] = s.gain(s.w, t);
+        if (s.erases) e[h] = s.gain(s.e, t);
+        if (s.channels > 0) g[h] = *s.g.value(t);
+      }
+    }
+    const Fetched keys(s.k.value, first, s.T, s.K);
+    if constexpr (!kOwn) {
+      const Fetched xs(s.x.value, first, s.T, s.K), ys(s.y.value, first, s.T, s.K);
+      xs.put(x()), ys.put(y());
+      prefetch(s.x.value, next, s.T, s.K), prefetch(s.y.value, next, s.T, s.K);
+    }
+    keys.put(k);
+    prefetch(s.k.value, next, s.T, s.K);
     if (threadIdx.x < 32) {
       double before = 0;
 #pragma unroll
-      for (int i = static_cast<int>(threadIdx.x); i < C; i += 32) {
-        const int t = first + i;
-        const bool there = t < s.T;
-        write[i] = there ? s.gain(s.w, t) : 0.0f, erase[i] = there && s.erases ? s.gain(s.e, t) : 0.0f;
-        const double sums =
-            before + warp_scan(there && s.channels > 0 ? static_cast<double>(*s.g.value(t)) : 0.0);
-        sum[i] = sums, start[i] = expf(static_cast<float>(sums));
+      for (int h = 0; h < 2; ++h) {
+        const int i = static_cast<int>(threadIdx.x) + 32 * h;
+        const double sums = before + warp_scan(static_cast<double>(g[h]) * kLog2E);
+        write[i] = w[h], erase[i] = e[h], sum[i] = sums, start[i] = power_of_two(static_cast<float>(sums));
         before = __shfl_sync(kFullWarp, sums, 31);
       }
     }
     __syncthreads();
-    for (int i = static_cast<int>(threadIdx.x); i < C * C; i += kWeightThreads) {
-      const int row = i / C, column = i % C;
-      fade[row * kStride + column] = column <= row ? expf(static_cast<float>(sum[row] - sum[column])) : 0.0f;
+    if constexpr (kOwn) {
+      share<C * C>([&](int, int i) {
+        const int row = i / C, column = i % C;
+        fade[row * kStride + column] =
+            column <= row ? power_of_two(static_cast<float>(sum[row] - sum[column])) : 0.0f;
+      });
+      if (threadIdx.x < C) fade[C * kStride + threadIdx.x] = 0;
+      if (threadIdx.x == 0) start[C] = 1;
     }
-    for (int i = static_cast<int>(threadIdx.x); i < C * C / 2; i += kWeightThreads) {
+    share<C * C / 2>([&](int, int i) {
       const int row = i / (C / 2), at = row * kWeightLine + i % (C / 2) * 2;
-      const float f = -erase[row] * start[row];
+      const float f = kOwn ? -erase[row] * start[row] : -erase[row];
       using Format = NumberFormat<Precision::bf16>;
       Format::put2(taken + at, f * Format::value(x()[at]), f * Format::value(x()[at + 1]));
-    }
+    });
     Pairs products;
     products.template add<false, false, C>(matrix(x()), matrix(y()));
     __syncthreads();
     products.pairs([&](int row, int column, float& one, float& two) {
-      const float* f = fade + row * kStride + column;
+      const float2 f = between(row, column);
       float* to = solve.at + row * kStride + column;
-      to[0] = column < row ? erase[row] * f[0] * one : 0.0f;
-      to[1] = column + 1 < row ? erase[row] * f[1] * two : 0.0f;
+      to[0] = column < row ? erase[row] * f.x * one : 0.0f;
+      to[1] = column + 1 < row ? erase[row] * f.y * two : 0.0f;
     });
     if constexpr (!kOwn) {
       products.clear();
@@ -185,29 +225,36 @@ struct WeightBlock {
     solve.diagonal();
     __syncthreads();
     solve.merge_all();
-    for (int i = static_cast<int>(threadIdx.x); i < C * C / 2; i += kWeightThreads) {
+    share<C * C / 2>([&](int, int i) {
       const int row = i / (C / 2), column = i % (C / 2) * 2;
       const float* from = solve.at + row * kStride + column;
       NumberFormat<Precision::bf16>::put2(inverse + row * kWeightLine + column, from[0], from[1]);
-    }
+    });
     __syncthreads();
   }
 
+  /// f of token `row` and the two from `column`, which is even.
+  __device__ __forceinline__ float2 between(int row, int column) const {
+    if constexpr (!kOwn) return make_float2(1, 1);
+    return *reinterpret_cast<const float2*>(fade + row * kStride + column);
+  }
   /// Times f of the last token that each of a lane's rows sees.
   __device__ __forceinline__ void fade_rows(RowSums& sums, const int (&last)[2]) const {
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
-      const float* row = fade + max(last[h], 0) * kStride;
+      const int row = last[h] < 0 ? C : last[h];
 #pragma unroll
       for (int n = 0; n < 8; ++n) {
-        const float2 f = *reinterpret_cast<const float2*>(row + row_column(n));
-        sums[n][2 * h] = last[h] < 0 ? 0.0f : f.x * sums[n][2 * h];
-        sums[n][2 * h + 1] = last[h] < 0 ? 0.0f : f.y * sums[n][2 * h + 1];
+        float2 f = between(row, row_column(n));
+        if (!kOwn) f = make_float2(row_column(n) <= last[h], row_column(n) < last[h]);
+        sums[n][2 * h] *= f.x, sums[n][2 * h + 1] *= f.y;
       }
     }
   }
   /// f of all tokens up to that one.
-  __device__ __forceinline__ float start_of(int last) const { return last < 0 ? 1.0f : start[last]; }
+  __device__ __forceinline__ float start_of(int last) const {
+    return kOwn ? start[last < 0 ? C : last] : 1.0f;
+  }
 
   /// u and b of a warp's rows, whose r is given.
   __device__ __forceinline__ void erased(const RowOperands& r, const int (&last)[2], RowSums& u, RowSums& b) {
@@ -289,33 +336,31 @@ __global__ void __launch_bounds__(kWeightThreads, 2) tiled_weights(const __grid_
   for (int j = weight_blocks(op) - 1; j >= 0; --j) {
     const int first = j * kWeightTile, last[2] = {queries.last(0, first), queries.last(1, first)};
     RowSums c = {};
-    if (!queries.any_sees(first) && j > 0) {  // also: the block before is done with its tiles
-      give(first, c);
-      continue;
-    }
-    block.prepare(s, first, solve);
-    RowOperands rows, erased;
-    pack(state, rows);
-    if (op.kept) {
-      uint4* const kept = kept_queries(op, r, bh, group, j);
+    if (queries.any_sees(first) || j == 0) {  // also: the block before is done with its tiles
+      block.prepare(s, first, first - kWeightTile, solve);
+      RowOperands rows, erased;
+      pack(state, rows);
+      if (op.kept) {
+        uint4* const kept = kept_queries(op, r, bh, group, j);
 #pragma unroll
-      for (int k = 0; k < 4; ++k)
-        kept[k * kWeightThreads] = make_uint4(rows[k][0], rows[k][1], rows[k][2], rows[k][3]);
-    }
-    RowSums u, b;
-    block.erased(rows, last, u, b);
-    pack(b, erased);
-    if constexpr (kOwn) {
-      each_of_rows(kWeightTile,
-                   [&](int, int n, int i, int column) { c[n][i] = block.write[column] * b[n][i]; });
-    } else {
-      add_product<false>(c, rows, block.k);
-      block.fade_rows(c, last);
-      add_product<true>(c, erased, block.passed());
+        for (int k = 0; k < 4; ++k)
+          kept[k * kWeightThreads] = make_uint4(rows[k][0], rows[k][1], rows[k][2], rows[k][3]);
+      }
+      RowSums u, b;
+      block.erased(rows, last, u, b);
+      pack(b, erased);
+      if constexpr (kOwn) {
+        each_of_rows(kWeightTile, [&](int h, int n, int i, int column) {
+          c[n][i] = block.write[column] * b[n][i], state[n][i] *= block.start_of(last[h]);
+        });
+      } else {
+        add_product<false>(c, rows, block.k);
+        block.fade_rows(c, last);
+        add_product<true>(c, erased, block.passed());
+      }
+      add_product<true>(state, erased, block.taken);
     }
     give(first, c);
-    each_of_rows(kWeightTile, [&](int h, int n, int i, int) { state[n][i] *= block.start_of(last[h]); });
-    add_product<true>(state, erased, block.taken);
   }
 }
 
@@ -372,7 +417,7 @@ __global__ void __launch_bounds__(kWeightThreads, 1)
   for (int j = 0; j < weight_blocks(op); ++j) {
     const int first = j * C;
     __syncthreads();
-    block.prepare(s, first, memory.solve);
+    block.prepare(s, first, first + C, memory.solve);
     Pairs of_solve, of_passed, of_taken, of_y, of_k;
     float of_write[8][2] = {}, of_fade[8][2] = {}, of_last = 0;
     for (int group = 0; group < groups; ++group) {
@@ -420,15 +465,15 @@ __global__ void __launch_bounds__(kWeightThreads, 1)
       if constexpr (kOwn) {
         pack(d_u, operands);
         put_rows(operands, stage.d_u);
-        float of_row[2] = {};
+        float of_row[2] = {}, of_start[2] = {};
         each_of_rows(C, [&](int h, int n, int i, int) {
           const float of_f = d_u[n][i] * u[n][i];
-          of_fade[n][i % 2] += of_f;
-          of_row[h] +=
-              of_f + (last[h] < 0 ? 0.0f : block.start_of(last[h]) * d_r[n][i] * unpacked(rows, n, i));
+          of_fade[n][i % 2] += of_f, of_row[h] += of_f;
+          of_start[h] += d_r[n][i] * unpacked(rows, n, i);
         });
 #pragma unroll
         for (int h = 0; h < 2; ++h) {
+          of_row[h] += last[h] < 0 ? 0.0f : block.start_of(last[h]) * of_start[h];
           of_row[h] += __shfl_xor_sync(kFullWarp, of_row[h], 1);
           of_row[h] += __shfl_xor_sync(kFullWarp, of_row[h], 2);
           if (thread % 4 == 0) {
@@ -440,7 +485,8 @@ __global__ void __launch_bounds__(kWeightThreads, 1)
       block.fade_rows(d_u, last);
       pack(d_u, operands);
       put_rows(operands, kOwn ? stage.d_read : stage.d_u);
-      each_of_rows(C, [&](int h, int n, int i, int) { d_r[n][i] *= block.start_of(last[h]); });
+      if constexpr (kOwn)
+        each_of_rows(C, [&](int h, int n, int i, int) { d_r[n][i] *= block.start_of(last[h]); });
       add_product<true>(d_r, operands, block.y());
       if constexpr (!kOwn) {
         pack(d_c, operands);
@@ -477,8 +523,8 @@ __global__ void __launch_bounds__(kWeightThreads, 1)
       Pairs products;
       products.template add<false, false, C>(Block::matrix(block.x()), Block::matrix(key));
       gradient.pairs([&](int row, int column, float& one, float& two) {
-        const float* f = block.fade + row * Block::kStride + column;
-        one = column < row ? -f[0] * one : 0.0f, two = column + 1 < row ? -f[1] * two : 0.0f;
+        const float2 f = block.between(row, column);
+        one = column < row ? -f.x * one : 0.0f, two = column + 1 < row ? -f.y * two : 0.0f;
         NumberFormat<Precision::bf16>::put2(to + row * kWeightLine + column, block.erase[row] * one,
                                             block.erase[row] * two);
       });

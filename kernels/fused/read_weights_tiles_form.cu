@@ -3,9 +3,9 @@
 //   precision   float, products in bf16
 //   recurrence  the key erases itself (delta, or tied without a key of its own) or nothing does, decays of one number a token
 //               or none; or another key erases (free), without decays and gains of writes. One write a token
-//   sizes       K <= 64, two queries or more
+//   sizes       K <= 64, K % 4 == 0, two queries or more
 //   queries     no variable of the keys
-//   memory      that a block may share: 152 KiB, free 170
+//   memory      that a block may share: 152 KiB
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/fused/read_weights_tiles.cuh"
 
@@ -25,7 +25,7 @@ bool covers(const TiledWeights& op) {
       op.erase == Erase::free && op.erase_read && op.erase_write && !op.write_gain && !op.log_decay;
   const auto apart = [&](const In<float>& key) { return !op.q.memory || op.q.memory != key.memory; };
   if (op.products != Precision::bf16 || !(is_own(op) || free) || op.decay || op.writes != 1 ||
-      op.K() > kWeightTile || op.Q() < 2 || op.T() == 0 ||
+      op.K() > kWeightTile || op.K() % 4 != 0 || op.Q() < 2 || op.T() == 0 ||
       (op.log_decay && (op.log_decay.value.dim(3) != 1 || !op.decayed)) || !apart(op.k) ||
       !apart(op.erase_read) || !apart(op.erase_write))
     return false;
