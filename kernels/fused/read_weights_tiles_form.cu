@@ -7,7 +7,7 @@
 //   queries     no variable of the keys
 //   memory      that a block may share: 152 KiB
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/fused/read_weights_tiles.cuh"
+#include "kernels/fused/read_weights_tiles_backward.cuh"
 
 namespace crosstalk {
 namespace {

@@ -377,7 +377,7 @@ void check_tiles(const std::string& name, Shape shape) {
     op.fill(set, replicas);
     const auto planned_op = planned<ReadWeights, float>(
         set, [&](auto& o) { o.erase = shape.erase, o.before = shape.before, o.products = shape.products; });
-    EXPECT_STREQ(planned_op.form_name(), "tiles");
+    EXPECT_STREQ(planned_op.form_name(), shared_memory_limit() >= 163 * 1024 ? "tiles" : "recurrent");
     Exec exec;
     exec.device = Device::cuda;
     op.run_forward(exec, set), op.run_backward(exec, set);
@@ -425,6 +425,7 @@ void check_tiles(int B, int T, int Q, int H, int K) {
 }
 
 TEST_F(ReadWeightsOnCuda, TilesAreTheRecurrence) {
+  if (few_replicas()) GTEST_SKIP() << "too slow";
   check_tiles(1, 256, 256, 2, 64);
   check_tiles(1, 150, 150, 2, 64);
   check_tiles(2, 131, 131, 1, 36);

@@ -236,6 +236,7 @@ TEST_F(LanguageOnCuda, RecurrencesInRoundedFormats) {
 TEST_F(LanguageOnCuda, WeightsByTilesInBf16) {
   for (const char* memory : {"path", "path_fox", "log_linear_gated_delta", "log_linear_attention", "wall"}) {
     for (const auto& [heads, T, Q] : {std::tuple{1, 150, 150}, {2, 150, 40}, {2, 20, 20}}) {
+      if (T > 20 && std::getenv("CROSSTALK_FEW_REPLICAS") != nullptr) continue;  // under compute-sanitizer
       const ModelShape shape{0, 100, false, 2, {T, 1, Q}, 100};
       const Options options = language_options_of(memory,
                                                   {{"model.width", std::int64_t{64}},
@@ -248,7 +249,7 @@ TEST_F(LanguageOnCuda, WeightsByTilesInBf16) {
       };
       const LanguageResult alone = run(1, 0, 9), pack = run(3, 2, 7);
       SCOPED_TRACE(fmt::format("{}, {} heads, {} tokens, {} answers: {}", memory, heads, T, Q, alone.forms));
-      if (shared_memory_limit() >= 227 * 1024) {
+      if (shared_memory_limit() >= 163 * 1024) {
         EXPECT_NE(alone.forms.find("read_weights"),
                   std::string::npos);  // else scores of all pairs, and solve
         EXPECT_EQ(alone.forms.find("solve"), std::string::npos);
