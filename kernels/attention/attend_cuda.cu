@@ -73,16 +73,16 @@ __global__ void __launch_bounds__(kThreads) weigh(const __grid_constant__ Attend
   const ScoreKernel<Real> kernel(op);
   Real* a = op.a.value.at(row.r) + row.row * row.T;
   row.clear(a);
-  if (row.extra) {
-    for (int j = row.seen.first + row.lane; j < row.seen.last; j += 32)
-      a[j] = op.k ? a[j] + row.extra[j] : row.extra[j];
+  if (row.extra && op.k) {
+    for (int j = row.seen.first + row.lane; j < row.seen.last; j += 32) a[j] += row.extra[j];
     __syncwarp();
   }
+  const Real* const scores = op.k ? a : row.extra;
   const Real sink = op.sink ? op.sink.value.at(row.r)[row.h] : -INFINITY;
   Real largest = -INFINITY;
   if (op.normalised) {
     row.for_tokens([&](int j, Real bias) {
-      const Score<Real> score = kernel(a[j]);
+      const Score<Real> score = kernel(scores[j]);
       if (score.factor != 0 && score.exponent + bias > largest) largest = score.exponent + bias;
     });
     largest = warp_max(largest);
@@ -91,7 +91,7 @@ __global__ void __launch_bounds__(kThreads) weigh(const __grid_constant__ Attend
   if (!isfinite(largest)) largest = 0;
   Real total = 0, inverse = 1;
   row.for_tokens([&](int j, Real bias) {
-    const Score<Real> score = kernel(a[j]);
+    const Score<Real> score = kernel(scores[j]);
     a[j] = score.factor == 0 ? Real(0) : score.factor * exp(score.exponent + bias - largest);
     total += a[j];
   });

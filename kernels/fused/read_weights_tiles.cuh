@@ -8,15 +8,10 @@
 //   r' = f r - b X         X_s = e_s f_s x_s         goes on to the block before
 //
 // so that a query costs T K 64 and no T x T x T. A query that stands within the block begins there: f is of its own token,
-// and 0 of those that it does not see. Backward goes the other way, with r of every block, which forward keeps:
-//
-//   d_b = d_c - d_r' X^T   (y = k; else - d_c F^T)     d_u = d_b (I + M)^-T     d_M = -b^T d_u   d_F = -b^T d_c   d_X = -b^T d_r'
-//   d_r = f d_r' + (d_u f) y + (d_c f) k               d_y = (d_u f)^T r        d_k = (d_c f)^T r
-//
-// Decays: every factor is e^(a sum of decays between two tokens), whose gradient goes to the decays between: rows' sums less
-// columns' sums of d log f, added up from behind.
+// and 0 of those that it does not see. r of every block is kept for backward (read_weights_tiles_backward.cuh).
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include "kernels/base/quick_exp.cuh"
 #include "kernels/base/reduce.cuh"
 #include "kernels/recurrence/read_weights_fields.h"
 #include "kernels/recurrence/state_chunk_parts.cuh"
@@ -99,89 +94,123 @@ struct WeightQueries {
   }
 };
 
+/// What is gone when a block of tokens is prepared.
+struct WeightSolve {
+  using Inverse = ChunkInverse<kWeightTile, kWeightThreads / 32>;
+  float at[kWeightTile * Inverse::kStride], scratch[Inverse::kScratch];
+};
+
 /// A block of tokens in shared memory. kOwn: keys erase themselves (x = y = k), and tokens may fade.
 template <bool kOwn>
 struct WeightBlock {
-  static constexpr int C = kWeightTile, kWarps = kWeightThreads / 32;
-  using Pairs = ChunkSums<Precision::bf16, C, C, kWarps>;
-  using Inverse = ChunkInverse<C, kWarps>;
+  static constexpr int C = kWeightTile, kStride = WeightSolve::Inverse::kStride;
+  using Pairs = ChunkSums<Precision::bf16, C, C, kWeightThreads / 32>;
   using Matrix = Staged<Precision::bf16>;
-  std::uint16_t *k, *x, *y;  ///< rows of tokens
-  std::uint16_t* taken;      ///< -X
-  std::uint16_t* inverse;    ///< (I + M)^-1
-  std::uint16_t* passed;     ///< -F, unless kOwn
-  float* fade;               ///< f_st = e^{G_s - G_t}, t <= s; else 0 [C][kStride]
-  Inverse solve;
-  float *write, *erase, *start;  ///< w, e; f of all tokens up to this one
-  double* sum;                   ///< G
+  using Tile = std::uint16_t[C * kWeightLine];
+  alignas(16) Tile k, taken, inverse;     ///< rows of tokens; -X; (I + M)^-1
+  alignas(16) Tile others[kOwn ? 1 : 3];  ///< x, y, -F, unless kOwn
+  /// f_st = e^{G_s - G_t}, t <= s, else 0; after the last row one of zeros, for who sees no token. Of kOwn
+  alignas(16) float fade[kOwn ? (C + 1) * kStride : 4];
+  float write[C], erase[C], start[C + 1];  ///< w, e; f of all tokens up to this one, after the last 1
+  double sum[C];                           ///< G / log 2
 
-  /// `room`: for what is gone when prepare() ends.
-  CT_HD WeightBlock(Carve& carve, Carve& room) {
-    constexpr int kTile = C * kWeightLine;
-    k = carve.take<std::uint16_t>(kTile), taken = carve.take<std::uint16_t>(kTile);
-    inverse = carve.take<std::uint16_t>(kTile);
-    x = kOwn ? k : carve.take<std::uint16_t>(kTile), y = kOwn ? k : carve.take<std::uint16_t>(kTile);
-    passed = kOwn ? nullptr : carve.take<std::uint16_t>(kTile);
-    fade = carve.take<float>(C * Inverse::kStride), write = carve.take<float>(C);
-    erase = carve.take<float>(C), start = carve.take<float>(C), sum = carve.take<double>(C);
-    solve.at = room.take<float>(C * Inverse::kStride), solve.scratch = room.take<float>(Inverse::kScratch);
-  }
+  __device__ std::uint16_t* x() { return kOwn ? k : others[0]; }
+  __device__ std::uint16_t* y() { return kOwn ? k : others[kOwn ? 0 : 1]; }
+  __device__ std::uint16_t* passed() { return others[kOwn ? 0 : 2]; }
   __device__ static Matrix matrix(const std::uint16_t* tile) { return {tile, kWeightLine}; }
 
-  __device__ static void load(const HeadRows<float>& rows, int first, int T, int K, std::uint16_t* tile) {
-    const bool aligned = K % 4 == 0 && is_aligned16(rows.first);
+  /// f(i) for i < kCount, one a thread in turn.
+  template <int kCount, class F>
+  __device__ __forceinline__ static void share(F&& f) {
 #pragma unroll
-    for (int i = static_cast<int>(threadIdx.x); i < C * C / 4; i += kWeightThreads) {
-      const int row = i / (C / 4), c = i % (C / 4) * 4;
-      float v[4];
-      load4(rows(first + row) + c, first + row < T ? K - c : 0, aligned, v);
-      NumberFormat<Precision::bf16>::put4(tile + row * kWeightLine + c, v);
+    for (int turn = 0; turn < kCount / kWeightThreads; ++turn)
+      f(turn, static_cast<int>(threadIdx.x) + turn * kWeightThreads);
+  }
+  /// Rows of tokens on their way to a tile: all are asked for before any is put.
+  struct Fetched {
+    Four<float> x[C * C / 4 / kWeightThreads];
+    __device__ __forceinline__ Fetched(const HeadRows<float>& rows, int first, int T, int K) {
+      share<C * C / 4>([&](int turn, int i) {
+        const int t = first + i / (C / 4), c = i % (C / 4) * 4;
+        x[turn] = {};
+        if (t < T && c < K) x[turn] = *reinterpret_cast<const Four<float>*>(rows(t) + c);
+      });
     }
+    __device__ __forceinline__ void put(std::uint16_t* tile) const {
+      share<C * C / 4>([&](int turn, int i) {
+        NumberFormat<Precision::bf16>::put4(tile + i / (C / 4) * kWeightLine + i % (C / 4) * 4, x[turn].v);
+      });
+    }
+  };
+  /// Asks for rows that will be fetched.
+  __device__ static void prefetch(const HeadRows<float>& rows, int first, int T, int K) {
+    const int t = first + static_cast<int>(threadIdx.x) / 2, c = static_cast<int>(threadIdx.x) % 2 * 32;
+    if (t < first + C && t >= 0 && t < T && c < K)
+      asm volatile("prefetch.global.L2 [%0];" ::"l"(rows(t) + c));
   }
 
-  /// Brings the tokens from `first` on. After a barrier; ends with one.
-  __device__ void prepare(const ReadWeightsFields<float>& s, int first) const {
-    load(s.k.value, first, s.T, s.K, k);
-    if constexpr (!kOwn) load(s.x.value, first, s.T, s.K, x), load(s.y.value, first, s.T, s.K, y);
+  /// Brings the tokens from `first` on, and asks for those from `next` on. After a barrier; ends with one.
+  __device__ void prepare(const ReadWeightsFields<float>& s, int first, int next, WeightSolve& memory) {
+    const WeightSolve::Inverse solve{memory.at, memory.scratch};
+    float w[2] = {}, e[2] = {}, g[2] = {};
+    if (threadIdx.x < 32) {
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        const int t = first + static_cast<int>(threadIdx.x) + 32 * h;
+        if (t >= s.T) continue;
+        w[h] = s.gain(s.w, t);
+        if (s.erases) e[h] = s.gain(s.e, t);
+        if (s.channels > 0) g[h] = *s.g.value(t);
+      }
+    }
+    const Fetched keys(s.k.value, first, s.T, s.K);
+    if constexpr (!kOwn) {
+      const Fetched xs(s.x.value, first, s.T, s.K), ys(s.y.value, first, s.T, s.K);
+      xs.put(x()), ys.put(y());
+      prefetch(s.x.value, next, s.T, s.K), prefetch(s.y.value, next, s.T, s.K);
+    }
+    keys.put(k);
+    prefetch(s.k.value, next, s.T, s.K);
     if (threadIdx.x < 32) {
       double before = 0;
 #pragma unroll
-      for (int i = static_cast<int>(threadIdx.x); i < C; i += 32) {
-        const int t = first + i;
-        const bool there = t < s.T;
-        write[i] = there ? s.gain(s.w, t) : 0.0f, erase[i] = there && s.erases ? s.gain(s.e, t) : 0.0f;
-        const double sums =
-            before + warp_scan(there && s.channels > 0 ? static_cast<double>(*s.g.value(t)) : 0.0);
-        sum[i] = sums, start[i] = expf(static_cast<float>(sums));
+      for (int h = 0; h < 2; ++h) {
+        const int i = static_cast<int>(threadIdx.x) + 32 * h;
+        const double sums = before + warp_scan(static_cast<double>(g[h]) * kLog2E);
+        write[i] = w[h], erase[i] = e[h], sum[i] = sums, start[i] = power_of_two(static_cast<float>(sums));
         before = __shfl_sync(kFullWarp, sums, 31);
       }
     }
     __syncthreads();
-    for (int i = static_cast<int>(threadIdx.x); i < C * C; i += kWeightThreads) {
-      const int row = i / C, column = i % C;
-      fade[row * Inverse::kStride + column] =
-          column <= row ? expf(static_cast<float>(sum[row] - sum[column])) : 0.0f;
+    if constexpr (kOwn) {
+      share<C * C>([&](int, int i) {
+        const int row = i / C, column = i % C;
+        fade[row * kStride + column] =
+            column <= row ? power_of_two(static_cast<float>(sum[row] - sum[column])) : 0.0f;
+      });
+      if (threadIdx.x < C) fade[C * kStride + threadIdx.x] = 0;
+      if (threadIdx.x == 0) start[C] = 1;
     }
-    for (int i = static_cast<int>(threadIdx.x); i < C * C / 2; i += kWeightThreads) {
+    share<C * C / 2>([&](int, int i) {
       const int row = i / (C / 2), at = row * kWeightLine + i % (C / 2) * 2;
-      const float f = -erase[row] * start[row];
+      const float f = kOwn ? -erase[row] * start[row] : -erase[row];
       using Format = NumberFormat<Precision::bf16>;
-      Format::put2(taken + at, f * Format::value(x[at]), f * Format::value(x[at + 1]));
-    }
+      Format::put2(taken + at, f * Format::value(x()[at]), f * Format::value(x()[at + 1]));
+    });
     Pairs products;
-    products.template add<false, false, C>(matrix(x), matrix(y));
+    products.template add<false, false, C>(matrix(x()), matrix(y()));
     __syncthreads();
     products.pairs([&](int row, int column, float& one, float& two) {
-      const float* f = fade + row * Inverse::kStride + column;
-      float* to = solve.at + row * Inverse::kStride + column;
-      to[0] = column < row ? erase[row] * f[0] * one : 0.0f;
-      to[1] = column + 1 < row ? erase[row] * f[1] * two : 0.0f;
+      const float2 f = between(row, column);
+      float* to = solve.at + row * kStride + column;
+      to[0] = column < row ? erase[row] * f.x * one : 0.0f;
+      to[1] = column + 1 < row ? erase[row] * f.y * two : 0.0f;
     });
     if constexpr (!kOwn) {
       products.clear();
-      products.template add<false, false, C>(matrix(x), matrix(k));
+      products.template add<false, false, C>(matrix(x()), matrix(k));
       products.pairs([&](int row, int column, float& one, float& two) {
-        NumberFormat<Precision::bf16>::put2(passed + row * kWeightLine + column,
+        NumberFormat<Precision::bf16>::put2(passed() + row * kWeightLine + column,
                                             column < row ? -erase[row] * one : 0.0f,
                                             column + 1 < row ? -erase[row] * two : 0.0f);
       });
@@ -190,39 +219,45 @@ struct WeightBlock {
     solve.diagonal();
     __syncthreads();
     solve.merge_all();
-    for (int i = static_cast<int>(threadIdx.x); i < C * C / 2; i += kWeightThreads) {
+    share<C * C / 2>([&](int, int i) {
       const int row = i / (C / 2), column = i % (C / 2) * 2;
-      const float* from = solve.at + row * Inverse::kStride + column;
+      const float* from = solve.at + row * kStride + column;
       NumberFormat<Precision::bf16>::put2(inverse + row * kWeightLine + column, from[0], from[1]);
-    }
+    });
     __syncthreads();
   }
 
+  /// f of token `row` and the two from `column`, which is even.
+  __device__ __forceinline__ float2 between(int row, int column) const {
+    if constexpr (!kOwn) return make_float2(1, 1);
+    return *reinterpret_cast<const float2*>(fade + row * kStride + column);
+  }
   /// Times f of the last token that each of a lane's rows sees.
   __device__ __forceinline__ void fade_rows(RowSums& sums, const int (&last)[2]) const {
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
-      const float* row = fade + max(last[h], 0) * Inverse::kStride;
+      const int row = last[h] < 0 ? C : last[h];
 #pragma unroll
       for (int n = 0; n < 8; ++n) {
-        const float2 f = *reinterpret_cast<const float2*>(row + row_column(n));
-        sums[n][2 * h] = last[h] < 0 ? 0.0f : f.x * sums[n][2 * h];
-        sums[n][2 * h + 1] = last[h] < 0 ? 0.0f : f.y * sums[n][2 * h + 1];
+        float2 f = between(row, row_column(n));
+        if (!kOwn) f = make_float2(row_column(n) <= last[h], row_column(n) < last[h]);
+        sums[n][2 * h] *= f.x, sums[n][2 * h + 1] *= f.y;
       }
     }
   }
   /// f of all tokens up to that one.
-  __device__ __forceinline__ float start_of(int last) const { return last < 0 ? 1.0f : start[last]; }
+  __device__ __forceinline__ float start_of(int last) const {
+    return kOwn ? start[last < 0 ? C : last] : 1.0f;
+  }
 
   /// u and b of a warp's rows, whose r is given.
-  __device__ __forceinline__ void erased(const RowOperands& r, const int (&last)[2], RowSums& u,
-                                         RowSums& b) const {
+  __device__ __forceinline__ void erased(const RowOperands& r, const int (&last)[2], RowSums& u, RowSums& b) {
 #pragma unroll
     for (int n = 0; n < 8; ++n) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) u[n][i] = b[n][i] = 0;
     }
-    add_product<false>(u, r, y);
+    add_product<false>(u, r, y());
     fade_rows(u, last);
     RowOperands operands;
     pack(u, operands);
@@ -253,10 +288,15 @@ __device__ __forceinline__ uint4* kept_queries(const TiledWeights& op, int r, in
 }
 
 template <bool kOwn>
+struct WeightsForward {
+  WeightBlock<kOwn> block;
+  WeightSolve solve;
+};
+
+template <bool kOwn>
 __global__ void __launch_bounds__(kWeightThreads, 2) tiled_weights(const __grid_constant__ TiledWeights op) {
-  extern __shared__ __align__(16) unsigned char memory[];
-  Carve carve{memory};
-  const WeightBlock<kOwn> block(carve, carve);
+  extern __shared__ __align__(16) unsigned char dynamic[];
+  auto& [block, solve] = *reinterpret_cast<WeightsForward<kOwn>*>(dynamic);
   const int groups = weight_groups(op), H = op.H(), T = op.T(), r = static_cast<int>(blockIdx.y);
   const int bh = static_cast<int>(blockIdx.x) / groups,
             group = groups - 1 - static_cast<int>(blockIdx.x) % groups;
@@ -290,263 +330,31 @@ __global__ void __launch_bounds__(kWeightThreads, 2) tiled_weights(const __grid_
   for (int j = weight_blocks(op) - 1; j >= 0; --j) {
     const int first = j * kWeightTile, last[2] = {queries.last(0, first), queries.last(1, first)};
     RowSums c = {};
-    if (!queries.any_sees(first) && j > 0) {  // also: the block before is done with its tiles
-      give(first, c);
-      continue;
-    }
-    block.prepare(s, first);
-    RowOperands rows, erased;
-    pack(state, rows);
-    if (op.kept) {
-      uint4* const kept = kept_queries(op, r, bh, group, j);
+    if (queries.any_sees(first) || j == 0) {  // also: the block before is done with its tiles
+      block.prepare(s, first, first - kWeightTile, solve);
+      RowOperands rows, erased;
+      pack(state, rows);
+      if (op.kept) {
+        uint4* const kept = kept_queries(op, r, bh, group, j);
 #pragma unroll
-      for (int k = 0; k < 4; ++k)
-        kept[k * kWeightThreads] = make_uint4(rows[k][0], rows[k][1], rows[k][2], rows[k][3]);
-    }
-    RowSums u, b;
-    block.erased(rows, last, u, b);
-    pack(b, erased);
-    if constexpr (kOwn) {
-      each_of_rows(kWeightTile,
-                   [&](int, int n, int i, int column) { c[n][i] = block.write[column] * b[n][i]; });
-    } else {
-      add_product<false>(c, rows, block.k);
-      block.fade_rows(c, last);
-      add_product<true>(c, erased, block.passed);
-    }
-    give(first, c);
-    each_of_rows(kWeightTile, [&](int h, int n, int i, int) { state[n][i] *= block.start_of(last[h]); });
-    add_product<true>(state, erased, block.taken);
-  }
-}
-
-/// What backward works with beside a block: rows of all queries of a group as operands, and sums on their way.
-struct WeightStage {
-  std::uint16_t *b, *d_u, *d_read, *d_next, *r;  ///< d_read: d_u f, or d_c
-  float *columns, *rows;                         ///< [2][8][C] sums a warp; [kWeightRows], of queries
-  int* last;                                     ///< of queries
-  float *down, *across, *value;                  ///< [4][C], [3][2][C], [C]
-
-  CT_HD explicit WeightStage(Carve& carve) {
-    constexpr int kTile = kWeightRows * kWeightLine;
-    b = carve.take<std::uint16_t>(kTile), d_u = carve.take<std::uint16_t>(kTile);
-    d_read = carve.take<std::uint16_t>(kTile), d_next = carve.take<std::uint16_t>(kTile);
-    r = carve.take<std::uint16_t>(kTile);
-    columns = carve.take<float>(2 * 8 * kWeightTile), rows = carve.take<float>(kWeightRows);
-    last = carve.take<int>(kWeightRows), down = carve.take<float>(4 * kWeightTile);
-    across = carve.take<float>(6 * kWeightTile), value = carve.take<float>(kWeightTile);
-  }
-};
-
-/// Sums of a warp's columns over its lanes, into sums[warp][column].
-__device__ __forceinline__ void column_totals(float (&x)[8][2], float* sums) {
-  const int lane = threadIdx.x % 32;
-#pragma unroll
-  for (int n = 0; n < 8; ++n) {
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-#pragma unroll
-      for (int offset = 4; offset < 32; offset *= 2) x[n][i] += __shfl_xor_sync(kFullWarp, x[n][i], offset);
-      if (lane < 4) sums[static_cast<int>(threadIdx.x) / 32 * kWeightTile + row_column(n) + i] = x[n][i];
-    }
-  }
-}
-
-// A block of threads has a sequence and head: blocks of tokens from the first on, and for each all groups of queries, whose
-// d_r waits in `history` meanwhile.
-template <bool kOwn>
-__global__ void __launch_bounds__(kWeightThreads, 1)
-    tiled_weights_backward(const __grid_constant__ TiledWeights op) {
-  using Block = WeightBlock<kOwn>;
-  using Pairs = typename Block::Pairs;
-  constexpr int C = kWeightTile, kRows = kWeightRows;
-  extern __shared__ __align__(16) unsigned char memory[];
-  Carve carve{memory}, over{memory};  // the stage is empty where a block is prepared
-  const WeightStage stage(carve);
-  const Block block(carve, over);
-  const int H = op.H(), T = op.T(), Q = op.Q(), groups = weight_groups(op);
-  const int bh = static_cast<int>(blockIdx.x), r = static_cast<int>(blockIdx.y),
-            thread = static_cast<int>(threadIdx.x);
-  const ReadWeightsFields<float> s(op, r, bh / H, bh % H);
-  const float* d_a = op.a.gradient.at(r) + static_cast<std::int64_t>(bh) * Q * T;
-  const bool fades = kOwn && s.channels > 0;
-  for (int j = 0; j < weight_blocks(op); ++j) {
-    const int first = j * C;
-    __syncthreads();
-    block.prepare(s, first);
-    Pairs of_solve, of_passed, of_taken, of_y, of_k;
-    float of_write[8][2] = {}, of_fade[8][2] = {}, of_last = 0;
-    for (int group = 0; group < groups; ++group) {
-      const WeightQueries queries(op, r, bh / H, group);
-      if (!queries.any_sees(first) && j > 0) continue;  // also: the products before are done with the stage
-      const int last[2] = {queries.last(0, first), queries.last(1, first)};
-      RowOperands rows, operands;
-      const uint4* const kept = kept_queries(op, r, bh, group, j);
-#pragma unroll
-      for (int k = 0; k < 4; ++k) {
-        const uint4 four = kept[k * kWeightThreads];
-        rows[k][0] = four.x, rows[k][1] = four.y, rows[k][2] = four.z, rows[k][3] = four.w;
+        for (int k = 0; k < 4; ++k)
+          kept[k * kWeightThreads] = make_uint4(rows[k][0], rows[k][1], rows[k][2], rows[k][3]);
       }
-      float* const carried =
-          op.history.value.at(r) + (static_cast<std::int64_t>(bh) * groups + group) * kRows * C + thread;
-      RowSums d_c = {}, d_r = {}, u, b;
-      each_of_rows(T - first, [&](int h, int n, int i, int column) {
-        if (column <= last[h]) d_c[n][i] = d_a[static_cast<std::int64_t>(queries.q[h]) * T + first + column];
-      });
-      if (j > 0) {
-#pragma unroll
-        for (int i = 0; i < 32; ++i) d_r[i / 4][i % 4] = carried[i * kWeightThreads];
-      }
+      RowSums u, b;
       block.erased(rows, last, u, b);
-      put_rows(rows, stage.r);
-      pack(b, operands);
-      put_rows(operands, stage.b);
+      pack(b, erased);
       if constexpr (kOwn) {
-        each_of_rows(C, [&](int, int n, int i, int column) {
-          of_write[n][i % 2] += d_c[n][i] * b[n][i];
-          b[n][i] = d_c[n][i] * block.write[column];  // d_b
+        each_of_rows(kWeightTile, [&](int h, int n, int i, int column) {
+          c[n][i] = block.write[column] * b[n][i], state[n][i] *= block.start_of(last[h]);
         });
       } else {
-        pack(d_c, operands);
-        put_rows(operands, stage.d_read);
-        each_of_rows(C, [&](int, int n, int i, int) { b[n][i] = 0; });
-        add_product<false>(b, operands, block.passed);
+        add_product<false>(c, rows, block.k);
+        block.fade_rows(c, last);
+        add_product<true>(c, erased, block.passed());
       }
-      pack(d_r, operands);
-      put_rows(operands, stage.d_next);
-      add_product<false>(b, operands, block.taken);
-      pack(b, operands);
-      RowSums d_u = {};
-      add_product<false>(d_u, operands, block.inverse);
-      if constexpr (kOwn) {
-        pack(d_u, operands);
-        put_rows(operands, stage.d_u);
-        float of_row[2] = {};
-        each_of_rows(C, [&](int h, int n, int i, int) {
-          const float of_f = d_u[n][i] * u[n][i];
-          of_fade[n][i % 2] += of_f;
-          of_row[h] +=
-              of_f + (last[h] < 0 ? 0.0f : block.start_of(last[h]) * d_r[n][i] * unpacked(rows, n, i));
-        });
-#pragma unroll
-        for (int h = 0; h < 2; ++h) {
-          of_row[h] += __shfl_xor_sync(kFullWarp, of_row[h], 1);
-          of_row[h] += __shfl_xor_sync(kFullWarp, of_row[h], 2);
-          if (thread % 4 == 0) {
-            const int row = queries.q[h] - group * kRows;
-            stage.rows[row] = of_row[h], stage.last[row] = last[h];
-          }
-        }
-      }
-      block.fade_rows(d_u, last);
-      pack(d_u, operands);
-      put_rows(operands, kOwn ? stage.d_read : stage.d_u);
-      each_of_rows(C, [&](int h, int n, int i, int) { d_r[n][i] *= block.start_of(last[h]); });
-      add_product<true>(d_r, operands, block.y);
-      if constexpr (!kOwn) {
-        pack(d_c, operands);
-        add_product<true>(d_r, operands, block.k);
-      }
-      if (queries.any_sees(first + C)) {  // also: the stage is there
-#pragma unroll
-        for (int i = 0; i < 32; ++i) carried[i * kWeightThreads] = d_r[i / 4][i % 4];
-      } else if (s.q.gradient) {
-        each_of_rows(s.K, [&](int h, int n, int i, int column) {
-          if (queries.q[h] < Q) put(s.q.write, s.q.gradient(queries.q[h]) + column, d_r[n][i]);
-        });
-      }
-      const auto b_rows = Block::matrix(stage.b);
-      of_solve.template add<true, true, kRows>(b_rows, Block::matrix(stage.d_u));
-      of_taken.template add<true, true, kRows>(b_rows, Block::matrix(stage.d_next));
-      of_y.template add<true, true, kRows>(Block::matrix(kOwn ? stage.d_read : stage.d_u),
-                                           Block::matrix(stage.r));
-      if constexpr (!kOwn) {
-        of_passed.template add<true, true, kRows>(b_rows, Block::matrix(stage.d_read));
-        of_k.template add<true, true, kRows>(Block::matrix(stage.d_read), Block::matrix(stage.r));
-      }
-      if (fades && thread < C) {
-#pragma unroll 4
-        for (int row = 0; row < kRows; ++row) of_last += stage.last[row] == thread ? stage.rows[row] : 0.0f;
-      }
+      add_product<true>(state, erased, block.taken);
     }
-    __syncthreads();
-    column_totals(of_write, stage.columns);
-    column_totals(of_fade, stage.columns + 8 * C);
-    // Pairs of tokens: d_M (d_F) into what M (F) is made of.
-    std::uint16_t *const of_xy = stage.b, *const of_xk = stage.d_read;
-    const auto of_pairs = [&](Pairs& gradient, const std::uint16_t* key, std::uint16_t* to) {
-      Pairs products;
-      products.template add<false, false, C>(Block::matrix(block.x), Block::matrix(key));
-      gradient.pairs([&](int row, int column, float& one, float& two) {
-        const float* f = block.fade + row * Block::Inverse::kStride + column;
-        one = column < row ? -f[0] * one : 0.0f, two = column + 1 < row ? -f[1] * two : 0.0f;
-        NumberFormat<Precision::bf16>::put2(to + row * kWeightLine + column, block.erase[row] * one,
-                                            block.erase[row] * two);
-      });
-      gradient.multiply(products);  // of M_st / e_s, times that
-    };
-    of_pairs(of_solve, block.y, of_xy);
-    of_solve.row_sums(stage.across);
-    if constexpr (kOwn) {
-      of_solve.column_sums(stage.down, C, [&](int row, int, float one, float two, float(&sums)[2]) {
-        sums[0] += block.erase[row] * one, sums[1] += block.erase[row] * two;
-      });
-    } else {
-      of_pairs(of_passed, block.k, of_xk);
-      of_passed.row_sums(stage.across + 2 * C);
-    }
-    of_taken.row_sums(stage.across + 4 * C, [&](int row, int column, float one, float two) {
-      const std::uint16_t* x = block.x + row * kWeightLine + column;
-      return -one * NumberFormat<Precision::bf16>::value(x[0]) -
-             two * NumberFormat<Precision::bf16>::value(x[1]);
-    });
-    of_taken.pairs([&](int row, int, float& one, float& two) {
-      const float f = -block.erase[row] * block.start[row];
-      one *= f, two *= f;
-    });
-    __syncthreads();
-    if (thread < C && first + thread < T) {
-      const int t = first + thread;
-      float pairs = Pairs::total(stage.across, thread), faded = of_last, wrote = 0;
-      if constexpr (!kOwn) pairs += Pairs::total(stage.across + 2 * C, thread);
-      const float d_e = pairs + block.start[thread] * Pairs::total(stage.across + 4 * C, thread);
-      if constexpr (kOwn) {
-        faded += block.erase[thread] * d_e;
-#pragma unroll
-        for (int i = 0; i < 4; ++i) faded -= stage.down[i * C + thread];
-#pragma unroll
-        for (int i = 0; i < 8; ++i)
-          wrote += stage.columns[i * C + thread], faded -= stage.columns[(8 + i) * C + thread];
-      }
-      if (s.w.gradient) put(s.w.write, s.w.gradient(t), s.e_is_w ? wrote + d_e : wrote);
-      if (s.own_e.gradient && !s.e_is_w) put(s.own_e.write, s.own_e.gradient(t), d_e);
-      stage.value[thread] = faded;
-    }
-    const auto give = [&](const HeadField<float>& field, Pairs& gradient) {
-      if (!field.gradient) return;
-      const PlainRows<float> to{field.gradient(first), static_cast<int>(field.gradient.step * sizeof(float)),
-                                min(C, T - first)};
-      s.K == C ? gradient.template put<true>(field.write, to, C)
-               : gradient.template put<false>(field.write, to, s.K);
-    };
-    const auto xy = Block::matrix(of_xy), xk = Block::matrix(of_xk);
-    of_y.template add<true, true, C>(xy, Block::matrix(block.x));
-    of_taken.template add<false, true, C>(xy, Block::matrix(block.y));
-    if constexpr (kOwn) {
-      of_y.each(of_taken, [](float& one, float two) { one += two; });
-      give(s.k, of_y);
-    } else {
-      of_k.template add<true, true, C>(xk, Block::matrix(block.x));
-      of_taken.template add<false, true, C>(xk, Block::matrix(block.k));
-      give(s.k, of_k), give(s.own_x, of_taken), give(s.own_y, of_y);
-    }
-    if (!fades || !s.g.gradient) continue;
-    __syncthreads();
-    if (thread < C && first + thread < T) {
-      float sum = 0;
-      for (int t = min(C, T - first) - 1; t >= thread; --t) sum += stage.value[t];
-      put(s.g.write, s.g.gradient(first + thread), sum);
-    }
+    give(first, c);
   }
 }
 

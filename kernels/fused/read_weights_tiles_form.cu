@@ -3,11 +3,11 @@
 //   precision   float, products in bf16
 //   recurrence  the key erases itself (delta, or tied without a key of its own) or nothing does, decays of one number a token
 //               or none; or another key erases (free), without decays and gains of writes. One write a token
-//   sizes       K <= 64, 16 queries or more
+//   sizes       K <= 64, K % 4 == 0, two queries or more
 //   queries     no variable of the keys
-//   memory      that a block may share: 143 KiB, free 170
+//   memory      that a block may share: 152 KiB
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/fused/read_weights_tiles.cuh"
+#include "kernels/fused/read_weights_tiles_backward.cuh"
 
 namespace crosstalk {
 namespace {
@@ -20,32 +20,17 @@ template <class F>
 void with_erase(const TiledWeights& op, F&& f) {
   is_own(op) ? f(std::true_type()) : f(std::false_type());
 }
-template <class Own>
-std::size_t forward_bytes(Own) {
-  Carve carve{nullptr};
-  WeightBlock<Own::value>(carve, carve);
-  return carve.used;
-}
-template <class Own>
-std::size_t backward_bytes(Own) {
-  Carve carve{nullptr}, over{nullptr};
-  const WeightStage stage(carve);
-  const WeightBlock<Own::value> block(carve, over);
-  return carve.used;
-}
-
 bool covers(const TiledWeights& op) {
-  constexpr int kFewest = 16;
   const bool free =
       op.erase == Erase::free && op.erase_read && op.erase_write && !op.write_gain && !op.log_decay;
   const auto apart = [&](const In<float>& key) { return !op.q.memory || op.q.memory != key.memory; };
   if (op.products != Precision::bf16 || !(is_own(op) || free) || op.decay || op.writes != 1 ||
-      op.K() > kWeightTile || op.Q() < kFewest || op.T() == 0 ||
+      op.K() > kWeightTile || op.K() % 4 != 0 || op.Q() < 2 || op.T() == 0 ||
       (op.log_decay && (op.log_decay.value.dim(3) != 1 || !op.decayed)) || !apart(op.k) ||
       !apart(op.erase_read) || !apart(op.erase_write))
     return false;
   bool fits = false;
-  with_erase(op, [&](auto own) { fits = backward_bytes(own) <= shared_memory_limit(); });
+  with_erase(op, [&](auto own) { fits = sizeof(WeightsBackward<own()>) <= shared_memory_limit(); });
   return fits;
 }
 
@@ -64,11 +49,14 @@ void launch(const Exec& exec, const TiledWeights& op, Kernel kernel, int blocks,
   check_launch("read_weights by tiles");
 }
 void forward(const Exec& exec, const TiledWeights& op) {
-  with_erase(
-      op, [&](auto own) { launch(exec, op, tiled_weights<own()>, weight_groups(op), forward_bytes(own)); });
+  with_erase(op, [&](auto own) {
+    launch(exec, op, tiled_weights<own()>, weight_groups(op), sizeof(WeightsForward<own()>));
+  });
 }
 void backward(const Exec& exec, const TiledWeights& op) {
-  with_erase(op, [&](auto own) { launch(exec, op, tiled_weights_backward<own()>, 1, backward_bytes(own)); });
+  with_erase(op, [&](auto own) {
+    launch(exec, op, tiled_weights_backward<own()>, 1, sizeof(WeightsBackward<own()>));
+  });
 }
 
 }  // namespace

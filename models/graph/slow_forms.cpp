@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "kernels/attention/attend.h"
+#include "kernels/attention/solve.h"
 #include "kernels/law/diagonal_read.h"
 #include "kernels/law/fwm.h"
 #include "kernels/law/network_read.h"
@@ -122,6 +123,16 @@ std::string slow_form(const Attend<Real>& op) {
                      kWide<Real> ? kInFp64 : above(op.K(), "key channels", kMost));
 }
 
+/// Tiles of read_weights make the same weights: kernels/fused/read_weights_tiles_form.cu.
+template <class Real>
+std::string slow_form(const Solve<Real>& op) {
+  constexpr int kTile = 64;
+  if (op.T() <= kTile) return "";
+  return fmt::format(
+      "solve goes through all {} x {} pairs of tokens: {}", op.T(), op.T(),
+      kWide<Real> ? kInFp64 : "tiles are of products in bf16 and keys of up to 64 channels, a multiple of 4");
+}
+
 }  // namespace
 
 template <class Real>
@@ -139,6 +150,7 @@ std::vector<std::string> slow_forms(const Graph<Real>& graph) {
     ask.template operator()<FwmRead>(node.info);
     ask.template operator()<ReadWeights>(node.info);
     ask.template operator()<Attend>(node.info);
+    ask.template operator()<Solve>(node.info);
     ask.template operator()<NetworkRead>(node.info);
     ask.template operator()<RidgeRead>(node.info);
     ask.template operator()<DiagonalRead>(node.info);

@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "kernels/attention/attend.h"
+#include "kernels/attention/solve.h"
 #include "kernels/law/ridge_read.h"
 #include "kernels/recurrence/state_read.h"
 #include "kernels/testing/cuda_test.h"
@@ -74,6 +75,17 @@ TEST(SlowForms, OfAttentionAreThoseWithAllWeightsInMemory) {
     } else {
       EXPECT_THAT(slow_forms(graph), IsEmpty());  // a pass, or few queries, make it attend_mix
     }
+  }
+}
+
+TEST(SlowForms, OfTriangularSolvesAreThoseOfMoreThanATile) {
+  for (const int T : {64, 65}) {
+    MemoryMeasure measure;
+    Graph<float> graph(Device::cuda, 1, true);
+    Solve<float> op;
+    op.a = in(graph.variable({2, 1, 5, T})), op.l = in(graph.variable({2, 1, T, T}));
+    graph.add(op);
+    EXPECT_EQ(slow_forms(graph).size(), T > 64 ? 1u : 0u);
   }
 }
 

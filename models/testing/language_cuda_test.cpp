@@ -232,6 +232,35 @@ TEST_F(LanguageOnCuda, RecurrencesInRoundedFormats) {
   }
 }
 
+// Memories whose weights of all pairs of tokens tiles make, an answer at every token and at few.
+TEST_F(LanguageOnCuda, WeightsByTilesInBf16) {
+  for (const char* memory : {"path", "path_fox", "log_linear_gated_delta", "log_linear_attention", "wall"}) {
+    for (const auto& [heads, T, Q] : {std::tuple{1, 150, 150}, {2, 150, 40}, {2, 20, 20}}) {
+      if (T > 20 && std::getenv("CROSSTALK_FEW_REPLICAS") != nullptr) continue;  // under compute-sanitizer
+      const ModelShape shape{0, 100, false, 2, {T, 1, Q}, 100};
+      const Options options = language_options_of(memory,
+                                                  {{"model.width", std::int64_t{64}},
+                                                   {"model.heads", std::int64_t{heads}},
+                                                   {"model.layers", std::int64_t{2}},
+                                                   {"model.weight_deviation", 0.1}},
+                                                  shape.vocabulary());
+      const auto run = [&](int R, int place, std::uint64_t seed) {
+        return run_language<float>(Device::cuda, options, shape, R, place, seed, Precision::bf16);
+      };
+      const LanguageResult alone = run(1, 0, 9), pack = run(3, 2, 7);
+      SCOPED_TRACE(fmt::format("{}, {} heads, {} tokens, {} answers: {}", memory, heads, T, Q, alone.forms));
+      if (shared_memory_limit() >= 163 * 1024) {
+        EXPECT_NE(alone.forms.find("read_weights"),
+                  std::string::npos);  // else scores of all pairs, and solve
+        EXPECT_EQ(alone.forms.find("solve"), std::string::npos);
+      }
+      expect_near(alone, run_language<double>(Device::cpu, options, shape, 1, 0, 9), 1.5e-1);
+      EXPECT_EQ(pack.losses, alone.losses);
+      EXPECT_EQ(pack.gradients, alone.gradients);
+    }
+  }
+}
+
 // Replica `place` of R has seed + R: the same seed for both.
 TEST_F(LanguageOnCuda, ARoundedReplicaHasTheSameBitsAlone) {
   for (const char* memory : {"softmax", "deltanet", "gated_delta", "kda", "gla", "rwkv7"}) {

@@ -1,0 +1,245 @@
+// Gradients of read weights by tiles (read_weights_tiles.cuh), blocks of tokens from the first on:
+//
+//   d_b = d_c - d_r' X^T   (y = k; else - d_c F^T)     d_u = d_b (I + M)^-T     d_M = -b^T d_u   d_F = -b^T d_c   d_X = -b^T d_r'
+//   d_r = f d_r' + (d_u f) y + (d_c f) k               d_y = (d_u f)^T r        d_k = (d_c f)^T r
+//
+// Decays: every factor is e^(a sum of decays between two tokens), whose gradient goes to the decays between: rows' sums less
+// columns' sums of d log f, added up from behind.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include "kernels/fused/read_weights_tiles.cuh"
+
+namespace crosstalk::device {
+
+/// What backward works with beside a block: rows of all queries of a group as operands, and sums on their way.
+struct WeightStage {
+  using Rows = std::uint16_t[kWeightRows * kWeightLine];
+  alignas(16) Rows b, d_u, d_read, d_next, r;  ///< d_read: d_u f, or d_c
+  float columns[2][8 * kWeightTile];           ///< sums a warp
+  float rows[kWeightRows];                     ///< of queries
+  int last[kWeightRows];                       ///< of queries
+  float down[4 * kWeightTile], across[3][2 * kWeightTile], value[kWeightTile];
+};
+template <bool kOwn>
+struct WeightsBackward {
+  WeightBlock<kOwn> block;
+  union {  // the stage is empty where a block is prepared
+    WeightStage stage;
+    WeightSolve solve;
+  };
+};
+
+/// Sums of a warp's columns over its lanes, into sums[warp][column].
+__device__ __forceinline__ void column_totals(float (&x)[8][2], float* sums) {
+  const int lane = threadIdx.x % 32;
+#pragma unroll
+  for (int n = 0; n < 8; ++n) {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+#pragma unroll
+      for (int offset = 4; offset < 32; offset *= 2) x[n][i] += __shfl_xor_sync(kFullWarp, x[n][i], offset);
+      if (lane < 4) sums[static_cast<int>(threadIdx.x) / 32 * kWeightTile + row_column(n) + i] = x[n][i];
+    }
+  }
+}
+
+// A block of threads has a sequence and head: blocks of tokens from the first on, and for each all groups of queries, whose
+// d_r waits in `history` meanwhile.
+template <bool kOwn>
+__global__ void __launch_bounds__(kWeightThreads, 1)
+    tiled_weights_backward(const __grid_constant__ TiledWeights op) {
+  using Block = WeightBlock<kOwn>;
+  using Pairs = typename Block::Pairs;
+  constexpr int C = kWeightTile, kRows = kWeightRows;
+  extern __shared__ __align__(16) unsigned char dynamic[];
+  auto& memory = *reinterpret_cast<WeightsBackward<kOwn>*>(dynamic);
+  Block& block = memory.block;
+  WeightStage& stage = memory.stage;
+  const int H = op.H(), T = op.T(), Q = op.Q(), groups = weight_groups(op);
+  const int bh = static_cast<int>(blockIdx.x), r = static_cast<int>(blockIdx.y),
+            thread = static_cast<int>(threadIdx.x);
+  const ReadWeightsFields<float> s(op, r, bh / H, bh % H);
+  const float* d_a = op.a.gradient.at(r) + static_cast<std::int64_t>(bh) * Q * T;
+  const bool fades = kOwn && s.channels > 0;
+  for (int j = 0; j < weight_blocks(op); ++j) {
+    const int first = j * C;
+    __syncthreads();
+    block.prepare(s, first, first + C, memory.solve);
+    Pairs of_solve, of_passed, of_taken, of_y, of_k;
+    float of_write[8][2] = {}, of_fade[8][2] = {}, of_last = 0;
+    for (int group = 0; group < groups; ++group) {
+      const WeightQueries queries(op, r, bh / H, group);
+      if (!queries.any_sees(first) && j > 0) continue;  // also: the products before are done with the stage
+      const int last[2] = {queries.last(0, first), queries.last(1, first)};
+      RowOperands rows, operands;
+      const uint4* const kept = kept_queries(op, r, bh, group, j);
+#pragma unroll
+      for (int k = 0; k < 4; ++k) {
+        const uint4 four = kept[k * kWeightThreads];
+        rows[k][0] = four.x, rows[k][1] = four.y, rows[k][2] = four.z, rows[k][3] = four.w;
+      }
+      float* const carried =
+          op.history.value.at(r) + (static_cast<std::int64_t>(bh) * groups + group) * kRows * C + thread;
+      RowSums d_c = {}, d_r = {}, u, b;
+      each_of_rows(T - first, [&](int h, int n, int i, int column) {
+        if (column <= last[h]) d_c[n][i] = d_a[static_cast<std::int64_t>(queries.q[h]) * T + first + column];
+      });
+      if (j > 0) {
+#pragma unroll
+        for (int i = 0; i < 32; ++i) d_r[i / 4][i % 4] = carried[i * kWeightThreads];
+      }
+      block.erased(rows, last, u, b);
+      put_rows(rows, stage.r);
+      pack(b, operands);
+      put_rows(operands, stage.b);
+      if constexpr (kOwn) {
+        each_of_rows(C, [&](int, int n, int i, int column) {
+          of_write[n][i % 2] += d_c[n][i] * b[n][i];
+          b[n][i] = d_c[n][i] * block.write[column];  // d_b
+        });
+      } else {
+        pack(d_c, operands);
+        put_rows(operands, stage.d_read);
+        each_of_rows(C, [&](int, int n, int i, int) { b[n][i] = 0; });
+        add_product<false>(b, operands, block.passed());
+      }
+      pack(d_r, operands);
+      put_rows(operands, stage.d_next);
+      add_product<false>(b, operands, block.taken);
+      pack(b, operands);
+      RowSums d_u = {};
+      add_product<false>(d_u, operands, block.inverse);
+      if constexpr (kOwn) {
+        pack(d_u, operands);
+        put_rows(operands, stage.d_u);
+        float of_row[2] = {}, of_start[2] = {};
+        each_of_rows(C, [&](int h, int n, int i, int) {
+          const float of_f = d_u[n][i] * u[n][i];
+          of_fade[n][i % 2] += of_f, of_row[h] += of_f;
+          of_start[h] += d_r[n][i] * unpacked(rows, n, i);
+        });
+#pragma unroll
+        for (int h = 0; h < 2; ++h) {
+          of_row[h] += last[h] < 0 ? 0.0f : block.start_of(last[h]) * of_start[h];
+          of_row[h] += __shfl_xor_sync(kFullWarp, of_row[h], 1);
+          of_row[h] += __shfl_xor_sync(kFullWarp, of_row[h], 2);
+          if (thread % 4 == 0) {
+            const int row = queries.q[h] - group * kRows;
+            stage.rows[row] = of_row[h], stage.last[row] = last[h];
+          }
+        }
+      }
+      block.fade_rows(d_u, last);
+      pack(d_u, operands);
+      put_rows(operands, kOwn ? stage.d_read : stage.d_u);
+      if constexpr (kOwn)
+        each_of_rows(C, [&](int h, int n, int i, int) { d_r[n][i] *= block.start_of(last[h]); });
+      add_product<true>(d_r, operands, block.y());
+      if constexpr (!kOwn) {
+        pack(d_c, operands);
+        add_product<true>(d_r, operands, block.k);
+      }
+      if (queries.any_sees(first + C)) {  // also: the stage is there
+#pragma unroll
+        for (int i = 0; i < 32; ++i) carried[i * kWeightThreads] = d_r[i / 4][i % 4];
+      } else if (s.q.gradient) {
+        each_of_rows(s.K, [&](int h, int n, int i, int column) {
+          if (queries.q[h] < Q) put(s.q.write, s.q.gradient(queries.q[h]) + column, d_r[n][i]);
+        });
+      }
+      const auto b_rows = Block::matrix(stage.b);
+      of_solve.template add<true, true, kRows>(b_rows, Block::matrix(stage.d_u));
+      of_taken.template add<true, true, kRows>(b_rows, Block::matrix(stage.d_next));
+      of_y.template add<true, true, kRows>(Block::matrix(kOwn ? stage.d_read : stage.d_u),
+                                           Block::matrix(stage.r));
+      if constexpr (!kOwn) {
+        of_passed.template add<true, true, kRows>(b_rows, Block::matrix(stage.d_read));
+        of_k.template add<true, true, kRows>(Block::matrix(stage.d_read), Block::matrix(stage.r));
+      }
+      if (fades && thread < C) {
+#pragma unroll 4
+        for (int row = 0; row < kRows; ++row) of_last += stage.last[row] == thread ? stage.rows[row] : 0.0f;
+      }
+    }
+    __syncthreads();
+    column_totals(of_write, stage.columns[0]);
+    column_totals(of_fade, stage.columns[1]);
+    // Pairs of tokens: d_M (d_F) into what M (F) is made of.
+    std::uint16_t *const of_xy = stage.b, *const of_xk = stage.d_read;
+    const auto of_pairs = [&](Pairs& gradient, const std::uint16_t* key, std::uint16_t* to) {
+      Pairs products;
+      products.template add<false, false, C>(Block::matrix(block.x()), Block::matrix(key));
+      gradient.pairs([&](int row, int column, float& one, float& two) {
+        const float2 f = block.between(row, column);
+        one = column < row ? -f.x * one : 0.0f, two = column + 1 < row ? -f.y * two : 0.0f;
+        NumberFormat<Precision::bf16>::put2(to + row * kWeightLine + column, block.erase[row] * one,
+                                            block.erase[row] * two);
+      });
+      gradient.multiply(products);  // of M_st / e_s, times that
+    };
+    of_pairs(of_solve, block.y(), of_xy);
+    of_solve.row_sums(stage.across[0]);
+    if constexpr (kOwn) {
+      of_solve.column_sums(stage.down, C, [&](int row, int, float one, float two, float(&sums)[2]) {
+        sums[0] += block.erase[row] * one, sums[1] += block.erase[row] * two;
+      });
+    } else {
+      of_pairs(of_passed, block.k, of_xk);
+      of_passed.row_sums(stage.across[1]);
+    }
+    of_taken.row_sums(stage.across[2], [&](int row, int column, float one, float two) {
+      const std::uint16_t* x = block.x() + row * kWeightLine + column;
+      return -one * NumberFormat<Precision::bf16>::value(x[0]) -
+             two * NumberFormat<Precision::bf16>::value(x[1]);
+    });
+    of_taken.pairs([&](int row, int, float& one, float& two) {
+      const float f = -block.erase[row] * block.start[row];
+      one *= f, two *= f;
+    });
+    __syncthreads();
+    if (thread < C && first + thread < T) {
+      const int t = first + thread;
+      float pairs = Pairs::total(stage.across[0], thread), faded = of_last, wrote = 0;
+      if constexpr (!kOwn) pairs += Pairs::total(stage.across[1], thread);
+      const float d_e = pairs + block.start[thread] * Pairs::total(stage.across[2], thread);
+      if constexpr (kOwn) {
+        faded += block.erase[thread] * d_e;
+#pragma unroll
+        for (int i = 0; i < 4; ++i) faded -= stage.down[i * C + thread];
+#pragma unroll
+        for (int i = 0; i < 8; ++i)
+          wrote += stage.columns[0][i * C + thread], faded -= stage.columns[1][i * C + thread];
+      }
+      if (s.w.gradient) put(s.w.write, s.w.gradient(t), s.e_is_w ? wrote + d_e : wrote);
+      if (s.own_e.gradient && !s.e_is_w) put(s.own_e.write, s.own_e.gradient(t), d_e);
+      stage.value[thread] = faded;
+    }
+    const auto give = [&](const HeadField<float>& field, Pairs& gradient) {
+      if (!field.gradient) return;
+      const PlainRows<float> to{field.gradient(first), static_cast<int>(field.gradient.step * sizeof(float)),
+                                min(C, T - first)};
+      s.K == C ? gradient.template put<true>(field.write, to, C)
+               : gradient.template put<false>(field.write, to, s.K);
+    };
+    const auto xy = Block::matrix(of_xy), xk = Block::matrix(of_xk);
+    of_y.template add<true, true, C>(xy, Block::matrix(block.x()));
+    of_taken.template add<false, true, C>(xy, Block::matrix(block.y()));
+    if constexpr (kOwn) {
+      of_y.each(of_taken, [](float& one, float two) { one += two; });
+      give(s.k, of_y);
+    } else {
+      of_k.template add<true, true, C>(xk, Block::matrix(block.x()));
+      of_taken.template add<false, true, C>(xk, Block::matrix(block.k));
+      give(s.k, of_k), give(s.own_x, of_taken), give(s.own_y, of_y);
+    }
+    if (!fades || !s.g.gradient) continue;
+    __syncthreads();
+    if (thread < C && first + thread < T) {
+      float sum = 0;
+      for (int t = min(C, T - first) - 1; t >= thread; --t) sum += stage.value[t];
+      put(s.g.write, s.g.gradient(first + thread), sum);
+    }
+  }
+}
+
+}  // namespace crosstalk::device
