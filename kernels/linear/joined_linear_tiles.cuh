@@ -34,7 +34,8 @@ struct JoinedTile {
   __device__ static int row(int i) { return static_cast<int>(threadIdx.x) / kFours + i * kStride; }
 
   /// Starts the copies of this thread's part of a tile: rows n0 .. of N, `width` columns from `first` of rows of ld.
-  /// Elements outside the matrix are unspecified.
+  /// Elements outside the matrix are unspecified. A thread has the same places whatever the format: tiles of both follow one
+  /// another there without a barrier.
   __device__ static void request(const float* from, bool is_bf16, int ld, int first, int width, int n0, int N,
                                  float* shared) {
     const int c = column();
@@ -43,7 +44,7 @@ struct JoinedTile {
       const auto* const pairs = reinterpret_cast<const std::uint16_t*>(from) + first + (c < width ? c : 0);
 #pragma unroll
       for (int i = 0; i < kTurns; ++i)
-        copy_async<8>(reinterpret_cast<uint2*>(shared) + threadIdx.x + i * kJoinedThreads,
+        copy_async<8>(reinterpret_cast<uint2*>(to + i * kJoinedThreads),
                       pairs + static_cast<std::int64_t>(min(n0 + row(i), N - 1)) * ld);
     } else if (ld % 4 == 0 && is_aligned16(from)) {  // no branch a copy
       from += first + (c < width ? c : 0);
@@ -74,12 +75,13 @@ struct JoinedTile {
   }
   /// Reads the numbers that request() has brought.
   __device__ static void collect(const float* shared, bool is_bf16, Numbers& x) {
+    const auto* const at = reinterpret_cast<const Four<float>*>(shared) + threadIdx.x;
 #pragma unroll
     for (int i = 0; i < kTurns; ++i) {
       if (is_bf16) {
-        x[i] = four_of(reinterpret_cast<const uint2*>(shared)[i * kJoinedThreads + threadIdx.x]);
+        x[i] = four_of(*reinterpret_cast<const uint2*>(at + i * kJoinedThreads));
       } else {
-        x[i] = reinterpret_cast<const Four<float>*>(shared)[i * kJoinedThreads + threadIdx.x];
+        x[i] = at[i * kJoinedThreads];
       }
     }
   }
