@@ -18,6 +18,7 @@
 #include "kernels/linear/swiglu.h"
 #include "kernels/norm/normalize.h"
 #include "kernels/norm/residual_norm.h"
+#include "kernels/recurrence/state_read.h"
 #include "models/graph/chain_pass.h"
 #include "models/graph/nodes.h"
 
@@ -454,6 +455,54 @@ bool rounded_chain_once(Graph<Real>& graph) {
   return false;
 }
 
+/// Whether linear maps or a chain of elementwise ops make a variable.
+template <class Real>
+bool made_to_round(const Links<Real>& links, Variable<Real>* v) {
+  if (!links.made(v)) return false;
+  const std::any& info = links.maker(v)->info;
+  return std::any_cast<std::shared_ptr<const JoinedLinear<Real>>>(&info) ||
+         std::any_cast<std::shared_ptr<const MapChain<Real>>>(&info);
+}
+
+/// What maps and chains make for a state that is read by chunks alone, and what is read for maps alone.
+template <class Real>
+bool rounded_read_once(Graph<Real>& graph) {
+  const Links<Real> links(graph);
+  for (auto& node : graph.nodes()) {
+    const auto* found = std::any_cast<std::shared_ptr<const StateRead<Real>>>(&node.info);
+    if (!found || !(*found)->takes_bf16()) continue;
+    const StateRead<Real>& read = **found;
+    const auto may = [&](const In<Real>& field) {
+      if (!field || field.value.is_bf16()) return false;
+      Variable<Real>* x = of(field)->root();
+      const auto here = std::count_if(node.inputs.begin(), node.inputs.end(),
+                                      [&](Variable<Real>* v) { return v && v->root() == x; });
+      return links.readers(x) == here && made_to_round(links, x) && x->value.columns() % 8 == 0 &&
+             graph.may_be_bf16(x);
+    };
+    std::set<Variable<Real>*> changing;
+    const auto take = [&](const In<Real>& field) {
+      if (may(field)) changing.insert(of(field)->root());
+    };
+    take(read.q), take(read.erase_read);
+    if (read.erase != Erase::free) {
+      take(read.k), take(read.v);
+    } else if (may(read.k) && may(read.erase_write)) {
+      take(read.k), take(read.erase_write);
+    }
+    Variable<Real>* o = out(read.o)->root();
+    if (!read.o.value.is_bf16() && links.readers(o) == 1 && read_by_maps(graph, o) == 1 &&
+        graph.may_be_bf16(o))
+      changing.insert(o);
+    if (changing.empty()) continue;
+    std::vector<typename Graph<Real>::Reformat> changes;
+    for (Variable<Real>* v : changing) changes.push_back({v, Format::bf16, Format::bf16});
+    graph.reformat(changes);
+    return true;
+  }
+  return false;
+}
+
 /// What linear maps make for linear maps alone.
 template <class Real>
 bool rounded_maps_once(Graph<Real>& graph) {
@@ -591,6 +640,7 @@ int run_pass(Graph<Real>& graph, const std::string& name) {
     while (rounded_once(graph)) ++count;
     while (rounded_norm_once(graph)) ++count;
     while (rounded_chain_once(graph)) ++count;
+    while (rounded_read_once(graph)) ++count;
     while (rounded_maps_once(graph)) ++count;
   } else {
     throw std::logic_error("[passes] there is no pass " + name);
