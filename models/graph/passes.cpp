@@ -464,7 +464,7 @@ bool made_to_round(const Links<Real>& links, Variable<Real>* v) {
          std::any_cast<std::shared_ptr<const MapChain<Real>>>(&info);
 }
 
-/// What maps and chains make for a state that is read by chunks alone, and what is read for maps alone.
+/// What maps and chains make for a state that is read by chunks (and for chains), and what is read for maps alone.
 template <class Real>
 bool rounded_read_once(Graph<Real>& graph) {
   const Links<Real> links(graph);
@@ -475,10 +475,16 @@ bool rounded_read_once(Graph<Real>& graph) {
     const auto may = [&](const In<Real>& field) {
       if (!field || field.value.is_bf16()) return false;
       Variable<Real>* x = of(field)->root();
-      const auto here = std::count_if(node.inputs.begin(), node.inputs.end(),
-                                      [&](Variable<Real>* v) { return v && v->root() == x; });
-      return links.readers(x) == here && made_to_round(links, x) && x->value.columns() % 8 == 0 &&
-             graph.may_be_bf16(x);
+      const auto reads_it = [&](const auto& other) {
+        return std::any_of(other.inputs.begin(), other.inputs.end(),
+                           [&](Variable<Real>* v) { return v && v->root() == x; });
+      };
+      // A chain reads it as the state does: products of queries and keys of one token (RWKV-6's bonus).
+      const bool alone = std::all_of(graph.nodes().begin(), graph.nodes().end(), [&](const auto& other) {
+        return &other == &node || !reads_it(other) ||
+               std::any_cast<std::shared_ptr<const MapChain<Real>>>(&other.info);
+      });
+      return alone && made_to_round(links, x) && x->value.columns() % 8 == 0 && graph.may_be_bf16(x);
     };
     std::set<Variable<Real>*> changing;
     const auto take = [&](const In<Real>& field) {
