@@ -51,6 +51,18 @@ struct JoinedTile {
 #pragma unroll
       for (int i = 0; i < kTurns; ++i)
         copy_async(to + i * kJoinedThreads, from + static_cast<std::int64_t>(min(n0 + row(i), N - 1)) * ld);
+    } else if (ld % 2 == 0 &&
+               is_aligned16(from)) {  // gates of a few heads: who waits for them holds up all tiles
+#pragma unroll
+      for (int i = 0; i < kTurns; ++i) {
+        const float* const row_at =
+            from + static_cast<std::int64_t>(min(n0 + row(i), N - 1)) * ld + first + c;
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+          if (c + 2 * half < width)
+            copy_async<8>(reinterpret_cast<uint2*>(to + i * kJoinedThreads) + half, row_at + 2 * half);
+        }
+      }
     } else {
 #pragma unroll
       for (int i = 0; i < kTurns; ++i) {
