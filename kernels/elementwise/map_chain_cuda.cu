@@ -75,6 +75,13 @@ struct ChainArgs {
   CT_HD static bool has(unsigned set, int n) { return set >> n & 1; }
 };
 
+/// f(e) of each of four numbers.
+template <class F>
+__device__ __forceinline__ void fours(const F& f) {
+#pragma unroll
+  for (int e = 0; e < 4; ++e) f(e);
+}
+
 /// Calls f with the map as a type, so that four numbers share the choice.
 template <class F>
 __device__ __forceinline__ void with_map(MapKind map, const F& f) {
@@ -108,25 +115,18 @@ __device__ __forceinline__ void by_kind(ChainKind kind, const F& f) {
 /// Not inlined: a chain's code shall fit where instructions are kept.
 template <class Real>
 __device__ __noinline__ Four<Real> any_map(MapKind kind, Four<Real> x) {
-  with_map(kind, [&](auto map) {
-#pragma unroll
-    for (int e = 0; e < 4; ++e) x.v[e] = mapped(map.value, x.v[e]);
-  });
+  with_map(kind, [&](auto map) { fours([&](int e) { x.v[e] = mapped(map.value, x.v[e]); }); });
   return x;
 }
 template <class Real>
 __device__ __noinline__ Four<Real> any_slope(MapKind kind, Four<Real> x) {
-  with_map(kind, [&](auto map) {
-#pragma unroll
-    for (int e = 0; e < 4; ++e) x.v[e] = map_slope(map.value, x.v[e]);
-  });
+  with_map(kind, [&](auto map) { fours([&](int e) { x.v[e] = map_slope(map.value, x.v[e]); }); });
   return x;
 }
 template <class Real>
 __device__ __forceinline__ Four<Real> values_of(const Mapping<Real>& m, Four<Real> x) {
   if (m.map != MapKind::affine) x = any_map(m.map, x);
-#pragma unroll
-  for (int e = 0; e < 4; ++e) x.v[e] = m.scale * x.v[e] + m.shift;
+  fours([&](int e) { x.v[e] = m.scale * x.v[e] + m.shift; });
   return x;
 }
 
@@ -164,8 +164,7 @@ struct ChainThread {
   __device__ static Real sum(const Four<Real>& x) { return (x.v[0] + x.v[1]) + (x.v[2] + x.v[3]); }
   /// What a row is multiplied by, of its mapped numbers.
   __device__ Real inverse_of(const StepMath<Real>& step, Four<Real> x) const {
-#pragma unroll
-    for (int e = 0; e < 4; ++e) x.v[e] *= x.v[e];
+    fours([&](int e) { x.v[e] *= x.v[e]; });
     return step.inverse_of(over_row(sum(x)), a.D);
   }
   __device__ void load_parameters() const {
@@ -192,15 +191,13 @@ struct ChainThread {
       if (has_two(step.kind)) {
         const Four<Real> other = values_of(step.of_b, value(step.b));
         by_kind(step.kind, [&](auto kind) {
-#pragma unroll
-          for (int e = 0; e < 4; ++e)
-            y.v[e] = combined(kind.value, step.scale_a, y.v[e], step.scale_b, other.v[e]);
+          fours(
+              [&](int e) { y.v[e] = combined(kind.value, step.scale_a, y.v[e], step.scale_b, other.v[e]); });
         });
       } else if (reduces(step.kind)) {
         const bool sums = step.kind == ChainKind::row_sum;
         const Real factor = sums ? over_row(sum(y)) : inverse_of(step, y);
-#pragma unroll
-        for (int e = 0; e < 4; ++e) y.v[e] = sums ? factor : y.v[e] * factor;
+        fours([&](int e) { y.v[e] = sums ? factor : y.v[e] * factor; });
       }
       value(a.inputs + s) = y;
     }
@@ -212,8 +209,7 @@ struct ChainThread {
     Four<Real> slope = {{1, 1, 1, 1}};
     if (m.map != MapKind::affine) slope = any_slope(m.map, x);
     Four<Real>& to = gradient(n);
-#pragma unroll
-    for (int e = 0; e < 4; ++e) to.v[e] += d.v[e] * (m.scale * slope.v[e]);
+    fours([&](int e) { to.v[e] += d.v[e] * (m.scale * slope.v[e]); });
   }
   __device__ void backward(bool active) const {
     for (int s = a.steps - 1; s >= 0; --s) {
@@ -238,11 +234,9 @@ struct ChainThread {
       } else if (reduces(step.kind)) {  // d_x = inverse (d_y - y (y . d_y) [/ D]), y = inverse x
         Four<Real> y = values_of(step.of_a, p);
         const Real inverse = inverse_of(step, y);
-#pragma unroll
-        for (int e = 0; e < 4; ++e) y.v[e] *= inverse, d_b.v[e] *= y.v[e];
+        fours([&](int e) { y.v[e] *= inverse, d_b.v[e] *= y.v[e]; });
         const Real along = over_row(sum(d_b)) / (step.kind == ChainKind::rms ? static_cast<Real>(a.D) : 1);
-#pragma unroll
-        for (int e = 0; e < 4; ++e) d.v[e] = inverse * (d.v[e] - y.v[e] * along);
+        fours([&](int e) { d.v[e] = inverse * (d.v[e] - y.v[e] * along); });
       }
       pass_on(step.a, active, step.of_a, p, d);
     }
@@ -258,8 +252,7 @@ struct ChainThread {
         if (active && i % a.D == 0) put(x.write, x.gradient.at(r) + i / a.D, total);
       } else if (active) {
         const Four<Real> old = x.write == Write::add ? load_four(x.gradient, r, i) : Four<Real>{};
-#pragma unroll
-        for (int e = 0; e < 4; ++e) d.v[e] += old.v[e];
+        fours([&](int e) { d.v[e] += old.v[e]; });
         store_four(x.gradient, r, i, d);
       }
     }
@@ -313,8 +306,7 @@ __global__ void __launch_bounds__(256) chain_backward(const __grid_constant__ Ch
       if (!a.d_y[o].data) continue;
       const Four<Real> d = load_four(a.d_y[o], chain.r, i);
       Four<Real>& to = chain.gradient(a.made_by[o]);
-#pragma unroll
-      for (int e = 0; e < 4; ++e) to.v[e] += d.v[e];
+      fours([&](int e) { to.v[e] += d.v[e]; });
     }
     chain.load(i, active, a.needed);
     chain.forward(a.needed);
