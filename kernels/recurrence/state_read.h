@@ -169,9 +169,7 @@ struct StateRead {
          "only chunks of products in bf16 whose rows are not padded take tokens in bf16");
     want(!v.value.is_bf16() || takes_bf16_values(), "these kernels take no values in bf16");
     const int R = k.value.R;
-    const Format of_reads = o.value.format;
     o.value = shaped<Real>(R, {B(), Q(), H(), V()});
-    o.value.format = of_reads;
     states.value = shaped<Real>(R, {B(), H(), chunks(), V() * K()});
     if (erase != Erase::none) solved.value = shaped<Real>(R, {B(), M(), H(), V()});
     if (erase != Erase::none && form == StateForm::chunkwise)
