@@ -202,7 +202,8 @@ template <class Real>
 bool LanguageModel<Real>::reads_alone(int layer, const BatchTensors& batch) const {
   const LanguageLayer& kind = layers_[static_cast<std::size_t>(layer)];
   return !every_row_ && !asks_at_all(batch) && !decodes() && layer + 1 == static_cast<int>(layers_.size()) &&
-         !kind.conv && !memory_of(kind.options).own_token;
+         !kind.conv && !memory_of(kind.options).own_token &&
+         !(device_ == Device::cuda && memory_of(kind.options).read_at_all);
 }
 
 template <class Real>

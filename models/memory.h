@@ -162,6 +162,8 @@ struct Memory {
   bool forms_state = false;  ///< not linear in its state, which is formed however few reads there are
   bool own_token =
       false;  ///< a query reads the token at which it stands in a way of its own (Mixer::at_tokens)
+  bool read_at_all =
+      false;  ///< on a GPU all tokens of a language model ask, wherever answers are due: its kernels are faster
   bool keeps_keys = false;  ///< no feature dimension bounds it: d_dot is 0
   ProjectionInit projection_init = ProjectionInit::uniform;
   StateSize state = state::matrix;

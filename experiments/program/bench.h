@@ -24,7 +24,7 @@ Run bench_run(const Run& run, std::int64_t seed, std::int64_t steps);
 
 /// Seconds of training alone. `seconds(n)` trains n steps and takes what it takes, preparation and evaluation
 /// included; n and 2 n have those in common. n grows from 10 until the difference is long enough to be
-/// trusted, unless `steps` fixes it.
+/// trusted, unless `steps` fixes it: then it is the middle of three differences.
 struct StepTime {
   std::int64_t steps = 0;
   double seconds = 0;

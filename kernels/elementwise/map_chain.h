@@ -174,7 +174,9 @@ struct MapChain {
       want(step[s].a >= 0 && step[s].a < inputs + s && (!has_two(step[s].kind) || step[s].b < inputs + s),
            "a step reads what comes later");
     for (int i = 0; i < outputs; ++i) {
-      want(made_by[i] >= inputs && made_by[i] < registers(), "an output is made by no step");
+      want(made_by[i] >= inputs && made_by[i] < registers() &&
+               std::count(made_by, made_by + outputs, made_by[i]) == 1,
+           "every output is made by a step of its own");
       const Format format = y[i].value.format;
       y[i].value = whole_shape(R);
       y[i].value.format = format;

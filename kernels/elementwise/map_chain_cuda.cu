@@ -2,6 +2,7 @@
 // one kernel runs any chain. Rows are lanes side by side. Gradients of parameters are added up by thread, block and part of
 // the tokens, each in its order.
 // SPDX-License-Identifier: Apache-2.0
+#include "kernels/base/async_copy.cuh"
 #include "kernels/base/reduce.cuh"
 #include "kernels/elementwise/map_chain.h"
 #include "kernels/matmul/operand_pairs.cuh"
@@ -26,6 +27,7 @@ struct ChainArgs {
   int inputs, outputs, steps, D, n, span, piece_size;
   unsigned wanted = 0;  ///< their gradients lead to some input's
   unsigned needed = 0;  ///< their values are read by backward
+  unsigned given = 0;   ///< outputs whose gradients come in
   StepMath<Real> step[Op::kMostSteps];
   Input x[Op::kMostInputs];
   Tensor<Real> y[Op::kMostOutputs], d_y[Op::kMostOutputs], pieces;
@@ -62,6 +64,7 @@ struct ChainArgs {
     }
     for (int o = 0; o < outputs; ++o)
       y[o] = op.y[o].value, d_y[o] = op.y[o].gradient, made_by[o] = op.made_by[o];
+    for (int o = 0; o < outputs; ++o) given |= d_y[o].data ? 1u << made_by[o] : 0;
     for (int s = steps - 1; s >= 0; --s) {
       const StepMath<Real>& one = step[s];
       const bool again = has(needed, inputs + s), back = has(wanted, inputs + s),
@@ -74,6 +77,13 @@ struct ChainArgs {
   }
   CT_HD static bool has(unsigned set, int n) { return set >> n & 1; }
 };
+
+/// f(e) of each of four numbers.
+template <class F>
+__device__ __forceinline__ void fours(const F& f) {
+#pragma unroll
+  for (int e = 0; e < 4; ++e) f(e);
+}
 
 /// Calls f with the map as a type, so that four numbers share the choice.
 template <class F>
@@ -108,25 +118,18 @@ __device__ __forceinline__ void by_kind(ChainKind kind, const F& f) {
 /// Not inlined: a chain's code shall fit where instructions are kept.
 template <class Real>
 __device__ __noinline__ Four<Real> any_map(MapKind kind, Four<Real> x) {
-  with_map(kind, [&](auto map) {
-#pragma unroll
-    for (int e = 0; e < 4; ++e) x.v[e] = mapped(map.value, x.v[e]);
-  });
+  with_map(kind, [&](auto map) { fours([&](int e) { x.v[e] = mapped(map.value, x.v[e]); }); });
   return x;
 }
 template <class Real>
 __device__ __noinline__ Four<Real> any_slope(MapKind kind, Four<Real> x) {
-  with_map(kind, [&](auto map) {
-#pragma unroll
-    for (int e = 0; e < 4; ++e) x.v[e] = map_slope(map.value, x.v[e]);
-  });
+  with_map(kind, [&](auto map) { fours([&](int e) { x.v[e] = map_slope(map.value, x.v[e]); }); });
   return x;
 }
 template <class Real>
 __device__ __forceinline__ Four<Real> values_of(const Mapping<Real>& m, Four<Real> x) {
   if (m.map != MapKind::affine) x = any_map(m.map, x);
-#pragma unroll
-  for (int e = 0; e < 4; ++e) x.v[e] = m.scale * x.v[e] + m.shift;
+  fours([&](int e) { x.v[e] = m.scale * x.v[e] + m.shift; });
   return x;
 }
 
@@ -164,8 +167,7 @@ struct ChainThread {
   __device__ static Real sum(const Four<Real>& x) { return (x.v[0] + x.v[1]) + (x.v[2] + x.v[3]); }
   /// What a row is multiplied by, of its mapped numbers.
   __device__ Real inverse_of(const StepMath<Real>& step, Four<Real> x) const {
-#pragma unroll
-    for (int e = 0; e < 4; ++e) x.v[e] *= x.v[e];
+    fours([&](int e) { x.v[e] *= x.v[e]; });
     return step.inverse_of(over_row(sum(x)), a.D);
   }
   __device__ void load_parameters() const {
@@ -174,15 +176,50 @@ struct ChainThread {
       for (int e = 0; e < 4; ++e) value(i).v[e] = a.x[i].value.at(r)[a.x[i].within.index(4 * tid + e)];
     }
   }
-  __device__ void load(int i, bool active, unsigned which) const {
-    for (int k = 0; k < a.inputs; ++k) {
-      const auto& x = a.x[k];
-      if (x.access == Access::parameter || !ChainArgs<Real>::has(which, k)) continue;
-      Four<Real> v = {};
-      if (active && x.access == Access::whole) v = load_four(x.value, r, i);
-      if (active && x.access == Access::row) v.v[0] = v.v[1] = v.v[2] = v.v[3] = x.value.at(r)[i / a.D];
-      value(k) = v;
+  /// Four numbers on their way to a slot, as they lie in memory; widen() makes numbers of the slot's type of them.
+  __device__ __forceinline__ void fetch(const Tensor<Real>& t, int i, Four<Real>& slot) const {
+    if constexpr (std::is_same_v<Real, float>) {
+      if (t.is_bf16()) return copy_async<8>(&slot, t.bf16_at(r) + i);
     }
+    constexpr int kEach = 16 / sizeof(Real);
+#pragma unroll
+    for (int e = 0; e < 4; e += kEach) copy_async(slot.v + e, t.at(r) + i + e);
+  }
+  __device__ __forceinline__ void widen(const Tensor<Real>& t, Four<Real>& slot) const {
+    if constexpr (std::is_same_v<Real, float>) {
+      if (t.is_bf16()) slot = four_of(*reinterpret_cast<const uint2*>(&slot));
+    }
+  }
+  /// f(tensor, slot) of what comes from memory: inputs but parameters, of a set, and gradients of outputs.
+  template <class F>
+  __device__ __forceinline__ void each_whole(unsigned which, bool gradients, const F& f) const {
+    for (int k = 0; k < a.inputs; ++k) {
+      if (a.x[k].access == Access::whole && ChainArgs<Real>::has(which, k)) f(a.x[k].value, value(k));
+    }
+    for (int o = 0; gradients && o < a.outputs; ++o) {
+      if (a.d_y[o].data) f(a.d_y[o], gradient(a.made_by[o]));
+    }
+  }
+  /// All copies are on their way before the first is waited for.
+  template <class F>
+  __device__ __forceinline__ void load(int i, bool active, unsigned which, bool gradients,
+                                       const F& meanwhile) const {
+    each_whole(which, gradients, [&](const Tensor<Real>& t, Four<Real>& slot) {
+      if (active) {
+        fetch(t, i, slot);
+      } else {
+        slot = {};
+      }
+    });
+    for (int k = 0; k < a.inputs; ++k) {
+      if (a.x[k].access != Access::row || !ChainArgs<Real>::has(which, k)) continue;
+      const Real x = active ? a.x[k].value.at(r)[i / a.D] : Real(0);
+      value(k) = {{x, x, x, x}};
+    }
+    meanwhile();
+    copies_end();
+    if (active)
+      each_whole(which, gradients, [&](const Tensor<Real>& t, Four<Real>& slot) { widen(t, slot); });
   }
   __device__ void forward(unsigned which) const {
     for (int s = 0; s < a.steps; ++s) {
@@ -192,15 +229,13 @@ struct ChainThread {
       if (has_two(step.kind)) {
         const Four<Real> other = values_of(step.of_b, value(step.b));
         by_kind(step.kind, [&](auto kind) {
-#pragma unroll
-          for (int e = 0; e < 4; ++e)
-            y.v[e] = combined(kind.value, step.scale_a, y.v[e], step.scale_b, other.v[e]);
+          fours(
+              [&](int e) { y.v[e] = combined(kind.value, step.scale_a, y.v[e], step.scale_b, other.v[e]); });
         });
       } else if (reduces(step.kind)) {
         const bool sums = step.kind == ChainKind::row_sum;
         const Real factor = sums ? over_row(sum(y)) : inverse_of(step, y);
-#pragma unroll
-        for (int e = 0; e < 4; ++e) y.v[e] = sums ? factor : y.v[e] * factor;
+        fours([&](int e) { y.v[e] = sums ? factor : y.v[e] * factor; });
       }
       value(a.inputs + s) = y;
     }
@@ -212,8 +247,7 @@ struct ChainThread {
     Four<Real> slope = {{1, 1, 1, 1}};
     if (m.map != MapKind::affine) slope = any_slope(m.map, x);
     Four<Real>& to = gradient(n);
-#pragma unroll
-    for (int e = 0; e < 4; ++e) to.v[e] += d.v[e] * (m.scale * slope.v[e]);
+    fours([&](int e) { to.v[e] += d.v[e] * (m.scale * slope.v[e]); });
   }
   __device__ void backward(bool active) const {
     for (int s = a.steps - 1; s >= 0; --s) {
@@ -238,11 +272,9 @@ struct ChainThread {
       } else if (reduces(step.kind)) {  // d_x = inverse (d_y - y (y . d_y) [/ D]), y = inverse x
         Four<Real> y = values_of(step.of_a, p);
         const Real inverse = inverse_of(step, y);
-#pragma unroll
-        for (int e = 0; e < 4; ++e) y.v[e] *= inverse, d_b.v[e] *= y.v[e];
+        fours([&](int e) { y.v[e] *= inverse, d_b.v[e] *= y.v[e]; });
         const Real along = over_row(sum(d_b)) / (step.kind == ChainKind::rms ? static_cast<Real>(a.D) : 1);
-#pragma unroll
-        for (int e = 0; e < 4; ++e) d.v[e] = inverse * (d.v[e] - y.v[e] * along);
+        fours([&](int e) { d.v[e] = inverse * (d.v[e] - y.v[e] * along); });
       }
       pass_on(step.a, active, step.of_a, p, d);
     }
@@ -258,8 +290,7 @@ struct ChainThread {
         if (active && i % a.D == 0) put(x.write, x.gradient.at(r) + i / a.D, total);
       } else if (active) {
         const Four<Real> old = x.write == Write::add ? load_four(x.gradient, r, i) : Four<Real>{};
-#pragma unroll
-        for (int e = 0; e < 4; ++e) d.v[e] += old.v[e];
+        fours([&](int e) { d.v[e] += old.v[e]; });
         store_four(x.gradient, r, i, d);
       }
     }
@@ -290,8 +321,7 @@ __global__ void __launch_bounds__(256) chain_forward(const __grid_constant__ Cha
   const ChainThread<Real> chain{a, reinterpret_cast<Four<Real>*>(raw), static_cast<int>(blockIdx.y)};
   const int i = static_cast<int>(blockIdx.x) * a.span + 4 * chain.tid;
   const bool active = 4 * chain.tid < a.span && i < a.n;
-  chain.load_parameters();
-  chain.load(i, active, ~0u);
+  chain.load(i, active, ~0u, false, [&] { chain.load_parameters(); });
   chain.forward(~0u);
   for (int o = 0; active && o < a.outputs; ++o) store_four(a.y[o], chain.r, i, chain.value(a.made_by[o]));
 }
@@ -306,17 +336,12 @@ __global__ void __launch_bounds__(256) chain_backward(const __grid_constant__ Ch
        first += static_cast<int>(gridDim.x) * a.span) {
     const int i = first + 4 * chain.tid;
     const bool active = 4 * chain.tid < a.span && i < a.n;
-    for (int k = 0; k < a.inputs + a.steps; ++k) {
-      if (k >= a.inputs || a.x[k].access != Access::parameter) chain.gradient(k) = {};
-    }
-    for (int o = 0; active && o < a.outputs; ++o) {
-      if (!a.d_y[o].data) continue;
-      const Four<Real> d = load_four(a.d_y[o], chain.r, i);
-      Four<Real>& to = chain.gradient(a.made_by[o]);
-#pragma unroll
-      for (int e = 0; e < 4; ++e) to.v[e] += d.v[e];
-    }
-    chain.load(i, active, a.needed);
+    chain.load(i, active, a.needed, true, [&] {
+      for (int k = 0; k < a.inputs + a.steps; ++k) {
+        const bool sums_on = k < a.inputs && a.x[k].access == Access::parameter;
+        if (!sums_on && !ChainArgs<Real>::has(a.given, k)) chain.gradient(k) = {};
+      }
+    });
     chain.forward(a.needed);
     chain.backward(active);
     chain.store(i, active);

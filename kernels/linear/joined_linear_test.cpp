@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "kernels/testing/cuda_test.h"
 #include "kernels/testing/op_fields.h"
 
 namespace crosstalk::checks::joined_linear_test {
@@ -212,6 +213,53 @@ TEST(JoinedLinearTest, FitsTheSharedMemoryThatThereIs) {
   s = slabs(128, 128, 1);
   EXPECT_EQ(s.weights_bytes(2), 196u * kKiB);
   EXPECT_EQ(s.weights_bytes(1), 98u * kKiB);
+}
+
+class JoinedLinearOnCuda : public CudaTest {};
+
+// Tiles of both formats follow one another in a block's memory: gradients of outputs that are bf16 already are those of the same
+// numbers as floats, bit for bit.
+TEST_F(JoinedLinearOnCuda, GradientsOfBothFormatsTogether) {
+  const Sizes s{30000, 128, {128, 2, 16, 128, 5, 64}, true, Precision::bf16};
+  const auto gradients = [&](bool narrow) {
+    TensorSet<float> set(Device::cuda);
+    for (const char* name : {"x", "x_out"}) set.reals.add(name, 1, {s.N, s.I});
+    for (std::size_t i = 0; i < s.O.size(); ++i) {
+      const bool is_bf16 = narrow && s.O[i] % 8 == 0 && i != 3;
+      set.reals.add(name_of("g", i), 1, {s.N, s.O[i]}, is_bf16 ? Format::bf16 : Format::native);
+      for (const char* name : {"w", "w_out"}) set.reals.add(name_of(name, i), 1, {s.O[i], s.I});
+      set.reals.add(name_of("b_out", i), 1, {s.O[i]});
+    }
+    JoinedLinear<float> op = shaped_op<float>(s);
+    set.reals.add("pieces", 1,
+                  std::vector<int>(op.pieces.value.dims, op.pieces.value.dims + op.pieces.value.rank));
+    set.allocate();
+    RandomStream random(5, RandomDomain::initialisation, 0);
+    for (const auto& [name, t] : set.reals.all()) {
+      std::vector<float> numbers;
+      for (std::int64_t i = 0; i < t.size(); ++i)
+        numbers.push_back(rounded(Precision::bf16, static_cast<float>(random.uniform() - 0.5)));
+      upload(Device::cuda, t, 0, numbers);
+    }
+    op.x.value = set.real("x"), op.x.gradient = set.real("x_out"), op.x.write = Write::overwrite;
+    op.pieces.value = set.real("pieces");
+    for (int i = 0; i < op.outputs; ++i) {
+      const auto at = static_cast<std::size_t>(i);
+      op.w[i].value = set.real(name_of("w", at)), op.w[i].gradient = set.real(name_of("w_out", at));
+      op.b[i].value = op.b[i].gradient = set.real(name_of("b_out", at));
+      op.w[i].write = op.b[i].write = Write::overwrite;
+      op.y[i].gradient = set.real(name_of("g", at));
+    }
+    Exec exec;
+    exec.device = Device::cuda;
+    backward(exec, op);
+    std::map<std::string, std::vector<float>> out;
+    for (const auto& [name, t] : set.reals.all()) {
+      if (name.find("_out") != std::string::npos) out[name] = download(Device::cuda, t, 0);
+    }
+    return out;
+  };
+  EXPECT_EQ(gradients(true), gradients(false));
 }
 
 }  // namespace

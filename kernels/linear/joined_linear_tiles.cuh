@@ -34,22 +34,36 @@ struct JoinedTile {
   __device__ static int row(int i) { return static_cast<int>(threadIdx.x) / kFours + i * kStride; }
 
   /// Starts the copies of this thread's part of a tile: rows n0 .. of N, `width` columns from `first` of rows of ld.
-  /// Elements outside the matrix are unspecified.
+  /// Elements outside the matrix are unspecified. `step` 2: a thread has the same places whatever the format, so that tiles
+  /// of both may follow one another there without a barrier.
   __device__ static void request(const float* from, bool is_bf16, int ld, int first, int width, int n0, int N,
-                                 float* shared) {
+                                 float* shared, int step = 1) {
     const int c = column();
     Four<float>* const to = reinterpret_cast<Four<float>*>(shared) + threadIdx.x;
     if (is_bf16) {
       const auto* const pairs = reinterpret_cast<const std::uint16_t*>(from) + first + (c < width ? c : 0);
 #pragma unroll
       for (int i = 0; i < kTurns; ++i)
-        copy_async<8>(reinterpret_cast<uint2*>(shared) + threadIdx.x + i * kJoinedThreads,
-                      pairs + static_cast<std::int64_t>(min(n0 + row(i), N - 1)) * ld);
+        copy_async<8>(
+            reinterpret_cast<uint2*>(shared) + step * (static_cast<int>(threadIdx.x) + i * kJoinedThreads),
+            pairs + static_cast<std::int64_t>(min(n0 + row(i), N - 1)) * ld);
     } else if (ld % 4 == 0 && is_aligned16(from)) {  // no branch a copy
       from += first + (c < width ? c : 0);
 #pragma unroll
       for (int i = 0; i < kTurns; ++i)
         copy_async(to + i * kJoinedThreads, from + static_cast<std::int64_t>(min(n0 + row(i), N - 1)) * ld);
+    } else if (ld % 2 == 0 &&
+               is_aligned16(from)) {  // gates of a few heads: who waits for them holds up all tiles
+#pragma unroll
+      for (int i = 0; i < kTurns; ++i) {
+        const float* const row_at =
+            from + static_cast<std::int64_t>(min(n0 + row(i), N - 1)) * ld + first + c;
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+          if (c + 2 * half < width)
+            copy_async<8>(reinterpret_cast<uint2*>(to + i * kJoinedThreads) + half, row_at + 2 * half);
+        }
+      }
     } else {
 #pragma unroll
       for (int i = 0; i < kTurns; ++i) {
@@ -73,13 +87,14 @@ struct JoinedTile {
     }
   }
   /// Reads the numbers that request() has brought.
-  __device__ static void collect(const float* shared, bool is_bf16, Numbers& x) {
+  __device__ static void collect(const float* shared, bool is_bf16, Numbers& x, int step = 1) {
 #pragma unroll
     for (int i = 0; i < kTurns; ++i) {
+      const int at = static_cast<int>(threadIdx.x) + i * kJoinedThreads;
       if (is_bf16) {
-        x[i] = four_of(reinterpret_cast<const uint2*>(shared)[i * kJoinedThreads + threadIdx.x]);
+        x[i] = four_of(reinterpret_cast<const uint2*>(shared)[step * at]);
       } else {
-        x[i] = reinterpret_cast<const Four<float>*>(shared)[i * kJoinedThreads + threadIdx.x];
+        x[i] = reinterpret_cast<const Four<float>*>(shared)[at];
       }
     }
   }
@@ -290,7 +305,7 @@ __global__ void __launch_bounds__(kJoinedThreads, 1)
       const LinearSlabs::Slab& slab = s.slab[ahead_slab];
       Y::request(a.y[slab.output].gradient.at(r), a.y[slab.output].gradient.is_bf16(),
                  a.w[slab.output].value.dim(0), slab.first, slab.width, ahead_tile * kJoinedRows, N,
-                 raw + place * Y::kRaw);
+                 raw + place * Y::kRaw, 2);
       if (++ahead_slab == s.count) ahead_slab = 0, ahead_tile += walkers;
     }
     copies_commit();
@@ -313,7 +328,7 @@ __global__ void __launch_bounds__(kJoinedThreads, 1)
       std::uint16_t* const ys = tiles_at + place * Y::kSize;
       typename Y::Numbers now;
       copies_wait(depth);
-      Y::collect(raw + copy * Y::kRaw, a.y[slab.output].gradient.is_bf16(), now);
+      Y::collect(raw + copy * Y::kRaw, a.y[slab.output].gradient.is_bf16(), now, 2);
       request(copy);
       Y::clear(slab.width, n0, N, now);
       if (other == 0) __syncthreads();  // the slab before is read

@@ -24,6 +24,12 @@ struct Unstaged {
   }
 };
 
+/// Where column `column` lies of a row of floats' place that numbers in bf16 take.
+template <class T>
+__device__ __forceinline__ T* narrow_at(const float* row, int column) {
+  return const_cast<T*>(reinterpret_cast<const T*>(reinterpret_cast<const std::uint16_t*>(row) + column));
+}
+
 /// This thread's part of an M x N matrix of sums, cut into tiles for W warps: kDown x kAcross of them, each
 /// of MT x NT tiles of 16 x 8.
 template <Precision kPrecision, int M, int N, int W>
@@ -34,6 +40,11 @@ struct ChunkSums {
   static_assert(MT * 16 * kDown == M && NT * 8 * kAcross == N, "the warps cover the matrix");
   static_assert(NT == 1 || NT % 2 == 0, "columns come in pairs of tiles");
   float at[MT][NT][4];
+  /// Whether rows of this type may be in bf16.
+  template <bool kWhole, class Where>
+  static constexpr bool kMayBeNarrow = kWhole&& kPrecision == Precision::bf16&& requires(const Where& rows) {
+    rows.narrow;
+  };
 
   __device__ __forceinline__ ChunkSums() { clear(); }
   __device__ __forceinline__ void clear() {
@@ -86,6 +97,16 @@ struct ChunkSums {
   /// and they come in aligned pairs.
   template <bool kWhole, class Where>
   __device__ __forceinline__ void take(const Where& rows, int columns) {
+    if constexpr (kMayBeNarrow<kWhole, Where>) {
+      if (rows.narrow) {
+        pairs([&](int row, int column, float& x, float& y) {
+          unsigned two = 0;
+          if (rows.has(row)) two = __ldcs(narrow_at<const unsigned>(rows.start(row), column));
+          x = __uint_as_float(two << 16), y = __uint_as_float(two & 0xffff0000);
+        });
+        return;
+      }
+    }
     pairs([&](int row, int column, float& x, float& y) {
       const float* const from = rows.start(row) + column;
       if constexpr (kWhole) {
@@ -106,6 +127,14 @@ struct ChunkSums {
       ChunkSums old;
       old.take<kWhole>(rows, columns);
       each(old, [](float& x, float y) { x += y; });
+    }
+    if constexpr (kMayBeNarrow<kWhole, Where>) {
+      if (rows.narrow) {
+        pairs([&](int row, int column, float x, float y) {
+          if (rows.has(row)) __stcs(narrow_at<unsigned>(rows.start(row), column), bf16_pair(x, y));
+        });
+        return;
+      }
     }
     pairs([&](int row, int column, float x, float y) {
       float* const to = rows.start(row) + column;

@@ -72,6 +72,15 @@ __device__ __forceinline__ void put4(Write mode, float* to, float4 x, int column
   }
 }
 
+/// The same of four numbers in bf16.
+__device__ __forceinline__ void put4_narrow(Write mode, uint2* to, float4 x) {
+  if (mode == Write::add) {
+    const Four<float> old = four_of(*to);
+    x.x += old.v[0], x.y += old.v[1], x.z += old.v[2], x.w += old.v[3];
+  }
+  *to = pairs_of(Four<float>{{x.x, x.y, x.z, x.w}});
+}
+
 template <class Tile>
 struct ChannelBackward {
   using Op = typename Tile::Op;
@@ -316,8 +325,13 @@ struct ChannelBackward {
 #pragma unroll 1
     for (int n = threadIdx.x; n < C * D / 4; n += Tile::kThreads) {
       const int row = n / (D / 4), c = n % (D / 4) * 4, at = row * D + c;
-      const auto give = [&](const In<float>& field, Write mode, float* to, float4 x) {
-        if (field.wanted() && to) put4<Tile::kWhole>(mode, to + c, x, K - c);
+      const auto give = [&](const In<float>& field, Write mode, const auto& rows, float4 x) {
+        float* const to = rows(row);
+        if (!field.wanted() || !to) return;
+        if constexpr (kMayBeNarrow<Tile, std::decay_t<decltype(rows)>>) {
+          if (rows.narrow) return put4_narrow(mode, narrow_at<uint2>(to, c), x);
+        }
+        put4<Tile::kWhole>(mode, to + c, x, K - c);
       };
       float4 d_k = four(memory.d_k + at), d_x = {};
       float d_erase = 0;
@@ -334,11 +348,11 @@ struct ChannelBackward {
         d_x.x *= e, d_x.y *= e, d_x.z *= e, d_x.w *= e;
         if (!walk.tied) d_k.x += d_x.x, d_k.y += d_x.y, d_k.z += d_x.z, d_k.w += d_x.w;
       }
-      give(op.q, op.q.write, d_queries(row), four(memory.d_q + at));
-      give(op.k, walk.own(op.k.write), d_keys(row), d_k);
-      if (walk.shift) give(op.erase_write, walk.own(op.erase_write.write), d_erased(row), d_k);
-      give(op.log_decay, walk.own(op.log_decay.write), d_decays(row), four(parts.alpha + at));
-      if (walk.tied) give(op.erase_read, walk.own(op.erase_read.write), d_looks(row), d_x);
+      give(op.q, op.q.write, d_queries, four(memory.d_q + at));
+      give(op.k, walk.own(op.k.write), d_keys, d_k);
+      if (walk.shift) give(op.erase_write, walk.own(op.erase_write.write), d_erased, d_k);
+      give(op.log_decay, walk.own(op.log_decay.write), d_decays, four(parts.alpha + at));
+      if (walk.tied) give(op.erase_read, walk.own(op.erase_read.write), d_looks, d_x);
       if (c > 0 || row >= valid) continue;
       put_gains(op, walk, first, valid, row, memory.of_value, d_erase);
     }

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/matmul/chunk_product.cuh"
+#include "kernels/matmul/operand_pairs.cuh"
 #include "kernels/recurrence/state_read.h"
 
 namespace crosstalk::device {
@@ -81,11 +82,18 @@ struct PlainRows {
   T* at;
   int bytes;
   int valid;
+  bool narrow = false;  ///< in bf16, though T is float: of a whole tile
   __device__ __forceinline__ bool has(int row) const { return row < valid; }
   __device__ __forceinline__ T* start(int row) const { return ahead(at, row, bytes); }
   __device__ __forceinline__ T* operator()(int row) const { return has(row) ? start(row) : nullptr; }
   /// Some row, this one if it is there.
   __device__ __forceinline__ T* near(int row) const { return ahead(at, min(row, valid - 1), bytes); }
+};
+
+/// Whether rows of this type may be in bf16: those of whole tiles whose products are, if they say so.
+template <class Tile, class Where>
+constexpr bool kMayBeNarrow = Tile::kWhole&& Tile::kFormat == Precision::bf16&& requires(const Where& rows) {
+  rows.narrow;
 };
 
 /// kRows x D numbers on their way from global to shared memory: of the rows that `rows` has; the rest is 0.
@@ -97,13 +105,36 @@ struct Fetched {
   static constexpr bool kGuarded = kGuarded_ || Tile::kMapped;
   static constexpr int kFours = kColumns / 4, kTurns = kRows * kFours / Tile::kThreads;
   float4 x[kTurns];
+  bool narrow = false;  ///< x holds four numbers in bf16 each, in its first two
 
   __device__ __forceinline__ static int row(int turn) {
     return static_cast<int>(threadIdx.x) / kFours + turn * (Tile::kThreads / kFours);
   }
   __device__ __forceinline__ static int column() { return static_cast<int>(threadIdx.x) % kFours * 4; }
+  /// Not before they are put: who converts numbers waits for them.
+  __device__ __forceinline__ float4 four(int turn) const {
+    if (!narrow) return x[turn];
+    const Four<float> f = four_of(make_uint2(__float_as_uint(x[turn].x), __float_as_uint(x[turn].y)));
+    return make_float4(f.v[0], f.v[1], f.v[2], f.v[3]);
+  }
   template <class Where>
   __device__ __forceinline__ void fetch(const Where& rows, int columns) {
+    if constexpr (kMayBeNarrow<Tile, Where>) {
+      narrow = rows.narrow;
+      if (narrow) {
+#pragma unroll
+        for (int turn = 0; turn < kTurns; ++turn) {
+          uint2 two = make_uint2(0, 0);
+          if constexpr (kGuarded) {
+            if (rows.has(row(turn))) two = __ldcs(narrow_at<const uint2>(rows.start(row(turn)), column()));
+          } else {
+            two = __ldcs(narrow_at<const uint2>(rows.near(row(turn)), column()));
+          }
+          x[turn] = make_float4(__uint_as_float(two.x), __uint_as_float(two.y), 0, 0);
+        }
+        return;
+      }
+    }
 #pragma unroll
     for (int turn = 0; turn < kTurns; ++turn) {
       if constexpr (!Tile::kWhole) {
@@ -124,7 +155,8 @@ struct Fetched {
   __device__ __forceinline__ void each(F&& f) const {
 #pragma unroll
     for (int turn = 0; turn < kTurns; ++turn) {
-      const float v[4] = {x[turn].x, x[turn].y, x[turn].z, x[turn].w};
+      const float4 given = four(turn);
+      const float v[4] = {given.x, given.y, given.z, given.w};
 #pragma unroll
       for (int n = 0; n < 4; ++n) f(row(turn), column() + n, v[n]);
     }
@@ -140,7 +172,8 @@ struct Fetched {
     for (int turn = 0; turn < kTurns; ++turn) {
       const bool there = row(turn) < valid;
       const float f = there ? gain(row(turn)) : 1;
-      float v[4] = {x[turn].x, x[turn].y, x[turn].z, x[turn].w};
+      const float4 given = four(turn);
+      float v[4] = {given.x, given.y, given.z, given.w};
 #pragma unroll
       for (int n = 0; n < 4; ++n) v[n] = kGuarded || there ? f * v[n] : 0;
       As::put4(to + row(turn) * line + column(), v);
@@ -191,8 +224,13 @@ __device__ __forceinline__ void prefetch_rows(int turn, const Where& rows, int c
     const int row = (static_cast<int>(threadIdx.x) + 64 * turn) % Tile::kThreads;
     if (row >= count || !rows.has(row)) return;
     const auto* const from = reinterpret_cast<const char*>(rows.start(row));
+    bool half = false;
+    if constexpr (kMayBeNarrow<Tile, Where>) half = rows.narrow;
 #pragma unroll
-    for (int at = 0; at < kBytes; at += 128) asm volatile("prefetch.global.L2 [%0];" ::"l"(from + at));
+    for (int at = 0; at < kBytes; at += 128) {
+      if (half && 2 * at >= kBytes) break;
+      asm volatile("prefetch.global.L2 [%0];" ::"l"(from + at));
+    }
   }
 }
 

@@ -167,6 +167,61 @@ TEST_F(StateChunkOnCuda, SeveralWritesAndFreeErases) {
   }
 }
 
+// Of numbers that bf16 holds, tokens in bf16 give what tokens as floats give, rounded where it is kept. Where several queries see
+// the same tokens, gradients are added up in bf16.
+TEST_F(StateChunkOnCuda, TokensInBf16) {
+  for (int size : {32, 64, 128}) {
+    for (Gate gate : {Gate::none, Gate::scalar, Gate::channel}) {
+      for (Erase erase : {Erase::none, Erase::delta, Erase::tied, Erase::free}) {
+        for (const auto& [N, Q] : {std::pair{1, 0}, {2, 0}, {1, 9}}) {
+          Choice c;
+          c.B = 2, c.T = 70, c.H = 2, c.N = N, c.Q = Q, c.K = c.V = size, c.erase = erase, c.gate = gate;
+          c.write_gain = true, c.erase_gain = c.reads(), c.products = Precision::bf16;
+          c.start = c.end = Q == 0, c.decayed = size != 64;
+          Values in = drawn(c);
+          for (auto& [name, x] : in.real) {
+            for (double& e : x) e = rounded(Precision::bf16, static_cast<float>(e));
+          }
+          const auto want = run<float>(c, StateForm::chunkwise, in, Device::cuda);
+          c.in_bf16 = true;
+          const auto got = run<float>(c, StateForm::chunkwise, in, Device::cuda);
+          for (const auto& [field, x] : want) {
+            const bool gain = field.find("gain") != std::string::npos || field == "d_log_decay" ||
+                              field == "end" || field == "d_start" ||
+                              (erase == Erase::free && field == "d_v");
+            Numbers as_kept = x;
+            if (!gain)
+              for (double& e : as_kept) e = rounded(Precision::bf16, static_cast<float>(e));
+            const std::string what =
+                fmt::format("size {} N {} Q {} {} {}: {}", size, N, Q, name_of(erase), name_of(gate), field);
+            if (Q == 0) {
+              EXPECT_EQ(got.at(field), as_kept) << what;
+            } else {
+              EXPECT_LE(relative_error(got.at(field), x), 1e-2) << what;
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_F(StateChunkOnCuda, TokensInBf16AreRefusedWhereRowsArePadded) {
+  for (const auto& [size, products, takes] :
+       {std::tuple{64, Precision::bf16, true}, {64, Precision::tf32, false}, {33, Precision::bf16, false}}) {
+    StateRead<float> op;
+    op.form = StateForm::chunkwise, op.device = Device::cuda, op.products = products;
+    for (auto* field : {&op.q, &op.k, &op.v})
+      field->value = field->gradient = shaped<float>(1, {2, 40, 1, size});
+    op.q.value.format = op.q.gradient.format = Format::bf16;
+    if (takes) {
+      EXPECT_NO_THROW(op.plan());
+    } else {
+      EXPECT_THROW(op.plan(), std::logic_error);
+    }
+  }
+}
+
 TEST_F(StateChunkOnCuda, ManyChunks) {
   for (Gate gate : {Gate::scalar, Gate::channel}) {
     Choice c;

@@ -23,6 +23,7 @@ struct StepRows {
   T *even, *odd;
   int bytes;  ///< between rows
   int valid, shift;
+  bool narrow = false;
   __device__ __forceinline__ T* of(int row) const { return row & shift ? odd : even; }
   __device__ __forceinline__ bool has(int row) const { return row < valid && of(row); }
   __device__ __forceinline__ T* start(int row) const { return ahead(of(row), row >> shift, bytes); }
@@ -34,6 +35,7 @@ struct ListedRows {
   T* at;
   int bytes;        ///< between rows
   const int* list;  ///< of a row's query, or -1
+  bool narrow = false;
   __device__ __forceinline__ bool has(int row) const { return at && list[row] >= 0; }
   __device__ __forceinline__ T* start(int row) const { return ahead(at, list[row], bytes); }
   __device__ __forceinline__ T* operator()(int row) const { return has(row) ? start(row) : nullptr; }
@@ -107,19 +109,31 @@ struct StateWalk {
   }
   __device__ __forceinline__ Write own(Write mode) const { return kListed && pass > 0 ? Write::add : mode; }
 
+  /// Whether a tensor of tokens is in bf16, which those of whole tiles may be whose products are.
+  template <class X>
+  __device__ __forceinline__ static bool is_narrow(const Tensor<X>& x) {
+    return Tile::kWhole && Tile::kFormat == Precision::bf16 && x.is_bf16();
+  }
+  /// Where number n of a replica lies.
+  template <class X>
+  __device__ __forceinline__ X* number(const Tensor<X>& x, bool narrow, std::int64_t n) const {
+    return narrow ? reinterpret_cast<X*>(x.bf16_at(replica) + n) : x.at(replica) + n;
+  }
+
   /// Where rows are of what writes have, [R,B,M,H,columns], from `first` on; `from`: the first column. Of a
   /// free erase, those of the rows that erase lie in `even`, those of the rows that write in `odd`.
   template <class X>
   __device__ __forceinline__ auto rows(const Tensor<X>& even, const Tensor<X>& odd, int first, int valid,
                                        int columns, int from = 0) const {
-    const int bytes = H * columns * static_cast<int>(sizeof(X));
+    const bool narrow = is_narrow(even.data ? even : odd);
+    const int bytes = H * columns * (narrow ? 2 : static_cast<int>(sizeof(X)));
     const auto start = [&](const Tensor<X>& x) {
-      return x.data ? ahead(x.at(replica) + write * columns + from, first >> shift, bytes) : nullptr;
+      return x.data ? ahead(number(x, narrow, write * columns + from), first >> shift, bytes) : nullptr;
     };
     if constexpr (kMapped) {
-      return StepRows<X>{start(even), shift ? start(odd) : nullptr, bytes, valid, shift};
+      return StepRows<X>{start(even), shift ? start(odd) : nullptr, bytes, valid, shift, narrow};
     } else {
-      return PlainRows<X>{start(even), bytes, valid};
+      return PlainRows<X>{start(even), bytes, valid, narrow};
     }
   }
   template <class X>
@@ -159,15 +173,16 @@ struct StateWalk {
   template <class X>
   __device__ __forceinline__ auto of_queries(const Tensor<X>& x, int first, int valid, int columns,
                                              int from = 0) const {
-    const int bytes = H * columns * static_cast<int>(sizeof(X));
+    const bool narrow = is_narrow(x);
+    const int bytes = H * columns * (narrow ? 2 : static_cast<int>(sizeof(X)));
+    X* const start = x.data ? number(x, narrow, query * columns + from) : nullptr;
     if constexpr (kPaired) {
-      X* const at = x.data ? ahead(x.at(replica) + query * columns, first >> 1, bytes) : nullptr;
-      return StepRows<X>{before ? at : nullptr, before ? nullptr : at, bytes, valid, 1};
+      X* const at = x.data ? ahead(start, first >> 1, bytes) : nullptr;
+      return StepRows<X>{before ? at : nullptr, before ? nullptr : at, bytes, valid, 1, narrow};
     } else if constexpr (kMapped) {
-      return ListedRows<X>{x.data ? x.at(replica) + query * columns + from : nullptr, bytes, list};
+      return ListedRows<X>{start, bytes, list, narrow};
     } else {
-      return PlainRows<X>{x.data ? ahead(x.at(replica) + query * columns, first, bytes) : nullptr, bytes,
-                          x.data ? valid : 0};
+      return PlainRows<X>{x.data ? ahead(start, first, bytes) : nullptr, bytes, x.data ? valid : 0, narrow};
     }
   }
   __device__ __forceinline__ auto queries(const StateRead<float>& op, int first, int valid) const {
@@ -355,10 +370,16 @@ struct StateWalk {
                                              int from, int count, Write mode) const {
     const std::int32_t* const position =
         op.position.value.at(replica) + static_cast<std::int64_t>(b) * op.Q();
-    float* const rows = x.at(replica) + query * columns + from;
+    const bool narrow = is_narrow(x);
+    float* const rows = number(x, narrow, query * columns + from);
     for (int i = static_cast<int>(threadIdx.x) / 32; i < op.Q(); i += Tile::W) {
       for (int c = threadIdx.x % 32; c < count && position[i] <= 0; c += 32) {
-        put(mode, rows + static_cast<std::int64_t>(i) * H * columns + c, 0.0f);
+        const std::int64_t at = static_cast<std::int64_t>(i) * H * columns + c;
+        if (!narrow) {
+          put(mode, rows + at, 0.0f);
+        } else if (mode == Write::overwrite) {
+          reinterpret_cast<std::uint16_t*>(rows)[at] = 0;
+        }
       }
     }
   }

@@ -97,7 +97,13 @@ struct StateRead {
   const char* form_name(Device on) const { return chunked(on) ? "chunk" : "recurrent"; }
   CROSSTALK_FIELDS(q, k, v, write_gain, log_decay, erase_read, erase_write, erase_gain, start, position, o,
                    end, states, solved, inverse, work)
-  CROSSTALK_BF16_FIELDS(states, solved, inverse)
+  CROSSTALK_BF16_FIELDS(q, k, v, erase_read, erase_write, o, states, solved, inverse)
+  /// Whether its kernels take tokens in bf16: they round them to operands where they read them.
+  bool takes_bf16() const {
+    return device == Device::cuda && device::chunk_read_keeps(*this).states == Format::bf16;
+  }
+  /// Values beside a free erase lie with what is kept of it, which is Real.
+  bool takes_bf16_values() const { return takes_bf16() && erase != Erase::free; }
 
   CT_HD int B() const { return k.value.dim(0); }
   CT_HD int M() const { return k.value.dim(1); }
@@ -151,6 +157,16 @@ struct StateRead {
              (!erase_write || per_write(erase_write, K())),
          "erase_write is [B,M,H,K]");
     want(!erase_gain || (reads && per_write(erase_gain, 1)), "erase_gain is [B,M,H]");
+    const auto one_format = [](const auto& f) { return f.value.format == f.gradient.format; };
+    want(one_format(q) && one_format(k) && one_format(v) && one_format(erase_read) &&
+             one_format(erase_write) && one_format(o),
+         "a tensor and its gradient have one format");
+    want(!erase_write || erase_write.value.format == k.value.format, "erase_write and k have one format");
+    const bool narrow =
+        q.value.is_bf16() || k.value.is_bf16() || erase_read.value.is_bf16() || o.value.is_bf16();
+    want(!narrow || takes_bf16(),
+         "only chunks of products in bf16 whose rows are not padded take tokens in bf16");
+    want(!v.value.is_bf16() || takes_bf16_values(), "these kernels take no values in bf16");
     const int R = k.value.R;
     o.value = shaped<Real>(R, {B(), Q(), H(), V()});
     const bool by_chunks = chunked(device);

@@ -16,6 +16,7 @@ struct Choice {
   Gate gate = Gate::none;
   bool write_gain = false, erase_gain = false, start = false, end = false, decayed = true, before = false;
   Precision products = Precision::full;
+  bool in_bf16 = false;  ///< tokens and what is read, with their gradients, as far as kernels take them so
 
   int queries() const { return Q ? Q : T; }
   int M() const { return T * N; }
@@ -137,17 +138,22 @@ template <class Real>
 std::map<std::string, Numbers> run(const Choice& c, StateForm form, const Values& in,
                                    Device device = Device::cpu) {
   TensorSet<Real> set(device);
+  const auto format_of = [&](const std::string& name) {
+    const bool may = name == "q" || name == "k" || name == "erase_read" || name == "erase_write" ||
+                     name == "o" || (name == "v" && c.erase != Erase::free);
+    return c.in_bf16 && may ? Format::bf16 : Format::native;
+  };
   for (const auto& [name, dims] : inputs(c)) {
-    set.reals.add(name, 1, dims);
-    set.reals.add("d_" + name, 1, dims);
+    set.reals.add(name, 1, dims, format_of(name));
+    set.reals.add("d_" + name, 1, dims, format_of(name));
     set.writes[name] = Write::overwrite;
   }
   if (c.Q) set.integers.add("position", 1, {c.B, c.Q});
   std::vector<std::pair<std::string, std::vector<int>>> outputs = {{"o", {c.B, c.queries(), c.H, c.V}}};
   if (c.end) outputs.push_back({"end", {c.B, c.H, c.V, c.K}});
   for (const auto& [name, dims] : outputs) {
-    set.reals.add(name, 1, dims);
-    if (in.real.count("d_" + name)) set.reals.add("d_" + name, 1, dims);
+    set.reals.add(name, 1, dims, format_of(name));
+    if (in.real.count("d_" + name)) set.reals.add("d_" + name, 1, dims, format_of(name));
   }
   set.allocate();
   for (const auto& [name, numbers] : in.real) {

@@ -177,7 +177,22 @@ class Chain {
     ChainStep step = m.step;
     step.a = registers_.at(root_of(variable_of(m.a)));
     step.b = m.b ? registers_.at(root_of(variable_of(m.b))) : 0;
+    read_through(m.a, step.a, step.of_a);
+    if (m.b) read_through(m.b, step.b, step.of_b);
     return add(i, step) && covered() && is_in_order();
+  }
+  /// An operand that a map makes for this step alone is read through that map; finish() drops the map.
+  void read_through(const In<Real>& x, int& n, OperandMap& map) const {
+    const Variable<Real>* v = root_of(variable_of(x));
+    while (n >= op_.inputs && map.map == MapKind::affine && op_.step[n - op_.inputs].kind == ChainKind::map &&
+           of_.readers_of(v).size() == 1 && !v->kept) {
+      const ChainStep& made = op_.step[n - op_.inputs];
+      map = {made.of_a.map, map.scale * made.of_a.scale, map.scale * made.of_a.shift + map.shift};
+      n = made.a;
+      for (const auto& [variable, at] : registers_) {
+        if (at == n) v = variable;
+      }
+    }
   }
   /// Gives an operand a register: it is made here, or by a node that joins too, or a new input, through maps of what is small.
   bool take(const In<Real>& x) {
@@ -276,11 +291,35 @@ class Chain {
           return false;
       }
     }
+    drop_unread();
     for (int i = 0; i < op_.inputs; ++i) {
       const Tensor<Real> shape = op_.x[i].value;
       op_.x[i] = in(graph_.view(variable_of(op_.x[i]), shape));
     }
     return op_.outputs > 0;
+  }
+
+  /// Steps whose registers nothing reads.
+  void drop_unread() {
+    std::set<int> read(op_.made_by, op_.made_by + op_.outputs);
+    for (int s = op_.steps - 1; s >= 0; --s) {
+      if (read.count(op_.inputs + s) == 0) continue;
+      read.insert(op_.step[s].a);
+      if (has_two(op_.step[s].kind)) read.insert(op_.step[s].b);
+    }
+    std::map<int, int> next;
+    for (int i = 0; i < op_.inputs; ++i) next[i] = i;
+    int kept = 0;
+    for (int s = 0; s < op_.steps; ++s) {
+      if (read.count(op_.inputs + s) == 0) continue;
+      ChainStep step = op_.step[s];
+      step.a = next.at(step.a);
+      step.b = has_two(step.kind) ? next.at(step.b) : 0;
+      next[op_.inputs + s] = op_.inputs + kept;
+      op_.step[kept++] = step;
+    }
+    op_.steps = kept;
+    for (int o = 0; o < op_.outputs; ++o) op_.made_by[o] = next.at(op_.made_by[o]);
   }
 
   Graph<Real>& graph_;

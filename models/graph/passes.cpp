@@ -10,8 +10,6 @@
 #include "kernels/attention/attend.h"
 #include "kernels/attention/attend_mix.h"
 #include "kernels/elementwise/elementwise.h"
-#include "kernels/elementwise/map_chain.h"
-#include "kernels/elementwise/pick.h"
 #include "kernels/fused/table_features.h"
 #include "kernels/fused/table_scores.h"
 #include "kernels/linear/joined_linear.h"
@@ -20,6 +18,8 @@
 #include "kernels/norm/residual_norm.h"
 #include "models/graph/chain_pass.h"
 #include "models/graph/nodes.h"
+#include "models/graph/pass_links.h"
+#include "models/graph/rounded_pass.h"
 
 namespace crosstalk {
 namespace {
@@ -29,44 +29,8 @@ std::set<std::string>& switched_off() {
   return names;
 }
 
-/// Who makes a variable, and how many nodes read it.
-template <class Real>
-class Links {
- public:
-  using Node = typename Graph<Real>::Node;
-  explicit Links(Graph<Real>& graph) {
-    for (Node& node : graph.nodes()) {
-      for (Variable<Real>* output : node.outputs) made_by_[output->root()] = &node;
-      for (Variable<Real>* input : node.inputs) {
-        if (input) ++readers_[input->root()];
-      }
-    }
-  }
-  /// What made x, if it is a node of this kind and nobody else reads x.
-  template <class Info>
-  const Info* alone(Variable<Real>* x) const {
-    const auto found = made_by_.find(x->root());
-    if (found == made_by_.end() || readers_.at(x->root()) != 1 || x->root()->kept) return nullptr;
-    return std::any_cast<Info>(&found->second->info);
-  }
-  int readers(Variable<Real>* x) const {
-    const auto found = readers_.find(x->root());
-    return found == readers_.end() ? 0 : found->second;
-  }
-  Node* maker(Variable<Real>* x) const { return made_by_.at(x->root()); }
-  bool made(Variable<Real>* x) const { return made_by_.count(x->root()) != 0; }
-
- private:
-  std::map<Variable<Real>*, Node*> made_by_;
-  std::map<Variable<Real>*, int> readers_;
-};
-
 template <class Real>
 using Phi = std::shared_ptr<const MapFeatures<Real>>;
-template <class Real>
-Variable<Real>* of(const In<Real>& field) {
-  return static_cast<Variable<Real>*>(field.variable);
-}
 
 /// Calls make(), which adds nodes at the end of the graph, moves them to where `last` stands and removes the
 /// nodes of `chain`.
@@ -326,153 +290,6 @@ bool joined_linear_once(Graph<Real>& graph) {
   return false;
 }
 
-/// How many linear maps in tiles read a variable in columns that may be bf16.
-template <class Real>
-int read_by_maps(Graph<Real>& graph, Variable<Real>* v) {
-  int count = 0;
-  for (const auto& node : graph.nodes()) {
-    const auto* maps = std::any_cast<std::shared_ptr<const JoinedLinear<Real>>>(&node.info);
-    count += maps && of((*maps)->x)->root() == v->root() && (*maps)->x.value.columns() % 8 == 0;
-  }
-  return count;
-}
-
-/// Whether a gated MLP alone reads a variable.
-template <class Real>
-bool read_by_swiglu(Graph<Real>& graph, const Links<Real>& links, Variable<Real>* v) {
-  for (const auto& node : graph.nodes()) {
-    const auto* mlp = std::any_cast<std::shared_ptr<const Swiglu<Real>>>(&node.info);
-    if (mlp && of((*mlp)->x)->root() == v->root()) return links.readers(v) == 1;
-  }
-  return false;
-}
-
-/// Whether `v` or a view of it is an output of linear maps that nobody else reads.
-template <class Real>
-bool made_by_maps(const Links<Real>& links, Variable<Real>* v) {
-  const auto* maps = links.template alone<std::shared_ptr<const JoinedLinear<Real>>>(v);
-  for (int i = 0; maps && i < (*maps)->outputs; ++i) {
-    if (out((*maps)->y[i])->root() == v->root()) return true;
-  }
-  return false;
-}
-
-/// What lies between linear maps and an attention in whole heads, and nobody else reads, in bf16: both round
-/// it where they read it.
-template <class Real>
-bool rounded_once(Graph<Real>& graph) {
-  const Links<Real> links(graph);
-  for (auto& node : graph.nodes()) {
-    const auto* reads = std::any_cast<std::shared_ptr<const AttendMix<Real>>>(&node.info);
-    if (!reads || (*reads)->is_bf16() || !(*reads)->takes_bf16()) continue;
-    Variable<Real>* o = out((*reads)->o)->root();
-    bool good = links.readers(o) == 1 && read_by_maps(graph, o) == 1;
-    std::vector<Variable<Real>*> between = {o};
-    for (const In<Real>* field : {&(*reads)->x, &(*reads)->k, &(*reads)->v}) {
-      between.push_back(of(*field)->root());
-      good = good && made_by_maps(links, between.back());
-    }
-    std::vector<typename Graph<Real>::Reformat> changes;
-    for (Variable<Real>* v : between) {
-      good = good && graph.may_be_bf16(v);
-      changes.push_back({v, Format::bf16, Format::bf16});
-    }
-    if (!good) continue;
-    graph.reformat(changes);
-    return true;
-  }
-  return false;
-}
-
-/// What a norm makes, if linear maps or a gated MLP alone read it, all of its rows or (maps) picked ones; and the gradient
-/// that it gives to its branch, if that is a linear map's or the MLP's.
-template <class Real>
-bool rounded_norm_once(Graph<Real>& graph) {
-  if (sizeof(Real) != sizeof(float)) return false;
-  const Links<Real> links(graph);
-  for (auto& node : graph.nodes()) {
-    const auto* norm = std::any_cast<std::shared_ptr<const ResidualNorm<Real>>>(&node.info);
-    if (!norm || !(*norm)->takes_bf16()) continue;
-    Variable<Real>* y = out((*norm)->y)->root();
-    std::vector<Variable<Real>*> between = {y};
-    int readers = read_by_swiglu(graph, links, y) ? 1 : read_by_maps(graph, y);
-    bool good = !(*norm)->y.value.is_bf16();
-    for (const auto& other : graph.nodes()) {
-      const auto* pick = std::any_cast<std::shared_ptr<const Pick<Real>>>(&other.info);
-      if (!pick || of((*pick)->x)->root() != y) continue;
-      ++readers;
-      between.push_back(out((*pick)->y)->root());
-      const int maps = read_by_maps(graph, between.back());
-      good = good && maps > 0 && maps == links.readers(between.back());
-    }
-    good = good && readers > 0 && readers == links.readers(y);
-    std::vector<typename Graph<Real>::Reformat> changes;
-    for (Variable<Real>* v : between) {
-      good = good && graph.may_be_bf16(v);
-      changes.push_back({v, Format::bf16, Format::bf16});
-    }
-    if (!good) changes.clear();
-    if ((*norm)->branch) {
-      Variable<Real>* branch = of((*norm)->branch)->root();
-      const bool of_maps = made_by_maps(links, branch) ||
-                           links.template alone<std::shared_ptr<const Swiglu<Real>>>(branch) != nullptr;
-      if (of_maps && !branch->gradient.is_bf16() && graph.may_be_bf16(branch))
-        changes.push_back({branch, branch->value.format, Format::bf16});
-    }
-    if (changes.empty()) continue;
-    graph.reformat(changes);
-    return true;
-  }
-  return false;
-}
-
-/// What a chain of elementwise ops makes for linear maps alone, and gradients that it gives to linear maps.
-template <class Real>
-bool rounded_chain_once(Graph<Real>& graph) {
-  if (sizeof(Real) != sizeof(float)) return false;
-  const Links<Real> links(graph);
-  for (auto& node : graph.nodes()) {
-    const auto* chain = std::any_cast<std::shared_ptr<const MapChain<Real>>>(&node.info);
-    if (!chain) continue;
-    std::vector<typename Graph<Real>::Reformat> changes;
-    for (int i = 0; i < (*chain)->inputs; ++i) {
-      Variable<Real>* x = of((*chain)->x[i])->root();
-      if ((*chain)->whole(i) && !x->gradient.is_bf16() && made_by_maps(links, x) &&
-          x->value.columns() % 8 == 0 && graph.may_be_bf16(x))
-        changes.push_back({x, x->value.format, Format::bf16});
-    }
-    for (int i = 0; i < (*chain)->outputs; ++i) {
-      Variable<Real>* y = out((*chain)->y[i])->root();
-      const int maps = read_by_maps(graph, y);
-      if (!y->value.is_bf16() && maps > 0 && maps == links.readers(y) && graph.may_be_bf16(y))
-        changes.push_back({y, Format::bf16, Format::bf16});
-    }
-    if (changes.empty()) continue;
-    graph.reformat(changes);
-    return true;
-  }
-  return false;
-}
-
-/// What linear maps make for linear maps alone.
-template <class Real>
-bool rounded_maps_once(Graph<Real>& graph) {
-  if (sizeof(Real) != sizeof(float)) return false;
-  const Links<Real> links(graph);
-  for (auto& node : graph.nodes()) {
-    const auto* maps = std::any_cast<std::shared_ptr<const JoinedLinear<Real>>>(&node.info);
-    for (int i = 0; maps && i < (*maps)->outputs; ++i) {
-      Variable<Real>* y = out((*maps)->y[i])->root();
-      const int readers = read_by_maps(graph, y);
-      if (y->value.is_bf16() || readers == 0 || readers != links.readers(y) || !graph.may_be_bf16(y))
-        continue;
-      graph.reformat({{y, Format::bf16, Format::bf16}});
-      return true;
-    }
-  }
-  return false;
-}
-
 /// A norm whose rows one gain a column alone multiplies.
 template <class Real>
 bool gained_norm_once(Graph<Real>& graph) {
@@ -588,10 +405,7 @@ int run_pass(Graph<Real>& graph, const std::string& name) {
   } else if (name == "map_chain") {
     while (map_chain_once(graph)) ++count;
   } else if (name == "rounded") {
-    while (rounded_once(graph)) ++count;
-    while (rounded_norm_once(graph)) ++count;
-    while (rounded_chain_once(graph)) ++count;
-    while (rounded_maps_once(graph)) ++count;
+    count = round_variables(graph);
   } else {
     throw std::logic_error("[passes] there is no pass " + name);
   }

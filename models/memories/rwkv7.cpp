@@ -44,6 +44,7 @@ Memory rwkv7() {
                   .open = Open{0, 1},
                   .range = {-0.9, 0.9}},
                  {.name = "in_context_rate", .per = Per::key, .symbol = "a", .range = {0.05, 0.95}}},
+      .read_at_all = true,
       .build =
           [](auto& m) {
             const auto [q, k] = features(m);
