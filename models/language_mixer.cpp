@@ -144,9 +144,7 @@ Variable<Real>* LanguageMixer<Real>::seen_by(const std::string& name) {
   if (shift == "none") return name == "value" ? x_ : source();
   const int width = x_->value.columns();
   const Var<Real> own = shaped_as(x_, {B, T, 1, width});
-  if (!behind_) {
-    behind_ = (piece() ? piece()->token_before("input_shift", own) : delayed(own)) - own;
-  }
+  if (!behind_) behind_ = (piece() ? piece()->token_before("input_shift", own) : delayed(own)) - own;
   const auto mu = [&](const std::string& of) {
     return shaped_as(weights_.leaf("input_shift." + of, {width}, shift_start(of)), {1, 1, 1, width});
   };

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 
+#include "experiments/training/pack.h"
 #include "experiments/training/training_fixture.h"
 #include "kernels/base/error.h"
 
@@ -68,6 +69,22 @@ TEST(Pieces, AreRefusedWhereTheyCannotBeReadBeforeAnythingIsTrained) {
                 .find("model.positions"),
             std::string::npos);
   EXPECT_EQ(refusal(induction, "name = \"delta\""), "");
+}
+
+// A third of a step of as many tokens: reading takes no gradients. What attention reads whole grows with the square.
+TEST(Pieces, CountInWhatAStudyTakes) {
+  const auto work = [](const char* memory, const char* factors, int piece) {
+    const auto runs = read_by("task.name = \"induction\"\ntask.length = 64\neval.length_factors = \"" +
+                                  std::string(factors) + "\"\n",
+                              "name = \"" + std::string(memory) + "\"", piece);
+    return work_of_lengths(runs[0]) / work_of_step(runs[0]);
+  };
+  const double sequences = 9.0 / 8;  // of a test, of a step
+  EXPECT_EQ(work("delta", "", 0), 0);
+  EXPECT_NEAR(work("delta", "1", 0), sequences / 3, 1e-2);
+  EXPECT_NEAR(work("delta", "16", 64), 16 * sequences / 3, 0.2);
+  EXPECT_EQ(work("delta", "16", 64), work("delta", "16", 0));
+  EXPECT_GT(work("softmax", "16", 0), 4 * work("delta", "16", 0));
 }
 
 }  // namespace

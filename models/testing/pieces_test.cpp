@@ -5,6 +5,7 @@
 
 #include "kernels/base/error.h"
 #include "kernels/testing/compare.h"
+#include "kernels/testing/cuda_test.h"
 #include "models/testing/language.h"
 
 namespace crosstalk::checks {
@@ -14,14 +15,6 @@ using Int = std::int64_t;
 constexpr int kTokensRead = 12, kPiece = 4;
 
 OptionValue word(const char* text) { return std::string(text); }
-
-/// Losses of queries at every token.
-template <class Real>
-std::vector<Real> losses_of(const ModelGraph<Real>& graph, int b) {
-  const Tensor<Real> loss = graph.loss.query_loss->value;
-  const int Q = graph.batch.Q;
-  return {loss.at(0) + b * Q, loss.at(0) + (b + 1) * Q};
-}
 
 /// Batches in which every token asks.
 HandBatch asking_batch(RandomStream& random, const ModelShape& s) {
@@ -37,9 +30,29 @@ HandBatch asking_batch(RandomStream& random, const ModelShape& s) {
   return batch;
 }
 
-/// Expects what `options` say of a whole sequence of what they say of its pieces, the last of which is filled up.
-void expect_pieces(const Options& options, int T, int piece) {
+/// A tensor of the first replica, to and from a device.
+template <class T>
+void fill(Device device, const Tensor<T>& to, const std::vector<T>& from) {
+  if (device == Device::cuda) {
+    cuda_copy_to_device(to.at(0), from.data(), from.size() * sizeof(T));
+  } else {
+    std::copy(from.begin(), from.end(), to.at(0));
+  }
+}
+template <class T>
+std::vector<double> numbers(Device device, const Tensor<T>& tensor) {
+  std::vector<T> host(static_cast<std::size_t>(tensor.size()));
+  copy_to_host(device, host.data(), tensor.at(0), host.size() * sizeof(T));
+  return {host.begin(), host.end()};
+}
+
+/// Expects that a model on a device says of a sequence's pieces, the last of which is filled up, what one on the CPU in double
+/// says of the whole.
+template <class Real = double>
+void expect_pieces(const Options& options, int T, int piece, Device device = Device::cpu,
+                   double limit = 1e-9) {
   const ModelShape shape = language_shape(T, T);
+  const int B = shape.B;
   ModelRun<double> whole(options, shape, 1, false);
   RandomStream random(11, RandomDomain::task_train, 7);
   Parameters parameters = whole.random_parameters(11);
@@ -50,34 +63,47 @@ void expect_pieces(const Options& options, int T, int piece) {
   const HandBatch batch = asking_batch(random, shape);
   whole.set_batch(0, batch);
   whole.forward();
+  const std::vector<double> want = numbers(Device::cpu, whole.graph->loss.query_loss->value);
 
-  const auto pieces = whole.model.pieces(shape.B, {piece, 1, piece});
+  const auto model = make_model<Real>(options, shape.vocabulary(), device, 1);
+  auto& block = model->parameters();
+  for (int i = 0; i < block.count(); ++i) {
+    const Vector& values = parameters.at(block.name(i));
+    fill(device, block.value(i), std::vector<Real>(values.begin(), values.end()));
+  }
+  const auto pieces = model->pieces(B, {piece, 1, piece});
   for (auto* graph : {pieces->first.get(), pieces->next.get()}) {
-    graph->feature_seed->at(0)[0] = 11, graph->feature_seed->at(0)[1] = 0;
-    graph->feature_draw->at(0)[0] = 1;
+    fill(device, *graph->feature_seed, {11, 0});
+    fill(device, *graph->feature_draw, {1});
   }
+  Exec exec;
+  exec.device = device;
+  std::vector<double> got(want.size());
   for (int from = 0; from < T; from += piece) {
-    const ModelGraph<double>& graph = from == 0 ? *pieces->first : *pieces->next;
-    const int count = std::min(piece, T - from);
-    for (int b = 0; b < shape.B; ++b)
+    const ModelGraph<Real>& graph = from == 0 ? *pieces->first : *pieces->next;
+    HandBatch part(B, {piece, 1, piece});
+    std::vector<std::int32_t> places;
+    for (int b = 0; b < B; ++b)
       for (int t = 0; t < piece; ++t) {
-        const int at = b * piece + t, in_whole = b * T + from + t;
-        const bool is_there = t < count;
-        const auto i = static_cast<std::size_t>(in_whole);
-        graph.batch.tokens->at(0)[at] = is_there ? batch.tokens[i] : 0;
-        graph.batch.query->at(0)[at] = is_there ? batch.query[i] : 0;
-        graph.batch.position->at(0)[at] = is_there ? t + 1 : 0;
-        graph.batch.target->at(0)[at] = is_there ? batch.target[i] : -1;
-        if (pieces->places) pieces->places->at(0)[at] = from + t + 1;
+        places.push_back(from + t + 1);
+        part.write(b, t, {0});
+        part.ask(b, t, 0, -1, 0);
+        if (from + t >= T) continue;
+        part.write(b, t, {batch.token(b, from + t, 0)});
+        part.ask(b, t, batch.query_at(b, from + t), batch.target_at(b, from + t), t + 1);
       }
-    graph.graph.forward({});
-    pieces->hand_on({}, from == 0);
-    for (int b = 0; b < shape.B; ++b) {
-      const std::vector<double> of_whole = losses_of(*whole.graph, b), here = losses_of(graph, b);
-      ASSERT_TRUE(close(fmt::format("losses from token {}", from), here.data(), of_whole.data() + from, count,
-                        1e-9 * (1 + magnitude(of_whole.data(), T))));
-    }
+    fill(device, *graph.batch.tokens, part.tokens), fill(device, *graph.batch.query, part.query);
+    fill(device, *graph.batch.position, part.position), fill(device, *graph.batch.target, part.target);
+    if (from > 0) fill(device, *pieces->places, places);
+    graph.graph.forward(exec);
+    pieces->hand_on(exec, from == 0);
+    const std::vector<double> losses = numbers(device, graph.loss.query_loss->value);
+    for (int b = 0; b < B; ++b)
+      std::copy_n(losses.begin() + b * piece, std::min(piece, T - from), got.begin() + b * T + from);
   }
+  const auto n = static_cast<std::int64_t>(want.size());
+  ASSERT_TRUE(close("losses", got.data(), want.data(), n, limit * (1 + magnitude(want.data(), n))));
+  if (device == Device::cuda) return;
   pieces->first->graph.check_guards();
   pieces->next->graph.check_guards();
 }
@@ -176,6 +202,33 @@ TEST(Pieces, CutNoMiniBatch) {
   expect_says(refusal_of(options, 4), "give a multiple of it");
   ASSERT_NO_FATAL_FAILURE(expect_pieces(options, kTokensRead, 6));
 }
+
+class PiecesOnCuda : public CudaTest {};
+
+TEST_F(PiecesOnCuda, AreReadAsTheWholeOnTheCpu) {
+  for (const Memory& memory : all_memories()) {
+    if (memory.states.empty()) continue;
+    SCOPED_TRACE(memory.name);
+    const Options options = language_options_of(memory.name, {{"model.heads", Int{2}},
+                                                              {"model.layers", Int{2}},
+                                                              {"model.short_conv", word("qkv")},
+                                                              {"model.input_shift", word("static")}});
+    ASSERT_NO_FATAL_FAILURE(expect_pieces(options, kTokensRead, kPiece, Device::cuda));
+  }
+}
+
+// Longer than a chunk, in single precision.
+void expect_long_pieces(Device device) {
+  for (const char* memory :
+       {"linear_attention", "deltanet", "gated_delta", "kda", "rwkv7", "gla", "mamba1", "mamba2", "mlstm"}) {
+    SCOPED_TRACE(memory);
+    const Options options = language_options_of(memory, {{"model.width", Int{32}}, {"model.heads", Int{2}}});
+    ASSERT_NO_FATAL_FAILURE(
+        expect_pieces<float>(options, 300, 130, device, device == Device::cuda ? 1e-3 : 1e-4));
+  }
+}
+TEST(Pieces, LongOnes) { expect_long_pieces(Device::cpu); }
+TEST_F(PiecesOnCuda, LongOnes) { expect_long_pieces(Device::cuda); }
 
 }  // namespace
 }  // namespace crosstalk::checks
