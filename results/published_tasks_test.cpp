@@ -297,6 +297,26 @@ TEST(PublishedTasks, MadsTasksTellMemoriesApartAsItsTextSays) {
   EXPECT_NE(flat_page().find(sentence), std::string::npos) << sentence;
 }
 
+// MAD: shares of the wrong answers of fuzzy recall that are values of another key, as the figure's CSV has them.
+TEST(PublishedTasks, MadsMistakesAreThoseOfItsFigure) {
+  const auto titles = titles_in(published_folder() / "../../experiments/mad.toml");
+  std::vector<std::string> order;
+  std::map<std::string, double> other, all;
+  rows_of_export("mad_figure.csv", [&](const CsvRow& row) {
+    const std::string title = titles.at(row.text("label", "points")), metric = row.text("metric", "points");
+    if (all.count(title) == 0) order.push_back(title);
+    all[title] += row.number("median", "points");
+    if (metric == "error_other_value") other[title] = row.number("median", "points");
+  });
+  std::vector<std::string> shares;
+  for (const std::string& title : order)
+    if (!title.starts_with("Attention"))
+      shares.push_back(fmt::format("{} {:.0f} %", title, 100 * other[title] / all[title]));
+  const std::string sentence = fmt::format(
+      "wrong answers are mostly tokens of another key's value: of them {}.", fmt::join(shares, ", "));
+  EXPECT_NE(flat_page().find(sentence), std::string::npos) << sentence;
+}
+
 // MAD: what the choice by loss does to attention.
 TEST(PublishedTasks, MadsChoiceByLossIsWhatItsTextSays) {
   int solved = 0;
