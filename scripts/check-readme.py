@@ -168,7 +168,8 @@ def check_published(folder, source):
     for command in commands_in((here / "README.md").read_text()):
         words = shlex.split(command)
         if words[:2] == ["crosstalk", "run"] and len(words) > 2 and words[2].endswith(".toml"):
-            for option in {"--device", "--no-pass", "--chosen-of", "--best"} & set(words):  # stores that are not here
+            # Stores are not here.
+            for option in {"--device", "--no-pass", "--chosen-of", "--best", "--best-by"} & set(words):
                 del words[words.index(option):words.index(option) + 2]
             folder.run([folder.crosstalk, "plan", *words[2:]], command)
             planned += 1

@@ -14,8 +14,10 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <limits>
 #include <numeric>
 #include <stdexcept>
+#include <type_traits>
 
 #include "kernels/base/cuda_runtime.h"
 #include "kernels/base/error.h"
@@ -345,14 +347,41 @@ TokensSpec TokenData::spec(int segment) const {
   return spec;
 }
 
-std::vector<std::pair<const void*, std::size_t>> TokenData::arrays() const {
-  std::vector<std::pair<const void*, std::size_t>> all;
+int width_for(std::int64_t largest) {
+  return largest <= std::numeric_limits<std::int8_t>::max()    ? 1
+         : largest <= std::numeric_limits<std::int16_t>::max() ? 2
+                                                               : 4;
+}
+
+void write_narrow(const TokenNumbers& numbers, std::int64_t first, std::int64_t count, int width, void* to) {
+  const auto write = [&](auto* at) {
+    using Number = std::remove_pointer_t<decltype(at)>;
+    for (std::int64_t i = 0; i < count; ++i)
+      at[i] = static_cast<Number>(std::max<std::int64_t>(numbers[first + i], -1));
+  };
+  if (width == 1) return write(static_cast<std::int8_t*>(to));
+  if (width == 2) return write(static_cast<std::int16_t*>(to));
+  write(static_cast<std::int32_t*>(to));
+}
+
+std::vector<TokenData::Piece> TokenData::pieces() const {
+  std::vector<Piece> all;
+  const auto add = [&](const std::unique_ptr<MappedIntegers>& array, std::int64_t largest) {
+    if (!array) return;
+    const TokenNumbers& numbers = array->numbers();
+    const std::int64_t count = static_cast<std::int64_t>(array->bytes()) / numbers.bytes;
+    const int width = width_for(largest);
+    all.push_back({numbers.at, static_cast<std::size_t>(count * width), numbers, count, width});
+  };
+  const auto add_rows = [&](const std::vector<std::int32_t>& rows) {
+    all.push_back({rows.data(), rows.size() * sizeof(rows[0]), {}, 0, 0});
+  };
   for (const Part& part : parts_) {
-    for (const auto* array : {&part.tokens, &part.targets, &part.positions})
-      if (*array) all.emplace_back((*array)->numbers().at, (*array)->bytes());
-    for (const auto& [kind, rows] : part.rows) all.emplace_back(rows.data(), rows.size() * sizeof(rows[0]));
-    if (!part.asking.empty())
-      all.emplace_back(part.asking.data(), part.asking.size() * sizeof(part.asking[0]));
+    add(part.tokens, tokens_ - 1);
+    add(part.targets, labels_ - 1);
+    add(part.positions, part.T - 1);
+    for (const auto& [kind, rows] : part.rows) add_rows(rows);
+    if (!part.asking.empty()) add_rows(part.asking);
   }
   return all;
 }
@@ -363,15 +392,26 @@ void TokenData::upload() const {
   if (!fresh) return;
   try {
     const auto aligned = [](std::size_t bytes) { return (bytes + 15) / 16 * 16; };
+    const std::vector<Piece> all = pieces();
     std::size_t bytes = 0, offset = 0;
-    for (const auto& [at, size] : arrays()) bytes += aligned(size);
+    for (const Piece& piece : all) bytes += aligned(piece.bytes);
     OnDevice& there = entry->second;
     there.buffer = Buffer(Device::cuda, bytes);
-    for (const auto& [at, size] : arrays()) {
-      there.buffer.copy_from_host(at, size, offset);
-      there.places[at] = static_cast<const char*>(there.buffer.data()) + offset;
-      offset += aligned(size);
+    std::vector<std::int32_t> block(std::size_t{1} << 20);  // of a file, which need not fit into memory
+    for (const Piece& piece : all) {
+      if (piece.count == 0) there.buffer.copy_from_host(piece.at, piece.bytes, offset);
+      for (std::int64_t i = 0; i < piece.count; i += std::ssize(block)) {
+        const std::int64_t count = std::min<std::int64_t>(std::ssize(block), piece.count - i);
+        write_narrow(piece.numbers, i, count, piece.width, block.data());
+        there.buffer.copy_from_host(block.data(), static_cast<std::size_t>(count * piece.width),
+                                    offset + static_cast<std::size_t>(i * piece.width));
+      }
+      there.places[piece.at] = {static_cast<const char*>(there.buffer.data()) + offset, piece.width, true};
+      offset += aligned(piece.bytes);
     }
+    for (const Part& part : parts_)
+      for (const auto* array : {&part.tokens, &part.targets, &part.positions})
+        if (*array) (*array)->let_go();
   } catch (...) {
     on_device_.erase(entry);
     throw;
@@ -387,8 +427,8 @@ TokensSpec TokenData::uploaded(int segment) const {
   const auto& places = entry->second.places;
   for (TokensPart& part : spec.part) {
     for (TokenNumbers* numbers : {&part.tokens, &part.targets, &part.positions})
-      if (numbers->at) numbers->at = places.at(numbers->at);
-    if (part.rows) part.rows = static_cast<const std::int32_t*>(places.at(part.rows));
+      if (numbers->at) *numbers = places.at(numbers->at);
+    if (part.rows) part.rows = static_cast<const std::int32_t*>(places.at(part.rows).at);
   }
   return spec;
 }

@@ -39,6 +39,11 @@ class MappedIntegers {
   std::vector<std::int64_t> copy_;  // of elements that stand at odd places
 };
 
+/// Bytes of a signed integer that holds -1 .. largest: 1, 2 or 4.
+int width_for(std::int64_t largest);
+/// Writes numbers first .. first + count - 1 to `to` as signed integers of `width` bytes; what is below 0 becomes -1.
+void write_narrow(const TokenNumbers& numbers, std::int64_t first, std::int64_t count, int width, void* to);
+
 class TokenData {
  public:
   /// Reads the files of `folder`; throws OptionError("task.folder", ...) that names the file, what it holds and what would
@@ -58,7 +63,7 @@ class TokenData {
 
   /// In the host's memory; of a segment, its rows of eval and test only (number -1: of all).
   TokensSpec spec(int segment = -1) const;
-  /// In the memory of the calling thread's CUDA device: brought there by upload().
+  /// In the memory of the calling thread's CUDA device, where numbers take as few bytes as they need: brought there by upload().
   TokensSpec uploaded(int segment = -1) const;
   void upload() const;
 
@@ -70,14 +75,22 @@ class TokenData {
     std::vector<std::int32_t> asking;  ///< rows with a label, where some have none; else empty
     std::vector<std::int64_t> label_counts;
   };
+  /// An array as it goes to a device.
+  struct Piece {
+    const void* at = nullptr;
+    std::size_t bytes = 0;   ///< there
+    TokenNumbers numbers;    ///< of a file; without a place: 32-bit rows, as they are
+    std::int64_t count = 0;  ///< of numbers
+    std::int32_t width = 0;  ///< bytes of each, there
+  };
   struct OnDevice {
     Buffer buffer;
-    std::map<const void*, const void*> places;
+    std::map<const void*, TokenNumbers> places;  ///< of rows the place alone
   };
   void open(Part& part, const std::string& folder, int split);
   static void leave_out_silent_rows(Part& part);
   void scan(Part& part, void* hash);
-  std::vector<std::pair<const void*, std::size_t>> arrays() const;
+  std::vector<Piece> pieces() const;
 
   std::array<Part, 3> parts_;
   std::string content_;

@@ -261,6 +261,30 @@ TEST_F(Tokens, WritesAreWhatFollowedAToken) {
   }
 }
 
+// What goes to a GPU: as few bytes as the numbers need, whatever the file has.
+TEST(TokenNumbersOfDevices, TakeAsFewBytesAsTheyNeed) {
+  EXPECT_EQ(width_for(127), 1);
+  EXPECT_EQ(width_for(128), 2);
+  EXPECT_EQ(width_for(32767), 2);
+  EXPECT_EQ(width_for(32768), 4);
+  for (const std::int64_t largest : {100, 127, 5000, 32767, 70000, 16777215}) {
+    const std::vector<std::int64_t> wide = {-100, 0, largest, -1, 1, largest - 1, -2};
+    const std::vector<std::int64_t> want = {-1, 0, largest, -1, 1, largest - 1, -1};
+    const int width = width_for(largest);
+    std::vector<std::int32_t> narrow(wide.size());
+    const TokenNumbers file{wide.data(), 8, true};
+    write_narrow(file, 0, 2, width, narrow.data());
+    write_narrow(file, 2, 5, width, reinterpret_cast<char*>(narrow.data()) + 2 * width);
+    const TokenNumbers there{narrow.data(), width, true};
+    for (std::int64_t i = 0; i < std::ssize(want); ++i)
+      EXPECT_EQ(there[i], want[static_cast<std::size_t>(i)]) << largest << " " << i;
+  }
+  const std::vector<std::uint16_t> unsigned_file = {65535, 40000, 0};
+  std::vector<std::int32_t> narrow(3);
+  write_narrow({unsigned_file.data(), 2, false}, 0, 3, 4, narrow.data());
+  EXPECT_EQ(narrow, (std::vector<std::int32_t>{65535, 40000, 0}));
+}
+
 TEST_F(Tokens, SegmentsAreTheRowsOfAKind) {
   NpyArray<std::int64_t> eval{{20}, {}}, test{{20}, {}};
   for (std::int64_t n = 0; n < 20; ++n)
