@@ -92,9 +92,11 @@ struct State {
     look(team, m, S);
     const Real gain = w.number(m, 1), erased = e.number(m, 1), *key = k.row(m), *value = v.row(m),
                *out = y.row(m);
+    const bool tied = erases && op.erase != Erase::free;
     team.cells(V, K, [&](int i, int c) {
-      const Real kept = factor[c] * S[i * K + c] + gain * value[i] * key[c];
-      next[i * K + c] = erases ? kept - erased * found[i] * out[c] : kept;
+      const Real along_key = tied ? gain * value[i] - erased * found[i] : gain * value[i];
+      const Real kept = along_key * key[c] + factor[c] * S[i * K + c];
+      next[i * K + c] = erases && !tied ? kept - erased * found[i] * out[c] : kept;
     });
   }
   template <class Team>
