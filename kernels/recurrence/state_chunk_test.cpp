@@ -211,8 +211,12 @@ TEST_F(StateChunkOnCuda, TokensInBf16AreRefusedWhereRowsArePadded) {
        {std::tuple{64, Precision::bf16, true}, {64, Precision::tf32, false}, {33, Precision::bf16, false}}) {
     StateRead<float> op;
     op.form = StateForm::chunkwise, op.device = Device::cuda, op.products = products;
-    for (auto* field : {&op.q, &op.k, &op.v})
+    alignas(16) float places[3][4];  // three tensors, not one read three times; plan() reads none
+    float* next = places[0];
+    for (auto* field : {&op.q, &op.k, &op.v}) {
       field->value = field->gradient = shaped<float>(1, {2, 40, 1, size});
+      field->value.data = field->gradient.data = next, next += 4;
+    }
     op.q.value.format = op.q.gradient.format = Format::bf16;
     if (takes) {
       EXPECT_NO_THROW(op.plan());
