@@ -11,6 +11,7 @@
 #include "kernels/elementwise/map_chain.h"
 #include "kernels/feature_map/feature_map.h"
 #include "kernels/norm/normalize.h"
+#include "models/graph/pass_links.h"
 
 namespace crosstalk {
 namespace {
@@ -18,10 +19,6 @@ namespace {
 constexpr std::int64_t kFewestNumbers =
     32;  // of parameters that fewer hold, the chain that reads them takes their maps
 
-template <class Real>
-Variable<Real>* variable_of(const In<Real>& field) {
-  return static_cast<Variable<Real>*>(field.variable);
-}
 template <class Real, class Info>
 const Info* info_of(const typename Graph<Real>::Node& node) {
   const auto* found = std::any_cast<std::shared_ptr<const Info>>(&node.info);
@@ -159,7 +156,7 @@ class Chain {
   }
   /// Whether a node works on the numbers of the chain and shares one of its variables.
   bool touches(const Member<Real>& m) const {
-    const auto known = [&](const In<Real>& x) { return x && registers_.count(root_of(variable_of(x))) > 0; };
+    const auto known = [&](const In<Real>& x) { return x && registers_.count(root_of(of(x))) > 0; };
     return members_.empty() ? m.y.size() >= kFewestNumbers
                             : m.y.size() == op_.size() && (known(m.a) || known(m.b));
   }
@@ -175,15 +172,15 @@ class Chain {
     }
     if (m.y.size() != op_.size() || !take(m.a) || (m.b && !take(m.b))) return false;
     ChainStep step = m.step;
-    step.a = registers_.at(root_of(variable_of(m.a)));
-    step.b = m.b ? registers_.at(root_of(variable_of(m.b))) : 0;
+    step.a = registers_.at(root_of(of(m.a)));
+    step.b = m.b ? registers_.at(root_of(of(m.b))) : 0;
     read_through(m.a, step.a, step.of_a);
     if (m.b) read_through(m.b, step.b, step.of_b);
     return add(i, step) && covered() && is_in_order();
   }
   /// An operand that a map makes for this step alone is read through that map; finish() drops the map.
   void read_through(const In<Real>& x, int& n, OperandMap& map) const {
-    const Variable<Real>* v = root_of(variable_of(x));
+    const Variable<Real>* v = root_of(of(x));
     while (n >= op_.inputs && map.map == MapKind::affine && op_.step[n - op_.inputs].kind == ChainKind::map &&
            of_.readers_of(v).size() == 1 && !v->kept) {
       const ChainStep& made = op_.step[n - op_.inputs];
@@ -196,7 +193,7 @@ class Chain {
   }
   /// Gives an operand a register: it is made here, or by a node that joins too, or a new input, through maps of what is small.
   bool take(const In<Real>& x) {
-    Variable<Real>* const v = variable_of(x);
+    Variable<Real>* const v = of(x);
     const bool whole = x.value.size() == op_.size();
     if (const auto found = registers_.find(root_of(v)); found != registers_.end()) {
       if (whole) return true;
@@ -223,7 +220,7 @@ class Chain {
         if (!take(inner)) return false;
         ChainStep step;
         step.of_a = {map->map, map->scale, map->shift};
-        step.a = registers_.at(root_of(variable_of(inner)));
+        step.a = registers_.at(root_of(of(inner)));
         return add(maker->second, step);
       }
     }
@@ -267,7 +264,7 @@ class Chain {
   bool is_in_order() const {
     const std::size_t at = place();
     for (int i = 0; i < op_.inputs; ++i) {
-      const auto maker = of_.made_at.find(root_of(variable_of(op_.x[i])));
+      const auto maker = of_.made_at.find(root_of(of(op_.x[i])));
       if (maker != of_.made_at.end() && maker->second >= at) return false;
     }
     return true;
@@ -294,7 +291,7 @@ class Chain {
     drop_unread();
     for (int i = 0; i < op_.inputs; ++i) {
       const Tensor<Real> shape = op_.x[i].value;
-      op_.x[i] = in(graph_.view(variable_of(op_.x[i]), shape));
+      op_.x[i] = in(graph_.view(of(op_.x[i]), shape));
     }
     return op_.outputs > 0;
   }

@@ -48,6 +48,18 @@ bool made_by_maps(const Links<Real>& links, Variable<Real>* v) {
   return false;
 }
 
+/// Values and gradients of variables in bf16; nothing where one of them may not be.
+template <class Real>
+std::vector<typename Graph<Real>::Reformat> in_bf16(const Graph<Real>& graph,
+                                                    const std::vector<Variable<Real>*>& all) {
+  std::vector<typename Graph<Real>::Reformat> changes;
+  for (Variable<Real>* v : all) {
+    if (!graph.may_be_bf16(v)) return {};
+    changes.push_back({v, Format::bf16, Format::bf16});
+  }
+  return changes;
+}
+
 /// What lies between linear maps and an attention in whole heads, and nobody else reads, in bf16: both round
 /// it where they read it.
 template <class Real>
@@ -63,12 +75,8 @@ bool rounded_once(Graph<Real>& graph) {
       between.push_back(of(*field)->root());
       good = good && made_by_maps(links, between.back());
     }
-    std::vector<typename Graph<Real>::Reformat> changes;
-    for (Variable<Real>* v : between) {
-      good = good && graph.may_be_bf16(v);
-      changes.push_back({v, Format::bf16, Format::bf16});
-    }
-    if (!good) continue;
+    const auto changes = in_bf16(graph, between);
+    if (!good || changes.empty()) continue;
     graph.reformat(changes);
     return true;
   }
@@ -97,11 +105,7 @@ bool rounded_norm_once(Graph<Real>& graph) {
       good = good && maps > 0 && maps == links.readers(between.back());
     }
     good = good && readers > 0 && readers == links.readers(y);
-    std::vector<typename Graph<Real>::Reformat> changes;
-    for (Variable<Real>* v : between) {
-      good = good && graph.may_be_bf16(v);
-      changes.push_back({v, Format::bf16, Format::bf16});
-    }
+    auto changes = in_bf16(graph, between);
     if (!good) changes.clear();
     if ((*norm)->branch) {
       Variable<Real>* branch = of((*norm)->branch)->root();
