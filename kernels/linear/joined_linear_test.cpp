@@ -259,6 +259,10 @@ TEST_F(JoinedLinearOnCuda, GradientsOfBothFormatsTogether) {
     }
     return out;
   };
+  if (shaped_op<float>(s).slabs().count == 0) {  // too little shared memory: plain products read fp32 alone
+    EXPECT_THROW(gradients(true), std::logic_error);
+    return;
+  }
   EXPECT_EQ(gradients(true), gradients(false));
 }
 
