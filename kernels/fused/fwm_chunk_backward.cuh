@@ -374,14 +374,4 @@ __global__ void __launch_bounds__(32 * (kWarps + 1), kWarps <= 7 ? 2 : 1)
   all.finish(0);
 }
 
-inline void run_fwm_backward(cudaStream_t stream, const FwmRead<float>& a) {
-  with_fwm_chunks(a.k.value.dim(3), a.o.gradient.columns(), [&](auto J, auto most, int warps) {
-    const auto kernel = fwm_backward_chunked<decltype(J)::value, decltype(most)::value>;
-    const std::size_t bytes = fwm_chunked_backward_bytes<decltype(J)::value>(warps);
-    allow_shared_memory(kernel, bytes);
-    kernel<<<dim3(static_cast<unsigned>(a.k.value.dim(0)), static_cast<unsigned>(a.k.value.R)),
-             static_cast<unsigned>(32 * (warps + 1)), bytes, stream>>>(a);
-  });
-}
-
 }  // namespace crosstalk::device

@@ -288,14 +288,4 @@ __global__ void __launch_bounds__(32 * (kWarps + 1), kWarps <= 7 ? (J == 4 ? 3 :
                  a.o.value.at(r) + static_cast<std::int64_t>(b) * V, x);
 }
 
-inline void run_fwm_forward(cudaStream_t stream, const FwmRead<float>& a) {
-  with_fwm_chunks(a.k.value.dim(3), a.o.value.columns(), [&](auto J, auto most, int warps) {
-    const auto kernel = fwm_forward_chunked<decltype(J)::value, decltype(most)::value>;
-    const std::size_t bytes = fwm_chunked_forward_bytes<decltype(J)::value>(warps);
-    allow_shared_memory(kernel, bytes);
-    kernel<<<dim3(static_cast<unsigned>(a.k.value.dim(0)), static_cast<unsigned>(a.k.value.R)),
-             static_cast<unsigned>(32 * (warps + 1)), bytes, stream>>>(a);
-  });
-}
-
 }  // namespace crosstalk::device
