@@ -825,6 +825,26 @@ TEST_F(FigureTest, WhatIsSaidOfPanelsIsSaidOnceAndNamesThem) {
                         "validation loss at most 0.002"));
 }
 
+// Every point of one panel has one seed, every point of the other two: no line lacks any.
+TEST_F(FigureTest, SeedsOfPanelsStandAboveThem) {
+  RecordMap records = two_sizes();
+  std::erase_if(records, [](const auto& entry) {
+    return entry.second.seed == 2 && entry.second.config["model.d_key"] == 4;
+  });
+  options_.facet = "model.d_key";
+  draw("capacity", records);
+  EXPECT_THAT(script(), HasSubstr("= 4, one seed\"]"));
+  EXPECT_THAT(script(), HasSubstr("= 8, 2 seeds\"]"));
+  EXPECT_THAT(script(), HasSubstr("\"Linear\""));
+  EXPECT_THAT(script(), ::testing::Not(HasSubstr("/2 seeds)")));
+  // Panels of studies are named by them.
+  for (auto& [id, record] : records)
+    record.study = record.config["model.d_key"] == 4 ? "released logs" : "ours";
+  options_.facet = "study";
+  draw("capacity", records);
+  EXPECT_THAT(script(), HasSubstr("\"released logs, one seed\"]"));
+}
+
 TEST_F(FigureTest, LinesThatCoincideAreNamed) {
   RecordMap records;
   for (const int load : {4, 8, 16}) {
