@@ -297,6 +297,32 @@ TEST(PublishedTasks, MadsTasksTellMemoriesApartAsItsTextSays) {
   EXPECT_NE(flat_page().find(sentence), std::string::npos) << sentence;
 }
 
+// MAD: which memories lack tasks, or seeds at the rate and decay of a task.
+TEST(PublishedTasks, MadSaysWhatItLacks) {
+  constexpr std::size_t kTasks = 6, kSeeds = 3;
+  std::vector<std::string> lacking;
+  auto of = mad_runs(true);
+  const std::vector<MadeTable> tables = made_tables("mad");
+  ASSERT_EQ(tables.size(), 1u);
+  for (std::size_t i = 1; i < tables[0].rows.size(); ++i) {
+    const std::string title = title_of_cell(tables[0].rows[i][0]);
+    std::size_t fewest = kSeeds, most = 0;
+    for (const auto& [column, tried] : of.at(title)) {
+      fewest = std::min(fewest, at_least_loss(tried).size());
+      most = std::max(most, at_least_loss(tried).size());
+    }
+    if (of[title].size() == kTasks && fewest == kSeeds) continue;
+    const std::string seeds =
+        fewest == most ? fmt::format("{}", most) : fmt::format("{} to {}", fewest, most);
+    lacking.push_back(fmt::format("{} ({} of 6 tasks, {} of 3 seeds)", title, of[title].size(), seeds));
+  }
+  const std::string sentence =
+      lacking.empty() ? "All memories have three seeds of all six tasks."
+                      : fmt::format("All memories have three seeds of all six tasks, but for {}.",
+                                    fmt::join(lacking, " and "));
+  EXPECT_NE(flat_page().find(sentence), std::string::npos) << sentence;
+}
+
 // MAD: shares of the wrong answers of fuzzy recall that are values of another key, as the figure's CSV has them.
 TEST(PublishedTasks, MadsMistakesAreThoseOfItsFigure) {
   const auto titles = titles_in(published_folder() / "../../experiments/mad.toml");
