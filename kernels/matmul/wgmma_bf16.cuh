@@ -13,30 +13,44 @@ namespace crosstalk::device {
 constexpr int kWgmmaRows = 64, kWgmmaLine = kWgmmaRows * 8 + 8;  ///< numbers; 16 bytes keep banks apart
 
 /// 16 columns from `at` of all rows, to sum over: core matrices lie 128 bytes apart in rows, a line else.
+template <int kLine = kWgmmaLine>
 __device__ __forceinline__ std::uint64_t wgmma_columns(const std::uint16_t* at) {
   const std::uint64_t address = __cvta_generic_to_shared(at);
-  constexpr std::uint64_t kAlongK = kWgmmaLine * 2 / 16, kAlongN = 128 / 16;
+  constexpr std::uint64_t kAlongK = kLine * 2 / 16, kAlongN = 128 / 16;
   return (address >> 4 & 0x3fff) | kAlongK << 16 | kAlongN << 32;
 }
 /// 16 rows from `at` of all columns, to be summed over.
+template <int kLine = kWgmmaLine>
 __device__ __forceinline__ std::uint64_t wgmma_rows(const std::uint16_t* at) {
   const std::uint64_t address = __cvta_generic_to_shared(at);
-  constexpr std::uint64_t kAlongK = 128 / 16, kAlongN = kWgmmaLine * 2 / 16;
+  constexpr std::uint64_t kAlongK = 128 / 16, kAlongN = kLine * 2 / 16;
   return (address >> 4 & 0x3fff) | kAlongK << 16 | kAlongN << 32;
 }
 
-/// Waits for the products that were queued; the sums are ordinary numbers again.
-template <int kCount>
-__device__ __forceinline__ void wgmma_end([[maybe_unused]] float (&d)[kCount][4]) {
+/// Makes one group of the products that were queued.
+__device__ __forceinline__ void wgmma_commit() {
 #if CROSSTALK_WGMMA
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-  asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+#endif
+}
+/// Waits until at most kLeft groups are under way; the sums d of those before are ordinary numbers again.
+template <int kLeft, int kCount>
+__device__ __forceinline__ void wgmma_wait([[maybe_unused]] float (&d)[kCount][4]) {
+#if CROSSTALK_WGMMA
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kLeft) : "memory");
 #pragma unroll
   for (int n = 0; n < kCount; ++n) {
 #pragma unroll
     for (int e = 0; e < 4; ++e) asm volatile("" : "+f"(d[n][e])::"memory");
   }
 #endif
+}
+
+/// Waits for the products that were queued.
+template <int kCount>
+__device__ __forceinline__ void wgmma_end(float (&d)[kCount][4]) {
+  wgmma_commit();
+  wgmma_wait<0>(d);
 }
 
 /// d (+)= a b: 16 numbers of a sum, 32 to 128 columns of d. kTurned: of wgmma_rows(), else wgmma_columns().
