@@ -118,6 +118,27 @@ __device__ __forceinline__ void wgmma_bf16([[maybe_unused]] float (&d)[16][4],
 #endif
 }
 
+/// The same of two operands in shared memory, both of wgmma_columns(): 64 columns of d.
+__device__ __forceinline__ void wgmma_bf16([[maybe_unused]] float (&d)[8][4],
+                                           [[maybe_unused]] std::uint64_t a, [[maybe_unused]] std::uint64_t b,
+                                           [[maybe_unused]] bool add) {
+#if CROSSTALK_WGMMA
+  asm volatile(
+      "{.reg .pred p; setp.ne.b32 p, %34, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {"
+      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, "
+      "%20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31 "
+      "}, %32, %33, p, 1, 1, 0, 0;}"
+      : "+f"(d[0][0]), "+f"(d[0][1]), "+f"(d[0][2]), "+f"(d[0][3]), "+f"(d[1][0]), "+f"(d[1][1]),
+        "+f"(d[1][2]), "+f"(d[1][3]), "+f"(d[2][0]), "+f"(d[2][1]), "+f"(d[2][2]), "+f"(d[2][3]),
+        "+f"(d[3][0]), "+f"(d[3][1]), "+f"(d[3][2]), "+f"(d[3][3]), "+f"(d[4][0]), "+f"(d[4][1]),
+        "+f"(d[4][2]), "+f"(d[4][3]), "+f"(d[5][0]), "+f"(d[5][1]), "+f"(d[5][2]), "+f"(d[5][3]),
+        "+f"(d[6][0]), "+f"(d[6][1]), "+f"(d[6][2]), "+f"(d[6][3]), "+f"(d[7][0]), "+f"(d[7][1]),
+        "+f"(d[7][2]), "+f"(d[7][3])
+      : "l"(a), "l"(b), "r"(static_cast<int>(add)));
+#endif
+}
+
 /// Before products that add to d, which is made before they begin.
 template <int kCount>
 __device__ __forceinline__ void wgmma_begin_with([[maybe_unused]] float (&d)[kCount][4]) {
