@@ -14,6 +14,9 @@ namespace {
 using namespace device;
 
 constexpr int kTile = 32, kThreads = 256, kWarps = kThreads / 32, kRows = kTile / kWarps;
+template <class Real>
+constexpr int kBlocks = sizeof(Real) == 4 ? 3 : 1;  // of a multiprocessor, at least
+constexpr int kWide = 2, kColumns = 32 * kWide;     // columns of a lane, of a block
 
 /// How the columns of an op lie: number c of token t is first[t token + c column].
 template <class Real>
@@ -23,13 +26,12 @@ struct Columns {
   __device__ Real& operator()(int t, int c) const { return first[t * token + c * column]; }
 };
 
-/// What kernels ask of either op. kOfRows: neighbours are tokens, not columns. kWide: columns of a lane.
+/// What kernels ask of either op. kOfRows: neighbours are tokens, not columns.
 template <class Real>
 struct Side {};
 template <class Real>
 struct Side<Solve<Real>> {
   static constexpr bool kOfRows = true;
-  static constexpr int kWide = 1;
   CT_HD static int columns(const Solve<Real>& op) { return op.Q(); }
   __device__ static Columns<Real> of(const Solve<Real>& op, const Tensor<Real>& x, int r, int bh) {
     return {x.at(r) + static_cast<std::int64_t>(bh) * op.Q() * op.T(), 1, op.T()};
@@ -43,7 +45,6 @@ struct Side<Solve<Real>> {
 template <class Real>
 struct Side<SolveValues<Real>> {
   static constexpr bool kOfRows = false;
-  static constexpr int kWide = 2;
   CT_HD static int columns(const SolveValues<Real>& op) { return op.V(); }
   __device__ static Columns<Real> of(const SolveValues<Real>& op, const Tensor<Real>& x, int r, int bh) {
     const int H = op.H(), V = op.V();
@@ -55,124 +56,168 @@ struct Side<SolveValues<Real>> {
   __device__ static const Tensor<Real>& right(const SolveValues<Real>& op) { return op.u.value; }
 };
 
-/// f(i, j) for i < kTile, j < n (a multiple of 32); lanes run along i where kFirst, else along j.
-template <bool kFirst, int n, class F>
-__device__ __forceinline__ void each_of_tile(int warp, int lane, F&& f) {
-  for (int i = warp; i < (kFirst ? n : kTile); i += kWarps) {
-#pragma unroll
-    for (int j = lane; j < (kFirst ? kTile : n); j += 32) kFirst ? f(j, i) : f(i, j);
-  }
-}
+/// What a thread holds of a tile [kTile][kWidth] on its way through memory: lanes run along the first index where kFirst, else
+/// along the second; a warp has neighbours of the other. Loads of a tile are all under way before one is waited for.
+template <class Real, bool kFirst, int kWidth>
+struct Piece {
+  static constexpr int kSlow = (kFirst ? kWidth : kTile) / kWarps, kFast = kFirst ? 1 : kWidth / 32;
+  Real held[kSlow][kFast];
 
-/// Two operands of a product. A warp owns kRows rows of the first, a lane the columns lane + 32 c of the second.
-template <class Real, int kWide>
-struct Tiles {
-  static constexpr int kColumns = 32 * kWide;
-  Real left[kTile][kTile + 4];
-  Real right[kTile][kColumns + 1];
-
-  __device__ void subtract_product(Real (&sum)[kRows][kWide], int warp, int lane) const {
-#pragma unroll 8
-    for (int k = 0; k < kTile; ++k) {
-      Real x[kWide];
+  /// f(number, i, j) for each
+  template <class F>
+  __device__ __forceinline__ void each(F&& f) {
+    const int thread = static_cast<int>(threadIdx.x), slow = thread / 32 * kSlow, fast = thread % 32;
 #pragma unroll
-      for (int c = 0; c < kWide; ++c) x[c] = right[k][lane + 32 * c];
+    for (int m = 0; m < kSlow; ++m) {
 #pragma unroll
-      for (int m = 0; m < kRows; ++m) {
-        const Real factor = left[warp * kRows + m][k];
-#pragma unroll
-        for (int c = 0; c < kWide; ++c) sum[m][c] -= factor * x[c];
+      for (int c = 0; c < kFast; ++c) {
+        if constexpr (kFirst) f(held[m][c], fast, slow + m);
+        if constexpr (!kFirst) f(held[m][c], slow + m, fast + 32 * c);
       }
     }
   }
 };
 
-/// Row p of the triangular matrix stands for token p, or, reversed, T - 1 - p.
+/// Two operands of a product. A warp owns kRows rows of the first, a lane the columns lane + 32 c of the second.
+template <class Real>
+struct Tiles {
+  Real left[kTile][kTile + 4];
+  Real right[kTile][kColumns + 1];
+
+  /// sum -= left right, of as many tiles as there are steps: fetch(step) begins to load one, store() brings it here.
+  template <class Fetch, class Store>
+  __device__ __forceinline__ void subtract_products(Real (&sum)[kRows][kWide], int steps, Fetch&& fetch,
+                                                    Store&& store) {
+    const int row = static_cast<int>(threadIdx.x) / 32 * kRows, lane = static_cast<int>(threadIdx.x) % 32;
+    if (steps > 0) fetch(0);
+#pragma unroll 1
+    for (int step = 0; step < steps; ++step) {
+      store();
+      __syncthreads();
+      if (step + 1 < steps) fetch(step + 1);
+#pragma unroll 8
+      for (int k = 0; k < kTile; ++k) {
+        Real x[kWide];
+#pragma unroll
+        for (int c = 0; c < kWide; ++c) x[c] = right[k][lane + 32 * c];
+#pragma unroll
+        for (int m = 0; m < kRows; ++m) {
+          const Real factor = left[row + m][k];
+#pragma unroll
+          for (int c = 0; c < kWide; ++c) sum[m][c] -= factor * x[c];
+        }
+      }
+      __syncthreads();
+    }
+  }
+  /// right = (1 + left)^-1 right, a thread a column. Four rows are solved, then taken out of all below: numbers of the same row
+  /// wait for each other, those of others do not.
+  __device__ __forceinline__ void solve() {
+    const int column = static_cast<int>(threadIdx.x);
+    if (column >= kColumns) return;
+    Real x[kTile];
+#pragma unroll
+    for (int i = 0; i < kTile; ++i) x[i] = right[i][column];
+#pragma unroll
+    for (int j0 = 0; j0 < kTile; j0 += 4) {
+#pragma unroll
+      for (int i = j0 + 1; i < kTile; ++i) {
+#pragma unroll
+        for (int j = j0; j < j0 + 4; ++j) {
+          if (j < i) x[i] -= left[i][j] * x[j];
+        }
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < kTile; ++i) right[i][column] = x[i];
+  }
+};
+
+/// Row p of the triangular matrix stands for token p, or, reversed, T - 1 - p. Lanes run along rows of l.
 template <class Real, bool kReversed>
 struct Factor {
   const Real* l;
   HeadRows<Real> gain;
   int T;
+  Real entry[kRows], of_row[kRows];
   __device__ int token(int p) const { return kReversed ? T - 1 - p : p; }
-  /// left[i][j] = entry (p0 + i, q0 + j), 0 on and above the diagonal; lanes run along rows of l.
-  template <class Tile>
-  __device__ void load(Tile& tiles, int p0, int q0, int warp, int lane) const {
-    each_of_tile<kReversed, kTile>(warp, lane, [&](int i, int j) {
-      const int p = p0 + i, q = q0 + j;
-      Real entry = 0;
-      if (p < T && q < p) {
-        const int row = kReversed ? token(q) : p, column = kReversed ? token(p) : q;
-        entry = l[static_cast<std::int64_t>(row) * T + column];
-        if (gain) entry *= *gain(row);
-      }
-      tiles.left[i][j] = entry;
+  template <class F>
+  __device__ __forceinline__ void each(F&& f) {
+    const int thread = static_cast<int>(threadIdx.x), slow = thread / 32 * kRows, fast = thread % 32;
+#pragma unroll
+    for (int m = 0; m < kRows; ++m) f(m, kReversed ? fast : slow + m, kReversed ? slow + m : fast);
+  }
+  /// Entries (p0 + i, q0 + j), 0 on and above the diagonal.
+  __device__ __forceinline__ void load(int p0, int q0) {
+    each([&](int m, int i, int j) {
+      const int p = p0 + i, q = q0 + j, row = kReversed ? token(q) : p, column = kReversed ? token(p) : q;
+      const bool inside = p < T && q < p;
+      entry[m] = inside ? l[static_cast<std::int64_t>(row) * T + column] : Real(0);
+      of_row[m] = inside && gain ? *gain(row) : Real(1);
     });
+  }
+  __device__ __forceinline__ void store(Tiles<Real>& tiles) {
+    each([&](int m, int i, int j) { tiles.left[i][j] = entry[m] * of_row[m]; });
   }
 };
 
 // u_P = (1 + n_PP)^-1 (v_P - sum_{Q<P} n_PQ u_Q), tile after tile
 template <bool kBack, class Real, class Op>
-__global__ void __launch_bounds__(kThreads) solve_tiles(const __grid_constant__ Op op) {
+__global__ void __launch_bounds__(kThreads, kBlocks<Real>) solve_tiles(const __grid_constant__ Op op) {
   using S = Side<Op>;
   constexpr bool kReversed = S::kOfRows != kBack;
-  constexpr int kWide = S::kWide, kColumns = 32 * kWide;
-  __shared__ Tiles<Real, kWide> tiles;
+  __shared__ Tiles<Real> tiles;
   const int T = op.T(), H = op.H(), columns = S::columns(op), cuts = (columns + kColumns - 1) / kColumns;
   const int bh = static_cast<int>(blockIdx.x) / cuts,
             column0 = static_cast<int>(blockIdx.x) % cuts * kColumns, r = static_cast<int>(blockIdx.y);
-  const int thread = static_cast<int>(threadIdx.x), warp = thread / 32, lane = thread % 32;
+  const int row = static_cast<int>(threadIdx.x) / 32 * kRows, lane = static_cast<int>(threadIdx.x) % 32;
+  const In<Real>& given = S::given(op);
+  const bool wanted = kBack && given.wanted(), adds = wanted && given.write == Write::add;
   const auto of = [&](const Tensor<Real>& x) { return S::of(op, x, r, bh); };
-  const Columns<Real> from = of(kBack ? S::made(op).gradient : S::given(op).value),
-                      to = of(kBack ? op.z.value : S::made(op).value);
-  const Factor<Real, kReversed> factor{op.l.value.at(r) + static_cast<std::int64_t>(bh) * T * T,
-                                       HeadRows<Real>(op.gain.value, r, bh / H, bh % H, T, H, 1), T};
-  // Numbers of the tile of tokens p0 .. on their way to tiles.right.
+  const Columns<Real> from = of(kBack ? S::made(op).gradient : given.value),
+                      to = of(kBack ? op.z.value : S::made(op).value),
+                      gradient = wanted ? of(given.gradient) : Columns<Real>{};
+  Factor<Real, kReversed> factor{op.l.value.at(r) + static_cast<std::int64_t>(bh) * T * T,
+                                 HeadRows<Real>(op.gain.value, r, bh / H, bh % H, T, H, 1), T};
+  Piece<Real, S::kOfRows, kColumns> piece;
   const auto load = [&](const Columns<Real>& x, int p0) {
-    each_of_tile<S::kOfRows, kColumns>(warp, lane, [&](int i, int c) {
-      tiles.right[i][c] =
-          p0 + i < T && column0 + c < columns ? x(factor.token(p0 + i), column0 + c) : Real(0);
+    piece.each([&](Real& number, int i, int c) {
+      const bool inside = p0 + i < T && column0 + c < columns;
+      number = inside ? x(factor.token(p0 + i), column0 + c) : Real(0);
     });
-    __syncthreads();
   };
+  const auto store = [&] { piece.each([&](Real number, int i, int c) { tiles.right[i][c] = number; }); };
+  const auto own = [&](auto&& f) {
+#pragma unroll
+    for (int m = 0; m < kRows; ++m) {
+#pragma unroll
+      for (int c = 0; c < kWide; ++c) f(m, c, tiles.right[row + m][lane + 32 * c]);
+    }
+  };
+#pragma unroll 1
   for (int p0 = 0; p0 < T; p0 += kTile) {
     Real sum[kRows][kWide];
     load(from, p0);
-#pragma unroll
-    for (int m = 0; m < kRows; ++m) {
-#pragma unroll
-      for (int c = 0; c < kWide; ++c) sum[m][c] = tiles.right[warp * kRows + m][lane + 32 * c];
-    }
+    store();
     __syncthreads();
-    for (int q0 = 0; q0 < p0; q0 += kTile) {
-      factor.load(tiles, p0, q0, warp, lane);
-      load(to, q0);
-      tiles.subtract_product(sum, warp, lane);
-      __syncthreads();
-    }
-    factor.load(tiles, p0, p0, warp, lane);
-#pragma unroll
-    for (int m = 0; m < kRows; ++m) {
-#pragma unroll
-      for (int c = 0; c < kWide; ++c) tiles.right[warp * kRows + m][lane + 32 * c] = sum[m][c];
-    }
+    own([&](int m, int c, Real number) { sum[m][c] = number; });
     __syncthreads();
-    if (thread < kColumns) {
-      Real solved[kTile];
-#pragma unroll
-      for (int i = 0; i < kTile; ++i) {
-        solved[i] = tiles.right[i][thread];
-#pragma unroll
-        for (int j = 0; j < i; ++j) solved[i] -= tiles.left[i][j] * solved[j];
-        tiles.right[i][thread] = solved[i];
-      }
-    }
+    tiles.subtract_products(
+        sum, p0 / kTile, [&](int step) { factor.load(p0, step * kTile), load(to, step * kTile); },
+        [&] { factor.store(tiles), store(); });
+    factor.load(p0, p0);
+    factor.store(tiles);
+    own([&](int m, int c, Real& number) { number = sum[m][c]; });
     __syncthreads();
-    const In<Real>& given = S::given(op);
-    each_of_tile<S::kOfRows, kColumns>(warp, lane, [&](int i, int c) {
+    if (adds) load(gradient, p0);
+    tiles.solve();
+    __syncthreads();
+    piece.each([&](Real before, int i, int c) {
       if (p0 + i >= T || column0 + c >= columns) return;
       const int t = factor.token(p0 + i);
-      to(t, column0 + c) = tiles.right[i][c];
-      if (kBack && given.wanted()) put(given.write, &of(given.gradient)(t, column0 + c), tiles.right[i][c]);
+      const Real number = tiles.right[i][c];
+      to(t, column0 + c) = number;
+      if (wanted) gradient(t, column0 + c) = adds ? before + number : number;
     });
     __syncthreads();  // the next tile reads what this one wrote, and writes into the tiles
   }
@@ -180,55 +225,65 @@ __global__ void __launch_bounds__(kThreads) solve_tiles(const __grid_constant__ 
 
 // d_n_ij = -left_i . right_j below the diagonal; d_l = gain d_n, d_gain_i = sum_j l_ij d_n_ij. A block takes 32 rows i.
 template <class Real, class Op>
-__global__ void __launch_bounds__(kThreads) solve_gradients(const __grid_constant__ Op op) {
+__global__ void __launch_bounds__(kThreads, kBlocks<Real>) solve_gradients(const __grid_constant__ Op op) {
   using S = Side<Op>;
-  constexpr int kWide = S::kWide, kColumns = 32 * kWide;
-  __shared__ Tiles<Real, kWide> tiles;
+  __shared__ Tiles<Real> tiles;
   const int T = op.T(), H = op.H(), columns = S::columns(op), cuts = (T + kTile - 1) / kTile;
   const int bh = static_cast<int>(blockIdx.x) / cuts, first = static_cast<int>(blockIdx.x) % cuts * kTile;
   const int r = static_cast<int>(blockIdx.y), b = bh / H, h = bh % H;
-  const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
+  const int row = static_cast<int>(threadIdx.x) / 32 * kRows, lane = static_cast<int>(threadIdx.x) % 32;
   const Columns<Real> left = S::of(op, S::left(op), r, bh), right = S::of(op, S::right(op), r, bh);
   const HeadRows<Real> gain(op.gain.value, r, b, h, T, H, 1);
   const std::int64_t square = static_cast<std::int64_t>(bh) * T * T;
+  const bool adds = op.l.wanted() && op.l.write == Write::add;
+  const Real* l = op.l.value.at(r);
+  Real* d_l = op.l.wanted() ? op.l.gradient.at(r) : nullptr;
+  Piece<Real, S::kOfRows, kTile> some;       // of left [token,column]
+  Piece<Real, !S::kOfRows, kColumns> other;  // of right [column,token]
+  const auto read = [&](const Columns<Real>& x, int t, int c) {
+    return t < T && c < columns ? x(t, c) : Real(0);
+  };
   Real d_gain[kRows] = {};
+#pragma unroll 1
   for (int j0 = 0; j0 < T; j0 += kColumns) {
     Real sum[kRows][kWide] = {};
-    if (j0 < first + kTile) {
-      for (int c0 = 0; c0 < columns; c0 += kTile) {
-        each_of_tile<S::kOfRows, kTile>(warp, lane, [&](int i, int c) {
-          tiles.left[i][c] = first + i < T && c0 + c < columns ? left(first + i, c0 + c) : Real(0);
+    tiles.subtract_products(
+        sum, j0 < first + kTile ? (columns + kTile - 1) / kTile : 0,
+        [&](int step) {
+          const int c0 = step * kTile;
+          some.each([&](Real& number, int i, int c) { number = read(left, first + i, c0 + c); });
+          other.each([&](Real& number, int c, int j) { number = read(right, j0 + j, c0 + c); });
+        },
+        [&] {
+          some.each([&](Real number, int i, int c) { tiles.left[i][c] = number; });
+          other.each([&](Real number, int c, int j) { tiles.right[c][j] = number; });
         });
-        each_of_tile<!S::kOfRows, kColumns>(warp, lane, [&](int c, int j) {
-          tiles.right[c][j] = j0 + j < T && c0 + c < columns ? right(j0 + j, c0 + c) : Real(0);
-        });
-        __syncthreads();
-        tiles.subtract_product(sum, warp, lane);
-        __syncthreads();
-      }
-    }
+    const auto each = [&](auto&& f) {  // entries of this lane
 #pragma unroll
-    for (int m = 0; m < kRows; ++m) {
-      const int i = first + warp * kRows + m;
+      for (int m = 0; m < kRows; ++m) {
 #pragma unroll
-      for (int c = 0; c < kWide; ++c) {
-        const int j = j0 + lane + 32 * c;
-        if (i >= T || j >= T) continue;
-        const std::int64_t entry = square + static_cast<std::int64_t>(i) * T + j;
-        const bool below = j < i;
-        if (below) d_gain[m] += op.l.value.at(r)[entry] * sum[m][c];
-        if (op.l.wanted() && (below || op.l.write == Write::overwrite))
-          put(op.l.write, op.l.gradient.at(r) + entry,
-              !below ? Real(0)
-              : gain ? sum[m][c] * *gain(i)
-                     : sum[m][c]);
+        for (int c = 0; c < kWide; ++c) f(m, c, first + row + m, j0 + lane + 32 * c);
       }
-    }
+    };
+    Real entry[kRows][kWide], before[kRows][kWide], of_row[kRows];
+    each([&](int m, int c, int i, int j) {
+      const bool below = i < T && j < i;
+      const std::int64_t at = square + static_cast<std::int64_t>(i) * T + j;
+      entry[m][c] = below && op.gain.wanted() ? l[at] : Real(0);
+      before[m][c] = below && adds ? d_l[at] : Real(0);
+      if (c == 0) of_row[m] = gain && i < T ? *gain(i) : Real(1);
+    });
+    each([&](int m, int c, int i, int j) {
+      if (j < i) d_gain[m] += entry[m][c] * sum[m][c];
+      if (i < T && (j < i || (j < T && !adds)) && op.l.wanted())
+        d_l[square + static_cast<std::int64_t>(i) * T + j] =
+            j < i ? before[m][c] + sum[m][c] * of_row[m] : Real(0);
+    });
   }
   if (!op.gain.wanted()) return;
 #pragma unroll
   for (int m = 0; m < kRows; ++m) {
-    const int i = first + warp * kRows + m;
+    const int i = first + row + m;
     const Real sum = warp_sum(d_gain[m]);
     if (i < T && lane == 0) put(op.gain.write, HeadRows<Real>(op.gain.gradient, r, b, h, T, H, 1)(i), sum);
   }
@@ -246,7 +301,7 @@ template <bool kBack, template <class> class Op, class Real>
 void run(const Exec& exec, const Op<Real>& op) {
   using S = Side<Op<Real>>;
   if (op.T() == 0) return;
-  launch(exec, op, solve_tiles<kBack, Real, Op<Real>>, S::columns(op), 32 * S::kWide);
+  launch(exec, op, solve_tiles<kBack, Real, Op<Real>>, S::columns(op), kColumns);
   if (kBack && (op.l.wanted() || op.gain.wanted()))
     launch(exec, op, solve_gradients<Real, Op<Real>>, op.T(), kTile);
 }

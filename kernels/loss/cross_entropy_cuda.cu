@@ -74,6 +74,7 @@ __global__ void __launch_bounds__(kThreads)
 template <class Real, class F>
 __device__ Real sum_rows(std::int64_t rows, const F& f) {
   Real mine = 0;
+#pragma unroll 8
   for (std::int64_t n = threadIdx.x; n < rows; n += kThreads) mine += f(n);
   return block_sum(mine);
 }
@@ -93,45 +94,49 @@ __global__ void __launch_bounds__(kThreads) mean_loss(const __grid_constant__ Cr
   if (threadIdx.x == 0) op.loss.value.at(r)[0] = total * op.share.value.at(r)[0];
 }
 
-/// Gradient of one side.
-template <int D, bool kWords>
-void gradient_in_tiles(const Exec& exec, const CrossEntropy<float>& op, const EntropyTiles& tiles) {
-  if (!(kWords ? op.w : op.x).wanted()) return;
+template <int D, bool kMix>
+void rows_in_tiles(const Exec& exec, const CrossEntropy<float>& op, const EntropyTiles& tiles) {
   const unsigned R = static_cast<unsigned>(op.x.value.R);
-  const std::int64_t rows = kWords ? op.V() : op.rows();
-  const unsigned blocks =
-      blocks_for(rows, EntropyTiles::kRows) * static_cast<unsigned>(kWords ? tiles.w_parts : tiles.x_parts);
-  allow_shared_memory(entropy_gradient<D, kWords>, kEntropyBytes<D>);
-  entropy_gradient<D, kWords>
-      <<<dim3(blocks, R), kEntropyThreads, kEntropyBytes<D>, stream_of(exec)>>>(op, tiles);
-  check_launch("cross_entropy (gradient)");
-  const In<float> field = kWords ? op.w : op.x;
+  const std::int64_t rows = op.rows();
+  allow_shared_memory(entropy_sums<D, kMix>, kEntropyBytes<D>);
+  entropy_sums<D, kMix><<<dim3(blocks_for(rows, EntropyTiles::kRows) * static_cast<unsigned>(tiles.parts), R),
+                          kEntropyThreads, kEntropyBytes<D>, stream_of(exec)>>>(op, tiles);
+  check_launch("cross_entropy (sums)");
+  finish_rows<D, kMix><<<dim3(blocks_for(EntropyTiles::whole(rows), kEntropyWarps), R), kEntropyThreads, 0,
+                         stream_of(exec)>>>(op, tiles);
+  check_launch("cross_entropy (rows)");
+}
+
+template <int D>
+void words_in_tiles(const Exec& exec, const CrossEntropy<float>& op, const EntropyTiles& tiles) {
+  const unsigned R = static_cast<unsigned>(op.x.value.R);
+  const std::int64_t words = op.V();
+  allow_shared_memory(entropy_words<D>, kEntropyBytes<D>);
+  entropy_words<D><<<dim3(blocks_for(words, EntropyTiles::kRows) * static_cast<unsigned>(tiles.w_parts), R),
+                     kEntropyThreads, kEntropyBytes<D>, stream_of(exec)>>>(op, tiles);
+  check_launch("cross_entropy (words)");
+  const In<float> field = op.w;
   const int C = field.gradient.columns();
   const Tensor<float> pieces = op.tiles.value;
   const std::int64_t at = tiles.piece_at;
   sum_pieces<float, kEntropyThreads, 1>(
-      exec, "cross_entropy (parts)", op.x.value.R, rows * C, kWords ? tiles.w_parts : tiles.x_parts, rows * D,
+      exec, "cross_entropy (parts)", op.x.value.R, words * C, tiles.w_parts, words * D,
       [=] __device__(int r, std::int64_t i) { return pieces.at(r) + at + i / C * D + i % C; },
       [=] __device__(int r, std::int64_t i, float sum) { put(field.write, field.gradient.at(r) + i, sum); });
 }
 
 template <int D>
 void in_tiles(const Exec& exec, const CrossEntropy<float>& op, const EntropyTiles& tiles, bool gradients) {
-  const unsigned R = static_cast<unsigned>(op.x.value.R);
-  const std::int64_t rows = op.rows();
-  const unsigned blocks = blocks_for(rows, EntropyTiles::kRows) * static_cast<unsigned>(tiles.parts);
-  round_operands<D><<<dim3(blocks_for((rows + op.V()) * (D / 8), kEntropyThreads), R), kEntropyThreads, 0,
-                      stream_of(exec)>>>(op);
+  const std::int64_t rows = EntropyTiles::whole(op.rows()) + EntropyTiles::whole(op.V());
+  round_operands<D><<<dim3(blocks_for(rows * (D / 8), kEntropyThreads), static_cast<unsigned>(op.x.value.R)),
+                      kEntropyThreads, 0, stream_of(exec)>>>(op);
   check_launch("cross_entropy (operands)");
-  allow_shared_memory(entropy_sums<D>, kEntropyBytes<D>);
-  entropy_sums<D><<<dim3(blocks, R), kEntropyThreads, kEntropyBytes<D>, stream_of(exec)>>>(op, tiles);
-  check_launch("cross_entropy (sums)");
-  finish_rows<D>
-      <<<dim3(blocks_for(rows, kFinishThreads), R), kFinishThreads, 0, stream_of(exec)>>>(op, tiles);
-  check_launch("cross_entropy (rows)");
-  if (!gradients) return;
-  gradient_in_tiles<D, false>(exec, op, tiles);
-  gradient_in_tiles<D, true>(exec, op, tiles);
+  if (gradients && op.x.wanted()) {
+    rows_in_tiles<D, true>(exec, op, tiles);
+  } else {
+    rows_in_tiles<D, false>(exec, op, tiles);
+  }
+  if (gradients && op.w.wanted()) words_in_tiles<D>(exec, op, tiles);
 }
 
 /// Whether it was done so.
@@ -143,6 +148,7 @@ bool done_in_tiles(const Exec& exec, const CrossEntropy<Real>& op, bool gradient
     if (tiles.D == 32) in_tiles<32>(exec, op, tiles, gradients);
     if (tiles.D == 64) in_tiles<64>(exec, op, tiles, gradients);
     if (tiles.D == 128) in_tiles<128>(exec, op, tiles, gradients);
+    if (tiles.D == 256) in_tiles<256>(exec, op, tiles, gradients);
     return true;
   }
   return false;

@@ -157,7 +157,7 @@ TEST(CrossEntropyTest, TilesAreForBf16OnAGpu) {
   EXPECT_EQ(planned(Device::cuda, Precision::bf16, 128).tiles.value.columns(), EntropyTiles(6, 5, 128).size);
   for (const auto& op :
        {planned(Device::cpu, Precision::bf16, 128), planned(Device::cuda, Precision::tf32, 128),
-        planned(Device::cuda, Precision::bf16, 129)}) {
+        planned(Device::cuda, Precision::bf16, 257)}) {
     EXPECT_EQ(op.tiles.value.rank, 0);
     EXPECT_EQ(op.logits.value.rank, 2);
   }
@@ -171,17 +171,22 @@ TEST_F(CrossEntropyOnCuda, InTiles) {
   exec.device = Device::cuda;
   struct Size {
     int B, Q, D, V, lowest;
+    double growth = 0;  // of words: largest logits come late, and what was summed before them is scaled
   };
   for (const Size& s :
        {Size{1, 1, 1, 1, 0}, Size{3, 5, 7, 65, -1}, Size{5, 33, 32, 200, -1}, Size{2, 150, 33, 129, 0},
-        Size{7, 19, 64, 1031, -1}, Size{3, 50, 100, 333, -1}, Size{40, 33, 128, 3001, -1}}) {
+        Size{7, 19, 64, 1031, -1}, Size{3, 50, 100, 333, -1}, Size{40, 33, 128, 3001, -1},
+        Size{9, 31, 64, 1031, -1, 9}, Size{2, 150, 136, 129, 0}, Size{7, 19, 200, 65, -1},
+        Size{40, 33, 256, 3001, -1}, Size{9, 31, 255, 1031, -1, 9}}) {
     OpCase op = make("Tiles", s.B, s.Q, s.D, s.V, s.B * s.Q, s.lowest, false, Precision::bf16);
     const double factor = 2 / std::sqrt(s.D);
     op.edit("x", [&](int, Numbers& x) {
       for (double& e : x) e = static_cast<float>(factor * e);  // or it is rounded twice on the one side
     });
-    op.edit("w", [](int, Numbers& w) {
-      for (double& e : w) e = static_cast<float>(e);
+    op.edit("w", [&](int, Numbers& w) {
+      for (std::size_t i = 0; i < w.size(); ++i)
+        w[i] = static_cast<float>(w[i] *
+                                  (1 + s.growth * static_cast<double>(i) / static_cast<double>(w.size())));
     });
     const std::vector<int> replicas = {0, 1, 2};
     TensorSet<double> want;

@@ -1,18 +1,25 @@
 // Cross-entropy without logits in memory: rows in heads of up to 128, operands in bf16, products by wgmma
 // where there is such a thing, else by mma.
 //
-// x and w are rounded once. A block owns 128 rows of x and walks over its part of the vocabulary, 64 tokens
-// at a time: the first kernel sums a row's exponentials as it goes; parts are joined in their order.
-// Gradients make the logits again, as
+// x and w are rounded once, into tiles of 64 rows. A block owns 128 rows of x and walks over its part of the vocabulary,
+// 64 tokens at a time. In one walk it sums a row's exponentials and, for d_x, what they weigh, as attention does:
+//
+//   s_n = sum_v 2^{y_nv log2 e - base_n},   o_n = sum_v 2^{y_nv log2 e - base_n} w_v,   d_x_n = share (o_n / s_n - w_target)
+//
+// base_n follows the largest logit so far: whenever that is 2^8 times as large, both sums are scaled. Parts are joined in
+// their order. For d_w a block owns 128 rows of w and makes the logits again, as
 //
 //   p_nv = 2^{y_nv log2 e - offset_n} - share [v = target_n],   offset_n = log2(sum_v e^{y_nv}) - log2 share
-//   d_x_n = sum_v p_nv w_v,   d_w_v = sum_n p_nv x_n
+//   d_w_v = sum_n p_nv x_n
 //
-// once with rows of x and once with rows of w in the blocks; what blocks sum over parts is added in the order
-// of the parts.
+// Where there is wgmma the two groups of four warps of a block go on by themselves, and a step's weights are multiplied while
+// those of the next are made: one group's products run under the other's exponentials.
+//
+// Of more than 128 columns a block's own rows lie in shared memory: sums of d_x or d_w take the registers.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/base/async_copy.cuh"
+#include "kernels/base/bulk_copy.cuh"
 #include "kernels/base/cuda_launch.cuh"
 #include "kernels/base/quick_exp.cuh"
 #include "kernels/loss/cross_entropy.h"
@@ -21,115 +28,68 @@
 
 namespace crosstalk::device {
 
-constexpr int kEntropyThreads = 256, kEntropyStages = 4;
+constexpr int kEntropyThreads = 256, kEntropyWarps = kEntropyThreads / 32;
+constexpr int kEntropyStep = EntropyTiles::kStep, kEntropyCount = kEntropyStep / 8;
+constexpr int kEntropyLine = kEntropyStep * 8;  ///< numbers of a tile's piece of 8 columns
 constexpr float kEntropyLn2 = 0.69314718055994530942f;
-static_assert(kEntropyThreads / 32 * 16 == EntropyTiles::kRows);
+static_assert(kEntropyWarps * 16 == EntropyTiles::kRows);
 
 template <int D>
 using EntropyTile = Tile<Precision::bf16, D>;
 
-/// Steps as they come, and for d_w what belongs to their rows.
+/// Numbers of a stage: as in memory where there is wgmma, else rows with a gap.
 template <int D>
-constexpr std::size_t kEntropyBytes = kEntropyStages*(EntropyTile<D>::bytes(EntropyTiles::kStep) +
-                                                      EntropyTiles::kStep * sizeof(float2));
-
-/// Where numbers row and column .. + 7 of a step lie in shared memory: as wgmma or mma take them.
+constexpr int kEntropyStage = kEntropyStep* EntropyTile<D>::kStep;
 template <int D>
-__device__ __forceinline__ int entropy_place(int row, int column) {
-  static_assert(D / 8 * kWgmmaLine <= EntropyTiles::kStep * EntropyTile<D>::kStep);
-  return CROSSTALK_WGMMA ? column / 8 * kWgmmaLine + row * 8 : row * EntropyTile<D>::kStep + column;
-}
+constexpr bool kEntropyHolds = D <= 128;  ///< own rows in registers
+template <int D>
+constexpr int kEntropyStages = kEntropyHolds<D> ? 5 : 4;
+template <int D>
+constexpr int kEntropyOwn = kEntropyHolds<D> ? 0 : EntropyTiles::kRows* EntropyTile<D>::kStep;
+template <int D>
+constexpr std::size_t kEntropyBytes = kEntropyStages<D>*(kEntropyStage<D> * sizeof(std::uint16_t) +
+                                                         kEntropyStep * sizeof(float2) +
+                                                         2 * sizeof(std::uint64_t)) +
+                                      kEntropyOwn<D> * sizeof(std::uint16_t);
+static_assert(kEntropyBytes<EntropyTiles::kLargest> == EntropyTiles::kLargestBytes);
 
-/// One side of the product: rows of operands.
+/// One side of the product: rows of operands in tiles [rows / 64][D / 8][64][8], zeros beyond the last row.
 template <int D>
 struct EntropySide {
   const std::uint16_t* numbers;
   int rows;
 
-  /// Rows n0 .. + 63 to shared memory, in the background; zeros beyond the last.
-  __device__ void copy(int n0, std::uint16_t* to) const {
-    constexpr int kPieces = D / 8, kTurns = EntropyTiles::kStep * kPieces / kEntropyThreads;
-    static_assert(kTurns * kEntropyThreads == EntropyTiles::kStep * kPieces);
-#pragma unroll
-    for (int i = 0; i < kTurns; ++i) {
-      const int at = static_cast<int>(threadIdx.x) + i * kEntropyThreads, row = at / kPieces,
-                piece = at % kPieces * 8;
-      const bool inside = n0 + row < rows;
-      const std::uint16_t* from =
-          numbers + static_cast<std::int64_t>(inside ? n0 + row : rows - 1) * D + piece;
-      copy_async_or_zero(to + entropy_place<D>(row, piece), from, inside ? 16 : 0);
-    }
+  __device__ const std::uint16_t* at(int row, int column) const {
+    return numbers + static_cast<std::int64_t>(row / kEntropyStep) * kEntropyStep * D +
+           column / 8 * kEntropyLine + row % kEntropyStep * 8 + column % 8;
   }
   /// Rows row and row + 8 as the left operand of mma.
   __device__ void read(int row, unsigned (&a)[D / 16][4]) const {
-    const int t = threadIdx.x % 4;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const int n = min(row + 8 * half, rows - 1);
-      const auto* from = reinterpret_cast<const unsigned*>(numbers + static_cast<std::int64_t>(n) * D) + t;
+      const auto* from = reinterpret_cast<const unsigned*>(
+          at(min(row + 8 * half, rows - 1), 2 * (static_cast<int>(threadIdx.x) % 4)));
 #pragma unroll
-      for (int k = 0; k < D / 16; ++k) a[k][half] = from[8 * k], a[k][2 + half] = from[8 * k + 4];
+      for (int k = 0; k < D / 16; ++k) {
+        a[k][half] = from[k * kEntropyLine];
+        a[k][2 + half] = from[k * kEntropyLine + kEntropyLine / 2];
+      }
     }
   }
 };
-
-/// Logits of the warp's 16 rows and of a step's, laid out as by scores(); queued where there is wgmma, until
-/// wgmma_end().
-template <int D>
-__device__ __forceinline__ void entropy_queue(const unsigned (&a)[D / 16][4], const std::uint16_t* y,
-                                              float (&c)[EntropyTiles::kStep / 8][4]) {
-#if CROSSTALK_WGMMA
-  wgmma_begin();
-#pragma unroll
-  for (int k = 0; k < D / 16; ++k) wgmma_bf16<false>(c, a[k], wgmma_columns(y + 2 * k * kWgmmaLine), k > 0);
-#else
-  scores(a, EntropyTile<D>{const_cast<std::uint16_t*>(y)}, 0, c);
-#endif
-}
-
-template <int D>
-__device__ __forceinline__ void entropy_logits(const unsigned (&a)[D / 16][4], const std::uint16_t* y,
-                                               float (&c)[EntropyTiles::kStep / 8][4]) {
-  entropy_queue<D>(a, y, c);
-  wgmma_end(c);
-}
-
-/// sums += p y: weights p as entropy_logits() lays them, by a step's rows.
-template <int D>
-__device__ __forceinline__ void entropy_mix(const float (&p)[EntropyTiles::kStep / 8][4], std::uint16_t* y,
-                                            float (&sums)[D / 8][4]) {
-#if CROSSTALK_WGMMA
-  unsigned a[EntropyTiles::kStep / 16][4];
-#pragma unroll
-  for (int j = 0; j < EntropyTiles::kStep / 16; ++j) {
-    const float(&left)[4] = p[2 * j], (&right)[4] = p[2 * j + 1];
-    a[j][0] = bf16_pair(left[0], left[1]), a[j][1] = bf16_pair(left[2], left[3]);
-    a[j][2] = bf16_pair(right[0], right[1]), a[j][3] = bf16_pair(right[2], right[3]);
-#pragma unroll
-    for (int e = 0; e < 4; ++e) asm volatile("" : "+r"(a[j][e]));  // made before wgmma begins
-  }
-  wgmma_begin();
-#pragma unroll
-  for (int j = 0; j < EntropyTiles::kStep / 16; ++j)
-    wgmma_bf16<true>(sums, a[j], wgmma_rows(y + j * 16 * 8), true);
-  wgmma_end(sums);
-#else
-  mix(p, EntropyTile<D>{y}, 0, sums);
-#endif
-}
 
 /// Operands, sums and pieces of one replica.
 template <int D>
 struct EntropyView {
   EntropySide<D> x, w;
-  float4* part;  ///< [parts,rows]: log2 of the largest, sum beside it, largest but the target's, the target's
-  float2* row;   ///< [rows]: offset, target
+  float4* part;  ///< [parts,rows]: base, sum beside it, largest but the target's, the target's
+  float2* row;   ///< [rows, whole steps]: offset, target
   float* piece;  ///< [parts,rows of one side,D]
 
   __device__ EntropyView(const CrossEntropy<float>& op, const EntropyTiles& tiles, int r) {
     float* all = op.tiles.value.at(r);
     x.numbers = reinterpret_cast<const std::uint16_t*>(all), x.rows = static_cast<int>(op.rows());
-    w.numbers = x.numbers + op.rows() * D, w.rows = op.V();
+    w.numbers = x.numbers + EntropyTiles::whole(x.rows) * D, w.rows = op.V();
     part = reinterpret_cast<float4*>(all + tiles.part_at);
     row = reinterpret_cast<float2*>(all + tiles.row_at);
     piece = all + tiles.piece_at;
@@ -140,258 +100,475 @@ struct EntropyView {
 template <int D>
 __global__ void __launch_bounds__(kEntropyThreads)
     round_operands(const __grid_constant__ CrossEntropy<float> op) {
+  constexpr int kPieces = kEntropyStep * D / 8;
   const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kEntropyThreads + threadIdx.x,
-                     row = i / (D / 8), rows = op.rows();
-  const int r = blockIdx.y, column = static_cast<int>(i % (D / 8)) * 8, C = op.x.value.columns();
-  if (row >= rows + op.V()) return;
-  const float* from = row < rows ? op.x.value.at(r) + row * C : op.w.value.at(r) + (row - rows) * C;
+                     rows = EntropyTiles::whole(op.rows());
+  const int r = blockIdx.y, within = static_cast<int>(i % kPieces), column = within / kEntropyStep * 8,
+            C = op.x.value.columns();
+  const std::int64_t at = i / kPieces * kEntropyStep + within % kEntropyStep;
+  if (at >= rows + EntropyTiles::whole(op.V())) return;
+  const bool words = at >= rows;
+  const std::int64_t row = words ? at - rows : at;
+  const bool there = row < (words ? op.V() : op.rows());
+  const float* from = (words ? op.w : op.x).value.at(r) + row * C;
   const bool aligned = C % 4 == 0 && is_aligned16(from);
   float v[4], u[4];
-  load4(from + column, C - column, aligned, v);
-  load4(from + column + 4, C - column - 4, aligned, u);
+  load4(from + column, there ? C - column : 0, aligned, v);
+  load4(from + column + 4, there ? C - column - 4 : 0, aligned, u);
   reinterpret_cast<uint4*>(op.tiles.value.at(r))[i] =
       make_uint4(bf16_pair(v[0], v[1]), bf16_pair(v[2], v[3]), bf16_pair(u[0], u[1]), bf16_pair(u[2], u[3]));
 }
 
 /// Steps of a part: from and to.
 __device__ __forceinline__ int2 entropy_steps(int rows, int part, int parts) {
-  const int steps = (rows + EntropyTiles::kStep - 1) / EntropyTiles::kStep;
+  const int steps = (rows + kEntropyStep - 1) / kEntropyStep;
   return make_int2(static_cast<int>(static_cast<std::int64_t>(steps) * part / parts),
                    static_cast<int>(static_cast<std::int64_t>(steps) * (part + 1) / parts));
 }
 
-/// Calls use(step, stage) for each, when it and the kAhead next are there and others on their way;
-/// request(step, stage) copies one.
-template <int kAhead, class Request, class Use>
-__device__ __forceinline__ void walk(int2 steps, const Request& request, const Use& use) {
-  const auto next = [&](int step, int stage) {
-    if (step < steps.y) request(step, stage);
-    copies_commit();
-  };
-#pragma unroll
-  for (int i = 0; i < kEntropyStages - 1; ++i) next(steps.x + i, i);
-  int stage = 0;
-#pragma unroll 1
-  for (int step = steps.x; step < steps.y; ++step) {
-    copies_wait<kEntropyStages - 2 - kAhead>();
-    fence_async();
+/// Steps of one side on their way through shared memory, with what belongs to their rows where kPairs.
+///
+/// Where there is wgmma the first thread asks for a stage at a time, as soon as all warps have done with the one before the
+/// one that its own has done with: groups of warps may be two steps apart. Else all threads copy, and wait for each other.
+template <int D, bool kPairs>
+class EntropySteps {
+ public:
+  __device__ EntropySteps(unsigned char* memory, const EntropySide<D>& side, const float2* pairs, int2 steps)
+      : numbers_(reinterpret_cast<std::uint16_t*>(memory)),
+        pairs_(reinterpret_cast<float2*>(numbers_ + kEntropyStages<D> * kEntropyStage<D>)),
+        barriers_(reinterpret_cast<std::uint64_t*>(pairs_ + kEntropyStages<D> * kEntropyStep)),
+        from_(side.at(steps.x * kEntropyStep, 0)),
+        from_pairs_(pairs + steps.x * kEntropyStep),
+        count_(steps.y - steps.x) {
+#if CROSSTALK_WGMMA
+    if (threadIdx.x == 0) {
+      for (int i = 0; i < kEntropyStages<D>; ++i) {
+        barrier_init(barriers_ + i, 1);
+        barrier_init(barriers_ + kEntropyStages<D> + i, kEntropyWarps);
+      }
+      barriers_made();
+    }
     __syncthreads();
-    // The stage before is free.
-    next(step + kEntropyStages - 1, stage > 0 ? stage - 1 : kEntropyStages - 1);
-    use(step, stage);
-    stage = stage + 1 < kEntropyStages ? stage + 1 : 0;
+    if (threadIdx.x == 0) {
+      for (int i = 0; i < min(count_, kEntropyStages<D>); ++i) request(i);
+    }
+#else
+    for (int i = 0; i < kAhead; ++i) request(i);
+#endif
   }
-  copies_end();
-}
+  __device__ const std::uint16_t* numbers(int i) const {
+    return numbers_ + i % kEntropyStages<D> * kEntropyStage<D>;
+  }
+  __device__ const float2* pairs(int i) const { return pairs_ + i % kEntropyStages<D> * kEntropyStep; }
 
-/// Sums of a row over one part of the vocabulary, of one lane or joined.
-struct EntropySums {
-  float top = -INFINITY, total = 0, rival = -INFINITY, right = -INFINITY;  ///< top: log2 of the largest
+  /// Waits for step i.
+  __device__ void acquire(int i) {
+#if CROSSTALK_WGMMA
+    barrier_wait(barriers_ + i % kEntropyStages<D>, i / kEntropyStages<D> & 1);
+#else
+    copies_wait<kAhead - 1>();
+    __syncthreads();
+    request(i + kAhead);
+#endif
+  }
+  /// This warp has done with step i.
+  __device__ void release([[maybe_unused]] int i) {
+#if CROSSTALK_WGMMA
+    if (i < 0) return;
+    if (threadIdx.x % 32 == 0) barrier_arrive(barriers_ + kEntropyStages<D> + i % kEntropyStages<D>);
+    const int before = i - 1;
+    if (threadIdx.x == 0 && before >= 0 && before + kEntropyStages<D> < count_) {
+      barrier_wait(barriers_ + kEntropyStages<D> + before % kEntropyStages<D>,
+                   before / kEntropyStages<D> & 1);
+      request(before + kEntropyStages<D>);
+    }
+#endif
+  }
 
-  __device__ void join(const EntropySums& other) {
-    const float all = fmaxf(top, other.top), base = all == -INFINITY ? 0 : all;
-    total = total * power_of_two(top - base) + other.total * power_of_two(other.top - base);
-    top = all, rival = fmaxf(rival, other.rival), right = fmaxf(right, other.right);
+ private:
+  static constexpr int kAhead = kEntropyStages<D> - 2;
+  __device__ void request(int i) {
+    std::uint16_t* const to = numbers_ + i % kEntropyStages<D> * kEntropyStage<D>;
+    float2* const to_pairs = pairs_ + i % kEntropyStages<D> * kEntropyStep;
+    const std::uint16_t* const from = from_ + static_cast<std::int64_t>(i) * kEntropyStep * D;
+    const float2* const from_pairs = from_pairs_ + i * kEntropyStep;
+#if CROSSTALK_WGMMA
+    constexpr unsigned kNumbers = kEntropyStep * D * sizeof(std::uint16_t),
+                       kOthers = kEntropyStep * sizeof(float2);
+    std::uint64_t* const there = barriers_ + i % kEntropyStages<D>;
+    barrier_announce(there, kNumbers + (kPairs ? kOthers : 0));
+    copy_bulk(to, from, kNumbers, there);
+    if (kPairs) copy_bulk(to_pairs, from_pairs, kOthers, there);
+#else
+    constexpr int kPieces = kEntropyStep * D / 8;
+    static_assert(kPieces % kEntropyThreads == 0);
+    if (i < count_) {
+      const int thread = static_cast<int>(threadIdx.x);
+#pragma unroll
+      for (int turn = 0; turn < kPieces / kEntropyThreads; ++turn) {
+        const int at = thread + turn * kEntropyThreads;
+        copy_async(to + at % kEntropyStep * EntropyTile<D>::kStep + at / kEntropyStep * 8, from + at * 8);
+      }
+      if (kPairs && thread < kEntropyStep / 2) copy_async(to_pairs + 2 * thread, from_pairs + 2 * thread);
+    }
+    copies_commit();
+#endif
+  }
+
+  std::uint16_t* numbers_;
+  float2* pairs_;
+  std::uint64_t* barriers_;  ///< of each stage: it is there; it is free
+  const std::uint16_t* from_;
+  const float2* from_pairs_;
+  int count_;
+};
+
+/// Logits of the warp's 16 rows and of a step's, laid out as by scores(), and sums of the step's rows by the weights that are
+/// made of them.
+template <int D, bool kMix>
+struct EntropyProducts {
+  unsigned rows[kEntropyHolds<D> ? D / 16 : 1][4];  ///< as operands
+  std::uint16_t* own = nullptr;                     ///< or the block's rows, as a step's lie in shared memory
+  float y[kEntropyCount][4];                        ///< logits, then weights
+  float sums[kMix ? D / 8 : 1][4] = {};             ///< [column]
+  unsigned weights[kEntropyStep / 16][4] = {};      ///< of the step before, as operands
+
+  /// Takes the block's rows from `first`, of which the lane's are `row` and row + 8; before a barrier.
+  __device__ __forceinline__ void take(const EntropySide<D>& side, [[maybe_unused]] int first, int row,
+                                       [[maybe_unused]] unsigned char* memory) {
+    if constexpr (kEntropyHolds<D>) {
+      side.read(row, rows);
+    } else {
+      own = reinterpret_cast<std::uint16_t*>(memory);
+      constexpr int kRows = EntropyTiles::kRows;
+#pragma unroll 8
+      for (int at = threadIdx.x; at < kRows * (D / 8); at += kEntropyThreads) {
+        const int n = at % kRows, c = at / kRows * 8;
+#if CROSSTALK_WGMMA
+        const std::uint16_t* const to = EntropySide<D>{own, kRows}.at(n, c);
+#else
+        const std::uint16_t* const to = own + n * EntropyTile<D>::kStep + c;
+#endif
+        *reinterpret_cast<uint4*>(const_cast<std::uint16_t*>(to)) =
+            *reinterpret_cast<const uint4*>(side.at(min(first + n, side.rows - 1), c));
+      }
+      fence_async();
+    }
+  }
+  /// y = logits; the step before is added to the sums until settle().
+  __device__ __forceinline__ void begin(const std::uint16_t* step,
+                                        [[maybe_unused]] const std::uint16_t* before) {
+#if CROSSTALK_WGMMA
+    hold();
+    wgmma_begin();
+#pragma unroll
+    for (int k = 0; k < D / 16; ++k) {
+      const std::uint64_t words = wgmma_columns<kEntropyLine>(step + 2 * k * kEntropyLine);
+      if constexpr (kEntropyHolds<D>) {
+        wgmma_bf16<false>(y, rows[k], words, k > 0);
+      } else {
+        const int group = static_cast<int>(threadIdx.x) / 128;
+        wgmma_bf16(y, wgmma_columns<kEntropyLine>(own + group * kEntropyStep * D + 2 * k * kEntropyLine),
+                   words, k > 0);
+      }
+    }
+    wgmma_commit();
+    if constexpr (kMix) mix_weights(before);
+    wgmma_wait<kMix ? 1 : 0>(y);
+#else
+    const EntropyTile<D> tile{const_cast<std::uint16_t*>(step)};
+    if constexpr (kEntropyHolds<D>) {
+      scores(rows, tile, 0, y);
+    } else {
+      scores(EntropyTile<D>{own}, static_cast<int>(threadIdx.x) / 32 * 16, tile, 0, y);
+    }
+#endif
+  }
+  __device__ __forceinline__ void settle() {
+    if constexpr (kMix) wgmma_wait<0>(sums);
+  }
+  /// y as weights of the step's rows.
+  __device__ __forceinline__ void weigh([[maybe_unused]] const std::uint16_t* step) {
+#if CROSSTALK_WGMMA
+#pragma unroll
+    for (int j = 0; j < kEntropyStep / 16; ++j) {
+      const float(&left)[4] = y[2 * j], (&right)[4] = y[2 * j + 1];
+      weights[j][0] = bf16_pair(left[0], left[1]), weights[j][1] = bf16_pair(left[2], left[3]);
+      weights[j][2] = bf16_pair(right[0], right[1]), weights[j][3] = bf16_pair(right[2], right[3]);
+    }
+#else
+    if constexpr (kMix) mix(y, EntropyTile<D>{const_cast<std::uint16_t*>(step)}, 0, sums);
+#endif
+  }
+  /// Adds the last step.
+  __device__ __forceinline__ void end([[maybe_unused]] const std::uint16_t* last) {
+#if CROSSTALK_WGMMA
+    if constexpr (kMix) {
+      hold();
+      wgmma_begin();
+      mix_weights(last);
+      wgmma_wait<0>(sums);
+    }
+#endif
+  }
+
+ private:
+  __device__ __forceinline__ void mix_weights(const std::uint16_t* step) {
+#pragma unroll
+    for (int j = 0; j < kEntropyStep / 16; ++j) {
+      constexpr int kWide = D < 128 ? D : 128;  // columns of a product
+#pragma unroll
+      for (int c = 0; c < D; c += kWide)
+        wgmma_bf16<true>(reinterpret_cast<float(&)[kWide / 8][4]>(sums[c / 8]), weights[j],
+                         wgmma_rows<kEntropyLine>(step + c / 8 * kEntropyLine + j * 16 * 8), true);
+    }
+    wgmma_commit();
+  }
+  /// Numbers that products take are made before those begin.
+  __device__ __forceinline__ void hold() {
+    if constexpr (kMix) {
+#pragma unroll
+      for (int j = 0; j < kEntropyStep / 16; ++j) {
+#pragma unroll
+        for (int e = 0; e < 4; ++e) asm volatile("" : "+r"(weights[j][e]));
+      }
+#pragma unroll
+      for (int n = 0; n < D / 8; ++n) {
+#pragma unroll
+        for (int e = 0; e < 4; ++e) asm volatile("" : "+f"(sums[n][e]));
+      }
+    }
   }
 };
 
+/// A block's sums of part `part` to memory.
 template <int D>
-__global__ void __launch_bounds__(kEntropyThreads, 2)
+__device__ __forceinline__ void store_pieces(float* piece, int part, int rows, int row,
+                                             const float (&sums)[D / 8][4]) {
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    if (row + 8 * half >= rows) continue;
+    float* to = piece + (static_cast<std::int64_t>(part) * rows + row + 8 * half) * D +
+                2 * (static_cast<int>(threadIdx.x) % 4);
+#pragma unroll
+    for (int n = 0; n < D / 8; ++n)
+      *reinterpret_cast<float2*>(to + n * 8) = make_float2(sums[n][2 * half], sums[n][2 * half + 1]);
+  }
+}
+
+/// Sums of a row over one part of the vocabulary, or joined. base: a log2 near the largest.
+struct EntropySums {
+  float base = -INFINITY, total = 0, rival = -INFINITY, right = -INFINITY;
+
+  __device__ void join(const EntropySums& other) {
+    const float all = fmaxf(base, other.base), zero = all == -INFINITY ? 0 : all;
+    total = total * power_of_two(base - zero) + other.total * power_of_two(other.base - zero);
+    base = all, rival = fmaxf(rival, other.rival), right = fmaxf(right, other.right);
+  }
+};
+
+/// kMix: the sums of d_x too.
+template <int D, bool kMix>
+__global__ void __launch_bounds__(kEntropyThreads, 1)
     entropy_sums(const __grid_constant__ CrossEntropy<float> op, const __grid_constant__ EntropyTiles tiles) {
-  constexpr int kStep = EntropyTiles::kStep, kCount = kStep / 8;
-  extern __shared__ __align__(16) unsigned char memory[];
-  auto* const stages = reinterpret_cast<std::uint16_t*>(memory);
+  constexpr float kSlack = 8;
+  extern __shared__ __align__(128) unsigned char memory[];
   const int part = static_cast<int>(blockIdx.x) % tiles.parts, r = blockIdx.y;
   const EntropyView<D> view(op, tiles, r);
-  const int lane = threadIdx.x % 32, row = static_cast<int>(blockIdx.x) / tiles.parts * EntropyTiles::kRows +
-                                           static_cast<int>(threadIdx.x) / 32 * 16 + lane / 4;
-  unsigned a[D / 16][4];
-  view.x.read(row, a);
+  const int lane = threadIdx.x % 32, first = static_cast<int>(blockIdx.x) / tiles.parts * EntropyTiles::kRows,
+            row = first + static_cast<int>(threadIdx.x) / 32 * 16 + lane / 4;
+  EntropyProducts<D, kMix> products;
+  auto& y = products.y;
+  products.take(view.x, first, row, memory);
   int target[2];
   EntropySums sums[2];
 #pragma unroll
   for (int half = 0; half < 2; ++half)
     target[half] = row + 8 * half < view.x.rows ? op.target.value.at(r)[row + 8 * half] : -1;
-  const auto stage_at = [&](int stage) { return stages + stage * kStep * EntropyTile<D>::kStep; };
-  walk<0>(
-      entropy_steps(view.w.rows, part, tiles.parts),
-      [&](int step, int stage) { view.w.copy(step * kStep, stage_at(stage)); },
-      [&](int step, int stage) {
-        float y[kCount][4];
-        entropy_logits<D>(a, stage_at(stage), y);
-        const int v0 = step * kStep + 2 * (lane % 4);
-        float most[2] = {-INFINITY, -INFINITY};
-        const auto has = [&](int half) { return target[half] / kStep == step && target[half] >= 0; };
-        // Few steps have somebody's target, and one the end of the vocabulary.
-        if ((step + 1) * kStep > view.w.rows || has(0) || has(1)) {
+  const int2 part_steps = entropy_steps(view.w.rows, part, tiles.parts);
+  EntropySteps<D, false> steps(memory + kEntropyOwn<D> * sizeof(std::uint16_t), view.w, view.row, part_steps);
+  const int count = part_steps.y - part_steps.x;
+#pragma unroll 1
+  for (int i = 0; i < count; ++i) {
+    const int step = part_steps.x + i;
+    steps.acquire(i);
+    products.begin(steps.numbers(i), steps.numbers(max(i - 1, 0)));
+    const int v0 = step * kEntropyStep + 2 * (lane % 4);
+    float most[2] = {-INFINITY, -INFINITY};
+    const auto has = [&](int half) { return target[half] / kEntropyStep == step && target[half] >= 0; };
+    // Few steps have somebody's target, and one the end of the vocabulary.
+    if ((step + 1) * kEntropyStep > view.w.rows || has(0) || has(1)) {
 #pragma unroll
-          for (int n = 0; n < kCount; ++n) {
+      for (int n = 0; n < kEntropyCount; ++n) {
 #pragma unroll
-            for (int e = 0; e < 4; ++e) {
-              const int v = v0 + n * 8 + e % 2;
-              if (v >= view.w.rows) y[n][e] = -INFINITY;
-              if (v == target[e / 2]) {
-                sums[e / 2].right = y[n][e];
-              } else {
-                most[e / 2] = fmaxf(most[e / 2], y[n][e]);
-              }
-            }
-          }
-        } else {
-#pragma unroll
-          for (int n = 0; n < kCount; ++n) {
-#pragma unroll
-            for (int e = 0; e < 4; ++e) most[e / 2] = fmaxf(most[e / 2], y[n][e]);
+        for (int e = 0; e < 4; ++e) {
+          const int v = v0 + n * 8 + e % 2;
+          if (v >= view.w.rows) y[n][e] = -INFINITY;
+          if (v == target[e / 2]) {
+            sums[e / 2].right = y[n][e];
+          } else {
+            most[e / 2] = fmaxf(most[e / 2], y[n][e]);
           }
         }
+      }
+    } else {
 #pragma unroll
-        for (int half = 0; half < 2; ++half) {
-          EntropySums& s = sums[half];
-          s.rival = fmaxf(s.rival, most[half]);
-          const float top = fmaxf(s.rival, s.right) * kLog2E, base = top == -INFINITY ? 0 : top;
-          s.total *= power_of_two(s.top - base);
-          s.top = top;
+      for (int n = 0; n < kEntropyCount; ++n) {
 #pragma unroll
-          for (int n = 0; n < kCount; ++n) {
+        for (int e = 0; e < 4; ++e) most[e / 2] = fmaxf(most[e / 2], y[n][e]);
+      }
+    }
+    float top[2], scale[2];
 #pragma unroll
-            for (int e = 0; e < 2; ++e) s.total += power_of_two(fmaf(y[n][2 * half + e], kLog2E, -base));
-          }
+    for (int half = 0; half < 2; ++half) {
+      sums[half].rival = fmaxf(sums[half].rival, most[half]);
+      top[half] = fmaxf(most[half], sums[half].right) * kLog2E;
+    }
+    const bool rises =
+        __any_sync(kFullWarp, top[0] > sums[0].base + kSlack || top[1] > sums[1].base + kSlack);
+    if (rises) {  // the four lanes of a row have one base
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        EntropySums& s = sums[half];
+        float base = fmaxf(s.base, top[half]);
+        base = fmaxf(base, __shfl_xor_sync(kFullWarp, base, 1));
+        base = fmaxf(base, __shfl_xor_sync(kFullWarp, base, 2));
+        scale[half] = base == s.base ? 1 : power_of_two(s.base - base);
+        s.total *= scale[half], s.base = base;
+      }
+    }
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      EntropySums& s = sums[half];
+      const float base = s.base == -INFINITY ? 0 : s.base;
+#pragma unroll
+      for (int n = 0; n < kEntropyCount; ++n) {
+#pragma unroll
+        for (int e = 2 * half; e < 2 * half + 2; ++e) {
+          y[n][e] = power_of_two(fmaf(y[n][e], kLog2E, -base));
+          s.total += y[n][e];
         }
-      });
+      }
+    }
+    products.settle();
+    steps.release(i - 1);
+    if constexpr (kMix) {
+      if (rises) {
+#pragma unroll
+        for (int n = 0; n < D / 8; ++n) {
+#pragma unroll
+          for (int e = 0; e < 4; ++e) products.sums[n][e] *= scale[e / 2];
+        }
+      }
+      products.weigh(steps.numbers(i));
+    }
+  }
+  products.end(steps.numbers(count - 1));
+  if constexpr (kMix) store_pieces<D>(view.piece, part, view.x.rows, row, products.sums);
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     EntropySums& s = sums[half];
 #pragma unroll
     for (int offset = 1; offset < 4; offset *= 2) {
-      EntropySums other;
-      other.top = __shfl_xor_sync(kFullWarp, s.top, offset);
-      other.total = __shfl_xor_sync(kFullWarp, s.total, offset);
-      other.rival = __shfl_xor_sync(kFullWarp, s.rival, offset);
-      other.right = __shfl_xor_sync(kFullWarp, s.right, offset);
-      s.join(other);
+      s.total += __shfl_xor_sync(kFullWarp, s.total, offset);
+      s.rival = fmaxf(s.rival, __shfl_xor_sync(kFullWarp, s.rival, offset));
+      s.right = fmaxf(s.right, __shfl_xor_sync(kFullWarp, s.right, offset));
     }
     const int n = row + 8 * half;
     if (lane % 4 == 0 && n < view.x.rows)
       view.part[static_cast<std::int64_t>(part) * view.x.rows + n] =
-          make_float4(s.top, s.total, s.rival, s.right);
+          make_float4(s.base, s.total, s.rival, s.right);
   }
 }
 
-/// Joins the parts of a row, a thread a row.
-constexpr int kFinishThreads = 64;
-template <int D>
-__global__ void __launch_bounds__(kFinishThreads)
+/// Joins the parts of a row, a warp a row; kMix: d_x.
+template <int D, bool kMix>
+__global__ void __launch_bounds__(kEntropyThreads)
     finish_rows(const __grid_constant__ CrossEntropy<float> op, const __grid_constant__ EntropyTiles tiles) {
-  const int n = static_cast<int>(blockIdx.x) * kFinishThreads + static_cast<int>(threadIdx.x), r = blockIdx.y;
+  const int n = static_cast<int>(blockIdx.x) * kEntropyWarps + static_cast<int>(threadIdx.x) / 32,
+            r = blockIdx.y, lane = threadIdx.x % 32;
   const EntropyView<D> view(op, tiles, r);
-  if (n >= view.x.rows) return;
-  const int target = op.target.value.at(r)[n];
-  if (target < 0) {
-    op.query_loss.value.at(r)[n] = 0, op.correct.value.at(r)[n] = -1;
-    view.row[n] = make_float2(INFINITY, __int_as_float(-1));
-    return;
-  }
+  const int rows = view.x.rows;
+  if (n >= EntropyTiles::whole(rows)) return;
+  const int target = n < rows ? op.target.value.at(r)[n] : -1;
+  const auto part_of = [&](int part) {
+    const float4 some = view.part[static_cast<std::int64_t>(part) * rows + n];
+    return EntropySums{some.x, some.y, some.z, some.w};
+  };
   EntropySums all;
-#pragma unroll 4
-  for (int part = 0; part < tiles.parts; ++part) {
-    const float4 some = view.part[static_cast<std::int64_t>(part) * view.x.rows + n];
-    EntropySums sums;
-    sums.top = some.x, sums.total = some.y, sums.rival = some.z, sums.right = some.w;
-    all.join(sums);
+  for (int part = 0; part < tiles.parts && target >= 0; ++part) all.join(part_of(part));
+  const float total = log2f(all.total), share = op.share.value.at(r)[0];
+  if (lane == 0) {
+    view.row[n] = target < 0 ? make_float2(INFINITY, __int_as_float(-1))
+                             : make_float2(all.base + total - log2f(share), __int_as_float(target));
+    if (n < rows) {
+      op.query_loss.value.at(r)[n] =
+          target < 0 ? 0 : kEntropyLn2 * (total + fmaf(-all.right, kLog2E, all.base));
+      op.correct.value.at(r)[n] = target < 0 ? -1 : all.total == all.total && all.rival < all.right;
+    }
   }
-  const float total = log2f(all.total);
-  op.query_loss.value.at(r)[n] = kEntropyLn2 * (total + fmaf(-all.right, kLog2E, all.top));
-  op.correct.value.at(r)[n] = all.total == all.total && all.rival < all.right;
-  view.row[n] = make_float2(all.top + total - log2f(op.share.value.at(r)[0]), __int_as_float(target));
+  if (!kMix || n >= rows) return;
+  const int C = op.x.value.columns();
+  for (int c = lane; c < C; c += 32) {
+    float sum = 0;
+    if (target >= 0) {
+      for (int part = 0; part < tiles.parts; ++part)
+        sum += view.piece[(static_cast<std::int64_t>(part) * rows + n) * D + c] *
+               power_of_two(part_of(part).base - all.base);
+      const float word = __uint_as_float(static_cast<unsigned>(*view.w.at(target, c)) << 16);
+      sum = share * (sum / all.total - word);
+    }
+    put(op.x.write, op.x.gradient.at(r) + static_cast<std::int64_t>(n) * C + c, sum);
+  }
 }
 
-/// d_x (of rows of x) or d_w (kWords: of rows of w), one part of the other side.
-template <int D, bool kWords>
+/// d_w, one part of the rows of x.
+template <int D>
 __global__ void __launch_bounds__(kEntropyThreads, 1)
-    entropy_gradient(const __grid_constant__ CrossEntropy<float> op,
-                     const __grid_constant__ EntropyTiles tiles) {
-  constexpr int kStep = EntropyTiles::kStep, kCount = kStep / 8;
-  extern __shared__ __align__(16) unsigned char memory[];
-  auto* const stages = reinterpret_cast<std::uint16_t*>(memory);
-  auto* const others = reinterpret_cast<float2*>(stages + kEntropyStages * kStep * EntropyTile<D>::kStep);
-  const int parts = kWords ? tiles.w_parts : tiles.x_parts, part = static_cast<int>(blockIdx.x) % parts,
-            r = blockIdx.y;
+    entropy_words(const __grid_constant__ CrossEntropy<float> op,
+                  const __grid_constant__ EntropyTiles tiles) {
+  extern __shared__ __align__(128) unsigned char memory[];
+  const int part = static_cast<int>(blockIdx.x) % tiles.w_parts, r = blockIdx.y;
   const EntropyView<D> view(op, tiles, r);
-  const EntropySide<D> own = kWords ? view.w : view.x, other = kWords ? view.x : view.w;
   const float share = op.share.value.at(r)[0];
-  const int lane = threadIdx.x % 32, row = static_cast<int>(blockIdx.x) / parts * EntropyTiles::kRows +
-                                           static_cast<int>(threadIdx.x) / 32 * 16 + lane / 4;
-  unsigned a[D / 16][4];
-  own.read(row, a);
-  float2 mine[2];
+  const int lane = threadIdx.x % 32,
+            block = static_cast<int>(blockIdx.x) / tiles.w_parts * EntropyTiles::kRows,
+            first = block + static_cast<int>(threadIdx.x) / 32 * 16, row = first + lane / 4,
+            column = 2 * (lane % 4);
+  EntropyProducts<D, true> products;
+  auto& y = products.y;
+  products.take(view.w, block, row, memory);
+  const int2 part_steps = entropy_steps(view.x.rows, part, tiles.w_parts);
+  EntropySteps<D, true> steps(memory + kEntropyOwn<D> * sizeof(std::uint16_t), view.x, view.row, part_steps);
+  const int count = part_steps.y - part_steps.x;
+#pragma unroll 1
+  for (int i = 0; i < count; ++i) {
+    steps.acquire(i);
+    products.begin(steps.numbers(i), steps.numbers(max(i - 1, 0)));
+    const float2* const of = steps.pairs(i);
+    const auto is_near = [&](int n) { return static_cast<unsigned>(__float_as_int(of[n].y) - first) < 16; };
 #pragma unroll
-  for (int half = 0; half < 2 && !kWords; ++half) mine[half] = view.row[min(row + 8 * half, own.rows - 1)];
-  float sums[D / 8][4] = {};
-  const auto stage_at = [&](int stage) { return stages + stage * kStep * EntropyTile<D>::kStep; };
-  const int2 steps = entropy_steps(other.rows, part, parts);
-  float y[kCount][4];
-  walk<1>(
-      steps,
-      [&](int step, int stage) {
-        other.copy(step * kStep, stage_at(stage));
-        if (kWords && threadIdx.x < kStep) {
-          const int n = min(step * kStep + static_cast<int>(threadIdx.x), other.rows - 1);
-          copy_async<8>(others + stage * kStep + threadIdx.x, view.row + n);
+    for (int n = 0; n < kEntropyCount; ++n) {
+#pragma unroll
+      for (int e = 0; e < 4; ++e)
+        y[n][e] = power_of_two(fmaf(y[n][e], kLog2E, -of[n * 8 + column + e % 2].x));
+    }
+    // Few steps have a target among the warp's rows.
+    if (__any_sync(kFullWarp, is_near(lane) || is_near(lane + 32))) {
+#pragma unroll
+      for (int n = 0; n < kEntropyCount; ++n) {
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+          if (row + e / 2 * 8 == __float_as_int(of[n * 8 + column + e % 2].y)) y[n][e] -= share;
         }
-      },
-      [&](int step, int stage) {
-        if (step == steps.x) entropy_logits<D>(a, stage_at(stage), y);
-        // Logits of the next step are made while this one's are worked on; after the last, its own once more.
-        float next[kCount][4];
-        const int then = step + 1 == steps.y ? stage : stage + 1 < kEntropyStages ? stage + 1 : 0;
-        entropy_queue<D>(a, stage_at(then), next);
-#pragma unroll
-        for (int n = 0; n < kCount; ++n) {
-#pragma unroll
-          for (int e = 0; e < 4; ++e) asm volatile("" : "+f"(y[n][e]));  // not before
-        }
-        // The warps that share a product take the same way to it: no branch on what one of them sees.
-        const int column = 2 * (lane % 4);
-        int ahead[2];  // how far ahead of this lane's first column a row's target is
-#pragma unroll
-        for (int half = 0; half < 2 && !kWords; ++half)
-          ahead[half] = __float_as_int(mine[half].y) - step * kStep - column;
-#pragma unroll
-        for (int n = 0; n < kCount; ++n) {
-#pragma unroll
-          for (int e = 0; e < 4; ++e) {
-            const float2 of = kWords ? others[stage * kStep + n * 8 + column + e % 2] : mine[e / 2];
-            const bool hit = kWords ? row + e / 2 * 8 == __float_as_int(of.y) : ahead[e / 2] == n * 8 + e % 2;
-            const float p = power_of_two(fmaf(y[n][e], kLog2E, -of.x));
-            y[n][e] = hit ? p - share : p;
-          }
-        }
-        if ((step + 1) * kStep > other.rows) {
-#pragma unroll
-          for (int n = 0; n < kCount; ++n) {
-#pragma unroll
-            for (int e = 0; e < 4; ++e) {
-              if (step * kStep + n * 8 + column + e % 2 >= other.rows) y[n][e] = 0;
-            }
-          }
-        }
-        entropy_mix<D>(y, stage_at(stage), sums);
-        wgmma_end(next);
-#pragma unroll
-        for (int n = 0; n < kCount; ++n) {
-#pragma unroll
-          for (int e = 0; e < 4; ++e) y[n][e] = next[n][e];
-        }
-      });
-#pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    if (row + 8 * half >= own.rows) continue;
-    float* to =
-        view.piece + (static_cast<std::int64_t>(part) * own.rows + row + 8 * half) * D + 2 * (lane % 4);
-#pragma unroll
-    for (int n = 0; n < D / 8; ++n)
-      *reinterpret_cast<float2*>(to + n * 8) = make_float2(sums[n][2 * half], sums[n][2 * half + 1]);
+      }
+    }
+    products.settle();
+    steps.release(i - 1);
+    products.weigh(steps.numbers(i));
   }
+  products.end(steps.numbers(count - 1));
+  store_pieces<D>(view.piece, part, view.w.rows, row, products.sums);
 }
 
 }  // namespace crosstalk::device

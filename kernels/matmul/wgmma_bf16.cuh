@@ -13,30 +13,44 @@ namespace crosstalk::device {
 constexpr int kWgmmaRows = 64, kWgmmaLine = kWgmmaRows * 8 + 8;  ///< numbers; 16 bytes keep banks apart
 
 /// 16 columns from `at` of all rows, to sum over: core matrices lie 128 bytes apart in rows, a line else.
+template <int kLine = kWgmmaLine>
 __device__ __forceinline__ std::uint64_t wgmma_columns(const std::uint16_t* at) {
   const std::uint64_t address = __cvta_generic_to_shared(at);
-  constexpr std::uint64_t kAlongK = kWgmmaLine * 2 / 16, kAlongN = 128 / 16;
+  constexpr std::uint64_t kAlongK = kLine * 2 / 16, kAlongN = 128 / 16;
   return (address >> 4 & 0x3fff) | kAlongK << 16 | kAlongN << 32;
 }
 /// 16 rows from `at` of all columns, to be summed over.
+template <int kLine = kWgmmaLine>
 __device__ __forceinline__ std::uint64_t wgmma_rows(const std::uint16_t* at) {
   const std::uint64_t address = __cvta_generic_to_shared(at);
-  constexpr std::uint64_t kAlongK = 128 / 16, kAlongN = kWgmmaLine * 2 / 16;
+  constexpr std::uint64_t kAlongK = 128 / 16, kAlongN = kLine * 2 / 16;
   return (address >> 4 & 0x3fff) | kAlongK << 16 | kAlongN << 32;
 }
 
-/// Waits for the products that were queued; the sums are ordinary numbers again.
-template <int kCount>
-__device__ __forceinline__ void wgmma_end([[maybe_unused]] float (&d)[kCount][4]) {
+/// Makes one group of the products that were queued.
+__device__ __forceinline__ void wgmma_commit() {
 #if CROSSTALK_WGMMA
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-  asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+#endif
+}
+/// Waits until at most kLeft groups are under way; the sums d of those before are ordinary numbers again.
+template <int kLeft, int kCount>
+__device__ __forceinline__ void wgmma_wait([[maybe_unused]] float (&d)[kCount][4]) {
+#if CROSSTALK_WGMMA
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kLeft) : "memory");
 #pragma unroll
   for (int n = 0; n < kCount; ++n) {
 #pragma unroll
     for (int e = 0; e < 4; ++e) asm volatile("" : "+f"(d[n][e])::"memory");
   }
 #endif
+}
+
+/// Waits for the products that were queued.
+template <int kCount>
+__device__ __forceinline__ void wgmma_end(float (&d)[kCount][4]) {
+  wgmma_commit();
+  wgmma_wait<0>(d);
 }
 
 /// d (+)= a b: 16 numbers of a sum, 32 to 128 columns of d. kTurned: of wgmma_rows(), else wgmma_columns().
@@ -101,6 +115,27 @@ __device__ __forceinline__ void wgmma_bf16([[maybe_unused]] float (&d)[16][4],
         "+f"(d[13][2]), "+f"(d[13][3]), "+f"(d[14][0]), "+f"(d[14][1]), "+f"(d[14][2]), "+f"(d[14][3]),
         "+f"(d[15][0]), "+f"(d[15][1]), "+f"(d[15][2]), "+f"(d[15][3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<int>(add)), "n"(kTurned ? 1 : 0));
+#endif
+}
+
+/// The same of two operands in shared memory, both of wgmma_columns(): 64 columns of d.
+__device__ __forceinline__ void wgmma_bf16([[maybe_unused]] float (&d)[8][4],
+                                           [[maybe_unused]] std::uint64_t a, [[maybe_unused]] std::uint64_t b,
+                                           [[maybe_unused]] bool add) {
+#if CROSSTALK_WGMMA
+  asm volatile(
+      "{.reg .pred p; setp.ne.b32 p, %34, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {"
+      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, "
+      "%20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31 "
+      "}, %32, %33, p, 1, 1, 0, 0;}"
+      : "+f"(d[0][0]), "+f"(d[0][1]), "+f"(d[0][2]), "+f"(d[0][3]), "+f"(d[1][0]), "+f"(d[1][1]),
+        "+f"(d[1][2]), "+f"(d[1][3]), "+f"(d[2][0]), "+f"(d[2][1]), "+f"(d[2][2]), "+f"(d[2][3]),
+        "+f"(d[3][0]), "+f"(d[3][1]), "+f"(d[3][2]), "+f"(d[3][3]), "+f"(d[4][0]), "+f"(d[4][1]),
+        "+f"(d[4][2]), "+f"(d[4][3]), "+f"(d[5][0]), "+f"(d[5][1]), "+f"(d[5][2]), "+f"(d[5][3]),
+        "+f"(d[6][0]), "+f"(d[6][1]), "+f"(d[6][2]), "+f"(d[6][3]), "+f"(d[7][0]), "+f"(d[7][1]),
+        "+f"(d[7][2]), "+f"(d[7][3])
+      : "l"(a), "l"(b), "r"(static_cast<int>(add)));
 #endif
 }
 
