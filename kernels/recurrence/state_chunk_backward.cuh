@@ -70,33 +70,43 @@ template <int C, int kThreads>
 __device__ __forceinline__ void sum_crossing(float* pairs, float* to, int late, bool add) {
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   __syncthreads();
-  for (int i = warp; i < C; i += kThreads / 32) {  // row sums of what stands before each column
-    float* row = pairs + i * (C + 1);
-    float x[C / 32], sum = 0;
+  // Row sums of what stands before each column, some rows at a time: a row's exchanges wait for each other.
+  constexpr int kEach = C / 32, kWarps = kThreads / 32, kBatch = C / kWarps < 4 ? C / kWarps : 4;
+  for (int first = warp; first < C; first += kBatch * kWarps) {
+    float x[kBatch][kEach], sums[kBatch], before[kBatch];
 #pragma unroll
-    for (int n = 0; n < C / 32; ++n) {
-      x[n] = sum;
-      sum += row[lane * (C / 32) + n];
+    for (int m = 0; m < kBatch; ++m) {
+      sums[m] = 0;
+#pragma unroll
+      for (int n = 0; n < kEach; ++n) {
+        x[m][n] = sums[m];
+        sums[m] += pairs[(first + m * kWarps) * (C + 1) + lane * kEach + n];
+      }
     }
-    float running = sum;
 #pragma unroll
     for (int offset = 1; offset < 32; offset *= 2) {
-      const float other = __shfl_up_sync(kFullWarp, running, offset);
-      if (lane >= offset) running += other;
-    }
-    float before = __shfl_up_sync(kFullWarp, running, 1);
-    if (lane == 0) before = 0;
-    __syncwarp();
 #pragma unroll
-    for (int n = 0; n < C / 32; ++n) row[lane * (C / 32) + n] = before + x[n];
+      for (int m = 0; m < kBatch; ++m) {
+        const float other = __shfl_up_sync(kFullWarp, sums[m], offset);
+        if (lane >= offset) sums[m] += other;
+      }
+    }
+#pragma unroll
+    for (int m = 0; m < kBatch; ++m) {
+      before[m] = __shfl_up_sync(kFullWarp, sums[m], 1);
+      if (lane == 0) before[m] = 0;
+#pragma unroll
+      for (int n = 0; n < kEach; ++n)
+        pairs[(first + m * kWarps) * (C + 1) + lane * kEach + n] = before[m] + x[m][n];
+    }
   }
   __syncthreads();
   const int t = threadIdx.x % C, part = threadIdx.x / C;
-  constexpr int kParts = 2, kEach = C / kParts;
+  constexpr int kParts = 2, kHalf = C / kParts;
   if (part < kParts) {
     float sum = add ? to[part * C + t] : 0;
 #pragma unroll 8
-    for (int i = part * kEach; i < (part + 1) * kEach; ++i) {
+    for (int i = part * kHalf; i < (part + 1) * kHalf; ++i) {
       const float x = pairs[i * (C + 1) + t];
       sum += i >= t + late ? x : 0;
     }
@@ -181,10 +191,6 @@ struct ChunkBackward {
       inverse{memory.inverse, kSide}, look{memory.look, kSide}, d_written{memory.d_written, kRow},
       d_rest{memory.d_rest, kRow}, d_rest_aged{memory.d_rest_aged, kRow};
 
-  /// A score of row i by column j, faded by the gates between; columns after `last` are not read.
-  __device__ __forceinline__ float decayed(int kind, int i, int j, int last, float a) const {
-    return j > last ? 0 : walk.gated() ? a * gates.between(kind, i, j) : a;
-  }
   /// A row's product with a row of operands.
   __device__ __forceinline__ static auto with(const typename Tile::Type* rows) {
     return [rows](int i, int c, float a, float b) {
@@ -257,10 +263,8 @@ struct ChunkBackward {
     {
       Side s;
       s.template add<false, false, D>(q, k);
-      s.pairs([&](int i, int j, float a, float b) {
-        const int last = walk.before ? i - 1 : i;
-        Op::put2(memory.scores + i * kSide + j, decayed(1, i, j, last, a), decayed(1, i, j + 1, last, b));
-      });
+      fade<Tile>(s, gates, walk.gated(), 1, walk.before);
+      s.pairs([&](int i, int j, float a, float b) { Op::put2(memory.scores + i * kSide + j, a, b); });
     }
     d_u.template add<false, false, D>(k, d_state_at);
     if (walk.gated()) d_u.scale(gates.left);
@@ -288,11 +292,8 @@ struct ChunkBackward {
     {
       Side p;
       p.template add<false, false, D>(d_o, written);
-      p.pairs([&](int i, int j, float& a, float& b) {
-        const int last = walk.before ? i - 1 : i;
-        a = decayed(1, i, j, last, a), b = decayed(1, i, j + 1, last, b);
-        Op::put2(memory.scores + i * kSide + j, a, b);
-      });
+      fade<Tile>(p, gates, walk.gated(), 1, walk.before);
+      p.pairs([&](int i, int j, float a, float b) { Op::put2(memory.scores + i * kSide + j, a, b); });
       if (walk.gated()) {
         Side s;
         s.template add<false, false, D>(q, k);
@@ -306,10 +307,8 @@ struct ChunkBackward {
     if (walk.solves) {
       Side p;
       p.template add<false, false, D>(d_rest, written);
-      p.pairs([&](int i, int j, float& a, float& b) {
-        a = decayed(2, i, j, i - 1, a), b = decayed(2, i, j + 1, i - 1, b);
-        Op::put2(memory.inverse + i * kSide + j, a, b);
-      });
+      fade<Tile>(p, gates, walk.gated(), 2, true);
+      p.pairs([&](int i, int j, float a, float b) { Op::put2(memory.inverse + i * kSide + j, a, b); });
       if (walk.gated()) {
         Side s;
         s.template add<false, false, D>(x, k);

@@ -49,15 +49,8 @@ __device__ __forceinline__ void score_reads(const StateWalk<Tile>& walk, const C
                                             typename Tile::Type* scores) {
   typename Tile::Side s;
   s.template add<false, false, Tile::D>(q, k);
-  s.pairs([&](int i, int j, float a, float b) {
-    const int seen = walk.before ? i - 1 : i;
-    a = j <= seen ? a : 0, b = j + 1 <= seen ? b : 0;
-    if (walk.gated()) {
-      if (j <= seen) a *= gates.between(1, i, j);
-      if (j + 1 <= seen) b *= gates.between(1, i, j + 1);
-    }
-    Tile::Op::put2(scores + i * Tile::kSide + j, a, b);
-  });
+  fade<Tile>(s, gates, walk.gated(), 1, walk.before);
+  s.pairs([&](int i, int j, float a, float b) { Tile::Op::put2(scores + i * Tile::kSide + j, a, b); });
 }
 /// A: scores of what is erased by what was written before.
 template <class Tile>
@@ -66,13 +59,9 @@ __device__ __forceinline__ void score_erases(const StateWalk<Tile>& walk, const 
                                              int stride) {
   typename Tile::Side s;
   s.template add<false, false, Tile::D>(x, k);
+  s.scale(gates.erase);
+  fade<Tile>(s, gates, walk.gated(), 2, true);
   s.pairs([&](int i, int j, float a, float b) {
-    const float e = gates.erase[i];
-    a = j < i ? a * e : 0, b = j + 1 < i ? b * e : 0;
-    if (walk.gated()) {
-      if (j < i) a *= gates.between(2, i, j);
-      if (j + 1 < i) b *= gates.between(2, i, j + 1);
-    }
     *reinterpret_cast<float2*>(solving + i * stride + j) = make_float2(a, b);
   });
 }

@@ -2,6 +2,7 @@
 // inverse of a unit lower triangular matrix.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include "kernels/base/quick_exp.cuh"
 #include "kernels/matmul/chunk_product.cuh"
 #include "kernels/matmul/operand_pairs.cuh"
 #include "kernels/recurrence/state_read.h"
@@ -62,11 +63,31 @@ struct ChunkGates {
   float read[C], look[C], left[C];  ///< e^G of reads, of erases; e^{G_end - G} of keys
   float all;                        ///< e^{G_end}
 
-  /// e^{G_i - G_j} of a read (1) or an erase (2) and a key.
+  /// e^{G_i - G_j} of a read (1) or an erase (2) and a key. kQuick: for operands in bf16.
+  template <bool kQuick>
   __device__ __forceinline__ float between(int row_kind, int i, int j) const {
-    return expf((high[row_kind][i] - high[0][j]) + (low[row_kind][i] - low[0][j]));
+    const float x = (high[row_kind][i] - high[0][j]) + (low[row_kind][i] - low[0][j]);
+    return kQuick ? quick_exp(x) : expf(x);
   }
 };
+
+/// Pairs of tokens faded by the gates between, where there are gates, and 0 where column > row, or (strict) >= row. Without a
+/// branch a pair: pairs do not wait for each other's exponentials. Above the diagonal those may overflow.
+template <class Tile>
+__device__ __forceinline__ void fade(typename Tile::Side& pairs, const ChunkGates<Tile::C>& gates, bool gated,
+                                     int row_kind, bool strict) {
+  constexpr bool kQuick = Tile::kFormat == Precision::bf16;
+  if (gated) {
+    pairs.pairs([&](int i, int j, float& a, float& b) {
+      a *= gates.template between<kQuick>(row_kind, i, j),
+          b *= gates.template between<kQuick>(row_kind, i, j + 1);
+    });
+  }
+  pairs.pairs([&](int i, int j, float& a, float& b) {
+    const int end = strict ? i : i + 1;
+    a = j < end ? a : 0, b = j + 1 < end ? b : 0;
+  });
+}
 
 /// p, `bytes` further for each of `rows`: one instruction, unlike a distance of 64 bits.
 template <class T>
