@@ -5,7 +5,7 @@
 //   keys        one head, K <= 128, K % 4 == 0
 //   queries     one a sequence, with a position
 //   states      none before the sequence, none wanted after it
-//   memory      that a block may share: about 22 + 7 w KiB, w = ceil(V / 16), where K <= 64, else 34 + 11 w
+//   memory      that a block may share: about 46 KiB and 34 + 7 w, w = ceil(V / 16), where K <= 64, else 87 and 58 + 11 w
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
