@@ -59,7 +59,10 @@ void backward_in_tiles(const Exec& exec, const JoinedLinear<float>& a, const Lin
   if (s.count == 0) return;
   if (a.x.wanted()) {
     const dim3 grid(walkers(a.x.value.rows(), a.x.value.R), R);
-    if (is_bf16 && in_row_blocks<D>(s, D) && !(a.x.value.is_bf16() && a.x.write == Write::add)) {
+    bool operands = true;  // those of whole blocks
+    for (int i = 0; i < s.count; ++i)
+      operands = operands && (s.slab[i].at >= s.whole_columns(D) || a.y[s.slab[i].output].gradient.is_bf16());
+    if (operands && in_row_blocks<D>(s, D) && !(a.x.value.is_bf16() && a.x.write == Write::add)) {
       const std::size_t bytes = RowBlocks<D>::bytes(s);
       allow_shared_memory(map_rows_back<D>, bytes);
       map_rows_back<D><<<grid, kJoinedThreads, bytes, stream_of(exec)>>>(a, s);
