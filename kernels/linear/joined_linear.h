@@ -50,6 +50,12 @@ struct LinearSlabs {
     }
     return columns <= kMostColumns;
   }
+  /// Columns of the slabs, from the first on, that are whole blocks of `unit`; behind them are those of narrow outputs.
+  CT_HD int whole_columns(int unit) const {
+    int whole = 0;
+    for (int i = 0; i < count && slab[i].width % unit == 0; ++i) whole = slab[i].at + slab[i].width;
+    return whole;
+  }
   /// Columns that a row of x and of the weights takes in shared memory.
   int row_size() const { return inputs <= 64 ? 64 : kMostInputs; }
   /// In bytes: a tile of so many columns as operands, whose padding keeps banks apart, and as it comes.
@@ -128,8 +134,14 @@ struct JoinedLinear {
     s.inputs = w[0].value.columns();
     const bool fits = sizeof(Real) == sizeof(float) && precision == Precision::bf16 && s.inputs > 0 &&
                       s.inputs % (s.is_wide() ? 8 : 4) == 0 && s.inputs < 1 << 14 && x.value.rows() < 1 << 30;
-    for (int i = 0; i < outputs; ++i) {
-      if (!fits || !s.add(i, w[i].value.dim(0))) return {};
+    if (!fits) return {};
+    for (int turn = 0; turn < 3; ++turn) {  // outputs of whole blocks first, but for is_wide
+      for (int i = 0; i < outputs; ++i) {
+        const int width = w[i].value.dim(0), rank = s.is_wide() || width % 128 == 0 ? 0
+                                                    : width % 64 == 0               ? 1
+                                                                                    : 2;
+        if (rank == turn && !s.add(i, width)) return {};
+      }
     }
     if (!s.fits(limit)) return {};
     s.cut(x.value.rows());

@@ -47,20 +47,23 @@ void backward_in_tiles(const Exec& exec, const JoinedLinear<float>& a, const Lin
   // Outputs that nobody differentiates have no slabs.
   LinearSlabs s = whole;
   s.count = s.columns = 0;
-  bool weights = false, is_bf16 = true;
+  bool weights = false, operands = false;
   for (int i = 0; i < whole.count; ++i) {
     LinearSlabs::Slab slab = whole.slab[i];
     if (!a.y[slab.output].gradient.data) continue;
     slab.at = s.columns;
     s.columns += LinearSlabs::up_to(slab.width, 16);
     s.slab[s.count++] = slab;
-    is_bf16 = is_bf16 && a.y[slab.output].gradient.is_bf16();
+    operands = operands || is_operand(a, slab);
     weights = weights || a.w[slab.output].wanted() || a.b[slab.output].wanted();
   }
   if (s.count == 0) return;
   if (a.x.wanted()) {
     const dim3 grid(walkers(a.x.value.rows(), a.x.value.R), R);
-    if (is_bf16 && in_row_blocks<D>(s, D) && !(a.x.value.is_bf16() && a.x.write == Write::add)) {
+    bool rows = in_row_blocks<D>(s, D);
+    for (int i = 0; i < s.count && s.slab[i].at < s.whole_columns(D); ++i)
+      rows = rows && a.y[s.slab[i].output].gradient.is_bf16();
+    if (rows && !(a.x.value.is_bf16() && a.x.write == Write::add)) {
       const std::size_t bytes = RowBlocks<D>::bytes(s);
       allow_shared_memory(map_rows_back<D>, bytes);
       map_rows_back<D><<<grid, kJoinedThreads, bytes, stream_of(exec)>>>(a, s);
@@ -74,7 +77,7 @@ void backward_in_tiles(const Exec& exec, const JoinedLinear<float>& a, const Lin
   }
   if (!weights) return;
   weights_in_tiles<D>(
-      exec, a, s, is_bf16 && a.x.value.is_bf16() && s.inputs % 8 == 0,
+      exec, a, s, operands && a.x.value.is_bf16() && s.inputs % 8 == 0,
       [=] __device__(int r, std::int64_t at, float sum) { put_weight(a, s, r, static_cast<int>(at), sum); });
 }
 

@@ -1,8 +1,8 @@
 // Affine maps of one input where rows are operands in bf16 already, by wgmma where there is such a thing,
 // else by mma.
 //
-// Weights of all outputs lie in shared memory in blocks of 64 outputs; four warps own 64 rows at a time and
-// wait for no others. Their rows come in the background while those before are multiplied. Who computes a row
+// Weights of all outputs lie in shared memory in blocks of 64 outputs, the last of them of narrow outputs (gates of heads),
+// each from a multiple of 16 on; four warps own 64 rows at a time and wait for no others. Their rows come in the background while those before are multiplied. Who computes a row
 // does not show in its bits.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -18,22 +18,24 @@ template <int D>
 struct RowBlocks {
   static constexpr int kBlock = D / 8 * kWgmmaLine;  ///< numbers of a block of 64 outputs
   static constexpr int kStep = D + 8, kTile = kWgmmaRows * kStep;
+  CT_HD static int blocks(const LinearSlabs& s) { return (s.columns + kWgmmaRows - 1) / kWgmmaRows; }
   static std::size_t bytes(const LinearSlabs& s) {
-    return static_cast<std::size_t>(s.columns / kWgmmaRows * kBlock + kOwners * kTile) *
-               sizeof(std::uint16_t) +
-           static_cast<std::size_t>(s.columns) * sizeof(float);
+    return static_cast<std::size_t>(blocks(s) * kBlock + kOwners * kTile) * sizeof(std::uint16_t) +
+           static_cast<std::size_t>(blocks(s) * kWgmmaRows) * sizeof(float);
   }
 
-  /// Weights as operands, eight neighbours a thread.
+  /// Weights as operands, eight neighbours a thread; zeros where there is no output.
   static __device__ void load(const JoinedLinear<float>& a, const LinearSlabs& s, int r, const int2* list,
                               std::uint16_t* to) {
 #pragma unroll 4
-    for (int at = threadIdx.x; at < s.columns * (D / 8); at += kJoinedThreads) {
+    for (int at = threadIdx.x; at < blocks(s) * kWgmmaRows * (D / 8); at += kJoinedThreads) {
       const int c = at / (D / 8), i = at % (D / 8);
-      const int2 of = list[c / 16];
+      const int2 of = list[min(c, s.columns - 1) / 16];
+      const bool there = c < s.columns && of.y + c % 16 < a.w[of.x].value.dim(0);
       const auto* from = reinterpret_cast<const Four<float>*>(
-          a.w[of.x].value.at(r) + static_cast<std::int64_t>(of.y + c % 16) * D + 8 * i);
-      const uint2 low = pairs_of(from[0]), high = pairs_of(from[1]);
+          a.w[of.x].value.at(r) + static_cast<std::int64_t>(there ? of.y + c % 16 : 0) * D + 8 * i);
+      uint2 low = pairs_of(from[0]), high = pairs_of(from[1]);
+      if (!there) low = high = make_uint2(0, 0);
       *reinterpret_cast<uint4*>(to + c / kWgmmaRows * kBlock + i * kWgmmaLine + c % kWgmmaRows * 8) =
           make_uint4(low.x, low.y, high.x, high.y);
     }
@@ -79,6 +81,37 @@ __device__ __forceinline__ void store_rows(Write mode, float* rows, bool is_bf16
   }
 }
 
+/// Columns of narrow outputs from a multiple of 16 on: where they lie, in either format.
+struct NarrowColumns {
+  float* rows;
+  bool is_bf16;
+  int ld, first, N;
+  __device__ NarrowColumns(const Tensor<float>& of, int r, int ld_, int first_)
+      : rows(of.at(r)), is_bf16(of.is_bf16()), ld(ld_), first(first_), N(static_cast<int>(of.rows())) {}
+  __device__ bool has(int row, int c) const { return row < N && first + c < ld; }
+  __device__ std::int64_t at(int row, int c) const { return static_cast<std::int64_t>(row) * ld + first + c; }
+  /// Number (row, c) and the next as operands, 0 outside.
+  __device__ unsigned operands(int row, int c) const {
+    float x[2];
+#pragma unroll
+    for (int e = 0; e < 2; ++e) {
+      x[e] = 0;
+      if (!has(row, c + e)) continue;
+      x[e] = is_bf16 ? __uint_as_float(reinterpret_cast<const std::uint16_t*>(rows)[at(row, c + e)] << 16)
+                     : rows[at(row, c + e)];
+    }
+    return bf16_pair(x[0], x[1]);
+  }
+  __device__ void put(int row, int c, float x) const {
+    if (!has(row, c)) return;
+    if (is_bf16) {
+      reinterpret_cast<std::uint16_t*>(rows)[at(row, c)] = static_cast<std::uint16_t>(bf16_pair(x, 0));
+    } else {
+      rows[at(row, c)] = x;
+    }
+  }
+};
+
 template <int D>
 __global__ void __launch_bounds__(kJoinedThreads, 1)
     map_rows(const __grid_constant__ JoinedLinear<float> a, const __grid_constant__ LinearSlabs s) {
@@ -87,8 +120,9 @@ __global__ void __launch_bounds__(kJoinedThreads, 1)
   extern __shared__ __align__(16) unsigned char memory[];
   __shared__ int2 list[LinearSlabs::kMostColumns / 16];
   auto* const ws = reinterpret_cast<std::uint16_t*>(memory);
-  const int blocks = s.columns / kWgmmaRows, owner = static_cast<int>(threadIdx.x) / 128,
-            lane = threadIdx.x % 32, r0 = static_cast<int>(threadIdx.x) / 32 % 4 * 16;
+  const int blocks = Rows::blocks(s), whole = s.whole_columns(kWgmmaRows) / kWgmmaRows,
+            owner = static_cast<int>(threadIdx.x) / 128, lane = threadIdx.x % 32,
+            r0 = static_cast<int>(threadIdx.x) / 32 % 4 * 16;
   std::uint16_t* const tile_at = ws + blocks * Rows::kBlock + owner * Rows::kTile;
   auto* const bias = reinterpret_cast<float*>(ws + blocks * Rows::kBlock + kOwners * Rows::kTile);
   const int r = blockIdx.y, N = static_cast<int>(a.x.value.rows()), tiles = (N + kWgmmaRows - 1) / kWgmmaRows,
@@ -99,9 +133,10 @@ __global__ void __launch_bounds__(kJoinedThreads, 1)
   list_columns(s, list);
   __syncthreads();
   Rows::load(a, s, r, list, ws);
-  for (int c = static_cast<int>(threadIdx.x); c < s.columns; c += kJoinedThreads) {
-    const int2 of = list[c / 16];
-    bias[c] = a.b[of.x].value ? a.b[of.x].value.at(r)[of.y + c % 16] : 0;
+  for (int c = static_cast<int>(threadIdx.x); c < blocks * kWgmmaRows; c += kJoinedThreads) {
+    const int2 of = list[min(c, s.columns - 1) / 16];
+    const Tensor<float>& b = a.b[of.x].value;
+    bias[c] = b && c < s.columns && of.y + c % 16 < b.columns() ? b.at(r)[of.y + c % 16] : 0;
   }
   fence_async();
   __syncthreads();
@@ -121,6 +156,19 @@ __global__ void __launch_bounds__(kJoinedThreads, 1)
 #pragma unroll
       for (int k = 0; k < D / 16; ++k) multiply_block<false>(y, rows[k], ws + b * Rows::kBlock, 16 * k);
       wgmma_end(y);
+      if (b >= whole) {
+#pragma unroll
+        for (int n = 0; n < kCount; ++n) {
+          if (b * kWgmmaRows + n * 8 >= s.columns) continue;
+          const int2 of = list[(b * kWgmmaRows + n * 8) / 16];
+          const NarrowColumns to(a.y[of.x].value, r, a.w[of.x].value.dim(0), of.y);
+#pragma unroll
+          for (int e = 0; e < 4; ++e)
+            to.put(tile * kWgmmaRows + r0 + lane / 4 + e / 2 * 8, n % 2 * 8 + 2 * (lane % 4) + e % 2,
+                   y[n][e]);
+        }
+        continue;
+      }
       const int2 of = list[b * (kWgmmaRows / 16)];
       store_rows(Write::overwrite, a.y[of.x].value.at(r), a.y[of.x].value.is_bf16(), a.w[of.x].value.dim(0),
                  of.y, tile * kWgmmaRows + r0, N, y);
@@ -136,9 +184,9 @@ __global__ void __launch_bounds__(kJoinedThreads, 1)
   extern __shared__ __align__(16) unsigned char memory[];
   __shared__ int2 list[LinearSlabs::kMostColumns / 16];
   auto* const ws = reinterpret_cast<std::uint16_t*>(memory);
-  const int chunks = s.columns / D, owner = static_cast<int>(threadIdx.x) / 128,
-            r0 = static_cast<int>(threadIdx.x) / 32 % 4 * 16;
-  std::uint16_t* const tile_at = ws + s.columns / kWgmmaRows * Rows::kBlock + owner * Rows::kTile;
+  const int whole = s.whole_columns(D), chunks = whole / D, owner = static_cast<int>(threadIdx.x) / 128,
+            lane = threadIdx.x % 32, r0 = static_cast<int>(threadIdx.x) / 32 % 4 * 16;
+  std::uint16_t* const tile_at = ws + Rows::blocks(s) * Rows::kBlock + owner * Rows::kTile;
   const int r = blockIdx.y, N = static_cast<int>(a.x.gradient.rows()),
             tiles = (N + kWgmmaRows - 1) / kWgmmaRows, walkers = kOwners * static_cast<int>(gridDim.x);
   int tile = owner * static_cast<int>(gridDim.x) + static_cast<int>(blockIdx.x);
@@ -169,17 +217,27 @@ __global__ void __launch_bounds__(kJoinedThreads, 1)
                              k % 4 * 16);
       wgmma_end(sums);
     }
+#pragma unroll 1
+    for (int c = whole; c < s.columns; c += 16) {
+      const int2 of = list[c / 16];
+      const NarrowColumns from(a.y[of.x].gradient, r, a.w[of.x].value.dim(0), of.y);
+      const int row = tile * kWgmmaRows + r0 + lane / 4, column = 2 * (lane % 4);
+      const unsigned rows[4] = {from.operands(row, column), from.operands(row + 8, column),
+                                from.operands(row, column + 8), from.operands(row + 8, column + 8)};
+      wgmma_begin_with(sums);
+      multiply_block<true>(sums, rows, ws + whole / kWgmmaRows * Rows::kBlock, c - whole);
+      wgmma_end(sums);
+    }
     store_rows(a.x.write, a.x.gradient.at(r), a.x.value.is_bf16(), D, 0, tile * kWgmmaRows + r0, N, sums);
   }
 }
 
-/// Whether all widths are of whole blocks, and these fit shared memory.
+/// Whether there are widths of whole blocks, what is narrow fits one more, and all fit shared memory.
 template <int D>
 bool in_row_blocks(const LinearSlabs& s, int unit) {
-  bool good = s.inputs == D && s.columns % unit == 0 &&
-              RowBlocks<D>::bytes(s) + LinearSlabs::kListBytes <= shared_memory_limit();
-  for (int i = 0; i < s.count; ++i) good = good && s.slab[i].width % unit == 0;
-  return good;
+  const int whole = s.whole_columns(unit);
+  return s.inputs == D && whole > 0 && s.columns - whole <= kWgmmaRows &&
+         RowBlocks<D>::bytes(s) + LinearSlabs::kListBytes <= shared_memory_limit();
 }
 
 }  // namespace crosstalk::device

@@ -355,5 +355,58 @@ TEST_F(JoinedLinearOnCuda, WideMapsOfEitherFormat) {
   }
 }
 
+// Rows in bf16 with narrow outputs among them, by kernels of whole blocks: as the same numbers in floats, but for the rounding of
+// what is bf16.
+TEST_F(JoinedLinearOnCuda, NarrowOutputsBesideRowsInBf16) {
+  for (const Sizes& s : {Sizes{1000, 128, {2, 128, 128, 20, 128}, true, Precision::bf16},
+                         Sizes{333, 64, {64, 1, 64, 16}, true, Precision::bf16}}) {
+    const auto all = [&](bool narrow) {
+      const Format format = narrow ? Format::bf16 : Format::native;
+      const auto format_of = [&](std::size_t i) { return s.O[i] % 64 == 0 ? format : Format::native; };
+      TensorSet<float> set(Device::cuda);
+      for (const char* name : {"x", "x_out"}) set.reals.add(name, 1, {s.N, s.I}, format);
+      for (std::size_t i = 0; i < s.O.size(); ++i) {
+        for (const char* name : {"y", "g"}) set.reals.add(name_of(name, i), 1, {s.N, s.O[i]}, format_of(i));
+        for (const char* name : {"w", "w_out"}) set.reals.add(name_of(name, i), 1, {s.O[i], s.I});
+        for (const char* name : {"b", "b_out"}) set.reals.add(name_of(name, i), 1, {s.O[i]});
+      }
+      JoinedLinear<float> op = shaped_op<float>(s);
+      set.reals.add("pieces", 1, {op.pieces.value.dim(0), op.pieces.value.dim(1)});
+      set.allocate();
+      RandomStream random(7, RandomDomain::initialisation, 0);
+      for (const auto& [name, t] : set.reals.all()) {
+        std::vector<float> numbers;
+        for (std::int64_t i = 0; i < t.size(); ++i)
+          numbers.push_back(rounded(Precision::bf16, static_cast<float>(random.uniform() - 0.5)));
+        upload(Device::cuda, t, 0, numbers);
+      }
+      op.x.value = set.real("x"), op.x.gradient = set.real("x_out"), op.x.write = Write::overwrite;
+      op.pieces.value = set.real("pieces");
+      for (int i = 0; i < op.outputs; ++i) {
+        const auto at = static_cast<std::size_t>(i);
+        op.w[i].value = set.real(name_of("w", at)), op.w[i].gradient = set.real(name_of("w_out", at));
+        op.b[i].value = set.real(name_of("b", at)), op.b[i].gradient = set.real(name_of("b_out", at));
+        op.w[i].write = op.b[i].write = Write::overwrite;
+        op.y[i].value = set.real(name_of("y", at)), op.y[i].gradient = set.real(name_of("g", at));
+      }
+      Exec exec;
+      exec.device = Device::cuda;
+      forward(exec, op), backward(exec, op);
+      std::map<std::string, std::vector<float>> out;
+      for (const auto& [name, t] : set.reals.all()) {
+        if (name.find("_out") != std::string::npos || name[0] == 'y')
+          out[name] = download(Device::cuda, t, 0);
+      }
+      return out;
+    };
+    const auto want = all(false);
+    for (const auto& [name, x] : all(true)) {
+      const std::vector<float>& y = want.at(name);
+      const auto n = static_cast<std::int64_t>(y.size());
+      EXPECT_TRUE(close(name, x.data(), y.data(), n, 4e-3 * magnitude(y.data(), n)));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace crosstalk::checks::joined_linear_test

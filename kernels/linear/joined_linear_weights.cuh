@@ -75,14 +75,19 @@ __device__ __forceinline__ void put_biases(float* out, const LinearSlabs& s, con
 template <int D, bool kOperands, int kDepth>
 std::size_t weights_bytes(const LinearSlabs& s) {
   constexpr std::size_t kTiles = LinearSlabs::tile_bytes(LinearSlabs::kWidth) + LinearSlabs::tile_bytes(D);
-  return kOperands ? (kDepth + 1) * kTiles : s.weights_bytes(kDepth);
+  return kOperands ? std::max((kDepth + 1) * kTiles, s.weights_bytes(1)) : s.weights_bytes(kDepth);
+}
+
+/// Whether copies of a slab's d_y are operands.
+inline CT_HD bool is_operand(const JoinedLinear<float>& a, const LinearSlabs::Slab& slab) {
+  const Tensor<float>& d_y = a.y[slab.output].gradient;
+  return d_y.is_bf16() && d_y.columns() % 8 == 0;
 }
 
 /// d_W = d_y^T x and d_b of one slab over one part of the rows, into its piece. kOperands: x and d_y are
 /// bf16. kDepth: tiles on their way.
 template <int D, bool kOperands, int kDepth>
-__global__ void __launch_bounds__(kJoinedThreads, 1)
-    joined_weights(const __grid_constant__ JoinedLinear<float> a, const __grid_constant__ LinearSlabs s) {
+__device__ __forceinline__ void weigh_slab(const JoinedLinear<float>& a, const LinearSlabs& s) {
   using X = JoinedTile<D>;
   using Y = JoinedTile<LinearSlabs::kWidth>;
   constexpr int kOwn = D / kColumnGroups,
@@ -167,8 +172,18 @@ __global__ void __launch_bounds__(kJoinedThreads, 1)
   if (a.b[slab.output].wanted()) put_biases(out, s, slab, side, memory);
 }
 
+/// kOperands: x is bf16, and d_y of each slab that is_operand(); the others, gates, have one tile on its way.
+template <int D, bool kOperands, int kDepth>
+__global__ void __launch_bounds__(kJoinedThreads, 1)
+    joined_weights(const __grid_constant__ JoinedLinear<float> a, const __grid_constant__ LinearSlabs s) {
+  if constexpr (kOperands) {
+    if (!is_operand(a, s.slab[static_cast<int>(blockIdx.x) % s.count])) return weigh_slab<D, false, 1>(a, s);
+  }
+  weigh_slab<D, kOperands, kDepth>(a, s);
+}
+
 /// Gradients of weights and biases of all slabs, by pieces: keep(r, at, sum) of every number of a piece (LinearSlabs).
-/// `operands`: x and what reaches the outputs are bf16, in columns of multiples of 8.
+/// `operands`: x is bf16, in columns of a multiple of 8, and so is what reaches some outputs.
 template <int D, class Keep>
 void weights_in_tiles(const Exec& exec, const JoinedLinear<float>& a, const LinearSlabs& s, bool operands,
                       const Keep& keep) {
