@@ -65,9 +65,12 @@ struct FwmFactor {
       low[i] = __float_as_uint(x[i] - __uint_as_float(high[i]));
     }
   }
-  __device__ FwmFactor(float h0, float h1, float h2, float h3, float l0, float l1, float l2, float l3)
-      : high{__float_as_uint(h0), __float_as_uint(h1), __float_as_uint(h2), __float_as_uint(h3)},
-        low{__float_as_uint(l0), __float_as_uint(l1), __float_as_uint(l2), __float_as_uint(l3)} {}
+  __device__ FwmFactor(float h0, float h1, float h2, float h3, float l0, float l1, float l2, float l3) {
+    high[0] = __float_as_uint(h0), high[1] = __float_as_uint(h1);
+    high[2] = __float_as_uint(h2), high[3] = __float_as_uint(h3);
+    low[0] = __float_as_uint(l0), low[1] = __float_as_uint(l1);
+    low[2] = __float_as_uint(l2), low[3] = __float_as_uint(l3);
+  }
   /// Of the accumulators of another product: its columns 2q, 2q + 1 are then terms q, q + 4.
   __device__ explicit FwmFactor(const float (&x)[4]) : FwmFactor(x[0], x[2], x[1], x[3]) {}
 };
