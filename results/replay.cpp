@@ -118,7 +118,7 @@ RecordList runs_of(const PublishedPoint& point, const std::map<std::string, Reco
 }
 
 /// Those at the best values, if there are several.
-RecordList at_best(const RecordList& runs, const ReplayOptions& options, std::string& chosen) {
+RecordList at_best(const RecordList& runs, const ReplayOptions& options, Comparison& row) {
   std::vector<std::string> varying;
   for (const std::string& key : options.best) {
     std::set<std::string> values;
@@ -126,10 +126,12 @@ RecordList at_best(const RecordList& runs, const ReplayOptions& options, std::st
     if (values.size() > 1) varying.push_back(key);
   }
   const RecordList best = varying.empty() ? runs : choose_best(runs, varying, options.best_by);
+  if (std::find(varying.begin(), varying.end(), "train.learning_rate") != varying.end())
+    row.edges = edge_choices(runs, varying, "train.learning_rate", options.best_by);
   std::vector<std::string> values;
   for (const std::string& key : options.best)
     values.push_back(best.empty() ? "" : config_text(*best.front(), key).value_or(""));
-  chosen = fmt::format("{}", fmt::join(values, ", "));
+  row.chosen = fmt::format("{}", fmt::join(values, ", "));
   return best;
 }
 
@@ -269,8 +271,7 @@ std::vector<Comparison> compare(const std::vector<PublishedPoint>& points,
     row.is_loss = row.metric == "eval_loss";
     row.value = row.is_loss ? point.loss : point.metrics.at(row.metric);
     std::set<std::string> deviations;
-    const RecordList runs =
-        at_best(runs_of(point, records, options.allowed, deviations), options, row.chosen);
+    const RecordList runs = at_best(runs_of(point, records, options.allowed, deviations), options, row);
     std::vector<double> values, steps;
     for (const Record* record : runs) {
       const double value = value_of(*record, point, row.metric);
@@ -338,6 +339,19 @@ std::string comparison_table(const std::vector<Comparison>& rows) {
     out += row.agrees ? " yes |\n" : " **no** |\n";
   }
   return out;
+}
+
+std::string edges_of(const std::vector<Comparison>& rows) {
+  std::map<std::string, EdgeChoice> of_label;
+  for (const Comparison& row : rows) {
+    EdgeChoice& all = of_label[row.published.label];
+    all.label = row.published.label;
+    all.choices += 1;
+    for (const EdgeChoice& edge : row.edges) all.smallest += edge.smallest, all.largest += edge.largest;
+  }
+  std::vector<EdgeChoice> edges;
+  for (const auto& [label, edge] : of_label) edges.push_back(edge);
+  return edges_text(edges);
 }
 
 std::vector<std::string> deviations_of(const std::vector<Comparison>& rows) {

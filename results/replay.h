@@ -68,6 +68,7 @@ struct Comparison {
   bool agrees = false;
   std::string chosen = {};                   ///< "0.01": the best value of each key of `best`
   std::vector<std::string> deviations = {};  ///< of allowed keys: "train.batch (256, published 1024)"
+  std::vector<EdgeChoice> edges = {};        ///< the best learning rate of `best` at an edge of its grid
 };
 
 /// The published points of which there are records, by setting and label in the order of the file.
@@ -78,6 +79,9 @@ std::vector<Comparison> compare(const std::vector<PublishedPoint>& points,
 
 /// The comparison as a Markdown table, one row a point: published, lowest, median and highest of our seeds, agrees.
 std::string comparison_table(const std::vector<Comparison>& rows);
+
+/// "The best learning rate is the largest tried for gla (2 of 3 points): a better one may lie beyond."; "" where it is nowhere.
+std::string edges_of(const std::vector<Comparison>& rows);
 
 /// What the runs of these rows do otherwise than the published ones, one line each with how many points it concerns.
 std::vector<std::string> deviations_of(const std::vector<Comparison>& rows);

@@ -213,6 +213,20 @@ TEST(Replay, TakesTheBestRateOnValidationData) {
       compare({point}, records, {.best = {"train.learning_rate"}, .best_by = BestBy::accuracy});
   EXPECT_EQ(by_accuracy[0].chosen, "0.1");
   EXPECT_EQ(by_accuracy[0].seeds, 2);
+  EXPECT_EQ(
+      edges_of(by_loss),
+      "The best learning rate is the largest tried for gla (1 of 1 points): a better one may lie beyond.");
+  EXPECT_EQ(
+      edges_of(by_accuracy),
+      "The best learning rate is the smallest tried for gla (1 of 1 points): a better one may lie beyond.");
+  for (const auto& [rate, id] :
+       {std::pair{0.05, "ct-low"}, {0.4, "ct-high"}}) {  // inside a wider grid it is at no edge
+    records[id] = records["ct-0"];
+    records[id].id = id;
+    records[id].config["train.learning_rate"] = rate;
+    records[id].eval_loss = 0.9;
+  }
+  EXPECT_EQ(edges_of(compare({point}, records, {.best = {"train.learning_rate"}})), "");
 }
 
 TEST(Replay, SaysWhereRunsComeFrom) {

@@ -95,6 +95,7 @@ int run_compare(const Arguments& arguments, Console& console) {
     console.out << said << ".";
     if (const auto deviations = deviations_of(rows); !deviations.empty())
       console.out << fmt::format(" Otherwise than published: {}.", fmt::join(deviations, "; "));
+    if (const std::string edges = edges_of(rows); !edges.empty()) console.out << " " << edges;
     if (!sources.empty()) console.out << fmt::format(" Runs: {}.", fmt::join(sources, "; "));
     console.out << "\n";
   }
