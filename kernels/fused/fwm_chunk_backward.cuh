@@ -87,8 +87,8 @@ struct FwmBackward {
       __syncthreads();
       if (chunk > 0) prepare(chunk - 1);
       __syncthreads();
-      fwm_theta<kWarps>(shared, chunk, warps, at.count(chunk), products, squares, a.beta.write,
-                        d_beta ? d_beta + at.first(chunk) : nullptr);
+      fwm_theta(shared, chunk, warps, at.count(chunk), products, squares, a.beta.write,
+                d_beta ? d_beta + at.first(chunk) : nullptr);
     }
     __syncthreads();
   }
@@ -185,18 +185,17 @@ struct FwmBackward {
       for (int half = 0; half < 2; ++half) {
         const int token = g + 8 * half, t = at.first(chunk) + token;
         if (token >= at.count(chunk) || at.column(j) >= P) continue;
-        float4 total = fwm_four(sum, half);
-        const float* from = parts + at.at(token, j, q);
-#pragma unroll
-        for (int w = 0; w < kWarps; ++w) {
-          if (w >= warps) break;
-          const float4 part = *reinterpret_cast<const float4*>(from + w * kKeys);
-          total.x += part.x, total.y += part.y, total.z += part.z, total.w += part.w;
-        }
         const float beta = shared.token[chunk % 2][token].beta;
         auto* target = reinterpret_cast<float4*>(d_k + static_cast<std::int64_t>(t) * P + at.column(j));
         float4 old = {};
         if (a.k.write == Write::add) old = *target;
+        float4 total = fwm_four(sum, half);
+        const float* from = parts + at.at(token, j, q);
+        fwm_over_warps(
+            warps, [&](int w) { return fwm_float4(from + w * kKeys); },
+            [&](const float4& part) {
+              total.x += part.x, total.y += part.y, total.z += part.z, total.w += part.w;
+            });
         *target = make_float4(old.x + beta * total.x, old.y + beta * total.y, old.z + beta * total.z,
                               old.w + beta * total.w);
       }
