@@ -11,7 +11,8 @@ namespace crosstalk::device {
 template <int J, int kWarps>
 struct FwmBackward {
   static constexpr int kKeys = FwmWarp<J>::kKeys;
-  static constexpr int kAhead = J == 4 ? 4 : 2;  // pieces of the state that are read ahead
+  // Pieces of the state that are read ahead, as registers allow.
+  static constexpr int kAhead = J == 4 || kWarps == 3 || kWarps == 11 ? 4 : 2;
   using Numbers = float[2][4];
   const FwmRead<float>& a;
   unsigned char* const raw;
@@ -63,6 +64,12 @@ struct FwmBackward {
         copy4_async(to + v, valid ? from + v : kept, valid);
       }
     }
+  }
+  /// Has this warp's rows of the state before a chunk brought to the L2 cache.
+  __device__ __forceinline__ void prefetch_state(int chunk) const {
+    const float* from = checkpoints + chunk * size + 16 * warp * P;
+    for (int i = 32 * lane; i < min(16, V - 16 * warp) * P; i += 32 * 32)
+      asm volatile("prefetch.global.L2 [%0];" ::"l"(from + i));
   }
   /// The last warp: the chain of divisors, from chunk to chunk, and gradients of beta.
   __device__ __forceinline__ void walk_chain(int last) const {
@@ -359,6 +366,7 @@ __global__ void __launch_bounds__(32 * (kWarps + 1), kWarps <= 3   ? (J == 4 ? 4
     float Q[2][4] = {};
     all.project(chunk, x, Q);
     __syncthreads();  // the chain may begin
+    if (chunk > 1) all.prefetch_state(chunk - 1);
     if (chunk > 0) all.fetch(chunk - 1);
     if (chunk < last) all.finish(chunk + 1);
     float S[all.kAhead][2][4] = {};
