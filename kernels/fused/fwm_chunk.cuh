@@ -377,6 +377,20 @@ struct FwmWarp {
   }
 };
 
+/// add(read(w)) for each warp w, in order; of four at a time all are read before any is added.
+template <class Read, class Add>
+__device__ __forceinline__ void fwm_over_warps(int warps, Read&& read, Add&& add) {
+  int w = 0;
+#pragma unroll 1
+  for (; w + 4 <= warps; w += 4) {
+    const decltype(read(0)) part[4] = {read(w), read(w + 1), read(w + 2), read(w + 3)};
+#pragma unroll
+    for (int i = 0; i < 4; ++i) add(part[i]);
+  }
+#pragma unroll 1
+  for (; w < warps; ++w) add(read(w));
+}
+
 /// 1 / x for x within 2^-120 .. 2^120.
 __device__ __forceinline__ float fwm_reciprocal(float x) {
   float y;

@@ -11,7 +11,8 @@ namespace crosstalk::device {
 template <int J, int kWarps>
 struct FwmBackward {
   static constexpr int kKeys = FwmWarp<J>::kKeys;
-  static constexpr int kAhead = J == 4 ? 4 : 2;  // pieces of the state that are read ahead
+  // Pieces of the state that are read ahead, as registers allow.
+  static constexpr int kAhead = J == 4 || kWarps == 3 || kWarps == 11 ? 4 : 2;
   using Numbers = float[2][4];
   const FwmRead<float>& a;
   unsigned char* const raw;
@@ -64,6 +65,12 @@ struct FwmBackward {
       }
     }
   }
+  /// Has this warp's rows of the state before a chunk brought to the L2 cache.
+  __device__ __forceinline__ void prefetch_state(int chunk) const {
+    const float* from = checkpoints + chunk * size + 16 * warp * P;
+    for (int i = 32 * lane; i < min(16, V - 16 * warp) * P; i += 32 * 32)
+      asm volatile("prefetch.global.L2 [%0];" ::"l"(from + i));
+  }
   /// The last warp: the chain of divisors, from chunk to chunk, and gradients of beta.
   __device__ __forceinline__ void walk_chain(int last) const {
     const int t = at.first(last) + lane % 16;
@@ -87,8 +94,8 @@ struct FwmBackward {
       __syncthreads();
       if (chunk > 0) prepare(chunk - 1);
       __syncthreads();
-      fwm_theta<kWarps>(shared, chunk, warps, at.count(chunk), products, squares, a.beta.write,
-                        d_beta ? d_beta + at.first(chunk) : nullptr);
+      fwm_theta(shared, chunk, warps, at.count(chunk), products, squares, a.beta.write,
+                d_beta ? d_beta + at.first(chunk) : nullptr);
     }
     __syncthreads();
   }
@@ -185,18 +192,17 @@ struct FwmBackward {
       for (int half = 0; half < 2; ++half) {
         const int token = g + 8 * half, t = at.first(chunk) + token;
         if (token >= at.count(chunk) || at.column(j) >= P) continue;
-        float4 total = fwm_four(sum, half);
-        const float* from = parts + at.at(token, j, q);
-#pragma unroll
-        for (int w = 0; w < kWarps; ++w) {
-          if (w >= warps) break;
-          const float4 part = *reinterpret_cast<const float4*>(from + w * kKeys);
-          total.x += part.x, total.y += part.y, total.z += part.z, total.w += part.w;
-        }
         const float beta = shared.token[chunk % 2][token].beta;
         auto* target = reinterpret_cast<float4*>(d_k + static_cast<std::int64_t>(t) * P + at.column(j));
         float4 old = {};
         if (a.k.write == Write::add) old = *target;
+        float4 total = fwm_four(sum, half);
+        const float* from = parts + at.at(token, j, q);
+        fwm_over_warps(
+            warps, [&](int w) { return fwm_float4(from + w * kKeys); },
+            [&](const float4& part) {
+              total.x += part.x, total.y += part.y, total.z += part.z, total.w += part.w;
+            });
         *target = make_float4(old.x + beta * total.x, old.y + beta * total.y, old.z + beta * total.z,
                               old.w + beta * total.w);
       }
@@ -360,6 +366,7 @@ __global__ void __launch_bounds__(32 * (kWarps + 1), kWarps <= 3   ? (J == 4 ? 4
     float Q[2][4] = {};
     all.project(chunk, x, Q);
     __syncthreads();  // the chain may begin
+    if (chunk > 1) all.prefetch_state(chunk - 1);
     if (chunk > 0) all.fetch(chunk - 1);
     if (chunk < last) all.finish(chunk + 1);
     float S[all.kAhead][2][4] = {};

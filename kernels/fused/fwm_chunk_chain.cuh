@@ -31,6 +31,12 @@ __device__ void fwm_prepare(const FwmWarp<J>& at, FwmBackwardShared& shared, int
                             const float* errors, int width, const float* scales, int stride, float& beta,
                             int& id, float& scale) {
   const int lane = at.lane, i = lane % 16, buffer = chunk % 2;
+  const bool more = chunk > 0;  // of the next token to prepare
+  const float next_beta = more ? at.beta_at(chunk - 1, i) : 0.0f,
+              next_scale = more && i < at.length
+                               ? scales[static_cast<std::int64_t>(at.first(chunk - 1) + i) * stride]
+                               : 1.0f;
+  const int next_id = more ? at.value(chunk - 1, i) : -1;
   __syncwarp();
   const float square = at.gram(keys, beta, shared.gram);
   float through = scale;  // product of scales up to this token
@@ -50,11 +56,7 @@ __device__ void fwm_prepare(const FwmWarp<J>& at, FwmBackwardShared& shared, int
     shared.ids[buffer][i] = id;
   }
   const int mine = id;
-  if (chunk > 0) {  // of the next token to prepare
-    beta = at.beta_at(chunk - 1, i);
-    id = at.value(chunk - 1, i);
-    scale = i < at.length ? scales[static_cast<std::int64_t>(at.first(chunk - 1) + i) * stride] : 1.0f;
-  }
+  beta = next_beta, id = next_id, scale = next_scale;
   float column[16];
 #pragma unroll
   for (int j = 0; j < 16; ++j) column[j] = j == i ? 1.0f : 0.0f;
@@ -64,53 +66,67 @@ __device__ void fwm_prepare(const FwmWarp<J>& at, FwmBackwardShared& shared, int
     for (int l = 0; l < j; ++l) column[l] -= shared.gram[j * 16 + l] * column[j];
   }
   __syncwarp();
-  if (lane < 16) {  // N'_ti = N_ti g_i / g_t
 #pragma unroll
-    for (int j = 0; j < 16; ++j)
-      shared.inverse[buffer][j * kFwmRow + i] = column[j] * (before * shared.step[buffer][j].w);
+  for (int j = 0; j < 16; ++j)  // N'_ti = N_ti g_i / g_t
+    column[j] *= before * __shfl_sync(kFullWarp, inverse_before, j);
+  if (lane < 16) {
+#pragma unroll
+    for (int j = 0; j < 16; ++j) shared.inverse[buffer][j * kFwmRow + i] = column[j];
   }
   __syncwarp();
+  float psi[8];
 #pragma unroll
   for (int m = 0; m < 8; ++m) {
     const int j = m + lane / 16 * 8;
     const float of = shared.token[buffer][j].of_u, u = errors[j * width + max(mine, 0)],
-                hot = shared.ids[buffer][j] == mine ? 1.0f : 0.0f;
-    shared.psi[i * 20 + j] =
-        j == i ? hot - (of - 1) * u : shared.inverse[buffer][i * kFwmRow + j] * (hot - of * u);
+                hot = shared.ids[buffer][j] == mine ? 1.0f : 0.0f,
+                inverse = shared.inverse[buffer][i * kFwmRow + j];
+    psi[m] = j == i ? hot - (of - 1) * u : inverse * (hot - of * u);
   }
+#pragma unroll
+  for (int m = 0; m < 8; ++m) shared.psi[i * 20 + m + lane / 16 * 8] = psi[m];
 }
 
 /// What theta and d_beta of a chunk take from sums over the warps; by one warp.
-template <int kWarps>
 __device__ __forceinline__ void fwm_theta(FwmBackwardShared& shared, int chunk, int warps, int valid,
                                           const float* products, const float* squares, Write write,
                                           float* d_beta) {
   const int lane = threadIdx.x % 32, t = lane % 16;
-  float4 sum[2] = {};
-  float square = 0;
+  struct Part {
+    float4 sum[2] = {};
+    float square = 0;
+  } all;
+  fwm_over_warps(
+      warps,
+      [&](int w) {
+        const float* from = products + w * 256 + 4 * lane;
+        return Part{{fwm_float4(from), fwm_float4(from + 128)}, squares[w * 16 + t]};
+      },
+      [&](const Part& part) {
 #pragma unroll
-  for (int w = 0; w < kWarps; ++w) {
-    if (w >= warps) break;
+        for (int i = 0; i < 2; ++i) {
+          all.sum[i].x += part.sum[i].x, all.sum[i].y += part.sum[i].y;
+          all.sum[i].z += part.sum[i].z, all.sum[i].w += part.sum[i].w;
+        }
+        all.square += part.square;
+      });
 #pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      const float4 part = *reinterpret_cast<const float4*>(products + w * 256 + 4 * lane + 128 * i);
-      sum[i].x += part.x, sum[i].y += part.y, sum[i].z += part.z, sum[i].w += part.w;
-    }
-    square += squares[w * 16 + t];
-  }
-#pragma unroll
-  for (int i = 0; i < 2; ++i) *reinterpret_cast<float4*>(shared.sums + 4 * lane + 128 * i) = sum[i];
+  for (int i = 0; i < 2; ++i) *reinterpret_cast<float4*>(shared.sums + 4 * lane + 128 * i) = all.sum[i];
   __syncwarp();
   const auto* token = shared.token[chunk % 2];
   const auto* step = shared.step[chunk % 2];
   const float beta = token[t].beta, before = token[t].before, inverse = step[t].w,
-              diagonal = square * shared.along[t];
+              diagonal = all.square * shared.along[t];
+  float theta[8];
 #pragma unroll
   for (int i = 0; i < 8; ++i) {
     const int row = 2 * i + lane / 16, other = row > t ? row * 16 + t : t * 16 + row;
-    const float ratio = row > t ? token[row].before * inverse : before * step[row].w;
-    shared.theta[row * kFwmRow + t] = -beta * (row == t ? diagonal : ratio * shared.sums[other]);
+    const float row_before = token[row].before, row_inverse = step[row].w, product = shared.sums[other];
+    const float ratio = row > t ? row_before * inverse : before * row_inverse;
+    theta[i] = -beta * (row == t ? diagonal : ratio * product);
   }
+#pragma unroll
+  for (int i = 0; i < 8; ++i) shared.theta[(2 * i + lane / 16) * kFwmRow + t] = theta[i];
   if (d_beta && lane < valid) put(write, d_beta + t, shared.sums[17 * t] - diagonal);
 }
 

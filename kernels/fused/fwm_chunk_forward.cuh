@@ -25,7 +25,8 @@ std::size_t fwm_chunked_forward_bytes(int warps) {
 template <int J>
 __device__ void fwm_prepare(const FwmWarp<J>& at, FwmForwardShared& shared, int chunk, const FwmKeys& keys,
                             float& beta, int& id) {
-  const int t = at.lane % 16;
+  const int t = at.lane % 16, next_id = at.value(chunk + 1, t);
+  const float next_beta = at.beta_at(chunk + 1, t);
   __syncwarp();
   const float square = at.gram(keys, beta, shared.gram);
   const float product = beta * square, has = id >= 0 ? 1.0f : 0.0f;
@@ -36,8 +37,7 @@ __device__ void fwm_prepare(const FwmWarp<J>& at, FwmForwardShared& shared, int 
     shared.ids[chunk % 2][t] = id;
     shared.later[chunk % 2][t] = id >= 0 ? later : 0;
   }
-  beta = at.beta_at(chunk + 1, t);
-  id = at.value(chunk + 1, t);
+  beta = next_beta, id = next_id;
   float column[16];
 #pragma unroll
   for (int i = 0; i < 16; ++i) column[i] = i == t ? 1.0f : 0.0f;
@@ -52,8 +52,8 @@ __device__ void fwm_prepare(const FwmWarp<J>& at, FwmForwardShared& shared, int 
   }
 }
 
-/// The chain of divisors of a chunk; by one warp. sums [kWarps][20]: |Z_t|^2, |S|^2; z [rows][kFwmRow].
-template <int J, int kWarps>
+/// The chain of divisors of a chunk; by one warp. sums [warps][20]: |Z_t|^2, |S|^2; z [rows][kFwmRow].
+template <int J>
 __device__ void fwm_chain(const FwmWarp<J>& at, FwmForwardShared& shared, int chunk, const float* sums,
                           const float* z, float* scales, int stride) {
   const int t = at.lane % 16;
@@ -76,13 +76,9 @@ __device__ void fwm_chain(const FwmWarp<J>& at, FwmForwardShared& shared, int ch
     }
   }
   float N = 0, squares = 0;
-#pragma unroll
-  for (int w = 0; w < kWarps; ++w) {
-    if (w < at.warps) {
-      N += sums[w * 20 + t];
-      squares += sums[w * 20 + 16];
-    }
-  }
+  fwm_over_warps(
+      at.warps, [&](int w) { return make_float2(sums[w * 20 + t], sums[w * 20 + 16]); },
+      [&](float2 part) { N += part.x, squares += part.y; });
   squares *= kFwmStart * kFwmStart;
   c[0] = kFwmStart;
   const int first = at.first(chunk), count = at.count(chunk);
@@ -261,7 +257,7 @@ __global__ void __launch_bounds__(32 * (kWarps + 1), kFwmForwardBlocks<J, kWarps
     __syncthreads();
     for (int chunk = 0; chunk < chunks; ++chunk) {
       __syncthreads();
-      fwm_chain<J, kWarps>(at, shared, chunk, sums, z, kept ? kept + stride - 4 : nullptr, stride);
+      fwm_chain(at, shared, chunk, sums, z, kept ? kept + stride - 4 : nullptr, stride);
       __syncthreads();
       if (chunk + 2 < chunks) fwm_prepare(at, shared, chunk + 2, keys_of(chunk + 2), beta, id);
     }
