@@ -245,7 +245,11 @@ Form choose_form(const Mixer<Real>& m, const Recurrence<Real>& r) {
   // A weight of a read costs K + V, a token's step of the state K V.
   const std::int64_t K = r.key.dim(3), weights = m.Q * (K + m.V);
   const bool few = r.erase == Erase::none && weights <= K * m.V;
-  if ((few || m.T <= state_chunk(m.K, m.V, m.graph.products())) && covers(Form::parallel, m, r))
+  // No chunks hold so many keys of a state that erases: all pairs of tokens, as long as they are some hundred megabytes.
+  constexpr std::int64_t kMostKeys = 128, kMostPairs = std::int64_t{1} << 27;
+  const bool pairs = sizeof(Real) == sizeof(float) && r.erase != Erase::none && K > kMostKeys &&
+                     std::int64_t{m.B} * m.H * m.T * m.T <= kMostPairs;
+  if ((few || pairs || m.T <= state_chunk(m.K, m.V, m.graph.products())) && covers(Form::parallel, m, r))
     return Form::parallel;
   return Form::chunk;
 }

@@ -19,7 +19,7 @@ struct LinearSlabs {
   static constexpr int kRows = 64, kWidth = 128;  ///< of a tile; of a slab
   static constexpr int kMostOutputs = 8, kMostSlabs = 12;
   static constexpr int kMostColumns = 512, kMostInputs = 128;
-  static constexpr int kBlock = 64, kMostBlocks = 128;  ///< columns of a block; blocks of all outputs
+  static constexpr int kBlock = 64;  ///< columns of a block
   struct Slab {
     int output, first, width, at;  ///< `at`: its first column among all, each slab's number rounded up to 16
   };
@@ -41,7 +41,7 @@ struct LinearSlabs {
     piece_size = up_to(bias_at[output] + width, 4);
     if (is_wide()) {
       first_block[output] = count, count += up_to(width, kBlock) / kBlock;
-      return count <= kMostBlocks;
+      return static_cast<std::int64_t>(count) * kBlock * whole_inputs() < 1 << 30;
     }
     for (int first = 0; first < width; first += kWidth) {
       if (count == kMostSlabs) return false;
@@ -80,8 +80,8 @@ struct LinearSlabs {
     }
     return false;
   }
-  /// Of the kernels with is_wide: three steps of four tiles, and the list of blocks.
-  static constexpr std::size_t kWideBytes = 3 * 4 * 8 * (kBlock * 8 + 8) * 2 + kMostBlocks * 8;
+  /// Of the kernels with is_wide: three steps of four tiles.
+  static constexpr std::size_t kWideBytes = 3 * 4 * 8 * (kBlock * 8 + 8) * 2;
   /// Whether all kernels of this form run with so much shared memory, in whatever formats.
   bool fits(std::size_t limit) const {
     if (is_wide()) return kWideBytes <= limit;

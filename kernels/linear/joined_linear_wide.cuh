@@ -23,8 +23,14 @@ constexpr int kWideThreads = 256, kWideStages = 3, kWideRows = 128;
 constexpr int kWideBlock = LinearSlabs::kBlock,
               kWidePiece = kWideBlock / 8 * kWgmmaLine;  ///< numbers of a tile
 constexpr std::size_t kWideBytes = kWideStages * 4 * kWidePiece * sizeof(std::uint16_t);
-static_assert(kWideBytes + LinearSlabs::kMostBlocks * sizeof(int2) == LinearSlabs::kWideBytes &&
-              kWideBlock == kWgmmaRows);
+static_assert(kWideBytes == LinearSlabs::kWideBytes && kWideBlock == kWgmmaRows);
+
+/// Of a block: its output and first column.
+__device__ __forceinline__ int2 output_of(const JoinedLinear<float>& a, const LinearSlabs& s, int block) {
+  int of = 0;
+  while (of + 1 < a.outputs && s.first_block[of + 1] <= block) ++of;
+  return make_int2(of, (block - s.first_block[of]) * kWideBlock);
+}
 
 /// A matrix, as floats or bf16 (whose columns are a multiple of 8).
 struct WideMatrix {
@@ -80,14 +86,14 @@ struct WidePart {
 };
 
 /// Weights of all outputs in bf16, [blocks * 64][whole inputs], zeros where there are none; eight numbers a thread.
-__global__ void __launch_bounds__(kWideThreads)
+template <int kThreads>
+__global__ void __launch_bounds__(kThreads)
     round_weights(const __grid_constant__ JoinedLinear<float> a, const __grid_constant__ LinearSlabs s) {
-  const int across = s.whole_inputs() / 8, i = static_cast<int>(blockIdx.x) * kWideThreads + threadIdx.x,
+  const int across = s.whole_inputs() / 8, i = static_cast<int>(blockIdx.x) * kThreads + threadIdx.x,
             row = i / across, c = i % across * 8, r = blockIdx.y;
   if (row >= s.count * kWideBlock) return;
-  int of = 0;
-  while (of + 1 < a.outputs && s.first_block[of + 1] <= row / kWideBlock) ++of;
-  const int o = row - s.first_block[of] * kWideBlock;
+  const int2 block = output_of(a, s, row / kWideBlock);
+  const int of = block.x, o = block.y + row % kWideBlock;
   Four<float> low = {}, high = {};
   if (o < a.w[of].value.dim(0) && c < s.inputs) {
     const auto* from = reinterpret_cast<const Four<float>*>(a.w[of].value.at(r) +
@@ -139,16 +145,10 @@ __global__ void __launch_bounds__(kWideThreads, 2)
     wide_maps(const __grid_constant__ JoinedLinear<float> a, const __grid_constant__ LinearSlabs s) {
   constexpr bool kForward = kRole == WideRole::forward, kWeights = kRole == WideRole::weights;
   extern __shared__ __align__(128) unsigned char memory[];
-  __shared__ int2 list[LinearSlabs::kMostBlocks];  // of each block: output, its first column
   auto* const tiles = reinterpret_cast<std::uint16_t*>(memory);
   const int r = blockIdx.y, N = static_cast<int>(a.x.value.rows()), across = s.whole_inputs() / kWideBlock,
             input_pairs = (across + 1) / 2, output_pairs = (s.count + 1) / 2, lane = threadIdx.x % 32,
             group = static_cast<int>(threadIdx.x) / 128, r0 = static_cast<int>(threadIdx.x) / 32 % 4 * 16;
-  for (int of = 0; of < a.outputs; ++of) {
-    for (int b = static_cast<int>(threadIdx.x); b * kWideBlock < a.w[of].value.dim(0); b += kWideThreads)
-      list[s.first_block[of] + b] = make_int2(of, b * kWideBlock);
-  }
-  __syncthreads();
   const int pairs = kForward ? output_pairs : input_pairs;
   const int pair = static_cast<int>(blockIdx.x) % pairs, above = static_cast<int>(blockIdx.x) / pairs;
   // Of the tile: its first row (block of outputs). Steps: of the sum.
@@ -163,8 +163,8 @@ __global__ void __launch_bounds__(kWideThreads, 2)
                    w = {kWeights ? nullptr : a.operands.value.at(r), true, s.count * kWideBlock,
                         s.whole_inputs()};
   const auto d_y = [&](int block, int& column) -> WideMatrix {
-    if (block >= s.count || !a.y[list[block].x].gradient.data) return {a.x.value.at(r), true, 0, 0};  // zeros
-    const int2 of = list[block];
+    const int2 of = output_of(a, s, block);
+    if (block >= s.count || !a.y[of.x].gradient.data) return {a.x.value.at(r), true, 0, 0};  // zeros
     const Tensor<float>& t = a.y[of.x].gradient;
     column = of.y;
     return {t.at(r), t.is_bf16(), N, t.columns()};
@@ -199,7 +199,7 @@ __global__ void __launch_bounds__(kWideThreads, 2)
     for (int n = 0; n < 16; ++n) {
       const int block = 2 * pair + n / 8;
       if (block >= s.count) continue;
-      const int2 of = list[block];
+      const int2 of = output_of(a, s, block);
       const Tensor<float>& b = a.b[of.x].value;
 #pragma unroll
       for (int e = 0; e < 4; ++e) {
@@ -212,7 +212,7 @@ __global__ void __launch_bounds__(kWideThreads, 2)
     for (int h = 0; h < 2; ++h) {
       int from = 0;
       const WideMatrix y = d_y(first_row + h, from);
-      sides[h] = pair == 0 && y.rows > 0 && y.is_bf16 && a.b[list[first_row + h].x].wanted();
+      sides[h] = pair == 0 && y.rows > 0 && y.is_bf16 && a.b[output_of(a, s, first_row + h).x].wanted();
     }
   }
 #pragma unroll
@@ -263,14 +263,14 @@ __global__ void __launch_bounds__(kWideThreads, 2)
     const int column = (2 * pair + h) * kWideBlock;
     if constexpr (kForward) {
       if (2 * pair + h >= s.count) break;
-      const int2 of = list[2 * pair + h];
+      const int2 of = output_of(a, s, 2 * pair + h);
       const Tensor<float>& y = a.y[of.x].value;
       put_block(Write::overwrite, y.at(r), y.is_bf16(), a.w[of.x].value.dim(0), of.y,
                 first_row + group * kWideBlock + r0, N, half);
     } else if (column < s.inputs) {
       if constexpr (kWeights) {
         if (first_row + group >= s.count) break;
-        const int2 of = list[first_row + group];
+        const int2 of = output_of(a, s, first_row + group);
         float* const to = a.pieces.value.at(r) + static_cast<std::int64_t>(piece) * s.piece_size;
         put_block(Write::overwrite, to + s.weight_at[of.x], false, s.inputs, column, of.y + r0,
                   a.w[of.x].value.dim(0), half);
@@ -297,7 +297,7 @@ __global__ void __launch_bounds__(kWideThreads, 2)
     __syncthreads();
     const int h = static_cast<int>(threadIdx.x) / kWideBlock, c = threadIdx.x % kWideBlock;
     if (h > 1 || first_row + h >= s.count) return;
-    const int2 of = list[first_row + h];
+    const int2 of = output_of(a, s, first_row + h);
     if (of.y + c >= a.w[of.x].value.dim(0) || !a.b[of.x].wanted()) return;
     float sum = 0;
 #pragma unroll
@@ -308,8 +308,8 @@ __global__ void __launch_bounds__(kWideThreads, 2)
 
 inline void round_weights(const Exec& exec, const JoinedLinear<float>& a, const LinearSlabs& s) {
   const std::int64_t pieces = static_cast<std::int64_t>(s.count) * kWideBlock * s.whole_inputs() / 8;
-  round_weights<<<dim3(blocks_for(pieces, kWideThreads), static_cast<unsigned>(a.x.value.R)), kWideThreads, 0,
-                  stream_of(exec)>>>(a, s);
+  round_weights<kWideThreads><<<dim3(blocks_for(pieces, kWideThreads), static_cast<unsigned>(a.x.value.R)),
+                                kWideThreads, 0, stream_of(exec)>>>(a, s);
   check_launch("joined_linear (operands)");
 }
 

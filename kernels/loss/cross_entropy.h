@@ -4,7 +4,8 @@
 //   y_n = w x_n,   query_loss_n = log sum_v e^{y_nv} - y_n,target,   loss = mean over used slots
 //
 // On a GPU, with operands in bf16 and rows that a tile holds, logits are never written at all: they are made
-// in tiles, and again for the gradients (cross_entropy_tiles.cuh).
+// in tiles, and again for the gradients (cross_entropy_tiles.cuh). Of wider rows the blocks' products are those of
+// joined_linear_wide.cuh, of operands that are bf16 already.
 //
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -14,7 +15,7 @@
 #include "kernels/base/buffer.h"
 #include "kernels/base/cuda_runtime.h"
 #include "kernels/base/tuned_for.h"
-#include "kernels/linear/linear.h"
+#include "kernels/linear/joined_linear.h"
 
 namespace crosstalk {
 
@@ -47,6 +48,22 @@ struct EntropyTiles {
   }
 };
 
+/// Where the numbers of the form by wide products lie in its workspace: floats of one replica.
+struct EntropyBlocks {
+  LinearSlabs maps;
+  std::int64_t operand_at = 0, gradient_at = 0, piece_at = 0, size = 0;  ///< before them: x in bf16
+
+  EntropyBlocks(std::int64_t rows, int V, int columns, int block) {
+    maps.inputs = columns;
+    if (!maps.add(0, V)) return;
+    maps.cut(block);
+    operand_at = LinearSlabs::up_to(columns / 2, 16) * rows;
+    gradient_at = operand_at + maps.operand_size();
+    piece_at = gradient_at + (static_cast<std::int64_t>(block) * V / 2 + 16) / 16 * 16;
+    size = piece_at + static_cast<std::int64_t>(maps.pieces) * maps.piece_size;
+  }
+};
+
 /// Slots with target -1 are not used: query_loss 0, correct -1. correct is 1 where the target's logit is
 /// larger than every other (of equal ones none is right). The gradient of `loss` has seed 1.
 template <class Real>
@@ -61,15 +78,15 @@ struct CrossEntropy {
   Out<Real> loss;               ///< [R,1]
   OutIds correct;               ///< [R,B,Q]
   Work<Real> logits;            ///< [R,block,V]; unless `tiles`
-  Work<Real> tiles;             ///< [R,size]: of the form without logits (CUDA, float)
+  Work<Real> tiles;             ///< [R,size]: of the form without logits, or by wide products (CUDA, float)
   Work<Real> share;             ///< [R,1]: 1 / used slots
 
   static constexpr const char* kName = "cross_entropy";
   static constexpr bool kLoss = true;
   CROSSTALK_FIELDS(x, w, target, query_loss, loss, logits, tiles, share, correct)
-  /// Rows whose logits are there at once: some megabytes of them.
-  static int block(std::int64_t rows, int V) {
-    const std::int64_t fit = (std::int64_t{1} << 23) / std::max(1, V) / 64 * 64;
+  /// Rows whose logits are there at once: some megabytes of them; as many as wide products want.
+  static int block(std::int64_t rows, int V, bool wide = false) {
+    const std::int64_t fit = (std::int64_t{1} << (wide ? 25 : 23)) / std::max(1, V) / 64 * 64;
     return static_cast<int>(std::min(rows, std::max<std::int64_t>(64, fit)));
   }
   CT_HD std::int64_t rows() const { return x.value.rows(); }
@@ -78,6 +95,12 @@ struct CrossEntropy {
     return sizeof(Real) == sizeof(float) && precision == Precision::bf16 &&
            x.value.columns() <= EntropyTiles::kLargest &&
            (x.value.columns() <= 128 || shared_memory_limit() >= EntropyTiles::kLargestBytes);
+  }
+  bool fits_products() const {
+    LinearSlabs maps;
+    maps.inputs = x.value.columns();
+    return sizeof(Real) == sizeof(float) && precision == Precision::bf16 && !fits_tiles() && maps.is_wide() &&
+           maps.inputs % 8 == 0 && V() % 8 == 0 && maps.add(0, V()) && maps.fits(shared_memory_limit());
   }
   void plan() {
     if (!x || !w || !target || w.value.rank != 2 || x.value.columns() != w.value.dim(1) ||
@@ -91,7 +114,11 @@ struct CrossEntropy {
     if (device == Device::cuda && fits_tiles() && size <= 1 << 30) {
       tiles.value = shaped<Real>(R, {static_cast<int>(size)});
     } else {
-      logits.value = shaped<Real>(R, {block(rows(), V()), V()});
+      const bool wide = device == Device::cuda && fits_products();
+      const int most = block(rows(), V(), wide);
+      logits.value = shaped<Real>(R, {most, V()});
+      const std::int64_t numbers = EntropyBlocks(rows(), V(), x.value.columns(), most).size;
+      if (wide && numbers <= 1 << 30) tiles.value = shaped<Real>(R, {static_cast<int>(numbers)});
     }
     share.value = shaped<Real>(R, {1});
   }

@@ -1,6 +1,7 @@
 // Cross-entropy: in tiles where they fit; else products of row blocks by the op linear, a block a row.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/base/reduce.cuh"
+#include "kernels/linear/joined_linear_wide.cuh"
 #include "kernels/loss/cross_entropy_tiles.cuh"
 
 namespace crosstalk {
@@ -15,18 +16,28 @@ __device__ __forceinline__ Real exp_of(Real x) {
   return ::exp(x);
 }
 
-/// A row of logits is read once where it fits the registers of a block.
+/// A row of logits is read once where it fits the registers of a block. Gradients stand where the logits stood, or in bf16 in
+/// `apart`.
 template <class Real, bool kFits>
 __global__ void __launch_bounds__(kThreads)
-    entropy_rows(const __grid_constant__ CrossEntropy<Real> op, std::int64_t begin, bool gradients) {
+    entropy_rows(const __grid_constant__ CrossEntropy<Real> op, std::int64_t begin, bool gradients,
+                 const __grid_constant__ Tensor<Real> apart) {
   const int r = blockIdx.y, V = op.V();
   const std::int64_t n = begin + blockIdx.x;
   Real* y = op.logits.value.at(r) + static_cast<std::int64_t>(blockIdx.x) * V;
   const int target = op.target.value.at(r)[n];
+  const auto keep = [&](int v, Real gradient) {
+    if (apart) {
+      apart.bf16_at(r)[static_cast<std::int64_t>(blockIdx.x) * V + v] =
+          static_cast<std::uint16_t>(bf16_pair(static_cast<float>(gradient), 0));
+    } else {
+      y[v] = gradient;
+    }
+  };
   if (target < 0) {
     if (threadIdx.x == 0) op.query_loss.value.at(r)[n] = 0, op.correct.value.at(r)[n] = -1;
     if (gradients) {
-      for (int v = threadIdx.x; v < V; v += kThreads) y[v] = 0;
+      for (int v = threadIdx.x; v < V; v += kThreads) keep(v, 0);
     }
     return;
   }
@@ -67,7 +78,8 @@ __global__ void __launch_bounds__(kThreads)
   }
   if (!gradients) return;
   const Real share = op.share.value.at(r)[0];
-  each([&](int v, Real x) { y[v] = (exp_of(x - top) / total - (v == target ? Real(1) : Real(0))) * share; });
+  each(
+      [&](int v, Real x) { keep(v, (exp_of(x - top) / total - (v == target ? Real(1) : Real(0))) * share); });
 }
 
 /// One block a replica: the sum of f(n) over its rows.
@@ -139,10 +151,64 @@ void in_tiles(const Exec& exec, const CrossEntropy<float>& op, const EntropyTile
   if (gradients && op.w.wanted()) words_in_tiles<D>(exec, op, tiles);
 }
 
+/// x in bf16, eight numbers a thread.
+__global__ void __launch_bounds__(kThreads) round_rows(const __grid_constant__ CrossEntropy<float> op) {
+  const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  const int r = blockIdx.y;
+  if (i >= op.x.value.size() / 8) return;
+  float v[4], u[4];
+  const float* const from = op.x.value.at(r) + 8 * i;
+  load4(from, 4, is_aligned16(from), v), load4(from + 4, 4, is_aligned16(from), u);
+  reinterpret_cast<uint4*>(op.tiles.value.at(r))[i] =
+      make_uint4(bf16_pair(v[0], v[1]), bf16_pair(v[2], v[3]), bf16_pair(u[0], u[1]), bf16_pair(u[2], u[3]));
+}
+
+/// Blocks of rows as maps of one output whose operands are bf16.
+void by_products(const Exec& exec, const CrossEntropy<float>& op, bool gradients) {
+  const std::int64_t rows = op.rows(), block = op.logits.value.dim(0);
+  const int V = op.V(), D = op.x.value.columns(), R = op.x.value.R;
+  const EntropyBlocks at(rows, V, D, static_cast<int>(block));
+  const auto part = [&](std::int64_t from, std::int64_t count, int columns) {
+    Tensor<float> t = op.tiles.value;
+    t.data += from, t.rank = 2, t.dims[0] = static_cast<int>(count), t.dims[1] = columns;
+    return t;
+  };
+  round_rows<<<dim3(blocks_for(op.x.value.size() / 8, kThreads), static_cast<unsigned>(R)), kThreads, 0,
+               stream_of(exec)>>>(op);
+  check_launch("cross_entropy (rows in bf16)");
+  for (std::int64_t begin = 0; begin < rows; begin += block) {
+    const std::int64_t count = std::min(block, rows - begin);
+    const Linear<float> one = op.product(begin, count);
+    JoinedLinear<float> maps;
+    maps.precision = Precision::bf16, maps.outputs = 1;
+    maps.x = one.x, maps.w[0] = one.w, maps.y[0].value = one.y.value;
+    maps.x.value = part(begin * D / 2, count, D), maps.x.value.format = Format::bf16;
+    maps.y[0].gradient = part(at.gradient_at, count, V), maps.y[0].gradient.format = Format::bf16;
+    maps.operands.value = part(at.operand_at, at.maps.operand_size(), 1);
+    maps.pieces.value = part(at.piece_at, at.maps.pieces, at.maps.piece_size);
+    if (begin == 0) round_weights(exec, maps, at.maps);
+    launch_wide<WideRole::forward>(exec, "cross_entropy (logits)", maps, at.maps);
+    const auto kernel = V <= kHeld * kThreads ? entropy_rows<float, true> : entropy_rows<float, false>;
+    kernel<<<dim3(static_cast<unsigned>(count), static_cast<unsigned>(R)), kThreads, 0, stream_of(exec)>>>(
+        op, begin, gradients, maps.y[0].gradient);
+    check_launch("cross_entropy");
+    if (gradients && op.x.wanted())
+      launch_wide<WideRole::inputs>(exec, "cross_entropy backward (x)", maps, at.maps);
+    if (!gradients || !op.w.wanted()) continue;
+    launch_wide<WideRole::weights>(exec, "cross_entropy backward (w)", maps, at.maps);
+    const In<float> w = one.w;
+    sum_pieces<float, 256, 1>(
+        exec, "cross_entropy backward (pieces)", R, static_cast<std::int64_t>(V) * D, at.maps.pieces,
+        at.maps.piece_size, [=] __device__(int r, std::int64_t i) { return maps.pieces.value.at(r) + i; },
+        [=] __device__(int r, std::int64_t i, float sum) { put(w.write, w.gradient.at(r) + i, sum); });
+  }
+}
+
 /// Whether it was done so.
 template <class Real>
 bool done_in_tiles(const Exec& exec, const CrossEntropy<Real>& op, bool gradients) {
   if constexpr (std::is_same_v<Real, float>) {
+    if (op.tiles && op.fits_products()) return by_products(exec, op, gradients), true;
     if (!op.tiles || !op.fits_tiles()) return false;
     const EntropyTiles tiles(op.rows(), op.V(), op.x.value.columns());
     if (tiles.D == 32) in_tiles<32>(exec, op, tiles, gradients);
@@ -163,7 +229,8 @@ void by_blocks(const Exec& exec, const CrossEntropy<Real>& op, bool gradients) {
     const std::int64_t count = std::min(block, rows - begin);
     const Linear<Real> product = op.product(begin, count);
     forward_cuda(exec, product);
-    kernel<<<dim3(static_cast<unsigned>(count), R), kThreads, 0, stream_of(exec)>>>(op, begin, gradients);
+    kernel<<<dim3(static_cast<unsigned>(count), R), kThreads, 0, stream_of(exec)>>>(op, begin, gradients,
+                                                                                    Tensor<Real>{});
     check_launch("cross_entropy");
     if (gradients) backward_cuda(exec, product);
   }

@@ -17,7 +17,10 @@ OpCase make(const std::string& name, int B, int Q, int D, int V, int block, int 
   op.integers("target", {B, Q}, integer_in(lowest, V - 1));
   op.loss("loss").output_without_gradient("query_loss", {B, Q}).integer_output("correct", {B, Q});
   op.workspace("logits", {block, V}).workspace("share", {1});
-  if (precision == Precision::bf16) op.workspace("tiles", {static_cast<int>(EntropyTiles(B * Q, V, D).size)});
+  if (precision == Precision::bf16)
+    op.workspace(
+        "tiles",
+        {static_cast<int>(std::max(EntropyTiles(B * Q, V, D).size, EntropyBlocks(B * Q, V, D, block).size))});
   call<CrossEntropy>(op, [=](auto& o) { o.precision = precision, o.with_gradients = eager; });
   op.oracle([=](const Values& in) {
     Values out;
@@ -145,10 +148,10 @@ TEST(CrossEntropyTest, RoundedOperands) {
 
 // A graph asks for the workspace of one form alone.
 TEST(CrossEntropyTest, TilesAreForBf16OnAGpu) {
-  const auto planned = [](Device device, Precision precision, int D) {
+  const auto planned = [](Device device, Precision precision, int D, int V = 5) {
     CrossEntropy<float> op;
     op.device = device, op.precision = precision;
-    op.x.value = shaped<float>(1, {2, 3, D}), op.w.value = shaped<float>(1, {5, D});
+    op.x.value = shaped<float>(1, {2, 3, D}), op.w.value = shaped<float>(1, {V, D});
     op.target.value = shaped<std::int32_t>(1, {2, 3});
     op.plan();
     return op;
@@ -161,6 +164,9 @@ TEST(CrossEntropyTest, TilesAreForBf16OnAGpu) {
     EXPECT_EQ(op.tiles.value.rank, 0);
     EXPECT_EQ(op.logits.value.rank, 2);
   }
+  const auto wide = planned(Device::cuda, Precision::bf16, 264, 16);
+  EXPECT_EQ(wide.logits.value.rank, 2);
+  EXPECT_EQ(wide.tiles.value.columns(), EntropyBlocks(6, 16, 264, 6).size);
 }
 
 class CrossEntropyOnCuda : public CudaTest {};
@@ -171,14 +177,17 @@ TEST_F(CrossEntropyOnCuda, InTiles) {
   exec.device = Device::cuda;
   struct Size {
     int B, Q, D, V, lowest;
-    double growth = 0;  // of words: largest logits come late, and what was summed before them is scaled
+    double growth = 0;    // of words: largest logits come late, and what was summed before them is scaled
+    int block = 1 << 20;  // of rows of wide products
   };
   for (const Size& s :
        {Size{1, 1, 1, 1, 0}, Size{3, 5, 7, 65, -1}, Size{5, 33, 32, 200, -1}, Size{2, 150, 33, 129, 0},
         Size{7, 19, 64, 1031, -1}, Size{3, 50, 100, 333, -1}, Size{40, 33, 128, 3001, -1},
         Size{9, 31, 64, 1031, -1, 9}, Size{2, 150, 136, 129, 0}, Size{7, 19, 200, 65, -1},
-        Size{40, 33, 256, 3001, -1}, Size{9, 31, 255, 1031, -1, 9}}) {
-    OpCase op = make("Tiles", s.B, s.Q, s.D, s.V, s.B * s.Q, s.lowest, false, Precision::bf16);
+        Size{40, 33, 256, 3001, -1}, Size{9, 31, 255, 1031, -1, 9}, Size{3, 50, 264, 336, -1},
+        Size{40, 33, 512, 3000, -1, 0, 500}, Size{1, 1, 520, 8, 0}, Size{1, 40, 320, 9000, -1, 9}}) {
+    OpCase op =
+        make("Tiles", s.B, s.Q, s.D, s.V, std::min(s.block, s.B * s.Q), s.lowest, false, Precision::bf16);
     const double factor = 2 / std::sqrt(s.D);
     op.edit("x", [&](int, Numbers& x) {
       for (double& e : x) e = static_cast<float>(factor * e);  // or it is rounded twice on the one side

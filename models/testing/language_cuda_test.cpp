@@ -215,8 +215,8 @@ TEST_F(LanguageOnCuda, RecurrencesInRoundedFormats) {
         SCOPED_TRACE(fmt::format("{}, width {}, {} heads, {} tokens, {}: {}", memory, width, heads, T,
                                  format == Precision::tf32 ? "tf32" : "bf16", got.forms));
         expect_near(got, want, limit);
-        // A GPU walks states that erase and have more than 128 key channels token after token (state_chunk_cuda.cu); and
-        // where it has less shared memory than an H100, chunks may not fit it.
+        // Chunks hold no states that erase and have more than 128 key channels (state_chunk_cuda.cu): those go by all pairs of
+        // tokens, or token after token; and where a GPU has less shared memory than an H100, chunks may not fit it.
         const bool chunks = width / heads <= 128 || std::string(memory) == "gla";
         const bool is_chunk = got.forms.find("state_read:chunk") != std::string::npos,
                    has_state = got.forms.find("state_read:") != std::string::npos;  // else T x T: few tokens
