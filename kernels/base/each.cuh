@@ -9,16 +9,16 @@ namespace {
 
 constexpr int kEachThreads = 128;
 
-template <class F>
-__global__ void __launch_bounds__(kEachThreads) each_kernel(std::int64_t n, const F f) {
-  const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kEachThreads + threadIdx.x;
+template <int kThreads, class F>
+__global__ void __launch_bounds__(kThreads) each_kernel(std::int64_t n, const F f) {
+  const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   if (i < n) f(static_cast<int>(blockIdx.y), i);
 }
 
 /// f(r, i) for every element i of every replica.
-template <class F>
+template <int kThreads = kEachThreads, class F>
 void each(const Exec& exec, const char* name, int R, std::int64_t n, const F& f) {
-  launch(exec, name, each_kernel<F>, per_replica(blocks_for(n, kEachThreads), R), kEachThreads, 0, n, f);
+  launch(exec, name, each_kernel<kThreads, F>, per_replica(blocks_for(n, kThreads), R), kThreads, 0, n, f);
 }
 
 constexpr int kAtOnce = 4;
@@ -71,6 +71,18 @@ auto cuda_sweep(const Exec& exec, const Op& op) {
   return [&]<class Function>(std::int64_t n, Function) {
     device::each(exec, Op::kName, op.y.value.R, n, Sweep<Function, Op>{op});
   };
+}
+
+template <bool kBack, class Op>
+struct Walk {
+  Op op;
+  __device__ void operator()(int r, std::int64_t i) const { walk_channels<1, kBack>(op, r, i); }
+};
+/// A thread a channel, in small blocks: walks are long.
+template <bool kBack, class Op>
+void cuda_walk(const Exec& exec, const Op& op) {
+  device::each<64>(exec, Op::kName, op.channels().R,
+                   std::int64_t{op.channels().dim(0)} * op.channels().dim(2), Walk<kBack, Op>{op});
 }
 
 }  // namespace

@@ -58,6 +58,14 @@ void parallel_blocks(const Exec& exec, int R, std::int64_t n, std::int64_t block
                  [&](int r, std::int64_t i) { f(r, i * block, std::min(n, (i + 1) * block)); });
 }
 
+/// f(r, i) for each i of [0, n), a fixed block after the other.
+template <class F>
+void parallel_each(const Exec& exec, int R, std::int64_t n, std::int64_t block, F&& f) {
+  parallel_blocks(exec, R, n, block, [&](int r, std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) f(r, i);
+  });
+}
+
 /// x . y with 16 partial sums in a fixed order (vectorised by the compiler, alignment does not matter).
 template <class Real>
 Real dot(const Real* x, const Real* y, int n) {

@@ -5,7 +5,8 @@
 //   CROSSTALK_SWEEP_BACK(x, x.value.size(), give_back)  // backward likewise, if x wants a gradient; none: there is none
 //
 // or, of several functions, CROSSTALK_ELEMENT(take) for each, and sweep_forward(sweep) and sweep_backward(sweep), which call
-// sweep(elements, take_of{}). Behind the op stands CROSSTALK_SWEPT(Delay), of which the build makes its versions
+// sweep(elements, take_of{}). An op of recurrences says channels() instead: a tensor of the shape [R,B,T,N], whose channels walk
+// through the tokens, each alone (walk_channels()). Behind the op stands CROSSTALK_SWEPT(Delay), of which the build makes its versions
 // (kernels/CMakeLists.txt): CROSSTALK_SWEEPS(cpu, Delay) (sweep_cpu.h) and CROSSTALK_SWEEPS(cuda, Delay) (each.cuh).
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -36,18 +37,53 @@ namespace crosstalk {
     if (input.wanted()) sweep(elements, function##_of{}); \
   }
 
+/// A walk of kSide neighbours among the channels, the i-th of a replica, forward or backward in time. The op's begin(r, first) is
+/// the state in front of the first token, made(r, at) that behind the token where the channel's number is `at`; step() and
+/// step_back() carry a Carried from token to token; finish() gets what is carried out of the first.
+template <int kSide, bool kBack, class Op>
+CT_HD void walk_channels(const Op& op, int r, std::int64_t i) {
+  const int T = op.channels().dim(1), N = op.channels().dim(2), strips = (N + kSide - 1) / kSide;
+  const std::int64_t b = i / strips, c = i % strips * kSide, first = b * N + c, start = b * T * N + c;
+  const int count = kSide == 1 || N - c >= kSide ? kSide : static_cast<int>(N - c);
+  const auto at = [&](int t, int n) { return start + static_cast<std::int64_t>(t) * N + n; };
+  typename Op::Carried carried[kSide] = {};
+  for (int n = 0; n < count && !kBack; ++n) carried[n] = op.begin(r, first + n);
+#if defined(__CUDA_ARCH__)
+#pragma unroll 4
+#endif
+  for (int turn = 0; turn < T; ++turn) {
+    const int t = kBack ? T - 1 - turn : turn;
+    for (int n = 0; n < count; ++n) {
+      if constexpr (kBack) {
+        op.step_back(r, at(t, n), t > 0 ? op.made(r, at(t - 1, n)) : op.begin(r, first + n), carried[n]);
+      } else {
+        op.step(r, at(t, n), carried[n]);
+      }
+    }
+  }
+  for (int n = 0; n < count && kBack; ++n) op.finish(r, first + n, carried[n]);
+}
+
 /// Declares the versions of an op, as CROSSTALK_OP, and lets the build make them.
 #define CROSSTALK_SWEPT(Op) CROSSTALK_OP(Op)
 
-#define CROSSTALK_SWEEPS(device, Op)                                                        \
-  template <class Real>                                                                     \
-  void forward_##device(const Exec& exec, const Op<Real>& op) {                             \
-    op.sweep_forward(device##_sweep(exec, op));                                             \
-  }                                                                                         \
-  template <class Real>                                                                     \
-  void backward_##device([[maybe_unused]] const Exec& exec, const Op<Real>& op) {           \
-    if constexpr (!without_gradient<Op<Real>>) op.sweep_backward(device##_sweep(exec, op)); \
-  }                                                                                         \
+#define CROSSTALK_SWEEPS(device, Op)                                              \
+  template <class Real>                                                           \
+  void forward_##device(const Exec& exec, const Op<Real>& op) {                   \
+    if constexpr (requires { op.channels(); }) {                                  \
+      device##_walk<false>(exec, op);                                             \
+    } else {                                                                      \
+      op.sweep_forward(device##_sweep(exec, op));                                 \
+    }                                                                             \
+  }                                                                               \
+  template <class Real>                                                           \
+  void backward_##device([[maybe_unused]] const Exec& exec, const Op<Real>& op) { \
+    if constexpr (requires { op.channels(); }) {                                  \
+      device##_walk<true>(exec, op);                                              \
+    } else if constexpr (!without_gradient<Op<Real>>) {                           \
+      op.sweep_backward(device##_sweep(exec, op));                                \
+    }                                                                             \
+  }                                                                               \
   CROSSTALK_INSTANTIATE(device, Op)
 
 template <class Op>

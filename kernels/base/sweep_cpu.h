@@ -6,19 +6,20 @@
 
 namespace crosstalk {
 
-/// Elements of an item. It has one copy in the program: products may be contracted in two ways.
-template <class Function, class Op>
-CROSSTALK_COMPILED_ONCE void sweep_elements(const Op& op, int r, std::int64_t begin, std::int64_t end) {
-  for (std::int64_t i = begin; i < end; ++i) Function::call(op, r, i);
-}
-
 template <class Op>
 auto cpu_sweep(const Exec& exec, const Op& op) {
   return [&]<class Function>(std::int64_t n, Function) {
-    parallel_blocks(exec, op.y.value.R, n, 64, [&op](int r, std::int64_t begin, std::int64_t end) {
-      sweep_elements<Function>(op, r, begin, end);
-    });
+    parallel_each(exec, op.y.value.R, n, 64, [&op](int r, std::int64_t i) { Function::call(op, r, i); });
   };
+}
+
+/// Neighbours lie in the same lines of the caches, so that some walk together.
+template <bool kBack, class Op>
+void cpu_walk(const Exec& exec, const Op& op) {
+  constexpr int kSide = 32;
+  const std::int64_t strips = (op.channels().dim(2) + kSide - 1) / kSide;
+  parallel_items(exec, op.channels().R, op.channels().dim(0) * strips,
+                 [&op](int r, std::int64_t i) { walk_channels<kSide, kBack>(op, r, i); });
 }
 
 }  // namespace crosstalk

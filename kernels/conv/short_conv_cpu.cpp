@@ -13,10 +13,8 @@ constexpr std::int64_t kBlock = 1024, kChannels = 16;  ///< elements and channel
 
 template <class Real>
 void forward_cpu(const Exec& exec, const ShortConv<Real>& op) {
-  parallel_blocks(exec, op.x.value.R, op.x.value.size(), kBlock,
-                  [&](int r, std::int64_t begin, std::int64_t end) {
-                    for (std::int64_t n = begin; n < end; ++n) op.y.value.at(r)[n] = op.output(r, n);
-                  });
+  parallel_each(exec, op.x.value.R, op.x.value.size(), kBlock,
+                [&](int r, std::int64_t n) { op.y.value.at(r)[n] = op.output(r, n); });
 }
 
 template <class Real>
@@ -24,9 +22,7 @@ void backward_cpu(const Exec& exec, const ShortConv<Real>& op) {
   const std::int64_t size = op.x.value.size();
   const int R = op.x.value.R, C = op.C(), W = op.W();
   if (op.x.wanted() || op.gate.wanted())
-    parallel_blocks(exec, R, size, kBlock, [&](int r, std::int64_t begin, std::int64_t end) {
-      for (std::int64_t n = begin; n < end; ++n) op.put_inputs(r, n);
-    });
+    parallel_each(exec, R, size, kBlock, [&](int r, std::int64_t n) { op.put_inputs(r, n); });
   if (!op.wants_weights()) return;
   parallel_blocks(exec, R, C, kChannels, [&](int r, std::int64_t begin, std::int64_t end) {
     std::vector<Real> sum(static_cast<std::size_t>(W) + 1);

@@ -36,18 +36,16 @@ template <class Real>
 void forward_cpu(const Exec& exec, const Lookup<Real>& a) {
   const std::int64_t n = a.y.value.rows();
   const int d = a.y.value.columns(), c = a.ids.value.columns();
-  parallel_blocks(exec, a.y.value.R, n, kRows, [&](int r, std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) {
-      Real* y = a.y.value.at(r) + i * d;
-      if (a.bias.value) {
-        std::copy_n(a.bias.value.at(r) + i % a.bias_rows() * d, d, y);
-      } else {
-        std::fill_n(y, d, Real(0));
-      }
-      for (int t = 0; t < a.tables; ++t) {
-        const std::int32_t id = a.ids.value.at(r)[i * c + a.channel[t]];
-        if (id >= 0) axpy(Real(1), a.table[t].value.at(r) + static_cast<std::int64_t>(id) * d, y, d);
-      }
+  parallel_each(exec, a.y.value.R, n, kRows, [&](int r, std::int64_t i) {
+    Real* y = a.y.value.at(r) + i * d;
+    if (a.bias.value) {
+      std::copy_n(a.bias.value.at(r) + i % a.bias_rows() * d, d, y);
+    } else {
+      std::fill_n(y, d, Real(0));
+    }
+    for (int t = 0; t < a.tables; ++t) {
+      const std::int32_t id = a.ids.value.at(r)[i * c + a.channel[t]];
+      if (id >= 0) axpy(Real(1), a.table[t].value.at(r) + static_cast<std::int64_t>(id) * d, y, d);
     }
   });
 }

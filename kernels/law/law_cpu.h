@@ -6,32 +6,22 @@
 
 namespace crosstalk::law {
 
-// Not inlined: the compiler may contract products in another way in each inlined copy (one thread, several
-// threads), and the bits would differ.
-template <class Law, class Op>
-[[gnu::noinline]] void forward_item(const Op& op, int r, int item) {
-  walk_forward(Law(op, r, item), Alone{});
-}
-template <class Law, class Op>
-[[gnu::noinline]] void backward_item(const Op& op, int r, int item) {
-  walk_backward(Law(op, r, item), Alone{});
-}
-
-template <class Op>
-void run(const Exec& exec, const Op& op, void (*item_of)(const Op&, int, int)) {
+/// walk(law, team) of every sequence and head.
+template <class Law, class Op, class Walk>
+void run(const Exec& exec, const Op& op, const Walk& walk) {
   parallel_items(exec, op.o.value.R, std::int64_t{op.B()} * op.H(),
-                 [&](int r, std::int64_t item) { item_of(op, r, static_cast<int>(item)); });
+                 [&](int r, std::int64_t item) { walk(Law(op, r, static_cast<int>(item)), Alone{}); });
 }
 
-#define CROSSTALK_LAW_CPU(Op, Law)                               \
-  template <class Real>                                          \
-  void forward_cpu(const Exec& exec, const Op<Real>& op) {       \
-    law::run(exec, op, law::forward_item<Law<Real>, Op<Real>>);  \
-  }                                                              \
-  template <class Real>                                          \
-  void backward_cpu(const Exec& exec, const Op<Real>& op) {      \
-    law::run(exec, op, law::backward_item<Law<Real>, Op<Real>>); \
-  }                                                              \
+#define CROSSTALK_LAW_CPU(Op, Law)                                                                     \
+  template <class Real>                                                                                \
+  void forward_cpu(const Exec& exec, const Op<Real>& op) {                                             \
+    law::run<Law<Real>>(exec, op, [](const auto& law, law::Alone team) { walk_forward(law, team); });  \
+  }                                                                                                    \
+  template <class Real>                                                                                \
+  void backward_cpu(const Exec& exec, const Op<Real>& op) {                                            \
+    law::run<Law<Real>>(exec, op, [](const auto& law, law::Alone team) { walk_backward(law, team); }); \
+  }                                                                                                    \
   CROSSTALK_INSTANTIATE(cpu, Op)
 
 }  // namespace crosstalk::law

@@ -117,33 +117,26 @@ struct RuleAlone : law::Alone {
   }
 };
 
-// Not inlined, as in law_cpu.h: one copy, and hence the same bits for any number of threads.
-template <class Real>
-[[gnu::noinline]] void forward_item(const law::RuleView<Real>& view, int r, int item) {
-  const RuleAlone team;
-  law::RuleRows<Real> rows[RuleProgram::kMostInputs];
-  law::RuleWalk<Real, RuleAlone>(view, team, r, item, rows).forward();
-}
-template <class Real>
-[[gnu::noinline]] void backward_item(const law::RuleView<Real>& view, int r, int item) {
-  const RuleAlone team;
-  law::RuleRows<Real> rows[RuleProgram::kMostInputs];
-  law::RuleWalk<Real, RuleAlone>(view, team, r, item, rows).backward();
+/// f(walk) of every sequence and head.
+template <class Real, class F>
+void each_walk(const Exec& exec, const RuleRead<Real>& op, F&& f) {
+  const law::RuleView<Real> view(op, op.program->on_host());
+  parallel_items(exec, op.o.value.R, std::int64_t{op.B()} * op.H(), [&](int r, std::int64_t item) {
+    const RuleAlone team;
+    law::RuleRows<Real> rows[RuleProgram::kMostInputs];
+    f(law::RuleWalk<Real, RuleAlone>(view, team, r, static_cast<int>(item), rows));
+  });
 }
 
 }  // namespace
 
 template <class Real>
 void forward_cpu(const Exec& exec, const RuleRead<Real>& op) {
-  const law::RuleView<Real> view(op, op.program->on_host());
-  parallel_items(exec, op.o.value.R, std::int64_t{op.B()} * op.H(),
-                 [&](int r, std::int64_t item) { forward_item(view, r, static_cast<int>(item)); });
+  each_walk(exec, op, [](const auto& walk) { walk.forward(); });
 }
 template <class Real>
 void backward_cpu(const Exec& exec, const RuleRead<Real>& op) {
-  const law::RuleView<Real> view(op, op.program->on_host());
-  parallel_items(exec, op.o.value.R, std::int64_t{op.B()} * op.H(),
-                 [&](int r, std::int64_t item) { backward_item(view, r, static_cast<int>(item)); });
+  each_walk(exec, op, [](const auto& walk) { walk.backward(); });
 }
 
 CROSSTALK_INSTANTIATE(cpu, RuleRead)

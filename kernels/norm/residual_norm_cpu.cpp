@@ -17,24 +17,22 @@ template <class Real>
 void ungated_forward(const Exec& exec, const ResidualNorm<Real>& op) {
   const int D = op.D();
   const Real eps = static_cast<Real>(op.eps);
-  parallel_blocks(exec, op.x.value.R, op.rows(), kRows, [&](int r, std::int64_t begin, std::int64_t end) {
-    for (std::int64_t n = begin; n < end; ++n) {
-      if (op.branch) {
-        const Real *a = op.x.value.at(r) + n * D, *b = op.branch.value.at(r) + n * D;
-        for (int i = 0; i < D; ++i) op.sum.value.at(r)[n * D + i] = a[i] + b[i];
-      }
-      const Real* s = op.total().at(r) + n * D;
-      Real* y = op.y.value.at(r) + n * D;
-      const Real mean = op.norm == RowNorm::layer ? sum(s, D) / static_cast<Real>(D) : Real(0);
-      Real square = 0;
-      for (int i = 0; i < D; ++i) square += (s[i] - mean) * (s[i] - mean);
-      const Real inverse = 1 / std::sqrt(square / static_cast<Real>(D) + eps);
-      for (int i = 0; i < D; ++i) {
-        y[i] = op.gain.value.at(r)[i] * ((s[i] - mean) * inverse);
-        if (op.bias) y[i] += op.bias.value.at(r)[i];
-      }
-      if (op.inverse) op.mean.value.at(r)[n] = mean, op.inverse.value.at(r)[n] = inverse;
+  parallel_each(exec, op.x.value.R, op.rows(), kRows, [&](int r, std::int64_t n) {
+    if (op.branch) {
+      const Real *a = op.x.value.at(r) + n * D, *b = op.branch.value.at(r) + n * D;
+      for (int i = 0; i < D; ++i) op.sum.value.at(r)[n * D + i] = a[i] + b[i];
     }
+    const Real* s = op.total().at(r) + n * D;
+    Real* y = op.y.value.at(r) + n * D;
+    const Real mean = op.norm == RowNorm::layer ? sum(s, D) / static_cast<Real>(D) : Real(0);
+    Real square = 0;
+    for (int i = 0; i < D; ++i) square += (s[i] - mean) * (s[i] - mean);
+    const Real inverse = 1 / std::sqrt(square / static_cast<Real>(D) + eps);
+    for (int i = 0; i < D; ++i) {
+      y[i] = op.gain.value.at(r)[i] * ((s[i] - mean) * inverse);
+      if (op.bias) y[i] += op.bias.value.at(r)[i];
+    }
+    if (op.inverse) op.mean.value.at(r)[n] = mean, op.inverse.value.at(r)[n] = inverse;
   });
 }
 
@@ -63,17 +61,15 @@ void ungated_backward(const Exec& exec, const ResidualNorm<Real>& op) {
       }
     }
   });
-  parallel_blocks(exec, R, D, kColumns, [&](int r, std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) {
-      Real d_gain = 0, d_bias = 0;
-      for (std::int64_t n = 0; n < op.rows(); ++n) {
-        const Real d_y = op.y.gradient.at(r)[n * D + i];
-        d_gain += d_y * normed(r, n, static_cast<int>(i));
-        d_bias += d_y;
-      }
-      if (op.gain.wanted()) put(op.gain.write, op.gain.gradient.at(r) + i, d_gain);
-      if (op.bias.wanted()) put(op.bias.write, op.bias.gradient.at(r) + i, d_bias);
+  parallel_each(exec, R, D, kColumns, [&](int r, std::int64_t i) {
+    Real d_gain = 0, d_bias = 0;
+    for (std::int64_t n = 0; n < op.rows(); ++n) {
+      const Real d_y = op.y.gradient.at(r)[n * D + i];
+      d_gain += d_y * normed(r, n, static_cast<int>(i));
+      d_bias += d_y;
     }
+    if (op.gain.wanted()) put(op.gain.write, op.gain.gradient.at(r) + i, d_gain);
+    if (op.bias.wanted()) put(op.bias.write, op.bias.gradient.at(r) + i, d_bias);
   });
 }
 
@@ -83,11 +79,8 @@ template <class Real>
 void forward_cpu(const Exec& exec, const ResidualNorm<Real>& op) {
   ungated_forward(exec, op);
   if (!op.gate) return;
-  parallel_blocks(exec, op.x.value.R, op.y.value.size(), 4096,
-                  [&](int r, std::int64_t begin, std::int64_t end) {
-                    for (std::int64_t i = begin; i < end; ++i)
-                      op.y.value.at(r)[i] *= op.opened(op.gate.value.at(r)[i]);
-                  });
+  parallel_each(exec, op.x.value.R, op.y.value.size(), 4096,
+                [&](int r, std::int64_t i) { op.y.value.at(r)[i] *= op.opened(op.gate.value.at(r)[i]); });
 }
 
 template <class Real>

@@ -23,9 +23,19 @@
 #include <stdexcept>
 
 #include "kernels/base/buffer.h"
-#include "kernels/base/op.h"
+#include "kernels/base/functions.h"
+#include "kernels/base/sweep.h"
 
 namespace crosstalk {
+
+/// A number that may be complex; im is 0 and costs little where it is real.
+template <class Real>
+struct Complex {
+  Real re, im;
+  CT_HD Complex operator+(Complex o) const { return {re + o.re, im + o.im}; }
+  CT_HD Complex operator*(Complex o) const { return {re * o.re - im * o.im, re * o.im + im * o.re}; }
+  CT_HD Complex conjugate() const { return {re, -im}; }
+};
 
 template <class Real>
 struct Scan {
@@ -38,16 +48,60 @@ struct Scan {
 
   static constexpr const char* kName = "scan";
   CROSSTALK_FIELDS(log_a, angle, x, start, h)
+  CT_HD int parts() const { return complex ? 2 : 1; }
   void plan() {
-    const std::int64_t parts = complex ? 2 : 1;
     if (!log_a || !x || log_a.value.rank != 3 || x.value.rank != 3 || static_cast<bool>(angle) != complex ||
-        x.value.size() != parts * log_a.value.size() || (angle && angle.value.size() != log_a.value.size()) ||
+        x.value.size() != parts() * log_a.value.size() ||
+        (angle && angle.value.size() != log_a.value.size()) ||
         (start && start.value.size() * x.value.dim(1) != x.value.size()))
       throw std::logic_error("[scan] shapes do not fit");
     h.value = shaped<Real>(x.value.R, {x.value.dim(0), x.value.dim(1), x.value.dim(2)});
   }
+  CT_HD const Tensor<Real>& channels() const { return log_a.value; }
+
+  using Carried = Complex<Real>;
+  CT_HD Carried begin(int r, std::int64_t first) const {
+    return start ? number(start.value, r, first) : Carried{0, 0};
+  }
+  /// h_{t-1} -> h_t.
+  CT_HD void step(int r, std::int64_t at, Carried& carried) const {
+    carried = factor(r, at) * carried + number(x.value, r, at);
+    store(h.value, r, at, carried);
+  }
+  /// conj(a_{t+1}) lambda_{t+1} -> conj(a_t) lambda_t.
+  CT_HD void step_back(int r, std::int64_t at, Carried before, Carried& carried) const {
+    const Carried a = factor(r, at), lambda = number(h.gradient, r, at) + carried;
+    const Carried turn = lambda.conjugate() * (a * before);
+    carried = a.conjugate() * lambda;
+    if (log_a.wanted()) put(log_a.write, log_a.gradient.at(r) + at, turn.re);
+    if (angle.wanted()) put(angle.write, angle.gradient.at(r) + at, -turn.im);
+    give(x, r, at, lambda);
+  }
+  CT_HD void finish(int r, std::int64_t first, Carried carried) const { give(start, r, first, carried); }
+  CT_HD Carried made(int r, std::int64_t at) const { return number(h.value, r, at); }
+
+ private:
+  CT_HD Carried number(const Tensor<Real>& of, int r, std::int64_t i) const {
+    const Real* p = of.at(r) + parts() * i;
+    return {p[0], complex ? p[1] : Real(0)};
+  }
+  CT_HD void store(const Tensor<Real>& to, int r, std::int64_t i, Carried value) const {
+    Real* p = to.at(r) + parts() * i;
+    p[0] = value.re;
+    if (complex) p[1] = value.im;
+  }
+  CT_HD void give(const In<Real>& in, int r, std::int64_t i, Carried value) const {
+    if (!in.wanted()) return;
+    store(in.gradient, r, i, in.write == Write::add ? number(in.gradient, r, i) + value : value);
+  }
+  CT_HD Carried factor(int r, std::int64_t at) const {
+    const Real size = exp_(log_a.value.at(r)[at]);
+    if (!complex) return {size, 0};
+    const Real turn = angle.value.at(r)[at];
+    return {size * cos_(turn), size * sin_(turn)};
+  }
 };
-CROSSTALK_OP(Scan)
+CROSSTALK_SWEPT(Scan)
 
 template <class Real>
 struct LogScan {
@@ -65,7 +119,37 @@ struct LogScan {
       throw std::logic_error("[logscan] shapes do not fit");
     l.value = shaped<Real>(d.value.R, {d.value.dim(0), d.value.dim(1), d.value.dim(2)});
   }
+  CT_HD const Tensor<Real>& channels() const { return d.value; }
+
+  using Carried = Real;
+  CT_HD Real begin(int r, std::int64_t first) const {
+    return start ? start.value.at(r)[first] : -static_cast<Real>(INFINITY);
+  }
+  CT_HD void step(int r, std::int64_t at, Real& carried) const {
+    const Real old = carried + d.value.at(r)[at], new_ = k.value.at(r)[at], most = old > new_ ? old : new_;
+    carried =
+        largest || old == -static_cast<Real>(INFINITY) ? most : most + log1p_(exp_(-distance(old, new_)));
+    l.value.at(r)[at] = carried;
+  }
+  /// w_{t+1} mu_{t+1} -> w_t mu_t.
+  CT_HD void step_back(int r, std::int64_t at, Real before, Real& carried) const {
+    const Real old = before + d.value.at(r)[at], new_ = k.value.at(r)[at],
+               mu = l.gradient.at(r)[at] + carried;
+    const bool nothing = old == -static_cast<Real>(INFINITY);
+    const Real e = nothing || largest ? Real(0) : exp_(-distance(old, new_)), larger = 1 / (1 + e),
+               smaller = e / (1 + e);
+    carried = (nothing || old < new_ ? smaller : larger) * mu;
+    if (d.wanted()) put(d.write, d.gradient.at(r) + at, carried);
+    if (k.wanted()) put(k.write, k.gradient.at(r) + at, (nothing || old < new_ ? larger : smaller) * mu);
+  }
+  CT_HD void finish(int r, std::int64_t first, Real carried) const {
+    if (start.wanted()) put(start.write, start.gradient.at(r) + first, carried);
+  }
+  CT_HD Real made(int r, std::int64_t at) const { return l.value.at(r)[at]; }
+
+ private:
+  CT_HD static Real distance(Real x, Real y) { return x < y ? y - x : x - y; }
 };
-CROSSTALK_OP(LogScan)
+CROSSTALK_SWEPT(LogScan)
 
 }  // namespace crosstalk
