@@ -12,6 +12,7 @@
 #include <stdexcept>
 
 #include "kernels/base/buffer.h"
+#include "kernels/base/cuda_runtime.h"
 #include "kernels/base/tuned_for.h"
 #include "kernels/linear/linear.h"
 
@@ -21,9 +22,11 @@ namespace crosstalk {
 /// Shapes alone decide, so that a replica's bits do not depend on how many there are.
 struct EntropyTiles {
   static constexpr int kRows = 128, kStep = 64;  ///< of a block; of the other side, at once
-  static constexpr int kLargest = 128;           ///< columns of x
-  int D = 0;                                     ///< columns of a tile: those of x, rounded up
-  int parts = 1, w_parts = 1;                    ///< of the other side: of the vocabulary, of the rows of x
+  static constexpr int kLargest = 256;           ///< columns of x
+  static constexpr int kNarrow = 128;            ///< those that need no more shared memory than any GPU has
+  static constexpr std::size_t kWideBytes = 208 * 1024;
+  int D = 0;                   ///< columns of a tile: those of x, rounded up
+  int parts = 1, w_parts = 1;  ///< of the other side: of the vocabulary, of the rows of x
   std::int64_t part_at = 0, row_at = 0, piece_at = 0, size = 0;
 
   /// Rows of whole steps.
@@ -36,7 +39,7 @@ struct EntropyTiles {
       return static_cast<int>(std::clamp<std::int64_t>(kTunedFor / std::max<std::int64_t>(1, tiles), 1,
                                                        std::min<std::int64_t>(16, steps)));
     };
-    D = columns <= 32 ? 32 : columns <= 64 ? 64 : 128;
+    D = columns <= 32 ? 32 : columns <= 64 ? 64 : columns <= 128 ? 128 : 256;
     parts = cut(rows, V), w_parts = cut(V, rows);
     part_at = (whole(rows) + whole(V)) * D / 2;  // before it: operands, two in a float
     row_at = part_at + 4 * parts * rows;         // of a part and row: four numbers
@@ -74,7 +77,9 @@ struct CrossEntropy {
   CT_HD int V() const { return w.value.dim(0); }
   bool fits_tiles() const {
     return sizeof(Real) == sizeof(float) && precision == Precision::bf16 &&
-           x.value.columns() <= EntropyTiles::kLargest;
+           (x.value.columns() <= EntropyTiles::kNarrow ||
+            (x.value.columns() <= EntropyTiles::kLargest &&
+             shared_memory_limit() >= EntropyTiles::kWideBytes));
   }
   void plan() {
     if (!x || !w || !target || w.value.rank != 2 || x.value.columns() != w.value.dim(1) ||

@@ -148,6 +148,7 @@ bool done_in_tiles(const Exec& exec, const CrossEntropy<Real>& op, bool gradient
     if (tiles.D == 32) in_tiles<32>(exec, op, tiles, gradients);
     if (tiles.D == 64) in_tiles<64>(exec, op, tiles, gradients);
     if (tiles.D == 128) in_tiles<128>(exec, op, tiles, gradients);
+    if (tiles.D == 256) in_tiles<256>(exec, op, tiles, gradients);
     return true;
   }
   return false;

@@ -157,7 +157,7 @@ TEST(CrossEntropyTest, TilesAreForBf16OnAGpu) {
   EXPECT_EQ(planned(Device::cuda, Precision::bf16, 128).tiles.value.columns(), EntropyTiles(6, 5, 128).size);
   for (const auto& op :
        {planned(Device::cpu, Precision::bf16, 128), planned(Device::cuda, Precision::tf32, 128),
-        planned(Device::cuda, Precision::bf16, 129)}) {
+        planned(Device::cuda, Precision::bf16, 257)}) {
     EXPECT_EQ(op.tiles.value.rank, 0);
     EXPECT_EQ(op.logits.value.rank, 2);
   }
@@ -173,9 +173,10 @@ TEST_F(CrossEntropyOnCuda, InTiles) {
     int B, Q, D, V, lowest;
     double growth = 0;  // of words: largest logits come late, and what was summed before them is scaled
   };
-  for (const Size& s : {Size{1, 1, 1, 1, 0}, Size{3, 5, 7, 65, -1}, Size{5, 33, 32, 200, -1},
-                        Size{2, 150, 33, 129, 0}, Size{7, 19, 64, 1031, -1}, Size{3, 50, 100, 333, -1},
-                        Size{40, 33, 128, 3001, -1}, Size{9, 31, 64, 1031, -1, 9}}) {
+  for (const Size& s :
+       {Size{1, 1, 1, 1, 0}, Size{3, 5, 7, 65, -1}, Size{5, 33, 32, 200, -1}, Size{2, 150, 33, 129, 0},
+        Size{7, 19, 64, 1031, -1}, Size{3, 50, 100, 333, -1}, Size{40, 33, 128, 3001, -1},
+        Size{9, 31, 64, 1031, -1, 9}, Size{5, 31, 256, 333, -1}, Size{6, 50, 132, 1031, -1, 5}}) {
     OpCase op = make("Tiles", s.B, s.Q, s.D, s.V, s.B * s.Q, s.lowest, false, Precision::bf16);
     const double factor = 2 / std::sqrt(s.D);
     op.edit("x", [&](int, Numbers& x) {

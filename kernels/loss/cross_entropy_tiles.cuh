@@ -1,4 +1,4 @@
-// Cross-entropy without logits in memory: rows in heads of up to 128, operands in bf16, products by wgmma
+// Cross-entropy without logits in memory: rows of up to 256 numbers, operands in bf16, products by wgmma
 // where there is such a thing, else by mma.
 //
 // x and w are rounded once, into tiles of 64 rows. A block owns 128 rows of x and walks over its part of the vocabulary,
@@ -26,7 +26,7 @@
 
 namespace crosstalk::device {
 
-constexpr int kEntropyThreads = 256, kEntropyWarps = kEntropyThreads / 32, kEntropyStages = 5;
+constexpr int kEntropyThreads = 256, kEntropyWarps = kEntropyThreads / 32;
 constexpr int kEntropyStep = EntropyTiles::kStep, kEntropyCount = kEntropyStep / 8;
 constexpr int kEntropyLine = kEntropyStep * 8;  ///< numbers of a tile's piece of 8 columns
 constexpr float kEntropyLn2 = 0.69314718055994530942f;
@@ -35,13 +35,18 @@ static_assert(kEntropyWarps * 16 == EntropyTiles::kRows);
 template <int D>
 using EntropyTile = Tile<Precision::bf16, D>;
 
+template <int D>
+constexpr int kEntropyStages = D > 128 ? 4 : 5;
+/// Of a block's own rows, where registers do not hold them beside their sums.
+template <int D>
+constexpr int kEntropyOwn = D > 128 ? EntropyTiles::kRows* D : 0;
 /// Numbers of a stage: as in memory where there is wgmma, else rows with a gap.
 template <int D>
 constexpr int kEntropyStage = kEntropyStep* EntropyTile<D>::kStep;
 template <int D>
-constexpr std::size_t kEntropyBytes = kEntropyStages*(kEntropyStage<D> * sizeof(std::uint16_t) +
-                                                      kEntropyStep * sizeof(float2) +
-                                                      2 * sizeof(std::uint64_t));
+constexpr std::size_t kEntropyBytes = kEntropyStages<D>*(kEntropyStage<D> * sizeof(std::uint16_t) +
+                                                         kEntropyStep * sizeof(float2) +
+                                                         2 * sizeof(std::uint64_t));
 
 /// One side of the product: rows of operands in tiles [rows / 64][D / 8][64][8], zeros beyond the last row.
 template <int D>
@@ -125,36 +130,34 @@ class EntropySteps {
  public:
   __device__ EntropySteps(unsigned char* memory, const EntropySide<D>& side, const float2* pairs, int2 steps)
       : numbers_(reinterpret_cast<std::uint16_t*>(memory)),
-        pairs_(reinterpret_cast<float2*>(numbers_ + kEntropyStages * kEntropyStage<D>)),
-        barriers_(reinterpret_cast<std::uint64_t*>(pairs_ + kEntropyStages * kEntropyStep)),
+        pairs_(reinterpret_cast<float2*>(numbers_ + kStages * kEntropyStage<D>)),
+        barriers_(reinterpret_cast<std::uint64_t*>(pairs_ + kStages * kEntropyStep)),
         from_(side.at(steps.x * kEntropyStep, 0)),
         from_pairs_(pairs + steps.x * kEntropyStep),
         count_(steps.y - steps.x) {
 #if CROSSTALK_WGMMA
     if (threadIdx.x == 0) {
-      for (int i = 0; i < kEntropyStages; ++i) {
+      for (int i = 0; i < kStages; ++i) {
         barrier_init(barriers_ + i, 1);
-        barrier_init(barriers_ + kEntropyStages + i, kEntropyWarps);
+        barrier_init(barriers_ + kStages + i, kEntropyWarps);
       }
       barriers_made();
     }
     __syncthreads();
     if (threadIdx.x == 0) {
-      for (int i = 0; i < min(count_, kEntropyStages); ++i) request(i);
+      for (int i = 0; i < min(count_, kStages); ++i) request(i);
     }
 #else
     for (int i = 0; i < kAhead; ++i) request(i);
 #endif
   }
-  __device__ const std::uint16_t* numbers(int i) const {
-    return numbers_ + i % kEntropyStages * kEntropyStage<D>;
-  }
-  __device__ const float2* pairs(int i) const { return pairs_ + i % kEntropyStages * kEntropyStep; }
+  __device__ const std::uint16_t* numbers(int i) const { return numbers_ + i % kStages * kEntropyStage<D>; }
+  __device__ const float2* pairs(int i) const { return pairs_ + i % kStages * kEntropyStep; }
 
   /// Waits for step i.
   __device__ void acquire(int i) {
 #if CROSSTALK_WGMMA
-    barrier_wait(barriers_ + i % kEntropyStages, i / kEntropyStages & 1);
+    barrier_wait(barriers_ + i % kStages, i / kStages & 1);
 #else
     copies_wait<kAhead - 1>();
     __syncthreads();
@@ -165,26 +168,26 @@ class EntropySteps {
   __device__ void release([[maybe_unused]] int i) {
 #if CROSSTALK_WGMMA
     if (i < 0) return;
-    if (threadIdx.x % 32 == 0) barrier_arrive(barriers_ + kEntropyStages + i % kEntropyStages);
+    if (threadIdx.x % 32 == 0) barrier_arrive(barriers_ + kStages + i % kStages);
     const int before = i - 1;
-    if (threadIdx.x == 0 && before >= 0 && before + kEntropyStages < count_) {
-      barrier_wait(barriers_ + kEntropyStages + before % kEntropyStages, before / kEntropyStages & 1);
-      request(before + kEntropyStages);
+    if (threadIdx.x == 0 && before >= 0 && before + kStages < count_) {
+      barrier_wait(barriers_ + kStages + before % kStages, before / kStages & 1);
+      request(before + kStages);
     }
 #endif
   }
 
  private:
-  static constexpr int kAhead = kEntropyStages - 2;
+  static constexpr int kStages = kEntropyStages<D>, kAhead = kStages - 2;
   __device__ void request(int i) {
-    std::uint16_t* const to = numbers_ + i % kEntropyStages * kEntropyStage<D>;
-    float2* const to_pairs = pairs_ + i % kEntropyStages * kEntropyStep;
+    std::uint16_t* const to = numbers_ + i % kStages * kEntropyStage<D>;
+    float2* const to_pairs = pairs_ + i % kStages * kEntropyStep;
     const std::uint16_t* const from = from_ + static_cast<std::int64_t>(i) * kEntropyStep * D;
     const float2* const from_pairs = from_pairs_ + i * kEntropyStep;
 #if CROSSTALK_WGMMA
     constexpr unsigned kNumbers = kEntropyStep * D * sizeof(std::uint16_t),
                        kOthers = kEntropyStep * sizeof(float2);
-    std::uint64_t* const there = barriers_ + i % kEntropyStages;
+    std::uint64_t* const there = barriers_ + i % kStages;
     barrier_announce(there, kNumbers + (kPairs ? kOthers : 0));
     copy_bulk(to, from, kNumbers, there);
     if (kPairs) copy_bulk(to_pairs, from_pairs, kOthers, there);
@@ -216,11 +219,29 @@ class EntropySteps {
 /// made of them.
 template <int D, bool kMix>
 struct EntropyProducts {
-  unsigned rows[D / 16][4];                     ///< as operands
+  static constexpr bool kOwnShared = CROSSTALK_WGMMA && kEntropyOwn<D> > 0;
+  unsigned rows[kOwnShared ? 1 : D / 16][4];    ///< as operands, unless they lie in shared memory
+  const std::uint16_t* own = nullptr;           ///< there
   float y[kEntropyCount][4];                    ///< logits, then weights
   float sums[kMix ? D / 8 : 1][4] = {};         ///< [column]
   unsigned weights[kEntropyStep / 16][4] = {};  ///< of the step before, as operands
 
+  /// Takes the block's rows from `first` on, of which row and row + 8 are this lane's. Before a barrier.
+  __device__ void take(const EntropySide<D>& side, int first, int row,
+                       [[maybe_unused]] unsigned char* memory) {
+    if constexpr (kOwnShared) {
+      constexpr int kTile = kEntropyStep * D / 8;
+      uint4* const to = reinterpret_cast<uint4*>(memory + kEntropyBytes<D>) - EntropyTiles::kRows * D / 8;
+      for (int i = static_cast<int>(threadIdx.x); i < EntropyTiles::kRows * D / 8; i += kEntropyThreads) {
+        const int tile = min(first / kEntropyStep + i / kTile, (side.rows - 1) / kEntropyStep);
+        to[i] = reinterpret_cast<const uint4*>(side.at(tile * kEntropyStep, 0))[i % kTile];
+      }
+      fence_async();
+      own = reinterpret_cast<const std::uint16_t*>(to + static_cast<int>(threadIdx.x) / 128 * kTile);
+    } else {
+      side.read(row, rows);
+    }
+  }
   /// y = logits; the step before is added to the sums until settle().
   __device__ __forceinline__ void begin(const std::uint16_t* step,
                                         [[maybe_unused]] const std::uint16_t* before) {
@@ -228,8 +249,14 @@ struct EntropyProducts {
     hold();
     wgmma_begin();
 #pragma unroll
-    for (int k = 0; k < D / 16; ++k)
-      wgmma_bf16<false>(y, rows[k], wgmma_columns<kEntropyLine>(step + 2 * k * kEntropyLine), k > 0);
+    for (int k = 0; k < D / 16; ++k) {
+      const std::uint64_t columns = wgmma_columns<kEntropyLine>(step + 2 * k * kEntropyLine);
+      if constexpr (kOwnShared) {
+        wgmma_bf16(y, wgmma_columns<kEntropyLine>(own + 2 * k * kEntropyLine), columns, k > 0);
+      } else {
+        wgmma_bf16<false>(y, rows[k], columns, k > 0);
+      }
+    }
     wgmma_commit();
     if constexpr (kMix) mix_weights(before);
     wgmma_wait<kMix ? 1 : 0>(y);
@@ -323,11 +350,11 @@ __global__ void __launch_bounds__(kEntropyThreads, 1)
   extern __shared__ __align__(128) unsigned char memory[];
   const int part = static_cast<int>(blockIdx.x) % tiles.parts, r = blockIdx.y;
   const EntropyView<D> view(op, tiles, r);
-  const int lane = threadIdx.x % 32, row = static_cast<int>(blockIdx.x) / tiles.parts * EntropyTiles::kRows +
-                                           static_cast<int>(threadIdx.x) / 32 * 16 + lane / 4;
+  const int lane = threadIdx.x % 32, first = static_cast<int>(blockIdx.x) / tiles.parts * EntropyTiles::kRows,
+            row = first + static_cast<int>(threadIdx.x) / 32 * 16 + lane / 4;
   EntropyProducts<D, kMix> products;
   auto& y = products.y;
-  view.x.read(row, products.rows);
+  products.take(view.x, first, row, memory);
   int target[2];
   EntropySums sums[2];
 #pragma unroll
@@ -480,12 +507,12 @@ __global__ void __launch_bounds__(kEntropyThreads, 1)
   const EntropyView<D> view(op, tiles, r);
   const float share = op.share.value.at(r)[0];
   const int lane = threadIdx.x % 32,
-            first = static_cast<int>(blockIdx.x) / tiles.w_parts * EntropyTiles::kRows +
-                    static_cast<int>(threadIdx.x) / 32 * 16,
-            row = first + lane / 4, column = 2 * (lane % 4);
+            block = static_cast<int>(blockIdx.x) / tiles.w_parts * EntropyTiles::kRows,
+            first = block + static_cast<int>(threadIdx.x) / 32 * 16, row = first + lane / 4,
+            column = 2 * (lane % 4);
   EntropyProducts<D, true> products;
   auto& y = products.y;
-  view.w.read(row, products.rows);
+  products.take(view.w, block, row, memory);
   const int2 part_steps = entropy_steps(view.x.rows, part, tiles.w_parts);
   EntropySteps<D, true> steps(memory, view.x, view.row, part_steps);
   const int count = part_steps.y - part_steps.x;
