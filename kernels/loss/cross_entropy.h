@@ -29,14 +29,17 @@ struct EntropyTiles {
   int parts = 1, w_parts = 1;  ///< of the other side: of the vocabulary, of the rows of x
   std::int64_t part_at = 0, row_at = 0, piece_at = 0, size = 0;
 
+  /// Blocks of a multiprocessor.
+  CT_HD static constexpr int blocks_of(int D) { return D <= 64 ? 2 : 1; }
   /// Rows of whole steps.
   CT_HD static std::int64_t whole(std::int64_t rows) { return (rows + kStep - 1) / kStep * kStep; }
 
   EntropyTiles() = default;
   EntropyTiles(std::int64_t rows, int V, int columns) {
-    const auto cut = [](std::int64_t own, std::int64_t other) {
-      const std::int64_t tiles = (own + kRows - 1) / kRows, steps = (other + kStep - 1) / kStep;
-      return static_cast<int>(std::clamp<std::int64_t>(kTunedFor / std::max<std::int64_t>(1, tiles), 1,
+    const auto cut = [&](std::int64_t own, std::int64_t other) {
+      const std::int64_t tiles = (own + kRows - 1) / kRows, steps = (other + kStep - 1) / kStep,
+                         blocks = kTunedFor * blocks_of(D);
+      return static_cast<int>(std::clamp<std::int64_t>(blocks / std::max<std::int64_t>(1, tiles), 1,
                                                        std::min<std::int64_t>(16, steps)));
     };
     D = columns <= 32 ? 32 : columns <= 64 ? 64 : columns <= 128 ? 128 : 256;

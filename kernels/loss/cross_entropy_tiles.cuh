@@ -344,7 +344,7 @@ struct EntropySums {
 
 /// kMix: the sums of d_x too.
 template <int D, bool kMix>
-__global__ void __launch_bounds__(kEntropyThreads, 1)
+__global__ void __launch_bounds__(kEntropyThreads, EntropyTiles::blocks_of(D))
     entropy_sums(const __grid_constant__ CrossEntropy<float> op, const __grid_constant__ EntropyTiles tiles) {
   constexpr float kSlack = 8;
   extern __shared__ __align__(128) unsigned char memory[];
@@ -499,7 +499,7 @@ __global__ void __launch_bounds__(kEntropyThreads)
 
 /// d_w, one part of the rows of x.
 template <int D>
-__global__ void __launch_bounds__(kEntropyThreads, 1)
+__global__ void __launch_bounds__(kEntropyThreads, EntropyTiles::blocks_of(D))
     entropy_words(const __grid_constant__ CrossEntropy<float> op,
                   const __grid_constant__ EntropyTiles tiles) {
   extern __shared__ __align__(128) unsigned char memory[];
