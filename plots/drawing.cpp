@@ -29,6 +29,7 @@ constexpr KnownMetric kMetrics[] = {
     {"eval_accuracy", "Evaluation accuracy", false},
     {"test_accuracy", "Test accuracy", false},
     {"test_scaled_accuracy", "Test accuracy, 0 at chance", false},
+    {"test_class_accuracy", "Test accuracy, mean over classes", false},
     {"context_gap", "Test accuracy minus that for another context", false},
     {"eval_exact", "Sequences with every answer right", false},
     {"test_exact", "Test sequences with every answer right", false},

@@ -606,6 +606,27 @@ TEST_F(FigureTest, TrackingGolden) {
   EXPECT_THAT(script(), HasSubstr("\"vertical\": [2]"));
 }
 
+// 4 to 35 tokens are 16 groups of 2: an answer at the end of a sequence has none before it, so that no thin line is drawn.
+TEST_F(FigureTest, LengthsWithOneAnswerStandTogether) {
+  RecordMap records;
+  Record& record =
+      add_record(records, "delta", 1, 8, {{"task.name", "arithmetic"}, {"task.query_at", "end"}}, 0.1);
+  for (int length = 4; length < 36; ++length) {
+    record.profiles["accuracy_by_position"].x.push_back(length);
+    record.profiles["accuracy_by_position"].y.push_back(length % 2 == 0 ? 0.25 : length < 20 ? 0.75 : 0.5);
+  }
+  record.profiles["exact_by_position"] = record.profiles["accuracy_by_position"];
+  const std::string csv = draw("tracking", records);
+  EXPECT_THAT(rows_of(csv, "delta,"), ::testing::SizeIs(16));
+  EXPECT_THAT(csv, HasSubstr("delta,8,5,1,0.5,0.5,0.5\n"));
+  EXPECT_THAT(csv, HasSubstr("delta,8,35,1,0.375,0.375,0.375\n"));
+  EXPECT_THAT(csv, ::testing::Not(HasSubstr("prefix-exact")));
+  EXPECT_THAT(script(), HasSubstr("Points: sequences of 2 neighbouring lengths."));
+  EXPECT_THAT(script(), HasSubstr("Tokens before the answer"));
+  record.config["task.query_at"] = "every";
+  EXPECT_THAT(rows_of(draw("tracking", records), "delta,"), ::testing::SizeIs(32));
+}
+
 TEST_F(FigureTest, CurvesAreDrawnAtTheLargestLoadAndHoldTheLastLoss) {
   RecordMap records;
   for (int seed = 1; seed <= 3; ++seed)
@@ -823,6 +844,26 @@ TEST_F(FigureTest, WhatIsSaidOfPanelsIsSaidOnceAndNamesThem) {
   EXPECT_THAT(notes(),
               HasSubstr("model.d_key = 8: no memory solves its smallest number of associations (median "
                         "validation loss at most 0.002"));
+}
+
+// Every point of one panel has one seed, every point of the other two: no line lacks any.
+TEST_F(FigureTest, SeedsOfPanelsStandAboveThem) {
+  RecordMap records = two_sizes();
+  std::erase_if(records, [](const auto& entry) {
+    return entry.second.seed == 2 && entry.second.config["model.d_key"] == 4;
+  });
+  options_.facet = "model.d_key";
+  draw("capacity", records);
+  EXPECT_THAT(script(), HasSubstr("= 4, one seed\"]"));
+  EXPECT_THAT(script(), HasSubstr("= 8, 2 seeds\"]"));
+  EXPECT_THAT(script(), HasSubstr("\"Linear\""));
+  EXPECT_THAT(script(), ::testing::Not(HasSubstr("/2 seeds)")));
+  // Panels of studies are named by them.
+  for (auto& [id, record] : records)
+    record.study = record.config["model.d_key"] == 4 ? "released logs" : "ours";
+  options_.facet = "study";
+  draw("capacity", records);
+  EXPECT_THAT(script(), HasSubstr("\"released logs, one seed\"]"));
 }
 
 TEST_F(FigureTest, LinesThatCoincideAreNamed) {

@@ -38,6 +38,22 @@ void add_counts(SeedCount& to, const SeedCount& from) {
   to.runs += from.runs;
 }
 
+/// Seeds that every point of a panel has; 0 where they differ.
+int seeds_of(const Drawing& panel) {
+  const int seeds = panel.lines.empty() ? 0 : panel.lines.front().count.expected;
+  const bool alike = std::all_of(panel.lines.begin(), panel.lines.end(), [&](const LineEntry& line) {
+    return line.count.least == seeds && line.count.most == seeds && line.count.expected == seeds;
+  });
+  return alike ? seeds : 0;
+}
+
+/// True where panels differ in their seeds, and each has the same at all its points: then titles tell them.
+bool seeds_differ_by_panel(const std::vector<std::pair<std::string, Drawing>>& panels) {
+  std::set<int> seeds;
+  for (const auto& [value, panel] : panels) seeds.insert(seeds_of(panel));
+  return seeds.size() > 1 && seeds.count(0) == 0;
+}
+
 /// A label is one entry of the legend, with one dash in all panels. Its d_dot belongs to the panel, unless a
 /// panel has several: then each is an entry.
 std::vector<LineEntry> join_lines(const std::vector<std::pair<std::string, Drawing>>& panels) {
@@ -163,12 +179,17 @@ std::vector<std::string> coinciding(const Drawing& drawing, const std::map<std::
 Drawing join_panels(std::vector<std::pair<std::string, Drawing>> panels, const std::string& key) {
   Drawing joined = panels.front().second;
   joined.rows.clear();
+  const bool tell_seeds = seeds_differ_by_panel(panels);
   joined.lines = join_lines(panels);
+  if (tell_seeds)
+    for (LineEntry& line : joined.lines) line.count.expected = line.count.least;
   nlohmann::ordered_json titles = nlohmann::ordered_json::array(),
                          vertical = nlohmann::ordered_json::object();
   bool same_vertical = true;
   for (auto& [value, panel] : panels) {
-    std::string title = fmt::format("{} = {}", symbol_of(key), value);
+    std::string title = key == "study" ? value : fmt::format("{} = {}", symbol_of(key), value);
+    if (const int seeds = seeds_of(panel); tell_seeds)
+      title += seeds == 1 ? ", one seed" : fmt::format(", {} seeds", seeds);
     if (const std::string fit = panel.figure.value("fit", std::string()); !fit.empty()) {
       title += fmt::format("; {}", fit.substr(fit.find("slope")));  // a slope of one panel is none of another
       joined.figure["fit"] = "Fit (slope above each panel)";

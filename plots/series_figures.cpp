@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "plots/drawing.h"
+#include "plots/groups.h"
 #include "results/csv.h"
 
 namespace crosstalk {
@@ -40,22 +41,22 @@ double value_at(const Series& series, double x, bool hold) {
 
 /// Rows of one line: the median over its runs at every x that one of them has.
 void add_series(Drawing& drawing, const RecordLine& line, SeriesMap where, const std::string& name,
-                const std::string& label, bool hold) {
-  std::vector<const Series*> all;
+                const std::string& label, bool hold, const Groups& groups = {}) {
+  std::vector<Series> all;
   std::set<double> places;
   for (const auto& [unused, records] : line.points) {
     if (mostly_diverged(records)) return;  // what survived is no picture of this memory
     for (const Record* record : drawable(records)) {
       const Series* series = find_series(*record, where, name);
       if (series == nullptr) continue;
-      all.push_back(series);
-      places.insert(series->x.begin(), series->x.end());
+      all.push_back(grouped(*series, groups));
+      places.insert(all.back().x.begin(), all.back().x.end());
     }
   }
   for (const double x : places) {
     std::vector<double> values;
-    for (const Series* series : all)
-      if (const double value = value_at(*series, x, hold); std::isfinite(value)) values.push_back(value);
+    for (const Series& series : all)
+      if (const double value = value_at(series, x, hold); std::isfinite(value)) values.push_back(value);
     if (values.empty()) continue;
     const Summary summary = summarise(values);
     drawing.rows.push_back({label, line.d_dot, x, summary.n, summary.median, summary.lo, summary.hi});
@@ -161,6 +162,19 @@ void add_chance(Drawing& drawing, const RecordList& records, std::pair<double, d
   drawing.overlay_names.emplace_back("theory", "Chance");
 }
 
+/// Of tasks whose sequences have one answer each, at their end.
+Groups groups_of_lengths(const std::vector<RecordLine>& lines, const std::string& profile) {
+  std::vector<const Series*> all;
+  for (const RecordLine& line : lines)
+    for (const auto& [unused, records] : line.points)
+      for (const Record* record : records)
+        if (const Series* series = find_series(*record, &Record::profiles, profile)) {
+          if (config_text(*record, "task.query_at") != "end") return {};
+          all.push_back(series);
+        }
+  return groups_of(all);
+}
+
 }  // namespace
 
 Drawing draw_curves(const FigureInput& input) {
@@ -217,15 +231,17 @@ Drawing draw_tracking(const FigureInput& input) {
   const int expected = expected_seeds(lines, input.options.expected_seeds);
   note_missing(lines, expected, "", input.notes);
   add_legend(drawing, lines, input.styles, expected, false);
+  const Groups groups = by_operations ? Groups() : groups_of_lengths(lines, profile);
   std::set<double> trained;
   for (const RecordLine& line : lines) {
-    add_series(drawing, line, &Record::profiles, profile, line.label, false);
+    add_series(drawing, line, &Record::profiles, profile, line.label, false, groups);
     for (const auto& [unused, records] : line.points)
       for (const Record* record : records)
         if (const auto length = config_number(*record, by_operations ? "task.operations" : "task.length"))
           trained.insert(*length);
   }
   for (const RecordLine& line : lines) {
+    if (groups.width > 0) break;  // an answer has none before it
     const std::string label = "prefix-exact: " + line.label;
     const std::size_t before = drawing.rows.size();
     add_series(drawing, line, &Record::profiles, exact, label, false);
@@ -235,11 +251,16 @@ Drawing draw_tracking(const FigureInput& input) {
       drawing.overlay_names.emplace_back("prefix-exact", "Thin: all answers so far correct");
   }
   const auto range = x_range(drawing.rows);
-  set_axes(drawing, by_operations ? "Operations before the query" : "Position", "Accuracy", "linear",
-           "linear", range, {-0.02, 1.02});
+  set_axes(drawing,
+           by_operations      ? "Operations before the query"
+           : groups.width > 0 ? "Tokens before the answer"
+                              : "Position",
+           "Accuracy", "linear", "linear", range, {-0.02, 1.02});
   drawing.figure["vertical"] = std::vector<double>(trained.begin(), trained.end());
   drawing.figure["vertical_name"] = "Training length";
   count_drawn_seeds(drawing, lines);
+  if (groups.width > 0)
+    drawing.footnotes.push_back(fmt::format("Points: sequences of {:g} neighbouring lengths.", groups.width));
   if (input.options.theory) add_chance(drawing, input.records, range);
   add_empty_rows(drawing, lines);
   return drawing;

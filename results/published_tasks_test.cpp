@@ -147,7 +147,7 @@ bool is_wanted(const CsvRow& row, const std::string& where) {
 }
 
 // A row for each memory and value of --by, a column for each value of --x: the median of the seeds at the values of --best of the
-// least validation loss. A cell is empty exactly where the export has no run.
+// least validation loss (with --best-by accuracy: of the highest accuracy). A cell is empty exactly where the export has no run.
 TEST(PublishedTasks, FinalTablesAreThoseOfTheirExports) {
   int cells = 0;
   for (const MadeTable& table : made_tables("final")) {
@@ -163,8 +163,11 @@ TEST(PublishedTasks, FinalTablesAreThoseOfTheirExports) {
       for (const std::string& key : by) line.push_back(row.text(key, "runs"));
       std::string values;
       for (const std::string& key : best) values += row.text(key, "runs") + " ";
+      const double chosen_by = table.option("--best-by") == "accuracy"
+                                   ? -shown_number(row, "eval_accuracy", 0)
+                                   : shown_number(row, "eval_loss", 1e300);
       of[line][x.empty() ? "" : row.text(x, "runs")][values][row.integer("seed", "runs")] = {
-          shown_number(row, "eval_loss", 1e300), shown_number(row, table.option("--metric"), 0)};
+          chosen_by, shown_number(row, table.option("--metric"), 0)};
     });
     ASSERT_FALSE(table.rows.empty());
     EXPECT_EQ(table.rows.size() - 1, of.size());
@@ -297,6 +300,32 @@ TEST(PublishedTasks, MadsTasksTellMemoriesApartAsItsTextSays) {
   EXPECT_NE(flat_page().find(sentence), std::string::npos) << sentence;
 }
 
+// MAD: which memories lack tasks, or seeds at the rate and decay of a task.
+TEST(PublishedTasks, MadSaysWhatItLacks) {
+  constexpr std::size_t kTasks = 6, kSeeds = 3;
+  std::vector<std::string> lacking;
+  auto of = mad_runs(true);
+  const std::vector<MadeTable> tables = made_tables("mad");
+  ASSERT_EQ(tables.size(), 1u);
+  for (std::size_t i = 1; i < tables[0].rows.size(); ++i) {
+    const std::string title = title_of_cell(tables[0].rows[i][0]);
+    std::size_t fewest = kSeeds, most = 0;
+    for (const auto& [column, tried] : of.at(title)) {
+      fewest = std::min(fewest, at_least_loss(tried).size());
+      most = std::max(most, at_least_loss(tried).size());
+    }
+    if (of[title].size() == kTasks && fewest == kSeeds) continue;
+    const std::string seeds =
+        fewest == most ? fmt::format("{}", most) : fmt::format("{} to {}", fewest, most);
+    lacking.push_back(fmt::format("{} ({} of 6 tasks, {} of 3 seeds)", title, of[title].size(), seeds));
+  }
+  const std::string sentence =
+      lacking.empty() ? "All memories have three seeds of all six tasks."
+                      : fmt::format("All memories have three seeds of all six tasks, but for {}.",
+                                    fmt::join(lacking, " and "));
+  EXPECT_NE(flat_page().find(sentence), std::string::npos) << sentence;
+}
+
 // MAD: shares of the wrong answers of fuzzy recall that are values of another key, as the figure's CSV has them.
 TEST(PublishedTasks, MadsMistakesAreThoseOfItsFigure) {
   const auto titles = titles_in(published_folder() / "../../experiments/mad.toml");
@@ -387,6 +416,93 @@ TEST(PublishedTasks, DisagreementsAreExplainedOrSaidNotToBe) {
   }
   close();
   EXPECT_GE(sections, 5);
+}
+
+/// Memories of formal_languages.toml whose states can change their sign.
+bool changes_sign(const std::string& label) {
+  return label == "slstm" || label == "mamba_either" || label == "deltanet2";
+}
+
+/// ".574 to 1.000", or one number.
+std::string range_text(const std::vector<double>& values) {
+  const auto [low, high] = std::minmax_element(values.begin(), values.end());
+  return *low == *high ? share_text(*low) : fmt::format("{} to {}", share_text(*low), share_text(*high));
+}
+
+/// Scaled accuracies of formal_languages.csv: form -> label -> rates and seeds, chosen by validation accuracy or loss.
+std::map<std::string, std::map<std::string, TriedRuns>> formal_runs(bool by_accuracy) {
+  std::map<std::string, std::map<std::string, TriedRuns>> of;
+  rows_of_export("formal_languages.csv", [&](const CsvRow& row) {
+    if (row.text("task.name", "runs") != "arithmetic") return;
+    of[row.text("task.form", "runs")][row.text("label", "runs")][row.text("train.learning_rate", "runs")]
+      [row.integer("seed", "runs")] = {
+          by_accuracy ? -row.number("eval_accuracy", "runs") : row.number("eval_loss", "runs"),
+          row.number("test_scaled_accuracy", "runs")};
+  });
+  return of;
+}
+
+/// Scores at the rate of the best validation accuracy: form -> whether states change sign -> scores.
+std::map<std::string, std::map<bool, std::vector<double>>> formal_scores() {
+  std::map<std::string, std::map<bool, std::vector<double>>> scores;
+  for (const auto& [form, labels] : formal_runs(true))
+    for (const auto& [label, tried] : labels)
+      scores[form][changes_sign(label)].push_back(median_at_best(tried));
+  return scores;
+}
+
+// Formal languages: what states that change sign score, and what the others.
+TEST(PublishedTasks, FormalLanguagesNeedSignsAsTheirTextSays) {
+  auto scores = formal_scores();
+  const std::pair<const char*, const char*> forms[] = {
+      {"parity", "on parity"}, {"flat", "on flat arithmetic"}, {"brackets", "with brackets"}};
+  std::vector<std::string> with, without;
+  for (const auto& [form, name] : forms) {
+    if (scores.count(form) == 0) continue;
+    with.push_back(fmt::format("{} {}", range_text(scores[form][true]), name));
+    without.push_back(fmt::format("{} {}", range_text(scores[form][false]), name));
+  }
+  const std::string sentence = fmt::format(
+      "Where a state can change its sign (sLSTM, Mamba with eigenvalues of either sign, DeltaNet with beta in (0, 2)) scores are {}; "
+      "where it cannot (attention, mLSTM, Mamba, DeltaNet with beta in (0, 1)) {}.",
+      fmt::join(with, ", "), fmt::join(without, ", "));
+  EXPECT_NE(flat_page().find(sentence), std::string::npos) << sentence;
+  EXPECT_GT(*std::min_element(scores["parity"][true].begin(), scores["parity"][true].end()),
+            *std::max_element(scores["parity"][false].begin(), scores["parity"][false].end()) + 0.3);
+  const std::string choice =
+      fmt::format("by the least loss DeltaNet with beta in (0, 2) would have {} in place of {} on parity;",
+                  share_text(median_at_best(formal_runs(false)["parity"]["deltanet2"])),
+                  share_text(median_at_best(formal_runs(true)["parity"]["deltanet2"])));
+  EXPECT_NE(flat_page().find(choice), std::string::npos) << choice;
+  std::size_t rates = 0, learned = 0;
+  const TriedRuns tried = formal_runs(true)["parity"]["slstm"];
+  for (const auto& [rate, seeds] : tried)
+    ++rates, learned += seeds.begin()->second.second > 0.99;
+  EXPECT_EQ(rates, 2u);
+  EXPECT_EQ(learned, 1u);
+}
+
+// Parity of memories whose states cannot change sign: right a little beyond the lengths of training, and at chance from 100 tokens on.
+TEST(PublishedTasks, ParityEndsBeyondTrainingAsItsTextSays) {
+  std::map<std::string, std::vector<double>> far;
+  std::vector<double> near, means;
+  double first = 1e300;
+  rows_of_export("formal_languages_figure.csv", [&](const CsvRow& row) {
+    const std::string label = row.text("label", "points");
+    if (row.text("task.form", "points") != "parity" || label.find(':') != std::string::npos ||
+        changes_sign(label))
+      return;
+    const double tokens = row.number("position", "points"), right = row.number("median", "points");
+    first = std::min(first, tokens);
+    if (tokens == first) near.push_back(right);
+    if (tokens > 100) far[label].push_back(right);
+  });
+  for (const auto& [label, right] : far)
+    means.push_back(std::accumulate(right.begin(), right.end(), 0.0) / static_cast<double>(right.size()));
+  const std::string sentence =
+      fmt::format("Of parity the latter answer {} at {:.0f} tokens and {} beyond 100, where half is chance.",
+                  range_text(near), first, range_text(means));
+  EXPECT_NE(flat_page().find(sentence), std::string::npos) << sentence;
 }
 
 /// Numbers of the table of `metric` that was made of cdar.csv, by memory, task.query_by and layers.

@@ -97,7 +97,7 @@ TaskKind compression_kind() {
       "= 12800 "
       "(6400 to 800). There the mark itself is scored too, as one class of `vocabulary` that is always "
       "right, so a score "
-      "of MAD is ((vocabulary - 1) accuracy + 1) / vocabulary; and the published generator, which can put "
+      "of MAD is ((vocabulary - 1) test_class_accuracy + 1) / vocabulary; and the published generator, which can put "
       "noise among "
       "the tokens, returns its inputs as targets, so that noise is scored like data: noise is left out here. "
       "chance_accuracy is one among the data ids.",

@@ -199,7 +199,7 @@ TaskKind mad_recall_kind() {
       "where all "
       "pairs are noise it fails, and in one fuzzy sequence in some hundreds the pair that is asked last was "
       "never "
-      "shown. chance_accuracy is one among the values. MAD's grid: vocabulary to 128, length to 1024, "
+      "shown. MAD's score is the mean over classes, test_class_accuracy. chance_accuracy is one among the values. MAD's grid: vocabulary to 128, length to 1024, "
       "examples from 800, "
       "noise to 0.8.",
       {{"vocabulary", std::int64_t{16}, "token ids: keys, values, noise, and one blank where motif > 1", 2,

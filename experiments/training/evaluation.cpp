@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <limits>
 
 namespace crosstalk {
 
@@ -22,6 +23,36 @@ EvalSummary summarise(const QueryResults& results) {
     exact += all_right;
   }
   return {loss / queries, right / queries, exact / results.sequences};
+}
+
+double class_accuracy(const QueryResults& results, const std::vector<std::int32_t>& target) {
+  constexpr int kBatch = 128;
+  if (results.answer.size() != results.correct.size() || results.sequences == 0)
+    return std::numeric_limits<double>::quiet_NaN();
+  struct Class {
+    double right = 0, due = 0;
+  };
+  double sum = 0;
+  for (int from = 0; from < results.sequences; from += kBatch) {
+    const int take = std::min(kBatch, results.sequences - from);
+    const auto begin = static_cast<std::size_t>(from) * static_cast<std::size_t>(results.Q),
+               end = begin + static_cast<std::size_t>(take) * static_cast<std::size_t>(results.Q);
+    std::map<std::int32_t, Class> classes;
+    for (std::size_t i = begin; i < end; ++i) {
+      if (results.correct[i] < 0) continue;
+      Class& due = classes[target[i]];
+      due.due += 1;
+      if (results.correct[i] == 1)
+        due.right += 1;
+      else
+        classes.try_emplace(results.answer[i]);
+    }
+    double mean = 0;
+    for (const auto& [name, one] : classes)
+      mean += one.due > 0 ? one.right / one.due / static_cast<double>(classes.size()) : 0;
+    sum += mean * take;
+  }
+  return sum / results.sequences;
 }
 
 std::map<std::string, double> metric_means(const QueryResults& results) {

@@ -29,6 +29,10 @@ struct EvalSummary {
 EvalSummary summarise(const QueryResults& results);
 /// Of the parts of a mixture: means over the sequences of all, each of the mean over its queries.
 EvalSummary summarise_mixture(const std::vector<QueryResults>& parts);
+/// The mean over classes of the share of their queries that are right, as mad-lab scores (mad/metrics.py, torchmetrics'
+/// MulticlassAccuracy): a class that is answered and never due counts 0, one neither due nor answered does not count. It is taken
+/// of every 128 sequences, its batch, and averaged over them. `target` [sequences, Q]; needs results.answer, else NaN.
+double class_accuracy(const QueryResults& results, const std::vector<std::int32_t>& target);
 /// The mean of each of its metrics over all used queries.
 std::map<std::string, double> metric_means(const QueryResults& results);
 

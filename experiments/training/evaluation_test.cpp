@@ -30,6 +30,29 @@ QueryResults random_results(std::uint64_t seed, int sequences, int Q) {
   return results;
 }
 
+// Of one batch: class 3 is right once of twice, class 5 always, class 7, answered and never due, counts 0: as torchmetrics'
+// MulticlassAccuracy(num_classes=8)([3, 7, 5, 5], [3, 3, 5, 5]) = (1/2 + 1 + 0) / 3. Slots that are not used do not count.
+TEST(Evaluation, AccuracyIsAveragedOverClassesDueOrAnswered) {
+  const std::vector<std::int32_t> target = {3, 3, 6, 5, 5, 6};
+  const QueryResults results{2, 3, {}, {1, 0, -1, 1, 1, -1}, {}, {3, 7, 0, 5, 5, 0}};
+  EXPECT_DOUBLE_EQ(class_accuracy(results, target), (0.5 + 1) / 3);
+  QueryResults without = results;
+  without.answer.clear();
+  EXPECT_TRUE(std::isnan(class_accuracy(without, target)));
+}
+
+// 200 sequences are a batch of 128 and one of 72: a class answered in the second alone does not count in the first.
+TEST(Evaluation, ClassesAreCountedInBatchesOf128Sequences) {
+  QueryResults results{200, 1, {}, std::vector<std::int32_t>(200, 1), {}, std::vector<std::int32_t>(200, 4)};
+  const std::vector<std::int32_t> target(200, 4);
+  EXPECT_DOUBLE_EQ(class_accuracy(results, target), 1);
+  results.correct[150] = 0;
+  results.answer[150] = 9;
+  EXPECT_DOUBLE_EQ(class_accuracy(results, target), (128 + 72 * (71.0 / 72) / 2) / 200);
+  results.answer[150] = 4;  // right but for rounding: no class is added
+  EXPECT_DOUBLE_EQ(class_accuracy(results, target), (128 + 72 * (71.0 / 72)) / 200);
+}
+
 struct Means {
   double loss = 0, accuracy = 0, exact = 0;
 };

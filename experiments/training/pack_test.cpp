@@ -425,6 +425,8 @@ TEST(Learning, AnswersThatAreRightInAnotherContextAreCounted) {
   EXPECT_EQ(unique.metrics.count("context_gap"), 0u);
   const double chance = metrics.at("chance_accuracy");
   EXPECT_DOUBLE_EQ(metrics.at("test_scaled_accuracy"), (right - chance) / (1 - chance));
+  EXPECT_GT(metrics.at("test_class_accuracy"), 0);
+  EXPECT_LE(metrics.at("test_class_accuracy"), 1);
 }
 
 TEST(Learning, RecallWithinCapacityIsSolved) {

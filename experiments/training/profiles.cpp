@@ -78,16 +78,16 @@ QueryFacts query_facts(const Task& task, std::uint64_t data_seed, int sequences)
   const SequenceShape shape = task.shape(Split::test);
   const auto T = static_cast<std::size_t>(shape.T), C = static_cast<std::size_t>(shape.C),
              Q = static_cast<std::size_t>(shape.Q), n = static_cast<std::size_t>(sequences);
-  std::vector<std::int32_t> tokens(T * C), query(Q), target(Q),
-      scratch(static_cast<std::size_t>(task.scratch_size()));
-  QueryFacts facts{std::vector<std::int32_t>(n * Q), std::vector<std::int32_t>(n * Q * meta_count)};
+  std::vector<std::int32_t> tokens(T * C), query(Q), scratch(static_cast<std::size_t>(task.scratch_size()));
+  QueryFacts facts{std::vector<std::int32_t>(n * Q), std::vector<std::int32_t>(n * Q * meta_count),
+                   std::vector<std::int32_t>(n * Q)};
   for (std::size_t s = 0; s < n; ++s) {
     const SequenceView view{shape,
                             tokens.data(),
                             nullptr,
                             query.data(),
                             facts.position.data() + s * Q,
-                            target.data(),
+                            facts.target.data() + s * Q,
                             facts.meta.data() + s * Q * meta_count};
     task.sequence(data_seed, Split::test, s, view, scratch.data());
   }

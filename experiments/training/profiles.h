@@ -20,8 +20,9 @@ KeyProfile by_key(const QueryResults& results, const std::vector<std::int32_t>& 
 
 /// The query slots of the first sequences of the test split, as the task writes them.
 struct QueryFacts {
-  std::vector<std::int32_t> position;  ///< [sequences, Q] tokens read
-  std::vector<std::int32_t> meta;      ///< [sequences, Q, meta_count]
+  std::vector<std::int32_t> position;     ///< [sequences, Q] tokens read
+  std::vector<std::int32_t> meta;         ///< [sequences, Q, meta_count]
+  std::vector<std::int32_t> target = {};  ///< [sequences, Q] classes due
   std::vector<std::int32_t> column(Meta which) const;
 };
 QueryFacts query_facts(const Task& task, std::uint64_t data_seed, int sequences);

@@ -117,6 +117,8 @@ void add_token_test(Record& record, const Task& task, const EvalSummary& test,
   if (!parts[0].name.empty()) return;
   const double scaled = scaled_accuracy_last_quarter(results[0], facts[0], task.shape(Split::test).T, chance);
   if (std::isfinite(scaled)) record.metrics["scaled_accuracy_last_quarter"] = scaled;
+  const double by_class = class_accuracy(results[0], facts[0].target);
+  if (std::isfinite(by_class)) record.metrics["test_class_accuracy"] = by_class;
 }
 
 template <class Real>

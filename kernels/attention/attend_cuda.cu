@@ -285,10 +285,8 @@ void product_of_heads(const Exec& exec, const char* name, const Attend<Real>& op
 /// where all of the op is plain products.
 template <class Real>
 void products(const Exec& exec, const Attend<Real>& op, const Tensor<Real>& out) {
-  if (op.Q() == 1) {
-    one_query<<<key_grid(op), kThreads, 0, stream_of(exec)>>>(op, out);
-    return check_launch("attend (one query)");
-  }
+  if (op.Q() == 1)
+    return launch(exec, "attend (one query)", one_query<Real>, key_grid(op), kThreads, 0, op, out);
   product_of_heads<true, true, Mask::c_columns>(
       exec, "attend", op, op.Q(), op.T(), op.K(), token_rows(op.x.value), token_rows(op.k.value),
       head_matrices(out), static_cast<Real>(op.scale), Write::overwrite);
@@ -316,10 +314,9 @@ void query_gradient(const Exec& exec, const Attend<Real>& op, const Tensor<Real>
 }
 template <class Real>
 void key_gradient(const Exec& exec, const Attend<Real>& op, const Tensor<Real>& weights, Real scale) {
-  if (op.Q() == 1) {
-    one_query_d_k<<<key_grid(op), kThreads, 0, stream_of(exec)>>>(op, weights, scale);
-    return check_launch("attend backward (k of one query)");
-  }
+  if (op.Q() == 1)
+    return launch(exec, "attend backward (k of one query)", one_query_d_k<Real>, key_grid(op), kThreads, 0,
+                  op, weights, scale);
   product_of_heads<false, false, Mask::a_rows>(exec, "attend backward (k)", op, op.T(), op.K(), op.Q(),
                                                head_matrices(weights), token_rows(op.x.value),
                                                token_rows(op.k.gradient), scale, op.k.write);
@@ -328,11 +325,9 @@ void key_gradient(const Exec& exec, const Attend<Real>& op, const Tensor<Real>& 
 /// d_slope or d_sink.
 template <Wanted kWanted, class Real>
 void head_gradient(const Exec& exec, const Attend<Real>& op) {
-  row_gradients<Real, kWanted><<<row_grid(op), kThreads, 0, stream_of(exec)>>>(op);
-  check_launch("attend backward (rows of a head)");
-  const dim3 heads(static_cast<unsigned>(op.H()), static_cast<unsigned>(op.R()));
-  sum_rows<Real, kWanted><<<heads, 32, 0, stream_of(exec)>>>(op);
-  check_launch("attend backward (head)");
+  launch(exec, "attend backward (rows of a head)", row_gradients<Real, kWanted>, row_grid(op), kThreads, 0,
+         op);
+  launch(exec, "attend backward (head)", sum_rows<Real, kWanted>, per_replica(op.H(), op.R()), 32, 0, op);
 }
 
 }  // namespace
@@ -341,9 +336,7 @@ template <class Real>
 void forward_cuda(const Exec& exec, const Attend<Real>& op) {
   if (empty(op)) return;
   if (op.k) products(exec, op, op.a.value);
-  if (op.plain()) return;
-  weigh<Real><<<row_grid(op), kThreads, 0, stream_of(exec)>>>(op);
-  check_launch("attend (rows)");
+  if (!op.plain()) launch(exec, "attend (rows)", weigh<Real>, row_grid(op), kThreads, 0, op);
 }
 
 template <class Real>
@@ -356,24 +349,23 @@ void backward_cuda(const Exec& exec, const Attend<Real>& op) {
     return;
   }
   const bool products_needed = op.k && op.kernel != Kernel::exp;
+  const auto rows = [&](const char* name, auto* kernel) {
+    launch(exec, name, kernel, row_grid(op), kThreads, 0, op);
+  };
   if (op.extra.wanted()) {
     if (products_needed) products(exec, op, op.d_s.value);
-    row_gradients<Real, Wanted::extra><<<row_grid(op), kThreads, 0, stream_of(exec)>>>(op);
-    check_launch("attend backward (extra)");
+    rows("attend backward (extra)", row_gradients<Real, Wanted::extra>);
   }
   if (op.x.wanted() || op.k.wanted()) {
     if (products_needed) products(exec, op, op.d_s.value);
-    row_gradients<Real, Wanted::score><<<row_grid(op), kThreads, 0, stream_of(exec)>>>(op);
-    check_launch("attend backward (rows)");
+    rows("attend backward (rows)", row_gradients<Real, Wanted::score>);
   }
   if (op.x.wanted()) query_gradient(exec, op, op.d_s.value, Real(1));
   if (op.k.wanted()) key_gradient(exec, op, op.d_s.value, Real(1));
   if (op.log_decay.wanted()) {
-    row_gradients<Real, Wanted::decay><<<row_grid(op), kThreads, 0, stream_of(exec)>>>(op);
-    check_launch("attend backward (rows of log_decay)");
-    const auto blocks = blocks_for(T, kThreads) * static_cast<unsigned>(op.B() * H);
-    sum_queries<Real><<<dim3(blocks, static_cast<unsigned>(op.R())), kThreads, 0, stream_of(exec)>>>(op);
-    check_launch("attend backward (log_decay)");
+    rows("attend backward (rows of log_decay)", row_gradients<Real, Wanted::decay>);
+    launch(exec, "attend backward (log_decay)", sum_queries<Real>,
+           per_replica(blocks_for(T, kThreads) * static_cast<unsigned>(op.B() * H), op.R()), kThreads, 0, op);
   }
   if (op.slope.wanted()) head_gradient<Wanted::slope>(exec, op);
   if (op.sink.wanted()) head_gradient<Wanted::sink>(exec, op);

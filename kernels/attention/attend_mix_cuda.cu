@@ -135,11 +135,10 @@ void with_tile(const AttendMix<float>& op, F&& f) {
   }
 }
 
-template <class Kernel>
-void launch_tiles(const Exec& exec, const AttendMix<float>& op, Kernel kernel, int rows, int bytes) {
-  allow_shared_memory(kernel, static_cast<std::size_t>(bytes));
-  kernel<<<grid_of(op, rows, kTileRows, true), kTileThreads, static_cast<std::size_t>(bytes),
-           stream_of(exec)>>>(op);
+void launch_tiles(const Exec& exec, const char* name, const AttendMix<float>& op,
+                  void (*kernel)(AttendMix<float>), int rows, int bytes) {
+  launch(exec, name, kernel, grid_of(op, rows, kTileRows, true), kTileThreads,
+         static_cast<std::size_t>(bytes), op);
 }
 
 /// Whether a block holds a head, and memory is as it wants it.
@@ -169,16 +168,9 @@ void with_whole_heads(const AttendMix<float>& op, const F& f) {
   }
 }
 
-void launch_whole(const Exec& exec, const AttendMix<float>& op, void (*kernel)(AttendMix<float>, WholeHead),
-                  const WholeHead& cut, std::size_t bytes) {
-  allow_shared_memory(kernel, bytes);
-  kernel<<<grid_of(op, 1, 1, true), 32 * cut.warps, bytes, stream_of(exec)>>>(op, cut);
-}
-
 void phases(const Exec& exec, const AttendMix<float>& op) {
-  if (!op.biased()) return;
-  make_phases<<<grid_of(op, 1, 1, true), 32, 0, stream_of(exec)>>>(op, kUnit);
-  check_launch("attend_mix (phases)");
+  if (op.biased())
+    launch(exec, "attend_mix (phases)", make_phases, grid_of(op, 1, 1, true), 32, 0, op, kUnit);
 }
 
 void read(const Exec& exec, const AttendMix<float>& op) {
@@ -186,15 +178,17 @@ void read(const Exec& exec, const AttendMix<float>& op) {
   if (in_whole_heads(op)) {
     with_whole_heads(op, [&](auto tiles, const WholeHead& cut) {
       using Cut = decltype(tiles);
-      const auto launch = [&](auto* kernel) { launch_whole(exec, op, kernel, cut, cut.read_bytes()); };
-      op.is_bf16() ? launch(whole_read<Cut, std::uint16_t>) : launch(whole_read<Cut, float>);
+      const auto run = [&](auto* kernel) {
+        launch(exec, "attend_mix", kernel, grid_of(op, 1, 1, true), 32 * cut.warps, cut.read_bytes(), op,
+               cut);
+      };
+      op.is_bf16() ? run(whole_read<Cut, std::uint16_t>) : run(whole_read<Cut, float>);
     });
   } else {
     with_tile(op, [&](auto tile) {
-      launch_tiles(exec, op, read_tiles<decltype(tile)>, op.Q(), read_bytes<decltype(tile)>());
+      launch_tiles(exec, "attend_mix", op, read_tiles<decltype(tile)>, op.Q(), read_bytes<decltype(tile)>());
     });
   }
-  check_launch("attend_mix");
 }
 
 void give_gradients(const Exec& exec, const AttendMix<float>& op) {
@@ -202,26 +196,26 @@ void give_gradients(const Exec& exec, const AttendMix<float>& op) {
   if (in_whole_heads(op)) {
     with_whole_heads(op, [&](auto tiles, const WholeHead& cut) {
       using Cut = decltype(tiles);
-      const auto launch = [&](auto* kernel) { launch_whole(exec, op, kernel, cut, cut.gradient_bytes()); };
-      op.is_bf16() ? launch(whole_gradient<Cut, std::uint16_t>) : launch(whole_gradient<Cut, float>);
+      const auto run = [&](auto* kernel) {
+        launch(exec, "attend_mix backward", kernel, grid_of(op, 1, 1, true), 32 * cut.warps,
+               cut.gradient_bytes(), op, cut);
+      };
+      op.is_bf16() ? run(whole_gradient<Cut, std::uint16_t>) : run(whole_gradient<Cut, float>);
     });
   } else {
-    row_products<<<grid_of(op, op.Q(), kRowThreads / 16, false), kRowThreads, 0, stream_of(exec)>>>(op);
-    check_launch("attend_mix backward (rows)");
+    launch(exec, "attend_mix backward (rows)", row_products, grid_of(op, op.Q(), kRowThreads / 16, false),
+           kRowThreads, 0, op);
     with_tile(op, [&](auto tile) {
-      launch_tiles(exec, op, gradient_tiles<decltype(tile)>, std::max(op.Q(), op.T()),
+      launch_tiles(exec, "attend_mix backward", op, gradient_tiles<decltype(tile)>, std::max(op.Q(), op.T()),
                    gradient_bytes<decltype(tile)>());
     });
   }
-  check_launch("attend_mix backward");
   if (op.log_decay.wanted()) {
-    decay_gradients<<<grid_of(op, 1, 1, true), 32, 0, stream_of(exec)>>>(op);
-    check_launch("attend_mix backward (log_decay)");
+    launch(exec, "attend_mix backward (log_decay)", decay_gradients, grid_of(op, 1, 1, true), 32, 0, op);
   }
   if (!op.slope.wanted() && !op.sink.wanted()) return;
-  const dim3 heads(static_cast<unsigned>(op.H()), static_cast<unsigned>(op.k.value.R));
-  head_gradients<<<heads, kHeadThreads, 0, stream_of(exec)>>>(op, kUnit);
-  check_launch("attend_mix backward (heads)");
+  launch(exec, "attend_mix backward (heads)", head_gradients, per_replica(op.H(), op.k.value.R), kHeadThreads,
+         0, op, kUnit);
 }
 
 /// Calls f(exec, op), of floats in heads that tiles hold; Attend and Mix read others.

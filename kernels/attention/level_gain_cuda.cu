@@ -82,10 +82,8 @@ __global__ void __launch_bounds__(kGainThreads)
 
 template <class Real>
 void run(const Exec& exec, const LevelGain<Real>& op, void (*kernel)(const LevelGain<Real>)) {
-  if (op.rows() == 0 || op.a.value.R == 0) return;
-  const dim3 grid(blocks_for(op.rows(), kGainThreads / 32), static_cast<unsigned>(op.a.value.R));
-  kernel<<<grid, kGainThreads, 0, stream_of(exec)>>>(op);
-  check_launch("level_gain");
+  launch(exec, "level_gain", kernel, per_replica(blocks_for(op.rows(), kGainThreads / 32), op.a.value.R),
+         kGainThreads, 0, op);
 }
 
 }  // namespace

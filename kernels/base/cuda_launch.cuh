@@ -41,6 +41,21 @@ inline cudaStream_t stream_of(const Exec& exec) { return static_cast<cudaStream_
 inline unsigned blocks_for(std::int64_t n, std::int64_t per_block) {
   return static_cast<unsigned>((n + per_block - 1) / per_block);
 }
+/// A grid of so many blocks for each of R replicas, which stand along y.
+inline dim3 per_replica(std::int64_t blocks, int R) {
+  return {static_cast<unsigned>(blocks), static_cast<unsigned>(R)};
+}
+
+/// Launches kernel<<<grid, threads, bytes of shared memory>>>(args...), an empty grid not at all. Throws DeviceError,
+/// naming the op, if that fails.
+template <class... Parameters, class... Args>
+void launch(const Exec& exec, const char* op, void (*kernel)(Parameters...), dim3 grid, int threads,
+            std::size_t bytes, const Args&... args) {
+  if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
+  allow_shared_memory(kernel, bytes);
+  kernel<<<grid, static_cast<unsigned>(threads), bytes, stream_of(exec)>>>(args...);
+  check_launch(op);
+}
 
 /// Sum over the warp, the same bits in every lane (a butterfly adds equal pairs).
 template <class Real>

@@ -18,10 +18,7 @@ __global__ void __launch_bounds__(kEachThreads) each_kernel(std::int64_t n, cons
 /// f(r, i) for every element i of every replica.
 template <class F>
 void each(const Exec& exec, const char* name, int R, std::int64_t n, const F& f) {
-  if (n == 0 || R == 0) return;
-  const dim3 grid(blocks_for(n, kEachThreads), static_cast<unsigned>(R));
-  each_kernel<<<grid, kEachThreads, 0, stream_of(exec)>>>(n, f);
-  check_launch(name);
+  launch(exec, name, each_kernel<F>, per_replica(blocks_for(n, kEachThreads), R), kEachThreads, 0, n, f);
 }
 
 constexpr int kAtOnce = 4;
@@ -52,9 +49,8 @@ void each_value(const Exec& exec, const char* name, int R, std::int64_t n, const
     each(exec, name, R, n, [=] __device__(int r, std::int64_t i) { store(r, i, f(r, i)); });
     return;
   }
-  const dim3 grid(blocks_for(n, kEachThreads * kAtOnce), static_cast<unsigned>(R));
-  each_value_kernel<Value><<<grid, kEachThreads, 0, stream_of(exec)>>>(n, f, store);
-  check_launch(name);
+  launch(exec, name, each_value_kernel<Value, F, Put>, per_replica(blocks_for(n, kEachThreads * kAtOnce), R),
+         kEachThreads, 0, n, f, store);
 }
 
 }  // namespace

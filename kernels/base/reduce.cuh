@@ -66,11 +66,8 @@ __global__ void __launch_bounds__(kColumns* kRows)
 template <class Real, int kColumns, int kRows, class First, class Keep>
 void sum_pieces(const Exec& exec, const char* name, int R, std::int64_t n, int pieces, std::int64_t step,
                 const First& first, const Keep& keep) {
-  if (n == 0 || R == 0) return;
-  sum_pieces_kernel<kColumns, kRows, Real>
-      <<<dim3(blocks_for(n, kColumns), static_cast<unsigned>(R)), kColumns * kRows, 0, stream_of(exec)>>>(
-          n, pieces, step, first, keep);
-  check_launch(name);
+  launch(exec, name, sum_pieces_kernel<kColumns, kRows, Real, First, Keep>,
+         per_replica(blocks_for(n, kColumns), R), kColumns * kRows, 0, n, pieces, step, first, keep);
 }
 
 }  // namespace

@@ -49,8 +49,8 @@ int piece_by_piece(const Exec& exec, const ShortConv<Real>& op) {
   const dim3 grid(static_cast<unsigned>(pieces),
                   blocks_for(op.C(), kChannels) * static_cast<unsigned>(chunks),
                   static_cast<unsigned>(op.x.value.R));
-  piece_weights<Real><<<grid, kChannels * kRows, 0, stream_of(exec)>>>(op, op.piece(tokens), chunks);
-  check_launch("short_conv backward (pieces)");
+  launch(exec, "short_conv backward (pieces)", piece_weights<Real>, grid, kChannels * kRows, 0, op,
+         op.piece(tokens), chunks);
   return pieces;
 }
 
@@ -58,7 +58,6 @@ int piece_by_piece(const Exec& exec, const ShortConv<Real>& op) {
 
 template <class Real>
 void forward_cuda(const Exec& exec, const ShortConv<Real>& op) {
-  if (op.x.value.size() == 0 || op.x.value.R == 0) return;
   if (walks(op)) {
     walk<Real, false>(exec, op);
     return;

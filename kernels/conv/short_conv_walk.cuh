@@ -116,25 +116,10 @@ int walk(const Exec& exec, const ShortConv<Real>& op) {
   const WalkCut cut(op);
   const dim3 grid(static_cast<unsigned>(cut.pieces), blocks_for(op.C(), kWalkChannels),
                   static_cast<unsigned>(op.x.value.R));
-  const auto run = [&](auto taps) {
-    walk_tokens<Real, decltype(taps)::value, kBackward>
-        <<<grid, kWalkChannels * kWalkWarps, 0, stream_of(exec)>>>(op, cut);
-  };
-  switch (op.W()) {
-    case 1:
-      run(std::integral_constant<int, 1>{});
-      break;
-    case 2:
-      run(std::integral_constant<int, 2>{});
-      break;
-    case 3:
-      run(std::integral_constant<int, 3>{});
-      break;
-    default:
-      run(std::integral_constant<int, 4>{});
-      break;
-  }
-  check_launch("short_conv");
+  using Kernel = void (*)(ShortConv<Real>, WalkCut);
+  constexpr Kernel kKernels[kMostTaps] = {walk_tokens<Real, 1, kBackward>, walk_tokens<Real, 2, kBackward>,
+                                          walk_tokens<Real, 3, kBackward>, walk_tokens<Real, 4, kBackward>};
+  launch(exec, "short_conv", kKernels[op.W() - 1], grid, kWalkChannels * kWalkWarps, 0, op, cut);
   return cut.pieces;
 }
 

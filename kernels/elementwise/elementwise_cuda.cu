@@ -85,20 +85,17 @@ void sums(const Exec& exec, const char* name, int R, std::int64_t n, std::int64_
   }
   const int slices = slices_of_sums ? slices_of_sum(n, repeats) : 1;
   const auto run = [&](const auto& put_sum) {
-    const auto replicas = static_cast<unsigned>(R), blocks = static_cast<unsigned>(slices);
+    using PutSum = std::decay_t<decltype(put_sum)>;
     if (rows && repeats >= kManyRows && n >= kColumns) {
-      row_sums_kernel<Real>
-          <<<dim3(blocks * blocks_for(n, kColumns), replicas), kLongThreads, 0, stream_of(exec)>>>(
-              n, repeats, slices, f, put_sum);
+      launch(exec, name, row_sums_kernel<Real, F, PutSum>, per_replica(slices * blocks_for(n, kColumns), R),
+             kLongThreads, 0, n, repeats, slices, f, put_sum);
     } else if (repeats >= kManyTerms && n < 65536) {
-      long_sums_kernel<Real>
-          <<<dim3(blocks * static_cast<unsigned>(n), replicas), kLongThreads, 0, stream_of(exec)>>>(
-              repeats, slices, f, put_sum);
+      launch(exec, name, long_sums_kernel<Real, F, PutSum>, per_replica(slices * n, R), kLongThreads, 0,
+             repeats, slices, f, put_sum);
     } else {
-      sums_kernel<Real>
-          <<<dim3(blocks_for(n, kWarps), replicas), kThreads, 0, stream_of(exec)>>>(n, repeats, f, put_sum);
+      launch(exec, name, sums_kernel<Real, F, PutSum>, per_replica(blocks_for(n, kWarps), R), kThreads, 0, n,
+             repeats, f, put_sum);
     }
-    check_launch(name);
   };
   if (slices == 1) return run(store);
   const Tensor<Real> parts = slices_of_sums.value;

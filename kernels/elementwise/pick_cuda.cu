@@ -82,21 +82,23 @@ __global__ void __launch_bounds__(kThreads) pick_backward(const __grid_constant_
   }
 }
 
+/// A warp a query.
+template <class Real>
+dim3 query_grid(const Pick<Real>& op) {
+  return per_replica(blocks_for(static_cast<std::int64_t>(op.x.value.dim(0)) * op.Q(), kThreads / 32),
+                     op.x.value.R);
+}
+
 }  // namespace
 
 template <class Real>
 void forward_cuda(const Exec& exec, const Pick<Real>& op) {
-  const std::int64_t queries = static_cast<std::int64_t>(op.x.value.dim(0)) * op.Q();
-  if (queries == 0 || op.x.value.R == 0) return;
-  pick_rows<<<dim3(blocks_for(queries, kThreads / 32), static_cast<unsigned>(op.x.value.R)), kThreads, 0,
-              stream_of(exec)>>>(op);
-  check_launch("pick");
+  launch(exec, "pick", pick_rows<Real>, query_grid(op), kThreads, 0, op);
 }
 
 template <class Real>
 void backward_cuda(const Exec& exec, const Pick<Real>& op) {
   if (!op.x.wanted()) return;
-  const std::int64_t queries = static_cast<std::int64_t>(op.x.value.dim(0)) * op.Q();
   const Tensor<Real>& d_x = op.x.gradient;
   if (op.x.value.size() == 0 || op.x.value.R == 0) return;
   if (op.x.write == Write::overwrite) {
@@ -106,10 +108,7 @@ void backward_cuda(const Exec& exec, const Pick<Real>& op) {
                       stream_of(exec));
     check_launch("pick backward");
   }
-  if (queries == 0) return;
-  pick_backward<<<dim3(blocks_for(queries, kThreads / 32), static_cast<unsigned>(op.x.value.R)), kThreads, 0,
-                  stream_of(exec)>>>(op);
-  check_launch("pick backward");
+  launch(exec, "pick backward", pick_backward<Real>, query_grid(op), kThreads, 0, op);
 }
 
 CROSSTALK_INSTANTIATE(cuda, Pick)

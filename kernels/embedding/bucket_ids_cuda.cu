@@ -153,11 +153,9 @@ void run_cuda(const Exec& exec, const BucketIds<Real>& a) {
   const std::size_t with_lists = bytes + static_cast<std::size_t>(a.order.size()) * sizeof(std::uint16_t);
   const bool staged = all == rows && a.order.size() < (1 << 16) && with_lists <= shared_memory_limit();
   if (staged) bytes = with_lists;
-  const auto kernel = staged ? bucket_ids<Real, true> : bucket_ids<Real, false>;
-  allow_shared_memory(kernel, bytes);
-  kernel<<<dim3(static_cast<unsigned>(a.ids.R), static_cast<unsigned>(a.copies), blocks_for(all, rows)),
-           static_cast<unsigned>(32 * warps), bytes, stream_of(exec)>>>(a, warps, rows);
-  check_launch("bucket_ids");
+  const dim3 grid(static_cast<unsigned>(a.ids.R), static_cast<unsigned>(a.copies), blocks_for(all, rows));
+  launch(exec, "bucket_ids", staged ? bucket_ids<Real, true> : bucket_ids<Real, false>, grid, 32 * warps,
+         bytes, a, warps, rows);
 }
 
 CROSSTALK_INSTANTIATE_STEP(cuda, BucketIds)

@@ -75,11 +75,8 @@ template <class Real>
 void forward_cuda(const Exec& exec, const Lookup<Real>& a) {
   const int d = a.y.value.columns();
   const std::int64_t pieces = a.y.value.rows() * (d % 4 == 0 ? d / 4 : d);
-  if (pieces == 0 || a.y.value.R == 0) return;
-  const dim3 grid(blocks_for(pieces, kBatch * kThreads), static_cast<unsigned>(a.y.value.R));
-  (d % 4 == 0 ? gather_rows<Real, true>
-              : gather_rows<Real, false>)<<<grid, kThreads, 0, stream_of(exec)>>>(a);
-  check_launch("lookup");
+  launch(exec, "lookup", d % 4 == 0 ? gather_rows<Real, true> : gather_rows<Real, false>,
+         per_replica(blocks_for(pieces, kBatch * kThreads), a.y.value.R), kThreads, 0, a);
 }
 
 template <class Real>

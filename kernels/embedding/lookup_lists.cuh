@@ -167,30 +167,28 @@ void launch_sums(const Exec& exec, const Sums<Real>& sums, bool many) {
   if (rows == 0 || d == 0 || sums.d_y.R == 0) return;
   constexpr int kWarps = kListThreads / 32;
   const unsigned columns = d < 8 ? 1 : blocks_for(d, 64);
-  const auto launch = [&](auto kernel, int threads, std::int64_t blocks, auto... more) {
-    const dim3 grid(static_cast<unsigned>(blocks), columns * static_cast<unsigned>(sums.tables),
-                    static_cast<unsigned>(sums.d_y.R));
-    kernel<<<grid, static_cast<unsigned>(threads), 0, stream_of(exec)>>>(sums, more...);
+  const auto grid = [&](std::int64_t blocks) {
+    return dim3(static_cast<unsigned>(blocks), columns * static_cast<unsigned>(sums.tables),
+                static_cast<unsigned>(sums.d_y.R));
+  };
+  const auto run = [&](auto* kernel, std::int64_t blocks, auto... more) {
+    launch(exec, "lookup backward (lists)", kernel, grid(blocks), kListThreads, 0, sums, more...);
   };
   const int each = static_cast<int>(columns), any = 0x7fffffff;
   if (d < 8) {
-    launch(sum_narrow_lists<Real>, kListThreads, blocks_for(rows * d, kWarps));
+    run(sum_narrow_lists<Real>, blocks_for(rows * d, kWarps));
   } else if (many) {
-    launch(sum_lists<Real, kWarps>, kListThreads, rows, each, any);
+    run(sum_lists<Real, kWarps>, rows, each, any);
   } else {
     const bool longer = sums.d_y.rows() > kLongList;
-    launch(sum_lists<Real, 1>, kListThreads, blocks_for(rows, kWarps), each, longer ? kLongList : any);
+    run(sum_lists<Real, 1>, blocks_for(rows, kWarps), each, longer ? kLongList : any);
     if (longer) {
-      check_launch("lookup backward (lists)");
       const unsigned cluster = has_clusters(sum_long_lists<Real>) ? kLongBlocks : 1;
-      launch_clusters(sum_long_lists<Real>,
-                      dim3(cluster * blocks_for(rows, kLongRows),
-                           columns * static_cast<unsigned>(sums.tables), static_cast<unsigned>(sums.d_y.R)),
-                      kLongThreads, 0, cluster, stream_of(exec), sums, static_cast<int>(cluster), each,
-                      kLongList);
+      launch_clusters(sum_long_lists<Real>, grid(cluster * blocks_for(rows, kLongRows)), kLongThreads, 0,
+                      cluster, stream_of(exec), sums, static_cast<int>(cluster), each, kLongList);
+      check_launch("lookup backward (lists)");
     }
   }
-  check_launch("lookup backward (lists)");
 }
 
 /// At most kFewIds rows added to a table (the queries of a batch to the embedding), which lists would only delay: the first
@@ -262,11 +260,9 @@ void sum_by_lists(const Exec& exec, const Lookup<Real>& a) {
     if (a.table[t].write == Write::overwrite)
       each(exec, "lookup backward (few rows)", R, table.size(),
            [=] __device__(int r, std::int64_t i) { table.at(r)[i] = 0; });
-    if (N == 0) continue;
     const dim3 grid(blocks_for(N, kListThreads / 32), blocks_for(a.y.gradient.columns(), 128),
                     static_cast<unsigned>(R));
-    add_few_rows<<<grid, kListThreads, 0, stream_of(exec)>>>(a, t);
-    check_launch("lookup backward (few rows)");
+    launch(exec, "lookup backward (few rows)", add_few_rows<Real>, grid, kListThreads, 0, a, t);
   }
 }
 

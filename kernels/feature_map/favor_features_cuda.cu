@@ -208,12 +208,9 @@ void run_cuda(const Exec& exec, const FavorFeatures<Real>& a) {
   const std::size_t least = 2 * static_cast<std::size_t>(d) * sizeof(double);
   const std::size_t columns = static_cast<std::size_t>(d) * static_cast<std::size_t>(d) * sizeof(double);
   const bool in_shared = least + columns <= shared_memory_limit();
-  const std::size_t bytes = least + (in_shared ? columns : 0);
-  const auto kernel = favor_features<Real>;
-  allow_shared_memory(kernel, bytes);
-  kernel<<<dim3(in_shared ? blocks_for(m, d) : 1, static_cast<unsigned>(a.omega.R)), kThreads, bytes,
-           stream_of(exec)>>>(a, in_shared);
-  check_launch("favor features");
+  launch(exec, "favor features", favor_features<Real>,
+         per_replica(in_shared ? blocks_for(m, d) : 1, a.omega.R), kThreads,
+         least + (in_shared ? columns : 0), a, in_shared);
 }
 
 CROSSTALK_INSTANTIATE_STEP(cuda, FavorFeatures)

@@ -126,10 +126,8 @@ void launch_rows(const Exec& exec, const MapFeatures<Real>& a, const char* name,
     refuse_shape(name, "columns", a.x.value.columns(), static_cast<int>(a.x.value.columns() * limit / work));
   int warps = kWarps;
   while (work * static_cast<std::size_t>(warps) > limit) --warps;
-  const std::size_t bytes = work * static_cast<std::size_t>(warps);
-  allow_shared_memory(kernel, bytes);
-  kernel<<<dim3(blocks_for(a.x.value.rows(), warps), static_cast<unsigned>(a.x.value.R)), 32 * warps, bytes,
-           stream_of(exec)>>>(a);
+  launch(exec, name, kernel, per_replica(blocks_for(a.x.value.rows(), warps), a.x.value.R), 32 * warps,
+         work * static_cast<std::size_t>(warps), a);
 }
 
 // y = exp(x O^T - |x|^2 / 2 - log(p) / 2), and exp(- x O^T ...) beside it for the hyperbolic map; |x|^2 is
@@ -253,15 +251,14 @@ void forward_cuda(const Exec& exec, const MapFeatures<Real>& a) {
   if (a.x.value.rows() == 0 || a.x.value.R == 0) return;
   visit_map(a.map, [&]<class Map>() {
     if constexpr (Map::kFamily == maps::Family::entry) {
-      map_entries<<<dim3(blocks_for(a.x.value.size(), 4 * kThreads), static_cast<unsigned>(a.x.value.R)),
-                    kThreads, 0, stream_of(exec)>>>(a);
+      launch(exec, "feature map", map_entries<Real>,
+             per_replica(blocks_for(a.x.value.size(), 4 * kThreads), a.x.value.R), kThreads, 0, a);
     } else if constexpr (Map::kFamily == maps::Family::row) {
       launch_rows<Map>(exec, a, "feature map", map_rows<Map, Real>);
     } else {
       favor_forward(exec, a);
     }
   });
-  check_launch("feature map");
 }
 
 template <class Real>
@@ -269,16 +266,14 @@ void backward_cuda(const Exec& exec, const MapFeatures<Real>& a) {
   if (!a.x.wanted() || a.x.gradient.rows() == 0 || a.x.gradient.R == 0) return;
   visit_map(a.map, [&]<class Map>() {
     if constexpr (Map::kFamily == maps::Family::entry) {
-      map_entries_backward<<<dim3(blocks_for(a.x.gradient.size(), 4 * kThreads),
-                                  static_cast<unsigned>(a.x.gradient.R)),
-                             kThreads, 0, stream_of(exec)>>>(a);
+      launch(exec, "feature map backward", map_entries_backward<Real>,
+             per_replica(blocks_for(a.x.gradient.size(), 4 * kThreads), a.x.gradient.R), kThreads, 0, a);
     } else if constexpr (Map::kFamily == maps::Family::row) {
       launch_rows<Map>(exec, a, "feature map backward", map_rows_backward<Map, Real>);
     } else {
       favor_backward(exec, a);
     }
   });
-  check_launch("feature map backward");
 }
 
 CROSSTALK_INSTANTIATE(cuda, MapFeatures)

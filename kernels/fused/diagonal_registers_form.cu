@@ -411,36 +411,26 @@ void plan(Op& op) {
   });
 }
 
-template <class Kernel>
-void launch(const Exec& exec, Kernel kernel, const Op& op, int tiles, int warps, std::size_t bytes) {
-  bytes += table_bytes(op);
-  allow_shared_memory(kernel, bytes);
-  const dim3 grid(static_cast<unsigned>(op.B() * op.H() * tiles), static_cast<unsigned>(op.k.value.R));
-  kernel<<<grid, 32 * warps, bytes, stream_of(exec)>>>(op);
-  check_launch(Op::kName);
-}
-
 void forward(const Exec& exec, const Op& op) {
-  if (op.B() * op.H() == 0 || op.k.value.R == 0) return;
   with_fading(op, [&](auto law, auto across) {
     using Tile = FadingTile<decltype(law)::value, decltype(across)::value>;
-    launch(exec, fading_forward_kernel<decltype(law)::value, decltype(across)::value>, op,
-           Tile::tiles(op.V()), Tile::warps(op.V()), Tile::forward_bytes(op.V()));
+    launch(exec, Op::kName, fading_forward_kernel<decltype(law)::value, decltype(across)::value>,
+           per_replica(op.B() * op.H() * Tile::tiles(op.V()), op.k.value.R), 32 * Tile::warps(op.V()),
+           Tile::forward_bytes(op.V()) + table_bytes(op), op);
   });
 }
 
 void backward(const Exec& exec, const Op& op) {
-  if (op.B() * op.H() == 0 || op.k.value.R == 0) return;
   with_fading(op, [&](auto law, auto across) {
     using Tile = FadingTile<decltype(law)::value, decltype(across)::value>;
     const int tiles = Tile::tiles(op.V());
-    launch(exec, fading_backward_kernel<decltype(law)::value, decltype(across)::value>, op, tiles,
-           Tile::warps(op.V()), Tile::backward_bytes(op.V()));
+    launch(exec, Op::kName, fading_backward_kernel<decltype(law)::value, decltype(across)::value>,
+           per_replica(op.B() * op.H() * tiles, op.k.value.R), 32 * Tile::warps(op.V()),
+           Tile::backward_bytes(op.V()) + table_bytes(op), op);
     if (tiles == 1) return;
     const dim3 grid(blocks_for(std::max(op.k.value.size(), op.q.value.size()), 256), Tile::kSums,
                     static_cast<unsigned>(op.k.value.R));
-    fading_join_kernel<<<grid, 256, 0, stream_of(exec)>>>(op, tiles, Tile::kSums);
-    check_launch(Op::kName);
+    launch(exec, Op::kName, fading_join_kernel, grid, 256, 0, op, tiles, Tile::kSums);
   });
 }
 

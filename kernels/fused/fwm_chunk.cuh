@@ -65,19 +65,30 @@ struct FwmFactor {
       low[i] = __float_as_uint(x[i] - __uint_as_float(high[i]));
     }
   }
+  __device__ FwmFactor(float h0, float h1, float h2, float h3, float l0, float l1, float l2, float l3)
+      : high{__float_as_uint(h0), __float_as_uint(h1), __float_as_uint(h2), __float_as_uint(h3)},
+        low{__float_as_uint(l0), __float_as_uint(l1), __float_as_uint(l2), __float_as_uint(l3)} {}
   /// Of the accumulators of another product: its columns 2q, 2q + 1 are then terms q, q + 4.
   __device__ explicit FwmFactor(const float (&x)[4]) : FwmFactor(x[0], x[2], x[1], x[3]) {}
 };
 
-/// small, large += a b, the rounding halves into `small`; `exact`: a has none.
+/// small, large += a b, the rounding halves into `small`; halves of two terms of b. `exact`: a has none.
+template <bool exact = false>
+__device__ __forceinline__ void fwm_add_split(float (&small)[4], float (&large)[4], const FwmFactor& a,
+                                              float h0, float h1, float l0, float l1) {
+  if (!exact) Product16::multiply(small, a.low, __float_as_uint(h0), __float_as_uint(h1));
+  Product16::multiply(small, a.high, __float_as_uint(l0), __float_as_uint(l1));
+  Product16::multiply(large, a.high, __float_as_uint(h0), __float_as_uint(h1));
+}
 template <bool exact = false>
 __device__ __forceinline__ void fwm_add(float (&small)[4], float (&large)[4], const FwmFactor& a, float b0,
                                         float b1) {
-  const unsigned h0 = fwm_rounded(b0), h1 = fwm_rounded(b1);
-  if (!exact) Product16::multiply(small, a.low, h0, h1);
-  Product16::multiply(small, a.high, __float_as_uint(b0 - __uint_as_float(h0)),
-                      __float_as_uint(b1 - __uint_as_float(h1)));
-  Product16::multiply(large, a.high, h0, h1);
+  const float h0 = __uint_as_float(fwm_rounded(b0)), h1 = __uint_as_float(fwm_rounded(b1));
+  fwm_add_split<exact>(small, large, a, h0, h1, b0 - h0, b1 - h1);
+}
+
+__device__ __forceinline__ const float4& fwm_float4(const float* p) {
+  return *reinterpret_cast<const float4*>(p);
 }
 
 /// Four neighbours of accumulators of neighbouring columns (FwmWarp), row l/4 + 8 half.
@@ -103,6 +114,13 @@ __device__ __forceinline__ void fwm_note_length(float* kept, int stride, int len
 __device__ __forceinline__ int fwm_noted_length(const float* kept, int stride) {
   return __float_as_int(kept[stride - 3]);
 }
+
+/// Keys of a chunk in TF32 halves, whose sum they are: the higher ones, then the lower ones, each [16][16 J] numbers
+/// twice over, so that either product finds two terms side by side.
+struct FwmKeys {
+  float* rows;   ///< FwmWarp::at: columns 0, 2, 1, 3 of each four
+  float* pairs;  ///< [8][16 J][2]: columns of two tokens
+};
 
 /// One sequence, and a lane's place in products. J sixteens of columns.
 /// Sixteen rows of the state in a warp: x[j][h] are accumulators of columns 16 j + 2 n + h, so that a lane
@@ -193,20 +211,55 @@ struct FwmWarp {
     __syncthreads();
   }
 
-  /// Where [16][16 J] numbers keep a column of a token: neither rows nor columns of a factor meet in a bank.
-  __device__ static int at(int token, int column) {
-    return token * 16 * J + (column ^ (8 * ((token >> 1) & 3)) ^ (16 * (token & 1)));
+  /// Where [16][16 J] numbers keep four columns of a token, the n-th four of sixteen j: two tokens' sixteens have
+  /// all banks.
+  __device__ static int at(int token, int j, int n) {
+    return token * 16 * J + 32 * (j / 2) + ((16 * (j % 2)) ^ (16 * (token % 2))) + 4 * n;
   }
-  /// Starts copying the keys of a chunk, with the threads of all warps but the last.
-  __device__ void fetch(float* keys, int chunk) const {
-    for (int i = static_cast<int>(threadIdx.x); i < C * 4 * J; i += 32 * warps) {
-      const int token = i / (4 * J), p = 4 * (i % (4 * J)), t = first(chunk) + token;
-      const bool valid = token < count(chunk) && p < P;
-      copy4_async(keys + at(token, p), valid ? k + static_cast<std::int64_t>(t) * P + p : k, valid);
+  /// Starts copying the keys of a chunk to rows, with the threads of all warps but the last.
+  __device__ void fetch(const FwmKeys& keys, int chunk) const {
+    for (int i = static_cast<int>(threadIdx.x); i < C / 2 * 4 * J; i += 32 * warps) {
+      const int c = i % (4 * J);
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        const int token = i / (4 * J) * 2 + h, t = first(chunk) + token;
+        const bool valid = token < count(chunk) && 4 * c < P;
+        copy4_async(keys.rows + at(token, c / 4, c % 4),
+                    valid ? k + static_cast<std::int64_t>(t) * P + 4 * c : k, valid);
+      }
+    }
+  }
+  /// Waits for what this thread fetches, and splits its keys.
+  __device__ void split(const FwmKeys& keys) const {
+    asm volatile("cp.async.wait_all;" ::: "memory");
+    for (int i = static_cast<int>(threadIdx.x); i < C / 2 * 4 * J; i += 32 * warps) {
+      const int pair = i / (4 * J), c = i % (4 * J);
+      float high[2][4], low[2][4];
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        float* row = keys.rows + at(2 * pair + h, c / 4, c % 4);
+        const float4 four = fwm_float4(row);
+        const float x[4] = {four.x, four.y, four.z, four.w};
+#pragma unroll
+        for (int n = 0; n < 4; ++n) {
+          high[h][n] = __uint_as_float(fwm_rounded(x[n]));
+          low[h][n] = x[n] - high[h][n];
+        }
+        *reinterpret_cast<float4*>(row) = make_float4(high[h][0], high[h][2], high[h][1], high[h][3]);
+        *reinterpret_cast<float4*>(row + kKeys) = make_float4(low[h][0], low[h][2], low[h][1], low[h][3]);
+      }
+#pragma unroll
+      for (int n = 0; n < 4; n += 2) {
+        float* of_pair = keys.pairs + pair * 32 * J + ((8 * c + 2 * n) ^ (8 * (pair % 4)));
+        *reinterpret_cast<float4*>(of_pair) =
+            make_float4(high[0][n], high[1][n], high[0][n + 1], high[1][n + 1]);
+        *reinterpret_cast<float4*>(of_pair + kKeys) =
+            make_float4(low[0][n], low[1][n], low[0][n + 1], low[1][n + 1]);
+      }
     }
   }
   /// y [16 rows, tokens 8 m + 2 q, + 1] = x K^T.
-  __device__ void times_keys(const float (&x)[J][2][4], const float* keys, float (&y)[2][4]) const {
+  __device__ void times_keys(const float (&x)[J][2][4], const FwmKeys& keys, float (&y)[2][4]) const {
     float small[2][4] = {};
 #pragma unroll
     for (int m = 0; m < 2; ++m) {
@@ -218,9 +271,10 @@ struct FwmWarp {
       const FwmFactor even(x[j][0]), odd(x[j][1]);
 #pragma unroll
       for (int m = 0; m < 2; ++m) {
-        const float4 key = *reinterpret_cast<const float4*>(keys + at(8 * m + g, column(j)));
-        fwm_add(small[m], y[m], even, key.x, key.z);
-        fwm_add(small[m], y[m], odd, key.y, key.w);
+        const float* row = keys.rows + at(g, j, q) + 8 * m * 16 * J;
+        const float4 high = fwm_float4(row), low = fwm_float4(row + kKeys);
+        fwm_add_split(small[m], y[m], even, high.x, high.y, low.x, low.y);
+        fwm_add_split(small[m], y[m], odd, high.z, high.w, low.z, low.w);
       }
     }
 #pragma unroll
@@ -230,16 +284,16 @@ struct FwmWarp {
     }
   }
   /// Columns of j of x += w K, w [16 rows, tokens].
-  __device__ void add_keys(float (&x)[2][4], const FwmFactor (&w)[2], const float* keys, int j) const {
+  __device__ void add_keys(float (&x)[2][4], const FwmFactor (&w)[2], const FwmKeys& keys, int j) const {
 #pragma unroll
     for (int s = 0; s < 2; ++s) {
-      const float2 k0 = *reinterpret_cast<const float2*>(keys + at(8 * s + 2 * q, 16 * j + 2 * g));
-      const float2 k1 = *reinterpret_cast<const float2*>(keys + at(8 * s + 2 * q + 1, 16 * j + 2 * g));
-      fwm_add(x[0], x[0], w[s], k0.x, k1.x);
-      fwm_add(x[1], x[1], w[s], k0.y, k1.y);
+      const float* pair = keys.pairs + q * 32 * J + ((4 * g) ^ (8 * q)) + 4 * s * 32 * J + 32 * j;
+      const float4 high = fwm_float4(pair), low = fwm_float4(pair + kKeys);
+      fwm_add_split(x[0], x[0], w[s], high.x, high.y, low.x, low.y);
+      fwm_add_split(x[1], x[1], w[s], high.z, high.w, low.z, low.w);
     }
   }
-  __device__ void add_keys(float (&x)[J][2][4], const float (&w)[2][4], const float* keys) const {
+  __device__ void add_keys(float (&x)[J][2][4], const float (&w)[2][4], const FwmKeys& keys) const {
     const FwmFactor factor[2] = {FwmFactor(w[0]), FwmFactor(w[1])};
 #pragma unroll
     for (int j = 0; j < J; ++j) add_keys(x[j], factor, keys, j);
@@ -282,22 +336,20 @@ struct FwmWarp {
   }
   /// By one warp, lane t % 16 for token t of the chunk: gram [16][16] gets beta_i k_i.k_t in row i. Returns
   /// |k_t|^2.
-  __device__ float gram(const float* keys, float token_beta, float* gram) const {
+  __device__ float gram(const FwmKeys& keys, float token_beta, float* gram) const {
     float small[2][4] = {}, large[2][4] = {};
 #pragma unroll
     for (int j = 0; j < J; ++j) {
-      const float4 first = *reinterpret_cast<const float4*>(keys + at(g, column(j))),
-                   second = *reinterpret_cast<const float4*>(keys + at(8 + g, column(j)));
-      const FwmFactor factor[2] = {{first.x, second.x, first.z, second.z},
-                                   {first.y, second.y, first.w, second.w}};
+      const float* row = keys.rows + at(g, j, q);
+      const float4 high[2] = {fwm_float4(row), fwm_float4(row + 8 * 16 * J)},
+                   low[2] = {fwm_float4(row + kKeys), fwm_float4(row + 8 * 16 * J + kKeys)};
+      const FwmFactor even(high[0].x, high[1].x, high[0].y, high[1].y, low[0].x, low[1].x, low[0].y,
+                           low[1].y),
+          odd(high[0].z, high[1].z, high[0].w, high[1].w, low[0].z, low[1].z, low[0].w, low[1].w);
 #pragma unroll
-      for (int h = 0; h < 2; ++h) {
-#pragma unroll
-        for (int n = 0; n < 2; ++n) {  // as right factors, the same numbers
-          Product16::multiply(small[n], factor[h].low, factor[h].high[n], factor[h].high[n + 2]);
-          Product16::multiply(small[n], factor[h].high, factor[h].low[n], factor[h].low[n + 2]);
-          Product16::multiply(large[n], factor[h].high, factor[h].high[n], factor[h].high[n + 2]);
-        }
+      for (int n = 0; n < 2; ++n) {  // as right factors, the same numbers
+        fwm_add_split(small[n], large[n], even, high[n].x, high[n].y, low[n].x, low[n].y);
+        fwm_add_split(small[n], large[n], odd, high[n].z, high[n].w, low[n].z, low[n].w);
       }
     }
     float squares[2] = {};
@@ -329,14 +381,19 @@ __device__ __forceinline__ float fwm_reciprocal(float x) {
   return fmaf(fmaf(-x, y, 1.0f), y, y);
 }
 
-/// Calls f(J, warps at most, warps) for up to 128 columns and 256 rows.
+/// Calls f(J, warps at most, warps) for up to 128 columns and 256 rows. A block has one warp more: registers are given
+/// to warps by fours.
 template <class F>
 void with_fwm_chunks(int P, int V, F&& f) {
   using std::integral_constant;
   const int warps = (V + 15) / 16;
   const auto call = [&](auto J) {
-    if (warps <= 7) {
+    if (warps <= 3) {
+      f(J, integral_constant<int, 3>(), warps);
+    } else if (warps <= 7) {
       f(J, integral_constant<int, 7>(), warps);
+    } else if (warps <= 11) {
+      f(J, integral_constant<int, 11>(), warps);
     } else if (warps <= 15) {
       f(J, integral_constant<int, 15>(), warps);
     } else {

@@ -20,7 +20,7 @@ struct FwmBackward {
   const int b = blockIdx.x, r = blockIdx.y, T = at.T, V = at.V, P = at.P, lane = at.lane, g = at.g, q = at.q;
   const int warp = at.warp, warps = at.warps, width = 16 * warps + 4, thread = threadIdx.x;
   float *const keys = reinterpret_cast<float*>(raw + sizeof(FwmBackwardShared)),
-               *const errors = keys + 3 * kKeys, *const parts = errors + 2 * 16 * width,
+               *const errors = keys + 6 * kKeys, *const parts = errors + 2 * 16 * width,
                *const products = parts + warps * kKeys, *const squares = products + warps * 16 * 16;
   const int stride = a.kept.value.columns();
   const std::int64_t size = static_cast<std::int64_t>(V) * P, sequence = static_cast<std::int64_t>(b) * T;
@@ -34,6 +34,8 @@ struct FwmBackward {
   float* const d_q =
       a.q.write == Write::none ? nullptr : a.q.gradient.at(r) + static_cast<std::int64_t>(b) * P;
 
+  /// Rows of one chunk, pairs of two: finish() reads those of the chunk behind.
+  __device__ FwmKeys keys_of(int chunk) const { return {keys, keys + (2 + chunk % 2 * 2) * kKeys}; }
   /// Zeros for tokens that the query does not see.
   __device__ __forceinline__ void clear_unseen() const {
     if (d_k && a.k.write == Write::overwrite) {  // tokens that the query does not see
@@ -51,7 +53,7 @@ struct FwmBackward {
   }
   /// Has keys and errors of a chunk copied, in the background.
   __device__ __forceinline__ void fetch(int chunk) const {
-    at.fetch(keys + chunk % 3 * kKeys, chunk);
+    at.fetch(keys_of(chunk), chunk);
     for (int token = warp; token < 16; token += warps) {
       const int t = at.first(chunk) + token;
       const float* from = kept + static_cast<std::int64_t>(t) * stride;
@@ -70,8 +72,8 @@ struct FwmBackward {
           scale = lane % 16 < at.count(last) ? scales[static_cast<std::int64_t>(t) * stride] : 1.0f, d = 0;
     int id = at.value(last, lane % 16);
     const auto prepare = [&](int chunk) {
-      fwm_prepare(at, shared, chunk, keys + chunk % 3 * kKeys, errors + chunk % 2 * 16 * width, width, scales,
-                  stride, beta, id, scale);
+      fwm_prepare(at, shared, chunk, keys_of(chunk), errors + chunk % 2 * 16 * width, width, scales, stride,
+                  beta, id, scale);
     };
     __syncthreads();
     prepare(last);
@@ -132,8 +134,10 @@ struct FwmBackward {
       for (int w = 0; w < warps; ++w) sum += products[w * 256 + p];
       sum *= token[0].end;
 #pragma unroll
-      for (int i = 0; i < 16; ++i)
-        sum += token[i].beta * token[i].end * shared.dots[i] * keys[last % 3 * kKeys + at.at(i, p)];
+      for (int i = 0; i < 16; ++i) {
+        const float* row = keys_of(last).rows + at.at(i, p / 16, p % 16 / 4) + (p % 2 * 2 + p % 4 / 2);
+        sum += token[i].beta * token[i].end * shared.dots[i] * (row[0] + row[kKeys]);
+      }
       if (d_q) put(a.q.write, d_q + p, sum);
       parts[p] = sum;
     }
@@ -164,7 +168,7 @@ struct FwmBackward {
     }
   }
   __device__ __forceinline__ float4* part_at(int half, int j) const {
-    return reinterpret_cast<float4*>(parts + warp * kKeys + at.at(g + 8 * half, at.column(j)));
+    return reinterpret_cast<float4*>(parts + warp * kKeys + at.at(g, j, q) + 8 * half * 16 * J);
   }
   /// d_k of a chunk, from the parts of the warps.
   __device__ __forceinline__ void finish(int chunk) const {
@@ -176,13 +180,13 @@ struct FwmBackward {
          shared.theta[g * kFwmRow + 2 * q + 9], shared.theta[(g + 8) * kFwmRow + 2 * q + 9]}};
     for (int j = warp; j < J; j += warps) {
       float sum[2][4] = {};
-      at.add_keys(sum, factor, keys + chunk % 3 * kKeys, j);
+      at.add_keys(sum, factor, keys_of(chunk), j);
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         const int token = g + 8 * half, t = at.first(chunk) + token;
         if (token >= at.count(chunk) || at.column(j) >= P) continue;
         float4 total = fwm_four(sum, half);
-        const float* from = parts + at.at(token, at.column(j));
+        const float* from = parts + at.at(token, j, q);
 #pragma unroll
         for (int w = 0; w < kWarps; ++w) {
           if (w >= warps) break;
@@ -203,7 +207,7 @@ struct FwmBackward {
     const auto* tokens = shared.token[chunk % 2];
     const int* ids = shared.ids[chunk % 2];
     float y[2][4];
-    at.times_keys(x, keys + chunk % 3 * kKeys, y);
+    at.times_keys(x, keys_of(chunk), y);
 #pragma unroll
     for (int m = 0; m < 2; ++m) {
 #pragma unroll
@@ -326,12 +330,14 @@ struct FwmBackward {
       }
       if (j + kAhead < J) at.load(state, j + kAhead, rows);
     }
-    at.add_keys(x, Q, keys + chunk % 3 * kKeys);
+    at.add_keys(x, Q, keys_of(chunk));
   }
 };
 
 template <int J, int kWarps>
-__global__ void __launch_bounds__(32 * (kWarps + 1), kWarps <= 7 ? 2 : 1)
+__global__ void __launch_bounds__(32 * (kWarps + 1), kWarps <= 3   ? (J == 4 ? 4 : 3)
+                                                     : kWarps <= 7 ? 2
+                                                                   : 1)
     fwm_backward_chunked(const __grid_constant__ FwmRead<float> a) {
   extern __shared__ __align__(16) unsigned char raw[];
   FwmBackward<J, kWarps> all{a, raw};
@@ -342,7 +348,7 @@ __global__ void __launch_bounds__(32 * (kWarps + 1), kWarps <= 7 ? 2 : 1)
   if (chunks == 0) return all.clear_query();
   if (at.warp == at.warps) return all.walk_chain(last);
   all.fetch(last);
-  asm volatile("cp.async.wait_all;" ::: "memory");
+  at.split(all.keys_of(last));
   __syncthreads();
   float x[J][2][4];  // dL/dS
   all.start(x);
@@ -362,8 +368,8 @@ __global__ void __launch_bounds__(32 * (kWarps + 1), kWarps <= 7 ? 2 : 1)
       for (int j = 0; j < all.kAhead; ++j) at.load(all.checkpoints + chunk * all.size, j, S[j]);
     }
     all.put_parts(chunk, x);
-    asm volatile("cp.async.wait_all;" ::: "memory");
-    __syncthreads();  // it has ended
+    if (chunk > 0) at.split(all.keys_of(chunk - 1));  // over pairs that finish() has read
+    __syncthreads();                                  // it has ended
     float turned[2][4];
     all.solve(chunk, Q, turned);
     all.multiply_errors(chunk, turned);
@@ -372,16 +378,6 @@ __global__ void __launch_bounds__(32 * (kWarps + 1), kWarps <= 7 ? 2 : 1)
   }
   __syncthreads();
   all.finish(0);
-}
-
-inline void run_fwm_backward(cudaStream_t stream, const FwmRead<float>& a) {
-  with_fwm_chunks(a.k.value.dim(3), a.o.gradient.columns(), [&](auto J, auto most, int warps) {
-    const auto kernel = fwm_backward_chunked<decltype(J)::value, decltype(most)::value>;
-    const std::size_t bytes = fwm_chunked_backward_bytes<decltype(J)::value>(warps);
-    allow_shared_memory(kernel, bytes);
-    kernel<<<dim3(static_cast<unsigned>(a.k.value.dim(0)), static_cast<unsigned>(a.k.value.R)),
-             static_cast<unsigned>(32 * (warps + 1)), bytes, stream>>>(a);
-  });
 }
 
 }  // namespace crosstalk::device

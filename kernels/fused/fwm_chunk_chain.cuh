@@ -20,14 +20,14 @@ struct FwmBackwardShared {
 template <int J>
 std::size_t fwm_chunked_backward_bytes(int warps) {
   return sizeof(FwmBackwardShared) +
-         sizeof(float) * static_cast<std::size_t>(3 * FwmWarp<J>::kKeys + 2 * 16 * (16 * warps + 4) +
+         sizeof(float) * static_cast<std::size_t>(6 * FwmWarp<J>::kKeys + 2 * 16 * (16 * warps + 4) +
                                                   warps * (FwmWarp<J>::kKeys + 16 * 16 + 16));
 }
 
 /// N' of a chunk and what belongs to its tokens; by one warp. errors [16][width]. beta, id, scale: of this
 /// lane's token, and then of the chunk's before.
 template <int J>
-__device__ void fwm_prepare(const FwmWarp<J>& at, FwmBackwardShared& shared, int chunk, const float* keys,
+__device__ void fwm_prepare(const FwmWarp<J>& at, FwmBackwardShared& shared, int chunk, const FwmKeys& keys,
                             const float* errors, int width, const float* scales, int stride, float& beta,
                             int& id, float& scale) {
   const int lane = at.lane, i = lane % 16, buffer = chunk % 2;

@@ -5,7 +5,7 @@
 //   keys        one head, K <= 128, K % 4 == 0
 //   queries     one a sequence, with a position
 //   states      none before the sequence, none wanted after it
-//   memory      that a block may share: about 22 + 7 w KiB, w = ceil(V / 16), where K <= 64, else 34 + 11 w
+//   memory      that a block may share: about 46 KiB and 34 + 7 w, w = ceil(V / 16), where K <= 64, else 87 and 58 + 11 w
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
@@ -23,8 +23,7 @@ bool covers(const Op& op) {
     return false;
   std::size_t bytes = 0;
   with_fwm_chunks(op.K(), op.V(), [&](auto J, auto, int warps) {
-    bytes = std::max(fwm_chunked_forward_bytes<decltype(J)::value>(warps),
-                     fwm_chunked_backward_bytes<decltype(J)::value>(warps));
+    bytes = std::max(fwm_chunked_forward_bytes<J()>(warps), fwm_chunked_backward_bytes<J()>(warps));
   });
   return bytes <= shared_memory_limit();
 }
@@ -38,14 +37,16 @@ void plan(Op& op) {
 }
 
 void forward(const Exec& exec, const Op& op) {
-  if (op.B() == 0 || op.k.value.R == 0) return;
-  run_fwm_forward(stream_of(exec), op);
-  check_launch("fast weight memory");
+  with_fwm_chunks(op.K(), op.V(), [&](auto J, auto most, int warps) {
+    launch(exec, "fast weight memory", fwm_forward_chunked<J(), most()>, per_replica(op.B(), op.k.value.R),
+           32 * (warps + 1), fwm_chunked_forward_bytes<J()>(warps), op);
+  });
 }
 void backward(const Exec& exec, const Op& op) {
-  if (op.B() == 0 || op.k.value.R == 0) return;
-  run_fwm_backward(stream_of(exec), op);
-  check_launch("fast weight memory backward");
+  with_fwm_chunks(op.K(), op.V(), [&](auto J, auto most, int warps) {
+    launch(exec, "fast weight memory backward", fwm_backward_chunked<J(), most()>,
+           per_replica(op.B(), op.k.value.R), 32 * (warps + 1), fwm_chunked_backward_bytes<J()>(warps), op);
+  });
 }
 
 }  // namespace

@@ -17,13 +17,13 @@ struct FwmForwardShared {
 template <int J>
 std::size_t fwm_chunked_forward_bytes(int warps) {
   return sizeof(FwmForwardShared) +
-         sizeof(float) * static_cast<std::size_t>(3 * FwmWarp<J>::kKeys + warps * (16 * kFwmRow + 20));
+         sizeof(float) * static_cast<std::size_t>(10 * FwmWarp<J>::kKeys + warps * (16 * kFwmRow + 20));
 }
 
 /// M of a chunk and what the chain wants of its tokens; by one warp. beta, id: of this lane's token, and then
 /// of the next chunk's.
 template <int J>
-__device__ void fwm_prepare(const FwmWarp<J>& at, FwmForwardShared& shared, int chunk, const float* keys,
+__device__ void fwm_prepare(const FwmWarp<J>& at, FwmForwardShared& shared, int chunk, const FwmKeys& keys,
                             float& beta, int& id) {
   const int t = at.lane % 16;
   __syncwarp();
@@ -227,15 +227,24 @@ __device__ __forceinline__ void fwm_read_state(const FwmWarp<J>& at, const float
   }
 }
 
+/// Blocks a multiprocessor: as many as its registers hold without many spills.
 template <int J, int kWarps>
-__global__ void __launch_bounds__(32 * (kWarps + 1), kWarps <= 7 ? (J == 4 ? 3 : 2) : 1)
+constexpr int kFwmForwardBlocks = kWarps <= 3   ? (J == 4 ? 5 : 3)
+                                  : kWarps <= 7 ? (J == 4 ? 3 : 2)
+                                                : (kWarps <= 11 && J == 4 ? 2 : 1);
+
+template <int J, int kWarps>
+__global__ void __launch_bounds__(32 * (kWarps + 1), kFwmForwardBlocks<J, kWarps>)
     fwm_forward_chunked(const __grid_constant__ FwmRead<float> a) {
   extern __shared__ __align__(16) unsigned char raw[];
   FwmWarp<J> at(a, a.o.value.columns());
   auto& shared = *reinterpret_cast<FwmForwardShared*>(raw);
-  float *keys = reinterpret_cast<float*>(raw + sizeof(FwmForwardShared)), *z = keys + 3 * at.kKeys,
+  float *keys = reinterpret_cast<float*>(raw + sizeof(FwmForwardShared)), *z = keys + 10 * at.kKeys,
         *sums = z + at.warps * 16 * kFwmRow;
   const int b = blockIdx.x, r = blockIdx.y, V = at.V, P = at.P, g = at.g, q = at.q;
+  const auto keys_of = [&](int chunk) {
+    return FwmKeys{keys + chunk % 2 * 2 * at.kKeys, keys + (4 + chunk % 3 * 2) * at.kKeys};
+  };
   at.choose_length(keys, 3 * at.kKeys - 1);
   const int chunks = at.chunks(), stride = a.kept.value ? a.kept.value.columns() : 0;
   const std::int64_t size = static_cast<std::int64_t>(V) * P;
@@ -247,33 +256,36 @@ __global__ void __launch_bounds__(32 * (kWarps + 1), kWarps <= 7 ? (J == 4 ? 3 :
     int id = at.value(0, at.lane % 16);
     if (kept && at.seen > 0 && at.lane == 0) fwm_note_length(kept, stride, at.length);
     __syncthreads();
-    if (chunks > 0) fwm_prepare(at, shared, 0, keys, beta, id);
-    if (chunks > 1) fwm_prepare(at, shared, 1, keys + at.kKeys, beta, id);
+    if (chunks > 0) fwm_prepare(at, shared, 0, keys_of(0), beta, id);
+    if (chunks > 1) fwm_prepare(at, shared, 1, keys_of(1), beta, id);
     __syncthreads();
     for (int chunk = 0; chunk < chunks; ++chunk) {
       __syncthreads();
       fwm_chain<J, kWarps>(at, shared, chunk, sums, z, kept ? kept + stride - 4 : nullptr, stride);
       __syncthreads();
-      if (chunk + 2 < chunks) fwm_prepare(at, shared, chunk + 2, keys + (chunk + 2) % 3 * at.kKeys, beta, id);
+      if (chunk + 2 < chunks) fwm_prepare(at, shared, chunk + 2, keys_of(chunk + 2), beta, id);
     }
     return;
   }
   float x[J][2][4] = {};
-  at.fetch(keys, 0);
-  at.fetch(keys + at.kKeys, 1);
-  asm volatile("cp.async.wait_all;" ::: "memory");
+  at.fetch(keys_of(0), 0);
+  at.fetch(keys_of(1), 1);
+  at.split(keys_of(0));
+  at.split(keys_of(1));
   __syncthreads();
   __syncthreads();
   for (int chunk = 0; chunk < chunks; ++chunk) {
-    const float* now = keys + chunk % 3 * at.kKeys;
+    const FwmKeys now = keys_of(chunk);
     float y[2][4], Z[2][4] = {};
     at.times_keys(x, now, y);
     if (chunk > 0 && checkpoints) at.store(checkpoints + chunk * size, x);  // the first is zero
     at.template times_matrix<true>(y, shared.inverse[chunk % 2], Z);
     fwm_measure(at, x, Z, z, sums);
     __syncthreads();  // the chain may begin
-    if (chunk + 2 < chunks) at.fetch(keys + (chunk + 2) % 3 * at.kKeys, chunk + 2);
-    asm volatile("cp.async.wait_all;" ::: "memory");
+    if (chunk + 2 < chunks) {
+      at.fetch(keys_of(chunk + 2), chunk + 2);
+      at.split(keys_of(chunk + 2));
+    }
     __syncthreads();  // it has ended
     fwm_errors(at, shared, chunk, kept, stride, Z);
     const float gamma = shared.gamma;
@@ -286,16 +298,6 @@ __global__ void __launch_bounds__(32 * (kWarps + 1), kWarps <= 7 ? (J == 4 ? 3 :
   }
   fwm_read_state(at, a.q.value.at(r) + static_cast<std::int64_t>(b) * P,
                  a.o.value.at(r) + static_cast<std::int64_t>(b) * V, x);
-}
-
-inline void run_fwm_forward(cudaStream_t stream, const FwmRead<float>& a) {
-  with_fwm_chunks(a.k.value.dim(3), a.o.value.columns(), [&](auto J, auto most, int warps) {
-    const auto kernel = fwm_forward_chunked<decltype(J)::value, decltype(most)::value>;
-    const std::size_t bytes = fwm_chunked_forward_bytes<decltype(J)::value>(warps);
-    allow_shared_memory(kernel, bytes);
-    kernel<<<dim3(static_cast<unsigned>(a.k.value.dim(0)), static_cast<unsigned>(a.k.value.R)),
-             static_cast<unsigned>(32 * (warps + 1)), bytes, stream>>>(a);
-  });
 }
 
 }  // namespace crosstalk::device

@@ -37,25 +37,18 @@ void with_shape(const NetworkOp& op, F&& f) {
   });
 }
 
-template <class Kernel>
-void launch(const Exec& exec, const NetworkOp& op, const WalkPlan& walk, Kernel kernel, std::size_t bytes) {
-  if (op.B() * op.H() == 0 || op.k.value.R == 0) return;
-  allow_shared_memory(kernel, bytes);
-  const dim3 grid(static_cast<unsigned>(op.B() * op.H()), static_cast<unsigned>(op.k.value.R));
-  kernel<<<grid, static_cast<unsigned>(32 * walk.warps), bytes, stream_of(exec)>>>(op, walk);
-  check_launch("network_read by registers");
-}
-
 void forward(const Exec& exec, const NetworkOp& op) {
   const WalkPlan walk(op);
   with_shape(op, [&](auto C, auto norm, auto listed) {
-    launch(exec, op, walk, network_walk_forward<C(), norm(), listed()>, 0);
+    launch(exec, "network_read by registers", network_walk_forward<C(), norm(), listed()>,
+           per_replica(op.B() * op.H(), op.k.value.R), 32 * walk.warps, 0, op, walk);
   });
 }
 void backward(const Exec& exec, const NetworkOp& op) {
   const WalkPlan walk(op);
   with_shape(op, [&](auto C, auto norm, auto listed) {
-    launch(exec, op, walk, network_walk_backward<C(), norm(), listed()>, walk.bytes);
+    launch(exec, "network_read backward by registers", network_walk_backward<C(), norm(), listed()>,
+           per_replica(op.B() * op.H(), op.k.value.R), 32 * walk.warps, walk.bytes, op, walk);
   });
 }
 

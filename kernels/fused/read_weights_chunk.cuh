@@ -405,12 +405,11 @@ void with_chain(int P, F&& f) {
 template <bool kBackward, int W, class Real>
 void launch_chunks(const Exec& exec, const ReadWeights<Real>& a) {
   constexpr int N = kBuilders<W>;
-  const auto kernel = kBackward ? chunked_backward<Real, W, N> : chunked_forward<Real, W, N>;
   constexpr std::size_t bytes = sizeof(ChunkMemory<Real, W, N>);
   static_assert(bytes <= 99 * 1024, "every GPU has 99 KiB");
-  allow_shared_memory(kernel, bytes);
-  kernel<<<dim3(static_cast<unsigned>(a.q.value.dim(0)), static_cast<unsigned>(a.q.value.R)), 32 * (W + N),
-           bytes, stream_of(exec)>>>(a);
+  launch(exec, kBackward ? "read_weights by chunks, backward" : "read_weights by chunks",
+         kBackward ? chunked_backward<Real, W, N> : chunked_forward<Real, W, N>,
+         per_replica(a.q.value.dim(0), a.q.value.R), 32 * (W + N), bytes, a);
 }
 
 }  // namespace crosstalk::device

@@ -32,7 +32,6 @@ void plan(ReadWeights<Real>&) {}
 template <class Real>
 void forward(const Exec& exec, const ReadWeights<Real>& op) {
   with_chain(op.K(), [&](auto W) { launch_chunks<false, W()>(exec, op); });
-  check_launch("read_weights by chunks");
 }
 template <class Real>
 void backward(const Exec& exec, const ReadWeights<Real>& op) {
@@ -42,7 +41,6 @@ void backward(const Exec& exec, const ReadWeights<Real>& op) {
     return backward_cuda(exec, plain);
   }
   with_chain(op.K(), [&](auto W) { launch_chunks<true, W()>(exec, op); });
-  check_launch("read_weights by chunks, backward");
 }
 
 template <class Real>

@@ -41,21 +41,17 @@ void plan(TiledWeights& op) {
   op.history.value = shaped<float>(R, {op.B(), op.H(), groups, rows});
 }
 
-template <class Kernel>
-void launch(const Exec& exec, const TiledWeights& op, Kernel kernel, int blocks, std::size_t bytes) {
-  allow_shared_memory(kernel, bytes);
-  const dim3 grid(static_cast<unsigned>(op.B() * op.H() * blocks), static_cast<unsigned>(op.k.value.R));
-  kernel<<<grid, kWeightThreads, bytes, stream_of(exec)>>>(op);
-  check_launch("read_weights by tiles");
-}
 void forward(const Exec& exec, const TiledWeights& op) {
   with_erase(op, [&](auto own) {
-    launch(exec, op, tiled_weights<own()>, weight_groups(op), sizeof(WeightsForward<own()>));
+    launch(exec, "read_weights by tiles", tiled_weights<own()>,
+           per_replica(op.B() * op.H() * weight_groups(op), op.k.value.R), kWeightThreads,
+           sizeof(WeightsForward<own()>), op);
   });
 }
 void backward(const Exec& exec, const TiledWeights& op) {
   with_erase(op, [&](auto own) {
-    launch(exec, op, tiled_weights_backward<own()>, 1, sizeof(WeightsBackward<own()>));
+    launch(exec, "read_weights backward by tiles", tiled_weights_backward<own()>,
+           per_replica(op.B() * op.H(), op.k.value.R), kWeightThreads, sizeof(WeightsBackward<own()>), op);
   });
 }
 

@@ -53,9 +53,6 @@ Tensor<float> half(const RidgeOp& op, int i) {
   x.data = op.work.value.data + i * x.size(), x.replica_stride = op.work.value.replica_stride;
   return x;
 }
-dim3 grid(const RidgeOp& op, std::int64_t blocks) {
-  return {static_cast<unsigned>(blocks), static_cast<unsigned>(op.k.value.R)};
-}
 
 void make_states(const Exec& exec, RidgeOp op, bool with_end) {
   if (!with_end) op.end_keys = {};
@@ -64,26 +61,24 @@ void make_states(const Exec& exec, RidgeOp op, bool with_end) {
     op.K() > 64 ? f(std::integral_constant<int, 32>()) : with_row_cells(op.K(), f);
   };
   with_cells([&](auto C) {
-    ridge_states<C()><<<grid(op, op.B() * op.H()), static_cast<unsigned>(threads), 0, stream_of(exec)>>>(
-        op, op.work_keys.value, chunk);
+    launch(exec, "ridge_read, states", ridge_states<C()>, per_replica(op.B() * op.H(), op.k.value.R), threads,
+           0, op, op.work_keys.value, chunk);
   });
-  check_launch("ridge_read, states");
 }
 void solve(const Exec& exec, const RidgeOp& op, const Tensor<float>& right, const Tensor<float>& solution,
            float sign, const In<float>& also) {
   const int chunk = keys_of(op, half(op, 0), {}).chunk();
   const std::int64_t groups = (op.T() + kRidgeGroup - 1) / kRidgeGroup;
-  const auto launch = [&](auto kernel, int teams) {
-    const dim3 blocks = grid(op, blocks_for(op.B() * op.H() * groups, teams));
-    kernel<<<blocks, 32 * kRidgeWarps, 0, stream_of(exec)>>>(op, op.work_keys.value, chunk, right, solution,
-                                                             sign, also);
+  const auto run = [&](auto* kernel, int teams) {
+    launch(exec, "ridge_read, solutions", kernel,
+           per_replica(blocks_for(op.B() * op.H() * groups, teams), op.k.value.R), 32 * kRidgeWarps, 0, op,
+           op.work_keys.value, chunk, right, solution, sign, also);
   };
   if (op.K() > 64) {
-    launch(ridge_solve<1, kRidgeWarps>, 1);
+    run(ridge_solve<1, kRidgeWarps>, 1);
   } else {
-    op.K() <= 32 ? launch(ridge_solve<1, 1>, kRidgeWarps) : launch(ridge_solve<2, 1>, kRidgeWarps);
+    op.K() <= 32 ? run(ridge_solve<1, 1>, kRidgeWarps) : run(ridge_solve<2, 1>, kRidgeWarps);
   }
-  check_launch("ridge_read, solutions");
 }
 
 void forward(const Exec& exec, const RidgeOp& op) {
@@ -116,8 +111,8 @@ void backward(const Exec& exec, const RidgeOp& op) {
   }
   chunk_read_backward(exec, keys);
   if (!op.ridge.wanted()) return;
-  ridge_gradient<<<grid(op, op.B() * op.H()), 4 * kRidgeLargest, 0, stream_of(exec)>>>(op, y);
-  check_launch("ridge_read, the ridge's gradient");
+  launch(exec, "ridge_read, the ridge's gradient", ridge_gradient, per_replica(op.B() * op.H(), op.k.value.R),
+         4 * kRidgeLargest, 0, op, y);
 }
 
 }  // namespace

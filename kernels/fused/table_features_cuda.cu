@@ -217,29 +217,24 @@ void with_form(const TableKeys<Real>& keys, F&& f) {
   of_map.template operator()<4>();
 }
 
-template <class Args>
-void launch(const Exec& exec, const char* name, void (*kernel)(Args), const Args& a, std::int64_t rows,
-            int R) {
-  if (rows == 0 || R == 0) return;
-  kernel<<<dim3(blocks_for(rows, kWarps * kRows), static_cast<unsigned>(R)), 32 * kWarps, 0,
-           stream_of(exec)>>>(a);
-  check_launch(name);
-}
+/// A grid for rows of R replicas.
+dim3 row_grid(std::int64_t rows, int R) { return per_replica(blocks_for(rows, kWarps * kRows), R); }
 
 }  // namespace
 
 template <class Real>
 void run_cuda(const Exec& exec, const TableFeaturesForward<Real>& a) {
   with_form(a.from.keys, [&]<int M, bool kDpfp, bool kOne>() {
-    launch(exec, "features of tables", features<Real, M, kDpfp, kOne>, a, a.y.rows(), a.y.R);
+    launch(exec, "features of tables", features<Real, M, kDpfp, kOne>, row_grid(a.y.rows(), a.y.R),
+           32 * kWarps, 0, a);
   });
 }
 
 template <class Real>
 void run_cuda(const Exec& exec, const TableFeaturesBackward<Real>& a) {
   with_form(a.from.keys, [&]<int M, bool kDpfp, bool kOne>() {
-    launch(exec, "features of tables, backward", features_backward<Real, M, kDpfp, kOne>, a, a.d_y.rows(),
-           a.d_y.R);
+    launch(exec, "features of tables, backward", features_backward<Real, M, kDpfp, kOne>,
+           row_grid(a.d_y.rows(), a.d_y.R), 32 * kWarps, 0, a);
   });
 }
 

@@ -21,8 +21,9 @@ int warps_for(int T, int at_once) {
 }
 
 /// Forward pass, whose sums depend on nothing here: a block takes `some` sequences at a time of a slice of T.
-template <class Real, class Launch>
-void launch_forward(const TableScoresForward<Real>& a, int at_once, int residents, Launch&& launch) {
+template <class Real>
+void launch_forward(const Exec& exec, const TableScoresForward<Real>& a, int at_once, int residents,
+                    void (*kernel)(TableScoresForward<Real>, int, int, int)) {
   const int T = a.a.dim(2), rows = a.a.dim(0) * a.a.dim(1), R = a.a.R;
   const std::int64_t slots = static_cast<std::int64_t>(kTunedFor) * residents;
   int pieces = warps_for(T, at_once);
@@ -35,24 +36,14 @@ void launch_forward(const TableScoresForward<Real>& a, int at_once, int resident
   const int wanted = static_cast<int>(blocks >= slots ? 1 : slots / blocks),
             slices = wanted < most ? wanted : most;
   const int slice = (turns + slices - 1) / slices * turn;
-  launch(dim3(blocks_for(T, slice), blocks_for(rounds, some), static_cast<unsigned>(R)), pieces,
-         some * together, slice);
-  check_launch("table scores");
-}
-
-template <class Team, int kNu, int kTables, class Real>
-void forward(const Exec& exec, const TableScoresForward<Real>& a) {
-  launch_forward(a, kAtOnce * Team::kTeams, residents(kNu), [&](dim3 grid, int pieces, int rows, int slice) {
-    team_scores<Team, kNu, kTables><<<grid, kScoreThreads, 0, stream_of(exec)>>>(a, pieces, rows, slice);
-  });
+  launch(exec, "table scores", kernel,
+         dim3(blocks_for(T, slice), blocks_for(rounds, some), static_cast<unsigned>(R)), kScoreThreads, 0, a,
+         pieces, some * together, slice);
 }
 
 template <class Keys, class Features, int kTables, class Real>
 void forward_favor(const Exec& exec, const TableScoresForward<Real>& a) {
-  launch_forward(a, Keys::kTeams, residents(0), [&](dim3 grid, int pieces, int rows, int slice) {
-    favor_scores<Keys, Features, kTables>
-        <<<grid, kScoreThreads, 0, stream_of(exec)>>>(a, pieces, rows, slice);
-  });
+  launch_forward(exec, a, Keys::kTeams, residents(0), favor_scores<Keys, Features, kTables, Real>);
 }
 
 template <class Real>
@@ -81,10 +72,9 @@ void backward_query(const Exec& exec, const TableScoresBackward<Real>& a) {
             at_once = kScoreWarps / pieces;
   const int some = at_once * per_block(blocks_for(rows, at_once), a.d_a.R, residents(kNu));
   const std::size_t bytes = static_cast<std::size_t>(kScoreWarps * a.q.columns()) * sizeof(Real);
-  allow_shared_memory(team_query_gradient<Team, kNu, kTables, Real>, bytes);
-  team_query_gradient<Team, kNu, kTables><<<dim3(1, blocks_for(rows, some), static_cast<unsigned>(a.d_a.R)),
-                                            kScoreThreads, bytes, stream_of(exec)>>>(a, pieces, some);
-  check_launch("table scores backward (q)");
+  launch(exec, "table scores backward (q)", team_query_gradient<Team, kNu, kTables, Real>,
+         dim3(1, blocks_for(rows, some), static_cast<unsigned>(a.d_a.R)), kScoreThreads, bytes, a, pieces,
+         some);
   map_queries_back(exec, a);
 }
 
@@ -114,12 +104,10 @@ void backward_tables(const Exec& exec, const TableScoresBackward<Real>& a) {
   unsigned blocks;
   const RowShares shares =
       share_rows(a, a.write_table, a.keys.tables * a.d_a.R, residents_of_tables(kNu), blocks);
-  if (blocks == 0) return;
   const std::size_t bytes = static_cast<std::size_t>(kScoreWarps * a.keys.table[0].columns()) * sizeof(Real);
-  team_table_gradient<Team, kNu, kTables>
-      <<<dim3(blocks, static_cast<unsigned>(a.keys.tables), static_cast<unsigned>(a.d_a.R)), kScoreThreads,
-         bytes, stream_of(exec)>>>(a, shares);
-  check_launch("table scores backward (tables)");
+  launch(exec, "table scores backward (tables)", team_table_gradient<Team, kNu, kTables, Real>,
+         dim3(blocks, static_cast<unsigned>(a.keys.tables), static_cast<unsigned>(a.d_a.R)), kScoreThreads,
+         bytes, a, shares);
 }
 
 template <bool kFull, int kTables, class Real>
@@ -128,19 +116,15 @@ void backward_favor(const Exec& exec, const TableScoresBackward<Real>& a) {
   const unsigned slices = blocks_for(m, kFavorColumns), R = static_cast<unsigned>(a.d_a.R);
   if (a.write_query != Write::none) {
     const int some = per_block(rows, static_cast<std::int64_t>(a.d_a.R) * slices, residents(0));
-    favor_query_gradient<kFull, kTables>
-        <<<dim3(slices, blocks_for(rows, some), R), kScoreThreads, 0, stream_of(exec)>>>(a, some);
-    check_launch("table scores backward (q)");
+    launch(exec, "table scores backward (q)", favor_query_gradient<kFull, kTables, Real>,
+           dim3(slices, blocks_for(rows, some), R), kScoreThreads, 0, a, some);
     map_queries_back(exec, a);
   }
   unsigned blocks;
   const RowShares shares = share_rows(a, a.write_projected,
                                       static_cast<std::int64_t>(a.keys.tables) * a.d_a.R * slices, 2, blocks);
-  if (blocks == 0) return;
-  favor_table_gradient<kFull, kTables>
-      <<<dim3(blocks, slices, R * static_cast<unsigned>(a.keys.tables)), kScoreThreads, 0, stream_of(exec)>>>(
-          a, shares);
-  check_launch("table scores backward (projected tables)");
+  launch(exec, "table scores backward (projected tables)", favor_table_gradient<kFull, kTables, Real>,
+         dim3(blocks, slices, R * static_cast<unsigned>(a.keys.tables)), kScoreThreads, 0, a, shares);
 }
 
 template <class Real>
@@ -197,7 +181,8 @@ void run_cuda(const Exec& exec, const TableScoresForward<Real>& a) {
     return;
   }
   with_team<false>(a.keys, [&](auto team, auto nu, auto tables) {
-    forward<decltype(team), decltype(nu)::value, decltype(tables)::value>(exec, a);
+    using Team = decltype(team);
+    launch_forward(exec, a, kAtOnce * Team::kTeams, residents(nu()), team_scores<Team, nu(), tables(), Real>);
   });
 }
 

@@ -74,10 +74,7 @@ __global__ void __launch_bounds__(kThreads) walk_kernel(const __grid_constant__ 
 /// A block of `threads` a sequence and head.
 template <class Op>
 void launch(const Exec& exec, const Op& op, void (*kernel)(const Op), int threads) {
-  if (op.B() * op.H() == 0 || op.o.value.R == 0) return;
-  const dim3 grid(static_cast<unsigned>(op.B() * op.H()), static_cast<unsigned>(op.o.value.R));
-  kernel<<<grid, threads, 0, device::stream_of(exec)>>>(op);
-  device::check_launch(Op::kName);
+  device::launch(exec, Op::kName, kernel, device::per_replica(op.B() * op.H(), op.o.value.R), threads, 0, op);
 }
 
 /// The form that the op was planned with, else the law, token after token.

@@ -38,10 +38,8 @@ void launch(const Exec& exec, const RuleRead<Real>& op) {
   const auto kernel = shared ? rule_read_kernel<Real, kThreads, kForward, true>
                              : rule_read_kernel<Real, kThreads, kForward, false>;
   const std::size_t rows_at = shared ? bytes : 0;
-  device::allow_shared_memory(kernel, rows_at + rows);
-  const dim3 grid(static_cast<unsigned>(op.B() * op.H()), static_cast<unsigned>(op.o.value.R));
-  kernel<<<grid, kThreads, rows_at + rows, device::stream_of(exec)>>>(view, static_cast<int>(rows_at));
-  device::check_launch(RuleRead<Real>::kName);
+  device::launch(exec, RuleRead<Real>::kName, kernel, device::per_replica(op.B() * op.H(), op.o.value.R),
+                 kThreads, rows_at + rows, view, static_cast<int>(rows_at));
 }
 
 template <bool kForward, class Real>

@@ -14,10 +14,12 @@ namespace crosstalk {
 
 /// How the form in tiles is cut (CUDA, float, operands in bf16): slabs are up to 128 columns of one output.
 /// Its pieces hold gradients of weights by parts of the rows. Shapes alone decide.
+/// With more inputs than a tile has (is_wide) outputs are counted in blocks of 64 columns, and no weights stay in shared memory.
 struct LinearSlabs {
   static constexpr int kRows = 64, kWidth = 128;  ///< of a tile; of a slab
   static constexpr int kMostOutputs = 8, kMostSlabs = 12;
   static constexpr int kMostColumns = 512, kMostInputs = 128;
+  static constexpr int kBlock = 64, kMostBlocks = 128;  ///< columns of a block; blocks of all outputs
   struct Slab {
     int output, first, width, at;  ///< `at`: its first column among all, each slab's number rounded up to 16
   };
@@ -26,12 +28,21 @@ struct LinearSlabs {
   int weight_at[kMostOutputs] = {}, bias_at[kMostOutputs] = {};  ///< in a piece
   int piece_size = 0;
   int depth = 2, places = 2;  ///< of a kernel: copies on their way, and tiles of operands
+  int first_block[kMostOutputs] = {};
 
   CT_HD static int up_to(int n, int unit) { return (n + unit - 1) / unit * unit; }
+  CT_HD bool is_wide() const { return inputs > kMostInputs; }
+  CT_HD int whole_inputs() const { return up_to(inputs, kBlock); }
+  /// Of all weights as operands, is_wide: floats that hold them.
+  int operand_size() const { return count * kBlock * whole_inputs() / 2; }
   /// False where it does not fit.
   bool add(int output, int width) {
     weight_at[output] = piece_size, bias_at[output] = piece_size + width * inputs;
     piece_size = up_to(bias_at[output] + width, 4);
+    if (is_wide()) {
+      first_block[output] = count, count += up_to(width, kBlock) / kBlock;
+      return count <= kMostBlocks;
+    }
     for (int first = 0; first < width; first += kWidth) {
       if (count == kMostSlabs) return false;
       slab[count] = {output, first, std::min(kWidth, width - first), columns};
@@ -69,17 +80,21 @@ struct LinearSlabs {
     }
     return false;
   }
+  /// Of the kernels with is_wide: three steps of four tiles, and the list of blocks.
+  static constexpr std::size_t kWideBytes = 3 * 4 * 8 * (kBlock * 8 + 8) * 2 + kMostBlocks * 8;
   /// Whether all kernels of this form run with so much shared memory, in whatever formats.
   bool fits(std::size_t limit) const {
+    if (is_wide()) return kWideBytes <= limit;
     LinearSlabs s = *this;
     return s.fit_walk(kWidth, limit) && weights_bytes(1) <= limit;
   }
   /// Parts of so many rows: enough for one block a multiprocessor, none of less than two tiles.
   void cut(std::int64_t rows) {
-    constexpr std::int64_t kBlocks = kTunedFor;
-    const std::int64_t most = (rows + 2 * kRows - 1) / (2 * kRows);
+    const std::int64_t blocks = is_wide() ? 2 * kTunedFor : kTunedFor,
+                       most = (rows + 2 * kRows - 1) / (2 * kRows);
+    const int tiles = is_wide() ? (count + 1) / 2 * ((inputs + 2 * kBlock - 1) / (2 * kBlock)) : count;
     pieces = static_cast<int>(
-        std::clamp<std::int64_t>(kBlocks / std::max(1, count), 1, std::max<std::int64_t>(1, most)));
+        std::clamp<std::int64_t>(blocks / std::max(1, tiles), 1, std::max<std::int64_t>(1, most)));
   }
 };
 
@@ -90,11 +105,12 @@ struct JoinedLinear {
   Precision precision = Precision::full;
   Device device = Device::cpu;  ///< whose workspace plan() asks for
   int outputs = 0;
-  In<Real> x;          ///< [R,N..,I]
-  In<Real> w[kMost];   ///< [R,O_i,I]
-  In<Real> b[kMost];   ///< [R,O_i]; may be absent
-  Out<Real> y[kMost];  ///< [R,N..,O_i]
-  Work<Real> pieces;   ///< [R,P,..]: gradients of w and b by parts of the rows (the form in tiles)
+  In<Real> x;           ///< [R,N..,I]
+  In<Real> w[kMost];    ///< [R,O_i,I]
+  In<Real> b[kMost];    ///< [R,O_i]; may be absent
+  Out<Real> y[kMost];   ///< [R,N..,O_i]
+  Work<Real> pieces;    ///< [R,P,..]: gradients of w and b by parts of the rows (the form in tiles)
+  Work<Real> operands;  ///< [R,..]: weights in bf16 (the form in tiles, is_wide)
 
   static constexpr const char* kName = "joined_linear";
   static constexpr const char *kW[] = {"w0", "w1", "w2", "w3", "w4", "w5", "w6", "w7"},
@@ -104,7 +120,7 @@ struct JoinedLinear {
   void fields(F&& f) {
     f("x", x);
     for (int i = 0; i < outputs; ++i) f(kW[i], w[i]), f(kB[i], b[i]), f(kY[i], y[i]);
-    f("pieces", pieces);
+    f("pieces", pieces), f("operands", operands);
   }
   /// x and its gradient together, outputs and their gradients each by itself.
   template <class F>
@@ -116,12 +132,14 @@ struct JoinedLinear {
   LinearSlabs slabs(std::size_t limit = shared_memory_limit()) const {
     LinearSlabs s;
     s.inputs = w[0].value.columns();
-    const bool fits = sizeof(Real) == sizeof(float) && precision == Precision::bf16 && s.inputs % 4 == 0 &&
-                      s.inputs > 0 && s.inputs <= LinearSlabs::kMostInputs && x.value.rows() < 1 << 30;
+    const bool fits = sizeof(Real) == sizeof(float) && precision == Precision::bf16 && s.inputs > 0 &&
+                      s.inputs % (s.is_wide() ? 8 : 4) == 0 && s.inputs < 1 << 14 && x.value.rows() < 1 << 30;
     if (!fits) return {};
-    for (int turn = 0; turn < 3; ++turn) {  // outputs of whole blocks first
+    for (int turn = 0; turn < 3; ++turn) {  // outputs of whole blocks first, but for is_wide
       for (int i = 0; i < outputs; ++i) {
-        const int width = w[i].value.dim(0), rank = width % 128 == 0 ? 0 : width % 64 == 0 ? 1 : 2;
+        const int width = w[i].value.dim(0), rank = s.is_wide() || width % 128 == 0 ? 0
+                                                    : width % 64 == 0               ? 1
+                                                                                    : 2;
         if (rank == turn && !s.add(i, width)) return {};
       }
     }
@@ -161,6 +179,8 @@ struct JoinedLinear {
           "[joined_linear] only the form in tiles takes bf16, in columns of multiples of 8");
     if (device == Device::cuda && s.count > 0)
       pieces.value = shaped<Real>(x.value.R, {s.pieces, s.piece_size});
+    if (device == Device::cuda && s.count > 0 && s.is_wide())
+      operands.value = shaped<Real>(x.value.R, {s.operand_size()});
   }
   /// Calls f(map, write of x's gradient) for each, in the order in which a graph would run them backward.
   template <class F>

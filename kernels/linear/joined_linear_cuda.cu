@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/linear/joined_linear_rows.cuh"
 #include "kernels/linear/joined_linear_weights.cuh"
+#include "kernels/linear/joined_linear_wide.cuh"
 
 namespace crosstalk {
 namespace {
@@ -80,6 +81,24 @@ void backward_in_tiles(const Exec& exec, const JoinedLinear<float>& a, const Lin
       [=] __device__(int r, std::int64_t at, float sum) { put_weight(a, s, r, static_cast<int>(at), sum); });
 }
 
+void backward_wide(const Exec& exec, const JoinedLinear<float>& a, const LinearSlabs& s) {
+  bool weights = false, any = false;
+  for (int i = 0; i < a.outputs; ++i) {
+    const bool reached = a.y[i].gradient.data;
+    any = any || reached, weights = weights || (reached && (a.w[i].wanted() || a.b[i].wanted()));
+  }
+  if (any && a.x.wanted()) {
+    round_weights(exec, a, s);
+    launch_wide<WideRole::inputs>(exec, "joined_linear backward (x)", a, s);
+  }
+  if (!weights) return;
+  launch_wide<WideRole::weights>(exec, "joined_linear backward (w)", a, s);
+  sum_pieces<float, 32, 16>(
+      exec, "joined_linear backward (pieces)", a.x.value.R, s.piece_size, s.pieces, s.piece_size,
+      [=] __device__(int r, std::int64_t at) { return a.pieces.value.at(r) + at; },
+      [=] __device__(int r, std::int64_t at, float sum) { put_weight(a, s, r, static_cast<int>(at), sum); });
+}
+
 /// The form in tiles, none where memory is not as it wants it.
 template <class Real>
 LinearSlabs slabs_of(const JoinedLinear<Real>& a) {
@@ -91,7 +110,8 @@ LinearSlabs slabs_of(const JoinedLinear<Real>& a) {
     good = good && aligned(a.w[i].value);
     is_bf16 = is_bf16 || a.y[i].value.is_bf16() || a.y[i].gradient.is_bf16();
   }
-  const LinearSlabs s = good ? a.slabs() : LinearSlabs{};
+  LinearSlabs s = good ? a.slabs() : LinearSlabs{};
+  if (s.is_wide() && !a.operands) s = {};
   if (is_bf16 && s.count == 0) throw std::logic_error("[joined_linear] the form in tiles alone takes bf16");
   return s;
 }
@@ -102,6 +122,10 @@ template <class Real>
 void forward_cuda(const Exec& exec, const JoinedLinear<Real>& a) {
   if constexpr (std::is_same_v<Real, float>) {
     const LinearSlabs s = slabs_of(a);
+    if (s.count > 0 && s.is_wide()) {
+      round_weights(exec, a, s);
+      return launch_wide<WideRole::forward>(exec, "joined_linear", a, s);
+    }
     if (s.count > 0)
       return s.inputs <= 64 ? forward_in_tiles<64>(exec, a, s) : forward_in_tiles<128>(exec, a, s);
   }
@@ -114,7 +138,9 @@ void backward_cuda(const Exec& exec, const JoinedLinear<Real>& a) {
   if constexpr (std::is_same_v<Real, float>) {
     const LinearSlabs s = slabs_of(a);
     if ((done = s.count > 0 && a.pieces))
-      s.inputs <= 64 ? backward_in_tiles<64>(exec, a, s) : backward_in_tiles<128>(exec, a, s);
+      s.is_wide()      ? backward_wide(exec, a, s)
+      : s.inputs <= 64 ? backward_in_tiles<64>(exec, a, s)
+                       : backward_in_tiles<128>(exec, a, s);
   }
   if (!done) a.backward_in_order([&](const Linear<Real>& one) { backward_cuda(exec, one); });
   // An output without a gradient adds nothing.

@@ -35,6 +35,8 @@ JoinedLinear<Real> shaped_op(const Sizes& s) {
 void add_pieces(OpCase& op, const Sizes& s) {
   const auto pieces = shaped_op<float>(s).pieces.value;
   if (pieces.rank > 0) op.workspace("pieces", {pieces.dim(0), pieces.dim(1)});
+  const auto operands = shaped_op<float>(s).operands.value;
+  if (operands.rank > 0) op.workspace("operands", {operands.dim(0)});
 }
 
 Numbers rounded_to(Precision precision, Numbers x) {
@@ -109,6 +111,7 @@ OpCase rounding_backward(const std::string& name, const Sizes& s, bool adds = fa
       a.w[i].write = a.b[i].write = Write::overwrite;
     }
     if (set.reals.has("pieces")) a.pieces.value = set.real("pieces");
+    if (set.reals.has("operands")) a.operands.value = set.real("operands");
     backward(exec, a);
     if (!adds) return;
     a.x.write = Write::add;
@@ -148,10 +151,21 @@ std::vector<OpCase> cases() {
   std::vector<OpCase> all = {
       make("One", {5, 7, {3}}), make("Two", {5, 7, {3, 4}}), make("Three", {6, 4, {5, 1, 9}}),
       make("Unused", {6, 4, {5, 2}, true, Precision::full, true}), make("NoBias", {4, 3, {2, 2}, false})};
-  const Sizes tiles[] = {
-      {67, 64, {34}},    {70, 128, {128, 64}}, {70, 100, {7, 2, 1}}, {65, 36, {130, 5}},
-      {300, 4, {3}},     {1, 128, {16}},       {40, 64, {64, 80}},   {64, 128, {1, 2, 3, 4, 5, 6, 7, 8}},
-      {1900, 8, {5, 3}}, {40, 128, {480}}};
+  const Sizes tiles[] = {{67, 64, {34}},
+                         {70, 128, {128, 64}},
+                         {70, 100, {7, 2, 1}},
+                         {65, 36, {130, 5}},
+                         {300, 4, {3}},
+                         {1, 128, {16}},
+                         {40, 64, {64, 80}},
+                         {64, 128, {1, 2, 3, 4, 5, 6, 7, 8}},
+                         {1900, 8, {5, 3}},
+                         {40, 128, {480}},
+                         {67, 136, {34}},
+                         {130, 256, {256, 2}},
+                         {300, 200, {7, 64, 1, 66}},
+                         {1, 512, {16}},
+                         {700, 264, {200, 8}}};
   int i = 0;
   for (Sizes s : tiles) {
     s.precision = Precision::bf16;
@@ -259,7 +273,86 @@ TEST_F(JoinedLinearOnCuda, GradientsOfBothFormatsTogether) {
     }
     return out;
   };
+  if (shaped_op<float>(s).slabs().count == 0) {  // too little shared memory: plain products read fp32 alone
+    EXPECT_THROW(gradients(true), std::logic_error);
+    return;
+  }
   EXPECT_EQ(gradients(true), gradients(false));
+}
+
+// More inputs than a tile has: whatever is bf16 holds the rounded numbers of what is not, and the rest the same ones.
+TEST_F(JoinedLinearOnCuda, WideMapsOfEitherFormat) {
+  for (const Sizes& s : {Sizes{3000, 256, {256, 2, 16, 136, 5, 64}, true, Precision::bf16},
+                         Sizes{70, 520, {8, 512}, true, Precision::bf16}}) {
+    const auto results = [&](bool narrow) {
+      TensorSet<float> set(Device::cuda);
+      const Format narrow_format = narrow ? Format::bf16 : Format::native;
+      for (const char* name : {"x", "x_out"}) set.reals.add(name, 2, {s.N, s.I}, narrow_format);
+      for (std::size_t i = 0; i < s.O.size(); ++i) {
+        const Format format = s.O[i] % 8 == 0 && i != 3 ? narrow_format : Format::native;
+        for (const char* name : {"y_out", "g"}) set.reals.add(name_of(name, i), 2, {s.N, s.O[i]}, format);
+        for (const char* name : {"w", "w_out"}) set.reals.add(name_of(name, i), 2, {s.O[i], s.I});
+        for (const char* name : {"b", "b_out"}) set.reals.add(name_of(name, i), 2, {s.O[i]});
+      }
+      JoinedLinear<float> op = shaped_op<float>(s);
+      set.reals.add("pieces", 2, {op.pieces.value.dim(0), op.pieces.value.dim(1)});
+      set.reals.add("operands", 2, {op.operands.value.dim(0)});
+      set.allocate();
+      RandomStream random(6, RandomDomain::initialisation, 0);
+      for (const auto& [name, t] : set.reals.all()) {
+        for (int r = 0; r < 2; ++r) {
+          std::vector<float> numbers;
+          for (std::int64_t i = 0; i < t.size(); ++i)
+            numbers.push_back(rounded(Precision::bf16, static_cast<float>(random.uniform() - 0.5)));
+          upload(Device::cuda, t, r, numbers);
+        }
+      }
+      op.x.value = set.real("x"), op.x.gradient = set.real("x_out"), op.x.write = Write::overwrite;
+      op.pieces.value = set.real("pieces"), op.operands.value = set.real("operands");
+      for (int i = 0; i < op.outputs; ++i) {
+        const auto at = static_cast<std::size_t>(i);
+        op.w[i].value = set.real(name_of("w", at)), op.w[i].gradient = set.real(name_of("w_out", at));
+        op.b[i].value = set.real(name_of("b", at)), op.b[i].gradient = set.real(name_of("b_out", at));
+        op.w[i].write = op.b[i].write = Write::overwrite;
+        op.y[i].value = set.real(name_of("y_out", at)), op.y[i].gradient = set.real(name_of("g", at));
+      }
+      Exec exec;
+      exec.device = Device::cuda;
+      forward(exec, op), backward(exec, op);
+      std::map<std::string, std::vector<float>> out;
+      const auto keep = [&](const std::string& again) {
+        for (const auto& [name, t] : set.reals.all()) {
+          for (int r = 0; r < 2 && name.find("_out") != std::string::npos; ++r)
+            out[fmt::format("{}{}_{}", again, name, r)] = download(Device::cuda, t, r);
+        }
+      };
+      keep("");
+      if (!narrow) return out;
+      op.x.write = Write::add;
+      for (int i = 0; i < op.outputs; ++i) op.w[i].write = op.b[i].write = Write::add;
+      backward(exec, op);
+      keep("twice_");
+      return out;
+    };
+    const auto wide = results(false);
+    auto narrow = results(true);
+    for (const auto& [name, numbers] : wide) {
+      std::vector<float> want = numbers;
+      const auto output = name.substr(0, 5) == "y_out" ? std::stoul(name.substr(5)) : 0;
+      const bool is_bf16 = name.substr(0, 5) == "x_out" ||
+                           (name.substr(0, 5) == "y_out" && s.O[output] % 8 == 0 && output != 3);
+      for (float& e : want) e = is_bf16 ? rounded(Precision::bf16, e) : e;
+      EXPECT_EQ(narrow[name], want) << name;
+      if (name.substr(0, 5) == "y_out") continue;
+      for (float& e : want) e += e;
+      if (name.substr(0, 5) != "x_out") {
+        EXPECT_EQ(narrow["twice_" + name], want) << name;
+      } else {  // what is added is not rounded before
+        EXPECT_TRUE(close(name, narrow["twice_" + name].data(), want.data(),
+                          static_cast<std::int64_t>(want.size()), 0.1));
+      }
+    }
+  }
 }
 
 // Rows in bf16 with narrow outputs among them, by kernels of whole blocks: as the same numbers in floats, but for the rounding of

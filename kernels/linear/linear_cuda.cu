@@ -156,12 +156,8 @@ template <class Real>
 void forward_cuda(const Exec& exec, const Linear<Real>& a) {
   const int n = static_cast<int>(a.y.value.rows()), in = a.x.value.columns(), out = a.y.value.columns(),
             R = a.y.value.R;
-  if (out == 1) {
-    if (n == 0 || R == 0) return;
-    one_output<<<dim3(blocks_for(n, kWarps), static_cast<unsigned>(R)), 32 * kWarps, 0, stream_of(exec)>>>(a);
-    check_launch("linear");
-    return;
-  }
+  const dim3 rows = per_replica(blocks_for(n, kWarps), R);
+  if (out == 1) return launch(exec, "linear", one_output<Real>, rows, 32 * kWarps, 0, a);
   Rounding<Real, true, true> product;  // y = x w^T
   product.M = n, product.N = out, product.K = in;
   product.a = read_only(a.x.value, in);
@@ -182,9 +178,8 @@ void backward_cuda(const Exec& exec, const Linear<Real>& a) {
   if (a.x.write != Write::none) {
     const int in = a.x.gradient.columns();
     if (out == 1 && n > 0 && R > 0) {
-      one_output_d_x<<<dim3(blocks_for(n, kWarps), static_cast<unsigned>(R)), 32 * kWarps, 0,
-                       stream_of(exec)>>>(a);
-      check_launch("linear backward (x)");
+      launch(exec, "linear backward (x)", one_output_d_x<Real>, per_replica(blocks_for(n, kWarps), R),
+             32 * kWarps, 0, a);
     } else {
       Rounding<Real, true, false> product;  // d_x = d_y w
       product.M = n, product.N = in, product.K = out;

@@ -8,18 +8,14 @@ namespace {
 using namespace device;
 
 template <int W>
-void launch(const Exec& exec, const Swiglu<float>& a, int tensors, const char* name,
-            void (*kernel)(Swiglu<float>, int)) {
-  const auto R = static_cast<unsigned>(a.x.value.R);
-  pack_units<W><<<dim3(static_cast<unsigned>(a.H() / kWgmmaRows * 3), R), 256, 0, stream_of(exec)>>>(a);
-  check_launch(name);
-  const int depth = a.bytes(2, tensors) <= shared_memory_limit() ? 2 : 1;
-  const std::size_t bytes = a.bytes(depth, tensors);
-  allow_shared_memory(kernel, bytes);
+void run(const Exec& exec, const Swiglu<float>& a, int tensors, const char* name,
+         void (*kernel)(Swiglu<float>, int)) {
+  const int R = a.x.value.R, depth = a.bytes(2, tensors) <= shared_memory_limit() ? 2 : 1;
+  launch(exec, name, pack_units<W>, per_replica(a.H() / kWgmmaRows * 3, R), 256, 0, a);
   const unsigned pairs = blocks_for(a.x.value.rows(), kSwigluOwners * kWgmmaRows),
                  share = blocks_for(kTunedFor, R);
-  kernel<<<dim3(std::min(pairs, share), R), kSwigluThreads, bytes, stream_of(exec)>>>(a, depth);
-  check_launch(name);
+  launch(exec, name, kernel, per_replica(std::min(pairs, share), R), kSwigluThreads, a.bytes(depth, tensors),
+         a, depth);
 }
 
 /// Gradients of G and U, of x and what reaches these maps.
@@ -56,7 +52,7 @@ void down_gradients(const Exec& exec, const Swiglu<float>& a) {
 
 template <int W>
 void backward_rows(const Exec& exec, const Swiglu<float>& a) {
-  launch<W>(exec, a, 2, "swiglu backward", swiglu_backward<W>);
+  run<W>(exec, a, 2, "swiglu backward", swiglu_backward<W>);
   if (a.gate.wanted() || a.up.wanted()) gate_gradients<W>(exec, a);
   if (a.down.wanted()) down_gradients<W>(exec, a);
 }
@@ -74,8 +70,8 @@ template <class Real>
 void forward_cuda(const Exec& exec, const Swiglu<Real>& a) {
   if (!any(a)) return;
   if constexpr (std::is_same_v<Real, float>)
-    a.W() == 64 ? launch<64>(exec, a, 1, "swiglu", swiglu_forward<64>)
-                : launch<128>(exec, a, 1, "swiglu", swiglu_forward<128>);
+    a.W() == 64 ? run<64>(exec, a, 1, "swiglu", swiglu_forward<64>)
+                : run<128>(exec, a, 1, "swiglu", swiglu_forward<128>);
 }
 
 template <class Real>

@@ -21,28 +21,24 @@ namespace crosstalk {
 /// How the form without logits is cut, and where its numbers lie in its workspace: floats of one replica.
 /// Shapes alone decide, so that a replica's bits do not depend on how many there are.
 struct EntropyTiles {
-  static constexpr int kRows = 128, kStep = 64;  ///< of a block; of the other side, at once
-  static constexpr int kLargest = 256;           ///< columns of x
-  static constexpr int kNarrow = 128;            ///< those that need no more shared memory than any GPU has
-  static constexpr std::size_t kWideBytes = 208 * 1024;
-  int D = 0;                   ///< columns of a tile: those of x, rounded up
+  static constexpr int kRows = 128, kStep = 64;         ///< of a block; of the other side, at once
+  static constexpr int kLargest = 256;                  ///< columns of x
+  static constexpr std::size_t kLargestBytes = 204864;  ///< shared memory of more than 128; 99 KiB else
+  int D = 0;                                            ///< columns of a tile: those of x, rounded up
   int parts = 1, w_parts = 1;  ///< of the other side: of the vocabulary, of the rows of x
   std::int64_t part_at = 0, row_at = 0, piece_at = 0, size = 0;
 
-  /// Blocks of a multiprocessor.
-  CT_HD static constexpr int blocks_of(int D) { return D <= 64 ? 2 : 1; }
   /// Rows of whole steps.
   CT_HD static std::int64_t whole(std::int64_t rows) { return (rows + kStep - 1) / kStep * kStep; }
 
   EntropyTiles() = default;
   EntropyTiles(std::int64_t rows, int V, int columns) {
-    const auto cut = [&](std::int64_t own, std::int64_t other) {
-      const std::int64_t tiles = (own + kRows - 1) / kRows, steps = (other + kStep - 1) / kStep,
-                         blocks = kTunedFor * blocks_of(D);
-      return static_cast<int>(std::clamp<std::int64_t>(blocks / std::max<std::int64_t>(1, tiles), 1,
+    const auto cut = [](std::int64_t own, std::int64_t other) {
+      const std::int64_t tiles = (own + kRows - 1) / kRows, steps = (other + kStep - 1) / kStep;
+      return static_cast<int>(std::clamp<std::int64_t>(kTunedFor / std::max<std::int64_t>(1, tiles), 1,
                                                        std::min<std::int64_t>(16, steps)));
     };
-    D = columns <= 32 ? 32 : columns <= 64 ? 64 : columns <= 128 ? 128 : 256;
+    D = columns <= 32 ? 32 : columns <= 64 ? 64 : columns <= 128 ? 128 : kLargest;
     parts = cut(rows, V), w_parts = cut(V, rows);
     part_at = (whole(rows) + whole(V)) * D / 2;  // before it: operands, two in a float
     row_at = part_at + 4 * parts * rows;         // of a part and row: four numbers
@@ -80,9 +76,8 @@ struct CrossEntropy {
   CT_HD int V() const { return w.value.dim(0); }
   bool fits_tiles() const {
     return sizeof(Real) == sizeof(float) && precision == Precision::bf16 &&
-           (x.value.columns() <= EntropyTiles::kNarrow ||
-            (x.value.columns() <= EntropyTiles::kLargest &&
-             shared_memory_limit() >= EntropyTiles::kWideBytes));
+           x.value.columns() <= EntropyTiles::kLargest &&
+           (x.value.columns() <= 128 || shared_memory_limit() >= EntropyTiles::kLargestBytes);
   }
   void plan() {
     if (!x || !w || !target || w.value.rank != 2 || x.value.columns() != w.value.dim(1) ||

@@ -1,4 +1,4 @@
-// Cross-entropy without logits in memory: rows of up to 256 numbers, operands in bf16, products by wgmma
+// Cross-entropy without logits in memory: rows in heads of up to 128, operands in bf16, products by wgmma
 // where there is such a thing, else by mma.
 //
 // x and w are rounded once, into tiles of 64 rows. A block owns 128 rows of x and walks over its part of the vocabulary,
@@ -14,6 +14,8 @@
 //
 // Where there is wgmma the two groups of four warps of a block go on by themselves, and a step's weights are multiplied while
 // those of the next are made: one group's products run under the other's exponentials.
+//
+// Of more than 128 columns a block's own rows lie in shared memory: sums of d_x or d_w take the registers.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/base/async_copy.cuh"
@@ -35,18 +37,21 @@ static_assert(kEntropyWarps * 16 == EntropyTiles::kRows);
 template <int D>
 using EntropyTile = Tile<Precision::bf16, D>;
 
-template <int D>
-constexpr int kEntropyStages = D > 128 ? 4 : 5;
-/// Of a block's own rows, where registers do not hold them beside their sums.
-template <int D>
-constexpr int kEntropyOwn = D > 128 ? EntropyTiles::kRows* D : 0;
 /// Numbers of a stage: as in memory where there is wgmma, else rows with a gap.
 template <int D>
 constexpr int kEntropyStage = kEntropyStep* EntropyTile<D>::kStep;
 template <int D>
+constexpr bool kEntropyHolds = D <= 128;  ///< own rows in registers
+template <int D>
+constexpr int kEntropyStages = kEntropyHolds<D> ? 5 : 4;
+template <int D>
+constexpr int kEntropyOwn = kEntropyHolds<D> ? 0 : EntropyTiles::kRows* EntropyTile<D>::kStep;
+template <int D>
 constexpr std::size_t kEntropyBytes = kEntropyStages<D>*(kEntropyStage<D> * sizeof(std::uint16_t) +
                                                          kEntropyStep * sizeof(float2) +
-                                                         2 * sizeof(std::uint64_t));
+                                                         2 * sizeof(std::uint64_t)) +
+                                      kEntropyOwn<D> * sizeof(std::uint16_t);
+static_assert(kEntropyBytes<EntropyTiles::kLargest> == EntropyTiles::kLargestBytes);
 
 /// One side of the product: rows of operands in tiles [rows / 64][D / 8][64][8], zeros beyond the last row.
 template <int D>
@@ -130,34 +135,36 @@ class EntropySteps {
  public:
   __device__ EntropySteps(unsigned char* memory, const EntropySide<D>& side, const float2* pairs, int2 steps)
       : numbers_(reinterpret_cast<std::uint16_t*>(memory)),
-        pairs_(reinterpret_cast<float2*>(numbers_ + kStages * kEntropyStage<D>)),
-        barriers_(reinterpret_cast<std::uint64_t*>(pairs_ + kStages * kEntropyStep)),
+        pairs_(reinterpret_cast<float2*>(numbers_ + kEntropyStages<D> * kEntropyStage<D>)),
+        barriers_(reinterpret_cast<std::uint64_t*>(pairs_ + kEntropyStages<D> * kEntropyStep)),
         from_(side.at(steps.x * kEntropyStep, 0)),
         from_pairs_(pairs + steps.x * kEntropyStep),
         count_(steps.y - steps.x) {
 #if CROSSTALK_WGMMA
     if (threadIdx.x == 0) {
-      for (int i = 0; i < kStages; ++i) {
+      for (int i = 0; i < kEntropyStages<D>; ++i) {
         barrier_init(barriers_ + i, 1);
-        barrier_init(barriers_ + kStages + i, kEntropyWarps);
+        barrier_init(barriers_ + kEntropyStages<D> + i, kEntropyWarps);
       }
       barriers_made();
     }
     __syncthreads();
     if (threadIdx.x == 0) {
-      for (int i = 0; i < min(count_, kStages); ++i) request(i);
+      for (int i = 0; i < min(count_, kEntropyStages<D>); ++i) request(i);
     }
 #else
     for (int i = 0; i < kAhead; ++i) request(i);
 #endif
   }
-  __device__ const std::uint16_t* numbers(int i) const { return numbers_ + i % kStages * kEntropyStage<D>; }
-  __device__ const float2* pairs(int i) const { return pairs_ + i % kStages * kEntropyStep; }
+  __device__ const std::uint16_t* numbers(int i) const {
+    return numbers_ + i % kEntropyStages<D> * kEntropyStage<D>;
+  }
+  __device__ const float2* pairs(int i) const { return pairs_ + i % kEntropyStages<D> * kEntropyStep; }
 
   /// Waits for step i.
   __device__ void acquire(int i) {
 #if CROSSTALK_WGMMA
-    barrier_wait(barriers_ + i % kStages, i / kStages & 1);
+    barrier_wait(barriers_ + i % kEntropyStages<D>, i / kEntropyStages<D> & 1);
 #else
     copies_wait<kAhead - 1>();
     __syncthreads();
@@ -168,26 +175,27 @@ class EntropySteps {
   __device__ void release([[maybe_unused]] int i) {
 #if CROSSTALK_WGMMA
     if (i < 0) return;
-    if (threadIdx.x % 32 == 0) barrier_arrive(barriers_ + kStages + i % kStages);
+    if (threadIdx.x % 32 == 0) barrier_arrive(barriers_ + kEntropyStages<D> + i % kEntropyStages<D>);
     const int before = i - 1;
-    if (threadIdx.x == 0 && before >= 0 && before + kStages < count_) {
-      barrier_wait(barriers_ + kStages + before % kStages, before / kStages & 1);
-      request(before + kStages);
+    if (threadIdx.x == 0 && before >= 0 && before + kEntropyStages<D> < count_) {
+      barrier_wait(barriers_ + kEntropyStages<D> + before % kEntropyStages<D>,
+                   before / kEntropyStages<D> & 1);
+      request(before + kEntropyStages<D>);
     }
 #endif
   }
 
  private:
-  static constexpr int kStages = kEntropyStages<D>, kAhead = kStages - 2;
+  static constexpr int kAhead = kEntropyStages<D> - 2;
   __device__ void request(int i) {
-    std::uint16_t* const to = numbers_ + i % kStages * kEntropyStage<D>;
-    float2* const to_pairs = pairs_ + i % kStages * kEntropyStep;
+    std::uint16_t* const to = numbers_ + i % kEntropyStages<D> * kEntropyStage<D>;
+    float2* const to_pairs = pairs_ + i % kEntropyStages<D> * kEntropyStep;
     const std::uint16_t* const from = from_ + static_cast<std::int64_t>(i) * kEntropyStep * D;
     const float2* const from_pairs = from_pairs_ + i * kEntropyStep;
 #if CROSSTALK_WGMMA
     constexpr unsigned kNumbers = kEntropyStep * D * sizeof(std::uint16_t),
                        kOthers = kEntropyStep * sizeof(float2);
-    std::uint64_t* const there = barriers_ + i % kStages;
+    std::uint64_t* const there = barriers_ + i % kEntropyStages<D>;
     barrier_announce(there, kNumbers + (kPairs ? kOthers : 0));
     copy_bulk(to, from, kNumbers, there);
     if (kPairs) copy_bulk(to_pairs, from_pairs, kOthers, there);
@@ -219,27 +227,32 @@ class EntropySteps {
 /// made of them.
 template <int D, bool kMix>
 struct EntropyProducts {
-  static constexpr bool kOwnShared = CROSSTALK_WGMMA && kEntropyOwn<D> > 0;
-  unsigned rows[kOwnShared ? 1 : D / 16][4];    ///< as operands, unless they lie in shared memory
-  const std::uint16_t* own = nullptr;           ///< there
-  float y[kEntropyCount][4];                    ///< logits, then weights
-  float sums[kMix ? D / 8 : 1][4] = {};         ///< [column]
-  unsigned weights[kEntropyStep / 16][4] = {};  ///< of the step before, as operands
+  unsigned rows[kEntropyHolds<D> ? D / 16 : 1][4];  ///< as operands
+  std::uint16_t* own = nullptr;                     ///< or the block's rows, as a step's lie in shared memory
+  float y[kEntropyCount][4];                        ///< logits, then weights
+  float sums[kMix ? D / 8 : 1][4] = {};             ///< [column]
+  unsigned weights[kEntropyStep / 16][4] = {};      ///< of the step before, as operands
 
-  /// Takes the block's rows from `first` on, of which row and row + 8 are this lane's. Before a barrier.
-  __device__ void take(const EntropySide<D>& side, int first, int row,
-                       [[maybe_unused]] unsigned char* memory) {
-    if constexpr (kOwnShared) {
-      constexpr int kTile = kEntropyStep * D / 8;
-      uint4* const to = reinterpret_cast<uint4*>(memory + kEntropyBytes<D>) - EntropyTiles::kRows * D / 8;
-      for (int i = static_cast<int>(threadIdx.x); i < EntropyTiles::kRows * D / 8; i += kEntropyThreads) {
-        const int tile = min(first / kEntropyStep + i / kTile, (side.rows - 1) / kEntropyStep);
-        to[i] = reinterpret_cast<const uint4*>(side.at(tile * kEntropyStep, 0))[i % kTile];
+  /// Takes the block's rows from `first`, of which the lane's are `row` and row + 8; before a barrier.
+  __device__ __forceinline__ void take(const EntropySide<D>& side, [[maybe_unused]] int first, int row,
+                                       [[maybe_unused]] unsigned char* memory) {
+    if constexpr (kEntropyHolds<D>) {
+      side.read(row, rows);
+    } else {
+      own = reinterpret_cast<std::uint16_t*>(memory);
+      constexpr int kRows = EntropyTiles::kRows;
+#pragma unroll 8
+      for (int at = threadIdx.x; at < kRows * (D / 8); at += kEntropyThreads) {
+        const int n = at % kRows, c = at / kRows * 8;
+#if CROSSTALK_WGMMA
+        const std::uint16_t* const to = EntropySide<D>{own, kRows}.at(n, c);
+#else
+        const std::uint16_t* const to = own + n * EntropyTile<D>::kStep + c;
+#endif
+        *reinterpret_cast<uint4*>(const_cast<std::uint16_t*>(to)) =
+            *reinterpret_cast<const uint4*>(side.at(min(first + n, side.rows - 1), c));
       }
       fence_async();
-      own = reinterpret_cast<const std::uint16_t*>(to + static_cast<int>(threadIdx.x) / 128 * kTile);
-    } else {
-      side.read(row, rows);
     }
   }
   /// y = logits; the step before is added to the sums until settle().
@@ -250,18 +263,25 @@ struct EntropyProducts {
     wgmma_begin();
 #pragma unroll
     for (int k = 0; k < D / 16; ++k) {
-      const std::uint64_t columns = wgmma_columns<kEntropyLine>(step + 2 * k * kEntropyLine);
-      if constexpr (kOwnShared) {
-        wgmma_bf16(y, wgmma_columns<kEntropyLine>(own + 2 * k * kEntropyLine), columns, k > 0);
+      const std::uint64_t words = wgmma_columns<kEntropyLine>(step + 2 * k * kEntropyLine);
+      if constexpr (kEntropyHolds<D>) {
+        wgmma_bf16<false>(y, rows[k], words, k > 0);
       } else {
-        wgmma_bf16<false>(y, rows[k], columns, k > 0);
+        const int group = static_cast<int>(threadIdx.x) / 128;
+        wgmma_bf16(y, wgmma_columns<kEntropyLine>(own + group * kEntropyStep * D + 2 * k * kEntropyLine),
+                   words, k > 0);
       }
     }
     wgmma_commit();
     if constexpr (kMix) mix_weights(before);
     wgmma_wait<kMix ? 1 : 0>(y);
 #else
-    scores(rows, EntropyTile<D>{const_cast<std::uint16_t*>(step)}, 0, y);
+    const EntropyTile<D> tile{const_cast<std::uint16_t*>(step)};
+    if constexpr (kEntropyHolds<D>) {
+      scores(rows, tile, 0, y);
+    } else {
+      scores(EntropyTile<D>{own}, static_cast<int>(threadIdx.x) / 32 * 16, tile, 0, y);
+    }
 #endif
   }
   __device__ __forceinline__ void settle() {
@@ -295,8 +315,13 @@ struct EntropyProducts {
  private:
   __device__ __forceinline__ void mix_weights(const std::uint16_t* step) {
 #pragma unroll
-    for (int j = 0; j < kEntropyStep / 16; ++j)
-      wgmma_bf16<true>(sums, weights[j], wgmma_rows<kEntropyLine>(step + j * 16 * 8), true);
+    for (int j = 0; j < kEntropyStep / 16; ++j) {
+      constexpr int kWide = D < 128 ? D : 128;  // columns of a product
+#pragma unroll
+      for (int c = 0; c < D; c += kWide)
+        wgmma_bf16<true>(reinterpret_cast<float(&)[kWide / 8][4]>(sums[c / 8]), weights[j],
+                         wgmma_rows<kEntropyLine>(step + c / 8 * kEntropyLine + j * 16 * 8), true);
+    }
     wgmma_commit();
   }
   /// Numbers that products take are made before those begin.
@@ -344,7 +369,7 @@ struct EntropySums {
 
 /// kMix: the sums of d_x too.
 template <int D, bool kMix>
-__global__ void __launch_bounds__(kEntropyThreads, EntropyTiles::blocks_of(D))
+__global__ void __launch_bounds__(kEntropyThreads, 1)
     entropy_sums(const __grid_constant__ CrossEntropy<float> op, const __grid_constant__ EntropyTiles tiles) {
   constexpr float kSlack = 8;
   extern __shared__ __align__(128) unsigned char memory[];
@@ -361,7 +386,7 @@ __global__ void __launch_bounds__(kEntropyThreads, EntropyTiles::blocks_of(D))
   for (int half = 0; half < 2; ++half)
     target[half] = row + 8 * half < view.x.rows ? op.target.value.at(r)[row + 8 * half] : -1;
   const int2 part_steps = entropy_steps(view.w.rows, part, tiles.parts);
-  EntropySteps<D, false> steps(memory, view.w, view.row, part_steps);
+  EntropySteps<D, false> steps(memory + kEntropyOwn<D> * sizeof(std::uint16_t), view.w, view.row, part_steps);
   const int count = part_steps.y - part_steps.x;
 #pragma unroll 1
   for (int i = 0; i < count; ++i) {
@@ -499,7 +524,7 @@ __global__ void __launch_bounds__(kEntropyThreads)
 
 /// d_w, one part of the rows of x.
 template <int D>
-__global__ void __launch_bounds__(kEntropyThreads, EntropyTiles::blocks_of(D))
+__global__ void __launch_bounds__(kEntropyThreads, 1)
     entropy_words(const __grid_constant__ CrossEntropy<float> op,
                   const __grid_constant__ EntropyTiles tiles) {
   extern __shared__ __align__(128) unsigned char memory[];
@@ -514,7 +539,7 @@ __global__ void __launch_bounds__(kEntropyThreads, EntropyTiles::blocks_of(D))
   auto& y = products.y;
   products.take(view.w, block, row, memory);
   const int2 part_steps = entropy_steps(view.x.rows, part, tiles.w_parts);
-  EntropySteps<D, true> steps(memory, view.x, view.row, part_steps);
+  EntropySteps<D, true> steps(memory + kEntropyOwn<D> * sizeof(std::uint16_t), view.x, view.row, part_steps);
   const int count = part_steps.y - part_steps.x;
 #pragma unroll 1
   for (int i = 0; i < count; ++i) {

@@ -113,8 +113,8 @@ void gemm(const Exec& exec, const char* name, const Op& op, int B, int R) {
     tensor_gemm<Precision::full>(exec, op, B, R);
   } else {
     const unsigned tiles = blocks_for(op.M, kDoubleTile) * blocks_for(op.N, kDoubleTile);
-    gemm_kernel<Real, Op>
-        <<<dim3(tiles, static_cast<unsigned>(B), static_cast<unsigned>(R)), 256, 0, stream_of(exec)>>>(op);
+    launch(exec, name, gemm_kernel<Real, Op>, dim3(tiles, static_cast<unsigned>(B), static_cast<unsigned>(R)),
+           256, 0, op);
   }
   check_launch(name);
 }

@@ -135,26 +135,23 @@ __global__ void __launch_bounds__(kThreads) normalize_backward(const __grid_cons
 
 template <class Real>
 void forward_cuda(const Exec& exec, const Normalize<Real>& a) {
-  if (a.x.value.rows() == 0 || a.x.value.R == 0) return;
   const int d = a.x.value.columns();
   const auto kernel = d <= 128 ? normalize<Real, 4> : d <= 512 ? normalize<Real, 16> : normalize<Real, 0>;
-  kernel<<<dim3(blocks_for(a.x.value.rows(), kWarps * (d <= 128 ? kRowsOf<4> : 1)),
-                static_cast<unsigned>(a.x.value.R)),
-           kThreads, 0, stream_of(exec)>>>(a);
-  check_launch("normalize");
+  launch(exec, "normalize", kernel,
+         per_replica(blocks_for(a.x.value.rows(), kWarps * (d <= 128 ? kRowsOf<4> : 1)), a.x.value.R),
+         kThreads, 0, a);
 }
 
 template <class Real>
 void backward_cuda(const Exec& exec, const Normalize<Real>& a) {
-  if (a.x.write == Write::none || a.y.value.rows() == 0 || a.y.value.R == 0) return;
+  if (a.x.write == Write::none) return;
   const int d = a.y.value.columns();
   const auto kernel = d <= 128   ? normalize_backward<Real, 4>
                       : d <= 512 ? normalize_backward<Real, 16>
                                  : normalize_backward<Real, 0>;
-  kernel<<<dim3(blocks_for(a.y.value.rows(), kWarps * (d <= 128 ? kRowsOf<4> : 1)),
-                static_cast<unsigned>(a.y.value.R)),
-           kThreads, 0, stream_of(exec)>>>(a);
-  check_launch("normalize backward");
+  launch(exec, "normalize backward", kernel,
+         per_replica(blocks_for(a.y.value.rows(), kWarps * (d <= 128 ? kRowsOf<4> : 1)), a.y.value.R),
+         kThreads, 0, a);
 }
 
 CROSSTALK_INSTANTIATE(cuda, Normalize)

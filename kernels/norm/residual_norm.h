@@ -39,7 +39,7 @@ struct ResidualNorm {
   static constexpr const char* kName = "residual_norm";
   CROSSTALK_FIELDS(x, branch, gain, bias, gate, sum, y, mean, inverse, part)
   CROSSTALK_BF16_FIELDS(branch, y)
-  static constexpr int kMostInBf16 = 128;
+  static constexpr int kMostInBf16 = 512;
   /// Whether y and its gradient, and the gradient of the branch, may be bf16.
   bool takes_bf16() const { return D() % 8 == 0 && D() <= kMostInBf16; }
   /// Rows of a piece, and how many pieces there are.
@@ -75,7 +75,7 @@ struct ResidualNorm {
     if (branch.value.is_bf16() || y.value.format != y.gradient.format)
       throw std::logic_error("[residual_norm] a branch is fp32, y and its gradient have one format");
     if ((y.value.is_bf16() || branch.gradient.is_bf16()) && !takes_bf16())
-      throw std::logic_error("[residual_norm] only rows of multiples of 8, up to 128, may be bf16");
+      throw std::logic_error("[residual_norm] only rows of multiples of 8, up to 512, may be bf16");
     check_writes();
     y.value = without_memory(x.value);
     if (branch) sum.value = y.value;

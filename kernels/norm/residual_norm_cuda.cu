@@ -97,41 +97,41 @@ __global__ void __launch_bounds__(kThreads)
 
 template <class Real>
 void forward_cuda(const Exec& exec, const ResidualNorm<Real>& op) {
-  if (op.rows() == 0 || op.x.value.R == 0) return;
-  const auto R = static_cast<unsigned>(op.x.value.R);
-  bool done = false;
+  const auto run = [&](auto* kernel, int rows, int threads) {
+    launch(exec, "residual_norm", kernel, per_replica(blocks_for(op.rows(), rows), op.x.value.R), threads, 0,
+           op);
+  };
   if constexpr (std::is_same_v<Real, float>) {
-    if ((done = in_fours(op)))
-      with_fours(op.D(), static_cast<bool>(op.gate), [&]<int kLanes, int kFours, bool kGated>() {
-        constexpr int kRows = kFoursWarps * kRowTurns<kFours> * (32 / kLanes);
-        norm_fours<kLanes, kFours, kGated>
-            <<<dim3(blocks_for(op.rows(), kRows), R), kFoursThreads, 0, stream_of(exec)>>>(op);
+    if (in_fours(op))
+      return with_fours(op.D(), static_cast<bool>(op.gate), [&]<int kLanes, int kFours, bool kGated>() {
+        run(norm_fours<kLanes, kFours, kGated>, kFoursWarps * kRowTurns<kFours> * (32 / kLanes),
+            kFoursThreads);
       });
   }
-  if (!done) residual_norm<<<dim3(blocks_for(op.rows(), kWarps), R), kThreads, 0, stream_of(exec)>>>(op);
-  check_launch("residual_norm");
+  run(residual_norm<Real>, kWarps, kThreads);
 }
 
 template <class Real>
 void backward_cuda(const Exec& exec, const ResidualNorm<Real>& op) {
   if (op.rows() == 0 || op.x.value.R == 0) return;
-  const int D = op.D(), pieces = ResidualNorm<Real>::pieces(op.rows());
+  const int D = op.D(), R = op.x.value.R, pieces = ResidualNorm<Real>::pieces(op.rows());
   const std::int64_t piece = ResidualNorm<Real>::piece(op.rows());
-  const unsigned P = static_cast<unsigned>(pieces), R = static_cast<unsigned>(op.x.value.R);
+  const char* const name = "residual_norm backward";
   const bool gains = op.gain.wanted() || op.bias.wanted();
   bool done = false;
   if constexpr (std::is_same_v<Real, float>) {
     if ((done = in_fours(op)))
       with_fours(D, static_cast<bool>(op.gate), [&]<int kLanes, int kFours, bool kGated>() {
-        norm_fours_backward<kLanes, kFours, kGated>
-            <<<dim3(P, R), kFoursThreads, 0, stream_of(exec)>>>(op, piece);
+        launch(exec, name, norm_fours_backward<kLanes, kFours, kGated>, per_replica(pieces, R), kFoursThreads,
+               0, op, piece);
       });
   }
   if (!done) {
-    if (gains) gain_pieces<<<dim3(P, blocks_for(D, kThreads), R), kThreads, 0, stream_of(exec)>>>(op, piece);
-    residual_norm_backward<<<dim3(blocks_for(op.rows(), kWarps), R), kThreads, 0, stream_of(exec)>>>(op);
+    const dim3 parts(static_cast<unsigned>(pieces), blocks_for(D, kThreads), static_cast<unsigned>(R));
+    if (gains) launch(exec, name, gain_pieces<Real>, parts, kThreads, 0, op, piece);
+    launch(exec, name, residual_norm_backward<Real>, per_replica(blocks_for(op.rows(), kWarps), R), kThreads,
+           0, op);
   }
-  check_launch("residual_norm backward");
   if (!gains) return;
   sum_pieces<Real, 8, 64>(
       exec, "residual_norm backward (pieces)", op.x.value.R, 2 * D, pieces, 2 * D,

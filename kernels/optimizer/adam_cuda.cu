@@ -91,10 +91,8 @@ __global__ void __launch_bounds__(kThreads) adam(const __grid_constant__ AdamSte
 
 template <class Real>
 void run_cuda(const Exec& exec, const AdamStep<Real>& a) {
-  if (a.parameter.size() == 0 || a.parameter.R == 0) return;
-  adam<<<dim3(blocks_for(a.parameter.size(), 4 * kThreads), static_cast<unsigned>(a.parameter.R)), kThreads,
-         0, stream_of(exec)>>>(a);
-  check_launch("adam");
+  launch(exec, "adam", adam<Real>, per_replica(blocks_for(a.parameter.size(), 4 * kThreads), a.parameter.R),
+         kThreads, 0, a);
 }
 
 CROSSTALK_INSTANTIATE_STEP(cuda, AdamStep)

@@ -75,28 +75,26 @@ __global__ void count_evaluation_kernel(const __grid_constant__ CountEvaluation<
 
 template <class Real>
 void run_cuda(const Exec& exec, const CountStep<Real>& a) {
-  count_step_kernel<<<device::blocks_for(32 * std::int64_t{a.loss.R}, kCountThreads), kCountThreads, 0,
-                      device::stream_of(exec)>>>(a);
-  device::check_launch("count_step");
+  device::launch(exec, "count_step", count_step_kernel<Real>,
+                 device::blocks_for(32 * std::int64_t{a.loss.R}, kCountThreads), kCountThreads, 0, a);
 }
 
 template <class Real>
 void run_cuda(const Exec& exec, const TakeNorm<Real>& a) {
-  take_norm_kernel<<<device::blocks_for(32 * std::int64_t{a.step.R}, kCountThreads), kCountThreads, 0,
-                     device::stream_of(exec)>>>(a);
-  device::check_launch("take_norm");
+  device::launch(exec, "take_norm", take_norm_kernel<Real>,
+                 device::blocks_for(32 * std::int64_t{a.step.R}, kCountThreads), kCountThreads, 0, a);
 }
 
 template <class Real>
 void run_cuda(const Exec& exec, const CountBatches<Real>& a) {
-  count_batches_kernel<<<device::blocks_for(a.step.R, 128), 128, 0, device::stream_of(exec)>>>(a);
-  device::check_launch("count_batches");
+  device::launch(exec, "count_batches", count_batches_kernel<Real>, device::blocks_for(a.step.R, 128), 128, 0,
+                 a);
 }
 
 template <class Real>
 void run_cuda(const Exec& exec, const CountEvaluation<Real>& a) {
-  count_evaluation_kernel<<<static_cast<unsigned>(a.query_loss.R), 64, 0, device::stream_of(exec)>>>(a);
-  device::check_launch("count_evaluation");
+  device::launch(exec, "count_evaluation", count_evaluation_kernel<Real>,
+                 static_cast<unsigned>(a.query_loss.R), 64, 0, a);
 }
 
 CROSSTALK_INSTANTIATE_STEP(cuda, CountBatches)

@@ -38,12 +38,9 @@ __global__ void __launch_bounds__(kThreads) scale_of(const __grid_constant__ Cli
 template <class Real>
 void run_cuda(const Exec& exec, const ClipScale<Real>& a) {
   if (a.gradient.size() == 0 || a.gradient.R == 0) return;
-  const int blocks = clip_blocks(a.gradient.size());
-  const auto R = static_cast<unsigned>(a.gradient.R);
-  squares<<<dim3(static_cast<unsigned>(blocks), R), kThreads, 0, stream_of(exec)>>>(a);
-  check_launch("clip_scale");
-  scale_of<<<R, kThreads, 0, stream_of(exec)>>>(a, blocks);
-  check_launch("clip_scale");
+  const int blocks = clip_blocks(a.gradient.size()), R = a.gradient.R;
+  launch(exec, "clip_scale", squares<Real>, per_replica(blocks, R), kThreads, 0, a);
+  launch(exec, "clip_scale", scale_of<Real>, per_replica(R, 1), kThreads, 0, a, blocks);
 }
 
 CROSSTALK_INSTANTIATE_STEP(cuda, ClipScale)

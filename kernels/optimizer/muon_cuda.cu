@@ -122,11 +122,7 @@ __global__ void __launch_bounds__(kThreads) muon(const __grid_constant__ MuonSte
 
 template <class Real>
 void run_cuda(const Exec& exec, const MuonStep<Real>& a) {
-  const int matrices = a.matrices.dim(0);
-  if (matrices == 0 || a.parameter.R == 0) return;
-  muon<<<dim3(static_cast<unsigned>(matrices), static_cast<unsigned>(a.parameter.R)), kThreads, 0,
-         stream_of(exec)>>>(a);
-  check_launch("muon");
+  launch(exec, "muon", muon<Real>, per_replica(a.matrices.dim(0), a.parameter.R), kThreads, 0, a);
 }
 
 CROSSTALK_INSTANTIATE_STEP(cuda, MuonStep)

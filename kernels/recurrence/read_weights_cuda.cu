@@ -321,25 +321,20 @@ void with_read_team(const ReadWeights<Real>& op, F&& f) {
 
 template <class Real>
 void forward_cuda(const Exec& exec, const ReadWeights<Real>& op) {
-  const unsigned blocks = static_cast<unsigned>(op.B() * op.H() * op.Q()),
-                 R = static_cast<unsigned>(op.k.value.R);
-  if (blocks == 0 || R == 0) return;
   if (op.form) return op.form->forward(exec, op);
   with_read_team(op, [&](auto w, auto e, auto own) {
-    read_weights<Real, w(), e(), own()><<<dim3(blocks, R), 32 * w(), 0, stream_of(exec)>>>(op);
+    launch(exec, "read_weights", read_weights<Real, w(), e(), own()>,
+           per_replica(op.B() * op.H() * op.Q(), op.k.value.R), 32 * w(), 0, op);
   });
-  check_launch("read_weights");
 }
 
 template <class Real>
 void backward_cuda(const Exec& exec, const ReadWeights<Real>& op) {
-  const unsigned blocks = static_cast<unsigned>(op.B() * op.H()), R = static_cast<unsigned>(op.k.value.R);
-  if (blocks == 0 || R == 0) return;
   if (op.form) return op.form->backward(exec, op);
   with_read_team(op, [&](auto w, auto e, auto own) {
-    read_weights_backward<Real, w(), e(), own()><<<dim3(blocks, R), 32 * w(), 0, stream_of(exec)>>>(op);
+    launch(exec, "read_weights backward", read_weights_backward<Real, w(), e(), own()>,
+           per_replica(op.B() * op.H(), op.k.value.R), 32 * w(), 0, op);
   });
-  check_launch("read_weights backward");
 }
 
 CROSSTALK_INSTANTIATE(cuda, ReadWeights)

@@ -70,11 +70,9 @@ std::size_t bytes_of(const StateRead<float>& op) {
 /// Block of key channels after block.
 template <class Kernel>
 void launch(const Exec& exec, const StateRead<float>& op, Kernel kernel, int threads, std::size_t bytes) {
-  allow_shared_memory(kernel, bytes);
   for (int first = 0; first < op.K(); first += op.key_block()) {
-    kernel<<<dim3(static_cast<unsigned>(op.B()) * op.H(), static_cast<unsigned>(op.k.value.R)), threads,
-             bytes, stream_of(exec)>>>(op, KeyBlock{first, std::min(op.key_block(), op.K() - first)});
-    check_launch("state_read");
+    device::launch(exec, "state_read", kernel, per_replica(op.B() * op.H(), op.k.value.R), threads, bytes, op,
+                   KeyBlock{first, std::min(op.key_block(), op.K() - first)});
   }
 }
 

@@ -153,9 +153,9 @@ TEST(Formats, KernelsThatDoNotReadThemRefuse) {
   ResidualNorm<float> norm;
   norm.x = in(fp32({6, 48})), norm.branch = in(bf16({6, 48})), norm.gain = in(fp32({48}));
   expect_refused([&] { graph.add(norm); }, "[residual_norm] a branch is fp32");
-  norm.x = in(fp32({6, 136})), norm.branch = {}, norm.gain = in(fp32({136}));
-  norm.y.variable = bf16({6, 136});
-  expect_refused([&] { graph.add(norm); }, "only rows of multiples of 8, up to 128");
+  norm.x = in(fp32({6, 520})), norm.branch = {}, norm.gain = in(fp32({520}));
+  norm.y.variable = bf16({6, 520});
+  expect_refused([&] { graph.add(norm); }, "only rows of multiples of 8, up to 512");
   AttendMix<float> reads;
   reads.products = Precision::bf16;
   reads.x = in(bf16({2, 40, 1, 64})), reads.k = in(bf16({2, 40, 1, 64})), reads.v = in(fp32({2, 40, 1, 64}));

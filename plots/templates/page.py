@@ -70,7 +70,7 @@ def set_ticks(axis, scale, limits, places, whole):
     if places:
         axis.set_major_locator(ticker.FixedLocator(places))
         axis.set_minor_locator(ticker.NullLocator())
-    if scale != "log" or low <= 0 or (not places and high > (30 if upright else 1000) * low):
+    if scale != "log" or low <= 0 or (not places and high > (100 if upright else 1000) * low):
         return
     if not places:
         axis.set_major_locator(ticker.MaxNLocator(5) if high < 3 * low else

@@ -1,0 +1,329 @@
+// Affine maps of one input of more than 128 numbers: products in tiles of 128 x 128 whose operands come in steps of 64, in bf16,
+// by wgmma where there is such a thing, else by mma.
+//
+//   forward   y = x W^T + b    rows of x by outputs,            summed over inputs
+//   inputs    d_x = d_y W      rows of d_y by inputs,           summed over outputs
+//   weights   d_W = d_y^T x    outputs by inputs, and d_b,      summed over a part of the rows, into a piece
+//
+// Columns of all outputs stand in blocks of 64, of which a step or half a tile is one; what is outside a matrix is zero.
+// Two blocks a multiprocessor hide each other's waiting. Weights are rounded once a call.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include "kernels/base/async_copy.cuh"
+#include "kernels/base/cuda_launch.cuh"
+#include "kernels/linear/joined_linear.h"
+#include "kernels/matmul/operand_pairs.cuh"
+#include "kernels/matmul/row_tile.cuh"
+#include "kernels/matmul/wgmma_bf16.cuh"
+
+namespace crosstalk::device {
+
+enum class WideRole { forward, inputs, weights };
+constexpr int kWideThreads = 256, kWideStages = 3, kWideRows = 128;
+constexpr int kWideBlock = LinearSlabs::kBlock,
+              kWidePiece = kWideBlock / 8 * kWgmmaLine;  ///< numbers of a tile
+constexpr std::size_t kWideBytes = kWideStages * 4 * kWidePiece * sizeof(std::uint16_t);
+static_assert(kWideBytes + LinearSlabs::kMostBlocks * sizeof(int2) == LinearSlabs::kWideBytes &&
+              kWideBlock == kWgmmaRows);
+
+/// A matrix, as floats or bf16 (whose columns are a multiple of 8).
+struct WideMatrix {
+  const float* data;
+  bool is_bf16;
+  int rows, columns;
+};
+
+/// 64 rows and columns of a matrix on their way to shared memory, eight neighbours a thread at a time.
+struct WidePart {
+  __device__ static int column() { return static_cast<int>(threadIdx.x) % 8 * 8; }
+  __device__ static int row(int i) { return static_cast<int>(threadIdx.x) / 8 + i * (kWideThreads / 8); }
+  static constexpr int kTurns = kWideBlock * kWideBlock / 8 / kWideThreads;
+  __device__ static std::uint16_t* place(std::uint16_t* tile, int i) {
+    return tile + column() / 8 * kWgmmaLine + row(i) * 8;
+  }
+  /// Sums of columns, where kSide, are taken of floats before they are rounded.
+  template <bool kSide>
+  __device__ static __forceinline__ void request(const WideMatrix& m, int n0, int c0, std::uint16_t* tile,
+                                                 float (&side)[8]) {
+    const int c = c0 + column();
+#pragma unroll
+    for (int i = 0; i < kTurns; ++i) {
+      const int n = n0 + row(i);
+      const bool there = n < m.rows && c < m.columns;
+      const std::int64_t at = there ? static_cast<std::int64_t>(n) * m.columns + c : 0;
+      if (m.is_bf16) {
+        copy_async_or_zero(place(tile, i), reinterpret_cast<const std::uint16_t*>(m.data) + at,
+                           there ? 16 : 0);
+      } else {
+        float v[2][4];
+        const bool aligned = m.columns % 4 == 0 && is_aligned16(m.data);
+        load4(m.data + at, there ? m.columns - c : 0, aligned, v[0]);
+        load4(m.data + at + 4, there ? m.columns - c - 4 : 0, aligned, v[1]);
+#pragma unroll
+        for (int e = 0; kSide && e < 8; ++e) side[e] += v[e / 4][e % 4];
+        *reinterpret_cast<uint4*>(place(tile, i)) =
+            make_uint4(bf16_pair(v[0][0], v[0][1]), bf16_pair(v[0][2], v[0][3]), bf16_pair(v[1][0], v[1][1]),
+                       bf16_pair(v[1][2], v[1][3]));
+      }
+    }
+  }
+  /// Adds up the columns of what request() has brought as bf16.
+  __device__ static __forceinline__ void add_columns(std::uint16_t* tile, float (&side)[8]) {
+#pragma unroll
+    for (int i = 0; i < kTurns; ++i) {
+      const uint4 x = *reinterpret_cast<const uint4*>(place(tile, i));
+      const Four<float> low = four_of(make_uint2(x.x, x.y)), high = four_of(make_uint2(x.z, x.w));
+#pragma unroll
+      for (int e = 0; e < 4; ++e) side[e] += low.v[e], side[4 + e] += high.v[e];
+    }
+  }
+};
+
+/// Weights of all outputs in bf16, [blocks * 64][whole inputs], zeros where there are none; eight numbers a thread.
+__global__ void __launch_bounds__(kWideThreads)
+    round_weights(const __grid_constant__ JoinedLinear<float> a, const __grid_constant__ LinearSlabs s) {
+  const int across = s.whole_inputs() / 8, i = static_cast<int>(blockIdx.x) * kWideThreads + threadIdx.x,
+            row = i / across, c = i % across * 8, r = blockIdx.y;
+  if (row >= s.count * kWideBlock) return;
+  int of = 0;
+  while (of + 1 < a.outputs && s.first_block[of + 1] <= row / kWideBlock) ++of;
+  const int o = row - s.first_block[of] * kWideBlock;
+  Four<float> low = {}, high = {};
+  if (o < a.w[of].value.dim(0) && c < s.inputs) {
+    const auto* from = reinterpret_cast<const Four<float>*>(a.w[of].value.at(r) +
+                                                            static_cast<std::int64_t>(o) * s.inputs + c);
+    low = from[0], high = from[1];
+  }
+  const uint2 x = pairs_of(low), y = pairs_of(high);
+  reinterpret_cast<uint4*>(a.operands.value.at(r))[i] = make_uint4(x.x, x.y, y.x, y.y);
+}
+
+/// This lane's sums into columns c0 .. of rows n0 .. of a tensor of N rows of C numbers.
+__device__ __forceinline__ void put_block(Write mode, float* rows, bool is_bf16, int C, int c0, int n0, int N,
+                                          const float (&sums)[8][4]) {
+  if (is_bf16 && mode == Write::overwrite) {
+    const float one[2] = {1, 1};
+    HeadRows<std::uint16_t> to;
+    to.first = reinterpret_cast<std::uint16_t*>(rows) + c0, to.step = C;
+    return store(mode, to, n0, N, min(C - c0, kWideBlock), sums, one);
+  }
+  const int lane = threadIdx.x % 32;
+  const bool pairs = C % 2 == 0 && is_aligned16(rows);
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const int n = n0 + lane / 4 + 8 * half;
+    if (n >= N) continue;
+#pragma unroll
+    for (int j = 0; j < 8; ++j) {
+      const int c = c0 + j * 8 + 2 * (lane % 4);
+      if (c >= C) continue;
+      const std::int64_t at = static_cast<std::int64_t>(n) * C + c;
+      float x = sums[j][2 * half], y = sums[j][2 * half + 1];
+      if (is_bf16) {
+        auto* const to = reinterpret_cast<unsigned*>(reinterpret_cast<std::uint16_t*>(rows) + at);
+        *to = bf16_pair(x + __uint_as_float(*to << 16), y + __uint_as_float(*to & 0xffff0000));
+      } else if (pairs) {
+        auto* const to = reinterpret_cast<float2*>(rows + at);
+        if (mode == Write::add) x += to->x, y += to->y;
+        *to = make_float2(x, y);
+      } else {
+        put(mode, rows + at, x);
+        if (c + 1 < C) put(mode, rows + at + 1, y);
+      }
+    }
+  }
+}
+
+template <WideRole kRole>
+__global__ void __launch_bounds__(kWideThreads, 2)
+    wide_maps(const __grid_constant__ JoinedLinear<float> a, const __grid_constant__ LinearSlabs s) {
+  constexpr bool kForward = kRole == WideRole::forward, kWeights = kRole == WideRole::weights;
+  extern __shared__ __align__(128) unsigned char memory[];
+  __shared__ int2 list[LinearSlabs::kMostBlocks];  // of each block: output, its first column
+  auto* const tiles = reinterpret_cast<std::uint16_t*>(memory);
+  const int r = blockIdx.y, N = static_cast<int>(a.x.value.rows()), across = s.whole_inputs() / kWideBlock,
+            input_pairs = (across + 1) / 2, output_pairs = (s.count + 1) / 2, lane = threadIdx.x % 32,
+            group = static_cast<int>(threadIdx.x) / 128, r0 = static_cast<int>(threadIdx.x) / 32 % 4 * 16;
+  for (int of = 0; of < a.outputs; ++of) {
+    for (int b = static_cast<int>(threadIdx.x); b * kWideBlock < a.w[of].value.dim(0); b += kWideThreads)
+      list[s.first_block[of] + b] = make_int2(of, b * kWideBlock);
+  }
+  __syncthreads();
+  const int pairs = kForward ? output_pairs : input_pairs;
+  const int pair = static_cast<int>(blockIdx.x) % pairs, above = static_cast<int>(blockIdx.x) / pairs;
+  // Of the tile: its first row (block of outputs). Steps: of the sum.
+  int first_row = above * kWideRows, begin = 0, end = kForward ? across : s.count, piece = 0;
+  if constexpr (kWeights) {
+    const int all = (N + kWideBlock - 1) / kWideBlock;
+    first_row = above % output_pairs * 2, piece = above / output_pairs;
+    begin = static_cast<int>(static_cast<std::int64_t>(all) * piece / s.pieces);
+    end = static_cast<int>(static_cast<std::int64_t>(all) * (piece + 1) / s.pieces);
+  }
+  const WideMatrix x = {a.x.value.at(r), a.x.value.is_bf16(), N, s.inputs},
+                   w = {kWeights ? nullptr : a.operands.value.at(r), true, s.count * kWideBlock,
+                        s.whole_inputs()};
+  const auto d_y = [&](int block, int& column) -> WideMatrix {
+    if (block >= s.count || !a.y[list[block].x].gradient.data) return {a.x.value.at(r), true, 0, 0};  // zeros
+    const int2 of = list[block];
+    const Tensor<float>& t = a.y[of.x].gradient;
+    column = of.y;
+    return {t.at(r), t.is_bf16(), N, t.columns()};
+  };
+  float sums[16][4] = {}, side[2][8] = {}, none[8];
+  const auto request = [&](int step) {
+    std::uint16_t* const to = tiles + (step - begin) % kWideStages * 4 * kWidePiece;
+#pragma unroll
+    for (int h = 0; h < 2 && step < end; ++h) {
+      std::uint16_t *const left = to + h * kWidePiece, *const right = left + 2 * kWidePiece;
+      const int at = step * kWideBlock, row = first_row + h * kWideBlock,
+                column = (2 * pair + h) * kWideBlock;
+      int from = 0;
+      if constexpr (kForward) {
+        WidePart::request<false>(x, row, at, left, none);
+        WidePart::request<false>(w, column, at, right, none);
+      } else if constexpr (kWeights) {
+        const WideMatrix y = d_y(first_row + h, from);
+        WidePart::request<true>(y, at, from, left, side[h]);
+        WidePart::request<false>(x, at, column, right, none);
+      } else {
+        const WideMatrix y = d_y(step, from);
+        WidePart::request<false>(y, row, from, left, none);
+        WidePart::request<false>(w, at, column, right, none);
+      }
+    }
+    copies_commit();
+  };
+  bool sides[2] = {};  // blocks whose biases are summed here, of what came as bf16
+  if constexpr (kForward) {
+#pragma unroll
+    for (int n = 0; n < 16; ++n) {
+      const int block = 2 * pair + n / 8;
+      if (block >= s.count) continue;
+      const int2 of = list[block];
+      const Tensor<float>& b = a.b[of.x].value;
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        const int o = of.y + n % 8 * 8 + 2 * (lane % 4) + e % 2;
+        sums[n][e] = b && o < b.columns() ? b.at(r)[o] : 0;
+      }
+    }
+  } else if constexpr (kWeights) {
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      int from = 0;
+      const WideMatrix y = d_y(first_row + h, from);
+      sides[h] = pair == 0 && y.rows > 0 && y.is_bf16 && a.b[list[first_row + h].x].wanted();
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < kWideStages - 1; ++i) request(begin + i);
+#pragma unroll 1
+  for (int step = begin; step < end; ++step) {
+    std::uint16_t* const now = tiles + (step - begin) % kWideStages * 4 * kWidePiece;
+    copies_wait<kWideStages - 2>();
+    fence_async();
+    __syncthreads();
+    const std::uint16_t *const left = now + group * kWidePiece, *const right = now + 2 * kWidePiece;
+    unsigned rows[kWideBlock / 16][4];
+#pragma unroll
+    for (int k = 0; k < kWideBlock / 16; ++k) {
+      if constexpr (kWeights) {
+        load_matrices<true>(
+            rows[k], left + (r0 / 8 + lane / 8 % 2) * kWgmmaLine + (16 * k + lane / 16 * 8 + lane % 8) * 8);
+      } else {
+        load_matrices<false>(rows[k], left + (2 * k + lane / 16) * kWgmmaLine + (r0 + lane % 16) * 8);
+      }
+    }
+    wgmma_begin_with(sums);
+#pragma unroll
+    for (int k = 0; k < kWideBlock / 16; ++k) {
+      if constexpr (kForward) {
+#pragma unroll
+        for (int h = 0; h < 2; ++h)
+          multiply_block<false>(reinterpret_cast<float(&)[8][4]>(sums[8 * h]), rows[k],
+                                right + h * kWidePiece, 16 * k);
+      } else {
+        multiply_block<true>(sums, rows[k], right, 16 * k);
+      }
+    }
+    wgmma_commit();
+    request(step + kWideStages - 1);
+    if constexpr (kWeights) {
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        if (sides[h]) WidePart::add_columns(now + h * kWidePiece, side[h]);
+      }
+    }
+    wgmma_wait<0>(sums);
+  }
+  copies_end();
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    const auto& half = reinterpret_cast<const float(&)[8][4]>(sums[8 * h]);
+    const int column = (2 * pair + h) * kWideBlock;
+    if constexpr (kForward) {
+      if (2 * pair + h >= s.count) break;
+      const int2 of = list[2 * pair + h];
+      const Tensor<float>& y = a.y[of.x].value;
+      put_block(Write::overwrite, y.at(r), y.is_bf16(), a.w[of.x].value.dim(0), of.y,
+                first_row + group * kWideBlock + r0, N, half);
+    } else if (column < s.inputs) {
+      if constexpr (kWeights) {
+        if (first_row + group >= s.count) break;
+        const int2 of = list[first_row + group];
+        float* const to = a.pieces.value.at(r) + static_cast<std::int64_t>(piece) * s.piece_size;
+        put_block(Write::overwrite, to + s.weight_at[of.x], false, s.inputs, column, of.y + r0,
+                  a.w[of.x].value.dim(0), half);
+      } else {
+        put_block(a.x.write, a.x.gradient.at(r), a.x.gradient.is_bf16(), s.inputs, column,
+                  first_row + group * kWideBlock + r0, N, half);
+      }
+    }
+  }
+  if constexpr (kWeights) {
+    if (pair > 0) return;
+    __syncthreads();                                     // tiles are read
+    auto* const all = reinterpret_cast<float*>(memory);  // [warp][block][64 columns]
+    const int warp = static_cast<int>(threadIdx.x) / 32;
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+#pragma unroll
+      for (int e = 0; e < 8; ++e) {
+        side[h][e] += __shfl_xor_sync(kFullWarp, side[h][e], 8);
+        side[h][e] += __shfl_xor_sync(kFullWarp, side[h][e], 16);
+        if (lane < 8) all[(warp * 2 + h) * kWideBlock + lane * 8 + e] = side[h][e];
+      }
+    }
+    __syncthreads();
+    const int h = static_cast<int>(threadIdx.x) / kWideBlock, c = threadIdx.x % kWideBlock;
+    if (h > 1 || first_row + h >= s.count) return;
+    const int2 of = list[first_row + h];
+    if (of.y + c >= a.w[of.x].value.dim(0) || !a.b[of.x].wanted()) return;
+    float sum = 0;
+#pragma unroll
+    for (int i = 0; i < kWideThreads / 32; ++i) sum += all[(i * 2 + h) * kWideBlock + c];
+    a.pieces.value.at(r)[static_cast<std::int64_t>(piece) * s.piece_size + s.bias_at[of.x] + of.y + c] = sum;
+  }
+}
+
+inline void round_weights(const Exec& exec, const JoinedLinear<float>& a, const LinearSlabs& s) {
+  const std::int64_t pieces = static_cast<std::int64_t>(s.count) * kWideBlock * s.whole_inputs() / 8;
+  round_weights<<<dim3(blocks_for(pieces, kWideThreads), static_cast<unsigned>(a.x.value.R)), kWideThreads, 0,
+                  stream_of(exec)>>>(a, s);
+  check_launch("joined_linear (operands)");
+}
+
+template <WideRole kRole>
+void launch_wide(const Exec& exec, const char* name, const JoinedLinear<float>& a, const LinearSlabs& s) {
+  const unsigned rows = blocks_for(a.x.value.rows(), kWideRows),
+                 inputs = blocks_for(s.inputs, 2 * kWideBlock), outputs = blocks_for(s.count, 2),
+                 blocks = kRole == WideRole::forward  ? rows * outputs
+                          : kRole == WideRole::inputs ? rows * inputs
+                                                      : inputs * outputs * static_cast<unsigned>(s.pieces);
+  allow_shared_memory(wide_maps<kRole>, kWideBytes);
+  wide_maps<kRole>
+      <<<dim3(blocks, static_cast<unsigned>(a.x.value.R)), kWideThreads, kWideBytes, stream_of(exec)>>>(a, s);
+  check_launch(name);
+}
+
+}  // namespace crosstalk::device
