@@ -42,6 +42,15 @@ __device__ __forceinline__ void barrier_wait(std::uint64_t* barrier, unsigned pa
                  : "memory");
   }
 }
+/// Whether it ended, without waiting.
+__device__ __forceinline__ bool barrier_test(std::uint64_t* barrier, unsigned parity) {
+  unsigned done = 0;
+  asm volatile("{.reg .pred p; mbarrier.test_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p;}"
+               : "=r"(done)
+               : "r"(shared_address(barrier)), "r"(parity)
+               : "memory");
+  return done;
+}
 /// `bytes` (a multiple of 16, as both addresses) that count as arrived at the barrier.
 __device__ __forceinline__ void copy_bulk(void* shared, const void* from, unsigned bytes,
                                           std::uint64_t* barrier) {

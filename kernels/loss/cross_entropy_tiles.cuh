@@ -12,8 +12,8 @@
 //   p_nv = 2^{y_nv log2 e - offset_n} - share [v = target_n],   offset_n = log2(sum_v e^{y_nv}) - log2 share
 //   d_w_v = sum_n p_nv x_n
 //
-// Where there is wgmma the two groups of four warps of a block go on by themselves, and a step's weights are multiplied while
-// those of the next are made: one group's products run under the other's exponentials.
+// Where there is wgmma a step's weights are multiplied while those of the next are made, and the two groups of four warps of a
+// block take turns to queue products: one group's run under the other's exponentials.
 //
 // Of more than 128 columns a block's own rows lie in shared memory: sums of d_x or d_w take the registers.
 // SPDX-License-Identifier: Apache-2.0
@@ -135,67 +135,75 @@ class EntropySteps {
  public:
   __device__ EntropySteps(unsigned char* memory, const EntropySide<D>& side, const float2* pairs, int2 steps)
       : numbers_(reinterpret_cast<std::uint16_t*>(memory)),
-        pairs_(reinterpret_cast<float2*>(numbers_ + kEntropyStages<D> * kEntropyStage<D>)),
-        barriers_(reinterpret_cast<std::uint64_t*>(pairs_ + kEntropyStages<D> * kEntropyStep)),
+        pairs_(reinterpret_cast<float2*>(numbers_ + kStages * kEntropyStage<D>)),
+        barriers_(reinterpret_cast<std::uint64_t*>(pairs_ + kStages * kEntropyStep)),
         from_(side.at(steps.x * kEntropyStep, 0)),
         from_pairs_(pairs + steps.x * kEntropyStep),
         count_(steps.y - steps.x) {
 #if CROSSTALK_WGMMA
     if (threadIdx.x == 0) {
-      for (int i = 0; i < kEntropyStages<D>; ++i) {
+      for (int i = 0; i < kStages; ++i) {
         barrier_init(barriers_ + i, 1);
-        barrier_init(barriers_ + kEntropyStages<D> + i, kEntropyWarps);
+        barrier_init(barriers_ + kStages + i, kEntropyWarps);
       }
       barriers_made();
     }
     __syncthreads();
     if (threadIdx.x == 0) {
-      for (int i = 0; i < min(count_, kEntropyStages<D>); ++i) request(i);
+      for (int i = 0; i < min(count_, kStages); ++i) request(i);
     }
 #else
     for (int i = 0; i < kAhead; ++i) request(i);
 #endif
   }
-  __device__ const std::uint16_t* numbers(int i) const {
-    return numbers_ + i % kEntropyStages<D> * kEntropyStage<D>;
-  }
-  __device__ const float2* pairs(int i) const { return pairs_ + i % kEntropyStages<D> * kEntropyStep; }
+  /// Of the step at hand, from acquire() to advance().
+  __device__ const std::uint16_t* numbers() const { return numbers_ + stage_ * kEntropyStage<D>; }
+  __device__ const float2* pairs() const { return pairs_ + stage_ * kEntropyStep; }
 
-  /// Waits for step i.
-  __device__ void acquire(int i) {
+  __device__ void acquire() {
 #if CROSSTALK_WGMMA
-    barrier_wait(barriers_ + i % kEntropyStages<D>, i / kEntropyStages<D> & 1);
+    if (!there_) barrier_wait(barriers_ + stage_, parity_);
 #else
     copies_wait<kAhead - 1>();
     __syncthreads();
-    request(i + kAhead);
+    request(step_ + kAhead);
 #endif
   }
-  /// This warp has done with step i.
-  __device__ void release([[maybe_unused]] int i) {
+  /// Looks whether the next step is there, long before that is asked.
+  __device__ void look_ahead() {
 #if CROSSTALK_WGMMA
-    if (i < 0) return;
-    if (threadIdx.x % 32 == 0) barrier_arrive(barriers_ + kEntropyStages<D> + i % kEntropyStages<D>);
-    const int before = i - 1;
-    if (threadIdx.x == 0 && before >= 0 && before + kEntropyStages<D> < count_) {
-      barrier_wait(barriers_ + kEntropyStages<D> + before % kEntropyStages<D>,
-                   before / kEntropyStages<D> & 1);
-      request(before + kEntropyStages<D>);
+    const bool wraps = stage_ + 1 == kStages;
+    there_ = barrier_test(barriers_ + (wraps ? 0 : stage_ + 1), wraps ? parity_ ^ 1 : parity_);
+#endif
+  }
+  /// This warp has done with the step before this one.
+  __device__ void release_before() {
+#if CROSSTALK_WGMMA
+    if (step_ == 0) return;
+    if (threadIdx.x % 32 == 0) barrier_arrive(barriers_ + kStages + (stage_ > 0 ? stage_ : kStages) - 1);
+    const int free = step_ - 2;  // by who is ahead
+    if (threadIdx.x == 0 && free >= 0 && free + kStages < count_) {
+      barrier_wait(barriers_ + kStages + free % kStages, free / kStages & 1);
+      request(free + kStages);
     }
 #endif
   }
+  __device__ void advance() {
+    ++step_;
+    if (++stage_ == kStages) stage_ = 0, parity_ ^= 1;
+  }
 
  private:
-  static constexpr int kAhead = kEntropyStages<D> - 2;
+  static constexpr int kStages = kEntropyStages<D>, kAhead = kStages - 2;
   __device__ void request(int i) {
-    std::uint16_t* const to = numbers_ + i % kEntropyStages<D> * kEntropyStage<D>;
-    float2* const to_pairs = pairs_ + i % kEntropyStages<D> * kEntropyStep;
+    std::uint16_t* const to = numbers_ + i % kStages * kEntropyStage<D>;
+    float2* const to_pairs = pairs_ + i % kStages * kEntropyStep;
     const std::uint16_t* const from = from_ + static_cast<std::int64_t>(i) * kEntropyStep * D;
     const float2* const from_pairs = from_pairs_ + i * kEntropyStep;
 #if CROSSTALK_WGMMA
     constexpr unsigned kNumbers = kEntropyStep * D * sizeof(std::uint16_t),
                        kOthers = kEntropyStep * sizeof(float2);
-    std::uint64_t* const there = barriers_ + i % kEntropyStages<D>;
+    std::uint64_t* const there = barriers_ + i % kStages;
     barrier_announce(there, kNumbers + (kPairs ? kOthers : 0));
     copy_bulk(to, from, kNumbers, there);
     if (kPairs) copy_bulk(to_pairs, from_pairs, kOthers, there);
@@ -220,7 +228,9 @@ class EntropySteps {
   std::uint64_t* barriers_;  ///< of each stage: it is there; it is free
   const std::uint16_t* from_;
   const float2* from_pairs_;
-  int count_;
+  int count_, step_ = 0, stage_ = 0;
+  unsigned parity_ = 0;
+  bool there_ = false;
 };
 
 /// Logits of the warp's 16 rows and of a step's, laid out as by scores(), and sums of the step's rows by the weights that are
@@ -236,6 +246,9 @@ struct EntropyProducts {
   /// Takes the block's rows from `first`, of which the lane's are `row` and row + 8; before a barrier.
   __device__ __forceinline__ void take(const EntropySide<D>& side, [[maybe_unused]] int first, int row,
                                        [[maybe_unused]] unsigned char* memory) {
+#if CROSSTALK_WGMMA
+    if (threadIdx.x >= 128) give_turn(0);
+#endif
     if constexpr (kEntropyHolds<D>) {
       side.read(row, rows);
     } else {
@@ -255,25 +268,30 @@ struct EntropyProducts {
       fence_async();
     }
   }
-  /// y = logits; the step before is added to the sums until settle().
+  /// y = logits; the step before is added to the sums until settle(). The two groups of warps take turns: while one's products
+  /// are made the other has exponentials. last: of the steps.
   __device__ __forceinline__ void begin(const std::uint16_t* step,
-                                        [[maybe_unused]] const std::uint16_t* before) {
+                                        [[maybe_unused]] const std::uint16_t* before,
+                                        [[maybe_unused]] bool last) {
 #if CROSSTALK_WGMMA
+    const int group = static_cast<int>(threadIdx.x) / 128;
+    const std::uint64_t words = wgmma_columns<kEntropyLine>(step);
     hold();
+    await_turn(group);
     wgmma_begin();
 #pragma unroll
     for (int k = 0; k < D / 16; ++k) {
-      const std::uint64_t words = wgmma_columns<kEntropyLine>(step + 2 * k * kEntropyLine);
       if constexpr (kEntropyHolds<D>) {
-        wgmma_bf16<false>(y, rows[k], words, k > 0);
+        wgmma_bf16<false>(y, rows[k], wgmma_ahead(words, 2 * k * kEntropyLine), k > 0);
       } else {
-        const int group = static_cast<int>(threadIdx.x) / 128;
-        wgmma_bf16(y, wgmma_columns<kEntropyLine>(own + group * kEntropyStep * D + 2 * k * kEntropyLine),
-                   words, k > 0);
+        wgmma_bf16(
+            y, wgmma_ahead(wgmma_columns<kEntropyLine>(own + group * kEntropyStep * D), 2 * k * kEntropyLine),
+            wgmma_ahead(words, 2 * k * kEntropyLine), k > 0);
       }
     }
     wgmma_commit();
     if constexpr (kMix) mix_weights(before);
+    if (group == 0 || !last) give_turn(1 - group);
     wgmma_wait<kMix ? 1 : 0>(y);
 #else
     const EntropyTile<D> tile{const_cast<std::uint16_t*>(step)};
@@ -314,15 +332,23 @@ struct EntropyProducts {
 
  private:
   __device__ __forceinline__ void mix_weights(const std::uint16_t* step) {
+    const std::uint64_t words = wgmma_rows<kEntropyLine>(step);
 #pragma unroll
     for (int j = 0; j < kEntropyStep / 16; ++j) {
       constexpr int kWide = D < 128 ? D : 128;  // columns of a product
 #pragma unroll
       for (int c = 0; c < D; c += kWide)
         wgmma_bf16<true>(reinterpret_cast<float(&)[kWide / 8][4]>(sums[c / 8]), weights[j],
-                         wgmma_rows<kEntropyLine>(step + c / 8 * kEntropyLine + j * 16 * 8), true);
+                         wgmma_ahead(words, c / 8 * kEntropyLine + j * 16 * 8), true);
     }
     wgmma_commit();
+  }
+  /// Barriers 1 and 2, of group 0 and of group 1.
+  __device__ __forceinline__ static void await_turn(int group) {
+    asm volatile("bar.sync %0, %1;" ::"r"(1 + group), "n"(kEntropyThreads) : "memory");
+  }
+  __device__ __forceinline__ static void give_turn(int group) {
+    asm volatile("bar.arrive %0, %1;" ::"r"(1 + group), "n"(kEntropyThreads) : "memory");
   }
   /// Numbers that products take are made before those begin.
   __device__ __forceinline__ void hold() {
@@ -387,12 +413,13 @@ __global__ void __launch_bounds__(kEntropyThreads, 1)
     target[half] = row + 8 * half < view.x.rows ? op.target.value.at(r)[row + 8 * half] : -1;
   const int2 part_steps = entropy_steps(view.w.rows, part, tiles.parts);
   EntropySteps<D, false> steps(memory + kEntropyOwn<D> * sizeof(std::uint16_t), view.w, view.row, part_steps);
-  const int count = part_steps.y - part_steps.x;
+  const std::uint16_t* before = steps.numbers();
 #pragma unroll 1
-  for (int i = 0; i < count; ++i) {
-    const int step = part_steps.x + i;
-    steps.acquire(i);
-    products.begin(steps.numbers(i), steps.numbers(max(i - 1, 0)));
+  for (int step = part_steps.x; step < part_steps.y; ++step) {
+    const std::uint16_t* const now = steps.numbers();
+    steps.acquire();
+    products.begin(now, before, step + 1 == part_steps.y);
+    steps.look_ahead();
     const int v0 = step * kEntropyStep + 2 * (lane % 4);
     float most[2] = {-INFINITY, -INFINITY};
     const auto has = [&](int half) { return target[half] / kEntropyStep == step && target[half] >= 0; };
@@ -451,7 +478,7 @@ __global__ void __launch_bounds__(kEntropyThreads, 1)
       }
     }
     products.settle();
-    steps.release(i - 1);
+    steps.release_before();
     if constexpr (kMix) {
       if (rises) {
 #pragma unroll
@@ -460,10 +487,12 @@ __global__ void __launch_bounds__(kEntropyThreads, 1)
           for (int e = 0; e < 4; ++e) products.sums[n][e] *= scale[e / 2];
         }
       }
-      products.weigh(steps.numbers(i));
+      products.weigh(now);
     }
+    before = now;
+    steps.advance();
   }
-  products.end(steps.numbers(count - 1));
+  products.end(before);
   if constexpr (kMix) store_pieces<D>(view.piece, part, view.x.rows, row, products.sums);
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
@@ -509,16 +538,20 @@ __global__ void __launch_bounds__(kEntropyThreads)
   }
   if (!kMix || n >= rows) return;
   const int C = op.x.value.columns();
-  for (int c = lane; c < C; c += 32) {
-    float sum = 0;
-    if (target >= 0) {
-      for (int part = 0; part < tiles.parts; ++part)
-        sum += view.piece[(static_cast<std::int64_t>(part) * rows + n) * D + c] *
-               power_of_two(part_of(part).base - all.base);
-      const float word = __uint_as_float(static_cast<unsigned>(*view.w.at(target, c)) << 16);
-      sum = share * (sum / all.total - word);
-    }
-    put(op.x.write, op.x.gradient.at(r) + static_cast<std::int64_t>(n) * C + c, sum);
+  float sums[D / 32] = {};
+  for (int part = 0; part < tiles.parts; ++part) {
+    const float* const piece = view.piece + (static_cast<std::int64_t>(part) * rows + n) * D + lane;
+    const float scale = power_of_two(part_of(part).base - all.base);
+#pragma unroll
+    for (int i = 0; i < D / 32; ++i) sums[i] += piece[32 * i] * scale;
+  }
+#pragma unroll
+  for (int i = 0; i < D / 32; ++i) {
+    const int c = lane + 32 * i;
+    const float word = __uint_as_float(static_cast<unsigned>(*view.w.at(max(target, 0), c)) << 16);
+    if (c < C)
+      put(op.x.write, op.x.gradient.at(r) + static_cast<std::int64_t>(n) * C + c,
+          target < 0 ? 0 : share * (sums[i] / all.total - word));
   }
 }
 
@@ -540,12 +573,14 @@ __global__ void __launch_bounds__(kEntropyThreads, 1)
   products.take(view.w, block, row, memory);
   const int2 part_steps = entropy_steps(view.x.rows, part, tiles.w_parts);
   EntropySteps<D, true> steps(memory + kEntropyOwn<D> * sizeof(std::uint16_t), view.x, view.row, part_steps);
-  const int count = part_steps.y - part_steps.x;
+  const std::uint16_t* before = steps.numbers();
 #pragma unroll 1
-  for (int i = 0; i < count; ++i) {
-    steps.acquire(i);
-    products.begin(steps.numbers(i), steps.numbers(max(i - 1, 0)));
-    const float2* const of = steps.pairs(i);
+  for (int step = part_steps.x; step < part_steps.y; ++step) {
+    const std::uint16_t* const now = steps.numbers();
+    steps.acquire();
+    products.begin(now, before, step + 1 == part_steps.y);
+    steps.look_ahead();
+    const float2* const of = steps.pairs();
     const auto is_near = [&](int n) { return static_cast<unsigned>(__float_as_int(of[n].y) - first) < 16; };
 #pragma unroll
     for (int n = 0; n < kEntropyCount; ++n) {
@@ -564,10 +599,12 @@ __global__ void __launch_bounds__(kEntropyThreads, 1)
       }
     }
     products.settle();
-    steps.release(i - 1);
-    products.weigh(steps.numbers(i));
+    steps.release_before();
+    products.weigh(now);
+    before = now;
+    steps.advance();
   }
-  products.end(steps.numbers(count - 1));
+  products.end(before);
   store_pieces<D>(view.piece, part, view.w.rows, row, products.sums);
 }
 

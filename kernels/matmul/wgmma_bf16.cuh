@@ -27,6 +27,12 @@ __device__ __forceinline__ std::uint64_t wgmma_rows(const std::uint16_t* at) {
   return (address >> 4 & 0x3fff) | kAlongK << 16 | kAlongN << 32;
 }
 
+/// The same of what lies so many numbers behind: addresses fill the lower half alone.
+__device__ __forceinline__ std::uint64_t wgmma_ahead(std::uint64_t operand, int numbers) {
+  const auto low = static_cast<unsigned>(operand) + static_cast<unsigned>(numbers * 2 / 16);
+  return (operand >> 32 << 32) | low;
+}
+
 /// Makes one group of the products that were queued.
 __device__ __forceinline__ void wgmma_commit() {
 #if CROSSTALK_WGMMA

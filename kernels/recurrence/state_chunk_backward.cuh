@@ -48,7 +48,7 @@ struct BackwardMemory {
       *sums = carve.take<float>(kSums);
     }
     parts = carve.take<float>(Tile::W);
-    list = carve.take<int>(Tile::kMapped ? C + 1 : 0);
+    list = carve.take<int>(Tile::kListed ? C + 1 : 0);
     // One after the other: dU, products of pairs with their gradients (gates), what follows.
     const std::size_t shared = carve.used;
     crossing = carve.take<float>(gated ? C * (C + 1) : 0);
@@ -237,10 +237,10 @@ struct ChunkBackward {
   }
   /// Asks for the rows of the chunk that comes next.
   __device__ __forceinline__ void prefetch(int before, int chunk) const {
-    if (!Tile::kMapped) prefetch_rows<Tile>(0, walk.queries(op, before, C), C);
+    if (!Tile::kListed) prefetch_rows<Tile>(0, walk.queries(op, before, C), C);
     prefetch_rows<Tile>(1, walk.keys(op, before, step), step);
     prefetch_rows<Tile>(2, walk.of_writes(op.v.value, before, step, V), step);
-    if (!Tile::kMapped) prefetch_rows<Tile>(3, walk.of_queries(op.o.gradient, before, C, V), C);
+    if (!Tile::kListed) prefetch_rows<Tile>(3, walk.of_queries(op.o.gradient, before, C, V), C);
     walk.prefetch_state(4, op, chunk);
     if (!walk.solves) return;
     if constexpr (kShortRows) {
@@ -437,7 +437,7 @@ __device__ __forceinline__ void backward_pass(const StateRead<float>& op, const 
     const int first = chunk * step, valid = min(step, walk.T - first);
     d_state.pairs(
         [&](int v, int c, float a, float b) { Op::put2(memory.d_state + v * Tile::kRow + c, a, b); });
-    if constexpr (Tile::kMapped) {
+    if constexpr (Tile::kListed) {
       walk.fill_queries(op, first, valid);
       __syncthreads();
     }

@@ -13,20 +13,30 @@ namespace {
 template <class F>
 auto with_tile(const StateRead<float>& op, F&& f) {
   const int size = size_of_state(op);
-  const auto sized = [&](auto format, auto whole, auto gated, auto mapped) {
+  const auto sized = [&](auto format, auto whole, auto gated, auto mapped, auto listed) {
     constexpr Precision kFormat = decltype(format)::value;
     constexpr bool kWhole = decltype(whole)::value, kGated = decltype(gated)::value,
-                   kMapped = decltype(mapped)::value;
-    if (size <= 32) return f(StateTile<kFormat, 32, kWhole, kGated, kMapped>{});
-    if (size <= 64) return f(StateTile<kFormat, 64, kWhole, kGated, kMapped>{});
-    return f(StateTile<kFormat, 128, kWhole, kGated, kMapped>{});
+                   kMapped = decltype(mapped)::value, kListed = decltype(listed)::value;
+    const auto of = [&]<int kSize>() {
+      return f(StateTile<kFormat, kSize, kWhole, kGated, kMapped, state_chunk(kSize, kSize, kFormat), 0,
+                         false, kListed>{});
+    };
+    return size <= 32   ? of.template operator()<32>()
+           : size <= 64 ? of.template operator()<64>()
+                        : of.template operator()<128>();
   };
   constexpr std::true_type yes;
   constexpr std::false_type no;
   return with_format(op, [&](auto format) {
-    if (!whole(op)) return sized(format, no, yes, yes);
-    if (mapped(op)) return op.log_decay ? sized(format, yes, yes, yes) : sized(format, yes, no, yes);
-    return op.log_decay ? sized(format, yes, yes, no) : sized(format, yes, no, no);
+    if (!whole(op)) return sized(format, no, yes, yes, yes);
+    const auto rows = [&](auto mapped, auto listed) {
+      return op.log_decay ? sized(format, yes, yes, mapped, listed) : sized(format, yes, no, mapped, listed);
+    };
+    if constexpr (decltype(format)::value ==
+                  Precision::bf16) {  // the fastest have a form for positions alone
+      if (mapped(op) && !rows_mapped(op)) return rows(no, yes);
+    }
+    return mapped(op) ? rows(yes, yes) : rows(no, no);
   });
 }
 
@@ -69,7 +79,7 @@ template <class Real>
 KeptFormats chunk_read_keeps(const StateRead<Real>& op) {
   if constexpr (std::is_same_v<Real, float>) {
     if (!chunk_read_covers(op) || op.products != Precision::bf16 || !whole(op)) return {};
-    return {Format::bf16, mapped(op) || has_channels(op) ? Format::native : Format::bf16};
+    return {Format::bf16, rows_mapped(op) || has_channels(op) ? Format::native : Format::bf16};
   }
   return {};
 }

@@ -37,7 +37,7 @@ struct ForwardMemory {
     inverse = solves ? carve.take<Type>(C * Tile::kSide) : nullptr;
     solving = solves ? carve.take<float>(C * ChunkInverse<C, Tile::W>::kStride) : nullptr;
     scratch = solves ? carve.take<float>(ChunkInverse<C, Tile::W>::kScratch) : nullptr;
-    list = carve.take<int>(Tile::kMapped ? C + 1 : 0);
+    list = carve.take<int>(Tile::kListed ? C + 1 : 0);
     bytes = carve.used;
   }
 };
@@ -81,7 +81,7 @@ __device__ __forceinline__ void put_written(const StateWalk<Tile>& walk, const F
 template <class Tile>
 __device__ __forceinline__ void prefetch_tokens(const StateRead<float>& op, const StateWalk<Tile>& walk,
                                                 int first, int soon) {
-  if (!Tile::kMapped) prefetch_rows<Tile>(0, walk.queries(op, first, soon), soon);
+  if (!Tile::kListed) prefetch_rows<Tile>(0, walk.queries(op, first, soon), soon);
   prefetch_rows<Tile>(1, walk.keys(op, first, soon), soon);
   prefetch_rows<Tile>(2, walk.of_writes(op.v.value, first, soon, walk.V), soon);
 }
@@ -102,19 +102,18 @@ __device__ __forceinline__ void forward_pass(const StateRead<float>& op, const S
 
   typename Tile::State state;
   if (op.start.value) state.template take<Tile::kWhole>(walk.state(op.start.value), K);
-  Fetched<Tile> next_q, next_k;  // on their way while the chunk before is at work
-  if constexpr (!Tile::kMapped) {
-    next_q.fetch(walk.queries(op, 0, min(C, walk.T)), K);
-    next_k.fetch(walk.keys(op, 0, min(C, walk.T)), K);
-  }
+  Fetched<Tile, C, D, Tile::kListed> next_q;
+  Fetched<Tile> next_k;  // on their way while the chunk before is at work
+  if constexpr (!Tile::kListed) next_q.fetch(walk.queries(op, 0, min(C, walk.T)), K);
+  if constexpr (!Tile::kMapped) next_k.fetch(walk.keys(op, 0, min(C, walk.T)), K);
   auto gains = walk.gains(op, 0, min(Tile::kMapped ? walk.step : C, walk.T));
   for (int chunk = 0; chunk < walk.chunks; ++chunk) {
     const int step = Tile::kMapped ? walk.step : C;
     const int first = chunk * step, valid = min(step, walk.T - first),
               soon = min(step, walk.T - first - step);
-    if constexpr (Tile::kMapped) {
+    if constexpr (Tile::kListed) {
       walk.fill_queries(op, first, valid);
-      next_k.fetch(walk.keys(op, first, valid), K);
+      if constexpr (Tile::kMapped) next_k.fetch(walk.keys(op, first, valid), K);
       __syncthreads();
       next_q.fetch(walk.queries(op, first, valid), K);
     }
@@ -172,10 +171,8 @@ __device__ __forceinline__ void forward_pass(const StateRead<float>& op, const S
       }
     }
 
-    if (!Tile::kMapped && soon > 0) {
-      next_q.fetch(walk.queries(op, first + C, soon), K);
-      next_k.fetch(walk.keys(op, first + C, soon), K);
-    }
+    if (!Tile::kListed && soon > 0) next_q.fetch(walk.queries(op, first + C, soon), K);
+    if (!Tile::kMapped && soon > 0) next_k.fetch(walk.keys(op, first + C, soon), K);
     o.template add<false, true, C>(scores, written, 0, o.first_row() + o.kRows);
     o.template put<Tile::kWhole>(walk.first_key > 0 ? Write::add : Write::overwrite,
                                  walk.of_queries(op.o.value, first, valid, V), V);

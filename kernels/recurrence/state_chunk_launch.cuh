@@ -32,10 +32,11 @@ inline bool aligned(const StateRead<float>& op) {
   return true;
 }
 
-/// Whether rows are more than a token and its query each.
-inline bool mapped(const StateRead<float>& op) {
-  return op.position || op.writes > 1 || op.erase == Erase::free || op.key_block() < op.K();
+/// Whether rows are more than a token each; or than a token and its query.
+inline bool rows_mapped(const StateRead<float>& op) {
+  return op.writes > 1 || op.erase == Erase::free || op.key_block() < op.K();
 }
+inline bool mapped(const StateRead<float>& op) { return op.position || rows_mapped(op); }
 
 /// Of keys and of values, before padding.
 inline int size_of_state(const StateRead<float>& op) { return std::max(op.key_block(), op.V()); }

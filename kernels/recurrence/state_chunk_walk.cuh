@@ -2,7 +2,7 @@
 // what they scale by.
 //
 // A row of a chunk is a write: of the simple kernels a token's only one, with the query that stands there.
-// The mapped kernels take more, at a little cost: reads at positions (a row has a query or none), several
+// The listed kernels read at positions: a row has a query or none. The mapped kernels take more: several
 // writes a token (its decay at the first, its query at the last), a part of the key channels, and a free
 // erase, which is two rows: the first erases along y and writes nothing, the second only writes along k.
 // The paired kernels take a free erase alone, so that they know at compile time where its rows lie.
@@ -88,13 +88,15 @@ struct StateWalk {
     if constexpr (kMapped) {
       const int tokens = T / op.writes;
       token = static_cast<std::int64_t>(b) * tokens * H + h;
-      query = static_cast<std::int64_t>(b) * op.Q() * H + h;
       line = op.K(), first_key = kPaired ? 0 : keys.first;
       shift = kPaired || op.erase == Erase::free ? 1 : 0;
       tied = kPaired || tied || shift > 0;
       per_token = kPaired ? 2 : op.writes << shift;
       T <<= shift;
       step = Tile::C / per_token * per_token;
+    }
+    if constexpr (kMapped || kListed) {
+      query = static_cast<std::int64_t>(b) * op.Q() * H + h;
       before = op.before && !op.position;
     }
     chunks = (T + step - 1) / step;
@@ -179,7 +181,7 @@ struct StateWalk {
     if constexpr (kPaired) {
       X* const at = x.data ? ahead(start, first >> 1, bytes) : nullptr;
       return StepRows<X>{before ? at : nullptr, before ? nullptr : at, bytes, valid, 1, narrow};
-    } else if constexpr (kMapped) {
+    } else if constexpr (kListed) {
       return ListedRows<X>{start, bytes, list, narrow};
     } else {
       return PlainRows<X>{x.data ? ahead(start, first, bytes) : nullptr, bytes, x.data ? valid : 0, narrow};
@@ -248,27 +250,41 @@ struct StateWalk {
   }
   /// Which query each row has, `pass` of those at the same place before it (listed). Between barriers.
   __device__ __forceinline__ void fill_queries(const StateRead<float>& op, int first, int valid) const {
-    const int row = threadIdx.x;
-    if (row >= Tile::C) return;
-    const int m = first + row + (before ? 0 : 1);
-    int found = -1;
-    if (row < valid && m % per_token == 0) {
-      const int n = m / per_token;
-      if (!op.position) {
-        found = before ? n : n - 1;
-      } else {
-        const std::int32_t* const position =
-            op.position.value.at(replica) + static_cast<std::int64_t>(b) * op.Q();
-        int count = 0;
-#pragma unroll 8
-        for (int i = 0; i < op.Q(); ++i) {
-          if (min(position[i], T / per_token) != n) continue;
-          if (count++ == pass) found = i;
-        }
-        if (count > pass + 1) list[Tile::C] = pass + 1;
+    constexpr int kNone = 0x7fffffff;
+    const int thread = static_cast<int>(threadIdx.x), offset = first + (before ? 0 : 1);
+    const std::int32_t* const position =
+        op.position ? op.position.value.at(replica) + static_cast<std::int64_t>(b) * op.Q() : nullptr;
+    const auto row_of = [&](int i) {  // of query i; -1: none of this chunk
+      const int row = min(position[i], T / per_token) * per_token - offset;
+      return row < valid ? row : -1;
+    };
+    if (position && pass == 0) {  // the first of those that stand at a row
+      if (thread < Tile::C) list[thread] = kNone;
+      __syncthreads();
+      for (int i = thread; i < op.Q(); i += Tile::kThreads) {
+        if (const int row = row_of(i); row >= 0) atomicMin(list + row, i);
       }
+      __syncthreads();
+      for (int i = thread; i < op.Q(); i += Tile::kThreads) {
+        if (const int row = row_of(i); row >= 0 && list[row] != i) list[Tile::C] = 1;
+      }
+      __syncthreads();
+      if (thread < Tile::C && list[thread] == kNone) list[thread] = -1;
+      return;
     }
-    list[row] = found;
+    if (thread >= Tile::C) return;
+    int found = -1;
+    if (position) {
+      int count = 0;
+#pragma unroll 8
+      for (int i = 0; i < op.Q(); ++i) {
+        if (row_of(i) == thread && count++ == pass) found = i;
+      }
+      if (count > pass + 1) list[Tile::C] = pass + 1;
+    } else if (thread < valid && (thread + offset) % per_token == 0) {
+      found = (thread + offset) / per_token - (before ? 0 : 1);
+    }
+    list[thread] = found;
   }
   /// Whether another pass has to follow: some token has more queries. Begins and ends with barriers.
   __device__ __forceinline__ bool next_pass() {
