@@ -22,10 +22,10 @@ struct StateTile {
   using Op = NumberFormat<kFormat>;
   using Type = typename Op::Type;
   static constexpr int D = kSize, C = kChunk;
-  static constexpr int kUsual = D == 32 ? 4 : D == 128 && kFormat == Precision::bf16 ? 16 : 8;
+  static constexpr int kUsual = D == 32 ? 4 : C == 64 && kFormat == Precision::bf16 ? 16 : 8;
   static constexpr int W = kWarps > 0 ? kWarps : kUsual, kThreads = 32 * W;
   /// Forward, 8 warps with twice the registers are faster at 128 (measured on an H200).
-  using Forward = StateTile<kFormat, D, kWhole, kGated, kMapped, C, D == 128 ? 8 : 0, kPaired, kListed>;
+  using Forward = StateTile<kFormat, D, kWhole, kGated, kMapped, C, D == 32 ? 0 : 8, kPaired, kListed>;
   static constexpr int kRow = D + Op::kPad, kSide = C + Op::kPad;  ///< strides of rows of D and of C
   /// Blocks that a multiprocessor is to hold.
   static constexpr int kForwardBlocks = kFormat == Precision::bf16 ? (D == 32   ? 6
