@@ -22,6 +22,7 @@ struct ChainArgs {
     Write write;
     Access access;
     Broadcast within;  ///< of a parameter: against the numbers that a block takes at once
+    int period;        ///< of a parameter that has a number for each of a token's: how many; else 0
     int piece_at;
   };
   int inputs, outputs, steps, D, n, span, piece_size;
@@ -51,6 +52,7 @@ struct ChainArgs {
               : parameter ? Access::parameter
                           : Access::row,
               {},
+              parameter && op.x[i].value.size() == op.period() ? op.period() : 0,
               op.piece_at(i)};
       wanted |= op.x[i].wanted() ? 1u << i : 0;
       if (!parameter) continue;
@@ -173,7 +175,9 @@ struct ChainThread {
   __device__ void load_parameters() const {
     for (int i = 0; i < a.inputs; ++i) {
       if (a.x[i].access != Access::parameter || 4 * tid >= a.span) continue;
-      for (int e = 0; e < 4; ++e) value(i).v[e] = a.x[i].value.at(r)[a.x[i].within.index(4 * tid + e)];
+      const auto& x = a.x[i];
+      for (int e = 0; e < 4; ++e)
+        value(i).v[e] = x.value.at(r)[x.period ? (4 * tid + e) % x.period : x.within.index(4 * tid + e)];
     }
   }
   /// Four numbers on their way to a slot, as they lie in memory; widen() makes numbers of the slot's type of them.
@@ -307,7 +311,8 @@ struct ChainThread {
       const Real* const from = reinterpret_cast<const Real*>(&gradient(k) - tid);
       for (int j = tid / 32; j < size; j += warps) {
         Real total = 0;
-        for (int n = lane; n < a.span / size; n += 32) total += from[x.within.element(j, n)];
+        for (int n = lane; n < a.span / size; n += 32)
+          total += from[x.period ? n * x.period + j : x.within.element(j, n)];
         total = warp_sum(total);
         if (lane == 0) part[x.piece_at + j] = total;
       }

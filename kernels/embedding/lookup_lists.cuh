@@ -12,7 +12,7 @@ namespace {
 constexpr int kListThreads = 256;
 /// Entries of a list that a warp adds up alone; longer ones are left to a block of many warps, very long ones
 /// (filler tokens) to a cluster of blocks.
-constexpr int kLongList = 1024, kVeryLongList = 16384, kLongThreads = 1024, kLongRows = 64, kLongBlocks = 8;
+constexpr int kLongList = 1024, kVeryLongList = 4096, kLongThreads = 1024, kLongRows = 64, kLongBlocks = 8;
 
 /// Tables of a lookup whose gradients one launch adds up by lists, so that d_y comes from memory once.
 template <class Real>

@@ -82,17 +82,18 @@ __global__ void __launch_bounds__(kThreads)
       [&](int v, Real x) { keep(v, (exp_of(x - top) / total - (v == target ? Real(1) : Real(0))) * share); });
 }
 
-/// One block a replica: the sum of f(n) over its rows.
+/// One block a replica, which all wait for: the sum of f(n) over its rows.
+constexpr int kSumThreads = 1024;
 template <class Real, class F>
 __device__ Real sum_rows(std::int64_t rows, const F& f) {
   Real mine = 0;
 #pragma unroll 8
-  for (std::int64_t n = threadIdx.x; n < rows; n += kThreads) mine += f(n);
+  for (std::int64_t n = threadIdx.x; n < rows; n += kSumThreads) mine += f(n);
   return block_sum(mine);
 }
 
 template <class Real>
-__global__ void __launch_bounds__(kThreads) used_share(const __grid_constant__ CrossEntropy<Real> op) {
+__global__ void __launch_bounds__(kSumThreads) used_share(const __grid_constant__ CrossEntropy<Real> op) {
   const int r = blockIdx.x;
   const Real used = sum_rows<Real>(
       op.rows(), [&](std::int64_t n) { return op.target.value.at(r)[n] >= 0 ? Real(1) : Real(0); });
@@ -100,7 +101,7 @@ __global__ void __launch_bounds__(kThreads) used_share(const __grid_constant__ C
 }
 
 template <class Real>
-__global__ void __launch_bounds__(kThreads) mean_loss(const __grid_constant__ CrossEntropy<Real> op) {
+__global__ void __launch_bounds__(kSumThreads) mean_loss(const __grid_constant__ CrossEntropy<Real> op) {
   const int r = blockIdx.x;
   const Real total = sum_rows<Real>(op.rows(), [&](std::int64_t n) { return op.query_loss.value.at(r)[n]; });
   if (threadIdx.x == 0) op.loss.value.at(r)[0] = total * op.share.value.at(r)[0];
@@ -240,10 +241,10 @@ template <class Real>
 void pass(const Exec& exec, const CrossEntropy<Real>& op, bool gradients) {
   const unsigned R = static_cast<unsigned>(op.x.value.R);
   if (op.rows() == 0 || R == 0) return;
-  used_share<<<R, kThreads, 0, stream_of(exec)>>>(op);
+  used_share<<<R, kSumThreads, 0, stream_of(exec)>>>(op);
   check_launch("cross_entropy (used slots)");
   if (!done_in_tiles(exec, op, gradients)) by_blocks(exec, op, gradients);
-  mean_loss<<<R, kThreads, 0, stream_of(exec)>>>(op);
+  mean_loss<<<R, kSumThreads, 0, stream_of(exec)>>>(op);
   check_launch("cross_entropy (mean)");
 }
 

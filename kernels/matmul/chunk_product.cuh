@@ -120,6 +120,30 @@ struct ChunkSums {
       }
     });
   }
+  /// As take(), but for numbers in bf16, which lie two in one until unpack(): so nobody waits for them before.
+  template <bool kWhole, class Where>
+  __device__ __forceinline__ void ask(const Where& rows, int columns) {
+    if constexpr (kMayBeNarrow<kWhole, Where>) {
+      if (rows.narrow) {
+        pairs([&](int row, int column, float& x, float&) {
+          x = 0;
+          if (rows.has(row)) x = __ldcs(narrow_at<const float>(rows.start(row), column));
+        });
+        return;
+      }
+    }
+    take<kWhole>(rows, columns);
+  }
+  template <bool kWhole, class Where>
+  __device__ __forceinline__ void unpack(const Where& rows) {
+    if constexpr (kMayBeNarrow<kWhole, Where>) {
+      if (!rows.narrow) return;
+      pairs([](int, int, float& x, float& y) {
+        const unsigned two = __float_as_uint(x);
+        x = __uint_as_float(two << 16), y = __uint_as_float(two & 0xffff0000);
+      });
+    }
+  }
   /// To memory; the sums are lost if they are added to what is there.
   template <bool kWhole, class Where>
   __device__ __forceinline__ void put(Write mode, const Where& rows, int columns) {

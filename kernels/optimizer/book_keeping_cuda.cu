@@ -10,8 +10,11 @@ constexpr int kCountThreads = 128;  // four replicas
 
 /// Sum of the parts of replica r over the warp, in a fixed order.
 __device__ double sum_of_parts(const Tensor<double>& parts, int r) {
+  const double* const part = parts.at(r);
+  const int n = static_cast<int>(parts.size());
   double sum = 0;
-  for (int i = static_cast<int>(threadIdx.x % 32); i < parts.size(); i += 32) sum += parts.at(r)[i];
+#pragma unroll 8
+  for (int i = static_cast<int>(threadIdx.x % 32); i < n; i += 32) sum += part[i];
   return device::warp_sum(sum);
 }
 

@@ -198,7 +198,8 @@ struct ChunkBackward {
     };
   }
 
-  /// Brings rows and gates of a chunk, and asks for the gates of the next.
+  /// Brings rows and gates of a chunk, and asks for the gates of the next. While they come, one warp has the gradient of the
+  /// decays of the chunk before: its sums stand until solve().
   __device__ __forceinline__ void load(int chunk, int first, int valid, typename Walk::Gains& gains) const {
     Guarded<Tile> q_in, k_in, d_o_in;
     std::conditional_t<kShortRows, Eights<Tile, C, D>, Guarded<Tile>> written_in;
@@ -211,7 +212,17 @@ struct ChunkBackward {
     } else if (walk.solves) {
       written_in.fetch(walk.short_solved(op, first, valid));
     }
+    Eights<Tile, D, D> state_in;
+    Eights<Tile, C, C> inverse_in;
+    if constexpr (kShortRows) {
+      state_in.fetch(walk.short_state(op, chunk));
+      if (walk.solves) inverse_in.fetch(walk.short_inverse(op, chunk));
+    }
     if (threadIdx.x < 32) {
+      if (chunk + 1 < walk.chunks && walk.gated() && op.log_decay.wanted()) {
+        put_decay_gradient<Tile>(memory, op, walk, first + step, min(step, walk.T - first - step));
+        __syncwarp();
+      }
       walk.fill(gates, op, gains);
       gains = walk.gains(op, first - step, chunk > 0 ? step : 0);
     }
@@ -228,7 +239,12 @@ struct ChunkBackward {
       values.fetch(rows, V);
       values.put(memory.written, valid, kRow, gain);
     }
-    fetch_kept<WholeTile, Memory::kStateStaged, true>(op, walk, chunk, memory.state, memory.inverse);
+    if constexpr (kShortRows) {
+      state_in.put(memory.state, kRow);
+      if (walk.solves) inverse_in.put(memory.inverse, kSide);
+    } else {
+      fetch_kept<WholeTile, Memory::kStateStaged, true>(op, walk, chunk, memory.state, memory.inverse);
+    }
     if (walk.tied) {
       Guarded<Tile> look_in;
       look_in.fetch(walk.looks(op, first, valid), K);
@@ -259,7 +275,8 @@ struct ChunkBackward {
   /// Scores; d_u becomes dU, or dR where something is solved, whose rows lie in d_rest then; dv.
   __device__ __forceinline__ void solve(int first, int valid, Rows& d_u) const {
     Rows given;  // v
-    given.template take<Tile::kWhole>(walk.of_writes(op.v.value, first, valid, V), V);
+    const auto values = walk.of_writes(op.v.value, first, valid, V);
+    given.template ask<Tile::kWhole>(values, V);
     {
       Side s;
       s.template add<false, false, D>(q, k);
@@ -277,6 +294,7 @@ struct ChunkBackward {
       d_u.template add<true, true, C>(inverse, d_written, d_u.first_row(), C);
       d_u.pairs([&](int i, int v, float a, float b) { Op::put2(memory.d_rest + i * kRow + v, a, b); });
     }
+    given.template unpack<Tile::kWhole>(values);
     given.multiply(d_u);
     given.row_sums(memory.of_value);
     if (op.v.wanted()) {
@@ -412,9 +430,10 @@ struct ChunkBackward {
       __syncthreads();
     }
   }
-  __device__ __forceinline__ void put_gates(int first, int valid) const {
+  __device__ __forceinline__ void put_gates(int chunk, int first, int valid) const {
     if (threadIdx.x < 32) {
-      if (walk.gated() && op.log_decay.wanted()) put_decay_gradient<Tile>(memory, op, walk, first, valid);
+      if (chunk == 0 && walk.gated() && op.log_decay.wanted())  // of the others load() does it
+        put_decay_gradient<Tile>(memory, op, walk, first, valid);
     } else if (const int i = static_cast<int>(threadIdx.x) - 32; i < valid) {
       const float d_erase = walk.solves ? -Rows::total(memory.of_erase, i) : 0;
       put_gains(op, walk, first, valid, i, memory.of_value, d_erase);
@@ -452,7 +471,7 @@ __device__ __forceinline__ void backward_pass(const StateRead<float>& op, const 
     at.pass_through(chunk, d_state);
     __syncthreads();
     at.age_gradient();
-    at.put_gates(first, valid);
+    at.put_gates(chunk, first, valid);
     d_state.template add<true, true, Tile::C>(at.d_o, at.q);
     if (walk.solves) d_state.template add<true, true, Tile::C>(at.d_rest_aged, at.x);
     __syncthreads();

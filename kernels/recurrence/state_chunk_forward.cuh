@@ -134,9 +134,11 @@ __device__ __forceinline__ void forward_pass(const StateRead<float>& op, const S
     }
     if (soon > 0) prefetch_tokens(op, walk, first + step, soon);
     typename Tile::Rows given;  // v
-    given.template take<Tile::kWhole>(walk.of_writes(op.v.value, first, valid, V), V);
+    const auto values = walk.of_writes(op.v.value, first, valid, V);
+    given.template ask<Tile::kWhole>(values, V);
     __syncthreads();
     score_reads(walk, gates, q, k, memory.scores);
+    given.template unpack<Tile::kWhole>(values);
     if (walk.solves) {
       score_erases(walk, gates, x, k, memory.solving, inverting.kStride);
       typename Tile::Rows r;

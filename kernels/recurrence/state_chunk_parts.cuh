@@ -22,10 +22,10 @@ struct StateTile {
   using Op = NumberFormat<kFormat>;
   using Type = typename Op::Type;
   static constexpr int D = kSize, C = kChunk;
-  static constexpr int kUsual = D == 32 ? 4 : D == 128 && kFormat == Precision::bf16 ? 16 : 8;
+  static constexpr int kUsual = D == 32 ? 4 : C == 64 && kFormat == Precision::bf16 ? 16 : 8;
   static constexpr int W = kWarps > 0 ? kWarps : kUsual, kThreads = 32 * W;
   /// Forward, 8 warps with twice the registers are faster at 128 (measured on an H200).
-  using Forward = StateTile<kFormat, D, kWhole, kGated, kMapped, C, D == 128 ? 8 : 0, kPaired, kListed>;
+  using Forward = StateTile<kFormat, D, kWhole, kGated, kMapped, C, D == 32 ? 0 : 8, kPaired, kListed>;
   static constexpr int kRow = D + Op::kPad, kSide = C + Op::kPad;  ///< strides of rows of D and of C
   /// Blocks that a multiprocessor is to hold.
   static constexpr int kForwardBlocks = kFormat == Precision::bf16 ? (D == 32   ? 6
@@ -55,7 +55,7 @@ struct Carve {
 };
 
 /// What the tokens of a chunk scale by. G: sums of log decays from the chunk's start to a token's end, each
-/// in two parts so that differences of large ones are exact. A row that does not see its own token's decay
+/// in two parts so that differences of large ones are exact (in one part for operands in bf16). A row that does not see its own token's decay
 /// has the sum before it.
 template <int C>
 struct ChunkGates {
@@ -67,8 +67,9 @@ struct ChunkGates {
   /// e^{G_i - G_j} of a read (1) or an erase (2) and a key. kQuick: for operands in bf16.
   template <bool kQuick>
   __device__ __forceinline__ float between(int row_kind, int i, int j) const {
-    const float x = (high[row_kind][i] - high[0][j]) + (low[row_kind][i] - low[0][j]);
-    return kQuick ? quick_exp(x) : expf(x);
+    const float x = high[row_kind][i] - high[0][j];
+    if constexpr (kQuick) return quick_exp(x);
+    return expf(x + (low[row_kind][i] - low[0][j]));
   }
 };
 

@@ -323,15 +323,21 @@ struct StateWalk {
   __device__ __forceinline__ void fill(ChunkGates<Tile::C>& gates, const StateRead<float>& op,
                                        const Gains& all) const {
     constexpr int C = Tile::C, kEach = C / 32;
+    constexpr bool kQuick = Tile::kFormat == Precision::bf16;
+    using Sum = std::conditional_t<kQuick, float, double>;
+    // A decay to nothing is -infinity: what stands for it must survive sums and differences.
+    constexpr float kNothing = kQuick ? -100 : -1e4f;
+    const auto power = [](Sum x) {
+      return kQuick ? quick_exp(static_cast<float>(x)) : expf(static_cast<float>(x));
+    };
     const int lane = threadIdx.x % 32;
-    double sums[kEach], before_lane = 0;
+    Sum sums[kEach], before_lane = 0;
 #pragma unroll
     for (int x = 0; x < kEach; ++x) {
       const int i = lane * kEach + x;
       gates.write[i] = all.write[x];
       gates.erase[i] = all.erase[x];
-      // A decay to nothing is -infinity: what stands for it must survive sums and differences.
-      before_lane += static_cast<double>(fmaxf(all.decay[x], -1e4f));
+      before_lane += static_cast<Sum>(fmaxf(all.decay[x], kNothing));
       sums[x] = before_lane;
     }
     if (!gated()) {
@@ -341,31 +347,30 @@ struct StateWalk {
       }
       return;
     }
-    double running = before_lane;
+    Sum running = before_lane;
 #pragma unroll
     for (int offset = 1; offset < 32; offset *= 2) {
-      const double other = __shfl_up_sync(kFullWarp, running, offset);
+      const Sum other = __shfl_up_sync(kFullWarp, running, offset);
       if (lane >= offset) running += other;
     }
     before_lane = running - before_lane;
-    const double end = __shfl_sync(kFullWarp, running, 31);
-    double previous = before_lane;
+    const Sum end = __shfl_sync(kFullWarp, running, 31);
+    Sum previous = before_lane;
 #pragma unroll
     for (int x = 0; x < kEach; ++x) {
       const int i = lane * kEach + x;
-      const double here = before_lane + sums[x];
-      const double of[3] = {here, before ? previous : here, op.decayed ? here : previous};
+      const Sum here = before_lane + sums[x];
+      const Sum of[3] = {here, before ? previous : here, op.decayed ? here : previous};
 #pragma unroll
       for (int kind = 0; kind < 3; ++kind) {
         gates.high[kind][i] = static_cast<float>(of[kind]);
-        gates.low[kind][i] = static_cast<float>(of[kind] - static_cast<double>(gates.high[kind][i]));
+        if constexpr (!kQuick)
+          gates.low[kind][i] = static_cast<float>(of[kind] - static_cast<double>(gates.high[kind][i]));
       }
-      gates.read[i] = expf(static_cast<float>(of[1]));
-      gates.look[i] = expf(static_cast<float>(of[2]));
-      gates.left[i] = expf(static_cast<float>(end - here));
+      gates.read[i] = power(of[1]), gates.look[i] = power(of[2]), gates.left[i] = power(end - here);
       previous = here;
     }
-    if (lane == 0) gates.all = expf(static_cast<float>(end));
+    if (lane == 0) gates.all = power(end);
   }
 
   /// w and e of a row; 0 where it does not write, or erase.
