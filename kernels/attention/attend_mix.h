@@ -1,5 +1,5 @@
 // Attention that reads values at once, without its weights in memory: Attend with the kernel exp, then Mix.
-// On a GPU, of floats in heads of up to 128; that chain is what a CPU, doubles and wider heads run.
+// On a GPU, of floats in heads of up to 128, of products in bf16 256; that chain is what a CPU, doubles and wider heads run.
 //
 //   e_ij = scale x_i . k_j + b_ij,   b_ij = sum_{s = j+1 .. p_i - 1} g_s - slope_h (p_i - 1 - j)
 //   L_i  = log(sum_j e^{e_ij} + eps + e^{sink_h})   (normalised) or 0
@@ -94,15 +94,18 @@ struct AttendMix {
   CT_HD int Q() const { return x.value.dim(1); }
   CT_HD int V() const { return v.value.dim(3); }
   /// Whether tiles hold the heads: the sizes and precision of both forms.
-  CT_HD bool fits_tiles() const { return sizeof(Real) == sizeof(float) && K() <= 128 && V() <= 128; }
+  CT_HD bool fits_tiles() const {
+    const int most = products == Precision::bf16 ? 256 : 128;
+    return sizeof(Real) == sizeof(float) && K() <= most && V() <= most;
+  }
   /// Whether heads are many, and a block holds one with all of its queries and tokens (attend_mix_whole.cuh).
   static constexpr int kWholeRows = 256;  ///< most of them
   WholeHead whole_head(std::size_t limit) const { return {Q(), T(), std::max(K(), V()), limit}; }
   bool fits_whole(std::size_t limit = shared_memory_limit()) const {
     constexpr int kFewestHeads = 64, kNarrow = 32;
-    return products == Precision::bf16 && !biased() && fits_tiles() && Q() <= kWholeRows &&
-           T() <= kWholeRows && (K() > kNarrow || V() > kNarrow) && K() % 4 == 0 && V() % 4 == 0 &&
-           B() * H() >= kFewestHeads && whole_head(limit).fits(limit);
+    return products == Precision::bf16 && !biased() && fits_tiles() && K() <= 128 && V() <= 128 &&
+           Q() <= kWholeRows && T() <= kWholeRows && (K() > kNarrow || V() > kNarrow) && K() % 4 == 0 &&
+           V() % 4 == 0 && B() * H() >= kFewestHeads && whole_head(limit).fits(limit);
   }
   /// Whether x, k, v, o and their gradients are bf16: all of them or none.
   CT_HD bool is_bf16() const { return x.value.is_bf16(); }

@@ -1,4 +1,4 @@
-// Attention that reads values at once: tiles on the tensor cores, for floats in heads of up to 128.
+// Attention that reads values at once: tiles on the tensor cores, for floats in heads of up to 128, or in bf16 256.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/attention/attend_mix_tiles.cuh"
 #include "kernels/attention/attend_mix_whole.cuh"
@@ -122,8 +122,10 @@ void with_tile(const AttendMix<float>& op, F&& f) {
       f(Tile<kPrecision, 32>{});
     } else if (D <= 64) {
       f(Tile<kPrecision, 64>{});
-    } else {
+    } else if (kPrecision != Precision::bf16 || D <= 128) {
       f(Tile<kPrecision, 128>{});
+    } else {
+      f(Tile<Precision::bf16, 256>{});
     }
   };
   if (op.products == Precision::bf16) {
@@ -223,7 +225,8 @@ template <class Real, class F>
 void in_tiles(const Exec& exec, const AttendMix<Real>& op, F&& f) {
   if (op.k.value.R == 0 || op.k.value.size() == 0 || op.o.value.size() == 0) return;
   if (!op.fits_tiles())
-    throw std::logic_error("[attend_mix] wants floats in heads of up to 128; run Attend, then Mix");
+    throw std::logic_error(
+        "[attend_mix] wants floats in heads of up to 128 (products in bf16: 256); run Attend, then Mix");
   if constexpr (std::is_same_v<Real, float>) f(exec, op);
 }
 

@@ -137,7 +137,7 @@ __device__ __forceinline__ void weigh_back(const SeenBy& q, int j, float scale, 
   d = s * (d - q.along);
 }
 
-/// The rows of a kernel that makes gradients: queries, or keys and values.
-enum class Side { queries, keys };
+/// The rows of a kernel that makes gradients: queries, keys with values (of more than 128 columns, without), or values.
+enum class Side { queries, keys, values };
 
 }  // namespace crosstalk::device

@@ -256,7 +256,16 @@ double error_of(const Numbers& got, const Numbers& want) {
 
 std::vector<Shape> shapes() {
   std::vector<Shape> all;
-  for (const auto& [K, V] : {std::pair{32, 32}, {64, 64}, {128, 128}, {33, 100}, {100, 7}, {7, 40}, {1, 1}}) {
+  for (const auto& [K, V] : {std::pair{32, 32},
+                             {64, 64},
+                             {128, 128},
+                             {33, 100},
+                             {100, 7},
+                             {7, 40},
+                             {1, 1},
+                             {256, 256},
+                             {136, 200},
+                             {60, 250}}) {
     for (int kind = 0; kind < 5; ++kind) {
       Shape s;
       s.B = 1, s.T = s.Q = 150, s.positions = false, s.K = K, s.V = V, s.scale = 1 / std::sqrt(K + 3);
@@ -325,6 +334,7 @@ TEST_F(AttendMixOnCuda, TilesOfAllSizesAndFormats) {
     const auto want = run<double>(s, in, Device::cpu, true);
     for (const auto& [products, limit] :
          {std::pair{Precision::full, 1e-5}, {Precision::tf32, 4e-3}, {Precision::bf16, 4e-2}}) {
+      if (products != Precision::bf16 && std::max(s.K, s.V) > 128) continue;  // Attend, then Mix
       s.products = products;
       const auto got = run<float>(s, in, Device::cuda);
       for (const auto& [name, x] : want)  // d_slope is a difference of sums that are longer by the distances

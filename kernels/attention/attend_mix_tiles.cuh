@@ -1,4 +1,4 @@
-// AttendMix on the tensor cores, heads of up to 128: a block has 64 rows and walks the other side's tiles.
+// AttendMix on the tensor cores, heads of up to 128, or in bf16 256: a block has 64 rows and walks the other side's tiles.
 //
 // Backward, rows are queries (d_x) and then keys (d_k, d_v, of transposed scores), with the same tiles: a
 // block that has few of the one has many of the other. Sums have a fixed order, no two blocks add to one.
@@ -34,10 +34,13 @@ __global__ void __launch_bounds__(kTileThreads, Tile::kReadBlocks)
   const bool biased = op.biased();
   RunningRows<Tile::kD> rows(op.normalised ? static_cast<float>(op.beside(r, bh % op.H())) * kLog2E
                                            : -INFINITY);
-  {
-    Four<float> x[kTileRows / Tile::kStride];
-    Tile::fetch(rows_of(op, op.x.value, r, bh), i0, Q, K, x);
-    xs.keep(0, i0, Q, K, x);
+  constexpr int kEach = kTileRows / Tile::kStride, kBatch = kEach < 16 ? kEach : 16;
+#pragma unroll
+  for (int i = 0; i < kEach; i += kBatch) {
+    Four<float> x[kBatch];
+    const int from = i * Tile::kStride;
+    Tile::fetch(rows_of(op, op.x.value, r, bh), i0 + from, Q, K, x);
+    xs.keep(from, i0 + from, Q, K, x);
   }
   for (int j0 = 0; j0 < T; j0 += kColumns) {
     if (!__syncthreads_or(query[0].sees_of(j0, j0 + kColumns) || query[1].sees_of(j0, j0 + kColumns)))
@@ -84,7 +87,8 @@ __device__ __forceinline__ Number* beside_row(const Tile& tile, int row) {
 template <Side kSide, class Tile>
 __device__ __forceinline__ void tile_gradients(const AttendMix<float>& op, int r, int bh, int n0,
                                                unsigned char* memory) {
-  constexpr bool kKeys = kSide == Side::keys;
+  constexpr bool kKeys = kSide != Side::queries, kScores = kSide != Side::values,
+                 kValues = kKeys && (Tile::kD <= 128 || !kScores);  // or registers hold one of both sums
   constexpr int kColumns = Tile::kColumns, kPart = Tile::kPart, kCount = kPart / 8;
   const Tile xs{reinterpret_cast<typename Tile::Number*>(memory)}, us{xs.numbers + kTileRows * Tile::kStep},
       ys{us.numbers + kTileRows * Tile::kStep}, ws{ys.numbers + kColumns * Tile::kStep};
@@ -105,7 +109,8 @@ __device__ __forceinline__ void tile_gradients(const AttendMix<float>& op, int r
   }
   const float scale = static_cast<float>(op.scale) * kLog2E;
   const bool biased = op.biased();
-  float sums[Tile::kD / 8][4] = {}, value_sums[kKeys ? Tile::kD / 8 : 1][4] = {}, line[2] = {};
+  float sums[kScores ? Tile::kD / 8 : 1][4] = {}, value_sums[kValues ? Tile::kD / 8 : 1][4] = {},
+                                      line[2] = {};
   __syncthreads();  // the memory may still be read
   load<kTileRows>(xs, kKeys ? k : x, K, us, kKeys ? v : d_o, V, n0, own_rows);
   for (int m0 = 0; m0 < others; m0 += kColumns) {
@@ -130,9 +135,9 @@ __device__ __forceinline__ void tile_gradients(const AttendMix<float>& op, int r
         meet = own[0].sees_of(m0 + c0, m0 + c0 + kPart) || own[1].sees_of(m0 + c0, m0 + c0 + kPart);
       }
       if (!__any_sync(kFullWarp, meet)) continue;
-      float a[kCount][4], d[kCount][4];
+      float a[kCount][4], d[kCount][4] = {};
       scores(xs, r0, ys, c0, a);
-      scores(us, r0, ws, c0, d);
+      if constexpr (kScores) scores(us, r0, ws, c0, d);
 #pragma unroll
       for (int n = 0; n < kCount; ++n) {
 #pragma unroll
@@ -145,19 +150,21 @@ __device__ __forceinline__ void tile_gradients(const AttendMix<float>& op, int r
           line[e / 2] += d[n][e];
         }
       }
-      mix(d, ys, c0, sums);
-      if constexpr (kKeys) mix(a, ws, c0, value_sums);
+      if constexpr (kScores) mix(d, ys, c0, sums);
+      if constexpr (kValues) mix(a, ws, c0, value_sums);
     }
   }
   const float factor[2] = {static_cast<float>(op.scale), static_cast<float>(op.scale)}, one[2] = {1, 1};
   const In<float>& field = kKeys ? op.k : op.x;
-  if (field.wanted())
-    store(field.write, rows_of(op, field.gradient, r, bh), n0 + r0, own_rows, K, sums, factor);
-  if constexpr (kKeys) {
+  if constexpr (kScores) {
+    if (field.wanted())
+      store(field.write, rows_of(op, field.gradient, r, bh), n0 + r0, own_rows, K, sums, factor);
+  }
+  if constexpr (kValues) {
     if (op.v.wanted()) store(op.v.write, rows_of(op, op.v.gradient, r, bh), n0 + r0, T, V, value_sums, one);
   }
 #pragma unroll
-  for (int half = 0; half < 2 && biased; ++half) {
+  for (int half = 0; half < 2 && kScores && biased; ++half) {
     const float sum = row_sum(line[half]);
     const std::int64_t at = static_cast<std::int64_t>(bh) * own_rows + row + 8 * half;
     if (lane % 4 != 0 || row + 8 * half >= own_rows) continue;
@@ -180,6 +187,9 @@ __global__ void __launch_bounds__(kTileThreads, Tile::kGradientBlocks)
   const int r = blockIdx.y;
   if (n0 < op.Q()) tile_gradients<Side::queries, Tile>(op, r, bh, n0, memory);
   if (n0 < op.T()) tile_gradients<Side::keys, Tile>(op, r, bh, n0, memory);
+  if constexpr (Tile::kD > 128) {
+    if (n0 < op.T() && op.v.wanted()) tile_gradients<Side::values, Tile>(op, r, bh, n0, memory);
+  }
 }
 
 }  // namespace crosstalk::device

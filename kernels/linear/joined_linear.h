@@ -80,8 +80,8 @@ struct LinearSlabs {
     }
     return false;
   }
-  /// Of the kernels with is_wide: three steps of four tiles.
-  static constexpr std::size_t kWideBytes = 3 * 4 * 8 * (kBlock * 8 + 8) * 2;
+  /// Of the kernels with is_wide: three steps of four tiles, at a multiple of 1024.
+  static constexpr std::size_t kWideBytes = 3 * 4 * kBlock * kBlock * 2 + 1024;
   /// Whether all kernels of this form run with so much shared memory, in whatever formats.
   bool fits(std::size_t limit) const {
     if (is_wide()) return kWideBytes <= limit;

@@ -196,6 +196,14 @@ TEST(JoinedLinearTest, Slabs) {
   EXPECT_EQ(slabs({64, 128, {512}, true, Precision::bf16}).count, 4);
   EXPECT_EQ(slabs({64, 128, {513}, true, Precision::bf16}).count, 0);
   EXPECT_EQ(slabs({64, 128, {128}, true, Precision::tf32}).count, 0);
+  const LinearSlabs wide = slabs({65536, 256, {256, 2, 130}, true, Precision::bf16});
+  ASSERT_TRUE(wide.is_wide());
+  EXPECT_EQ(wide.count, 4 + 1 + 3);  // blocks of 64
+  EXPECT_EQ(wide.first_block[2], 5);
+  EXPECT_EQ(wide.pieces, 33);  // of 4 by 2 tiles, two a multiprocessor
+  EXPECT_EQ(wide.operand_size(), 8 * 64 * 256 / 2);
+  EXPECT_EQ(slabs({64, 264, {8}, true, Precision::bf16}).whole_inputs(), 320);
+  EXPECT_EQ(slabs({64, 264, {8}, true, Precision::tf32}).count, 0);
 }
 
 // Shared memory of the kernels, in bytes as they ask for it.

@@ -7,6 +7,9 @@
 //
 // Columns of all outputs stand in blocks of 64, of which a step or half a tile is one; what is outside a matrix is zero.
 // Two blocks a multiprocessor hide each other's waiting. Weights are rounded once a call.
+//
+// Pieces of 64 x 64 lie in shared memory as wgmma's swizzle of 128 bytes wants them: a row is 128 bytes, whose chunks of 16 are
+// swapped about by the row, so that copies, which come by rows, and reads of either direction use all banks.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/base/async_copy.cuh"
@@ -20,10 +23,40 @@ namespace crosstalk::device {
 
 enum class WideRole { forward, inputs, weights };
 constexpr int kWideThreads = 256, kWideStages = 3, kWideRows = 128;
-constexpr int kWideBlock = LinearSlabs::kBlock,
-              kWidePiece = kWideBlock / 8 * kWgmmaLine;  ///< numbers of a tile
-constexpr std::size_t kWideBytes = kWideStages * 4 * kWidePiece * sizeof(std::uint16_t);
-static_assert(kWideBytes == LinearSlabs::kWideBytes && kWideBlock == kWgmmaRows);
+constexpr int kWideBlock = LinearSlabs::kBlock, kWidePiece = kWideBlock * kWideBlock, kWideAlign = 1024;
+constexpr std::size_t kWideBytes = kWideStages * 4 * kWidePiece * sizeof(std::uint16_t) + kWideAlign;
+static_assert(kWideBytes == LinearSlabs::kWideBytes && kWideBlock == 64);
+
+/// Where eight columns from 8 chunk of a row lie in a piece, or in pieces whose rows follow each other.
+__device__ __forceinline__ int wide_place(int row, int chunk) {
+  return row * kWideBlock + (chunk ^ row % 8) * 8;
+}
+
+/// d += a b: 16 numbers of a sum from k on, and 128 columns: rows of two pieces, or (kTurned) columns.
+template <bool kTurned>
+__device__ __forceinline__ void multiply_wide(float (&d)[16][4], const unsigned (&a)[4],
+                                              const std::uint16_t* pieces, int k) {
+#if CROSSTALK_WGMMA
+  const std::uint64_t address = __cvta_generic_to_shared(pieces + (kTurned ? k * kWideBlock : k));
+  constexpr std::uint64_t kPieces = kTurned ? kWidePiece * 2 / 16 : 1, kEightRows = 8 * kWideBlock * 2 / 16,
+                          kSwizzled = std::uint64_t{1} << 62;
+  wgmma_bf16<kTurned>(d, a, (address >> 4 & 0x3fff) | kPieces << 16 | kEightRows << 32 | kSwizzled, true);
+#else
+  const int lane = threadIdx.x % 32;
+#pragma unroll
+  for (int n = 0; n < 16; n += 2) {
+    unsigned b[4];
+    if (kTurned) {
+      load_matrices<true>(
+          b, pieces + (n + lane / 16) / 8 * kWidePiece + wide_place(k + lane % 16, (n + lane / 16) % 8));
+    } else {
+      load_matrices<false>(b, pieces + wide_place(n * 8 + lane % 8 + lane / 16 * 8, k / 8 + lane / 8 % 2));
+    }
+    mma_bf16(d[n], a, b[0], b[1]);
+    mma_bf16(d[n + 1], a, b[2], b[3]);
+  }
+#endif
+}
 
 /// Of a block: its output and first column.
 __device__ __forceinline__ int2 output_of(const JoinedLinear<float>& a, const LinearSlabs& s, int block) {
@@ -45,7 +78,7 @@ struct WidePart {
   __device__ static int row(int i) { return static_cast<int>(threadIdx.x) / 8 + i * (kWideThreads / 8); }
   static constexpr int kTurns = kWideBlock * kWideBlock / 8 / kWideThreads;
   __device__ static std::uint16_t* place(std::uint16_t* tile, int i) {
-    return tile + column() / 8 * kWgmmaLine + row(i) * 8;
+    return tile + wide_place(row(i), column() / 8);
   }
   /// Sums of columns, where kSide, are taken of floats before they are rounded.
   template <bool kSide>
@@ -81,6 +114,29 @@ struct WidePart {
       const Four<float> low = four_of(make_uint2(x.x, x.y)), high = four_of(make_uint2(x.z, x.w));
 #pragma unroll
       for (int e = 0; e < 4; ++e) side[e] += low.v[e], side[4 + e] += high.v[e];
+    }
+  }
+};
+
+/// The same of a matrix of few columns of floats (gates of heads), whose rows follow each other: what a step takes of them waits
+/// in a thread's registers while the step before is multiplied. Other columns of a piece stay zero.
+struct WideNarrow {
+  float x[4] = {};
+  __device__ static bool takes(const WideMatrix& m) {
+    return !m.is_bf16 && m.rows > 0 && m.columns <= 16 && is_aligned16(m.data);
+  }
+  __device__ static int first() { return 4 * static_cast<int>(threadIdx.x); }
+  __device__ __forceinline__ void fetch(const WideMatrix& m, int n0) {
+    const int valid = min(m.rows - n0, kWideBlock) * m.columns - first();
+    load4(m.data + static_cast<std::int64_t>(n0) * m.columns + first(), valid, true, x);
+  }
+  __device__ __forceinline__ void put(const WideMatrix& m, std::uint16_t* tile, float (&side)[8]) const {
+    if (first() >= kWideBlock * m.columns) return;
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+      const int row = (first() + e) / m.columns, c = (first() + e) % m.columns;
+      tile[wide_place(row, c / 8) + c % 8] = static_cast<std::uint16_t>(bf16_pair(x[e], 0));
+      side[e] += x[e];
     }
   }
 };
@@ -145,7 +201,8 @@ __global__ void __launch_bounds__(kWideThreads, 2)
     wide_maps(const __grid_constant__ JoinedLinear<float> a, const __grid_constant__ LinearSlabs s) {
   constexpr bool kForward = kRole == WideRole::forward, kWeights = kRole == WideRole::weights;
   extern __shared__ __align__(128) unsigned char memory[];
-  auto* const tiles = reinterpret_cast<std::uint16_t*>(memory);
+  auto* const tiles =
+      reinterpret_cast<std::uint16_t*>(memory + (-__cvta_generic_to_shared(memory) & (kWideAlign - 1)));
   const int r = blockIdx.y, N = static_cast<int>(a.x.value.rows()), across = s.whole_inputs() / kWideBlock,
             input_pairs = (across + 1) / 2, output_pairs = (s.count + 1) / 2, lane = threadIdx.x % 32,
             group = static_cast<int>(threadIdx.x) / 128, r0 = static_cast<int>(threadIdx.x) / 32 % 4 * 16;
@@ -170,6 +227,10 @@ __global__ void __launch_bounds__(kWideThreads, 2)
     return {t.at(r), t.is_bf16(), N, t.columns()};
   };
   float sums[16][4] = {}, side[2][8] = {}, none[8];
+  WideNarrow narrow[kWeights ? 2 : 1];
+  WideMatrix own[2] = {};  // weights: of the tile's rows
+  int own_from[2] = {};
+  bool is_narrow[2] = {};
   const auto request = [&](int step) {
     std::uint16_t* const to = tiles + (step - begin) % kWideStages * 4 * kWidePiece;
 #pragma unroll
@@ -182,8 +243,12 @@ __global__ void __launch_bounds__(kWideThreads, 2)
         WidePart::request<false>(x, row, at, left, none);
         WidePart::request<false>(w, column, at, right, none);
       } else if constexpr (kWeights) {
-        const WideMatrix y = d_y(first_row + h, from);
-        WidePart::request<true>(y, at, from, left, side[h]);
+        if (is_narrow[h]) {
+          narrow[h].put(own[h], left, side[h]);
+          if (step + 1 < end) narrow[h].fetch(own[h], at + kWideBlock);
+        } else {
+          WidePart::request<true>(own[h], at, own_from[h], left, side[h]);
+        }
         WidePart::request<false>(x, at, column, right, none);
       } else {
         const WideMatrix y = d_y(step, from);
@@ -196,26 +261,36 @@ __global__ void __launch_bounds__(kWideThreads, 2)
   bool sides[2] = {};  // blocks whose biases are summed here, of what came as bf16
   if constexpr (kForward) {
 #pragma unroll
-    for (int n = 0; n < 16; ++n) {
-      const int block = 2 * pair + n / 8;
-      if (block >= s.count) continue;
-      const int2 of = output_of(a, s, block);
-      const Tensor<float>& b = a.b[of.x].value;
+    for (int h = 0; h < 2; ++h) {
+      const int2 of = output_of(a, s, 2 * pair + h);
+      if (2 * pair + h >= s.count || !a.b[of.x].value) continue;
+      const float* const b = a.b[of.x].value.at(r);
+      const int width = a.w[of.x].value.dim(0);
 #pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        const int o = of.y + n % 8 * 8 + 2 * (lane % 4) + e % 2;
-        sums[n][e] = b && o < b.columns() ? b.at(r)[o] : 0;
+      for (int n = 0; n < 8; ++n) {
+#pragma unroll
+        for (int e = 0; e < 2; ++e) {
+          const int o = of.y + n * 8 + 2 * (lane % 4) + e;
+          sums[8 * h + n][e] = sums[8 * h + n][2 + e] = o < width ? b[o] : 0;
+        }
       }
     }
   } else if constexpr (kWeights) {
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
-      int from = 0;
-      const WideMatrix y = d_y(first_row + h, from);
+      own[h] = d_y(first_row + h, own_from[h]);
+      const WideMatrix& y = own[h];
       sides[h] = pair == 0 && y.rows > 0 && y.is_bf16 && a.b[output_of(a, s, first_row + h).x].wanted();
+      is_narrow[h] = WideNarrow::takes(y);
+      if (!is_narrow[h]) continue;
+      narrow[h].fetch(y, begin * kWideBlock);
+      for (int i = 0; i < kWideStages * WidePart::kTurns; ++i)
+        *reinterpret_cast<uint4*>(WidePart::place(tiles + (i / WidePart::kTurns * 4 + h) * kWidePiece,
+                                                  i % WidePart::kTurns)) = make_uint4(0, 0, 0, 0);
     }
+    __syncthreads();
   }
-#pragma unroll
+#pragma unroll 1
   for (int i = 0; i < kWideStages - 1; ++i) request(begin + i);
 #pragma unroll 1
   for (int step = begin; step < end; ++step) {
@@ -228,24 +303,15 @@ __global__ void __launch_bounds__(kWideThreads, 2)
 #pragma unroll
     for (int k = 0; k < kWideBlock / 16; ++k) {
       if constexpr (kWeights) {
-        load_matrices<true>(
-            rows[k], left + (r0 / 8 + lane / 8 % 2) * kWgmmaLine + (16 * k + lane / 16 * 8 + lane % 8) * 8);
+        load_matrices<true>(rows[k],
+                            left + wide_place(16 * k + lane / 16 * 8 + lane % 8, r0 / 8 + lane / 8 % 2));
       } else {
-        load_matrices<false>(rows[k], left + (2 * k + lane / 16) * kWgmmaLine + (r0 + lane % 16) * 8);
+        load_matrices<false>(rows[k], left + wide_place(r0 + lane % 16, 2 * k + lane / 16));
       }
     }
     wgmma_begin_with(sums);
 #pragma unroll
-    for (int k = 0; k < kWideBlock / 16; ++k) {
-      if constexpr (kForward) {
-#pragma unroll
-        for (int h = 0; h < 2; ++h)
-          multiply_block<false>(reinterpret_cast<float(&)[8][4]>(sums[8 * h]), rows[k],
-                                right + h * kWidePiece, 16 * k);
-      } else {
-        multiply_block<true>(sums, rows[k], right, 16 * k);
-      }
-    }
+    for (int k = 0; k < kWideBlock / 16; ++k) multiply_wide<!kForward>(sums, rows[k], right, 16 * k);
     wgmma_commit();
     request(step + kWideStages - 1);
     if constexpr (kWeights) {
@@ -282,11 +348,15 @@ __global__ void __launch_bounds__(kWideThreads, 2)
   }
   if constexpr (kWeights) {
     if (pair > 0) return;
-    __syncthreads();                                     // tiles are read
-    auto* const all = reinterpret_cast<float*>(memory);  // [warp][block][64 columns]
+    __syncthreads();  // tiles are read
+    auto* const all =
+        reinterpret_cast<float*>(memory);  // [warp][block][64 columns]; narrow: what threads have
     const int warp = static_cast<int>(threadIdx.x) / 32;
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
+      float* const own = all + (kWideThreads / 32 * 2 * kWideBlock) * (1 + h) + WideNarrow::first();
+#pragma unroll
+      for (int e = 0; e < 4; ++e) own[e] = side[h][e];
 #pragma unroll
       for (int e = 0; e < 8; ++e) {
         side[h][e] += __shfl_xor_sync(kFullWarp, side[h][e], 8);
@@ -300,8 +370,14 @@ __global__ void __launch_bounds__(kWideThreads, 2)
     const int2 of = output_of(a, s, first_row + h);
     if (of.y + c >= a.w[of.x].value.dim(0) || !a.b[of.x].wanted()) return;
     float sum = 0;
+    if (h == 0 ? is_narrow[0] : is_narrow[1]) {
+      const int columns = a.w[of.x].value.dim(0);
+      for (int i = 0; i < kWideBlock; ++i)
+        sum += all[(kWideThreads / 32 * 2 * kWideBlock) * (1 + h) + i * columns + c];
+    } else {
 #pragma unroll
-    for (int i = 0; i < kWideThreads / 32; ++i) sum += all[(i * 2 + h) * kWideBlock + c];
+      for (int i = 0; i < kWideThreads / 32; ++i) sum += all[(i * 2 + h) * kWideBlock + c];
+    }
     a.pieces.value.at(r)[static_cast<std::int64_t>(piece) * s.piece_size + s.bias_at[of.x] + of.y + c] = sum;
   }
 }

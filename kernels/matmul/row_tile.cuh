@@ -22,11 +22,11 @@ struct Tile {
   using Number = typename Format::Type;
   static constexpr int kStep = kD + Format::kPad;  ///< so that neighbours in a column lie in different banks
   /// Columns that are loaded at once, and that are scored at once in backward.
-  static constexpr int kColumns = kHalf || kD <= 64 ? 64 : 32;
+  static constexpr int kColumns = kD <= 64 || (kHalf && kD <= 128) ? 64 : 32;
   static constexpr int kPart = kPrecision == Precision::full && kD > 64 ? 16 : 32;
 
   /// Blocks that a multiprocessor shall hold, by which the compiler gives registers: as measured on an H200.
-  static constexpr int kReadBlocks = kD <= 64 ? 4 : kPrecision == Precision::full ? 1 : 3;
+  static constexpr int kReadBlocks = kD <= 64 ? 4 : kPrecision == Precision::full ? 1 : kD <= 128 ? 3 : 2;
   static constexpr int kGradientBlocks = kHalf && kD <= 64 ? 3 : 1;
 
   Number* numbers;
@@ -76,7 +76,8 @@ template <int kRows, class Tile>
 __device__ __forceinline__ void load(const Tile& a, const HeadRows<float>& a_rows, int a_columns,
                                      const Tile& b, const HeadRows<float>& b_rows, int b_columns, int n0,
                                      int N) {
-  constexpr int kEach = kRows / Tile::kStride, kBatch = kEach < 8 ? kEach : 8;
+  constexpr int kMost = Tile::kD > 128 ? 4 : 8, kEach = kRows / Tile::kStride,
+                kBatch = kEach < kMost ? kEach : kMost;
   static_assert(kEach % kBatch == 0 && kEach > 0);
 #pragma unroll
   for (int i = 0; i < kEach; i += kBatch) {
