@@ -274,10 +274,10 @@ __global__ void __launch_bounds__(32 * (kWarps + 1), kFwmForwardBlocks<J, kWarps
     const FwmKeys now = keys_of(chunk);
     float y[2][4], Z[2][4] = {};
     at.times_keys(x, now, y);
-    if (chunk > 0 && checkpoints) at.store(checkpoints + chunk * size, x);  // the first is zero
     at.template times_matrix<true>(y, shared.inverse[chunk % 2], Z);
     fwm_measure(at, x, Z, z, sums);
     __syncthreads();  // the chain may begin
+    if (chunk > 0 && checkpoints) at.store(checkpoints + chunk * size, x);  // the first is zero
     if (chunk + 2 < chunks) {
       at.fetch(keys_of(chunk + 2), chunk + 2);
       at.split(keys_of(chunk + 2));
