@@ -277,11 +277,9 @@ __global__ void __launch_bounds__(32 * (kWarps + 1), kFwmForwardBlocks<J, kWarps
     at.template times_matrix<true>(y, shared.inverse[chunk % 2], Z);
     fwm_measure(at, x, Z, z, sums);
     __syncthreads();  // the chain may begin
+    if (chunk + 2 < chunks) at.fetch(keys_of(chunk + 2), chunk + 2);
     if (chunk > 0 && checkpoints) at.store(checkpoints + chunk * size, x);  // the first is zero
-    if (chunk + 2 < chunks) {
-      at.fetch(keys_of(chunk + 2), chunk + 2);
-      at.split(keys_of(chunk + 2));
-    }
+    if (chunk + 2 < chunks) at.split(keys_of(chunk + 2));
     __syncthreads();  // it has ended
     fwm_errors(at, shared, chunk, kept, stride, Z);
     const float gamma = shared.gamma;
