@@ -65,11 +65,9 @@ struct FwmFactor {
       low[i] = __float_as_uint(x[i] - __uint_as_float(high[i]));
     }
   }
-  __device__ FwmFactor(float h0, float h1, float h2, float h3, float l0, float l1, float l2, float l3) {
-    high[0] = __float_as_uint(h0), high[1] = __float_as_uint(h1);
-    high[2] = __float_as_uint(h2), high[3] = __float_as_uint(h3);
-    low[0] = __float_as_uint(l0), low[1] = __float_as_uint(l1);
-    low[2] = __float_as_uint(l2), low[3] = __float_as_uint(l3);
+  __device__ FwmFactor(const float (&high_)[4], const float (&low_)[4]) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) high[i] = __float_as_uint(high_[i]), low[i] = __float_as_uint(low_[i]);
   }
   /// Of the accumulators of another product: its columns 2q, 2q + 1 are then terms q, q + 4.
   __device__ explicit FwmFactor(const float (&x)[4]) : FwmFactor(x[0], x[2], x[1], x[3]) {}
@@ -346,9 +344,9 @@ struct FwmWarp {
       const float* row = keys.rows + at(g, j, q);
       const float4 high[2] = {fwm_float4(row), fwm_float4(row + 8 * 16 * J)},
                    low[2] = {fwm_float4(row + kKeys), fwm_float4(row + 8 * 16 * J + kKeys)};
-      const FwmFactor even(high[0].x, high[1].x, high[0].y, high[1].y, low[0].x, low[1].x, low[0].y,
-                           low[1].y),
-          odd(high[0].z, high[1].z, high[0].w, high[1].w, low[0].z, low[1].z, low[0].w, low[1].w);
+      const FwmFactor even({high[0].x, high[1].x, high[0].y, high[1].y},
+                           {low[0].x, low[1].x, low[0].y, low[1].y}),
+          odd({high[0].z, high[1].z, high[0].w, high[1].w}, {low[0].z, low[1].z, low[0].w, low[1].w});
 #pragma unroll
       for (int n = 0; n < 2; ++n) {  // as right factors, the same numbers
         fwm_add_split(small[n], large[n], even, high[n].x, high[n].y, low[n].x, low[n].y);

@@ -9,9 +9,8 @@ struct FwmForwardShared {
   alignas(16) float inverse[2][16 * kFwmRow], values[16 * kFwmRow], gram[16 * 16];
   float4 terms[2][16];  // what N, c F and c^2 contribute to |X|^2; beta
   alignas(16) int ids[2][16];
-  unsigned later[2][16];  // tokens behind with the same value
   int current[16];
-  alignas(16) float of_z[16], of_u[16], gamma;
+  alignas(16) float before[16], of_z[16], of_u[16], gamma;
 };
 
 template <int J>
@@ -30,12 +29,10 @@ __device__ void fwm_prepare(const FwmWarp<J>& at, FwmForwardShared& shared, int 
   __syncwarp();
   const float square = at.gram(keys, beta, shared.gram);
   const float product = beta * square, has = id >= 0 ? 1.0f : 0.0f;
-  const unsigned later = (__match_any_sync(kFullWarp, id) & 0xffffu) >> (t + 1) << (t + 1);
   if (at.lane < 16) {
     shared.terms[chunk % 2][t] =
         make_float4(beta * (product - 2), has * 2 * beta * (1 - product), has * beta * product, beta);
     shared.ids[chunk % 2][t] = id;
-    shared.later[chunk % 2][t] = id >= 0 ? later : 0;
   }
   beta = next_beta, id = next_id;
   float column[16];
@@ -52,69 +49,64 @@ __device__ void fwm_prepare(const FwmWarp<J>& at, FwmForwardShared& shared, int 
   }
 }
 
-/// The chain of divisors of a chunk; by one warp. sums [warps][20]: |Z_t|^2, |S|^2; z [rows][kFwmRow].
+/// The chain of divisors of a chunk; by one warp. sums [warps][20]: |Z_t|^2, |S|^2; z [rows][kFwmRow], whose entries
+/// at the chunk's values become those of X k_t. The loop stays one: only this warp fetches its instructions.
 template <int J>
 __device__ void fwm_chain(const FwmWarp<J>& at, FwmForwardShared& shared, int chunk, const float* sums,
-                          const float* z, float* scales, int stride) {
-  const int t = at.lane % 16;
+                          float* z, float* scales, int stride) {
+  const int t = at.lane % 16, first = at.first(chunk), count = at.count(chunk);
+  const bool mine = at.lane < 16;  // the other lanes only shuffle
   const float4* terms = shared.terms[chunk % 2];
   const int* ids = shared.ids[chunk % 2];
-  const unsigned* later = shared.later[chunk % 2];
   const float* inverse = shared.inverse[chunk % 2] + t * kFwmRow;
-  const unsigned repeats = __ballot_sync(kFullWarp, later[t] != 0);
-  float of_value[16], row[16], c[17];
-#pragma unroll
-  for (int i = 0; i < 16; i += 4) {
-    const int4 v = *reinterpret_cast<const int4*>(ids + i);
-    const float4 m = *reinterpret_cast<const float4*>(inverse + i);
-    const int value[4] = {v.x, v.y, v.z, v.w};
-    const float entry[4] = {m.x, m.y, m.z, m.w};
-#pragma unroll
-    for (int j = 0; j < 4; ++j) {  // X k_t at value i + j; an absent value has no part in what follows
-      of_value[i + j] = z[max(value[j], 0) * kFwmRow + t];
-      row[i + j] = value[j] >= 0 ? entry[j] : 0.0f;
-    }
-  }
-  float N = 0, squares = 0;
+  const unsigned uncut = ~0u << count | (first == 0 ? 1u : 0u);  // not at the first step
+  float N = 0, squares = 0, c = kFwmStart, before = c, after = c;
   fwm_over_warps(
       at.warps, [&](int w) { return make_float2(sums[w * 20 + t], sums[w * 20 + 16]); },
       [&](float2 part) { N += part.x, squares += part.y; });
   squares *= kFwmStart * kFwmStart;
-  c[0] = kFwmStart;
-  const int first = at.first(chunk), count = at.count(chunk);
-#pragma unroll
+  // Of token i: X k_t at its value, M_ti (0 of an absent value, which has no part in what follows), N and F. What the
+  // next steps need is asked for before c is known: of the next token, and ids and entries of z of those behind it.
+  const auto take = [&](int id) { return mine ? z[max(id, 0) * kFwmRow + t] : 0.0f; };
+  int id = ids[0], id_next = ids[1], id_behind = ids[2];
+  float of_value = take(id), entry = take(id_next), row = id >= 0 ? inverse[0] : 0.0f;
+  float N_i = __shfl_sync(kFullWarp, N, 0), F_i = __shfl_sync(kFullWarp, of_value, 0);
+  float4 term = terms[0];
+#pragma unroll 4
   for (int i = 0; i < 16; ++i) {
-    const float N_i = __shfl_sync(kFullWarp, N, i), F_i = __shfl_sync(kFullWarp, of_value[i], i);
-    const float4 term = terms[i];
+    const int next = min(i + 1, 15), id_last = ids[min(i + 3, 15)];
+    const float4 term_next = terms[next];
+    const float row_next = inverse[next];
+    const float h = row * c, left = of_value - h;  // the token's value becomes part of later products
+    N = fmaf(h, h - 2 * of_value, N);
+    of_value = id_next == id ? left : entry;
+    const float N_next = __shfl_sync(kFullWarp, N, next), F_next = __shfl_sync(kFullWarp, of_value, next);
+    if (mine) z[max(id, 0) * kFwmRow + t] = left;
+    entry = take(id_behind);
     const float known = fmaf(term.x, N_i, squares);
-    squares = fmaxf(fmaf(c[i], fmaf(term.z, c[i], term.y * F_i), known), 0.0f);
+    squares = fmaxf(fmaf(c, fmaf(term.z, c, term.y * F_i), known), 0.0f);
     float inverse_root;
     asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(inverse_root) : "f"(squares));
     const float root = squares * inverse_root;
-    const bool cut = squares > c[i] * c[i] && first + i > 0 && i < count;  // not at the first step
-    c[i + 1] = cut ? fmaf(0.5f * inverse_root, fmaf(-root, root, squares), root) : c[i];
-    const float h = row[i] * c[i];  // the token's value becomes part of later products
-    N = fmaf(h, h - 2 * of_value[i], N);
-    if (repeats >> i & 1) {
-      const unsigned these = later[i];
-#pragma unroll
-      for (int j = i + 1; j < 16; ++j) {
-        if (these >> j & 1) of_value[j] -= h;
-      }
-    }
+    const bool cut = squares > c * c && !(uncut >> i & 1);
+    if (i == t) before = c;
+    c = cut ? fmaf(0.5f * inverse_root, fmaf(-root, root, squares), root) : c;
+    if (i == t) after = c;
+    id = id_next, id_next = id_behind, id_behind = id_last, term = term_next;
+    row = id >= 0 ? row_next : 0.0f, N_i = N_next, F_i = F_next;
   }
-  float before = c[0], after = c[1];
+  const float inverse_before = fwm_reciprocal(before), inverse_end = fwm_reciprocal(c);
+  if (mine) shared.before[t] = before;
+  __syncwarp();
+  if (!mine) return;
 #pragma unroll
-  for (int i = 1; i < 16; ++i) {
-    if (t == i) before = c[i], after = c[i + 1];
+  for (int i = 0; i < 16; i += 4) {
+    const float4 c4 = fwm_float4(shared.before + i), m4 = fwm_float4(inverse + i);
+    const int4 v = *reinterpret_cast<const int4*>(ids + i);
+    const auto value = [&](int id, float m, float c) { return (id >= 0 ? m : 0.0f) * (c * inverse_before); };
+    *reinterpret_cast<float4*>(shared.values + t * kFwmRow + i) = make_float4(
+        value(v.x, m4.x, c4.x), value(v.y, m4.y, c4.y), value(v.z, m4.z, c4.z), value(v.w, m4.w, c4.w));
   }
-  const float inverse_before = fwm_reciprocal(before), inverse_end = fwm_reciprocal(c[16]);
-  if (at.lane >= 16) return;
-#pragma unroll
-  for (int i = 0; i < 16; i += 4)
-    *reinterpret_cast<float4*>(shared.values + t * kFwmRow + i) =
-        make_float4(row[i] * (c[i] * inverse_before), row[i + 1] * (c[i + 1] * inverse_before),
-                    row[i + 2] * (c[i + 2] * inverse_before), row[i + 3] * (c[i + 3] * inverse_before));
   shared.of_z[t] = -inverse_before;
   shared.of_u[t] = terms[t].w * (before * inverse_end);
   shared.current[t] = ids[t];
@@ -274,14 +266,12 @@ __global__ void __launch_bounds__(32 * (kWarps + 1), kFwmForwardBlocks<J, kWarps
     const FwmKeys now = keys_of(chunk);
     float y[2][4], Z[2][4] = {};
     at.times_keys(x, now, y);
-    if (chunk > 0 && checkpoints) at.store(checkpoints + chunk * size, x);  // the first is zero
     at.template times_matrix<true>(y, shared.inverse[chunk % 2], Z);
     fwm_measure(at, x, Z, z, sums);
     __syncthreads();  // the chain may begin
-    if (chunk + 2 < chunks) {
-      at.fetch(keys_of(chunk + 2), chunk + 2);
-      at.split(keys_of(chunk + 2));
-    }
+    if (chunk + 2 < chunks) at.fetch(keys_of(chunk + 2), chunk + 2);
+    if (chunk > 0 && checkpoints) at.store(checkpoints + chunk * size, x);  // the first is zero
+    if (chunk + 2 < chunks) at.split(keys_of(chunk + 2));
     __syncthreads();  // it has ended
     fwm_errors(at, shared, chunk, kept, stride, Z);
     const float gamma = shared.gamma;
