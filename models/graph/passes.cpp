@@ -3,7 +3,6 @@
 #include "models/graph/passes.h"
 
 #include <algorithm>
-#include <iterator>
 #include <map>
 #include <stdexcept>
 
@@ -36,31 +35,17 @@ using Phi = std::shared_ptr<const MapFeatures<Real>>;
 /// nodes of `chain`.
 template <class Real, class Make>
 void replace(Graph<Real>& graph, const std::vector<typename Graph<Real>::Node*>& chain, const Make& make) {
-  auto& nodes = graph.nodes();
-  const std::size_t before = nodes.size();
-  const auto gone = [&](const typename Graph<Real>::Node& node) {
-    return std::find(chain.begin(), chain.end(), &node) != chain.end();
-  };
-  std::vector<bool> removed;
-  std::size_t last = 0;
-  for (std::size_t i = 0; i < before; ++i) {
-    removed.push_back(gone(nodes[i]));
-    if (removed.back()) last = i;
+  std::set<std::size_t> gone;
+  const auto& nodes = graph.nodes();
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    if (std::find(chain.begin(), chain.end(), &nodes[i]) != chain.end()) gone.insert(i);
   }
-  make();
-  std::deque<typename Graph<Real>::Node> next;
-  for (std::size_t i = 0; i < before; ++i) {
-    if (i == last)
-      std::move(nodes.begin() + static_cast<std::ptrdiff_t>(before), nodes.end(), std::back_inserter(next));
-    if (!removed[i]) {
-      next.push_back(std::move(nodes[i]));
-      continue;
-    }
-    if (i == last) continue;  // its output is that of the new nodes
+  const std::size_t last = *gone.rbegin();  // its output is that of the new nodes
+  for (const std::size_t i : gone) {
     for (Variable<Real>* output : nodes[i].outputs)
-      output->owned = false;  // without memory: nobody reads it any more
+      if (i != last) output->owned = false;  // without memory: nobody reads it any more
   }
-  nodes = std::move(next);
+  put_in_place(graph, gone, last, make);
 }
 
 /// In training, where there are lists of ids, as long as there are fewer queries than make a product of keys
