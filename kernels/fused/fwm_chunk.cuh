@@ -74,10 +74,10 @@ template <bool exact = false>
 __device__ __forceinline__ void fwm_add(float (&small)[4], float (&large)[4], const FwmFactor& a, float b0,
                                         float b1) {
   const unsigned h0 = fwm_rounded(b0), h1 = fwm_rounded(b1);
-  if (!exact) Product16::multiply(small, a.low, h0, h1);
-  Product16::multiply(small, a.high, __float_as_uint(b0 - __uint_as_float(h0)),
-                      __float_as_uint(b1 - __uint_as_float(h1)));
-  Product16::multiply(large, a.high, h0, h1);
+  if (!exact) mma_tf32(small, a.low, h0, h1);
+  mma_tf32(small, a.high, __float_as_uint(b0 - __uint_as_float(h0)),
+           __float_as_uint(b1 - __uint_as_float(h1)));
+  mma_tf32(large, a.high, h0, h1);
 }
 
 /// Four neighbours of accumulators of neighbouring columns (FwmWarp), row l/4 + 8 half.
@@ -294,9 +294,9 @@ struct FwmWarp {
       for (int h = 0; h < 2; ++h) {
 #pragma unroll
         for (int n = 0; n < 2; ++n) {  // as right factors, the same numbers
-          Product16::multiply(small[n], factor[h].low, factor[h].high[n], factor[h].high[n + 2]);
-          Product16::multiply(small[n], factor[h].high, factor[h].low[n], factor[h].low[n + 2]);
-          Product16::multiply(large[n], factor[h].high, factor[h].high[n], factor[h].high[n + 2]);
+          mma_tf32(small[n], factor[h].low, factor[h].high[n], factor[h].high[n + 2]);
+          mma_tf32(small[n], factor[h].high, factor[h].low[n], factor[h].low[n + 2]);
+          mma_tf32(large[n], factor[h].high, factor[h].high[n], factor[h].high[n + 2]);
         }
       }
     }
