@@ -51,7 +51,6 @@ std::optional<Member<Real>> member_of(const typename Graph<Real>::Node& node) {
     m.step.kind = combine->kind == CombineKind::add        ? ChainKind::add
                   : combine->kind == CombineKind::multiply ? ChainKind::multiply
                                                            : ChainKind::larger;
-    m.step.of_a = combine->of_a, m.step.of_b = combine->of_b;
     m.step.scale_a = combine->scale_a, m.step.scale_b = combine->scale_b;
     m.a = combine->a, m.b = combine->b, m.y = combine->y.value;
     m.of_rows = m.a.value.size() != m.y.size() || m.b.value.size() != m.y.size();
@@ -173,14 +172,13 @@ class Chain {
         return true;
       assign(before);
     }
-    if (const auto* made = whole ? nullptr : links_.template alone<std::shared_ptr<const Map<Real>>>(v)) {
-      const Map<Real>& map = **made;
-      In<Real> inner = map.x;
+    if (const auto* map = whole ? nullptr : links_.template alone_op<Map<Real>>(v)) {
+      In<Real> inner = map->x;
       inner.value.rank = x.value.rank;  // as the reader sees it
       std::copy_n(x.value.dims, Tensor<Real>::kMaxRank, inner.value.dims);
       if (!take(inner)) return false;
       ChainStep step;
-      step.of_a = {map.map, map.scale, map.shift};
+      step.of_a = {map->map, map->scale, map->shift};
       step.a = registers_.at(of(inner)->root());
       return add(links_.place(v), step);
     }

@@ -44,13 +44,19 @@ class Links {
     return found == readers_.end() ? nowhere : found->second;
   }
   int readers(Variable<Real>* x) const { return static_cast<int>(read_at(x).size()); }
-  /// What made x, if it is a node of this kind and nobody else reads x.
+  /// The op that made x, if it is of this kind and nobody else reads x.
+  template <class Op>
+  const Op* alone_op(Variable<Real>* x) const {
+    return read_once(x) ? op_of<Real, Op>(*maker(x)) : nullptr;
+  }
+  /// The same of nodes that are made by hand.
   template <class Info>
   const Info* alone(Variable<Real>* x) const {
-    return made(x) && readers(x) == 1 && !x->root()->kept ? std::any_cast<Info>(&maker(x)->info) : nullptr;
+    return read_once(x) ? std::any_cast<Info>(&maker(x)->info) : nullptr;
   }
 
  private:
+  bool read_once(Variable<Real>* x) const { return made(x) && readers(x) == 1 && !x->root()->kept; }
   std::deque<Node>& nodes_;
   std::map<Variable<Real>*, std::size_t> made_at_;
   std::map<Variable<Real>*, std::vector<std::size_t>> readers_;
