@@ -1,8 +1,7 @@
 // The algebra of gates: elementwise maps, sums and products that broadcast, and sums over dimensions; with rearrange.h.
 //
 //   map      y = scale f(x) + shift
-//   combine  y = scale_a a + scale_b b   or   a b   or   max(|a|, |b|)      a dimension of 1 is repeated; a and b
-//            may go through a map each (models/graph/passes.h)
+//   combine  y = scale_a a + scale_b b   or   a b   or   max(|a|, |b|)      a dimension of 1 is repeated
 //   fold     y = sum of x over the dimensions where y has 1
 //   expand   y = x, repeated where x has 1
 //
@@ -126,7 +125,6 @@ CT_HD inline Real map_slope(MapKind map, Real x) {
 struct OperandMap {
   MapKind map = MapKind::affine;
   double scale = 1, shift = 0;
-  bool nothing() const { return map == MapKind::affine && scale == 1 && shift == 0; }
 };
 /// The same on either device.
 template <class Real>
@@ -278,7 +276,6 @@ template <class Real>
 struct Combine {
   CombineKind kind = CombineKind::add;
   double scale_a = 1, scale_b = 1;  ///< add only
-  OperandMap of_a = {}, of_b = {};  ///< what a and b go through first
   In<Real> a, b;
   Out<Real> y;
   Work<Real> slices;  ///< of the backward pass on CUDA

@@ -43,10 +43,8 @@ template <class Real>
 void forward_cpu(const Exec& exec, const Combine<Real>& op) {
   const Broadcast of_a = broadcast(op.y.value, op.a.value), of_b = broadcast(op.y.value, op.b.value);
   const Real scale_a = static_cast<Real>(op.scale_a), scale_b = static_cast<Real>(op.scale_b);
-  const Mapping<Real> map_a(op.of_a), map_b(op.of_b);
   parallel_each(exec, op.y.value.R, op.y.value.size(), kBlock, [&](int r, std::int64_t i) {
-    const Real a = map_a.value(op.a.value.at(r)[of_a.index(i)]),
-               b = map_b.value(op.b.value.at(r)[of_b.index(i)]);
+    const Real a = op.a.value.at(r)[of_a.index(i)], b = op.b.value.at(r)[of_b.index(i)];
     op.y.value.at(r)[i] = combined(op.kind, scale_a, a, scale_b, b);
   });
 }
@@ -54,18 +52,15 @@ void forward_cpu(const Exec& exec, const Combine<Real>& op) {
 template <class Real>
 void backward_cpu(const Exec& exec, const Combine<Real>& op) {
   const Broadcast of_a = broadcast(op.y.value, op.a.value), of_b = broadcast(op.y.value, op.b.value);
-  const Real scale_a = static_cast<Real>(op.scale_a), scale_b = static_cast<Real>(op.scale_b);
-  const Mapping<Real> map_a(op.of_a), map_b(op.of_b);
-  const auto a = [&](int r, std::int64_t i) { return op.a.value.at(r)[of_a.index(i)]; };
-  const auto b = [&](int r, std::int64_t i) { return op.b.value.at(r)[of_b.index(i)]; };
-  gather_gradient(exec, op.a, op.y.value, [&](int r, std::int64_t i) {
-    const Real own = map_a.value(a(r, i)), other = map_b.value(b(r, i));
-    return op.y.gradient.at(r)[i] * combine_slope(op.kind, true, scale_a, own, other) * map_a.slope(a(r, i));
-  });
-  gather_gradient(exec, op.b, op.y.value, [&](int r, std::int64_t i) {
-    const Real own = map_b.value(b(r, i)), other = map_a.value(a(r, i));
-    return op.y.gradient.at(r)[i] * combine_slope(op.kind, false, scale_b, own, other) * map_b.slope(b(r, i));
-  });
+  const auto give = [&](bool first) {
+    const Real scale = static_cast<Real>(first ? op.scale_a : op.scale_b);
+    gather_gradient(exec, first ? op.a : op.b, op.y.value, [&, first, scale](int r, std::int64_t i) {
+      const Real a = op.a.value.at(r)[of_a.index(i)], b = op.b.value.at(r)[of_b.index(i)];
+      return op.y.gradient.at(r)[i] * combine_slope(op.kind, first, scale, first ? a : b, first ? b : a);
+    });
+  };
+  give(true);
+  give(false);
 }
 
 template <class Real>

@@ -150,38 +150,28 @@ void each_four(const Exec& exec, const char* name, int R, std::int64_t n, const 
     each(exec, name, R, n / 4, [=] __device__(int r, std::int64_t i) { store(r, 4 * i, f(r, 4 * i)); });
 }
 
-/// A Combine as kernels read it: its operands through their maps.
+/// A Combine's function, and its slope along the first (or second) operand, `own`.
 template <class Real>
-struct Operands {
+struct Combining {
   CombineKind kind;
   Real scale_a, scale_b;
-  Mapping<Real> map_a, map_b;
-  explicit Operands(const Combine<Real>& op)
-      : kind(op.kind),
-        scale_a(static_cast<Real>(op.scale_a)),
-        scale_b(static_cast<Real>(op.scale_b)),
-        map_a(op.of_a),
-        map_b(op.of_b) {}
-  __device__ Real value(Real a, Real b) const {
-    return combined(kind, scale_a, map_a.value(a), scale_b, map_b.value(b));
-  }
-  /// dy/d of the mapped first (or second) operand.
-  __device__ Real slope(bool first, Real a, Real b) const {
-    const Real of_a = map_a.value(a), of_b = map_b.value(b);
-    return first ? combine_slope(kind, true, scale_a, of_a, of_b)
-                 : combine_slope(kind, false, scale_b, of_b, of_a);
+  explicit Combining(const Combine<Real>& op)
+      : kind(op.kind), scale_a(static_cast<Real>(op.scale_a)), scale_b(static_cast<Real>(op.scale_b)) {}
+  __device__ Real value(Real a, Real b) const { return combined(kind, scale_a, a, scale_b, b); }
+  __device__ Real slope(bool first, Real own, Real other) const {
+    return first ? combine_slope(kind, true, scale_a, own, other)
+                 : combine_slope(kind, false, scale_b, own, other);
   }
 };
 
-// The gradient of one operand of a Combine, which is its first or its second. Its map's slope, which all terms of a sum
-// share, is a factor of the sum.
+// The gradient of one operand of a Combine, its first or its second.
 template <class Real>
 void operand_gradient(const Exec& exec, const Combine<Real>& op, bool first) {
   const In<Real>& part = first ? op.a : op.b;
   if (!part.wanted()) return;
   const Tensor<Real> other = first ? op.b.value : op.a.value;
   const Out<Real> y = op.y;
-  const Operands<Real> operands(op);
+  const Combining<Real> f(op);
   const Broadcast of_part = broadcast(y.value, part.value), of_other = broadcast(y.value, other);
   if (of_part.same && by_fours(y.value, {&part.value, &other, &y.gradient, &part.gradient})) {
     each_four<Real>(
@@ -189,12 +179,8 @@ void operand_gradient(const Exec& exec, const Combine<Real>& op, bool first) {
         [=] __device__(int r, std::int64_t i) {
           const Four<Real> own = four_of(part.value, r, i), with = four_of(other, of_other, r, i);
           Four<Real> d = four_of(y.gradient, r, i);
-          const Mapping<Real>& map = first ? operands.map_a : operands.map_b;
 #pragma unroll
-          for (int e = 0; e < 4; ++e)
-            d.v[e] *= (first ? operands.slope(true, own.v[e], with.v[e])
-                             : operands.slope(false, with.v[e], own.v[e])) *
-                      map.slope(own.v[e]);
+          for (int e = 0; e < 4; ++e) d.v[e] *= f.slope(first, own.v[e], with.v[e]);
           return d;
         },
         [=] __device__(int r, std::int64_t i, const Four<Real>& d) {
@@ -208,14 +194,9 @@ void operand_gradient(const Exec& exec, const Combine<Real>& op, bool first) {
       [=] __device__(int r, std::int64_t j, std::int64_t n) {
         const std::int64_t i = of_part.element(j, n);
         const Real own = part.value.at(r)[j], with = other.at(r)[of_other.index(i)];
-        return y.gradient.at(r)[i] *
-               (first ? operands.slope(true, own, with) : operands.slope(false, with, own));
+        return y.gradient.at(r)[i] * f.slope(first, own, with);
       },
-      [=] __device__(int r, std::int64_t j, Real sum) {
-        const Mapping<Real>& map = first ? operands.map_a : operands.map_b;
-        if (map.map != MapKind::affine || map.scale != 1) sum *= map.slope(part.value.at(r)[j]);
-        put(part.write, part.gradient.at(r) + j, sum);
-      });
+      [=] __device__(int r, std::int64_t j, Real sum) { put(part.write, part.gradient.at(r) + j, sum); });
 }
 
 template <class Real>
@@ -225,7 +206,7 @@ struct Pair {
 // Both gradients where neither operand is repeated: y's and both values are read once.
 template <class Real>
 void both_gradients(const Exec& exec, const Combine<Real>& op) {
-  const Operands<Real> operands(op);
+  const Combining<Real> f(op);
   const In<Real> a = op.a, b = op.b;
   const Out<Real> y = op.y;
   if (by_fours(y.value, {&a.value, &b.value, &y.gradient, &a.gradient, &b.gradient})) {
@@ -237,9 +218,8 @@ void both_gradients(const Exec& exec, const Combine<Real>& op) {
           Pair<Four<Real>> d;
 #pragma unroll
           for (int e = 0; e < 4; ++e) {
-            d.a.v[e] = d_y.v[e] * operands.slope(true, own.v[e], with.v[e]) * operands.map_a.slope(own.v[e]);
-            d.b.v[e] =
-                d_y.v[e] * operands.slope(false, own.v[e], with.v[e]) * operands.map_b.slope(with.v[e]);
+            d.a.v[e] = d_y.v[e] * f.slope(true, own.v[e], with.v[e]);
+            d.b.v[e] = d_y.v[e] * f.slope(false, with.v[e], own.v[e]);
           }
           return d;
         },
@@ -253,8 +233,7 @@ void both_gradients(const Exec& exec, const Combine<Real>& op) {
       exec, "combine backward", y.value.R, y.value.size(),
       [=] __device__(int r, std::int64_t i) {
         const Real own = a.value.at(r)[i], with = b.value.at(r)[i], d_y = y.gradient.at(r)[i];
-        return Pair<Real>{d_y * operands.slope(true, own, with) * operands.map_a.slope(own),
-                          d_y * operands.slope(false, own, with) * operands.map_b.slope(with)};
+        return Pair<Real>{d_y * f.slope(true, own, with), d_y * f.slope(false, with, own)};
       },
       [=] __device__(int r, std::int64_t i, const Pair<Real>& d) {
         put(a.write, a.gradient.at(r) + i, d.a);
@@ -318,7 +297,7 @@ void backward_cuda(const Exec& exec, const Map<Real>& op) {
 template <class Real>
 void forward_cuda(const Exec& exec, const Combine<Real>& op) {
   const Broadcast of_a = broadcast(op.y.value, op.a.value), of_b = broadcast(op.y.value, op.b.value);
-  const Operands<Real> operands(op);
+  const Combining<Real> f(op);
   if (by_fours(op.y.value, {&op.a.value, &op.b.value, &op.y.value})) {
     each_four<Real>(
         exec, "combine", op.y.value.R, op.y.value.size(),
@@ -326,7 +305,7 @@ void forward_cuda(const Exec& exec, const Combine<Real>& op) {
           Four<Real> a = four_of(op.a.value, of_a, r, i);
           const Four<Real> b = four_of(op.b.value, of_b, r, i);
 #pragma unroll
-          for (int e = 0; e < 4; ++e) a.v[e] = operands.value(a.v[e], b.v[e]);
+          for (int e = 0; e < 4; ++e) a.v[e] = f.value(a.v[e], b.v[e]);
           return a;
         },
         [=] __device__(int r, std::int64_t i, const Four<Real>& y) {
@@ -337,7 +316,7 @@ void forward_cuda(const Exec& exec, const Combine<Real>& op) {
   each_value<Real>(
       exec, "combine", op.y.value.R, op.y.value.size(),
       [=] __device__(int r, std::int64_t i) {
-        return operands.value(op.a.value.at(r)[of_a.index(i)], op.b.value.at(r)[of_b.index(i)]);
+        return f.value(op.a.value.at(r)[of_a.index(i)], op.b.value.at(r)[of_b.index(i)]);
       },
       [=] __device__(int r, std::int64_t i, Real y) { op.y.value.at(r)[i] = y; });
 }

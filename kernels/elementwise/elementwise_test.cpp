@@ -61,20 +61,16 @@ void each_index(const std::vector<int>& dims, const F& f) {
 }
 
 OpCase combine_case(const std::string& name, CombineKind kind, const std::vector<int>& a,
-                    const std::vector<int>& b, int roundings = 40, bool through_maps = false) {
+                    const std::vector<int>& b, int roundings = 40) {
   OpCase op(name);
   std::vector<int> y;
   for (std::size_t d = 0; d < 4; ++d) y.push_back(std::max(a[d], b[d]));
   op.input("a", a, normal()).input("b", b, normal()).output("y", y);
-  call_planned<Combine>(op, [=](auto& o) {
-    o.kind = kind, o.scale_a = 0.5, o.scale_b = -3;
-    if (through_maps) o.of_a = {MapKind::sigmoid, 2, 1}, o.of_b = {MapKind::tanh, -1.5, 0.25};
-  });
+  call_planned<Combine>(op, [=](auto& o) { o.kind = kind, o.scale_a = 0.5, o.scale_b = -3; });
   op.oracle([=](const Values& in) {
     Values out;
     each_index(y, [&](const int(&i)[4]) {
-      double p = in["a"][at(a, i)], q = in["b"][at(b, i)];
-      if (through_maps) p = 2 / (1 + std::exp(-p)) + 1, q = 0.25 - 1.5 * std::tanh(q);
+      const double p = in["a"][at(a, i)], q = in["b"][at(b, i)];
       out.real["y"].push_back(kind == CombineKind::add        ? 0.5 * p - 3 * q
                               : kind == CombineKind::multiply ? p * q
                                                               : std::max(std::abs(p), std::abs(q)));
@@ -235,12 +231,8 @@ std::vector<OpCase> cases() {
           .gradient_elements(8),
       combine_case("MultiplyManyHeads", CombineKind::multiply, {1, 70001, 1, 1}, {1, 70001, 2, 1})
           .gradient_elements(8),
-      combine_case("AddMapped", CombineKind::add, {2, 3, 2, 5}, {1, 3, 2, 1}, 60, true),
-      combine_case("MultiplyMapped", CombineKind::multiply, {2, 3, 2, 5}, {2, 3, 2, 5}, 60, true),
-      combine_case("MultiplyMappedHeads", CombineKind::multiply, {2, 9, 2, 1}, {2, 9, 2, 5}, 60, true),
-      combine_case("LargerMapped", CombineKind::larger, {2, 3, 2, 5}, {2, 3, 2, 5}, 60, true),
-      combine_case("MultiplyMappedMany", CombineKind::multiply, {1, 90007, 1, 2}, {1, 90007, 1, 2}, 60, true)
-          .gradient_elements(8),
+      combine_case("AddOfTokens", CombineKind::add, {2, 3, 2, 5}, {1, 3, 2, 1}),
+      combine_case("LargerOfTwo", CombineKind::larger, {2, 3, 2, 5}, {2, 3, 2, 5}),
       fold_case("FoldManyRows", {5, 300, 1, 11}, {1, 1, 1, 11}).gradient_elements(20),
       expand_case("ExpandManyRows", {1, 1, 9, 1}, {20, 60, 9, 1}).gradient_elements(9),
       fold_case("FoldLong", {3, 5501, 1, 3}, {1, 1, 1, 3}).roundings(16503).gradient_elements(20),
@@ -267,9 +259,7 @@ std::vector<OpCase> fours() {
   int n = 0;
   for (const std::vector<int>& b : {all, {4, 130, 2, 1}, {1, 1, 2, 64}, {4, 130, 1, 64}, {1, 130, 1, 1}}) {
     for (const CombineKind kind : {CombineKind::add, CombineKind::multiply, CombineKind::larger}) {
-      // Roundings of a map decide which of two is the larger.
-      const bool maps = kind != CombineKind::larger;
-      cases.push_back(combine_case("FourCombine" + std::to_string(n++), kind, all, b, 600, maps));
+      cases.push_back(combine_case("FourCombine" + std::to_string(n++), kind, all, b, 600));
       cases.push_back(combine_case("FourCombine" + std::to_string(n++), kind, b, all, 600));
     }
   }

@@ -77,9 +77,9 @@ struct FwmFactor {
 template <bool exact = false>
 __device__ __forceinline__ void fwm_add_split(float (&small)[4], float (&large)[4], const FwmFactor& a,
                                               float h0, float h1, float l0, float l1) {
-  if (!exact) Product16::multiply(small, a.low, __float_as_uint(h0), __float_as_uint(h1));
-  Product16::multiply(small, a.high, __float_as_uint(l0), __float_as_uint(l1));
-  Product16::multiply(large, a.high, __float_as_uint(h0), __float_as_uint(h1));
+  if (!exact) mma_tf32(small, a.low, __float_as_uint(h0), __float_as_uint(h1));
+  mma_tf32(small, a.high, __float_as_uint(l0), __float_as_uint(l1));
+  mma_tf32(large, a.high, __float_as_uint(h0), __float_as_uint(h1));
 }
 template <bool exact = false>
 __device__ __forceinline__ void fwm_add(float (&small)[4], float (&large)[4], const FwmFactor& a, float b0,

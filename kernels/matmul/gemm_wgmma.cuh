@@ -36,22 +36,25 @@ struct WideTile {
                                         sizeof(float);
 };
 
+// Sums in asm: four, 16 or 32 of d from d[n] on, and their numbers.
+#define CROSSTALK_SUMS4(n) "+f"(d[n][0]), "+f"(d[n][1]), "+f"(d[n][2]), "+f"(d[n][3])
+#define CROSSTALK_SUMS16(n) \
+  CROSSTALK_SUMS4(n), CROSSTALK_SUMS4(n + 1), CROSSTALK_SUMS4(n + 2), CROSSTALK_SUMS4(n + 3)
+#define CROSSTALK_SUMS32(n) CROSSTALK_SUMS16(n), CROSSTALK_SUMS16(n + 4)
+#define CROSSTALK_TO15 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
+#define CROSSTALK_TO31 \
+  CROSSTALK_TO15 ", %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+
 /// part (+)= A B for 64 x 64 sums and 8 k.
-__device__ __forceinline__ void wgmma_tf32([[maybe_unused]] float (&d)[32],
+__device__ __forceinline__ void wgmma_tf32([[maybe_unused]] float (&d)[8][4],
                                            [[maybe_unused]] const unsigned (&a)[4],
                                            [[maybe_unused]] std::uint64_t b, [[maybe_unused]] bool add) {
 #if CROSSTALK_WGMMA
   asm volatile(
       "{.reg .pred p; setp.ne.b32 p, %37, 0;\n"
-      "wgmma.mma_async.sync.aligned.m64n64k8.f32.tf32.tf32 "
-      "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
-      "{%32, %33, %34, %35}, %36, p, 1, 1;}"
-      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
-        "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]),
-        "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]),
-        "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]),
-        "+f"(d[30]), "+f"(d[31])
+      "wgmma.mma_async.sync.aligned.m64n64k8.f32.tf32.tf32 {" CROSSTALK_TO31
+      "}, {%32, %33, %34, %35}, %36, p, 1, 1;}"
+      : CROSSTALK_SUMS32(0)
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<int>(add)));
 #endif
 }
@@ -62,14 +65,29 @@ __device__ __forceinline__ void wgmma_begin() {
 #endif
 }
 
-/// Waits for the products that were queued; the sums are ordinary numbers again.
-__device__ __forceinline__ void wgmma_end([[maybe_unused]] float (&d)[32]) {
+/// Makes one group of the products that were queued.
+__device__ __forceinline__ void wgmma_commit() {
 #if CROSSTALK_WGMMA
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-  asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
-#pragma unroll
-  for (int i = 0; i < 32; ++i) asm volatile("" : "+f"(d[i])::"memory");
 #endif
+}
+/// Waits until at most kLeft groups are under way; the sums d of those before are ordinary numbers again.
+template <int kLeft, int kCount>
+__device__ __forceinline__ void wgmma_wait([[maybe_unused]] float (&d)[kCount][4]) {
+#if CROSSTALK_WGMMA
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kLeft) : "memory");
+#pragma unroll
+  for (int n = 0; n < kCount; ++n) {
+#pragma unroll
+    for (int e = 0; e < 4; ++e) asm volatile("" : "+f"(d[n][e])::"memory");
+  }
+#endif
+}
+/// Waits for the products that were queued.
+template <int kCount>
+__device__ __forceinline__ void wgmma_end(float (&d)[kCount][4]) {
+  wgmma_commit();
+  wgmma_wait<0>(d);
 }
 
 /// Writes to shared memory by ordinary stores become visible to wgmma, once a barrier follows.
@@ -79,12 +97,11 @@ __device__ __forceinline__ void fence_async() {
 #endif
 }
 
-/// Descriptor of 8 k x 64 columns in shared memory for wgmma: core matrices of 128 bytes, side by side along
-/// N, a line apart along K.
-__device__ __forceinline__ std::uint64_t wgmma_operand(const float* b) {
-  const std::uint64_t address = __cvta_generic_to_shared(b);
-  constexpr std::uint64_t kAlongK = WideTile::kLine * sizeof(float) / 16, kAlongN = 128 / 16;
-  return (address >> 4 & 0x3fff) | kAlongK << 16 | kAlongN << 32;
+/// Descriptor of an operand in shared memory for wgmma, whose core matrices of 128 bytes lie so many bytes apart along K and N.
+template <int kAlongK, int kAlongN>
+__device__ __forceinline__ std::uint64_t wgmma_operand(const void* at) {
+  const std::uint64_t address = __cvta_generic_to_shared(at);
+  return (address >> 4 & 0x3fff) | std::uint64_t{kAlongK / 16} << 16 | std::uint64_t{kAlongN / 16} << 32;
 }
 
 /// Sums of this thread's part of a tile: rows row(0) and row(1), columns 16 a + 4 (lane % 4) .. + 3.
@@ -169,12 +186,13 @@ class WideProduct {
       }
       fence_async();
       __syncthreads();
-      float part[32];
+      float part[8][4];
       wgmma_begin();
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        const std::uint64_t b_high = wgmma_operand(halves + 2 * i * T::kLine),
-                            b_low = wgmma_operand(halves + T::kHalf + 2 * i * T::kLine);
+        constexpr int kLine = T::kLine * sizeof(float);
+        const std::uint64_t b_high = wgmma_operand<kLine, 128>(halves + 2 * i * T::kLine),
+                            b_low = wgmma_operand<kLine, 128>(halves + T::kHalf + 2 * i * T::kLine);
         if constexpr (kHalves) {
           wgmma_tf32(part, low[i], b_high, i > 0);
           wgmma_tf32(part, high[i], b_low, true);
@@ -183,7 +201,7 @@ class WideProduct {
       }
       wgmma_end(part);
 #pragma unroll
-      for (int i = 0; i < 32; ++i) out.sums[i] += part[i];
+      for (int i = 0; i < 32; ++i) out.sums[i] += part[i / 4][i % 4];
     }
 #pragma unroll
     for (int x = 0; x < 2 && Op::kSide; ++x) {

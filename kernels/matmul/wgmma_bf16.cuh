@@ -15,48 +15,18 @@ constexpr int kWgmmaRows = 64, kWgmmaLine = kWgmmaRows * 8 + 8;  ///< numbers; 1
 /// 16 columns from `at` of all rows, to sum over: core matrices lie 128 bytes apart in rows, a line else.
 template <int kLine = kWgmmaLine>
 __device__ __forceinline__ std::uint64_t wgmma_columns(const std::uint16_t* at) {
-  const std::uint64_t address = __cvta_generic_to_shared(at);
-  constexpr std::uint64_t kAlongK = kLine * 2 / 16, kAlongN = 128 / 16;
-  return (address >> 4 & 0x3fff) | kAlongK << 16 | kAlongN << 32;
+  return wgmma_operand<kLine * 2, 128>(at);
 }
 /// 16 rows from `at` of all columns, to be summed over.
 template <int kLine = kWgmmaLine>
 __device__ __forceinline__ std::uint64_t wgmma_rows(const std::uint16_t* at) {
-  const std::uint64_t address = __cvta_generic_to_shared(at);
-  constexpr std::uint64_t kAlongK = 128 / 16, kAlongN = kLine * 2 / 16;
-  return (address >> 4 & 0x3fff) | kAlongK << 16 | kAlongN << 32;
+  return wgmma_operand<128, kLine * 2>(at);
 }
 
 /// The same of what lies so many numbers behind: addresses fill the lower half alone.
 __device__ __forceinline__ std::uint64_t wgmma_ahead(std::uint64_t operand, int numbers) {
   const auto low = static_cast<unsigned>(operand) + static_cast<unsigned>(numbers * 2 / 16);
   return (operand >> 32 << 32) | low;
-}
-
-/// Makes one group of the products that were queued.
-__device__ __forceinline__ void wgmma_commit() {
-#if CROSSTALK_WGMMA
-  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-#endif
-}
-/// Waits until at most kLeft groups are under way; the sums d of those before are ordinary numbers again.
-template <int kLeft, int kCount>
-__device__ __forceinline__ void wgmma_wait([[maybe_unused]] float (&d)[kCount][4]) {
-#if CROSSTALK_WGMMA
-  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kLeft) : "memory");
-#pragma unroll
-  for (int n = 0; n < kCount; ++n) {
-#pragma unroll
-    for (int e = 0; e < 4; ++e) asm volatile("" : "+f"(d[n][e])::"memory");
-  }
-#endif
-}
-
-/// Waits for the products that were queued.
-template <int kCount>
-__device__ __forceinline__ void wgmma_end(float (&d)[kCount][4]) {
-  wgmma_commit();
-  wgmma_wait<0>(d);
 }
 
 /// d (+)= a b: 16 numbers of a sum, 32 to 128 columns of d. kTurned: of wgmma_rows(), else wgmma_columns().
@@ -67,12 +37,9 @@ __device__ __forceinline__ void wgmma_bf16([[maybe_unused]] float (&d)[4][4],
 #if CROSSTALK_WGMMA
   asm volatile(
       "{.reg .pred p; setp.ne.b32 p, %21, 0;\n"
-      "wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 {"
-      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15 "
+      "wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 {" CROSSTALK_TO15
       "}, {%16, %17, %18, %19}, %20, p, 1, 1, %22;}"
-      : "+f"(d[0][0]), "+f"(d[0][1]), "+f"(d[0][2]), "+f"(d[0][3]), "+f"(d[1][0]), "+f"(d[1][1]),
-        "+f"(d[1][2]), "+f"(d[1][3]), "+f"(d[2][0]), "+f"(d[2][1]), "+f"(d[2][2]), "+f"(d[2][3]),
-        "+f"(d[3][0]), "+f"(d[3][1]), "+f"(d[3][2]), "+f"(d[3][3])
+      : CROSSTALK_SUMS16(0)
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<int>(add)), "n"(kTurned ? 1 : 0));
 #endif
 }
@@ -83,16 +50,9 @@ __device__ __forceinline__ void wgmma_bf16([[maybe_unused]] float (&d)[8][4],
 #if CROSSTALK_WGMMA
   asm volatile(
       "{.reg .pred p; setp.ne.b32 p, %37, 0;\n"
-      "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {"
-      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, "
-      "%20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31 "
+      "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" CROSSTALK_TO31
       "}, {%32, %33, %34, %35}, %36, p, 1, 1, %38;}"
-      : "+f"(d[0][0]), "+f"(d[0][1]), "+f"(d[0][2]), "+f"(d[0][3]), "+f"(d[1][0]), "+f"(d[1][1]),
-        "+f"(d[1][2]), "+f"(d[1][3]), "+f"(d[2][0]), "+f"(d[2][1]), "+f"(d[2][2]), "+f"(d[2][3]),
-        "+f"(d[3][0]), "+f"(d[3][1]), "+f"(d[3][2]), "+f"(d[3][3]), "+f"(d[4][0]), "+f"(d[4][1]),
-        "+f"(d[4][2]), "+f"(d[4][3]), "+f"(d[5][0]), "+f"(d[5][1]), "+f"(d[5][2]), "+f"(d[5][3]),
-        "+f"(d[6][0]), "+f"(d[6][1]), "+f"(d[6][2]), "+f"(d[6][3]), "+f"(d[7][0]), "+f"(d[7][1]),
-        "+f"(d[7][2]), "+f"(d[7][3])
+      : CROSSTALK_SUMS32(0)
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<int>(add)), "n"(kTurned ? 1 : 0));
 #endif
 }
@@ -103,23 +63,11 @@ __device__ __forceinline__ void wgmma_bf16([[maybe_unused]] float (&d)[16][4],
 #if CROSSTALK_WGMMA
   asm volatile(
       "{.reg .pred p; setp.ne.b32 p, %69, 0;\n"
-      "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {"
-      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, "
-      "%20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, "
-      "%38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, "
-      "%56, %57, %58, %59, %60, %61, %62, %63 "
+      "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {" CROSSTALK_TO31
+      ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, "
+      "%54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
       "}, {%64, %65, %66, %67}, %68, p, 1, 1, %70;}"
-      : "+f"(d[0][0]), "+f"(d[0][1]), "+f"(d[0][2]), "+f"(d[0][3]), "+f"(d[1][0]), "+f"(d[1][1]),
-        "+f"(d[1][2]), "+f"(d[1][3]), "+f"(d[2][0]), "+f"(d[2][1]), "+f"(d[2][2]), "+f"(d[2][3]),
-        "+f"(d[3][0]), "+f"(d[3][1]), "+f"(d[3][2]), "+f"(d[3][3]), "+f"(d[4][0]), "+f"(d[4][1]),
-        "+f"(d[4][2]), "+f"(d[4][3]), "+f"(d[5][0]), "+f"(d[5][1]), "+f"(d[5][2]), "+f"(d[5][3]),
-        "+f"(d[6][0]), "+f"(d[6][1]), "+f"(d[6][2]), "+f"(d[6][3]), "+f"(d[7][0]), "+f"(d[7][1]),
-        "+f"(d[7][2]), "+f"(d[7][3]), "+f"(d[8][0]), "+f"(d[8][1]), "+f"(d[8][2]), "+f"(d[8][3]),
-        "+f"(d[9][0]), "+f"(d[9][1]), "+f"(d[9][2]), "+f"(d[9][3]), "+f"(d[10][0]), "+f"(d[10][1]),
-        "+f"(d[10][2]), "+f"(d[10][3]), "+f"(d[11][0]), "+f"(d[11][1]), "+f"(d[11][2]), "+f"(d[11][3]),
-        "+f"(d[12][0]), "+f"(d[12][1]), "+f"(d[12][2]), "+f"(d[12][3]), "+f"(d[13][0]), "+f"(d[13][1]),
-        "+f"(d[13][2]), "+f"(d[13][3]), "+f"(d[14][0]), "+f"(d[14][1]), "+f"(d[14][2]), "+f"(d[14][3]),
-        "+f"(d[15][0]), "+f"(d[15][1]), "+f"(d[15][2]), "+f"(d[15][3])
+      : CROSSTALK_SUMS32(0), CROSSTALK_SUMS32(8)
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<int>(add)), "n"(kTurned ? 1 : 0));
 #endif
 }
@@ -131,16 +79,8 @@ __device__ __forceinline__ void wgmma_bf16([[maybe_unused]] float (&d)[8][4],
 #if CROSSTALK_WGMMA
   asm volatile(
       "{.reg .pred p; setp.ne.b32 p, %34, 0;\n"
-      "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {"
-      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, "
-      "%20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31 "
-      "}, %32, %33, p, 1, 1, 0, 0;}"
-      : "+f"(d[0][0]), "+f"(d[0][1]), "+f"(d[0][2]), "+f"(d[0][3]), "+f"(d[1][0]), "+f"(d[1][1]),
-        "+f"(d[1][2]), "+f"(d[1][3]), "+f"(d[2][0]), "+f"(d[2][1]), "+f"(d[2][2]), "+f"(d[2][3]),
-        "+f"(d[3][0]), "+f"(d[3][1]), "+f"(d[3][2]), "+f"(d[3][3]), "+f"(d[4][0]), "+f"(d[4][1]),
-        "+f"(d[4][2]), "+f"(d[4][3]), "+f"(d[5][0]), "+f"(d[5][1]), "+f"(d[5][2]), "+f"(d[5][3]),
-        "+f"(d[6][0]), "+f"(d[6][1]), "+f"(d[6][2]), "+f"(d[6][3]), "+f"(d[7][0]), "+f"(d[7][1]),
-        "+f"(d[7][2]), "+f"(d[7][3])
+      "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" CROSSTALK_TO31 "}, %32, %33, p, 1, 1, 0, 0;}"
+      : CROSSTALK_SUMS32(0)
       : "l"(a), "l"(b), "r"(static_cast<int>(add)));
 #endif
 }

@@ -2,7 +2,7 @@
 // and the products of a chunk's keys with each other on the tensor cores.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include "kernels/base/cuda_launch.cuh"
+#include "kernels/matmul/tensor_core.cuh"
 
 namespace crosstalk::device {
 
@@ -78,12 +78,6 @@ __device__ __forceinline__ void put4(Real* p, bool valid, const Real (&v)[4]) {
 // float: what is left out is about 2^-22 of a product.
 struct Product16 {
   float sums[2][4] = {};
-  __device__ static void multiply(float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
-    asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-        "{%0, %1, %2, %3};"
-        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-  }
   __device__ static unsigned rounded(float x) {
     unsigned y;
     asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(y) : "f"(x));
@@ -101,9 +95,9 @@ struct Product16 {
       }
 #pragma unroll
       for (int n = 0; n < 2; ++n) {
-        multiply(sums[n], low, high[n], high[n + 2]);
-        multiply(sums[n], high, low[n], low[n + 2]);
-        multiply(sums[n], high, high[n], high[n + 2]);
+        mma_tf32(sums[n], low, high[n], high[n + 2]);
+        mma_tf32(sums[n], high, low[n], low[n + 2]);
+        mma_tf32(sums[n], high, high[n], high[n + 2]);
       }
     }
   }

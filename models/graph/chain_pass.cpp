@@ -3,7 +3,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/graph/chain_pass.h"
 
-#include <iterator>
 #include <map>
 #include <optional>
 #include <set>
@@ -18,12 +17,6 @@ namespace {
 
 constexpr std::int64_t kFewestNumbers =
     32;  // of parameters that fewer hold, the chain that reads them takes their maps
-
-template <class Real, class Info>
-const Info* info_of(const typename Graph<Real>::Node& node) {
-  const auto* found = std::any_cast<std::shared_ptr<const Info>>(&node.info);
-  return found ? found->get() : nullptr;
-}
 
 /// A node as a step of a chain.
 template <class Real>
@@ -44,30 +37,29 @@ std::optional<MapKind> as_map(FeatureMap map) {
 template <class Real>
 std::optional<Member<Real>> member_of(const typename Graph<Real>::Node& node) {
   Member<Real> m;
-  if (const auto* map = info_of<Real, Map<Real>>(node)) {
+  if (const auto* map = op_of<Real, Map<Real>>(node)) {
     m.step.of_a = {map->map, map->scale, map->shift};
     m.a = map->x, m.y = map->y.value;
-  } else if (const auto* features = info_of<Real, MapFeatures<Real>>(node)) {
+  } else if (const auto* features = op_of<Real, MapFeatures<Real>>(node)) {
     const auto kind = as_map(features->map);
     if (!kind) return {};
     m.step.of_a.map = *kind;
     m.a = features->x, m.y = features->y.value;
-  } else if (const auto* expand = info_of<Real, Expand<Real>>(node)) {
+  } else if (const auto* expand = op_of<Real, Expand<Real>>(node)) {
     m.a = expand->x, m.y = expand->y.value, m.of_rows = true;
-  } else if (const auto* combine = info_of<Real, Combine<Real>>(node)) {
+  } else if (const auto* combine = op_of<Real, Combine<Real>>(node)) {
     m.step.kind = combine->kind == CombineKind::add        ? ChainKind::add
                   : combine->kind == CombineKind::multiply ? ChainKind::multiply
                                                            : ChainKind::larger;
-    m.step.of_a = combine->of_a, m.step.of_b = combine->of_b;
     m.step.scale_a = combine->scale_a, m.step.scale_b = combine->scale_b;
     m.a = combine->a, m.b = combine->b, m.y = combine->y.value;
     m.of_rows = m.a.value.size() != m.y.size() || m.b.value.size() != m.y.size();
-  } else if (const auto* norm = info_of<Real, Normalize<Real>>(node)) {
+  } else if (const auto* norm = op_of<Real, Normalize<Real>>(node)) {
     if (norm->norm != RowNorm::l2 && norm->norm != RowNorm::rms) return {};
     m.step.kind = norm->norm == RowNorm::l2 ? ChainKind::l2 : ChainKind::rms;
     m.step.eps = norm->eps;
     m.a = norm->x, m.y = norm->y.value, m.of_rows = true;
-  } else if (const auto* fold = info_of<Real, Fold<Real>>(node)) {
+  } else if (const auto* fold = op_of<Real, Fold<Real>>(node)) {
     const Tensor<Real>&x = fold->x.value, &y = fold->y.value;
     if (x.rank != 4 || y.dims[3] != 1 || !std::equal(x.dims, x.dims + 3, y.dims)) return {};
     m.step.kind = ChainKind::row_sum;
@@ -78,44 +70,21 @@ std::optional<Member<Real>> member_of(const typename Graph<Real>::Node& node) {
   return m;
 }
 
+/// Nodes that could be steps.
 template <class Real>
-const Variable<Real>* root_of(const Variable<Real>* v) {
-  return v->view_of ? v->view_of : v;
-}
-
-/// Which nodes make and read a variable, and which could be steps.
-template <class Real>
-struct Nodes {
-  std::map<const Variable<Real>*, std::size_t> made_at;
-  std::map<const Variable<Real>*, std::vector<std::size_t>> readers;
-  std::map<std::size_t, Member<Real>> members;
-  explicit Nodes(const Graph<Real>& graph) {
-    const auto& nodes = graph.nodes();
-    for (std::size_t i = 0; i < nodes.size(); ++i) {
-      for (const Variable<Real>* v : nodes[i].outputs) made_at[root_of(v)] = i;
-      for (const Variable<Real>* v : nodes[i].inputs) {
-        if (v) readers[root_of(v)].push_back(i);
-      }
-      if (auto member = member_of<Real>(nodes[i])) members.emplace(i, *member);
-    }
-  }
-  const std::vector<std::size_t>& readers_of(const Variable<Real>* v) const {
-    static const std::vector<std::size_t> none;
-    const auto found = readers.find(v);
-    return found == readers.end() ? none : found->second;
-  }
-};
+using Members = std::map<std::size_t, Member<Real>>;
 
 template <class Real>
 class Chain {
  public:
   using Node = typename Graph<Real>::Node;
-  Chain(Graph<Real>& graph, const Nodes<Real>& nodes) : graph_(graph), of_(nodes) {
+  Chain(Graph<Real>& graph, const Links<Real>& links, const Members<Real>& steps)
+      : graph_(graph), links_(links), steps_(steps) {
     op_.device = graph.device();
   }
   /// The chain that grows from node `first`, if it has two nodes or more.
   bool grow(std::size_t first, bool with_sums) {
-    for (auto [i, member] : of_.members) {
+    for (auto [i, member] : steps_) {
       if (i < first || members_.count(i) > 0 || !touches(member)) continue;
       if (member.step.kind == ChainKind::row_sum && !with_sums) continue;
       const Chain before = *this;
@@ -125,20 +94,12 @@ class Chain {
     return (members_.size() > 1 || gains_alone()) && finish();
   }
   void replace() {
-    auto& nodes = graph_.nodes();
-    const std::size_t before = nodes.size(), at = place();
     for (const std::size_t i : members_) {
-      for (Variable<Real>* v : nodes[i].outputs)
+      for (Variable<Real>* v : graph_.nodes()[i].outputs)
         v->root()->owned = false;  // without memory: nobody reads it any more
     }
     for (int o = 0; o < op_.outputs; ++o) static_cast<Variable<Real>*>(op_.y[o].variable)->owned = true;
-    graph_.add(op_);
-    std::deque<Node> next;
-    for (std::size_t i = 0; i <= before; ++i) {
-      if (i == at) next.push_back(std::move(nodes.back()));
-      if (i < before && members_.count(i) == 0) next.push_back(std::move(nodes[i]));
-    }
-    nodes = std::move(next);
+    put_in_place(graph_, members_, place(), [&] { graph_.add(op_); });
   }
 
  private:
@@ -156,7 +117,7 @@ class Chain {
   }
   /// Whether a node works on the numbers of the chain and shares one of its variables.
   bool touches(const Member<Real>& m) const {
-    const auto known = [&](const In<Real>& x) { return x && registers_.count(root_of(of(x))) > 0; };
+    const auto known = [&](const In<Real>& x) { return x && registers_.count(of(x)->root()) > 0; };
     return members_.empty() ? m.y.size() >= kFewestNumbers
                             : m.y.size() == op_.size() && (known(m.a) || known(m.b));
   }
@@ -172,17 +133,17 @@ class Chain {
     }
     if (m.y.size() != op_.size() || !take(m.a) || (m.b && !take(m.b))) return false;
     ChainStep step = m.step;
-    step.a = registers_.at(root_of(of(m.a)));
-    step.b = m.b ? registers_.at(root_of(of(m.b))) : 0;
+    step.a = registers_.at(of(m.a)->root());
+    step.b = m.b ? registers_.at(of(m.b)->root()) : 0;
     read_through(m.a, step.a, step.of_a);
     if (m.b) read_through(m.b, step.b, step.of_b);
     return add(i, step) && covered() && is_in_order();
   }
   /// An operand that a map makes for this step alone is read through that map; finish() drops the map.
   void read_through(const In<Real>& x, int& n, OperandMap& map) const {
-    const Variable<Real>* v = root_of(of(x));
+    Variable<Real>* v = of(x)->root();
     while (n >= op_.inputs && map.map == MapKind::affine && op_.step[n - op_.inputs].kind == ChainKind::map &&
-           of_.readers_of(v).size() == 1 && !v->kept) {
+           links_.readers(v) == 1 && !v->kept) {
       const ChainStep& made = op_.step[n - op_.inputs];
       map = {made.of_a.map, map.scale * made.of_a.scale, map.scale * made.of_a.shift + map.shift};
       n = made.a;
@@ -195,7 +156,7 @@ class Chain {
   bool take(const In<Real>& x) {
     Variable<Real>* const v = of(x);
     const bool whole = x.value.size() == op_.size();
-    if (const auto found = registers_.find(root_of(v)); found != registers_.end()) {
+    if (const auto found = registers_.find(v->root()); found != registers_.end()) {
       if (whole) return true;
       // Repeated in one way only.
       const int n = found->second;
@@ -203,26 +164,23 @@ class Chain {
         return x.value.rank == 4 && x.value.dims[3] == 1 && x.value.size() * op_.D() == op_.size();
       return x.value.rank == 4 && std::equal(x.value.dims, x.value.dims + 4, op_.x[n].value.dims);
     }
-    const auto maker = of_.made_at.find(root_of(v));
-    if (whole && maker != of_.made_at.end()) {
-      const auto made = of_.members.find(maker->second);
+    if (whole && links_.made(v)) {
+      const auto made = steps_.find(links_.place(v));
       const Chain before = *this;
-      if (made != of_.members.end() && made->second.step.kind != ChainKind::row_sum && !members_.empty() &&
-          join(maker->second, made->second))
+      if (made != steps_.end() && made->second.step.kind != ChainKind::row_sum && !members_.empty() &&
+          join(made->first, made->second))
         return true;
       assign(before);
     }
-    if (!whole && maker != of_.made_at.end() && of_.readers_of(root_of(v)).size() == 1 && !v->root()->kept) {
-      if (const auto* map = info_of<Real, Map<Real>>(graph_.nodes()[maker->second])) {
-        In<Real> inner = map->x;
-        inner.value.rank = x.value.rank;  // as the reader sees it
-        std::copy_n(x.value.dims, Tensor<Real>::kMaxRank, inner.value.dims);
-        if (!take(inner)) return false;
-        ChainStep step;
-        step.of_a = {map->map, map->scale, map->shift};
-        step.a = registers_.at(root_of(of(inner)));
-        return add(maker->second, step);
-      }
+    if (const auto* map = whole ? nullptr : links_.template alone_op<Map<Real>>(v)) {
+      In<Real> inner = map->x;
+      inner.value.rank = x.value.rank;  // as the reader sees it
+      std::copy_n(x.value.dims, Tensor<Real>::kMaxRank, inner.value.dims);
+      if (!take(inner)) return false;
+      ChainStep step;
+      step.of_a = {map->map, map->scale, map->shift};
+      step.a = registers_.at(of(inner)->root());
+      return add(links_.place(v), step);
     }
     if (op_.inputs == MapChain<Real>::kMostInputs) return false;
     // Registers of steps stand behind those of inputs.
@@ -232,14 +190,14 @@ class Chain {
     for (auto& [variable, n] : registers_) n += n >= op_.inputs;
     op_.x[op_.inputs] = in(v);
     op_.x[op_.inputs].value = whole ? op_.whole_shape(graph_.replicas()) : x.value;
-    registers_[root_of(v)] = op_.inputs++;
+    registers_[v->root()] = op_.inputs++;
     return true;
   }
   bool add(std::size_t i, const ChainStep& step) {
     if (op_.steps == MapChain<Real>::kMostSteps) return false;
     op_.step[op_.steps] = step;
     members_.insert(i);
-    const Variable<Real>* made = root_of(graph_.nodes()[i].outputs[0]);
+    Variable<Real>* made = graph_.nodes()[i].outputs[0]->root();
     registers_[made] = op_.inputs + op_.steps++;
     made_.emplace_back(made, i);
     return true;
@@ -254,7 +212,7 @@ class Chain {
   std::size_t place() const {
     std::size_t at = graph_.nodes().size();
     for (const auto& [made, node] : made_) {
-      for (const std::size_t reader : of_.readers_of(made)) {
+      for (const std::size_t reader : links_.read_at(made)) {
         if (members_.count(reader) == 0) at = std::min(at, reader);
       }
     }
@@ -264,8 +222,7 @@ class Chain {
   bool is_in_order() const {
     const std::size_t at = place();
     for (int i = 0; i < op_.inputs; ++i) {
-      const auto maker = of_.made_at.find(root_of(of(op_.x[i])));
-      if (maker != of_.made_at.end() && maker->second >= at) return false;
+      if (links_.made(of(op_.x[i])) && links_.place(of(op_.x[i])) >= at) return false;
     }
     return true;
   }
@@ -273,7 +230,7 @@ class Chain {
   bool finish() {
     const auto& nodes = graph_.nodes();
     for (const auto& [made, node] : made_) {
-      const auto& readers = of_.readers_of(made);
+      const auto& readers = links_.read_at(made);
       const bool outside = std::any_of(readers.begin(), readers.end(),
                                        [&](std::size_t reader) { return members_.count(reader) == 0; });
       if (!outside && !made->kept) continue;
@@ -284,8 +241,7 @@ class Chain {
     }
     for (const std::size_t i : members_) {  // what a norm divided by
       for (std::size_t o = 1; o < nodes[i].outputs.size(); ++o) {
-        if (!of_.readers_of(root_of(nodes[i].outputs[o])).empty() || nodes[i].outputs[o]->root()->kept)
-          return false;
+        if (links_.readers(nodes[i].outputs[o]) > 0 || nodes[i].outputs[o]->root()->kept) return false;
       }
     }
     drop_unread();
@@ -320,22 +276,27 @@ class Chain {
   }
 
   Graph<Real>& graph_;
-  const Nodes<Real>& of_;
+  const Links<Real>& links_;
+  const Members<Real>& steps_;
   MapChain<Real> op_;
   bool shaped_ = false;
   std::set<std::size_t> members_;
-  std::map<const Variable<Real>*, int> registers_;
-  std::vector<std::pair<const Variable<Real>*, std::size_t>> made_;  ///< by steps: what and at which node
+  std::map<Variable<Real>*, int> registers_;
+  std::vector<std::pair<Variable<Real>*, std::size_t>> made_;  ///< by steps: what and at which node
 };
 
 }  // namespace
 
 template <class Real>
 bool map_chain_once(Graph<Real>& graph) {
-  const Nodes<Real> nodes(graph);
-  for (const auto& [first, member] : nodes.members) {
+  const Links<Real> links(graph);
+  Members<Real> steps;
+  for (std::size_t i = 0; i < graph.nodes().size(); ++i) {
+    if (auto member = member_of<Real>(graph.nodes()[i])) steps.emplace(i, *member);
+  }
+  for (const auto& [first, member] : steps) {
     for (const bool with_sums : {true, false}) {
-      Chain<Real> chain(graph, nodes);
+      Chain<Real> chain(graph, links, steps);
       if (!chain.grow(first, with_sums)) continue;
       chain.replace();
       return true;

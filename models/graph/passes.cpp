@@ -3,7 +3,6 @@
 #include "models/graph/passes.h"
 
 #include <algorithm>
-#include <iterator>
 #include <map>
 #include <stdexcept>
 
@@ -36,31 +35,17 @@ using Phi = std::shared_ptr<const MapFeatures<Real>>;
 /// nodes of `chain`.
 template <class Real, class Make>
 void replace(Graph<Real>& graph, const std::vector<typename Graph<Real>::Node*>& chain, const Make& make) {
-  auto& nodes = graph.nodes();
-  const std::size_t before = nodes.size();
-  const auto gone = [&](const typename Graph<Real>::Node& node) {
-    return std::find(chain.begin(), chain.end(), &node) != chain.end();
-  };
-  std::vector<bool> removed;
-  std::size_t last = 0;
-  for (std::size_t i = 0; i < before; ++i) {
-    removed.push_back(gone(nodes[i]));
-    if (removed.back()) last = i;
+  std::set<std::size_t> gone;
+  const auto& nodes = graph.nodes();
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    if (std::find(chain.begin(), chain.end(), &nodes[i]) != chain.end()) gone.insert(i);
   }
-  make();
-  std::deque<typename Graph<Real>::Node> next;
-  for (std::size_t i = 0; i < before; ++i) {
-    if (i == last)
-      std::move(nodes.begin() + static_cast<std::ptrdiff_t>(before), nodes.end(), std::back_inserter(next));
-    if (!removed[i]) {
-      next.push_back(std::move(nodes[i]));
-      continue;
-    }
-    if (i == last) continue;  // its output is that of the new nodes
+  const std::size_t last = *gone.rbegin();  // its output is that of the new nodes
+  for (const std::size_t i : gone) {
     for (Variable<Real>* output : nodes[i].outputs)
-      output->owned = false;  // without memory: nobody reads it any more
+      if (i != last) output->owned = false;  // without memory: nobody reads it any more
   }
-  nodes = std::move(next);
+  put_in_place(graph, gone, last, make);
 }
 
 /// In training, where there are lists of ids, as long as there are fewer queries than make a product of keys
@@ -196,36 +181,30 @@ bool attend_mix_once(Graph<Real>& graph) {
 /// (silu(x G^T) * (x U^T)) D^T without biases, where nobody else reads what lies between; weights are leaves.
 template <class Real>
 bool swiglu_once(Graph<Real>& graph) {
-  using Maps = std::shared_ptr<const Linear<Real>>;
-  using Entries = std::shared_ptr<const Combine<Real>>;
-  using Mapped = std::shared_ptr<const Map<Real>>;
   const Links<Real> links(graph);
-  const auto plain = [&](const Maps* map) {
-    return map && !(*map)->b && (*map)->precision == graph.products() && !links.made(of((*map)->w));
+  const auto plain = [&](const Linear<Real>* map) {
+    return map && !map->b && map->precision == graph.products() && !links.made(of(map->w));
   };
   for (auto& node : graph.nodes()) {
-    const Maps* down = std::any_cast<Maps>(&node.info);
+    const auto* down = op_of<Real, Linear<Real>>(node);
     if (!plain(down)) continue;
-    const Entries* both = links.template alone<Entries>(of((*down)->x));
-    if (!both || (*both)->kind != CombineKind::multiply || !(*both)->of_a.nothing() ||
-        !(*both)->of_b.nothing())
-      continue;
-    const Mapped* silu = links.template alone<Mapped>(of((*both)->a));
-    const Maps* up = links.template alone<Maps>(of((*both)->b));
-    if (!silu || (*silu)->map != MapKind::silu || (*silu)->scale != 1 || (*silu)->shift != 0 || !plain(up))
-      continue;
-    const Maps* gate = links.template alone<Maps>(of((*silu)->x));
-    if (!plain(gate) || of((*gate)->x)->root() != of((*up)->x)->root()) continue;
-    const bool leaves_differ = of((*gate)->w)->root() != of((*up)->w)->root() &&
-                               of((*gate)->w)->root() != of((*down)->w)->root() &&
-                               of((*up)->w)->root() != of((*down)->w)->root();
+    const auto* both = links.template alone_op<Combine<Real>>(of(down->x));
+    if (!both || both->kind != CombineKind::multiply) continue;
+    const auto* silu = links.template alone_op<Map<Real>>(of(both->a));
+    const auto* up = links.template alone_op<Linear<Real>>(of(both->b));
+    if (!silu || silu->map != MapKind::silu || silu->scale != 1 || silu->shift != 0 || !plain(up)) continue;
+    const auto* gate = links.template alone_op<Linear<Real>>(of(silu->x));
+    if (!plain(gate) || of(gate->x)->root() != of(up->x)->root()) continue;
+    const bool leaves_differ = of(gate->w)->root() != of(up->w)->root() &&
+                               of(gate->w)->root() != of(down->w)->root() &&
+                               of(up->w)->root() != of(down->w)->root();
     Swiglu<Real> op;
     op.device = graph.device();
-    op.x = (*gate)->x, op.gate = (*gate)->w, op.up = (*up)->w, op.down = (*down)->w;
+    op.x = gate->x, op.gate = gate->w, op.up = up->w, op.down = down->w;
     if (!leaves_differ || op.down.value.dim(0) != op.W() || !op.covers(graph.products())) continue;
     op.y.variable = node.outputs[0];
     const auto made = [&](const auto& field) { return links.maker(of(field)); };
-    replace(graph, {made((*silu)->x), made((*both)->b), made((*both)->a), made((*down)->x), &node},
+    replace(graph, {made(silu->x), made(both->b), made(both->a), made(down->x), &node},
             [&] { graph.add(op); });
     return true;
   }
@@ -293,80 +272,45 @@ bool joined_linear_once(Graph<Real>& graph) {
 /// A norm whose rows one gain a column alone multiplies.
 template <class Real>
 bool gained_norm_once(Graph<Real>& graph) {
-  using Entries = std::shared_ptr<const Combine<Real>>;
-  using Rows = std::shared_ptr<const Normalize<Real>>;
   const Links<Real> links(graph);
   for (auto& node : graph.nodes()) {
-    const Entries* product = std::any_cast<Entries>(&node.info);
-    if (!product || (*product)->kind != CombineKind::multiply || !(*product)->of_a.nothing() ||
-        !(*product)->of_b.nothing() || links.made(of((*product)->a)))
-      continue;
-    const Rows* rows = links.template alone<Rows>(of((*product)->b));
-    const int D = (*product)->y.value.columns();
-    if (!rows || ((*rows)->norm != RowNorm::rms && (*rows)->norm != RowNorm::layer) ||
-        (*product)->a.value.size() != D || (*product)->a.value.columns() != D ||
-        (*rows)->x.value.columns() != D)
+    const auto* product = op_of<Real, Combine<Real>>(node);
+    if (!product || product->kind != CombineKind::multiply || links.made(of(product->a))) continue;
+    const auto* rows = links.template alone_op<Normalize<Real>>(of(product->b));
+    const int D = product->y.value.columns();
+    if (!rows || (rows->norm != RowNorm::rms && rows->norm != RowNorm::layer) ||
+        product->a.value.size() != D || product->a.value.columns() != D || rows->x.value.columns() != D)
       continue;
     ResidualNorm<Real> op;
-    op.norm = (*rows)->norm, op.eps = (*rows)->eps, op.x = (*rows)->x;
-    op.gain = in(graph.view(of((*product)->a), {D}));
+    op.norm = rows->norm, op.eps = rows->eps, op.x = rows->x;
+    op.gain = in(graph.view(of(product->a), {D}));
     op.y.variable = node.outputs[0];
-    replace(graph, {links.maker(of((*product)->b)), &node}, [&] { graph.add(op); });
+    replace(graph, {links.maker(of(product->b)), &node}, [&] { graph.add(op); });
     return true;
   }
   return false;
 }
 
-/// A norm that one gate alone multiplies.
+/// A norm that one gate alone multiplies, which nobody else reads.
 template <class Real>
 bool gated_norm_once(Graph<Real>& graph) {
-  using Entries = std::shared_ptr<const Combine<Real>>;
   const Links<Real> links(graph);
   for (auto& node : graph.nodes()) {
-    const Entries* product = std::any_cast<Entries>(&node.info);
-    if (!product || (*product)->kind != CombineKind::multiply || !(*product)->of_b.nothing()) continue;
-    const auto [map, scale, shift] = (*product)->of_a;
-    const In<Real>&gate = (*product)->a, &rows = (*product)->b;
-    const auto* norm = links.template alone<std::shared_ptr<const ResidualNorm<Real>>>(of(rows));
-    if ((map != MapKind::silu && map != MapKind::sigmoid) || scale != 1 || shift != 0 || !norm ||
-        (*norm)->branch || (*norm)->gate || gate.value.size() != (*norm)->x.value.size() ||
-        gate.value.columns() != (*norm)->x.value.columns() ||
-        (*product)->y.value.size() != gate.value.size() ||
-        (*product)->y.value.columns() != gate.value.columns())
+    const auto* product = op_of<Real, Combine<Real>>(node);
+    if (!product || product->kind != CombineKind::multiply) continue;
+    const Tensor<Real>&gate = product->a.value, &y = product->y.value;
+    const auto* map = links.template alone_op<Map<Real>>(of(product->a));
+    const auto* norm = links.template alone_op<ResidualNorm<Real>>(of(product->b));
+    if (!map || (map->map != MapKind::silu && map->map != MapKind::sigmoid) || map->scale != 1 ||
+        map->shift != 0 || !norm || norm->branch || norm->gate || gate.size() != norm->x.value.size() ||
+        gate.columns() != norm->x.value.columns() || y.size() != gate.size() || y.columns() != gate.columns())
       continue;
-    ResidualNorm<Real> op = **norm;
-    op.gate = gate, op.gate_by = map == MapKind::silu ? RowGate::silu : RowGate::sigmoid;
+    ResidualNorm<Real> op = *norm;
+    op.gate = in(graph.view(of(map->x), without_memory(gate)));
+    op.gate_by = map->map == MapKind::silu ? RowGate::silu : RowGate::sigmoid;
     op.mean.variable = op.inverse.variable = op.part.variable = nullptr;
     op.y = {}, op.y.variable = node.outputs[0];
-    replace(graph, {links.maker(of(rows)), &node}, [&] { graph.add(op); });
-    return true;
-  }
-  return false;
-}
-
-/// A map whose values one sum, product or maximum alone reads: that op maps what it reads.
-template <class Real>
-bool combine_maps_once(Graph<Real>& graph) {
-  using Entries = std::shared_ptr<const Combine<Real>>;
-  using Mapped = std::shared_ptr<const Map<Real>>;
-  const Links<Real> links(graph);
-  for (auto& node : graph.nodes()) {
-    const Entries* found = std::any_cast<Entries>(&node.info);
-    if (!found) continue;
-    Combine<Real> op = **found;
-    std::vector<typename Graph<Real>::Node*> chain = {&node};
-    const auto take = [&](In<Real>& field, OperandMap& map) {
-      const Mapped* from = links.template alone<Mapped>(of(field));
-      if (!map.nothing() || !from) return;
-      chain.push_back(links.maker(of(field)));
-      map = {(*from)->map, (*from)->scale, (*from)->shift};
-      Variable<Real>* x = of((*from)->x);
-      field = in(graph.view(x, without_memory(field.value)));
-    };
-    take(op.a, op.of_a);
-    take(op.b, op.of_b);
-    if (chain.size() == 1) continue;
-    replace(graph, chain, [&] { graph.add(op); });
+    replace(graph, {links.maker(of(product->a)), links.maker(of(product->b)), &node}, [&] { graph.add(op); });
     return true;
   }
   return false;
@@ -375,9 +319,8 @@ bool combine_maps_once(Graph<Real>& graph) {
 }  // namespace
 
 const std::vector<std::string>& pass_names() {
-  static const std::vector<std::string> names = {"table_scores", "table_features", "attend_mix",
-                                                 "swiglu",       "joined_linear",  "combine_maps",
-                                                 "gained_norm",  "map_chain",      "rounded"};
+  static const std::vector<std::string> names = {"table_scores",  "table_features", "attend_mix", "swiglu",
+                                                 "joined_linear", "gained_norm",    "map_chain",  "rounded"};
   return names;
 }
 
@@ -397,8 +340,6 @@ int run_pass(Graph<Real>& graph, const std::string& name) {
     while (swiglu_once(graph)) ++count;
   } else if (name == "joined_linear") {
     while (joined_linear_once(graph)) ++count;
-  } else if (name == "combine_maps") {
-    while (combine_maps_once(graph)) ++count;
   } else if (name == "gained_norm") {
     while (gained_norm_once(graph)) ++count;
     while (gated_norm_once(graph)) ++count;

@@ -10,7 +10,6 @@
 //   swiglu          two linear maps of one input > silu, product > linear map   no hidden unit is written (CUDA; bf16)
 //   joined_linear   linear maps of one input               x is read once, d_x written once (CUDA; float:
 //   bf16)
-//   combine_maps     map > combine                          a map's values are made where they are read (CUDA)
 //   gained_norm      norm > product with a gain a column > product with a gate   rows are written once (CUDA)
 //   map_chain        maps, sums, products, norms of rows over the same numbers   what lies between stays in registers (CUDA)
 //   rounded         joined_linear > attend_mix > joined_linear, residual_norm > joined_linear, joined_linear > map_chain >

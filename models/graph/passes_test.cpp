@@ -366,39 +366,6 @@ TEST(Passes, JoinedMapsAreTheChain) {
   expect_equal(joined, chain);
 }
 
-/// y = (sigmoid(x) with its shape changed) * (1 - w) + x, and a product of a map that somebody else reads.
-struct Entries : Passed {
-  explicit Entries(bool pass) {
-    block.add("x", {2, 3, 1, 4}, Init::normal(1)), block.add("w", {1, 1, 2, 2}, Init::normal(1));
-    start();
-    Variable<double>*x = graph.parameter(block, 0), *w = graph.parameter(block, 1);
-    const auto map = [&](MapKind kind, double scale, double shift, Variable<double>* of) {
-      Map<double> op;
-      op.map = kind, op.scale = scale, op.shift = shift, op.x = in(of);
-      return out(graph.add(op).y);
-    };
-    const auto combine = [&](CombineKind kind, Variable<double>* a, Variable<double>* b) {
-      Combine<double> op;
-      op.kind = kind, op.a = in(a), op.b = in(b);
-      return out(graph.add(op).y);
-    };
-    Variable<double>* gate = graph.view(map(MapKind::sigmoid, 1, 0, x), {2, 3, 2, 2});
-    Variable<double>* product = combine(CombineKind::multiply, gate, map(MapKind::affine, -1, 1, w));
-    Variable<double>* read_twice = map(MapKind::tanh, 1, 0, x);
-    results = {combine(CombineKind::add, graph.view(product, {2, 3, 1, 4}), x),
-               combine(CombineKind::multiply, read_twice, x), combine(CombineKind::add, read_twice, x)};
-    run(pass ? "combine_maps" : "");
-  }
-};
-
-TEST(Passes, MapsAreReadByWhatCombinesThem) {
-  const Entries chain(false), joined(true);
-  EXPECT_EQ(joined.replaced, 1);
-  EXPECT_EQ(joined.graph.node_names(),
-            (std::vector<std::string>{"combine", "map", "combine", "combine", "combine", "cotangent"}));
-  expect_equal(joined, chain);
-}
-
 /// Gates of a memory: what a head's keys are multiplied by and divided by their length, a rate that two products read, and
 /// what `reader` makes of the rates; a weighted sum over rows; the rate of a decay, of one number a head.
 struct Gates : Passed {
@@ -755,11 +722,12 @@ struct GatedRows : Passed {
     block.add("gate", {2, 3, 2, 4}, Init::normal(1));
     start();
     Combine<double> op, product;
+    Map<double> opened;
+    opened.map = gate, opened.x = in(graph.parameter(block, 2));
     op.kind = product.kind = CombineKind::multiply;
     op.a = in(graph.view(graph.parameter(block, 1), {1, 1, 1, 4}));
     op.b = in(normalize(graph, RowNorm::rms, 1e-5, graph.parameter(block, 0)));
-    product.of_a.map = gate;
-    product.a = in(graph.parameter(block, 2)), product.b = in(out(graph.add(op).y));
+    product.a = in(out(graph.add(opened).y)), product.b = in(out(graph.add(op).y));
     results = {out(graph.add(product).y)};
     run(pass ? "gained_norm" : "");
   }
