@@ -9,34 +9,49 @@
 namespace crosstalk::device {
 namespace {
 
+/// Whether all that tokens have but gates is in bf16.
+bool tokens_narrow(const StateRead<float>& op) {
+  const auto narrow = [](const Tensor<float>& x) { return !x.data || x.is_bf16(); };
+  bool all = op.q.value.is_bf16() && op.k.value.is_bf16() && op.v.value.is_bf16() && op.o.value.is_bf16() &&
+             narrow(op.o.gradient);
+  for (const In<float>* field : {&op.q, &op.k, &op.v, &op.erase_read, &op.erase_write})
+    all = all && narrow(field->value) && narrow(field->gradient);
+  return all;
+}
+
 /// Calls f with the tile of this op. Padded sizes have one form, for all gates and rows.
 template <class F>
 auto with_tile(const StateRead<float>& op, F&& f) {
   const int size = size_of_state(op);
-  const auto sized = [&](auto format, auto whole, auto gated, auto mapped, auto listed) {
+  const auto sized = [&](auto format, auto whole, auto gated, auto mapped, auto listed, auto narrow) {
     constexpr Precision kFormat = decltype(format)::value;
     constexpr bool kWhole = decltype(whole)::value, kGated = decltype(gated)::value,
-                   kMapped = decltype(mapped)::value, kListed = decltype(listed)::value;
+                   kMapped = decltype(mapped)::value, kListed = decltype(listed)::value,
+                   kNarrow = decltype(narrow)::value;
     const auto of = [&]<int kSize>() {
       return f(StateTile<kFormat, kSize, kWhole, kGated, kMapped, state_chunk(kSize, kSize, kFormat), 0,
-                         false, kListed>{});
+                         false, kListed, kNarrow>{});
     };
-    return size <= 32   ? of.template operator()<32>()
-           : size <= 64 ? of.template operator()<64>()
-                        : of.template operator()<128>();
+    if constexpr (!kNarrow) {
+      if (size <= 32) return of.template operator()<32>();
+    }
+    return size <= 64 ? of.template operator()<64>() : of.template operator()<128>();
   };
   constexpr std::true_type yes;
   constexpr std::false_type no;
   return with_format(op, [&](auto format) {
-    if (!whole(op)) return sized(format, no, yes, yes, yes);
-    const auto rows = [&](auto mapped, auto listed) {
-      return op.log_decay ? sized(format, yes, yes, mapped, listed) : sized(format, yes, no, mapped, listed);
+    if (!whole(op)) return sized(format, no, yes, yes, yes, no);
+    const auto rows = [&](auto mapped, auto listed, auto narrow) {
+      return op.log_decay ? sized(format, yes, yes, mapped, listed, narrow)
+                          : sized(format, yes, no, mapped, listed, narrow);
     };
-    if constexpr (decltype(format)::value ==
-                  Precision::bf16) {  // the fastest have a form for positions alone
-      if (mapped(op) && !rows_mapped(op)) return rows(no, yes);
+    if constexpr (decltype(format)::value == Precision::bf16) {  // the fastest have forms of their own
+      if (!rows_mapped(op)) {
+        if (size > 32 && tokens_narrow(op)) return op.position ? rows(no, yes, yes) : rows(no, no, yes);
+        if (op.position) return rows(no, yes, no);
+      }
     }
-    return mapped(op) ? rows(yes, yes) : rows(no, no);
+    return mapped(op) ? rows(yes, yes, no) : rows(no, no, no);
   });
 }
 

@@ -12,12 +12,13 @@ namespace crosstalk::device {
 /// Sizes of a block of threads that walks one sequence and head. kSize: of keys and of values, padded.
 /// kWhole: nothing is padded, rows start at multiples of 16 bytes. kGated: a token may decay the state.
 /// kMapped: a row is not simply a token; kPaired: a token is a pair of rows; kListed: queries are looked up (StateWalk).
+/// kNarrow: all that tokens have but gates is in bf16; else each tensor may be.
 template <Precision kFormat_, int kSize, bool kWhole_, bool kGated_, bool kMapped_ = false,
           int kChunk = state_chunk(kSize, kSize, kFormat_), int kWarps = 0, bool kPaired_ = false,
-          bool kListed_ = kMapped_ && !kPaired_>
+          bool kListed_ = kMapped_ && !kPaired_, bool kNarrow_ = false>
 struct StateTile {
   static constexpr bool kWhole = kWhole_, kGated = kGated_, kMapped = kMapped_, kPaired = kPaired_;
-  static constexpr bool kListed = kListed_;
+  static constexpr bool kListed = kListed_, kNarrow = kNarrow_;
   static constexpr Precision kFormat = kFormat_;
   using Op = NumberFormat<kFormat>;
   using Type = typename Op::Type;
@@ -25,7 +26,8 @@ struct StateTile {
   static constexpr int kUsual = D == 32 ? 4 : C == 64 && kFormat == Precision::bf16 ? 16 : 8;
   static constexpr int W = kWarps > 0 ? kWarps : kUsual, kThreads = 32 * W;
   /// Forward, 8 warps with twice the registers are faster at 128 (measured on an H200).
-  using Forward = StateTile<kFormat, D, kWhole, kGated, kMapped, C, D == 32 ? 0 : 8, kPaired, kListed>;
+  using Forward =
+      StateTile<kFormat, D, kWhole, kGated, kMapped, C, D == 32 ? 0 : 8, kPaired, kListed, kNarrow>;
   static constexpr int kRow = D + Op::kPad, kSide = C + Op::kPad;  ///< strides of rows of D and of C
   /// Blocks that a multiprocessor is to hold.
   static constexpr int kForwardBlocks = kFormat == Precision::bf16 ? (D == 32   ? 6

@@ -71,11 +71,11 @@ struct StateWalk {
   __device__ StateWalk(const StateRead<float>& op, KeyBlock keys)
       : replica(blockIdx.y),
         H(op.H()),
-        K(keys.count),
-        V(op.V()),
+        K(Tile::kWhole ? Tile::D : keys.count),
+        V(Tile::kWhole ? Tile::D : op.V()),
         T(op.k.value.dim(1)),
         step(Tile::C),
-        line(keys.count),
+        line(K),
         first_key(0),
         shift(0),
         per_token(1),
@@ -113,7 +113,8 @@ struct StateWalk {
 
   /// Whether a tensor of tokens is in bf16, which those of whole tiles may be whose products are.
   template <class X>
-  __device__ __forceinline__ static bool is_narrow(const Tensor<X>& x) {
+  __device__ __forceinline__ static bool is_narrow(const Tensor<X>& x, int columns) {
+    if constexpr (Tile::kNarrow) return columns > 1;
     return Tile::kWhole && Tile::kFormat == Precision::bf16 && x.is_bf16();
   }
   /// Where number n of a replica lies.
@@ -127,7 +128,7 @@ struct StateWalk {
   template <class X>
   __device__ __forceinline__ auto rows(const Tensor<X>& even, const Tensor<X>& odd, int first, int valid,
                                        int columns, int from = 0) const {
-    const bool narrow = is_narrow(even.data ? even : odd);
+    const bool narrow = is_narrow(even.data ? even : odd, columns);
     const int bytes = H * columns * (narrow ? 2 : static_cast<int>(sizeof(X)));
     const auto start = [&](const Tensor<X>& x) {
       return x.data ? ahead(number(x, narrow, write * columns + from), first >> shift, bytes) : nullptr;
@@ -175,7 +176,7 @@ struct StateWalk {
   template <class X>
   __device__ __forceinline__ auto of_queries(const Tensor<X>& x, int first, int valid, int columns,
                                              int from = 0) const {
-    const bool narrow = is_narrow(x);
+    const bool narrow = is_narrow(x, columns);
     const int bytes = H * columns * (narrow ? 2 : static_cast<int>(sizeof(X)));
     X* const start = x.data ? number(x, narrow, query * columns + from) : nullptr;
     if constexpr (kPaired) {
@@ -391,7 +392,7 @@ struct StateWalk {
                                              int from, int count, Write mode) const {
     const std::int32_t* const position =
         op.position.value.at(replica) + static_cast<std::int64_t>(b) * op.Q();
-    const bool narrow = is_narrow(x);
+    const bool narrow = is_narrow(x, columns);
     float* const rows = number(x, narrow, query * columns + from);
     for (int i = static_cast<int>(threadIdx.x) / 32; i < op.Q(); i += Tile::W) {
       for (int c = threadIdx.x % 32; c < count && position[i] <= 0; c += 32) {
