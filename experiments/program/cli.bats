@@ -387,7 +387,7 @@ PY
   run -0 --separate-stderr "$crosstalk" plan long.toml
   seconds=$(python3 -c "print($EPOCHREALTIME - $start)")
   [[ $output == *"time: about "*" like these if every run takes its train.max_steps, less where runs stop early"* ]]
-  [[ $output == *"if none takes more than 5000 (an estimate: "*" of 2 memories just tried for "* ]]
+  [[ $output == *"if all stop by step 5000) (an estimate: "*" of 2 memories just tried for "* ]]
   python3 -c "assert $seconds < $(patient 10), $seconds"  # three on an idle machine
   [ ! -e runs ]
   "$crosstalk" plan long.toml --json | python3 -c 'import json, sys
@@ -821,7 +821,7 @@ assert list(pandas.read_json("runs.jsonl", lines=True).id) == list(pandas.read_c
     done <<<"$show,"
   done
   refused 'did you mean words' "$crosstalk" new other.toml --task word
-  refused 'its arrays must be there first' "$crosstalk" new other.toml --task file
+  refused 'its sequences stand in a folder of yours' "$crosstalk" new other.toml --task file
   refused 'task.name = "mad_recall"' "$crosstalk" new other.toml --task mad_recall
   refused 'ends in .toml; name it study.toml' "$crosstalk" new study
   refused 'name it study.toml' "$crosstalk" new study.tml
