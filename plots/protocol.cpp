@@ -216,7 +216,12 @@ class Protocol {
       rules.push_back(fmt::format("the validation loss is at most {}", listed("train.stop_loss")));
     if (differs("train.stop_accuracy", {"0"}))
       rules.push_back(fmt::format("the validation accuracy is at least {}", listed("train.stop_accuracy")));
-    if (has("train.patience"))
+    const auto may_lose_patience = [](const Record* record) {
+      const double every = config_number(*record, "eval.every").value_or(0);
+      return every > 0 && config_number(*record, "train.patience").value_or(0) <
+                              config_number(*record, "train.max_steps").value_or(0) / every;
+    };
+    if (has("train.patience") && std::any_of(chosen_.begin(), chosen_.end(), may_lose_patience))
       rules.push_back(
           fmt::format("more than {} evaluations in a row bring no new best loss", listed("train.patience")));
     rules.push_back(fmt::format("{} steps are done", listed("train.max_steps")));

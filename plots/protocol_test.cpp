@@ -68,8 +68,13 @@ TEST_F(ProtocolTest, Golden) {
       "0.999, weight decay 0.1, learning rate by the schedule cosine\\_epoch. The learning rate is chosen "
       "for each memory and point among 0.001 and 0.003 by the smallest loss of the validation data, median "
       "over seeds. 3 seeds (1, 2 and 3), each of both data and initialisation; medians over seeds. Training "
-      "stops when the validation accuracy is at least 0.99, more than 10 evaluations in a row bring no new "
-      "best loss, or 1000 steps are done.\n");
+      "stops when the validation accuracy is at least 0.99, or 1000 steps are done.\n");
+  // 10 evaluations in a row are all that there are: with fewer a run may end.
+  LabelledRecords sooner = runs();
+  for (auto& [id, record] : sooner.rows) record.config["train.patience"] = 3;
+  EXPECT_THAT(
+      protocol_text("final", sooner, options_),
+      HasSubstr("at least 0.99, more than 3 evaluations in a row bring no new best loss, or 1000 steps"));
 }
 
 TEST_F(ProtocolTest, SaysWhatWasNotChosenAndWhatDiverged) {

@@ -287,7 +287,7 @@ std::string layers_text(const Prepared& prepared) {
 
 constexpr std::size_t kMostChosen = 3;
 
-/// What --best took: " Chosen: DeltaNet 0.001, GLA 0.001 or 0.003."; of several keys "0.001 and 0.1".
+/// What --best took: " Chosen: DeltaNet: 0.001; GLA: 0.001 or 0.003."; of several keys "0.001 and 0.1".
 std::string chosen_text(const Prepared& prepared, const std::vector<std::string>& keys) {
   std::map<std::pair<std::size_t, std::string>, std::set<std::string>> taken;  // by rank and name of the line
   for (const Record* record : results_of(prepared.records)) {
@@ -299,12 +299,12 @@ std::string chosen_text(const Prepared& prepared, const std::vector<std::string>
   std::vector<std::string> texts;
   for (const auto& [line, values] : taken) {
     const std::vector<std::string> sorted = sorted_values({values.begin(), values.end()});
-    texts.push_back(fmt::format("{} {}", line.second,
+    texts.push_back(fmt::format("{}: {}", line.second,
                                 sorted.size() <= kMostChosen ? fmt::format("{}", fmt::join(sorted, " or "))
                                 : keys.size() == 1 ? fmt::format("{} to {}", sorted.front(), sorted.back())
                                                    : fmt::format("{} combinations", sorted.size())));
   }
-  return texts.empty() ? "" : fmt::format(" Chosen: {}.", fmt::join(texts, ", "));
+  return texts.empty() ? "" : fmt::format(" Chosen: {}.", fmt::join(texts, "; "));
 }
 
 /// Of sequences in files, which eval.sequences cuts: how many were read at most.
