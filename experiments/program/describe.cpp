@@ -323,7 +323,7 @@ std::vector<Description> find(const std::string& name) {
     std::string text = "Columns of an export beside the keys of the configuration:\n\n";
     nlohmann::ordered_json names = nlohmann::ordered_json::array();
     for (const Topic& column : columns()) {
-      text += wrap(fmt::format("{}: {}", column.name, column.summary), kWidth) + "\n";
+      text += wrap(fmt::format("{}: {}", column.name, column.summary), kWidth);
       names.push_back({{"name", column.name}, {"summary", column.summary}});
     }
     found.push_back({text, {{"kind", "columns"}, {"columns", names}}});

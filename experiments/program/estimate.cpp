@@ -164,6 +164,7 @@ std::string roughly(double seconds) {
 
 /// "3.2 TFLOP", "41 PFLOP".
 std::string operations_text(double work) {
+  if (work < 1e11) return "less than 0.1 TFLOP";
   const bool many = work >= 1e15;
   const double number = many ? work / 1e15 : work / 1e12;
   return number < 10 ? fmt::format("{:.1f} {}", number, many ? "PFLOP" : "TFLOP")
@@ -196,10 +197,11 @@ TimeForecast on_gpu(const std::vector<const Run*>& runs) {
     return {
         std::nullopt,
         fmt::format(
-            "{} to {} on one H100 or H200 if every run takes its train.max_steps, a rough estimate: {} of "
+            "{} on one H100 or H200 if every run takes its train.max_steps, a rough estimate: {} of "
             "arithmetic at the pace of recorded studies ('crosstalk bench STUDY --study-packs' tries 20 s "
             "of it there)",
-            roughly(least), roughly(most), operations_text(work))};
+            most < 60 ? "less than a minute" : fmt::format("{} to {}", roughly(least), roughly(most)),
+            operations_text(work))};
   constexpr double h200 = 1e13;  // 320 runs of Schlag 2021: 52 s; 1932 of every memory: 92 s
   return {cost / h200,
           fmt::format("about {} on one H200, an estimate from the arithmetic of studies measured there, "
