@@ -30,7 +30,7 @@ constexpr KnownMetric kMetrics[] = {
     {"test_accuracy", "Test accuracy", false},
     {"test_scaled_accuracy", "Test accuracy, 0 at chance", false},
     {"test_class_accuracy", "Test accuracy, mean over classes", false},
-    {"context_gap", "Test accuracy minus that for another context", false},
+    {"context_gap", "Test accuracy minus that for the next context", false},
     {"eval_exact", "Sequences with every answer right", false},
     {"test_exact", "Test sequences with every answer right", false},
     {"steps", "Training steps", true},

@@ -67,6 +67,7 @@ Drawing draw_errors(const FigureInput& input) {
   Drawing drawing = begin_drawing(kErrorsTemplate, input.options, "test_accuracy");
   drawing.needs = {};
   drawing.metric = "error_never";
+  drawing.middle = "mean";
   drawing.figure["xlabel"] = "Share of test queries, answered wrongly";
   drawing.figure["facet"] = facet;
   drawing.figure["panels"] = nlohmann::ordered_json::array();

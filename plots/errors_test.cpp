@@ -29,7 +29,7 @@ using ErrorsTest = FigureTest;
 
 TEST_F(ErrorsTest, AreMeansOverSeeds) {
   const std::string csv = draw("errors", wrong_answers());
-  EXPECT_THAT(csv, HasSubstr("label,d_dot,test_accuracy,n,median,lo,hi,metric\n"));
+  EXPECT_THAT(csv, HasSubstr("label,d_dot,test_accuracy,n,mean,lo,hi,metric\n"));
   EXPECT_THAT(csv, HasSubstr(",2,0.15000000000000002,0.1,0.2,error_oldest\n"));
   EXPECT_THAT(csv, HasSubstr("delta,0,0.7,2,0,0,0,error_oldest\n"));
   EXPECT_THAT(script(), HasSubstr("Oldest value of the key"));

@@ -110,6 +110,19 @@ const std::vector<Venue>& venues() {
   return all;
 }
 
+std::vector<std::string> beside_studies(const RecordList& records, const FigureOptions& options) {
+  if (options.published.empty() || options.studies.empty()) return {};
+  PublishedPoint any;  // of the published file only its studies count
+  any.head = options.published.front().head;
+  std::vector<std::vector<Otherwise>> runs;
+  for (const Record* record : records)
+    if (record->status != RunStatus::failed) {
+      any.label = record->label;
+      runs.push_back(otherwise_than(*record, any, options.studies, true));
+    }
+  return otherwise_text(runs, "runs");
+}
+
 ComposedFigure compose_figure(const std::string& name, const LabelledRecords& rows,
                               const FigureOptions& options, std::ostream& notes) {
   const Figure& figure = find_figure(name);
@@ -139,6 +152,10 @@ ComposedFigure compose_figure(const std::string& name, const LabelledRecords& ro
 
   add_ticks(drawing);
   finish_footnotes(drawing, made.prepared.styles);
+  for (const std::string& sentence : beside_studies(made.prepared.records, options)) {
+    drawing.footnotes.push_back(sentence);
+    notes << "warning: " << sentence << '\n';
+  }
   if (!options.footnote) drawing.footnotes.clear();
   return made;
 }

@@ -20,6 +20,7 @@
 #include "results/asked.h"
 #include "results/published.h"
 #include "results/record.h"
+#include "results/replayed_study.h"
 #include "results/select.h"
 #include "results/theory.h"
 
@@ -38,6 +39,7 @@ struct FigureOptions {
   std::filesystem::path out;
   bool theory = true;                          ///< draw bounds and floors where they are theorems
   std::vector<PublishedPoint> published = {};  ///< points to overlay
+  std::vector<ReplayedStudy> studies = {};     ///< that replay these points: runs are held against them
   std::string title;                           ///< empty = none
   double threshold = std::nan("");  ///< largest median loss that is solved; NaN = twice train.stop_loss
   std::map<std::string, std::string> where = {};  ///< draws only records that match (results/select.h)
@@ -79,6 +81,8 @@ struct FigureWriteError : std::runtime_error {
 /// Pythons that may draw, in the order in which they are tried: $CROSSTALK_PYTHON alone if it is set, else
 /// python3 on PATH, /usr/bin/python3, .venv/bin/python beside the sources.
 std::vector<std::string> figure_pythons();
+/// The one command after which one of them does: into .venv beside the sources, which needs no rights; elsewhere by pip.
+std::string matplotlib_command();
 
 /// Draws `name` from rows, in the order and with the names of their labels. Returns the paths written. Notes
 /// (no matplotlib: how to render; missing seeds) go to `notes`. Throws std::invalid_argument for an unknown
@@ -115,9 +119,10 @@ std::string table_text(const std::string& name, const LabelledRecords& rows, con
                        TableFormat format, std::ostream& notes);
 const std::vector<FigureKind>& table_kinds();
 
-/// How these runs were made, as a paragraph in LaTeX: data, splits, model, optimizer, how rates were chosen, seeds, stop rule.
+/// How the runs of a table (a name of table_kinds()) were made, as a paragraph in LaTeX: data, splits, model, optimizer, how rates were chosen, seeds, stop rule.
 /// Throws std::invalid_argument for rows that were not trained by this program.
-std::string protocol_text(const LabelledRecords& rows, const FigureOptions& options);
+std::string protocol_text(const std::string& table, const LabelledRecords& rows,
+                          const FigureOptions& options);
 
 /// What a page says that is in no record.
 struct ReportInput {

@@ -228,6 +228,27 @@ TEST_F(FigureTest, PublishedPointsOfALabelThatTheStoreLacksAreDrawnAndNamed) {
   EXPECT_THAT(notes(), ::testing::Not(HasSubstr("have no run here")));
 }
 
+// A shortened run beside published points is said to be one, in the footnote and on stderr.
+TEST_F(FigureTest, RunsBesidePublishedPointsSayWhatTheyDoOtherwiseThanTheStudy) {
+  RecordMap records = two_memories();
+  for (auto& [key, record] : records) record.config["train.batch"] = 16;
+  PublishedPoint point = published("linear", 8, 0.31);
+  point.head = std::make_shared<const PublishedHead>(PublishedHead{{}, {"experiments/whole.toml"}});
+  options_.published = {point};
+  ReplayedStudy study{"experiments/whole.toml", "whole", {}};
+  for (const auto& [key, record] : two_memories()) {
+    study.runs.push_back(record);
+    study.runs.back().config["train.batch"] = 16;
+  }
+  options_.studies = {study};
+  draw("capacity", records);
+  EXPECT_THAT(script(), ::testing::Not(HasSubstr("Otherwise than")));
+  for (Record& run : options_.studies[0].runs) run.config["train.batch"] = 512;
+  draw("capacity", records);
+  EXPECT_THAT(script(), HasSubstr("Otherwise than experiments/whole.toml: train.batch 16 (512)."));
+  EXPECT_THAT(notes(), HasSubstr("warning: Otherwise than experiments/whole.toml: train.batch 16 (512)."));
+}
+
 TEST_F(FigureTest, PublishedPointsOfOtherTasksUseUpNoColours) {
   options_.published = {published("rival", 8, 0.31)};
   for (int i = 0; i < 9; ++i) {

@@ -223,6 +223,15 @@ std::string quoted(const std::string& text) {
 
 }  // namespace
 
+std::string matplotlib_command() {
+  std::error_code error;
+  fs::path folder = fs::read_symlink("/proc/self/exe", error).parent_path();
+  for (int up = 0; up < 2; ++up) folder = folder.parent_path();
+  if (error || !fs::exists(folder / "CMakeLists.txt", error)) return "pip install matplotlib";
+  const std::string venv = (folder / ".venv").string();
+  return fmt::format("python3 -m venv {0} && {0}/bin/pip install matplotlib", shell_word(venv));
+}
+
 std::vector<std::string> figure_pythons() {
   const char* chosen = std::getenv("CROSSTALK_PYTHON");
   if (chosen != nullptr && *chosen != '\0') {
@@ -311,8 +320,8 @@ std::vector<fs::path> render_figure(const fs::path& base, std::ostream& notes) {
   if (python.name.empty()) {
     notes << fmt::format(
         "no Python with matplotlib (tried {}); the numbers and the script are written. To "
-        "render: pip install matplotlib, then python3 {}\n",
-        tried, shell_word(script.string()));
+        "render: {} (once), then draw again or run the script {}\n",
+        tried, matplotlib_command(), shell_word(script.string()));
   } else {
     // As a file on the command line it would bring its folder along, where a figure may be named csv.py.
     const Outcome outcome = run_program(

@@ -76,7 +76,8 @@ class OutputTest : public FigureTest {
 TEST_F(OutputTest, WithoutMatplotlibTableAndScriptStayAndANoteSaysHow) {
   use_python("echo \"ModuleNotFoundError: No module named 'matplotlib'\" >&2; exit 1\n");
   EXPECT_THAT(draw_capacity(), ::testing::ElementsAre(folder_ / "figure.csv", folder_ / "figure.py"));
-  EXPECT_THAT(notes(), HasSubstr("pip install matplotlib, then python3 " + (folder_ / "figure.py").string()));
+  EXPECT_THAT(notes(), AllOf(HasSubstr("pip install matplotlib (once), then"),
+                             HasSubstr((folder_ / "figure.py").string())));
   EXPECT_THAT(read(folder_ / "figure.csv"),
               ::testing::StartsWith("label,d_dot,associations,n,median,lo,hi\n"));
   setenv("CROSSTALK_PYTHON", (folder_ / "nowhere").c_str(), 1);
@@ -138,7 +139,7 @@ TEST_F(OutputTest, HintsCanBeCopiedIntoAShell) {
   use_python("exit 1\n");
   options_.out = folder_ / "it's a figure; $HOME";
   draw_capacity();
-  EXPECT_THAT(notes(), HasSubstr("python3 '" + folder_.string() + "/it'\\''s a figure; $HOME.py'"));
+  EXPECT_THAT(notes(), HasSubstr("run the script '" + folder_.string() + "/it'\\''s a figure; $HOME.py'"));
 }
 
 TEST_F(OutputTest, NamesOfOutputs) {
@@ -253,6 +254,8 @@ TEST_F(RenderTest, LogAxesHaveLabelsAndSinglePlacesHaveBars) {
   // Side by side, in pixels.
   EXPECT_EQ(asked("len({round(float(l.get_transform().transform((0.003, 0.5))[0])) for l in ax.lines[:4]})"),
             "2\n");
+  EXPECT_EQ(asked("len([c for c in ax.collections if type(c).__name__ == 'LineCollection'])"), "2\n")
+      << "bars";
 }
 
 // Two memories with one size of state stand beside each other on the page, and both at their true x.

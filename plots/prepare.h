@@ -29,6 +29,10 @@ void mark_selected(Drawing& drawing, const Prepared& prepared, const FigureOptio
 /// would reach.
 void note_still_falling(Drawing& drawing, const Prepared& prepared);
 
+/// "Otherwise than experiments/mad.toml: train.max_steps 20 (20000).", of these records beside the studies that replay
+/// options.published; empty where they do nothing otherwise, or nothing is known.
+std::vector<std::string> beside_studies(const RecordList& records, const FigureOptions& options);
+
 /// A figure before it is text, with the records that it was drawn from.
 struct ComposedFigure {
   Prepared prepared;

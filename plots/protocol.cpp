@@ -6,10 +6,14 @@
 
 #include <algorithm>
 #include <set>
+#include <sstream>
+#include <utility>
 
 #include "plots/figure.h"
 #include "plots/latex.h"
+#include "plots/mad_table.h"
 #include "plots/prepare.h"
+#include "plots/window.h"
 #include "results/csv.h"
 
 namespace crosstalk {
@@ -19,8 +23,8 @@ constexpr std::size_t kMostListed = 4;
 
 class Protocol {
  public:
-  Protocol(const RecordList& all, const RecordList& chosen, const FigureOptions& options)
-      : all_(all), chosen_(chosen), options_(options) {}
+  Protocol(const RecordList& all, const RecordList& chosen, const FigureOptions& options, std::string metric)
+      : all_(all), chosen_(chosen), options_(options), metric_(std::move(metric)) {}
 
   std::string text() const {
     std::vector<std::string> parts = {data(), splits(), model(), training(), rates(), seeds(), stop()};
@@ -90,28 +94,44 @@ class Protocol {
       text += fmt::format("{} {}{}.", text.empty() ? "Task" : " Task", code(task),
                           settings.empty() ? "" : fmt::format(" ({})", fmt::join(settings, "; ")));
     }
-    if (differs("task.examples", {"0"}))
+    // Segments count their sequences, files hold theirs; of other tasks examples says whether there is a set at all.
+    std::set<std::string> fixed, drawn;
+    for (const Record* record : chosen_) {
+      const std::string task = config_text(*record, "task.name").value_or("");
+      const bool segments = !config_text(*record, "task.segments").value_or("").empty(),
+                 examples = config_number(*record, "task.examples").value_or(0) > 0;
+      (is_given(*record) || segments || examples ? fixed : drawn).insert(task);
+    }
+    if (drawn.empty() && !fixed.empty())
       text += " Training goes over a fixed set of sequences again and again.";
-    else if (!text.empty())
+    else if (fixed.empty() && !text.empty())
       text += " Every training step draws new sequences.";
+    else if (!text.empty())
+      text += fmt::format(
+          " Training goes over a fixed set of sequences again and again ({}), or draws new ones at every step ({}).",
+          listed(std::vector<std::string>(fixed.begin(), fixed.end())),
+          listed(std::vector<std::string>(drawn.begin(), drawn.end())));
     return text;
   }
-
-  std::string metric() const {
-    if (!options_.metric.empty()) return options_.metric;
-    return options_.best.empty() ? "eval_loss" : "test_loss";
+  /// Whether its sequences stand in files: a task that has a folder, and nothing to draw.
+  static bool is_given(const Record& record) {
+    return !config_text(record, "task.folder").value_or("").empty();
   }
 
   std::string splits() const {
-    const std::string shown = metric().starts_with("test")
+    const std::string shown = metric_.starts_with("test")
                                   ? "sequences of the test split, which nothing was chosen by"
                                   : "these validation sequences";
     return fmt::format(
-        "Every {} steps the model is evaluated on {} validation sequences{}; shown is {} on {}.",
-        listed("eval.every"), listed("eval.sequences"),
+        "Every {} steps the model is evaluated on {}{} validation sequences{}; shown is {} on {}.",
+        listed("eval.every"),
+        std::any_of(chosen_.begin(), chosen_.end(), [](const Record* record) { return is_given(*record); })
+            ? "at most "
+            : "",
+        listed("eval.sequences"),
         differs("eval.protocol", {"uniform"}) ? fmt::format(" by the protocol {}", listed("eval.protocol"))
                                               : "",
-        code(metric()), shown);
+        code(metric_), shown);
   }
 
   std::string model() const {
@@ -123,6 +143,14 @@ class Protocol {
       if (has("model.layer")) text += fmt::format(", layer {}", listed("model.layer"));
       if (differs("model.stack", {"memory"})) text += fmt::format(", stack {}", listed("model.stack"));
       if (differs("model.mlp", {"none"})) text += fmt::format(", MLP {}", listed("model.mlp"));
+      for (const auto& [key, words] : {std::pair{"model.short_conv", "short convolution of"},
+                                       {"model.decoder", "decoder"},
+                                       {"model.readout", "readout"}})
+        if (differs(key, {"none", "linear"})) text += fmt::format(", {} {}", words, of_tasks(key));
+      for (const auto& [key, words] : {std::pair{"model.embed_dropout", "dropout of embedded tokens"},
+                                       {"model.dropout", "dropout"},
+                                       {"model.weight_dropout", "dropout of attention weights"}})
+        if (differs(key, {"0"})) text += fmt::format(", {} {}", words, listed(key));
       return text + ".";
     }
     return has("model.d_key") ? fmt::format("Keys of {} numbers.", listed("model.d_key")) : "";
@@ -188,7 +216,12 @@ class Protocol {
       rules.push_back(fmt::format("the validation loss is at most {}", listed("train.stop_loss")));
     if (differs("train.stop_accuracy", {"0"}))
       rules.push_back(fmt::format("the validation accuracy is at least {}", listed("train.stop_accuracy")));
-    if (has("train.patience"))
+    const auto may_lose_patience = [](const Record* record) {
+      const double every = config_number(*record, "eval.every").value_or(0);
+      return every > 0 && config_number(*record, "train.patience").value_or(0) <
+                              config_number(*record, "train.max_steps").value_or(0) / every;
+    };
+    if (has("train.patience") && std::any_of(chosen_.begin(), chosen_.end(), may_lose_patience))
       rules.push_back(
           fmt::format("more than {} evaluations in a row bring no new best loss", listed("train.patience")));
     rules.push_back(fmt::format("{} steps are done", listed("train.max_steps")));
@@ -198,13 +231,44 @@ class Protocol {
     return text + ".";
   }
 
+  /// "last (compression) and none (mad_recall, memorise)" where it goes by the task; else its values.
+  std::string of_tasks(const std::string& key) const {
+    std::map<std::string, std::set<std::string>> tasks;  // of each value
+    std::size_t pairs = 0;
+    for (const Record* record : chosen_)
+      if (const auto value = config_text(*record, key))
+        pairs += tasks[*value].insert(config_text(*record, "task.name").value_or("")).second ? 1 : 0;
+    if (tasks.size() < 2 || pairs != values("task.name").size()) return listed(key);
+    std::vector<std::string> texts;
+    for (const auto& [value, names] : tasks)
+      texts.push_back(fmt::format("{} ({})", plain(value), plain(fmt::format("{}", fmt::join(names, ", ")))));
+    return fmt::format("{}", fmt::join(texts, " and "));
+  }
+
   const RecordList &all_, &chosen_;
   const FigureOptions& options_;
+  const std::string metric_;  ///< what the table shows
 };
 
 }  // namespace
 
-std::string protocol_text(const LabelledRecords& rows, const FigureOptions& options) {
+namespace {
+
+/// What a table shows where no --metric says it.
+std::string shown_metric(const std::string& table, const Prepared& prepared, const FigureOptions& options) {
+  if (!options.metric.empty()) return options.metric;
+  std::ostringstream unsaid;
+  const FigureInput input{prepared.records, prepared.styles, options, unsaid};
+  if (table == "mad") return mad_metric(input).name;
+  if (table == "windows") return window_metric(input).name;
+  if (table == "tracking") return "test_accuracy";
+  return options.best.empty() ? "eval_loss" : "test_loss";
+}
+
+}  // namespace
+
+std::string protocol_text(const std::string& table, const LabelledRecords& rows,
+                          const FigureOptions& options) {
   const Prepared prepared = prepare("protocol", rows, options);
   const RecordList all = choose_records(list_of(rows.rows), options.where);
   const auto trained = [](const Record* record) {
@@ -215,7 +279,7 @@ std::string protocol_text(const LabelledRecords& rows, const FigureOptions& opti
         "--protocol: some rows are no runs of this program (they have no train.max_steps), so nothing is "
         "known of "
         "their training; leave them out with --where");
-  return Protocol(all, prepared.records, options).text();
+  return Protocol(all, prepared.records, options, shown_metric(table, prepared, options)).text();
 }
 
 }  // namespace crosstalk

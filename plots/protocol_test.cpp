@@ -59,7 +59,7 @@ class ProtocolTest : public FigureTest {
 TEST_F(ProtocolTest, Golden) {
   options_.best = {"train.learning_rate"};
   EXPECT_EQ(
-      protocol_text(runs(), options_),
+      protocol_text("final", runs(), options_),
       "\\paragraph{Protocol.} Task \\texttt{mqar} (examples 1000; pairs 4, 8 and 16). Training goes over a "
       "fixed set of sequences again and again. Every 100 steps the model is evaluated on 64 validation "
       "sequences; shown is \\texttt{test\\_loss} on sequences of the test split, which nothing was chosen "
@@ -68,14 +68,19 @@ TEST_F(ProtocolTest, Golden) {
       "0.999, weight decay 0.1, learning rate by the schedule cosine\\_epoch. The learning rate is chosen "
       "for each memory and point among 0.001 and 0.003 by the smallest loss of the validation data, median "
       "over seeds. 3 seeds (1, 2 and 3), each of both data and initialisation; medians over seeds. Training "
-      "stops when the validation accuracy is at least 0.99, more than 10 evaluations in a row bring no new "
-      "best loss, or 1000 steps are done.\n");
+      "stops when the validation accuracy is at least 0.99, or 1000 steps are done.\n");
+  // 10 evaluations in a row are all that there are: with fewer a run may end.
+  LabelledRecords sooner = runs();
+  for (auto& [id, record] : sooner.rows) record.config["train.patience"] = 3;
+  EXPECT_THAT(
+      protocol_text("final", sooner, options_),
+      HasSubstr("at least 0.99, more than 3 evaluations in a row bring no new best loss, or 1000 steps"));
 }
 
 TEST_F(ProtocolTest, SaysWhatWasNotChosenAndWhatDiverged) {
   LabelledRecords rows = runs();
   rows.rows.begin()->second.status = RunStatus::diverged;
-  const std::string text = protocol_text(rows, options_);
+  const std::string text = protocol_text("final", rows, options_);
   EXPECT_THAT(text, HasSubstr("shown is \\texttt{eval\\_loss} on these validation sequences."));
   EXPECT_THAT(text, HasSubstr("Learning rate 0.001 and 0.003."));
   EXPECT_THAT(text, HasSubstr("1 of 18 runs diverged and count as the worst."));
@@ -85,14 +90,42 @@ TEST_F(ProtocolTest, SaysWhatWasNotChosenAndWhatDiverged) {
 TEST_F(ProtocolTest, RefusesRowsOfWhichNoTrainingIsKnown) {
   RecordMap records;
   add_recall(records, "mine", 1, 4, 8, 0.1);
-  EXPECT_THROW(protocol_text(rows_of(records), options_), std::invalid_argument);
+  EXPECT_THROW(protocol_text("final", rows_of(records), options_), std::invalid_argument);
+}
+
+// Arrays of one's own are trained on over and over, and read as far as they go.
+TEST_F(ProtocolTest, FilesAreFixedSets) {
+  LabelledRecords rows = runs();
+  for (auto& [id, record] : rows.rows) {
+    record.config["task.name"] = "tokens";
+    record.config["task.examples"] = 0;
+    record.config["task.folder"] = "data/own";
+  }
+  const std::string text = protocol_text("final", rows, options_);
+  EXPECT_THAT(text, HasSubstr("Training goes over a fixed set of sequences again and again."));
+  EXPECT_THAT(text, HasSubstr("evaluated on at most 64 validation sequences"));
+  EXPECT_THAT(text, Not(HasSubstr("draws new")));
+}
+
+TEST_F(ProtocolTest, SaysWhatTheTableShowsAndWhatGoesByTheTask) {
+  LabelledRecords rows = runs();
+  int i = 0;
+  for (auto& [id, record] : rows.rows) {
+    const bool compresses = i++ % 2 == 0;
+    record.config["task.name"] = compresses ? "compression" : "memorise";
+    record.config["model.decoder"] = compresses ? "last" : "none";
+    record.metrics["test_accuracy"] = 0.5;
+  }
+  EXPECT_THAT(protocol_text("mad", rows, options_), HasSubstr("shown is \\texttt{eval\\_accuracy} on"));
+  const std::string text = protocol_text("mad", rows, options_);
+  EXPECT_THAT(text, HasSubstr("decoder last (compression) and none (memorise)"));
 }
 
 // What studies and tables of others say is text, and no order of LaTeX.
 TEST_F(ProtocolTest, HostileTextIsEscaped) {
   LabelledRecords rows = runs();
   for (auto& [id, record] : rows.rows) record.config["task.filler"] = "\\input{x} 50% $a";
-  const std::string text = protocol_text(rows, options_);
+  const std::string text = protocol_text("final", rows, options_);
   EXPECT_THAT(text, Not(HasSubstr("\\input{")));
   EXPECT_THAT(text, HasSubstr("50\\%"));
 }

@@ -263,6 +263,11 @@ std::string report_page(const LabelledRecords& rows, const FigureOptions& option
   const std::string rates = rates_text(records, names);
   std::string body = fmt::format("<header>\n<h1>{}</h1>\n", html_of(input.title));
   body += asked_text(records, names, input);
+  for (const std::string& sentence : beside_studies(records, options))
+    body += fmt::format(
+        "<p class=\"warning\" role=\"note\"><strong>Not the published training.</strong> {} Published points stand "
+        "beside these runs.</p>\n",
+        html_of(sentence));
   body += fmt::format(
       "<nav aria-label=\"Sections\"><ul><li><a href=\"#figures\">Figures</a></li>{}<li><a "
       "href=\"#runs\">Runs</a></li>"

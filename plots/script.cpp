@@ -52,7 +52,7 @@ std::vector<std::vector<std::string>> csv_cells(const Drawing& drawing, const By
   const bool selected = std::any_of(drawing.rows.begin(), drawing.rows.end(),
                                     [](const auto& row) { return !row.selected.empty(); });
   const std::string facet = drawing.figure.value("facet", std::string());
-  std::vector<std::string> cells = {"label", "d_dot", drawing.x_column, "n", "median", "lo", "hi"};
+  std::vector<std::string> cells = {"label", "d_dot", drawing.x_column, "n", drawing.middle, "lo", "hi"};
   if (drawing.capacity_columns) cells.insert(cells.end(), {"censored", "unsolved"});
   for (const std::string& key : by.keys) cells.push_back(key);
   if (!facet.empty()) cells.push_back(facet);

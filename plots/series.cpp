@@ -17,40 +17,15 @@
 namespace crosstalk {
 namespace {
 
-/// Of keys that differ the one to pick a value of: loads decide sizes of vocabularies and embeddings, which differ with
-/// them.
-std::string first_to_pick(const std::map<std::string, std::set<std::string>>& values) {
-  for (const char* key :
-       {"task.associations", "task.pairs", "model.d_key", "model.width", "train.learning_rate"})
-    if (const auto it = values.find(key); it != values.end() && it->second.size() > 1) return key;
-  for (const auto& [key, texts] : values)
-    if (texts.size() > 1) return key;
-  return "";
-}
-
 /// Refuses a point whose records differ in anything but seeds: their median would mean nothing.
 void check_pooled(const RecordLine& line, double x, const RecordList& records, const std::string& x_name) {
-  std::map<std::string, std::set<std::string>> values;
-  for (const Record* record : records) {
-    if (!record->config.is_object()) continue;
-    for (const auto& [key, value] : record->config.items())
-      if (!is_seed_key(key)) values[key].insert(*config_text(*record, key));
-  }
-  std::vector<std::string> differing;
-  std::string advice;
-  const std::string first = first_to_pick(values);
-  for (const auto& [key, texts] : values) {
-    if (texts.size() < 2) continue;
-    const auto sorted = sorted_values({texts.begin(), texts.end()});
-    differing.push_back(fmt::format("{} ({})", key, fmt::join(sorted, ", ")));
-    if (key == first) advice = key + "=" + sorted.front();
-  }
-  if (differing.empty()) return;
+  const Pooled pooled = pooled_differences(records);
+  if (pooled.differing.empty()) return;
   throw std::invalid_argument(
       fmt::format("the {} runs of \"{}\"{} differ in {}, and a figure pools over seeds only; pick one, for "
                   "example: --where {} (--by KEY draws a line for each, --best KEY takes the best)",
                   records.size(), line.label, x_name.empty() ? "" : fmt::format(" at {} = {}", x_name, x),
-                  fmt::join(differing, " and "), advice));
+                  fmt::join(pooled.differing, " and "), pooled.key + "=" + pooled.value));
 }
 
 }  // namespace

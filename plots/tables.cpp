@@ -285,6 +285,40 @@ std::string layers_text(const Prepared& prepared) {
   return fmt::format(" Layer: {}.", fmt::join(texts, ", "));
 }
 
+constexpr std::size_t kMostChosen = 3;
+
+/// What --best took: " Chosen: DeltaNet: 0.001; GLA: 0.001 or 0.003."; of several keys "0.001 and 0.1".
+std::string chosen_text(const Prepared& prepared, const std::vector<std::string>& keys) {
+  std::map<std::pair<std::size_t, std::string>, std::set<std::string>> taken;  // by rank and name of the line
+  for (const Record* record : results_of(prepared.records)) {
+    std::vector<std::string> values;
+    for (const std::string& key : keys) values.push_back(config_text(*record, key).value_or("-"));
+    const LabelStyle& style = prepared.styles.at(record->label);
+    taken[{style.rank, style.name}].insert(fmt::format("{}", fmt::join(values, " and ")));
+  }
+  std::vector<std::string> texts;
+  for (const auto& [line, values] : taken) {
+    const std::vector<std::string> sorted = sorted_values({values.begin(), values.end()});
+    texts.push_back(fmt::format("{}: {}", line.second,
+                                sorted.size() <= kMostChosen ? fmt::format("{}", fmt::join(sorted, " or "))
+                                : keys.size() == 1 ? fmt::format("{} to {}", sorted.front(), sorted.back())
+                                                   : fmt::format("{} combinations", sorted.size())));
+  }
+  return texts.empty() ? "" : fmt::format(" Chosen: {}.", fmt::join(texts, "; "));
+}
+
+/// Of sequences in files, which eval.sequences cuts: how many were read at most.
+std::string given_text(const RecordList& records) {
+  std::set<std::string> counts;
+  for (const Record* record : records)
+    if (!config_text(*record, "task.folder").value_or("").empty())
+      if (const auto count = config_text(*record, "eval.sequences")) counts.insert(*count);
+  if (counts.empty()) return "";
+  return fmt::format(
+      " Read on the first {} sequences of a split in files, where it has as many (eval.sequences).",
+      fmt::join(sorted_values({counts.begin(), counts.end()}), " or "));
+}
+
 /// Rows are lines, columns are values of x; a single place that is not `named` has the head x. Places 0, 1, .. have `names`.
 Table cross_table(const Drawing& drawing, const Prepared& prepared, const std::vector<double>& places,
                   const std::string& x, bool smaller, bool named = true,
@@ -435,10 +469,13 @@ Table windows_table(const Windows& windows, const Drawing& drawing, const Prepar
     cells.push_back({rate(window.best.x), "", false});
     table.rows.push_back(std::move(cells));
   }
-  table.caption =
-      fmt::format("Learning rates at which the median is at {} {}, and the best of these medians. {}. {}",
-                  windows.metric.is_loss ? "most" : "least", cell_number(windows.threshold),
-                  windows.metric.axis, seeds_text(drawing.rows));
+  table.caption = fmt::format(
+      "Learning rates at which the median is at {} {}, and the best of these medians. {}. {}{}",
+      windows.metric.is_loss ? "most" : "least", cell_number(windows.threshold), windows.metric.axis,
+      seeds_text(drawing.rows),
+      windows.metric.name.starts_with("test")
+          ? " The best is that of the test split; --best chooses by validation, and may take another rate."
+          : "");
   return table;
 }
 
@@ -513,7 +550,8 @@ std::string table_text(const std::string& name, const LabelledRecords& rows, con
   }
   for (std::size_t i = footnotes; i < drawing.footnotes.size() && name != "capacity"; ++i)
     table.caption += " " + drawing.footnotes[i];
-  table.caption += layers_text(prepared);
+  if (!plain.best.empty()) table.caption += chosen_text(prepared, plain.best);
+  table.caption += layers_text(prepared) + given_text(prepared.records);
   table.label = options.label.empty() ? "tab:" + name : options.label;
   return format == TableFormat::latex ? latex_table(table) : markdown_table(table);
 }

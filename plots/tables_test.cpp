@@ -333,6 +333,11 @@ TEST_F(TableTest, ARateAtTheEdgeOfItsGridIsAFootnote) {
           table(name, rows_of(records), format),
           HasSubstr("The best learning rate is the largest tried for a (1 of 1 points): a better one may lie "
                     "beyond."));
+  EXPECT_THAT(table("final", rows_of(records), TableFormat::markdown), HasSubstr(" Chosen: a: 0.01."));
+  for (auto& [id, record] : records)
+    record.config["task.folder"] = "own", record.config["eval.sequences"] = 64;
+  EXPECT_THAT(table("final", rows_of(records), TableFormat::markdown),
+              HasSubstr("Read on the first 64 sequences of a split in files"));
 }
 
 /// Why a title cannot stand in LaTeX; "" = it can.

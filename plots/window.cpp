@@ -27,19 +27,6 @@ bool any_has(const FigureInput& input, const std::string& metric) {
                      [&](const Record* record) { return record->metrics.contains(metric); });
 }
 
-/// Of the test split where it was read: no choice has seen it.
-Metric window_metric(const FigureInput& input) {
-  FigureOptions options = input.options;
-  if (options.metric.empty()) {
-    const bool language = std::all_of(input.records.begin(), input.records.end(), [](const Record* record) {
-      return config_text(*record, "model.name") == "language";
-    });
-    const std::string what = language ? "accuracy" : "loss";
-    options.metric = (any_has(input, "test_" + what) ? "test_" : "eval_") + what;
-  }
-  return metric_of({input.records, input.styles, options, input.notes, input.of_all_panels});
-}
-
 std::optional<double> rate_of(const Record& record) { return config_number(record, kRate); }
 
 /// What the gradients of a run were like: the median over training of the medians, and the largest of all.
@@ -138,6 +125,20 @@ void add_rows(Drawing& drawing, const RecordLine& line, const std::string& panel
     drawing.overlays.push_back({of_choice, 0, colour});
 }
 
+/// Chance level of an accuracy where all records have the same; null: none is drawn.
+nlohmann::ordered_json chance_of(const RecordList& records, const Metric& metric) {
+  if (metric.is_loss) return nullptr;
+  if (metric.name == "test_scaled_accuracy" || metric.name == "context_gap") return 0;
+  if (!metric.name.ends_with("_accuracy") || metric.name.find("class") != std::string::npos) return nullptr;
+  std::set<double> levels;
+  for (const Record* record : records) {
+    const auto chance = record->metrics.find("chance_accuracy");
+    levels.insert(chance == record->metrics.end() ? -1 : chance->second);
+  }
+  if (levels.size() != 1 || !(*levels.begin() >= 0)) return nullptr;
+  return *levels.begin();
+}
+
 void check(const FigureInput& input) {
   if (std::find(input.options.best.begin(), input.options.best.end(), kRate) != input.options.best.end())
     throw std::invalid_argument(
@@ -160,6 +161,18 @@ std::vector<FigureRow> rows_of(const Drawing& drawing, const std::vector<std::st
 }
 
 }  // namespace
+
+Metric window_metric(const FigureInput& input) {
+  FigureOptions options = input.options;
+  if (options.metric.empty()) {
+    const bool language = std::all_of(input.records.begin(), input.records.end(), [](const Record* record) {
+      return config_text(*record, "model.name") == "language";
+    });
+    const std::string what = language ? "accuracy" : "loss";
+    options.metric = (any_has(input, "test_" + what) ? "test_" : "eval_") + what;
+  }
+  return metric_of({input.records, input.styles, options, input.notes, input.of_all_panels});
+}
 
 Drawing draw_window(const FigureInput& input) {
   check(input);
@@ -187,6 +200,7 @@ Drawing draw_window(const FigureInput& input) {
   drawing.figure["facet"] = small ? "" : facet;  // else the label says it
   drawing.figure["panels"] = nlohmann::ordered_json::array();
   std::set<std::string> named;
+  std::set<double> tried;
   double least = kInfinity, most = 0;
   int fewest = 0, seeds = 0;
   for (const auto& [panel, lines] : panels) {
@@ -201,6 +215,7 @@ Drawing draw_window(const FigureInput& input) {
             {line.label, 0, "", count_seeds(line, expected), input.styles.at(line.label).dash});
       for (const auto& [rate, records] : line.points) {
         least = std::min(least, rate), most = std::max(most, rate);
+        tried.insert(rate);
         const int n = static_cast<int>(results_of(records).size());
         if (n > 0) fewest = fewest == 0 ? n : std::min(fewest, n);
         seeds = std::max(seeds, n);
@@ -210,9 +225,14 @@ Drawing draw_window(const FigureInput& input) {
   drawing.figure["small"] = small;
   drawing.lines_may_coincide = !small;
   drawing.figure["xlim"] = {least / 1.3, most * 1.3};
+  drawing.figure["xticks"] = std::vector<double>(tried.begin(), tried.end());
+  drawing.figure["chance"] = chance_of(input.records, metric);
   const bool log = metric.is_loss;
   std::pair<double, double> range =
       log ? value_range(rows_of(drawing, {metric.name}), true) : std::pair{-0.02, 1.02};
+  if (!log)  // scaled accuracies and gaps fall below 0
+    for (const FigureRow& row : rows_of(drawing, {metric.name}))
+      if (std::isfinite(row.median)) range.first = std::min(range.first, row.median - 0.02);
   auto& rows = drawing.figure["rows"] = nlohmann::ordered_json::array();
   rows.push_back({metric.name, metric.axis, log ? "log" : "linear", {range.first, range.second}});
   rows.push_back({"solved", "Share solved", "linear", {-0.02, 1.02}});

@@ -20,6 +20,9 @@ struct Windows {
   std::vector<RateWindow> rows;  ///< most good rates first, then by the best median
 };
 
+/// What is drawn and tabulated: --metric, else accuracy of token tasks and loss of others, of the test split where it was read.
+Metric window_metric(const FigureInput& input);
+
 /// A line a memory, a row a rate: medians and intervals of the test split (of validation where it was not read), of --metric if given.
 /// Throws std::invalid_argument where there are not two rates.
 Drawing draw_windows(const FigureInput& input);

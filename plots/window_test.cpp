@@ -89,6 +89,24 @@ TEST_F(WindowTest, RefusesOneRateAndRatesThatWereChosen) {
   EXPECT_THAT(refusal("window", windows()), HasSubstr("leave out --best train.learning_rate"));
 }
 
+// Scaled accuracies fall below 0; rates have their ticks; chance is where all runs have the same.
+TEST_F(WindowTest, ShowsWhatIsBelowZeroItsRatesAndChance) {
+  RecordMap records = windows();
+  for (auto& [id, record] : records) record.metrics["test_scaled_accuracy"] = -0.15 + 0.01 * record.seed;
+  options_.metric = "test_scaled_accuracy";
+  draw("window", records);
+  EXPECT_THAT(script(), HasSubstr("\"xticks\": [0.0001, 0.001, 0.01]"));
+  EXPECT_THAT(script(), HasSubstr("\"chance\": 0,"));
+  EXPECT_THAT(script(), HasSubstr("\"linear\", [-0.15"));
+  options_.metric = "test_accuracy";
+  draw("window", records);
+  EXPECT_THAT(script(), HasSubstr("\"chance\": None,")) << "nobody knows it";
+  for (auto& [id, record] : records) record.metrics["chance_accuracy"] = 0.25;
+  draw("window", records);
+  EXPECT_THAT(script(), HasSubstr("\"chance\": 0.25,"));
+  EXPECT_THAT(script(), HasSubstr("\"linear\", [-0.02, 1.02]"));
+}
+
 std::string windows_table_text(const RecordMap& records, const FigureOptions& options, TableFormat format) {
   std::ostringstream notes;
   return table_text("windows", rows_of(records), options, format, notes);
@@ -109,6 +127,7 @@ TEST_F(WindowTest, TheTableSaysAtWhichRatesTheMedianOfTheSeedsSolves) {
                               "| b | 0 | -- | -- | 0.61 [0.6, 0.62] | 0.01 |\n"));
   EXPECT_THAT(text,
               HasSubstr("at least 0.9, and the best of these medians. Test accuracy. Median over 3 seeds"));
+  EXPECT_THAT(text, HasSubstr("The best is that of the test split; --best chooses by validation"));
   FigureOptions low = options_;
   low.threshold = 0.55;
   EXPECT_THAT(windows_table_text(records, low, TableFormat::markdown), HasSubstr("| b | 1 | 0.01 | 0.01 |"));

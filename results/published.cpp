@@ -6,31 +6,54 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <limits>
 #include <set>
+#include <sstream>
 #include <stdexcept>
 #include <tuple>
 
 #include "results/csv.h"
 #include "results/files.h"
 #include "results/literature.h"
+#include "results/printable.h"
 #include "results/replay.h"
 #include "results/select.h"
 #include "results/statistics.h"
 #include "results/store.h"
 
 namespace crosstalk {
-namespace {
 
-/// Keys whose values follow from the load.
 bool follows_load(const std::string& key) {
   static const std::set<std::string> keys = {"task.associations", "task.keys",        "task.values",
                                              "task.length",       "task.eval_length", "model.embedding"};
   return keys.count(key) != 0;
 }
 
-}  // namespace
+PublishedHead published_head(std::string_view text) {
+  static constexpr std::string_view named = "Studies: ";
+  PublishedHead head;
+  while (text.starts_with('#')) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    std::string_view line = text.substr(1, end - 1);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    while (!line.empty() && std::isspace(static_cast<unsigned char>(line.front())) != 0)
+      line.remove_prefix(1);
+    while (!line.empty() && std::isspace(static_cast<unsigned char>(line.back())) != 0) line.remove_suffix(1);
+    if (!line.starts_with(named)) {
+      if (!line.empty()) head.comments.push_back(printable_line(std::string(line)));
+      continue;
+    }
+    std::istringstream studies{std::string(line.substr(named.size()))};
+    for (std::string study; std::getline(studies, study, ',');) {
+      std::erase(study, ' ');
+      if (study.ends_with(".")) study.pop_back();
+      if (!study.empty()) head.studies.push_back(study);
+    }
+  }
+  return head;
+}
 
 const std::vector<PublishedColumn>& published_columns() {
   static const std::vector<PublishedColumn> columns = {
@@ -72,11 +95,13 @@ const std::vector<PublishedColumn>& published_columns() {
 std::vector<PublishedPoint> parse_published(std::string_view text, const std::string& path) {
   static const std::string what = "published points";
   std::vector<PublishedPoint> points;
+  const auto head = std::make_shared<const PublishedHead>(published_head(text));
   read_csv(text, path, [&](const CsvRow& row) {
     const auto has_column = [&](const char* name) {
       return std::find(row.columns().begin(), row.columns().end(), name) != row.columns().end();
     };
     PublishedPoint point;
+    point.head = head;
     point.label = row.text("label", what);
     if (row.has("agreement")) {
       point.agreement = row.text("agreement", what);
@@ -163,24 +188,32 @@ std::vector<std::string> differences(const Record& record, const PublishedPoint&
 
 std::vector<std::string> without_partner(const std::vector<PublishedPoint>& points,
                                          const std::map<std::string, Record>& records, bool any_load,
-                                         std::size_t of) {
+                                         std::size_t of, const std::vector<std::string>& allowed) {
   std::map<std::string, int> reasons;
   for (const PublishedPoint& point : points) {
     std::vector<std::string> closest;
     bool found = false, has_label = false;
-    for (const auto& [key, record] : records) {
+    for (const auto& [id, record] : records) {
       if (record.status == RunStatus::failed) continue;
       std::vector<std::string> here = differences(record, point, any_load);
+      std::erase_if(here, [&](const std::string& one) {
+        return std::any_of(allowed.begin(), allowed.end(),
+                           [&](const std::string& key) { return one.starts_with(key + " ("); });
+      });
       found = found || here.empty();
       if (found) break;
       has_label = has_label || record.label == point.label;
       if (closest.empty() || here.size() < closest.size()) closest = std::move(here);
     }
     if (found) continue;
-    if (closest.size() > 3) closest = {closest.begin(), closest.begin() + 3};
+    const std::size_t more = closest.size() > 3 ? closest.size() - 3 : 0;
+    if (more > 0) closest = {closest.begin(), closest.begin() + 3};
     ++reasons[fmt::format("{}the nearest run differs in {}",
                           has_label ? "" : fmt::format("no run has the label {}; ", point.label),
-                          closest.empty() ? "everything" : fmt::format("{}", fmt::join(closest, ", ")))];
+                          closest.empty()
+                              ? "everything"
+                              : fmt::format("{}{}", fmt::join(closest, ", "),
+                                            more > 0 ? fmt::format(" and {} more keys", more) : ""))];
   }
   std::vector<std::pair<int, std::string>> sorted;
   int all = 0;

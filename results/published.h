@@ -5,12 +5,22 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "results/record.h"
 
 namespace crosstalk {
+
+/// What the comments at the head of a file of published points say.
+struct PublishedHead {
+  std::vector<std::string> comments =
+      {};  ///< one sentence or more each, without '#' and without the line of studies
+  std::vector<std::string> studies =
+      {};  ///< "# Studies: experiments/a.toml, b.toml": what replays these numbers
+};
+PublishedHead published_head(std::string_view text);
 
 /// One published run (or median of runs), and what is known of its configuration.
 struct PublishedPoint {
@@ -24,7 +34,8 @@ struct PublishedPoint {
   double best_loss = 0;                        ///< and steps: 0 if the file does not say
   std::int64_t steps = 0;
   std::string agreement = {};  ///< when ours agrees with it (results/replay.h); empty: as usual
-  std::map<std::string, std::string> known = {};  ///< dotted key -> value: what must agree
+  std::map<std::string, std::string> known = {};   ///< dotted key -> value: what must agree
+  std::shared_ptr<const PublishedHead> head = {};  ///< of its file; null: none is known
 };
 
 /// A column of a file of published points, for `describe published-csv`.
@@ -36,7 +47,7 @@ const std::vector<PublishedColumn>& published_columns();
 
 /// Reads a CSV file with the columns published_columns(). Every other column with a dot in its name is a key
 /// of our configurations; its value must agree, where it is not empty. Empty lines and lines that begin with
-/// # are ignored. Throws std::invalid_argument with path and line.
+/// # before the columns are its head, others are ignored. Throws std::invalid_argument with path and line.
 std::vector<PublishedPoint> read_published(const std::filesystem::path& path);
 /// The same of such a file's text; `path` is for messages.
 std::vector<PublishedPoint> parse_published(std::string_view text, const std::string& path);
@@ -51,10 +62,13 @@ std::vector<PublishedPoint> default_published();
 std::vector<std::string> differences(const Record& record, const PublishedPoint& point,
                                      bool any_load = false);
 
+/// Keys whose values follow from the load: task.associations, task.length, ...
+bool follows_load(const std::string& key);
+
 /// How many points (of so many, if these are what is left of them) have no run here, and why: one line a reason, the most
-/// frequent first.
+/// frequent first. Keys that are allowed to differ are no reason.
 std::vector<std::string> without_partner(const std::vector<PublishedPoint>& points,
                                          const std::map<std::string, Record>& records, bool any_load = false,
-                                         std::size_t of = 0);
+                                         std::size_t of = 0, const std::vector<std::string>& allowed = {});
 
 }  // namespace crosstalk

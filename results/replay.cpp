@@ -157,6 +157,33 @@ bool agrees(const Comparison& row) {
   return false;
 }
 
+/// Refuses runs of one point that differ in anything but seeds: their median would mean nothing.
+void check_pooled_seeds(const Comparison& row) {
+  const Pooled pooled = pooled_differences(row.runs);
+  if (pooled.differing.empty()) return;
+  std::vector<std::string> place;
+  for (const auto& [key, value] : row.published.known) place.push_back(fmt::format("{} {}", key, value));
+  throw std::invalid_argument(fmt::format(
+      "the {} runs of \"{}\"{} differ in {}, and a comparison pools over seeds only: --best {} takes the best on "
+      "validation data, --where {}={} those of one value",
+      row.runs.size(), row.published.label, place.empty() ? "" : fmt::format(" ({})", fmt::join(place, ", ")),
+      fmt::join(pooled.differing, " and "), pooled.key, pooled.key, pooled.value));
+}
+
+/// What the runs do otherwise than the study that replays the point, what `deviations` say aside.
+void hold_against_studies(Comparison& row, const ReplayOptions& options) {
+  std::set<Otherwise> found;
+  for (const Record* record : row.runs)
+    for (const Otherwise& one : otherwise_than(*record, row.published, options.studies))
+      if (std::none_of(row.deviations.begin(), row.deviations.end(),
+                       [&](const std::string& deviation) { return deviation.starts_with(one.key + " ("); }))
+        found.insert(one);
+  row.otherwise.assign(found.begin(), found.end());
+  row.trained_otherwise = std::any_of(found.begin(), found.end(), [&](const Otherwise& one) {
+    return std::find(options.allowed.begin(), options.allowed.end(), one.key) == options.allowed.end();
+  });
+}
+
 /// Keys that tell the rows apart, the fewest in this order.
 std::vector<std::string> telling_keys(const std::vector<Comparison>& rows) {
   std::vector<std::string> order = {"task.group",  "task.name",   "task.associations", "task.pairs",
@@ -273,14 +300,18 @@ std::vector<Comparison> compare(const std::vector<PublishedPoint>& points,
     std::set<std::string> deviations;
     const RecordList runs = at_best(runs_of(point, records, options.allowed, deviations), options, row);
     std::vector<double> values, steps;
+    RecordList with_value;
     for (const Record* record : runs) {
       const double value = value_of(*record, point, row.metric);
       if (std::isnan(value)) continue;
       values.push_back(value);
+      with_value.push_back(record);
       steps.push_back(static_cast<double>(record->steps));
     }
     row.deviations.assign(deviations.begin(), deviations.end());
+    row.runs = values.empty() ? runs : with_value;
     if (!values.empty()) {
+      check_pooled_seeds(row);
       row.seeds = static_cast<int>(values.size());
       row.lowest = *std::min_element(values.begin(), values.end());
       row.highest = *std::max_element(values.begin(), values.end());
@@ -294,7 +325,8 @@ std::vector<Comparison> compare(const std::vector<PublishedPoint>& points,
     } else {
       continue;
     }
-    row.agrees = agrees(row);
+    hold_against_studies(row, options);
+    row.agrees = !row.trained_otherwise && agrees(row);
     rows.push_back(row);
   }
   std::stable_sort(rows.begin(), rows.end(), [](const Comparison& a, const Comparison& b) {
@@ -304,6 +336,34 @@ std::vector<Comparison> compare(const std::vector<PublishedPoint>& points,
     return key(a) < key(b);
   });
   return rows;
+}
+
+std::vector<std::string> without_runs(const std::vector<PublishedPoint>& points,
+                                      const std::map<std::string, Record>& records,
+                                      const ReplayOptions& options, const std::vector<Comparison>& rows) {
+  std::set<std::size_t> met;
+  for (const Comparison& row : rows) met.insert(row.number);
+  std::vector<PublishedPoint> left;
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    if (met.count(i) != 0) continue;
+    left.push_back(points[i]);
+    if (is_by_length(points[i], metric_of(points[i]))) left.back().known.erase("task.length");
+  }
+  std::map<std::string, int> unread;  // points whose runs lack the number
+  std::erase_if(left, [&](const PublishedPoint& point) {
+    std::set<std::string> ignored;
+    if (runs_of(point, records, options.allowed, ignored).empty()) return false;
+    ++unread[metric_of(point)];
+    return true;
+  });
+  std::vector<std::string> lines = without_partner(left, records, false, points.size(), options.allowed);
+  for (const auto& [metric, count] : unread)
+    lines.push_back(metric.empty()
+                        ? fmt::format("{} published points have no number that is compared", count)
+                        : fmt::format("{} published points have runs here that were not read for {} there "
+                                      "(eval.length_factors says at which lengths)",
+                                      count, metric));
+  return lines;
 }
 
 std::string comparison_table(const std::vector<Comparison>& rows) {
@@ -336,7 +396,7 @@ std::string comparison_table(const std::vector<Comparison>& rows) {
                        text(row, row.highest), row.seeds);
     if (losses) out += fmt::format(" {:.0f} |", row.steps);
     if (chosen) out += fmt::format(" {} |", printable_line(row.chosen));
-    out += row.agrees ? " yes |\n" : " **no** |\n";
+    out += row.trained_otherwise ? " trained otherwise |\n" : row.agrees ? " yes |\n" : " **no** |\n";
   }
   return out;
 }

@@ -9,6 +9,7 @@
 
 #include "results/published.h"
 #include "results/record.h"
+#include "results/replayed_study.h"
 #include "results/select.h"
 
 namespace crosstalk {
@@ -53,6 +54,8 @@ struct ReplayOptions {
   std::vector<std::string> best = {};     ///< keys of which the best value is taken, on the validation split
   BestBy best_by = BestBy::loss;
   std::vector<FigurePoint> figure = {};  ///< where runs have no profile by length, as those of exports
+  std::vector<ReplayedStudy> studies =
+      {};  ///< that runs are held against, as the head of the published file names them
 };
 
 /// Our runs of one published point.
@@ -69,13 +72,22 @@ struct Comparison {
   std::string chosen = {};                   ///< "0.01": the best value of each key of `best`
   std::vector<std::string> deviations = {};  ///< of allowed keys: "train.batch (256, published 1024)"
   std::vector<EdgeChoice> edges = {};        ///< the best learning rate of `best` at an edge of its grid
+  std::vector<Otherwise> otherwise =
+      {};                          ///< than the study that replays the point, but for what `deviations` say
+  bool trained_otherwise = false;  ///< of these some are not allowed: never `agrees`
+  RecordList runs = {};            ///< that stand behind the numbers
 };
 
-/// The published points of which there are records, by setting and label in the order of the file.
-/// Throws std::invalid_argument for an agreement that cannot be read.
+/// The published points of which there are records, by setting and label in the order of the file. Numbers are pooled over seeds
+/// alone. Throws std::invalid_argument for runs of one point that differ in another key, and for an agreement that cannot be read.
 std::vector<Comparison> compare(const std::vector<PublishedPoint>& points,
                                 const std::map<std::string, Record>& records,
                                 const ReplayOptions& options = {});
+
+/// How many of the points have no run here, and why, keys of options.allowed aside; `rows`: those that have.
+std::vector<std::string> without_runs(const std::vector<PublishedPoint>& points,
+                                      const std::map<std::string, Record>& records,
+                                      const ReplayOptions& options, const std::vector<Comparison>& rows);
 
 /// The comparison as a Markdown table, one row a point: published, lowest, median and highest of our seeds, agrees.
 std::string comparison_table(const std::vector<Comparison>& rows);

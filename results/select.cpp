@@ -400,6 +400,28 @@ void keep_matching(std::map<std::string, Record>& records, const std::map<std::s
   std::erase_if(records, [&](const auto& entry) { return keep.count(&entry.second) == 0; });
 }
 
+Pooled pooled_differences(const RecordList& records) {
+  std::map<std::string, std::set<std::string>> values;
+  for (const Record* record : records) {
+    if (!record->config.is_object()) continue;
+    for (const auto& [key, value] : record->config.items())
+      if (!is_seed_key(key)) values[key].insert(*config_text(*record, key));
+  }
+  std::erase_if(values, [](const auto& entry) { return entry.second.size() < 2; });
+  Pooled pooled;
+  // Loads decide sizes of vocabularies and embeddings, which differ with them.
+  for (const char* key :
+       {"task.associations", "task.pairs", "model.d_key", "model.width", "train.learning_rate"})
+    if (pooled.key.empty() && values.count(key) != 0) pooled.key = key;
+  if (pooled.key.empty() && !values.empty()) pooled.key = values.begin()->first;
+  for (const auto& [key, texts] : values) {
+    const auto sorted = sorted_values({texts.begin(), texts.end()});
+    pooled.differing.push_back(fmt::format("{} ({})", key, fmt::join(sorted, ", ")));
+    if (key == pooled.key) pooled.value = sorted.front();
+  }
+  return pooled;
+}
+
 std::string nearest_of(const std::string& name, const std::vector<std::string>& names) {
   return nearest_name(name, names);
 }

@@ -88,6 +88,13 @@ RecordList list_of(const std::map<std::string, Record>& records);
 /// The name closest to `name`, or "" if none is close.
 std::string nearest_of(const std::string& name, const std::vector<std::string>& names);
 
+/// In what records differ besides seeds: "train.learning_rate (0.001, 0.003)", and the key and value that say most of it.
+struct Pooled {
+  std::vector<std::string> differing = {};
+  std::string key = {}, value = {};
+};
+Pooled pooled_differences(const RecordList& records);
+
 /// "seed", "data_seed", "init_seed": what runs of one point may differ in.
 bool is_seed_key(const std::string& key);
 

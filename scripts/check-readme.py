@@ -27,7 +27,7 @@ import tempfile
 import time
 from pathlib import Path
 
-STEPS = "train.max_steps=60 eval.every=20".split()
+STEPS = "train.max_steps=60 eval.every=20 train.epochs=0".split()
 SKIPPED = 77
 SET_UP = "bash scripts/quickstart.sh"
 

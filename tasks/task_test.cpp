@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tasks/task.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
@@ -232,9 +233,14 @@ TEST_P(EveryTask, AnswersAreAmongItsWrites) {
         is_there = is_there || write.value == s.target[q];
         if (write.key == task->asked_key(s, q) && write.context == task->context_of(s, q)) held = write.value;
       }
-      ASSERT_TRUE(is_there) << "sequence " << n << ", query " << q;
+      const std::string wrong = fmt::format(
+          "task {}, sequence {}, query {}: writes() does not give the asked key its answer; override "
+          "writes() (and asked_key(), context_of()) to say what a sequence stores, or give its tokens "
+          "no role `write` (docs/extending.md)",
+          kind().name, n, q);
+      ASSERT_TRUE(is_there) << wrong;
       if (swaps) continue;
-      ASSERT_EQ(held, s.target[q]) << "sequence " << n << ", query " << q;
+      ASSERT_EQ(held, s.target[q]) << wrong;
     }
   }
 }

@@ -87,12 +87,36 @@ std::string near_targets(const std::string& name, bool stores) {
 
 }  // namespace
 
+namespace {
+
+/// Refuses --set train.max_steps where train.epochs decides the steps, which would be as if it had not been given.
+void check_set_steps(const Study& study, const std::vector<std::string>& sets) {
+  const auto setting = [&](const std::string& key) {
+    return std::find_if(sets.begin(), sets.end(),
+                        [&](const std::string& set) { return set.starts_with(key + "="); });
+  };
+  const auto steps = setting("train.max_steps");
+  if (steps == sets.end()) return;
+  for (const Run& run : study.runs) {
+    const std::int64_t epochs = run.config.has("train.epochs") ? run.config.get_int("train.epochs") : 0;
+    if (epochs == 0) continue;
+    throw ConfigError(fmt::format(
+        "--set {}: train.epochs = {} decides the steps here ({}); add --set train.epochs=0, or set train.epochs "
+        "in its place",
+        *steps, epochs, run.config.get_int("train.max_steps")));
+  }
+}
+
+}  // namespace
+
 Study study_named(const std::string& name, const StudyOptions& options) {
   std::error_code error;
   if (fs::status(name, error).type() == fs::file_type::not_found)
     if (const std::string near = near_targets(name, false); !near.empty())
       throw ConfigError(fmt::format("{}: no such file; did you mean {}?", name, near));
-  return read_study(name, options);
+  Study study = read_study(name, options);
+  check_set_steps(study, options.set);
+  return study;
 }
 
 Study study_of(const Arguments& arguments) {

@@ -153,6 +153,8 @@ wait_for_start() { # wait_for_start STORE
   [[ $output == *"nothing is called 'Gated DeltaNet'; did you mean 'gated_delta'?"* ]]
   run -2 "$crosstalk" describe python
   [[ $output == *"import crosstalk"* ]]
+  run -0 "$crosstalk" describe columns
+  [[ $output == "Columns of an export"*"error_never: share of test queries answered with something"* ]]
   run -0 "$crosstalk" describe base_conv
   [[ $output == "base_conv: a layer of model.stack"* ]]
   "$crosstalk" describe patience --json | python3 -c 'import json, sys; assert json.load(sys.stdin)["key"] == "train.patience"'
@@ -380,19 +382,52 @@ PY
   done
 }
 
+@test "steps that epochs decide are not set by train.max_steps; plan says when runs stop early" {
+  study=$CROSSTALK_SOURCE/experiments/deltaformer2025_table1.toml
+  run -2 "$crosstalk" plan "$study" --set train.max_steps=5
+  [[ $output == *"--set train.max_steps=5: train.epochs = 24 decides the steps here"*"--set train.epochs=0"* ]]
+  run -2 "$crosstalk" run "$study" --set train.max_steps=5 --out none
+  [ ! -e none ]
+  run -0 "$crosstalk" plan "$study" --set train.max_steps=5 --set train.epochs=0 --set seeds=1 --set eval.every=1 --set train.patience=1
+  [[ $output == *"early stop: a run ends after 2 steps without a new best loss (eval.every x (train.patience + 1)) or at a validation accuracy of 0.999"* ]]
+  [[ $output == *"on a GPU: "*" on one H100 or H200"* ]]
+}
+
+@test "compare says what a shrunk run does otherwise than the study that replays the numbers" {
+  study=$CROSSTALK_SOURCE/experiments/deltaformer2025_table1.toml
+  table=$CROSSTALK_SOURCE/results/published/literature/deltaformer2025_table1.csv
+  "$crosstalk" run "$study" --set task.examples=32 --set train.batch=16 --set train.epochs=1 --set eval.sequences=16 --set eval.every=1 \
+    --set seeds=1,2 --set memory=softmax --out shrunk --quiet
+  run -2 "$crosstalk" compare shrunk --published "$table" --allow train.epochs
+  [[ $output == *"differ in train.learning_rate (0.001, 0.003), and a comparison pools over seeds only: --best train.learning_rate"* ]]
+  run -0 --separate-stderr "$crosstalk" compare shrunk --published "$table" --allow train.epochs --best train.learning_rate
+  [[ $output == *"| trained otherwise |"*"0 of 1 points agree, 1 cannot"* ]]
+  [[ $output == *"Otherwise than experiments/deltaformer2025_table1.toml: "*"task.examples 32 (100000); train.batch 16 (512)."* ]]
+  [[ $output == *"Trained: 2 steps of 16 sequences, width 32, 32 sequences over and over; read on 16 sequences."* ]]
+  [[ $output == *"Of the published numbers: DeltaFormer"* ]]
+  run -0 --separate-stderr "$crosstalk" compare shrunk --published "$table" --best train.learning_rate \
+    --allow train.epochs,task.examples,train.batch,eval.sequences,eval.every
+  [[ $output != *"trained otherwise"* ]]
+  [[ $output == *"Otherwise than experiments/deltaformer2025_table1.toml: "* ]]
+  run -0 --separate-stderr "$crosstalk" report shrunk --published "$table" --out page.html
+  grep -q "Not the published training" page.html
+}
+
 @test "plan estimates the time before anything is recorded, by a try of two seconds" {
   long_study
   sed -i 's/^train.max_steps .*/train.max_steps = 20000/' long.toml
   start=$EPOCHREALTIME
   run -0 --separate-stderr "$crosstalk" plan long.toml
   seconds=$(python3 -c "print($EPOCHREALTIME - $start)")
-  [[ $output == *"time: about "*" like these if every run takes its train.max_steps, less where runs stop early"* ]]
-  [[ $output == *"if none takes more than 5000 (an estimate: "*" of 2 memories just tried for "* ]]
+  [[ $output == *"time: about "*" like these if every run takes its train.max_steps (an estimate: "*" of 2 memories just tried for "* ]]
   python3 -c "assert $seconds < $(patient 10), $seconds"  # three on an idle machine
   [ ! -e runs ]
   "$crosstalk" plan long.toml --json | python3 -c 'import json, sys
 time = json.load(sys.stdin)["time"]
 assert time["seconds"] > 0 and "an estimate" in time["text"], time'
+  run -0 --separate-stderr "$crosstalk" plan long.toml --set train.patience=3
+  [[ $output == *"early stop: a run ends after 4000 steps without a new best loss"* ]]
+  [[ $output == *"train.max_steps, less where runs stop early ("*" if all stop by step 5000) (an estimate: "* ]]
   # Of long sequences, and thousands of them in every evaluation.
   timeout "$(patient 60)" "$crosstalk" plan "$source/experiments/based2024_fig2.toml" --set memory=attention,deltanet >plan.txt
   grep -q "^time: about .* if every run takes its train.max_steps" plan.txt
@@ -821,7 +856,7 @@ assert list(pandas.read_json("runs.jsonl", lines=True).id) == list(pandas.read_c
     done <<<"$show,"
   done
   refused 'did you mean words' "$crosstalk" new other.toml --task word
-  refused 'its arrays must be there first' "$crosstalk" new other.toml --task file
+  refused 'its sequences stand in a folder of yours' "$crosstalk" new other.toml --task file
   refused 'task.name = "mad_recall"' "$crosstalk" new other.toml --task mad_recall
   refused 'ends in .toml; name it study.toml' "$crosstalk" new study
   refused 'name it study.toml' "$crosstalk" new study.tml

@@ -5,10 +5,10 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "experiments/common/exit_codes.h"
 #include "experiments/common/stores.h"
+#include "experiments/program/replayed.h"
 #include "results/replay.h"
 
 namespace crosstalk::program {
@@ -31,6 +31,10 @@ ReplayOptions options_of(const Arguments& arguments, const std::map<std::string,
 nlohmann::json json_of(const std::vector<Comparison>& rows) {
   nlohmann::json list = nlohmann::json::array();
   for (const Comparison& row : rows) {
+    nlohmann::json otherwise = nlohmann::json::array();
+    for (const Otherwise& one : row.otherwise)
+      otherwise.push_back(
+          {{"study", one.study}, {"key", one.key}, {"ours", one.ours}, {"theirs", one.theirs}});
     list.push_back({{"label", row.published.label},
                     {"setting", row.published.setting},
                     {"associations", row.published.associations},
@@ -44,9 +48,23 @@ nlohmann::json json_of(const std::vector<Comparison>& rows) {
                     {"median_steps", row.steps},
                     {"best", row.chosen},
                     {"deviations", row.deviations},
+                    {"otherwise", otherwise},
+                    {"trained_otherwise", row.trained_otherwise},
                     {"agrees", row.agrees}});
   }
   return list;
+}
+
+std::vector<std::vector<Otherwise>> otherwise_of(const std::vector<Comparison>& rows) {
+  std::vector<std::vector<Otherwise>> lists;
+  for (const Comparison& row : rows) lists.push_back(row.otherwise);
+  return lists;
+}
+
+RecordList runs_of(const std::vector<Comparison>& rows) {
+  RecordList runs;
+  for (const Comparison& row : rows) runs.insert(runs.end(), row.runs.begin(), row.runs.end());
+  return runs;
 }
 
 int run_compare(const Arguments& arguments, Console& console) {
@@ -60,19 +78,16 @@ int run_compare(const Arguments& arguments, Console& console) {
   }
   std::vector<Comparison> rows;
   std::vector<std::string> sources;
+  ReplayOptions options = options_of(arguments, records);
+  options.studies = replayed_studies(points);
   try {
-    rows = compare(points, records, options_of(arguments, records));
+    rows = compare(points, records, options);
     for (const std::string& name : arguments.positional)
       for (const std::string& line : provenance_of(name)) sources.push_back(line);
   } catch (const std::invalid_argument& error) {
     throw UsageError(error.what());
   }
-  std::set<std::size_t> met;
-  for (const Comparison& row : rows) met.insert(row.number);
-  std::vector<PublishedPoint> left;
-  for (std::size_t i = 0; i < points.size(); ++i)
-    if (met.count(i) == 0) left.push_back(points[i]);
-  const std::vector<std::string> alone = without_partner(left, records, false, points.size());
+  const std::vector<std::string> alone = without_runs(points, records, options, rows);
   if (rows.empty()) {
     std::string text =
         "compare: no run of these is one of the published runs (all that is known of them must agree; "
@@ -82,11 +97,18 @@ int run_compare(const Arguments& arguments, Console& console) {
   }
   const auto agreeing =
       std::count_if(rows.begin(), rows.end(), [](const Comparison& row) { return row.agrees; });
+  const std::vector<Comparison> all = rows;
   if (arguments.has("outside")) std::erase_if(rows, [](const Comparison& row) { return row.agrees; });
+  const auto foreign =
+      std::count_if(rows.begin(), rows.end(), [](const Comparison& row) { return row.trained_otherwise; });
   const std::string said =
-      fmt::format("{} of {} points agree", agreeing,
+      fmt::format("{} of {} points agree{}", agreeing,
                   arguments.has("outside") ? agreeing + static_cast<std::ptrdiff_t>(rows.size())
-                                           : static_cast<std::ptrdiff_t>(rows.size()));
+                                           : static_cast<std::ptrdiff_t>(rows.size()),
+                  foreign == 0 ? ""
+                               : fmt::format(", {} cannot: trained otherwise than the study that replays {} "
+                                             "(--allow KEY,KEY where that is meant)",
+                                             foreign, foreign == 1 ? "it" : "them"));
   if (arguments.has("json")) {
     console.out << json_of(rows).dump(1) << "\n";
     print_note(console, said);
@@ -96,8 +118,13 @@ int run_compare(const Arguments& arguments, Console& console) {
     if (const auto deviations = deviations_of(rows); !deviations.empty())
       console.out << fmt::format(" Otherwise than published: {}.", fmt::join(deviations, "; "));
     if (const std::string edges = edges_of(rows); !edges.empty()) console.out << " " << edges;
+    for (const std::string& sentence : otherwise_text(otherwise_of(rows))) console.out << " " << sentence;
+    if (const std::string trained = trained_text(runs_of(all)); !trained.empty())
+      console.out << " " << trained;
     if (!sources.empty()) console.out << fmt::format(" Runs: {}.", fmt::join(sources, "; "));
     console.out << "\n";
+    if (const auto& head = points.front().head; head && !head->comments.empty())
+      console.out << fmt::format("\nOf the published numbers: {}\n", fmt::join(head->comments, " "));
   }
   for (const std::string& line : alone) print_note(console, line);
   return exit_done;
@@ -116,9 +143,12 @@ const Command compare_command = {
     "0.01 (where the published run is solved, ours must be), accuracies where the median is within 0.02\n"
     "or the published one lies in the range of our seeds. A run matches a point if everything that is\n"
     "known of the published run agrees: task, sizes, memory, optimiser, protocol. --allow names keys that\n"
-    "may differ; a sentence below the table lists how they do. A note counts the points without a run.\n"
-    "The literature's numbers come with the program; --published takes others ('crosstalk describe\n"
-    "published-csv'). An export with NAME.provenance.csv beside it tells commit, device and time.\n\n"
+    "may differ; a sentence below the table lists how they do. Runs are held against the study that\n"
+    "replays the published file, too (its head names it): what they do otherwise stands below, and a\n"
+    "point agrees only where --allow names all of it. Points are pooled over seeds alone. A note counts\n"
+    "the points without a run. The literature's numbers come with the program; --published takes others\n"
+    "('crosstalk describe published-csv'). An export with NAME.provenance.csv beside it tells commit,\n"
+    "device and time.\n\n"
     "Examples:\n"
     "  crosstalk compare runs/schlag2021_capacity\n"
     "  crosstalk compare runs/schlag2021_capacity runs/schlag2021_updates --json\n"

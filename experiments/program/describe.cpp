@@ -319,6 +319,15 @@ std::vector<Description> find(const std::string& name) {
     if (same_name(column.name, name) || (column.name == "provenance" && name.starts_with("provenance.")))
       found.push_back({fmt::format("{} (column of an export): {}\n", column.name, column.summary),
                        {{"kind", "column"}, {"name", column.name}, {"summary", column.summary}}});
+  if (same_name(name, "columns") || same_name(name, "column")) {
+    std::string text = "Columns of an export beside the keys of the configuration:\n\n";
+    nlohmann::ordered_json names = nlohmann::ordered_json::array();
+    for (const Topic& column : columns()) {
+      text += wrap(fmt::format("{}: {}", column.name, column.summary), kWidth);
+      names.push_back({{"name", column.name}, {"summary", column.summary}});
+    }
+    found.push_back({text, {{"kind", "columns"}, {"columns", names}}});
+  }
   for (const Section& section : sections()) {
     const std::string of =
         section.owner.empty() ? "" : fmt::format(" of {} {}", section.prefix, section.owner);

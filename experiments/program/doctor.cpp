@@ -281,7 +281,7 @@ void look_at_python(Findings& findings) {
        fmt::format(
            "no Python with matplotlib (tried {}{}): figures are written as tables and scripts, not rendered",
            join(candidates, ", "), chosen.empty() ? "" : ", from $CROSSTALK_PYTHON"),
-       "pip install matplotlib, or name a Python that has it in $CROSSTALK_PYTHON");
+       matplotlib_command() + " (or name a Python that has it in $CROSSTALK_PYTHON)");
 }
 
 int run_doctor(const Arguments& arguments, Console& console) {

@@ -13,6 +13,7 @@
 #include "experiments/common/stores.h"
 #include "experiments/common/text.h"
 #include "experiments/inspect/evaluated_floor.h"
+#include "experiments/program/replayed.h"
 #include "experiments/training/memory_facts.h"
 #include "kernels/base/names.h"
 #include "kernels/base/options.h"
@@ -135,6 +136,7 @@ FigureOptions figure_options(const Arguments& arguments, const std::string& figu
                                            : "there is no such file"));
         options.published = read_published(path);
       }
+      options.studies = replayed_studies(options.published);
     } catch (const std::invalid_argument& error) {
       throw UsageError(fmt::format("--published: {}", error.what()));
     }

@@ -162,14 +162,46 @@ std::string roughly(double seconds) {
   return fmt::format("{:.0f} days", seconds / 86400);
 }
 
+/// "3.2 TFLOP", "41 PFLOP".
+std::string operations_text(double work) {
+  if (work < 1e11) return "less than 0.1 TFLOP";
+  const bool many = work >= 1e15;
+  const double number = many ? work / 1e15 : work / 1e12;
+  return number < 10 ? fmt::format("{:.1f} {}", number, many ? "PFLOP" : "TFLOP")
+                     : fmt::format("{:.0f} {}", number, many ? "PFLOP" : "TFLOP");
+}
+
+/// Operations a second of one H100 or H200, packs of many runs, as studies of results/published took them: width 32 to 48 words_short 2.2,
+/// words 4.1, deltaformer2025_table1 13; width 64 lr_atlas 26, cdar 35 (each in 1e12; half to double of these is said).
+struct Pace {
+  double slow, fast;
+};
+Pace pace_of(const Run& run) {
+  constexpr std::int64_t narrow_width = 48;
+  return run.config.get_int("model.width") <= narrow_width ? Pace{2e12, 13e12} : Pace{13e12, 70e12};
+}
+
 TimeForecast on_gpu(const std::vector<const Run*>& runs) {
-  double cost = 0;
+  double cost = 0, work = 0, least = 0, most = 0;
+  bool language = false;
   for (const Run* run : runs) {
-    if (run->config.get_string("model.name") == "language")
-      return {std::nullopt,
-              "not known before the first runs ('crosstalk bench STUDY --study-packs' trains 20 s of it)"};
     cost += estimated_cost(*run, Device::cuda);
+    if (run->config.get_string("model.name") != "language") continue;
+    language = true;
+    const double whole = work_of_step(*run) * max_steps(*run) + work_of_lengths(*run);
+    work += whole;
+    least += whole / pace_of(*run).fast;
+    most += whole / pace_of(*run).slow;
   }
+  if (language)
+    return {
+        std::nullopt,
+        fmt::format(
+            "{} on one H100 or H200 if every run takes its train.max_steps, a rough estimate: {} of "
+            "arithmetic at the pace of recorded studies ('crosstalk bench STUDY --study-packs' tries 20 s "
+            "of it there)",
+            most < 60 ? "less than a minute" : fmt::format("{} to {}", roughly(least), roughly(most)),
+            operations_text(work))};
   constexpr double h200 = 1e13;  // 320 runs of Schlag 2021: 52 s; 1932 of every memory: 92 s
   return {cost / h200,
           fmt::format("about {} on one H200, an estimate from the arithmetic of studies measured there, "
@@ -213,7 +245,8 @@ TimeForecast estimate_time(const std::vector<const Run*>& runs, const TrainingOp
     return {
         std::nullopt,
         "not known: these runs are too large to be tried for a moment ('crosstalk bench STUDY --study-packs "
-        "--seconds 60' measures)"};
+        "--seconds 60' measures); on a GPU: " +
+            on_gpu(runs).text};
   double whole = 0, typical = 0;
   for (std::size_t i = 0; i < runs.size(); ++i) {
     double step = tried.at(runs[i]->label).seconds(works[i]);
@@ -227,12 +260,23 @@ TimeForecast estimate_time(const std::vector<const Run*>& runs, const TrainingOp
   typical /= side_by_side;
   const bool learns =
       std::any_of(runs.begin(), runs.end(), [](const Run* run) { return !is_probe(run->config); });
+  // Without a limit of patience within its steps, and no loss or accuracy to stop at, a run goes to its end.
+  const bool may_stop = std::any_of(runs.begin(), runs.end(), [](const Run* run) {
+    const Options& config = run->config;
+    const std::int64_t every = config.get_int("eval.every");
+    return (every > 0 && config.get_int("train.patience") < config.get_int("train.max_steps") / every) ||
+           config.get_double("train.stop_loss") > 0 || config.get_double("train.stop_accuracy") > 0;
+  });
   std::string text = fmt::format("about {} on {} like these", roughly(whole), plural(cores, "idle core"));
-  if (learns) text += " if every run takes its train.max_steps, less where runs stop early";
-  if (typical < 0.9 * whole) text += fmt::format(", {} if none takes more than 5000", roughly(typical));
+  if (learns)
+    text += fmt::format(" if every run takes its train.max_steps{}",
+                        may_stop ? ", less where runs stop early" : "");
+  if (typical < 0.9 * whole && may_stop)
+    text += fmt::format(" ({} if all stop by step 5000)", roughly(typical));
   text += fmt::format(" (an estimate: {} of {} just tried for {})", count,
                       tried.size() == 1 ? "1 memory" : fmt::format("{} memories", tried.size()),
                       duration(since(begin)));
+  if (learns) text += "; on a GPU: " + on_gpu(runs).text;
   return {whole, text};
 }
 

@@ -39,8 +39,7 @@ TEST(Estimate, GrowsWithTheStepsAndEndsSoon) {
             3 * *few.seconds);  // ten times as much, measured on a machine that does other things too
   EXPECT_LT(*many.seconds, 30 * *few.seconds);
   EXPECT_THAT(many.text, HasSubstr("on 1 idle core like these if every run takes its train.max_steps"));
-  EXPECT_THAT(many.text,
-              HasSubstr("if none takes more than 5000 (an estimate: 2 of 2 memories just tried for"));
+  EXPECT_THAT(many.text, HasSubstr("if all stop by step 5000) (an estimate: 2 of 2 memories just tried for"));
   EXPECT_LT(std::chrono::steady_clock::now() - begin,
             std::chrono::seconds(20));  // two of two seconds at most
 }
@@ -53,7 +52,11 @@ TEST(Estimate, SaysWhatItCannotKnow) {
   const TimeForecast tokens =
       estimate(study_of("task.name = \"mqar\"\nmodel.name = \"language\""), Device::cuda);
   EXPECT_FALSE(tokens.seconds);
-  EXPECT_THAT(tokens.text, HasSubstr("not known before the first runs"));
+  EXPECT_THAT(tokens.text,
+              HasSubstr("on one H100 or H200 if every run takes its train.max_steps, a rough estimate: "));
+  const TimeForecast here =
+      estimate(study_of("task.name = \"mqar\"\nmodel.name = \"language\"\ntrain.max_steps = 100"));
+  EXPECT_THAT(here.text, HasSubstr("; on a GPU: "));
   EXPECT_THAT(estimate(study_of(recall(1000)), Device::cuda).text, HasSubstr("on one H200, an estimate"));
 }
 

@@ -285,8 +285,9 @@ const Template& template_of(const std::string& task) {
   }
   if (const TaskKind* kind = find_task(task); kind != nullptr && !kind->drawn)
     throw UsageError(fmt::format(
-        "new: --task {0}: its arrays must be there first; start from another task, and write task.name = "
-        "\"{0}\" and task.folder ('crosstalk describe {0}' says which arrays)",
+        "new: --task {0}: there is no study to start from, for its sequences stand in a folder of yours; start "
+        "from another task (crosstalk new own.toml --task mqar), and write task.name = \"{0}\" and task.folder = "
+        "\"FOLDER\" in place of its keys of task ('crosstalk describe {0}' says which arrays)",
         task));
   if (find_task(task) != nullptr)
     throw UsageError(

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 #include <unordered_map>
 
 #include "experiments/common/devices.h"
@@ -19,6 +20,7 @@
 #include "experiments/training/pack.h"
 #include "kernels/base/error.h"
 #include "results/printable.h"
+#include "tasks/sequence_buffer.h"
 
 namespace crosstalk::program {
 namespace {
@@ -166,6 +168,39 @@ std::vector<std::string> given_data(const Study& study) {
   return lines;
 }
 
+/// "early stop: a run ends after 5500 steps without a new best loss (eval.every x (train.patience + 1)), or at an accuracy of
+/// 0.999" of runs that are to be trained; "" where all go to their last step.
+std::string stop_text(const std::vector<const Run*>& runs) {
+  std::int64_t fewest = 0, most = 0;
+  std::set<std::string> losses, accuracies;
+  for (const Run* run : runs) {
+    const Options& config = run->config;
+    const std::int64_t last = config.get_int("train.max_steps"), every = config.get_int("eval.every"),
+                       patience = config.get_int("train.patience");
+    if (last == 0) continue;  // a probe
+    if (every > 0 && patience < last / every) {
+      const std::int64_t steps = (patience + 1) * every;
+      fewest = fewest == 0 ? steps : std::min(fewest, steps);
+      most = std::max(most, steps);
+    }
+    if (const double loss = config.get_double("train.stop_loss"); loss > 0)
+      losses.insert(fmt::format("{:g}", loss));
+    if (const double accuracy = config.get_double("train.stop_accuracy"); accuracy > 0)
+      accuracies.insert(fmt::format("{:g}", accuracy));
+  }
+  std::vector<std::string> ends;
+  if (most > 0)
+    ends.push_back(fmt::format("after {} steps without a new best loss (eval.every x (train.patience + 1))",
+                               span(fewest, most)));
+  if (!losses.empty())
+    ends.push_back(
+        fmt::format("at a validation loss of {}", join({losses.begin(), losses.end()}, ", ", " or ")));
+  if (!accuracies.empty())
+    ends.push_back(fmt::format("at a validation accuracy of {}",
+                               join({accuracies.begin(), accuracies.end()}, ", ", " or ")));
+  return ends.empty() ? "" : fmt::format("early stop: a run ends {}", join(ends, ", ", " or "));
+}
+
 int run_plan(const Arguments& arguments, Console& console) {
   Study study = study_of(arguments);
   keep_chosen(arguments, study, console);
@@ -208,12 +243,16 @@ void print_plan(const Study& study, const StoreHeads& heads, const std::filesyst
         plural(std::ssize(again), "run"));
   for (const std::string& data : given_data(study)) console.out << "data: " << printable_line(data) << "\n";
   if (total.missing > 0) {
+    if (const std::string stop = stop_text(missing_of(study, contents)); !stop.empty())
+      console.out << stop << "\n";
     console.out << fmt::format("time: {}\n", time_of(study, heads).text);
     if (const std::string shortage = memory_shortage(missing_of(study, contents), available_memory());
         !shortage.empty())
       print_warning(console, shortage);
     if (const std::string keys = too_many_keys(missing_of(study, contents)); !keys.empty())
       print_warning(console, keys);
+    if (const std::string unseen = unseen_in_training(missing_of(study, contents)); !unseen.empty())
+      print_warning(console, unseen);
     for (const auto& [sentence, labels] : slow_rows(missing_of(study, contents)))
       print_warning(console, fmt::format("{}: the slow form: {}",
                                          labels.size() > 4 ? plural(std::ssize(labels), "label")
@@ -252,6 +291,70 @@ std::string too_many_keys(const std::vector<const Run*>& runs) {
       which, keys, d_dot);
 }
 
+namespace {
+
+/// Tokens and answers of a split.
+struct Numbers {
+  std::set<std::int32_t> tokens, answers;
+};
+
+Numbers numbers_of(const Task& task, Split split) {
+  Numbers numbers;
+  SequenceBuffer buffer(task, split, 0, false);
+  const std::int64_t N = task.sequences(split);
+  for (std::int64_t n = 0; n < N; ++n) {
+    const SequenceView s = buffer.draw(0, static_cast<std::uint64_t>(n));
+    for (int t = 0; t < s.shape.T * s.shape.C; ++t)
+      if (s.tokens[t] >= 0) numbers.tokens.insert(s.tokens[t]);
+    for (int q = 0; q < s.shape.Q; ++q)
+      if (s.target[q] >= 0) numbers.answers.insert(s.target[q]);
+  }
+  return numbers;
+}
+
+/// "3 tokens (7, 9, 12)" of those in `here` that `there` lacks; "" for none.
+std::string lacking_text(const std::set<std::int32_t>& here, const std::set<std::int32_t>& there,
+                         const char* what) {
+  constexpr std::ptrdiff_t most = 5;
+  std::vector<std::string> lacking;
+  std::ptrdiff_t count = 0;
+  for (const std::int32_t number : here)
+    if (there.count(number) == 0 && ++count <= most) lacking.push_back(fmt::format("{}", number));
+  if (count == 0) return "";
+  return fmt::format("{} ({}{})", plural(count, what), join(lacking, ", ", ", "),
+                     count > most ? ", ..." : "");
+}
+
+}  // namespace
+
+std::string unseen_in_training(const std::vector<const Run*>& runs) {
+  constexpr std::int64_t most_numbers = 50'000'000;  // about a second
+  std::set<std::string> folders;
+  std::vector<std::string> sentences;
+  for (const Run* run : runs) {
+    if (run->config.get_string("task.name") != "tokens" ||
+        !folders.insert(run->config.get_string("task.folder")).second)
+      continue;
+    const auto task = registered_task(run->config);
+    std::int64_t all = 0;
+    for (const Split split : {Split::train, Split::eval, Split::test})
+      all += task->sequences(split) * task->shape(split).T;
+    if (all > most_numbers) continue;
+    const Numbers trained = numbers_of(*task, Split::train);
+    for (const auto& [split, name] : {std::pair{Split::eval, "validation"}, {Split::test, "test"}}) {
+      const Numbers read = numbers_of(*task, split);
+      std::vector<std::string> parts = {lacking_text(read.tokens, trained.tokens, "token"),
+                                        lacking_text(read.answers, trained.answers, "answer")};
+      std::erase(parts, "");
+      if (!parts.empty())
+        sentences.push_back(fmt::format(
+            "{}: {} of {} never come in training, so that nothing is learned of them",
+            printable_line(run->config.get_string("task.folder")), join(parts, ", ", " and "), name));
+    }
+  }
+  return join(sentences, "; ", "; ");
+}
+
 extern const Command plan_command;
 const Command plan_command = {
     "plan",
@@ -260,7 +363,7 @@ const Command plan_command = {
     "Reads and checks the study, spells out the product of its axes, and lists each memory\n"
     "with its feature dimension d_dot, its state size (floats a sequence at inference) and\n"
     "how many of its runs are in the store, and what became of them (solved, plateau, still falling, ...:\n"
-    "'crosstalk describe verdict'); how long the rest takes (by the records of the store, and\n"
+    "'crosstalk describe verdict'); when a run stops early; how long the rest takes (by the records of the store, and\n"
     "before there are any by trying some shapes for two seconds), and whether memory can do it. On a GPU it "
     "names\n"
     "memories whose shapes only the slow form of a kernel covers, and why.\n"

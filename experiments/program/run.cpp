@@ -123,6 +123,8 @@ void say_before(const Study& study, const std::vector<Run>& runs, const std::set
   if (const std::string shortage = memory_shortage(asked, available_memory()); !shortage.empty())
     print_warning(console, shortage);
   if (const std::string keys = too_many_keys(asked); !keys.empty() && !quiet) print_warning(console, keys);
+  if (const std::string unseen = unseen_in_training(asked); !unseen.empty() && !quiet)
+    print_warning(console, unseen);
   if (quiet) return;
   const std::string count = plural(std::ssize(runs), "run");
   print_note(console, recorded > 0

@@ -70,7 +70,7 @@ int run_table(const Arguments& arguments, Console& console) {
   if (protocol && arguments.has("format") && format != TableFormat::latex)
     throw UsageError("--protocol is a paragraph in LaTeX; leave --format out, or say --format latex");
   try {
-    text = protocol ? protocol_text(rows, options) : table_text(name, rows, options, format, notes);
+    text = protocol ? protocol_text(name, rows, options) : table_text(name, rows, options, format, notes);
   } catch (const std::invalid_argument& problem) {
     wrong = problem.what();
   }

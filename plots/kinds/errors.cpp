@@ -16,7 +16,7 @@ Figure errors() {
            .statistic =
                "Mean over the seeds that did not diverge (shares of medians would not add up); lo and "
                "hi are their range.",
-           .columns = columns_over("test_accuracy", {"metric"})},
+           .columns = {"label", "d_dot", "test_accuracy", "n", "mean", "lo", "hi", "metric"}},
       .draw = draw_errors,
       .has_own_panels = true};
 }

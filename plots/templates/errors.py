@@ -29,7 +29,7 @@ def read_csv():
     panels = {}
     with open(BASE.with_suffix(".csv"), newline="", encoding="utf-8") as file:
         for row in csv.DictReader(file):
-            panels.setdefault(row.get(FIGURE["facet"], ""), {})[row["label"], row["metric"]] = float(row["median"] or "nan")
+            panels.setdefault(row.get(FIGURE["facet"], ""), {})[row["label"], row["metric"]] = float(row["mean"] or "nan")
     return panels
 
 

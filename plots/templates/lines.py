@@ -52,7 +52,7 @@ def vertical_lines(panel):
 def draw(ax, panel, series):
     handles, gone_at, marks = [], {}, {}
     alone = len({x for key in LINES if key in series for x in series[key][0]}) == 1  # one place: side by side
-    step = min(7, 0.8 * 72 * (WIDTH - 0.8) / len(LINES))
+    step = min(14, 0.8 * 72 * (WIDTH - 0.8) / len(LINES))
     (left, right), (low, high) = FIGURE["xlim"], FIGURE["ylim"]
     for rank, (key, (name, colour, marker, dash)) in enumerate(LINES.items()):
         look = dict(color=colour, linestyle=DASHES.get(dash, dash))
@@ -70,6 +70,10 @@ def draw(ax, panel, series):
             if hi[i] > lo[i] and not any(hi[j] == hi[j] for j in (i - 1, i + 1) if 0 <= j < len(x)):
                 ax.plot([at] * 2, [lo[i], hi[i]], "_-", color=colour, linewidth=0.9, markersize=4, zorder=3,
                         transform=place)
+        if alone and FIGURE["yscale"] == "linear":  # bars: one place has no lines
+            for at, y in zip(x, shown):
+                if low <= y <= high:
+                    ax.vlines(at, max(low, 0), y, color=colour, linewidth=0.7 * step, alpha=0.35, zorder=1.9, transform=place)
         ax.plot(x, shown, zorder=4 + 0.01 * rank, transform=place, **look)
         whole = [(at, y) for at, y in list(zip(x, shown))[rank % every::every] if left <= at <= right and low <= y <= high]
         if whole:  # markers are whole where a line ends on the frame

@@ -9,6 +9,7 @@ STYLE.update({"lines.linewidth": 1.1, "lines.markersize": 3.4, "xtick.labelsize"
 # --- settings
 FIGURE = {
     "title": "", "x": "train.learning_rate", "xlabel": "Learning rate", "xlim": [1e-5, 1e-1], "facet": "",
+    "xticks": [1e-4, 1e-3, 1e-2], "chance": None,
     "panels": [["", ""]], "small": False,
     "rows": [["test_accuracy", "Test accuracy", "linear", [-0.02, 1.02]], ["solved", "Solved", "linear", [-0.02, 1.02]],
              ["gradient_norm", "Gradient norm", "log", [1e-3, 10]]],
@@ -23,10 +24,12 @@ OVERLAYS = {  # (label, 0) in the CSV: colour
 OVERLAY_NAMES = {"chosen": "Best rate on validation"}  # what stands before ':' in a label: legend
 # --- end of settings
 
+MOST_LABELS = 6     # rates of which each has its number on the axis
 PANEL_HEIGHT = 1.3  # inches
 SMALL_HEIGHT = 1.0  # inches of a memory's panel, where each has one
 BELOW = 0.3         # of it: the gradient's norm
 DASHES = {"--": (0, (5, 1.5)), ":": (0, (1.2, 1.2)), "-.": (0, (5, 1.5, 1.2, 1.5))}
+CHANCE = dict(color="#777777", linestyle=(0, (1, 2)), linewidth=0.8)
 LARGEST = dict(linestyle=(0, (1.5, 1.5)), linewidth=0.7)
 
 
@@ -85,6 +88,11 @@ def draw_norms(ax, data, panel, limits, looks):
             ax.plot(*zip(*points), color=colour, zorder=3, **LARGEST)
 
 
+def draw_chance(ax):
+    if FIGURE["chance"] is not None:
+        ax.axhline(FIGURE["chance"], zorder=1.8, **CHANCE)
+
+
 def set_axes(ax, scale, limits):
     ax.set_xscale("log")
     ax.set_yscale(scale)
@@ -92,9 +100,16 @@ def set_axes(ax, scale, limits):
     for axis in (ax.xaxis, ax.yaxis):
         axis.set_minor_locator(ticker.NullLocator())
     decades = [10.0**power for power in range(-12, 6) if FIGURE["xlim"][0] <= 10.0**power <= FIGURE["xlim"][1]]
-    set_ticks(ax.xaxis, "log", FIGURE["xlim"], decades if len(decades) > 1 else None, False)
-    if len(decades) > 1:
-        ax.xaxis.set_major_formatter(scientific)
+    tried = FIGURE["xticks"]
+    if not FIGURE["small"] and len(tried) <= MOST_LABELS:  # every rate has its number
+        set_ticks(ax.xaxis, "log", FIGURE["xlim"], tried, False)
+        ax.xaxis.set_major_formatter(ticker.FuncFormatter(lambda x, _: f"{x:.3g}"))
+    else:
+        set_ticks(ax.xaxis, "log", FIGURE["xlim"], decades if len(decades) > 1 else None, False)
+        if len(decades) > 1:
+            ax.xaxis.set_major_formatter(scientific)
+        ax.xaxis.set_minor_locator(ticker.FixedLocator(tried))
+        ax.xaxis.set_minor_formatter(ticker.NullFormatter())
     set_ticks(ax.yaxis, scale, limits, None, False)
     ax.grid(color="#E6E6E6", linewidth=0.5)
 
@@ -110,6 +125,8 @@ def handles_of(names, gone, norms, small=False):
         handles.append(Line2D([], [], color=GREY, linewidth=1.1, label="Below: gradient norm"))
     if norms:
         handles.append(Line2D([], [], color=GREY, label="Largest gradient norm", **LARGEST))
+    if FIGURE["chance"] is not None:
+        handles.append(Line2D([], [], label="Chance", **CHANCE))
     if gone:
         handles.append(Line2D([], [], color=GREY, marker="x", linestyle="none", markersize=4, label="Diverged"))
     return handles
@@ -127,6 +144,8 @@ def lines_of_all():
             if metric == "gradient_norm":
                 draw_norms(ax, data, panel, limits, looks)
             else:
+                if metric == rows[0][0]:
+                    draw_chance(ax)
                 gone |= draw(ax, data.get((metric, panel), {}), scale, limits, looks)
     names = [name for _, name in panels] if len(panels) > 1 else [panels[0][1]] + [""] * (len(rows) - 1)
     set_page(fig, grid, names, [ylabel for _, ylabel, _, _ in rows],
@@ -156,6 +175,7 @@ def one_panel_each():
             points = [(x, y) for x, y in data.get((metric, other), {}).get(other, []) if math.isfinite(y)]
             if other != label and points:
                 ax.plot(*zip(*points), color="#D8D8D8", linewidth=0.5, zorder=1.5)
+        draw_chance(ax)
         gone |= draw(ax, data.get((metric, label), {}), scale, limits, {label: ("", colour, "", "-")})
         solved = data.get(("solved", label), {}).get(label, [])
         edges = [math.sqrt(a * b) for (a, _), (b, _) in zip(solved, solved[1:])]

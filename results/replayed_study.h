@@ -1,0 +1,41 @@
+// The studies that replay a file of published numbers, and what a run does otherwise than they.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <string>
+#include <vector>
+
+#include "results/published.h"
+#include "results/record.h"
+#include "results/select.h"
+
+namespace crosstalk {
+
+/// A study file, expanded: each of its runs without results, one seed.
+struct ReplayedStudy {
+  std::string path;          ///< as the published file names it: "experiments/mad.toml"
+  std::string name;          ///< study.name
+  std::vector<Record> runs;  ///< label and config
+};
+
+/// A key in which a run differs from the study.
+struct Otherwise {
+  std::string study, key, ours, theirs;
+  friend auto operator<=>(const Otherwise&, const Otherwise&) = default;
+};
+
+/// In what `record` differs from the run of the studies that is nearest to it, seeds and what is read beside the test
+/// (eval.length_factors, eval.piece) aside. Only studies that the head of the point's file names count; of these that under whose
+/// name the record was trained, else all. Nearest: equal label first, then most of what is known of the point, then fewest keys.
+/// `any_load`: the load and what follows from it may differ. Keys that either lacks cannot differ.
+std::vector<Otherwise> otherwise_than(const Record& record, const PublishedPoint& point,
+                                      const std::vector<ReplayedStudy>& studies, bool any_load = false);
+
+/// "Otherwise than experiments/mad.toml: train.max_steps 20 (20000), model.width 32 (128): 3 of 12 points", a sentence for each
+/// study, of what each of `of` points does otherwise.
+std::vector<std::string> otherwise_text(const std::vector<std::vector<Otherwise>>& points,
+                                        const char* what = "points");
+
+/// "Trained: 20 steps of 128 sequences, width 32, 12800 sequences over and over; read on 640."; "" where nothing is known.
+std::string trained_text(const RecordList& runs);
+
+}  // namespace crosstalk
