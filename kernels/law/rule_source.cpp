@@ -156,19 +156,22 @@ class LawSource {
   std::string one_variable(const std::string& name, Shape shape, unsigned layouts) const {
     return name + end_of(shape, lowest(layouts));
   }
+  static std::string function(const std::string& head, const std::string& body) {
+    return "  DEVICE void " + head + " {\n" + body + "  }\n";
+  }
   std::string load_inputs(RulePer per, const char* head, const char* from, const char* rows,
                           const char* n) const {
-    std::string out = fmt::format("  DEVICE void {} {{\n", head);
+    std::string out;
     each_input(per, [&](std::size_t i, const RuleProgram::Input& one, unsigned layouts) {
       if (!layouts) return;
       each_variable(fmt::format("{}x{}", from, i), shape_of(one), layouts, [&](const std::string& x) {
         out += fmt::format("    load(at.value({}, {}, {}, {}), {});\n", i, rows, one.width, n, x);
       });
     });
-    return out + "  }\n";
+    return function(head, out);
   }
   std::string store_gradients(RulePer per, const char* head, const char* rows, const char* n) const {
-    std::string out = fmt::format("  DEVICE void {} {{\n", head);
+    std::string out;
     each_input(per, [&](std::size_t i, const RuleProgram::Input& one, unsigned) {
       const std::string to = fmt::format("at.gradient({}, {}, {}, {})", i, rows, one.width, n);
       const Shape shape = shape_of(one);
@@ -179,57 +182,56 @@ class LawSource {
       out += fmt::format("    if (at.a.inputs[{0}].gradient) store({1}, {2}, at.a.inputs[{0}].adds);\n", i,
                          to, from);
     });
-    return out + "  }\n";
+    return function(head, out);
+  }
+  /// Functions that store lasting values to memory and load them again; what nobody looks at stays where it is.
+  std::string kept_values(const std::vector<int>& places, const char* name) const {
+    std::string keep, recall;
+    for (int place : places) {
+      const Leaf& leaf = lasting_.at(place);
+      if (leaf.shape.vector() && !kept(place)) continue;
+      keep +=
+          fmt::format("    store(to + {}, {});\n", place, one_variable(leaf.name, leaf.shape, kept(place)));
+      each_variable(leaf.name, leaf.shape, kept(place), [&](const std::string& x) {
+        recall += fmt::format("    load(from + {}, {});\n", place, x);
+      });
+    }
+    return function(fmt::format("keep{}(Real* to) const", name), keep) +
+           function(fmt::format("recall{}(const Real* from)", name), recall);
+  }
+  /// A state's numbers at the sequence's end, or their gradient, if they are wanted.
+  std::string at_end(std::size_t i, const char* call, const char* what, const std::string& variable) const {
+    return fmt::format(
+        "    if (at.a.ends[{0}].{2}) {1}(at.a.ends[{0}].{2} + at.r * at.a.ends[{0}].{2}_stride + at.item * {3}ll, "
+        "{4});\n",
+        i, call, what, lasting_.at(states_[i]).shape.numbers(), variable);
   }
   std::string loads() const {
     std::string out = load_inputs(RulePer::sequence, "begin()", "", "1", "0");
     out += load_inputs(RulePer::token, "token(Token& to, int t) const", "to.", "at.a.T", "t");
     out += load_inputs(RulePer::query, "query(Query& to, int i) const", "to.", "at.a.Q", "i");
-    std::string keep, recall, end;
-    for (std::size_t i = 0; i < states_.size(); ++i) {
-      const Leaf& leaf = lasting_.at(states_[i]);
-      const std::string one = one_variable(leaf.name, leaf.shape, kept(states_[i]));
-      keep += fmt::format("    store(to + {}, {});\n", states_[i], one);
-      each_variable(leaf.name, leaf.shape, kept(states_[i]), [&](const std::string& x) {
-        recall += fmt::format("    load(from + {}, {});\n", states_[i], x);
-      });
-      end += fmt::format(
-          "    if (at.a.ends[{0}].value) store(at.a.ends[{0}].value + at.r * at.a.ends[{0}].value_stride + "
-          "at.item * {1}ll, {2});\n",
-          i, leaf.shape.numbers(), one);
+    out += kept_values(states_, "");
+    if (!backward_) {
+      std::string end;
+      for (std::size_t i = 0; i < states_.size(); ++i) {
+        const Leaf& leaf = lasting_.at(states_[i]);
+        end += at_end(i, "store", "value", one_variable(leaf.name, leaf.shape, kept(states_[i])));
+      }
+      return out + function("end() const", end);
     }
-    out += "  DEVICE void keep(Real* to) const {\n" + keep + "  }\n";
-    if (!backward_) return out + "  DEVICE void end() const {\n" + end + "  }\n";
-    out += "  DEVICE void recall(const Real* from) {\n" + recall + "  }\n";
-    std::string keep_sums, recall_sums;
-    for (int place : sums_) {
-      const Leaf& leaf = lasting_.at(place);
-      if (leaf.shape.vector() && !kept(place)) continue;  // nobody looks at it
-      keep_sums +=
-          fmt::format("    store(to + {}, {});\n", place, one_variable(leaf.name, leaf.shape, kept(place)));
-      each_variable(leaf.name, leaf.shape, kept(place), [&](const std::string& x) {
-        recall_sums += fmt::format("    load(from + {}, {});\n", place, x);
-      });
-    }
-    out += "  DEVICE void keep_sums(Real* to) const {\n" + keep_sums + "  }\n";
-    out += "  DEVICE void recall_sums(const Real* from) {\n" + recall_sums + "  }\n";
-    out += "  DEVICE void begin_gradients() {\n";
+    out += kept_values(sums_, "_sums");
+    std::string begin;
     for (const auto& [place, leaf] : lasting_) {
       if (contains(states_, place) || contains(sums_, place)) continue;
       each_variable(leaf.name, leaf.shape, kept(place),
-                    [&](const std::string& x) { out += fmt::format("    {0} = zero_like({0});\n", x); });
+                    [&](const std::string& x) { begin += fmt::format("    {0} = zero_like({0});\n", x); });
     }
     for (std::size_t i = 0; i < states_.size(); ++i) {
       const Leaf& leaf = lasting_.at(state_gradients_[i]);
-      each_variable(leaf.name, leaf.shape, kept(state_gradients_[i]), [&](const std::string& x) {
-        out += fmt::format(
-            "    if (at.a.ends[{0}].gradient) load(at.a.ends[{0}].gradient + at.r * "
-            "at.a.ends[{0}].gradient_stride + "
-            "at.item * {1}ll, {2});\n",
-            i, leaf.shape.numbers(), x);
-      });
+      each_variable(leaf.name, leaf.shape, kept(state_gradients_[i]),
+                    [&](const std::string& x) { begin += at_end(i, "load", "gradient", x); });
     }
-    out += "  }\n";
+    out += function("begin_gradients()", begin);
     out += store_gradients(RulePer::token, "store_token(int t) const", "at.a.T", "t");
     out += store_gradients(RulePer::query, "store_query(int i) const", "at.a.Q", "i");
     return out + store_gradients(RulePer::sequence, "store_sequence() const", "1", "0");

@@ -36,15 +36,12 @@ struct Snapshot {
 template <class Real>
 Snapshot<Real> snapshot(const TensorSet<Real>& set, int r) {
   Snapshot<Real> s;
-  for (const auto& [name, t] : set.reals.all()) {
-    if (t) s.real[name] = download(set.device(), t, r);
-  }
-  for (const auto& [name, t] : set.integers.all()) {
-    if (t) s.integer[name] = download(set.device(), t, r);
-  }
-  for (const auto& [name, t] : set.doubles.all()) {
-    if (t) s.precise[name] = download(set.device(), t, r);
-  }
+  const auto take = [&](const auto& named, auto& to) {
+    for (const auto& [name, t] : named.all()) {
+      if (t) to[name] = download(set.device(), t, r);
+    }
+  };
+  take(set.reals, s.real), take(set.integers, s.integer), take(set.doubles, s.precise);
   return s;
 }
 
@@ -75,6 +72,13 @@ void ask_for(TensorSet<Real>& set, Write write) {
       before.push_back(0.75 + 0.125 * static_cast<double>(i % 11));
     for (int r = 0; r < gradient.R; ++r) upload(set.device(), gradient, r, before);
   }
+}
+
+/// Forward and backward.
+template <class Real>
+void run(const OpCase& op, const Exec& exec, TensorSet<Real>& set) {
+  op.run_forward(exec, set);
+  op.run_backward(exec, set);
 }
 
 }  // namespace
@@ -273,10 +277,8 @@ void OpCase::single_gradient() const {
     if (!t) continue;
     for (int r = 0; r < kReplicas; ++r) upload(Device::cpu, twice.real(name), r, download(Device::cpu, t, r));
   }
-  run_forward(cpu(), single);
-  run_forward(cpu(), twice);
-  run_backward(cpu(), single);
-  run_backward(cpu(), twice);
+  run(*this, cpu(), single);
+  run(*this, cpu(), twice);
   single.check_overruns();
   for (const Field& field : fields_) {
     if (!field.differentiable) continue;
@@ -317,15 +319,13 @@ template <class Real>
 void OpCase::replicas() const {
   TensorSet<Real> together;
   fill(together, all_replicas());
-  run_forward(cpu(), together);
-  run_backward(cpu(), together);
+  run(*this, cpu(), together);
   std::vector<Snapshot<Real>> want;
   for (int r = 0; r < kReplicas; ++r) want.push_back(snapshot(together, r));
   for (int threads : {2, 3}) {
     TensorSet<Real> set;
     fill(set, all_replicas());
-    run_forward(cpu(threads), set);
-    run_backward(cpu(threads), set);
+    run(*this, cpu(threads), set);
     set.check_overruns();
     for (int r = 0; r < kReplicas; ++r)
       expect_identical(fmt::format("{} threads, replica {}", threads, r), snapshot(set, r),
@@ -334,8 +334,7 @@ void OpCase::replicas() const {
   for (int r = 0; r < kReplicas; ++r) {
     TensorSet<Real> alone;
     fill(alone, {r});
-    run_forward(cpu(), alone);
-    run_backward(cpu(), alone);
+    run(*this, cpu(), alone);
     expect_identical(fmt::format("replica {} alone", r), snapshot(alone, 0),
                      want[static_cast<std::size_t>(r)]);
   }
@@ -347,8 +346,7 @@ void OpCase::replicas() const {
     Exec exec = cpu(threads);
     exec.replicas = ids.data();
     exec.replica_count = static_cast<int>(ids.size());
-    run_forward(exec, some);
-    run_backward(exec, some);
+    run(*this, exec, some);
     some.check_overruns();
     for (int r = 0; r < kReplicas; ++r) {
       const bool chosen = std::count(ids.begin(), ids.end(), r) != 0;
@@ -373,8 +371,7 @@ void OpCase::run_on_cuda(TensorSet<Real>& set, const std::vector<int>& replicas,
   Exec exec;
   exec.device = Device::cuda;
   exec.stream = stream.get();
-  run_forward(exec, set);
-  run_backward(exec, set);
+  run(*this, exec, set);
   stream.synchronise();
 }
 
@@ -397,12 +394,12 @@ void OpCase::cuda(bool in_company) const {
   std::vector<Write> writes = {Write::overwrite};
   if (in_company && has_backward()) writes.push_back(Write::add);
   for (const Write write : writes) {
-    SCOPED_TRACE(write == Write::add ? "Write::add" : "Write::overwrite");
+    SCOPED_TRACE(fmt::format("{}, {}", sizeof(Real) == 8 ? "double" : "float",
+                             write == Write::add ? "Write::add" : "Write::overwrite"));
     TensorSet<Real> host, device(Device::cuda);
     fill(host, ids);
     ask_for(host, write);
-    run_forward(cpu(), host);
-    run_backward(cpu(), host);
+    run(*this, cpu(), host);
     run_on_cuda(device, ids, write);
     if (in_company) device.check_overruns();
     for (const int r : ids) {
@@ -447,14 +444,8 @@ void OpCase::check_cuda() const {
 }
 
 void OpCase::check_cuda_in_company() const {
-  {
-    SCOPED_TRACE("double");
-    cuda<double>(true);
-  }
-  {
-    SCOPED_TRACE("float");
-    cuda<float>(true);
-  }
+  cuda<double>(true);
+  cuda<float>(true);
 }
 
 template void OpCase::fill(TensorSet<double>&, const std::vector<int>&) const;
