@@ -354,9 +354,9 @@ __global__ void __launch_bounds__(kWideThreads, 2)
     const int warp = static_cast<int>(threadIdx.x) / 32;
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
-      float* const own = all + (kWideThreads / 32 * 2 * kWideBlock) * (1 + h) + WideNarrow::first();
+      float* const mine = all + (kWideThreads / 32 * 2 * kWideBlock) * (1 + h) + WideNarrow::first();
 #pragma unroll
-      for (int e = 0; e < 4; ++e) own[e] = side[h][e];
+      for (int e = 0; e < 4; ++e) mine[e] = side[h][e];
 #pragma unroll
       for (int e = 0; e < 8; ++e) {
         side[h][e] += __shfl_xor_sync(kFullWarp, side[h][e], 8);
