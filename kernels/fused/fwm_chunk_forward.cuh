@@ -81,7 +81,7 @@ __device__ void fwm_chain(const FwmWarp<J>& at, FwmForwardShared& shared, int ch
     N = fmaf(h, h - 2 * of_value, N);
     of_value = id_next == id ? left : entry;
     const float N_next = __shfl_sync(kFullWarp, N, next), F_next = __shfl_sync(kFullWarp, of_value, next);
-    if (mine) z[max(id, 0) * kFwmRow + t] = left;
+    if (mine && id >= 0) z[id * kFwmRow + t] = left;
     entry = take(id_behind);
     const float known = fmaf(term.x, N_i, squares);
     squares = fmaxf(fmaf(c, fmaf(term.z, c, term.y * F_i), known), 0.0f);
