@@ -14,12 +14,9 @@ namespace {
 using namespace device;
 
 constexpr int kTile = 32, kThreads = 256, kWarps = kThreads / 32, kRows = kTile / kWarps;
-/// Blocks of a multiprocessor, at least: 512 sequences and heads are one round of those that solve.
 template <class Real>
-constexpr int kSolving = sizeof(Real) == 4 ? 4 : 1;
-template <class Real>
-constexpr int kDiffering = sizeof(Real) == 4 ? 3 : 1;
-constexpr int kWide = 2, kColumns = 32 * kWide;  // columns of a lane, of a block
+constexpr int kBlocks = sizeof(Real) == 4 ? 3 : 1;  // of a multiprocessor, at least
+constexpr int kWide = 2, kColumns = 32 * kWide;     // columns of a lane, of a block
 
 /// How the columns of an op lie: number c of token t is first[t token + c column].
 template <class Real>
@@ -166,7 +163,7 @@ struct Factor {
 
 // u_P = (1 + n_PP)^-1 (v_P - sum_{Q<P} n_PQ u_Q), tile after tile
 template <bool kBack, class Real, class Op>
-__global__ void __launch_bounds__(kThreads, kSolving<Real>) solve_tiles(const __grid_constant__ Op op) {
+__global__ void __launch_bounds__(kThreads, kBlocks<Real>) solve_tiles(const __grid_constant__ Op op) {
   using S = Side<Op>;
   constexpr bool kReversed = S::kOfRows != kBack;
   __shared__ Tiles<Real> tiles;
@@ -228,7 +225,7 @@ __global__ void __launch_bounds__(kThreads, kSolving<Real>) solve_tiles(const __
 
 // d_n_ij = -left_i . right_j below the diagonal; d_l = gain d_n, d_gain_i = sum_j l_ij d_n_ij. A block takes 32 rows i.
 template <class Real, class Op>
-__global__ void __launch_bounds__(kThreads, kDiffering<Real>) solve_gradients(const __grid_constant__ Op op) {
+__global__ void __launch_bounds__(kThreads, kBlocks<Real>) solve_gradients(const __grid_constant__ Op op) {
   using S = Side<Op>;
   __shared__ Tiles<Real> tiles;
   const int T = op.T(), H = op.H(), columns = S::columns(op), cuts = (T + kTile - 1) / kTile;

@@ -90,8 +90,9 @@ struct ChunkSums {
   __device__ __forceinline__ void subtract(const ChunkSums& other) {
     each(other, [](float& x, float y) { x -= y; });
   }
+  /// Rounded, and not part of the sums that follow: kernels of either format of tokens have the same bits.
   __device__ __forceinline__ void multiply(const ChunkSums& other) {
-    each(other, [](float& x, float y) { x *= y; });
+    each(other, [](float& x, float y) { x = __fmul_rn(x, y); });
   }
   /// From memory, as far as there are rows and columns: `rows` as PlainRows is. kWhole: there are N columns,
   /// and they come in aligned pairs.
