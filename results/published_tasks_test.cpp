@@ -290,6 +290,7 @@ TEST(PublishedTasks, MadsTasksTellMemoriesApartAsItsTextSays) {
       least = std::min(least, median_at_best(columns[column]));
     std::vector<double> seeds;
     for (const auto& [seed, x] : at_least_loss(columns[kCopy])) seeds.push_back(x);
+    if (seeds.size() < 2) continue;
     const auto [low, high] = std::minmax_element(seeds.begin(), seeds.end());
     copies.push_back(fmt::format("{} {} to {}", name, share_text(*low), share_text(*high)));
   }
@@ -300,25 +301,38 @@ TEST(PublishedTasks, MadsTasksTellMemoriesApartAsItsTextSays) {
   EXPECT_NE(flat_page().find(sentence), std::string::npos) << sentence;
 }
 
-// MAD: which memories lack tasks, or seeds at the rate and decay of a task.
+/// "1 to 3", or one number where they are equal.
+std::string count_text(const std::vector<std::size_t>& counts) {
+  const auto [fewest, most] = std::minmax_element(counts.begin(), counts.end());
+  return *fewest == *most ? fmt::format("{}", *most) : fmt::format("{} to {}", *fewest, *most);
+}
+
+// MAD: which memories lack tasks, rates and decays of a task, or seeds at the best of them.
 TEST(PublishedTasks, MadSaysWhatItLacks) {
-  constexpr std::size_t kTasks = 6, kSeeds = 3;
+  constexpr std::size_t kTasks = 6, kSettings = 6, kSeeds = 3;
   std::vector<std::string> lacking;
   auto of = mad_runs(true);
   const std::vector<MadeTable> tables = made_tables("mad");
   ASSERT_EQ(tables.size(), 1u);
   for (std::size_t i = 1; i < tables[0].rows.size(); ++i) {
     const std::string title = title_of_cell(tables[0].rows[i][0]);
-    std::size_t fewest = kSeeds, most = 0;
+    std::vector<std::size_t> seeds, settings;
     for (const auto& [column, tried] : of.at(title)) {
-      fewest = std::min(fewest, at_least_loss(tried).size());
-      most = std::max(most, at_least_loss(tried).size());
+      seeds.push_back(at_least_loss(tried).size());
+      settings.push_back(tried.size());
     }
-    if (of[title].size() == kTasks && fewest == kSeeds) continue;
-    const std::string seeds =
-        fewest == most ? fmt::format("{}", most) : fmt::format("{} to {}", fewest, most);
-    lacking.push_back(fmt::format("{} ({} of 6 tasks, {} of 3 seeds)", title, of[title].size(), seeds));
+    const bool whole = of[title].size() == kTasks &&
+                       std::count(seeds.begin(), seeds.end(), kSeeds) == std::ssize(seeds) &&
+                       std::count(settings.begin(), settings.end(), kSettings) == std::ssize(settings);
+    if (!whole)
+      lacking.push_back(fmt::format("{} ({} of 6 tasks, {} of 6 rates and decays, {} of 3 seeds)", title,
+                                    of[title].size(), count_text(settings), count_text(seeds)));
   }
+  constexpr std::size_t kCopy = 5;
+  std::set<std::string> rates;  // MesaNet's of copying, which its text names
+  for (const auto& [setting, runs] : of.at("MesaNet").at(kCopy)) rates.insert(first_in(setting));
+  EXPECT_EQ(rates, std::set<std::string>{"0.0001"}) << "its text says: copying at 1e-4 alone";
+  EXPECT_NE(flat_page().find("MesaNet's copying was tried at 1e-4 alone"), std::string::npos);
   const std::string sentence =
       lacking.empty() ? "All memories have three seeds of all six tasks."
                       : fmt::format("All memories have three seeds of all six tasks, but for {}.",
@@ -476,8 +490,7 @@ TEST(PublishedTasks, FormalLanguagesNeedSignsAsTheirTextSays) {
   EXPECT_NE(flat_page().find(choice), std::string::npos) << choice;
   std::size_t rates = 0, learned = 0;
   const TriedRuns tried = formal_runs(true)["parity"]["slstm"];
-  for (const auto& [rate, seeds] : tried)
-    ++rates, learned += seeds.begin()->second.second > 0.99;
+  for (const auto& [rate, seeds] : tried) ++rates, learned += seeds.begin()->second.second > 0.99;
   EXPECT_EQ(rates, 2u);
   EXPECT_EQ(learned, 1u);
 }
