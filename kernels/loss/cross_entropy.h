@@ -52,6 +52,7 @@ struct EntropyTiles {
 struct EntropyBlocks {
   LinearSlabs maps;
   std::int64_t operand_at = 0, gradient_at = 0, piece_at = 0, size = 0;  ///< before them: x in bf16
+  std::int64_t sum_at = 0;  ///< of d_w of the blocks so far, like a piece
 
   EntropyBlocks(std::int64_t rows, int V, int columns, int block) {
     maps.inputs = columns;
@@ -60,7 +61,8 @@ struct EntropyBlocks {
     operand_at = LinearSlabs::up_to(columns / 2, 16) * rows;
     gradient_at = operand_at + maps.operand_size();
     piece_at = gradient_at + (static_cast<std::int64_t>(block) * V / 2 + 16) / 16 * 16;
-    size = piece_at + static_cast<std::int64_t>(maps.pieces) * maps.piece_size;
+    sum_at = piece_at + static_cast<std::int64_t>(maps.pieces) * maps.piece_size;
+    size = sum_at + maps.piece_size;
   }
 };
 

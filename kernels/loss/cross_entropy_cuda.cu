@@ -197,11 +197,16 @@ void by_products(const Exec& exec, const CrossEntropy<float>& op, bool gradients
       launch_wide<WideRole::inputs>(exec, "cross_entropy backward (x)", maps, at.maps);
     if (!gradients || !op.w.wanted()) continue;
     launch_wide<WideRole::weights>(exec, "cross_entropy backward (w)", maps, at.maps);
-    const In<float> w = one.w;
+    const In<float> w = op.w;
+    const Tensor<float> kept = part(at.sum_at, V, D);
+    const bool first = begin == 0, last = begin + count == rows;
     sum_pieces<float, 256, 1>(
         exec, "cross_entropy backward (pieces)", R, static_cast<std::int64_t>(V) * D, at.maps.pieces,
         at.maps.piece_size, [=] __device__(int r, std::int64_t i) { return maps.pieces.value.at(r) + i; },
-        [=] __device__(int r, std::int64_t i, float sum) { put(w.write, w.gradient.at(r) + i, sum); });
+        [=] __device__(int r, std::int64_t i, float sum) {
+          if (!first) sum += kept.at(r)[i];
+          last ? put(w.write, w.gradient.at(r) + i, sum) : put(Write::overwrite, kept.at(r) + i, sum);
+        });
   }
 }
 
