@@ -43,23 +43,13 @@ __device__ __forceinline__ Real entry_pull(Real x, Real y, Real g) {
 
 template <class Real>
 __device__ __forceinline__ Real map_entry(FeatureMap map, Real x) {
-#define CROSSTALK_ENTRY(name) \
-  case FeatureMap::name:      \
-    return entry_value<maps::name>(x);
-  switch (map) { CROSSTALK_FEATURE_MAPS(CROSSTALK_ENTRY) }
-#undef CROSSTALK_ENTRY
-  return x;
+  return visit_map(map, [&]<class Map>() { return entry_value<Map>(x); });
 }
 
 /// y = phi(x).
 template <class Real>
 __device__ __forceinline__ Real map_entry_backward(FeatureMap map, Real x, Real y, Real d_y) {
-#define CROSSTALK_ENTRY(name) \
-  case FeatureMap::name:      \
-    return entry_pull<maps::name>(x, y, d_y);
-  switch (map) { CROSSTALK_FEATURE_MAPS(CROSSTALK_ENTRY) }
-#undef CROSSTALK_ENTRY
-  return d_y;
+  return visit_map(map, [&]<class Map>() { return entry_pull<Map>(x, y, d_y); });
 }
 
 }  // namespace crosstalk::device

@@ -15,9 +15,12 @@ namespace crosstalk {
 enum class FeatureMap : int { CROSSTALK_FEATURE_MAPS(CROSSTALK_NAME_MAP) };
 #undef CROSSTALK_NAME_MAP
 
-/// Returns f.template operator()<maps::NAME>() of the map. Host.
+/// Returns f.template operator()<maps::NAME>() of the map.
+#if defined(__CUDACC__)
+#pragma nv_exec_check_disable  // f may be the host's
+#endif
 template <class F>
-decltype(auto) visit_map(FeatureMap map, F&& f) {
+CT_HD constexpr decltype(auto) visit_map(FeatureMap map, F&& f) {
 #define CROSSTALK_VISIT_MAP(name) \
   case FeatureMap::name:          \
     return f.template operator()<maps::name>();
@@ -28,12 +31,7 @@ decltype(auto) visit_map(FeatureMap map, F&& f) {
 
 /// Whether phi is calculated entry by entry: such maps are fused into more ops.
 constexpr bool is_entry_map(FeatureMap map) {
-#define CROSSTALK_ASK_MAP(name) \
-  case FeatureMap::name:        \
-    return maps::name::kFamily == maps::Family::entry;
-  switch (map) { CROSSTALK_FEATURE_MAPS(CROSSTALK_ASK_MAP) }
-#undef CROSSTALK_ASK_MAP
-  return false;
+  return visit_map(map, [&]<class Map>() { return Map::kFamily == maps::Family::entry; });
 }
 
 /// p for rows of width d. number: what the map counts (nu of DPFP, features a row of omega for FAVOR+, a

@@ -209,10 +209,22 @@ struct Ring {
       }
     }
   }
-  /// Half `half` of f = [relu(x); relu(-x)] around quad h.
-  __device__ __forceinline__ void rectified(int h, int half, Real (&f)[kNu + 4]) const {
+  /// take(h, half, k, f) of every number k of a quad h of each half of f = [relu(x); relu(-x)]: f[0] is that number, f[-j] the
+  /// j-th before it.
+  template <class Take>
+  __device__ __forceinline__ void each(Take&& take) const {
 #pragma unroll
-    for (int i = 0; i < kNu + 4; ++i) f[i] = half == 0 ? device::rectified(e[h][i]) : negative_part(e[h][i]);
+    for (int h = 0; h < Team::kGroups; ++h) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        Real f[kNu + 4];
+#pragma unroll
+        for (int i = 0; i < kNu + 4; ++i)
+          f[i] = half == 0 ? device::rectified(e[h][i]) : negative_part(e[h][i]);
+#pragma unroll
+        for (int k = 0; k < 4; ++k) take(h, half, k, f + kNu + k);
+      }
+    }
   }
 };
 
@@ -230,7 +242,7 @@ __device__ __forceinline__ void map_quads(FeatureMap map, Real (&x)[Team::kGroup
   case FeatureMap::name:                                                                     \
     Team::each([&](int h, int k) { x[h][k] = entry_value<maps::name, QuickExp>(x[h][k]); }); \
     return;
-  switch (map) { CROSSTALK_FEATURE_MAPS(CROSSTALK_QUADS) }
+  switch (map) { CROSSTALK_FEATURE_MAPS(CROSSTALK_QUADS) }  // visit_map() costs registers here
 #undef CROSSTALK_QUADS
 }
 
@@ -238,15 +250,12 @@ __device__ __forceinline__ void map_quads(FeatureMap map, Real (&x)[Team::kGroup
 template <class Team, class Real>
 __device__ __forceinline__ void pull_quads(FeatureMap map, const Real (&x)[Team::kGroups][4],
                                            Real (&g)[Team::kGroups][4]) {
-#define CROSSTALK_QUADS(name)                                    \
-  case FeatureMap::name:                                         \
-    Team::each([&](int h, int k) {                               \
-      const Real y = entry_value<maps::name, QuickExp>(x[h][k]); \
-      g[h][k] = entry_pull<maps::name>(x[h][k], y, g[h][k]);     \
-    });                                                          \
-    return;
-  switch (map) { CROSSTALK_FEATURE_MAPS(CROSSTALK_QUADS) }
-#undef CROSSTALK_QUADS
+  visit_map(map, [&]<class Map>() {
+    Team::each([&](int h, int k) {
+      const Real y = entry_value<Map, QuickExp>(x[h][k]);
+      g[h][k] = entry_pull<Map>(x[h][k], y, g[h][k]);
+    });
+  });
 }
 
 /// A row of q (or of its gradient) in registers: quads for maps of single entries (kNu = 0); for DPFP quads

@@ -58,21 +58,12 @@ __global__ void __launch_bounds__(kScoreThreads, resident<Team>(residents(kNu)))
         if constexpr (kNu > 0) {
           Ring<Team, kNu> ring;
           ring.make(x[u], d, [&](int c) { return reader.column(now[u], c); });
+          ring.each([&](int h, int half, int k, const Real* f) {
+            Real along = q.v[0][half][h][k] * f[-1];
 #pragma unroll
-          for (int h = 0; h < Team::kGroups; ++h) {
-#pragma unroll
-            for (int half = 0; half < 2; ++half) {
-              Real f[kNu + 4];
-              ring.rectified(h, half, f);
-#pragma unroll
-              for (int k = 0; k < 4; ++k) {
-                Real along = q.v[0][half][h][k] * f[kNu + k - 1];
-#pragma unroll
-                for (int j = 2; j <= kNu; ++j) along += q.v[j - 1][half][h][k] * f[kNu + k - j];
-                score += f[kNu + k] * along;
-              }
-            }
-          }
+            for (int j = 2; j <= kNu; ++j) along += q.v[j - 1][half][h][k] * f[-j];
+            score += f[0] * along;
+          });
         } else {
           map_quads<Team>(a.keys.map, x[u]);
           Team::each([&](int h, int k) { score += q.v[0][0][h][k] * x[u][h][k]; });
@@ -132,20 +123,11 @@ __global__ void __launch_bounds__(kScoreThreads, resident<Team>(residents(kNu)))
         if constexpr (kNu > 0) {
           Ring<Team, kNu> ring;
           ring.make(x[u], d, [&](int c) { return reader.column(now[u], c); });
+          ring.each([&](int h, int half, int k, const Real* f) {
+            const Real weighted = weight[u] * f[0];
 #pragma unroll
-          for (int h = 0; h < Team::kGroups; ++h) {
-#pragma unroll
-            for (int half = 0; half < 2; ++half) {
-              Real f[kNu + 4];
-              ring.rectified(h, half, f);
-#pragma unroll
-              for (int k = 0; k < 4; ++k) {
-                const Real weighted = weight[u] * f[kNu + k];
-#pragma unroll
-                for (int j = 1; j <= kNu; ++j) sum.v[j - 1][half][h][k] += weighted * f[kNu + k - j];
-              }
-            }
-          }
+            for (int j = 1; j <= kNu; ++j) sum.v[j - 1][half][h][k] += weighted * f[-j];
+          });
         } else {
           map_quads<Team>(a.keys.map, x[u]);
           Team::each([&](int h, int k) { sum.v[0][0][h][k] += weight[u] * x[u][h][k]; });

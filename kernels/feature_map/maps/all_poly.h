@@ -8,7 +8,6 @@
 namespace crosstalk::maps {
 
 struct all_poly : EntryMap {
-  static constexpr Core kCore = Core::none;
   template <class Real>
   CT_HD static Real value(Real u, Real) {
     return u * u * Real(0.70710678118654752440);

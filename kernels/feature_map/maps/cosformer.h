@@ -10,7 +10,6 @@ namespace crosstalk::maps {
 
 struct cosformer : RowMap {
   static std::int64_t width(std::int64_t d, int, std::int64_t) { return 2 * d; }
-  CT_HD static std::int64_t work(std::int64_t, int) { return 0; }
   template <class Team, class Real>
   CT_HD static void forward(const Team& team, const MapRow<Real>& row, Real* y) {
     team.each(0, row.d, [&](int i) {

@@ -8,10 +8,6 @@ namespace crosstalk::maps {
 struct exp : EntryMap {
   static constexpr Core kCore = Core::exp;
   template <class Real>
-  CT_HD static Real argument(Real x) {
-    return x;
-  }
-  template <class Real>
   CT_HD static Real value(Real, Real e) {
     return e;
   }

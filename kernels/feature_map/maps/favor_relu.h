@@ -11,7 +11,6 @@ namespace crosstalk::maps {
 struct favor_relu : RowMap {
   static constexpr double kEps = 1e-3;
   static std::int64_t width(std::int64_t m, int, std::int64_t) { return m; }
-  CT_HD static std::int64_t work(std::int64_t, int) { return 0; }
   template <class Team, class Real>
   CT_HD static void forward(const Team& team, const MapRow<Real>& row, Real* y) {
     const Real scale = outer(row), inner = scale * fourth_root(row);

@@ -25,13 +25,16 @@ enum class Family { entry, row, fused };
 /// The transcendental function that an entry map starts from: the CPU calls it for many numbers at once.
 enum class Core { none, exp, tanh };
 
-///   static constexpr Core kCore = Core::none;
-///   template <class Real> CT_HD static Real argument(Real x);        // of the core; only where there is one
 ///   template <class Real> CT_HD static Real value(Real x, Real e);   // phi(x); e = core(argument(x)), or x
 ///   template <class Real> CT_HD static Real pull(Real x, Real y, Real g);  // g phi'(x), y = phi(x)
-/// At a kink phi' is 0 (as in PyTorch); NaN stays NaN.
+/// and, where they differ, kCore and argument(). At a kink phi' is 0 (as in PyTorch); NaN stays NaN.
 struct EntryMap {
   static constexpr Family kFamily = Family::entry;
+  static constexpr Core kCore = Core::none;
+  template <class Real>
+  CT_HD static Real argument(Real x) {
+    return x;
+  }
   static std::int64_t width(std::int64_t d, int /*number*/, std::int64_t /*m*/) { return d; }
 };
 
@@ -53,7 +56,7 @@ struct RowGradient {
 };
 
 ///   static std::int64_t width(std::int64_t d, int number, std::int64_t m);  // p, of rows of width d
-///   CT_HD static std::int64_t work(std::int64_t d, int lanes);
+///   CT_HD static std::int64_t work(std::int64_t d, int lanes);  // where it needs memory
 ///   template <class Team, class Real> CT_HD static void forward(const Team&, const MapRow<Real>&, Real* y);
 ///   template <class Team, class Real> CT_HD static void backward(const Team&, const MapRow<Real>&, const
 ///   Real* y,
@@ -62,6 +65,7 @@ struct RowGradient {
 /// lanes; and sync(), after which a lane sees what others wrote into `work`.
 struct RowMap {
   static constexpr Family kFamily = Family::row;
+  CT_HD static std::int64_t work(std::int64_t, int) { return 0; }
 };
 
 struct FusedMap {

@@ -6,7 +6,6 @@
 namespace crosstalk::maps {
 
 struct relu : EntryMap {
-  static constexpr Core kCore = Core::none;
   template <class Real>
   CT_HD static Real value(Real x, Real) {
     return x < 0 ? Real(0) : x;  // NaN stays NaN: a diverged model must not look finite

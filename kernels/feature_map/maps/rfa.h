@@ -10,7 +10,6 @@ namespace crosstalk::maps {
 /// Rows are O u [m].
 struct rfa : RowMap {
   static std::int64_t width(std::int64_t m, int, std::int64_t) { return 2 * m; }
-  CT_HD static std::int64_t work(std::int64_t, int) { return 0; }
   template <class Team, class Real>
   CT_HD static void forward(const Team& team, const MapRow<Real>& row, Real* y) {
     const Real scale = std::sqrt(std::exp(Real(1)) / static_cast<Real>(row.d));

@@ -6,7 +6,6 @@
 namespace crosstalk::maps {
 
 struct square : EntryMap {
-  static constexpr Core kCore = Core::none;
   template <class Real>
   CT_HD static Real value(Real x, Real) {
     return x * x;

@@ -8,10 +8,6 @@ namespace crosstalk::maps {
 struct tanh : EntryMap {
   static constexpr Core kCore = Core::tanh;
   template <class Real>
-  CT_HD static Real argument(Real x) {
-    return x;
-  }
-  template <class Real>
   CT_HD static Real value(Real, Real e) {
     return e;
   }
