@@ -171,14 +171,15 @@ std::string operations_text(double work) {
                      : fmt::format("{:.0f} {}", number, many ? "PFLOP" : "TFLOP");
 }
 
-/// Operations a second of one H100 or H200, packs of many runs, as studies of results/published took them: width 32 to 48 words_short 2.2,
-/// words 4.1, deltaformer2025_table1 13; width 64 lr_atlas 26, cdar 35 (each in 1e12; half to double of these is said).
+/// Operations a second of one H100 or H200, packs of many runs, as studies of results/published took them (their steps, not
+/// train.max_steps): width 32 to 48 words_short 2.2e12, words 4.1e12, deltaformer2025_table1 13e12; wider lr_atlas 24e12,
+/// formal_languages 26e12, cdar 35e12, mad 100e12, based2024_fig2 140e12.
 struct Pace {
   double slow, fast;
 };
 Pace pace_of(const Run& run) {
   constexpr std::int64_t narrow_width = 48;
-  return run.config.get_int("model.width") <= narrow_width ? Pace{2e12, 13e12} : Pace{13e12, 70e12};
+  return run.config.get_int("model.width") <= narrow_width ? Pace{2.2e12, 13e12} : Pace{24e12, 140e12};
 }
 
 TimeForecast on_gpu(const std::vector<const Run*>& runs) {
