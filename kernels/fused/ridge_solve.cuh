@@ -67,107 +67,6 @@ __global__ void __launch_bounds__(C > 16 ? 512 : 256)
     cells.store(Write::overwrite, op.end_keys.value.at(r) + item * size, K, K, G);
 }
 
-/// A team that holds H: S warps, each lane N rows of it.
-template <int N, int S>
-struct RidgeTeam {
-  static constexpr int kWide = 32 * N * S, kLanes = 32 * S;
-  int lane, K;
-  float* row;        ///< [kWide]: what all lanes see
-  float (*sums)[S];  ///< [2]: of warps
-  int parity = 0;    ///< of the sum: the one before may still be read
-  float M[N][kWide], ridge[N];
-
-  /// Rows of the state and of the ridge. H is symmetric: neighbours in memory are neighbours among lanes.
-  __device__ __forceinline__ void start(const float* state, const float* of_ridge) {
-    read(of_ridge, ridge);
-#pragma unroll
-    for (int i = 0; i < N; ++i) {
-#pragma unroll
-      for (int c = 0; c < kWide; ++c)
-        M[i][c] = c < K && lane + kLanes * i < K ? state[c * K + lane + kLanes * i] : 0.0f;
-    }
-  }
-  __device__ __forceinline__ void read(const float* from, float (&to)[N]) const {
-#pragma unroll
-    for (int i = 0; i < N; ++i) to[i] = lane + kLanes * i < K ? from[lane + kLanes * i] : 0.0f;
-  }
-  __device__ __forceinline__ static void meet() { S == 1 ? __syncwarp() : __syncthreads(); }
-  /// `is_read`: a block's sums are behind what it read.
-  __device__ __forceinline__ void show(const float (&x)[N], bool is_read = false) const {
-    if (S == 1 || !is_read) meet();
-#pragma unroll
-    for (int i = 0; i < N; ++i) row[lane + kLanes * i] = x[i];
-    meet();
-  }
-  __device__ __forceinline__ float dot(const float (&x)[N], const float (&y)[N]) {
-    float sum = 0;
-#pragma unroll
-    for (int i = 0; i < N; ++i) sum += x[i] * y[i];
-    sum = warp_sum(sum);
-    if constexpr (S > 1) {
-      float* const parts = sums[parity];
-      parity ^= 1;
-      if (lane % 32 == 0) parts[lane / 32] = sum;
-      meet();
-      sum = parts[0];
-#pragma unroll
-      for (int i = 1; i < S; ++i) sum += parts[i];
-    }
-    return sum;
-  }
-  /// f(i, c, d_c) for all of M, with the numbers d that all lanes see.
-  template <class F>
-  __device__ __forceinline__ void entries(F&& f) const {
-#pragma unroll
-    for (int c = 0; c < kWide; c += 4) {
-      const Four<float> d = *reinterpret_cast<const Four<float>*>(row + c);
-#pragma unroll
-      for (int j = 0; j < 4; ++j) {
-#pragma unroll
-        for (int i = 0; i < N; ++i) f(i, c + j, d.v[j]);
-      }
-    }
-  }
-  /// (H + ridge) direction.
-  __device__ __forceinline__ void multiply(const float (&direction)[N], float (&product)[N]) const {
-    show(direction, true);
-    float parts[N][4] = {};
-    entries([&](int i, int c, float d) { parts[i][c % 4] += M[i][c] * d; });
-#pragma unroll
-    for (int i = 0; i < N; ++i)
-      product[i] = (parts[i][0] + parts[i][1]) + (parts[i][2] + parts[i][3]) + ridge[i] * direction[i];
-  }
-  /// The solution x of a right side by conjugate gradients.
-  __device__ __forceinline__ void solve(const float* right, int iterations, float (&x)[N]) {
-    float residual[N], direction[N];
-    read(right, residual);
-#pragma unroll
-    for (int i = 0; i < N; ++i) x[i] = 0, direction[i] = residual[i];
-    float squares = dot(residual, residual);
-    const float enough = kRidgeEnough<float> * squares;
-    for (int n = 0; n < iterations && squares > enough; ++n) {
-      float product[N];
-      multiply(direction, product);
-      const float curvature = dot(direction, product), length = curvature > 0 ? squares / curvature : 0.0f;
-#pragma unroll
-      for (int i = 0; i < N; ++i) x[i] += length * direction[i], residual[i] -= length * product[i];
-      const float left = dot(residual, residual), turn = left / squares;
-#pragma unroll
-      for (int i = 0; i < N; ++i) direction[i] = residual[i] + turn * direction[i];
-      squares = left;
-    }
-  }
-  /// M becomes fade M + gain key key^T.
-  __device__ __forceinline__ void step(const float (&key)[N], const RidgeToken& token) {
-    const float fade = token.fade, gain = token.gain;
-    show(key);
-    float own[N];
-#pragma unroll
-    for (int i = 0; i < N; ++i) own[i] = key[i] * gain;
-    entries([&](int i, int c, float d) { M[i][c] = fade * M[i][c] + own[i] * d; });
-  }
-};
-
 /// Right sides [R,B,Q,H,K] to solutions, times `sign`; `also`: where the solution itself goes too, as its
 /// `write` says. A team a group of tokens.
 template <int N, int S>
@@ -176,9 +75,8 @@ __global__ void __launch_bounds__(32 * kRidgeWarps, 3)
                 const __grid_constant__ Tensor<float> right, const __grid_constant__ Tensor<float> solution,
                 float sign, const __grid_constant__ In<float> also) {
   static_assert(S == 1 || S == kRidgeWarps, "teams meet as warps or as blocks do");
-  using Team = RidgeTeam<N, S>;
-  constexpr int kLanes = Team::kLanes;
-  __shared__ alignas(16) float rows[kRidgeWarps / S][Team::kWide];
+  constexpr int kWide = 32 * N * S, kLanes = 32 * S;
+  __shared__ alignas(16) float rows[kRidgeWarps / S][kWide];
   __shared__ float sums_of_warps[2][S];
   const int T = op.T(), Q = op.Q(), H = op.H(), K = op.K(), r = static_cast<int>(blockIdx.y);
   const int groups = (T + kRidgeGroup - 1) / kRidgeGroup, chunks = (T + chunk - 1) / chunk;
@@ -197,13 +95,77 @@ __global__ void __launch_bounds__(32 * kRidgeWarps, 3)
   }
   const law::Rows<float> k(op.k, r, b, h, T, H, K), gains(op.gain, r, b, h, T, H, 1),
       log_decay(op.log_decay, r, b, h, T, H, 1);
-  Team all{lane, K, rows[team], sums_of_warps};
-  all.start(states.at(r) + (static_cast<std::int64_t>(item) * chunks + first / chunk) * K * K,
-            op.ridge.value.at(r) + static_cast<std::int64_t>(item) * K);
+  float* row = rows[team];
+  const auto read = [&](const float* from, float(&to)[N]) {
+#pragma unroll
+    for (int i = 0; i < N; ++i) to[i] = lane + kLanes * i < K ? from[lane + kLanes * i] : 0.0f;
+  };
+  float M[N][kWide], ridge[N];  // H
+  read(op.ridge.value.at(r) + static_cast<std::int64_t>(item) * K, ridge);
+  {
+    const float* from = states.at(r) + (static_cast<std::int64_t>(item) * chunks + first / chunk) * K * K;
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+#pragma unroll
+      for (int c = 0; c < kWide; ++c)  // symmetric: neighbours in memory are neighbours among lanes
+        M[i][c] = c < K && lane + kLanes * i < K ? from[c * K + lane + kLanes * i] : 0.0f;
+    }
+  }
+  const auto meet = [] { S == 1 ? __syncwarp() : __syncthreads(); };
+  const auto show = [&](const float(&x)[N], bool is_read = false) {  // a block's sums are behind what it read
+    if (S == 1 || !is_read) meet();
+#pragma unroll
+    for (int i = 0; i < N; ++i) row[lane + kLanes * i] = x[i];
+    meet();
+  };
+  int parity = 0;  // of the sum: the one before may still be read
+  const auto dot = [&](const float(&x)[N], const float(&y)[N]) {
+    float sum = 0;
+#pragma unroll
+    for (int i = 0; i < N; ++i) sum += x[i] * y[i];
+    sum = warp_sum(sum);
+    if constexpr (S > 1) {
+      float* const parts = sums_of_warps[parity];
+      parity ^= 1;
+      if (lane % 32 == 0) parts[lane / 32] = sum;
+      meet();
+      sum = parts[0];
+#pragma unroll
+      for (int i = 1; i < S; ++i) sum += parts[i];
+    }
+    return sum;
+  };
   const auto solve = [&](int query) {
     const std::int64_t where = ((static_cast<std::int64_t>(b) * Q + query) * H + h) * K;
-    float x[N];
-    all.solve(right.at(r) + where, op.iterations, x);
+    float x[N] = {}, residual[N], direction[N], product[N];
+    read(right.at(r) + where, residual);
+#pragma unroll
+    for (int i = 0; i < N; ++i) direction[i] = residual[i];
+    float squares = dot(residual, residual);
+    const float enough = kRidgeEnough<float> * squares;
+    for (int n = 0; n < op.iterations && squares > enough; ++n) {
+      show(direction, true);
+      float sums[N][4] = {};
+#pragma unroll
+      for (int c = 0; c < kWide; c += 4) {
+        const Four<float> d = *reinterpret_cast<const Four<float>*>(row + c);
+#pragma unroll
+        for (int j = 0; j < 4; ++j) {
+#pragma unroll
+          for (int i = 0; i < N; ++i) sums[i][j] += M[i][c + j] * d.v[j];
+        }
+      }
+#pragma unroll
+      for (int i = 0; i < N; ++i)
+        product[i] = (sums[i][0] + sums[i][1]) + (sums[i][2] + sums[i][3]) + ridge[i] * direction[i];
+      const float curvature = dot(direction, product), length = curvature > 0 ? squares / curvature : 0.0f;
+#pragma unroll
+      for (int i = 0; i < N; ++i) x[i] += length * direction[i], residual[i] -= length * product[i];
+      const float left = dot(residual, residual), turn = left / squares;
+#pragma unroll
+      for (int i = 0; i < N; ++i) direction[i] = residual[i] + turn * direction[i];
+      squares = left;
+    }
 #pragma unroll
     for (int i = 0; i < N; ++i) {
       if (lane + kLanes * i >= K) continue;
@@ -214,14 +176,25 @@ __global__ void __launch_bounds__(32 * kRidgeWarps, 3)
 
   float key[N];
   int n = first / chunk * chunk;  // tokens in M
-  all.read(k.row(n), key);
+  read(k.row(n), key);
   RidgeToken next(log_decay, gains, n);
   for (;; ++n) {
     if (n > first || n == 0) each_seeing(position, Q, T, n, solve);
     if (n == end) break;
     const RidgeToken token = next;
-    all.step(key, token);
-    if (n + 1 < end) all.read(k.row(n + 1), key), next = RidgeToken(log_decay, gains, n + 1);
+    show(key);
+#pragma unroll
+    for (int i = 0; i < N; ++i) key[i] *= token.gain;
+#pragma unroll
+    for (int c = 0; c < kWide; c += 4) {
+      const Four<float> d = *reinterpret_cast<const Four<float>*>(row + c);
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+#pragma unroll
+        for (int i = 0; i < N; ++i) M[i][c + j] = token.fade * M[i][c + j] + key[i] * d.v[j];
+      }
+    }
+    if (n + 1 < end) read(k.row(n + 1), key), next = RidgeToken(log_decay, gains, n + 1);
   }
 }
 
