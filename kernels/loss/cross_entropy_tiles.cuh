@@ -1,4 +1,4 @@
-// Cross-entropy without logits in memory: rows in heads of up to 128, operands in bf16, products by wgmma
+// Cross-entropy without logits in memory: rows of up to 256 numbers, operands in bf16, products by wgmma
 // where there is such a thing, else by mma.
 //
 // x and w are rounded once, into tiles of 64 rows. A block owns 128 rows of x and walks over its part of the vocabulary,
