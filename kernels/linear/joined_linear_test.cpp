@@ -237,7 +237,34 @@ TEST(JoinedLinearTest, FitsTheSharedMemoryThatThereIs) {
   EXPECT_EQ(s.weights_bytes(1), 98u * kKiB);
 }
 
-class JoinedLinearOnCuda : public CudaTest {};
+class JoinedLinearOnCuda : public CudaTest {
+ protected:
+  /// Numbers in (-0.5, 0.5) that bf16 holds, for all tensors of a set.
+  static void fill_rounded(TensorSet<float>& set, int replicas, std::uint64_t seed) {
+    RandomStream random(seed, RandomDomain::initialisation, 0);
+    for (const auto& [name, t] : set.reals.all()) {
+      for (int r = 0; r < replicas; ++r) {
+        std::vector<float> numbers;
+        for (std::int64_t i = 0; i < t.size(); ++i)
+          numbers.push_back(rounded(Precision::bf16, static_cast<float>(random.uniform() - 0.5)));
+        upload(Device::cuda, t, r, numbers);
+      }
+    }
+  }
+  /// x, its pieces, maps and gradients of outputs as the set names them (x, x_out, pieces, w0, w_out0, b_out0, g0, ..); the
+  /// gradients of x, w and b are overwritten.
+  static void bind(const TensorSet<float>& set, JoinedLinear<float>& op) {
+    op.x.value = set.real("x"), op.x.gradient = set.real("x_out"), op.x.write = Write::overwrite;
+    op.pieces.value = set.real("pieces");
+    for (int i = 0; i < op.outputs; ++i) {
+      const auto at = static_cast<std::size_t>(i);
+      op.w[i].value = set.real(name_of("w", at)), op.w[i].gradient = set.real(name_of("w_out", at));
+      op.b[i].gradient = set.real(name_of("b_out", at));
+      op.w[i].write = op.b[i].write = Write::overwrite;
+      op.y[i].gradient = set.real(name_of("g", at));
+    }
+  }
+};
 
 // Tiles of both formats follow one another in a block's memory: gradients of outputs that are bf16 already are those of the same
 // numbers as floats, bit for bit.
@@ -256,22 +283,9 @@ TEST_F(JoinedLinearOnCuda, GradientsOfBothFormatsTogether) {
     set.reals.add("pieces", 1,
                   std::vector<int>(op.pieces.value.dims, op.pieces.value.dims + op.pieces.value.rank));
     set.allocate();
-    RandomStream random(5, RandomDomain::initialisation, 0);
-    for (const auto& [name, t] : set.reals.all()) {
-      std::vector<float> numbers;
-      for (std::int64_t i = 0; i < t.size(); ++i)
-        numbers.push_back(rounded(Precision::bf16, static_cast<float>(random.uniform() - 0.5)));
-      upload(Device::cuda, t, 0, numbers);
-    }
-    op.x.value = set.real("x"), op.x.gradient = set.real("x_out"), op.x.write = Write::overwrite;
-    op.pieces.value = set.real("pieces");
-    for (int i = 0; i < op.outputs; ++i) {
-      const auto at = static_cast<std::size_t>(i);
-      op.w[i].value = set.real(name_of("w", at)), op.w[i].gradient = set.real(name_of("w_out", at));
-      op.b[i].value = op.b[i].gradient = set.real(name_of("b_out", at));
-      op.w[i].write = op.b[i].write = Write::overwrite;
-      op.y[i].gradient = set.real(name_of("g", at));
-    }
+    fill_rounded(set, 1, 5);
+    bind(set, op);
+    for (int i = 0; i < op.outputs; ++i) op.b[i].value = op.b[i].gradient;
     Exec exec;
     exec.device = Device::cuda;
     backward(exec, op);
@@ -306,23 +320,12 @@ TEST_F(JoinedLinearOnCuda, WideMapsOfEitherFormat) {
       set.reals.add("pieces", 2, {op.pieces.value.dim(0), op.pieces.value.dim(1)});
       set.reals.add("operands", 2, {op.operands.value.dim(0)});
       set.allocate();
-      RandomStream random(6, RandomDomain::initialisation, 0);
-      for (const auto& [name, t] : set.reals.all()) {
-        for (int r = 0; r < 2; ++r) {
-          std::vector<float> numbers;
-          for (std::int64_t i = 0; i < t.size(); ++i)
-            numbers.push_back(rounded(Precision::bf16, static_cast<float>(random.uniform() - 0.5)));
-          upload(Device::cuda, t, r, numbers);
-        }
-      }
-      op.x.value = set.real("x"), op.x.gradient = set.real("x_out"), op.x.write = Write::overwrite;
-      op.pieces.value = set.real("pieces"), op.operands.value = set.real("operands");
+      fill_rounded(set, 2, 6);
+      bind(set, op);
+      op.operands.value = set.real("operands");
       for (int i = 0; i < op.outputs; ++i) {
-        const auto at = static_cast<std::size_t>(i);
-        op.w[i].value = set.real(name_of("w", at)), op.w[i].gradient = set.real(name_of("w_out", at));
-        op.b[i].value = set.real(name_of("b", at)), op.b[i].gradient = set.real(name_of("b_out", at));
-        op.w[i].write = op.b[i].write = Write::overwrite;
-        op.y[i].value = set.real(name_of("y_out", at)), op.y[i].gradient = set.real(name_of("g", at));
+        op.b[i].value = set.real(name_of("b", static_cast<std::size_t>(i)));
+        op.y[i].value = set.real(name_of("y_out", static_cast<std::size_t>(i)));
       }
       Exec exec;
       exec.device = Device::cuda;
@@ -381,21 +384,11 @@ TEST_F(JoinedLinearOnCuda, NarrowOutputsBesideRowsInBf16) {
       JoinedLinear<float> op = shaped_op<float>(s);
       set.reals.add("pieces", 1, {op.pieces.value.dim(0), op.pieces.value.dim(1)});
       set.allocate();
-      RandomStream random(7, RandomDomain::initialisation, 0);
-      for (const auto& [name, t] : set.reals.all()) {
-        std::vector<float> numbers;
-        for (std::int64_t i = 0; i < t.size(); ++i)
-          numbers.push_back(rounded(Precision::bf16, static_cast<float>(random.uniform() - 0.5)));
-        upload(Device::cuda, t, 0, numbers);
-      }
-      op.x.value = set.real("x"), op.x.gradient = set.real("x_out"), op.x.write = Write::overwrite;
-      op.pieces.value = set.real("pieces");
+      fill_rounded(set, 1, 7);
+      bind(set, op);
       for (int i = 0; i < op.outputs; ++i) {
-        const auto at = static_cast<std::size_t>(i);
-        op.w[i].value = set.real(name_of("w", at)), op.w[i].gradient = set.real(name_of("w_out", at));
-        op.b[i].value = set.real(name_of("b", at)), op.b[i].gradient = set.real(name_of("b_out", at));
-        op.w[i].write = op.b[i].write = Write::overwrite;
-        op.y[i].value = set.real(name_of("y", at)), op.y[i].gradient = set.real(name_of("g", at));
+        op.b[i].value = set.real(name_of("b", static_cast<std::size_t>(i)));
+        op.y[i].value = set.real(name_of("y", static_cast<std::size_t>(i)));
       }
       Exec exec;
       exec.device = Device::cuda;
