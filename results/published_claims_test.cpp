@@ -1,10 +1,14 @@
-// results/published/README.md: numbers in its sentences on DeltaFormer are made of the files beside it.
+// results/published/README.md: numbers in its sentences on DeltaFormer, and the table of all memories, are made of the files beside
+// it.
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -76,6 +80,90 @@ TEST(PublishedClaims, SwapsOfFewElementsAreThoseOfTheirExport) {
       "{} of 3 runs without an MLP diverge and 1 stays at chance, and with one ({} runs) it is exact in {} of the sequences.",
       diverged["deltaformer_linear 3 none"], exact["deltaformer_linear 3 gelu"].size(),
       from_to(exact["deltaformer_linear 3 gelu"])));
+}
+
+/// Runs of one memory on one task: associations or swaps -> learning rate -> seed -> validation loss, test loss, accuracy.
+struct RunOfAll {
+  double eval, test, accuracy;
+};
+using OfSeeds = std::map<std::int64_t, RunOfAll>;
+using OfRates = std::map<double, OfSeeds>;
+
+double median_over(std::vector<double> x) {
+  std::sort(x.begin(), x.end());
+  return x.size() % 2 == 1 ? x[x.size() / 2] : (x[x.size() / 2 - 1] + x[x.size() / 2]) / 2;
+}
+
+/// The rate of the least median validation loss over the seeds that all rates have.
+double chosen_of(const OfRates& rates) {
+  std::set<std::int64_t> shared;
+  for (const auto& [seed, run] : rates.begin()->second) shared.insert(seed);
+  for (const auto& [rate, seeds] : rates)
+    std::erase_if(shared, [&](std::int64_t seed) { return seeds.count(seed) == 0; });
+  std::pair<double, double> best = {std::numeric_limits<double>::infinity(), rates.begin()->first};
+  for (const auto& [rate, seeds] : rates) {
+    std::vector<double> losses;
+    for (const std::int64_t seed : shared) losses.push_back(seeds.at(seed).eval);
+    best = std::min(best, {median_over(losses), rate});
+  }
+  return best.second;
+}
+
+/// Median over the seeds of the chosen rate.
+double shown_of(const OfRates& rates, double RunOfAll::*what) {
+  std::vector<double> values;
+  for (const auto& [seed, run] : rates.at(chosen_of(rates))) values.push_back(run.*what);
+  return median_over(values);
+}
+
+// Capacities, accuracy on swaps and chosen rates of every memory.
+TEST(PublishedClaims, TheTableOfAllMemoriesIsThatOfItsExport) {
+  std::map<std::string, std::map<std::string, std::map<std::int64_t, OfRates>>> of;
+  std::map<std::string, std::int64_t> state;
+  std::set<double> rates;
+  int runs = 0, diverged = 0;
+  rows_of_export("all_memories.csv", [&](const CsvRow& row) {
+    const std::string memory = row.text("label", "runs"), task = row.text("task.name", "runs");
+    const double inf = std::numeric_limits<double>::infinity(),
+                 rate = row.number("train.learning_rate", "runs");
+    const bool done = row.text("status", "runs") == "done";
+    ++runs, diverged += !done;
+    const auto number = [&](const char* key) {
+      return row.text(key, "runs").empty() ? inf : row.number(key, "runs");
+    };
+    of[memory][task][row.integer(task == "swap" ? "task.operations" : "task.associations", "runs")][rate]
+      [row.integer("seed", "runs")] = {number("eval_loss"), number("test_loss"),
+                                       done ? row.number("test_accuracy", "runs") : 0};
+    if (task == "recall") state[memory] = std::max(state[memory], row.integer("state_size", "runs"));
+    rates.insert(rate);
+  });
+  EXPECT_GE(rates.size(), 4u);
+  const auto rate_text = [&](double rate) {
+    return fmt::format("{}{}", rate, rate == *rates.begin() || rate == *rates.rbegin() ? "*" : "");
+  };
+  for (auto& [memory, tasks] : of) {
+    std::vector<std::string> cells = {fmt::format("`{}`", memory)}, chosen;
+    const std::int64_t floats = state[memory];
+    cells.push_back(floats < 1000 ? fmt::format("{}", floats)
+                                  : fmt::format("{},{:03}", floats / 1000, floats % 1000));
+    for (const char* task : {"recall", "reassign"}) {
+      std::int64_t solved = 0, failed = 0;
+      for (const auto& [load, tried] : tasks[task]) {
+        if (failed != 0) break;
+        (shown_of(tried, &RunOfAll::test) <= 2e-3 ? solved : failed) = load;
+      }
+      cells.push_back(fmt::format("{}{}", failed == 0 ? "\xE2\x89\xA5 " : "", solved));
+      chosen.push_back(failed == 0 ? "--" : rate_text(chosen_of(tasks[task][failed])));
+    }
+    const OfRates& swaps = tasks["swap"].at(16);
+    const double accuracy = shown_of(swaps, &RunOfAll::accuracy);
+    cells.push_back(fmt::format("{:.2f}", accuracy));
+    chosen.push_back(accuracy < 0.99 ? rate_text(chosen_of(swaps)) : "--");
+    cells.push_back(fmt::format("{}", fmt::join(chosen, ", ")));
+    const std::string line = fmt::format("| {} |\n", fmt::join(cells, " | "));
+    EXPECT_NE(content_of(published_folder() / "README.md").find(line), std::string::npos) << line;
+  }
+  expect_said(fmt::format("{} of the {},{:03} runs diverged.", diverged, runs / 1000, runs % 1000));
 }
 
 }  // namespace

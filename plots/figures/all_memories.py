@@ -3,8 +3,9 @@
     python3 plots/figures/all_memories.py results/published
 
 reads all_memories.csv of that folder (`crosstalk export` of experiments/all_memories.toml) and writes
-all_memories_figure.pdf, .png and all_memories_table.md beside it. The learning rate is the one of the study's with the
-smallest median validation loss, for each memory, task and number of associations; everything else is of the test split.
+all_memories_figure.pdf, .png and all_memories_table.md beside it, and that table into README.md. The learning rate is the one of
+the study's with the smallest median validation loss over the seeds that all rates have, for each memory, task and number of
+associations; everything else is of the test split and of all seeds at that rate.
 
 recall, reassign: a number of associations is solved when the median test loss over seeds is at most 2e-3 (twice the loss
 at which training stops); the dot is the largest number solved with all smaller ones, the line ends at the next one tried,
@@ -40,15 +41,17 @@ def results():
     for row in csv.DictReader(open(HERE / "all_memories.csv", newline="")):
         memory, task = row["label"], row["task.name"]
         load = int(row["task.operations" if task == "swap" else "task.associations"])
-        at = runs.setdefault((memory, task), {}).setdefault(load, {}).setdefault(float(row["train.learning_rate"]), [])
-        at.append((number(row["eval_loss"]), number(row["test_loss"]), float(row["test_accuracy"] or 0)))
+        at = runs.setdefault((memory, task), {}).setdefault(load, {}).setdefault(float(row["train.learning_rate"]), {})
+        at[row["seed"]] = number(row["eval_loss"]), number(row["test_loss"]), float(row["test_accuracy"] or 0)
         if task == "recall":
             state[memory] = max(state.get(memory, 0), int(row["state_size"]))
     chosen = {}
     for key, loads in runs.items():
         for load, rates in loads.items():
-            best = min(rates, key=lambda rate: (statistics.median(run[0] for run in rates[rate]), rate))
-            chosen.setdefault(key, {})[load] = (best, [run[1] for run in rates[best]], [run[2] for run in rates[best]])
+            shared = set.intersection(*(set(seeds) for seeds in rates.values()))
+            best = min(rates, key=lambda rate: (statistics.median(rates[rate][seed][0] for seed in shared), rate))
+            of_best = rates[best].values()
+            chosen.setdefault(key, {})[load] = (best, [run[1] for run in of_best], [run[2] for run in of_best])
     return chosen, state, sorted({rate for loads in runs.values() for rates in loads.values() for rate in rates})
 
 
@@ -84,6 +87,12 @@ def main():
                  "fails: at the smallest number of associations that it does not solve, and at 16 swaps"
                  + ("; * the edge of these rates: beyond it the memory may do better." if edge else "."))
     (HERE / "all_memories_table.md").write_text("\n".join(lines) + "\n")
+    page = HERE / "README.md"
+    if page.exists():
+        text = page.read_text()
+        begin = text.index(lines[0])
+        end = text.index("\n", text.index("\nLearning rates: chosen on validation data", begin) + 1)
+        page.write_text(text[:begin] + "\n".join(lines) + text[end:])
 
     plt.rcParams.update({"font.size": 6.5, "axes.linewidth": 0.5, "pdf.fonttype": 42})
     figure, axes = plt.subplots(1, 4, figsize=(6.75, 6.9), sharey=True, gridspec_kw={"width_ratios": [1.25, 2, 1.5, 1.5]})
