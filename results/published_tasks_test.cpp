@@ -544,6 +544,18 @@ TEST(PublishedTasks, ContextsAreToldApartByTwoLayers) {
       EXPECT_EQ(layers.at(2) > 0.94, solves) << memory << " " << query_by;
       EXPECT_EQ(right[memory][query_by].at(2) > 0.94, solves) << memory << " " << query_by;
     }
+  std::map<std::string, std::map<std::string, double>> wrong;  // of one layer, by memory and kind
+  rows_of_export("cdar_figure.csv", [&](const CsvRow& row) {
+    if (row.integer("model.layers", "points") == 1)
+      wrong[row.text("label", "points")][row.text("metric", "points")] = row.number("mean", "points");
+  });
+  const std::string sentence =
+      fmt::format("(means: attention {}, DeltaNet {} of all answers, `zone`)",
+                  fmt::format("{:.2f}", wrong["attention"]["error_other_context"]).substr(1),
+                  fmt::format("{:.2f}", wrong["deltanet"]["error_other_context"]).substr(1));
+  EXPECT_NE(flat_page().find(sentence), std::string::npos) << sentence;
+  for (const char* memory : {"gated_delta", "mamba2"})
+    EXPECT_GT(wrong[memory]["error_never"], wrong[memory]["error_other_context"]) << memory;
 }
 
 }  // namespace
