@@ -124,31 +124,24 @@ OpCase make(const std::string& name, const Shape& s) {
   op.input("v", {s.B, s.T, s.H, s.V}, normal());
   // LayerNorm bends the more the less its numbers differ: large weights and small steps keep them apart.
   op.input("step", {s.B, s.T, s.H, 1}, s.layer ? uniform(0.01, 0.03) : uniform(0.05, 0.3));
-  const auto given = [&](bool is, const std::string& field, const std::vector<int>& dims, const Fill& fill) {
-    if (is) {
-      op.input(field, dims, fill);
-    } else {
-      op.absent(field);
-    }
-  };
-  given(s.moves, "momentum", {s.B, s.T, s.H, 1}, uniform(0.1, 0.6));
-  given(s.moves, "forget", {s.B, s.T, s.H, 1}, uniform(0.05, 0.4));
-  given(s.layer, "gain", {s.B, 1, s.H, s.V}, uniform(0.5, 1.5));
-  given(s.layer, "bias", {s.B, 1, s.H, s.V}, normal());
+  op.optional(s.moves, "momentum", {s.B, s.T, s.H, 1}, uniform(0.1, 0.6));
+  op.optional(s.moves, "forget", {s.B, s.T, s.H, 1}, uniform(0.05, 0.4));
+  op.optional(s.layer, "gain", {s.B, 1, s.H, s.V}, uniform(0.5, 1.5));
+  op.optional(s.layer, "bias", {s.B, 1, s.H, s.V}, normal());
   if (s.Q) op.integers("position", {s.B, s.Q}, positions(s.T));
   op.output("o", {s.B, s.queries(), s.H, s.V});
   for (int part = 0; part < 8; ++part) {
     const int size = s.size(part % 4);
     const bool has = size > 0 && (part < 4 || s.moves);
     const int inputs = part % 4 == 0 ? s.K : part % 4 == 2 ? (s.hidden ? s.hidden : s.K) : 1;
-    given(has && s.start, std::string("start_") + kParts[part], {s.B, s.H, size},
-          normal((s.layer ? 3 : 1) / std::sqrt(inputs)));
+    op.optional(has && s.start, std::string("start_") + kParts[part], {s.B, s.H, size},
+                normal((s.layer ? 3 : 1) / std::sqrt(inputs)));
     if (has && s.end) op.output(std::string("end_") + kParts[part], {s.B, s.H, size});
   }
   call_planned<NetworkRead>(op, [s](auto& o) {
     o.hidden = s.hidden, o.biases = s.biases, o.residual = s.residual, o.mini_batch = s.mini_batch;
   });
-  op.oracle([s](const Values& in) { return oracle(in, s); });
+  op.oracle([s](const Values& in, Values& out) { out = oracle(in, s); });
   return op.roundings(8.0 * s.T + 2 * s.K + s.V + 2 * s.hidden)
       .condition(s.layer ? 30 : 8)
       .gradient_elements(30);
@@ -227,15 +220,9 @@ std::vector<OpCase> sizes() {
   std::vector<OpCase> all;
   for (const bool layer : {false, true}) {
     const std::string law = layer ? "Norm" : "Momentum";
-    for (const auto [T, K, V] : {std::array{33, 16, 8},
-                                 {18, 17, 33},
-                                 {23, 33, 47},
-                                 {12, 64, 64},
-                                 {5, 64, 9},
-                                 {6, 65, 20},
-                                 {6, 20, 65},
-                                 {13, 64, 64},
-                                 {34, 32, 32}})
+    const std::array<int, 3> sizes[] = {{33, 16, 8}, {18, 17, 33}, {23, 33, 47}, {12, 64, 64}, {5, 64, 9},
+                                        {6, 65, 20}, {6, 20, 65},  {13, 64, 64}, {34, 32, 32}};
+    for (const auto [T, K, V] : sizes)
       all.push_back(make(fmt::format("{}_T{}_K{}_V{}", law, T, K, V), {.B = 2,
                                                                        .T = T,
                                                                        .H = 2,

@@ -67,11 +67,7 @@ OpCase make(const std::string& name, const Sizes& s) {
   op.input("x", {s.N, s.I}, normal());
   for (std::size_t i = 0; i < s.O.size(); ++i) {
     op.input(name_of("w", i), {s.O[i], s.I}, normal());
-    if (s.bias && i != 1) {
-      op.input(name_of("b", i), {s.O[i]}, normal());
-    } else {
-      op.absent(name_of("b", i));
-    }
+    op.optional(s.bias && i != 1, name_of("b", i), {s.O[i]}, normal());
     if (s.last_unused && i + 1 == s.O.size()) {
       op.output_without_gradient(name_of("y", i), {s.N, s.O[i]});
     } else {
@@ -86,7 +82,7 @@ OpCase make(const std::string& name, const Sizes& s) {
   } else {
     call_forward<JoinedLinear>(op, configure);  // differences say nothing about a map that rounds
   }
-  op.oracle([s](const Values& in) { return maps(s, in); });
+  op.oracle([s](const Values& in, Values& out) { out = maps(s, in); });
   return op.roundings(s.precision == Precision::full ? widest(s) : s.I).gradient_elements(60);
 }
 
@@ -118,8 +114,7 @@ OpCase rounding_backward(const std::string& name, const Sizes& s, bool adds = fa
     for (int i = 0; i < a.outputs; ++i) a.w[i].write = a.b[i].write = Write::add;
     backward(exec, a);
   });
-  op.oracle([=](const Values& in) {
-    Values out;
+  op.oracle([=](const Values& in, Values& out) {
     const double times = adds ? 2 : 1;
     const Numbers x = rounded_to(s.precision, in["x"]);
     Numbers& d_x = out.real["x_out"];
@@ -142,7 +137,6 @@ OpCase rounding_backward(const std::string& name, const Sizes& s, bool adds = fa
         }
       }
     }
-    return out;
   });
   return op.roundings(widest(s));
 }
