@@ -359,10 +359,7 @@ void launch_chain(const Exec& exec, const MapChain<Real>& op, const ChainArgs<Re
                   bool backward, Kernel kernel) {
   const std::size_t bytes =
       std::size_t(op.threads()) * std::size_t(op.registers()) * sizeof(Four<Real>) * (backward ? 2 : 1);
-  allow_shared_memory(kernel, bytes);
-  kernel<<<dim3(static_cast<unsigned>(blocks), static_cast<unsigned>(op.x[0].value.R)), op.threads(), bytes,
-           stream_of(exec)>>>(args);
-  check_launch("map_chain");
+  launch(exec, "map_chain", kernel, per_replica(blocks, op.x[0].value.R), op.threads(), bytes, args);
 }
 
 }  // namespace

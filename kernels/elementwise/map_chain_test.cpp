@@ -52,8 +52,7 @@ OpCase gates(const std::string& name, const Dims& dims, int terms) {
     o.step[6] = {.kind = ChainKind::multiply, .a = 8, .b = 7};
     o.made_by[0] = 5, o.made_by[1] = 7, o.made_by[2] = 10, o.made_by[3] = 11;
   });
-  op.oracle([=](const Values& in) {
-    Values out;
+  op.oracle([=](const Values& in, Values& out) {
     Numbers &decay = out.real["y0"], &kappa = out.real["y1"], &key = out.real["y2"], &erased = out.real["y3"];
     for (int n = 0; n < size_of(dims); ++n) {
       const double k = in["x0"][std::size_t(n)], rate = sigmoid(in["x3"][std::size_t(n)]);
@@ -64,7 +63,6 @@ OpCase gates(const std::string& name, const Dims& dims, int terms) {
     }
     divide_rows(kappa, dims[3], 0.01, false);
     for (std::size_t n = 0; n < kappa.size(); ++n) erased[n] *= kappa[n];
-    return out;
   });
   return op.roundings(terms).condition(8).gradient_elements(60);
 }
@@ -91,8 +89,7 @@ OpCase mixture(const std::string& name, const Dims& dims, int terms) {
     o.step[6] = {.kind = ChainKind::multiply, .a = 9, .b = 3};
     o.made_by[0] = 8, o.made_by[1] = 10;
   });
-  op.oracle([=](const Values& in) {
-    Values out;
+  op.oracle([=](const Values& in, Values& out) {
     Numbers &larger = out.real["y0"], &y = out.real["y1"];
     for (int n = 0; n < size_of(dims); ++n) {
       const double sum = in["x0"][std::size_t(n)] - std::tanh(at(in["x1"], dims, of_rows, n));
@@ -108,7 +105,6 @@ OpCase mixture(const std::string& name, const Dims& dims, int terms) {
       for (std::size_t j = 0; j < D; ++j) sum += larger[n / D * D + j];
       y.push_back(0.25 * sum * in["x3"][n]);
     }
-    return out;
   });
   return op.roundings(terms).condition(16).gradient_elements(60);
 }
@@ -126,14 +122,12 @@ OpCase steps(const std::string& name, const Dims& dims, int terms) {
     o.step[2] = {.kind = ChainKind::multiply, .a = 3, .b = 2, .of_a = {MapKind::affine, -1, 0}};
     o.made_by[0] = 2, o.made_by[1] = 4;
   });
-  op.oracle([=](const Values& in) {
-    Values out;
+  op.oracle([=](const Values& in, Values& out) {
     for (int n = 0; n < size_of(dims); ++n) {
       const double step = std::log1p(std::exp(in["x0"][std::size_t(n)]));
       out.real["y0"].push_back(step);
       out.real["y1"].push_back(-std::exp(at(in["x1"], dims, heads, n)) * step);
     }
-    return out;
   });
   return op.roundings(terms).condition(8).gradient_elements(60);
 }

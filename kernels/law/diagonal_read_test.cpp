@@ -76,30 +76,23 @@ OpCase make(const std::string& name, const Shape& s) {
   op.input("q", {s.B, s.queries(), s.H, s.K}, normal());
   op.input("k", {s.B, s.T, s.H, s.K}, normal());
   op.input("v", {s.B, s.T, s.H, s.V}, normal());
-  const auto given = [&](bool is, const char* field, const std::vector<int>& dims, const Fill& fill) {
-    if (is) {
-      op.input(field, dims, fill);
-    } else {
-      op.absent(field);
-    }
-  };
-  given(!s.gates, "step", {s.B, s.steady ? 1 : s.T, s.H, s.V}, uniform(0.05, 1));
-  given(!s.gates, "log_rate", {s.B, 1, s.H, s.V * s.K},
-        s.either_sign ? uniform(-1.5, 2.5) : uniform(-1.5, 0.5));
-  given(s.gates > 0, "row_log_decay", {s.B, s.T, s.H, s.V}, uniform(-1, 0));
-  given(s.gates > 1, "column_log_decay", {s.B, s.T, s.H, s.K}, uniform(-1, 0));
+  op.optional(!s.gates, "step", {s.B, s.steady ? 1 : s.T, s.H, s.V}, uniform(0.05, 1));
+  op.optional(!s.gates, "log_rate", {s.B, 1, s.H, s.V * s.K},
+              s.either_sign ? uniform(-1.5, 2.5) : uniform(-1.5, 0.5));
+  op.optional(s.gates > 0, "row_log_decay", {s.B, s.T, s.H, s.V}, uniform(-1, 0));
+  op.optional(s.gates > 1, "column_log_decay", {s.B, s.T, s.H, s.K}, uniform(-1, 0));
   // A steady step turns the last state by T angles: differences of 1e-3 in it would be off by the fifth power of that.
-  given(s.complex, "angle", {s.B, 1, s.H, s.V * s.K}, normal(s.steady ? 6.0 / s.T : 2));
-  given(s.complex, "read", {s.B, 1, s.H, s.V * s.K}, normal());
-  given(s.complex, "read_imag", {s.B, 1, s.H, s.V * s.K}, normal());
-  given(s.start, "start", {s.B, s.H, s.V, s.K}, normal());
-  given(s.start && s.complex, "start_imag", {s.B, s.H, s.V, s.K}, normal());
+  op.optional(s.complex, "angle", {s.B, 1, s.H, s.V * s.K}, normal(s.steady ? 6.0 / s.T : 2));
+  op.optional(s.complex, "read", {s.B, 1, s.H, s.V * s.K}, normal());
+  op.optional(s.complex, "read_imag", {s.B, 1, s.H, s.V * s.K}, normal());
+  op.optional(s.start, "start", {s.B, s.H, s.V, s.K}, normal());
+  op.optional(s.start && s.complex, "start_imag", {s.B, s.H, s.V, s.K}, normal());
   if (s.Q) op.integers("position", {s.B, s.Q}, positions(s.T));
   op.output("o", {s.B, s.queries(), s.H, s.V});
   if (s.end) op.output("end", {s.B, s.H, s.V, s.K});
   if (s.end && s.complex) op.output("end_imag", {s.B, s.H, s.V, s.K});
   call_planned<DiagonalRead>(op, [=](auto& o) { o.either_sign = s.either_sign; });
-  op.oracle([s](const Values& in) { return oracle(in, s); });
+  op.oracle([s](const Values& in, Values& out) { out = oracle(in, s); });
   return op.roundings(6.0 * s.T + s.K + s.V).condition(4).gradient_elements(40);
 }
 
@@ -130,11 +123,9 @@ std::vector<OpCase> cases() {
     gated("StartAndEnd", {1, 37, 2, 6, 5, false, 0, true, true});
   }
   // What CUDA does in registers: cut tiles of rows and columns, tokens around its 4 a stage and 12 a segment.
-  for (Shape s : {Shape{2, 11, 2, 20, 9},
-                  {1, 12, 1, 33, 17},
-                  {1, 13, 2, 65, 5},
-                  {1, 25, 1, 5, 140},
-                  {1, 4, 1, 64, 70}}) {
+  const Shape in_registers[] = {
+      {2, 11, 2, 20, 9}, {1, 12, 1, 33, 17}, {1, 13, 2, 65, 5}, {1, 25, 1, 5, 140}, {1, 4, 1, 64, 70}};
+  for (Shape s : in_registers) {
     for (const int law : {0, 1, 2, 3}) {
       s.complex = s.steady = law == 1, s.either_sign = law == 2, s.gates = law == 3 ? 2 : 0,
       s.start = s.end = s.T != 13;

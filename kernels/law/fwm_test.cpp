@@ -131,7 +131,7 @@ OpCase make_with_kinks(const std::string& name, const Shape& s, double size) {
   op.output("o", {s.B, s.queries(), s.H, s.V});
   if (s.end) op.output("end", {s.B, s.H, s.V, s.K});
   call_planned<FwmRead>(op, [V = s.C == 0 ? 0 : s.V](auto& o) { o.values = V; });
-  op.oracle([s](const Values& in) { return oracle(in, s); });
+  op.oracle([s](const Values& in, Values& out) { out = oracle(in, s); });
   return op.roundings(4.0 * s.T + s.K + s.V).condition(4).gradient_elements(40);
 }
 
