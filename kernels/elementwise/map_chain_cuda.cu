@@ -4,8 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/base/async_copy.cuh"
 #include "kernels/base/reduce.cuh"
-#include "kernels/elementwise/map_chain.h"
-#include "kernels/matmul/operand_pairs.cuh"
+#include "kernels/elementwise/map_chain_step.cuh"
 
 namespace crosstalk {
 namespace {
@@ -87,30 +86,6 @@ __device__ __forceinline__ void fours(const F& f) {
   for (int e = 0; e < 4; ++e) f(e);
 }
 
-/// Calls f with the map as a type, so that four numbers share the choice.
-template <class F>
-__device__ __forceinline__ void with_map(MapKind map, const F& f) {
-#define CROSSTALK_CASE(kind) \
-  case MapKind::kind:        \
-    return f(std::integral_constant<MapKind, MapKind::kind>{});
-  switch (map) {
-    CROSSTALK_CASE(affine)
-    CROSSTALK_CASE(exp)
-    CROSSTALK_CASE(log)
-    CROSSTALK_CASE(sigmoid)
-    CROSSTALK_CASE(softplus)
-    CROSSTALK_CASE(log_sigmoid)
-    CROSSTALK_CASE(tanh)
-    CROSSTALK_CASE(relu)
-    CROSSTALK_CASE(silu)
-    CROSSTALK_CASE(reciprocal)
-    CROSSTALK_CASE(softsign)
-    CROSSTALK_CASE(gelu)
-    CROSSTALK_CASE(inverse)
-    CROSSTALK_CASE(sine)
-  }
-#undef CROSSTALK_CASE
-}
 template <class F>
 __device__ __forceinline__ void by_kind(ChainKind kind, const F& f) {
   if (kind == ChainKind::add) return f(std::integral_constant<CombineKind, CombineKind::add>{});
@@ -322,6 +297,7 @@ struct ChainThread {
 
 template <class Real>
 __global__ void __launch_bounds__(256) chain_forward(const __grid_constant__ ChainArgs<Real> a) {
+  wait_for_earlier();
   extern __shared__ __align__(16) unsigned char raw[];
   const ChainThread<Real> chain{a, reinterpret_cast<Four<Real>*>(raw), static_cast<int>(blockIdx.y)};
   const int i = static_cast<int>(blockIdx.x) * a.span + 4 * chain.tid;
@@ -333,6 +309,7 @@ __global__ void __launch_bounds__(256) chain_forward(const __grid_constant__ Cha
 
 template <class Real>
 __global__ void __launch_bounds__(256) chain_backward(const __grid_constant__ ChainArgs<Real> a) {
+  wait_for_earlier();
   extern __shared__ __align__(16) unsigned char raw[];
   const ChainThread<Real> chain{a, reinterpret_cast<Four<Real>*>(raw), static_cast<int>(blockIdx.y)};
   chain.load_parameters();
@@ -359,10 +336,7 @@ void launch_chain(const Exec& exec, const MapChain<Real>& op, const ChainArgs<Re
                   bool backward, Kernel kernel) {
   const std::size_t bytes =
       std::size_t(op.threads()) * std::size_t(op.registers()) * sizeof(Four<Real>) * (backward ? 2 : 1);
-  allow_shared_memory(kernel, bytes);
-  kernel<<<dim3(static_cast<unsigned>(blocks), static_cast<unsigned>(op.x[0].value.R)), op.threads(), bytes,
-           stream_of(exec)>>>(args);
-  check_launch("map_chain");
+  launch_early(exec, "map_chain", kernel, per_replica(blocks, op.x[0].value.R), op.threads(), bytes, args);
 }
 
 }  // namespace
@@ -370,6 +344,9 @@ void launch_chain(const Exec& exec, const MapChain<Real>& op, const ChainArgs<Re
 template <class Real>
 void forward_cuda(const Exec& exec, const MapChain<Real>& op) {
   if (op.x[0].value.R == 0) return;
+  if constexpr (std::is_same_v<Real, float>) {
+    if (ChainStepArgs::cover(op)) return launch_step(exec, op, step_forward);
+  }
   launch_chain(exec, op, ChainArgs<Real>(op), op.sweeps(), false, chain_forward<Real>);
 }
 
@@ -377,6 +354,9 @@ template <class Real>
 void backward_cuda(const Exec& exec, const MapChain<Real>& op) {
   const ChainArgs<Real> args(op);
   if (op.x[0].value.R == 0 || args.wanted == 0) return;
+  if constexpr (std::is_same_v<Real, float>) {
+    if (ChainStepArgs::cover(op)) return launch_step(exec, op, step_backward);
+  }
   launch_chain(exec, op, args, args.piece_size > 0 ? op.parts() : op.sweeps(), true, chain_backward<Real>);
   if (args.piece_size == 0) return;
   sum_pieces<Real, 32, 32>(

@@ -138,14 +138,43 @@ OpCase steps(const std::string& name, const Dims& dims, int terms) {
   return op.roundings(terms).condition(8).gradient_elements(60);
 }
 
+/// One step alone, of rows: kernels of their own.
+OpCase one_step(const std::string& name, const Dims& dims, ChainKind kind, OperandMap map, int terms) {
+  OpCase op(name);
+  op.input("x0", dims, normal()).output("y0", dims);
+  call_planned<MapChain>(op, [=](auto& o) {
+    o.inputs = o.outputs = o.steps = 1, o.made_by[0] = 1;
+    std::copy_n(dims.begin(), 4, o.dims);
+    o.step[0] = {.kind = kind, .of_a = map, .eps = 0.01};
+  });
+  op.oracle([=](const Values& in) {
+    Values out;
+    for (const double x : in["x0"])
+      out.real["y0"].push_back(map.scale * (map.map == MapKind::silu ? x * sigmoid(x) : x) + map.shift);
+    if (kind != ChainKind::map) divide_rows(out.real["y0"], dims[3], 0.01, kind == ChainKind::rms);
+    return out;
+  });
+  return op.roundings(terms).condition(8).gradient_elements(60);
+}
+
 std::vector<OpCase> cases() {
-  return {gates("Gates", {2, 3, 2, 8}, 60),        gates("GatesOfLongRows", {1, 5, 1, 64}, 100),
-          mixture("Mixture", {2, 3, 2, 4}, 60),    mixture("MixtureOfLongRows", {2, 5, 3, 32}, 120),
-          steps("StepsOfHeads", {2, 6, 2, 1}, 40), steps("StepsOfThreeHeads", {4, 5, 3, 1}, 80)};
+  return {one_step("SiluOfRows", {1, 3, 2, 16}, ChainKind::l2, {MapKind::silu, 1, 0}, 60),
+          one_step("Affine", {1, 3, 2, 4}, ChainKind::map, {MapKind::affine, -0.5, 2}, 20),
+          gates("Gates", {2, 3, 2, 8}, 60),
+          gates("GatesOfLongRows", {1, 5, 1, 64}, 100),
+          mixture("Mixture", {2, 3, 2, 4}, 60),
+          mixture("MixtureOfLongRows", {2, 5, 3, 32}, 120),
+          steps("StepsOfHeads", {2, 6, 2, 1}, 40),
+          steps("StepsOfThreeHeads", {4, 5, 3, 1}, 80)};
 }
 /// Several blocks, several turns of a block, spans that leave threads idle.
 std::vector<OpCase> large() {
-  return {gates("GatesOfManyTokens", {4, 300, 2, 64}, 2000),
+  return {one_step("SiluOfManyRows", {3, 700, 2, 64}, ChainKind::l2, {MapKind::silu, 1, 0}, 400),
+          one_step("SiluAlone", {3, 70, 2, 20}, ChainKind::map, {MapKind::silu, 2, 0.5}, 60),
+          one_step("AffineOfManyTokens", {5, 70, 2, 64}, ChainKind::map, {MapKind::affine, -0.5, 2}, 20),
+          one_step("RowsOfEight", {5, 71, 3, 8}, ChainKind::rms, {MapKind::affine, 1, 0}, 100),
+          one_step("RowsOfManyNumbers", {5, 71, 1, 128}, ChainKind::rms, {MapKind::silu, 1, 0}, 600),
+          gates("GatesOfManyTokens", {4, 300, 2, 64}, 2000),
           gates("GatesOfThreeHeads", {3, 70, 3, 16}, 600),
           gates("GatesOfManyBlocks", {8, 1200, 2, 64}, 10000),
           mixture("MixtureOfManyTokens", {5, 90, 2, 128}, 2000),
