@@ -4,80 +4,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/base/async_copy.cuh"
 #include "kernels/base/reduce.cuh"
-#include "kernels/elementwise/map_chain_step.cuh"
+#include "kernels/elementwise/map_chain_known.cuh"
 
 namespace crosstalk {
 namespace {
 using namespace device;
-
-enum class Access : int { whole, row, parameter };
-
-/// What kernels want to know of a chain. Bit n of a set says something of register n.
-template <class Real>
-struct ChainArgs {
-  using Op = MapChain<Real>;
-  struct Input {
-    Tensor<Real> value, gradient;
-    Write write;
-    Access access;
-    Broadcast within;  ///< of a parameter: against the numbers that a block takes at once
-    int period;        ///< of a parameter that has a number for each of a token's: how many; else 0
-    int piece_at;
-  };
-  int inputs, outputs, steps, D, n, span, piece_size;
-  unsigned wanted = 0;  ///< their gradients lead to some input's
-  unsigned needed = 0;  ///< their values are read by backward
-  unsigned given = 0;   ///< outputs whose gradients come in
-  StepMath<Real> step[Op::kMostSteps];
-  Input x[Op::kMostInputs];
-  Tensor<Real> y[Op::kMostOutputs], d_y[Op::kMostOutputs], pieces;
-  int made_by[Op::kMostOutputs];
-
-  explicit ChainArgs(const Op& op)
-      : inputs(op.inputs),
-        outputs(op.outputs),
-        steps(op.steps),
-        D(op.D()),
-        n(static_cast<int>(op.size())),
-        span(op.span()),
-        piece_size(op.piece_at(op.inputs)),
-        pieces(op.pieces.value) {
-    for (int i = 0; i < inputs; ++i) {
-      const bool parameter = op.is_parameter(i);
-      x[i] = {op.x[i].value,
-              op.x[i].gradient,
-              op.x[i].write,
-              op.whole(i) ? Access::whole
-              : parameter ? Access::parameter
-                          : Access::row,
-              {},
-              parameter && op.x[i].value.size() == op.period() ? op.period() : 0,
-              op.piece_at(i)};
-      wanted |= op.x[i].wanted() ? 1u << i : 0;
-      if (!parameter) continue;
-      Tensor<Real> block = shaped<Real>(1, {1, span / op.period(), op.dims[2], op.dims[3]});
-      x[i].within = broadcast(block, op.x[i].value);
-    }
-    for (int s = 0; s < steps; ++s) {
-      step[s] = StepMath<Real>(op.step[s]);
-      const bool leads = has(wanted, step[s].a) || (has_two(step[s].kind) && has(wanted, step[s].b));
-      wanted |= leads ? 1u << (inputs + s) : 0;
-    }
-    for (int o = 0; o < outputs; ++o)
-      y[o] = op.y[o].value, d_y[o] = op.y[o].gradient, made_by[o] = op.made_by[o];
-    for (int o = 0; o < outputs; ++o) given |= d_y[o].data ? 1u << made_by[o] : 0;
-    for (int s = steps - 1; s >= 0; --s) {
-      const StepMath<Real>& one = step[s];
-      const bool again = has(needed, inputs + s), back = has(wanted, inputs + s),
-                 both = one.kind == ChainKind::multiply || one.kind == ChainKind::larger;
-      const bool norm = one.kind == ChainKind::l2 || one.kind == ChainKind::rms;
-      if (again || (back && (both || norm || one.of_a.map != MapKind::affine))) needed |= 1u << one.a;
-      if (has_two(one.kind) && (again || (back && (both || one.of_b.map != MapKind::affine))))
-        needed |= 1u << one.b;
-    }
-  }
-  CT_HD static bool has(unsigned set, int n) { return set >> n & 1; }
-};
 
 /// f(e) of each of four numbers.
 template <class F>
@@ -86,6 +17,30 @@ __device__ __forceinline__ void fours(const F& f) {
   for (int e = 0; e < 4; ++e) f(e);
 }
 
+/// Calls f with the map as a type, so that four numbers share the choice.
+template <class F>
+__device__ __forceinline__ void with_map(MapKind map, const F& f) {
+#define CROSSTALK_CASE(kind) \
+  case MapKind::kind:        \
+    return f(std::integral_constant<MapKind, MapKind::kind>{});
+  switch (map) {
+    CROSSTALK_CASE(affine)
+    CROSSTALK_CASE(exp)
+    CROSSTALK_CASE(log)
+    CROSSTALK_CASE(sigmoid)
+    CROSSTALK_CASE(softplus)
+    CROSSTALK_CASE(log_sigmoid)
+    CROSSTALK_CASE(tanh)
+    CROSSTALK_CASE(relu)
+    CROSSTALK_CASE(silu)
+    CROSSTALK_CASE(reciprocal)
+    CROSSTALK_CASE(softsign)
+    CROSSTALK_CASE(gelu)
+    CROSSTALK_CASE(inverse)
+    CROSSTALK_CASE(sine)
+  }
+#undef CROSSTALK_CASE
+}
 template <class F>
 __device__ __forceinline__ void by_kind(ChainKind kind, const F& f) {
   if (kind == ChainKind::add) return f(std::integral_constant<CombineKind, CombineKind::add>{});
@@ -344,20 +299,21 @@ void launch_chain(const Exec& exec, const MapChain<Real>& op, const ChainArgs<Re
 template <class Real>
 void forward_cuda(const Exec& exec, const MapChain<Real>& op) {
   if (op.x[0].value.R == 0) return;
+  const ChainArgs<Real> args(op);
   if constexpr (std::is_same_v<Real, float>) {
-    if (ChainStepArgs::cover(op)) return launch_step(exec, op, step_forward);
+    if (launch_known<false>(exec, op, args)) return;
   }
-  launch_chain(exec, op, ChainArgs<Real>(op), op.sweeps(), false, chain_forward<Real>);
+  launch_chain(exec, op, args, op.sweeps(), false, chain_forward<Real>);
 }
 
 template <class Real>
 void backward_cuda(const Exec& exec, const MapChain<Real>& op) {
   const ChainArgs<Real> args(op);
   if (op.x[0].value.R == 0 || args.wanted == 0) return;
-  if constexpr (std::is_same_v<Real, float>) {
-    if (ChainStepArgs::cover(op)) return launch_step(exec, op, step_backward);
-  }
-  launch_chain(exec, op, args, args.piece_size > 0 ? op.parts() : op.sweeps(), true, chain_backward<Real>);
+  bool done = false;
+  if constexpr (std::is_same_v<Real, float>) done = launch_known<true>(exec, op, args);
+  if (!done)
+    launch_chain(exec, op, args, args.piece_size > 0 ? op.parts() : op.sweeps(), true, chain_backward<Real>);
   if (args.piece_size == 0) return;
   sum_pieces<Real, 32, 32>(
       exec, "map_chain", op.x[0].value.R, args.piece_size, op.parts(), args.piece_size,
