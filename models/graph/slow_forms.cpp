@@ -46,19 +46,22 @@ std::string slow_form(const StateRead<Real>& op) {
   return why.empty() ? "" : "state_read walks token after token: " + why;
 }
 
-/// Chunks: kernels/fused/fwm_chunk_form.cu.
+/// Chunks: kernels/fused/fwm_chunk_form.cu. States in registers: fwm_walk_form.cu.
 template <class Real>
 std::string slow_form(const FwmRead<Real>& op) {
-  constexpr int kMostKeys = 128, kMostValues = 256;
+  const bool dense = static_cast<bool>(op.v);
+  const int kMostKeys = dense ? 64 : 128, kMostValues = dense ? 64 : 256;
   if (op.form) return "";
-  return "fwm_read walks token after token: " +
-         (kWide<Real>                          ? kInFp64
-          : op.v || op.H() != 1 || op.Q() != 1 ? "chunks are of one head, one query and values that are ids"
-          : op.K() > kMostKeys                 ? above(op.K(), "key features", kMostKeys)
-          : op.V() > kMostValues               ? above(op.V(), "values", kMostValues)
-          : op.K() % 4 != 0                    ? fmt::format("{} key features are no multiple of 4", op.K())
-          : op.start || op.end                 ? "a state is given or wanted"
-                                               : "this GPU has too little shared memory for its chunks");
+  return "fwm_read walks token after token, its states in global memory: " +
+         (kWide<Real> ? kInFp64
+          : !dense && (op.H() != 1 || op.Q() != 1)
+              ? "chunks of values that are ids are of one head and one query"
+          : op.K() > kMostKeys   ? above(op.K(), "key features", kMostKeys)
+          : op.V() > kMostValues ? above(op.V(), "values", kMostValues)
+          : dense                ? kTooLittle
+          : op.K() % 4 != 0      ? fmt::format("{} key features are no multiple of 4", op.K())
+          : op.start || op.end   ? "a state is given or wanted"
+                                 : "this GPU has too little shared memory for its chunks");
 }
 
 /// Chunks: kernels/fused/read_weights_chunk_form.cu.
@@ -67,7 +70,9 @@ std::string slow_form(const ReadWeights<Real>& op) {
   constexpr int kMost = 512;
   if (op.form) return "";
   return "read_weights walks write after write: " +
-         (op.decay || op.log_decay     ? "chunks have no decay"
+         (op.log_decay && op.log_decay.value.dim(3) > 1
+              ? "chunks of decays a key channel are of tokens in equal parts of 32 to 128, and queries at most of them"
+          : op.decay || op.log_decay   ? "chunks have no decay"
           : op.H() != 1 || op.Q() != 1 ? "chunks are of one head and one query"
           : op.K() > kMost             ? above(op.K(), "key features", kMost)
           : op.K() % 4 != 0            ? fmt::format("{} key features are no multiple of 4", op.K())
