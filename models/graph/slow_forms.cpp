@@ -80,14 +80,21 @@ std::string slow_form(const ReadWeights<Real>& op) {
                                        : "chunks are of keys that erase themselves, and fit shared memory");
 }
 
-/// States in registers: kernels/fused/network_walk_form.cu.
+/// States in registers: kernels/fused/network_walk_form.cu. Mini-batches: network_batches_form.cu.
 template <class Real>
 std::string slow_form(const NetworkRead<Real>& op) {
-  constexpr int kMost = 64;
+  constexpr int kMost = 64, kMostBatch = 16, kFewest = 4;
+  if (op.form && op.hidden > 0 && op.mini_batch < kFewest)
+    return fmt::format(
+        "network_read takes a step of its network every {} tokens: memory.mini_batch = 16, another model, is several times faster",
+        op.mini_batch);
   if (op.form) return "";
   return "network_read keeps its states in global memory: " +
-         (kWide<Real>          ? kInFp64
-          : op.hidden > 0      ? "its network has a hidden layer"
+         (kWide<Real> ? kInFp64
+          : op.hidden > 0 && op.mini_batch > kMostBatch
+              ? fmt::format("mini-batches of a network with hidden units have more than {} tokens",
+                            kMostBatch)
+          : op.hidden > 0      ? "a size of its network with hidden units is no multiple of 4"
           : op.mini_batch != 1 ? fmt::format("mini-batches are of {} tokens", op.mini_batch)
           : op.K() > kMost     ? above(op.K(), "key channels", kMost)
           : op.V() > kMost     ? above(op.V(), "values", kMost)
