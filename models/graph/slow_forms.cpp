@@ -8,6 +8,7 @@
 
 #include "kernels/attention/attend.h"
 #include "kernels/attention/solve.h"
+#include "kernels/conv/long_conv.h"
 #include "kernels/law/diagonal_read.h"
 #include "kernels/law/fwm.h"
 #include "kernels/law/network_read.h"
@@ -84,21 +85,34 @@ std::string slow_form(const ReadWeights<Real>& op) {
 template <class Real>
 std::string slow_form(const NetworkRead<Real>& op) {
   constexpr int kMost = 64, kMostBatch = 16, kFewest = 4;
-  if (op.form && op.hidden > 0 && op.mini_batch < kFewest)
-    return fmt::format(
-        "network_read takes a step of its network every {} tokens: memory.mini_batch = 16, another model, is several times faster",
-        op.mini_batch);
-  if (op.form) return "";
+  const bool deep = op.hidden > 0, whole = op.K() % 4 == 0 && op.V() % 4 == 0 && op.hidden % 4 == 0;
+  if (op.form)
+    return deep && op.mini_batch < kFewest
+               ? fmt::format(
+                     "network_read goes through all weights of its network for every mini-batch of {}: with "
+                     "memory.mini_batch = 16, as its authors have it (another model), a step is several times faster",
+                     op.mini_batch == 1 ? "one token" : fmt::format("{} tokens", op.mini_batch))
+               : "";
   return "network_read keeps its states in global memory: " +
          (kWide<Real> ? kInFp64
-          : op.hidden > 0 && op.mini_batch > kMostBatch
+          : deep && op.mini_batch > kMostBatch
               ? fmt::format("mini-batches of a network with hidden units have more than {} tokens",
                             kMostBatch)
-          : op.hidden > 0      ? "a size of its network with hidden units is no multiple of 4"
-          : op.mini_batch != 1 ? fmt::format("mini-batches are of {} tokens", op.mini_batch)
-          : op.K() > kMost     ? above(op.K(), "key channels", kMost)
-          : op.V() > kMost     ? above(op.V(), "values", kMost)
-                               : kTooLittle);
+          : deep && !whole              ? "numbers of keys, values and hidden units are no multiples of 4"
+          : !deep && op.mini_batch != 1 ? fmt::format("mini-batches are of {} tokens", op.mini_batch)
+          : !deep && op.K() > kMost     ? above(op.K(), "key channels", kMost)
+          : !deep && op.V() > kMost     ? above(op.V(), "values", kMost)
+                                        : kTooLittle);
+}
+
+/// No form but the plain one: kernels/conv/long_conv.h.
+template <class Real>
+std::string slow_form(const LongConv<Real>& op) {
+  constexpr double kMany = 2e10;  // products: tens of milliseconds
+  const double channels = static_cast<double>(op.B()) * op.C(), products = channels * op.T() * op.T() / 2;
+  return products < kMany ? ""
+                          : fmt::format("long_conv adds up {0}^2 / 2 products of each of {1:.0f} channels",
+                                        op.T(), channels);
 }
 
 /// Chunks: kernels/fused/ridge_chunk_form.cu.
@@ -164,6 +178,7 @@ std::vector<std::string> slow_forms(const Graph<Real>& graph) {
     ask.template operator()<Attend>(node.info);
     ask.template operator()<Solve>(node.info);
     ask.template operator()<NetworkRead>(node.info);
+    ask.template operator()<LongConv>(node.info);
     ask.template operator()<RidgeRead>(node.info);
     ask.template operator()<DiagonalRead>(node.info);
   }
