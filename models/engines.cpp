@@ -10,6 +10,7 @@
 #include "kernels/recurrence/scan.h"
 #include "models/carried.h"
 #include "models/graph/nodes.h"
+#include "models/implicit_filter.h"
 #include "models/tokens.h"
 
 namespace crosstalk {
@@ -280,6 +281,14 @@ Var<Real> query_weights(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& r) 
   return {&m.graph, out(m.graph.add(weights_op(m, q, r)).a)};
 }
 
+/// Whether chunks read the weights that queries at all tokens give to them: they take values of up to 128 numbers, those of T
+/// tokens in equal parts (cuts_of_values).
+template <class Real>
+bool chunks_read_weights(const Mixer<Real>& m, const Recurrence<Real>& r) {
+  return sizeof(Real) == sizeof(float) && r.erase == Erase::none && writes_a_token(m, r) == 1 &&
+         m.T / cuts_of_values(m, StateForm::chunkwise, r, m.T) <= 128;
+}
+
 /// Those of scale q, by a form of the op for many queries where a GPU has one; else nothing.
 template <class Real>
 Var<Real> weights_by_tiles(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& r, double scale = 1) {
@@ -295,8 +304,15 @@ Var<Real> weights_by_tiles(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& 
 template <class Real>
 Var<Real> read_weights(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& r, Var<Real>* gain) {
   const bool many = m.at_tokens() || 4 * m.Q >= m.T;  // queries
-  const bool of_all_pairs = m.graph.device() == Device::cuda && many && !m.batch() && !m.wants_weights() &&
-                            covers(Form::parallel, m, r);
+  const bool by_products = m.graph.device() == Device::cuda && many && !m.batch() && !m.wants_weights();
+  const bool of_all_pairs = by_products && covers(Form::parallel, m, r);
+  if (by_products && !of_all_pairs && chunks_read_weights(m, r)) {  // of values that are one-hot
+    Recurrence<Real> apart = r;
+    PartOfState<Real> empty;
+    apart.part = &empty;
+    const Var<Real> own = expand(one_hot_tokens(m), {m.B, m.T, m.H, m.T});
+    return swap(state_read(m, StateForm::chunkwise, q, apart, full_log_decay(m, r), own, apart.state, false));
+  }
   if (!of_all_pairs) return query_weights(m, q, r);
   Recurrence<Real> here = r;
   if (here.gain) here.gain = expand(here.gain, {m.B, m.T, m.H, 1});
@@ -426,7 +442,7 @@ Var<Real> attend(Mixer<Real>& m, Var<Real> x, Var<Real> k, const Attention& how,
 
 template <class Real>
 Var<Real> attend(Mixer<Real>& m, Var<Real> x, Var<Real> k, const Attention& how, const Terms<Real>& terms) {
-  if (!terms.between_tokens) {
+  if (!terms.between_tokens && k) {
     m.note("score_key", k);
     m.note("score_query", x);
   }
