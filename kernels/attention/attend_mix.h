@@ -112,9 +112,9 @@ struct AttendMix {
   }
   /// Whether x, k, v, o and their gradients are bf16: all of them or none.
   CT_HD bool is_bf16() const { return x.value.is_bf16(); }
-  /// Whether they may be: whole heads, or such of more than 128, whose numbers move by eights.
+  /// Whether they may be: whole heads, or such of more than 64, whose numbers move by eights.
   bool takes_bf16() const {
-    const bool wide = products == Precision::bf16 && fits_tiles() && (K() > 128 || V() > 128);
+    const bool wide = products == Precision::bf16 && fits_tiles() && (K() > 64 || V() > 64);
     return (fits_whole() || wide) && K() % 8 == 0 && V() % 8 == 0;
   }
   /// The form that runs on a device.
@@ -151,7 +151,7 @@ struct AttendMix {
     }
     if (is_bf16() && !takes_bf16())
       throw std::logic_error(
-          "[attend_mix] only whole heads of multiples of 8, or such of more than 128, may be bf16");
+          "[attend_mix] only whole heads of multiples of 8, or such of more than 64, may be bf16");
     check_writes();
     const int R = k.value.R;
     o.value = shaped<Real>(R, {B(), Q(), H(), V()});

@@ -127,12 +127,12 @@ void with_tile(const AttendMix<float>& op, F&& f) {
       f(Tile<kPrecision, 32>{}, 0.f);
     } else if (D <= 64) {
       f(Tile<kPrecision, 64>{}, 0.f);
-    } else if (kPrecision != Precision::bf16 || D <= 128) {
+    } else if constexpr (kPrecision != Precision::bf16) {
       f(Tile<kPrecision, 128>{}, 0.f);
-    } else if (op.is_bf16()) {
-      f(Tile<Precision::bf16, 256, true>{}, std::uint16_t{});
     } else {
-      f(Tile<Precision::bf16, 256, true>{}, 0.f);
+      const auto with_number = [&](auto tile) { op.is_bf16() ? f(tile, std::uint16_t{}) : f(tile, 0.f); };
+      D <= 128 ? with_number(Tile<Precision::bf16, 128, true>{})
+               : with_number(Tile<Precision::bf16, 256, true>{});
     }
   };
   if (op.products == Precision::bf16) {

@@ -1,5 +1,5 @@
-// AttendMix on the tensor cores, heads of up to 128, or in bf16 256 (by wgmma where there is such a thing): a block has 64 rows and
-// walks the other side's tiles.
+// AttendMix on the tensor cores, heads of up to 128, or in bf16 256 (of more than 64 by wgmma where there is such a thing): a block
+// has 64 rows and walks the other side's tiles.
 //
 // Backward, rows are queries (d_x) and then keys (d_k, d_v, of transposed scores), with the same tiles: a
 // block that has few of the one has many of the other. Sums have a fixed order, no two blocks add to one.

@@ -118,6 +118,42 @@ struct WidePart {
   }
 };
 
+/// The same of floats, rounded when they are multiplied: they come in the background, 16 chunks of four a row, swapped about by the
+/// row such that reads of eight columns of rows 2 t use all banks.
+struct WideRaw {
+  __device__ static bool takes(const WideMatrix& m) {
+    return !m.is_bf16 && m.rows > 0 && m.columns > 16 && m.columns % 4 == 0 && is_aligned16(m.data);
+  }
+  __device__ static int place(int row, int c) {
+    return row * kWideBlock + (c / 4 ^ row / 2 % 4 * 2) * 4 + c % 4;
+  }
+  __device__ static __forceinline__ void request(const WideMatrix& m, int n0, int c0, float* tile) {
+    const int column = static_cast<int>(threadIdx.x) % 16 * 4;
+#pragma unroll
+    for (int row = static_cast<int>(threadIdx.x) / 16; row < kWideBlock; row += kWideThreads / 16) {
+      const bool there = n0 + row < m.rows && c0 + column < m.columns;
+      const std::int64_t at = there ? static_cast<std::int64_t>(n0 + row) * m.columns + c0 + column : 0;
+      copy_async_or_zero(tile + place(row, column), m.data + at, there ? 16 : 0);
+    }
+  }
+  __device__ static __forceinline__ void add_columns(const float* tile, float (&side)[8]) {
+#pragma unroll
+    for (int i = 0; i < WidePart::kTurns; ++i) {
+#pragma unroll
+      for (int e = 0; e < 8; ++e) side[e] += tile[place(WidePart::row(i), WidePart::column() + e)];
+    }
+  }
+  /// 16 rows from k on of the columns r0 .. r0 + 15, turned, as mma takes them on its left.
+  __device__ static __forceinline__ void read(unsigned (&a)[4], const float* tile, int k, int r0) {
+    const int row = k + 2 * (static_cast<int>(threadIdx.x) % 4),
+              c = r0 + static_cast<int>(threadIdx.x) % 32 / 4;
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+      a[i] = bf16_pair(tile[place(row + i / 2 * 8, c + i % 2 * 8)],
+                       tile[place(row + i / 2 * 8 + 1, c + i % 2 * 8)]);
+  }
+};
+
 /// The same of a matrix of few columns of floats (gates of heads), whose rows follow each other: what a step takes of them waits
 /// in a thread's registers while the step before is multiplied. Other columns of a piece stay zero.
 struct WideNarrow {
@@ -196,10 +232,15 @@ __device__ __forceinline__ void put_block(Write mode, float* rows, bool is_bf16,
   }
 }
 
-template <WideRole kRole>
+/// kRaw: of weights, where gradients of outputs may be floats.
+template <WideRole kRole, bool kRaw = false>
 __global__ void __launch_bounds__(kWideThreads, 2)
     wide_maps(const __grid_constant__ JoinedLinear<float> a, const __grid_constant__ LinearSlabs s) {
   constexpr bool kForward = kRole == WideRole::forward, kWeights = kRole == WideRole::weights;
+  // A stage: two pieces of the left factor, floats where kRaw, and two of the right one.
+  constexpr int kStages = kRaw ? 2 : kWideStages, kLeft = (kRaw ? 2 : 1) * kWidePiece,
+                kStage = 2 * (kLeft + kWidePiece);
+  static_assert(kStages * kStage * sizeof(std::uint16_t) + kWideAlign == kWideBytes);
   extern __shared__ __align__(128) unsigned char memory[];
   auto* const tiles =
       reinterpret_cast<std::uint16_t*>(memory + (-__cvta_generic_to_shared(memory) & (kWideAlign - 1)));
@@ -230,12 +271,12 @@ __global__ void __launch_bounds__(kWideThreads, 2)
   WideNarrow narrow[kWeights ? 2 : 1];
   WideMatrix own[2] = {};  // weights: of the tile's rows
   int own_from[2] = {};
-  bool is_narrow[2] = {};
+  bool is_narrow[2] = {}, is_raw[2] = {};
   const auto request = [&](int step) {
-    std::uint16_t* const to = tiles + (step - begin) % kWideStages * 4 * kWidePiece;
+    std::uint16_t* const to = tiles + (step - begin) % kStages * kStage;
 #pragma unroll
     for (int h = 0; h < 2 && step < end; ++h) {
-      std::uint16_t *const left = to + h * kWidePiece, *const right = left + 2 * kWidePiece;
+      std::uint16_t *const left = to + h * kLeft, *const right = to + 2 * kLeft + h * kWidePiece;
       const int at = step * kWideBlock, row = first_row + h * kWideBlock,
                 column = (2 * pair + h) * kWideBlock;
       int from = 0;
@@ -246,6 +287,8 @@ __global__ void __launch_bounds__(kWideThreads, 2)
         if (is_narrow[h]) {
           narrow[h].put(own[h], left, side[h]);
           if (step + 1 < end) narrow[h].fetch(own[h], at + kWideBlock);
+        } else if (kRaw && is_raw[h]) {
+          WideRaw::request(own[h], at, own_from[h], reinterpret_cast<float*>(left));
         } else {
           WidePart::request<true>(own[h], at, own_from[h], left, side[h]);
         }
@@ -280,29 +323,33 @@ __global__ void __launch_bounds__(kWideThreads, 2)
     for (int h = 0; h < 2; ++h) {
       own[h] = d_y(first_row + h, own_from[h]);
       const WideMatrix& y = own[h];
-      sides[h] = pair == 0 && y.rows > 0 && y.is_bf16 && a.b[output_of(a, s, first_row + h).x].wanted();
-      is_narrow[h] = WideNarrow::takes(y);
+      is_narrow[h] = WideNarrow::takes(y), is_raw[h] = kRaw && WideRaw::takes(y);
+      sides[h] = pair == 0 && y.rows > 0 && (y.is_bf16 || is_raw[h]) &&
+                 a.b[output_of(a, s, first_row + h).x].wanted();
       if (!is_narrow[h]) continue;
       narrow[h].fetch(y, begin * kWideBlock);
-      for (int i = 0; i < kWideStages * WidePart::kTurns; ++i)
-        *reinterpret_cast<uint4*>(WidePart::place(tiles + (i / WidePart::kTurns * 4 + h) * kWidePiece,
+      for (int i = 0; i < kStages * WidePart::kTurns; ++i)
+        *reinterpret_cast<uint4*>(WidePart::place(tiles + i / WidePart::kTurns * kStage + h * kLeft,
                                                   i % WidePart::kTurns)) = make_uint4(0, 0, 0, 0);
     }
     __syncthreads();
   }
 #pragma unroll 1
-  for (int i = 0; i < kWideStages - 1; ++i) request(begin + i);
+  for (int i = 0; i < kStages - 1; ++i) request(begin + i);
 #pragma unroll 1
   for (int step = begin; step < end; ++step) {
-    std::uint16_t* const now = tiles + (step - begin) % kWideStages * 4 * kWidePiece;
-    copies_wait<kWideStages - 2>();
+    std::uint16_t* const now = tiles + (step - begin) % kStages * kStage;
+    copies_wait<kStages - 2>();
     fence_async();
     __syncthreads();
-    const std::uint16_t *const left = now + group * kWidePiece, *const right = now + 2 * kWidePiece;
+    const std::uint16_t *const left = now + group * kLeft, *const right = now + 2 * kLeft;
+    const bool floats = kRaw && (group == 0 ? is_raw[0] : is_raw[1]);
     unsigned rows[kWideBlock / 16][4];
 #pragma unroll
     for (int k = 0; k < kWideBlock / 16; ++k) {
-      if constexpr (kWeights) {
+      if (floats) {
+        WideRaw::read(rows[k], reinterpret_cast<const float*>(left), 16 * k, r0);
+      } else if constexpr (kWeights) {
         load_matrices<true>(rows[k],
                             left + wide_place(16 * k + lane / 16 * 8 + lane % 8, r0 / 8 + lane / 8 % 2));
       } else {
@@ -313,11 +360,15 @@ __global__ void __launch_bounds__(kWideThreads, 2)
 #pragma unroll
     for (int k = 0; k < kWideBlock / 16; ++k) multiply_wide<!kForward>(sums, rows[k], right, 16 * k);
     wgmma_commit();
-    request(step + kWideStages - 1);
+    request(step + kStages - 1);
     if constexpr (kWeights) {
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
-        if (sides[h]) WidePart::add_columns(now + h * kWidePiece, side[h]);
+        if (sides[h] && is_raw[h]) {
+          WideRaw::add_columns(reinterpret_cast<const float*>(now + h * kLeft), side[h]);
+        } else if (sides[h]) {
+          WidePart::add_columns(now + h * kLeft, side[h]);
+        }
       }
     }
     wgmma_wait<0>(sums);
@@ -389,15 +440,21 @@ inline void round_weights(const Exec& exec, const JoinedLinear<float>& a, const 
   check_launch("joined_linear (operands)");
 }
 
-template <WideRole kRole>
+template <WideRole kRole, bool kRaw = false>
 void launch_wide(const Exec& exec, const char* name, const JoinedLinear<float>& a, const LinearSlabs& s) {
+  if constexpr (kRole == WideRole::weights && !kRaw) {
+    for (int i = 0; i < a.outputs; ++i) {
+      const Tensor<float>& y = a.y[i].gradient;
+      if (y.data && !y.is_bf16() && y.columns() > 16) return launch_wide<kRole, true>(exec, name, a, s);
+    }
+  }
   const unsigned rows = blocks_for(a.x.value.rows(), kWideRows),
                  inputs = blocks_for(s.inputs, 2 * kWideBlock), outputs = blocks_for(s.count, 2),
                  blocks = kRole == WideRole::forward  ? rows * outputs
                           : kRole == WideRole::inputs ? rows * inputs
                                                       : inputs * outputs * static_cast<unsigned>(s.pieces);
-  allow_shared_memory(wide_maps<kRole>, kWideBytes);
-  wide_maps<kRole>
+  allow_shared_memory(wide_maps<kRole, kRaw>, kWideBytes);
+  wide_maps<kRole, kRaw>
       <<<dim3(blocks, static_cast<unsigned>(a.x.value.R)), kWideThreads, kWideBytes, stream_of(exec)>>>(a, s);
   check_launch(name);
 }

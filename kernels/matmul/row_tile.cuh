@@ -29,7 +29,7 @@ struct Tile {
   /// Columns that are loaded at once, and that are scored at once in backward.
   static constexpr int kColumns = kD <= 64 || (kHalf && kD <= 128) ? 64 : 32;
   static constexpr int kReadColumns = kSwizzled ? 64 : kColumns;  ///< forward
-  static constexpr int kPart = kPrecision == Precision::full && kD > 64 ? 16 : 32;
+  static constexpr int kPart = kPrecision == Precision::full && kD > 64 ? 16 : kWgmma ? kColumns : 32;
 
   /// Blocks that a multiprocessor shall hold, by which the compiler gives registers: as measured on an H200.
   static constexpr int kReadBlocks = kD <= 64 ? 4 : kPrecision == Precision::full ? 1 : kD <= 128 ? 3 : 2;
