@@ -16,6 +16,8 @@
 namespace crosstalk {
 namespace {
 
+constexpr int kMostKeys = 128;  ///< of a state that erases, in chunks on a GPU
+
 template <class Real>
 int writes_a_token(const Mixer<Real>& m, const Recurrence<Real>& r) {
   return r.writes > 0 ? r.writes : m.N;
@@ -49,6 +51,9 @@ Var<Real> weights_of(Mixer<Real>& m, Var<Real> x, Var<Real> k, const Attention& 
   op.strict = how.strict, op.before = how.before, op.window = how.window, op.order = how.order,
   op.digits = how.digits;
   op.x = in(x), op.k = in(k);
+  // Narrower states are read by chunks, whose products are the graph's.
+  if (k.dim(3) > kMostKeys && how.kernel == Kernel::identity && !how.normalised)
+    op.products = m.graph.products();
   if (terms.log_decay) op.log_decay = in(expand(terms.log_decay, {m.B, m.T, m.H, 1}));
   op.slope = in(terms.slope), op.sink = in(terms.sink), op.extra = in(terms.extra);
   if (!terms.between_tokens) op.position = ids(m.position());
@@ -167,18 +172,25 @@ Var<Real> read_rows(Mixer<Real>& m, StateForm form, Var<Real> q, const Recurrenc
   return view(o, {B, m.Q, H, V});
 }
 
+/// Weights of all pairs of tokens: of what is read, and of what each token takes out before it writes, times a gain.
 template <class Real>
-Var<Real> parallel_weights(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& r, Var<Real> log_decay) {
+struct PairWeights {
+  Var<Real> read = {}, taken = {}, gain = {};  // taken, gain: or absent
+  Var<Real> solved() const { return taken ? solve(read, taken, gain) : read; }
+};
+
+template <class Real>
+PairWeights<Real> pair_weights(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& r, Var<Real> log_decay) {
   const Attention linear{.kernel = Kernel::identity, .normalised = false};
   Attention strict = linear,
             before = linear;  // before: as strict, and what the own token fades is not yet felt
   strict.strict = true;
   before.before = true;
   const Var<Real> a = attend(m, q, r.key, r.before ? before : linear, log_decay);
-  if (r.erase == Erase::none) return a;
+  if (r.erase == Erase::none) return {a};
   const Var<Real> x = r.erase == Erase::delta ? r.key : r.erase_read;
   const Var<Real> b = attend(m, x, r.key, r.decayed ? strict : before, log_decay, {}, true);
-  return solve(a, b, r.erase == Erase::delta ? r.gain : r.erase_gain);
+  return {a, b, r.erase == Erase::delta ? r.gain : r.erase_gain};
 }
 
 // With P_t the product of the signs up to token t, S_t Diag(P_t) is the state of a recurrence without signs
@@ -241,7 +253,7 @@ Form choose_form(const Mixer<Real>& m, const Recurrence<Real>& r) {
   const std::int64_t K = r.key.dim(3), weights = m.Q * (K + m.V);
   const bool few = r.erase == Erase::none && weights <= K * m.V;
   // No chunks hold so many keys of a state that erases: all pairs of tokens, as long as they are some hundred megabytes.
-  constexpr std::int64_t kMostKeys = 128, kMostPairs = std::int64_t{1} << 27;
+  constexpr std::int64_t kMostPairs = std::int64_t{1} << 27;
   const bool pairs = sizeof(Real) == sizeof(float) && r.erase != Erase::none && K > kMostKeys &&
                      std::int64_t{m.B} * m.H * m.T * m.T <= kMostPairs;
   if ((few || pairs || m.T <= state_chunk(m.K, m.V, m.graph.products())) && covers(Form::parallel, m, r))
@@ -318,7 +330,7 @@ Var<Real> read_weights(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& r, V
   if (here.gain) here.gain = expand(here.gain, {m.B, m.T, m.H, 1});
   here.log_decay = full_log_decay(m, r), here.decay = {};
   if (const Var<Real> tiled = weights_by_tiles(m, q, here)) return tiled;
-  const Var<Real> weights = parallel_weights(m, q, here, here.log_decay);
+  const Var<Real> weights = pair_weights(m, q, here, here.log_decay).solved();
   if (gain) *gain = here.gain;
   return here.gain && !gain ? weights * view(swap(here.gain), {m.B, m.H, 1, m.T}) : weights;
 }
@@ -386,8 +398,14 @@ Var<Real> read_in_form(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& give
   }
   const Var<Real> log_decay = full_log_decay(m, r);
   if (form == Form::parallel) {
-    Var<Real> weights = parallel_weights(m, q, r, log_decay);
+    const PairWeights<Real> pairs = pair_weights(m, q, r, log_decay);
     carry(log_decay);
+    // What is written is read without weights in memory, where heads are too wide for chunks.
+    if (pairs.taken && r.key.dim(3) > kMostKeys && !start_of(m, r) && !eps) {
+      const Var<Real> v = values_of(m, r);
+      return m.mix(pairs.read, {}, {}, solve_values(r.gain ? r.gain * v : v, pairs.taken, pairs.gain));
+    }
+    Var<Real> weights = pairs.solved();
     if (start_of(m, r)) return from_start(weights, r.gain, log_decay);
     if (eps && r.gain) weights = weights * view(swap(r.gain), {m.B, m.H, 1, m.T});
     return m.mix(weights, eps, eps ? Var<Real>{} : r.gain, r.value);

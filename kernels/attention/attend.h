@@ -20,6 +20,7 @@
 
 #include "kernels/base/buffer.h"
 #include "kernels/base/op.h"
+#include "kernels/base/precision.h"
 
 namespace crosstalk {
 
@@ -35,6 +36,8 @@ struct Attend {
   bool before = false;  ///< without positions: query t stands at token t - 1, and sees t tokens
   int window = 0;       ///< 0: all
   int order = 2, digits = 0;
+  Precision products =
+      Precision::full;  ///< of the operands; CUDA, float, several queries, all of whose tokens are scored
 
   In<Real> x;          ///< [R,B,Q,H,K]: queries; absent with k: s = extra
   In<Real> k;          ///< [R,B,T,H,K]
@@ -62,6 +65,10 @@ struct Attend {
   CT_HD bool plain() const {
     return kernel == Kernel::identity && !normalised && H() == 1 && position && !strict && window == 0 &&
            !log_decay && !slope && !extra;
+  }
+  /// Whether the slope of the kernel is a function of the score.
+  CT_HD bool curved() const {
+    return kernel != Kernel::exp && kernel != Kernel::identity && kernel != Kernel::round;
   }
   void plan() {
     const auto want = [](bool ok) {

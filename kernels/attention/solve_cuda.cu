@@ -78,10 +78,11 @@ struct Piece {
   }
 };
 
-/// Two operands of a product. A warp owns kRows rows of the first, a lane the columns lane + 32 c of the second.
+/// Two operands of a product. A warp owns kRows rows of the first, whose numbers all its lanes read, four at once; a lane the
+/// columns lane + 32 c of the second.
 template <class Real>
 struct Tiles {
-  Real left[kTile][kTile + 4];
+  alignas(16) Real left[kTile][kTile + 4];
   Real right[kTile][kColumns + 1];
 
   /// sum -= left right, of as many tiles as there are steps: fetch(step) begins to load one, store() brings it here.
@@ -95,16 +96,21 @@ struct Tiles {
       store();
       __syncthreads();
       if (step + 1 < steps) fetch(step + 1);
-#pragma unroll 8
-      for (int k = 0; k < kTile; ++k) {
-        Real x[kWide];
+#pragma unroll 2
+      for (int k = 0; k < kTile; k += 4) {
+        Four<Real> factor[kRows];
 #pragma unroll
-        for (int c = 0; c < kWide; ++c) x[c] = right[k][lane + 32 * c];
+        for (int m = 0; m < kRows; ++m) factor[m] = *reinterpret_cast<const Four<Real>*>(&left[row + m][k]);
 #pragma unroll
-        for (int m = 0; m < kRows; ++m) {
-          const Real factor = left[row + m][k];
+        for (int e = 0; e < 4; ++e) {
+          Real x[kWide];
 #pragma unroll
-          for (int c = 0; c < kWide; ++c) sum[m][c] -= factor * x[c];
+          for (int c = 0; c < kWide; ++c) x[c] = right[k + e][lane + 32 * c];
+#pragma unroll
+          for (int m = 0; m < kRows; ++m) {
+#pragma unroll
+            for (int c = 0; c < kWide; ++c) sum[m][c] -= factor[m].v[e] * x[c];
+          }
         }
       }
       __syncthreads();

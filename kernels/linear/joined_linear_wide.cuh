@@ -80,10 +80,7 @@ struct WidePart {
   __device__ static std::uint16_t* place(std::uint16_t* tile, int i) {
     return tile + wide_place(row(i), column() / 8);
   }
-  /// Sums of columns, where kSide, are taken of floats before they are rounded.
-  template <bool kSide>
-  __device__ static __forceinline__ void request(const WideMatrix& m, int n0, int c0, std::uint16_t* tile,
-                                                 float (&side)[8]) {
+  __device__ static __forceinline__ void request(const WideMatrix& m, int n0, int c0, std::uint16_t* tile) {
     const int c = c0 + column();
 #pragma unroll
     for (int i = 0; i < kTurns; ++i) {
@@ -98,8 +95,6 @@ struct WidePart {
         const bool aligned = m.columns % 4 == 0 && is_aligned16(m.data);
         load4(m.data + at, there ? m.columns - c : 0, aligned, v[0]);
         load4(m.data + at + 4, there ? m.columns - c - 4 : 0, aligned, v[1]);
-#pragma unroll
-        for (int e = 0; kSide && e < 8; ++e) side[e] += v[e / 4][e % 4];
         *reinterpret_cast<uint4*>(place(tile, i)) =
             make_uint4(bf16_pair(v[0][0], v[0][1]), bf16_pair(v[0][2], v[0][3]), bf16_pair(v[1][0], v[1][1]),
                        bf16_pair(v[1][2], v[1][3]));
@@ -118,26 +113,41 @@ struct WidePart {
   }
 };
 
-/// The same of a matrix of few columns of floats (gates of heads), whose rows follow each other: what a step takes of them waits
-/// in a thread's registers while the step before is multiplied. Other columns of a piece stay zero.
-struct WideNarrow {
-  float x[4] = {};
-  __device__ static bool takes(const WideMatrix& m) {
-    return !m.is_bf16 && m.rows > 0 && m.columns <= 16 && is_aligned16(m.data);
+/// The same of floats, rounded when they are multiplied: they come in the background, where fours are whole in chunks of four,
+/// swapped about by the row such that reads of eight columns of rows 2 t use all banks. Columns outside are zero before.
+struct WideRaw {
+  __device__ static int place(int row, int c) {
+    return row * kWideBlock + (c / 4 ^ row / 2 % 4 * 2) * 4 + c % 4;
   }
-  __device__ static int first() { return 4 * static_cast<int>(threadIdx.x); }
-  __device__ __forceinline__ void fetch(const WideMatrix& m, int n0) {
-    const int valid = min(m.rows - n0, kWideBlock) * m.columns - first();
-    load4(m.data + static_cast<std::int64_t>(n0) * m.columns + first(), valid, true, x);
+  __device__ static __forceinline__ void request(const WideMatrix& m, int n0, int c0, float* tile) {
+    const auto copy = [&]<int kEach>(std::integral_constant<int, kEach>, int valid) {
+      for (int i = threadIdx.x; i < kWideBlock * valid / kEach; i += kWideThreads) {
+        const int row = i * kEach / valid, c = i * kEach % valid;
+        const bool there = n0 + row < m.rows;
+        const std::int64_t at = there ? static_cast<std::int64_t>(n0 + row) * m.columns + c0 + c : 0;
+        copy_async_or_zero<4 * kEach>(tile + place(row, c), m.data + at, there ? 4 * kEach : 0);
+      }
+    };
+    const int valid = min(m.columns - c0, kWideBlock);
+    if (m.columns % 4 != 0 || !is_aligned16(m.data)) return copy(std::integral_constant<int, 1>{}, valid);
+    constexpr std::integral_constant<int, 4> kFours;
+    valid == kWideBlock ? copy(kFours, kWideBlock) : copy(kFours, valid);
   }
-  __device__ __forceinline__ void put(const WideMatrix& m, std::uint16_t* tile, float (&side)[8]) const {
-    if (first() >= kWideBlock * m.columns) return;
+  __device__ static __forceinline__ void add_columns(const float* tile, float (&side)[8]) {
 #pragma unroll
-    for (int e = 0; e < 4; ++e) {
-      const int row = (first() + e) / m.columns, c = (first() + e) % m.columns;
-      tile[wide_place(row, c / 8) + c % 8] = static_cast<std::uint16_t>(bf16_pair(x[e], 0));
-      side[e] += x[e];
+    for (int i = 0; i < WidePart::kTurns; ++i) {
+#pragma unroll
+      for (int e = 0; e < 8; ++e) side[e] += tile[place(WidePart::row(i), WidePart::column() + e)];
     }
+  }
+  /// 16 rows from k on of the columns r0 .. r0 + 15, turned, as mma takes them on its left.
+  __device__ static __forceinline__ void read(unsigned (&a)[4], const float* tile, int k, int r0) {
+    const int row = k + 2 * (static_cast<int>(threadIdx.x) % 4),
+              c = r0 + static_cast<int>(threadIdx.x) % 32 / 4;
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+      a[i] = bf16_pair(tile[place(row + i / 2 * 8, c + i % 2 * 8)],
+                       tile[place(row + i / 2 * 8 + 1, c + i % 2 * 8)]);
   }
 };
 
@@ -226,39 +236,50 @@ __global__ void __launch_bounds__(kWideThreads, 2)
     column = of.y;
     return {t.at(r), t.is_bf16(), N, t.columns()};
   };
-  float sums[16][4] = {}, side[2][8] = {}, none[8];
-  WideNarrow narrow[kWeights ? 2 : 1];
+  float sums[16][4] = {}, side[2][8] = {};
   WideMatrix own[2] = {};  // weights: of the tile's rows
   int own_from[2] = {};
-  bool is_narrow[2] = {};
+  bool is_raw[2] = {}, sides[2] = {};  // weights: floats; whose biases are summed here
+  if constexpr (kWeights) {
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      own[h] = d_y(first_row + h, own_from[h]);
+      is_raw[h] = !own[h].is_bf16;
+      sides[h] = pair == 0 && own[h].rows > 0 && a.b[output_of(a, s, first_row + h).x].wanted();
+    }
+  }
+  // A stage: two pieces of the left factor, of floats where one is, and two of the right one. Two stages of floats are as large as
+  // three of bf16.
+  const bool raw = is_raw[0] || is_raw[1];
+  const int stages = raw ? 2 : kWideStages, left_size = (raw ? 2 : 1) * kWidePiece,
+            stage_size = 2 * (left_size + kWidePiece);
+  static_assert(kWideStages == 3);
   const auto request = [&](int step) {
-    std::uint16_t* const to = tiles + (step - begin) % kWideStages * 4 * kWidePiece;
+    std::uint16_t* const to = tiles + (step - begin) % stages * stage_size;
 #pragma unroll
     for (int h = 0; h < 2 && step < end; ++h) {
-      std::uint16_t *const left = to + h * kWidePiece, *const right = left + 2 * kWidePiece;
+      std::uint16_t *const left = to + h * left_size, *const right = to + 2 * left_size + h * kWidePiece;
       const int at = step * kWideBlock, row = first_row + h * kWideBlock,
                 column = (2 * pair + h) * kWideBlock;
       int from = 0;
       if constexpr (kForward) {
-        WidePart::request<false>(x, row, at, left, none);
-        WidePart::request<false>(w, column, at, right, none);
+        WidePart::request(x, row, at, left);
+        WidePart::request(w, column, at, right);
       } else if constexpr (kWeights) {
-        if (is_narrow[h]) {
-          narrow[h].put(own[h], left, side[h]);
-          if (step + 1 < end) narrow[h].fetch(own[h], at + kWideBlock);
+        if (is_raw[h]) {
+          WideRaw::request(own[h], at, own_from[h], reinterpret_cast<float*>(left));
         } else {
-          WidePart::request<true>(own[h], at, own_from[h], left, side[h]);
+          WidePart::request(own[h], at, own_from[h], left);
         }
-        WidePart::request<false>(x, at, column, right, none);
+        WidePart::request(x, at, column, right);
       } else {
         const WideMatrix y = d_y(step, from);
-        WidePart::request<false>(y, row, from, left, none);
-        WidePart::request<false>(w, at, column, right, none);
+        WidePart::request(y, row, from, left);
+        WidePart::request(w, at, column, right);
       }
     }
     copies_commit();
   };
-  bool sides[2] = {};  // blocks whose biases are summed here, of what came as bf16
   if constexpr (kForward) {
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
@@ -275,34 +296,27 @@ __global__ void __launch_bounds__(kWideThreads, 2)
         }
       }
     }
-  } else if constexpr (kWeights) {
-#pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      own[h] = d_y(first_row + h, own_from[h]);
-      const WideMatrix& y = own[h];
-      sides[h] = pair == 0 && y.rows > 0 && y.is_bf16 && a.b[output_of(a, s, first_row + h).x].wanted();
-      is_narrow[h] = WideNarrow::takes(y);
-      if (!is_narrow[h]) continue;
-      narrow[h].fetch(y, begin * kWideBlock);
-      for (int i = 0; i < kWideStages * WidePart::kTurns; ++i)
-        *reinterpret_cast<uint4*>(WidePart::place(tiles + (i / WidePart::kTurns * 4 + h) * kWidePiece,
-                                                  i % WidePart::kTurns)) = make_uint4(0, 0, 0, 0);
-    }
+  } else if (raw) {
+    auto* const all = reinterpret_cast<uint4*>(tiles);
+    for (int i = threadIdx.x; i < kWideStages * 4 * kWidePiece / 8; i += kWideThreads) all[i] = {};
     __syncthreads();
   }
 #pragma unroll 1
-  for (int i = 0; i < kWideStages - 1; ++i) request(begin + i);
+  for (int i = 0; i < stages - 1; ++i) request(begin + i);
 #pragma unroll 1
   for (int step = begin; step < end; ++step) {
-    std::uint16_t* const now = tiles + (step - begin) % kWideStages * 4 * kWidePiece;
-    copies_wait<kWideStages - 2>();
+    std::uint16_t* const now = tiles + (step - begin) % stages * stage_size;
+    raw ? copies_wait<0>() : copies_wait<kWideStages - 2>();
     fence_async();
     __syncthreads();
-    const std::uint16_t *const left = now + group * kWidePiece, *const right = now + 2 * kWidePiece;
+    const std::uint16_t *const left = now + group * left_size, *const right = now + 2 * left_size;
+    const bool floats = group == 0 ? is_raw[0] : is_raw[1];
     unsigned rows[kWideBlock / 16][4];
 #pragma unroll
     for (int k = 0; k < kWideBlock / 16; ++k) {
-      if constexpr (kWeights) {
+      if (floats) {
+        WideRaw::read(rows[k], reinterpret_cast<const float*>(left), 16 * k, r0);
+      } else if constexpr (kWeights) {
         load_matrices<true>(rows[k],
                             left + wide_place(16 * k + lane / 16 * 8 + lane % 8, r0 / 8 + lane / 8 % 2));
       } else {
@@ -313,11 +327,15 @@ __global__ void __launch_bounds__(kWideThreads, 2)
 #pragma unroll
     for (int k = 0; k < kWideBlock / 16; ++k) multiply_wide<!kForward>(sums, rows[k], right, 16 * k);
     wgmma_commit();
-    request(step + kWideStages - 1);
+    request(step + stages - 1);
     if constexpr (kWeights) {
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
-        if (sides[h]) WidePart::add_columns(now + h * kWidePiece, side[h]);
+        if (sides[h] && is_raw[h]) {
+          WideRaw::add_columns(reinterpret_cast<const float*>(now + h * left_size), side[h]);
+        } else if (sides[h]) {
+          WidePart::add_columns(now + h * left_size, side[h]);
+        }
       }
     }
     wgmma_wait<0>(sums);
@@ -348,15 +366,11 @@ __global__ void __launch_bounds__(kWideThreads, 2)
   }
   if constexpr (kWeights) {
     if (pair > 0) return;
-    __syncthreads();  // tiles are read
-    auto* const all =
-        reinterpret_cast<float*>(memory);  // [warp][block][64 columns]; narrow: what threads have
+    __syncthreads();                                     // tiles are read
+    auto* const all = reinterpret_cast<float*>(memory);  // [warp][block][64 columns]
     const int warp = static_cast<int>(threadIdx.x) / 32;
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
-      float* const mine = all + (kWideThreads / 32 * 2 * kWideBlock) * (1 + h) + WideNarrow::first();
-#pragma unroll
-      for (int e = 0; e < 4; ++e) mine[e] = side[h][e];
 #pragma unroll
       for (int e = 0; e < 8; ++e) {
         side[h][e] += __shfl_xor_sync(kFullWarp, side[h][e], 8);
@@ -370,14 +384,8 @@ __global__ void __launch_bounds__(kWideThreads, 2)
     const int2 of = output_of(a, s, first_row + h);
     if (of.y + c >= a.w[of.x].value.dim(0) || !a.b[of.x].wanted()) return;
     float sum = 0;
-    if (h == 0 ? is_narrow[0] : is_narrow[1]) {
-      const int columns = a.w[of.x].value.dim(0);
-      for (int i = 0; i < kWideBlock; ++i)
-        sum += all[(kWideThreads / 32 * 2 * kWideBlock) * (1 + h) + i * columns + c];
-    } else {
 #pragma unroll
-      for (int i = 0; i < kWideThreads / 32; ++i) sum += all[(i * 2 + h) * kWideBlock + c];
-    }
+    for (int i = 0; i < kWideThreads / 32; ++i) sum += all[(i * 2 + h) * kWideBlock + c];
     a.pieces.value.at(r)[static_cast<std::int64_t>(piece) * s.piece_size + s.bias_at[of.x] + of.y + c] = sum;
   }
 }
