@@ -181,7 +181,7 @@ std::vector<OpCase> cases() {
 
 INSTANTIATE_TEST_SUITE_P(NetworkRead, OpCheck, ::testing::ValuesIn(cases()), case_name);
 
-/// Sizes at which the form in registers (kernels/fused/network_walk.cuh) cuts rows, columns and chunks.
+/// Sizes at which the form in registers cuts rows, columns and chunks.
 std::vector<OpCase> sizes() {
   std::vector<OpCase> all;
   for (const bool layer : {false, true}) {

@@ -56,7 +56,7 @@ struct ReadWeights {
   const FusedForm<ReadWeights>* form = nullptr;  ///< null: write after write
 
   static constexpr const char* kName = "read_weights";
-  const char* form_name() const { return form ? form->name : "recurrent"; }
+  const char* form_name(Device) const { return form ? form->name : "recurrent"; }
   CROSSTALK_FIELDS(k, write_gain, log_decay, decay, erase_read, erase_write, erase_gain, q, position, a, kept,
                    history)
   CROSSTALK_BF16_FIELDS(kept)
