@@ -16,7 +16,7 @@ namespace crosstalk {
 template <class Op>
 struct FusedForm {
   const char* name;
-  /// Whether the form computes this op on the current device: shapes, absent inputs, shared memory.
+  /// Tells whether the form computes this op on the current device: shapes, absent inputs, shared memory.
   bool (*covers)(const Op&);
   /// Sets the shapes of what the op keeps for backward and works with.
   void (*plan)(Op&);

@@ -13,7 +13,7 @@ using namespace device;
 
 enum class Access : int { whole, row, parameter };
 
-/// What kernels want to know of a chain. Bit n of a set says something of register n.
+/// A chain as kernels see it. Bit n of a set says something of register n.
 template <class Real>
 struct ChainArgs {
   using Op = MapChain<Real>;
@@ -167,7 +167,7 @@ struct ChainThread {
     return x;
   }
   __device__ static Real sum(const Four<Real>& x) { return (x.v[0] + x.v[1]) + (x.v[2] + x.v[3]); }
-  /// What a row is multiplied by, of its mapped numbers.
+  /// Factor of a row, from its mapped numbers.
   __device__ Real inverse_of(const StepMath<Real>& step, Four<Real> x) const {
     fours([&](int e) { x.v[e] *= x.v[e]; });
     return step.inverse_of(over_row(sum(x)), a.D);

@@ -11,7 +11,7 @@
 
 namespace crosstalk::device {
 
-/// What backward works with beside a block: rows of all queries of a group as operands, and sums on their way.
+/// Memory of backward beside a block: rows of all queries of a group as operands, and sums on their way.
 struct WeightStage {
   using Rows = std::uint16_t[kWeightRows * kWeightLine];
   alignas(16) Rows b, d_u, d_read, d_next, r;  ///< d_read: d_u f, or d_c

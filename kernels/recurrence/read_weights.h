@@ -66,7 +66,7 @@ struct ReadWeights {
   CT_HD int Q() const { return q.value.dim(1); }
   CT_HD int H() const { return k.value.dim(2); }
   CT_HD int K() const { return k.value.dim(3); }
-  /// Whether what is kept is a trail.
+  /// Tells whether what is kept is a trail.
   CT_HD bool by_trail() const {
     return contracting && Q() == 1 && erase != Erase::free && !log_decay && !decay;
   }

@@ -22,7 +22,7 @@ struct MapOracle {
   std::vector<MapShape> shapes;
 };
 
-/// By the map's name.
+/// All oracles, by the map's name.
 inline std::map<std::string, MapOracle>& map_oracles() {
   static std::map<std::string, MapOracle> all;
   return all;
