@@ -28,6 +28,14 @@ inline std::map<std::string, MapOracle>& map_oracles() {
   return all;
 }
 
+/// The oracle of a map whose entries are f of a row's.
+template <double (*f)(double)>
+Numbers entries(const Numbers& x, int, const Numbers&) {
+  Numbers y;
+  for (const double e : x) y.push_back(f(e));
+  return y;
+}
+
 /// Numbers d, number, m of shapes in braces: CROSSTALK_MAP_ORACLE(dpfp, dpfp, {5, 1}, {5, 3});
 #define CROSSTALK_MAP_ORACLE(name, function, ...)    \
   [[maybe_unused]] const bool name##_has_an_oracle = \
