@@ -97,7 +97,7 @@ struct ChainThread {
     return x;
   }
   __device__ static Real sum(const Four<Real>& x) { return (x.v[0] + x.v[1]) + (x.v[2] + x.v[3]); }
-  /// What a row is multiplied by, of its mapped numbers.
+  /// Factor of a row, from its mapped numbers.
   __device__ Real inverse_of(const StepMath<Real>& step, Four<Real> x) const {
     fours([&](int e) { x.v[e] *= x.v[e]; });
     return step.inverse_of(over_row(sum(x)), a.D);

@@ -33,7 +33,7 @@ struct CellLaw {
   }
   CT_HD static Real log_sigmoid(Real x) { return -((x < 0 ? -x : Real(0)) + log1p_(exp_(x < 0 ? x : -x))); }
 
-  /// What channel i makes of a token: its gates' values, and the state.
+  /// Channel i at a token: its gates' values, and the state.
   struct Channel {
     Real g[4] = {};            ///< lstm, slstm: i (slstm: a_0), f, z, o; gru: r, u, n
     Real bent = 0;             ///< gru: U_2 h

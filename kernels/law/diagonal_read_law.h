@@ -35,7 +35,7 @@ struct Diagonal {
         start_re(op.start, r, at.b, at.h, 1, at.H, n),
         start_im(op.start_imag, r, at.b, at.h, 1, at.H, n) {}
 
-  /// What entry i is multiplied by at token t: size, cosine and sine of its angle; and -e^{log_rate}, and the derivative of the
+  /// Factor of entry i at token t: size, cosine and sine of its angle; and -e^{log_rate}, and the derivative of the
   /// size with respect to step times that.
   struct Factor {
     Real size, cos, sin, rate, slope;
@@ -61,7 +61,7 @@ struct Diagonal {
   CT_HD int step_row(int t) const { return op.steady() ? 0 : t; }
   CT_HD Real step_of(int t, int row) const { return gated ? Real(1) : step_size.row(step_row(t))[row]; }
   CT_HD Real imag(const Real* S, int i) const { return complex ? S[n + i] : Real(0); }
-  /// What a query's number multiplies.
+  /// The number that a query's number multiplies.
   CT_HD Real seen(const Real* S, int i) const {
     return complex ? 2 * (reads.value[i] * S[i] - reads_imag.value[i] * S[n + i]) : S[i];
   }
@@ -113,7 +113,7 @@ struct Diagonal {
   template <class Team>
   CT_HD void step_back(const Team& team, int t, const Real* S, Real* G) const {
     const Real *key = k.row(t), *value = v.row(t);
-    // What the logarithm of entry i's factor gets: of its size and of its angle.
+    // Gradient of the logarithm of entry i's factor: of its size and of its angle.
     const auto of_size = [&](const Factor& a, int i) {
       const Real re = S[i], im = imag(S, i);
       return a.slope * (G[i] * (a.cos * re - a.sin * im) + imag(G, i) * (a.sin * re + a.cos * im));

@@ -10,7 +10,7 @@
 #include "kernels/base/functions.h"
 #include "kernels/base/op.h"
 
-/// Behind a law: the build makes it the versions of an op that has no file for a device (kernels/CMakeLists.txt), by
+/// Stands behind a law: the build makes it the versions of an op that has no file for a device (kernels/CMakeLists.txt), by
 /// CROSSTALK_LAW_CPU(FwmRead, law::Fwm) (law_cpu.h) and CROSSTALK_LAW_CUDA(FwmRead, law::Fwm) (law_team.cuh).
 #define CROSSTALK_LAW(Op, Law)
 
@@ -132,7 +132,7 @@ struct Rows {
   }
 };
 
-/// What every law has: where it stands, and its memory.
+/// Place of a law in the tensors, and its memory.
 template <class Real>
 struct Place {
   int r, b, h, T, Q, H;

@@ -265,7 +265,7 @@ std::vector<OpCase> batches() {
 }
 INSTANTIATE_TEST_SUITE_P(NetworkBatches, OpCheck, ::testing::ValuesIn(batches()), case_name);
 
-/// Sizes at which the form in registers (kernels/fused/network_walk.cuh) cuts rows, columns and chunks.
+/// Sizes at which the form in registers cuts rows, columns and chunks.
 std::vector<OpCase> sizes() {
   std::vector<OpCase> all;
   for (const bool layer : {false, true}) {

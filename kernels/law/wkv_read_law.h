@@ -80,7 +80,7 @@ struct Wkv {
       return;
     }
     const Real* value = v.row(i);
-    // What s = sigmoid(L - bonus - k) gets, before the sigmoid.
+    // Gradient of s = sigmoid(L - bonus - k), before the sigmoid.
     const auto turn = [&](int c) {
       const Real s = weight_before(S, i, c);
       return d_o[c] * (S[c] - value[c]) * s * (1 - s);
@@ -96,7 +96,7 @@ struct Wkv {
   template <class Team>
   CT_HD void step_back(const Team& team, int t, const Real* S, Real* G) const {
     const Real* value = v.row(t);
-    // What g + L - k gets through w, and what L_t gives to its two terms.
+    // Gradient of g + L - k through w, and what L_t gives to its two terms.
     const auto turn = [&](int i) {
       const Real w = weight(S, t, i);
       return G[i] * (S[i] - value[i]) * w * (1 - w);
