@@ -52,7 +52,7 @@ Var<Real> weights_of(Mixer<Real>& m, Var<Real> x, Var<Real> k, const Attention& 
   op.digits = how.digits;
   op.x = in(x), op.k = in(k);
   // Narrower states are read by chunks, whose products are the graph's.
-  if (k.dim(3) > kMostKeys && how.kernel == Kernel::identity && !how.normalised)
+  if (k && k.dim(3) > kMostKeys && how.kernel == Kernel::identity && !how.normalised)
     op.products = m.graph.products();
   if (terms.log_decay) op.log_decay = in(expand(terms.log_decay, {m.B, m.T, m.H, 1}));
   op.slope = in(terms.slope), op.sink = in(terms.sink), op.extra = in(terms.extra);

@@ -141,11 +141,9 @@ OpCase one_step(const std::string& name, const Dims& dims, ChainKind kind, Opera
     std::copy_n(dims.begin(), 4, o.dims);
     o.step[0] = {.kind = kind, .of_a = map, .eps = 0.01};
   });
-  op.oracle([=](const Values& in) {
-    Values out;
+  op.oracle([=](const Values& in, Values& out) {
     for (const double x : in["x0"]) out.real["y0"].push_back(Mapping<double>(map).value(x));
     if (kind != ChainKind::map) divide_rows(out.real["y0"], dims[3], 0.01, kind == ChainKind::rms);
-    return out;
   });
   return op.roundings(terms).condition(8).gradient_elements(60);
 }
@@ -164,12 +162,10 @@ OpCase decays(const std::string& name, const Dims& dims, bool of_heads, int term
                  .of_a = {MapKind::exp, -0.5, 0},
                  .of_b = {MapKind::softplus, 1, 0}};
   });
-  op.oracle([=](const Values& in) {
-    Values out;
+  op.oracle([=](const Values& in, Values& out) {
     for (int n = 0; n < size_of(dims); ++n)
       out.real["y0"].push_back(-0.5 * std::exp(at(in["x1"], dims, rates, n)) *
                                std::log1p(std::exp(in["x0"][std::size_t(n)])));
-    return out;
   });
   return op.roundings(terms).condition(8).gradient_elements(60);
 }
@@ -192,8 +188,7 @@ OpCase keys(const std::string& name, const Dims& dims, int terms) {
     o.step[5] = {.kind = ChainKind::multiply, .a = 6, .b = 5};
     o.made_by[0] = 5, o.made_by[1] = 8, o.made_by[2] = 9;
   });
-  op.oracle([=](const Values& in) {
-    Values out;
+  op.oracle([=](const Values& in, Values& out) {
     Numbers &kappa = out.real["y0"], &key = out.real["y1"], &erased = out.real["y2"];
     for (int n = 0; n < size_of(dims); ++n) {
       const double k = in["x0"][std::size_t(n)], rate = sigmoid(in["x2"][std::size_t(n)]);
@@ -203,7 +198,6 @@ OpCase keys(const std::string& name, const Dims& dims, int terms) {
     }
     divide_rows(kappa, dims[3], 0.01, false);
     for (std::size_t n = 0; n < kappa.size(); ++n) erased[n] *= kappa[n];
-    return out;
   });
   return op.roundings(terms).condition(8).gradient_elements(60);
 }
@@ -224,15 +218,13 @@ OpCase bonus(const std::string& name, const Dims& dims, int terms) {
     o.step[3] = {.kind = ChainKind::multiply, .a = 7, .b = 3};
     o.step[4] = {.kind = ChainKind::add, .a = 4, .b = 8};
   });
-  op.oracle([=](const Values& in) {
-    Values out;
+  op.oracle([=](const Values& in, Values& out) {
     for (int n = 0; n < size_of(dims); ++n) {
       double sum = 0;
       for (int m = n / dims[3] * dims[3], end = m + dims[3]; m < end; ++m)
         sum += at(in["x0"], dims, heads, m) * in["x1"][std::size_t(m)] * in["x2"][std::size_t(m)];
       out.real["y0"].push_back(in["x4"][std::size_t(n)] + sum * in["x3"][std::size_t(n)]);
     }
-    return out;
   });
   return op.roundings(terms).condition(16).gradient_elements(60);
 }
@@ -255,14 +247,12 @@ OpCase two_steps(const std::string& name, const Dims& dims, bool l2, int terms) 
     }
     o.made_by[0] = o.inputs, o.made_by[1] = o.inputs + 1;
   });
-  op.oracle([=](const Values& in) {
-    Values out;
+  op.oracle([=](const Values& in, Values& out) {
     Numbers &first = out.real["y0"], &second = out.real["y1"];
     for (const double x : in["x0"]) first.push_back(l2 ? x : std::log(sigmoid(x)));
     if (l2) divide_rows(first, dims[3], 0.01, false);
     for (std::size_t n = 0; n < first.size(); ++n)
       second.push_back(l2 ? sigmoid(in["x1"][n]) * first[n] : 1 - std::exp(first[n]));
-    return out;
   });
   return op.roundings(terms).condition(8).gradient_elements(60);
 }
