@@ -7,8 +7,8 @@
 //   dk = e^{G_end - G} U D + P^T Q + N^T (e X)
 //   D' = e^{G_end} D + (e^G dO)^T Q - (e e^G dR)^T X
 //
-// A log decay's gradient sums what passes it: the state, writes before it seen at the chunk's end, and from it on
-// q . dq + a . da less the pairs' part of k . dk: what is left of pairs stands on either side of it.
+// A log decay's gradient sums what passes it: the state, writes before it seen at the chunk's end, reads of
+// the state after it, and pairs on either side of it.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/recurrence/state_chunk_forward.cuh"
@@ -20,17 +20,20 @@ struct BackwardMemory {
   using Type = typename Tile::Type;
   static constexpr int C = Tile::C, kTokens = C * Tile::kRow, kPairs = C * Tile::kSide;
   static constexpr int kSums = Tile::Rows::kAcross * C;
+  static constexpr int kPairSums = std::max(Tile::Side::kAcross, Tile::Side::kDown) * C;
   /// The state would not fit as floats beside its gradient: it is read from where it is kept.
   static constexpr bool kStateStaged = Tile::D <= 64 || Tile::kFormat == Precision::bf16;
   ChunkGates<C>* gates;
-  Type *q, *k, *x, *d_o, *written, *state, *d_state, *scores, *inverse, *d_written, *d_rest, *d_rest_aged;
-  Type* erased;                                                        ///< e x
-  float *of_value, *of_read, *of_write, *of_key, *of_look, *of_erase;  ///< sums of rows
+  Type *q, *k, *x, *d_o, *written, *state, *d_state, *scores, *inverse, *d_written, *d_rest;
+  Type* erased;                                               ///< -e x, behind dU
+  float *of_value, *of_read, *of_write, *of_look, *of_erase;  ///< sums of rows
+  float *pairs_of_read, *pairs_of_look,
+      *pairs_of_key;  ///< of what pairs add to decays, of rows and (the last) columns
   float* parts;
   int* list;
   std::size_t bytes;
 
-  CT_HD BackwardMemory(unsigned char* base, bool, bool solves, bool tied) {
+  CT_HD BackwardMemory(unsigned char* base, bool gated, bool solves, bool tied) {
     Carve carve{base};
     gates = carve.take<ChunkGates<C>>(1);
     q = carve.take<Type>(kTokens);
@@ -43,13 +46,15 @@ struct BackwardMemory {
     scores = carve.take<Type>(kPairs);
     inverse = solves ? carve.take<Type>(kPairs) : nullptr;
     d_rest = carve.take<Type>(kTokens);
-    for (float** sums : {&of_value, &of_read, &of_write, &of_key, &of_look, &of_erase}) {
+    for (float** sums : {&of_value, &of_read, &of_write, &of_look, &of_erase}) {
       *sums = carve.take<float>(kSums);
+    }
+    for (float** sums : {&pairs_of_read, &pairs_of_look, &pairs_of_key}) {
+      *sums = carve.take<float>(gated ? kPairSums : 0);
     }
     parts = carve.take<float>(Tile::W);
     list = carve.take<int>(Tile::kListed ? C + 1 : 0);
-    erased = carve.take<Type>(solves ? kTokens : 0);
-    d_written = d_rest_aged = carve.take<Type>(solves ? kTokens : 0);  // one after the other
+    erased = d_written = carve.take<Type>(solves ? kTokens : 0);  // one after the other
     bytes = carve.used;
   }
 };
@@ -57,38 +62,47 @@ struct BackwardMemory {
 template <class Tile, int kRows = Tile::C, int kColumns = Tile::D>
 using Guarded = Fetched<Tile, kRows, kColumns, true>;
 
-/// By one warp: the gradient of a chunk's log decays from the sums of the chunk's rows. A pair of tokens on one side of a decay
-/// stands in the sum of its read (or erase) and in that of its key, which are of the same rounded factors: they cancel.
+/// By one warp: the gradient of a chunk's log decays from the sums of the chunk's rows. Of the pairs (i, j) that some decay stands
+/// between, those on either side of the decay of t are the sums of rows i from t on less those of columns j from t on: of the same
+/// numbers, so that what cancels leaves nothing.
 template <class Tile>
 __device__ __forceinline__ void put_decay_gradient(const BackwardMemory<Tile>& memory,
                                                    const StateRead<float>& op, const StateWalk<Tile>& walk,
                                                    int first, int valid) {
   using Rows = typename Tile::Rows;
+  using Side = typename Tile::Side;
+  using Sum = std::conditional_t<Tile::kFormat == Precision::bf16, float, double>;
   constexpr int C = Tile::C, kEach = C / 32;
   const int lane = threadIdx.x % 32;
   const auto to = walk.of_tokens(op.log_decay.gradient, first, valid, 1);
   const Write mode = walk.shared(op.log_decay.write);
-  float writes[kEach], own[kEach], all[kEach], sums[2] = {};  // own: what the row says of its token's decay
+  float writes[kEach];
+  Sum own[kEach], all[kEach],
+      sums[2] = {};  // own: what the row says of its token's decay; all: of earlier ones
 #pragma unroll
   for (int n = 0; n < kEach; ++n) {
     const int i = lane * kEach + n;
+    Sum key = 0;
+#pragma unroll
+    for (int m = 0; m < Side::kDown; ++m) key += memory.pairs_of_key[m * C + i];
     writes[n] = Rows::total(memory.of_write, i);
-    const float read = Rows::total(memory.of_read, i), key = Rows::total(memory.of_key, i) - writes[n],
-                look = walk.solves ? -Rows::total(memory.of_look, i) : 0;
+    const Sum read = Sum(Rows::total(memory.of_read, i)) + Side::total(memory.pairs_of_read, i),
+              look = walk.solves ? Sum(Rows::total(memory.of_look, i)) + Side::total(memory.pairs_of_look, i)
+                                 : 0;
     all[n] = (read + look) - key;
     own[n] = ((walk.before ? 0 : read) + (op.decayed ? look : 0)) - key;
     sums[0] += writes[n], sums[1] += all[n];
   }
   // What lanes before (writes) and after this one have.
-  float running[2] = {sums[0], sums[1]};
+  Sum running[2] = {sums[0], sums[1]};
 #pragma unroll
   for (int offset = 1; offset < 32; offset *= 2) {
-    const float before = __shfl_up_sync(kFullWarp, running[0], offset);
-    const float after = __shfl_down_sync(kFullWarp, running[1], offset);
+    const Sum before = __shfl_up_sync(kFullWarp, running[0], offset);
+    const Sum after = __shfl_down_sync(kFullWarp, running[1], offset);
     if (lane >= offset) running[0] += before;
     if (lane + offset < 32) running[1] += after;
   }
-  float before = __shfl_up_sync(kFullWarp, running[0], 1), after = __shfl_down_sync(kFullWarp, running[1], 1);
+  Sum before = __shfl_up_sync(kFullWarp, running[0], 1), after = __shfl_down_sync(kFullWarp, running[1], 1);
   if (lane == 0) before = 0;
   if (lane == 31) after = 0;
   float through = 0;
@@ -100,7 +114,7 @@ __device__ __forceinline__ void put_decay_gradient(const BackwardMemory<Tile>& m
 #pragma unroll
   for (int n = 0; n < kEach; ++n) {
     const int i = lane * kEach + n;
-    if (to.has(i)) put(mode, to.start(i), through + before + own[n]);
+    if (to.has(i)) put(mode, to.start(i), static_cast<float>(through + before + own[n]));
     before += writes[n];
   }
 }
@@ -126,7 +140,7 @@ struct ChunkBackward {
   const Matrix q{memory.q, kRow}, k{memory.k, kRow}, x{memory.x, kRow}, d_o{memory.d_o, kRow},
       written{memory.written, kRow}, d_state_at{memory.d_state, kRow}, scores{memory.scores, kSide},
       inverse{memory.inverse, kSide}, erased{memory.erased, kRow}, d_written{memory.d_written, kRow},
-      d_rest{memory.d_rest, kRow}, d_rest_aged{memory.d_rest_aged, kRow};
+      d_rest{memory.d_rest, kRow};
 
   /// A row's product with a row of operands.
   __device__ __forceinline__ static auto with(const typename Tile::Type* rows) {
@@ -242,11 +256,28 @@ struct ChunkBackward {
     }
     __syncthreads();
   }
-  /// P and -N, e x, and dR as the state's gradient wants it. Ends with a barrier.
-  __device__ __forceinline__ void pair(Rows& d_u) const {
+  /// What pairs (i, j) add to the decays between them, if there are any: `late`, row i does not see its own token's.
+  __device__ __forceinline__ static void keep_crossing(Side& pairs, bool late) {
+    pairs.pairs([&](int i, int j, float& a, float& b) {
+      const int end = late ? i - 1 : i;
+      a = j < end ? a : 0, b = j + 1 < end ? b : 0;
+    });
+  }
+  /// P and -N, -e x, and what pairs add to the decays. Ends with a barrier.
+  __device__ __forceinline__ void pair() const {
+    Side crossing;
     {
       Side p;
       p.template add<false, false, D>(d_o, written);
+      if (walk.gated()) {  // times the scores, which P takes the place of
+        crossing = p;
+        crossing.pairs([&](int i, int j, float& a, float& b) {
+          const typename Tile::Type* s = memory.scores + i * kSide + j;
+          a *= Op::value(s[0]), b *= Op::value(s[1]);
+        });
+        keep_crossing(crossing, walk.before);
+        crossing.row_sums(memory.pairs_of_read);
+      }
       fade<Tile>(p, gates, walk.gated(), 1, walk.before);
       p.pairs([&](int i, int j, float a, float b) { Op::put2(memory.scores + i * kSide + j, a, b); });
     }
@@ -255,19 +286,34 @@ struct ChunkBackward {
       p.template add<false, false, D>(d_rest, written);
       fade<Tile>(p, gates, walk.gated(), 2, true);
       p.pairs([&](int i, int j, float a, float b) { Op::put2(memory.inverse + i * kSide + j, a, b); });
-      scale_rows(memory.x, gates.erase, memory.erased);
-      d_u.scale(gates.erase);
-      if (walk.gated()) d_u.scale(gates.look);
-      d_u.pairs([&](int i, int v, float a, float b) { Op::put2(memory.d_rest_aged + i * kRow + v, -a, -b); });
+      if (walk.gated()) {
+        Side s;
+        s.template add<false, false, D>(x, k);
+        s.multiply(p);
+        s.pairs([&](int i, int, float& a, float& b) {
+          const float e = -gates.erase[i];
+          a *= e, b *= e;
+        });
+        keep_crossing(s, !op.decayed);
+        s.row_sums(memory.pairs_of_look);
+        crossing.each(s, [](float& x, float y) { x += y; });
+      }
+      scale_rows(
+          memory.x, [&](int i) { return -gates.erase[i]; }, memory.erased);
     }
+    if (walk.gated())
+      crossing.column_sums(memory.pairs_of_key, C,
+                           [](int, int, float a, float b, float(&two)[2]) { two[0] += a, two[1] += b; });
     __syncthreads();
   }
   __device__ __forceinline__ void put_queries(int chunk, int first, int valid) const {
     Rows d_q;
     add_state<Memory::kStateStaged>(op, walk, chunk, d_q, d_o, memory.state);
-    if (walk.gated()) d_q.scale(gates.read);
+    if (walk.gated()) {
+      d_q.scale(gates.read);
+      d_q.row_sums(memory.of_read, with(memory.q));
+    }
     d_q.template add<false, true, C>(scores, k, 0, d_q.first_row() + d_q.kRows);
-    if (walk.gated()) d_q.row_sums(memory.of_read, with(memory.q));
     if (op.q.wanted()) {
       d_q.template put<Tile::kWhole>(
           op.q.write, walk.of_queries(op.q.gradient, first, valid, walk.line, walk.first_key), K);
@@ -283,16 +329,13 @@ struct ChunkBackward {
     }
     d_k.template add<true, true, C>(scores, q, d_k.first_row(), C);
     if (walk.solves) {
-      d_a.template add<true, true, C>(inverse, erased, d_a.first_row(), C);
-      d_k.subtract(d_a);
-      d_a.clear();
-    }
-    if (walk.gated()) d_k.row_sums(memory.of_key, with(memory.k));
-    if (walk.solves) {
+      d_k.template add<true, true, C>(inverse, erased, d_k.first_row(), C);
       add_state<Memory::kStateStaged>(op, walk, chunk, d_a, d_rest, memory.state);
-      if (walk.gated()) d_a.scale(gates.look);
+      if (walk.gated()) {
+        d_a.scale(gates.look);
+        d_a.row_sums(memory.of_look, with(memory.erased));
+      }
       d_a.template add<false, true, C>(inverse, k, 0, d_a.first_row() + d_a.kRows);
-      if (walk.gated()) d_a.row_sums(memory.of_look, with(memory.erased));
       d_a.row_sums(memory.of_erase, with(memory.x));
       d_a.scale(gates.erase);
       if (!walk.tied) d_k.subtract(d_a);
@@ -333,21 +376,26 @@ struct ChunkBackward {
       if (threadIdx.x % 32 == 0) memory.parts[threadIdx.x / 32] = sum;
     }
   }
-  /// Rows times their factors.
-  __device__ __forceinline__ static void scale_rows(const typename Tile::Type* from, const float* factors,
+  /// Rows times factor(row).
+  template <class Factor>
+  __device__ __forceinline__ static void scale_rows(const typename Tile::Type* from, const Factor& factor,
                                                     typename Tile::Type* to) {
     for (int i = threadIdx.x; i < C * D / 4; i += Tile::kThreads) {
       const int row = i / (D / 4), at = row * kRow + i % (D / 4) * 4;
       float values[4];
 #pragma unroll
-      for (int n = 0; n < 4; ++n) values[n] = Op::value(from[at + n]) * factors[row];
+      for (int n = 0; n < 4; ++n) values[n] = Op::value(from[at + n]) * factor(row);
       Op::put4(to + at, values);
     }
   }
-  /// dO e^G takes the place of dO.
-  __device__ __forceinline__ void age_gradient() const {
+  /// dO and dR times e^G take their places.
+  __device__ __forceinline__ void age_gradients() const {
     if (!walk.gated()) return;
-    scale_rows(memory.d_o, gates.read, memory.d_o);
+    scale_rows(
+        memory.d_o, [&](int i) { return gates.read[i]; }, memory.d_o);
+    if (walk.solves)
+      scale_rows(
+          memory.d_rest, [&](int i) { return gates.look[i]; }, memory.d_rest);
     __syncthreads();
   }
   __device__ __forceinline__ void put_gates(int chunk, int first, int valid) const {
@@ -385,15 +433,15 @@ __device__ __forceinline__ void backward_pass(const StateRead<float>& op, const 
     __syncthreads();
     typename Tile::Rows d_u;
     at.solve(first, valid, d_u);
-    at.pair(d_u);
+    at.pair();
     at.put_queries(chunk, first, valid);
     at.put_keys(chunk, first, valid);
     at.pass_through(chunk, d_state);
     __syncthreads();
-    at.age_gradient();
+    at.age_gradients();
     at.put_gates(chunk, first, valid);
     d_state.template add<true, true, Tile::C>(at.d_o, at.q);
-    if (walk.solves) d_state.template add<true, true, Tile::C>(at.d_rest_aged, at.x);
+    if (walk.solves) d_state.template add<true, true, Tile::C>(at.d_rest, at.erased);
     __syncthreads();
   }
   if (op.start.wanted()) {
