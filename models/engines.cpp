@@ -3,19 +3,14 @@
 
 #include <stdexcept>
 
-#include "kernels/attention/solve.h"
 #include "kernels/base/error.h"
-#include "kernels/elementwise/delay.h"
-#include "kernels/elementwise/largest.h"
 #include "kernels/elementwise/pick.h"
-#include "kernels/elementwise/rotate.h"
-#include "kernels/elementwise/turn.h"
 #include "kernels/law/diagonal_read.h"
-#include "kernels/law/fwm.h"
 #include "kernels/recurrence/read_weights.h"
 #include "kernels/recurrence/scan.h"
 #include "models/carried.h"
 #include "models/graph/nodes.h"
+#include "models/implicit_filter.h"
 #include "models/tokens.h"
 
 namespace crosstalk {
@@ -57,7 +52,7 @@ Var<Real> weights_of(Mixer<Real>& m, Var<Real> x, Var<Real> k, const Attention& 
   op.digits = how.digits;
   op.x = in(x), op.k = in(k);
   // Narrower states are read by chunks, whose products are the graph's.
-  if (k.dim(3) > kMostKeys && how.kernel == Kernel::identity && !how.normalised)
+  if (k && k.dim(3) > kMostKeys && how.kernel == Kernel::identity && !how.normalised)
     op.products = m.graph.products();
   if (terms.log_decay) op.log_decay = in(expand(terms.log_decay, {m.B, m.T, m.H, 1}));
   op.slope = in(terms.slope), op.sink = in(terms.sink), op.extra = in(terms.extra);
@@ -298,6 +293,14 @@ Var<Real> query_weights(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& r) 
   return {&m.graph, out(m.graph.add(weights_op(m, q, r)).a)};
 }
 
+/// Whether chunks read the weights that queries at all tokens give to them: they take values of up to 128 numbers, those of T
+/// tokens in equal parts (cuts_of_values).
+template <class Real>
+bool chunks_read_weights(const Mixer<Real>& m, const Recurrence<Real>& r) {
+  return sizeof(Real) == sizeof(float) && r.erase == Erase::none && writes_a_token(m, r) == 1 &&
+         m.T / cuts_of_values(m, StateForm::chunkwise, r, m.T) <= 128;
+}
+
 /// Those of scale q, by a form of the op for many queries where a GPU has one; else nothing.
 template <class Real>
 Var<Real> weights_by_tiles(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& r, double scale = 1) {
@@ -313,8 +316,15 @@ Var<Real> weights_by_tiles(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& 
 template <class Real>
 Var<Real> read_weights(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& r, Var<Real>* gain) {
   const bool many = m.at_tokens() || 4 * m.Q >= m.T;  // queries
-  const bool of_all_pairs = m.graph.device() == Device::cuda && many && !m.batch() && !m.wants_weights() &&
-                            covers(Form::parallel, m, r);
+  const bool by_products = m.graph.device() == Device::cuda && many && !m.batch() && !m.wants_weights();
+  const bool of_all_pairs = by_products && covers(Form::parallel, m, r);
+  if (by_products && !of_all_pairs && chunks_read_weights(m, r)) {  // of values that are one-hot
+    Recurrence<Real> apart = r;
+    PartOfState<Real> empty;
+    apart.part = &empty;
+    const Var<Real> own = expand(one_hot_tokens(m), {m.B, m.T, m.H, m.T});
+    return swap(state_read(m, StateForm::chunkwise, q, apart, full_log_decay(m, r), own, apart.state, false));
+  }
   if (!of_all_pairs) return query_weights(m, q, r);
   Recurrence<Real> here = r;
   if (here.gain) here.gain = expand(here.gain, {m.B, m.T, m.H, 1});
@@ -450,7 +460,7 @@ Var<Real> attend(Mixer<Real>& m, Var<Real> x, Var<Real> k, const Attention& how,
 
 template <class Real>
 Var<Real> attend(Mixer<Real>& m, Var<Real> x, Var<Real> k, const Attention& how, const Terms<Real>& terms) {
-  if (!terms.between_tokens) {
+  if (!terms.between_tokens && k) {
     m.note("score_key", k);
     m.note("score_query", x);
   }
@@ -458,23 +468,6 @@ Var<Real> attend(Mixer<Real>& m, Var<Real> x, Var<Real> k, const Attention& how,
   Attention here = how;
   here.strict = how.strict || (!terms.between_tokens && m.strict());
   return weights_of(m, x, k, here, terms);
-}
-
-template <class Real>
-Var<Real> weighted(Var<Real> a, Var<Real> x) {
-  Mix<Real> op;
-  op.a = in(a), op.v = in(x);
-  return {a.graph, out(a.graph->add(op).o)};
-}
-
-template <class Real>
-Var<Real> rotate(Mixer<Real>& m, Var<Real> x, double base, bool keys, int period, double angle) {
-  Rotate<Real> op;
-  op.base = base, op.period = period, op.angle = angle;
-  op.x = in(x);
-  if (!keys) op.position = ids(m.position());
-  if (m.piece() && m.piece()->places) op.position = ids(m.piece()->places);
-  return {&m.graph, out(m.graph.add(op).y)};
 }
 
 // What reflections take from products: - (q w^T) (I + Diag(beta) tril(w w^T, -1))^{-1} Diag(beta) tril(w k^T, -1), q w^T of
@@ -505,94 +498,17 @@ Var<Real> attend_reflected(Mixer<Real>& m, Var<Real> q, Var<Real> k, Var<Real> w
   return weights_of<Real>(m, {}, {}, {.strict = m.strict()}, {.log_decay = log_decay, .extra = scores});
 }
 
-template <class Real>
-Var<Real> turned(Var<Real> x, Var<Real> angle) {
-  Turn<Real> op;
-  op.x = in(x), op.angle = in(angle);
-  return {x.graph, out(x.graph->add(op).y)};
-}
-
-template <class Real>
-Var<Real> delayed(Var<Real> x, Var<Real> start) {
-  Delay<Real> op;
-  op.x = in(x), op.start = in(start);
-  return {x.graph, out(x.graph->add(op).y)};
-}
-
-template <class Real>
-Var<Real> largest(Var<Real> x, int count, double otherwise) {
-  Largest<Real> op;
-  op.count = count, op.otherwise = otherwise;
-  op.x = in(x);
-  return {x.graph, out(x.graph->add(op).y)};
-}
-
-template <class Real>
-Var<Real> repeated_heads(Var<Real> x, int times) {
-  const int B = x.dim(0), N = x.dim(1), H = x.dim(2), n = x.dim(3);
-  return view(expand(view(x, {B * N, H, 1, n}), {B * N, H, times, n}), {B, N, H * times, n});
-}
-
-template <class Real>
-Var<Real> is_largest(Var<Real> x, int count) {
-  MarkLargest<Real> op;
-  op.count = count;
-  op.x = in(x);
-  return {x.graph, out(x.graph->add(op).y)};
-}
-
-template <class Real>
-Var<Real> solve(Var<Real> a, Var<Real> b, Var<Real> gain) {
-  Solve<Real> op;
-  op.a = in(a), op.l = in(b), op.gain = in(gain);
-  return {a.graph, out(a.graph->add(op).y)};
-}
-
-template <class Real>
-Var<Real> solve_values(Var<Real> v, Var<Real> b, Var<Real> gain) {
-  SolveValues<Real> op;
-  op.v = in(v), op.l = in(b), op.gain = in(gain);
-  return {v.graph, out(v.graph->add(op).u)};
-}
-
-template <class Real>
-Var<Real> fwm_read(Mixer<Real>& m, Var<Real> q, Var<Real> k, Var<Real> beta) {
-  FwmRead<Real> op;
-  op.device = m.graph.device();
-  op.q = in(q), op.k = in(k), op.beta = in(beta), op.start = in(m.start("S"));
-  if (m.batch()) {  // values are ids: they are never formed
-    op.values = m.V, op.tokens = ids(m.batch()->tokens);
-  } else {
-    op.v = in(m.values());
-  }
-  op.position = ids(m.position());
-  if (m.wants_end()) op.end.value = shaped<Real>(m.graph.replicas(), {m.B, m.H, m.V, m.K});
-  const auto& added = m.graph.add(op);
-  if (m.wants_end()) m.end("S", {&m.graph, out(added.end)});
-  return {&m.graph, out(added.o)};
-}
-
-#define CROSSTALK_ENGINES(Real)                                                                             \
-  template bool covers(Form, const Mixer<Real>&, const Recurrence<Real>&);                                  \
-  template Form choose_form(const Mixer<Real>&, const Recurrence<Real>&);                                   \
-  template Var<Real> read_weights(Mixer<Real>&, Var<Real>, const Recurrence<Real>&, Var<Real>*);            \
-  template Var<Real> read(Mixer<Real>&, Var<Real>, const Recurrence<Real>&, std::optional<double>);         \
-  template Var<Real> stabilised_read(Mixer<Real>&, Var<Real>, const Recurrence<Real>&, Var<Real>,           \
-                                     const char*);                                                          \
-  template Var<Real> attend(Mixer<Real>&, Var<Real>, Var<Real>, const Attention&, Var<Real>, Var<Real>,     \
-                            bool);                                                                          \
-  template Var<Real> attend(Mixer<Real>&, Var<Real>, Var<Real>, const Attention&, const Terms<Real>&);      \
-  template Var<Real> weighted(Var<Real>, Var<Real>);                                                        \
-  template Var<Real> rotate(Mixer<Real>&, Var<Real>, double, bool, int, double);                            \
-  template Var<Real> attend_reflected(Mixer<Real>&, Var<Real>, Var<Real>, Var<Real>, Var<Real>, Var<Real>); \
-  template Var<Real> turned(Var<Real>, Var<Real>);                                                          \
-  template Var<Real> delayed(Var<Real>, Var<Real>);                                                         \
-  template Var<Real> largest(Var<Real>, int, double);                                                       \
-  template Var<Real> repeated_heads(Var<Real>, int);                                                        \
-  template Var<Real> is_largest(Var<Real>, int);                                                            \
-  template Var<Real> fwm_read(Mixer<Real>&, Var<Real>, Var<Real>, Var<Real>);                               \
-  template Var<Real> solve(Var<Real>, Var<Real>, Var<Real>);                                                \
-  template Var<Real> solve_values(Var<Real>, Var<Real>, Var<Real>);
+#define CROSSTALK_ENGINES(Real)                                                                         \
+  template bool covers(Form, const Mixer<Real>&, const Recurrence<Real>&);                              \
+  template Form choose_form(const Mixer<Real>&, const Recurrence<Real>&);                               \
+  template Var<Real> read_weights(Mixer<Real>&, Var<Real>, const Recurrence<Real>&, Var<Real>*);        \
+  template Var<Real> read(Mixer<Real>&, Var<Real>, const Recurrence<Real>&, std::optional<double>);     \
+  template Var<Real> stabilised_read(Mixer<Real>&, Var<Real>, const Recurrence<Real>&, Var<Real>,       \
+                                     const char*);                                                      \
+  template Var<Real> attend(Mixer<Real>&, Var<Real>, Var<Real>, const Attention&, Var<Real>, Var<Real>, \
+                            bool);                                                                      \
+  template Var<Real> attend(Mixer<Real>&, Var<Real>, Var<Real>, const Attention&, const Terms<Real>&);  \
+  template Var<Real> attend_reflected(Mixer<Real>&, Var<Real>, Var<Real>, Var<Real>, Var<Real>, Var<Real>);
 CROSSTALK_ENGINES(float)
 CROSSTALK_ENGINES(double)
 

@@ -2,15 +2,17 @@
 # Runs the GPU tests of a build folder: at the shared memory of three kinds of GPU, then under compute-sanitizer.
 #   scripts/gpu_test.sh [BUILD_FOLDER]              every step (build/cuda)
 #   scripts/gpu_test.sh [BUILD_FOLDER] STEP...      these steps, none of which takes more than nine minutes
+#   scripts/gpu_test.sh [BUILD_FOLDER] sanitizers   all steps of the tools, side by side on all GPUs: some eight minutes on four
 #   scripts/gpu_test.sh list                        the names of all steps
 # A step is WHAT:TESTS[:I/N], such as 99:ops, racecheck:ops:2/6 or memcheck:models:1/8 (part I of N). WHAT is the shared
 # memory of a block in KiB (227 is an H100's, 163 an A100's, 99 a 4090's) or a tool of compute-sanitizer, with fewer cases. TESTS
-# are ops, models, tasks or training. $LIMIT: seconds that a step may take (530).
+# are ops, models, tasks or training. $LIMIT: seconds that a step may take (530). $GPUS, $PER_GPU: how many GPUs (all), and how
+# many steps on each (4), `sanitizers` uses; $TOOLS: which tools (all four).
 # Prints one line a step and what failed. Exit status: 0 when all passed, 1 otherwise.
 # SPDX-License-Identifier: Apache-2.0
 set -u
 cd "$(dirname "$0")/.." || exit 1
-export CROSSTALK_REQUIRE_CUDA=1 OMP_NUM_THREADS=1
+export CROSSTALK_REQUIRE_CUDA=1 OMP_NUM_THREADS=1 PATH=$PATH:/usr/local/cuda/bin
 unset CROSSTALK_SHARED_LIMIT CROSSTALK_FEW_REPLICAS
 limit=${LIMIT:-530}
 failed=0
@@ -20,8 +22,10 @@ trap 'rm -f "$log"' EXIT
 # How many parts a tool wants of each group of tests, so that each ends in time.
 parts_of() { # parts_of WHAT TESTS
   case $1:$2 in
-    racecheck:ops) echo 4 ;;
-    [a-z]*:ops | *:models) echo 2 ;;
+    racecheck:ops) echo 16 ;;
+    [a-z]*:ops) echo 8 ;;
+    [a-z]*:models) echo 4 ;;
+    *:models) echo 2 ;;
     *) echo 1 ;;
   esac
 }
@@ -113,6 +117,16 @@ run_step() { # run_step WHAT:TESTS[:I/N]
   tail -3 "$log"
 }
 
+# The tools' steps, the slowest tool first; each step is this script once more, on one GPU.
+sanitizers() {
+  local tool gpus=${GPUS:-$(nvidia-smi -L 2>/dev/null | wc -l)}
+  # shellcheck disable=SC2016  # the inner shell expands them
+  for tool in ${TOOLS:-racecheck initcheck memcheck synccheck}; do all_steps | grep "^$tool:"; done |
+    xargs -P $((gpus * ${PER_GPU:-4})) --process-slot-var=SLOT -n 1 bash -c \
+      'out=$(CUDA_VISIBLE_DEVICES=$((SLOT % $2)) "$0" "$1" "$3"); code=$?; printf "%s\n" "$out"; exit $code' \
+      "scripts/gpu_test.sh" "$build" "$gpus" || failed=1
+}
+
 build=build/cuda
 if [ "${1:-}" = list ]; then
   all_steps
@@ -126,5 +140,7 @@ if [ $# -eq 0 ]; then
   mapfile -t steps < <(all_steps)
   set -- "${steps[@]}"
 fi
-for one in "$@"; do run_step "$one"; done
+for one in "$@"; do
+  if [ "$one" = sanitizers ]; then sanitizers; else run_step "$one"; fi
+done
 exit "$failed"

@@ -31,10 +31,9 @@ void launch(const Spec& spec, int scratch_ints, const Exec& exec, const DrawArgs
   while (shared && threads * scratch_ints > kSharedInts) threads /= 2;
   const std::size_t bytes =
       shared ? static_cast<std::size_t>(threads) * static_cast<std::size_t>(scratch_ints) * 4 : 0;
-  device::allow_shared_memory(draw_kernel<Generator, Spec>, bytes);
-  const dim3 grid(device::blocks_for(a.B, threads), static_cast<unsigned>(a.tokens.R));
-  draw_kernel<Generator><<<grid, threads, bytes, device::stream_of(exec)>>>(spec, a, scratch_ints, shared);
-  device::check_launch("draw");
+  device::launch(exec, "draw", draw_kernel<Generator, Spec>,
+                 device::per_replica(device::blocks_for(a.B, threads), a.tokens.R), threads, bytes, spec, a,
+                 scratch_ints, shared);
 }
 
 }  // namespace crosstalk::drawing

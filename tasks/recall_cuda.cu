@@ -116,10 +116,9 @@ bool launch_recall(const RecallSpec& spec, const Exec& exec, const DrawArgs& a) 
     const int ints = together * (spec.keys + spec.values + 2 * kDraws);
     if (ints > most) continue;
     const std::size_t bytes = static_cast<std::size_t>(ints) * 4;
-    device::allow_shared_memory(draw_recall, bytes);
-    draw_recall<<<dim3(device::blocks_for(a.B, together), static_cast<unsigned>(a.tokens.R)), 32, bytes,
-                  device::stream_of(exec)>>>(spec, a, together);
-    device::check_launch("draw");
+    device::launch(exec, "draw", draw_recall,
+                   device::per_replica(device::blocks_for(a.B, together), a.tokens.R), 32, bytes, spec, a,
+                   together);
     return true;
   }
   return false;

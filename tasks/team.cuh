@@ -41,10 +41,8 @@ void launch_team(const Spec& spec, int scratch_ints, const Exec& exec, const Dra
   const int stride = scratch_ints + scratch_ints % 2;
   const bool shared = stride <= kSharedInts;
   const std::size_t bytes = shared ? static_cast<std::size_t>(stride) * 4 : 0;
-  device::allow_shared_memory(team_kernel<Generator, Spec>, bytes);
-  const dim3 grid(static_cast<unsigned>(a.B), static_cast<unsigned>(a.tokens.R));
-  team_kernel<Generator><<<grid, 32, bytes, device::stream_of(exec)>>>(spec, a, shared, stride);
-  device::check_launch("draw");
+  device::launch(exec, "draw", team_kernel<Generator, Spec>, device::per_replica(a.B, a.tokens.R), 32, bytes,
+                 spec, a, shared, stride);
 }
 
 }  // namespace crosstalk::drawing

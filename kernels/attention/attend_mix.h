@@ -126,9 +126,9 @@ struct AttendMix {
   /// log(eps + e^sink) of a head: what stands in a row's sum beside the tokens; -inf: nothing.
   CT_HD double beside(int r, int h) const {
     const double a = sink ? static_cast<double>(sink.value.at(r)[h]) : -INFINITY,
-                 b = eps > 0 ? log(eps) : -INFINITY;
+                 b = eps > 0 ? ::log(eps) : -INFINITY;
     const double largest = a > b ? a : b;
-    return largest == -INFINITY ? largest : largest + log(exp(a - largest) + exp(b - largest));
+    return largest == -INFINITY ? largest : largest + ::log(::exp(a - largest) + ::exp(b - largest));
   }
   /// Kernels of whole heads write bf16, and add to no gradient.
   void check_writes() const {

@@ -115,21 +115,9 @@ OpCase make(const std::string& name, const Shape& s, const Fill& key = normal(),
     add("x", {s.B, s.Q, s.H, s.K}, kinks ? uniform(0.2, 1.2) : normal());
     add("k", {s.B, s.T, s.H, s.K}, kinks ? signed_keys(s) : key);
   }
-  if (s.decays) {
-    op.input("log_decay", {s.B, s.T, s.H}, gate);
-  } else {
-    op.absent("log_decay");
-  }
-  if (s.slopes) {
-    op.input("slope", {s.H}, uniform(0.1, 1));
-  } else {
-    op.absent("slope");
-  }
-  if (s.sinks) {
-    op.input("sink", {s.H}, normal());
-  } else {
-    op.absent("sink");
-  }
+  op.optional(s.decays, "log_decay", {s.B, s.T, s.H}, gate);
+  op.optional(s.slopes, "slope", {s.H}, uniform(0.1, 1));
+  op.optional(s.sinks, "sink", {s.H}, normal());
   if (s.extras) {
     add("extra", {s.B, s.H, s.Q, s.T}, s.given ? key : kinks ? uniform(0.01, 0.03) : normal(0.5));
   } else {
@@ -139,11 +127,7 @@ OpCase make(const std::string& name, const Shape& s, const Fill& key = normal(),
   op.output("a", {s.B, s.H, s.Q, s.T}).workspace("row", {s.B, s.H, s.Q, 2});
   op.workspace("d_s", {s.B, s.H, s.Q, s.T});
   call<Attend>(op, [s](auto& o) { configure(s, o); });
-  op.oracle([s](const Values& in) {
-    Values out;
-    out.real["a"] = attention(s, in);
-    return out;
-  });
+  op.oracle([s](const Values& in, Values& out) { out.real["a"] = attention(s, in); });
   return op.roundings(2 * s.K + s.T + 8).condition(2).gradient_elements(40);
 }
 
@@ -175,73 +159,50 @@ std::vector<OpCase> cases() {
     s.strict = true, s.window = 3;
     all.push_back(make(name + "BiasedStrictWindow", s));
   }
-  Shape s = plain;
-  s.positions = false, s.Q = s.T;
-  all.push_back(make("EveryToken", s));
-  s.strict = true;
-  all.push_back(make("EveryTokenStrict", s));
-  s.strict = false, s.window = 2, s.decays = true;
-  all.push_back(make("EveryTokenWindow", s));
-  s.window = 1;
-  all.push_back(make("WindowOfOne", s));
-  s.strict = true;
-  all.push_back(make("StrictWindowOfOne", s));  // nobody sees anything
-  s = biased, s.strict = true, s.positions = false, s.Q = s.T, s.kernel = Kernel::identity,
-  s.normalised = false;
-  all.push_back(make("EveryTokenDelta", s));
+  const auto add = [&](const std::string& name, const Shape& s,
+                       const Fill& gate = uniform(-1.5, 0)) -> OpCase& {
+    return all.emplace_back(make(name, s, normal(), gate));
+  };
+  add("EveryToken", {.Q = 6, .positions = false});
+  add("EveryTokenStrict", {.Q = 6, .strict = true, .positions = false});
+  add("EveryTokenWindow", {.Q = 6, .decays = true, .positions = false, .window = 2});
+  add("WindowOfOne", {.Q = 6, .decays = true, .positions = false, .window = 1});
+  add("StrictWindowOfOne",  // nobody sees anything
+      {.Q = 6, .strict = true, .decays = true, .positions = false, .window = 1});
+  Shape s = biased;
+  s.strict = true, s.positions = false, s.Q = s.T, s.kernel = Kernel::identity, s.normalised = false;
+  add("EveryTokenDelta", s);
   s = biased, s.B = s.T = s.Q = s.H = s.K = 1;
-  all.push_back(make("Ones", s));
-  s = plain, s.sinks = true, s.strict = true;
-  all.push_back(make("SinkStrict", s));  // rows that see nothing but the sink
-  all.push_back(make("SinkHuge", s).edit("sink", [](int, Numbers& x) { x = {900, -900}; }));
-  s = plain, s.extras = true, s.normalised = false;
-  all.push_back(make("ExtraNotNormalised", s));
-  s.extras = s.sinks = s.normalised = true, s.positions = false, s.Q = s.T = 37, s.B = 1;
-  all.push_back(make("SinkExtraEveryToken", s).gradient_elements(25));
-  s = plain, s.order = 1, s.kernel = Kernel::taylor, s.eps = 20;
-  all.push_back(make("TaylorFirst", s));
-  s.kernel = Kernel::power;
-  all.push_back(make("PowerFirst", s));
+  add("Ones", s);
+  add("SinkStrict", {.strict = true, .sinks = true});  // rows that see nothing but the sink
+  add("SinkHuge", {.strict = true, .sinks = true}).edit("sink", [](int, Numbers& x) { x = {900, -900}; });
+  add("ExtraNotNormalised", {.normalised = false, .extras = true});
+  add("SinkExtraEveryToken", {.B = 1, .T = 37, .Q = 37, .positions = false, .sinks = true, .extras = true})
+      .gradient_elements(25);
+  add("TaylorFirst", {.kernel = Kernel::taylor, .eps = 20, .order = 1});
+  add("PowerFirst", {.kernel = Kernel::power, .eps = 20, .order = 1});
   s = biased, s.Q = 1, s.B = 4;
-  all.push_back(make("OneQuery", s));
+  add("OneQuery", s);
   s = biased, s.B = 1, s.T = 67, s.Q = 35, s.H = 3, s.K = 37, s.scale = 0.15;
-  all.push_back(make("Large", s, normal(), uniform(-0.3, 0)).gradient_elements(25));
+  add("Large", s, uniform(-0.3, 0)).gradient_elements(25);
   s.H = 1, s.offset = -2;
-  all.push_back(make("LargeOffset", s, normal(), uniform(-0.3, 0)).gradient_elements(25));
+  add("LargeOffset", s, uniform(-0.3, 0)).gradient_elements(25);
   s.offset = 0;
   s.positions = false, s.Q = s.T, s.kernel = Kernel::relu2, s.window = 40, s.normalised = false;
-  all.push_back(make("LargeRelu2Window", s, normal(), uniform(-0.3, 0)).gradient_elements(25));
-  s = plain, s.B = 1, s.T = 9, s.K = 300, s.scale = 0.05;
-  all.push_back(make("WideHeads", s));
-  const auto gates = [](RandomStream& random, int r, std::int64_t i) {
-    const double choice[] = {0, -20, -60, -1};
-    return i % 5 == 0 ? -random.uniform() : choice[(i + r) % 4];
-  };
-  s = plain, s.decays = true, s.T = 9, s.eps = 0;
-  all.push_back(make("Resets", s, normal(), gates).roundings(100));
+  add("LargeRelu2Window", s, uniform(-0.3, 0)).gradient_elements(25);
+  add("WideHeads", {.B = 1, .T = 9, .K = 300, .scale = 0.05});
+  s = {.T = 9, .decays = true};
+  add("Resets", s, resets()).roundings(100);
   s.kernel = Kernel::taylor, s.strict = true, s.order = 2;  // strict: the nearest token may lie behind e^-60
-  all.push_back(make("ResetsStrict", s, normal(), gates).roundings(100));
+  add("ResetsStrict", s, resets()).roundings(100);
   s.normalised = false;
-  all.push_back(make("ResetsNotNormalised", s, normal(), gates).roundings(100));
-  s = plain, s.decays = true, s.strict = true;
-  all.push_back(make("FarBelow", s, normal(), constant(-150)).roundings(400));  // e^-150 is no float
-  // Scores of 3000 and 2998: e^s overflows; a rounding of s is one of 3000 eps in the weight.
-  s = plain, s.scale = 1, s.K = 2;
-  all.push_back(make("HugeScores", s)
-                    .edit("x",
-                          [](int, Numbers& x) {
-                            for (std::size_t i = 0; i < x.size(); ++i) x[i] = i % 2 == 0 ? 10 : 1;
-                          })
-                    .edit("k",
-                          [](int, Numbers& k) {
-                            for (std::size_t i = 0; i < k.size(); i += 2) k[i] = i % 8 == 0 ? 300 : 299.8;
-                          })
-                    .roundings(6000));
+  add("ResetsNotNormalised", s, resets()).roundings(100);
+  add("FarBelow", {.strict = true, .decays = true}, constant(-150)).roundings(400);  // e^-150 is no float
+  make_huge(add("HugeScores", {.K = 2, .scale = 1})).roundings(6000);
   const auto zero_keys = [](int, Numbers& k) { std::fill_n(k.begin() + 6, 6, 0); };
   for (const auto& [word, kernel] : kernels) {
     if (kernel != Kernel::identity && kernel != Kernel::taylor && kernel != Kernel::exp) continue;
-    s = plain, s.kernel = kernel, s.eps = 25;
-    all.push_back(make(std::string("ZeroKeys") + word, s).edit("k", zero_keys));
+    add(std::string("ZeroKeys") + word, {.kernel = kernel, .eps = 25}).edit("k", zero_keys);
   }
   return all;
 }
@@ -301,22 +262,8 @@ INSTANTIATE_TEST_SUITE_P(AttendProductsAndScores, OpCheck, ::testing::ValuesIn(p
 
 /// Shapes that cut the CUDA form's warps and tiles.
 std::vector<OpCase> size_cases() {
-  struct Size {
-    int B, T, K, Q;
-  };
   std::vector<OpCase> all;
-  for (const auto& [B, T, K, Q] : std::vector<Size>{{1, 1, 1, 1},
-                                                    {3, 1, 5, 4},
-                                                    {2, 9, 33, 1},
-                                                    {3, 40, 64, 1},
-                                                    {2, 23, 128, 1},
-                                                    {2, 23, 100, 3},
-                                                    {2, 67, 64, 70},
-                                                    {1, 12, 300, 2},
-                                                    {2, 10, 700, 1},
-                                                    {1, 6, 1500, 2},
-                                                    {2, 70, 256, 1},
-                                                    {2, 5, 512, 2}}) {
+  for (const auto& [B, T, K, Q] : kReadShapes) {
     const std::string size = fmt::format("_B{}_T{}_K{}_Q{}", B, T, K, Q);
     all.push_back(make("Products" + size, products(B, T, Q, K, 0.7)));
     all.push_back(make("Given" + size, given(B, T, Q), uniform(-8, 8)).condition(8));

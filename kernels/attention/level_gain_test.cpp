@@ -17,8 +17,7 @@ OpCase level_case(const std::string& name, int B, int T, int given, int H, int L
   if (given) op.integers("position", {B, Q}, positions(T));
   op.output("y", {B, H, Q, T});
   call<LevelGain>(op, [](auto&) {});
-  op.oracle([=](const Values& in) {
-    Values out;
+  op.oracle([=](const Values& in, Values& out) {
     for (int n = 0; n < B * H * Q; ++n) {
       const int q = n % Q, h = n / Q % H, b = n / Q / H;
       const int seen = given ? std::clamp(in.integer.at("position")[b * Q + q], 0, T) : q + 1;
@@ -37,7 +36,6 @@ OpCase level_case(const std::string& name, int B, int T, int given, int H, int L
       }
       out.real["y"].insert(out.real["y"].end(), row.begin(), row.end());
     }
-    return out;
   });
   return op.roundings(2 * T);
 }

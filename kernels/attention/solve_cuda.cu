@@ -296,20 +296,17 @@ __global__ void __launch_bounds__(kThreads, kBlocks<Real>) solve_gradients(const
 }
 
 template <class Op>
-void launch(const Exec& exec, const Op& op, void (*kernel)(const Op), int along, int tile) {
-  const unsigned blocks = blocks_for(along, tile) * static_cast<unsigned>(op.B() * op.H()),
-                 R = static_cast<unsigned>(op.l.value.R);
-  if (blocks == 0 || R == 0) return;
-  kernel<<<dim3(blocks, R), kThreads, 0, stream_of(exec)>>>(op);
-  check_launch(Op::kName);
+void launch_tiles(const Exec& exec, const Op& op, void (*kernel)(const Op), int along, int tile) {
+  const std::int64_t blocks = std::int64_t{blocks_for(along, tile)} * op.B() * op.H();
+  launch(exec, Op::kName, kernel, per_replica(blocks, op.l.value.R), kThreads, 0, op);
 }
 template <bool kBack, template <class> class Op, class Real>
 void run(const Exec& exec, const Op<Real>& op) {
   using S = Side<Op<Real>>;
   if (op.T() == 0) return;
-  launch(exec, op, solve_tiles<kBack, Real, Op<Real>>, S::columns(op), kColumns);
+  launch_tiles(exec, op, solve_tiles<kBack, Real, Op<Real>>, S::columns(op), kColumns);
   if (kBack && (op.l.wanted() || op.gain.wanted()))
-    launch(exec, op, solve_gradients<Real, Op<Real>>, op.T(), kTile);
+    launch_tiles(exec, op, solve_gradients<Real, Op<Real>>, op.T(), kTile);
 }
 
 }  // namespace

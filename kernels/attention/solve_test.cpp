@@ -50,22 +50,14 @@ OpCase solve(const std::string& name, bool values, int B, int H, int Q, int T, c
   const std::vector<int> dims = values ? std::vector<int>{B, T, H, Q} : std::vector<int>{B, H, Q, T};
   const std::string made = values ? "u" : "y";
   op.input(values ? "v" : "a", dims, normal()).input("l", {B, H, T, T}, l);
-  if (gain) {
-    op.input("gain", {B, T, H}, uniform(-0.5, 1.5));
-  } else {
-    op.absent("gain");
-  }
+  op.optional(gain, "gain", {B, T, H}, uniform(-0.5, 1.5));
   op.output(made, dims).workspace("z", dims);
   if (values) {
     call<SolveValues>(op, [](auto&) {});
   } else {
     call<Solve>(op, [](auto&) {});
   }
-  op.oracle([=](const Values& in) {
-    Values out;
-    out.real[made] = series(B, H, Q, T, in, values);
-    return out;
-  });
+  op.oracle([=](const Values& in, Values& out) { out.real[made] = series(B, H, Q, T, in, values); });
   return op.roundings(4 * T).condition(2).gradient_elements(60);
 }
 
@@ -76,7 +68,7 @@ OpCase mix(const std::string& name, int B, int H, int Q, int T, int V) {
   };
   op.input("a", {B, H, Q, T}, half_seen).input("v", {B, T, H, V}, normal()).output("o", {B, Q, H, V});
   call<Mix>(op, [](auto&) {});
-  op.oracle([=](const Values& in) {  // value by value: o += a_j v_j
+  op.oracle([=](const Values& in, Values& out) {  // value by value: o += a_j v_j
     Wide o(static_cast<std::size_t>(B * Q * H * V), 0);
     for (int j = 0; j < T; ++j) {
       for (int n = 0; n < B * Q * H * V; ++n) {
@@ -85,9 +77,7 @@ OpCase mix(const std::string& name, int B, int H, int Q, int T, int V) {
                 in["v"][((b * T + j) * H + h) * V + c];
       }
     }
-    Values out;
     for (long double x : o) out.real["o"].push_back(static_cast<double>(x));
-    return out;
   });
   return op.roundings(std::max({T, V, Q})).gradient_elements(100);
 }
@@ -140,11 +130,7 @@ void expect_equal_forms(bool gates, bool every_token) {
   OpCase op("Forms");
   op.input("q", {B, Q, H, K}, normal()).input("k", {B, T, H, K}, normal(0.4));
   op.input("gain", {B, T, H}, uniform(-0.2, 1.2));
-  if (gates) {
-    op.input("log_decay", {B, T, H, 1}, uniform(-0.6, 0));
-  } else {
-    op.absent("log_decay");
-  }
+  op.optional(gates, "log_decay", {B, T, H, 1}, uniform(-0.6, 0));
   op.integers("position", {B, Q}, positions(T));
   op.output("weights", {B, H, Q, T})
       .output("a", {B, H, Q, T})

@@ -16,17 +16,15 @@ OpCase make(const std::string& name, std::vector<int> dims, double rate, std::ui
       .integers("draw", {1}, integer_in(0, 9));
   op.output("y", dims).integer_output("drawn", {1});
   call<Dropout>(op, [=](auto& o) { o.rate = rate, o.site = site; });
-  op.oracle([=](const Values& in) {
+  op.oracle([=](const Values& in, Values& out) {
     const auto& words = in.integer.at("seed");
     const auto draw = static_cast<std::uint32_t>(in.integer.at("draw")[0]);
     RandomStream stream(static_cast<std::uint64_t>(static_cast<std::uint32_t>(words[1])) << 32 |
                             static_cast<std::uint32_t>(words[0]),
                         RandomDomain::dropout, draw, site);
-    Values out;
     for (int i = 0; i < n; ++i)
       out.real["y"].push_back(stream.next() * 0x1p-32 < rate ? 0 : in["x"][i] / (1 - rate));
     out.integer["drawn"] = in.integer.at("draw");
-    return out;
   });
   return op.roundings(3).gradient_elements(100);
 }

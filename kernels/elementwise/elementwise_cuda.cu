@@ -120,34 +120,76 @@ bool by_fours(const Tensor<Real>& full, std::initializer_list<const Tensor<Real>
                      t->replica_stride % 4 == 0));
   return good;
 }
-template <class Real>
-__device__ __forceinline__ Four<Real> four_of(const Tensor<Real>& x, int r, std::int64_t at,
-                                              bool one = false) {
-  const Real* const from = x.at(r) + at;
-  if (one) return {{*from, *from, *from, *from}};
-  return *reinterpret_cast<const Four<Real>*>(from);
-}
-template <class Real>
-__device__ __forceinline__ Four<Real> four_of(const Tensor<Real>& x, const Broadcast& map, int r,
-                                              std::int64_t i) {
-  return four_of(x, r, map.index(i), map.part[3] == 1);
-}
-template <class Real>
-__device__ __forceinline__ void put_four(Write mode, const Tensor<Real>& to, int r, std::int64_t i,
-                                         Four<Real> x) {
-  Four<Real>* const at = reinterpret_cast<Four<Real>*>(to.at(r) + i);
-  if (mode == Write::add) {
-    const Four<Real> old = *at;
-#pragma unroll
-    for (int e = 0; e < 4; ++e) x.v[e] += old.v[e];
+/// An element at a time.
+struct Ones {
+  template <class Real>
+  using Number = Real;
+  template <class Real>
+  static __device__ __forceinline__ Real read(const Tensor<Real>& x, int r, std::int64_t i) {
+    return x.at(r)[i];
   }
-  *at = x;
-}
+  template <class Real>
+  static __device__ __forceinline__ Real read(const Tensor<Real>& x, const Broadcast& map, int r,
+                                              std::int64_t i) {
+    return x.at(r)[map.index(i)];
+  }
+  template <class F, class... X>
+  static __device__ __forceinline__ auto of(F&& f, X... x) {
+    return f(x...);
+  }
+};
+/// Four neighbours at a time.
+struct Fours {
+  template <class Real>
+  using Number = Four<Real>;
+  template <class Real>
+  static __device__ __forceinline__ Four<Real> read(const Tensor<Real>& x, int r, std::int64_t i) {
+    return *reinterpret_cast<const Four<Real>*>(x.at(r) + i);
+  }
+  template <class Real>
+  static __device__ __forceinline__ Four<Real> read(const Tensor<Real>& x, const Broadcast& map, int r,
+                                                    std::int64_t i) {
+    const Real* const from = x.at(r) + map.index(i);
+    if (map.part[3] == 1) return {{*from, *from, *from, *from}};
+    return *reinterpret_cast<const Four<Real>*>(from);
+  }
+  template <class F, class Real, class... X>
+  static __device__ __forceinline__ Four<Real> of(F&& f, Four<Real> x, const X&... y) {
+#pragma unroll
+    for (int e = 0; e < 4; ++e) x.v[e] = f(x.v[e], y.v[e]...);
+    return x;
+  }
+};
+/// Where elements go.
+template <class Real>
+struct Into {
+  Tensor<Real> to;
+  Write mode = Write::overwrite;
+  __device__ void operator()(int r, std::int64_t i, Real x) const { put(mode, to.at(r) + i, x); }
+  __device__ void operator()(int r, std::int64_t i, Four<Real> x) const {
+    Four<Real>* const at = reinterpret_cast<Four<Real>*>(to.at(r) + i);
+    if (mode == Write::add) x = Fours::of([](Real a, Real b) { return a + b; }, x, *at);
+    *at = x;
+  }
+};
 /// store(r, i, f(r, i)) for every fourth element i, of floats. A thread has one four: maps are long code.
 template <class Real, class F, class Put>
 void each_four(const Exec& exec, const char* name, int R, std::int64_t n, const F& f, const Put& store) {
   if constexpr (std::is_same_v<Real, float>)
     each(exec, name, R, n / 4, [=] __device__(int r, std::int64_t i) { store(r, 4 * i, f(r, 4 * i)); });
+}
+
+/// store(r, i, f(Ones, r, i)) for every element i of `full`, or f(Fours, r, i) for every fourth.
+template <class Value, class Real, class F, class Put>
+void elements(const Exec& exec, const char* name, const Tensor<Real>& full, bool fours, const F& f,
+              const Put& store) {
+  if (fours)
+    return each_four<Real>(
+        exec, name, full.R, full.size(), [=] __device__(int r, std::int64_t i) { return f(Fours(), r, i); },
+        store);
+  each_value<Value>(
+      exec, name, full.R, full.size(), [=] __device__(int r, std::int64_t i) { return f(Ones(), r, i); },
+      store);
 }
 
 /// A Combine's function, and its slope along the first (or second) operand, `own`.
@@ -173,21 +215,15 @@ void operand_gradient(const Exec& exec, const Combine<Real>& op, bool first) {
   const Out<Real> y = op.y;
   const Combining<Real> f(op);
   const Broadcast of_part = broadcast(y.value, part.value), of_other = broadcast(y.value, other);
-  if (of_part.same && by_fours(y.value, {&part.value, &other, &y.gradient, &part.gradient})) {
-    each_four<Real>(
+  if (of_part.same && by_fours(y.value, {&part.value, &other, &y.gradient, &part.gradient}))
+    return each_four<Real>(
         exec, "combine backward", y.value.R, y.value.size(),
         [=] __device__(int r, std::int64_t i) {
-          const Four<Real> own = four_of(part.value, r, i), with = four_of(other, of_other, r, i);
-          Four<Real> d = four_of(y.gradient, r, i);
-#pragma unroll
-          for (int e = 0; e < 4; ++e) d.v[e] *= f.slope(first, own.v[e], with.v[e]);
-          return d;
+          return Fours::of([&](Real d, Real own, Real with) { return d * f.slope(first, own, with); },
+                           Fours::read(y.gradient, r, i), Fours::read(part.value, r, i),
+                           Fours::read(other, of_other, r, i));
         },
-        [=] __device__(int r, std::int64_t i, const Four<Real>& d) {
-          put_four(part.write, part.gradient, r, i, d);
-        });
-    return;
-  }
+        Into<Real>{part.gradient, part.write});
   sums<Real>(
       exec, "combine backward", y.value.R, part.value.size(), of_part.repeats(), of_part.repeats_rows(),
       op.slices,
@@ -196,129 +232,79 @@ void operand_gradient(const Exec& exec, const Combine<Real>& op, bool first) {
         const Real own = part.value.at(r)[j], with = other.at(r)[of_other.index(i)];
         return y.gradient.at(r)[i] * f.slope(first, own, with);
       },
-      [=] __device__(int r, std::int64_t j, Real sum) { put(part.write, part.gradient.at(r) + j, sum); });
+      Into<Real>{part.gradient, part.write});
 }
 
-template <class Real>
+template <class Number>
 struct Pair {
-  Real a, b;
+  Number a, b;
+};
+template <class Real>
+struct IntoBoth {
+  Into<Real> a, b;
+  template <class Number>
+  __device__ void operator()(int r, std::int64_t i, const Pair<Number>& x) const {
+    a(r, i, x.a), b(r, i, x.b);
+  }
 };
 // Both gradients where neither operand is repeated: y's and both values are read once.
 template <class Real>
 void both_gradients(const Exec& exec, const Combine<Real>& op) {
   const Combining<Real> f(op);
   const In<Real> a = op.a, b = op.b;
-  const Out<Real> y = op.y;
-  if (by_fours(y.value, {&a.value, &b.value, &y.gradient, &a.gradient, &b.gradient})) {
-    each_four<Real>(
-        exec, "combine backward", y.value.R, y.value.size(),
-        [=] __device__(int r, std::int64_t i) {
-          const Four<Real> own = four_of(a.value, r, i), with = four_of(b.value, r, i),
-                           d_y = four_of(y.gradient, r, i);
-          Pair<Four<Real>> d;
-#pragma unroll
-          for (int e = 0; e < 4; ++e) {
-            d.a.v[e] = d_y.v[e] * f.slope(true, own.v[e], with.v[e]);
-            d.b.v[e] = d_y.v[e] * f.slope(false, with.v[e], own.v[e]);
-          }
-          return d;
-        },
-        [=] __device__(int r, std::int64_t i, const Pair<Four<Real>>& d) {
-          put_four(a.write, a.gradient, r, i, d.a);
-          put_four(b.write, b.gradient, r, i, d.b);
-        });
-    return;
-  }
-  each_value<Pair<Real>>(
-      exec, "combine backward", y.value.R, y.value.size(),
-      [=] __device__(int r, std::int64_t i) {
-        const Real own = a.value.at(r)[i], with = b.value.at(r)[i], d_y = y.gradient.at(r)[i];
-        return Pair<Real>{d_y * f.slope(true, own, with), d_y * f.slope(false, with, own)};
+  const Tensor<Real> d_y = op.y.gradient;
+  elements<Pair<Real>>(
+      exec, "combine backward", op.y.value,
+      by_fours(op.y.value, {&a.value, &b.value, &d_y, &a.gradient, &b.gradient}),
+      [=] __device__(auto by, int r, std::int64_t i) {
+        const auto own = by.read(a.value, r, i), with = by.read(b.value, r, i), d = by.read(d_y, r, i);
+        return Pair<typename decltype(by)::template Number<Real>>{
+            by.of([&](Real e, Real x, Real z) { return e * f.slope(true, x, z); }, d, own, with),
+            by.of([&](Real e, Real x, Real z) { return e * f.slope(false, z, x); }, d, own, with)};
       },
-      [=] __device__(int r, std::int64_t i, const Pair<Real>& d) {
-        put(a.write, a.gradient.at(r) + i, d.a);
-        put(b.write, b.gradient.at(r) + i, d.b);
-      });
+      IntoBoth<Real>{{a.gradient, a.write}, {b.gradient, b.write}});
 }
 }  // namespace
 
 template <class Real>
 void forward_cuda(const Exec& exec, const Map<Real>& op) {
-  const Real scale = static_cast<Real>(op.scale), shift = static_cast<Real>(op.shift);
-  if (by_fours(op.x.value, {&op.x.value, &op.y.value})) {
-    each_four<Real>(
-        exec, "map", op.x.value.R, op.x.value.size(),
-        [=] __device__(int r, std::int64_t i) {
-          Four<Real> x = four_of(op.x.value, r, i);
-#pragma unroll
-          for (int e = 0; e < 4; ++e) x.v[e] = scale * mapped(op.map, x.v[e]) + shift;
-          return x;
-        },
-        [=] __device__(int r, std::int64_t i, const Four<Real>& y) {
-          put_four(Write::overwrite, op.y.value, r, i, y);
-        });
-    return;
-  }
-  each_value<Real>(
-      exec, "map", op.x.value.R, op.x.value.size(),
-      [=] __device__(int r, std::int64_t i) { return scale * mapped(op.map, op.x.value.at(r)[i]) + shift; },
-      [=] __device__(int r, std::int64_t i, Real y) { op.y.value.at(r)[i] = y; });
+  const Tensor<Real> x = op.x.value;
+  const Mapping<Real> f({op.map, op.scale, op.shift});
+  elements<Real>(
+      exec, "map", x, by_fours(x, {&x, &op.y.value}),
+      [=] __device__(auto by, int r, std::int64_t i) {
+        return by.of([&](Real e) { return f.value(e); }, by.read(x, r, i));
+      },
+      Into<Real>{op.y.value});
 }
 
 template <class Real>
 void backward_cuda(const Exec& exec, const Map<Real>& op) {
   if (!op.x.wanted()) return;
-  const Real scale = static_cast<Real>(op.scale);
-  if (by_fours(op.x.value, {&op.x.value, &op.y.gradient, &op.x.gradient})) {
-    each_four<Real>(
-        exec, "map backward", op.x.value.R, op.x.value.size(),
-        [=] __device__(int r, std::int64_t i) {
-          Four<Real> d = four_of(op.y.gradient, r, i), x = {};
-          if (op.map != MapKind::affine) x = four_of(op.x.value, r, i);
-#pragma unroll
-          for (int e = 0; e < 4; ++e) d.v[e] *= scale * map_slope(op.map, x.v[e]);
-          return d;
-        },
-        [=] __device__(int r, std::int64_t i, const Four<Real>& d) {
-          put_four(op.x.write, op.x.gradient, r, i, d);
-        });
-    return;
-  }
-  each_value<Real>(
-      exec, "map backward", op.x.value.R, op.x.value.size(),
-      [=] __device__(int r, std::int64_t i) {
-        // An affine map's slope needs no x, whose load is half of the traffic.
-        const Real slope = op.map == MapKind::affine ? Real(1) : map_slope(op.map, op.x.value.at(r)[i]);
-        return op.y.gradient.at(r)[i] * (scale * slope);
+  const Tensor<Real> x = op.x.value, d_y = op.y.gradient;
+  const Mapping<Real> f({op.map, op.scale, op.shift});
+  elements<Real>(
+      exec, "map backward", x, by_fours(x, {&x, &d_y, &op.x.gradient}),
+      [=] __device__(auto by, int r, std::int64_t i) {
+        typename decltype(by)::template Number<Real> at{};
+        if (f.map != MapKind::affine) at = by.read(x, r, i);  // half of the traffic
+        return by.of([&](Real d, Real e) { return d * f.slope(e); }, by.read(d_y, r, i), at);
       },
-      [=] __device__(int r, std::int64_t i, Real g) { put(op.x.write, op.x.gradient.at(r) + i, g); });
+      Into<Real>{op.x.gradient, op.x.write});
 }
 
 template <class Real>
 void forward_cuda(const Exec& exec, const Combine<Real>& op) {
-  const Broadcast of_a = broadcast(op.y.value, op.a.value), of_b = broadcast(op.y.value, op.b.value);
+  const Tensor<Real> a = op.a.value, b = op.b.value;
+  const Broadcast of_a = broadcast(op.y.value, a), of_b = broadcast(op.y.value, b);
   const Combining<Real> f(op);
-  if (by_fours(op.y.value, {&op.a.value, &op.b.value, &op.y.value})) {
-    each_four<Real>(
-        exec, "combine", op.y.value.R, op.y.value.size(),
-        [=] __device__(int r, std::int64_t i) {
-          Four<Real> a = four_of(op.a.value, of_a, r, i);
-          const Four<Real> b = four_of(op.b.value, of_b, r, i);
-#pragma unroll
-          for (int e = 0; e < 4; ++e) a.v[e] = f.value(a.v[e], b.v[e]);
-          return a;
-        },
-        [=] __device__(int r, std::int64_t i, const Four<Real>& y) {
-          put_four(Write::overwrite, op.y.value, r, i, y);
-        });
-    return;
-  }
-  each_value<Real>(
-      exec, "combine", op.y.value.R, op.y.value.size(),
-      [=] __device__(int r, std::int64_t i) {
-        return f.value(op.a.value.at(r)[of_a.index(i)], op.b.value.at(r)[of_b.index(i)]);
+  elements<Real>(
+      exec, "combine", op.y.value, by_fours(op.y.value, {&a, &b, &op.y.value}),
+      [=] __device__(auto by, int r, std::int64_t i) {
+        return by.of([&](Real x, Real y) { return f.value(x, y); }, by.read(a, of_a, r, i),
+                     by.read(b, of_b, r, i));
       },
-      [=] __device__(int r, std::int64_t i, Real y) { op.y.value.at(r)[i] = y; });
+      Into<Real>{op.y.value});
 }
 
 template <class Real>
@@ -336,7 +322,7 @@ void forward_cuda(const Exec& exec, const Fold<Real>& op) {
   sums<Real>(
       exec, "fold", op.y.value.R, op.y.value.size(), map.repeats(), map.repeats_rows(), op.slices,
       [=] __device__(int r, std::int64_t j, std::int64_t n) { return op.x.value.at(r)[map.element(j, n)]; },
-      [=] __device__(int r, std::int64_t j, Real sum) { op.y.value.at(r)[j] = sum; });
+      Into<Real>{op.y.value});
 }
 
 template <class Real>
@@ -346,25 +332,17 @@ void backward_cuda(const Exec& exec, const Fold<Real>& op) {
   each_value<Real>(
       exec, "fold backward", op.x.value.R, op.x.value.size(),
       [=] __device__(int r, std::int64_t i) { return op.y.gradient.at(r)[map.index(i)]; },
-      [=] __device__(int r, std::int64_t i, Real g) { put(op.x.write, op.x.gradient.at(r) + i, g); });
+      Into<Real>{op.x.gradient, op.x.write});
 }
 
 template <class Real>
 void forward_cuda(const Exec& exec, const Expand<Real>& op) {
   const Broadcast map = broadcast(op.y.value, op.x.value);
-  if (by_fours(op.y.value, {&op.x.value, &op.y.value})) {
-    each_four<Real>(
-        exec, "expand", op.y.value.R, op.y.value.size(),
-        [=] __device__(int r, std::int64_t i) { return four_of(op.x.value, map, r, i); },
-        [=] __device__(int r, std::int64_t i, const Four<Real>& y) {
-          put_four(Write::overwrite, op.y.value, r, i, y);
-        });
-    return;
-  }
-  each_value<Real>(
-      exec, "expand", op.y.value.R, op.y.value.size(),
-      [=] __device__(int r, std::int64_t i) { return op.x.value.at(r)[map.index(i)]; },
-      [=] __device__(int r, std::int64_t i, Real y) { op.y.value.at(r)[i] = y; });
+  const Tensor<Real> x = op.x.value;
+  elements<Real>(
+      exec, "expand", op.y.value, by_fours(op.y.value, {&x, &op.y.value}),
+      [=] __device__(auto by, int r, std::int64_t i) { return by.read(x, map, r, i); },
+      Into<Real>{op.y.value});
 }
 
 template <class Real>
@@ -372,29 +350,22 @@ void backward_cuda(const Exec& exec, const Expand<Real>& op) {
   if (!op.x.wanted()) return;
   const Broadcast map = broadcast(op.y.value, op.x.value);
   const std::int64_t repeats = map.repeats();
-  if (repeats <= kFewTerms && map.part[3] != 1 && by_fours(op.x.value, {&op.x.gradient, &op.y.gradient})) {
-    each_four<Real>(
+  const Tensor<Real> d_y = op.y.gradient;
+  const Into<Real> d_x{op.x.gradient, op.x.write};
+  if (repeats <= kFewTerms && map.part[3] != 1 && by_fours(op.x.value, {&op.x.gradient, &d_y}))
+    return each_four<Real>(
         exec, "expand backward", op.y.value.R, op.x.value.size(),
         [=] __device__(int r, std::int64_t j) {
-          Four<Real> sum = four_of(op.y.gradient, r, map.element(j, 0));
-          for (std::int64_t n = 1; n < repeats; ++n) {
-            const Four<Real> next = four_of(op.y.gradient, r, map.element(j, n));
-#pragma unroll
-            for (int e = 0; e < 4; ++e) sum.v[e] += next.v[e];
-          }
+          Four<Real> sum = Fours::read(d_y, r, map.element(j, 0));
+          for (std::int64_t n = 1; n < repeats; ++n)
+            sum =
+                Fours::of([](Real a, Real b) { return a + b; }, sum, Fours::read(d_y, r, map.element(j, n)));
           return sum;
         },
-        [=] __device__(int r, std::int64_t j, const Four<Real>& sum) {
-          put_four(op.x.write, op.x.gradient, r, j, sum);
-        });
-    return;
-  }
+        d_x);
   sums<Real>(
-      exec, "expand backward", op.y.value.R, op.x.value.size(), map.repeats(), map.repeats_rows(), op.slices,
-      [=] __device__(int r, std::int64_t j, std::int64_t n) {
-        return op.y.gradient.at(r)[map.element(j, n)];
-      },
-      [=] __device__(int r, std::int64_t j, Real sum) { put(op.x.write, op.x.gradient.at(r) + j, sum); });
+      exec, "expand backward", op.y.value.R, op.x.value.size(), repeats, map.repeats_rows(), op.slices,
+      [=] __device__(int r, std::int64_t j, std::int64_t n) { return d_y.at(r)[map.element(j, n)]; }, d_x);
 }
 
 CROSSTALK_INSTANTIATE(cuda, Map)

@@ -17,10 +17,8 @@ OpCase map_case(const std::string& name, MapKind kind, const Fill& fill, long do
   OpCase op(name);
   op.input("x", dims, fill).output("y", dims);
   call<Map>(op, [=](auto& o) { o.map = kind, o.scale = 1.75, o.shift = -0.5; });
-  op.oracle([=](const Values& in) {
-    Values out;
+  op.oracle([=](const Values& in, Values& out) {
     for (const double x : in["x"]) out.real["y"].push_back(static_cast<double>(1.75L * f(x) - 0.5L));
-    return out;
   });
   return op.roundings(8).condition(8).gradient_elements(210);
 }
@@ -33,10 +31,8 @@ OpCase inverse_of_zeros() {
     for (std::size_t i = 0; i < x.size(); i += 3) x[i] = r % 2 == 0 ? 0.0 : -0.0;
   });
   call_forward<Map>(op, [](auto& o) { o.map = MapKind::inverse; });
-  op.oracle([](const Values& in) {
-    Values out;
+  op.oracle([](const Values& in, Values& out) {
     for (const double x : in["x"]) out.real["y"].push_back(x == 0 ? 0 : 1 / x);
-    return out;
   });
   return op.roundings(2);
 }
@@ -67,15 +63,13 @@ OpCase combine_case(const std::string& name, CombineKind kind, const std::vector
   for (std::size_t d = 0; d < 4; ++d) y.push_back(std::max(a[d], b[d]));
   op.input("a", a, normal()).input("b", b, normal()).output("y", y);
   call_planned<Combine>(op, [=](auto& o) { o.kind = kind, o.scale_a = 0.5, o.scale_b = -3; });
-  op.oracle([=](const Values& in) {
-    Values out;
+  op.oracle([=](const Values& in, Values& out) {
     each_index(y, [&](const int(&i)[4]) {
       const double p = in["a"][at(a, i)], q = in["b"][at(b, i)];
       out.real["y"].push_back(kind == CombineKind::add        ? 0.5 * p - 3 * q
                               : kind == CombineKind::multiply ? p * q
                                                               : std::max(std::abs(p), std::abs(q)));
     });
-    return out;
   });
   return op.roundings(roundings).condition(6).gradient_elements(2000);
 }
@@ -84,12 +78,10 @@ OpCase fold_case(const std::string& name, const std::vector<int>& x, const std::
   OpCase op(name);
   op.input("x", x, normal()).output("y", y);
   call_planned<Fold>(op, [=](auto&) {});
-  op.oracle([=](const Values& in) {
-    Values out;
+  op.oracle([=](const Values& in, Values& out) {
     out.real["y"].assign(static_cast<std::size_t>(y[0] * y[1] * y[2] * y[3]), 0);
     std::size_t n = 0;
     each_index(x, [&](const int(&i)[4]) { out.real["y"][at(y, i)] += in["x"][n++]; });
-    return out;
   });
   return op.roundings(80).condition(4);
 }
@@ -98,10 +90,8 @@ OpCase expand_case(const std::string& name, const std::vector<int>& x, const std
   OpCase op(name);
   op.input("x", x, normal()).output("y", y);
   call_planned<Expand>(op, [=](auto&) {});
-  op.oracle([=](const Values& in) {
-    Values out;
+  op.oracle([=](const Values& in, Values& out) {
     each_index(y, [&](const int(&i)[4]) { out.real["y"].push_back(in["x"][at(x, i)]); });
-    return out;
   });
   return op.roundings(40).condition(4);
 }
@@ -110,12 +100,10 @@ OpCase swap_case() {
   OpCase op("Swap");
   op.input("x", {2, 3, 4, 5}, normal()).output("y", {2, 4, 3, 5});
   call<Swap>(op, [=](auto&) {});
-  op.oracle([=](const Values& in) {
-    Values out;
+  op.oracle([=](const Values& in, Values& out) {
     each_index({2, 4, 3, 5}, [&](const int(&i)[4]) {
       out.real["y"].push_back(in["x"][((i[0] * 3 + i[2]) * 4 + i[1]) * 5 + i[3]]);
     });
-    return out;
   });
   return op;
 }
@@ -130,11 +118,9 @@ OpCase maximum_case(const std::string& name, const std::vector<int>& x, const st
   OpCase op(name);
   op.input("x", x, normal()).output("y", y);
   call<Maximum>(op, [=](auto&) {});
-  op.oracle([=](const Values& in) {
-    Values out;
+  op.oracle([=](const Values& in, Values& out) {
     for (auto row = in["x"].begin(); row != in["x"].end(); row += columns)
       out.real["y"].push_back(*std::max_element(row, row + columns));
-    return out;
   });
   return op;
 }
@@ -159,11 +145,7 @@ OpCase constant_case() {
   op.output_without_gradient("y", {1, 1, 3, 1});
   call<Constant>(op, [=](auto& o) { o.number[0] = -0.5, o.number[1] = 2, o.number[2] = 1e-3; });
   op.backward(nullptr);  // it has no input
-  op.oracle([=](const Values&) {
-    Values out;
-    out.real["y"] = {-0.5, 2, 1e-3};
-    return out;
-  });
+  op.oracle([](const Values&, Values& out) { out.real["y"] = {-0.5, 2, 1e-3}; });
   return op;
 }
 
@@ -172,12 +154,10 @@ OpCase one_hot_case() {
   op.integers("ids", {4, 3, 2}, integer_in(-1, 4)).output_without_gradient("y", {4, 3, 1, 5});
   call<OneHot>(op, [=](auto& o) { o.channel = 1; });
   op.backward(nullptr);
-  op.oracle([=](const Values& in) {
-    Values out;
+  op.oracle([=](const Values& in, Values& out) {
     for (std::size_t n = 0; n < 12; ++n) {
       for (int i = 0; i < 5; ++i) out.real["y"].push_back(in.integer.at("ids")[2 * n + 1] == i ? 1 : 0);
     }
-    return out;
   });
   return op;
 }

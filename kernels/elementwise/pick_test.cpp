@@ -17,15 +17,13 @@ OpCase pick_case(const std::string& name, int B, int T, int given, int H, int N)
   if (given) op.integers("position", {B, Q}, positions(T));
   op.output("y", {B, Q, H, N});
   call<Pick>(op, [](auto&) {});
-  op.oracle([=](const Values& in) {
-    Values out;
+  op.oracle([=](const Values& in, Values& out) {
     for (int i = 0; i < B * Q * H * N; ++i) {
       const int column = i % (H * N), query = i / (H * N), b = query / Q;
       const int seen = given ? std::clamp(in.integer.at("position")[query], 0, T) : T;
       const int at = (b * T + seen - 1) * H * N + column;
       out.real["y"].push_back(seen == 0 ? 0 : in["x"][at]);
     }
-    return out;
   });
   return op.roundings(2 * Q);
 }
@@ -37,15 +35,13 @@ OpCase signs_case() {
   op.edit("x", [](int, Numbers& x) { x[4] = 0, x[20] = -0.0; });
   call<Signs>(op, [](auto&) {});
   op.backward(nullptr);
-  op.oracle([=](const Values& in) {
-    Values out;
+  op.oracle([=](const Values& in, Values& out) {
     for (int i = 0; i < B * T * columns; ++i) {
       int negative = 0;
       for (int t = 0; t <= i / columns % T; ++t)
         negative += in["x"][(i / columns / T * T + t) * columns + i % columns] < 0;
       out.real["y"].push_back(negative % 2 ? -1 : 1);
     }
-    return out;
   });
   return op;
 }

@@ -21,8 +21,7 @@ OpCase make(const std::string& name, const Shape& s) {
   if (s.positions) op.integers("position", {s.B, s.N}, positions(40));
   op.output("y", {s.B, s.N, s.H, s.K});
   call<Rotate>(op, [s](auto& o) { o.base = s.base, o.angle = s.angle; });
-  op.oracle([s](const Values& in) {
-    Values out;
+  op.oracle([s](const Values& in, Values& out) {
     for (int row = 0; row < s.B * s.N * s.H; ++row) {
       const int n = row / s.H % s.N, b = row / s.H / s.N;
       const int at = s.positions ? in.integer.at("position")[b * s.N + n] - 1 : n;
@@ -40,7 +39,6 @@ OpCase make(const std::string& name, const Shape& s) {
         out.real["y"].push_back(static_cast<double>(c % 2 == 0 ? z.real() : z.imag()));
       }
     }
-    return out;
   });
   return op.roundings(60).condition(2).gradient_elements(100);
 }

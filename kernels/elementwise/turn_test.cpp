@@ -15,8 +15,7 @@ OpCase make(const std::string& name, int B, int N, int H, int K, int A) {
   op.input("x", {B, N, H, K}, normal()).input("angle", {B, N, H, A}, normal(2));
   op.output("y", {B, N, H, K});
   call<Turn>(op, [](auto&) {});
-  op.oracle([=](const Values& in) {
-    Values out;
+  op.oracle([=](const Values& in, Values& out) {
     Numbers& y = out.real["y"] = in["x"];
     for (int row = 0; row < B * N * H; ++row) {
       for (int c = 0; c < std::min(A, K / 2); ++c) {
@@ -26,7 +25,6 @@ OpCase make(const std::string& name, int B, int N, int H, int K, int A) {
         y[at] = static_cast<double>(z.real()), y[at + 1] = static_cast<double>(z.imag());
       }
     }
-    return out;
   });
   return op.roundings(60).condition(2).gradient_elements(100);
 }

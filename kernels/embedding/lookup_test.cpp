@@ -47,11 +47,7 @@ OpCase make(const std::string& name, int N, int C, int D, std::vector<int> rows,
   const int most = *std::min_element(rows.begin(), rows.end());
   op.integers("ids", {N, C}, ids ? ids : integer_in(-1, most - 1));
   for (int i = 0; i < tables; ++i) op.input(fmt::format("table{}", i), {rows[i], D}, normal());
-  if (bias) {
-    op.input("bias", {D}, normal());
-  } else {
-    op.absent("bias");
-  }
+  op.optional(bias, "bias", {D}, normal());
   op.output("y", {N, D});
   const Lists lists{rows, channel};
   lists.add(op, N);
@@ -64,8 +60,7 @@ OpCase make(const std::string& name, int N, int C, int D, std::vector<int> rows,
     lists.make(exec, s);
     forward(exec, bound<Lookup, Real>(s, configure));
   });
-  op.oracle([=](const Values& in) {  // products with dense one-hot rows
-    Values out;
+  op.oracle([=](const Values& in, Values& out) {  // products with dense one-hot rows
     lists.oracle(in.integer.at("ids"), C, out);
     for (int n = 0; n < N; ++n) {
       for (int j = 0; j < D; ++j) {
@@ -78,7 +73,6 @@ OpCase make(const std::string& name, int N, int C, int D, std::vector<int> rows,
         out.real["y"].push_back(static_cast<double>(y));
       }
     }
-    return out;
   });
   return op.roundings(N + tables).gradient_elements(300);
 }
@@ -107,15 +101,13 @@ OpCase with_positions(const std::string& name, int B, int T, int longest, int D)
     lists.make(exec, s);
     forward(exec, bound<Lookup, Real>(s, configure));
   });
-  op.oracle([=](const Values& in) {
-    Values out;
+  op.oracle([=](const Values& in, Values& out) {
     lists.oracle(in.integer.at("ids"), 1, out);
     for (int n = 0; n < B * T; ++n) {
       const int id = in.integer.at("ids")[n];
       for (int j = 0; j < D; ++j)
         out.real["y"].push_back((id < 0 ? 0.0 : in["table0"][id * D + j]) + in["bias"][n % T * D + j]);
     }
-    return out;
   });
   return op.roundings(B + 1).gradient_elements(100);
 }
@@ -148,8 +140,7 @@ OpCase tied(const std::string& name, int N, int D, int rows0, int rows1, bool fe
     forward(exec, lookup(s));
   });
   op.backward([=]<class Real>(const Exec& exec, TensorSet<Real>& s) { backward(exec, lookup(s)); });
-  op.oracle([=](const Values& in) {
-    Values out;
+  op.oracle([=](const Values& in, Values& out) {
     const Integers& ids = in.integer.at("ids");
     lists.oracle(ids, 3, out);
     for (int n = 0; n < N; ++n) {
@@ -162,7 +153,6 @@ OpCase tied(const std::string& name, int N, int D, int rows0, int rows1, bool fe
         out.real["y"].push_back(y);
       }
     }
-    return out;
   });
   return op.roundings(2 * N + 3).gradient_elements(100);
 }

@@ -8,9 +8,7 @@
 
 #include "kernels/base/random.h"
 #include "kernels/feature_map/feature_map.h"
-#include "kernels/testing/compare.h"
-#include "kernels/testing/cuda_test.h"
-#include "kernels/testing/tensors.h"
+#include "kernels/testing/step_check.h"
 
 namespace crosstalk::checks::favor_features_test {
 namespace {
@@ -278,39 +276,31 @@ TEST(FavorFeatures, HyperbolicVariesLess) {
 class FavorFeaturesOnCuda : public CudaTest {};
 
 template <class Real>
-void check_cuda(int m, int d) {
-  std::vector<std::uint64_t> seeds, many;
-  std::vector<int> draws, many_draws;
-  const int count = few_replicas() ? 2 : 5;
-  for (int i = 0; i < 64; ++i) {
-    many.push_back((static_cast<std::uint64_t>(i % count) << 40) +
-                   12345 * static_cast<std::uint64_t>(i % count)),
-        many_draws.push_back(100 * (i % count));
-    if (i < count) seeds.push_back(many.back()), draws.push_back(many_draws.back());
-  }
-  Exec exec;
-  exec.device = Device::cuda;
-  const Drawn<Real> cpu(seeds, draws, m, d, 3), gpu(seeds, draws, m, d, 3, exec);
-  const double eps = std::is_same_v<Real, double> ? 1e-12 / 64 : std::numeric_limits<Real>::epsilon();
-  for (int r = 0; r < count; ++r) {
-    const auto i = static_cast<std::size_t>(r);
-    const auto want = cpu.omega(r), got = gpu.omega(r);
+void check_on_cuda(int m, int d) {
+  const RunStep drawn = [=](const std::vector<int>& ids, const Exec& exec) {
+    std::vector<std::uint64_t> seeds;
+    std::vector<int> draws;
+    for (const int id : ids) {
+      const auto i = static_cast<std::uint64_t>(id);
+      seeds.push_back((i << 40) + 12345 * i), draws.push_back(100 * id);
+    }
+    const Drawn<Real> made(seeds, draws, m, d, 3, exec);
+    Left left;
+    keep(left, "omega", exec.device, made.set.real("omega"));
+    return left;
+  };
+  check_cuda(drawn, [=](const std::string&, int, const Numbers& want) {
     // Rounding grows by the condition of the drawn matrices, typically a few d.
-    const double limit = 4 * eps * (4 + std::sqrt(d)) * 20 * d * std::max(1., magnitude(want.data(), m * d));
-    EXPECT_TRUE(close("omega", got.data(), want.data(), m * d, limit));
-    EXPECT_EQ(Drawn<Real>({seeds[i]}, {draws[i]}, m, d, 3, exec).omega(), got);
-  }
-  if (few_replicas()) return;
-  const Drawn<Real> company(many, many_draws, m, d, 3, exec);
-  for (const int r : {0, 33, 63}) EXPECT_EQ(company.omega(r), gpu.omega(r % count));
+    return 4 * cuda_eps<Real>() * (4 + std::sqrt(d)) * 20 * d * std::max(1., magnitude(want.data(), m * d));
+  });
 }
 
 TEST_F(FavorFeaturesOnCuda, AreThoseOfTheCpu) {
   for (const auto& [m, d] : {std::pair{1, 1}, {7, 3}, {64, 64}, {130, 64}, {20, 37}, {128, 128}, {40, 200}}) {
     if (few_replicas() && d > 64) continue;
     SCOPED_TRACE(testing::Message() << m << "x" << d);
-    check_cuda<double>(m, d);
-    check_cuda<float>(m, d);
+    check_on_cuda<double>(m, d);
+    check_on_cuda<float>(m, d);
   }
 }
 

@@ -21,16 +21,14 @@ OpCase make(const std::string& name, FeatureMap map, int N, MapShape s, const Fi
   }
   op.output("y", {N, p});
   call<MapFeatures>(op, [=](auto& o) { o.map = map, o.number = s.number; });
-  op.oracle([=](const Values& in) {
+  op.oracle([=](const Values& in, Values& out) {
     const Numbers rows_of_omega = s.m > 0 ? in["omega"] : Numbers{};
-    Values out;
     for (int n = 0; n < N; ++n) {
       const Numbers row(in["x"].begin() + n * s.d, in["x"].begin() + (n + 1) * s.d);
       const Numbers y = map_oracles().at(name_of(map)).row(row, s.number, rows_of_omega);
       auto& all = out.real["y"];
       all.insert(all.end(), y.begin(), y.end());
     }
-    return out;
   });
   return op.roundings(s.d + (is_entry_map(map) ? s.d : std::min(p, 100)) + 8)
       .condition(s.m ? 4 : 1)

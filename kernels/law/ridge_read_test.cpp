@@ -128,7 +128,7 @@ OpCase make(const std::string& name, const Shape& s, int iterations = 30) {
   op.output("o", {s.B, s.queries(), s.H, s.V});
   if (s.end) op.output("end", {s.B, s.H, s.V, s.K}).output("end_keys", {s.B, s.H, s.K, s.K});
   call_planned<RidgeRead>(op, [iterations](auto& o) { o.iterations = iterations; });
-  op.oracle([s](const Values& in) { return oracle(in, s); });
+  op.oracle([s](const Values& in, Values& out) { out = oracle(in, s); });
   return op.roundings(4.0 * s.T + 8 * s.K + s.V).condition(8).gradient_elements(40);
 }
 

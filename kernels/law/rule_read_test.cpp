@@ -140,7 +140,7 @@ OpCase make(const std::string& name, const Shape& s) {
   call_planned<RuleRead>(op, [s, program = tanh_delta(s.K, s.V)](auto& o) {
     o.program = program, o.batch = s.B, o.tokens = s.T, o.queries = s.queries(), o.heads = s.H;
   });
-  op.oracle([s](const Values& in) { return oracle(in, s); });
+  op.oracle([s](const Values& in, Values& out) { out = oracle(in, s); });
   return op.roundings(4.0 * s.T + s.K + s.V).condition(4).gradient_elements(40);
 }
 

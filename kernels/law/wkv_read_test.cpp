@@ -79,7 +79,7 @@ OpCase make(const std::string& name, const Shape& s, double size = 1) {
   op.workspace("states", {s.B, s.H, law::segments(s.T), 2 * s.V});
   op.workspace("work", {s.B, s.H, static_cast<int>(law::work_numbers(s.T, 2 * s.V, 0))});
   call<WkvRead>(op, [](auto&) {});
-  op.oracle([s](const Values& in) { return oracle(in, s); });
+  op.oracle([s](const Values& in, Values& out) { out = oracle(in, s); });
   return op.roundings(6.0 * s.T).condition(4 + size).gradient_elements(40);
 }
 

@@ -115,6 +115,7 @@ struct NarrowColumns {
 template <int D>
 __global__ void __launch_bounds__(kJoinedThreads, 1)
     map_rows(const __grid_constant__ JoinedLinear<float> a, const __grid_constant__ LinearSlabs s) {
+  wait_for_earlier();
   using Rows = RowBlocks<D>;
   constexpr int kCount = kWgmmaRows / 8;
   extern __shared__ __align__(16) unsigned char memory[];
@@ -180,6 +181,7 @@ __global__ void __launch_bounds__(kJoinedThreads, 1)
 template <int D>
 __global__ void __launch_bounds__(kJoinedThreads, 1)
     map_rows_back(const __grid_constant__ JoinedLinear<float> a, const __grid_constant__ LinearSlabs s) {
+  wait_for_earlier();
   using Rows = RowBlocks<D>;
   extern __shared__ __align__(16) unsigned char memory[];
   __shared__ int2 list[LinearSlabs::kMostColumns / 16];

@@ -67,11 +67,7 @@ OpCase make(const std::string& name, const Sizes& s) {
   op.input("x", {s.N, s.I}, normal());
   for (std::size_t i = 0; i < s.O.size(); ++i) {
     op.input(name_of("w", i), {s.O[i], s.I}, normal());
-    if (s.bias && i != 1) {
-      op.input(name_of("b", i), {s.O[i]}, normal());
-    } else {
-      op.absent(name_of("b", i));
-    }
+    op.optional(s.bias && i != 1, name_of("b", i), {s.O[i]}, normal());
     if (s.last_unused && i + 1 == s.O.size()) {
       op.output_without_gradient(name_of("y", i), {s.N, s.O[i]});
     } else {
@@ -86,7 +82,7 @@ OpCase make(const std::string& name, const Sizes& s) {
   } else {
     call_forward<JoinedLinear>(op, configure);  // differences say nothing about a map that rounds
   }
-  op.oracle([s](const Values& in) { return maps(s, in); });
+  op.oracle([s](const Values& in, Values& out) { out = maps(s, in); });
   return op.roundings(s.precision == Precision::full ? widest(s) : s.I).gradient_elements(60);
 }
 
@@ -118,8 +114,7 @@ OpCase rounding_backward(const std::string& name, const Sizes& s, bool adds = fa
     for (int i = 0; i < a.outputs; ++i) a.w[i].write = a.b[i].write = Write::add;
     backward(exec, a);
   });
-  op.oracle([=](const Values& in) {
-    Values out;
+  op.oracle([=](const Values& in, Values& out) {
     const double times = adds ? 2 : 1;
     const Numbers x = rounded_to(s.precision, in["x"]);
     Numbers& d_x = out.real["x_out"];
@@ -142,7 +137,6 @@ OpCase rounding_backward(const std::string& name, const Sizes& s, bool adds = fa
         }
       }
     }
-    return out;
   });
   return op.roundings(widest(s));
 }
@@ -239,8 +233,27 @@ TEST(JoinedLinearTest, FitsTheSharedMemoryThatThereIs) {
 
 class JoinedLinearOnCuda : public CudaTest {
  protected:
-  /// Numbers in (-0.5, 0.5) that bf16 holds, for all tensors of a set.
-  static void fill_rounded(TensorSet<float>& set, int replicas, std::uint64_t seed) {
+  using Results = std::map<std::string, std::vector<float>>;
+
+  /// Outputs and gradients (x_out, y_out0, w_out0, b_out0, .., and _R of replica R > 0) of numbers in (-0.5, 0.5) that bf16
+  /// holds. Of outputs i with is_bf16(i) gradients are bf16, and where x is bf16 the outputs too. `again`: backward once
+  /// more, added: "twice_" stands before these.
+  template <class IsBf16>
+  static Results results(const Sizes& s, int replicas, std::uint64_t seed, Format of_x, const IsBf16& is_bf16,
+                         bool again = false) {
+    TensorSet<float> set(Device::cuda);
+    JoinedLinear<float> op = shaped_op<float>(s);
+    for (const char* name : {"x", "x_out"}) set.reals.add(name, replicas, {s.N, s.I}, of_x);
+    for (std::size_t i = 0; i < s.O.size(); ++i) {
+      const Format format = is_bf16(i) ? Format::bf16 : Format::native;
+      set.reals.add(name_of("g", i), replicas, {s.N, s.O[i]}, format);
+      set.reals.add(name_of("y_out", i), replicas, {s.N, s.O[i]}, of_x == Format::bf16 ? format : of_x);
+      for (const char* name : {"w", "w_out"}) set.reals.add(name_of(name, i), replicas, {s.O[i], s.I});
+      for (const char* name : {"b", "b_out"}) set.reals.add(name_of(name, i), replicas, {s.O[i]});
+    }
+    for (const auto& [name, t] : {std::pair{"pieces", op.pieces.value}, {"operands", op.operands.value}})
+      if (t.rank > 0) set.reals.add(name, replicas, std::vector<int>(t.dims, t.dims + t.rank));
+    set.allocate();
     RandomStream random(seed, RandomDomain::initialisation, 0);
     for (const auto& [name, t] : set.reals.all()) {
       for (int r = 0; r < replicas; ++r) {
@@ -250,19 +263,31 @@ class JoinedLinearOnCuda : public CudaTest {
         upload(Device::cuda, t, r, numbers);
       }
     }
-  }
-  /// x, its pieces, maps and gradients of outputs as the set names them (x, x_out, pieces, w0, w_out0, b_out0, g0, ..); the
-  /// gradients of x, w and b are overwritten.
-  static void bind(const TensorSet<float>& set, JoinedLinear<float>& op) {
     op.x.value = set.real("x"), op.x.gradient = set.real("x_out"), op.x.write = Write::overwrite;
-    op.pieces.value = set.real("pieces");
+    if (op.pieces.value.rank > 0) op.pieces.value = set.real("pieces");
+    if (op.operands.value.rank > 0) op.operands.value = set.real("operands");
     for (int i = 0; i < op.outputs; ++i) {
-      const auto at = static_cast<std::size_t>(i);
-      op.w[i].value = set.real(name_of("w", at)), op.w[i].gradient = set.real(name_of("w_out", at));
-      op.b[i].gradient = set.real(name_of("b_out", at));
-      op.w[i].write = op.b[i].write = Write::overwrite;
-      op.y[i].gradient = set.real(name_of("g", at));
+      const auto of = [&](const char* name) { return set.real(name_of(name, static_cast<std::size_t>(i))); };
+      op.w[i].value = of("w"), op.w[i].gradient = of("w_out"), op.b[i].value = of("b");
+      op.b[i].gradient = of("b_out"), op.w[i].write = op.b[i].write = Write::overwrite;
+      op.y[i].value = of("y_out"), op.y[i].gradient = of("g");
     }
+    Results out;
+    const auto keep = [&](const std::string& before) {
+      for (const auto& [name, t] : set.reals.all()) {
+        for (int r = 0; r < replicas && name.find("_out") != std::string::npos; ++r)
+          out[before + name + (r > 0 ? fmt::format("_{}", r) : "")] = download(Device::cuda, t, r);
+      }
+    };
+    const Exec exec = {.device = Device::cuda};
+    forward(exec, op), backward(exec, op);
+    keep("");
+    if (!again) return out;
+    op.x.write = Write::add;
+    for (int i = 0; i < op.outputs; ++i) op.w[i].write = op.b[i].write = Write::add;
+    backward(exec, op);
+    keep("twice_");
+    return out;
   }
 };
 
@@ -271,29 +296,8 @@ class JoinedLinearOnCuda : public CudaTest {
 TEST_F(JoinedLinearOnCuda, GradientsOfBothFormatsTogether) {
   const Sizes s{30000, 128, {128, 2, 16, 128, 5, 64}, true, Precision::bf16};
   const auto gradients = [&](bool narrow) {
-    TensorSet<float> set(Device::cuda);
-    for (const char* name : {"x", "x_out"}) set.reals.add(name, 1, {s.N, s.I});
-    for (std::size_t i = 0; i < s.O.size(); ++i) {
-      const bool is_bf16 = narrow && s.O[i] % 8 == 0 && i != 3;
-      set.reals.add(name_of("g", i), 1, {s.N, s.O[i]}, is_bf16 ? Format::bf16 : Format::native);
-      for (const char* name : {"w", "w_out"}) set.reals.add(name_of(name, i), 1, {s.O[i], s.I});
-      set.reals.add(name_of("b_out", i), 1, {s.O[i]});
-    }
-    JoinedLinear<float> op = shaped_op<float>(s);
-    set.reals.add("pieces", 1,
-                  std::vector<int>(op.pieces.value.dims, op.pieces.value.dims + op.pieces.value.rank));
-    set.allocate();
-    fill_rounded(set, 1, 5);
-    bind(set, op);
-    for (int i = 0; i < op.outputs; ++i) op.b[i].value = op.b[i].gradient;
-    Exec exec;
-    exec.device = Device::cuda;
-    backward(exec, op);
-    std::map<std::string, std::vector<float>> out;
-    for (const auto& [name, t] : set.reals.all()) {
-      if (name.find("_out") != std::string::npos) out[name] = download(Device::cuda, t, 0);
-    }
-    return out;
+    return results(s, 1, 5, Format::native,
+                   [&](std::size_t i) { return narrow && s.O[i] % 8 == 0 && i != 3; });
   };
   if (shaped_op<float>(s).slabs().count == 0) {  // too little shared memory: plain products read fp32 alone
     EXPECT_THROW(gradients(true), std::logic_error);
@@ -306,47 +310,13 @@ TEST_F(JoinedLinearOnCuda, GradientsOfBothFormatsTogether) {
 TEST_F(JoinedLinearOnCuda, WideMapsOfEitherFormat) {
   for (const Sizes& s : {Sizes{3000, 256, {256, 2, 16, 136, 5, 64}, true, Precision::bf16},
                          Sizes{70, 520, {8, 512}, true, Precision::bf16}}) {
-    const auto results = [&](bool narrow) {
-      TensorSet<float> set(Device::cuda);
-      const Format narrow_format = narrow ? Format::bf16 : Format::native;
-      for (const char* name : {"x", "x_out"}) set.reals.add(name, 2, {s.N, s.I}, narrow_format);
-      for (std::size_t i = 0; i < s.O.size(); ++i) {
-        const Format format = s.O[i] % 8 == 0 && i != 3 ? narrow_format : Format::native;
-        for (const char* name : {"y_out", "g"}) set.reals.add(name_of(name, i), 2, {s.N, s.O[i]}, format);
-        for (const char* name : {"w", "w_out"}) set.reals.add(name_of(name, i), 2, {s.O[i], s.I});
-        for (const char* name : {"b", "b_out"}) set.reals.add(name_of(name, i), 2, {s.O[i]});
-      }
-      JoinedLinear<float> op = shaped_op<float>(s);
-      set.reals.add("pieces", 2, {op.pieces.value.dim(0), op.pieces.value.dim(1)});
-      set.reals.add("operands", 2, {op.operands.value.dim(0)});
-      set.allocate();
-      fill_rounded(set, 2, 6);
-      bind(set, op);
-      op.operands.value = set.real("operands");
-      for (int i = 0; i < op.outputs; ++i) {
-        op.b[i].value = set.real(name_of("b", static_cast<std::size_t>(i)));
-        op.y[i].value = set.real(name_of("y_out", static_cast<std::size_t>(i)));
-      }
-      Exec exec;
-      exec.device = Device::cuda;
-      forward(exec, op), backward(exec, op);
-      std::map<std::string, std::vector<float>> out;
-      const auto keep = [&](const std::string& again) {
-        for (const auto& [name, t] : set.reals.all()) {
-          for (int r = 0; r < 2 && name.find("_out") != std::string::npos; ++r)
-            out[fmt::format("{}{}_{}", again, name, r)] = download(Device::cuda, t, r);
-        }
-      };
-      keep("");
-      if (!narrow) return out;
-      op.x.write = Write::add;
-      for (int i = 0; i < op.outputs; ++i) op.w[i].write = op.b[i].write = Write::add;
-      backward(exec, op);
-      keep("twice_");
-      return out;
+    const auto all = [&](bool narrow) {
+      return results(
+          s, 2, 6, narrow ? Format::bf16 : Format::native,
+          [&](std::size_t i) { return narrow && s.O[i] % 8 == 0 && i != 3; }, narrow);
     };
-    const auto wide = results(false);
-    auto narrow = results(true);
+    const auto wide = all(false);
+    auto narrow = all(true);
     for (const auto& [name, numbers] : wide) {
       std::vector<float> want = numbers;
       const auto output = name.substr(0, 5) == "y_out" ? std::stoul(name.substr(5)) : 0;
@@ -372,33 +342,8 @@ TEST_F(JoinedLinearOnCuda, NarrowOutputsBesideRowsInBf16) {
   for (const Sizes& s : {Sizes{1000, 128, {2, 128, 128, 20, 128}, true, Precision::bf16},
                          Sizes{333, 64, {64, 1, 64, 16}, true, Precision::bf16}}) {
     const auto all = [&](bool narrow) {
-      const Format format = narrow ? Format::bf16 : Format::native;
-      const auto format_of = [&](std::size_t i) { return s.O[i] % 64 == 0 ? format : Format::native; };
-      TensorSet<float> set(Device::cuda);
-      for (const char* name : {"x", "x_out"}) set.reals.add(name, 1, {s.N, s.I}, format);
-      for (std::size_t i = 0; i < s.O.size(); ++i) {
-        for (const char* name : {"y", "g"}) set.reals.add(name_of(name, i), 1, {s.N, s.O[i]}, format_of(i));
-        for (const char* name : {"w", "w_out"}) set.reals.add(name_of(name, i), 1, {s.O[i], s.I});
-        for (const char* name : {"b", "b_out"}) set.reals.add(name_of(name, i), 1, {s.O[i]});
-      }
-      JoinedLinear<float> op = shaped_op<float>(s);
-      set.reals.add("pieces", 1, {op.pieces.value.dim(0), op.pieces.value.dim(1)});
-      set.allocate();
-      fill_rounded(set, 1, 7);
-      bind(set, op);
-      for (int i = 0; i < op.outputs; ++i) {
-        op.b[i].value = set.real(name_of("b", static_cast<std::size_t>(i)));
-        op.y[i].value = set.real(name_of("y", static_cast<std::size_t>(i)));
-      }
-      Exec exec;
-      exec.device = Device::cuda;
-      forward(exec, op), backward(exec, op);
-      std::map<std::string, std::vector<float>> out;
-      for (const auto& [name, t] : set.reals.all()) {
-        if (name.find("_out") != std::string::npos || name[0] == 'y')
-          out[name] = download(Device::cuda, t, 0);
-      }
-      return out;
+      return results(s, 1, 7, narrow ? Format::bf16 : Format::native,
+                     [&](std::size_t i) { return narrow && s.O[i] % 64 == 0; });
     };
     const auto want = all(false);
     for (const auto& [name, x] : all(true)) {

@@ -105,7 +105,7 @@ __device__ __forceinline__ void weigh_slab(const JoinedLinear<float>& a, const L
   const Tensor<float>& d_y = a.y[slab.output].gradient;
   const float *const x = a.x.value.at(r), *const g = d_y.at(r);
   const int ld = a.w[slab.output].value.dim(0);
-  const bool y_is_bf16 = d_y.is_bf16();
+  const bool y_is_bf16 = d_y.is_bf16(), biased = a.b[slab.output].wanted();
   const auto request = [&](int t, int place) {
     if (kOperands && t < end) {
       std::uint16_t* const to = tiles_at + place * (Y::kSize + X::kSize);
@@ -134,12 +134,14 @@ __device__ __forceinline__ void weigh_slab(const JoinedLinear<float>& a, const L
       copies_wait<kDepth - 1>();
       __syncthreads();
       request(tile + kDepth, (place + kDepth) % kPlaces);  // that of the tile before is free
+      if (biased) {
 #pragma unroll
-      for (int i = 0; i < Y::kTurns; ++i) {
-        const Four<float> now =
-            four_of(*reinterpret_cast<const uint2*>(ys + Y::row(i) * Y::kStep + Y::column()));
+        for (int i = 0; i < Y::kTurns; ++i) {
+          const Four<float> now =
+              four_of(*reinterpret_cast<const uint2*>(ys + Y::row(i) * Y::kStep + Y::column()));
 #pragma unroll
-        for (int e = 0; e < 4; ++e) side[e] += now.v[e];
+          for (int e = 0; e < 4; ++e) side[e] += now.v[e];
+        }
       }
     } else {
       copies_wait(kDepth);
@@ -169,13 +171,14 @@ __device__ __forceinline__ void weigh_slab(const JoinedLinear<float>& a, const L
   copies_end();
   float* const out = a.pieces.value.at(r) + static_cast<std::int64_t>(piece) * s.piece_size;
   put_weights(out, s, slab, o0, c0, sums);
-  if (a.b[slab.output].wanted()) put_biases(out, s, slab, side, memory);
+  if (biased) put_biases(out, s, slab, side, memory);
 }
 
 /// kOperands: x is bf16, and d_y of each slab that is_operand(); the others, gates, have one tile on its way.
 template <int D, bool kOperands, int kDepth>
 __global__ void __launch_bounds__(kJoinedThreads, 1)
     joined_weights(const __grid_constant__ JoinedLinear<float> a, const __grid_constant__ LinearSlabs s) {
+  wait_for_earlier();
   if constexpr (kOperands) {
     if (!is_operand(a, s.slab[static_cast<int>(blockIdx.x) % s.count])) return weigh_slab<D, false, 1>(a, s);
   }
@@ -187,14 +190,11 @@ __global__ void __launch_bounds__(kJoinedThreads, 1)
 template <int D, class Keep>
 void weights_in_tiles(const Exec& exec, const JoinedLinear<float>& a, const LinearSlabs& s, bool operands,
                       const Keep& keep) {
-  const auto R = static_cast<unsigned>(a.x.value.R);
   const auto launch = [&]<bool kOperands, int kDepth>() {
     const std::size_t bytes = weights_bytes<D, kOperands, kDepth>(s);
     if (kDepth > 1 && bytes > shared_memory_limit()) return false;
-    const auto kernel = joined_weights<D, kOperands, kDepth>;
-    allow_shared_memory(kernel, bytes);
-    kernel<<<dim3(static_cast<unsigned>(s.count * s.pieces), R), kJoinedThreads, bytes, stream_of(exec)>>>(a,
-                                                                                                           s);
+    launch_early(exec, "joined_linear backward (w)", joined_weights<D, kOperands, kDepth>,
+                 per_replica(s.count * s.pieces, a.x.value.R), kJoinedThreads, bytes, a, s);
     return true;
   };
   if (operands) {
@@ -202,7 +202,6 @@ void weights_in_tiles(const Exec& exec, const JoinedLinear<float>& a, const Line
   } else {
     launch.template operator()<false, 2>() || launch.template operator()<false, 1>();
   }
-  check_launch("joined_linear backward (w)");
   sum_pieces<float, 32, 16>(
       exec, "joined_linear backward (pieces)", a.x.value.R, s.piece_size, s.pieces, s.piece_size,
       [=] __device__(int r, std::int64_t at) { return a.pieces.value.at(r) + at; }, keep);

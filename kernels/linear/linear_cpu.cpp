@@ -31,11 +31,21 @@ void put_product(Write mode, Target&& target, const Product& product) {
   }
 }
 
-// The factors of a product, rounded.
-template <class Factor>
-auto operand(Precision precision, const Factor& x) {
-  using Real = typename Factor::Scalar;
-  return Matrix<Real>(x.unaryExpr([precision](Real e) { return rounded(precision, e); }));
+/// use(a, b), both rounded where the precision asks for it.
+template <class A, class B, class Use>
+void with_operands(Precision precision, const A& a, const B& b, const Use& use) {
+  using Real = typename A::Scalar;
+  if (precision == Precision::full) return use(a, b);
+  const auto round = [precision](Real e) { return rounded(precision, e); };
+  const Matrix<Real> x = a.unaryExpr(round), y = b.unaryExpr(round);
+  const auto map = [](const auto& like, const Matrix<Real>& m) {
+    if constexpr (std::is_same_v<std::decay_t<decltype(like)>, ConstMatrixMap<Real>>) {
+      return ConstMatrixMap<Real>(m.data(), m.rows(), m.cols());
+    } else {
+      return ConstStrided<Real>(m.data(), m.rows(), m.cols(), Eigen::OuterStride<>(m.cols()));
+    }
+  };
+  use(map(a, x), map(b, y));
 }
 
 }  // namespace
@@ -47,11 +57,8 @@ void forward_cpu(const Exec& exec, const Linear<Real>& a) {
   parallel_blocks(exec, a.x.value.R, n, kBlock, [&](int r, std::int64_t begin, std::int64_t end) {
     const ConstMatrixMap<Real> x(a.x.value.at(r) + begin * in, end - begin, in), w(a.w.value.at(r), out, in);
     MatrixMap<Real> y(a.y.value.at(r) + begin * out, end - begin, out);
-    if (a.precision == Precision::full) {
-      y.noalias() = x * w.transpose();
-    } else {
-      y.noalias() = operand(a.precision, x) * operand(a.precision, w).transpose();
-    }
+    with_operands(a.precision, x, w,
+                  [&](const auto& left, const auto& right) { y.noalias() = left * right.transpose(); });
     if (a.b.value) y.rowwise() += ConstMatrixMap<Real>(a.b.value.at(r), 1, out).row(0);
   });
 }
@@ -65,11 +72,8 @@ void backward_cpu(const Exec& exec, const Linear<Real>& a) {
       const ConstMatrixMap<Real> d_y(a.y.gradient.at(r) + begin * out, end - begin, out),
           w(a.w.value.at(r), out, in);
       MatrixMap<Real> d_x(a.x.gradient.at(r) + begin * in, end - begin, in);
-      if (a.precision == Precision::full) {
-        put_product(a.x.write, d_x, d_y * w);
-      } else {
-        put_product(a.x.write, d_x, operand(a.precision, d_y) * operand(a.precision, w));
-      }
+      with_operands(a.precision, d_y, w,
+                    [&](const auto& left, const auto& right) { put_product(a.x.write, d_x, left * right); });
     });
   }
   if (a.w.write != Write::none) {
@@ -77,11 +81,9 @@ void backward_cpu(const Exec& exec, const Linear<Real>& a) {
       const ConstMatrixMap<Real> d_y(a.y.gradient.at(r), n, out);
       const ConstStrided<Real> x(a.x.value.at(r) + begin, n, end - begin, Eigen::OuterStride<>(in));
       Strided<Real> d_w(a.w.gradient.at(r) + begin, out, end - begin, Eigen::OuterStride<>(in));
-      if (a.precision == Precision::full) {
-        put_product(a.w.write, d_w, d_y.transpose() * x);
-      } else {
-        put_product(a.w.write, d_w, operand(a.precision, d_y).transpose() * operand(a.precision, x));
-      }
+      with_operands(a.precision, d_y, x, [&](const auto& left, const auto& right) {
+        put_product(a.w.write, d_w, left.transpose() * right);
+      });
     });
   }
   if (a.b.write != Write::none) {

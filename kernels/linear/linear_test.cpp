@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/linear/linear.h"
 
+#include <array>
 #include <cstdlib>
 #include <vector>
 
@@ -15,18 +16,13 @@ namespace {
 OpCase make(const std::string& name, int N, int I, int O, bool bias) {
   OpCase op(name);
   op.input("x", {N, I}, normal()).input("w", {O, I}, normal());
-  if (bias) {
-    op.input("b", {O}, normal());
-  } else {
-    op.absent("b");
-  }
+  op.optional(bias, "b", {O}, normal());
   op.output("y", {N, O});
   const bool many = N >= Linear<float>::kLeastForPieces, pieces = many && O > 1;
   if (pieces)
     op.workspace("pieces", {Linear<float>::kPieces, Linear<float>::padded(O * I) + Linear<float>::padded(O)});
   call<Linear>(op, [](auto&) {});
-  op.oracle([=](const Values& in) {
-    Values out;
+  op.oracle([=](const Values& in, Values& out) {
     for (int n = 0; n < N; ++n) {
       for (int o = 0; o < O; ++o) {
         long double y = bias ? in["b"][o] : 0.0;
@@ -34,7 +30,6 @@ OpCase make(const std::string& name, int N, int I, int O, bool bias) {
         out.real["y"].push_back(static_cast<double>(y));
       }
     }
-    return out;
   });
   return op.roundings(std::max({N, I, O})).gradient_elements(many ? 4 : 200);
 }
@@ -68,14 +63,12 @@ OpCase rounding_forward(const std::string& name, Precision precision, int N, int
   op.input("x", {N, I}, normal()).input("w", {O, I}, normal()).input("b", {O}, normal());
   op.output("y", {N, O});
   call_forward<Linear>(op, [=](auto& o) { o.precision = precision; });
-  op.oracle([=](const Values& in) {
+  op.oracle([=](const Values& in, Values& out) {
     const Numbers x = rounded_to(precision, in["x"]), w = rounded_to(precision, in["w"]);
-    Values out;
     for (int n = 0; n < N; ++n) {
       for (int o = 0; o < O; ++o)
         out.real["y"].push_back(in["b"][o] + sum_of_products(x.data() + n * I, 1, w.data() + o * I, 1, I));
     }
-    return out;
   });
   return op.roundings(std::max(I, 2));
 }
@@ -94,10 +87,9 @@ OpCase rounding_backward(const std::string& name, Precision precision, int N, in
     linear.x.write = linear.w.write = linear.b.write = Write::overwrite;
     backward(exec, linear);
   });
-  op.oracle([=](const Values& in) {
+  op.oracle([=](const Values& in, Values& out) {
     const Numbers x = rounded_to(precision, in["x"]), w = rounded_to(precision, in["w"]),
                   g = rounded_to(precision, in["g"]);
-    Values out;
     for (int n = 0; n < N; ++n) {
       for (int i = 0; i < I; ++i)
         out.real["x_out"].push_back(sum_of_products(g.data() + n * O, 1, w.data() + i, I, O));
@@ -108,7 +100,6 @@ OpCase rounding_backward(const std::string& name, Precision precision, int N, in
       const Numbers ones(static_cast<std::size_t>(N), 1);
       out.real["b_out"].push_back(sum_of_products(in["g"].data() + o, O, ones.data(), 1, N));
     }
-    return out;
   });
   return op.roundings(std::max({N, I, O}));
 }
@@ -231,19 +222,11 @@ TEST_F(LinearOnCuda, MoreThanTwoToThe31Numbers) {
 // Rounded operands are the same on both devices: the tolerance is that of the sums.
 std::vector<OpCase> tiles() {
   std::vector<OpCase> all;
-  for (const auto& [N, I, O] : {std::tuple{1, 1, 1},
-                                {5, 3, 2},
-                                {33, 65, 1},
-                                {70, 64, 64},
-                                {129, 37, 67},
-                                {600, 64, 1},
-                                {1100, 20, 5},
-                                {2100, 5, 1},
-                                {900, 72, 600},
-                                {32, 968, 64},
-                                {440, 603, 64},
-                                {20, 700, 130},
-                                {64, 2500, 3}}) {
+  const std::array<int, 3> sizes[] = {{1, 1, 1},      {5, 3, 2},     {33, 65, 1},    {70, 64, 64},
+                                      {129, 37, 67},  {600, 64, 1},  {1100, 20, 5},  {2100, 5, 1},
+                                      {900, 72, 600}, {32, 968, 64}, {440, 603, 64}, {20, 700, 130},
+                                      {64, 2500, 3}};
+  for (const auto& [N, I, O] : sizes) {
     for (const auto& [format, precision] : {std::pair{"", Precision::full},
                                             {"Unbiased", Precision::full},
                                             {"Tf32", Precision::tf32},

@@ -32,10 +32,8 @@ __global__ void __launch_bounds__(32 * kWarps) answers(const __grid_constant__ A
 
 template <class Real>
 void run_cuda(const Exec& exec, const Answers<Real>& a) {
-  if (a.x.rows() == 0 || a.x.R == 0) return;
-  answers<<<dim3(blocks_for(a.x.rows(), kWarps), static_cast<unsigned>(a.x.R)), 32 * kWarps, 0,
-            stream_of(exec)>>>(a);
-  check_launch("answers");
+  launch(exec, "answers", answers<Real>, per_replica(blocks_for(a.x.rows(), kWarps), a.x.R), 32 * kWarps, 0,
+         a);
 }
 
 CROSSTALK_INSTANTIATE_STEP(cuda, Answers)

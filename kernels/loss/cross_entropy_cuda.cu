@@ -133,6 +133,7 @@ __device__ Real sum_rows(std::int64_t rows, const F& f) {
 
 template <class Real>
 __global__ void __launch_bounds__(kSumThreads) used_share(const __grid_constant__ CrossEntropy<Real> op) {
+  wait_for_earlier();
   const int r = blockIdx.x;
   const Real used = sum_rows<Real>(
       op.rows(), [&](std::int64_t n) { return op.target.value.at(r)[n] >= 0 ? Real(1) : Real(0); });
@@ -141,6 +142,7 @@ __global__ void __launch_bounds__(kSumThreads) used_share(const __grid_constant_
 
 template <class Real>
 __global__ void __launch_bounds__(kSumThreads) mean_loss(const __grid_constant__ CrossEntropy<Real> op) {
+  wait_for_earlier();
   const int r = blockIdx.x;
   const Real total = sum_rows<Real>(op.rows(), [&](std::int64_t n) { return op.query_loss.value.at(r)[n]; });
   if (threadIdx.x == 0) op.loss.value.at(r)[0] = total * op.share.value.at(r)[0];
@@ -148,25 +150,23 @@ __global__ void __launch_bounds__(kSumThreads) mean_loss(const __grid_constant__
 
 template <int D, bool kMix>
 void rows_in_tiles(const Exec& exec, const CrossEntropy<float>& op, const EntropyTiles& tiles) {
-  const unsigned R = static_cast<unsigned>(op.x.value.R);
+  const int R = op.x.value.R;
   const std::int64_t rows = op.rows();
-  allow_shared_memory(entropy_sums<D, kMix>, kEntropyBytes<D>);
-  entropy_sums<D, kMix><<<dim3(blocks_for(rows, EntropyTiles::kRows) * static_cast<unsigned>(tiles.parts), R),
-                          kEntropyThreads, kEntropyBytes<D>, stream_of(exec)>>>(op, tiles);
-  check_launch("cross_entropy (sums)");
-  finish_rows<D, kMix><<<dim3(blocks_for(EntropyTiles::whole(rows), kEntropyWarps), R), kEntropyThreads, 0,
-                         stream_of(exec)>>>(op, tiles);
-  check_launch("cross_entropy (rows)");
+  launch_early(exec, "cross_entropy (sums)", entropy_sums<D, kMix>,
+               per_replica(std::int64_t{blocks_for(rows, EntropyTiles::kRows)} * tiles.parts, R),
+               kEntropyThreads, kEntropyBytes<D>, op, tiles);
+  launch_early(exec, "cross_entropy (rows)", finish_rows<D, kMix>,
+               per_replica(blocks_for(EntropyTiles::whole(rows), kEntropyWarps), R), kEntropyThreads, 0, op,
+               tiles);
 }
 
 template <int D>
 void words_in_tiles(const Exec& exec, const CrossEntropy<float>& op, const EntropyTiles& tiles) {
-  const unsigned R = static_cast<unsigned>(op.x.value.R);
   const std::int64_t words = op.V();
-  allow_shared_memory(entropy_words<D>, kEntropyBytes<D>);
-  entropy_words<D><<<dim3(blocks_for(words, EntropyTiles::kRows) * static_cast<unsigned>(tiles.w_parts), R),
-                     kEntropyThreads, kEntropyBytes<D>, stream_of(exec)>>>(op, tiles);
-  check_launch("cross_entropy (words)");
+  launch_early(
+      exec, "cross_entropy (words)", entropy_words<D>,
+      per_replica(std::int64_t{blocks_for(words, EntropyTiles::kRows)} * tiles.w_parts, op.x.value.R),
+      kEntropyThreads, kEntropyBytes<D>, op, tiles);
   const In<float> field = op.w;
   const int C = field.gradient.columns();
   const Tensor<float> pieces = op.tiles.value;
@@ -180,9 +180,9 @@ void words_in_tiles(const Exec& exec, const CrossEntropy<float>& op, const Entro
 template <int D>
 void in_tiles(const Exec& exec, const CrossEntropy<float>& op, const EntropyTiles& tiles, bool gradients) {
   const std::int64_t rows = EntropyTiles::whole(op.rows()) + EntropyTiles::whole(op.V());
-  round_operands<D><<<dim3(blocks_for(rows * (D / 8), kEntropyThreads), static_cast<unsigned>(op.x.value.R)),
-                      kEntropyThreads, 0, stream_of(exec)>>>(op);
-  check_launch("cross_entropy (operands)");
+  launch_early(exec, "cross_entropy (operands)", round_operands<D>,
+               per_replica(blocks_for(rows * (D / 8), kEntropyThreads), op.x.value.R), kEntropyThreads, 0,
+               op);
   if (gradients && op.x.wanted()) {
     rows_in_tiles<D, true>(exec, op, tiles);
   } else {
@@ -282,11 +282,9 @@ template <class Real>
 void pass(const Exec& exec, const CrossEntropy<Real>& op, bool gradients) {
   const unsigned R = static_cast<unsigned>(op.x.value.R);
   if (op.rows() == 0 || R == 0) return;
-  used_share<<<R, kSumThreads, 0, stream_of(exec)>>>(op);
-  check_launch("cross_entropy (used slots)");
+  launch_early(exec, "cross_entropy (used slots)", used_share<Real>, dim3(R), kSumThreads, 0, op);
   if (!done_in_tiles(exec, op, gradients)) by_blocks(exec, op, gradients);
-  mean_loss<<<R, kSumThreads, 0, stream_of(exec)>>>(op);
-  check_launch("cross_entropy (mean)");
+  launch_early(exec, "cross_entropy (mean)", mean_loss<Real>, dim3(R), kSumThreads, 0, op);
 }
 
 }  // namespace

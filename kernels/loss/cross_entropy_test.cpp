@@ -22,8 +22,7 @@ OpCase make(const std::string& name, int B, int Q, int D, int V, int block, int 
         "tiles",
         {static_cast<int>(std::max(EntropyTiles(B * Q, V, D).size, EntropyBlocks(B * Q, V, D, block).size))});
   call<CrossEntropy>(op, [=](auto& o) { o.precision = precision, o.with_gradients = eager; });
-  op.oracle([=](const Values& in) {
-    Values out;
+  op.oracle([=](const Values& in, Values& out) {
     long double sum = 0;
     int used = 0;
     for (int n = 0; n < B * Q; ++n) {
@@ -50,7 +49,6 @@ OpCase make(const std::string& name, int B, int Q, int D, int V, int block, int 
       ++used;
     }
     out.real["loss"].push_back(used ? static_cast<double>(sum / used) : 0);
-    return out;
   });
   return op.roundings(D + V + B * Q).condition(2).gradient_elements(200);
 }

@@ -229,13 +229,12 @@ __global__ void __launch_bounds__(kThreads) loss_backward(const __grid_constant_
 template <class Real>
 void put_gradient(const Exec& exec, const SquaredLoss<Real>& a) {
   if (!a.y.wanted() || a.y.value.rows() == 0 || a.y.value.R == 0) return;
-  loss_backward<<<dim3(blocks_for(a.y.value.size(), kThreads), static_cast<unsigned>(a.y.value.R)), kThreads,
-                  0, stream_of(exec)>>>(a);
-  check_launch("squared loss backward");
+  launch(exec, "squared loss backward", loss_backward<Real>,
+         per_replica(blocks_for(a.y.value.size(), kThreads), a.y.value.R), kThreads, 0, a);
 }
 
 // Of a block that has a query of T tokens: one warp, which need not wait for others, where tokens are few.
-unsigned threads_for(int T) { return T <= 128 ? 32 : static_cast<unsigned>(kThreads); }
+int threads_for(int T) { return T <= 128 ? 32 : kThreads; }
 
 }  // namespace
 
@@ -243,39 +242,33 @@ template <class Real>
 void forward_cuda(const Exec& exec, const GatherValues<Real>& a) {
   if (a.a.value.rows() == 0 || a.a.value.R == 0) return;
   const int chunk = a.y.value.columns() < kChunk ? a.y.value.columns() : kChunk;
-  gather_values<<<dim3(blocks_for(a.a.value.rows(), 1), static_cast<unsigned>(a.a.value.R)),
-                  threads_for(a.a.value.columns()),
-                  static_cast<std::size_t>(chunk) * (sizeof(Real) + 2 * sizeof(int)), stream_of(exec)>>>(
-      a, chunk);
-  check_launch("gather values");
+  launch(exec, "gather values", gather_values<Real>, per_replica(a.a.value.rows(), a.a.value.R),
+         threads_for(a.a.value.columns()), static_cast<std::size_t>(chunk) * (sizeof(Real) + 2 * sizeof(int)),
+         a, chunk);
 }
 
 template <class Real>
 void backward_cuda(const Exec& exec, const GatherValues<Real>& a) {
   if (a.a.write == Write::none || a.a.gradient.rows() == 0 || a.a.gradient.R == 0) return;
-  const unsigned R = static_cast<unsigned>(a.a.gradient.R);
+  const Tensor<Real>& da = a.a.gradient;
   if (a.w.value) {
-    gather_weights_backward<<<dim3(blocks_for(a.a.gradient.rows(), 1), R),
-                              threads_for(a.a.gradient.columns()), 0, stream_of(exec)>>>(a);
+    launch(exec, "gather values backward", gather_weights_backward<Real>, per_replica(da.rows(), da.R),
+           threads_for(da.columns()), 0, a);
   } else {
-    gather_values_backward<<<dim3(blocks_for(a.a.gradient.size(), kThreads), R), kThreads, 0,
-                             stream_of(exec)>>>(a);
+    launch(exec, "gather values backward", gather_values_backward<Real>,
+           per_replica(blocks_for(da.size(), kThreads), da.R), kThreads, 0, a);
   }
-  check_launch("gather values backward");
 }
 
 template <class Real>
 void forward_cuda(const Exec& exec, const SquaredLoss<Real>& a) {
   if (a.y.value.R == 0) return;
   if (a.y.value.rows() <= kFewQueries) {
-    few_losses<<<static_cast<unsigned>(a.y.value.R), 1024, 0, stream_of(exec)>>>(a);
-    return check_launch("squared loss");
+    return launch(exec, "squared loss", few_losses<Real>, static_cast<unsigned>(a.y.value.R), 1024, 0, a);
   }
-  query_loss<<<dim3(blocks_for(a.y.value.rows(), kWarps), static_cast<unsigned>(a.y.value.R)), kThreads, 0,
-               stream_of(exec)>>>(a);
-  check_launch("squared loss");
-  mean_loss<<<static_cast<unsigned>(a.y.value.R), kThreads, 0, stream_of(exec)>>>(a);
-  check_launch("squared loss (mean)");
+  launch(exec, "squared loss", query_loss<Real>,
+         per_replica(blocks_for(a.y.value.rows(), kWarps), a.y.value.R), kThreads, 0, a);
+  launch(exec, "squared loss (mean)", mean_loss<Real>, static_cast<unsigned>(a.y.value.R), kThreads, 0, a);
   if (a.with_gradients) put_gradient(exec, a);
 }
 

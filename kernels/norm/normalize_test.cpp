@@ -12,8 +12,7 @@ OpCase make(const std::string& name, RowNorm norm, int N, int D, double eps, con
   OpCase op(name);
   op.input("x", {N, D}, fill).output("y", {N, D}).output_without_gradient("inverse", {N});
   call<Normalize>(op, [=](auto& o) { o.norm = norm, o.eps = eps; });
-  op.oracle([=](const Values& in) {
-    Values out;
+  op.oracle([=](const Values& in, Values& out) {
     for (int n = 0; n < N; ++n) {
       const double* x = in["x"].data() + n * D;
       long double sum = 0, square = 0, pairs = 0, shift = 0, scale = 0;
@@ -49,7 +48,6 @@ OpCase make(const std::string& name, RowNorm norm, int N, int D, double eps, con
       for (int i = 0; i < D; ++i) out.real["y"].push_back(static_cast<double>((x[i] - shift) * scale));
       out.real["inverse"].push_back(static_cast<double>(scale));
     }
-    return out;
   });
   return op.roundings(D + 4).condition(4).gradient_elements(200);
 }

@@ -16,23 +16,14 @@ OpCase make(const std::string& name, RowNorm norm, int N, int D, bool branch, bo
   } else {
     op.absent("branch").absent("sum");
   }
-  if (bias) {
-    op.input("bias", {D}, normal());
-  } else {
-    op.absent("bias");
-  }
-  if (gate) {
-    op.input("gate", {N, D}, normal(2));
-  } else {
-    op.absent("gate");
-  }
+  op.optional(bias, "bias", {D}, normal());
+  op.optional(gate, "gate", {N, D}, normal(2));
   const RowGate by = gate ? *gate : RowGate::silu;
   const bool gated = gate != nullptr;
   op.output("y", {N, D}).workspace("mean", {N}).workspace("inverse", {N});
   op.workspace("part", {ResidualNorm<float>::pieces(N), 2, D});
   call<ResidualNorm>(op, [=](auto& o) { o.norm = norm, o.eps = eps, o.gate_by = by; });
-  op.oracle([=](const Values& in) {
-    Values out;
+  op.oracle([=](const Values& in, Values& out) {
     for (int n = 0; n < N; ++n) {
       std::vector<long double> s;
       long double sum = 0, square = 0, pairs = 0;
@@ -56,7 +47,6 @@ OpCase make(const std::string& name, RowNorm norm, int N, int D, bool branch, bo
         out.real["y"].push_back(static_cast<double>(y));
       }
     }
-    return out;
   });
   return op.roundings(D + N / 8 + 8).condition(8).gradient_elements(100);
 }

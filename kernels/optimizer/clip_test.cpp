@@ -2,8 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/optimizer/clip.h"
 
-#include "kernels/testing/cuda_test.h"
-#include "kernels/testing/op_check.h"
+#include "kernels/testing/step_check.h"
 
 namespace crosstalk::checks::clip_test {
 namespace {
@@ -16,8 +15,8 @@ double entry(int r, int i) {
 
 /// Scales of replicas `ids` of P numbers each.
 template <class Real>
-Numbers scales(const std::vector<int>& ids, int P, double limit, int threads = 1,
-               Device device = Device::cpu) {
+Left scales(const std::vector<int>& ids, int P, double limit, const Exec& exec = {}) {
+  const Device device = exec.device;
   const int R = static_cast<int>(ids.size());
   TensorSet<Real> set(device);
   set.reals.add("gradient", R, {P});
@@ -29,14 +28,11 @@ Numbers scales(const std::vector<int>& ids, int P, double limit, int threads = 1
     for (int i = 0; i < P; ++i) g.push_back(entry(ids[r], i));
     upload(device, set.real("gradient"), r, g);
   }
-  Exec exec;
-  exec.threads = threads;
-  exec.device = device;
   run(exec, ClipScale<Real>{limit, set.real("gradient"), set.precise("partial"), set.precise("scale")});
-  Numbers result;
-  for (int r = 0; r < R; ++r) result.push_back(download(device, set.precise("scale"), r)[0]);
   set.check_overruns();
-  return result;
+  Left left;
+  keep(left, "scale", device, set.precise("scale"));
+  return left;
 }
 
 template <class Real>
@@ -50,7 +46,8 @@ void check_scale() {
     const double norm = static_cast<double>(std::sqrt(squares));
     for (const double limit : {1e-3 * norm, 0.5 * norm, norm, 2 * norm}) {
       const double want = std::min(1., limit / (norm + 1e-6));
-      EXPECT_NEAR(scales<Real>({2}, P, limit)[0], want, 1e-13 * want) << P << " numbers, limit " << limit;
+      EXPECT_NEAR(scales<Real>({2}, P, limit)["scale"][0][0], want, 1e-13 * want)
+          << P << " numbers, limit " << limit;
     }
   }
 }
@@ -60,35 +57,26 @@ TEST(ClipScale, IsTheLimitOverTheNorm) {
   check_scale<float>();
 }
 
-TEST(ClipScale, KnowsNeitherNeighboursNorThreads) {
-  const int P = 2 * kClipBlock + 77;
-  const Numbers together = scales<float>({0, 1, 2}, P, 1);
-  for (int id = 0; id < 3; ++id) EXPECT_EQ(scales<float>({id}, P, 1)[0], together[id]);
-  EXPECT_EQ(scales<float>({0, 1, 2}, P, 1, 3), together);
+template <class Real>
+RunStep scaled(int P, double limit) {
+  return [=](const std::vector<int>& ids, const Exec& exec) { return scales<Real>(ids, P, limit, exec); };
 }
+
+TEST(ClipScale, KnowsNeitherNeighboursNorThreads) { check_replicas(scaled<float>(2 * kClipBlock + 77, 1)); }
 
 class ClipScaleOnCuda : public CudaTest {};
 
 template <class Real>
-void check_cuda() {
-  std::vector<int> ids = {0, 1, 2, 3, 4}, many;
-  if (few_replicas()) ids = {0, 1};
-  for (int i = 0; i < 64; ++i) many.push_back(i % 5);
-  const double eps = std::is_same_v<Real, double> ? 1e-12 / 64 : std::numeric_limits<Real>::epsilon();
-  for (const int P : {1, 3, kClipBlock - 1, kClipBlock, 20001}) {
-    const Numbers want = scales<Real>(ids, P, 0.5), got = scales<Real>(ids, P, 0.5, 1, Device::cuda);
-    EXPECT_TRUE(close("scale", got.data(), want.data(), static_cast<std::int64_t>(ids.size()),
-                      4 * eps * (4 + std::sqrt(P))));
-    for (const int id : ids) EXPECT_EQ(scales<Real>({id}, P, 0.5, 1, Device::cuda)[0], got[id]);
-    if (few_replicas()) continue;
-    const Numbers company = scales<Real>(many, P, 0.5, 1, Device::cuda);
-    for (std::size_t i = 0; i < company.size(); ++i) EXPECT_EQ(company[i], got[i % 5]);
-  }
+void check_on_cuda() {
+  for (const int P : {1, 3, kClipBlock - 1, kClipBlock, 20001})
+    check_cuda(scaled<Real>(P, 0.5), [P](const std::string&, int, const Numbers&) {
+      return 4 * cuda_eps<Real>() * (4 + std::sqrt(P));
+    });
 }
 
 TEST_F(ClipScaleOnCuda, IsThatOfTheCpu) {
-  check_cuda<double>();
-  check_cuda<float>();
+  check_on_cuda<double>();
+  check_on_cuda<float>();
 }
 
 }  // namespace

@@ -4,10 +4,8 @@
 #include "kernels/optimizer/muon.h"
 
 #include <Eigen/SVD>
-#include <memory>
 
-#include "kernels/testing/cuda_test.h"
-#include "kernels/testing/op_check.h"
+#include "kernels/testing/step_check.h"
 
 namespace crosstalk::checks::muon_test {
 namespace {
@@ -207,72 +205,34 @@ TEST(Muon, LeavesWhatLiesBetweenTheMatrices) {
 }
 
 template <class Real>
-void check_replicas() {
-  const std::vector<int> all = {0, 1, 2, 3, 4};
-  Muon<Real> together(all, kShapes);
-  together.steps(Exec{}, 1, 3);
-  const auto expect_same = [&](const Muon<Real>& other, int r, int id) {
-    for (const char* name : {"parameter", "m"})
-      EXPECT_TRUE(identical(name, other.get(name, r).data(), together.get(name, id).data(), together.P));
+RunStep stepped(bool decays) {
+  return [=](const std::vector<int>& ids, const Exec& exec) {
+    Muon<Real> muon(ids, kShapes, exec.device);
+    if (decays) muon.decays = true, muon.schedule = one_cycle();
+    muon.steps(exec, 1, 3);
+    Left left;
+    for (const char* name : {"parameter", "m"}) keep(left, name, exec.device, muon.set.real(name));
+    return left;
   };
-  for (const int id : all) {
-    Muon<Real> alone({id}, kShapes);
-    alone.steps(Exec{}, 1, 3);
-    expect_same(alone, 0, id);
-  }
-  Muon<Real> threaded(all, kShapes);
-  Exec exec;
-  exec.threads = 3;
-  threaded.steps(exec, 1, 3);
-  for (const int id : all) expect_same(threaded, id, id);
-  const std::vector<int> active = {4, 1};
-  Exec few;
-  few.replicas = active.data(), few.replica_count = 2;
-  Muon<Real> some(all, kShapes), still(all, kShapes);
-  some.steps(few, 1, 3);
-  for (const int id : active) expect_same(some, id, id);
-  EXPECT_TRUE(identical("m", some.get("m", 2).data(), still.get("m", 2).data(), still.P));
 }
 
 TEST(Muon, ReplicasDoNotKnowEachOther) {
-  check_replicas<double>();
-  check_replicas<float>();
+  check_replicas(stepped<double>(false));
+  check_replicas(stepped<float>(false));
 }
 
 class MuonOnCuda : public CudaTest {};
 
 template <class Real>
-void check_cuda() {
-  std::vector<int> ids = {0, 1, 2, 3, 4}, many;
-  if (few_replicas()) ids = {0, 1};
-  for (int i = 0; i < 40; ++i) many.push_back(i % 5);
-  const auto stepped = [&](const std::vector<int>& of, Device device) {
-    auto muon = std::make_unique<Muon<Real>>(of, kShapes, device);
-    muon->decays = true, muon->schedule = one_cycle();
-    Exec exec;
-    exec.device = device;
-    muon->steps(exec, 1, 3);
-    return muon;
-  };
-  const auto cpu = stepped(ids, Device::cpu), gpu = stepped(ids, Device::cuda);
-  const auto company = few_replicas() ? nullptr : stepped(many, Device::cuda);
-  for (const int id : ids) {
-    const auto alone = stepped({id}, Device::cuda);
-    const Tolerance limit = tolerance<Real>(200, 485 * kRates[id] * 3 + 1);
-    EXPECT_TRUE(close("parameter", gpu->get("parameter", id).data(), cpu->get("parameter", id).data(), gpu->P,
-                      limit.limit()));
-    for (const char* name : {"parameter", "m"}) {
-      EXPECT_TRUE(identical(name, alone->get(name, 0).data(), gpu->get(name, id).data(), gpu->P));
-      if (company) {
-        EXPECT_TRUE(identical(name, company->get(name, id + 5).data(), gpu->get(name, id).data(), gpu->P));
-      }
-    }
-  }
+void check_on_cuda() {
+  check_cuda(stepped<Real>(true), [](const std::string&, int id, const Numbers&) {
+    return tolerance<Real>(200, 485 * kRates[id] * 3 + 1).limit();
+  });
 }
 
 TEST_F(MuonOnCuda, IsThatOfTheCpuWhoeverTheNeighboursAre) {
-  check_cuda<double>();
-  check_cuda<float>();
+  check_on_cuda<double>();
+  check_on_cuda<float>();
 }
 
 }  // namespace

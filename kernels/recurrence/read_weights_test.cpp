@@ -87,32 +87,20 @@ OpCase make(const std::string& name, const Shape& s, double size = 0.6, const Fi
   OpCase op(name);
   const int M = s.T * s.N;
   op.input("q", {s.B, s.Q, s.H, s.K}, normal()).input("k", {s.B, M, s.H, s.K}, normal(size));
-  const auto optional = [&](bool present, const std::string& field, const std::vector<int>& dims,
-                            const Fill& fill) {
-    if (present) {
-      op.input(field, dims, fill);
-    } else {
-      op.absent(field);
-    }
-  };
   const bool tied = s.erase == Erase::tied, free = s.erase == Erase::free;
-  optional(s.write_gain, "write_gain", {s.B, M, s.H}, uniform(-0.5, 1.5));
-  optional(s.channels > 0 && !s.factor, "log_decay", {s.B, s.T, s.H, s.channels}, gate);
-  optional(s.factor, "decay", {s.B, s.T, s.H}, gate);
-  optional((tied && s.erase_read) || free, "erase_read", {s.B, M, s.H, s.K}, normal(size));
-  optional(free, "erase_write", {s.B, M, s.H, s.K}, normal(size));
-  optional((tied || free) && s.erase_gain, "erase_gain", {s.B, M, s.H}, uniform(-0.5, 1.5));
+  op.optional(s.write_gain, "write_gain", {s.B, M, s.H}, uniform(-0.5, 1.5));
+  op.optional(s.channels > 0 && !s.factor, "log_decay", {s.B, s.T, s.H, s.channels}, gate);
+  op.optional(s.factor, "decay", {s.B, s.T, s.H}, gate);
+  op.optional((tied && s.erase_read) || free, "erase_read", {s.B, M, s.H, s.K}, normal(size));
+  op.optional(free, "erase_write", {s.B, M, s.H, s.K}, normal(size));
+  op.optional((tied || free) && s.erase_gain, "erase_gain", {s.B, M, s.H}, uniform(-0.5, 1.5));
   if (s.positions) op.integers("position", {s.B, s.Q}, positions(s.T));
   op.output("a", {s.B, s.H, s.Q, M});
   call_planned<ReadWeights>(op, [s](auto& o) {
     o.erase = s.erase, o.writes = s.N, o.decayed = s.decayed, o.before = s.before,
     o.contracting = s.contracting, o.products = s.products;
   });
-  op.oracle([s](const Values& in) {
-    Values out;
-    out.real["a"] = weights(s, in);
-    return out;
-  });
+  op.oracle([s](const Values& in, Values& out) { out.real["a"] = weights(s, in); });
   return op.roundings(s.K + 4 * M).condition(2).gradient_elements(40);
 }
 
@@ -132,43 +120,35 @@ std::vector<OpCase> cases() {
         all.push_back(make(name + "Undecayed", with(erase, channels, false)));
     }
   }
-  Shape s = with(Erase::tied, 3, true);
-  s.N = 2;
-  all.push_back(make("TwoWrites", s));
-  s = with(Erase::free, 1, false), s.N = 3, s.T = 3, s.Q = 1;
-  all.push_back(make("ThreeWritesUndecayed", s));
-  s = with(Erase::delta, 1, true), s.positions = false, s.Q = s.T;
-  all.push_back(make("EveryToken", s));
-  s.before = true;
-  all.push_back(make("EveryTokenBefore", s));
-  s = with(Erase::delta, 0, true), s.write_gain = false;
-  all.push_back(make("DeltaNoGain", s, 0.4));
-  s = with(Erase::free, 0, true), s.erase_gain = s.write_gain = false;
-  all.push_back(make("FreeNoGains", s, 0.4));
-  s = with(Erase::delta, 1, true), s.B = s.T = s.Q = s.H = s.K = 1;
-  all.push_back(make("Ones", s));
-  s = with(Erase::free, 1, true), s.H = 1, s.K = 1, s.T = 4;
-  all.push_back(make("OneDimension", s));
-  s = with(Erase::delta, 37, false), s.B = 1, s.H = 3, s.K = 37, s.T = 9, s.Q = 3;
-  all.push_back(make("Wide", s, 0.2));
-  s = with(Erase::tied, 1, true), s.B = 1, s.H = 1, s.K = 300, s.T = 5, s.Q = 2;
-  all.push_back(make("Wider", s, 0.06));
-  s = with(Erase::free, 77, true), s.B = 1, s.H = 1, s.K = 77, s.T = 37, s.Q = 2;
-  all.push_back(make("Long", s, 0.1, uniform(-0.2, 0)));
-  s = with(Erase::delta, 1, true), s.B = 1, s.H = 1, s.K = 1030, s.T = 3, s.Q = 1;
-  all.push_back(make("VeryWide", s, 0.03).gradient_elements(5));
-  const auto gates = [](RandomStream& random, int r, std::int64_t i) {
-    const double choice[] = {0, -20, -60, -1};
-    return i % 5 == 0 ? -random.uniform() : choice[(i + r) % 4];
+  const auto add = [&](const std::string& name, const Shape& s, double size = 0.6,
+                       const Fill& gate = uniform(-1.5, 0)) -> OpCase& {
+    return all.emplace_back(make(name, s, size, gate));
   };
+  add("TwoWrites", {.N = 2, .channels = 3, .erase = Erase::tied});
+  add("ThreeWritesUndecayed",
+      {.T = 3, .Q = 1, .N = 3, .channels = 1, .erase = Erase::free, .decayed = false});
+  add("EveryToken", {.Q = 5, .channels = 1, .erase = Erase::delta, .positions = false});
+  add("EveryTokenBefore", {.Q = 5, .channels = 1, .erase = Erase::delta, .before = true, .positions = false});
+  add("DeltaNoGain", {.erase = Erase::delta, .write_gain = false}, 0.4);
+  add("FreeNoGains", {.erase = Erase::free, .write_gain = false, .erase_gain = false}, 0.4);
+  add("Ones", {.B = 1, .T = 1, .Q = 1, .H = 1, .K = 1, .channels = 1, .erase = Erase::delta});
+  add("OneDimension", {.T = 4, .H = 1, .K = 1, .channels = 1, .erase = Erase::free});
+  Shape wide = {.B = 1, .T = 9, .Q = 3, .H = 3, .K = 37, .channels = 37, .erase = Erase::delta};
+  wide.decayed = false;
+  add("Wide", wide, 0.2);
+  add("Wider", {.B = 1, .T = 5, .H = 1, .K = 300, .channels = 1, .erase = Erase::tied}, 0.06);
+  add("Long", {.B = 1, .T = 37, .H = 1, .K = 77, .channels = 77, .erase = Erase::free}, 0.1,
+      uniform(-0.2, 0));
+  add("VeryWide", {.B = 1, .T = 3, .Q = 1, .H = 1, .K = 1030, .channels = 1, .erase = Erase::delta}, 0.03)
+      .gradient_elements(5);
   for (bool decayed : {true, false}) {
-    s = with(Erase::delta, 3, decayed), s.T = 7;
-    all.push_back(make(decayed ? "Resets" : "ResetsUndecayed", s, 0.6, gates));
-    s.channels = 1;
-    all.push_back(make(decayed ? "ScalarResets" : "ScalarResetsUndecayed", s, 0.6, gates));
+    for (const auto& [word, channels] : {std::pair("Resets", 3), {"ScalarResets", 1}})
+      add(std::string(word) + (decayed ? "" : "Undecayed"),
+          {.T = 7, .channels = channels, .erase = Erase::delta, .decayed = decayed}, 0.6, resets());
   }
-  s = with(Erase::delta, 1, true);
-  all.push_back(make("ZeroKeys", s).edit("k", [](int, Numbers& k) { std::fill_n(k.begin() + 6, 12, 0); }));
+  add("ZeroKeys", {.channels = 1, .erase = Erase::delta}).edit("k", [](int, Numbers& k) {
+    std::fill_n(k.begin() + 6, 12, 0);
+  });
   return all;
 }
 
@@ -262,42 +242,23 @@ INSTANTIATE_TEST_SUITE_P(ReadWeightsOfOwnKeys, OpCheck, ::testing::ValuesIn(own_
 
 /// Shapes that cut the CUDA forms' warps, tiles and chunks; without a trail and with one.
 std::vector<OpCase> size_cases() {
-  struct Size {
-    int B, T, K, Q;
-  };
   std::vector<OpCase> all;
-  const auto add = [&](const std::string& kind, const Size& s, const std::string& gates, bool trail) {
-    all.push_back(make_own(fmt::format("{}{}_B{}_T{}_K{}_Q{}", kind, gates, s.B, s.T, s.K, s.Q),
-                           own_keys(s.B, s.T, s.Q, s.K, gates), trail)
+  const auto add = [&](const std::string& kind, const ReadShape& s, const std::string& gates, bool trail) {
+    all.push_back(make_own(fmt::format("{}{}_B{}_T{}_K{}_Q{}", kind, gates, s.B, s.T, s.P, s.Q),
+                           own_keys(s.B, s.T, s.Q, s.P, gates), trail)
                       .condition(8));
   };
-  for (const Size& s : {Size{1, 1, 1, 1},
-                        {3, 1, 5, 4},
-                        {2, 9, 33, 1},
-                        {3, 40, 64, 1},
-                        {2, 23, 128, 1},
-                        {2, 23, 100, 3},
-                        {2, 67, 64, 70},
-                        {1, 12, 300, 2},
-                        {2, 10, 700, 1},
-                        {1, 6, 1500, 2},
-                        {2, 70, 256, 1},
-                        {2, 5, 512, 2}}) {
+  for (const ReadShape& s : kReadShapes) {
     for (const char* gates : {"", "w", "we", "wd", "wed"}) add("Gates", s, gates, false);
   }
-  for (const Size& s : {Size{1, 1, 1, 1},
-                        {3, 5, 4, 1},
-                        {4, 33, 20, 1},
-                        {2, 200, 128, 1},
-                        {3, 47, 64, 1},
-                        {2, 61, 132, 1},
-                        {2, 50, 256, 1},
-                        {2, 37, 400, 1},
-                        {2, 21, 700, 1}}) {
+  const ReadShape trails[] = {{1, 1, 1, 1},     {3, 5, 4, 1},    {4, 33, 20, 1},
+                              {2, 200, 128, 1}, {3, 47, 64, 1},  {2, 61, 132, 1},
+                              {2, 50, 256, 1},  {2, 37, 400, 1}, {2, 21, 700, 1}};
+  for (const ReadShape& s : trails) {
     add("Trail", s, "we", true);
-    Shape delta = own_keys(s.B, s.T, 1, s.K, "w");
+    Shape delta = own_keys(s.B, s.T, 1, s.P, "w");
     delta.erase = Erase::delta;
-    all.push_back(make_own(fmt::format("TrailDelta_B{}_T{}_K{}", s.B, s.T, s.K), delta, true).condition(8));
+    all.push_back(make_own(fmt::format("TrailDelta_B{}_T{}_K{}", s.B, s.T, s.P), delta, true).condition(8));
   }
   return all;
 }
@@ -396,8 +357,7 @@ void check_tiles(const std::string& name, Shape shape) {
   EXPECT_EQ(got, again) << "another launch, other bits";
   for (const auto& [field, replicas] : got) {
     for (int r = 0; r < 2; ++r)
-      EXPECT_LE(state::relative_error(replicas.at(r), download(Device::cpu, want.real(field), r)), 2e-2)
-          << field;
+      EXPECT_LE(relative_error(replicas.at(r), download(Device::cpu, want.real(field), r)), 2e-2) << field;
     EXPECT_EQ(replicas.at(1), alone.at(field).at(0)) << field << " of a replica alone";
   }
 }

@@ -20,20 +20,12 @@ OpCase scan(const std::string& name, const Shape& s, const Fill& log_a) {
   OpCase op(name);
   const int parts = s.complex ? 2 : 1;
   op.input("log_a", {s.B, s.T, s.N}, log_a);
-  const auto optional = [&](bool present, const char* field, const std::vector<int>& dims, const Fill& fill) {
-    if (present) {
-      op.input(field, dims, fill);
-    } else {
-      op.absent(field);
-    }
-  };
-  optional(s.complex, "angle", {s.B, s.T, s.N}, normal(2));
+  op.optional(s.complex, "angle", {s.B, s.T, s.N}, normal(2));
   op.input("x", {s.B, s.T, parts * s.N}, normal());
-  optional(s.start, "start", {s.B, parts * s.N}, normal());
+  op.optional(s.start, "start", {s.B, parts * s.N}, normal());
   op.output("h", {s.B, s.T, parts * s.N});
   call<Scan>(op, [s](auto& o) { o.complex = s.complex; });
-  op.oracle([s, parts](const Values& in) {
-    Values out;
+  op.oracle([s, parts](const Values& in, Values& out) {
     const auto number = [&](const char* field, int i) {
       const auto at = static_cast<std::size_t>(parts * i);
       return Number(in[field][at], parts == 2 ? in[field][at + 1] : 0);
@@ -52,7 +44,6 @@ OpCase scan(const std::string& name, const Shape& s, const Fill& log_a) {
       out.real["h"].push_back(static_cast<double>(h.real()));
       if (s.complex) out.real["h"].push_back(static_cast<double>(h.imag()));
     }
-    return out;
   });
   return op.roundings(6 * s.T).condition(2).gradient_elements(100);
 }
@@ -60,15 +51,10 @@ OpCase scan(const std::string& name, const Shape& s, const Fill& log_a) {
 OpCase logscan(const std::string& name, const Shape& s, const Fill& d, const Fill& k, bool largest = false) {
   OpCase op(name);
   op.input("d", {s.B, s.T, s.N}, d).input("k", {s.B, s.T, s.N}, k);
-  if (s.start) {
-    op.input("start", {s.B, s.N}, k);
-  } else {
-    op.absent("start");
-  }
+  op.optional(s.start, "start", {s.B, s.N}, k);
   op.output("l", {s.B, s.T, s.N});
   call<LogScan>(op, [largest](auto& o) { o.largest = largest; });
-  op.oracle([s, largest](const Values& in) {
-    Values out;
+  op.oracle([s, largest](const Values& in, Values& out) {
     for (int i = 0; i < s.B * s.T * s.N; ++i) {
       const int n = i % s.N, t = i / s.N % s.T, b = i / s.N / s.T;
       long double total = 0, faded = 0, most = -std::numeric_limits<long double>::infinity();
@@ -83,7 +69,6 @@ OpCase logscan(const std::string& name, const Shape& s, const Fill& d, const Fil
       }
       out.real["l"].push_back(static_cast<double>(largest ? most : std::log(total)));
     }
-    return out;
   });
   return op.roundings(4 * s.T).condition(2).gradient_elements(100);
 }

@@ -180,15 +180,4 @@ std::map<std::string, Numbers> run(const Choice& c, StateForm form, const Values
   return out;
 }
 
-/// max|got - want| / max|want|; infinite where something is not finite.
-inline double relative_error(const Numbers& got, const Numbers& want) {
-  double error = 0, size = 1e-300;
-  for (std::size_t i = 0; i < want.size(); ++i) {
-    if (!std::isfinite(got[i]) || !std::isfinite(want[i])) return std::numeric_limits<double>::infinity();
-    error = std::max(error, std::abs(got[i] - want[i]));
-    size = std::max(size, std::abs(want[i]));
-  }
-  return error / size;
-}
-
 }  // namespace crosstalk::checks::state

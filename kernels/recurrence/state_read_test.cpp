@@ -12,7 +12,7 @@ OpCase make(const std::string& name, const Choice& c, StateForm form) {
   op.output("o", {c.B, c.queries(), c.H, c.V});
   if (c.end) op.output("end", {c.B, c.H, c.V, c.K});
   call_planned<StateRead>(op, [c, form](auto& o) { c.configure(o, form); });
-  op.oracle([c](const Values& in) { return oracle(c, in); });
+  op.oracle([c](const Values& in, Values& out) { out = oracle(c, in); });
   return op.roundings(3.0 * c.M() + c.K + c.V).condition(4).gradient_elements(c.M() * c.K > 100 ? 12 : 40);
 }
 

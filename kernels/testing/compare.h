@@ -90,6 +90,16 @@ template <class Got, class Want>
   return ::testing::AssertionSuccess();
 }
 
+/// max|got - want| / max|want|; infinite where something is not finite.
+inline double relative_error(const std::vector<double>& got, const std::vector<double>& want) {
+  double error = 0, size = 1e-300;
+  for (std::size_t i = 0; i < want.size(); ++i) {
+    if (!std::isfinite(got[i]) || !std::isfinite(want[i])) return std::numeric_limits<double>::infinity();
+    error = std::max(error, std::abs(got[i] - want[i])), size = std::max(size, std::abs(want[i]));
+  }
+  return error / size;
+}
+
 /// Equal bytes.
 template <class T>
 ::testing::AssertionResult identical(const std::string& what, const T* got, const T* want, std::int64_t n) {

@@ -36,6 +36,8 @@ Fill off_zero(double scale = 1);
 Fill constant(double value);
 /// Uniform integer in [low, high].
 Fill integer_in(int low, int high);
+/// Logarithms of decays: of every four one keeps all, and two as good as nothing.
+Fill resets();
 /// position [R,B,Q] for sequences of T tokens: all of them, none of them and everything between.
 Fill positions(int T);
 
@@ -55,6 +57,10 @@ class OpCase {
   OpCase& absent(const std::string& name) {
     absent_.push_back(name);
     return *this;
+  }
+  /// An input, or where it is not there none.
+  OpCase& optional(bool there, const std::string& name, std::vector<int> dims, const Fill& fill) {
+    return there ? input(name, std::move(dims), fill) : absent(name);
   }
   /// Changes the data of an input now.
   OpCase& edit(const std::string& name, const std::function<void(int r, Numbers&)>& f);
@@ -102,7 +108,7 @@ class OpCase {
     return *this;
   }
   /// Outputs of one replica from its inputs, in at least double precision.
-  OpCase& oracle(std::function<Values(const Values&)> f) {
+  OpCase& oracle(std::function<void(const Values& in, Values& out)> f) {
     oracle_ = std::move(f);
     return *this;
   }
@@ -209,12 +215,16 @@ class OpCase {
   std::vector<IntegerOutput> integer_outputs_;
   std::function<void(const Exec&, TensorSet<double>&)> forward64_, backward64_;
   std::function<void(const Exec&, TensorSet<float>&)> forward32_, backward32_;
-  std::function<Values(const Values&)> oracle_;
+  std::function<void(const Values&, Values&)> oracle_;
   double roundings_ = 1, condition_ = 1;
   std::vector<CudaLimit> limits_;  ///< of values, of gradients; empty: from roundings and condition
   std::int64_t gradient_elements_ = 1 << 30;
   bool heavy_ = false;
 };
+
+/// Gives queries x and keys k of two numbers products of 3000 and 2998: exponentials overflow, and a rounding of a score is
+/// one of 3000 eps in its weight.
+OpCase& make_huge(OpCase& op);
 
 /// Shapes of reads that cut warps, tiles and buffers: Q queries of T tokens with keys of size P.
 struct ReadShape {

@@ -78,13 +78,14 @@ Init Init::parse(const std::string& text) {
                     "softplus^-1(exp U(log 0.001, log 0.1))",
                     text));
   };
-  struct Form {
+  struct Pattern {
     const char* pattern;
     Law law;
   };
   for (const auto& [pattern, law] :
-       {Form{"U(#,#)", Law::uniform}, Form{"N(#,#^2)", Law::normal}, Form{"logU(#,#)", Law::log_uniform},
-        Form{"softplus^-1(expU(log#,log#))", Law::inverse_softplus}, Form{"#", Law::constant}}) {
+       {Pattern{"U(#,#)", Law::uniform}, Pattern{"N(#,#^2)", Law::normal},
+        Pattern{"logU(#,#)", Law::log_uniform},
+        Pattern{"softplus^-1(expU(log#,log#))", Law::inverse_softplus}, Pattern{"#", Law::constant}}) {
     const std::optional<std::vector<double>> numbers = numbers_of(text, pattern);
     if (!numbers) continue;
     if (law == Law::constant) return constant(numbers->at(0));

@@ -1,0 +1,26 @@
+// Tables of figures as LaTeX (booktabs) and Markdown.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <string>
+#include <vector>
+
+namespace crosstalk {
+
+struct Cell {
+  std::string text, interval;
+  bool best = false;
+};
+
+/// A table before it is text: `head` and each row have the same number of cells.
+struct Table {
+  std::vector<std::string> head;  ///< mathtext
+  std::size_t keys = 1;           ///< columns that say what a row is of; the others are values
+  bool turns = false;             ///< whether rows and columns may change places: all values are of one kind
+  std::vector<std::vector<Cell>> rows;
+  std::string caption, label;
+};
+
+std::string latex_table(const Table& table);
+std::string markdown_table(const Table& table);
+
+}  // namespace crosstalk
