@@ -3,6 +3,7 @@
 
 #include <stdexcept>
 
+#include "kernels/attention/solve.h"
 #include "kernels/base/error.h"
 #include "kernels/elementwise/pick.h"
 #include "kernels/law/diagonal_read.h"
@@ -51,9 +52,6 @@ Var<Real> weights_of(Mixer<Real>& m, Var<Real> x, Var<Real> k, const Attention& 
   op.strict = how.strict, op.before = how.before, op.window = how.window, op.order = how.order,
   op.digits = how.digits;
   op.x = in(x), op.k = in(k);
-  // Narrower states are read by chunks, whose products are the graph's.
-  if (k && k.dim(3) > kMostKeys && how.kernel == Kernel::identity && !how.normalised)
-    op.products = m.graph.products();
   if (terms.log_decay) op.log_decay = in(expand(terms.log_decay, {m.B, m.T, m.H, 1}));
   op.slope = in(terms.slope), op.sink = in(terms.sink), op.extra = in(terms.extra);
   if (!terms.between_tokens) op.position = ids(m.position());
@@ -402,8 +400,11 @@ Var<Real> read_in_form(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& give
     carry(log_decay);
     // What is written is read without weights in memory, where heads are too wide for chunks.
     if (pairs.taken && r.key.dim(3) > kMostKeys && !start_of(m, r) && !eps) {
+      SolveValues<Real> op;
+      op.gained = r.gain && r.gain.variable == pairs.gain.variable;
       const Var<Real> v = values_of(m, r);
-      return m.mix(pairs.read, {}, {}, solve_values(r.gain ? r.gain * v : v, pairs.taken, pairs.gain));
+      op.v = in(r.gain && !op.gained ? r.gain * v : v), op.l = in(pairs.taken), op.gain = in(pairs.gain);
+      return m.mix(pairs.read, {}, {}, {&m.graph, out(m.graph.add(op).u)});
     }
     Var<Real> weights = pairs.solved();
     if (start_of(m, r)) return from_start(weights, r.gain, log_decay);

@@ -20,7 +20,6 @@
 
 #include "kernels/base/buffer.h"
 #include "kernels/base/op.h"
-#include "kernels/base/precision.h"
 
 namespace crosstalk {
 
@@ -36,8 +35,6 @@ struct Attend {
   bool before = false;  ///< without positions: query t stands at token t - 1, and sees t tokens
   int window = 0;       ///< 0: all
   int order = 2, digits = 0;
-  Precision products =
-      Precision::full;  ///< of the operands; CUDA, float, several queries, all of whose tokens are scored
 
   In<Real> x;          ///< [R,B,Q,H,K]: queries; absent with k: s = extra
   In<Real> k;          ///< [R,B,T,H,K]

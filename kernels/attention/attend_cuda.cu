@@ -275,18 +275,9 @@ void product_of_heads(const Exec& exec, const char* name, const Attend<Real>& op
     p.M = M, p.N = N, p.K = K;
     p.a = a, p.b = b, p.c = c, p.scale = scale, p.mode = mode;
     p.seen = {op.position.value.data, op.position.value.replica_stride, op.Q(), 0};
-    if constexpr (decltype(p)::kRounds) {
-      p.precision = op.products;
-      gemm<Real>(exec, name, p, op.B() * op.H(), op.R(), op.products);
-    } else {
-      gemm<Real>(exec, name, p, op.B() * op.H(), op.R());
-    }
+    gemm<Real>(exec, name, p, op.B() * op.H(), op.R());
   };
   if (by_sequences(op)) return run(Product<Real, kAlongA, kAlongB, kMask>());
-  if constexpr (std::is_same_v<Real, float>) {
-    if (op.products != Precision::full && op.B() * op.H() <= kMostGridRows)
-      return run(Rounding<Real, kAlongA, kAlongB>());
-  }
   run(Product<Real, kAlongA, kAlongB>());
 }
 

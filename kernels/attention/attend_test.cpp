@@ -331,35 +331,5 @@ TEST(AttendTest, OneVariableInTwoFields) {
   EXPECT_TRUE(close("d_log_decay", one.real("d_log_decay"), two.real("d_log_decay"), 1e-13));
 }
 
-class AttendOnCuda : public CudaTest {};
-
-// Operands of products in bf16, of weights and of gradients; no others.
-TEST_F(AttendOnCuda, ProductsInBf16) {
-  Shape s = {.B = 2, .T = 70, .Q = 70, .H = 2, .K = 136, .kernel = Kernel::identity, .normalised = false};
-  s.scale = 0.1, s.strict = true, s.positions = false, s.decays = true;
-  const OpCase op = make("Rounded", s, normal(), uniform(-0.3, 0));
-  Exec exec;
-  exec.device = Device::cuda;
-  std::map<std::string, std::vector<float>> full;
-  for (const Precision products : {Precision::full, Precision::tf32, Precision::bf16}) {
-    TensorSet<float> set(Device::cuda);
-    op.fill(set, {0});
-    auto attend = bound<Attend, float>(set, [&](auto& o) { configure(s, o), o.products = products; });
-    forward(exec, attend), backward(exec, attend);
-    for (const char* name : {"a", "d_x", "d_k"}) {
-      const auto got = download(Device::cuda, set.real(name), 0);
-      const std::vector<float> numbers(got.begin(), got.end());
-      if (products == Precision::full) full[name] = numbers;
-      float error = 0, largest = 0;
-      for (std::size_t i = 0; i < numbers.size(); ++i) {
-        error = std::max(error, std::abs(numbers[i] - full[name][i]));
-        largest = std::max(largest, std::abs(full[name][i]));
-      }
-      EXPECT_LE(error, (products == Precision::bf16 ? 1e-2f : 2e-3f) * largest) << name;
-      EXPECT_EQ(error > 2e-5f * largest, products != Precision::full) << name;
-    }
-  }
-}
-
 }  // namespace
 }  // namespace crosstalk::checks::attend_test

@@ -39,6 +39,24 @@ __global__ void __launch_bounds__(32 * kWarps) one_output_d_x(const __grid_const
     put(a.x.write, d_x + i, d_y * rounded(a.precision, a.w.value.at(r)[i]));
 }
 
+// A product whose operands may be rounded: floats as the tensor cores take them, doubles as they are loaded.
+template <class Real, bool kAlongA, bool kAlongB>
+struct Rounding : Product<Real, kAlongA, kAlongB> {
+  static constexpr bool kRounds = true;
+  Precision precision = Precision::full;
+
+  __device__ void load_a(int row, int k, Real (&v)[4], Real* side) const {
+    Product<Real, kAlongA, kAlongB>::load_a(row, k, v, side);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) v[i] = rounded(precision, v[i]);
+  }
+  __device__ void load_b(int column, int k, Real (&v)[4]) const {
+    Product<Real, kAlongA, kAlongB>::load_b(column, k, v);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) v[i] = rounded(precision, v[i]);
+  }
+};
+
 template <class Real>
 Operand<const Real> read_only(const Tensor<Real>& t, int ld) {
   return {t.data, t.replica_stride, 0, ld};

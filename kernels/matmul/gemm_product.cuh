@@ -8,7 +8,6 @@
 #include "kernels/base/async_copy.cuh"
 #include "kernels/base/cluster.cuh"
 #include "kernels/base/cuda_launch.cuh"
-#include "kernels/base/precision.h"
 
 namespace crosstalk::device {
 
@@ -165,24 +164,6 @@ struct Product {
     for (int j = 0; j < W; ++j) {
       if (column + j < N) put(mode, target + j, v[j]);
     }
-  }
-};
-
-/// A product whose operands may be rounded: floats as the tensor cores take them, doubles as they are loaded.
-template <class Real, bool kAlongA, bool kAlongB>
-struct Rounding : Product<Real, kAlongA, kAlongB> {
-  static constexpr bool kRounds = true;
-  Precision precision = Precision::full;
-
-  __device__ void load_a(int row, int k, Real (&v)[4], Real* side) const {
-    Product<Real, kAlongA, kAlongB>::load_a(row, k, v, side);
-#pragma unroll
-    for (int i = 0; i < 4; ++i) v[i] = rounded(precision, v[i]);
-  }
-  __device__ void load_b(int column, int k, Real (&v)[4]) const {
-    Product<Real, kAlongA, kAlongB>::load_b(column, k, v);
-#pragma unroll
-    for (int i = 0; i < 4; ++i) v[i] = rounded(precision, v[i]);
   }
 };
 

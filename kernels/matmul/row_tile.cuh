@@ -95,8 +95,7 @@ template <int kRows, class Tile>
 __device__ __forceinline__ void load(const Tile& a, const HeadRows<float>& a_rows, int a_columns,
                                      const Tile& b, const HeadRows<float>& b_rows, int b_columns, int n0,
                                      int N) {
-  constexpr int kMost = Tile::kD > 128 ? 4 : 8, kEach = kRows / Tile::kStride,
-                kBatch = kEach < kMost ? kEach : kMost;
+  constexpr int kEach = kRows / Tile::kStride, kBatch = kEach < 8 ? kEach : 8;
   static_assert(kEach % kBatch == 0 && kEach > 0);
 #pragma unroll
   for (int i = 0; i < kEach; i += kBatch) {
