@@ -190,7 +190,10 @@ def memories(folder):
     for path in sorted(Path(folder).glob("memory.*.json")):
         _, name, width, _ = path.name.split(".")
         times.setdefault(name, {})[int(width)] = None
-        for row in json.loads(path.read_text() or '{"rows": []}')["rows"]:
+        text = path.read_text()
+        if not text:
+            why[name, int(width)] = "not done; see the file of its name that ends in .log"
+        for row in json.loads(text or '{"rows": []}')["rows"]:
             if row["problem"] or not row["model_steps_per_second"]:
                 why[name, int(width)] = row["problem"] or "too few steps to tell"
             else:

@@ -2,10 +2,12 @@
 # Measures training of many replicas on this GPU, Crosstalk and JAX in turn, and prints Markdown tables on stdout.
 #
 #   benchmarks/run_gpu.sh [--rounds N] [--seconds S] [--python PYTHON] [--out FOLDER]
-#   benchmarks/run_gpu.sh --memories [--widths W,...] [--crosstalk PATH] [--out FOLDER]
+#   benchmarks/run_gpu.sh --memories [--widths W,...] [--steps N] [--limit S] [--crosstalk PATH] [--out FOLDER]
 #
 #   --memories       a training step of each memory in a language model instead (memories.toml), without a peer
-#   --widths W,...   widths of that model (128,256,512)
+#   --widths W,...   widths of that model, the narrowest first (128,256,512)
+#   --steps N        compares N and 2 N steps (20)
+#   --limit S        seconds that a memory may take at a width; one that takes more is not tried at the next (120)
 #   --rounds N       times that all programs run, one after the other (1)
 #   --seconds S      length of one repeat, of 5 a round (1)
 #   --crosstalk PATH the program (build/cuda/crosstalk)
@@ -15,7 +17,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-rounds=1 seconds=1 memories=no widths=128,256,512 out=build/benchmarks-gpu crosstalk=build/cuda/crosstalk
+rounds=1 seconds=1 memories=no widths=128,256,512 steps=20 limit=120 out=build/benchmarks-gpu crosstalk=build/cuda/crosstalk
 python=${CROSSTALK_PEER_PYTHON:-python3}
 say() { printf '%s\n' "$*" >&2; }
 usage() {
@@ -25,7 +27,7 @@ usage() {
 while [ $# -gt 0 ]; do
   case $1 in
     --memories) memories=yes && shift ;;
-    --rounds | --seconds | --python | --out | --crosstalk | --widths)
+    --rounds | --seconds | --python | --out | --crosstalk | --widths | --steps | --limit)
       [ $# -ge 2 ] || { say "run_gpu.sh: $1 needs a value"; exit 2; }
       declare "${1#--}=$2"
       shift 2
@@ -42,15 +44,18 @@ fi
 mkdir -p "$out"
 rm -f "$out"/*.json "$out"/*.log "$out"/choices.txt # of an earlier call
 
-# A process a memory and width: what cannot be trained, or not within two minutes, costs its own row alone.
+# A process a memory and width: what cannot be trained, or not within the limit, costs its own rows alone.
 if [ "$memories" = yes ]; then
   names=$("$crosstalk" plan benchmarks/memories.toml --json | python3 benchmarks/report.py labels)
   for width in ${widths//,/ }; do
     for name in $names; do
       say "$name, width $width"
-      timeout 120 "$crosstalk" bench benchmarks/memories.toml --set "memory=$name" --set "model.width=$width" \
-        --replicas 1 --steps 20 --device cuda --json >"$out/memory.$name.$width.json" 2>"$out/memory.$name.$width.log" ||
+      timeout "$limit" "$crosstalk" bench benchmarks/memories.toml --set "memory=$name" --set "model.width=$width" \
+        --replicas 1 --steps "$steps" --device cuda --json \
+        >"$out/memory.$name.$width.json" 2>"$out/memory.$name.$width.log" || {
         say "  failed; see $out/memory.$name.$width.log"
+        names=$(grep -vx "$name" <<<"$names" || true) # the loop at hand has its words already
+      }
     done
   done
   exec python3 benchmarks/report.py memories "$out"

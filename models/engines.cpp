@@ -3,6 +3,7 @@
 
 #include <stdexcept>
 
+#include "kernels/attention/solve.h"
 #include "kernels/base/error.h"
 #include "kernels/elementwise/pick.h"
 #include "kernels/law/diagonal_read.h"
@@ -10,10 +11,13 @@
 #include "kernels/recurrence/scan.h"
 #include "models/carried.h"
 #include "models/graph/nodes.h"
+#include "models/implicit_filter.h"
 #include "models/tokens.h"
 
 namespace crosstalk {
 namespace {
+
+constexpr int kMostKeys = 128;  ///< of a state that erases, in chunks on a GPU
 
 template <class Real>
 int writes_a_token(const Mixer<Real>& m, const Recurrence<Real>& r) {
@@ -166,18 +170,25 @@ Var<Real> read_rows(Mixer<Real>& m, StateForm form, Var<Real> q, const Recurrenc
   return view(o, {B, m.Q, H, V});
 }
 
+/// Weights of all pairs of tokens: of what is read, and of what each token takes out before it writes, times a gain.
 template <class Real>
-Var<Real> parallel_weights(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& r, Var<Real> log_decay) {
+struct PairWeights {
+  Var<Real> read = {}, taken = {}, gain = {};  // taken, gain: or absent
+  Var<Real> solved() const { return taken ? solve(read, taken, gain) : read; }
+};
+
+template <class Real>
+PairWeights<Real> pair_weights(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& r, Var<Real> log_decay) {
   const Attention linear{.kernel = Kernel::identity, .normalised = false};
   Attention strict = linear,
             before = linear;  // before: as strict, and what the own token fades is not yet felt
   strict.strict = true;
   before.before = true;
   const Var<Real> a = attend(m, q, r.key, r.before ? before : linear, log_decay);
-  if (r.erase == Erase::none) return a;
+  if (r.erase == Erase::none) return {a};
   const Var<Real> x = r.erase == Erase::delta ? r.key : r.erase_read;
   const Var<Real> b = attend(m, x, r.key, r.decayed ? strict : before, log_decay, {}, true);
-  return solve(a, b, r.erase == Erase::delta ? r.gain : r.erase_gain);
+  return {a, b, r.erase == Erase::delta ? r.gain : r.erase_gain};
 }
 
 // With P_t the product of the signs up to token t, S_t Diag(P_t) is the state of a recurrence without signs
@@ -240,7 +251,7 @@ Form choose_form(const Mixer<Real>& m, const Recurrence<Real>& r) {
   const std::int64_t K = r.key.dim(3), weights = m.Q * (K + m.V);
   const bool few = r.erase == Erase::none && weights <= K * m.V;
   // No chunks hold so many keys of a state that erases: all pairs of tokens, as long as they are some hundred megabytes.
-  constexpr std::int64_t kMostKeys = 128, kMostPairs = std::int64_t{1} << 27;
+  constexpr std::int64_t kMostPairs = std::int64_t{1} << 27;
   const bool pairs = sizeof(Real) == sizeof(float) && r.erase != Erase::none && K > kMostKeys &&
                      std::int64_t{m.B} * m.H * m.T * m.T <= kMostPairs;
   if ((few || pairs || m.T <= state_chunk(m.K, m.V, m.graph.products())) && covers(Form::parallel, m, r))
@@ -280,6 +291,14 @@ Var<Real> query_weights(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& r) 
   return {&m.graph, out(m.graph.add(weights_op(m, q, r)).a)};
 }
 
+/// Whether chunks read the weights that queries at all tokens give to them: they take values of up to 128 numbers, those of T
+/// tokens in equal parts (cuts_of_values).
+template <class Real>
+bool chunks_read_weights(const Mixer<Real>& m, const Recurrence<Real>& r) {
+  return sizeof(Real) == sizeof(float) && r.erase == Erase::none && writes_a_token(m, r) == 1 &&
+         m.T / cuts_of_values(m, StateForm::chunkwise, r, m.T) <= 128;
+}
+
 /// Those of scale q, by a form of the op for many queries where a GPU has one; else nothing.
 template <class Real>
 Var<Real> weights_by_tiles(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& r, double scale = 1) {
@@ -295,14 +314,21 @@ Var<Real> weights_by_tiles(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& 
 template <class Real>
 Var<Real> read_weights(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& r, Var<Real>* gain) {
   const bool many = m.at_tokens() || 4 * m.Q >= m.T;  // queries
-  const bool of_all_pairs = m.graph.device() == Device::cuda && many && !m.batch() && !m.wants_weights() &&
-                            covers(Form::parallel, m, r);
+  const bool by_products = m.graph.device() == Device::cuda && many && !m.batch() && !m.wants_weights();
+  const bool of_all_pairs = by_products && covers(Form::parallel, m, r);
+  if (by_products && !of_all_pairs && chunks_read_weights(m, r)) {  // of values that are one-hot
+    Recurrence<Real> apart = r;
+    PartOfState<Real> empty;
+    apart.part = &empty;
+    const Var<Real> own = expand(one_hot_tokens(m), {m.B, m.T, m.H, m.T});
+    return swap(state_read(m, StateForm::chunkwise, q, apart, full_log_decay(m, r), own, apart.state, false));
+  }
   if (!of_all_pairs) return query_weights(m, q, r);
   Recurrence<Real> here = r;
   if (here.gain) here.gain = expand(here.gain, {m.B, m.T, m.H, 1});
   here.log_decay = full_log_decay(m, r), here.decay = {};
   if (const Var<Real> tiled = weights_by_tiles(m, q, here)) return tiled;
-  const Var<Real> weights = parallel_weights(m, q, here, here.log_decay);
+  const Var<Real> weights = pair_weights(m, q, here, here.log_decay).solved();
   if (gain) *gain = here.gain;
   return here.gain && !gain ? weights * view(swap(here.gain), {m.B, m.H, 1, m.T}) : weights;
 }
@@ -370,8 +396,17 @@ Var<Real> read_in_form(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& give
   }
   const Var<Real> log_decay = full_log_decay(m, r);
   if (form == Form::parallel) {
-    Var<Real> weights = parallel_weights(m, q, r, log_decay);
+    const PairWeights<Real> pairs = pair_weights(m, q, r, log_decay);
     carry(log_decay);
+    // What is written is read without weights in memory, where heads are too wide for chunks.
+    if (pairs.taken && r.key.dim(3) > kMostKeys && !start_of(m, r) && !eps) {
+      SolveValues<Real> op;
+      op.gained = r.gain && r.gain.variable == pairs.gain.variable;
+      const Var<Real> v = values_of(m, r);
+      op.v = in(r.gain && !op.gained ? r.gain * v : v), op.l = in(pairs.taken), op.gain = in(pairs.gain);
+      return m.mix(pairs.read, {}, {}, {&m.graph, out(m.graph.add(op).u)});
+    }
+    Var<Real> weights = pairs.solved();
     if (start_of(m, r)) return from_start(weights, r.gain, log_decay);
     if (eps && r.gain) weights = weights * view(swap(r.gain), {m.B, m.H, 1, m.T});
     return m.mix(weights, eps, eps ? Var<Real>{} : r.gain, r.value);
@@ -426,7 +461,7 @@ Var<Real> attend(Mixer<Real>& m, Var<Real> x, Var<Real> k, const Attention& how,
 
 template <class Real>
 Var<Real> attend(Mixer<Real>& m, Var<Real> x, Var<Real> k, const Attention& how, const Terms<Real>& terms) {
-  if (!terms.between_tokens) {
+  if (!terms.between_tokens && k) {
     m.note("score_key", k);
     m.note("score_query", x);
   }

@@ -16,6 +16,13 @@ Var<Real> distances(Mixer<Real>& m) {
   return -1.0 + scan(0.0 * ones, ones);
 }
 
+/// 1 where the last dimension is the token's own number, else 0, [1,T,1,T].
+template <class Real>
+Var<Real> one_hot_tokens(Mixer<Real>& m) {
+  const auto l = distances(m), apart = l - view(l, {1, 1, 1, m.T});
+  return map(MapKind::relu, 1.0 - apart * apart);
+}
+
 /// W x + b of rows x [1,T,1,n], W [out,n], b [out] or absent.
 template <class Real>
 Var<Real> filter_layer(Var<Real> x, Var<Real> weights, Var<Real> bias = {}) {

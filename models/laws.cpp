@@ -53,7 +53,7 @@ Var<Real> diagonal_read(Mixer<Real>& m, Var<Real> q, Var<Real> k, const Diagonal
   const auto entries = [&](Var<Real> x) { return in(x ? every_sequence(m, x) : x); };
   DiagonalRead<Real> op;
   op.device = m.graph.device();
-  op.either_sign = law.either_sign;
+  op.either_sign = law.either_sign, op.of_keys = law.of_keys;
   op.q = in(q), op.k = in(k), op.v = in(m.values());
   // A complex state's step is that of all tokens; the CPU sums its gradient over tokens outside, which is a matter of bits.
   const bool steady = law.angle && m.graph.device() == Device::cuda;

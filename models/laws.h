@@ -17,12 +17,13 @@ Var<Real> ridge_read(Mixer<Real>& m, Var<Real> q, Var<Real> k, Var<Real> gain, V
 
 /// A state whose entries fade on their own (kernels/law/diagonal_read.h), [B,Q,H,V]: step [B,T,H,V] and log_rate
 /// [1,1,H,V*K] or with dimensions of 1. With angle, read and read_imag, like log_rate, it is complex, and step is
-/// that of all tokens, [1,1,H,V]. either_sign: factors 2 a - 1 in place of a. States S and S_imag.
+/// that of all tokens, [1,1,H,V]. either_sign: factors 2 a - 1 in place of a; of_keys: 1 - step k^2, without log_rate. States
+/// S and S_imag.
 template <class Real>
 struct DiagonalLaw {
-  Var<Real> step, log_rate;
+  Var<Real> step, log_rate = {};
   Var<Real> angle = {}, read = {}, read_imag = {};
-  bool either_sign = false;
+  bool either_sign = false, of_keys = false;
 };
 template <class Real>
 Var<Real> diagonal_read(Mixer<Real>& m, Var<Real> q, Var<Real> k, const DiagonalLaw<Real>& law);

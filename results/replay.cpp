@@ -81,11 +81,11 @@ double value_of(const Record& record, const PublishedPoint& point, const std::st
   return metric == "scaled_accuracy" ? std::nan("") : record.eval_accuracy;
 }
 
-/// The point of a figure that stands for runs such as this one; none: null.
+/// The point of a figure that stands for runs such as this one; none: null. A figure's --by writes its keys behind the label.
 const FigurePoint* figure_point_of(const std::vector<FigurePoint>& figure, const Record& record,
                                    const PublishedPoint& point) {
   for (const FigurePoint& one : figure) {
-    if (one.label != record.label) continue;
+    if (one.label != record.label && !one.label.starts_with(record.label + ", ")) continue;
     const bool here = std::all_of(one.at.begin(), one.at.end(), [&](const auto& cell) {
       const auto& [key, value] = cell;
       if (key == "length_factor") return number_in(value) == factor_of(record, point);

@@ -178,6 +178,14 @@ TEST(Replay, AFigureStandsForRunsWithoutProfiles) {
   EXPECT_EQ(rows[0].seeds, 3);
   EXPECT_EQ(rows[0].lowest, 0.4);
   EXPECT_TRUE(rows[0].agrees);
+  // Lines of --by have its keys in their labels.
+  spill(path,
+        "label,d_dot,length_factor,n,median,lo,hi,task.group\n"
+        "\"kda, task.group = S4\",0,4,3,0,0,0,S4\n\"kda, task.group = S3\",0,4,3,0.5,0.4,0.6,S3\n");
+  const ReplayOptions by{.allowed = {"train.batch"}, .figure = read_figure(path)};
+  const auto of_by = compare({word_point("128", 0.6, "in range")}, records, by);
+  ASSERT_EQ(of_by.size(), 1U);
+  EXPECT_EQ(of_by[0].highest, 0.6);
   spill(path, "label,length_factor,n,median,lo,hi\nkda,4,6,0.5,0.4,0.6\n");
   try {
     read_figure(path);

@@ -24,7 +24,17 @@ def made(path, crosstalk):
     regions = REGION.findall(text)
     if not regions:
         sys.exit(f"{path}: has no region between <!-- made: crosstalk ... --> and <!-- end -->")
-    return REGION.sub(lambda m: m[1] + said(crosstalk, m[2].split(), path.parent) + m[3], text)
+    heads = set()
+
+    def one(match):
+        text = said(crosstalk, match[2].split(), path.parent)
+        head = re.search(r"\nOf the published numbers: .*\n", text)
+        if head and head[0] in heads:  # said of the same file further up
+            text = text.replace(head[0], "")
+        heads.add(head and head[0])
+        return match[1] + text + "\n" + match[3].lstrip("\n")
+
+    return REGION.sub(one, text)
 
 
 def main(arguments):

@@ -145,7 +145,7 @@ __global__ void __launch_bounds__(kThreads) row_gradients(const __grid_constant_
     } else {
       const ScoreKernel<Real> kernel(op);
       row.for_tokens([&](int j, Real bias) {
-        const Real product = op.k ? out[j] : Real(0);
+        const Real product = op.k && op.curved() ? out[j] : Real(0);
         const Score<Real> score = kernel(row.extra ? product + row.extra[j] : product);
         const Real fade = score.slope == 0 ? Real(0) : score.slope * exp(bias - kept[0]);
         give(j, scale * (d_a[j] - shift) * kept[1] * fade);
@@ -348,7 +348,7 @@ void backward_cuda(const Exec& exec, const Attend<Real>& op) {
     if (op.k.wanted()) key_gradient(exec, op, op.a.gradient, static_cast<Real>(op.scale));
     return;
   }
-  const bool products_needed = op.k && op.kernel != Kernel::exp;
+  const bool products_needed = op.k && op.curved();
   const auto rows = [&](const char* name, auto* kernel) {
     launch(exec, name, kernel, row_grid(op), kThreads, 0, op);
   };

@@ -1,9 +1,11 @@
-// Attention that reads values at once, without its weights in memory: Attend with the kernel exp, then Mix.
+// Attention that reads values at once, without its weights in memory: Attend with the kernel exp or identity, then Mix.
 // On a GPU, of floats in heads of up to 128, of products in bf16 256; that chain is what a CPU, doubles and wider heads run.
 //
 //   e_ij = scale x_i . k_j + b_ij,   b_ij = sum_{s = j+1 .. p_i - 1} g_s - slope_h (p_i - 1 - j)
 //   L_i  = log(sum_j e^{e_ij} + eps + e^{sink_h})   (normalised) or 0
 //   o_i  = sum_j a_ij v_j,   a_ij = e^{e_ij - L_i}, over the tokens j that query i sees (attend.h)
+//
+// linear: a_ij = scale x_i . k_j e^{b_ij}, not normalised; then d_ij = e^{b_ij} d_o_i . v_j, and what biases take is a_ij d_o_i . v_j.
 //
 // L is all that forward keeps; backward makes the weights again. With D_i = d_o_i . o_i (normalised) or 0:
 //   d_ij = a_ij (d_o_i . v_j - D_i)           the gradient of e_ij
@@ -66,6 +68,7 @@ struct WholeHead {
 template <class Real>
 struct AttendMix {
   bool normalised = true, strict = false, before = false;  ///< as Attend's
+  bool linear = false;  ///< Attend's kernel is identity; not normalised, in heads of more than 128
   double eps = 0, scale = 1;
   int window = 0;
   Precision products = Precision::full;  ///< of the operands; CUDA, float
@@ -96,7 +99,7 @@ struct AttendMix {
   /// Whether tiles hold the heads: the sizes and precision of both forms.
   CT_HD bool fits_tiles() const {
     const int most = products == Precision::bf16 ? 256 : 128;
-    return sizeof(Real) == sizeof(float) && K() <= most && V() <= most;
+    return sizeof(Real) == sizeof(float) && K() <= most && V() <= most && (!linear || K() > 128 || V() > 128);
   }
   /// Whether heads are many, and a block holds one with all of its queries and tokens (attend_mix_whole.cuh).
   static constexpr int kWholeRows = 256;  ///< most of them
@@ -109,8 +112,11 @@ struct AttendMix {
   }
   /// Whether x, k, v, o and their gradients are bf16: all of them or none.
   CT_HD bool is_bf16() const { return x.value.is_bf16(); }
-  /// Whether they may be: whole heads, whose numbers move by eights.
-  bool takes_bf16() const { return fits_whole() && K() % 8 == 0 && V() % 8 == 0; }
+  /// Whether they may be: whole heads, or such of more than 64, whose numbers move by eights.
+  bool takes_bf16() const {
+    const bool wide = products == Precision::bf16 && fits_tiles() && (K() > 64 || V() > 64);
+    return (fits_whole() || wide) && K() % 8 == 0 && V() % 8 == 0;
+  }
   /// The form that runs on a device.
   const char* form_name(Device device) const {
     if (device == Device::cpu) return "";
@@ -136,7 +142,7 @@ struct AttendMix {
         x.value.dim(0) != B() || x.value.dim(2) != H() || x.value.dim(3) != K() || v.value.dim(0) != B() ||
         v.value.dim(1) != T() || v.value.dim(2) != H() || (!position && Q() != T()) ||
         (log_decay && log_decay.value.size() != k.value.rows()) || (slope && slope.value.size() != H()) ||
-        (sink && (sink.value.size() != H() || !normalised)))
+        (sink && (sink.value.size() != H() || !normalised)) || (linear && normalised))
       throw std::logic_error("[attend_mix] shapes do not fit");
     for (const Tensor<Real>* t :
          {&x.gradient, &k.value, &k.gradient, &v.value, &v.gradient, &o.value, &o.gradient}) {
@@ -144,7 +150,8 @@ struct AttendMix {
         throw std::logic_error("[attend_mix] x, k, v, o and their gradients have one format");
     }
     if (is_bf16() && !takes_bf16())
-      throw std::logic_error("[attend_mix] only whole heads of multiples of 8 may be bf16");
+      throw std::logic_error(
+          "[attend_mix] only whole heads of multiples of 8, or such of more than 64, may be bf16");
     check_writes();
     const int R = k.value.R;
     o.value = shaped<Real>(R, {B(), Q(), H(), V()});

@@ -41,6 +41,7 @@ __global__ void __launch_bounds__(32) make_phases(const __grid_constant__ Attend
 }
 
 /// D of every row, half a warp a row.
+template <class Number>
 __global__ void __launch_bounds__(kRowThreads) row_products(const __grid_constant__ AttendMix<float> op) {
   constexpr int kLanes = 16;
   const std::int64_t rows = static_cast<std::int64_t>(op.B()) * op.H() * op.Q();
@@ -50,12 +51,16 @@ __global__ void __launch_bounds__(kRowThreads) row_products(const __grid_constan
   float D = 0;
   if (row < rows && op.normalised) {
     const int bh = static_cast<int>(row / op.Q()), i = static_cast<int>(row % op.Q());
-    const float *o = rows_of(op, op.o.value, r, bh)(i), *d_o = rows_of(op, op.o.gradient, r, bh)(i);
-    const bool aligned = V % 4 == 0 && is_aligned16(o) && is_aligned16(d_o);
-    for (int c = 4 * lane; c < V; c += 4 * kLanes) {
-      float x[4], y[4];
-      load4(o + c, V - c, aligned, x), load4(d_o + c, V - c, aligned, y);
-      D += (x[0] * y[0] + x[1] * y[1]) + (x[2] * y[2] + x[3] * y[3]);
+    const auto o = rows_of<Number>(op, op.o.value, r, bh), d_o = rows_of<Number>(op, op.o.gradient, r, bh);
+    for (int c = kMoved<Number> * lane; c < V; c += kMoved<Number> * kLanes) {
+      if constexpr (std::is_same_v<Number, float>) {
+        const bool aligned = V % 4 == 0 && is_aligned16(o(i)) && is_aligned16(d_o(i));
+        Four<float> x, y;
+        load4(o(i) + c, V - c, aligned, x.v), load4(d_o(i) + c, V - c, aligned, y.v);
+        D += whole_dot(x, y);
+      } else {
+        D += whole_dot(whole_fetch(o, i, i + 1, c, V), whole_fetch(d_o, i, i + 1, c, V));
+      }
     }
   }
 #pragma unroll
@@ -113,19 +118,21 @@ __global__ void __launch_bounds__(kHeadThreads)
   if (op.sink.wanted()) put(op.sink.write, op.sink.gradient.at(r) + h, static_cast<float>(sunk));
 }
 
-/// Calls f with the tile type of the op's sizes and format.
+/// Calls f with the tile type of the op's sizes and precision, and the type of its numbers.
 template <class F>
 void with_tile(const AttendMix<float>& op, F&& f) {
   const int D = op.K() > op.V() ? op.K() : op.V();
   const auto with_size = [&]<Precision kPrecision>() {
     if (D <= 32) {
-      f(Tile<kPrecision, 32>{});
+      f(Tile<kPrecision, 32>{}, 0.f);
     } else if (D <= 64) {
-      f(Tile<kPrecision, 64>{});
-    } else if (kPrecision != Precision::bf16 || D <= 128) {
-      f(Tile<kPrecision, 128>{});
+      f(Tile<kPrecision, 64>{}, 0.f);
+    } else if constexpr (kPrecision != Precision::bf16) {
+      f(Tile<kPrecision, 128>{}, 0.f);
     } else {
-      f(Tile<Precision::bf16, 256>{});
+      const auto with_number = [&](auto tile) { op.is_bf16() ? f(tile, std::uint16_t{}) : f(tile, 0.f); };
+      D <= 128 ? with_number(Tile<Precision::bf16, 128, true>{})
+               : with_number(Tile<Precision::bf16, 256, true>{});
     }
   };
   if (op.products == Precision::bf16) {
@@ -145,7 +152,7 @@ void launch_tiles(const Exec& exec, const char* name, const AttendMix<float>& op
 
 /// Whether a block holds a head, and memory is as it wants it.
 bool in_whole_heads(const AttendMix<float>& op) {
-  bool good = op.fits_whole();
+  bool good = true;
   for (const Tensor<float>& t : {op.x.value, op.k.value, op.v.value, op.o.value, op.o.gradient, op.x.gradient,
                                  op.k.gradient, op.v.gradient})
     good = good &&
@@ -153,7 +160,7 @@ bool in_whole_heads(const AttendMix<float>& op) {
   op.check_writes();
   if (op.is_bf16() && !good)
     throw std::logic_error("[attend_mix] bf16 wants memory at multiples of 16 bytes");
-  return good;
+  return good && op.fits_whole();
 }
 
 /// Calls f with the kernels' tiles and how whole heads of the op's sizes are cut.
@@ -187,8 +194,9 @@ void read(const Exec& exec, const AttendMix<float>& op) {
       op.is_bf16() ? run(whole_read<Cut, std::uint16_t>) : run(whole_read<Cut, float>);
     });
   } else {
-    with_tile(op, [&](auto tile) {
-      launch_tiles(exec, "attend_mix", op, read_tiles<decltype(tile)>, op.Q(), read_bytes<decltype(tile)>());
+    with_tile(op, [&](auto tile, auto number) {
+      launch_tiles(exec, "attend_mix", op, read_tiles<decltype(tile), decltype(number)>, op.Q(),
+                   read_bytes<decltype(tile)>());
     });
   }
 }
@@ -205,11 +213,11 @@ void give_gradients(const Exec& exec, const AttendMix<float>& op) {
       op.is_bf16() ? run(whole_gradient<Cut, std::uint16_t>) : run(whole_gradient<Cut, float>);
     });
   } else {
-    launch(exec, "attend_mix backward (rows)", row_products, grid_of(op, op.Q(), kRowThreads / 16, false),
-           kRowThreads, 0, op);
-    with_tile(op, [&](auto tile) {
-      launch_tiles(exec, "attend_mix backward", op, gradient_tiles<decltype(tile)>, std::max(op.Q(), op.T()),
-                   gradient_bytes<decltype(tile)>());
+    with_tile(op, [&](auto tile, auto number) {
+      launch(exec, "attend_mix backward (rows)", row_products<decltype(number)>,
+             grid_of(op, op.Q(), kRowThreads / 16, false), kRowThreads, 0, op);
+      launch_tiles(exec, "attend_mix backward", op, gradient_tiles<decltype(tile), decltype(number)>,
+                   std::max(op.Q(), op.T()), gradient_bytes<decltype(tile)>());
     });
   }
   if (op.log_decay.wanted()) {

@@ -51,10 +51,14 @@ __device__ __forceinline__ Query query_of(const AttendMix<float>& op, int r, int
   return q;
 }
 
-/// Rows of a field of this sequence and head.
-__device__ __forceinline__ HeadRows<float> rows_of(const AttendMix<float>& op, const Tensor<float>& t, int r,
-                                                   int bh) {
-  return HeadRows<float>(t, r, bh / op.H(), bh % op.H(), t.dim(1), op.H(), t.dim(3));
+/// Rows of a field of this sequence and head, floats or operands.
+template <class Number>
+__device__ __forceinline__ HeadRows<Number> rows_of(const AttendMix<float>& op, const Tensor<float>& t, int r,
+                                                    int bh) {
+  Tensor<Number> of;
+  of.data = reinterpret_cast<Number*>(t.data);
+  of.replica_stride = t.replica_stride * static_cast<int>(sizeof(float) / sizeof(Number));
+  return HeadRows<Number>(of, r, bh / op.H(), bh % op.H(), t.dim(1), op.H(), t.dim(3));
 }
 
 /// Sum over the four lanes that share rows.
@@ -128,6 +132,29 @@ __device__ __forceinline__ void keep_row(const AttendMix<float>& op, int r, int 
   if (op.row && i < op.Q())
     op.row.value.at(r)[static_cast<std::int64_t>(bh) * op.Q() + i] =
         op.normalised && total > 0 ? largest + log2f(total) : 0;
+}
+
+/// Scores of tokens j0 .. become weights s scale 2^bias.
+template <int kCount, class Bias>
+__device__ __forceinline__ void weigh_linear(float scale, const Query (&query)[2], int j0, const Bias& bias,
+                                             float (&s)[kCount][4]) {
+#pragma unroll
+  for (int n = 0; n < kCount; ++n) {
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+      const int c = n * 8 + 2 * (static_cast<int>(threadIdx.x) % 4) + e % 2;
+      s[n][e] = query[e / 2].sees(j0 + c) ? s[n][e] * scale * power_of_two(bias(e / 2, c)) : 0;
+    }
+  }
+}
+/// Its weigh_back(); returns the gradient of the bias.
+__device__ __forceinline__ float weigh_linear_back(const SeenBy& q, int j, float scale, float bias, float& s,
+                                                   float& d) {
+  const float fade = q.sees(j) ? power_of_two(bias) : 0;
+  s *= scale * fade;
+  const float d_bias = s * d;
+  d *= fade;
+  return d_bias;
 }
 
 /// Score s of token j and d_o . v become weight and gradient of the score.

@@ -18,7 +18,7 @@ namespace {
 struct Shape {
   int B = 2, T = 6, Q = 3, H = 2, K = 3, V = 4;
   bool normalised = true, strict = false, before = false, decays = false, slopes = false, sinks = false,
-       positions = true;
+       positions = true, linear = false;
   double eps = 0, scale = 0.7;
   int window = 0;
   Precision products = Precision::full;
@@ -28,7 +28,8 @@ struct Shape {
   void configure(Op& op) const {
     op.normalised = normalised, op.strict = strict, op.before = before, op.eps = eps, op.scale = scale;
     op.window = window;
-    if constexpr (requires { op.products; }) op.products = products;
+    if constexpr (requires { op.linear; }) op.products = products, op.linear = linear;
+    if constexpr (requires { op.kernel; }) op.kernel = linear ? Kernel::identity : Kernel::exp;
   }
 };
 
@@ -223,13 +224,14 @@ std::vector<Shape> shapes() {
   const std::pair<int, int> heads[] = {{32, 32}, {64, 64}, {128, 128}, {33, 100},  {100, 7},
                                        {7, 40},  {1, 1},   {256, 256}, {136, 200}, {60, 250}};
   for (const auto& [K, V] : heads) {
-    for (int kind = 0; kind < 5; ++kind) {
+    for (int kind = 0; kind < (std::max(K, V) > 128 ? 7 : 5); ++kind) {
       Shape s;
       s.B = 1, s.T = s.Q = 150, s.positions = false, s.K = K, s.V = V, s.scale = 1 / std::sqrt(K + 3);
       s.decays = kind == 1 || kind == 2, s.slopes = kind == 2 || kind == 3, s.sinks = kind == 3;
       if (kind == 2) s.window = 70, s.strict = true;
       if (kind == 3) s.positions = true, s.Q = 70, s.eps = 0.1;
       if (kind == 4) s.before = true, s.normalised = false;
+      if (kind > 4) s.linear = true, s.normalised = false, s.decays = kind == 6, s.slopes = kind == 6;
       all.push_back(s);
     }
   }
@@ -285,23 +287,33 @@ TEST_F(AttendMixOnCuda, OneVariableInThreeFields) {
   }
 }
 
-TEST_F(AttendMixOnCuda, TilesOfAllSizesAndFormats) {
+void expect_tiles(bool wide) {
   for (Shape s : shapes()) {
+    if (wide != (std::max(s.K, s.V) > 128)) continue;
     const Values in = drawn(s);
     const auto want = run<double>(s, in, Device::cpu, true);
     for (const auto& [products, limit] :
          {std::pair{Precision::full, 1e-5}, {Precision::tf32, 4e-3}, {Precision::bf16, 4e-2}}) {
       if (products != Precision::bf16 && std::max(s.K, s.V) > 128) continue;  // Attend, then Mix
       s.products = products;
-      const auto got = run<float>(s, in, Device::cuda);
-      for (const auto& [name, x] : want)  // d_slope is a difference of sums that are longer by the distances
-        EXPECT_LE(relative_error(got.at(name), x), name == "d_slope" ? 4 * limit : limit)
-            << fmt::format("{}: K {} V {} Q {} format {} decays {} slopes {}", name, s.K, s.V, s.Q,
-                           static_cast<int>(products), s.decays, s.slopes);
-      EXPECT_EQ(got, run<float>(s, in, Device::cuda)) << "another launch, other bits";
+      for (const bool in_bf16 : {false, true}) {
+        if (in_bf16 && (products != Precision::bf16 || std::max(s.K, s.V) <= 64 || s.K % 8 || s.V % 8))
+          continue;
+        s.in_bf16 = in_bf16;
+        const auto got = run<float>(s, in, Device::cuda);
+        for (const auto& [name, x] :
+             want)  // d_slope is a difference of sums that are longer by the distances
+          EXPECT_LE(relative_error(got.at(name), x), name == "d_slope" ? 4 * limit : limit) << fmt::format(
+              "{}: K {} V {} Q {} format {} decays {} slopes {} linear {} in_bf16 {}", name, s.K, s.V, s.Q,
+              static_cast<int>(products), s.decays, s.slopes, s.linear, in_bf16);
+        EXPECT_EQ(got, run<float>(s, in, Device::cuda)) << "another launch, other bits";
+      }
+      s.in_bf16 = false;
     }
   }
 }
+TEST_F(AttendMixOnCuda, TilesOfAllSizesAndFormats) { expect_tiles(false); }
+TEST_F(AttendMixOnCuda, WideHeads) { expect_tiles(true); }
 
 // Many heads, each held by a block: queries that are shared by few warps and by many, and such as do not fit
 // beside tokens.

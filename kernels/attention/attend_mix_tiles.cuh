@@ -1,4 +1,5 @@
-// AttendMix on the tensor cores, heads of up to 128, or in bf16 256: a block has 64 rows and walks the other side's tiles.
+// AttendMix on the tensor cores, heads of up to 128, or in bf16 256 (of more than 64 by wgmma where there is such a thing): a block
+// has 64 rows and walks the other side's tiles.
 //
 // Backward, rows are queries (d_x) and then keys (d_k, d_v, of transposed scores), with the same tiles: a
 // block that has few of the one has many of the other. Sums have a fixed order, no two blocks add to one.
@@ -9,38 +10,54 @@
 
 namespace crosstalk::device {
 
+/// Where a block's tiles begin in its memory: swizzled ones at a multiple of their pieces.
 template <class Tile>
-constexpr int read_bytes() {
-  return Tile::bytes(kTileRows + 2 * Tile::kColumns) + Tile::kColumns * static_cast<int>(sizeof(Phase));
+constexpr int kTileAlign = Tile::kSwizzled ? 2 * Tile::kPiece : 0;
+template <class Tile>
+__device__ __forceinline__ Tile first_tile(unsigned char* memory) {
+  if constexpr (Tile::kSwizzled) memory += -__cvta_generic_to_shared(memory) & (kTileAlign<Tile> - 1);
+  return {reinterpret_cast<typename Tile::Number*>(memory)};
 }
 
 template <class Tile>
+constexpr int read_bytes() {
+  return Tile::bytes(kTileRows + 2 * Tile::kReadColumns) +
+         Tile::kReadColumns * static_cast<int>(sizeof(Phase)) + kTileAlign<Tile>;
+}
+
+/// Number: of x, k, v and o.
+template <class Tile, class Number>
 __global__ void __launch_bounds__(kTileThreads, Tile::kReadBlocks)
     read_tiles(const __grid_constant__ AttendMix<float> op) {
-  constexpr int kColumns = Tile::kColumns, kCount = kColumns / 8;
-  extern __shared__ unsigned char memory[];
-  const Tile xs{reinterpret_cast<typename Tile::Number*>(memory)}, ks{xs.numbers + kTileRows * Tile::kStep},
-      vs{ks.numbers + kColumns * Tile::kStep};
+  constexpr int kColumns = Tile::kReadColumns, kCount = kColumns / 8;
+  extern __shared__ __align__(16) unsigned char memory[];
+  const Tile xs = first_tile<Tile>(memory), ks{xs.numbers + kTileRows * Tile::kStep},
+             vs{ks.numbers + kColumns * Tile::kStep};
   auto* phases = reinterpret_cast<Phase*>(vs.numbers + kColumns * Tile::kStep);
   const int T = op.T(), Q = op.Q(), K = op.K(), V = op.V(), blocks = (Q + kTileRows - 1) / kTileRows;
   const int bh = static_cast<int>(blockIdx.x) / blocks, r = blockIdx.y;
   // The last queries see most: they begin.
   const int i0 = (blocks - 1 - static_cast<int>(blockIdx.x) % blocks) * kTileRows;
   const int lane = threadIdx.x % 32, r0 = static_cast<int>(threadIdx.x) / 32 * 16;
-  const HeadRows<float> k = rows_of(op, op.k.value, r, bh), v = rows_of(op, op.v.value, r, bh);
+  const auto x = rows_of<Number>(op, op.x.value, r, bh), k = rows_of<Number>(op, op.k.value, r, bh),
+             v = rows_of<Number>(op, op.v.value, r, bh);
   const Query query[2] = {query_of<false>(op, r, bh, i0 + r0 + lane / 4),
                           query_of<false>(op, r, bh, i0 + r0 + lane / 4 + 8)};
-  const float scale = static_cast<float>(op.scale) * kLog2E;
+  const float scale = static_cast<float>(op.scale) * (op.linear ? 1 : kLog2E);
   const bool biased = op.biased();
   RunningRows<Tile::kD> rows(op.normalised ? static_cast<float>(op.beside(r, bh % op.H())) * kLog2E
                                            : -INFINITY);
-  constexpr int kEach = kTileRows / Tile::kStride, kBatch = kEach < 16 ? kEach : 16;
+  if constexpr (std::is_same_v<Number, float>) {
+    constexpr int kEach = kTileRows / Tile::kStride, kBatch = kEach < 16 ? kEach : 16;
 #pragma unroll
-  for (int i = 0; i < kEach; i += kBatch) {
-    Four<float> x[kBatch];
-    const int from = i * Tile::kStride;
-    Tile::fetch(rows_of(op, op.x.value, r, bh), i0 + from, Q, K, x);
-    xs.keep(from, i0 + from, Q, K, x);
+    for (int i = 0; i < kEach; i += kBatch) {
+      Four<float> some[kBatch];
+      const int from = i * Tile::kStride;
+      Tile::fetch(x, i0 + from, Q, K, some);
+      xs.keep(from, i0 + from, Q, K, some);
+    }
+  } else {
+    take_rows<kTileThreads>(threadIdx.x, xs, x, i0, kTileRows, Q, K);
   }
   for (int j0 = 0; j0 < T; j0 += kColumns) {
     if (!__syncthreads_or(query[0].sees_of(j0, j0 + kColumns) || query[1].sees_of(j0, j0 + kColumns)))
@@ -48,16 +65,20 @@ __global__ void __launch_bounds__(kTileThreads, Tile::kReadBlocks)
     load<kColumns>(ks, k, K, vs, v, V, j0, T);
     if (biased && static_cast<int>(threadIdx.x) < kColumns)
       phases[threadIdx.x] = phase_of(op, r, bh, j0 + static_cast<int>(threadIdx.x));
-    __syncthreads();
+    tiles_filled<Tile>();
     float s[kCount][4];
     scores(xs, r0, ks, 0, s);
     const auto bias = [&](int half, int c) { return biased ? query[half].phase - phases[c] : 0.f; };
-    rows.weigh(op.normalised, scale, query, j0, bias, s);
+    if (Tile::kSwizzled && op.linear) {
+      weigh_linear(scale, query, j0, bias, s);
+    } else {
+      rows.weigh(op.normalised, scale, query, j0, bias, s);
+    }
     mix(s, vs, 0, rows.sums);
   }
   float factor[2];
   rows.finish(op.normalised, factor);
-  store(Write::overwrite, rows_of(op, op.o.value, r, bh), i0 + r0, Q, V, rows.sums, factor);
+  store(Write::overwrite, rows_of<Number>(op, op.o.value, r, bh), i0 + r0, Q, V, rows.sums, factor);
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     if (lane % 4 == 0)
@@ -70,12 +91,15 @@ constexpr int kLeastShared = 99 * 1024;
 
 template <class Tile>
 constexpr int gradient_bytes() {
-  constexpr int kBytes = Tile::bytes(2 * kTileRows + 2 * Tile::kColumns);
+  constexpr int kBytes =
+      Tile::bytes(2 * kTileRows + 2 * Tile::kColumns) + kTileAlign<Tile> +
+      (Tile::kSwizzled ? Tile::kColumns * static_cast<int>(sizeof(SeenBy) + sizeof(Phase)) : 0);
   static_assert(kBytes <= kLeastShared);
   return kBytes;
 }
 
-/// The padding of rows, 16 bytes each, holds what columns have besides their numbers: a query, or a phase.
+/// The padding of rows, 16 bytes each, holds what columns have besides their numbers: a query, or a phase. Where there is none,
+/// they lie behind the tiles.
 template <class Number, class Tile>
 __device__ __forceinline__ Number* beside_row(const Tile& tile, int row) {
   static_assert(sizeof(Number) <= Tile::bytes(1) - Tile::kD * sizeof(typename Tile::Number) &&
@@ -84,20 +108,31 @@ __device__ __forceinline__ Number* beside_row(const Tile& tile, int row) {
 }
 
 /// Gradients of rows n0 .. n0 + 64 of one side.
-template <Side kSide, class Tile>
+template <Side kSide, class Tile, class Number>
 __device__ __forceinline__ void tile_gradients(const AttendMix<float>& op, int r, int bh, int n0,
                                                unsigned char* memory) {
   constexpr bool kKeys = kSide != Side::queries, kScores = kSide != Side::values,
                  kValues = kKeys && (Tile::kD <= 128 || !kScores);  // or registers hold one of both sums
   constexpr int kColumns = Tile::kColumns, kPart = Tile::kPart, kCount = kPart / 8;
-  const Tile xs{reinterpret_cast<typename Tile::Number*>(memory)}, us{xs.numbers + kTileRows * Tile::kStep},
-      ys{us.numbers + kTileRows * Tile::kStep}, ws{ys.numbers + kColumns * Tile::kStep};
-  const auto query_at = [&](int c) -> SeenBy& { return *beside_row<SeenBy>(ys, c); };
-  const auto phase_at = [&](int c) -> Phase& { return *beside_row<Phase>(ws, c); };
+  const Tile xs = first_tile<Tile>(memory), us{xs.numbers + kTileRows * Tile::kStep},
+             ys{us.numbers + kTileRows * Tile::kStep}, ws{ys.numbers + kColumns * Tile::kStep};
+  auto* const queries = reinterpret_cast<SeenBy*>(ws.numbers + kColumns * Tile::kStep);  // where swizzled
+  const auto query_at = [&](int c) -> SeenBy& {
+    if constexpr (Tile::kSwizzled)
+      return queries[c];
+    else
+      return *beside_row<SeenBy>(ys, c);
+  };
+  const auto phase_at = [&](int c) -> Phase& {
+    if constexpr (Tile::kSwizzled)
+      return reinterpret_cast<Phase*>(queries + kColumns)[c];
+    else
+      return *beside_row<Phase>(ws, c);
+  };
   const int T = op.T(), Q = op.Q(), K = op.K(), V = op.V(), own_rows = kKeys ? T : Q, others = kKeys ? Q : T;
   const int thread = threadIdx.x, lane = thread % 32, r0 = thread / 32 * 16, row = n0 + r0 + lane / 4;
-  const HeadRows<float> x = rows_of(op, op.x.value, r, bh), k = rows_of(op, op.k.value, r, bh),
-                        v = rows_of(op, op.v.value, r, bh), d_o = rows_of(op, op.o.gradient, r, bh);
+  const auto x = rows_of<Number>(op, op.x.value, r, bh), k = rows_of<Number>(op, op.k.value, r, bh),
+             v = rows_of<Number>(op, op.v.value, r, bh), d_o = rows_of<Number>(op, op.o.gradient, r, bh);
   Query own[2];  // of keys: the phase alone
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
@@ -107,12 +142,13 @@ __device__ __forceinline__ void tile_gradients(const AttendMix<float>& op, int r
       own[half] = query_of<true>(op, r, bh, row + 8 * half);
     }
   }
-  const float scale = static_cast<float>(op.scale) * kLog2E;
+  const float scale = static_cast<float>(op.scale) * (op.linear ? 1 : kLog2E);
   const bool biased = op.biased();
   float sums[kScores ? Tile::kD / 8 : 1][4] = {}, value_sums[kValues ? Tile::kD / 8 : 1][4] = {},
                                       line[2] = {};
-  __syncthreads();  // the memory may still be read
-  load<kTileRows>(xs, kKeys ? k : x, K, us, kKeys ? v : d_o, V, n0, own_rows);
+  __syncthreads();        // the memory may still be read
+  if constexpr (kScores)  // else they are there, of keys
+    load<kTileRows>(xs, kKeys ? k : x, K, us, kKeys ? v : d_o, V, n0, own_rows);
   for (int m0 = 0; m0 < others; m0 += kColumns) {
     Query column;
     if (kKeys && thread < kColumns) column = query_of<true>(op, r, bh, m0 + thread);
@@ -124,7 +160,7 @@ __device__ __forceinline__ void tile_gradients(const AttendMix<float>& op, int r
       if (kKeys) query_at(thread) = {column.first, column.last, column.row, column.along};
       if (biased) phase_at(thread) = kKeys ? column.phase : phase_of(op, r, bh, m0 + thread);
     }
-    __syncthreads();
+    tiles_filled<Tile>();
 #pragma unroll 1
     for (int c0 = 0; c0 < kColumns; c0 += kPart) {
       bool meet;  // whether any pair of this warp is seen
@@ -134,7 +170,7 @@ __device__ __forceinline__ void tile_gradients(const AttendMix<float>& op, int r
       } else {
         meet = own[0].sees_of(m0 + c0, m0 + c0 + kPart) || own[1].sees_of(m0 + c0, m0 + c0 + kPart);
       }
-      if (!__any_sync(kFullWarp, meet)) continue;
+      if (!Tile::kWgmma && !__any_sync(kFullWarp, meet)) continue;
       float a[kCount][4], d[kCount][4] = {};
       scores(xs, r0, ys, c0, a);
       if constexpr (kScores) scores(us, r0, ws, c0, d);
@@ -146,8 +182,13 @@ __device__ __forceinline__ void tile_gradients(const AttendMix<float>& op, int r
           const SeenBy& q = kKeys ? query_at(c) : own[e / 2];
           float bias = 0;
           if (biased) bias = kKeys ? phase_at(c) - own[e / 2].phase : own[e / 2].phase - phase_at(c);
-          weigh_back(q, kKeys ? row + e / 2 * 8 : m0 + c, scale, bias, a[n][e], d[n][e]);
-          line[e / 2] += d[n][e];
+          const int j = kKeys ? row + e / 2 * 8 : m0 + c;
+          if (Tile::kSwizzled && op.linear) {
+            line[e / 2] += weigh_linear_back(q, j, scale, bias, a[n][e], d[n][e]);
+          } else {
+            weigh_back(q, j, scale, bias, a[n][e], d[n][e]);
+            line[e / 2] += d[n][e];
+          }
         }
       }
       if constexpr (kScores) mix(d, ys, c0, sums);
@@ -158,10 +199,11 @@ __device__ __forceinline__ void tile_gradients(const AttendMix<float>& op, int r
   const In<float>& field = kKeys ? op.k : op.x;
   if constexpr (kScores) {
     if (field.wanted())
-      store(field.write, rows_of(op, field.gradient, r, bh), n0 + r0, own_rows, K, sums, factor);
+      store(field.write, rows_of<Number>(op, field.gradient, r, bh), n0 + r0, own_rows, K, sums, factor);
   }
   if constexpr (kValues) {
-    if (op.v.wanted()) store(op.v.write, rows_of(op, op.v.gradient, r, bh), n0 + r0, T, V, value_sums, one);
+    if (op.v.wanted())
+      store(op.v.write, rows_of<Number>(op, op.v.gradient, r, bh), n0 + r0, T, V, value_sums, one);
   }
 #pragma unroll
   for (int half = 0; half < 2 && kScores && biased; ++half) {
@@ -177,18 +219,18 @@ __device__ __forceinline__ void tile_gradients(const AttendMix<float>& op, int r
 }
 
 /// Queries and tokens n0 .. n0 + 64 by one block, in the order of fields(): they may be one variable.
-template <class Tile>
+template <class Tile, class Number>
 __global__ void __launch_bounds__(kTileThreads, Tile::kGradientBlocks)
     gradient_tiles(const __grid_constant__ AttendMix<float> op) {
-  extern __shared__ unsigned char memory[];
+  extern __shared__ __align__(16) unsigned char memory[];
   const int count = op.Q() > op.T() ? op.Q() : op.T(), blocks = (count + kTileRows - 1) / kTileRows;
   const int bh = static_cast<int>(blockIdx.x) / blocks,
             n0 = static_cast<int>(blockIdx.x) % blocks * kTileRows;
   const int r = blockIdx.y;
-  if (n0 < op.Q()) tile_gradients<Side::queries, Tile>(op, r, bh, n0, memory);
-  if (n0 < op.T()) tile_gradients<Side::keys, Tile>(op, r, bh, n0, memory);
+  if (n0 < op.Q()) tile_gradients<Side::queries, Tile, Number>(op, r, bh, n0, memory);
+  if (n0 < op.T()) tile_gradients<Side::keys, Tile, Number>(op, r, bh, n0, memory);
   if constexpr (Tile::kD > 128) {
-    if (n0 < op.T() && op.v.wanted()) tile_gradients<Side::values, Tile>(op, r, bh, n0, memory);
+    if (n0 < op.T() && op.v.wanted()) tile_gradients<Side::values, Tile, Number>(op, r, bh, n0, memory);
   }
 }
 

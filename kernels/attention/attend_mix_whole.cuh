@@ -31,16 +31,6 @@ struct Whole {
   }
 };
 
-/// Rows of a field of this sequence and head, floats or operands.
-template <class Number>
-__device__ __forceinline__ HeadRows<Number> whole_rows(const AttendMix<float>& op, const Tensor<float>& t,
-                                                       int r, int bh, int count, int columns) {
-  Tensor<Number> of;
-  of.data = reinterpret_cast<Number*>(t.data);
-  of.replica_stride = t.replica_stride * static_cast<int>(sizeof(float) / sizeof(Number));
-  return HeadRows<Number>(of, r, bh / op.H(), bh % op.H(), count, op.H(), columns);
-}
-
 /// Neighbours that a thread moves at once. Of row n of N and C numbers a row; outside of these, any others.
 template <class Number>
 constexpr int kMoved = sizeof(Number) == sizeof(float) ? 4 : 8;
@@ -69,14 +59,7 @@ __device__ __forceinline__ float whole_dot(const uint4& x, const uint4& y) {
   return (pair(x.x, y.x) + pair(x.y, y.y)) + (pair(x.z, y.z) + pair(x.w, y.w));
 }
 
-/// Where number c and the next of a row of a tile lie.
-template <class Tile>
-__device__ __forceinline__ std::uint16_t* tile_place(const Tile& tile, int row, int c) {
-  return tile.numbers + row * Tile::kStep + c;
-}
-
-/// Rows n0 .. n0 + count of N as rows of a tile from its first; by kTeam threads, of which this is number
-/// `thread`. Operands come in the background: then copies_end() and a barrier.
+/// take_rows() of floats, at once.
 template <int kTeam, class Tile>
 __device__ __forceinline__ void take_rows(int thread, const Tile& tile, const HeadRows<float>& rows, int n0,
                                           int count, int N, int C) {
@@ -90,23 +73,10 @@ __device__ __forceinline__ void take_rows(int thread, const Tile& tile, const He
 #pragma unroll
     for (int i = 0; i < kBatch; ++i) {
       const int row = n + i * kStride;
-      if (row < count) whole_keep(tile_place(tile, row, c), x[i], n0 + row < N && c < C);
+      if (row < count) whole_keep(tile.place(row, c), x[i], n0 + row < N && c < C);
     }
   }
 }
-template <int kTeam, class Tile>
-__device__ __forceinline__ void take_rows(int thread, const Tile& tile, const HeadRows<std::uint16_t>& rows,
-                                          int n0, int count, int N, int C) {
-  constexpr int kAcross = Tile::kD / 8, kStride = kTeam / kAcross;
-  const int c = thread % kAcross * 8;
-#pragma unroll 4
-  for (int row = thread / kAcross; row < count; row += kStride) {
-    const bool inside = n0 + row < N && c < C;
-    const std::uint16_t* from = rows(inside ? n0 + row : 0) + (inside ? c : 0);
-    copy_async_or_zero(tile_place(tile, row, c), from, inside ? 16 : 0);
-  }
-}
-
 /// The same of queries and d_o. With `seen`: also the tokens that each query sees, its L and its D.
 template <int kTeam, class Number, class Tile>
 __device__ __forceinline__ void take_queries(const AttendMix<float>& op, int r, int bh, int thread,
@@ -115,9 +85,8 @@ __device__ __forceinline__ void take_queries(const AttendMix<float>& op, int r, 
   constexpr int kMany = kMoved<Number>, kAcross = Tile::kD / kMany, kStride = kTeam / kAcross;
   constexpr int kBatch = Tile::kD > 64 ? 8 : 4;
   const int c = thread % kAcross * kMany, Q = op.Q(), K = op.K(), V = op.V();
-  const auto o = whole_rows<Number>(op, op.o.value, r, bh, Q, V),
-             d_o = whole_rows<Number>(op, op.o.gradient, r, bh, Q, V);
-  take_rows<kTeam>(thread, xs, whole_rows<Number>(op, op.x.value, r, bh, Q, K), n0, count, Q, K);
+  const auto o = rows_of<Number>(op, op.o.value, r, bh), d_o = rows_of<Number>(op, op.o.gradient, r, bh);
+  take_rows<kTeam>(thread, xs, rows_of<Number>(op, op.x.value, r, bh), n0, count, Q, K);
   if (!seen) return take_rows<kTeam>(thread, us, d_o, n0, count, Q, V);
   using Moved = decltype(whole_fetch(o, 0, 0, 0, 0));
 #pragma unroll 1
@@ -136,7 +105,7 @@ __device__ __forceinline__ void take_queries(const AttendMix<float>& op, int r, 
       for (int offset = kAcross / 2; offset > 0; offset /= 2)
         along += __shfl_xor_sync(kFullWarp, along, offset);
       if (row >= count) continue;
-      whole_keep(tile_place(us, row, c), a[i], n < Q && c < V);
+      whole_keep(us.place(row, c), a[i], n < Q && c < V);
       if (c > 0) continue;
       SeenBy query = {0, 0, 0, along};
       if (n < Q) {
@@ -213,15 +182,14 @@ __global__ void __launch_bounds__(Cut::kThreads, Cut::kReadBlocks)
   const Tile ks{reinterpret_cast<typename Tile::Number*>(tops + kWarps * kOwnRows)},
       vs{ks.numbers + cut.tokens * Tile::kStep},
       xs{vs.numbers + (cut.tokens + warp * kOwnRows) * Tile::kStep};
-  const auto x = whole_rows<Number>(op, op.x.value, r, bh, Q, K),
-             o = whole_rows<Number>(op, op.o.value, r, bh, Q, V);
+  const auto x = rows_of<Number>(op, op.x.value, r, bh), o = rows_of<Number>(op, op.o.value, r, bh);
   const int parts = cut.parts, part = parts > 1 ? warp / cut.blocks : 0;
   const auto block_of = [&](int turn) {
     return parts == 1 ? Cut::turn_of(warp, turn) : part < parts ? warp % cut.blocks : cut.blocks;
   };
   if (block_of(0) < cut.blocks) take_rows<32>(lane, xs, x, block_of(0) * kOwnRows, kOwnRows, Q, K);
-  take_rows<kThreads>(thread, ks, whole_rows<Number>(op, op.k.value, r, bh, T, K), 0, cut.tokens, T, K);
-  take_rows<kThreads>(thread, vs, whole_rows<Number>(op, op.v.value, r, bh, T, V), 0, cut.tokens, T, V);
+  take_rows<kThreads>(thread, ks, rows_of<Number>(op, op.k.value, r, bh), 0, cut.tokens, T, K);
+  take_rows<kThreads>(thread, vs, rows_of<Number>(op, op.v.value, r, bh), 0, cut.tokens, T, V);
   copies_end();
   __syncthreads();
   const float scale = static_cast<float>(op.scale) * kLog2E;
@@ -296,8 +264,8 @@ struct WholeGradient {
   const Tile as{ks.numbers + 2 * (max(cut.queries, cut.tokens) + warp * kOwnRows) * kStep},
       bs{as.numbers + kOwnRows * kStep};
   float* const shared = reinterpret_cast<float*>(both ? us.numbers + cut.queries * kStep : ks.numbers);
-  const HeadRows<Number> k = whole_rows<Number>(op, op.k.value, r, bh, T, K),
-                         v = whole_rows<Number>(op, op.v.value, r, bh, T, V);
+  const HeadRows<Number> k = rows_of<Number>(op, op.k.value, r, bh),
+                         v = rows_of<Number>(op, op.v.value, r, bh);
   const float plain_scale = static_cast<float>(op.scale), scale = plain_scale * kLog2E;
   const int parts = cut.parts, part = parts > 1 ? warp / cut.blocks : 0;
 
@@ -354,7 +322,7 @@ struct WholeGradient {
         mix(d, ks, j0, sums);
       }
       if (parts == 1 && op.x.wanted())
-        store(op.x.write, whole_rows<Number>(op, op.x.gradient, r, bh, Q, K), q0, Q, K, sums, factor);
+        store(op.x.write, rows_of<Number>(op, op.x.gradient, r, bh), q0, Q, K, sums, factor);
     }
     if (parts > 1 && op.x.wanted()) add_shared(block, sums);
   }
@@ -364,7 +332,7 @@ struct WholeGradient {
     if (!both) __syncthreads();  // keys are read
     if (part < parts) share_sums<D>(shared, part * rows + block * kOwnRows, sums);
     __syncthreads();
-    const auto d_x = whole_rows<Number>(op, op.x.gradient, r, bh, Q, K);
+    const auto d_x = rows_of<Number>(op, op.x.gradient, r, bh);
     for (int n = thread / Tile::kFours; n < Q; n += kThreads / Tile::kFours) {
       float sum[4] = {};
       for (int p = 0; p < parts; ++p) {
@@ -416,10 +384,9 @@ struct WholeGradient {
         mix(d, xs, i0, sums);
         mix(a, us, i0, value_sums);
       }
-      if (op.k.wanted())
-        store(op.k.write, whole_rows<Number>(op, op.k.gradient, r, bh, T, K), n0, T, K, sums, factor);
+      if (op.k.wanted()) store(op.k.write, rows_of<Number>(op, op.k.gradient, r, bh), n0, T, K, sums, factor);
       if (op.v.wanted())
-        store(op.v.write, whole_rows<Number>(op, op.v.gradient, r, bh, T, V), n0, T, V, value_sums, one);
+        store(op.v.write, rows_of<Number>(op, op.v.gradient, r, bh), n0, T, V, value_sums, one);
     }
   }
 };

@@ -32,6 +32,7 @@ struct Side {};
 template <class Real>
 struct Side<Solve<Real>> {
   static constexpr bool kOfRows = true;
+  CT_HD static bool gained(const Solve<Real>&) { return false; }
   CT_HD static int columns(const Solve<Real>& op) { return op.Q(); }
   __device__ static Columns<Real> of(const Solve<Real>& op, const Tensor<Real>& x, int r, int bh) {
     return {x.at(r) + static_cast<std::int64_t>(bh) * op.Q() * op.T(), 1, op.T()};
@@ -45,6 +46,7 @@ struct Side<Solve<Real>> {
 template <class Real>
 struct Side<SolveValues<Real>> {
   static constexpr bool kOfRows = false;
+  CT_HD static bool gained(const SolveValues<Real>& op) { return op.gained; }
   CT_HD static int columns(const SolveValues<Real>& op) { return op.V(); }
   __device__ static Columns<Real> of(const SolveValues<Real>& op, const Tensor<Real>& x, int r, int bh) {
     const int H = op.H(), V = op.V();
@@ -78,10 +80,11 @@ struct Piece {
   }
 };
 
-/// Two operands of a product. A warp owns kRows rows of the first, a lane the columns lane + 32 c of the second.
+/// Two operands of a product. A warp owns kRows rows of the first, whose numbers all its lanes read, four at once; a lane the
+/// columns lane + 32 c of the second.
 template <class Real>
 struct Tiles {
-  Real left[kTile][kTile + 4];
+  alignas(16) Real left[kTile][kTile + 4];
   Real right[kTile][kColumns + 1];
 
   /// sum -= left right, of as many tiles as there are steps: fetch(step) begins to load one, store() brings it here.
@@ -95,16 +98,21 @@ struct Tiles {
       store();
       __syncthreads();
       if (step + 1 < steps) fetch(step + 1);
-#pragma unroll 8
-      for (int k = 0; k < kTile; ++k) {
-        Real x[kWide];
+#pragma unroll 2
+      for (int k = 0; k < kTile; k += 4) {
+        Four<Real> factor[kRows];
 #pragma unroll
-        for (int c = 0; c < kWide; ++c) x[c] = right[k][lane + 32 * c];
+        for (int m = 0; m < kRows; ++m) factor[m] = *reinterpret_cast<const Four<Real>*>(&left[row + m][k]);
 #pragma unroll
-        for (int m = 0; m < kRows; ++m) {
-          const Real factor = left[row + m][k];
+        for (int e = 0; e < 4; ++e) {
+          Real x[kWide];
 #pragma unroll
-          for (int c = 0; c < kWide; ++c) sum[m][c] -= factor * x[c];
+          for (int c = 0; c < kWide; ++c) x[c] = right[k + e][lane + 32 * c];
+#pragma unroll
+          for (int m = 0; m < kRows; ++m) {
+#pragma unroll
+            for (int c = 0; c < kWide; ++c) sum[m][c] -= factor[m].v[e] * x[c];
+          }
         }
       }
       __syncthreads();
@@ -186,6 +194,9 @@ __global__ void __launch_bounds__(kThreads, kBlocks<Real>) solve_tiles(const __g
       number = inside ? x(factor.token(p0 + i), column0 + c) : Real(0);
     });
   };
+  const auto gain_of = [&](int p) {
+    return S::gained(op) && p < T ? *factor.gain(factor.token(p)) : Real(1);
+  };
   const auto store = [&] { piece.each([&](Real number, int i, int c) { tiles.right[i][c] = number; }); };
   const auto own = [&](auto&& f) {
 #pragma unroll
@@ -198,6 +209,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks<Real>) solve_tiles(const __g
   for (int p0 = 0; p0 < T; p0 += kTile) {
     Real sum[kRows][kWide];
     load(from, p0);
+    if (!kBack && S::gained(op)) piece.each([&](Real& number, int i, int) { number *= gain_of(p0 + i); });
     store();
     __syncthreads();
     own([&](int m, int c, Real number) { sum[m][c] = number; });
@@ -217,7 +229,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks<Real>) solve_tiles(const __g
       const int t = factor.token(p0 + i);
       const Real number = tiles.right[i][c];
       to(t, column0 + c) = number;
-      if (wanted) gradient(t, column0 + c) = adds ? before + number : number;
+      if (wanted) gradient(t, column0 + c) = (adds ? before : Real(0)) + number * gain_of(p0 + i);
     });
     __syncthreads();  // the next tile reads what this one wrote, and writes into the tiles
   }
@@ -281,9 +293,11 @@ __global__ void __launch_bounds__(kThreads, kBlocks<Real>) solve_gradients(const
     });
   }
   if (!op.gain.wanted()) return;
+  const Columns<Real> given = S::of(op, S::given(op).value, r, bh);
 #pragma unroll
   for (int m = 0; m < kRows; ++m) {
     const int i = first + row + m;
+    for (int c = lane; c < columns && i < T && S::gained(op); c += 32) d_gain[m] += left(i, c) * given(i, c);
     const Real sum = warp_sum(d_gain[m]);
     if (i < T && lane == 0) put(op.gain.write, HeadRows<Real>(op.gain.gradient, r, b, h, T, H, 1)(i), sum);
   }

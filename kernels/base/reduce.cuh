@@ -1,7 +1,7 @@
 // Sums in a fixed order that many kernels want: over the lanes of a warp so far, over a block, over pieces.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include "kernels/base/cuda_launch.cuh"
+#include "kernels/base/early_launch.cuh"
 
 namespace crosstalk::device {
 
@@ -41,6 +41,7 @@ namespace {
 template <int kColumns, int kRows, class Real, class First, class Keep>
 __global__ void __launch_bounds__(kColumns* kRows)
     sum_pieces_kernel(std::int64_t n, int pieces, std::int64_t step, const First first, const Keep keep) {
+  wait_for_earlier();
   __shared__ Real sums[kRows > 1 ? kRows : 1][kColumns];
   const int r = static_cast<int>(blockIdx.y), row = static_cast<int>(threadIdx.x) / kColumns,
             column = static_cast<int>(threadIdx.x) % kColumns;
@@ -66,8 +67,8 @@ __global__ void __launch_bounds__(kColumns* kRows)
 template <class Real, int kColumns, int kRows, class First, class Keep>
 void sum_pieces(const Exec& exec, const char* name, int R, std::int64_t n, int pieces, std::int64_t step,
                 const First& first, const Keep& keep) {
-  launch(exec, name, sum_pieces_kernel<kColumns, kRows, Real, First, Keep>,
-         per_replica(blocks_for(n, kColumns), R), kColumns * kRows, 0, n, pieces, step, first, keep);
+  launch_early(exec, name, sum_pieces_kernel<kColumns, kRows, Real, First, Keep>,
+               per_replica(blocks_for(n, kColumns), R), kColumns * kRows, 0, n, pieces, step, first, keep);
 }
 
 }  // namespace

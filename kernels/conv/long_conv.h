@@ -15,12 +15,14 @@ namespace crosstalk {
 
 template <class Real>
 struct LongConv {
-  In<Real> x;   ///< [R,B,T,C]
-  In<Real> h;   ///< [R,L,C], L at least T
-  Out<Real> y;  ///< [R,B,T,C]
+  In<Real> x;        ///< [R,B,T,C]
+  In<Real> h;        ///< [R,L,C], L at least T
+  Out<Real> y;       ///< [R,B,T,C]
+  Work<Real> parts;  ///< [R,parts,L,C]: of the gradient of h on a GPU, by sequences
 
   static constexpr const char* kName = "long_conv";
-  CROSSTALK_FIELDS(x, h, y)
+  static constexpr int kMostParts = 64;
+  CROSSTALK_FIELDS(x, h, y, parts)
   CT_HD int B() const { return x.value.dim(0); }
   CT_HD int T() const { return x.value.dim(1); }
   CT_HD int C() const { return x.value.dim(2); }
@@ -29,6 +31,7 @@ struct LongConv {
     if (!x || !h || x.value.rank != 3 || h.value.rank != 2 || h.value.dim(1) != x.value.dim(2) || L() < T())
       throw std::logic_error("[long_conv] wants x [B,T,C] and h [L,C], L at least T");
     y.value = without_memory(x.value);
+    parts.value = shaped<Real>(x.value.R, {B() < kMostParts ? B() : kMostParts, L(), C()});
   }
   CROSSTALK_SWEEP(x.value.size(), convolve)
   CROSSTALK_ELEMENT(correlate)

@@ -11,7 +11,7 @@ OpCase make(const std::string& name, int B, int T, int C, int L) {
   OpCase op(name);
   op.input("x", {B, T, C}, normal()).input("h", {L, C}, normal());
   op.output("y", {B, T, C});
-  call<LongConv>(op, [](auto&) {});
+  call_planned<LongConv>(op, [](auto&) {});
   op.oracle([=](const Values& in, Values& out) {
     std::vector<long double> y(static_cast<std::size_t>(B * T * C), 0);
     for (int b = 0; b < B; ++b) {
@@ -30,7 +30,10 @@ OpCase make(const std::string& name, int B, int T, int C, int L) {
 
 std::vector<OpCase> cases() {
   return {make("Small", 2, 5, 3, 5), make("LongerFilter", 2, 4, 3, 7), make("OneToken", 3, 1, 2, 1),
-          make("Long", 2, 70, 5, 70), make("Wide", 1, 9, 130, 9)};
+          make("Long", 2, 70, 5, 70), make("Wide", 1, 9, 130, 9),
+          // Tiles of 16 tokens and parts of 64 sequences on a GPU.
+          make("WholeTiles", 2, 48, 33, 64), make("CutTiles", 3, 33, 7, 50),
+          make("ManySequences", 130, 17, 3, 18)};
 }
 
 INSTANTIATE_TEST_SUITE_P(LongConv, OpCheck, ::testing::ValuesIn(cases()), case_name);

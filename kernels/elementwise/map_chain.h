@@ -24,6 +24,11 @@ constexpr bool reduces(ChainKind kind) { return kind >= ChainKind::l2; }
 constexpr bool has_two(ChainKind kind) {
   return kind == ChainKind::add || kind == ChainKind::multiply || kind == ChainKind::larger;
 }
+constexpr CombineKind combine_of(ChainKind kind) {
+  return kind == ChainKind::add        ? CombineKind::add
+         : kind == ChainKind::multiply ? CombineKind::multiply
+                                       : CombineKind::larger;
+}
 
 struct ChainStep {
   ChainKind kind = ChainKind::map;
@@ -50,11 +55,7 @@ struct StepMath {
         scale_a(static_cast<Real>(s.scale_a)),
         scale_b(static_cast<Real>(s.scale_b)),
         eps(static_cast<Real>(s.eps)) {}
-  CT_HD CombineKind combine() const {
-    return kind == ChainKind::add        ? CombineKind::add
-           : kind == ChainKind::multiply ? CombineKind::multiply
-                                         : CombineKind::larger;
-  }
+  CT_HD CombineKind combine() const { return combine_of(kind); }
   /// Value of a step of single numbers.
   CT_HD Real value(Real p, Real q) const {
     if (kind == ChainKind::map) return of_a.value(p);

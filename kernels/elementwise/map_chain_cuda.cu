@@ -4,81 +4,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/base/async_copy.cuh"
 #include "kernels/base/reduce.cuh"
-#include "kernels/elementwise/map_chain.h"
-#include "kernels/matmul/operand_pairs.cuh"
+#include "kernels/elementwise/map_chain_known.cuh"
 
 namespace crosstalk {
 namespace {
 using namespace device;
-
-enum class Access : int { whole, row, parameter };
-
-/// A chain as kernels see it. Bit n of a set says something of register n.
-template <class Real>
-struct ChainArgs {
-  using Op = MapChain<Real>;
-  struct Input {
-    Tensor<Real> value, gradient;
-    Write write;
-    Access access;
-    Broadcast within;  ///< of a parameter: against the numbers that a block takes at once
-    int period;        ///< of a parameter that has a number for each of a token's: how many; else 0
-    int piece_at;
-  };
-  int inputs, outputs, steps, D, n, span, piece_size;
-  unsigned wanted = 0;  ///< their gradients lead to some input's
-  unsigned needed = 0;  ///< their values are read by backward
-  unsigned given = 0;   ///< outputs whose gradients come in
-  StepMath<Real> step[Op::kMostSteps];
-  Input x[Op::kMostInputs];
-  Tensor<Real> y[Op::kMostOutputs], d_y[Op::kMostOutputs], pieces;
-  int made_by[Op::kMostOutputs];
-
-  explicit ChainArgs(const Op& op)
-      : inputs(op.inputs),
-        outputs(op.outputs),
-        steps(op.steps),
-        D(op.D()),
-        n(static_cast<int>(op.size())),
-        span(op.span()),
-        piece_size(op.piece_at(op.inputs)),
-        pieces(op.pieces.value) {
-    for (int i = 0; i < inputs; ++i) {
-      const bool parameter = op.is_parameter(i);
-      x[i] = {op.x[i].value,
-              op.x[i].gradient,
-              op.x[i].write,
-              op.whole(i) ? Access::whole
-              : parameter ? Access::parameter
-                          : Access::row,
-              {},
-              parameter && op.x[i].value.size() == op.period() ? op.period() : 0,
-              op.piece_at(i)};
-      wanted |= op.x[i].wanted() ? 1u << i : 0;
-      if (!parameter) continue;
-      Tensor<Real> block = shaped<Real>(1, {1, span / op.period(), op.dims[2], op.dims[3]});
-      x[i].within = broadcast(block, op.x[i].value);
-    }
-    for (int s = 0; s < steps; ++s) {
-      step[s] = StepMath<Real>(op.step[s]);
-      const bool leads = has(wanted, step[s].a) || (has_two(step[s].kind) && has(wanted, step[s].b));
-      wanted |= leads ? 1u << (inputs + s) : 0;
-    }
-    for (int o = 0; o < outputs; ++o)
-      y[o] = op.y[o].value, d_y[o] = op.y[o].gradient, made_by[o] = op.made_by[o];
-    for (int o = 0; o < outputs; ++o) given |= d_y[o].data ? 1u << made_by[o] : 0;
-    for (int s = steps - 1; s >= 0; --s) {
-      const StepMath<Real>& one = step[s];
-      const bool again = has(needed, inputs + s), back = has(wanted, inputs + s),
-                 both = one.kind == ChainKind::multiply || one.kind == ChainKind::larger;
-      const bool norm = one.kind == ChainKind::l2 || one.kind == ChainKind::rms;
-      if (again || (back && (both || norm || one.of_a.map != MapKind::affine))) needed |= 1u << one.a;
-      if (has_two(one.kind) && (again || (back && (both || one.of_b.map != MapKind::affine))))
-        needed |= 1u << one.b;
-    }
-  }
-  CT_HD static bool has(unsigned set, int n) { return set >> n & 1; }
-};
 
 /// f(e) of each of four numbers.
 template <class F>
@@ -322,6 +252,7 @@ struct ChainThread {
 
 template <class Real>
 __global__ void __launch_bounds__(256) chain_forward(const __grid_constant__ ChainArgs<Real> a) {
+  wait_for_earlier();
   extern __shared__ __align__(16) unsigned char raw[];
   const ChainThread<Real> chain{a, reinterpret_cast<Four<Real>*>(raw), static_cast<int>(blockIdx.y)};
   const int i = static_cast<int>(blockIdx.x) * a.span + 4 * chain.tid;
@@ -333,6 +264,7 @@ __global__ void __launch_bounds__(256) chain_forward(const __grid_constant__ Cha
 
 template <class Real>
 __global__ void __launch_bounds__(256) chain_backward(const __grid_constant__ ChainArgs<Real> a) {
+  wait_for_earlier();
   extern __shared__ __align__(16) unsigned char raw[];
   const ChainThread<Real> chain{a, reinterpret_cast<Four<Real>*>(raw), static_cast<int>(blockIdx.y)};
   chain.load_parameters();
@@ -359,7 +291,7 @@ void launch_chain(const Exec& exec, const MapChain<Real>& op, const ChainArgs<Re
                   bool backward, Kernel kernel) {
   const std::size_t bytes =
       std::size_t(op.threads()) * std::size_t(op.registers()) * sizeof(Four<Real>) * (backward ? 2 : 1);
-  launch(exec, "map_chain", kernel, per_replica(blocks, op.x[0].value.R), op.threads(), bytes, args);
+  launch_early(exec, "map_chain", kernel, per_replica(blocks, op.x[0].value.R), op.threads(), bytes, args);
 }
 
 }  // namespace
@@ -367,14 +299,21 @@ void launch_chain(const Exec& exec, const MapChain<Real>& op, const ChainArgs<Re
 template <class Real>
 void forward_cuda(const Exec& exec, const MapChain<Real>& op) {
   if (op.x[0].value.R == 0) return;
-  launch_chain(exec, op, ChainArgs<Real>(op), op.sweeps(), false, chain_forward<Real>);
+  const ChainArgs<Real> args(op);
+  if constexpr (std::is_same_v<Real, float>) {
+    if (launch_known<false>(exec, op, args)) return;
+  }
+  launch_chain(exec, op, args, op.sweeps(), false, chain_forward<Real>);
 }
 
 template <class Real>
 void backward_cuda(const Exec& exec, const MapChain<Real>& op) {
   const ChainArgs<Real> args(op);
   if (op.x[0].value.R == 0 || args.wanted == 0) return;
-  launch_chain(exec, op, args, args.piece_size > 0 ? op.parts() : op.sweeps(), true, chain_backward<Real>);
+  bool done = false;
+  if constexpr (std::is_same_v<Real, float>) done = launch_known<true>(exec, op, args);
+  if (!done)
+    launch_chain(exec, op, args, args.piece_size > 0 ? op.parts() : op.sweeps(), true, chain_backward<Real>);
   if (args.piece_size == 0) return;
   sum_pieces<Real, 32, 32>(
       exec, "map_chain", op.x[0].value.R, args.piece_size, op.parts(), args.piece_size,

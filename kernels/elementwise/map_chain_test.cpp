@@ -132,14 +132,166 @@ OpCase steps(const std::string& name, const Dims& dims, int terms) {
   return op.roundings(terms).condition(8).gradient_elements(60);
 }
 
+/// One step alone, of rows: known to the compiler.
+OpCase one_step(const std::string& name, const Dims& dims, ChainKind kind, OperandMap map, int terms) {
+  OpCase op(name);
+  op.input("x0", dims, normal()).output("y0", dims);
+  call_planned<MapChain>(op, [=](auto& o) {
+    o.inputs = o.outputs = o.steps = 1, o.made_by[0] = 1;
+    std::copy_n(dims.begin(), 4, o.dims);
+    o.step[0] = {.kind = kind, .of_a = map, .eps = 0.01};
+  });
+  op.oracle([=](const Values& in, Values& out) {
+    for (const double x : in["x0"]) out.real["y0"].push_back(Mapping<double>(map).value(x));
+    if (kind != ChainKind::map) divide_rows(out.real["y0"], dims[3], 0.01, kind == ChainKind::rms);
+  });
+  return op.roundings(terms).condition(8).gradient_elements(60);
+}
+
+/// Decays of key channels as KDA makes them of one projection and one rate a head, or a channel.
+OpCase decays(const std::string& name, const Dims& dims, bool of_heads, int terms) {
+  const Dims rates = {1, 1, dims[2], of_heads ? 1 : dims[3]};
+  OpCase op(name);
+  op.input("x0", dims, normal()).input("x1", rates, normal()).output("y0", dims);
+  call_planned<MapChain>(op, [=](auto& o) {
+    o.inputs = 2, o.outputs = 1, o.steps = 1, o.made_by[0] = 2;
+    std::copy_n(dims.begin(), 4, o.dims);
+    o.step[0] = {.kind = ChainKind::multiply,
+                 .a = 1,
+                 .b = 0,
+                 .of_a = {MapKind::exp, -0.5, 0},
+                 .of_b = {MapKind::softplus, 1, 0}};
+  });
+  op.oracle([=](const Values& in, Values& out) {
+    for (int n = 0; n < size_of(dims); ++n)
+      out.real["y0"].push_back(-0.5 * std::exp(at(in["x1"], dims, rates, n)) *
+                               std::log1p(std::exp(in["x0"][std::size_t(n)])));
+  });
+  return op.roundings(terms).condition(8).gradient_elements(60);
+}
+
+/// What RWKV-7 erases along, and keys: gates() without decays.
+OpCase keys(const std::string& name, const Dims& dims, int terms) {
+  const Dims heads = {1, 1, dims[2], dims[3]};
+  OpCase op(name);
+  op.input("x0", dims, normal()).input("x1", heads, normal()).input("x2", dims, normal());
+  op.input("x3", heads, normal());
+  for (const char* y : {"y0", "y1", "y2"}) op.output(y, dims);
+  call_planned<MapChain>(op, [=](auto& o) {
+    o.inputs = 4, o.outputs = 3, o.steps = 6;
+    std::copy_n(dims.begin(), 4, o.dims);
+    o.step[0] = {.kind = ChainKind::multiply, .a = 0, .b = 1};
+    o.step[1] = {.kind = ChainKind::l2, .a = 4, .eps = 0.01};
+    o.step[2] = {.kind = ChainKind::map, .a = 2, .of_a = {MapKind::sigmoid, 1, 0}};
+    o.step[3] = {.kind = ChainKind::multiply, .a = 6, .b = 3, .of_a = {MapKind::affine, 1, -1}};
+    o.step[4] = {.kind = ChainKind::multiply, .a = 0, .b = 7, .of_b = {MapKind::affine, 1, 1}};
+    o.step[5] = {.kind = ChainKind::multiply, .a = 6, .b = 5};
+    o.made_by[0] = 5, o.made_by[1] = 8, o.made_by[2] = 9;
+  });
+  op.oracle([=](const Values& in, Values& out) {
+    Numbers &kappa = out.real["y0"], &key = out.real["y1"], &erased = out.real["y2"];
+    for (int n = 0; n < size_of(dims); ++n) {
+      const double k = in["x0"][std::size_t(n)], rate = sigmoid(in["x2"][std::size_t(n)]);
+      kappa.push_back(k * at(in["x1"], dims, heads, n));
+      key.push_back(k * (1 + (rate - 1) * at(in["x3"], dims, heads, n)));
+      erased.push_back(rate);
+    }
+    divide_rows(kappa, dims[3], 0.01, false);
+    for (std::size_t n = 0; n < kappa.size(); ++n) erased[n] *= kappa[n];
+  });
+  return op.roundings(terms).condition(8).gradient_elements(60);
+}
+
+/// RWKV-6's bonus: o + v ((q * u) . k), a sum over a row.
+OpCase bonus(const std::string& name, const Dims& dims, int terms) {
+  const Dims heads = {1, 1, dims[2], dims[3]};
+  OpCase op(name);
+  op.input("x0", heads, normal());
+  for (const char* x : {"x1", "x2", "x3", "x4"}) op.input(x, dims, normal());
+  op.output("y0", dims);
+  call_planned<MapChain>(op, [=](auto& o) {
+    o.inputs = 5, o.outputs = 1, o.steps = 5, o.made_by[0] = 9;
+    std::copy_n(dims.begin(), 4, o.dims);
+    o.step[0] = {.kind = ChainKind::multiply, .a = 0, .b = 1};
+    o.step[1] = {.kind = ChainKind::multiply, .a = 2, .b = 5};
+    o.step[2] = {.kind = ChainKind::row_sum, .a = 6};
+    o.step[3] = {.kind = ChainKind::multiply, .a = 7, .b = 3};
+    o.step[4] = {.kind = ChainKind::add, .a = 4, .b = 8};
+  });
+  op.oracle([=](const Values& in, Values& out) {
+    for (int n = 0; n < size_of(dims); ++n) {
+      double sum = 0;
+      for (int m = n / dims[3] * dims[3], end = m + dims[3]; m < end; ++m)
+        sum += at(in["x0"], dims, heads, m) * in["x1"][std::size_t(m)] * in["x2"][std::size_t(m)];
+      out.real["y0"].push_back(in["x4"][std::size_t(n)] + sum * in["x3"][std::size_t(n)]);
+    }
+  });
+  return op.roundings(terms).condition(16).gradient_elements(60);
+}
+
+/// A number through two maps, both of which are given; or rows of one length times a gate (l2).
+OpCase two_steps(const std::string& name, const Dims& dims, bool l2, int terms) {
+  OpCase op(name);
+  op.input("x0", dims, normal());
+  if (l2) op.input("x1", dims, normal());
+  op.output("y0", dims).output("y1", dims);
+  call_planned<MapChain>(op, [=](auto& o) {
+    o.inputs = l2 ? 2 : 1, o.outputs = o.steps = 2;
+    std::copy_n(dims.begin(), 4, o.dims);
+    if (l2) {
+      o.step[0] = {.kind = ChainKind::l2, .a = 0, .eps = 0.01};
+      o.step[1] = {.kind = ChainKind::multiply, .a = 1, .b = 2, .of_a = {MapKind::sigmoid, 1, 0}};
+    } else {
+      o.step[0] = {.kind = ChainKind::map, .a = 0, .of_a = {MapKind::log_sigmoid, 1, 0}};
+      o.step[1] = {.kind = ChainKind::map, .a = 1, .of_a = {MapKind::exp, -1, 1}};
+    }
+    o.made_by[0] = o.inputs, o.made_by[1] = o.inputs + 1;
+  });
+  op.oracle([=](const Values& in, Values& out) {
+    Numbers &first = out.real["y0"], &second = out.real["y1"];
+    for (const double x : in["x0"]) first.push_back(l2 ? x : std::log(sigmoid(x)));
+    if (l2) divide_rows(first, dims[3], 0.01, false);
+    for (std::size_t n = 0; n < first.size(); ++n)
+      second.push_back(l2 ? sigmoid(in["x1"][n]) * first[n] : 1 - std::exp(first[n]));
+  });
+  return op.roundings(terms).condition(8).gradient_elements(60);
+}
+
 std::vector<OpCase> cases() {
-  return {gates("Gates", {2, 3, 2, 8}, 60),        gates("GatesOfLongRows", {1, 5, 1, 64}, 100),
-          mixture("Mixture", {2, 3, 2, 4}, 60),    mixture("MixtureOfLongRows", {2, 5, 3, 32}, 120),
-          steps("StepsOfHeads", {2, 6, 2, 1}, 40), steps("StepsOfThreeHeads", {4, 5, 3, 1}, 80)};
+  return {one_step("SiluOfRows", {1, 3, 2, 16}, ChainKind::l2, {MapKind::silu, 1, 0}, 60),
+          one_step("Affine", {1, 3, 2, 4}, ChainKind::map, {MapKind::affine, -0.5, 2}, 20),
+          decays("Decays", {1, 3, 2, 16}, true, 60),
+          keys("Keys", {1, 3, 2, 16}, 60),
+          bonus("Bonus", {1, 3, 2, 16}, 60),
+          two_steps("ForgetAndInput", {1, 3, 2, 16}, false, 60),
+          two_steps("GatedRows", {1, 3, 2, 16}, true, 60),
+          gates("Gates", {2, 3, 2, 8}, 60),
+          gates("GatesOfLongRows", {1, 5, 1, 64}, 100),
+          mixture("Mixture", {2, 3, 2, 4}, 60),
+          mixture("MixtureOfLongRows", {2, 5, 3, 32}, 120),
+          steps("StepsOfHeads", {2, 6, 2, 1}, 40),
+          steps("StepsOfThreeHeads", {4, 5, 3, 1}, 80)};
 }
 /// Several blocks, several turns of a block, spans that leave threads idle.
 std::vector<OpCase> large() {
-  return {gates("GatesOfManyTokens", {4, 300, 2, 64}, 2000),
+  return {one_step("SiluOfManyRows", {3, 704, 2, 64}, ChainKind::l2, {MapKind::silu, 1, 0}, 400),
+          one_step("LongRows", {5, 64, 1, 128}, ChainKind::l2, {MapKind::affine, 1, 0}, 600),
+          one_step("RowsOfEight", {4, 68, 4, 8}, ChainKind::l2, {MapKind::affine, 2, 0}, 100),
+          one_step("Affine", {5, 70, 2, 64}, ChainKind::map, {MapKind::affine, -0.5, 2}, 20),
+          one_step("Exp", {5, 70, 2, 64}, ChainKind::map, {MapKind::exp, -1, 0}, 40),
+          one_step("Sigmoid", {5, 70, 2, 64}, ChainKind::map, {MapKind::sigmoid, -0.6, 0}, 40),
+          one_step("LogSigmoid", {5, 70, 2, 64}, ChainKind::map, {MapKind::log_sigmoid, 0.0625, 0}, 40),
+          one_step("Tanh", {5, 70, 2, 64}, ChainKind::map, {MapKind::tanh, 1, 0}, 40),
+          one_step("Silu", {5, 70, 2, 64}, ChainKind::map, {MapKind::silu, 1, 0}, 40),
+          one_step("SiluOfBrokenWarps", {3, 70, 2, 20}, ChainKind::map, {MapKind::silu, 2, 0.5}, 60),
+          decays("DecaysOfHeads", {4, 600, 2, 64}, true, 3000),
+          decays("DecaysOfChannels", {4, 600, 2, 64}, false, 3000),
+          decays("DecaysOfThreeHeads", {4, 64, 3, 64}, true, 3000),
+          keys("KeysOfManyTokens", {4, 1100, 2, 64}, 5000),
+          bonus("BonusOfManyTokens", {4, 1100, 2, 64}, 5000),
+          two_steps("ForgetAndInputOfManyTokens", {4, 110, 2, 64}, false, 100),
+          two_steps("GatedRowsOfManyTokens", {4, 110, 2, 64}, true, 400),
+          gates("GatesOfManyTokens", {4, 300, 2, 64}, 2000),
           gates("GatesOfThreeHeads", {3, 70, 3, 16}, 600),
           gates("GatesOfManyBlocks", {8, 1200, 2, 64}, 10000),
           mixture("MixtureOfManyTokens", {5, 90, 2, 128}, 2000),

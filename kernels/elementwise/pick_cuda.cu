@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "kernels/base/each.cuh"
+#include "kernels/base/early_launch.cuh"
 #include "kernels/elementwise/pick.h"
 #include "kernels/matmul/operand_pairs.cuh"
 
@@ -31,6 +32,7 @@ __device__ __forceinline__ void add_to(bool is_pair, Real x, Real& sum, Real& ot
 /// A warp a query.
 template <class Real>
 __global__ void __launch_bounds__(kThreads) pick_rows(const __grid_constant__ Pick<Real> op) {
+  wait_for_earlier();
   const std::int64_t query = static_cast<std::int64_t>(blockIdx.x) * (kThreads / 32) + threadIdx.x / 32;
   const int r = blockIdx.y, lane = threadIdx.x % 32, Q = op.Q(), N = moved(op);
   if (query >= static_cast<std::int64_t>(op.x.value.dim(0)) * Q) return;
@@ -93,7 +95,7 @@ dim3 query_grid(const Pick<Real>& op) {
 
 template <class Real>
 void forward_cuda(const Exec& exec, const Pick<Real>& op) {
-  launch(exec, "pick", pick_rows<Real>, query_grid(op), kThreads, 0, op);
+  launch_early(exec, "pick", pick_rows<Real>, query_grid(op), kThreads, 0, op);
 }
 
 template <class Real>

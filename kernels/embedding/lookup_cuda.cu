@@ -26,6 +26,7 @@ __device__ __forceinline__ void load_piece(const Real* p, Real (&x)[4]) {
 constexpr int kBatch = 4;
 template <class Real, bool kWide>
 __global__ void __launch_bounds__(kThreads) gather_rows(const __grid_constant__ Lookup<Real> a) {
+  wait_for_earlier();
   constexpr int kColumns = kWide ? 4 : 1;
   const int d = a.y.value.columns(), c = a.ids.value.columns(), r = blockIdx.y;
   const unsigned quads = static_cast<unsigned>(d / kColumns);  // pieces of a replica: fewer than 2^32
@@ -75,8 +76,8 @@ template <class Real>
 void forward_cuda(const Exec& exec, const Lookup<Real>& a) {
   const int d = a.y.value.columns();
   const std::int64_t pieces = a.y.value.rows() * (d % 4 == 0 ? d / 4 : d);
-  launch(exec, "lookup", d % 4 == 0 ? gather_rows<Real, true> : gather_rows<Real, false>,
-         per_replica(blocks_for(pieces, kBatch * kThreads), a.y.value.R), kThreads, 0, a);
+  launch_early(exec, "lookup", d % 4 == 0 ? gather_rows<Real, true> : gather_rows<Real, false>,
+               per_replica(blocks_for(pieces, kBatch * kThreads), a.y.value.R), kThreads, 0, a);
 }
 
 template <class Real>

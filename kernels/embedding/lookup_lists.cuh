@@ -4,6 +4,7 @@
 #pragma once
 #include "kernels/base/cluster.cuh"
 #include "kernels/base/each.cuh"
+#include "kernels/base/early_launch.cuh"
 #include "kernels/embedding/lookup.h"
 
 namespace crosstalk::device {
@@ -92,6 +93,7 @@ __device__ void sum_list(const Sums<Real>& a, int table, int row, int column, in
 template <class Real, int kPieces>
 __global__ void __launch_bounds__(kListThreads)
     sum_lists(const __grid_constant__ Sums<Real> a, int columns, int most) {
+  wait_for_earlier();
   constexpr int kWarps = kListThreads / 32;
   static_assert(kPieces == 1 || kPieces == kWarps);
   __shared__ __align__(16) Real parts[kPieces > 1 ? kWarps : 1][64];
@@ -142,6 +144,7 @@ __global__ void __launch_bounds__(kLongThreads)
 /// The same for tables of few columns: a warp owns an entry, each lane every 32nd of its list.
 template <class Real>
 __global__ void __launch_bounds__(kListThreads) sum_narrow_lists(const __grid_constant__ Sums<Real> a) {
+  wait_for_earlier();
   const int r = static_cast<int>(blockIdx.z), table = static_cast<int>(blockIdx.y), d = a.d_y.columns(),
             lane = static_cast<int>(threadIdx.x) % 32;
   const int entry = (static_cast<int>(blockIdx.x) * kListThreads + static_cast<int>(threadIdx.x)) / 32,
@@ -172,7 +175,7 @@ void launch_sums(const Exec& exec, const Sums<Real>& sums, bool many) {
                 static_cast<unsigned>(sums.d_y.R));
   };
   const auto run = [&](auto* kernel, std::int64_t blocks, auto... more) {
-    launch(exec, "lookup backward (lists)", kernel, grid(blocks), kListThreads, 0, sums, more...);
+    launch_early(exec, "lookup backward (lists)", kernel, grid(blocks), kListThreads, 0, sums, more...);
   };
   const int each = static_cast<int>(columns), any = 0x7fffffff;
   if (d < 8) {

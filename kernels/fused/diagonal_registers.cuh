@@ -14,8 +14,8 @@
 namespace crosstalk::device {
 
 /// Factors of an entry: exp(step rate); 2 exp(step rate) - 1; exp(step rate) of a complex rate, with one step for all
-/// tokens; or gates of its row and its column.
-enum class Fading { rates, signs, complex, gates };
+/// tokens; gates of its row and its column; or 1 - step k^2.
+enum class Fading { rates, signs, complex, gates, keys };
 
 constexpr int kFadingTokens = 4;                               ///< of a stage
 constexpr int kFadingStages = 3;                               ///< between two kept states
@@ -34,7 +34,7 @@ __device__ __forceinline__ float fading_exp2(float x) {
 template <Fading kLaw, int LC>
 struct FadingTile {
   static constexpr bool kComplex = kLaw == Fading::complex, kGates = kLaw == Fading::gates;
-  static constexpr bool kRates = !kComplex && !kGates;
+  static constexpr bool kKeys = kLaw == Fading::keys, kRates = !kComplex && !kGates && !kKeys;
   static constexpr int kRows = 4, kParts = kComplex ? 2 : 1;
   static constexpr int kDown = 32 / LC, kColumns = 4 * LC;
   static constexpr int kWarpRows = kRows * kDown, kBlockRows = kFadingWarps * kWarpRows;
@@ -344,6 +344,8 @@ struct FadingLaw {
           im = fmaf(sin[i][j], re, cos[i][j] * im), re = fmaf(cos[i][j], re, turned);
         } else if constexpr (Tile::kGates) {
           re = fmaf(step[i] * column_gate[j], re, written * k[j]);
+        } else if constexpr (Tile::kKeys) {
+          re = fmaf(k[j], fmaf(-step[i] * k[j], re, written), re);
         } else {
           const float size = fading_exp2(step[i] * rate[i][j]);
           re = fmaf(kLaw == Fading::signs ? fmaf(2.0f, size, -1.0f) : size, re, written * k[j]);

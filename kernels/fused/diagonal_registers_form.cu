@@ -84,7 +84,8 @@ __global__ void __launch_bounds__(32 * kFadingWarps, 2) fading_forward_kernel(co
 /// dL/dS of a lane's entries, and what their parameters get.
 template <class Tile>
 struct FadingGradients {
-  static constexpr int kNumbers = Tile::kGates ? 1 : Tile::kRows, kSets = Tile::kComplex ? Tile::kRows : 1;
+  static constexpr int kNumbers = Tile::kGates || Tile::kKeys ? 1 : Tile::kRows,
+                       kSets = Tile::kComplex ? Tile::kRows : 1;
   FadingState<Tile> G;
   float size[kNumbers][4] = {};  ///< the logarithm of the factor's size; of rates that of 2, times step
   float angle[kSets][4] = {}, read_re[kSets][4] = {}, read_im[kSets][4] = {};
@@ -155,6 +156,11 @@ struct FadingBack {
           const float back = step[i] * column_gate[j] * g, of_size = back * s[j];
           faded += of_size, d_gate[j] += of_size;
           g = back + read;
+        } else if constexpr (Tile::kKeys) {
+          const float of_size = g * s[j];  // its slope by step is -k^2, by k -2 step k
+          faded = fmaf(of_size, -k[j] * k[j], faded);
+          d_k[j] = fmaf(of_size, -2 * step[i] * k[j], d_k[j]);
+          g = fmaf(fmaf(-step[i] * k[j], k[j], 1.0f), g, read);
         } else {
           const float back = fading_exp2(step[i] * law.rate[i][j]) * g, of_size = back * s[j];
           faded = fmaf(of_size, law.rate[i][j], faded);
@@ -168,7 +174,8 @@ struct FadingBack {
       } else if constexpr (Tile::kGates) {
         of_rows[i] = written, of_rows[kRows + i] = faded;
       } else {
-        of_rows[i] = step[i] * written, of_rows[kRows + i] = fmaf(v[i], written, law.kSlope * faded);
+        of_rows[i] = step[i] * written;
+        of_rows[kRows + i] = fmaf(v[i], written, Tile::kKeys ? faded : law.kSlope * faded);
       }
     }
     sum_down(t, 1, d_q);
@@ -220,7 +227,8 @@ struct FadingBack {
         for (int j = 0; j < 4; ++j) d.size[i][j] *= law.rate[i][j] * law.kSlope;
       }
     }
-    if constexpr (!Tile::kGates) at.put_entries(op.log_rate.write, op.log_rate.gradient, d.size);
+    if constexpr (Tile::kRates || Tile::kComplex)
+      at.put_entries(op.log_rate.write, op.log_rate.gradient, d.size);
   }
   /// Joins the warps' sums of a stage: gradients, or a tile's part of them in work [tiles, kSums, max(T, Q), K].
   __device__ void join(int first_token) const {
@@ -371,6 +379,7 @@ void with_fading(const Op& op, F&& f) {
   };
   if (op.gated()) return by_keys(std::integral_constant<Fading, Fading::gates>{});
   if (op.complex()) return by_keys(std::integral_constant<Fading, Fading::complex>{});
+  if (op.of_keys) return by_keys(std::integral_constant<Fading, Fading::keys>{});
   if (op.either_sign) return by_keys(std::integral_constant<Fading, Fading::signs>{});
   by_keys(std::integral_constant<Fading, Fading::rates>{});
 }

@@ -1,8 +1,10 @@
 // A matrix state whose entries all fade on their own (Mamba-1, Gu and Dao 2023, arXiv 2312.00752; with
-// complex numbers S4D, Gu et al. 2022, arXiv 2206.11893; with gates of rows and columns Mao 2022, arXiv 2210.04243).
+// complex numbers S4D, Gu et al. 2022, arXiv 2206.11893; with gates of rows and columns Mao 2022, arXiv 2210.04243; with factors
+// of keys Longhorn as released, Liu et al. 2024, arXiv 2407.14207).
 //
 //   A_t = exp(step_t,v (-e^{log_rate} + i angle))      [V,K], entry by entry; v: the row's step
 //   A_t = 2 exp(-step_t,v e^{log_rate}) - 1           where `either_sign` (Grazzi et al. 2024, arXiv 2411.12537); real
+//   A_t = 1 - step_t,v k_t^2                          where factors are `of_keys`; real
 //   A_t = exp(row_log_decay_t,v + column_log_decay_t,k)  where rows have gates; step is 1 then
 //   S_t = A_t * S_{t-1} + (step_t * v_t) k_t^T
 //   o   = S_n q                                        after n tokens, real
@@ -24,11 +26,12 @@ template <class Real>
 struct DiagonalRead {
   Device device = Device::cpu;  ///< where it runs: what is kept depends on it
   bool either_sign = false;     ///< factors between -1 and 1; not of a complex state
+  bool of_keys = false;         ///< factors by the squares of keys, without log_rate; real
   In<Real> q;                   ///< [R,B,Q,H,K]
   In<Real> k;                   ///< [R,B,T,H,K]
   In<Real> v;                   ///< [R,B,T,H,V]
   In<Real> step;                ///< [R,B,T,H,V], or [R,B,1,H,V] for all tokens; absent with gates
-  In<Real> log_rate;            ///< [R,B,1,H,V*K]; absent with gates
+  In<Real> log_rate;            ///< [R,B,1,H,V*K]; absent with gates, or factors of keys
   In<Real> row_log_decay;       ///< [R,B,T,H,V]; present: rows and columns have gates
   In<Real> column_log_decay;    ///< [R,B,T,H,K], with row_log_decay alone; absent: 0
   In<Real> angle;               ///< [R,B,1,H,V*K]; present: the state is complex
@@ -66,8 +69,10 @@ struct DiagonalRead {
       if (!ok) throw std::logic_error(std::string("[diagonal_read] ") + what);
     };
     want(q && k && v, "q, k and v are needed");
-    want(gated() ? !step && !log_rate && !angle && !either_sign : step && log_rate && !column_log_decay,
-         "rows and columns have gates, or entries have steps and rates");
+    want(gated() ? !step && !log_rate && !angle && !either_sign && !of_keys
+                 : step && static_cast<bool>(log_rate) != of_keys && !column_log_decay,
+         "rows and columns have gates, or entries have steps, and rates but where factors are of keys");
+    want(!of_keys || (!angle && !either_sign), "factors of keys have no angles and no signs of their own");
     want(q.value.rank == 4 && k.value.rank == 4 && v.value.rank == 4, "q, k, v have shape [B,T,H,size]");
     want(q.value.dim(0) == B() && q.value.dim(2) == H() && q.value.dim(3) == K(), "q and k do not fit");
     want(v.value.dim(0) == B() && v.value.dim(1) == T() && v.value.dim(2) == H(), "v and k do not fit");
@@ -77,7 +82,7 @@ struct DiagonalRead {
     want(!column_log_decay || column_log_decay.value.size() == k.value.size(),
          "column_log_decay is [B,T,H,K]");
     const std::int64_t entries = static_cast<std::int64_t>(B()) * H() * V() * K();
-    want(gated() || log_rate.value.size() == entries, "log_rate is [B,1,H,V*K]");
+    want(!log_rate || log_rate.value.size() == entries, "log_rate is [B,1,H,V*K]");
     want(!either_sign || !angle, "a complex state has angles, not signs");
     want(!angle || angle.value.size() == entries, "angle is [B,1,H,V*K]");
     want(complex() == static_cast<bool>(read) && complex() == static_cast<bool>(read_imag),

@@ -43,7 +43,12 @@ struct Diagonal {
       const Real size = exp_(of_rows.row(t)[i / K] + (of_columns ? of_columns.row(t)[i % K] : Real(0)));
       return {size, 1, 0, 0, size};
     }
-    const Real step = step_of(t, i / K), rate = -exp_(log_rate.value[i]);
+    const Real step = step_of(t, i / K);
+    if (op.of_keys) {
+      const Real rate = -k.row(t)[i % K] * k.row(t)[i % K];
+      return {1 + step * rate, 1, 0, rate, 1};
+    }
+    const Real rate = -exp_(log_rate.value[i]);
     const Real size = exp_(step * rate);
     if (op.either_sign) return {2 * size - 1, 1, 0, rate, 2 * size};
     if (!complex) return {size, 1, 0, rate, size};
@@ -139,7 +144,12 @@ struct Diagonal {
           [&](int row, Real sum) { v.gradient[t * v.apart + row] += step_of(t, row) * sum; });
     if (k.gradient)
       team.columns(
-          K, V, [&](int j, int row) { return G[row * K + j] * (step_of(t, row) * value[row]); },
+          K, V,
+          [&](int j, int row) {
+            const int i = row * K + j;
+            const Real faded = op.of_keys ? 2 * key[j] * S[i] : Real(0);
+            return G[i] * (step_of(t, row) * (value[row] - faded));
+          },
           [&](int j, Real sum) { k.gradient[t * k.apart + j] += sum; });
     team.each(n, [&](int i) {
       const Factor a = factor(t, i);

@@ -18,6 +18,7 @@ struct Shape {
   bool start = false, end = false, either_sign = false;
   bool steady = false;  ///< one step for all tokens
   int gates = 0;        ///< of rows (1), and of columns (2), in place of steps and rates
+  bool of_keys = false;
   int queries() const { return Q ? Q : T; }
 };
 
@@ -26,7 +27,7 @@ Number entry(const Values& in, const Shape& s, int b, int h, int v, int c, int n
   const auto token = [&](int t) { return static_cast<std::size_t>((b * s.T + t) * s.H + h); };
   const auto i = static_cast<std::size_t>(((b * s.H + h) * s.V + v) * s.K + c);
   Number rate = 0;
-  if (!s.gates)
+  if (!s.gates && !s.of_keys)
     rate = Number(-std::exp(static_cast<long double>(in["log_rate"][i])), s.complex ? in["angle"][i] : 0);
   Number total = 0, behind = 1;
   for (int t = n - 1; t >= 0; --t) {
@@ -35,7 +36,8 @@ Number entry(const Values& in, const Shape& s, int b, int h, int v, int c, int n
     const long double step = s.gates ? 1 : s.steady ? in["step"][(b * s.H + h) * s.V + v] : in["step"][value];
     total += behind * (step * in["v"][value] * in["k"][key]);
     if (s.gates) rate = in["row_log_decay"][value] + (s.gates > 1 ? in["column_log_decay"][key] : 0.0);
-    const Number kept = std::exp(rate * step);
+    const long double square = static_cast<long double>(in["k"][key]) * in["k"][key];
+    const Number kept = s.of_keys ? Number(1 - step * square) : std::exp(rate * step);
     behind *= s.either_sign ? 2.0L * kept - 1.0L : kept;
   }
   if (s.start) total += behind * Number(in["start"][i], s.complex ? in["start_imag"][i] : 0);
@@ -72,12 +74,17 @@ Values oracle(const Values& in, const Shape& s) {
 }
 
 OpCase make(const std::string& name, const Shape& s) {
-  OpCase op((s.complex ? "Complex" : s.either_sign ? "EitherSign" : s.gates ? "Gates" : "Real") + name);
+  OpCase op((s.complex       ? "Complex"
+             : s.either_sign ? "EitherSign"
+             : s.gates       ? "Gates"
+             : s.of_keys     ? "OfKeys"
+                             : "Real") +
+            name);
   op.input("q", {s.B, s.queries(), s.H, s.K}, normal());
-  op.input("k", {s.B, s.T, s.H, s.K}, normal());
+  op.input("k", {s.B, s.T, s.H, s.K}, s.of_keys ? uniform(-1, 1) : normal());
   op.input("v", {s.B, s.T, s.H, s.V}, normal());
   op.optional(!s.gates, "step", {s.B, s.steady ? 1 : s.T, s.H, s.V}, uniform(0.05, 1));
-  op.optional(!s.gates, "log_rate", {s.B, 1, s.H, s.V * s.K},
+  op.optional(!s.gates && !s.of_keys, "log_rate", {s.B, 1, s.H, s.V * s.K},
               s.either_sign ? uniform(-1.5, 2.5) : uniform(-1.5, 0.5));
   op.optional(s.gates > 0, "row_log_decay", {s.B, s.T, s.H, s.V}, uniform(-1, 0));
   op.optional(s.gates > 1, "column_log_decay", {s.B, s.T, s.H, s.K}, uniform(-1, 0));
@@ -91,7 +98,7 @@ OpCase make(const std::string& name, const Shape& s) {
   op.output("o", {s.B, s.queries(), s.H, s.V});
   if (s.end) op.output("end", {s.B, s.H, s.V, s.K});
   if (s.end && s.complex) op.output("end_imag", {s.B, s.H, s.V, s.K});
-  call_planned<DiagonalRead>(op, [=](auto& o) { o.either_sign = s.either_sign; });
+  call_planned<DiagonalRead>(op, [=](auto& o) { o.either_sign = s.either_sign, o.of_keys = s.of_keys; });
   op.oracle([s](const Values& in, Values& out) { out = oracle(in, s); });
   return op.roundings(6.0 * s.T + s.K + s.V).condition(4).gradient_elements(40);
 }
@@ -126,15 +133,17 @@ std::vector<OpCase> cases() {
   const Shape in_registers[] = {
       {2, 11, 2, 20, 9}, {1, 12, 1, 33, 17}, {1, 13, 2, 65, 5}, {1, 25, 1, 5, 140}, {1, 4, 1, 64, 70}};
   for (Shape s : in_registers) {
-    for (const int law : {0, 1, 2, 3}) {
+    for (const int law : {0, 1, 2, 3, 4}) {
       s.complex = s.steady = law == 1, s.either_sign = law == 2, s.gates = law == 3 ? 2 : 0,
-      s.start = s.end = s.T != 13;
+      s.of_keys = law == 4, s.start = s.end = s.T != 13;
       all.push_back(make(fmt::format("InRegisters{}", s.T), s));
     }
   }
   for (Shape s : {Shape{2, 6, 2, 5, 3}, {2, 7, 2, 4, 5, false, 9}, {1, 37, 1, 6, 5, false, 4, true, true}}) {
     s.either_sign = true;
     all.push_back(make(fmt::format("Of{}", s.T), s));
+    s.either_sign = false, s.of_keys = true;
+    all.push_back(make(fmt::format("Squares{}", s.T), s));
   }
   return all;
 }

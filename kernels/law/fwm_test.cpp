@@ -158,19 +158,20 @@ OpCase make(const std::string& name, const Shape& s, double size) {
 }
 
 std::vector<OpCase> dense_cases() {
-  return {make("BelowOne", {2, 6, 2, 5, 3}, 0.2),
-          make("Cut", {3, 6, 1, 5, 3}, 2.2),
-          make("Positions", {2, 7, 2, 4, 5, 9}, 1.8),
-          make("StartAndEnd", {2, 5, 2, 4, 3, 0, true, true}, 2),
-          make("StartAndPositions", {2, 5, 1, 3, 4, 6, true}, 2),
-          make("End", {2, 5, 2, 3, 3, 0, false, true}, 0.4),
-          make("OneToken", {3, 1, 2, 3, 2}, 3),  // above 1, and not rescaled
-          make("OneTokenAfterStart", {3, 1, 1, 3, 2, 0, true, true}, 3),
-          make("Ones", {2, 3, 1, 1, 1}, 2),
-          make("OneSegment", {1, 16, 1, 6, 5, 0, false, true}, 1.5),
-          make("ThreeSegments", {2, 35, 2, 7, 5, 4, true, true}, 2),
-          make("WideKeys", {1, 5, 2, 70, 3}, 2),
-          make("WideValues", {1, 5, 2, 3, 70, 3}, 2)};
+  return {
+      make("BelowOne", {2, 6, 2, 5, 3}, 0.2), make("Cut", {3, 6, 1, 5, 3}, 2.2),
+      make("Positions", {2, 7, 2, 4, 5, 9}, 1.8), make("StartAndEnd", {2, 5, 2, 4, 3, 0, true, true}, 2),
+      make("StartAndPositions", {2, 5, 1, 3, 4, 6, true}, 2),
+      make("End", {2, 5, 2, 3, 3, 0, false, true}, 0.4),
+      make("OneToken", {3, 1, 2, 3, 2}, 3),  // above 1, and not rescaled
+      make("OneTokenAfterStart", {3, 1, 1, 3, 2, 0, true, true}, 3), make("Ones", {2, 3, 1, 1, 1}, 2),
+      make("OneSegment", {1, 16, 1, 6, 5, 0, false, true}, 1.5),
+      make("ThreeSegments", {2, 35, 2, 7, 5, 4, true, true}, 2), make("WideKeys", {1, 5, 2, 70, 3}, 2),
+      make("WideValues", {1, 5, 2, 3, 70, 3}, 2),
+      // What CUDA does in registers: cut rows and columns, tokens around its 16 a stage and 4 or more a chunk.
+      make("Registers", {1, 37, 2, 64, 64}, 2), make("RegistersPositions", {2, 21, 1, 20, 33, 5}, 1.5),
+      make("RegistersStartAndEnd", {1, 50, 2, 33, 17, 0, true, true}, 2),
+      make("RegistersManyQueries", {1, 19, 1, 12, 64, 30, true}, 1.5)};
 }
 
 INSTANTIATE_TEST_SUITE_P(FwmDense, OpCheck, ::testing::ValuesIn(dense_cases()), case_name);

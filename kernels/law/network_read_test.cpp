@@ -8,6 +8,8 @@
 #include <array>
 #include <complex>
 
+#include "kernels/law/law_cpu.h"
+#include "kernels/law/network_batches.h"
 #include "kernels/testing/op_fields.h"
 
 namespace crosstalk::checks::network_read_test {
@@ -181,6 +183,88 @@ std::vector<OpCase> cases() {
 
 INSTANTIATE_TEST_SUITE_P(NetworkRead, OpCheck, ::testing::ValuesIn(cases()), case_name);
 
+/// The law of whole mini-batches on the CPU, its memory beside the op's.
+template <class Real>
+void run_batches(const Exec& exec, const NetworkRead<Real>& op, bool back) {
+  using Law = law::NetworkBatches<Real>;
+  if (exec.device == Device::cuda) return back ? backward(exec, op) : forward(exec, op);
+  parallel_items(exec, op.k.value.R, std::int64_t{op.B()} * op.H(), [&](int r, std::int64_t item) {
+    const auto numbers = [](std::int64_t n) { return std::vector<Real>(static_cast<std::size_t>(n), 0); };
+    auto memory = numbers(Law::scratch(op)), work = numbers(Law::work_of(op)),
+         states = numbers(law::segments(Law::batches_of(op)) * Law::numbers(op));
+    Law law(op, memory.data(), r, static_cast<int>(item));
+    EXPECT_EQ(law.used, Law::scratch(op));
+    law.work = work.data(), law.states = states.data();
+    law.forward(law::AloneProducts{});
+    if (back) law.backward(law::AloneProducts{});
+  });
+}
+std::vector<OpCase> batches() {
+  std::vector<OpCase> all;
+  const auto add = [&](const std::string& name, const Shape& s) {
+    OpCase op = make(name, s);
+    const auto configure = [s](auto& o) {
+      o.hidden = s.hidden, o.biases = s.biases, o.residual = s.residual, o.mini_batch = s.mini_batch;
+    };
+    op.forward([configure]<class Real>(const Exec& exec, TensorSet<Real>& set) {
+      run_batches(exec, planned<NetworkRead, Real>(set, configure), false);
+    });
+    op.backward([configure]<class Real>(const Exec& exec, TensorSet<Real>& set) {
+      run_batches(exec, planned<NetworkRead, Real>(set, configure), true);
+    });
+    all.push_back(op);
+  };
+  for (const int Q : {0, 9}) {
+    const std::string asked = Q ? "Positions" : "Tokens";
+    add("Plain" + asked,
+        {.B = 1, .T = 5, .H = 2, .K = 4, .V = 4, .hidden = 8, .mini_batch = 3, .Q = Q, .end = true});
+    add("Ttt" + asked, {.B = 1,
+                        .T = 8,
+                        .H = 2,
+                        .K = 4,
+                        .V = 12,
+                        .hidden = 16,
+                        .biases = true,
+                        .residual = true,
+                        .layer = true,
+                        .mini_batch = 4,
+                        .Q = Q,
+                        .end = true});
+    add("Titans" + asked, {.B = 2,
+                           .T = 7,
+                           .H = 1,
+                           .K = 8,
+                           .V = 4,
+                           .hidden = 4,
+                           .moves = true,
+                           .mini_batch = 6,
+                           .Q = Q,
+                           .end = true});
+    add("MovesWithBiases" + asked, {.B = 1,
+                                    .T = 21,
+                                    .H = 1,
+                                    .K = 4,
+                                    .V = 4,
+                                    .hidden = 4,
+                                    .biases = true,
+                                    .moves = true,
+                                    .mini_batch = 5,
+                                    .Q = Q});
+  }
+  add("OneTokenABatch", {.B = 1, .T = 3, .H = 1, .K = 4, .V = 4, .hidden = 4, .moves = true, .start = false});
+  add("WholeBatches", {.B = 1,
+                       .T = 35,
+                       .H = 1,
+                       .K = 8,
+                       .V = 12,
+                       .hidden = 20,
+                       .biases = true,
+                       .layer = true,
+                       .mini_batch = 16});
+  return all;
+}
+INSTANTIATE_TEST_SUITE_P(NetworkBatches, OpCheck, ::testing::ValuesIn(batches()), case_name);
+
 /// Sizes at which the form in registers cuts rows, columns and chunks.
 std::vector<OpCase> sizes() {
   std::vector<OpCase> all;
@@ -193,6 +277,25 @@ std::vector<OpCase> sizes() {
       s.biases = K != 16, s.residual = K != 64, s.end = T != 12, s.Q = T % 3 ? 0 : 11;
       all.push_back(make(fmt::format("{}_T{}_K{}_V{}", law, T, K, V), s));
     }
+  }
+  // Mini-batches by products (fused/network_batches_form.cu): sizes of a language model, cut mini-batches, few and many rows.
+  for (const bool titans : {false, true}) {
+    for (const auto [T, K, V, M, batch] :
+         {std::array{37, 64, 64, 256, 16}, {19, 32, 20, 128, 8}, {9, 12, 8, 48, 5}, {5, 64, 64, 256, 1}})
+      all.push_back(make(fmt::format("{}_T{}_K{}_V{}_Batch{}", titans ? "Titans" : "Ttt", T, K, V, batch),
+                         {.B = 2,
+                          .T = T,
+                          .H = 2,
+                          .K = K,
+                          .V = V,
+                          .hidden = M,
+                          .biases = !titans,
+                          .residual = !titans,
+                          .layer = !titans,
+                          .moves = titans,
+                          .mini_batch = batch,
+                          .Q = T % 3 ? 0 : 29,
+                          .end = T != 19}));
   }
   return all;
 }

@@ -19,15 +19,11 @@ void forward_in_tiles(const Exec& exec, const JoinedLinear<float>& a, LinearSlab
   const dim3 grid(walkers(a.x.value.rows(), a.x.value.R), static_cast<unsigned>(a.x.value.R));
   if (a.x.value.is_bf16() && in_row_blocks<D>(s, kWgmmaRows)) {
     const std::size_t bytes = RowBlocks<D>::bytes(s);
-    allow_shared_memory(map_rows<D>, bytes);
-    map_rows<D><<<grid, kJoinedThreads, bytes, stream_of(exec)>>>(a, s);
-    return check_launch("joined_linear");
+    return launch_early(exec, "joined_linear", map_rows<D>, grid, kJoinedThreads, bytes, a, s);
   }
   s.fit_walk(D, shared_memory_limit());
   const std::size_t bytes = joined_bytes<D>(s);
-  allow_shared_memory(joined_forward<D>, bytes);
-  joined_forward<D><<<grid, kJoinedThreads, bytes, stream_of(exec)>>>(a, s);
-  check_launch("joined_linear");
+  launch_early(exec, "joined_linear", joined_forward<D>, grid, kJoinedThreads, bytes, a, s);
 }
 
 /// Takes number `at` of a piece's sums to the gradient that it belongs to.
@@ -60,20 +56,18 @@ void backward_in_tiles(const Exec& exec, const JoinedLinear<float>& a, const Lin
   if (s.count == 0) return;
   if (a.x.wanted()) {
     const dim3 grid(walkers(a.x.value.rows(), a.x.value.R), R);
+    const char* const name = "joined_linear backward (x)";
     bool rows = in_row_blocks<D>(s, D);
     for (int i = 0; i < s.count && s.slab[i].at < s.whole_columns(D); ++i)
       rows = rows && a.y[s.slab[i].output].gradient.is_bf16();
     if (rows && !(a.x.value.is_bf16() && a.x.write == Write::add)) {
       const std::size_t bytes = RowBlocks<D>::bytes(s);
-      allow_shared_memory(map_rows_back<D>, bytes);
-      map_rows_back<D><<<grid, kJoinedThreads, bytes, stream_of(exec)>>>(a, s);
+      launch_early(exec, name, map_rows_back<D>, grid, kJoinedThreads, bytes, a, s);
     } else {
       s.fit_walk(LinearSlabs::kWidth, shared_memory_limit());
       const std::size_t bytes = joined_bytes<LinearSlabs::kWidth>(s);
-      allow_shared_memory(joined_inputs<D>, bytes);
-      joined_inputs<D><<<grid, kJoinedThreads, bytes, stream_of(exec)>>>(a, s);
+      launch_early(exec, name, joined_inputs<D>, grid, kJoinedThreads, bytes, a, s);
     }
-    check_launch("joined_linear backward (x)");
   }
   if (!weights) return;
   weights_in_tiles<D>(
@@ -89,10 +83,10 @@ void backward_wide(const Exec& exec, const JoinedLinear<float>& a, const LinearS
   }
   if (any && a.x.wanted()) {
     round_weights(exec, a, s);
-    launch_wide<WideRole::inputs>(exec, "joined_linear backward (x)", a, s);
+    launch_wide_rows<false>(exec, "joined_linear backward (x)", a, s);
   }
   if (!weights) return;
-  launch_wide<WideRole::weights>(exec, "joined_linear backward (w)", a, s);
+  launch_wide_weights(exec, "joined_linear backward (w)", a, s);
   sum_pieces<float, 32, 16>(
       exec, "joined_linear backward (pieces)", a.x.value.R, s.piece_size, s.pieces, s.piece_size,
       [=] __device__(int r, std::int64_t at) { return a.pieces.value.at(r) + at; },
@@ -124,7 +118,7 @@ void forward_cuda(const Exec& exec, const JoinedLinear<Real>& a) {
     const LinearSlabs s = slabs_of(a);
     if (s.count > 0 && s.is_wide()) {
       round_weights(exec, a, s);
-      return launch_wide<WideRole::forward>(exec, "joined_linear", a, s);
+      return launch_wide_rows<true>(exec, "joined_linear", a, s);
     }
     if (s.count > 0)
       return s.inputs <= 64 ? forward_in_tiles<64>(exec, a, s) : forward_in_tiles<128>(exec, a, s);

@@ -9,7 +9,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/base/async_copy.cuh"
-#include "kernels/base/cuda_launch.cuh"
+#include "kernels/base/early_launch.cuh"
 #include "kernels/base/reduce.cuh"
 #include "kernels/linear/joined_linear.h"
 #include "kernels/matmul/operand_pairs.cuh"
@@ -210,6 +210,7 @@ __device__ __forceinline__ void put_four(Write mode, float* rows, bool is_bf16, 
 template <int D>
 __global__ void __launch_bounds__(kJoinedThreads, 1)
     joined_forward(const __grid_constant__ JoinedLinear<float> a, const __grid_constant__ LinearSlabs s) {
+  wait_for_earlier();
   using X = JoinedTile<D>;
   extern __shared__ __align__(16) unsigned char memory[];
   __shared__ int2 list[LinearSlabs::kMostColumns / 16];
@@ -287,6 +288,7 @@ __global__ void __launch_bounds__(kJoinedThreads, 1)
 template <int D>
 __global__ void __launch_bounds__(kJoinedThreads, 1)
     joined_inputs(const __grid_constant__ JoinedLinear<float> a, const __grid_constant__ LinearSlabs s) {
+  wait_for_earlier();
   using Y = JoinedTile<LinearSlabs::kWidth>;
   constexpr int kStep = JoinedTile<D>::kStep, kOwn = D / kColumnGroups;
   extern __shared__ __align__(16) unsigned char memory[];

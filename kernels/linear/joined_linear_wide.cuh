@@ -21,7 +21,6 @@
 
 namespace crosstalk::device {
 
-enum class WideRole { forward, inputs, weights };
 constexpr int kWideThreads = 256, kWideStages = 3, kWideRows = 128;
 constexpr int kWideBlock = LinearSlabs::kBlock, kWidePiece = kWideBlock * kWideBlock, kWideAlign = 1024;
 constexpr std::size_t kWideBytes = kWideStages * 4 * kWidePiece * sizeof(std::uint16_t) + kWideAlign;
@@ -80,10 +79,7 @@ struct WidePart {
   __device__ static std::uint16_t* place(std::uint16_t* tile, int i) {
     return tile + wide_place(row(i), column() / 8);
   }
-  /// Sums of columns, where kSide, are taken of floats before they are rounded.
-  template <bool kSide>
-  __device__ static __forceinline__ void request(const WideMatrix& m, int n0, int c0, std::uint16_t* tile,
-                                                 float (&side)[8]) {
+  __device__ static __forceinline__ void request(const WideMatrix& m, int n0, int c0, std::uint16_t* tile) {
     const int c = c0 + column();
 #pragma unroll
     for (int i = 0; i < kTurns; ++i) {
@@ -98,8 +94,6 @@ struct WidePart {
         const bool aligned = m.columns % 4 == 0 && is_aligned16(m.data);
         load4(m.data + at, there ? m.columns - c : 0, aligned, v[0]);
         load4(m.data + at + 4, there ? m.columns - c - 4 : 0, aligned, v[1]);
-#pragma unroll
-        for (int e = 0; kSide && e < 8; ++e) side[e] += v[e / 4][e % 4];
         *reinterpret_cast<uint4*>(place(tile, i)) =
             make_uint4(bf16_pair(v[0][0], v[0][1]), bf16_pair(v[0][2], v[0][3]), bf16_pair(v[1][0], v[1][1]),
                        bf16_pair(v[1][2], v[1][3]));
@@ -118,26 +112,41 @@ struct WidePart {
   }
 };
 
-/// The same of a matrix of few columns of floats (gates of heads), whose rows follow each other: what a step takes of them waits
-/// in a thread's registers while the step before is multiplied. Other columns of a piece stay zero.
-struct WideNarrow {
-  float x[4] = {};
-  __device__ static bool takes(const WideMatrix& m) {
-    return !m.is_bf16 && m.rows > 0 && m.columns <= 16 && is_aligned16(m.data);
+/// The same of floats, rounded when they are multiplied: they come in the background, where fours are whole in chunks of four,
+/// swapped about by the row such that reads of eight columns of rows 2 t use all banks. Columns outside are zero before.
+struct WideRaw {
+  __device__ static int place(int row, int c) {
+    return row * kWideBlock + (c / 4 ^ row / 2 % 4 * 2) * 4 + c % 4;
   }
-  __device__ static int first() { return 4 * static_cast<int>(threadIdx.x); }
-  __device__ __forceinline__ void fetch(const WideMatrix& m, int n0) {
-    const int valid = min(m.rows - n0, kWideBlock) * m.columns - first();
-    load4(m.data + static_cast<std::int64_t>(n0) * m.columns + first(), valid, true, x);
+  __device__ static __forceinline__ void request(const WideMatrix& m, int n0, int c0, float* tile) {
+    const auto copy = [&]<int kEach>(std::integral_constant<int, kEach>, int valid) {
+      for (int i = threadIdx.x; i < kWideBlock * valid / kEach; i += kWideThreads) {
+        const int row = i * kEach / valid, c = i * kEach % valid;
+        const bool there = n0 + row < m.rows;
+        const std::int64_t at = there ? static_cast<std::int64_t>(n0 + row) * m.columns + c0 + c : 0;
+        copy_async_or_zero<4 * kEach>(tile + place(row, c), m.data + at, there ? 4 * kEach : 0);
+      }
+    };
+    const int valid = min(m.columns - c0, kWideBlock);
+    if (m.columns % 4 != 0 || !is_aligned16(m.data)) return copy(std::integral_constant<int, 1>{}, valid);
+    constexpr std::integral_constant<int, 4> kFours;
+    valid == kWideBlock ? copy(kFours, kWideBlock) : copy(kFours, valid);
   }
-  __device__ __forceinline__ void put(const WideMatrix& m, std::uint16_t* tile, float (&side)[8]) const {
-    if (first() >= kWideBlock * m.columns) return;
+  __device__ static __forceinline__ void add_columns(const float* tile, float (&side)[8]) {
 #pragma unroll
-    for (int e = 0; e < 4; ++e) {
-      const int row = (first() + e) / m.columns, c = (first() + e) % m.columns;
-      tile[wide_place(row, c / 8) + c % 8] = static_cast<std::uint16_t>(bf16_pair(x[e], 0));
-      side[e] += x[e];
+    for (int i = 0; i < WidePart::kTurns; ++i) {
+#pragma unroll
+      for (int e = 0; e < 8; ++e) side[e] += tile[place(WidePart::row(i), WidePart::column() + e)];
     }
+  }
+  /// 16 rows from k on of the columns r0 .. r0 + 15, turned, as mma takes them on its left.
+  __device__ static __forceinline__ void read(unsigned (&a)[4], const float* tile, int k, int r0) {
+    const int row = k + 2 * (static_cast<int>(threadIdx.x) % 4),
+              c = r0 + static_cast<int>(threadIdx.x) % 32 / 4;
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+      a[i] = bf16_pair(tile[place(row + i / 2 * 8, c + i % 2 * 8)],
+                       tile[place(row + i / 2 * 8 + 1, c + i % 2 * 8)]);
   }
 };
 
@@ -196,72 +205,72 @@ __device__ __forceinline__ void put_block(Write mode, float* rows, bool is_bf16,
   }
 }
 
-template <WideRole kRole>
+/// Gradients of outputs of a block of 64, and its first column of them; zeros where nobody differentiates.
+__device__ __forceinline__ WideMatrix d_outputs(const JoinedLinear<float>& a, const LinearSlabs& s, int r,
+                                                int block, int& column) {
+  const int2 of = output_of(a, s, block);
+  if (block >= s.count || !a.y[of.x].gradient.data) return {a.x.value.at(r), true, 0, 0};
+  const Tensor<float>& t = a.y[of.x].gradient;
+  column = of.y;
+  return {t.at(r), t.is_bf16(), static_cast<int>(a.x.value.rows()), t.columns()};
+}
+
+/// Tiles that lie in a block's memory, at a multiple of what they are swapped about by.
+__device__ __forceinline__ std::uint16_t* wide_tiles(unsigned char* memory) {
+  return reinterpret_cast<std::uint16_t*>(memory + (-__cvta_generic_to_shared(memory) & (kWideAlign - 1)));
+}
+
+/// y (forward) or d_x of 128 rows, in `parts` parts of the columns. The rows stay in shared memory where they fit (held), else
+/// they come again for every 128 columns.
+template <bool kForward>
 __global__ void __launch_bounds__(kWideThreads, 2)
-    wide_maps(const __grid_constant__ JoinedLinear<float> a, const __grid_constant__ LinearSlabs s) {
-  constexpr bool kForward = kRole == WideRole::forward, kWeights = kRole == WideRole::weights;
+    wide_rows(const __grid_constant__ JoinedLinear<float> a, const __grid_constant__ LinearSlabs s, int parts,
+              bool held) {
   extern __shared__ __align__(128) unsigned char memory[];
-  auto* const tiles =
-      reinterpret_cast<std::uint16_t*>(memory + (-__cvta_generic_to_shared(memory) & (kWideAlign - 1)));
+  std::uint16_t* const tiles = wide_tiles(memory);
   const int r = blockIdx.y, N = static_cast<int>(a.x.value.rows()), across = s.whole_inputs() / kWideBlock,
-            input_pairs = (across + 1) / 2, output_pairs = (s.count + 1) / 2, lane = threadIdx.x % 32,
-            group = static_cast<int>(threadIdx.x) / 128, r0 = static_cast<int>(threadIdx.x) / 32 % 4 * 16;
-  const int pairs = kForward ? output_pairs : input_pairs;
-  const int pair = static_cast<int>(blockIdx.x) % pairs, above = static_cast<int>(blockIdx.x) / pairs;
-  // Of the tile: its first row (block of outputs). Steps: of the sum.
-  int first_row = above * kWideRows, begin = 0, end = kForward ? across : s.count, piece = 0;
-  if constexpr (kWeights) {
-    const int all = (N + kWideBlock - 1) / kWideBlock;
-    first_row = above % output_pairs * 2, piece = above / output_pairs;
-    begin = static_cast<int>(static_cast<std::int64_t>(all) * piece / s.pieces);
-    end = static_cast<int>(static_cast<std::int64_t>(all) * (piece + 1) / s.pieces);
-  }
+            lane = threadIdx.x % 32, group = static_cast<int>(threadIdx.x) / 128,
+            r0 = static_cast<int>(threadIdx.x) / 32 % 4 * 16;
+  const int steps = kForward ? across : s.count, pairs = ((kForward ? s.count : across) + 1) / 2;
+  const int part = static_cast<int>(blockIdx.x) % parts,
+            first_row = static_cast<int>(blockIdx.x) / parts * kWideRows, first = pairs * part / parts,
+            last = pairs * (part + 1) / parts;
   const WideMatrix x = {a.x.value.at(r), a.x.value.is_bf16(), N, s.inputs},
-                   w = {kWeights ? nullptr : a.operands.value.at(r), true, s.count * kWideBlock,
-                        s.whole_inputs()};
-  const auto d_y = [&](int block, int& column) -> WideMatrix {
-    const int2 of = output_of(a, s, block);
-    if (block >= s.count || !a.y[of.x].gradient.data) return {a.x.value.at(r), true, 0, 0};  // zeros
-    const Tensor<float>& t = a.y[of.x].gradient;
-    column = of.y;
-    return {t.at(r), t.is_bf16(), N, t.columns()};
-  };
-  float sums[16][4] = {}, side[2][8] = {}, none[8];
-  WideNarrow narrow[kWeights ? 2 : 1];
-  WideMatrix own[2] = {};  // weights: of the tile's rows
-  int own_from[2] = {};
-  bool is_narrow[2] = {};
-  const auto request = [&](int step) {
-    std::uint16_t* const to = tiles + (step - begin) % kWideStages * 4 * kWidePiece;
+                   w = {a.operands.value.at(r), true, s.count * kWideBlock, s.whole_inputs()};
+  std::uint16_t* const stages = tiles + (held ? 2 * steps * kWidePiece : 0);
+  const int stage_size = (held ? 2 : 4) * kWidePiece;  // columns, and rows where they are not held
+  const auto request_rows = [&](int step, std::uint16_t* to) {
+    int from = 0;
+    const WideMatrix y = kForward ? x : d_outputs(a, s, r, step, from);
 #pragma unroll
-    for (int h = 0; h < 2 && step < end; ++h) {
-      std::uint16_t *const left = to + h * kWidePiece, *const right = left + 2 * kWidePiece;
-      const int at = step * kWideBlock, row = first_row + h * kWideBlock,
-                column = (2 * pair + h) * kWideBlock;
-      int from = 0;
-      if constexpr (kForward) {
-        WidePart::request<false>(x, row, at, left, none);
-        WidePart::request<false>(w, column, at, right, none);
-      } else if constexpr (kWeights) {
-        if (is_narrow[h]) {
-          narrow[h].put(own[h], left, side[h]);
-          if (step + 1 < end) narrow[h].fetch(own[h], at + kWideBlock);
-        } else {
-          WidePart::request<true>(own[h], at, own_from[h], left, side[h]);
-        }
-        WidePart::request<false>(x, at, column, right, none);
-      } else {
-        const WideMatrix y = d_y(step, from);
-        WidePart::request<false>(y, row, from, left, none);
-        WidePart::request<false>(w, at, column, right, none);
+    for (int h = 0; h < 2; ++h)
+      WidePart::request(y, first_row + h * kWideBlock, kForward ? step * kWideBlock : from,
+                        to + h * kWidePiece);
+  };
+  int next_pair = first, next_step = 0, next_stage = 0;
+  const auto request = [&] {
+    if (next_pair < last) {
+      std::uint16_t* const to = stages + next_stage * stage_size;
+      if (!held) request_rows(next_step, to + 2 * kWidePiece);
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        const int column = (2 * next_pair + h) * kWideBlock, at = next_step * kWideBlock;
+        WidePart::request(w, kForward ? column : at, kForward ? at : column, to + h * kWidePiece);
       }
+      if (++next_step == steps) next_step = 0, ++next_pair;
+      if (++next_stage == kWideStages) next_stage = 0;
     }
     copies_commit();
   };
-  bool sides[2] = {};  // blocks whose biases are summed here, of what came as bf16
-  if constexpr (kForward) {
+  for (int step = 0; held && step < steps; ++step) request_rows(step, tiles + 2 * step * kWidePiece);
+#pragma unroll 1
+  for (int i = 0; i < kWideStages - 1; ++i) request();
+  int stage = 0;
+#pragma unroll 1
+  for (int pair = first; pair < last; ++pair) {
+    float sums[16][4] = {};
 #pragma unroll
-    for (int h = 0; h < 2; ++h) {
+    for (int h = 0; h < 2 && kForward; ++h) {
       const int2 of = output_of(a, s, 2 * pair + h);
       if (2 * pair + h >= s.count || !a.b[of.x].value) continue;
       const float* const b = a.b[of.x].value.at(r);
@@ -275,131 +284,194 @@ __global__ void __launch_bounds__(kWideThreads, 2)
         }
       }
     }
-  } else if constexpr (kWeights) {
+#pragma unroll 1
+    for (int step = 0; step < steps; ++step) {
+      copies_wait<kWideStages - 2>();
+      fence_async();
+      __syncthreads();
+      const std::uint16_t *const right = stages + stage * stage_size, *const left =
+                                                                          held ? tiles + (2 * step + group) *
+                                                                                             kWidePiece
+                                                                               : right +
+                                                                                     (2 + group) * kWidePiece;
+      unsigned rows[kWideBlock / 16][4];
+#pragma unroll
+      for (int k = 0; k < kWideBlock / 16; ++k)
+        load_matrices<false>(rows[k], left + wide_place(r0 + lane % 16, 2 * k + lane / 16));
+      wgmma_begin_with(sums);
+#pragma unroll
+      for (int k = 0; k < kWideBlock / 16; ++k) multiply_wide<!kForward>(sums, rows[k], right, 16 * k);
+      wgmma_commit();
+      request();
+      wgmma_wait<0>(sums);
+      if (++stage == kWideStages) stage = 0;
+    }
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
-      own[h] = d_y(first_row + h, own_from[h]);
-      const WideMatrix& y = own[h];
-      sides[h] = pair == 0 && y.rows > 0 && y.is_bf16 && a.b[output_of(a, s, first_row + h).x].wanted();
-      is_narrow[h] = WideNarrow::takes(y);
-      if (!is_narrow[h]) continue;
-      narrow[h].fetch(y, begin * kWideBlock);
-      for (int i = 0; i < kWideStages * WidePart::kTurns; ++i)
-        *reinterpret_cast<uint4*>(WidePart::place(tiles + (i / WidePart::kTurns * 4 + h) * kWidePiece,
-                                                  i % WidePart::kTurns)) = make_uint4(0, 0, 0, 0);
+      const auto& half = reinterpret_cast<const float(&)[8][4]>(sums[8 * h]);
+      const int block = 2 * pair + h, n0 = first_row + group * kWideBlock + r0;
+      if constexpr (kForward) {
+        if (block >= s.count) break;
+        const int2 of = output_of(a, s, block);
+        const Tensor<float>& y = a.y[of.x].value;
+        put_block(Write::overwrite, y.at(r), y.is_bf16(), a.w[of.x].value.dim(0), of.y, n0, N, half);
+      } else if (block * kWideBlock < s.inputs) {
+        put_block(a.x.write, a.x.gradient.at(r), a.x.gradient.is_bf16(), s.inputs, block * kWideBlock, n0, N,
+                  half);
+      }
     }
+  }
+  copies_end();
+}
+
+/// d_W and d_b of a part of the rows, 128 outputs by 128 inputs a block.
+template <int kThreads>
+__global__ void __launch_bounds__(kThreads, 2)
+    wide_weights(const __grid_constant__ JoinedLinear<float> a, const __grid_constant__ LinearSlabs s) {
+  extern __shared__ __align__(128) unsigned char memory[];
+  std::uint16_t* const tiles = wide_tiles(memory);
+  const int r = blockIdx.y, N = static_cast<int>(a.x.value.rows()), across = s.whole_inputs() / kWideBlock,
+            input_pairs = (across + 1) / 2, output_pairs = (s.count + 1) / 2, lane = threadIdx.x % 32,
+            group = static_cast<int>(threadIdx.x) / 128, r0 = static_cast<int>(threadIdx.x) / 32 % 4 * 16;
+  const int pair = static_cast<int>(blockIdx.x) % input_pairs,
+            above = static_cast<int>(blockIdx.x) / input_pairs, first_block = above % output_pairs * 2,
+            piece = above / output_pairs, all = (N + kWideBlock - 1) / kWideBlock;
+  const int begin = static_cast<int>(static_cast<std::int64_t>(all) * piece / s.pieces),
+            end = static_cast<int>(static_cast<std::int64_t>(all) * (piece + 1) / s.pieces);
+  const WideMatrix x = {a.x.value.at(r), a.x.value.is_bf16(), N, s.inputs};
+  float sums[16][4] = {}, side[2][8] = {};
+  WideMatrix own[2];
+  int own_from[2] = {};
+  bool is_raw[2], sides[2];  // floats; whose biases are summed here
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    own[h] = d_outputs(a, s, r, first_block + h, own_from[h]);
+    is_raw[h] = !own[h].is_bf16;
+    sides[h] = pair == 0 && own[h].rows > 0 && a.b[output_of(a, s, first_block + h).x].wanted();
+  }
+  // A stage: two pieces of the left factor, of floats where one is, and two of the right one. Two stages of floats are as large as
+  // three of bf16.
+  const bool raw = is_raw[0] || is_raw[1];
+  const int stages = raw ? 2 : kWideStages, left_size = (raw ? 2 : 1) * kWidePiece,
+            stage_size = 2 * (left_size + kWidePiece);
+  static_assert(kWideStages == 3);
+  const auto request = [&](int step) {
+    std::uint16_t* const to = tiles + (step - begin) % stages * stage_size;
+#pragma unroll
+    for (int h = 0; h < 2 && step < end; ++h) {
+      std::uint16_t* const left = to + h * left_size;
+      const int at = step * kWideBlock;
+      if (is_raw[h]) {
+        WideRaw::request(own[h], at, own_from[h], reinterpret_cast<float*>(left));
+      } else {
+        WidePart::request(own[h], at, own_from[h], left);
+      }
+      WidePart::request(x, at, (2 * pair + h) * kWideBlock, to + 2 * left_size + h * kWidePiece);
+    }
+    copies_commit();
+  };
+  if (raw) {
+    for (int i = threadIdx.x; i < kWideStages * 4 * kWidePiece / 8; i += kWideThreads)
+      reinterpret_cast<uint4*>(tiles)[i] = {};
     __syncthreads();
   }
 #pragma unroll 1
-  for (int i = 0; i < kWideStages - 1; ++i) request(begin + i);
+  for (int i = 0; i < stages - 1; ++i) request(begin + i);
 #pragma unroll 1
   for (int step = begin; step < end; ++step) {
-    std::uint16_t* const now = tiles + (step - begin) % kWideStages * 4 * kWidePiece;
-    copies_wait<kWideStages - 2>();
+    std::uint16_t* const now = tiles + (step - begin) % stages * stage_size;
+    raw ? copies_wait<0>() : copies_wait<kWideStages - 2>();
     fence_async();
     __syncthreads();
-    const std::uint16_t *const left = now + group * kWidePiece, *const right = now + 2 * kWidePiece;
+    const std::uint16_t *const left = now + group * left_size, *const right = now + 2 * left_size;
+    const bool floats = group == 0 ? is_raw[0] : is_raw[1];
     unsigned rows[kWideBlock / 16][4];
 #pragma unroll
     for (int k = 0; k < kWideBlock / 16; ++k) {
-      if constexpr (kWeights) {
+      if (floats) {
+        WideRaw::read(rows[k], reinterpret_cast<const float*>(left), 16 * k, r0);
+      } else {
         load_matrices<true>(rows[k],
                             left + wide_place(16 * k + lane / 16 * 8 + lane % 8, r0 / 8 + lane / 8 % 2));
-      } else {
-        load_matrices<false>(rows[k], left + wide_place(r0 + lane % 16, 2 * k + lane / 16));
       }
     }
     wgmma_begin_with(sums);
 #pragma unroll
-    for (int k = 0; k < kWideBlock / 16; ++k) multiply_wide<!kForward>(sums, rows[k], right, 16 * k);
+    for (int k = 0; k < kWideBlock / 16; ++k) multiply_wide<true>(sums, rows[k], right, 16 * k);
     wgmma_commit();
-    request(step + kWideStages - 1);
-    if constexpr (kWeights) {
+    request(step + stages - 1);
 #pragma unroll
-      for (int h = 0; h < 2; ++h) {
-        if (sides[h]) WidePart::add_columns(now + h * kWidePiece, side[h]);
+    for (int h = 0; h < 2; ++h) {
+      if (sides[h] && is_raw[h]) {
+        WideRaw::add_columns(reinterpret_cast<const float*>(now + h * left_size), side[h]);
+      } else if (sides[h]) {
+        WidePart::add_columns(now + h * left_size, side[h]);
       }
     }
     wgmma_wait<0>(sums);
   }
   copies_end();
+  float* const to = a.pieces.value.at(r) + static_cast<std::int64_t>(piece) * s.piece_size;
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
-    const auto& half = reinterpret_cast<const float(&)[8][4]>(sums[8 * h]);
     const int column = (2 * pair + h) * kWideBlock;
-    if constexpr (kForward) {
-      if (2 * pair + h >= s.count) break;
-      const int2 of = output_of(a, s, 2 * pair + h);
-      const Tensor<float>& y = a.y[of.x].value;
-      put_block(Write::overwrite, y.at(r), y.is_bf16(), a.w[of.x].value.dim(0), of.y,
-                first_row + group * kWideBlock + r0, N, half);
-    } else if (column < s.inputs) {
-      if constexpr (kWeights) {
-        if (first_row + group >= s.count) break;
-        const int2 of = output_of(a, s, first_row + group);
-        float* const to = a.pieces.value.at(r) + static_cast<std::int64_t>(piece) * s.piece_size;
-        put_block(Write::overwrite, to + s.weight_at[of.x], false, s.inputs, column, of.y + r0,
-                  a.w[of.x].value.dim(0), half);
-      } else {
-        put_block(a.x.write, a.x.gradient.at(r), a.x.gradient.is_bf16(), s.inputs, column,
-                  first_row + group * kWideBlock + r0, N, half);
-      }
+    if (column >= s.inputs || first_block + group >= s.count) break;
+    const int2 of = output_of(a, s, first_block + group);
+    put_block(Write::overwrite, to + s.weight_at[of.x], false, s.inputs, column, of.y + r0,
+              a.w[of.x].value.dim(0), reinterpret_cast<const float(&)[8][4]>(sums[8 * h]));
+  }
+  if (pair > 0) return;
+  __syncthreads();                                        // tiles are read
+  auto* const shared = reinterpret_cast<float*>(memory);  // [warp][block][64 columns]
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+#pragma unroll
+    for (int e = 0; e < 8; ++e) {
+      side[h][e] += __shfl_xor_sync(kFullWarp, side[h][e], 8);
+      side[h][e] += __shfl_xor_sync(kFullWarp, side[h][e], 16);
+      if (lane < 8) shared[(warp * 2 + h) * kWideBlock + lane * 8 + e] = side[h][e];
     }
   }
-  if constexpr (kWeights) {
-    if (pair > 0) return;
-    __syncthreads();  // tiles are read
-    auto* const all =
-        reinterpret_cast<float*>(memory);  // [warp][block][64 columns]; narrow: what threads have
-    const int warp = static_cast<int>(threadIdx.x) / 32;
+  __syncthreads();
+  const int h = static_cast<int>(threadIdx.x) / kWideBlock, c = threadIdx.x % kWideBlock;
+  if (h > 1 || first_block + h >= s.count) return;
+  const int2 of = output_of(a, s, first_block + h);
+  if (of.y + c >= a.w[of.x].value.dim(0) || !a.b[of.x].wanted()) return;
+  float sum = 0;
 #pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      float* const mine = all + (kWideThreads / 32 * 2 * kWideBlock) * (1 + h) + WideNarrow::first();
-#pragma unroll
-      for (int e = 0; e < 4; ++e) mine[e] = side[h][e];
-#pragma unroll
-      for (int e = 0; e < 8; ++e) {
-        side[h][e] += __shfl_xor_sync(kFullWarp, side[h][e], 8);
-        side[h][e] += __shfl_xor_sync(kFullWarp, side[h][e], 16);
-        if (lane < 8) all[(warp * 2 + h) * kWideBlock + lane * 8 + e] = side[h][e];
-      }
-    }
-    __syncthreads();
-    const int h = static_cast<int>(threadIdx.x) / kWideBlock, c = threadIdx.x % kWideBlock;
-    if (h > 1 || first_row + h >= s.count) return;
-    const int2 of = output_of(a, s, first_row + h);
-    if (of.y + c >= a.w[of.x].value.dim(0) || !a.b[of.x].wanted()) return;
-    float sum = 0;
-    if (h == 0 ? is_narrow[0] : is_narrow[1]) {
-      const int columns = a.w[of.x].value.dim(0);
-      for (int i = 0; i < kWideBlock; ++i)
-        sum += all[(kWideThreads / 32 * 2 * kWideBlock) * (1 + h) + i * columns + c];
-    } else {
-#pragma unroll
-      for (int i = 0; i < kWideThreads / 32; ++i) sum += all[(i * 2 + h) * kWideBlock + c];
-    }
-    a.pieces.value.at(r)[static_cast<std::int64_t>(piece) * s.piece_size + s.bias_at[of.x] + of.y + c] = sum;
-  }
+  for (int i = 0; i < kWideThreads / 32; ++i) sum += shared[(i * 2 + h) * kWideBlock + c];
+  to[s.bias_at[of.x] + of.y + c] = sum;
 }
 
 inline void round_weights(const Exec& exec, const JoinedLinear<float>& a, const LinearSlabs& s) {
   const std::int64_t pieces = static_cast<std::int64_t>(s.count) * kWideBlock * s.whole_inputs() / 8;
-  round_weights<kWideThreads><<<dim3(blocks_for(pieces, kWideThreads), static_cast<unsigned>(a.x.value.R)),
-                                kWideThreads, 0, stream_of(exec)>>>(a, s);
-  check_launch("joined_linear (operands)");
+  launch(exec, "joined_linear (operands)", round_weights<kWideThreads>,
+         per_replica(blocks_for(pieces, kWideThreads), a.x.value.R), kWideThreads, 0, a, s);
 }
 
-template <WideRole kRole>
-void launch_wide(const Exec& exec, const char* name, const JoinedLinear<float>& a, const LinearSlabs& s) {
-  const unsigned rows = blocks_for(a.x.value.rows(), kWideRows),
-                 inputs = blocks_for(s.inputs, 2 * kWideBlock), outputs = blocks_for(s.count, 2),
-                 blocks = kRole == WideRole::forward  ? rows * outputs
-                          : kRole == WideRole::inputs ? rows * inputs
-                                                      : inputs * outputs * static_cast<unsigned>(s.pieces);
-  allow_shared_memory(wide_maps<kRole>, kWideBytes);
-  wide_maps<kRole>
-      <<<dim3(blocks, static_cast<unsigned>(a.x.value.R)), kWideThreads, kWideBytes, stream_of(exec)>>>(a, s);
-  check_launch(name);
+/// No bit depends on the number of parts, nor on whether rows are held.
+template <bool kForward>
+void launch_wide_rows(const Exec& exec, const char* name, const JoinedLinear<float>& a,
+                      const LinearSlabs& s) {
+  const int R = a.x.value.R, across = s.whole_inputs() / kWideBlock, steps = kForward ? across : s.count,
+            pairs = ((kForward ? s.count : across) + 1) / 2;
+  const std::size_t limit = shared_memory_limit(),
+                    needed =
+                        (2ul * steps + 2 * kWideStages) * kWidePiece * sizeof(std::uint16_t) + kWideAlign;
+  const bool held = needed <= limit;
+  const std::int64_t tiles = blocks_for(a.x.value.rows(), kWideRows),
+                     blocks = (2 * needed <= limit ? 2 : 1) * kTunedFor;
+  const int parts = held ? static_cast<int>(std::clamp<std::int64_t>(blocks / (tiles * R), 1, pairs)) : pairs;
+  launch(exec, name, wide_rows<kForward>, per_replica(tiles * parts, R), kWideThreads,
+         held ? needed : kWideBytes, a, s, parts, held);
+}
+
+inline void launch_wide_weights(const Exec& exec, const char* name, const JoinedLinear<float>& a,
+                                const LinearSlabs& s) {
+  const unsigned blocks = blocks_for(s.inputs, 2 * kWideBlock) * blocks_for(s.count, 2);
+  launch(exec, name, wide_weights<kWideThreads>,
+         per_replica(blocks * static_cast<unsigned>(s.pieces), a.x.value.R), kWideThreads, kWideBytes, a, s);
 }
 
 }  // namespace crosstalk::device

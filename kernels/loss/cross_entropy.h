@@ -88,7 +88,7 @@ struct CrossEntropy {
   CROSSTALK_FIELDS(x, w, target, query_loss, loss, logits, tiles, share, correct)
   /// Rows whose logits are there at once: some megabytes of them; as many as wide products want.
   static int block(std::int64_t rows, int V, bool wide = false) {
-    const std::int64_t fit = (std::int64_t{1} << (wide ? 25 : 23)) / std::max(1, V) / 64 * 64;
+    const std::int64_t fit = (std::int64_t{1} << (wide ? 26 : 23)) / std::max(1, V) / 64 * 64;
     return static_cast<int>(std::min(rows, std::max<std::int64_t>(64, fit)));
   }
   CT_HD std::int64_t rows() const { return x.value.rows(); }

@@ -16,28 +16,18 @@ __device__ __forceinline__ Real exp_of(Real x) {
   return ::exp(x);
 }
 
-/// A row of logits is read once where it fits the registers of a block. Gradients stand where the logits stood, or in bf16 in
-/// `apart`.
+/// A row of logits is read once where it fits the registers of a block. Gradients stand where the logits stood.
 template <class Real, bool kFits>
 __global__ void __launch_bounds__(kThreads)
-    entropy_rows(const __grid_constant__ CrossEntropy<Real> op, std::int64_t begin, bool gradients,
-                 const __grid_constant__ Tensor<Real> apart) {
+    entropy_rows(const __grid_constant__ CrossEntropy<Real> op, std::int64_t begin, bool gradients) {
   const int r = blockIdx.y, V = op.V();
   const std::int64_t n = begin + blockIdx.x;
   Real* y = op.logits.value.at(r) + static_cast<std::int64_t>(blockIdx.x) * V;
   const int target = op.target.value.at(r)[n];
-  const auto keep = [&](int v, Real gradient) {
-    if (apart) {
-      apart.bf16_at(r)[static_cast<std::int64_t>(blockIdx.x) * V + v] =
-          static_cast<std::uint16_t>(bf16_pair(static_cast<float>(gradient), 0));
-    } else {
-      y[v] = gradient;
-    }
-  };
   if (target < 0) {
     if (threadIdx.x == 0) op.query_loss.value.at(r)[n] = 0, op.correct.value.at(r)[n] = -1;
     if (gradients) {
-      for (int v = threadIdx.x; v < V; v += kThreads) keep(v, 0);
+      for (int v = threadIdx.x; v < V; v += kThreads) y[v] = 0;
     }
     return;
   }
@@ -78,8 +68,57 @@ __global__ void __launch_bounds__(kThreads)
   }
   if (!gradients) return;
   const Real share = op.share.value.at(r)[0];
-  each(
-      [&](int v, Real x) { keep(v, (exp_of(x - top) / total - (v == target ? Real(1) : Real(0))) * share); });
+  each([&](int v, Real x) { y[v] = (exp_of(x - top) / total - (v == target ? Real(1) : Real(0))) * share; });
+}
+
+/// The same of whole fours, by exponentials to base 2 as in tiles; gradients in bf16 stand in `apart`. A row is read twice.
+__global__ void __launch_bounds__(kThreads)
+    rounded_rows(const __grid_constant__ CrossEntropy<float> op, std::int64_t begin, bool gradients,
+                 const __grid_constant__ Tensor<float> apart) {
+  const int r = blockIdx.y, fours = op.V() / 4;
+  const std::int64_t n = begin + blockIdx.x, first = static_cast<std::int64_t>(blockIdx.x) * op.V();
+  const float* const y = op.logits.value.at(r) + first;
+  const auto* const x = reinterpret_cast<const Four<float>*>(y);
+  auto* const out = reinterpret_cast<uint2*>(apart.bf16_at(r) + first);
+  const int target = op.target.value.at(r)[n];
+  if (target < 0) {
+    if (threadIdx.x == 0) op.query_loss.value.at(r)[n] = 0, op.correct.value.at(r)[n] = -1;
+    for (int i = threadIdx.x; gradients && i < fours; i += kThreads) out[i] = {};
+    return;
+  }
+  const float right = y[target];
+  float top = right, total = 0;
+  bool lost = false;
+#pragma unroll 4
+  for (int i = threadIdx.x; i < fours; i += kThreads) {
+    const Four<float> some = x[i];
+    const float before = top;
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+      top = fmaxf(top, some.v[e]);
+      lost = lost || (4 * i + e != target && !(some.v[e] < right));
+    }
+    total *= power_of_two((before - top) * kLog2E);
+#pragma unroll
+    for (int e = 0; e < 4; ++e) total += power_of_two((some.v[e] - top) * kLog2E);
+  }
+  const float mine = top;
+  top = over_warps(warp_max(top), [](float a, float b) { return fmaxf(a, b); });
+  total = block_sum(total * power_of_two((mine - top) * kLog2E));
+  lost = __syncthreads_or(lost);
+  if (threadIdx.x == 0) {
+    op.query_loss.value.at(r)[n] = logf(total) + (top - right);
+    op.correct.value.at(r)[n] = !lost;
+  }
+  const float share = op.share.value.at(r)[0], factor = share / total;
+#pragma unroll 4
+  for (int i = threadIdx.x; gradients && i < fours; i += kThreads) {
+    Four<float> some = x[i];
+#pragma unroll
+    for (int e = 0; e < 4; ++e)
+      some.v[e] = power_of_two((some.v[e] - top) * kLog2E) * factor - (4 * i + e == target ? share : 0);
+    out[i] = pairs_of(some);
+  }
 }
 
 /// One block a replica, which all wait for: the sum of f(n) over its rows.
@@ -94,6 +133,7 @@ __device__ Real sum_rows(std::int64_t rows, const F& f) {
 
 template <class Real>
 __global__ void __launch_bounds__(kSumThreads) used_share(const __grid_constant__ CrossEntropy<Real> op) {
+  wait_for_earlier();
   const int r = blockIdx.x;
   const Real used = sum_rows<Real>(
       op.rows(), [&](std::int64_t n) { return op.target.value.at(r)[n] >= 0 ? Real(1) : Real(0); });
@@ -102,6 +142,7 @@ __global__ void __launch_bounds__(kSumThreads) used_share(const __grid_constant_
 
 template <class Real>
 __global__ void __launch_bounds__(kSumThreads) mean_loss(const __grid_constant__ CrossEntropy<Real> op) {
+  wait_for_earlier();
   const int r = blockIdx.x;
   const Real total = sum_rows<Real>(op.rows(), [&](std::int64_t n) { return op.query_loss.value.at(r)[n]; });
   if (threadIdx.x == 0) op.loss.value.at(r)[0] = total * op.share.value.at(r)[0];
@@ -109,25 +150,23 @@ __global__ void __launch_bounds__(kSumThreads) mean_loss(const __grid_constant__
 
 template <int D, bool kMix>
 void rows_in_tiles(const Exec& exec, const CrossEntropy<float>& op, const EntropyTiles& tiles) {
-  const unsigned R = static_cast<unsigned>(op.x.value.R);
+  const int R = op.x.value.R;
   const std::int64_t rows = op.rows();
-  allow_shared_memory(entropy_sums<D, kMix>, kEntropyBytes<D>);
-  entropy_sums<D, kMix><<<dim3(blocks_for(rows, EntropyTiles::kRows) * static_cast<unsigned>(tiles.parts), R),
-                          kEntropyThreads, kEntropyBytes<D>, stream_of(exec)>>>(op, tiles);
-  check_launch("cross_entropy (sums)");
-  finish_rows<D, kMix><<<dim3(blocks_for(EntropyTiles::whole(rows), kEntropyWarps), R), kEntropyThreads, 0,
-                         stream_of(exec)>>>(op, tiles);
-  check_launch("cross_entropy (rows)");
+  launch_early(exec, "cross_entropy (sums)", entropy_sums<D, kMix>,
+               per_replica(std::int64_t{blocks_for(rows, EntropyTiles::kRows)} * tiles.parts, R),
+               kEntropyThreads, kEntropyBytes<D>, op, tiles);
+  launch_early(exec, "cross_entropy (rows)", finish_rows<D, kMix>,
+               per_replica(blocks_for(EntropyTiles::whole(rows), kEntropyWarps), R), kEntropyThreads, 0, op,
+               tiles);
 }
 
 template <int D>
 void words_in_tiles(const Exec& exec, const CrossEntropy<float>& op, const EntropyTiles& tiles) {
-  const unsigned R = static_cast<unsigned>(op.x.value.R);
   const std::int64_t words = op.V();
-  allow_shared_memory(entropy_words<D>, kEntropyBytes<D>);
-  entropy_words<D><<<dim3(blocks_for(words, EntropyTiles::kRows) * static_cast<unsigned>(tiles.w_parts), R),
-                     kEntropyThreads, kEntropyBytes<D>, stream_of(exec)>>>(op, tiles);
-  check_launch("cross_entropy (words)");
+  launch_early(
+      exec, "cross_entropy (words)", entropy_words<D>,
+      per_replica(std::int64_t{blocks_for(words, EntropyTiles::kRows)} * tiles.w_parts, op.x.value.R),
+      kEntropyThreads, kEntropyBytes<D>, op, tiles);
   const In<float> field = op.w;
   const int C = field.gradient.columns();
   const Tensor<float> pieces = op.tiles.value;
@@ -141,9 +180,9 @@ void words_in_tiles(const Exec& exec, const CrossEntropy<float>& op, const Entro
 template <int D>
 void in_tiles(const Exec& exec, const CrossEntropy<float>& op, const EntropyTiles& tiles, bool gradients) {
   const std::int64_t rows = EntropyTiles::whole(op.rows()) + EntropyTiles::whole(op.V());
-  round_operands<D><<<dim3(blocks_for(rows * (D / 8), kEntropyThreads), static_cast<unsigned>(op.x.value.R)),
-                      kEntropyThreads, 0, stream_of(exec)>>>(op);
-  check_launch("cross_entropy (operands)");
+  launch_early(exec, "cross_entropy (operands)", round_operands<D>,
+               per_replica(blocks_for(rows * (D / 8), kEntropyThreads), op.x.value.R), kEntropyThreads, 0,
+               op);
   if (gradients && op.x.wanted()) {
     rows_in_tiles<D, true>(exec, op, tiles);
   } else {
@@ -188,15 +227,13 @@ void by_products(const Exec& exec, const CrossEntropy<float>& op, bool gradients
     maps.operands.value = part(at.operand_at, at.maps.operand_size(), 1);
     maps.pieces.value = part(at.piece_at, at.maps.pieces, at.maps.piece_size);
     if (begin == 0) round_weights(exec, maps, at.maps);
-    launch_wide<WideRole::forward>(exec, "cross_entropy (logits)", maps, at.maps);
-    const auto kernel = V <= kHeld * kThreads ? entropy_rows<float, true> : entropy_rows<float, false>;
-    kernel<<<dim3(static_cast<unsigned>(count), static_cast<unsigned>(R)), kThreads, 0, stream_of(exec)>>>(
-        op, begin, gradients, maps.y[0].gradient);
-    check_launch("cross_entropy");
+    launch_wide_rows<true>(exec, "cross_entropy (logits)", maps, at.maps);
+    launch(exec, "cross_entropy", rounded_rows, dim3(static_cast<unsigned>(count), static_cast<unsigned>(R)),
+           kThreads, 0, op, begin, gradients, maps.y[0].gradient);
     if (gradients && op.x.wanted())
-      launch_wide<WideRole::inputs>(exec, "cross_entropy backward (x)", maps, at.maps);
+      launch_wide_rows<false>(exec, "cross_entropy backward (x)", maps, at.maps);
     if (!gradients || !op.w.wanted()) continue;
-    launch_wide<WideRole::weights>(exec, "cross_entropy backward (w)", maps, at.maps);
+    launch_wide_weights(exec, "cross_entropy backward (w)", maps, at.maps);
     const In<float> w = op.w;
     const Tensor<float> kept = part(at.sum_at, V, D);
     const bool first = begin == 0, last = begin + count == rows;
@@ -235,9 +272,8 @@ void by_blocks(const Exec& exec, const CrossEntropy<Real>& op, bool gradients) {
     const std::int64_t count = std::min(block, rows - begin);
     const Linear<Real> product = op.product(begin, count);
     forward_cuda(exec, product);
-    kernel<<<dim3(static_cast<unsigned>(count), R), kThreads, 0, stream_of(exec)>>>(op, begin, gradients,
-                                                                                    Tensor<Real>{});
-    check_launch("cross_entropy");
+    launch(exec, "cross_entropy", kernel, dim3(static_cast<unsigned>(count), R), kThreads, 0, op, begin,
+           gradients);
     if (gradients) backward_cuda(exec, product);
   }
 }
@@ -246,11 +282,9 @@ template <class Real>
 void pass(const Exec& exec, const CrossEntropy<Real>& op, bool gradients) {
   const unsigned R = static_cast<unsigned>(op.x.value.R);
   if (op.rows() == 0 || R == 0) return;
-  used_share<<<R, kSumThreads, 0, stream_of(exec)>>>(op);
-  check_launch("cross_entropy (used slots)");
+  launch_early(exec, "cross_entropy (used slots)", used_share<Real>, dim3(R), kSumThreads, 0, op);
   if (!done_in_tiles(exec, op, gradients)) by_blocks(exec, op, gradients);
-  mean_loss<<<R, kSumThreads, 0, stream_of(exec)>>>(op);
-  check_launch("cross_entropy (mean)");
+  launch_early(exec, "cross_entropy (mean)", mean_loss<Real>, dim3(R), kSumThreads, 0, op);
 }
 
 }  // namespace

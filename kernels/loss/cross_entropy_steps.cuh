@@ -4,7 +4,7 @@
 #pragma once
 #include "kernels/base/async_copy.cuh"
 #include "kernels/base/bulk_copy.cuh"
-#include "kernels/base/cuda_launch.cuh"
+#include "kernels/base/early_launch.cuh"
 #include "kernels/base/quick_exp.cuh"
 #include "kernels/loss/cross_entropy.h"
 #include "kernels/matmul/row_tile.cuh"
@@ -84,6 +84,7 @@ struct EntropyView {
 template <int D>
 __global__ void __launch_bounds__(kEntropyThreads)
     round_operands(const __grid_constant__ CrossEntropy<float> op) {
+  wait_for_earlier();
   constexpr int kPieces = kEntropyStep * D / 8;
   const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kEntropyThreads + threadIdx.x,
                      rows = EntropyTiles::whole(op.rows());

@@ -37,6 +37,7 @@ struct EntropySums {
 template <int D, bool kMix>
 __global__ void __launch_bounds__(kEntropyThreads, 1)
     entropy_sums(const __grid_constant__ CrossEntropy<float> op, const __grid_constant__ EntropyTiles tiles) {
+  wait_for_earlier();
   constexpr float kSlack = 8;
   extern __shared__ __align__(128) unsigned char memory[];
   const int part = static_cast<int>(blockIdx.x) % tiles.parts, r = blockIdx.y;
@@ -154,6 +155,7 @@ __global__ void __launch_bounds__(kEntropyThreads, 1)
 template <int D, bool kMix>
 __global__ void __launch_bounds__(kEntropyThreads)
     finish_rows(const __grid_constant__ CrossEntropy<float> op, const __grid_constant__ EntropyTiles tiles) {
+  wait_for_earlier();
   const int n = static_cast<int>(blockIdx.x) * kEntropyWarps + static_cast<int>(threadIdx.x) / 32,
             r = blockIdx.y, lane = threadIdx.x % 32;
   const EntropyView<D> view(op, tiles, r);
@@ -200,6 +202,7 @@ template <int D>
 __global__ void __launch_bounds__(kEntropyThreads, 1)
     entropy_words(const __grid_constant__ CrossEntropy<float> op,
                   const __grid_constant__ EntropyTiles tiles) {
+  wait_for_earlier();
   extern __shared__ __align__(128) unsigned char memory[];
   const int part = static_cast<int>(blockIdx.x) % tiles.w_parts, r = blockIdx.y;
   const EntropyView<D> view(op, tiles, r);

@@ -1,37 +1,49 @@
 // Products of tiles of rows in shared memory on tensor cores: scores of rows with rows, weights times rows.
 //
 // A warp has 16 rows. Scores stay in the registers in which mma leaves them, and are an operand of the next
-// product from there.
+// product from there. Wide rows lie in wgmma's swizzle of 128 bytes, and four warps with 64 rows multiply them by wgmma where there
+// is such a thing: eight rows are D / 64 pieces of 1 KiB, in which chunks of 16 bytes are swapped about by the row.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include "kernels/base/async_copy.cuh"
 #include "kernels/base/cuda_launch.cuh"
 #include "kernels/base/head_rows.h"
-#include "kernels/matmul/tensor_core.cuh"
+#include "kernels/matmul/wgmma_bf16.cuh"
 
 namespace crosstalk::device {
 
 constexpr int kTileThreads = 128, kTileRows = 64;
 
 /// Rows of up to kD numbers in shared memory, as operands of products.
-template <Precision kPrecision_, int kD_>
+template <Precision kPrecision_, int kD_, bool kSwizzled_ = false>
 struct Tile {
   static constexpr Precision kPrecision = kPrecision_;
   static constexpr int kD = kD_;
-  static constexpr bool kHalf = kPrecision == Precision::bf16;
+  static constexpr bool kHalf = kPrecision == Precision::bf16, kSwizzled = kSwizzled_;
+  static constexpr bool kWgmma = kSwizzled && CROSSTALK_WGMMA;  ///< products of four warps together
+  static constexpr int kPiece = 512;                            ///< of 8 rows and 64 columns, swizzled
   using Format = NumberFormat<kPrecision>;
   using Number = typename Format::Type;
-  static constexpr int kStep = kD + Format::kPad;  ///< so that neighbours in a column lie in different banks
+  /// So that neighbours in a column lie in different banks.
+  static constexpr int kStep = kD + (kSwizzled ? 0 : Format::kPad);
   /// Columns that are loaded at once, and that are scored at once in backward.
   static constexpr int kColumns = kD <= 64 || (kHalf && kD <= 128) ? 64 : 32;
-  static constexpr int kPart = kPrecision == Precision::full && kD > 64 ? 16 : 32;
+  static constexpr int kReadColumns = kSwizzled ? 64 : kColumns;  ///< forward
+  static constexpr int kPart = kPrecision == Precision::full && kD > 64 ? 16 : kWgmma ? kColumns : 32;
 
   /// Blocks that a multiprocessor shall hold, by which the compiler gives registers: as measured on an H200.
   static constexpr int kReadBlocks = kD <= 64 ? 4 : kPrecision == Precision::full ? 1 : kD <= 128 ? 3 : 2;
-  static constexpr int kGradientBlocks = kHalf && kD <= 64 ? 3 : 1;
+  static constexpr int kGradientBlocks = kHalf && kD <= 64 ? 3 : kSwizzled ? 2 : 1;
 
   Number* numbers;
 
   static constexpr int bytes(int rows) { return rows * kStep * static_cast<int>(sizeof(Number)); }
+  __device__ __forceinline__ Number* place(int row, int c) const {
+    if constexpr (kSwizzled)
+      return numbers + row / 8 * (8 * kD) + c / 64 * kPiece + row % 8 * 64 + (c / 8 % 8 ^ row % 8) * 8 +
+             c % 8;
+    return numbers + row * kStep + c;
+  }
 
   static constexpr int kFours = kD / 4, kStride = kTileThreads / kFours;
   static_assert(kTileThreads % kFours == 0);
@@ -66,18 +78,24 @@ struct Tile {
       float y[4];
 #pragma unroll
       for (int e = 0; e < 4; ++e) y[e] = inside ? x[i].v[e] : 0;
-      Format::put4(numbers + (from + first + i * kStride) * kStep + c, y);
+      Format::put4(place(from + first + i * kStride, c), y);
     }
   }
 };
+
+/// What the threads of a block have put into its tiles becomes visible to their products.
+template <class Tile>
+__device__ __forceinline__ void tiles_filled() {
+  if constexpr (Tile::kWgmma) fence_async();
+  __syncthreads();
+}
 
 /// Rows n0 .. n0 + kRows of N into two tiles, as many loads on their way at once as registers allow.
 template <int kRows, class Tile>
 __device__ __forceinline__ void load(const Tile& a, const HeadRows<float>& a_rows, int a_columns,
                                      const Tile& b, const HeadRows<float>& b_rows, int b_columns, int n0,
                                      int N) {
-  constexpr int kMost = Tile::kD > 128 ? 4 : 8, kEach = kRows / Tile::kStride,
-                kBatch = kEach < kMost ? kEach : kMost;
+  constexpr int kEach = kRows / Tile::kStride, kBatch = kEach < 8 ? kEach : 8;
   static_assert(kEach % kBatch == 0 && kEach > 0);
 #pragma unroll
   for (int i = 0; i < kEach; i += kBatch) {
@@ -88,6 +106,41 @@ __device__ __forceinline__ void load(const Tile& a, const HeadRows<float>& a_row
     a.keep(from, n0 + from, N, a_columns, x);
     b.keep(from, n0 + from, N, b_columns, y);
   }
+}
+
+/// Rows n0 .. n0 + count of N as rows of a tile from its first, of operands; by kTeam threads, of which this is number `thread`.
+/// They come in the background: then copies_end() and a barrier.
+template <int kTeam, class Tile>
+__device__ __forceinline__ void take_rows(int thread, const Tile& tile, const HeadRows<std::uint16_t>& rows,
+                                          int n0, int count, int N, int C) {
+  constexpr int kAcross = Tile::kD / 8, kStride = kTeam / kAcross;
+  const int c = thread % kAcross * 8;
+#pragma unroll 4
+  for (int row = thread / kAcross; row < count; row += kStride) {
+    const bool inside = n0 + row < N && c < C;
+    const std::uint16_t* from = rows(inside ? n0 + row : 0) + (inside ? c : 0);
+    copy_async_or_zero(tile.place(row, c), from, inside ? 16 : 0);
+  }
+}
+
+/// load() of operands.
+template <int kRows, class Tile>
+__device__ __forceinline__ void load(const Tile& a, const HeadRows<std::uint16_t>& a_rows, int a_columns,
+                                     const Tile& b, const HeadRows<std::uint16_t>& b_rows, int b_columns,
+                                     int n0, int N) {
+  take_rows<kTileThreads>(threadIdx.x, a, a_rows, n0, kRows, N, a_columns);
+  take_rows<kTileThreads>(threadIdx.x, b, b_rows, n0, kRows, N, b_columns);
+  copies_end();
+}
+
+/// Descriptors of what wgmma takes from a swizzled tile: 16 columns from `at` of all rows, to sum over; 16 rows of all columns.
+template <class Tile>
+__device__ __forceinline__ std::uint64_t swizzled_columns(const std::uint16_t* at) {
+  return wgmma_operand<16, 16 * Tile::kD>(at) | std::uint64_t{1} << 62;
+}
+template <class Tile>
+__device__ __forceinline__ std::uint64_t swizzled_rows(const std::uint16_t* at) {
+  return wgmma_operand<2 * Tile::kPiece, 16 * Tile::kD>(at) | std::uint64_t{1} << 62;
 }
 
 /// c += a b, 16 x 8 by 8 x 8, of what NumberFormat::of() made.
@@ -117,16 +170,21 @@ __device__ __forceinline__ void scores(const Tile& x, int r0, const Tile& y, int
 #pragma unroll
     for (int e = 0; e < 4; ++e) c[n][e] = 0;
   }
-  if constexpr (Tile::kHalf) {
-    const auto* xs = x.numbers + (r0 + lane % 16) * kStep + lane / 16 * 8;
-    const auto* ys = y.numbers + (n0 + lane % 8 + lane / 16 * 8) * kStep + lane / 8 % 2 * 8;
+  if constexpr (Tile::kWgmma) {
+    wgmma_begin_with(c);
+#pragma unroll
+    for (int k = 0; k < Tile::kD; k += 16)
+      wgmma_bf16(c, swizzled_columns<Tile>(x.place(0, k)), swizzled_columns<Tile>(y.place(n0, k)), true);
+    wgmma_end(c);
+  } else if constexpr (Tile::kHalf) {
+    const int row = n0 + lane % 8 + lane / 16 * 8, column = lane / 8 % 2 * 8;
 #pragma unroll
     for (int k = 0; k < Tile::kD; k += 16) {
       unsigned a[4], b[4];
-      load_matrices<false>(a, xs + k);
+      load_matrices<false>(a, x.place(r0 + lane % 16, k + lane / 16 * 8));
 #pragma unroll
       for (int n = 0; n < kCount; n += 2) {
-        load_matrices<false>(b, ys + n * 8 * kStep + k);
+        load_matrices<false>(b, y.place(row + n * 8, column + k));
         mma_bf16(c[n], a, b[0], b[1]);
         mma_bf16(c[n + 1], a, b[2], b[3]);
       }
@@ -188,8 +246,26 @@ __device__ __forceinline__ void mix(const float (&w)[kCount][4], const Tile& y, 
                                     float (&sums)[Tile::kD / 8][4]) {
   constexpr int kStep = Tile::kStep;
   const int lane = threadIdx.x % 32;
-  if constexpr (Tile::kHalf) {
-    const auto* ys = y.numbers + (n0 + lane % 16) * kStep + lane / 16 * 8;
+  if constexpr (Tile::kWgmma) {
+    unsigned a[kCount / 2][4];
+#pragma unroll
+    for (int j = 0; j < kCount; ++j) {
+#pragma unroll
+      for (int e = 0; e < 2; ++e) {
+        a[j / 2][j % 2 * 2 + e] = bf16_pair(w[j][2 * e], w[j][2 * e + 1]);
+        asm volatile("" : "+r"(a[j / 2][j % 2 * 2 + e]));  // made before products begin
+      }
+    }
+    wgmma_begin_with(sums);
+#pragma unroll
+    for (int j = 0; j < kCount / 2; ++j) {
+#pragma unroll
+      for (int n = 0; n < Tile::kD; n += 128)
+        wgmma_bf16<true>(reinterpret_cast<float(&)[16][4]>(sums[n / 8]), a[j],
+                         swizzled_rows<Tile>(y.place(n0 + 16 * j, n)), true);
+    }
+    wgmma_end(sums);
+  } else if constexpr (Tile::kHalf) {
 #pragma unroll
     for (int j = 0; j < kCount; j += 2) {
       const unsigned a[4] = {bf16_pair(w[j][0], w[j][1]), bf16_pair(w[j][2], w[j][3]),
@@ -197,7 +273,7 @@ __device__ __forceinline__ void mix(const float (&w)[kCount][4], const Tile& y, 
 #pragma unroll
       for (int n = 0; n < Tile::kD / 8; n += 2) {
         unsigned b[4];
-        load_matrices<true>(b, ys + j * 8 * kStep + n * 8);
+        load_matrices<true>(b, y.place(n0 + lane % 16 + j * 8, lane / 16 * 8 + n * 8));
         mma_bf16(sums[n], a, b[0], b[1]);
         mma_bf16(sums[n + 1], a, b[2], b[3]);
       }

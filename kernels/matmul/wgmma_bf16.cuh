@@ -72,7 +72,18 @@ __device__ __forceinline__ void wgmma_bf16([[maybe_unused]] float (&d)[16][4],
 #endif
 }
 
-/// The same of two operands in shared memory, both of wgmma_columns(): 64 columns of d.
+/// The same of two operands in shared memory, both by columns: 32 or 64 columns of d.
+__device__ __forceinline__ void wgmma_bf16([[maybe_unused]] float (&d)[4][4],
+                                           [[maybe_unused]] std::uint64_t a, [[maybe_unused]] std::uint64_t b,
+                                           [[maybe_unused]] bool add) {
+#if CROSSTALK_WGMMA
+  asm volatile(
+      "{.reg .pred p; setp.ne.b32 p, %18, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 {" CROSSTALK_TO15 "}, %16, %17, p, 1, 1, 0, 0;}"
+      : CROSSTALK_SUMS16(0)
+      : "l"(a), "l"(b), "r"(static_cast<int>(add)));
+#endif
+}
 __device__ __forceinline__ void wgmma_bf16([[maybe_unused]] float (&d)[8][4],
                                            [[maybe_unused]] std::uint64_t a, [[maybe_unused]] std::uint64_t b,
                                            [[maybe_unused]] bool add) {

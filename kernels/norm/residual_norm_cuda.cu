@@ -12,6 +12,7 @@ constexpr int kThreads = 256, kWarps = kThreads / 32;
 
 template <class Real>
 __global__ void __launch_bounds__(kThreads) residual_norm(const __grid_constant__ ResidualNorm<Real> op) {
+  wait_for_earlier();
   const std::int64_t n = static_cast<std::int64_t>(blockIdx.x) * kWarps + threadIdx.x / 32;
   const int r = blockIdx.y, D = op.D(), lane = threadIdx.x % 32;
   if (n >= op.rows()) return;
@@ -98,8 +99,8 @@ __global__ void __launch_bounds__(kThreads)
 template <class Real>
 void forward_cuda(const Exec& exec, const ResidualNorm<Real>& op) {
   const auto run = [&](auto* kernel, int rows, int threads) {
-    launch(exec, "residual_norm", kernel, per_replica(blocks_for(op.rows(), rows), op.x.value.R), threads, 0,
-           op);
+    launch_early(exec, "residual_norm", kernel, per_replica(blocks_for(op.rows(), rows), op.x.value.R),
+                 threads, 0, op);
   };
   if constexpr (std::is_same_v<Real, float>) {
     if (in_fours(op))
@@ -122,8 +123,8 @@ void backward_cuda(const Exec& exec, const ResidualNorm<Real>& op) {
   if constexpr (std::is_same_v<Real, float>) {
     if ((done = in_fours(op)))
       with_fours(D, static_cast<bool>(op.gate), [&]<int kLanes, int kFours, bool kGated>() {
-        launch(exec, name, norm_fours_backward<kLanes, kFours, kGated>, per_replica(pieces, R), kFoursThreads,
-               0, op, piece);
+        launch_early(exec, name, norm_fours_backward<kLanes, kFours, kGated>, per_replica(pieces, R),
+                     kFoursThreads, 0, op, piece);
       });
   }
   if (!done) {

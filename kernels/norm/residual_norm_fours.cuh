@@ -2,7 +2,7 @@
 // and all of a warp's rows are on their way at once.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include "kernels/base/cuda_launch.cuh"
+#include "kernels/base/early_launch.cuh"
 #include "kernels/matmul/operand_pairs.cuh"
 #include "kernels/norm/residual_norm.h"
 
@@ -92,6 +92,7 @@ constexpr int kGradientTurns = kFours > 1 ? 1 : 2;
 
 template <int kLanes, int kFours, bool kGated>
 __global__ void __launch_bounds__(kFoursThreads) norm_fours(const __grid_constant__ ResidualNorm<float> op) {
+  wait_for_earlier();
   constexpr int M = kRowTurns<kFours>;
   using Rows = RowsOfFours<kLanes, kFours, M>;
   const int r = blockIdx.y, D = op.D();
@@ -146,6 +147,7 @@ __global__ void __launch_bounds__(kFoursThreads) norm_fours(const __grid_constan
 template <int kLanes, int kFours, bool kGated>
 __global__ void __launch_bounds__(kFoursThreads)
     norm_fours_backward(const __grid_constant__ ResidualNorm<float> op, std::int64_t piece) {
+  wait_for_earlier();
   constexpr int M = kGradientTurns<kFours>;
   using Rows = RowsOfFours<kLanes, kFours, M>;
   using Row = typename Rows::Row;

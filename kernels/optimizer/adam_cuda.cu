@@ -1,6 +1,6 @@
 // Adam and AdamW over the flat parameter block: one pass, 28 bytes a parameter in fp32.
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/base/cuda_launch.cuh"
+#include "kernels/base/early_launch.cuh"
 #include "kernels/optimizer/adam.h"
 
 namespace crosstalk {
@@ -22,6 +22,7 @@ __device__ double power(double x, std::int32_t n) {
 // Four neighbouring parameters a thread; the bias corrections are made while those arrive.
 template <class Real>
 __global__ void __launch_bounds__(kThreads) adam(const __grid_constant__ AdamStep<Real> a) {
+  wait_for_earlier();
   __shared__ Real rate, root, keep, scale;
   __shared__ double squares[kThreads / 32];
   const int r = blockIdx.y;
@@ -91,8 +92,8 @@ __global__ void __launch_bounds__(kThreads) adam(const __grid_constant__ AdamSte
 
 template <class Real>
 void run_cuda(const Exec& exec, const AdamStep<Real>& a) {
-  launch(exec, "adam", adam<Real>, per_replica(blocks_for(a.parameter.size(), 4 * kThreads), a.parameter.R),
-         kThreads, 0, a);
+  launch_early(exec, "adam", adam<Real>,
+               per_replica(blocks_for(a.parameter.size(), 4 * kThreads), a.parameter.R), kThreads, 0, a);
 }
 
 CROSSTALK_INSTANTIATE_STEP(cuda, AdamStep)

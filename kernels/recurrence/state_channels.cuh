@@ -6,6 +6,9 @@
 // within a leaf, the smallest block, the decay of each pair is a running product over the tokens between. No
 // exponent is ever positive, no sum of decays is a difference.
 //
+// Of operands in bf16, a chunk that decays little is direct: q e^G, a e^G and k e^-G of the whole chunk make scores, and
+// gradients, by one product each. Numbers of bf16 have as many digits at 1e29 as at 1.
+//
 // Work goes by two layouts: products of matrices by fragments, and what runs along tokens by all threads, a
 // channel of a leaf each, with the leaf's decays in registers. Loops there stay loops where they can:
 // straight code does not fit the cache of instructions, and fetching it took two thirds of the time.
@@ -31,6 +34,9 @@ struct ChannelParts {
   static constexpr int kLevels = kTight ? 1 : 2, kTop = kLevels - 1, kLeaf = kHalf >> kTop,
                        kLeaves = C / kLeaf;
   static_assert(kHalf == 16 && kLeaves * D % kThreads == 0);
+  static constexpr bool kMayBeDirect = Tile::kFormat == Precision::bf16;
+  static constexpr float kMild =
+      4e-8f;  ///< what a leaf of a direct chunk leaves of a channel at least: of a chunk 1e-30
   bool before, late, tied, solves;  ///< before, late: queries, erases do not see their own token's decay
   Type *q, *k, *x;                  ///< as they are
   Type *q_read, *a_read;            ///< times the decay since the chunk's start
@@ -82,7 +88,8 @@ struct ChannelParts {
   __device__ __forceinline__ void load(const StateWalk<Tile>& walk, const StateRead<float>& op, int first,
                                        int valid, F&& meanwhile) const {
     const int K = walk.K;
-    Fetched<Tile> q_in, k_in, g_in, x_in;
+    Fetched<Tile, C, D, Tile::kListed> q_in;
+    Fetched<Tile> k_in, g_in, x_in;
     q_in.fetch(walk.queries(op, first, valid), K);
     k_in.fetch(walk.keys(op, first, valid), K);
     g_in.fetch(walk.of_tokens(op.log_decay.value, first, valid, walk.line, walk.first_key), K);
@@ -97,9 +104,67 @@ struct ChannelParts {
     if (tied) x_in.template put<Raw>(x, valid);
   }
 
-  /// By all, from what load() laid down: rows times their decays.
+  /// Rows of a direct chunk: q and a times e^G, k times e^-G. They take the places of levels.
   template <bool kBackward>
-  __device__ __forceinline__ void age(const float* erase) const {
+  __device__ __forceinline__ Type* direct_q() const {
+    return kBackward ? across[0] : q_read;
+  }
+  template <bool kBackward>
+  __device__ __forceinline__ Type* direct_a() const {
+    return kBackward ? a_across[0] : a_read;
+  }
+  __device__ __forceinline__ Type* direct_k() const { return across[kTop]; }
+  /// e^G of the token before `from`.
+  __device__ __forceinline__ float before_leaf(int c, int from) const {
+    float decay = 1;
+#pragma unroll
+    for (int l = 0; l < kLeaves - 1; ++l) decay *= l < from / kLeaf ? decays[0][l * D + c] : 1;
+    return decay;
+  }
+
+  /// By all, from what load() laid down: rows times their decays. Whether the chunk is direct.
+  template <bool kBackward>
+  __device__ __forceinline__ bool age(const float* erase) const {
+    if constexpr (kMayBeDirect) {
+      bool mild = true;
+      leaves([&](int c, int from) {
+        float decay = 1;
+#pragma unroll
+        for (int i = 0; i < kLeaf; ++i) decay *= alpha[(from + i) * D + c];
+        decays[0][from / kLeaf * D + c] = decay;
+        mild = mild && decay >= kMild;
+      });
+      if (__syncthreads_and(mild)) {
+        age_directly<kBackward>(erase);
+        return true;
+      }
+    }
+    age_by_leaves<kBackward>(erase);
+    return false;
+  }
+  template <bool kBackward>
+  __device__ __forceinline__ void age_directly(const float* erase) const {
+    leaves([&](int c, int from) {
+      float since = before_leaf(c, from), end = since;
+#pragma unroll
+      for (int l = 0; l < kLeaves; ++l) end *= l >= from / kLeaf ? decays[0][l * D + c] : 1;
+      if (from == 0) all[c] = end;
+#pragma unroll 4
+      for (int i = from; i < from + kLeaf; ++i) {
+        const int at = i * kRow + c;
+        const float previous = since;
+        since *= alpha[i * D + c];
+        const float back = __fdividef(Raw::value(k[at]), since);
+        Op::put1(direct_q<kBackward>() + at, Raw::value(q[at]) * (before ? previous : since));
+        if (solves)
+          Op::put1(direct_a<kBackward>() + at, erase[i] * Raw::value(x[at]) * (late ? previous : since));
+        Op::put1(direct_k() + at, back);
+        Op::put1(k_left + at, back * end);
+      }
+    });
+  }
+  template <bool kBackward>
+  __device__ __forceinline__ void age_by_leaves(const float* erase) const {
     leaves([&](int c, int from) {
       const int leaf = from / kLeaf;
       const bool odd = leaf & 1, second = from >= kHalf;
@@ -160,9 +225,27 @@ struct ChannelParts {
     });
   }
 
-  /// Scores of pairs, by all warps: those of the reads, and (kBoth) A.
-  template <bool kBoth>
-  __device__ __forceinline__ void score(Type* scores, float* matrix, int stride, const float* erase) const {
+  /// Scores of pairs, by all warps: those of the reads, and (kBoth, forward) A.
+  template <bool kBoth, bool kBackward = false>
+  __device__ __forceinline__ void score(bool direct, Type* scores, float* matrix, int stride,
+                                        const float* erase) const {
+    if (kMayBeDirect && direct) {
+      const Matrix keys{direct_k(), kRow};
+      typename Tile::Side s;
+      s.template add<false, false, D>(Matrix{direct_q<kBackward>(), kRow}, keys);
+      s.pairs([&](int i, int j, float a, float b) {
+        const int last = before ? i - 1 : i;
+        Op::put2(scores + i * kSide + j, j <= last ? a : 0, j < last ? b : 0);
+      });
+      if constexpr (kBoth) {
+        typename Tile::Side n;
+        n.template add<false, false, D>(Matrix{direct_a<kBackward>(), kRow}, keys);
+        n.pairs([&](int i, int j, float a, float b) {
+          matrix[i * stride + j] = j < i ? a : 0, matrix[i * stride + j + 1] = j + 1 < i ? b : 0;
+        });
+      }
+      return;
+    }
     score_blocks<kBoth>(scores, matrix, stride);
     // Columns j of both halves at a time, half a warp's lanes over channels each: sum n is of row j + n, or of
     // the next one where rows do not see their own decay; beyond the leaf, of nothing.

@@ -104,7 +104,8 @@ struct ChannelBackward {
   __device__ __forceinline__ void load(int chunk, int first, int valid, State& d_state) const {
     using WholeTile = StateTile<Tile::kFormat, Tile::D, true, true, false, Tile::C, Tile::W>;
     const int V = walk.V;
-    Fetched<Tile> d_o_in, written_in;
+    Fetched<Tile, C, D, Tile::kListed> d_o_in;
+    Fetched<Tile> written_in;
     const bool has_gradient = static_cast<bool>(op.o.gradient);
     parts.load(walk, op, first, valid, [&] {
       d_o_in.fetch(walk.of_queries(has_gradient ? op.o.gradient : op.o.value, first, valid, V), V);
@@ -139,11 +140,11 @@ struct ChannelBackward {
   }
 
   /// dU and dR; the latter (its negative where something is solved) stays in `rest`. Gradients of values.
-  __device__ __forceinline__ void of_written(int first, int valid) const {
+  __device__ __forceinline__ void of_written(bool direct, int first, int valid) const {
     const int V = walk.V;
     Rows given, d_u;  // v; dU, or dR where nothing is solved
     given.template take<Tile::kWhole>(walk.of_writes(op.v.value, first, valid, V), V);
-    parts.template score<false>(memory.scores, nullptr, 0, nullptr);
+    parts.template score<false, true>(direct, memory.scores, nullptr, 0, nullptr);
     d_u.template add<false, false, D>(rows_of(parts.k_left), rows_of(memory.d_state));
     __syncthreads();
     d_u.template add<true, true, C>(pairs_of(memory.scores), rows_of(memory.d_o), d_u.first_row(), C);
@@ -166,12 +167,14 @@ struct ChannelBackward {
   }
 
   /// P and N, in the places of scores and inverses.
-  __device__ __forceinline__ void of_pairs() const {
+  __device__ __forceinline__ void of_pairs(bool direct) const {
     const auto lay_down = [&](const Type* d_rows, bool inclusive, bool late, Type* pairs, Type* leaf) {
       typename Tile::Side p;
       p.template add<false, false, D>(rows_of(d_rows), rows_of(memory.written));
       p.pairs([&](int i, int j, float a, float b) {
         const int last = inclusive ? i : i - 1;
+        if (Parts::kMayBeDirect && direct)
+          return Op::put2(pairs + i * kSide + j, j <= last ? a : 0, j < last ? b : 0);
         Parts::put_pair(pairs, leaf, i, j, j <= last, late, a);
         Parts::put_pair(pairs, leaf, i, j + 1, j + 1 <= last, late, b);
       });
@@ -199,7 +202,7 @@ struct ChannelBackward {
 
   /// Gradients of rows by the state at the chunk's ends, then by pairs in different leaves; they stand at the
   /// borders of leaves. Begins with the states where gradients of rows will stand.
-  __device__ __forceinline__ void of_rows(int chunk, int first, int valid) const {
+  __device__ __forceinline__ void of_rows(bool direct, int chunk, int first, int valid) const {
     Rows d_q, d_a, d_k;
     const auto by_state = [&](Rows& rows, const Type* a) {
       add_state<Memory::kStateStaged>(op, walk, chunk, rows, rows_of(a), memory.state);
@@ -207,8 +210,12 @@ struct ChannelBackward {
     by_state(d_q, memory.d_o);
     if (walk.solves) by_state(d_a, memory.rest);
     d_k.template add<false, true, D>(rows_of(memory.written), rows_of(memory.d_state));
-    across<Parts::kTop>(d_q, d_a, d_k);
-    if constexpr (Parts::kLevels > 1) across<0>(d_q, d_a, d_k);
+    if (Parts::kMayBeDirect && direct) {
+      by_pairs(d_q, d_a, d_k);
+    } else {
+      across<Parts::kTop>(d_q, d_a, d_k);
+      if constexpr (Parts::kLevels > 1) across<0>(d_q, d_a, d_k);
+    }
     __syncthreads();
     const auto lay_down = [&](Rows& rows, float* to) {
       rows.pairs([&](int i, int c, float a, float b) {
@@ -222,6 +229,69 @@ struct ChannelBackward {
       x_in.fetch(walk.looks(op, first, valid), walk.K);
       x_in.template put<typename Parts::Raw>(memory.x, valid);
     }
+  }
+
+  /// Of a direct chunk, gradients of its rows as they are in products, by the pairs too; what writes by themselves say of the
+  /// decays after them.
+  __device__ __forceinline__ void by_pairs(Rows& d_q, Rows& d_a, Rows& d_k) const {
+    const Type* const k_at = parts.direct_k();
+    d_k.pairs([&](int, int c, float& a, float& b) { a *= parts.all[c], b *= parts.all[c + 1]; });
+    d_k.column_sums(memory.writes[0], D, [&](int i, int c, float a, float b, float(&two)[2]) {
+      two[0] += a * Op::value(k_at[i * kRow + c]), two[1] += b * Op::value(k_at[i * kRow + c + 1]);
+    });
+    d_q.template add<false, true, C>(pairs_of(memory.scores), rows_of(k_at));
+    d_k.template add<true, true, C>(pairs_of(memory.scores), rows_of(parts.template direct_q<true>()));
+    if (!walk.solves) return;
+    d_a.template add<false, true, C>(pairs_of(memory.inverse), rows_of(k_at));
+    d_k.template add<true, true, C>(pairs_of(memory.inverse), rows_of(parts.template direct_a<true>()));
+  }
+
+  /// Of a direct chunk, by all: gradients of rows and of the decays, in the places of by_channels(). A pair of rows on one side
+  /// of a decay stands in the gradient of either row, which are of the same rounded factors: they cancel.
+  __device__ __forceinline__ void by_channels_directly() const {
+    float* const leaf_sums = memory.reads[0];  // [kLeaves][D]: those of both levels lie side by side
+    static_assert(Parts::kLevels * Memory::kDown == Parts::kLeaves);
+    const Type *const q_at = parts.template direct_q<true>(), *const a_at = parts.template direct_a<true>(),
+                      *const k_at = parts.direct_k();
+    Parts::leaves([&](int c, int from) {
+      float since = parts.before_leaf(c, from), of_row[kLeaf], of_own[kLeaf];
+#pragma unroll
+      for (int i = 0; i < kLeaf; ++i) {
+        const int at = (from + i) * D + c, place = (from + i) * kRow + c;
+        const float previous = since;
+        since *= parts.alpha[at];
+        const float d_q = memory.d_q[at], d_k = memory.d_k[at], read = d_q * Op::value(q_at[place]);
+        float look = 0;
+        memory.d_q[at] = d_q * (parts.before ? previous : since);
+        memory.d_k[at] = __fdividef(d_k, since);
+        if (walk.solves) {
+          const float d_a = memory.d_a[at];
+          look = d_a * Op::value(a_at[place]);
+          memory.d_a[at] = d_a * (parts.late ? previous : since);
+        }
+        const float key = d_k * Op::value(k_at[place]);
+        of_row[i] = (read + look) - key;
+        of_own[i] = ((parts.before ? 0 : read) + (parts.late ? 0 : look)) - key;
+      }
+      float after = 0;
+#pragma unroll
+      for (int i = kLeaf - 1; i >= 0; --i)
+        parts.alpha[(from + i) * D + c] = after + of_own[i], after += of_row[i];
+      leaf_sums[from / kLeaf * D + c] = after;
+    });
+    __syncthreads();
+    Parts::leaves([&](int c, int from) {
+      float after = 0;
+#pragma unroll
+      for (int i = 0; i < State::kDown; ++i) after += memory.through[i * D + c];
+      after *= parts.all[c];
+#pragma unroll
+      for (int half = 0; half < Memory::kDown; ++half) after += memory.writes[0][half * D + c];
+#pragma unroll
+      for (int l = 1; l < Parts::kLeaves; ++l) after += l > from / kLeaf ? leaf_sums[l * D + c] : 0;
+#pragma unroll
+      for (int i = 0; i < kLeaf; ++i) parts.alpha[(from + i) * D + c] += after;
+    });
   }
 
   /// Gradients of rows from the borders of a level's pairs of blocks to those of its blocks, and by the pairs
@@ -377,21 +447,28 @@ __device__ __forceinline__ void channel_backward_pass(const StateRead<float>& op
     back.load(chunk, first, valid, d_state);
     back.prefetch(chunk, first, step);
     __syncthreads();
-    memory.parts.template age<true>(memory.erase);
+    const bool direct = memory.parts.template age<true>(memory.erase);
     __syncthreads();
-    back.of_written(first, valid);
+    back.of_written(direct, first, valid);
     __syncthreads();
-    back.of_pairs();
+    back.of_pairs(direct);
     back.through_state(chunk, d_state);
     __syncthreads();
-    back.of_rows(chunk, first, valid);
+    back.of_rows(direct, chunk, first, valid);
     __syncthreads();
-    back.by_channels();
+    const auto* q_read = memory.parts.q_read;
+    const auto* a_read = memory.parts.a_read;
+    if (ChannelParts<Tile>::kMayBeDirect && direct) {
+      back.by_channels_directly();
+      q_read = memory.parts.template direct_q<true>(), a_read = memory.parts.template direct_a<true>();
+    } else {
+      back.by_channels();
+    }
     __syncthreads();
     back.put_rows(first, valid);
-    d_state.template add<true, true, Tile::C>(back.rows_of(memory.d_o), back.rows_of(memory.parts.q_read));
+    d_state.template add<true, true, Tile::C>(back.rows_of(memory.d_o), back.rows_of(q_read));
     if (walk.solves) {
-      d_state.template add<true, true, Tile::C>(back.rows_of(memory.rest), back.rows_of(memory.parts.a_read));
+      d_state.template add<true, true, Tile::C>(back.rows_of(memory.rest), back.rows_of(a_read));
     }
     __syncthreads();
   }
@@ -403,6 +480,7 @@ __device__ __forceinline__ void channel_backward_pass(const StateRead<float>& op
 template <class Tile>
 __global__ void __launch_bounds__(Tile::kThreads, kChannelBlocks<Tile, 3>)
     channel_backward(const __grid_constant__ StateRead<float> op, const __grid_constant__ KeyBlock keys) {
+  wait_for_earlier();
   extern __shared__ __align__(16) unsigned char dynamic[];
   StateWalk<Tile> walk(op, keys);
   ChannelBackwardMemory<Tile> memory(dynamic, true, walk.solves, walk.tied);

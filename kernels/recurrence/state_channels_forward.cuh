@@ -92,18 +92,18 @@ __device__ __forceinline__ void channel_forward_pass(const StateRead<float>& op,
     if constexpr (StateWalk<Tile>::kShort) {
       if (op.states) Eights<Tile, D, D>::keep(memory.state, kRow, walk.short_state(op, chunk));
     }
-    parts.template age<false>(memory.erase);
+    const bool direct = parts.template age<false>(memory.erase);
     __syncthreads();
 
     given.scale(memory.write);
     if (walk.solves) {
-      parts.template score<true>(memory.scores, memory.solving, inverting.kStride, memory.erase);
+      parts.template score<true>(direct, memory.scores, memory.solving, inverting.kStride, memory.erase);
       typename Tile::Rows r;
       r.template add<false, false, D>(Matrix{parts.a_read, kRow}, state_at);
       given.subtract(r);
       given.pairs([&](int i, int v, float a, float b) { Op::put2(memory.rest + i * kRow + v, a, b); });
     } else {
-      parts.template score<false>(memory.scores, nullptr, 0, nullptr);
+      parts.template score<false>(direct, memory.scores, nullptr, 0, nullptr);
       given.pairs([&](int i, int v, float a, float b) { Op::put2(memory.written + i * kRow + v, a, b); });
     }
     __syncthreads();
@@ -138,6 +138,7 @@ __device__ __forceinline__ void channel_forward_pass(const StateRead<float>& op,
 template <class Tile>
 __global__ void __launch_bounds__(Tile::kThreads, kChannelBlocks<Tile, 4>)
     channel_forward(const __grid_constant__ StateRead<float> op, const __grid_constant__ KeyBlock keys) {
+  wait_for_earlier();
   extern __shared__ __align__(16) unsigned char dynamic[];
   StateWalk<Tile> walk(op, keys);
   ChannelForwardMemory<Tile> memory(dynamic, true, walk.solves, walk.tied);

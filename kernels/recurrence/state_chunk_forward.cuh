@@ -193,6 +193,7 @@ __device__ __forceinline__ void forward_pass(const StateRead<float>& op, const S
 template <class Tile>
 __global__ void __launch_bounds__(Tile::kThreads, Tile::kForwardBlocks)
     chunk_forward(const __grid_constant__ StateRead<float> op, const __grid_constant__ KeyBlock keys) {
+  wait_for_earlier();
   extern __shared__ __align__(16) unsigned char dynamic[];
   StateWalk<Tile> walk(op, keys);
   const ForwardMemory<Tile> memory(dynamic, walk.gated(), walk.solves, walk.tied);

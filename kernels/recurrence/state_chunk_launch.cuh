@@ -72,8 +72,8 @@ std::size_t bytes_of(const StateRead<float>& op) {
 template <class Kernel>
 void launch(const Exec& exec, const StateRead<float>& op, Kernel kernel, int threads, std::size_t bytes) {
   for (int first = 0; first < op.K(); first += op.key_block()) {
-    device::launch(exec, "state_read", kernel, per_replica(op.B() * op.H(), op.k.value.R), threads, bytes, op,
-                   KeyBlock{first, std::min(op.key_block(), op.K() - first)});
+    launch_early(exec, "state_read", kernel, per_replica(op.B() * op.H(), op.k.value.R), threads, bytes, op,
+                 KeyBlock{first, std::min(op.key_block(), op.K() - first)});
   }
 }
 

@@ -2,6 +2,7 @@
 // inverse of a unit lower triangular matrix.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include "kernels/base/early_launch.cuh"
 #include "kernels/base/quick_exp.cuh"
 #include "kernels/matmul/chunk_product.cuh"
 #include "kernels/matmul/operand_pairs.cuh"

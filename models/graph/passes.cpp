@@ -159,14 +159,16 @@ bool attend_mix_once(Graph<Real>& graph) {
     if (!mix) continue;
     auto* a = static_cast<Variable<Real>*>((*mix)->a.variable);
     const Weights* attend = links.template alone<Weights>(a);
-    if (!attend || (*attend)->kernel != Kernel::exp || (*attend)->extra || a->root() != out((*attend)->a))
-      continue;
+    if (!attend || (*attend)->extra || a->root() != out((*attend)->a)) continue;
     const Attend<Real>& from = **attend;
+    // Narrower heads of weights without exp are read by chunks, but for a few.
+    const bool linear = from.kernel == Kernel::identity && !from.normalised && from.k && from.K() > 128;
+    if (from.kernel != Kernel::exp && !linear) continue;
     if (from.offset != 0 && !(from.normalised && from.eps == 0 && !from.sink)) continue;  // else rows lose it
     AttendMix<Real> op;
     op.normalised = from.normalised, op.strict = from.strict, op.before = from.before;
     op.eps = from.eps, op.scale = from.scale, op.window = from.window;
-    op.products = graph.products();
+    op.products = graph.products(), op.linear = linear;
     op.x = from.x, op.k = from.k, op.v = (*mix)->v;
     op.log_decay = from.log_decay, op.slope = from.slope, op.sink = from.sink;
     op.position = from.position;

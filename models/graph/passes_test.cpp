@@ -396,21 +396,27 @@ TEST(Passes, GatesAreOneChain) {
   expect_equal(joined, chain);
 }
 
-// In bf16 few queries are read in tiles too.
+// In bf16 few queries are read in tiles too, and in wide heads weights without exp.
 TEST(Passes, FewQueriesOfAttention) {
-  for (const auto& [precision, T, count] :
-       {std::tuple{Precision::tf32, 4, 0}, {Precision::bf16, 3, 0}, {Precision::bf16, 4, 1}}) {
+  for (const auto& [precision, T, D, kernel, count] : {std::tuple{Precision::tf32, 4, 8, Kernel::exp, 0},
+                                                       {Precision::bf16, 3, 8, Kernel::exp, 0},
+                                                       {Precision::bf16, 4, 8, Kernel::exp, 1},
+                                                       {Precision::bf16, 4, 128, Kernel::identity, 0},
+                                                       {Precision::bf16, 4, 136, Kernel::identity, 1},
+                                                       {Precision::tf32, 20, 136, Kernel::identity, 0},
+                                                       {Precision::bf16, 4, 264, Kernel::identity, 0}}) {
     ParameterBlock<float> block(Device::cpu, 1);
-    block.add("x", {1, T, 1, 8}, Init::normal(1));
+    block.add("x", {1, T, 1, D}, Init::normal(1));
     block.allocate();
     Graph<float> graph(Device::cpu, 1, false);
     graph.set_products(precision);
     Attend<float> attend;
     attend.x = attend.k = in(graph.parameter(block, 0));
+    attend.kernel = kernel, attend.normalised = kernel == Kernel::exp;
     Mix<float> mix;
     mix.a = in(out(graph.add(attend).a)), mix.v = attend.x;
     graph.add(mix);
-    EXPECT_EQ(run_pass(graph, "attend_mix"), count) << T;
+    EXPECT_EQ(run_pass(graph, "attend_mix"), count) << T << " " << D;
   }
 }
 
@@ -491,22 +497,23 @@ struct Planned {
   }
 };
 
-// Between maps and an attention in whole heads everything is bf16, unless somebody else reads some of it.
+// Between maps and an attention in whole or wide heads everything is bf16, unless somebody else reads some of it.
 TEST(Passes, NumbersBetweenMapsAndAttentionAreBf16) {
-  for (const auto& [B, beside, count] : {std::tuple{64, false, 1}, {64, true, 0}, {63, false, 0}}) {
-    SCOPED_TRACE(fmt::format("B {} beside {}", B, beside));
+  for (const auto& [B, D, beside, count] :
+       {std::tuple{64, 48, false, 1}, {64, 48, true, 0}, {63, 48, false, 0}, {1, 136, false, 1}}) {
+    SCOPED_TRACE(fmt::format("B {} D {} beside {}", B, D, beside));
     std::size_t bytes[2];
     for (const bool rounds : {false, true}) {
-      Planned p({{"x", {B, 5, 48}}, {"q", {48, 48}}, {"k", {48, 48}}, {"v", {48, 48}}, {"o", {48, 48}}});
+      Planned p({{"x", {B, 5, D}}, {"q", {D, D}}, {"k", {D, D}}, {"v", {D, D}}, {"o", {D, D}}});
       Variable<float>* heads[3];
       for (int i = 0; i < 3; ++i)
-        heads[i] = p.graph.view(p.map(p.graph.parameter(p.block, 0), i + 1), {B, 5, 1, 48});
+        heads[i] = p.graph.view(p.map(p.graph.parameter(p.block, 0), i + 1), {B, 5, 1, D});
       if (beside) p.graph.keep(heads[1]);
       Attend<float> attend;
       attend.x = in(heads[0]), attend.k = in(heads[1]);
       Mix<float> mix;
       mix.a = in(out(p.graph.add(attend).a)), mix.v = in(heads[2]);
-      p.map(p.graph.view(out(p.graph.add(mix).o), {B, 5, 48}), 4);
+      p.map(p.graph.view(out(p.graph.add(mix).o), {B, 5, D}), 4);
       EXPECT_EQ(run_pass(p.graph, "attend_mix"), 1);
       EXPECT_EQ(run_pass(p.graph, "joined_linear"), 2);
       const auto before = p.graph.node_names();
@@ -520,7 +527,7 @@ TEST(Passes, NumbersBetweenMapsAndAttentionAreBf16) {
       for (const auto& t : {reads->x, reads->k, reads->v}) {
         EXPECT_EQ(t.value.format, format);
         EXPECT_EQ(t.gradient.format, format);
-        EXPECT_EQ(t.value.columns(), 48);
+        EXPECT_EQ(t.value.columns(), D);
       }
       for (int i = 0; i < 3; ++i) {
         EXPECT_EQ(first->y[i].value.format, format);

@@ -8,6 +8,7 @@
 
 #include "kernels/attention/attend.h"
 #include "kernels/attention/solve.h"
+#include "kernels/conv/long_conv.h"
 #include "kernels/law/diagonal_read.h"
 #include "kernels/law/fwm.h"
 #include "kernels/law/network_read.h"
@@ -46,19 +47,22 @@ std::string slow_form(const StateRead<Real>& op) {
   return why.empty() ? "" : "state_read walks token after token: " + why;
 }
 
-/// Chunks: kernels/fused/fwm_chunk_form.cu.
+/// Chunks: kernels/fused/fwm_chunk_form.cu. States in registers: fwm_walk_form.cu.
 template <class Real>
 std::string slow_form(const FwmRead<Real>& op) {
-  constexpr int kMostKeys = 128, kMostValues = 256;
+  const bool dense = static_cast<bool>(op.v);
+  const int kMostKeys = dense ? 64 : 128, kMostValues = dense ? 64 : 256;
   if (op.form) return "";
-  return "fwm_read walks token after token: " +
-         (kWide<Real>                          ? kInFp64
-          : op.v || op.H() != 1 || op.Q() != 1 ? "chunks are of one head, one query and values that are ids"
-          : op.K() > kMostKeys                 ? above(op.K(), "key features", kMostKeys)
-          : op.V() > kMostValues               ? above(op.V(), "values", kMostValues)
-          : op.K() % 4 != 0                    ? fmt::format("{} key features are no multiple of 4", op.K())
-          : op.start || op.end                 ? "a state is given or wanted"
-                                               : "this GPU has too little shared memory for its chunks");
+  return "fwm_read walks token after token, its states in global memory: " +
+         (kWide<Real> ? kInFp64
+          : !dense && (op.H() != 1 || op.Q() != 1)
+              ? "chunks of values that are ids are of one head and one query"
+          : op.K() > kMostKeys   ? above(op.K(), "key features", kMostKeys)
+          : op.V() > kMostValues ? above(op.V(), "values", kMostValues)
+          : dense                ? kTooLittle
+          : op.K() % 4 != 0      ? fmt::format("{} key features are no multiple of 4", op.K())
+          : op.start || op.end   ? "a state is given or wanted"
+                                 : "this GPU has too little shared memory for its chunks");
 }
 
 /// Chunks: kernels/fused/read_weights_chunk_form.cu.
@@ -67,7 +71,9 @@ std::string slow_form(const ReadWeights<Real>& op) {
   constexpr int kMost = 512;
   if (op.form) return "";
   return "read_weights walks write after write: " +
-         (op.decay || op.log_decay     ? "chunks have no decay"
+         (op.log_decay && op.log_decay.value.dim(3) > 1
+              ? "chunks of decays a key channel are of tokens in equal parts of 32 to 128, and queries at most of them"
+          : op.decay || op.log_decay   ? "chunks have no decay"
           : op.H() != 1 || op.Q() != 1 ? "chunks are of one head and one query"
           : op.K() > kMost             ? above(op.K(), "key features", kMost)
           : op.K() % 4 != 0            ? fmt::format("{} key features are no multiple of 4", op.K())
@@ -75,18 +81,38 @@ std::string slow_form(const ReadWeights<Real>& op) {
                                        : "chunks are of keys that erase themselves, and fit shared memory");
 }
 
-/// States in registers: kernels/fused/network_walk_form.cu.
+/// States in registers: kernels/fused/network_walk_form.cu. Mini-batches: network_batches_form.cu.
 template <class Real>
 std::string slow_form(const NetworkRead<Real>& op) {
-  constexpr int kMost = 64;
-  if (op.form) return "";
+  constexpr int kMost = 64, kMostBatch = 16, kFewest = 4;
+  const bool deep = op.hidden > 0, whole = op.K() % 4 == 0 && op.V() % 4 == 0 && op.hidden % 4 == 0;
+  if (op.form)
+    return deep && op.mini_batch < kFewest
+               ? fmt::format(
+                     "network_read goes through all weights of its network for every mini-batch of {}: with "
+                     "memory.mini_batch = 16, as its authors have it (another model), a step is several times faster",
+                     op.mini_batch == 1 ? "one token" : fmt::format("{} tokens", op.mini_batch))
+               : "";
   return "network_read keeps its states in global memory: " +
-         (kWide<Real>          ? kInFp64
-          : op.hidden > 0      ? "its network has a hidden layer"
-          : op.mini_batch != 1 ? fmt::format("mini-batches are of {} tokens", op.mini_batch)
-          : op.K() > kMost     ? above(op.K(), "key channels", kMost)
-          : op.V() > kMost     ? above(op.V(), "values", kMost)
-                               : kTooLittle);
+         (kWide<Real> ? kInFp64
+          : deep && op.mini_batch > kMostBatch
+              ? fmt::format("mini-batches of a network with hidden units have more than {} tokens",
+                            kMostBatch)
+          : deep && !whole              ? "numbers of keys, values and hidden units are no multiples of 4"
+          : !deep && op.mini_batch != 1 ? fmt::format("mini-batches are of {} tokens", op.mini_batch)
+          : !deep && op.K() > kMost     ? above(op.K(), "key channels", kMost)
+          : !deep && op.V() > kMost     ? above(op.V(), "values", kMost)
+                                        : kTooLittle);
+}
+
+/// No form but the plain one: kernels/conv/long_conv.h.
+template <class Real>
+std::string slow_form(const LongConv<Real>& op) {
+  constexpr double kMany = 2e10;  // products: tens of milliseconds
+  const double channels = static_cast<double>(op.B()) * op.C(), products = channels * op.T() * op.T() / 2;
+  return products < kMany ? ""
+                          : fmt::format("long_conv adds up {0}^2 / 2 products of each of {1:.0f} channels",
+                                        op.T(), channels);
 }
 
 /// Chunks: kernels/fused/ridge_chunk_form.cu.
@@ -152,6 +178,7 @@ std::vector<std::string> slow_forms(const Graph<Real>& graph) {
     ask.template operator()<Attend>(node.info);
     ask.template operator()<Solve>(node.info);
     ask.template operator()<NetworkRead>(node.info);
+    ask.template operator()<LongConv>(node.info);
     ask.template operator()<RidgeRead>(node.info);
     ask.template operator()<DiagonalRead>(node.info);
   }

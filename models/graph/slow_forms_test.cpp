@@ -9,6 +9,9 @@
 
 #include "kernels/attention/attend.h"
 #include "kernels/attention/solve.h"
+#include "kernels/conv/long_conv.h"
+#include "kernels/law/fwm.h"
+#include "kernels/law/network_read.h"
 #include "kernels/law/ridge_read.h"
 #include "kernels/recurrence/state_read.h"
 #include "kernels/testing/cuda_test.h"
@@ -103,7 +106,58 @@ TEST(SlowForms, OfMesaAreThoseOfWideKeysAndValues) {
   }
 }
 
+TEST(SlowForms, OfConvolutionsAreThoseOfVeryManyProducts) {
+  for (const int C : {128, 8192}) {
+    MemoryMeasure measure;
+    Graph<float> graph(Device::cuda, 1, true);
+    LongConv<float> op;
+    op.x = in(graph.variable({256, 256, C})), op.h = in(graph.variable({256, C}));
+    graph.add(op);
+    if (C == 128) {
+      EXPECT_THAT(slow_forms(graph), IsEmpty());
+    } else {
+      EXPECT_THAT(slow_forms(graph),
+                  ElementsAre("long_conv adds up 256^2 / 2 products of each of 2097152 channels"));
+    }
+  }
+}
+
 class SlowFormsOnCuda : public CudaTest {};
+
+/// A network with hidden units, of 2 sequences of 32 tokens.
+std::vector<std::string> of_network(int K, int mini_batch) {
+  MemoryMeasure measure;
+  Graph<float> graph(Device::cuda, 1, true);
+  NetworkRead<float> op;
+  op.device = Device::cuda, op.hidden = 4 * K, op.mini_batch = mini_batch;
+  for (In<float>* x : {&op.q, &op.k, &op.v}) *x = in(graph.variable({2, 32, 1, K}));
+  op.step = in(graph.variable({2, 32, 1, 1}));
+  graph.add(op);
+  return slow_forms(graph);
+}
+TEST_F(SlowFormsOnCuda, OfNetworksAreThoseOfSmallAndLargeMiniBatches) {
+  EXPECT_THAT(of_network(64, 16), IsEmpty());
+  EXPECT_THAT(of_network(64, 1), ElementsAre(::testing::HasSubstr("every mini-batch of one token")));
+  EXPECT_THAT(of_network(64, 32), ElementsAre(::testing::HasSubstr("more than 16 tokens")));
+  EXPECT_THAT(of_network(6, 16), ElementsAre(::testing::HasSubstr("no multiples of 4")));
+}
+TEST_F(SlowFormsOnCuda, OfTheFastWeightMemoryAreThoseOfWideStates) {
+  for (const int K : {64, 128}) {
+    MemoryMeasure measure;
+    Graph<float> graph(Device::cuda, 1, true);
+    FwmRead<float> op;
+    op.device = Device::cuda;
+    for (In<float>* x : {&op.q, &op.k, &op.v}) *x = in(graph.variable({2, 32, 2, K}));
+    op.beta = in(graph.variable({2, 32, 2}));
+    graph.add(op);
+    if (K == 64) {
+      EXPECT_THAT(slow_forms(graph), IsEmpty());
+    } else {
+      EXPECT_THAT(slow_forms(graph),
+                  ElementsAre(::testing::EndsWith("128 key features a head are more than 64")));
+    }
+  }
+}
 
 TEST_F(SlowFormsOnCuda, AreThoseThatRecordsName) {
   for (const Shape& s :

@@ -2,6 +2,7 @@
 // S_t = S_{t-1} * (1 - D_t (k_t * k_t)^T) + (D_t * v_t) k_t^T entry by entry, D_t = beta_t / (1 + beta_t k_t.k_t) a value channel
 // (Liu et al. 2024, arXiv 2407.14207; Cranial-XIX/longhorn@4ea1745 models/longhorn.py).
 // SPDX-License-Identifier: Apache-2.0
+#include "models/laws.h"
 #include "models/memories/memory_file.h"
 
 namespace crosstalk::memories {
@@ -33,6 +34,9 @@ Memory longhorn_diagonal() {
                     "beta", [&] { return sigmoid(m.token("beta", m.V, {}, (m.token_size() + 15) / 16)); });
                 const auto squares = fold(k * k, {m.B, m.T, m.H, 1});
                 const auto gain = beta * map(MapKind::reciprocal, 1.0 + beta * squares);  // [B,T,H,V]
+                // On a GPU, without a state a token.
+                if (m.graph.device() == Device::cuda)
+                  return diagonal_read(m, q, k, {.step = gain, .of_keys = true});
                 // Rows of the state as heads: x [B,n,H,K] -> [B,n,H V,K].
                 const auto rows = [&](auto x, int n) {
                   return view(expand(view(x, {m.B * n, m.H, 1, m.K}), {m.B * n, m.H, m.V, m.K}),

@@ -26,7 +26,10 @@ Memory wall() {
                 m.input("log_decay", [&] { return log_sigmoid(m.token("forget", m.K, Init::constant(8))); });
             m.watch_decay(g, true);
             const auto faded = read_weights(m, q, {.key = k, .log_decay = g});
-            return m.mix(attend(m, q, k, {.scale = 0}, {.extra = m.scale() * faded}));
+            m.note("score_key", k);
+            m.note("score_query", q);
+            const decltype(k) none{};  // no products but the faded ones
+            return m.mix(attend(m, none, none, {}, {.extra = m.scale() * faded}));
           },
       .published =
           {

@@ -69,6 +69,26 @@ TEST_P(MemoryApply, FormsAgreeInGradientsAndStates) {
   }
 }
 
+// More keys than chunks hold where a state erases: what is written is solved for, and read by all pairs of tokens.
+TEST(WideKeys, ByAllPairsAreThoseOfTheWalk) {
+  int compared = 0;
+  for (const char* memory : {"deltanet", "gated_delta", "longhorn", "linear_attention"}) {
+    ApplySizes sizes = kSizes;
+    sizes.K = 136;
+    for (const ApplyCase& one : apply_cases(memory, sizes)) {
+      const ApplyData data = apply_data(one, 5);
+      const auto forms = forms_of(one);
+      if (std::count(forms.begin(), forms.end(), "parallel") == 0) continue;
+      SCOPED_TRACE(fmt::format("{} {}", memory, one.name));
+      const ApplyResult want = apply<double>(one, "recurrent", data);
+      for (const auto& [name, x] : apply<double>(one, "parallel", data))
+        ASSERT_NO_FATAL_FAILURE(expect_close(name, x, want.at(name), 1e-10));
+      ++compared;
+    }
+  }
+  EXPECT_GT(compared, 4);
+}
+
 /// Gradients of every input with central differences of sum(o * d_o), and, where data has "d_ends", of the states at the end.
 void expect_differences(const ApplyCase& one, const std::string& form, const ApplyData& data) {
   ApplyCase asked = one;

@@ -2,9 +2,12 @@
 
     python3 plots/figures/all_memories.py results/published
 
-reads all_memories.csv of that folder (`crosstalk export` of experiments/all_memories.toml) and writes
-all_memories_figure.pdf, .png and all_memories_table.md beside it. The learning rate is the one of the study's with the
-smallest median validation loss, for each memory, task and number of associations; everything else is of the test split.
+reads all_memories.csv of that folder (`crosstalk export` of experiments/all_memories.toml) and, if it is there,
+all_memories_published.csv (of all_memories_published.toml: MQAR, each memory in the layer of its authors), and writes
+all_memories_figure.pdf, .png and all_memories_table.md beside it, and that table into README.md. The learning rate is the one of
+the study's with the smallest median validation loss over the seeds that all rates have, for each memory, task and number of
+associations (on MQAR, whose runs end at an accuracy, with the largest median validation accuracy, then the smallest loss);
+everything else is of the test split and of all seeds at that rate.
 
 recall, reassign: a number of associations is solved when the median test loss over seeds is at most 2e-3 (twice the loss
 at which training stops); the dot is the largest number solved with all smaller ones, the line ends at the next one tried,
@@ -40,16 +43,39 @@ def results():
     for row in csv.DictReader(open(HERE / "all_memories.csv", newline="")):
         memory, task = row["label"], row["task.name"]
         load = int(row["task.operations" if task == "swap" else "task.associations"])
-        at = runs.setdefault((memory, task), {}).setdefault(load, {}).setdefault(float(row["train.learning_rate"]), [])
-        at.append((number(row["eval_loss"]), number(row["test_loss"]), float(row["test_accuracy"] or 0)))
+        at = runs.setdefault((memory, task), {}).setdefault(load, {}).setdefault(float(row["train.learning_rate"]), {})
+        at[row["seed"]] = number(row["eval_loss"]), number(row["test_loss"]), float(row["test_accuracy"] or 0)
         if task == "recall":
             state[memory] = max(state.get(memory, 0), int(row["state_size"]))
     chosen = {}
     for key, loads in runs.items():
         for load, rates in loads.items():
-            best = min(rates, key=lambda rate: (statistics.median(run[0] for run in rates[rate]), rate))
-            chosen.setdefault(key, {})[load] = (best, [run[1] for run in rates[best]], [run[2] for run in rates[best]])
+            shared = set.intersection(*(set(seeds) for seeds in rates.values()))
+            best = min(rates, key=lambda rate: (statistics.median(rates[rate][seed][0] for seed in shared), rate))
+            of_best = rates[best].values()
+            chosen.setdefault(key, {})[load] = (best, [run[1] for run in of_best], [run[2] for run in of_best])
     return chosen, state, sorted({rate for loads in runs.values() for rates in loads.values() for rate in rates})
+
+
+def as_published():
+    """pairs -> memory -> (median test accuracy at the chosen rate, "rate" or "rate*" at the edge), and the rates."""
+    path, tried, shown, all_rates = HERE / "all_memories_published.csv", {}, {}, set()
+    if not path.exists():
+        return shown, []
+    for row in csv.DictReader(open(path, newline="")):
+        if row["task.name"] == "mqar":
+            rates = tried.setdefault(int(row["task.pairs"]), {}).setdefault(row["label"], {})
+            rates.setdefault(float(row["train.learning_rate"]), {})[row["seed"]] = (
+                float(row["eval_accuracy"] or 0), number(row["eval_loss"]), float(row["test_accuracy"] or 0))
+            all_rates.add(float(row["train.learning_rate"]))
+    for pairs, memories in sorted(tried.items()):
+        for memory, rates in memories.items():
+            shared = set.intersection(*(set(seeds) for seeds in rates.values()))
+            best = min(rates, key=lambda rate: (-statistics.median(rates[rate][seed][0] for seed in shared),
+                                                statistics.median(rates[rate][seed][1] for seed in shared), rate))
+            accuracy = statistics.median(run[2] for run in rates[best].values())
+            shown.setdefault(pairs, {})[memory] = accuracy, f"{best:g}" + ("*" if best in (min(all_rates), max(all_rates)) else "")
+    return shown, sorted(all_rates)
 
 
 def capacity(by_load):
@@ -66,7 +92,9 @@ def main():
     chosen, state, rates = results()
     swaps = {memory: chosen[memory, "swap"][16][2] for memory in state}
     memories = sorted(state, key=lambda m: (state[m], m), reverse=True)
-    lines = ["| memory | state, floats | recall | reassign | swap, accuracy | learning rates |", "|---|--:|--:|--:|--:|---|"]
+    layers, layer_rates = as_published()
+    lines = ["| memory | state, floats | recall | reassign | swap, accuracy | learning rates |"
+             + "".join(f" published: {pairs} pairs |" for pairs in layers), "|---|--:|--:|--:|--:|---|" + "---|" * len(layers)]
     edge = False
     for memory in reversed(memories):
         cells = [("≥ " if end is None else "") + str(begin)
@@ -78,12 +106,23 @@ def main():
             rate = chosen[memory, task][end][0] if end else None
             used.append(f"{rate:g}" + ("*" if rate in (rates[0], rates[-1]) else "") if end else "--")
         edge = edge or any(rate.endswith("*") for rate in used)
-        lines.append(f"| `{memory}` | {state[memory]:,} | {cells[0]} | {cells[1]} | {cells[2]} | {', '.join(used)} |")
+        for of in layers.values():
+            used.append("{:.2f} at {}".format(*of[memory]) if memory in of else "")
+        lines.append(f"| `{memory}` | {state[memory]:,} | {cells[0]} | {cells[1]} | {cells[2]} | {', '.join(used[:3])} |"
+                     + "".join(f" {cell} |" for cell in used[3:]))
     lines.append("")
     lines.append(f"Learning rates: chosen on validation data among {', '.join(f'{rate:g}' for rate in rates)}; shown where a memory "
                  "fails: at the smallest number of associations that it does not solve, and at 16 swaps"
-                 + ("; * the edge of these rates: beyond it the memory may do better." if edge else "."))
+                 + ("; * the edge of these rates: beyond it the memory may do better." if edge else ".")
+                 + (" Published: accuracy on MQAR in the layer of its authors, at the rate chosen among "
+                    f"{', '.join(f'{rate:g}' for rate in layer_rates)}." if layers else ""))
     (HERE / "all_memories_table.md").write_text("\n".join(lines) + "\n")
+    page = HERE / "README.md"
+    if page.exists():
+        text = page.read_text()
+        begin = text.index("| memory | state, floats |")
+        end = text.index("\n", text.index("\nLearning rates: chosen on validation data", begin) + 1)
+        page.write_text(text[:begin] + "\n".join(lines) + text[end:])
 
     plt.rcParams.update({"font.size": 6.5, "axes.linewidth": 0.5, "pdf.fonttype": 42})
     figure, axes = plt.subplots(1, 4, figsize=(6.75, 6.9), sharey=True, gridspec_kw={"width_ratios": [1.25, 2, 1.5, 1.5]})

@@ -1,0 +1,37 @@
+// Kernels that are brought in while the one before them on their stream ends (programmatic dependent launch, sm_90 and later):
+// what launching costs, and the blocks that come first, hide behind its last blocks.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include "kernels/base/cuda_launch.cuh"
+
+namespace crosstalk::device {
+
+/// The first statement of a kernel of launch_early(), of all threads: lets the next kernel come in, then waits until all that
+/// was launched before has ended and its memory is written. Who is brought in waits for this kernel's end in the same way.
+__device__ __forceinline__ void wait_for_earlier() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+/// As launch(), of a kernel that begins with wait_for_earlier().
+template <class... Parameters, class... Args>
+void launch_early(const Exec& exec, const char* op, void (*kernel)(Parameters...), dim3 grid, int threads,
+                  std::size_t bytes, const Args&... args) {
+  if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
+  allow_shared_memory(kernel, bytes);
+  cudaFuncAttributes code{};
+  cudaFuncGetAttributes(&code, kernel);  // of an error the launch tells
+  cudaLaunchAttribute early{};
+  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  early.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = grid, config.blockDim = dim3(static_cast<unsigned>(threads));
+  config.dynamicSmemBytes = bytes, config.stream = stream_of(exec);
+  config.attrs = &early, config.numAttrs = code.ptxVersion >= 90 ? 1 : 0;
+  cudaLaunchKernelEx(&config, kernel, args...);
+  check_launch(op);
+}
+
+}  // namespace crosstalk::device
