@@ -11,7 +11,7 @@ struct Diagonal {
   int item, K, V, n;  ///< n: entries of the state
   bool complex, gated;
   Place<Real> at;
-  Rows<Real> q, k, v, step_size, log_rate, of_rows, of_columns, angle, reads, reads_imag, start_re, start_im;
+  Rows<Real> q, k, v, step_size, log_rate, of_rows, of_columns, angle, reads, reads_imag;
 
   CT_HD Diagonal(const DiagonalRead<Real>& op_, int r, int item_)
       : op(op_),
@@ -31,9 +31,7 @@ struct Diagonal {
         of_columns(op.column_log_decay, r, at.b, at.h, at.T, at.H, K),
         angle(op.angle, r, at.b, at.h, 1, at.H, n),
         reads(op.read, r, at.b, at.h, 1, at.H, n),
-        reads_imag(op.read_imag, r, at.b, at.h, 1, at.H, n),
-        start_re(op.start, r, at.b, at.h, 1, at.H, n),
-        start_im(op.start_imag, r, at.b, at.h, 1, at.H, n) {}
+        reads_imag(op.read_imag, r, at.b, at.h, 1, at.H, n) {}
 
   /// Factor of entry i at token t: size, cosine and sine of its angle; and -e^{log_rate}, and the derivative of the
   /// size with respect to step times that.
@@ -66,15 +64,10 @@ struct Diagonal {
     return complex ? 2 * (reads.value[i] * S[i] - reads_imag.value[i] * S[n + i]) : S[i];
   }
 
-  template <class Team>
-  CT_HD void start(const Team& team, Real* S) const {
-    load_part(team, start_re, S, n);
-    if (complex) load_part(team, start_im, S + n, n);
-  }
-  template <class Team>
-  CT_HD void end(const Team& team, const Real* S) const {
-    store_end(team, op.end, at.r, item, S, n);
-    if (complex) store_end(team, op.end_imag, at.r, item, S + n, n);
+  template <class F>
+  CT_HD void each_part(F&& f) const {
+    f(Part<Real>{op.start, op.end, 0, n});
+    if (complex) f(Part<Real>{op.start_imag, op.end_imag, n, n});
   }
   template <class Team>
   CT_HD void step(const Team& team, int t, const Real* S, Real* next) const {
@@ -169,18 +162,7 @@ struct Diagonal {
   template <class Team>
   CT_HD void clear(const Team& team) const {
     q.clear(team), k.clear(team), v.clear(team), step_size.clear(team), log_rate.clear(team);
-    of_rows.clear(team), of_columns.clear(team), angle.clear(team), reads.clear(team), reads_imag.clear(team),
-        start_re.clear(team), start_im.clear(team);
-  }
-  template <class Team>
-  CT_HD void end_gradient(const Team& team, Real* G) const {
-    load_end_gradient(team, op.end, at.r, item, G, n);
-    if (complex) load_end_gradient(team, op.end_imag, at.r, item, G + n, n);
-  }
-  template <class Team>
-  CT_HD void start_gradient(const Team& team, const Real* G) const {
-    start_re.add(team, 0, [&](int i) { return G[i]; });
-    if (complex) start_im.add(team, 0, [&](int i) { return G[n + i]; });
+    of_rows.clear(team), of_columns.clear(team), angle.clear(team), reads.clear(team), reads_imag.clear(team);
   }
 };
 

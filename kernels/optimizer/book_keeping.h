@@ -86,6 +86,22 @@ struct CountStep {
   Tensor<double> report;
   RateSchedule schedule = {};
   Tensor<double> learning_rate = {}, rate = {}, squares = {};
+
+  /// Counts replica r; `square`: sum of its squares.
+  CT_HD void count(int r, double square) const {
+    double* to = report.at(r);
+    std::int32_t now = *step.at(r);
+    if (now % period == 0)
+      to[report_train_loss] = to[report_train_steps] = to[report_norms] = 0;
+    else if (squares && lacks_norm(to, period, now))
+      take_norm(to, period, now, square);
+    *step.at(r) = ++now;
+    const double x = static_cast<double>(*loss.at(r));
+    to[report_train_loss] += x;
+    to[report_train_steps] += 1;
+    if (!(x - x == 0) && to[report_diverged_step] == 0) to[report_diverged_step] = now;  // not finite
+    if (rate) *rate.at(r) = *learning_rate.at(r) * schedule.factor(now);
+  }
 };
 
 /// Takes the norm of the last step before an evaluation, or before training pauses.
@@ -95,6 +111,10 @@ struct TakeNorm {
   Tensor<double> squares;     ///< [R,N] parts of the square of the norm
   Tensor<std::int32_t> step;  ///< [R,1] steps done
   Tensor<double> report;
+
+  CT_HD void take(int r, double square) const {
+    if (lacks_norm(report.at(r), period, *step.at(r))) take_norm(report.at(r), period, *step.at(r), square);
+  }
 };
 
 /// Place of training in a part of an epoch (experiments/training/epoch.h): of its batches, the one that
