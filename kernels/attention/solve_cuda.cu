@@ -8,6 +8,7 @@
 #include "kernels/attention/solve.h"
 #include "kernels/base/cuda_launch.cuh"
 #include "kernels/base/head_rows.h"
+#include "kernels/matmul/tensor_core.cuh"
 
 namespace crosstalk {
 namespace {
@@ -80,41 +81,71 @@ struct Piece {
   }
 };
 
-/// Two operands of a product. A warp owns kRows rows of the first, whose numbers all its lanes read, four at once; a lane the
-/// columns lane + 32 c of the second.
+/// Two operands of a product: by tensor cores, as three products of TF32 halves, or in fp64 by a warp for kRows rows of the first.
 template <class Real>
 struct Tiles {
+  static constexpr bool kTensor = sizeof(Real) == sizeof(float);
   alignas(16) Real left[kTile][kTile + 4];
-  Real right[kTile][kColumns + 1];
+  Real numbers[kTile * (kColumns + 8)];
+
+  /// Of the second: column c of the 32 rows lies in all banks, and so do eight columns of four rows.
+  __device__ __forceinline__ Real& right(int k, int c) { return numbers[k * (kColumns + 8) + k / 4 + c]; }
+  /// Where a thread's sums [kRows][kWide] lie in a tile.
+  __device__ static int row(int m) {
+    const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
+    return kTensor ? warp / 4 * 16 + m % 2 * 8 + lane / 4 : warp * kRows + m;
+  }
+  __device__ static int column(int m, int c) {
+    const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
+    return kTensor ? warp % 4 * 16 + m / 2 * 8 + 2 * (lane % 4) + c : lane + 32 * c;
+  }
+  /// sum -= left right
+  __device__ __forceinline__ void subtract_product(Real (&sum)[kRows][kWide]) {
+    if constexpr (kTensor) {
+      const int t = static_cast<int>(threadIdx.x) % 4, n0 = column(0, 0) - 2 * t + row(0) % 8;
+      float part[kRows / 2][4] = {};
+#pragma unroll
+      for (int k0 = 0; k0 < kTile; k0 += 8) {
+        const int k = k0 + t;
+        const float a[4] = {left[row(0)][k], left[row(1)][k], left[row(0)][k + 4], left[row(1)][k + 4]};
+        unsigned high[4], low[4], b_high[2], b_low[2];
+#pragma unroll
+        for (int i = 0; i < 4; ++i) split(a[i], high[i], low[i]);
+#pragma unroll
+        for (int n = 0; n < kRows / 2; ++n) {
+          split(right(k, n0 + 8 * n), b_high[0], b_low[0]),
+              split(right(k + 4, n0 + 8 * n), b_high[1], b_low[1]);
+          mma_halves(part[n], high, low, b_high, b_low);
+        }
+      }
+#pragma unroll
+      for (int m = 0; m < kRows; ++m) {
+#pragma unroll
+        for (int c = 0; c < kWide; ++c) sum[m][c] -= part[m / 2][m % 2 * 2 + c];
+      }
+    } else {
+#pragma unroll 8
+      for (int k = 0; k < kTile; ++k) {
+#pragma unroll
+        for (int m = 0; m < kRows; ++m) {
+#pragma unroll
+          for (int c = 0; c < kWide; ++c) sum[m][c] -= left[row(m)][k] * right(k, column(m, c));
+        }
+      }
+    }
+  }
 
   /// sum -= left right, of as many tiles as there are steps: fetch(step) begins to load one, store() brings it here.
   template <class Fetch, class Store>
   __device__ __forceinline__ void subtract_products(Real (&sum)[kRows][kWide], int steps, Fetch&& fetch,
                                                     Store&& store) {
-    const int row = static_cast<int>(threadIdx.x) / 32 * kRows, lane = static_cast<int>(threadIdx.x) % 32;
     if (steps > 0) fetch(0);
 #pragma unroll 1
     for (int step = 0; step < steps; ++step) {
       store();
       __syncthreads();
       if (step + 1 < steps) fetch(step + 1);
-#pragma unroll 2
-      for (int k = 0; k < kTile; k += 4) {
-        Four<Real> factor[kRows];
-#pragma unroll
-        for (int m = 0; m < kRows; ++m) factor[m] = *reinterpret_cast<const Four<Real>*>(&left[row + m][k]);
-#pragma unroll
-        for (int e = 0; e < 4; ++e) {
-          Real x[kWide];
-#pragma unroll
-          for (int c = 0; c < kWide; ++c) x[c] = right[k + e][lane + 32 * c];
-#pragma unroll
-          for (int m = 0; m < kRows; ++m) {
-#pragma unroll
-            for (int c = 0; c < kWide; ++c) sum[m][c] -= factor[m].v[e] * x[c];
-          }
-        }
-      }
+      subtract_product(sum);
       __syncthreads();
     }
   }
@@ -125,7 +156,7 @@ struct Tiles {
     if (column >= kColumns) return;
     Real x[kTile];
 #pragma unroll
-    for (int i = 0; i < kTile; ++i) x[i] = right[i][column];
+    for (int i = 0; i < kTile; ++i) x[i] = right(i, column);
 #pragma unroll
     for (int j0 = 0; j0 < kTile; j0 += 4) {
 #pragma unroll
@@ -137,7 +168,7 @@ struct Tiles {
       }
     }
 #pragma unroll
-    for (int i = 0; i < kTile; ++i) right[i][column] = x[i];
+    for (int i = 0; i < kTile; ++i) right(i, column) = x[i];
   }
 };
 
@@ -178,7 +209,6 @@ __global__ void __launch_bounds__(kThreads, kBlocks<Real>) solve_tiles(const __g
   const int T = op.T(), H = op.H(), columns = S::columns(op), cuts = (columns + kColumns - 1) / kColumns;
   const int bh = static_cast<int>(blockIdx.x) / cuts,
             column0 = static_cast<int>(blockIdx.x) % cuts * kColumns, r = static_cast<int>(blockIdx.y);
-  const int row = static_cast<int>(threadIdx.x) / 32 * kRows, lane = static_cast<int>(threadIdx.x) % 32;
   const In<Real>& given = S::given(op);
   const bool wanted = kBack && given.wanted(), adds = wanted && given.write == Write::add;
   const auto of = [&](const Tensor<Real>& x) { return S::of(op, x, r, bh); };
@@ -197,12 +227,12 @@ __global__ void __launch_bounds__(kThreads, kBlocks<Real>) solve_tiles(const __g
   const auto gain_of = [&](int p) {
     return S::gained(op) && p < T ? *factor.gain(factor.token(p)) : Real(1);
   };
-  const auto store = [&] { piece.each([&](Real number, int i, int c) { tiles.right[i][c] = number; }); };
+  const auto store = [&] { piece.each([&](Real number, int i, int c) { tiles.right(i, c) = number; }); };
   const auto own = [&](auto&& f) {
 #pragma unroll
     for (int m = 0; m < kRows; ++m) {
 #pragma unroll
-      for (int c = 0; c < kWide; ++c) f(m, c, tiles.right[row + m][lane + 32 * c]);
+      for (int c = 0; c < kWide; ++c) f(m, c, tiles.right(tiles.row(m), tiles.column(m, c)));
     }
   };
 #pragma unroll 1
@@ -227,7 +257,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks<Real>) solve_tiles(const __g
     piece.each([&](Real before, int i, int c) {
       if (p0 + i >= T || column0 + c >= columns) return;
       const int t = factor.token(p0 + i);
-      const Real number = tiles.right[i][c];
+      const Real number = tiles.right(i, c);
       to(t, column0 + c) = number;
       if (wanted) gradient(t, column0 + c) = (adds ? before : Real(0)) + number * gain_of(p0 + i);
     });
@@ -268,13 +298,13 @@ __global__ void __launch_bounds__(kThreads, kBlocks<Real>) solve_gradients(const
         },
         [&] {
           some.each([&](Real number, int i, int c) { tiles.left[i][c] = number; });
-          other.each([&](Real number, int c, int j) { tiles.right[c][j] = number; });
+          other.each([&](Real number, int c, int j) { tiles.right(c, j) = number; });
         });
     const auto each = [&](auto&& f) {  // entries of this lane
 #pragma unroll
       for (int m = 0; m < kRows; ++m) {
 #pragma unroll
-        for (int c = 0; c < kWide; ++c) f(m, c, first + row + m, j0 + lane + 32 * c);
+        for (int c = 0; c < kWide; ++c) f(m, c, first + tiles.row(m), j0 + tiles.column(m, c));
       }
     };
     Real entry[kRows][kWide], before[kRows][kWide], of_row[kRows];
@@ -293,10 +323,21 @@ __global__ void __launch_bounds__(kThreads, kBlocks<Real>) solve_gradients(const
     });
   }
   if (!op.gain.wanted()) return;
+  if constexpr (Tiles<Real>::kTensor) {  // four lanes of each of four warps share a row
+#pragma unroll
+    for (int m = 0; m < 2; ++m) {
+      Real sum = d_gain[m] + d_gain[m + 2];
+      sum += __shfl_xor_sync(kFullWarp, sum, 1);
+      sum += __shfl_xor_sync(kFullWarp, sum, 2);
+      if (lane % 4 == 0) tiles.left[tiles.row(m)][static_cast<int>(threadIdx.x) / 32 % 4] = sum;
+    }
+    __syncthreads();
+  }
   const Columns<Real> given = S::of(op, S::given(op).value, r, bh);
 #pragma unroll
   for (int m = 0; m < kRows; ++m) {
     const int i = first + row + m;
+    if constexpr (Tiles<Real>::kTensor) d_gain[m] = lane < 4 ? tiles.left[row + m][lane] : Real(0);
     for (int c = lane; c < columns && i < T && S::gained(op); c += 32) d_gain[m] += left(i, c) * given(i, c);
     const Real sum = warp_sum(d_gain[m]);
     if (i < T && lane == 0) put(op.gain.write, HeadRows<Real>(op.gain.gradient, r, b, h, T, H, 1)(i), sum);
