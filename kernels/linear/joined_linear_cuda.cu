@@ -83,10 +83,10 @@ void backward_wide(const Exec& exec, const JoinedLinear<float>& a, const LinearS
   }
   if (any && a.x.wanted()) {
     round_weights(exec, a, s);
-    launch_wide_rows<false>(exec, "joined_linear backward (x)", a, s);
+    launch_wide<WideRole::inputs>(exec, "joined_linear backward (x)", a, s);
   }
   if (!weights) return;
-  launch_wide_weights(exec, "joined_linear backward (w)", a, s);
+  launch_wide<WideRole::weights>(exec, "joined_linear backward (w)", a, s);
   sum_pieces<float, 32, 16>(
       exec, "joined_linear backward (pieces)", a.x.value.R, s.piece_size, s.pieces, s.piece_size,
       [=] __device__(int r, std::int64_t at) { return a.pieces.value.at(r) + at; },
@@ -118,7 +118,7 @@ void forward_cuda(const Exec& exec, const JoinedLinear<Real>& a) {
     const LinearSlabs s = slabs_of(a);
     if (s.count > 0 && s.is_wide()) {
       round_weights(exec, a, s);
-      return launch_wide_rows<true>(exec, "joined_linear", a, s);
+      return launch_wide<WideRole::forward>(exec, "joined_linear", a, s);
     }
     if (s.count > 0)
       return s.inputs <= 64 ? forward_in_tiles<64>(exec, a, s) : forward_in_tiles<128>(exec, a, s);

@@ -21,6 +21,7 @@
 
 namespace crosstalk::device {
 
+enum class WideRole { forward, inputs, weights };
 constexpr int kWideThreads = 256, kWideStages = 3, kWideRows = 128;
 constexpr int kWideBlock = LinearSlabs::kBlock, kWidePiece = kWideBlock * kWideBlock, kWideAlign = 1024;
 constexpr std::size_t kWideBytes = kWideStages * 4 * kWidePiece * sizeof(std::uint16_t) + kWideAlign;
@@ -205,72 +206,83 @@ __device__ __forceinline__ void put_block(Write mode, float* rows, bool is_bf16,
   }
 }
 
-/// Gradients of outputs of a block of 64, and its first column of them; zeros where nobody differentiates.
-__device__ __forceinline__ WideMatrix d_outputs(const JoinedLinear<float>& a, const LinearSlabs& s, int r,
-                                                int block, int& column) {
-  const int2 of = output_of(a, s, block);
-  if (block >= s.count || !a.y[of.x].gradient.data) return {a.x.value.at(r), true, 0, 0};
-  const Tensor<float>& t = a.y[of.x].gradient;
-  column = of.y;
-  return {t.at(r), t.is_bf16(), static_cast<int>(a.x.value.rows()), t.columns()};
-}
-
-/// Tiles that lie in a block's memory, at a multiple of what they are swapped about by.
-__device__ __forceinline__ std::uint16_t* wide_tiles(unsigned char* memory) {
-  return reinterpret_cast<std::uint16_t*>(memory + (-__cvta_generic_to_shared(memory) & (kWideAlign - 1)));
-}
-
-/// y (forward) or d_x of 128 rows, in `parts` parts of the columns. The rows stay in shared memory where they fit (held), else
-/// they come again for every 128 columns.
-template <bool kForward>
+template <WideRole kRole>
 __global__ void __launch_bounds__(kWideThreads, 2)
-    wide_rows(const __grid_constant__ JoinedLinear<float> a, const __grid_constant__ LinearSlabs s, int parts,
-              bool held) {
+    wide_maps(const __grid_constant__ JoinedLinear<float> a, const __grid_constant__ LinearSlabs s) {
+  constexpr bool kForward = kRole == WideRole::forward, kWeights = kRole == WideRole::weights;
   extern __shared__ __align__(128) unsigned char memory[];
-  std::uint16_t* const tiles = wide_tiles(memory);
+  auto* const tiles =
+      reinterpret_cast<std::uint16_t*>(memory + (-__cvta_generic_to_shared(memory) & (kWideAlign - 1)));
   const int r = blockIdx.y, N = static_cast<int>(a.x.value.rows()), across = s.whole_inputs() / kWideBlock,
-            lane = threadIdx.x % 32, group = static_cast<int>(threadIdx.x) / 128,
-            r0 = static_cast<int>(threadIdx.x) / 32 % 4 * 16;
-  const int steps = kForward ? across : s.count, pairs = ((kForward ? s.count : across) + 1) / 2;
-  const int part = static_cast<int>(blockIdx.x) % parts,
-            first_row = static_cast<int>(blockIdx.x) / parts * kWideRows, first = pairs * part / parts,
-            last = pairs * (part + 1) / parts;
+            input_pairs = (across + 1) / 2, output_pairs = (s.count + 1) / 2, lane = threadIdx.x % 32,
+            group = static_cast<int>(threadIdx.x) / 128, r0 = static_cast<int>(threadIdx.x) / 32 % 4 * 16;
+  const int pairs = kForward ? output_pairs : input_pairs;
+  const int pair = static_cast<int>(blockIdx.x) % pairs, above = static_cast<int>(blockIdx.x) / pairs;
+  // Of the tile: its first row (block of outputs). Steps: of the sum.
+  int first_row = above * kWideRows, begin = 0, end = kForward ? across : s.count, piece = 0;
+  if constexpr (kWeights) {
+    const int all = (N + kWideBlock - 1) / kWideBlock;
+    first_row = above % output_pairs * 2, piece = above / output_pairs;
+    begin = static_cast<int>(static_cast<std::int64_t>(all) * piece / s.pieces);
+    end = static_cast<int>(static_cast<std::int64_t>(all) * (piece + 1) / s.pieces);
+  }
   const WideMatrix x = {a.x.value.at(r), a.x.value.is_bf16(), N, s.inputs},
-                   w = {a.operands.value.at(r), true, s.count * kWideBlock, s.whole_inputs()};
-  std::uint16_t* const stages = tiles + (held ? 2 * steps * kWidePiece : 0);
-  const int stage_size = (held ? 2 : 4) * kWidePiece;  // columns, and rows where they are not held
-  const auto request_rows = [&](int step, std::uint16_t* to) {
-    int from = 0;
-    const WideMatrix y = kForward ? x : d_outputs(a, s, r, step, from);
-#pragma unroll
-    for (int h = 0; h < 2; ++h)
-      WidePart::request(y, first_row + h * kWideBlock, kForward ? step * kWideBlock : from,
-                        to + h * kWidePiece);
+                   w = {kWeights ? nullptr : a.operands.value.at(r), true, s.count * kWideBlock,
+                        s.whole_inputs()};
+  const auto d_y = [&](int block, int& column) -> WideMatrix {
+    const int2 of = output_of(a, s, block);
+    if (block >= s.count || !a.y[of.x].gradient.data) return {a.x.value.at(r), true, 0, 0};  // zeros
+    const Tensor<float>& t = a.y[of.x].gradient;
+    column = of.y;
+    return {t.at(r), t.is_bf16(), N, t.columns()};
   };
-  int next_pair = first, next_step = 0, next_stage = 0;
-  const auto request = [&] {
-    if (next_pair < last) {
-      std::uint16_t* const to = stages + next_stage * stage_size;
-      if (!held) request_rows(next_step, to + 2 * kWidePiece);
+  float sums[16][4] = {}, side[2][8] = {};
+  WideMatrix own[2] = {};  // weights: of the tile's rows
+  int own_from[2] = {};
+  bool is_raw[2] = {}, sides[2] = {};  // weights: floats; whose biases are summed here
+  if constexpr (kWeights) {
 #pragma unroll
-      for (int h = 0; h < 2; ++h) {
-        const int column = (2 * next_pair + h) * kWideBlock, at = next_step * kWideBlock;
-        WidePart::request(w, kForward ? column : at, kForward ? at : column, to + h * kWidePiece);
+    for (int h = 0; h < 2; ++h) {
+      own[h] = d_y(first_row + h, own_from[h]);
+      is_raw[h] = !own[h].is_bf16;
+      sides[h] = pair == 0 && own[h].rows > 0 && a.b[output_of(a, s, first_row + h).x].wanted();
+    }
+  }
+  // A stage: two pieces of the left factor, of floats where one is, and two of the right one. Two stages of floats are as large as
+  // three of bf16.
+  const bool raw = is_raw[0] || is_raw[1];
+  const int stages = raw ? 2 : kWideStages, left_size = (raw ? 2 : 1) * kWidePiece,
+            stage_size = 2 * (left_size + kWidePiece);
+  static_assert(kWideStages == 3);
+  const auto request = [&](int step) {
+    std::uint16_t* const to = tiles + (step - begin) % stages * stage_size;
+#pragma unroll
+    for (int h = 0; h < 2 && step < end; ++h) {
+      std::uint16_t *const left = to + h * left_size, *const right = to + 2 * left_size + h * kWidePiece;
+      const int at = step * kWideBlock, row = first_row + h * kWideBlock,
+                column = (2 * pair + h) * kWideBlock;
+      int from = 0;
+      if constexpr (kForward) {
+        WidePart::request(x, row, at, left);
+        WidePart::request(w, column, at, right);
+      } else if constexpr (kWeights) {
+        if (is_raw[h]) {
+          WideRaw::request(own[h], at, own_from[h], reinterpret_cast<float*>(left));
+        } else {
+          WidePart::request(own[h], at, own_from[h], left);
+        }
+        WidePart::request(x, at, column, right);
+      } else {
+        const WideMatrix y = d_y(step, from);
+        WidePart::request(y, row, from, left);
+        WidePart::request(w, at, column, right);
       }
-      if (++next_step == steps) next_step = 0, ++next_pair;
-      if (++next_stage == kWideStages) next_stage = 0;
     }
     copies_commit();
   };
-  for (int step = 0; held && step < steps; ++step) request_rows(step, tiles + 2 * step * kWidePiece);
-#pragma unroll 1
-  for (int i = 0; i < kWideStages - 1; ++i) request();
-  int stage = 0;
-#pragma unroll 1
-  for (int pair = first; pair < last; ++pair) {
-    float sums[16][4] = {};
+  if constexpr (kForward) {
 #pragma unroll
-    for (int h = 0; h < 2 && kForward; ++h) {
+    for (int h = 0; h < 2; ++h) {
       const int2 of = output_of(a, s, 2 * pair + h);
       if (2 * pair + h >= s.count || !a.b[of.x].value) continue;
       const float* const b = a.b[of.x].value.at(r);
@@ -284,95 +296,9 @@ __global__ void __launch_bounds__(kWideThreads, 2)
         }
       }
     }
-#pragma unroll 1
-    for (int step = 0; step < steps; ++step) {
-      copies_wait<kWideStages - 2>();
-      fence_async();
-      __syncthreads();
-      const std::uint16_t *const right = stages + stage * stage_size, *const left =
-                                                                          held ? tiles + (2 * step + group) *
-                                                                                             kWidePiece
-                                                                               : right +
-                                                                                     (2 + group) * kWidePiece;
-      unsigned rows[kWideBlock / 16][4];
-#pragma unroll
-      for (int k = 0; k < kWideBlock / 16; ++k)
-        load_matrices<false>(rows[k], left + wide_place(r0 + lane % 16, 2 * k + lane / 16));
-      wgmma_begin_with(sums);
-#pragma unroll
-      for (int k = 0; k < kWideBlock / 16; ++k) multiply_wide<!kForward>(sums, rows[k], right, 16 * k);
-      wgmma_commit();
-      request();
-      wgmma_wait<0>(sums);
-      if (++stage == kWideStages) stage = 0;
-    }
-#pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      const auto& half = reinterpret_cast<const float(&)[8][4]>(sums[8 * h]);
-      const int block = 2 * pair + h, n0 = first_row + group * kWideBlock + r0;
-      if constexpr (kForward) {
-        if (block >= s.count) break;
-        const int2 of = output_of(a, s, block);
-        const Tensor<float>& y = a.y[of.x].value;
-        put_block(Write::overwrite, y.at(r), y.is_bf16(), a.w[of.x].value.dim(0), of.y, n0, N, half);
-      } else if (block * kWideBlock < s.inputs) {
-        put_block(a.x.write, a.x.gradient.at(r), a.x.gradient.is_bf16(), s.inputs, block * kWideBlock, n0, N,
-                  half);
-      }
-    }
-  }
-  copies_end();
-}
-
-/// d_W and d_b of a part of the rows, 128 outputs by 128 inputs a block.
-template <int kThreads>
-__global__ void __launch_bounds__(kThreads, 2)
-    wide_weights(const __grid_constant__ JoinedLinear<float> a, const __grid_constant__ LinearSlabs s) {
-  extern __shared__ __align__(128) unsigned char memory[];
-  std::uint16_t* const tiles = wide_tiles(memory);
-  const int r = blockIdx.y, N = static_cast<int>(a.x.value.rows()), across = s.whole_inputs() / kWideBlock,
-            input_pairs = (across + 1) / 2, output_pairs = (s.count + 1) / 2, lane = threadIdx.x % 32,
-            group = static_cast<int>(threadIdx.x) / 128, r0 = static_cast<int>(threadIdx.x) / 32 % 4 * 16;
-  const int pair = static_cast<int>(blockIdx.x) % input_pairs,
-            above = static_cast<int>(blockIdx.x) / input_pairs, first_block = above % output_pairs * 2,
-            piece = above / output_pairs, all = (N + kWideBlock - 1) / kWideBlock;
-  const int begin = static_cast<int>(static_cast<std::int64_t>(all) * piece / s.pieces),
-            end = static_cast<int>(static_cast<std::int64_t>(all) * (piece + 1) / s.pieces);
-  const WideMatrix x = {a.x.value.at(r), a.x.value.is_bf16(), N, s.inputs};
-  float sums[16][4] = {}, side[2][8] = {};
-  WideMatrix own[2];
-  int own_from[2] = {};
-  bool is_raw[2], sides[2];  // floats; whose biases are summed here
-#pragma unroll
-  for (int h = 0; h < 2; ++h) {
-    own[h] = d_outputs(a, s, r, first_block + h, own_from[h]);
-    is_raw[h] = !own[h].is_bf16;
-    sides[h] = pair == 0 && own[h].rows > 0 && a.b[output_of(a, s, first_block + h).x].wanted();
-  }
-  // A stage: two pieces of the left factor, of floats where one is, and two of the right one. Two stages of floats are as large as
-  // three of bf16.
-  const bool raw = is_raw[0] || is_raw[1];
-  const int stages = raw ? 2 : kWideStages, left_size = (raw ? 2 : 1) * kWidePiece,
-            stage_size = 2 * (left_size + kWidePiece);
-  static_assert(kWideStages == 3);
-  const auto request = [&](int step) {
-    std::uint16_t* const to = tiles + (step - begin) % stages * stage_size;
-#pragma unroll
-    for (int h = 0; h < 2 && step < end; ++h) {
-      std::uint16_t* const left = to + h * left_size;
-      const int at = step * kWideBlock;
-      if (is_raw[h]) {
-        WideRaw::request(own[h], at, own_from[h], reinterpret_cast<float*>(left));
-      } else {
-        WidePart::request(own[h], at, own_from[h], left);
-      }
-      WidePart::request(x, at, (2 * pair + h) * kWideBlock, to + 2 * left_size + h * kWidePiece);
-    }
-    copies_commit();
-  };
-  if (raw) {
-    for (int i = threadIdx.x; i < kWideStages * 4 * kWidePiece / 8; i += kWideThreads)
-      reinterpret_cast<uint4*>(tiles)[i] = {};
+  } else if (raw) {
+    auto* const all = reinterpret_cast<uint4*>(tiles);
+    for (int i = threadIdx.x; i < kWideStages * 4 * kWidePiece / 8; i += kWideThreads) all[i] = {};
     __syncthreads();
   }
 #pragma unroll 1
@@ -390,88 +316,98 @@ __global__ void __launch_bounds__(kThreads, 2)
     for (int k = 0; k < kWideBlock / 16; ++k) {
       if (floats) {
         WideRaw::read(rows[k], reinterpret_cast<const float*>(left), 16 * k, r0);
-      } else {
+      } else if constexpr (kWeights) {
         load_matrices<true>(rows[k],
                             left + wide_place(16 * k + lane / 16 * 8 + lane % 8, r0 / 8 + lane / 8 % 2));
+      } else {
+        load_matrices<false>(rows[k], left + wide_place(r0 + lane % 16, 2 * k + lane / 16));
       }
     }
     wgmma_begin_with(sums);
 #pragma unroll
-    for (int k = 0; k < kWideBlock / 16; ++k) multiply_wide<true>(sums, rows[k], right, 16 * k);
+    for (int k = 0; k < kWideBlock / 16; ++k) multiply_wide<!kForward>(sums, rows[k], right, 16 * k);
     wgmma_commit();
     request(step + stages - 1);
+    if constexpr (kWeights) {
 #pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      if (sides[h] && is_raw[h]) {
-        WideRaw::add_columns(reinterpret_cast<const float*>(now + h * left_size), side[h]);
-      } else if (sides[h]) {
-        WidePart::add_columns(now + h * left_size, side[h]);
+      for (int h = 0; h < 2; ++h) {
+        if (sides[h] && is_raw[h]) {
+          WideRaw::add_columns(reinterpret_cast<const float*>(now + h * left_size), side[h]);
+        } else if (sides[h]) {
+          WidePart::add_columns(now + h * left_size, side[h]);
+        }
       }
     }
     wgmma_wait<0>(sums);
   }
   copies_end();
-  float* const to = a.pieces.value.at(r) + static_cast<std::int64_t>(piece) * s.piece_size;
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
+    const auto& half = reinterpret_cast<const float(&)[8][4]>(sums[8 * h]);
     const int column = (2 * pair + h) * kWideBlock;
-    if (column >= s.inputs || first_block + group >= s.count) break;
-    const int2 of = output_of(a, s, first_block + group);
-    put_block(Write::overwrite, to + s.weight_at[of.x], false, s.inputs, column, of.y + r0,
-              a.w[of.x].value.dim(0), reinterpret_cast<const float(&)[8][4]>(sums[8 * h]));
-  }
-  if (pair > 0) return;
-  __syncthreads();                                        // tiles are read
-  auto* const shared = reinterpret_cast<float*>(memory);  // [warp][block][64 columns]
-  const int warp = static_cast<int>(threadIdx.x) / 32;
-#pragma unroll
-  for (int h = 0; h < 2; ++h) {
-#pragma unroll
-    for (int e = 0; e < 8; ++e) {
-      side[h][e] += __shfl_xor_sync(kFullWarp, side[h][e], 8);
-      side[h][e] += __shfl_xor_sync(kFullWarp, side[h][e], 16);
-      if (lane < 8) shared[(warp * 2 + h) * kWideBlock + lane * 8 + e] = side[h][e];
+    if constexpr (kForward) {
+      if (2 * pair + h >= s.count) break;
+      const int2 of = output_of(a, s, 2 * pair + h);
+      const Tensor<float>& y = a.y[of.x].value;
+      put_block(Write::overwrite, y.at(r), y.is_bf16(), a.w[of.x].value.dim(0), of.y,
+                first_row + group * kWideBlock + r0, N, half);
+    } else if (column < s.inputs) {
+      if constexpr (kWeights) {
+        if (first_row + group >= s.count) break;
+        const int2 of = output_of(a, s, first_row + group);
+        float* const to = a.pieces.value.at(r) + static_cast<std::int64_t>(piece) * s.piece_size;
+        put_block(Write::overwrite, to + s.weight_at[of.x], false, s.inputs, column, of.y + r0,
+                  a.w[of.x].value.dim(0), half);
+      } else {
+        put_block(a.x.write, a.x.gradient.at(r), a.x.gradient.is_bf16(), s.inputs, column,
+                  first_row + group * kWideBlock + r0, N, half);
+      }
     }
   }
-  __syncthreads();
-  const int h = static_cast<int>(threadIdx.x) / kWideBlock, c = threadIdx.x % kWideBlock;
-  if (h > 1 || first_block + h >= s.count) return;
-  const int2 of = output_of(a, s, first_block + h);
-  if (of.y + c >= a.w[of.x].value.dim(0) || !a.b[of.x].wanted()) return;
-  float sum = 0;
+  if constexpr (kWeights) {
+    if (pair > 0) return;
+    __syncthreads();                                     // tiles are read
+    auto* const all = reinterpret_cast<float*>(memory);  // [warp][block][64 columns]
+    const int warp = static_cast<int>(threadIdx.x) / 32;
 #pragma unroll
-  for (int i = 0; i < kWideThreads / 32; ++i) sum += shared[(i * 2 + h) * kWideBlock + c];
-  to[s.bias_at[of.x] + of.y + c] = sum;
+    for (int h = 0; h < 2; ++h) {
+#pragma unroll
+      for (int e = 0; e < 8; ++e) {
+        side[h][e] += __shfl_xor_sync(kFullWarp, side[h][e], 8);
+        side[h][e] += __shfl_xor_sync(kFullWarp, side[h][e], 16);
+        if (lane < 8) all[(warp * 2 + h) * kWideBlock + lane * 8 + e] = side[h][e];
+      }
+    }
+    __syncthreads();
+    const int h = static_cast<int>(threadIdx.x) / kWideBlock, c = threadIdx.x % kWideBlock;
+    if (h > 1 || first_row + h >= s.count) return;
+    const int2 of = output_of(a, s, first_row + h);
+    if (of.y + c >= a.w[of.x].value.dim(0) || !a.b[of.x].wanted()) return;
+    float sum = 0;
+#pragma unroll
+    for (int i = 0; i < kWideThreads / 32; ++i) sum += all[(i * 2 + h) * kWideBlock + c];
+    a.pieces.value.at(r)[static_cast<std::int64_t>(piece) * s.piece_size + s.bias_at[of.x] + of.y + c] = sum;
+  }
 }
 
 inline void round_weights(const Exec& exec, const JoinedLinear<float>& a, const LinearSlabs& s) {
   const std::int64_t pieces = static_cast<std::int64_t>(s.count) * kWideBlock * s.whole_inputs() / 8;
-  launch(exec, "joined_linear (operands)", round_weights<kWideThreads>,
-         per_replica(blocks_for(pieces, kWideThreads), a.x.value.R), kWideThreads, 0, a, s);
+  round_weights<kWideThreads><<<dim3(blocks_for(pieces, kWideThreads), static_cast<unsigned>(a.x.value.R)),
+                                kWideThreads, 0, stream_of(exec)>>>(a, s);
+  check_launch("joined_linear (operands)");
 }
 
-/// No bit depends on the number of parts, nor on whether rows are held.
-template <bool kForward>
-void launch_wide_rows(const Exec& exec, const char* name, const JoinedLinear<float>& a,
-                      const LinearSlabs& s) {
-  const int R = a.x.value.R, across = s.whole_inputs() / kWideBlock, steps = kForward ? across : s.count,
-            pairs = ((kForward ? s.count : across) + 1) / 2;
-  const std::size_t limit = shared_memory_limit(),
-                    needed =
-                        (2ul * steps + 2 * kWideStages) * kWidePiece * sizeof(std::uint16_t) + kWideAlign;
-  const bool held = needed <= limit;
-  const std::int64_t tiles = blocks_for(a.x.value.rows(), kWideRows),
-                     blocks = (2 * needed <= limit ? 2 : 1) * kTunedFor;
-  const int parts = held ? static_cast<int>(std::clamp<std::int64_t>(blocks / (tiles * R), 1, pairs)) : pairs;
-  launch(exec, name, wide_rows<kForward>, per_replica(tiles * parts, R), kWideThreads,
-         held ? needed : kWideBytes, a, s, parts, held);
-}
-
-inline void launch_wide_weights(const Exec& exec, const char* name, const JoinedLinear<float>& a,
-                                const LinearSlabs& s) {
-  const unsigned blocks = blocks_for(s.inputs, 2 * kWideBlock) * blocks_for(s.count, 2);
-  launch(exec, name, wide_weights<kWideThreads>,
-         per_replica(blocks * static_cast<unsigned>(s.pieces), a.x.value.R), kWideThreads, kWideBytes, a, s);
+template <WideRole kRole>
+void launch_wide(const Exec& exec, const char* name, const JoinedLinear<float>& a, const LinearSlabs& s) {
+  const unsigned rows = blocks_for(a.x.value.rows(), kWideRows),
+                 inputs = blocks_for(s.inputs, 2 * kWideBlock), outputs = blocks_for(s.count, 2),
+                 blocks = kRole == WideRole::forward  ? rows * outputs
+                          : kRole == WideRole::inputs ? rows * inputs
+                                                      : inputs * outputs * static_cast<unsigned>(s.pieces);
+  allow_shared_memory(wide_maps<kRole>, kWideBytes);
+  wide_maps<kRole>
+      <<<dim3(blocks, static_cast<unsigned>(a.x.value.R)), kWideThreads, kWideBytes, stream_of(exec)>>>(a, s);
+  check_launch(name);
 }
 
 }  // namespace crosstalk::device

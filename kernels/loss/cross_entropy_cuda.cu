@@ -226,13 +226,13 @@ void by_products(const Exec& exec, const CrossEntropy<float>& op, bool gradients
     maps.operands.value = part(at.operand_at, at.maps.operand_size(), 1);
     maps.pieces.value = part(at.piece_at, at.maps.pieces, at.maps.piece_size);
     if (begin == 0) round_weights(exec, maps, at.maps);
-    launch_wide_rows<true>(exec, "cross_entropy (logits)", maps, at.maps);
+    launch_wide<WideRole::forward>(exec, "cross_entropy (logits)", maps, at.maps);
     launch(exec, "cross_entropy", rounded_rows, dim3(static_cast<unsigned>(count), static_cast<unsigned>(R)),
            kThreads, 0, op, begin, gradients, maps.y[0].gradient);
     if (gradients && op.x.wanted())
-      launch_wide_rows<false>(exec, "cross_entropy backward (x)", maps, at.maps);
+      launch_wide<WideRole::inputs>(exec, "cross_entropy backward (x)", maps, at.maps);
     if (!gradients || !op.w.wanted()) continue;
-    launch_wide_weights(exec, "cross_entropy backward (w)", maps, at.maps);
+    launch_wide<WideRole::weights>(exec, "cross_entropy backward (w)", maps, at.maps);
     const In<float> w = op.w;
     const Tensor<float> kept = part(at.sum_at, V, D);
     const bool first = begin == 0, last = begin + count == rows;
