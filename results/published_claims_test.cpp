@@ -84,6 +84,36 @@ TEST(PublishedClaims, SwapsOfFewElementsAreThoseOfTheirExport) {
       from_to(exact["deltaformer_linear 3 gelu"])));
 }
 
+// Reads behind a LayerNorm without a bias add up to 0: one-hot values cost at least 0.5/S, and the best runs are there.
+TEST(PublishedClaims, TheFastWeightMemoryEndsAtWhatItsReadAllows) {
+  std::map<std::int64_t, double> least;
+  rows_of_export("all_memories.csv", [&](const CsvRow& row) {
+    if (row.text("label", "runs") != "fwm" || row.text("task.name", "runs") != "recall" ||
+        row.text("status", "runs") != "done")
+      return;
+    const std::int64_t pairs = row.integer("task.associations", "runs");
+    const double loss = row.number("test_loss", "runs");
+    least[pairs] = least.count(pairs) == 0 ? loss : std::min(least[pairs], loss);
+  });
+  std::vector<std::string> at;
+  for (const std::int64_t pairs : {4, 8, 12, 16}) {
+    EXPECT_GE(least[pairs], 0.5 / static_cast<double>(pairs)) << pairs;
+    EXPECT_NEAR(least[pairs], 0.5 / static_cast<double>(pairs), 1e-5) << pairs;
+    at.push_back(fmt::format("{:.4f}", least[pairs]));
+  }
+  expect_said(fmt::format("{}, {}, {} and {} at S = 4, 8, 12 and 16.", at[0], at[1], at[2], at[3]));
+  std::vector<double> of20;
+  rows_of_export("schlag2021_updates.csv", [&](const CsvRow& row) {
+    if (row.text("label", "runs") == "dpfp1_fwm" && row.integer("task.associations", "runs") == 20)
+      of20.push_back(row.number("eval_loss", "runs"));
+  });
+  ASSERT_EQ(of20.size(), 5u);
+  const auto [low, high] = std::minmax_element(of20.begin(), of20.end());
+  EXPECT_GE(*low, 0.025);
+  expect_said(fmt::format("all five of ours at {:.3f} to {:.3f}. That is the least that its read allows",
+                          *low, *high));
+}
+
 /// Runs of one memory on one task: associations or swaps -> learning rate -> seed -> validation loss, test loss, accuracy.
 struct RunOfAll {
   double eval, test, accuracy;
