@@ -53,7 +53,7 @@ Options apply_options(const Memory& memory, const ApplySizes& sizes,
 /// The forms that compute a memory.
 std::vector<std::string> apply_forms(const Memory& memory);
 
-/// What apply adds to the options of a memory: scale, eps of denominators, and feature map and key norm
+/// Options that apply adds to those of a memory: scale, eps of denominators, and feature map and key norm
 /// where it has none.
 std::vector<OptionSpec> apply_extra_options(const Memory& memory);
 
@@ -74,7 +74,7 @@ class ApplyModel {
   bool differentiated(const std::string& name) const { return inputs_.at(name)->gradient_written; }
   Tensor<Real> output() const { return output_->value; }
   Tensor<Real> cotangent() const { return cotangent_->value; }
-  /// What the caller gives for a state at the end, of its shape; only with end_gradients, and of states that depend on an
+  /// A caller's gradient of a state at the end, of its shape; only with end_gradients, and of states that depend on an
   /// input.
   bool has_end_cotangent(const std::string& state) const { return end_cotangents_.count(state) != 0; }
   Tensor<Real> end_cotangent(const std::string& state) const { return end_cotangents_.at(state)->value; }

@@ -24,7 +24,7 @@ std::string names_of(const std::vector<MemoryInput>& inputs) {
   return names.empty() ? "lists none" : fmt::format("lists {}", fmt::join(names, ", "));
 }
 
-// What a law gave against what `inputs` say of it. Numbers a token, a key, a value: 1 is repeated.
+// Holds what a law gave against what `inputs` say of it. Numbers a token, a key, a value: 1 is repeated.
 template <class Real>
 void check_input(const Memory& memory, const Mixer<Real>& m, const typename Mixer<Real>::Asked& asked) {
   const auto input = std::find_if(memory.inputs.begin(), memory.inputs.end(),

@@ -211,23 +211,6 @@ Recurrence<Real> without_signs(Mixer<Real>& m, Var<Real>& q, Recurrence<Real> r,
 
 }  // namespace
 
-const std::vector<std::string>& form_names() {
-  static const std::vector<std::string> names = {"automatic", "query", "parallel", "chunk", "recurrent"};
-  return names;
-}
-const char* name_of(Form form) { return form_names()[static_cast<std::size_t>(form)].c_str(); }
-Form form_of(const std::string& name) {
-  for (std::size_t i = 0; i < form_names().size(); ++i) {
-    if (form_names()[i] == name) return static_cast<Form>(i);
-  }
-  throw std::logic_error("[engines] there is no form " + name);
-}
-
-bool covers(Form form, const RecurrenceKind& kind) {
-  if (kind.value_decay) return form == Form::recurrent || form == Form::chunk;
-  return form != Form::parallel || (!kind.channel_decay && !kind.several_writes && kind.erase != Erase::free);
-}
-
 template <class Real>
 bool covers(Form form, const Mixer<Real>& m, const Recurrence<Real>& r) {
   if (r.key.dim(2) != m.H) return form == Form::recurrent || form == Form::chunk;
@@ -371,7 +354,7 @@ Var<Real> read_in_form(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& give
     state_read(m, StateForm::recurrent, q, r, log_decay, values_of(m, r), r.state, true, end_factor);
     if (eps) state_read(m, StateForm::recurrent, q, r, log_decay, value_of_one(), "z");
   };
-  // What a state before the first token adds to reads, which are linear in it, and what divides both.
+  // The part of a state before the first token in reads, which are linear in it, and what divides both.
   const auto from_start = [&](Var<Real> weights, Var<Real> gain, Var<Real> log_decay) {
     Var<Real> o = m.mix(weights, {}, gain, r.value);
     const Var<Real> nothing =
@@ -471,7 +454,7 @@ Var<Real> attend(Mixer<Real>& m, Var<Real> x, Var<Real> k, const Attention& how,
   return weights_of(m, x, k, here, terms);
 }
 
-// What reflections take from products: - (q w^T) (I + Diag(beta) tril(w w^T, -1))^{-1} Diag(beta) tril(w k^T, -1), q w^T of
+// Reflections' share that is taken from products: - (q w^T) (I + Diag(beta) tril(w w^T, -1))^{-1} Diag(beta) tril(w k^T, -1), q w^T of
 // the tokens that a query sees.
 template <class Real>
 static Var<Real> taken_by_reflections(Mixer<Real>& m, Var<Real> q, Var<Real> k, Var<Real> w, Var<Real> beta) {

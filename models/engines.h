@@ -63,7 +63,7 @@ struct Recurrence {
   bool between_tokens = false;        ///< q [B,T,H,K] stands at the tokens, wherever queries stand
 };
 
-/// What decides which forms cover a recurrence:
+/// Properties that decide which forms cover a recurrence:
 ///
 ///                                             recurrent   chunk   query   parallel
 ///   no decay, or one of a number                  x         x       x        x
@@ -76,7 +76,7 @@ struct RecurrenceKind {
   Erase erase = Erase::none;
 };
 bool covers(Form form, const RecurrenceKind& kind);
-/// Whether a form can compute this recurrence.
+/// Tells whether a form can compute this recurrence.
 template <class Real>
 bool covers(Form form, const Mixer<Real>& m, const Recurrence<Real>& r);
 /// The form that runs: from shapes, the kind of values and the device alone.
@@ -97,7 +97,7 @@ Var<Real> stabilised_read(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& r
 template <class Real>
 Var<Real> read_weights(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& r, Var<Real>* gain = nullptr);
 
-/// How scores become weights (kernels/attention/attend.h).
+/// Rule by which scores become weights (kernels/attention/attend.h).
 struct Attention {
   Kernel kernel = Kernel::exp;
   bool normalised = true;
@@ -106,7 +106,7 @@ struct Attention {
   bool strict = false, before = false;
   int window = 0, order = 2, digits = 0;
 };
-/// What scores get besides products, or nothing.
+/// Terms of scores besides products, or nothing.
 template <class Real>
 struct Terms {
   Var<Real> log_decay = {};  ///< [B,T,H,1]
@@ -129,7 +129,7 @@ Var<Real> fwm_read(Mixer<Real>& m, Var<Real> q, Var<Real> k, Var<Real> beta);
 /// a [B,H,Q,T] (I + Diag(gain) b)^{-1}, b [B,H,T,T] strictly lower, gain [B,T,H,1] or absent.
 template <class Real>
 Var<Real> solve(Var<Real> a, Var<Real> b, Var<Real> gain = {});
-/// What is written, (I + Diag(gain) b)^{-1} v of values v [B,T,H,V]: a read of them is one of v with the weights that solve() makes.
+/// Values as they are written, (I + Diag(gain) b)^{-1} v of values v [B,T,H,V]: a read of them is one of v with the weights that solve() makes.
 template <class Real>
 Var<Real> solve_values(Var<Real> v, Var<Real> b, Var<Real> gain = {});
 

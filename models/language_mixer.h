@@ -40,7 +40,7 @@ class LayerWeights {
   Variable<Real>* leaf(const std::string& name, const std::vector<int>& dims, Init init) {
     return graph_.parameter(parameters_, parameters_.named(prefix_ + name, dims, init));
   }
-  /// How a weight of `inputs` numbers starts, and the bias beside it.
+  /// Start of a weight of `inputs` numbers, and the bias beside it.
   Init law(int inputs) const {
     return deviation_ > 0 ? Init::normal(deviation_)
                           : Init::uniform(1 / std::sqrt(static_cast<double>(inputs)));
@@ -50,7 +50,7 @@ class LayerWeights {
     const bool is_one = name == "query" || name == "key" || name == "value";
     return orthogonal_ && is_one ? Init::orthogonal(1) : law(inputs);
   }
-  /// Of the two maps of a projection of low rank.
+  /// Starts of the two maps of a projection of low rank.
   Init inner_law(int inputs) const { return orthogonal_ ? Init::constant(0) : law(inputs); }
   Init outer_law(int rank, int columns) const {
     if (!orthogonal_) return law(rank);
@@ -137,7 +137,7 @@ class LanguageMixer final : public Mixer<Real> {
     if (carried_) carried_->end(state, value);
   }
   Carried<Real>* piece() override { return carried_ && carried_->parts ? carried_ : nullptr; }
-  /// What the memory reads, o [B,Q,H,V], normalised and gated.
+  /// The memory's read, o [B,Q,H,V], normalised and gated.
   Var<Real> finished(Var<Real> o) { return parts_.finished(*this, noted("retrieved", o), written_key_); }
 
  private:
@@ -148,16 +148,16 @@ class LanguageMixer final : public Mixer<Real> {
   Var<Real> shaped_as(Variable<Real>* x, std::initializer_list<int> dims) {
     return {&graph, graph.view(x, dims)};
   }
-  /// What queries, keys and gates are projections of, [R,B,T,n].
+  /// Source of the projections of queries, keys and gates, [R,B,T,n].
   Variable<Real>* source();
-  /// What the projection of this name sees, [R,B,T,n]: that, or tokens mixed with the ones before them (model.input_shift).
+  /// Source of the projection of this name, [R,B,T,n]: that, or tokens mixed with the ones before them (model.input_shift).
   Variable<Real>* seen_by(const std::string& name);
   Init shift_start(const std::string& name) const;
-  /// Where gains of the norm of what is read start (model.out_norm_start = "depth").
+  /// Start of the gains of the read's norm (model.out_norm_start = "depth").
   double gain_of_depth() const;
   Var<Real> projected(Variable<Real>* from, const std::string& name, int rows, int columns, int width,
                       std::optional<Init> bias, const Through& through);
-  /// What keys are made of, before they are shifted and convolved.
+  /// Rows that keys are made of, before they are shifted and convolved.
   Variable<Real>* key_rows(int columns);
   /// Values v [B,T,H,V] of this layer, which sees `seen`, with those of the first (model.value_residual).
   Var<Real> with_first(Var<Real> v, Variable<Real>* seen);

@@ -53,7 +53,7 @@ class Stream {
     branch_ = nullptr;
     return out(added.y);
   }
-  /// As it stands, without a norm.
+  /// The stream as it stands, without a norm.
   Variable<Real>* plain() {
     if (branch_) {
       const Tensor<Real>& shape = x_->value;
@@ -65,14 +65,14 @@ class Stream {
     branch_ = nullptr;
     return x_;
   }
-  /// From here on rows at which an answer is due.
+  /// Goes on with rows at which an answer is due.
   void pick(const BatchTensors& batch) {
     x_ = picked(graph_, x_, batch);
     if (branch_) branch_ = picked(graph_, branch_, batch);
   }
-  /// From here on these rows.
+  /// Goes on with these rows.
   void restart(Variable<Real>* x) { x_ = x, branch_ = nullptr; }
-  /// What the last token holds, [B,1,1,width].
+  /// The last token's numbers, [B,1,1,width].
   Var<Real> last() const {
     const auto of = [&](Variable<Real>* x) {
       Pick<Real> op;
@@ -112,7 +112,7 @@ Var<Real> wave_positions(Graph<Real>& graph, int T, int n) {
   return view(map(MapKind::sine, turn + Var<Real>{&graph, out(graph.add(quarter).y)}), {1, T, 1, n});
 }
 
-/// What the last token holds, plus the place at which an answer is due, through two layers: the decoder of MAD's compression
+/// The last token's numbers plus the place at which an answer is due, through two layers: the decoder of MAD's compression
 /// (Poli et al. 2024, arXiv 2403.17844; AutoEncoder of mad-lab). [B,Q,width]
 template <class Real>
 Variable<Real>* decoded(const Stream<Real>& stream, LayerWeights<Real>& weights, const Options& options,
@@ -191,13 +191,13 @@ Variable<Real>* LanguageModel<Real>::embed(ModelGraph<Real>& target, Variable<Re
   return lookup<Real>(g, batch.tokens, {{embedding, channel_token, lists}}, positions);
 }
 
-// As many answers as tokens spare nothing: a GPU's kernels are faster where rows stand as they come.
+// Picking as many answers as tokens spares nothing: a GPU's kernels are faster where rows stand as they come.
 template <class Real>
 bool LanguageModel<Real>::asks_at_all(const BatchTensors& batch) const {
   return device_ == Device::cuda && batch.Q >= batch.T;
 }
 
-// Whether queries of a layer stand only where an answer is due: nothing behind it looks at other tokens.
+// Tells whether queries of a layer stand only where an answer is due: nothing behind it looks at other tokens.
 template <class Real>
 bool LanguageModel<Real>::reads_alone(int layer, const BatchTensors& batch) const {
   const LanguageLayer& kind = layers_[static_cast<std::size_t>(layer)];

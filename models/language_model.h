@@ -42,7 +42,7 @@ class LanguageModel final : public Model<Real> {
 
  private:
   using Model<Real>::parameters_;
-  /// What layers carry, of a graph that reads pieces: of this one, and of the one by which the piece before is read.
+  /// Numbers that layers carry, of a graph that reads pieces: of this one, and of the one by which the piece before is read.
   struct Piece {
     std::vector<Carried<Real>>* carried = nullptr;
     const std::vector<Carried<Real>>* before = nullptr;
@@ -55,7 +55,7 @@ class LanguageModel final : public Model<Real> {
   Variable<Real>* embed(ModelGraph<Real>& target, Variable<Real>* embedding);
   bool asks_at_all(const BatchTensors& batch) const;
   bool reads_alone(int layer, const BatchTensors& batch) const;
-  /// Whether answers are made of what the last token holds, by a decoder.
+  /// Tells whether answers are made of what the last token holds, by a decoder.
   bool decodes() const { return options_.get_string("model.decoder") == "last"; }
   Variable<Real>* mixed(ModelGraph<Real>& target, int layer, Variable<Real>* x, Variable<Real>* asking,
                         Look<Real>* look, Carried<Real>* carried);

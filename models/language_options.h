@@ -19,7 +19,7 @@ struct LanguageLayer {
 
 /// Options under "model." that the language model alone has.
 const std::vector<OptionSpec>& language_options();
-/// Whether options name it.
+/// Tells whether options name it.
 bool is_language(const Options& options);
 
 /// Derives sizes that are 0, and refuses what the model cannot do.
@@ -29,7 +29,7 @@ void refuse_language_options(const Options& options);
 
 /// The layers of model.stack, model.layers of them; memory.* must have been resolved. Throws OptionError.
 std::vector<LanguageLayer> language_layers(const Options& options);
-/// What model.layer = "published" makes of options that the study left at their defaults: sizes, and the memories that the
+/// Applies model.layer = "published" to options that the study left at their defaults: sizes, and the memories that the
 /// stack names, which get their settings in parentheses. Those of `kind` itself are PublishedLayer::set.
 void publish(Options& options, const Memory& kind, const std::vector<std::string>& said);
 /// Refuses heads that do not divide keys and values.

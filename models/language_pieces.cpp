@@ -22,7 +22,7 @@ namespace {
       fmt::format("eval.piece = {} {}; leave it out, and sequences are read whole", piece, why));
 }
 
-// What is known without building anything.
+// Checks what is known without building anything.
 void check_pieces(const Options& options, const std::vector<LanguageLayer>& layers, int piece) {
   if (options.get_string("model.positions") != "none")
     refuse(piece, fmt::format("is for sequences of any length, model.positions = \"{}\" for those up to "
@@ -109,7 +109,7 @@ void LanguageModel<Real>::make_starts(ModelGraph<Real>& target, const Piece& pie
       const Tensor<Real>& left = end->value;
       const int H = narrow<int>(heads_of(layers_[i].options), "model.heads"),
                 n = static_cast<int>(left.size()) / (B * H);
-      // As memories are given it by apply; what convolutions and shifts hand on has no heads.
+      // Shape as apply gives it to memories; what convolutions and shifts hand on has no heads.
       const bool as_left = name == "S" || (left.rank == 4 && left.dim(1) == 1 && left.dim(2) == 1);
       layer.starts[name] = as_left ? g.tensor(left, false) : g.variable({B, 1, H, n}, false);
     }

@@ -15,7 +15,7 @@ constexpr const char* kStack = "model.stack";
 /// The most that model.layers can be.
 constexpr std::size_t kMostLayers = 256;
 
-/// What an entry of the stack may say of a layer besides options of its memory.
+/// Options that an entry of the stack may say of a layer besides options of its memory.
 std::vector<OptionSpec> layer_options() {
   std::vector<OptionSpec> all = part_options();
   for (const OptionSpec& spec : model_options()) {

@@ -52,9 +52,9 @@ struct NetworkLaw {
   Var<Real> rate;                        ///< [B,T,H,1]
   Var<Real> momentum = {}, forget = {};  ///< [B,T,H,1]
   Var<Real> gain = {}, bias = {};        ///< [1,1,H,V]: LayerNorm
-  /// What W1, b1, W2, b2 and their momenta are called as states; null: not there.
+  /// Names of W1, b1, W2, b2 and their momenta as states; null: not there.
   const char* states[8] = {};
-  /// How a sequence begins where no state is given, [1,1,H,size]: the same order; absent: 0.
+  /// Start of a sequence where no state is given, [1,1,H,size]: the same order; absent: 0.
   Var<Real> begin[8] = {};
 };
 template <class Real>

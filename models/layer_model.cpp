@@ -129,7 +129,7 @@ LayerModel<Real>::LayerModel(const Options& options, int layer, const LayerUse& 
     const std::vector<int> dims = state_shape(state, {});
     int size = 1;
     for (const int n : dims) size *= n;
-    // As memories are given it by apply.
+    // Shape as apply gives it to memories.
     const int B = use.B, H = narrow<int>(heads_of(options_), "model.heads");
     carried_.starts[state] = state == "S" ? graph.variable({dims[0], dims[1], dims[2], dims[3]})
                                           : graph.variable({B, 1, H, size / (B * H)});

@@ -29,7 +29,7 @@ struct LayerStates {
 };
 LayerStates layer_states(const Memory& memory, const Options& options);
 
-/// What a pass of a layer is asked for.
+/// Demands of a pass of a layer.
 struct LayerUse {
   int B = 1, T = 1;
   int R = 1;  ///< replicas: layers side by side, each with parameters and tokens of its own
@@ -44,7 +44,7 @@ struct LayerUse {
 template <class Real>
 class LayerModel {
  public:
-  /// Of layer_options(). `layer`: its number among model.layers, which decides names of parameters, and how some start.
+  /// Options are those of layer_options(). `layer`: its number among model.layers, which decides names of parameters, and how some start.
   LayerModel(const Options& options, int layer, const LayerUse& use);
 
   /// Values to fill before, gradients to read after the passes.
@@ -54,7 +54,7 @@ class LayerModel {
   Tensor<Real> cotangent() const { return cotangent_->value; }
   const Carried<Real>& states() const { return carried_; }
   const std::map<std::string, Variable<Real>*>& end_cotangents() const { return end_cotangents_; }
-  /// How a state is shown: as the input of apply that it would be at the start, where there is one. `dims`: of its tensor at
+  /// Shape of a state as it is shown: as the input of apply that it would be at the start, where there is one. `dims`: of its tensor at
   /// the end.
   std::vector<int> state_shape(const std::string& state, const std::vector<int>& dims) const;
   Graph<Real>& graph() { return target_.graph; }

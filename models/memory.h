@@ -20,13 +20,13 @@ struct Var;
 template <class Real>
 class Mixer;
 
-/// How the key and query projections of the retrieval model start.
+/// Starts of the key and query projections of the retrieval model.
 enum class ProjectionInit {
   uniform,  ///< U(-1/sqrt(d_key), 1/sqrt(d_key)) (Schlag, Irie, Schmidhuber 2021, linearAttention.py)
   xavier,   ///< U(-a, a), a = sqrt(6 / (inputs + d_key)) (the same, softmaxAttention.py)
 };
 
-/// What an input of a memory has a number for; "." stands for [B,T,H].
+/// Extent of an input of a memory, a number for each; "." stands for [B,T,H].
 enum class Per {
   token,     ///< [.]
   key,       ///< [.,K]
@@ -40,7 +40,7 @@ enum class Per {
 /// Hidden units of a memory that is a network, with keys of size K.
 constexpr int hidden(int K) { return 4 * K; }
 
-/// What a probe without learned gates (models/probe_model.h) gives an input: value + key k_t.
+/// Value of an input in a probe without learned gates (models/probe_model.h): value + key k_t.
 struct Open {
   double value = 0, key = 0;
 };
@@ -52,7 +52,7 @@ struct Range {
   bool given() const { return low < high; }
 };
 
-/// What a memory is fed with besides q, k and v: gates, rates, further keys. A model makes it from the token
+/// An input of a memory besides q, k and v: gates, rates, further keys. A model makes it from the token
 /// by the memory's law; `crosstalk apply` reads it from a file. One called x0 or NAME_0 is what a state x or NAME
 /// is before the first token.
 struct MemoryInput {
@@ -61,13 +61,13 @@ struct MemoryInput {
   bool optional = false;
   std::string shape = {};   ///< Per::other: "[H,V,K]", in the letters of apply (models/apply_model.h)
   std::string symbol = {};  ///< what the equation calls it, where that is not its name: "kappa"
-  /// Such that nothing is held back and nothing fades. Absent: 0 for what is called log_..., else 1.
+  /// Value with which nothing is held back and nothing fades. Absent: 0 for what is called log_..., else 1.
   std::optional<Open> open = {};
   Range range = {};   ///< not given: tests draw normal numbers
   bool unit = false;  ///< rows have length 1
 };
 
-/// What a token does to what a memory holds; tables list memories by it.
+/// A token's effect on what a memory holds; tables list memories by it.
 enum class Family {
   keeps,    ///< keeps keys and values
   adds,     ///< adds to a state
@@ -169,7 +169,7 @@ struct Memory {
   StateSize state = state::matrix;
   /// Further letters of shapes, each with the whole-number option that says its size: {{'S', "slots"}}.
   std::map<char, std::string> letters = {};
-  /// After the parts': derives options in place, and refuses combinations without meaning with the reason (OptionError).
+  /// Runs after the parts': derives options in place, and refuses combinations without meaning with the reason (OptionError).
   std::function<void(Options&)> check = {};
   Build build = {};
   PublishedLayer published = {};
@@ -177,7 +177,7 @@ struct Memory {
   /// Fills derived options in place and refuses combinations without meaning (OptionError). Reads "model.d_key" and
   /// "model.heads".
   void resolve(Options& options) const;
-  /// What the parts and the memory itself say, without building anything.
+  /// Resolves what the parts and the memory itself say, without building anything.
   void resolve_alone(Options& options) const;
   /// Dimension of phi(k), all heads together; 0 for memories that keep their keys.
   std::int64_t d_dot(const Options& options) const;
@@ -186,7 +186,7 @@ struct Memory {
   std::int64_t state_size(const Options& options, std::int64_t values, std::int64_t length) const;
   /// Options that none of its parts has.
   std::vector<OptionSpec> own_options() const;
-  /// What stands around it as its authors run it, in sentences.
+  /// The layer around it as its authors run it, in sentences.
   std::string published_text() const;
   /// Equation, laws, notes and source in sentences.
   std::string description() const;

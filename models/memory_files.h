@@ -8,7 +8,7 @@
 namespace crosstalk {
 
 std::vector<Memory> memory_files();
-/// What the registry adds to what a file says: options of parts and of forms.
+/// Adds to what a file says: options of parts and of forms.
 Memory completed(Memory memory);
 
 }  // namespace crosstalk

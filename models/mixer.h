@@ -24,7 +24,7 @@ namespace crosstalk {
 template <class Real>
 struct Carried;
 
-/// How a projection of the token comes to its numbers: at once, or through `rank` numbers, of which `inner` is taken. The
+/// Way of a projection of the token to its numbers: at once, or through `rank` numbers, of which `inner` is taken. The
 /// weights that make the numbers start as the model's do, times `start`.
 struct Through {
   int rank = 0;
@@ -156,9 +156,9 @@ class Mixer {
   /// Read weights [B,H,Q,M] to values read [B,Q,H,V]; with eps, weights divided by (their sum + eps). gain
   /// [B,M,H,1] scales the values; value [B,M,H,any] stands in for them.
   Var<Real> mix(Var<Real> weights, std::optional<double> eps = {}, Var<Real> gain = {}, Var<Real> value = {});
-  /// What is left in training of weights, softmaxed or divided, that are about to meet the values (dropout).
+  /// Drops weights, softmaxed or divided, in training before they meet the values (dropout).
   virtual Var<Real> thinned(Var<Real> weights) { return weights; }
-  /// What tokens have, x [B,T,H,n], of the last token that a query sees: [B,Q,H,n], 0 where it sees none.
+  /// Picks of tokens' numbers x [B,T,H,n] those of the last token that a query sees: [B,Q,H,n], 0 where it sees none.
   Var<Real> at_queries(Var<Real> x);
   /// The batch whose tokens hold the values' ids (one-hot, wide: weights are better than states), or none where
   /// values are dense.
@@ -177,29 +177,29 @@ class Mixer {
   }
   /// A parameter of the memory's own: {H} as [1,1,H,1], {H,n} as [1,1,H,n], and {m,n} that all heads share as [1,1,m,n].
   virtual Var<Real> parameter(const std::string& name, std::vector<int> dims, Init init) = 0;
-  /// What the memory calls `name`: by its law, or given.
+  /// The input that the memory calls `name`: by its law, or given.
   virtual Var<Real> input(const std::string& name, const std::function<Var<Real>()>& law) {
     return by_law(name, law);
   }
   /// Random features omega [m,d] of FAVOR+.
   virtual Variable<Real>* omega(int m) = 0;
-  /// What scores q.k are multiplied by where the memory scales them: 1/sqrt(d) by default.
+  /// Factor of scores q.k where the memory scales them: 1/sqrt(d) by default.
   virtual double scale() const;
   /// eps of the denominators of reads.
   virtual double read_eps() const { return 1e-6; }
-  /// Whether attention leaves out the token at which a query stands.
+  /// Tells whether attention leaves out the token at which a query stands.
   virtual bool strict() const { return false; }
-  /// What queries are multiplied by after features(), whatever the memory.
+  /// Factor of queries after features(), whatever the memory.
   virtual double query_scale() const { return 1; }
   /// eps of the normalisation of keys and queries.
   virtual double norm_eps() const { return 1e-6; }
-  /// Where the layer stands among those of the model, from 0 (the first, or the only one) to 1 (the last).
+  /// Place of the layer among those of the model, from 0 (the first, or the only one) to 1 (the last).
   virtual double depth() const { return 0; }
   /// Numbers of a token, of which ranks are derived.
   virtual int token_size() const { return H * d; }
-  /// Whether gates follow their laws from the token (a model), or are given as they are.
+  /// Tells whether gates follow their laws from the token (a model), or are given as they are.
   virtual bool learned() const { return true; }
-  /// Whether an optional input is there.
+  /// Tells whether an optional input is there.
   virtual bool has_input(const std::string& /*name*/) const { return at_tokens(); }
   /// The state before the first token (S [B,H,V,K], z [B,H,1,K]), or none; and what to do with that after
   /// the last.
@@ -207,11 +207,11 @@ class Mixer {
   virtual bool wants_end() const { return false; }
   virtual void end(const std::string& /*state*/, Var<Real> /*value*/) {}
 
-  /// What the parts around the memory hand on where the layer reads a piece of a sequence (models/carried.h); nullptr: it
+  /// Numbers that the parts around the memory hand on where the layer reads a piece of a sequence (models/carried.h); nullptr: it
   /// reads whole sequences.
   virtual Carried<Real>* piece() { return nullptr; }
 
-  /// Whether reads should form their weights over writes, which are looked at, where the memory leaves the choice.
+  /// Tells whether reads should form their weights over writes, which are looked at, where the memory leaves the choice.
   virtual bool wants_weights() const { return false; }
 
   /// Engines call it with every decay that they are given, or its logarithm, [B,T,H,n] or dimensions of 1.
@@ -222,7 +222,7 @@ class Mixer {
   /// Read weights [B,H,Q,M], still to be divided by (their sum + eps) where eps is given.
   virtual void note_weights(Var<Real> /*weights*/, std::optional<double> /*eps*/) {}
 
-  /// What input() was asked for, and what laws made of it (models/build.h).
+  /// Inputs that were asked for, and what laws made of them (models/build.h).
   struct Asked {
     std::string name;
     Var<Real> value;
@@ -233,7 +233,7 @@ class Mixer {
 
   /// One number a head, [1,1,H,1].
   Var<Real> constant(const std::function<double(int head)>& f);
-  /// Whether a query stands at a token of its own (a language model), not beside the sequence.
+  /// Tells whether a query stands at a token of its own (a language model), not beside the sequence.
   bool at_tokens() const { return position() == nullptr; }
 
   bool has(const char* name) const { return options.has(key(name)); }

@@ -28,7 +28,7 @@ struct ModelGraph {
       nullptr;  ///< [R,1] number of the training step; none where nothing drops
   QueryLoss<Real> loss;
   Variable<Real>* output = nullptr;  ///< y [R,B,Q,V]; the language model has none, its logits come in blocks
-  /// Of which an answer is the largest logit (kernels/loss/answers.h): x [R,B,Q,D], and w [R,V,D] or none. In graphs that do
+  /// Rows and words whose largest logit is an answer (kernels/loss/answers.h): x [R,B,Q,D], and w [R,V,D] or none. In graphs that do
   /// not train; none of a probe.
   Variable<Real>*answer_x = nullptr, *answer_w = nullptr;
 
@@ -45,7 +45,7 @@ struct ModelGraph {
   std::uint32_t dropouts = 0;  ///< places where the graph drops numbers
 
   int batches = 1;  ///< batches that the integer tensors hold, one after the other
-  /// What follows from the integers of all batches: run it whenever they have been filled, with batch 0
+  /// Runs what follows from the integers of all batches: call it whenever they have been filled, with batch 0
   /// selected.
   void prepare(const Exec& exec) const;
   /// Makes the graph read batch u: which one is fixed when ops are queued.
@@ -56,14 +56,14 @@ struct ModelGraph {
   int selected_ = 0;
 };
 
-/// How sequences of any length are read in pieces of as many tokens: the first by a graph that begins as every sequence does,
+/// Reads sequences of any length in pieces of as many tokens: the first by a graph that begins as every sequence does,
 /// each of the others by one that goes on from what the piece before has left. Both share the model's parameters.
 template <class Real>
 struct PieceGraphs {
   std::unique_ptr<ModelGraph<Real>> first, next;
   Tensor<std::int32_t>* places =
       nullptr;  ///< of `next`, to fill: int32 [R,B,T], tokens of the sequence up to each token of the piece
-  /// What a piece leaves, and where the next one finds it.
+  /// Numbers that a piece leaves, and where the next one finds them.
   struct Hand {
     Variable<Real>*of_first, *of_next, *to;
   };
@@ -85,7 +85,7 @@ class Model {
   virtual std::int64_t trainable() const { return parameters_.trainable(); }
   /// Makes of the means of query_metrics, which are among `metrics`, what a record holds.
   virtual void derive(std::map<std::string, double>& /*metrics*/) const {}
-  /// How graphs made from now on cut their memory; by default by lifetimes on a GPU, apart on a CPU.
+  /// Sets how graphs made from now on cut their memory; by default by lifetimes on a GPU, apart on a CPU.
   void set_sharing(Sharing sharing) { sharing_ = sharing; }
   /// A planned graph for batches of B sequences; shares the parameters. Its integer tensors hold `batches`
   /// batches.

@@ -33,7 +33,7 @@ double number(const Options& options, const char* key, double otherwise) {
 }
 
 constexpr double kNormEps = 1e-5;
-/// Of qk_norm.
+/// The eps of qk_norm.
 constexpr double kRmsNormEps = 1e-5;
 
 }  // namespace

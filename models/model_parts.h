@@ -49,14 +49,14 @@ class ModelParts {
   ModelParts(Graph<Real>& graph, const Options& options, Parameter parameter)
       : graph_(graph), options_(options), parameter_(std::move(parameter)) {}
 
-  /// Whether mixed() looks at other tokens for `what`.
+  /// Tells whether mixed() looks at other tokens for `what`.
   bool mixes(const std::string& what) const;
   /// Rows x [B,T,C] of tokens in order, shifted, convolved and activated where the options say so for `what`: "q", "k" or
   /// "v"; `m` is asked for the mu that tokens decide.
   Variable<Real>* mixed(const std::string& what, Variable<Real>* x, Mixer<Real>* m = nullptr);
   /// Queries ("q") or keys ("k") [B,n,G,d], normalised, turned and scaled where the options say so.
   Var<Real> placed(Mixer<Real>& m, const std::string& what, Var<Real> x);
-  /// What is read, o [B,Q,H,V], with the skip, activated, normalised and gated. `written`: keys [B,T,H,K] that the memory
+  /// The read o [B,Q,H,V], with the skip, activated, normalised and gated. `written`: keys [B,T,H,K] that the memory
   /// wrote along, where they are not the model's.
   Var<Real> finished(Mixer<Real>& m, Var<Real> o, Var<Real> written = {});
 

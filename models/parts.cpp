@@ -86,7 +86,7 @@ void resolve_feature_map(Options& options) {
   options.set("memory.d_dot", info.resolve(setting));
 }
 
-// Whether a model makes keys and queries; what `crosstalk apply` is given may have been mapped before.
+// Tells whether a model makes keys and queries; what `crosstalk apply` is given may have been mapped before.
 bool in_a_model(const Options& options) { return options.has("model.name"); }
 
 // Refuses sums that divide and can vanish: of features that change sign, of products of features that do.

@@ -30,7 +30,7 @@ Features<Real> features(Mixer<Real>& m);
 /// The same for keys of their own, which no query shares.
 template <class Real>
 Var<Real> featured(Mixer<Real>& m, Var<Real> x);
-/// Whether features() divides: then |k| <= 1.
+/// Tells whether features() divides: then |k| <= 1.
 template <class Real>
 bool normalised(const Mixer<Real>& m);
 

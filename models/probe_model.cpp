@@ -183,7 +183,7 @@ class ProbeMixer final : public Mixer<Real> {
   }
   /// Inputs, whose squared length has the mean 1: x / sqrt(d).
   Var<Real> short_of(Var<Real> x) const { return (1 / std::sqrt(static_cast<double>(d))) * x; }
-  /// What is one a token, [B,T,1,n], once for every write.
+  /// Repeats what is one a token, [B,T,1,n], once for every write.
   Var<Real> repeated(Var<Real> x) {
     if (N == 1) return x;
     return view(expand(x, {B, T, N, x.dim(3)}), {B, T * N, H, x.dim(3)});
@@ -393,7 +393,7 @@ std::unique_ptr<ModelGraph<Real>> ProbeModel<Real>::build(int B, SequenceShape s
   result->output = g.view(o.variable, {B, shape.Q, sizes.V});
   g.keep(o.variable);
   result->query_metrics["signal"] = kept(s);
-  // Which code is nearest by angle: the scores of a one-hot answer, whose squared error nobody asks for.
+  // Finds the code that is nearest by angle: the scores of a one-hot answer, whose squared error nobody asks for.
   result->loss = squared_loss(g, linear<Real>(g, result->output, mixer.value_codes(), nullptr), batch);
   result->loss.query_loss = kept(0.5 * sum(off * off));
   g.keep(result->loss.loss);

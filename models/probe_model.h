@@ -19,7 +19,7 @@
 
 namespace crosstalk {
 
-/// Whether options name it.
+/// Tells whether options name it.
 bool is_probe(const Options& options);
 /// Options under "model." that a probe alone has.
 const std::vector<OptionSpec>& probe_options();
@@ -30,7 +30,7 @@ void resolve_probe(Options& options, std::int64_t keys);
 void resolve_probe_scale(Options& options);
 /// Numbers a value: those of a probe's codes, else `values`, as one-hot vectors have them.
 std::int64_t value_size(const Options& options, std::int64_t values);
-/// What a probe gives an input of a memory.
+/// Value that a probe gives an input of a memory.
 Open open_value(const MemoryInput& input);
 
 template <class Real>

@@ -80,7 +80,7 @@ class RetrievalMixer final : public Mixer<Real> {
 
   Var<Real> queries() override { return noted("q", queries_); }
 
-  /// What the memory reads, normalised and gated.
+  /// The memory's read, normalised and gated.
   Var<Real> finished(Var<Real> o) { return parts_.finished(*this, o); }
 
   Var<Real> values() override {
@@ -228,7 +228,7 @@ class RetrievalMixer final : public Mixer<Real> {
     return shaped_as(q, {B, Q, H, d});
   }
 
-  /// What is one a token, [B,T,1,V], once for every write and head.
+  /// Repeats what is one a token, [B,T,1,V], once for every write and head.
   Var<Real> repeated(Var<Real> x) { return view(expand(x, {B, T, N * H, V}), {B, T * N, H, V}); }
 
   /// A projection of examples [x; y].
@@ -238,7 +238,7 @@ class RetrievalMixer final : public Mixer<Real> {
     return linear(graph, examples_->xy.variable, weight, shift);
   }
 
-  /// What a table [R,keys,n] has for each query.
+  /// The row of a table [R,keys,n] for each query.
   Variable<Real>* of_query(Variable<Real>* table) {
     const auto* query = target_.batch.query;
     if (!by_query_.ids && B * Q > kFewIds) by_query_ = lists(query, B * Q, 0, keys_);

@@ -35,7 +35,7 @@ class RetrievalModel final : public Model<Real> {
   /// See half_lives_at_start(); draws parameters of all R replicas.
   std::vector<double> half_lives(int R);
   std::unique_ptr<ModelGraph<Real>> look(SequenceShape shape, Look<Real>& look) override;
-  /// Without codes that are frozen.
+  /// Parameters without codes that are frozen.
   std::int64_t trainable() const override;
 
  private:

@@ -32,7 +32,7 @@ def made(path, crosstalk):
         if head and head[0] in heads:  # said of the same file further up
             text = text.replace(head[0], "")
         heads.add(head and head[0])
-        return match[1] + text + match[3]
+        return match[1] + text + "\n" + match[3].lstrip("\n")
 
     return REGION.sub(one, text)
 

@@ -5,7 +5,8 @@
 #   scripts/gpu_test.sh [BUILD_FOLDER] sanitizers   all steps of the tools, side by side on all GPUs: some eight minutes on four
 #   scripts/gpu_test.sh list                        the names of all steps
 # A step is WHAT:TESTS[:I/N], such as 99:ops, racecheck:ops:2/6 or memcheck:models:1/8 (part I of N). WHAT is the shared
-# memory of a block in KiB (227 is an H100's, 163 an A100's, 99 a 4090's) or a tool of compute-sanitizer, with fewer cases. TESTS
+# memory of a block in KiB (227 is an H100's, 163 an A100's, 99 a 4090's), `plain` (no op has a form, as if kernels/fused/*_form.cu
+# were deleted) or a tool of compute-sanitizer, with fewer cases. TESTS
 # are ops, models, tasks or training. $LIMIT: seconds that a step may take (530). $GPUS, $PER_GPU: how many GPUs (all), and how
 # many steps on each (4), `sanitizers` uses; $TOOLS: which tools (all four).
 # Prints one line a step and what failed. Exit status: 0 when all passed, 1 otherwise.
@@ -13,7 +14,7 @@
 set -u
 cd "$(dirname "$0")/.." || exit 1
 export CROSSTALK_REQUIRE_CUDA=1 OMP_NUM_THREADS=1 PATH=$PATH:/usr/local/cuda/bin
-unset CROSSTALK_SHARED_LIMIT CROSSTALK_FEW_REPLICAS
+unset CROSSTALK_SHARED_LIMIT CROSSTALK_FEW_REPLICAS CROSSTALK_WITHOUT_FORMS
 limit=${LIMIT:-530}
 failed=0
 log=$(mktemp)
@@ -23,6 +24,7 @@ trap 'rm -f "$log"' EXIT
 parts_of() { # parts_of WHAT TESTS
   case $1:$2 in
     racecheck:ops) echo 16 ;;
+    plain:*) echo 1 ;;
     [a-z]*:ops) echo 8 ;;
     [a-z]*:models) echo 4 ;;
     *:models) echo 2 ;;
@@ -32,10 +34,10 @@ parts_of() { # parts_of WHAT TESTS
 
 all_steps() {
   local what tests parts part
-  for what in 227 163 99 memcheck racecheck initcheck synccheck; do
+  for what in 227 163 99 plain memcheck racecheck initcheck synccheck; do
     for tests in ops models tasks training; do
       # Training repeats what models do, thousands of times: too slow for the tools.
-      case $what:$tests in [a-z]*:training) continue ;; esac
+      case $what:$tests in [a-z]*:training | plain:tasks) continue ;; esac
       parts=$(parts_of "$what" "$tests")
       for ((part = 1; part <= parts; ++part)); do
         if [ "$parts" -gt 1 ]; then echo "$what:$tests:$part/$parts"; else echo "$what:$tests"; fi
@@ -66,6 +68,7 @@ run_step() { # run_step WHAT:TESTS[:I/N]
   local command=()
   case $what in
     99 | 163 | 227) export CROSSTALK_SHARED_LIMIT=$what ;;
+    plain) export CROSSTALK_WITHOUT_FORMS=1 ;;
     memcheck | racecheck | initcheck | synccheck)
       if ! command -v compute-sanitizer >/dev/null; then
         echo "$step: FAILED (compute-sanitizer is not installed)"
@@ -99,7 +102,7 @@ run_step() { # run_step WHAT:TESTS[:I/N]
     if [ "$code" -ne 0 ]; then status=$code; fi
     if [ "$code" -eq 124 ] || [ "$code" -eq 137 ]; then break; fi
   done
-  unset CROSSTALK_SHARED_LIMIT CROSSTALK_FEW_REPLICAS
+  unset CROSSTALK_SHARED_LIMIT CROSSTALK_FEW_REPLICAS CROSSTALK_WITHOUT_FORMS
   cases=$(grep -c '^\[       OK' "$log")
   skipped=$(grep -c '^\[  SKIPPED \] .*(.* ms)' "$log")
   if [ "$status" -eq 0 ] && [ "$cases" -gt 0 ]; then

@@ -33,7 +33,7 @@ std::string text_in(const nlohmann::json& object, const char* key) {
   return at != object.end() && at->is_string() ? at->get<std::string>() : "";
 }
 
-/// What one process did, from its start to its last record.
+/// Work of one process from its start to its last record.
 struct Sitting {
   double begin = 0, end = 0, cost = 0;
   std::int64_t runs = 0;

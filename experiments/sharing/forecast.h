@@ -22,7 +22,7 @@ TimeForecast time_forecast(const std::vector<Run>& runs, const StoreHeads& heads
 /// Bytes that the parameters of `run` need in training at least: values, gradients and two moments of Adam.
 double parameter_bytes(const Run& run);
 
-/// Which of `runs` cannot fit into `available` bytes, and by how much; "" if all may.
+/// Names those of `runs` that cannot fit into `available` bytes, and by how much; "" if all may.
 std::string memory_shortage(const std::vector<const Run*>& runs, std::uint64_t available);
 
 /// Bytes that this process may still get (the machine's, or its control group's).

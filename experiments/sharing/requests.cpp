@@ -23,7 +23,7 @@ constexpr const char* kMark = ".request-";
 /// A study has 4 MB at most, of which JSON spells line ends and quotes with two bytes.
 constexpr std::size_t kMostBytes = std::size_t{16} << 20;
 
-/// By name.
+/// Files of requests, by name.
 std::vector<fs::path> request_files(const fs::path& store) {
   std::vector<fs::path> paths;
   std::error_code error;

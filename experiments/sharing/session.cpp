@@ -30,9 +30,9 @@
 namespace crosstalk::program {
 namespace {
 
-/// Between two looks whether anything else was asked of the store, in seconds.
+/// Time between two looks whether anything else was asked of the store, in seconds.
 constexpr double kAskedAgain = 1;
-/// Between two looks at what others do: where somebody waits for an answer, or will soon; and else.
+/// Times between two looks at what others do: where somebody waits for an answer, or will soon; and else.
 constexpr double kSoon = 0.05, kNowAndThen = 0.5;
 
 /// A store that cannot even be made is a wrong --out: nothing was created.
@@ -162,7 +162,7 @@ class Session {
   }
   double cost_of(const std::string& id) const { return by_id_.at(id).cost; }
 
-  /// What to begin beside the runs that are `here`: what others passed on, or what is free. Nothing: others train what
+  /// Runs to begin beside those that are `here`: what others passed on, or what is free. Nothing: others train what
   /// is left, and the one that holds most of it is asked. The larger the store, the more seldom it is looked at.
   std::vector<const Run*> next_runs(const std::set<std::string>& here) {
     const double now = steady_seconds();
@@ -188,7 +188,7 @@ class Session {
     return next;
   }
 
-  /// What others had begun and left takes its place by length: behind all that nobody has begun, it would end last.
+  /// A run that others had begun and left takes its place by length: behind all that nobody has begun, it would end last.
   std::vector<const Run*> freed_runs(const std::set<std::string>& here) {
     std::vector<const Run*> freed;
     for (const std::string& id : work_.freed_runs())
@@ -334,7 +334,7 @@ class Session {
     }
   }
 
-  /// What other processes recorded, and what this one says of itself; now and then.
+  /// Hears what other processes recorded, and says what this one does; now and then.
   void hear_of_others() {
     const double now = steady_seconds();
     if (now < next_news_) return;

@@ -32,7 +32,7 @@ struct SessionOptions {
   std::string resume;  ///< command that goes on after a stop
   std::function<std::string(const Record&)> reproduce;  ///< command that trains one run alone
 
-  /// What to keep in the store of the study: its text and labels, unless the store had them before (`work`);
+  /// Things of the study to keep in the store: its text and labels, unless the store had them before (`work`);
   /// and that it was asked for.
   bool keeps_study = true;
   std::optional<Request> request;
@@ -41,14 +41,14 @@ struct SessionOptions {
   /// Looked at while others train all that is left: something else is asked for, and the session ends (`asked_anew`).
   std::function<bool()> asked_anew;
 
-  /// Where the store's shards ended before anybody looked what is missing: what comes later, others recorded.
+  /// Ends of the store's shards before anybody looked what is missing: what comes later, others recorded.
   ShardPositions since;
   double lease = 60;  ///< seconds without a heartbeat after which a process that shares the store is dead
 
   /// Called when all is laid out (of a study of 200,000 runs that takes seconds), before anything is written.
   std::function<void()> begins;
 
-  // Of one worker among several:
+  // Fields of one worker among several:
   std::vector<Share> shares;  ///< of all workers; empty: one share of everything
   std::size_t share = 0;      ///< this one's
   bool has_parent = false;    ///< which tells people what goes on

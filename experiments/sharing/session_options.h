@@ -16,10 +16,10 @@ std::vector<CommandOption> session_option_list();
 SessionOptions session_options(const Arguments& arguments, const std::vector<std::string>& workers,
                                Console& console);
 
-/// What is said where a signal or the end of the time comes before anything is trained (NothingBegun); nothing by a
+/// Words where a signal or the end of the time comes before anything is trained (NothingBegun); nothing by a
 /// worker process.
 std::string words_before_training(const Arguments& arguments, const std::string& resume);
-/// How long that may take: --time-limit, and a moment more, in which small studies begin. 0: without limit.
+/// Seconds that that may take: --time-limit, and a moment more, in which small studies begin. 0: without limit.
 double patience(const Arguments& arguments);
 
 /// "90", "90s", "30m", "2h", "HH:MM:SS" or "D-HH:MM:SS" in seconds. Throws UsageError that names `option`.
@@ -32,7 +32,7 @@ struct Place {
 /// "I/N". Throws UsageError that names `option`.
 Place place_of(const std::string& text, const std::string& option);
 
-/// What the user called.
+/// The user's command.
 std::string command_line(const Console& console);
 
 }  // namespace crosstalk::program

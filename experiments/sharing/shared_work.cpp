@@ -22,7 +22,7 @@ ClaimOptions claim_options(double lease) {
 
 /// A short lease is for tests.
 constexpr double kAgesOfALease = 15;
-/// From the first of the runs that are passed on together to the last.
+/// Time from the first of the runs that are passed on together to the last.
 constexpr std::chrono::milliseconds kAllHaveCome(50);
 
 // Runs of a GPU are not given to cores, which would take fifty times as long, nor more of them than there are cores.
@@ -64,7 +64,7 @@ bool SharedWork::wanted(const std::string& id) {
   if (run.is_ours()) return true;
   if (!claims_.take(id)) return false;
   stop_asking();
-  // Whoever held the claim before may have recorded the run just now, or stopped and saved it.
+  // The process that held the claim before may have recorded the run just now, or stopped and saved it.
   read_added();
   if (run.state == RunState::recorded || (run.had_state == false && has_checkpoint(store_, id))) {
     claims_.release(id);
@@ -212,7 +212,7 @@ bool SharedWork::answer(const CostOf& cost_of) {
     if (seconds() - kept_since_ > kLongestWait) pass_on();
     return asked;
   }
-  // Who was given something asks no longer, but its file may still say so: it would get twice what it can use.
+  // A process that was given something asks no longer, but its file may still say so: it would get twice what it can use.
   std::erase_if(requests, [this](const ClaimRequest& request) {
     return askers_[request.worker].answered == request.ids;
   });
@@ -260,7 +260,7 @@ bool SharedWork::give_away(const std::string& id, const std::function<std::strin
   return true;
 }
 
-// Who asked may have left: then the run is free, with its state.
+// The process that asked may have left: then the run is free, with its state.
 void SharedWork::pass_on() {
   runs_.each(RunState::kept, [this](const std::string& id, SharedRun& run) {
     const bool passed = claims_.pass(id, run.to);

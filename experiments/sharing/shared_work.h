@@ -37,7 +37,7 @@ class SharedWork {
   /// The trainer read the saved state of this run, or found none. A state that is saved afterwards is left to
   /// a later round, which begins with it.
   void planned(const std::string& id);
-  /// Before and after our record of the run goes to the store.
+  /// Marks that our record of the run goes to the store, before and after.
   void recording(const std::string& id);
   void recorded(const std::string& id);
 
@@ -49,7 +49,7 @@ class SharedWork {
   std::set<std::string> freed_runs();
   /// Runs of this session that nobody has recorded.
   std::size_t unrecorded() const;
-  /// What others recorded since the last call.
+  /// Records of others since the last call.
   std::vector<RecordHead> news();
 
   using CostOf = std::function<double(const std::string& id)>;
@@ -65,7 +65,7 @@ class SharedWork {
   /// TrainingEvents::give_away. Any thread.
   bool give_away(const std::string& id, const std::function<std::string()>& state);
 
-  /// What the heartbeat says of this process, from now on.
+  /// Sets what the heartbeat says of this process, from now on.
   void say(nlohmann::json activity);
   /// Why claims cannot be kept; "" if they can.
   std::string problem() const { return claims_.problem(); }
@@ -86,7 +86,7 @@ class SharedWork {
   std::condition_variable wake_;
   StoreFollower follower_;
   RunStates runs_;
-  /// Of a worker that asked for runs: for which, and for which when it was given some.
+  /// A worker that asked for runs: for which, and for which when it was given some.
   struct Asker {
     std::set<std::string> requested;
     std::optional<std::set<std::string>> answered;

@@ -124,7 +124,7 @@ std::vector<std::string> next_round(const std::vector<Share>& shares, std::size_
     if (left > most) most = left, owner = other;
   }
   if (most == 0) return {};
-  // Of several helpers each begins with another part, from the end on.
+  // Each of several helpers begins with another part, from the end on.
   const Share& share = shares[owner];
   for (std::size_t part = 0; part < workers; ++part) {
     Share candidates;

@@ -13,7 +13,7 @@
 
 namespace crosstalk::program {
 
-/// What one process trains together: ids of runs with equal pack keys.
+/// Runs that one process trains together: ids of runs with equal pack keys.
 using Unit = std::vector<std::string>;
 /// The units of one worker, longest first.
 using Share = std::vector<Unit>;
@@ -23,7 +23,7 @@ using Share = std::vector<Unit>;
 /// cut into as few parts as are not.
 std::vector<Share> share_out(const std::vector<Run>& runs, int workers, const TrainingOptions& options);
 
-/// What all workers of one launch know.
+/// Plan that all workers of one launch know.
 struct WorkerPlan {
   std::string command;          ///< as the user gave it
   ShardPositions since;         ///< SessionOptions::since
@@ -34,7 +34,7 @@ std::string plan_text(const WorkerPlan& plan);
 /// Throws std::runtime_error.
 WorkerPlan worker_plan(const std::string& text);
 
-/// What worker `i` trains next: the front of what is left of its own share, half of it or what keeps it busy
+/// Runs that worker `i` trains next: the front of what is left of its own share, half of it or what keeps it busy
 /// for a while; then, of the share of whom most is left, a part from the end, which its owner would begin
 /// last. Empty: `taken` (recorded, or claimed by another) holds for every run. `at_once`: packs that it
 /// trains side by side.
@@ -45,7 +45,7 @@ std::vector<std::string> next_round(const std::vector<Share>& shares, std::size_
 /// comparison. Younger ones are not given away.
 inline constexpr double kLeastAge = 4;
 
-/// Who has less in flight than this part of what another has asks for some of that.
+/// A process that has less in flight than this part of another's asks for some of that.
 inline constexpr double kLittle = 0.5;
 /// In seconds, until who asks asks anew.
 inline constexpr double kAskAgain = 1;
@@ -59,7 +59,7 @@ struct RunInFlight {
   double cost = 0;
   bool stays = false;  ///< too young
 };
-/// Which of these runs others go on with: id -> who asked. Whoever asks gets whole packs as long as it has less then
+/// Those of these runs with which others go on: id -> who asked. Whoever asks gets whole packs as long as it has less then
 /// than stays here, then single runs, and no more than it has room for. Something stays here.
 std::map<std::string, std::string> part_in_flight(std::vector<RunInFlight> runs,
                                                   const std::vector<ClaimRequest>& requests);

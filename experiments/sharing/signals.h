@@ -14,7 +14,7 @@ void catch_stop_signals();
 /// `words`, which must live on, and ends the process with exit_stopped, until the next NothingBegun ends.
 void leave_on_early_signals(const char* words);
 
-/// From here until the end of the object nothing is on its way that would have to be saved: a signal, or the end of the
+/// Says that until the end of the object nothing is on its way that would have to be saved: a signal, or the end of the
 /// time, says `words` and ends the process with exit_stopped, whatever it is busy with (a study of 250,000 runs is
 /// expanded, a large store read). Only where signals are caught. At most one object at a time.
 class NothingBegun {

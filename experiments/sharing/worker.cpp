@@ -68,7 +68,7 @@ int run_worker(const Study& study, const std::filesystem::path& path, SessionOpt
   options.shares = plan.shares;
   for (Share& share : options.shares)
     for (Unit& unit : share) {
-      // What was asked of a store may have changed since the parent read it.
+      // The runs asked of a store may have changed since the parent read it.
       std::erase_if(unit, [&](const std::string& id) { return by_id.count(id) == 0; });
       for (const std::string& id : unit) runs.push_back(*by_id.at(id));
     }

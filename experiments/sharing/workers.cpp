@@ -31,7 +31,7 @@
 namespace crosstalk::program {
 namespace {
 
-/// What a worker may take beyond the grace before it is killed, in seconds.
+/// Time that a worker may take beyond the grace before it is killed, in seconds.
 constexpr double kBeyondGrace = 10;
 
 struct Worker {
@@ -308,7 +308,7 @@ SessionResult train_with_workers(const Study& study, const std::vector<Run>& run
   plan.command = options.command;
   plan.since = options.since;
   plan.black_hole = options.black_hole;
-  // Of several launches that share the work, each has as many shares as this one has workers.
+  // Each of several launches that share the work has as many shares as this one has workers.
   const int launches = std::max(1, static_cast<int>(options.shares.size()));
   const int first = static_cast<int>(options.share) * workers;
   plan.shares = share_out(runs, launches * workers, training);

@@ -58,7 +58,7 @@ struct Attend {
   CT_HD int H() const { return k ? k.value.dim(2) : extra.value.dim(1); }
   CT_HD int K() const { return k ? k.value.dim(3) : 0; }
   CT_HD int R() const { return k ? k.value.R : extra.value.R; }
-  /// Whether weights are the scaled products themselves, up to where each query stands: the sum rule.
+  /// Tells whether weights are the scaled products themselves, up to where each query stands: the sum rule.
   CT_HD bool plain() const {
     return kernel == Kernel::identity && !normalised && H() == 1 && position && !strict && window == 0 &&
            !log_decay && !slope && !extra;

@@ -43,7 +43,7 @@ struct LevelGain {
     for (unsigned x = static_cast<unsigned>(i ^ j); x != 0; x >>= 1) ++digits;
     return digits;
   }
-  /// Where the gains of row n of a ([B,H,Q] flat) begin.
+  /// Index of the first gain of row n of a ([B,H,Q] flat).
   CT_HD std::int64_t gains(std::int64_t n) const {
     const std::int64_t q = n % Q(), h = n / Q() % H(), b = n / Q() / H();
     return ((b * Q() + q) * H() + h) * L();

@@ -9,7 +9,7 @@ using namespace device;
 
 constexpr int kGainThreads = 256;
 
-/// What a warp has to do with row n.
+/// A warp's row n, its token and gains.
 template <class Real>
 struct GainRow {
   std::int64_t n;

@@ -19,7 +19,7 @@ template <class Real>
 constexpr int kBlocks = sizeof(Real) == 4 ? 3 : 1;  // of a multiprocessor, at least
 constexpr int kWide = 2, kColumns = 32 * kWide;     // columns of a lane, of a block
 
-/// How the columns of an op lie: number c of token t is first[t token + c column].
+/// Layout of an op's columns: number c of token t is first[t token + c column].
 template <class Real>
 struct Columns {
   Real* first;
@@ -27,7 +27,7 @@ struct Columns {
   __device__ Real& operator()(int t, int c) const { return first[t * token + c * column]; }
 };
 
-/// What kernels ask of either op. kOfRows: neighbours are tokens, not columns.
+/// Either op as kernels see it. kOfRows: neighbours are tokens, not columns.
 template <class Real>
 struct Side {};
 template <class Real>
@@ -59,7 +59,7 @@ struct Side<SolveValues<Real>> {
   __device__ static const Tensor<Real>& right(const SolveValues<Real>& op) { return op.u.value; }
 };
 
-/// What a thread holds of a tile [kTile][kWidth] on its way through memory: lanes run along the first index where kFirst, else
+/// A thread's part of a tile [kTile][kWidth] on its way through memory: lanes run along the first index where kFirst, else
 /// along the second; a warp has neighbours of the other. Loads of a tile are all under way before one is waited for.
 template <class Real, bool kFirst, int kWidth>
 struct Piece {

@@ -10,7 +10,7 @@
 
 namespace crosstalk {
 
-/// What a position does. Only for people and reference machines; models read the channels.
+/// A position's role. Only for people and reference machines; models read the channels.
 enum class Role : std::int32_t {
   pad = 0,
   write = 1,
@@ -38,7 +38,7 @@ enum Meta : int {
   meta_count = 5,
 };
 
-/// What a model must know about a task's tokens.
+/// Facts for a model about a task's tokens.
 struct Vocabulary {
   int keys = 0;             ///< key ids are 0 .. keys-1; none where tokens > 0
   int values = 0;           ///< value ids, the answers, are 0 .. values-1

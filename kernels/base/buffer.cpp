@@ -26,7 +26,7 @@ thread_local Measured measured;
 
 std::atomic<std::size_t> most_bytes = 0, used_bytes = 0;
 
-/// What the device takes for a buffer.
+/// Bytes that the device takes for a buffer.
 std::size_t given_out(Device device, std::size_t bytes) {
   const std::size_t rounded = std::max<std::size_t>(64, (bytes + 63) / 64 * 64);
   return device == Device::cuda ? cuda_pool_bytes(rounded) : rounded;

@@ -17,7 +17,7 @@ __device__ __forceinline__ void barrier_init(std::uint64_t* barrier, unsigned co
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(count)
                : "memory");
 }
-/// Behind it and __syncthreads() all threads, and copies, see the barriers that this thread made.
+/// Makes barriers of this thread seen by all threads and copies behind __syncthreads().
 __device__ __forceinline__ void barriers_made() {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
@@ -42,7 +42,7 @@ __device__ __forceinline__ void barrier_wait(std::uint64_t* barrier, unsigned pa
                  : "memory");
   }
 }
-/// Whether it ended, without waiting.
+/// Tells whether it ended, without waiting.
 __device__ __forceinline__ bool barrier_test(std::uint64_t* barrier, unsigned parity) {
   unsigned done = 0;
   asm volatile("{.reg .pred p; mbarrier.test_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p;}"

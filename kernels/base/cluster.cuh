@@ -55,7 +55,7 @@ __device__ Real cluster_sum(Real* mine, int i, int cluster, int rank) {
   return total;
 }
 
-/// Whether the code of this kernel that runs on the calling thread's device was compiled for clusters. Asked
+/// Tells whether the code of this kernel that runs on the calling thread's device was compiled for clusters. Asked
 /// at every launch, never kept: a process may use GPUs of several kinds.
 template <class Kernel>
 bool has_clusters(Kernel kernel) {

@@ -17,12 +17,12 @@ class CodeCache {
   /// $CROSSTALK_CODE_CACHE, where "off" keeps nothing; else crosstalk in $XDG_CACHE_HOME, or in ~/.cache.
   static CodeCache of_user();
 
-  /// What is kept for `key`, or else what make() gives, which is kept.
+  /// Returns what is kept for `key`, or else what make() gives, and keeps that.
   std::string get(const std::string& key, const std::function<std::string()>& make) const;
   /// Makes it again: what was kept is of no use.
   std::string renew(const std::string& key, const std::function<std::string()>& make) const;
   const std::string& folder() const { return folder_; }
-  /// Of the file of a key.
+  /// Path of a key's file.
   std::string path(const std::string& key) const;
 
  private:

@@ -98,7 +98,7 @@ int cuda_capability(int id) {
 
 namespace {
 
-/// Whether the code that runs was compiled with Hopper's own instructions (kernels/matmul/gemm_wgmma.cuh).
+/// Tells whether the code that runs was compiled with Hopper's own instructions (kernels/matmul/gemm_wgmma.cuh).
 __global__ void ask_for_wgmma(int* answer) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   *answer = 1;
@@ -237,7 +237,7 @@ Pool& pool() {
   return *pool;
 }
 
-/// What needs memory beside tensors gets what the pool keeps, if that is all there is.
+/// Gives memory that the pool keeps to whatever needs it beside tensors, if that is all there is.
 template <class F>
 void with_room(const char* what, const F& make) {
   cudaError_t code = make();

@@ -120,7 +120,7 @@ class CudaGraph {
   ~CudaGraph();
   CudaGraph(CudaGraph&&) noexcept;
   CudaGraph& operator=(CudaGraph&&) noexcept;
-  /// From here to end(), what this thread queues on `stream` is recorded instead of run.
+  /// Records what this thread queues on `stream` up to end(), instead of running it.
   void begin(const CudaStream& stream);
   /// Ends the recording and makes it launchable. If something threw in between, call abandon() instead.
   void end();

@@ -15,7 +15,7 @@
 namespace crosstalk {
 namespace {
 
-/// Of addresses, which is what a limit (ulimit -v) counts; no page of it is ever touched.
+/// Addresses, which a limit (ulimit -v) counts; no page of it is ever touched.
 constexpr std::size_t kReserve = std::size_t{4} << 20;
 std::atomic<void*> reserve = nullptr;
 
@@ -32,7 +32,7 @@ std::atomic<int> last_code = 1;
 std::terminate_handler other_handler = nullptr;
 
 [[noreturn]] void end_for_lack_of_memory() {
-  // Of several threads the first one speaks, and ends them all.
+  // The first one of several threads speaks, and ends them all.
   const char* message = last_message.exchange(nullptr);
   while (message == nullptr) ::pause();
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, message, std::strlen(message));
@@ -46,7 +46,7 @@ void end_process() {
     end_for_lack_of_memory();
   } catch (...) {
   }
-  // What throws while another exception unwinds ends here with no exception that could be asked.
+  // An exception that is thrown while another unwinds ends here and cannot be asked.
   if (!std::current_exception() && was_short.load()) end_for_lack_of_memory();
   if (other_handler != nullptr) other_handler();
   std::abort();

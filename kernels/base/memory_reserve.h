@@ -4,7 +4,7 @@
 
 namespace crosstalk {
 
-/// From now on the first allocation that fails frees the reserve before it throws std::bad_alloc. Call it
+/// Lets the first allocation that fails from now on free the reserve before it throws std::bad_alloc. Call it
 /// again, from any thread, to put a reserve back that was let go; costs nothing otherwise.
 void keep_memory_reserve();
 

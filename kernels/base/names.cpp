@@ -157,7 +157,7 @@ const std::vector<Synonym>& synonyms() {
       {"status", {"progress", "ps"}},
       {"describe", {"info", "explain", "man", "show"}},
       {"new", {"init", "create"}},
-      // What records hold.
+      // Columns of records.
       {"eval_accuracy", {"acc", "accuracy", "evalacc", "valacc", "valaccuracy", "validationaccuracy"}},
       {"test_accuracy", {"testacc"}},
       {"eval_loss", {"loss", "valloss", "validationloss"}},
@@ -188,7 +188,7 @@ std::string nearest_name(std::string_view name, const std::vector<std::string>& 
   std::size_t least = word.size() < 3 ? 1 : 2 + (word.size() - 1) / 4;  // fewer changes are near enough
   for (const std::string& candidate : names) {
     const std::string other = folded(candidate);
-    // Of three letters one is too much: gsa is no gla.
+    // One of three letters is too much: gsa is no gla.
     if (word.size() == 3 && other.size() == 3 &&
         !std::is_permutation(word.begin(), word.end(), other.begin()))
       continue;

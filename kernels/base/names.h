@@ -15,7 +15,7 @@ namespace crosstalk {
 /// that begins with it; the nearest by letters left out, added, changed or swapped, at most one in four.
 std::string nearest_name(std::string_view name, const std::vector<std::string>& names);
 
-/// Of these the second step alone: train.learning_rate for lr.
+/// Takes the second step of these alone: train.learning_rate for lr.
 std::string synonym_of(std::string_view name, const std::vector<std::string>& names);
 
 /// A name of ours (a memory, task, feature map, key, value of a key, metric), and what else it is called.

@@ -26,7 +26,7 @@ NpyArray<T> read_npy(const std::string& path);
 /// The same for whole numbers of any width, signed or not.
 NpyArray<std::int64_t> read_npy_integers(const std::string& path);
 
-/// Where the elements of a regular file of C order lie, for those who map it into memory.
+/// Place of the elements of a regular file of C order, for those who map it into memory.
 struct NpyLayout {
   std::string type;  ///< "<i4", ...
   std::vector<std::int64_t> shape;

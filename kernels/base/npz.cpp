@@ -36,7 +36,7 @@ std::uint32_t crc_of(std::string_view bytes) {
   return crc.checksum();
 }
 
-/// What local and central headers share, from "version needed" to the length of the extra field.
+/// The part that local and central headers share, from "version needed" to the length of the extra field.
 void put_common(std::string& bytes, std::uint32_t crc, std::size_t size, std::size_t name) {
   put(bytes, 20, 2);      // version 2.0
   put(bytes, 0, 2);       // no flags

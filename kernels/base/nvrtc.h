@@ -6,7 +6,7 @@
 
 namespace crosstalk {
 
-/// What there is of NVRTC on this machine.
+/// NVRTC as this machine has it.
 struct Nvrtc {
   bool found = false;
   std::string version;  ///< "13.0"
@@ -15,7 +15,7 @@ struct Nvrtc {
 };
 const Nvrtc& nvrtc();
 
-/// What it is told beside the architecture.
+/// Its options beside the architecture.
 inline constexpr const char* kNvrtcOptions[] = {"-std=c++17", "-w"};
 
 /// Machine code for one compute capability (90: Hopper) from a translation unit in C++17. Throws DeviceError with the

@@ -30,7 +30,7 @@ struct In {
   void* variable = nullptr;      ///< whose value this is; for the graph
   const void* memory = nullptr;  ///< the same of all views of a variable, before there is memory
   CT_HD explicit operator bool() const { return value.R > 0; }
-  /// Whether backward has something to write.
+  /// Tells whether backward has something to write.
   CT_HD bool wanted() const { return write != Write::none; }
 };
 

@@ -31,7 +31,7 @@ struct OptionSpec {
   double max = std::numeric_limits<double>::infinity();   ///< inclusive, numbers only
   std::vector<std::string> choices = {};                  ///< strings only; empty = any
   bool min_exclusive = false;                             ///< true: value must be > min
-  /// What tests go through; where nothing is said, all choices, and both values of a boolean.
+  /// Values that tests go through; where nothing is said, all choices, and both values of a boolean.
   std::vector<OptionValue> tried = {};
 };
 

@@ -13,7 +13,7 @@ __device__ __forceinline__ float power_of_two(float x) {
   return y;
 }
 
-/// As exact as the rounding of x log2(e); below the smallest normal number 0.
+/// Exact to the rounding of x log2(e); below the smallest normal number 0.
 __device__ __forceinline__ float quick_exp(float x) { return power_of_two(x * kLog2E); }
 __device__ __forceinline__ double quick_exp(double x) { return exp(x); }
 

@@ -13,7 +13,7 @@
 
 namespace crosstalk {
 
-/// What a stream is for. The numbers are part of the data format: never reuse or renumber one.
+/// Purposes of streams. The numbers are part of the data format: never reuse or renumber one.
 enum class RandomDomain : std::uint32_t {
   task_train = 1,
   task_eval = 2,
@@ -54,7 +54,7 @@ class RandomStream {
 
   /// Uniform integer in [0, n), n >= 1, by multiply-shift (bias below n / 2^32).
   CT_HD std::uint32_t below(std::uint32_t n) { return scaled(next(), n); }
-  /// What below(n) makes of a word.
+  /// The number that below(n) makes of a word.
   CT_HD static std::uint32_t scaled(std::uint32_t word, std::uint32_t n) {
     return static_cast<std::uint32_t>((static_cast<std::uint64_t>(word) * n) >> 32);
   }

@@ -14,7 +14,7 @@ constexpr std::int64_t padded(std::int64_t n) {
   return (n + unit - 1) / unit * unit;
 }
 
-/// How a tensor's numbers lie in memory.
+/// Layout of a tensor's numbers in memory.
 enum class Format : std::uint8_t {
   native,  ///< as T
   bf16,    ///< in two bytes, as products in bf16 round them (CUDA, T = float), where an op names the field
@@ -35,7 +35,7 @@ struct Tensor {
 
   CT_HD bool is_bf16() const { return format == Format::bf16; }
   CT_HD T* at(int r) const { return data + r * replica_stride; }
-  /// Where replica r of a tensor in bf16 starts.
+  /// Start of replica r of a tensor in bf16.
   CT_HD std::uint16_t* bf16_at(int r) const { return reinterpret_cast<std::uint16_t*>(at(r)); }
   CT_HD int dim(int i) const { return dims[i]; }
   CT_HD explicit operator bool() const { return data != nullptr; }
@@ -59,7 +59,7 @@ struct Tensor {
   }
 };
 
-/// What a backward pass does to the gradient of one input.
+/// A backward pass's way with the gradient of one input.
 enum class Write : int {
   none,       ///< leave it: nobody wants it
   overwrite,  ///< first contribution

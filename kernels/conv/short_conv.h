@@ -47,7 +47,7 @@ struct ShortConv {
     part.value = shaped<Real>(x.value.R, {pieces(tokens()), C(), W() + 1});
   }
 
-  // Of element n = (b T + t) C + c of replica r, on both devices.
+  // Token of element n = (b T + t) C + c of replica r, on both devices.
   CT_HD int token(std::int64_t n) const { return static_cast<int>(n / C() % T()); }
   CT_HD const Real* taps(int r, std::int64_t n) const { return w.value.at(r) + n % C() * W(); }
   CT_HD Real u(int r, std::int64_t n) const {

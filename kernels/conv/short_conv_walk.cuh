@@ -15,7 +15,7 @@ constexpr int kWalkTokens = 32, kWalkChannels = 32, kWalkWarps = 8, kMostTaps = 
 constexpr int kAhead =
     7;  // tokens whose loads are on their way at once; five times that are 32 tokens and three
 
-/// How the tokens of all sequences are cut: a unit is up to 32 tokens of a sequence, a piece so many units that the
+/// Cut of the tokens of all sequences: a unit is up to 32 tokens of a sequence, a piece so many units that the
 /// op's `part` has room for all pieces.
 struct WalkCut {
   int chunks, units, per_piece, pieces;
@@ -104,7 +104,7 @@ __global__ void __launch_bounds__(kWalkChannels* kWalkWarps)
   }
 }
 
-/// Whether walk() takes this shape.
+/// Tells whether walk() takes this shape.
 template <class Real>
 bool walks(const ShortConv<Real>& op) {
   return op.W() <= kMostTaps && !op.gate;

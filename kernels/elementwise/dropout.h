@@ -53,7 +53,7 @@ struct Dropout {
       if (j < left) put(mode, b + j, bits >> j & 1u ? a[j] * scale : Real(0));
     }
   }
-  /// Which of elements 4 i .. 4 i + 3 are kept, as bits.
+  /// Elements of 4 i .. 4 i + 3 that are kept, as bits.
   CT_HD unsigned kept(int r, std::int64_t i, std::int32_t number) const {
     const std::int32_t* words = seed.value.at(r);
     const auto low = static_cast<std::uint32_t>(words[0]), high = static_cast<std::uint32_t>(words[1]);

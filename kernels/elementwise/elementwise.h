@@ -153,7 +153,7 @@ struct Map {
 };
 CROSSTALK_OP(Map)
 
-/// Where element i of a tensor of dims `full` lies in one of dims `part`, whose dimensions of 1 are repeated.
+/// Map of element i of a tensor of dims `full` into one of dims `part`, whose dimensions of 1 are repeated.
 /// Rank 4.
 struct Broadcast {
   std::int32_t full[4], part[4];
@@ -176,7 +176,7 @@ struct Broadcast {
     return narrow ? element_of(static_cast<std::uint32_t>(j), static_cast<std::uint32_t>(n))
                   : element_of(j, n);
   }
-  /// Whether the dimensions that are repeated come first: `full` is a matrix, `part` one of its rows.
+  /// Tells whether the dimensions that are repeated come first: `full` is a matrix, `part` one of its rows.
   bool repeats_rows() const {
     bool kept = false;
     for (int d = 0; d < 4; ++d) {

@@ -109,7 +109,7 @@ void sums(const Exec& exec, const char* name, int R, std::int64_t n, std::int64_
 
 // Numbers by fours: one access of 16 bytes, and one division of an index, for four of them.
 constexpr std::int64_t kManyNumbers = 1 << 16;  // from which there are enough fours
-/// Whether ops on elements of `full` may take four neighbours at a time: each of the tensors (those that have memory)
+/// Tells whether ops on elements of `full` may take four neighbours at a time: each of the tensors (those that have memory)
 /// has rows as long, or of one number.
 template <class Real>
 bool by_fours(const Tensor<Real>& full, std::initializer_list<const Tensor<Real>*> tensors) {
@@ -160,7 +160,7 @@ struct Fours {
     return x;
   }
 };
-/// Where elements go.
+/// Target of elements.
 template <class Real>
 struct Into {
   Tensor<Real> to;
@@ -247,7 +247,7 @@ struct IntoBoth {
     a(r, i, x.a), b(r, i, x.b);
   }
 };
-// Both gradients where neither operand is repeated: y's and both values are read once.
+// Gradients of both operands where neither operand is repeated: y's and both values are read once.
 template <class Real>
 void both_gradients(const Exec& exec, const Combine<Real>& op) {
   const Combining<Real> f(op);

@@ -12,7 +12,7 @@
 
 namespace crosstalk {
 
-/// Whether entry i of a row of n numbers is among its `count` largest.
+/// Tells whether entry i of a row of n numbers is among its `count` largest.
 template <class Real>
 CT_HD inline bool among_largest(const Real* row, int n, int i, int count) {
   int larger = 0;

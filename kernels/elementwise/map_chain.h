@@ -56,7 +56,7 @@ struct StepMath {
         scale_b(static_cast<Real>(s.scale_b)),
         eps(static_cast<Real>(s.eps)) {}
   CT_HD CombineKind combine() const { return combine_of(kind); }
-  /// Of a step of single numbers.
+  /// Value of a step of single numbers.
   CT_HD Real value(Real p, Real q) const {
     if (kind == ChainKind::map) return of_a.value(p);
     return combined(combine(), scale_a, of_a.value(p), scale_b, of_b.value(q));
@@ -69,7 +69,7 @@ struct StepMath {
   CT_HD Real slope_b(Real p, Real q) const {
     return combine_slope(combine(), false, scale_b, of_b.value(q), of_a.value(p)) * of_b.slope(q);
   }
-  /// What a row of D numbers whose squares have this sum is multiplied by.
+  /// Factor of a row of D numbers whose squares have this sum.
   CT_HD Real inverse_of(Real squares, int D) const {
     using std::sqrt;
     squares = (kind == ChainKind::rms ? squares / static_cast<Real>(D) : squares) + eps;
@@ -80,7 +80,7 @@ struct StepMath {
 template <class Real>
 struct MapChain {
   static constexpr int kMostInputs = 8, kMostOutputs = 6, kMostSteps = 16, kMostRegisters = 24;
-  /// Of one sweep over a block's threads; a sum of a parameter's gradient has so many parts at most.
+  /// Parts of one sweep over a block's threads; a sum of a parameter's gradient has so many parts at most.
   static constexpr int kMostParts = 528;
   Device device = Device::cpu;  ///< whose workspace plan() asks for
   int inputs = 0, outputs = 0, steps = 0;
@@ -149,7 +149,7 @@ struct MapChain {
     for (int i = 0; i < end; ++i) n += is_parameter(i) ? static_cast<int>(x[i].value.size()) : 0;
     return n;
   }
-  /// Whether CUDA kernels take these shapes.
+  /// Tells whether CUDA kernels take these shapes.
   bool covers() const {
     const int lanes = D() / 4;
     const bool rows = D() % 4 == 0 && lanes <= 32 && (lanes & (lanes - 1)) == 0;

@@ -46,7 +46,7 @@ class ChainRow {
       for (int j = 0; j < D_; ++j) y[j] = sum ? total : y[j] * inverse;
     }
   }
-  /// After forward().
+  /// Runs after forward().
   void backward(int r, std::int64_t row) {
     std::fill(gradients_.begin(), gradients_.end(), Real(0));
     for (int o = 0; o < op_.outputs; ++o) {

@@ -97,7 +97,7 @@ struct ChainThread {
     return x;
   }
   __device__ static Real sum(const Four<Real>& x) { return (x.v[0] + x.v[1]) + (x.v[2] + x.v[3]); }
-  /// What a row is multiplied by, of its mapped numbers.
+  /// Factor of a row, from its mapped numbers.
   __device__ Real inverse_of(const StepMath<Real>& step, Four<Real> x) const {
     fours([&](int e) { x.v[e] *= x.v[e]; });
     return step.inverse_of(over_row(sum(x)), a.D);
@@ -252,7 +252,6 @@ struct ChainThread {
 
 template <class Real>
 __global__ void __launch_bounds__(256) chain_forward(const __grid_constant__ ChainArgs<Real> a) {
-  wait_for_earlier();
   extern __shared__ __align__(16) unsigned char raw[];
   const ChainThread<Real> chain{a, reinterpret_cast<Four<Real>*>(raw), static_cast<int>(blockIdx.y)};
   const int i = static_cast<int>(blockIdx.x) * a.span + 4 * chain.tid;
@@ -264,7 +263,6 @@ __global__ void __launch_bounds__(256) chain_forward(const __grid_constant__ Cha
 
 template <class Real>
 __global__ void __launch_bounds__(256) chain_backward(const __grid_constant__ ChainArgs<Real> a) {
-  wait_for_earlier();
   extern __shared__ __align__(16) unsigned char raw[];
   const ChainThread<Real> chain{a, reinterpret_cast<Four<Real>*>(raw), static_cast<int>(blockIdx.y)};
   chain.load_parameters();
@@ -291,7 +289,7 @@ void launch_chain(const Exec& exec, const MapChain<Real>& op, const ChainArgs<Re
                   bool backward, Kernel kernel) {
   const std::size_t bytes =
       std::size_t(op.threads()) * std::size_t(op.registers()) * sizeof(Four<Real>) * (backward ? 2 : 1);
-  launch_early(exec, "map_chain", kernel, per_replica(blocks, op.x[0].value.R), op.threads(), bytes, args);
+  launch(exec, "map_chain", kernel, per_replica(blocks, op.x[0].value.R), op.threads(), bytes, args);
 }
 
 }  // namespace

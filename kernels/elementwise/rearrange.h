@@ -26,7 +26,7 @@ struct Maximum {
     y.value = without_memory(x.value);
     y.value.dims[y.value.rank - 1] = 1;
   }
-  /// Which entry of a row is the largest.
+  /// Index of the largest entry of a row.
   CT_HD int place(const Real* row) const {
     int at = 0;
     for (int j = 1; j < x.value.columns(); ++j) {
@@ -59,7 +59,7 @@ struct Swap {
     if (x.value.rank != 4) throw std::logic_error("[swap] wants four dimensions");
     y.value = shaped<Real>(x.value.R, {x.value.dims[0], x.value.dims[2], x.value.dims[1], x.value.dims[3]});
   }
-  /// Where element i of y lies in x.
+  /// Index in x of element i of y.
   CT_HD std::int64_t index(std::int64_t i) const {
     const std::int64_t D = x.value.dims[3], B = x.value.dims[1], C = x.value.dims[2];
     const std::int64_t column = i % D, b = i / D % B, c = i / D / B % C, a = i / D / B / C;

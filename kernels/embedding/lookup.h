@@ -16,7 +16,7 @@ constexpr int kMaxTables = 3;
 /// Rows that a GPU adds to a table without lists.
 constexpr int kFewIds = 256;
 
-/// Where each id stands: order int32 [R,N] lists the n with ids[n,channel] = 0, then 1, ... each in growing
+/// Lists of where each id stands: order int32 [R,N] lists the n with ids[n,channel] = 0, then 1, ... each in growing
 /// order; those of id i lie at start[i] .. start[i+1]-1, start int32 [R,rows+1]. Absent ids are in no list.
 /// `copies` batches, one after the other within a replica of each tensor, get lists of their own.
 template <class Real>

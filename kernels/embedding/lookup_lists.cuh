@@ -194,7 +194,7 @@ void launch_sums(const Exec& exec, const Sums<Real>& sums, bool many) {
   }
 }
 
-/// At most kFewIds rows added to a table (the queries of a batch to the embedding), which lists would only delay: the first
+/// Adds at most kFewIds rows to a table (the queries of a batch to the embedding), which lists would only delay: the first
 /// warp of each id adds all rows of that id, in the order of n; 128 columns a warp.
 template <class Real>
 __global__ void __launch_bounds__(kListThreads)

@@ -29,7 +29,7 @@ CT_HD constexpr decltype(auto) visit_map(FeatureMap map, F&& f) {
   __builtin_unreachable();
 }
 
-/// Whether phi is calculated entry by entry: such maps are fused into more ops.
+/// Tells whether phi is calculated entry by entry: such maps are fused into more ops.
 constexpr bool is_entry_map(FeatureMap map) {
   return visit_map(map, [&]<class Map>() { return Map::kFamily == maps::Family::entry; });
 }

@@ -115,7 +115,7 @@ __global__ void __launch_bounds__(kThreads) map_rows_backward(const __grid_const
   Map::backward(team, row_of<Map>(a, r, n, p, raw), a.y.value.at(r) + n * p, a.y.gradient.at(r) + n * p, d_x);
 }
 
-/// As many warps a block as their work fits shared memory.
+/// Launches as many warps a block as their work fits shared memory.
 template <class Map, class Real>
 void launch_rows(const Exec& exec, const MapFeatures<Real>& a, const char* name,
                  void (*kernel)(MapFeatures<Real>)) {

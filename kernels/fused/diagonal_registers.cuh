@@ -13,7 +13,7 @@
 
 namespace crosstalk::device {
 
-/// What an entry is multiplied by: exp(step rate); 2 exp(step rate) - 1; exp(step rate) of a complex rate, with one step for all
+/// Factors of an entry: exp(step rate); 2 exp(step rate) - 1; exp(step rate) of a complex rate, with one step for all
 /// tokens; gates of its row and its column; or 1 - step k^2.
 enum class Fading { rates, signs, complex, gates, keys };
 
@@ -94,7 +94,7 @@ __device__ __forceinline__ void fading_row(const float* S, int part, int i, floa
   x[0] = four.x, x[1] = four.y, x[2] = four.z, x[3] = four.w;
 }
 
-/// Where a block and a lane stand.
+/// Place of a block and a lane.
 template <Fading kLaw, int LC>
 struct FadingWalk {
   using Tile = FadingTile<kLaw, LC>;
@@ -127,13 +127,13 @@ struct FadingWalk {
   __device__ std::int64_t rows_at(int width, int count) const {
     return (static_cast<std::int64_t>(b) * count * H + h) * width;
   }
-  /// Of the sequence's queries; without them query t stands behind token t.
+  /// Positions of the sequence's queries; without them query t stands behind token t.
   __device__ const std::int32_t* positions() const {
     return op.position.value.at(r) + static_cast<std::int64_t>(b) * Q;
   }
   /// The query behind token t, or -1.
   __device__ int query_of(int t) const { return t < 0 || t >= T ? -1 : op.position ? asking[t] : t; }
-  /// Of the queries behind one token a round takes one: fills `asking`, and says whether there are others for later rounds.
+  /// Takes one of the queries behind each token: fills `asking`, and says whether there are others for later rounds.
   __device__ bool begin_round(int round) const {
     if (!op.position) return false;
     const std::int32_t* position = positions();
@@ -205,7 +205,7 @@ struct FadingWalk {
     const int j = i - kOfRows / 4;
     return {3 + j / kBlockRows, j / (kBlockRows / 4) % kFadingTokens, j % (kBlockRows / 4) * 4};
   }
-  /// Where tensors begin, [6]: of the block's sequence, head and rows.
+  /// Starts of tensors, [6]: of the block's sequence, head and rows.
   __device__ void begin_sources(const float** sources) const {
     const int i = static_cast<int>(threadIdx.x);
     if (i < 6) {
@@ -286,7 +286,7 @@ struct FadingWalk {
   }
 };
 
-/// How the entries of a lane fade and what they read, law by law.
+/// Decays and reads of a lane's entries, law by law.
 template <Fading kLaw, int LC>
 struct FadingLaw {
   using Walk = FadingWalk<kLaw, LC>;
@@ -325,7 +325,7 @@ struct FadingLaw {
       }
     }
   }
-  /// What a row adds to its columns, times k. Gates are steps of rows, and of columns.
+  /// Adds what a row gives to its columns, times k. Gates are steps of rows, and of columns.
   __device__ float write(int i, const float (&v)[kRows], const float (&step)[kRows]) const {
     return Tile::kGates ? v[i] : Tile::kComplex ? steady[i] * v[i] : step[i] * v[i];
   }
@@ -353,7 +353,7 @@ struct FadingLaw {
       }
     }
   }
-  /// What a query's number multiplies.
+  /// The number that a query's number multiplies.
   __device__ float seen(int i, int j, float re, float im) const {
     return Tile::kComplex
                ? fmaf(read_re[Tile::kComplex ? i : 0][j], re, read_im[Tile::kComplex ? i : 0][j] * im)

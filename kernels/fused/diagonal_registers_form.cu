@@ -384,7 +384,7 @@ void with_fading(const Op& op, F&& f) {
   by_keys(std::integral_constant<Fading, Fading::rates>{});
 }
 
-/// What a block knows of its queries.
+/// Bytes of a block's table of queries.
 std::size_t table_bytes(const Op& op) { return op.position ? op.T() * sizeof(std::int32_t) : 0; }
 
 bool covers(const Op& op) {

@@ -305,34 +305,24 @@ void plan(Op& op) {
   op.kept.value = shaped<float>(op.k.value.R, {op.B(), op.T(), op.H(), op.V() + 1});
 }
 
-/// f(C, listed), each a std::integral_constant.
-template <class F>
-void with_shape(const Op& op, F&& f) {
+template <bool kBack>
+void run(const Exec& exec, const Op& op) {
+  const FwmPlan walk(op);
   with_row_cells(op.K(), [&](auto C) {
-    if (op.position) return f(C, std::true_type{});
-    f(C, std::false_type{});
-  });
-}
-
-void forward(const Exec& exec, const Op& op) {
-  const FwmPlan walk(op);
-  with_shape(op, [&](auto C, auto listed) {
-    launch(exec, "fast weight memory by registers", fwm_walk_forward<C(), listed()>,
-           per_replica(op.B() * op.H(), op.k.value.R), 32 * walk.warps, 0, op, walk);
-  });
-}
-void backward(const Exec& exec, const Op& op) {
-  const FwmPlan walk(op);
-  with_shape(op, [&](auto C, auto listed) {
-    launch(exec, "fast weight memory backward by registers", fwm_walk_backward<C(), listed()>,
-           per_replica(op.B() * op.H(), op.k.value.R), 32 * walk.warps, walk.bytes, op, walk);
+    const auto start = [&](auto listed) {
+      constexpr auto kernel = kBack ? fwm_walk_backward<C(), listed()> : fwm_walk_forward<C(), listed()>;
+      launch(exec, kBack ? "fast weight memory backward by registers" : "fast weight memory by registers",
+             kernel, per_replica(op.B() * op.H(), op.k.value.R), 32 * walk.warps, kBack ? walk.bytes : 0, op,
+             walk);
+    };
+    op.position ? start(std::true_type{}) : start(std::false_type{});
   });
 }
 
 }  // namespace
 
 namespace forms {
-void fwm_walk() { add_form<Op>({"registers", covers, plan, forward, backward}); }
+void fwm_walk() { add_form<Op>({"registers", covers, plan, run<false>, run<true>}); }
 }  // namespace forms
 
 }  // namespace crosstalk

@@ -6,6 +6,8 @@
 //   memory      what stands beside the states, 210 KiB with 64 keys, 64 values and 256 hidden units and 16 tokens, is shared where it
 //               fits, else global
 // SPDX-License-Identifier: Apache-2.0
+#include <new>
+
 #include "kernels/law/law_team.cuh"
 #include "kernels/law/network_batches.h"
 
@@ -15,6 +17,48 @@ using namespace device;
 using BatchesOp = NetworkRead<float>;
 using BatchesLaw = law::NetworkBatches<float>;
 constexpr int kBatchesThreads = law::kThreads;
+
+__device__ Four<float> four(const float* from) { return *reinterpret_cast<const Four<float>*>(from); }
+
+/// Sums of up to kRows rows x [rows,D] with a row w (kAcross), or with a column whose numbers are N apart. Not inlined, as there are
+/// many calls: each would be a loop of its own.
+template <int kRows, bool kAcross>
+__device__ __noinline__ void row_sums(int rows, int N, int D, const float* x, const float* w,
+                                      float (&all)[kRows]) {
+  float sums[kRows] = {};
+#pragma unroll 2
+  for (int d = 0; d < D; d += 4) {
+    Four<float> of;
+    if constexpr (kAcross) {
+      of = four(w + d);
+    } else {
+#pragma unroll
+      for (int c = 0; c < 4; ++c) of.v[c] = w[static_cast<std::int64_t>(d + c) * N];
+    }
+#pragma unroll
+    for (int i = 0; i < kRows; ++i) {
+      if (i >= rows) break;
+      const Four<float> here = four(x + i * D + d);
+#pragma unroll
+      for (int c = 0; c < 4; ++c) sums[i] += here.v[c] * of.v[c];
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < kRows; ++i) all[i] = sums[i];
+}
+/// Four by four sums of weight x y over rows, x [rows,D], y [rows,N].
+__device__ __noinline__ void outer_sums(int rows, int D, int N, const float* weight, const float* x,
+                                        const float* y, float (&all)[16]) {
+  float sums[16] = {};
+  for (int i = 0; i < rows; ++i) {
+    const Four<float> a = four(x + i * D), b = four(y + i * N);
+    const float by = weight ? weight[i] : 1.0f;
+#pragma unroll
+    for (int c = 0; c < 16; ++c) sums[c] += by * a.v[c / 4] * b.v[c % 4];
+  }
+#pragma unroll
+  for (int c = 0; c < 16; ++c) all[c] = sums[c];
+}
 
 /// A block with the products of a mini-batch: each thread has some rows of a column, or 4 x 4 numbers of an outer product.
 struct ProductBlock : law::Block<float> {
@@ -28,55 +72,31 @@ struct ProductBlock : law::Block<float> {
     if (N >= kBatchesThreads) return products<16, false>(rows, N, D, x, w, put);
     products<4, false>(rows, N, D, x, w, put);
   }
-  template <class Put>
+  template <class Load, class Put>
   __device__ void outer(int rows, int D, int N, const float* weight, const float* x, const float* y,
-                        Put&& put) const {
+                        Load&& load, Put&& put) const {
     for (int tile = static_cast<int>(threadIdx.x); tile < D / 4 * (N / 4); tile += kBatchesThreads) {
       const int d = tile / (N / 4) * 4, j = tile % (N / 4) * 4;
-      float sums[4][4] = {};
-      for (int i = 0; i < rows; ++i) {
-        const Four<float> a = four(x + i * D + d), b = four(y + i * N + j);
-        const float by = weight ? weight[i] : 1.0f;
+      float sums[16], before[16];
+      outer_sums(rows, D, N, weight, x + d, y + j, sums);
 #pragma unroll
-        for (int c = 0; c < 16; ++c) sums[c / 4][c % 4] += by * a.v[c / 4] * b.v[c % 4];
-      }
+      for (int c = 0; c < 16; ++c) before[c] = load(d + c / 4, j + c % 4);
 #pragma unroll
-      for (int c = 0; c < 16; ++c) put(d + c / 4, j + c % 4, sums[c / 4][c % 4]);
+      for (int c = 0; c < 16; ++c) put(d + c / 4, j + c % 4, before[c], sums[c]);
     }
     __syncthreads();
   }
 
  private:
-  __device__ static Four<float> four(const float* from) {
-    return *reinterpret_cast<const Four<float>*>(from);
-  }
   template <int kRows, bool kAcross, class Put>
   __device__ void products(int rows, int N, int D, const float* x, const float* w, Put& put) const {
     for (int item = static_cast<int>(threadIdx.x); item < N * ((rows + kRows - 1) / kRows);
          item += kBatchesThreads) {
-      const int j = item % N, first = item / N * kRows;
-      float sums[kRows] = {};
-#pragma unroll 2
-      for (int d = 0; d < D; d += 4) {
-        Four<float> of;
-        if constexpr (kAcross) {
-          of = four(w + static_cast<std::int64_t>(j) * D + d);
-        } else {
-#pragma unroll
-          for (int c = 0; c < 4; ++c) of.v[c] = w[static_cast<std::int64_t>(d + c) * N + j];
-        }
-#pragma unroll
-        for (int i = 0; i < kRows; ++i) {
-          if (first + i >= rows) break;
-          const Four<float> here = four(x + (first + i) * D + d);
-#pragma unroll
-          for (int c = 0; c < 4; ++c) sums[i] += here.v[c] * of.v[c];
-        }
-      }
-#pragma unroll
-      for (int i = 0; i < kRows; ++i) {
-        if (first + i < rows) put(first + i, j, sums[i]);
-      }
+      const int j = item % N, first = item / N * kRows, here = min(kRows, rows - first);
+      float sums[kRows];
+      row_sums<kRows, kAcross>(here, N, D, x + first * D,
+                               kAcross ? w + static_cast<std::int64_t>(j) * D : w + j, sums);
+      for (int i = 0; i < here; ++i) put(first + i, j, sums[i]);
     }
     __syncthreads();
   }
@@ -85,7 +105,9 @@ struct ProductBlock : law::Block<float> {
 std::size_t scratch_bytes(const BatchesOp& op) {
   return sizeof(float) * static_cast<std::size_t>(BatchesLaw::scratch(op));
 }
-bool fits_shared(const BatchesOp& op) { return scratch_bytes(op) + 64 <= shared_memory_limit(); }
+bool fits_shared(const BatchesOp& op) {
+  return scratch_bytes(op) + sizeof(BatchesLaw) + 64 <= shared_memory_limit();
+}
 
 template <bool kBack>
 __global__ void __launch_bounds__(kBatchesThreads)
@@ -96,7 +118,11 @@ __global__ void __launch_bounds__(kBatchesThreads)
   float* const behind_states = op.work.value.at(r) +
                                item * static_cast<std::int64_t>(op.work.value.columns()) +
                                BatchesLaw::work_of(op);
-  const BatchesLaw law(op, shared ? batches_memory[0].v : behind_states, r, item);
+  // One for all threads: its pointers are more than registers, and one for each thread would fill the cache.
+  __shared__ alignas(BatchesLaw) unsigned char place[sizeof(BatchesLaw)];
+  if (threadIdx.x == 0) new (place) BatchesLaw(op, shared ? batches_memory[0].v : behind_states, r, item);
+  __syncthreads();
+  const BatchesLaw& law = *reinterpret_cast<const BatchesLaw*>(place);
   if constexpr (kBack) {
     law.backward(ProductBlock{sums});
   } else {

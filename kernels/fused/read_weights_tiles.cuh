@@ -88,13 +88,13 @@ struct WeightQueries {
   }
   /// The last token of a block that query h sees; -1: none.
   __device__ int last(int h, int first) const { return max(min(seen[h] - first, kWeightTile), 0) - 1; }
-  /// Whether any query of the group sees token `first`. All threads must call it.
+  /// Tells whether any query of the group sees token `first`. All threads must call it.
   __device__ bool any_sees(int first) const {
     return __syncthreads_or(seen[0] > first || seen[1] > first) != 0;
   }
 };
 
-/// What is gone when a block of tokens is prepared.
+/// Memory that is gone when a block of tokens is prepared.
 struct WeightSolve {
   using Inverse = ChunkInverse<kWeightTile, kWeightThreads / 32>;
   float at[kWeightTile * Inverse::kStride], scratch[Inverse::kScratch];
@@ -280,7 +280,7 @@ __device__ __forceinline__ void each_of_rows(int columns, F&& f) {
   }
 }
 
-/// Where r of a group at a block is kept, four pieces a thread.
+/// The place of r of a group at a block, four pieces a thread.
 __device__ __forceinline__ uint4* kept_queries(const TiledWeights& op, int r, int bh, int group, int block) {
   const std::int64_t at =
       (static_cast<std::int64_t>(bh) * weight_groups(op) + group) * weight_blocks(op) + block;

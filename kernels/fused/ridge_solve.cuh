@@ -17,7 +17,7 @@ constexpr int kRidgeLargest = 128;  ///< K
 constexpr int kRidgeGroup = 16;     ///< tokens whose queries a team solves
 constexpr int kRidgeWarps = 4;      ///< of a block
 
-/// What a token does to H: e^g and w.
+/// A token's effect on H: e^g and w.
 struct RidgeToken {
   float fade, gain;
   __device__ RidgeToken(const law::Rows<float>& log_decay, const law::Rows<float>& gains, int t)

@@ -33,7 +33,7 @@ __device__ void each_seeing(const std::int32_t* position, int Q, int T, int n, F
   }
 }
 
-/// What a thread has of a state: C columns of a row, four neighbours every 16 columns.
+/// A thread's part of a state: C columns of a row, four neighbours every 16 columns.
 template <int C>
 struct RowCells {
   int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;

@@ -17,7 +17,7 @@ namespace crosstalk::device {
 
 constexpr int kScoreWarps = 8, kScoreThreads = 32 * kScoreWarps;
 
-/// How many of `rounds` a block takes, `groups` times as many in all, such that blocks fill a large GPU
+/// Rounds of a block of `rounds`, `groups` times as many in all, such that blocks fill a large GPU
 /// evenly; many rather than few, since tables stay in the cache of a block's multiprocessor. Changes no sum.
 inline int per_block(std::int64_t rounds, std::int64_t groups, int residents) {
   const std::int64_t slots = static_cast<std::int64_t>(kTunedFor) * residents;
@@ -48,7 +48,7 @@ struct RowTeam {
   using Quads = Real[kGroups][4];
 
   static __device__ __forceinline__ int lane() { return static_cast<int>(threadIdx.x) % kLanes; }
-  /// Of the warp's teams.
+  /// This lane's team among the warp's.
   static __device__ __forceinline__ int team() { return static_cast<int>(threadIdx.x) % 32 / kLanes; }
   static __device__ __forceinline__ int column(int h) { return 4 * (lane() + kLanes * h); }
 
@@ -283,7 +283,7 @@ struct QueryRow {
   }
 };
 
-/// How blocks share the rows of each table: `pieces` warps a row.
+/// Shares of blocks in the rows of each table: `pieces` warps a row.
 struct RowShares {
   int pieces[kMaxTables] = {1, 1, 1}, rows_per_block[kMaxTables] = {1, 1, 1};
 };

@@ -55,7 +55,7 @@ struct CellRead {
   CT_HD int parts() const { return cell_parts(cell); }
   CT_HD const In<Real>& x(int g) const { return g == 0 ? x0 : g == 1 ? x1 : g == 2 ? x2 : x3; }
   CT_HD const In<Real>& u(int g) const { return g == 0 ? u0 : g == 1 ? u1 : g == 2 ? u2 : u3; }
-  /// Beside the states: what gates are made of, and their gradients before and behind U.
+  /// Numbers beside the states: what gates are made of, and their gradients before and behind U.
   static std::int64_t scratch(int V) { return std::int64_t{12} * V; }
 
   void plan() {

@@ -10,17 +10,13 @@ struct CellLaw {
   const CellRead<Real>& op;
   int item, V, gates;
   Place<Real> at;
-  Rows<Real> start_h, start_c, start_l;
 
   CT_HD CellLaw(const CellRead<Real>& op_, int r, int item_)
       : op(op_),
         item(item_),
         V(op.V()),
         gates(cell_gates(op.cell)),
-        at(op, r, item, static_cast<std::int64_t>(op.parts()) * op.V()),
-        start_h(op.start_h, r, at.b, at.h, 1, at.H, V),
-        start_c(op.start_c, r, at.b, at.h, 1, at.H, V),
-        start_l(op.start_l, r, at.b, at.h, 1, at.H, V) {}
+        at(op, r, item, static_cast<std::int64_t>(op.parts()) * op.V()) {}
 
   CT_HD Rows<Real> x(int g) const { return {op.x(g), at.r, at.b, at.h, at.T, at.H, V}; }
   CT_HD Rows<Real> u(int g) const { return {op.u(g), at.r, at.b, at.h, 1, at.H, V * V}; }
@@ -33,7 +29,7 @@ struct CellLaw {
   }
   CT_HD static Real log_sigmoid(Real x) { return -((x < 0 ? -x : Real(0)) + log1p_(exp_(x < 0 ? x : -x))); }
 
-  /// What channel i makes of a token: its gates' values, and the state.
+  /// Channel i at a token: its gates' values, and the state.
   struct Channel {
     Real g[4] = {};            ///< lstm, slstm: i (slstm: a_0), f, z, o; gru: r, u, n
     Real bent = 0;             ///< gru: U_2 h
@@ -76,17 +72,11 @@ struct CellLaw {
     }
   }
 
-  template <class Team>
-  CT_HD void start(const Team& team, Real* S) const {
-    load_part(team, start_h, S, V);
-    if (op.parts() > 1) load_part(team, start_c, S + V, V);
-    if (op.parts() > 2) team.each(V, [&](int i) { S[2 * V + i] = start_l ? start_l.value[i] : nothing(); });
-  }
-  template <class Team>
-  CT_HD void end(const Team& team, const Real* S) const {
-    store_end(team, op.end_h, at.r, item, S, V);
-    if (op.parts() > 1) store_end(team, op.end_c, at.r, item, S + V, V);
-    if (op.parts() > 2) store_end(team, op.end_l, at.r, item, S + 2 * V, V);
+  template <class F>
+  CT_HD void each_part(F&& f) const {
+    f(Part<Real>{op.start_h, op.end_h, 0, V});
+    if (op.parts() > 1) f(Part<Real>{op.start_c, op.end_c, V, V});
+    if (op.parts() > 2) f(Part<Real>{op.start_l, op.end_l, 2 * V, V, nothing()});
   }
   template <class Team>
   CT_HD void step(const Team& team, int t, const Real* S, Real* next) const {
@@ -161,19 +151,6 @@ struct CellLaw {
   template <class Team>
   CT_HD void clear(const Team& team) const {
     for (int g = 0; g < gates; ++g) x(g).clear(team), u(g).clear(team);
-    start_h.clear(team), start_c.clear(team), start_l.clear(team);
-  }
-  template <class Team>
-  CT_HD void end_gradient(const Team& team, Real* G) const {
-    load_end_gradient(team, op.end_h, at.r, item, G, V);
-    if (op.parts() > 1) load_end_gradient(team, op.end_c, at.r, item, G + V, V);
-    if (op.parts() > 2) load_end_gradient(team, op.end_l, at.r, item, G + 2 * V, V);
-  }
-  template <class Team>
-  CT_HD void start_gradient(const Team& team, const Real* G) const {
-    start_h.add(team, 0, [&](int i) { return G[i]; });
-    start_c.add(team, 0, [&](int i) { return G[V + i]; });
-    start_l.add(team, 0, [&](int i) { return G[2 * V + i]; });
   }
 };
 

@@ -58,7 +58,7 @@ struct DiagonalRead {
   CT_HD int H() const { return k.value.dim(2); }
   CT_HD int K() const { return k.value.dim(3); }
   CT_HD int V() const { return v.value.dim(3); }
-  /// Whether tokens have one step.
+  /// Tells whether tokens have one step.
   CT_HD bool steady() const { return step && step.value.dim(1) == 1; }
   CT_HD bool gated() const { return static_cast<bool>(row_log_decay); }
   CT_HD bool complex() const { return static_cast<bool>(angle); }

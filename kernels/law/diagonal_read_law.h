@@ -11,7 +11,7 @@ struct Diagonal {
   int item, K, V, n;  ///< n: entries of the state
   bool complex, gated;
   Place<Real> at;
-  Rows<Real> q, k, v, step_size, log_rate, of_rows, of_columns, angle, reads, reads_imag, start_re, start_im;
+  Rows<Real> q, k, v, step_size, log_rate, of_rows, of_columns, angle, reads, reads_imag;
 
   CT_HD Diagonal(const DiagonalRead<Real>& op_, int r, int item_)
       : op(op_),
@@ -31,11 +31,9 @@ struct Diagonal {
         of_columns(op.column_log_decay, r, at.b, at.h, at.T, at.H, K),
         angle(op.angle, r, at.b, at.h, 1, at.H, n),
         reads(op.read, r, at.b, at.h, 1, at.H, n),
-        reads_imag(op.read_imag, r, at.b, at.h, 1, at.H, n),
-        start_re(op.start, r, at.b, at.h, 1, at.H, n),
-        start_im(op.start_imag, r, at.b, at.h, 1, at.H, n) {}
+        reads_imag(op.read_imag, r, at.b, at.h, 1, at.H, n) {}
 
-  /// What entry i is multiplied by at token t: size, cosine and sine of its angle; and -e^{log_rate}, and the derivative of the
+  /// Factor of entry i at token t: size, cosine and sine of its angle; and -e^{log_rate}, and the derivative of the
   /// size with respect to step times that.
   struct Factor {
     Real size, cos, sin, rate, slope;
@@ -61,20 +59,15 @@ struct Diagonal {
   CT_HD int step_row(int t) const { return op.steady() ? 0 : t; }
   CT_HD Real step_of(int t, int row) const { return gated ? Real(1) : step_size.row(step_row(t))[row]; }
   CT_HD Real imag(const Real* S, int i) const { return complex ? S[n + i] : Real(0); }
-  /// What a query's number multiplies.
+  /// The number that a query's number multiplies.
   CT_HD Real seen(const Real* S, int i) const {
     return complex ? 2 * (reads.value[i] * S[i] - reads_imag.value[i] * S[n + i]) : S[i];
   }
 
-  template <class Team>
-  CT_HD void start(const Team& team, Real* S) const {
-    load_part(team, start_re, S, n);
-    if (complex) load_part(team, start_im, S + n, n);
-  }
-  template <class Team>
-  CT_HD void end(const Team& team, const Real* S) const {
-    store_end(team, op.end, at.r, item, S, n);
-    if (complex) store_end(team, op.end_imag, at.r, item, S + n, n);
+  template <class F>
+  CT_HD void each_part(F&& f) const {
+    f(Part<Real>{op.start, op.end, 0, n});
+    if (complex) f(Part<Real>{op.start_imag, op.end_imag, n, n});
   }
   template <class Team>
   CT_HD void step(const Team& team, int t, const Real* S, Real* next) const {
@@ -113,7 +106,7 @@ struct Diagonal {
   template <class Team>
   CT_HD void step_back(const Team& team, int t, const Real* S, Real* G) const {
     const Real *key = k.row(t), *value = v.row(t);
-    // What the logarithm of entry i's factor gets: of its size and of its angle.
+    // Gradient of the logarithm of entry i's factor: of its size and of its angle.
     const auto of_size = [&](const Factor& a, int i) {
       const Real re = S[i], im = imag(S, i);
       return a.slope * (G[i] * (a.cos * re - a.sin * im) + imag(G, i) * (a.sin * re + a.cos * im));
@@ -169,18 +162,7 @@ struct Diagonal {
   template <class Team>
   CT_HD void clear(const Team& team) const {
     q.clear(team), k.clear(team), v.clear(team), step_size.clear(team), log_rate.clear(team);
-    of_rows.clear(team), of_columns.clear(team), angle.clear(team), reads.clear(team), reads_imag.clear(team),
-        start_re.clear(team), start_im.clear(team);
-  }
-  template <class Team>
-  CT_HD void end_gradient(const Team& team, Real* G) const {
-    load_end_gradient(team, op.end, at.r, item, G, n);
-    if (complex) load_end_gradient(team, op.end_imag, at.r, item, G + n, n);
-  }
-  template <class Team>
-  CT_HD void start_gradient(const Team& team, const Real* G) const {
-    start_re.add(team, 0, [&](int i) { return G[i]; });
-    if (complex) start_im.add(team, 0, [&](int i) { return G[n + i]; });
+    of_rows.clear(team), of_columns.clear(team), angle.clear(team), reads.clear(team), reads_imag.clear(team);
   }
 };
 

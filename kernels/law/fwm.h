@@ -40,7 +40,7 @@ struct FwmRead {
   const FusedForm<FwmRead>* form = nullptr;  ///< null: the law, token after token
 
   static constexpr const char* kName = "fwm_read";
-  const char* form_name() const { return form ? form->name : "recurrent"; }
+  const char* form_name(Device) const { return form ? form->name : "recurrent"; }
   CROSSTALK_FIELDS(q, k, v, beta, start, tokens, position, o, end, states, kept, work)
 
   CT_HD int B() const { return k.value.dim(0); }

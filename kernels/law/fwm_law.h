@@ -11,7 +11,7 @@ struct Fwm {
   const FwmRead<Real>& op;
   int item, K, V, n;  ///< n: entries of S
   Place<Real> at;
-  Rows<Real> q, k, v, beta, from;
+  Rows<Real> q, k, v, beta;
   const std::int32_t* ids;  ///< of the first token; null: dense values
   int channels;
 
@@ -26,7 +26,6 @@ struct Fwm {
         k(op.k, r, at.b, at.h, at.T, at.H, K),
         v(op.v, r, at.b, at.h, at.T, at.H, V),
         beta(op.beta, r, at.b, at.h, at.T, at.H, 1),
-        from(op.start, r, at.b, at.h, 1, at.H, n),
         ids(op.v
                 ? nullptr
                 : op.tokens.value.at(r) + static_cast<std::int64_t>(at.b) * at.T * op.tokens.value.columns()),
@@ -37,14 +36,13 @@ struct Fwm {
     return ids[static_cast<std::int64_t>(t) * channels + channel_value] == a ? Real(1) : Real(0);
   }
 
-  template <class Team>
-  CT_HD void start(const Team& team, Real* S) const {
-    load_part(team, from, S, n);
-    team.each(1, [&](int) { S[n] = 1; });
+  template <class F>
+  CT_HD void each_part(F&& f) const {
+    f(Part<Real>{op.start, op.end, 0, n});
   }
   template <class Team>
-  CT_HD void end(const Team& team, const Real* S) const {
-    store_end(team, op.end, at.r, item, S, n);
+  CT_HD void begin(const Team& team, Real* S) const {
+    team.each(1, [&](int) { S[n] = 1; });
   }
   template <class Team>
   CT_HD void step(const Team& team, int t, const Real* S, Real* next) const {
@@ -62,7 +60,7 @@ struct Fwm {
         },
         [&](int a, Real sum) { squares[a] = sum; });
     const Real norm = sqrt_(team.sum(V, [&](int a) { return squares[a]; }));
-    const bool cut = (t > 0 || from) && norm > 1;
+    const bool cut = (t > 0 || op.start) && norm > 1;
     team.each(1, [&](int) { next[n] = cut ? norm : Real(1); });
     if (!cut) return;
     const Real inverse = 1 / norm;
@@ -120,15 +118,7 @@ struct Fwm {
 
   template <class Team>
   CT_HD void clear(const Team& team) const {
-    q.clear(team), k.clear(team), v.clear(team), beta.clear(team), from.clear(team);
-  }
-  template <class Team>
-  CT_HD void end_gradient(const Team& team, Real* G) const {
-    load_end_gradient(team, op.end, at.r, item, G, n);
-  }
-  template <class Team>
-  CT_HD void start_gradient(const Team& team, const Real* G) const {
-    from.add(team, 0, [&](int i) { return G[i]; });
+    q.clear(team), k.clear(team), v.clear(team), beta.clear(team);
   }
 };
 

@@ -169,8 +169,8 @@ std::vector<OpCase> dense_cases() {
       make("ThreeSegments", {2, 35, 2, 7, 5, 4, true, true}, 2), make("WideKeys", {1, 5, 2, 70, 3}, 2),
       make("WideValues", {1, 5, 2, 3, 70, 3}, 2),
       // What CUDA does in registers: cut rows and columns, tokens around its 16 a stage and 4 or more a chunk.
-      make("Registers", {1, 37, 2, 64, 64}, 2), make("RegistersPositions", {2, 21, 1, 20, 33, 5}, 1.5),
-      make("RegistersStartAndEnd", {1, 50, 2, 33, 17, 0, true, true}, 2),
+      make("Registers", {1, 21, 1, 64, 64}, 2), make("RegistersPositions", {2, 21, 1, 20, 33, 5}, 1.5),
+      make("RegistersStartAndEnd", {1, 37, 2, 33, 17, 0, true, true}, 2),
       make("RegistersManyQueries", {1, 19, 1, 12, 64, 30, true}, 1.5)};
 }
 

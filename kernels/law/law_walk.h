@@ -10,7 +10,7 @@
 #include "kernels/base/functions.h"
 #include "kernels/base/op.h"
 
-/// Behind a law: the build makes it the versions of an op that has no file for a device (kernels/CMakeLists.txt), by
+/// Stands behind a law: the build makes it the versions of an op that has no file for a device (kernels/CMakeLists.txt), by
 /// CROSSTALK_LAW_CPU(FwmRead, law::Fwm) (law_cpu.h) and CROSSTALK_LAW_CUDA(FwmRead, law::Fwm) (law_team.cuh).
 #define CROSSTALK_LAW(Op, Law)
 
@@ -132,7 +132,7 @@ struct Rows {
   }
 };
 
-/// What every law has: where it stands, and its memory.
+/// Place of a law in the tensors, and its memory.
 template <class Real>
 struct Place {
   int r, b, h, T, Q, H;
@@ -182,10 +182,58 @@ CT_HD void copy(const Team& team, const Real* from, Real* to, std::int64_t n) {
   team.each(static_cast<int>(n), [&](int i) { to[i] = from[i]; });
 }
 
+/// A part of the state, `numbers` of it from `offset` on: a law's each_part(f) calls f of every one.
+template <class Real>
+struct Part {
+  const In<Real>& start;  ///< [R,B,H,numbers]
+  const Out<Real>& end;   ///< the same
+  int offset, numbers;
+  Real otherwise = 0;  ///< what the part begins as where it is not given
+};
+
+/// The state before the first token; begin() of a law makes what is in no part.
+template <class Law, class Team, class Real>
+CT_HD void begin_state(const Law& law, const Team& team, Real* S) {
+  law.each_part([&](const Part<Real>& part) {
+    const Rows<Real> from(part.start, law.at.r, law.at.b, law.at.h, 1, law.at.H, part.numbers);
+    team.each(part.numbers, [&](int i) { S[part.offset + i] = from ? from.value[i] : part.otherwise; });
+  });
+  if constexpr (requires { law.begin(team, S); }) law.begin(team, S);
+}
+template <class Law, class Team, class Real>
+CT_HD void end_state(const Law& law, const Team& team, const Real* S) {
+  law.each_part([&](const Part<Real>& part) {
+    if (!part.end || !part.end.value.data) return;
+    copy(team, S + part.offset, part.end.value.at(law.at.r) + std::int64_t{law.item} * part.numbers,
+         part.numbers);
+  });
+}
+/// dL/dS behind the last token; begin_gradient() of a law makes what is in no part.
+template <class Law, class Team, class Real>
+CT_HD void begin_gradients(const Law& law, const Team& team, Real* G) {
+  law.clear(team);
+  law.each_part([&](const Part<Real>& part) {
+    Rows<Real>(part.start, law.at.r, law.at.b, law.at.h, 1, law.at.H, part.numbers).clear(team);
+    const Real* from = part.end && part.end.gradient.data
+                           ? part.end.gradient.at(law.at.r) + std::int64_t{law.item} * part.numbers
+                           : nullptr;
+    team.each(part.numbers, [&](int i) { G[part.offset + i] = from ? from[i] : Real(0); });
+  });
+  if constexpr (requires { law.begin_gradient(team, G); }) law.begin_gradient(team, G);
+}
+template <class Law, class Team, class Real>
+CT_HD void end_gradients(const Law& law, const Team& team, const Real* G) {
+  law.each_part([&](const Part<Real>& part) {
+    Rows<Real>(part.start, law.at.r, law.at.b, law.at.h, 1, law.at.H, part.numbers).add(team, 0, [&](int i) {
+      return G[part.offset + i];
+    });
+  });
+}
+
 template <class Law, class Team>
 CT_HD void walk_forward(const Law& law, const Team& team) {
   auto* S = law.at.work;
-  law.start(team, S);
+  begin_state(law, team, S);
   for (int t = 0; t <= law.at.T; ++t) {
     law.at.queries(t, [&](int i) { law.read(team, S, i); });
     if (t == law.at.T) break;
@@ -194,7 +242,7 @@ CT_HD void walk_forward(const Law& law, const Team& team) {
       copy(team, S, law.at.states + t / length * law.at.size, law.at.size);
     law.step(team, t, S, S);
   }
-  law.end(team, S);
+  end_state(law, team, S);
 }
 
 template <class Law, class Team>
@@ -202,8 +250,7 @@ CT_HD void walk_backward(const Law& law, const Team& team) {
   const std::int64_t size = law.at.size;
   const int length = segment_length(law.at.T);
   auto *states = law.at.work, *G = states + (length + 1) * size;  // dL/dS_t
-  law.clear(team);
-  law.end_gradient(team, G);
+  begin_gradients(law, team, G);
   for (int segment = segments(law.at.T) - 1; segment >= 0; --segment) {
     const int begin = segment * length, tokens = begin + length < law.at.T ? length : law.at.T - begin;
     copy(team, law.at.states + segment * size, states, size);
@@ -213,26 +260,9 @@ CT_HD void walk_backward(const Law& law, const Team& team) {
       law.step_back(team, begin + t, states + t * size, G);
     }
   }
-  law.start(team, states);
+  begin_state(law, team, states);
   law.at.queries(0, [&](int i) { law.read_back(team, i, states, G); });
-  law.start_gradient(team, G);
-}
-
-/// A part of the state, [R,B,H,numbers]: `offset` numbers into it.
-template <class Real, class Team>
-CT_HD void load_part(const Team& team, const Rows<Real>& start, Real* part, int n) {
-  team.each(n, [&](int i) { part[i] = start ? start.value[i] : Real(0); });
-}
-template <class Real, class Team>
-CT_HD void store_end(const Team& team, const Out<Real>& end, int r, int item, const Real* part, int n) {
-  if (!end || !end.value.data) return;
-  copy(team, part, end.value.at(r) + static_cast<std::int64_t>(item) * n, n);
-}
-template <class Real, class Team>
-CT_HD void load_end_gradient(const Team& team, const Out<Real>& end, int r, int item, Real* part, int n) {
-  const Real* from =
-      end && end.gradient.data ? end.gradient.at(r) + static_cast<std::int64_t>(item) * n : nullptr;
-  team.each(n, [&](int i) { part[i] = from ? from[i] : Real(0); });
+  end_gradients(law, team, G);
 }
 
 }  // namespace crosstalk::law

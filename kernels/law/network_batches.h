@@ -31,13 +31,14 @@ struct AloneProducts : Alone {
         rows * N, D, [&](int i, int d) { return x[i / N * D + d] * w[d * N + i % N]; },
         [&](int i, Real sum) { put(i / N, i % N, sum); });
   }
-  /// put(d, j, sum_i weight[i] x[i,d] y[i,j]); weight null: 1.
-  template <class Real, class Put>
-  void outer(int rows, int D, int N, const Real* weight, const Real* x, const Real* y, Put&& put) const {
+  /// put(d, j, load(d, j), sum_i weight[i] x[i,d] y[i,j]); weight null: 1.
+  template <class Real, class Load, class Put>
+  void outer(int rows, int D, int N, const Real* weight, const Real* x, const Real* y, Load&& load,
+             Put&& put) const {
     this->rows(
         D * N, rows,
         [&](int c, int i) { return (weight ? weight[i] : Real(1)) * x[i * D + c / N] * y[i * N + c % N]; },
-        [&](int c, Real sum) { put(c / N, c % N, sum); });
+        [&](int c, Real sum) { put(c / N, c % N, load(c / N, c % N), sum); });
   }
 };
 
@@ -125,10 +126,12 @@ struct NetworkBatches {
   }
   CT_HD int last(int c) const { return count(c) - 1; }
 
-  // W x of a layer, W^T x, and weights that grow by sums of weight x (in) y (out)^T, put(where, sum).
+  // W x of a layer, with its bias where `biased`, and W^T x: put(row, number, sum).
   template <class Team, class Put>
-  CT_HD void times(const Team& team, const Layer& of, const Real* x, const Real* theta, Put&& put) const {
-    const auto with_bias = [&](int i, int j, Real sum) { put(i, j, of.b < 0 ? sum : sum + theta[of.b + j]); };
+  CT_HD void times(const Team& team, const Layer& of, const Real* x, const Real* theta, Put&& put,
+                   bool biased = true) const {
+    const Real* b = biased && of.b >= 0 ? theta + of.b : nullptr;
+    const auto with_bias = [&](int i, int j, Real sum) { put(i, j, b ? sum + b[j] : sum); };
     if (of.transposed) {
       team.down(rows, of.out, of.in, x, theta + of.w, with_bias);
     } else {
@@ -144,23 +147,37 @@ struct NetworkBatches {
       team.down(rows, of.in, of.out, x, theta + of.w, put);
     }
   }
-  template <class Team, class Put>
-  CT_HD void grow(const Team& team, const Layer& of, const Real* weight, const Real* x, const Real* y,
-                  Put&& put) const {
-    const auto at = [&](int i, int j, Real sum) {
-      put(of.w + i * (of.transposed ? of.out : of.in) + j, sum);
+  /// to = load(where) + sign sum weight x (in) y (out)^T of all rows, of weights and, `biased`, of biases.
+  template <class Team, class Load>
+  CT_HD void grow(const Team& team, const Layer& of, bool biased, Real sign, const Real* weight,
+                  const Real* x, const Real* y, Real* to, Load&& load) const {
+    const int columns = of.transposed ? of.out : of.in, w = of.w;
+    const auto old = [&](int i, int j) { return load(w + i * columns + j); };
+    const auto put_sum = [&](int i, int j, Real before, Real sum) {
+      to[w + i * columns + j] = before + sign * sum;
     };
     if (of.transposed) {
-      team.outer(rows, of.in, of.out, weight, x, y, at);
+      team.outer(rows, of.in, of.out, weight, x, y, old, put_sum);
     } else {
-      team.outer(rows, of.out, of.in, weight, y, x, at);
+      team.outer(rows, of.out, of.in, weight, y, x, old, put_sum);
     }
-    if (of.b >= 0)
+    if (biased && of.b >= 0)
       team.each(of.out, [&](int j) {
         Real sum = 0;
         for (int i = 0; i < rows; ++i) sum += (weight ? weight[i] : Real(1)) * y[i * of.out + j];
-        put(of.b + j, sum);
+        to[of.b + j] = load(of.b + j) + sign * sum;
       });
+  }
+  /// G += sum x y^T of all rows.
+  template <class Team>
+  CT_HD void add_to(const Team& team, const Layer& of, const Real* x, const Real* y, Real* G,
+                    bool biased = true) const {
+    grow(team, of, biased, Real(1), nullptr, x, y, G, [&](int at) { return G[at]; });
+  }
+  template <class F>
+  CT_HD void each_layer(F&& f) const {
+    f(first);
+    f(second);
   }
 
   /// Tokens of mini-batch c, and what the state behind each of them is made of.
@@ -232,12 +249,15 @@ struct NetworkBatches {
   CT_HD void update(const Team& team, int c, const Real* S, Real* to) const {
     const int i = last(c);
     const Real f = F[i], a = A[i], m = Mo[i];
-    for (const Layer& of : {first, second})
-      grow(team, of, C + i * rows, of.x, of.e,
-           [&](int at, Real sum) { to[at] = f * S[at] + (moves ? a * S[n + at] : Real(0)) - sum; });
-    for (const Layer& of : {first, second})
-      if (moves)
-        grow(team, of, D + i * rows, of.x, of.e, [&](int at, Real sum) { to[n + at] = m * S[n + at] - sum; });
+    each_layer([&](const Layer& of) {
+      grow(team, of, true, Real(-1), C + i * rows, of.x, of.e, to,
+           [&](int at) { return f * S[at] + (moves ? a * S[n + at] : Real(0)); });
+    });
+    if (moves)
+      each_layer([&](const Layer& of) {
+        grow(team, of, true, Real(-1), D + i * rows, of.x, of.e, to + n,
+             [&](int at) { return m * S[n + at]; });
+      });
   }
 
   // --- readers
@@ -361,8 +381,8 @@ struct NetworkBatches {
     times_back(team, of, of.u, S, [&](int r, int j, Real sum) { of.d_y[r * of.in + j] += sum; });
     if (moves)
       times_back(team, of, of.p, S + n, [&](int r, int j, Real sum) { of.d_y[r * of.in + j] += sum; });
-    grow(team, of, nullptr, of.y, of.u, [&](int at, Real sum) { G[at] += sum; });
-    if (moves) grow(team, of, nullptr, of.y, of.p, [&](int at, Real sum) { G[n + at] += sum; });
+    add_to(team, of, of.y, of.u, G);
+    if (moves) add_to(team, of, of.y, of.p, G + n);
   }
   template <class Team>
   CT_HD void read_back(const Team& team, const Real* S, Real* G) const {
@@ -401,7 +421,7 @@ struct NetworkBatches {
     const Real *of_theta = C + l * rows, *of_P = D + l * rows;
     team.each(rows, [&](int i) { d_F[i] = d_A[i] = d_Mo[i] = 0; });
     team.each(rows * rows, [&](int i) { d_C[i] = d_D[i] = 0; });
-    for (const Layer& of : {first, second}) {
+    each_layer([&](const Layer& of) {
       const int out = of.out, in = of.in;
       times(team, of, of.x, G, [&](int s, int j, Real sum) { of.u[s * out + j] = sum; });
       if (moves) times(team, of, of.x, G + n, [&](int s, int j, Real sum) { of.p[s * out + j] = sum; });
@@ -419,18 +439,27 @@ struct NetworkBatches {
       if (moves)
         times_back(team, of, of.e, G + n,
                    [&](int s, int j, Real sum) { of.d_x[s * in + j] -= of_P[s] * sum; });
-    }
+    });
+    // Four numbers at a time, as many loads on their way; n is a multiple of 4.
+    const int part = n / 4;
     const auto along = [&](const Real* x, const Real* y) {
-      return team.sum(n, [&](int i) { return x[i] * y[i]; });
+      return team.sum(part, [&](int i) {
+        return (x[i] * y[i] + x[part + i] * y[part + i]) +
+               (x[2 * part + i] * y[2 * part + i] + x[3 * part + i] * y[3 * part + i]);
+      });
     };
     const Real by_F = along(G, S), by_A = moves ? along(G, S + n) : Real(0),
                by_M = moves ? along(G + n, S + n) : Real(0);
-    team.each(1, [&](int) { d_F[l] = by_F, d_A[l] = by_A, d_Mo[l] = by_M; });
     const Real f = F[l], a = A[l], m = Mo[l];
-    team.each(n, [&](int i) {
-      const Real g = G[i];
-      G[i] = f * g;
-      if (moves) G[n + i] = a * g + m * G[n + i];
+    team.each(1, [&](int) { d_F[l] = by_F, d_A[l] = by_A, d_Mo[l] = by_M; });
+    team.each(part, [&](int i) {
+      Real g[4], p[4] = {};
+      for (int j = 0; j < 4; ++j) g[j] = G[j * part + i];
+      for (int j = 0; moves && j < 4; ++j) p[j] = G[n + j * part + i];
+      for (int j = 0; j < 4; ++j) {
+        G[j * part + i] = f * g[j];
+        if (moves) G[n + j * part + i] = a * g[j] + m * p[j];
+      }
     });
   }
   /// Takes back inner(): the cotangents of e and x of both layers go to keys, values and theta.
@@ -442,20 +471,19 @@ struct NetworkBatches {
       d_d2[i] = first.d_e[i] * g.slope, d_z1[i] = first.d_e[i] * d2[i] * g.bend;
     });
     // d2 = W2^T e: without a bias.
-    Layer bare = second;
-    bare.b = -1;
-    times(team, bare, d_d2, theta, [&](int i, int a, Real sum) { d_e[i * V + a] += sum; });
-    grow(team, bare, nullptr, d_d2, second.e, [&](int at, Real sum) { G[at] += sum; });
+    times(
+        team, second, d_d2, theta, [&](int i, int a, Real sum) { d_e[i * V + a] += sum; }, false);
+    add_to(team, second, d_d2, second.e, G, false);
     if (layer) {
       through_error(team, d_e, d_z, d_error);
     } else {
       team.each(rows * V, [&](int i) { d_z[i] = d_error[i] = d_e[i]; });
     }
-    grow(team, second, nullptr, second.x, d_z, [&](int at, Real sum) { G[at] += sum; });
+    add_to(team, second, second.x, d_z, G);
     times_back(team, second, d_z, theta, [&](int i, int m, Real sum) {
       d_z1[i * M + m] += (second.d_x[i * M + m] + sum) * Gelu<Real>(z1[i * M + m]).slope;
     });
-    grow(team, first, nullptr, first.x, d_z1, [&](int at, Real sum) { G[at] += sum; });
+    add_to(team, first, first.x, d_z1, G);
     times_back(team, first, d_z1, theta, [&](int i, int j, Real sum) { first.d_x[i * K + j] += sum; });
     const int t = begin(c), tokens = count(c);
     team.each(tokens * K, [&](int i) {

@@ -81,14 +81,17 @@ struct Network {
   CT_HD const Real* base(const Real* S, int t) const { return batches() && !begins(t) ? S + kept() : S; }
   CT_HD Real own(const Real* x, int a) const { return op.residual && a < K ? x[a] : Real(0); }
 
+  template <class F>
+  CT_HD void each_part(F&& f) const {
+    for (int i = 0; i < parts(); ++i) f(Part<Real>{op.start[i], op.end[i], offset(i), op.part_size(i)});
+  }
   template <class Team>
-  CT_HD void start(const Team& team, Real* S) const {
-    for (int i = 0; i < parts(); ++i) load_part(team, part(i), S + offset(i), op.part_size(i));
+  CT_HD void begin(const Team& team, Real* S) const {
     if (batches()) team.each(n, [&](int i) { S[kept() + i] = 0; });
   }
   template <class Team>
-  CT_HD void end(const Team& team, const Real* S) const {
-    for (int i = 0; i < parts(); ++i) store_end(team, op.end[i], at.r, item, S + offset(i), op.part_size(i));
+  CT_HD void begin_gradient(const Team& team, Real* G) const {
+    begin(team, G);
   }
 
   /// The last layer's inputs: hidden units, or x.
@@ -328,16 +331,6 @@ struct Network {
     q.clear(team), k.clear(team), v.clear(team), step_size.clear(team), momentum.clear(team);
     forget.clear(team), gain.clear(team), bias.clear(team);
     for (int i = 0; i < parts(); ++i) part(i).clear(team);
-  }
-  template <class Team>
-  CT_HD void end_gradient(const Team& team, Real* G) const {
-    for (int i = 0; i < parts(); ++i)
-      load_end_gradient(team, op.end[i], at.r, item, G + offset(i), op.part_size(i));
-    if (batches()) team.each(n, [&](int i) { G[kept() + i] = 0; });
-  }
-  template <class Team>
-  CT_HD void start_gradient(const Team& team, const Real* G) const {
-    for (int i = 0; i < parts(); ++i) part(i).add(team, 0, [&](int j) { return G[offset(i) + j]; });
   }
 };
 

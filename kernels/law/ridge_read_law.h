@@ -10,7 +10,7 @@ struct Ridge {
   const RidgeRead<Real>& op;
   int item, K, V;
   Place<Real> at;
-  Rows<Real> q, k, v, gain, log_decay, ridge, start_s, start_h;
+  Rows<Real> q, k, v, gain, log_decay, ridge;
   Real *right, *solution, *residual, *direction, *product;
 
   CT_HD Ridge(const RidgeRead<Real>& op_, int r, int item_)
@@ -25,8 +25,6 @@ struct Ridge {
         gain(op.gain, r, at.b, at.h, at.T, at.H, 1),
         log_decay(op.log_decay, r, at.b, at.h, at.T, at.H, 1),
         ridge(op.ridge, r, at.b, at.h, 1, at.H, K),
-        start_s(op.start, r, at.b, at.h, 1, at.H, V * K),
-        start_h(op.start_keys, r, at.b, at.h, 1, at.H, K * K),
         right(at.scratch()),
         solution(right + K),
         residual(solution + K),
@@ -37,15 +35,10 @@ struct Ridge {
   /// Row `row` of what a token writes: v above k.
   CT_HD Real written(int t, int row) const { return row < V ? v.row(t)[row] : k.row(t)[row - V]; }
 
-  template <class Team>
-  CT_HD void start(const Team& team, Real* S) const {
-    load_part(team, start_s, S, V * K);
-    load_part(team, start_h, S + V * K, K * K);
-  }
-  template <class Team>
-  CT_HD void end(const Team& team, const Real* S) const {
-    store_end(team, op.end, at.r, item, S, V * K);
-    store_end(team, op.end_keys, at.r, item, S + V * K, K * K);
+  template <class F>
+  CT_HD void each_part(F&& f) const {
+    f(Part<Real>{op.start, op.end, 0, V * K});
+    f(Part<Real>{op.start_keys, op.end_keys, V * K, K * K});
   }
   template <class Team>
   CT_HD void step(const Team& team, int t, const Real* S, Real* next) const {
@@ -125,17 +118,7 @@ struct Ridge {
   template <class Team>
   CT_HD void clear(const Team& team) const {
     q.clear(team), k.clear(team), v.clear(team), gain.clear(team), log_decay.clear(team);
-    ridge.clear(team), start_s.clear(team), start_h.clear(team);
-  }
-  template <class Team>
-  CT_HD void end_gradient(const Team& team, Real* G) const {
-    load_end_gradient(team, op.end, at.r, item, G, V * K);
-    load_end_gradient(team, op.end_keys, at.r, item, G + V * K, K * K);
-  }
-  template <class Team>
-  CT_HD void start_gradient(const Team& team, const Real* G) const {
-    start_s.add(team, 0, [&](int i) { return G[i]; });
-    start_h.add(team, 0, [&](int i) { return G[V * K + i]; });
+    ridge.clear(team);
   }
 };
 

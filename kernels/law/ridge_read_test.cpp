@@ -148,7 +148,7 @@ std::vector<OpCase> cases() {
 
 INSTANTIATE_TEST_SUITE_P(RidgeRead, OpCheck, ::testing::ValuesIn(cases()), case_name);
 
-/// Sizes at which the form in chunks (kernels/fused/ridge_solve.cuh) cuts rows, groups and chunks of tokens.
+/// Sizes at which the form in chunks cuts rows, groups and chunks of tokens.
 std::vector<OpCase> sizes() {
   return {make("Chunks", {2, 83, 2, 33, 40}),
           make("ChunksAndPositions", {2, 83, 2, 33, 40, 90}),

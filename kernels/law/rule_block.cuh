@@ -104,7 +104,7 @@ struct RuleBlock {
     if (thread() == 0) *y = x;
     sync();
   }
-  /// What one thread does, and nobody else may look at meanwhile.
+  /// Runs f by one thread, while nobody else may look.
   template <class F>
   __device__ void alone(F&& f) const {
     if (thread() == 0) f();

@@ -17,7 +17,7 @@
 #include "kernels/law/rule_numbers.h"
 #include "kernels/law/rule_program.h"
 
-// On a GPU one copy of a function in a kernel, however often it is called: an interpreter's code must fit the caches.
+// One copy of a function in a kernel on a GPU, however often it is called: an interpreter's code must fit the caches.
 #if defined(__CUDACC__)
 #define CROSSTALK_ONE_COPY __noinline__
 #else
@@ -26,7 +26,7 @@
 
 namespace crosstalk::law {
 
-/// On the CPU inlined, so that loops know the function.
+/// Inlined on the CPU, so that loops know the function.
 template <class Real>
 #if defined(__CUDACC__)
 CT_HD __noinline__
@@ -61,7 +61,7 @@ CT_HD inline void with_map(int map, Apply&& apply) {
   }
 }
 
-/// What add_outer and add_product multiply c with.
+/// Factor of c in add_outer and add_product.
 template <class Real>
 CT_HD Real scale_of(const RuleOperation& op, const Real* m) {
   if (!(op.flags & RuleOperation::kScaled)) return 1;

@@ -75,7 +75,7 @@ inline Grid grid_of(const RuleProgram& program, bool backward) {
   return {threads / column_threads, column_threads};
 }
 
-/// What a part finds where it begins.
+/// A value that a part finds where it begins.
 struct Leaf {
   Shape shape;
   std::string name;  ///< of the variable; of vectors without the suffix of a layout
@@ -221,7 +221,7 @@ class PartSource {
     return native == kRow ? kRow : kColumn;
   }
 
-  /// Of a sum of one number again and again: the number.
+  /// The number that a sum adds again and again.
   int repeated(const Node& x) const {
     const Node& a = node(x.a);
     return x.b < 0 && a.op && a.op->code == RuleCode::fill ? a.a : -1;

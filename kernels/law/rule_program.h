@@ -57,15 +57,15 @@ struct alignas(16) RuleOperation {
 };
 static_assert(sizeof(RuleOperation) == 32);
 
-/// What an input has a row for.
+/// Rows of an input: one for each of these.
 enum class RulePer : int { sequence, token, query };
 
-/// Where things stand in a program's memory and among its operations.
+/// Places in a program's memory and among its operations.
 struct RuleLayout {
   struct Part {
     int first = 0, count = 0;
   };
-  /// Of a walk forward and of one backward: the states before the first token, a token's step, a reading.
+  /// Parts of a walk forward and of one backward: the states before the first token, a token's step, a reading.
   Part start, step, read, start_again, step_again;
   /// Adjoints: they replace the gradient of states by that before, and add to gradients of inputs a sequence.
   Part start_back, step_back, read_back;
@@ -96,7 +96,7 @@ struct RuleProgram : RuleLayout {
   std::vector<Constant> constants;
   std::vector<Input> inputs;
   std::vector<State> states;  ///< from place 0 on, in their order
-  /// What a step of the walk again leaves for its adjoint, behind the states: sums over matrices.
+  /// Sums that a step of the walk again leaves for its adjoint, behind the states: sums over matrices.
   std::vector<State> sums;
   int forward_numbers = 0, backward_numbers = 0;
   int largest = 1;  ///< numbers of the largest value

@@ -74,7 +74,7 @@ struct RuleAlone : law::Alone {
     }
     return next;
   }
-  /// As law::Alone's, four times as wide.
+  /// Works as law::Alone's, four times as wide.
   template <class Term, class Put>
   void columns(int columns, int n, Term&& term, Put&& put) const {
     using Number = decltype(term(0, 0));

@@ -368,7 +368,7 @@ DEVICE Column<C> column_sums(Block& block, const Matrix<R, C>& a, const Row<R>& 
   return column_sums(block, scale_rows(a, b));
 }
 
-/// Where all threads find the entries of a vector, which threads with `first` put there.
+/// The place where all threads find the entries of a vector, which threads with `first` put there.
 template <class A>
 DEVICE const Real* handed(Block& block, const A& a, bool first) {
   Real* at = block.exchange.next();

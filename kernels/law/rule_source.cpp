@@ -280,7 +280,7 @@ class LawSource {
   std::vector<Made> parts_;
 };
 
-/// What one direction is compiled as.
+/// One direction of a law, to be compiled.
 struct Direction {
   Grid grid;
   Shared shared;

@@ -86,7 +86,7 @@ DEVICE void store(Real* to, const Matrix<R, C>& x, bool adds = false) {
 
 // --- the walk
 
-/// Where one sequence and head of one replica stands in the tensors.
+/// Place of one sequence and head of one replica in the tensors.
 struct Place {
   const Arguments& a;
   int r, item;

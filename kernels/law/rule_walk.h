@@ -96,7 +96,7 @@ struct RuleWalk {
         m_(work() + view.memory),
         rows_(rows) {}
 
-  /// Of replica r.
+  /// The tensor of replica r.
   template <class T>
   CT_HD T* mine(T* first, long long stride) const {
     return first + r * stride;
@@ -110,7 +110,7 @@ struct RuleWalk {
   CT_HD void run(const RuleProgram::Part& part) const {
     if (part.count > 0) run(v.lists.operations + part.first, part.count);
   }
-  /// Where threads are few an operation is read while the one before it is done.
+  /// Runs operations; where threads are few one is read while the one before it is done.
   CT_HD CROSSTALK_ONE_COPY void run(const RuleOperation* from, int count) const {
     Real* const m = memory();
     if constexpr (Team::kAhead) {

@@ -10,7 +10,7 @@ struct Wkv {
   const WkvRead<Real>& op;
   int item, V;
   Place<Real> at;
-  Rows<Real> k, v, log_decay, bonus, start_y, start_l;
+  Rows<Real> k, v, log_decay, bonus;
 
   CT_HD Wkv(const WkvRead<Real>& op_, int r, int item_)
       : op(op_),
@@ -20,9 +20,7 @@ struct Wkv {
         k(op.k, r, at.b, at.h, at.T, at.H, V),
         v(op.v, r, at.b, at.h, at.T, at.H, V),
         log_decay(op.log_decay, r, at.b, at.h, 1, at.H, V),
-        bonus(op.bonus, r, at.b, at.h, 1, at.H, V),
-        start_y(op.start, r, at.b, at.h, 1, at.H, V),
-        start_l(op.start_log, r, at.b, at.h, 1, at.H, V) {
+        bonus(op.bonus, r, at.b, at.h, 1, at.H, V) {
     at.before = op.before();
   }
 
@@ -39,15 +37,10 @@ struct Wkv {
     return sigmoid(S[V + i] - bonus.value[i] - k.row(t)[i]);
   }
 
-  template <class Team>
-  CT_HD void start(const Team& team, Real* S) const {
-    load_part(team, start_y, S, V);
-    team.each(V, [&](int i) { S[V + i] = start_l ? start_l.value[i] : nothing(); });
-  }
-  template <class Team>
-  CT_HD void end(const Team& team, const Real* S) const {
-    store_end(team, op.end, at.r, item, S, V);
-    store_end(team, op.end_log, at.r, item, S + V, V);
+  template <class F>
+  CT_HD void each_part(F&& f) const {
+    f(Part<Real>{op.start, op.end, 0, V});
+    f(Part<Real>{op.start_log, op.end_log, V, V, nothing()});
   }
   template <class Team>
   CT_HD void step(const Team& team, int t, const Real* S, Real* next) const {
@@ -80,7 +73,7 @@ struct Wkv {
       return;
     }
     const Real* value = v.row(i);
-    // What s = sigmoid(L - bonus - k) gets, before the sigmoid.
+    // Gradient of s = sigmoid(L - bonus - k), before the sigmoid.
     const auto turn = [&](int c) {
       const Real s = weight_before(S, i, c);
       return d_o[c] * (S[c] - value[c]) * s * (1 - s);
@@ -96,7 +89,7 @@ struct Wkv {
   template <class Team>
   CT_HD void step_back(const Team& team, int t, const Real* S, Real* G) const {
     const Real* value = v.row(t);
-    // What g + L - k gets through w, and what L_t gives to its two terms.
+    // Gradient of g + L - k through w, and what L_t gives to its two terms.
     const auto turn = [&](int i) {
       const Real w = weight(S, t, i);
       return G[i] * (S[i] - value[i]) * w * (1 - w);
@@ -113,18 +106,7 @@ struct Wkv {
 
   template <class Team>
   CT_HD void clear(const Team& team) const {
-    k.clear(team), v.clear(team), log_decay.clear(team), bonus.clear(team), start_y.clear(team);
-    start_l.clear(team);
-  }
-  template <class Team>
-  CT_HD void end_gradient(const Team& team, Real* G) const {
-    load_end_gradient(team, op.end, at.r, item, G, V);
-    load_end_gradient(team, op.end_log, at.r, item, G + V, V);
-  }
-  template <class Team>
-  CT_HD void start_gradient(const Team& team, const Real* G) const {
-    start_y.add(team, 0, [&](int i) { return G[i]; });
-    start_l.add(team, 0, [&](int i) { return G[V + i]; });
+    k.clear(team), v.clear(team), log_decay.clear(team), bonus.clear(team);
   }
 };
 

@@ -1,7 +1,7 @@
 // Affine maps of one input where rows are operands in bf16 already, by wgmma where there is such a thing,
 // else by mma.
 //
-// Weights of all outputs lie in shared memory in blocks of 64 outputs, the last of them of narrow outputs (gates of heads),
+// Weights of all outputs lie in shared memory in blocks of 64 outputs, the last two of them of narrow outputs (gates of heads),
 // each from a multiple of 16 on; four warps own 64 rows at a time and wait for no others. Their rows come in the background while those before are multiplied. Who computes a row
 // does not show in its bits.
 // SPDX-License-Identifier: Apache-2.0
@@ -227,18 +227,18 @@ __global__ void __launch_bounds__(kJoinedThreads, 1)
       const unsigned rows[4] = {from.operands(row, column), from.operands(row + 8, column),
                                 from.operands(row, column + 8), from.operands(row + 8, column + 8)};
       wgmma_begin_with(sums);
-      multiply_block<true>(sums, rows, ws + whole / kWgmmaRows * Rows::kBlock, c - whole);
+      multiply_block<true>(sums, rows, ws + c / kWgmmaRows * Rows::kBlock, c % kWgmmaRows);
       wgmma_end(sums);
     }
     store_rows(a.x.write, a.x.gradient.at(r), a.x.value.is_bf16(), D, 0, tile * kWgmmaRows + r0, N, sums);
   }
 }
 
-/// Whether there are widths of whole blocks, what is narrow fits one more, and all fit shared memory.
+/// Whether there are widths of whole blocks, what is narrow fits two more, and all fit shared memory.
 template <int D>
 bool in_row_blocks(const LinearSlabs& s, int unit) {
   const int whole = s.whole_columns(unit);
-  return s.inputs == D && whole > 0 && s.columns - whole <= kWgmmaRows &&
+  return s.inputs == D && whole > 0 && s.columns - whole <= 2 * kWgmmaRows &&
          RowBlocks<D>::bytes(s) + LinearSlabs::kListBytes <= shared_memory_limit();
 }
 

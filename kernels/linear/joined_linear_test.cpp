@@ -344,6 +344,7 @@ TEST_F(JoinedLinearOnCuda, WideMapsOfEitherFormat) {
 // what is bf16.
 TEST_F(JoinedLinearOnCuda, NarrowOutputsBesideRowsInBf16) {
   for (const Sizes& s : {Sizes{1000, 128, {2, 128, 128, 20, 128}, true, Precision::bf16},
+                         Sizes{1000, 128, {128, 128, 64, 128, 2}, false, Precision::bf16},
                          Sizes{333, 64, {64, 1, 64, 16}, true, Precision::bf16}}) {
     const auto all = [&](bool narrow) {
       return results(s, 1, 7, narrow ? Format::bf16 : Format::native,

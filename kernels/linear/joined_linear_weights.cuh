@@ -84,8 +84,14 @@ inline CT_HD bool is_operand(const JoinedLinear<float>& a, const LinearSlabs::Sl
   return d_y.is_bf16() && d_y.columns() % 8 == 0;
 }
 
-/// d_W = d_y^T x and d_b of one slab over one part of the rows, into its piece. kOperands: x and d_y are
-/// bf16. kDepth: tiles on their way.
+/// Whether d_y of a slab is a few numbers a row (gates), which come by registers beside copies of x.
+constexpr int kFewColumns = 16;
+inline CT_HD bool is_few(const JoinedLinear<float>& a, const LinearSlabs::Slab& slab) {
+  return slab.width <= kFewColumns && !a.b[slab.output].wanted();
+}
+
+/// d_W = d_y^T x and d_b of one slab over one part of the rows, into its piece. kOperands: x is bf16, and d_y is too or is_few().
+/// kDepth: tiles on their way.
 template <int D, bool kOperands, int kDepth>
 __device__ __forceinline__ void weigh_slab(const JoinedLinear<float>& a, const LinearSlabs& s) {
   using X = JoinedTile<D>;
@@ -105,11 +111,14 @@ __device__ __forceinline__ void weigh_slab(const JoinedLinear<float>& a, const L
   const Tensor<float>& d_y = a.y[slab.output].gradient;
   const float *const x = a.x.value.at(r), *const g = d_y.at(r);
   const int ld = a.w[slab.output].value.dim(0);
-  const bool y_is_bf16 = d_y.is_bf16(), biased = a.b[slab.output].wanted();
+  const bool y_is_bf16 = d_y.is_bf16(), biased = a.b[slab.output].wanted(),
+             few = kOperands && !is_operand(a, slab);
   const auto request = [&](int t, int place) {
     if (kOperands && t < end) {
       std::uint16_t* const to = tiles_at + place * (Y::kSize + X::kSize);
-      Y::copy(reinterpret_cast<const std::uint16_t*>(g) + slab.first, ld, slab.width, t * kJoinedRows, N, to);
+      if (!few)
+        Y::copy(reinterpret_cast<const std::uint16_t*>(g) + slab.first, ld, slab.width, t * kJoinedRows, N,
+                to);
       X::copy(reinterpret_cast<const std::uint16_t*>(x), s.inputs, s.inputs, t * kJoinedRows, N,
               to + Y::kSize);
     } else if (t < end) {
@@ -123,6 +132,25 @@ __device__ __forceinline__ void weigh_slab(const JoinedLinear<float>& a, const L
             c0 = warp % kColumnGroups * kOwn;
   float sums[kOwnRows / 16][kOwn / 8][4] = {}, side[4] = {};
   int tile = static_cast<int>(static_cast<std::int64_t>(tiles) * piece / s.pieces);
+  // Of a few columns, the numbers of the tile that is next: row and column of this thread's.
+  constexpr int kFewTurns = kJoinedRows * kFewColumns / kJoinedThreads;
+  float next[kFewTurns] = {};
+  const auto few_row = [](int i) {
+    return static_cast<int>(threadIdx.x) / kFewColumns + i * (kJoinedThreads / kFewColumns);
+  };
+  const int few_column = static_cast<int>(threadIdx.x) % kFewColumns;
+  const auto ask_few = [&](int t) {
+#pragma unroll
+    for (int i = 0; i < kFewTurns; ++i) {
+      const std::int64_t n = static_cast<std::int64_t>(t) * kJoinedRows + few_row(i),
+                         at = n * ld + slab.first + few_column;
+      next[i] = 0;
+      if (t >= end || n >= N || few_column >= slab.width) continue;
+      next[i] =
+          y_is_bf16 ? __uint_as_float(unsigned{reinterpret_cast<const std::uint16_t*>(g)[at]} << 16) : g[at];
+    }
+  };
+  if (few) ask_few(tile);
 #pragma unroll
   for (int i = 0; i < kDepth; ++i) request(tile + i, i);
 #pragma unroll 1
@@ -134,7 +162,13 @@ __device__ __forceinline__ void weigh_slab(const JoinedLinear<float>& a, const L
       copies_wait<kDepth - 1>();
       __syncthreads();
       request(tile + kDepth, (place + kDepth) % kPlaces);  // that of the tile before is free
-      if (biased) {
+      if (few) {
+#pragma unroll
+        for (int i = 0; i < kFewTurns; ++i)
+          ys[few_row(i) * Y::kStep + few_column] = static_cast<std::uint16_t>(bf16_pair(next[i], 0));
+        ask_few(tile + 1);
+        __syncthreads();
+      } else if (biased) {
 #pragma unroll
         for (int i = 0; i < Y::kTurns; ++i) {
           const Four<float> now =
@@ -174,13 +208,14 @@ __device__ __forceinline__ void weigh_slab(const JoinedLinear<float>& a, const L
   if (biased) put_biases(out, s, slab, side, memory);
 }
 
-/// kOperands: x is bf16, and d_y of each slab that is_operand(); the others, gates, have one tile on its way.
+/// kOperands: x is bf16, and d_y of each slab that is_operand() or is_few(); the others have one tile on its way.
 template <int D, bool kOperands, int kDepth>
 __global__ void __launch_bounds__(kJoinedThreads, 1)
     joined_weights(const __grid_constant__ JoinedLinear<float> a, const __grid_constant__ LinearSlabs s) {
   wait_for_earlier();
   if constexpr (kOperands) {
-    if (!is_operand(a, s.slab[static_cast<int>(blockIdx.x) % s.count])) return weigh_slab<D, false, 1>(a, s);
+    const LinearSlabs::Slab& slab = s.slab[static_cast<int>(blockIdx.x) % s.count];
+    if (!is_operand(a, slab) && !is_few(a, slab)) return weigh_slab<D, false, 1>(a, s);
   }
   weigh_slab<D, kOperands, kDepth>(a, s);
 }

@@ -39,13 +39,13 @@ struct Swiglu {
   std::size_t bytes(int depth, int tensors) const {
     return 2ul * (depth * 3 * block() + tensors * kOwners * 64 * (W() + 8));
   }
-  /// Whether the kernels are for these sizes, and fit so much shared memory.
+  /// Tells whether the kernels are for these sizes, and fit so much shared memory.
   bool covers(Precision products, std::size_t limit = shared_memory_limit()) const {
     return sizeof(Real) == sizeof(float) && products == Precision::bf16 && (W() == 64 || W() == 128) &&
            H() % kUnits == 0 && H() > 0 && H() <= kMostUnits && x.value.rows() < 1 << 30 &&
            bytes(1, 2) <= limit;
   }
-  /// How gradients of the weights of G and U are cut, and those of D, turned.
+  /// Cut of the gradients of the weights of G and U, and those of D, turned.
   LinearSlabs slabs(int outputs) const {
     LinearSlabs s;
     s.inputs = W();

@@ -213,9 +213,8 @@ void by_products(const Exec& exec, const CrossEntropy<float>& op, bool gradients
     t.data += from, t.rank = 2, t.dims[0] = static_cast<int>(count), t.dims[1] = columns;
     return t;
   };
-  round_rows<<<dim3(blocks_for(op.x.value.size() / 8, kThreads), static_cast<unsigned>(R)), kThreads, 0,
-               stream_of(exec)>>>(op);
-  check_launch("cross_entropy (rows in bf16)");
+  launch(exec, "cross_entropy (rows in bf16)", round_rows,
+         per_replica(blocks_for(op.x.value.size() / 8, kThreads), R), kThreads, 0, op);
   for (std::int64_t begin = 0; begin < rows; begin += block) {
     const std::int64_t count = std::min(block, rows - begin);
     const Linear<float> one = op.product(begin, count);

@@ -89,7 +89,7 @@ __global__ void __launch_bounds__(kThreads)
   put(a.a.write, a.a.gradient.at(r) + e, value >= 0 ? a.y.gradient.at(r)[i * V + value] : Real(0));
 }
 
-// With weights that were divided by their sum: a block a query.
+// Gradients of weights that were divided by their sum: a block a query.
 template <class Real>
 __global__ void __launch_bounds__(kThreads)
     gather_weights_backward(const __grid_constant__ GatherValues<Real> a) {
@@ -233,7 +233,7 @@ void put_gradient(const Exec& exec, const SquaredLoss<Real>& a) {
          per_replica(blocks_for(a.y.value.size(), kThreads), a.y.value.R), kThreads, 0, a);
 }
 
-// Of a block that has a query of T tokens: one warp, which need not wait for others, where tokens are few.
+// Threads of a block that has a query of T tokens: one warp, which need not wait for others, where tokens are few.
 int threads_for(int T) { return T <= 128 ? 32 : kThreads; }
 
 }  // namespace

@@ -76,7 +76,7 @@ __device__ __forceinline__ void mma_bf16(float (&d)[4], const unsigned (&a)[4], 
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-/// How a number lies in shared memory to be a factor: bf16 as two bytes; tf32 (rounded) and full precision as floats.
+/// Layout of a factor in shared memory: bf16 as two bytes; tf32 (rounded) and full precision as floats.
 template <Precision kPrecision>
 struct NumberFormat {
   using Type = float;

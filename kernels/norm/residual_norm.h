@@ -40,7 +40,7 @@ struct ResidualNorm {
   CROSSTALK_FIELDS(x, branch, gain, bias, gate, sum, y, mean, inverse, part)
   CROSSTALK_BF16_FIELDS(branch, y)
   static constexpr int kMostInBf16 = 512;
-  /// Whether y and its gradient, and the gradient of the branch, may be bf16.
+  /// Tells whether y and its gradient, and the gradient of the branch, may be bf16.
   bool takes_bf16() const { return D() % 8 == 0 && D() <= kMostInBf16; }
   /// Rows of a piece, and how many pieces there are.
   static std::int64_t piece(std::int64_t rows) { return std::max<std::int64_t>(32, (rows + 1023) / 1024); }
@@ -49,7 +49,7 @@ struct ResidualNorm {
   }
   CT_HD int D() const { return x.value.columns(); }
   CT_HD std::int64_t rows() const { return x.value.rows(); }
-  /// What a row's number is multiplied by where it has a gate of g, and the slope of that.
+  /// Factor of a row's number whose gate is g, and the slope of that.
   CT_HD Real opened(Real g) const {
     const Real s = 1 / (1 + exp_(-g));
     return gate_by == RowGate::silu ? g * s : s;

@@ -34,7 +34,7 @@ struct RowsOfFours {
       for (int e = 0; e < 4; ++e) f(q, e);
     }
   }
-  /// Where four numbers of a row lie; of some other row or column where these do not exist.
+  /// Index of four numbers of a row; of some other row or column where these do not exist.
   __device__ std::int64_t place(int m, int q) const {
     return min(row(m), end - 1) * D + (inside(q) ? column + 4 * kLanes * q : 0);
   }
@@ -48,7 +48,7 @@ struct RowsOfFours {
               : *reinterpret_cast<const Four<float>*>(t.at(r) + at);
     }
   }
-  /// Of the gain and the bias.
+  /// Loads the row's columns of the gain or the bias.
   __device__ void load_columns(const float* from, Row& x) const {
 #pragma unroll
     for (int q = 0; q < kFours; ++q)

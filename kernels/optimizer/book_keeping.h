@@ -8,7 +8,7 @@
 
 namespace crosstalk {
 
-/// What a report [R,report_size(period)] holds; behind it the norms of gradients.
+/// Numbers of a report [R,report_size(period)]; behind it the norms of gradients.
 enum Report : int {
   report_loss_sum = 0,  ///< evaluation: sum of losses (of chunk means, where the protocol cuts into chunks)
   report_loss_weight = 1,    ///< evaluation: what to divide it by
@@ -32,7 +32,7 @@ CT_HD constexpr int norm_slots(int period) {
 }
 constexpr int report_size(int period) { return kReportSize + norm_slots(period); }
 
-/// Whether the norm of the step that was counted last, the `step`-th, was not taken yet.
+/// Tells whether the norm of the step that was counted last, the `step`-th, was not taken yet.
 CT_HD inline bool lacks_norm(const double* report, int period, std::int32_t step) {
   return step > 0 && report[report_norms] == static_cast<double>((step - 1) % period);
 }
@@ -46,7 +46,7 @@ CT_HD inline void take_norm(double* report, int period, std::int32_t step, doubl
   if (i == 0 || norm > report[report_largest_norm] || norm != norm) report[report_largest_norm] = norm;
 }
 
-/// What a learning rate is multiplied by at each step: a linear warm-up and half a cosine down, or one cycle.
+/// Factors of a learning rate, step by step: a linear warm-up and half a cosine down, or one cycle.
 struct RateSchedule {
   std::int32_t warmup = 0;   ///< step t of so many, counted from 1, takes t / warmup of it
   std::int32_t periods = 0;  ///< 0: constant; else those of the cosine, which changes once in each
@@ -55,7 +55,7 @@ struct RateSchedule {
   double least = 0;          ///< what the cosine comes down to
   std::int32_t cycle = 0;    ///< steps of one cycle, of which warmup (at least 2) rise; 0: none
 
-  /// As PyTorch's CosineAnnealingLR (closed form), stepped after every `period` updates, or as its OneCycleLR.
+  /// Factor of PyTorch's CosineAnnealingLR (closed form), stepped after every `period` updates, or as its OneCycleLR.
   CT_HD double factor(std::int32_t step) const {
     constexpr double pi = 3.141592653589793;
     if (cycle > 0) {
@@ -74,7 +74,7 @@ struct RateSchedule {
   }
 };
 
-/// After a training forward pass: step += 1, loss [R,1] joins the report. `period`: training sums start anew
+/// Counts a step after a training forward pass: step += 1, loss [R,1] joins the report. `period`: training sums start anew
 /// when step is a multiple of it. rate [R,1], where it is not absent: what `schedule` makes of learning_rate
 /// [R,1] for the update of this step. squares [R,N], where it is not absent: the square of the norm of the step before, in
 /// parts (AdamStep, ClipScale), which is taken here, so that it costs no launch of its own.
@@ -86,18 +86,38 @@ struct CountStep {
   Tensor<double> report;
   RateSchedule schedule = {};
   Tensor<double> learning_rate = {}, rate = {}, squares = {};
+
+  /// Counts replica r; `square`: sum of its squares.
+  CT_HD void count(int r, double square) const {
+    double* to = report.at(r);
+    std::int32_t now = *step.at(r);
+    if (now % period == 0)
+      to[report_train_loss] = to[report_train_steps] = to[report_norms] = 0;
+    else if (squares && lacks_norm(to, period, now))
+      take_norm(to, period, now, square);
+    *step.at(r) = ++now;
+    const double x = static_cast<double>(*loss.at(r));
+    to[report_train_loss] += x;
+    to[report_train_steps] += 1;
+    if (!(x - x == 0) && to[report_diverged_step] == 0) to[report_diverged_step] = now;  // not finite
+    if (rate) *rate.at(r) = *learning_rate.at(r) * schedule.factor(now);
+  }
 };
 
-/// After the last step before an evaluation, or before training pauses: takes the norm of that step.
+/// Takes the norm of the last step before an evaluation, or before training pauses.
 template <class Real>
 struct TakeNorm {
   int period = 1;
   Tensor<double> squares;     ///< [R,N] parts of the square of the norm
   Tensor<std::int32_t> step;  ///< [R,1] steps done
   Tensor<double> report;
+
+  CT_HD void take(int r, double square) const {
+    if (lacks_norm(report.at(r), period, *step.at(r))) take_norm(report.at(r), period, *step.at(r), square);
+  }
 };
 
-/// Where training stands in a part of an epoch (experiments/training/epoch.h): of its batches, the one that
+/// Place of training in a part of an epoch (experiments/training/epoch.h): of its batches, the one that
 /// step [R,1] is to take, batch [R,1] = step / epoch * steps + step % epoch - start.
 template <class Real>
 struct CountBatches {
@@ -107,7 +127,7 @@ struct CountBatches {
   CT_HD std::int32_t of(std::int32_t at) const { return at / epoch * steps + at % epoch - start; }
 };
 
-/// After an evaluation forward pass over sequences of which the first `sequences` count: query_loss [R,B,Q]
+/// Counts an evaluation forward pass over sequences of which the first `sequences` count: query_loss [R,B,Q]
 /// and correct [R,B,Q] (-1: slot not used) join the report. chunk 0: mean over queries; chunk n: mean over
 /// chunks of n used queries of a sequence, a short last chunk weighing as much as a full one. by_sequence:
 /// loss and right are means over the queries of a sequence, and each counts once. `first`: sums start anew;

@@ -20,28 +20,13 @@ double sum(const Tensor<double>& parts, int r) {
 
 template <class Real>
 void run_cpu(const Exec& exec, const CountStep<Real>& a) {
-  parallel_items(exec, a.loss.R, 1, [&](int r, std::int64_t) {
-    double* report = a.report.at(r);
-    std::int32_t& step = *a.step.at(r);
-    if (step % a.period == 0)
-      report[report_train_loss] = report[report_train_steps] = report[report_norms] = 0;
-    else if (a.squares && lacks_norm(report, a.period, step))
-      take_norm(report, a.period, step, sum(a.squares, r));
-    ++step;
-    const double loss = static_cast<double>(*a.loss.at(r));
-    report[report_train_loss] += loss;
-    report[report_train_steps] += 1;
-    if (!std::isfinite(loss) && report[report_diverged_step] == 0) report[report_diverged_step] = step;
-    if (a.rate) *a.rate.at(r) = *a.learning_rate.at(r) * a.schedule.factor(step);
-  });
+  parallel_items(exec, a.loss.R, 1,
+                 [&](int r, std::int64_t) { a.count(r, a.squares ? sum(a.squares, r) : 0.0); });
 }
 
 template <class Real>
 void run_cpu(const Exec& exec, const TakeNorm<Real>& a) {
-  parallel_items(exec, a.step.R, 1, [&](int r, std::int64_t) {
-    if (lacks_norm(a.report.at(r), a.period, *a.step.at(r)))
-      take_norm(a.report.at(r), a.period, *a.step.at(r), sum(a.squares, r));
-  });
+  parallel_items(exec, a.step.R, 1, [&](int r, std::int64_t) { a.take(r, sum(a.squares, r)); });
 }
 
 template <class Real>

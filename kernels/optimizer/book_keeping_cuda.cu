@@ -23,20 +23,8 @@ template <class Real>
 __global__ void count_step_kernel(const __grid_constant__ CountStep<Real> a) {
   const int r = static_cast<int>((blockIdx.x * blockDim.x + threadIdx.x) / 32);
   if (r >= a.loss.R) return;
-  double* report = a.report.at(r);
-  std::int32_t step = *a.step.at(r);
   const double square = a.squares ? sum_of_parts(a.squares, r) : 0.0;
-  if (threadIdx.x % 32 != 0) return;
-  if (step % a.period == 0)
-    report[report_train_loss] = report[report_train_steps] = report[report_norms] = 0;
-  else if (a.squares && lacks_norm(report, a.period, step))
-    take_norm(report, a.period, step, square);
-  *a.step.at(r) = ++step;
-  const double loss = static_cast<double>(*a.loss.at(r));
-  report[report_train_loss] += loss;
-  report[report_train_steps] += 1;
-  if (!isfinite(loss) && report[report_diverged_step] == 0) report[report_diverged_step] = step;
-  if (a.rate) *a.rate.at(r) = *a.learning_rate.at(r) * a.schedule.factor(step);
+  if (threadIdx.x % 32 == 0) a.count(r, square);
 }
 
 template <class Real>
@@ -44,8 +32,7 @@ __global__ void take_norm_kernel(const __grid_constant__ TakeNorm<Real> a) {
   const int r = static_cast<int>((blockIdx.x * blockDim.x + threadIdx.x) / 32);
   if (r >= a.step.R) return;
   const double square = sum_of_parts(a.squares, r);
-  if (threadIdx.x % 32 == 0 && lacks_norm(a.report.at(r), a.period, *a.step.at(r)))
-    take_norm(a.report.at(r), a.period, *a.step.at(r), square);
+  if (threadIdx.x % 32 == 0) a.take(r, square);
 }
 
 template <class Real>

@@ -6,7 +6,7 @@
 
 namespace crosstalk {
 
-/// What AdamStep multiplies gradients by: gradient [R,P] gives scale [R,1]. The sum of squares has one fixed
+/// Factor of gradients for AdamStep: gradient [R,P] gives scale [R,1]. The sum of squares has one fixed
 /// order, block by block: partial [R,clip_blocks(P)] is workspace.
 template <class Real>
 struct ClipScale {

@@ -51,7 +51,7 @@ CT_HD inline double muon_momentum(const RateSchedule& schedule, std::int32_t ste
   return momentum + (low - momentum) / 2 * (1 + cos(pi * passed));
 }
 
-/// What an update is multiplied by besides the rate.
+/// Factor of an update besides the rate.
 CT_HD inline double muon_scale(std::int32_t rows, std::int32_t columns) {
   return rows > columns ? sqrt(static_cast<double>(rows) / columns) : 1.0;
 }

@@ -56,7 +56,7 @@ struct ReadWeights {
   const FusedForm<ReadWeights>* form = nullptr;  ///< null: write after write
 
   static constexpr const char* kName = "read_weights";
-  const char* form_name() const { return form ? form->name : "recurrent"; }
+  const char* form_name(Device) const { return form ? form->name : "recurrent"; }
   CROSSTALK_FIELDS(k, write_gain, log_decay, decay, erase_read, erase_write, erase_gain, q, position, a, kept,
                    history)
   CROSSTALK_BF16_FIELDS(kept)
@@ -66,7 +66,7 @@ struct ReadWeights {
   CT_HD int Q() const { return q.value.dim(1); }
   CT_HD int H() const { return k.value.dim(2); }
   CT_HD int K() const { return k.value.dim(3); }
-  /// Whether what is kept is a trail.
+  /// Tells whether what is kept is a trail.
   CT_HD bool by_trail() const {
     return contracting && Q() == 1 && erase != Erase::free && !log_decay && !decay;
   }

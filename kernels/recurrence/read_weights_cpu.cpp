@@ -19,7 +19,7 @@ void decay(const ReadWeightsFields<Real>& s, int m, Real* r) {
   }
 }
 
-/// From r after write m to r before it. c = k.r
+/// Takes r after write m to r before it. c = k.r
 template <class Real>
 void undo(const ReadWeightsFields<Real>& s, int m, Real c, Real* r) {
   Real erased = 0;

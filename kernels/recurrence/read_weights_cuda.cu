@@ -57,7 +57,7 @@ struct Step {
       for (int i = 0; i < E; ++i) factor[i] = Team::entry(i) < s.K ? s.factor(m, Team::entry(i)) : Real(0);
     }
   }
-  /// From r after this write to r before it. read = y.r
+  /// Takes r after this write to r before it. read = y.r
   __device__ void undo(bool decayed, Real read, Real (&r)[E]) const {
     const Real erased = e * read;
 #pragma unroll
@@ -146,7 +146,7 @@ __device__ __forceinline__ void clear_unseen(const ReadWeightsFields<Real>& s, i
   clear(s.own_e, s.erases && !s.e_is_w ? writes : 0);
 }
 
-/// What the gradients of a write are made of: c = r k and its gradient, what the erase reads and its gradient, the decay.
+/// Numbers that the gradients of a write are made of: c = r k and its gradient, what the erase reads and its gradient, the decay.
 template <class Real>
 struct WriteBack {
   Write mode;  ///< not for the first query: added

@@ -41,7 +41,7 @@ struct ReadWeightsFields {
     e = e_is_w ? w : own_e;
   }
 
-  /// Whether the decay of a token comes before write m.
+  /// Tells whether the decay of a token comes before write m.
   CT_HD bool decays(int m) const { return channels > 0 && m % N == 0; }
   /// e^g of write m's token, channel j.
   CT_HD Real factor(int m, int j) const {

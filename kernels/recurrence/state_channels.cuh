@@ -88,7 +88,8 @@ struct ChannelParts {
   __device__ __forceinline__ void load(const StateWalk<Tile>& walk, const StateRead<float>& op, int first,
                                        int valid, F&& meanwhile) const {
     const int K = walk.K;
-    Fetched<Tile> q_in, k_in, g_in, x_in;
+    Fetched<Tile, C, D, Tile::kListed> q_in;
+    Fetched<Tile> k_in, g_in, x_in;
     q_in.fetch(walk.queries(op, first, valid), K);
     k_in.fetch(walk.keys(op, first, valid), K);
     g_in.fetch(walk.of_tokens(op.log_decay.value, first, valid, walk.line, walk.first_key), K);

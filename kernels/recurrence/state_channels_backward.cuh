@@ -104,7 +104,8 @@ struct ChannelBackward {
   __device__ __forceinline__ void load(int chunk, int first, int valid, State& d_state) const {
     using WholeTile = StateTile<Tile::kFormat, Tile::D, true, true, false, Tile::C, Tile::W>;
     const int V = walk.V;
-    Fetched<Tile> d_o_in, written_in;
+    Fetched<Tile, C, D, Tile::kListed> d_o_in;
+    Fetched<Tile> written_in;
     const bool has_gradient = static_cast<bool>(op.o.gradient);
     parts.load(walk, op, first, valid, [&] {
       d_o_in.fetch(walk.of_queries(has_gradient ? op.o.gradient : op.o.value, first, valid, V), V);

@@ -12,19 +12,22 @@ template <class F>
 auto with_tile(const StateRead<float>& op, F&& f) {
   return with_format(op, [&](auto format) {
     constexpr Precision kFormat = decltype(format)::value;
-    const auto sized = [&](auto whole, auto mapped, auto paired) {
+    const auto sized = [&](auto whole, auto mapped, auto paired, auto listed) {
       constexpr bool kWhole = decltype(whole)::value, kMapped = decltype(mapped)::value;
-      constexpr bool kPaired = decltype(paired)::value;
+      constexpr bool kPaired = decltype(paired)::value, kListed = decltype(listed)::value;
       const int size = size_of_state(op);
-      if (size <= 32) return f(StateTile<kFormat, 32, kWhole, true, kMapped, 32, 0, kPaired>{});
-      if (size <= 64) return f(StateTile<kFormat, 64, kWhole, true, kMapped, 32, 0, kPaired>{});
-      return f(StateTile<kFormat, 128, kWhole, true, kMapped, 32, 8, kPaired>{});
+      if (size <= 32) return f(StateTile<kFormat, 32, kWhole, true, kMapped, 32, 0, kPaired, kListed>{});
+      if (size <= 64) return f(StateTile<kFormat, 64, kWhole, true, kMapped, 32, 0, kPaired, kListed>{});
+      return f(StateTile<kFormat, 128, kWhole, true, kMapped, 32, 8, kPaired, kListed>{});
     };
     constexpr std::true_type yes;
     constexpr std::false_type no;
-    if (!whole(op)) return sized(no, yes, no);
-    if (op.erase == Erase::free && op.writes == 1 && !op.position) return sized(yes, yes, yes);
-    return mapped(op) ? sized(yes, yes, no) : sized(yes, no, no);
+    if (!whole(op)) return sized(no, yes, no, yes);
+    if (op.erase == Erase::free && op.writes == 1 && !op.position) return sized(yes, yes, yes, no);
+    if constexpr (kFormat == Precision::bf16) {  // last layers of language models
+      if (op.position && !rows_mapped(op)) return sized(yes, no, no, yes);
+    }
+    return mapped(op) ? sized(yes, yes, no, yes) : sized(yes, no, no, no);
   });
 }
 

@@ -7,8 +7,9 @@
 //   dk = e^{G_end - G} U D + P^T Q + N^T (e X)
 //   D' = e^{G_end} D + (e^G dO)^T Q - (e e^G dR)^T X
 //
-// A log decay's gradient sums what passes it: the state, writes before it seen at the chunk's end, and from it on
-// q . dq + a . da less the pairs' part of k . dk: what is left of pairs stands on either side of it.
+// A log decay's gradient sums what passes it: the state, writes before it seen at the chunk's end, reads of
+// the state after it, and pairs on either side of it. No differences of large sums, which low precision would
+// not survive.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/recurrence/state_chunk_forward.cuh"
@@ -23,14 +24,14 @@ struct BackwardMemory {
   /// The state would not fit as floats beside its gradient: it is read from where it is kept.
   static constexpr bool kStateStaged = Tile::D <= 64 || Tile::kFormat == Precision::bf16;
   ChunkGates<C>* gates;
-  Type *q, *k, *x, *d_o, *written, *state, *d_state, *scores, *inverse, *d_written, *d_rest, *d_rest_aged;
-  Type* erased;                                                        ///< e x
-  float *of_value, *of_read, *of_write, *of_key, *of_look, *of_erase;  ///< sums of rows
-  float* parts;
+  Type *q, *k, *x, *d_o, *written, *state, *d_state, *scores, *inverse, *d_written, *d_rest, *d_rest_aged,
+      *look;
+  float *of_value, *of_read, *of_write, *of_look, *of_erase, *of_pairs;  ///< sums of rows
+  float *crossing, *parts;
   int* list;
   std::size_t bytes;
 
-  CT_HD BackwardMemory(unsigned char* base, bool, bool solves, bool tied) {
+  CT_HD BackwardMemory(unsigned char* base, bool gated, bool solves, bool tied) {
     Carve carve{base};
     gates = carve.take<ChunkGates<C>>(1);
     q = carve.take<Type>(kTokens);
@@ -43,64 +44,126 @@ struct BackwardMemory {
     scores = carve.take<Type>(kPairs);
     inverse = solves ? carve.take<Type>(kPairs) : nullptr;
     d_rest = carve.take<Type>(kTokens);
-    for (float** sums : {&of_value, &of_read, &of_write, &of_key, &of_look, &of_erase}) {
+    for (float** sums : {&of_value, &of_read, &of_write, &of_look, &of_erase, &of_pairs}) {
       *sums = carve.take<float>(kSums);
     }
     parts = carve.take<float>(Tile::W);
     list = carve.take<int>(Tile::kListed ? C + 1 : 0);
-    erased = carve.take<Type>(solves ? kTokens : 0);
-    d_written = d_rest_aged = carve.take<Type>(solves ? kTokens : 0);  // one after the other
+    // One after the other: dU, products of pairs with their gradients (gates), what follows.
+    const std::size_t shared = carve.used;
+    crossing = carve.take<float>(gated ? C * (C + 1) : 0);
     bytes = carve.used;
+    carve.used = shared;
+    look = carve.take<Type>(solves ? kPairs : 0);
+    d_written = d_rest_aged = carve.take<Type>(solves ? kTokens : 0);
+    if (carve.used > bytes) bytes = carve.used;
   }
 };
 
 template <class Tile, int kRows = Tile::C, int kColumns = Tile::D>
 using Guarded = Fetched<Tile, kRows, kColumns, true>;
 
-/// By one warp: the gradient of a chunk's log decays from the sums of the chunk's rows. A pair of tokens on one side of a decay
-/// stands in the sum of its read (or erase) and in that of its key, which are of the same rounded factors: they cancel.
+/// What pairs of tokens on either side of a decay add to its gradient: of a matrix M [C][C + 1] in shared
+/// memory of what pair (i, j) adds, sum_{i >= t + late, j < t} M_ij goes to `to` [2][C], two parts. Begins
+/// and ends with barriers.
+template <int C, int kThreads>
+__device__ __forceinline__ void sum_crossing(float* pairs, float* to, int late, bool add) {
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  __syncthreads();
+  // Row sums of what stands before each column, some rows at a time: a row's exchanges wait for each other.
+  constexpr int kEach = C / 32, kWarps = kThreads / 32, kBatch = C / kWarps < 4 ? C / kWarps : 4;
+  for (int first = warp; first < C; first += kBatch * kWarps) {
+    float x[kBatch][kEach], sums[kBatch], before[kBatch];
+#pragma unroll
+    for (int m = 0; m < kBatch; ++m) {
+      sums[m] = 0;
+#pragma unroll
+      for (int n = 0; n < kEach; ++n) {
+        x[m][n] = sums[m];
+        sums[m] += pairs[(first + m * kWarps) * (C + 1) + lane * kEach + n];
+      }
+    }
+#pragma unroll
+    for (int offset = 1; offset < 32; offset *= 2) {
+#pragma unroll
+      for (int m = 0; m < kBatch; ++m) {
+        const float other = __shfl_up_sync(kFullWarp, sums[m], offset);
+        if (lane >= offset) sums[m] += other;
+      }
+    }
+#pragma unroll
+    for (int m = 0; m < kBatch; ++m) {
+      before[m] = __shfl_up_sync(kFullWarp, sums[m], 1);
+      if (lane == 0) before[m] = 0;
+#pragma unroll
+      for (int n = 0; n < kEach; ++n)
+        pairs[(first + m * kWarps) * (C + 1) + lane * kEach + n] = before[m] + x[m][n];
+    }
+  }
+  __syncthreads();
+  const int t = threadIdx.x % C, part = threadIdx.x / C;
+  constexpr int kParts = 2, kHalf = C / kParts;
+  if (part < kParts) {
+    float sum = add ? to[part * C + t] : 0;
+#pragma unroll 8
+    for (int i = part * kHalf; i < (part + 1) * kHalf; ++i) {
+      const float x = pairs[i * (C + 1) + t];
+      sum += i >= t + late ? x : 0;
+    }
+    to[part * C + t] = sum;
+  }
+  __syncthreads();
+}
+
+/// By one warp: the gradient of a chunk's log decays from the sums of the chunk's rows.
 template <class Tile>
 __device__ __forceinline__ void put_decay_gradient(const BackwardMemory<Tile>& memory,
                                                    const StateRead<float>& op, const StateWalk<Tile>& walk,
                                                    int first, int valid) {
   using Rows = typename Tile::Rows;
   constexpr int C = Tile::C, kEach = C / 32;
+  const ChunkGates<C>& gates = *memory.gates;
   const int lane = threadIdx.x % 32;
   const auto to = walk.of_tokens(op.log_decay.gradient, first, valid, 1);
   const Write mode = walk.shared(op.log_decay.write);
-  float writes[kEach], own[kEach], all[kEach], sums[2] = {};  // own: what the row says of its token's decay
+  float writes[kEach], reads[kEach], looks[kEach], sums[3] = {};
 #pragma unroll
   for (int n = 0; n < kEach; ++n) {
     const int i = lane * kEach + n;
     writes[n] = Rows::total(memory.of_write, i);
-    const float read = Rows::total(memory.of_read, i), key = Rows::total(memory.of_key, i) - writes[n],
-                look = walk.solves ? -Rows::total(memory.of_look, i) : 0;
-    all[n] = (read + look) - key;
-    own[n] = ((walk.before ? 0 : read) + (op.decayed ? look : 0)) - key;
-    sums[0] += writes[n], sums[1] += all[n];
+    reads[n] = Rows::total(memory.of_read, i);
+    looks[n] = walk.solves ? -gates.erase[i] * Rows::total(memory.of_look, i) : 0;
+    sums[0] += writes[n], sums[1] += reads[n], sums[2] += looks[n];
   }
-  // What lanes before (writes) and after this one have.
-  float running[2] = {sums[0], sums[1]};
+  // What lanes before (writes) and after (reads, looks) this one have.
+  float running[3] = {sums[0], sums[1], sums[2]};
 #pragma unroll
   for (int offset = 1; offset < 32; offset *= 2) {
     const float before = __shfl_up_sync(kFullWarp, running[0], offset);
-    const float after = __shfl_down_sync(kFullWarp, running[1], offset);
+    const float read = __shfl_down_sync(kFullWarp, running[1], offset);
+    const float look = __shfl_down_sync(kFullWarp, running[2], offset);
     if (lane >= offset) running[0] += before;
-    if (lane + offset < 32) running[1] += after;
+    if (lane + offset < 32) running[1] += read, running[2] += look;
   }
-  float before = __shfl_up_sync(kFullWarp, running[0], 1), after = __shfl_down_sync(kFullWarp, running[1], 1);
+  float before = __shfl_up_sync(kFullWarp, running[0], 1), read = __shfl_down_sync(kFullWarp, running[1], 1),
+        look = __shfl_down_sync(kFullWarp, running[2], 1);
   if (lane == 0) before = 0;
-  if (lane == 31) after = 0;
+  if (lane == 31) read = look = 0;
   float through = 0;
 #pragma unroll
   for (int w = 0; w < Tile::W; ++w) through += memory.parts[w];
-  through *= memory.gates->all;
+  through *= gates.all;
+  float after[kEach];
 #pragma unroll
-  for (int n = kEach - 1; n >= 0; --n) own[n] += after, after += all[n];
+  for (int n = kEach - 1; n >= 0; --n) {
+    after[n] = (walk.before ? read : read + reads[n]) + (op.decayed ? look + looks[n] : look);
+    read += reads[n], look += looks[n];
+  }
 #pragma unroll
   for (int n = 0; n < kEach; ++n) {
     const int i = lane * kEach + n;
-    if (to.has(i)) put(mode, to.start(i), through + before + own[n]);
+    const float pairs = memory.of_pairs[i] + memory.of_pairs[C + i];
+    if (to.has(i)) put(mode, to.start(i), through + before + after[n] + pairs);
     before += writes[n];
   }
 }
@@ -125,7 +188,7 @@ struct ChunkBackward {
   ChunkGates<C>& gates = *memory.gates;
   const Matrix q{memory.q, kRow}, k{memory.k, kRow}, x{memory.x, kRow}, d_o{memory.d_o, kRow},
       written{memory.written, kRow}, d_state_at{memory.d_state, kRow}, scores{memory.scores, kSide},
-      inverse{memory.inverse, kSide}, erased{memory.erased, kRow}, d_written{memory.d_written, kRow},
+      inverse{memory.inverse, kSide}, look{memory.look, kSide}, d_written{memory.d_written, kRow},
       d_rest{memory.d_rest, kRow}, d_rest_aged{memory.d_rest_aged, kRow};
 
   /// A row's product with a row of operands.
@@ -242,20 +305,40 @@ struct ChunkBackward {
     }
     __syncthreads();
   }
-  /// P and -N, e x, and dR as the state's gradient wants it. Ends with a barrier.
+  /// P and N, and what pairs add to the decays. Ends with a barrier.
   __device__ __forceinline__ void pair(Rows& d_u) const {
     {
       Side p;
       p.template add<false, false, D>(d_o, written);
       fade<Tile>(p, gates, walk.gated(), 1, walk.before);
       p.pairs([&](int i, int j, float a, float b) { Op::put2(memory.scores + i * kSide + j, a, b); });
+      if (walk.gated()) {
+        Side s;
+        s.template add<false, false, D>(q, k);
+        s.multiply(p);
+        s.pairs([&](int i, int j, float a, float b) {
+          memory.crossing[i * (C + 1) + j] = a, memory.crossing[i * (C + 1) + j + 1] = b;
+        });
+        sum_crossing<C, Tile::kThreads>(memory.crossing, memory.of_pairs, walk.before ? 1 : 0, false);
+      }
     }
     if (walk.solves) {
       Side p;
       p.template add<false, false, D>(d_rest, written);
       fade<Tile>(p, gates, walk.gated(), 2, true);
       p.pairs([&](int i, int j, float a, float b) { Op::put2(memory.inverse + i * kSide + j, a, b); });
-      scale_rows(memory.x, gates.erase, memory.erased);
+      if (walk.gated()) {
+        Side s;
+        s.template add<false, false, D>(x, k);
+        s.multiply(p);
+        s.pairs([&](int i, int j, float a, float b) {
+          const float e = -gates.erase[i];
+          memory.crossing[i * (C + 1) + j] = e * a, memory.crossing[i * (C + 1) + j + 1] = e * b;
+        });
+        sum_crossing<C, Tile::kThreads>(memory.crossing, memory.of_pairs, op.decayed ? 0 : 1, true);
+      }
+      p.scale(gates.erase);
+      p.pairs([&](int i, int j, float a, float b) { Op::put2(memory.look + i * kSide + j, a, b); });
       d_u.scale(gates.erase);
       if (walk.gated()) d_u.scale(gates.look);
       d_u.pairs([&](int i, int v, float a, float b) { Op::put2(memory.d_rest_aged + i * kRow + v, -a, -b); });
@@ -265,9 +348,11 @@ struct ChunkBackward {
   __device__ __forceinline__ void put_queries(int chunk, int first, int valid) const {
     Rows d_q;
     add_state<Memory::kStateStaged>(op, walk, chunk, d_q, d_o, memory.state);
-    if (walk.gated()) d_q.scale(gates.read);
+    if (walk.gated()) {
+      d_q.scale(gates.read);
+      d_q.row_sums(memory.of_read, with(memory.q));
+    }
     d_q.template add<false, true, C>(scores, k, 0, d_q.first_row() + d_q.kRows);
-    if (walk.gated()) d_q.row_sums(memory.of_read, with(memory.q));
     if (op.q.wanted()) {
       d_q.template put<Tile::kWhole>(
           op.q.write, walk.of_queries(op.q.gradient, first, valid, walk.line, walk.first_key), K);
@@ -283,16 +368,15 @@ struct ChunkBackward {
     }
     d_k.template add<true, true, C>(scores, q, d_k.first_row(), C);
     if (walk.solves) {
-      d_a.template add<true, true, C>(inverse, erased, d_a.first_row(), C);
+      d_a.template add<true, true, C>(look, x, d_a.first_row(), C);
       d_k.subtract(d_a);
       d_a.clear();
-    }
-    if (walk.gated()) d_k.row_sums(memory.of_key, with(memory.k));
-    if (walk.solves) {
       add_state<Memory::kStateStaged>(op, walk, chunk, d_a, d_rest, memory.state);
-      if (walk.gated()) d_a.scale(gates.look);
+      if (walk.gated()) {
+        d_a.scale(gates.look);
+        d_a.row_sums(memory.of_look, with(memory.x));
+      }
       d_a.template add<false, true, C>(inverse, k, 0, d_a.first_row() + d_a.kRows);
-      if (walk.gated()) d_a.row_sums(memory.of_look, with(memory.erased));
       d_a.row_sums(memory.of_erase, with(memory.x));
       d_a.scale(gates.erase);
       if (!walk.tied) d_k.subtract(d_a);
@@ -333,22 +417,18 @@ struct ChunkBackward {
       if (threadIdx.x % 32 == 0) memory.parts[threadIdx.x / 32] = sum;
     }
   }
-  /// Rows times their factors.
-  __device__ __forceinline__ static void scale_rows(const typename Tile::Type* from, const float* factors,
-                                                    typename Tile::Type* to) {
-    for (int i = threadIdx.x; i < C * D / 4; i += Tile::kThreads) {
-      const int row = i / (D / 4), at = row * kRow + i % (D / 4) * 4;
-      float values[4];
-#pragma unroll
-      for (int n = 0; n < 4; ++n) values[n] = Op::value(from[at + n]) * factors[row];
-      Op::put4(to + at, values);
-    }
-  }
   /// dO e^G takes the place of dO.
   __device__ __forceinline__ void age_gradient() const {
-    if (!walk.gated()) return;
-    scale_rows(memory.d_o, gates.read, memory.d_o);
-    __syncthreads();
+    if (walk.gated()) {
+      for (int i = threadIdx.x; i < C * D / 4; i += Tile::kThreads) {
+        const int row = i / (D / 4), at = row * kRow + i % (D / 4) * 4;
+        float values[4];
+#pragma unroll
+        for (int n = 0; n < 4; ++n) values[n] = Op::value(memory.d_o[at + n]) * gates.read[row];
+        Op::put4(memory.d_o + at, values);
+      }
+      __syncthreads();
+    }
   }
   __device__ __forceinline__ void put_gates(int chunk, int first, int valid) const {
     if (threadIdx.x < 32) {

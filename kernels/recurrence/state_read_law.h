@@ -36,8 +36,8 @@ struct State {
   int item, K, V;
   WritePlace<Real> at;
   bool delta, erases;
-  Rows<Real> q, k, v, w, g, x, y, e, start_s;  ///< of the delta rule, x and y are k, and e is w
-  Real *factor, *found, *G_k, *G_y;            ///< e^g [K]; S'' x, G k and, first G y, dL/d(S'' x) [V]
+  Rows<Real> q, k, v, w, g, x, y, e;  ///< of the delta rule, x and y are k, and e is w
+  Real *factor, *found, *G_k, *G_y;   ///< e^g [K]; S'' x, G k and, first G y, dL/d(S'' x) [V]
 
   CT_HD State(const StateRead<Real>& op_, int r, int item_)
       : op(op_),
@@ -55,7 +55,6 @@ struct State {
         x(delta ? op.k : op.erase_read, r, at.b, at.h, at.T, at.H, K),
         y(op.erase == Erase::free ? op.erase_write : op.k, r, at.b, at.h, at.T, at.H, K),
         e(delta ? op.write_gain : op.erase_gain, r, at.b, at.h, at.T, at.H, 1),
-        start_s(op.start, r, at.b, at.h, 1, at.H, V * K),
         factor(at.scratch()),
         found(factor + K),
         G_k(found + V),
@@ -66,13 +65,9 @@ struct State {
   /// Whether the erase of write m looks into the state before the decay.
   CT_HD bool looks_past(int m) const { return decays(m) && !op.decayed; }
 
-  template <class Team>
-  CT_HD void start(const Team& team, Real* S) const {
-    load_part(team, start_s, S, V * K);
-  }
-  template <class Team>
-  CT_HD void end(const Team& team, const Real* S) const {
-    store_end(team, op.end, at.r, item, S, V * K);
+  template <class F>
+  CT_HD void each_part(F&& f) const {
+    f(Part<Real>{op.start, op.end, 0, V * K});
   }
 
   /// The factors of write m, and what its erase finds in the state before it.
@@ -154,17 +149,9 @@ struct State {
 
   template <class Team>
   CT_HD void clear(const Team& team) const {
-    q.clear(team), k.clear(team), v.clear(team), w.clear(team), g.clear(team), start_s.clear(team);
+    q.clear(team), k.clear(team), v.clear(team), w.clear(team), g.clear(team);
     if (!delta) x.clear(team), e.clear(team);
     if (op.erase == Erase::free) y.clear(team);
-  }
-  template <class Team>
-  CT_HD void end_gradient(const Team& team, Real* G) const {
-    load_end_gradient(team, op.end, at.r, item, G, V * K);
-  }
-  template <class Team>
-  CT_HD void start_gradient(const Team& team, const Real* G) const {
-    start_s.add(team, 0, [&](int i) { return G[i]; });
   }
 
  private:

@@ -22,10 +22,18 @@ struct MapOracle {
   std::vector<MapShape> shapes;
 };
 
-/// By the map's name.
+/// All oracles, by the map's name.
 inline std::map<std::string, MapOracle>& map_oracles() {
   static std::map<std::string, MapOracle> all;
   return all;
+}
+
+/// The oracle of a map whose entries are f of a row's.
+template <double (*f)(double)>
+Numbers entries(const Numbers& x, int, const Numbers&) {
+  Numbers y;
+  for (const double e : x) y.push_back(f(e));
+  return y;
 }
 
 /// Numbers d, number, m of shapes in braces: CROSSTALK_MAP_ORACLE(dpfp, dpfp, {5, 1}, {5, 3});

@@ -59,7 +59,7 @@ void expect_identical(const std::string& what, const Snapshot<Real>& got, const 
   compare(got.precise, want.precise);
 }
 
-/// What backward is to do with gradients; those that are added to hold numbers.
+/// Sets what backward does with gradients; those that are added to hold numbers.
 template <class Real>
 void ask_for(TensorSet<Real>& set, Write write) {
   if (write != Write::add) return;

@@ -20,7 +20,7 @@ constexpr int kReplicas = 5;
 using Numbers = std::vector<double>;
 using Integers = std::vector<std::int32_t>;
 
-/// What an oracle sees and makes: the tensors of one replica, flat, by name.
+/// Numbers that an oracle sees and makes: the tensors of one replica, flat, by name.
 struct Values {
   std::map<std::string, Numbers> real;
   std::map<std::string, Integers> integer;
@@ -117,12 +117,12 @@ class OpCase {
     roundings_ = n;
     return *this;
   }
-  /// How much larger than the result intermediate numbers are, where terms cancel.
+  /// Size of intermediate numbers relative to the result, where terms cancel.
   OpCase& condition(double c) {
     condition_ = c;
     return *this;
   }
-  /// What CUDA may differ from the CPU by: 4 eps (4 + sqrt(terms)) scale max(1, magnitude), eps being 1.6e-14
+  /// Allowed difference between CUDA and the CPU: 4 eps (4 + sqrt(terms)) scale max(1, magnitude), eps being 1.6e-14
   /// in double precision; `terms` of the longest sum, numbers on the way `scale` times the result.
   struct CudaLimit {
     double terms = 0, scale = 1;
@@ -136,7 +136,7 @@ class OpCase {
     heavy_ = is;
     return *this;
   }
-  /// Of inputs larger than this, the gradient check takes only so many elements.
+  /// Limits the gradient check of larger inputs to so many elements.
   OpCase& gradient_elements(std::int64_t n) {
     gradient_elements_ = n;
     return *this;

@@ -63,7 +63,7 @@ struct BindExtras {
   }
 };
 
-/// As bound(), and planned: the op chooses its form, and kept numbers and workspace have its shapes.
+/// Binds and plans an op: the op chooses its form, and kept numbers and workspace have its shapes.
 template <template <class> class Op, class Real, class Configure>
 Op<Real> planned(TensorSet<Real>& set, const Configure& configure) {
   Op<Real> op = bound<Op, Real>(set, configure);

@@ -115,7 +115,7 @@ class Chain {
     op_ = other.op_, shaped_ = other.shaped_;
     members_ = other.members_, registers_ = other.registers_, made_ = other.made_;
   }
-  /// Whether a node works on the numbers of the chain and shares one of its variables.
+  /// Tells whether a node works on the numbers of the chain and shares one of its variables.
   bool touches(const Member<Real>& m) const {
     const auto known = [&](const In<Real>& x) { return x && registers_.count(of(x)->root()) > 0; };
     return members_.empty() ? m.y.size() >= kFewestNumbers
@@ -218,7 +218,7 @@ class Chain {
     }
     return at;
   }
-  /// Whether all that the chain reads is made before its place.
+  /// Tells whether all that the chain reads is made before its place.
   bool is_in_order() const {
     const std::size_t at = place();
     for (int i = 0; i < op_.inputs; ++i) {

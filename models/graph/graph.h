@@ -42,7 +42,7 @@ struct Var {
   int dim(int i) const { return variable->value.dim(i); }
 };
 
-/// How the arena is cut.
+/// Ways to cut the arena.
 enum class Sharing {
   none,      ///< a place of its own for everything: overruns and reads of what nobody wrote show
   lifetime,  ///< tensors that are never needed at the same time share a place
@@ -89,7 +89,7 @@ class Graph {
   int replicas() const { return R_; }
   bool train() const { return train_; }
   Device device() const { return device_; }
-  /// What linear maps made from now on round the operands of their products to.
+  /// Sets the format to which linear maps made from now on round operands.
   void set_products(Precision precision) { products_ = precision; }
   Precision products() const { return products_; }
   void set_sharing(Sharing sharing) { sharing_ = sharing; }
@@ -136,7 +136,7 @@ class Graph {
     Variable<Real>* variable;
     Format value, gradient;
   };
-  /// Whether all that read or write a variable are ops that name the field, and nobody else looks at it.
+  /// Tells whether all that read or write a variable are ops that name the field, and nobody else looks at it.
   bool may_be_bf16(Variable<Real>* variable) const;
   /// Makes new variables in the places of these, and all ops that read or write one of them anew, each where
   /// it stood. Before plan(). Throws std::logic_error where an op refuses.
@@ -154,7 +154,7 @@ class Graph {
   void check_guards() const { arena_.check_guards(); }
   /// Names of the nodes in order, to look at.
   std::vector<std::string> node_names() const;
-  /// What computes the graph: the kinds of its nodes and the forms that run, in the order in which they first
+  /// Names what computes the graph: the kinds of its nodes and the forms that run, in the order in which they first
   /// occur, for records. Of a planned graph.
   std::string forms() const;
 

@@ -52,7 +52,7 @@ template <class Real>
 Variable<Real>* lookup(Graph<Real>& g, const Tensor<std::int32_t>* ids,
                        const std::vector<Table<Real>>& tables, Variable<Real>* bias);
 
-/// What passes (models/graph/passes.h) want to know of a lookup that they replace.
+/// Facts of a lookup for passes (models/graph/passes.h) that replace it.
 template <class Real>
 struct LookupNode {
   const Tensor<std::int32_t>* ids;
@@ -98,7 +98,7 @@ template <class Real>
 Variable<Real>* dropout(Graph<Real>& g, double rate, std::uint32_t site, Variable<Real>* x,
                         const Tensor<std::int32_t>* seed, const Tensor<std::int32_t>* draw);
 
-/// What a loss leaves behind; unused query slots have loss 0 and correct -1.
+/// Results of a loss; unused query slots have loss 0 and correct -1.
 template <class Real>
 struct QueryLoss {
   Variable<Real>*query_loss, *loss;  ///< [R,B,Q], [R,1]

@@ -14,7 +14,7 @@
 
 namespace crosstalk {
 
-/// How a parameter starts. Drawn without libm, so that the bits are the same everywhere (L2).
+/// Start of a parameter. Drawn without libm, so that the bits are the same everywhere (L2).
 struct Init {
   enum class Law {
     uniform,
@@ -74,7 +74,7 @@ class ParameterBlock {
   /// Laws of a study in place of the models' own, by parameter ("gate.bias = 0; key_embedding = N(0,
   /// 0.1^2)"). Before the parameters are added; throws std::invalid_argument.
   void set_inits(const std::string& text);
-  /// Of those, parameters that nobody added.
+  /// Parameters of those that nobody added.
   std::vector<std::string> unused_inits() const;
   bool allocated() const { return values_.data() != nullptr; }
   void allocate();

@@ -11,7 +11,7 @@
 
 namespace crosstalk {
 
-/// What a node computes, if it is an op of this kind.
+/// The op of a node, if it is of this kind.
 template <class Real, class Op>
 const Op* op_of(const typename Graph<Real>::Node& node) {
   const auto* found = std::any_cast<std::shared_ptr<const Op>>(&node.info);
@@ -22,7 +22,7 @@ Variable<Real>* of(const In<Real>& field) {
   return static_cast<Variable<Real>*>(field.variable);
 }
 
-/// Which node makes a variable, and which read it: their places in the graph. A view stands for what it is a view of.
+/// Makers and readers of variables: their places in the graph. A view stands for what it is a view of.
 template <class Real>
 class Links {
  public:

@@ -17,7 +17,7 @@
 namespace crosstalk {
 namespace {
 
-/// How many linear maps in tiles read a variable in columns that may be bf16.
+/// Counts the linear maps in tiles that read a variable in columns that may be bf16.
 template <class Real>
 int read_by_maps(Graph<Real>& graph, Variable<Real>* v) {
   int count = 0;
@@ -28,7 +28,7 @@ int read_by_maps(Graph<Real>& graph, Variable<Real>* v) {
   return count;
 }
 
-/// Whether a gated MLP alone reads a variable.
+/// Tells whether a gated MLP alone reads a variable.
 template <class Real>
 bool read_by_swiglu(Graph<Real>& graph, const Links<Real>& links, Variable<Real>* v) {
   for (const auto& node : graph.nodes()) {
@@ -38,7 +38,7 @@ bool read_by_swiglu(Graph<Real>& graph, const Links<Real>& links, Variable<Real>
   return false;
 }
 
-/// Whether `v` or a view of it is an output of linear maps that nobody else reads.
+/// Tells whether `v` or a view of it is an output of linear maps that nobody else reads.
 template <class Real>
 bool made_by_maps(const Links<Real>& links, Variable<Real>* v) {
   const auto* maps = links.template alone<std::shared_ptr<const JoinedLinear<Real>>>(v);
@@ -60,7 +60,7 @@ std::vector<typename Graph<Real>::Reformat> in_bf16(const Graph<Real>& graph,
   return changes;
 }
 
-/// What lies between linear maps and an attention in whole heads, and nobody else reads, in bf16: both round
+/// Rounds what lies between linear maps and an attention in whole heads, and nobody else reads, in bf16: both round
 /// it where they read it.
 template <class Real>
 bool rounded_once(Graph<Real>& graph) {
@@ -83,7 +83,7 @@ bool rounded_once(Graph<Real>& graph) {
   return false;
 }
 
-/// What a norm makes, if linear maps or a gated MLP alone read it, all of its rows or (maps) picked ones; and the gradient
+/// Rounds what a norm makes, if linear maps or a gated MLP alone read it, all of its rows or (maps) picked ones; and the gradient
 /// that it gives to its branch, if that is a linear map's or the MLP's.
 template <class Real>
 bool rounded_norm_once(Graph<Real>& graph) {
@@ -121,7 +121,7 @@ bool rounded_norm_once(Graph<Real>& graph) {
   return false;
 }
 
-/// What a chain of elementwise ops makes for linear maps alone, and gradients that it gives to linear maps.
+/// Rounds what a chain of elementwise ops makes for linear maps alone, and gradients that it gives to linear maps.
 template <class Real>
 bool rounded_chain_once(Graph<Real>& graph) {
   if (sizeof(Real) != sizeof(float)) return false;
@@ -149,7 +149,7 @@ bool rounded_chain_once(Graph<Real>& graph) {
   return false;
 }
 
-/// Whether linear maps or a chain of elementwise ops make a variable.
+/// Tells whether linear maps or a chain of elementwise ops make a variable.
 template <class Real>
 bool made_to_round(const Links<Real>& links, Variable<Real>* v) {
   if (!links.made(v)) return false;
@@ -158,7 +158,7 @@ bool made_to_round(const Links<Real>& links, Variable<Real>* v) {
          std::any_cast<std::shared_ptr<const MapChain<Real>>>(&info);
 }
 
-/// What maps and chains make for a state that is read by chunks (and for chains), and what is read for maps alone.
+/// Rounds what maps and chains make for a state that is read by chunks (and for chains), and what is read for maps alone.
 template <class Real>
 bool rounded_read_once(Graph<Real>& graph) {
   const Links<Real> links(graph);
@@ -203,7 +203,7 @@ bool rounded_read_once(Graph<Real>& graph) {
   return false;
 }
 
-/// What linear maps make for linear maps alone.
+/// Rounds what linear maps make for linear maps alone.
 template <class Real>
 bool rounded_maps_once(Graph<Real>& graph) {
   if (sizeof(Real) != sizeof(float)) return false;

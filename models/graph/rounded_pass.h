@@ -5,7 +5,7 @@
 
 namespace crosstalk {
 
-/// How many variables, or groups of them that change together, it changed.
+/// Returns how many variables, or groups that change together, it changed.
 template <class Real>
 int round_variables(Graph<Real>& graph);
 

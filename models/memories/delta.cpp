@@ -10,7 +10,7 @@
 namespace crosstalk::memories {
 namespace {
 
-// Both denominators are products with the running sum of keys, z_{t-1}.k_t and z.q: sums of a row of products with keys.
+// The two denominators are products with the running sum of keys, z_{t-1}.k_t and z.q: sums of a row of products with keys.
 template <class Real>
 Var<Real> divided_read(Mixer<Real>& m, Var<Real> q, Var<Real> k, Var<Real> beta) {
   if (m.H > 1 || !m.position() || !m.batch())
@@ -23,7 +23,7 @@ Var<Real> divided_read(Mixer<Real>& m, Var<Real> q, Var<Real> k, Var<Real> beta)
   earlier.strict = true;
   const Var<Real> zk = fold(attend(m, k, k, earlier, {.between_tokens = true}), {m.B, 1, m.T, 1});
   const Var<Real> zq = fold(attend(m, q, k, products), {m.B, 1, m.Q, 1});
-  // Where z_{t-1}.k_t is 0, at the first token among others, no earlier key overlaps: there is nothing to erase.
+  // No earlier key overlaps where z_{t-1}.k_t is 0, at the first token among others: there is nothing to erase.
   const Var<Real> erase = beta * map(MapKind::inverse, swap(zk));
   const Recurrence<Real> rule{
       .key = k, .gain = beta, .erase = Erase::tied, .erase_read = k, .erase_gain = erase};

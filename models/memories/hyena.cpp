@@ -10,7 +10,7 @@
 namespace crosstalk::memories {
 namespace {
 
-/// From log(100) / 1.5 to log(100) / 0.3 over the channels: how fast the window fades over `length`.
+/// Rates from log(100) / 1.5 to log(100) / 0.3 over the channels: how fast the window fades over `length`.
 std::vector<double> windows(int V) {
   std::vector<double> rates;
   const double low = std::log(100.0) / 1.5, high = std::log(100.0) / 0.3;

@@ -147,7 +147,7 @@ class Writer {
     out_.push_back("read " + text(law_.read, level_sum));
   }
 
-  /// Whether the text of `root` spells the state out, not only through values that have names.
+  /// Tells whether the text of `root` spells the state out, not only through values that have names.
   bool spells(Value root, const std::string& state) const {
     std::vector<Value> stack = {root};
     std::set<Value> seen;

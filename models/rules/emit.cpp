@@ -105,7 +105,7 @@ Value Emitter::stored(Value x) const {
   return x;
 }
 
-/// What an operation reads, with what goes together with it.
+/// Values that an operation reads, with those that go together with it.
 std::vector<Value> Emitter::arguments(Value node) const {
   std::vector<Value> out;
   for (Value a : node->args) {
@@ -178,7 +178,7 @@ void Emitter::look_at(const std::vector<Value>& nodes, const std::vector<std::pa
         }
       }
     } else if (node->kind == Kind::add || node->kind == Kind::sub) {
-      // What is added: an outer product before others, since only it need not be a matrix anywhere.
+      // Terms of a sum: an outer product before others, since only it need not be a matrix anywhere.
       std::vector<std::size_t> which = {1, 0};
       if (node->kind == Kind::sub) {
         which = {1};
@@ -264,7 +264,7 @@ RuleOperation Emitter::operation(Value node) const {
   const Value a = args[0], b = args.size() > 1 ? args[1] : nullptr;
   const bool first = absorbed_.count(a) != 0, second = b && absorbed_.count(b) != 0;
   if ((node->kind == Kind::add || node->kind == Kind::sub) && (first || second)) {
-    // Both: the sum of something and of a matrix times a number.
+    // One operation for both: the sum of something and of a matrix times a number.
     const bool last = first && second
                           ? node->kind == Kind::sub || (b->kind != Kind::div && (outer(b) || !outer(a)))
                           : second;
@@ -326,7 +326,7 @@ int Emitter::free_place(int numbers, Value node) {
   return place;
 }
 
-/// Where the value of an operation goes: over an argument that nobody wants any more, where entries meet only themselves;
+/// Place of an operation's value: over an argument that nobody wants any more, where entries meet only themselves;
 /// to its own place, where that is free; else elsewhere.
 int Emitter::target(Value node, const RuleOperation& op, int now) {
   const int n = numbers(node);
@@ -440,7 +440,7 @@ std::pair<RuleProgram::Part, int> Emitter::emit(const std::vector<std::pair<Valu
     for (Value a : arguments(todo[static_cast<std::size_t>(now)])) last_[stored(a)] = now;
   }
   for (const auto& [node, place] : outputs) last_[stored(node)] = never;
-  // What is replaced stands in a block of its own that others may have after it.
+  // A replaced value stands in a block of its own that others may have after it.
   for (const Value leaf : places_.replaced)
     blocks_.push_back({places_.of.at(leaf), numbers(leaf), uses_.count(leaf) != 0 ? leaf : nullptr});
   end_ = places_.first_temporary;
@@ -454,7 +454,7 @@ std::pair<RuleProgram::Part, int> Emitter::emit(const std::vector<std::pair<Valu
     program_.operations.push_back(op);
     program_.largest = std::max(program_.largest, numbers(node));
   }
-  // What stands where another output goes moves out of its way first.
+  // A value that stands where another output goes moves out of its way first.
   const auto copied = [&](int from, int to, int n) {
     RuleOperation op;
     op.code = RuleCode::copy, op.rows = n, op.a = from, op.y = to;

@@ -13,7 +13,7 @@ namespace crosstalk::rules {
 
 constexpr int aligned(int place) { return (place + 3) / 4 * 4; }
 
-/// Where leaves stand, and which of them hold nothing that is wanted when the part has run.
+/// Places of leaves, and which of them hold nothing that is wanted when the part has run.
 struct Places {
   std::map<Value, int> of;
   std::set<Value> replaced;

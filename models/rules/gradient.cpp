@@ -42,7 +42,7 @@ std::vector<Value> gradients(LawGraph& g, const std::vector<std::pair<Value, Val
     const auto [it, added] = found.try_emplace(to, x);
     if (!added) it->second = g.add(it->second, x);
   };
-  // What was repeated to a larger shape.
+  // Sums what was repeated to a larger shape.
   const auto as = [&](Value x, Value like) {
     return like->shape.number() && !x->shape.number() ? g.sum(x) : x;
   };

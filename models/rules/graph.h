@@ -121,7 +121,7 @@ class LawGraph {
   }
   /// The root with other nodes in place of some.
   Value replaced(Value root, std::map<Value, Value> made);
-  /// From here on nodes are of an adjoint, which may be deeper and larger than a law, and which nobody reads: what has been
+  /// Marks nodes from here on as an adjoint's, which may be deeper and larger than a law, and which nobody reads: what has been
   /// worked out is not worked out again transposed, and numbers come out of sums.
   void begin_adjoint() { deepest_ = 40 * kDeepest; }
   bool adjoint() const { return deepest_ != kDeepest; }

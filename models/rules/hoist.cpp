@@ -11,7 +11,7 @@
 namespace crosstalk::rules {
 namespace {
 
-/// What is made of numbers alone; `known`, so that what is shared is worked out once.
+/// The number of a value that is made of numbers alone; `known`, so that what is shared is worked out once.
 std::optional<double> number_of(Value x, std::map<Value, std::optional<double>>& known);
 
 std::optional<double> worked_out(Value x, std::map<Value, std::optional<double>>& known) {

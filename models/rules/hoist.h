@@ -15,16 +15,16 @@
 
 namespace crosstalk::rules {
 
-/// What a value belongs to: a head, a token, a query.
+/// Owner of a value: a head, a token, a query.
 enum class Place { head, token, query };
 
 template <class Real>
 class Hoist {
  public:
   Hoist(Mixer<Real>& m, const Law& law);
-  /// How often values are used below these roots; before anything else.
+  /// Counts how often values are used below these roots; before anything else.
   void count(const std::vector<Value>& roots);
-  /// What stands for nodes of kind input of that name.
+  /// Sets the variable for nodes of kind input of that name.
   void set(const std::string& name, Place place, Var<Real> x) { inputs_[name] = {place, x}; }
   int size(int letter) const { return letter == kK ? m_.K : letter == kV ? m_.V : letter; }
 

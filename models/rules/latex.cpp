@@ -138,7 +138,7 @@ class Equations {
     if (law_.before) reading();
     for (const LawState& one : law_.states) equation(symbol(one.name, one.shape, "t"), one.step);
     if (!law_.before) {
-      // Behind the steps a state is what it has become, and values that saw it before are others.
+      // A state behind the steps is what it has become, and values that saw it before are others.
       behind_ = true;
       std::erase_if(names_, [](const auto& one) { return has_state(one.first); });
       values(true);
@@ -154,7 +154,7 @@ class Equations {
   }
   void reading() { equation(read_ + "_t", law_.read); }
 
-  /// What is long and stands in several places has an equation of its own.
+  /// Gives a long value that stands in several places an equation of its own.
   void name_what_repeats(Value root) {
     std::map<Value, int> long_;
     for (Value node : in_order(behind_ ? std::vector<Value>{law_.read} : law_.roots())) {
@@ -228,7 +228,7 @@ class Equations {
     return out;
   }
 
-  /// Whether it is another one at every token.
+  /// Tells whether it is another one at every token.
   static bool moves(Value value) {
     return holds(value, [](Value n) {
       return n->kind == Kind::given || n->kind == Kind::state || n->kind == Kind::token ||

@@ -95,7 +95,7 @@ class Reader {
     add_state(step.name, shape);
   }
 
-  /// Behind the last change of a state its name means what it is now, and what saw it before is gone.
+  /// A state's name behind its last change means what it is now, and what saw it before is gone.
   void settle() {
     settled_ = true;
     for (auto& [name, node] : values_.names()) {
@@ -212,7 +212,7 @@ class Reader {
     if (nodes.size() > static_cast<std::size_t>(kMostOperations))
       throw LawError(end_.first, end_.second,
                      fmt::format("the law has more than {} operations", kMostOperations));
-    // What only values that nothing reaches have learned is no part of the law.
+    // Quantities that only unreached values have learned are no part of the law.
     const std::set<Value> there(nodes.begin(), nodes.end());
     std::erase_if(law_->learned, [&](const Learned& one) {
       return there.count(g_.leaf(one.kind, one.name, one.shape)) == 0;

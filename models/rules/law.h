@@ -13,7 +13,7 @@ namespace crosstalk::rules {
 
 inline constexpr int kRankOfKeys = -3;  ///< rank = d
 
-/// What a model learns: a projection of the token, or of what asks, or a parameter of a head.
+/// A quantity that a model learns: a projection of the token, or of what asks, or a parameter of a head.
 struct Learned {
   Kind kind;
   std::string name;
@@ -37,7 +37,7 @@ struct NamedNumber {
   double value;
 };
 
-/// What grad() in the text stands for.
+/// A grad() of the text.
 struct LawGradient {
   Value gradient, of, by;
 };

@@ -69,7 +69,7 @@ Meaning LawValues::named(const Tree& tree) {
            fmt::format("{0} has no value before its own step; what is kept from token to token is "
                        "declared first, a matrix as state {0}[V, K]",
                        tree.name));
-    // Of one letter every other one would be near.
+    // Every other letter would be near a single one.
     const std::string near = tree.name.size() == 1 ? "" : nearest_name(tree.name, all);
     fail(tree.column, fmt::format("unknown name {}; {}", tree.name,
                                   near.empty() ? "so far there are " + list +

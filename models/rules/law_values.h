@@ -32,14 +32,14 @@ class LawValues {
     throw LawError(at_, column, message);
   }
 
-  /// By name: nullptr where it has none any more.
+  /// Values by name: nullptr where it has none any more.
   std::map<std::string, Value>& names() { return names_; }
   bool used(const std::string& name) const { return used_.count(name) != 0; }
   LawState* state_at(const std::string& name) const;
   bool is_state(const std::string& name) const { return state_at(name) != nullptr; }
 
   Meaning value(const Tree& tree);
-  /// As a value of this shape.
+  /// Makes it a value of this shape.
   Value shaped(const Meaning& meaning, Shape shape, int column);
   int size(const Tree& tree) const;
 

@@ -11,7 +11,7 @@ namespace crosstalk::rules {
 template <class Real>
 Var<Real> read_law(Mixer<Real>& m, const Law& law, const Plan& plan);
 
-/// How a learned quantity starts; nothing: as the model's weights.
+/// Start of a learned quantity; nothing: as the model's weights.
 std::optional<Init> init_of(const Learned& one);
 
 }  // namespace crosstalk::rules

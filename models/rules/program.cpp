@@ -34,7 +34,7 @@ class Cutter {
   static bool learned(Value x) {
     return x->kind == Kind::token || x->kind == Kind::asking || x->kind == Kind::parameter;
   }
-  /// What the graph can do for all tokens at once: numbers and vectors.
+  /// Tells what the graph can do for all tokens at once: numbers and vectors.
   bool hoistable(Value node) const {
     const bool vector = node->shape.rows == 1 || node->shape.columns == 1;
     if (!vector || node->kind == Kind::state || node->kind == Kind::diag || node->kind == Kind::diagonal ||

@@ -17,7 +17,7 @@ struct ProgramInput {
   Value leaf;   ///< what stands for it in the program
 };
 
-/// Where the states of a law begin if not where the law says.
+/// States of a law whose start is given.
 using GivenStarts = std::vector<bool>;
 
 /// A law cut into what needs no state and the rest.

@@ -198,7 +198,7 @@ Reading Recogniser::asked(const Plan& plan, bool divide) {
   }
   out.after = made.at(root);
   if (has_state(out.after)) throw NotSuch("the reading looks at the state otherwise than by S x");
-  // What only stands in a quotient that is one read is not asked for.
+  // A value that only stands in a quotient that is one read is not asked for.
   std::vector<Asked> needed;
   for (auto one = out.asked.rbegin(); one != out.asked.rend(); ++one) {
     std::vector<Value> roots = {out.after};

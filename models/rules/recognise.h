@@ -55,13 +55,13 @@ struct Asked {
   std::string name, state;
   Value query;
   Value query_beside = nullptr;
-  /// With the state z of a sum: divided by z.q + eps, or by max(|z.q|, 1) where there is no eps.
+  /// The state z of a sum: reads are divided by z.q + eps, or by max(|z.q|, 1) where there is no eps.
   std::string sum = {};
   std::optional<double> eps = {};
   Value log_gain = nullptr;  ///< where there is no eps
 };
 
-/// What of states is asked, and the reading over that.
+/// Parts of states that are asked, and the reading over them.
 struct Reading {
   std::vector<Asked> asked;
   Value after = nullptr;
@@ -71,7 +71,7 @@ struct Plan {
   std::vector<StatePlan> states;  ///< in the order of the law: scans first
   std::vector<Asked> asked;
   Value after = nullptr;  ///< the reading over what was asked for
-  /// Of a reading before the step, where queries stand beside the sequence: they have no token, k, v and token are 0.
+  /// The reading before the step, where queries stand beside the sequence: they have no token, k, v and token are 0.
   Value after_beside = nullptr;
   /// The same with quotients as one read, which engines have for a recurrence and the sum of its keys: for graphs in which
   /// states neither come in nor go out.
@@ -81,7 +81,7 @@ struct Plan {
   std::string reason;  ///< why the law is not lowered: state and reason; "" where it is
 };
 
-/// What a scan gives at a token stands in the plan as a node of kind input, called NAME.now.
+/// Results of a scan at a token stand in the plan as a node of kind input, called NAME.now.
 Plan recognise(Law& law);
 std::string now_name(const std::string& state);
 

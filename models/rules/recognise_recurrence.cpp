@@ -143,7 +143,7 @@ std::vector<Term> Recogniser::terms_of_product(Value node) {
   }
 }
 
-/// What holds no state: a column, or a sum of outer products.
+/// Terms that hold no state: a column, or a sum of outer products.
 std::vector<Term> Recogniser::free_terms(Value node, Value c) {
   if (node->shape.columns == 1 && node->shape.rows != 1) return {{Term::Of::free, c, nullptr, nullptr, node}};
   const auto& a = node->args;

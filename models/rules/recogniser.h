@@ -43,7 +43,7 @@ class Recogniser {
     return holds(node, [&](Value n) { return n == S_; });
   }
   static bool one(Value c) { return !c || (c->kind == Kind::number && c->name.empty() && c->value == 1); }
-  /// What the graph can do for all tokens at once: numbers and vectors.
+  /// Marks what the graph can do for all tokens at once: numbers and vectors.
   void hoistable(Value root) const;
   /// The node with what scans give at this token as leaves.
   Value now(Value root);

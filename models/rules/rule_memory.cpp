@@ -39,7 +39,7 @@ MemoryInput input_of(const Learned& one) {
     input.per = Per::other;
     input.shape = fmt::format("[{}{}]", parameter ? "H," : "B,T,H,", letters(one.shape));
   }
-  // What a probe gives it: its bias, where that is a number, else 0.
+  // A probe gives it its bias, where that is a number, else 0.
   input.open = Open{one.init == "constant" ? one.numbers[0] : 0, 0};
   return input;
 }

@@ -33,7 +33,7 @@ Memory memory_with(const Rule& rule);
 /// `memory.law` in canonical text; refuses what is wrong with it, and numbers that it does not name.
 void resolve_law(Options& options);
 
-/// What is wrong with a law, by its steps: nothing, or where and what. One string has all steps, with ;
+/// Finds what is wrong with a law, by its steps: nothing, or where and what. One string has all steps, with ;
 /// between them, and the
 /// column is that in the string.
 std::optional<LawError> refused_law(const std::vector<std::string>& steps);

@@ -56,7 +56,7 @@ class RuleRun {
     for (int r = 0; r < s.R && s.Q > 0; ++r) put(op_.position.value.at(r), positions);
   }
   const RuleRead<Real>& op() const { return op_; }
-  /// What is read, ends, gradients of inputs: of a replica.
+  /// Reads, ends, gradients of inputs of a replica.
   std::vector<std::vector<Real>> results(int r = 0) const {
     std::vector<std::vector<Real>> out;
     const auto take = [&](const Tensor<Real>& x) {

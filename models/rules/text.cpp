@@ -35,7 +35,7 @@ struct Token {
 bool letter(char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 bool digit(char c) { return c >= '0' && c <= '9'; }
 
-/// How many characters from `at` on are a number.
+/// Counts the characters from `at` on that are a number.
 std::size_t number_length(std::string_view text, std::size_t at) {
   std::size_t i = at, digits = 0;
   for (; i < text.size() && digit(text[i]); ++i) ++digits;
@@ -56,7 +56,7 @@ std::size_t number_length(std::string_view text, std::size_t at) {
   return i - at;
 }
 
-/// What stands first in the text and is no token, as a message: a letter of another alphabet by itself, not by its bytes;
+/// Names what stands first in the text and is no token, as a message: a letter of another alphabet by itself, not by its bytes;
 /// of signs that papers and programs have, what is written here.
 std::string unknown_character(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };

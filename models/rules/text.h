@@ -17,7 +17,7 @@
 
 namespace crosstalk::rules {
 
-/// What is wrong with a law, and what would be right: step and column count from 1.
+/// An error of a law, and what would be right: step and column count from 1.
 struct LawError : std::invalid_argument {
   LawError(int step_, int column_, const std::string& message)
       : std::invalid_argument(message), step(step_), column(column_) {}

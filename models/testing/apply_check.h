@@ -26,13 +26,13 @@ struct ApplyCase {
   Options options() const { return apply_options(of(), sizes, given); }
 };
 
-/// Whether an input is what a state is before the first token: s0, h0, w1_0.
+/// Tells whether an input is what a state is before the first token: s0, h0, w1_0.
 inline bool is_start(const Memory& kind, const std::string& input) {
   return std::any_of(kind.states.begin(), kind.states.end(),
                      [&](const std::string& state) { return start_name(state) == input; });
 }
 
-/// What a memory says of an input; null of q, k, v and s0.
+/// A memory's own words of an input; null of q, k, v and s0.
 inline const MemoryInput* declared_input(const std::string& memory, const std::string& input) {
   for (const MemoryInput& one : find_memory(memory)->inputs) {
     if (one.name == input) return &one;

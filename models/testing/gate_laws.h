@@ -14,7 +14,7 @@
 
 namespace crosstalk::checks {
 
-/// What a law may look at, of one token and head.
+/// Numbers that a law may look at, of one token and head.
 struct GateArguments {
   const Options& options;
   std::map<std::string, Vector> numbers = {};
@@ -26,7 +26,7 @@ struct GateArguments {
       throw std::logic_error("the memory makes no projection or parameter `" + name + "`");
     return found->second;
   }
-  /// Of this channel, or the only one.
+  /// The number of this channel, or the only one.
   double operator()(const std::string& name) const {
     const Vector& x = all(name);
     return x.size() == 1 ? x.front() : x.at(static_cast<std::size_t>(channel));
@@ -36,7 +36,7 @@ struct GateArguments {
 };
 using GateLaw = double (*)(const GateArguments& x);
 
-/// By memory and input.
+/// Laws by memory and input.
 inline std::map<std::pair<std::string, std::string>, GateLaw>& gate_laws() {
   static std::map<std::pair<std::string, std::string>, GateLaw> all;
   return all;

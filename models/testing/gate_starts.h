@@ -96,7 +96,7 @@ inline std::vector<double> input_at_start(
 struct DecayStart {
   std::vector<double> lives;
   double negative = 0;  ///< share of decays below 0
-  /// Between two numbers, the line.
+  /// Interpolates between two numbers.
   double quantile(double share) const {
     const double at = share * static_cast<double>(lives.size() - 1);
     const auto below = static_cast<std::size_t>(at);
@@ -105,7 +105,7 @@ struct DecayStart {
   }
   double median() const { return lives.at(lives.size() / 2); }
 };
-/// Of decays, or of their logarithms.
+/// Start of decays, or of their logarithms.
 inline DecayStart decay_start(const std::vector<double>& decays, bool logarithm) {
   DecayStart start;
   for (const double x : decays) {
@@ -116,7 +116,7 @@ inline DecayStart decay_start(const std::vector<double>& decays, bool logarithm)
   return start;
 }
 
-/// How a memory's decays start where one of its options has another value than its default: median half-life, and the share
+/// Start of a memory's decays where one of its options has another value than its default: median half-life, and the share
 /// of decays below 0.
 struct StatedStart {
   double median = 0, negative = 0;

@@ -232,7 +232,7 @@ TEST_F(LanguageOnCuda, RecurrencesInRoundedFormats) {
   }
 }
 
-// Memories whose weights of all pairs of tokens tiles make, an answer at every token and at few.
+// Memories whose weights of all pairs of tokens tiles make, or chunks read of one-hot values, an answer at every token and at few.
 TEST_F(LanguageOnCuda, WeightsByTilesInBf16) {
   for (const char* memory : {"path", "path_fox", "log_linear_gated_delta", "log_linear_attention", "wall"}) {
     for (const auto& [heads, T, Q] : {std::tuple{1, 150, 150}, {2, 150, 40}, {2, 20, 20}}) {
@@ -250,9 +250,11 @@ TEST_F(LanguageOnCuda, WeightsByTilesInBf16) {
       const LanguageResult alone = run(1, 0, 9), pack = run(3, 2, 7);
       SCOPED_TRACE(fmt::format("{}, {} heads, {} tokens, {} answers: {}", memory, heads, T, Q, alone.forms));
       if (shared_memory_limit() >= 163 * 1024) {
-        EXPECT_NE(alone.forms.find("read_weights"),
-                  std::string::npos);  // else scores of all pairs, and solve
+        const bool by_chunks = std::string(memory) == "wall";  // decays of key channels
+        EXPECT_NE(alone.forms.find(by_chunks ? "state_read:chunk" : "read_weights"),
+                  std::string::npos);  // else scores of all pairs, and solve, or write after write
         EXPECT_EQ(alone.forms.find("solve"), std::string::npos);
+        EXPECT_TRUE(!by_chunks || alone.forms.find("read_weights") == std::string::npos);
       }
       expect_near(alone, run_language<double>(Device::cpu, options, shape, 1, 0, 9), 1.5e-1);
       EXPECT_EQ(pack.losses, alone.losses);

@@ -170,7 +170,7 @@ inline Vector favor_omega(const Options& options, std::int32_t seed, std::int32_
   return Vector(args.omega.at(0), args.omega.at(0) + args.omega.size());
 }
 
-/// What one replica is given: found so that nothing lies near a kink or a pole.
+/// Numbers that one replica is given: found so that nothing lies near a kink or a pole.
 struct Example {
   Parameters parameters;
   HandBatch batch;

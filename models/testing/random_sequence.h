@@ -68,7 +68,7 @@ inline Sequence with_options(const Sequence& s, const Options& options) {
 /// The memory itself reads `want` of the sequence, and models can be built around it (read_check.cpp).
 void expect_memory_reads(const std::string& memory, const Sequence& s, const Matrix& want);
 
-/// What the oracle reads, and the memory with it.
+/// Reads of the oracle, and the memory with it.
 inline Matrix read(const std::string& memory, const Sequence& s) {
   const Oracle oracle = find_oracle(memory);
   if (oracle == nullptr) throw std::logic_error("no oracle of `" + memory + "`");

@@ -23,7 +23,7 @@ namespace crosstalk::checks {
 using Vector = std::vector<double>;
 using Matrix = std::vector<Vector>;  ///< rows
 
-/// What a test may want to know of a recurrence beside its reads.
+/// Facts of a recurrence for a test beside its reads.
 struct Witness {
   double margin = std::numeric_limits<double>::infinity();  ///< smallest distance from a kink or a pole
   double peak = 1;                       ///< largest number of the state and of what is read

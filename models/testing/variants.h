@@ -13,7 +13,7 @@
 
 namespace crosstalk::checks {
 
-/// What a study would write under [base] and [memories.NAME], not yet resolved.
+/// Options that a study would write under [base] and [memories.NAME], not yet resolved.
 struct Setting {
   std::string name;  ///< "delta feature_map=dpfp nu=2 ..."
   Options options;
@@ -126,7 +126,7 @@ inline std::vector<Setting> all_settings(const Memory& kind, int d_key, int keys
   return settings;
 }
 
-/// Whether differences can check its gradient anywhere: no kinks, no roundings, no denominators that change
+/// Tells whether differences can check its gradient anywhere: no kinks, no roundings, no denominators that change
 /// sign.
 inline bool smooth(const Options& o) {
   const auto is = [&](const char* key, std::initializer_list<const char*> values) {
@@ -171,7 +171,7 @@ inline bool of_2021(const std::string& name) {
   return name == "softmax" || name == "linear_attention" || name == "delta" || name == "peng_gate" ||
          name == "fwm";
 }
-/// Whether models/testing/retrieval_oracle.h knows all of a setting.
+/// Tells whether models/testing/retrieval_oracle.h knows all of a setting.
 inline bool oracle_knows(const Options& options) {
   if (!of_2021(options.get_string("memory.name"))) return false;
   const auto& maps = maps_of_2021();

@@ -5,13 +5,8 @@
 namespace crosstalk::checks::all_poly_test {
 namespace {
 
-/// u as it comes in.
-Numbers all_poly(const Numbers& u, int, const Numbers&) {
-  Numbers y;
-  for (const double e : u) y.push_back(e * e / std::sqrt(2.0));
-  return y;
-}
-CROSSTALK_MAP_ORACLE(all_poly, all_poly, {7}, {33});
+double all_poly(double e) { return e * e / std::sqrt(2.0); }
+CROSSTALK_MAP_ORACLE(all_poly, entries<all_poly>, {7}, {33});
 
 TEST(AllPoly, IsOfDegreeTwo) {
   const Numbers u = normal_numbers(5, 3);

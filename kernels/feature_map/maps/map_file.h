@@ -47,7 +47,7 @@ struct MapRow {
   Real* work = nullptr;  ///< work(d, lanes) numbers, shared by the lanes
 };
 
-/// Where a row's gradient goes.
+/// The place of a row's gradient.
 template <class Real>
 struct RowGradient {
   Real* d_x = nullptr;
@@ -72,7 +72,7 @@ struct FusedMap {
   static constexpr Family kFamily = Family::fused;
 };
 
-/// What rows are multiplied by before phi sees them.
+/// The matrix that multiplies rows before phi sees them.
 enum class Projection {
   none,
   random,   ///< omega x, omega [m,d] drawn as ops/favor_features.h says
@@ -115,7 +115,7 @@ struct MapInfo {
   std::string d_dot;  ///< its dimension, in words
   std::string source;
   bool positive = false;  ///< features are never negative: their sum may divide (key_norm sum)
-  /// Whether phi(q).phi(k) is positive, or estimates what is: sums of it may divide (read_norm attention).
+  /// Tells whether phi(q).phi(k) is positive, or estimates what is: sums of it may divide (read_norm attention).
   bool (*divides)(const Options&) = never;
   bool smooth = true;  ///< no kinks: differences check its gradient anywhere
   bool (*vanishes)(std::int64_t d) =

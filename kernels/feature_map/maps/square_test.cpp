@@ -5,12 +5,8 @@
 namespace crosstalk::checks::square_test {
 namespace {
 
-Numbers square(const Numbers& x, int, const Numbers&) {
-  Numbers y;
-  for (const double e : x) y.push_back(std::pow(std::abs(e), 2));
-  return y;
-}
-CROSSTALK_MAP_ORACLE(square, square, {7}, {33});
+double square(double e) { return std::pow(std::abs(e), 2); }
+CROSSTALK_MAP_ORACLE(square, entries<square>, {7}, {33});
 
 TEST(Square, TheSignOfAnEntryDoesNotCount) {
   const Numbers x = normal_numbers(5, 3);
