@@ -1,4 +1,4 @@
-// What a layer hands on where a sequence is read in pieces: states of its memory, and tokens that its convolutions and shifts
+// Values that a layer hands on where a sequence is read in pieces: states of its memory, and tokens that its convolutions and shifts
 // look back to.
 //
 // The first piece begins as every sequence does. A later one is given as `starts` what the one before has left as `ends`.

@@ -274,7 +274,7 @@ Var<Real> query_weights(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& r) 
   return {&m.graph, out(m.graph.add(weights_op(m, q, r)).a)};
 }
 
-/// Whether chunks read the weights that queries at all tokens give to them: they take values of up to 128 numbers, those of T
+/// True if chunks read the weights that queries at all tokens give to them: they take values of up to 128 numbers, those of T
 /// tokens in equal parts (cuts_of_values).
 template <class Real>
 bool chunks_read_weights(const Mixer<Real>& m, const Recurrence<Real>& r) {

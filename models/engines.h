@@ -1,4 +1,4 @@
-// What a memory is a choice of: a recurrence over a matrix state, or attention with an optional solve.
+// Engines, of which a memory is a choice: a recurrence over a matrix state, or attention with an optional solve.
 //
 //   Recurrence   S' = S_{t-1} Diag(e^{g_t})
 //                S_t = S' - e_t (S'' x_t) y_t^T + w_t v_t k_t^T     S'' = S' (decayed) or S_{t-1}

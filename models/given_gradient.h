@@ -1,4 +1,4 @@
-// Where backward starts: at variables whose gradient the caller gives.
+// Starts of backward: variables whose gradient the caller gives.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/elementwise/elementwise.h"

@@ -1,4 +1,4 @@
-// What a model shows of a sequence (Model::look): what its memory is given, decides, weighs and keeps, by name.
+// View that a model gives of a sequence (Model::look): what its memory is given, decides, weighs and keeps, by name.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <map>

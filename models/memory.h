@@ -1,4 +1,4 @@
-// What a memory says of itself: name, equation, options, inputs, feature dimension, state size, and how it is built into a
+// Description that a memory gives of itself: name, equation, options, inputs, feature dimension, state size, and how it is built into a
 // graph. Each is declared by a file of models/memories/.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once

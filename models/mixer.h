@@ -1,4 +1,4 @@
-// What the model around a memory offers it: keys, queries and values, projections of the token, parameters.
+// Services of the model around a memory: keys, queries and values, projections of the token, parameters.
 //
 // Shapes: R replicas (always the first dimension, not written below), B sequences, T tokens, N writes a token
 // and M = T N writes a sequence, Q queries, H heads, d key size before the feature map, K after it, V value

@@ -1,4 +1,4 @@
-// What a trainer sees of a model, whatever it is: parameters of R replicas, and a graph for every batch
+// A model as a trainer sees it, whatever it is: parameters of R replicas, and a graph for every batch
 // shape.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once

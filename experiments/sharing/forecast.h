@@ -1,4 +1,4 @@
-// What the missing runs of a study will take: time, by what the store has seen, and memory, by their parameters.
+// Forecast of what the missing runs of a study will take: time, by what the store has seen, and memory, by their parameters.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cstdint>

@@ -15,7 +15,7 @@ class ProgressTest : public testing::Test {
     return Progress(
         err_, style, plan, [this] { return now_; }, [width] { return width; });
   }
-  /// What was written since the last call.
+  /// Text written since the last call.
   std::string written() {
     const std::string text = err_.str();
     err_.str("");

@@ -1,4 +1,4 @@
-// What must hold of the reader of requests for any bytes.
+// Properties of the reader of requests for any bytes.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cstdlib>

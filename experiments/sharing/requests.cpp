@@ -1,4 +1,4 @@
-// What was asked of a store.
+// Requests to a store.
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/sharing/requests.h"
 

@@ -1,4 +1,4 @@
-// What was asked of a store: the study files that `run` and `submit` were given, with their --set, so that a
+// Requests to a store: the study files that `run` and `submit` were given, with their --set, so that a
 // worker needs the store and nothing else.
 //
 //   STORE/studies/NAME.request-HASH.json  the file's text and --set; HASH tells different --set apart

@@ -24,7 +24,7 @@
 namespace crosstalk {
 namespace {
 
-/// What the trainer below does. Runs are named by their place in the study, from 0.
+/// Script of the trainer below. Runs are named by their place in the study, from 0.
 struct Script {
   std::set<std::size_t> failing, diverging;
   std::size_t signal_after = 1000;  ///< raises SIGTERM after so many runs

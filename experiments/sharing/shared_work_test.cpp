@@ -41,7 +41,7 @@ class HandOver : public ::testing::Test {
     EXPECT_TRUE(holder_->answer(one));
   }
 
-  /// As the trainer does at an evaluation of these runs: how many are kept.
+  /// Does what the trainer does at an evaluation of these runs: how many are kept.
   int evaluate(std::size_t begin, std::size_t end) {
     int kept = 0;
     for (std::size_t i = begin; i < end; ++i)

@@ -152,7 +152,7 @@ TEST(Shares, OfRunsInFlightWholePacksAreGivenAway) {
   EXPECT_EQ(part_in_flight(runs, {}), Given());
   EXPECT_EQ(part_in_flight({}, {{"x", all, 64, ""}}), Given());
   EXPECT_EQ(part_in_flight(runs, {{"x", all, 64, ""}}), (Given{{"a1", "x"}, {"a2", "x"}, {"a3", "x"}}));
-  // Of several each gets about as much as stays.
+  // Each of several gets about as much as stays.
   EXPECT_EQ(part_in_flight(runs, {{"x", all, 64, ""}, {"y", all, 64, ""}}),
             (Given{{"a1", "x"}, {"a2", "x"}, {"a3", "x"}, {"b1", "y"}, {"b2", "y"}}));
   // Neither more than there is room for, nor what somebody did not ask for.

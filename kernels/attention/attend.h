@@ -63,7 +63,7 @@ struct Attend {
     return kernel == Kernel::identity && !normalised && H() == 1 && position && !strict && window == 0 &&
            !log_decay && !slope && !extra;
   }
-  /// Whether the slope of the kernel is a function of the score.
+  /// True if the slope of the kernel is a function of the score.
   CT_HD bool curved() const {
     return kernel != Kernel::exp && kernel != Kernel::identity && kernel != Kernel::round;
   }

@@ -260,7 +260,7 @@ __global__ void __launch_bounds__(kThreads)
   for (int j = key.lane; j < op.K(); j += 32) put(op.k.write, d_k + j, weight * x[j]);
 }
 
-/// Whether the columns of products are masked by positions, which sequences share: one head, queries beside it.
+/// True if the columns of products are masked by positions, which sequences share: one head, queries beside it.
 template <class Real>
 bool by_sequences(const Attend<Real>& op) {
   return op.H() == 1 && op.position;

@@ -96,12 +96,12 @@ struct AttendMix {
   CT_HD int K() const { return k.value.dim(3); }
   CT_HD int Q() const { return x.value.dim(1); }
   CT_HD int V() const { return v.value.dim(3); }
-  /// Whether tiles hold the heads: the sizes and precision of both forms.
+  /// True if tiles hold the heads: the sizes and precision of both forms.
   CT_HD bool fits_tiles() const {
     const int most = products == Precision::bf16 ? 256 : 128;
     return sizeof(Real) == sizeof(float) && K() <= most && V() <= most && (!linear || K() > 128 || V() > 128);
   }
-  /// Whether heads are many, and a block holds one with all of its queries and tokens (attend_mix_whole.cuh).
+  /// True if heads are many, and a block holds one with all of its queries and tokens (attend_mix_whole.cuh).
   static constexpr int kWholeRows = 256;  ///< most of them
   WholeHead whole_head(std::size_t limit) const { return {Q(), T(), std::max(K(), V()), limit}; }
   bool fits_whole(std::size_t limit = shared_memory_limit()) const {
@@ -110,9 +110,9 @@ struct AttendMix {
            Q() <= kWholeRows && T() <= kWholeRows && (K() > kNarrow || V() > kNarrow) && K() % 4 == 0 &&
            V() % 4 == 0 && B() * H() >= kFewestHeads && whole_head(limit).fits(limit);
   }
-  /// Whether x, k, v, o and their gradients are bf16: all of them or none.
+  /// True if x, k, v, o and their gradients are bf16: all of them or none.
   CT_HD bool is_bf16() const { return x.value.is_bf16(); }
-  /// Whether they may be: whole heads, or such of more than 64, whose numbers move by eights.
+  /// True if they may be: whole heads, or such of more than 64, whose numbers move by eights.
   bool takes_bf16() const {
     const bool wide = products == Precision::bf16 && fits_tiles() && (K() > 64 || V() > 64);
     return (fits_whole() || wide) && K() % 8 == 0 && V() % 8 == 0;

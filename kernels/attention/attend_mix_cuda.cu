@@ -150,7 +150,7 @@ void launch_tiles(const Exec& exec, const char* name, const AttendMix<float>& op
          static_cast<std::size_t>(bytes), op);
 }
 
-/// Whether a block holds a head, and memory is as it wants it.
+/// True if a block holds a head, and memory is as it wants it.
 bool in_whole_heads(const AttendMix<float>& op) {
   bool good = true;
   for (const Tensor<float>& t : {op.x.value, op.k.value, op.v.value, op.o.value, op.o.gradient, op.x.gradient,

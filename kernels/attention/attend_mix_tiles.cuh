@@ -10,7 +10,7 @@
 
 namespace crosstalk::device {
 
-/// Where a block's tiles begin in its memory: swizzled ones at a multiple of their pieces.
+/// Offsets of a block's tiles in its memory: swizzled ones at a multiple of their pieces.
 template <class Tile>
 constexpr int kTileAlign = Tile::kSwizzled ? 2 * Tile::kPiece : 0;
 template <class Tile>

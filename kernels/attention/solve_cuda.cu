@@ -90,7 +90,7 @@ struct Tiles {
 
   /// Of the second: column c of the 32 rows lies in all banks, and so do eight columns of four rows.
   __device__ __forceinline__ Real& right(int k, int c) { return numbers[k * (kColumns + 8) + k / 4 + c]; }
-  /// Where a thread's sums [kRows][kWide] lie in a tile.
+  /// Place of a thread's sums [kRows][kWide] in a tile.
   __device__ static int row(int m) {
     const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
     return kTensor ? warp / 4 * 16 + m % 2 * 8 + lane / 4 : warp * kRows + m;

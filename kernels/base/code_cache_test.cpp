@@ -1,4 +1,4 @@
-// What is kept is given back; what is broken, of something else or not the user's is made again.
+// The cache gives back what is kept; what is broken, of something else or not the user's is made again.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/base/code_cache.h"
 

@@ -15,7 +15,7 @@ __device__ __forceinline__ void wait_for_earlier() {
 #endif
 }
 
-/// As launch(), of a kernel that begins with wait_for_earlier().
+/// The same as launch(), of a kernel that begins with wait_for_earlier().
 template <class... Parameters, class... Args>
 void launch_early(const Exec& exec, const char* op, void (*kernel)(Parameters...), dim3 grid, int threads,
                   std::size_t bytes, const Args&... args) {

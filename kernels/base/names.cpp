@@ -1,4 +1,4 @@
-// What somebody may have meant: a table of synonyms, and distances between words.
+// Guesses of what somebody may have meant: a table of synonyms, and distances between words.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/base/names.h"
 

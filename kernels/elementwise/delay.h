@@ -1,4 +1,4 @@
-// What the token before has: y_t = x_{t-1}, y_0 = start, or 0.
+// Values of the token before: y_t = x_{t-1}, y_0 = start, or 0.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <stdexcept>

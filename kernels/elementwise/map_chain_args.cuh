@@ -1,4 +1,4 @@
-// What kernels of a chain of elementwise ops (map_chain.h) are given.
+// Arguments of kernels of a chain of elementwise ops (map_chain.h).
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/base/cuda_launch.cuh"
@@ -9,7 +9,7 @@ namespace {
 
 enum class Access : int { whole, row, parameter };
 
-/// What kernels want to know of a chain. Bit n of a set says something of register n.
+/// Facts of a chain that kernels want to know. Bit n of a set says something of register n.
 template <class Real>
 struct ChainArgs {
   using Op = MapChain<Real>;

@@ -300,7 +300,7 @@ __global__ void __launch_bounds__(kKnownThreads) known_backward(const __grid_con
   }
 }
 
-/// Whether an op is this chain, in whole warps, and its parameters repeat with a block's numbers.
+/// True if an op is this chain, in whole warps, and its parameters repeat with a block's numbers.
 inline bool is_chain(const MapChain<float>& op, const ChainShape& known) {
   const int N = known.each(), lanes = op.D() / N, period = op.period();
   if (op.inputs != known.inputs || op.steps != known.steps || op.outputs != known.outputs ||
@@ -334,7 +334,7 @@ inline bool is_chain(const MapChain<float>& op, const ChainShape& known) {
   return true;
 }
 
-/// Whether the chain is known, and runs.
+/// True if the chain is known, and runs.
 template <bool kBackward>
 bool launch_known(const Exec& exec, const MapChain<float>& op, const ChainArgs<float>& args) {
   bool found = false;

@@ -170,7 +170,7 @@ OpCase decays(const std::string& name, const Dims& dims, bool of_heads, int term
   return op.roundings(terms).condition(8).gradient_elements(60);
 }
 
-/// What RWKV-7 erases along, and keys: gates() without decays.
+/// Directions along which RWKV-7 erases, and keys: gates() without decays.
 OpCase keys(const std::string& name, const Dims& dims, int terms) {
   const Dims heads = {1, 1, dims[2], dims[3]};
   OpCase op(name);

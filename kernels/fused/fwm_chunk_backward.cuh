@@ -46,7 +46,7 @@ struct FwmBackward {
       for (int i = at.seen + thread; i < T; i += static_cast<int>(blockDim.x)) d_beta[i] = 0;
     }
   }
-  /// Of a query that sees no token.
+  /// Clears the gradients of a query that sees no token.
   __device__ __forceinline__ void clear_query() const {
     if (d_q && a.q.write == Write::overwrite) {
       for (int p = thread; p < P; p += static_cast<int>(blockDim.x)) d_q[p] = 0;

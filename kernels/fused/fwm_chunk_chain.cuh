@@ -1,4 +1,4 @@
-// What single warps of the fast weight memory's backward pass do: what belongs to the tokens of a chunk, and the chain of
+// Work of single warps in the fast weight memory's backward pass: what belongs to the tokens of a chunk, and the chain of
 // radial gradients; the formulas stand in fwm_chunk.cuh.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -87,7 +87,7 @@ __device__ void fwm_prepare(const FwmWarp<J>& at, FwmBackwardShared& shared, int
   for (int m = 0; m < 8; ++m) shared.psi[i * 20 + m + lane / 16 * 8] = psi[m];
 }
 
-/// What theta and d_beta of a chunk take from sums over the warps; by one warp.
+/// One warp gives theta and d_beta of a chunk what they take from sums over the warps.
 __device__ __forceinline__ void fwm_theta(FwmBackwardShared& shared, int chunk, int warps, int valid,
                                           const float* products, const float* squares, Write write,
                                           float* d_beta) {

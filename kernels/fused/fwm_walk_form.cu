@@ -26,7 +26,7 @@ constexpr int kFwmFloats =
     98 * 1024 / 4;             ///< of a block of eight warps going back: two on an H100's multiprocessor
 constexpr int kFwmFewest = 4;  ///< tokens of a chunk
 
-/// Where numbers lie in shared memory on the way back, and how many tokens fit.
+/// Places of numbers in shared memory on the way back, and how many tokens fit.
 struct FwmPlan {
   int C, warps, slot, length, chunks;  ///< slot: numbers of an S; length: tokens of a chunk
   int group, starts;                   ///< chunks between kept states, and how many of these
@@ -43,7 +43,7 @@ struct FwmPlan {
   }
 };
 
-/// What both directions know of a sequence and head.
+/// Facts of a sequence and head that both directions know.
 template <int C>
 struct FwmSequence {
   static constexpr int kWide = 4 * C;

@@ -4,7 +4,7 @@
 // Forward keeps W (and P) at some tokens, and the inner gradient e of every token. Backward takes a chunk at a
 // time, the last first: it adds -step_t e_t k_t^T from the kept state before it on, keeps W before each of the
 // chunk's tokens in shared memory, and goes back through them with dL/dW and dL/dP in registers.
-// What is linear in a column of W (the gradients of q and k) is summed over rows by each warp and over warps
+// A sum that is linear in a column of W (the gradients of q and k) is summed over rows by each warp and over warps
 // at the chunk's end. With LayerNorm, rows meet once a token; all that depends on z alone is done for a whole
 // chunk at a time, a warp a token. P_t = W_t - (1 - forget_t) W_{t-1} within a chunk.
 // SPDX-License-Identifier: Apache-2.0
@@ -26,7 +26,7 @@ constexpr int kWalkApart =
     16;  ///< tokens between two kept states, or somewhat fewer: a whole number of chunks
 constexpr int kWalkFewest = 4;  ///< tokens of a chunk, though a block of few warps has less
 
-/// Where numbers lie in shared memory on the way back, and how many tokens fit.
+/// Places of numbers in shared memory on the way back, and how many tokens fit.
 struct WalkPlan {
   int C, warps, slot, length, chunks;  ///< slot: numbers of a W; length: tokens of a chunk
   int group, starts, kept;             ///< chunks between kept states, how many of these, and numbers of one
@@ -81,7 +81,7 @@ struct NormWeights {
   }
 };
 
-/// What LayerNorm says of z = W k + b and of another z = W q + b. With normal = (z - mean) scale, y = gain (gain
+/// LayerNorm of z = W k + b and of another z = W q + b. With normal = (z - mean) scale, y = gain (gain
 /// normal + bias - target): the means of y and of y normal, and the sums of gain^2 normal and gain^2 normal^2.
 /// All are sums of one round: z stands there relative to its first number, so that no common offset cancels.
 struct TokenNorm {
@@ -132,7 +132,7 @@ struct WalkParts {
     }
   }
 };
-/// What stands behind the last token, or its gradient; null: nobody asks.
+/// The state behind the last token, or its gradient; null: nobody asks.
 __device__ inline float* walk_end(const NetworkOp& op, int part, int r, int item, bool gradient) {
   const Tensor<float>& end = gradient ? op.end[part].gradient : op.end[part].value;
   return op.end[part] && end.data ? end.at(r) + static_cast<std::int64_t>(item) * op.part_size(part)

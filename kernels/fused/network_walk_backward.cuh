@@ -77,7 +77,7 @@ __global__ void __launch_bounds__(256, 2)
   Pair d_gain{}, d_bias{};           // this warp's share
   const float share = 1 / static_cast<float>(V);
 
-  // What comes next is on its way to the cache while a chunk is at work.
+  // The next chunk is on its way to the cache while a chunk is at work.
   const auto prefetch = [&](int end) {  // chunks before `end` that start from one state
     const auto ask = [](const float* at) { asm volatile("prefetch.global.L2 [%0];" ::"l"(at)); };
     const int begin = (end - 1) / plan.group * plan.group;
@@ -283,7 +283,7 @@ __global__ void __launch_bounds__(256, 2)
           warp_sums(over);
           const float scale = of[0], mean = of[1], along = of[2], d_along = -over[1] * scale;
           const float mean_d = over[0] * share * scale, turned = d_along * share;
-          // Of d_normal, the sum, and the sum of its products with normal.
+          // The sum of d_normal, and the sum of its products with normal.
           const float d_sum = scale * (over[3] - along * over[0]) - mean_d * weights.squares +
                               turned * of[3] + d_along * mean;
           const float d_across =

@@ -22,7 +22,7 @@
 
 namespace crosstalk {
 
-/// What theta is made of, in this order; the momentum P has the same parts.
+/// Parts of theta, in this order; the momentum P has the same parts.
 enum NetworkPart : int { network_w1, network_b1, network_w2, network_b2, network_parts };
 
 /// Gradients of a variable that stands in several fields are added up in any order.
@@ -89,7 +89,7 @@ struct NetworkRead {
         return biases ? V() : 0;
     }
   }
-  /// Where a part lies in theta (network_parts: numbers of theta).
+  /// Place of a part in theta (network_parts: numbers of theta).
   CT_HD int part_offset(int part) const {
     int offset = 0;
     for (int i = 0; i < part; ++i) offset += part_size(i);

@@ -72,7 +72,7 @@ struct Network {
 
   CT_HD Rows<Real> part(int i) const { return {op.start[i], at.r, at.b, at.h, 1, at.H, op.part_size(i)}; }
   CT_HD int parts() const { return moves ? 2 * network_parts : static_cast<int>(network_parts); }
-  /// Where part i lies in a state.
+  /// Place of part i in a state.
   CT_HD int offset(int i) const { return i / network_parts * n + op.part_offset(i % network_parts); }
   CT_HD bool batches() const { return op.mini_batch > 1; }
   CT_HD bool begins(int t) const { return t % op.mini_batch == 0; }

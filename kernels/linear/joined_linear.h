@@ -72,7 +72,7 @@ struct LinearSlabs {
   std::size_t weights_bytes(int tiles) const {
     return tiles * (tile_bytes(kWidth) + tile_bytes(row_size()) + raw_bytes(kWidth) + raw_bytes(row_size()));
   }
-  /// As many copies and tiles at once as fit; false if one of each does not. No sum depends on it.
+  /// Takes as many copies and tiles at once as fit; false if one of each does not. No sum depends on it.
   bool fit_walk(int number, std::size_t limit) {
     for (const auto& [copies, tiles] : {std::pair{2, 2}, std::pair{1, 2}, std::pair{1, 1}}) {
       depth = copies, places = tiles;
@@ -82,7 +82,7 @@ struct LinearSlabs {
   }
   /// Of the kernels with is_wide: three steps of four tiles, at a multiple of 1024.
   static constexpr std::size_t kWideBytes = 3 * 4 * kBlock * kBlock * 2 + 1024;
-  /// Whether all kernels of this form run with so much shared memory, in whatever formats.
+  /// True if all kernels of this form run with so much shared memory, in whatever formats.
   bool fits(std::size_t limit) const {
     if (is_wide()) return kWideBytes <= limit;
     LinearSlabs s = *this;

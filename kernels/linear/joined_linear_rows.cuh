@@ -234,7 +234,7 @@ __global__ void __launch_bounds__(kJoinedThreads, 1)
   }
 }
 
-/// Whether there are widths of whole blocks, what is narrow fits two more, and all fit shared memory.
+/// True if there are widths of whole blocks, what is narrow fits two more, and all fit shared memory.
 template <int D>
 bool in_row_blocks(const LinearSlabs& s, int unit) {
   const int whole = s.whole_columns(unit);

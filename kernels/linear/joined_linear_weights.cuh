@@ -78,13 +78,13 @@ std::size_t weights_bytes(const LinearSlabs& s) {
   return kOperands ? std::max((kDepth + 1) * kTiles, s.weights_bytes(1)) : s.weights_bytes(kDepth);
 }
 
-/// Whether copies of a slab's d_y are operands.
+/// True if copies of a slab's d_y are operands.
 inline CT_HD bool is_operand(const JoinedLinear<float>& a, const LinearSlabs::Slab& slab) {
   const Tensor<float>& d_y = a.y[slab.output].gradient;
   return d_y.is_bf16() && d_y.columns() % 8 == 0;
 }
 
-/// Whether d_y of a slab is a few numbers a row (gates), which come by registers beside copies of x.
+/// True if d_y of a slab is a few numbers a row (gates), which come by registers beside copies of x.
 constexpr int kFewColumns = 16;
 inline CT_HD bool is_few(const JoinedLinear<float>& a, const LinearSlabs::Slab& slab) {
   return slab.width <= kFewColumns && !a.b[slab.output].wanted();

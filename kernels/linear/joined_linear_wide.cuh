@@ -27,7 +27,7 @@ constexpr int kWideBlock = LinearSlabs::kBlock, kWidePiece = kWideBlock * kWideB
 constexpr std::size_t kWideBytes = kWideStages * 4 * kWidePiece * sizeof(std::uint16_t) + kWideAlign;
 static_assert(kWideBytes == LinearSlabs::kWideBytes && kWideBlock == 64);
 
-/// Where eight columns from 8 chunk of a row lie in a piece, or in pieces whose rows follow each other.
+/// Place of eight columns from 8 chunk of a row in a piece, or in pieces whose rows follow each other.
 __device__ __forceinline__ int wide_place(int row, int chunk) {
   return row * kWideBlock + (chunk ^ row % 8) * 8;
 }

@@ -75,7 +75,7 @@ std::map<std::string, Numbers> drawn(const Sizes& s, int r) {
   return in;
 }
 
-/// What replicas [first, first + R) give on the GPU, one map each. `times`: how often gradients are made, added from the
+/// Results of replicas [first, first + R) on the GPU, one map each. `times`: how often gradients are made, added from the
 /// second time on.
 std::vector<std::map<std::string, Numbers>> run(const Sizes& s, int first, int R, int times = 1) {
   TensorSet<float> set(Device::cuda);

@@ -48,7 +48,7 @@ struct EntropyTiles {
   }
 };
 
-/// Where the numbers of the form by wide products lie in its workspace: floats of one replica.
+/// Places of the numbers of the form by wide products in its workspace: floats of one replica.
 struct EntropyBlocks {
   LinearSlabs maps;
   std::int64_t operand_at = 0, gradient_at = 0, piece_at = 0, size = 0;  ///< before them: x in bf16

@@ -246,7 +246,7 @@ void by_products(const Exec& exec, const CrossEntropy<float>& op, bool gradients
   }
 }
 
-/// Whether it was done so.
+/// Returns true if it was done so.
 template <class Real>
 bool done_in_tiles(const Exec& exec, const CrossEntropy<Real>& op, bool gradients) {
   if constexpr (std::is_same_v<Real, float>) {

@@ -1,4 +1,4 @@
-// What the kernels of cross_entropy_tiles.cuh share: operands of either side in tiles, their way through shared memory, and the
+// Parts that the kernels of cross_entropy_tiles.cuh share: operands of either side in tiles, their way through shared memory, and the
 // products of a step.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -141,7 +141,7 @@ class EntropySteps {
     for (int i = 0; i < kAhead; ++i) request(i);
 #endif
   }
-  /// Of the step at hand, from acquire() to advance().
+  /// Operands of the step at hand, from acquire() to advance().
   __device__ const std::uint16_t* numbers() const { return numbers_ + stage_ * kEntropyStage<D>; }
   __device__ const float2* pairs() const { return pairs_ + stage_ * kEntropyStep; }
 

@@ -1,4 +1,4 @@
-// From read weights over positions to values, the squared loss against one-hot targets, and its metrics.
+// Values from read weights over positions, the squared loss against one-hot targets, and its metrics.
 //
 //   w    = a or a / (sum_t a_t + eps)
 //   y    = sum_t w_t onehot(v_t)

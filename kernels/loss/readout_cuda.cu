@@ -1,4 +1,4 @@
-// From weights to values (a block a query), the squared loss (a warp a query, then a block a replica; one
+// Sums of values by weights (a block a query), the squared loss (a warp a query, then a block a replica; one
 // block where queries are few) and its gradient.
 // SPDX-License-Identifier: Apache-2.0
 #include <climits>

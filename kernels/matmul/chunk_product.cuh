@@ -24,7 +24,7 @@ struct Unstaged {
   }
 };
 
-/// Where column `column` lies of a row of floats' place that numbers in bf16 take.
+/// Place of column `column` of a row of floats' place that numbers in bf16 take.
 template <class T>
 __device__ __forceinline__ T* narrow_at(const float* row, int column) {
   return const_cast<T*>(reinterpret_cast<const T*>(reinterpret_cast<const std::uint16_t*>(row) + column));
@@ -40,7 +40,7 @@ struct ChunkSums {
   static_assert(MT * 16 * kDown == M && NT * 8 * kAcross == N, "the warps cover the matrix");
   static_assert(NT == 1 || NT % 2 == 0, "columns come in pairs of tiles");
   float at[MT][NT][4];
-  /// Whether rows of this type may be in bf16.
+  /// True if rows of this type may be in bf16.
   template <bool kWhole, class Where>
   static constexpr bool kMayBeNarrow = kWhole&& kPrecision == Precision::bf16&& requires(const Where& rows) {
     rows.narrow;
@@ -94,7 +94,7 @@ struct ChunkSums {
   __device__ __forceinline__ void multiply(const ChunkSums& other) {
     each(other, [](float& x, float y) { x = __fmul_rn(x, y); });
   }
-  /// From memory, as far as there are rows and columns: `rows` as PlainRows is. kWhole: there are N columns,
+  /// Loads from memory, as far as there are rows and columns: `rows` as PlainRows is. kWhole: there are N columns,
   /// and they come in aligned pairs.
   template <bool kWhole, class Where>
   __device__ __forceinline__ void take(const Where& rows, int columns) {
@@ -121,7 +121,7 @@ struct ChunkSums {
       }
     });
   }
-  /// As take(), but for numbers in bf16, which lie two in one until unpack(): so nobody waits for them before.
+  /// The same as take(), but for numbers in bf16, which lie two in one until unpack(): so nobody waits for them before.
   template <bool kWhole, class Where>
   __device__ __forceinline__ void ask(const Where& rows, int columns) {
     if constexpr (kMayBeNarrow<kWhole, Where>) {

@@ -139,7 +139,7 @@ struct Product {
     const int at = kAlongB ? column * b.ld + k : k * b.ld + column, valid = kAlongB ? K - k : N - column;
     copy4_async(to, b_ + (inside ? at : 0), inside ? valid : 0, aligned_b);
   }
-  /// Whether the tile that starts at this column is asked for sides, and what four numbers of A add to them.
+  /// Says whether the tile that starts at this column is asked for sides, and what four numbers of A add to them.
   __device__ bool wants_side(int) const { return false; }
   template <int W>
   __device__ static void add_side(const Real (&)[W], Real*) {}

@@ -128,7 +128,7 @@ struct WidePiece {
   /// The four neighbours that this thread copies in its i-th turn.
   __device__ static int row(int i) { return kAlong ? threadIdx.x / 8 + 16 * i : threadIdx.x % 16 * 4; }
   __device__ static int k(int i) { return kAlong ? threadIdx.x % 8 * 4 : threadIdx.x / 16 + 8 * i; }
-  /// Where four numbers lie that start at this row and k.
+  /// Place of the four numbers that start at this row and k.
   __device__ static int at(int row, int k) {
     if (kAlong) return row * 32 + (k / 4 ^ (kIsA ? row % 8 : row % 2 + row / 4 % 4 * 2)) * 4;
     return k * 64 + (row / 4 ^ (kIsA ? k / 8 * 2 : k % 2 * 4)) * 4;

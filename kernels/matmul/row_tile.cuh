@@ -83,7 +83,7 @@ struct Tile {
   }
 };
 
-/// What the threads of a block have put into its tiles becomes visible to their products.
+/// Makes what the threads of a block have put into its tiles visible to their products.
 template <class Tile>
 __device__ __forceinline__ void tiles_filled() {
   if constexpr (Tile::kWgmma) fence_async();

@@ -92,7 +92,7 @@ struct Muon {
   }
 };
 
-/// What five iterations make of a singular value.
+/// A singular value after five iterations.
 double risen(double s) {
   for (int i = 0; i < 5; ++i) s = 3.4445 * s - 4.7750 * s * s * s + 2.0315 * s * s * s * s * s;
   return s;

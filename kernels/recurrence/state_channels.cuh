@@ -1,4 +1,4 @@
-// What both directions of the chunkwise state share where every key channel decays by itself.
+// Parts that both directions of the chunkwise state share where every key channel decays by itself.
 //
 // A score is sum_c x_ic k_jc e^{G_ic - G_jc}: the decays cannot be taken out of the sum, and e^{-G}
 // overflows. A chunk of 32 tokens is therefore halved, and its halves once more (levels). Between two such
@@ -19,7 +19,7 @@
 
 namespace crosstalk::device {
 
-/// What a chunk's tokens have per channel, in shared memory. Level l has blocks of kLeaf << l tokens.
+/// Numbers of a chunk's tokens per channel, in shared memory. Level l has blocks of kLeaf << l tokens.
 template <class Tile>
 struct ChannelParts {
   using Type = typename Tile::Type;
@@ -41,7 +41,7 @@ struct ChannelParts {
   Type *q, *k, *x;                  ///< as they are
   Type *q_read, *a_read;            ///< times the decay since the chunk's start
   Type* k_left;                     ///< times the decay until its end
-  /// Of a level: odd blocks, q (a) times the decay since the block's start; even ones, k until the block's end.
+  /// Rows of a level: odd blocks, q (a) times the decay since the block's start; even ones, k until the block's end.
   Type *across[kLevels], *a_across[kLevels];
   float* alpha;            ///< [C][D] e^g
   float* decays[kLevels];  ///< [C / block][D] of the level's blocks

@@ -12,7 +12,7 @@ struct ChannelBackwardMemory {
   static constexpr int C = Tile::C, D = Tile::D, kTokens = C * Tile::kRow, kPairs = C * Tile::kSide;
   static constexpr int kSums = Tile::Rows::kAcross * C, kDown = Tile::Rows::kDown;
   static_assert(kDown == 2, "sums of columns are those of halves");
-  /// Whether there is room for S, and for x until the gradients of rows are made.
+  /// True if there is room for S, and for x until the gradients of rows are made.
   static constexpr bool kStateStaged = !ChannelParts<Tile>::kTight, kReread = ChannelParts<Tile>::kTight;
   ChannelParts<Tile> parts;
   Type *d_o, *written, *rest, *state, *d_state, *x;   ///< x: that of ChannelParts, or its second copy
@@ -20,7 +20,7 @@ struct ChannelBackwardMemory {
   float *d_q, *d_a, *d_k;                             ///< [C][D], see ChannelParts
   float *write, *erase, *of_value;                    ///< the last: sums of rows
   float* through;                                     ///< sums of columns: S . D
-  /// Of each half's rows at a level's borders: reads by odd blocks, writes of even ones.
+  /// Rows of each half at a level's borders: reads by odd blocks, writes of even ones.
   float *reads[ChannelParts<Tile>::kLevels], *writes[ChannelParts<Tile>::kLevels];
   int* list;
   std::size_t bytes;
@@ -100,7 +100,7 @@ struct ChannelBackward {
   __device__ __forceinline__ static Matrix rows_of(const Type* at) { return {at, kRow}; }
   __device__ __forceinline__ static Matrix pairs_of(const Type* at) { return {at, kSide}; }
 
-  /// By all: what memory has of a chunk.
+  /// All threads load what memory has of a chunk.
   __device__ __forceinline__ void load(int chunk, int first, int valid, State& d_state) const {
     using WholeTile = StateTile<Tile::kFormat, Tile::D, true, true, false, Tile::C, Tile::W>;
     const int V = walk.V;
@@ -125,7 +125,7 @@ struct ChannelBackward {
     }
   }
 
-  /// What the chunk before will be asked for.
+  /// Asks early for what the chunk before needs.
   __device__ __forceinline__ void prefetch(int chunk, int first, int step) const {
     if (chunk == 0) return;
     const int before = first - step, V = walk.V;
@@ -346,7 +346,7 @@ struct ChannelBackward {
     }
   }
 
-  /// By all: gradients of rows, in the places of those at borders, and of the decays, in that of the decays.
+  /// All threads make gradients of rows, in the places of those at borders, and of the decays, in that of the decays.
   /// Reads times their decays take the places of keys.
   __device__ __forceinline__ void by_channels() const {
     Parts::leaves([&](int c, int from) {
@@ -383,7 +383,7 @@ struct ChannelBackward {
     });
   }
 
-  /// By all: gradients to memory.
+  /// All threads write gradients to memory.
   __device__ __forceinline__ void put_rows(int first, int valid) const {
     const int K = walk.K, line = walk.line, from = walk.first_key;
     const auto d_queries = walk.of_queries(op.q.gradient, first, valid, line, from);

@@ -35,7 +35,7 @@ struct ChannelForwardMemory {
   }
 };
 
-/// By one warp: w and e of a chunk of 32 tokens; 0 beyond its end.
+/// One warp makes w and e of a chunk of 32 tokens; 0 beyond its end.
 template <class Tile>
 __device__ __forceinline__ void fill_gains(const StateWalk<Tile>& walk, const StateRead<float>& op, int first,
                                            int valid, float* write, float* erase) {

@@ -63,7 +63,7 @@ struct BackwardMemory {
 template <class Tile, int kRows = Tile::C, int kColumns = Tile::D>
 using Guarded = Fetched<Tile, kRows, kColumns, true>;
 
-/// What pairs of tokens on either side of a decay add to its gradient: of a matrix M [C][C + 1] in shared
+/// Sums that pairs of tokens on either side of a decay add to its gradient: of a matrix M [C][C + 1] in shared
 /// memory of what pair (i, j) adds, sum_{i >= t + late, j < t} M_ij goes to `to` [2][C], two parts. Begins
 /// and ends with barriers.
 template <int C, int kThreads>
@@ -115,7 +115,7 @@ __device__ __forceinline__ void sum_crossing(float* pairs, float* to, int late, 
   __syncthreads();
 }
 
-/// By one warp: the gradient of a chunk's log decays from the sums of the chunk's rows.
+/// One warp makes the gradient of a chunk's log decays from the sums of the chunk's rows.
 template <class Tile>
 __device__ __forceinline__ void put_decay_gradient(const BackwardMemory<Tile>& memory,
                                                    const StateRead<float>& op, const StateWalk<Tile>& walk,
@@ -135,7 +135,7 @@ __device__ __forceinline__ void put_decay_gradient(const BackwardMemory<Tile>& m
     looks[n] = walk.solves ? -gates.erase[i] * Rows::total(memory.of_look, i) : 0;
     sums[0] += writes[n], sums[1] += reads[n], sums[2] += looks[n];
   }
-  // What lanes before (writes) and after (reads, looks) this one have.
+  // Sums of the lanes before (writes) and after (reads, looks) this one.
   float running[3] = {sums[0], sums[1], sums[2]};
 #pragma unroll
   for (int offset = 1; offset < 32; offset *= 2) {

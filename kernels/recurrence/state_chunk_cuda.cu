@@ -9,7 +9,7 @@
 namespace crosstalk::device {
 namespace {
 
-/// Whether all that tokens have but gates is in bf16.
+/// True if all that tokens have but gates is in bf16.
 bool tokens_narrow(const StateRead<float>& op) {
   const auto narrow = [](const Tensor<float>& x) { return !x.data || x.is_bf16(); };
   bool all = op.q.value.is_bf16() && op.k.value.is_bf16() && op.v.value.is_bf16() && op.o.value.is_bf16() &&
@@ -55,7 +55,7 @@ auto with_tile(const StateRead<float>& op, F&& f) {
   });
 }
 
-/// Whether each key channel has a decay of its own.
+/// True if each key channel has a decay of its own.
 bool has_channels(const StateRead<float>& op) { return op.log_decay && op.log_decay.value.dim(3) > 1; }
 
 }  // namespace

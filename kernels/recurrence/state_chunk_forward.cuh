@@ -65,7 +65,7 @@ __device__ __forceinline__ void score_erases(const StateWalk<Tile>& walk, const 
     *reinterpret_cast<float2*>(solving + i * stride + j) = make_float2(a, b);
   });
 }
-/// What is written, and as it is left of it at the chunk's end.
+/// The written rows, and what is left of them at the chunk's end.
 template <class Tile>
 __device__ __forceinline__ void put_written(const StateWalk<Tile>& walk, const ForwardMemory<Tile>& memory,
                                             typename Tile::Rows& rows) {

@@ -5,7 +5,7 @@
 
 namespace crosstalk::device {
 
-/// Whether rows of every tensor start at multiples of 16 bytes, given that their lengths are such.
+/// True if rows of every tensor start at multiples of 16 bytes, given that their lengths are such.
 inline bool aligned(const StateRead<float>& op) {
   const void* const pointers[] = {op.q.value.data,
                                   op.k.value.data,
@@ -32,16 +32,16 @@ inline bool aligned(const StateRead<float>& op) {
   return true;
 }
 
-/// Whether rows are more than a token each; or than a token and its query.
+/// True if rows are more than a token each; or than a token and its query.
 inline bool rows_mapped(const StateRead<float>& op) {
   return op.writes > 1 || op.erase == Erase::free || op.key_block() < op.K();
 }
 inline bool mapped(const StateRead<float>& op) { return op.position || rows_mapped(op); }
 
-/// Of keys and of values, before padding.
+/// Widths of keys and of values, before padding.
 inline int size_of_state(const StateRead<float>& op) { return std::max(op.key_block(), op.V()); }
 
-/// Whether nothing has to be padded.
+/// True if nothing has to be padded.
 inline bool whole(const StateRead<float>& op) {
   const int size = op.key_block();
   return size == op.V() && (size == 32 || size == 64 || size == 128) && op.K() % size == 0 && aligned(op);

@@ -1,4 +1,4 @@
-// What both directions of the chunkwise state share: the sizes, how rows come from global memory, and the
+// Parts that both directions of the chunkwise state share: the sizes, how rows come from global memory, and the
 // inverse of a unit lower triangular matrix.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -57,7 +57,7 @@ struct Carve {
   }
 };
 
-/// What the tokens of a chunk scale by. G: sums of log decays from the chunk's start to a token's end, each
+/// Factors of the tokens of a chunk. G: sums of log decays from the chunk's start to a token's end, each
 /// in two parts so that differences of large ones are exact (in one part for operands in bf16). A row that does not see its own token's decay
 /// has the sum before it.
 template <int C>
@@ -100,7 +100,7 @@ __device__ __forceinline__ T* ahead(T* p, int rows, int bytes) {
   using Bytes = std::conditional_t<std::is_const_v<T>, const char, char>;
   return reinterpret_cast<T*>(reinterpret_cast<Bytes*>(p) + static_cast<std::int64_t>(rows) * bytes);
 }
-/// Where the rows of a chunk lie, `bytes` apart; beyond `valid` there are none. As all such types: has(row)
+/// Places of the rows of a chunk, `bytes` apart; beyond `valid` there are none. As all such types: has(row)
 /// tells whether a row is there, start(row) where it starts if it is, and the row itself either of them:
 /// where it starts, or null.
 template <class T>
@@ -116,7 +116,7 @@ struct PlainRows {
   __device__ __forceinline__ T* near(int row) const { return ahead(at, min(row, valid - 1), bytes); }
 };
 
-/// Whether rows of this type may be in bf16: those of whole tiles whose products are, if they say so.
+/// True if rows of this type may be in bf16: those of whole tiles whose products are, if they say so.
 template <class Tile, class Where>
 constexpr bool kMayBeNarrow = Tile::kWhole&& Tile::kFormat == Precision::bf16&& requires(const Where& rows) {
   rows.narrow;
@@ -231,7 +231,7 @@ struct Eights {
   __device__ __forceinline__ void put(std::uint16_t* to, int line) const {
     each([&](int turn, int row, int c) { *reinterpret_cast<uint4*>(to + row * line + c) = x[turn]; });
   }
-  /// From shared to global memory.
+  /// Copies from shared to global memory.
   template <class Where>
   __device__ __forceinline__ static void keep(const std::uint16_t* from, int line, const Where& rows) {
     each([&](int, int row, int c) {

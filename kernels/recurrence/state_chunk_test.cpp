@@ -83,7 +83,7 @@ TEST_F(StateChunkOnCuda, TilesOfAllSizes) {
   }
 }
 
-// What backward multiplies in bf16 is kept in bf16.
+// A factor of backward's products in bf16 is kept in bf16.
 TEST_F(StateChunkOnCuda, FormatsOfWhatIsKept) {
   struct Case {
     int K, N;

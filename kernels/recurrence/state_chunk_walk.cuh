@@ -1,4 +1,4 @@
-// What a block of threads of the chunkwise state knows of the sequence that it walks: where rows lie, and
+// A block of threads of the chunkwise state, and its facts of the sequence that it walks: where rows lie, and
 // what they scale by.
 //
 // A row of a chunk is a write: of the simple kernels a token's only one, with the query that stands there.
@@ -17,7 +17,7 @@ struct KeyBlock {
   int first, count;
 };
 
-/// Where rows lie that are one a write (shift 0), or that take turns.
+/// Places of rows that are one a write (shift 0), or that take turns.
 template <class T>
 struct StepRows {
   T *even, *odd;
@@ -111,19 +111,19 @@ struct StateWalk {
   }
   __device__ __forceinline__ Write own(Write mode) const { return kListed && pass > 0 ? Write::add : mode; }
 
-  /// Whether a tensor of tokens is in bf16, which those of whole tiles may be whose products are.
+  /// True if a tensor of tokens is in bf16, which those of whole tiles may be whose products are.
   template <class X>
   __device__ __forceinline__ static bool is_narrow(const Tensor<X>& x, int columns) {
     if constexpr (Tile::kNarrow) return columns > 1;
     return Tile::kWhole && Tile::kFormat == Precision::bf16 && x.is_bf16();
   }
-  /// Where number n of a replica lies.
+  /// Place of number n of a replica.
   template <class X>
   __device__ __forceinline__ X* number(const Tensor<X>& x, bool narrow, std::int64_t n) const {
     return narrow ? reinterpret_cast<X*>(x.bf16_at(replica) + n) : x.at(replica) + n;
   }
 
-  /// Where rows are of what writes have, [R,B,M,H,columns], from `first` on; `from`: the first column. Of a
+  /// Places of rows of what writes have, [R,B,M,H,columns], from `first` on; `from`: the first column. Of a
   /// free erase, those of the rows that erase lie in `even`, those of the rows that write in `odd`.
   template <class X>
   __device__ __forceinline__ auto rows(const Tensor<X>& even, const Tensor<X>& odd, int first, int valid,
@@ -164,7 +164,7 @@ struct StateWalk {
   __device__ __forceinline__ auto looks(const StateRead<float>& op, int first, int valid) const {
     return of_erases(op.erase_read.value, first, valid, line, first_key);
   }
-  /// What is written, but for gain(row): solved, or v.
+  /// The written rows, but for gain(row): solved, or v.
   __device__ __forceinline__ auto written(const StateRead<float>& op, int first, int valid) const {
     return rows(solves ? op.solved.value : op.v.value, op.v.value, first, valid, V);
   }
@@ -172,7 +172,7 @@ struct StateWalk {
                                                    int row) const {
     return (shift ? row & shift : !solves) ? write_gain(op, first, valid, row) : 1;
   }
-  /// What queries have, [R,B,Q,H,columns].
+  /// Rows of queries, [R,B,Q,H,columns].
   template <class X>
   __device__ __forceinline__ auto of_queries(const Tensor<X>& x, int first, int valid, int columns,
                                              int from = 0) const {
@@ -191,7 +191,7 @@ struct StateWalk {
   __device__ __forceinline__ auto queries(const StateRead<float>& op, int first, int valid) const {
     return of_queries(op.q.value, first, valid, line, first_key);
   }
-  /// What tokens have, [R,B,T,H,columns].
+  /// Rows of tokens, [R,B,T,H,columns].
   template <class X>
   __device__ __forceinline__ auto of_tokens(const Tensor<X>& x, int first, int valid, int columns,
                                             int from = 0) const {
@@ -203,7 +203,7 @@ struct StateWalk {
       return PlainRows<X>{ahead(at, first, bytes), bytes, valid};
     }
   }
-  /// Of the chunk in a tensor [R,B,H,count,size].
+  /// Place of the chunk in a tensor [R,B,H,count,size].
   template <class T_>
   __device__ __forceinline__ T_* kept(const Tensor<T_>& x, int count, int chunk, int size) const {
     return x.data ? x.at(replica) + ((static_cast<std::int64_t>(b) * H + h) * count + chunk) * size : nullptr;
@@ -216,10 +216,10 @@ struct StateWalk {
 
   /// States and inverses are kept in bf16, the operands of backward (chunk_read_keeps() in state_read.h).
   static constexpr bool kShort = Tile::kWhole && Tile::kFormat == Precision::bf16;
-  /// Whether so is what was written, with a decay a token.
+  /// True if so is what was written, with a decay a token.
   static constexpr bool kShortRows = kShort && !kMapped;
   using ShortRows = PlainRows<std::uint16_t>;
-  /// As kept(), of a tensor in bf16.
+  /// The same as kept(), of a tensor in bf16.
   __device__ __forceinline__ std::uint16_t* short_kept(const Tensor<float>& x, int chunk, int size) const {
     return x.bf16_at(replica) + ((static_cast<std::int64_t>(b) * H + h) * chunks + chunk) * size;
   }
@@ -287,7 +287,7 @@ struct StateWalk {
     }
     list[thread] = found;
   }
-  /// Whether another pass has to follow: some token has more queries. Begins and ends with barriers.
+  /// True if another pass has to follow: some token has more queries. Begins and ends with barriers.
   __device__ __forceinline__ bool next_pass() {
     if constexpr (!kListed) return false;
     __syncthreads();
@@ -303,7 +303,7 @@ struct StateWalk {
     if (kListed && op.position && op.q.wanted())
       zero_blind(op, op.q.gradient, line, first_key, K, op.q.write);
   }
-  /// What a lane of one warp knows of the gates of its rows.
+  /// Gates of its rows that a lane of one warp knows.
   struct Gains {
     float write[Tile::C / 32], erase[Tile::C / 32], decay[Tile::C / 32];
   };
@@ -320,7 +320,7 @@ struct StateWalk {
     }
     return all;
   }
-  /// By one warp: everything in `gates`. Rows that are not there neither write nor decay.
+  /// One warp makes everything in `gates`. Rows that are not there neither write nor decay.
   __device__ __forceinline__ void fill(ChunkGates<Tile::C>& gates, const StateRead<float>& op,
                                        const Gains& all) const {
     constexpr int C = Tile::C, kEach = C / 32;

@@ -21,7 +21,7 @@
 
 namespace crosstalk {
 
-/// What a write takes out before it adds.
+/// Part of the state that a write takes out before it adds.
 enum class Erase : int {
   none,   ///< nothing
   delta,  ///< x = y = k, e = w: the delta rule
@@ -46,11 +46,11 @@ template <class Real>
 struct StateRead;
 
 namespace device {
-/// Whether the fast kernels of the chunkwise form do this on the calling thread's GPU: shapes, variants and
+/// True if the fast kernels of the chunkwise form do this on the calling thread's GPU: shapes, variants and
 /// its shared memory decide, the same forward and backward. Other forms go token by token (state_chunk.cuh).
 template <class Real>
 bool chunk_read_covers(const StateRead<Real>& op);
-/// What forward on that GPU keeps for backward: states and inverses, and what is solved, as operands in bf16
+/// Tensors that forward on that GPU keeps for backward: states and inverses, and what is solved, as operands in bf16
 /// where its kernels have them as such.
 struct KeptFormats {
   Format states = Format::native, solved = Format::native;
@@ -90,7 +90,7 @@ struct StateRead {
   Work<Real> work;      ///< of the law
 
   static constexpr const char* kName = "state_read";
-  /// Whether chunks run on a device, of an op that has its memory.
+  /// True if chunks run on a device, of an op that has its memory.
   bool chunked(Device on) const {
     return form == StateForm::chunkwise && on == Device::cuda && device::chunk_read_covers(*this);
   }
@@ -98,7 +98,7 @@ struct StateRead {
   CROSSTALK_FIELDS(q, k, v, write_gain, log_decay, erase_read, erase_write, erase_gain, start, position, o,
                    end, states, solved, inverse, work)
   CROSSTALK_BF16_FIELDS(q, k, v, erase_read, erase_write, o, states, solved, inverse)
-  /// Whether its kernels take tokens in bf16: they round them to operands where they read them.
+  /// True if its kernels take tokens in bf16: they round them to operands where they read them.
   bool takes_bf16() const {
     return device == Device::cuda && device::chunk_read_keeps(*this).states == Format::bf16;
   }

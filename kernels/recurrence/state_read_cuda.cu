@@ -9,7 +9,7 @@ namespace crosstalk {
 namespace {
 using namespace device;
 
-/// Whether chunks run; what is kept has the shapes and formats that plan() gives it.
+/// True if chunks run; what is kept has the shapes and formats that plan() gives it.
 template <class Real>
 bool by_chunks(const StateRead<Real>& op) {
   const bool chunks = chunk_read_covers(op);

@@ -60,9 +60,9 @@ struct State {
         G_k(found + V),
         G_y(G_k + V) {}
 
-  /// Whether write m is its token's first, which the token's decay precedes.
+  /// True if write m is its token's first, which the token's decay precedes.
   CT_HD bool decays(int m) const { return g && m % op.writes == 0; }
-  /// Whether the erase of write m looks into the state before the decay.
+  /// True if the erase of write m looks into the state before the decay.
   CT_HD bool looks_past(int m) const { return decays(m) && !op.decayed; }
 
   template <class F>
@@ -122,7 +122,7 @@ struct State {
     const bool past = looks_past(m);
     const Real* read = x.row(m);
     if (erases) take_back_erase(team, m, G);
-    // What was written along k takes the place of G k.
+    // The value written along k takes the place of G k.
     const Real found_too = erases && op.erase != Erase::free ? e.number(m, 1) : Real(0);
     team.each(V, [&](int i) { G_k[i] = gain * value[i] - (erases ? found_too * found[i] : Real(0)); });
     add_columns(team, k, m, [&](int c, int i) { return G_k[i] * G[i * K + c]; });
@@ -162,7 +162,7 @@ struct State {
     Real* row = to.gradient + t * to.apart;
     team.columns(K, V, term, [&](int c, Real sum) { row[c] += sum; });
   }
-  /// What - e (S'' x) y^T gives to e and, where it is not k, y; G_y becomes the gradient of S'' x.
+  /// Adds what - e (S'' x) y^T gives to e and, where it is not k, y; G_y becomes the gradient of S'' x.
   template <class Team>
   CT_HD void take_back_erase(const Team& team, int m, const Real* G) const {
     const Real erased = e.number(m, 1), *out = y.row(m), *G_out = G_k;

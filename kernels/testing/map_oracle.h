@@ -1,4 +1,4 @@
-// What a feature map's test brings: its oracle and the shapes to try; and rows of features for its laws. The
+// Things that a feature map's test brings: its oracle and the shapes to try; and rows of features for its laws. The
 // checks that all maps pass are in feature_map/feature_map_test.cpp.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once

@@ -126,7 +126,7 @@ TEST(Formats, NodesOfFunctionsHaveNone) {
       "[graph] node look has a variable in bf16");
 }
 
-// What the kernels of an op do not read is refused when it is planned.
+// A format that the kernels of an op do not read is refused when it is planned.
 TEST(Formats, KernelsThatDoNotReadThemRefuse) {
   OnGpu gpu;
   Graph<float>& graph = gpu.graph;
@@ -164,7 +164,7 @@ TEST(Formats, KernelsThatDoNotReadThemRefuse) {
   expect_refused([&] { graph.add(reads); }, "only whole heads of multiples of 8");  // they are few
 }
 
-// What any op keeps for backward may be bf16, by its own choice or by that of a pass.
+// A tensor that any op keeps for backward may be bf16, by its own choice or by that of a pass.
 TEST(Formats, KeptNumbersTakeHalfTheBytes) {
   const auto bytes = [](Format format, Format exchanged, bool train = true) {
     MemoryMeasure measure;

@@ -1,4 +1,4 @@
-// What the files of nodes share: checks of shapes, optional variables, tables of keys as ops want them.
+// Parts that the files of nodes share: checks of shapes, optional variables, tables of keys as ops want them.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// What passes ask of a graph: who makes a variable, and who reads it.
+// Questions of passes to a graph: who makes a variable, and who reads it.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <any>

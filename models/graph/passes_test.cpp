@@ -647,7 +647,7 @@ TEST(Passes, GatedMlps) {
   }
 }
 
-// What a chain makes for maps alone is bf16, and so are gradients that it gives to maps alone.
+// A result that a chain makes for maps alone is bf16, and so are gradients that it gives to maps alone.
 TEST(Passes, NumbersBetweenChainsAndMapsAreBf16) {
   for (const bool beside : {false, true}) {
     Planned p({{"x", {4, 5, 48}}, {"in", {48, 48}}, {"out", {48, 48}}});

@@ -1,4 +1,4 @@
-// What a plan says of slow forms: shapes and sentences, and on a GPU no silence where records name the slow form.
+// Words of a plan on slow forms: shapes and sentences, and on a GPU no silence where records name the slow form.
 // SPDX-License-Identifier: Apache-2.0
 #include "models/graph/slow_forms.h"
 

@@ -26,7 +26,7 @@ CROSSTALK_HALF_LIFE(kda, 11.85);
 CROSSTALK_START(kda, gate, "bounded", 13.64, 0);
 CROSSTALK_START(kda, rate, "one", 67.88, 0);
 
-// What the authors' gates start with (published: a median half-life of 14.0 tokens where the gate is bounded).
+// Start values of the authors' gates (published: a median half-life of 14.0 tokens where the gate is bounded).
 TEST(KdaGates, StartWithTheHalfLivesOfTheirSource) {
   const auto start = [](const char* gate, const char* rate) {
     return decay_start(

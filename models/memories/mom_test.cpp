@@ -60,7 +60,7 @@ TEST(MomOracle, OneMemoryIsGatedDelta) {
   expect_close(read("mom", s), read("gated_delta", with_options(s, no_options())));
 }
 
-// What one memory holds neither fades nor changes while tokens go elsewhere.
+// The content of one memory neither fades nor changes while tokens go elsewhere.
 TEST(MomOracle, TokensThatGoElsewhereLeaveNoTrace) {
   const Options two = option("memories", std::int64_t{2}, option("selected", std::int64_t{1}));
   Sequence s = ordinary(two, 2);

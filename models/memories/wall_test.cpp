@@ -34,7 +34,7 @@ TEST(WallOracle, OpenGatesAreSoftmax) {
   expect_close(read("wall", s), read("softmax", s));
 }
 
-// What has faded is not forgotten, as in FoX: its logit goes to 0, that of any key orthogonal to the query.
+// A faded token is not forgotten, as in FoX: its logit goes to 0, that of any key orthogonal to the query.
 TEST(WallOracle, ShutGatesReadTheAverageOfWhatCameBefore) {
   Sequence s = random_sequence(no_options(), 5, 4, 3, 2);
   s.in["log_decay"] = constant_rows(5, 4, 0);

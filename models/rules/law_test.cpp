@@ -215,7 +215,7 @@ TEST(RuleLaw, SaysWhereAndWhatWouldBeRight) {
        "1:6: '\xCE\xB2' means nothing here; names have the letters a to z, A to Z and _"},
       {{"S += v \xCE k^T", "read S q"},
        "1:8: 'byte 206' means nothing here; there are + - * / ^ ( ) [ ] , and names"},
-      // What papers and programs write otherwise.
+      // Notations of papers and programs that differ.
       {{"beta = sigmoid(W x)", "S += v k^T", "read S q"},
        "1:16: unknown name W; so far there are S, k, q, v, and what is learned is token(...) or "
        "parameter(...)"},

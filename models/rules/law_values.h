@@ -1,4 +1,4 @@
-// What the expressions of a law mean: names, numbers, functions and learned quantities as nodes of its graph. What steps do with
+// Meaning of the expressions of a law: names, numbers, functions and learned quantities as nodes of its graph. What steps do with
 // them is law.cpp's.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once

@@ -1,4 +1,4 @@
-// What a law is, for people: the type of every name, its states, and which engine runs it or why none does.
+// Report of a law for people: the type of every name, its states, and which engine runs it or why none does.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <string>

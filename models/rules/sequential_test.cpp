@@ -139,7 +139,7 @@ TEST(SequentialRules, HoldFewMatrices) {
   EXPECT_LT(program_of_example("fwm", 32, 32)->backward_numbers, 3.5 * 32 * 32);
   EXPECT_LT(program_of_example("titans_linear", 32, 32)->backward_numbers, 6.5 * 32 * 32);
 }
-/// What moves in accesses of four numbers stands at multiples of four.
+/// A row that moves in accesses of four numbers stands at multiples of four.
 TEST(SequentialRules, ValuesAreAligned) {
   for (const Example& example : examples()) {
     const auto program = program_of_example(example.name, 13, 6);

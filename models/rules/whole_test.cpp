@@ -97,7 +97,7 @@ TEST_P(RuleInLanguage, TrainsInAPackAsAlone) {
 INSTANTIATE_TEST_SUITE_P(Laws, RuleInLanguage, ::testing::ValuesIn(examples()),
                          [](const auto& one) { return one.param.name; });
 
-/// What a probe reads of n pairs, each key once.
+/// Values that a probe reads of n pairs, each key once.
 std::vector<double> probed(const std::string& memory,
                            const std::vector<std::pair<std::string, std::string>>& set) {
   constexpr int n = 5, B = 2;

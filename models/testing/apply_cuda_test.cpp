@@ -49,7 +49,7 @@ class MemoryOnCuda : public CudaTest, public ::testing::WithParamInterface<std::
   std::vector<ApplySizes> sizes() const { return sizes_of(GetParam()); }
 };
 
-// What the tests below hold a GPU against must be numbers.
+// The values against which the tests below hold a GPU must be numbers.
 TEST(MemoryOnCudaData, IsFinite) {
   for (const Memory& kind : all_memories()) {
     for (const ApplySizes& shape : sizes_of(kind.name)) {
@@ -99,7 +99,7 @@ TEST_P(MemoryOnCuda, EveryFormIsTheCpus) {
   }
 }
 
-// What rounded operands may do is the budget of a product, 2^-11 or 2^-8 a term, some chunks long.
+// The error that rounded operands may make is the budget of a product, 2^-11 or 2^-8 a term, some chunks long.
 TEST_P(MemoryOnCuda, RoundedProductsKeepToTheirBudget) {
   const ApplySizes shape = sizes().back();
   for (const ApplyCase& one : apply_cases(GetParam(), shape)) {

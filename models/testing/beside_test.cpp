@@ -57,7 +57,7 @@ class Beside : public ::testing::TestWithParam<std::string> {
   }
   double sigmoid(const std::string& name, int t) { return 1 / (1 + std::exp(-token(name, 1, t)[0])); }
 
-  /// What the oracle sees of the first n tokens; the query stands at every one of them.
+  /// The oracle's view of the first n tokens; the query stands at every one of them.
   Sequence sequence(const Options& options, int n, int query) {
     Sequence s{.T = n, .K = kD, .V = kValues, .options = options};
     const Vector q = plus(times(rows("query_projection.key", kEmbedding), embedded(query)), 1,

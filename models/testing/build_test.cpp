@@ -1,4 +1,4 @@
-// What is wrong in a memory's file is said of that memory: parameters asked for twice, inputs that nobody declared, shapes.
+// An error in a memory's file is said of that memory: parameters asked for twice, inputs that nobody declared, shapes.
 // SPDX-License-Identifier: Apache-2.0
 #include "models/build.h"
 
@@ -35,7 +35,7 @@ class ToyMixer final : public Mixer<double> {
   Var<double> leaf(std::initializer_list<int> dims) { return {&graph, graph.variable(dims, false)}; }
 };
 
-// What is said of a memory with this build and these inputs; "" if nothing.
+// Words on a memory with this build and these inputs; "" if nothing.
 std::string said_of(Build build, std::vector<MemoryInput> inputs = {{"beta"}}) {
   const Memory memory{.name = "toy",
                       .summary = "",

@@ -64,7 +64,7 @@ TEST_P(MemoryGradient, IsTheSameInEveryPass) {
   }
 }
 
-// What unused slots hold must not matter, and slots all unused but one are as if there were one.
+// The content of unused slots must not matter, and slots all unused but one are as if there were one.
 TEST_P(MemoryGradient, UnusedSlotsLeaveNoTrace) {
   const ModelShape one{kKeys, kValues, false, 1, {kT, 2, 1}}, three{kKeys, kValues, false, 1, {kT, 2, 3}};
   for (const Setting& setting : valid_settings(kind(), kDKey, kKeys, kValues, kEmbedding)) {

@@ -1,4 +1,4 @@
-// What projections see of a layer's input (model.input_shift), and the bonus of the own token (model.bonus), number by number.
+// The part of a layer's input that projections see (model.input_shift), and the bonus of the own token (model.bonus), number by number.
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// What a language model keeps of a sequence, against the bytes that Zoology's figures are drawn over (4 bytes a float, after
+// The state that a language model keeps of a sequence, against the bytes that Zoology's figures are drawn over (4 bytes a float, after
 // 1024 tokens).
 // SPDX-License-Identifier: Apache-2.0
 #include "models/testing/language.h"

@@ -1,4 +1,4 @@
-// What memories must be able to do, with parameters written by hand.
+// Abilities that memories must have, with parameters written by hand.
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 

@@ -23,7 +23,7 @@ Options with_parts(const std::string& memory, const Settings& parts, int heads =
   return resolved(*find_memory(memory), options);
 }
 
-/// What every memory is tried with.
+/// Settings that every memory is tried with.
 const std::vector<std::pair<std::string, Settings>>& every_part() {
   static const std::vector<std::pair<std::string, Settings>> all = {
       {"conv, rms, sigmoid",

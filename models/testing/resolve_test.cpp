@@ -1,4 +1,4 @@
-// What settings of memories mean: derived dimensions, refusals with their reasons, descriptions.
+// Meaning of the settings of memories: derived dimensions, refusals with their reasons, descriptions.
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 

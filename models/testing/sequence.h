@@ -1,4 +1,4 @@
-// What an oracle of a memory is given and gives: one sequence of one head in double, token after token.
+// Input and output of an oracle of a memory: one sequence of one head in double, token after token.
 //
 // An oracle is the paper's recurrence written as plainly as C++ allows, with an explicit state. It stands in
 // the memory's test file, knows nothing of engines, models or forms, and is found by the memory's name.

@@ -1,4 +1,4 @@
-// What a feature map's file says. kernels/feature_map/maps/NAME.h holds one struct maps::NAME: phi and its
+// Contents of a feature map's file. kernels/feature_map/maps/NAME.h holds one struct maps::NAME: phi and its
 // derivative for the CPU and CUDA, and info() for the program's help, studies and checks. The build finds it,
 // and NAME_test.cpp beside it.
 //

@@ -16,7 +16,7 @@ Numbers power(const Numbers& x, int n, const Numbers&) {
 }
 CROSSTALK_MAP_ORACLE(power, power, {1, 1}, {5, 1}, {4, 2}, {16, 2}, {7, 3}, {1, 4}, {3, 5}, {2, 8});
 
-/// What phi(q).phi(k) is, exactly.
+/// The exact value of phi(q).phi(k).
 double polynomial(double s, int n) { return std::pow(1 + s / n, n); }
 
 TEST(Power, MonomialsMakeThePolynomial) { expect_monomials(FeatureMap::power, polynomial); }

@@ -16,7 +16,7 @@ Numbers taylor(const Numbers& x, int n, const Numbers&) {
 }
 CROSSTALK_MAP_ORACLE(taylor, taylor, {1, 1}, {5, 1}, {4, 2}, {16, 2}, {7, 3}, {1, 4}, {3, 5}, {2, 8});
 
-/// What phi(q).phi(k) is, exactly.
+/// The exact value of phi(q).phi(k).
 double polynomial(double s, int n) {
   double sum = 0, term = 1;
   for (int i = 0; i <= n; term *= s / ++i) sum += term;
