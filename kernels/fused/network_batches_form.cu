@@ -9,7 +9,8 @@
 #include <new>
 
 #include "kernels/law/law_team.cuh"
-#include "kernels/law/network_batches.h"
+#include "kernels/law/network_batches_backward.h"
+#include "kernels/law/network_batches_forward.h"
 
 namespace crosstalk {
 namespace {

@@ -9,7 +9,8 @@
 #include <complex>
 
 #include "kernels/law/law_cpu.h"
-#include "kernels/law/network_batches.h"
+#include "kernels/law/network_batches_backward.h"
+#include "kernels/law/network_batches_forward.h"
 #include "kernels/testing/op_fields.h"
 
 namespace crosstalk::checks::network_read_test {

@@ -1,0 +1,290 @@
+// NetworkBatches backward: mini-batches from the last to the first take back the update, the reads and the inner gradients.
+//   update   dC_ls = -e_s.(G x_s), de_s = -C_ls G x_s, dx_s = -C_ls G^T e_s, G <- F_l G; likewise D, A and M of P
+//   reader   with d the gradient of o: dC_is -= (d.e_s) (x_s.y), de_s -= C_is (x_s.y) d, dx_s -= C_is (d.e_s) y,
+//            dy = F_i W^T d + A_i P^T d - sum_s C_is (d.e_s) x_s, G += F_i d y^T
+//   inner    the gradient of a gradient, with gelu'' (network_read_law.h)
+// The read of Sun et al. 2024, arXiv 2407.04620 (dual form), differentiated.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include "kernels/law/network_batches.h"
+
+namespace crosstalk::law {
+
+template <class Real>
+template <class Team>
+CT_HD inline void NetworkBatches<Real>::read_layer_back(const Team& team, const Layer& of, const Real* S,
+                                                        Real* G) const {
+  const int out = of.out;
+  team.rows(
+      rows, out, [&](int r, int j) { return of.d_out[r * out + j] * of.u[r * out + j]; },
+      [&](int r, Real sum) { some[r] = sum; });
+  if (moves)
+    team.rows(
+        rows, out, [&](int r, int j) { return of.d_out[r * out + j] * of.p[r * out + j]; },
+        [&](int r, Real sum) { more[r] = sum; });
+  team.each(rows, [&](int i) {
+    for (int r = 0; r < rows; ++r)
+      if (static_cast<int>(place[r]) == i) d_F[i] += some[r], d_A[i] += moves ? more[r] : Real(0);
+  });
+  team.down(rows, out, rows, of.h_back, of.d_out,
+            [&](int s, int j, Real sum) { of.d_e[s * out + j] -= sum; });
+  // h becomes the gradient of x.y, h_back the same, tokens first; g what C gets.
+  team.rows(
+      rows * rows, out, [&](int i, int j) { return of.d_out[i / rows * out + j] * of.e[i % rows * out + j]; },
+      [&](int i, Real sum) {
+        of.g[i] *= sum, of.h[i] = of.h_back[i % rows * rows + i / rows] = -read_C[i] * sum;
+      });
+  team.each(rows * rows, [&](int i) {
+    for (int r = 0; r < rows; ++r)
+      if (static_cast<int>(place[r]) == i / rows) d_C[i] -= of.g[r * rows + i % rows];
+  });
+  team.down(rows, of.in, rows, of.h_back, of.y,
+            [&](int s, int j, Real sum) { of.d_x[s * of.in + j] += sum; });
+  team.each(rows * out, [&](int i) {
+    of.u[i] = read_F[i / out] * of.d_out[i];
+    if (moves) of.p[i] = read_A[i / out] * of.d_out[i];
+  });
+  team.down(rows, of.in, rows, of.h, of.x, [&](int r, int j, Real sum) { of.d_y[r * of.in + j] = sum; });
+  times_back(team, of, of.u, S, [&](int r, int j, Real sum) { of.d_y[r * of.in + j] += sum; });
+  if (moves) times_back(team, of, of.p, S + n, [&](int r, int j, Real sum) { of.d_y[r * of.in + j] += sum; });
+  add_to(team, of, of.y, of.u, G);
+  if (moves) add_to(team, of, of.y, of.p, G + n);
+}
+
+template <class Real>
+template <class Team>
+CT_HD inline void NetworkBatches<Real>::read_back(const Team& team, const Real* S, Real* G) const {
+  Real* d_z = second.d_out;
+  const auto d_o = [&](int r, int a) {
+    const int query = static_cast<int>(index[r]);
+    return query < 0 ? Real(0) : op.o.gradient.at(net.at.r)[net.at.query(query) * V + a];
+  };
+  read(team, S);
+  team.each(rows * V, [&](int i) { d_z[i] = d_o(i / V, i % V) * (layer ? net.gain.value[i % V] : Real(1)); });
+  if (layer) {
+    team.each(V, [&](int a) {
+      for (int r = 0; r < rows; ++r) {
+        if (net.gain.gradient) net.gain.gradient[a] += d_o(r, a) * zq[r * V + a];
+        if (net.bias.gradient) net.bias.gradient[a] += d_o(r, a);
+      }
+    });
+    through_norm(team, zq, read_scale, d_z);
+  }
+  read_layer_back(team, second, S, G);
+  read_sum(team, first, [&](int r, int m, Real sum) { first.d_out[r * M + m] *= Gelu<Real>(sum).slope; });
+  read_layer_back(team, first, S, G);
+  team.each(rows * K, [&](int i) {
+    const int query = static_cast<int>(index[i / K]), j = i % K;
+    if (query < 0 || !net.q.gradient) return;
+    net.q.gradient[query * net.q.apart + j] +=
+        first.d_y[i] +
+        (op.residual && j < V ? op.o.gradient.at(net.at.r)[net.at.query(query) * V + j] : Real(0));
+  });
+}
+
+template <class Real>
+template <class Team>
+CT_HD inline void NetworkBatches<Real>::update_back(const Team& team, int c, const Real* S, Real* G) const {
+  const int l = last(c);
+  const Real *of_theta = C + l * rows, *of_P = D + l * rows;
+  team.each(rows, [&](int i) { d_F[i] = d_A[i] = d_Mo[i] = 0; });
+  team.each(rows * rows, [&](int i) { d_C[i] = d_D[i] = 0; });
+  each_layer([&](const Layer& of) {
+    const int out = of.out, in = of.in;
+    times(team, of, of.x, G, [&](int s, int j, Real sum) { of.u[s * out + j] = sum; });
+    if (moves) times(team, of, of.x, G + n, [&](int s, int j, Real sum) { of.p[s * out + j] = sum; });
+    team.rows(
+        rows, out, [&](int s, int j) { return of.e[s * out + j] * of.u[s * out + j]; },
+        [&](int s, Real sum) { d_C[l * rows + s] -= sum; });
+    if (moves)
+      team.rows(
+          rows, out, [&](int s, int j) { return of.e[s * out + j] * of.p[s * out + j]; },
+          [&](int s, Real sum) { d_D[l * rows + s] -= sum; });
+    team.each(rows * out, [&](int i) {
+      of.d_e[i] = -of_theta[i / out] * of.u[i] - (moves ? of_P[i / out] * of.p[i] : Real(0));
+    });
+    times_back(team, of, of.e, G, [&](int s, int j, Real sum) { of.d_x[s * in + j] = -of_theta[s] * sum; });
+    if (moves)
+      times_back(team, of, of.e, G + n, [&](int s, int j, Real sum) { of.d_x[s * in + j] -= of_P[s] * sum; });
+  });
+  // Four numbers at a time, as many loads on their way; n is a multiple of 4.
+  const int part = n / 4;
+  const auto along = [&](const Real* x, const Real* y) {
+    return team.sum(part, [&](int i) {
+      return (x[i] * y[i] + x[part + i] * y[part + i]) +
+             (x[2 * part + i] * y[2 * part + i] + x[3 * part + i] * y[3 * part + i]);
+    });
+  };
+  const Real by_F = along(G, S), by_A = moves ? along(G, S + n) : Real(0),
+             by_M = moves ? along(G + n, S + n) : Real(0);
+  const Real f = F[l], a = A[l], m = Mo[l];
+  team.each(1, [&](int) { d_F[l] = by_F, d_A[l] = by_A, d_Mo[l] = by_M; });
+  team.each(part, [&](int i) {
+    Real g[4], p[4] = {};
+    for (int j = 0; j < 4; ++j) g[j] = G[j * part + i];
+    for (int j = 0; moves && j < 4; ++j) p[j] = G[n + j * part + i];
+    for (int j = 0; j < 4; ++j) {
+      G[j * part + i] = f * g[j];
+      if (moves) G[n + j * part + i] = a * g[j] + m * p[j];
+    }
+  });
+}
+
+template <class Real>
+template <class Team>
+CT_HD inline void NetworkBatches<Real>::inner_back(const Team& team, int c, const Real* theta,
+                                                   Real* G) const {
+  Real *d_d2 = second.d_y, *d_z1 = first.u, *d_e = second.d_e, *d_z = second.d_out, *d_error = zq;
+  team.each(rows * M, [&](int i) {
+    const Gelu<Real> g(z1[i]);
+    d_d2[i] = first.d_e[i] * g.slope, d_z1[i] = first.d_e[i] * d2[i] * g.bend;
+  });
+  // d2 = W2^T e: without a bias.
+  times(
+      team, second, d_d2, theta, [&](int i, int a, Real sum) { d_e[i * V + a] += sum; }, false);
+  add_to(team, second, d_d2, second.e, G, false);
+  if (layer) {
+    through_error(team, d_e, d_z, d_error);
+  } else {
+    team.each(rows * V, [&](int i) { d_z[i] = d_error[i] = d_e[i]; });
+  }
+  add_to(team, second, second.x, d_z, G);
+  times_back(team, second, d_z, theta, [&](int i, int m, Real sum) {
+    d_z1[i * M + m] += (second.d_x[i * M + m] + sum) * Gelu<Real>(z1[i * M + m]).slope;
+  });
+  add_to(team, first, first.x, d_z1, G);
+  times_back(team, first, d_z1, theta, [&](int i, int j, Real sum) { first.d_x[i * K + j] += sum; });
+  const int t = begin(c), tokens = count(c);
+  team.each(tokens * K, [&](int i) {
+    const int j = i % K;
+    if (net.k.gradient)
+      net.k.gradient[(t + i / K) * net.k.apart + j] +=
+          first.d_x[i] + (op.residual && j < V ? d_error[i / K * V + j] : Real(0));
+  });
+  team.each(tokens * V, [&](int i) {
+    if (net.v.gradient) net.v.gradient[(t + i / V) * net.v.apart + i % V] -= d_error[i];
+  });
+}
+
+template <class Real>
+template <class Team>
+CT_HD inline void NetworkBatches<Real>::through_error(const Team& team, const Real* d_e, Real* d_z,
+                                                      Real* d_error) const {
+  Real *mean_y = some, *along = more, *mean_d = others, *d_along = read_scale, *bend = read_F,
+       *sum_z = read_A;
+  const Real* gain = net.gain.value;
+  const auto y = [&](int i) { return error[i] * gain[i % V]; };
+  const auto sums = [&](auto&& term, auto&& put) {
+    team.rows(
+        rows, V, [&](int i, int a) { return term(i * V + a); }, put);
+  };
+  sums(y, [&](int i, Real sum) { mean_y[i] = sum / V; });
+  sums([&](int i) { return y(i) * z[i]; }, [&](int i, Real sum) { along[i] = sum / V; });
+  sums([&](int i) { return d_e[i]; }, [&](int i, Real sum) { mean_d[i] = sum / V * scale[i]; });
+  sums([&](int i) { return d_e[i] * z[i]; }, [&](int i, Real sum) { d_along[i] = -sum * scale[i]; });
+  sums([&](int i) { return d_e[i] * (y(i) - mean_y[i / V] - z[i] * along[i / V]); },
+       [&](int i, Real sum) { bend[i] = sum; });
+  team.each(rows * V, [&](int i) {
+    const int r = i / V;
+    d_z[i] = scale[r] * d_e[i] - mean_d[r] + d_along[r] * z[i] / V;  // of y
+    d_error[i] = d_z[i] * gain[i % V];
+  });
+  team.each(V, [&](int a) {
+    for (int i = a; i < rows * V; i += V) {
+      if (net.gain.gradient) net.gain.gradient[a] += d_z[i] * error[i] + d_error[i] * z[i];
+      if (net.bias.gradient) net.bias.gradient[a] += d_error[i];
+    }
+  });
+  team.each(rows * V, [&](int i) {  // of normal
+    const int r = i / V;
+    d_z[i] = d_error[i] * gain[i % V] - scale[r] * d_e[i] * along[r] + d_along[r] * y(i) / V;
+  });
+  sums([&](int i) { return d_z[i] * z[i]; }, [&](int i, Real sum) { bend[i] += sum / scale[i]; });
+  team.each(rows * V, [&](int i) {
+    const int r = i / V;
+    d_z[i] = d_z[i] * scale[r] - bend[r] * scale[r] * scale[r] * z[i] / V;
+  });
+  sums([&](int i) { return d_z[i]; }, [&](int i, Real sum) { sum_z[i] = sum / V; });
+  team.each(rows * V, [&](int i) { d_z[i] -= sum_z[i / V]; });
+}
+
+template <class Real>
+template <class Team>
+CT_HD inline void NetworkBatches<Real>::numbers_back(const Team& team, int c) const {
+  const int t = begin(c), tokens = count(c);
+  // h of the layers: what keep and momentum of row i get by column s.
+  Real *of_keep = first.h, *of_speed = second.h, *by_state = first.g;
+  team.each(rows + 1, [&](int s) {
+    Real d_b = 0, d_m = 0, d_a = 0;
+    for (int i = tokens - 1; i >= 0; --i) {
+      const Real keeps = 1 - net.forget.number(t + i, 0), speed = net.momentum.number(t + i, 0);
+      Real keep_gets = 0, speed_gets = 0;
+      if (s == rows) {  // F: a, A: b, M: m
+        const Real f = i > 0 ? F[i - 1] : Real(1), a = i > 0 ? A[i - 1] : Real(0),
+                   m = i > 0 ? Mo[i - 1] : Real(1);
+        d_a += d_F[i], d_m += d_Mo[i];
+        if (moves) d_b += d_A[i], d_m += d_b;
+        keep_gets = d_a * f + d_b * a, speed_gets = d_m * m;
+        d_a *= keeps, d_b *= keeps, d_m *= speed;
+      } else if (s < i) {
+        d_b += d_C[i * rows + s], d_m += d_D[i * rows + s] + d_b;
+        keep_gets = d_b * C[(i - 1) * rows + s], speed_gets = d_m * D[(i - 1) * rows + s];
+        d_b *= keeps, d_m *= speed;
+      } else if (s == i) {
+        by_state[s] = d_m + d_D[i * rows + s] + d_b + d_C[i * rows + s];
+      }
+      if (s < rows) {
+        of_keep[i * rows + s] = keep_gets, of_speed[i * rows + s] = speed_gets;
+      } else {
+        some[i] = keep_gets, more[i] = speed_gets;
+      }
+    }
+  });
+  team.each(tokens, [&](int i) {
+    Real keeps = some[i], speed = more[i];
+    for (int s = 0; s < rows; ++s) keeps += of_keep[i * rows + s], speed += of_speed[i * rows + s];
+    if (net.step_size.gradient) net.step_size.gradient[(t + i) * net.step_size.apart] += by_state[i];
+    if (net.momentum.gradient) net.momentum.gradient[(t + i) * net.momentum.apart] += speed;
+    if (net.forget.gradient) net.forget.gradient[(t + i) * net.forget.apart] -= keeps;
+  });
+}
+
+template <class Real>
+template <class Team>
+CT_HD inline void NetworkBatches<Real>::backward(const Team& team) const {
+  const int length = segment_length(batches);
+  Real* G = work + (length + 1) * size;
+  net.clear(team);
+  for (int i = 0; i < net.parts(); ++i) {
+    const Out<Real>& end = op.end[i];
+    const Real* from = end && end.gradient.data
+                           ? end.gradient.at(net.at.r) + static_cast<std::int64_t>(net.item) * op.part_size(i)
+                           : nullptr;
+    each_of_part(team, i, [&](int to, int at) { G[to] = from ? from[at] : Real(0); });
+  }
+  for (int segment = segments(batches) - 1; segment >= 0; --segment) {
+    const int from = segment * length, steps = from + length < batches ? length : batches - from;
+    copy(team, states + segment * size, work, size);
+    for (int c = 0; c + 1 < steps; ++c) {
+      load(team, from + c);
+      inner(team, work + c * size);
+      update(team, from + c, work + c * size, work + (c + 1) * size);
+    }
+    for (int c = steps - 1; c >= 0; --c) {
+      const Real* S = work + c * size;
+      load(team, from + c);
+      inner(team, S);
+      update_back(team, from + c, S, G);
+      if (op.o.gradient.data) each_gathered(team, from + c, [&] { read_back(team, S, G); });
+      inner_back(team, from + c, S, G);
+      numbers_back(team, from + c);
+    }
+  }
+  if (op.o.gradient.data) each_gathered(team, -1, [&] { read_back(team, work, G); });
+  for (int i = 0; i < net.parts(); ++i) {
+    const Rows<Real> of = net.part(i);
+    if (of.gradient) each_of_part(team, i, [&](int from, int at) { of.gradient[at] += G[from]; });
+  }
+}
+
+}  // namespace crosstalk::law
