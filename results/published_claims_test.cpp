@@ -14,20 +14,14 @@
 #include <tuple>
 #include <vector>
 
+#include "results/statistics.h"
 #include "results/test_published.h"
 
 namespace crosstalk {
 namespace {
 
-/// README with its lines joined, so that sentences can be looked for.
-std::string joined_page() {
-  std::string text = content_of(published_folder() / "README.md");
-  std::replace(text.begin(), text.end(), '\n', ' ');
-  return text;
-}
-
 void expect_said(const std::string& sentence) {
-  EXPECT_NE(joined_page().find(sentence), std::string::npos) << sentence;
+  EXPECT_NE(flat_page().find(sentence), std::string::npos) << sentence;
 }
 
 /// ".910 to .938", or "1".
@@ -121,11 +115,6 @@ struct RunOfAll {
 using OfSeeds = std::map<std::int64_t, RunOfAll>;
 using OfRates = std::map<double, OfSeeds>;
 
-double median_over(std::vector<double> x) {
-  std::sort(x.begin(), x.end());
-  return x.size() % 2 == 1 ? x[x.size() / 2] : (x[x.size() / 2 - 1] + x[x.size() / 2]) / 2;
-}
-
 /// The rate of the least median validation loss over the seeds that all rates have.
 double chosen_of(const OfRates& rates) {
   std::set<std::int64_t> shared;
@@ -136,7 +125,7 @@ double chosen_of(const OfRates& rates) {
   for (const auto& [rate, seeds] : rates) {
     std::vector<double> losses;
     for (const std::int64_t seed : shared) losses.push_back(seeds.at(seed).eval);
-    best = std::min(best, {median_over(losses), rate});
+    best = std::min(best, {median(losses), rate});
   }
   return best.second;
 }
@@ -145,7 +134,7 @@ double chosen_of(const OfRates& rates) {
 double shown_of(const OfRates& rates, double RunOfAll::*what) {
   std::vector<double> values;
   for (const auto& [seed, run] : rates.at(chosen_of(rates))) values.push_back(run.*what);
-  return median_over(values);
+  return median(values);
 }
 
 /// MQAR in the layers of authors: pairs -> memory -> "0.98 at 0.01*", the rate chosen by validation accuracy, then loss.
@@ -176,13 +165,13 @@ std::map<std::int64_t, std::map<std::string, std::string>> layers_of_authors() {
           if (std::all_of(rates.begin(), rates.end(),
                           [&](const auto& of_rate) { return of_rate.second.count(seed); }))
             accuracies.push_back(run.accuracy), losses.push_back(run.loss);
-        best = std::min(best, {-median_over(accuracies), median_over(losses), rate});
+        best = std::min(best, {-median(accuracies), median(losses), rate});
       }
       const double rate = std::get<2>(best);
       std::vector<double> tests;
       for (const auto& [seed, run] : rates.at(rate)) tests.push_back(run.test);
       shown[pairs][memory] =
-          fmt::format("{:.2f} at {}{}", median_over(tests), rate,
+          fmt::format("{:.2f} at {}{}", median(tests), rate,
                       rate == *all_rates.begin() || rate == *all_rates.rbegin() ? "*" : "");
     }
   return shown;

@@ -6,7 +6,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <limits>
@@ -16,6 +15,7 @@
 #include <sstream>
 
 #include "results/csv.h"
+#include "results/statistics.h"
 #include "results/test_published.h"
 
 namespace crosstalk {
@@ -92,11 +92,6 @@ std::map<std::string, std::string> titles_in(const fs::path& study) {
 /// Runs of one point: values of what --best chooses -> seed -> (validation loss, what is shown).
 using TriedRuns = std::map<std::string, std::map<std::int64_t, std::pair<double, double>>>;
 
-double middle_of(std::vector<double> x) {
-  std::sort(x.begin(), x.end());
-  return x.empty() ? std::nan("") : (x[(x.size() - 1) / 2] + x[x.size() / 2]) / 2;
-}
-
 /// What is shown, by seed, of the values whose median loss over the seeds that all values have is least.
 std::map<std::int64_t, double> at_least_loss(const TriedRuns& tried) {
   std::map<std::int64_t, std::size_t> times;
@@ -108,8 +103,8 @@ std::map<std::int64_t, double> at_least_loss(const TriedRuns& tried) {
     std::vector<double> losses;
     for (const auto& [seed, run] : seeds)
       if (times[seed] == tried.size()) losses.push_back(run.first);
-    if (middle_of(losses) >= least) continue;
-    least = middle_of(losses);
+    if (median(losses) >= least) continue;
+    least = median(losses);
     shown.clear();
     for (const auto& [seed, run] : seeds) shown[seed] = run.second;
   }
@@ -191,7 +186,7 @@ TEST(PublishedTasks, FinalTablesAreThoseOfTheirExports) {
         if (row[c].empty() || found == columns.end()) continue;
         std::vector<double> shown;
         for (const auto& [seed, value] : at_least_loss(found->second)) shown.push_back(value);
-        const double middle = middle_of(shown);
+        const double middle = median(shown);
         EXPECT_EQ(first_in(row[c]), std::isinf(middle) ? "diverged" : as_printed(middle))
             << line[0] << ", " << head;
         ++filled, ++cells;
@@ -246,13 +241,13 @@ TEST(PublishedTasks, MadTablesAreThoseOfTheirExports) {
         std::vector<double> shown;
         for (const auto& [seed, x] : at_least_loss(columns[column]))
           shown.push_back(x), of_seed[seed].push_back(x);
-        EXPECT_EQ(first_in(row[column + 1]), as_printed(middle_of(shown))) << row[0] << " " << column;
+        EXPECT_EQ(first_in(row[column + 1]), as_printed(median(shown))) << row[0] << " " << column;
       }
       std::vector<double> means;
       for (const auto& [seed, scores] : of_seed)
         if (scores.size() == kTasks)
           means.push_back(std::accumulate(scores.begin(), scores.end(), 0.0) / static_cast<double>(kTasks));
-      EXPECT_EQ(first_in(row[kTasks + 1]), means.empty() ? "" : as_printed(middle_of(means))) << row[0];
+      EXPECT_EQ(first_in(row[kTasks + 1]), means.empty() ? "" : as_printed(median(means))) << row[0];
     }
   }
 }
@@ -260,20 +255,13 @@ TEST(PublishedTasks, MadTablesAreThoseOfTheirExports) {
 double median_at_best(const TriedRuns& tried) {
   std::vector<double> shown;
   for (const auto& [seed, x] : at_least_loss(tried)) shown.push_back(x);
-  return middle_of(shown);
+  return median(shown);
 }
 
 /// ".958"
 std::string share_text(double x) {
   const std::string text = fmt::format("{:.3f}", x);
   return text.starts_with("0") ? text.substr(1) : text;
-}
-
-/// A page with its lines joined, so that sentences can be looked for.
-std::string flat_page() {
-  std::string text = content_of(published_folder() / "README.md");
-  std::replace(text.begin(), text.end(), '\n', ' ');
-  return text;
 }
 
 // MAD: which tasks tell memories apart, in the order of the table, of memories that have all of them.

@@ -1,6 +1,7 @@
 // Files of results/published, for the tests that hold them against each other.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -19,6 +20,13 @@ inline std::string content_of(const std::filesystem::path& path) {
   std::ostringstream text;
   text << file.rdbuf();
   return text.str();
+}
+
+/// README of results/published with its lines joined, so that sentences can be looked for.
+inline std::string flat_page() {
+  std::string text = content_of(published_folder() / "README.md");
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return text;
 }
 
 /// Calls row() for each run of an export in results/published.
