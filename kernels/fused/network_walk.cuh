@@ -146,6 +146,18 @@ struct NetworkSequence : RowWalk<C, kListed, NetworkOp, WalkPlan> {
   __device__ void number_token(int t, float* to) const {
     to[0] = size.row(t)[0], to[1] = momentum.number(t, 0), to[2] = 1 - forget.number(t, 0);
   }
+  /// W, P, b and its momentum behind a token whose inner gradient times its step is -step x^T.
+  __device__ __forceinline__ void move(const float* key, float step, float speed, float keeps, float (&W)[C],
+                                       float (&P)[C], float (&x)[C], float& c_w, float& c_p) const {
+    Base::cells.columns_of(key, x);
+#pragma unroll
+    for (int c = 0; c < C; ++c) {
+      const float moved = kNorm ? step * x[c] : speed * P[c] + step * x[c];
+      W[c] = keeps * W[c] + moved;
+      if constexpr (!kNorm) P[c] = moved;
+    }
+    if (op.biases) c_p = speed * c_p + step, c_w = keeps * c_w + c_p;
+  }
 };
 
 /// A walk forward over one sequence and head.
@@ -159,20 +171,6 @@ struct NetworkWalk : NetworkSequence<C, kNorm, kListed> {
   const NormWeights weights = Base::weights();
   float W[C], P[C], x[C];
   float c_w = 0, c_p = 0;  ///< b, and its momentum
-
-  /// W and P behind a token whose inner gradient times its step is -step x^T.
-  __device__ __forceinline__ void advance(const float* key, float step, float speed, float keeps) {
-    cells.columns_of(key, x);
-#pragma unroll
-    for (int c = 0; c < C; ++c) {
-      const float moved = kNorm ? step * x[c] : speed * P[c] + step * x[c];
-      W[c] = keeps * W[c] + moved;
-      if constexpr (!kNorm) P[c] = moved;
-    }
-    if (op.biases) c_p = speed * c_p + step, c_w = keeps * c_w + c_p;
-  }
-
-  // --- forward
 
   __device__ __forceinline__ void start() {
     cells.load(parts.value[0], V, K, W);
@@ -274,7 +272,8 @@ __global__ void __launch_bounds__(256, 4)
       if (t == T) break;
       if (kept && walk.writes) kept[here] = e;
       here += walk.H * walk.V;
-      walk.advance(stage.keys[s], -stage.numbers[s][0] * e, stage.numbers[s][1], stage.numbers[s][2]);
+      walk.move(stage.keys[s], -stage.numbers[s][0] * e, stage.numbers[s][1], stage.numbers[s][2], walk.W,
+                walk.P, walk.x, walk.c_w, walk.c_p);
     }
   }
   walk.end();
