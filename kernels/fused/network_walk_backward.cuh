@@ -1,5 +1,4 @@
-// The way back of network_walk.cuh, cut into phases. What they read stands in NetworkBack, which has no arrays: those with indices that
-// unrolling makes constants stand in WalkCells, by themselves, or none of the numbers beside them would be in registers early.
+// The way back of network_walk.cuh, cut into phases. What they read stands in NetworkBack, which has no arrays (WalkCells).
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/fused/network_walk.cuh"
@@ -21,10 +20,10 @@ __device__ __forceinline__ int previous_position(const std::int32_t* position, i
   return previous;
 }
 
-/// A thread's part of W, P (on the way to W only), their gradients, and a row vector.
+/// With them the gradients of W and P; P: on the way to W only.
 template <int C>
-struct WalkCells {
-  float W[C], P[C], G[C], G_P[C], x[C];
+struct WalkGradients : WalkCells<C> {
+  float G[C], G_P[C];
 };
 /// Of its row: the gradients of b and its momentum; with LayerNorm, of the gain and bias.
 struct WalkRow {
@@ -77,7 +76,7 @@ struct NetworkBack : NetworkSequence<C, kNorm, kListed> {
     sums = take(plan.length * 4 * warps);
   }
 
-  __device__ __forceinline__ void start(WalkCells<C>& x, WalkRow& of) const {
+  __device__ __forceinline__ void start(WalkGradients<C>& x, WalkRow& of) const {
     const auto ends = [&](int part) { return walk_end(op, part, r, item, true); };
     cells.load(ends(network_w2), V, K, x.G);
     cells.load(ends(network_parts + network_w2), V, K, x.G_P);
@@ -118,23 +117,22 @@ struct NetworkBack : NetworkSequence<C, kNorm, kListed> {
     __syncthreads();
   }
   /// W behind `count` tokens; `here`: they are the chunk's, before each of which it is kept.
-  __device__ __forceinline__ void advance(int count, bool here, WalkCells<C>& of, float& c_w,
-                                          float& c_p) const {
+  __device__ __forceinline__ void advance(int count, bool here, WalkCells<C>& of, WalkOffset& offset) const {
     for (int t = 0; t < count; ++t) {
       const float step = -numbers[4 * t] * inner[t * kWalkRows + row], speed = numbers[4 * t + 1];
       const float keeps = numbers[4 * t + 2];
       if (here) {
         cells.keep(slots + t * slot, of.W);
-        if (cells.part == 0) offsets[t * kWalkRows + row] = c_w;
+        if (cells.part == 0) offsets[t * kWalkRows + row] = offset.w;
         if constexpr (kNorm) {
-          const float z = cells.product(of.W, keys + t * kWide) + c_w;
+          const float z = cells.product(of.W, keys + t * kWide) + offset.w;
           if (cells.part == 0) normals[t * kWalkRows + row] = z;
         }
       }
-      this->move(keys + t * kWide, step, speed, keeps, of.W, of.P, of.x, c_w, c_p);
+      this->move(keys + t * kWide, step, speed, keeps, of, offset);
       if constexpr (kNorm) {
         if (here) {
-          const float z = cells.product(of.W, queries + t * kWide) + c_w;
+          const float z = cells.product(of.W, queries + t * kWide) + offset.w;
           if (cells.part == 0) z_query[t * kWalkRows + row] = z;
         }
       }
@@ -206,9 +204,9 @@ struct NetworkBack : NetworkSequence<C, kNorm, kListed> {
     d_z = inside ? scale * (d_normal - (bend * normal + d_sum) * share) : 0.0f;
   }
   /// Back through token t of a chunk.
-  __device__ __forceinline__ void token_back(int t, const NormWeights& weights, WalkCells<C>& of,
+  __device__ __forceinline__ void token_back(int t, const NormWeights& weights, WalkGradients<C>& of,
                                              WalkRow& of_row) const {
-    auto& [W, P, G, G_P, x] = of;
+    float(&W)[C] = of.W, (&G)[C] = of.G, (&G_P)[C] = of.G_P, (&x)[C] = of.x;
     float &g_w = of_row.g_w, &g_p = of_row.g_p;
     const float step = numbers[4 * t], speed = numbers[4 * t + 1], keeps = numbers[4 * t + 2];
     const float e = inner[t * kWalkRows + row], offset = offsets[t * kWalkRows + row];
@@ -253,7 +251,8 @@ struct NetworkBack : NetworkSequence<C, kNorm, kListed> {
     cells.over_rows(to_key, slots + t * slot + warp * 32 * C);
   }
   /// Of a query x in `of`, that reads W and b, and dL/dz of what it reads: dL/dW and dL/db; its own, by warp, to `to`.
-  __device__ __forceinline__ void read_back(float d_z, WalkCells<C>& of, WalkRow& of_row, float* to) const {
+  __device__ __forceinline__ void read_back(float d_z, WalkGradients<C>& of, WalkRow& of_row,
+                                            float* to) const {
 #pragma unroll
     for (int c = 0; c < C; ++c) of.G[c] += d_z * of.x[c], of.x[c] = d_z * of.W[c];
     if (op.biases) of_row.g_w += d_z;
@@ -261,7 +260,7 @@ struct NetworkBack : NetworkSequence<C, kNorm, kListed> {
   }
   /// A query that a position brought, at W and b.
   __device__ __forceinline__ void listed_back(int i, float offset, const NormWeights& weights,
-                                              WalkCells<C>& of, WalkRow& of_row) const {
+                                              WalkGradients<C>& of, WalkRow& of_row) const {
     const std::int64_t at = this->row_of_query(i);
     const Pair d_all = Pair::of(d_o ? d_o + at : nullptr, d_o ? V : 0);
     if (!__any_sync(kFullWarp, d_all.x[0] != 0 || d_all.x[1] != 0)) {  // a slot that no query fills, say
@@ -317,7 +316,8 @@ struct NetworkBack : NetworkSequence<C, kNorm, kListed> {
     if (forget.gradient) put(op.forget.write, forget.gradient + at * forget.apart, -of[1]);
   }
   /// Writes the gradients of LayerNorm's weights, and of the state before the first token.
-  __device__ __forceinline__ void end(const WalkCells<C>& of, WalkRow& of_row, const WalkNorm& norm) const {
+  __device__ __forceinline__ void end(const WalkGradients<C>& of, WalkRow& of_row,
+                                      const WalkNorm& norm) const {
     if constexpr (kNorm) {
       __syncthreads();
       norm.d_gain.put(slots + 2 * warp * kWalkRows), norm.d_bias.put(slots + (2 * warp + 1) * kWalkRows);
@@ -344,7 +344,7 @@ __global__ void __launch_bounds__(256, 2)
   const NetworkBack<C, kNorm, kListed> walk(op, plan, walk_memory[0].v);
   const RowCells<C>& cells = walk.cells;
   const int T = walk.T, row = walk.row, slot = walk.slot;
-  WalkCells<C> of;
+  WalkGradients<C> of;
   WalkRow of_row;
   WalkNorm norm{walk.weights()};
   walk.start(of, of_row);
@@ -354,9 +354,9 @@ __global__ void __launch_bounds__(256, 2)
     const int base = chunk / plan.group * plan.group;
     const float* start = walk.states + static_cast<std::int64_t>(base / plan.group) * plan.kept;
     cells.recall(start, of.W);
-    float c_w = start[slot + row], c_p = 0;
+    WalkOffset offset{start[slot + row]};
     if constexpr (!kNorm)
-      cells.recall(start + slot + kWalkRows, of.P), c_p = start[2 * slot + kWalkRows + row];
+      cells.recall(start + slot + kWalkRows, of.P), offset.p = start[2 * slot + kWalkRows + row];
     for (int from = base * plan.length; from <= first; from += plan.length) {  // to the chunk, and through it
       const bool here = from == first;
       const int count = here ? n : plan.length;
@@ -365,10 +365,10 @@ __global__ void __launch_bounds__(256, 2)
       if constexpr (!kNorm) {
         if (here && walk.momentum.gradient) {
           cells.keep(walk.start_p, of.P);
-          if (cells.part == 0) walk.start_p[slot + row] = c_p;
+          if (cells.part == 0) walk.start_p[slot + row] = offset.p;
         }
       }
-      walk.advance(count, here, of, c_w, c_p);
+      walk.advance(count, here, of, offset);
     }
     if constexpr (kNorm) {
       walk.normalise(n, norm);
@@ -382,7 +382,8 @@ __global__ void __launch_bounds__(256, 2)
         if ((t > 0 || first == 0) && (seen == due || seen == 0 || seen == T)) {
           due = previous_position(walk.position, walk.Q, seen - 1);
           each_seeing(walk.position, walk.Q, T, seen, [&](int i) {
-            walk.listed_back(i, t < n ? walk.offsets[t * kWalkRows + row] : c_w, norm.weights, of, of_row);
+            walk.listed_back(i, t < n ? walk.offsets[t * kWalkRows + row] : offset.w, norm.weights, of,
+                             of_row);
           });
         }
       } else if (t > 0) {
