@@ -206,81 +206,97 @@ __device__ __forceinline__ void put_block(Write mode, float* rows, bool is_bf16,
   }
 }
 
+/// A block of outputs whose gradient is a tile's left factor: floats or not, and whether its biases are summed here.
+struct WideOutputs {
+  WideMatrix matrix;
+  int column;
+  bool raw, side;
+};
+
+/// A tile and its part of the sum; has no arrays, so that all of it is in registers.
 template <WideRole kRole>
-__global__ void __launch_bounds__(kWideThreads, 2)
-    wide_maps(const __grid_constant__ JoinedLinear<float> a, const __grid_constant__ LinearSlabs s) {
-  constexpr bool kForward = kRole == WideRole::forward, kWeights = kRole == WideRole::weights;
-  extern __shared__ __align__(128) unsigned char memory[];
-  auto* const tiles =
-      reinterpret_cast<std::uint16_t*>(memory + (-__cvta_generic_to_shared(memory) & (kWideAlign - 1)));
+struct WideMap {
+  static constexpr bool kForward = kRole == WideRole::forward, kWeights = kRole == WideRole::weights;
+  using Sums = float[16][4];
+  using Outputs = WideOutputs[2];  ///< weights: of the tile's rows
+  using Sides = float[2][8];
+  const JoinedLinear<float>& a;
+  const LinearSlabs& s;
+  std::uint16_t* const tiles;
   const int r = blockIdx.y, N = static_cast<int>(a.x.value.rows()), across = s.whole_inputs() / kWideBlock,
-            input_pairs = (across + 1) / 2, output_pairs = (s.count + 1) / 2, lane = threadIdx.x % 32,
-            group = static_cast<int>(threadIdx.x) / 128, r0 = static_cast<int>(threadIdx.x) / 32 % 4 * 16;
-  const int pairs = kForward ? output_pairs : input_pairs;
-  const int pair = static_cast<int>(blockIdx.x) % pairs, above = static_cast<int>(blockIdx.x) / pairs;
-  // Of the tile: its first row (block of outputs). Steps: of the sum.
-  int first_row = above * kWideRows, begin = 0, end = kForward ? across : s.count, piece = 0;
-  if constexpr (kWeights) {
-    const int all = (N + kWideBlock - 1) / kWideBlock;
-    first_row = above % output_pairs * 2, piece = above / output_pairs;
-    begin = static_cast<int>(static_cast<std::int64_t>(all) * piece / s.pieces);
-    end = static_cast<int>(static_cast<std::int64_t>(all) * (piece + 1) / s.pieces);
-  }
+            input_pairs = (across + 1) / 2, output_pairs = (s.count + 1) / 2,
+            pairs = kForward ? output_pairs : input_pairs, pair = static_cast<int>(blockIdx.x) % pairs,
+            above = static_cast<int>(blockIdx.x) / pairs;
+  const int lane = threadIdx.x % 32, group = static_cast<int>(threadIdx.x) / 128,
+            r0 = static_cast<int>(threadIdx.x) / 32 % 4 * 16;
+  /// Of a weights' tile: which part of the rows it sums over.
+  const int piece = kWeights ? above / output_pairs : 0;
+  const int first_row = kWeights ? above % output_pairs * 2 : above * kWideRows;      ///< or block of outputs
+  const int begin = kWeights ? share(piece) : 0, end = kWeights   ? share(piece + 1)  ///< steps of the sum
+                                                       : kForward ? across
+                                                                  : s.count;
   const WideMatrix x = {a.x.value.at(r), a.x.value.is_bf16(), N, s.inputs},
-                   w = {kWeights ? nullptr : a.operands.value.at(r), true, s.count * kWideBlock,
+                   w = {kWeights ? nullptr : a.operands.value.at(r), true, s.count*kWideBlock,
                         s.whole_inputs()};
-  const auto d_y = [&](int block, int& column) -> WideMatrix {
+  // A stage: two pieces of the left factor, of floats where one is, and two of the right one. Two stages of floats are as large as
+  // three of bf16.
+  bool raw = false;
+  int stages = kWideStages, left_size = kWidePiece, stage_size = 4 * kWidePiece;
+
+  __device__ int share(int part) const {
+    const int all = (N + kWideBlock - 1) / kWideBlock;
+    return static_cast<int>(static_cast<std::int64_t>(all) * part / s.pieces);
+  }
+  __device__ __forceinline__ WideMatrix d_y(int block, int& column) const {
     const int2 of = output_of(a, s, block);
     if (block >= s.count || !a.y[of.x].gradient.data) return {a.x.value.at(r), true, 0, 0};  // zeros
     const Tensor<float>& t = a.y[of.x].gradient;
     column = of.y;
     return {t.at(r), t.is_bf16(), N, t.columns()};
-  };
-  float sums[16][4] = {}, side[2][8] = {};
-  WideMatrix own[2] = {};  // weights: of the tile's rows
-  int own_from[2] = {};
-  bool is_raw[2] = {}, sides[2] = {};  // weights: floats; whose biases are summed here
-  if constexpr (kWeights) {
+  }
+  __device__ __forceinline__ void find(Outputs& own) {
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
-      own[h] = d_y(first_row + h, own_from[h]);
-      is_raw[h] = !own[h].is_bf16;
-      sides[h] = pair == 0 && own[h].rows > 0 && a.b[output_of(a, s, first_row + h).x].wanted();
+      WideOutputs& of = own[h];
+      of.column = 0, of.matrix = d_y(first_row + h, of.column);
+      of.raw = !of.matrix.is_bf16;
+      of.side = pair == 0 && of.matrix.rows > 0 && a.b[output_of(a, s, first_row + h).x].wanted();
     }
+    static_assert(kWideStages == 3);
+    raw = own[0].raw || own[1].raw;
+    if (raw) stages = 2, left_size = 2 * kWidePiece, stage_size = 6 * kWidePiece;
   }
-  // A stage: two pieces of the left factor, of floats where one is, and two of the right one. Two stages of floats are as large as
-  // three of bf16.
-  const bool raw = is_raw[0] || is_raw[1];
-  const int stages = raw ? 2 : kWideStages, left_size = (raw ? 2 : 1) * kWidePiece,
-            stage_size = 2 * (left_size + kWidePiece);
-  static_assert(kWideStages == 3);
-  const auto request = [&](int step) {
-    std::uint16_t* const to = tiles + (step - begin) % stages * stage_size;
+  __device__ __forceinline__ std::uint16_t* stage(int step) const {
+    return tiles + (step - begin) % stages * stage_size;
+  }
+  __device__ __forceinline__ void request(int step, const Outputs& own) const {
+    std::uint16_t* const to = stage(step);
 #pragma unroll
     for (int h = 0; h < 2 && step < end; ++h) {
       std::uint16_t *const left = to + h * left_size, *const right = to + 2 * left_size + h * kWidePiece;
       const int at = step * kWideBlock, row = first_row + h * kWideBlock,
                 column = (2 * pair + h) * kWideBlock;
-      int from = 0;
       if constexpr (kForward) {
         WidePart::request(x, row, at, left);
         WidePart::request(w, column, at, right);
       } else if constexpr (kWeights) {
-        if (is_raw[h]) {
-          WideRaw::request(own[h], at, own_from[h], reinterpret_cast<float*>(left));
+        if (own[h].raw) {
+          WideRaw::request(own[h].matrix, at, own[h].column, reinterpret_cast<float*>(left));
         } else {
-          WidePart::request(own[h], at, own_from[h], left);
+          WidePart::request(own[h].matrix, at, own[h].column, left);
         }
         WidePart::request(x, at, column, right);
       } else {
+        int from = 0;
         const WideMatrix y = d_y(step, from);
         WidePart::request(y, row, from, left);
         WidePart::request(w, at, column, right);
       }
     }
     copies_commit();
-  };
-  if constexpr (kForward) {
+  }
+  /// Sums begin as biases.
+  __device__ __forceinline__ void add_biases(Sums& sums) const {
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
       const int2 of = output_of(a, s, 2 * pair + h);
@@ -296,22 +312,16 @@ __global__ void __launch_bounds__(kWideThreads, 2)
         }
       }
     }
-  } else if (raw) {
+  }
+  /// Zeroes what floats outside a matrix are read from.
+  __device__ __forceinline__ void clear() const {
     auto* const all = reinterpret_cast<uint4*>(tiles);
     for (int i = threadIdx.x; i < kWideStages * 4 * kWidePiece / 8; i += kWideThreads) all[i] = {};
     __syncthreads();
   }
-#pragma unroll 1
-  for (int i = 0; i < stages - 1; ++i) request(begin + i);
-#pragma unroll 1
-  for (int step = begin; step < end; ++step) {
-    std::uint16_t* const now = tiles + (step - begin) % stages * stage_size;
-    raw ? copies_wait<0>() : copies_wait<kWideStages - 2>();
-    fence_async();
-    __syncthreads();
-    const std::uint16_t *const left = now + group * left_size, *const right = now + 2 * left_size;
-    const bool floats = group == 0 ? is_raw[0] : is_raw[1];
-    unsigned rows[kWideBlock / 16][4];
+  /// This warp's rows of the left factor of a step.
+  __device__ __forceinline__ void read(const std::uint16_t* left, bool floats,
+                                       unsigned (&rows)[kWideBlock / 16][4]) const {
 #pragma unroll
     for (int k = 0; k < kWideBlock / 16; ++k) {
       if (floats) {
@@ -323,51 +333,45 @@ __global__ void __launch_bounds__(kWideThreads, 2)
         load_matrices<false>(rows[k], left + wide_place(r0 + lane % 16, 2 * k + lane / 16));
       }
     }
-    wgmma_begin_with(sums);
+  }
+  __device__ __forceinline__ void add_sides(std::uint16_t* left, const Outputs& own, Sides& side) const {
 #pragma unroll
-    for (int k = 0; k < kWideBlock / 16; ++k) multiply_wide<!kForward>(sums, rows[k], right, 16 * k);
-    wgmma_commit();
-    request(step + stages - 1);
-    if constexpr (kWeights) {
+    for (int h = 0; h < 2; ++h) {
+      if (own[h].side && own[h].raw) {
+        WideRaw::add_columns(reinterpret_cast<const float*>(left + h * left_size), side[h]);
+      } else if (own[h].side) {
+        WidePart::add_columns(left + h * left_size, side[h]);
+      }
+    }
+  }
+  __device__ __forceinline__ void put(const Sums& sums) const {
 #pragma unroll
-      for (int h = 0; h < 2; ++h) {
-        if (sides[h] && is_raw[h]) {
-          WideRaw::add_columns(reinterpret_cast<const float*>(now + h * left_size), side[h]);
-        } else if (sides[h]) {
-          WidePart::add_columns(now + h * left_size, side[h]);
+    for (int h = 0; h < 2; ++h) {
+      const auto& half = reinterpret_cast<const float(&)[8][4]>(sums[8 * h]);
+      const int column = (2 * pair + h) * kWideBlock, row = first_row + group * kWideBlock + r0;
+      if constexpr (kForward) {
+        if (2 * pair + h >= s.count) break;
+        const int2 of = output_of(a, s, 2 * pair + h);
+        const Tensor<float>& y = a.y[of.x].value;
+        put_block(Write::overwrite, y.at(r), y.is_bf16(), a.w[of.x].value.dim(0), of.y, row, N, half);
+      } else if (column < s.inputs) {
+        if constexpr (kWeights) {
+          if (first_row + group >= s.count) break;
+          const int2 of = output_of(a, s, first_row + group);
+          put_block(Write::overwrite, out() + s.weight_at[of.x], false, s.inputs, column, of.y + r0,
+                    a.w[of.x].value.dim(0), half);
+        } else {
+          put_block(a.x.write, a.x.gradient.at(r), a.x.gradient.is_bf16(), s.inputs, column, row, N, half);
         }
       }
     }
-    wgmma_wait<0>(sums);
   }
-  copies_end();
-#pragma unroll
-  for (int h = 0; h < 2; ++h) {
-    const auto& half = reinterpret_cast<const float(&)[8][4]>(sums[8 * h]);
-    const int column = (2 * pair + h) * kWideBlock;
-    if constexpr (kForward) {
-      if (2 * pair + h >= s.count) break;
-      const int2 of = output_of(a, s, 2 * pair + h);
-      const Tensor<float>& y = a.y[of.x].value;
-      put_block(Write::overwrite, y.at(r), y.is_bf16(), a.w[of.x].value.dim(0), of.y,
-                first_row + group * kWideBlock + r0, N, half);
-    } else if (column < s.inputs) {
-      if constexpr (kWeights) {
-        if (first_row + group >= s.count) break;
-        const int2 of = output_of(a, s, first_row + group);
-        float* const to = a.pieces.value.at(r) + static_cast<std::int64_t>(piece) * s.piece_size;
-        put_block(Write::overwrite, to + s.weight_at[of.x], false, s.inputs, column, of.y + r0,
-                  a.w[of.x].value.dim(0), half);
-      } else {
-        put_block(a.x.write, a.x.gradient.at(r), a.x.gradient.is_bf16(), s.inputs, column,
-                  first_row + group * kWideBlock + r0, N, half);
-      }
-    }
+  __device__ float* out() const {
+    return a.pieces.value.at(r) + static_cast<std::int64_t>(piece) * s.piece_size;
   }
-  if constexpr (kWeights) {
-    if (pair > 0) return;
-    __syncthreads();                                     // tiles are read
-    auto* const all = reinterpret_cast<float*>(memory);  // [warp][block][64 columns]
+  __device__ __forceinline__ void put_sides(float* all,
+                                            Sides& side) const {  // all: [warp][block][64 columns]
+    __syncthreads();                                              // tiles are read
     const int warp = static_cast<int>(threadIdx.x) / 32;
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
@@ -386,15 +390,53 @@ __global__ void __launch_bounds__(kWideThreads, 2)
     float sum = 0;
 #pragma unroll
     for (int i = 0; i < kWideThreads / 32; ++i) sum += all[(i * 2 + h) * kWideBlock + c];
-    a.pieces.value.at(r)[static_cast<std::int64_t>(piece) * s.piece_size + s.bias_at[of.x] + of.y + c] = sum;
+    out()[s.bias_at[of.x] + of.y + c] = sum;
   }
+};
+
+template <WideRole kRole>
+__global__ void __launch_bounds__(kWideThreads, 2)
+    wide_maps(const __grid_constant__ JoinedLinear<float> a, const __grid_constant__ LinearSlabs s) {
+  extern __shared__ __align__(128) unsigned char memory[];
+  using Tile = WideMap<kRole>;
+  constexpr bool kForward = Tile::kForward, kWeights = Tile::kWeights;
+  Tile tile{
+      a, s,
+      reinterpret_cast<std::uint16_t*>(memory + (-__cvta_generic_to_shared(memory) & (kWideAlign - 1)))};
+  typename Tile::Sums sums = {};
+  typename Tile::Sides side = {};
+  typename Tile::Outputs own = {};
+  if constexpr (kForward) tile.add_biases(sums);
+  if constexpr (kWeights) tile.find(own);
+  if (kWeights && tile.raw) tile.clear();
+#pragma unroll 1
+  for (int i = 0; i < tile.stages - 1; ++i) tile.request(tile.begin + i, own);
+#pragma unroll 1
+  for (int step = tile.begin; step < tile.end; ++step) {
+    std::uint16_t* const left = tile.stage(step);
+    tile.raw ? copies_wait<0>() : copies_wait<kWideStages - 2>();
+    fence_async();
+    __syncthreads();
+    unsigned rows[kWideBlock / 16][4];
+    tile.read(left + tile.group * tile.left_size, tile.group == 0 ? own[0].raw : own[1].raw, rows);
+    wgmma_begin_with(sums);
+#pragma unroll
+    for (int k = 0; k < kWideBlock / 16; ++k)
+      multiply_wide<!kForward>(sums, rows[k], left + 2 * tile.left_size, 16 * k);
+    wgmma_commit();
+    tile.request(step + tile.stages - 1, own);
+    if constexpr (kWeights) tile.add_sides(left, own, side);
+    wgmma_wait<0>(sums);
+  }
+  copies_end();
+  tile.put(sums);
+  if (kWeights && tile.pair == 0) tile.put_sides(reinterpret_cast<float*>(memory), side);
 }
 
 inline void round_weights(const Exec& exec, const JoinedLinear<float>& a, const LinearSlabs& s) {
   const std::int64_t pieces = static_cast<std::int64_t>(s.count) * kWideBlock * s.whole_inputs() / 8;
-  round_weights<kWideThreads><<<dim3(blocks_for(pieces, kWideThreads), static_cast<unsigned>(a.x.value.R)),
-                                kWideThreads, 0, stream_of(exec)>>>(a, s);
-  check_launch("joined_linear (operands)");
+  launch(exec, "joined_linear (operands)", round_weights<kWideThreads>,
+         per_replica(blocks_for(pieces, kWideThreads), a.x.value.R), kWideThreads, 0, a, s);
 }
 
 template <WideRole kRole>
@@ -404,10 +446,7 @@ void launch_wide(const Exec& exec, const char* name, const JoinedLinear<float>& 
                  blocks = kRole == WideRole::forward  ? rows * outputs
                           : kRole == WideRole::inputs ? rows * inputs
                                                       : inputs * outputs * static_cast<unsigned>(s.pieces);
-  allow_shared_memory(wide_maps<kRole>, kWideBytes);
-  wide_maps<kRole>
-      <<<dim3(blocks, static_cast<unsigned>(a.x.value.R)), kWideThreads, kWideBytes, stream_of(exec)>>>(a, s);
-  check_launch(name);
+  launch(exec, name, wide_maps<kRole>, per_replica(blocks, a.x.value.R), kWideThreads, kWideBytes, a, s);
 }
 
 }  // namespace crosstalk::device
