@@ -26,8 +26,7 @@ __device__ __forceinline__ void add_outer(const std::uint16_t* xs, const std::ui
       load_matrices<true>(b, xs + (k + lane % 16) * X::kStep + c0 + n * 8 + lane / 16 * 8);
 #pragma unroll
       for (int m = 0; m < kHigh; ++m) {
-        mma_bf16(sums[m][n], rows[m], b[0], b[1]);
-        mma_bf16(sums[m][n + 1], rows[m], b[2], b[3]);
+        mma_bf16(sums[m][n], sums[m][n + 1], rows[m], b);
       }
     }
   }
@@ -146,11 +145,12 @@ __device__ __forceinline__ void weigh_slab(const JoinedLinear<float>& a, const L
   const auto request = [&](int t, int place) {
     if (kOperands && t < end) {
       std::uint16_t* const to = tiles_at + place * (Y::kSize + X::kSize);
-      if (!few)
-        Y::copy(reinterpret_cast<const std::uint16_t*>(g) + slab.first, ld, slab.width, t * kJoinedRows, N,
-                to);
-      X::copy(reinterpret_cast<const std::uint16_t*>(x), s.inputs, s.inputs, t * kJoinedRows, N,
-              to + Y::kSize);
+      const auto take = [&](auto tile, const float* rows, int from, int of, int width) {
+        auto* const first = reinterpret_cast<std::uint16_t*>(const_cast<float*>(rows)) + from;
+        take_tile<kJoinedThreads>(threadIdx.x, tile, {first, of}, t * kJoinedRows, N, width);
+      };
+      if (!few) take(OperandRows<LinearSlabs::kWidth>{to}, g, slab.first, ld, slab.width);
+      take(OperandRows<D>{to + Y::kSize}, x, 0, s.inputs, s.inputs);
     } else if (t < end) {
       float* const to = raw + place * (Y::kRaw + X::kRaw);
       Y::request(g, y_is_bf16, ld, slab.first, slab.width, t * kJoinedRows, N, to);

@@ -52,8 +52,7 @@ __device__ __forceinline__ void multiply_wide(float (&d)[16][4], const unsigned 
     } else {
       load_matrices<false>(b, pieces + wide_place(n * 8 + lane % 8 + lane / 16 * 8, k / 8 + lane / 8 % 2));
     }
-    mma_bf16(d[n], a, b[0], b[1]);
-    mma_bf16(d[n + 1], a, b[2], b[3]);
+    mma_bf16(d[n], d[n + 1], a, b);
   }
 #endif
 }
@@ -175,8 +174,7 @@ __device__ __forceinline__ void put_block(Write mode, float* rows, bool is_bf16,
                                           const float (&sums)[8][4]) {
   if (is_bf16 && mode == Write::overwrite) {
     const float one[2] = {1, 1};
-    HeadRows<std::uint16_t> to;
-    to.first = reinterpret_cast<std::uint16_t*>(rows) + c0, to.step = C;
+    const HeadRows<std::uint16_t> to(reinterpret_cast<std::uint16_t*>(rows) + c0, C);
     return store(mode, to, n0, N, min(C - c0, kWideBlock), sums, one);
   }
   const int lane = threadIdx.x % 32;
