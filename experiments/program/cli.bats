@@ -35,19 +35,6 @@ long_study() {
   sed -e 's/20$/100000000/' -e 's/^name  = "tiny"/name = "long"/' -e 's/^eval.every .*/eval.every = 1000\ntrain.stop_loss = 0\ntrain.patience = 1000000/' tiny.toml >long.toml
 }
 
-# refused PATTERN COMMAND...: exit 2, the message on stderr matches, nothing on stdout, no new file.
-refused() {
-  local pattern=$1 before after
-  shift
-  before=$(find . | sort)
-  run -2 --separate-stderr "$@"
-  echo "stderr: $stderr"
-  [[ $stderr =~ $pattern ]]
-  [ -z "$output" ]
-  after=$(find . | sort)
-  [ "$before" = "$after" ]
-}
-
 # study SED_SCRIPT: tiny.toml, changed.
 study() { sed "$1" tiny.toml >wrong.toml; }
 

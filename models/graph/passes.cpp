@@ -15,7 +15,7 @@
 #include "kernels/linear/swiglu.h"
 #include "kernels/norm/normalize.h"
 #include "kernels/norm/residual_norm.h"
-#include "models/graph/chain_pass.h"
+#include "models/graph/map_chain_pass.h"
 #include "models/graph/nodes.h"
 #include "models/graph/pass_links.h"
 #include "models/graph/rounded_pass.h"

@@ -1,7 +1,7 @@
 // The pass map_chain. A chain grows from its first node: a node joins if it reads what the chain reads or makes, and if all that
 // the chain reads is still made before others read what it makes.
 // SPDX-License-Identifier: Apache-2.0
-#include "models/graph/chain_pass.h"
+#include "models/graph/map_chain_pass.h"
 
 #include <map>
 #include <optional>
