@@ -1,0 +1,331 @@
+// What the delta rule writes, chunks of 64 tokens: a block takes a sequence and head. Products are of bf16; the triangle of a chunk is
+// solved in fp32, a thread a column, whose 64 numbers it keeps in registers.
+//   forward    chunk c: what earlier chunks hold, by pairs of chunks k_c k_j^T u_j, then its own triangle
+//   backward   the last chunk first: z_c, and of each pair of chunks once k_i k_c^T and z_i u_c^T, of which all gradients are made
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/attention/delta_values.h"
+#include "kernels/base/cuda_launch.cuh"
+#include "kernels/base/head_rows.h"
+#include "kernels/matmul/tensor_core.cuh"
+
+namespace crosstalk {
+namespace {
+using namespace device;
+
+using DeltaOp = DeltaValues<float>;
+using Bits = std::uint16_t;  // of a bf16
+constexpr int kTokens = 64, kColumns = DeltaOp::kMost;
+constexpr int kLong = kColumns + 8, kShort = kTokens + 8,
+              kFlat = kTokens + 4;  // rows of 256, of 64, of 64 floats
+constexpr int kRowsSize = kTokens * kLong, kSquareSize = kTokens * kShort,
+              kTriangleBytes = kTokens * kFlat * 4;
+constexpr int kForwardThreads = 256, kBackThreads = 512;
+constexpr std::size_t kForwardBytes = 2 * kRowsSize * sizeof(Bits) + kTriangleBytes,
+                      kBackBytes = (5 * kRowsSize + 2 * kSquareSize) * sizeof(Bits) + kTriangleBytes;
+
+/// 64 tokens from t0 on to shared memory, zeros beyond the sequence and its columns.
+template <int kThreads>
+__device__ __forceinline__ void load_tokens(Bits* to, const HeadRows<float>& from, int t0, int T,
+                                            int columns) {
+#pragma unroll 4
+  for (int i = threadIdx.x; i < kTokens * kColumns / 8; i += kThreads) {
+    const int row = i / (kColumns / 8), c = i % (kColumns / 8) * 8;
+    Four<float> low = {}, high = {};
+    if (t0 + row < T && c < columns) {
+      const auto* numbers = reinterpret_cast<const Four<float>*>(from(t0 + row) + c);
+      low = numbers[0], high = numbers[1];
+    }
+    *reinterpret_cast<uint4*>(to + row * kLong + c) =
+        make_uint4(bf16_pair(low.v[0], low.v[1]), bf16_pair(low.v[2], low.v[3]),
+                   bf16_pair(high.v[0], high.v[1]), bf16_pair(high.v[2], high.v[3]));
+  }
+}
+
+/// A factor in shared memory: [row][k], or, turned, [k][row].
+template <bool kTurned_>
+struct Factor {
+  static constexpr bool kTurned = kTurned_;
+  const Bits* first;
+  int stride;
+};
+/// sums += a b^T of 16 rows from r0 on and 8 kTiles of the other's rows from n0 on.
+template <int kTiles, class Left, class Right>
+__device__ __forceinline__ void multiply(float (&sums)[kTiles][4], const Left& a, int r0, const Right& b,
+                                         int n0, int terms) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+#pragma unroll 2
+  for (int k = 0; k < terms; k += 16) {
+    unsigned x[4];
+    load_matrices<Left::kTurned>(
+        x, Left::kTurned ? a.first + (k + lane / 16 * 8 + lane % 8) * a.stride + r0 + lane / 8 % 2 * 8
+                         : a.first + (r0 + lane % 16) * a.stride + k + lane / 16 * 8);
+#pragma unroll
+    for (int n = 0; n < kTiles; n += 2) {
+      unsigned y[4];
+      load_matrices<Right::kTurned>(
+          y, Right::kTurned
+                 ? b.first + (k + lane % 16) * b.stride + n0 + n * 8 + lane / 16 * 8
+                 : b.first + (n0 + n * 8 + lane % 8 + lane / 16 * 8) * b.stride + k + lane / 8 % 2 * 8);
+      mma_bf16(sums[n], x, y[0], y[1]);
+      mma_bf16(sums[n + 1], x, y[2], y[3]);
+    }
+  }
+}
+/// f(row, column, two numbers side by side) of a lane's sums.
+template <int kTiles, class F>
+__device__ __forceinline__ void each_two(float (&sums)[kTiles][4], int r0, int n0, F&& f) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+#pragma unroll
+  for (int low = 0; low < 2; ++low) {
+#pragma unroll
+    for (int n = 0; n < kTiles; ++n)
+      f(r0 + lane / 4 + 8 * low, n0 + n * 8 + 2 * (lane % 4), sums[n][2 * low], sums[n][2 * low + 1]);
+  }
+}
+
+/// x[i] -= sum of row i of the triangle times x, over j < i, or, kBack, over j > i from the last on.
+template <bool kBack>
+__device__ __forceinline__ void solve_column(const float* triangle, float* column) {
+  float x[kTokens];
+#pragma unroll
+  for (int i = 0; i < kTokens; ++i) x[i] = column[i * kLong];
+#pragma unroll
+  for (int from = 0; from < kTokens; from += 4) {
+    const int j0 = kBack ? kTokens - 4 - from : from;
+#pragma unroll
+    for (int n = 1; n < kTokens; ++n) {
+      const int i = kBack ? kTokens - 1 - n : n;
+      if (kBack ? i >= j0 + 3 : i <= j0) continue;
+      const auto four = *reinterpret_cast<const Four<float>*>(triangle + i * kFlat + j0);
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        const int j = kBack ? j0 + 3 - e : j0 + e;
+        if (kBack ? j > i : j < i) x[i] -= four.v[j - j0] * x[j];
+      }
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < kTokens; ++i) column[i * kLong] = x[i];
+}
+
+__global__ void __launch_bounds__(kForwardThreads, 2)
+    delta_values_forward(const __grid_constant__ DeltaOp op) {
+  extern __shared__ uint4 delta_memory[];
+  auto* const own = reinterpret_cast<Bits*>(delta_memory);
+  Bits *const other = own + kRowsSize, *const square = other + kRowsSize;
+  auto* const solved = reinterpret_cast<float*>(own);  // in place of keys and what was written
+  auto* const triangle = reinterpret_cast<float*>(square);
+  const int T = op.T(), H = op.H(), K = op.K(), V = op.V(), bh = static_cast<int>(blockIdx.x), r = blockIdx.y;
+  const HeadRows<float> k(op.k.value, r, bh / H, bh % H, T, H, K), v(op.v.value, r, bh / H, bh % H, T, H, V),
+      u(op.u.value, r, bh / H, bh % H, T, H, V), gain(op.gain.value, r, bh / H, bh % H, T, H, 1);
+  const int warp = static_cast<int>(threadIdx.x) / 32, r0 = warp % 4 * 16, half = warp / 4,
+            terms = (K + 15) / 16 * 16;
+  using Rows = Factor<false>;
+  using Turned = Factor<true>;
+#pragma unroll 1
+  for (int c0 = 0; c0 < T; c0 += kTokens) {
+    float sums[kColumns / 16][4] = {};
+    load_tokens<kForwardThreads>(own, k, c0, T, K);
+#pragma unroll 1
+    for (int j0 = 0; j0 < c0; j0 += kTokens) {
+      load_tokens<kForwardThreads>(other, k, j0, T, K);
+      __syncthreads();
+      float weights[4][4] = {};
+      multiply(weights, Rows{own, kLong}, r0, Rows{other, kLong}, half * 32, terms);
+      each_two(weights, r0, half * 32, [&](int i, int j, float x, float y) {
+        *reinterpret_cast<unsigned*>(square + i * kShort + j) = bf16_pair(x, y);
+      });
+      __syncthreads();
+      load_tokens<kForwardThreads>(other, u, j0, T, V);
+      __syncthreads();
+      multiply(sums, Rows{square, kShort}, r0, Turned{other, kLong}, half * (kColumns / 2), kTokens);
+      __syncthreads();
+    }
+    __syncthreads();
+    const auto gain_of = [&](int i) { return c0 + i < T ? *gain(c0 + i) : 0.0f; };
+    float weights[4][4] = {};
+    multiply(weights, Rows{own, kLong}, r0, Rows{own, kLong}, half * 32, terms);
+    each_two(weights, r0, half * 32, [&](int i, int j, float x, float y) {
+      const float by = gain_of(i);
+      triangle[i * kFlat + j] = j < i ? by * x : 0.0f;
+      triangle[i * kFlat + j + 1] = j + 1 < i ? by * y : 0.0f;
+    });
+    __syncthreads();
+    each_two(sums, r0, half * (kColumns / 2), [&](int i, int c, float x, float y) {
+      const bool inside = c0 + i < T && c < V;
+      const float2 of = inside ? *reinterpret_cast<const float2*>(v(c0 + i) + c) : float2{};
+      const float by = gain_of(i);
+      *reinterpret_cast<float2*>(solved + i * kLong + c) = make_float2(by * (of.x - x), by * (of.y - y));
+    });
+    __syncthreads();
+    const int column = static_cast<int>(threadIdx.x);
+    solve_column<false>(triangle, solved + column);
+    for (int i = 0; i < kTokens && c0 + i < T && column < V; ++i)
+      u(c0 + i)[column] = solved[i * kLong + column];
+    __syncthreads();
+  }
+}
+
+__global__ void __launch_bounds__(kBackThreads) delta_values_backward(const __grid_constant__ DeltaOp op) {
+  extern __shared__ uint4 delta_memory[];
+  auto* const keys = reinterpret_cast<Bits*>(delta_memory);  // of chunk c, and what it wrote, and z
+  Bits *const wrote = keys + kRowsSize, *const own_z = wrote + kRowsSize,
+              *const later_keys = own_z + kRowsSize, *const later_z = later_keys + kRowsSize,
+              *const weights = later_z + kRowsSize, *const d_weights = weights + kSquareSize;
+  auto* const solved = reinterpret_cast<float*>(later_keys);  // in place of those of a later chunk
+  auto* const triangle = reinterpret_cast<float*>(d_weights + kSquareSize);
+  const int T = op.T(), H = op.H(), K = op.K(), V = op.V(), b = static_cast<int>(blockIdx.x) / H,
+            h = static_cast<int>(blockIdx.x) % H, r = blockIdx.y;
+  const HeadField<float> k(op.k, r, b, h, T, H, K), v(op.v, r, b, h, T, H, V),
+      gain(op.gain, r, b, h, T, H, 1);
+  const HeadRows<float> u(op.u.value, r, b, h, T, H, V), d_u(op.u.gradient, r, b, h, T, H, V),
+      z(op.z.value, r, b, h, T, H, V / 2), part(op.part.value, r, b, h, T, H, 4);
+  const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32,
+            r0 = warp % 4 * 16, quarter = warp / 4, n0 = quarter * (kColumns / 4),
+            of_keys = (K + 15) / 16 * 16, of_values = (V + 15) / 16 * 16;
+  using Rows = Factor<false>;
+  using Turned = Factor<true>;
+  const auto gain_of = [&](int t) { return t < T ? *gain.value(t) : 0.0f; };
+  /// Of l = k_i k_c^T and n = z_i u_c^T, i from t0 on: the gradient of l, times gain, to shared memory; its share of gain's.
+  const auto take = [&](float(&l)[2][4], float(&n)[2][4], int t0, bool diagonal) {
+    float shares[2] = {};
+#pragma unroll
+    for (int e = 0; e < 8; ++e) {
+      const int low = e % 4 / 2, i = r0 + lane / 4 + 8 * low,
+                j = quarter * 16 + e / 4 * 8 + 2 * (lane % 4) + e % 2;
+      if (diagonal && j >= i) n[e / 4][e % 4] = 0;
+      shares[low] += l[e / 4][e % 4] * n[e / 4][e % 4];
+    }
+    each_two(n, r0, quarter * 16, [&](int i, int j, float x, float y) {
+      const float by = -gain_of(t0 + i);
+      *reinterpret_cast<unsigned*>(d_weights + i * kShort + j) = bf16_pair(by * x, by * y);
+    });
+#pragma unroll
+    for (int low = 0; low < 2; ++low) {
+      shares[low] += __shfl_xor_sync(kFullWarp, shares[low], 1);
+      shares[low] += __shfl_xor_sync(kFullWarp, shares[low], 2);
+      const int t = t0 + r0 + lane / 4 + 8 * low;
+      if (t < T && lane % 4 == 0) part(t)[quarter] -= shares[low];
+    }
+  };
+  const auto add_to_keys = [&](float(&sums)[8][4], int t0, bool adds) {
+    each_two(sums, r0, n0, [&](int i, int c, float x, float y) {
+      if (t0 + i >= T || c >= K) return;
+      auto* const to = reinterpret_cast<float2*>(k.gradient(t0 + i) + c);
+      if (adds) x += to->x, y += to->y;
+      *to = make_float2(x, y);
+    });
+  };
+#pragma unroll 1
+  for (int c0 = (T - 1) / kTokens * kTokens; c0 >= 0; c0 -= kTokens) {
+    float of_z[8][4] = {}, of_k[8][4] = {};
+    load_tokens<kBackThreads>(keys, k.value, c0, T, K);
+    load_tokens<kBackThreads>(wrote, u, c0, T, V);
+#pragma unroll 1
+    for (int i0 = c0 + kTokens; i0 < T; i0 += kTokens) {
+      load_tokens<kBackThreads>(later_keys, k.value, i0, T, K);
+      for (int i = threadIdx.x; i < kTokens * kColumns / 8; i += kBackThreads) {
+        const int row = i / (kColumns / 8), c = i % (kColumns / 8) * 8;
+        const bool inside = i0 + row < T && c < V;
+        *reinterpret_cast<uint4*>(later_z + row * kLong + c) =
+            inside ? *reinterpret_cast<const uint4*>(z(i0 + row) + c / 2) : uint4{};
+      }
+      __syncthreads();
+      float l[2][4] = {}, n[2][4] = {};
+      multiply(l, Rows{later_keys, kLong}, r0, Rows{keys, kLong}, quarter * 16, of_keys);
+      multiply(n, Rows{later_z, kLong}, r0, Rows{wrote, kLong}, quarter * 16, of_values);
+      each_two(l, r0, quarter * 16, [&](int i, int j, float x, float y) {
+        const float by = gain_of(i0 + i);
+        *reinterpret_cast<unsigned*>(weights + i * kShort + j) = bf16_pair(by * x, by * y);
+      });
+      take(l, n, i0, false);
+      __syncthreads();
+      multiply(of_z, Turned{weights, kShort}, r0, Turned{later_z, kLong}, n0, kTokens);
+      multiply(of_k, Turned{d_weights, kShort}, r0, Turned{later_keys, kLong}, n0, kTokens);
+      if (k.gradient) {
+        float later[8][4] = {};
+        multiply(later, Rows{d_weights, kShort}, r0, Turned{keys, kLong}, n0, kTokens);
+        add_to_keys(later, i0, true);
+      }
+      __syncthreads();
+    }
+    __syncthreads();
+    float l[2][4] = {}, n[2][4] = {};
+    multiply(l, Rows{keys, kLong}, r0, Rows{keys, kLong}, quarter * 16, of_keys);
+    each_two(l, r0, quarter * 16, [&](int i, int j, float x, float y) {
+      const float by = gain_of(c0 + i);
+      triangle[j * kFlat + i] = j < i ? by * x : 0.0f;
+      triangle[(j + 1) * kFlat + i] = j + 1 < i ? by * y : 0.0f;
+    });
+    each_two(of_z, r0, n0, [&](int i, int c, float x, float y) {
+      const bool inside = c0 + i < T && c < V;
+      const float2 of = inside ? *reinterpret_cast<const float2*>(d_u(c0 + i) + c) : float2{};
+      *reinterpret_cast<float2*>(solved + i * kLong + c) = make_float2(of.x - x, of.y - y);
+    });
+    __syncthreads();
+    if (threadIdx.x < kColumns) solve_column<true>(triangle, solved + threadIdx.x);
+    __syncthreads();
+    for (int i = warp; i < kTokens; i += kBackThreads / 32) {  // a row of z a warp, eight numbers a lane
+      const int t = c0 + i, c = lane * 8;
+      const bool inside = t < T && c < V;
+      const auto* const of = reinterpret_cast<const Four<float>*>(solved + i * kLong + c);
+      const Four<float> own[2] = {of[0], of[1]};
+      const uint4 rounded =
+          make_uint4(bf16_pair(own[0].v[0], own[0].v[1]), bf16_pair(own[0].v[2], own[0].v[3]),
+                     bf16_pair(own[1].v[0], own[1].v[1]), bf16_pair(own[1].v[2], own[1].v[3]));
+      *reinterpret_cast<uint4*>(own_z + i * kLong + c) = rounded;
+      float along = 0;
+      if (inside) {
+        *reinterpret_cast<uint4*>(z(t) + c / 2) = rounded;
+        const float by = gain_of(t);
+#pragma unroll
+        for (int e = 0; e < 8; ++e) {
+          along += own[e / 4].v[e % 4] * v.value(t)[c + e];
+          if (v.gradient) put(v.write, v.gradient(t) + c + e, by * own[e / 4].v[e % 4]);
+        }
+      }
+      along = warp_sum(along);
+      if (t < T && lane < 4) part(t)[lane] = lane == 0 ? along : 0.0f;
+    }
+    __syncthreads();
+    multiply(n, Rows{own_z, kLong}, r0, Rows{wrote, kLong}, quarter * 16, of_values);
+    take(l, n, c0, true);
+    __syncthreads();
+    if (k.gradient) {
+      multiply(of_k, Turned{d_weights, kShort}, r0, Turned{keys, kLong}, n0, kTokens);
+      multiply(of_k, Rows{d_weights, kShort}, r0, Turned{keys, kLong}, n0, kTokens);
+      add_to_keys(of_k, c0, k.write == Write::add);
+    }
+    __syncthreads();
+  }
+  for (int t = threadIdx.x; t < T && gain.gradient; t += kBackThreads) {
+    const Four<float> of = *reinterpret_cast<const Four<float>*>(part(t));
+    put(gain.write, gain.gradient(t), of.v[0] + of.v[1] + of.v[2] + of.v[3]);
+  }
+}
+
+template <class Real>
+void check(const DeltaValues<Real>& op) {
+  if (!DeltaValues<Real>::takes(op.K(), op.V()))
+    throw std::logic_error("[delta_values] a GPU takes floats, heads of up to 256 and by eights");
+}
+
+}  // namespace
+
+template <class Real>
+void forward_cuda(const Exec& exec, const DeltaValues<Real>& op) {
+  check(op);
+  if constexpr (sizeof(Real) == sizeof(float))
+    launch(exec, op.kName, delta_values_forward, per_replica(op.B() * op.H(), op.v.value.R), kForwardThreads,
+           kForwardBytes, op);
+}
+template <class Real>
+void backward_cuda(const Exec& exec, const DeltaValues<Real>& op) {
+  check(op);
+  if constexpr (sizeof(Real) == sizeof(float))
+    launch(exec, op.kName, delta_values_backward, per_replica(op.B() * op.H(), op.v.value.R), kBackThreads,
+           kBackBytes, op);
+}
+CROSSTALK_INSTANTIATE(cuda, DeltaValues)
+
+}  // namespace crosstalk
