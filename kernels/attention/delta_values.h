@@ -28,6 +28,7 @@ struct DeltaValues {
   static constexpr const char* kName = "delta_values";
   static constexpr int kMost = 256;  ///< keys and values of a head on CUDA
   CROSSTALK_FIELDS(k, v, gain, u, z, part)
+  CROSSTALK_BF16_FIELDS(k, v, u)
   CT_HD int B() const { return v.value.dim(0); }
   CT_HD int T() const { return v.value.dim(1); }
   CT_HD int H() const { return v.value.dim(2); }
@@ -42,8 +43,12 @@ struct DeltaValues {
         k.value.dim(1) != T() || k.value.dim(2) != H() ||
         gain.value.size() != static_cast<std::int64_t>(B()) * T() * H())
       throw std::logic_error("[delta_values] shapes do not fit");
+    for (const Tensor<Real>* t : {&k.gradient, &v.value, &v.gradient, &u.value, &u.gradient}) {
+      if (t->format != k.value.format)
+        throw std::logic_error("[delta_values] k, v, u and their gradients have one format");
+    }
     const int R = v.value.R;
-    u.value = shaped<Real>(R, {B(), T(), H(), V()});
+    u.value = shaped<Real>(R, {B(), T(), H(), V()}, u.value.format);
     z.value = shaped<Real>(R, {B(), T(), H(), (V() + 1) / 2});
     part.value = shaped<Real>(R, {B(), T(), H(), 4});
   }

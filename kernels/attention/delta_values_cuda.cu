@@ -6,7 +6,7 @@
 #include "kernels/attention/delta_values.h"
 #include "kernels/base/cuda_launch.cuh"
 #include "kernels/base/head_rows.h"
-#include "kernels/matmul/tensor_core.cuh"
+#include "kernels/matmul/operand_pairs.cuh"
 
 namespace crosstalk {
 namespace {
@@ -23,21 +23,45 @@ constexpr int kForwardThreads = 256, kBackThreads = 512;
 constexpr std::size_t kForwardBytes = 2 * kRowsSize * sizeof(Bits) + kTriangleBytes,
                       kBackBytes = (5 * kRowsSize + 2 * kSquareSize) * sizeof(Bits) + kTriangleBytes;
 
+/// Rows of a field of this sequence and head, floats or bf16.
+template <class Number>
+__device__ __forceinline__ HeadRows<Number> rows_of(const DeltaOp& op, const Tensor<float>& t, int r,
+                                                    int columns) {
+  Tensor<Number> of;
+  of.data = reinterpret_cast<Number*>(t.data);
+  of.replica_stride = t.replica_stride * static_cast<int>(sizeof(float) / sizeof(Number));
+  const int H = op.H(), bh = static_cast<int>(blockIdx.x);
+  return HeadRows<Number>(of, r, bh / H, bh % H, op.T(), H, columns);
+}
+__device__ __forceinline__ uint4 eight(const float* from) {
+  const auto* fours = reinterpret_cast<const Four<float>*>(from);
+  const uint2 low = pairs_of(fours[0]), high = pairs_of(fours[1]);
+  return make_uint4(low.x, low.y, high.x, high.y);
+}
+__device__ __forceinline__ uint4 eight(const Bits* from) { return *reinterpret_cast<const uint4*>(from); }
+__device__ __forceinline__ float2 two(const float* from) { return *reinterpret_cast<const float2*>(from); }
+__device__ __forceinline__ float2 two(const Bits* from) {
+  const unsigned x = *reinterpret_cast<const unsigned*>(from);
+  return make_float2(__uint_as_float(x << 16), __uint_as_float(x & 0xffff0000));
+}
+__device__ __forceinline__ void put_two(float* to, float x, float y) {
+  *reinterpret_cast<float2*>(to) = make_float2(x, y);
+}
+__device__ __forceinline__ void put_two(Bits* to, float x, float y) {
+  *reinterpret_cast<unsigned*>(to) = bf16_pair(x, y);
+}
+__device__ __forceinline__ void put_one(float* to, float x) { *to = x; }
+__device__ __forceinline__ void put_one(Bits* to, float x) { *to = static_cast<Bits>(bf16_pair(x, 0)); }
+
 /// 64 tokens from t0 on to shared memory, zeros beyond the sequence and its columns.
-template <int kThreads>
-__device__ __forceinline__ void load_tokens(Bits* to, const HeadRows<float>& from, int t0, int T,
+template <int kThreads, class Number>
+__device__ __forceinline__ void load_tokens(Bits* to, const HeadRows<Number>& from, int t0, int T,
                                             int columns) {
 #pragma unroll 4
   for (int i = threadIdx.x; i < kTokens * kColumns / 8; i += kThreads) {
     const int row = i / (kColumns / 8), c = i % (kColumns / 8) * 8;
-    Four<float> low = {}, high = {};
-    if (t0 + row < T && c < columns) {
-      const auto* numbers = reinterpret_cast<const Four<float>*>(from(t0 + row) + c);
-      low = numbers[0], high = numbers[1];
-    }
-    *reinterpret_cast<uint4*>(to + row * kLong + c) =
-        make_uint4(bf16_pair(low.v[0], low.v[1]), bf16_pair(low.v[2], low.v[3]),
-                   bf16_pair(high.v[0], high.v[1]), bf16_pair(high.v[2], high.v[3]));
+    const bool inside = t0 + row < T && c < columns;
+    *reinterpret_cast<uint4*>(to + row * kLong + c) = inside ? eight(from(t0 + row) + c) : uint4{};
   }
 }
 
@@ -108,6 +132,7 @@ __device__ __forceinline__ void solve_column(const float* triangle, float* colum
   for (int i = 0; i < kTokens; ++i) column[i * kLong] = x[i];
 }
 
+template <class Number>
 __global__ void __launch_bounds__(kForwardThreads, 2)
     delta_values_forward(const __grid_constant__ DeltaOp op) {
   extern __shared__ uint4 delta_memory[];
@@ -116,8 +141,9 @@ __global__ void __launch_bounds__(kForwardThreads, 2)
   auto* const solved = reinterpret_cast<float*>(own);  // in place of keys and what was written
   auto* const triangle = reinterpret_cast<float*>(square);
   const int T = op.T(), H = op.H(), K = op.K(), V = op.V(), bh = static_cast<int>(blockIdx.x), r = blockIdx.y;
-  const HeadRows<float> k(op.k.value, r, bh / H, bh % H, T, H, K), v(op.v.value, r, bh / H, bh % H, T, H, V),
-      u(op.u.value, r, bh / H, bh % H, T, H, V), gain(op.gain.value, r, bh / H, bh % H, T, H, 1);
+  const HeadRows<Number> k = rows_of<Number>(op, op.k.value, r, K), v = rows_of<Number>(op, op.v.value, r, V),
+                         u = rows_of<Number>(op, op.u.value, r, V);
+  const HeadRows<float> gain(op.gain.value, r, bh / H, bh % H, T, H, 1);
   const int warp = static_cast<int>(threadIdx.x) / 32, r0 = warp % 4 * 16, half = warp / 4,
             terms = (K + 15) / 16 * 16;
   using Rows = Factor<false>;
@@ -153,7 +179,7 @@ __global__ void __launch_bounds__(kForwardThreads, 2)
     __syncthreads();
     each_two(sums, r0, half * (kColumns / 2), [&](int i, int c, float x, float y) {
       const bool inside = c0 + i < T && c < V;
-      const float2 of = inside ? *reinterpret_cast<const float2*>(v(c0 + i) + c) : float2{};
+      const float2 of = inside ? two(v(c0 + i) + c) : float2{};
       const float by = gain_of(i);
       *reinterpret_cast<float2*>(solved + i * kLong + c) = make_float2(by * (of.x - x), by * (of.y - y));
     });
@@ -161,11 +187,12 @@ __global__ void __launch_bounds__(kForwardThreads, 2)
     const int column = static_cast<int>(threadIdx.x);
     solve_column<false>(triangle, solved + column);
     for (int i = 0; i < kTokens && c0 + i < T && column < V; ++i)
-      u(c0 + i)[column] = solved[i * kLong + column];
+      put_one(u(c0 + i) + column, solved[i * kLong + column]);
     __syncthreads();
   }
 }
 
+template <class Number>
 __global__ void __launch_bounds__(kBackThreads) delta_values_backward(const __grid_constant__ DeltaOp op) {
   extern __shared__ uint4 delta_memory[];
   auto* const keys = reinterpret_cast<Bits*>(delta_memory);  // of chunk c, and what it wrote, and z
@@ -176,10 +203,15 @@ __global__ void __launch_bounds__(kBackThreads) delta_values_backward(const __gr
   auto* const triangle = reinterpret_cast<float*>(d_weights + kSquareSize);
   const int T = op.T(), H = op.H(), K = op.K(), V = op.V(), b = static_cast<int>(blockIdx.x) / H,
             h = static_cast<int>(blockIdx.x) % H, r = blockIdx.y;
-  const HeadField<float> k(op.k, r, b, h, T, H, K), v(op.v, r, b, h, T, H, V),
-      gain(op.gain, r, b, h, T, H, 1);
-  const HeadRows<float> u(op.u.value, r, b, h, T, H, V), d_u(op.u.gradient, r, b, h, T, H, V),
-      z(op.z.value, r, b, h, T, H, V / 2), part(op.part.value, r, b, h, T, H, 4);
+  const HeadRows<Number> k = rows_of<Number>(op, op.k.value, r, K), v = rows_of<Number>(op, op.v.value, r, V),
+                         u = rows_of<Number>(op, op.u.value, r, V),
+                         d_u = rows_of<Number>(op, op.u.gradient, r, V);
+  HeadRows<Number> d_k, d_v;
+  if (op.k.wanted()) d_k = rows_of<Number>(op, op.k.gradient, r, K);
+  if (op.v.wanted()) d_v = rows_of<Number>(op, op.v.gradient, r, V);
+  const HeadField<float> gain(op.gain, r, b, h, T, H, 1);
+  const HeadRows<float> part(op.part.value, r, b, h, T, H, 4);
+  const HeadRows<Bits> z = rows_of<Bits>(op, op.z.value, r, V);
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32,
             r0 = warp % 4 * 16, quarter = warp / 4, n0 = quarter * (kColumns / 4),
             of_keys = (K + 15) / 16 * 16, of_values = (V + 15) / 16 * 16;
@@ -211,25 +243,20 @@ __global__ void __launch_bounds__(kBackThreads) delta_values_backward(const __gr
   const auto add_to_keys = [&](float(&sums)[8][4], int t0, bool adds) {
     each_two(sums, r0, n0, [&](int i, int c, float x, float y) {
       if (t0 + i >= T || c >= K) return;
-      auto* const to = reinterpret_cast<float2*>(k.gradient(t0 + i) + c);
-      if (adds) x += to->x, y += to->y;
-      *to = make_float2(x, y);
+      Number* const to = d_k(t0 + i) + c;
+      const float2 before = adds ? two(to) : float2{};
+      put_two(to, before.x + x, before.y + y);
     });
   };
 #pragma unroll 1
   for (int c0 = (T - 1) / kTokens * kTokens; c0 >= 0; c0 -= kTokens) {
     float of_z[8][4] = {}, of_k[8][4] = {};
-    load_tokens<kBackThreads>(keys, k.value, c0, T, K);
+    load_tokens<kBackThreads>(keys, k, c0, T, K);
     load_tokens<kBackThreads>(wrote, u, c0, T, V);
 #pragma unroll 1
     for (int i0 = c0 + kTokens; i0 < T; i0 += kTokens) {
-      load_tokens<kBackThreads>(later_keys, k.value, i0, T, K);
-      for (int i = threadIdx.x; i < kTokens * kColumns / 8; i += kBackThreads) {
-        const int row = i / (kColumns / 8), c = i % (kColumns / 8) * 8;
-        const bool inside = i0 + row < T && c < V;
-        *reinterpret_cast<uint4*>(later_z + row * kLong + c) =
-            inside ? *reinterpret_cast<const uint4*>(z(i0 + row) + c / 2) : uint4{};
-      }
+      load_tokens<kBackThreads>(later_keys, k, i0, T, K);
+      load_tokens<kBackThreads>(later_z, z, i0, T, V);
       __syncthreads();
       float l[2][4] = {}, n[2][4] = {};
       multiply(l, Rows{later_keys, kLong}, r0, Rows{keys, kLong}, quarter * 16, of_keys);
@@ -242,7 +269,7 @@ __global__ void __launch_bounds__(kBackThreads) delta_values_backward(const __gr
       __syncthreads();
       multiply(of_z, Turned{weights, kShort}, r0, Turned{later_z, kLong}, n0, kTokens);
       multiply(of_k, Turned{d_weights, kShort}, r0, Turned{later_keys, kLong}, n0, kTokens);
-      if (k.gradient) {
+      if (d_k) {
         float later[8][4] = {};
         multiply(later, Rows{d_weights, kShort}, r0, Turned{keys, kLong}, n0, kTokens);
         add_to_keys(later, i0, true);
@@ -259,7 +286,7 @@ __global__ void __launch_bounds__(kBackThreads) delta_values_backward(const __gr
     });
     each_two(of_z, r0, n0, [&](int i, int c, float x, float y) {
       const bool inside = c0 + i < T && c < V;
-      const float2 of = inside ? *reinterpret_cast<const float2*>(d_u(c0 + i) + c) : float2{};
+      const float2 of = inside ? two(d_u(c0 + i) + c) : float2{};
       *reinterpret_cast<float2*>(solved + i * kLong + c) = make_float2(of.x - x, of.y - y);
     });
     __syncthreads();
@@ -268,20 +295,20 @@ __global__ void __launch_bounds__(kBackThreads) delta_values_backward(const __gr
     for (int i = warp; i < kTokens; i += kBackThreads / 32) {  // a row of z a warp, eight numbers a lane
       const int t = c0 + i, c = lane * 8;
       const bool inside = t < T && c < V;
-      const auto* const of = reinterpret_cast<const Four<float>*>(solved + i * kLong + c);
-      const Four<float> own[2] = {of[0], of[1]};
-      const uint4 rounded =
-          make_uint4(bf16_pair(own[0].v[0], own[0].v[1]), bf16_pair(own[0].v[2], own[0].v[3]),
-                     bf16_pair(own[1].v[0], own[1].v[1]), bf16_pair(own[1].v[2], own[1].v[3]));
+      const float* const of = solved + i * kLong + c;
+      const uint4 rounded = eight(of);
       *reinterpret_cast<uint4*>(own_z + i * kLong + c) = rounded;
       float along = 0;
       if (inside) {
-        *reinterpret_cast<uint4*>(z(t) + c / 2) = rounded;
+        *reinterpret_cast<uint4*>(z(t) + c) = rounded;
         const float by = gain_of(t);
 #pragma unroll
-        for (int e = 0; e < 8; ++e) {
-          along += own[e / 4].v[e % 4] * v.value(t)[c + e];
-          if (v.gradient) put(v.write, v.gradient(t) + c + e, by * own[e / 4].v[e % 4]);
+        for (int e = 0; e < 8; e += 2) {
+          const float2 value = two(v(t) + c + e);
+          along += of[e] * value.x + of[e + 1] * value.y;
+          if (!d_v) continue;
+          const float2 before = op.v.write == Write::add ? two(d_v(t) + c + e) : float2{};
+          put_two(d_v(t) + c + e, before.x + by * of[e], before.y + by * of[e + 1]);
         }
       }
       along = warp_sum(along);
@@ -291,10 +318,10 @@ __global__ void __launch_bounds__(kBackThreads) delta_values_backward(const __gr
     multiply(n, Rows{own_z, kLong}, r0, Rows{wrote, kLong}, quarter * 16, of_values);
     take(l, n, c0, true);
     __syncthreads();
-    if (k.gradient) {
+    if (d_k) {
       multiply(of_k, Turned{d_weights, kShort}, r0, Turned{keys, kLong}, n0, kTokens);
       multiply(of_k, Rows{d_weights, kShort}, r0, Turned{keys, kLong}, n0, kTokens);
-      add_to_keys(of_k, c0, k.write == Write::add);
+      add_to_keys(of_k, c0, op.k.write == Write::add);
     }
     __syncthreads();
   }
@@ -304,27 +331,27 @@ __global__ void __launch_bounds__(kBackThreads) delta_values_backward(const __gr
   }
 }
 
-template <class Real>
-void check(const DeltaValues<Real>& op) {
-  if (!DeltaValues<Real>::takes(op.K(), op.V()))
-    throw std::logic_error("[delta_values] a GPU takes floats, heads of up to 256 and by eights");
+/// Refuses what kernels do not take; else launches those of this format.
+template <class Real, class Kernel>
+void run(const Exec& exec, const DeltaValues<Real>& op, int threads, std::size_t bytes, Kernel floats,
+         Kernel rounded) {
+  if constexpr (sizeof(Real) == sizeof(float)) {
+    if (DeltaOp::takes(op.K(), op.V()))
+      return launch(exec, op.kName, op.k.value.is_bf16() ? rounded : floats,
+                    per_replica(op.B() * op.H(), op.v.value.R), threads, bytes, op);
+  }
+  throw std::logic_error("[delta_values] a GPU takes floats, heads of up to 256 numbers, by eights");
 }
 
 }  // namespace
 
 template <class Real>
 void forward_cuda(const Exec& exec, const DeltaValues<Real>& op) {
-  check(op);
-  if constexpr (sizeof(Real) == sizeof(float))
-    launch(exec, op.kName, delta_values_forward, per_replica(op.B() * op.H(), op.v.value.R), kForwardThreads,
-           kForwardBytes, op);
+  run(exec, op, kForwardThreads, kForwardBytes, delta_values_forward<float>, delta_values_forward<Bits>);
 }
 template <class Real>
 void backward_cuda(const Exec& exec, const DeltaValues<Real>& op) {
-  check(op);
-  if constexpr (sizeof(Real) == sizeof(float))
-    launch(exec, op.kName, delta_values_backward, per_replica(op.B() * op.H(), op.v.value.R), kBackThreads,
-           kBackBytes, op);
+  run(exec, op, kBackThreads, kBackBytes, delta_values_backward<float>, delta_values_backward<Bits>);
 }
 CROSSTALK_INSTANTIATE(cuda, DeltaValues)
 

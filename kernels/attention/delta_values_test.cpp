@@ -2,7 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/attention/delta_values.h"
 
+#include <fmt/format.h>
+
 #include <array>
+#include <map>
 
 #include "kernels/testing/cuda_test.h"
 #include "kernels/testing/op_fields.h"
@@ -52,27 +55,39 @@ TEST_P(DeltaValuesCheck, Gradient) { GetParam().check_gradient(); }
 TEST_P(DeltaValuesCheck, Replicas) { GetParam().check_replicas(); }
 INSTANTIATE_TEST_SUITE_P(DeltaValues, DeltaValuesCheck, ::testing::ValuesIn(cases()), case_name);
 
-/// Numbers and gradients of a case in chunks on the GPU, whose operands are bf16, against those of doubles on the CPU.
+/// Numbers and gradients of one replica: in chunks on the GPU, whose operands are bf16, or of doubles on the CPU.
 template <class Real>
-std::map<std::string, Numbers> run(const OpCase& op, Device device, Write write) {
+std::map<std::string, Numbers> run(const Shape& s, Device device, Write write,
+                                   Format format = Format::native) {
   TensorSet<Real> set(device);
-  op.fill(set, {0, 1});
-  for (const std::string name : {"k", "v", "gain"}) {
+  const std::pair<const char*, std::vector<int>> fields[] = {{"k", {s.B, s.T, s.H, s.K}},
+                                                             {"v", {s.B, s.T, s.H, s.V}},
+                                                             {"u", {s.B, s.T, s.H, s.V}},
+                                                             {"gain", {s.B, s.T, s.H}}};
+  for (const auto& [name, dims] : fields) {
+    const Format of = dims.size() == 4 ? format : Format::native;
+    set.reals.add(name, 1, dims, of), set.reals.add(std::string("d_") + name, 1, dims, of);
     set.writes[name] = write;
-    for (int r = 0; r < 2; ++r)
-      upload(device, set.real("d_" + name), r,
-             Numbers(static_cast<std::size_t>(set.real(name).size()), 0.25));
   }
+  set.reals.add("z", 1, {s.B, s.T, s.H, (s.V + 1) / 2}), set.reals.add("part", 1, {s.B, s.T, s.H, 4});
+  set.allocate();
+  RandomStream random(11, RandomDomain::initialisation, 0);
+  const auto draw = [&](const std::string& name, const Fill& fill) {
+    Numbers x;
+    for (std::int64_t i = 0; i < set.real(name).size(); ++i) x.push_back(fill(random, 0, i));
+    upload(device, set.real(name), 0, x);
+  };
+  draw("k", normal(1 / std::sqrt(s.K))), draw("v", normal()), draw("gain", uniform(0, 1));
+  for (const char* name : {"d_k", "d_v", "d_u", "d_gain"}) draw(name, normal());
   Exec exec;
   exec.device = device;
-  op.run_forward(exec, set), op.run_backward(exec, set);
+  const auto op = bound<DeltaValues, Real>(set, [](auto&) {});
+  forward(exec, op), backward(exec, op);
   set.check_overruns();
   std::map<std::string, Numbers> out;
   for (const char* name : {"u", "d_k", "d_v", "d_gain"}) {
-    for (int r = 0; r < 2; ++r) {
-      const auto x = download(device, set.real(name), r);
-      out[name].insert(out[name].end(), x.begin(), x.end());
-    }
+    const auto x = download(device, set.real(name), 0);
+    out[name] = Numbers(x.begin(), x.end());
   }
   return out;
 }
@@ -85,12 +100,16 @@ TEST_F(DeltaValuesOnCuda, AgreesWithTheCpu) {
                                       {1, 64, 2, 144, 200},
                                       {1, 150, 2, 256, 136},
                                       {1, 256, 1, 200, 256}}) {
-    const OpCase op = make("Chunks", {B, T, H, K, V});
+    const Shape s = {B, T, H, K, V};
     for (const Write write : {Write::overwrite, Write::add}) {
-      const auto want = run<double>(op, Device::cpu, write), got = run<float>(op, Device::cuda, write);
-      for (const auto& [name, x] : want)
-        EXPECT_LE(relative_error(got.at(name), x), 3e-2) << name << " T " << T << " K " << K << " V " << V;
-      EXPECT_EQ(got, run<float>(op, Device::cuda, write)) << "another launch, other bits";
+      const auto want = run<double>(s, Device::cpu, write);
+      for (const Format format : {Format::native, Format::bf16}) {
+        const auto got = run<float>(s, Device::cuda, write, format);
+        for (const auto& [name, x] : want)
+          EXPECT_LE(relative_error(got.at(name), x), 3e-2)
+              << fmt::format("{}: T {} K {} V {} bf16 {}", name, T, K, V, format == Format::bf16);
+        EXPECT_EQ(got, run<float>(s, Device::cuda, write, format)) << "another launch, other bits";
+      }
     }
   }
 }
