@@ -12,6 +12,7 @@
 #include <stdexcept>
 
 #include "kernels/base/buffer.h"
+#include "kernels/base/cuda_runtime.h"
 #include "kernels/base/op.h"
 
 namespace crosstalk {
@@ -26,7 +27,8 @@ struct DeltaValues {
   Work<Real> part;  ///< [R,B,T,H,4]: of the gradient of gain (backward, CUDA)
 
   static constexpr const char* kName = "delta_values";
-  static constexpr int kMost = 256;  ///< keys and values of a head on CUDA
+  static constexpr int kMost = 256;                    ///< keys and values of a head on CUDA
+  static constexpr std::size_t kSharedBytes = 204800;  ///< of a block going back
   CROSSTALK_FIELDS(k, v, gain, u, z, part)
   CROSSTALK_BF16_FIELDS(k, v, u)
   CT_HD int B() const { return v.value.dim(0); }
@@ -34,9 +36,10 @@ struct DeltaValues {
   CT_HD int H() const { return v.value.dim(2); }
   CT_HD int K() const { return k.value.dim(3); }
   CT_HD int V() const { return v.value.dim(3); }
-  /// True if a GPU takes these heads: floats, of products in bf16, by eights.
-  static bool takes(int K, int V) {
-    return sizeof(Real) == sizeof(float) && K <= kMost && V <= kMost && K % 8 == 0 && V % 8 == 0;
+  /// True if a GPU with so much shared memory takes these heads: floats, of products in bf16, by eights.
+  static bool takes(int K, int V, std::size_t limit = shared_memory_limit()) {
+    return sizeof(Real) == sizeof(float) && K <= kMost && V <= kMost && K % 8 == 0 && V % 8 == 0 &&
+           kSharedBytes + 1024 <= limit;
   }
   void plan() {
     if (!k || !v || !gain || v.value.rank != 4 || k.value.rank != 4 || k.value.dim(0) != B() ||

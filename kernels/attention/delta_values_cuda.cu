@@ -23,6 +23,8 @@ constexpr int kForwardThreads = 256, kBackThreads = 512;
 constexpr std::size_t kForwardBytes = 2 * kRowsSize * sizeof(Bits) + kTriangleBytes,
                       kBackBytes = (5 * kRowsSize + 2 * kSquareSize) * sizeof(Bits) + kTriangleBytes;
 
+static_assert(kBackBytes == DeltaOp::kSharedBytes);
+
 /// Rows of a field of this sequence and head, floats or bf16.
 template <class Number>
 __device__ __forceinline__ HeadRows<Number> rows_of(const DeltaOp& op, const Tensor<float>& t, int r,
