@@ -1,12 +1,13 @@
-// Affine maps of one input of more than 128 numbers: products in tiles of 128 x 128 whose operands come in steps of 64, in bf16,
-// by wgmma where there is such a thing, else by mma.
+// Affine maps of one input of more than 128 numbers: products in tiles of 128 x 128, or, but for weights, 256 x 128, whose operands
+// come in steps of 64, in bf16, by wgmma where there is such a thing, else by mma.
 //
 //   forward   y = x W^T + b    rows of x by outputs,            summed over inputs
 //   inputs    d_x = d_y W      rows of d_y by inputs,           summed over outputs
 //   weights   d_W = d_y^T x    outputs by inputs, and d_b,      summed over a part of the rows, into a piece
 //
 // Columns of all outputs stand in blocks of 64, of which a step or half a tile is one; what is outside a matrix is zero.
-// Two blocks a multiprocessor hide each other's waiting. Weights are rounded once a call.
+// Two blocks a multiprocessor hide each other's waiting; one of 256 rows reads a quarter less from the cache, which is what limits.
+// Weights are rounded once a call.
 //
 // Pieces of 64 x 64 lie in shared memory as wgmma's swizzle of 128 bytes wants them: a row is 128 bytes, whose chunks of 16 are
 // swapped about by the row, so that copies, which come by rows, and reads of either direction use all banks.
@@ -22,10 +23,17 @@
 namespace crosstalk::device {
 
 enum class WideRole { forward, inputs, weights };
-constexpr int kWideThreads = 256, kWideStages = 3, kWideRows = 128;
+constexpr int kWideThreads = 256, kWideStages = 3;
 constexpr int kWideBlock = LinearSlabs::kBlock, kWidePiece = kWideBlock * kWideBlock, kWideAlign = 1024;
 constexpr std::size_t kWideBytes = kWideStages * 4 * kWidePiece * sizeof(std::uint16_t) + kWideAlign;
 static_assert(kWideBytes == LinearSlabs::kWideBytes && kWideBlock == 64);
+/// Of a block of so many groups of four warps, each of which has 64 rows of a tile.
+template <int kGroups>
+constexpr int kStagesOf = kGroups == 4 ? 4 : kWideStages;
+template <int kGroups>
+constexpr std::size_t kWideBytesOf =
+    kStagesOf<kGroups>*(kGroups + 2) * kWidePiece * sizeof(std::uint16_t) + kWideAlign;
+static_assert(kWideBytesOf<2> == kWideBytes);
 
 /// Place of eight columns from 8 chunk of a row in a piece, or in pieces whose rows follow each other.
 __device__ __forceinline__ int wide_place(int row, int chunk) {
@@ -73,10 +81,11 @@ struct WideMatrix {
 };
 
 /// 64 rows and columns of a matrix on their way to shared memory, eight neighbours a thread at a time.
+template <int kThreads>
 struct WidePart {
   __device__ static int column() { return static_cast<int>(threadIdx.x) % 8 * 8; }
-  __device__ static int row(int i) { return static_cast<int>(threadIdx.x) / 8 + i * (kWideThreads / 8); }
-  static constexpr int kTurns = kWideBlock * kWideBlock / 8 / kWideThreads;
+  __device__ static int row(int i) { return static_cast<int>(threadIdx.x) / 8 + i * (kThreads / 8); }
+  static constexpr int kTurns = kWideBlock * kWideBlock / 8 / kThreads;
   __device__ static std::uint16_t* place(std::uint16_t* tile, int i) {
     return tile + wide_place(row(i), column() / 8);
   }
@@ -116,6 +125,7 @@ struct WidePart {
 /// The same of floats, rounded when they are multiplied: they come in the background, where fours are whole in chunks of four,
 /// swapped about by the row such that reads of eight columns of rows 2 t use all banks. Columns outside are zero before.
 struct WideRaw {
+  using Part = WidePart<kWideThreads>;
   __device__ static int place(int row, int c) {
     return row * kWideBlock + (c / 4 ^ row / 2 % 4 * 2) * 4 + c % 4;
   }
@@ -135,9 +145,9 @@ struct WideRaw {
   }
   __device__ static __forceinline__ void add_columns(const float* tile, float (&side)[8]) {
 #pragma unroll
-    for (int i = 0; i < WidePart::kTurns; ++i) {
+    for (int i = 0; i < Part::kTurns; ++i) {
 #pragma unroll
-      for (int e = 0; e < 8; ++e) side[e] += tile[place(WidePart::row(i), WidePart::column() + e)];
+      for (int e = 0; e < 8; ++e) side[e] += tile[place(Part::row(i), Part::column() + e)];
     }
   }
   /// 16 rows from k on of the columns r0 .. r0 + 15, turned, as mma takes them on its left.
@@ -206,10 +216,12 @@ __device__ __forceinline__ void put_block(Write mode, float* rows, bool is_bf16,
   }
 }
 
-template <WideRole kRole>
-__global__ void __launch_bounds__(kWideThreads, 2)
+template <WideRole kRole, int kGroups>
+__global__ void __launch_bounds__(128 * kGroups, 4 / kGroups)
     wide_maps(const __grid_constant__ JoinedLinear<float> a, const __grid_constant__ LinearSlabs s) {
   constexpr bool kForward = kRole == WideRole::forward, kWeights = kRole == WideRole::weights;
+  static_assert(kGroups == 2 || !kWeights);
+  using Part = WidePart<128 * kGroups>;
   extern __shared__ __align__(128) unsigned char memory[];
   auto* const tiles =
       reinterpret_cast<std::uint16_t*>(memory + (-__cvta_generic_to_shared(memory) & (kWideAlign - 1)));
@@ -219,7 +231,7 @@ __global__ void __launch_bounds__(kWideThreads, 2)
   const int pairs = kForward ? output_pairs : input_pairs;
   const int pair = static_cast<int>(blockIdx.x) % pairs, above = static_cast<int>(blockIdx.x) / pairs;
   // Of the tile: its first row (block of outputs). Steps: of the sum.
-  int first_row = above * kWideRows, begin = 0, end = kForward ? across : s.count, piece = 0;
+  int first_row = above * kGroups * kWideBlock, begin = 0, end = kForward ? across : s.count, piece = 0;
   if constexpr (kWeights) {
     const int all = (N + kWideBlock - 1) / kWideBlock;
     first_row = above % output_pairs * 2, piece = above / output_pairs;
@@ -251,32 +263,34 @@ __global__ void __launch_bounds__(kWideThreads, 2)
   // A stage: two pieces of the left factor, of floats where one is, and two of the right one. Two stages of floats are as large as
   // three of bf16.
   const bool raw = is_raw[0] || is_raw[1];
-  const int stages = raw ? 2 : kWideStages, left_size = (raw ? 2 : 1) * kWidePiece,
-            stage_size = 2 * (left_size + kWidePiece);
+  const int stages = raw ? 2 : kStagesOf<kGroups>, left_size = (raw ? 2 : 1) * kWidePiece,
+            stage_size = kGroups * left_size + 2 * kWidePiece;
   static_assert(kWideStages == 3);
   const auto request = [&](int step) {
     std::uint16_t* const to = tiles + (step - begin) % stages * stage_size;
 #pragma unroll
-    for (int h = 0; h < 2 && step < end; ++h) {
-      std::uint16_t *const left = to + h * left_size, *const right = to + 2 * left_size + h * kWidePiece;
-      const int at = step * kWideBlock, row = first_row + h * kWideBlock,
-                column = (2 * pair + h) * kWideBlock;
-      int from = 0;
+    for (int h = 0; h < kGroups && step < end; ++h) {
+      std::uint16_t* const left = to + h * left_size;
+      const int at = step * kWideBlock, row = first_row + h * kWideBlock;
       if constexpr (kForward) {
-        WidePart::request(x, row, at, left);
-        WidePart::request(w, column, at, right);
+        Part::request(x, row, at, left);
       } else if constexpr (kWeights) {
         if (is_raw[h]) {
           WideRaw::request(own[h], at, own_from[h], reinterpret_cast<float*>(left));
         } else {
-          WidePart::request(own[h], at, own_from[h], left);
+          Part::request(own[h], at, own_from[h], left);
         }
-        WidePart::request(x, at, column, right);
       } else {
+        int from = 0;
         const WideMatrix y = d_y(step, from);
-        WidePart::request(y, row, from, left);
-        WidePart::request(w, at, column, right);
+        Part::request(y, row, from, left);
       }
+    }
+#pragma unroll
+    for (int h = 0; h < 2 && step < end; ++h) {
+      const int at = step * kWideBlock, column = (2 * pair + h) * kWideBlock;
+      std::uint16_t* const right = to + kGroups * left_size + h * kWidePiece;
+      kForward ? Part::request(w, column, at, right) : Part::request(kWeights ? x : w, at, column, right);
     }
     copies_commit();
   };
@@ -306,10 +320,10 @@ __global__ void __launch_bounds__(kWideThreads, 2)
 #pragma unroll 1
   for (int step = begin; step < end; ++step) {
     std::uint16_t* const now = tiles + (step - begin) % stages * stage_size;
-    raw ? copies_wait<0>() : copies_wait<kWideStages - 2>();
+    raw ? copies_wait<0>() : copies_wait<kStagesOf<kGroups> - 2>();
     fence_async();
     __syncthreads();
-    const std::uint16_t *const left = now + group * left_size, *const right = now + 2 * left_size;
+    const std::uint16_t *const left = now + group * left_size, *const right = now + kGroups * left_size;
     const bool floats = group == 0 ? is_raw[0] : is_raw[1];
     unsigned rows[kWideBlock / 16][4];
 #pragma unroll
@@ -334,7 +348,7 @@ __global__ void __launch_bounds__(kWideThreads, 2)
         if (sides[h] && is_raw[h]) {
           WideRaw::add_columns(reinterpret_cast<const float*>(now + h * left_size), side[h]);
         } else if (sides[h]) {
-          WidePart::add_columns(now + h * left_size, side[h]);
+          Part::add_columns(now + h * left_size, side[h]);
         }
       }
     }
@@ -397,17 +411,31 @@ inline void round_weights(const Exec& exec, const JoinedLinear<float>& a, const 
   check_launch("joined_linear (operands)");
 }
 
+template <WideRole kRole, int kGroups>
+void launch_wide_of(const Exec& exec, const char* name, const JoinedLinear<float>& a, const LinearSlabs& s,
+                    unsigned blocks) {
+  constexpr std::size_t kBytes = kWideBytesOf<kGroups>;
+  allow_shared_memory(wide_maps<kRole, kGroups>, kBytes);
+  wide_maps<kRole, kGroups>
+      <<<dim3(blocks, static_cast<unsigned>(a.x.value.R)), 128 * kGroups, kBytes, stream_of(exec)>>>(a, s);
+  check_launch(name);
+}
+
+/// Larger tiles where there are enough of them; no bit depends on it.
 template <WideRole kRole>
 void launch_wide(const Exec& exec, const char* name, const JoinedLinear<float>& a, const LinearSlabs& s) {
-  const unsigned rows = blocks_for(a.x.value.rows(), kWideRows),
-                 inputs = blocks_for(s.inputs, 2 * kWideBlock), outputs = blocks_for(s.count, 2),
-                 blocks = kRole == WideRole::forward  ? rows * outputs
-                          : kRole == WideRole::inputs ? rows * inputs
-                                                      : inputs * outputs * static_cast<unsigned>(s.pieces);
-  allow_shared_memory(wide_maps<kRole>, kWideBytes);
-  wide_maps<kRole>
-      <<<dim3(blocks, static_cast<unsigned>(a.x.value.R)), kWideThreads, kWideBytes, stream_of(exec)>>>(a, s);
-  check_launch(name);
+  const unsigned inputs = blocks_for(s.inputs, 2 * kWideBlock), outputs = blocks_for(s.count, 2);
+  if constexpr (kRole == WideRole::weights) {
+    launch_wide_of<kRole, 2>(exec, name, a, s, inputs * outputs * static_cast<unsigned>(s.pieces));
+  } else {
+    const auto blocks = [&](int groups) {
+      return blocks_for(a.x.value.rows(), groups * kWideBlock) *
+             (kRole == WideRole::forward ? outputs : inputs);
+    };
+    const bool large = blocks(4) >= 2 * kTunedFor && kWideBytesOf<4> <= shared_memory_limit();
+    large ? launch_wide_of<kRole, 4>(exec, name, a, s, blocks(4))
+          : launch_wide_of<kRole, 2>(exec, name, a, s, blocks(2));
+  }
 }
 
 }  // namespace crosstalk::device
