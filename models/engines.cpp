@@ -3,6 +3,7 @@
 
 #include <stdexcept>
 
+#include "kernels/attention/delta_values.h"
 #include "kernels/attention/solve.h"
 #include "kernels/base/error.h"
 #include "kernels/elementwise/pick.h"
@@ -178,17 +179,30 @@ struct PairWeights {
 };
 
 template <class Real>
-PairWeights<Real> pair_weights(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& r, Var<Real> log_decay) {
+PairWeights<Real> pair_weights(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& r, Var<Real> log_decay,
+                               bool read_alone = false) {
   const Attention linear{.kernel = Kernel::identity, .normalised = false};
   Attention strict = linear,
             before = linear;  // before: as strict, and what the own token fades is not yet felt
   strict.strict = true;
   before.before = true;
   const Var<Real> a = attend(m, q, r.key, r.before ? before : linear, log_decay);
-  if (r.erase == Erase::none) return {a};
+  if (r.erase == Erase::none || read_alone) return {a};
   const Var<Real> x = r.erase == Erase::delta ? r.key : r.erase_read;
   const Var<Real> b = attend(m, x, r.key, r.decayed ? strict : before, log_decay, {}, true);
   return {a, b, r.erase == Erase::delta ? r.gain : r.erase_gain};
+}
+
+/// What a delta rule without decays writes, chunk by chunk, where a GPU takes its heads; else nothing.
+template <class Real>
+Var<Real> delta_values(Mixer<Real>& m, const Recurrence<Real>& r, Var<Real> log_decay) {
+  const Var<Real> v = values_of(m, r);
+  const bool takes = m.graph.device() == Device::cuda && m.graph.products() == Precision::bf16 &&
+                     DeltaValues<Real>::takes(r.key.dim(3), v.dim(3));
+  if (!takes || r.erase != Erase::delta || log_decay || !r.gain) return {};
+  DeltaValues<Real> op;
+  op.k = in(r.key), op.v = in(v), op.gain = in(r.gain);
+  return {&m.graph, out(m.graph.add(op).u)};
 }
 
 // With P_t the product of the signs up to token t, S_t Diag(P_t) is the state of a recurrence without signs
@@ -398,10 +412,13 @@ Var<Real> read_in_form(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& give
   }
   const Var<Real> log_decay = full_log_decay(m, r);
   if (form == Form::parallel) {
-    const PairWeights<Real> pairs = pair_weights(m, q, r, log_decay);
-    carry(log_decay);
     // What is written is read without weights in memory, where heads are too wide for chunks.
-    if (pairs.taken && r.key.dim(3) > kMostKeys && !start_of(m, r) && !eps) {
+    const bool written = r.erase != Erase::none && r.key.dim(3) > kMostKeys && !start_of(m, r) && !eps;
+    const Var<Real> u = written ? delta_values(m, r, log_decay) : Var<Real>{};
+    const PairWeights<Real> pairs = pair_weights(m, q, r, log_decay, static_cast<bool>(u));
+    carry(log_decay);
+    if (u) return m.mix(pairs.read, {}, {}, u);
+    if (written) {
       SolveValues<Real> op;
       op.gained = r.gain && r.gain.variable == pairs.gain.variable;
       const Var<Real> v = values_of(m, r);

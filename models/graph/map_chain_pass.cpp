@@ -251,7 +251,7 @@ class Chain {
       const Tensor<Real> shape = op_.x[i].value;
       op_.x[i] = in(graph_.view(of(op_.x[i]), shape));
     }
-    return op_.outputs > 0;
+    return op_.outputs > 0 && op_.covers();
   }
 
   /// Steps whose registers nothing reads.

@@ -11,6 +11,7 @@
 
 #include "kernels/attention/attend.h"
 #include "kernels/attention/attend_mix.h"
+#include "kernels/attention/delta_values.h"
 #include "kernels/base/random.h"
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/elementwise/map_chain.h"
@@ -555,6 +556,44 @@ TEST(Passes, NumbersBetweenMapsAndAttentionAreBf16) {
     } else {
       EXPECT_EQ(bytes[true], bytes[false]);
     }
+  }
+}
+
+// Of a delta rule in wide heads: norms of silu are chains, and they, what is written and what is read are bf16, unless somebody else
+// reads the keys.
+TEST(Passes, NumbersOfDeltaRulesInWideHeadsAreBf16) {
+  for (const bool beside : {false, true}) {
+    constexpr int B = 1, T = 5, D = 256;
+    Planned p(
+        {{"x", {B, T, D}}, {"q", {D, D}}, {"k", {D, D}}, {"v", {D, D}}, {"o", {D, D}}, {"gain", {B, T, 1}}});
+    const auto head = [&](int i) {
+      return Var<float>{&p.graph, p.graph.view(p.map(p.graph.parameter(p.block, 0), i), {B, T, 1, D})};
+    };
+    const Var<float> q = unit(map(MapKind::silu, head(1))), k = unit(map(MapKind::silu, head(2))), v = head(3);
+    if (beside) p.graph.keep(k.variable);
+    DeltaValues<float> values;
+    values.k = in(k), values.v = in(v), values.gain = in(p.graph.parameter(p.block, 5));
+    Mix<float> mix;
+    mix.v = in(out(p.graph.add(values).u));
+    Attend<float> attend;
+    attend.kernel = Kernel::identity, attend.normalised = false;
+    attend.x = in(q), attend.k = in(k);
+    mix.a = in(out(p.graph.add(attend).a));
+    p.map(p.graph.view(out(p.graph.add(mix).o), {B, T, D}), 4);
+    EXPECT_EQ(run_pass(p.graph, "attend_mix"), 1);
+    EXPECT_EQ(run_pass(p.graph, "joined_linear"), 2);
+    EXPECT_EQ(run_pass(p.graph, "map_chain"), 2);
+    run_pass(p.graph, "rounded");
+    const Format format = beside ? Format::native : Format::bf16;
+    const auto writes = p.ops<DeltaValues>().at(0);
+    const auto reads = p.ops<AttendMix>().at(0);
+    for (const auto& t : {writes->k, writes->v, reads->x, reads->k, reads->v}) {
+      EXPECT_EQ(t.value.format, format);
+      EXPECT_EQ(t.gradient.format, format);
+    }
+    EXPECT_EQ(reads->o.value.format, format);
+    for (const auto& chain : p.ops<MapChain>()) EXPECT_EQ(chain->y[0].value.format, format);
+    p.graph.plan();
   }
 }
 
