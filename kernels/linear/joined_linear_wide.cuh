@@ -229,15 +229,19 @@ __global__ void __launch_bounds__(128 * kGroups, 4 / kGroups)
             input_pairs = (across + 1) / 2, output_pairs = (s.count + 1) / 2, lane = threadIdx.x % 32,
             group = static_cast<int>(threadIdx.x) / 128, r0 = static_cast<int>(threadIdx.x) / 32 % 4 * 16;
   const int pairs = kForward ? output_pairs : input_pairs;
-  const int pair = static_cast<int>(blockIdx.x) % pairs, above = static_cast<int>(blockIdx.x) / pairs;
-  // Of the tile: its first row (block of outputs). Steps: of the sum.
-  int first_row = above * kGroups * kWideBlock, begin = 0, end = kForward ? across : s.count, piece = 0;
+  // Of a tile: its columns and its first row (block of outputs). Steps: of the sum. A block takes some tiles, but for weights.
+  int pair = static_cast<int>(blockIdx.x) % pairs, first_row = 0, begin = 0,
+      end = kForward ? across : s.count, piece = 0, mine = 1;
   if constexpr (kWeights) {
-    const int all = (N + kWideBlock - 1) / kWideBlock;
+    const int all = (N + kWideBlock - 1) / kWideBlock, above = static_cast<int>(blockIdx.x) / pairs;
     first_row = above % output_pairs * 2, piece = above / output_pairs;
     begin = static_cast<int>(static_cast<std::int64_t>(all) * piece / s.pieces);
     end = static_cast<int>(static_cast<std::int64_t>(all) * (piece + 1) / s.pieces);
+  } else {
+    const int all = (N + kGroups * kWideBlock - 1) / (kGroups * kWideBlock) * pairs;
+    mine = (all - 1 - static_cast<int>(blockIdx.x)) / static_cast<int>(gridDim.x) + 1;
   }
+  const auto tile_of = [&](int n) { return static_cast<int>(blockIdx.x) + n * static_cast<int>(gridDim.x); };
   const WideMatrix x = {a.x.value.at(r), a.x.value.is_bf16(), N, s.inputs},
                    w = {kWeights ? nullptr : a.operands.value.at(r), true, s.count * kWideBlock,
                         s.whole_inputs()};
@@ -266,12 +270,16 @@ __global__ void __launch_bounds__(128 * kGroups, 4 / kGroups)
   const int stages = raw ? 2 : kStagesOf<kGroups>, left_size = (raw ? 2 : 1) * kWidePiece,
             stage_size = kGroups * left_size + 2 * kWidePiece;
   static_assert(kWideStages == 3);
-  const auto request = [&](int step) {
-    std::uint16_t* const to = tiles + (step - begin) % stages * stage_size;
+  int asked = 0, asked_step = begin, asked_tile = 0;
+  const auto request = [&] {  // also of the next tile, while this one is written
+    std::uint16_t* const to = tiles + asked++ % stages * stage_size;
+    const bool some = asked_tile < mine && asked_step < end;
+    const int step = asked_step, at = step * kWideBlock, tile = tile_of(asked_tile),
+              columns = tile % pairs * 2, row0 = kWeights ? first_row : tile / pairs * kGroups * kWideBlock;
 #pragma unroll
-    for (int h = 0; h < kGroups && step < end; ++h) {
+    for (int h = 0; h < kGroups && some; ++h) {
       std::uint16_t* const left = to + h * left_size;
-      const int at = step * kWideBlock, row = first_row + h * kWideBlock;
+      const int row = row0 + h * kWideBlock;
       if constexpr (kForward) {
         Part::request(x, row, at, left);
       } else if constexpr (kWeights) {
@@ -287,14 +295,15 @@ __global__ void __launch_bounds__(128 * kGroups, 4 / kGroups)
       }
     }
 #pragma unroll
-    for (int h = 0; h < 2 && step < end; ++h) {
-      const int at = step * kWideBlock, column = (2 * pair + h) * kWideBlock;
+    for (int h = 0; h < 2 && some; ++h) {
+      const int column = (columns + h) * kWideBlock;
       std::uint16_t* const right = to + kGroups * left_size + h * kWidePiece;
       kForward ? Part::request(w, column, at, right) : Part::request(kWeights ? x : w, at, column, right);
     }
     copies_commit();
+    if (++asked_step >= end) asked_step = begin, ++asked_tile;
   };
-  if constexpr (kForward) {
+  const auto add_biases = [&] {
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
       const int2 of = output_of(a, s, 2 * pair + h);
@@ -310,74 +319,88 @@ __global__ void __launch_bounds__(128 * kGroups, 4 / kGroups)
         }
       }
     }
-  } else if (raw) {
+  };
+  const auto put_tile = [&] {
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const auto& half = reinterpret_cast<const float(&)[8][4]>(sums[8 * h]);
+      const int column = (2 * pair + h) * kWideBlock;
+      if constexpr (kForward) {
+        if (2 * pair + h >= s.count) break;
+        const int2 of = output_of(a, s, 2 * pair + h);
+        const Tensor<float>& y = a.y[of.x].value;
+        put_block(Write::overwrite, y.at(r), y.is_bf16(), a.w[of.x].value.dim(0), of.y,
+                  first_row + group * kWideBlock + r0, N, half);
+      } else if (column < s.inputs) {
+        if constexpr (kWeights) {
+          if (first_row + group >= s.count) break;
+          const int2 of = output_of(a, s, first_row + group);
+          float* const to = a.pieces.value.at(r) + static_cast<std::int64_t>(piece) * s.piece_size;
+          put_block(Write::overwrite, to + s.weight_at[of.x], false, s.inputs, column, of.y + r0,
+                    a.w[of.x].value.dim(0), half);
+        } else {
+          put_block(a.x.write, a.x.gradient.at(r), a.x.gradient.is_bf16(), s.inputs, column,
+                    first_row + group * kWideBlock + r0, N, half);
+        }
+      }
+    }
+  };
+  if (kWeights && raw) {
     auto* const all = reinterpret_cast<uint4*>(tiles);
     for (int i = threadIdx.x; i < kWideStages * 4 * kWidePiece / 8; i += kWideThreads) all[i] = {};
     __syncthreads();
   }
 #pragma unroll 1
-  for (int i = 0; i < stages - 1; ++i) request(begin + i);
+  for (int i = 0; i < stages - 1; ++i) request();
+  int taken = 0;
 #pragma unroll 1
-  for (int step = begin; step < end; ++step) {
-    std::uint16_t* const now = tiles + (step - begin) % stages * stage_size;
-    raw ? copies_wait<0>() : copies_wait<kStagesOf<kGroups> - 2>();
-    fence_async();
-    __syncthreads();
-    const std::uint16_t *const left = now + group * left_size, *const right = now + kGroups * left_size;
-    const bool floats = group == 0 ? is_raw[0] : is_raw[1];
-    unsigned rows[kWideBlock / 16][4];
+  for (int n = 0; n < mine; ++n) {
+    if constexpr (!kWeights) {
+      pair = tile_of(n) % pairs, first_row = tile_of(n) / pairs * kGroups * kWideBlock;
 #pragma unroll
-    for (int k = 0; k < kWideBlock / 16; ++k) {
-      if (floats) {
-        WideRaw::read(rows[k], reinterpret_cast<const float*>(left), 16 * k, r0);
-      } else if constexpr (kWeights) {
-        load_matrices<true>(rows[k],
-                            left + wide_place(16 * k + lane / 16 * 8 + lane % 8, r0 / 8 + lane / 8 % 2));
-      } else {
-        load_matrices<false>(rows[k], left + wide_place(r0 + lane % 16, 2 * k + lane / 16));
-      }
+      for (int i = 0; i < 64 && n > 0; ++i) sums[i / 4][i % 4] = 0;
+      if constexpr (kForward) add_biases();
     }
-    wgmma_begin_with(sums);
+#pragma unroll 1
+    for (int step = begin; step < end; ++step) {
+      std::uint16_t* const now = tiles + taken++ % stages * stage_size;
+      raw ? copies_wait<0>() : copies_wait<kStagesOf<kGroups> - 2>();
+      fence_async();
+      __syncthreads();
+      const std::uint16_t *const left = now + group * left_size, *const right = now + kGroups * left_size;
+      const bool floats = group == 0 ? is_raw[0] : is_raw[1];
+      unsigned rows[kWideBlock / 16][4];
 #pragma unroll
-    for (int k = 0; k < kWideBlock / 16; ++k) multiply_wide<!kForward>(sums, rows[k], right, 16 * k);
-    wgmma_commit();
-    request(step + stages - 1);
-    if constexpr (kWeights) {
-#pragma unroll
-      for (int h = 0; h < 2; ++h) {
-        if (sides[h] && is_raw[h]) {
-          WideRaw::add_columns(reinterpret_cast<const float*>(now + h * left_size), side[h]);
-        } else if (sides[h]) {
-          Part::add_columns(now + h * left_size, side[h]);
+      for (int k = 0; k < kWideBlock / 16; ++k) {
+        if (floats) {
+          WideRaw::read(rows[k], reinterpret_cast<const float*>(left), 16 * k, r0);
+        } else if constexpr (kWeights) {
+          load_matrices<true>(rows[k],
+                              left + wide_place(16 * k + lane / 16 * 8 + lane % 8, r0 / 8 + lane / 8 % 2));
+        } else {
+          load_matrices<false>(rows[k], left + wide_place(r0 + lane % 16, 2 * k + lane / 16));
         }
       }
+      wgmma_begin_with(sums);
+#pragma unroll
+      for (int k = 0; k < kWideBlock / 16; ++k) multiply_wide<!kForward>(sums, rows[k], right, 16 * k);
+      wgmma_commit();
+      request();
+      if constexpr (kWeights) {
+#pragma unroll
+        for (int h = 0; h < 2; ++h) {
+          if (sides[h] && is_raw[h]) {
+            WideRaw::add_columns(reinterpret_cast<const float*>(now + h * left_size), side[h]);
+          } else if (sides[h]) {
+            Part::add_columns(now + h * left_size, side[h]);
+          }
+        }
+      }
+      wgmma_wait<0>(sums);
     }
-    wgmma_wait<0>(sums);
+    put_tile();
   }
   copies_end();
-#pragma unroll
-  for (int h = 0; h < 2; ++h) {
-    const auto& half = reinterpret_cast<const float(&)[8][4]>(sums[8 * h]);
-    const int column = (2 * pair + h) * kWideBlock;
-    if constexpr (kForward) {
-      if (2 * pair + h >= s.count) break;
-      const int2 of = output_of(a, s, 2 * pair + h);
-      const Tensor<float>& y = a.y[of.x].value;
-      put_block(Write::overwrite, y.at(r), y.is_bf16(), a.w[of.x].value.dim(0), of.y,
-                first_row + group * kWideBlock + r0, N, half);
-    } else if (column < s.inputs) {
-      if constexpr (kWeights) {
-        if (first_row + group >= s.count) break;
-        const int2 of = output_of(a, s, first_row + group);
-        float* const to = a.pieces.value.at(r) + static_cast<std::int64_t>(piece) * s.piece_size;
-        put_block(Write::overwrite, to + s.weight_at[of.x], false, s.inputs, column, of.y + r0,
-                  a.w[of.x].value.dim(0), half);
-      } else {
-        put_block(a.x.write, a.x.gradient.at(r), a.x.gradient.is_bf16(), s.inputs, column,
-                  first_row + group * kWideBlock + r0, N, half);
-      }
-    }
-  }
   if constexpr (kWeights) {
     if (pair > 0) return;
     __syncthreads();                                     // tiles are read
@@ -433,7 +456,7 @@ void launch_wide(const Exec& exec, const char* name, const JoinedLinear<float>& 
              (kRole == WideRole::forward ? outputs : inputs);
     };
     const bool large = blocks(4) >= 2 * kTunedFor && kWideBytesOf<4> <= shared_memory_limit();
-    large ? launch_wide_of<kRole, 4>(exec, name, a, s, blocks(4))
+    large ? launch_wide_of<kRole, 4>(exec, name, a, s, kTunedFor)
           : launch_wide_of<kRole, 2>(exec, name, a, s, blocks(2));
   }
 }
