@@ -332,6 +332,25 @@ Var<Real> read_weights(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& r, V
 
 namespace {
 
+/// What a recurrence of values of 1 reads in chunks, [B,Q,H,1]: a sum of keys, of which a GPU's chunks would make a state of as
+/// many values as keys. Keys added up token after token are read there by products of single numbers, which stand in as many
+/// columns as values where these are as many as keys, so that what follows is one chain with them.
+template <class Real>
+Var<Real> read_sum(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& r, Var<Real> log_decay,
+                   const char* state, Var<Real> end_factor = {}) {
+  const int H = r.key.dim(2), K = r.key.dim(3);
+  const bool alone = m.wants_end() || m.start(state) || (r.part && r.state == state);
+  if (m.graph.device() == Device::cpu || sizeof(Real) > sizeof(float) || r.erase != Erase::none ||
+      writes_a_token(m, r) > 1 || r.before || alone || H != m.H)
+    return state_read(m, StateForm::chunkwise, q, r, log_decay,
+                      ones(m, {m.B, m.T * writes_a_token(m, r), m.H, 1}), state, true, end_factor);
+  const Var<Real> sums =
+      scan(log_decay ? expand(log_decay, {m.B, m.T, H, K}) : log_decay, r.gain ? r.gain * r.key : r.key);
+  const Var<Real> product = q * (r.between_tokens ? sums : m.at_queries(sums));
+  const Var<Real> read = fold(product, {m.B, q.dim(1), H, 1});
+  return m.V == K ? expand(read, {m.B, q.dim(1), H, K}) : read;
+}
+
 template <class Real>
 Var<Real> read_in_form(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& given,
                        std::optional<double> eps = {}, Var<Real> end_factor = {}) {
@@ -411,9 +430,12 @@ Var<Real> read_in_form(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& give
     if (eps && r.gain) weights = weights * view(swap(r.gain), {m.B, m.H, 1, m.T});
     return m.mix(weights, eps, eps ? Var<Real>{} : r.gain, r.value);
   }
+  if (r.of_ones && form == Form::chunk) return read_sum(m, q, r, log_decay, r.state, end_factor);
   const Var<Real> o = state_read(m, walk, q, r, log_decay, values_of(m, r), r.state, true, end_factor);
   if (!eps) return o;
-  return o * map(MapKind::reciprocal, *eps + state_read(m, walk, q, r, log_decay, value_of_one(), "z"));
+  const Var<Real> sum = form == Form::chunk ? read_sum(m, q, r, log_decay, "z")
+                                            : state_read(m, walk, q, r, log_decay, value_of_one(), "z");
+  return o * map(MapKind::reciprocal, *eps + sum);
 }
 
 }  // namespace
@@ -438,6 +460,7 @@ Var<Real> stabilised_read(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& r
   kept.log_decay = {};
   Recurrence<Real> of_ones = kept;
   of_ones.value = ones(m, {m.B, m.T * writes_a_token(m, r), m.H, 1});
+  of_ones.of_ones = true;
   of_ones.state = sum;
   Var<Real> end_factor;
   if (m.wants_end()) {  // as the paper keeps them: times e^{-m}, m the largest and not the sum

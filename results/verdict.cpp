@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "results/verdict.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -116,18 +113,6 @@ const std::vector<Verdict>& verdicts() {
                                            Verdict::still_falling, Verdict::rising,   Verdict::out_of_steps,
                                            Verdict::not_trained,   Verdict::diverged, Verdict::failed};
   return all;
-}
-
-std::string counts_text(const VerdictCounts& counts) {
-  std::vector<std::string> texts;
-  for (const Verdict verdict : verdicts()) {
-    const auto found = counts.find(verdict);
-    if (found == counts.end() || found->second == 0) continue;
-    std::string name = to_text(verdict);
-    std::replace(name.begin(), name.end(), '_', ' ');
-    texts.push_back(fmt::format("{} {}", found->second, name));
-  }
-  return fmt::format("{}", fmt::join(texts, ", "));
 }
 
 }  // namespace crosstalk

@@ -40,8 +40,7 @@ std::string to_text(Verdict verdict);
 /// All, in the order in which counts are shown.
 const std::vector<Verdict>& verdicts();
 
-/// Runs by verdict: "31 solved, 4 plateau, 1 still falling"; "" of none.
+/// Runs by verdict.
 using VerdictCounts = std::map<Verdict, int>;
-std::string counts_text(const VerdictCounts& counts);
 
 }  // namespace crosstalk

@@ -35,19 +35,6 @@ long_study() {
   sed -e 's/20$/100000000/' -e 's/^name  = "tiny"/name = "long"/' -e 's/^eval.every .*/eval.every = 1000\ntrain.stop_loss = 0\ntrain.patience = 1000000/' tiny.toml >long.toml
 }
 
-# refused PATTERN COMMAND...: exit 2, the message on stderr matches, nothing on stdout, no new file.
-refused() {
-  local pattern=$1 before after
-  shift
-  before=$(find . | sort)
-  run -2 --separate-stderr "$@"
-  echo "stderr: $stderr"
-  [[ $stderr =~ $pattern ]]
-  [ -z "$output" ]
-  after=$(find . | sort)
-  [ "$before" = "$after" ]
-}
-
 # study SED_SCRIPT: tiny.toml, changed.
 study() { sed "$1" tiny.toml >wrong.toml; }
 
@@ -549,6 +536,18 @@ PYTHON
   refused "needs --chosen-of STORE" "$crosstalk" plan tiny.toml --best train.learning_rate
   refused "needs --best KEY" "$crosstalk" run tiny.toml --chosen-of store
   refused "no run of the study has the key" "$crosstalk" run tiny.toml --chosen-of store --best train.rate
+}
+
+@test "a part of a study is planned and trained" {
+  study 's/^seeds = .*/seeds = [1, 2, 3]/'
+  part=(--set train.learning_rate=1e-3,1e-2 --where train.learning_rate=0.001 --where seed=1,3 --out store)
+  run --separate-stderr "$crosstalk" plan wrong.toml "${part[@]}"
+  [[ $output =~ "to train: 8 runs" ]]
+  "$crosstalk" run wrong.toml "${part[@]}" --device cpu --quiet
+  [ $("$crosstalk" export store --where train.learning_rate=0.001 --where seed=1,3 --format csv | wc -l) -eq 9 ]
+  [ $("$crosstalk" export store --format csv | wc -l) -eq 9 ]
+  refused "no record matches; there are 1, 2, 3" "$crosstalk" run wrong.toml --where seed=4
+  refused "did you mean train.batch?" "$crosstalk" plan wrong.toml --where train.bach=4
 }
 
 @test "what became of training is counted, exported and chosen by" {

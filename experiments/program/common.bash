@@ -32,3 +32,51 @@ without_sanitizer() {
     skip "AddressSanitizer reserves terabytes of addresses and starts a thread at its end: with a limit on these it ends by itself"
   fi
 }
+
+# refused PATTERN COMMAND...: exit 2, the message on stderr matches, nothing on stdout, no new file.
+refused() {
+  local pattern=$1 before after
+  shift
+  before=$(find . | sort)
+  run -2 --separate-stderr "$@"
+  echo "stderr: $stderr"
+  [[ $stderr =~ $pattern ]]
+  [ -z "$output" ]
+  after=$(find . | sort)
+  [ "$before" = "$after" ]
+}
+
+# two_memories SEEDS STEPS: s.toml, six runs a seed, which nothing ends before their last step.
+two_memories() {
+  cat >s.toml <<TOML
+[study]
+name  = "s"
+seeds = { range = $1 }
+
+[base]
+task.name       = "recall"
+model.d_key     = 8
+train.max_steps = $2
+train.stop_loss = 0
+train.patience  = 100000
+eval.every      = 50
+eval.sequences  = 8
+
+[memories.softmax]
+name = "softmax"
+[memories.delta]
+name = "delta"
+
+[[grid]]
+"task.associations" = [4, 6, 8]
+TOML
+}
+
+records() { cat "$1"/shards/*.jsonl 2>/dev/null | wc -l; } # records STORE: also those that are double
+wait_for_records() { # wait_for_records STORE N
+  for _ in $(seq 1200); do
+    if [ "$(records "$1")" -ge "$2" ]; then return; fi
+    sleep 0.02
+  done
+  return 1
+}

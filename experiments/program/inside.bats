@@ -34,19 +34,6 @@ python_with() {
   skip "no python with $1"
 }
 
-# refused PATTERN COMMAND...: exit 2, the message on stderr matches, nothing on stdout, no new file.
-refused() {
-  local pattern=$1 before after
-  shift
-  before=$(find . | sort)
-  run -2 --separate-stderr "$@"
-  echo "stderr: $stderr"
-  [[ $stderr =~ $pattern ]]
-  [ -z "$output" ]
-  after=$(find . | sort)
-  [ "$before" = "$after" ]
-}
-
 @test "keep_weights: a file a run, which numpy reads in one line, with the names that describe prints" {
   python_with numpy
   "$crosstalk" run s.toml --set train.keep_weights=true --quiet

@@ -6,39 +6,10 @@ load common
 
 setup() {
   work_in
-  cat >s.toml <<'TOML'
-[study]
-name  = "s"
-seeds = { range = [1, 10] }
-
-[base]
-task.name       = "recall"
-model.d_key     = 8
-train.max_steps = 400
-train.stop_loss = 0
-train.patience  = 100000
-eval.every      = 50
-eval.sequences  = 8
-
-[memories.softmax]
-name = "softmax"
-[memories.delta]
-name = "delta"
-
-[[grid]]
-"task.associations" = [4, 6, 8]
-TOML
+  two_memories '[1, 10]' 400
 }
 
 steps() { sed -i "s/^train.max_steps .*/train.max_steps = $1/" s.toml; } # steps N: of every run
-records() { cat "$1"/shards/*.jsonl 2>/dev/null | wc -l; }               # records STORE: also those that are double
-wait_for_records() { # wait_for_records STORE N
-  for _ in $(seq 1200); do
-    if [ "$(records "$1")" -ge "$2" ]; then return; fi
-    sleep 0.02
-  done
-  return 1
-}
 
 # run_many N WORDS...: N processes at once; their stderr is in err.1, err.2, ...; all must exit with 0.
 run_many() {

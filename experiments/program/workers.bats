@@ -6,37 +6,7 @@ load common
 
 setup() {
   work_in
-  cat >s.toml <<'TOML'
-[study]
-name  = "s"
-seeds = { range = [1, 4] }
-
-[base]
-task.name       = "recall"
-model.d_key     = 8
-train.max_steps = 1000
-train.stop_loss = 0
-train.patience  = 100000
-eval.every      = 50
-eval.sequences  = 8
-
-[memories.softmax]
-name = "softmax"
-[memories.delta]
-name = "delta"
-
-[[grid]]
-"task.associations" = [4, 6, 8]
-TOML
-}
-
-# Until the store has at least N records.
-wait_for_records() { # wait_for_records STORE N
-  for _ in $(seq 1200); do
-    if [ "$(cat "$1"/shards/*.jsonl 2>/dev/null | wc -l)" -ge "$2" ]; then return; fi
-    sleep 0.02
-  done
-  return 1
+  two_memories '[1, 4]' 1000
 }
 
 # start STORE WORDS...: 3 workers in the background; their parent is $pid.

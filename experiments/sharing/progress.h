@@ -47,7 +47,6 @@ class Progress {
   std::int64_t count(RunStatus status) const;
   std::int64_t ended() const { return done_ + diverged_ + failed_; }  ///< in this process
   std::int64_t ended_elsewhere() const { return elsewhere_; }
-  double cost_ended() const { return cost_ended_; }
   std::int64_t steps() const { return steps_; }
   double elapsed() const { return clock_() - started_; }
 

@@ -93,11 +93,6 @@ NothingBegun::~NothingBegun() {
 const std::atomic<bool>& stop_flag() { return stop; }
 void request_stop() { stop.store(true); }
 
-void withdraw_stop() {
-  stop.store(false);
-  if (caught.load() != 0) stop.store(true);  // in this order, no signal is missed
-}
-
 std::string stop_signal() {
   for (const auto& [signal, name] : kStopSignals)
     if (signal == caught.load()) return name;

@@ -32,8 +32,6 @@ class NothingBegun {
 /// Set by the first signal, or by request_stop().
 const std::atomic<bool>& stop_flag();
 void request_stop();
-/// Takes request_stop() back; a signal stays.
-void withdraw_stop();
 
 /// "SIGTERM" after a signal, else "".
 std::string stop_signal();

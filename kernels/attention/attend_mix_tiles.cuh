@@ -107,6 +107,45 @@ __device__ __forceinline__ Number* beside_row(const Tile& tile, int row) {
   return reinterpret_cast<Number*>(tile.numbers + row * Tile::kStep + Tile::kD);
 }
 
+/// Tiles of a block that goes back: its own rows, and those that it walks over with what these have besides.
+template <class Tile>
+struct GradientTiles {
+  const Tile xs, us{xs.numbers + kTileRows * Tile::kStep}, ys{us.numbers + kTileRows * Tile::kStep},
+      ws{ys.numbers + Tile::kColumns * Tile::kStep};
+  SeenBy* const queries =
+      reinterpret_cast<SeenBy*>(ws.numbers + Tile::kColumns * Tile::kStep);  // where swizzled
+
+  __device__ __forceinline__ SeenBy& query_at(int c) const {
+    if constexpr (Tile::kSwizzled)
+      return queries[c];
+    else
+      return *beside_row<SeenBy>(ys, c);
+  }
+  __device__ __forceinline__ Phase& phase_at(int c) const {
+    if constexpr (Tile::kSwizzled)
+      return reinterpret_cast<Phase*>(queries + Tile::kColumns)[c];
+    else
+      return *beside_row<Phase>(ws, c);
+  }
+};
+
+/// Sums along rows of what biases weigh, a thread's two of `rows` from `row` on, for the gradients of phases.
+template <bool kKeys>
+__device__ __forceinline__ void keep_lines(const AttendMix<float>& op, int r, int bh, int row, int rows,
+                                           const float (&line)[2]) {
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const float sum = row_sum(line[half]);
+    const std::int64_t at = static_cast<std::int64_t>(bh) * rows + row + 8 * half;
+    if (threadIdx.x % 4 != 0 || row + 8 * half >= rows) continue;
+    if (kKeys) {
+      op.d_columns.value.at(r)[at] = sum;
+    } else {
+      op.d_rows.value.at(r)[2 * at + 1] = sum;
+    }
+  }
+}
+
 /// Gradients of rows n0 .. n0 + 64 of one side.
 template <Side kSide, class Tile, class Number>
 __device__ __forceinline__ void tile_gradients(const AttendMix<float>& op, int r, int bh, int n0,
@@ -114,21 +153,8 @@ __device__ __forceinline__ void tile_gradients(const AttendMix<float>& op, int r
   constexpr bool kKeys = kSide != Side::queries, kScores = kSide != Side::values,
                  kValues = kKeys && (Tile::kD <= 128 || !kScores);  // or registers hold one of both sums
   constexpr int kColumns = Tile::kColumns, kPart = Tile::kPart, kCount = kPart / 8;
-  const Tile xs = first_tile<Tile>(memory), us{xs.numbers + kTileRows * Tile::kStep},
-             ys{us.numbers + kTileRows * Tile::kStep}, ws{ys.numbers + kColumns * Tile::kStep};
-  auto* const queries = reinterpret_cast<SeenBy*>(ws.numbers + kColumns * Tile::kStep);  // where swizzled
-  const auto query_at = [&](int c) -> SeenBy& {
-    if constexpr (Tile::kSwizzled)
-      return queries[c];
-    else
-      return *beside_row<SeenBy>(ys, c);
-  };
-  const auto phase_at = [&](int c) -> Phase& {
-    if constexpr (Tile::kSwizzled)
-      return reinterpret_cast<Phase*>(queries + kColumns)[c];
-    else
-      return *beside_row<Phase>(ws, c);
-  };
+  const GradientTiles<Tile> tiles{first_tile<Tile>(memory)};
+  const Tile &xs = tiles.xs, &us = tiles.us, &ys = tiles.ys, &ws = tiles.ws;
   const int T = op.T(), Q = op.Q(), K = op.K(), V = op.V(), own_rows = kKeys ? T : Q, others = kKeys ? Q : T;
   const int thread = threadIdx.x, lane = thread % 32, r0 = thread / 32 * 16, row = n0 + r0 + lane / 4;
   const auto x = rows_of<Number>(op, op.x.value, r, bh), k = rows_of<Number>(op, op.k.value, r, bh),
@@ -157,15 +183,15 @@ __device__ __forceinline__ void tile_gradients(const AttendMix<float>& op, int r
     if (!__syncthreads_or(meets)) continue;
     load<kColumns>(ys, kKeys ? x : k, K, ws, kKeys ? d_o : v, V, m0, others);
     if (thread < kColumns) {
-      if (kKeys) query_at(thread) = {column.first, column.last, column.row, column.along};
-      if (biased) phase_at(thread) = kKeys ? column.phase : phase_of(op, r, bh, m0 + thread);
+      if (kKeys) tiles.query_at(thread) = {column.first, column.last, column.row, column.along};
+      if (biased) tiles.phase_at(thread) = kKeys ? column.phase : phase_of(op, r, bh, m0 + thread);
     }
     tiles_filled<Tile>();
 #pragma unroll 1
     for (int c0 = 0; c0 < kColumns; c0 += kPart) {
       bool meet;  // whether any pair of this warp is seen
       if constexpr (kKeys) {
-        const SeenBy& q = query_at(c0 + lane % kPart);
+        const SeenBy& q = tiles.query_at(c0 + lane % kPart);
         meet = q.last > n0 + r0 && q.first < n0 + r0 + 16;
       } else {
         meet = own[0].sees_of(m0 + c0, m0 + c0 + kPart) || own[1].sees_of(m0 + c0, m0 + c0 + kPart);
@@ -179,9 +205,10 @@ __device__ __forceinline__ void tile_gradients(const AttendMix<float>& op, int r
 #pragma unroll
         for (int e = 0; e < 4; ++e) {
           const int c = c0 + n * 8 + 2 * (lane % 4) + e % 2;
-          const SeenBy& q = kKeys ? query_at(c) : own[e / 2];
+          const SeenBy& q = kKeys ? tiles.query_at(c) : own[e / 2];
           float bias = 0;
-          if (biased) bias = kKeys ? phase_at(c) - own[e / 2].phase : own[e / 2].phase - phase_at(c);
+          if (biased)
+            bias = kKeys ? tiles.phase_at(c) - own[e / 2].phase : own[e / 2].phase - tiles.phase_at(c);
           const int j = kKeys ? row + e / 2 * 8 : m0 + c;
           if (Tile::kSwizzled && op.linear) {
             line[e / 2] += weigh_linear_back(q, j, scale, bias, a[n][e], d[n][e]);
@@ -205,17 +232,7 @@ __device__ __forceinline__ void tile_gradients(const AttendMix<float>& op, int r
     if (op.v.wanted())
       store(op.v.write, rows_of<Number>(op, op.v.gradient, r, bh), n0 + r0, T, V, value_sums, one);
   }
-#pragma unroll
-  for (int half = 0; half < 2 && kScores && biased; ++half) {
-    const float sum = row_sum(line[half]);
-    const std::int64_t at = static_cast<std::int64_t>(bh) * own_rows + row + 8 * half;
-    if (lane % 4 != 0 || row + 8 * half >= own_rows) continue;
-    if (kKeys) {
-      op.d_columns.value.at(r)[at] = sum;
-    } else {
-      op.d_rows.value.at(r)[2 * at + 1] = sum;
-    }
-  }
+  if (kScores && biased) keep_lines<kKeys>(op, r, bh, row, own_rows, line);
 }
 
 /// Queries and tokens n0 .. n0 + 64 by one block, in the order of fields(): they may be one variable.

@@ -64,22 +64,14 @@ bool has_clusters(Kernel kernel) {
          attributes.ptxVersion >= 90;
 }
 
-/// Launches a grid whose blocks form clusters of `cluster` along x. Errors: check_launch.
+/// The same as launch(), of a grid whose blocks form clusters of `cluster` along x.
 template <class... Parameters, class... Args>
-void launch_clusters(void (*kernel)(Parameters...), dim3 grid, unsigned threads, std::size_t shared,
-                     unsigned cluster, cudaStream_t stream, const Args&... args) {
-  cudaLaunchConfig_t config = {};
-  config.gridDim = grid;
-  config.blockDim = dim3(threads);
-  config.dynamicSmemBytes = shared;
-  config.stream = stream;
-  cudaLaunchAttribute attribute;
-  attribute.id = cudaLaunchAttributeClusterDimension;
-  attribute.val.clusterDim.x = cluster;
-  attribute.val.clusterDim.y = attribute.val.clusterDim.z = 1;
-  config.attrs = &attribute;
-  config.numAttrs = cluster > 1 ? 1 : 0;
-  cudaLaunchKernelEx(&config, kernel, args...);
+void launch_clusters(int cluster, const Exec& exec, const char* op, void (*kernel)(Parameters...), dim3 grid,
+                     int threads, std::size_t bytes, const Args&... args) {
+  cudaLaunchAttribute attribute{};
+  if (cluster > 1) attribute.id = cudaLaunchAttributeClusterDimension;
+  attribute.val.clusterDim = {static_cast<unsigned>(cluster), 1, 1};
+  launch_with(attribute, exec, op, kernel, grid, threads, bytes, args...);
 }
 
 }  // namespace crosstalk::device

@@ -46,15 +46,25 @@ inline dim3 per_replica(std::int64_t blocks, int R) {
   return {static_cast<unsigned>(blocks), static_cast<unsigned>(R)};
 }
 
-/// Launches kernel<<<grid, threads, bytes of shared memory>>>(args...), an empty grid not at all. Throws DeviceError,
-/// naming the op, if that fails.
+/// Launches kernel<<<grid, threads, bytes of shared memory>>>(args...) with an attribute or, {}, none; an empty grid not at all.
+/// Throws DeviceError, naming the op, if that fails.
+template <class... Parameters, class... Args>
+void launch_with(cudaLaunchAttribute attribute, const Exec& exec, const char* op,
+                 void (*kernel)(Parameters...), dim3 grid, int threads, std::size_t bytes,
+                 const Args&... args) {
+  if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
+  allow_shared_memory(kernel, bytes);
+  cudaLaunchConfig_t config{};
+  config.gridDim = grid, config.blockDim = dim3(static_cast<unsigned>(threads));
+  config.dynamicSmemBytes = bytes, config.stream = stream_of(exec);
+  config.attrs = &attribute, config.numAttrs = attribute.id == cudaLaunchAttributeIgnore ? 0 : 1;
+  cudaLaunchKernelEx(&config, kernel, args...);
+  check_launch(op);
+}
 template <class... Parameters, class... Args>
 void launch(const Exec& exec, const char* op, void (*kernel)(Parameters...), dim3 grid, int threads,
             std::size_t bytes, const Args&... args) {
-  if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
-  allow_shared_memory(kernel, bytes);
-  kernel<<<grid, static_cast<unsigned>(threads), bytes, stream_of(exec)>>>(args...);
-  check_launch(op);
+  launch_with({}, exec, op, kernel, grid, threads, bytes, args...);
 }
 
 /// Sum over the warp, the same bits in every lane (a butterfly adds equal pairs).

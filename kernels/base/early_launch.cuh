@@ -19,19 +19,12 @@ __device__ __forceinline__ void wait_for_earlier() {
 template <class... Parameters, class... Args>
 void launch_early(const Exec& exec, const char* op, void (*kernel)(Parameters...), dim3 grid, int threads,
                   std::size_t bytes, const Args&... args) {
-  if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
-  allow_shared_memory(kernel, bytes);
   cudaFuncAttributes code{};
   cudaFuncGetAttributes(&code, kernel);  // of an error the launch tells
   cudaLaunchAttribute early{};
-  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  if (code.ptxVersion >= 90) early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   early.val.programmaticStreamSerializationAllowed = 1;
-  cudaLaunchConfig_t config{};
-  config.gridDim = grid, config.blockDim = dim3(static_cast<unsigned>(threads));
-  config.dynamicSmemBytes = bytes, config.stream = stream_of(exec);
-  config.attrs = &early, config.numAttrs = code.ptxVersion >= 90 ? 1 : 0;
-  cudaLaunchKernelEx(&config, kernel, args...);
-  check_launch(op);
+  launch_with(early, exec, op, kernel, grid, threads, bytes, args...);
 }
 
 }  // namespace crosstalk::device

@@ -12,6 +12,7 @@ struct HeadRows {
   Real* first = nullptr;
   std::int64_t step = 0;
   HeadRows() = default;
+  CT_HD HeadRows(Real* first_, std::int64_t step_) : first(first_), step(step_) {}
   /// Null where the tensor is absent.
   CT_HD HeadRows(const Tensor<Real>& t, int r, int b, int h, int N, int H, int C)
       : first(t.data ? t.at(r) + (static_cast<std::int64_t>(b) * N * H + h) * C : nullptr),

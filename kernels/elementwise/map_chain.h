@@ -6,7 +6,7 @@
 //   l2, rms   f(a) / sqrt(sum of f(a)^2 [/ D] + eps) of a row of D numbers; 0 of a 0
 //   row_sum   the sum of f(a) over a row, in all of its columns
 //
-// It stands in the place of Map, Combine, Normalize, Fold and MapFeatures (models/graph/chain_pass.cpp). Backward makes the
+// It stands in the place of Map, Combine, Normalize, Fold and MapFeatures (models/graph/map_chain_pass.cpp). Backward makes the
 // registers again: nothing is kept.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once

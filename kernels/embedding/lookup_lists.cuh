@@ -186,10 +186,10 @@ void launch_sums(const Exec& exec, const Sums<Real>& sums, bool many) {
     const bool longer = sums.d_y.rows() > kLongList;
     run(sum_lists<Real, 1>, blocks_for(rows, kWarps), each, longer ? kLongList : any);
     if (longer) {
-      const unsigned cluster = has_clusters(sum_long_lists<Real>) ? kLongBlocks : 1;
-      launch_clusters(sum_long_lists<Real>, grid(cluster * blocks_for(rows, kLongRows)), kLongThreads, 0,
-                      cluster, stream_of(exec), sums, static_cast<int>(cluster), each, kLongList);
-      check_launch("lookup backward (lists)");
+      const int cluster = has_clusters(sum_long_lists<Real>) ? kLongBlocks : 1;
+      launch_clusters(cluster, exec, "lookup backward (lists)", sum_long_lists<Real>,
+                      grid(cluster * blocks_for(rows, kLongRows)), kLongThreads, 0, sums, cluster, each,
+                      kLongList);
     }
   }
 }

@@ -199,11 +199,10 @@ void run_cuda(const Exec& exec, const FavorFeatures<Real>& a) {
   if (m == 0 || d == 0 || a.omega.R == 0) return;
   if (d <= kSmall) {
     const auto kernel = small_favor_features<Real>;
-    const bool clusters = has_clusters(kernel);
-    const unsigned cluster = clusters ? kDrawing : 1;
-    launch_clusters(kernel, dim3(cluster * blocks_for(m, d), static_cast<unsigned>(a.omega.R)), kSmallThreads,
-                    0, cluster, stream_of(exec), a, static_cast<int>(cluster));
-    return check_launch("favor features");
+    const int cluster = has_clusters(kernel) ? kDrawing : 1;
+    return launch_clusters(cluster, exec, "favor features", kernel,
+                           per_replica(cluster * std::int64_t{blocks_for(m, d)}, a.omega.R), kSmallThreads, 0,
+                           a, cluster);
   }
   const std::size_t least = 2 * static_cast<std::size_t>(d) * sizeof(double);
   const std::size_t columns = static_cast<std::size_t>(d) * static_cast<std::size_t>(d) * sizeof(double);

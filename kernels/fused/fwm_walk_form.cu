@@ -1,4 +1,4 @@
-// FwmRead token after token with the state in registers: a block a sequence and head, four lanes a row of S (row_cells.cuh), so that a
+// FwmRead token after token with the state in registers: a block a sequence and head, four lanes a row of S (row_walk.cuh), so that a
 // token costs no access to global memory beyond its own rows.
 //
 //   precision   float
@@ -12,7 +12,7 @@
 // them with dL/dS in registers. The block meets once a token, for the norm or for <dL/dS, S>. Sums over rows are made by each warp,
 // and over warps at the chunk's end.
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/fused/row_cells.cuh"
+#include "kernels/fused/row_walk.cuh"
 #include "kernels/law/fwm.h"
 
 namespace crosstalk {
@@ -20,55 +20,22 @@ namespace {
 using namespace device;
 using Op = FwmRead<float>;
 
-constexpr int kFwmRows = 64, kFwmColumns = 64;  ///< the most of a state: V and K
-constexpr int kFwmStaged = 16;                  ///< tokens staged at once forward, and the most of a chunk
-constexpr int kFwmFloats =
-    98 * 1024 / 4;             ///< of a block of eight warps going back: two on an H100's multiprocessor
-constexpr int kFwmFewest = 4;  ///< tokens of a chunk
+RowPlan fwm_plan(const Op& op) {
+  const int warps = RowPlan::warps_of(op.V());
+  return {op, 2 * kWalkRows + 2 + warps, 2 * warps};
+}
 
-/// Places of numbers in shared memory on the way back, and how many tokens fit.
-struct FwmPlan {
-  int C, warps, slot, length, chunks;  ///< slot: numbers of an S; length: tokens of a chunk
-  int group, starts;                   ///< chunks between kept states, and how many of these
-  std::size_t bytes;
-  explicit FwmPlan(const Op& op) : C(row_cells(op.K())), warps((op.V() + 7) / 8), slot(warps * 32 * C) {
-    const int fixed = warps * 4 * C + 2 * warps;
-    const int token = slot + 8 * C + 2 * kFwmRows + 2 + warps;
-    length = (kFwmFloats * warps / 8 - fixed) / token;
-    length = length < kFwmFewest ? kFwmFewest : length < kFwmStaged ? length : kFwmStaged;
-    bytes = sizeof(float) * static_cast<std::size_t>(fixed + length * token);
-    chunks = (op.T() + length - 1) / length;
-    group = length < kFwmStaged ? kFwmStaged / length : 1;
-    starts = (chunks + group - 1) / group;
-  }
-};
-
-/// Facts of a sequence and head that both directions know.
-template <int C>
-struct FwmSequence {
-  static constexpr int kWide = 4 * C;
-  const Op& op;
-  const FwmPlan& plan;
-  const RowCells<C> cells = {};
-  const int item = static_cast<int>(blockIdx.x), r = static_cast<int>(blockIdx.y), row = cells.row;
-  const int T = op.T(), Q = op.Q(), H = op.H(), K = op.K(), V = op.V(), b = item / H, h = item % H;
-  const int threads = static_cast<int>(blockDim.x), thread = static_cast<int>(threadIdx.x);
-  const law::Rows<float> q{op.q, r, b, h, Q, H, K}, k{op.k, r, b, h, T, H, K}, v{op.v, r, b, h, T, H, V},
-      beta{op.beta, r, b, h, T, H, 1};
-  const bool inside = row < V, writes = inside && cells.part == 0;
-  const std::int32_t* const position =
-      op.position ? op.position.value.at(r) + static_cast<std::int64_t>(b) * Q : nullptr;
+template <int C, bool kListed>
+struct FwmSequence : RowWalk<C, kListed, Op, RowPlan> {
+  using Base = RowWalk<C, kListed, Op, RowPlan>;
+  using Base::op, Base::plan, Base::cells, Base::item, Base::r, Base::K, Base::V;
+  const law::Rows<float> beta{op.beta, r, Base::b, Base::h, Base::T, Base::H, 1};
 
   __device__ float* state(int number) const {
     return op.states.value.at(r) + (static_cast<std::int64_t>(item) * plan.starts + number) * plan.slot;
   }
-  __device__ std::int64_t read_at(int i) const {
-    return ((static_cast<std::int64_t>(b) * Q + i) * H + h) * V;
-  }
   /// v - S k of token t, and behind it what S' is multiplied by.
-  __device__ float* kept(int t) const {
-    return op.kept.value.at(r) + ((static_cast<std::int64_t>(b) * T + t) * H + h) * (V + 1);
-  }
+  __device__ float* kept(int t) const { return op.kept.value.at(r) + this->token(t) * (V + 1); }
   /// S [V,K] of an op's tensor, or null.
   __device__ float* whole(const Tensor<float>& x) const {
     return x.data ? x.at(r) + static_cast<std::int64_t>(item) * V * K : nullptr;
@@ -88,15 +55,15 @@ struct FwmSequence {
 /// Tokens staged forward, with the query behind each.
 template <int C>
 struct FwmStage {
-  alignas(16) float keys[kFwmStaged][4 * C], queries[kFwmStaged][4 * C];
-  float values[kFwmStaged][kFwmRows], beta[kFwmStaged], sums[2 * 8];
+  alignas(16) float keys[kWalkStaged][4 * C], queries[kWalkStaged][4 * C];
+  float values[kWalkStaged][kWalkRows], beta[kWalkStaged], sums[2 * 8];
 };
 
 template <int C, bool kListed>
 __global__ void __launch_bounds__(256, 4)
-    fwm_walk_forward(const __grid_constant__ Op op, const __grid_constant__ FwmPlan plan) {
+    fwm_walk_forward(const __grid_constant__ Op op, const __grid_constant__ RowPlan plan) {
   __shared__ FwmStage<C> stage;
-  const FwmSequence<C> at{op, plan};
+  const FwmSequence<C, kListed> at{{op, plan}};
   const RowCells<C>& cells = at.cells;
   const int T = at.T, K = at.K, V = at.V, row = at.row, apart = plan.length * plan.group;
   float* const o = op.o.value.at(at.r);
@@ -106,20 +73,20 @@ __global__ void __launch_bounds__(256, 4)
     each_seeing(at.position, at.Q, T, seen, [&](int i) {
       cells.columns_of(at.q.row(i), K, x);
       const float read = cells.product(S, x);
-      if (at.writes) o[at.read_at(i) + row] = read;
+      if (at.writes) o[at.row_of_query(i) + row] = read;
     });
   };
   if constexpr (kListed) read_listed(0);
-  for (int first = 0; first < T; first += kFwmStaged) {
-    const int n = T - first < kFwmStaged ? T - first : kFwmStaged;
+  for (int first = 0; first < T; first += kWalkStaged) {
+    const int n = T - first < kWalkStaged ? T - first : kWalkStaged;
     __syncthreads();
     for (int i = at.thread; i < n * at.kWide; i += at.threads) {
       const int s = i / at.kWide, j = i % at.kWide;
       stage.keys[s][j] = j < K ? at.k.row(first + s)[j] : 0.0f;
       stage.queries[s][j] = !kListed && j < K ? at.q.row(first + s)[j] : 0.0f;
     }
-    for (int i = at.thread; i < n * kFwmRows; i += at.threads) {
-      const int s = i / kFwmRows, a = i % kFwmRows;
+    for (int i = at.thread; i < n * kWalkRows; i += at.threads) {
+      const int s = i / kWalkRows, a = i % kWalkRows;
       stage.values[s][a] = a < V ? at.v.row(first + s)[a] : 0.0f;
     }
     if (at.thread < n) stage.beta[at.thread] = at.beta.row(first + at.thread)[0];
@@ -144,170 +111,179 @@ __global__ void __launch_bounds__(256, 4)
         read_listed(t + 1);
       } else {
         const float read = cells.product(S, stage.queries[s]);
-        if (at.writes) o[at.read_at(t) + row] = read;
+        if (at.writes) o[at.row_of_query(t) + row] = read;
       }
     }
   }
   if (float* end = at.whole(op.end.value)) cells.store(Write::overwrite, end, V, K, S);
 }
 
+/// A thread's part of S, of dL/dS, and a row vector; apart from what has no arrays.
+template <int C>
+struct FwmCells {
+  float S[C], G[C], x[C];
+};
+
+/// The way back over one sequence and head, in phases.
 template <int C, bool kListed>
-__global__ void __launch_bounds__(256, 2)
-    fwm_walk_backward(const __grid_constant__ Op op, const __grid_constant__ FwmPlan plan) {
-  extern __shared__ Four<float> walk_memory[];
-  const FwmSequence<C> at{op, plan};
-  const RowCells<C>& cells = at.cells;
-  constexpr int kWide = 4 * C;
-  const int T = at.T, K = at.K, V = at.V, row = at.row, warp = cells.warp, lane = cells.lane,
-            slot = plan.slot;
-  const float* const d_o = op.o.gradient.data ? op.o.gradient.at(at.r) : nullptr;
+struct FwmBack : FwmSequence<C, kListed> {
+  using Base = FwmSequence<C, kListed>;
+  using Base::op, Base::plan, Base::cells, Base::r, Base::row, Base::K, Base::V, Base::thread, Base::q,
+      Base::k, Base::beta, Base::kWide;
+  const int warp = cells.warp, lane = cells.lane, slot = plan.slot;
+  const float* const d_o = op.o.gradient.data ? op.o.gradient.at(r) : nullptr;
 
   // Shared memory, by token of the chunk.
-  float* next = walk_memory[0].v;
-  const auto take = [&](int numbers) { return next += numbers, next - numbers; };
-  float* const slots =
-      take(plan.length *
-           slot);  // S before the token; then sums over a warp's rows: of its key, of the query before
-  float* const keys = take(plan.length * kWide);
-  float* const queries = take(plan.length * kWide);
-  float* const last_query = take(plan.warps * kWide);  // sums of the query behind the chunk
-  float* const errors = take(plan.length * kFwmRows);  // v - S k; then d_v
-  float* const d_read = take(plan.length * kFwmRows);  // d_o
-  float* const sums = take(plan.length * plan.warps);  // of d_beta, by warp
-  float* const room = take(2 * plan.warps);
-  float* const numbers = take(plan.length * 2);  // beta, inverse divisor
+  float* slots;  ///< S before the token; then sums over a warp's rows: of its key, of the query before
+  float *keys, *queries;
+  float* last_query;  ///< sums of the query behind the chunk
+  float* errors;      ///< v - S k; then d_v
+  float* d_read;      ///< d_o
+  float* sums;        ///< of d_beta, by warp
+  float* room;
+  float* numbers;  ///< beta, inverse divisor
 
-  float S[C], G[C], x[C];
-  cells.load(at.whole(op.end.gradient), V, K, G);
-  const auto read_back = [&](int seen) {  // queries that positions brought, at S
-    each_seeing(at.position, at.Q, T, seen, [&](int i) {
-      const float d = d_o && at.inside ? d_o[at.read_at(i) + row] : 0.0f;
-      cells.columns_of(at.q.row(i), K, x);
+  __device__ __forceinline__ FwmBack(const Op& op_, const RowPlan& plan_, float* next) : Base{{op_, plan_}} {
+    const auto take = [&](int count) { return next += count, next - count; };
+    slots = take(plan.length * slot);
+    keys = take(plan.length * kWide), queries = take(plan.length * kWide);
+    last_query = take(plan.warps * kWide);
+    errors = take(plan.length * kWalkRows), d_read = take(plan.length * kWalkRows);
+    sums = take(plan.length * plan.warps), room = take(2 * plan.warps), numbers = take(plan.length * 2);
+  }
+
+  /// Tokens from .. from + count - 1 to shared memory.
+  __device__ __forceinline__ void load(int from, int count) const {
+    __syncthreads();
+    for (int t = warp; t < count; t += plan.warps) {
+      const float *key = k.row(from + t), *query = kListed ? nullptr : q.row(from + t);
+      const float *kept = this->kept(from + t),
+                  *d = !kListed && d_o ? d_o + this->row_of_query(from + t) : nullptr;
 #pragma unroll
-      for (int c = 0; c < C; ++c) G[c] += d * x[c], x[c] = d * S[c];
-      __syncthreads();
-      cells.over_rows(x, last_query + warp * kWide);
-      __syncthreads();
-      for (int j = at.thread; at.q.gradient && j < K; j += at.threads) {
-        float sum = 0;
-        for (int w = 0; w < plan.warps; ++w) sum += last_query[w * kWide + j];
-        put(op.q.write, at.q.gradient + i * at.q.apart + j, sum);
+      for (int j = lane; j < kWalkRows; j += 32) {
+        if (j < kWide) {
+          keys[t * kWide + j] = j < K ? key[j] : 0.0f;
+          queries[t * kWide + j] = !kListed && j < K ? query[j] : 0.0f;
+        }
+        errors[t * kWalkRows + j] = j < V ? kept[j] : 0.0f;
+        d_read[t * kWalkRows + j] = d && j < V ? d[j] : 0.0f;
       }
+      if (lane == 0) numbers[2 * t] = beta.row(from + t)[0], numbers[2 * t + 1] = kept[V];
+    }
+    __syncthreads();
+  }
+  /// S behind `count` tokens; `here`: they are the chunk's, before each of which it is kept.
+  __device__ __forceinline__ void advance(int count, bool here, FwmCells<C>& of) const {
+    for (int t = 0; t < count; ++t) {
+      if (here) cells.keep(slots + t * slot, of.S);
+      const float write = numbers[2 * t] * errors[t * kWalkRows + row], inverse = numbers[2 * t + 1];
+      cells.columns_of(keys + t * kWide, of.x);
+#pragma unroll
+      for (int c = 0; c < C; ++c) of.S[c] = (of.S[c] + write * of.x[c]) * inverse;
+    }
+  }
+  /// Of a query x, at S, and dL/do of this row: dL/dS; its own, by warp, to `to`.
+  __device__ __forceinline__ void read_back(float d, FwmCells<C>& of, float* to) const {
+#pragma unroll
+    for (int c = 0; c < C; ++c) of.G[c] += d * of.x[c], of.x[c] = d * of.S[c];
+    if constexpr (kListed) __syncthreads();
+    cells.over_rows(of.x, to);
+  }
+  /// Queries that positions brought behind so many tokens, at S.
+  __device__ __forceinline__ void listed_back(int seen, FwmCells<C>& of) const {
+    each_seeing(this->position, this->Q, this->T, seen, [&](int i) {
+      const float d = d_o && this->inside ? d_o[this->row_of_query(i) + row] : 0.0f;
+      cells.columns_of(q.row(i), K, of.x);
+      read_back(d, of, last_query + warp * kWide);
+      __syncthreads();
+      this->put_query(i, last_query, [](int) { return 0.0f; });
     });
-  };
+  }
+  /// Back through token t of a chunk, from S behind it to S before it.
+  __device__ __forceinline__ void token_back(int t, FwmCells<C>& of) const {
+    float(&S)[C] = of.S, (&G)[C] = of.G, (&x)[C] = of.x;
+    const float rate = numbers[2 * t], inverse = numbers[2 * t + 1], error = errors[t * kWalkRows + row];
+    float radial = 0;
+#pragma unroll
+    for (int c = 0; c < C; ++c) radial += G[c] * S[c];
+    radial = this->over_block(radial, room, t);
+    if (inverse < 1) {  // S = S' / |S'|
+#pragma unroll
+      for (int c = 0; c < C; ++c) G[c] = (G[c] - S[c] * radial) * inverse;
+    }
+    const float along = cells.product(G, keys + t * kWide);
+    const float of_rate = warp_sum(cells.part == 0 ? error * along : 0.0f);
+    if (lane == 0) sums[t * plan.warps + warp] = of_rate;
+    cells.recall(slots + t * slot, S);
+    cells.columns_of(keys + t * kWide, x);
+#pragma unroll
+    for (int c = 0; c < C; ++c) {
+      const float of_key = rate * (G[c] * error - S[c] * along);
+      G[c] -= rate * along * x[c];
+      x[c] = of_key;
+    }
+    __syncwarp();  // all of the warp have read the token's errors and S before it
+    if (cells.part == 0) errors[t * kWalkRows + row] = rate * along;
+    cells.over_rows(x, slots + t * slot + warp * 32 * C);
+  }
+  /// Writes the gradients of a chunk's tokens from `first` on.
+  __device__ __forceinline__ void put_tokens(int first, int n) const {
+    __syncthreads();
+    this->put_chunk(first, n, slots, last_query,
+                    [&](int t, int j, float&, float&) { return errors[t * kWalkRows + j]; });
+    if (thread >= n || !beta.gradient) return;
+    float sum = 0;
+    for (int w = 0; w < plan.warps; ++w) sum += sums[thread * plan.warps + w];
+    put(op.beta.write, beta.gradient + (first + thread) * beta.apart, sum);
+  }
+};
 
+template <int C, bool kListed>
+__global__ void __launch_bounds__(256, 2)
+    fwm_walk_backward(const __grid_constant__ Op op, const __grid_constant__ RowPlan plan) {
+  extern __shared__ Four<float> walk_memory[];
+  const FwmBack<C, kListed> at(op, plan, walk_memory[0].v);
+  const RowCells<C>& cells = at.cells;
+  FwmCells<C> of;
+  cells.load(at.whole(op.end.gradient), at.V, at.K, of.G);
   for (int chunk = plan.chunks - 1; chunk >= 0; --chunk) {
-    const int first = chunk * plan.length, n = T - first < plan.length ? T - first : plan.length;
+    const int first = chunk * plan.length, n = at.T - first < plan.length ? at.T - first : plan.length;
     const int base = chunk / plan.group * plan.group;
-    cells.recall(at.state(base / plan.group), S);
+    cells.recall(at.state(base / plan.group), of.S);
     for (int from = base * plan.length; from <= first; from += plan.length) {  // to the chunk, and through it
       const bool here = from == first;
       const int count = here ? n : plan.length;
-      __syncthreads();
-      for (int t = warp; t < count; t += plan.warps) {
-        const float *key = at.k.row(from + t), *query = kListed ? nullptr : at.q.row(from + t);
-        const float *kept = at.kept(from + t), *d = !kListed && d_o ? d_o + at.read_at(from + t) : nullptr;
-#pragma unroll
-        for (int j = lane; j < kFwmRows; j += 32) {
-          if (j < kWide) {
-            keys[t * kWide + j] = j < K ? key[j] : 0.0f;
-            queries[t * kWide + j] = !kListed && j < K ? query[j] : 0.0f;
-          }
-          errors[t * kFwmRows + j] = j < V ? kept[j] : 0.0f;
-          d_read[t * kFwmRows + j] = d && j < V ? d[j] : 0.0f;
-        }
-        if (lane == 0) numbers[2 * t] = at.beta.row(from + t)[0], numbers[2 * t + 1] = kept[V];
-      }
-      __syncthreads();
-      for (int t = 0; t < count; ++t) {
-        if (here) cells.keep(slots + t * slot, S);
-        const float write = numbers[2 * t] * errors[t * kFwmRows + row], inverse = numbers[2 * t + 1];
-        cells.columns_of(keys + t * kWide, x);
-#pragma unroll
-        for (int c = 0; c < C; ++c) S[c] = (S[c] + write * x[c]) * inverse;
-      }
+      at.load(from, count);
+      at.advance(count, here, of);
     }
-
     for (int t = n - 1; t >= 0; --t) {  // S: behind token t
-      float* const mine = slots + t * slot + warp * 32 * C;
       if constexpr (kListed) {
-        read_back(first + t + 1);
+        at.listed_back(first + t + 1, of);
       } else {
-        const float d = d_read[t * kFwmRows + row];
-        cells.columns_of(queries + t * kWide, x);
-#pragma unroll
-        for (int c = 0; c < C; ++c) G[c] += d * x[c], x[c] = d * S[c];
-        cells.over_rows(x, t + 1 < n ? mine + slot + kWide : last_query + warp * kWide);
+        cells.columns_of(at.queries + t * at.kWide, of.x);
+        at.read_back(at.d_read[t * kWalkRows + at.row], of,
+                     t + 1 < n ? at.slots + (t + 1) * at.slot + at.warp * 32 * C + at.kWide
+                               : at.last_query + at.warp * at.kWide);
       }
-      const float rate = numbers[2 * t], inverse = numbers[2 * t + 1], error = errors[t * kFwmRows + row];
-      float radial = 0;
-#pragma unroll
-      for (int c = 0; c < C; ++c) radial += G[c] * S[c];
-      radial = at.over_block(radial, room, t);
-      if (inverse < 1) {  // S = S' / |S'|
-#pragma unroll
-        for (int c = 0; c < C; ++c) G[c] = (G[c] - S[c] * radial) * inverse;
-      }
-      const float along = cells.product(G, keys + t * kWide);
-      const float of_rate = warp_sum(cells.part == 0 ? error * along : 0.0f);
-      if (lane == 0) sums[t * plan.warps + warp] = of_rate;
-      cells.recall(slots + t * slot, S);
-      cells.columns_of(keys + t * kWide, x);
-#pragma unroll
-      for (int c = 0; c < C; ++c) {
-        const float of_key = rate * (G[c] * error - S[c] * along);
-        G[c] -= rate * along * x[c];
-        x[c] = of_key;
-      }
-      __syncwarp();  // all of the warp have read the token's errors and S before it
-      if (cells.part == 0) errors[t * kFwmRows + row] = rate * along;
-      cells.over_rows(x, mine);
+      at.token_back(t, of);
     }
-    if (kListed && chunk == 0) read_back(0);
-    __syncthreads();
-
-    // A thread writes a number's gradient of all fields, in their order: they may be one variable's.
-    for (int t = warp; t < n; t += plan.warps) {
-      const std::int64_t token = first + t;
-      const float* of_key = slots + t * slot;
-      const float* of_query = t + 1 < n ? of_key + slot + kWide : last_query;
-      const int by_warp = t + 1 < n ? 32 * C : kWide;
-#pragma unroll
-      for (int j = lane; j < kFwmRows; j += 32) {
-        float d_query = 0, d_key = 0;
-        for (int w = 0; w < plan.warps && j < K; ++w) d_key += of_key[w * 32 * C + j];
-        for (int w = 0; w < plan.warps && j < K && !kListed; ++w) d_query += of_query[w * by_warp + j];
-        if (!kListed && j < K && at.q.gradient)
-          put(op.q.write, at.q.gradient + token * at.q.apart + j, d_query);
-        if (j < K && at.k.gradient) put(op.k.write, at.k.gradient + token * at.k.apart + j, d_key);
-        if (j < V && at.v.gradient)
-          put(op.v.write, at.v.gradient + token * at.v.apart + j, errors[t * kFwmRows + j]);
-      }
-    }
-    if (at.thread < n && at.beta.gradient) {
-      float sum = 0;
-      for (int w = 0; w < plan.warps; ++w) sum += sums[at.thread * plan.warps + w];
-      put(op.beta.write, at.beta.gradient + (first + at.thread) * at.beta.apart, sum);
-    }
+    if (kListed && chunk == 0) at.listed_back(0, of);
+    at.put_tokens(first, n);
   }
-  if (op.start.wanted()) cells.store(op.start.write, at.whole(op.start.gradient), V, K, G);
+  if (op.start.wanted()) cells.store(op.start.write, at.whole(op.start.gradient), at.V, at.K, of.G);
 }
 
-bool covers(const Op& op) {
-  const bool apart = !op.q.memory || (op.q.memory != op.k.memory && op.q.memory != op.v.memory);
-  return op.v && (!op.position || apart) && op.T() > 0 && op.K() <= kFwmColumns && op.V() <= kFwmRows &&
-         FwmPlan(op).bytes <= shared_memory_limit();
-}
+bool covers(const Op& op) { return op.v && fwm_plan(op).covers(op); }
 
 void plan(Op& op) {
-  const FwmPlan walk(op);
+  const RowPlan walk = fwm_plan(op);
   op.states.value = shaped<float>(op.k.value.R, {op.B(), op.H(), walk.starts, walk.slot});
   op.kept.value = shaped<float>(op.k.value.R, {op.B(), op.T(), op.H(), op.V() + 1});
 }
 
 template <bool kBack>
 void run(const Exec& exec, const Op& op) {
-  const FwmPlan walk(op);
+  const RowPlan walk = fwm_plan(op);
   with_row_cells(op.K(), [&](auto C) {
     const auto start = [&](auto listed) {
       constexpr auto kernel = kBack ? fwm_walk_backward<C(), listed()> : fwm_walk_forward<C(), listed()>;

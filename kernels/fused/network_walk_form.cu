@@ -13,10 +13,7 @@ namespace {
 using namespace device;
 
 bool covers(const NetworkOp& op) {
-  const bool apart = !op.q.memory || (op.q.memory != op.k.memory && op.q.memory != op.v.memory);
-  return op.hidden == 0 && op.mini_batch == 1 && (!op.position || apart) && op.T() > 0 &&
-         op.K() <= kWalkColumns && op.V() <= kWalkRows && !(op.gain && op.momentum) &&
-         WalkPlan(op).bytes <= shared_memory_limit();
+  return op.hidden == 0 && op.mini_batch == 1 && !(op.gain && op.momentum) && WalkPlan(op).covers(op);
 }
 
 void plan(NetworkOp& op) {

@@ -67,65 +67,74 @@ __global__ void __launch_bounds__(C > 16 ? 512 : 256)
     cells.store(Write::overwrite, op.end_keys.value.at(r) + item * size, K, K, G);
 }
 
-/// Right sides [R,B,Q,H,K] to solutions, times `sign`; `also`: where the solution itself goes too, as its
-/// `write` says. A team a group of tokens.
+/// A team that solves the queries of a group of tokens. A lane's numbers of vectors, N of each, and of H, M, stand apart from what has
+/// no arrays.
 template <int N, int S>
-__global__ void __launch_bounds__(32 * kRidgeWarps, 3)
-    ridge_solve(const __grid_constant__ RidgeOp op, const __grid_constant__ Tensor<float> states, int chunk,
-                const __grid_constant__ Tensor<float> right, const __grid_constant__ Tensor<float> solution,
-                float sign, const __grid_constant__ In<float> also) {
+struct RidgeTeam {
   static_assert(S == 1 || S == kRidgeWarps, "teams meet as warps or as blocks do");
-  constexpr int kWide = 32 * N * S, kLanes = 32 * S;
-  __shared__ alignas(16) float rows[kRidgeWarps / S][kWide];
-  __shared__ float sums_of_warps[2][S];
+  static constexpr int kWide = 32 * N * S, kLanes = 32 * S;
+  using Vector = float[N];
+  using Matrix = float[N][kWide];
+  const RidgeOp& op;
+  float *row, *sums;  ///< shared: a vector; parts of two sums in turn
   const int T = op.T(), Q = op.Q(), H = op.H(), K = op.K(), r = static_cast<int>(blockIdx.y);
-  const int groups = (T + kRidgeGroup - 1) / kRidgeGroup, chunks = (T + chunk - 1) / chunk;
-  const int team = static_cast<int>(threadIdx.x) / kLanes, lane = static_cast<int>(threadIdx.x) % kLanes;
-  const int at = static_cast<int>(blockIdx.x) * (kRidgeWarps / S) + team, item = at / groups, b = item / H,
-            h = item % H;
-  if (item >= op.B() * H) return;
-  const int first = at % groups * kRidgeGroup, end = first + kRidgeGroup < T ? first + kRidgeGroup : T;
-  const std::int32_t* position =
+  const int groups = (T + kRidgeGroup - 1) / kRidgeGroup, lane = static_cast<int>(threadIdx.x) % kLanes;
+  const int at = static_cast<int>(blockIdx.x) * (kRidgeWarps / S) + static_cast<int>(threadIdx.x) / kLanes;
+  const int item = at / groups, b = item / H, h = item % H, first = at % groups * kRidgeGroup,
+            end = first + kRidgeGroup < T ? first + kRidgeGroup : T;
+  const std::int32_t* const position =
       op.position ? op.position.value.at(r) + static_cast<std::int64_t>(b) * Q : nullptr;
-  const auto seen_by = [&](int i) { return clamped(position[i], T); };
-  if (position) {
+  int parity = 0;  ///< of the sum: the one before may still be read
+
+  /// True if a query sees tokens of the group alone. By all lanes of a warp.
+  __device__ bool wanted() const {
+    if (!position) return true;
     bool any = false;
-    for (int i = lane % 32; i < Q; i += 32) any |= seen_by(i) > (first > 0 ? first : -1) && seen_by(i) <= end;
-    if (!__any_sync(kFullWarp, any)) return;
+    for (int i = lane % 32; i < Q; i += 32) {
+      const int seen = clamped(position[i], T);
+      any |= seen > (first > 0 ? first : -1) && seen <= end;
+    }
+    return __any_sync(kFullWarp, any);
   }
-  const law::Rows<float> k(op.k, r, b, h, T, H, K), gains(op.gain, r, b, h, T, H, 1),
-      log_decay(op.log_decay, r, b, h, T, H, 1);
-  float* row = rows[team];
-  const auto read = [&](const float* from, float(&to)[N]) {
+  __device__ __forceinline__ void read(const float* from, Vector& to) const {
 #pragma unroll
     for (int i = 0; i < N; ++i) to[i] = lane + kLanes * i < K ? from[lane + kLanes * i] : 0.0f;
-  };
-  float M[N][kWide], ridge[N];  // H
-  read(op.ridge.value.at(r) + static_cast<std::int64_t>(item) * K, ridge);
-  {
-    const float* from = states.at(r) + (static_cast<std::int64_t>(item) * chunks + first / chunk) * K * K;
+  }
+  __device__ __forceinline__ void read(const float* from, Matrix& to) const {
 #pragma unroll
     for (int i = 0; i < N; ++i) {
 #pragma unroll
       for (int c = 0; c < kWide; ++c)  // symmetric: neighbours in memory are neighbours among lanes
-        M[i][c] = c < K && lane + kLanes * i < K ? from[c * K + lane + kLanes * i] : 0.0f;
+        to[i][c] = c < K && lane + kLanes * i < K ? from[c * K + lane + kLanes * i] : 0.0f;
     }
   }
-  const auto meet = [] { S == 1 ? __syncwarp() : __syncthreads(); };
-  const auto show = [&](const float(&x)[N], bool is_read = false) {  // a block's sums are behind what it read
-    if (S == 1 || !is_read) meet();
+  __device__ static void meet() { S == 1 ? __syncwarp() : __syncthreads(); }
+  __device__ __forceinline__ void show(const Vector& x, bool is_read = false) const {
+    if (S == 1 || !is_read) meet();  // a block's sums are behind what it read
 #pragma unroll
     for (int i = 0; i < N; ++i) row[lane + kLanes * i] = x[i];
     meet();
-  };
-  int parity = 0;  // of the sum: the one before may still be read
-  const auto dot = [&](const float(&x)[N], const float(&y)[N]) {
+  }
+  /// f(i, j, x[j]) of this lane's numbers of M and the vector that show() has shown.
+  template <class F>
+  __device__ __forceinline__ void each(F&& f) const {
+#pragma unroll
+    for (int c = 0; c < kWide; c += 4) {
+      const Four<float> d = *reinterpret_cast<const Four<float>*>(row + c);
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+#pragma unroll
+        for (int i = 0; i < N; ++i) f(i, c + j, d.v[j]);
+      }
+    }
+  }
+  __device__ __forceinline__ float dot(const Vector& x, const Vector& y) {
     float sum = 0;
 #pragma unroll
     for (int i = 0; i < N; ++i) sum += x[i] * y[i];
     sum = warp_sum(sum);
     if constexpr (S > 1) {
-      float* const parts = sums_of_warps[parity];
+      float* const parts = sums + parity * S;
       parity ^= 1;
       if (lane % 32 == 0) parts[lane / 32] = sum;
       meet();
@@ -134,30 +143,21 @@ __global__ void __launch_bounds__(32 * kRidgeWarps, 3)
       for (int i = 1; i < S; ++i) sum += parts[i];
     }
     return sum;
-  };
-  const auto solve = [&](int query) {
-    const std::int64_t where = ((static_cast<std::int64_t>(b) * Q + query) * H + h) * K;
-    float x[N] = {}, residual[N], direction[N], product[N];
-    read(right.at(r) + where, residual);
+  }
+  /// x of (H + ridge) x = residual, by conjugate gradients.
+  __device__ __forceinline__ void solve(const Matrix& M, const Vector& ridge, Vector& residual, Vector& x) {
+    Vector direction, product;
 #pragma unroll
-    for (int i = 0; i < N; ++i) direction[i] = residual[i];
+    for (int i = 0; i < N; ++i) x[i] = 0, direction[i] = residual[i];
     float squares = dot(residual, residual);
     const float enough = kRidgeEnough<float> * squares;
     for (int n = 0; n < op.iterations && squares > enough; ++n) {
       show(direction, true);
-      float sums[N][4] = {};
-#pragma unroll
-      for (int c = 0; c < kWide; c += 4) {
-        const Four<float> d = *reinterpret_cast<const Four<float>*>(row + c);
-#pragma unroll
-        for (int j = 0; j < 4; ++j) {
-#pragma unroll
-          for (int i = 0; i < N; ++i) sums[i][j] += M[i][c + j] * d.v[j];
-        }
-      }
+      float parts[N][4] = {};
+      each([&](int i, int j, float d) { parts[i][j % 4] += M[i][j] * d; });
 #pragma unroll
       for (int i = 0; i < N; ++i)
-        product[i] = (sums[i][0] + sums[i][1]) + (sums[i][2] + sums[i][3]) + ridge[i] * direction[i];
+        product[i] = (parts[i][0] + parts[i][1]) + (parts[i][2] + parts[i][3]) + ridge[i] * direction[i];
       const float curvature = dot(direction, product), length = curvature > 0 ? squares / curvature : 0.0f;
 #pragma unroll
       for (int i = 0; i < N; ++i) x[i] += length * direction[i], residual[i] -= length * product[i];
@@ -166,35 +166,55 @@ __global__ void __launch_bounds__(32 * kRidgeWarps, 3)
       for (int i = 0; i < N; ++i) direction[i] = residual[i] + turn * direction[i];
       squares = left;
     }
-#pragma unroll
-    for (int i = 0; i < N; ++i) {
-      if (lane + kLanes * i >= K) continue;
-      solution.at(r)[where + lane + kLanes * i] = sign * x[i];
-      if (also.wanted()) put(also.write, also.gradient.at(r) + where + lane + kLanes * i, x[i]);
-    }
-  };
+  }
+};
 
-  float key[N];
+/// Right sides [R,B,Q,H,K] to solutions, times `sign`; `also`: where the solution itself goes too, as its
+/// `write` says. A team a group of tokens.
+template <int N, int S>
+__global__ void __launch_bounds__(32 * kRidgeWarps, 3)
+    ridge_solve(const __grid_constant__ RidgeOp op, const __grid_constant__ Tensor<float> states, int chunk,
+                const __grid_constant__ Tensor<float> right, const __grid_constant__ Tensor<float> solution,
+                float sign, const __grid_constant__ In<float> also) {
+  using Team = RidgeTeam<N, S>;
+  __shared__ alignas(16) float rows[kRidgeWarps / S][Team::kWide];
+  __shared__ float sums_of_warps[2 * S];
+  Team team{op, rows[static_cast<int>(threadIdx.x) / Team::kLanes], sums_of_warps};
+  const int T = team.T, H = team.H, K = team.K, r = team.r, b = team.b, h = team.h, first = team.first;
+  if (team.item >= op.B() * H || !team.wanted()) return;
+  const law::Rows<float> k(op.k, r, b, h, T, H, K), gains(op.gain, r, b, h, T, H, 1),
+      log_decay(op.log_decay, r, b, h, T, H, 1);
+  typename Team::Matrix M;  // H
+  typename Team::Vector ridge, key;
+  team.read(op.ridge.value.at(r) + static_cast<std::int64_t>(team.item) * K, ridge);
+  const std::int64_t chunks = (T + chunk - 1) / chunk;
+  team.read(states.at(r) + (team.item * chunks + first / chunk) * K * K, M);
   int n = first / chunk * chunk;  // tokens in M
-  read(k.row(n), key);
+  team.read(k.row(n), key);
   RidgeToken next(log_decay, gains, n);
   for (;; ++n) {
-    if (n > first || n == 0) each_seeing(position, Q, T, n, solve);
-    if (n == end) break;
+    if (n > first || n == 0) {
+      each_seeing(team.position, team.Q, T, n, [&](int query) {
+        const std::int64_t where = ((static_cast<std::int64_t>(b) * team.Q + query) * H + h) * K;
+        typename Team::Vector residual, x;
+        team.read(right.at(r) + where, residual);
+        team.solve(M, ridge, residual, x);
+#pragma unroll
+        for (int i = 0; i < N; ++i) {
+          const int j = team.lane + Team::kLanes * i;
+          if (j >= K) continue;
+          solution.at(r)[where + j] = sign * x[i];
+          if (also.wanted()) put(also.write, also.gradient.at(r) + where + j, x[i]);
+        }
+      });
+    }
+    if (n == team.end) break;
     const RidgeToken token = next;
-    show(key);
+    team.show(key);
 #pragma unroll
     for (int i = 0; i < N; ++i) key[i] *= token.gain;
-#pragma unroll
-    for (int c = 0; c < kWide; c += 4) {
-      const Four<float> d = *reinterpret_cast<const Four<float>*>(row + c);
-#pragma unroll
-      for (int j = 0; j < 4; ++j) {
-#pragma unroll
-        for (int i = 0; i < N; ++i) M[i][c + j] = token.fade * M[i][c + j] + key[i] * d.v[j];
-      }
-    }
-    if (n + 1 < end) read(k.row(n + 1), key), next = RidgeToken(log_decay, gains, n + 1);
+    team.each([&](int i, int j, float d) { M[i][j] = token.fade * M[i][j] + key[i] * d; });
+    if (n + 1 < team.end) team.read(k.row(n + 1), key), next = RidgeToken(log_decay, gains, n + 1);
   }
 }
 

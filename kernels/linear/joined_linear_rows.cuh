@@ -40,27 +40,19 @@ struct RowBlocks {
           make_uint4(low.x, low.y, high.x, high.y);
     }
   }
-  /// Starts the copies of rows n0 .. n0 + 63 of N, of D numbers, by four warps. Rows beyond N are unspecified.
-  static __device__ void request(const std::uint16_t* from, int ld, int n0, int N, std::uint16_t* tile) {
-    const int thread = threadIdx.x % 128;
-#pragma unroll
-    for (int i = 0; i < kWgmmaRows * (D / 8) / 128; ++i) {
-      const int at = thread + i * 128, row = at / (D / 8), c = at % (D / 8) * 8;
-      copy_async(tile + row * kStep + c, from + static_cast<std::int64_t>(min(n0 + row, N - 1)) * ld + c);
-    }
+  /// Starts the copies of rows n0 .. n0 + 63 of N, of D numbers, by four warps.
+  static __device__ void request(std::uint16_t* from, int ld, int n0, int N, std::uint16_t* tile) {
+    take_tile<128>(threadIdx.x % 128, OperandRows<D>{tile}, {from, ld}, n0, N, D);
   }
   /// Four warps' own barrier.
   static __device__ void meet() {
     asm volatile("bar.sync %0, 128;" ::"r"(static_cast<int>(threadIdx.x) / 128 + 1) : "memory");
   }
   /// Brings the rows that request() copied to registers, as operands; then the tile is free.
-  static __device__ void collect(const std::uint16_t* tile, unsigned (&rows)[D / 16][4]) {
-    const int lane = threadIdx.x % 32, r0 = static_cast<int>(threadIdx.x) / 32 % 4 * 16;
+  static __device__ void collect(std::uint16_t* tile, unsigned (&rows)[D / 16][4]) {
     copies_end();
     meet();
-#pragma unroll
-    for (int k = 0; k < D / 16; ++k)
-      load_matrices<false>(rows[k], tile + (r0 + lane % 16) * kStep + k * 16 + lane / 16 * 8);
+    operands(OperandRows<D>{tile}, static_cast<int>(threadIdx.x) / 32 % 4 * 16, rows);
     meet();
   }
 };
@@ -71,13 +63,10 @@ __device__ __forceinline__ void store_rows(Write mode, float* rows, bool is_bf16
                                            int N, const float (&sums)[kCount][4]) {
   const float one[2] = {1, 1};
   if (is_bf16) {
-    HeadRows<std::uint16_t> to;
-    to.first = reinterpret_cast<std::uint16_t*>(rows) + first, to.step = ld;
-    store(mode, to, n0, N, 8 * kCount, sums, one);
+    store(mode, HeadRows<std::uint16_t>(reinterpret_cast<std::uint16_t*>(rows) + first, ld), n0, N,
+          8 * kCount, sums, one);
   } else {
-    HeadRows<float> to;
-    to.first = rows + first, to.step = ld;
-    store(mode, to, n0, N, 8 * kCount, sums, one);
+    store(mode, HeadRows<float>(rows + first, ld), n0, N, 8 * kCount, sums, one);
   }
 }
 
@@ -128,7 +117,7 @@ __global__ void __launch_bounds__(kJoinedThreads, 1)
   auto* const bias = reinterpret_cast<float*>(ws + blocks * Rows::kBlock + kOwners * Rows::kTile);
   const int r = blockIdx.y, N = static_cast<int>(a.x.value.rows()), tiles = (N + kWgmmaRows - 1) / kWgmmaRows,
             walkers = kOwners * static_cast<int>(gridDim.x);
-  const auto* const x = reinterpret_cast<const std::uint16_t*>(a.x.value.at(r));
+  auto* const x = reinterpret_cast<std::uint16_t*>(a.x.value.at(r));
   int tile = owner * static_cast<int>(gridDim.x) + static_cast<int>(blockIdx.x);
   if (tile < tiles) Rows::request(x, D, tile * kWgmmaRows, N, tile_at);
   list_columns(s, list);
@@ -197,8 +186,8 @@ __global__ void __launch_bounds__(kJoinedThreads, 1)
   const auto request = [&](int t, int chunk) {
     if (t >= tiles) return;
     const int2 of = list[chunk * (D / 16)];
-    Rows::request(reinterpret_cast<const std::uint16_t*>(a.y[of.x].gradient.at(r)) + of.y,
-                  a.w[of.x].value.dim(0), t * kWgmmaRows, N, tile_at);
+    Rows::request(reinterpret_cast<std::uint16_t*>(a.y[of.x].gradient.at(r)) + of.y, a.w[of.x].value.dim(0),
+                  t * kWgmmaRows, N, tile_at);
   };
   request(tile, 0);
   Rows::load(a, s, r, list, ws);

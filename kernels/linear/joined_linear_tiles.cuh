@@ -13,6 +13,7 @@
 #include "kernels/base/reduce.cuh"
 #include "kernels/linear/joined_linear.h"
 #include "kernels/matmul/operand_pairs.cuh"
+#include "kernels/matmul/row_tile.cuh"
 
 namespace crosstalk::device {
 
@@ -71,19 +72,6 @@ struct JoinedTile {
         load4(from + static_cast<std::int64_t>(min(n, N - 1)) * ld + first + c, n < N ? width - c : 0, false,
               to[i * kJoinedThreads].v);
       }
-    }
-  }
-  /// Starts the copies of operands to a tile: rows n0 .. of N, zeros beyond; columns beyond `width` are unspecified.
-  __device__ static void copy(const std::uint16_t* from, int ld, int width, int n0, int N,
-                              std::uint16_t* tile) {
-    constexpr int kAcross = kColumns / 8;
-#pragma unroll
-    for (int i = 0; i < kJoinedRows * kAcross / kJoinedThreads; ++i) {
-      const int at = static_cast<int>(threadIdx.x) + i * kJoinedThreads, n = at / kAcross,
-                c = at % kAcross * 8;
-      copy_async_or_zero(tile + n * kStep + c,
-                         from + static_cast<std::int64_t>(min(n0 + n, N - 1)) * ld + (c < width ? c : 0),
-                         n0 + n < N ? 16 : 0);
     }
   }
   /// Reads the numbers that request() has brought.
@@ -253,9 +241,7 @@ __global__ void __launch_bounds__(kJoinedThreads, 1)
     X::keep(now, xs);
     __syncthreads();
     unsigned rows[D / 16][4];
-#pragma unroll
-    for (int k = 0; k < D / 16; ++k)
-      load_matrices<false>(rows[k], xs + (r0 + lane % 16) * X::kStep + k * 16 + lane / 16 * 8);
+    operands(OperandRows<D>{xs}, r0, rows);
 #pragma unroll 1
     for (int j = warp % kColumnGroups; j < s.columns / 16; j += kColumnGroups) {
       const std::uint16_t* w = ws + (j * 16 + lane % 8 + lane / 16 * 8) * X::kStep + lane / 8 % 2 * 8;
@@ -264,8 +250,7 @@ __global__ void __launch_bounds__(kJoinedThreads, 1)
       for (int k = 0; k < D / 16; ++k) {
         unsigned b[4];
         load_matrices<false>(b, w + k * 16);
-        mma_bf16(sums[0], rows[k], b[0], b[1]);
-        mma_bf16(sums[1], rows[k], b[2], b[3]);
+        mma_bf16(sums[0], sums[1], rows[k], b);
       }
       const int2 of = list[j];
       const Tensor<float>& y = a.y[of.x].value;
@@ -346,8 +331,7 @@ __global__ void __launch_bounds__(kJoinedThreads, 1)
         for (int n = 0; n < kOwn / 8; n += 2) {
           unsigned b[4];
           load_matrices<true>(b, w + k * kStep + n * 8);
-          mma_bf16(sums[n], x, b[0], b[1]);
-          mma_bf16(sums[n + 1], x, b[2], b[3]);
+          mma_bf16(sums[n], sums[n + 1], x, b);
         }
       }
     }

@@ -26,8 +26,7 @@ __device__ __forceinline__ void add_outer(const std::uint16_t* xs, const std::ui
       load_matrices<true>(b, xs + (k + lane % 16) * X::kStep + c0 + n * 8 + lane / 16 * 8);
 #pragma unroll
       for (int m = 0; m < kHigh; ++m) {
-        mma_bf16(sums[m][n], rows[m], b[0], b[1]);
-        mma_bf16(sums[m][n + 1], rows[m], b[2], b[3]);
+        mma_bf16(sums[m][n], sums[m][n + 1], rows[m], b);
       }
     }
   }
@@ -90,6 +89,36 @@ inline CT_HD bool is_few(const JoinedLinear<float>& a, const LinearSlabs::Slab& 
   return slab.width <= kFewColumns && !a.b[slab.output].wanted();
 }
 
+/// d_y of a slab of a few columns: a thread's numbers of the tile that is next.
+struct FewColumns {
+  static constexpr int kTurns = kJoinedRows * kFewColumns / kJoinedThreads;
+  const float* from;
+  bool is_bf16;
+  int ld, first, width, N, end;
+
+  __device__ static int row(int i) {
+    return static_cast<int>(threadIdx.x) / kFewColumns + i * (kJoinedThreads / kFewColumns);
+  }
+  __device__ static int column() { return static_cast<int>(threadIdx.x) % kFewColumns; }
+  __device__ __forceinline__ void ask(int tile, float (&next)[kTurns]) const {
+#pragma unroll
+    for (int i = 0; i < kTurns; ++i) {
+      const std::int64_t n = static_cast<std::int64_t>(tile) * kJoinedRows + row(i),
+                         at = n * ld + first + column();
+      next[i] = 0;
+      if (tile >= end || n >= N || column() >= width) continue;
+      next[i] = is_bf16 ? __uint_as_float(unsigned{reinterpret_cast<const std::uint16_t*>(from)[at]} << 16)
+                        : from[at];
+    }
+  }
+  __device__ __forceinline__ static void put(const float (&next)[kTurns], std::uint16_t* tile) {
+    constexpr int kStep = JoinedTile<LinearSlabs::kWidth>::kStep;
+#pragma unroll
+    for (int i = 0; i < kTurns; ++i)
+      tile[row(i) * kStep + column()] = static_cast<std::uint16_t>(bf16_pair(next[i], 0));
+  }
+};
+
 /// d_W = d_y^T x and d_b of one slab over one part of the rows, into its piece. kOperands: x is bf16, and d_y is too or is_few().
 /// kDepth: tiles on their way.
 template <int D, bool kOperands, int kDepth>
@@ -116,11 +145,12 @@ __device__ __forceinline__ void weigh_slab(const JoinedLinear<float>& a, const L
   const auto request = [&](int t, int place) {
     if (kOperands && t < end) {
       std::uint16_t* const to = tiles_at + place * (Y::kSize + X::kSize);
-      if (!few)
-        Y::copy(reinterpret_cast<const std::uint16_t*>(g) + slab.first, ld, slab.width, t * kJoinedRows, N,
-                to);
-      X::copy(reinterpret_cast<const std::uint16_t*>(x), s.inputs, s.inputs, t * kJoinedRows, N,
-              to + Y::kSize);
+      const auto take = [&](auto tile, const float* rows, int from, int of, int width) {
+        auto* const first = reinterpret_cast<std::uint16_t*>(const_cast<float*>(rows)) + from;
+        take_tile<kJoinedThreads>(threadIdx.x, tile, {first, of}, t * kJoinedRows, N, width);
+      };
+      if (!few) take(OperandRows<LinearSlabs::kWidth>{to}, g, slab.first, ld, slab.width);
+      take(OperandRows<D>{to + Y::kSize}, x, 0, s.inputs, s.inputs);
     } else if (t < end) {
       float* const to = raw + place * (Y::kRaw + X::kRaw);
       Y::request(g, y_is_bf16, ld, slab.first, slab.width, t * kJoinedRows, N, to);
@@ -132,25 +162,9 @@ __device__ __forceinline__ void weigh_slab(const JoinedLinear<float>& a, const L
             c0 = warp % kColumnGroups * kOwn;
   float sums[kOwnRows / 16][kOwn / 8][4] = {}, side[4] = {};
   int tile = static_cast<int>(static_cast<std::int64_t>(tiles) * piece / s.pieces);
-  // Of a few columns, the numbers of the tile that is next: row and column of this thread's.
-  constexpr int kFewTurns = kJoinedRows * kFewColumns / kJoinedThreads;
-  float next[kFewTurns] = {};
-  const auto few_row = [](int i) {
-    return static_cast<int>(threadIdx.x) / kFewColumns + i * (kJoinedThreads / kFewColumns);
-  };
-  const int few_column = static_cast<int>(threadIdx.x) % kFewColumns;
-  const auto ask_few = [&](int t) {
-#pragma unroll
-    for (int i = 0; i < kFewTurns; ++i) {
-      const std::int64_t n = static_cast<std::int64_t>(t) * kJoinedRows + few_row(i),
-                         at = n * ld + slab.first + few_column;
-      next[i] = 0;
-      if (t >= end || n >= N || few_column >= slab.width) continue;
-      next[i] =
-          y_is_bf16 ? __uint_as_float(unsigned{reinterpret_cast<const std::uint16_t*>(g)[at]} << 16) : g[at];
-    }
-  };
-  if (few) ask_few(tile);
+  const FewColumns columns{g, y_is_bf16, ld, slab.first, slab.width, N, end};
+  float next[FewColumns::kTurns] = {};
+  if (few) columns.ask(tile, next);
 #pragma unroll
   for (int i = 0; i < kDepth; ++i) request(tile + i, i);
 #pragma unroll 1
@@ -163,10 +177,8 @@ __device__ __forceinline__ void weigh_slab(const JoinedLinear<float>& a, const L
       __syncthreads();
       request(tile + kDepth, (place + kDepth) % kPlaces);  // that of the tile before is free
       if (few) {
-#pragma unroll
-        for (int i = 0; i < kFewTurns; ++i)
-          ys[few_row(i) * Y::kStep + few_column] = static_cast<std::uint16_t>(bf16_pair(next[i], 0));
-        ask_few(tile + 1);
+        columns.put(next, ys);
+        columns.ask(tile + 1, next);
         __syncthreads();
       } else if (biased) {
 #pragma unroll

@@ -6,8 +6,8 @@
 //   weights   d_W = d_y^T x    outputs by inputs, and d_b,      summed over a part of the rows, into a piece
 //
 // Columns of all outputs stand in blocks of 64, of which a step or half a tile is one; what is outside a matrix is zero.
-// Two blocks a multiprocessor hide each other's waiting; one of 256 rows reads a quarter less from the cache, which is what limits.
-// Weights are rounded once a call.
+// Two blocks a multiprocessor hide each other's waiting. One of 256 rows, which takes tile after tile, reads a quarter less from the
+// cache, which is what limits. Weights are rounded once a call.
 //
 // Pieces of 64 x 64 lie in shared memory as wgmma's swizzle of 128 bytes wants them: a row is 128 bytes, whose chunks of 16 are
 // swapped about by the row, so that copies, which come by rows, and reads of either direction use all banks.
@@ -60,8 +60,7 @@ __device__ __forceinline__ void multiply_wide(float (&d)[16][4], const unsigned 
     } else {
       load_matrices<false>(b, pieces + wide_place(n * 8 + lane % 8 + lane / 16 * 8, k / 8 + lane / 8 % 2));
     }
-    mma_bf16(d[n], a, b[0], b[1]);
-    mma_bf16(d[n + 1], a, b[2], b[3]);
+    mma_bf16(d[n], d[n + 1], a, b);
   }
 #endif
 }
@@ -185,8 +184,7 @@ __device__ __forceinline__ void put_block(Write mode, float* rows, bool is_bf16,
                                           const float (&sums)[8][4]) {
   if (is_bf16 && mode == Write::overwrite) {
     const float one[2] = {1, 1};
-    HeadRows<std::uint16_t> to;
-    to.first = reinterpret_cast<std::uint16_t*>(rows) + c0, to.step = C;
+    const HeadRows<std::uint16_t> to(reinterpret_cast<std::uint16_t*>(rows) + c0, C);
     return store(mode, to, n0, N, min(C - c0, kWideBlock), sums, one);
   }
   const int lane = threadIdx.x % 32;
@@ -216,66 +214,86 @@ __device__ __forceinline__ void put_block(Write mode, float* rows, bool is_bf16,
   }
 }
 
+/// A block of outputs whose gradient is a tile's left factor: floats or not, and whether its biases are summed here.
+struct WideOutputs {
+  WideMatrix matrix;
+  int column;
+  bool raw, side;
+};
+
+/// A tile after another and its part of the sum; has no arrays, so that all of it is in registers.
 template <WideRole kRole, int kGroups>
-__global__ void __launch_bounds__(128 * kGroups, 4 / kGroups)
-    wide_maps(const __grid_constant__ JoinedLinear<float> a, const __grid_constant__ LinearSlabs s) {
-  constexpr bool kForward = kRole == WideRole::forward, kWeights = kRole == WideRole::weights;
+struct WideMap {
+  static constexpr bool kForward = kRole == WideRole::forward, kWeights = kRole == WideRole::weights;
   static_assert(kGroups == 2 || !kWeights);
   using Part = WidePart<128 * kGroups>;
-  extern __shared__ __align__(128) unsigned char memory[];
-  auto* const tiles =
-      reinterpret_cast<std::uint16_t*>(memory + (-__cvta_generic_to_shared(memory) & (kWideAlign - 1)));
+  using Sums = float[16][4];
+  using Outputs = WideOutputs[2];  ///< weights: of the tile's rows
+  using Sides = float[2][8];
+  const JoinedLinear<float>& a;
+  const LinearSlabs& s;
+  std::uint16_t* const tiles;
   const int r = blockIdx.y, N = static_cast<int>(a.x.value.rows()), across = s.whole_inputs() / kWideBlock,
-            input_pairs = (across + 1) / 2, output_pairs = (s.count + 1) / 2, lane = threadIdx.x % 32,
-            group = static_cast<int>(threadIdx.x) / 128, r0 = static_cast<int>(threadIdx.x) / 32 % 4 * 16;
-  const int pairs = kForward ? output_pairs : input_pairs;
-  // Of a tile: its columns and its first row (block of outputs). Steps: of the sum. A block takes some tiles, but for weights.
-  int pair = static_cast<int>(blockIdx.x) % pairs, first_row = 0, begin = 0,
-      end = kForward ? across : s.count, piece = 0, mine = 1;
-  if constexpr (kWeights) {
-    const int all = (N + kWideBlock - 1) / kWideBlock, above = static_cast<int>(blockIdx.x) / pairs;
-    first_row = above % output_pairs * 2, piece = above / output_pairs;
-    begin = static_cast<int>(static_cast<std::int64_t>(all) * piece / s.pieces);
-    end = static_cast<int>(static_cast<std::int64_t>(all) * (piece + 1) / s.pieces);
-  } else {
-    const int all = (N + kGroups * kWideBlock - 1) / (kGroups * kWideBlock) * pairs;
-    mine = (all - 1 - static_cast<int>(blockIdx.x)) / static_cast<int>(gridDim.x) + 1;
-  }
-  const auto tile_of = [&](int n) { return static_cast<int>(blockIdx.x) + n * static_cast<int>(gridDim.x); };
+            input_pairs = (across + 1) / 2, output_pairs = (s.count + 1) / 2,
+            pairs = kForward ? output_pairs : input_pairs, above = static_cast<int>(blockIdx.x) / pairs;
+  const int lane = threadIdx.x % 32, group = static_cast<int>(threadIdx.x) / 128,
+            r0 = static_cast<int>(threadIdx.x) / 32 % 4 * 16;
+  /// Of a weights' tile: which part of the rows it sums over.
+  const int piece = kWeights ? above / output_pairs : 0;
+  const int begin = kWeights ? share(piece) : 0, end = kWeights   ? share(piece + 1)  ///< steps of the sum
+                                                       : kForward ? across
+                                                                  : s.count;
+  /// Tiles of this block: one of weights.
+  const int tiles_here =
+      kWeights ? 1 : (tiles_in_all() - 1 - static_cast<int>(blockIdx.x)) / static_cast<int>(gridDim.x) + 1;
+  int pair = 0, first_row = 0;  ///< of the tile at hand: columns, and row or block of outputs
+  int asked = 0, asked_step = begin, asked_tile = 0;  ///< copies so far, and what comes next
   const WideMatrix x = {a.x.value.at(r), a.x.value.is_bf16(), N, s.inputs},
-                   w = {kWeights ? nullptr : a.operands.value.at(r), true, s.count * kWideBlock,
+                   w = {kWeights ? nullptr : a.operands.value.at(r), true, s.count*kWideBlock,
                         s.whole_inputs()};
-  const auto d_y = [&](int block, int& column) -> WideMatrix {
+  // A stage: two pieces of the left factor, of floats where one is, and two of the right one. Two stages of floats are as large as
+  // three of bf16.
+  bool raw = false;
+  int stages = kStagesOf<kGroups>, left_size = kWidePiece, stage_size = (kGroups + 2) * kWidePiece;
+
+  __device__ int tiles_in_all() const {
+    return (N + kGroups * kWideBlock - 1) / (kGroups * kWideBlock) * pairs;
+  }
+  __device__ int tile(int n) const { return static_cast<int>(blockIdx.x) + n * static_cast<int>(gridDim.x); }
+  __device__ int row_of(int tile) const {
+    return kWeights ? above % output_pairs * 2 : tile / pairs * kGroups * kWideBlock;
+  }
+  __device__ __forceinline__ void begin_tile(int n) { pair = tile(n) % pairs, first_row = row_of(tile(n)); }
+
+  __device__ int share(int part) const {
+    const int all = (N + kWideBlock - 1) / kWideBlock;
+    return static_cast<int>(static_cast<std::int64_t>(all) * part / s.pieces);
+  }
+  __device__ __forceinline__ WideMatrix d_y(int block, int& column) const {
     const int2 of = output_of(a, s, block);
     if (block >= s.count || !a.y[of.x].gradient.data) return {a.x.value.at(r), true, 0, 0};  // zeros
     const Tensor<float>& t = a.y[of.x].gradient;
     column = of.y;
     return {t.at(r), t.is_bf16(), N, t.columns()};
-  };
-  float sums[16][4] = {}, side[2][8] = {};
-  WideMatrix own[2] = {};  // weights: of the tile's rows
-  int own_from[2] = {};
-  bool is_raw[2] = {}, sides[2] = {};  // weights: floats; whose biases are summed here
-  if constexpr (kWeights) {
+  }
+  __device__ __forceinline__ void find(Outputs& own) {
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
-      own[h] = d_y(first_row + h, own_from[h]);
-      is_raw[h] = !own[h].is_bf16;
-      sides[h] = pair == 0 && own[h].rows > 0 && a.b[output_of(a, s, first_row + h).x].wanted();
+      WideOutputs& of = own[h];
+      of.column = 0, of.matrix = d_y(first_row + h, of.column);
+      of.raw = !of.matrix.is_bf16;
+      of.side = pair == 0 && of.matrix.rows > 0 && a.b[output_of(a, s, first_row + h).x].wanted();
     }
+    static_assert(kWideStages == 3);
+    raw = own[0].raw || own[1].raw;
+    if (raw) stages = 2, left_size = 2 * kWidePiece, stage_size = 6 * kWidePiece;
   }
-  // A stage: two pieces of the left factor, of floats where one is, and two of the right one. Two stages of floats are as large as
-  // three of bf16.
-  const bool raw = is_raw[0] || is_raw[1];
-  const int stages = raw ? 2 : kStagesOf<kGroups>, left_size = (raw ? 2 : 1) * kWidePiece,
-            stage_size = kGroups * left_size + 2 * kWidePiece;
-  static_assert(kWideStages == 3);
-  int asked = 0, asked_step = begin, asked_tile = 0;
-  const auto request = [&] {  // also of the next tile, while this one is written
-    std::uint16_t* const to = tiles + asked++ % stages * stage_size;
-    const bool some = asked_tile < mine && asked_step < end;
-    const int step = asked_step, at = step * kWideBlock, tile = tile_of(asked_tile),
-              columns = tile % pairs * 2, row0 = kWeights ? first_row : tile / pairs * kGroups * kWideBlock;
+  __device__ __forceinline__ std::uint16_t* stage(int n) const { return tiles + n % stages * stage_size; }
+  /// The next step's copies, also those of the next tile while this one is written.
+  __device__ __forceinline__ void request(const Outputs& own) {
+    std::uint16_t* const to = stage(asked++);
+    const bool some = asked_tile < tiles_here && asked_step < end;
+    const int at = asked_step * kWideBlock, next = tile(asked_tile), row0 = row_of(next);
 #pragma unroll
     for (int h = 0; h < kGroups && some; ++h) {
       std::uint16_t* const left = to + h * left_size;
@@ -283,27 +301,28 @@ __global__ void __launch_bounds__(128 * kGroups, 4 / kGroups)
       if constexpr (kForward) {
         Part::request(x, row, at, left);
       } else if constexpr (kWeights) {
-        if (is_raw[h]) {
-          WideRaw::request(own[h], at, own_from[h], reinterpret_cast<float*>(left));
+        if (own[h].raw) {
+          WideRaw::request(own[h].matrix, at, own[h].column, reinterpret_cast<float*>(left));
         } else {
-          Part::request(own[h], at, own_from[h], left);
+          Part::request(own[h].matrix, at, own[h].column, left);
         }
       } else {
         int from = 0;
-        const WideMatrix y = d_y(step, from);
+        const WideMatrix y = d_y(asked_step, from);
         Part::request(y, row, from, left);
       }
     }
 #pragma unroll
     for (int h = 0; h < 2 && some; ++h) {
-      const int column = (columns + h) * kWideBlock;
+      const int column = (next % pairs * 2 + h) * kWideBlock;
       std::uint16_t* const right = to + kGroups * left_size + h * kWidePiece;
       kForward ? Part::request(w, column, at, right) : Part::request(kWeights ? x : w, at, column, right);
     }
     copies_commit();
     if (++asked_step >= end) asked_step = begin, ++asked_tile;
-  };
-  const auto add_biases = [&] {
+  }
+  /// Sums begin as biases.
+  __device__ __forceinline__ void add_biases(Sums& sums) const {
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
       const int2 of = output_of(a, s, 2 * pair + h);
@@ -319,92 +338,66 @@ __global__ void __launch_bounds__(128 * kGroups, 4 / kGroups)
         }
       }
     }
-  };
-  const auto put_tile = [&] {
-#pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      const auto& half = reinterpret_cast<const float(&)[8][4]>(sums[8 * h]);
-      const int column = (2 * pair + h) * kWideBlock;
-      if constexpr (kForward) {
-        if (2 * pair + h >= s.count) break;
-        const int2 of = output_of(a, s, 2 * pair + h);
-        const Tensor<float>& y = a.y[of.x].value;
-        put_block(Write::overwrite, y.at(r), y.is_bf16(), a.w[of.x].value.dim(0), of.y,
-                  first_row + group * kWideBlock + r0, N, half);
-      } else if (column < s.inputs) {
-        if constexpr (kWeights) {
-          if (first_row + group >= s.count) break;
-          const int2 of = output_of(a, s, first_row + group);
-          float* const to = a.pieces.value.at(r) + static_cast<std::int64_t>(piece) * s.piece_size;
-          put_block(Write::overwrite, to + s.weight_at[of.x], false, s.inputs, column, of.y + r0,
-                    a.w[of.x].value.dim(0), half);
-        } else {
-          put_block(a.x.write, a.x.gradient.at(r), a.x.gradient.is_bf16(), s.inputs, column,
-                    first_row + group * kWideBlock + r0, N, half);
-        }
-      }
-    }
-  };
-  if (kWeights && raw) {
+  }
+  /// Zeroes what floats outside a matrix are read from.
+  __device__ __forceinline__ void clear() const {
     auto* const all = reinterpret_cast<uint4*>(tiles);
     for (int i = threadIdx.x; i < kWideStages * 4 * kWidePiece / 8; i += kWideThreads) all[i] = {};
     __syncthreads();
   }
-#pragma unroll 1
-  for (int i = 0; i < stages - 1; ++i) request();
-  int taken = 0;
-#pragma unroll 1
-  for (int n = 0; n < mine; ++n) {
-    if constexpr (!kWeights) {
-      pair = tile_of(n) % pairs, first_row = tile_of(n) / pairs * kGroups * kWideBlock;
+  /// This warp's rows of the left factor of a step.
+  __device__ __forceinline__ void read(const std::uint16_t* left, bool floats,
+                                       unsigned (&rows)[kWideBlock / 16][4]) const {
 #pragma unroll
-      for (int i = 0; i < 64 && n > 0; ++i) sums[i / 4][i % 4] = 0;
-      if constexpr (kForward) add_biases();
-    }
-#pragma unroll 1
-    for (int step = begin; step < end; ++step) {
-      std::uint16_t* const now = tiles + taken++ % stages * stage_size;
-      raw ? copies_wait<0>() : copies_wait<kStagesOf<kGroups> - 2>();
-      fence_async();
-      __syncthreads();
-      const std::uint16_t *const left = now + group * left_size, *const right = now + kGroups * left_size;
-      const bool floats = group == 0 ? is_raw[0] : is_raw[1];
-      unsigned rows[kWideBlock / 16][4];
-#pragma unroll
-      for (int k = 0; k < kWideBlock / 16; ++k) {
-        if (floats) {
-          WideRaw::read(rows[k], reinterpret_cast<const float*>(left), 16 * k, r0);
-        } else if constexpr (kWeights) {
-          load_matrices<true>(rows[k],
-                              left + wide_place(16 * k + lane / 16 * 8 + lane % 8, r0 / 8 + lane / 8 % 2));
-        } else {
-          load_matrices<false>(rows[k], left + wide_place(r0 + lane % 16, 2 * k + lane / 16));
-        }
+    for (int k = 0; k < kWideBlock / 16; ++k) {
+      if (floats) {
+        WideRaw::read(rows[k], reinterpret_cast<const float*>(left), 16 * k, r0);
+      } else if constexpr (kWeights) {
+        load_matrices<true>(rows[k],
+                            left + wide_place(16 * k + lane / 16 * 8 + lane % 8, r0 / 8 + lane / 8 % 2));
+      } else {
+        load_matrices<false>(rows[k], left + wide_place(r0 + lane % 16, 2 * k + lane / 16));
       }
-      wgmma_begin_with(sums);
-#pragma unroll
-      for (int k = 0; k < kWideBlock / 16; ++k) multiply_wide<!kForward>(sums, rows[k], right, 16 * k);
-      wgmma_commit();
-      request();
-      if constexpr (kWeights) {
-#pragma unroll
-        for (int h = 0; h < 2; ++h) {
-          if (sides[h] && is_raw[h]) {
-            WideRaw::add_columns(reinterpret_cast<const float*>(now + h * left_size), side[h]);
-          } else if (sides[h]) {
-            Part::add_columns(now + h * left_size, side[h]);
-          }
-        }
-      }
-      wgmma_wait<0>(sums);
     }
-    put_tile();
   }
-  copies_end();
-  if constexpr (kWeights) {
-    if (pair > 0) return;
-    __syncthreads();                                     // tiles are read
-    auto* const all = reinterpret_cast<float*>(memory);  // [warp][block][64 columns]
+  __device__ __forceinline__ void add_sides(std::uint16_t* left, const Outputs& own, Sides& side) const {
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      if (own[h].side && own[h].raw) {
+        WideRaw::add_columns(reinterpret_cast<const float*>(left + h * left_size), side[h]);
+      } else if (own[h].side) {
+        Part::add_columns(left + h * left_size, side[h]);
+      }
+    }
+  }
+  __device__ __forceinline__ void put(const Sums& sums) const {
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const auto& half = reinterpret_cast<const float(&)[8][4]>(sums[8 * h]);
+      const int column = (2 * pair + h) * kWideBlock, row = first_row + group * kWideBlock + r0;
+      if constexpr (kForward) {
+        if (2 * pair + h >= s.count) break;
+        const int2 of = output_of(a, s, 2 * pair + h);
+        const Tensor<float>& y = a.y[of.x].value;
+        put_block(Write::overwrite, y.at(r), y.is_bf16(), a.w[of.x].value.dim(0), of.y, row, N, half);
+      } else if (column < s.inputs) {
+        if constexpr (kWeights) {
+          if (first_row + group >= s.count) break;
+          const int2 of = output_of(a, s, first_row + group);
+          put_block(Write::overwrite, out() + s.weight_at[of.x], false, s.inputs, column, of.y + r0,
+                    a.w[of.x].value.dim(0), half);
+        } else {
+          put_block(a.x.write, a.x.gradient.at(r), a.x.gradient.is_bf16(), s.inputs, column, row, N, half);
+        }
+      }
+    }
+  }
+  __device__ float* out() const {
+    return a.pieces.value.at(r) + static_cast<std::int64_t>(piece) * s.piece_size;
+  }
+  __device__ __forceinline__ void put_sides(float* all,
+                                            Sides& side) const {  // all: [warp][block][64 columns]
+    __syncthreads();                                              // tiles are read
     const int warp = static_cast<int>(threadIdx.x) / 32;
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
@@ -423,25 +416,66 @@ __global__ void __launch_bounds__(128 * kGroups, 4 / kGroups)
     float sum = 0;
 #pragma unroll
     for (int i = 0; i < kWideThreads / 32; ++i) sum += all[(i * 2 + h) * kWideBlock + c];
-    a.pieces.value.at(r)[static_cast<std::int64_t>(piece) * s.piece_size + s.bias_at[of.x] + of.y + c] = sum;
+    out()[s.bias_at[of.x] + of.y + c] = sum;
   }
+};
+
+template <WideRole kRole, int kGroups>
+__global__ void __launch_bounds__(128 * kGroups, 4 / kGroups)
+    wide_maps(const __grid_constant__ JoinedLinear<float> a, const __grid_constant__ LinearSlabs s) {
+  extern __shared__ __align__(128) unsigned char memory[];
+  using Tile = WideMap<kRole, kGroups>;
+  constexpr bool kForward = Tile::kForward, kWeights = Tile::kWeights;
+  Tile tile{
+      a, s,
+      reinterpret_cast<std::uint16_t*>(memory + (-__cvta_generic_to_shared(memory) & (kWideAlign - 1)))};
+  typename Tile::Sides side = {};
+  typename Tile::Outputs own = {};
+  tile.begin_tile(0);
+  if constexpr (kWeights) tile.find(own);
+  if (kWeights && tile.raw) tile.clear();
+#pragma unroll 1
+  for (int i = 0; i < tile.stages - 1; ++i) tile.request(own);
+  int taken = 0;
+#pragma unroll 1
+  for (int n = 0; n < tile.tiles_here; ++n) {
+    typename Tile::Sums sums = {};
+    tile.begin_tile(n);
+    if constexpr (kForward) tile.add_biases(sums);
+#pragma unroll 1
+    for (int step = tile.begin; step < tile.end; ++step) {
+      std::uint16_t* const left = tile.stage(taken++);
+      tile.raw ? copies_wait<0>() : copies_wait<kStagesOf<kGroups> - 2>();
+      fence_async();
+      __syncthreads();
+      unsigned rows[kWideBlock / 16][4];
+      tile.read(left + tile.group * tile.left_size, tile.group == 0 ? own[0].raw : own[1].raw, rows);
+      wgmma_begin_with(sums);
+#pragma unroll
+      for (int k = 0; k < kWideBlock / 16; ++k)
+        multiply_wide<!kForward>(sums, rows[k], left + kGroups * tile.left_size, 16 * k);
+      wgmma_commit();
+      tile.request(own);
+      if constexpr (kWeights) tile.add_sides(left, own, side);
+      wgmma_wait<0>(sums);
+    }
+    tile.put(sums);
+  }
+  copies_end();
+  if (kWeights && tile.pair == 0) tile.put_sides(reinterpret_cast<float*>(memory), side);
 }
 
 inline void round_weights(const Exec& exec, const JoinedLinear<float>& a, const LinearSlabs& s) {
   const std::int64_t pieces = static_cast<std::int64_t>(s.count) * kWideBlock * s.whole_inputs() / 8;
-  round_weights<kWideThreads><<<dim3(blocks_for(pieces, kWideThreads), static_cast<unsigned>(a.x.value.R)),
-                                kWideThreads, 0, stream_of(exec)>>>(a, s);
-  check_launch("joined_linear (operands)");
+  launch(exec, "joined_linear (operands)", round_weights<kWideThreads>,
+         per_replica(blocks_for(pieces, kWideThreads), a.x.value.R), kWideThreads, 0, a, s);
 }
 
 template <WideRole kRole, int kGroups>
-void launch_wide_of(const Exec& exec, const char* name, const JoinedLinear<float>& a, const LinearSlabs& s,
-                    unsigned blocks) {
-  constexpr std::size_t kBytes = kWideBytesOf<kGroups>;
-  allow_shared_memory(wide_maps<kRole, kGroups>, kBytes);
-  wide_maps<kRole, kGroups>
-      <<<dim3(blocks, static_cast<unsigned>(a.x.value.R)), 128 * kGroups, kBytes, stream_of(exec)>>>(a, s);
-  check_launch(name);
+void launch_wide(const Exec& exec, const char* name, const JoinedLinear<float>& a, const LinearSlabs& s,
+                 unsigned blocks) {
+  launch(exec, name, wide_maps<kRole, kGroups>, per_replica(blocks, a.x.value.R), 128 * kGroups,
+         kWideBytesOf<kGroups>, a, s);
 }
 
 /// Larger tiles where there are enough of them; no bit depends on it.
@@ -449,15 +483,15 @@ template <WideRole kRole>
 void launch_wide(const Exec& exec, const char* name, const JoinedLinear<float>& a, const LinearSlabs& s) {
   const unsigned inputs = blocks_for(s.inputs, 2 * kWideBlock), outputs = blocks_for(s.count, 2);
   if constexpr (kRole == WideRole::weights) {
-    launch_wide_of<kRole, 2>(exec, name, a, s, inputs * outputs * static_cast<unsigned>(s.pieces));
+    launch_wide<kRole, 2>(exec, name, a, s, inputs * outputs * static_cast<unsigned>(s.pieces));
   } else {
     const auto blocks = [&](int groups) {
       return blocks_for(a.x.value.rows(), groups * kWideBlock) *
              (kRole == WideRole::forward ? outputs : inputs);
     };
-    const bool large = blocks(4) >= 2 * kTunedFor && kWideBytesOf<4> <= shared_memory_limit();
-    large ? launch_wide_of<kRole, 4>(exec, name, a, s, kTunedFor)
-          : launch_wide_of<kRole, 2>(exec, name, a, s, blocks(2));
+    if (blocks(4) >= 2 * kTunedFor && kWideBytesOf<4> <= shared_memory_limit())
+      return launch_wide<kRole, 4>(exec, name, a, s, kTunedFor);
+    launch_wide<kRole, 2>(exec, name, a, s, blocks(2));
   }
 }
 

@@ -37,12 +37,6 @@ struct SwigluBlocks {
           x.at(r) + static_cast<std::int64_t>(min(n0 + row, N - 1)) * W + c));
     }
   }
-  static __device__ void operands(const std::uint16_t* tile, unsigned (&rows)[W / 16][4]) {
-    const int lane = threadIdx.x % 32, r0 = static_cast<int>(threadIdx.x) / 32 % 4 * 16;
-#pragma unroll
-    for (int k = 0; k < W / 16; ++k)
-      load_matrices<false>(rows[k], tile + (r0 + lane % 16) * kStep + k * 16 + lane / 16 * 8);
-  }
 };
 
 /// Sums as operands of the next product: their columns are what it sums over.
@@ -142,7 +136,7 @@ __global__ void __launch_bounds__(kSwigluThreads, 1)
   walk_slabs<W>(
       a, depth, N, ws,
       [&](int next) {
-        Blocks::operands(tile, rows);
+        operands(OperandRows<W>{tile}, r0, rows);
         RowBlocks<W>::meet();
         if (next < N) Blocks::request_rows(a.x.value, r, next, N, tile);
 #pragma unroll
@@ -195,12 +189,12 @@ __global__ void __launch_bounds__(kSwigluThreads, 1)
         float g[8][4] = {}, u[8][4] = {}, d[8][4] = {};
         {
           unsigned rows[W / 16][4];
-          Blocks::operands(x_tile, rows);
+          operands(OperandRows<W>{x_tile}, r0, rows);
           gate_and_up<W>(rows, w, g, u);
         }
         {
           unsigned rows[W / 16][4];
-          Blocks::operands(y_tile, rows);
+          operands(OperandRows<W>{y_tile}, r0, rows);
           wgmma_begin_with(d);
 #pragma unroll
           for (int k = 0; k < W / 16; ++k) multiply_block<false>(d, rows[k], w + 2 * Blocks::kBlock, 16 * k);

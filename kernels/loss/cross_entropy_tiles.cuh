@@ -33,47 +33,27 @@ struct EntropySums {
   }
 };
 
-/// kMix: the sums of d_x too.
-template <int D, bool kMix>
-__global__ void __launch_bounds__(kEntropyThreads, 1)
-    entropy_sums(const __grid_constant__ CrossEntropy<float> op, const __grid_constant__ EntropyTiles tiles) {
-  wait_for_earlier();
-  constexpr float kSlack = 8;
-  extern __shared__ __align__(128) unsigned char memory[];
-  const int part = static_cast<int>(blockIdx.x) % tiles.parts, r = blockIdx.y;
-  const EntropyView<D> view(op, tiles, r);
-  const int lane = threadIdx.x % 32, first = static_cast<int>(blockIdx.x) / tiles.parts * EntropyTiles::kRows,
-            row = first + static_cast<int>(threadIdx.x) / 32 * 16 + lane / 4;
-  EntropyProducts<D, kMix> products;
-  auto& y = products.y;
-  products.take(view.x, first, row, memory);
+/// Sums of a thread's two rows in a walk over a part of the vocabulary, and their targets.
+struct EntropyRows {
   int target[2];
-  EntropySums sums[2];
-#pragma unroll
-  for (int half = 0; half < 2; ++half)
-    target[half] = row + 8 * half < view.x.rows ? op.target.value.at(r)[row + 8 * half] : -1;
-  const int2 part_steps = entropy_steps(view.w.rows, part, tiles.parts);
-  EntropySteps<D, false> steps(memory + kEntropyOwn<D> * sizeof(std::uint16_t), view.w, view.row, part_steps);
-  const std::uint16_t* before = steps.numbers();
-#pragma unroll 1
-  for (int step = part_steps.x; step < part_steps.y; ++step) {
-    const std::uint16_t* const now = steps.numbers();
-    steps.acquire();
-    products.begin(now, before, step + 1 == part_steps.y);
-    steps.look_ahead();
-    const int v0 = step * kEntropyStep + 2 * (lane % 4);
-    float most[2] = {-INFINITY, -INFINITY};
+  EntropySums of[2];
+
+  /// The largest logits of a step's tokens from v0 on, of which `words` end the vocabulary, but for targets, which are noted.
+  __device__ __forceinline__ void largest(float (&y)[kEntropyCount][4], int step, int words,
+                                          float (&most)[2]) {
+    most[0] = most[1] = -INFINITY;
     const auto has = [&](int half) { return target[half] / kEntropyStep == step && target[half] >= 0; };
     // Few steps have somebody's target, and one the end of the vocabulary.
-    if ((step + 1) * kEntropyStep > view.w.rows || has(0) || has(1)) {
+    if ((step + 1) * kEntropyStep > words || has(0) || has(1)) {
+      const int v0 = step * kEntropyStep + 2 * (static_cast<int>(threadIdx.x) % 4);
 #pragma unroll
       for (int n = 0; n < kEntropyCount; ++n) {
 #pragma unroll
         for (int e = 0; e < 4; ++e) {
           const int v = v0 + n * 8 + e % 2;
-          if (v >= view.w.rows) y[n][e] = -INFINITY;
+          if (v >= words) y[n][e] = -INFINITY;
           if (v == target[e / 2]) {
-            sums[e / 2].right = y[n][e];
+            of[e / 2].right = y[n][e];
           } else {
             most[e / 2] = fmaxf(most[e / 2], y[n][e]);
           }
@@ -86,18 +66,21 @@ __global__ void __launch_bounds__(kEntropyThreads, 1)
         for (int e = 0; e < 4; ++e) most[e / 2] = fmaxf(most[e / 2], y[n][e]);
       }
     }
-    float top[2], scale[2];
+  }
+  /// Raises the bases where logits rise well above them, by all lanes of a warp: true if sums so far are to be scaled.
+  __device__ __forceinline__ bool rise(const float (&most)[2], float (&scale)[2]) {
+    constexpr float kSlack = 8;
+    float top[2];
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      sums[half].rival = fmaxf(sums[half].rival, most[half]);
-      top[half] = fmaxf(most[half], sums[half].right) * kLog2E;
+      of[half].rival = fmaxf(of[half].rival, most[half]);
+      top[half] = fmaxf(most[half], of[half].right) * kLog2E;
     }
-    const bool rises =
-        __any_sync(kFullWarp, top[0] > sums[0].base + kSlack || top[1] > sums[1].base + kSlack);
+    const bool rises = __any_sync(kFullWarp, top[0] > of[0].base + kSlack || top[1] > of[1].base + kSlack);
     if (rises) {  // the four lanes of a row have one base
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
-        EntropySums& s = sums[half];
+        EntropySums& s = of[half];
         float base = fmaxf(s.base, top[half]);
         base = fmaxf(base, __shfl_xor_sync(kFullWarp, base, 1));
         base = fmaxf(base, __shfl_xor_sync(kFullWarp, base, 2));
@@ -105,9 +88,13 @@ __global__ void __launch_bounds__(kEntropyThreads, 1)
         s.total *= scale[half], s.base = base;
       }
     }
+    return rises;
+  }
+  /// Logits become exponentials, which are summed.
+  __device__ __forceinline__ void add(float (&y)[kEntropyCount][4]) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      EntropySums& s = sums[half];
+      EntropySums& s = of[half];
       const float base = s.base == -INFINITY ? 0 : s.base;
 #pragma unroll
       for (int n = 0; n < kEntropyCount; ++n) {
@@ -118,6 +105,53 @@ __global__ void __launch_bounds__(kEntropyThreads, 1)
         }
       }
     }
+  }
+  /// Writes both rows, of which the first is `row` of `rows`, to a part.
+  __device__ __forceinline__ void put(int row, int rows, float4* part) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      EntropySums& s = of[half];
+#pragma unroll
+      for (int offset = 1; offset < 4; offset *= 2) {
+        s.total += __shfl_xor_sync(kFullWarp, s.total, offset);
+        s.rival = fmaxf(s.rival, __shfl_xor_sync(kFullWarp, s.rival, offset));
+        s.right = fmaxf(s.right, __shfl_xor_sync(kFullWarp, s.right, offset));
+      }
+      if (threadIdx.x % 4 == 0 && row + 8 * half < rows)
+        part[row + 8 * half] = make_float4(s.base, s.total, s.rival, s.right);
+    }
+  }
+};
+
+/// kMix: the sums of d_x too.
+template <int D, bool kMix>
+__global__ void __launch_bounds__(kEntropyThreads, 1)
+    entropy_sums(const __grid_constant__ CrossEntropy<float> op, const __grid_constant__ EntropyTiles tiles) {
+  wait_for_earlier();
+  extern __shared__ __align__(128) unsigned char memory[];
+  const int part = static_cast<int>(blockIdx.x) % tiles.parts, r = blockIdx.y;
+  const EntropyView<D> view(op, tiles, r);
+  const int first = static_cast<int>(blockIdx.x) / tiles.parts * EntropyTiles::kRows,
+            row = first + static_cast<int>(threadIdx.x) / 32 * 16 + static_cast<int>(threadIdx.x) % 32 / 4;
+  EntropyProducts<D, kMix> products;
+  products.take(view.x, first, row, memory);
+  EntropyRows rows;
+#pragma unroll
+  for (int half = 0; half < 2; ++half)
+    rows.target[half] = row + 8 * half < view.x.rows ? op.target.value.at(r)[row + 8 * half] : -1;
+  const int2 part_steps = entropy_steps(view.w.rows, part, tiles.parts);
+  EntropySteps<D, false> steps(memory + kEntropyOwn<D> * sizeof(std::uint16_t), view.w, view.row, part_steps);
+  const std::uint16_t* before = steps.numbers();
+#pragma unroll 1
+  for (int step = part_steps.x; step < part_steps.y; ++step) {
+    const std::uint16_t* const now = steps.numbers();
+    steps.acquire();
+    products.begin(now, before, step + 1 == part_steps.y);
+    steps.look_ahead();
+    float most[2], scale[2];
+    rows.largest(products.y, step, view.w.rows, most);
+    const bool rises = rows.rise(most, scale);
+    rows.add(products.y);
     products.settle();
     steps.release_before();
     if constexpr (kMix) {
@@ -135,20 +169,7 @@ __global__ void __launch_bounds__(kEntropyThreads, 1)
   }
   products.end(before);
   if constexpr (kMix) store_pieces<D>(view.piece, part, view.x.rows, row, products.sums);
-#pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    EntropySums& s = sums[half];
-#pragma unroll
-    for (int offset = 1; offset < 4; offset *= 2) {
-      s.total += __shfl_xor_sync(kFullWarp, s.total, offset);
-      s.rival = fmaxf(s.rival, __shfl_xor_sync(kFullWarp, s.rival, offset));
-      s.right = fmaxf(s.right, __shfl_xor_sync(kFullWarp, s.right, offset));
-    }
-    const int n = row + 8 * half;
-    if (lane % 4 == 0 && n < view.x.rows)
-      view.part[static_cast<std::int64_t>(part) * view.x.rows + n] =
-          make_float4(s.base, s.total, s.rival, s.right);
-  }
+  rows.put(row, view.x.rows, view.part + static_cast<std::int64_t>(part) * view.x.rows);
 }
 
 /// Joins the parts of a row, a warp a row; kMix: d_x.

@@ -103,13 +103,12 @@ template <class Real>
 void column_sum(const Exec& exec, const char* name, const ColumnSum<Real>& a, int R) {
   if (a.mode == Write::none || a.columns <= 0 || a.batch <= 0 || R <= 0) return;
   constexpr std::int64_t kLongColumn = 32768;  // rows from which a cluster shares a column
-  constexpr unsigned kCluster = 8;
+  constexpr int kCluster = 8;
   const bool narrow = a.columns < 16;
-  const auto launch = [&](auto kernel, unsigned threads, unsigned blocks) {
-    const bool clusters = has_clusters(kernel);
-    const unsigned cluster = clusters && a.rows >= kLongColumn ? kCluster : 1;
-    launch_clusters(kernel, dim3(cluster * blocks, static_cast<unsigned>(a.batch), static_cast<unsigned>(R)),
-                    threads, 0, cluster, stream_of(exec), a, static_cast<int>(cluster));
+  const auto launch = [&](auto kernel, int threads, unsigned blocks) {
+    const int cluster = has_clusters(kernel) && a.rows >= kLongColumn ? kCluster : 1;
+    const dim3 grid(cluster * blocks, static_cast<unsigned>(a.batch), static_cast<unsigned>(R));
+    launch_clusters(cluster, exec, name, kernel, grid, threads, 0, a, cluster);
   };
   const unsigned blocks = narrow ? static_cast<unsigned>(a.columns) : blocks_for(a.columns, 32);
   if (narrow) {
@@ -119,7 +118,6 @@ void column_sum(const Exec& exec, const char* name, const ColumnSum<Real>& a, in
   } else {
     launch(wide_column_sum<Real, 8>, 32 * 8, blocks);
   }
-  check_launch(name);
 }
 
 }  // namespace crosstalk::device

@@ -96,44 +96,32 @@ void check_sizes(const char* name, const Op& op) {
   check(Op::kAlongB ? op.N : op.K, op.b.ld);
 }
 
-/// Runs a product for R replicas of B matrices. Only M, N and K choose how.
+/// Runs a product for R replicas of B matrices. Only M, N and K choose how. `precision`: operands of floats are rounded; of a
+/// product that says it may be (kRounds).
 template <class Real, class Op>
-void gemm(const Exec& exec, const char* name, const Op& op, int B, int R) {
+void gemm(const Exec& exec, const char* name, const Op& op, int B, int R,
+          Precision precision = Precision::full) {
   if (op.M <= 0 || op.N <= 0 || B <= 0 || R <= 0) return;
   check_sizes(name, op);
   if constexpr (requires(Op part) { part.first; }) {
     if (B > kMostGridRows) {
       Op part = op;
       for (; part.first < B; part.first += kMostGridRows)
-        gemm<Real>(exec, name, part, std::min(B - part.first, kMostGridRows), R);
+        gemm<Real>(exec, name, part, std::min(B - part.first, kMostGridRows), R, precision);
       return;
     }
   }
   if constexpr (std::is_same_v<Real, float>) {
-    tensor_gemm<Precision::full>(exec, op, B, R);
+    if constexpr (Op::kRounds) {
+      if (precision == Precision::tf32) return tensor_gemm<Precision::tf32>(exec, name, op, B, R);
+      if (precision == Precision::bf16) return tensor_gemm<Precision::bf16>(exec, name, op, B, R);
+    }
+    tensor_gemm<Precision::full>(exec, name, op, B, R);
   } else {
     const unsigned tiles = blocks_for(op.M, kDoubleTile) * blocks_for(op.N, kDoubleTile);
     launch(exec, name, gemm_kernel<Real, Op>, dim3(tiles, static_cast<unsigned>(B), static_cast<unsigned>(R)),
            256, 0, op);
   }
-  check_launch(name);
-}
-
-/// The same with operands of floats rounded. A product must say that it may be (kRounds).
-template <class Real, class Op>
-void gemm(const Exec& exec, const char* name, const Op& op, int B, int R, Precision precision) {
-  static_assert(Op::kRounds, "this product has no version with rounded operands");
-  if (std::is_same_v<Real, double> || precision == Precision::full) return gemm<Real>(exec, name, op, B, R);
-  if (op.M <= 0 || op.N <= 0 || B <= 0 || R <= 0) return;
-  check_sizes(name, op);
-  if constexpr (std::is_same_v<Real, float>) {
-    if (precision == Precision::tf32) {
-      tensor_gemm<Precision::tf32>(exec, op, B, R);
-    } else {
-      tensor_gemm<Precision::bf16>(exec, op, B, R);
-    }
-  }
-  check_launch(name);
 }
 
 }  // namespace crosstalk::device

@@ -307,37 +307,33 @@ inline int slices_of(int tiles, int K) {
 }
 
 template <int TM, int TN, class Op>
-void launch_tiles(const Exec& exec, void (*kernel)(Op, int), unsigned threads, std::size_t bytes,
+void launch_tiles(const Exec& exec, const char* name, void (*kernel)(Op, int), int threads, std::size_t bytes,
                   const Op& op, int B, int R) {
-  const bool clusters = has_clusters(kernel);
   const unsigned tiles = blocks_for(op.M, TM) * blocks_for(op.N, TN);
-  const unsigned slices = clusters ? static_cast<unsigned>(slices_of(static_cast<int>(tiles), op.K)) : 1;
-  allow_shared_memory(kernel, bytes);
-  launch_clusters(kernel, dim3(tiles * slices, static_cast<unsigned>(B), static_cast<unsigned>(R)), threads,
-                  bytes, slices, stream_of(exec), op, static_cast<int>(slices));
-}
-
-template <Precision kPrecision, class T, class Op>
-void launch_tensor(const Exec& exec, const Op& op, int B, int R) {
-  launch_tiles<T::TM, T::TN, Op>(exec, tensor_kernel<Op, kPrecision, T>, T::kThreads,
-                                 TensorTile<Op, T>::kBytes, op, B, R);
+  const int slices = has_clusters(kernel) ? slices_of(static_cast<int>(tiles), op.K) : 1;
+  const dim3 grid(tiles * slices, static_cast<unsigned>(B), static_cast<unsigned>(R));
+  launch_clusters(slices, exec, name, kernel, grid, threads, bytes, op, slices);
 }
 
 template <Precision kPrecision, class Op>
-void tensor_gemm(const Exec& exec, const Op& op, int B, int R) {
+void tensor_gemm(const Exec& exec, const char* name, const Op& op, int B, int R) {
+  const auto in_tiles = [&]<class T>() {
+    launch_tiles<T::TM, T::TN, Op>(exec, name, tensor_kernel<Op, kPrecision, T>, T::kThreads,
+                                   TensorTile<Op, T>::kBytes, op, B, R);
+  };
   if (op.M <= 32) {
-    launch_tensor<kPrecision, Tiling<32, 64, 4, 4>>(exec, op, B, R);
+    in_tiles.template operator()<Tiling<32, 64, 4, 4>>();
   } else if constexpr (Op::kStraight) {
     constexpr std::size_t kOther = TensorTile<Op, NotWide>::kBytes, kWide = WideTile::kBytes<kPrecision>,
                           kBytes = kOther > kWide ? kOther : kWide;
-    launch_tiles<WideTile::TM, WideTile::TN, Op>(exec, wide_kernel<Op, kPrecision>, WideTile::kThreads,
+    launch_tiles<WideTile::TM, WideTile::TN, Op>(exec, name, wide_kernel<Op, kPrecision>, WideTile::kThreads,
                                                  kBytes, op, B, R);
   } else if (Op::kAsync && op.M > 64) {
-    if constexpr (Op::kAsync) launch_tensor<kPrecision, Tiling<128, 64, 8, 2>>(exec, op, B, R);
+    if constexpr (Op::kAsync) in_tiles.template operator()<Tiling<128, 64, 8, 2>>();
   } else if (Op::kAsync && op.N > 64) {
-    if constexpr (Op::kAsync) launch_tensor<kPrecision, Tiling<64, 128, 8, 2>>(exec, op, B, R);
+    if constexpr (Op::kAsync) in_tiles.template operator()<Tiling<64, 128, 8, 2>>();
   } else {
-    launch_tensor<kPrecision, Tiling<64, 64, 8, 2>>(exec, op, B, R);
+    in_tiles.template operator()<Tiling<64, 64, 8, 2>>();
   }
 }
 

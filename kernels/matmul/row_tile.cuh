@@ -83,6 +83,10 @@ struct Tile {
   }
 };
 
+/// Rows of operands.
+template <int kD>
+using OperandRows = Tile<Precision::bf16, kD>;
+
 /// Makes what the threads of a block have put into its tiles visible to their products.
 template <class Tile>
 __device__ __forceinline__ void tiles_filled() {
@@ -108,19 +112,33 @@ __device__ __forceinline__ void load(const Tile& a, const HeadRows<float>& a_row
   }
 }
 
+/// Starts the copy of eight numbers from column c on of row n0 + row of N; zeros outside.
+template <class Tile>
+__device__ __forceinline__ void take_eight(const Tile& tile, const HeadRows<std::uint16_t>& rows, int row,
+                                           int c, int n0, int N, int C) {
+  const bool inside = n0 + row < N && c < C;
+  const std::uint16_t* from = rows(inside ? n0 + row : 0) + (inside ? c : 0);
+  copy_async_or_zero(tile.place(row, c), from, inside ? 16 : 0);
+}
 /// Rows n0 .. n0 + count of N as rows of a tile from its first, of operands; by kTeam threads, of which this is number `thread`.
 /// They come in the background: then copies_end() and a barrier.
 template <int kTeam, class Tile>
 __device__ __forceinline__ void take_rows(int thread, const Tile& tile, const HeadRows<std::uint16_t>& rows,
                                           int n0, int count, int N, int C) {
-  constexpr int kAcross = Tile::kD / 8, kStride = kTeam / kAcross;
-  const int c = thread % kAcross * 8;
+  constexpr int kAcross = Tile::kD / 8;
 #pragma unroll 4
-  for (int row = thread / kAcross; row < count; row += kStride) {
-    const bool inside = n0 + row < N && c < C;
-    const std::uint16_t* from = rows(inside ? n0 + row : 0) + (inside ? c : 0);
-    copy_async_or_zero(tile.place(row, c), from, inside ? 16 : 0);
-  }
+  for (int row = thread / kAcross; row < count; row += kTeam / kAcross)
+    take_eight(tile, rows, row, thread % kAcross * 8, n0, N, C);
+}
+/// The same of kTileRows rows.
+template <int kTeam, class Tile>
+__device__ __forceinline__ void take_tile(int thread, const Tile& tile, const HeadRows<std::uint16_t>& rows,
+                                          int n0, int N, int C) {
+  constexpr int kAcross = Tile::kD / 8;
+  static_assert(kTileRows * kAcross % kTeam == 0);
+#pragma unroll
+  for (int at = 0; at < kTileRows * kAcross; at += kTeam)
+    take_eight(tile, rows, (at + thread) / kAcross, thread % kAcross * 8, n0, N, C);
 }
 
 /// load() of operands.
@@ -185,8 +203,7 @@ __device__ __forceinline__ void scores(const Tile& x, int r0, const Tile& y, int
 #pragma unroll
       for (int n = 0; n < kCount; n += 2) {
         load_matrices<false>(b, y.place(row + n * 8, column + k));
-        mma_bf16(c[n], a, b[0], b[1]);
-        mma_bf16(c[n + 1], a, b[2], b[3]);
+        mma_bf16(c[n], c[n + 1], a, b);
       }
     }
   } else {
@@ -234,8 +251,7 @@ __device__ __forceinline__ void scores(const unsigned (&rows)[Tile::kD / 16][4],
 #pragma unroll
     for (int n = 0; n < kCount; n += 2) {
       load_matrices<false>(b, ys + n * 8 * Tile::kStep + 16 * k);
-      mma_bf16(c[n], rows[k], b[0], b[1]);
-      mma_bf16(c[n + 1], rows[k], b[2], b[3]);
+      mma_bf16(c[n], c[n + 1], rows[k], b);
     }
   }
 }
@@ -274,8 +290,7 @@ __device__ __forceinline__ void mix(const float (&w)[kCount][4], const Tile& y, 
       for (int n = 0; n < Tile::kD / 8; n += 2) {
         unsigned b[4];
         load_matrices<true>(b, y.place(n0 + lane % 16 + j * 8, lane / 16 * 8 + n * 8));
-        mma_bf16(sums[n], a, b[0], b[1]);
-        mma_bf16(sums[n + 1], a, b[2], b[3]);
+        mma_bf16(sums[n], sums[n + 1], a, b);
       }
     }
   } else {

@@ -76,6 +76,13 @@ __device__ __forceinline__ void mma_bf16(float (&d)[4], const unsigned (&a)[4], 
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
+/// The same of two sums, with what load_matrices() brings at once of 16 columns.
+__device__ __forceinline__ void mma_bf16(float (&c)[4], float (&d)[4], const unsigned (&a)[4],
+                                         const unsigned (&b)[4]) {
+  mma_bf16(c, a, b[0], b[1]);
+  mma_bf16(d, a, b[2], b[3]);
+}
+
 /// Layout of a factor in shared memory: bf16 as two bytes; tf32 (rounded) and full precision as floats.
 template <Precision kPrecision>
 struct NumberFormat {

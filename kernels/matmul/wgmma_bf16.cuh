@@ -128,8 +128,7 @@ __device__ __forceinline__ void multiply_block(float (&d)[kCount][4], const unsi
       load_matrices<false>(
           b, rows + (k / 8 + lane / 8 % 2) * kWgmmaLine + (n * 8 + lane % 8 + lane / 16 * 8) * 8);
     }
-    mma_bf16(d[n], a, b[0], b[1]);
-    mma_bf16(d[n + 1], a, b[2], b[3]);
+    mma_bf16(d[n], d[n + 1], a, b);
   }
 #endif
 }
