@@ -170,6 +170,14 @@ struct ProductBlock : law::Block<float, kBatchesWarps> {
     for (int i = static_cast<int>(threadIdx.x); i < n; i += kBatchesThreads) f(i);
     __syncthreads();
   }
+  template <int kCount, class Term>
+  __device__ void add_up(int n, float (&totals)[kCount], Term&& term) const {
+    for (int i = static_cast<int>(threadIdx.x); i < n; i += kBatchesThreads) term(i, totals);
+    for (float& total : totals) {
+      const float part = total;
+      total = sum(kBatchesThreads, [&](int) { return part; });
+    }
+  }
   __device__ void copy(const float* from, float* to, std::int64_t n) const {
     constexpr int kAhead = 8;  // loads on their way at once
 #pragma unroll 1

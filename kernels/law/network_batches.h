@@ -50,6 +50,11 @@ struct AloneProducts : Alone {
         [&](int c, int i) { return (weight ? weight[i] : Real(1)) * x[i * D + c / N] * y[i * N + c % N]; },
         [&](int c, Real sum) { to.to[c] = to.before(c) + to.sign * sum; });
   }
+  /// Adds what term(i, totals) adds, over i < n.
+  template <class Totals, class Term>
+  void add_up(int n, Totals& totals, Term&& term) const {
+    for (int i = 0; i < n; ++i) term(i, totals);
+  }
   template <class Real>
   void copy(const Real* from, Real* to, std::int64_t n) const {
     law::copy(*this, from, to, n);

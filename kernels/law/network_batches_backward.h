@@ -113,25 +113,19 @@ CT_HD inline void NetworkBatches<Real>::update_back(const Team& team, int c, con
   if (!moves && !net.forget) return;  // G stays, and nobody asks for gradients of F
   // Four numbers at a time, as many loads on their way; n is a multiple of 4.
   const int part = n / 4;
-  const auto along = [&](const Real* x, const Real* y) {
-    return team.sum(part, [&](int i) {
-      return (x[i] * y[i] + x[part + i] * y[part + i]) +
-             (x[2 * part + i] * y[2 * part + i] + x[3 * part + i] * y[3 * part + i]);
-    });
-  };
-  const Real by_F = along(G, S), by_A = moves ? along(G, S + n) : Real(0),
-             by_M = moves ? along(G + n, S + n) : Real(0);
   const Real f = F[l], a = A[l], m = Mo[l];
-  team.each(1, [&](int) { d_F[l] = by_F, d_A[l] = by_A, d_Mo[l] = by_M; });
-  team.each(part, [&](int i) {
-    Real g[4], p[4] = {};
-    for (int j = 0; j < 4; ++j) g[j] = G[j * part + i];
-    for (int j = 0; moves && j < 4; ++j) p[j] = G[n + j * part + i];
+  Real by[3] = {};  // F, A, M
+  team.add_up(part, by, [&](int i, Real(&totals)[3]) {
+    Real g[4], p[4] = {}, theta[4], P[4] = {};
+    for (int j = 0; j < 4; ++j) g[j] = G[j * part + i], theta[j] = S[j * part + i];
+    for (int j = 0; moves && j < 4; ++j) p[j] = G[n + j * part + i], P[j] = S[n + j * part + i];
     for (int j = 0; j < 4; ++j) {
+      totals[0] += g[j] * theta[j], totals[1] += g[j] * P[j], totals[2] += p[j] * P[j];
       G[j * part + i] = f * g[j];
       if (moves) G[n + j * part + i] = a * g[j] + m * p[j];
     }
   });
+  team.each(1, [&](int) { d_F[l] = by[0], d_A[l] = by[1], d_Mo[l] = by[2]; });
 }
 
 template <class Real>
