@@ -45,6 +45,7 @@ ROOMS = {
         "kernels/embedding",
         "kernels/feature_map",
         "kernels/law",
+        "kernels/matmul",
         "kernels/norm",
         "kernels/recurrence",
     ],

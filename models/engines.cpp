@@ -3,6 +3,7 @@
 
 #include <stdexcept>
 
+#include "kernels/attention/delta_values.h"
 #include "kernels/attention/solve.h"
 #include "kernels/base/error.h"
 #include "kernels/elementwise/pick.h"
@@ -178,17 +179,30 @@ struct PairWeights {
 };
 
 template <class Real>
-PairWeights<Real> pair_weights(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& r, Var<Real> log_decay) {
+PairWeights<Real> pair_weights(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& r, Var<Real> log_decay,
+                               bool read_alone = false) {
   const Attention linear{.kernel = Kernel::identity, .normalised = false};
   Attention strict = linear,
             before = linear;  // before: as strict, and what the own token fades is not yet felt
   strict.strict = true;
   before.before = true;
   const Var<Real> a = attend(m, q, r.key, r.before ? before : linear, log_decay);
-  if (r.erase == Erase::none) return {a};
+  if (r.erase == Erase::none || read_alone) return {a};
   const Var<Real> x = r.erase == Erase::delta ? r.key : r.erase_read;
   const Var<Real> b = attend(m, x, r.key, r.decayed ? strict : before, log_decay, {}, true);
   return {a, b, r.erase == Erase::delta ? r.gain : r.erase_gain};
+}
+
+/// What a delta rule without decays writes, chunk by chunk, where a GPU takes its heads; else nothing.
+template <class Real>
+Var<Real> delta_values(Mixer<Real>& m, const Recurrence<Real>& r, Var<Real> log_decay) {
+  const Var<Real> v = values_of(m, r);
+  const bool takes = m.graph.device() == Device::cuda && m.graph.products() == Precision::bf16 &&
+                     DeltaValues<Real>::takes(r.key.dim(3), v.dim(3));
+  if (!takes || r.erase != Erase::delta || log_decay || !r.gain) return {};
+  DeltaValues<Real> op;
+  op.k = in(r.key), op.v = in(v), op.gain = in(r.gain);
+  return {&m.graph, out(m.graph.add(op).u)};
 }
 
 // With P_t the product of the signs up to token t, S_t Diag(P_t) is the state of a recurrence without signs
@@ -318,6 +332,25 @@ Var<Real> read_weights(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& r, V
 
 namespace {
 
+/// What a recurrence of values of 1 reads in chunks, [B,Q,H,1]: a sum of keys, of which a GPU's chunks would make a state of as
+/// many values as keys. Keys added up token after token are read there by products of single numbers, which stand in as many
+/// columns as values where these are as many as keys, so that what follows is one chain with them.
+template <class Real>
+Var<Real> read_sum(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& r, Var<Real> log_decay,
+                   const char* state, Var<Real> end_factor = {}) {
+  const int H = r.key.dim(2), K = r.key.dim(3);
+  const bool alone = m.wants_end() || m.start(state) || (r.part && r.state == state);
+  if (m.graph.device() == Device::cpu || sizeof(Real) > sizeof(float) || r.erase != Erase::none ||
+      writes_a_token(m, r) > 1 || r.before || alone || H != m.H)
+    return state_read(m, StateForm::chunkwise, q, r, log_decay,
+                      ones(m, {m.B, m.T * writes_a_token(m, r), m.H, 1}), state, true, end_factor);
+  const Var<Real> sums =
+      scan(log_decay ? expand(log_decay, {m.B, m.T, H, K}) : log_decay, r.gain ? r.gain * r.key : r.key);
+  const Var<Real> product = q * (r.between_tokens ? sums : m.at_queries(sums));
+  const Var<Real> read = fold(product, {m.B, q.dim(1), H, 1});
+  return m.V == K ? expand(read, {m.B, q.dim(1), H, K}) : read;
+}
+
 template <class Real>
 Var<Real> read_in_form(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& given,
                        std::optional<double> eps = {}, Var<Real> end_factor = {}) {
@@ -379,10 +412,13 @@ Var<Real> read_in_form(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& give
   }
   const Var<Real> log_decay = full_log_decay(m, r);
   if (form == Form::parallel) {
-    const PairWeights<Real> pairs = pair_weights(m, q, r, log_decay);
-    carry(log_decay);
     // What is written is read without weights in memory, where heads are too wide for chunks.
-    if (pairs.taken && r.key.dim(3) > kMostKeys && !start_of(m, r) && !eps) {
+    const bool written = r.erase != Erase::none && r.key.dim(3) > kMostKeys && !start_of(m, r) && !eps;
+    const Var<Real> u = written ? delta_values(m, r, log_decay) : Var<Real>{};
+    const PairWeights<Real> pairs = pair_weights(m, q, r, log_decay, static_cast<bool>(u));
+    carry(log_decay);
+    if (u) return m.mix(pairs.read, {}, {}, u);
+    if (written) {
       SolveValues<Real> op;
       op.gained = r.gain && r.gain.variable == pairs.gain.variable;
       const Var<Real> v = values_of(m, r);
@@ -394,9 +430,12 @@ Var<Real> read_in_form(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& give
     if (eps && r.gain) weights = weights * view(swap(r.gain), {m.B, m.H, 1, m.T});
     return m.mix(weights, eps, eps ? Var<Real>{} : r.gain, r.value);
   }
+  if (r.of_ones && form == Form::chunk) return read_sum(m, q, r, log_decay, r.state, end_factor);
   const Var<Real> o = state_read(m, walk, q, r, log_decay, values_of(m, r), r.state, true, end_factor);
   if (!eps) return o;
-  return o * map(MapKind::reciprocal, *eps + state_read(m, walk, q, r, log_decay, value_of_one(), "z"));
+  const Var<Real> sum = form == Form::chunk ? read_sum(m, q, r, log_decay, "z")
+                                            : state_read(m, walk, q, r, log_decay, value_of_one(), "z");
+  return o * map(MapKind::reciprocal, *eps + sum);
 }
 
 }  // namespace
@@ -421,6 +460,7 @@ Var<Real> stabilised_read(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& r
   kept.log_decay = {};
   Recurrence<Real> of_ones = kept;
   of_ones.value = ones(m, {m.B, m.T * writes_a_token(m, r), m.H, 1});
+  of_ones.of_ones = true;
   of_ones.state = sum;
   Var<Real> end_factor;
   if (m.wants_end()) {  // as the paper keeps them: times e^{-m}, m the largest and not the sum

@@ -45,7 +45,9 @@ template <class Real>
 struct Recurrence {
   Var<Real> key;         ///< k [B,M,H,K]; with a multiple of H heads, q and gates have as many: states alone
   Var<Real> value = {};  ///< v [B,M,H,any]; absent: the model's values
-  Var<Real> gain = {};   ///< w [B,M,H,1], or with dimensions of 1; absent: 1
+  bool of_ones =
+      false;  ///< v is 1 [B,M,H,1], and what is read may come in as many equal numbers as the model's values have
+  Var<Real> gain = {};             ///< w [B,M,H,1], or with dimensions of 1; absent: 1
   Var<Real> log_decay = {};        ///< g, [B,T,H,1|K] or with dimensions of 1
   Var<Real> decay = {};            ///< e^g itself, [B,T,H,1] or with dimensions of 1, instead of log_decay
   Var<Real> value_log_decay = {};  ///< d [B,T,H,V], without an erase

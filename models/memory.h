@@ -160,6 +160,8 @@ struct Memory {
   bool own_queries = true;                  ///< false: nothing is asked by a key, and m.queries() has none
   bool own_keys = true;                     ///< false: it makes its keys from a gate, and m.keys() has none
   bool forms_state = false;  ///< not linear in its state, which is formed however few reads there are
+  /// On a GPU one token after the other, forward and back, for its step depends on what it has read: no form over chunks.
+  bool token_by_token = false;
   bool own_token =
       false;  ///< a query reads the token at which it stands in a way of its own (Mixer::at_tokens)
   bool read_at_all =

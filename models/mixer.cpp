@@ -48,7 +48,8 @@ template <class Real>
 Var<Real> scan(Var<Real> log_a, Var<Real> x, Var<Real> start) {
   const int B = x.dim(0), T = x.dim(1), H = x.dim(2), n = x.dim(3);
   Scan<Real> op;
-  op.log_a = in(view(log_a, {B, T, H * n})), op.x = in(view(x, {B, T, H * n}));
+  if (log_a) op.log_a = in(view(log_a, {B, T, H * n}));
+  op.x = in(view(x, {B, T, H * n}));
   if (start) op.start = in(view(start, {B, H * n}));
   return view(Var<Real>{x.graph, out(x.graph->add(op).h)}, {B, T, H, n});
 }

@@ -84,7 +84,7 @@ Var<Real> sigmoid(Var<Real> x, double scale = 1) {
 /// max(|a|, |b|).
 template <class Real>
 Var<Real> larger(Var<Real> a, Var<Real> b);
-/// h_t = e^{log_a_t} h_{t-1} + x_t from h_{-1} = start, or 0, and L_t = log(e^{L_{t-1} + d_t} + e^{k_t}) from start,
+/// h_t = e^{log_a_t} h_{t-1} + x_t (log_a absent: 0) from h_{-1} = start, or 0, and L_t = log(e^{L_{t-1} + d_t} + e^{k_t}) from start,
 /// or -inf; a channel each, [B,T,H,n], start [B,H,n] in any shape.
 template <class Real>
 Var<Real> scan(Var<Real> log_a, Var<Real> x, Var<Real> start = {});

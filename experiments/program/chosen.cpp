@@ -11,6 +11,7 @@
 
 #include "experiments/common/stores.h"
 #include "experiments/common/text.h"
+#include "experiments/training/record_of.h"
 #include "results/csv.h"
 
 namespace crosstalk::program {
@@ -91,10 +92,31 @@ std::string place_text(const Run& run, const Texts& telling) {
   return text;
 }
 
+/// Of a study what --where asks for.
+void keep_part(const Arguments& arguments, Study& study) {
+  const std::map<std::string, std::string> conditions = conditions_of(arguments);
+  if (conditions.empty()) return;
+  std::map<std::string, Record> rows;
+  for (const Run& run : study.runs) rows.emplace(run.id, record_of(study.name, run, RunStatus::done));
+  try {
+    keep_matching(rows, conditions);
+  } catch (const std::invalid_argument& error) {
+    throw UsageError(error.what());
+  }
+  std::erase_if(study.runs, [&](const Run& run) { return rows.count(run.id) == 0; });
+  study.product += fmt::format(", {} of them where {}", study.runs.size(), join(arguments.all("where"), ", "));
+}
+
 }  // namespace
 
 std::vector<CommandOption> chosen_options() {
   return {
+      {"where",
+       "KEY=VALUE",
+       "Only runs of the study that match; KEY is a dotted key, label or seed; VALUE may be A,B and may hold * "
+       "and ?",
+       true,
+       {}},
       {"chosen-of",
        "STORE",
        "Only runs at the best values of --best among the runs of STORE (a store, an export or a study), in "
@@ -169,6 +191,7 @@ std::vector<Run> chosen_runs(const std::vector<Run>& runs, const RecordList& tri
 }
 
 void keep_chosen(const Arguments& arguments, Study& study, Console& console) {
+  keep_part(arguments, study);
   if (!arguments.has("chosen-of")) {
     for (const char* option : {"best", "best-by"})
       if (arguments.has(option))

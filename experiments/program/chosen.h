@@ -12,7 +12,7 @@
 
 namespace crosstalk::program {
 
-/// --chosen-of, --best and --best-by.
+/// --where, --chosen-of, --best and --best-by.
 std::vector<CommandOption> chosen_options();
 
 /// Of `runs` those whose values of `keys` choose_best() takes among `tried`. A run belongs to the tried ones that agree with it in
@@ -24,7 +24,7 @@ std::vector<Run> chosen_runs(const std::vector<Run>& runs, const RecordList& tri
                              const std::vector<std::string>& keys, BestBy by, const std::string& what,
                              std::vector<std::string>& warnings);
 
-/// Keeps of a study what --chosen-of asks for, and says so in `product`; all where it is not given. Throws UsageError.
+/// Keeps of a study what --where and then --chosen-of ask for, and says so in `product`; all where neither is given. Throws UsageError.
 void keep_chosen(const Arguments& arguments, Study& study, Console& console);
 
 }  // namespace crosstalk::program

@@ -538,6 +538,18 @@ PYTHON
   refused "no run of the study has the key" "$crosstalk" run tiny.toml --chosen-of store --best train.rate
 }
 
+@test "a part of a study is planned and trained" {
+  study 's/^seeds = .*/seeds = [1, 2, 3]/'
+  part=(--set train.learning_rate=1e-3,1e-2 --where train.learning_rate=0.001 --where seed=1,3 --out store)
+  run --separate-stderr "$crosstalk" plan wrong.toml "${part[@]}"
+  [[ $output =~ "to train: 8 runs" ]]
+  "$crosstalk" run wrong.toml "${part[@]}" --device cpu --quiet
+  [ $("$crosstalk" export store --where train.learning_rate=0.001 --where seed=1,3 --format csv | wc -l) -eq 9 ]
+  [ $("$crosstalk" export store --format csv | wc -l) -eq 9 ]
+  refused "no record matches; there are 1, 2, 3" "$crosstalk" run wrong.toml --where seed=4
+  refused "did you mean train.batch?" "$crosstalk" plan wrong.toml --where train.bach=4
+}
+
 @test "what became of training is counted, exported and chosen by" {
   printf '%s\n' '[study]' 'name = "ends"' '[base]' 'task.name = "recall"' 'task.associations = 4' 'model.d_key = 4' \
     'train.learning_rate = 1e-2' 'train.stop_loss = 0' 'train.patience = 1000' 'eval.sequences = 4' '[memories.delta]' 'name = "delta"' \

@@ -19,8 +19,11 @@
 
 #include "experiments/common/text.h"
 #include "experiments/program/bench.h"
+#include "experiments/training/foreign_memory.h"
 #include "experiments/training/pack.h"
+#include "models/language_options.h"
 #include "models/probe_model.h"
+#include "models/rules/rule_memory.h"
 
 namespace crosstalk::program {
 namespace {
@@ -182,11 +185,29 @@ Pace pace_of(const Run& run) {
   return run.config.get_int("model.width") <= narrow_width ? Pace{2.2e12, 13e12} : Pace{24e12, 140e12};
 }
 
+/// Seconds of a GPU for what goes token by token, however little is calculated for each; runs of a pack share them.
+double serial_seconds(const Run& run) {
+  constexpr double of_a_token = 80e-6;  // of a layer, forward and back: sLSTM of width 128 on an H100
+  if (is_foreign(run.config)) return 0;
+  std::int64_t layers = 0;
+  if (run.config.get_string("model.name") == "language") {
+    for (const LanguageLayer& layer : language_layers(run.config))
+      layers += !layer.conv && memory_of(layer.options).token_by_token;
+  } else {
+    layers = memory_of(run.config).token_by_token;
+  }
+  if (layers == 0) return 0;
+  const int T = registered_task(run.config)->shape(is_probe(run.config) ? Split::eval : Split::train).T;
+  return of_a_token * static_cast<double>(layers * T) * max_steps(run);
+}
+
 TimeForecast on_gpu(const std::vector<const Run*>& runs) {
   double cost = 0, work = 0, least = 0, most = 0;
   bool language = false;
+  std::map<std::string, double> serial;  // by pack
   for (const Run* run : runs) {
     cost += estimated_cost(*run, Device::cuda);
+    if (const double seconds = serial_seconds(*run); seconds > 0) serial[pack_key(run->config)] = seconds;
     if (run->config.get_string("model.name") != "language") continue;
     language = true;
     const double whole = work_of_step(*run) * max_steps(*run) + work_of_lengths(*run);
@@ -194,6 +215,13 @@ TimeForecast on_gpu(const std::vector<const Run*>& runs) {
     least += whole / pace_of(*run).fast;
     most += whole / pace_of(*run).slow;
   }
+  double longest = 0, one_by_one = 0;
+  for (const auto& [key, seconds] : serial) {
+    longest = std::max(longest, seconds);
+    one_by_one += seconds;
+  }
+  least = std::max(least, longest);  // packs side by side
+  most += one_by_one;
   if (language)
     return {
         std::nullopt,
@@ -204,10 +232,10 @@ TimeForecast on_gpu(const std::vector<const Run*>& runs) {
             most < 60 ? "less than a minute" : fmt::format("{} to {}", roughly(least), roughly(most)),
             operations_text(work))};
   constexpr double h200 = 1e13;  // 320 runs of Schlag 2021: 52 s; 1932 of every memory: 92 s
-  return {cost / h200,
-          fmt::format("about {} on one H200, an estimate from the arithmetic of studies measured there, "
-                      "right within a factor of two or three",
-                      roughly(cost / h200))};
+  const double seconds = cost / h200 + longest;
+  return {seconds, fmt::format("about {} on one H200, an estimate from the arithmetic of studies measured "
+                               "there, right within a factor of two or three",
+                               roughly(seconds))};
 }
 
 }  // namespace

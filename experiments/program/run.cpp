@@ -199,7 +199,8 @@ int train_study(const Arguments& arguments, Which which, Console& console) {
   options.reproduce = [&arguments, store, &console](const Record& record) {
     return retry_command_line(arguments, store, record.id, console);
   };
-  if (which == Which::missing && !arguments.has("only") && !arguments.has("chosen-of"))
+  if (which == Which::missing && !arguments.has("only") && !arguments.has("where") &&
+      !arguments.has("chosen-of"))
     options.request = Request{study.name, study.text, arguments.all("set")};
   if (arguments.has("worker")) {
     nothing_begun.reset();
@@ -312,6 +313,8 @@ const Command run_command = {
     "  crosstalk run my.toml --out /scratch/me/first --set train.learning_rate=1e-3,3e-4\n"
     "  crosstalk run my.toml --set seeds=1,2,3 --time-limit 2h --quiet\n"
     "  crosstalk run my.toml --device cuda:all\n\n"
+    "With --where a study trains the part of its runs that matches:\n"
+    "  crosstalk run my.toml --where task.pairs=16 --where seed=1\n\n"
     "With --chosen-of a study trains only what turned out best elsewhere: first rates by one seed, say,\n"
     "then all seeds at the rate that is best for each memory and point:\n"
     "  crosstalk run my.toml --set seeds=1\n"

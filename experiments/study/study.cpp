@@ -59,13 +59,19 @@ Study parse_study(const Schema& schema, const std::string& text, const std::stri
     blame.fail(error.at, error.what());
   }
   StudyFile file = read_study_file(schema, root, blame);
-  apply_sets(schema, blame, file);
-  check_keys_apply(schema, blame, file);
+  const std::string narrower = conditions_instead(file, blame.sets);
   Study study;
   study.name = file.name;
   study.title = file.title;
   study.text = text;
-  expand(schema, blame, file, options.max_runs, study);
+  try {
+    apply_sets(schema, blame, file);
+    check_keys_apply(schema, blame, file);
+    expand(schema, blame, file, options.max_runs, study);
+  } catch (const ConfigError& error) {
+    if (narrower.empty()) throw;
+    throw ConfigError(error.what() + narrower);
+  }
   return study;
 }
 

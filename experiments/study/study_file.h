@@ -88,6 +88,9 @@ StudyFile read_study_file(const Schema& schema, const TomlNode& root, const Blam
 /// Replaces what --set KEY=VALUE[,VALUE] names, for every entry of blame.sets.
 void apply_sets(const Schema& schema, const Blame& blame, StudyFile& file);
 
+/// Where --set KEY=VALUE names a value that grids have among others: that --where KEY=VALUE takes the runs that have it; else "".
+std::string conditions_instead(const StudyFile& file, const std::vector<std::string>& sets);
+
 /// The task and memory keys of base and blocks must mean something to a task and a memory of the study.
 void check_keys_apply(const Schema& schema, const Blame& blame, const StudyFile& file);
 

@@ -232,7 +232,32 @@ class Setter {
   Origin origin_;
 };
 
+/// Whether some run of the study has this value, and another one has not.
+bool tells_runs_apart(const StudyFile& file, const std::string& key, const std::string& value) {
+  bool some = false, others = file.blocks.size() > 1;
+  for (const Block& block : file.blocks)
+    for (const Axis& axis : block.axes)
+      for (const AxisValues& column : axis.columns)
+        for (std::int64_t i = 0; column.key == key && i < column.count(); ++i)
+          (to_text(column.value(i).value) == value ? some : others) = true;
+  return some && others;
+}
+
 }  // namespace
+
+std::string conditions_instead(const StudyFile& file, const std::vector<std::string>& sets) {
+  for (const std::string& set : sets) {
+    const std::size_t equals = set.find('=');
+    if (equals == std::string::npos) continue;
+    const std::string key = trimmed(set.substr(0, equals)), value = trimmed(set.substr(equals + 1));
+    if (key != "memory" && tells_runs_apart(file, key, value))
+      return fmt::format(
+          " (--set puts {0} = {1} into every part of the study; 'run' and 'plan' with --where {0}={1} take the runs "
+          "that have it)",
+          key, value);
+  }
+  return "";
+}
 
 void apply_sets(const Schema& schema, const Blame& blame, StudyFile& file) {
   Setter setter(schema, blame, file);

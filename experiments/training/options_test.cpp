@@ -38,6 +38,15 @@ TEST(Options, LearnedPositionsMustReachTheEndOfEverySequence) {
               HasSubstr("model.max_length = 16 is less than the 32"));
 }
 
+TEST(Options, PrefixesLongerThanTheLongestSequenceAreRefused) {
+  const std::string words = "model.max_length = 32\ntask.name = \"words\"\ntask.length = 8\n",
+                    factors = "eval.length_factors = \"1 2\"\n";
+  EXPECT_EQ(refusal(words + factors + "eval.prefixes = \"3 16\""), "");
+  EXPECT_THAT(refusal(words + factors + "eval.prefixes = \"3 17\""), HasSubstr("have 16 answers"));
+  EXPECT_THAT(refusal(words + factors + "eval.prefixes = \"3 2\""), HasSubstr("\"2\" does not fit"));
+  EXPECT_THAT(refusal(words + "eval.prefixes = \"3\""), HasSubstr("set eval.length_factors"));
+}
+
 TEST(Options, SchedulesThatCannotBeAreRefused) {
   const std::string words =
       "model.max_length = 32\ntask.name = \"words\"\ntask.curriculum = \"4 8\"\ntrain.max_steps = 100\n";

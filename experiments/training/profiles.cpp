@@ -67,6 +67,15 @@ KeyProfile by_key(const QueryResults& results, const std::vector<std::int32_t>& 
   return profile;
 }
 
+double exact_prefix(const QueryResults& results, int answers) {
+  int right = 0;
+  for (int s = 0; s < results.sequences; ++s) {
+    const auto first = results.correct.begin() + std::ptrdiff_t{s} * results.Q;
+    right += std::find(first, first + std::min(answers, results.Q), 0) == first + std::min(answers, results.Q);
+  }
+  return static_cast<double>(right) / results.sequences;
+}
+
 std::vector<std::int32_t> QueryFacts::column(Meta which) const {
   std::vector<std::int32_t> values;
   for (std::size_t i = static_cast<std::size_t>(which); i < meta.size(); i += meta_count)

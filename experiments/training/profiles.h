@@ -18,6 +18,9 @@ struct KeyProfile {
 };
 KeyProfile by_key(const QueryResults& results, const std::vector<std::int32_t>& keys);
 
+/// Share of sequences whose first `answers` answers are all right.
+double exact_prefix(const QueryResults& results, int answers);
+
 /// The query slots of the first sequences of the test split, as the task writes them.
 struct QueryFacts {
   std::vector<std::int32_t> position;     ///< [sequences, Q] tokens read

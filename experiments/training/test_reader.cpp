@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/training/test_reader.h"
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <memory>
@@ -56,6 +57,17 @@ void read_confused(const Options& config, const Task& task, Replicas<Real>& repl
   }
 }
 
+/// Points of `exact` at eval.prefixes, between those of whole sequences.
+void add_prefixes(Series& exact, const Options& config, const QueryResults& results) {
+  for (const int answers : answer_prefixes(config.get_string("eval.prefixes"))) {
+    const double x = answers / static_cast<double>(config.get_int("task.length"));
+    const auto at = std::lower_bound(exact.x.begin(), exact.x.end(), x);
+    if (at != exact.x.end() && *at == x) continue;
+    exact.y.insert(exact.y.begin() + (at - exact.x.begin()), exact_prefix(results, answers));
+    exact.x.insert(at, x);
+  }
+}
+
 /// The trained memory read at other lengths, and by the number of operations before a read.
 template <class Real>
 void read_lengths(const Options& config, const Task& task, Replicas<Real>& replicas,
@@ -97,6 +109,8 @@ void add_length(Record& record, const Options& config, const Task& task, int fac
     point("accuracy_by_length", summary.accuracy);
     point("exact_by_length", summary.exact);
   }
+  if (by_length && factor == tested_lengths(config).back())
+    add_prefixes(record.profiles["exact_by_length"], config, results[0]);
   if (by_length && task.vocabulary().tokens > 0 && !is_mixture)
     point("scaled_accuracy_by_length",
           scaled_accuracy_last_quarter(results[0], facts[0], task.shape(Split::test).T, chance_of(record)));

@@ -122,6 +122,9 @@ const std::vector<OptionSpec>& eval_options() {
       {"length_factors", std::string(),
        "lengths, as multiples of the training length, at which the trained memory is read once at the end, "
        "such as \"1 2 4 8\""},
+      {"prefixes", std::string(),
+       "numbers of answers, such as \"180 245\", for tasks of single tokens: besides, the share of the longest "
+       "sequences whose first so many answers are all right, as points of exact_by_length"},
       {"piece", std::int64_t{0},
        "tokens of the pieces in which a language model reads longer test sequences, its states carried from "
        "one to the next, so that memory does not grow with them (0: whole)",
@@ -130,28 +133,58 @@ const std::vector<OptionSpec>& eval_options() {
   return options;
 }
 
-std::vector<int> length_factors(const std::string& text) {
-  std::vector<int> factors;
+namespace {
+
+/// Whole numbers of at most `digits` digits.
+std::vector<int> growing_numbers(const char* key, const std::string& text, std::size_t digits,
+                                 const char* example) {
+  std::vector<int> numbers;
   std::istringstream stream(text);
   std::string word;
   while (stream >> word) {
-    int factor = 0;
-    const bool digits = word.find_first_not_of("0123456789") == std::string::npos && word.size() <= 4;
-    if (digits) factor = std::stoi(word);
-    if (factor < 1 || (!factors.empty() && factor <= factors.back())) {
+    int number = 0;
+    if (word.find_first_not_of("0123456789") == std::string::npos && word.size() <= digits)
+      number = std::stoi(word);
+    if (number < 1 || (!numbers.empty() && number <= numbers.back())) {
       throw OptionError(
-          "eval.length_factors",
-          fmt::format(
-              "eval.length_factors = \"{}\": \"{}\" does not fit; want growing whole numbers of at least 1 "
-              "separated by spaces, such as \"1 2 4 8\"",
-              text, word));
+          key, fmt::format("{} = \"{}\": \"{}\" does not fit; want growing whole numbers of at least 1 "
+                           "separated by spaces, such as \"{}\"",
+                           key, text, word, example));
     }
-    factors.push_back(factor);
+    numbers.push_back(number);
   }
-  return factors;
+  return numbers;
+}
+
+}  // namespace
+
+std::vector<int> length_factors(const std::string& text) {
+  return growing_numbers("eval.length_factors", text, 4, "1 2 4 8");
+}
+
+std::vector<int> answer_prefixes(const std::string& text) {
+  return growing_numbers("eval.prefixes", text, 8, "180 245");
 }
 
 namespace {
+
+/// Throws OptionError where the longest sequences have fewer answers than a prefix, or nothing says how long they are.
+void check_prefixes(const Options& options, const std::vector<int>& factors) {
+  const std::vector<int> prefixes = answer_prefixes(options.get_string("eval.prefixes"));
+  if (prefixes.empty()) return;
+  const auto task = find_task(options.get_string("task.name"))->make(options);
+  if (factors.empty() || task->vocabulary().tokens == 0 || !options.has("task.length") ||
+      !task->segments(Split::test).empty())
+    throw OptionError("eval.prefixes",
+                      "eval.prefixes belongs to tasks of single tokens that have task.length, no segments and "
+                      "are read at other lengths; set eval.length_factors, or leave it out");
+  const int answers = task->lengthened(factors.back())->shape(Split::test).Q;
+  if (prefixes.back() > answers)
+    throw OptionError("eval.prefixes",
+                      fmt::format("eval.prefixes = \"{}\", but the longest sequences (eval.length_factors) have "
+                                  "{} answers; give at most that",
+                                  options.get_string("eval.prefixes"), answers));
+}
 
 /// What follows from the number of steps of an epoch.
 void resolve_epochs(Options& options) {
@@ -345,6 +378,7 @@ void resolve_training(Options& options) {
   const std::vector<int> factors = length_factors(options.get_string("eval.length_factors"));
   const TaskKind& kind = *find_task(options.get_string("task.name"));
   const bool positions = options.has("model.positions") && options.get_string("model.positions") == "learned";
+  check_prefixes(options, factors);
   if (factors.empty() && kind.drawn && !positions && options.get_int("eval.piece") == 0) return;
   const auto task = kind.make(options);
   check_pieces(options, *task);

@@ -479,6 +479,27 @@ TEST(Profiles, OfTokenTasksAreThoseOfABruteForceRead) {
   }
 }
 
+TEST(Profiles, PrefixesAreThoseOfABruteForceRead) {
+  const auto runs = token_runs_of(
+      "task.name = \"words\"\ntask.group = \"Z2\"\ntask.length = 8\ntask.start = true\ntrain.precision = \"fp64\"\n"
+      "train.batch = 4\ntrain.max_steps = 60\neval.every = 30\ntrain.learning_rate = 0.02\neval.sequences = 40\n"
+      "eval.length_factors = \"1 2\"\neval.prefixes = \"2 3 8 13\"",
+      "name = \"deltanet\"\nbeta_max = 2");
+  const Record record = train_one(runs);
+  PlainTrainer plain(runs[0]);
+  plain.train();
+  const Series& exact = record.profiles.at("exact_by_length");
+  ASSERT_EQ(exact.x, (std::vector<double>{2 / 8.0, 3 / 8.0, 1, 13 / 8.0, 2}));
+  for (std::size_t i = 0; i < exact.x.size(); ++i) {
+    std::set<int> wrong;  // a start token stands in front of the first answer
+    for (const PlainQuery& q : plain.test(i == 2 ? 1 : 2))
+      if (q.position <= 8 * exact.x[i] + 1 && !q.right) wrong.insert(q.sequence);
+    EXPECT_NEAR(exact.y[i], 1 - static_cast<double>(wrong.size()) / 40, 1e-12) << exact.x[i];
+  }
+  EXPECT_GT(exact.y[0], exact.y[4]) << "nothing to tell apart";
+  EXPECT_EQ(record.profiles.at("accuracy_by_length").x, (std::vector<double>{1, 2}));
+}
+
 TEST(Profiles, ByOperationsAreThoseOfABruteForceRead) {
   for (const std::string factors : {"", "1 3"}) {
     const auto runs = exact_runs(

@@ -76,9 +76,9 @@ auto cuda_sweep(const Exec& exec, const Op& op) {
 template <bool kBack, class Op>
 struct Walk {
   Op op;
-  __device__ void operator()(int r, std::int64_t i) const { walk_channels<1, kBack>(op, r, i); }
+  __device__ void operator()(int r, std::int64_t i) const { walk_channels<1, 8, kBack>(op, r, i); }
 };
-/// A thread a channel, in small blocks: walks are long.
+/// A thread a channel, in small blocks: walks are long. A load a token in turn would be most of their time.
 template <bool kBack, class Op>
 void cuda_walk(const Exec& exec, const Op& op) {
   device::each<64>(exec, Op::kName, op.channels().R,

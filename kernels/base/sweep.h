@@ -10,6 +10,8 @@
 // (kernels/CMakeLists.txt): CROSSTALK_SWEEPS(cpu, Delay) (sweep_cpu.h) and CROSSTALK_SWEEPS(cuda, Delay) (each.cuh).
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <type_traits>
+
 #include "kernels/base/op.h"
 #include "kernels/base/put.h"
 
@@ -38,26 +40,48 @@ namespace crosstalk {
   }
 
 /// A walk of kSide neighbours among the channels, the i-th of a replica, forward or backward in time. The op's begin(r, first) is
-/// the state in front of the first token, made(r, at) that behind the token where the channel's number is `at`; step() and
-/// step_back() carry a Carried from token to token; finish() gets what is carried out of the first.
-template <int kSide, bool kBack, class Op>
+/// the state in front of the first token, made(r, at) that behind the token where the channel's number is `at`. What memory has
+/// of a token, token() and token_back() take, of kAhead tokens before the first of them is needed; step() and step_back() carry a
+/// Carried from token to token; finish() gets what is carried out of the first.
+template <int kSide, int kAhead, bool kBack, class Op>
 CT_HD void walk_channels(const Op& op, int r, std::int64_t i) {
   const int T = op.channels().dim(1), N = op.channels().dim(2), strips = (N + kSide - 1) / kSide;
   const std::int64_t b = i / strips, c = i % strips * kSide, first = b * N + c, start = b * T * N + c;
   const int count = kSide == 1 || N - c >= kSide ? kSide : static_cast<int>(N - c);
   const auto at = [&](int t, int n) { return start + static_cast<std::int64_t>(t) * N + n; };
-  typename Op::Carried carried[kSide] = {};
-  for (int n = 0; n < count && !kBack; ++n) carried[n] = op.begin(r, first + n);
+  using Token = std::conditional_t<kBack, typename Op::TokenBack, typename Op::Token>;
+  typename Op::Carried carried[kSide] = {}, begun[kSide];
+  for (int n = 0; n < count; ++n) {
+    begun[n] = op.begin(r, first + n);
+    if (!kBack) carried[n] = begun[n];
+  }
+  for (int turn = 0; turn < T; turn += kAhead) {
+    Token tokens[kAhead][kSide];
 #if defined(__CUDA_ARCH__)
-#pragma unroll 4
+#pragma unroll
 #endif
-  for (int turn = 0; turn < T; ++turn) {
-    const int t = kBack ? T - 1 - turn : turn;
-    for (int n = 0; n < count; ++n) {
-      if constexpr (kBack) {
-        op.step_back(r, at(t, n), t > 0 ? op.made(r, at(t - 1, n)) : op.begin(r, first + n), carried[n]);
-      } else {
-        op.step(r, at(t, n), carried[n]);
+    for (int ahead = 0; ahead < kAhead; ++ahead) {  // of some token where there are no more
+      const int there = turn + ahead < T ? turn + ahead : T - 1, t = kBack ? T - 1 - there : there;
+      for (int n = 0; n < count; ++n) {
+        if constexpr (kBack) {
+          const auto made = op.made(r, at(t > 0 ? t - 1 : 0, n));
+          tokens[ahead][n] = op.token_back(r, at(t, n), t > 0 ? made : begun[n]);
+        } else {
+          tokens[ahead][n] = op.token(r, at(t, n));
+        }
+      }
+    }
+#if defined(__CUDA_ARCH__)
+#pragma unroll
+#endif
+    for (int ahead = 0; ahead < kAhead; ++ahead) {
+      const int t = kBack ? T - 1 - turn - ahead : turn + ahead;
+      for (int n = 0; n < count && turn + ahead < T; ++n) {
+        if constexpr (kBack) {
+          op.step_back(r, at(t, n), tokens[ahead][n], carried[n]);
+        } else {
+          op.step(r, at(t, n), tokens[ahead][n], carried[n]);
+        }
       }
     }
   }

@@ -19,7 +19,7 @@ void cpu_walk(const Exec& exec, const Op& op) {
   constexpr int kSide = 32;
   const std::int64_t strips = (op.channels().dim(2) + kSide - 1) / kSide;
   parallel_items(exec, op.channels().R, op.channels().dim(0) * strips,
-                 [&op](int r, std::int64_t i) { walk_channels<kSide, kBack>(op, r, i); });
+                 [&op](int r, std::int64_t i) { walk_channels<kSide, 1, kBack>(op, r, i); });
 }
 
 }  // namespace crosstalk

@@ -149,10 +149,19 @@ struct MapChain {
     for (int i = 0; i < end; ++i) n += is_parameter(i) ? static_cast<int>(x[i].value.size()) : 0;
     return n;
   }
+  /// A norm of rows of 256, of what is read or its silu, and maps on the way to it: eight numbers a thread
+  /// (map_chain_known.cuh).
+  bool is_wide_norm() const {
+    return sizeof(Real) == sizeof(float) && D() == 256 && inputs == 1 && whole(0) &&
+           (outputs == 0 || steps == 1) && std::all_of(step, step + steps, [](const ChainStep& s) {
+             const bool known = s.of_a.map == MapKind::affine || s.of_a.map == MapKind::silu;
+             return s.a == 0 && (s.kind == ChainKind::map || (s.kind == ChainKind::l2 && known));
+           });
+  }
   /// Tells whether CUDA kernels take these shapes.
   bool covers() const {
     const int lanes = D() / 4;
-    const bool rows = D() % 4 == 0 && lanes <= 32 && (lanes & (lanes - 1)) == 0;
+    const bool rows = D() % 4 == 0 && (lanes & (lanes - 1)) == 0 && (lanes <= 32 || is_wide_norm());
     if (size() % 4 != 0 || size() == 0 || size() > 1 << 30 || registers() > kMostRegisters || span() == 0)
       return false;
     if (sums_rows() && !rows) return false;

@@ -287,6 +287,7 @@ __global__ void __launch_bounds__(256) chain_backward(const __grid_constant__ Ch
 template <class Real, class Kernel>
 void launch_chain(const Exec& exec, const MapChain<Real>& op, const ChainArgs<Real>& args, int blocks,
                   bool backward, Kernel kernel) {
+  if (op.is_wide_norm()) throw std::logic_error("[map_chain] rows of 256 lie at multiples of 16 bytes");
   const std::size_t bytes =
       std::size_t(op.threads()) * std::size_t(op.registers()) * sizeof(Four<Real>) * (backward ? 2 : 1);
   launch(exec, "map_chain", kernel, per_replica(blocks, op.x[0].value.R), op.threads(), bytes, args);

@@ -13,7 +13,7 @@ namespace crosstalk {
 namespace {
 using namespace device;
 
-/// A chain but for its numbers. Inputs are of its shape, or parameters.
+/// A chain but for its numbers. Inputs are of its shape, parameters, or one number a row.
 struct ChainShape {
   struct Step {
     ChainKind kind = ChainKind::map;
@@ -24,6 +24,7 @@ struct ChainShape {
   };
   int inputs, steps, outputs;
   unsigned parameters;  ///< bit i: of input i
+  unsigned rows;        ///< those of one number a row
   Step step[6];
   int made_by[3];
 
@@ -31,27 +32,29 @@ struct ChainShape {
   /// Neighbours of a thread.
   constexpr int each() const { return steps > 2 ? 4 : 8; }
   constexpr bool is_parameter(int i) const { return parameters >> i & 1; }
+  constexpr bool is_of_rows(int i) const { return rows >> i & 1; }
 };
 
 using Kind = ChainKind;
 using By = MapKind;
 constexpr ChainShape kChainShapes[] = {
-    {1, 1, 1, 0, {{Kind::l2}}, {1}},
-    {1, 1, 1, 0, {{Kind::l2, 0, By::silu}}, {1}},
-    {1, 1, 1, 0, {{Kind::map}}, {1}},
-    {1, 1, 1, 0, {{Kind::map, 0, By::exp}}, {1}},
-    {1, 1, 1, 0, {{Kind::map, 0, By::sigmoid}}, {1}},
-    {1, 1, 1, 0, {{Kind::map, 0, By::log_sigmoid}}, {1}},
-    {1, 1, 1, 0, {{Kind::map, 0, By::tanh}}, {1}},
-    {1, 1, 1, 0, {{Kind::map, 0, By::silu}}, {1}},
-    {1, 2, 2, 0, {{Kind::map, 0, By::log_sigmoid}, {Kind::map, 1, By::exp}}, {1, 2}},  // HGRN2
-    {2, 1, 1, 2, {{Kind::multiply, 1, By::exp, 0, By::softplus}}, {2}},                // KDA
-    {2, 1, 1, 0, {{Kind::multiply, 0, By::sigmoid, 1}}, {2}},                          // Gated DeltaNet-2
-    {2, 2, 2, 0, {{Kind::l2}, {Kind::multiply, 1, By::sigmoid, 2}}, {2, 3}},
+    {1, 1, 1, 0, 0, {{Kind::l2}}, {1}},
+    {1, 1, 1, 0, 0, {{Kind::l2, 0, By::silu}}, {1}},
+    {1, 1, 1, 0, 0, {{Kind::map}}, {1}},
+    {1, 1, 1, 0, 0, {{Kind::map, 0, By::exp}}, {1}},
+    {1, 1, 1, 0, 0, {{Kind::map, 0, By::sigmoid}}, {1}},
+    {1, 1, 1, 0, 0, {{Kind::map, 0, By::log_sigmoid}}, {1}},
+    {1, 1, 1, 0, 0, {{Kind::map, 0, By::tanh}}, {1}},
+    {1, 1, 1, 0, 0, {{Kind::map, 0, By::silu}}, {1}},
+    {1, 2, 2, 0, 0, {{Kind::map, 0, By::log_sigmoid}, {Kind::map, 1, By::exp}}, {1, 2}},  // HGRN2
+    {2, 1, 1, 2, 0, {{Kind::multiply, 1, By::exp, 0, By::softplus}}, {2}},                // KDA
+    {2, 1, 1, 0, 0, {{Kind::multiply, 0, By::sigmoid, 1}}, {2}},                          // Gated DeltaNet-2
+    {2, 2, 2, 0, 0, {{Kind::l2}, {Kind::multiply, 1, By::sigmoid, 2}}, {2, 3}},
     {4,
      6,
      3,
      0b1010,
+     0,
      {{Kind::multiply, 0, By::affine, 1},
       {Kind::l2, 4},
       {Kind::map, 2, By::sigmoid},
@@ -63,12 +66,62 @@ constexpr ChainShape kChainShapes[] = {
      5,
      1,
      0b00001,
+     0,
      {{Kind::multiply, 0, By::affine, 1},
       {Kind::multiply, 2, By::affine, 5},
       {Kind::row_sum, 6},
       {Kind::multiply, 7, By::affine, 3},
       {Kind::add, 4, By::affine, 8}},
-     {9}},  // RWKV-6
+     {9}},                                // RWKV-6
+    {1, 1, 1, 0, 1, {{Kind::map}}, {1}},  // a number a row in all columns
+    {4,
+     5,
+     3,
+     0b0110,
+     0,
+     {{Kind::l2},
+      {Kind::multiply, 1, By::sigmoid, 4},
+      {Kind::multiply, 2, By::affine, 5},
+      {Kind::l2, 3},
+      {Kind::add, 7, By::affine, 6}},
+     {4, 5, 8}},  // Comba, and with queries at positions
+    {2, 2, 2, 2, 0, {{Kind::l2}, {Kind::multiply, 1, By::sigmoid, 2}}, {2, 3}},
+    {3, 3, 1, 2, 0, {{Kind::l2}, {Kind::multiply, 1, By::affine, 2}, {Kind::add, 3, By::affine, 4}}, {5}},
+    {2,
+     3,
+     2,
+     0,
+     2,
+     {{Kind::l2}, {Kind::multiply, 2, By::affine, 2}, {Kind::multiply, 1, By::sigmoid, 3}},
+     {2, 4}},
+    {3,
+     4,
+     1,
+     2,
+     0,
+     {{Kind::map}, {Kind::add, 3, By::log, 1}, {Kind::map, 4, By::softsign}, {Kind::multiply, 5, By::exp, 2}},
+     {6}},  // preconditioned memories
+    {2, 2, 2, 0, 2, {{Kind::map}, {Kind::multiply, 1, By::affine, 2}}, {2, 3}},
+    {4,
+     4,
+     1,
+     0,
+     0b0100,
+     {{Kind::multiply, 0, By::affine, 1},
+      {Kind::row_sum, 4},
+      {Kind::larger, 5, By::affine, 2},
+      {Kind::multiply, 3, By::affine, 6, By::reciprocal}},
+     {7}},  // mLSTM
+    {3,
+     4,
+     1,
+     0,
+     0,
+     {{Kind::multiply, 0, By::affine, 1},
+      {Kind::row_sum, 3},
+      {Kind::map, 4},
+      {Kind::multiply, 2, By::affine, 5, By::reciprocal}},
+     {6}},  // reads divided by sums of keys
 };
 constexpr int kKnownChains = static_cast<int>(std::size(kChainShapes)), kKnownThreads = 256;
 
@@ -133,6 +186,7 @@ struct KnownChain {
                        kOutputs = kChainShapes[kChain].outputs, N = kChainShapes[kChain].each(),
                        kRegisters = kInputs + kSteps;
   static constexpr bool is_parameter(int i) { return kChainShapes[kChain].is_parameter(i); }
+  static constexpr bool is_of_rows(int i) { return kChainShapes[kChain].is_of_rows(i); }
   const ChainArgs<float>& a;
   const int r;
   float value[kRegisters][N], gradient[kRegisters][N], inverse[kSteps];  ///< inverse: of norms
@@ -163,7 +217,13 @@ struct KnownChain {
   }
   __device__ __forceinline__ void forward(int i) {
     upwards<kInputs>([&](auto k) {
-      if constexpr (!is_parameter(k.value)) load_neighbours(a.x[k.value].value, r, i, value[k.value]);
+      if constexpr (is_of_rows(k.value)) {
+        const float x = a.x[k.value].value.at(r)[i / a.D];
+#pragma unroll
+        for (int e = 0; e < N; ++e) value[k.value][e] = x;
+      } else if constexpr (!is_parameter(k.value)) {
+        load_neighbours(a.x[k.value].value, r, i, value[k.value]);
+      }
     });
     upwards<kSteps>([&](auto s) {
       constexpr ChainShape::Step step = kChainShapes[kChain].step[s.value];
@@ -240,6 +300,14 @@ struct KnownChain {
       const auto& x = a.x[k.value];
       if (parameter || x.write == Write::none) return;
       float(&d)[N] = gradient[k.value];
+      if constexpr (is_of_rows(k.value)) {
+        float sum = 0;
+#pragma unroll
+        for (int e = 0; e < N; ++e) sum += d[e];
+        sum = over_row(sum);
+        if (i % a.D == 0) put(x.write, x.gradient.at(r) + i / a.D, sum);
+        return;
+      }
       if (x.write == Write::add) {
         float old[N];
         load_neighbours(x.gradient, r, i, old);
@@ -306,7 +374,8 @@ inline bool is_chain(const MapChain<float>& op, const ChainShape& known) {
   if (op.inputs != known.inputs || op.steps != known.steps || op.outputs != known.outputs ||
       op.size() % (32 * N) != 0)
     return false;
-  if (op.sums_rows() && (op.D() % N != 0 || lanes > 32 || (lanes & (lanes - 1)) != 0)) return false;
+  if ((op.sums_rows() || known.rows != 0) && (op.D() % N != 0 || lanes > 32 || (lanes & (lanes - 1)) != 0))
+    return false;
   const auto aligned = [&](const Tensor<float>& t) {
     return reinterpret_cast<std::uintptr_t>(t.data) % (t.is_bf16() ? 2 * N : 16) == 0;
   };
@@ -316,6 +385,8 @@ inline bool is_chain(const MapChain<float>& op, const ChainShape& known) {
       const bool repeats =
           size == period || (size == op.dims[2] && op.x[i].value.dims[2] == size && op.D() % N == 0);
       if (!op.is_parameter(i) || !repeats || N * kKnownThreads % period != 0) return false;
+    } else if (known.is_of_rows(i)) {
+      if (!op.is_of_rows(i)) return false;
     } else if (!op.whole(i) || !aligned(op.x[i].value) || !aligned(op.x[i].gradient)) {
       return false;
     }

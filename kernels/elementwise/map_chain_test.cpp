@@ -257,6 +257,124 @@ OpCase two_steps(const std::string& name, const Dims& dims, bool l2, int terms) 
   return op.roundings(terms).condition(8).gradient_elements(60);
 }
 
+/// A chain of a memory by its steps. `inputs`: w of the chain's shape, p so and positive, h a number a head, c so and far
+/// from the others, r a number a row.
+struct Steps {
+  std::string name, inputs;
+  std::vector<ChainStep> steps;
+  std::vector<int> made;
+};
+double mapped_here(const OperandMap& m, double x) {
+  const double y = m.map == MapKind::exp          ? std::exp(x)
+                   : m.map == MapKind::log        ? std::log(x)
+                   : m.map == MapKind::sigmoid    ? sigmoid(x)
+                   : m.map == MapKind::reciprocal ? 1 / x
+                   : m.map == MapKind::softsign   ? x / (1 + std::abs(x))
+                                                  : x;
+  return m.scale * y + m.shift;
+}
+OpCase of_memory(const Steps& chain, const Dims& dims, int terms) {
+  const auto shape_of = [dims](char input) {
+    return input == 'h' || input == 'c' ? Dims{1, 1, dims[2], 1}
+           : input == 'r'               ? Dims{dims[0], dims[1], dims[2], 1}
+                                        : dims;
+  };
+  OpCase op(chain.name + (dims[1] > 10 ? "Large" : ""));
+  for (std::size_t i = 0; i < chain.inputs.size(); ++i)
+    op.input(fmt::format("x{}", i), shape_of(chain.inputs[i]),
+             chain.inputs[i] == 'p' || chain.inputs[i] == 'r' ? uniform(0.5, 2)
+             : chain.inputs[i] == 'c'                         ? uniform(2, 3)
+                                                              : normal());
+  for (std::size_t o = 0; o < chain.made.size(); ++o) op.output(fmt::format("y{}", o), dims);
+  call_planned<MapChain>(op, [=](auto& o) {
+    o.inputs = static_cast<int>(chain.inputs.size()), o.outputs = static_cast<int>(chain.made.size());
+    o.steps = static_cast<int>(chain.steps.size());
+    std::copy_n(dims.begin(), 4, o.dims);
+    std::copy(chain.steps.begin(), chain.steps.end(), o.step);
+    std::copy(chain.made.begin(), chain.made.end(), o.made_by);
+  });
+  op.oracle([=](const Values& in, Values& out) {
+    const int size = static_cast<int>(size_of(dims)), D = dims[3];
+    std::vector<Numbers> all;
+    for (std::size_t i = 0; i < chain.inputs.size(); ++i) {
+      all.emplace_back();
+      for (int n = 0; n < size; ++n)
+        all.back().push_back(at(in[fmt::format("x{}", i)], dims, shape_of(chain.inputs[i]), n));
+    }
+    for (const ChainStep& step : chain.steps) {
+      Numbers y;
+      for (int n = 0; n < size; ++n) {
+        const auto number = static_cast<std::size_t>(n);
+        const auto one = [&](int m) {
+          return mapped_here(step.of_a, all[std::size_t(step.a)][static_cast<std::size_t>(m)]);
+        };
+        const double a = one(n), b = mapped_here(step.of_b, all[std::size_t(step.b)][number]);
+        double sum = 0;
+        for (int m = n / D * D, end = m + D; m < end; ++m) sum += one(m);
+        y.push_back(step.kind == ChainKind::add        ? step.scale_a * a + step.scale_b * b
+                    : step.kind == ChainKind::multiply ? a * b
+                    : step.kind == ChainKind::larger   ? std::max(std::abs(a), std::abs(b))
+                    : step.kind == ChainKind::row_sum  ? sum
+                                                       : a);
+      }
+      if (step.kind == ChainKind::l2) divide_rows(y, D, step.eps, false);
+      all.push_back(y);
+    }
+    for (std::size_t o = 0; o < chain.made.size(); ++o)
+      out.real[fmt::format("y{}", o)] = all[static_cast<std::size_t>(chain.made[o])];
+  });
+  return op.roundings(terms).condition(16).gradient_elements(60);
+}
+std::vector<OpCase> of_memories(const Dims& dims, int terms) {
+  using Kind = ChainKind;
+  const OperandMap open{MapKind::sigmoid, 1, 0}, inverse{MapKind::reciprocal, 1, 0};
+  const auto l2 = [](int a) { return ChainStep{.kind = Kind::l2, .a = a, .eps = 0.01}; };
+  const auto map = [](int a, OperandMap f) { return ChainStep{.kind = Kind::map, .a = a, .of_a = f}; };
+  const auto of_two = [](Kind kind, int a, int b, OperandMap f = {}, OperandMap g = {}) {
+    return ChainStep{.kind = kind, .a = a, .b = b, .of_a = f, .of_b = g};
+  };
+  const auto less = [](int a, int b, OperandMap f = {}) {
+    return ChainStep{.kind = Kind::add, .a = a, .b = b, .of_a = f, .scale_b = -1};
+  };
+  const std::vector<Steps> all = {
+      {"RowsOfOneNumber", "r", {map(0, {MapKind::affine, 2, 1})}, {1}},
+      {"Feedback",
+       "whhw",
+       {l2(0), of_two(Kind::multiply, 1, 4, open), of_two(Kind::multiply, 2, 5), l2(3), less(7, 6)},
+       {4, 5, 8}},
+      {"FeedbackKeys", "wh", {l2(0), of_two(Kind::multiply, 1, 2, open)}, {2, 3}},
+      {"Corrected", "whw", {l2(0), of_two(Kind::multiply, 1, 2), less(3, 4)}, {5}},
+      {"Squares", "wr", {l2(0), of_two(Kind::multiply, 2, 2), of_two(Kind::multiply, 1, 3, open)}, {2, 4}},
+      {"Preconditioned",
+       "pcw",
+       {map(0, {MapKind::affine, 1, 0.01}), less(3, 1, {MapKind::log, 1, 0}),
+        map(4, {MapKind::softsign, -0.4, 0}), of_two(Kind::multiply, 5, 2, {MapKind::exp, 1, 0})},
+       {6}},
+      {"ScaledAndWritten", "wr", {map(0, {MapKind::affine, 0.125, 0}), of_two(Kind::multiply, 1, 2)}, {2, 3}},
+      {"AtLeast",
+       "wwrw",
+       {of_two(Kind::multiply, 0, 1),
+        {.kind = Kind::row_sum, .a = 4},
+        of_two(Kind::larger, 5, 2),
+        of_two(Kind::multiply, 3, 6, {}, inverse)},
+       {7}},
+      {"Divided",
+       "ppw",
+       {of_two(Kind::multiply, 0, 1),
+        {.kind = Kind::row_sum, .a = 3},
+        map(4, {MapKind::affine, 1, 0.01}),
+        of_two(Kind::multiply, 2, 5, {}, inverse)},
+       {6}}};
+  std::vector<OpCase> cases;
+  for (const Steps& chain : all) cases.push_back(of_memory(chain, dims, terms));
+  return cases;
+}
+
+std::vector<OpCase> with(std::vector<OpCase> some, const std::vector<OpCase>& more) {
+  some.insert(some.end(), more.begin(), more.end());
+  return some;
+}
+
 std::vector<OpCase> cases() {
   return {one_step("SiluOfRows", {1, 3, 2, 16}, ChainKind::l2, {MapKind::silu, 1, 0}, 60),
           one_step("Affine", {1, 3, 2, 4}, ChainKind::map, {MapKind::affine, -0.5, 2}, 20),
@@ -300,8 +418,10 @@ std::vector<OpCase> large() {
           steps("StepsOfManyHeads", {3, 100, 25, 1}, 600)};
 }
 
-INSTANTIATE_TEST_SUITE_P(MapChain, OpCheck, ::testing::ValuesIn(cases()), case_name);
-INSTANTIATE_TEST_SUITE_P(MapChain, CudaOpCheck, ::testing::ValuesIn(large()), case_name);
+INSTANTIATE_TEST_SUITE_P(MapChain, OpCheck,
+                         ::testing::ValuesIn(with(cases(), of_memories({2, 3, 2, 16}, 100))), case_name);
+INSTANTIATE_TEST_SUITE_P(MapChain, CudaOpCheck,
+                         ::testing::ValuesIn(with(large(), of_memories({4, 300, 2, 64}, 3000))), case_name);
 
 TEST(MapChain, SaysWhatCudaDoesNotCover) {
   MapChain<float> op;

@@ -3,131 +3,275 @@
 //   precision   float
 //   network     hidden units; mini-batches of up to 16 tokens; numbers of keys, values and hidden units that are multiples of 4
 //   queries     any; with positions they are no variable of the keys or values
-//   memory      what stands beside the states, 210 KiB with 64 keys, 64 values and 256 hidden units and 16 tokens, is shared where it
-//               fits, else global
+//   products    on tensor cores, of three TF32 products each; weights come from the states in global memory, each by one warp
+//   memory      what stands beside the states, 196 KiB (with momentum 210) with 64 keys, 64 values, 256 hidden units and 16 tokens, is
+//               shared where it fits, else global
 // SPDX-License-Identifier: Apache-2.0
 #include <new>
 
 #include "kernels/law/law_team.cuh"
 #include "kernels/law/network_batches_backward.h"
 #include "kernels/law/network_batches_forward.h"
+#include "kernels/matmul/tensor_core.cuh"
 
 namespace crosstalk {
 namespace {
 using namespace device;
 using BatchesOp = NetworkRead<float>;
 using BatchesLaw = law::NetworkBatches<float>;
-constexpr int kBatchesThreads = law::kThreads;
+constexpr int kBatchesWarps = 16, kBatchesThreads = 32 * kBatchesWarps;
+constexpr int kSpareTiles =
+    12;  // sums of 16 x 16 numbers that warps hand over, where several share a product's terms
 
-__device__ Four<float> four(const float* from) { return *reinterpret_cast<const Four<float>*>(from); }
-
-/// Sums of up to kRows rows x [rows,D] with a row w (kAcross), or with a column whose numbers are N apart. Not inlined, as there are
-/// many calls: each would be a loop of its own.
-template <int kRows, bool kAcross>
-__device__ __noinline__ void row_sums(int rows, int N, int D, const float* x, const float* w,
-                                      float (&all)[kRows]) {
-  float sums[kRows] = {};
-#pragma unroll 2
-  for (int d = 0; d < D; d += 4) {
-    Four<float> of;
-    if constexpr (kAcross) {
-      of = four(w + d);
-    } else {
-#pragma unroll
-      for (int c = 0; c < 4; ++c) of.v[c] = w[static_cast<std::int64_t>(d + c) * N];
-    }
-#pragma unroll
-    for (int i = 0; i < kRows; ++i) {
-      if (i >= rows) break;
-      const Four<float> here = four(x + i * D + d);
-#pragma unroll
-      for (int c = 0; c < 4; ++c) sums[i] += here.v[c] * of.v[c];
-    }
-  }
-#pragma unroll
-  for (int i = 0; i < kRows; ++i) all[i] = sums[i];
+__device__ __forceinline__ Four<float> four_or_none(bool there, const float* from) {
+  return there ? *reinterpret_cast<const Four<float>*>(from) : Four<float>{};
 }
-/// Four by four sums of weight x y over rows, x [rows,D], y [rows,N].
-__device__ __noinline__ void outer_sums(int rows, int D, int N, const float* weight, const float* x,
-                                        const float* y, float (&all)[16]) {
-  float sums[16] = {};
-  for (int i = 0; i < rows; ++i) {
-    const Four<float> a = four(x + i * D), b = four(y + i * N);
-    const float by = weight ? weight[i] : 1.0f;
-#pragma unroll
-    for (int c = 0; c < 16; ++c) sums[c] += by * a.v[c / 4] * b.v[c % 4];
-  }
-#pragma unroll
-  for (int c = 0; c < 16; ++c) all[c] = sums[c];
+__device__ __forceinline__ float2 two_or_none(bool there, const float* from) {
+  return there ? *reinterpret_cast<const float2*>(from) : float2{};
 }
 
-/// A block with the products of a mini-batch: each thread has some rows of a column, or 4 x 4 numbers of an outer product.
-struct ProductBlock : law::Block<float> {
-  template <class Put>
-  __device__ void across(int rows, int N, int D, const float* x, const float* w, Put&& put) const {
-    if (N >= kBatchesThreads) return products<16, true>(rows, N, D, x, w, put);
-    products<4, true>(rows, N, D, x, w, put);
-  }
-  template <class Put>
-  __device__ void down(int rows, int N, int D, const float* x, const float* w, Put&& put) const {
-    if (N >= kBatchesThreads) return products<16, false>(rows, N, D, x, w, put);
-    products<4, false>(rows, N, D, x, w, put);
-  }
-  template <class Load, class Put>
-  __device__ void outer(int rows, int D, int N, const float* weight, const float* x, const float* y,
-                        Load&& load, Put&& put) const {
-    for (int tile = static_cast<int>(threadIdx.x); tile < D / 4 * (N / 4); tile += kBatchesThreads) {
-      const int d = tile / (N / 4) * 4, j = tile % (N / 4) * 4;
-      float sums[16], before[16];
-      outer_sums(rows, D, N, weight, x + d, y + j, sums);
+/// Left factor of a product, 16 rows and 8 terms, in TF32 halves: rows g and g + 8 of two terms of a lane.
+struct BatchFactor {
+  unsigned high[4], low[4];
+  __device__ __forceinline__ BatchFactor(float first, float first_below, float second, float second_below) {
+    const float x[4] = {first, first_below, second, second_below};
 #pragma unroll
-      for (int c = 0; c < 16; ++c) before[c] = load(d + c / 4, j + c % 4);
+    for (int i = 0; i < 4; ++i) split(x[i], high[i], low[i]);
+  }
+};
+/// Adds the product of eight terms to two tiles of eight columns, whose two terms of a lane are first[i] and second[i].
+__device__ __forceinline__ void add_terms(float (&sums)[2][4], const BatchFactor& a, const float (&first)[2],
+                                          const float (&second)[2]) {
+  unsigned high[2][2], low[2][2];
 #pragma unroll
-      for (int c = 0; c < 16; ++c) put(d + c / 4, j + c % 4, before[c], sums[c]);
+  for (int i = 0; i < 2; ++i) split(first[i], high[i][0], low[i][0]), split(second[i], high[i][1], low[i][1]);
+#pragma unroll
+  for (int i = 0; i < 2; ++i) mma_tf32(sums[i], a.low, high[i][0], high[i][1]);
+#pragma unroll
+  for (int i = 0; i < 2; ++i) mma_tf32(sums[i], a.high, low[i][0], low[i][1]);
+#pragma unroll
+  for (int i = 0; i < 2; ++i) mma_tf32(sums[i], a.high, high[i][0], high[i][1]);
+}
+
+struct TileSums {
+  float of[2][4];
+  __device__ __forceinline__ float number(int c) const {
+    float here = of[0][0];
+#pragma unroll
+    for (int i = 1; i < 8; ++i) here = c == i ? of[i / 4][i % 4] : here;
+    return here;
+  }
+};
+/// A warp's sums over terms 16 first .. 16 end - 1 of rows x [rows,D] with 16 columns from n on: of w [N,D] (kAcross), whose column
+/// n + 8 i + c is column c of tile i, else of w [D,N], whose column n + 2 c + i is. Terms 4 t .. 4 t + 3 of sixteen are those of lane t
+/// of four, so that loads are wide. Not inlined, as there are many calls.
+template <bool kAcross>
+__device__ __noinline__ TileSums tile_sums(int rows, int N, int D, const float* x, const float* w, int n,
+                                           int first, int end) {
+  constexpr int kAhead = 4;  // chunks of 16 terms whose loads are on their way at once
+  const int g = static_cast<int>(threadIdx.x) % 32 / 4, t = static_cast<int>(threadIdx.x) % 4;
+  TileSums sums = {};
+  for (; first < end; first += kAhead) {
+    float of[kAhead][4][2];  // by term and tile
+#pragma unroll
+    for (int c = 0; c < kAhead; ++c) {
+      const int d = (first + c) * 16 + 4 * t;
+      const bool there = first + c < end && d < D;
+      if constexpr (kAcross) {
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+          const int row = n + 8 * i + g;
+          const Four<float> terms =
+              four_or_none(there && row < N, w + static_cast<std::int64_t>(row) * D + d);
+#pragma unroll
+          for (int e = 0; e < 4; ++e) of[c][e][i] = terms.v[e];
+        }
+      } else {
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+          const float2 columns =
+              two_or_none(there && n + 2 * g < N, w + static_cast<std::int64_t>(d + e) * N + n + 2 * g);
+          of[c][e][0] = columns.x, of[c][e][1] = columns.y;
+        }
+      }
+    }
+#pragma unroll
+    for (int c = 0; c < kAhead; ++c) {
+      if (first + c >= end) break;
+      const int d = (first + c) * 16 + 4 * t;
+      const Four<float> upper = four_or_none(d < D && g < rows, x + g * D + d),
+                        lower = four_or_none(d < D && g + 8 < rows, x + (g + 8) * D + d);
+#pragma unroll
+      for (int e = 0; e < 4; e += 2)
+        add_terms(sums.of, BatchFactor(upper.v[e], lower.v[e], upper.v[e + 1], lower.v[e + 1]), of[c][e],
+                  of[c][e + 1]);
+    }
+  }
+  return sums;
+}
+
+/// to [D,N] grows by sums of weight x y over rows, x [rows,D], y [rows,N]: tiles of 16 x 16 numbers, kAhead of them at once. A lane has four
+/// numbers side by side of two rows of a tile.
+__device__ __noinline__ void outer_tiles(int rows, int D, int N, const float* weight, const float* x,
+                                         const float* y, const law::Grown<float>& to) {
+  constexpr int kAhead = 4;
+  const int warp = static_cast<int>(threadIdx.x) / 32, g = static_cast<int>(threadIdx.x) % 32 / 4,
+            t = static_cast<int>(threadIdx.x) % 4;
+  const int groups = (N + 16 * kAhead - 1) / (16 * kAhead), all = (D + 15) / 16 * groups;
+  for (int group = warp; group < all; group += kBatchesWarps) {
+    const int d = group / groups * 16 + g, n = group % groups * (16 * kAhead);
+    Four<float> before[kAhead][2];
+#pragma unroll
+    for (int c = 0; c < kAhead; ++c) {
+#pragma unroll
+      for (int low = 0; low < 2; ++low) {
+        const int column = n + 16 * c + 4 * t, at = (d + 8 * low) * N + column;
+        const bool there = d + 8 * low < D && column < N;
+        const Four<float> a = four_or_none(there, to.a + at), b = four_or_none(there && to.b, to.b + at);
+#pragma unroll
+        for (int e = 0; e < 4; ++e) before[c][low].v[e] = to.by_a * a.v[e] + to.by_b * b.v[e];
+      }
+    }
+    const auto factor = [&](int token, int row) {
+      return token < rows && row < D ? x[token * D + row] * (weight ? weight[token] : 1.0f) : 0.0f;
+    };
+    const BatchFactor early(factor(t, d), factor(t, d + 8), factor(t + 4, d), factor(t + 4, d + 8)),
+        late(factor(t + 8, d), factor(t + 8, d + 8), factor(t + 12, d), factor(t + 12, d + 8));
+#pragma unroll
+    for (int c = 0; c < kAhead; ++c) {
+      const int column = n + 16 * c + 2 * g;
+      float of[4][2], sums[2][4] = {};
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        const float2 here = two_or_none(t + 4 * e < rows && column < N, y + (t + 4 * e) * N + column);
+        of[e][0] = here.x, of[e][1] = here.y;
+      }
+      add_terms(sums, early, of[0], of[1]);
+      add_terms(sums, late, of[2], of[3]);
+#pragma unroll
+      for (int low = 0; low < 2; ++low) {
+        if (d + 8 * low >= D || n + 16 * c + 4 * t >= N) continue;
+        Four<float> grown;
+#pragma unroll
+        for (int e = 0; e < 4; ++e) grown.v[e] = before[c][low].v[e] + to.sign * sums[e % 2][2 * low + e / 2];
+        *reinterpret_cast<Four<float>*>(to.to + (d + 8 * low) * N + n + 16 * c + 4 * t) = grown;
+      }
+    }
+  }
+}
+
+/// A block with the products of a mini-batch on tensor cores, of three TF32 products each.
+struct ProductBlock : law::Block<float, kBatchesWarps> {
+  float* spare;  ///< shared, kSpareTiles
+
+  template <class F>
+  __device__ void each(int n, F&& f) const {
+#pragma unroll 1
+    for (int i = static_cast<int>(threadIdx.x); i < n; i += kBatchesThreads) f(i);
+    __syncthreads();
+  }
+  template <int kCount, class Term>
+  __device__ void add_up(int n, float (&totals)[kCount], Term&& term) const {
+    for (int i = static_cast<int>(threadIdx.x); i < n; i += kBatchesThreads) term(i, totals);
+    for (float& total : totals) {
+      const float part = total;
+      total = sum(kBatchesThreads, [&](int) { return part; });
+    }
+  }
+  __device__ void copy(const float* from, float* to, std::int64_t n) const {
+    constexpr int kAhead = 8;  // loads on their way at once
+#pragma unroll 1
+    for (std::int64_t first = threadIdx.x; first < n / 4; first += kAhead * kBatchesThreads) {
+      Four<float> held[kAhead];
+#pragma unroll
+      for (int c = 0; c < kAhead; ++c) {
+        const std::int64_t at = first + c * kBatchesThreads;
+        held[c] = four_or_none(at < n / 4, from + 4 * at);
+      }
+#pragma unroll
+      for (int c = 0; c < kAhead; ++c) {
+        const std::int64_t at = first + c * kBatchesThreads;
+        if (at < n / 4) *reinterpret_cast<Four<float>*>(to + 4 * at) = held[c];
+      }
     }
     __syncthreads();
   }
+  __device__ void outer(int rows, int D, int N, const float* weight, const float* x, const float* y,
+                        const law::Grown<float>& to) const {
+    outer_tiles(rows, D, N, weight, x, y, to);
+    __syncthreads();
+  }
 
- private:
-  template <int kRows, bool kAcross, class Put>
-  __device__ void products(int rows, int N, int D, const float* x, const float* w, Put& put) const {
-    for (int item = static_cast<int>(threadIdx.x); item < N * ((rows + kRows - 1) / kRows);
-         item += kBatchesThreads) {
-      const int j = item % N, first = item / N * kRows, here = min(kRows, rows - first);
-      float sums[kRows];
-      row_sums<kRows, kAcross>(here, N, D, x + first * D,
-                               kAcross ? w + static_cast<std::int64_t>(j) * D : w + j, sums);
-      for (int i = 0; i < here; ++i) put(first + i, j, sums[i]);
+  /// A warp has 16 columns; where warps are left over, they share the terms.
+  template <class Put>
+  __device__ void product(bool down, int rows, int N, int D, const float* x, const float* w,
+                          Put&& put) const {
+    const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32,
+              g = lane / 4, t = lane % 4;
+    const int tiles = (N + 15) / 16, chunks = (D + 15) / 16;
+    const int most = max(1, min(kBatchesWarps / tiles, kSpareTiles / tiles + 1)),
+              share = (chunks + most - 1) / most, parts = (chunks + share - 1) / share;
+    const int together = kBatchesWarps / parts, part = warp / together;
+    for (int first = 0; first < tiles; first += together) {
+      const int tile = first + warp % together;
+      const bool mine = tile < tiles && part < parts;
+      TileSums sums;
+      if (mine) {
+        const int from = part * share, end = min(from + share, chunks);
+        sums = down ? tile_sums<false>(rows, N, D, x, w, 16 * tile, from, end)
+                    : tile_sums<true>(rows, N, D, x, w, 16 * tile, from, end);
+      }
+      if (parts > 1) {
+        float* const to = spare + tile * 256 + lane;
+        if (mine && part > 0) {
+#pragma unroll
+          for (int c = 0; c < 8; ++c) to[(part - 1) * tiles * 256 + 32 * c] = sums.of[c / 4][c % 4];
+        }
+        __syncthreads();
+        for (int other = 0; mine && part == 0 && other + 1 < parts; ++other) {
+#pragma unroll
+          for (int c = 0; c < 8; ++c) sums.of[c / 4][c % 4] += to[other * tiles * 256 + 32 * c];
+        }
+      }
+      if (!mine || part > 0) continue;
+#pragma unroll 1
+      for (int c = 0; c < 8; ++c) {  // not unrolled, as what takes a sum may be long
+        const int row = g + c % 4 / 2 * 8, within = 2 * t + c % 2,
+                  column = 16 * tile + (down ? 2 * within + c / 4 : 8 * (c / 4) + within);
+        if (row < rows && column < N) put(row, column, sums.number(c));
+      }
     }
     __syncthreads();
   }
 };
 
+constexpr int kSpareNumbers = 256 * kSpareTiles;
 std::size_t scratch_bytes(const BatchesOp& op) {
-  return sizeof(float) * static_cast<std::size_t>(BatchesLaw::scratch(op));
+  return sizeof(float) * static_cast<std::size_t>(BatchesLaw::scratch(op) + kSpareNumbers);
 }
 bool fits_shared(const BatchesOp& op) {
-  return scratch_bytes(op) + sizeof(BatchesLaw) + 64 <= shared_memory_limit();
+  return scratch_bytes(op) + sizeof(BatchesLaw) + 128 <= shared_memory_limit();
 }
 
 template <bool kBack>
 __global__ void __launch_bounds__(kBatchesThreads)
     network_batches_kernel(const __grid_constant__ BatchesOp op, bool shared) {
   extern __shared__ Four<float> batches_memory[];
-  __shared__ float sums[law::kWarps];
+  __shared__ float sums[kBatchesWarps];
   const int item = static_cast<int>(blockIdx.x), r = static_cast<int>(blockIdx.y);
   float* const behind_states = op.work.value.at(r) +
                                item * static_cast<std::int64_t>(op.work.value.columns()) +
                                BatchesLaw::work_of(op);
   // One for all threads: its pointers are more than registers, and one for each thread would fill the cache.
   __shared__ alignas(BatchesLaw) unsigned char place[sizeof(BatchesLaw)];
-  if (threadIdx.x == 0) new (place) BatchesLaw(op, shared ? batches_memory[0].v : behind_states, r, item);
+  if (threadIdx.x == 0)
+    new (place) BatchesLaw(op, shared ? &batches_memory[kSpareNumbers / 4].v[0] : behind_states, r, item);
   __syncthreads();
   const BatchesLaw& law = *reinterpret_cast<const BatchesLaw*>(place);
   if constexpr (kBack) {
-    law.backward(ProductBlock{sums});
+    law.backward(ProductBlock{{sums}, batches_memory[0].v});
   } else {
-    law.forward(ProductBlock{sums});
+    law.forward(ProductBlock{{sums}, batches_memory[0].v});
   }
 }
 
@@ -150,7 +294,7 @@ void run(const Exec& exec, const BatchesOp& op) {
   const bool shared = fits_shared(op);
   launch(exec, kBack ? "network_read backward by mini-batches" : "network_read by mini-batches",
          network_batches_kernel<kBack>, per_replica(op.B() * op.H(), op.k.value.R), kBatchesThreads,
-         shared ? scratch_bytes(op) : 0, op, shared);
+         shared ? scratch_bytes(op) : kSpareNumbers * sizeof(float), op, shared);
 }
 
 }  // namespace

@@ -9,8 +9,9 @@ namespace crosstalk::law {
 
 constexpr int kWarps = 8, kThreads = 32 * kWarps;
 
-template <class Real>
+template <class Real, int kWarps = law::kWarps>
 struct Block {
+  static constexpr int kThreads = 32 * kWarps;
   Real* sums;  ///< shared, a number a warp
 
   template <class F>

@@ -10,36 +10,54 @@
 // keep = 1 - forget. Rows beyond the last token have step 0 and weigh nothing. W2 is kept transposed, [M,V].
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <type_traits>
+
 #include "kernels/law/network_read_law.h"
 
 namespace crosstalk::law {
 
 constexpr int kMostBatch = 16;  ///< tokens of a mini-batch
 
+/// Numbers that become by_a a + by_b b + sign (a sum); b null: by_a a + sign (a sum).
+template <class Real>
+struct Grown {
+  Real* to;
+  Real sign;
+  const Real* a;
+  Real by_a = 1;
+  const Real* b = nullptr;
+  Real by_b = 0;
+  CT_HD Real before(int i) const { return by_a * a[i] + (b ? by_b * b[i] : Real(0)); }
+  CT_HD Grown from(int i) const { return {to + i, sign, a + i, by_a, b ? b + i : nullptr, by_b}; }
+};
+
 /// A team of one with the products of a mini-batch: x [rows,D], y [rows,N].
 struct AloneProducts : Alone {
-  /// put(i, j, sum_d x[i,d] w[j,d]), w [N,D].
+  /// put(i, j, sum_d x[i,d] w[d,j]), w [D,N], where `down`, else put(i, j, sum_d x[i,d] w[j,d]), w [N,D].
   template <class Real, class Put>
-  void across(int rows, int N, int D, const Real* x, const Real* w, Put&& put) const {
+  void product(bool down, int rows, int N, int D, const Real* x, const Real* w, Put&& put) const {
     this->rows(
-        rows * N, D, [&](int i, int d) { return x[i / N * D + d] * w[i % N * D + d]; },
+        rows * N, D,
+        [&](int i, int d) { return x[i / N * D + d] * (down ? w[d * N + i % N] : w[i % N * D + d]); },
         [&](int i, Real sum) { put(i / N, i % N, sum); });
   }
-  /// put(i, j, sum_d x[i,d] w[d,j]), w [D,N].
-  template <class Real, class Put>
-  void down(int rows, int N, int D, const Real* x, const Real* w, Put&& put) const {
-    this->rows(
-        rows * N, D, [&](int i, int d) { return x[i / N * D + d] * w[d * N + i % N]; },
-        [&](int i, Real sum) { put(i / N, i % N, sum); });
-  }
-  /// put(d, j, load(d, j), sum_i weight[i] x[i,d] y[i,j]); weight null: 1.
-  template <class Real, class Load, class Put>
-  void outer(int rows, int D, int N, const Real* weight, const Real* x, const Real* y, Load&& load,
-             Put&& put) const {
+  /// to [D,N] grows by sum_i weight[i] x[i,d] y[i,j]; weight null: 1.
+  template <class Real>
+  void outer(int rows, int D, int N, const std::type_identity_t<Real>* weight, const Real* x, const Real* y,
+             const Grown<Real>& to) const {
     this->rows(
         D * N, rows,
         [&](int c, int i) { return (weight ? weight[i] : Real(1)) * x[i * D + c / N] * y[i * N + c % N]; },
-        [&](int c, Real sum) { put(c / N, c % N, load(c / N, c % N), sum); });
+        [&](int c, Real sum) { to.to[c] = to.before(c) + to.sign * sum; });
+  }
+  /// Adds what term(i, totals) adds, over i < n.
+  template <class Totals, class Term>
+  void add_up(int n, Totals& totals, Term&& term) const {
+    for (int i = 0; i < n; ++i) term(i, totals);
+  }
+  template <class Real>
+  void copy(const Real* from, Real* to, std::int64_t n) const {
+    law::copy(*this, from, to, n);
   }
 };
 
@@ -61,13 +79,13 @@ struct NetworkBatches {
          *d_e = nullptr;                            ///< of tokens: inputs, inner gradients, cotangents
     Real *y = nullptr, *u = nullptr, *p = nullptr;  ///< of readers: inputs, W y and P y
     Real *d_out = nullptr, *d_y = nullptr;          ///< gradients of what they read, and of y
-    Real *g = nullptr, *h = nullptr,
-         *h_back = nullptr;  ///< [rows,rows] x.y; that times C, readers first and tokens first
+    Real *g = nullptr, *h = nullptr;                ///< [rows,rows] x.y; that times C, readers first
   };
   Layer first, second;
-  Real *target, *z1, *d2, *z, *zq,
-      *error = nullptr;  ///< z, zq: normal behind LayerNorm, which alone has errors
-  Real *F, *A, *Mo, *C, *D, *d_F, *d_A, *d_Mo, *d_C, *d_D;
+  Real *z1, *d2, *z, *zq, *error = nullptr;  ///< z, zq: normal behind LayerNorm, which alone has errors
+  Real *F, *A, *Mo, *C, *d_F, *d_A, *d_Mo, *d_C;
+  Real *D = nullptr, *d_D = nullptr;                ///< with momentum
+  Real *sizes, *speeds, *keeps;                     ///< step, momentum and 1 - forget of a token
   Real *read_F, *read_A, *read_C, *index, *place;   ///< of readers; index, place: whole numbers, -1 none
   Real *scale, *read_scale, *some, *more, *others;  ///< [rows]
   int used = 0;                                     ///< numbers of scratch()
@@ -75,8 +93,8 @@ struct NetworkBatches {
   /// Numbers of a team's memory beside states.
   static CT_HD int scratch(const NetworkRead<Real>& op) {
     const int K = op.K(), V = op.V(), M = op.hidden, rows = rows_of(op), moves = op.momentum ? 1 : 0;
-    return rows *
-           (3 * (K + M) + (3 + moves) * (M + V) + K + 3 * M + 4 * V + (op.gain ? V : 0) + 11 * rows + 15);
+    return rows * (3 * (K + M) + (3 + moves) * (M + V) + K + 3 * M + (op.gain ? 4 : 2) * V +
+                   (7 + 2 * moves) * rows + 18);
   }
   static CT_HD int rows_of(const NetworkRead<Real>& op) { return (op.mini_batch + 3) / 4 * 4; }
   /// Numbers of a state, and of the work of a sequence and head without scratch().
@@ -110,14 +128,15 @@ struct NetworkBatches {
     for (Layer* one : {&first, &second}) {
       one->x = take(one->in), one->e = take(one->out), one->d_x = take(one->in), one->d_e = take(one->out);
       one->y = take(one->in), one->u = take(one->out), one->p = moves ? take(one->out) : nullptr;
-      one->g = take(rows), one->h = take(rows), one->h_back = take(rows);
+      one->g = take(rows), one->h = take(rows);
     }
     first.d_out = second.d_y = take(M), second.d_out = take(V), first.d_y = take(K);
-    z1 = take(M), d2 = take(M), zq = take(V), target = take(V), z = take(V);
+    z1 = take(M), d2 = take(M), zq = take(V), z = layer ? take(V) : second.e;
     if (layer) error = take(V);
-    for (Real** x : {&C, &D, &d_C, &d_D, &read_C}) *x = take(rows);
+    for (Real** x : {&C, &d_C, &read_C}) *x = take(rows);
+    if (moves) D = take(rows), d_D = take(rows);
     for (Real** x : {&F, &A, &Mo, &d_F, &d_A, &d_Mo, &read_F, &read_A, &index, &place, &scale, &read_scale,
-                     &some, &more, &others})
+                     &some, &more, &others, &sizes, &speeds, &keeps})
       *x = take(1);
   }
 
@@ -132,53 +151,38 @@ struct NetworkBatches {
   CT_HD void times(const Team& team, const Layer& of, const Real* x, const Real* theta, Put&& put,
                    bool biased = true) const {
     const Real* b = biased && of.b >= 0 ? theta + of.b : nullptr;
-    const auto with_bias = [&](int i, int j, Real sum) { put(i, j, b ? sum + b[j] : sum); };
-    if (of.transposed) {
-      team.down(rows, of.out, of.in, x, theta + of.w, with_bias);
-    } else {
-      team.across(rows, of.out, of.in, x, theta + of.w, with_bias);
-    }
+    team.product(of.transposed, rows, of.out, of.in, x, theta + of.w,
+                 [&](int i, int j, Real sum) { put(i, j, b ? sum + b[j] : sum); });
   }
   template <class Team, class Put>
   CT_HD void times_back(const Team& team, const Layer& of, const Real* x, const Real* theta,
                         Put&& put) const {
-    if (of.transposed) {
-      team.across(rows, of.in, of.out, x, theta + of.w, put);
-    } else {
-      team.down(rows, of.in, of.out, x, theta + of.w, put);
-    }
+    team.product(!of.transposed, rows, of.in, of.out, x, theta + of.w, put);
   }
-  /// to = load(where) + sign sum weight x (in) y (out)^T of all rows, of weights and, `biased`, of biases.
-  template <class Team, class Load>
-  CT_HD void grow(const Team& team, const Layer& of, bool biased, Real sign, const Real* weight,
-                  const Real* x, const Real* y, Real* to, Load&& load) const {
-    const int columns = of.transposed ? of.out : of.in, w = of.w;
-    const auto old = [&](int i, int j) { return load(w + i * columns + j); };
-    const auto put_sum = [&](int i, int j, Real before, Real sum) {
-      to[w + i * columns + j] = before + sign * sum;
-    };
-    if (of.transposed) {
-      team.outer(rows, of.in, of.out, weight, x, y, old, put_sum);
-    } else {
-      team.outer(rows, of.out, of.in, weight, y, x, old, put_sum);
-    }
-    if (biased && of.b >= 0)
-      team.each(of.out, [&](int j) {
-        Real sum = 0;
-        for (int i = 0; i < rows; ++i) sum += (weight ? weight[i] : Real(1)) * y[i * of.out + j];
-        to[of.b + j] = load(of.b + j) + sign * sum;
-      });
+  /// A state grows by sum weight x (in) y (out)^T of all rows, in weights and, `biased`, in biases.
+  template <class Team>
+  CT_HD void grow(const Team& team, const Layer& of, bool biased, const Real* weight, const Real* x,
+                  const Real* y, const Grown<Real>& state) const {
+    const bool turned = of.transposed;
+    team.outer(rows, turned ? of.in : of.out, turned ? of.out : of.in, weight, turned ? x : y, turned ? y : x,
+               state.from(of.w));
+    if (!biased || of.b < 0) return;
+    const Grown<Real> to = state.from(of.b);
+    team.each(of.out, [&](int j) {
+      Real sum = 0;
+      for (int i = 0; i < rows; ++i) sum += (weight ? weight[i] : Real(1)) * y[i * of.out + j];
+      to.to[j] = to.before(j) + to.sign * sum;
+    });
   }
   /// G += sum x y^T of all rows.
   template <class Team>
   CT_HD void add_to(const Team& team, const Layer& of, const Real* x, const Real* y, Real* G,
                     bool biased = true) const {
-    grow(team, of, biased, Real(1), nullptr, x, y, G, [&](int at) { return G[at]; });
+    grow(team, of, biased, nullptr, x, y, {G, 1, G});
   }
   template <class F>
   CT_HD void each_layer(F&& f) const {
-    f(first);
-    f(second);
+    for (const Layer* of : {&first, &second}) f(*of);
   }
 
   // --- tokens (network_batches_forward.h)
@@ -192,9 +196,9 @@ struct NetworkBatches {
   /// y -> scale (y - mean y - normal mean(y normal)), in place; more: mean y, others: mean(y normal).
   template <class Team>
   CT_HD void through_norm(const Team& team, const Real* normal, const Real* of, Real* y) const;
-  /// Takes the inner gradients of all tokens, at theta.
+  /// Takes the inner gradients of the tokens of mini-batch c, at theta.
   template <class Team>
-  CT_HD void inner(const Team& team, const Real* theta) const;
+  CT_HD void inner(const Team& team, int c, const Real* theta) const;
   /// Writes the state behind mini-batch c.
   template <class Team>
   CT_HD void update(const Team& team, int c, const Real* S, Real* to) const;

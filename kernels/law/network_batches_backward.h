@@ -26,25 +26,23 @@ CT_HD inline void NetworkBatches<Real>::read_layer_back(const Team& team, const 
     for (int r = 0; r < rows; ++r)
       if (static_cast<int>(place[r]) == i) d_F[i] += some[r], d_A[i] += moves ? more[r] : Real(0);
   });
-  team.down(rows, out, rows, of.h_back, of.d_out,
-            [&](int s, int j, Real sum) { of.d_e[s * out + j] -= sum; });
-  // h becomes the gradient of x.y, h_back the same, tokens first; g what C gets.
-  team.rows(
-      rows * rows, out, [&](int i, int j) { return of.d_out[i / rows * out + j] * of.e[i % rows * out + j]; },
-      [&](int i, Real sum) {
-        of.g[i] *= sum, of.h[i] = of.h_back[i % rows * rows + i / rows] = -read_C[i] * sum;
-      });
+  team.outer(rows, rows, out, nullptr, of.h, of.d_out, {of.d_e, -1, of.d_e});
+  // h becomes the gradient of x.y, g what C gets.
+  team.product(false, rows, rows, out, of.d_out, of.e, [&](int r, int s, Real sum) {
+    const int i = r * rows + s;
+    of.g[i] *= sum, of.h[i] = -read_C[i] * sum;
+  });
   team.each(rows * rows, [&](int i) {
     for (int r = 0; r < rows; ++r)
       if (static_cast<int>(place[r]) == i / rows) d_C[i] -= of.g[r * rows + i % rows];
   });
-  team.down(rows, of.in, rows, of.h_back, of.y,
-            [&](int s, int j, Real sum) { of.d_x[s * of.in + j] += sum; });
+  team.outer(rows, rows, of.in, nullptr, of.h, of.y, {of.d_x, 1, of.d_x});
   team.each(rows * out, [&](int i) {
     of.u[i] = read_F[i / out] * of.d_out[i];
     if (moves) of.p[i] = read_A[i / out] * of.d_out[i];
   });
-  team.down(rows, of.in, rows, of.h, of.x, [&](int r, int j, Real sum) { of.d_y[r * of.in + j] = sum; });
+  team.product(true, rows, of.in, rows, of.h, of.x,
+               [&](int r, int j, Real sum) { of.d_y[r * of.in + j] = sum; });
   times_back(team, of, of.u, S, [&](int r, int j, Real sum) { of.d_y[r * of.in + j] += sum; });
   if (moves) times_back(team, of, of.p, S + n, [&](int r, int j, Real sum) { of.d_y[r * of.in + j] += sum; });
   add_to(team, of, of.y, of.u, G);
@@ -70,9 +68,11 @@ CT_HD inline void NetworkBatches<Real>::read_back(const Team& team, const Real* 
     });
     through_norm(team, zq, read_scale, d_z);
   }
-  read_layer_back(team, second, S, G);
-  read_sum(team, first, [&](int r, int m, Real sum) { first.d_out[r * M + m] *= Gelu<Real>(sum).slope; });
-  read_layer_back(team, first, S, G);
+  for (const Layer* of : {&second, &first}) {
+    if (of == &first)
+      read_sum(team, first, [&](int r, int m, Real sum) { first.d_out[r * M + m] *= Gelu<Real>(sum).slope; });
+    read_layer_back(team, *of, S, G);
+  }
   team.each(rows * K, [&](int i) {
     const int query = static_cast<int>(index[i / K]), j = i % K;
     if (query < 0 || !net.q.gradient) return;
@@ -86,9 +86,12 @@ template <class Real>
 template <class Team>
 CT_HD inline void NetworkBatches<Real>::update_back(const Team& team, int c, const Real* S, Real* G) const {
   const int l = last(c);
-  const Real *of_theta = C + l * rows, *of_P = D + l * rows;
+  const Real *of_theta = C + l * rows, *of_P = moves ? D + l * rows : nullptr;
   team.each(rows, [&](int i) { d_F[i] = d_A[i] = d_Mo[i] = 0; });
-  team.each(rows * rows, [&](int i) { d_C[i] = d_D[i] = 0; });
+  team.each(rows * rows, [&](int i) {
+    d_C[i] = 0;
+    if (moves) d_D[i] = 0;
+  });
   each_layer([&](const Layer& of) {
     const int out = of.out, in = of.in;
     times(team, of, of.x, G, [&](int s, int j, Real sum) { of.u[s * out + j] = sum; });
@@ -107,27 +110,22 @@ CT_HD inline void NetworkBatches<Real>::update_back(const Team& team, int c, con
     if (moves)
       times_back(team, of, of.e, G + n, [&](int s, int j, Real sum) { of.d_x[s * in + j] -= of_P[s] * sum; });
   });
+  if (!moves && !net.forget) return;  // G stays, and nobody asks for gradients of F
   // Four numbers at a time, as many loads on their way; n is a multiple of 4.
   const int part = n / 4;
-  const auto along = [&](const Real* x, const Real* y) {
-    return team.sum(part, [&](int i) {
-      return (x[i] * y[i] + x[part + i] * y[part + i]) +
-             (x[2 * part + i] * y[2 * part + i] + x[3 * part + i] * y[3 * part + i]);
-    });
-  };
-  const Real by_F = along(G, S), by_A = moves ? along(G, S + n) : Real(0),
-             by_M = moves ? along(G + n, S + n) : Real(0);
   const Real f = F[l], a = A[l], m = Mo[l];
-  team.each(1, [&](int) { d_F[l] = by_F, d_A[l] = by_A, d_Mo[l] = by_M; });
-  team.each(part, [&](int i) {
-    Real g[4], p[4] = {};
-    for (int j = 0; j < 4; ++j) g[j] = G[j * part + i];
-    for (int j = 0; moves && j < 4; ++j) p[j] = G[n + j * part + i];
+  Real by[3] = {};  // F, A, M
+  team.add_up(part, by, [&](int i, Real(&totals)[3]) {
+    Real g[4], p[4] = {}, theta[4], P[4] = {};
+    for (int j = 0; j < 4; ++j) g[j] = G[j * part + i], theta[j] = S[j * part + i];
+    for (int j = 0; moves && j < 4; ++j) p[j] = G[n + j * part + i], P[j] = S[n + j * part + i];
     for (int j = 0; j < 4; ++j) {
+      totals[0] += g[j] * theta[j], totals[1] += g[j] * P[j], totals[2] += p[j] * P[j];
       G[j * part + i] = f * g[j];
       if (moves) G[n + j * part + i] = a * g[j] + m * p[j];
     }
   });
+  team.each(1, [&](int) { d_F[l] = by[0], d_A[l] = by[1], d_Mo[l] = by[2]; });
 }
 
 template <class Real>
@@ -217,7 +215,6 @@ CT_HD inline void NetworkBatches<Real>::numbers_back(const Team& team, int c) co
   team.each(rows + 1, [&](int s) {
     Real d_b = 0, d_m = 0, d_a = 0;
     for (int i = tokens - 1; i >= 0; --i) {
-      const Real keeps = 1 - net.forget.number(t + i, 0), speed = net.momentum.number(t + i, 0);
       Real keep_gets = 0, speed_gets = 0;
       if (s == rows) {  // F: a, A: b, M: m
         const Real f = i > 0 ? F[i - 1] : Real(1), a = i > 0 ? A[i - 1] : Real(0),
@@ -225,13 +222,15 @@ CT_HD inline void NetworkBatches<Real>::numbers_back(const Team& team, int c) co
         d_a += d_F[i], d_m += d_Mo[i];
         if (moves) d_b += d_A[i], d_m += d_b;
         keep_gets = d_a * f + d_b * a, speed_gets = d_m * m;
-        d_a *= keeps, d_b *= keeps, d_m *= speed;
-      } else if (s < i) {
-        d_b += d_C[i * rows + s], d_m += d_D[i * rows + s] + d_b;
-        keep_gets = d_b * C[(i - 1) * rows + s], speed_gets = d_m * D[(i - 1) * rows + s];
-        d_b *= keeps, d_m *= speed;
-      } else if (s == i) {
-        by_state[s] = d_m + d_D[i * rows + s] + d_b + d_C[i * rows + s];
+        d_a *= keeps[i], d_b *= keeps[i], d_m *= speeds[i];
+      } else if (s <= i) {
+        d_b += d_C[i * rows + s], d_m += (moves ? d_D[i * rows + s] : Real(0)) + d_b;
+        if (s == i) {
+          by_state[s] = d_m;
+        } else {
+          keep_gets = d_b * C[(i - 1) * rows + s], speed_gets = moves ? d_m * D[(i - 1) * rows + s] : Real(0);
+        }
+        d_b *= keeps[i], d_m *= speeds[i];
       }
       if (s < rows) {
         of_keep[i * rows + s] = keep_gets, of_speed[i * rows + s] = speed_gets;
@@ -241,11 +240,11 @@ CT_HD inline void NetworkBatches<Real>::numbers_back(const Team& team, int c) co
     }
   });
   team.each(tokens, [&](int i) {
-    Real keeps = some[i], speed = more[i];
-    for (int s = 0; s < rows; ++s) keeps += of_keep[i * rows + s], speed += of_speed[i * rows + s];
+    Real keep = some[i], speed = more[i];
+    for (int s = 0; s < rows; ++s) keep += of_keep[i * rows + s], speed += of_speed[i * rows + s];
     if (net.step_size.gradient) net.step_size.gradient[(t + i) * net.step_size.apart] += by_state[i];
     if (net.momentum.gradient) net.momentum.gradient[(t + i) * net.momentum.apart] += speed;
-    if (net.forget.gradient) net.forget.gradient[(t + i) * net.forget.apart] -= keeps;
+    if (net.forget.gradient) net.forget.gradient[(t + i) * net.forget.apart] -= keep;
   });
 }
 
@@ -264,23 +263,24 @@ CT_HD inline void NetworkBatches<Real>::backward(const Team& team) const {
   }
   for (int segment = segments(batches) - 1; segment >= 0; --segment) {
     const int from = segment * length, steps = from + length < batches ? length : batches - from;
-    copy(team, states + segment * size, work, size);
-    for (int c = 0; c + 1 < steps; ++c) {
-      load(team, from + c);
-      inner(team, work + c * size);
-      update(team, from + c, work + c * size, work + (c + 1) * size);
-    }
-    for (int c = steps - 1; c >= 0; --c) {
-      const Real* S = work + c * size;
-      load(team, from + c);
-      inner(team, S);
-      update_back(team, from + c, S, G);
-      if (op.o.gradient.data) each_gathered(team, from + c, [&] { read_back(team, S, G); });
-      inner_back(team, from + c, S, G);
-      numbers_back(team, from + c);
+    team.copy(states + segment * size, work, size);
+    for (int i = 0; i < 2 * steps - 1; ++i) {  // to the segment's last mini-batch, and back
+      const bool ahead = i < steps - 1;
+      const int within = ahead ? i : 2 * steps - 2 - i, c = from + within;
+      Real* S = work + within * size;
+      load(team, c);
+      inner(team, c, S);
+      if (ahead) {
+        update(team, c, S, S + size);
+        continue;
+      }
+      update_back(team, c, S, G);
+      for (int at = c; op.o.gradient.data && at >= (c == 0 ? -1 : c); --at)
+        each_gathered(team, at, [&] { read_back(team, S, G); });
+      inner_back(team, c, S, G);
+      numbers_back(team, c);
     }
   }
-  if (op.o.gradient.data) each_gathered(team, -1, [&] { read_back(team, work, G); });
   for (int i = 0; i < net.parts(); ++i) {
     const Rows<Real> of = net.part(i);
     if (of.gradient) each_of_part(team, i, [&](int from, int at) { of.gradient[at] += G[from]; });

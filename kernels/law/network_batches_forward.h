@@ -15,20 +15,25 @@ template <class Real>
 template <class Team>
 CT_HD inline void NetworkBatches<Real>::load(const Team& team, int c) const {
   const int t = begin(c), tokens = count(c);
-  team.each(rows * K, [&](int i) { first.x[i] = i / K < tokens ? net.k.row(t + i / K)[i % K] : Real(0); });
-  team.each(rows * V, [&](int i) { target[i] = i / V < tokens ? net.target(t + i / V, i % V) : Real(0); });
+  team.each(rows * K, [&](int i) {
+    const int s = i / K;
+    first.x[i] = s < tokens ? net.k.row(t + s)[i % K] : Real(0);
+    if (i % K > 0) return;
+    const bool inside = s < tokens;  // beyond: nothing changes
+    sizes[s] = inside ? net.step_size.row(t + s)[0] : Real(0);
+    speeds[s] = inside ? net.momentum.number(t + s, 0) : Real(1);
+    keeps[s] = inside ? 1 - net.forget.number(t + s, 0) : Real(1);
+  });
   team.each(rows + 1, [&](int s) {
     Real a = s < rows ? Real(0) : Real(1), b = 0, m = a;  // F, A, M; C: b, D: m
     for (int i = 0; i < rows; ++i) {
-      const bool inside = i < tokens;
-      const Real keeps = inside ? 1 - net.forget.number(t + i, 0) : Real(1),
-                 speed = inside ? net.momentum.number(t + i, 0) : Real(1);
       if (s < rows) {
-        m = i == s ? (inside ? net.step_size.row(t + i)[0] : Real(0)) : speed * m;
-        b = keeps * b + m;
-        C[i * rows + s] = b, D[i * rows + s] = m;
+        m = i == s ? sizes[i] : speeds[i] * m;
+        b = keeps[i] * b + m;
+        C[i * rows + s] = b;
+        if (moves) D[i * rows + s] = m;
       } else {
-        a *= keeps, m *= speed, b = keeps * b + m;
+        a *= keeps[i], m *= speeds[i], b = keeps[i] * b + m;
         F[i] = a, A[i] = moves ? b : Real(0), Mo[i] = m;
       }
     }
@@ -60,7 +65,9 @@ CT_HD inline void NetworkBatches<Real>::through_norm(const Team& team, const Rea
 
 template <class Real>
 template <class Team>
-CT_HD inline void NetworkBatches<Real>::inner(const Team& team, const Real* theta) const {
+CT_HD inline void NetworkBatches<Real>::inner(const Team& team, int c, const Real* theta) const {
+  const int t = begin(c), tokens = count(c);
+  const auto target = [&](int i) { return i / V < tokens ? net.target(t + i / V, i % V) : Real(0); };
   times(team, first, first.x, theta,
         [&](int i, int m, Real sum) { z1[i * M + m] = sum, second.x[i * M + m] = Gelu<Real>(sum).value; });
   times(team, second, second.x, theta, [&](int i, int a, Real sum) { z[i * V + a] = sum; });
@@ -68,12 +75,12 @@ CT_HD inline void NetworkBatches<Real>::inner(const Team& team, const Real* thet
   if (layer) {
     normalise(team, z, scale);
     team.each(rows * V, [&](int i) {
-      error[i] = z[i] * net.gain.value[i % V] + net.bias.value[i % V] - target[i];
+      error[i] = z[i] * net.gain.value[i % V] + net.bias.value[i % V] - target(i);
       e[i] = error[i] * net.gain.value[i % V];
     });
     through_norm(team, z, scale, e);
   } else {
-    team.each(rows * V, [&](int i) { e[i] = z[i] - target[i]; });
+    team.each(rows * V, [&](int i) { e[i] = z[i] - target(i); });
   }
   times_back(team, second, e, theta, [&](int i, int m, Real sum) {
     d2[i * M + m] = sum, first.e[i * M + m] = sum * Gelu<Real>(z1[i * M + m]).slope;
@@ -86,12 +93,11 @@ CT_HD inline void NetworkBatches<Real>::update(const Team& team, int c, const Re
   const int i = last(c);
   const Real f = F[i], a = A[i], m = Mo[i];
   each_layer([&](const Layer& of) {
-    grow(team, of, true, Real(-1), C + i * rows, of.x, of.e, to,
-         [&](int at) { return f * S[at] + (moves ? a * S[n + at] : Real(0)); });
+    grow(team, of, true, C + i * rows, of.x, of.e, {to, -1, S, f, moves ? S + n : nullptr, a});
   });
   if (moves)
     each_layer([&](const Layer& of) {
-      grow(team, of, true, Real(-1), D + i * rows, of.x, of.e, to + n, [&](int at) { return m * S[n + at]; });
+      grow(team, of, true, D + i * rows, of.x, of.e, {to + n, -1, S + n, m});
     });
 }
 
@@ -108,7 +114,7 @@ CT_HD inline int NetworkBatches<Real>::gather(const Team& team, int c, int from)
       const int seen = net.at.seen_by(i);
       if (!op.position && seen > high) break;
       if (seen < low || seen > high) continue;
-      index[found] = static_cast<Real>(i), place[found++] = static_cast<Real>(seen - low);
+      index[found] = static_cast<Real>(i), place[found++] = static_cast<Real>(c < 0 ? -1 : seen - low);
     }
     some[0] = found > 0 ? static_cast<Real>(i) : Real(-1);
     for (; found < rows; ++found) index[found] = place[found] = -1;
@@ -116,12 +122,10 @@ CT_HD inline int NetworkBatches<Real>::gather(const Team& team, int c, int from)
   const int next = static_cast<int>(some[0]);
   team.each(rows * rows, [&](int i) {
     const int p = static_cast<int>(place[i / rows]);
-    read_C[i] = p < 0 || c < 0 ? Real(0) : C[p * rows + i % rows];
-    if (i % rows == 0)
-      read_F[i / rows] = p < 0   ? Real(0)
-                         : c < 0 ? Real(1)
-                                 : F[p],
-                 read_A[i / rows] = p < 0 || c < 0 ? Real(0) : A[p];
+    read_C[i] = p < 0 ? Real(0) : C[p * rows + i % rows];
+    if (i % rows > 0) return;
+    read_F[i / rows] = p >= 0 ? F[p] : index[i / rows] < 0 ? Real(0) : Real(1);
+    read_A[i / rows] = p < 0 ? Real(0) : A[p];
   });
   team.each(rows * K, [&](int i) {
     const int query = static_cast<int>(index[i / K]);
@@ -135,12 +139,10 @@ template <class Team, class Put>
 CT_HD inline void NetworkBatches<Real>::read_layer(const Team& team, const Layer& of, const Real* S,
                                                    Put&& put) const {
   const Real one = of.b < 0 ? Real(0) : Real(1);
-  team.rows(
-      rows * rows, of.in,
-      [&](int i, int d) { return of.y[i / rows * of.in + d] * of.x[i % rows * of.in + d]; },
-      [&](int i, Real sum) {
-        of.g[i] = sum + one, of.h[i] = of.h_back[i % rows * rows + i / rows] = read_C[i] * (sum + one);
-      });
+  team.product(false, rows, rows, of.in, of.y, of.x, [&](int r, int s, Real sum) {
+    const int i = r * rows + s;
+    of.g[i] = sum + one, of.h[i] = read_C[i] * (sum + one);
+  });
   times(team, of, of.y, S, [&](int r, int j, Real sum) { of.u[r * of.out + j] = sum; });
   if (moves) times(team, of, of.y, S + n, [&](int r, int j, Real sum) { of.p[r * of.out + j] = sum; });
   read_sum(team, of, put);
@@ -149,7 +151,7 @@ CT_HD inline void NetworkBatches<Real>::read_layer(const Team& team, const Layer
 template <class Real>
 template <class Team, class Put>
 CT_HD inline void NetworkBatches<Real>::read_sum(const Team& team, const Layer& of, Put&& put) const {
-  team.down(rows, of.out, rows, of.h, of.e, [&](int r, int j, Real sum) {
+  team.product(true, rows, of.out, rows, of.h, of.e, [&](int r, int j, Real sum) {
     const int at = r * of.out + j;
     put(r, j, read_F[r] * of.u[at] + (moves ? read_A[r] * of.p[at] : Real(0)) - sum);
   });
@@ -210,11 +212,11 @@ CT_HD inline void NetworkBatches<Real>::forward(const Team& team) const {
   start(team, S);
   for (int c = 0; c < batches; ++c) {
     const int length = segment_length(batches);
-    if (states && c % length == 0) copy(team, S, states + c / length * size, size);
+    if (states && c % length == 0) team.copy(S, states + c / length * size, size);
     load(team, c);
-    inner(team, S);
-    if (c == 0) each_gathered(team, -1, [&] { read(team, S), write(team); });
-    each_gathered(team, c, [&] { read(team, S), write(team); });
+    inner(team, c, S);
+    for (int at = c == 0 ? -1 : c; at <= c; ++at)
+      each_gathered(team, at, [&] { read(team, S), write(team); });
     update(team, c, S, S);
   }
   for (int i = 0; i < net.parts(); ++i) {

@@ -1,12 +1,13 @@
-// Affine maps of one input of more than 128 numbers: products in tiles of 128 x 128 whose operands come in steps of 64, in bf16,
-// by wgmma where there is such a thing, else by mma.
+// Affine maps of one input of more than 128 numbers: products in tiles of 128 x 128, or, but for weights, 256 x 128, whose operands
+// come in steps of 64, in bf16, by wgmma where there is such a thing, else by mma.
 //
 //   forward   y = x W^T + b    rows of x by outputs,            summed over inputs
 //   inputs    d_x = d_y W      rows of d_y by inputs,           summed over outputs
 //   weights   d_W = d_y^T x    outputs by inputs, and d_b,      summed over a part of the rows, into a piece
 //
 // Columns of all outputs stand in blocks of 64, of which a step or half a tile is one; what is outside a matrix is zero.
-// Two blocks a multiprocessor hide each other's waiting. Weights are rounded once a call.
+// Two blocks a multiprocessor hide each other's waiting. One of 256 rows, which takes tile after tile, reads a quarter less from the
+// cache, which is what limits. Weights are rounded once a call.
 //
 // Pieces of 64 x 64 lie in shared memory as wgmma's swizzle of 128 bytes wants them: a row is 128 bytes, whose chunks of 16 are
 // swapped about by the row, so that copies, which come by rows, and reads of either direction use all banks.
@@ -22,10 +23,17 @@
 namespace crosstalk::device {
 
 enum class WideRole { forward, inputs, weights };
-constexpr int kWideThreads = 256, kWideStages = 3, kWideRows = 128;
+constexpr int kWideThreads = 256, kWideStages = 3;
 constexpr int kWideBlock = LinearSlabs::kBlock, kWidePiece = kWideBlock * kWideBlock, kWideAlign = 1024;
 constexpr std::size_t kWideBytes = kWideStages * 4 * kWidePiece * sizeof(std::uint16_t) + kWideAlign;
 static_assert(kWideBytes == LinearSlabs::kWideBytes && kWideBlock == 64);
+/// Of a block of so many groups of four warps, each of which has 64 rows of a tile.
+template <int kGroups>
+constexpr int kStagesOf = kGroups == 4 ? 4 : kWideStages;
+template <int kGroups>
+constexpr std::size_t kWideBytesOf =
+    kStagesOf<kGroups>*(kGroups + 2) * kWidePiece * sizeof(std::uint16_t) + kWideAlign;
+static_assert(kWideBytesOf<2> == kWideBytes);
 
 /// Place of eight columns from 8 chunk of a row in a piece, or in pieces whose rows follow each other.
 __device__ __forceinline__ int wide_place(int row, int chunk) {
@@ -72,10 +80,11 @@ struct WideMatrix {
 };
 
 /// 64 rows and columns of a matrix on their way to shared memory, eight neighbours a thread at a time.
+template <int kThreads>
 struct WidePart {
   __device__ static int column() { return static_cast<int>(threadIdx.x) % 8 * 8; }
-  __device__ static int row(int i) { return static_cast<int>(threadIdx.x) / 8 + i * (kWideThreads / 8); }
-  static constexpr int kTurns = kWideBlock * kWideBlock / 8 / kWideThreads;
+  __device__ static int row(int i) { return static_cast<int>(threadIdx.x) / 8 + i * (kThreads / 8); }
+  static constexpr int kTurns = kWideBlock * kWideBlock / 8 / kThreads;
   __device__ static std::uint16_t* place(std::uint16_t* tile, int i) {
     return tile + wide_place(row(i), column() / 8);
   }
@@ -115,6 +124,7 @@ struct WidePart {
 /// The same of floats, rounded when they are multiplied: they come in the background, where fours are whole in chunks of four,
 /// swapped about by the row such that reads of eight columns of rows 2 t use all banks. Columns outside are zero before.
 struct WideRaw {
+  using Part = WidePart<kWideThreads>;
   __device__ static int place(int row, int c) {
     return row * kWideBlock + (c / 4 ^ row / 2 % 4 * 2) * 4 + c % 4;
   }
@@ -134,9 +144,9 @@ struct WideRaw {
   }
   __device__ static __forceinline__ void add_columns(const float* tile, float (&side)[8]) {
 #pragma unroll
-    for (int i = 0; i < WidePart::kTurns; ++i) {
+    for (int i = 0; i < Part::kTurns; ++i) {
 #pragma unroll
-      for (int e = 0; e < 8; ++e) side[e] += tile[place(WidePart::row(i), WidePart::column() + e)];
+      for (int e = 0; e < 8; ++e) side[e] += tile[place(Part::row(i), Part::column() + e)];
     }
   }
   /// 16 rows from k on of the columns r0 .. r0 + 15, turned, as mma takes them on its left.
@@ -211,10 +221,12 @@ struct WideOutputs {
   bool raw, side;
 };
 
-/// A tile and its part of the sum; has no arrays, so that all of it is in registers.
-template <WideRole kRole>
+/// A tile after another and its part of the sum; has no arrays, so that all of it is in registers.
+template <WideRole kRole, int kGroups>
 struct WideMap {
   static constexpr bool kForward = kRole == WideRole::forward, kWeights = kRole == WideRole::weights;
+  static_assert(kGroups == 2 || !kWeights);
+  using Part = WidePart<128 * kGroups>;
   using Sums = float[16][4];
   using Outputs = WideOutputs[2];  ///< weights: of the tile's rows
   using Sides = float[2][8];
@@ -223,23 +235,35 @@ struct WideMap {
   std::uint16_t* const tiles;
   const int r = blockIdx.y, N = static_cast<int>(a.x.value.rows()), across = s.whole_inputs() / kWideBlock,
             input_pairs = (across + 1) / 2, output_pairs = (s.count + 1) / 2,
-            pairs = kForward ? output_pairs : input_pairs, pair = static_cast<int>(blockIdx.x) % pairs,
-            above = static_cast<int>(blockIdx.x) / pairs;
+            pairs = kForward ? output_pairs : input_pairs, above = static_cast<int>(blockIdx.x) / pairs;
   const int lane = threadIdx.x % 32, group = static_cast<int>(threadIdx.x) / 128,
             r0 = static_cast<int>(threadIdx.x) / 32 % 4 * 16;
   /// Of a weights' tile: which part of the rows it sums over.
   const int piece = kWeights ? above / output_pairs : 0;
-  const int first_row = kWeights ? above % output_pairs * 2 : above * kWideRows;      ///< or block of outputs
   const int begin = kWeights ? share(piece) : 0, end = kWeights   ? share(piece + 1)  ///< steps of the sum
                                                        : kForward ? across
                                                                   : s.count;
+  /// Tiles of this block: one of weights.
+  const int tiles_here =
+      kWeights ? 1 : (tiles_in_all() - 1 - static_cast<int>(blockIdx.x)) / static_cast<int>(gridDim.x) + 1;
+  int pair = 0, first_row = 0;  ///< of the tile at hand: columns, and row or block of outputs
+  int asked = 0, asked_step = begin, asked_tile = 0;  ///< copies so far, and what comes next
   const WideMatrix x = {a.x.value.at(r), a.x.value.is_bf16(), N, s.inputs},
                    w = {kWeights ? nullptr : a.operands.value.at(r), true, s.count*kWideBlock,
                         s.whole_inputs()};
   // A stage: two pieces of the left factor, of floats where one is, and two of the right one. Two stages of floats are as large as
   // three of bf16.
   bool raw = false;
-  int stages = kWideStages, left_size = kWidePiece, stage_size = 4 * kWidePiece;
+  int stages = kStagesOf<kGroups>, left_size = kWidePiece, stage_size = (kGroups + 2) * kWidePiece;
+
+  __device__ int tiles_in_all() const {
+    return (N + kGroups * kWideBlock - 1) / (kGroups * kWideBlock) * pairs;
+  }
+  __device__ int tile(int n) const { return static_cast<int>(blockIdx.x) + n * static_cast<int>(gridDim.x); }
+  __device__ int row_of(int tile) const {
+    return kWeights ? above % output_pairs * 2 : tile / pairs * kGroups * kWideBlock;
+  }
+  __device__ __forceinline__ void begin_tile(int n) { pair = tile(n) % pairs, first_row = row_of(tile(n)); }
 
   __device__ int share(int part) const {
     const int all = (N + kWideBlock - 1) / kWideBlock;
@@ -264,34 +288,38 @@ struct WideMap {
     raw = own[0].raw || own[1].raw;
     if (raw) stages = 2, left_size = 2 * kWidePiece, stage_size = 6 * kWidePiece;
   }
-  __device__ __forceinline__ std::uint16_t* stage(int step) const {
-    return tiles + (step - begin) % stages * stage_size;
-  }
-  __device__ __forceinline__ void request(int step, const Outputs& own) const {
-    std::uint16_t* const to = stage(step);
+  __device__ __forceinline__ std::uint16_t* stage(int n) const { return tiles + n % stages * stage_size; }
+  /// The next step's copies, also those of the next tile while this one is written.
+  __device__ __forceinline__ void request(const Outputs& own) {
+    std::uint16_t* const to = stage(asked++);
+    const bool some = asked_tile < tiles_here && asked_step < end;
+    const int at = asked_step * kWideBlock, next = tile(asked_tile), row0 = row_of(next);
 #pragma unroll
-    for (int h = 0; h < 2 && step < end; ++h) {
-      std::uint16_t *const left = to + h * left_size, *const right = to + 2 * left_size + h * kWidePiece;
-      const int at = step * kWideBlock, row = first_row + h * kWideBlock,
-                column = (2 * pair + h) * kWideBlock;
+    for (int h = 0; h < kGroups && some; ++h) {
+      std::uint16_t* const left = to + h * left_size;
+      const int row = row0 + h * kWideBlock;
       if constexpr (kForward) {
-        WidePart::request(x, row, at, left);
-        WidePart::request(w, column, at, right);
+        Part::request(x, row, at, left);
       } else if constexpr (kWeights) {
         if (own[h].raw) {
           WideRaw::request(own[h].matrix, at, own[h].column, reinterpret_cast<float*>(left));
         } else {
-          WidePart::request(own[h].matrix, at, own[h].column, left);
+          Part::request(own[h].matrix, at, own[h].column, left);
         }
-        WidePart::request(x, at, column, right);
       } else {
         int from = 0;
-        const WideMatrix y = d_y(step, from);
-        WidePart::request(y, row, from, left);
-        WidePart::request(w, at, column, right);
+        const WideMatrix y = d_y(asked_step, from);
+        Part::request(y, row, from, left);
       }
     }
+#pragma unroll
+    for (int h = 0; h < 2 && some; ++h) {
+      const int column = (next % pairs * 2 + h) * kWideBlock;
+      std::uint16_t* const right = to + kGroups * left_size + h * kWidePiece;
+      kForward ? Part::request(w, column, at, right) : Part::request(kWeights ? x : w, at, column, right);
+    }
     copies_commit();
+    if (++asked_step >= end) asked_step = begin, ++asked_tile;
   }
   /// Sums begin as biases.
   __device__ __forceinline__ void add_biases(Sums& sums) const {
@@ -338,7 +366,7 @@ struct WideMap {
       if (own[h].side && own[h].raw) {
         WideRaw::add_columns(reinterpret_cast<const float*>(left + h * left_size), side[h]);
       } else if (own[h].side) {
-        WidePart::add_columns(left + h * left_size, side[h]);
+        Part::add_columns(left + h * left_size, side[h]);
       }
     }
   }
@@ -392,42 +420,48 @@ struct WideMap {
   }
 };
 
-template <WideRole kRole>
-__global__ void __launch_bounds__(kWideThreads, 2)
+template <WideRole kRole, int kGroups>
+__global__ void __launch_bounds__(128 * kGroups, 4 / kGroups)
     wide_maps(const __grid_constant__ JoinedLinear<float> a, const __grid_constant__ LinearSlabs s) {
   extern __shared__ __align__(128) unsigned char memory[];
-  using Tile = WideMap<kRole>;
+  using Tile = WideMap<kRole, kGroups>;
   constexpr bool kForward = Tile::kForward, kWeights = Tile::kWeights;
   Tile tile{
       a, s,
       reinterpret_cast<std::uint16_t*>(memory + (-__cvta_generic_to_shared(memory) & (kWideAlign - 1)))};
-  typename Tile::Sums sums = {};
   typename Tile::Sides side = {};
   typename Tile::Outputs own = {};
-  if constexpr (kForward) tile.add_biases(sums);
+  tile.begin_tile(0);
   if constexpr (kWeights) tile.find(own);
   if (kWeights && tile.raw) tile.clear();
 #pragma unroll 1
-  for (int i = 0; i < tile.stages - 1; ++i) tile.request(tile.begin + i, own);
+  for (int i = 0; i < tile.stages - 1; ++i) tile.request(own);
+  int taken = 0;
 #pragma unroll 1
-  for (int step = tile.begin; step < tile.end; ++step) {
-    std::uint16_t* const left = tile.stage(step);
-    tile.raw ? copies_wait<0>() : copies_wait<kWideStages - 2>();
-    fence_async();
-    __syncthreads();
-    unsigned rows[kWideBlock / 16][4];
-    tile.read(left + tile.group * tile.left_size, tile.group == 0 ? own[0].raw : own[1].raw, rows);
-    wgmma_begin_with(sums);
+  for (int n = 0; n < tile.tiles_here; ++n) {
+    typename Tile::Sums sums = {};
+    tile.begin_tile(n);
+    if constexpr (kForward) tile.add_biases(sums);
+#pragma unroll 1
+    for (int step = tile.begin; step < tile.end; ++step) {
+      std::uint16_t* const left = tile.stage(taken++);
+      tile.raw ? copies_wait<0>() : copies_wait<kStagesOf<kGroups> - 2>();
+      fence_async();
+      __syncthreads();
+      unsigned rows[kWideBlock / 16][4];
+      tile.read(left + tile.group * tile.left_size, tile.group == 0 ? own[0].raw : own[1].raw, rows);
+      wgmma_begin_with(sums);
 #pragma unroll
-    for (int k = 0; k < kWideBlock / 16; ++k)
-      multiply_wide<!kForward>(sums, rows[k], left + 2 * tile.left_size, 16 * k);
-    wgmma_commit();
-    tile.request(step + tile.stages - 1, own);
-    if constexpr (kWeights) tile.add_sides(left, own, side);
-    wgmma_wait<0>(sums);
+      for (int k = 0; k < kWideBlock / 16; ++k)
+        multiply_wide<!kForward>(sums, rows[k], left + kGroups * tile.left_size, 16 * k);
+      wgmma_commit();
+      tile.request(own);
+      if constexpr (kWeights) tile.add_sides(left, own, side);
+      wgmma_wait<0>(sums);
+    }
+    tile.put(sums);
   }
   copies_end();
-  tile.put(sums);
   if (kWeights && tile.pair == 0) tile.put_sides(reinterpret_cast<float*>(memory), side);
 }
 
@@ -437,14 +471,28 @@ inline void round_weights(const Exec& exec, const JoinedLinear<float>& a, const 
          per_replica(blocks_for(pieces, kWideThreads), a.x.value.R), kWideThreads, 0, a, s);
 }
 
+template <WideRole kRole, int kGroups>
+void launch_wide(const Exec& exec, const char* name, const JoinedLinear<float>& a, const LinearSlabs& s,
+                 unsigned blocks) {
+  launch(exec, name, wide_maps<kRole, kGroups>, per_replica(blocks, a.x.value.R), 128 * kGroups,
+         kWideBytesOf<kGroups>, a, s);
+}
+
+/// Larger tiles where there are enough of them; no bit depends on it.
 template <WideRole kRole>
 void launch_wide(const Exec& exec, const char* name, const JoinedLinear<float>& a, const LinearSlabs& s) {
-  const unsigned rows = blocks_for(a.x.value.rows(), kWideRows),
-                 inputs = blocks_for(s.inputs, 2 * kWideBlock), outputs = blocks_for(s.count, 2),
-                 blocks = kRole == WideRole::forward  ? rows * outputs
-                          : kRole == WideRole::inputs ? rows * inputs
-                                                      : inputs * outputs * static_cast<unsigned>(s.pieces);
-  launch(exec, name, wide_maps<kRole>, per_replica(blocks, a.x.value.R), kWideThreads, kWideBytes, a, s);
+  const unsigned inputs = blocks_for(s.inputs, 2 * kWideBlock), outputs = blocks_for(s.count, 2);
+  if constexpr (kRole == WideRole::weights) {
+    launch_wide<kRole, 2>(exec, name, a, s, inputs * outputs * static_cast<unsigned>(s.pieces));
+  } else {
+    const auto blocks = [&](int groups) {
+      return blocks_for(a.x.value.rows(), groups * kWideBlock) *
+             (kRole == WideRole::forward ? outputs : inputs);
+    };
+    if (blocks(4) >= 2 * kTunedFor && kWideBytesOf<4> <= shared_memory_limit())
+      return launch_wide<kRole, 4>(exec, name, a, s, kTunedFor);
+    launch_wide<kRole, 2>(exec, name, a, s, blocks(2));
+  }
 }
 
 }  // namespace crosstalk::device

@@ -8,7 +8,8 @@ namespace crosstalk {
 namespace {
 using namespace device;
 
-constexpr int kThreads = 256, kHeld = 32;
+/// kHeld: words of a row that a thread of a block holds. kShortRow: words of a row that a warp reads.
+constexpr int kThreads = 256, kHeld = 32, kShortRow = 256;
 
 template <class Real>
 __device__ __forceinline__ Real exp_of(Real x) {
@@ -16,38 +17,52 @@ __device__ __forceinline__ Real exp_of(Real x) {
   return ::exp(x);
 }
 
-/// A row of logits is read once where it fits the registers of a block. Gradients stand where the logits stood.
-template <class Real, bool kFits>
+/// Who reads a row of logits: a block, or a warp, whose row has few words.
+enum class RowTeam { block, warp };
+
+template <RowTeam kTeam, class Real, class F>
+__device__ __forceinline__ Real over_team(Real x, const F& f) {
+  if constexpr (kTeam == RowTeam::warp) return x;
+  return over_warps(x, f);
+}
+
+/// A row of logits is read once where it fits the registers of its team. Gradients stand where the logits stood.
+template <class Real, RowTeam kTeam, bool kFits>
 __global__ void __launch_bounds__(kThreads)
-    entropy_rows(const __grid_constant__ CrossEntropy<Real> op, std::int64_t begin, bool gradients) {
-  const int r = blockIdx.y, V = op.V();
-  const std::int64_t n = begin + blockIdx.x;
-  Real* y = op.logits.value.at(r) + static_cast<std::int64_t>(blockIdx.x) * V;
+    entropy_rows(const __grid_constant__ CrossEntropy<Real> op, std::int64_t begin, std::int64_t count,
+                 bool gradients) {
+  constexpr int kSize = kTeam == RowTeam::warp ? 32 : kThreads;
+  constexpr int kOwn = kTeam == RowTeam::warp ? kShortRow / 32 : kHeld;
+  const int r = blockIdx.y, V = op.V(), first = threadIdx.x % kSize;
+  const std::int64_t row = std::int64_t{blockIdx.x} * (kThreads / kSize) + threadIdx.x / kSize,
+                     n = begin + row;
+  if (row >= count) return;
+  Real* y = op.logits.value.at(r) + row * V;
   const int target = op.target.value.at(r)[n];
   if (target < 0) {
-    if (threadIdx.x == 0) op.query_loss.value.at(r)[n] = 0, op.correct.value.at(r)[n] = -1;
+    if (first == 0) op.query_loss.value.at(r)[n] = 0, op.correct.value.at(r)[n] = -1;
     if (gradients) {
-      for (int v = threadIdx.x; v < V; v += kThreads) y[v] = 0;
+      for (int v = first; v < V; v += kSize) y[v] = 0;
     }
     return;
   }
-  Real held[kFits ? kHeld : 1];
+  Real held[kFits ? kOwn : 1];
   if constexpr (kFits) {
 #pragma unroll
-    for (int i = 0; i < kHeld; ++i) {
-      const int v = threadIdx.x + i * kThreads;
+    for (int i = 0; i < kOwn; ++i) {
+      const int v = first + i * kSize;
       if (v < V) held[i] = y[v];
     }
   }
   const auto each = [&](auto&& f) {
     if constexpr (kFits) {
 #pragma unroll
-      for (int i = 0; i < kHeld; ++i) {
-        const int v = threadIdx.x + i * kThreads;
+      for (int i = 0; i < kOwn; ++i) {
+        const int v = first + i * kSize;
         if (v < V) f(v, held[i]);
       }
     } else {
-      for (int v = threadIdx.x; v < V; v += kThreads) f(v, y[v]);
+      for (int v = first; v < V; v += kSize) f(v, y[v]);
     }
   };
   const Real right = y[target];
@@ -57,12 +72,12 @@ __global__ void __launch_bounds__(kThreads)
     if (v != target && !(x < right)) lost = 1;
   });
   const auto larger = [](Real a, Real b) { return b > a ? b : a; };
-  top = over_warps(warp_max(top), larger);
-  lost = over_warps(warp_max(lost), larger);
+  top = over_team<kTeam>(warp_max(top), larger);
+  lost = over_team<kTeam>(warp_max(lost), larger);
   Real total = 0;
   each([&](int, Real x) { total += exp_of(x - top); });
-  total = block_sum(total);
-  if (threadIdx.x == 0) {
+  total = over_team<kTeam>(warp_sum(total), [](Real a, Real b) { return a + b; });
+  if (first == 0) {
     op.query_loss.value.at(r)[n] = log(total) + (top - right);
     op.correct.value.at(r)[n] = lost == 0;
   }
@@ -266,13 +281,16 @@ template <class Real>
 void by_blocks(const Exec& exec, const CrossEntropy<Real>& op, bool gradients) {
   const std::int64_t rows = op.rows(), block = op.logits.value.dim(0);
   const unsigned R = static_cast<unsigned>(op.x.value.R);
-  const auto kernel = op.V() <= kHeld * kThreads ? entropy_rows<Real, true> : entropy_rows<Real, false>;
+  const bool is_short = op.V() <= kShortRow;
+  const auto kernel = is_short                     ? entropy_rows<Real, RowTeam::warp, true>
+                      : op.V() <= kHeld * kThreads ? entropy_rows<Real, RowTeam::block, true>
+                                                   : entropy_rows<Real, RowTeam::block, false>;
   for (std::int64_t begin = 0; begin < rows; begin += block) {
     const std::int64_t count = std::min(block, rows - begin);
     const Linear<Real> product = op.product(begin, count);
     forward_cuda(exec, product);
-    launch(exec, "cross_entropy", kernel, dim3(static_cast<unsigned>(count), R), kThreads, 0, op, begin,
-           gradients);
+    const unsigned blocks = blocks_for(count, is_short ? kThreads / 32 : 1);
+    launch(exec, "cross_entropy", kernel, dim3(blocks, R), kThreads, 0, op, begin, count, gradients);
     if (gradients) backward_cuda(exec, product);
   }
 }

@@ -61,7 +61,8 @@ std::vector<OpCase> cases() {
       make("One", 1, 1, 1, 1, 1),           make("Small", 3, 2, 4, 5, 6),
       make("Used", 3, 2, 4, 5, 6, 0),       make("Blocks", 5, 7, 6, 9, 8),
       make("BlocksThatFit", 4, 4, 6, 9, 4), make("Wide", 2, 3, 5, 1031, 4),
-      make("Large", 9, 5, 33, 67, 16),      make("Ties", 6, 4, 2, 3, 7).edit("x", whole).edit("w", whole)};
+      make("Large", 9, 5, 33, 67, 16),      make("ARowAWarp", 5, 3, 6, 256, 7),
+      make("ARowABlock", 5, 3, 6, 257, 7),  make("Ties", 6, 4, 2, 3, 7).edit("x", whole).edit("w", whole)};
 }
 
 INSTANTIATE_TEST_SUITE_P(CrossEntropy, OpCheck, ::testing::ValuesIn(cases()), case_name);

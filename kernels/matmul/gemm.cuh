@@ -111,11 +111,11 @@ void gemm(const Exec& exec, const char* name, const Op& op, int B, int R,
       return;
     }
   }
+  if constexpr (Op::kRounds && std::is_same_v<Real, float>) {
+    if (precision == Precision::tf32) return tensor_gemm<Precision::tf32>(exec, name, op, B, R);
+    if (precision == Precision::bf16) return tensor_gemm<Precision::bf16>(exec, name, op, B, R);
+  }
   if constexpr (std::is_same_v<Real, float>) {
-    if constexpr (Op::kRounds) {
-      if (precision == Precision::tf32) return tensor_gemm<Precision::tf32>(exec, name, op, B, R);
-      if (precision == Precision::bf16) return tensor_gemm<Precision::bf16>(exec, name, op, B, R);
-    }
     tensor_gemm<Precision::full>(exec, name, op, B, R);
   } else {
     const unsigned tiles = blocks_for(op.M, kDoubleTile) * blocks_for(op.N, kDoubleTile);

@@ -90,31 +90,16 @@ constexpr int kRowTurns = 4 / kFours;
 template <int kFours>
 constexpr int kGradientTurns = kFours > 1 ? 1 : 2;
 
-template <int kLanes, int kFours, bool kGated>
-__global__ void __launch_bounds__(kFoursThreads) norm_fours(const __grid_constant__ ResidualNorm<float> op) {
-  wait_for_earlier();
-  constexpr int M = kRowTurns<kFours>;
-  using Rows = RowsOfFours<kLanes, kFours, M>;
-  const int r = blockIdx.y, D = op.D();
-  const std::int64_t n0 =
-      (static_cast<std::int64_t>(blockIdx.x) * kFoursWarps + threadIdx.x / 32) * Rows::kRows;
-  if (n0 >= op.rows()) return;
-  const Rows rows(n0, op.rows(), D);
-  typename Rows::Row s[M], b[M];
-#pragma unroll
-  for (int m = 0; m < M; ++m) rows.load(op.x.value, r, m, s[m]);
-  if (op.branch) {
-#pragma unroll
-    for (int m = 0; m < M; ++m) rows.load(op.branch.value, r, m, b[m]);
-#pragma unroll
-    for (int m = 0; m < M; ++m) {
-      Rows::each([&](int q, int e) { s[m][q].v[e] += b[m][q].v[e]; });
-      rows.store(op.sum.value, r, m, s[m]);
-    }
-  }
+/// What stands behind a norm.
+enum class Behind { nothing, gate, norm };
+
+/// Norms of rows, in their places.
+template <class Rows, int M>
+__device__ __forceinline__ void norm_rows(const ResidualNorm<float>& op, const Rows& rows,
+                                          const In<float>& gains, const In<float>& biases,
+                                          typename Rows::Row (&s)[M], float (&mean)[M], float (&inverse)[M]) {
   const bool layer = op.norm == RowNorm::layer;
-  const float share = 1 / static_cast<float>(D);
-  float mean[M] = {}, inverse[M];
+  const float share = 1 / static_cast<float>(rows.D);
 #pragma unroll
   for (int m = 0; m < M; ++m)
     mean[m] = layer ? share * rows.sum([&](int q, int e) { return s[m][q].v[e]; }) : 0;
@@ -126,43 +111,130 @@ __global__ void __launch_bounds__(kFoursThreads) norm_fours(const __grid_constan
   }
   rows.add_up(inverse);
   typename Rows::Row gain, bias = {};
-  rows.load_columns(op.gain.value.at(r), gain);
-  if (op.bias) rows.load_columns(op.bias.value.at(r), bias);
+  const int r = blockIdx.y;
+  rows.load_columns(gains.value.at(r), gain);
+  if (biases) rows.load_columns(biases.value.at(r), bias);
 #pragma unroll
   for (int m = 0; m < M; ++m) {
     inverse[m] = 1 / sqrtf(share * inverse[m] + static_cast<float>(op.eps));
     Rows::each(
         [&](int q, int e) { s[m][q].v[e] = fmaf(gain[q].v[e], s[m][q].v[e] * inverse[m], bias[q].v[e]); });
-    if constexpr (kGated) {
+  }
+}
+
+template <int kLanes, int kFours, Behind kBehind>
+__global__ void __launch_bounds__(kFoursThreads) norm_fours(const __grid_constant__ ResidualNorm<float> op) {
+  wait_for_earlier();
+  constexpr int M = kRowTurns<kFours>;
+  using Rows = RowsOfFours<kLanes, kFours, M>;
+  const int r = blockIdx.y, D = op.D();
+  const std::int64_t n0 =
+      (static_cast<std::int64_t>(blockIdx.x) * kFoursWarps + threadIdx.x / 32) * Rows::kRows;
+  if (n0 >= op.rows()) return;
+  const Rows rows(n0, op.rows(), D);
+  typename Rows::Row s[M], b[M];
+  const auto keep = [&](const Saved<float>& means, const Saved<float>& inverses, const float(&mean)[M],
+                        const float(&inverse)[M]) {
+#pragma unroll
+    for (int m = 0; m < M; ++m) {
+      if (inverses && rows.has(m) && rows.column == 0)
+        means.value.at(r)[rows.row(m)] = mean[m], inverses.value.at(r)[rows.row(m)] = inverse[m];
+    }
+  };
+#pragma unroll
+  for (int m = 0; m < M; ++m) rows.load(op.x.value, r, m, s[m]);
+  if (op.branch) {
+#pragma unroll
+    for (int m = 0; m < M; ++m) rows.load(op.branch.value, r, m, b[m]);
+#pragma unroll
+    for (int m = 0; m < M; ++m) {
+      Rows::each([&](int q, int e) { s[m][q].v[e] += b[m][q].v[e]; });
+      if (kBehind != Behind::norm || op.inner) rows.store(op.total(), r, m, s[m]);
+    }
+  }
+  float mean[M], inverse[M];
+  if constexpr (kBehind == Behind::norm) {
+#pragma unroll
+    for (int m = 0; m < M; ++m) Rows::each([&](int q, int e) { b[m][q].v[e] = s[m][q].v[e]; });
+    norm_rows(op, rows, op.gain, op.bias, b, mean, inverse);
+    keep(op.mean, op.inverse, mean, inverse);
+#pragma unroll
+    for (int m = 0; m < M; ++m) {
+      Rows::each([&](int q, int e) { s[m][q].v[e] += b[m][q].v[e]; });
+      rows.store(op.sum.value, r, m, s[m]);
+    }
+    norm_rows(op, rows, op.again_gain, op.again_bias, s, mean, inverse);
+    keep(op.again_mean, op.again_inverse, mean, inverse);
+  } else {
+    norm_rows(op, rows, op.gain, op.bias, s, mean, inverse);
+    keep(op.mean, op.inverse, mean, inverse);
+  }
+#pragma unroll
+  for (int m = 0; m < M; ++m) {
+    if constexpr (kBehind == Behind::gate) {
       rows.load(op.gate.value, r, m, b[m]);
       Rows::each([&](int q, int e) { s[m][q].v[e] *= op.opened(b[m][q].v[e]); });
     }
     rows.store(op.y.value, r, m, s[m]);
-    if (op.inverse && rows.has(m) && rows.column == 0)
-      op.mean.value.at(r)[rows.row(m)] = mean[m], op.inverse.value.at(r)[rows.row(m)] = inverse[m];
   }
 }
 
+/// Gain and bias of a lane's columns, and what rows give them.
+template <class Rows>
+struct GainsOfRows {
+  typename Rows::Row gain, bias = {}, d_gain = {}, d_bias = {};
+  /// d_y of normed rows to d_s.
+  template <int M>
+  __device__ __forceinline__ void backward(const Rows& rows, bool layer,
+                                           const typename Rows::Row (&normed)[M], const float (&inverse)[M],
+                                           typename Rows::Row (&d)[M]) {
+    float shift[M], along[M];
+#pragma unroll
+    for (int m = 0; m < M; ++m) {
+      shift[m] = along[m] = 0;
+      Rows::each([&](int q, int e) {
+        const float x = normed[m][q].v[e];
+        float& f = d[m][q].v[e];
+        d_gain[q].v[e] += f * x, d_bias[q].v[e] += f;
+        f *= gain[q].v[e];
+        shift[m] += f, along[m] += f * x;
+      });
+    }
+    rows.add_up(along);
+    if (layer) rows.add_up(shift);
+    const float share = 1 / static_cast<float>(rows.D);
+#pragma unroll
+    for (int m = 0; m < M; ++m) {
+      const float from = layer ? share * shift[m] : 0, times = share * along[m];
+      Rows::each([&](int q, int e) {
+        d[m][q].v[e] = (d[m][q].v[e] - from - normed[m][q].v[e] * times) * inverse[m];
+      });
+    }
+  }
+};
+
 /// Rows of piece blockIdx.x, and what they give gain and bias.
-template <int kLanes, int kFours, bool kGated>
+template <int kLanes, int kFours, Behind kBehind>
 __global__ void __launch_bounds__(kFoursThreads)
     norm_fours_backward(const __grid_constant__ ResidualNorm<float> op, std::int64_t piece) {
   wait_for_earlier();
-  constexpr int M = kGradientTurns<kFours>;
+  constexpr int M = kGradientTurns<kFours>, kNorms = kBehind == Behind::norm ? 2 : 1;
+  constexpr bool kGated = kBehind == Behind::gate;
   using Rows = RowsOfFours<kLanes, kFours, M>;
   using Row = typename Rows::Row;
-  __shared__ __align__(16) float sums[2][kFoursWarps][128 * kFours];
+  __shared__ __align__(16) float sums[2 * kNorms][kFoursWarps][128 * kFours];
   const int r = blockIdx.y, D = op.D(), warp = threadIdx.x / 32;
   const std::int64_t begin = blockIdx.x * piece, end = min(op.rows(), begin + piece);
   const bool layer = op.norm == RowNorm::layer, past = op.sum && op.sum.gradient.data;
-  const float share = 1 / static_cast<float>(D);
-  Row gain, bias = {}, d_gain = {}, d_bias = {};
-  Rows(begin, end, D).load_columns(op.gain.value.at(r), gain);
-  if (kGated && op.bias) Rows(begin, end, D).load_columns(op.bias.value.at(r), bias);
+  GainsOfRows<Rows> gains[kNorms];
+  Rows(begin, end, D).load_columns(op.gain.value.at(r), gains[0].gain);
+  if (kBehind != Behind::nothing && op.bias)
+    Rows(begin, end, D).load_columns(op.bias.value.at(r), gains[0].bias);
+  if constexpr (kNorms > 1) Rows(begin, end, D).load_columns(op.again_gain.value.at(r), gains[1].gain);
   for (std::int64_t n = begin + warp * Rows::kRows; n < end; n += kFoursWarps * Rows::kRows) {
     const Rows rows(n, end, D);
     Row s[M], d[M], gate[M], more[M] = {}, x_before[M] = {}, branch_before[M] = {};
-    float mean[M], inverse[M], shift[M], along[M];
+    float mean[M], inverse[M];
 #pragma unroll
     for (int m = 0; m < M; ++m) {
       rows.load(op.total(), r, m, s[m]), rows.load(op.y.gradient, r, m, d[m]);
@@ -173,30 +245,45 @@ __global__ void __launch_bounds__(kFoursThreads)
       const std::int64_t row = min(rows.row(m), end - 1);
       mean[m] = op.mean.value.at(r)[row], inverse[m] = op.inverse.value.at(r)[row];
     }
+    Row again[M];
+    float again_inverse[M];
 #pragma unroll
     for (int m = 0; m < M; ++m) {
-      shift[m] = along[m] = 0;
+      float again_mean = 0;
+      if constexpr (kNorms > 1) {
+        const std::int64_t row = min(rows.row(m), end - 1);
+        again_mean = op.again_mean.value.at(r)[row], again_inverse[m] = op.again_inverse.value.at(r)[row];
+      }
       Rows::each([&](int q, int e) {
         float &x = s[m][q].v[e], &f = d[m][q].v[e];
-        if (!rows.has(m) || !rows.inside(q)) x = mean[m], f = 0;
+        const bool there = rows.has(m) && rows.inside(q);
+        const float raw = x;
+        if (!there) x = mean[m], f = more[m][q].v[e] = 0;
         x = (x - mean[m]) * inverse[m];
+        if constexpr (kNorms > 1) {
+          const float t = raw + fmaf(gains[0].gain[q].v[e], x, gains[0].bias[q].v[e]);
+          again[m][q].v[e] = there ? (t - again_mean) * again_inverse[m] : 0;
+        }
         if constexpr (kGated) {
           float& g = gate[m][q].v[e];
           const float d_y = f, slope = op.gate_slope(g);
-          f *= op.opened(g), g = d_y * fmaf(gain[q].v[e], x, bias[q].v[e]) * slope;
+          f *= op.opened(g), g = d_y * fmaf(gains[0].gain[q].v[e], x, gains[0].bias[q].v[e]) * slope;
         }
-        d_gain[q].v[e] += f * x, d_bias[q].v[e] += f;
-        f *= gain[q].v[e];
-        shift[m] += f, along[m] += f * x;
       });
     }
-    rows.add_up(along);
-    if (layer) rows.add_up(shift);
+    if constexpr (kNorms > 1) {  // d_t reaches s, and the rows that the first norm made
+      gains[1].backward(rows, layer, again, again_inverse, d);
+#pragma unroll
+      for (int m = 0; m < M; ++m)
+        Rows::each([&](int q, int e) {
+          more[m][q].v[e] = d[m][q].v[e] = rows.has(m) && rows.inside(q) ? d[m][q].v[e] + more[m][q].v[e] : 0;
+        });
+    }
+    gains[0].backward(rows, layer, s, inverse, d);
 #pragma unroll
     for (int m = 0; m < M; ++m) {
-      const float from = layer ? share * shift[m] : 0, times = share * along[m];
       Rows::each([&](int q, int e) {
-        const float d_s = (d[m][q].v[e] - from - s[m][q].v[e] * times) * inverse[m] + more[m][q].v[e];
+        const float d_s = d[m][q].v[e] + more[m][q].v[e];
         x_before[m][q].v[e] += d_s, branch_before[m][q].v[e] += d_s;
       });
       if (op.x.wanted()) rows.store(op.x.gradient, r, m, x_before[m]);
@@ -211,18 +298,22 @@ __global__ void __launch_bounds__(kFoursThreads)
   }
   const int column = static_cast<int>(threadIdx.x) % kLanes * 4;
 #pragma unroll
-  for (int q = 0; q < kFours; ++q) {
+  for (int norm = 0; norm < kNorms; ++norm) {
+    Row &d_gain = gains[norm].d_gain, &d_bias = gains[norm].d_bias;
 #pragma unroll
-    for (int e = 0; e < 4 && kLanes < 32; ++e) {  // of the rows beside
-      d_gain[q].v[e] += __shfl_xor_sync(kFullWarp, d_gain[q].v[e], 16);
-      d_bias[q].v[e] += __shfl_xor_sync(kFullWarp, d_bias[q].v[e], 16);
+    for (int q = 0; q < kFours; ++q) {
+#pragma unroll
+      for (int e = 0; e < 4 && kLanes < 32; ++e) {  // of the rows beside
+        d_gain[q].v[e] += __shfl_xor_sync(kFullWarp, d_gain[q].v[e], 16);
+        d_bias[q].v[e] += __shfl_xor_sync(kFullWarp, d_bias[q].v[e], 16);
+      }
+      *reinterpret_cast<Four<float>*>(&sums[2 * norm][warp][column + 4 * kLanes * q]) = d_gain[q];
+      *reinterpret_cast<Four<float>*>(&sums[2 * norm + 1][warp][column + 4 * kLanes * q]) = d_bias[q];
     }
-    *reinterpret_cast<Four<float>*>(&sums[0][warp][column + 4 * kLanes * q]) = d_gain[q];
-    *reinterpret_cast<Four<float>*>(&sums[1][warp][column + 4 * kLanes * q]) = d_bias[q];
   }
   __syncthreads();
-  float* part = op.part.value.at(r) + static_cast<std::int64_t>(blockIdx.x) * 2 * D;
-  for (int i = threadIdx.x; i < 2 * D; i += kFoursThreads) {
+  float* part = op.part.value.at(r) + static_cast<std::int64_t>(blockIdx.x) * 2 * kNorms * D;
+  for (int i = threadIdx.x; i < 2 * kNorms * D; i += kFoursThreads) {
     float all = 0;
 #pragma unroll
     for (int w = 0; w < kFoursWarps; ++w) all += sums[i / D][w][i % D];
@@ -230,30 +321,34 @@ __global__ void __launch_bounds__(kFoursThreads)
   }
 }
 
-/// Calls f with how many lanes a row of D floats has, fours a lane, and whether there is a gate.
+/// Calls f with how many lanes a row of D floats has, fours a lane, and what stands behind the norm.
 template <class F>
-void with_fours(int D, bool gated, F&& f) {
-  const auto sized = [&]<bool kGated>() {
-    if (D <= 64) return f.template operator()<16, 1, kGated>();
-    if (D <= 128) return f.template operator()<32, 1, kGated>();
-    if (D <= 256) return f.template operator()<32, 2, kGated>();
-    f.template operator()<32, 4, kGated>();
+void with_fours(const ResidualNorm<float>& op, F&& f) {
+  const int D = op.D();
+  const auto sized = [&]<Behind kBehind>() {
+    if (D <= 64) return f.template operator()<16, 1, kBehind>();
+    if (D <= 128) return f.template operator()<32, 1, kBehind>();
+    if (D <= 256) return f.template operator()<32, 2, kBehind>();
+    if constexpr (kBehind != Behind::norm) f.template operator()<32, 4, kBehind>();
   };
-  gated ? sized.template operator()<true>() : sized.template operator()<false>();
+  op.again_gain ? sized.template operator()<Behind::norm>()
+  : op.gate     ? sized.template operator()<Behind::gate>()
+                : sized.template operator()<Behind::nothing>();
 }
 
 /// Rows in fours: memory is aligned, and no gradient stands in two fields.
 inline bool in_fours(const ResidualNorm<float>& op) {
   op.check_writes();
-  bool good = op.D() % 4 == 0 && op.D() <= kFoursMost &&
+  bool good = op.D() % 4 == 0 && op.D() <= (op.again_gain ? op.kMostAgain : kFoursMost) &&
               !(op.branch.wanted() && op.branch.gradient.data == op.x.gradient.data);
   for (const Tensor<float>& t :
        {op.x.value, op.x.gradient, op.branch.value, op.branch.gradient, op.gain.value, op.bias.value,
-        op.sum.value, op.sum.gradient, op.y.value, op.y.gradient, op.gate.value, op.gate.gradient})
+        op.sum.value, op.sum.gradient, op.y.value, op.y.gradient, op.gate.value, op.gate.gradient,
+        op.inner.value, op.again_gain.value, op.again_bias.value})
     good = good &&
            (!t.data || (reinterpret_cast<std::uintptr_t>(t.data) % 16 == 0 && t.replica_stride % 4 == 0));
-  if (!good && (op.y.value.is_bf16() || op.branch.gradient.is_bf16()))
-    throw std::logic_error("[residual_norm] bf16 wants memory at multiples of 16 bytes");
+  if (!good && (op.y.value.is_bf16() || op.branch.gradient.is_bf16() || (op.again_gain && !op.flow)))
+    throw std::logic_error("[residual_norm] bf16 and two norms want memory at multiples of 16 bytes");
   return good;
 }
 

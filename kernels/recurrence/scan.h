@@ -40,7 +40,7 @@ struct Complex {
 template <class Real>
 struct Scan {
   bool complex = false;  ///< channels are pairs (real, imaginary) in x, h, start; a = e^{log_a + i angle}
-  In<Real> log_a;        ///< log |a| [R,B,T,N]
+  In<Real> log_a;        ///< log |a| [R,B,T,N]; absent: 0
   In<Real> angle;        ///< [R,B,T,N]: complex only
   In<Real> x;            ///< [R,B,T,N] or, complex, [R,B,T,2N]
   In<Real> start;        ///< h_{-1} [R,B,N] or [R,B,2N]; absent: 0
@@ -50,29 +50,40 @@ struct Scan {
   CROSSTALK_FIELDS(log_a, angle, x, start, h)
   CT_HD int parts() const { return complex ? 2 : 1; }
   void plan() {
-    if (!log_a || !x || log_a.value.rank != 3 || x.value.rank != 3 || static_cast<bool>(angle) != complex ||
-        x.value.size() != parts() * log_a.value.size() ||
-        (angle && angle.value.size() != log_a.value.size()) ||
-        (start && start.value.size() * x.value.dim(1) != x.value.size()))
+    const auto fits = [&](const In<Real>& f) {
+      return f.value.rank == 3 && parts() * f.value.size() == x.value.size();
+    };
+    if (!x || x.value.rank != 3 || static_cast<bool>(angle) != complex || (log_a && !fits(log_a)) ||
+        (angle && !fits(angle)) || (start && start.value.size() * x.value.dim(1) != x.value.size()))
       throw std::logic_error("[scan] shapes do not fit");
     h.value = shaped<Real>(x.value.R, {x.value.dim(0), x.value.dim(1), x.value.dim(2)});
   }
-  CT_HD const Tensor<Real>& channels() const { return log_a.value; }
+  CT_HD const Tensor<Real>& channels() const { return complex ? angle.value : x.value; }
 
   using Carried = Complex<Real>;
   CT_HD Carried begin(int r, std::int64_t first) const {
     return start ? number(start.value, r, first) : Carried{0, 0};
   }
+  struct Token {
+    Carried factor, x;
+  };
+  CT_HD Token token(int r, std::int64_t at) const { return {factor(r, at), number(x.value, r, at)}; }
   /// h_{t-1} -> h_t.
-  CT_HD void step(int r, std::int64_t at, Carried& carried) const {
-    carried = factor(r, at) * carried + number(x.value, r, at);
+  CT_HD void step(int r, std::int64_t at, const Token& token, Carried& carried) const {
+    carried = token.factor * carried + token.x;
     store(h.value, r, at, carried);
   }
+  struct TokenBack {
+    Carried factor, before, given;
+  };
+  CT_HD TokenBack token_back(int r, std::int64_t at, Carried before) const {
+    return {factor(r, at), before, number(h.gradient, r, at)};
+  }
   /// conj(a_{t+1}) lambda_{t+1} -> conj(a_t) lambda_t.
-  CT_HD void step_back(int r, std::int64_t at, Carried before, Carried& carried) const {
-    const Carried a = factor(r, at), lambda = number(h.gradient, r, at) + carried;
-    const Carried turn = lambda.conjugate() * (a * before);
-    carried = a.conjugate() * lambda;
+  CT_HD void step_back(int r, std::int64_t at, const TokenBack& token, Carried& carried) const {
+    const Carried lambda = token.given + carried;
+    const Carried turn = lambda.conjugate() * (token.factor * token.before);
+    carried = token.factor.conjugate() * lambda;
     if (log_a.wanted()) put(log_a.write, log_a.gradient.at(r) + at, turn.re);
     if (angle.wanted()) put(angle.write, angle.gradient.at(r) + at, -turn.im);
     give(x, r, at, lambda);
@@ -95,7 +106,7 @@ struct Scan {
     store(in.gradient, r, i, in.write == Write::add ? number(in.gradient, r, i) + value : value);
   }
   CT_HD Carried factor(int r, std::int64_t at) const {
-    const Real size = exp_(log_a.value.at(r)[at]);
+    const Real size = log_a ? exp_(log_a.value.at(r)[at]) : Real(1);
     if (!complex) return {size, 0};
     const Real turn = angle.value.at(r)[at];
     return {size * cos_(turn), size * sin_(turn)};
@@ -125,22 +136,32 @@ struct LogScan {
   CT_HD Real begin(int r, std::int64_t first) const {
     return start ? start.value.at(r)[first] : -static_cast<Real>(INFINITY);
   }
-  CT_HD void step(int r, std::int64_t at, Real& carried) const {
-    const Real old = carried + d.value.at(r)[at], new_ = k.value.at(r)[at], most = old > new_ ? old : new_;
+  struct Token {
+    Real d, k;
+  };
+  CT_HD Token token(int r, std::int64_t at) const { return {d.value.at(r)[at], k.value.at(r)[at]}; }
+  CT_HD void step(int r, std::int64_t at, const Token& token, Real& carried) const {
+    const Real old = carried + token.d, new_ = token.k, most = old > new_ ? old : new_;
     carried =
         largest || old == -static_cast<Real>(INFINITY) ? most : most + log1p_(exp_(-distance(old, new_)));
     l.value.at(r)[at] = carried;
   }
-  /// w_{t+1} mu_{t+1} -> w_t mu_t.
-  CT_HD void step_back(int r, std::int64_t at, Real before, Real& carried) const {
-    const Real old = before + d.value.at(r)[at], new_ = k.value.at(r)[at],
-               mu = l.gradient.at(r)[at] + carried;
-    const bool nothing = old == -static_cast<Real>(INFINITY);
+  struct TokenBack {
+    Real kept, added, given;  ///< w and 1 - w
+  };
+  CT_HD TokenBack token_back(int r, std::int64_t at, Real before) const {
+    const Real old = before + d.value.at(r)[at], new_ = k.value.at(r)[at];
+    const bool nothing = old == -static_cast<Real>(INFINITY), less = nothing || old < new_;
     const Real e = nothing || largest ? Real(0) : exp_(-distance(old, new_)), larger = 1 / (1 + e),
                smaller = e / (1 + e);
-    carried = (nothing || old < new_ ? smaller : larger) * mu;
+    return {less ? smaller : larger, less ? larger : smaller, l.gradient.at(r)[at]};
+  }
+  /// w_{t+1} mu_{t+1} -> w_t mu_t.
+  CT_HD void step_back(int r, std::int64_t at, const TokenBack& token, Real& carried) const {
+    const Real mu = token.given + carried;
+    carried = token.kept * mu;
     if (d.wanted()) put(d.write, d.gradient.at(r) + at, carried);
-    if (k.wanted()) put(k.write, k.gradient.at(r) + at, (nothing || old < new_ ? larger : smaller) * mu);
+    if (k.wanted()) put(k.write, k.gradient.at(r) + at, token.added * mu);
   }
   CT_HD void finish(int r, std::int64_t first, Real carried) const {
     if (start.wanted()) put(start.write, start.gradient.at(r) + first, carried);

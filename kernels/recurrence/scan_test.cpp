@@ -13,13 +13,13 @@ using Number = std::complex<long double>;
 
 struct Shape {
   int B = 2, T = 6, N = 3;
-  bool complex = false, start = true;
+  bool complex = false, start = true, decays = true;
 };
 
 OpCase scan(const std::string& name, const Shape& s, const Fill& log_a) {
   OpCase op(name);
   const int parts = s.complex ? 2 : 1;
-  op.input("log_a", {s.B, s.T, s.N}, log_a);
+  op.optional(s.decays, "log_a", {s.B, s.T, s.N}, log_a);
   op.optional(s.complex, "angle", {s.B, s.T, s.N}, normal(2));
   op.input("x", {s.B, s.T, parts * s.N}, normal());
   op.optional(s.start, "start", {s.B, parts * s.N}, normal());
@@ -37,7 +37,7 @@ OpCase scan(const std::string& name, const Shape& s, const Fill& log_a) {
       for (int u = t; u >= 0; --u) {
         const int at = (b * s.T + u) * s.N + n;
         h += number("x", at) * std::polar(std::exp(size), angle);
-        size += in["log_a"][at];
+        if (s.decays) size += in["log_a"][at];
         if (s.complex) angle += in["angle"][at];
       }
       if (s.start) h += number("start", b * s.N + n) * std::polar(std::exp(size), angle);
@@ -91,6 +91,7 @@ std::vector<OpCase> cases() {
     all.push_back(scan(word + "Wide", {2, 3, 133, complex, true}, decay).gradient_elements(40));
     all.push_back(scan(word + "Resets", {2, 12, 5, complex, true}, gates));
     all.push_back(scan(word + "Sums", s, constant(0)));
+    all.push_back(scan(word + "NoDecays", {2, 19, 3, complex, true, false}, decay));
   }
   const Shape s;
   all.push_back(logscan("Log", s, decay, normal()));

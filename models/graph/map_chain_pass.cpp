@@ -15,6 +15,7 @@
 namespace crosstalk {
 namespace {
 
+constexpr std::int64_t kManyNumbers = 1 << 16;  // of a number a row that stands in all of its columns
 constexpr std::int64_t kFewestNumbers =
     32;  // of parameters that fewer hold, the chain that reads them takes their maps
 
@@ -103,11 +104,12 @@ class Chain {
   }
 
  private:
-  /// A norm of rows, whose kernels take four numbers a thread here; or a map that bf16 may stand before or behind (the pass
-  /// rounded).
+  /// A norm of rows, or a number a row in all of its columns, whose kernels take four numbers a thread here; or a map that bf16 may
+  /// stand before or behind (the pass rounded).
   bool gains_alone() const {
     const ChainKind kind = op_.step[0].kind;
     return kind == ChainKind::l2 || kind == ChainKind::rms ||
+           (kind == ChainKind::map && op_.inputs == 1 && op_.is_of_rows(0) && op_.size() >= kManyNumbers) ||
            (kind == ChainKind::map && op_.inputs == 1 && op_.whole(0) && sizeof(Real) == sizeof(float) &&
             graph_.products() == Precision::bf16 && op_.D() % 8 == 0);
   }
@@ -249,7 +251,7 @@ class Chain {
       const Tensor<Real> shape = op_.x[i].value;
       op_.x[i] = in(graph_.view(of(op_.x[i]), shape));
     }
-    return op_.outputs > 0;
+    return op_.outputs > 0 && op_.covers();
   }
 
   /// Steps whose registers nothing reads.

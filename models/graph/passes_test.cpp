@@ -11,6 +11,7 @@
 
 #include "kernels/attention/attend.h"
 #include "kernels/attention/attend_mix.h"
+#include "kernels/attention/delta_values.h"
 #include "kernels/base/random.h"
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/elementwise/map_chain.h"
@@ -558,6 +559,44 @@ TEST(Passes, NumbersBetweenMapsAndAttentionAreBf16) {
   }
 }
 
+// Of a delta rule in wide heads: norms of silu are chains, and they, what is written and what is read are bf16, unless somebody else
+// reads the keys.
+TEST(Passes, NumbersOfDeltaRulesInWideHeadsAreBf16) {
+  for (const bool beside : {false, true}) {
+    constexpr int B = 1, T = 5, D = 256;
+    Planned p(
+        {{"x", {B, T, D}}, {"q", {D, D}}, {"k", {D, D}}, {"v", {D, D}}, {"o", {D, D}}, {"gain", {B, T, 1}}});
+    const auto head = [&](int i) {
+      return Var<float>{&p.graph, p.graph.view(p.map(p.graph.parameter(p.block, 0), i), {B, T, 1, D})};
+    };
+    const Var<float> q = unit(map(MapKind::silu, head(1))), k = unit(map(MapKind::silu, head(2))), v = head(3);
+    if (beside) p.graph.keep(k.variable);
+    DeltaValues<float> values;
+    values.k = in(k), values.v = in(v), values.gain = in(p.graph.parameter(p.block, 5));
+    Mix<float> mix;
+    mix.v = in(out(p.graph.add(values).u));
+    Attend<float> attend;
+    attend.kernel = Kernel::identity, attend.normalised = false;
+    attend.x = in(q), attend.k = in(k);
+    mix.a = in(out(p.graph.add(attend).a));
+    p.map(p.graph.view(out(p.graph.add(mix).o), {B, T, D}), 4);
+    EXPECT_EQ(run_pass(p.graph, "attend_mix"), 1);
+    EXPECT_EQ(run_pass(p.graph, "joined_linear"), 2);
+    EXPECT_EQ(run_pass(p.graph, "map_chain"), 2);
+    run_pass(p.graph, "rounded");
+    const Format format = beside ? Format::native : Format::bf16;
+    const auto writes = p.ops<DeltaValues>().at(0);
+    const auto reads = p.ops<AttendMix>().at(0);
+    for (const auto& t : {writes->k, writes->v, reads->x, reads->k, reads->v}) {
+      EXPECT_EQ(t.value.format, format);
+      EXPECT_EQ(t.gradient.format, format);
+    }
+    EXPECT_EQ(reads->o.value.format, format);
+    for (const auto& chain : p.ops<MapChain>()) EXPECT_EQ(chain->y[0].value.format, format);
+    p.graph.plan();
+  }
+}
+
 // A norm that maps alone read, all of its rows or picked ones, gives bf16; so is the gradient of its branch,
 // if that is a map's, whoever reads the norm.
 TEST(Passes, NumbersBetweenNormsAndMapsAreBf16) {
@@ -748,6 +787,39 @@ TEST(Passes, NormsTakeTheirGate) {
       EXPECT_EQ(joined.graph.node_names(), (std::vector<std::string>{"residual_norm", "cotangent"}));
     }
     expect_equal(joined, chain);
+  }
+}
+
+/// A norm of x (+ branch), and one of that sum and what the first gives; `beside`: somebody else looks at that.
+struct NormedTwice : Passed {
+  NormedTwice(RowNorm norm, bool branch, bool beside, bool pass) {
+    for (const char* name : {"x", "branch"}) block.add(name, {2, 3, 8}, Init::normal(1));
+    for (const char* name : {"gain", "bias", "gain2", "bias2"}) block.add(name, {8}, Init::normal(1));
+    start();
+    const auto leaf = [&](int i) { return in(graph.parameter(block, i)); };
+    ResidualNorm<double> first, second;
+    first.norm = second.norm = norm;
+    first.x = leaf(0), first.gain = leaf(2), first.bias = leaf(3);
+    if (branch) first.branch = leaf(1);
+    const auto& added = graph.add(first);
+    second.x = branch ? in(out(added.sum)) : first.x, second.branch = in(out(added.y));
+    second.gain = leaf(4), second.bias = leaf(5);
+    const auto& last = graph.add(second);
+    results = {out(last.sum), out(last.y)};
+    if (beside) graph.keep(out(added.y));
+    run(pass ? "second_norm" : "");
+  }
+};
+
+TEST(Passes, TwoNormsAreOneOp) {
+  for (const RowNorm norm : {RowNorm::rms, RowNorm::layer}) {
+    for (const bool branch : {false, true}) {
+      for (const bool beside : {false, true}) {
+        const NormedTwice chain(norm, branch, beside, false), joined(norm, branch, beside, true);
+        EXPECT_EQ(joined.replaced, beside ? 0 : 1);
+        expect_equal(joined, chain);
+      }
+    }
   }
 }
 

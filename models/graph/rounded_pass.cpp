@@ -6,6 +6,7 @@
 #include <set>
 
 #include "kernels/attention/attend_mix.h"
+#include "kernels/attention/delta_values.h"
 #include "kernels/elementwise/map_chain.h"
 #include "kernels/elementwise/pick.h"
 #include "kernels/linear/joined_linear.h"
@@ -60,21 +61,34 @@ std::vector<typename Graph<Real>::Reformat> in_bf16(const Graph<Real>& graph,
   return changes;
 }
 
-/// Rounds what lies between linear maps and an attention in whole heads, and nobody else reads, in bf16: both round
-/// it where they read it.
+/// Tells whether linear maps or a chain of elementwise ops make a variable.
+template <class Real>
+bool made_to_round(const Links<Real>& links, Variable<Real>* v) {
+  if (!links.made(v)) return false;
+  const std::any& info = links.maker(v)->info;
+  return std::any_cast<std::shared_ptr<const JoinedLinear<Real>>>(&info) ||
+         std::any_cast<std::shared_ptr<const MapChain<Real>>>(&info);
+}
+
+/// Rounds what lies between linear maps or chains and an attention, and nobody else reads but a delta rule whose values the attention
+/// reads: all of them round it where they read it.
 template <class Real>
 bool rounded_once(Graph<Real>& graph) {
   const Links<Real> links(graph);
   for (auto& node : graph.nodes()) {
-    const auto* reads = std::any_cast<std::shared_ptr<const AttendMix<Real>>>(&node.info);
-    if (!reads || (*reads)->is_bf16() || !(*reads)->takes_bf16()) continue;
-    Variable<Real>* o = out((*reads)->o)->root();
+    const auto* reads = op_of<Real, AttendMix<Real>>(node);
+    if (!reads || reads->is_bf16() || !reads->takes_bf16()) continue;
+    const auto* writes = links.template alone_op<DeltaValues<Real>>(of(reads->v));
+    Variable<Real>*o = out(reads->o)->root(), *k = of(reads->k)->root();
     bool good = links.readers(o) == 1 && read_by_maps(graph, o) == 1;
-    std::vector<Variable<Real>*> between = {o};
-    for (const In<Real>* field : {&(*reads)->x, &(*reads)->k, &(*reads)->v}) {
-      between.push_back(of(*field)->root());
-      good = good && made_by_maps(links, between.back());
-    }
+    std::vector<Variable<Real>*> between = {o, k};
+    const auto take = [&](const In<Real>& field, int readers) {
+      Variable<Real>* x = of(field)->root();
+      if (x != k) between.push_back(x);
+      good = good && made_to_round(links, x) && links.readers(x) == readers && x->value.columns() % 8 == 0;
+    };
+    take(reads->x, 1), take(reads->k, writes ? 2 : 1), take(writes ? writes->v : reads->v, 1);
+    if (writes) between.push_back(of(reads->v)->root()), good = good && of(writes->k)->root() == k;
     const auto changes = in_bf16(graph, between);
     if (!good || changes.empty()) continue;
     graph.reformat(changes);
@@ -147,15 +161,6 @@ bool rounded_chain_once(Graph<Real>& graph) {
     return true;
   }
   return false;
-}
-
-/// Tells whether linear maps or a chain of elementwise ops make a variable.
-template <class Real>
-bool made_to_round(const Links<Real>& links, Variable<Real>* v) {
-  if (!links.made(v)) return false;
-  const std::any& info = links.maker(v)->info;
-  return std::any_cast<std::shared_ptr<const JoinedLinear<Real>>>(&info) ||
-         std::any_cast<std::shared_ptr<const MapChain<Real>>>(&info);
 }
 
 /// Rounds what maps and chains make for a state that is read by chunks (and for chains), and what is read for maps alone.

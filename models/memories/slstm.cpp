@@ -60,6 +60,7 @@ Memory slstm() {
       .own_queries = false,
       .own_keys = false,
       .forms_state = true,
+      .token_by_token = true,
       .own_token = true,
       .keeps_keys = true,
       .state = [](const Options&, std::int64_t, std::int64_t V, std::int64_t) { return 3 * V; },

@@ -1,0 +1,360 @@
+// What the delta rule writes, chunks of 64 tokens: a block takes a sequence and head. Products are of bf16; the triangle of a chunk is
+// solved in fp32, a thread a column, whose 64 numbers it keeps in registers.
+//   forward    chunk c: what earlier chunks hold, by pairs of chunks k_c k_j^T u_j, then its own triangle
+//   backward   the last chunk first: z_c, and of each pair of chunks once k_i k_c^T and z_i u_c^T, of which all gradients are made
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/attention/delta_values.h"
+#include "kernels/base/cuda_launch.cuh"
+#include "kernels/base/head_rows.h"
+#include "kernels/matmul/operand_pairs.cuh"
+
+namespace crosstalk {
+namespace {
+using namespace device;
+
+using DeltaOp = DeltaValues<float>;
+using Bits = std::uint16_t;  // of a bf16
+constexpr int kTokens = 64, kColumns = DeltaOp::kMost;
+constexpr int kLong = kColumns + 8, kShort = kTokens + 8,
+              kFlat = kTokens + 4;  // rows of 256, of 64, of 64 floats
+constexpr int kRowsSize = kTokens * kLong, kSquareSize = kTokens * kShort,
+              kTriangleBytes = kTokens * kFlat * 4;
+constexpr int kForwardThreads = 256, kBackThreads = 512;
+constexpr std::size_t kForwardBytes = 2 * kRowsSize * sizeof(Bits) + kTriangleBytes,
+                      kBackBytes = (5 * kRowsSize + 2 * kSquareSize) * sizeof(Bits) + kTriangleBytes;
+
+static_assert(kBackBytes == DeltaOp::kSharedBytes);
+
+/// Rows of a field of this sequence and head, floats or bf16.
+template <class Number>
+__device__ __forceinline__ HeadRows<Number> rows_of(const DeltaOp& op, const Tensor<float>& t, int r,
+                                                    int columns) {
+  Tensor<Number> of;
+  of.data = reinterpret_cast<Number*>(t.data);
+  of.replica_stride = t.replica_stride * static_cast<int>(sizeof(float) / sizeof(Number));
+  const int H = op.H(), bh = static_cast<int>(blockIdx.x);
+  return HeadRows<Number>(of, r, bh / H, bh % H, op.T(), H, columns);
+}
+__device__ __forceinline__ uint4 eight(const float* from) {
+  const auto* fours = reinterpret_cast<const Four<float>*>(from);
+  const uint2 low = pairs_of(fours[0]), high = pairs_of(fours[1]);
+  return make_uint4(low.x, low.y, high.x, high.y);
+}
+__device__ __forceinline__ uint4 eight(const Bits* from) { return *reinterpret_cast<const uint4*>(from); }
+__device__ __forceinline__ float2 two(const float* from) { return *reinterpret_cast<const float2*>(from); }
+__device__ __forceinline__ float2 two(const Bits* from) {
+  const unsigned x = *reinterpret_cast<const unsigned*>(from);
+  return make_float2(__uint_as_float(x << 16), __uint_as_float(x & 0xffff0000));
+}
+__device__ __forceinline__ void put_two(float* to, float x, float y) {
+  *reinterpret_cast<float2*>(to) = make_float2(x, y);
+}
+__device__ __forceinline__ void put_two(Bits* to, float x, float y) {
+  *reinterpret_cast<unsigned*>(to) = bf16_pair(x, y);
+}
+__device__ __forceinline__ void put_one(float* to, float x) { *to = x; }
+__device__ __forceinline__ void put_one(Bits* to, float x) { *to = static_cast<Bits>(bf16_pair(x, 0)); }
+
+/// 64 tokens from t0 on to shared memory, zeros beyond the sequence and its columns.
+template <int kThreads, class Number>
+__device__ __forceinline__ void load_tokens(Bits* to, const HeadRows<Number>& from, int t0, int T,
+                                            int columns) {
+#pragma unroll 4
+  for (int i = threadIdx.x; i < kTokens * kColumns / 8; i += kThreads) {
+    const int row = i / (kColumns / 8), c = i % (kColumns / 8) * 8;
+    const bool inside = t0 + row < T && c < columns;
+    *reinterpret_cast<uint4*>(to + row * kLong + c) = inside ? eight(from(t0 + row) + c) : uint4{};
+  }
+}
+
+/// A factor in shared memory: [row][k], or, turned, [k][row].
+template <bool kTurned_>
+struct Factor {
+  static constexpr bool kTurned = kTurned_;
+  const Bits* first;
+  int stride;
+};
+/// sums += a b^T of 16 rows from r0 on and 8 kTiles of the other's rows from n0 on.
+template <int kTiles, class Left, class Right>
+__device__ __forceinline__ void multiply(float (&sums)[kTiles][4], const Left& a, int r0, const Right& b,
+                                         int n0, int terms) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+#pragma unroll 2
+  for (int k = 0; k < terms; k += 16) {
+    unsigned x[4];
+    load_matrices<Left::kTurned>(
+        x, Left::kTurned ? a.first + (k + lane / 16 * 8 + lane % 8) * a.stride + r0 + lane / 8 % 2 * 8
+                         : a.first + (r0 + lane % 16) * a.stride + k + lane / 16 * 8);
+#pragma unroll
+    for (int n = 0; n < kTiles; n += 2) {
+      unsigned y[4];
+      load_matrices<Right::kTurned>(
+          y, Right::kTurned
+                 ? b.first + (k + lane % 16) * b.stride + n0 + n * 8 + lane / 16 * 8
+                 : b.first + (n0 + n * 8 + lane % 8 + lane / 16 * 8) * b.stride + k + lane / 8 % 2 * 8);
+      mma_bf16(sums[n], x, y[0], y[1]);
+      mma_bf16(sums[n + 1], x, y[2], y[3]);
+    }
+  }
+}
+/// f(row, column, two numbers side by side) of a lane's sums.
+template <int kTiles, class F>
+__device__ __forceinline__ void each_two(float (&sums)[kTiles][4], int r0, int n0, F&& f) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+#pragma unroll
+  for (int low = 0; low < 2; ++low) {
+#pragma unroll
+    for (int n = 0; n < kTiles; ++n)
+      f(r0 + lane / 4 + 8 * low, n0 + n * 8 + 2 * (lane % 4), sums[n][2 * low], sums[n][2 * low + 1]);
+  }
+}
+
+/// x[i] -= sum of row i of the triangle times x, over j < i, or, kBack, over j > i from the last on.
+template <bool kBack>
+__device__ __forceinline__ void solve_column(const float* triangle, float* column) {
+  float x[kTokens];
+#pragma unroll
+  for (int i = 0; i < kTokens; ++i) x[i] = column[i * kLong];
+#pragma unroll
+  for (int from = 0; from < kTokens; from += 4) {
+    const int j0 = kBack ? kTokens - 4 - from : from;
+#pragma unroll
+    for (int n = 1; n < kTokens; ++n) {
+      const int i = kBack ? kTokens - 1 - n : n;
+      if (kBack ? i >= j0 + 3 : i <= j0) continue;
+      const auto four = *reinterpret_cast<const Four<float>*>(triangle + i * kFlat + j0);
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        const int j = kBack ? j0 + 3 - e : j0 + e;
+        if (kBack ? j > i : j < i) x[i] -= four.v[j - j0] * x[j];
+      }
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < kTokens; ++i) column[i * kLong] = x[i];
+}
+
+template <class Number>
+__global__ void __launch_bounds__(kForwardThreads, 2)
+    delta_values_forward(const __grid_constant__ DeltaOp op) {
+  extern __shared__ uint4 delta_memory[];
+  auto* const own = reinterpret_cast<Bits*>(delta_memory);
+  Bits *const other = own + kRowsSize, *const square = other + kRowsSize;
+  auto* const solved = reinterpret_cast<float*>(own);  // in place of keys and what was written
+  auto* const triangle = reinterpret_cast<float*>(square);
+  const int T = op.T(), H = op.H(), K = op.K(), V = op.V(), bh = static_cast<int>(blockIdx.x), r = blockIdx.y;
+  const HeadRows<Number> k = rows_of<Number>(op, op.k.value, r, K), v = rows_of<Number>(op, op.v.value, r, V),
+                         u = rows_of<Number>(op, op.u.value, r, V);
+  const HeadRows<float> gain(op.gain.value, r, bh / H, bh % H, T, H, 1);
+  const int warp = static_cast<int>(threadIdx.x) / 32, r0 = warp % 4 * 16, half = warp / 4,
+            terms = (K + 15) / 16 * 16;
+  using Rows = Factor<false>;
+  using Turned = Factor<true>;
+#pragma unroll 1
+  for (int c0 = 0; c0 < T; c0 += kTokens) {
+    float sums[kColumns / 16][4] = {};
+    load_tokens<kForwardThreads>(own, k, c0, T, K);
+#pragma unroll 1
+    for (int j0 = 0; j0 < c0; j0 += kTokens) {
+      load_tokens<kForwardThreads>(other, k, j0, T, K);
+      __syncthreads();
+      float weights[4][4] = {};
+      multiply(weights, Rows{own, kLong}, r0, Rows{other, kLong}, half * 32, terms);
+      each_two(weights, r0, half * 32, [&](int i, int j, float x, float y) {
+        *reinterpret_cast<unsigned*>(square + i * kShort + j) = bf16_pair(x, y);
+      });
+      __syncthreads();
+      load_tokens<kForwardThreads>(other, u, j0, T, V);
+      __syncthreads();
+      multiply(sums, Rows{square, kShort}, r0, Turned{other, kLong}, half * (kColumns / 2), kTokens);
+      __syncthreads();
+    }
+    __syncthreads();
+    const auto gain_of = [&](int i) { return c0 + i < T ? *gain(c0 + i) : 0.0f; };
+    float weights[4][4] = {};
+    multiply(weights, Rows{own, kLong}, r0, Rows{own, kLong}, half * 32, terms);
+    each_two(weights, r0, half * 32, [&](int i, int j, float x, float y) {
+      const float by = gain_of(i);
+      triangle[i * kFlat + j] = j < i ? by * x : 0.0f;
+      triangle[i * kFlat + j + 1] = j + 1 < i ? by * y : 0.0f;
+    });
+    __syncthreads();
+    each_two(sums, r0, half * (kColumns / 2), [&](int i, int c, float x, float y) {
+      const bool inside = c0 + i < T && c < V;
+      const float2 of = inside ? two(v(c0 + i) + c) : float2{};
+      const float by = gain_of(i);
+      *reinterpret_cast<float2*>(solved + i * kLong + c) = make_float2(by * (of.x - x), by * (of.y - y));
+    });
+    __syncthreads();
+    const int column = static_cast<int>(threadIdx.x);
+    solve_column<false>(triangle, solved + column);
+    for (int i = 0; i < kTokens && c0 + i < T && column < V; ++i)
+      put_one(u(c0 + i) + column, solved[i * kLong + column]);
+    __syncthreads();
+  }
+}
+
+template <class Number>
+__global__ void __launch_bounds__(kBackThreads) delta_values_backward(const __grid_constant__ DeltaOp op) {
+  extern __shared__ uint4 delta_memory[];
+  auto* const keys = reinterpret_cast<Bits*>(delta_memory);  // of chunk c, and what it wrote, and z
+  Bits *const wrote = keys + kRowsSize, *const own_z = wrote + kRowsSize,
+              *const later_keys = own_z + kRowsSize, *const later_z = later_keys + kRowsSize,
+              *const weights = later_z + kRowsSize, *const d_weights = weights + kSquareSize;
+  auto* const solved = reinterpret_cast<float*>(later_keys);  // in place of those of a later chunk
+  auto* const triangle = reinterpret_cast<float*>(d_weights + kSquareSize);
+  const int T = op.T(), H = op.H(), K = op.K(), V = op.V(), b = static_cast<int>(blockIdx.x) / H,
+            h = static_cast<int>(blockIdx.x) % H, r = blockIdx.y;
+  const HeadRows<Number> k = rows_of<Number>(op, op.k.value, r, K), v = rows_of<Number>(op, op.v.value, r, V),
+                         u = rows_of<Number>(op, op.u.value, r, V),
+                         d_u = rows_of<Number>(op, op.u.gradient, r, V);
+  HeadRows<Number> d_k, d_v;
+  if (op.k.wanted()) d_k = rows_of<Number>(op, op.k.gradient, r, K);
+  if (op.v.wanted()) d_v = rows_of<Number>(op, op.v.gradient, r, V);
+  const HeadField<float> gain(op.gain, r, b, h, T, H, 1);
+  const HeadRows<float> part(op.part.value, r, b, h, T, H, 4);
+  const HeadRows<Bits> z = rows_of<Bits>(op, op.z.value, r, V);
+  const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32,
+            r0 = warp % 4 * 16, quarter = warp / 4, n0 = quarter * (kColumns / 4),
+            of_keys = (K + 15) / 16 * 16, of_values = (V + 15) / 16 * 16;
+  using Rows = Factor<false>;
+  using Turned = Factor<true>;
+  const auto gain_of = [&](int t) { return t < T ? *gain.value(t) : 0.0f; };
+  /// Of l = k_i k_c^T and n = z_i u_c^T, i from t0 on: the gradient of l, times gain, to shared memory; its share of gain's.
+  const auto take = [&](float(&l)[2][4], float(&n)[2][4], int t0, bool diagonal) {
+    float shares[2] = {};
+#pragma unroll
+    for (int e = 0; e < 8; ++e) {
+      const int low = e % 4 / 2, i = r0 + lane / 4 + 8 * low,
+                j = quarter * 16 + e / 4 * 8 + 2 * (lane % 4) + e % 2;
+      if (diagonal && j >= i) n[e / 4][e % 4] = 0;
+      shares[low] += l[e / 4][e % 4] * n[e / 4][e % 4];
+    }
+    each_two(n, r0, quarter * 16, [&](int i, int j, float x, float y) {
+      const float by = -gain_of(t0 + i);
+      *reinterpret_cast<unsigned*>(d_weights + i * kShort + j) = bf16_pair(by * x, by * y);
+    });
+#pragma unroll
+    for (int low = 0; low < 2; ++low) {
+      shares[low] += __shfl_xor_sync(kFullWarp, shares[low], 1);
+      shares[low] += __shfl_xor_sync(kFullWarp, shares[low], 2);
+      const int t = t0 + r0 + lane / 4 + 8 * low;
+      if (t < T && lane % 4 == 0) part(t)[quarter] -= shares[low];
+    }
+  };
+  const auto add_to_keys = [&](float(&sums)[8][4], int t0, bool adds) {
+    each_two(sums, r0, n0, [&](int i, int c, float x, float y) {
+      if (t0 + i >= T || c >= K) return;
+      Number* const to = d_k(t0 + i) + c;
+      const float2 before = adds ? two(to) : float2{};
+      put_two(to, before.x + x, before.y + y);
+    });
+  };
+#pragma unroll 1
+  for (int c0 = (T - 1) / kTokens * kTokens; c0 >= 0; c0 -= kTokens) {
+    float of_z[8][4] = {}, of_k[8][4] = {};
+    load_tokens<kBackThreads>(keys, k, c0, T, K);
+    load_tokens<kBackThreads>(wrote, u, c0, T, V);
+#pragma unroll 1
+    for (int i0 = c0 + kTokens; i0 < T; i0 += kTokens) {
+      load_tokens<kBackThreads>(later_keys, k, i0, T, K);
+      load_tokens<kBackThreads>(later_z, z, i0, T, V);
+      __syncthreads();
+      float l[2][4] = {}, n[2][4] = {};
+      multiply(l, Rows{later_keys, kLong}, r0, Rows{keys, kLong}, quarter * 16, of_keys);
+      multiply(n, Rows{later_z, kLong}, r0, Rows{wrote, kLong}, quarter * 16, of_values);
+      each_two(l, r0, quarter * 16, [&](int i, int j, float x, float y) {
+        const float by = gain_of(i0 + i);
+        *reinterpret_cast<unsigned*>(weights + i * kShort + j) = bf16_pair(by * x, by * y);
+      });
+      take(l, n, i0, false);
+      __syncthreads();
+      multiply(of_z, Turned{weights, kShort}, r0, Turned{later_z, kLong}, n0, kTokens);
+      multiply(of_k, Turned{d_weights, kShort}, r0, Turned{later_keys, kLong}, n0, kTokens);
+      if (d_k) {
+        float later[8][4] = {};
+        multiply(later, Rows{d_weights, kShort}, r0, Turned{keys, kLong}, n0, kTokens);
+        add_to_keys(later, i0, true);
+      }
+      __syncthreads();
+    }
+    __syncthreads();
+    float l[2][4] = {}, n[2][4] = {};
+    multiply(l, Rows{keys, kLong}, r0, Rows{keys, kLong}, quarter * 16, of_keys);
+    each_two(l, r0, quarter * 16, [&](int i, int j, float x, float y) {
+      const float by = gain_of(c0 + i);
+      triangle[j * kFlat + i] = j < i ? by * x : 0.0f;
+      triangle[(j + 1) * kFlat + i] = j + 1 < i ? by * y : 0.0f;
+    });
+    each_two(of_z, r0, n0, [&](int i, int c, float x, float y) {
+      const bool inside = c0 + i < T && c < V;
+      const float2 of = inside ? two(d_u(c0 + i) + c) : float2{};
+      *reinterpret_cast<float2*>(solved + i * kLong + c) = make_float2(of.x - x, of.y - y);
+    });
+    __syncthreads();
+    if (threadIdx.x < kColumns) solve_column<true>(triangle, solved + threadIdx.x);
+    __syncthreads();
+    for (int i = warp; i < kTokens; i += kBackThreads / 32) {  // a row of z a warp, eight numbers a lane
+      const int t = c0 + i, c = lane * 8;
+      const bool inside = t < T && c < V;
+      const float* const of = solved + i * kLong + c;
+      const uint4 rounded = eight(of);
+      *reinterpret_cast<uint4*>(own_z + i * kLong + c) = rounded;
+      float along = 0;
+      if (inside) {
+        *reinterpret_cast<uint4*>(z(t) + c) = rounded;
+        const float by = gain_of(t);
+#pragma unroll
+        for (int e = 0; e < 8; e += 2) {
+          const float2 value = two(v(t) + c + e);
+          along += of[e] * value.x + of[e + 1] * value.y;
+          if (!d_v) continue;
+          const float2 before = op.v.write == Write::add ? two(d_v(t) + c + e) : float2{};
+          put_two(d_v(t) + c + e, before.x + by * of[e], before.y + by * of[e + 1]);
+        }
+      }
+      along = warp_sum(along);
+      if (t < T && lane < 4) part(t)[lane] = lane == 0 ? along : 0.0f;
+    }
+    __syncthreads();
+    multiply(n, Rows{own_z, kLong}, r0, Rows{wrote, kLong}, quarter * 16, of_values);
+    take(l, n, c0, true);
+    __syncthreads();
+    if (d_k) {
+      multiply(of_k, Turned{d_weights, kShort}, r0, Turned{keys, kLong}, n0, kTokens);
+      multiply(of_k, Rows{d_weights, kShort}, r0, Turned{keys, kLong}, n0, kTokens);
+      add_to_keys(of_k, c0, op.k.write == Write::add);
+    }
+    __syncthreads();
+  }
+  for (int t = threadIdx.x; t < T && gain.gradient; t += kBackThreads) {
+    const Four<float> of = *reinterpret_cast<const Four<float>*>(part(t));
+    put(gain.write, gain.gradient(t), of.v[0] + of.v[1] + of.v[2] + of.v[3]);
+  }
+}
+
+/// Refuses what kernels do not take; else launches those of this format.
+template <class Real, class Kernel>
+void run(const Exec& exec, const DeltaValues<Real>& op, int threads, std::size_t bytes, Kernel floats,
+         Kernel rounded) {
+  if constexpr (sizeof(Real) == sizeof(float)) {
+    if (DeltaOp::takes(op.K(), op.V()))
+      return launch(exec, op.kName, op.k.value.is_bf16() ? rounded : floats,
+                    per_replica(op.B() * op.H(), op.v.value.R), threads, bytes, op);
+  }
+  throw std::logic_error("[delta_values] a GPU takes floats, heads of up to 256 numbers, by eights");
+}
+
+}  // namespace
+
+template <class Real>
+void forward_cuda(const Exec& exec, const DeltaValues<Real>& op) {
+  run(exec, op, kForwardThreads, kForwardBytes, delta_values_forward<float>, delta_values_forward<Bits>);
+}
+template <class Real>
+void backward_cuda(const Exec& exec, const DeltaValues<Real>& op) {
+  run(exec, op, kBackThreads, kBackBytes, delta_values_backward<float>, delta_values_backward<Bits>);
+}
+CROSSTALK_INSTANTIATE(cuda, DeltaValues)
+
+}  // namespace crosstalk
