@@ -9,19 +9,39 @@
 // chunk at a time, a warp a token. P_t = W_t - (1 - forget_t) W_{t-1} within a chunk.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include "kernels/fused/row_walk.cuh"
+#include "kernels/fused/row_cells.cuh"
 #include "kernels/law/network_read.h"
 
 namespace crosstalk::device {
 
 using NetworkOp = NetworkRead<float>;
 
-/// With kept: numbers of a kept state.
-struct WalkPlan : RowPlan {
-  int kept;
-  explicit WalkPlan(const NetworkOp& op)
-      : RowPlan(op, (op.gain ? 6 : 3) * kWalkRows + 12 + 4 * warps_of(op.V()), 4 * kWalkRows),
-        kept((op.gain ? 1 : 2) * (slot + kWalkRows)) {}
+constexpr int kWalkRows = 64;     ///< the most of a state: V
+constexpr int kWalkColumns = 64;  ///< K
+constexpr int kWalkLargest = 16;  ///< tokens of a chunk, and tokens staged at once forward
+/// Shared memory of eight warps going back, on every GPU, since the cut into chunks is in the bits: two blocks
+/// of an H100's multiprocessor, one where a block may have 99 KiB.
+constexpr int kWalkFloats = 98 * 1024 / 4;
+constexpr int kWalkApart =
+    16;  ///< tokens between two kept states, or somewhat fewer: a whole number of chunks
+constexpr int kWalkFewest = 4;  ///< tokens of a chunk, though a block of few warps has less
+
+/// Places of numbers in shared memory on the way back, and how many tokens fit.
+struct WalkPlan {
+  int C, warps, slot, length, chunks;  ///< slot: numbers of a W; length: tokens of a chunk
+  int group, starts, kept;             ///< chunks between kept states, how many of these, and numbers of one
+  std::size_t bytes;
+  WalkPlan(const NetworkOp& op) : C(row_cells(op.K())), warps((op.V() + 7) / 8), slot(warps * 32 * C) {
+    const int fixed = warps * 4 * C + 4 * kWalkRows;
+    const int token = slot + 8 * C + (op.gain ? 6 : 3) * kWalkRows + 12 + 4 * warps;
+    length = (kWalkFloats * warps / 8 - fixed) / token;
+    length = length < kWalkFewest ? kWalkFewest : length < kWalkLargest ? length : kWalkLargest;
+    bytes = sizeof(float) * static_cast<std::size_t>(fixed + length * token);
+    chunks = (op.T() + length - 1) / length;
+    group = length < kWalkApart ? kWalkApart / length : 1;
+    starts = (chunks + group - 1) / group;
+    kept = (op.gain ? 1 : 2) * (slot + kWalkRows);
+  }
 };
 
 /// A vector [V] over a warp: numbers lane and lane + 32, 0 beyond V.
@@ -122,70 +142,62 @@ __device__ inline float* walk_end(const NetworkOp& op, int part, int r, int item
 /// Tokens that a walk forward stages at once, and the query that stands behind the token before each.
 template <int C>
 struct WalkStage {
-  alignas(16) float keys[kWalkStaged][4 * C], queries[kWalkStaged][4 * C];
-  float targets[kWalkStaged][kWalkRows], numbers[kWalkStaged][3], z[2][2][kWalkRows];
+  alignas(16) float keys[kWalkLargest][4 * C], queries[kWalkLargest][4 * C];
+  float targets[kWalkLargest][kWalkRows], numbers[kWalkLargest][3], z[2][2][kWalkRows];
 };
 
-/// A thread's part of W and P, and a row vector: apart from what has no arrays, which would not be in registers early beside these.
-template <int C>
-struct WalkCells {
-  float W[C], P[C], x[C];
-};
-/// b of the thread's row, and its momentum.
-struct WalkOffset {
-  float w = 0, p = 0;
-};
-
-/// Facts of a sequence and head that both directions know.
+/// A walk forward over one sequence and head. kListed: queries stand where their positions say, else one behind every token.
 template <int C, bool kNorm, bool kListed>
-struct NetworkSequence : RowWalk<C, kListed, NetworkOp, WalkPlan> {
-  using Base = RowWalk<C, kListed, NetworkOp, WalkPlan>;
-  using Base::op, Base::plan, Base::r, Base::b, Base::h, Base::T, Base::H, Base::K, Base::V;
-  const law::Rows<float> size{op.step, r, b, h, T, H, 1}, momentum{op.momentum, r, b, h, T, H, 1},
+struct NetworkWalk {
+  static constexpr int kWide = 4 * C;
+  const NetworkOp& op;
+  const WalkPlan& plan;
+  const RowCells<C> cells = {};
+  const int item = static_cast<int>(blockIdx.x), r = static_cast<int>(blockIdx.y), row = cells.row;
+  const int T = op.T(), Q = op.Q(), H = op.H(), K = op.K(), V = op.V(), b = item / H, h = item % H;
+  const int threads = static_cast<int>(blockDim.x), thread = static_cast<int>(threadIdx.x);
+  const law::Rows<float> q{op.q, r, b, h, Q, H, K}, k{op.k, r, b, h, T, H, K}, v{op.v, r, b, h, T, H, V},
+      size{op.step, r, b, h, T, H, 1}, momentum{op.momentum, r, b, h, T, H, 1},
       forget{op.forget, r, b, h, T, H, 1}, gain{op.gain, r, b, h, 1, H, V}, bias{op.bias, r, b, h, 1, H, V};
+  const WalkParts parts{op, r, item};
+  const bool inside = row < V, writes = inside && cells.part == 0;
+  const std::int32_t* const position =
+      kListed ? op.position.value.at(r) + static_cast<std::int64_t>(b) * Q : nullptr;
   float* const states =
-      op.states ? op.states.value.at(r) + static_cast<std::int64_t>(Base::item) * plan.starts * plan.kept
-                : nullptr;
-  const float gain_here = kNorm && Base::inside ? gain.value[Base::row] : 0.0f;
+      op.states ? op.states.value.at(r) + static_cast<std::int64_t>(item) * plan.starts * plan.kept : nullptr;
+  const NormWeights weights{kNorm ? gain.value : nullptr, kNorm ? bias.value : nullptr, kNorm ? V : 0};
+  const float gain_here = kNorm && inside ? gain.value[row] : 0.0f;
+  float W[C], P[C], x[C];
+  float c_w = 0, c_p = 0;  ///< b, and its momentum
 
-  __device__ NormWeights weights() const {
-    return {kNorm ? gain.value : nullptr, kNorm ? bias.value : nullptr, kNorm ? V : 0};
+  __device__ std::int64_t row_of(int t) const { return ((static_cast<std::int64_t>(b) * T + t) * H + h) * V; }
+  __device__ std::int64_t row_of_query(int i) const {
+    return ((static_cast<std::int64_t>(b) * Q + i) * H + h) * V;
   }
   __device__ float own(const float* from, int a) const { return op.residual && a < K ? from[a] : 0.0f; }
   /// Step, momentum and what is kept of token t.
   __device__ void number_token(int t, float* to) const {
     to[0] = size.row(t)[0], to[1] = momentum.number(t, 0), to[2] = 1 - forget.number(t, 0);
   }
-  /// W, P, b and its momentum behind a token whose inner gradient times its step is -step x^T.
-  __device__ __forceinline__ void move(const float* key, float step, float speed, float keeps,
-                                       WalkCells<C>& of, WalkOffset& offset) const {
-    Base::cells.columns_of(key, of.x);
+  /// W and P behind a token whose inner gradient times its step is -step x^T.
+  __device__ __forceinline__ void advance(const float* key, float step, float speed, float keeps) {
+    cells.columns_of(key, x);
 #pragma unroll
     for (int c = 0; c < C; ++c) {
-      const float moved = kNorm ? step * of.x[c] : speed * of.P[c] + step * of.x[c];
-      of.W[c] = keeps * of.W[c] + moved;
-      if constexpr (!kNorm) of.P[c] = moved;
+      const float moved = kNorm ? step * x[c] : speed * P[c] + step * x[c];
+      W[c] = keeps * W[c] + moved;
+      if constexpr (!kNorm) P[c] = moved;
     }
-    if (op.biases) offset.p = speed * offset.p + step, offset.w = keeps * offset.w + offset.p;
+    if (op.biases) c_p = speed * c_p + step, c_w = keeps * c_w + c_p;
   }
-};
 
-/// A walk forward over one sequence and head.
-template <int C, bool kNorm, bool kListed>
-struct NetworkWalk : NetworkSequence<C, kNorm, kListed> {
-  using Base = NetworkSequence<C, kNorm, kListed>;
-  using Base::op, Base::plan, Base::cells, Base::item, Base::r, Base::row, Base::T, Base::K, Base::V,
-      Base::threads, Base::thread, Base::q, Base::k, Base::v, Base::inside, Base::writes, Base::kWide,
-      Base::gain_here, Base::states, Base::own;
-  const float bias_here = kNorm && inside ? Base::bias.value[row] : 0.0f;
-  float* const o = op.o.value.at(r);
+  // --- forward
 
-  __device__ __forceinline__ void start(WalkCells<C>& of, WalkOffset& offset) const {
-    const WalkParts parts{op, r, item};
-    cells.load(parts.value[0], V, K, of.W);
-    cells.load(parts.value[2], V, K, of.P);
-    if (parts.value[1] && inside) offset.w = parts.value[1][row];
-    if (parts.value[3] && inside) offset.p = parts.value[3][row];
+  __device__ __forceinline__ void start() {
+    cells.load(parts.value[0], V, K, W);
+    cells.load(parts.value[2], V, K, P);
+    c_w = parts.value[1] && inside ? parts.value[1][row] : 0.0f;
+    c_p = parts.value[3] && inside ? parts.value[3][row] : 0.0f;
   }
   /// Tokens first .. first + n - 1 to shared memory.
   __device__ __forceinline__ void load(WalkStage<C>& to, int first, int n) const {
@@ -199,41 +211,39 @@ struct NetworkWalk : NetworkSequence<C, kNorm, kListed> {
       const int s = i / kWalkRows, a = i % kWalkRows, t = first + s;
       to.targets[s][a] = a < V && t < T ? v.row(t)[a] - own(k.row(t), a) : 0.0f;
     }
-    if (thread < n && first + thread < T) this->number_token(first + thread, to.numbers[thread]);
+    if (thread < n && first + thread < T) number_token(first + thread, to.numbers[thread]);
     __syncthreads();
   }
-  __device__ __forceinline__ void keep_state(int number, const WalkCells<C>& of,
-                                             const WalkOffset& offset) const {
+  __device__ __forceinline__ void keep_state(int number) const {
     float* to = states + static_cast<std::int64_t>(number) * plan.kept;
-    cells.keep(to, of.W);
-    if (cells.part == 0) to[plan.slot + row] = offset.w;
+    cells.keep(to, W);
+    if (cells.part == 0) to[plan.slot + row] = c_w;
     if constexpr (!kNorm) {
       to += plan.slot + kWalkRows;
-      cells.keep(to, of.P);
-      if (cells.part == 0) to[plan.slot + row] = offset.p;
+      cells.keep(to, P);
+      if (cells.part == 0) to[plan.slot + row] = c_p;
     }
   }
   /// A query that a position brought.
-  __device__ __forceinline__ void read(WalkStage<C>& stage, int i, int s, WalkCells<C>& of, float offset,
-                                       const NormWeights& weights) const {
-    cells.columns_of(q.row(i), K, of.x);
-    float read = cells.product(of.W, of.x) + offset;
+  __device__ __forceinline__ void read(WalkStage<C>& stage, int i, int s, float bias_here, float* o) {
+    cells.columns_of(q.row(i), K, x);
+    float read = cells.product(W, x) + c_w;
     if constexpr (kNorm) {
       float* const z = stage.z[0][0];
       __syncthreads();
       if (cells.part == 0) z[row] = read;
       __syncthreads();
-      const TokenNorm norm(z, z, stage.targets[s], weights, V);
-      read = (read - norm.query_mean) * norm.query_scale * gain_here + bias_here;
+      const TokenNorm of(z, z, stage.targets[s], weights, V);
+      read = (read - of.query_mean) * of.query_scale * gain_here + bias_here;
       __syncthreads();
     }
-    if (writes) o[this->row_of_query(i) + row] = own(q.row(i), row) + read;
+    if (writes) o[row_of_query(i) + row] = own(q.row(i), row) + read;
   }
   /// The inner gradient of token t, at s, and what the query behind the token before it reads.
-  __device__ __forceinline__ void look(WalkStage<C>& stage, int t, int s, const float (&W)[C], float offset,
-                                       const NormWeights& weights, float& e, float& read) const {
-    const float z_query = kListed ? 0.0f : cells.product(W, stage.queries[s]) + offset,
-                z_key = cells.product(W, stage.keys[s]) + offset;
+  __device__ __forceinline__ void look(WalkStage<C>& stage, int t, int s, float bias_here, float& e,
+                                       float& read) {
+    const float z_query = kListed ? 0.0f : cells.product(W, stage.queries[s]) + c_w,
+                z_key = cells.product(W, stage.keys[s]) + c_w;
     read = z_query, e = z_key - stage.targets[s][row];
     if constexpr (kNorm) {
       float(&both)[2][kWalkRows] = stage.z[t % 2];
@@ -246,12 +256,12 @@ struct NetworkWalk : NetworkSequence<C, kNorm, kListed> {
       e = inside ? of.scale * (error * gain_here - of.mean_y - normal * of.along) : 0.0f;
     }
   }
-  __device__ __forceinline__ void end(const WalkCells<C>& of, const WalkOffset& offset) const {
+  __device__ __forceinline__ void end() const {
     const auto to = [&](int part) { return walk_end(op, part, r, item, false); };
-    if (float* all = to(network_w2)) cells.store(Write::overwrite, all, V, K, of.W);
-    if (float* all = to(network_b2); all && writes) all[row] = offset.w;
-    if (float* all = to(network_parts + network_w2)) cells.store(Write::overwrite, all, V, K, of.P);
-    if (float* all = to(network_parts + network_b2); all && writes) all[row] = offset.p;
+    if (float* all = to(network_w2)) cells.store(Write::overwrite, all, V, K, W);
+    if (float* all = to(network_b2); all && writes) all[row] = c_w;
+    if (float* all = to(network_parts + network_w2)) cells.store(Write::overwrite, all, V, K, P);
+    if (float* all = to(network_parts + network_b2); all && writes) all[row] = c_p;
   }
 };
 
@@ -259,38 +269,34 @@ template <int C, bool kNorm, bool kListed>
 __global__ void __launch_bounds__(256, 4)
     network_walk_forward(const __grid_constant__ NetworkOp op, const __grid_constant__ WalkPlan plan) {
   __shared__ WalkStage<C> stage;
-  const NetworkWalk<C, kNorm, kListed> walk{{{op, plan}}};
-  WalkCells<C> of;
-  WalkOffset offset;
-  const NormWeights weights = walk.weights();
+  NetworkWalk<C, kNorm, kListed> walk{op, plan};
   const int T = walk.T, apart = plan.length * plan.group;
-  float* kept = op.kept ? op.kept.value.at(walk.r) : nullptr;
+  const float bias_here = kNorm && walk.inside ? walk.bias.value[walk.row] : 0.0f;
+  float *o = op.o.value.at(walk.r), *kept = op.kept ? op.kept.value.at(walk.r) : nullptr;
   std::int64_t here = walk.row_of(0) + walk.row;  // of token t in [B,T,H,V]
-  walk.start(of, offset);
+  walk.start();
   [[maybe_unused]] int due = 0;  // tokens that the next query sees; those beyond 0 and T are read there
-  for (int first = 0; first <= T; first += kWalkStaged) {  // token t and the query that stands behind t - 1
-    const int n = T + 1 - first < kWalkStaged ? T + 1 - first : kWalkStaged;
+  for (int first = 0; first <= T; first += kWalkLargest) {  // token t and the query that stands behind t - 1
+    const int n = T + 1 - first < kWalkLargest ? T + 1 - first : kWalkLargest;
     walk.load(stage, first, n);
     for (int s = 0; s < n; ++s) {
       const int t = first + s;
-      if (walk.states && t < T && t % apart == 0) walk.keep_state(t / apart, of, offset);
+      if (walk.states && t < T && t % apart == 0) walk.keep_state(t / apart);
       if (kListed && (t == due || t == 0 || t == T)) {
         due = next_position(walk.position, walk.Q, t + 1);
-        each_seeing(walk.position, walk.Q, T, t,
-                    [&](int i) { walk.read(stage, i, s, of, offset.w, weights); });
+        each_seeing(walk.position, walk.Q, T, t, [&](int i) { walk.read(stage, i, s, bias_here, o); });
       }
       float e, read;
-      walk.look(stage, t, s, of.W, offset.w, weights, e, read);
+      walk.look(stage, t, s, bias_here, e, read);
       if (!kListed && t > 0 && walk.writes)
-        walk.o[here - walk.H * walk.V] = walk.own(stage.queries[s], walk.row) + read;
+        o[here - walk.H * walk.V] = walk.own(stage.queries[s], walk.row) + read;
       if (t == T) break;
       if (kept && walk.writes) kept[here] = e;
       here += walk.H * walk.V;
-      const float* numbers = stage.numbers[s];
-      walk.move(stage.keys[s], -numbers[0] * e, numbers[1], numbers[2], of, offset);
+      walk.advance(stage.keys[s], -stage.numbers[s][0] * e, stage.numbers[s][1], stage.numbers[s][2]);
     }
   }
-  walk.end(of, offset);
+  walk.end();
 }
 
 }  // namespace crosstalk::device
