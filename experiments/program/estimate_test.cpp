@@ -75,7 +75,7 @@ TEST(Estimate, CountsTokensThatGoOneByOne) {
   EXPECT_THAT(text("slstm", "model.layers = 1"), begins("3 min to 4 min"));  // 20,000 x 128 x 80 us, both seeds in one pack
   EXPECT_THAT(text("lstm", "model.layers = 2"), begins("7 min to 7 min"));
   EXPECT_THAT(text("gru", "model.layers = 2\nmodel.stack = \"base_conv memory\""), begins("3 min to 4 min"));
-  EXPECT_THAT(text("gla", "model.layers = 1\nmodel.stack = \"slstm\""), begins("3 min to 4 min"));
+  EXPECT_THAT(text("gla", "model.layers = 2\nmodel.stack = \"slstm memory\""), begins("3 min to 4 min"));
 }
 
 }  // namespace

@@ -93,7 +93,7 @@ TEST(StudySet, SelectsMemories) {
 TEST(StudySet, ErrorsNameTheConditionThatTakesAPart) {
   const std::string two_blocks = example_study().substr(0, example_study().find("[[grid]]")) +
                                  "[[grid]]\nmemory = \"linear\"\ntask.name = \"recall\"\ntask.associations = 10\n"
-                                 "[[grid]]\nmemory = \"linear\"\ntask.name = \"reassign\"\ntask.length = 8\n";
+                                 "[[grid]]\nmemory = \"linear\"\ntask.name = \"reassign\"\ntask.update_fraction = 0.5\n";
   const auto message = [&](const std::string& one) -> std::string {
     try {
       set({one}, two_blocks);
