@@ -104,7 +104,8 @@ void keep_part(const Arguments& arguments, Study& study) {
     throw UsageError(error.what());
   }
   std::erase_if(study.runs, [&](const Run& run) { return rows.count(run.id) == 0; });
-  study.product += fmt::format(", {} of them where {}", study.runs.size(), join(arguments.all("where"), ", "));
+  study.product +=
+      fmt::format(", {} of them where {}", study.runs.size(), join(arguments.all("where"), ", "));
 }
 
 }  // namespace
