@@ -4,6 +4,7 @@
 //   backward   the last chunk first: z_c, and of each pair of chunks once k_i k_c^T and z_i u_c^T, of which all gradients are made
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/attention/delta_values.h"
+#include "kernels/base/async_copy.cuh"
 #include "kernels/base/cuda_launch.cuh"
 #include "kernels/base/head_rows.h"
 #include "kernels/matmul/operand_pairs.cuh"
@@ -40,7 +41,6 @@ __device__ __forceinline__ uint4 eight(const float* from) {
   const uint2 low = pairs_of(fours[0]), high = pairs_of(fours[1]);
   return make_uint4(low.x, low.y, high.x, high.y);
 }
-__device__ __forceinline__ uint4 eight(const Bits* from) { return *reinterpret_cast<const uint4*>(from); }
 __device__ __forceinline__ float2 two(const float* from) { return *reinterpret_cast<const float2*>(from); }
 __device__ __forceinline__ float2 two(const Bits* from) {
   const unsigned x = *reinterpret_cast<const unsigned*>(from);
@@ -63,8 +63,18 @@ __device__ __forceinline__ void load_tokens(Bits* to, const HeadRows<Number>& fr
   for (int i = threadIdx.x; i < kTokens * kColumns / 8; i += kThreads) {
     const int row = i / (kColumns / 8), c = i % (kColumns / 8) * 8;
     const bool inside = t0 + row < T && c < columns;
-    *reinterpret_cast<uint4*>(to + row * kLong + c) = inside ? eight(from(t0 + row) + c) : uint4{};
+    Bits* const place = to + row * kLong + c;
+    if constexpr (std::is_same_v<Number, Bits>) {
+      copy_async_or_zero(place, inside ? from(t0 + row) + c : from.first, inside ? 16 : 0);
+    } else {
+      *reinterpret_cast<uint4*>(place) = inside ? eight(from(t0 + row) + c) : uint4{};
+    }
   }
+}
+/// All of them are there, for all threads.
+__device__ __forceinline__ void tokens_loaded() {
+  copies_end();
+  __syncthreads();
 }
 
 /// A factor in shared memory: [row][k], or, turned, [k][row].
@@ -157,7 +167,7 @@ __global__ void __launch_bounds__(kForwardThreads, 2)
 #pragma unroll 1
     for (int j0 = 0; j0 < c0; j0 += kTokens) {
       load_tokens<kForwardThreads>(other, k, j0, T, K);
-      __syncthreads();
+      tokens_loaded();
       float weights[4][4] = {};
       multiply(weights, Rows{own, kLong}, r0, Rows{other, kLong}, half * 32, terms);
       each_two(weights, r0, half * 32, [&](int i, int j, float x, float y) {
@@ -165,11 +175,11 @@ __global__ void __launch_bounds__(kForwardThreads, 2)
       });
       __syncthreads();
       load_tokens<kForwardThreads>(other, u, j0, T, V);
-      __syncthreads();
+      tokens_loaded();
       multiply(sums, Rows{square, kShort}, r0, Turned{other, kLong}, half * (kColumns / 2), kTokens);
       __syncthreads();
     }
-    __syncthreads();
+    tokens_loaded();
     const auto gain_of = [&](int i) { return c0 + i < T ? *gain(c0 + i) : 0.0f; };
     float weights[4][4] = {};
     multiply(weights, Rows{own, kLong}, r0, Rows{own, kLong}, half * 32, terms);
@@ -242,13 +252,28 @@ __global__ void __launch_bounds__(kBackThreads) delta_values_backward(const __gr
       if (t < T && lane % 4 == 0) part(t)[quarter] -= shares[low];
     }
   };
-  const auto add_to_keys = [&](float(&sums)[8][4], int t0, bool adds) {
-    each_two(sums, r0, n0, [&](int i, int c, float x, float y) {
-      if (t0 + i >= T || c >= K) return;
-      Number* const to = d_k(t0 + i) + c;
-      const float2 before = adds ? two(to) : float2{};
-      put_two(to, before.x + x, before.y + y);
-    });
+  // Of 16 rows and 32 columns of the keys' gradient: what stands there, on its way before it is waited for, and with sums added.
+  const auto place_of = [&](int t0, int n, int i, bool& inside) {
+    const int t = t0 + r0 + lane / 4 + i / 4 * 8, c = n + i % 4 * 8 + 2 * (lane % 4);
+    inside = t < T && c < K;
+    return d_k(inside ? t : 0) + (inside ? c : 0);
+  };
+  const auto fetch_keys = [&](float2(&before)[8], int t0, int n, bool adds) {
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      bool inside;
+      const Number* const from = place_of(t0, n, i, inside);
+      before[i] = adds && inside ? two(from) : float2{};
+    }
+  };
+  const auto put_keys = [&](const float(*sums)[4], const float2(&before)[8], int t0, int n) {
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      bool inside;
+      Number* const to = place_of(t0, n, i, inside);
+      const float* const sum = sums[i % 4] + i / 4 * 2;
+      if (inside) put_two(to, before[i].x + sum[0], before[i].y + sum[1]);
+    }
   };
 #pragma unroll 1
   for (int c0 = (T - 1) / kTokens * kTokens; c0 >= 0; c0 -= kTokens) {
@@ -259,7 +284,7 @@ __global__ void __launch_bounds__(kBackThreads) delta_values_backward(const __gr
     for (int i0 = c0 + kTokens; i0 < T; i0 += kTokens) {
       load_tokens<kBackThreads>(later_keys, k, i0, T, K);
       load_tokens<kBackThreads>(later_z, z, i0, T, V);
-      __syncthreads();
+      tokens_loaded();
       float l[2][4] = {}, n[2][4] = {};
       multiply(l, Rows{later_keys, kLong}, r0, Rows{keys, kLong}, quarter * 16, of_keys);
       multiply(n, Rows{later_z, kLong}, r0, Rows{wrote, kLong}, quarter * 16, of_values);
@@ -272,13 +297,18 @@ __global__ void __launch_bounds__(kBackThreads) delta_values_backward(const __gr
       multiply(of_z, Turned{weights, kShort}, r0, Turned{later_z, kLong}, n0, kTokens);
       multiply(of_k, Turned{d_weights, kShort}, r0, Turned{later_keys, kLong}, n0, kTokens);
       if (d_k) {
-        float later[8][4] = {};
-        multiply(later, Rows{d_weights, kShort}, r0, Turned{keys, kLong}, n0, kTokens);
-        add_to_keys(later, i0, true);
+#pragma unroll
+        for (int n1 = n0; n1 < n0 + 64; n1 += 32) {
+          float2 before[8];
+          fetch_keys(before, i0, n1, true);
+          float later[4][4] = {};
+          multiply(later, Rows{d_weights, kShort}, r0, Turned{keys, kLong}, n1, kTokens);
+          put_keys(later, before, i0, n1);
+        }
       }
       __syncthreads();
     }
-    __syncthreads();
+    tokens_loaded();
     float l[2][4] = {}, n[2][4] = {};
     multiply(l, Rows{keys, kLong}, r0, Rows{keys, kLong}, quarter * 16, of_keys);
     each_two(l, r0, quarter * 16, [&](int i, int j, float x, float y) {
@@ -302,16 +332,21 @@ __global__ void __launch_bounds__(kBackThreads) delta_values_backward(const __gr
       *reinterpret_cast<uint4*>(own_z + i * kLong + c) = rounded;
       float along = 0;
       if (inside) {
-        *reinterpret_cast<uint4*>(z(t) + c) = rounded;
+        const bool adds = d_v && op.v.write == Write::add;
+        float2 value[4], before[4];
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+          value[e] = two(v(t) + c + 2 * e);
+          before[e] = adds ? two(d_v(t) + c + 2 * e) : float2{};
+        }
         const float by = gain_of(t);
 #pragma unroll
-        for (int e = 0; e < 8; e += 2) {
-          const float2 value = two(v(t) + c + e);
-          along += of[e] * value.x + of[e + 1] * value.y;
-          if (!d_v) continue;
-          const float2 before = op.v.write == Write::add ? two(d_v(t) + c + e) : float2{};
-          put_two(d_v(t) + c + e, before.x + by * of[e], before.y + by * of[e + 1]);
+        for (int e = 0; e < 4; ++e) {
+          const float x = of[2 * e], y = of[2 * e + 1];
+          along += x * value[e].x + y * value[e].y;
+          if (d_v) put_two(d_v(t) + c + 2 * e, before[e].x + by * x, before[e].y + by * y);
         }
+        *reinterpret_cast<uint4*>(z(t) + c) = rounded;
       }
       along = warp_sum(along);
       if (t < T && lane < 4) part(t)[lane] = lane == 0 ? along : 0.0f;
@@ -323,7 +358,12 @@ __global__ void __launch_bounds__(kBackThreads) delta_values_backward(const __gr
     if (d_k) {
       multiply(of_k, Turned{d_weights, kShort}, r0, Turned{keys, kLong}, n0, kTokens);
       multiply(of_k, Rows{d_weights, kShort}, r0, Turned{keys, kLong}, n0, kTokens);
-      add_to_keys(of_k, c0, op.k.write == Write::add);
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        float2 before[8];
+        fetch_keys(before, c0, n0 + 32 * half, op.k.write == Write::add);
+        put_keys(of_k + 4 * half, before, c0, n0 + 32 * half);
+      }
     }
     __syncthreads();
   }

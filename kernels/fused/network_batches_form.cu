@@ -55,19 +55,13 @@ __device__ __forceinline__ void add_terms(float (&sums)[2][4], const BatchFactor
 
 struct TileSums {
   float of[2][4];
-  __device__ __forceinline__ float number(int c) const {
-    float here = of[0][0];
-#pragma unroll
-    for (int i = 1; i < 8; ++i) here = c == i ? of[i / 4][i % 4] : here;
-    return here;
-  }
 };
 /// A warp's sums over terms 16 first .. 16 end - 1 of rows x [rows,D] with 16 columns from n on: of w [N,D] (kAcross), whose column
 /// n + 8 i + c is column c of tile i, else of w [D,N], whose column n + 2 c + i is. Terms 4 t .. 4 t + 3 of sixteen are those of lane t
-/// of four, so that loads are wide. Not inlined, as there are many calls.
+/// of four, so that loads are wide.
 template <bool kAcross>
-__device__ __noinline__ TileSums tile_sums(int rows, int N, int D, const float* x, const float* w, int n,
-                                           int first, int end) {
+__device__ __forceinline__ TileSums tile_sums(int rows, int N, int D, const float* x, const float* w, int n,
+                                              int first, int end) {
   constexpr int kAhead = 4;  // chunks of 16 terms whose loads are on their way at once
   const int g = static_cast<int>(threadIdx.x) % 32 / 4, t = static_cast<int>(threadIdx.x) % 4;
   TileSums sums = {};
@@ -160,6 +154,56 @@ __device__ __noinline__ void outer_tiles(int rows, int D, int N, const float* we
   }
 }
 
+/// to [rows,N] = [to +] x w + bias (kAcross: x w^T). A warp has 16 columns; where warps are left over, they share the terms. Not inlined,
+/// as each call would be code that a block waits for.
+template <bool kAcross>
+__device__ __noinline__ void make_product(int rows, int N, int D, const float* x, const float* w, float* to,
+                                          bool adds, const float* bias, float* spare) {
+  const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32,
+            g = lane / 4, t = lane % 4;
+  const int tiles = (N + 15) / 16, chunks = (D + 15) / 16;
+  const int most = max(1, min(kBatchesWarps / tiles, kSpareTiles / tiles + 1)),
+            share = (chunks + most - 1) / most, parts = (chunks + share - 1) / share;
+  const int together = kBatchesWarps / parts, part = warp / together;
+#pragma unroll 1
+  for (int first = 0; first < tiles; first += together) {
+    const int tile = first + warp % together, from = part * share;
+    const bool mine = tile < tiles && part < parts;
+    TileSums sums;
+    if (mine) sums = tile_sums<kAcross>(rows, N, D, x, w, 16 * tile, from, min(from + share, chunks));
+    if (parts > 1) {
+      float* const handed = spare + tile * 256 + lane;
+      if (mine && part > 0) {
+#pragma unroll
+        for (int c = 0; c < 8; ++c) handed[(part - 1) * tiles * 256 + 32 * c] = sums.of[c / 4][c % 4];
+      }
+      __syncthreads();
+      for (int other = 0; mine && part == 0 && other + 1 < parts; ++other) {
+#pragma unroll
+        for (int c = 0; c < 8; ++c) sums.of[c / 4][c % 4] += handed[other * tiles * 256 + 32 * c];
+      }
+    }
+    if (!mine || part > 0) continue;
+#pragma unroll
+    for (int c = 0; c < 8; ++c) {
+      const int row = g + c % 4 / 2 * 8, within = 2 * t + c % 2,
+                column = 16 * tile + (kAcross ? 8 * (c / 4) + within : 2 * within + c / 4);
+      if (row >= rows || column >= N) continue;
+      float* const place = to + row * N + column;
+      *place = (adds ? *place : 0.0f) + sums.of[c / 4][c % 4] + (bias ? bias[column] : 0.0f);
+    }
+  }
+  __syncthreads();
+}
+/// to_i = sum_j x_ij y_ij, a warp a row.
+__device__ __noinline__ void make_dots(int rows, int n, const float* x, const float* y, float* to) {
+  for (int i = static_cast<int>(threadIdx.x) / 32; i < rows; i += kBatchesWarps) {
+    const float sum = warp_dot(x + i * n, y + i * n, n);
+    if (threadIdx.x % 32 == 0) to[i] = sum;
+  }
+  __syncthreads();
+}
+
 /// A block with the products of a mini-batch on tensor cores, of three TF32 products each.
 struct ProductBlock : law::Block<float, kBatchesWarps> {
   float* spare;  ///< shared, kSpareTiles
@@ -202,46 +246,13 @@ struct ProductBlock : law::Block<float, kBatchesWarps> {
     __syncthreads();
   }
 
-  /// A warp has 16 columns; where warps are left over, they share the terms.
-  template <class Put>
-  __device__ void product(bool down, int rows, int N, int D, const float* x, const float* w,
-                          Put&& put) const {
-    const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32,
-              g = lane / 4, t = lane % 4;
-    const int tiles = (N + 15) / 16, chunks = (D + 15) / 16;
-    const int most = max(1, min(kBatchesWarps / tiles, kSpareTiles / tiles + 1)),
-              share = (chunks + most - 1) / most, parts = (chunks + share - 1) / share;
-    const int together = kBatchesWarps / parts, part = warp / together;
-    for (int first = 0; first < tiles; first += together) {
-      const int tile = first + warp % together;
-      const bool mine = tile < tiles && part < parts;
-      TileSums sums;
-      if (mine) {
-        const int from = part * share, end = min(from + share, chunks);
-        sums = down ? tile_sums<false>(rows, N, D, x, w, 16 * tile, from, end)
-                    : tile_sums<true>(rows, N, D, x, w, 16 * tile, from, end);
-      }
-      if (parts > 1) {
-        float* const to = spare + tile * 256 + lane;
-        if (mine && part > 0) {
-#pragma unroll
-          for (int c = 0; c < 8; ++c) to[(part - 1) * tiles * 256 + 32 * c] = sums.of[c / 4][c % 4];
-        }
-        __syncthreads();
-        for (int other = 0; mine && part == 0 && other + 1 < parts; ++other) {
-#pragma unroll
-          for (int c = 0; c < 8; ++c) sums.of[c / 4][c % 4] += to[other * tiles * 256 + 32 * c];
-        }
-      }
-      if (!mine || part > 0) continue;
-#pragma unroll 1
-      for (int c = 0; c < 8; ++c) {  // not unrolled, as what takes a sum may be long
-        const int row = g + c % 4 / 2 * 8, within = 2 * t + c % 2,
-                  column = 16 * tile + (down ? 2 * within + c / 4 : 8 * (c / 4) + within);
-        if (row < rows && column < N) put(row, column, sums.number(c));
-      }
-    }
-    __syncthreads();
+  __device__ void product(bool down, int rows, int N, int D, const float* x, const float* w, float* to,
+                          bool adds = false, const float* bias = nullptr) const {
+    down ? make_product<false>(rows, N, D, x, w, to, adds, bias, spare)
+         : make_product<true>(rows, N, D, x, w, to, adds, bias, spare);
+  }
+  __device__ void dots(int rows, int n, const float* x, const float* y, float* to) const {
+    make_dots(rows, n, x, y, to);
   }
 };
 

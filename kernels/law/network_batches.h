@@ -33,13 +33,21 @@ struct Grown {
 
 /// A team of one with the products of a mini-batch: x [rows,D], y [rows,N].
 struct AloneProducts : Alone {
-  /// put(i, j, sum_d x[i,d] w[d,j]), w [D,N], where `down`, else put(i, j, sum_d x[i,d] w[j,d]), w [N,D].
-  template <class Real, class Put>
-  void product(bool down, int rows, int N, int D, const Real* x, const Real* w, Put&& put) const {
+  /// to [rows,N] = [to +] x w + bias, w [D,N], where `down`, else x w^T + bias, w [N,D]; bias null: 0.
+  template <class Real>
+  void product(bool down, int rows, int N, int D, const Real* x, const Real* w, Real* to, bool adds = false,
+               const std::type_identity_t<Real>* bias = nullptr) const {
     this->rows(
         rows * N, D,
         [&](int i, int d) { return x[i / N * D + d] * (down ? w[d * N + i % N] : w[i % N * D + d]); },
-        [&](int i, Real sum) { put(i / N, i % N, sum); });
+        [&](int i, Real sum) { to[i] = (adds ? to[i] : Real(0)) + sum + (bias ? bias[i % N] : Real(0)); });
+  }
+  /// to_i = sum_j x_ij y_ij.
+  template <class Real>
+  void dots(int rows, int n, const Real* x, const Real* y, Real* to) const {
+    this->rows(
+        rows, n, [&](int i, int j) { return x[i * n + j] * y[i * n + j]; },
+        [&](int i, Real sum) { to[i] = sum; });
   }
   /// to [D,N] grows by sum_i weight[i] x[i,d] y[i,j]; weight null: 1.
   template <class Real>
@@ -146,18 +154,17 @@ struct NetworkBatches {
   }
   CT_HD int last(int c) const { return count(c) - 1; }
 
-  // W x of a layer, with its bias where `biased`, and W^T x: put(row, number, sum).
-  template <class Team, class Put>
-  CT_HD void times(const Team& team, const Layer& of, const Real* x, const Real* theta, Put&& put,
-                   bool biased = true) const {
-    const Real* b = biased && of.b >= 0 ? theta + of.b : nullptr;
-    team.product(of.transposed, rows, of.out, of.in, x, theta + of.w,
-                 [&](int i, int j, Real sum) { put(i, j, b ? sum + b[j] : sum); });
+  /// to = [to +] W x of a layer, with its bias where `biased`, and [to +] W^T x.
+  template <class Team>
+  CT_HD void times(const Team& team, const Layer& of, const Real* x, const Real* theta, Real* to,
+                   bool biased = true, bool adds = false) const {
+    team.product(of.transposed, rows, of.out, of.in, x, theta + of.w, to, adds,
+                 biased && of.b >= 0 ? theta + of.b : nullptr);
   }
-  template <class Team, class Put>
-  CT_HD void times_back(const Team& team, const Layer& of, const Real* x, const Real* theta,
-                        Put&& put) const {
-    team.product(!of.transposed, rows, of.in, of.out, x, theta + of.w, put);
+  template <class Team>
+  CT_HD void times_back(const Team& team, const Layer& of, const Real* x, const Real* theta, Real* to,
+                        bool adds = false) const {
+    team.product(!of.transposed, rows, of.in, of.out, x, theta + of.w, to, adds);
   }
   /// A state grows by sum weight x (in) y (out)^T of all rows, in weights and, `biased`, in biases.
   template <class Team>
@@ -209,12 +216,12 @@ struct NetworkBatches {
   /// Returns how far it got; -1: there was none.
   template <class Team>
   CT_HD int gather(const Team& team, int c, int from) const;
-  /// put(r, j, number j of what the layer says of reader r).
-  template <class Team, class Put>
-  CT_HD void read_layer(const Team& team, const Layer& of, const Real* S, Put&& put) const;
+  /// to [rows,out] = what the layer says of its readers.
+  template <class Team>
+  CT_HD void read_layer(const Team& team, const Layer& of, const Real* S, Real* to) const;
   /// The same from W y, P y and x.y that are there: F W y + A P y - sum_s C_s (x_s.y) e_s.
-  template <class Team, class Put>
-  CT_HD void read_sum(const Team& team, const Layer& of, Put&& put) const;
+  template <class Team>
+  CT_HD void read_sum(const Team& team, const Layer& of, Real* to) const;
   /// Reads the outputs of the gathered queries into zq.
   template <class Team>
   CT_HD void read(const Team& team, const Real* S) const;

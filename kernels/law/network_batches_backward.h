@@ -15,22 +15,18 @@ template <class Team>
 CT_HD inline void NetworkBatches<Real>::read_layer_back(const Team& team, const Layer& of, const Real* S,
                                                         Real* G) const {
   const int out = of.out;
-  team.rows(
-      rows, out, [&](int r, int j) { return of.d_out[r * out + j] * of.u[r * out + j]; },
-      [&](int r, Real sum) { some[r] = sum; });
-  if (moves)
-    team.rows(
-        rows, out, [&](int r, int j) { return of.d_out[r * out + j] * of.p[r * out + j]; },
-        [&](int r, Real sum) { more[r] = sum; });
+  team.dots(rows, out, of.d_out, of.u, some);
+  if (moves) team.dots(rows, out, of.d_out, of.p, more);
   team.each(rows, [&](int i) {
     for (int r = 0; r < rows; ++r)
       if (static_cast<int>(place[r]) == i) d_F[i] += some[r], d_A[i] += moves ? more[r] : Real(0);
   });
   team.outer(rows, rows, out, nullptr, of.h, of.d_out, {of.d_e, -1, of.d_e});
   // h becomes the gradient of x.y, g what C gets.
-  team.product(false, rows, rows, out, of.d_out, of.e, [&](int r, int s, Real sum) {
-    const int i = r * rows + s;
-    of.g[i] *= sum, of.h[i] = -read_C[i] * sum;
+  team.product(false, rows, rows, out, of.d_out, of.e, of.h);
+  team.each(rows * rows, [&](int i) {
+    of.g[i] *= of.h[i];
+    of.h[i] *= -read_C[i];
   });
   team.each(rows * rows, [&](int i) {
     for (int r = 0; r < rows; ++r)
@@ -41,10 +37,9 @@ CT_HD inline void NetworkBatches<Real>::read_layer_back(const Team& team, const 
     of.u[i] = read_F[i / out] * of.d_out[i];
     if (moves) of.p[i] = read_A[i / out] * of.d_out[i];
   });
-  team.product(true, rows, of.in, rows, of.h, of.x,
-               [&](int r, int j, Real sum) { of.d_y[r * of.in + j] = sum; });
-  times_back(team, of, of.u, S, [&](int r, int j, Real sum) { of.d_y[r * of.in + j] += sum; });
-  if (moves) times_back(team, of, of.p, S + n, [&](int r, int j, Real sum) { of.d_y[r * of.in + j] += sum; });
+  team.product(true, rows, of.in, rows, of.h, of.x, of.d_y);
+  times_back(team, of, of.u, S, of.d_y, true);
+  if (moves) times_back(team, of, of.p, S + n, of.d_y, true);
   add_to(team, of, of.y, of.u, G);
   if (moves) add_to(team, of, of.y, of.p, G + n);
 }
@@ -69,8 +64,10 @@ CT_HD inline void NetworkBatches<Real>::read_back(const Team& team, const Real* 
     through_norm(team, zq, read_scale, d_z);
   }
   for (const Layer* of : {&second, &first}) {
-    if (of == &first)
-      read_sum(team, first, [&](int r, int m, Real sum) { first.d_out[r * M + m] *= Gelu<Real>(sum).slope; });
+    if (of == &first) {
+      read_sum(team, first, second.y);
+      team.each(rows * M, [&](int i) { first.d_out[i] *= Gelu<Real>(second.y[i]).slope; });
+    }
     read_layer_back(team, *of, S, G);
   }
   team.each(rows * K, [&](int i) {
@@ -94,21 +91,22 @@ CT_HD inline void NetworkBatches<Real>::update_back(const Team& team, int c, con
   });
   each_layer([&](const Layer& of) {
     const int out = of.out, in = of.in;
-    times(team, of, of.x, G, [&](int s, int j, Real sum) { of.u[s * out + j] = sum; });
-    if (moves) times(team, of, of.x, G + n, [&](int s, int j, Real sum) { of.p[s * out + j] = sum; });
-    team.rows(
-        rows, out, [&](int s, int j) { return of.e[s * out + j] * of.u[s * out + j]; },
-        [&](int s, Real sum) { d_C[l * rows + s] -= sum; });
-    if (moves)
-      team.rows(
-          rows, out, [&](int s, int j) { return of.e[s * out + j] * of.p[s * out + j]; },
-          [&](int s, Real sum) { d_D[l * rows + s] -= sum; });
+    times(team, of, of.x, G, of.u);
+    if (moves) times(team, of, of.x, G + n, of.p);
+    team.dots(rows, out, of.e, of.u, some);
+    if (moves) team.dots(rows, out, of.e, of.p, more);
+    team.each(rows, [&](int s) {
+      d_C[l * rows + s] -= some[s];
+      if (moves) d_D[l * rows + s] -= more[s];
+    });
     team.each(rows * out, [&](int i) {
       of.d_e[i] = -of_theta[i / out] * of.u[i] - (moves ? of_P[i / out] * of.p[i] : Real(0));
     });
-    times_back(team, of, of.e, G, [&](int s, int j, Real sum) { of.d_x[s * in + j] = -of_theta[s] * sum; });
-    if (moves)
-      times_back(team, of, of.e, G + n, [&](int s, int j, Real sum) { of.d_x[s * in + j] -= of_P[s] * sum; });
+    times_back(team, of, of.e, G, of.d_x);
+    if (moves) times_back(team, of, of.e, G + n, of.y);  // y is read later
+    team.each(rows * in, [&](int i) {
+      of.d_x[i] = -of_theta[i / in] * of.d_x[i] - (moves ? of_P[i / in] * of.y[i] : Real(0));
+    });
   });
   if (!moves && !net.forget) return;  // G stays, and nobody asks for gradients of F
   // Four numbers at a time, as many loads on their way; n is a multiple of 4.
@@ -138,8 +136,7 @@ CT_HD inline void NetworkBatches<Real>::inner_back(const Team& team, int c, cons
     d_d2[i] = first.d_e[i] * g.slope, d_z1[i] = first.d_e[i] * d2[i] * g.bend;
   });
   // d2 = W2^T e: without a bias.
-  times(
-      team, second, d_d2, theta, [&](int i, int a, Real sum) { d_e[i * V + a] += sum; }, false);
+  times(team, second, d_d2, theta, d_e, false, true);
   add_to(team, second, d_d2, second.e, G, false);
   if (layer) {
     through_error(team, d_e, d_z, d_error);
@@ -147,11 +144,10 @@ CT_HD inline void NetworkBatches<Real>::inner_back(const Team& team, int c, cons
     team.each(rows * V, [&](int i) { d_z[i] = d_error[i] = d_e[i]; });
   }
   add_to(team, second, second.x, d_z, G);
-  times_back(team, second, d_z, theta, [&](int i, int m, Real sum) {
-    d_z1[i * M + m] += (second.d_x[i * M + m] + sum) * Gelu<Real>(z1[i * M + m]).slope;
-  });
+  times_back(team, second, d_z, theta, second.d_x, true);
+  team.each(rows * M, [&](int i) { d_z1[i] += second.d_x[i] * Gelu<Real>(z1[i]).slope; });
   add_to(team, first, first.x, d_z1, G);
-  times_back(team, first, d_z1, theta, [&](int i, int j, Real sum) { first.d_x[i * K + j] += sum; });
+  times_back(team, first, d_z1, theta, first.d_x, true);
   const int t = begin(c), tokens = count(c);
   team.each(tokens * K, [&](int i) {
     const int j = i % K;

@@ -68,9 +68,9 @@ template <class Team>
 CT_HD inline void NetworkBatches<Real>::inner(const Team& team, int c, const Real* theta) const {
   const int t = begin(c), tokens = count(c);
   const auto target = [&](int i) { return i / V < tokens ? net.target(t + i / V, i % V) : Real(0); };
-  times(team, first, first.x, theta,
-        [&](int i, int m, Real sum) { z1[i * M + m] = sum, second.x[i * M + m] = Gelu<Real>(sum).value; });
-  times(team, second, second.x, theta, [&](int i, int a, Real sum) { z[i * V + a] = sum; });
+  times(team, first, first.x, theta, z1);
+  team.each(rows * M, [&](int i) { second.x[i] = Gelu<Real>(z1[i]).value; });
+  times(team, second, second.x, theta, z);
   Real* e = second.e;
   if (layer) {
     normalise(team, z, scale);
@@ -82,9 +82,8 @@ CT_HD inline void NetworkBatches<Real>::inner(const Team& team, int c, const Rea
   } else {
     team.each(rows * V, [&](int i) { e[i] = z[i] - target(i); });
   }
-  times_back(team, second, e, theta, [&](int i, int m, Real sum) {
-    d2[i * M + m] = sum, first.e[i * M + m] = sum * Gelu<Real>(z1[i * M + m]).slope;
-  });
+  times_back(team, second, e, theta, d2);
+  team.each(rows * M, [&](int i) { first.e[i] = d2[i] * Gelu<Real>(z1[i]).slope; });
 }
 
 template <class Real>
@@ -135,33 +134,37 @@ CT_HD inline int NetworkBatches<Real>::gather(const Team& team, int c, int from)
 }
 
 template <class Real>
-template <class Team, class Put>
+template <class Team>
 CT_HD inline void NetworkBatches<Real>::read_layer(const Team& team, const Layer& of, const Real* S,
-                                                   Put&& put) const {
+                                                   Real* to) const {
   const Real one = of.b < 0 ? Real(0) : Real(1);
-  team.product(false, rows, rows, of.in, of.y, of.x, [&](int r, int s, Real sum) {
-    const int i = r * rows + s;
-    of.g[i] = sum + one, of.h[i] = read_C[i] * (sum + one);
+  team.product(false, rows, rows, of.in, of.y, of.x, of.g);
+  team.each(rows * rows, [&](int i) {
+    of.g[i] += one;
+    of.h[i] = read_C[i] * of.g[i];
   });
-  times(team, of, of.y, S, [&](int r, int j, Real sum) { of.u[r * of.out + j] = sum; });
-  if (moves) times(team, of, of.y, S + n, [&](int r, int j, Real sum) { of.p[r * of.out + j] = sum; });
-  read_sum(team, of, put);
+  times(team, of, of.y, S, of.u);
+  if (moves) times(team, of, of.y, S + n, of.p);
+  read_sum(team, of, to);
 }
 
 template <class Real>
-template <class Team, class Put>
-CT_HD inline void NetworkBatches<Real>::read_sum(const Team& team, const Layer& of, Put&& put) const {
-  team.product(true, rows, of.out, rows, of.h, of.e, [&](int r, int j, Real sum) {
-    const int at = r * of.out + j;
-    put(r, j, read_F[r] * of.u[at] + (moves ? read_A[r] * of.p[at] : Real(0)) - sum);
+template <class Team>
+CT_HD inline void NetworkBatches<Real>::read_sum(const Team& team, const Layer& of, Real* to) const {
+  team.product(true, rows, of.out, rows, of.h, of.e, to);
+  team.each(rows * of.out, [&](int i) {
+    const int r = i / of.out;
+    to[i] = read_F[r] * of.u[i] + (moves ? read_A[r] * of.p[i] : Real(0)) - to[i];
   });
 }
 
 template <class Real>
 template <class Team>
 CT_HD inline void NetworkBatches<Real>::read(const Team& team, const Real* S) const {
-  read_layer(team, first, S, [&](int r, int m, Real sum) { second.y[r * M + m] = Gelu<Real>(sum).value; });
-  read_layer(team, second, S, [&](int r, int a, Real sum) { zq[r * V + a] = sum; });
+  for (const Layer* of : {&first, &second}) {
+    read_layer(team, *of, S, of == &first ? second.y : zq);
+    if (of == &first) team.each(rows * M, [&](int i) { second.y[i] = Gelu<Real>(second.y[i]).value; });
+  }
   if (layer) normalise(team, zq, read_scale);
 }
 
