@@ -9,39 +9,19 @@
 // chunk at a time, a warp a token. P_t = W_t - (1 - forget_t) W_{t-1} within a chunk.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include "kernels/fused/row_cells.cuh"
+#include "kernels/fused/row_walk.cuh"
 #include "kernels/law/network_read.h"
 
 namespace crosstalk::device {
 
 using NetworkOp = NetworkRead<float>;
 
-constexpr int kWalkRows = 64;     ///< the most of a state: V
-constexpr int kWalkColumns = 64;  ///< K
-constexpr int kWalkLargest = 16;  ///< tokens of a chunk, and tokens staged at once forward
-/// Shared memory of eight warps going back, on every GPU, since the cut into chunks is in the bits: two blocks
-/// of an H100's multiprocessor, one where a block may have 99 KiB.
-constexpr int kWalkFloats = 98 * 1024 / 4;
-constexpr int kWalkApart =
-    16;  ///< tokens between two kept states, or somewhat fewer: a whole number of chunks
-constexpr int kWalkFewest = 4;  ///< tokens of a chunk, though a block of few warps has less
-
-/// Places of numbers in shared memory on the way back, and how many tokens fit.
-struct WalkPlan {
-  int C, warps, slot, length, chunks;  ///< slot: numbers of a W; length: tokens of a chunk
-  int group, starts, kept;             ///< chunks between kept states, how many of these, and numbers of one
-  std::size_t bytes;
-  WalkPlan(const NetworkOp& op) : C(row_cells(op.K())), warps((op.V() + 7) / 8), slot(warps * 32 * C) {
-    const int fixed = warps * 4 * C + 4 * kWalkRows;
-    const int token = slot + 8 * C + (op.gain ? 6 : 3) * kWalkRows + 12 + 4 * warps;
-    length = (kWalkFloats * warps / 8 - fixed) / token;
-    length = length < kWalkFewest ? kWalkFewest : length < kWalkLargest ? length : kWalkLargest;
-    bytes = sizeof(float) * static_cast<std::size_t>(fixed + length * token);
-    chunks = (op.T() + length - 1) / length;
-    group = length < kWalkApart ? kWalkApart / length : 1;
-    starts = (chunks + group - 1) / group;
-    kept = (op.gain ? 1 : 2) * (slot + kWalkRows);
-  }
+/// With kept: numbers of a kept state.
+struct WalkPlan : RowPlan {
+  int kept;
+  explicit WalkPlan(const NetworkOp& op)
+      : RowPlan(op, (op.gain ? 6 : 3) * kWalkRows + 12 + 4 * warps_of(op.V()), 4 * kWalkRows),
+        kept((op.gain ? 1 : 2) * (slot + kWalkRows)) {}
 };
 
 /// A vector [V] over a warp: numbers lane and lane + 32, 0 beyond V.
@@ -142,8 +122,8 @@ __device__ inline float* walk_end(const NetworkOp& op, int part, int r, int item
 /// Tokens that a walk forward stages at once, and the query that stands behind the token before each.
 template <int C>
 struct WalkStage {
-  alignas(16) float keys[kWalkLargest][4 * C], queries[kWalkLargest][4 * C];
-  float targets[kWalkLargest][kWalkRows], numbers[kWalkLargest][3], z[2][2][kWalkRows];
+  alignas(16) float keys[kWalkStaged][4 * C], queries[kWalkStaged][4 * C];
+  float targets[kWalkStaged][kWalkRows], numbers[kWalkStaged][3], z[2][2][kWalkRows];
 };
 
 /// A walk forward over one sequence and head. kListed: queries stand where their positions say, else one behind every token.
@@ -276,8 +256,8 @@ __global__ void __launch_bounds__(256, 4)
   std::int64_t here = walk.row_of(0) + walk.row;  // of token t in [B,T,H,V]
   walk.start();
   [[maybe_unused]] int due = 0;  // tokens that the next query sees; those beyond 0 and T are read there
-  for (int first = 0; first <= T; first += kWalkLargest) {  // token t and the query that stands behind t - 1
-    const int n = T + 1 - first < kWalkLargest ? T + 1 - first : kWalkLargest;
+  for (int first = 0; first <= T; first += kWalkStaged) {  // token t and the query that stands behind t - 1
+    const int n = T + 1 - first < kWalkStaged ? T + 1 - first : kWalkStaged;
     walk.load(stage, first, n);
     for (int s = 0; s < n; ++s) {
       const int t = first + s;

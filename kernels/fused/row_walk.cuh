@@ -1,6 +1,7 @@
-// A walk token after token with the state in the registers of a block (row_cells.cuh): what the forms of FwmRead and NetworkRead
-// share. Forward keeps the state at some tokens. Backward takes a chunk of tokens at a time, the last first, keeps the state before
-// each of them in shared memory, and sums what is linear in a column of it over each warp's rows, and over warps at the chunk's end.
+// A walk token after token with the state in the registers of a block (row_cells.cuh): how the forms of FwmRead and NetworkRead
+// are cut, and what a walk knows of its sequence and head. Forward keeps the state at some tokens. Backward takes a chunk of tokens
+// at a time, the last first, keeps the state before each of them in shared memory, and sums what is linear in a column of it over
+// each warp's rows, and over warps at the chunk's end.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/fused/row_cells.cuh"
