@@ -62,8 +62,8 @@ void publish(Options& options, const Memory& kind, const std::vector<std::string
   if (!is_language(options)) return;  // refused, with what else belongs to the language model
   if (!kind.published)
     throw OptionError("model.layer",
-                      fmt::format("model.layer = \"published\": memory {} has no layer of its authors; leave "
-                                  "model.layer out for it",
+                      fmt::format("model.layer = \"published\": memory {} has no layer of its authors; write "
+                                  "model.layer = \"bare\" in its table [memories.LABEL]",
                                   kind.name));
   const std::int64_t width = options.get_int("model.width");
   const auto size = [&](const char* key, double factor) {

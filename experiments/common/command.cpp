@@ -75,7 +75,7 @@ std::string said_here(const Command& command, const std::string& bare) {
                        [&](const CommandOption& one) { return long_name(one) == option; });
   };
   if (is({"seed", "seeds", "n-seeds", "num-seeds", "random-seed"})) {
-    if (has("where")) return "to take some of the seeds: --where seed=1,2,3";
+    if (has("where") && !has("chosen-of")) return "to take some of the seeds: --where seed=1,2,3";
     if (has("set")) return "seeds belong to the study, and --set replaces them: --set seeds=1,2,3";
   }
   if (is({"gpu", "gpus", "cuda", "use-gpu", "gpu-id", "cpu", "no-cuda"}) && has("device"))

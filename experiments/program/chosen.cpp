@@ -100,11 +100,14 @@ void keep_part(const Arguments& arguments, Study& study) {
   for (const Run& run : study.runs) rows.emplace(run.id, record_of(study.name, run, RunStatus::done));
   try {
     keep_matching(rows, conditions);
-  } catch (const std::invalid_argument& error) {
-    throw UsageError(error.what());
+  } catch (const std::invalid_argument& error) {  // which speaks of records, and these are runs to come
+    std::string text = error.what();
+    if (const auto at = text.find(": no record "); at != std::string::npos) text.replace(at, 12, ": no run ");
+    throw UsageError(text);
   }
   std::erase_if(study.runs, [&](const Run& run) { return rows.count(run.id) == 0; });
-  study.product += fmt::format(", {} of them where {}", study.runs.size(), join(arguments.all("where"), ", "));
+  study.product +=
+      fmt::format(", {} of them where {}", study.runs.size(), join(arguments.all("where"), ", "));
 }
 
 }  // namespace

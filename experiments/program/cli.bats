@@ -546,8 +546,8 @@ PYTHON
   "$crosstalk" run wrong.toml "${part[@]}" --device cpu --quiet
   [ $("$crosstalk" export store --where train.learning_rate=0.001 --where seed=1,3 --format csv | wc -l) -eq 9 ]
   [ $("$crosstalk" export store --format csv | wc -l) -eq 9 ]
-  refused "no record matches; there are 1, 2, 3" "$crosstalk" run wrong.toml --where seed=4
-  refused "did you mean train.batch?" "$crosstalk" plan wrong.toml --where train.bach=4
+  refused 'no run matches; there are 1, 2, 3' "$crosstalk" run wrong.toml --where seed=4
+  refused 'no run has the key "train.bach"; did you mean "train.batch"?' "$crosstalk" plan wrong.toml --where train.bach=4
 }
 
 @test "what became of training is counted, exported and chosen by" {

@@ -53,6 +53,7 @@ struct SchemaMemory {
   /// Of a memory whose option `law` is a list of steps; one string has all steps. Empty for others.
   std::function<std::optional<LawRefusal>(const std::vector<std::string>&)> refused_law = {};
   bool only_by_name = false;  ///< not one of "every memory": it needs more than its name
+  bool no_layer = false;      ///< has no layer of its authors: bare where every_memory adds it
 };
 
 struct Schema {

@@ -2,6 +2,7 @@
 #include "experiments/study/study_expand.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <limits>
@@ -77,7 +78,8 @@ class Expander {
   }
 
   std::int64_t skipped = 0, duplicates = 0;
-  std::int64_t shared = 0;  ///< named again, by another label
+  std::int64_t shared = 0;     ///< named again, by another label
+  std::set<std::string> bare;  ///< added by every_memory, without a layer of their authors
 
  private:
   void combination(const Block& block, const std::vector<std::int64_t>& index) {
@@ -96,6 +98,7 @@ class Expander {
     Settings settings = std::move(grid);  // insert() keeps what is there: first come, first served
     settings.insert(memory->settings.begin(), memory->settings.end());
     settings.insert(file_.base.begin(), file_.base.end());
+    if (memory->added && schema_.find_memory(memory->name)->no_layer) stand_bare(settings, *memory);
     if (std::any_of(block.skips.begin(), block.skips.end(),
                     [&](const Skip& skip) { return matches(skip, settings, *memory); })) {
       skipped += static_cast<std::int64_t>(seeds_.size());
@@ -109,6 +112,14 @@ class Expander {
     }
     run.label = memory->label;
     for (const std::int64_t seed : seeds_) add(run, seed, settings);
+  }
+
+  /// A memory that no table names joins without model.layer = "published" where its authors have no layer.
+  void stand_bare(Settings& settings, const MemoryTable& memory) {
+    const auto layer = settings.find("model.layer");
+    if (layer == settings.end() || layer->second.value != OptionValue{std::string("published")}) return;
+    layer->second.value = std::string("bare");
+    bare.insert(memory.label);
   }
 
   void add(Run run, std::int64_t seed, const Settings& settings) {
@@ -218,6 +229,9 @@ void expand(const Schema& schema, const Blame& blame, const StudyFile& file, std
   for (const MemoryTable& memory : file.memories)
     if (used.count(memory.label) != 0) study.labels.push_back({memory.label, memory.title});
   study.product = fmt::format("{} = {} {}", text, study.runs.size(), study.runs.size() == 1 ? "run" : "runs");
+  if (!expander.bare.empty())
+    study.product +=
+        fmt::format("; bare, for their authors' layer is not known: {}", fmt::join(expander.bare, ", "));
 }
 
 }  // namespace crosstalk

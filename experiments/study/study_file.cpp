@@ -242,6 +242,7 @@ class Reader {
       MemoryTable memory;
       memory.label = memory.name = kind.name;
       memory.at = memory.name_at = at;
+      memory.added = true;
       file_.memories.push_back(memory);
     }
   }

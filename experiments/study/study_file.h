@@ -59,6 +59,7 @@ struct MemoryTable {
   std::string label, name, title;
   Position at, name_at;
   std::map<std::string, Setting> settings;  ///< by dotted key
+  bool added = false;                       ///< by every_memory, not by a table
 };
 
 struct StudyFile {

@@ -234,12 +234,16 @@ class Setter {
 
 /// Whether some run of the study has this value, and another one has not.
 bool tells_runs_apart(const StudyFile& file, const std::string& key, const std::string& value) {
+  const auto is_it = [&](const OptionValue& one) {
+    const auto* text = std::get_if<std::string>(&one);
+    return (text != nullptr ? *text : to_text(one)) == value;
+  };
   bool some = false, others = file.blocks.size() > 1;
   for (const Block& block : file.blocks)
     for (const Axis& axis : block.axes)
       for (const AxisValues& column : axis.columns)
         for (std::int64_t i = 0; column.key == key && i < column.count(); ++i)
-          (to_text(column.value(i).value) == value ? some : others) = true;
+          (is_it(column.value(i).value) ? some : others) = true;
   return some && others;
 }
 

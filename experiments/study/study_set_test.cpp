@@ -91,9 +91,10 @@ TEST(StudySet, SelectsMemories) {
 
 // What makes a combination impossible in one part of the study may be what somebody meant to take of another.
 TEST(StudySet, ErrorsNameTheConditionThatTakesAPart) {
-  const std::string two_blocks = example_study().substr(0, example_study().find("[[grid]]")) +
-                                 "[[grid]]\nmemory = \"linear\"\ntask.name = \"recall\"\ntask.associations = 10\n"
-                                 "[[grid]]\nmemory = \"linear\"\ntask.name = \"reassign\"\ntask.length = 8\n";
+  const std::string two_blocks =
+      example_study().substr(0, example_study().find("[[grid]]")) +
+      "[[grid]]\nmemory = \"linear\"\ntask.name = \"recall\"\ntask.associations = 10\n"
+      "[[grid]]\nmemory = \"linear\"\ntask.name = \"reassign\"\ntask.update_fraction = 0.5\n";
   const auto message = [&](const std::string& one) -> std::string {
     try {
       set({one}, two_blocks);
@@ -102,8 +103,9 @@ TEST(StudySet, ErrorsNameTheConditionThatTakesAPart) {
     }
     return "accepted";
   };
-  const std::string hint = " (--set puts task.name = recall into every part of the study; 'run' and 'plan' with "
-                           "--where task.name=recall take the runs that have it)";
+  const std::string hint =
+      " (--set puts task.name = recall into every part of the study; 'run' and 'plan' with "
+      "--where task.name=recall take the runs that have it)";
   EXPECT_TRUE(message("task.name=recall").ends_with(hint)) << message("task.name=recall");
   EXPECT_FALSE(message("task.name=recoll").ends_with(")")) << "no run has it";
 }

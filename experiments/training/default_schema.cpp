@@ -40,6 +40,7 @@ Schema registries() {
                                [&memory](Options& options, const std::vector<std::string>& said) {
                                  publish(options, memory, said);
                                }});
+    schema.memories.back().no_layer = !memory.published;
   }
   for (SchemaMemory& memory : schema.memories) {
     if (memory.name != "rule") continue;

@@ -71,7 +71,8 @@ double exact_prefix(const QueryResults& results, int answers) {
   int right = 0;
   for (int s = 0; s < results.sequences; ++s) {
     const auto first = results.correct.begin() + std::ptrdiff_t{s} * results.Q;
-    right += std::find(first, first + std::min(answers, results.Q), 0) == first + std::min(answers, results.Q);
+    right +=
+        std::find(first, first + std::min(answers, results.Q), 0) == first + std::min(answers, results.Q);
   }
   return static_cast<double>(right) / results.sequences;
 }

@@ -85,6 +85,25 @@ TEST(PublishedLayer, IsRefusedWhereThereIsNone) {
   EXPECT_NE(refusal(probe).find("model.name = \"probe\" holds the bare recurrence"), std::string::npos);
 }
 
+// A memory that is added to the program needs no line in a study of every memory.
+TEST(PublishedLayer, EveryMemoryIsBareWhereThereIsNone) {
+  const std::string every =
+      "[study]\nname = \"s\"\nevery_memory = true\n[base]\ntask.name = \"mqar\"\ntask.length = 8\n"
+      "task.pairs = 1\ntask.vocabulary = 8\nmodel.name = \"language\"\nmodel.layer = \"published\"\n";
+  const Study study = parse_study(every, "s.toml");
+  std::string bare;
+  for (const crosstalk::Run& run : study.runs) {
+    const bool has_layer = static_cast<bool>(memory_named(run.label).published);
+    EXPECT_EQ(run.config.get_string("model.layer"), has_layer ? "published" : "bare") << run.label;
+    if (!has_layer) bare += (bare.empty() ? "" : ", ") + run.label;
+  }
+  EXPECT_EQ(study.runs.size(), all_memories().size());
+  EXPECT_TRUE(study.product.ends_with(" runs; bare, for their authors' layer is not known: " + bare))
+      << study.product;
+  EXPECT_NE(refusal(every + "[memories.mine]\nname = \"dplr\"\n").find("has no layer of its authors"),
+            std::string::npos);
+}
+
 TEST(PublishedLayer, AMisspeltBiasIsNamed) {
   const std::string message = refusal(study_text("gated_delta", "model.biases = \"-betta\""));
   EXPECT_NE(message.find("did you mean beta?"), std::string::npos) << message;

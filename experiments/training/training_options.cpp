@@ -175,15 +175,17 @@ void check_prefixes(const Options& options, const std::vector<int>& factors) {
   const auto task = find_task(options.get_string("task.name"))->make(options);
   if (factors.empty() || task->vocabulary().tokens == 0 || !options.has("task.length") ||
       !task->segments(Split::test).empty())
-    throw OptionError("eval.prefixes",
-                      "eval.prefixes belongs to tasks of single tokens that have task.length, no segments and "
-                      "are read at other lengths; set eval.length_factors, or leave it out");
+    throw OptionError(
+        "eval.prefixes",
+        "eval.prefixes belongs to tasks of single tokens that have task.length, no segments and "
+        "are read at other lengths; set eval.length_factors, or leave it out");
   const int answers = task->lengthened(factors.back())->shape(Split::test).Q;
   if (prefixes.back() > answers)
-    throw OptionError("eval.prefixes",
-                      fmt::format("eval.prefixes = \"{}\", but the longest sequences (eval.length_factors) have "
-                                  "{} answers; give at most that",
-                                  options.get_string("eval.prefixes"), answers));
+    throw OptionError(
+        "eval.prefixes",
+        fmt::format("eval.prefixes = \"{}\", but the longest sequences (eval.length_factors) have "
+                    "{} answers; give at most that",
+                    options.get_string("eval.prefixes"), answers));
 }
 
 /// What follows from the number of steps of an epoch.

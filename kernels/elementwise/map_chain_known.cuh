@@ -354,8 +354,10 @@ __global__ void __launch_bounds__(kKnownThreads) known_forward(const __grid_cons
   });
 }
 
+/// Four blocks a multiprocessor: as many as there are parts (MapChain::kMostParts).
 template <int kChain>
-__global__ void __launch_bounds__(kKnownThreads) known_backward(const __grid_constant__ ChainArgs<float> a) {
+__global__ void __launch_bounds__(kKnownThreads, 4)
+    known_backward(const __grid_constant__ ChainArgs<float> a) {
   wait_for_earlier();
   constexpr int N = KnownChain<kChain>::N;
   KnownChain<kChain> chain(a);

@@ -34,25 +34,21 @@ void with_shape(const NetworkOp& op, F&& f) {
   });
 }
 
-void forward(const Exec& exec, const NetworkOp& op) {
+template <bool kBack>
+void run(const Exec& exec, const NetworkOp& op) {
   const WalkPlan walk(op);
   with_shape(op, [&](auto C, auto norm, auto listed) {
-    launch(exec, "network_read by registers", network_walk_forward<C(), norm(), listed()>,
-           per_replica(op.B() * op.H(), op.k.value.R), 32 * walk.warps, 0, op, walk);
-  });
-}
-void backward(const Exec& exec, const NetworkOp& op) {
-  const WalkPlan walk(op);
-  with_shape(op, [&](auto C, auto norm, auto listed) {
-    launch(exec, "network_read backward by registers", network_walk_backward<C(), norm(), listed()>,
-           per_replica(op.B() * op.H(), op.k.value.R), 32 * walk.warps, walk.bytes, op, walk);
+    constexpr auto kernel =
+        kBack ? network_walk_backward<C(), norm(), listed()> : network_walk_forward<C(), norm(), listed()>;
+    launch(exec, kBack ? "network_read backward by registers" : "network_read by registers", kernel,
+           per_replica(op.B() * op.H(), op.k.value.R), 32 * walk.warps, kBack ? walk.bytes : 0, op, walk);
   });
 }
 
 }  // namespace
 
 namespace forms {
-void network_walk() { add_form<NetworkOp>({"registers", covers, plan, forward, backward}); }
+void network_walk() { add_form<NetworkOp>({"registers", covers, plan, run<false>, run<true>}); }
 }  // namespace forms
 
 }  // namespace crosstalk

@@ -64,26 +64,31 @@ struct Scan {
   CT_HD Carried begin(int r, std::int64_t first) const {
     return start ? number(start.value, r, first) : Carried{0, 0};
   }
+  /// As memory has them: arithmetic between loads would wait for each of them.
   struct Token {
-    Carried factor, x;
+    Real log_a, angle;
+    Carried x;
   };
-  CT_HD Token token(int r, std::int64_t at) const { return {factor(r, at), number(x.value, r, at)}; }
+  CT_HD Token token(int r, std::int64_t at) const {
+    return {one(log_a, r, at), one(angle, r, at), number(x.value, r, at)};
+  }
   /// h_{t-1} -> h_t.
   CT_HD void step(int r, std::int64_t at, const Token& token, Carried& carried) const {
-    carried = token.factor * carried + token.x;
+    carried = factor(token.log_a, token.angle) * carried + token.x;
     store(h.value, r, at, carried);
   }
   struct TokenBack {
-    Carried factor, before, given;
+    Real log_a, angle;
+    Carried before, given;
   };
   CT_HD TokenBack token_back(int r, std::int64_t at, Carried before) const {
-    return {factor(r, at), before, number(h.gradient, r, at)};
+    return {one(log_a, r, at), one(angle, r, at), before, number(h.gradient, r, at)};
   }
   /// conj(a_{t+1}) lambda_{t+1} -> conj(a_t) lambda_t.
   CT_HD void step_back(int r, std::int64_t at, const TokenBack& token, Carried& carried) const {
-    const Carried lambda = token.given + carried;
-    const Carried turn = lambda.conjugate() * (token.factor * token.before);
-    carried = token.factor.conjugate() * lambda;
+    const Carried a = factor(token.log_a, token.angle), lambda = token.given + carried;
+    const Carried turn = lambda.conjugate() * (a * token.before);
+    carried = a.conjugate() * lambda;
     if (log_a.wanted()) put(log_a.write, log_a.gradient.at(r) + at, turn.re);
     if (angle.wanted()) put(angle.write, angle.gradient.at(r) + at, -turn.im);
     give(x, r, at, lambda);
@@ -105,10 +110,12 @@ struct Scan {
     if (!in.wanted()) return;
     store(in.gradient, r, i, in.write == Write::add ? number(in.gradient, r, i) + value : value);
   }
-  CT_HD Carried factor(int r, std::int64_t at) const {
-    const Real size = log_a ? exp_(log_a.value.at(r)[at]) : Real(1);
+  CT_HD static Real one(const In<Real>& in, int r, std::int64_t at) {
+    return in ? in.value.at(r)[at] : Real(0);
+  }
+  CT_HD Carried factor(Real log_size, Real turn) const {
+    const Real size = exp_(log_size);
     if (!complex) return {size, 0};
-    const Real turn = angle.value.at(r)[at];
     return {size * cos_(turn), size * sin_(turn)};
   }
 };
@@ -147,21 +154,20 @@ struct LogScan {
     l.value.at(r)[at] = carried;
   }
   struct TokenBack {
-    Real kept, added, given;  ///< w and 1 - w
+    Real before, d, k, given;
   };
   CT_HD TokenBack token_back(int r, std::int64_t at, Real before) const {
-    const Real old = before + d.value.at(r)[at], new_ = k.value.at(r)[at];
-    const bool nothing = old == -static_cast<Real>(INFINITY), less = nothing || old < new_;
-    const Real e = nothing || largest ? Real(0) : exp_(-distance(old, new_)), larger = 1 / (1 + e),
-               smaller = e / (1 + e);
-    return {less ? smaller : larger, less ? larger : smaller, l.gradient.at(r)[at]};
+    return {before, d.value.at(r)[at], k.value.at(r)[at], l.gradient.at(r)[at]};
   }
   /// w_{t+1} mu_{t+1} -> w_t mu_t.
   CT_HD void step_back(int r, std::int64_t at, const TokenBack& token, Real& carried) const {
-    const Real mu = token.given + carried;
-    carried = token.kept * mu;
+    const Real old = token.before + token.d, new_ = token.k, mu = token.given + carried;
+    const bool nothing = old == -static_cast<Real>(INFINITY);
+    const Real e = nothing || largest ? Real(0) : exp_(-distance(old, new_)), larger = 1 / (1 + e),
+               smaller = e / (1 + e);
+    carried = (nothing || old < new_ ? smaller : larger) * mu;
     if (d.wanted()) put(d.write, d.gradient.at(r) + at, carried);
-    if (k.wanted()) put(k.write, k.gradient.at(r) + at, token.added * mu);
+    if (k.wanted()) put(k.write, k.gradient.at(r) + at, (nothing || old < new_ ? larger : smaller) * mu);
   }
   CT_HD void finish(int r, std::int64_t first, Real carried) const {
     if (start.wanted()) put(start.write, start.gradient.at(r) + first, carried);

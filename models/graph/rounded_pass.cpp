@@ -171,6 +171,15 @@ bool rounded_read_once(Graph<Real>& graph) {
     const auto* found = std::any_cast<std::shared_ptr<const StateRead<Real>>>(&node.info);
     if (!found || !(*found)->takes_bf16()) continue;
     const StateRead<Real>& read = **found;
+    const auto picked_for_chains = [&](const auto& other) -> Variable<Real>* {
+      const auto* pick = op_of<Real, Pick<Real>>(other);
+      Variable<Real>* y = pick ? out(pick->y)->root() : nullptr;
+      if (!y || !graph.may_be_bf16(y)) return nullptr;
+      for (const std::size_t reader : links.read_at(y)) {
+        if (!op_of<Real, MapChain<Real>>(graph.nodes()[reader])) return nullptr;
+      }
+      return y;
+    };
     const auto may = [&](const In<Real>& field) {
       if (!field || field.value.is_bf16()) return false;
       Variable<Real>* x = of(field)->root();
@@ -178,16 +187,21 @@ bool rounded_read_once(Graph<Real>& graph) {
         return std::any_of(other.inputs.begin(), other.inputs.end(),
                            [&](Variable<Real>* v) { return v && v->root() == x; });
       };
-      // A chain reads it as the state does: products of queries and keys of one token (RWKV-6's bonus).
+      // A chain reads it as the state does, all of its rows or picked ones: products of queries and keys of one token (RWKV-6's
+      // bonus, Comba's correction).
       const bool alone = std::all_of(graph.nodes().begin(), graph.nodes().end(), [&](const auto& other) {
         return &other == &node || !reads_it(other) ||
-               std::any_cast<std::shared_ptr<const MapChain<Real>>>(&other.info);
+               std::any_cast<std::shared_ptr<const MapChain<Real>>>(&other.info) || picked_for_chains(other);
       });
       return alone && made_to_round(links, x) && x->value.columns() % 8 == 0 && graph.may_be_bf16(x);
     };
     std::set<Variable<Real>*> changing;
     const auto take = [&](const In<Real>& field) {
-      if (may(field)) changing.insert(of(field)->root());
+      if (!may(field)) return;
+      changing.insert(of(field)->root());
+      for (const std::size_t reader : links.read_at(of(field))) {
+        if (Variable<Real>* y = picked_for_chains(graph.nodes()[reader])) changing.insert(y);
+      }
     };
     take(read.q), take(read.erase_read);
     if (read.erase != Erase::free) {

@@ -1,6 +1,9 @@
 // PaTH-FoX (Yang et al. 2025, arXiv 2505.16381): its oracle and its laws.
 // SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+
 #include "models/testing/gate_laws.h"
+#include "models/testing/gate_starts.h"
 #include "models/testing/random_sequence.h"
 
 namespace crosstalk::checks::path_fox_test {
@@ -24,8 +27,11 @@ Matrix path_fox(const Sequence& s) {
 CROSSTALK_MEMORY_ORACLE(path_fox, path_fox);
 CROSSTALK_GATE_LAW(path_fox, path_key, of_unit(silu_of(x.all("path_key")), x.channel));
 CROSSTALK_GATE_LAW(path_fox, beta, x.option("beta_max") * sigmoid(x("beta")));
-CROSSTALK_GATE_LAW(path_fox, log_decay, log_sigmoid(x("forget")));
+CROSSTALK_GATE_LAW(path_fox, log_decay,
+                   log_sigmoid(x("forget")) /
+                       (x.text("gate_scale") == "key" ? std::sqrt(x.all("path_key").size()) : 1));
 CROSSTALK_HALF_LIFE(path_fox, 1.033);
+CROSSTALK_START(path_fox, gate_scale, "key", 4, 0);
 
 Sequence random_path(std::uint64_t seed) {
   Sequence s = random_sequence(no_options(), 7, 4, 3, seed);

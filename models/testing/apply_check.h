@@ -188,14 +188,15 @@ ApplyResult apply(const ApplyCase& one, const std::string& form, const ApplyData
   return result;
 }
 
-/// The oracle's read of every head of every sequence, as o lies.
-inline Vector oracle_read(const ApplyCase& one, const ApplyData& data) {
+/// The oracle's read of every head of every sequence, as o lies; `last`: what it says of the last one.
+inline Vector oracle_read(const ApplyCase& one, const ApplyData& data, Witness* last = nullptr) {
   const ApplySizes& s = one.sizes;
   const Options options = one.options();
   Vector o(static_cast<std::size_t>(s.B * s.T * s.H * s.V));
   for (int b = 0; b < s.B; ++b) {
     for (int h = 0; h < s.H; ++h) {
       Sequence sequence{.T = s.T, .K = s.K, .V = s.V, .options = options};
+      if (last != nullptr && b == s.B - 1 && h == s.H - 1) sequence.witness = last;
       for (const ApplyInput& input : apply_inputs(one.of(), s)) {
         if (input.optional && std::count(one.present.begin(), one.present.end(), input.name) == 0) continue;
         const Vector& x = data.at(input.name);

@@ -258,6 +258,38 @@ TEST_P(MemoryApply, HardDataStaysFiniteAndExact) {
   }
 }
 
+// `.state` against what one head of one sequence has at the end: the states that build() hands over, and what the oracle says
+// that it keeps. What keeps its tokens hands nothing over, and has more after more of them.
+TEST_P(MemoryApply, StateSizeIsWhatItKeeps) {
+  const Memory& kind = *find_memory(GetParam());
+  ApplySizes wide = sizes();
+  wide.K = 8;
+  for (const ApplyCase& one : apply_cases(GetParam(), wide)) {
+    SCOPED_TRACE(fmt::format(
+        "{} {}: say .state = [](const Options& o, std::int64_t K, std::int64_t V, std::int64_t T) {{ ... }}; "
+        "without it state::matrix is taken, which is K * V, and what keeps all tokens has state::cache",
+        one.memory, one.name));
+    const Options options = one.options();
+    const auto size = [&](int T) { return kind.state(options, one.sizes.K, one.sizes.V, T); };
+    const ApplyData data = apply_data(one, 3);
+    std::int64_t kept = 0;
+    for (const auto& [name, x] : apply<double>(one, "", data))
+      if (name.starts_with("state_")) kept += std::ssize(x) / (one.sizes.B * one.sizes.H);
+    if (options.has("memory.mini_batch") && options.get_int("memory.mini_batch") > 1) {
+      EXPECT_GT(size(one.sizes.T), kept) << "and what a batch under way adds up";
+    } else if (kept > 0) {
+      EXPECT_EQ(size(one.sizes.T), kept) << "numbers of the states that m.end() and read() hand over";
+    } else if (one.name == "defaults" && kind.name != "h3") {  // whose convolutions are those of a state
+      EXPECT_GT(size(3), size(2)) << "no state is handed over: it keeps its tokens";
+    }
+    Witness witness;
+    oracle_read(one, data, &witness);
+    if (witness.floats > 0) {
+      EXPECT_EQ(size(one.sizes.T), witness.floats) << "numbers that the oracle has given s.keeps()";
+    }
+  }
+}
+
 // h tokens, their state, and the rest from there are as the whole.
 TEST_P(MemoryApply, GoesOnFromACarriedState) {
   const Memory& kind = *find_memory(GetParam());
