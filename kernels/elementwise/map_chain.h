@@ -152,7 +152,7 @@ struct MapChain {
   /// A norm of rows of 256, of what is read or its silu, and maps on the way to it: eight numbers a thread
   /// (map_chain_known.cuh).
   bool is_wide_norm() const {
-    return sizeof(Real) == sizeof(float) && D() == 256 && inputs == 1 && whole(0) &&
+    return sizeof(Real) == sizeof(float) && sums_rows() && D() == 256 && inputs == 1 && whole(0) &&
            (outputs == 0 || steps == 1) && std::all_of(step, step + steps, [](const ChainStep& s) {
              const bool known = s.of_a.map == MapKind::affine || s.of_a.map == MapKind::silu;
              return s.a == 0 && (s.kind == ChainKind::map || (s.kind == ChainKind::l2 && known));

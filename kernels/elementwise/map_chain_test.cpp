@@ -435,7 +435,8 @@ TEST(MapChain, SaysWhatCudaDoesNotCover) {
   EXPECT_TRUE(covered({2, 3, 2, 64}, {2, 3, 2, 64}, ChainKind::l2));
   EXPECT_TRUE(covered({2, 3, 2, 6}, {2, 3, 2, 6}, ChainKind::map));
   EXPECT_FALSE(covered({2, 3, 2, 6}, {2, 3, 2, 6}, ChainKind::l2));       // lanes would share fours
-  EXPECT_FALSE(covered({2, 3, 2, 256}, {2, 3, 2, 256}, ChainKind::l2));   // a row is more than a warp
+  EXPECT_TRUE(covered({2, 3, 2, 256}, {2, 3, 2, 256}, ChainKind::l2));    // known: eight numbers a lane
+  EXPECT_FALSE(covered({2, 3, 2, 256}, {2, 3, 2, 256}, ChainKind::rms));  // a row is more than a warp
   EXPECT_FALSE(covered({1, 3, 1, 3}, {1, 3, 1, 3}, ChainKind::map));      // no fours
   EXPECT_FALSE(covered({2, 3, 2, 64}, {1, 3, 2, 64}, ChainKind::map));    // repeated over sequences alone
   EXPECT_FALSE(covered({2, 2, 40, 64}, {1, 1, 40, 64}, ChainKind::map));  // a token is more than a block has
