@@ -89,11 +89,12 @@ def main(source, build, only_apply):
     made = tree / "build/cpu"  # as in a checkout: a compiler cache then knows the unchanged files
     call("cmake", "-S", str(tree), "-B", str(made), "-G", "Ninja", "-DCROSSTALK_CUDA=OFF")
     call("cmake", "--build", str(made), "-j", "2", "--target", "crosstalk", "tasks_test", "kernels_ops_test",
-         "models_memories_test", "plots_test", "experiments_study_files_test")
+         "models_memories_test", "plots_test", "experiments_study_files_test", "experiments_training_test")
     call(str(made / "tasks/tasks_test"), "--gtest_brief=1")
     run_tests(made / "kernels/kernels_ops_test", ["*relu2*", "Relu2*", "FeatureMaps.*", "Squash*"])
     run_tests(made / "plots/plots_test", ["Solved*", "FigureTest.*", "OutputTest.*", "RenderTest.*"])
-    run_tests(made / "experiments/training/experiments_study_files_test", ["StudyFiles.*", "PublishedLayer.*"])
+    run_tests(made / "experiments/training/experiments_study_files_test", ["StudyFiles.*"])
+    run_tests(made / "experiments/training/experiments_training_test", ["PublishedLayer.*"])
     run_tests(made / "models/models_memories_test", ["*decaying_delta*", "DecayingDelta*", "Resolve*", "Describe*", "OrderLaw*", "RankLaw*"])
     crosstalk = str(made / "crosstalk")
     call(crosstalk, "describe", "decaying_delta")
