@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Checks who includes whom: kernels <- models, tasks <- experiments <- python; results <- plots <- experiments; and the rooms
-of kernels/ and experiments/ among themselves. And that no option is cut to fewer bits without a look, and that every header
-may be included twice.
+of kernels/ and experiments/ among themselves. And that no option is cut to fewer bits without a look, that every header
+may be included twice, and that comments end somewhere.
 
     check_layering.py ROOT          checks the sources under ROOT
     check_layering.py --self-test   checks that each kind of violation is caught
@@ -60,6 +60,7 @@ EVERYWHERE = ["kernels/base", "experiments/study"]
 IN_TESTS = re.compile(r"_test\.cpp$|_fixture\.|^kernels/testing/|_case\.h$")
 SUFFIXES = {".h", ".cpp", ".cu", ".cuh"}
 HEADERS = {".h", ".cuh"}
+COMMENT_COLUMNS = 150  # of host files; clang-format sees to code
 # These do not compile under nvcc, or warn there.
 NOT_ON_DEVICE = re.compile(r"^(Eigen|unsupported/Eigen|fmt|boost|toml\+\+|nlohmann)/")
 # Its compile time is 5 s and its asserts need a guard: one file includes it.
@@ -85,6 +86,8 @@ def violations(root):
             for number, line in enumerate(lines, 1):
                 if folder != "kernels" and "test" not in name and CUT_OPTION.search(line):
                     found.append(f"{name}:{number}: an option is cut; write narrow<int>(options, key) (kernels/base/narrow.h)")
+                if path.suffix in {".h", ".cpp"} and len(line) > COMMENT_COLUMNS and line.lstrip().startswith("//"):
+                    found.append(f"{name}:{number}: a comment of {len(line)} columns; break it before {COMMENT_COLUMNS}")
                 match = INCLUDE.match(line)
                 if match:
                     problem = judge(root, name, folder, allowed, match.group(1), match.group(2))
@@ -191,6 +194,8 @@ def self_test():
         ("tasks/a.cpp", 'int n = static_cast<int>(options.get_int("task.n"));', False),
         ("tasks/a.cpp", 'auto n = static_cast<std::uint32_t>(1 + options.get_int("task.n"));', False),
         ("tasks/a.cpp", 'auto n = static_cast<double>(options.get_int("task.n"));', True),
+        ("tasks/a.cpp", "//" + 148 * "x", True),
+        ("tasks/a.cpp", "  ///" + 146 * "x", False),
     ]
     wrong = 0
     if rooms_in_circle():

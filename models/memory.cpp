@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <stdexcept>
 
 #include "kernels/base/error.h"
@@ -154,8 +155,15 @@ std::vector<OptionSpec> Memory::own_options() const {
 }
 
 std::string Memory::description() const {
+  std::string from = source;  // "a variant of ..." stands as a sentence, a path as it is
+  const auto is_letter = [](unsigned char c) { return std::isalpha(c) != 0; };
+  if (std::all_of(from.begin(),
+                  from.begin() + static_cast<std::ptrdiff_t>(std::min(from.find(' '), from.size())),
+                  is_letter) &&
+      !from.empty())
+    from[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(from[0])));
   return fmt::format("{}{}. {}{}.", equation, laws.empty() ? "" : ", " + laws,
-                     notes.empty() ? "" : notes + " ", source);
+                     notes.empty() ? "" : notes + " ", from);
 }
 
 }  // namespace crosstalk

@@ -212,16 +212,8 @@ Drawing draw_accuracy(const FigureInput& input) {
     add_optimum(drawing, input, x);
   auto [low, high] = value_range(drawing.rows, false, kNone);
   if (!metric.is_loss) low = -0.02, high = std::max(1.02, high > 1.02 ? high : 0);
-  drawing.figure["xlabel"] = axis_of(x);
-  drawing.figure["ylabel"] = metric.axis;
-  drawing.figure["xscale"] = !octaves ? "linear" : first >= 1 ? "log2" : "log";  // rates have decades
-  drawing.figure["yscale"] = "linear";
-  drawing.figure["xlim"] = {range.first, range.second};
-  drawing.figure["ylim"] = {low, high};
-  drawing.figure["ticks_at_d_dot"] = false;
-  drawing.figure["vertical"] = nlohmann::ordered_json::array();
-  drawing.figure["vertical_name"] = "";
-  drawing.figure["solved"] = nullptr;
+  const char* scale = !octaves ? "linear" : first >= 1 ? "log2" : "log";  // rates have decades
+  set_axes(drawing, axis_of(x), metric.axis, scale, "linear", range, {low, high});
   count_drawn_seeds(drawing, lines);
   return drawing;
 }

@@ -144,6 +144,21 @@ Drawing begin_drawing(const std::string& script, const FigureOptions& options, c
   return drawing;
 }
 
+void set_axes(Drawing& drawing, const std::string& xlabel, const std::string& ylabel,
+              const std::string& xscale, const std::string& yscale, std::pair<double, double> xlim,
+              std::pair<double, double> ylim) {
+  drawing.figure["xlabel"] = xlabel;
+  drawing.figure["ylabel"] = ylabel;
+  drawing.figure["xscale"] = xscale;
+  drawing.figure["yscale"] = yscale;
+  drawing.figure["xlim"] = {xlim.first, xlim.second};
+  drawing.figure["ylim"] = {ylim.first, ylim.second};
+  drawing.figure["ticks_at_d_dot"] = false;
+  drawing.figure["vertical"] = nlohmann::ordered_json::array();
+  drawing.figure["vertical_name"] = "";
+  drawing.figure["solved"] = nullptr;
+}
+
 void sort_lines(std::vector<RecordLine>& lines, const std::map<std::string, LabelStyle>& styles) {
   std::stable_sort(lines.begin(), lines.end(), [&](const RecordLine& a, const RecordLine& b) {
     return std::tuple(styles.at(a.label).rank, a.d_dot, a.d_key) <

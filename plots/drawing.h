@@ -103,6 +103,11 @@ std::string solved_text(const FigureInput& input, const Metric& metric);
 
 /// A drawing with the settings that all figures share; `script` is one of the templates below.
 Drawing begin_drawing(const std::string& script, const FigureOptions& options, const std::string& x_column);
+/// The axes of a figure of lines (kLinesTemplate), all that its script asks for. Scales: linear, log, log2. Nothing else is marked:
+/// "ticks_at_d_dot", "vertical" with "vertical_name", and "solved" of drawing.figure can be set behind it.
+void set_axes(Drawing& drawing, const std::string& xlabel, const std::string& ylabel,
+              const std::string& xscale, const std::string& yscale, std::pair<double, double> xlim,
+              std::pair<double, double> ylim);
 extern const char* const kLinesTemplate;   // templates/lines.py
 extern const char* const kPointsTemplate;  // templates/points.py
 extern const char* const kProbeTemplate;   // templates/probe.py

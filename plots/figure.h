@@ -119,7 +119,8 @@ std::string table_text(const std::string& name, const LabelledRecords& rows, con
                        TableFormat format, std::ostream& notes);
 const std::vector<FigureKind>& table_kinds();
 
-/// How the runs of a table (a name of table_kinds()) were made, as a paragraph in LaTeX: data, splits, model, optimizer, how rates were chosen, seeds, stop rule.
+/// How the runs of a table (a name of table_kinds()) were made, as a paragraph in LaTeX: data, splits, model,
+/// optimizer, how rates were chosen, seeds, stop rule.
 /// Throws std::invalid_argument for rows that were not trained by this program.
 std::string protocol_text(const std::string& table, const LabelledRecords& rows,
                           const FigureOptions& options);

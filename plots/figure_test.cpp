@@ -749,7 +749,7 @@ TEST_F(FigureTest, PoolsOverSeedsOnly) {
 }
 
 TEST_F(FigureTest, EveryFigureOfTheListDrawsOrSaysWhatItNeeds) {
-  ASSERT_EQ(figure_kinds().size(), 12u);
+  ASSERT_GE(figure_kinds().size(), 12u);
   for (const FigureKind& kind : figure_kinds()) {
     EXPECT_FALSE(kind.summary.empty());
     EXPECT_THAT(refusal(kind.name, two_memories()), Not(HasSubstr("no figure"))) << kind.name;

@@ -130,19 +130,9 @@ void finish(Drawing& drawing, const std::vector<RecordLine>& lines, const Figure
   log = log && metric.is_loss;
   auto [low, high] = value_range(visible, log, threshold);
   if (!metric.is_loss) low = -0.02, high = std::max(1.02, high > 1.02 ? high : 0);
-  drawing.figure["xlabel"] = "Associations $S$";
-  drawing.figure["ylabel"] = metric.axis;
-  drawing.figure["xscale"] = "linear";
-  drawing.figure["yscale"] = log ? "log" : "linear";
-  drawing.figure["xlim"] = {0.0, *loads.rbegin() + margin};
-  drawing.figure["ylim"] = {low, high};
-  drawing.figure["ticks_at_d_dot"] = false;
-  drawing.figure["vertical"] = nlohmann::ordered_json::array();
-  drawing.figure["vertical_name"] = "";
-  if (std::isfinite(threshold))
-    drawing.figure["solved"] = threshold;
-  else
-    drawing.figure["solved"] = nullptr;
+  set_axes(drawing, "Associations $S$", metric.axis, "linear", log ? "log" : "linear",
+           {0, *loads.rbegin() + margin}, {low, high});
+  if (std::isfinite(threshold)) drawing.figure["solved"] = threshold;
   count_drawn_seeds(drawing, lines);
   if (std::isfinite(threshold))
     drawing.footnotes.push_back(fmt::format("Solved: {}{}.", solved_text(input, metric),

@@ -226,8 +226,11 @@ std::string quoted(const std::string& text) {
 std::string matplotlib_command() {
   std::error_code error;
   fs::path folder = fs::read_symlink("/proc/self/exe", error).parent_path();
-  for (int up = 0; up < 2; ++up) folder = folder.parent_path();
-  if (error || !fs::exists(folder / "CMakeLists.txt", error)) return "pip install matplotlib";
+  if (error) return "pip install matplotlib";
+  // The program lies in build/PRESET of the sources, tests one folder below.
+  for (int up = 0; up < 3 && !fs::exists(folder / "CMakeLists.txt", error); ++up)
+    folder = folder.parent_path();
+  if (!fs::exists(folder / "CMakeLists.txt", error)) return "pip install matplotlib";
   const std::string venv = (folder / ".venv").string();
   return fmt::format("python3 -m venv {0} && {0}/bin/pip install matplotlib", shell_word(venv));
 }

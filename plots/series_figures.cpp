@@ -133,20 +133,6 @@ RecordList at_one_load(const FigureInput& input) {
   return kept;
 }
 
-void set_axes(Drawing& drawing, const char* xlabel, const std::string& ylabel, const char* xscale,
-              const char* yscale, std::pair<double, double> xlim, std::pair<double, double> ylim) {
-  drawing.figure["xlabel"] = xlabel;
-  drawing.figure["ylabel"] = ylabel;
-  drawing.figure["xscale"] = xscale;
-  drawing.figure["yscale"] = yscale;
-  drawing.figure["xlim"] = {xlim.first, xlim.second};
-  drawing.figure["ylim"] = {ylim.first, ylim.second};
-  drawing.figure["ticks_at_d_dot"] = false;
-  drawing.figure["vertical"] = nlohmann::ordered_json::array();
-  drawing.figure["vertical_name"] = "";
-  drawing.figure["solved"] = nullptr;
-}
-
 /// The task's chance level as a flat line.
 void add_chance(Drawing& drawing, const RecordList& records, std::pair<double, double> xlim) {
   std::vector<double> chances;

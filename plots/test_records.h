@@ -51,6 +51,16 @@ inline LabelledRecords rows_of(const RecordMap& records) {
   return rows;
 }
 
+/// Records of a figure that those of plots/output_test.cpp do not suit, by its name: CROSSTALK_FIGURE_RECORDS(solved, records) in
+/// plots/kinds/solved_test.cpp, `records` being a function that returns a RecordMap.
+inline std::map<std::string, RecordMap (*)()>& records_of_figures() {
+  static std::map<std::string, RecordMap (*)()> all;
+  return all;
+}
+#define CROSSTALK_FIGURE_RECORDS(name, function)  \
+  [[maybe_unused]] const bool records_of_##name = \
+      ::crosstalk::records_of_figures().emplace(#name, function).second
+
 /// A folder that goes when the test ends; figures are not rendered unless a test asks for it.
 class FigureTest : public ::testing::Test {
  protected:

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Does what docs/extending.md says: adds its example memory, feature map and task to a copy of the sources, builds, and uses them.
+"""Does what docs/extending.md says: adds its example memory, op, feature map, task and figure to a copy of the sources, builds, and
+uses them.
 
     check-walkthrough.py SOURCE BUILD            adds, builds, trains
     check-walkthrough.py --apply SOURCE BUILD    adds only: whether the text still fits the sources
@@ -76,9 +77,9 @@ def main(source, build, only_apply):
     tree = copy / "source"
     shutil.rmtree(tree, ignore_errors=True)
     tree.mkdir(parents=True)
-    for name in ["cmake", "kernels", "models", "tasks", "results", "plots", "experiments"]:
+    for name in ["cmake", "kernels", "models", "tasks", "results", "plots", "experiments", "docs", "scripts", "benchmarks"]:
         shutil.copytree(source / name, tree / name)
-    for name in ["CMakeLists.txt", "LICENSE"]:  # a package of the program wants its licence
+    for name in ["CMakeLists.txt", "LICENSE", "README.md"]:  # a package of the program wants its licence
         shutil.copy(source / name, tree)
     apply_blocks((source / "docs/extending.md").read_text(), tree)
     if only_apply:
@@ -88,9 +89,12 @@ def main(source, build, only_apply):
     made = tree / "build/cpu"  # as in a checkout: a compiler cache then knows the unchanged files
     call("cmake", "-S", str(tree), "-B", str(made), "-G", "Ninja", "-DCROSSTALK_CUDA=OFF")
     call("cmake", "--build", str(made), "-j", "2", "--target", "crosstalk", "tasks_test", "kernels_ops_test",
-         "models_memories_test")
+         "models_memories_test", "plots_test", "experiments_study_files_test", "experiments_training_test")
     call(str(made / "tasks/tasks_test"), "--gtest_brief=1")
-    run_tests(made / "kernels/kernels_ops_test", ["*relu2*", "Relu2*", "FeatureMaps.*"])
+    run_tests(made / "kernels/kernels_ops_test", ["*relu2*", "Relu2*", "FeatureMaps.*", "Squash*"])
+    run_tests(made / "plots/plots_test", ["Solved*", "FigureTest.*", "OutputTest.*", "RenderTest.*"])
+    run_tests(made / "experiments/training/experiments_study_files_test", ["StudyFiles.*"])
+    run_tests(made / "experiments/training/experiments_training_test", ["PublishedLayer.*"])
     run_tests(made / "models/models_memories_test", ["*decaying_delta*", "DecayingDelta*", "Resolve*", "Describe*", "OrderLaw*", "RankLaw*"])
     crosstalk = str(made / "crosstalk")
     call(crosstalk, "describe", "decaying_delta")
@@ -104,7 +108,28 @@ def main(source, build, only_apply):
     if not (row["status"] == "done" and float(row["eval_loss"]) < 0.5):
         sys.exit(f"the example run ended with {row}")
     print("walkthrough: built and trained; loss", row["eval_loss"])
+    call(crosstalk, "plot", "solved", str(copy / "store"), "--out", str(copy / "solved"))
+    if "decaying,8,6,1,1," not in (copy / "solved.csv").read_text():
+        sys.exit(f"the example figure has no solved run:\n{(copy / 'solved.csv').read_text()}")
+    call("cmake", "--build", str(made), "--target", "documents")
+    for page in ["README.md", "docs/memories.md", "docs/apply.md", "docs/reference.md"]:
+        if "`decaying_delta`" not in (tree / page).read_text() and "### decaying_delta" not in (tree / page).read_text():
+            sys.exit(f"`documents` wrote nothing of the example memory into {page}")
+    check_op_in_memory(tree, made)
     check_broken(tree, made)
+
+
+def check_op_in_memory(tree, made):
+    """The example op can be read through by the example memory."""
+    path = tree / "models/memories/decaying_delta.cpp"
+    text = path.read_text()
+    used = text.replace("return read(m, q,", "return read(m, squashed(q),")
+    if used == text:
+        sys.exit("the example's read changed; use the op elsewhere")
+    path.write_text(used.replace("memory_file.h\"\n", "memory_file.h\"\n#include \"models/memories/squashed.h\"\n"))
+    call("cmake", "--build", str(made), "-j", "2", "--target", "crosstalk")
+    call(str(made / "crosstalk"), "describe", "decaying_delta", stdout=subprocess.DEVNULL)
+    path.write_text(text)
 
 
 def check_broken(tree, made):

@@ -15,7 +15,10 @@ REGION = re.compile(r"(<!-- made: crosstalk (.*?) -->\n\n?).*?(\n?<!-- end -->)"
 
 
 def said(crosstalk, arguments, folder=None):
-    return subprocess.run([crosstalk, *arguments], check=True, capture_output=True, text=True, cwd=folder).stdout
+    done = subprocess.run([crosstalk, *arguments], capture_output=True, text=True, cwd=folder)
+    if done.returncode != 0:
+        sys.exit(f"documents: crosstalk {' '.join(map(str, arguments))} ended with {done.returncode}:\n{done.stderr.strip()}")
+    return done.stdout
 
 
 def made(path, crosstalk):

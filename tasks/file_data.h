@@ -17,7 +17,8 @@ namespace crosstalk {
 class FileData {
  public:
   /// Reads SPLIT_tokens.npy, SPLIT_query.npy, SPLIT_position.npy and SPLIT_target.npy of `folder` for train, eval and
-  /// test, or of real numbers SPLIT_x.npy, SPLIT_y.npy, SPLIT_asked_x.npy and SPLIT_asked_y.npy. Throws OptionError("task.folder", ...) that names the file, what it holds and what would be right.
+  /// test, or of real numbers SPLIT_x.npy, SPLIT_y.npy, SPLIT_asked_x.npy and SPLIT_asked_y.npy. Throws
+  /// OptionError("task.folder", ...) that names the file, what it holds and what would be right.
   explicit FileData(const std::string& folder);
 
   /// The same, read once a process as long as the files stay as they are.

@@ -85,8 +85,15 @@ std::string said_here(const Command& command, const std::string& bare) {
         "nothing is needed to resume: 'crosstalk {}' trains what is missing in the store, and continues what "
         "was stopped",
         command.name);
-  if (is({"force", "overwrite"}) && has("out"))
-    return "what is there is never overwritten; name another --out, or remove the old one first";
+  if (is({"force", "overwrite"}) && has("out")) {
+    const auto out = std::find_if(command.options.begin(), command.options.end(),
+                                  [](const CommandOption& one) { return long_name(one) == "out"; });
+    if (out->value == "STORE")
+      return "results in a store are never overwritten; name another --out, or remove the old one first";
+    return fmt::format("nothing is needed to write again: what 'crosstalk {}' wrote at --out is replaced{}",
+                       command.name,
+                       command.name == "plot" ? "; a script that was edited by hand is kept" : "");
+  }
   if (is({"output", "out-dir", "output-dir", "save-dir", "log-dir", "dir"}) && has("out"))
     return fmt::format("did you mean --out? (crosstalk {} {})", command.name, command.synopsis);
   if (is({"config", "cfg", "study", "file"}) && command.synopsis.starts_with("STUDY"))

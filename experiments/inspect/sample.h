@@ -32,9 +32,9 @@ struct SampleWriteError : std::runtime_error {
 
 /// Writes sequences 0 .. count-1 into `directory` (made if its parent exists): keys, values, operations and
 /// second_keys [N,L], query, query_position and answer [N,Q], or of single tokens: tokens [N,L], positions and targets
-/// [N,Q], as int64 .npy, and README.txt, which says what each is. A sample that lies there is replaced. Throws std::runtime_error before anything is created when
-/// the directory cannot be written or holds a README.txt that is not a sample's; SampleWriteError when
-/// writing fails on the way.
+/// [N,Q], as int64 .npy, and README.txt, which says what each is. A sample that lies there is replaced. Throws std::runtime_error before
+/// anything is created when the directory cannot be written or holds a README.txt that is not a sample's; SampleWriteError
+/// when writing fails on the way.
 void write_sample(const std::string& directory, const Task& task, const SampleRequest& request);
 
 }  // namespace crosstalk

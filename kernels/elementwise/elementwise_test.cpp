@@ -1,4 +1,4 @@
-// The algebra of gates: maps, sums and products that broadcast, and what moves numbers.
+// The algebra of gates: maps, sums and products that broadcast.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/elementwise/elementwise.h"
 
@@ -96,72 +96,6 @@ OpCase expand_case(const std::string& name, const std::vector<int>& x, const std
   return op.roundings(40).condition(4);
 }
 
-OpCase swap_case() {
-  OpCase op("Swap");
-  op.input("x", {2, 3, 4, 5}, normal()).output("y", {2, 4, 3, 5});
-  call<Swap>(op, [=](auto&) {});
-  op.oracle([=](const Values& in, Values& out) {
-    each_index({2, 4, 3, 5}, [&](const int(&i)[4]) {
-      out.real["y"].push_back(in["x"][((i[0] * 3 + i[2]) * 4 + i[1]) * 5 + i[3]]);
-    });
-  });
-  return op;
-}
-
-/// No two numbers of 150 nearer than .03: the maximum has a kink where the two largest are equal.
-void far_apart(int, Numbers& x) {
-  for (std::size_t i = 0; i < x.size(); ++i) x[i] = 0.03 * static_cast<double>(i % 150 * 37 % 150) - 2;
-}
-
-OpCase maximum_case(const std::string& name, const std::vector<int>& x, const std::vector<int>& y,
-                    int columns) {
-  OpCase op(name);
-  op.input("x", x, normal()).output("y", y);
-  call<Maximum>(op, [=](auto&) {});
-  op.oracle([=](const Values& in, Values& out) {
-    for (auto row = in["x"].begin(); row != in["x"].end(); row += columns)
-      out.real["y"].push_back(*std::max_element(row, row + columns));
-  });
-  return op;
-}
-
-// Where several are equally large, the gradient goes to the first of them alone.
-TEST(Maximum, TheFirstOfEquallyLargeOnesHasTheGradient) {
-  double x[] = {1, 3, 3, -1, 2, 2, 2, 2}, gradient[8] = {}, y[2] = {}, of_y[2] = {5, 7};
-  Maximum<double> op;
-  op.x.value = shaped<double>(1, {2, 4}), op.x.gradient = op.x.value, op.x.write = Write::overwrite;
-  op.x.value.data = x, op.x.gradient.data = gradient;
-  op.plan();
-  op.y.gradient = op.y.value;
-  op.y.value.data = y, op.y.gradient.data = of_y;
-  forward_cpu({}, op);
-  backward_cpu({}, op);
-  EXPECT_THAT(y, ::testing::ElementsAre(3, 2));
-  EXPECT_THAT(gradient, ::testing::ElementsAre(0, 5, 0, 0, 7, 0, 0, 0));
-}
-
-OpCase constant_case() {
-  OpCase op("Constant");
-  op.output_without_gradient("y", {1, 1, 3, 1});
-  call<Constant>(op, [=](auto& o) { o.number[0] = -0.5, o.number[1] = 2, o.number[2] = 1e-3; });
-  op.backward(nullptr);  // it has no input
-  op.oracle([](const Values&, Values& out) { out.real["y"] = {-0.5, 2, 1e-3}; });
-  return op;
-}
-
-OpCase one_hot_case() {
-  OpCase op("OneHot");
-  op.integers("ids", {4, 3, 2}, integer_in(-1, 4)).output_without_gradient("y", {4, 3, 1, 5});
-  call<OneHot>(op, [=](auto& o) { o.channel = 1; });
-  op.backward(nullptr);
-  op.oracle([=](const Values& in, Values& out) {
-    for (std::size_t n = 0; n < 12; ++n) {
-      for (int i = 0; i < 5; ++i) out.real["y"].push_back(in.integer.at("ids")[2 * n + 1] == i ? 1 : 0);
-    }
-  });
-  return op;
-}
-
 std::vector<OpCase> cases() {
   using L = long double;
   const Fill wide = uniform(-30, 30), small = uniform(-3, 3), positive = uniform(0.2, 3);
@@ -220,11 +154,7 @@ std::vector<OpCase> cases() {
       fold_case("FoldHeads", {2, 3, 4, 5}, {2, 3, 1, 5}), fold_case("FoldRows", {2, 3, 4, 50}, {2, 3, 4, 1}),
       fold_case("FoldAll", {2, 3, 4, 5}, {1, 1, 1, 1}), fold_case("FoldNothing", {2, 3, 4, 5}, {2, 3, 4, 5}),
       expand_case("ExpandHeads", {2, 3, 1, 5}, {2, 3, 4, 5}),
-      expand_case("ExpandAll", {1, 1, 1, 1}, {2, 3, 4, 5}),
-      maximum_case("Maximum", {2, 3, 4, 5}, {2, 3, 4, 1}, 5),
-      maximum_case("MaximumOneColumn", {2, 3, 4, 1}, {2, 3, 4, 1}, 1),
-      maximum_case("MaximumWide", {1, 2, 3, 150}, {1, 2, 3, 1}, 150).edit("x", far_apart), swap_case(),
-      constant_case(), one_hot_case()};
+      expand_case("ExpandAll", {1, 1, 1, 1}, {2, 3, 4, 5})};
 }
 
 /// Elements enough for four at a time, repeated in every way.

@@ -74,6 +74,15 @@ void ask_for(TensorSet<Real>& set, Write write) {
   }
 }
 
+/// What a case says where an error is larger than it has reason to be.
+std::string knobs(double roundings, double condition) {
+  return fmt::format(
+      "\nThe limit follows from .roundings({:g}), those on the longest path of forward, and .condition({:g}), how much larger "
+      "numbers on the way are than the result where terms cancel (kernels/testing/op_check.h). If the op is right and has more "
+      "of either, its case says so.",
+      roundings, condition);
+}
+
 /// Forward and backward.
 template <class Real>
 void run(const OpCase& op, const Exec& exec, TensorSet<Real>& set) {
@@ -270,7 +279,8 @@ void OpCase::reference() const {
       double limit = tolerance<Real>(roundings_ + 4, size).limit();
       if (std::is_same_v<Real, double>) limit = std::min(limit, 1e-12 * std::max(1.0, size));
       EXPECT_TRUE(close(fmt::format("{}, replica {}", out.name, r), set.real(out.name).at(r), w.data(),
-                        elements(out.dims), limit, out.dims));
+                        elements(out.dims), limit, out.dims))
+          << knobs(roundings_, condition_);
     }
     for (const IntegerOutput& out : integer_outputs_) {
       if (!out.compared) continue;
@@ -307,7 +317,8 @@ void OpCase::single_gradient() const {
       const double size = condition_ * std::max(1e-3, magnitude(want.at(r), want.size()));
       EXPECT_TRUE(close(fmt::format("single precision d_{}, replica {}", field.name, r), got.at(r),
                         want.at(r), want.size(), tolerance<Real>(3 * roundings_ + 8, size).limit(),
-                        field.dims));
+                        field.dims))
+          << knobs(roundings_, condition_);
     }
   }
 }
@@ -428,7 +439,8 @@ void OpCase::cuda(bool in_company) const {
         const auto n = static_cast<std::int64_t>(want.size());
         const double limit = cuda_limit<Real>(of_gradient, magnitude(want.data(), n));
         EXPECT_TRUE(
-            close(fmt::format("CUDA {}, replica {}", name, r), got.data(), want.data(), n, limit, dims));
+            close(fmt::format("CUDA {}, replica {}", name, r), got.data(), want.data(), n, limit, dims))
+            << (limits_.empty() ? knobs(roundings_, condition_) : "\nThe limit is that of .on_cuda().");
       };
       for (const Output& out : outputs_) {
         if (out.compared) expect_close(out.name, out.name.starts_with("d_"), out.dims);

@@ -1,6 +1,7 @@
 // Fast weights with decay on both sides (Mao 2022, arXiv 2210.04243): their oracle and their laws.
 // SPDX-License-Identifier: Apache-2.0
 #include "models/testing/gate_laws.h"
+#include "models/testing/gate_starts.h"
 #include "models/testing/random_sequence.h"
 
 namespace crosstalk::checks::dfw_test {
@@ -22,6 +23,7 @@ CROSSTALK_MEMORY_ORACLE(dfw, dfw);
 CROSSTALK_GATE_LAW(dfw, log_decay, log_sigmoid(x("decay")));
 CROSSTALK_GATE_LAW(dfw, log_decay_v, log_sigmoid(x("value_decay")));
 CROSSTALK_HALF_LIFE(dfw, 0.9964);
+CROSSTALK_INPUT_START(dfw, log_decay_v, 1);
 
 TEST(DfwOracle, WithoutDecayOfValuesIsGla) {
   Sequence s = random_sequence(no_options(), 6, 4, 3, 1);

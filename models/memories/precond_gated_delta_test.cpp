@@ -34,6 +34,7 @@ CROSSTALK_GATE_LAW(precond_gated_delta, beta_a, sigmoid(x("beta_a")));
 CROSSTALK_GATE_LAW(precond_gated_delta, center, x("center"));
 CROSSTALK_HALF_LIFE(precond_gated_delta, 12.32);
 CROSSTALK_START(precond_gated_delta, rate_from, "0", 11.18, 0);
+CROSSTALK_INPUT_START(precond_gated_delta, log_decay_a, 8.92);
 
 Sequence ordinary(const Options& options, std::uint64_t seed) {
   Sequence s = random_sequence(options, 6, 4, 3, seed);

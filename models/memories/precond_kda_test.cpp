@@ -34,6 +34,7 @@ CROSSTALK_GATE_LAW(precond_kda, beta_a, sigmoid(x("beta_a")));
 CROSSTALK_GATE_LAW(precond_kda, center, x("center"));
 CROSSTALK_HALF_LIFE(precond_kda, 0.14055);
 CROSSTALK_START(precond_kda, start, "steps", 9.347, 0);
+CROSSTALK_INPUT_START(precond_kda, log_decay_a, 8.92);
 
 Sequence ordinary(const Options& options, std::uint64_t seed) {
   Sequence s = random_sequence(options, 6, 4, 3, seed);

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kernels/base/random.h"
@@ -133,6 +134,19 @@ inline std::map<std::vector<std::string>, StatedStart>& stated_starts() {
       ::crosstalk::checks::stated_starts()                             \
           .emplace(std::vector<std::string>{#memory, #option, value},  \
                    ::crosstalk::checks::StatedStart{__VA_ARGS__})      \
+          .second
+
+/// Median half-lives at the start of further decays, by memory and input.
+inline std::map<std::pair<std::string, std::string>, double>& stated_input_starts() {
+  static std::map<std::pair<std::string, std::string>, double> all;
+  return all;
+}
+/// CROSSTALK_INPUT_START(precond_kda, log_decay_a, 0.14): of every input log_... below 0 besides log_decay, which
+/// CROSSTALK_HALF_LIFE may not see: some fade no state that an engine keeps.
+#define CROSSTALK_INPUT_START(memory, input, median)                             \
+  [[maybe_unused]] const bool start_of_##memory##_##input =                      \
+      ::crosstalk::checks::stated_input_starts()                                 \
+          .emplace(std::pair<std::string, std::string>{#memory, #input}, median) \
           .second
 
 }  // namespace crosstalk::checks

@@ -79,6 +79,29 @@ TEST_P(GateStarts, OfEveryOptionThatChangesThemAreStated) {
   EXPECT_EQ(stated, 0u) << "a start is stated of an option or value that there is not";
 }
 
+TEST_P(GateStarts, OfFurtherDecaysAreStated) {
+  const Memory& kind = *find_memory(GetParam());
+  std::size_t stated = 0;
+  for (const MemoryInput& input : kind.inputs) {
+    const bool decay = input.name.starts_with("log_") && input.range.given() && input.range.high <= 0;
+    if (!decay || input.name == "log_decay") continue;
+    const double median = decay_start(input_at_start(kind.name, input.name), true).median();
+    const auto found = stated_input_starts().find({kind.name, input.name});
+    if (found == stated_input_starts().end()) {
+      ADD_FAILURE() << fmt::format(
+          "models/memories/{0}_test.cpp does not state how {1} starts: CROSSTALK_INPUT_START({0}, {1}, {2:.4g}); "
+          "(models/testing/gate_starts.h)",
+          kind.name, input.name, median);
+      continue;
+    }
+    EXPECT_NEAR(median, found->second, 0.03 * median) << input.name;
+    ++stated;
+  }
+  for (const auto& [of, one] : stated_input_starts())
+    if (of.first == kind.name) --stated;
+  EXPECT_EQ(stated, 0u) << "a start is stated of an input that is no decay, or not there";
+}
+
 INSTANTIATE_TEST_SUITE_P(Registry, GateStarts, every_memory(), memory_name);
 
 }  // namespace
