@@ -35,7 +35,11 @@ Memory complex_kda() {
             "e^-5 (sigmoid), or 2 e^g - 1 with Mamba-2's g (signed_exp)",
             0,
             0,
-            {"signed_sigmoid2", "sigmoid", "signed_exp"}}},
+            {"signed_sigmoid2", "sigmoid", "signed_exp"}},
+           {"decay_start", 0.1,
+            "the weights W2 of decays start as the model's do, times this: the authors' code has 0.1 where "
+            "signs are drawn (signed_sigmoid2) and 1 elsewhere",
+            0.001, 10}},
       .inputs = {{.name = "signed_decay", .per = Per::key, .symbol = "alpha", .range = {-1, 1, 1e-9}},
                  {.name = "beta", .range = {0.05, 0.95}}},
       .build =
@@ -49,7 +53,7 @@ Memory complex_kda() {
               const auto u =
                   exp(m.parameter("A_log", {m.H}, Init::constant(0))) *
                   m.token("decay", m.K, either ? Init::signed_step(1e-3, 0.1) : Init::logit_step(1e-3, 0.1),
-                          {m.d, MapKind::affine, 0.1});
+                          {m.d, MapKind::affine, m.number("decay_start")});
               if (!either) return exp(-5.0 * sigmoid(u));
               // sign(u) e^-5 + (1 - e^-5) tanh(u / 2); u |u|^-1 has the sign, and 0 at 0
               const auto size = larger(u, 0.0 * u);
