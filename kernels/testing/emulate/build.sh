@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# Links kernels_ops_test of a CUDA build with kernels of some files emulated on the CPU.
+# Usage: build.sh BUILD OUT FILE.cu ...   from the repository's root; BUILD is a folder where kernels_ops_test was built.
+# SPDX-License-Identifier: Apache-2.0
+set -euo pipefail
+build=$(realpath "$1"); out=$2; shift 2
+mkdir -p "$out"; out=$(realpath "$out")
+here=kernels/testing/emulate
+python3 $here/prepare.py . "$out/source"
+flags=(-std=c++20 ${EMULATE_FLAGS:--O1} -w -DCROSSTALK_HAVE_CUDA=1 -DEIGEN_DONT_PARALLELIZE -DFMT_SHARED -fno-strict-aliasing -I"$out/source" -I.
+       -I"$build/generated" -isystem /usr/include/eigen3 -isystem /usr/local/cuda/include)
+objects=(); compiling=(); left=$(cd "$build" && find kernels/CMakeFiles/crosstalk_kernels.dir -name '*.o')
+[ -e "$out/runtime.o" -a "$out/runtime.o" -nt $here/runtime.cpp ] || g++ "${flags[@]}" -c $here/runtime.cpp -o "$out/runtime.o"
+[ -e "$out/emulate.o" -a "$out/emulate.o" -nt $here/emulate.cpp -a "$out/emulate.o" -nt $here/emulate.h ] || g++ "${flags[@]}" -c $here/emulate.cpp -o "$out/emulate.o"
+objects+=("$out/emulate.o" "$out/runtime.o")
+for file in "$@"; do
+  object=$out/$(basename "$file").o
+  [ -e "$out/source/$file" ] || cp "$build/$file" "$out/source/$file"  # the build made it
+  ${EMULATE_CACHE-ccache} g++ "${flags[@]}" -include $here/emulate.h -x c++ -c "$out/source/$file" -o "$object" &
+  compiling+=($!)
+  objects+=("$object"); left=$(grep -v "/${file#kernels/}.o" <<< "$left")
+done
+for job in "${compiling[@]}"; do wait "$job"; done
+cd "$build"
+# Emulated objects come first: of what several define, theirs is taken.
+g++ -no-pie -Wl,--no-relax "${objects[@]}" $left $(find kernels/CMakeFiles/kernels_ops_test.dir -name '*.o') -Wl,-Bstatic -lgtest_main -lgtest -lrapidcheck \
+  -Wl,-Bdynamic kernels/libcrosstalk_names.a -lfmt -lgomp -lpthread -ldl -o "$out/kernels_ops_test"

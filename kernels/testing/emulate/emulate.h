@@ -1,0 +1,330 @@
+// CUDA kernels on the CPU, to see that they are right: included before all else of a .cu file that prepare.py has prepared and a C++
+// compiler compiles. Threads of a block are fibers, blocks run one after another; a lane waits where its warp works together.
+// Not covered: clusters, wgmma, TMA and mbarriers, blocks that wait for each other.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <type_traits>
+
+#include "kernels/testing/emulate/runtime.h"
+
+#undef __shared__
+#undef __global__
+#undef __device__
+#undef __constant__
+#undef __launch_bounds__
+#undef __grid_constant__
+#undef __forceinline__
+#undef __noinline__
+#undef __align__
+#define __shared__ static
+#define __global__
+#define __device__
+#define __constant__ static
+#define __launch_bounds__(...)
+#define __grid_constant__
+#define __forceinline__ inline
+#define __noinline__
+#define __align__(n) alignas(n)
+extern uint3 threadIdx, blockIdx;
+extern dim3 blockDim, gridDim;
+
+namespace emulate {
+
+extern unsigned char dynamic_memory[];  ///< of shared memory, all bits set before a block begins
+
+[[noreturn]] void unsupported(const char* what);
+
+/// Runs every thread of the grid, to its end.
+void run(dim3 grid, dim3 block, std::size_t bytes, const std::function<void()>& thread);
+
+template <class... Parameters, class... Args>
+cudaError_t launch(const cudaLaunchConfig_t* config, void (*kernel)(Parameters...), const Args&... args) {
+  if (config->numAttrs && config->attrs[0].id == cudaLaunchAttributeClusterDimension &&
+      config->attrs[0].val.clusterDim.x > 1)
+    unsupported("clusters");
+  const dim3 grid = config->gridDim, block = config->blockDim;
+  const std::size_t bytes = config->dynamicSmemBytes;
+  now_or_recorded([=] { run(grid, block, bytes, [&] { kernel(static_cast<Parameters>(args)...); }); });
+  return cudaSuccess;
+}
+
+/// Barrier `id` of `count` threads (0: of all that have not ended); true if `vote` is so for one of them, or `all` of them.
+bool barrier(int id, unsigned count, bool vote = false, bool all = false);
+void arrive(int id, unsigned count);
+
+constexpr int kSlot = 64;
+struct Slots {
+  alignas(16) unsigned char in[32][kSlot], out[32][kSlot];
+};
+/// All lanes of `mask` meet, each with `in`; the last runs `compute` on them. What they handed over stays until they meet twice more.
+Slots& meet(unsigned mask, const char* what, const void* in, std::size_t bytes,
+            void (*compute)(Slots&) = nullptr);
+
+inline int lane() {
+  return static_cast<int>((threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) % 32);
+}
+template <class T>
+T taken(const unsigned char* slot) {
+  T x;
+  std::memcpy(&x, slot, sizeof x);
+  return x;
+}
+template <class T>
+T shuffle(unsigned mask, T x, int from) {
+  static_assert(sizeof(T) <= kSlot);
+  const Slots& slots = meet(mask, "shuffle", &x, sizeof x);
+  return taken<T>(slots.in[from]);
+}
+
+}  // namespace emulate
+
+#define cudaLaunchKernelEx(config, kernel, ...) ::emulate::launch(config, kernel, ##__VA_ARGS__)
+template <class... P>
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* to, void (*)(P...)) {
+  *to = {};
+  to->binaryVersion = to->ptxVersion = 80, to->maxThreadsPerBlock = 1024, to->numRegs = 64;
+  return cudaSuccess;
+}
+template <class... P>
+cudaError_t cudaFuncSetAttribute(void (*)(P...), cudaFuncAttribute, int) {
+  return cudaSuccess;
+}
+
+inline void __syncthreads() { emulate::barrier(0, 0); }
+inline int __syncthreads_or(int x) { return emulate::barrier(0, 0, x != 0); }
+inline int __syncthreads_and(int x) { return emulate::barrier(0, 0, x != 0, true); }
+inline void __syncwarp(unsigned mask = 0xffffffffu) { emulate::meet(mask, "syncwarp", nullptr, 0); }
+inline void __threadfence() {}
+inline void __threadfence_block() {}
+
+template <class T>
+T __shfl_sync(unsigned mask, T x, int from, int width = 32) {
+  return emulate::shuffle(mask, x, emulate::lane() / width * width + (from & (width - 1)));
+}
+template <class T>
+T __shfl_xor_sync(unsigned mask, T x, int by, int width = 32) {
+  const int l = emulate::lane(), from = l ^ by;
+  return emulate::shuffle(mask, x, from / width > l / width ? l : from);
+}
+template <class T>
+T __shfl_up_sync(unsigned mask, T x, unsigned by, int width = 32) {
+  const int l = emulate::lane(), from = l - static_cast<int>(by);
+  return emulate::shuffle(mask, x, from < l / width * width ? l : from);
+}
+template <class T>
+T __shfl_down_sync(unsigned mask, T x, unsigned by, int width = 32) {
+  const int l = emulate::lane(), from = l + static_cast<int>(by);
+  return emulate::shuffle(mask, x, from >= (l / width + 1) * width ? l : from);
+}
+inline unsigned __ballot_sync(unsigned mask, int x) {
+  const bool vote = x != 0;
+  const emulate::Slots& slots = emulate::meet(mask, "ballot", &vote, 1);
+  unsigned all = 0;
+  for (int l = 0; l < 32; ++l)
+    if (mask >> l & 1 && slots.in[l][0]) all |= 1u << l;
+  return all;
+}
+inline int __any_sync(unsigned mask, int x) { return __ballot_sync(mask, x) != 0; }
+inline int __all_sync(unsigned mask, int x) { return __ballot_sync(mask, x) == mask; }
+
+template <class T>
+T __ldg(const T* p) {
+  return *p;
+}
+template <class T>
+T __ldcs(const T* p) {
+  return *p;
+}
+template <class T>
+T __ldcg(const T* p) {
+  return *p;
+}
+template <class T>
+void __stcs(T* p, const std::type_identity_t<T>& x) {
+  *p = x;
+}
+template <class T>
+T atomicAdd(T* p, std::type_identity_t<T> x) {
+  const T before = *p;
+  *p = before + x;
+  return before;
+}
+template <class T>
+T atomicMax(T* p, std::type_identity_t<T> x) {
+  const T before = *p;
+  *p = std::max(before, x);
+  return before;
+}
+#define EMULATE_LEAST_AND_MOST(T)                        \
+  inline T min(T x, T y) { return std::min(x, y); }      \
+  inline T max(T x, T y) { return std::max(x, y); }
+EMULATE_LEAST_AND_MOST(int)
+EMULATE_LEAST_AND_MOST(unsigned)
+EMULATE_LEAST_AND_MOST(long)
+EMULATE_LEAST_AND_MOST(unsigned long)
+EMULATE_LEAST_AND_MOST(float)
+EMULATE_LEAST_AND_MOST(double)
+#undef EMULATE_LEAST_AND_MOST
+template <class T>
+T atomicMin(T* p, std::type_identity_t<T> x) {
+  const T before = *p;
+  *p = std::min(before, x);
+  return before;
+}
+inline unsigned __float_as_uint(float x) { return std::bit_cast<unsigned>(x); }
+inline int __float_as_int(float x) { return std::bit_cast<int>(x); }
+inline float __uint_as_float(unsigned x) { return std::bit_cast<float>(x); }
+inline float __int_as_float(int x) { return std::bit_cast<float>(x); }
+inline float __expf(float x) { return std::exp(x); }
+inline float __logf(float x) { return std::log(x); }
+inline float __fdividef(float x, float y) { return x / y; }
+inline float __fmul_rn(float x, float y) { return x * y; }
+inline float __fadd_rn(float x, float y) { return x + y; }
+inline float __frcp_rn(float x) { return 1 / x; }
+inline int __clz(int x) { return std::countl_zero(static_cast<unsigned>(x)); }
+inline int __popc(unsigned x) { return std::popcount(x); }
+inline int __ffs(int x) { return x ? std::countr_zero(static_cast<unsigned>(x)) + 1 : 0; }
+inline float rsqrtf(float x) { return 1 / std::sqrt(x); }
+inline double rsqrt(double x) { return 1 / std::sqrt(x); }
+/// An address of 32 bits: the program is linked where addresses are short.
+inline std::size_t __cvta_generic_to_shared(const void* p) { return reinterpret_cast<std::size_t>(p); }
+
+// What prepare.py makes of asm statements: first what they write, then what they read.
+namespace emulate {
+
+inline void* at(unsigned address) { return reinterpret_cast<void*>(static_cast<std::size_t>(address)); }
+inline void copy(unsigned to, const void* from, int bytes, int valid) {
+  if (to % static_cast<unsigned>(bytes) != 0 || (valid && reinterpret_cast<std::size_t>(from) % static_cast<unsigned>(bytes)))
+    unsupported("cp.async of an address that is no multiple of its size");
+  std::memcpy(at(to), from, static_cast<std::size_t>(valid));
+  std::memset(static_cast<char*>(at(to)) + valid, 0, static_cast<std::size_t>(bytes - valid));
+}
+// Copies are there at once.
+inline void cp_async_cg_shared_global(unsigned to, const void* from, int valid = 16) { copy(to, from, 16, valid); }
+inline void cp_async_ca_shared_global(unsigned to, const void* from, int bytes, int valid = -1) {
+  copy(to, from, bytes, valid < 0 ? bytes : valid);
+}
+inline void cp_async_commit_group() {}
+inline void cp_async_wait_group(int) {}
+inline void cp_async_wait_all() {}
+inline void prefetch_global_L2(const void*) {}
+inline void bar_sync(int id, int count) { barrier(id, static_cast<unsigned>(count)); }
+inline void bar_arrive(int id, int count) { arrive(id, static_cast<unsigned>(count)); }
+
+inline void ex2_approx_ftz_f32(float& y, float x) {
+  y = std::exp2(x);
+  if (std::fabs(y) < 1.17549435e-38f) y = 0;
+}
+inline void rsqrt_approx_ftz_f32(float& y, float x) { y = 1 / std::sqrt(x); }
+inline void rcp_approx_ftz_f32(float& y, float x) { y = 1 / x; }
+
+inline unsigned bf16(float x) {
+  const unsigned bits = std::bit_cast<unsigned>(x);
+  if (x != x) return 0x7fff;
+  return (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+}
+inline void cvt_rn_bf16x2_f32(unsigned& y, float high, float low) { y = bf16(high) << 16 | bf16(low); }
+inline void cvt_rna_tf32_f32(unsigned& y, float x) {
+  y = (std::bit_cast<unsigned>(x) + (x - x == 0 ? 0x1000u : 0u)) & 0xffffe000u;
+}
+inline float tf32(unsigned x) { return std::bit_cast<float>(x & 0xffffe000u); }
+inline float half_of(unsigned pair, int which) {
+  return std::bit_cast<float>(which ? pair & 0xffff0000u : pair << 16);
+}
+
+/// d += a b of a warp: A registers of kA, B of kB unsigned; a(i, k) and b(k, n) by registers of all lanes.
+template <int kA, int kB, int K, class Left, class Right>
+void multiply(const char* what, float (&d)[4], const unsigned (&mine)[kA + kB], const Left& a, const Right& b) {
+  const Slots& slots = meet(0xffffffffu, what, mine, sizeof mine);
+  const auto of = [&](int l, int i) { return taken<unsigned>(slots.in[l] + 4 * i); };
+  const int g = lane() / 4, t = lane() % 4;
+  for (int e = 0; e < 4; ++e) {
+    double sum = d[e];
+    for (int k = 0; k < K; ++k)
+      sum += static_cast<double>(a(of, g + e / 2 * 8, k)) * static_cast<double>(b(of, k, 2 * t + e % 2));
+    d[e] = static_cast<float>(sum);
+  }
+}
+inline void mma_sync_aligned_m16n8k8_row_col_f32_tf32_tf32_f32(float& d0, float& d1, float& d2, float& d3,
+                                                               unsigned a0, unsigned a1, unsigned a2,
+                                                               unsigned a3, unsigned b0, unsigned b1) {
+  float d[4] = {d0, d1, d2, d3};
+  multiply<4, 2, 8>(
+      "mma tf32", d, {a0, a1, a2, a3, b0, b1},
+      [](const auto& of, int i, int k) { return tf32(of(i % 8 * 4 + k % 4, i / 8 + k / 4 * 2)); },
+      [](const auto& of, int k, int n) { return tf32(of(n * 4 + k % 4, 4 + k / 4)); });
+  d0 = d[0], d1 = d[1], d2 = d[2], d3 = d[3];
+}
+inline void mma_sync_aligned_m16n8k16_row_col_f32_bf16_bf16_f32(float& d0, float& d1, float& d2, float& d3,
+                                                                unsigned a0, unsigned a1, unsigned a2,
+                                                                unsigned a3, unsigned b0, unsigned b1) {
+  float d[4] = {d0, d1, d2, d3};
+  multiply<4, 2, 16>(
+      "mma bf16", d, {a0, a1, a2, a3, b0, b1},
+      [](const auto& of, int i, int k) {
+        return half_of(of(i % 8 * 4 + k % 8 / 2, i / 8 + k / 8 * 2), k % 2);
+      },
+      [](const auto& of, int k, int n) { return half_of(of(n * 4 + k % 8 / 2, 4 + k / 8), k % 2); });
+  d0 = d[0], d1 = d[1], d2 = d[2], d3 = d[3];
+}
+inline void mma_sync_aligned_m16n8k8_row_col_f32_bf16_bf16_f32(float& d0, float& d1, float& d2, float& d3,
+                                                               unsigned a0, unsigned a1, unsigned b) {
+  float d[4] = {d0, d1, d2, d3};
+  multiply<2, 1, 8>(
+      "mma bf16 of 8", d, {a0, a1, b},
+      [](const auto& of, int i, int k) { return half_of(of(i % 8 * 4 + k / 2, i / 8), k % 2); },
+      [](const auto& of, int k, int n) { return half_of(of(n * 4 + k / 2, 2), k % 2); });
+  d0 = d[0], d1 = d[1], d2 = d[2], d3 = d[3];
+}
+/// Of the one user: both factors are the same register.
+inline void mma_sync_aligned_m8n8k4_row_col_f64_f64_f64_f64(double& d0, double& d1, double a) {
+  const Slots& slots = meet(0xffffffffu, "mma f64", &a, sizeof a);
+  const int g = lane() / 4, t = lane() % 4;
+  for (int k = 0; k < 4; ++k) {
+    const double x = taken<double>(slots.in[g * 4 + k]);
+    d0 += x * taken<double>(slots.in[2 * t * 4 + k]);
+    d1 += x * taken<double>(slots.in[(2 * t + 1) * 4 + k]);
+  }
+}
+
+template <bool kTurned>
+void load_matrices(Slots& slots) {
+  for (int l = 0; l < 32; ++l) {
+    for (int i = 0; i < 4; ++i) {
+      const auto number = [&](int row, int column) -> unsigned {
+        const unsigned from = taken<unsigned>(slots.in[8 * i + row]);
+        if (from % 16) unsupported("ldmatrix of an address that is no multiple of 16");
+        return static_cast<const std::uint16_t*>(at(from))[column];
+      };
+      const int g = l / 4, t = 2 * (l % 4);
+      const unsigned x = kTurned ? number(t, g) | number(t + 1, g) << 16 : number(g, t) | number(g, t + 1) << 16;
+      std::memcpy(slots.out[l] + 4 * i, &x, 4);
+    }
+  }
+}
+template <bool kTurned>
+void ldmatrix(unsigned& x0, unsigned& x1, unsigned& x2, unsigned& x3, unsigned from) {
+  const Slots& slots =
+      meet(0xffffffffu, kTurned ? "ldmatrix.trans" : "ldmatrix", &from, sizeof from, load_matrices<kTurned>);
+  const unsigned char* const out = slots.out[lane()];
+  x0 = taken<unsigned>(out), x1 = taken<unsigned>(out + 4);
+  x2 = taken<unsigned>(out + 8), x3 = taken<unsigned>(out + 12);
+}
+inline void ldmatrix_sync_aligned_m8n8_x4_shared_b16(unsigned& x0, unsigned& x1, unsigned& x2, unsigned& x3,
+                                                     unsigned from) {
+  ldmatrix<false>(x0, x1, x2, x3, from);
+}
+inline void ldmatrix_sync_aligned_m8n8_x4_trans_shared_b16(unsigned& x0, unsigned& x1, unsigned& x2,
+                                                           unsigned& x3, unsigned from) {
+  ldmatrix<true>(x0, x1, x2, x3, from);
+}
+
+}  // namespace emulate
