@@ -137,12 +137,14 @@ void unsupported(const char* what) {
   std::abort();
 }
 
-/// EMULATE_ORDER of warps and lanes: forward, reverse, or a number that mixes them; what is right is so in any order.
+/// EMULATE_ORDER of warps and lanes: forward, reverse, or a number that mixes them; what is right is so in any order. EMULATE_TRACE=1 tells of launches.
 void run(dim3 grid, dim3 block, std::size_t bytes, const std::function<void()>& thread) {
   const std::lock_guard lock(one_kernel);
   if (bytes > 227 * 1024) unsupported("more shared memory than there is");
   blockDim = block, gridDim = grid;
   threads = block.x * block.y * block.z;
+  if (std::getenv("EMULATE_TRACE"))
+    std::fprintf(stderr, "emulate: %u x %u x %u blocks of %u threads, %zu bytes\n", grid.x, grid.y, grid.z, threads, bytes);
   body = &thread;
   std::vector<int> order(threads);
   for (unsigned i = 0; i < threads; ++i) order[i] = static_cast<int>(i);
