@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # Links kernels_ops_test of a CUDA build with kernels of some files emulated on the CPU.
 # Usage: build.sh BUILD OUT FILE.cu ...   from the repository's root; BUILD is a folder where kernels_ops_test was built.
+# EMULATE_FLAGS: of the compiler, -O1 by default; "-O1 -fsanitize=alignment -fsanitize-undefined-trap-on-error" ends at a load that a
+# GPU would refuse. Then run OUT/kernels_ops_test, with CROSSTALK_FEW_REPLICAS=1, in several orders (EMULATE_ORDER, emulate.cpp).
 # SPDX-License-Identifier: Apache-2.0
 set -euo pipefail
 build=$(realpath "$1"); out=$2; shift 2
@@ -11,12 +13,12 @@ flags=(-std=c++20 ${EMULATE_FLAGS:--O1} -w -DCROSSTALK_HAVE_CUDA=1 -DEIGEN_DONT_
        -I"$build/generated" -isystem /usr/include/eigen3 -isystem /usr/local/cuda/include)
 objects=(); compiling=(); left=$(cd "$build" && find kernels/CMakeFiles/crosstalk_kernels.dir -name '*.o')
 [ -e "$out/runtime.o" -a "$out/runtime.o" -nt $here/runtime.cpp ] || g++ "${flags[@]}" -c $here/runtime.cpp -o "$out/runtime.o"
-[ -e "$out/emulate.o" -a "$out/emulate.o" -nt $here/emulate.cpp -a "$out/emulate.o" -nt $here/emulate.h ] || g++ "${flags[@]}" -c $here/emulate.cpp -o "$out/emulate.o"
+[ -e "$out/emulate.o" -a "$out/emulate.o" -nt $here/emulate.cpp -a "$out/emulate.o" -nt $here/emulate.cuh ] || g++ "${flags[@]}" -c $here/emulate.cpp -o "$out/emulate.o"
 objects+=("$out/emulate.o" "$out/runtime.o")
 for file in "$@"; do
   object=$out/$(basename "$file").o
   [ -e "$out/source/$file" ] || cp "$build/$file" "$out/source/$file"  # the build made it
-  ${EMULATE_CACHE-ccache} g++ "${flags[@]}" -include $here/emulate.h -x c++ -c "$out/source/$file" -o "$object" &
+  ${EMULATE_CACHE-ccache} g++ "${flags[@]}" -include $here/emulate.cuh -x c++ -c "$out/source/$file" -o "$object" &
   compiling+=($!)
   objects+=("$object"); left=$(grep -v "/${file#kernels/}.o" <<< "$left")
 done

@@ -1,4 +1,4 @@
-// Fibers, barriers and warps of emulate.h, and a CUDA runtime whose device is this computer.
+// Fibers, barriers and warps of emulate.cuh, and a CUDA runtime whose device is this computer.
 // SPDX-License-Identifier: Apache-2.0
 #include <sys/mman.h>
 
@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/testing/emulate/emulate.h"
+#include "kernels/testing/emulate/emulate.cuh"
 
 extern "C" void emulate_switch(void** from, void* to);
 asm(R"(
@@ -90,7 +90,8 @@ void fiber_main() {
 }
 void begin(Fiber& fiber) {
   if (!fiber.stack)
-    fiber.stack = mmap(nullptr, kStack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    fiber.stack =
+        mmap(nullptr, kStack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   auto* top = reinterpret_cast<void**>(static_cast<char*>(fiber.stack) + kStack - 64);
   *top = reinterpret_cast<void*>(fiber_main);
   fiber.at = top - 6;
@@ -105,8 +106,7 @@ void run_block(const std::vector<int>& order) {
   if (fibers.size() < threads) fibers.resize(threads);
   for (unsigned i = 0; i < threads; ++i) {
     begin(fibers[i]);
-    fibers[i].thread = {i % blockDim.x, i / blockDim.x % blockDim.y,
-                        i / blockDim.x / blockDim.y};
+    fibers[i].thread = {i % blockDim.x, i / blockDim.x % blockDim.y, i / blockDim.x / blockDim.y};
   }
   while (alive > 0) {
     bool moved = false;
@@ -123,9 +123,11 @@ void run_block(const std::vector<int>& order) {
       }
     }
     if (!moved && alive > 0) {
-      std::fprintf(stderr, "emulate: block %u %u, %u of %u threads wait for ever:\n", blockIdx.x, blockIdx.y, alive, threads);
+      std::fprintf(stderr, "emulate: block %u %u, %u of %u threads wait for ever:\n", blockIdx.x, blockIdx.y,
+                   alive, threads);
       for (unsigned i = 0; i < threads; ++i)
-        if (!fibers[i].ended && (i % 32 == 0 || i < 32)) std::fprintf(stderr, "  thread %u: %s\n", i, fibers[i].waits);
+        if (!fibers[i].ended && (i % 32 == 0 || i < 32))
+          std::fprintf(stderr, "  thread %u: %s\n", i, fibers[i].waits);
       std::abort();
     }
   }
@@ -144,7 +146,8 @@ void run(dim3 grid, dim3 block, std::size_t bytes, const std::function<void()>& 
   blockDim = block, gridDim = grid;
   threads = block.x * block.y * block.z;
   if (std::getenv("EMULATE_TRACE"))
-    std::fprintf(stderr, "emulate: %u x %u x %u blocks of %u threads, %zu bytes\n", grid.x, grid.y, grid.z, threads, bytes);
+    std::fprintf(stderr, "emulate: %u x %u x %u blocks of %u threads, %zu bytes\n", grid.x, grid.y, grid.z,
+                 threads, bytes);
   body = &thread;
   std::vector<int> order(threads);
   for (unsigned i = 0; i < threads; ++i) order[i] = static_cast<int>(i);
@@ -180,8 +183,9 @@ bool barrier(int id, unsigned count, bool vote, bool all) {
     release(b);
     return all ? every : any;
   }
-  static const char* const kNames[16] = {"syncthreads", "bar 1", "bar 2", "bar 3", "bar 4", "bar 5", "bar 6", "bar 7",
-                                         "bar 8", "bar 9", "bar 10", "bar 11", "bar 12", "bar 13", "bar 14", "bar 15"};
+  static const char* const kNames[16] = {"syncthreads", "bar 1",  "bar 2",  "bar 3", "bar 4",  "bar 5",
+                                         "bar 6",       "bar 7",  "bar 8",  "bar 9", "bar 10", "bar 11",
+                                         "bar 12",      "bar 13", "bar 14", "bar 15"};
   wait(b.generation, generation, kNames[id]);
   return all ? b.all[generation % 2] : b.any[generation % 2];
 }
@@ -194,8 +198,7 @@ void arrive(int id, unsigned count) {
 }
 
 Slots& meet(unsigned mask, const char* what, const void* in, std::size_t bytes, void (*compute)(Slots&)) {
-  const unsigned linear =
-      threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
+  const unsigned linear = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
   const unsigned lane = linear % 32, left = threads - linear / 32 * 32;
   Meeting& meeting = warps[linear / 32][mask];
   if (!(mask >> lane & 1)) unsupported("a lane that is not of its own mask");

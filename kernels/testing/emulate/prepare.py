@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Copies kernels/ to a folder with what a C++ compiler does not read of CUDA replaced: asm statements by calls of emulate.h, shared
+"""Copies kernels/ to a folder with what a C++ compiler does not read of CUDA replaced: asm statements by calls of emulate.cuh, shared
 memory by static memory. Usage: prepare.py SOURCE TARGET."""
 # SPDX-License-Identifier: Apache-2.0
 import pathlib
@@ -68,9 +68,9 @@ def prepared(text, known):
 
 def main():
     source, target = map(pathlib.Path, sys.argv[1:])
-    known = set(re.findall(r"inline void (\w+)\(", (pathlib.Path(__file__).parent / "emulate.h").read_text()))
+    known = set(re.findall(r"inline void (\w+)\(", (pathlib.Path(__file__).parent / "emulate.cuh").read_text()))
     for path in source.glob("kernels/**/*"):
-        if path.suffix not in (".h", ".cuh", ".cu"):
+        if path.suffix not in (".h", ".cuh", ".cu") or "testing" in path.parts:
             continue
         to = target / path.relative_to(source)
         to.parent.mkdir(parents=True, exist_ok=True)

@@ -48,11 +48,11 @@ OK(cudaEventRecord, cudaEvent_t, cudaStream_t)
 OK(cudaEventSynchronize, cudaEvent_t)
 OK(cudaFuncSetAttribute, const void*, cudaFuncAttribute, int)
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr what, int) {
-  *value = what == cudaDevAttrMaxSharedMemoryPerBlockOptin  ? 227 * 1024
-           : what == cudaDevAttrMultiProcessorCount         ? 132
-           : what == cudaDevAttrComputeCapabilityMajor      ? 9
+  *value = what == cudaDevAttrMaxSharedMemoryPerBlockOptin       ? 227 * 1024
+           : what == cudaDevAttrMultiProcessorCount              ? 132
+           : what == cudaDevAttrComputeCapabilityMajor           ? 9
            : what == cudaDevAttrMaxSharedMemoryPerMultiprocessor ? 228 * 1024
-                                                            : 0;
+                                                                 : 0;
   return cudaSuccess;
 }
 cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
@@ -98,7 +98,8 @@ cudaError_t cudaMemcpy2DAsync(void* to, std::size_t pitch, const void* from, std
                               std::size_t width, std::size_t height, cudaMemcpyKind, cudaStream_t) {
   now_or_recorded([=] {
     for (std::size_t i = 0; i < height; ++i)
-      std::memmove(static_cast<char*>(to) + i * pitch, static_cast<const char*>(from) + i * from_pitch, width);
+      std::memmove(static_cast<char*>(to) + i * pitch, static_cast<const char*>(from) + i * from_pitch,
+                   width);
   });
   return cudaSuccess;
 }
@@ -184,8 +185,8 @@ cudaError_t cudaLaunchKernel(const void*, dim3, dim3, void**, std::size_t, cudaS
 cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t*, const void*, void**) { return none(); }
 cudaError_t __cudaLaunchKernel(void*, dim3, dim3, void**, std::size_t, cudaStream_t) { return none(); }
 cudaError_t cudaLibraryGetKernel(cudaKernel_t*, cudaLibrary_t, const char*) { return none(); }
-cudaError_t cudaLibraryLoadData(cudaLibrary_t*, const void*, cudaJitOption*, void**, unsigned, cudaLibraryOption*,
-                                void**, unsigned) {
+cudaError_t cudaLibraryLoadData(cudaLibrary_t*, const void*, cudaJitOption*, void**, unsigned,
+                                cudaLibraryOption*, void**, unsigned) {
   return none();
 }
 cudaError_t cudaGetDriverEntryPointByVersion(const char*, void** function, unsigned, unsigned long long,

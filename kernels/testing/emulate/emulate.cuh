@@ -163,8 +163,8 @@ T atomicMax(T* p, std::type_identity_t<T> x) {
   *p = std::max(before, x);
   return before;
 }
-#define EMULATE_LEAST_AND_MOST(T)                        \
-  inline T min(T x, T y) { return std::min(x, y); }      \
+#define EMULATE_LEAST_AND_MOST(T)                   \
+  inline T min(T x, T y) { return std::min(x, y); } \
   inline T max(T x, T y) { return std::max(x, y); }
 EMULATE_LEAST_AND_MOST(int)
 EMULATE_LEAST_AND_MOST(unsigned)
@@ -202,13 +202,16 @@ namespace emulate {
 
 inline void* at(unsigned address) { return reinterpret_cast<void*>(static_cast<std::size_t>(address)); }
 inline void copy(unsigned to, const void* from, int bytes, int valid) {
-  if (to % static_cast<unsigned>(bytes) != 0 || (valid && reinterpret_cast<std::size_t>(from) % static_cast<unsigned>(bytes)))
+  if (to % static_cast<unsigned>(bytes) != 0 ||
+      (valid && reinterpret_cast<std::size_t>(from) % static_cast<unsigned>(bytes)))
     unsupported("cp.async of an address that is no multiple of its size");
   std::memcpy(at(to), from, static_cast<std::size_t>(valid));
   std::memset(static_cast<char*>(at(to)) + valid, 0, static_cast<std::size_t>(bytes - valid));
 }
 // Copies are there at once.
-inline void cp_async_cg_shared_global(unsigned to, const void* from, int valid = 16) { copy(to, from, 16, valid); }
+inline void cp_async_cg_shared_global(unsigned to, const void* from, int valid = 16) {
+  copy(to, from, 16, valid);
+}
 inline void cp_async_ca_shared_global(unsigned to, const void* from, int bytes, int valid = -1) {
   copy(to, from, bytes, valid < 0 ? bytes : valid);
 }
@@ -242,7 +245,8 @@ inline float half_of(unsigned pair, int which) {
 
 /// d += a b of a warp: A registers of kA, B of kB unsigned; a(i, k) and b(k, n) by registers of all lanes.
 template <int kA, int kB, int K, class Left, class Right>
-void multiply(const char* what, float (&d)[4], const unsigned (&mine)[kA + kB], const Left& a, const Right& b) {
+void multiply(const char* what, float (&d)[4], const unsigned (&mine)[kA + kB], const Left& a,
+              const Right& b) {
   const Slots& slots = meet(0xffffffffu, what, mine, sizeof mine);
   const auto of = [&](int l, int i) { return taken<unsigned>(slots.in[l] + 4 * i); };
   const int g = lane() / 4, t = lane() % 4;
@@ -305,7 +309,8 @@ void load_matrices(Slots& slots) {
         return static_cast<const std::uint16_t*>(at(from))[column];
       };
       const int g = l / 4, t = 2 * (l % 4);
-      const unsigned x = kTurned ? number(t, g) | number(t + 1, g) << 16 : number(g, t) | number(g, t + 1) << 16;
+      const unsigned x =
+          kTurned ? number(t, g) | number(t + 1, g) << 16 : number(g, t) | number(g, t + 1) << 16;
       std::memcpy(slots.out[l] + 4 * i, &x, 4);
     }
   }
