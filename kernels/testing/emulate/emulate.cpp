@@ -139,7 +139,8 @@ void unsupported(const char* what) {
   std::abort();
 }
 
-/// EMULATE_ORDER of warps and lanes: forward, reverse, or a number that mixes them; what is right is so in any order. EMULATE_TRACE=1 tells of launches.
+/// EMULATE_ORDER of warps and lanes: forward, reverse, or a number that mixes them; what is right is so in any order.
+/// EMULATE_TRACE=1 tells of launches.
 void run(dim3 grid, dim3 block, std::size_t bytes, const std::function<void()>& thread) {
   const std::lock_guard lock(one_kernel);
   if (bytes > 227 * 1024) unsupported("more shared memory than there is");
