@@ -569,7 +569,8 @@ TEST(Passes, NumbersOfDeltaRulesInWideHeadsAreBf16) {
     const auto head = [&](int i) {
       return Var<float>{&p.graph, p.graph.view(p.map(p.graph.parameter(p.block, 0), i), {B, T, 1, D})};
     };
-    const Var<float> q = unit(map(MapKind::silu, head(1))), k = unit(map(MapKind::silu, head(2))), v = head(3);
+    const Var<float> q = unit(map(MapKind::silu, head(1))), k = unit(map(MapKind::silu, head(2))),
+                     v = head(3);
     if (beside) p.graph.keep(k.variable);
     DeltaValues<float> values;
     values.k = in(k), values.v = in(v), values.gain = in(p.graph.parameter(p.block, 5));
