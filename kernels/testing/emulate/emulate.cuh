@@ -33,8 +33,9 @@
 #define __forceinline__ inline
 #define __noinline__
 #define __align__(n) alignas(n)
-extern uint3 threadIdx, blockIdx;
-extern dim3 blockDim, gridDim;
+#define EMULATE_GIVEN __attribute__((section("emulate_given")))
+extern EMULATE_GIVEN uint3 threadIdx, blockIdx;
+extern EMULATE_GIVEN dim3 blockDim, gridDim;
 
 namespace emulate {
 
@@ -60,11 +61,14 @@ cudaError_t launch(const cudaLaunchConfig_t* config, void (*kernel)(Parameters..
 bool barrier(int id, unsigned count, bool vote = false, bool all = false);
 void arrive(int id, unsigned count);
 
+extern volatile bool atomic;  ///< accesses are part of an atomic operation
+
 constexpr int kSlot = 64;
 struct Slots {
   alignas(16) unsigned char in[32][kSlot], out[32][kSlot];
 };
 /// All lanes of `mask` meet, each with `in`; the last runs `compute` on them. What they handed over stays until they meet twice more.
+/// Only where they hand over nothing (__syncwarp) is memory ordered, as CUDA has it.
 Slots& meet(unsigned mask, const char* what, const void* in, std::size_t bytes,
             void (*compute)(Slots&) = nullptr);
 
@@ -72,7 +76,7 @@ inline int lane() {
   return static_cast<int>((threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) % 32);
 }
 template <class T>
-T taken(const unsigned char* slot) {
+[[gnu::noinline, gnu::no_sanitize_thread]] T taken(const unsigned char* slot) {
   T x;
   std::memcpy(&x, slot, sizeof x);
   return x;
@@ -151,18 +155,6 @@ template <class T>
 void __stcs(T* p, const std::type_identity_t<T>& x) {
   *p = x;
 }
-template <class T>
-T atomicAdd(T* p, std::type_identity_t<T> x) {
-  const T before = *p;
-  *p = before + x;
-  return before;
-}
-template <class T>
-T atomicMax(T* p, std::type_identity_t<T> x) {
-  const T before = *p;
-  *p = std::max(before, x);
-  return before;
-}
 #define EMULATE_LEAST_AND_MOST(T)                   \
   inline T min(T x, T y) { return std::min(x, y); } \
   inline T max(T x, T y) { return std::max(x, y); }
@@ -173,11 +165,29 @@ EMULATE_LEAST_AND_MOST(unsigned long)
 EMULATE_LEAST_AND_MOST(float)
 EMULATE_LEAST_AND_MOST(double)
 #undef EMULATE_LEAST_AND_MOST
+template <class T, class F>
+T emulate_atomic(T* p, F&& change) {
+  emulate::atomic = true;
+  const T before = *p;
+  *p = change(before);
+  emulate::atomic = false;
+  return before;
+}
+template <class T>
+T atomicAdd(T* p, std::type_identity_t<T> x) {
+  return emulate_atomic(p, [&](T before) { return before + x; });
+}
+template <class T>
+T atomicMax(T* p, std::type_identity_t<T> x) {
+  return emulate_atomic(p, [&](T before) { return std::max(before, x); });
+}
 template <class T>
 T atomicMin(T* p, std::type_identity_t<T> x) {
-  const T before = *p;
-  *p = std::min(before, x);
-  return before;
+  return emulate_atomic(p, [&](T before) { return std::min(before, x); });
+}
+template <class T>
+T atomicExch(T* p, std::type_identity_t<T> x) {
+  return emulate_atomic(p, [&](T) { return x; });
 }
 inline unsigned __float_as_uint(float x) { return std::bit_cast<unsigned>(x); }
 inline int __float_as_int(float x) { return std::bit_cast<int>(x); }
@@ -200,24 +210,23 @@ inline std::size_t __cvta_generic_to_shared(const void* p) { return reinterpret_
 // What prepare.py makes of asm statements: first what they write, then what they read.
 namespace emulate {
 
-inline void* at(unsigned address) { return reinterpret_cast<void*>(static_cast<std::size_t>(address)); }
-inline void copy(unsigned to, const void* from, int bytes, int valid) {
-  if (to % static_cast<unsigned>(bytes) != 0 ||
-      (valid && reinterpret_cast<std::size_t>(from) % static_cast<unsigned>(bytes)))
-    unsupported("cp.async of an address that is no multiple of its size");
-  std::memcpy(at(to), from, static_cast<std::size_t>(valid));
-  std::memset(static_cast<char*>(at(to)) + valid, 0, static_cast<std::size_t>(bytes - valid));
-}
-// Copies are there at once.
+/// Of a copy that is not waited for, what it wrote is no number: it lands when its thread waits.
+void copy(unsigned to, const void* from, int bytes, int valid);
+void commit_copies();
+/// Until all but so many of the groups have landed.
+void wait_for_copies(int left);
 inline void cp_async_cg_shared_global(unsigned to, const void* from, int valid = 16) {
   copy(to, from, 16, valid);
 }
 inline void cp_async_ca_shared_global(unsigned to, const void* from, int bytes, int valid = -1) {
   copy(to, from, bytes, valid < 0 ? bytes : valid);
 }
-inline void cp_async_commit_group() {}
-inline void cp_async_wait_group(int) {}
-inline void cp_async_wait_all() {}
+inline void cp_async_commit_group() { commit_copies(); }
+inline void cp_async_wait_group(int left) { wait_for_copies(left); }
+inline void cp_async_wait_all() {
+  commit_copies();
+  wait_for_copies(0);
+}
 inline void prefetch_global_L2(const void*) {}
 inline void bar_sync(int id, int count) { barrier(id, static_cast<unsigned>(count)); }
 inline void bar_arrive(int id, int count) { arrive(id, static_cast<unsigned>(count)); }
@@ -238,54 +247,28 @@ inline void cvt_rn_bf16x2_f32(unsigned& y, float high, float low) { y = bf16(hig
 inline void cvt_rna_tf32_f32(unsigned& y, float x) {
   y = (std::bit_cast<unsigned>(x) + (x - x == 0 ? 0x1000u : 0u)) & 0xffffe000u;
 }
-inline float tf32(unsigned x) { return std::bit_cast<float>(x & 0xffffe000u); }
-inline float half_of(unsigned pair, int which) {
-  return std::bit_cast<float>(which ? pair & 0xffff0000u : pair << 16);
-}
-
-/// d += a b of a warp: A registers of kA, B of kB unsigned; a(i, k) and b(k, n) by registers of all lanes.
-template <int kA, int kB, int K, class Left, class Right>
-void multiply(const char* what, float (&d)[4], const unsigned (&mine)[kA + kB], const Left& a,
-              const Right& b) {
-  const Slots& slots = meet(0xffffffffu, what, mine, sizeof mine);
-  const auto of = [&](int l, int i) { return taken<unsigned>(slots.in[l] + 4 * i); };
-  const int g = lane() / 4, t = lane() % 4;
-  for (int e = 0; e < 4; ++e) {
-    double sum = d[e];
-    for (int k = 0; k < K; ++k)
-      sum += static_cast<double>(a(of, g + e / 2 * 8, k)) * static_cast<double>(b(of, k, 2 * t + e % 2));
-    d[e] = static_cast<float>(sum);
-  }
-}
+/// d += a b of a warp, of the registers of all lanes.
+void multiply_tf32(float (&d)[4], const unsigned (&factors)[6]);
+void multiply_bf16(float (&d)[4], const unsigned (&factors)[6]);
+void multiply_bf16_of_8(float (&d)[4], const unsigned (&factors)[3]);
 inline void mma_sync_aligned_m16n8k8_row_col_f32_tf32_tf32_f32(float& d0, float& d1, float& d2, float& d3,
                                                                unsigned a0, unsigned a1, unsigned a2,
                                                                unsigned a3, unsigned b0, unsigned b1) {
   float d[4] = {d0, d1, d2, d3};
-  multiply<4, 2, 8>(
-      "mma tf32", d, {a0, a1, a2, a3, b0, b1},
-      [](const auto& of, int i, int k) { return tf32(of(i % 8 * 4 + k % 4, i / 8 + k / 4 * 2)); },
-      [](const auto& of, int k, int n) { return tf32(of(n * 4 + k % 4, 4 + k / 4)); });
+  multiply_tf32(d, {a0, a1, a2, a3, b0, b1});
   d0 = d[0], d1 = d[1], d2 = d[2], d3 = d[3];
 }
 inline void mma_sync_aligned_m16n8k16_row_col_f32_bf16_bf16_f32(float& d0, float& d1, float& d2, float& d3,
                                                                 unsigned a0, unsigned a1, unsigned a2,
                                                                 unsigned a3, unsigned b0, unsigned b1) {
   float d[4] = {d0, d1, d2, d3};
-  multiply<4, 2, 16>(
-      "mma bf16", d, {a0, a1, a2, a3, b0, b1},
-      [](const auto& of, int i, int k) {
-        return half_of(of(i % 8 * 4 + k % 8 / 2, i / 8 + k / 8 * 2), k % 2);
-      },
-      [](const auto& of, int k, int n) { return half_of(of(n * 4 + k % 8 / 2, 4 + k / 8), k % 2); });
+  multiply_bf16(d, {a0, a1, a2, a3, b0, b1});
   d0 = d[0], d1 = d[1], d2 = d[2], d3 = d[3];
 }
 inline void mma_sync_aligned_m16n8k8_row_col_f32_bf16_bf16_f32(float& d0, float& d1, float& d2, float& d3,
                                                                unsigned a0, unsigned a1, unsigned b) {
   float d[4] = {d0, d1, d2, d3};
-  multiply<2, 1, 8>(
-      "mma bf16 of 8", d, {a0, a1, b},
-      [](const auto& of, int i, int k) { return half_of(of(i % 8 * 4 + k / 2, i / 8), k % 2); },
-      [](const auto& of, int k, int n) { return half_of(of(n * 4 + k / 2, 2), k % 2); });
+  multiply_bf16_of_8(d, {a0, a1, b});
   d0 = d[0], d1 = d[1], d2 = d[2], d3 = d[3];
 }
 /// Of the one user: both factors are the same register.
@@ -299,37 +282,18 @@ inline void mma_sync_aligned_m8n8k4_row_col_f64_f64_f64_f64(double& d0, double& 
   }
 }
 
-template <bool kTurned>
-void load_matrices(Slots& slots) {
-  for (int l = 0; l < 32; ++l) {
-    for (int i = 0; i < 4; ++i) {
-      const auto number = [&](int row, int column) -> unsigned {
-        const unsigned from = taken<unsigned>(slots.in[8 * i + row]);
-        if (from % 16) unsupported("ldmatrix of an address that is no multiple of 16");
-        return static_cast<const std::uint16_t*>(at(from))[column];
-      };
-      const int g = l / 4, t = 2 * (l % 4);
-      const unsigned x =
-          kTurned ? number(t, g) | number(t + 1, g) << 16 : number(g, t) | number(g, t + 1) << 16;
-      std::memcpy(slots.out[l] + 4 * i, &x, 4);
-    }
-  }
-}
-template <bool kTurned>
-void ldmatrix(unsigned& x0, unsigned& x1, unsigned& x2, unsigned& x3, unsigned from) {
-  const Slots& slots =
-      meet(0xffffffffu, kTurned ? "ldmatrix.trans" : "ldmatrix", &from, sizeof from, load_matrices<kTurned>);
-  const unsigned char* const out = slots.out[lane()];
-  x0 = taken<unsigned>(out), x1 = taken<unsigned>(out + 4);
-  x2 = taken<unsigned>(out + 8), x3 = taken<unsigned>(out + 12);
-}
+void ldmatrix(bool turned, unsigned (&x)[4], unsigned from);
 inline void ldmatrix_sync_aligned_m8n8_x4_shared_b16(unsigned& x0, unsigned& x1, unsigned& x2, unsigned& x3,
                                                      unsigned from) {
-  ldmatrix<false>(x0, x1, x2, x3, from);
+  unsigned x[4];
+  ldmatrix(false, x, from);
+  x0 = x[0], x1 = x[1], x2 = x[2], x3 = x[3];
 }
 inline void ldmatrix_sync_aligned_m8n8_x4_trans_shared_b16(unsigned& x0, unsigned& x1, unsigned& x2,
                                                            unsigned& x3, unsigned from) {
-  ldmatrix<true>(x0, x1, x2, x3, from);
+  unsigned x[4];
+  ldmatrix(true, x, from);
+  x0 = x[0], x1 = x[1], x2 = x[2], x3 = x[3];
 }
 
 }  // namespace emulate
