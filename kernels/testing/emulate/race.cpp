@@ -1,9 +1,11 @@
 // race.h, by what a compiler calls at each access with -fsanitize=thread; its own library is not linked. Of each place of two bytes the
-// last write and the reads after it are kept, with the time of their threads (vector clocks, as FastTrack does).
+// last write and the reads after it are kept, with the time of their threads (vector clocks, as FastTrack does). Two writes of the same
+// number are no race.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/testing/emulate/race.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -23,18 +25,20 @@ namespace emulate::race {
 namespace {
 using Address = std::uintptr_t;
 struct Access {
-  unsigned phase = 0, thread = 0, time = 0, code = 0;
+  unsigned phase = 0, time = 0, code = 0;
+  std::uint16_t thread = 0;
   bool atomic = false;
 };
 struct Cell {
-  Access write, read, elsewhere;  ///< the last write; the last read, and that of another block
-  std::vector<Access> reads;      ///< of all threads, where several have read since all met
+  Access write, read, elsewhere;      ///< the last write; the last read, and that of another block
+  std::unique_ptr<unsigned[]> times;  ///< of all threads' reads, where several have read since all met
   bool several = false;
 };
 using Page = std::array<Cell, 2048>;
 
 bool checks = false;
 std::unordered_map<Address, std::unique_ptr<Page>> pages;
+Page* page = nullptr;  ///< the last
 std::vector<Clock> clocks;
 /// A phase ends where all threads of a block meet: of one phase, threads' times tell what came first.
 unsigned phase = 1, phase_of_block = 1, phase_of_launch = 1;
@@ -43,7 +47,6 @@ Address ignored_begin = 0, ignored_end = 0;
 
 Cell& cell_at(Address at) {
   static Address last = 0;
-  static Page* page = nullptr;
   if (!page || at / 4096 != last) {
     auto& found = pages[last = at / 4096];
     if (!found) found = std::make_unique<Page>();
@@ -71,15 +74,35 @@ void report(Address at, const Access& a, bool a_writes, const Access& b, bool b_
   }
 }
 
+/// Two writes are a race unless the second, which is to come, writes the same.
+struct Rewritten {
+  Address at;
+  Access a, b;
+  std::uint16_t had;
+};
+std::vector<Rewritten> rewritten;
+std::uint16_t number_at(Address at) { return *reinterpret_cast<const std::uint16_t*>(at); }
+void see_rewritten() {
+  for (const Rewritten& two : rewritten)
+    if (number_at(two.at) != two.had) report(two.at, two.a, true, two.b, true);
+  rewritten.clear();
+}
+
 void check(Cell& cell, Address at, const Access& now, bool write) {
-  const auto with = [&](const Access& a, bool a_writes) {
-    if (!before(a, now, at)) report(at, a, a_writes, now, write);
-  };
-  with(cell.write, true);
+  if (!before(cell.write, now, at)) {
+    if (write) {
+      rewritten.push_back({at, cell.write, now, number_at(at)});
+    } else {
+      report(at, cell.write, true, now, false);
+    }
+  }
   if (write) {
-    with(cell.read, false), with(cell.elsewhere, false);
+    for (const Access* read : {&cell.read, &cell.elsewhere})
+      if (!before(*read, now, at)) report(at, *read, false, now, true);
     if (cell.several && cell.read.phase == phase)
-      for (const Access& a : cell.reads) with(a, false);
+      for (unsigned i = 0; i < clocks.size(); ++i)
+        if (clocks[now.thread][i] < cell.times[i])
+          report(at, {phase, cell.times[i], cell.read.code, static_cast<std::uint16_t>(i)}, false, now, true);
     cell.write = now, cell.read = cell.elsewhere = {}, cell.several = false;
     return;
   }
@@ -88,10 +111,11 @@ void check(Cell& cell, Address at, const Access& now, bool write) {
     cell.several = false;
   } else if (cell.several || !before(cell.read, now, at)) {
     if (!cell.several) {
-      cell.reads.assign(clocks.size(), {});
-      cell.reads[cell.read.thread] = cell.read, cell.several = true;
+      if (!cell.times) cell.times = std::make_unique<unsigned[]>(clocks.size());
+      std::fill_n(cell.times.get(), clocks.size(), 0u);
+      cell.times[cell.read.thread] = cell.read.time, cell.several = true;
     }
-    cell.reads[now.thread] = now;
+    cell.times[now.thread] = now.time;
   }
   cell.read = now;
 }
@@ -102,8 +126,12 @@ void see(Clock& to, const Clock& from) {
 }
 }  // namespace
 
-void begin_launch() { phase_of_launch = ++phase, races[0] = races[1] = 0; }
+void begin_launch() {
+  phase_of_launch = ++phase, races[0] = races[1] = 0;
+  pages.clear(), page = nullptr;
+}
 void end_launch() {
+  see_rewritten();
   if (races[0] || races[1])
     ADD_FAILURE() << races[1] << " races in shared memory, " << races[0] << " races in global memory";
 }
@@ -131,8 +159,9 @@ void access(const void* at, std::size_t bytes, bool write, const void* code) {
   if (!checks || thread == kNone || bytes == 0 || (begin >= ignored_begin && begin < ignored_end) ||
       (at >= &__start_emulate_given && at < &__stop_emulate_given))
     return;
-  const Access now = {phase, thread, clocks[thread][thread],
-                      static_cast<unsigned>(reinterpret_cast<Address>(code)), atomic};
+  see_rewritten();
+  const Access now = {phase, clocks[thread][thread], static_cast<unsigned>(reinterpret_cast<Address>(code)),
+                      static_cast<std::uint16_t>(thread), atomic};
   for (Address i = begin / 2 * 2; i < begin + bytes; i += 2) check(cell_at(i), i, now, write);
 }
 
@@ -145,7 +174,11 @@ void access(const void* at, std::size_t bytes, bool write, const void* code) {
   ACCESS(unaligned_read##bytes, bytes, false) \
   ACCESS(write##bytes, bytes, true) ACCESS(unaligned_write##bytes, bytes, true)
 extern "C" {
-void __tsan_init() { emulate::race::checks = true; }
+void __tsan_init() {
+  emulate::race::checks = true;
+  const rlimit most = {std::size_t{6} << 30, std::size_t{6} << 30};  // cells are 40 times what they tell of
+  setrlimit(RLIMIT_AS, &most);
+}
 ACCESSES(1)
 ACCESSES(2) ACCESSES(4) ACCESSES(8) ACCESSES(16) void __tsan_read_range(void* at, std::size_t bytes) {
   emulate::race::access(at, bytes, false, __builtin_return_address(0));
