@@ -2,7 +2,8 @@
 # Links kernels_ops_test of a CUDA build with kernels of some files emulated on the CPU.
 # Usage: build.sh BUILD OUT FILE.cu ...   from the repository's root; BUILD is a folder where kernels_ops_test was built.
 # EMULATE_FLAGS: of the compiler, -O1 by default; "-O1 -fsanitize=alignment -fsanitize-undefined-trap-on-error" ends at a load that a
-# GPU would refuse. EMULATE_RACES=1: accesses of one place by two threads that nothing orders are told of, and fail their test (race.h).
+# GPU would refuse. EMULATE_RACES=1: accesses of one place by two threads that nothing orders are told of, and fail their test
+# (race.h); with EMULATE_EVERY=9 as it runs those of each ninth launch only.
 # Then run OUT/kernels_ops_test, with CROSSTALK_FEW_REPLICAS=1, in several orders (EMULATE_ORDER, emulate.cpp).
 # SPDX-License-Identifier: Apache-2.0
 set -euo pipefail

@@ -1,6 +1,6 @@
 // CUDA kernels on the CPU, to see that they are right: included before all else of a .cu file that prepare.py has prepared and a C++
-// compiler compiles. Threads of a block are fibers, blocks run one after another; a lane waits where its warp works together. Copies (cp.async) land when they are waited for.
-// Not covered: clusters, wgmma, TMA and mbarriers, blocks that wait for each other.
+// compiler compiles. Threads of a block are fibers, blocks run one after another; a lane waits where its warp works together. Copies
+// (cp.async) land when they are waited for. Not covered: clusters, wgmma, TMA and mbarriers, blocks that wait for each other.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cuda_runtime.h>
