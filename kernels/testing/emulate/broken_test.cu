@@ -57,6 +57,14 @@ __global__ void in_warp(const float* in, float* out, bool barrier) {
   out[i] = kept[i / 2 * 2] + __shfl_xor_sync(kFullWarp, 0.0f, 1);  // a shuffle orders no memory
 }
 __global__ void all_to_one(const float* in, float* out) { out[0] = in[threadIdx.x]; }
+__global__ void summed(const float* in, float* out) {
+  __shared__ int all;
+  if (threadIdx.x == 0) all = 0;
+  __syncthreads();
+  atomicAdd(&all, static_cast<int>(in[threadIdx.x]));
+  __syncthreads();
+  out[threadIdx.x] = static_cast<float>(all);
+}
 __global__ void named(const float* in, float* out, int count) {
   __shared__ float kept[kThreads];
   const int i = static_cast<int>(threadIdx.x);
@@ -83,6 +91,7 @@ TEST(Broken, Races) {
   result_of(passed_on, true, false);
   result_of(in_warp, true);
   result_of(named, 64);
+  EXPECT_EQ(result_of(summed)[3], 63 * 32);
   EXPECT_RACE(passed_on, false, false);  // no barrier
   EXPECT_RACE(passed_on, true, true);    // a wait behind the barrier
   EXPECT_RACE(in_warp, false);

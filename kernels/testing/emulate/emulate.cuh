@@ -6,6 +6,7 @@
 #include <cuda_runtime.h>
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -168,8 +169,10 @@ EMULATE_LEAST_AND_MOST(double)
 template <class T, class F>
 T emulate_atomic(T* p, F&& change) {
   emulate::atomic = true;
+  std::atomic_signal_fence(std::memory_order_seq_cst);  // of the compiler
   const T before = *p;
   *p = change(before);
+  std::atomic_signal_fence(std::memory_order_seq_cst);
   emulate::atomic = false;
   return before;
 }
@@ -193,6 +196,7 @@ inline unsigned __float_as_uint(float x) { return std::bit_cast<unsigned>(x); }
 inline int __float_as_int(float x) { return std::bit_cast<int>(x); }
 inline float __uint_as_float(unsigned x) { return std::bit_cast<float>(x); }
 inline float __int_as_float(int x) { return std::bit_cast<float>(x); }
+using std::isfinite;
 inline float __expf(float x) { return std::exp(x); }
 inline float __logf(float x) { return std::log(x); }
 inline float __fdividef(float x, float y) { return x / y; }

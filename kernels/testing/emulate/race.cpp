@@ -163,7 +163,7 @@ void access(const void* at, std::size_t bytes, bool write, const void* code) {
   const auto begin = reinterpret_cast<Address>(at);
   const unsigned thread = self();
   if (!checks || thread == kNone || bytes == 0 || (begin >= ignored_begin && begin < ignored_end) ||
-      (at >= &__start_emulate_given && at < &__stop_emulate_given))
+      (at >= &__start_emulate_given && at < &__stop_emulate_given) || at == &atomic)
     return;
   see_rewritten();
   const Access now = {phase, clocks[thread][thread], static_cast<unsigned>(reinterpret_cast<Address>(code)),
@@ -195,6 +195,7 @@ void __tsan_write_range(void* at, std::size_t bytes) {
 char __tsan_atomic8_load(const char* at, int) {
   return __atomic_load_n(at, __ATOMIC_ACQUIRE);
 }  // of statics of functions
+void __tsan_atomic_signal_fence(int) {}
 void __tsan_vptr_read(void*) {}
 void __tsan_vptr_update(void**, void*) {}
 }
