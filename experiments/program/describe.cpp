@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <cmath>
 #include <optional>
@@ -195,9 +196,13 @@ Description describe(const Memory& kind) {
   described.text += fmt::format("\n{}", wrap(kind.published_text(), kWidth));
   Json layer = nullptr;
   if (kind.published) {
-    layer = {{"source", kind.published.source},         {"set", Json::object()},
-             {"expand_k", kind.published.expand_k},     {"expand_v", kind.published.expand_v},
-             {"parameters", kind.published.parameters}, {"lacks", kind.published.lacks}};
+    layer = {{"source", kind.published.source},
+             {"set", Json::object()},
+             {"expand_k", kind.published.expand_k},
+             {"expand_v", kind.published.expand_v},
+             {"parameters", kind.published.parameters},
+             {"lacks", kind.published.lacks},
+             {"eps_times", std::array{"none", "keys", "values"}[static_cast<int>(kind.published.eps_times)]}};
     for (const auto& [key, value] : kind.published.set) layer["set"][key] = to_json(value);
   }
   described.json["published"] = layer;

@@ -69,6 +69,7 @@ Memory precond_gated_delta() {
                           {"model.out_norm_gain", "shared"},
                           {"model.out_gate", "silu"}},
                   .expand_v = 2,
+                  .eps_times = HeadChannels::keys,
                   .parameters = 34378,
               }};
 }
