@@ -76,8 +76,8 @@ struct OutIds {
   Tensor<std::int32_t>* source = nullptr;  ///< where a graph keeps them
 };
 
-/// Refuses, in an op's plan(), what does not fit: const Wanted want{kName}; want(q && k, "q and k are needed").
-struct Wanted {
+/// Refuses, in an op's plan(), what does not fit: const PlanCheck want{kName}; want(q && k, "q and k are needed").
+struct PlanCheck {
   const char* op;
   void operator()(bool ok, const char* what = "shapes do not fit") const {
     if (!ok) throw std::logic_error(std::string("[") + op + "] " + what);

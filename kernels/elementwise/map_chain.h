@@ -170,7 +170,7 @@ struct MapChain {
     return !(rows && span() % D() != 0);
   }
   void plan() {
-    const Wanted want{kName};
+    const PlanCheck want{kName};
     want(inputs >= 1 && inputs <= kMostInputs && outputs >= 1 && outputs <= kMostOutputs && steps >= 1 &&
              steps <= kMostSteps,
          "wants up to 8 inputs, 6 outputs and 16 steps");

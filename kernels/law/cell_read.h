@@ -55,7 +55,7 @@ struct CellRead {
   static std::int64_t scratch(int V) { return std::int64_t{12} * V; }
 
   void plan() {
-    const Wanted want{kName};
+    const PlanCheck want{kName};
     want(x0 && x0.value.rank == 4, "x_g is [B,T,H,V]");
     const std::int64_t channels = static_cast<std::int64_t>(B()) * H() * V();
     for (int g = 0; g < 4; ++g) {

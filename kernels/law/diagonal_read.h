@@ -60,7 +60,7 @@ struct DiagonalRead {
   CT_HD int size() const { return (complex() ? 2 : 1) * V() * K(); }
 
   void plan() {
-    const Wanted want{kName};
+    const PlanCheck want{kName};
     want(q && k && v, "q, k and v are needed");
     want(gated() ? !step && !log_rate && !angle && !either_sign && !of_keys
                  : step && static_cast<bool>(log_rate) != of_keys && !column_log_decay,

@@ -49,7 +49,7 @@ struct FwmRead {
 
   /// Checks the shapes of the inputs, chooses the form and sets the other shapes.
   void plan() {
-    const Wanted want{kName};
+    const PlanCheck want{kName};
     want(q && k && beta, "q, k and beta are needed");
     law::check_tokens(*this, want);
     want(static_cast<bool>(v) != static_cast<bool>(tokens), "values are dense, or ids");

@@ -33,7 +33,7 @@ CT_HD constexpr std::int64_t work_numbers(int T, std::int64_t size, std::int64_t
 
 /// Checks the tokens of a memory: q [R,B,Q,H,K], k [R,B,T,H,K], where values are dense v [R,B,T,H,V], and position.
 template <class Op>
-void check_tokens(const Op& op, const Wanted& want) {
+void check_tokens(const Op& op, const PlanCheck& want) {
   const auto fits = [&](const auto& x, int rows) {
     return x.value.rank == 4 && x.value.dim(0) == op.B() && x.value.dim(1) == rows &&
            x.value.dim(2) == op.H();

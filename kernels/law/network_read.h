@@ -95,7 +95,7 @@ struct NetworkRead {
   CT_HD int scratch() const { return part_offset(network_parts) + 8 * hidden + 8 * V(); }
 
   void plan() {
-    const Wanted want{kName};
+    const PlanCheck want{kName};
     want(q && k && v && step, "q, k, v and step are needed");
     law::check_tokens(*this, want);
     const std::int64_t heads = static_cast<std::int64_t>(B()) * H();

@@ -62,7 +62,7 @@ struct RidgeRead {
   CT_HD int scratch() const { return 5 * K(); }
 
   void plan() {
-    const Wanted want{kName};
+    const PlanCheck want{kName};
     want(q && k && v && ridge, "q, k, v and ridge are needed");
     law::check_tokens(*this, want);
     const std::int64_t heads = static_cast<std::int64_t>(B()) * H();

@@ -70,7 +70,7 @@ struct RuleRead {
   int rows_of(RulePer per) const { return per == RulePer::sequence ? 1 : per == RulePer::token ? T() : Q(); }
 
   void plan() {
-    const Wanted want{kName};
+    const PlanCheck want{kName};
     want(program != nullptr, "a program is needed");
     const int inputs = static_cast<int>(program->inputs.size());
     want(inputs > 0 && inputs <= kInputs && program->states.size() <= kStates,

@@ -41,7 +41,7 @@ struct WkvRead {
   CT_HD bool before() const { return static_cast<bool>(bonus); }
 
   void plan() {
-    const Wanted want{kName};
+    const PlanCheck want{kName};
     want(k && v && log_decay, "k, v and log_decay are needed");
     want(v.value.rank == 4 && k.value.size() == v.value.size(), "k and v have shape [B,T,H,V]");
     const std::int64_t channels = static_cast<std::int64_t>(B()) * H() * V();

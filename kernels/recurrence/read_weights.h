@@ -74,7 +74,7 @@ struct ReadWeights {
   }
 
   void plan() {
-    const Wanted want{kName};
+    const PlanCheck want{kName};
     want(q && k && q.value.rank == 4 && k.value.rank == 4 && q.value.dim(3) == K() && q.value.dim(2) == H() &&
          q.value.dim(0) == B());
     want(writes >= 1 && M() % writes == 0 && (position || Q() == T()) && !(log_decay && decay));
