@@ -37,11 +37,7 @@ void cuda_wait_for_device() { none(); }
 int cuda_device_of(const void*) { none(); }
 void cuda_wait_for(void*) { none(); }
 
-struct CudaStream::State {};
 CudaStream::CudaStream(double) { none(); }
-CudaStream::~CudaStream() = default;
-CudaStream::CudaStream(CudaStream&&) noexcept = default;
-CudaStream& CudaStream::operator=(CudaStream&&) noexcept = default;
 void* CudaStream::get() const { none(); }
 void CudaStream::synchronise() const { none(); }
 bool CudaStream::idle() const { none(); }
@@ -50,21 +46,13 @@ void CudaStream::copy_to_host(void*, const void*, std::size_t) const { none(); }
 void CudaStream::copy_on_device(void*, const void*, std::size_t) const { none(); }
 void CudaStream::fill_zero(void*, std::size_t) const { none(); }
 
-struct CudaEvent::State {};
 CudaEvent::CudaEvent() { none(); }
-CudaEvent::~CudaEvent() = default;
-CudaEvent::CudaEvent(CudaEvent&&) noexcept = default;
-CudaEvent& CudaEvent::operator=(CudaEvent&&) noexcept = default;
 void CudaEvent::record(const CudaStream&) { none(); }
 void CudaEvent::hold(const CudaStream&) const { none(); }
 void CudaEvent::synchronise() const { none(); }
 double CudaEvent::seconds_since(const CudaEvent&) const { none(); }
 
-struct CudaGraph::State {};
 CudaGraph::CudaGraph() { none(); }
-CudaGraph::~CudaGraph() = default;
-CudaGraph::CudaGraph(CudaGraph&&) noexcept = default;
-CudaGraph& CudaGraph::operator=(CudaGraph&&) noexcept = default;
 void CudaGraph::begin(const CudaStream&) { none(); }
 void CudaGraph::end() { none(); }
 void CudaGraph::abandon() noexcept {}

@@ -2,11 +2,28 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cmath>
+#include <vector>
 
 #include "models/graph/nodes.h"
 #include "models/laws.h"
 
 namespace crosstalk {
+
+/// Options of a memory that has such a filter.
+inline std::vector<OptionSpec> filter_options() {
+  return {{.name = "units",
+           .default_value = std::int64_t{16},
+           .help = "hidden units of the filter's network",
+           .min = 1,
+           .max = 1024,
+           .tried = {2, 3}},
+          {.name = "length",
+           .default_value = std::int64_t{256},
+           .help = "distance that counts as 1",
+           .min = 2,
+           .max = 1 << 20,
+           .tried = {8}}};
+}
 
 /// 0, 1, 2 .. over the tokens, [1,T,1,1].
 template <class Real>

@@ -36,22 +36,15 @@ template <class Real>
 class Stream {
  public:
   Stream(Graph<Real>& graph, const Options& options, Variable<Real>* x)
-      : graph_(graph),
-        norm_(options.get_string("model.norm") == "rms" ? RowNorm::rms : RowNorm::layer),
-        x_(x) {}
+      : graph_(graph), norm_(norm_called(options.get_string("model.norm"))), x_(x) {}
 
   void add(Variable<Real>* branch) { branch_ = branch; }
   Variable<Real>* normed(LayerWeights<Real>& weights, const std::string& name) {
-    const int width = x_->value.columns();
-    ResidualNorm<Real> op;
-    op.norm = norm_, op.eps = kLayerNormEps;
-    op.x = in(x_), op.branch = in(branch_);
-    op.gain = in(weights.leaf(name + ".gain", {width}, Init::constant(1)));
-    if (norm_ == RowNorm::layer) op.bias = in(weights.leaf(name + ".bias", {width}, Init::constant(0)));
-    const auto& added = graph_.add(op);
-    if (branch_) x_ = out(added.sum);
-    branch_ = nullptr;
-    return out(added.y);
+    return normed(weights, name, norm_);
+  }
+  /// The norm in front of the head, which may be of another kind.
+  Variable<Real>* last_normed(LayerWeights<Real>& weights, const std::string& kind) {
+    return normed(weights, "norm", kind == "same" ? norm_ : norm_called(kind));
   }
   /// The stream as it stands, without a norm.
   Variable<Real>* plain() {
@@ -83,6 +76,22 @@ class Stream {
   }
 
  private:
+  static RowNorm norm_called(const std::string& name) {
+    return name == "rms" ? RowNorm::rms : RowNorm::layer;
+  }
+  Variable<Real>* normed(LayerWeights<Real>& weights, const std::string& name, RowNorm norm) {
+    const int width = x_->value.columns();
+    ResidualNorm<Real> op;
+    op.norm = norm, op.eps = kLayerNormEps;
+    op.x = in(x_), op.branch = in(branch_);
+    op.gain = in(weights.leaf(name + ".gain", {width}, Init::constant(1)));
+    if (norm == RowNorm::layer) op.bias = in(weights.leaf(name + ".bias", {width}, Init::constant(0)));
+    const auto& added = graph_.add(op);
+    if (branch_) x_ = out(added.sum);
+    branch_ = nullptr;
+    return out(added.y);
+  }
+
   Graph<Real>& graph_;
   RowNorm norm_;
   Variable<Real>*x_, *branch_ = nullptr;
@@ -301,7 +310,7 @@ std::unique_ptr<ModelGraph<Real>> LanguageModel<Real>::build(int B, SequenceShap
     picks_late = asks_at_all(result->batch);
     if (!picks_late) stream.pick(result->batch);
   }
-  Variable<Real>* y = stream.normed(whole, "norm");
+  Variable<Real>* y = stream.last_normed(whole, options_.get_string("model.last_norm"));
   if (picks_late) y = picked(g, y, result->batch);
   if (options_.get_string("model.readout") == "mlp") y = readout(*result, whole, y);
   const int inputs = y->value.columns();

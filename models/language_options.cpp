@@ -66,6 +66,13 @@ const std::vector<OptionSpec>& language_options() {
          0,
          0,
          {"layer", "rms"}},
+        {"last_norm",
+         std::string("same"),
+         "language model: norm in front of the head, where it is not that of model.norm (layer: Zoology's "
+         "blocks of Mamba, whose own norms are rms)",
+         0,
+         0,
+         {"same", "layer", "rms"}},
         {"prenorm", true,
          "language model: whether that norm stands in front of mixers; without it they see the stream as it "
          "is "

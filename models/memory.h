@@ -126,12 +126,18 @@ struct Build {
   Var<double> operator()(Mixer<double>& m) const;
 };
 
+/// Channels of a head: none (1), those of its keys (K) or of its values (V).
+enum class HeadChannels { none, keys, values };
+
 /// The layer that a memory's authors put around it: what model.layer = "published" sets where a study says nothing.
 struct PublishedLayer {
   std::string source;  ///< where it is read: a paper, or a file at a commit
   /// Options of the model's parts and of the memory, by their whole names.
   std::vector<std::pair<std::string, OptionValue>> set;
   double expand_k = 1, expand_v = 1;  ///< keys and values of all heads, as multiples of model.width
+  /// model.out_norm_eps is this times as large: K where the source divides queries by sqrt(K), which the norm of what is read
+  /// undoes but for its eps: norm(o / sqrt(K); eps) = norm(o; K eps). V where the source says so.
+  HeadChannels eps_times = HeadChannels::none;
   std::int64_t parameters = 0;  ///< of one layer of width 64 with 2 heads, as the source counts; 0: no count
   std::string lacks = {};       ///< what the authors have and no part can say, a sentence
   explicit operator bool() const { return !source.empty(); }

@@ -33,6 +33,11 @@ Var<Real> path_key(Mixer<Real>& m) {
   return unit(Var<Real>{&m.graph, m.graph.view(out(m.graph.add(op).y), {m.B, m.T, m.H, m.K})});
 }
 
+/// Products of all pairs of tokens, of w with w and k, and a solve.
+inline double path_flops(const Options&, double K, double, double T, double Q) {
+  return 12 * K * T * (Q + T) + 2 * T * T * T;
+}
+
 /// The cache of an attention, and the tokens that the convolution looks back to.
 inline std::int64_t path_state(const Options& options, std::int64_t K, std::int64_t V, std::int64_t T) {
   const std::int64_t width = options.get_int("memory.path_conv");

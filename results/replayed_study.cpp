@@ -47,7 +47,9 @@ std::vector<Otherwise> between(const Record& record, const ReplayedStudy& study,
   std::vector<Otherwise> found;
   for (const auto& [key, value] : run.config.items()) {
     if (is_aside(key) || follows(record, run, key) || (any_load && follows_load(key))) continue;
-    const auto ours = config_text(record, key), theirs = config_text(run, key);
+    auto ours = config_text(record, key);
+    const auto theirs = config_text(run, key);
+    if (!ours && study.default_of) ours = study.default_of(config_text(run, "memory.name").value_or(""), key);
     if (ours && theirs && !same_text(*ours, *theirs)) found.push_back({study.path, key, *ours, *theirs});
   }
   return found;

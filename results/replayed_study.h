@@ -1,6 +1,8 @@
 // The studies that replay a file of published numbers, and what a run does otherwise than they.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +17,10 @@ struct ReplayedStudy {
   std::string path;          ///< as the published file names it: "experiments/mad.toml"
   std::string name;          ///< study.name
   std::vector<Record> runs;  ///< label and config
+  /// The default of an option of a memory (or of no memory), which is what a record older than the option was trained with; none:
+  /// unknown, or made of other options.
+  std::function<std::optional<std::string>(const std::string& memory, const std::string& key)> default_of =
+      {};
 };
 
 /// A key in which a run differs from the study.
@@ -26,7 +32,8 @@ struct Otherwise {
 /// In what `record` differs from the run of the studies that is nearest to it, seeds and what is read beside the test
 /// (eval.length_factors, eval.piece) aside. Only studies that the head of the point's file names count; of these that under whose
 /// name the record was trained, else all. Nearest: equal label first, then most of what is known of the point, then fewest keys.
-/// `any_load`: the load and what follows from it may differ. Keys that either lacks cannot differ.
+/// `any_load`: the load and what follows from it may differ. A key that the record lacks has its default; one that
+/// the study lacks cannot differ.
 std::vector<Otherwise> otherwise_than(const Record& record, const PublishedPoint& point,
                                       const std::vector<ReplayedStudy>& studies, bool any_load = false);
 

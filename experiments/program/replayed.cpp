@@ -2,10 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/program/replayed.h"
 
+#include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
 
+#include "experiments/study/schema.h"
 #include "experiments/study/study.h"
 #include "experiments/training/record_of.h"
 
@@ -13,6 +16,32 @@ namespace crosstalk::program {
 
 /// Path and text of each, ended by an empty path (experiments/program/CMakeLists.txt).
 extern const std::pair<const char*, const char*> kShippedStudies[];
+
+namespace {
+
+/// ReplayedStudy::default_of, by the options of this program. Defaults that a memory derives ("") are unknown.
+std::optional<std::string> default_of(const std::string& memory, const std::string& key) {
+  const std::size_t dot = key.find('.');
+  const std::string section = key.substr(0, dot), name = key.substr(dot + 1);
+  const Schema& schema = default_schema();
+  const SchemaMemory* kind = schema.find_memory(memory);
+  const std::map<std::string, const std::vector<OptionSpec>*> sections = {
+      {"model", &schema.model},
+      {"train", &schema.train},
+      {"eval", &schema.eval},
+      {"memory", kind ? &kind->options : nullptr}};
+  const auto specs = sections.find(section);
+  if (specs == sections.end() || !specs->second) return std::nullopt;
+  for (const OptionSpec& spec : *specs->second) {
+    if (spec.name != name) continue;
+    const auto* text = std::get_if<std::string>(&spec.default_value);
+    if (!text) return to_text(spec.default_value);
+    return text->empty() ? std::nullopt : std::optional(*text);
+  }
+  return std::nullopt;
+}
+
+}  // namespace
 
 std::vector<ReplayedStudy> replayed_studies(const std::vector<PublishedPoint>& points) {
   std::set<std::string> wanted;
@@ -24,7 +53,7 @@ std::vector<ReplayedStudy> replayed_studies(const std::vector<PublishedPoint>& p
     StudyOptions one_seed;
     one_seed.set = {"seeds=1"};
     const Study study = parse_study(shipped->second, shipped->first, one_seed);
-    ReplayedStudy replayed{shipped->first, study.name, {}};
+    ReplayedStudy replayed{shipped->first, study.name, {}, default_of};
     for (const Run& run : study.runs)
       for (const std::string& label : run.labels) {
         replayed.runs.push_back(record_of(study.name, run, RunStatus::done));

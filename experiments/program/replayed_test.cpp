@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <set>
 
@@ -44,6 +45,29 @@ TEST(Replayed, ARunOfTheStudyIsToldFromAShrunkOne) {
       EXPECT_EQ(found[0].key, "task.examples");
       EXPECT_EQ(found[1].theirs, "512");
     }
+}
+
+// A record older than an option was trained with its default, which the study may not have.
+TEST(Replayed, ARecordOlderThanAnOptionHasItsDefault) {
+  const std::vector<PublishedPoint> points =
+      read_published(literature_folder() / "complex_kda2026_words.csv");
+  const std::vector<ReplayedStudy> studies = replayed_studies(points);
+  const auto full = std::find_if(studies.begin(), studies.end(),
+                                 [](const ReplayedStudy& study) { return study.name == "words_full"; });
+  ASSERT_NE(full, studies.end());
+  for (const Record& run : full->runs) {
+    if (run.config["task.group"] != points[0].known.at("task.group")) continue;
+    Record old = run;
+    old.config.erase("memory.decay_start");
+    const std::vector<Otherwise> found = otherwise_than(old, points[0], {*full});
+    if (run.label.find("unsigned") == std::string::npos) {
+      EXPECT_TRUE(found.empty()) << run.label;
+    } else {
+      ASSERT_EQ(found.size(), 1U) << run.label;
+      EXPECT_EQ(found[0].key, "memory.decay_start");
+      EXPECT_EQ(found[0].ours + " " + found[0].theirs, "0.1 1");
+    }
+  }
 }
 
 }  // namespace

@@ -322,6 +322,19 @@ TEST(StudyFiles, StatesOfTheStandardMixtureAreZoologys) {
   EXPECT_EQ(compared.size(), 28u);
 }
 
+// What Zoology puts around mixers: blocks of Mamba have no dropout and end in a LayerNorm; only outputs called out_proj are scaled.
+TEST(StudyFiles, BlocksOfTheStandardMixtureAreZoologys) {
+  for (const auto& run : read("based2024_fig2_published", {"seeds=1", "train.learning_rate=1e-2"}).runs) {
+    const bool mamba = run.label == "mamba" || run.label == "mamba2";
+    const bool scaled = mamba || run.label == "attention" || run.label == "sliding_window";
+    EXPECT_EQ(run.config.get_double("model.embed_dropout"), mamba ? 0 : 0.1) << run.label;
+    EXPECT_EQ(run.config.get_string("model.last_norm"), mamba ? "layer" : "same") << run.label;
+    if (run.label != "rwkv7") {
+      EXPECT_EQ(run.config.get_string("model.out_deviation"), scaled ? "scaled" : "plain") << run.label;
+    }
+  }
+}
+
 // Every study says how long it takes, or took, and those of language models which layer they compare.
 TEST(StudyFiles, HeadersSayHowLongAStudyTakes) {
   for (const auto& entry : std::filesystem::directory_iterator(kFolder)) {

@@ -68,9 +68,7 @@ struct Attend {
     return kernel != Kernel::exp && kernel != Kernel::identity && kernel != Kernel::round;
   }
   void plan() {
-    const auto want = [](bool ok) {
-      if (!ok) throw std::logic_error("[attend] shapes do not fit");
-    };
+    const PlanCheck want{kName};
     want(static_cast<bool>(x) == static_cast<bool>(k) && (k || (extra && extra.value.rank == 4)));
     want(!k || (x.value.rank == 4 && k.value.rank == 4 && x.value.dim(0) == k.value.dim(0) &&
                 x.value.dim(2) == k.value.dim(2) && x.value.dim(3) == k.value.dim(3)));

@@ -228,28 +228,18 @@ void give_gradients(const Exec& exec, const AttendMix<float>& op) {
          0, op, kUnit);
 }
 
-/// Calls f(exec, op), of floats in heads that tiles hold; Attend and Mix read others.
-template <class Real, class F>
-void in_tiles(const Exec& exec, const AttendMix<Real>& op, F&& f) {
+/// Floats in heads that tiles hold; Attend and Mix read others.
+template <bool kBack, class Real>
+void run(const Exec& exec, const AttendMix<Real>& op) {
   if (op.k.value.R == 0 || op.k.value.size() == 0 || op.o.value.size() == 0) return;
   if (!op.fits_tiles())
     throw std::logic_error(
         "[attend_mix] wants floats in heads of up to 128 (products in bf16: 256); run Attend, then Mix");
-  if constexpr (std::is_same_v<Real, float>) f(exec, op);
+  if constexpr (std::is_same_v<Real, float>) kBack ? give_gradients(exec, op) : read(exec, op);
 }
 
 }  // namespace
 
-template <class Real>
-void forward_cuda(const Exec& exec, const AttendMix<Real>& op) {
-  in_tiles(exec, op, read);
-}
-
-template <class Real>
-void backward_cuda(const Exec& exec, const AttendMix<Real>& op) {
-  in_tiles(exec, op, give_gradients);
-}
-
-CROSSTALK_INSTANTIATE(cuda, AttendMix)
+CROSSTALK_BOTH_WAYS(cuda, AttendMix, run<kBack>)
 
 }  // namespace crosstalk

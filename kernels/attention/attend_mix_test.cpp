@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <cstring>
 
 #include "kernels/attention/attend.h"
 #include "kernels/testing/cuda_test.h"

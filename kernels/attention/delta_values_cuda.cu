@@ -373,28 +373,22 @@ __global__ void __launch_bounds__(kBackThreads) delta_values_backward(const __gr
   }
 }
 
-/// Refuses what kernels do not take; else launches those of this format.
-template <class Real, class Kernel>
-void run(const Exec& exec, const DeltaValues<Real>& op, int threads, std::size_t bytes, Kernel floats,
-         Kernel rounded) {
+/// Refuses what kernels do not take; else launches that of this format.
+template <bool kBack, class Real>
+void run(const Exec& exec, const DeltaValues<Real>& op) {
   if constexpr (sizeof(Real) == sizeof(float)) {
+    const auto floats = kBack ? delta_values_backward<float> : delta_values_forward<float>;
+    const auto rounded = kBack ? delta_values_backward<Bits> : delta_values_forward<Bits>;
     if (DeltaOp::takes(op.K(), op.V()))
       return launch(exec, op.kName, op.k.value.is_bf16() ? rounded : floats,
-                    per_replica(op.B() * op.H(), op.v.value.R), threads, bytes, op);
+                    per_replica(op.B() * op.H(), op.v.value.R), kBack ? kBackThreads : kForwardThreads,
+                    kBack ? kBackBytes : kForwardBytes, op);
   }
   throw std::logic_error("[delta_values] a GPU takes floats, heads of up to 256 numbers, by eights");
 }
 
 }  // namespace
 
-template <class Real>
-void forward_cuda(const Exec& exec, const DeltaValues<Real>& op) {
-  run(exec, op, kForwardThreads, kForwardBytes, delta_values_forward<float>, delta_values_forward<Bits>);
-}
-template <class Real>
-void backward_cuda(const Exec& exec, const DeltaValues<Real>& op) {
-  run(exec, op, kBackThreads, kBackBytes, delta_values_backward<float>, delta_values_backward<Bits>);
-}
-CROSSTALK_INSTANTIATE(cuda, DeltaValues)
+CROSSTALK_BOTH_WAYS(cuda, DeltaValues, run<kBack>)
 
 }  // namespace crosstalk

@@ -75,8 +75,7 @@ struct LevelGain {
         lambda.value.dim(0) != a.value.dim(0) || lambda.value.dim(1) != Q() || lambda.value.dim(2) != H() ||
         L() < levels_of(T()) || (!position && Q() != T()))
       throw std::logic_error("[level_gain] shapes do not fit");
-    y.value = a.value;
-    y.value.data = nullptr;
+    y.value = without_memory(a.value);
   }
 };
 CROSSTALK_OP(LevelGain)

@@ -80,23 +80,15 @@ __global__ void __launch_bounds__(kGainThreads)
     put(op.lambda.write, op.lambda.gradient.at(row.r) + op.gains(row.n) + l, l < 32 ? of_level : Real(0));
 }
 
-template <class Real>
-void run(const Exec& exec, const LevelGain<Real>& op, void (*kernel)(const LevelGain<Real>)) {
+template <bool kBack, class Real>
+void run(const Exec& exec, const LevelGain<Real>& op) {
+  const auto kernel = kBack ? level_gain_backward_kernel<Real> : level_gain_kernel<Real>;
   launch(exec, "level_gain", kernel, per_replica(blocks_for(op.rows(), kGainThreads / 32), op.a.value.R),
          kGainThreads, 0, op);
 }
 
 }  // namespace
 
-template <class Real>
-void forward_cuda(const Exec& exec, const LevelGain<Real>& op) {
-  run(exec, op, level_gain_kernel<Real>);
-}
-template <class Real>
-void backward_cuda(const Exec& exec, const LevelGain<Real>& op) {
-  run(exec, op, level_gain_backward_kernel<Real>);
-}
-
-CROSSTALK_INSTANTIATE(cuda, LevelGain)
+CROSSTALK_BOTH_WAYS(cuda, LevelGain, run<kBack>)
 
 }  // namespace crosstalk

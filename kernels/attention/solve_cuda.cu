@@ -360,24 +360,7 @@ void run(const Exec& exec, const Op<Real>& op) {
 
 }  // namespace
 
-template <class Real>
-void forward_cuda(const Exec& exec, const Solve<Real>& op) {
-  run<false>(exec, op);
-}
-template <class Real>
-void backward_cuda(const Exec& exec, const Solve<Real>& op) {
-  run<true>(exec, op);
-}
-template <class Real>
-void forward_cuda(const Exec& exec, const SolveValues<Real>& op) {
-  run<false>(exec, op);
-}
-template <class Real>
-void backward_cuda(const Exec& exec, const SolveValues<Real>& op) {
-  run<true>(exec, op);
-}
-
-CROSSTALK_INSTANTIATE(cuda, Solve)
-CROSSTALK_INSTANTIATE(cuda, SolveValues)
+CROSSTALK_BOTH_WAYS(cuda, Solve, run<kBack>)
+CROSSTALK_BOTH_WAYS(cuda, SolveValues, run<kBack>)
 
 }  // namespace crosstalk

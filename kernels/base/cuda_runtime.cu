@@ -309,9 +309,6 @@ CudaStream::CudaStream(double urgency) : state_(new State) {
   with_room("making a stream",
             [&] { return cudaStreamCreateWithPriority(&state_->stream, cudaStreamNonBlocking, priority); });
 }
-CudaStream::~CudaStream() = default;
-CudaStream::CudaStream(CudaStream&&) noexcept = default;
-CudaStream& CudaStream::operator=(CudaStream&&) noexcept = default;
 void* CudaStream::get() const { return state_->stream; }
 void CudaStream::synchronise() const { check("work on a stream", cudaStreamSynchronize(state_->stream)); }
 
@@ -352,9 +349,6 @@ struct CudaEvent::State {
 };
 
 CudaEvent::CudaEvent() : state_(new State) { check("making an event", cudaEventCreate(&state_->event)); }
-CudaEvent::~CudaEvent() = default;
-CudaEvent::CudaEvent(CudaEvent&&) noexcept = default;
-CudaEvent& CudaEvent::operator=(CudaEvent&&) noexcept = default;
 
 void CudaEvent::record(const CudaStream& stream) {
   check("recording an event", cudaEventRecord(state_->event, raw(stream)));
@@ -376,17 +370,22 @@ struct CudaGraph::State {
   cudaStream_t stream = nullptr;  // while recording
   cudaGraphExec_t graph = nullptr;
   std::size_t nodes = 0;
+  /// Ends a recording and forgets it.
+  void abandon() noexcept {
+    if (!stream) return;
+    cudaGraph_t recorded = nullptr;
+    cudaStreamEndCapture(stream, &recorded);
+    if (recorded) cudaGraphDestroy(recorded);
+    stream = nullptr;
+    cudaGetLastError();
+  }
   ~State() {
+    abandon();
     if (graph) cudaGraphExecDestroy(graph);
   }
 };
 
 CudaGraph::CudaGraph() : state_(new State) {}
-CudaGraph::~CudaGraph() {
-  if (state_) abandon();
-}
-CudaGraph::CudaGraph(CudaGraph&&) noexcept = default;
-CudaGraph& CudaGraph::operator=(CudaGraph&&) noexcept = default;
 
 void CudaGraph::begin(const CudaStream& stream) {
   // Thread-local: other threads may allocate and copy while this one records.
@@ -407,14 +406,7 @@ void CudaGraph::end() {
   with_room("making a graph", [&] { return cudaGraphInstantiate(&state_->graph, recorded, 0); });
 }
 
-void CudaGraph::abandon() noexcept {
-  if (!state_->stream) return;
-  cudaGraph_t recorded = nullptr;
-  cudaStreamEndCapture(state_->stream, &recorded);
-  if (recorded) cudaGraphDestroy(recorded);
-  state_->stream = nullptr;
-  cudaGetLastError();
-}
+void CudaGraph::abandon() noexcept { state_->abandon(); }
 
 void CudaGraph::launch(const CudaStream& stream) const {
   check("launching a graph", cudaGraphLaunch(state_->graph, raw(stream)));

@@ -74,9 +74,8 @@ class CudaStream {
  public:
   /// urgency in [0, 1]: waiting blocks of more urgent streams go first.
   explicit CudaStream(double urgency = 0);
-  ~CudaStream();
-  CudaStream(CudaStream&&) noexcept;
-  CudaStream& operator=(CudaStream&&) noexcept;
+  CudaStream(CudaStream&&) noexcept = default;
+  CudaStream& operator=(CudaStream&&) noexcept = default;
   /// The cudaStream_t, for Exec::stream.
   void* get() const;
   /// Waits until everything queued has run; throws DeviceError for what failed on the way.
@@ -91,16 +90,15 @@ class CudaStream {
 
  private:
   struct State;
-  std::unique_ptr<State> state_;
+  std::shared_ptr<State> state_;  ///< shared: it knows how to end what this header does not define
 };
 
 /// A point in a stream, to wait for and to measure between.
 class CudaEvent {
  public:
   CudaEvent();
-  ~CudaEvent();
-  CudaEvent(CudaEvent&&) noexcept;
-  CudaEvent& operator=(CudaEvent&&) noexcept;
+  CudaEvent(CudaEvent&&) noexcept = default;
+  CudaEvent& operator=(CudaEvent&&) noexcept = default;
   void record(const CudaStream& stream);
   /// Makes later work of `stream` wait for the recorded point.
   void hold(const CudaStream& stream) const;
@@ -110,16 +108,15 @@ class CudaEvent {
 
  private:
   struct State;
-  std::unique_ptr<State> state_;
+  std::shared_ptr<State> state_;
 };
 
 /// Work captured once and launched as a whole.
 class CudaGraph {
  public:
   CudaGraph();
-  ~CudaGraph();
-  CudaGraph(CudaGraph&&) noexcept;
-  CudaGraph& operator=(CudaGraph&&) noexcept;
+  CudaGraph(CudaGraph&&) noexcept = default;
+  CudaGraph& operator=(CudaGraph&&) noexcept = default;
   /// Records what this thread queues on `stream` up to end(), instead of running it.
   void begin(const CudaStream& stream);
   /// Ends the recording and makes it launchable. If something threw in between, call abandon() instead.
@@ -133,7 +130,7 @@ class CudaGraph {
 
  private:
   struct State;
-  std::unique_ptr<State> state_;
+  std::shared_ptr<State> state_;
 };
 
 }  // namespace crosstalk

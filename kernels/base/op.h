@@ -18,6 +18,9 @@
 // do to gradients; a graph calls it when it is planned.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <stdexcept>
+#include <string>
+
 #include "kernels/base/exec.h"
 
 namespace crosstalk {
@@ -73,6 +76,14 @@ struct OutIds {
   Tensor<std::int32_t>* source = nullptr;  ///< where a graph keeps them
 };
 
+/// Refuses, in an op's plan(), what does not fit: const PlanCheck want{kName}; want(q && k, "q and k are needed").
+struct PlanCheck {
+  const char* op;
+  void operator()(bool ok, const char* what = "shapes do not fit") const {
+    if (!ok) throw std::logic_error(std::string("[") + op + "] " + what);
+  }
+};
+
 /// A tensor's shape.
 template <class T>
 Tensor<T> without_memory(Tensor<T> tensor) {
@@ -121,6 +132,21 @@ Tensor<T> without_memory(Tensor<T> tensor) {
   template void forward_##device(const Exec& exec, const Op<double>&); \
   template void backward_##device(const Exec& exec, const Op<float>&); \
   template void backward_##device(const Exec& exec, const Op<double>&);
+
+/// Makes one device's versions of an op, for both precisions, by what is called with kBack: CROSSTALK_BOTH_WAYS(cuda, Solve,
+/// run<kBack>).
+#define CROSSTALK_BOTH_WAYS(device, Op, ...)                     \
+  template <class Real>                                          \
+  void forward_##device(const Exec& exec, const Op<Real>& op) {  \
+    constexpr bool kBack = false;                                \
+    __VA_ARGS__(exec, op);                                       \
+  }                                                              \
+  template <class Real>                                          \
+  void backward_##device(const Exec& exec, const Op<Real>& op) { \
+    constexpr bool kBack = true;                                 \
+    __VA_ARGS__(exec, op);                                       \
+  }                                                              \
+  CROSSTALK_INSTANTIATE(device, Op)
 
 template <class Op>
 void forward(const Exec& exec, const Op& op) {

@@ -66,6 +66,18 @@ void parallel_each(const Exec& exec, int R, std::int64_t n, std::int64_t block, 
   });
 }
 
+/// Sum of N numbers: of the two halves' sums, pair by pair.
+template <int N, class Real>
+Real halves(const Real* x) {
+  if constexpr (N == 1) {
+    return x[0];
+  } else {
+    Real half[N / 2];
+    for (int j = 0; j < N / 2; ++j) half[j] = x[j] + x[j + N / 2];
+    return halves<N / 2>(half);
+  }
+}
+
 /// x . y with 16 partial sums in a fixed order (vectorised by the compiler, alignment does not matter).
 template <class Real>
 Real dot(const Real* x, const Real* y, int n) {
@@ -77,10 +89,7 @@ Real dot(const Real* x, const Real* y, int n) {
   }
   Real tail = 0;
   for (; i < n; ++i) tail += x[i] * y[i];
-  for (int width = W / 2; width > 0; width /= 2) {
-    for (int j = 0; j < width; ++j) partial[j] += partial[j + width];
-  }
-  return partial[0] + tail;
+  return halves<W>(partial) + tail;
 }
 
 /// y += a x.
@@ -100,10 +109,7 @@ Real sum(const Real* x, int n) {
   }
   Real tail = 0;
   for (; i < n; ++i) tail += x[i];
-  for (int width = W / 2; width > 0; width /= 2) {
-    for (int j = 0; j < width; ++j) partial[j] += partial[j + width];
-  }
-  return partial[0] + tail;
+  return halves<W>(partial) + tail;
 }
 
 }  // namespace crosstalk

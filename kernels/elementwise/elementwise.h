@@ -146,10 +146,7 @@ struct Map {
   Out<Real> y;
   static constexpr const char* kName = "map";
   CROSSTALK_FIELDS(x, y)
-  void plan() {
-    y.value = x.value;
-    y.value.data = nullptr;
-  }
+  void plan() { y.value = without_memory(x.value); }
 };
 CROSSTALK_OP(Map)
 
@@ -282,8 +279,7 @@ struct Combine {
   static constexpr const char* kName = "combine";
   CROSSTALK_FIELDS(a, b, y, slices)
   void plan() {
-    y.value = a.value;
-    y.value.data = nullptr;
+    y.value = without_memory(a.value);
     for (int d = 0; d < 4; ++d) y.value.dims[d] = std::max(a.value.dims[d], b.value.dims[d]);
     if (!broadcasts(y.value, a.value) || !broadcasts(y.value, b.value))
       throw std::logic_error("[combine] shapes do not fit");

@@ -12,7 +12,6 @@
 #pragma once
 #include <algorithm>
 #include <numeric>
-#include <stdexcept>
 
 #include "kernels/elementwise/elementwise.h"
 
@@ -171,9 +170,7 @@ struct MapChain {
     return !(rows && span() % D() != 0);
   }
   void plan() {
-    const auto want = [](bool ok, const char* what) {
-      if (!ok) throw std::logic_error(std::string("[map_chain] ") + what);
-    };
+    const PlanCheck want{kName};
     want(inputs >= 1 && inputs <= kMostInputs && outputs >= 1 && outputs <= kMostOutputs && steps >= 1 &&
              steps <= kMostSteps,
          "wants up to 8 inputs, 6 outputs and 16 steps");

@@ -74,8 +74,7 @@ struct Signs {
   }
   void plan() {
     if (!x || x.value.rank != 4) throw std::logic_error("[signs] wants [B,T,H,N]");
-    y.value = x.value;
-    y.value.data = nullptr;
+    y.value = without_memory(x.value);
   }
 };
 CROSSTALK_OP(Signs)

@@ -10,6 +10,18 @@ namespace crosstalk {
 namespace {
 constexpr std::int64_t kRows = 256;    // rows of y in one work item
 constexpr std::int64_t kColumns = 32;  // columns of a gradient table in one work item: each has one owner
+
+/// y = 0 + rows[0] + rows[1] ..., one pass for the two that tokens mostly have.
+template <class Real>
+void put_sum(const Real* const* rows, int count, Real* y, int d) {
+  if (count == 2) {
+    const Real *first = rows[0], *second = rows[1];
+    for (int j = 0; j < d; ++j) y[j] = Real(0) + first[j] + second[j];
+    return;
+  }
+  std::fill_n(y, d, Real(0));
+  for (int t = 0; t < count; ++t) axpy(Real(1), rows[t], y, d);
+}
 }  // namespace
 
 template <class Real>
@@ -37,16 +49,14 @@ void forward_cpu(const Exec& exec, const Lookup<Real>& a) {
   const std::int64_t n = a.y.value.rows();
   const int d = a.y.value.columns(), c = a.ids.value.columns();
   parallel_each(exec, a.y.value.R, n, kRows, [&](int r, std::int64_t i) {
-    Real* y = a.y.value.at(r) + i * d;
-    if (a.bias.value) {
-      std::copy_n(a.bias.value.at(r) + i % a.bias_rows() * d, d, y);
-    } else {
-      std::fill_n(y, d, Real(0));
-    }
+    const Real* rows[kMaxTables + 1];
+    int count = 0;
+    if (a.bias.value) rows[count++] = a.bias.value.at(r) + i % a.bias_rows() * d;
     for (int t = 0; t < a.tables; ++t) {
       const std::int32_t id = a.ids.value.at(r)[i * c + a.channel[t]];
-      if (id >= 0) axpy(Real(1), a.table[t].value.at(r) + static_cast<std::int64_t>(id) * d, y, d);
+      if (id >= 0) rows[count++] = a.table[t].value.at(r) + static_cast<std::int64_t>(id) * d;
     }
+    put_sum(rows, count, a.y.value.at(r) + i * d, d);
   });
 }
 

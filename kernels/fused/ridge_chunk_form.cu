@@ -86,7 +86,7 @@ void forward(const Exec& exec, const RidgeOp& op) {
   const Tensor<float> x = op.x ? op.x.value : half(op, 0);
   make_states(exec, op, true);
   solve(exec, op, op.q.value, x, 1, {});
-  chunk_read_forward(exec, values_of(op, x));
+  chunk_read<false>(exec, values_of(op, x));
 }
 
 void backward(const Exec& exec, const RidgeOp& op) {
@@ -102,14 +102,14 @@ void backward(const Exec& exec, const RidgeOp& op) {
     }
   }
   values.q.gradient = d_x, values.q.write = Write::overwrite;
-  chunk_read_backward(exec, values);
+  chunk_read<true>(exec, values);
   make_states(exec, op, false);
   solve(exec, op, d_x, y, -1, q);
   keys.q.write = Write::none, keys.o.gradient = y;
   for (In<float>* again : {&keys.k, &keys.v, &keys.write_gain, &keys.log_decay}) {
     if (again->wanted()) again->write = Write::add;
   }
-  chunk_read_backward(exec, keys);
+  chunk_read<true>(exec, keys);
   if (!op.ridge.wanted()) return;
   launch(exec, "ridge_read, the ridge's gradient", ridge_gradient, per_replica(op.B() * op.H(), op.k.value.R),
          4 * kRidgeLargest, 0, op, y);

@@ -14,10 +14,6 @@
 //   y_t = w y_{t-1} + (1 - w) tanh(a_2)                              w = sigmoid(L_{t-1} + log sigmoid(a_1) - a_0)
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include <stdexcept>
-#include <string>
-
-#include "kernels/base/buffer.h"
 #include "kernels/law/law_walk.h"
 
 namespace crosstalk {
@@ -59,9 +55,7 @@ struct CellRead {
   static std::int64_t scratch(int V) { return std::int64_t{12} * V; }
 
   void plan() {
-    const auto want = [](bool ok, const char* what) {
-      if (!ok) throw std::logic_error(std::string("[cell_read] ") + what);
-    };
+    const PlanCheck want{kName};
     want(x0 && x0.value.rank == 4, "x_g is [B,T,H,V]");
     const std::int64_t channels = static_cast<std::int64_t>(B()) * H() * V();
     for (int g = 0; g < 4; ++g) {
@@ -75,11 +69,7 @@ struct CellRead {
          "a start has all parts of the state");
     for (const In<Real>* start : {&start_h, &start_c, &start_l})
       want(!*start || start->value.size() == channels, "start is [B,H,V]");
-    const int R = x0.value.R;
-    o.value = shaped<Real>(R, {B(), Q(), H(), V()});
-    states.value = shaped<Real>(R, {B(), H(), law::segments(T()), parts() * V()});
-    work.value =
-        shaped<Real>(R, {B(), H(), static_cast<int>(law::work_numbers(T(), parts() * V(), scratch(V())))});
+    law::plan_walk(*this, x0.value.R, parts() * V(), scratch(V()));
   }
 };
 CROSSTALK_OP(CellRead)

@@ -12,11 +12,6 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include <stdexcept>
-#include <string>
-
-#include "kernels/base/buffer.h"
-#include "kernels/base/form.h"
 #include "kernels/law/law_walk.h"
 
 namespace crosstalk {
@@ -65,17 +60,13 @@ struct DiagonalRead {
   CT_HD int size() const { return (complex() ? 2 : 1) * V() * K(); }
 
   void plan() {
-    const auto want = [](bool ok, const char* what) {
-      if (!ok) throw std::logic_error(std::string("[diagonal_read] ") + what);
-    };
+    const PlanCheck want{kName};
     want(q && k && v, "q, k and v are needed");
     want(gated() ? !step && !log_rate && !angle && !either_sign && !of_keys
                  : step && static_cast<bool>(log_rate) != of_keys && !column_log_decay,
          "rows and columns have gates, or entries have steps, and rates but where factors are of keys");
     want(!of_keys || (!angle && !either_sign), "factors of keys have no angles and no signs of their own");
-    want(q.value.rank == 4 && k.value.rank == 4 && v.value.rank == 4, "q, k, v have shape [B,T,H,size]");
-    want(q.value.dim(0) == B() && q.value.dim(2) == H() && q.value.dim(3) == K(), "q and k do not fit");
-    want(v.value.dim(0) == B() && v.value.dim(1) == T() && v.value.dim(2) == H(), "v and k do not fit");
+    law::check_tokens(*this, want);
     want(gated() || (step.value.rank == 4 && step.value.size() * (steady() ? T() : 1) == v.value.size()),
          "step is [B,T,H,V] or [B,1,H,V]");
     want(!gated() || row_log_decay.value.size() == v.value.size(), "row_log_decay is [B,T,H,V]");
@@ -90,13 +81,7 @@ struct DiagonalRead {
     want(!read || (read.value.size() == entries && read_imag.value.size() == entries), "read is [B,1,H,V*K]");
     want(!start || start.value.size() == entries, "start is [B,H,V,K]");
     want(!start_imag || (complex() && start_imag.value.size() == entries), "start_imag is [B,H,V,K]");
-    want(position || Q() == T(), "without positions every token is read: Q = T");
-    const int R = k.value.R;
-    o.value = shaped<Real>(R, {B(), Q(), H(), V()});
-    form = device == Device::cuda ? choose_form(*this) : nullptr;
-    if (form) return form->plan(*this);
-    states.value = shaped<Real>(R, {B(), H(), law::segments(T()), size()});
-    work.value = shaped<Real>(R, {B(), H(), static_cast<int>(law::work_numbers(T(), size(), 0))});
+    law::plan_walk(*this, k.value.R, size(), 0);
   }
 };
 CROSSTALK_OP(DiagonalRead)

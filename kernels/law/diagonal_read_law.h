@@ -96,10 +96,7 @@ struct Diagonal {
       G[e] += complex ? 2 * reads.value[e] * d : d;
       if (complex) G[n + e] -= 2 * reads_imag.value[e] * d;
     });
-    if (q.gradient)
-      team.columns(
-          K, V, [&](int j, int a) { return d_o[a] * seen(S, a * K + j); },
-          [&](int j, Real sum) { q.gradient[i * q.apart + j] += sum; });
+    q.add_columns(team, i, V, [&](int j, int a) { return d_o[a] * seen(S, a * K + j); });
     reads.add(team, 0, [&](int e) { return 2 * d_o[e / K] * query[e % K] * S[e]; });
     reads_imag.add(team, 0, [&](int e) { return -2 * d_o[e / K] * query[e % K] * S[n + e]; });
   }
@@ -115,24 +112,15 @@ struct Diagonal {
       const Real re = S[i], im = S[n + i];
       return a.size * (G[n + i] * (a.cos * re - a.sin * im) - G[i] * (a.sin * re + a.cos * im));
     };
-    if (step_size.gradient)
-      team.rows(
-          V, K,
-          [&](int row, int j) {
-            const int i = row * K + j;
-            const Factor a = factor(t, i);
-            const Real written = G[i] * value[row] * key[j], faded = of_size(a, i) * a.rate;
-            return written + faded + (complex ? of_angle(a, i) * angle.value[i] : Real(0));
-          },
-          [&](int row, Real sum) { step_size.gradient[step_row(t) * step_size.apart + row] += sum; });
-    if (of_rows.gradient)
-      team.rows(
-          V, K, [&](int row, int j) { return of_size(factor(t, row * K + j), row * K + j); },
-          [&](int row, Real sum) { of_rows.gradient[t * of_rows.apart + row] += sum; });
-    if (of_columns.gradient)
-      team.columns(
-          K, V, [&](int j, int row) { return of_size(factor(t, row * K + j), row * K + j); },
-          [&](int j, Real sum) { of_columns.gradient[t * of_columns.apart + j] += sum; });
+    step_size.add_rows(team, step_row(t), K, [&](int row, int j) {
+      const int i = row * K + j;
+      const Factor a = factor(t, i);
+      const Real written = G[i] * value[row] * key[j], faded = of_size(a, i) * a.rate;
+      return written + faded + (complex ? of_angle(a, i) * angle.value[i] : Real(0));
+    });
+    const auto gate = [&](int i) { return of_size(factor(t, i), i); };
+    of_rows.add_rows(team, t, K, [&](int row, int j) { return gate(row * K + j); });
+    of_columns.add_columns(team, t, V, [&](int j, int row) { return gate(row * K + j); });
     log_rate.add(team, 0, [&](int i) {
       const Factor a = factor(t, i);
       return of_size(a, i) * a.rate * step_of(t, i / K);
@@ -142,15 +130,11 @@ struct Diagonal {
       team.rows(
           V, K, [&](int row, int j) { return G[row * K + j] * key[j]; },
           [&](int row, Real sum) { v.gradient[t * v.apart + row] += step_of(t, row) * sum; });
-    if (k.gradient)
-      team.columns(
-          K, V,
-          [&](int j, int row) {
-            const int i = row * K + j;
-            const Real faded = op.of_keys ? 2 * key[j] * S[i] : Real(0);
-            return G[i] * (step_of(t, row) * (value[row] - faded));
-          },
-          [&](int j, Real sum) { k.gradient[t * k.apart + j] += sum; });
+    k.add_columns(team, t, V, [&](int j, int row) {
+      const int i = row * K + j;
+      const Real faded = op.of_keys ? 2 * key[j] * S[i] : Real(0);
+      return G[i] * (step_of(t, row) * (value[row] - faded));
+    });
     team.each(n, [&](int i) {
       const Factor a = factor(t, i);
       const Real re = G[i], im = imag(G, i);

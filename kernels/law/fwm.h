@@ -9,11 +9,6 @@
 // is a token like the others. The rescaling makes it non-linear in S, so the state itself is formed.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include <stdexcept>
-#include <string>
-
-#include "kernels/base/buffer.h"
-#include "kernels/base/form.h"
 #include "kernels/law/law_walk.h"
 
 namespace crosstalk {
@@ -54,27 +49,16 @@ struct FwmRead {
 
   /// Checks the shapes of the inputs, chooses the form and sets the other shapes.
   void plan() {
-    const auto want = [](bool ok, const char* what) {
-      if (!ok) throw std::logic_error(std::string("[fwm_read] ") + what);
-    };
+    const PlanCheck want{kName};
     want(q && k && beta, "q, k and beta are needed");
-    want(q.value.rank == 4 && k.value.rank == 4, "q and k have shape [B,T,H,size]");
-    want(q.value.dim(0) == B() && q.value.dim(2) == H() && q.value.dim(3) == K(), "q and k do not fit");
+    law::check_tokens(*this, want);
     want(static_cast<bool>(v) != static_cast<bool>(tokens), "values are dense, or ids");
-    want(!v || (v.value.rank == 4 && v.value.dim(0) == B() && v.value.dim(1) == T() && v.value.dim(2) == H()),
-         "v and k do not fit");
     want(v || (values > 0 && tokens.value.dim(0) == B() && tokens.value.dim(1) == T()),
          "ids and k do not fit");
     want(beta.value.size() == static_cast<std::int64_t>(B()) * T() * H(), "beta is [B,T,H]");
     want(!start || start.value.size() == static_cast<std::int64_t>(B()) * H() * V() * K(),
          "start is [B,H,V,K]");
-    want(position || Q() == T(), "without positions every token is read: Q = T");
-    const int R = k.value.R;
-    o.value = shaped<Real>(R, {B(), Q(), H(), V()});
-    form = device == Device::cuda ? choose_form(*this) : nullptr;
-    if (form) return form->plan(*this);
-    states.value = shaped<Real>(R, {B(), H(), law::segments(T()), size()});
-    work.value = shaped<Real>(R, {B(), H(), static_cast<int>(law::work_numbers(T(), size(), scratch()))});
+    law::plan_walk(*this, k.value.R, size(), scratch());
   }
 };
 CROSSTALK_OP(FwmRead)

@@ -78,10 +78,7 @@ struct Fwm {
     if (!op.o.gradient.data) return;
     const Real *query = q.row(i), *d_o = op.o.gradient.at(at.r) + at.query(i) * V;
     team.cells(V, K, [&](int a, int j) { G[a * K + j] += d_o[a] * query[j]; });
-    if (q.gradient)
-      team.columns(
-          K, V, [&](int j, int a) { return d_o[a] * S[a * K + j]; },
-          [&](int j, Real sum) { q.gradient[i * q.apart + j] += sum; });
+    q.add_columns(team, i, V, [&](int j, int a) { return d_o[a] * S[a * K + j]; });
   }
   // S_t = S' / |S'| gives dS' = (G - S_t <S_t, G>) / |S'|; then, with e = v - S k and u = dS' k,
   //   d_beta = e . u
@@ -104,15 +101,10 @@ struct Fwm {
         [&](int a, Real bound) { error[a] = value(t, a) - bound; });
     team.rows(
         V, K, [&](int a, int j) { return G[a * K + j] * key[j]; }, [&](int a, Real sum) { along[a] = sum; });
-    if (beta.gradient) {
-      const Real d_beta = team.sum(V, [&](int a) { return error[a] * along[a]; });
-      beta.add(team, t, [&](int) { return d_beta; });
-    }
+    beta.add_sum(team, t, V, [&](int a) { return error[a] * along[a]; });
     v.add(team, t, [&](int a) { return rate * along[a]; });
-    if (k.gradient)
-      team.columns(
-          K, V, [&](int j, int a) { return G[a * K + j] * error[a] - S[a * K + j] * along[a]; },
-          [&](int j, Real sum) { k.gradient[t * k.apart + j] += rate * sum; });
+    k.add_columns(
+        team, t, V, [&](int j, int a) { return G[a * K + j] * error[a] - S[a * K + j] * along[a]; }, rate);
     team.cells(V, K, [&](int a, int j) { G[a * K + j] -= rate * along[a] * key[j]; });
   }
 

@@ -6,22 +6,13 @@
 
 namespace crosstalk::law {
 
-/// walk(law, team) of every sequence and head.
-template <class Law, class Op, class Walk>
-void run(const Exec& exec, const Op& op, const Walk& walk) {
-  parallel_items(exec, op.o.value.R, std::int64_t{op.B()} * op.H(),
-                 [&](int r, std::int64_t item) { walk(Law(op, r, static_cast<int>(item)), Alone{}); });
+/// Walks every sequence and head.
+template <template <class> class Law, bool kBack, template <class> class Op, class Real>
+void run(const Exec& exec, const Op<Real>& op) {
+  parallel_items(exec, op.o.value.R, std::int64_t{op.B()} * op.H(), [&](int r, std::int64_t item) {
+    const Law<Real> law(op, r, static_cast<int>(item));
+    kBack ? walk_backward(law, Alone{}) : walk_forward(law, Alone{});
+  });
 }
-
-#define CROSSTALK_LAW_CPU(Op, Law)                                                                     \
-  template <class Real>                                                                                \
-  void forward_cpu(const Exec& exec, const Op<Real>& op) {                                             \
-    law::run<Law<Real>>(exec, op, [](const auto& law, law::Alone team) { walk_forward(law, team); });  \
-  }                                                                                                    \
-  template <class Real>                                                                                \
-  void backward_cpu(const Exec& exec, const Op<Real>& op) {                                            \
-    law::run<Law<Real>>(exec, op, [](const auto& law, law::Alone team) { walk_backward(law, team); }); \
-  }                                                                                                    \
-  CROSSTALK_INSTANTIATE(cpu, Op)
 
 }  // namespace crosstalk::law

@@ -87,15 +87,4 @@ void run(const Exec& exec, const Op<Real>& op) {
   launch(exec, op, walk_kernel<Law<Real>, kBack, Real, Op<Real>>, kThreads);
 }
 
-#define CROSSTALK_LAW_CUDA(Op, Law)                          \
-  template <class Real>                                      \
-  void forward_cuda(const Exec& exec, const Op<Real>& op) {  \
-    law::run<Law, false>(exec, op);                          \
-  }                                                          \
-  template <class Real>                                      \
-  void backward_cuda(const Exec& exec, const Op<Real>& op) { \
-    law::run<Law, true>(exec, op);                           \
-  }                                                          \
-  CROSSTALK_INSTANTIATE(cuda, Op)
-
 }  // namespace crosstalk::law

@@ -7,12 +7,14 @@
 // that the next may read what the last has written, and a sum has a fixed order.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include "kernels/base/buffer.h"
+#include "kernels/base/form.h"
 #include "kernels/base/functions.h"
-#include "kernels/base/op.h"
 
 /// Stands behind a law: the build makes it the versions of an op that has no file for a device (kernels/CMakeLists.txt), by
-/// CROSSTALK_LAW_CPU(FwmRead, law::Fwm) (law_cpu.h) and CROSSTALK_LAW_CUDA(FwmRead, law::Fwm) (law_team.cuh).
+/// law::run of law_cpu.h or law_team.cuh.
 #define CROSSTALK_LAW(Op, Law)
+#define CROSSTALK_LAW_ON(device, Op, Law) CROSSTALK_BOTH_WAYS(device, Op, law::run<Law, kBack>)
 
 namespace crosstalk::law {
 
@@ -27,6 +29,32 @@ CT_HD constexpr int segments(int T) { return (T + segment_length(T) - 1) / segme
 /// `scratch` of the law.
 CT_HD constexpr std::int64_t work_numbers(int T, std::int64_t size, std::int64_t scratch) {
   return (segment_length(T) + 2) * size + scratch;
+}
+
+/// Checks the tokens of a memory: q [R,B,Q,H,K], k [R,B,T,H,K], where values are dense v [R,B,T,H,V], and position.
+template <class Op>
+void check_tokens(const Op& op, const PlanCheck& want) {
+  const auto fits = [&](const auto& x, int rows) {
+    return x.value.rank == 4 && x.value.dim(0) == op.B() && x.value.dim(1) == rows &&
+           x.value.dim(2) == op.H();
+  };
+  want(fits(op.k, op.T()), "k has shape [B,T,H,K]");
+  want(fits(op.q, op.Q()) && op.q.value.dim(3) == op.K(), "q and k do not fit");
+  want(!op.v || fits(op.v, op.T()), "v and k do not fit");
+  want(op.position || op.Q() == op.T(), "without positions every token is read: Q = T");
+}
+/// Shapes reads of R replicas and, of an op that no form covers, what its law keeps and works with; false where a form has
+/// planned that.
+template <template <class> class Op, class Real>
+bool plan_walk(Op<Real>& op, int R, std::int64_t size, std::int64_t scratch) {
+  op.o.value = shaped<Real>(R, {op.B(), op.Q(), op.H(), op.V()});
+  if constexpr (requires { op.form; }) {
+    op.form = op.device == Device::cuda ? choose_form(op) : nullptr;
+    if (op.form) return op.form->plan(op), false;
+  }
+  op.states.value = shaped<Real>(R, {op.B(), op.H(), segments(op.T()), static_cast<int>(size)});
+  op.work.value = shaped<Real>(R, {op.B(), op.H(), static_cast<int>(work_numbers(op.T(), size, scratch))});
+  return true;
 }
 
 /// A team of one.
@@ -120,6 +148,27 @@ struct Rows {
     if (!gradient) return;
     Real* to = gradient + t * apart;
     team.each(width, [&](int i) { to[i] += f(i); });
+  }
+  /// The gradient of row t gets factor times sums over j < n of term(i, j), number i of the row after number: neighbours
+  /// in j lie side by side, or neighbours in i.
+  template <class Team, class Term>
+  CT_HD void add_rows(const Team& team, int t, int n, Term&& term, Real factor = 1) const {
+    if (!gradient) return;
+    Real* to = gradient + t * apart;
+    team.rows(width, n, term, [&](int i, Real sum) { to[i] += factor * sum; });
+  }
+  template <class Team, class Term>
+  CT_HD void add_columns(const Team& team, int t, int n, Term&& term, Real factor = 1) const {
+    if (!gradient) return;
+    Real* to = gradient + t * apart;
+    team.columns(width, n, term, [&](int i, Real sum) { to[i] += factor * sum; });
+  }
+  /// The gradient of the only number of row t gets factor times the sum of term(i) over i < n.
+  template <class Team, class Term>
+  CT_HD void add_sum(const Team& team, int t, int n, Term&& term, Real factor = 1) const {
+    if (!gradient) return;
+    const Real sum = team.sum(n, term);
+    add(team, t, [&](int) { return factor * sum; });
   }
   /// A gradient that is to be overwritten becomes 0: all that follows adds.
   template <class Team>

@@ -13,11 +13,6 @@
 // and so on. Backward is that of all of it, the inner gradients too.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include <stdexcept>
-#include <string>
-
-#include "kernels/base/buffer.h"
-#include "kernels/base/form.h"
 #include "kernels/law/law_walk.h"
 
 namespace crosstalk {
@@ -100,32 +95,22 @@ struct NetworkRead {
   CT_HD int scratch() const { return part_offset(network_parts) + 8 * hidden + 8 * V(); }
 
   void plan() {
-    const auto want = [](bool ok, const char* what) {
-      if (!ok) throw std::logic_error(std::string("[network_read] ") + what);
-    };
+    const PlanCheck want{kName};
     want(q && k && v && step, "q, k, v and step are needed");
-    want(q.value.rank == 4 && k.value.rank == 4 && v.value.rank == 4, "q, k, v have shape [B,T,H,size]");
-    want(q.value.dim(0) == B() && q.value.dim(2) == H() && q.value.dim(3) == K(), "q and k do not fit");
-    want(v.value.dim(0) == B() && v.value.dim(1) == T() && v.value.dim(2) == H(), "v and k do not fit");
+    law::check_tokens(*this, want);
     const std::int64_t heads = static_cast<std::int64_t>(B()) * H();
     for (const In<Real>* x : {&step, &momentum, &forget})
       want(!*x || x->value.size() == heads * T(), "step, momentum, forget are [B,T,H,1]");
     want(static_cast<bool>(gain) == static_cast<bool>(bias), "LayerNorm has a gain and a bias");
     want(!gain || (gain.value.size() == heads * V() && bias.value.size() == heads * V()),
          "gain and bias are [B,1,H,V]");
-    want(position || Q() == T(), "without positions every token is read: Q = T");
     want(mini_batch > 0 && hidden >= 0, "mini-batches have a token");
     for (int i = 0; i < 2 * network_parts; ++i) {
       const std::int64_t n = i < network_parts || momentum ? heads * part_size(i) : 0;
       want(!start[i] || (n > 0 && start[i].value.size() == n), "a start does not fit");
       want(!end[i] || (n > 0 && end[i].value.size() == n), "an end does not fit");
     }
-    const int R = k.value.R;
-    o.value = shaped<Real>(R, {B(), Q(), H(), V()});
-    form = device == Device::cuda ? choose_form(*this) : nullptr;
-    if (form) return form->plan(*this);
-    states.value = shaped<Real>(R, {B(), H(), law::segments(T()), size()});
-    work.value = shaped<Real>(R, {B(), H(), static_cast<int>(law::work_numbers(T(), size(), scratch()))});
+    law::plan_walk(*this, k.value.R, size(), scratch());
   }
 };
 CROSSTALK_OP(NetworkRead)

@@ -192,23 +192,14 @@ struct Network {
     const Real* in = inputs(x);
     team.each(V * X, [&](int i) { D[w2 + i] += d_z[i / X] * in[i % X]; });
     if (biases) team.each(V, [&](int a) { D[b2 + a] += d_z[a]; });
-    Real* to = of_x.gradient ? of_x.gradient + row * of_x.apart : nullptr;
-    if (M == 0) {
-      if (to)
-        team.columns(
-            K, V, [&](int j, int a) { return theta[w2 + a * X + j] * d_z[a]; },
-            [&](int j, Real sum) { to[j] += sum; });
-      return;
-    }
+    if (M == 0)
+      return of_x.add_columns(team, row, V, [&](int j, int a) { return theta[w2 + a * X + j] * d_z[a]; });
     team.columns(
         M, V, [&](int i, int a) { return theta[w2 + a * X + i] * d_z[a]; },
         [&](int i, Real sum) { d_z1[i] += (d_x2[i] + sum) * Gelu<Real>(z1[i]).slope; });
     team.each(M * K, [&](int i) { D[i] += d_z1[i / K] * x[i % K]; });
     if (biases) team.each(M, [&](int i) { D[b1 + i] += d_z1[i]; });
-    if (to)
-      team.columns(
-          K, M, [&](int j, int i) { return theta[i * K + j] * d_z1[i]; },
-          [&](int j, Real sum) { to[j] += sum; });
+    of_x.add_columns(team, row, M, [&](int j, int i) { return theta[i * K + j] * d_z1[i]; });
   }
 
   template <class Team>
@@ -266,18 +257,11 @@ struct Network {
     const Real scale = inner(team, t, theta);
     const Real size = step_size.row(t)[0], keeps = 1 - forget.number(t, 0), speed = momentum.number(t, 0);
     const auto d_P = [&](int i) { return moves ? G[i] + G[n + i] : G[i]; };
-    if (step_size.gradient) {
-      const Real d = team.sum(n, [&](int i) { return d_P(i) * gradient(t, i); });
-      step_size.add(team, t, [&](int) { return -d; });
-    }
-    if (forget.gradient) {
-      const Real d = team.sum(n, [&](int i) { return S[i] * G[i]; });
-      forget.add(team, t, [&](int) { return -d; });
-    }
-    if (momentum.gradient) {
-      const Real d = team.sum(n, [&](int i) { return S[n + i] * d_P(i); });
-      momentum.add(team, t, [&](int) { return d; });
-    }
+    step_size.add_sum(
+        team, t, n, [&](int i) { return d_P(i) * gradient(t, i); }, -1);
+    forget.add_sum(
+        team, t, n, [&](int i) { return S[i] * G[i]; }, -1);
+    momentum.add_sum(team, t, n, [&](int i) { return S[n + i] * d_P(i); });
     Real* kept_G = G + kept();
     team.each(n, [&](int i) {
       const Real d = d_P(i);
@@ -290,7 +274,6 @@ struct Network {
 
     // The inner gradient is e1 x^T, e1, e in^T, e: its cotangent C goes to these factors.
     const Real *C = cotangent, *in = inputs(x);
-    Real* d_k = k.gradient ? k.gradient + t * k.apart : nullptr;
     if (M > 0) {
       team.rows(
           M, K, [&](int i, int j) { return C[i * K + j] * x[j]; },
@@ -300,18 +283,13 @@ struct Network {
             d_d2[i] = d_e1[i] * g.slope;
             d_z1[i] = d_e1[i] * d2[i] * g.bend;
           });
-      if (d_k)
-        team.columns(
-            K, M, [&](int j, int i) { return C[i * K + j] * e1[i]; },
-            [&](int j, Real sum) { d_k[j] += sum; });
+      k.add_columns(team, t, M, [&](int j, int i) { return C[i * K + j] * e1[i]; });
       team.each(V * X, [&](int i) { D[w2 + i] += e[i / X] * d_d2[i % X]; });  // d2 = W2^T e
       team.columns(
           M, V, [&](int i, int a) { return C[w2 + a * X + i] * e[a]; },
           [&](int i, Real sum) { d_x2[i] = sum; });
-    } else if (d_k) {
-      team.columns(
-          K, V, [&](int j, int a) { return C[w2 + a * X + j] * e[a]; },
-          [&](int j, Real sum) { d_k[j] += sum; });
+    } else {
+      k.add_columns(team, t, V, [&](int j, int a) { return C[w2 + a * X + j] * e[a]; });
     }
     team.rows(
         V, X,

@@ -13,11 +13,6 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include <stdexcept>
-#include <string>
-
-#include "kernels/base/buffer.h"
-#include "kernels/base/form.h"
 #include "kernels/law/law_walk.h"
 
 namespace crosstalk {
@@ -67,28 +62,18 @@ struct RidgeRead {
   CT_HD int scratch() const { return 5 * K(); }
 
   void plan() {
-    const auto want = [](bool ok, const char* what) {
-      if (!ok) throw std::logic_error(std::string("[ridge_read] ") + what);
-    };
+    const PlanCheck want{kName};
     want(q && k && v && ridge, "q, k, v and ridge are needed");
-    want(q.value.rank == 4 && k.value.rank == 4 && v.value.rank == 4, "q, k, v have shape [B,T,H,size]");
-    want(q.value.dim(0) == B() && q.value.dim(2) == H() && q.value.dim(3) == K(), "q and k do not fit");
-    want(v.value.dim(0) == B() && v.value.dim(1) == T() && v.value.dim(2) == H(), "v and k do not fit");
+    law::check_tokens(*this, want);
     const std::int64_t heads = static_cast<std::int64_t>(B()) * H();
     want(!gain || gain.value.size() == heads * T(), "gain is [B,T,H,1]");
     want(!log_decay || log_decay.value.size() == heads * T(), "log_decay is [B,T,H,1]");
     want(ridge.value.size() == heads * K(), "ridge is [B,1,H,K]");
     want(!start || start.value.size() == heads * V() * K(), "start is [B,H,V,K]");
     want(!start_keys || start_keys.value.size() == heads * K() * K(), "start_keys is [B,H,K,K]");
-    want(position || Q() == T(), "without positions every token is read: Q = T");
     want(iterations > 0, "conjugate gradients need an iteration");
-    const int R = k.value.R;
-    o.value = shaped<Real>(R, {B(), Q(), H(), V()});
-    form = device == Device::cuda ? choose_form(*this) : nullptr;
-    if (form) return form->plan(*this);
-    x.value = shaped<Real>(R, {B(), Q(), H(), K()});
-    states.value = shaped<Real>(R, {B(), H(), law::segments(T()), size()});
-    work.value = shaped<Real>(R, {B(), H(), static_cast<int>(law::work_numbers(T(), size(), scratch()))});
+    if (law::plan_walk(*this, k.value.R, size(), scratch()))
+      x.value = shaped<Real>(k.value.R, {B(), Q(), H(), K()});
   }
 };
 CROSSTALK_OP(RidgeRead)

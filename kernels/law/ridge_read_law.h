@@ -91,27 +91,16 @@ struct Ridge {
   CT_HD void step_back(const Team& team, int t, const Real* S, Real* G) const {
     const Real fade = decay(t), w = gain.number(t, 1), *key = k.row(t);
     const int n = (V + K) * K;
-    if (log_decay.gradient) {
-      const Real d_fade = team.sum(n, [&](int i) { return S[i] * G[i]; });
-      log_decay.add(team, t, [&](int) { return fade * d_fade; });
-    }
-    if (gain.gradient) {
-      const Real d_gain = team.sum(n, [&](int i) { return G[i] * written(t, i / K) * key[i % K]; });
-      gain.add(team, t, [&](int) { return d_gain; });
-    }
+    log_decay.add_sum(
+        team, t, n, [&](int i) { return S[i] * G[i]; }, fade);
+    gain.add_sum(team, t, n, [&](int i) { return G[i] * written(t, i / K) * key[i % K]; });
     // G k for the rows of v, then of k; G^T (v above k) for the columns.
-    if (v.gradient)
-      team.rows(
-          V, K, [&](int a, int j) { return G[a * K + j] * key[j]; },
-          [&](int a, Real sum) { v.gradient[t * v.apart + a] += w * sum; });
-    if (k.gradient) {
-      team.rows(
-          K, K, [&](int a, int j) { return G[(V + a) * K + j] * key[j]; },
-          [&](int a, Real sum) { k.gradient[t * k.apart + a] += w * sum; });
-      team.columns(
-          K, V + K, [&](int j, int a) { return G[a * K + j] * written(t, a); },
-          [&](int j, Real sum) { k.gradient[t * k.apart + j] += w * sum; });
-    }
+    v.add_rows(
+        team, t, K, [&](int a, int j) { return G[a * K + j] * key[j]; }, w);
+    k.add_rows(
+        team, t, K, [&](int a, int j) { return G[(V + a) * K + j] * key[j]; }, w);
+    k.add_columns(
+        team, t, V + K, [&](int j, int a) { return G[a * K + j] * written(t, a); }, w);
     team.each(n, [&](int i) { G[i] *= fade; });
   }
 

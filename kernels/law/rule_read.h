@@ -9,8 +9,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <memory>
-#include <stdexcept>
-#include <string>
 
 #include "kernels/base/op.h"
 #include "kernels/law/law_walk.h"
@@ -72,9 +70,7 @@ struct RuleRead {
   int rows_of(RulePer per) const { return per == RulePer::sequence ? 1 : per == RulePer::token ? T() : Q(); }
 
   void plan() {
-    const auto want = [](bool ok, const char* what) {
-      if (!ok) throw std::logic_error(std::string("[rule_read] ") + what);
-    };
+    const PlanCheck want{kName};
     want(program != nullptr, "a program is needed");
     const int inputs = static_cast<int>(program->inputs.size());
     want(inputs > 0 && inputs <= kInputs && program->states.size() <= kStates,

@@ -117,28 +117,20 @@ struct RuleAlone : law::Alone {
   }
 };
 
-/// f(walk) of every sequence and head.
-template <class Real, class F>
-void each_walk(const Exec& exec, const RuleRead<Real>& op, F&& f) {
+/// Walks every sequence and head.
+template <bool kBack, class Real>
+void run(const Exec& exec, const RuleRead<Real>& op) {
   const law::RuleView<Real> view(op, op.program->on_host());
   parallel_items(exec, op.o.value.R, std::int64_t{op.B()} * op.H(), [&](int r, std::int64_t item) {
     const RuleAlone team;
     law::RuleRows<Real> rows[RuleProgram::kMostInputs];
-    f(law::RuleWalk<Real, RuleAlone>(view, team, r, static_cast<int>(item), rows));
+    const law::RuleWalk<Real, RuleAlone> walk(view, team, r, static_cast<int>(item), rows);
+    kBack ? walk.backward() : walk.forward();
   });
 }
 
 }  // namespace
 
-template <class Real>
-void forward_cpu(const Exec& exec, const RuleRead<Real>& op) {
-  each_walk(exec, op, [](const auto& walk) { walk.forward(); });
-}
-template <class Real>
-void backward_cpu(const Exec& exec, const RuleRead<Real>& op) {
-  each_walk(exec, op, [](const auto& walk) { walk.backward(); });
-}
-
-CROSSTALK_INSTANTIATE(cpu, RuleRead)
+CROSSTALK_BOTH_WAYS(cpu, RuleRead, run<kBack>)
 
 }  // namespace crosstalk

@@ -42,36 +42,27 @@ void launch(const Exec& exec, const RuleRead<Real>& op) {
                  kThreads, rows_at + rows, view, static_cast<int>(rows_at));
 }
 
-template <bool kForward, class Real>
+template <bool kBack, class Real>
 void run(const Exec& exec, const RuleRead<Real>& op) {
   if (op.B() * op.H() == 0 || op.o.value.R == 0) return;
   if (op.kernels) {
     RuleArguments<Real> arguments = law::arguments_of(op);
-    op.kernels->launch(kForward, &arguments, static_cast<unsigned>(op.B() * op.H()),
+    op.kernels->launch(!kBack, &arguments, static_cast<unsigned>(op.B() * op.H()),
                        static_cast<unsigned>(op.o.value.R), exec.stream);
     return;
   }
   const int largest = op.program->largest;
   if (largest <= 1024) {
-    launch<32, kForward>(exec, op);
+    launch<32, !kBack>(exec, op);
   } else if (largest <= 4096) {
-    launch<128, kForward>(exec, op);
+    launch<128, !kBack>(exec, op);
   } else {
-    launch<256, kForward>(exec, op);
+    launch<256, !kBack>(exec, op);
   }
 }
 
 }  // namespace
 
-template <class Real>
-void forward_cuda(const Exec& exec, const RuleRead<Real>& op) {
-  run<true>(exec, op);
-}
-template <class Real>
-void backward_cuda(const Exec& exec, const RuleRead<Real>& op) {
-  run<false>(exec, op);
-}
-
-CROSSTALK_INSTANTIATE(cuda, RuleRead)
+CROSSTALK_BOTH_WAYS(cuda, RuleRead, run<kBack>)
 
 }  // namespace crosstalk

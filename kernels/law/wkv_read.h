@@ -10,10 +10,6 @@
 // divisor: no exponential of an unbounded number occurs.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include <stdexcept>
-#include <string>
-
-#include "kernels/base/buffer.h"
 #include "kernels/law/law_walk.h"
 
 namespace crosstalk {
@@ -45,9 +41,7 @@ struct WkvRead {
   CT_HD bool before() const { return static_cast<bool>(bonus); }
 
   void plan() {
-    const auto want = [](bool ok, const char* what) {
-      if (!ok) throw std::logic_error(std::string("[wkv_read] ") + what);
-    };
+    const PlanCheck want{kName};
     want(k && v && log_decay, "k, v and log_decay are needed");
     want(v.value.rank == 4 && k.value.size() == v.value.size(), "k and v have shape [B,T,H,V]");
     const std::int64_t channels = static_cast<std::int64_t>(B()) * H() * V();
@@ -58,10 +52,7 @@ struct WkvRead {
     want(static_cast<bool>(start) == static_cast<bool>(start_log), "a start has two parts");
     want(!start || (start.value.size() == channels && start_log.value.size() == channels),
          "start is [B,H,V]");
-    const int R = v.value.R;
-    o.value = shaped<Real>(R, {B(), Q(), H(), V()});
-    states.value = shaped<Real>(R, {B(), H(), law::segments(T()), 2 * V()});
-    work.value = shaped<Real>(R, {B(), H(), static_cast<int>(law::work_numbers(T(), 2 * V(), 0))});
+    law::plan_walk(*this, v.value.R, 2 * V(), 0);
   }
 };
 CROSSTALK_OP(WkvRead)

@@ -34,15 +34,6 @@ void run(const Exec& exec, const WkvRead<Real>& op) {
 
 }  // namespace
 
-template <class Real>
-void forward_cuda(const Exec& exec, const WkvRead<Real>& op) {
-  run<false>(exec, op);
-}
-template <class Real>
-void backward_cuda(const Exec& exec, const WkvRead<Real>& op) {
-  run<true>(exec, op);
-}
-
-CROSSTALK_INSTANTIATE(cuda, WkvRead)
+CROSSTALK_BOTH_WAYS(cuda, WkvRead, run<kBack>)
 
 }  // namespace crosstalk

@@ -2,8 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/optimizer/book_keeping.h"
 
-#include <cmath>
-
 #include "kernels/base/parallel.h"
 
 namespace crosstalk {

@@ -13,8 +13,6 @@
 //   delta rule with attention normalisation               e = beta / (z.k), w = beta, x = y = k
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include <stdexcept>
-
 #include "kernels/base/buffer.h"
 #include "kernels/base/form.h"
 #include "kernels/base/precision.h"
@@ -76,9 +74,7 @@ struct ReadWeights {
   }
 
   void plan() {
-    const auto want = [](bool ok) {
-      if (!ok) throw std::logic_error("[read_weights] shapes do not fit");
-    };
+    const PlanCheck want{kName};
     want(q && k && q.value.rank == 4 && k.value.rank == 4 && q.value.dim(3) == K() && q.value.dim(2) == H() &&
          q.value.dim(0) == B());
     want(writes >= 1 && M() % writes == 0 && (position || Q() == T()) && !(log_decay && decay));

@@ -54,6 +54,37 @@ void forward_cpu(const Exec& exec, const ReadWeights<Real>& op) {
   });
 }
 
+namespace {
+
+/// Backward of one query where a trail was kept: no decay and y = k, so that r_t = r_{t-1} + e_t c_t x_t.
+template <class Real>
+void backward_by_trail(const ReadWeightsFields<Real>& s, int writes, const Real* d_a, const Real* c, Real* r,
+                       Real* rho) {
+  for (int m = 0; m < writes; ++m) {
+    const Real *k = s.k.value(m), *x = s.x.value(m);
+    const Real e = s.erases ? s.gain(s.e, m) : Real(0), along = s.erases ? dot(x, rho, s.K) : Real(0);
+    const Real d_c = (s.w ? *s.w.value(m) * d_a[m] : d_a[m]) - e * along, step = e * c[m];
+    if (s.w.gradient) *s.w.gradient(m) += c[m] * d_a[m];
+    if (s.e.gradient) *s.e.gradient(m) -= c[m] * along;
+    if (s.x_is_k && s.k.gradient) {
+      Real* d_k = s.k.gradient(m);
+      for (int j = 0; j < s.K; ++j) {
+        r[j] += step * k[j];
+        const Real of_read = d_k[j] + d_c * r[j];
+        d_k[j] = of_read - step * rho[j];
+        rho[j] += d_c * k[j];
+      }
+      continue;
+    }
+    axpy(step, x, r, s.K);
+    if (s.k.gradient) axpy(d_c, r, s.k.gradient(m), s.K);
+    if (s.x.gradient) axpy(-step, rho, s.x.gradient(m), s.K);
+    axpy(d_c, k, rho, s.K);
+  }
+}
+
+}  // namespace
+
 // With rho the adjoint of r before write m and eta that of what the erase left (rho or, decayed, e^g rho):
 //   d_x = -e (y.r) eta,  d_y = -e (x.eta) r,  d_e = -(y.r)(x.eta),  d_w = c d_a
 //   d_g = e^g rho (r - e (y.r) x) or, not decayed, e^g rho r;  of e^g itself: without e^g
@@ -66,9 +97,15 @@ void backward_cpu(const Exec& exec, const ReadWeights<Real>& op) {
     const ReadWeightsFields<Real> s(op, r, b, h);
     for (const auto* f : {&s.k, &s.w, &s.g, &s.own_x, &s.own_y, &s.own_e, &s.q}) f->clear();
     Real* kept = op.kept ? op.kept.value.at(r) + bh * op.kept_numbers() : nullptr;
-    const Real* trail = op.by_trail() ? kept : nullptr;
+    std::vector<Real> rho(static_cast<std::size_t>(K));
+    if (op.by_trail()) {
+      std::vector<Real> state(kept, kept + K);
+      backward_by_trail(s, tokens_seen(op, r, b, 0) * op.writes, op.a.gradient.at(r) + bh * M, kept + K,
+                        state.data(), rho.data());
+      if (s.q.gradient) axpy(Real(1), rho.data(), s.q.gradient(0), K);
+      return;
+    }
     Real* states = kept ? kept : op.history.value.at(r) + bh * M * K;
-    std::vector<Real> rho(static_cast<std::size_t>(K)), made(trail, trail ? trail + K : trail);
     for (int q = 0; q < Q; ++q) {
       const int writes = tokens_seen(op, r, b, q) * op.writes;
       const Real* d_a = op.a.gradient.at(r) + (bh * Q + q) * M;
@@ -80,9 +117,8 @@ void backward_cpu(const Exec& exec, const ReadWeights<Real>& op) {
       std::fill(rho.begin(), rho.end(), Real(0));
       for (int m = 0; m < writes; ++m) {
         const Real *k = s.k.value(m), e = s.erases ? s.gain(s.e, m) : Real(0);
-        if (trail && s.erases) axpy(e * trail[K + m], s.x.value(m), made.data(), K);
-        const Real* state = trail ? made.data() : states + static_cast<std::int64_t>(m) * K;
-        const Real c = trail ? trail[K + m] : dot(k, state, K);
+        const Real* state = states + static_cast<std::int64_t>(m) * K;
+        const Real c = dot(k, state, K);
         Real d_c = s.w ? *s.w.value(m) * d_a[m] : d_a[m];
         if (s.w.gradient) *s.w.gradient(m) += c * d_a[m];
         const bool decays = s.decays(m), scalar = decays && s.channels == 1;

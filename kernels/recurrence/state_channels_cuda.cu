@@ -42,18 +42,16 @@ bool channel_read_covers(const StateRead<float>& op) {
   });
 }
 
-void channel_read_forward(const Exec& exec, const StateRead<float>& op) {
+template <bool kBack>
+void channel_read(const Exec& exec, const StateRead<float>& op) {
   with_tile(op, [&](auto tile) {
     using Tile = decltype(tile);
-    launch(exec, op, channel_forward<Tile>, Tile::kThreads, bytes_of<ChannelForwardMemory, Tile>(op));
+    kBack
+        ? launch(exec, op, channel_backward<Tile>, Tile::kThreads, bytes_of<ChannelBackwardMemory, Tile>(op))
+        : launch(exec, op, channel_forward<Tile>, Tile::kThreads, bytes_of<ChannelForwardMemory, Tile>(op));
   });
 }
-
-void channel_read_backward(const Exec& exec, const StateRead<float>& op) {
-  with_tile(op, [&](auto tile) {
-    using Tile = decltype(tile);
-    launch(exec, op, channel_backward<Tile>, Tile::kThreads, bytes_of<ChannelBackwardMemory, Tile>(op));
-  });
-}
+template void channel_read<false>(const Exec&, const StateRead<float>&);
+template void channel_read<true>(const Exec&, const StateRead<float>&);
 
 }  // namespace crosstalk::device

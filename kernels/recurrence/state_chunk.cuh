@@ -18,14 +18,12 @@
 
 namespace crosstalk::device {
 
-template <class Real>
-void chunk_read_forward(const Exec& exec, const StateRead<Real>& op);
-template <class Real>
-void chunk_read_backward(const Exec& exec, const StateRead<Real>& op);
+template <bool kBack, class Real>
+void chunk_read(const Exec& exec, const StateRead<Real>& op);
 
 /// The same, and chunk_read_covers(), for ops whose key channels decay each by itself: those call these.
 bool channel_read_covers(const StateRead<float>& op);
-void channel_read_forward(const Exec& exec, const StateRead<float>& op);
-void channel_read_backward(const Exec& exec, const StateRead<float>& op);
+template <bool kBack>
+void channel_read(const Exec& exec, const StateRead<float>& op);
 
 }  // namespace crosstalk::device

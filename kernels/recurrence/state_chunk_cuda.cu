@@ -99,24 +99,17 @@ KeptFormats chunk_read_keeps(const StateRead<Real>& op) {
   return {};
 }
 
-template <class Real>
-void chunk_read_forward(const Exec& exec, const StateRead<Real>& op) {
+template <bool kBack, class Real>
+void chunk_read(const Exec& exec, const StateRead<Real>& op) {
   if constexpr (std::is_same_v<Real, float>) {
-    if (has_channels(op)) return channel_read_forward(exec, op);
+    if (has_channels(op)) return channel_read<kBack>(exec, op);
     with_tile(op, [&](auto tile) {
-      using Tile = typename decltype(tile)::Forward;
-      launch(exec, op, chunk_forward<Tile>, Tile::kThreads, bytes_of<ForwardMemory, Tile>(op));
-    });
-  }
-}
-
-template <class Real>
-void chunk_read_backward(const Exec& exec, const StateRead<Real>& op) {
-  if constexpr (std::is_same_v<Real, float>) {
-    if (has_channels(op)) return channel_read_backward(exec, op);
-    with_tile(op, [&](auto tile) {
-      using Tile = decltype(tile);
-      launch(exec, op, chunk_backward<Tile>, Tile::kThreads, bytes_of<BackwardMemory, Tile>(op));
+      using Tile = std::conditional_t<kBack, decltype(tile), typename decltype(tile)::Forward>;
+      if constexpr (kBack) {
+        launch(exec, op, chunk_backward<Tile>, Tile::kThreads, bytes_of<BackwardMemory, Tile>(op));
+      } else {
+        launch(exec, op, chunk_forward<Tile>, Tile::kThreads, bytes_of<ForwardMemory, Tile>(op));
+      }
     });
   }
 }
@@ -125,9 +118,9 @@ template bool chunk_read_covers(const StateRead<float>&);
 template bool chunk_read_covers(const StateRead<double>&);
 template KeptFormats chunk_read_keeps(const StateRead<float>&);
 template KeptFormats chunk_read_keeps(const StateRead<double>&);
-template void chunk_read_forward(const Exec&, const StateRead<float>&);
-template void chunk_read_forward(const Exec&, const StateRead<double>&);
-template void chunk_read_backward(const Exec&, const StateRead<float>&);
-template void chunk_read_backward(const Exec&, const StateRead<double>&);
+template void chunk_read<false>(const Exec&, const StateRead<float>&);
+template void chunk_read<false>(const Exec&, const StateRead<double>&);
+template void chunk_read<true>(const Exec&, const StateRead<float>&);
+template void chunk_read<true>(const Exec&, const StateRead<double>&);
 
 }  // namespace crosstalk::device

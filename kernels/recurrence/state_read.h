@@ -12,7 +12,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <algorithm>
-#include <stdexcept>
 
 #include "kernels/base/buffer.h"
 #include "kernels/base/op.h"
@@ -130,9 +129,7 @@ struct StateRead {
 
   /// Checks the shapes of the inputs and sets those of the others.
   void plan() {
-    const auto want = [](bool ok, const char* what) {
-      if (!ok) throw std::logic_error(std::string("[state_read] ") + what);
-    };
+    const PlanCheck want{kName};
     const auto per_write = [&](const In<Real>& f, int columns) {
       return f.value.rank >= 3 && f.value.dim(0) == B() && f.value.dim(1) == M() && f.value.dim(2) == H() &&
              f.value.size() == static_cast<std::int64_t>(B()) * M() * H() * columns;

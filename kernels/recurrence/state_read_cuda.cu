@@ -24,22 +24,14 @@ bool by_chunks(const StateRead<Real>& op) {
   return chunks;
 }
 
+template <bool kBack, class Real>
+void run(const Exec& exec, const StateRead<Real>& op) {
+  if (op.B() == 0 || op.k.value.R == 0) return;
+  by_chunks(op) ? chunk_read<kBack>(exec, op) : law::run<law::State, kBack>(exec, op);
+}
+
 }  // namespace
 
-template <class Real>
-void forward_cuda(const Exec& exec, const StateRead<Real>& op) {
-  if (op.B() == 0 || op.k.value.R == 0) return;
-  if (by_chunks(op)) return chunk_read_forward(exec, op);
-  law::run<law::State, false>(exec, op);
-}
-
-template <class Real>
-void backward_cuda(const Exec& exec, const StateRead<Real>& op) {
-  if (op.B() == 0 || op.k.value.R == 0) return;
-  if (by_chunks(op)) return chunk_read_backward(exec, op);
-  law::run<law::State, true>(exec, op);
-}
-
-CROSSTALK_INSTANTIATE(cuda, StateRead)
+CROSSTALK_BOTH_WAYS(cuda, StateRead, run<kBack>)
 
 }  // namespace crosstalk

@@ -105,7 +105,7 @@ struct State {
   CT_HD void read_back(const Team& team, int i, const Real* S, Real* G) const {
     if (!op.o.gradient.data) return;
     const Real *d_o = op.o.gradient.at(at.r) + at.query(i) * V, *query = q.row(i);
-    add_columns(team, q, i, [&](int c, int a) { return S[a * K + c] * d_o[a]; });
+    q.add_columns(team, i, V, [&](int c, int a) { return S[a * K + c] * d_o[a]; });
     team.cells(V, K, [&](int a, int c) { G[a * K + c] += d_o[a] * query[c]; });
   }
   template <class Team>
@@ -115,31 +115,27 @@ struct State {
     team.rows(
         V, K, [&](int i, int c) { return G[i * K + c] * key[c]; }, [&](int i, Real sum) { G_k[i] = sum; });
     v.add(team, m, [&](int i) { return gain * G_k[i]; });
-    if (w.gradient) {
-      const Real d_gain = team.sum(V, [&](int i) { return G_k[i] * value[i]; });
-      w.add(team, m, [&](int) { return d_gain; });
-    }
+    w.add_sum(team, m, V, [&](int i) { return G_k[i] * value[i]; });
     const bool past = looks_past(m);
     const Real* read = x.row(m);
     if (erases) take_back_erase(team, m, G);
     // The value written along k takes the place of G k.
     const Real found_too = erases && op.erase != Erase::free ? e.number(m, 1) : Real(0);
     team.each(V, [&](int i) { G_k[i] = gain * value[i] - (erases ? found_too * found[i] : Real(0)); });
-    add_columns(team, k, m, [&](int c, int i) { return G_k[i] * G[i * K + c]; });
+    k.add_columns(team, m, V, [&](int c, int i) { return G_k[i] * G[i * K + c]; });
     if (erases) {
-      add_columns(team, x, m,
-                  [&](int c, int i) { return G_y[i] * (past ? S[i * K + c] : factor[c] * S[i * K + c]); });
+      x.add_columns(team, m, V,
+                    [&](int c, int i) { return G_y[i] * (past ? S[i * K + c] : factor[c] * S[i * K + c]); });
       if (!past) team.cells(V, K, [&](int i, int c) { G[i * K + c] += G_y[i] * read[c]; });
     }
     if (!decays(m)) return;
     // dg is what G and the decayed state have in common: nothing is subtracted.
     const auto common = [&](int i, int c) { return G[i * K + c] * factor[c] * S[i * K + c]; };
     if (g.width > 1) {
-      add_columns(team, g, m / op.writes, [&](int c, int i) { return common(i, c); });
+      g.add_columns(team, m / op.writes, V, [&](int c, int i) { return common(i, c); });
     } else if (g.gradient) {
       team.rows(V, K, common, [&](int i, Real sum) { G_k[i] = sum; });
-      const Real d_g = team.sum(V, [&](int i) { return G_k[i]; });
-      g.add(team, m / op.writes, [&](int) { return d_g; });
+      g.add_sum(team, m / op.writes, V, [&](int i) { return G_k[i]; });
     }
     team.cells(V, K, [&](int i, int c) {
       const Real faded = factor[c] * G[i * K + c];
@@ -155,13 +151,6 @@ struct State {
   }
 
  private:
-  /// The gradient of row t gets, column by column, the sum of term(column, i) over the rows of the state.
-  template <class Team, class Term>
-  CT_HD void add_columns(const Team& team, const Rows<Real>& to, int t, Term&& term) const {
-    if (!to.gradient) return;
-    Real* row = to.gradient + t * to.apart;
-    team.columns(K, V, term, [&](int c, Real sum) { row[c] += sum; });
-  }
   /// Adds what - e (S'' x) y^T gives to e and, where it is not k, y; G_y becomes the gradient of S'' x.
   template <class Team>
   CT_HD void take_back_erase(const Team& team, int m, const Real* G) const {
@@ -169,13 +158,10 @@ struct State {
     if (op.erase == Erase::free) {
       team.rows(
           V, K, [&](int i, int c) { return G[i * K + c] * out[c]; }, [&](int i, Real sum) { G_y[i] = sum; });
-      add_columns(team, y, m, [&](int c, int i) { return -erased * found[i] * G[i * K + c]; });
+      y.add_columns(team, m, V, [&](int c, int i) { return -erased * found[i] * G[i * K + c]; });
       G_out = G_y;
     }
-    if (e.gradient) {
-      const Real d_erased = team.sum(V, [&](int i) { return -G_out[i] * found[i]; });
-      e.add(team, m, [&](int) { return d_erased; });
-    }
+    e.add_sum(team, m, V, [&](int i) { return -G_out[i] * found[i]; });
     team.each(V, [&](int i) { G_y[i] = -erased * G_out[i]; });
   }
 };

@@ -59,6 +59,7 @@ Memory comba() {
                   {"model.out_norm_gain", "shared"},
                   {"model.out_gate", "sigmoid"}},
           .expand_v = 2,
+          .eps_times = HeadChannels::keys,
           .parameters = 34120,
           .lacks = "the second normalisation of the feedback key, which its kernels do",
       }};

@@ -60,6 +60,7 @@ Memory delta_product() {
                       {"model.out_norm_gain", "shared"},
                       {"model.out_gate", "silu"}},
               .expand_v = 2,
+              .eps_times = HeadChannels::keys,
               .parameters = 47300,
           }};
 }

@@ -35,6 +35,7 @@ Memory deltanet() {
                                 {"model.biases", "-beta"},
                                 {"model.out_norm", "rms"},
                                 {"model.out_norm_gain", "shared"}},
+                        .eps_times = HeadChannels::keys,
                         .parameters = 17312}};
 }
 

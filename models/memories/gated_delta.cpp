@@ -47,6 +47,7 @@ Memory gated_delta() {
                                 {"model.out_norm_gain", "shared"},
                                 {"model.out_gate", "silu"}},
                         .expand_v = 2,
+                        .eps_times = HeadChannels::keys,
                         .parameters = 34116}};
 }
 

@@ -41,6 +41,7 @@ Memory hgrn2() {
           .source = "Qin et al. 2024, arXiv 2404.07904; fla-org/flash-linear-attention@bc3b101d "
                     "fla/layers/hgrn2.py",
           .set = {{"model.silu", "q"}, {"model.biases", "-forget_gate"}, {"model.out_norm", "rms_all"}},
+          .eps_times = HeadChannels::keys,
           .parameters = 16448,
           .lacks = "lower bounds of the gates that are learned and grow from layer to layer (0 in the first)",
       }};

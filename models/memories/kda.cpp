@@ -63,6 +63,7 @@ Memory kda() {
                       {"model.out_norm_gain", "shared"},
                       {"model.out_gate", "sigmoid"},
                       {"model.out_gate_rank", std::int64_t{-1}}},
+              .eps_times = HeadChannels::keys,
               .parameters = 25634,
           }};
 }

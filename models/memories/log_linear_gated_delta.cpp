@@ -49,6 +49,7 @@ Memory log_linear_gated_delta() {
                   {"model.out_norm_gain", "shared"},
                   {"model.out_gate", "silu"}},
           .expand_v = 2,
+          .eps_times = HeadChannels::keys,
           .lacks = "what its authors' code has, which could not be read: this is the layer of gated_delta",
       }};
 }

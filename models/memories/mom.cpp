@@ -105,6 +105,7 @@ Memory mom() {
                       {"model.out_norm_gain", "shared"},
                       {"model.out_gate", "silu"}},
               .expand_v = 2,
+              .eps_times = HeadChannels::keys,
               .lacks = "own projections of keys, values and gates for every memory, convolutions over the "
                        "tokens of one "
                        "memory alone, and one router for all heads",

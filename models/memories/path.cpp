@@ -23,10 +23,7 @@ Memory path() {
           .notes =
               "The short convolution that the paper has before w is off by default: a token of the retrieval "
               "model is a whole association.",
-          .flops =
-              [](const Options&, double K, double, double T, double Q) {
-                return 12 * K * T * (Q + T) + 2 * T * T * T;  // T x T products of w with w and k, and a solve
-              },
+          .flops = path_flops,
           .parts = {beta_max(2)},
           .options = {path_conv_option()},
           .inputs = {{.name = "path_key", .per = Per::key, .symbol = "w", .open = Open{0, 1}, .unit = true},
@@ -41,13 +38,12 @@ Memory path() {
                 const auto w = m.input("path_key", [&] { return path_key(m); });
                 return m.mix(attend_reflected(m, q, k, w, beta_gate(m)));
               },
-          .published =
-              {
-                  .source = "Yang et al. 2025, arXiv 2505.16381; fla-org/flash-linear-attention@bc3b101d "
-                            "fla/layers/path_attn.py",
-                  .set = {{"memory.path_conv", std::int64_t{3}}, {"model.biases", "-path_key"}},
-                  .parameters = 20802,
-              }};
+          .published = {
+              .source = "Yang et al. 2025, arXiv 2505.16381; fla-org/flash-linear-attention@bc3b101d "
+                        "fla/layers/path_attn.py",
+              .set = {{"memory.path_conv", std::int64_t{3}}, {"model.biases", "-path_key"}},
+              .parameters = 20802,
+          }};
 }
 
 }  // namespace crosstalk::memories

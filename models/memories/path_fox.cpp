@@ -25,10 +25,7 @@ Memory path_fox() {
           "model is a whole association. In the paper log f stands beside the logits that are divided by "
           "sqrt(d); its authors' code divides both, so that heads of 32 numbers start with a half-life of "
           "6 tokens in place of 1.",
-      .flops =
-          [](const Options&, double K, double, double T, double Q) {
-            return 12 * K * T * (Q + T) + 2 * T * T * T;  // T x T products of w with w and k, and a solve
-          },
+      .flops = path_flops,
       .parts = {beta_max(2)},
       .options = {path_conv_option(),
                   {"gate_scale",
@@ -55,15 +52,14 @@ Memory path_fox() {
             });
             return m.mix(attend_reflected(m, q, k, w, beta_gate(m), g));
           },
-      .published =
-          {
-              .source = "Yang et al. 2025, arXiv 2505.16381; fla-org/flash-linear-attention@bc3b101d "
-                        "fla/layers/path_attn.py",
-              .set = {{"memory.path_conv", std::int64_t{3}},
-                      {"memory.gate_scale", "key"},
-                      {"model.biases", "-path_key"}},
-              .parameters = 20932,
-          }};
+      .published = {
+          .source = "Yang et al. 2025, arXiv 2505.16381; fla-org/flash-linear-attention@bc3b101d "
+                    "fla/layers/path_attn.py",
+          .set = {{"memory.path_conv", std::int64_t{3}},
+                  {"memory.gate_scale", "key"},
+                  {"model.biases", "-path_key"}},
+          .parameters = 20932,
+      }};
 }
 
 }  // namespace crosstalk::memories

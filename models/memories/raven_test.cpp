@@ -4,6 +4,7 @@
 
 #include "models/testing/gate_laws.h"
 #include "models/testing/random_sequence.h"
+#include "models/testing/slots_oracle.h"
 
 namespace crosstalk::checks::raven_test {
 namespace {
@@ -25,27 +26,9 @@ Vector shares(const Vector& router, int selected) {
 }
 
 Matrix raven(const Sequence& s) {
-  const std::size_t slots = s.row("router", 0).size();
-  Matrix keys(slots, Vector(static_cast<std::size_t>(s.K), 0)),
-      values(slots, Vector(static_cast<std::size_t>(s.V), 0)), o;
-  for (std::size_t i = 0; i < slots; ++i) {
-    for (std::size_t c = 0; s.has("a0") && c < keys[i].size(); ++c)
-      keys[i][c] = s.input("a0")[0][i * keys[i].size() + c];
-    for (std::size_t c = 0; s.has("c0") && c < values[i].size(); ++c)
-      values[i][c] = s.input("c0")[0][c * slots + i];
-  }
-  for (int t = 0; t < s.T; ++t) {
-    const Vector share = shares(s.row("router", t), s.integer("selected", 32));
-    Vector logits;
-    for (std::size_t i = 0; i < slots; ++i) {
-      const double alpha = std::exp(s.number("log_decay", t) * share[i]);
-      keys[i] = plus(scaled(alpha, keys[i]), 1 - alpha, s.key(t));
-      values[i] = plus(scaled(alpha, values[i]), 1 - alpha, s.value(t));
-      logits.push_back(dot(keys[i], s.query(t)));
-    }
-    o.push_back(softmax_average(logits, values, 0, s.V));
-  }
-  return o;
+  return slot_attention(s, s.row("router", 0).size(), [&](int t) {
+    return scaled(s.number("log_decay", t), shares(s.row("router", t), s.integer("selected", 32)));
+  });
 }
 CROSSTALK_MEMORY_ORACLE(raven, raven);
 CROSSTALK_GATE_LAW(raven, log_decay, mamba_law(x));

@@ -33,12 +33,14 @@ Memory retnet() {
           .set = {{"model.rotary", true},
                   {"model.biases", "-out_gate"},
                   {"model.out_norm", "rms"},
+                  {"model.out_norm_eps", 1e-6},
                   {"model.out_norm_gain", "off"},
                   {"model.out_gate", "silu"}},
           .expand_v = 2,
+          .eps_times = HeadChannels::keys,
           .parameters = 32768,
-          .lacks = "the division of keys by sqrt(K), which the norm undoes, and the start of its weights, "
-                   "Xavier / 2^(5/2)",
+          .lacks = "the division of a row's weights by their sum, which the norm undoes but for its eps, and "
+                   "the start of its weights, Xavier / 2^(5/2)",
       }};
 }
 

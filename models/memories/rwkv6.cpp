@@ -65,6 +65,7 @@ Memory rwkv6() {
                   {"model.input_shift_start", "rwkv4"},
                   {"model.biases", "-out_gate"},
                   {"model.out_norm", "group"},
+                  {"model.out_norm_eps", 64e-5},
                   {"model.out_gate", "silu"}},
       }};
 }

@@ -87,7 +87,6 @@ Memory rwkv7() {
                   {"model.input_shift_start", "rwkv7"},
                   {"model.biases", "-out_gate"},
                   {"model.out_norm", "group"},
-                  {"model.out_norm_eps", 64e-5},
                   {"model.bonus", true},
                   {"model.out_gate", "lora"},
                   {"model.out_gate_rank", std::int64_t{-2}},
@@ -97,6 +96,7 @@ Memory rwkv7() {
                   {"model.projection_start", "orthogonal"},
                   {"model.out_norm_start", "depth"},
                   {"model.out_deviation", "zero"}},
+          .eps_times = HeadChannels::values,
           .parameters = 29504,  // of the first layer; a later one has 4160 more, of the value residual
       }};
 }

@@ -33,6 +33,7 @@ Memory simple_gla() {
                       {"model.out_norm", "rms"},
                       {"model.out_norm_gain", "shared"},
                       {"model.out_gate", "silu"}},
+              .eps_times = HeadChannels::keys,
               .parameters = 21410,
           }};
 }

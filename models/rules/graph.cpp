@@ -267,7 +267,8 @@ Value LawGraph::replaced(Value root, std::map<Value, Value> made) {
   return made.at(root);
 }
 
-std::vector<Value> order(const std::vector<Value>& roots) {
+std::vector<Value> order(const std::vector<Value>& roots,
+                         const std::function<std::vector<Value>(Value)>& parts) {
   std::set<Value> done;
   std::vector<Value> out;
   std::vector<std::pair<Value, bool>> stack;
@@ -280,7 +281,9 @@ std::vector<Value> order(const std::vector<Value>& roots) {
         out.push_back(node);
       } else if (done.insert(node).second) {
         stack.push_back({node, true});
-        for (auto a = node->args.rbegin(); a != node->args.rend(); ++a) {
+        std::vector<Value> found;
+        const std::vector<Value>& below = parts ? found = parts(node) : node->args;
+        for (auto a = below.rbegin(); a != below.rend(); ++a) {
           if (done.count(*a) == 0) stack.push_back({*a, false});
         }
       }

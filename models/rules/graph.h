@@ -136,7 +136,8 @@ class LawGraph {
 };
 
 /// Nodes that the roots need, arguments first.
-std::vector<Value> order(const std::vector<Value>& roots);
+std::vector<Value> order(const std::vector<Value>& roots,
+                         const std::function<std::vector<Value>(Value)>& parts = {});
 /// Nodes of which `leaf` holds, or of one somewhere below.
 std::set<Value> reaching(const std::vector<Value>& roots, const std::function<bool(Value)>& leaf);
 bool holds(Value root, const std::function<bool(Value)>& leaf);

@@ -210,22 +210,7 @@ class Equations {
   }
   /// All of them, parts first.
   std::vector<Value> in_order(const std::vector<Value>& roots) const {
-    std::set<Value> done;
-    std::vector<Value> out;
-    std::vector<std::pair<Value, bool>> stack;
-    for (auto root = roots.rbegin(); root != roots.rend(); ++root) stack.push_back({*root, false});
-    while (!stack.empty()) {
-      const auto [node, opened] = stack.back();
-      stack.pop_back();
-      if (opened) {
-        out.push_back(node);
-      } else if (done.insert(node).second) {
-        stack.push_back({node, true});
-        const std::vector<Value> parts = shown(node);
-        for (auto a = parts.rbegin(); a != parts.rend(); ++a) stack.push_back({*a, false});
-      }
-    }
-    return out;
+    return order(roots, [&](Value node) { return shown(node); });
   }
 
   /// Tells whether it is another one at every token.

@@ -273,6 +273,36 @@ TEST(Language, ADecoderReadsTheLastTokenAndThePlace) {
   EXPECT_NEAR(run.loss(0), loss / 2, 1e-12 * std::abs(loss));
 }
 
+// Where mixers add nothing, what the head reads is the norm of an embedded token, of the kind that model.last_norm says.
+TEST(Language, TheLastNormMayBeOfAnotherKind) {
+  const Options options = language_options_of(
+      "softmax", {{"model.norm", std::string("rms")}, {"model.last_norm", std::string("layer")}});
+  ModelRun<double> run(options, language_shape(4, 1, 0, 1), 1, false);
+  Parameters p = run.random_parameters(3);
+  EXPECT_EQ(p.count("layers.0.norm.bias"), 0u);
+  for (double& w : p.at("layers.0.output.weight")) w = 0;
+  run.set_parameters(0, p);
+  HandBatch batch(1, {4, 1, 1});
+  for (int t = 0; t < 4; ++t) batch.write(0, t, {t});
+  batch.ask(0, 0, 3, 5, 4);
+  run.set_batch(0, batch);
+  run.forward();
+
+  const double* x = p.at("embedding").data() + 3 * kWidth;
+  double mean = 0, square = 0, sum = 0, right = 0;
+  for (int i = 0; i < kWidth; ++i) mean += x[i] / kWidth;
+  for (int i = 0; i < kWidth; ++i) square += (x[i] - mean) * (x[i] - mean) / kWidth;
+  for (std::size_t v = 0; v < kTokens; ++v) {
+    double logit = 0;
+    for (std::size_t i = 0; i < kWidth; ++i)
+      logit += p.at("embedding")[v * kWidth + i] *
+               ((x[i] - mean) / std::sqrt(square + 1e-5) * p.at("norm.gain")[i] + p.at("norm.bias")[i]);
+    sum += std::exp(logit);
+    if (v == 5) right = logit;
+  }
+  EXPECT_NEAR(run.loss(0), std::log(sum) - right, 1e-12 * std::abs(right));
+}
+
 // The token after the last one that is equal to it: two layers of attention learn it in 150 steps.
 TEST(Language, LearnsToRecall) {
   const ModelShape shape = language_shape(9, 1, 0, 32);

@@ -105,6 +105,49 @@ TEST(PublishedLayer, LayersOfTheStandardMixtureHaveTheirParameters) {
   EXPECT_EQ(count("gla"), 17984);
 }
 
+// Sources divide queries by sqrt(K) before a norm with eps 1e-5 (fla: the default scale of its kernels), or say another eps. Of
+// width 64 and 2 heads.
+TEST(PublishedLayer, EpsOfTheNormIsThatOfTheSource) {
+  const auto eps = [](const char* name, const Settings& more = {}) {
+    return published_options(*find_memory(name), more).get_double("model.out_norm_eps");
+  };
+  EXPECT_EQ(eps("gla"), 1.6e-4);
+  EXPECT_EQ(eps("gla", {{"model.width", std::int64_t{256}}}), 6.4e-4);
+  for (const char* name :
+       {"simple_gla", "deltanet", "gated_delta", "gated_delta2", "delta_product", "comba", "kda",
+        "complex_kda", "precond_gated_delta", "precond_kda", "mom", "log_linear_gated_delta", "hgrn2"}) {
+    const Options options = published_options(*find_memory(name));
+    EXPECT_DOUBLE_EQ(options.get_double("model.out_norm_eps"),
+                     1e-5 * static_cast<double>(options.get_int("model.d_key")) / 2)
+        << name;
+  }
+  EXPECT_EQ(eps("retnet"), 3.2e-5);
+  EXPECT_EQ(eps("rwkv6"), 64e-5);
+  EXPECT_EQ(eps("rwkv7"), 32e-5);
+  for (const char* name : {"mesa", "gsa", "raven", "mamba2", "log_linear_attention", "mlstm", "slstm"})
+    EXPECT_EQ(eps(name), 1e-5) << name;
+  for (const char* name : {"fox", "ttt_linear", "ttt_mlp"}) EXPECT_EQ(eps(name), 1e-6) << name;
+}
+
+// What a study says of eps stands; an entry of the stack has the eps of its own heads.
+TEST(PublishedLayer, EpsOfTheNormCanBeSaidAndIsThatOfEachEntry) {
+  Options options = published_options(*find_memory("kda"), {{"model.out_norm_eps", 1e-3}});
+  EXPECT_DOUBLE_EQ(options.get_double("model.out_norm_eps"), 1e-3 * 32);
+  options.set("model.out_norm_eps", 1e-3);
+  publish(options, *find_memory("kda"), {"model.out_norm_eps"});
+  EXPECT_EQ(options.get_double("model.out_norm_eps"), 1e-3);
+  const auto stack = [](const char* text) {
+    return published_options(*find_memory("mesa"),
+                             {{"model.stack", std::string(text)}, {"model.layers", std::int64_t{2}}})
+        .get_string("model.stack");
+  };
+  EXPECT_NE(stack("gla memory").find("out_norm_eps=0.00016"), std::string::npos) << stack("gla memory");
+  EXPECT_NE(stack("kda(heads=4) memory").find("out_norm_eps=0.00016"), std::string::npos);
+  EXPECT_NE(stack("kda(out_norm_eps=0.5) memory").find("out_norm_eps=0.5"), std::string::npos);
+  EXPECT_EQ(stack("kda(out_norm_eps=0.5) memory").find("out_norm_eps=0.0"), std::string::npos);
+  EXPECT_NE(stack("rwkv6 memory").find("out_norm_eps=0.00064"), std::string::npos);
+}
+
 // Layers of sources whose sizes or forms are others than those of the registry's test.
 TEST(PublishedLayer, OtherSizesAndFormsHaveTheirParameters) {
   std::string names;

@@ -265,6 +265,8 @@ class LanguageModel(nn.Module):
         given = {**_of_config(config), **_keyed(memory or _STANDS_FOR_MIXER, options)}
         #: resolved options, by their whole names
         self.config: dict[str, Any] = _core.layer_options(given, tokens, answers)
+        if (decoder := self.config["model.decoder"]) != "none":
+            raise ValueError(f"model.decoder = {decoder!r} is of models that crosstalk trains: here logits follow the tokens; leave it out")
         self.vocabulary, self.width = tokens, int(self.config["model.width"])
         seed = _checked_seed(seed)
         layers = _core.stacked_layers(self.config)
@@ -327,14 +329,17 @@ class LanguageModel(nn.Module):
         x = self._dropped(x, "embed_dropout")
         for i in range(self._blocks):
             prefix = f"layers.{i}."
-            x = x + self._dropped(self._mixed(i, self._normed(x, prefix + "norm")), "dropout")
+            seen = self._normed(x, prefix + "norm") if self.config["model.prenorm"] else x
+            x = x + self._dropped(self._mixed(i, seen), "dropout")
             if self.config["model.mlp"] != "none":
                 x = x + self._dropped(self._mlp(prefix, self._normed(x, prefix + "mlp_norm")), "dropout")
         return x
 
     def _head(self, x: torch.Tensor) -> torch.Tensor:
-        head = self._parameter("head")
-        return nn.functional.linear(self._normed(x, "norm"), self._parameter("embedding") if head is None else head)
+        head, y = self._parameter("head"), self._normed(x, "norm")
+        if self.config["model.readout"] == "mlp":
+            y = nn.functional.gelu(self._linear(y, "readout"))
+        return nn.functional.linear(y, self._parameter("embedding") if head is None else head)
 
     def _dropped(self, x: torch.Tensor, option: str) -> torch.Tensor:
         return nn.functional.dropout(x, float(self.config[f"model.{option}"]), self.training)

@@ -18,6 +18,7 @@ MODELS = {
     "plain": ("softmax", {"stack": "base_conv memory", "positions": "learned", "max_length": 24, "tied_head": False, "bias": True}),
     "deep": ("mamba2", {"layers": 3, "heads": 2, "mlp": "identity", "short_conv": "qk", "short_conv_bias": True}),
     "two": ("deltanet", {"stack": "sliding_window(window=4) memory", "mlp": "gelu", "weight_deviation": 0.0, "d_key": 8}),
+    "words": ("complex_kda", {"layer": "published", "heads": 2, "prenorm": False, "readout": "mlp", "mlp": "none", "tied_head": False}),
 }
 
 
@@ -148,6 +149,8 @@ def test_what_a_layer_refuses():
         ct.torch.LanguageModel("delta")
     with pytest.raises(ValueError, match="the weights lack embedding"):
         ct.torch.LanguageModel("delta", vocabulary=8, width=8).load_weights({})
+    with pytest.raises(ValueError, match="model.decoder = 'last'"):
+        ct.torch.LanguageModel("delta", vocabulary=8, width=8, decoder="last")
 
 
 def test_seeds_state_dicts_and_names():

@@ -38,8 +38,9 @@ struct dpfp : RowMap {
     }
     team.sync();
     team.each(0, d, [&](int i) {
-      const Real positive = row.x[i] > 0 ? d_f[i] : Real(0), negative = row.x[i] < 0 ? d_f[d + i] : Real(0);
-      d_x(i, positive - negative);
+      const Real positive = d_f[i],
+                 negative = d_f[d + i];  // read first: a choice of loads does not vectorise
+      d_x(i, (row.x[i] > 0 ? positive : Real(0)) - (row.x[i] < 0 ? negative : Real(0)));
     });
   }
 
