@@ -14,6 +14,7 @@
 #include <limits>
 #include <map>
 #include <mutex>
+#include <numeric>
 #include <optional>
 #include <thread>
 
@@ -24,6 +25,7 @@
 #include "models/language_options.h"
 #include "models/probe_model.h"
 #include "models/rules/rule_memory.h"
+#include "tasks/token_task.h"
 
 namespace crosstalk::program {
 namespace {
@@ -62,6 +64,17 @@ class Alarm {
   std::thread thread_;
 };
 
+/// Operations of a run's steps of training, in steps of the task's own size: stages of a curriculum are shorter, where the
+/// schedule says how long each lasts.
+double full_steps(const Run& run) {
+  const Options& config = run.config;
+  const bool staged = config.has("task.curriculum") && config.get_string("train.promote") == "schedule";
+  const std::vector<int> sizes = staged ? curriculum_of(config) : std::vector<int>{};
+  if (sizes.empty()) return max_steps(run);
+  const double sum = std::accumulate(sizes.begin(), sizes.end(), 0.0);
+  return max_steps(run) * sum / static_cast<double>(sizes.size()) / sizes.back();
+}
+
 /// A shape of a study: the operations of a step, and what one took.
 struct Shape {
   const Run* run = nullptr;
@@ -99,6 +112,8 @@ std::optional<double> try_steps(const Shape& shape, int cores, double share, Clo
       one = bench_run(run, core + 1, std::int64_t{1} << 30);
       one.config.set("eval.every", chunk);
       one.config.set("train.batch", fewer);
+      if (one.config.has("task.curriculum"))  // its first stages are shorter than the run
+        one.config.set("task.curriculum", std::string());
       if (one.config.has("task.test_segments"))  // thousands of sequences, say: no try has time for them
         one.config.set("task.test_segments", std::string());
     }
@@ -210,7 +225,7 @@ TimeForecast on_gpu(const std::vector<const Run*>& runs) {
     if (const double seconds = serial_seconds(*run); seconds > 0) serial[pack_key(run->config)] = seconds;
     if (run->config.get_string("model.name") != "language") continue;
     language = true;
-    const double whole = work_of_step(*run) * max_steps(*run) + work_of_lengths(*run);
+    const double whole = work_of_step(*run) * full_steps(*run) + work_of_lengths(*run);
     work += whole;
     least += whole / pace_of(*run).fast;
     most += whole / pace_of(*run).slow;
@@ -281,8 +296,9 @@ TimeForecast estimate_time(const std::vector<const Run*>& runs, const TrainingOp
     double step = tried.at(runs[i]->label).seconds(works[i]);
     if (std::isnan(step)) step = known / work * works[i];
     const double lengths = work_of_lengths(*runs[i]) / works[i];  // in steps of training
-    whole += step * (max_steps(*runs[i]) + lengths);
-    typical += step * (std::min(5000.0, max_steps(*runs[i])) + lengths);
+    const double steps = full_steps(*runs[i]);
+    whole += step * (steps + lengths);
+    typical += step * (std::min(5000.0, steps) + lengths);
   }
   const double side_by_side = std::min<double>(cores, static_cast<double>(runs.size()));
   whole /= side_by_side;

@@ -44,6 +44,24 @@ TEST(Estimate, GrowsWithTheStepsAndEndsSoon) {
             std::chrono::seconds(20));  // two of two seconds at most
 }
 
+// Stages of 4, 6, 8, 16 and 32 tokens, of as many steps each, take .41 of as many steps of 32.
+TEST(Estimate, CountsStagesOfACurriculumAsTheScheduleHasThem) {
+  const auto operations = [](const std::string& more) {
+    const std::string text =
+        estimate(study_of("task.name = \"words\"\ntask.length = 32\nmodel.name = \"language\"\n"
+                          "train.batch = 1024\ntrain.max_steps = 60000\n" +
+                          more),
+                 Device::cuda)
+            .text;
+    const std::string before = "a rough estimate: ";
+    return std::stod(text.substr(text.find(before) + before.size()));
+  };
+  const double whole = operations(""),
+               staged = operations("task.curriculum = \"4 6 8 16 32\"\ntrain.promote = \"schedule\"");
+  EXPECT_NEAR(staged / whole, 13.2 / 32, 0.03);
+  EXPECT_EQ(operations("task.curriculum = \"4 6 8 16 32\""), whole);  // nobody knows how long they last
+}
+
 TEST(Estimate, SaysWhatItCannotKnow) {
   EXPECT_EQ(estimate_time({}, {}).text, "none");
   const TimeForecast huge = estimate(study_of(recall(10) + "\ntask.keys = 1000000\ntask.values = 1000000"));
