@@ -38,13 +38,22 @@ TEST(PublishedLayer, ByHandIsTheSameRun) {
     const crosstalk::Run published = run_of(study_text(kind.name, "model.layer = \"published\""));
     EXPECT_EQ(published.config.get_string("model.layer"), "published");
     std::string base, own;
+    double eps = 1e-5;
     for (const auto& [key, value] : kind.published.set) {
+      if (key == "model.out_norm_eps") eps = std::get<double>(value);
+      if (key == "model.out_norm_eps" && kind.published.eps_times != HeadChannels::none) continue;
       (key.starts_with("memory.") ? own : base) +=
           fmt::format("{} = {}\n", key.starts_with("memory.") ? key.substr(7) : key, to_text(value));
     }
     for (const auto& [key, factor] :
          {std::pair{"model.d_key", kind.published.expand_k}, {"model.d_value", kind.published.expand_v}}) {
       if (factor != 1) base += fmt::format("{} = {}\n", key, static_cast<int>(64 * factor));
+    }
+    if (kind.published.eps_times != HeadChannels::none) {
+      const bool keys = kind.published.eps_times == HeadChannels::keys;
+      const double all = 64 * (keys ? kind.published.expand_k : kind.published.expand_v);
+      base += fmt::format("model.out_norm_eps = {:.6g}\n",
+                          eps * all / static_cast<double>(published.config.get_int("model.heads")));
     }
     EXPECT_EQ(run_of(study_text(kind.name, base, own)).id, published.id);
     ++layers;
