@@ -49,7 +49,7 @@ TEST(Estimate, CountsStagesOfACurriculumAsTheScheduleHasThem) {
   const auto operations = [](const std::string& more) {
     const std::string text =
         estimate(study_of("task.name = \"words\"\ntask.length = 32\nmodel.name = \"language\"\n"
-                          "train.batch = 1024\ntrain.max_steps = 60000\n" +
+                          "train.batch = 1024\ntrain.max_steps = 30000\n" +
                           more),
                  Device::cuda)
             .text;
