@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/program/replayed.h"
 
-#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -21,24 +20,11 @@ namespace {
 
 /// ReplayedStudy::default_of, by the options of this program. Defaults that a memory derives ("") are unknown.
 std::optional<std::string> default_of(const std::string& memory, const std::string& key) {
-  const std::size_t dot = key.find('.');
-  const std::string section = key.substr(0, dot), name = key.substr(dot + 1);
-  const Schema& schema = default_schema();
-  const SchemaMemory* kind = schema.find_memory(memory);
-  const std::map<std::string, const std::vector<OptionSpec>*> sections = {
-      {"model", &schema.model},
-      {"train", &schema.train},
-      {"eval", &schema.eval},
-      {"memory", kind ? &kind->options : nullptr}};
-  const auto specs = sections.find(section);
-  if (specs == sections.end() || !specs->second) return std::nullopt;
-  for (const OptionSpec& spec : *specs->second) {
-    if (spec.name != name) continue;
-    const auto* text = std::get_if<std::string>(&spec.default_value);
-    if (!text) return to_text(spec.default_value);
-    return text->empty() ? std::nullopt : std::optional(*text);
-  }
-  return std::nullopt;
+  const OptionSpec* spec = find_option(default_schema(), "", memory, key);
+  if (!spec) return std::nullopt;
+  const auto* text = std::get_if<std::string>(&spec->default_value);
+  if (!text) return to_text(spec->default_value);
+  return text->empty() ? std::nullopt : std::optional(*text);
 }
 
 }  // namespace
