@@ -70,6 +70,7 @@ struct StateRead {
   Precision products =
       Precision::full;          ///< of the chunkwise form's products; states and sums are Real always
   Device device = Device::cpu;  ///< for whose kernels plan() chooses the formats of what is kept
+  const FusedForm<StateRead>* fused = nullptr;  ///< what plan() has chosen in place of chunks, or null
 
   In<Real> q;            ///< [R,B,Q,H,K]
   In<Real> k;            ///< [R,B,M,H,K]
@@ -91,9 +92,9 @@ struct StateRead {
   static constexpr const char* kName = "state_read";
   /// True if chunks run on a device, of an op that has its memory.
   bool chunked(Device on) const {
-    return form == StateForm::chunkwise && on == Device::cuda && device::chunk_read_covers(*this);
+    return form == StateForm::chunkwise && on == Device::cuda && !fused && device::chunk_read_covers(*this);
   }
-  const char* form_name(Device on) const { return chunked(on) ? "chunk" : "recurrent"; }
+  const char* form_name(Device on) const { return fused ? fused->name : chunked(on) ? "chunk" : "recurrent"; }
   CROSSTALK_FIELDS(q, k, v, write_gain, log_decay, erase_read, erase_write, erase_gain, start, position, o,
                    end, states, solved, inverse, work)
   CROSSTALK_BF16_FIELDS(q, k, v, erase_read, erase_write, o, states, solved, inverse)
@@ -166,6 +167,8 @@ struct StateRead {
     want(!v.value.is_bf16() || takes_bf16_values(), "these kernels take no values in bf16");
     const int R = k.value.R;
     o.value = shaped<Real>(R, {B(), Q(), H(), V()});
+    fused = device == Device::cuda && form == StateForm::chunkwise ? choose_form(*this) : nullptr;
+    if (fused) return fused->plan(*this);
     const bool by_chunks = chunked(device);
     states.value = shaped<Real>(R, {B(), H(), by_chunks ? chunks() : law::segments(M()), V() * K()});
     if (!by_chunks) {

@@ -1,5 +1,5 @@
-// The recurrence engine on CUDA: the chunk kernels where they cover an op, else token after token (state_read_law.h):
-// any shape, mode and precision.
+// The recurrence engine on CUDA: a form of fused/ or the chunk kernels where they cover an op, else token after token
+// (state_read_law.h): any shape, mode and precision.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/law/law_team.cuh"
 #include "kernels/recurrence/state_chunk.cuh"
@@ -27,6 +27,7 @@ bool by_chunks(const StateRead<Real>& op) {
 template <bool kBack, class Real>
 void run(const Exec& exec, const StateRead<Real>& op) {
   if (op.B() == 0 || op.k.value.R == 0) return;
+  if (op.fused) return (kBack ? op.fused->backward : op.fused->forward)(exec, op);
   by_chunks(op) ? chunk_read<kBack>(exec, op) : law::run<law::State, kBack>(exec, op);
 }
 

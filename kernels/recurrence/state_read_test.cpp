@@ -59,6 +59,19 @@ std::vector<std::pair<std::string, Choice>> choices() {
   sized("ManyWrites", 2, 3, 4, 70, Erase::delta, Gate::channel, 3, false);
   sized("BlocksOfKeys", 40, 137, 3, 1, Erase::none, Gate::scalar, 6);
   sized("WideWrites", 40, 33, 16, 3, Erase::free, Gate::channel, 5);
+  // States that begin at 0 and end with the sequence: those of small ones stand in registers on a GPU.
+  const auto small = [&](const std::string& name, int T, int K, int V, int H, Erase erase, Gate gate, int Q) {
+    Choice c;
+    c.B = 3, c.T = T, c.K = K, c.V = V, c.H = H, c.erase = erase, c.gate = gate, c.Q = Q;
+    c.write_gain = T != 6, c.before = Q == 0 && T % 2 == 0;
+    add("Small" + name, c);
+  };
+  small("Whole", 33, 16, 16, 2, Erase::delta, Gate::channel, 0);
+  small("Listed", 9, 16, 16, 3, Erase::delta, Gate::channel, 40);
+  small("Before", 8, 5, 9, 3, Erase::delta, Gate::scalar, 0);
+  small("Sums", 6, 16, 1, 1, Erase::none, Gate::channel, 0);
+  small("SumsListed", 5, 3, 16, 5, Erase::none, Gate::scalar, 7);
+  small("Kept", 4, 1, 16, 1, Erase::delta, Gate::none, 3);
   return all;
 }
 

@@ -42,8 +42,8 @@ std::string slow_form(const StateRead<Real>& op) {
       : op.key_block() > kMost ? above(op.K(), "key channels", kMost) + " where the state erases"
       : op.writes * (op.erase == Erase::free ? 2 : 1) > op.chunk_rows()
           ? fmt::format("the {} writes of a token are more than a chunk has", op.writes)
-      : op.form_name(Device::cuda) == std::string("chunk") ? ""
-                                                           : kTooLittle;
+      : op.form_name(Device::cuda) == std::string("recurrent") ? kTooLittle
+                                                               : "";
   return why.empty() ? "" : "state_read walks token after token: " + why;
 }
 
