@@ -123,8 +123,8 @@ struct SmallWalk {
 #pragma unroll
     for (int c = 0; c < kSide; ++c) S[c] += written * key[c];
   }
-  /// f(i, row, mine) for the listed queries that see n tokens: row is where the query is staged, and a half without one more has
-  /// none of `mine`. Both halves come as often as the one with more.
+  /// f(i, row, mine) for the listed queries that see n tokens; the query is staged in `row`. Both halves of a warp come as often
+  /// as the half with more of them: what the other then has is not `mine`.
   template <class F>
   __device__ __forceinline__ void listed(int n, F&& f) const {
     for (int first = 0; first < Q; first += kSide) {

@@ -71,7 +71,8 @@ class StateChunkOnCuda : public CudaTest {
 };
 
 TEST_F(StateChunkOnCuda, TilesOfAllSizes) {
-  for (auto [K, V] : {std::pair{32, 32}, {64, 64}, {128, 128}, {33, 100}, {100, 7}, {7, 40}, {16, 16}, {1, 1}}) {
+  for (auto [K, V] :
+       {std::pair{32, 32}, {64, 64}, {128, 128}, {33, 100}, {100, 7}, {7, 40}, {16, 16}, {1, 1}}) {
     for (Gate gate : {Gate::none, Gate::scalar, Gate::channel}) {
       for (Erase erase : {Erase::none, Erase::delta, Erase::tied}) {
         Choice c;
