@@ -62,6 +62,17 @@ TEST(Options, SchedulesThatCannotBeAreRefused) {
   EXPECT_THAT(refusal(words + "train.schedule = \"one_cycle\""),
               HasSubstr("needs from 2 to 99 steps of warm-up of its 100"));
   EXPECT_EQ(refusal(words + "train.schedule = \"one_cycle\"\ntrain.warmup_share = 0.1"), "");
+  EXPECT_THAT(
+      refusal(words + "train.schedule = \"one_cycle\"\ntrain.warmup_share = 0.01"),
+      HasSubstr(
+          "train.warmup_share = 0.01 of train.max_steps = 100 is 1 step of warm-up, and train.schedule = "
+          "\"one_cycle\" needs two; give at least 150 steps"));
+  EXPECT_EQ(refusal("task.name = \"recall\"\ntrain.max_steps = 150\ntrain.schedule = \"one_cycle\"\n"
+                    "train.warmup_share = 0.01"),
+            "");
+  EXPECT_THAT(refusal("task.name = \"recall\"\ntrain.max_steps = 2\ntrain.schedule = \"one_cycle\"\n"
+                      "train.warmup_share = 0.5"),
+              HasSubstr("train.max_steps = 2, but train.schedule = \"one_cycle\" needs at least 3"));
 }
 
 }  // namespace

@@ -264,7 +264,8 @@ void check_optimizer(const Options& options) {
 void resolve_schedule(Options& options) {
   const std::string& schedule = options.get_string("train.schedule");
   const std::int64_t steps = options.get_int("train.max_steps");
-  if (const double share = options.get_double("train.warmup_share"); share > 0) {
+  const double share = options.get_double("train.warmup_share");
+  if (share > 0) {
     if (options.get_int("train.warmup_steps") != 0)
       throw OptionError(
           "train.warmup_share",
@@ -275,12 +276,25 @@ void resolve_schedule(Options& options) {
   }
   if (schedule == "one_cycle") {
     const std::int64_t warmup = options.get_int("train.warmup_steps");
+    if (steps > 0 && steps < 3)
+      throw OptionError(
+          "train.max_steps",
+          fmt::format("train.max_steps = {}, but train.schedule = \"one_cycle\" needs at least 3: two of "
+                      "warm-up and one behind them",
+                      steps));
+    if (steps > 0 && share > 0 && warmup < 2)
+      throw OptionError(
+          "train.warmup_share",
+          fmt::format(
+              "train.warmup_share = {} of train.max_steps = {} is {} step{} of warm-up, and train.schedule = "
+              "\"one_cycle\" needs two; give at least {} steps, or train.warmup_steps = 2",
+              share, steps, warmup, warmup == 1 ? "" : "s", std::llround(std::ceil(1.5 / share))));
     if (steps > 0 && (warmup < 2 || warmup > steps - 1))
       throw OptionError(
           "train.schedule",
           fmt::format("train.schedule = \"one_cycle\" needs from 2 to {} steps of warm-up of its {}; give "
                       "train.warmup_share = 0.1 or train.warmup_steps",
-                      std::max<std::int64_t>(2, steps - 1), steps));
+                      steps - 1, steps));
   }
   if (const double least = options.get_double("train.least_rate");
       least > 0 && !schedule.starts_with("cosine"))
