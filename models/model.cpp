@@ -220,7 +220,7 @@ template struct ModelGraph<double>;
 
 std::vector<double> half_lives_at_start(const Options& options, const Vocabulary& vocabulary) {
   constexpr int kDraws = 16;
-  RetrievalModel<double> model(options, vocabulary, Device::cpu, kDraws);
+  RetrievalModel<double> model(options, vocabulary, Device::cpu, 1);
   return model.half_lives(kDraws);
 }
 

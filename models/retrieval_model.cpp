@@ -376,30 +376,29 @@ std::int64_t RetrievalModel<Real>::trainable() const {
 }
 
 template <class Real>
-std::vector<double> RetrievalModel<Real>::half_lives(int R) {
+std::vector<double> RetrievalModel<Real>::half_lives(int draws) {
   constexpr int kSequences = 8, kTokens = 32;
   const int C = channels(), numbers = vocabulary_.numbers;
   const auto graph = build(kSequences, {kTokens, C, 1}, false, 1);
+  if (graph->decays.empty()) return {};
   for (const auto& decay : graph->decays) graph->graph.keep(decay.variable->root());
   graph->graph.plan();
-  for (int r = 0; r < R; ++r) {
-    parameters_.initialise(r, static_cast<std::uint64_t>(r));
-    RandomStream random(static_cast<std::uint64_t>(r), RandomDomain::initialisation, 0);
-    std::int32_t* token = graph->batch.tokens->at(r);
+  for (int b = 0; b < kSequences; ++b) graph->batch.position->at(0)[b] = kTokens;
+  std::vector<double> lives;
+  for (int draw = 0; draw < draws; ++draw) {
+    parameters_.initialise(0, static_cast<std::uint64_t>(draw));
+    RandomStream random(static_cast<std::uint64_t>(draw), RandomDomain::initialisation, 0);
+    std::int32_t* token = graph->batch.tokens->at(0);
     for (int i = 0; i < kSequences * kTokens * C; ++i) {
       const double u = random.uniform();
       const int most = i % C == channel_value ? vocabulary_.values : vocabulary_.keys;
       token[i] = static_cast<std::int32_t>(numbers > 0 ? normal_from_uniform(u) / kNumberUnit : u * most);
     }
-    for (int b = 0; b < kSequences; ++b) graph->batch.position->at(r)[b] = kTokens;
-  }
-  graph->graph.forward({});
-  std::vector<double> lives;
-  for (const auto& [variable, logarithm] : graph->decays) {
-    const Tensor<Real> x = variable->value;
-    for (int r = 0; r < R; ++r) {
+    graph->graph.forward({});
+    for (const auto& [variable, logarithm] : graph->decays) {
+      const Tensor<Real> x = variable->value;
       for (std::int64_t i = 0; i < x.size(); ++i) {
-        const double g = logarithm ? x.at(r)[i] : std::log(static_cast<double>(x.at(r)[i]));
+        const double g = logarithm ? x.at(0)[i] : std::log(static_cast<double>(x.at(0)[i]));
         lives.push_back(std::log(2.0) / std::max(-g, 1e-30));
       }
     }

@@ -32,8 +32,8 @@ class RetrievalModel final : public Model<Real> {
                  Precision products = Precision::full);
 
   std::unique_ptr<ModelGraph<Real>> graph(int B, SequenceShape shape, bool train, int batches = 1) override;
-  /// See half_lives_at_start(); draws parameters of all R replicas.
-  std::vector<double> half_lives(int R);
+  /// See half_lives_at_start(); draws the parameters of replica 0 so often.
+  std::vector<double> half_lives(int draws);
   std::unique_ptr<ModelGraph<Real>> look(SequenceShape shape, Look<Real>& look) override;
   /// Parameters without codes that are frozen.
   std::int64_t trainable() const override;
