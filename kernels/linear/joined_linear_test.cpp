@@ -350,6 +350,10 @@ TEST_F(JoinedLinearOnCuda, NarrowOutputsBesideRowsInBf16) {
       return results(s, 1, 7, narrow ? Format::bf16 : Format::native,
                      [&](std::size_t i) { return narrow && s.O[i] % 64 == 0; });
     };
+    if (shaped_op<float>(s).slabs().count == 0) {  // too little shared memory: plain products read fp32 alone
+      EXPECT_THROW(all(true), std::logic_error);
+      continue;
+    }
     const auto want = all(false);
     for (const auto& [name, x] : all(true)) {
       const std::vector<float>& y = want.at(name);

@@ -1,6 +1,8 @@
 // The chunkwise recurrence on the GPU at the sizes of its kernels' tiles and between them, every gate, erase
 // and format, against the recurrent form in double precision.
 // SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
+
 #include "kernels/recurrence/state_read_case.h"
 #include "kernels/testing/cuda_test.h"
 
@@ -191,7 +193,15 @@ TEST_F(StateChunkOnCuda, TokensInBf16) {
           }
           const auto want = run<float>(c, StateForm::chunkwise, in, Device::cuda);
           c.in_bf16 = true;
-          const auto got = run<float>(c, StateForm::chunkwise, in, Device::cuda);
+          std::map<std::string, Numbers> got;
+          try {
+            got = run<float>(c, StateForm::chunkwise, in, Device::cuda);
+          } catch (const std::logic_error& refused) {  // too little shared memory for chunks of wide states
+            EXPECT_THAT(refused.what(), ::testing::HasSubstr("take tokens in bf16"));
+            EXPECT_TRUE(size > 32 && shared_memory_limit() < 227 * 1024)
+                << fmt::format("size {} {} {}", size, name_of(erase), name_of(gate));
+            continue;
+          }
           for (const auto& [field, x] : want) {
             const bool gain = field.find("gain") != std::string::npos || field == "d_log_decay" ||
                               field == "end" || field == "d_start" ||

@@ -136,6 +136,10 @@ std::vector<std::string> of_network(int K, int mini_batch) {
   return slow_forms(graph);
 }
 TEST_F(SlowFormsOnCuda, OfNetworksAreThoseOfSmallAndLargeMiniBatches) {
+  if (known_forms<NetworkRead<float>>().empty()) {  // none in this build: all of them are slow
+    EXPECT_THAT(of_network(64, 16), ::testing::SizeIs(1));
+    return;
+  }
   EXPECT_THAT(of_network(64, 16), IsEmpty());
   EXPECT_THAT(of_network(64, 1), ElementsAre(::testing::HasSubstr("every mini-batch of one token")));
   EXPECT_THAT(of_network(64, 32), ElementsAre(::testing::HasSubstr("more than 16 tokens")));
@@ -150,7 +154,9 @@ TEST_F(SlowFormsOnCuda, OfTheFastWeightMemoryAreThoseOfWideStates) {
     for (In<float>* x : {&op.q, &op.k, &op.v}) *x = in(graph.variable({2, 32, 2, K}));
     op.beta = in(graph.variable({2, 32, 2}));
     graph.add(op);
-    if (K == 64) {
+    if (K == 64 && known_forms<FwmRead<float>>().empty()) {
+      EXPECT_THAT(slow_forms(graph), ::testing::SizeIs(1));  // none in this build
+    } else if (K == 64) {
       EXPECT_THAT(slow_forms(graph), IsEmpty());
     } else {
       EXPECT_THAT(slow_forms(graph),
