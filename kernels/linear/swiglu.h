@@ -53,6 +53,12 @@ struct Swiglu {
     s.cut(x.value.rows());
     return s;
   }
+  void check_covered() const {
+    if (!covers(Precision::bf16))
+      throw std::logic_error(
+          "[swiglu] wants floats, widths of 64 or 128, up to 512 units in blocks of 64, and a GPU whose shared memory "
+          "holds a block; else run Linear, Map, Combine and Linear");
+  }
   void check_writes() const {
     if (x.gradient.is_bf16() && x.write == Write::add)
       throw std::logic_error("[swiglu] a gradient in bf16 is written, not added to");
@@ -63,7 +69,7 @@ struct Swiglu {
     };
     if (!x || gate.value.rank != 2 || !is(gate, H(), W()) || !is(up, H(), W()) || !is(down, W(), H()))
       throw std::logic_error("[swiglu] x, gate, up and down do not fit");
-    if (!covers(Precision::bf16)) throw std::logic_error("[swiglu] wants floats, widths of 64 or 128");
+    check_covered();
     if (x.value.format != x.gradient.format || y.value.is_bf16())
       throw std::logic_error("[swiglu] x and its gradient have one format, y is fp32");
     check_writes();

@@ -59,8 +59,7 @@ void backward_rows(const Exec& exec, const Swiglu<float>& a) {
 
 template <class Real>
 bool any(const Swiglu<Real>& a) {
-  if (!a.covers(Precision::bf16))
-    throw std::logic_error("[swiglu] wants floats, widths of 64 or 128; run Linear, Map, Combine and Linear");
+  a.check_covered();
   return a.x.value.rows() > 0 && a.x.value.R > 0;
 }
 

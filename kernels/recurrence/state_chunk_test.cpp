@@ -5,6 +5,7 @@
 
 #include "kernels/recurrence/state_read_case.h"
 #include "kernels/testing/cuda_test.h"
+#include "kernels/testing/shared_limit.h"
 
 namespace crosstalk::checks::state::state_chunk_test {
 namespace {
@@ -176,9 +177,35 @@ TEST_F(StateChunkOnCuda, SeveralWritesAndFreeErases) {
   }
 }
 
-// Of numbers that bf16 holds, tokens in bf16 give what tokens as floats give, rounded where it is kept. Where several queries see
-// the same tokens, gradients are added up in bf16.
-TEST_F(StateChunkOnCuda, TokensInBf16) {
+/// An op for a GPU of shapes alone: tensors lie at places of their own, which nobody reads.
+StateRead<float> shaped_op(const Choice& c, bool in_bf16) {
+  StateRead<float> op;
+  c.configure(op, StateForm::chunkwise);
+  op.device = Device::cuda;
+  alignas(16) static float places[16][4];
+  float* next = places[0];
+  const auto place = [&](auto& field, const std::vector<int>& dims, bool narrow) {
+    Tensor<float> x;
+    x.R = 1, x.rank = static_cast<int>(dims.size()), x.data = next, next += 4;
+    std::copy(dims.begin(), dims.end(), x.dims);
+    x.format = in_bf16 && narrow ? Format::bf16 : Format::native;
+    field.value = field.gradient = x;
+  };
+  for (const auto& [name, dims] : inputs(c)) {
+    op.fields([&, &of = name, &shape = dims]<class Field>(const char* field_name, Field& field) {
+      if constexpr (std::is_same_v<Field, In<float>>) {
+        if (field_name == of) place(field, shape, may_be_bf16(c, of));
+      }
+    });
+  }
+  if (c.Q) op.position.value = shaped<std::int32_t>(1, {c.B, c.Q});
+  place(op.o, {c.B, c.queries(), c.H, c.V}, true);
+  return op;
+}
+
+/// Sizes, gates and erases of which kernels take tokens in bf16 where they fit shared memory.
+template <class F>
+void for_narrow_choices(const F& f) {
   for (int size : {32, 64, 128}) {
     for (Gate gate : {Gate::none, Gate::scalar, Gate::channel}) {
       for (Erase erase : {Erase::none, Erase::delta, Erase::tied, Erase::free}) {
@@ -187,40 +214,72 @@ TEST_F(StateChunkOnCuda, TokensInBf16) {
           c.B = 2, c.T = 70, c.H = 2, c.N = N, c.Q = Q, c.K = c.V = size, c.erase = erase, c.gate = gate;
           c.write_gain = true, c.erase_gain = c.reads(), c.products = Precision::bf16;
           c.start = c.end = Q == 0, c.decayed = size != 64;
-          Values in = drawn(c, size == 64);
-          for (auto& [name, x] : in.real) {
-            for (double& e : x) e = rounded(Precision::bf16, static_cast<float>(e));
-          }
-          const auto want = run<float>(c, StateForm::chunkwise, in, Device::cuda);
-          c.in_bf16 = true;
-          std::map<std::string, Numbers> got;
-          try {
-            got = run<float>(c, StateForm::chunkwise, in, Device::cuda);
-          } catch (const std::logic_error& refused) {  // too little shared memory for chunks of wide states
-            EXPECT_THAT(refused.what(), ::testing::HasSubstr("take tokens in bf16"));
-            EXPECT_TRUE(size > 32 && shared_memory_limit() < 227 * 1024)
-                << fmt::format("size {} {} {}", size, name_of(erase), name_of(gate));
-            continue;
-          }
-          for (const auto& [field, x] : want) {
-            const bool gain = field.find("gain") != std::string::npos || field == "d_log_decay" ||
-                              field == "end" || field == "d_start" ||
-                              (erase == Erase::free && field == "d_v");
-            Numbers as_kept = x;
-            if (!gain)
-              for (double& e : as_kept) e = rounded(Precision::bf16, static_cast<float>(e));
-            const std::string what =
-                fmt::format("size {} N {} Q {} {} {}: {}", size, N, Q, name_of(erase), name_of(gate), field);
-            if (Q == 0) {
-              EXPECT_EQ(got.at(field), as_kept) << what;
-            } else {
-              EXPECT_LE(relative_error(got.at(field), x), 1e-2) << what;
-            }
-          }
+          f(c, fmt::format("size {} N {} Q {} {} {}", size, N, Q, name_of(erase), name_of(gate)));
         }
       }
     }
   }
+}
+
+constexpr const char* kRefused =
+    "only chunks of products in bf16 whose rows are not padded take tokens in bf16";
+
+// What a pass asks of tokens as floats (takes_bf16()) holds of the same tokens in bf16, in any shared memory: else a graph would
+// have a tensor that its reader refuses.
+TEST(StateChunkTest, TokensInBf16AreTakenWhereThePassAsks) {
+  if (!built_with_cuda()) GTEST_SKIP() << "no kernels in chunks";
+  int taken = 0, refused = 0;
+  for (const int kib : {99, 120, 163, 200, 227}) {
+    const SharedLimit limit(kib);
+    for_narrow_choices([&](const Choice& c, const std::string& what) {
+      if (shaped_op(c, false).takes_bf16()) {
+        ++taken;
+        EXPECT_NO_THROW(shaped_op(c, true).plan()) << what << " in " << kib << " KiB";
+      } else {
+        ++refused;
+        EXPECT_THAT([&] { shaped_op(c, true).plan(); },
+                    ::testing::ThrowsMessage<std::logic_error>(::testing::HasSubstr(kRefused)))
+            << what << " in " << kib << " KiB";
+      }
+    });
+  }
+  EXPECT_GT(taken, 0);
+  EXPECT_GT(refused, 0);
+}
+
+// Of numbers that bf16 holds, tokens in bf16 give what tokens as floats give, rounded where it is kept. Where several queries see
+// the same tokens, gradients are added up in bf16.
+TEST_F(StateChunkOnCuda, TokensInBf16) {
+  for_narrow_choices([&](Choice c, const std::string& what) {
+    Values in = drawn(c, c.K == 64);
+    for (auto& [name, x] : in.real) {
+      for (double& e : x) e = rounded(Precision::bf16, static_cast<float>(e));
+    }
+    const bool takes = shaped_op(c, false).takes_bf16();
+    EXPECT_TRUE(takes || shared_memory_limit() < 227 * 1024) << what;
+    const auto want =
+        takes ? run<float>(c, StateForm::chunkwise, in, Device::cuda) : std::map<std::string, Numbers>{};
+    c.in_bf16 = true;
+    if (!takes) {
+      EXPECT_THAT([&] { run<float>(c, StateForm::chunkwise, in, Device::cuda); },
+                  ::testing::ThrowsMessage<std::logic_error>(::testing::HasSubstr(kRefused)))
+          << what;
+      return;
+    }
+    const auto got = run<float>(c, StateForm::chunkwise, in, Device::cuda);
+    for (const auto& [field, x] : want) {
+      const bool gain = field.find("gain") != std::string::npos || field == "d_log_decay" || field == "end" ||
+                        field == "d_start" || (c.erase == Erase::free && field == "d_v");
+      Numbers as_kept = x;
+      if (!gain)
+        for (double& e : as_kept) e = rounded(Precision::bf16, static_cast<float>(e));
+      if (c.Q == 0) {
+        EXPECT_EQ(got.at(field), as_kept) << what << ": " << field;
+      } else {
+        EXPECT_LE(relative_error(got.at(field), x), 1e-2) << what << ": " << field;
+      }
+    }
+  });
 }
 
 TEST_F(StateChunkOnCuda, TokensInBf16AreRefusedWhereRowsArePadded) {

@@ -133,15 +133,19 @@ inline Values oracle(const Choice& c, const Values& in) {
   return out;
 }
 
+/// Tells whether kernels may take a field in bf16.
+inline bool may_be_bf16(const Choice& c, const std::string& name) {
+  return name == "q" || name == "k" || name == "erase_read" || name == "erase_write" || name == "o" ||
+         (name == "v" && c.erase != Erase::free);
+}
+
 /// One replica of a StateRead on given numbers: outputs and, of a given d_o or d_end, gradients d_<input>.
 template <class Real>
 std::map<std::string, Numbers> run(const Choice& c, StateForm form, const Values& in,
                                    Device device = Device::cpu) {
   TensorSet<Real> set(device);
   const auto format_of = [&](const std::string& name) {
-    const bool may = name == "q" || name == "k" || name == "erase_read" || name == "erase_write" ||
-                     name == "o" || (name == "v" && c.erase != Erase::free);
-    return c.in_bf16 && may ? Format::bf16 : Format::native;
+    return c.in_bf16 && may_be_bf16(c, name) ? Format::bf16 : Format::native;
   };
   for (const auto& [name, dims] : inputs(c)) {
     set.reals.add(name, 1, dims, format_of(name));

@@ -8,6 +8,7 @@
 
 #include "kernels/attention/attend.h"
 #include "kernels/attention/solve.h"
+#include "kernels/base/form.h"
 #include "kernels/conv/long_conv.h"
 #include "kernels/law/diagonal_read.h"
 #include "kernels/law/fwm.h"
@@ -25,6 +26,14 @@ constexpr const char* kInFp64 = "numbers are fp64";
 
 constexpr const char* kTooLittle =
     "this GPU has too little shared memory for it, or one variable is several of its inputs";
+
+/// Of an op whose sizes forms would take.
+template <class Op>
+std::string without_form() {
+  return known_forms<Op>().empty()
+             ? "this program is without its faster forms (kernels/fused, CROSSTALK_WITHOUT_FORMS)"
+             : kTooLittle;
+}
 
 std::string above(int size, const char* what, int most) {
   return fmt::format("{} {} a head are more than {}", size, what, most);
@@ -59,7 +68,7 @@ std::string slow_form(const FwmRead<Real>& op) {
               ? "chunks of values that are ids are of one head and one query"
           : op.K() > kMostKeys   ? above(op.K(), "key features", kMostKeys)
           : op.V() > kMostValues ? above(op.V(), "values", kMostValues)
-          : dense                ? kTooLittle
+          : dense                ? without_form<FwmRead<Real>>()
           : op.K() % 4 != 0      ? fmt::format("{} key features are no multiple of 4", op.K())
           : op.start || op.end   ? "a state is given or wanted"
                                  : "this GPU has too little shared memory for its chunks");
@@ -102,7 +111,7 @@ std::string slow_form(const NetworkRead<Real>& op) {
           : !deep && op.mini_batch != 1 ? fmt::format("mini-batches are of {} tokens", op.mini_batch)
           : !deep && op.K() > kMost     ? above(op.K(), "key channels", kMost)
           : !deep && op.V() > kMost     ? above(op.V(), "values", kMost)
-                                        : kTooLittle);
+                                        : without_form<NetworkRead<Real>>());
 }
 
 /// No form but the plain one: kernels/conv/long_conv.h.
@@ -124,7 +133,7 @@ std::string slow_form(const RidgeRead<Real>& op) {
          (kWide<Real>            ? kInFp64
           : op.K() > kMostKeys   ? above(op.K(), "key channels", kMostKeys)
           : op.V() > kMostValues ? above(op.V(), "values", kMostValues)
-                                 : kTooLittle);
+                                 : without_form<RidgeRead<Real>>());
 }
 
 /// States in registers: kernels/fused/diagonal_registers_form.cu.
@@ -136,7 +145,7 @@ std::string slow_form(const DiagonalRead<Real>& op) {
          (kWide<Real>               ? kInFp64
           : op.K() > kMost          ? above(op.K(), "key channels", kMost)
           : op.position && op.start ? "a state is given, and queries stand beside the sequence"
-                                    : kTooLittle);
+                                    : without_form<DiagonalRead<Real>>());
 }
 
 /// Tiles: kernels/attention/attend_mix.h. Weights of few queries are small.

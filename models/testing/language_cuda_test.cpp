@@ -10,6 +10,7 @@
 #include <tuple>
 #include <vector>
 
+#include "kernels/base/form.h"
 #include "kernels/recurrence/read_weights.h"
 #include "kernels/testing/compare.h"
 #include "kernels/testing/cuda_test.h"
@@ -250,13 +251,16 @@ TEST_F(LanguageOnCuda, WeightsByTilesInBf16) {
       };
       const LanguageResult alone = run(1, 0, 9), pack = run(3, 2, 7);
       SCOPED_TRACE(fmt::format("{}, {} heads, {} tokens, {} answers: {}", memory, heads, T, Q, alone.forms));
-      const bool by_chunks = std::string(memory) == "wall";  // decays of key channels
-      if (shared_memory_limit() >= 163 * 1024 && (by_chunks || !known_forms<ReadWeights<float>>().empty())) {
-        EXPECT_NE(alone.forms.find(by_chunks ? "state_read:chunk" : "read_weights"),
-                  std::string::npos);  // else scores of all pairs, and solve, or write after write
-        EXPECT_EQ(alone.forms.find("solve"), std::string::npos);
-        EXPECT_TRUE(!by_chunks || alone.forms.find("read_weights") == std::string::npos);
-      }
+      const bool by_chunks = std::string(memory) == "wall",  // decays of key channels
+          erases = !by_chunks && std::string(memory) != "log_linear_attention",
+                 fits = shared_memory_limit() >= 163 * 1024,
+                 by_tiles = !by_chunks && fits && !known_forms<ReadWeights<float>>().empty();
+      const auto has = [&](const char* form) { return alone.forms.find(form) != std::string::npos; };
+      EXPECT_EQ(has("read_weights:tiles"), by_tiles);
+      EXPECT_EQ(has("read_weights"), by_tiles);
+      EXPECT_EQ(has("solve"), erases && !by_tiles);  // scores of all pairs
+      EXPECT_EQ(has("state_read"), by_chunks);
+      EXPECT_TRUE(!by_chunks || !fits || has("state_read:chunk"));
       expect_near(alone, run_language<double>(Device::cpu, options, shape, 1, 0, 9), 1.5e-1);
       EXPECT_EQ(pack.losses, alone.losses);
       EXPECT_EQ(pack.gradients, alone.gradients);
