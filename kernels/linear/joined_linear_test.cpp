@@ -356,10 +356,6 @@ TEST_F(JoinedLinearOnCuda, NarrowOutputsBesideRowsInBf16) {
       return results(s, 1, 7, narrow ? Format::bf16 : Format::native,
                      [&](std::size_t i) { return narrow && s.O[i] % 64 == 0; });
     };
-    if (shaped_op<float>(s).slabs().count == 0) {  // too little shared memory: plain products read fp32 alone
-      EXPECT_THROW(all(true), std::logic_error);
-      continue;
-    }
     const auto want = all(false);
     if (shaped_op<float>(s).slabs().count == 0) {
       EXPECT_LT(shared_memory_limit(), 227u * 1024);
