@@ -155,7 +155,9 @@ TEST_P(GateLaws, HalfLivesAtTheStartAreThoseStated) {
   ASSERT_NE(stated, stated_half_lives().end())
       << "models/memories/" << GetParam() << "_test.cpp states no half-life; by its laws and inits it is "
       << fmt::format("CROSSTALK_HALF_LIFE({}, {:.4g});", GetParam(), median);
-  EXPECT_NEAR(median, stated->second, 1e-3 * median);
+  EXPECT_NEAR(median, stated->second, 1e-3 * median)
+      << "by its laws and inits it is "
+      << fmt::format("CROSSTALK_HALF_LIFE({}, {:.4g});", GetParam(), median);
 }
 
 INSTANTIATE_TEST_SUITE_P(Registry, GateLaws, every_memory(), memory_name);

@@ -89,8 +89,8 @@ TEST_P(GateStarts, OfFurtherDecaysAreStated) {
     const auto found = stated_input_starts().find({kind.name, input.name});
     if (found == stated_input_starts().end()) {
       ADD_FAILURE() << fmt::format(
-          "models/memories/{0}_test.cpp does not state how {1} starts: CROSSTALK_INPUT_START({0}, {1}, {2:.4g}); "
-          "(models/testing/gate_starts.h)",
+          "models/memories/{0}_test.cpp does not state the half-life that {1} starts with. By its laws and inits it is\n"
+          "#include \"models/testing/gate_starts.h\"\nCROSSTALK_INPUT_START({0}, {1}, {2:.4g});",
           kind.name, input.name, median);
       continue;
     }

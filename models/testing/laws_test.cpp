@@ -331,10 +331,14 @@ TEST(RankLaw, ReadsThroughFeaturesHaveNoMoreRankThanTheyHave) {
     const Eigen::VectorXd values = Eigen::JacobiSVD<Eigen::MatrixXd>(reads).singularValues();
     const auto rank = (values.array() > 1e-10 * values[0]).count();
     if (kind.bounded_by_rank) {
-      EXPECT_LE(rank, d) << values.transpose();
+      EXPECT_LE(rank, d) << "reads have a higher rank than d_dot: models/memories/" << kind.name
+                         << ".cpp must not say .bounded_by_rank = true; singular values "
+                         << values.transpose();
     } else {
       EXPECT_GT(rank, std::max<std::int64_t>(d, kFew))
-          << values.transpose() << "; see .bounded_by_rank in its file";
+          << "reads have no higher rank than keys have features: where that is so by the equation, say "
+             ".bounded_by_rank = true in models/memories/"
+          << kind.name << ".cpp; singular values " << values.transpose();
     }
   }
 }
