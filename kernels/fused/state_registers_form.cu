@@ -135,7 +135,7 @@ struct SmallWalk {
       while (left | other) {
         const bool mine = left != 0;
         const int at = first + (mine ? __ffs(static_cast<int>(left)) - 1 : 0);
-        left &= left - 1 + !mine, other &= other - (other != 0);
+        left &= left - 1, other &= other - 1;
         __syncwarp();
         stage.queries[0][lane] = mine ? number(op.q, row_of_query(at), K) : 0;
         __syncwarp();
