@@ -95,8 +95,14 @@ struct SmallWalk {
     return even + odd;
   }
 
-  /// Stages the rows of the tokens from `first` on.
-  __device__ __forceinline__ void load(int first) const {
+  /// Stages the rows of the tokens from `first` on; their gains, and this lane's numbers of their values.
+  __device__ __forceinline__ void load(int first, float (&values)[kTokens], float (&gains)[kTokens]) const {
+#pragma unroll
+    for (int t = 0; t < kTokens; ++t) {
+      const bool there = first + t < T;
+      values[t] = there ? number(op.v, row_of_token(first + t), V) : 0,
+      gains[t] = there ? gain(first + t) : 0;
+    }
     float key[kTokens], decay[kTokens], query[kTokens];
 #pragma unroll
     for (int t = 0; t < kTokens; ++t) {
@@ -222,13 +228,7 @@ __global__ void __launch_bounds__(kThreads) small_forward(const __grid_constant_
         to[c / 4 * kSide + walk.lane] = make_float4(S[c], S[c + 1], S[c + 2], S[c + 3]);
     }
     float values[kTokens], gains[kTokens];
-#pragma unroll
-    for (int t = 0; t < kTokens; ++t) {
-      const bool there = first + t < walk.T;
-      values[t] = there ? walk.number(op.v, walk.row_of_token(first + t), walk.V) : 0,
-      gains[t] = there ? walk.gain(first + t) : 0;
-    }
-    walk.load(first);
+    walk.load(first, values, gains);
 #pragma unroll
     for (int t = 0; t < kTokens; ++t) {
       if (first + t >= walk.T) break;
@@ -256,13 +256,7 @@ __global__ void __launch_bounds__(kThreads, 3) small_backward(const __grid_const
       const float4 four = from[c / 4 * kSide + walk.lane];
       S[0][c] = four.x, S[0][c + 1] = four.y, S[0][c + 2] = four.z, S[0][c + 3] = four.w;
     }
-#pragma unroll
-    for (int t = 0; t < kTokens; ++t) {
-      const bool there = first + t < walk.T;
-      values[t] = there ? walk.number(op.v, walk.row_of_token(first + t), walk.V) : 0,
-      gains[t] = there ? walk.gain(first + t) : 0;
-    }
-    walk.load(first);
+    walk.load(first, values, gains);
 #pragma unroll
     for (int t = 0; t + 1 < kTokens; ++t) {
 #pragma unroll
