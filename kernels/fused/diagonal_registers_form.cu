@@ -9,6 +9,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
+#include "kernels/fused/apart.h"
 #include "kernels/fused/diagonal_registers.cuh"
 
 namespace crosstalk {
@@ -392,14 +393,9 @@ bool covers(const Op& op) {
   if ((op.position && (op.start || op.start_imag)) || op.K() > 128 || op.T() == 0 || op.V() == 0 ||
       op.complex() != steady)
     return false;
-  const void* memory[] = {op.q.memory,         op.k.memory,        op.v.memory,
-                          op.step.memory,      op.log_rate.memory, op.row_log_decay.memory,
-                          op.angle.memory,     op.read.memory,     op.column_log_decay.memory,
-                          op.read_imag.memory, op.start.memory,    op.start_imag.memory};
-  std::sort(std::begin(memory), std::end(memory));
-  for (std::size_t i = 1; i < std::size(memory); ++i) {
-    if (memory[i] && memory[i] == memory[i - 1]) return false;
-  }
+  if (!apart(op.q, op.k, op.v, op.step, op.log_rate, op.row_log_decay, op.angle, op.read, op.column_log_decay,
+             op.read_imag, op.start, op.start_imag))
+    return false;
   std::size_t bytes = 0;
   with_fading(op, [&](auto law, auto across) {
     using Tile = FadingTile<decltype(law)::value, decltype(across)::value>;

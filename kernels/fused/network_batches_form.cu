@@ -9,6 +9,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <new>
 
+#include "kernels/fused/apart.h"
 #include "kernels/law/law_team.cuh"
 #include "kernels/law/network_batches_backward.h"
 #include "kernels/law/network_batches_forward.h"
@@ -287,9 +288,9 @@ __global__ void __launch_bounds__(kBatchesThreads)
 }
 
 bool covers(const BatchesOp& op) {
-  const bool apart = !op.q.memory || (op.q.memory != op.k.memory && op.q.memory != op.v.memory);
   return op.hidden > 0 && op.hidden % 4 == 0 && op.K() % 4 == 0 && op.V() % 4 == 0 &&
-         op.mini_batch <= law::kMostBatch && (!op.position || apart) && op.T() > 0;
+         op.mini_batch <= law::kMostBatch && (!op.position || (apart(op.q, op.k) && apart(op.q, op.v))) &&
+         op.T() > 0;
 }
 
 void plan(BatchesOp& op) {

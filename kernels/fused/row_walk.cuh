@@ -4,6 +4,7 @@
 // each warp's rows, and over warps at the chunk's end.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include "kernels/fused/apart.h"
 #include "kernels/fused/row_cells.cuh"
 #include "kernels/law/law_walk.h"
 
@@ -37,9 +38,8 @@ struct RowPlan {
   }
   template <class Op>
   bool covers(const Op& op) const {
-    const bool apart = !op.q.memory || (op.q.memory != op.k.memory && op.q.memory != op.v.memory);
-    return (!op.position || apart) && op.T() > 0 && op.K() <= kWalkColumns && op.V() <= kWalkRows &&
-           bytes <= shared_memory_limit();
+    return (!op.position || (apart(op.q, op.k) && apart(op.q, op.v))) && op.T() > 0 &&
+           op.K() <= kWalkColumns && op.V() <= kWalkRows && bytes <= shared_memory_limit();
   }
 };
 

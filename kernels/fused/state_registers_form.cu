@@ -17,9 +17,8 @@
 //
 // Lane c of a half writes number c of a key, a query and a decay: sums over rows are scattered to these lanes.
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
-
 #include "kernels/base/cuda_launch.cuh"
+#include "kernels/fused/apart.h"
 #include "kernels/recurrence/state_read.h"
 
 namespace crosstalk {
@@ -285,14 +284,10 @@ __global__ void __launch_bounds__(kThreads, 3) small_backward(const __grid_const
 }
 
 bool covers(const Op& op) {
-  const void* memory[] = {op.q.memory, op.k.memory, op.v.memory, op.write_gain.memory, op.log_decay.memory};
-  std::sort(std::begin(memory), std::end(memory));
-  for (std::size_t i = 1; i < std::size(memory); ++i) {
-    if (memory[i] && memory[i] == memory[i - 1]) return false;
-  }
   return op.form == StateForm::chunkwise && op.products == Precision::full && op.K() <= kSide &&
          op.V() <= kSide && op.writes == 1 && (op.erase == Erase::none || op.erase == Erase::delta) &&
-         (op.decayed || !op.log_decay) && !op.start && !op.end && op.k.value.R <= 65535;
+         (op.decayed || !op.log_decay) && !op.start && !op.end && op.k.value.R <= 65535 &&
+         apart(op.q, op.k, op.v, op.write_gain, op.log_decay);
 }
 void plan(Op& op) {
   op.states.value = shaped<float>(op.k.value.R, {op.B(), op.H(), (op.T() + kTokens - 1) / kTokens, kState});
