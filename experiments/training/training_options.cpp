@@ -274,22 +274,22 @@ void resolve_schedule(Options& options) {
     options.set("train.warmup_steps", std::llround(share * static_cast<double>(steps)));
     options.set("train.warmup_share", 0.0);
   }
-  if (schedule == "one_cycle") {
+  if (schedule == "one_cycle" && steps > 0) {
     const std::int64_t warmup = options.get_int("train.warmup_steps");
-    if (steps > 0 && steps < 3)
+    if (steps < 3)
       throw OptionError(
           "train.max_steps",
           fmt::format("train.max_steps = {}, but train.schedule = \"one_cycle\" needs at least 3: two of "
                       "warm-up and one behind them",
                       steps));
-    if (steps > 0 && share > 0 && warmup < 2)
+    if (share > 0 && warmup < 2)
       throw OptionError(
           "train.warmup_share",
           fmt::format(
               "train.warmup_share = {} of train.max_steps = {} is {} step{} of warm-up, and train.schedule = "
               "\"one_cycle\" needs two; give at least {} steps, or train.warmup_steps = 2",
               share, steps, warmup, warmup == 1 ? "" : "s", std::llround(std::ceil(1.5 / share))));
-    if (steps > 0 && (warmup < 2 || warmup > steps - 1))
+    if (warmup < 2 || warmup > steps - 1)
       throw OptionError(
           "train.schedule",
           fmt::format("train.schedule = \"one_cycle\" needs from 2 to {} steps of warm-up of its {}; give "
