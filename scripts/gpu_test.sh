@@ -8,7 +8,7 @@
 # memory of a block in KiB (227 is an H100's, 163 an A100's, 99 a 4090's), `plain` (no op has a form, as if kernels/fused/*_form.cu
 # were deleted) or a tool of compute-sanitizer, with fewer cases. TESTS
 # are ops, models, tasks or training. $LIMIT: seconds that a step may take (530). $GPUS, $PER_GPU: how many GPUs (all), and how
-# many steps on each (4), `sanitizers` uses; $TOOLS: which tools (all four).
+# many steps on each (4), `sanitizers` uses; $TOOLS: which tools (all four). $LOGS: a folder that keeps what each step printed.
 # Prints one line a step and what failed. Exit status: 0 when all passed, 1 otherwise.
 # SPDX-License-Identifier: Apache-2.0
 set -u
@@ -19,11 +19,12 @@ limit=${LIMIT:-530}
 failed=0
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
+if [ -n "${LOGS:-}" ]; then mkdir -p "$LOGS" || exit 1; fi
 
 # How many parts a tool wants of each group of tests, so that each ends in time.
 parts_of() { # parts_of WHAT TESTS
   case $1:$2 in
-    racecheck:ops) echo 16 ;;
+    racecheck:ops) echo 32 ;;
     plain:*) echo 1 ;;
     [a-z]*:ops) echo 8 ;;
     [a-z]*:models) echo 4 ;;
@@ -103,6 +104,7 @@ run_step() { # run_step WHAT:TESTS[:I/N]
     if [ "$code" -eq 124 ] || [ "$code" -eq 137 ]; then break; fi
   done
   unset CROSSTALK_SHARED_LIMIT CROSSTALK_FEW_REPLICAS CROSSTALK_WITHOUT_FORMS
+  if [ -n "${LOGS:-}" ]; then cp "$log" "$LOGS/${step//[:\/]/.}.log"; fi
   cases=$(grep -c '^\[       OK' "$log")
   skipped=$(grep -c '^\[  SKIPPED \] .*(.* ms)' "$log")
   if [ "$status" -eq 0 ] && [ "$cases" -gt 0 ]; then
