@@ -109,6 +109,7 @@ TEST_F(DeltaValuesOnCuda, AgreesWithTheCpu) {
         for (const auto& [name, x] : want)
           EXPECT_LE(relative_error(got.at(name), x), 3e-2)
               << fmt::format("{}: T {} K {} V {} bf16 {}", name, T, K, V, format == Format::bf16);
+        if (few_replicas()) continue;
         EXPECT_EQ(got, run<float>(s, Device::cuda, write, format)) << "another launch, other bits";
       }
     }

@@ -134,7 +134,7 @@ OpCase make(const std::string& name, const Shape& s, int iterations = 30) {
 
 std::vector<OpCase> cases() {
   return {make("Tokens", {2, 6, 2, 5, 3}),
-          make("Converged", {1, 40, 1, 32, 5, 0, true, true}, 100).gradient_elements(8),
+          make("Converged", {1, 40, 1, 32, 5, 0, true, true}, 100).gradient_elements(8).heavy(),
           make("NoGates", {2, 6, 1, 4, 3, 0, false, false, false}),
           make("Positions", {2, 7, 2, 4, 5, 9}),
           make("StartAndEnd", {2, 5, 2, 4, 3, 0, true, true}),
@@ -158,9 +158,9 @@ std::vector<OpCase> sizes() {
           make("MoreValues", {1, 34, 1, 20, 100, 0, false, true}),
           make("FewQueries", {3, 70, 2, 64, 16, 2}),
           make("KeysOfABlock", {2, 83, 2, 65, 40, 90}),
-          make("WholeBlock", {1, 70, 2, 128, 128}),
-          make("BlockStartAndEnd", {2, 40, 1, 100, 32, 0, true, true}, 150),
-          make("TooManyKeys", {1, 20, 1, 129, 5})};
+          make("WholeBlock", {1, 70, 2, 128, 128}).heavy(),
+          make("BlockStartAndEnd", {2, 40, 1, 100, 32, 0, true, true}, 150).heavy(),
+          make("TooManyKeys", {1, 20, 1, 129, 5}).heavy()};
 }
 INSTANTIATE_TEST_SUITE_P(RidgeRead, CudaOpCheck, ::testing::ValuesIn(sizes()), case_name);
 

@@ -317,7 +317,7 @@ TEST_F(JoinedLinearOnCuda, WideMapsOfEitherFormat) {
   for (const Sizes& s :
        {Sizes{3000, 256, {256, 2, 16, 136, 5, 64}, true, Precision::bf16},
         Sizes{200, 136, {136, 5}, true, Precision::bf16}, Sizes{70, 520, {8, 512}, true, Precision::bf16}}) {
-    if (s.N > 1000 && std::getenv("CROSSTALK_FEW_REPLICAS") != nullptr) continue;  // under compute-sanitizer
+    if (s.N > 1000 && few_replicas()) continue;  // under compute-sanitizer
     const auto all = [&](bool narrow) {
       return results(
           s, 2, 6, narrow ? Format::bf16 : Format::native,

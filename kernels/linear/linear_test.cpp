@@ -169,7 +169,7 @@ class LinearOnCuda : public CudaTest {};
 TEST_F(LinearOnCuda, MoreThanTwoToThe31Numbers) {
   constexpr int N = (1 << 20) + 200, I = 2048, O = 2;
   constexpr std::size_t kRow = I * sizeof(float), kBytes = N * kRow;
-  if (std::getenv("CROSSTALK_FEW_REPLICAS") != nullptr) GTEST_SKIP() << "too slow";
+  if (few_replicas()) GTEST_SKIP() << "too slow";
   if (free_memory(Device::cuda) < kBytes + kBytes / 4) GTEST_SKIP() << "needs 11 GiB";
   Buffer large(Device::cuda, kBytes), small(Device::cuda, 2 * N * O * sizeof(float)),
       weights(Device::cuda, 2 * O * kRow);

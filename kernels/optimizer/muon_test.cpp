@@ -17,7 +17,7 @@ struct Shape {
 };
 /// Wide, tall, square, a row, a column, one number, and shapes that cut tiles of 64 and of 16.
 const std::vector<Shape> kShapes = {{5, 9}, {9, 5},    {4, 4},   {1, 7},  {7, 1},
-                                    {1, 1}, {65, 130}, {70, 17}, {16, 64}};
+                                    {1, 1}, {70, 17}, {65, 130}, {16, 64}};
 constexpr double kRates[] = {0.02, 0.1, 0, 1e-3, 0.5};
 
 double gradient_of(int id, int i, int step) {
@@ -207,9 +207,10 @@ TEST(Muon, LeavesWhatLiesBetweenTheMatrices) {
 template <class Real>
 RunStep stepped(bool decays) {
   return [=](const std::vector<int>& ids, const Exec& exec) {
-    Muon<Real> muon(ids, kShapes, exec.device);
+    const bool few = few_replicas();  // the smallest seven shapes, one step
+    Muon<Real> muon(ids, {kShapes.begin(), kShapes.end() - (few ? 2 : 0)}, exec.device);
     if (decays) muon.decays = true, muon.schedule = one_cycle();
-    muon.steps(exec, 1, 3);
+    muon.steps(exec, 1, few ? 1 : 3);
     Left left;
     for (const char* name : {"parameter", "m"}) keep(left, name, exec.device, muon.set.real(name));
     return left;

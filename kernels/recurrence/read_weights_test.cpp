@@ -397,7 +397,7 @@ TEST_F(ReadWeightsOnCuda, TilesAreTheRecurrence) {
   check_tiles(2, 100, 3, 2, 20);
 }
 TEST_F(ReadWeightsOnCuda, TilesOfFewTokens) {
-  check_tiles(1, 70, 140, 1, 28);
+  if (!few_replicas()) check_tiles(1, 70, 140, 1, 28);
   check_tiles(2, 20, 20, 1, 64);
 }
 
