@@ -324,7 +324,7 @@ TEST_F(AttendMixOnCuda, GradientsOfWholeHeads) {
   for (const auto& [T, Q, K, V] : sizes) {
     for (int kind = T / 10 % 2; kind < 4; kind += 2) {
       Shape s;
-      s.B = few_replicas() ? 1 : 32, s.H = 2, s.T = T, s.Q = Q, s.K = K, s.V = V, s.scale = 1 / std::sqrt(K),
+      s.B = 32, s.H = 2, s.T = T, s.Q = Q, s.K = K, s.V = V, s.scale = 1 / std::sqrt(K),
       s.products = Precision::bf16;
       s.positions = Q != T || kind == 2, s.decays = s.slopes = false, s.sinks = kind == 1;
       if (kind == 2) s.eps = 0.1, s.window = 20;
@@ -350,8 +350,8 @@ TEST_F(AttendMixOnCuda, GradientsOfWholeHeads) {
 TEST_F(AttendMixOnCuda, ManyTiles) {
   for (const bool decays : {false, true}) {
     Shape s;
-    s.B = 1, s.H = 1, s.T = s.Q = few_replicas() ? 200 : 1000, s.K = s.V = 64, s.scale = 0.125, s.positions = false,
-    s.decays = decays;
+    s.B = 1, s.H = 1, s.T = s.Q = few_replicas() ? 200 : 1000, s.K = s.V = 64, s.scale = 0.125,
+    s.positions = false, s.decays = decays;
     const Values in = drawn(s);
     const auto want = run<double>(s, in, Device::cpu, true);
     for (const auto& [products, limit] :

@@ -82,22 +82,22 @@ struct FwmBackward {
       fwm_prepare(at, shared, chunk, keys_of(chunk), errors + chunk % 2 * 16 * width, width, scales, stride,
                   beta, id, scale);
     };
-    __syncthreads();
+    fwm_meet();
     prepare(last);
-    __syncthreads();
-    __syncthreads();
+    fwm_meet();
+    fwm_meet();
     for (int p = lane; p < P; p += 32) d += parts[p] * query[p];
     d = warp_sum(d);
     for (int chunk = last; chunk >= 0; --chunk) {
-      __syncthreads();
+      fwm_meet();
       fwm_chain(shared, chunk, d);
-      __syncthreads();
+      fwm_meet();
       if (chunk > 0) prepare(chunk - 1);
-      __syncthreads();
+      fwm_meet();
       fwm_theta(shared, chunk, warps, at.count(chunk), products, squares, a.beta.write,
                 d_beta ? d_beta + at.first(chunk) : nullptr);
     }
-    __syncthreads();
+    fwm_meet();
   }
   /// dL/dS behind the last chunk.
   __device__ __forceinline__ void start(float (&x)[J][2][4]) const {
@@ -245,7 +245,7 @@ struct FwmBackward {
       for (int i = 0; i < 4; ++i) u[m][i] *= scale;
     }
     const FwmFactor factor[2] = {{u[0][0], u[1][0], u[0][1], u[1][1]}, {u[0][2], u[1][2], u[0][3], u[1][3]}};
-    __syncthreads();  // the parts of the chunk behind have been read
+    fwm_meet();  // the parts of the chunk behind have been read
 #pragma unroll
     for (int j = 0; j < J; ++j) {
       float part[2][4] = {};
@@ -355,17 +355,17 @@ __global__ void __launch_bounds__(32 * (kWarps + 1), kWarps <= 3   ? (J == 4 ? 4
   if (at.warp == at.warps) return all.walk_chain(last);
   all.fetch(last);
   at.split(all.keys_of(last));
-  __syncthreads();
+  fwm_meet();
   float x[J][2][4];  // dL/dS
   all.start(x);
   all.query_parts(last);
-  __syncthreads();  // N' is there, too
+  fwm_meet();  // N' is there, too
   all.put_query(last);
-  __syncthreads();
+  fwm_meet();
   for (int chunk = last; chunk >= 0; --chunk) {
     float Q[2][4] = {};
     all.project(chunk, x, Q);
-    __syncthreads();  // the chain may begin
+    fwm_meet();  // the chain may begin
     if (chunk > 1) all.prefetch_state(chunk - 1);
     if (chunk > 0) all.fetch(chunk - 1);
     if (chunk < last) all.finish(chunk + 1);
@@ -376,14 +376,14 @@ __global__ void __launch_bounds__(32 * (kWarps + 1), kWarps <= 3   ? (J == 4 ? 4
     }
     all.put_parts(chunk, x);
     if (chunk > 0) at.split(all.keys_of(chunk - 1));  // over pairs that finish() has read
-    __syncthreads();                                  // it has ended
+    fwm_meet();                                       // it has ended
     float turned[2][4];
     all.solve(chunk, Q, turned);
     all.multiply_errors(chunk, turned);
     if (chunk > 0) all.step_back(chunk, x, S, Q, turned);
-    __syncthreads();  // the parts are there, and N' of the chunk before
+    fwm_meet();  // the parts are there, and N' of the chunk before
   }
-  __syncthreads();
+  fwm_meet();
   all.finish(0);
 }
 
