@@ -21,6 +21,12 @@ log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 if [ -n "${LOGS:-}" ]; then mkdir -p "$LOGS" || exit 1; fi
 
+# Kernels that racecheck (2025.3) misjudges: with one warp in the chain the compiler makes the choice between two named barriers two
+# instructions under a condition, and the tool then takes a slot's next keys for a race with those that the chain has read. The
+# emulator's check (kernels/README.md) follows these barriers and finds none.
+unjudged=(--kernel-name-exclude kernel_substring=chunked_forwardIfLi1E --kernel-name-exclude kernel_substring=chunked_forwardIdLi1E
+  --kernel-name-exclude kernel_substring=chunked_backwardIfLi1E --kernel-name-exclude kernel_substring=chunked_backwardIdLi1E)
+
 # How many parts a tool wants of each group of tests, so that each ends in time.
 parts_of() { # parts_of WHAT TESTS
   case $1:$2 in
@@ -80,6 +86,7 @@ run_step() { # run_step WHAT:TESTS[:I/N]
         return
       fi
       command=(compute-sanitizer --tool "$what" --error-exitcode 9 --print-limit 10)
+      if [ "$what" = racecheck ]; then command+=("${unjudged[@]}"); fi
       export CROSSTALK_FEW_REPLICAS=1
       # Models whose kernels have no op test of their own size: those that round.
       if [ "$tests" = models ]; then filter='*Cuda*Rounded*:*Cuda*Forms*'; fi

@@ -140,7 +140,8 @@ TEST_F(StateChunkOnCuda, ReadsAtPositions) {
       for (Erase erase : {Erase::none, Erase::delta, Erase::free}) {
         for (int Q : {9, 100}) {
           Choice c;
-          c.B = 2, c.T = 100, c.H = 2, c.Q = Q, c.K = K, c.V = V, c.erase = erase, c.gate = gate;
+          c.B = 2, c.T = few_replicas() ? 40 : 100, c.H = 2, c.Q = Q, c.K = K, c.V = V, c.erase = erase,
+          c.gate = gate;
           c.write_gain = true, c.erase_gain = c.reads(), c.end = Q == 9;
           check(c);
         }
@@ -154,7 +155,8 @@ TEST_F(StateChunkOnCuda, BlocksOfKeyChannels) {
     for (Gate gate : {Gate::none, Gate::scalar, Gate::channel}) {
       for (int Q : {0, 9}) {
         Choice c;
-        c.T = 100, c.H = 2, c.Q = Q, c.K = K, c.V = V, c.gate = gate, c.write_gain = true;
+        c.T = few_replicas() ? 40 : 100, c.H = 2, c.Q = Q, c.K = K, c.V = V, c.gate = gate,
+        c.write_gain = true;
         c.start = c.end = Q == 0;
         check(c);
       }
@@ -168,7 +170,7 @@ TEST_F(StateChunkOnCuda, SeveralWritesAndFreeErases) {
       for (Erase erase : {Erase::none, Erase::delta, Erase::tied, Erase::free}) {
         for (int N : {1, 2, 3}) {
           Choice c;
-          c.T = 50, c.H = 2, c.N = N, c.K = K, c.V = V, c.erase = erase, c.gate = gate;
+          c.T = few_replicas() ? 20 : 50, c.H = 2, c.N = N, c.K = K, c.V = V, c.erase = erase, c.gate = gate;
           c.write_gain = true, c.erase_gain = c.reads(), c.start = c.end = K == 20;
           c.before = N == 2, c.decayed = N < 3;
           check(c);
@@ -212,7 +214,8 @@ void for_narrow_choices(const F& f) {
       for (Erase erase : {Erase::none, Erase::delta, Erase::tied, Erase::free}) {
         for (const auto& [N, Q] : {std::pair{1, 0}, {2, 0}, {1, 9}}) {
           Choice c;
-          c.B = 2, c.T = 70, c.H = 2, c.N = N, c.Q = Q, c.K = c.V = size, c.erase = erase, c.gate = gate;
+          c.B = 2, c.T = few_replicas() ? 40 : 70, c.H = 2, c.N = N, c.Q = Q, c.K = c.V = size,
+          c.erase = erase, c.gate = gate;
           c.write_gain = true, c.erase_gain = c.reads(), c.products = Precision::bf16;
           c.start = c.end = Q == 0, c.decayed = size != 64;
           f(c, fmt::format("size {} N {} Q {} {} {}", size, N, Q, name_of(erase), name_of(gate)));
@@ -306,7 +309,8 @@ TEST_F(StateChunkOnCuda, TokensInBf16AreRefusedWhereRowsArePadded) {
 TEST_F(StateChunkOnCuda, ManyChunks) {
   for (Gate gate : {Gate::scalar, Gate::channel}) {
     Choice c;
-    c.B = 2, c.T = few_replicas() ? 200 : 1000, c.K = c.V = 64, c.erase = Erase::delta, c.gate = gate, c.write_gain = true;
+    c.B = 2, c.T = few_replicas() ? 200 : 1000, c.K = c.V = 64, c.erase = Erase::delta, c.gate = gate,
+    c.write_gain = true;
     check(c);
   }
 }
