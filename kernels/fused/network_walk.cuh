@@ -126,19 +126,29 @@ struct WalkStage {
   float targets[kWalkStaged][kWalkRows], numbers[kWalkStaged][3], z[2][2][kWalkRows];
 };
 
-/// A walk forward over one sequence and head. kListed: queries stand where their positions say, else one behind every token.
-template <int C, bool kNorm, bool kListed>
-struct NetworkWalk {
-  static constexpr int kWide = 4 * C;
+/// Facts of a block's sequence and head.
+template <int C>
+struct NetworkSequence {
   const NetworkOp& op;
   const WalkPlan& plan;
   const RowCells<C> cells = {};
   const int item = static_cast<int>(blockIdx.x), r = static_cast<int>(blockIdx.y), row = cells.row;
+  const int warp = cells.warp, lane = cells.lane, warps = plan.warps, slot = plan.slot;
   const int T = op.T(), Q = op.Q(), H = op.H(), K = op.K(), V = op.V(), b = item / H, h = item % H;
   const int threads = static_cast<int>(blockDim.x), thread = static_cast<int>(threadIdx.x);
   const law::Rows<float> q{op.q, r, b, h, Q, H, K}, k{op.k, r, b, h, T, H, K}, v{op.v, r, b, h, T, H, V},
       size{op.step, r, b, h, T, H, 1}, momentum{op.momentum, r, b, h, T, H, 1},
       forget{op.forget, r, b, h, T, H, 1}, gain{op.gain, r, b, h, 1, H, V}, bias{op.bias, r, b, h, 1, H, V};
+};
+
+/// A walk forward over one sequence and head. kListed: queries stand where their positions say, else one behind every token.
+template <int C, bool kNorm, bool kListed>
+struct NetworkWalk : NetworkSequence<C> {
+  static constexpr int kWide = 4 * C;
+  using Base = NetworkSequence<C>;
+  using Base::op, Base::plan, Base::cells, Base::item, Base::r, Base::row, Base::T, Base::Q, Base::H, Base::K,
+      Base::V, Base::b, Base::h, Base::threads, Base::thread, Base::q, Base::k, Base::v, Base::size,
+      Base::momentum, Base::forget, Base::gain, Base::bias;
   const WalkParts parts{op, r, item};
   const bool inside = row < V, writes = inside && cells.part == 0;
   const std::int32_t* const position =
@@ -249,7 +259,7 @@ template <int C, bool kNorm, bool kListed>
 __global__ void __launch_bounds__(256, 4)
     network_walk_forward(const __grid_constant__ NetworkOp op, const __grid_constant__ WalkPlan plan) {
   __shared__ WalkStage<C> stage;
-  NetworkWalk<C, kNorm, kListed> walk{op, plan};
+  NetworkWalk<C, kNorm, kListed> walk{{op, plan}};
   const int T = walk.T, apart = plan.length * plan.group;
   const float bias_here = kNorm && walk.inside ? walk.bias.value[walk.row] : 0.0f;
   float *o = op.o.value.at(walk.r), *kept = op.kept ? op.kept.value.at(walk.r) : nullptr;

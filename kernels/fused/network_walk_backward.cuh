@@ -23,21 +23,6 @@ __device__ __forceinline__ int previous_position(const std::int32_t* position, i
   return previous;
 }
 
-/// Facts of a block's sequence and head.
-template <int C>
-struct NetworkSequence {
-  const NetworkOp& op;
-  const WalkPlan& plan;
-  const RowCells<C> cells = {};
-  const int item = static_cast<int>(blockIdx.x), r = static_cast<int>(blockIdx.y), row = cells.row;
-  const int warp = cells.warp, lane = cells.lane, warps = plan.warps, slot = plan.slot;
-  const int T = op.T(), Q = op.Q(), H = op.H(), K = op.K(), V = op.V(), b = item / H, h = item % H;
-  const int threads = static_cast<int>(blockDim.x), thread = static_cast<int>(threadIdx.x);
-  const law::Rows<float> q{op.q, r, b, h, Q, H, K}, k{op.k, r, b, h, T, H, K}, v{op.v, r, b, h, T, H, V},
-      size{op.step, r, b, h, T, H, 1}, momentum{op.momentum, r, b, h, T, H, 1},
-      forget{op.forget, r, b, h, T, H, 1}, gain{op.gain, r, b, h, 1, H, V}, bias{op.bias, r, b, h, 1, H, V};
-};
-
 /// The walk back over one sequence and head. A struct without arrays: those that unrolling gives constant indices stand in the kernel,
 /// and here are references to them. As members they kept all others out of registers until unrolled (1.37 times the time).
 template <int C, bool kNorm, bool kListed>
