@@ -27,12 +27,11 @@ __device__ __forceinline__ int previous_position(const std::int32_t* position, i
 /// and here are references to them. As members they kept all others out of registers until unrolled (1.37 times the time).
 template <int C, bool kNorm, bool kListed>
 struct NetworkBack : NetworkSequence<C> {
-  static constexpr int kWide = 4 * C;
   using Base = NetworkSequence<C>;
   using Base::op, Base::plan, Base::cells, Base::item, Base::r, Base::row, Base::warp, Base::lane,
       Base::warps, Base::slot, Base::T, Base::Q, Base::H, Base::K, Base::V, Base::b, Base::h, Base::threads,
       Base::thread, Base::q, Base::k, Base::v, Base::size, Base::momentum, Base::forget, Base::gain,
-      Base::bias;
+      Base::bias, Base::kWide, Base::row_of;
   float (&W)[C], (&P)[C];    ///< P: on the way to W only
   float (&G)[C], (&G_P)[C];  ///< dL/dW and dL/dP
   float (&x)[C];
@@ -70,7 +69,6 @@ struct NetworkBack : NetworkSequence<C> {
   const float share = 1 / static_cast<float>(V);
 
   __device__ float* take(int count) { return next += count, next - count; }
-  __device__ std::int64_t row_of(int t) const { return ((static_cast<std::int64_t>(b) * T + t) * H + h) * V; }
 
   /// dL/dW and dL/dP behind the last token.
   __device__ __forceinline__ void start() {
@@ -117,11 +115,7 @@ struct NetworkBack : NetworkSequence<C> {
           errors[t * kWalkRows + j] = j < V ? value[j] - (op.residual ? entry : 0.0f) : 0.0f;
       }
     }
-    if (thread < count) {
-      const int t = from + thread;
-      numbers[4 * thread] = size.row(t)[0], numbers[4 * thread + 1] = momentum.number(t, 0);
-      numbers[4 * thread + 2] = 1 - forget.number(t, 0);
-    }
+    if (thread < count) this->number_token(from + thread, numbers + 4 * thread);
     __syncthreads();
   }
   /// P' = momentum P - step e k^T, W' = (1 - forget) W + P' of `count` tokens. here: they are the chunk's, and W before each is kept.
@@ -137,14 +131,7 @@ struct NetworkBack : NetworkSequence<C> {
           if (cells.part == 0) normals[t * kWalkRows + row] = z;
         }
       }
-      cells.columns_of(keys + t * kWide, x);
-#pragma unroll
-      for (int c = 0; c < C; ++c) {
-        const float moved = kNorm ? step * x[c] : speed * P[c] + step * x[c];
-        W[c] = keeps * W[c] + moved;
-        if constexpr (!kNorm) P[c] = moved;
-      }
-      if (op.biases) c_p = speed * c_p + step, c_w = keeps * c_w + c_p;
+      this->template move<kNorm>(keys + t * kWide, step, speed, keeps, W, P, x, c_w, c_p);
       if constexpr (kNorm) {
         if (here) {
           const float z = cells.product(W, queries + t * kWide) + c_w;
@@ -271,7 +258,7 @@ struct NetworkBack : NetworkSequence<C> {
   }
   /// A query that a position brought, at W and b, back.
   __device__ __forceinline__ void listed_back(int i, float offset, const NormWeights& weights) {
-    const std::int64_t at = ((static_cast<std::int64_t>(b) * Q + i) * H + h) * V;
+    const std::int64_t at = this->row_of_query(i);
     const Pair d_all = Pair::of(d_o ? d_o + at : nullptr, d_o ? V : 0);
     if (!__any_sync(kFullWarp, d_all.x[0] != 0 || d_all.x[1] != 0)) {  // a slot that no query fills, say
       for (int j = thread; q.gradient && j < K; j += threads)
