@@ -1,7 +1,4 @@
-// The way back of network_walk.cuh.
-//
-// One long function: as a struct with a method a phase, as the way forward is, it spills three times as much and takes up to
-// 1.37 times as long (K = V = 64 without LayerNorm, an H200: 776 -> 1060 us of 512 heads of 128 tokens).
+// The way back of network_walk.cuh, a method a phase.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/fused/network_walk.cuh"
@@ -23,8 +20,8 @@ __device__ __forceinline__ int previous_position(const std::int32_t* position, i
   return previous;
 }
 
-/// The walk back over one sequence and head. A struct without arrays: those that unrolling gives constant indices stand in the kernel,
-/// and here are references to them. As members they kept all others out of registers until unrolled (1.37 times the time).
+/// The walk back over one sequence and head. The arrays W to x stand in the kernel: as members they keep all that stands beside them
+/// out of registers until loops over them are unrolled, which took up to 1.37 times as long (K = V = 64, an H200).
 template <int C, bool kNorm, bool kListed>
 struct NetworkBack : NetworkSequence<C> {
   using Base = NetworkSequence<C>;
@@ -118,7 +115,12 @@ struct NetworkBack : NetworkSequence<C> {
     if (thread < count) this->number_token(from + thread, numbers + 4 * thread);
     __syncthreads();
   }
-  /// P' = momentum P - step e k^T, W' = (1 - forget) W + P' of `count` tokens. here: they are the chunk's, and W before each is kept.
+  __device__ __forceinline__ void keep_p() const {
+    cells.keep(start_p, P);
+    if (cells.part == 0) start_p[slot + row] = c_p;
+  }
+  /// `count` tokens on: P_t = momentum P - step e k^T, W_t = (1 - forget) W + P_t. here: they are the chunk's, before each of which W
+  /// is kept.
   __device__ __forceinline__ void advance(int count, bool here) {
     for (int t = 0; t < count; ++t) {
       const float step = -numbers[4 * t] * inner[t * kWalkRows + row], speed = numbers[4 * t + 1];
@@ -140,7 +142,8 @@ struct NetworkBack : NetworkSequence<C> {
       }
     }
   }
-  /// All that depends on z alone, of a chunk's n tokens, a warp a token; the query's LayerNorm back, from do to dz.
+  /// All that depends on z alone, of a chunk's n tokens, a warp a token: normal = (z - mean) scale, y / gain = gain normal + bias -
+  /// target, the means that TokenNorm names; and LayerNorm of the read back, from do to dz.
   __device__ __forceinline__ void normalise(int n, const NormWeights& weights, Pair& d_gain,
                                             Pair& d_bias) const {
     __syncthreads();
@@ -174,7 +177,7 @@ struct NetworkBack : NetworkSequence<C> {
     }
     __syncthreads();
   }
-  /// e of token t as LayerNorm's gradient back: from dL/de to the cotangents of z and of f(k) - v.
+  /// e = scale (y - mean y - normal mean(y normal)) of token t back: from dL/de to dL/dz and the cotangent of f(k) - v.
   __device__ __forceinline__ void norm_back(int t, float d_e, const NormWeights& weights, float& d_z,
                                             float& d_error) {
     float* all = exchange + t % 2 * kWalkRows;
@@ -205,7 +208,20 @@ struct NetworkBack : NetworkSequence<C> {
     const float d_normal = d_error * gain_here - scale * d_e * along + turned * error * gain_here;
     d_z = inside ? scale * (d_normal - (bend * normal + d_sum) * share) : 0.0f;
   }
-  /// Token t back, W: before it.
+  /// <P before token t, dL/dP_t>, this thread's share.
+  __device__ __forceinline__ float momentum_back(int t, float offset) {
+    float sum = 0;
+    const float before = t > 0 ? numbers[4 * t - 2] : 0.0f;  // P = W - before * W of a token less
+    cells.recall(t > 0 ? slots + (t - 1) * slot : start_p, x);
+#pragma unroll
+    for (int c = 0; c < C; ++c) sum += (t > 0 ? W[c] - before * x[c] : x[c]) * G_P[c];
+    if (cells.part == 0 && op.biases)
+      sum += (t > 0 ? offset - before * offsets[(t - 1) * kWalkRows + row] : start_p[slot + row]) * g_p;
+    return sum;
+  }
+  /// Token t back, with W before it: dL/dP_t = dL/dW_t + momentum_{t+1} dL/dP_{t+1}, of which G_P is the last term,
+  ///   dL/dstep = -<e, dL/dP k>      dL/dforget = -<W, dL/dW_t>      dL/dmomentum = <P, dL/dP>
+  ///   dL/de = -step dL/dP k         dL/dk = W^T dz - step dL/dP^T e      dL/dW = (1 - forget) dL/dW_t + dz k^T
   __device__ __forceinline__ void token_back(int t, const NormWeights& weights) {
     const float step = numbers[4 * t], speed = numbers[4 * t + 1], keeps = numbers[4 * t + 2];
     const float e = inner[t * kWalkRows + row], offset = offsets[t * kWalkRows + row];
@@ -219,17 +235,7 @@ struct NetworkBack : NetworkSequence<C> {
 #pragma unroll
     for (int c = 0; c < C; ++c) G_P[c] = kNorm ? G[c] : G[c] + G_P[c];  // dL/dP_t
     g_p += g_w;
-    if constexpr (!kNorm) {
-      if (momentum.gradient) {
-        const float before = t > 0 ? numbers[4 * t - 2] : 0.0f;  // P = W - before * W of a token less
-        cells.recall(t > 0 ? slots + (t - 1) * slot : start_p, x);
-#pragma unroll
-        for (int c = 0; c < C; ++c) partial[2] += (t > 0 ? W[c] - before * x[c] : x[c]) * G_P[c];
-        if (cells.part == 0 && op.biases)
-          partial[2] +=
-              (t > 0 ? offset - before * offsets[(t - 1) * kWalkRows + row] : start_p[slot + row]) * g_p;
-      }
-    }
+    if (!kNorm && momentum.gradient) partial[2] = momentum_back(t, offset);
     const float across = cells.product(G_P, keys + t * kWide) + (op.biases ? g_p : 0.0f);
     if (cells.part == 0) partial[0] = e * across;
     float d_e = -step * across, d_z = d_e, d_error = d_e;
@@ -373,12 +379,7 @@ __global__ void __launch_bounds__(256, 2)
       const int count = here ? n : plan.length;
       walk.load(from, count);
       if (here && chunk == base && chunk > 0) walk.prefetch(chunk);
-      if constexpr (!kNorm) {
-        if (here && walk.momentum.gradient) {
-          cells.keep(walk.start_p, P);
-          if (cells.part == 0) walk.start_p[slot + row] = walk.c_p;
-        }
-      }
+      if (!kNorm && here && walk.momentum.gradient) walk.keep_p();
       walk.advance(count, here);
     }
     if constexpr (kNorm) {
