@@ -141,6 +141,7 @@ struct NetworkSequence {
       size{op.step, r, b, h, T, H, 1}, momentum{op.momentum, r, b, h, T, H, 1},
       forget{op.forget, r, b, h, T, H, 1}, gain{op.gain, r, b, h, 1, H, V}, bias{op.bias, r, b, h, 1, H, V};
 
+  __device__ __forceinline__ NetworkSequence(const NetworkOp& of, const WalkPlan& by) : op(of), plan(by) {}
   __device__ std::int64_t row_of(int t) const { return ((static_cast<std::int64_t>(b) * T + t) * H + h) * V; }
   __device__ std::int64_t row_of_query(int i) const {
     return ((static_cast<std::int64_t>(b) * Q + i) * H + h) * V;
