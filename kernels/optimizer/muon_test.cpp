@@ -16,7 +16,7 @@ struct Shape {
   int rows, columns;
 };
 /// Wide, tall, square, a row, a column, one number, and shapes that cut tiles of 64 and of 16.
-const std::vector<Shape> kShapes = {{5, 9}, {9, 5},    {4, 4},   {1, 7},  {7, 1},
+const std::vector<Shape> kShapes = {{5, 9}, {9, 5},   {4, 4},    {1, 7},  {7, 1},
                                     {1, 1}, {70, 17}, {65, 130}, {16, 64}};
 constexpr double kRates[] = {0.02, 0.1, 0, 1e-3, 0.5};
 
