@@ -77,6 +77,17 @@ __device__ __forceinline__ void put_written(const StateWalk<Tile>& walk, const F
     if (walk.gated()) Op::put2(memory.aged + i * kRow + v, l * a, l * b);
   });
 }
+/// S': what the gates keep of S, and what the chunk wrote.
+template <class Tile>
+__device__ __forceinline__ void advance_state(const StateWalk<Tile>& walk, const ChunkGates<Tile::C>& gates,
+                                              typename Tile::Matrix aged, typename Tile::Matrix k,
+                                              typename Tile::State& state) {
+  if (walk.gated()) {
+    const float all = gates.all;
+    state.pairs([&](int, int, float& a, float& b) { a *= all, b *= all; });
+  }
+  state.template add<true, true, Tile::C>(aged, k);
+}
 /// Asks for rows that the next chunk brings.
 template <class Tile>
 __device__ __forceinline__ void prefetch_tokens(const StateRead<float>& op, const StateWalk<Tile>& walk,
@@ -178,11 +189,7 @@ __device__ __forceinline__ void forward_pass(const StateRead<float>& op, const S
     o.template add<false, true, C>(scores, written, 0, o.first_row() + o.kRows);
     o.template put<Tile::kWhole>(walk.first_key > 0 ? Write::add : Write::overwrite,
                                  walk.of_queries(op.o.value, first, valid, V), V);
-    if (walk.gated()) {
-      const float all = gates.all;
-      state.pairs([&](int, int, float& a, float& b) { a *= all, b *= all; });
-    }
-    state.template add<true, true, C>(aged, k);
+    advance_state(walk, gates, aged, k, state);
     __syncthreads();
   }
   if (op.end.value) {
