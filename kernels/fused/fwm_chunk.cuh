@@ -123,9 +123,6 @@ struct FwmKeys {
   float* pairs;  ///< [8][16 J][2]: columns of two tokens
 };
 
-/// All warps of a block meet, each at a place of its own in the code: __syncthreads() is one place for all of them.
-__device__ __forceinline__ void fwm_meet() { barrier_wait<1>(static_cast<int>(blockDim.x)); }
-
 /// One sequence, and a lane's place in products. J sixteens of columns.
 /// Sixteen rows of the state in a warp: x[j][h] are accumulators of columns 16 j + 2 n + h, so that a lane
 /// has four neighbours: x[j][h][i] is row l/4 + 8 (i/2), column 16 j + 4 (l%4) + 2 (i%2) + h.

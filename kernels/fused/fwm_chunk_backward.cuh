@@ -82,22 +82,22 @@ struct FwmBackward {
       fwm_prepare(at, shared, chunk, keys_of(chunk), errors + chunk % 2 * 16 * width, width, scales, stride,
                   beta, id, scale);
     };
-    fwm_meet();
+    __syncthreads();
     prepare(last);
-    fwm_meet();
-    fwm_meet();
+    __syncthreads();
+    __syncthreads();
     for (int p = lane; p < P; p += 32) d += parts[p] * query[p];
     d = warp_sum(d);
     for (int chunk = last; chunk >= 0; --chunk) {
-      fwm_meet();
+      __syncthreads();
       fwm_chain(shared, chunk, d);
-      fwm_meet();
+      __syncthreads();
       if (chunk > 0) prepare(chunk - 1);
-      fwm_meet();
+      __syncthreads();
       fwm_theta(shared, chunk, warps, at.count(chunk), products, squares, a.beta.write,
                 d_beta ? d_beta + at.first(chunk) : nullptr);
     }
-    fwm_meet();
+    __syncthreads();
   }
   /// dL/dS behind the last chunk.
   __device__ __forceinline__ void start(float (&x)[J][2][4]) const {
@@ -245,7 +245,7 @@ struct FwmBackward {
       for (int i = 0; i < 4; ++i) u[m][i] *= scale;
     }
     const FwmFactor factor[2] = {{u[0][0], u[1][0], u[0][1], u[1][1]}, {u[0][2], u[1][2], u[0][3], u[1][3]}};
-    fwm_meet();  // the parts of the chunk behind have been read
+    __syncthreads();  // the parts of the chunk behind have been read
 #pragma unroll
     for (int j = 0; j < J; ++j) {
       float part[2][4] = {};
@@ -355,17 +355,17 @@ __global__ void __launch_bounds__(32 * (kWarps + 1), kWarps <= 3   ? (J == 4 ? 4
   if (at.warp == at.warps) return all.walk_chain(last);
   all.fetch(last);
   at.split(all.keys_of(last));
-  fwm_meet();
+  __syncthreads();
   float x[J][2][4];  // dL/dS
   all.start(x);
   all.query_parts(last);
-  fwm_meet();  // N' is there, too
+  __syncthreads();  // N' is there, too
   all.put_query(last);
-  fwm_meet();
+  __syncthreads();
   for (int chunk = last; chunk >= 0; --chunk) {
     float Q[2][4] = {};
     all.project(chunk, x, Q);
-    fwm_meet();  // the chain may begin
+    __syncthreads();  // the chain may begin
     if (chunk > 1) all.prefetch_state(chunk - 1);
     if (chunk > 0) all.fetch(chunk - 1);
     if (chunk < last) all.finish(chunk + 1);
@@ -376,14 +376,14 @@ __global__ void __launch_bounds__(32 * (kWarps + 1), kWarps <= 3   ? (J == 4 ? 4
     }
     all.put_parts(chunk, x);
     if (chunk > 0) at.split(all.keys_of(chunk - 1));  // over pairs that finish() has read
-    fwm_meet();                                       // it has ended
+    __syncthreads();                                  // it has ended
     float turned[2][4];
     all.solve(chunk, Q, turned);
     all.multiply_errors(chunk, turned);
     if (chunk > 0) all.step_back(chunk, x, S, Q, turned);
-    fwm_meet();  // the parts are there, and N' of the chunk before
+    __syncthreads();  // the parts are there, and N' of the chunk before
   }
-  fwm_meet();
+  __syncthreads();
   all.finish(0);
 }
 

@@ -148,7 +148,7 @@ __device__ __forceinline__ void fwm_chain(FwmBackwardShared& shared, int chunk, 
     d = d - step.y * d;
     d = fmaf(-step.z, __shfl_sync(kFullWarp, h, i), d);
     if (t == i) mine = A;
-    if (i == 10) fwm_meet();  // the other warps have read the parts of the chunk behind
+    if (i == 10) __syncthreads();  // the other warps have read the parts of the chunk behind
   }
   if (lane < 16) shared.along[t] = mine;
 }

@@ -243,14 +243,14 @@ __global__ void __launch_bounds__(32 * (kWarps + 1), kFwmForwardBlocks<J, kWarps
     float beta = at.beta_at(0, at.lane % 16);
     int id = at.value(0, at.lane % 16);
     if (kept && at.seen > 0 && at.lane == 0) fwm_note_length(kept, stride, at.length);
-    fwm_meet();
+    __syncthreads();
     if (chunks > 0) fwm_prepare(at, shared, 0, keys_of(0), beta, id);
     if (chunks > 1) fwm_prepare(at, shared, 1, keys_of(1), beta, id);
-    fwm_meet();
+    __syncthreads();
     for (int chunk = 0; chunk < chunks; ++chunk) {
-      fwm_meet();
+      __syncthreads();
       fwm_chain(at, shared, chunk, sums, z, kept ? kept + stride - 4 : nullptr, stride);
-      fwm_meet();
+      __syncthreads();
       if (chunk + 2 < chunks) fwm_prepare(at, shared, chunk + 2, keys_of(chunk + 2), beta, id);
     }
     return;
@@ -260,19 +260,19 @@ __global__ void __launch_bounds__(32 * (kWarps + 1), kFwmForwardBlocks<J, kWarps
   at.fetch(keys_of(1), 1);
   at.split(keys_of(0));
   at.split(keys_of(1));
-  fwm_meet();
-  fwm_meet();
+  __syncthreads();
+  __syncthreads();
   for (int chunk = 0; chunk < chunks; ++chunk) {
     const FwmKeys now = keys_of(chunk);
     float y[2][4], Z[2][4] = {};
     at.times_keys(x, now, y);
     at.template times_matrix<true>(y, shared.inverse[chunk % 2], Z);
     fwm_measure(at, x, Z, z, sums);
-    fwm_meet();  // the chain may begin
+    __syncthreads();  // the chain may begin
     if (chunk + 2 < chunks) at.fetch(keys_of(chunk + 2), chunk + 2);
     if (chunk > 0 && checkpoints) at.store(checkpoints + chunk * size, x);  // the first is zero
     if (chunk + 2 < chunks) at.split(keys_of(chunk + 2));
-    fwm_meet();  // it has ended
+    __syncthreads();  // it has ended
     fwm_errors(at, shared, chunk, kept, stride, Z);
     const float gamma = shared.gamma;
 #pragma unroll

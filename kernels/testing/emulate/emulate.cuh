@@ -195,6 +195,12 @@ T atomicExch(T* p, std::type_identity_t<T> x) {
 inline unsigned __float_as_uint(float x) { return std::bit_cast<unsigned>(x); }
 inline int __float_as_int(float x) { return std::bit_cast<int>(x); }
 inline float __uint_as_float(unsigned x) { return std::bit_cast<float>(x); }
+inline unsigned __byte_perm(unsigned x, unsigned y, unsigned which) {
+  const std::uint64_t both = static_cast<std::uint64_t>(y) << 32 | x;
+  unsigned z = 0;
+  for (int i = 0; i < 4; ++i) z |= static_cast<unsigned>(both >> 8 * (which >> 4 * i & 7) & 0xff) << 8 * i;
+  return z;
+}
 inline float __int_as_float(int x) { return std::bit_cast<float>(x); }
 using std::isfinite;
 inline float __expf(float x) { return std::exp(x); }
@@ -286,6 +292,16 @@ inline void mma_sync_aligned_m8n8k4_row_col_f64_f64_f64_f64(double& d0, double& 
   }
 }
 
+/// Of the one user: from a register to itself.
+inline void movmatrix_sync_aligned_m8n8_trans_b16(unsigned& x) {
+  const Slots& slots = meet(0xffffffffu, "movmatrix", &x, sizeof x);
+  const int column = lane() / 4, row = lane() % 4 * 2;
+  const auto half = [&](int i) {
+    return taken<unsigned>(slots.in[4 * i + column / 2]) >> 16 * (column % 2) & 0xffffu;
+  };
+  const unsigned low = half(row), high = half(row + 1);
+  x = low | high << 16;
+}
 void ldmatrix(bool turned, unsigned (&x)[4], unsigned from);
 inline void ldmatrix_sync_aligned_m8n8_x4_shared_b16(unsigned& x0, unsigned& x1, unsigned& x2, unsigned& x3,
                                                      unsigned from) {
