@@ -151,13 +151,13 @@ INSTANTIATE_TEST_SUITE_P(RidgeRead, OpCheck, ::testing::ValuesIn(cases()), case_
 /// Sizes at which the form in chunks cuts rows, groups and chunks of tokens.
 std::vector<OpCase> sizes() {
   return {make("Chunks", {2, 83, 2, 33, 40}),
-          make("ChunksAndPositions", {2, 83, 2, 33, 40, 90}),
+          make("ChunksAndPositions", {2, 83, 2, 33, 40, 90}).heavy(),
           make("Whole", {1, 70, 2, 64, 64}),
           make("WholeStartAndEnd", {2, 70, 1, 32, 32, 0, true, true}, 100),
-          make("SmallWhole", {2, 150, 2, 32, 32}),
+          make("SmallWhole", {2, 150, 2, 32, 32}).heavy(),
           make("MoreValues", {1, 34, 1, 20, 100, 0, false, true}),
           make("FewQueries", {3, 70, 2, 64, 16, 2}),
-          make("KeysOfABlock", {2, 83, 2, 65, 40, 90}),
+          make("KeysOfABlock", {2, 83, 2, 65, 40, 90}).heavy(),
           make("WholeBlock", {1, 70, 2, 128, 128}).heavy(),
           make("BlockStartAndEnd", {2, 40, 1, 100, 32, 0, true, true}, 150).heavy(),
           make("TooManyKeys", {1, 20, 1, 129, 5}).heavy()};
