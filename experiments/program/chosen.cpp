@@ -105,9 +105,11 @@ void keep_part(const Arguments& arguments, Study& study) {
     if (const auto at = text.find(": no record "); at != std::string::npos) text.replace(at, 12, ": no run ");
     throw UsageError(text);
   }
+  const std::size_t all = study.runs.size(), bare = study.product.find("; bare, ");
   std::erase_if(study.runs, [&](const Run& run) { return rows.count(run.id) == 0; });
-  study.product +=
-      fmt::format(", {} of them where {}", study.runs.size(), join(arguments.all("where"), ", "));
+  study.product = fmt::format("{} of the study's {} runs: where {}{}", study.runs.size(), all,
+                              join(arguments.all("where"), ", "),
+                              bare == std::string::npos ? "" : study.product.substr(bare));
 }
 
 }  // namespace
