@@ -22,6 +22,14 @@ void put_sum(const Real* const* rows, int count, Real* y, int d) {
   std::fill_n(y, d, Real(0));
   for (int t = 0; t < count; ++t) axpy(Real(1), rows[t], y, d);
 }
+/// y += x; of a whole work item's columns without a loop.
+template <class Real>
+void add_to(const Real* x, Real* y, int n) {
+  if (n != kColumns) return axpy(Real(1), x, y, n);
+  Real sum[kColumns];
+  for (int j = 0; j < kColumns; ++j) sum[j] = y[j] + x[j];
+  std::copy_n(sum, kColumns, y);
+}
 }  // namespace
 
 template <class Real>
@@ -66,19 +74,27 @@ void backward_cpu(const Exec& exec, const Lookup<Real>& a) {
   const int d = a.y.gradient.columns(), c = a.ids.value.columns();
   parallel_blocks(exec, a.y.gradient.R, d, kColumns, [&](int r, std::int64_t begin, std::int64_t end) {
     const int width = static_cast<int>(end - begin);
+    Real* to[kMaxTables] = {};  // of each table that wants its gradient
     for (int t = 0; t < a.tables; ++t) {
       if (a.table[t].write == Write::none) continue;
-      Real* d_table = a.table[t].gradient.at(r) + begin;
+      to[t] = a.table[t].gradient.at(r) + begin;
       if (a.table[t].write == Write::overwrite) {
         for (std::int64_t row = 0; row < a.table[t].gradient.rows(); ++row)
-          std::fill_n(d_table + row * d, width, Real(0));
+          std::fill_n(to[t] + row * d, width, Real(0));
       }
-      for (std::int64_t i = 0; i < n; ++i) {
-        const std::int32_t id = a.ids.value.at(r)[i * c + a.channel[t]];
-        if (id >= 0)
-          axpy(Real(1), a.y.gradient.at(r) + i * d + begin, d_table + static_cast<std::int64_t>(id) * d,
-               width);
-      }
+    }
+    bool tied = false;  // tables that are one variable take turns, or its sums would be of another order
+    for (int t = 1; t < a.tables; ++t)
+      for (int other = 0; other < t; ++other) tied = tied || (to[t] && to[t] == to[other]);
+    const auto add = [&](std::int64_t i, int t) {
+      const std::int32_t id = a.ids.value.at(r)[i * c + a.channel[t]];
+      if (to[t] && id >= 0)
+        add_to(a.y.gradient.at(r) + i * d + begin, to[t] + static_cast<std::int64_t>(id) * d, width);
+    };
+    for (int first = 0; first < a.tables; first += tied ? 1 : a.tables) {
+      const int last = tied ? first + 1 : a.tables;  // all at once: what comes is read once
+      for (std::int64_t i = 0; i < n; ++i)
+        for (int t = first; t < last; ++t) add(i, t);
     }
     if (a.bias.write != Write::none) {
       Real* d_bias = a.bias.gradient.at(r) + begin;
