@@ -105,11 +105,10 @@ void keep_part(const Arguments& arguments, Study& study) {
     if (const auto at = text.find(": no record "); at != std::string::npos) text.replace(at, 12, ": no run ");
     throw UsageError(text);
   }
-  const std::size_t all = study.runs.size(), bare = study.product.find("; bare, ");
+  const std::size_t all = study.runs.size();
   std::erase_if(study.runs, [&](const Run& run) { return rows.count(run.id) == 0; });
   study.product = fmt::format("{} of the study's {} runs: where {}{}", study.runs.size(), all,
-                              join(arguments.all("where"), ", "),
-                              bare == std::string::npos ? "" : study.product.substr(bare));
+                              join(arguments.all("where"), ", "), study.bare);
 }
 
 }  // namespace

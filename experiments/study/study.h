@@ -41,7 +41,8 @@ struct Study {
   std::string name, title;
   std::vector<StudyLabel> labels;  ///< those that have runs, in file order
   std::string text;                ///< the file, verbatim
-  std::string product;             ///< "8 memories x 30 loads x 5 seeds = 1200 runs", one term a block
+  std::string bare;     ///< end of product: "; bare, for their authors' layer is not known: A, B", or ""
+  std::string product;  ///< "8 memories x 30 loads x 5 seeds = 1200 runs", one term a block
   std::vector<Run> runs;
 };
 

@@ -228,10 +228,11 @@ void expand(const Schema& schema, const Blame& blame, const StudyFile& file, std
   for (const Run& run : study.runs) used.insert(run.labels.begin(), run.labels.end());
   for (const MemoryTable& memory : file.memories)
     if (used.count(memory.label) != 0) study.labels.push_back({memory.label, memory.title});
-  study.product = fmt::format("{} = {} {}", text, study.runs.size(), study.runs.size() == 1 ? "run" : "runs");
   if (!expander.bare.empty())
-    study.product +=
+    study.bare =
         fmt::format("; bare, for their authors' layer is not known: {}", fmt::join(expander.bare, ", "));
+  study.product = fmt::format("{} = {} {}{}", text, study.runs.size(),
+                              study.runs.size() == 1 ? "run" : "runs", study.bare);
 }
 
 }  // namespace crosstalk

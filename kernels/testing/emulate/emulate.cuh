@@ -302,6 +302,7 @@ inline void movmatrix_sync_aligned_m8n8_trans_b16(unsigned& x) {
   const unsigned low = half(row), high = half(row + 1);
   x = low | high << 16;
 }
+
 void ldmatrix(bool turned, unsigned (&x)[4], unsigned from);
 inline void ldmatrix_sync_aligned_m8n8_x4_shared_b16(unsigned& x0, unsigned& x1, unsigned& x2, unsigned& x3,
                                                      unsigned from) {
