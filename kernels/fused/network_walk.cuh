@@ -126,19 +126,52 @@ struct WalkStage {
   float targets[kWalkStaged][kWalkRows], numbers[kWalkStaged][3], z[2][2][kWalkRows];
 };
 
-/// A walk forward over one sequence and head. kListed: queries stand where their positions say, else one behind every token.
-template <int C, bool kNorm, bool kListed>
-struct NetworkWalk {
+/// Facts of a block's sequence and head.
+template <int C>
+struct NetworkSequence {
   static constexpr int kWide = 4 * C;
   const NetworkOp& op;
   const WalkPlan& plan;
   const RowCells<C> cells = {};
   const int item = static_cast<int>(blockIdx.x), r = static_cast<int>(blockIdx.y), row = cells.row;
+  const int warp = cells.warp, lane = cells.lane, warps = plan.warps, slot = plan.slot;
   const int T = op.T(), Q = op.Q(), H = op.H(), K = op.K(), V = op.V(), b = item / H, h = item % H;
   const int threads = static_cast<int>(blockDim.x), thread = static_cast<int>(threadIdx.x);
   const law::Rows<float> q{op.q, r, b, h, Q, H, K}, k{op.k, r, b, h, T, H, K}, v{op.v, r, b, h, T, H, V},
       size{op.step, r, b, h, T, H, 1}, momentum{op.momentum, r, b, h, T, H, 1},
       forget{op.forget, r, b, h, T, H, 1}, gain{op.gain, r, b, h, 1, H, V}, bias{op.bias, r, b, h, 1, H, V};
+
+  __device__ __forceinline__ NetworkSequence(const NetworkOp& of, const WalkPlan& by) : op(of), plan(by) {}
+  __device__ std::int64_t row_of(int t) const { return ((static_cast<std::int64_t>(b) * T + t) * H + h) * V; }
+  __device__ std::int64_t row_of_query(int i) const {
+    return ((static_cast<std::int64_t>(b) * Q + i) * H + h) * V;
+  }
+  /// Step, momentum and what is kept of token t.
+  __device__ void number_token(int t, float* to) const {
+    to[0] = size.row(t)[0], to[1] = momentum.number(t, 0), to[2] = 1 - forget.number(t, 0);
+  }
+  /// P' = speed P + step x^T and W' = keeps W + P' of a token's key x, and so b and its momentum; with LayerNorm no momentum.
+  template <bool kNorm>
+  __device__ __forceinline__ void move(const float* key, float step, float speed, float keeps, float (&W)[C],
+                                       float (&P)[C], float (&x)[C], float& c_w, float& c_p) const {
+    cells.columns_of(key, x);
+#pragma unroll
+    for (int c = 0; c < C; ++c) {
+      const float moved = kNorm ? step * x[c] : speed * P[c] + step * x[c];
+      W[c] = keeps * W[c] + moved;
+      if constexpr (!kNorm) P[c] = moved;
+    }
+    if (op.biases) c_p = speed * c_p + step, c_w = keeps * c_w + c_p;
+  }
+};
+
+/// A walk forward over one sequence and head. kListed: queries stand where their positions say, else one behind every token.
+template <int C, bool kNorm, bool kListed>
+struct NetworkWalk : NetworkSequence<C> {
+  using Base = NetworkSequence<C>;
+  using Base::op, Base::plan, Base::cells, Base::item, Base::r, Base::row, Base::T, Base::Q, Base::H, Base::K,
+      Base::V, Base::b, Base::h, Base::threads, Base::thread, Base::q, Base::k, Base::v, Base::size,
+      Base::momentum, Base::forget, Base::gain, Base::bias, Base::kWide;
   const WalkParts parts{op, r, item};
   const bool inside = row < V, writes = inside && cells.part == 0;
   const std::int32_t* const position =
@@ -150,25 +183,9 @@ struct NetworkWalk {
   float W[C], P[C], x[C];
   float c_w = 0, c_p = 0;  ///< b, and its momentum
 
-  __device__ std::int64_t row_of(int t) const { return ((static_cast<std::int64_t>(b) * T + t) * H + h) * V; }
-  __device__ std::int64_t row_of_query(int i) const {
-    return ((static_cast<std::int64_t>(b) * Q + i) * H + h) * V;
-  }
   __device__ float own(const float* from, int a) const { return op.residual && a < K ? from[a] : 0.0f; }
-  /// Step, momentum and what is kept of token t.
-  __device__ void number_token(int t, float* to) const {
-    to[0] = size.row(t)[0], to[1] = momentum.number(t, 0), to[2] = 1 - forget.number(t, 0);
-  }
-  /// W and P behind a token whose inner gradient times its step is -step x^T.
   __device__ __forceinline__ void advance(const float* key, float step, float speed, float keeps) {
-    cells.columns_of(key, x);
-#pragma unroll
-    for (int c = 0; c < C; ++c) {
-      const float moved = kNorm ? step * x[c] : speed * P[c] + step * x[c];
-      W[c] = keeps * W[c] + moved;
-      if constexpr (!kNorm) P[c] = moved;
-    }
-    if (op.biases) c_p = speed * c_p + step, c_w = keeps * c_w + c_p;
+    this->template move<kNorm>(key, step, speed, keeps, W, P, x, c_w, c_p);
   }
 
   // --- forward
@@ -191,7 +208,7 @@ struct NetworkWalk {
       const int s = i / kWalkRows, a = i % kWalkRows, t = first + s;
       to.targets[s][a] = a < V && t < T ? v.row(t)[a] - own(k.row(t), a) : 0.0f;
     }
-    if (thread < n && first + thread < T) number_token(first + thread, to.numbers[thread]);
+    if (thread < n && first + thread < T) this->number_token(first + thread, to.numbers[thread]);
     __syncthreads();
   }
   __device__ __forceinline__ void keep_state(int number) const {
@@ -217,7 +234,7 @@ struct NetworkWalk {
       read = (read - of.query_mean) * of.query_scale * gain_here + bias_here;
       __syncthreads();
     }
-    if (writes) o[row_of_query(i) + row] = own(q.row(i), row) + read;
+    if (writes) o[this->row_of_query(i) + row] = own(q.row(i), row) + read;
   }
   /// The inner gradient of token t, at s, and what the query behind the token before it reads.
   __device__ __forceinline__ void look(WalkStage<C>& stage, int t, int s, float bias_here, float& e,
@@ -249,7 +266,7 @@ template <int C, bool kNorm, bool kListed>
 __global__ void __launch_bounds__(256, 4)
     network_walk_forward(const __grid_constant__ NetworkOp op, const __grid_constant__ WalkPlan plan) {
   __shared__ WalkStage<C> stage;
-  NetworkWalk<C, kNorm, kListed> walk{op, plan};
+  NetworkWalk<C, kNorm, kListed> walk{{op, plan}};
   const int T = walk.T, apart = plan.length * plan.group;
   const float bias_here = kNorm && walk.inside ? walk.bias.value[walk.row] : 0.0f;
   float *o = op.o.value.at(walk.r), *kept = op.kept ? op.kept.value.at(walk.r) : nullptr;
