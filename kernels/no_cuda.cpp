@@ -22,6 +22,7 @@ std::size_t device_shared_memory() { return 0; }
 CudaMemory cuda_memory() { none(); }
 void* cuda_allocate(std::size_t) { none(); }
 void cuda_free(void*) {}
+void cuda_give_back() {}
 void cuda_fill_zero(void*, std::size_t) { none(); }
 void cuda_fill_byte(void*, unsigned char, std::size_t) { none(); }
 void cuda_copy_to_device(void*, const void*, std::size_t) { none(); }

@@ -90,6 +90,13 @@ class Session {
     events.stop = &stop_flag();
     events.load = [this](const std::string& id) { return load(id); };
     events.reject = [this](const std::string& id, const std::string& why) { reject(id, why); };
+    events.waits = [this](const std::string& id, const std::string& why) {
+      const std::lock_guard lock(mutex_);
+      const Run& run = *by_id_.at(id).run;
+      progress_.announce(
+          fmt::format("crosstalk: run {} ({}, seed {}) waits for memory that other programs hold: {}\n", id,
+                      run.label, run.seed, why));
+    };
     events.save = [this](const std::string& id, const std::string& state) {
       const std::lock_guard lock(mutex_);
       try {

@@ -15,6 +15,8 @@ constexpr std::size_t kSpare = 16;  // a 16th
 constexpr std::size_t kLeast = 1;
 /// And after a shortage.
 constexpr std::size_t kStep = std::size_t{1} << 20;
+/// What this process itself holds beside buffers (a context, code) is less than this, and than an 8th of the device.
+constexpr std::size_t kOwn = std::size_t{2} << 30;
 
 }  // namespace
 
@@ -61,6 +63,13 @@ Admission::Holder Admission::enter(std::size_t bytes) {
     for (Place& place : places_) place.shared = true;
   places_.push_back({std::max(bytes, kLeast), shared});
   return std::prev(places_.end());
+}
+
+bool Admission::others_hold(std::size_t bytes) {
+  const std::size_t whole = whole_memory(device_);
+  if (!places_.empty() || whole >= kEndlessMemory) return false;
+  const std::size_t taken = whole - std::min(whole, free_memory(device_));
+  return taken > std::min(kOwn, whole / 8) && bytes <= whole - whole / kSpare;
 }
 
 std::size_t Admission::after_shortage(std::size_t bytes) {

@@ -30,6 +30,10 @@ class Admission {
   Holder enter(std::size_t bytes);
   void leave(Holder holder) { places_.erase(holder); }
 
+  /// After an OutOfMemory of one run that was alone and has left: whether other programs hold what it lacks, so that it
+  /// may fit later. bytes: what it needs, 0 if that is not known.
+  bool others_hold(std::size_t bytes);
+
   /// After an OutOfMemory of a pack that was not alone and has left: its reservation next time. It grows until the pack
   /// is alone.
   std::size_t after_shortage(std::size_t bytes);

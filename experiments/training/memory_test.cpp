@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
@@ -135,6 +136,49 @@ TEST(Memory, AShortageBesideOthersIsNoFailure) {
   const Records beside = train(runs, 2, 1, events);
   expect_all_done(beside);
   EXPECT_TRUE(identical_records(alone, beside));
+}
+
+// Of the device's memory other programs hold what the runs lack, until one run waits for it.
+TEST(Memory, ARunThatOtherProgramsLeaveNoRoomWaits) {
+  const auto runs = loads();
+  const Records alone = train(runs, 1, 1);
+  std::size_t most = 0;
+  for (const auto& run : runs) most = std::max(most, bytes_of(run));
+  const Limit limit(0);
+  limit_memory(4 * most, 4 * most - most / 2);
+  std::vector<std::string> waited;
+  TrainingEvents events;
+  events.waits = [&](const std::string& id, const std::string& why) {
+    waited.push_back(id);
+    EXPECT_NE(why.find("are free"), std::string::npos) << why;
+    limit_memory(4 * most);
+  };
+  const Records late = train(runs, 2, 1, events);
+  expect_all_done(late);
+  EXPECT_TRUE(identical_records(alone, late));
+  ASSERT_GE(waited.size(), 1U);
+  EXPECT_EQ(std::set<std::string>(waited.begin(), waited.end()).size(), waited.size()) << "told twice";
+}
+
+TEST(Memory, ARunThatNoDeviceHoldsDoesNotWait) {
+  const auto runs = runs_of(kSteps, "name = \"delta\"");
+  const std::size_t bytes = bytes_of(runs[0]);
+  const Limit limit(0);
+  limit_memory(bytes, bytes / 2);
+  EXPECT_EQ(train(runs, 1, 1).begin()->second.status, RunStatus::failed);
+}
+
+TEST(Memory, AStopEndsTheWaiting) {
+  const auto runs = runs_of(kSteps, "name = \"delta\"");
+  const std::size_t bytes = bytes_of(runs[0]);
+  const Limit limit(0);
+  limit_memory(4 * bytes, 4 * bytes - bytes / 2);
+  std::atomic<bool> stop{false};
+  TrainingEvents events;
+  events.stop = &stop;
+  events.waits = [&](const std::string&, const std::string&) { stop = true; };
+  events.finished = [](Record&& record) { ADD_FAILURE() << record.message; };
+  EXPECT_FALSE(train_runs("test", runs, {}, events));
 }
 
 TEST(Memory, AdmissionCountsThoseThatTrain) {

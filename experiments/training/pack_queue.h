@@ -1,7 +1,9 @@
 // The packs that runs make, in the order in which they are trained.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <chrono>
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,6 +24,8 @@ struct QueuedPack {
   std::vector<QueuedRun> runs;
   int slots = 0;          ///< replicas at a time; 0: slots_of_a_pack()
   std::size_t bytes = 0;  ///< memory of the device that it needs; 0: not measured yet
+  /// When it last did not fit beside what other programs hold of the device.
+  std::optional<std::chrono::steady_clock::time_point> crowded_out = std::nullopt;
 };
 
 /// Replicas of a pack at most, and runs that they train one after the other.

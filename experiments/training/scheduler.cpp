@@ -8,8 +8,11 @@
 // runs where light ones first took 32.1 (benchmarks/README.md, "Many GPUs of one host").
 //
 // A pack begins when what its graphs need is free (Admission): until then it waits for its neighbours to end, and lighter
-// ones go before it. One that is too large for the whole device is halved; a run has failed that does not fit alone.
+// ones go before it. One that is too large for the whole device is halved; a run has failed that does not fit alone. What
+// other programs hold of the device is no failure of a run: it waits until they let it go.
 // SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
@@ -29,6 +32,7 @@
 #include "experiments/training/run_state.h"
 #include "experiments/training/threads.h"
 #include "experiments/training/training.h"
+#include "kernels/base/buffer.h"
 #include "kernels/base/cuda_runtime.h"
 #include "kernels/base/error.h"
 #include "kernels/base/memory_reserve.h"
@@ -46,6 +50,7 @@ struct Queue {
   std::mutex mutex;
   std::condition_variable changed;
   std::multiset<std::string> trained;  ///< runs of the packs that are trained now
+  std::set<std::string> told;          ///< runs of which events.waits knows
   int working = 0;
   int measuring = 0;  ///< of those that work
   bool asking = false, interrupted = false;
@@ -54,6 +59,8 @@ struct Queue {
 
 /// Between two questions for more runs.
 constexpr std::chrono::milliseconds kAskAgain(100);
+/// Between two trials of a run that other programs leave no room: at least, and at most.
+constexpr double kTryAgain = 1, kTryAnyway = 60;
 
 class Scheduler {
  public:
@@ -166,6 +173,7 @@ class Scheduler {
         continue;
       }
       if (known && !admission_.fits(at->bytes)) continue;
+      if (at->crowded_out && !may_try_again(*at)) continue;
       Taken taken{std::move(*at), std::nullopt};
       queue_.packs.erase(at);
       for (const QueuedRun& run : taken.pack.runs) queue_.trained.insert(run.run->id);
@@ -178,6 +186,12 @@ class Scheduler {
       return taken;
     }
     return std::nullopt;
+  }
+
+  // Whether there seems to be room for a run that other programs had left none.
+  bool may_try_again(const QueuedPack& pack) const {
+    const double waited = since(*pack.crowded_out);
+    return waited > kTryAnyway || (waited > kTryAgain && pack.bytes < free_memory(options_.device));
   }
 
   // The longest pack that is left and fits. While others train, whoever finds none asks for more; nothing: all has ended.
@@ -317,10 +331,14 @@ class Scheduler {
   }
 
   // A pack that shared the device is tried again when there is more room. One that was alone is halved; a run that does not
-  // fit alone has failed.
+  // fit alone has failed, unless other programs hold what it lacks.
   void out_of_memory(QueuedPack pack, const std::string& message, bool shared) {
     if (pack.runs.empty()) return;
-    if (!shared && pack.runs.size() == 1) return report_failure(*pack.runs[0].run, message);
+    if (!shared && pack.runs.size() == 1) {
+      if (pack.bytes <= 1) measure(pack);
+      if (!wait_for_others(pack)) report_failure(*pack.runs[0].run, message);
+      return;
+    }
     const std::lock_guard lock(queue_.mutex);
     if (shared) {
       pack.bytes = admission_.after_shortage(pack.bytes);
@@ -328,6 +346,28 @@ class Scheduler {
     } else {
       put_halves_back(pack);
     }
+  }
+
+  // Returns false if the run would not fit without other programs either.
+  bool wait_for_others(QueuedPack& pack) {
+    const Run& run = *pack.runs[0].run;
+    std::string why;
+    {
+      const std::lock_guard lock(queue_.mutex);
+      if (!admission_.others_hold(pack.bytes)) return false;
+      give_memory_back(options_.device);
+      if (queue_.told.insert(run.id).second) {
+        const auto gib = [](std::size_t bytes) { return static_cast<double>(bytes) / (1 << 30); };
+        why = fmt::format("it needs {:.1f} GiB, and of the device's {:.1f} GiB {:.1f} are free",
+                          gib(pack.bytes), gib(whole_memory(options_.device)),
+                          gib(free_memory(options_.device)));
+      }
+      pack.crowded_out = Clock::now();
+      put_back(std::move(pack));
+    }
+    const std::lock_guard lock(event_mutex_);
+    if (!why.empty() && events_.waits) events_.waits(run.id, why);
+    return true;
   }
 
   // The run starts anew, in a pack of its own: it no longer stands where the others do.

@@ -23,7 +23,7 @@ struct Measured {
 };
 thread_local Measured measured;
 
-std::atomic<std::size_t> most_bytes = 0, used_bytes = 0;
+std::atomic<std::size_t> most_bytes = 0, others_bytes = 0, used_bytes = 0;
 
 /// Bytes that the device takes for a buffer.
 std::size_t given_out(Device device, std::size_t bytes) {
@@ -46,12 +46,22 @@ MemoryMeasure::~MemoryMeasure() { measured.active = false; }
 std::size_t MemoryMeasure::bytes() const { return measured.most; }
 bool MemoryMeasure::active() { return measured.active; }
 
-void limit_memory(std::size_t bytes) { most_bytes = bytes; }
+void limit_memory(std::size_t bytes, std::size_t others) { most_bytes = bytes, others_bytes = others; }
 
 std::size_t free_memory(Device device) {
   const std::size_t free = device == Device::cuda ? cuda_memory().free : kEndlessMemory;
-  const std::size_t most = most_bytes, used = used_bytes;
+  const std::size_t most = most_bytes, used = used_bytes + others_bytes;
   return most == 0 ? free : std::min(free, most > used ? most - used : 0);
+}
+
+std::size_t whole_memory(Device device) {
+  const std::size_t whole = device == Device::cuda ? cuda_memory().total : kEndlessMemory;
+  const std::size_t most = most_bytes;
+  return most == 0 ? whole : std::min(whole, most);
+}
+
+void give_memory_back(Device device) {
+  if (device == Device::cuda) cuda_give_back();
 }
 
 void Buffer::Free::operator()(void* p) const {
@@ -70,7 +80,7 @@ void Buffer::Free::operator()(void* p) const {
 Buffer::Buffer(Device device, std::size_t bytes) : device_(device), bytes_(bytes) {
   const std::size_t given = given_out(device, bytes), used = used_bytes += given;
   void* p = nullptr;
-  if (const std::size_t most = most_bytes; most == 0 || used <= most)
+  if (const std::size_t most = most_bytes; most == 0 || used + others_bytes <= most)
     p = device == Device::cuda ? cuda_allocate(given) : std::aligned_alloc(64, given);
   if (!p) {
     used_bytes -= given;

@@ -33,8 +33,12 @@ class MemoryMeasure {
 /// Memory of a device that buffers may still get: free on the GPU; on the CPU as good as endless.
 std::size_t free_memory(Device device);
 constexpr std::size_t kEndlessMemory = std::size_t{1} << 62;
-/// For tests: the most bytes that all buffers of this process together get, on any device; 0: no limit.
-void limit_memory(std::size_t bytes);
+/// All memory of the device, whoever holds it; on the CPU as good as endless.
+std::size_t whole_memory(Device device);
+/// Gives what is kept for later buffers back to the GPU, for other programs to take.
+void give_memory_back(Device device);
+/// For tests: any device has so many bytes (0: no limit), of which other programs hold `others`.
+void limit_memory(std::size_t bytes, std::size_t others = 0);
 
 /// Untyped memory on a device, freed with the object.
 class Buffer {

@@ -265,6 +265,7 @@ CudaMemory cuda_memory() {
 
 void* cuda_allocate(std::size_t bytes) { return pool().take(bytes); }
 void cuda_free(void* p) { pool().give_back(p); }
+void cuda_give_back() { pool().release(); }
 
 void cuda_fill_zero(void* p, std::size_t bytes) { cuda_fill_byte(p, 0, bytes); }
 

@@ -58,6 +58,8 @@ inline std::size_t cuda_pool_bytes(std::size_t bytes) {
 /// nullptr when there is not enough memory.
 void* cuda_allocate(std::size_t bytes);
 void cuda_free(void* p);
+/// Gives all that cuda_free() keeps back to the device.
+void cuda_give_back();
 // These four have happened when they return, for every stream.
 void cuda_fill_zero(void* p, std::size_t bytes);
 void cuda_fill_byte(void* p, unsigned char byte, std::size_t bytes);
