@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """Brings the runs of a store into results/published: the export, where its runs come from, figures and tables.
 
-    publish.py CROSSTALK NAME STORE... [--study STUDY.toml] [--where KEY=VALUE]...
+    publish.py CROSSTALK NAME STORE... [--study STUDY.toml] [--where KEY=VALUE]... [--curves METRIC,...]
 
 writes results/published/NAME.csv and NAME.provenance.csv, their row in the table of commits of README.md, "N runs in S s" where that
 stands before NAME.csv in README, every figure that README draws of NAME.csv or of runs/NAME (for which the STOREs stand), and what
 stands between <!-- made: ... --> and <!-- end --> in README. A STORE may be an export, too: NAME.provenance.csv of before, to which
-runs are added. --study: of one STORE the runs that this study asks for, and not those of its earlier versions. Prints how many runs
-there are, of which seeds, commits and devices. Sentences are left to people; tests say which are no longer true.
+runs are added. --study: of one STORE the runs that this study asks for, and not those of its earlier versions. --curves: NAME.curves.csv,
+too, with these curves and profiles (accuracy_by_length, say), of stores only. Prints how many runs there are, of which seeds, commits and devices. Sentences are left to people; tests say which are no longer true.
 """
 # SPDX-License-Identifier: Apache-2.0
 import collections
@@ -33,9 +33,8 @@ def rows_of(path):
         return list(csv.DictReader(line for line in file if not line.startswith("#")))
 
 
-def fill_provenance(path, exports):
-    """Gives rows that came from exports with provenance the columns that reading them again loses."""
-    known = {row["id"]: row for export in exports for row in rows_of(export) if row.get("provenance.commit")}
+def fill_provenance(path, known):
+    """Gives rows that came from exports with provenance (`known`, by id) the columns that reading them again loses."""
     rows = rows_of(path)
     columns = list(rows[0])
     columns += sorted({key for row in known.values() for key in row if key.startswith("provenance.")} - set(columns))
@@ -46,6 +45,16 @@ def fill_provenance(path, exports):
         writer = csv.DictWriter(file, columns, lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
+
+
+def export_curves(crosstalk, name, what, conditions, metrics):
+    """Of all curves those of these metrics: a run has hundreds of numbers of each."""
+    path = HERE / f"{name}.curves.csv"
+    run(crosstalk, "export", *what, *conditions, "--curves", "--out", path.name)
+    with open(path) as file:
+        lines = file.readlines()
+    with open(path, "w") as file:
+        file.writelines(line for line in lines if line == lines[0] or line.split(",")[2] in metrics)
 
 
 def with_commits(page, name, rows):
@@ -106,7 +115,7 @@ def said_of(rows):
 
 
 def main(arguments):
-    conditions, study = [], None
+    conditions, study, curves = [], None, None
     while "--where" in arguments:
         at = arguments.index("--where")
         conditions += arguments[at:at + 2]
@@ -115,16 +124,23 @@ def main(arguments):
         at = arguments.index("--study")
         study = Path(arguments[at + 1]).resolve()
         del arguments[at:at + 2]
+    if "--curves" in arguments:
+        at = arguments.index("--curves")
+        curves = arguments[at + 1].split(",")
+        del arguments[at:at + 2]
     if len(arguments) < 3 or (study and len(arguments) > 3):
         sys.exit(__doc__)
     crosstalk, name = Path(arguments[0]).resolve(), arguments[1]
     stores = [str(Path(store).resolve()) for store in arguments[2:]]
     what = [study, "--store", *stores] if study else stores
+    exports = [store for store in stores if store.endswith(".csv")]  # NAME.provenance.csv may be one: read before it is written
+    known = {row["id"]: row for export in exports for row in rows_of(export) if row.get("provenance.commit")}
     run(crosstalk, "export", *what, *conditions, "--out", f"{name}.csv")
     run(crosstalk, "export", *what, *conditions, "--provenance", "--out", f"{name}.provenance.csv")
-    exports = [store for store in stores if store.endswith(".csv")]
+    if curves:
+        export_curves(crosstalk, name, what, conditions, curves)
     if exports:
-        fill_provenance(HERE / f"{name}.provenance.csv", exports)
+        fill_provenance(HERE / f"{name}.provenance.csv", known)
     rows = rows_of(HERE / f"{name}.provenance.csv")
     page = HERE / "README.md"
     page.write_text(with_times(with_commits(page.read_text(), name, rows), name, rows))
