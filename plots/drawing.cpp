@@ -29,6 +29,7 @@ constexpr KnownMetric kMetrics[] = {
     {"eval_accuracy", "Evaluation accuracy", false},
     {"test_accuracy", "Test accuracy", false},
     {"test_scaled_accuracy", "Test accuracy, 0 at chance", false},
+    {"scaled_accuracy_last_quarter", "Scaled accuracy, last quarter", false},
     {"test_class_accuracy", "Test accuracy, mean over classes", false},
     {"context_gap", "Test accuracy minus that for the next context", false},
     {"eval_exact", "Sequences with every answer right", false},
