@@ -84,6 +84,8 @@ struct Factor {
   const Bits* first;
   int stride;
 };
+using Rows = Factor<false>;
+using Turned = Factor<true>;
 /// sums += a b^T of 16 rows from r0 on and 8 kTiles of the other's rows from n0 on.
 template <int kTiles, class Left, class Right>
 __device__ __forceinline__ void multiply(float (&sums)[kTiles][4], const Left& a, int r0, const Right& b,
@@ -158,8 +160,6 @@ __global__ void __launch_bounds__(kForwardThreads, 2)
   const HeadRows<float> gain(op.gain.value, r, bh / H, bh % H, T, H, 1);
   const int warp = static_cast<int>(threadIdx.x) / 32, r0 = warp % 4 * 16, half = warp / 4,
             terms = (K + 15) / 16 * 16;
-  using Rows = Factor<false>;
-  using Turned = Factor<true>;
 #pragma unroll 1
   for (int c0 = 0; c0 < T; c0 += kTokens) {
     float sums[kColumns / 16][4] = {};
@@ -204,34 +204,34 @@ __global__ void __launch_bounds__(kForwardThreads, 2)
   }
 }
 
+/// The way back over one sequence and head. Four quarters of the warps share a product's columns, four warps of each its rows.
 template <class Number>
-__global__ void __launch_bounds__(kBackThreads) delta_values_backward(const __grid_constant__ DeltaOp op) {
-  extern __shared__ uint4 delta_memory[];
-  auto* const keys = reinterpret_cast<Bits*>(delta_memory);  // of chunk c, and what it wrote, and z
+struct DeltaBack {
+  const DeltaOp& op;
+  Bits* const keys;  ///< of chunk c; behind it what the chunk wrote, and z
   Bits *const wrote = keys + kRowsSize, *const own_z = wrote + kRowsSize,
               *const later_keys = own_z + kRowsSize, *const later_z = later_keys + kRowsSize,
               *const weights = later_z + kRowsSize, *const d_weights = weights + kSquareSize;
-  auto* const solved = reinterpret_cast<float*>(later_keys);  // in place of those of a later chunk
-  auto* const triangle = reinterpret_cast<float*>(d_weights + kSquareSize);
+  float* const solved = reinterpret_cast<float*>(later_keys);  ///< in place of those of a later chunk
+  float* const triangle = reinterpret_cast<float*>(d_weights + kSquareSize);
   const int T = op.T(), H = op.H(), K = op.K(), V = op.V(), b = static_cast<int>(blockIdx.x) / H,
             h = static_cast<int>(blockIdx.x) % H, r = blockIdx.y;
   const HeadRows<Number> k = rows_of<Number>(op, op.k.value, r, K), v = rows_of<Number>(op, op.v.value, r, V),
                          u = rows_of<Number>(op, op.u.value, r, V),
-                         d_u = rows_of<Number>(op, op.u.gradient, r, V);
-  HeadRows<Number> d_k, d_v;
-  if (op.k.wanted()) d_k = rows_of<Number>(op, op.k.gradient, r, K);
-  if (op.v.wanted()) d_v = rows_of<Number>(op, op.v.gradient, r, V);
-  const HeadField<float> gain(op.gain, r, b, h, T, H, 1);
-  const HeadRows<float> part(op.part.value, r, b, h, T, H, 4);
+                         d_u = rows_of<Number>(op, op.u.gradient, r, V),
+                         d_k = op.k.wanted() ? rows_of<Number>(op, op.k.gradient, r, K) : HeadRows<Number>(),
+                         d_v = op.v.wanted() ? rows_of<Number>(op, op.v.gradient, r, V) : HeadRows<Number>();
+  const HeadField<float> gain{op.gain, r, b, h, T, H, 1};
+  const HeadRows<float> part{op.part.value, r, b, h, T, H, 4};
   const HeadRows<Bits> z = rows_of<Bits>(op, op.z.value, r, V);
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32,
             r0 = warp % 4 * 16, quarter = warp / 4, n0 = quarter * (kColumns / 4),
             of_keys = (K + 15) / 16 * 16, of_values = (V + 15) / 16 * 16;
-  using Rows = Factor<false>;
-  using Turned = Factor<true>;
-  const auto gain_of = [&](int t) { return t < T ? *gain.value(t) : 0.0f; };
+
+  __device__ __forceinline__ float gain_of(int t) const { return t < T ? *gain.value(t) : 0.0f; }
+
   /// Of l = k_i k_c^T and n = z_i u_c^T, i from t0 on: the gradient of l, times gain, to shared memory; its share of gain's.
-  const auto take = [&](float(&l)[2][4], float(&n)[2][4], int t0, bool diagonal) {
+  __device__ __forceinline__ void take(float (&l)[2][4], float (&n)[2][4], int t0, bool diagonal) const {
     float shares[2] = {};
 #pragma unroll
     for (int e = 0; e < 8; ++e) {
@@ -251,22 +251,24 @@ __global__ void __launch_bounds__(kBackThreads) delta_values_backward(const __gr
       const int t = t0 + r0 + lane / 4 + 8 * low;
       if (t < T && lane % 4 == 0) part(t)[quarter] -= shares[low];
     }
-  };
+  }
+
   // Of 16 rows and 32 columns of the keys' gradient: what stands there, on its way before it is waited for, and with sums added.
-  const auto place_of = [&](int t0, int n, int i, bool& inside) {
+  __device__ __forceinline__ Number* place_of(int t0, int n, int i, bool& inside) const {
     const int t = t0 + r0 + lane / 4 + i / 4 * 8, c = n + i % 4 * 8 + 2 * (lane % 4);
     inside = t < T && c < K;
     return d_k(inside ? t : 0) + (inside ? c : 0);
-  };
-  const auto fetch_keys = [&](float2(&before)[8], int t0, int n, bool adds) {
+  }
+  __device__ __forceinline__ void fetch_keys(float2 (&before)[8], int t0, int n, bool adds) const {
 #pragma unroll
     for (int i = 0; i < 8; ++i) {
       bool inside;
       const Number* const from = place_of(t0, n, i, inside);
       before[i] = adds && inside ? two(from) : float2{};
     }
-  };
-  const auto put_keys = [&](const float(*sums)[4], const float2(&before)[8], int t0, int n) {
+  }
+  __device__ __forceinline__ void put_keys(const float (*sums)[4], const float2 (&before)[8], int t0,
+                                           int n) const {
 #pragma unroll
     for (int i = 0; i < 8; ++i) {
       bool inside;
@@ -274,42 +276,39 @@ __global__ void __launch_bounds__(kBackThreads) delta_values_backward(const __gr
       const float* const sum = sums[i % 4] + i / 4 * 2;
       if (inside) put_two(to, before[i].x + sum[0], before[i].y + sum[1]);
     }
-  };
-#pragma unroll 1
-  for (int c0 = (T - 1) / kTokens * kTokens; c0 >= 0; c0 -= kTokens) {
-    float of_z[8][4] = {}, of_k[8][4] = {};
-    load_tokens<kBackThreads>(keys, k, c0, T, K);
-    load_tokens<kBackThreads>(wrote, u, c0, T, V);
-#pragma unroll 1
-    for (int i0 = c0 + kTokens; i0 < T; i0 += kTokens) {
-      load_tokens<kBackThreads>(later_keys, k, i0, T, K);
-      load_tokens<kBackThreads>(later_z, z, i0, T, V);
-      tokens_loaded();
-      float l[2][4] = {}, n[2][4] = {};
-      multiply(l, Rows{later_keys, kLong}, r0, Rows{keys, kLong}, quarter * 16, of_keys);
-      multiply(n, Rows{later_z, kLong}, r0, Rows{wrote, kLong}, quarter * 16, of_values);
-      each_two(l, r0, quarter * 16, [&](int i, int j, float x, float y) {
-        const float by = gain_of(i0 + i);
-        *reinterpret_cast<unsigned*>(weights + i * kShort + j) = bf16_pair(by * x, by * y);
-      });
-      take(l, n, i0, false);
-      __syncthreads();
-      multiply(of_z, Turned{weights, kShort}, r0, Turned{later_z, kLong}, n0, kTokens);
-      multiply(of_k, Turned{d_weights, kShort}, r0, Turned{later_keys, kLong}, n0, kTokens);
-      if (d_k) {
-#pragma unroll
-        for (int n1 = n0; n1 < n0 + 64; n1 += 32) {
-          float2 before[8];
-          fetch_keys(before, i0, n1, true);
-          float later[4][4] = {};
-          multiply(later, Rows{d_weights, kShort}, r0, Turned{keys, kLong}, n1, kTokens);
-          put_keys(later, before, i0, n1);
-        }
-      }
-      __syncthreads();
-    }
+  }
+
+  /// The pair of chunk c and a later one, from i0 on: what z_i gives z_c and k_c, and the gradient of k_i.
+  __device__ __forceinline__ void later(int i0, float (&of_z)[8][4], float (&of_k)[8][4]) const {
+    load_tokens<kBackThreads>(later_keys, k, i0, T, K);
+    load_tokens<kBackThreads>(later_z, z, i0, T, V);
     tokens_loaded();
     float l[2][4] = {}, n[2][4] = {};
+    multiply(l, Rows{later_keys, kLong}, r0, Rows{keys, kLong}, quarter * 16, of_keys);
+    multiply(n, Rows{later_z, kLong}, r0, Rows{wrote, kLong}, quarter * 16, of_values);
+    each_two(l, r0, quarter * 16, [&](int i, int j, float x, float y) {
+      const float by = gain_of(i0 + i);
+      *reinterpret_cast<unsigned*>(weights + i * kShort + j) = bf16_pair(by * x, by * y);
+    });
+    take(l, n, i0, false);
+    __syncthreads();
+    multiply(of_z, Turned{weights, kShort}, r0, Turned{later_z, kLong}, n0, kTokens);
+    multiply(of_k, Turned{d_weights, kShort}, r0, Turned{later_keys, kLong}, n0, kTokens);
+    if (d_k) {
+#pragma unroll
+      for (int n1 = n0; n1 < n0 + 64; n1 += 32) {
+        float2 before[8];
+        fetch_keys(before, i0, n1, true);
+        float sums[4][4] = {};
+        multiply(sums, Rows{d_weights, kShort}, r0, Turned{keys, kLong}, n1, kTokens);
+        put_keys(sums, before, i0, n1);
+      }
+    }
+    __syncthreads();
+  }
+
+  /// z_c of d_u less what later chunks took, by the chunk's triangle, which l = k_c k_c^T gives.
+  __device__ __forceinline__ void solve(int c0, float (&l)[2][4], float (&of_z)[8][4]) const {
     multiply(l, Rows{keys, kLong}, r0, Rows{keys, kLong}, quarter * 16, of_keys);
     each_two(l, r0, quarter * 16, [&](int i, int j, float x, float y) {
       const float by = gain_of(c0 + i);
@@ -324,52 +323,77 @@ __global__ void __launch_bounds__(kBackThreads) delta_values_backward(const __gr
     __syncthreads();
     if (threadIdx.x < kColumns) solve_column<true>(triangle, solved + threadIdx.x);
     __syncthreads();
-    for (int i = warp; i < kTokens; i += kBackThreads / 32) {  // a row of z a warp, eight numbers a lane
-      const int t = c0 + i, c = lane * 8;
-      const bool inside = t < T && c < V;
-      const float* const of = solved + i * kLong + c;
-      const uint4 rounded = eight(of);
-      *reinterpret_cast<uint4*>(own_z + i * kLong + c) = rounded;
-      float along = 0;
-      if (inside) {
-        const bool adds = d_v && op.v.write == Write::add;
-        float2 value[4], before[4];
+  }
+
+  /// Row i of z, rounded, and of the values' gradient: eight numbers a lane; <z, v>, gain's first part.
+  __device__ __forceinline__ void put_row(int c0, int i) const {
+    const int t = c0 + i, c = lane * 8;
+    const bool inside = t < T && c < V;
+    const float* const of = solved + i * kLong + c;
+    const uint4 rounded = eight(of);
+    *reinterpret_cast<uint4*>(own_z + i * kLong + c) = rounded;
+    float along = 0;
+    if (inside) {
+      const bool adds = d_v && op.v.write == Write::add;
+      float2 value[4], before[4];
 #pragma unroll
-        for (int e = 0; e < 4; ++e) {
-          value[e] = two(v(t) + c + 2 * e);
-          before[e] = adds ? two(d_v(t) + c + 2 * e) : float2{};
-        }
-        const float by = gain_of(t);
-#pragma unroll
-        for (int e = 0; e < 4; ++e) {
-          const float x = of[2 * e], y = of[2 * e + 1];
-          along += x * value[e].x + y * value[e].y;
-          if (d_v) put_two(d_v(t) + c + 2 * e, before[e].x + by * x, before[e].y + by * y);
-        }
-        *reinterpret_cast<uint4*>(z(t) + c) = rounded;
+      for (int e = 0; e < 4; ++e) {
+        value[e] = two(v(t) + c + 2 * e);
+        before[e] = adds ? two(d_v(t) + c + 2 * e) : float2{};
       }
-      along = warp_sum(along);
-      if (t < T && lane < 4) part(t)[lane] = lane == 0 ? along : 0.0f;
+      const float by = gain_of(t);
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        const float x = of[2 * e], y = of[2 * e + 1];
+        along += x * value[e].x + y * value[e].y;
+        if (d_v) put_two(d_v(t) + c + 2 * e, before[e].x + by * x, before[e].y + by * y);
+      }
+      *reinterpret_cast<uint4*>(z(t) + c) = rounded;
     }
+    along = warp_sum(along);
+    if (t < T && lane < 4) part(t)[lane] = lane == 0 ? along : 0.0f;
+  }
+
+  /// What the chunk's own pairs add to the keys' gradient.
+  __device__ __forceinline__ void own_keys(int c0, float (&of_k)[8][4]) const {
+    multiply(of_k, Turned{d_weights, kShort}, r0, Turned{keys, kLong}, n0, kTokens);
+    multiply(of_k, Rows{d_weights, kShort}, r0, Turned{keys, kLong}, n0, kTokens);
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      float2 before[8];
+      fetch_keys(before, c0, n0 + 32 * half, op.k.write == Write::add);
+      put_keys(of_k + 4 * half, before, c0, n0 + 32 * half);
+    }
+  }
+
+  __device__ __forceinline__ void chunk(int c0) const {
+    float of_z[8][4] = {}, of_k[8][4] = {};
+    load_tokens<kBackThreads>(keys, k, c0, T, K);
+    load_tokens<kBackThreads>(wrote, u, c0, T, V);
+#pragma unroll 1
+    for (int i0 = c0 + kTokens; i0 < T; i0 += kTokens) later(i0, of_z, of_k);
+    tokens_loaded();
+    float l[2][4] = {}, n[2][4] = {};
+    solve(c0, l, of_z);
+    for (int i = warp; i < kTokens; i += kBackThreads / 32) put_row(c0, i);
     __syncthreads();
     multiply(n, Rows{own_z, kLong}, r0, Rows{wrote, kLong}, quarter * 16, of_values);
     take(l, n, c0, true);
     __syncthreads();
-    if (d_k) {
-      multiply(of_k, Turned{d_weights, kShort}, r0, Turned{keys, kLong}, n0, kTokens);
-      multiply(of_k, Rows{d_weights, kShort}, r0, Turned{keys, kLong}, n0, kTokens);
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        float2 before[8];
-        fetch_keys(before, c0, n0 + 32 * half, op.k.write == Write::add);
-        put_keys(of_k + 4 * half, before, c0, n0 + 32 * half);
-      }
-    }
+    if (d_k) own_keys(c0, of_k);
     __syncthreads();
   }
-  for (int t = threadIdx.x; t < T && gain.gradient; t += kBackThreads) {
-    const Four<float> of = *reinterpret_cast<const Four<float>*>(part(t));
-    put(gain.write, gain.gradient(t), of.v[0] + of.v[1] + of.v[2] + of.v[3]);
+};
+
+template <class Number>
+__global__ void __launch_bounds__(kBackThreads) delta_values_backward(const __grid_constant__ DeltaOp op) {
+  extern __shared__ uint4 delta_memory[];
+  const DeltaBack<Number> back{op, reinterpret_cast<Bits*>(delta_memory)};
+#pragma unroll 1
+  for (int c0 = (back.T - 1) / kTokens * kTokens; c0 >= 0; c0 -= kTokens) back.chunk(c0);
+  for (int t = threadIdx.x; t < back.T && back.gain.gradient; t += kBackThreads) {
+    const Four<float> of = *reinterpret_cast<const Four<float>*>(back.part(t));
+    put(back.gain.write, back.gain.gradient(t), of.v[0] + of.v[1] + of.v[2] + of.v[3]);
   }
 }
 

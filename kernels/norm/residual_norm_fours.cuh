@@ -213,6 +213,34 @@ struct GainsOfRows {
   }
 };
 
+/// What the warps' rows give gains and biases, added up, to the piece's part of them.
+template <int kLanes, int kFours, int kNorms, class Gains, class Sums>
+__device__ __forceinline__ void add_up_gains(Gains& gains, Sums& sums, float* part, int D) {
+  const int warp = threadIdx.x / 32;
+  const int column = static_cast<int>(threadIdx.x) % kLanes * 4;
+#pragma unroll
+  for (int norm = 0; norm < kNorms; ++norm) {
+    auto &d_gain = gains[norm].d_gain, &d_bias = gains[norm].d_bias;
+#pragma unroll
+    for (int q = 0; q < kFours; ++q) {
+#pragma unroll
+      for (int e = 0; e < 4 && kLanes < 32; ++e) {  // of the rows beside
+        d_gain[q].v[e] += __shfl_xor_sync(kFullWarp, d_gain[q].v[e], 16);
+        d_bias[q].v[e] += __shfl_xor_sync(kFullWarp, d_bias[q].v[e], 16);
+      }
+      *reinterpret_cast<Four<float>*>(&sums[2 * norm][warp][column + 4 * kLanes * q]) = d_gain[q];
+      *reinterpret_cast<Four<float>*>(&sums[2 * norm + 1][warp][column + 4 * kLanes * q]) = d_bias[q];
+    }
+  }
+  __syncthreads();
+  for (int i = threadIdx.x; i < 2 * kNorms * D; i += kFoursThreads) {
+    float all = 0;
+#pragma unroll
+    for (int w = 0; w < kFoursWarps; ++w) all += sums[i / D][w][i % D];
+    part[i] = all;
+  }
+}
+
 /// Rows of piece blockIdx.x, and what they give gain and bias.
 template <int kLanes, int kFours, Behind kBehind>
 __global__ void __launch_bounds__(kFoursThreads)
@@ -296,29 +324,8 @@ __global__ void __launch_bounds__(kFoursThreads)
       if (op.branch.wanted()) rows.store(op.branch.gradient, r, m, branch_before[m]);
     }
   }
-  const int column = static_cast<int>(threadIdx.x) % kLanes * 4;
-#pragma unroll
-  for (int norm = 0; norm < kNorms; ++norm) {
-    Row &d_gain = gains[norm].d_gain, &d_bias = gains[norm].d_bias;
-#pragma unroll
-    for (int q = 0; q < kFours; ++q) {
-#pragma unroll
-      for (int e = 0; e < 4 && kLanes < 32; ++e) {  // of the rows beside
-        d_gain[q].v[e] += __shfl_xor_sync(kFullWarp, d_gain[q].v[e], 16);
-        d_bias[q].v[e] += __shfl_xor_sync(kFullWarp, d_bias[q].v[e], 16);
-      }
-      *reinterpret_cast<Four<float>*>(&sums[2 * norm][warp][column + 4 * kLanes * q]) = d_gain[q];
-      *reinterpret_cast<Four<float>*>(&sums[2 * norm + 1][warp][column + 4 * kLanes * q]) = d_bias[q];
-    }
-  }
-  __syncthreads();
-  float* part = op.part.value.at(r) + static_cast<std::int64_t>(blockIdx.x) * 2 * kNorms * D;
-  for (int i = threadIdx.x; i < 2 * kNorms * D; i += kFoursThreads) {
-    float all = 0;
-#pragma unroll
-    for (int w = 0; w < kFoursWarps; ++w) all += sums[i / D][w][i % D];
-    part[i] = all;
-  }
+  add_up_gains<kLanes, kFours, kNorms>(
+      gains, sums, op.part.value.at(r) + static_cast<std::int64_t>(blockIdx.x) * 2 * kNorms * D, D);
 }
 
 /// Calls f with how many lanes a row of D floats has, fours a lane, and what stands behind the norm.
