@@ -68,6 +68,8 @@ std::vector<Request> read_requests(const fs::path& store, std::vector<std::strin
     } catch (const std::bad_alloc&) {
       throw;
     } catch (const std::exception& problem) {
+      std::error_code ignored;
+      if (!fs::exists(fs::symlink_status(path, ignored))) continue;  // withdrawn since they were listed
       warnings.push_back(fmt::format("{}: left out: {}", path.string(), problem.what()));
     }
   }

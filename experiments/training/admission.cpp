@@ -61,15 +61,19 @@ Admission::Holder Admission::enter(std::size_t bytes) {
   const bool shared = !places_.empty();
   if (shared)
     for (Place& place : places_) place.shared = true;
-  places_.push_back({std::max(bytes, kLeast), shared});
+  places_.push_back({std::max(bytes, kLeast), shared, crowded()});
   return std::prev(places_.end());
 }
 
-bool Admission::others_hold(std::size_t bytes) {
+bool Admission::crowded() const {
   const std::size_t whole = whole_memory(device_);
   if (!places_.empty() || whole >= kEndlessMemory) return false;
-  const std::size_t taken = whole - std::min(whole, free_memory(device_));
-  return taken > std::min(kOwn, whole / 8) && bytes <= whole - whole / kSpare;
+  return whole - std::min(whole, free_memory(device_)) > std::min(kOwn, whole / 8);
+}
+
+bool Admission::ever_fits_alone(std::size_t bytes) const {
+  const std::size_t whole = whole_memory(device_);
+  return bytes <= whole - whole / kSpare;
 }
 
 std::size_t Admission::after_shortage(std::size_t bytes) {

@@ -13,7 +13,8 @@ class Admission {
  public:
   struct Place {
     std::size_t bytes;
-    bool shared = false;  ///< another pack was here meanwhile
+    bool shared = false;   ///< another pack was here meanwhile
+    bool crowded = false;  ///< other programs held much of the device when it came, alone
   };
   using Holder = std::list<Place>::iterator;
 
@@ -30,9 +31,10 @@ class Admission {
   Holder enter(std::size_t bytes);
   void leave(Holder holder) { places_.erase(holder); }
 
-  /// After an OutOfMemory of one run that was alone and has left: whether other programs hold what it lacks, so that it
-  /// may fit later. bytes: what it needs, 0 if that is not known.
-  bool others_hold(std::size_t bytes);
+  /// Whether other programs hold much of the device. Asked while no pack is here.
+  bool crowded() const;
+  /// Whether one that needs so many bytes (0: not known) would fit if no other program held any.
+  bool ever_fits_alone(std::size_t bytes) const;
 
   /// After an OutOfMemory of a pack that was not alone and has left: its reservation next time. It grows until the pack
   /// is alone.

@@ -165,6 +165,16 @@ TEST(Memory, ARunThatNoDeviceHoldsDoesNotWait) {
   const std::size_t bytes = bytes_of(runs[0]);
   const Limit limit(0);
   limit_memory(bytes, bytes / 2);
+  TrainingEvents events;
+  events.waits = [](const std::string& id, const std::string&) { ADD_FAILURE() << id << " waits"; };
+  EXPECT_EQ(train(runs, 1, 1, events).begin()->second.status, RunStatus::failed);
+}
+
+TEST(Memory, WhereNobodyHearsOfItARunDoesNotWait) {
+  const auto runs = runs_of(kSteps, "name = \"delta\"");
+  const std::size_t bytes = bytes_of(runs[0]);
+  const Limit limit(0);
+  limit_memory(4 * bytes, 4 * bytes - bytes / 2);
   EXPECT_EQ(train(runs, 1, 1).begin()->second.status, RunStatus::failed);
 }
 

@@ -246,12 +246,12 @@ class Scheduler {
     return kept;
   }
 
-  // The pack is gone and its memory free. Returns whether others were there meanwhile.
-  bool leave(const Taken& taken) {
+  // The pack is gone and its memory free. Returns its place as it was.
+  Admission::Place leave(const Taken& taken) {
     const std::lock_guard lock(queue_.mutex);
-    const bool shared = (*taken.place)->shared;
+    const Admission::Place place = **taken.place;
     admission_.leave(*taken.place);
-    return shared;
+    return place;
   }
 
   void train(Taken taken) {
@@ -304,43 +304,45 @@ class Scheduler {
       rest.cost *= static_cast<double>(rest.runs.size());
       return rest;
     };
-    std::function<void(bool shared)> then;  // what is left to do when the memory is free again
+    // What is left to do when the memory is free again.
+    std::function<void(const Admission::Place&)> then;
     try {
       if (!train_pack(study_, pack, slots, options_.device, events)) {
         const std::lock_guard lock(queue_.mutex);
         queue_.interrupted = true;
       }
     } catch (const OutOfMemory& error) {
-      then = [&, message = std::string(error.what())](bool shared) {
-        out_of_memory(unfinished(), message, shared);
+      then = [&, message = std::string(error.what())](const Admission::Place& place) {
+        out_of_memory(unfinished(), message, place);
       };
     } catch (const DeviceError&) {
       stop_all(std::current_exception());  // the device is lost: nothing more can be trained on it
     } catch (const MisfitState& error) {
-      then = [&, error](bool) { reject(unfinished(), error); };
+      then = [&, error](const Admission::Place&) { reject(unfinished(), error); };
     } catch (const std::bad_alloc&) {
-      then = [&](bool shared) { out_of_memory(unfinished(), "out of memory", shared); };
+      then = [&](const Admission::Place& place) { out_of_memory(unfinished(), "out of memory", place); };
     } catch (const StopTraining&) {  // the store failed: error_ is set
     } catch (const std::exception& error) {
-      then = [&, message = std::string(error.what())](bool) {
+      then = [&, message = std::string(error.what())](const Admission::Place&) {
         for (const QueuedRun& run : unfinished().runs) report_failure(*run.run, message);
       };
     }
-    const bool shared = leave(taken);
-    if (then) then(shared);
+    const Admission::Place place = leave(taken);
+    if (then) then(place);
   }
 
   // A pack that shared the device is tried again when there is more room. One that was alone is halved; a run that does not
   // fit alone has failed, unless other programs hold what it lacks.
-  void out_of_memory(QueuedPack pack, const std::string& message, bool shared) {
+  void out_of_memory(QueuedPack pack, const std::string& message, const Admission::Place& place) {
     if (pack.runs.empty()) return;
-    if (!shared && pack.runs.size() == 1) {
+    if (!place.shared && pack.runs.size() == 1) {
+      const Run& run = *pack.runs[0].run;
       if (pack.bytes <= 1) measure(pack);
-      if (!wait_for_others(pack)) report_failure(*pack.runs[0].run, message);
+      if (!events_.waits || !wait_for_others(pack, place.crowded)) report_failure(run, message);
       return;
     }
     const std::lock_guard lock(queue_.mutex);
-    if (shared) {
+    if (place.shared) {
       pack.bytes = admission_.after_shortage(pack.bytes);
       put_back(std::move(pack));
     } else {
@@ -348,13 +350,13 @@ class Scheduler {
     }
   }
 
-  // Returns false if the run would not fit without other programs either.
-  bool wait_for_others(QueuedPack& pack) {
+  // Returns false if the run would not fit without other programs either. crowded: they held memory when it began.
+  bool wait_for_others(QueuedPack& pack, bool crowded) {
     const Run& run = *pack.runs[0].run;
     std::string why;
     {
       const std::lock_guard lock(queue_.mutex);
-      if (!admission_.others_hold(pack.bytes)) return false;
+      if (!(crowded || admission_.crowded()) || !admission_.ever_fits_alone(pack.bytes)) return false;
       give_memory_back(options_.device);
       if (queue_.told.insert(run.id).second) {
         const auto gib = [](std::size_t bytes) { return static_cast<double>(bytes) / (1 << 30); };
@@ -366,7 +368,7 @@ class Scheduler {
       put_back(std::move(pack));
     }
     const std::lock_guard lock(event_mutex_);
-    if (!why.empty() && events_.waits) events_.waits(run.id, why);
+    if (!why.empty()) events_.waits(run.id, why);
     return true;
   }
 

@@ -54,7 +54,8 @@ struct TrainingEvents {
   std::function<std::string(const std::string& id)> load;
   /// The state that `load` gave is none, or cannot be this run's: the run is trained anew. May be empty.
   std::function<void(const std::string& id, const std::string& why)> reject;
-  /// A run does not fit beside what other programs hold of the device, and waits until it does. Called once a run. May be empty.
+  /// A run does not fit beside what other programs hold of the device, and waits until it does. Called once a run. Empty: such a
+  /// run fails.
   std::function<void(const std::string& id, const std::string& why)> waits;
   /// Asked before a run begins and at each of its evaluations, by several threads at once: whether to train
   /// it here. If not (somebody else does, or has), it is left without a word. Empty: yes.
