@@ -49,7 +49,9 @@ std::vector<Otherwise> between(const Record& record, const ReplayedStudy& study,
     if (is_aside(key) || follows(record, run, key) || (any_load && follows_load(key))) continue;
     auto ours = config_text(record, key);
     const auto theirs = config_text(run, key);
-    if (!ours && study.default_of) ours = study.default_of(config_text(run, "memory.name").value_or(""), key);
+    if (!ours && study.default_of)
+      ours = study.default_of(config_text(run, "task.name").value_or(""),
+                              config_text(run, "memory.name").value_or(""), key);
     if (ours && theirs && !same_text(*ours, *theirs)) found.push_back({study.path, key, *ours, *theirs});
   }
   return found;

@@ -17,10 +17,11 @@ struct ReplayedStudy {
   std::string path;          ///< as the published file names it: "experiments/mad.toml"
   std::string name;          ///< study.name
   std::vector<Record> runs;  ///< label and config
-  /// The default of an option of a memory (or of no memory), which is what a record older than the option was trained with; none:
+  /// The default of an option of a task, of a memory or of neither, which is what a record older than the option was trained with; none:
   /// unknown, or made of other options.
-  std::function<std::optional<std::string>(const std::string& memory, const std::string& key)> default_of =
-      {};
+  std::function<std::optional<std::string>(const std::string& task, const std::string& memory,
+                                           const std::string& key)>
+      default_of = {};
 };
 
 /// A key in which a run differs from the study.

@@ -87,7 +87,7 @@ TEST_F(DrawCuda, SameIntegersAsOnTheCpu) {
        {{"layout", std::string("split")}, {"queries", whole(4)}, {"query_by", std::string("key")}}},
       {"words", {{"group", std::string("S5")}, {"factors", std::string("swaps")}, {"length", whole(100)}}},
       {"words", {{"group", std::string("A4xZ5")}, {"query_at", std::string("end")}}},
-      {"words", {{"start", true}, {"length", whole(40)}}},
+      {"words", {{"start", true}, {"length", whole(40)}, {"examples", whole(20)}}},
       {"mqar", {{"vocabulary", whole(256)}, {"length", whole(128)}, {"pairs", whole(32)}}},
       {"mqar", {{"length", whole(1024)}, {"pairs", whole(256)}, {"filler", std::string("random")}}},
       {"mqar",

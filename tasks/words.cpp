@@ -109,6 +109,9 @@ class Words final : public TokenTask {
   }
 
   int scratch_size() const override { return words_scratch_size(spec_); }
+  std::int64_t sequences(Split split) const override {
+    return split == Split::train ? static_cast<std::int64_t>(spec_.examples) : 0;
+  }
 
   std::int32_t reference_answer(const SequenceView& sequence, std::int32_t, int position) const override {
     std::int32_t product = group_->identity;
@@ -167,7 +170,8 @@ class Words final : public TokenTask {
              options.get_bool("task.start"),
              0,
              int_option(options, "transition"),
-             nullptr};
+             nullptr,
+             static_cast<std::uint64_t>(options.get_int("task.examples"))};
     if (const auto successors = successors_of(options, spec_.choices); !successors.empty()) {
       successors_ = std::make_shared<DeviceTable>(successors);
       spec_.successors = successors_->host();
@@ -281,6 +285,8 @@ TaskKind words_kind() {
        {"held_out_pairs", std::int64_t{0},
         "ordered pairs of elements that training never shows next to each other", 0, 1 << 24},
        {"pair_choice", std::int64_t{0}, "names which pairs are held out", 0, 2147483647.0},
+       {"examples", std::int64_t{0}, "sequences of an epoch of training, the same in each; 0 means no end", 0,
+        1099511627776.0},
        curriculum_option("lengths")},
       resolve,
       [](const Options& options) -> std::unique_ptr<Task> { return std::make_unique<Words>(options); }};

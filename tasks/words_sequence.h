@@ -18,6 +18,7 @@ struct WordsSpec {
   std::int32_t transition = 1;  ///< tokens of an element: itself, then pauses
   const std::int32_t* successors =
       nullptr;  ///< training: [choices + 1] where those of a factor begin, then all; or all may
+  std::uint64_t examples = 0;  ///< training has this many sequences of each stage; 0 = no end
 
   CT_HD std::int32_t pause() const { return order + (start ? 1 : 0); }
   CT_HD std::int32_t tokens() const { return pause() + (transition > 1 ? 1 : 0); }
@@ -27,6 +28,7 @@ CT_HD inline std::int32_t words_scratch_size(const WordsSpec&) { return 0; }
 
 CT_HD inline void words_sequence(const WordsSpec& spec, std::uint64_t data_seed, Split split, std::uint64_t n,
                                  const SequenceView& out, std::int32_t*) {
+  if (is_train(split) && spec.examples > 0) n %= spec.examples;
   RandomStream random = sequence_stream(data_seed, split, n + (static_cast<std::uint64_t>(spec.part) << 48));
   const std::int32_t first = spec.start ? 1 : 0, T = out.shape.T - first, late = spec.transition - 1;
   const std::int32_t* successors = is_train(split) ? spec.successors : nullptr;

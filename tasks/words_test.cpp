@@ -46,6 +46,22 @@ Settings named(const std::string& group) { return {{"group", group}}; }
       0xdf79ad0198823081u},
      {"words", "held_out", {{"held_out_pairs", whole(28)}}, 0xb0126fff279cb813u, 0x72ccc7d4465c9846u}});
 
+TEST(Words, TrainingMayHaveAnEnd) {
+  const auto task = make_task("words", {{"examples", whole(5)}}), endless = make_task("words", {});
+  EXPECT_EQ(task->sequences(Split::train), 5);
+  EXPECT_EQ(task->sequences(Split::eval), 0);
+  EXPECT_EQ(endless->sequences(Split::train), 0);
+  const auto tokens = [](const Task& of, Split split, std::uint64_t n) {
+    SequenceBuffer buffer(of, split);
+    buffer.draw(1, n);
+    return buffer.contents();
+  };
+  EXPECT_EQ(tokens(*task, Split::train, 2), tokens(*endless, Split::train, 2));
+  EXPECT_EQ(tokens(*task, Split::train, 7), tokens(*task, Split::train, 2));
+  EXPECT_NE(tokens(*endless, Split::train, 7), tokens(*endless, Split::train, 2));
+  EXPECT_EQ(tokens(*task, Split::eval, 7), tokens(*endless, Split::eval, 7));
+}
+
 TEST(Groups, AreGroupsOfTheirOrders) {
   const struct {
     const char* name;

@@ -19,8 +19,9 @@ extern const std::pair<const char*, const char*> kShippedStudies[];
 namespace {
 
 /// ReplayedStudy::default_of, by the options of this program. Defaults that a memory derives ("") are unknown.
-std::optional<std::string> default_of(const std::string& memory, const std::string& key) {
-  const OptionSpec* spec = find_option(default_schema(), "", memory, key);
+std::optional<std::string> default_of(const std::string& task, const std::string& memory,
+                                      const std::string& key) {
+  const OptionSpec* spec = find_option(default_schema(), task, memory, key);
   if (!spec) return std::nullopt;
   const auto* text = std::get_if<std::string>(&spec->default_value);
   if (!text) return to_text(spec->default_value);
