@@ -5,6 +5,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
 #include <utility>
@@ -197,14 +199,31 @@ class Protocol {
     return text;
   }
 
+  /// The fewest and the most runs that differ in nothing but seeds.
+  std::pair<std::size_t, std::size_t> seeds_of_a_point() const {
+    std::map<std::string, std::set<std::string>> points;
+    for (const Record* record : chosen_) {
+      nlohmann::json rest = record->config;
+      for (const char* key : {"seed", "data_seed", "init_seed"}) rest.erase(key);
+      points[record->label + rest.dump()].insert(field_text(*record, "seed").value_or(""));
+    }
+    std::pair<std::size_t, std::size_t> found{std::string::npos, 0};
+    for (const auto& [point, seeds] : points)
+      found = {std::min(found.first, seeds.size()), std::max(found.second, seeds.size())};
+    return found;
+  }
+
   std::string seeds() const {
     const auto found = values("seed");
     const auto diverged = std::count_if(chosen_.begin(), chosen_.end(), [](const Record* record) {
       return record->status == RunStatus::diverged;
     });
-    std::string text =
-        fmt::format("{} ({}), each of both data and initialisation; medians over seeds.",
-                    found.size() == 1 ? "One seed" : fmt::format("{} seeds", found.size()), listed(found));
+    const auto [fewest, most] = seeds_of_a_point();
+    std::string text = fmt::format("{} ({}), each of both data and initialisation; medians over seeds.",
+                                   most == 1        ? "One seed"
+                                   : fewest == most ? fmt::format("{} seeds", most)
+                                                    : fmt::format("{} to {} seeds a point", fewest, most),
+                                   listed(found));
     if (diverged > 0)
       text += fmt::format(" {} of {} runs diverged and count as the worst.", diverged, chosen_.size());
     return text;

@@ -92,6 +92,33 @@ const std::vector<PublishedColumn>& published_columns() {
   return columns;
 }
 
+namespace {
+
+/// Refuses a file without a task, or without a number that is compared.
+void check_needed(const CsvRow& row) {
+  const std::vector<std::string>& columns = row.columns();
+  const auto has = [&](const char* name) {
+    return std::find(columns.begin(), columns.end(), name) != columns.end();
+  };
+  const std::string there = fmt::format("the columns are {}", fmt::join(columns, ", "));
+  if (!has("setting") && !has("task.name"))
+    row.fail("published points need a column task.name, such as mqar; " + there);
+  for (const std::string& name : columns)
+    if (name == "eval_loss" || name == "final_eval_loss" || name == "exact" || name.ends_with("accuracy"))
+      return;
+  std::string meant;
+  for (const std::string& name : columns)
+    if (meant.empty())
+      meant = nearest_of(name, {"eval_accuracy", "accuracy", "scaled_accuracy", "eval_loss"});
+  row.fail(fmt::format(
+      "published points need a column eval_accuracy, scaled_accuracy or exact, or eval_loss with "
+      "task.associations; {}{}",
+      there,
+      meant.empty() ? "" : fmt::format("; did you mean {}?", meant == "accuracy" ? "eval_accuracy" : meant)));
+}
+
+}  // namespace
+
 std::vector<PublishedPoint> parse_published(std::string_view text, const std::string& path) {
   static const std::string what = "published points";
   std::vector<PublishedPoint> points;
@@ -114,6 +141,7 @@ std::vector<PublishedPoint> parse_published(std::string_view text, const std::st
     for (std::size_t i = 0; i < row.columns().size(); ++i)
       if (row.columns()[i].find('.') != std::string::npos && !row.cell(i).empty())
         point.known[row.columns()[i]] = row.cell(i);
+    check_needed(row);
     if (has_column("setting") || !has_column("task.name")) {
       const std::int64_t setting = row.integer("setting", what);
       if (setting != 1 && setting != 2)
@@ -125,6 +153,10 @@ std::vector<PublishedPoint> parse_published(std::string_view text, const std::st
       if (const auto number = number_in(row.cell(i));
           number && row.columns()[i].find('.') == std::string::npos)
         point.metrics[row.columns()[i]] = *number;
+    for (const auto& [name, value] : point.metrics)
+      if (name.ends_with("accuracy") && value > 1)
+        row.fail(fmt::format("column '{}': {} is more than 1; accuracies are shares, 0.975 for 97.5 %", name,
+                             value));
     const bool has_load = has_column("S_unique_keys") || has_column("task.associations");
     const auto given = [&](const char* column) { return point.metrics.count(column) != 0; };
     const bool other = std::any_of(point.metrics.begin(), point.metrics.end(), [](const auto& metric) {

@@ -96,9 +96,17 @@ TEST(Published, WrongFilesAreNamedWithTheirLine) {
     return "";
   };
   EXPECT_NE(problem("a,b\n1\n").find("x.csv:2: has 1 cells, the head has 2"), std::string::npos);
-  EXPECT_NE(problem("label,setting\nx,one\n").find("x.csv:2: column 'setting': 'one' is not a number"),
+  EXPECT_NE(
+      problem("label,setting,eval_loss\nx,one,1\n").find("x.csv:2: column 'setting': 'one' is not a number"),
+      std::string::npos);
+  EXPECT_NE(problem("label\nx\n").find("x.csv:2: published points need a column task.name, such as mqar"),
             std::string::npos);
-  EXPECT_NE(problem("label\nx\n").find("published points need a column 'setting'; there are label"),
+  EXPECT_NE(
+      problem("label,task.name,acuracy\nx,mqar,0.9\n")
+          .find("eval_loss with task.associations; the columns are label, task.name, acuracy; did you mean "
+                "eval_accuracy?"),
+      std::string::npos);
+  EXPECT_NE(problem("label,task.name,eval_accuracy\nx,mqar,97.5\n").find("97.5 is more than 1"),
             std::string::npos);
   EXPECT_NE(problem("label\n").find("holds no rows"), std::string::npos);
   EXPECT_THROW(read_published(folder.path() / "missing.csv"), std::invalid_argument);

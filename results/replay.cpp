@@ -61,6 +61,13 @@ bool is_allowed(const std::string& difference, const std::vector<std::string>& a
                      [&](const std::string& key) { return difference.starts_with(key + " ("); });
 }
 
+/// The name of what value_of() reads.
+std::string read_of(const Record& record, const PublishedPoint& point, const std::string& metric) {
+  if (is_by_length(point, metric)) return metric + "_by_length";
+  if (metric == "scaled_accuracy") return "test_scaled_accuracy";
+  return metric == "eval_accuracy" && record.metrics.contains("test_accuracy") ? "test_accuracy" : metric;
+}
+
 /// NaN: the run has no such number.
 double value_of(const Record& record, const PublishedPoint& point, const std::string& metric) {
   const bool is_loss = metric == "eval_loss";
@@ -158,16 +165,18 @@ bool agrees(const Comparison& row) {
 }
 
 /// Refuses runs of one point that differ in anything but seeds: their median would mean nothing.
-void check_pooled_seeds(const Comparison& row) {
+void check_pooled_seeds(const Comparison& row, bool chosen) {
   const Pooled pooled = pooled_differences(row.runs);
   if (pooled.differing.empty()) return;
   std::vector<std::string> place;
   for (const auto& [key, value] : row.published.known) place.push_back(fmt::format("{} {}", key, value));
   throw std::invalid_argument(fmt::format(
-      "the {} runs of \"{}\"{} differ in {}, and a comparison pools over seeds only: --best {} takes the best on "
-      "validation data, --where {}={} those of one value",
+      "the {} runs of \"{}\"{} differ in {}, and a comparison pools over seeds only: {}--where {}={} takes those of "
+      "one value, a column {} of the published file tells points apart",
       row.runs.size(), row.published.label, place.empty() ? "" : fmt::format(" ({})", fmt::join(place, ", ")),
-      fmt::join(pooled.differing, " and "), pooled.key, pooled.key, pooled.value));
+      fmt::join(pooled.differing, " and "),
+      chosen ? "" : fmt::format("--best {} takes the best on validation data, ", pooled.key), pooled.key,
+      pooled.value, pooled.key));
 }
 
 /// What the runs do otherwise than the study that replays the point, what `deviations` say aside.
@@ -311,7 +320,7 @@ std::vector<Comparison> compare(const std::vector<PublishedPoint>& points,
     row.deviations.assign(deviations.begin(), deviations.end());
     row.runs = values.empty() ? runs : with_value;
     if (!values.empty()) {
-      check_pooled_seeds(row);
+      check_pooled_seeds(row, !options.best.empty());
       row.seeds = static_cast<int>(values.size());
       row.lowest = *std::min_element(values.begin(), values.end());
       row.highest = *std::max_element(values.begin(), values.end());
@@ -325,6 +334,7 @@ std::vector<Comparison> compare(const std::vector<PublishedPoint>& points,
     } else {
       continue;
     }
+    row.read = read_of(*row.runs.front(), point, row.metric);
     hold_against_studies(row, options);
     row.agrees = !row.trained_otherwise && agrees(row);
     rows.push_back(row);
@@ -358,11 +368,14 @@ std::vector<std::string> without_runs(const std::vector<PublishedPoint>& points,
   });
   std::vector<std::string> lines = without_partner(left, records, false, points.size(), options.allowed);
   for (const auto& [metric, count] : unread)
-    lines.push_back(metric.empty()
-                        ? fmt::format("{} published points have no number that is compared", count)
-                        : fmt::format("{} published points have runs here that were not read for {} there "
-                                      "(eval.length_factors says at which lengths)",
-                                      count, metric));
+    lines.push_back(
+        metric.empty()
+            ? fmt::format("{} published points have no number that is compared, which is eval_accuracy, "
+                          "scaled_accuracy, exact or, with task.associations, eval_loss",
+                          count)
+            : fmt::format("{} published points have runs here that were not read for {} there "
+                          "(eval.length_factors says at which lengths)",
+                          count, metric));
   return lines;
 }
 
@@ -412,6 +425,22 @@ std::string edges_of(const std::vector<Comparison>& rows) {
   std::vector<EdgeChoice> edges;
   for (const auto& [label, edge] : of_label) edges.push_back(edge);
   return edges_text(edges);
+}
+
+std::string not_compared(const std::vector<Comparison>& rows) {
+  std::map<std::string, std::set<std::size_t>> points;
+  for (const Comparison& row : rows)
+    for (const auto& [key, value] : row.published.known)
+      if (std::none_of(row.runs.begin(), row.runs.end(),
+                       [&](const Record* record) { return config_text(*record, key).has_value(); }))
+        points[fmt::format("{} ({})", printable_line(key), printable_line(value))].insert(row.number);
+  std::vector<std::string> parts;
+  for (const auto& [key, numbers] : points)
+    parts.push_back(numbers.size() == rows.size()
+                        ? key
+                        : fmt::format("{}: {} of {} points", key, numbers.size(), rows.size()));
+  return parts.empty() ? ""
+                       : fmt::format("Not compared, for no run here has it: {}.", fmt::join(parts, "; "));
 }
 
 std::vector<std::string> deviations_of(const std::vector<Comparison>& rows) {

@@ -63,6 +63,7 @@ struct Comparison {
   PublishedPoint published;
   std::size_t number = 0;                      ///< of the point in its file
   std::string metric;                          ///< eval_loss, or the column of the published file
+  std::string read = {};                       ///< which number of ours stands beside it: "test_accuracy"
   double value = 0;                            ///< the published one
   bool is_loss = false;                        ///< smaller is better
   int seeds = 0;                               ///< runs that are done or diverged
@@ -94,6 +95,8 @@ std::string comparison_table(const std::vector<Comparison>& rows);
 
 /// "The best learning rate is the largest tried for gla (2 of 3 points): a better one may lie beyond."; "" where it is nowhere.
 std::string edges_of(const std::vector<Comparison>& rows);
+/// "Not compared, for no run here has it: task.noise (0.4): 2 of 5 points.": keys of published points; "" if there are none.
+std::string not_compared(const std::vector<Comparison>& rows);
 
 /// What the runs of these rows do otherwise than the published ones, one line each with how many points it concerns.
 std::vector<std::string> deviations_of(const std::vector<Comparison>& rows);

@@ -237,6 +237,27 @@ TEST(Replay, TakesTheBestRateOnValidationData) {
   EXPECT_EQ(edges_of(compare({point}, records, {.best = {"train.learning_rate"}})), "");
 }
 
+TEST(Replay, SaysWhatNoRunHasToCompare) {
+  std::map<std::string, Record> records;
+  for (const char* id : {"a", "b"}) {
+    Record& record = records[id];
+    record.id = id, record.label = "m", record.eval_accuracy = 0.9;
+    record.config = {{"task.name", "mqar"}, {"model.width", 32}};
+  }
+  records["b"].metrics["test_accuracy"] = 0.8;
+  const auto row = [&](const std::string& known, const std::string& value) {
+    return compare(parse_published("label,task.name,model.width," + known + ",eval_accuracy\nm,mqar,32," +
+                                       value + ",0.85\nm,mqar,32,,0.8\n",
+                                   "x.csv"),
+                   records);
+  };
+  const auto rows = row("task.noise", "0.4");
+  ASSERT_EQ(rows.size(), 2U);
+  EXPECT_EQ(not_compared(rows), "Not compared, for no run here has it: task.noise (0.4): 1 of 2 points.");
+  EXPECT_EQ(not_compared(row("model.width2", "")), "");
+  EXPECT_EQ(rows[0].read, "eval_accuracy");
+}
+
 TEST(Replay, SaysWhereRunsComeFrom) {
   const TemporaryFolder folder;
   EXPECT_TRUE(provenance_of(folder.path() / "a.csv").empty());

@@ -16,6 +16,7 @@
 #include <stdexcept>
 
 #include "kernels/base/names.h"
+#include "results/published.h"
 #include "results/statistics.h"
 #include "results/verdict.h"
 
@@ -253,6 +254,16 @@ void check_key(const RecordList& records, const std::string& option, const std::
     throw std::invalid_argument(fmt::format("{} {}: {}", option, key, unknown_to_all(records, key)));
 }
 
+void check_varies(const RecordList& records, const std::vector<std::string>& best) {
+  for (const std::string& key : best) {
+    std::set<std::string> values;
+    for (const Record* record : records) values.insert(field_text(*record, key).value_or(""));
+    if (values.size() == 1)
+      throw std::invalid_argument(fmt::format(
+          "--best {}: it is {} in all runs, so there is nothing to choose", key, *values.begin()));
+  }
+}
+
 RecordList choose_records(const RecordList& records, const std::map<std::string, std::string>& where) {
   RecordList chosen = records;
   for (const auto& [key, wanted] : where) check_alternatives(records, key, wanted);
@@ -410,9 +421,12 @@ Pooled pooled_differences(const RecordList& records) {
   std::erase_if(values, [](const auto& entry) { return entry.second.size() < 2; });
   Pooled pooled;
   // Loads decide sizes of vocabularies and embeddings, which differ with them.
-  for (const char* key :
-       {"task.associations", "task.pairs", "model.d_key", "model.width", "train.learning_rate"})
+  for (const char* key : {"task.associations", "task.pairs", "model.d_key", "model.width"})
     if (pooled.key.empty() && values.count(key) != 0) pooled.key = key;
+  // A learning rate last: where --best chose it, it differs because something else does.
+  for (const auto& [key, texts] : values)
+    if (pooled.key.empty() && key != "train.learning_rate" && !follows_load(key)) pooled.key = key;
+  if (pooled.key.empty() && values.count("train.learning_rate") != 0) pooled.key = "train.learning_rate";
   if (pooled.key.empty() && !values.empty()) pooled.key = values.begin()->first;
   for (const auto& [key, texts] : values) {
     const auto sorted = sorted_values({texts.begin(), texts.end()});

@@ -39,6 +39,8 @@ std::string nearest_key(const RecordList& records, const std::string& key);
 
 /// Throws std::invalid_argument, which begins with `option`, if `key` is unknown to all records.
 void check_key(const RecordList& records, const std::string& option, const std::string& key);
+/// Throws std::invalid_argument if all records have one value of a key of --best.
+void check_varies(const RecordList& records, const std::vector<std::string>& best);
 
 /// By what a best value is chosen on the validation split.
 enum class BestBy { loss, accuracy };

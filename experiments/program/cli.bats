@@ -396,6 +396,18 @@ PY
     --allow train.epochs,task.examples,train.batch,eval.sequences,eval.every
   [[ $output != *"trained otherwise"* ]]
   [[ $output == *"Otherwise than experiments/deltaformer2025_table1.toml: "* ]]
+  for column in model.wdth=model.width train.bacth=train.batch d_key=model.d_key; do # a misspelt column would hide what differs
+    printf 'label,task.name,%s,eval_accuracy\nsoftmax,mqar,32,0.9\n' "${column%=*}" >points.csv
+    run -2 "$crosstalk" compare shrunk --published points.csv --best train.learning_rate
+    [[ $output == *"column ${column%=*}: "*"did you mean ${column#*=}?"* ]]
+  done
+  printf 'label,task.name,memory.window,eval_accuracy\nsoftmax,mqar,4,0.9\n' >points.csv
+  run -0 --separate-stderr "$crosstalk" compare shrunk --published points.csv --best train.learning_rate
+  [[ $output == *"Not compared, for no run here has it: memory.window (4)."* ]]
+  run -2 "$crosstalk" compare shrunk --published "$table" --allow model.lyers --best train.learning_rate
+  [[ $output == *"--allow model.lyers: unknown key model.lyers; did you mean model.layers?"* ]]
+  run -2 "$crosstalk" compare shrunk --published "$table" --best train.batch
+  [[ $output == *"--best train.batch: it is 16 in all runs, so there is nothing to choose"* ]]
   run -0 --separate-stderr "$crosstalk" report shrunk --published "$table" --out page.html
   grep -q "Not the published training" page.html
 }

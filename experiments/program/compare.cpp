@@ -21,6 +21,12 @@ ReplayOptions options_of(const Arguments& arguments, const std::map<std::string,
   options.best_by = arguments.get("best-by") == "accuracy" ? BestBy::accuracy : BestBy::loss;
   try {
     for (const std::string& key : options.best) check_key(list_of(records), "--best", key);
+    if (!options.best.empty()) check_varies(list_of(records), options.best);
+    for (const std::string& key : options.allowed) try {
+        check_some_has(key, list_of(records));
+      } catch (const std::invalid_argument& error) {
+        throw UsageError(fmt::format("--allow {}: {}", key, error.what()));
+      }
     if (arguments.has("figure")) options.figure = read_figure(arguments.get("figure"));
   } catch (const std::invalid_argument& error) {
     throw UsageError(error.what());
@@ -40,6 +46,7 @@ nlohmann::json json_of(const std::vector<Comparison>& rows) {
                     {"associations", row.published.associations},
                     {"known", row.published.known},
                     {"metric", row.metric},
+                    {"ours_metric", row.read},
                     {"published", row.value},
                     {"lowest", row.lowest},
                     {"median", row.median},
@@ -81,6 +88,11 @@ int run_compare(const Arguments& arguments, Console& console) {
   ReplayOptions options = options_of(arguments, records);
   options.studies = replayed_studies(points);
   try {
+    check_columns(points, list_of(records));
+  } catch (const std::invalid_argument& error) {
+    throw UsageError(std::string("--published: ") + error.what());
+  }
+  try {
     rows = compare(points, records, options);
     for (const std::string& name : arguments.positional)
       for (const std::string& line : provenance_of(name)) sources.push_back(line);
@@ -117,6 +129,7 @@ int run_compare(const Arguments& arguments, Console& console) {
     console.out << said << ".";
     if (const auto deviations = deviations_of(rows); !deviations.empty())
       console.out << fmt::format(" Otherwise than published: {}.", fmt::join(deviations, "; "));
+    if (const std::string unread = not_compared(all); !unread.empty()) console.out << " " << unread;
     if (const std::string edges = edges_of(rows); !edges.empty()) console.out << " " << edges;
     for (const std::string& sentence : otherwise_text(otherwise_of(rows))) console.out << " " << sentence;
     if (const std::string trained = trained_text(runs_of(all)); !trained.empty())
@@ -143,7 +156,8 @@ const Command compare_command = {
     "0.01 (where the published run is solved, ours must be), accuracies where the median is within 0.02\n"
     "or the published one lies in the range of our seeds. A run matches a point if everything that is\n"
     "known of the published run agrees: task, sizes, memory, optimiser, protocol. --allow names keys that\n"
-    "may differ; a sentence below the table lists how they do. Runs are held against the study that\n"
+    "may differ; a sentence below the table lists how they do, another one keys that no run here has.\n"
+    "Accuracies of ours are those of the test split, where runs have one. Runs are held against the study that\n"
     "replays the published file, too (its head names it): what they do otherwise stands below, and a\n"
     "point agrees only where --allow names all of it. Points are pooled over seeds alone. A note counts\n"
     "the points without a run. The literature's numbers come with the program; --published takes others\n"

@@ -2,14 +2,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/program/replayed.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <optional>
 #include <set>
+#include <stdexcept>
 #include <string>
 #include <utility>
 
 #include "experiments/study/schema.h"
 #include "experiments/study/study.h"
 #include "experiments/training/record_of.h"
+#include "results/printable.h"
+#include "results/select.h"
 
 namespace crosstalk::program {
 
@@ -28,7 +34,40 @@ std::optional<std::string> default_of(const std::string& task, const std::string
   return text->empty() ? std::nullopt : std::optional(*text);
 }
 
+/// Of numbers of points: those that published_columns() names, and metrics.
+bool is_number_of_a_point(const std::string& column) {
+  static const std::set<std::string> names = {"d_dot",         "steps",           "setting",
+                                              "S_unique_keys", "final_eval_loss", "state_bytes"};
+  return names.count(column) != 0 || column.find("loss") != column.npos ||
+         column.find("accuracy") != column.npos;
+}
+
 }  // namespace
+
+void check_some_has(const std::string& key, const std::vector<const Record*>& records) {
+  const bool some = std::any_of(records.begin(), records.end(),
+                                [&](const Record* record) { return field_text(*record, key).has_value(); });
+  if (!some && !default_schema().knows(key)) throw std::invalid_argument(default_schema().unknown_key(key));
+}
+
+void check_columns(const std::vector<PublishedPoint>& points, const std::vector<const Record*>& records) {
+  std::set<std::string> keys, numbers;
+  for (const PublishedPoint& point : points) {
+    for (const auto& [key, value] : point.known) keys.insert(key);
+    for (const auto& [name, value] : point.metrics)
+      if (!is_number_of_a_point(name)) numbers.insert(name);
+  }
+  for (const std::string& key : keys) try {
+      check_some_has(key, records);
+    } catch (const std::invalid_argument& error) {
+      throw std::invalid_argument(fmt::format("column {}: {}", printable_line(key), error.what()));
+    }
+  for (const std::string& name : numbers)
+    for (const std::string& key : default_schema().keys())
+      if (key.ends_with("." + name))
+        throw std::invalid_argument(fmt::format("column {}: a key stands with its section; did you mean {}?",
+                                                printable_line(name), key));
+}
 
 std::vector<ReplayedStudy> replayed_studies(const std::vector<PublishedPoint>& points) {
   std::set<std::string> wanted;
