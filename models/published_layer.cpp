@@ -127,7 +127,8 @@ std::string Memory::published_text() const {
   if (!published) return "There is no layer of its authors: it is used as it is.";
   std::vector<std::string> settings;
   for (const auto& [key, value] : published.set)
-    settings.push_back(fmt::format("{} = {}", key, to_text(value)));
+    settings.push_back(fmt::format("{} = {}{}", key, to_text(value),
+                                   key == "model.biases" ? " (a minus: without one)" : ""));
   for (const auto& [key, factor] :
        {std::pair{"model.d_key", published.expand_k}, {"model.d_value", published.expand_v}})
     if (factor != 1) settings.push_back(fmt::format("{} = {:g} times model.width", key, factor));
@@ -139,7 +140,10 @@ std::string Memory::published_text() const {
   for (std::size_t i = 0; i < settings.size(); ++i) text += (i == 0 ? "" : ", ") + settings[i];
   if (settings.empty()) text += "projections alone";
   text += fmt::format(". Source: {}.", published.source);
-  if (!published.lacks.empty()) text += fmt::format(" Lacks: {}.", published.lacks);
+  text +=
+      published.lacks.empty() ? " Lacks nothing that is known." : fmt::format(" Lacks: {}.", published.lacks);
+  if (!setting_of(published, "model.heads"))
+    text += " The study says the rest: heads, sizes, MLP, norms of blocks.";
   return text;
 }
 
