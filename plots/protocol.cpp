@@ -203,9 +203,10 @@ class Protocol {
   std::pair<std::size_t, std::size_t> seeds_of_a_point() const {
     std::map<std::string, std::set<std::string>> points;
     for (const Record* record : chosen_) {
-      nlohmann::json rest = record->config;
-      for (const char* key : {"seed", "data_seed", "init_seed"}) rest.erase(key);
-      points[record->label + rest.dump()].insert(field_text(*record, "seed").value_or(""));
+      std::string point = record->label;
+      for (const auto& [key, value] : record->config.items())
+        if (!is_seed_key(key)) point += "\n" + key + " " + value.dump();
+      points[point].insert(field_text(*record, "seed").value_or(""));
     }
     std::pair<std::size_t, std::size_t> found{std::string::npos, 0};
     for (const auto& [point, seeds] : points)

@@ -75,17 +75,17 @@ double value_of(const Record& record, const PublishedPoint& point, const std::st
   if (record.status == RunStatus::diverged || (is_loss && !std::isfinite(record.eval_loss)))
     return is_loss ? std::numeric_limits<double>::infinity() : 0;
   if (is_loss) return record.eval_loss;
-  const auto tested =
-      record.metrics.find(metric == "scaled_accuracy" ? "test_scaled_accuracy" : "test_accuracy");
+  const std::string read = read_of(record, point, metric);
   if (is_by_length(point, metric)) {
-    const auto profile = record.profiles.find(metric + "_by_length");
+    const auto profile = record.profiles.find(read);
     if (profile == record.profiles.end()) return std::nan("");
     for (std::size_t i = 0; i < profile->second.x.size(); ++i)
       if (profile->second.x[i] == factor_of(record, point)) return profile->second.y[i];
     return std::nan("");
   }
-  if (tested != record.metrics.end()) return tested->second;
-  return metric == "scaled_accuracy" ? std::nan("") : record.eval_accuracy;
+  if (read == "eval_accuracy") return record.eval_accuracy;
+  const auto tested = record.metrics.find(read);
+  return tested == record.metrics.end() ? std::nan("") : tested->second;
 }
 
 /// The point of a figure that stands for runs such as this one; none: null. A figure's --by writes its keys behind the label.

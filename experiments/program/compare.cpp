@@ -21,12 +21,10 @@ ReplayOptions options_of(const Arguments& arguments, const std::map<std::string,
   options.best_by = arguments.get("best-by") == "accuracy" ? BestBy::accuracy : BestBy::loss;
   try {
     for (const std::string& key : options.best) check_key(list_of(records), "--best", key);
-    if (!options.best.empty()) check_varies(list_of(records), options.best);
-    for (const std::string& key : options.allowed) try {
-        check_some_has(key, list_of(records));
-      } catch (const std::invalid_argument& error) {
-        throw UsageError(fmt::format("--allow {}: {}", key, error.what()));
-      }
+    check_varies(list_of(records), options.best);
+    for (const std::string& key : options.allowed)
+      if (const std::string wrong = unknown_to_all(key, list_of(records)); !wrong.empty())
+        throw UsageError(fmt::format("--allow {}: {}", key, wrong));
     if (arguments.has("figure")) options.figure = read_figure(arguments.get("figure"));
   } catch (const std::invalid_argument& error) {
     throw UsageError(error.what());

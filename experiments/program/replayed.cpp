@@ -44,10 +44,10 @@ bool is_number_of_a_point(const std::string& column) {
 
 }  // namespace
 
-void check_some_has(const std::string& key, const std::vector<const Record*>& records) {
+std::string unknown_to_all(const std::string& key, const std::vector<const Record*>& records) {
   const bool some = std::any_of(records.begin(), records.end(),
                                 [&](const Record* record) { return field_text(*record, key).has_value(); });
-  if (!some && !default_schema().knows(key)) throw std::invalid_argument(default_schema().unknown_key(key));
+  return some || default_schema().knows(key) ? "" : default_schema().unknown_key(key);
 }
 
 void check_columns(const std::vector<PublishedPoint>& points, const std::vector<const Record*>& records) {
@@ -57,11 +57,9 @@ void check_columns(const std::vector<PublishedPoint>& points, const std::vector<
     for (const auto& [name, value] : point.metrics)
       if (!is_number_of_a_point(name)) numbers.insert(name);
   }
-  for (const std::string& key : keys) try {
-      check_some_has(key, records);
-    } catch (const std::invalid_argument& error) {
-      throw std::invalid_argument(fmt::format("column {}: {}", printable_line(key), error.what()));
-    }
+  for (const std::string& key : keys)
+    if (const std::string wrong = unknown_to_all(key, records); !wrong.empty())
+      throw std::invalid_argument(fmt::format("column {}: {}", printable_line(key), wrong));
   for (const std::string& name : numbers)
     for (const std::string& key : default_schema().keys())
       if (key.ends_with("." + name))

@@ -12,9 +12,8 @@ namespace crosstalk::program {
 /// were when the program was built; names that no such study has are left out.
 std::vector<ReplayedStudy> replayed_studies(const std::vector<PublishedPoint>& points);
 
-/// Refuses a key that no record and no option of this program has: it would be compared with nothing. Throws
-/// std::invalid_argument.
-void check_some_has(const std::string& key, const std::vector<const Record*>& records);
+/// What is wrong with a key that no record and no option of this program has, which would be compared with nothing; else "".
+std::string unknown_to_all(const std::string& key, const std::vector<const Record*>& records);
 
 /// Refuses such columns of published points: misspelt keys, and keys without their section ("d_key"). Throws
 /// std::invalid_argument.
