@@ -2,9 +2,10 @@
 # Measures training of many replicas on this GPU, Crosstalk and JAX in turn, and prints Markdown tables on stdout.
 #
 #   benchmarks/run_gpu.sh [--rounds N] [--seconds S] [--python PYTHON] [--out FOLDER]
-#   benchmarks/run_gpu.sh --memories [--widths W,...] [--steps N] [--limit S] [--crosstalk PATH] [--out FOLDER]
+#   benchmarks/run_gpu.sh --memories [--names A,...] [--widths W,...] [--steps N] [--limit S] [--crosstalk PATH] [--out FOLDER]
 #
 #   --memories       a training step of each memory in a language model instead (memories.toml), without a peer
+#   --names A,...    these memories alone (all of memories.toml)
 #   --widths W,...   widths of that model, the narrowest first (128,256,512)
 #   --steps N        compares N and 2 N steps (20)
 #   --limit S        seconds that a memory may take at a width; one that takes more is not tried at the next (120)
@@ -17,7 +18,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-rounds=1 seconds=1 memories=no widths=128,256,512 steps=20 limit=120 out=build/benchmarks-gpu crosstalk=build/cuda/crosstalk
+rounds=1 seconds=1 memories=no names='' widths=128,256,512 steps=20 limit=120 out=build/benchmarks-gpu crosstalk=build/cuda/crosstalk
 python=${CROSSTALK_PEER_PYTHON:-python3}
 say() { printf '%s\n' "$*" >&2; }
 usage() {
@@ -27,7 +28,7 @@ usage() {
 while [ $# -gt 0 ]; do
   case $1 in
     --memories) memories=yes && shift ;;
-    --rounds | --seconds | --python | --out | --crosstalk | --widths | --steps | --limit)
+    --rounds | --seconds | --python | --out | --crosstalk | --names | --widths | --steps | --limit)
       [ $# -ge 2 ] || { say "run_gpu.sh: $1 needs a value"; exit 2; }
       declare "${1#--}=$2"
       shift 2
@@ -46,7 +47,8 @@ rm -f "$out"/*.json "$out"/*.log "$out"/choices.txt # of an earlier call
 
 # A process a memory and width: what cannot be trained, or not within the limit, costs its own rows alone.
 if [ "$memories" = yes ]; then
-  names=$("$crosstalk" plan benchmarks/memories.toml --json | python3 benchmarks/report.py labels)
+  names=${names//,/ }
+  [ -n "$names" ] || names=$("$crosstalk" plan benchmarks/memories.toml --json | python3 benchmarks/report.py labels)
   for width in ${widths//,/ }; do
     for name in $names; do
       say "$name, width $width"
@@ -54,7 +56,7 @@ if [ "$memories" = yes ]; then
         --replicas 1 --steps "$steps" --device cuda --json \
         >"$out/memory.$name.$width.json" 2>"$out/memory.$name.$width.log" || {
         say "  failed; see $out/memory.$name.$width.log"
-        names=$(grep -vx "$name" <<<"$names" || true) # the loop at hand has its words already
+        names=$(tr ' ' '\n' <<<"$names" | grep -vx "$name" || true) # the loop at hand has its words already
       }
     done
   done
