@@ -28,6 +28,7 @@
 #include "models/memory.h"
 #include "models/probe_model.h"
 #include "models/rules/rule_memory.h"
+#include "results/statistics.h"
 #include "tasks/task.h"
 
 namespace crosstalk::program {
@@ -45,7 +46,8 @@ double cuda_tflops(const std::string& precision) {
   if (precision == "bf16") return 680;
   return precision == "fp64" ? 0 : 50;
 }
-constexpr double kLongEnough = 1.0;  // seconds
+constexpr double kLongEnough = 0.25;  // seconds
+constexpr int kEvaluations = 4;       // of a training; between them lie the intervals that count
 
 struct TrialRow {
   Run run;
@@ -64,7 +66,7 @@ struct TrialRow {
   double share() const { return tflops > 0 ? rate() * flops / (tflops * 1e12) : 0; }
 };
 
-/// Trains `streams` packs of `replicas` replicas side by side; takes the time of all.
+/// Trains `streams` packs of `replicas` replicas side by side.
 class Trial {
  public:
   Trial(TrialRow& row, const TrainingOptions& training) : row_(row), training_(training) {
@@ -74,25 +76,27 @@ class Trial {
     if (row.streams > 1) training_.threads = std::max(1, training_.threads / row.streams);
   }
 
-  double operator()(std::int64_t steps) {
-    const double start = steady_seconds();
+  /// Seconds of `steps` steps of each pack and an evaluation; NaN if a run failed, which row.problem says.
+  double interval(std::int64_t steps) {
+    marks_.assign(static_cast<std::size_t>(row_.streams), {});
     {
       std::vector<std::jthread> threads;  // joins
       for (int stream = 0; stream < row_.streams; ++stream)
         threads.emplace_back([this, stream, steps] { train(stream, steps); });
     }
-    const double seconds = steady_seconds() - start;
     if (error_) std::rethrow_exception(error_);
-    return seconds;
+    return row_.problem.empty() ? typical_interval(marks_) : std::numeric_limits<double>::quiet_NaN();
   }
 
  private:
   void train(int stream, std::int64_t steps) {
     std::vector<Run> runs;
     for (int r = 0; r < row_.replicas; ++r)
-      runs.push_back(bench_run(row_.run, stream * row_.replicas + r + 1, steps));
+      runs.push_back(bench_run(row_.run, stream * row_.replicas + r + 1, steps, kEvaluations));
     TrainingEvents events;
-    events.progressed = [](std::int64_t) {};
+    events.progressed = [this, stream](std::int64_t done) {  // after each evaluation
+      if (done > 0) marks_[static_cast<std::size_t>(stream)].push_back(steady_seconds());
+    };
     events.finished = [this](Record&& record) {
       const std::lock_guard lock(mutex_);
       if (record.status != RunStatus::done)
@@ -110,6 +114,7 @@ class Trial {
 
   TrialRow& row_;
   TrainingOptions training_;
+  Marks marks_;  // each stream writes its own
   std::mutex mutex_;
   std::exception_ptr error_;
 };
@@ -196,7 +201,8 @@ int bench_shapes(const Study& study, const Arguments& arguments, const TrainingO
     print_note(console,
                fmt::format("{} to measure, {} each; --set memory=LABEL or --set KEY=VALUE measures fewer, "
                            "--study-packs the whole study in 20 s",
-                           plural(total, "shape"), steps > 0 ? plural(3 * steps, "step") : "about 5 s"));
+                           plural(total, "shape"),
+                           steps > 0 ? plural(3 * kEvaluations * steps, "step") : "about 5 s"));
   std::vector<TrialRow> rows;
   const double start = steady_seconds();
   for (const Run& shape : shapes) {
@@ -212,12 +218,7 @@ int bench_shapes(const Study& study, const Arguments& arguments, const TrainingO
         row.tflops = cuda_tflops(shape.config.get_string("train.precision"));
       }
       Trial trial(row, training);
-      row.time = measure_steps(
-          [&](std::int64_t n) {
-            const double seconds = trial(n);
-            return row.problem.empty() ? seconds : std::numeric_limits<double>::quiet_NaN();
-          },
-          steps, kLongEnough);
+      row.time = measure_steps([&](std::int64_t n) { return trial.interval(n); }, steps, kLongEnough);
       if (!arguments.has("json"))
         print_note(
             console,
@@ -373,7 +374,7 @@ double step_flops(const Run& run) {
          B * heads * memory.flops(run.config, K, V, L, Q);
 }
 
-Run bench_run(const Run& run, std::int64_t seed, std::int64_t steps) {
+Run bench_run(const Run& run, std::int64_t seed, std::int64_t every, std::int64_t evaluations) {
   Run result = run;
   result.seed = seed;
   for (const char* key : {"seed", "data_seed", "init_seed"}) result.config.set(key, seed);
@@ -381,32 +382,38 @@ Run bench_run(const Run& run, std::int64_t seed, std::int64_t steps) {
   result.config.set("train.stop_accuracy", 0.0);
   result.config.set("train.epochs", std::int64_t{0});
   result.config.set("train.patience", std::int64_t{1} << 30);
-  result.config.set("train.max_steps", steps);
-  result.config.set("eval.every", steps);
+  result.config.set("train.max_steps", every * evaluations);
+  result.config.set("eval.every", every);
   result.config.set("eval.sequences", std::int64_t{1});
   result.config.set("eval.length_factors", std::string());
   result.id = run_id(result.config);
   return result;
 }
 
-StepTime measure_steps(const std::function<double(std::int64_t)>& seconds, std::int64_t steps,
-                       double long_enough) {
-  seconds(10);      // pages, clocks and caches of the first training are not what is asked for
-  if (steps > 0) {  // a few steps take no longer than what preparation varies by
-    std::array<double, 3> differences;
-    for (double& difference : differences) {
-      const double one = seconds(steps);
-      difference = seconds(2 * steps) - one;
-      if (std::isnan(difference)) return {steps, 0};
-    }
-    std::sort(differences.begin(), differences.end());
-    return {steps, differences[1]};
+double typical_interval(const Marks& marks) {
+  double all_began = -std::numeric_limits<double>::infinity(), first_ended = -all_began;
+  for (const std::vector<double>& stream : marks) {
+    if (stream.empty()) continue;
+    all_began = std::max(all_began, stream.front());
+    first_ended = std::min(first_ended, stream.back());
   }
+  std::vector<double> all, side_by_side;
+  for (const std::vector<double>& stream : marks) {
+    for (std::size_t i = 1; i < stream.size(); ++i) {
+      all.push_back(stream[i] - stream[i - 1]);
+      if (stream[i - 1] >= all_began && stream[i] <= first_ended) side_by_side.push_back(all.back());
+    }
+  }
+  return median(side_by_side.empty() ? all : side_by_side);
+}
+
+StepTime measure_steps(const std::function<double(std::int64_t)>& interval, std::int64_t steps,
+                       double long_enough) {
   constexpr std::int64_t kMost = 10'000'000;
-  for (std::int64_t n = 10;;) {
-    const double one = seconds(n), difference = seconds(2 * n) - one;
+  for (std::int64_t n = steps > 0 ? steps : 10;;) {
+    const double one = interval(n), difference = interval(2 * n) - one;
     if (std::isnan(difference)) return {n, 0};
-    if (difference >= long_enough || n >= kMost) return {n, difference};
+    if (steps > 0 || difference >= long_enough || n >= kMost) return {n, difference};
     const double factor = difference > 0 ? 1.3 * long_enough / difference : 100;
     // Multiples of 10: a GPU replays so many steps at once.
     n = std::min(kMost,
@@ -421,8 +428,8 @@ const Command bench_command = {
     "STUDY.toml [--replicas 1,16,128] [--device DEVICE] [--json] [OPTIONS]",
     "For each shape of the study (--set narrows it) and each number of replicas: trains so many\n"
     "replicas of its first run in lockstep, and prints model-steps a second, microseconds a\n"
-    "model-step, the arithmetic of a step and its share of a floor. The time of N steps is taken\n"
-    "from that of 2 N, so that preparation and evaluation do not count. The arithmetic is\n"
+    "model-step, the arithmetic of a step and its share of a floor. N steps are the time between\n"
+    "evaluations that lie 2 N steps apart less that of N, so that these do not count. The arithmetic is\n"
     "6 S e d + 6 B e d + B M (S keys, e embedding, d = d_key, B batch; M about what the memory takes\n"
     "for a sequence: 6 p L Q for softmax and linear attention, 14 p L Q for the delta rule, p = d_dot,\n"
     "L tokens, Q queries). With --study-packs: the whole study side by side for some seconds, as\n"
@@ -438,7 +445,7 @@ const Command bench_command = {
       std::vector<CommandOption> options = study_options();
       const std::vector<CommandOption> own = {
           {"replicas", "N,...", "Replicas in lockstep (default 1,16,128 on a GPU, 1 on the CPU)", false, {}},
-          {"steps", "N", "Compares N and 2 N steps (default: as many as take a second)", false, {}},
+          {"steps", "N", "Compares N and 2 N steps (default: as many as take 0.25 s)", false, {}},
           {"device", "DEVICE", "auto (a GPU if there is one), cpu, cuda or cuda:N", false, {}},
           {"no-pass", "NAME", "CUDA: leave out a pass that fuses ops, to see what it gains", true, {}},
           {"streams", "N", "Packs side by side (default 1; with --study-packs as 'run' does it)", false, {}},

@@ -3,6 +3,7 @@
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <vector>
 
 #include "experiments/study/study.h"
 #include "experiments/training/training.h"
@@ -18,18 +19,24 @@ namespace crosstalk::program {
 /// second key adds another 6 S e d.
 double step_flops(const Run& run);
 
-/// The run that bench trains: `seed`, `steps` steps, one evaluation of one sequence at the end, no early
-/// stop.
-Run bench_run(const Run& run, std::int64_t seed, std::int64_t steps);
+/// The run that bench trains: `seed`, an evaluation of one sequence after every `every` steps, so many evaluations, no early stop.
+Run bench_run(const Run& run, std::int64_t seed, std::int64_t every, std::int64_t evaluations);
 
-/// Seconds of training alone. `seconds(n)` trains n steps and takes what it takes, preparation and evaluation
-/// included; n and 2 n have those in common. n grows from 10 until the difference is long enough to be
-/// trusted, unless `steps` fixes it: then it is the middle of three differences.
+/// What one training gives: streams that train side by side, and when each of their evaluations ended (seconds of one clock).
+using Marks = std::vector<std::vector<double>>;
+
+/// Seconds from an evaluation to the next: the median over all streams. What comes before the first one is preparation. Where some
+/// streams have not begun or have ended, the others are faster: such intervals do not count unless there are no others. NaN without
+/// an interval.
+double typical_interval(const Marks& marks);
+
+/// Seconds of training alone. `interval(n)` is the time of n steps and an evaluation; those of n and of 2 n have the evaluation in
+/// common. n grows from 10 until the difference is `long_enough`, unless `steps` fixes it.
 struct StepTime {
   std::int64_t steps = 0;
   double seconds = 0;
 };
-StepTime measure_steps(const std::function<double(std::int64_t)>& seconds, std::int64_t steps,
+StepTime measure_steps(const std::function<double(std::int64_t)>& interval, std::int64_t steps,
                        double long_enough);
 
 }  // namespace crosstalk::program

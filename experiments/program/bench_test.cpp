@@ -34,9 +34,9 @@ TEST(Bench, FlopsOfAStepAreThoseOfTheFormula) {
 
 TEST(Bench, RunsDifferInSeedsOnlyAndDoNotStopEarly) {
   const crosstalk::Run run = run_of("recall", 10, "name = \"softmax\"");
-  const crosstalk::Run a = bench_run(run, 1, 30), b = bench_run(run, 2, 30);
+  const crosstalk::Run a = bench_run(run, 1, 30, 4), b = bench_run(run, 2, 30, 4);
   EXPECT_NE(a.id, b.id);
-  EXPECT_EQ(a.config.get_int("train.max_steps"), 30);
+  EXPECT_EQ(a.config.get_int("train.max_steps"), 120);
   EXPECT_EQ(a.config.get_int("eval.every"), 30);
   EXPECT_EQ(a.config.get_double("train.stop_loss"), 0);
   Options same = b.config;
@@ -44,33 +44,36 @@ TEST(Bench, RunsDifferInSeedsOnlyAndDoNotStopEarly) {
   EXPECT_EQ(same, a.config);
 }
 
-// A clock of a step of 2 ms and 3 s of everything else.
-TEST(Bench, PreparationAndEvaluationAreTakenOut) {
+// A clock of a step of 2 ms and 3 s of evaluation.
+TEST(Bench, EvaluationsAreTakenOut) {
   std::vector<std::int64_t> asked;
-  const auto seconds = [&](std::int64_t n) {
+  const auto interval = [&](std::int64_t n) {
     asked.push_back(n);
     return 3 + 0.002 * static_cast<double>(n);
   };
-  const StepTime fixed = measure_steps(seconds, 7, 1);
+  const StepTime fixed = measure_steps(interval, 7, 1);
   EXPECT_EQ(fixed.steps, 7);
   EXPECT_NEAR(fixed.seconds, 0.014, 1e-12);
-  EXPECT_EQ(asked,
-            (std::vector<std::int64_t>{10, 7, 14, 7, 14, 7, 14}));  // what the first one costs counts nowhere
+  EXPECT_EQ(asked, (std::vector<std::int64_t>{7, 14}));
   asked.clear();
-  const StepTime grown = measure_steps(seconds, 0, 1);
+  const StepTime grown = measure_steps(interval, 0, 1);
   EXPECT_GE(grown.seconds, 1);
   EXPECT_EQ(grown.steps % 10, 0);
   EXPECT_NEAR(grown.seconds / static_cast<double>(grown.steps), 0.002, 1e-12);
   EXPECT_LT(asked.size(), 10u);
 }
 
-// One preparation that takes long says nothing of the steps.
-TEST(Bench, FewStepsAreMeasuredThreeTimes) {
-  int calls = 0;
-  const auto seconds = [&](std::int64_t n) {
-    return 0.002 * static_cast<double>(n) + (++calls == 5 ? 1 : 0);
-  };
-  EXPECT_NEAR(measure_steps(seconds, 20, 1).seconds, 0.04, 1e-12);
+// What comes before the first evaluation is preparation, and one interval that takes long says nothing of the others.
+TEST(Bench, AnIntervalIsTheMedianOfThoseBetweenEvaluations) {
+  EXPECT_DOUBLE_EQ(typical_interval({{100, 102, 113, 115}}), 2);
+  EXPECT_TRUE(std::isnan(typical_interval({{100}})));
+  EXPECT_TRUE(std::isnan(typical_interval({{}})));
+}
+
+// The second stream trains alone until 20 and slows the first one down from then on; at 28 the first has ended.
+TEST(Bench, OnlyWhatLiesSideBySideCountsWhereStreamsDo) {
+  EXPECT_DOUBLE_EQ(typical_interval({{20, 24, 28}, {10, 12, 14, 16, 20, 24, 28, 30, 32, 34}}), 4);
+  EXPECT_DOUBLE_EQ(typical_interval({{1, 2, 3}, {4, 5, 6}}), 1);  // never side by side
 }
 
 TEST(Bench, ATrainingThatFailsHasNoTime) {

@@ -109,7 +109,7 @@ std::optional<double> try_steps(const Shape& shape, int cores, double share, Clo
   for (int core = 0; core < cores; ++core) {
     Run one = run;
     if (!probe) {
-      one = bench_run(run, core + 1, std::int64_t{1} << 30);
+      one = bench_run(run, core + 1, std::int64_t{1} << 30, 1);
       one.config.set("eval.every", chunk);
       one.config.set("train.batch", fewer);
       if (one.config.has("task.curriculum"))  // its first stages are shorter than the run
