@@ -4,10 +4,12 @@
 report.py process OUT.json COMMAND...   runs COMMAND; writes its wall time and peak memory
 report.py cpu FOLDER                    a Markdown table of the JSON files that run_cpu.sh left in FOLDER
 report.py gpu FOLDER                    the same for run_gpu.sh
-report.py memories FOLDER               the same for run_gpu.sh --memories
+report.py memories FOLDER               the same for run_gpu.sh --memories, and memories.csv in FOLDER
+report.py memories FILE.csv             the table of such a file
 report.py labels                        the labels of a study whose plan is read as JSON
 """
 # SPDX-License-Identifier: Apache-2.0
+import csv
 import json
 import resource
 import statistics
@@ -184,29 +186,49 @@ def gpu(folder):
             print(f"{failure['model']} with {failure['replicas']} replicas failed: {failure['error'].splitlines()[0]}")
 
 
-def memories(folder):
-    """One row a memory, fastest first, its milliseconds a training step at each width."""
-    times, why = {}, {}
+def rows_of(folder):
+    """Rows of memories.csv from what run_gpu.sh --memories left in a folder."""
+    rows = []
     for path in sorted(Path(folder).glob("memory.*.json")):
         _, name, width, _ = path.name.split(".")
-        times.setdefault(name, {})[int(width)] = None
+        row = {"memory": name, "width": int(width), "steps": "", "ms": "", "problem": ""}
         text = path.read_text()
         if not text:
-            why[name, int(width)] = "not done; see the file of its name that ends in .log"
-        for row in json.loads(text or '{"rows": []}')["rows"]:
-            if row["problem"] or not row["model_steps_per_second"]:
-                why[name, int(width)] = row["problem"] or "too few steps to tell"
+            row["problem"] = "not done in time"
+        for found in json.loads(text or '{"rows": []}')["rows"]:
+            if found["problem"] or not found["model_steps_per_second"]:
+                row["problem"] = found["problem"] or "too few steps to tell"
             else:
-                times[name][int(width)] = 1000 / row["model_steps_per_second"]
-    if not times:
-        sys.exit(f"{folder}: no results")
+                row["steps"], row["ms"] = found["steps"], f"{1000 / found['model_steps_per_second']:.4g}"
+        rows.append(row)
+    return rows
+
+
+def memories(source):
+    """One row a memory, fastest first, its milliseconds a training step at each width. Of a folder it writes memories.csv there."""
+    if Path(source).is_dir():
+        rows = rows_of(source)
+        if not rows:
+            sys.exit(f"{source}: no results")
+        with open(Path(source) / "memories.csv", "w", newline="") as file:
+            writer = csv.DictWriter(file, rows[0], lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(rows)
+    else:
+        with open(source, newline="") as file:
+            rows = list(csv.DictReader(file))
+    times, why = {}, {}
+    for row in rows:
+        times.setdefault(row["memory"], {})[int(row["width"])] = float(row["ms"]) if row["ms"] else None
+        if row["problem"]:
+            why.setdefault(row["problem"], []).append(f"`{row['memory']}` {row['width']}")
     widths = sorted({width for row in times.values() for width in row})
     last = float("inf")
-    order = sorted(times, key=lambda name: [times[name].get(width) or last for width in widths])
+    order = sorted(times, key=lambda name: ([times[name].get(width) or last for width in widths], name))
     table(["memory"] + [f"width {width}, ms" for width in widths],
           [[f"`{name}`"] + [number(times[name].get(width)) for width in widths] for name in order])
-    for (name, width), problem in sorted(why.items()):
-        print(f"\n`{name}` of width {width}: {problem}")
+    for problem, where in sorted(why.items()):
+        print(f"{problem[0].upper()}{problem[1:]} (memory and width): {', '.join(where)}.\n")
 
 
 def labels():

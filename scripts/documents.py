@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Makes what documents say of the program from the program: docs/reference.md, and what stands between markers in
-README.md, docs/memories.md, docs/apply.md and results/published/README.md.
+README.md, docs/memories.md, docs/apply.md and results/published/README.md; and the tables of benchmarks/README.md from its CSVs.
 
     documents.py SOURCE CROSSTALK            writes them (`ninja -C build/cpu documents`)
     documents.py --check SOURCE CROSSTALK    says which are old, and exits with 1 if one is
@@ -11,13 +11,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-REGION = re.compile(r"(<!-- made: crosstalk (.*?) -->\n\n?).*?(\n?<!-- end -->)", re.S)
+REGION = re.compile(r"(<!-- made: (crosstalk|python3) (.*?) -->\n\n?).*?(\n?<!-- end -->)", re.S)
 
 
-def said(crosstalk, arguments, folder=None):
-    done = subprocess.run([crosstalk, *arguments], capture_output=True, text=True, cwd=folder)
+def said(program, arguments, folder=None):
+    done = subprocess.run([program, *arguments], capture_output=True, text=True, cwd=folder)
     if done.returncode != 0:
-        sys.exit(f"documents: crosstalk {' '.join(map(str, arguments))} ended with {done.returncode}:\n{done.stderr.strip()}")
+        sys.exit(f"documents: {program} {' '.join(map(str, arguments))} ended with {done.returncode}:\n{done.stderr.strip()}")
     return done.stdout
 
 
@@ -26,16 +26,16 @@ def made(path, crosstalk):
     text = path.read_text()
     regions = REGION.findall(text)
     if not regions:
-        sys.exit(f"{path}: has no region between <!-- made: crosstalk ... --> and <!-- end -->")
+        sys.exit(f"{path}: has no region between <!-- made: crosstalk ... --> (or python3 ...) and <!-- end -->")
     heads = set()
 
     def one(match):
-        text = said(crosstalk, match[2].split(), path.parent)
+        text = said(crosstalk if match[2] == "crosstalk" else sys.executable, match[3].split(), path.parent)
         head = re.search(r"\nOf the published numbers: .*\n", text)
         if head and head[0] in heads:  # said of the same file further up
             text = text.replace(head[0], "")
         heads.add(head and head[0])
-        return match[1] + text + "\n" + match[3].lstrip("\n")
+        return match[1] + text + "\n" + match[4].lstrip("\n")
 
     return REGION.sub(one, text)
 
@@ -46,7 +46,8 @@ def main(arguments):
         sys.exit(__doc__)
     source, crosstalk = Path(arguments[-2]), Path(arguments[-1]).resolve()
     pages = {source / "docs/reference.md": said(crosstalk, ["reference"])}
-    for name in ["README.md", "docs/memories.md", "docs/apply.md", "results/published/README.md"]:
+    for name in ["README.md", "docs/memories.md", "docs/apply.md", "results/published/README.md",
+                 "benchmarks/README.md"]:
         pages[source / name] = made(source / name, crosstalk)
     old = [path for path, text in pages.items() if path.read_text() != text]
     for path in old:
