@@ -251,7 +251,7 @@ assert d["problems"] == 0 and all(f["level"] == "ok" or f["remedy"] for f in d["
   run -0 --separate-stderr "$crosstalk" bench s.toml --set task.associations=4 --replicas 1,2 --steps 200
   [[ $output == *"model-steps/s"* ]]
   [ "$(grep -c '^softmax\|^delta' <<<"$output")" -eq 4 ]
-  [[ $stderr == *"4 shapes to measure, 600 steps each"* ]]
+  [[ $stderr == *"4 shapes to measure, 2400 steps each"* ]]
   [[ $stderr == *"model-steps/s (1 of 4, about "*" left)"*"(4 of 4)"* ]]
   for steps in 200 2000 20000; do  # on a busy machine a repeat may be too short to be timed
     "$crosstalk" bench s.toml --replicas 2 --streams 2 --steps $steps --floor-tflops 1 --json >bench.json

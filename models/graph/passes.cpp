@@ -1,4 +1,4 @@
-// Passes: chains of nodes that one op replaces on a GPU.
+// Passes: chains of nodes that one op replaces.
 // SPDX-License-Identifier: Apache-2.0
 #include "models/graph/passes.h"
 
@@ -130,7 +130,8 @@ bool table_features_once(Graph<Real>& graph, bool normalised) {
     }
     const auto* lookup = links.template alone<LookupNode<Real>>(of(key.x));
     // One head: a row of features is one row of the tables.
-    if (!lookup || lookup->bias || !table_features_cover(key.map, key.number, key.x.value.columns()) ||
+    if (!lookup || lookup->bias ||
+        !table_features_cover(key.map, key.number, key.x.value.columns(), graph.device()) ||
         lookup->tables[0].rows->value.columns() != key.x.value.columns())
       continue;
     chain.push_back(links.maker(of(key.x)));
@@ -388,9 +389,9 @@ int run_pass(Graph<Real>& graph, const std::string& name) {
 
 template <class Real>
 void run_passes(Graph<Real>& graph) {
-  if (graph.device() != Device::cuda) return;
   for (const std::string& name : pass_names()) {
-    if (switched_off().count(name) == 0) run_pass(graph, name);
+    const bool fits = graph.device() == Device::cuda || name == "table_features";
+    if (fits && switched_off().count(name) == 0) run_pass(graph, name);
   }
 }
 

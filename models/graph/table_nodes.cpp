@@ -39,11 +39,10 @@ Variable<Real>* table_features(Graph<Real>& g, const Tensor<std::int32_t>* ids,
   g.node(
       "table_features", inputs, {y, inverse, d_x},
       [=](const Exec& e) {
-        run_fused(e, "table_features", TableFeaturesForward<Real>{from(), y->value, inverse->value});
+        run(e, TableFeaturesForward<Real>{from(), y->value, inverse->value});
       },
       [=](const Exec& e, const std::vector<Write>& m) {
-        run_fused(e, "table_features",
-                  TableFeaturesBackward<Real>{from(), inverse->value, y->gradient, d_x->value});
+        run(e, TableFeaturesBackward<Real>{from(), inverse->value, y->gradient, d_x->value, y->value});
         auto args = table_gradients(*ids, tables, m);
         args.y.gradient = d_x->value;
         backward(e, args);
