@@ -447,7 +447,7 @@ const Command bench_command = {
           {"replicas", "N,...", "Replicas in lockstep (default 1,16,128 on a GPU, 1 on the CPU)", false, {}},
           {"steps", "N", "Compares N and 2 N steps (default: as many as take 0.25 s)", false, {}},
           {"device", "DEVICE", "auto (a GPU if there is one), cpu, cuda or cuda:N", false, {}},
-          {"no-pass", "NAME", "CUDA: leave out a pass that fuses ops, to see what it gains", true, {}},
+          {"no-pass", "NAME", "Leave out a pass that fuses ops, to see what it gains", true, {}},
           {"streams", "N", "Packs side by side (default 1; with --study-packs as 'run' does it)", false, {}},
           {"threads", "N", "Threads (default: all cores)", false, {}},
           {"floor-tflops",

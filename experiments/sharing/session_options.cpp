@@ -125,7 +125,7 @@ std::vector<CommandOption> session_option_list() {
        "auto (a GPU if there is one), cpu, cuda or cuda:N; cuda:all or cuda:0,1: a process for each GPU",
        false,
        {}},
-      {"no-pass", "NAME", "CUDA: leave out a pass that fuses ops, to see what it gains", true, {}},
+      {"no-pass", "NAME", "Leave out a pass that fuses ops, to see what it gains", true, {}},
       {"streams", "N", "CUDA: packs at a time (default: chosen); changes no result", false, {}},
       {"max-failures", "N", "Stop after N failed runs (default: keep going)", false, {}},
       {"time-limit", "TIME", "Stop after this time (90, 30m, 2h, HH:MM:SS) with exit code 75", false, {}},
