@@ -11,8 +11,8 @@
 namespace crosstalk {
 namespace {
 
-constexpr std::int64_t kRows =
-    16;  // at a time; with so many the bits are those of the chain (feature_map_cpu.cpp)
+// Rows at a time: with so many the bits are those of the chain (feature_map_cpu.cpp).
+constexpr std::int64_t kRows = 16;
 constexpr std::int64_t kItem = 256;  // rows of one work item
 
 /// Rows begin .. begin + n - 1 of replica r, as a tensor by itself.
@@ -96,8 +96,8 @@ class Chain {
 
   const TableFeatures<Real>& from_;
   int r_, d_, p_;
-  std::unique_ptr<Real, Free>
-      room_;  // no Buffer: those are a device's memory, of which packs know beforehand
+  // No Buffer: those are a device's memory, of which packs know beforehand.
+  std::unique_ptr<Real, Free> room_;
   Tensor<Real> x_, phi_, d_phi_;
 };
 
