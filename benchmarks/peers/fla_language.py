@@ -10,7 +10,7 @@ map of what is read; bf16 by autocast, fused AdamW, torch.compile around the ker
 CUDA graph. A kernel that cannot be captured is timed as it is, which its row says. The batch lies on the GPU already.
 
 The first call compiles and tunes kernels for minutes: with TRITON_CACHE_AUTOTUNING=1 the next one finds what it chose.
---json FILE adds a line a row, for report.py.
+--json FILE adds a line a row.
 """
 # SPDX-License-Identifier: Apache-2.0
 import argparse
@@ -87,7 +87,7 @@ def rwkv7(q, k, v, w, a):
 
 
 # Memory -> (what the token gives beside query, key and value, the memory). "h": a number a head; "c": one a channel of a
-# head through 16 numbers, as these memories' authors do; a number: so many a head; "p": a parameter a channel.
+# head through 16 numbers, as these memories' authors do; "full": the same by one map; a number: so many a head, ("h", n): a number for each of n writes; "p": a parameter a channel.
 MEMORIES = {
     "softmax": ([], softmax),
     "sliding_window": ([], lambda q, k, v: op("attn", "parallel_attn")(q, k, v, window_size=64)),
