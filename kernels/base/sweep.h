@@ -39,10 +39,23 @@ namespace crosstalk {
     if (input.wanted()) sweep(elements, function##_of{}); \
   }
 
+/// Number i of a gradient that is added to, else 0.
+template <class Real>
+CT_HD inline Real held(const In<Real>& in, int r, std::int64_t i) {
+  return in.write == Write::add ? in.gradient.at(r)[i] : Real(0);
+}
+
+/// What a number that was `old` gets.
+template <class Number>
+CT_HD inline Number joined(Write mode, Number old, Number value) {
+  return mode == Write::add ? old + value : value;
+}
+
 /// A walk of kSide neighbours among the channels, the i-th of a replica, forward or backward in time. The op's begin(r, first) is
 /// the state in front of the first token, made(r, at) that behind the token where the channel's number is `at`. What memory has
-/// of a token, token() and token_back() take, of kAhead tokens before the first of them is needed; step() and step_back() carry a
-/// Carried from token to token; finish() gets what is carried out of the first.
+/// of a token, token() and token_back() take, of kAhead tokens at once and, of more than one, while those before are walked: what a
+/// gradient held before belongs to it, too, since a load waits for stores before it. step() and step_back() carry a Carried from
+/// token to token; finish() gets what is carried out of the first.
 template <int kSide, int kAhead, bool kBack, class Op>
 CT_HD void walk_channels(const Op& op, int r, std::int64_t i) {
   const int T = op.channels().dim(1), N = op.channels().dim(2), strips = (N + kSide - 1) / kSide;
@@ -55,8 +68,7 @@ CT_HD void walk_channels(const Op& op, int r, std::int64_t i) {
     begun[n] = op.begin(r, first + n);
     if (!kBack) carried[n] = begun[n];
   }
-  for (int turn = 0; turn < T; turn += kAhead) {
-    Token tokens[kAhead][kSide];
+  const auto take = [&](int turn, Token(&tokens)[kAhead][kSide]) {
 #if defined(__CUDA_ARCH__)
 #pragma unroll
 #endif
@@ -70,6 +82,23 @@ CT_HD void walk_channels(const Op& op, int r, std::int64_t i) {
           tokens[ahead][n] = op.token(r, at(t, n));
         }
       }
+    }
+  };
+  constexpr bool kTurns = kAhead > 1;  // the next tokens are on their way while some are walked
+  Token tokens[kAhead][kSide];
+  [[maybe_unused]] Token next[kAhead][kSide];
+  if (kTurns && T > 0) take(0, next);
+  for (int turn = 0; turn < T; turn += kAhead) {
+    if constexpr (kTurns) {
+#if defined(__CUDA_ARCH__)
+#pragma unroll
+#endif
+      for (int ahead = 0; ahead < kAhead; ++ahead) {
+        for (int n = 0; n < kSide; ++n) tokens[ahead][n] = next[ahead][n];
+      }
+      take(turn + kAhead, next);
+    } else {
+      take(turn, tokens);
     }
 #if defined(__CUDA_ARCH__)
 #pragma unroll

@@ -13,7 +13,7 @@ namespace {
 constexpr int kListThreads = 256;
 /// Entries of a list that a warp adds up alone; longer ones are left to a block of many warps, very long ones
 /// (filler tokens) to a cluster of blocks.
-constexpr int kLongList = 1024, kVeryLongList = 4096, kLongThreads = 1024, kLongRows = 64, kLongBlocks = 8;
+constexpr int kLongList = 1024, kVeryLongList = 4096, kLongThreads = 1024, kLongRows = 512, kLongBlocks = 8;
 
 /// Tables of a lookup whose gradients one launch adds up by lists, so that d_y comes from memory once.
 template <class Real>
@@ -111,33 +111,39 @@ __global__ void __launch_bounds__(kListThreads)
 }
 
 /// Rows with longer lists: a cluster of blocks looks for them among kLongRows rows; all warps of its first
-/// block add one up, or those of all its blocks a very long one.
+/// block add one up, or those of all its blocks a very long one. Clusters stand along x alone, the `pieces` of columns and tables
+/// of the same rows side by side: the few that have work (those of a filler token) are the first to be started.
 template <class Real>
 __global__ void __launch_bounds__(kLongThreads)
-    sum_long_lists(const __grid_constant__ Sums<Real> a, int cluster, int columns, int most) {
-  constexpr int kWarps = kLongThreads / 32;
-  static_assert(kLongRows == 64);
+    sum_long_lists(const __grid_constant__ Sums<Real> a, int cluster, int columns, int pieces, int most) {
+  constexpr int kWarps = kLongThreads / 32, kWords = kLongRows / 32;
+  static_assert(kWords <= kWarps);
   __shared__ __align__(16) Real parts[kWarps][64];
+  __shared__ unsigned longer[kWords];  // a bit a row
   const int r = static_cast<int>(blockIdx.z), lane = static_cast<int>(threadIdx.x) % 32,
-            warp = static_cast<int>(threadIdx.x) / 32, rank = static_cast<int>(blockIdx.x) % cluster;
-  const int table = static_cast<int>(blockIdx.y) / columns,
-            column = static_cast<int>(blockIdx.y) % columns * 64 + lane % 16 * 4;
+            warp = static_cast<int>(threadIdx.x) / 32, rank = static_cast<int>(blockIdx.x) % cluster,
+            number = static_cast<int>(blockIdx.x) / cluster;
+  const int table = number % pieces / columns, column = number % pieces % columns * 64 + lane % 16 * 4;
   const Tensor<std::int32_t>& start = a.start[table];
-  const int rows = static_cast<int>(start.size()) - 1,
-            first = static_cast<int>(blockIdx.x) / cluster * kLongRows;
+  const int rows = static_cast<int>(start.size()) - 1, first = number / pieces * kLongRows;
   const auto count_of = [&](int row) { return row < rows ? start.at(r)[row + 1] - start.at(r)[row] : 0; };
-  const std::uint64_t low = __ballot_sync(kFullWarp, count_of(first + lane) > most),
-                      high = __ballot_sync(kFullWarp, count_of(first + 32 + lane) > most);
-  for (std::uint64_t found = low | high << 32; found; found &= found - 1) {
-    const int row = first + __ffsll(static_cast<long long>(found)) - 1, from = start.at(r)[row];
-    const std::int64_t count = count_of(row);
-    const int blocks = count > kVeryLongList ? cluster : 1, pieces = kWarps * blocks,
-              piece = (blocks > 1 ? rank * kWarps : 0) + warp;
-    if (blocks == 1 && rank > 0) continue;
-    sum_list<Real, kWarps>(a, table, row, column, from + static_cast<int>(count * piece / pieces),
-                           from + static_cast<int>(count * (piece + 1) / pieces), parts, blocks,
-                           blocks > 1 ? rank : 0);
-    __syncthreads();
+  if (warp < kWords) {
+    const unsigned found = __ballot_sync(kFullWarp, count_of(first + 32 * warp + lane) > most);
+    if (lane == 0) longer[warp] = found;
+  }
+  __syncthreads();
+  for (int word = 0; word < kWords; ++word) {
+    for (unsigned found = longer[word]; found; found &= found - 1) {
+      const int row = first + 32 * word + __ffs(static_cast<int>(found)) - 1, from = start.at(r)[row];
+      const std::int64_t count = count_of(row);
+      const int blocks = count > kVeryLongList ? cluster : 1, parts_of = kWarps * blocks,
+                part = (blocks > 1 ? rank * kWarps : 0) + warp;
+      if (blocks == 1 && rank > 0) continue;
+      sum_list<Real, kWarps>(a, table, row, column, from + static_cast<int>(count * part / parts_of),
+                             from + static_cast<int>(count * (part + 1) / parts_of), parts, blocks,
+                             blocks > 1 ? rank : 0);
+      __syncthreads();
+    }
   }
 }
 
@@ -187,9 +193,11 @@ void launch_sums(const Exec& exec, const Sums<Real>& sums, bool many) {
     run(sum_lists<Real, 1>, blocks_for(rows, kWarps), each, longer ? kLongList : any);
     if (longer) {
       const int cluster = has_clusters(sum_long_lists<Real>) ? kLongBlocks : 1;
-      launch_clusters(cluster, exec, "lookup backward (lists)", sum_long_lists<Real>,
-                      grid(cluster * blocks_for(rows, kLongRows)), kLongThreads, 0, sums, cluster, each,
-                      kLongList);
+      const int pieces = each * sums.tables;
+      launch_clusters(
+          cluster, exec, "lookup backward (lists)", sum_long_lists<Real>,
+          dim3(cluster * blocks_for(rows, kLongRows) * pieces, 1, static_cast<unsigned>(sums.d_y.R)),
+          kLongThreads, 0, sums, cluster, each, pieces, kLongList);
     }
   }
 }

@@ -50,8 +50,8 @@ std::vector<Integers> answers_of(const Sizes& s, Device device, int threads = 1)
 }
 
 const std::vector<Sizes>& sizes() {
-  static const std::vector<Sizes> all = {
-      {1, 1, 1, true}, {9, 5, 3, true}, {17, 4, 300, true}, {4, 200, 1, false}, {8, 33, 129, true}};
+  static const std::vector<Sizes> all = {{1, 1, 1, true},    {9, 5, 3, true},    {17, 4, 300, true},
+                                         {4, 200, 1, false}, {8, 33, 129, true}, {70, 20, 1100, true}};
   return all;
 }
 

@@ -80,20 +80,31 @@ struct Scan {
   struct TokenBack {
     Real log_a, angle;
     Carried before, given;
+    Real old_log_a, old_angle;  ///< gradients that are added to
+    Carried old_x;
   };
   CT_HD TokenBack token_back(int r, std::int64_t at, Carried before) const {
-    return {one(log_a, r, at), one(angle, r, at), before, number(h.gradient, r, at)};
+    return {one(log_a, r, at),
+            one(angle, r, at),
+            before,
+            number(h.gradient, r, at),
+            held(log_a, r, at),
+            held(angle, r, at),
+            x.write == Write::add ? number(x.gradient, r, at) : Carried{0, 0}};
   }
   /// conj(a_{t+1}) lambda_{t+1} -> conj(a_t) lambda_t.
   CT_HD void step_back(int r, std::int64_t at, const TokenBack& token, Carried& carried) const {
     const Carried a = factor(token.log_a, token.angle), lambda = token.given + carried;
     const Carried turn = lambda.conjugate() * (a * token.before);
     carried = a.conjugate() * lambda;
-    if (log_a.wanted()) put(log_a.write, log_a.gradient.at(r) + at, turn.re);
-    if (angle.wanted()) put(angle.write, angle.gradient.at(r) + at, -turn.im);
-    give(x, r, at, lambda);
+    if (log_a.wanted()) log_a.gradient.at(r)[at] = joined(log_a.write, token.old_log_a, turn.re);
+    if (angle.wanted()) angle.gradient.at(r)[at] = joined(angle.write, token.old_angle, -turn.im);
+    give(x, r, at, token.old_x, lambda);
   }
-  CT_HD void finish(int r, std::int64_t first, Carried carried) const { give(start, r, first, carried); }
+  CT_HD void finish(int r, std::int64_t first, Carried carried) const {
+    give(start, r, first, start.write == Write::add ? number(start.gradient, r, first) : Carried{0, 0},
+         carried);
+  }
   CT_HD Carried made(int r, std::int64_t at) const { return number(h.value, r, at); }
 
  private:
@@ -106,9 +117,8 @@ struct Scan {
     p[0] = value.re;
     if (complex) p[1] = value.im;
   }
-  CT_HD void give(const In<Real>& in, int r, std::int64_t i, Carried value) const {
-    if (!in.wanted()) return;
-    store(in.gradient, r, i, in.write == Write::add ? number(in.gradient, r, i) + value : value);
+  CT_HD void give(const In<Real>& in, int r, std::int64_t i, Carried old, Carried value) const {
+    if (in.wanted()) store(in.gradient, r, i, joined(in.write, old, value));
   }
   CT_HD static Real one(const In<Real>& in, int r, std::int64_t at) {
     return in ? in.value.at(r)[at] : Real(0);
@@ -155,9 +165,11 @@ struct LogScan {
   }
   struct TokenBack {
     Real before, d, k, given;
+    Real old_d, old_k;  ///< gradients that are added to
   };
   CT_HD TokenBack token_back(int r, std::int64_t at, Real before) const {
-    return {before, d.value.at(r)[at], k.value.at(r)[at], l.gradient.at(r)[at]};
+    return {before,         d.value.at(r)[at], k.value.at(r)[at], l.gradient.at(r)[at],
+            held(d, r, at), held(k, r, at)};
   }
   /// w_{t+1} mu_{t+1} -> w_t mu_t.
   CT_HD void step_back(int r, std::int64_t at, const TokenBack& token, Real& carried) const {
@@ -166,8 +178,9 @@ struct LogScan {
     const Real e = nothing || largest ? Real(0) : exp_(-distance(old, new_)), larger = 1 / (1 + e),
                smaller = e / (1 + e);
     carried = (nothing || old < new_ ? smaller : larger) * mu;
-    if (d.wanted()) put(d.write, d.gradient.at(r) + at, carried);
-    if (k.wanted()) put(k.write, k.gradient.at(r) + at, (nothing || old < new_ ? larger : smaller) * mu);
+    if (d.wanted()) d.gradient.at(r)[at] = joined(d.write, token.old_d, carried);
+    if (k.wanted())
+      k.gradient.at(r)[at] = joined(k.write, token.old_k, (nothing || old < new_ ? larger : smaller) * mu);
   }
   CT_HD void finish(int r, std::int64_t first, Real carried) const {
     if (start.wanted()) put(start.write, start.gradient.at(r) + first, carried);

@@ -137,6 +137,14 @@ inline unsigned __ballot_sync(unsigned mask, int x) {
     if (mask >> l & 1 && slots.in[l][0]) all |= 1u << l;
   return all;
 }
+template <class T>
+T __reduce_add_sync(unsigned mask, T x) {
+  const emulate::Slots& slots = emulate::meet(mask, "sum", &x, sizeof(x));
+  T sum = 0, one;
+  for (int l = 0; l < 32; ++l)
+    if (mask >> l & 1) std::memcpy(&one, slots.in[l], sizeof(one)), sum += one;
+  return sum;
+}
 inline int __any_sync(unsigned mask, int x) { return __ballot_sync(mask, x) != 0; }
 inline int __all_sync(unsigned mask, int x) { return __ballot_sync(mask, x) == mask; }
 
