@@ -78,11 +78,27 @@ struct Walk {
   Op op;
   __device__ void operator()(int r, std::int64_t i) const { walk_channels<1, 8, kBack>(op, r, i); }
 };
+/// Of an op that says is_plain(): what make_plain() fixes is known when this is compiled.
+template <bool kBack, class Op>
+struct PlainWalk {
+  Op op;
+  __device__ void operator()(int r, std::int64_t i) const {
+    Op plain = op;
+    plain.make_plain();
+    walk_channels<1, 8, kBack>(plain, r, i);
+  }
+};
 /// A thread a channel, in small blocks: walks are long. A load a token in turn would be most of their time.
 template <bool kBack, class Op>
 void cuda_walk(const Exec& exec, const Op& op) {
-  device::each<64>(exec, Op::kName, op.channels().R,
-                   std::int64_t{op.channels().dim(0)} * op.channels().dim(2), Walk<kBack, Op>{op});
+  const auto walk = [&](const auto& f) {
+    device::each<64>(exec, Op::kName, op.channels().R,
+                     std::int64_t{op.channels().dim(0)} * op.channels().dim(2), f);
+  };
+  if constexpr (requires { op.is_plain(); }) {
+    if (op.is_plain()) return walk(PlainWalk<kBack, Op>{op});
+  }
+  walk(Walk<kBack, Op>{op});
 }
 
 }  // namespace

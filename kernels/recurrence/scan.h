@@ -59,6 +59,8 @@ struct Scan {
     h.value = shaped<Real>(x.value.R, {x.value.dim(0), x.value.dim(1), x.value.dim(2)});
   }
   CT_HD const Tensor<Real>& channels() const { return complex ? angle.value : x.value; }
+  bool is_plain() const { return !complex; }
+  CT_HD void make_plain() { complex = false, angle = {}; }
 
   using Carried = Complex<Real>;
   CT_HD Carried begin(int r, std::int64_t first) const {
@@ -175,8 +177,8 @@ struct LogScan {
   CT_HD void step_back(int r, std::int64_t at, const TokenBack& token, Real& carried) const {
     const Real old = token.before + token.d, new_ = token.k, mu = token.given + carried;
     const bool nothing = old == -static_cast<Real>(INFINITY);
-    const Real e = nothing || largest ? Real(0) : exp_(-distance(old, new_)), larger = 1 / (1 + e),
-               smaller = e / (1 + e);
+    const Real e = nothing || largest ? Real(0) : exp_(-distance(old, new_)),
+               larger = quotient(Real(1), 1 + e), smaller = quotient(e, 1 + e);
     carried = (nothing || old < new_ ? smaller : larger) * mu;
     if (d.wanted()) d.gradient.at(r)[at] = joined(d.write, token.old_d, carried);
     if (k.wanted())
@@ -189,6 +191,17 @@ struct LogScan {
 
  private:
   CT_HD static Real distance(Real x, Real y) { return x < y ? y - x : x - y; }
+  /// x / y, 1 <= y <= 2. On CUDA without a branch for other numbers, so that tokens do not wait for each other's.
+  CT_HD static Real quotient(Real x, Real y) {
+#if defined(__CUDA_ARCH__)
+    if constexpr (sizeof(Real) == sizeof(float)) {
+      float inverse;
+      asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(y));
+      return x * fmaf(fmaf(-y, inverse, 1.0f), inverse, inverse);
+    }
+#endif
+    return x / y;
+  }
 };
 CROSSTALK_SWEPT(LogScan)
 
