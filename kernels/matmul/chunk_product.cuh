@@ -226,6 +226,45 @@ struct ChunkSums {
   __device__ __forceinline__ void row_sums(float* sums) {
     row_sums(sums, [](int, int, float x, float y) { return x + y; });
   }
+  /// Of a square of pairs (i, j), what stands on either side of t: sums over i >= t + late and j < t. Those of this warp's rows and
+  /// columns go to pairs[tile down][t]; its rows' totals, which t in columns of warps further across take, to rows[warp across][i].
+  __device__ __forceinline__ void crossing_sums(int late, float* pairs, float* rows) const {
+    static_assert(M == N);
+    const int lane = threadIdx.x % 32, q = lane % 4, g = lane / 4, column = first_column() + 2 * q;
+    float sums[2 * NT] = {};
+#pragma unroll
+    for (int m = 0; m < MT; ++m) {
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        const int row = first_row() + g + 16 * m + 8 * h;
+        float before = 0;  // in the tiles before
+#pragma unroll
+        for (int n = 0; n < NT; ++n) {
+          const float first = at[m][n][2 * h];
+          float upto = first + at[m][n][2 * h + 1];
+#pragma unroll
+          for (int offset = 1; offset < 4; offset *= 2) {
+            const float other = __shfl_up_sync(kFullWarp, upto, offset, 4);
+            if (q >= offset) upto += other;
+          }
+          const float left = __shfl_up_sync(kFullWarp, upto, 1, 4), here = q > 0 ? before + left : before;
+          const int t = column + 8 * n;
+          sums[2 * n] += row >= t + late ? here : 0;
+          sums[2 * n + 1] += row >= t + 1 + late ? here + first : 0;
+          before += __shfl_sync(kFullWarp, upto, 3, 4);
+        }
+        if (q == 0) rows[warp() % kAcross * M + row] = before;
+      }
+    }
+    scatter_sum<2 * NT, 16, 4>(sums);
+    constexpr int kEach = NT >= 4 ? NT / 4 : 1, kSame = NT >= 4 ? 1 : 4 / NT;
+    if (g % kSame != 0) return;
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) {
+      const int number = g * 2 * NT / 8 + i;
+      pairs[warp() / kAcross * M + column + number / 2 * 8 + number % 2] = sums[i];
+    }
+  }
   __device__ __forceinline__ static float total(const float* sums, int row) {
     float sum = 0;
 #pragma unroll

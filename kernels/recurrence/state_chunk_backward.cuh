@@ -26,8 +26,9 @@ struct BackwardMemory {
   ChunkGates<C>* gates;
   Type *q, *k, *x, *d_o, *written, *state, *d_state, *scores, *inverse, *d_written, *d_rest, *d_rest_aged,
       *look;
-  float *of_value, *of_read, *of_write, *of_look, *of_erase, *of_pairs;  ///< sums of rows
-  float *crossing, *parts;
+  float *of_value, *of_read, *of_write, *of_look, *of_erase;  ///< sums of rows
+  float *of_pairs, *of_rows;  ///< what pairs add to decays, crossing_sums(): of reads, then of erases
+  float* parts;
   int* list;
   std::size_t bytes;
 
@@ -44,75 +45,57 @@ struct BackwardMemory {
     scores = carve.take<Type>(kPairs);
     inverse = solves ? carve.take<Type>(kPairs) : nullptr;
     d_rest = carve.take<Type>(kTokens);
-    for (float** sums : {&of_value, &of_read, &of_write, &of_look, &of_erase, &of_pairs}) {
+    for (float** sums : {&of_value, &of_read, &of_write, &of_look, &of_erase}) {
       *sums = carve.take<float>(kSums);
     }
+    of_pairs = carve.take<float>(gated ? 2 * Tile::Side::kDown * C : 0);
+    of_rows = carve.take<float>(gated ? 2 * Tile::Side::kAcross * C : 0);
     parts = carve.take<float>(Tile::W);
     list = carve.take<int>(Tile::kListed ? C + 1 : 0);
-    // One after the other: dU, products of pairs with their gradients (gates), what follows.
-    const std::size_t shared = carve.used;
-    crossing = carve.take<float>(gated ? C * (C + 1) : 0);
+    // dU, and then what follows. Keys of erases of their own are aged themselves: so two blocks fit a multiprocessor.
+    look = carve.take<Type>(!solves ? 0 : tied && kTokens > kPairs ? kTokens : kPairs);
+    d_rest_aged = tied ? nullptr : carve.take<Type>(solves ? kTokens : 0);
+    d_written = tied ? look : d_rest_aged;
     bytes = carve.used;
-    carve.used = shared;
-    look = carve.take<Type>(solves ? kPairs : 0);
-    d_written = d_rest_aged = carve.take<Type>(solves ? kTokens : 0);
-    if (carve.used > bytes) bytes = carve.used;
   }
 };
 
 template <class Tile, int kRows = Tile::C, int kColumns = Tile::D>
 using Guarded = Fetched<Tile, kRows, kColumns, true>;
 
-/// Sums that pairs of tokens on either side of a decay add to its gradient: of a matrix M [C][C + 1] in shared
-/// memory of what pair (i, j) adds, sum_{i >= t + late, j < t} M_ij goes to `to` [2][C], two parts. Begins
-/// and ends with barriers.
-template <int C, int kThreads>
-__device__ __forceinline__ void sum_crossing(float* pairs, float* to, int late, bool add) {
-  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  __syncthreads();
-  // Row sums of what stands before each column, some rows at a time: a row's exchanges wait for each other.
-  constexpr int kEach = C / 32, kWarps = kThreads / 32, kBatch = C / kWarps < 4 ? C / kWarps : 4;
-  for (int first = warp; first < C; first += kBatch * kWarps) {
-    float x[kBatch][kEach], sums[kBatch], before[kBatch];
+/// Adds what pairs on either side of a decay give it, by one warp: a lane the decays of kEach tokens from lane kEach on.
+template <class Tile, int kEach>
+__device__ __forceinline__ void add_crossing(const BackwardMemory<Tile>& memory, int kind, int late,
+                                             float (&pairs)[kEach]) {
+  constexpr int C = Tile::C, kDown = Tile::Side::kDown, kAcross = Tile::Side::kAcross;
+  const int lane = threadIdx.x % 32, first = lane * kEach;
 #pragma unroll
-    for (int m = 0; m < kBatch; ++m) {
-      sums[m] = 0;
+  for (int d = 0; d < kDown; ++d) {
 #pragma unroll
-      for (int n = 0; n < kEach; ++n) {
-        x[m][n] = sums[m];
-        sums[m] += pairs[(first + m * kWarps) * (C + 1) + lane * kEach + n];
-      }
+    for (int n = 0; n < kEach; ++n) pairs[n] += memory.of_pairs[(kind * kDown + d) * C + first + n];
+  }
+#pragma unroll
+  for (int strip = 0; strip + 1 < kAcross; ++strip) {  // rows' totals from a token's on
+    float x[kEach], running = 0;
+#pragma unroll
+    for (int n = 0; n < kEach; ++n) {
+      x[n] = memory.of_rows[(kind * kAcross + strip) * C + first + n];
+      running += x[n];
     }
 #pragma unroll
     for (int offset = 1; offset < 32; offset *= 2) {
-#pragma unroll
-      for (int m = 0; m < kBatch; ++m) {
-        const float other = __shfl_up_sync(kFullWarp, sums[m], offset);
-        if (lane >= offset) sums[m] += other;
-      }
+      const float other = __shfl_down_sync(kFullWarp, running, offset);
+      if (lane + offset < 32) running += other;
     }
+    float after = __shfl_down_sync(kFullWarp, running, 1);
+    if (lane == 31) after = 0;
 #pragma unroll
-    for (int m = 0; m < kBatch; ++m) {
-      before[m] = __shfl_up_sync(kFullWarp, sums[m], 1);
-      if (lane == 0) before[m] = 0;
-#pragma unroll
-      for (int n = 0; n < kEach; ++n)
-        pairs[(first + m * kWarps) * (C + 1) + lane * kEach + n] = before[m] + x[m][n];
+    for (int n = kEach - 1; n >= 0; --n) {
+      const float from_here = after + x[n];
+      if ((first + n) / (C / kAcross) > strip) pairs[n] += late ? after : from_here;
+      after = from_here;
     }
   }
-  __syncthreads();
-  const int t = threadIdx.x % C, part = threadIdx.x / C;
-  constexpr int kParts = 2, kHalf = C / kParts;
-  if (part < kParts) {
-    float sum = add ? to[part * C + t] : 0;
-#pragma unroll 8
-    for (int i = part * kHalf; i < (part + 1) * kHalf; ++i) {
-      const float x = pairs[i * (C + 1) + t];
-      sum += i >= t + late ? x : 0;
-    }
-    to[part * C + t] = sum;
-  }
-  __syncthreads();
 }
 
 /// One warp makes the gradient of a chunk's log decays from the sums of the chunk's rows.
@@ -149,6 +132,9 @@ __device__ __forceinline__ void put_decay_gradient(const BackwardMemory<Tile>& m
         look = __shfl_down_sync(kFullWarp, running[2], 1);
   if (lane == 0) before = 0;
   if (lane == 31) read = look = 0;
+  float pairs[kEach] = {};
+  add_crossing<Tile>(memory, 0, walk.before ? 1 : 0, pairs);
+  if (walk.solves) add_crossing<Tile>(memory, 1, op.decayed ? 0 : 1, pairs);
   float through = 0;
 #pragma unroll
   for (int w = 0; w < Tile::W; ++w) through += memory.parts[w];
@@ -162,8 +148,7 @@ __device__ __forceinline__ void put_decay_gradient(const BackwardMemory<Tile>& m
 #pragma unroll
   for (int n = 0; n < kEach; ++n) {
     const int i = lane * kEach + n;
-    const float pairs = memory.of_pairs[i] + memory.of_pairs[C + i];
-    if (to.has(i)) put(mode, to.start(i), through + before + after[n] + pairs);
+    if (to.has(i)) put(mode, to.start(i), through + before + after[n] + pairs[n]);
     before += writes[n];
   }
 }
@@ -191,10 +176,20 @@ struct ChunkBackward {
       inverse{memory.inverse, kSide}, look{memory.look, kSide}, d_written{memory.d_written, kRow},
       d_rest{memory.d_rest, kRow}, d_rest_aged{memory.d_rest_aged, kRow};
 
+  /// Two operands side by side, the first at an even place.
+  __device__ __forceinline__ static float2 two(const typename Tile::Type* at) {
+    if constexpr (sizeof(*at) == 2) {
+      const unsigned pair = *reinterpret_cast<const unsigned*>(at);
+      return make_float2(__uint_as_float(pair << 16), __uint_as_float(pair & 0xffff0000u));
+    } else {
+      return make_float2(Op::value(at[0]), Op::value(at[1]));
+    }
+  }
   /// A row's product with a row of operands.
   __device__ __forceinline__ static auto with(const typename Tile::Type* rows) {
     return [rows](int i, int c, float a, float b) {
-      return a * Op::value(rows[i * kRow + c]) + b * Op::value(rows[i * kRow + c + 1]);
+      const float2 x = two(rows + i * kRow + c);
+      return a * x.x + b * x.y;
     };
   }
 
@@ -316,10 +311,7 @@ struct ChunkBackward {
         Side s;
         s.template add<false, false, D>(q, k);
         s.multiply(p);
-        s.pairs([&](int i, int j, float a, float b) {
-          memory.crossing[i * (C + 1) + j] = a, memory.crossing[i * (C + 1) + j + 1] = b;
-        });
-        sum_crossing<C, Tile::kThreads>(memory.crossing, memory.of_pairs, walk.before ? 1 : 0, false);
+        s.crossing_sums(walk.before ? 1 : 0, memory.of_pairs, memory.of_rows);
       }
     }
     if (walk.solves) {
@@ -331,17 +323,18 @@ struct ChunkBackward {
         Side s;
         s.template add<false, false, D>(x, k);
         s.multiply(p);
-        s.pairs([&](int i, int j, float a, float b) {
-          const float e = -gates.erase[i];
-          memory.crossing[i * (C + 1) + j] = e * a, memory.crossing[i * (C + 1) + j + 1] = e * b;
-        });
-        sum_crossing<C, Tile::kThreads>(memory.crossing, memory.of_pairs, op.decayed ? 0 : 1, true);
+        s.pairs([&](int i, int, float& a, float& b) { a *= -gates.erase[i], b *= -gates.erase[i]; });
+        s.crossing_sums(op.decayed ? 0 : 1, memory.of_pairs + Side::kDown * C,
+                        memory.of_rows + Side::kAcross * C);
       }
       p.scale(gates.erase);
       p.pairs([&](int i, int j, float a, float b) { Op::put2(memory.look + i * kSide + j, a, b); });
-      d_u.scale(gates.erase);
-      if (walk.gated()) d_u.scale(gates.look);
-      d_u.pairs([&](int i, int v, float a, float b) { Op::put2(memory.d_rest_aged + i * kRow + v, -a, -b); });
+      if (!walk.tied) {
+        d_u.scale(gates.erase);
+        if (walk.gated()) d_u.scale(gates.look);
+        d_u.pairs(
+            [&](int i, int v, float a, float b) { Op::put2(memory.d_rest_aged + i * kRow + v, -a, -b); });
+      }
     }
     __syncthreads();
   }
@@ -404,8 +397,8 @@ struct ChunkBackward {
       float sum = 0;
       d_state.pairs([&](int v, int c, float& a, float& b) {
         if constexpr (Memory::kStateStaged) {
-          const typename Tile::Type* s = memory.state + v * kRow + c;
-          sum += a * Op::value(s[0]) + b * Op::value(s[1]);
+          const float2 s = two(memory.state + v * kRow + c);
+          sum += a * s.x + b * s.y;
         } else {
           const float* s = before.at + static_cast<std::int64_t>(v) * walk.line + c;
           if (v < V && c < K) sum += a * s[0];
@@ -417,18 +410,21 @@ struct ChunkBackward {
       if (threadIdx.x % 32 == 0) memory.parts[threadIdx.x / 32] = sum;
     }
   }
-  /// dO e^G takes the place of dO.
-  __device__ __forceinline__ void age_gradient() const {
-    if (walk.gated()) {
+  /// What D' sums over the tokens: dO e^G takes the place of dO, and -e e^G X that of X where it is no other's.
+  __device__ __forceinline__ void age() const {
+    const auto scale = [&](typename Tile::Type* rows, auto&& factor) {
       for (int i = threadIdx.x; i < C * D / 4; i += Tile::kThreads) {
         const int row = i / (D / 4), at = row * kRow + i % (D / 4) * 4;
-        float values[4];
-#pragma unroll
-        for (int n = 0; n < 4; ++n) values[n] = Op::value(memory.d_o[at + n]) * gates.read[row];
-        Op::put4(memory.d_o + at, values);
+        const float2 low = two(rows + at), high = two(rows + at + 2);
+        const float f = factor(row), values[4] = {f * low.x, f * low.y, f * high.x, f * high.y};
+        Op::put4(rows + at, values);
       }
-      __syncthreads();
-    }
+    };
+    const bool own = walk.solves && walk.tied;
+    if (walk.gated()) scale(memory.d_o, [&](int row) { return gates.read[row]; });
+    if (own)
+      scale(memory.x, [&](int row) { return -gates.erase[row] * (walk.gated() ? gates.look[row] : 1.0f); });
+    if (walk.gated() || own) __syncthreads();
   }
   __device__ __forceinline__ void put_gates(int chunk, int first, int valid) const {
     if (threadIdx.x < 32) {
@@ -470,10 +466,10 @@ __device__ __forceinline__ void backward_pass(const StateRead<float>& op, const 
     at.put_keys(chunk, first, valid);
     at.pass_through(chunk, d_state);
     __syncthreads();
-    at.age_gradient();
+    at.age();
     at.put_gates(chunk, first, valid);
     d_state.template add<true, true, Tile::C>(at.d_o, at.q);
-    if (walk.solves) d_state.template add<true, true, Tile::C>(at.d_rest_aged, at.x);
+    if (walk.solves) d_state.template add<true, true, Tile::C>(walk.tied ? at.d_rest : at.d_rest_aged, at.x);
     __syncthreads();
   }
   if (op.start.wanted()) {
