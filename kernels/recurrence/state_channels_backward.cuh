@@ -189,8 +189,8 @@ struct ChannelBackward {
     const auto kept = walk.state(op.states.value, walk.chunks, chunk);
     d_state.column_sums(memory.through, D, [&](int v, int c, float a, float b, float(&sums)[2]) {
       if constexpr (Memory::kStateStaged) {
-        const Type* s = memory.state + v * kRow + c;
-        sums[0] += a * Op::value(s[0]), sums[1] += b * Op::value(s[1]);
+        const float2 s = two_operands<Tile>(memory.state + v * kRow + c);
+        sums[0] += a * s.x, sums[1] += b * s.y;
       } else {
         const float* s = kept.at + static_cast<std::int64_t>(v) * walk.line + c;
         if (v < V && c < K) sums[0] += a * s[0];
@@ -237,7 +237,8 @@ struct ChannelBackward {
     const Type* const k_at = parts.direct_k();
     d_k.pairs([&](int, int c, float& a, float& b) { a *= parts.all[c], b *= parts.all[c + 1]; });
     d_k.column_sums(memory.writes[0], D, [&](int i, int c, float a, float b, float(&two)[2]) {
-      two[0] += a * Op::value(k_at[i * kRow + c]), two[1] += b * Op::value(k_at[i * kRow + c + 1]);
+      const float2 k = two_operands<Tile>(k_at + i * kRow + c);
+      two[0] += a * k.x, two[1] += b * k.y;
     });
     d_q.template add<false, true, C>(pairs_of(memory.scores), rows_of(k_at));
     d_k.template add<true, true, C>(pairs_of(memory.scores), rows_of(parts.template direct_q<true>()));
@@ -311,7 +312,8 @@ struct ChannelBackward {
       weighed = rows;
       weighed.pairs([&](int i, int c, float& a, float& b) {
         const bool there = (i / kBlock % 2 == 1) == odd;
-        a *= there ? Op::value(by[i * kRow + c]) : 0, b *= there ? Op::value(by[i * kRow + c + 1]) : 0;
+        const float2 x = two_operands<Tile>(by + i * kRow + c);
+        a *= there ? x.x : 0, b *= there ? x.y : 0;
       });
       return weighed;
     };

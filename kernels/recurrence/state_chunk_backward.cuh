@@ -176,19 +176,10 @@ struct ChunkBackward {
       inverse{memory.inverse, kSide}, look{memory.look, kSide}, d_written{memory.d_written, kRow},
       d_rest{memory.d_rest, kRow}, d_rest_aged{memory.d_rest_aged, kRow};
 
-  /// Two operands side by side, the first at an even place.
-  __device__ __forceinline__ static float2 two(const typename Tile::Type* at) {
-    if constexpr (sizeof(*at) == 2) {
-      const unsigned pair = *reinterpret_cast<const unsigned*>(at);
-      return make_float2(__uint_as_float(pair << 16), __uint_as_float(pair & 0xffff0000u));
-    } else {
-      return make_float2(Op::value(at[0]), Op::value(at[1]));
-    }
-  }
   /// A row's product with a row of operands.
   __device__ __forceinline__ static auto with(const typename Tile::Type* rows) {
     return [rows](int i, int c, float a, float b) {
-      const float2 x = two(rows + i * kRow + c);
+      const float2 x = two_operands<Tile>(rows + i * kRow + c);
       return a * x.x + b * x.y;
     };
   }
@@ -397,7 +388,7 @@ struct ChunkBackward {
       float sum = 0;
       d_state.pairs([&](int v, int c, float& a, float& b) {
         if constexpr (Memory::kStateStaged) {
-          const float2 s = two(memory.state + v * kRow + c);
+          const float2 s = two_operands<Tile>(memory.state + v * kRow + c);
           sum += a * s.x + b * s.y;
         } else {
           const float* s = before.at + static_cast<std::int64_t>(v) * walk.line + c;
@@ -415,7 +406,7 @@ struct ChunkBackward {
     const auto scale = [&](typename Tile::Type* rows, auto&& factor) {
       for (int i = threadIdx.x; i < C * D / 4; i += Tile::kThreads) {
         const int row = i / (D / 4), at = row * kRow + i % (D / 4) * 4;
-        const float2 low = two(rows + at), high = two(rows + at + 2);
+        const float2 low = two_operands<Tile>(rows + at), high = two_operands<Tile>(rows + at + 2);
         const float f = factor(row), values[4] = {f * low.x, f * low.y, f * high.x, f * high.y};
         Op::put4(rows + at, values);
       }

@@ -46,6 +46,17 @@ struct StateTile {
   using Matrix = Staged<kFormat>;
 };
 
+/// Two operands side by side, the first at an even place: of two bytes each by one load.
+template <class Tile>
+__device__ __forceinline__ float2 two_operands(const typename Tile::Type* at) {
+  if constexpr (sizeof(*at) == 2) {
+    const unsigned pair = *reinterpret_cast<const unsigned*>(at);
+    return make_float2(__uint_as_float(pair << 16), __uint_as_float(pair & 0xffff0000u));
+  } else {
+    return make_float2(Tile::Op::value(at[0]), Tile::Op::value(at[1]));
+  }
+}
+
 /// Hands out shared memory, in pieces of 16 bytes; of null it only counts.
 struct Carve {
   unsigned char* base;
