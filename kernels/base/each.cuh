@@ -3,6 +3,7 @@
 #pragma once
 #include "kernels/base/cuda_launch.cuh"
 #include "kernels/base/sweep.h"
+#include "kernels/base/tuned_for.h"
 
 namespace crosstalk::device {
 namespace {
@@ -88,12 +89,15 @@ struct PlainWalk {
     walk_channels<1, 8, kBack>(plain, r, i);
   }
 };
-/// A thread a channel, in small blocks: walks are long. A load a token in turn would be most of their time.
+/// A thread a channel, in small blocks: walks are long. A load a token in turn would be most of their time. Few channels, whose
+/// tokens often lie apart from their neighbours', are spread over more multiprocessors.
 template <bool kBack, class Op>
 void cuda_walk(const Exec& exec, const Op& op) {
   const auto walk = [&](const auto& f) {
-    device::each<64>(exec, Op::kName, op.channels().R,
-                     std::int64_t{op.channels().dim(0)} * op.channels().dim(2), f);
+    const int R = op.channels().R;
+    const std::int64_t n = std::int64_t{op.channels().dim(0)} * op.channels().dim(2);
+    if (n * R <= 16 * kTunedFor) return device::each<8>(exec, Op::kName, R, n, f);
+    device::each<64>(exec, Op::kName, R, n, f);
   };
   if constexpr (requires { op.is_plain(); }) {
     if (op.is_plain()) return walk(PlainWalk<kBack, Op>{op});

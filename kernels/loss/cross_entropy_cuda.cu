@@ -28,7 +28,7 @@ __device__ __forceinline__ Real over_team(Real x, const F& f) {
 
 /// A row of logits is read once where it fits the registers of its team. Gradients stand where the logits stood.
 template <class Real, RowTeam kTeam, bool kFits>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, sizeof(Real) == sizeof(float) ? 4 : 1)
     entropy_rows(const __grid_constant__ CrossEntropy<Real> op, std::int64_t begin, std::int64_t count,
                  bool gradients) {
   constexpr int kSize = kTeam == RowTeam::warp ? 32 : kThreads;
@@ -62,7 +62,10 @@ __global__ void __launch_bounds__(kThreads)
         if (v < V) f(v, held[i]);
       }
     } else {
-      for (int v = first; v < V; v += kSize) f(v, y[v]);
+      for (int v = first; v < V; v += kSize) {
+        Real x = y[v];
+        f(v, x);
+      }
     }
   };
   const Real right = y[target];
@@ -75,7 +78,11 @@ __global__ void __launch_bounds__(kThreads)
   top = over_team<kTeam>(warp_max(top), larger);
   lost = over_team<kTeam>(warp_max(lost), larger);
   Real total = 0;
-  each([&](int, Real x) { total += exp_of(x - top); });
+  each([&](int, Real& x) {  // a row that is held becomes its exponentials
+    const Real e = exp_of(x - top);
+    total += e;
+    if (kFits) x = e;
+  });
   total = over_team<kTeam>(warp_sum(total), [](Real a, Real b) { return a + b; });
   if (first == 0) {
     op.query_loss.value.at(r)[n] = log(total) + (top - right);
@@ -83,7 +90,9 @@ __global__ void __launch_bounds__(kThreads)
   }
   if (!gradients) return;
   const Real share = op.share.value.at(r)[0];
-  each([&](int v, Real x) { y[v] = (exp_of(x - top) / total - (v == target ? Real(1) : Real(0))) * share; });
+  each([&](int v, Real x) {
+    y[v] = ((kFits ? x : exp_of(x - top)) / total - (v == target ? Real(1) : Real(0))) * share;
+  });
 }
 
 /// The same of whole fours, by exponentials to base 2 as in tiles; gradients in bf16 stand in `apart`. A row is read twice.
