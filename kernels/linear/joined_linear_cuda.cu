@@ -37,21 +37,6 @@ __device__ __forceinline__ void put_weight(const JoinedLinear<float>& a, const L
   }
 }
 
-/// True if map_rows_back() takes these outputs: rows of whole blocks are operands already or, where x is, pairs of floats.
-template <int D>
-bool back_in_row_blocks(const JoinedLinear<float>& a, const LinearSlabs& s) {
-  const auto pairs = [](const Tensor<float>& t) {
-    return reinterpret_cast<std::uintptr_t>(t.data) % 16 == 0 && t.replica_stride % 4 == 0 &&
-           t.columns() % 2 == 0;
-  };
-  bool good = in_row_blocks<D>(s, D) && pairs(a.x.gradient), some = false;
-  for (int i = 0; i < s.count && s.slab[i].at < s.whole_columns(D); ++i) {
-    const Tensor<float>& d_y = a.y[s.slab[i].output].gradient;
-    some = some || d_y.is_bf16(), good = good && (d_y.is_bf16() || (a.x.value.is_bf16() && pairs(d_y)));
-  }
-  return good && some;
-}
-
 template <int D>
 void backward_in_tiles(const Exec& exec, const JoinedLinear<float>& a, const LinearSlabs& whole) {
   const auto R = static_cast<unsigned>(a.x.value.R);
@@ -72,7 +57,10 @@ void backward_in_tiles(const Exec& exec, const JoinedLinear<float>& a, const Lin
   if (a.x.wanted()) {
     const dim3 grid(walkers(a.x.value.rows(), a.x.value.R), R);
     const char* const name = "joined_linear backward (x)";
-    if (back_in_row_blocks<D>(a, s)) {
+    bool rows = in_row_blocks<D>(s, D);
+    for (int i = 0; i < s.count && s.slab[i].at < s.whole_columns(D); ++i)
+      rows = rows && a.y[s.slab[i].output].gradient.is_bf16();
+    if (rows && !(a.x.value.is_bf16() && a.x.write == Write::add)) {
       const std::size_t bytes = RowBlocks<D>::bytes(s);
       launch_early(exec, name, map_rows_back<D>, grid, kJoinedThreads, bytes, a, s);
     } else {

@@ -57,33 +57,6 @@ struct RowBlocks {
   }
 };
 
-/// Numbers 2 (lane % 4), + 1 of a row as they are stored, in either format; 0 outside.
-__device__ __forceinline__ float2 row_pair(const float* rows, bool is_bf16, std::int64_t at, bool there) {
-  if (!there) return make_float2(0, 0);
-  if (!is_bf16) return *reinterpret_cast<const float2*>(rows + at);
-  const unsigned pair = *reinterpret_cast<const unsigned*>(reinterpret_cast<const std::uint16_t*>(rows) + at);
-  return make_float2(__uint_as_float(pair << 16), __uint_as_float(pair & 0xffff0000u));
-}
-
-/// Operands of a warp's 16 rows from n0 on, of D floats each from column `first` of ld on.
-template <int D>
-__device__ __forceinline__ void float_operands(const float* from, int ld, int first, int n0, int N,
-                                               unsigned (&rows)[D / 16][4]) {
-  const int lane = threadIdx.x % 32, row = n0 + lane / 4;
-  const std::int64_t at = static_cast<std::int64_t>(row) * ld + first + 2 * (lane % 4);
-#pragma unroll
-  for (int k = 0; k < D / 16; ++k) {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const int half = i % 2;
-      const float2 x =
-          row_pair(from, false, at + half * 8 * static_cast<std::int64_t>(ld) + 16 * k + i / 2 * 8,
-                   row + 8 * half < N);
-      rows[k][i] = bf16_pair(x.x, x.y);
-    }
-  }
-}
-
 /// Stores this lane's sums into columns first .. first + 8 kCount - 1 of rows of floats, or in bf16.
 template <int kCount>
 __device__ __forceinline__ void store_rows(Write mode, float* rows, bool is_bf16, int ld, int first, int n0,
@@ -193,8 +166,7 @@ __global__ void __launch_bounds__(kJoinedThreads, 1)
   }
 }
 
-/// d_x = sum_i d_y_i W_i, D outputs at a time. Rows in bf16 come in the background, those of floats when they are needed; sums begin
-/// with what d_x holds where it is added to.
+/// d_x = sum_i d_y_i W_i, D outputs at a time.
 template <int D>
 __global__ void __launch_bounds__(kJoinedThreads, 1)
     map_rows_back(const __grid_constant__ JoinedLinear<float> a, const __grid_constant__ LinearSlabs s) {
@@ -212,8 +184,8 @@ __global__ void __launch_bounds__(kJoinedThreads, 1)
   list_columns(s, list);
   __syncthreads();
   const auto request = [&](int t, int chunk) {
+    if (t >= tiles) return;
     const int2 of = list[chunk * (D / 16)];
-    if (t >= tiles || !a.y[of.x].gradient.is_bf16()) return;
     Rows::request(reinterpret_cast<std::uint16_t*>(a.y[of.x].gradient.at(r)) + of.y, a.w[of.x].value.dim(0),
                   t * kWgmmaRows, N, tile_at);
   };
@@ -222,28 +194,13 @@ __global__ void __launch_bounds__(kJoinedThreads, 1)
   fence_async();
   __syncthreads();
   for (; tile < tiles; tile += walkers) {
-    const int n0 = tile * kWgmmaRows + r0;
-    float sums[D / 8][4];
-#pragma unroll
-    for (int n = 0; n < D / 8; ++n) {
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        const int row = n0 + lane / 4 + 8 * half;
-        const float2 old = row_pair(a.x.gradient.at(r), a.x.value.is_bf16(),
-                                    static_cast<std::int64_t>(row) * D + n * 8 + 2 * (lane % 4),
-                                    a.x.write == Write::add && row < N);
-        sums[n][2 * half] = old.x, sums[n][2 * half + 1] = old.y;
-      }
-    }
+    float sums[D / 8][4] = {};
 #pragma unroll 1
     for (int chunk = 0; chunk < chunks; ++chunk) {
       unsigned rows[D / 16][4];
-      const int2 of = list[chunk * (D / 16)];
-      const Tensor<float>& d_y = a.y[of.x].gradient;
+      Rows::collect(tile_at, rows);
       const bool last = chunk + 1 == chunks;
-      if (d_y.is_bf16()) Rows::collect(tile_at, rows);
       request(last ? tile + walkers : tile, last ? 0 : chunk + 1);
-      if (!d_y.is_bf16()) float_operands<D>(d_y.at(r), a.w[of.x].value.dim(0), of.y, n0, N, rows);
       wgmma_begin_with(sums);
 #pragma unroll
       for (int k = 0; k < D / 16; ++k)
@@ -262,7 +219,7 @@ __global__ void __launch_bounds__(kJoinedThreads, 1)
       multiply_block<true>(sums, rows, ws + c / kWgmmaRows * Rows::kBlock, c % kWgmmaRows);
       wgmma_end(sums);
     }
-    store_rows(Write::overwrite, a.x.gradient.at(r), a.x.value.is_bf16(), D, 0, n0, N, sums);
+    store_rows(a.x.write, a.x.gradient.at(r), a.x.value.is_bf16(), D, 0, tile * kWgmmaRows + r0, N, sums);
   }
 }
 
