@@ -89,8 +89,9 @@ void check_token_sequence(const Task& task, const SequenceView& s) {
   int used = 0;
   for (int q = 0; q < s.shape.Q; ++q) {
     const std::int32_t* meta = s.meta + q * meta_count;
+    // Steps around a cycle (depo's touches) may be more than there are tokens.
     for (int m = 0; m < meta_count; ++m)
-      RC_ASSERT(meta[m] >= 0 && (m == meta_writes || meta[m] <= s.shape.T));
+      RC_ASSERT(meta[m] >= 0 && (m == meta_writes || m == meta_touches || meta[m] <= s.shape.T));
     if (s.target[q] == -1) {  // unused
       RC_ASSERT(s.query[q] == 0 && s.query_position[q] == 0);
       for (int m = 0; m < meta_count; ++m) RC_ASSERT(meta[m] == 0);

@@ -6,8 +6,9 @@
 //
 // or, of several functions, CROSSTALK_ELEMENT(take) for each, and sweep_forward(sweep) and sweep_backward(sweep), which call
 // sweep(elements, take_of{}). An op of recurrences says channels() instead: a tensor of the shape [R,B,T,N], whose channels walk
-// through the tokens, each alone (walk_channels()). Behind the op stands CROSSTALK_SWEPT(Delay), of which the build makes its versions
-// (kernels/CMakeLists.txt): CROSSTALK_SWEEPS(cpu, Delay) (sweep_cpu.h) and CROSSTALK_SWEEPS(cuda, Delay) (each.cuh).
+// through the tokens, each alone (walk_channels()); one that says is_plain() has a kernel in which what make_plain() fixes is known
+// (each.cuh). Behind the op stands CROSSTALK_SWEPT(Delay), of which the build makes its versions (kernels/CMakeLists.txt):
+// CROSSTALK_SWEEPS(cpu, Delay) (sweep_cpu.h) and CROSSTALK_SWEEPS(cuda, Delay) (each.cuh).
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <type_traits>
@@ -45,6 +46,12 @@ CT_HD inline Real held(const In<Real>& in, int r, std::int64_t i) {
   return in.write == Write::add ? in.gradient.at(r)[i] : Real(0);
 }
 
+/// True if `first`, which is written before, may be the same variable as `in`, which is then added to what that wrote.
+template <class Real>
+CT_HD inline bool written_by(const In<Real>& first, const In<Real>& in) {
+  return first.wanted() && in.write == Write::add && first.gradient.data == in.gradient.data;
+}
+
 /// What a number that was `old` gets.
 template <class Number>
 CT_HD inline Number joined(Write mode, Number old, Number value) {
@@ -54,7 +61,8 @@ CT_HD inline Number joined(Write mode, Number old, Number value) {
 /// A walk of kSide neighbours among the channels, the i-th of a replica, forward or backward in time. The op's begin(r, first) is
 /// the state in front of the first token, made(r, at) that behind the token where the channel's number is `at`. What memory has
 /// of a token, token() and token_back() take, of kAhead tokens at once and, of more than one, while those before are walked: what a
-/// gradient held before belongs to it, too, since a load waits for stores before it. step() and step_back() carry a Carried from
+/// gradient held before belongs to it, too, since a load waits for stores before it, unless an earlier field of the op has written
+/// it since (written_by()). step() and step_back() carry a Carried from
 /// token to token; finish() gets what is carried out of the first.
 template <int kSide, int kAhead, bool kBack, class Op>
 CT_HD void walk_channels(const Op& op, int r, std::int64_t i) {

@@ -112,7 +112,8 @@ __global__ void __launch_bounds__(kListThreads)
 
 /// Rows with longer lists: a cluster of blocks looks for them among kLongRows rows; all warps of its first
 /// block add one up, or those of all its blocks a very long one. Clusters stand along x alone, the `pieces` of columns and tables
-/// of the same rows side by side: the few that have work (those of a filler token) are the first to be started.
+/// of the same rows side by side: the few that have work (those of a filler token, which has a small id) are the
+/// first of their replica to be started.
 template <class Real>
 __global__ void __launch_bounds__(kLongThreads)
     sum_long_lists(const __grid_constant__ Sums<Real> a, int cluster, int columns, int pieces, int most) {

@@ -182,6 +182,10 @@ std::vector<OpCase> sizes() {
   // A few tokens that stand nearly everywhere, as fillers do, among many that stand nowhere.
   for (const auto& [N, D, rows] : {std::tuple{7001, 70, 200}, {90001, 36, 130}})
     add(make(fmt::format("Fillers{}", N), N, 1, D, {rows}, {0}, false, integer_in(-1, 2)), N);
+  // The same with a row behind those that one cluster looks at, beside another table.
+  add(make("FillersOfTwoTables", 10000, 2, 12, {600, 700}, {1, 0}, false,
+           [](RandomStream& random, int, std::int64_t) { return random.below(2) ? 3 : 599; }),
+      10000);
   return all;
 }
 

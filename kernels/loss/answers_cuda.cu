@@ -1,5 +1,5 @@
-// The largest logit on CUDA. With words a block takes 32 rows through tiles of 128 classes, a thread 4 x 4 products; where rows are
-// few, the blocks of a cluster share the classes. Without, a warp takes a row.
+// The largest logit on CUDA. With words a block takes 32 rows through tiles of 128 classes, a thread 4 x 4 products, and the
+// blocks of a cluster share the classes. Without, a warp takes a row.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 

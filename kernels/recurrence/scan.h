@@ -100,8 +100,11 @@ struct Scan {
     const Carried turn = lambda.conjugate() * (a * token.before);
     carried = a.conjugate() * lambda;
     if (log_a.wanted()) log_a.gradient.at(r)[at] = joined(log_a.write, token.old_log_a, turn.re);
-    if (angle.wanted()) angle.gradient.at(r)[at] = joined(angle.write, token.old_angle, -turn.im);
-    give(x, r, at, token.old_x, lambda);
+    if (angle.wanted()) {
+      const Real old = written_by(log_a, angle) ? angle.gradient.at(r)[at] : token.old_angle;
+      angle.gradient.at(r)[at] = joined(angle.write, old, -turn.im);
+    }
+    give(x, r, at, written_by(log_a, x) ? number(x.gradient, r, at) : token.old_x, lambda);
   }
   CT_HD void finish(int r, std::int64_t first, Carried carried) const {
     give(start, r, first, start.write == Write::add ? number(start.gradient, r, first) : Carried{0, 0},
@@ -181,8 +184,10 @@ struct LogScan {
                larger = quotient(Real(1), 1 + e), smaller = quotient(e, 1 + e);
     carried = (nothing || old < new_ ? smaller : larger) * mu;
     if (d.wanted()) d.gradient.at(r)[at] = joined(d.write, token.old_d, carried);
-    if (k.wanted())
-      k.gradient.at(r)[at] = joined(k.write, token.old_k, (nothing || old < new_ ? larger : smaller) * mu);
+    if (k.wanted()) {
+      const Real held_k = written_by(d, k) ? k.gradient.at(r)[at] : token.old_k;
+      k.gradient.at(r)[at] = joined(k.write, held_k, (nothing || old < new_ ? larger : smaller) * mu);
+    }
   }
   CT_HD void finish(int r, std::int64_t first, Real carried) const {
     if (start.wanted()) put(start.write, start.gradient.at(r) + first, carried);

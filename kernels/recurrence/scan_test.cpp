@@ -73,6 +73,52 @@ OpCase logscan(const std::string& name, const Shape& s, const Fill& d, const Fil
   return op.roundings(4 * s.T).condition(2).gradient_elements(100);
 }
 
+/// The first field is the same variable as the last, whose gradient is added to what the first one's wrote.
+template <template <class> class Op, class First, class Last>
+void share(OpCase& op, First first, Last last) {
+  const auto shared = [=]<class Real>(TensorSet<Real>& set) {
+    Op<Real> o = bound<Op, Real>(set, [](auto&) {});
+    first(o) = last(o);
+    if (last(o).wanted()) last(o).write = Write::add;
+    return o;
+  };
+  op.forward([=]<class Real>(const Exec& exec, TensorSet<Real>& set) { forward(exec, shared(set)); });
+  op.backward([=]<class Real>(const Exec& exec, TensorSet<Real>& set) { backward(exec, shared(set)); });
+}
+
+OpCase shared_scan(int B, int T, int N) {
+  OpCase op(fmt::format("Shared{}", T));
+  op.input("x", {B, T, N}, uniform(-1, 0)).absent("log_a").absent("angle").absent("start");
+  op.output("h", {B, T, N});
+  share<Scan>(
+      op, [](auto& o) -> auto& { return o.log_a; }, [](auto& o) -> auto& { return o.x; });
+  op.oracle([=](const Values& in, Values& out) {
+    for (int i = 0; i < B * T * N; ++i) {
+      long double h = 0, size = 0;
+      for (int u = i / N % T, at = i; u >= 0; --u, at -= N)
+        h += in["x"][at] * std::exp(size), size += in["x"][at];
+      out.real["h"].push_back(static_cast<double>(h));
+    }
+  });
+  return op.roundings(6 * T).condition(2).gradient_elements(100);
+}
+
+OpCase shared_logscan(int B, int T, int N) {
+  OpCase op(fmt::format("LogShared{}", T));
+  op.input("k", {B, T, N}, normal()).absent("d").absent("start").output("l", {B, T, N});
+  share<LogScan>(
+      op, [](auto& o) -> auto& { return o.d; }, [](auto& o) -> auto& { return o.k; });
+  op.oracle([=](const Values& in, Values& out) {
+    for (int i = 0; i < B * T * N; ++i) {
+      long double total = 0, faded = 0;
+      for (int u = i / N % T, at = i; u >= 0; --u, at -= N)
+        total += std::exp(faded + in["k"][at]), faded += in["k"][at];
+      out.real["l"].push_back(static_cast<double>(std::log(total)));
+    }
+  });
+  return op.roundings(4 * T).condition(2).gradient_elements(100);
+}
+
 std::vector<OpCase> cases() {
   std::vector<OpCase> all;
   const Fill decay = uniform(-1.5, 0);
@@ -107,6 +153,7 @@ std::vector<OpCase> cases() {
   all.push_back(logscan("LargestOf", s, decay, normal(), true));
   all.push_back(logscan("LargestNoStart", {2, 30, 3, false, false}, decay, normal(), true));
   all.push_back(logscan("LogResets", {2, 12, 5, false, true}, gates, normal()));
+  for (const int T : {3, 19}) all.push_back(shared_scan(2, T, 3)), all.push_back(shared_logscan(2, T, 3));
   return all;
 }
 
