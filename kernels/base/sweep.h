@@ -60,10 +60,10 @@ CT_HD inline Number joined(Write mode, Number old, Number value) {
 
 /// A walk of kSide neighbours among the channels, the i-th of a replica, forward or backward in time. The op's begin(r, first) is
 /// the state in front of the first token, made(r, at) that behind the token where the channel's number is `at`. What memory has
-/// of a token, token() and token_back() take, of kAhead tokens at once and, of more than one, while those before are walked: what a
-/// gradient held before belongs to it, too, since a load waits for stores before it, unless an earlier field of the op has written
-/// it since (written_by()). step() and step_back() carry a Carried from
-/// token to token; finish() gets what is carried out of the first.
+/// of a token, token() and token_back() take, of kAhead tokens at once and, of more than one, while those before are walked. What a
+/// gradient held before belongs to it, too, since a load waits for stores before it; where an earlier field of the op may have
+/// written it since (written_by()) it is read again. step() and step_back() carry a Carried from token to token; finish() gets what
+/// is carried out of the first.
 template <int kSide, int kAhead, bool kBack, class Op>
 CT_HD void walk_channels(const Op& op, int r, std::int64_t i) {
   const int T = op.channels().dim(1), N = op.channels().dim(2), strips = (N + kSide - 1) / kSide;
