@@ -43,8 +43,7 @@ __device__ __forceinline__ uint4 eight(const float* from) {
 }
 __device__ __forceinline__ float2 two(const float* from) { return *reinterpret_cast<const float2*>(from); }
 __device__ __forceinline__ float2 two(const Bits* from) {
-  const unsigned x = *reinterpret_cast<const unsigned*>(from);
-  return make_float2(__uint_as_float(x << 16), __uint_as_float(x & 0xffff0000));
+  return two_of(*reinterpret_cast<const unsigned*>(from));
 }
 __device__ __forceinline__ void put_two(float* to, float x, float y) {
   *reinterpret_cast<float2*>(to) = make_float2(x, y);

@@ -50,8 +50,7 @@ struct StateTile {
 template <class Tile>
 __device__ __forceinline__ float2 two_operands(const typename Tile::Type* at) {
   if constexpr (sizeof(*at) == 2) {
-    const unsigned pair = *reinterpret_cast<const unsigned*>(at);
-    return make_float2(__uint_as_float(pair << 16), __uint_as_float(pair & 0xffff0000u));
+    return two_of(*reinterpret_cast<const unsigned*>(at));
   } else {
     return make_float2(Tile::Op::value(at[0]), Tile::Op::value(at[1]));
   }
