@@ -1,5 +1,6 @@
 // Forms of a recurrence by their names, and which of them cover it (engines.h).
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <stdexcept>
 
 #include "models/engines.h"
@@ -21,6 +22,21 @@ Form form_of(const std::string& name) {
 bool covers(Form form, const RecurrenceKind& kind) {
   if (kind.value_decay) return form == Form::recurrent || form == Form::chunk;
   return form != Form::parallel || (!kind.channel_decay && !kind.several_writes && kind.erase != Erase::free);
+}
+
+int fewest_tokens_in_chunks(int K, int V, bool erases, Precision products) {
+  // Crossings of the two forms' times, forward and backward, at 16,384 and 65,536 tokens of an H200 (benchmarks/README.md, "Short
+  // sequences"); 65: beyond the 64 tokens up to which both were measured.
+  struct Crossing {
+    int size, sums_bf16, erases_bf16, sums, erases;
+  };
+  static constexpr Crossing kMeasured[] = {{32, 16, 16, 16, 16}, {64, 16, 16, 65, 48}, {128, 64, 32, 65, 65}};
+  for (const Crossing& at : kMeasured) {
+    if (std::max(K, V) > at.size) continue;
+    if (products == Precision::bf16) return erases ? at.erases_bf16 : at.sums_bf16;
+    return erases ? at.erases : at.sums;
+  }
+  return 0;
 }
 
 }  // namespace crosstalk

@@ -244,15 +244,20 @@ Form choose_form(const Mixer<Real>& m, const Recurrence<Real>& r) {
   if (r.key.dim(2) != m.H) return m.graph.device() == Device::cpu ? Form::recurrent : Form::chunk;
   if (m.batch() || m.wants_weights()) return Form::query;
   if (m.graph.device() == Device::cpu) return Form::recurrent;
-  // A weight of a read costs K + V, a token's step of the state K V.
-  const std::int64_t K = r.key.dim(3), weights = m.Q * (K + m.V);
-  const bool few = r.erase == Erase::none && weights <= K * m.V;
+  if (!covers(Form::parallel, m, r)) return Form::chunk;
+  const std::int64_t K = r.key.dim(3);
   // No chunks hold so many keys of a state that erases: all pairs of tokens, as long as they are some hundred megabytes.
   constexpr std::int64_t kMostPairs = std::int64_t{1} << 27;
-  const bool pairs = sizeof(Real) == sizeof(float) && r.erase != Erase::none && K > kMostKeys &&
-                     std::int64_t{m.B} * m.H * m.T * m.T <= kMostPairs;
-  if ((few || pairs || m.T <= state_chunk(m.K, m.V, m.graph.products())) && covers(Form::parallel, m, r))
+  const bool single = sizeof(Real) == sizeof(float), erases = r.erase != Erase::none;
+  if (single && erases && K > kMostKeys && std::int64_t{m.B} * m.H * m.T * m.T <= kMostPairs)
     return Form::parallel;
+  // A weight of a read costs K + V, a token's step of the state K V. Crossings were measured with queries at all tokens.
+  const bool few = !erases && m.Q * (K + m.V) <= K * m.V;
+  if (few && m.Q < m.T) return Form::parallel;
+  const int fewest =
+      single ? fewest_tokens_in_chunks(static_cast<int>(K), m.V, erases, m.graph.products()) : 0;
+  if (fewest > 0) return m.T < fewest ? Form::parallel : Form::chunk;
+  if (few || m.T <= state_chunk(m.K, m.V, m.graph.products())) return Form::parallel;
   return Form::chunk;
 }
 

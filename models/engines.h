@@ -78,6 +78,9 @@ struct RecurrenceKind {
   Erase erase = Erase::none;
 };
 bool covers(Form form, const RecurrenceKind& kind);
+/// Tokens of a sequence from which a GPU takes less time in chunks than by all pairs of tokens, by K, V, whether the state
+/// erases, and the format of products. 0: not measured.
+int fewest_tokens_in_chunks(int K, int V, bool erases, Precision products);
 /// Tells whether a form can compute this recurrence.
 template <class Real>
 bool covers(Form form, const Mixer<Real>& m, const Recurrence<Real>& r);

@@ -9,4 +9,9 @@ namespace crosstalk {
 /// filled less evenly.
 inline constexpr int kTunedFor = 132;
 
+/// Blocks of each of R replicas such that all run in one wave, one block a multiprocessor; at least one.
+constexpr unsigned blocks_of_a_wave(int R) {
+  return R < kTunedFor ? static_cast<unsigned>(kTunedFor / R) : 1;
+}
+
 }  // namespace crosstalk

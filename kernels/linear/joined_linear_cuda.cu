@@ -10,7 +10,7 @@ using namespace device;
 
 /// Blocks that walk over the tiles of a replica's rows. Who computes a row does not show in its bits.
 unsigned walkers(std::int64_t rows, int R) {
-  const unsigned tiles = blocks_for(rows, kJoinedRows), share = blocks_for(kTunedFor, R);
+  const unsigned tiles = blocks_for(rows, kJoinedRows), share = blocks_of_a_wave(R);
   return tiles < share ? tiles : share;
 }
 

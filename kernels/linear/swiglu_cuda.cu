@@ -13,7 +13,7 @@ void run(const Exec& exec, const Swiglu<float>& a, int tensors, const char* name
   const int R = a.x.value.R, depth = a.bytes(2, tensors) <= shared_memory_limit() ? 2 : 1;
   launch(exec, name, pack_units<W>, per_replica(a.H() / kWgmmaRows * 3, R), 256, 0, a);
   const unsigned pairs = blocks_for(a.x.value.rows(), kSwigluOwners * kWgmmaRows),
-                 share = blocks_for(kTunedFor, R);
+                 share = blocks_of_a_wave(R);
   launch(exec, name, kernel, per_replica(std::min(pairs, share), R), kSwigluThreads, a.bytes(depth, tensors),
          a, depth);
 }
