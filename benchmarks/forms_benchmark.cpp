@@ -189,8 +189,8 @@ int main(int argc, char** argv) {
   all.add_options()("help", "this text")(
       "graphs", "memory of a training step's graph instead (recall, S = 100, batch 32, one replica)")(
       "memory", list(&memories), "memories; default delta")(
-      "form", list(&forms), "forms; default all that cover the memory")("format", list(&formats),
-                                                                        "fp32, tf32, bf16; default fp32")(
+      "form", list(&forms), "forms, or `automatic`; default all that cover the memory")(
+      "format", list(&formats), "fp32, tf32, bf16; default fp32")(
       "shape", list(&shapes), "BxTxHxD or BxTxHxKxV; default 256x256x2x64")(
       "writes", po::value(&writes)->default_value(1), "writes of a token")(
       "device", po::value(&device)->default_value("cpu"), "cpu or cuda")(
@@ -231,7 +231,7 @@ int main(int argc, char** argv) {
           const double weights = 4. * s.B * s.H * s.T * s.T * 4;
           if ((form == "parallel" || form == "query") && weights > largest) continue;
           const std::vector<std::string> covering = apply_forms(memory_named(memory));
-          if (std::count(covering.begin(), covering.end(), form) == 0) continue;
+          if (form != "automatic" && std::count(covering.begin(), covering.end(), form) == 0) continue;
           try {
             measure(memory_named(memory), form, format, s, writes,
                     device == "cuda" ? Device::cuda : Device::cpu, repeats);

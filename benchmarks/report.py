@@ -6,6 +6,8 @@ report.py cpu FOLDER                    a Markdown table of the JSON files that 
 report.py gpu FOLDER                    the same for run_gpu.sh
 report.py memories FOLDER               the same for run_gpu.sh --memories, and memories.csv in FOLDER
 report.py memories FILE.csv             the table of such a file
+report.py forms FILE.csv [LIMIT]        of short sequences: time of chunks over time of all pairs, from what crosstalk_forms_benchmark
+                                        prints; exits with 1 where the form `automatic` took more than LIMIT times the fastest's
 report.py labels                        the labels of a study whose plan is read as JSON
 """
 # SPDX-License-Identifier: Apache-2.0
@@ -231,6 +233,29 @@ def memories(source):
         print(f"{problem[0].upper()}{problem[1:]} (memory and width): {', '.join(where)}.\n")
 
 
+def forms(source, limit=None):
+    """Ratios by memory, format and size of a head, the largest of all numbers of tokens; `automatic` is held against the fastest form."""
+    cases, slow = {}, False
+    with open(source, newline="") as file:
+        for row in csv.DictReader(file):
+            at = row["memory"], row["format"], row["B"], int(row["T"]), row["D"]
+            cases.setdefault(at, {})[row["form"]] = float(row["both_us"])
+    ratios = {}
+    for (memory, products, B, T, size), us in cases.items():
+        if {"chunk", "parallel"} <= us.keys():
+            of = ratios.setdefault((memory, products, size), {})
+            of[T] = max(of.get(T, 0), us["chunk"] / us["parallel"])
+        if limit and us.get("automatic", 0) > limit * min(us.values()):
+            slow = True
+            print(f"{memory}, {products}, B = {B}, T = {T}, K = V = {size}: the automatic form takes {us['automatic']:.0f} us, "
+                  f"the fastest {min(us.values()):.0f}")
+    lengths = sorted({T for of in ratios.values() for T in of})
+    table(["memory", "products", "K = V"] + [f"T = {T}" for T in lengths],
+          [[f"`{memory}`", products, size] + [f"{of[T]:.2f}" if T in of else "-" for T in lengths]
+           for (memory, products, size), of in ratios.items()])
+    return 1 if slow else 0
+
+
 def labels():
     """Labels of a plan's runs, each once, in its order: one label a memory, the first that stands for its configuration."""
     runs = json.load(sys.stdin)["runs"]
@@ -242,6 +267,8 @@ def main(arguments):
         return process(arguments[1], arguments[2:])
     if len(arguments) == 2 and arguments[0] in ("cpu", "gpu", "memories"):
         return {"cpu": cpu, "gpu": gpu, "memories": memories}[arguments[0]](arguments[1])
+    if len(arguments) in (2, 3) and arguments[0] == "forms":
+        return forms(arguments[1], *map(float, arguments[2:]))
     if arguments == ["labels"]:
         return labels()
     sys.exit(__doc__)

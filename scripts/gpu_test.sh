@@ -4,6 +4,7 @@
 #   scripts/gpu_test.sh [BUILD_FOLDER] STEP...      these steps, none of which takes more than nine minutes
 #   scripts/gpu_test.sh [BUILD_FOLDER] sanitizers   all steps of the tools, side by side on all GPUs: some eight minutes on four
 #   scripts/gpu_test.sh list                        the names of all steps
+#   scripts/gpu_test.sh [BUILD_FOLDER] forms        the automatic form of a memory against the fastest, at 16 to 256 tokens (one minute)
 # A step is WHAT:TESTS[:I/N], such as 99:ops, racecheck:ops:2/6 or memcheck:models:1/8 (part I of N). WHAT is the shared
 # memory of a block in KiB (227 is an H100's, 163 an A100's, 99 a 4090's), `plain` (no op has a form, as if kernels/fused/*_form.cu
 # were deleted) or a tool of compute-sanitizer, with fewer cases. TESTS are base, ops, models, graphs, rules, tasks or training.
@@ -148,6 +149,17 @@ sanitizers() {
       "scripts/gpu_test.sh" "$build" "$gpus" || failed=1
 }
 
+# Times, which other work on the GPU would spoil; wants a build with CROSSTALK_BENCHMARKS.
+forms() {
+  local shapes=() size tokens
+  for size in 16 32 64 128; do
+    for tokens in 16 32 64 128 256; do shapes+=("$((65536 / tokens))x${tokens}x2x$size"); done
+  done
+  "$build/crosstalk_forms_benchmark" --device cuda --memory delta gated_delta retnet linear_attention \
+    --form automatic parallel chunk --format bf16 fp32 --repeats 4 --shape "${shapes[@]}" >"${LOGS:-$(dirname "$log")}/forms.csv" &&
+    python3 benchmarks/report.py forms "${LOGS:-$(dirname "$log")}/forms.csv" 1.1 || failed=1
+}
+
 build=build/cuda
 if [ "${1:-}" = list ]; then
   all_steps
@@ -162,6 +174,9 @@ if [ $# -eq 0 ]; then
   set -- "${steps[@]}"
 fi
 for one in "$@"; do
-  if [ "$one" = sanitizers ]; then sanitizers; else run_step "$one"; fi
+  case $one in
+    sanitizers | forms) "$one" ;;
+    *) run_step "$one" ;;
+  esac
 done
 exit "$failed"
