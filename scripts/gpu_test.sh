@@ -175,7 +175,8 @@ if [ $# -eq 0 ]; then
 fi
 for one in "$@"; do
   case $one in
-    sanitizers | forms) "$one" ;;
+    sanitizers) sanitizers ;;
+    forms) forms ;;
     *) run_step "$one" ;;
   esac
 done
