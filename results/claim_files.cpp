@@ -87,22 +87,4 @@ std::optional<ClaimingWorker> read_worker(const fs::path& path) {
   return worker_of_text(text_of(path), path.stem().string());
 }
 
-ClaimRequest request_of_text(std::string_view text, const std::string& from, const std::string& holder) {
-  const nlohmann::json json = object_of(text);
-  if (json.is_discarded() || !json.contains("asks")) return {};
-  try {
-    const nlohmann::json& asks = json.at("asks");
-    const auto room = integer_of(asks.at("room"));
-    if (asks.value("worker", "") != holder || !room) return {};
-    return {from, asks.at("ids").get<std::set<std::string>>(), *room, asks.at("kind").get<std::string>(),
-            asks.at("load").get<double>()};
-  } catch (const nlohmann::json::exception&) {
-    return {};
-  }
-}
-
-ClaimRequest read_request(const fs::path& path, const std::string& holder) {
-  return request_of_text(text_of(path), path.filename().string(), holder);
-}
-
 }  // namespace crosstalk

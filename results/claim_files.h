@@ -28,8 +28,4 @@ std::optional<std::string> holder_of(const std::filesystem::path& claim);
 std::optional<ClaimingWorker> worker_of_text(std::string_view text, const std::string& name);
 std::optional<ClaimingWorker> read_worker(const std::filesystem::path& path);
 
-/// What the worker whose file holds this text asks of `holder`; no ids: nothing. `from`: the name of its file.
-ClaimRequest request_of_text(std::string_view text, const std::string& from, const std::string& holder);
-ClaimRequest read_request(const std::filesystem::path& path, const std::string& holder);
-
 }  // namespace crosstalk

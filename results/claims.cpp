@@ -23,8 +23,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr double kLookAgain = 0.5;
-/// What it asks for is short of the bytes that are read of a worker's file.
-constexpr std::size_t kMostAskedFor = 512;
 /// A lease is at least so many heartbeats of who is watched, of at most so many seconds each.
 constexpr double kBeatsOfALease = 4, kLongestBeat = 60;
 
@@ -131,7 +129,6 @@ struct Claims::Impl {
     const nlohmann::json json = {{"process", to_json(options.process)},
                                  {"beat", beats},
                                  {"every", options.every},
-                                 {"asks", asks},
                                  {"activity", activity}};
     const std::string text = json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
     const fs::path temporary = folder / ("." + file_name + std::string(kTemporary));
@@ -227,7 +224,6 @@ struct Claims::Impl {
   WorkerWatch watch;
   std::set<std::string> held;
   nlohmann::json activity = nlohmann::json::object();
-  nlohmann::json asks = nlohmann::json::object();  ///< ClaimRequest
   std::int64_t beats = 0;
   bool written = false;
   std::string problem;
@@ -238,9 +234,6 @@ Claims::Claims(const fs::path& store, const ClaimOptions& options)
 
 Claims::~Claims() {
   for (const std::string& id : std::set<std::string>(impl_->held)) release(id);
-  for (const auto& [id, holder] :
-       impl_->watch.claims())  // what was passed on to this process and never begun
-    if (holder == impl_->file_name) ::unlink((impl_->folder / id).c_str());
   if (impl_->written) {
     of_others();  // the last to leave puts out the light
     ::unlink((impl_->folder / impl_->file_name).c_str());
@@ -259,70 +252,14 @@ void Claims::release(const std::string& id) {
   if (holder_of(impl_->folder / id) == impl_->file_name) ::unlink((impl_->folder / id).c_str());
 }
 
-// A link that is renamed over another replaces it at once: nobody finds the run without a holder.
-bool Claims::pass(const std::string& id, const std::string& to) {
-  const std::lock_guard guard(impl_->mutex);
-  const fs::path claim = impl_->folder / id,
-                 next = impl_->folder / fmt::format(".{}.{}{}", id, impl_->file_name, kTemporary);
-  if (impl_->held.count(id) == 0 || holder_of(claim) != impl_->file_name) return false;
-  if (::access((impl_->folder / to).c_str(), F_OK) != 0) return false;  // it has left
-  if (::symlink(to.c_str(), next.c_str()) != 0) return false;
-  if (::rename(next.c_str(), claim.c_str()) != 0) {
-    ::unlink(next.c_str());
-    return false;
-  }
-  impl_->held.erase(id);
-  return true;
-}
-
-std::set<std::string> Claims::given() {
-  const std::lock_guard guard(impl_->mutex);
-  std::set<std::string> ids;
-  for (const auto& [id, holder] : impl_->watch.claims())
-    if (holder == impl_->file_name && impl_->held.count(id) == 0) ids.insert(id);
-  return ids;
-}
-
-void Claims::ask(const ClaimRequest& request) {
-  const std::lock_guard guard(impl_->mutex);
-  impl_->asks = nlohmann::json::object();
-  if (request.worker.empty()) return;
-  std::vector<std::string> ids(request.ids.begin(), request.ids.end());
-  ids.resize(std::min(ids.size(), kMostAskedFor));
-  impl_->asks = {{"worker", request.worker},
-                 {"ids", ids},
-                 {"room", request.room},
-                 {"kind", request.kind},
-                 {"load", request.load}};
-}
-
-std::vector<ClaimRequest> Claims::requests() {
-  const std::lock_guard guard(impl_->mutex);
-  std::vector<ClaimRequest> requests;
-  for (const std::string& name : names_in(impl_->folder)) {
-    if (!is_worker_name(name) || name == impl_->file_name || !impl_->watch.lives(name)) continue;
-    ClaimRequest request = read_request(impl_->folder / name, impl_->file_name);
-    if (!request.ids.empty()) requests.push_back(std::move(request));
-  }
-  std::sort(requests.begin(), requests.end(),
-            [](const auto& a, const auto& b) { return a.worker < b.worker; });
-  return requests;
-}
-
 std::set<std::string> Claims::of_others() {
-  std::set<std::string> ids;
-  for (const auto& [id, holder] : holders()) ids.insert(id);
-  return ids;
-}
-
-std::map<std::string, std::string> Claims::holders() {
   const std::lock_guard guard(impl_->mutex);
-  std::map<std::string, std::string> ids;
+  std::set<std::string> ids;
   std::set<std::string> dead;
   for (const auto& [id, holder] : impl_->watch.claims()) {
     if (holder == impl_->file_name) continue;
     if (impl_->watch.lives(holder)) {
-      ids.emplace(id, holder);
+      ids.insert(id);
     } else {
       dead.insert(holder);
     }
@@ -348,7 +285,7 @@ std::vector<std::string> Claims::beat(const nlohmann::json& activity) {
   std::vector<std::string> lost;
   impl_->activity = activity;
   ++impl_->beats;
-  if (!impl_->problem.empty() || (impl_->held.empty() && !impl_->written && impl_->asks.empty())) return lost;
+  if (!impl_->problem.empty() || (impl_->held.empty() && !impl_->written)) return lost;
   impl_->write_worker();
   for (const std::string& id : std::set<std::string>(impl_->held)) {
     std::optional<std::string> holder = holder_of(impl_->folder / id);

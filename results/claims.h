@@ -7,9 +7,6 @@
 //   STORE/claims/NAME.worker  a process that trains: who it is, its heartbeat, what it does
 //   STORE/claims/RUN_ID       a symbolic link to the NAME.worker that trains this run
 //
-// A process with little left to train asks the one that holds most of what it waits for (in its own file), which may
-// pass runs on: their links then lead to who asked, without a moment in which they lead nowhere.
-//
 // A process is dead if its machine says so, or if its heartbeat, a counter, has not moved for the length of a
 // lease by the clock of whoever looks: nobody's clock is compared with another's. Of those that notice, the
 // one that renames NAME.worker takes its claims away.
@@ -47,15 +44,6 @@ struct ClaimingWorker {
   std::int64_t claims = 0;  ///< runs that it holds
   bool lives = true;        ///< as far as the watcher can tell by now
   double silent = 0;        ///< seconds since the watcher saw its heartbeat move; 0: it beats as it said
-};
-
-/// What a worker with little to train asks of the holder of runs that it waits for.
-struct ClaimRequest {
-  std::string worker;         ///< name of the file of who is asked; of who asks, where requests are read
-  std::set<std::string> ids;  ///< what it could train
-  std::int64_t room = 0;      ///< how many of them side by side
-  std::string kind;           ///< of its devices
-  double load = 0;            ///< estimated cost of what it trains already
 };
 
 /// Looks at the workers of a store and judges whether they live. Changes nothing. Not thread-safe.
@@ -107,19 +95,8 @@ class Claims {
   /// Whether this process may train the run: nobody who lives has claimed it.
   bool take(const std::string& id);
   void release(const std::string& id);
-  /// Gives the claim to another worker; `to`: the name of its file. False: it was not ours, or
-  /// the other has left.
-  bool pass(const std::string& id, const std::string& to);
   /// Runs that other living workers have claimed. Clears away dead workers.
   std::set<std::string> of_others();
-  /// Runs that others have passed to this process and that it has not taken yet.
-  std::set<std::string> given();
-  /// As of_others(), with the names of the holders' files.
-  std::map<std::string, std::string> holders();
-  /// What beat() says from now on. A request of nobody withdraws it.
-  void ask(const ClaimRequest& request);
-  /// What other living workers ask of this one, by the names of their files.
-  std::vector<ClaimRequest> requests();
   /// Tells others that this process lives. Returns the runs that were claimed here and that others have taken
   /// since (this process was held up for so long that it seemed dead).
   std::vector<std::string> beat(const nlohmann::json& activity);

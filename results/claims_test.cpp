@@ -69,63 +69,6 @@ TEST(Claims, ARunHasOneHolder) {
   EXPECT_FALSE(fs::exists(folder.path() / "claims")) << "nothing is left behind";
 }
 
-// From the one that trains to the one that has nothing to train: at no moment is the run free for a third.
-TEST(Claims, RunsArePassedToWhoAsks) {
-  const TemporaryFolder folder;
-  {
-    Claims busy(folder.path(), {}), idle(folder.path(), {}), third(folder.path(), {});
-    for (const char* id : {"ct-a", "ct-b", "ct-c"}) ASSERT_TRUE(busy.take(id));
-    EXPECT_TRUE(busy.requests().empty());
-    const auto holders = idle.holders();
-    ASSERT_EQ(holders.size(), 3u);
-    const std::string holder = holders.at("ct-a");
-    idle.ask({holder, {"ct-a", "ct-b"}, 7, "cpu"});
-    EXPECT_TRUE(busy.requests().empty()) << "it is told with the heartbeat";
-    idle.beat({});
-    EXPECT_TRUE(third.requests().empty());
-    const auto requests = busy.requests();
-    ASSERT_EQ(requests.size(), 1u);
-    EXPECT_EQ(requests[0].ids, (std::set<std::string>{"ct-a", "ct-b"}));
-    EXPECT_EQ(requests[0].room, 7);
-    EXPECT_EQ(requests[0].kind, "cpu");
-
-    EXPECT_TRUE(busy.pass("ct-b", requests[0].worker));
-    EXPECT_FALSE(busy.pass("ct-b", requests[0].worker)) << "it is not ours any more";
-    EXPECT_FALSE(busy.take("ct-b"));
-    EXPECT_FALSE(third.take("ct-b"));
-    EXPECT_TRUE(busy.beat({}).empty()) << "what was passed on is not lost";
-    EXPECT_EQ(idle.of_others(), (std::set<std::string>{"ct-a", "ct-c"}));
-    EXPECT_EQ(idle.given(), std::set<std::string>{"ct-b"});
-    EXPECT_TRUE(idle.take("ct-b"));
-    EXPECT_TRUE(idle.given().empty());
-    EXPECT_FALSE(idle.pass("ct-a", holder));
-
-    idle.ask({});
-    idle.beat({});
-    EXPECT_TRUE(busy.requests().empty());
-    EXPECT_TRUE(busy.pass("ct-a", requests[0].worker));
-  }
-  EXPECT_FALSE(fs::exists(folder.path() / "claims")) << "also of what was passed on and never begun";
-}
-
-TEST(Claims, WhoLeavesLeavesWhatItWasGiven) {
-  const TemporaryFolder folder;
-  Claims busy(folder.path(), {});
-  ASSERT_TRUE(busy.take("ct-a"));
-  {
-    Claims idle(folder.path(), {});
-    idle.ask({idle.holders().at("ct-a"), {"ct-a"}, 1, "cpu"});
-    idle.beat({});
-    ASSERT_EQ(busy.requests().size(), 1u);
-    ASSERT_TRUE(busy.pass("ct-a", busy.requests()[0].worker));
-    EXPECT_FALSE(busy.take("ct-a"));
-  }
-  EXPECT_TRUE(busy.requests().empty());
-  EXPECT_TRUE(busy.take("ct-a"));
-  EXPECT_FALSE(busy.pass("ct-a", "nobody.worker"));
-  EXPECT_TRUE(busy.beat({}).empty());
-}
-
 TEST(Claims, WhoDiedOnThisMachineIsReplacedAtOnce) {
   const TemporaryFolder folder;
   die_holding(folder.path(), {"ct-a", "ct-b"});
@@ -334,8 +277,7 @@ TEST(Claims, AnyBytesAreReadOrPassedOver) {
   for (
       const std::string& good :
       {std::string(
-           R"({"process":{"host":"h","boot":"b","space":"s","pid":7,"started":7},"beat":3,"every":5,)"
-           R"("asks":{"worker":"w.worker","ids":["ct-1"],"room":2,"kind":"cpu","load":1.5},"activity":{}})"),
+           R"({"process":{"host":"h","boot":"b","space":"s","pid":7,"started":7},"beat":3,"every":5,"activity":{}})"),
        std::string("host-12-0123abcd-4567abcd.worker"), std::string("../x/.worker"),
        std::string(
            R"({"process":{"host":"h","boot":"b","space":"s","pid":1e30,"started":7},"beat":1e30,"every":-1})")}) {

@@ -2,12 +2,9 @@
 //
 //   free     -> claimed   another process holds it, as far as the last look at the claims says
 //   free     -> training  claimed by this process
-//   training -> promised  another process waits for its next evaluation
-//   promised -> kept      its state is saved; nobody trains it until it is passed on
-//   kept     -> claimed   passed on
 //   any      -> recorded  for good
 //
-// A promise may be withdrawn (promised -> training), and a process that was held up for long loses what it has (-> claimed).
+// A process that was held up for long loses what it has (training -> claimed).
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <array>
@@ -18,19 +15,13 @@
 
 namespace crosstalk::program {
 
-enum class RunState { free, claimed, training, promised, kept, recorded };
+enum class RunState { free, claimed, training, recorded };
 
 struct SharedRun {
   RunState state = RunState::free;
-  double since = 0;                    ///< training, promised, kept: when this process claimed it
-  std::string to;                      ///< promised, kept: name of the worker that gets it
   bool begun_elsewhere = false;        ///< others had claimed it at some look
   bool own_record = false;             ///< its record is no news
   std::optional<bool> had_state = {};  ///< whether the trainer, which read it, found a saved state
-
-  bool is_ours() const {
-    return state == RunState::training || state == RunState::promised || state == RunState::kept;
-  }
 };
 
 /// Run id -> run, and how many are in each state. Not thread-safe.
@@ -53,12 +44,6 @@ class RunStates {
     ++counts_[index(to)];
     run.state = to;
   }
-  /// Each run that is in a state, with its id; `visit` may move it.
-  template <class Visit>
-  void each(RunState state, const Visit& visit) {
-    for (auto& [id, run] : runs_)
-      if (run.state == state) visit(id, run);
-  }
   auto begin() { return runs_.begin(); }
   auto end() { return runs_.end(); }
 
@@ -66,7 +51,7 @@ class RunStates {
   static std::size_t index(RunState state) { return static_cast<std::size_t>(state); }
 
   std::unordered_map<std::string, SharedRun> runs_;
-  std::array<std::size_t, 6> counts_{};
+  std::array<std::size_t, 4> counts_{};
 };
 
 }  // namespace crosstalk::program

@@ -32,7 +32,7 @@ namespace {
 
 /// Time between two looks whether anything else was asked of the store, in seconds.
 constexpr double kAskedAgain = 1;
-/// Times between two looks at what others do: where somebody waits for an answer, or will soon; and else.
+/// Times between two looks at what others do: where nothing is free, and else.
 constexpr double kSoon = 0.05, kNowAndThen = 0.5;
 
 /// A store that cannot even be made is a wrong --out: nothing was created.
@@ -71,7 +71,7 @@ class Session {
         by_id_(by_id(runs, options.training.device)),
         plan_(plan_of(by_id_, runs)),
         writer_(open_store(path)),
-        work_(path, runs, options.since, options.lease, options.training),
+        work_(path, runs, options.since, options.lease),
         progress_(console.err, options.style, plan_, steady_seconds, terminal_width) {
     const int threads = options.training.threads > 0 ? options.training.threads : available_cores();
     provenance_ = process_provenance(options.command, options.device, threads);
@@ -112,9 +112,6 @@ class Session {
       return steady_seconds() < next_look_ ? std::vector<const Run*>() : next_runs(here);
     };
     events.freed = [this](const std::set<std::string>& here) { return freed_runs(here); };
-    events.give_away = [this](const std::string& id, const std::function<std::string()>& state) {
-      return work_.give_away(id, state);
-    };
 
     progress_.tick();
     std::thread watcher([this] { watch(); });
@@ -169,18 +166,14 @@ class Session {
   }
   double cost_of(const std::string& id) const { return by_id_.at(id).cost; }
 
-  /// Runs to begin beside those that are `here`: what others passed on, or what is free. Nothing: others train what
-  /// is left, and the one that holds most of it is asked. The larger the store, the more seldom it is looked at.
+  /// Free runs to begin besides those that are `here`; none: others train what is left. The larger the store, the more
+  /// seldom it is looked at.
   std::vector<const Run*> next_runs(const std::set<std::string>& here) {
     const double now = steady_seconds();
     std::set<std::string> free = work_.free_runs();
     for (const std::string& id : here) free.erase(id);
     std::vector<const Run*> next;  // no copies: a study may be large
-    for (const std::string& id : work_.given())
-      if (here.count(id) == 0) next.push_back(by_id_.at(id).run);
-    if (!next.empty()) {
-      // together, as others passed them on
-    } else if (options_.shares.empty()) {
+    if (options_.shares.empty()) {
       for (const Run& run : runs_)
         if (free.count(run.id) != 0) next.push_back(&run);
     } else {
@@ -190,7 +183,6 @@ class Session {
         next.push_back(by_id_.at(id).run);
     }
     nothing_free_ = next.empty();
-    if (next.empty()) work_.ask([this](const std::string& id) { return cost_of(id); });
     next_look_ = steady_seconds() + std::max(0.1, 10 * (steady_seconds() - now));
     return next;
   }
@@ -346,10 +338,9 @@ class Session {
     const double now = steady_seconds();
     if (now < next_news_) return;
     work_.refresh();
-    const bool asked = work_.answer([this](const std::string& id) { return cost_of(id); });
     const std::vector<RecordHead> news = work_.news();
     const double took = steady_seconds() - now;
-    next_news_ = steady_seconds() + std::max(asked || nothing_free_ ? kSoon : kNowAndThen, 20 * took);
+    next_news_ = steady_seconds() + std::max(nothing_free_ ? kSoon : kNowAndThen, 20 * took);
     const std::lock_guard lock(mutex_);
     for (const RecordHead& head : news) {
       progress_.elsewhere(cost_of(head.id));

@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <chrono>
 
-#include "experiments/sharing/shares.h"
-#include "experiments/training/pack_queue.h"
 #include "results/checkpoint.h"
 #include "results/store.h"
 
@@ -20,28 +18,11 @@ ClaimOptions claim_options(double lease) {
   return options;
 }
 
-/// A short lease is for tests.
-constexpr double kAgesOfALease = 15;
-/// Time from the first of the runs that are passed on together to the last.
-constexpr std::chrono::milliseconds kAllHaveCome(50);
-
-// Runs of a GPU are not given to cores, which would take fifty times as long, nor more of them than there are cores.
-ClaimRequest offers_of(const TrainingOptions& training) {
-  const std::int64_t packs = packs_at_once(training);
-  return {"", {}, packs * slots_of_a_pack(training), training.device == Device::cuda ? "cuda" : "cpu", 0};
-}
-
-double seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
 }  // namespace
 
 SharedWork::SharedWork(const std::filesystem::path& store, const std::vector<Run>& runs,
-                       const ShardPositions& since, double lease, const TrainingOptions& training)
+                       const ShardPositions& since, double lease)
     : store_(std::filesystem::absolute(store)),
-      least_age_(std::min(kLeastAge, lease / kAgesOfALease)),
-      offers_(offers_of(training)),
       claims_(store, claim_options(lease)),
       follower_(store, since) {
   for (const Run& run : runs) runs_.add(run.id);
@@ -61,9 +42,8 @@ bool SharedWork::wanted(const std::string& id) {
   const std::lock_guard lock(mutex_);
   SharedRun& run = runs_.at(id);
   if (run.state == RunState::recorded) return false;
-  if (run.is_ours()) return true;
+  if (run.state == RunState::training) return true;
   if (!claims_.take(id)) return false;
-  stop_asking();
   // The process that held the claim before may have recorded the run just now, or stopped and saved it.
   read_added();
   if (run.state == RunState::recorded || (run.had_state == false && has_checkpoint(store_, id))) {
@@ -71,7 +51,6 @@ bool SharedWork::wanted(const std::string& id) {
     return false;
   }
   runs_.move(run, RunState::training);
-  run.since = seconds();
   return true;
 }
 
@@ -96,7 +75,7 @@ void SharedWork::read_added() {
   for (RecordHead& head : follower_.added()) {
     SharedRun* const run = runs_.find(head.id);
     if (run == nullptr || run->state == RunState::recorded) continue;
-    if (run->is_ours()) claims_.release(head.id);
+    if (run->state == RunState::training) claims_.release(head.id);
     runs_.move(*run, RunState::recorded);
     if (!run->own_record) news_.push_back(std::move(head));
   }
@@ -117,7 +96,7 @@ std::set<std::string> SharedWork::free_runs() {
     run.begun_elsewhere = run.begun_elsewhere || elsewhere;
     if (run.state == RunState::free || run.state == RunState::claimed)
       runs_.move(run, elsewhere ? RunState::claimed : RunState::free);
-    if (!elsewhere && run.state != RunState::recorded && run.state != RunState::kept) free.insert(id);
+    if (!elsewhere && run.state != RunState::recorded) free.insert(id);
   }
   return free;
 }
@@ -147,130 +126,8 @@ void SharedWork::say(nlohmann::json activity) {
 void SharedWork::beat() {
   for (const std::string& id : claims_.beat(activity_)) {
     SharedRun* const run = runs_.find(id);
-    if (run == nullptr || !run->is_ours()) continue;
-    if (run->state == RunState::kept) run->had_state.reset();
-    runs_.move(*run, RunState::claimed);
+    if (run != nullptr && run->state == RunState::training) runs_.move(*run, RunState::claimed);
   }
-}
-
-void SharedWork::ask(const CostOf& cost_of) {
-  const std::lock_guard lock(mutex_);
-  if (asked_ > 0 && seconds() - asked_ < kAskAgain) return;
-  struct Held {
-    std::set<std::string> ids;
-    double load = 0;
-  };
-  std::map<std::string, Held> held;
-  for (const auto& [id, holder] : claims_.holders()) {
-    const SharedRun* const run = runs_.find(id);
-    if (run == nullptr || run->state == RunState::recorded) continue;
-    held[holder].ids.insert(id);
-    held[holder].load += cost_of(id);
-  }
-  const auto most = std::max_element(
-      held.begin(), held.end(), [](const auto& a, const auto& b) { return a.second.load < b.second.load; });
-  ClaimRequest request = offers_;
-  for (const auto& [id, run] : runs_)
-    if (run.is_ours()) request.load += cost_of(id);
-  if (most == held.end() || most->second.ids.size() < 2 || request.load > kLittle * most->second.load)
-    return stop_asking();
-  asked_ = seconds();
-  request.worker = most->first;
-  request.ids = most->second.ids;
-  claims_.ask(request);
-  beat();
-}
-
-void SharedWork::stop_asking() {
-  if (asked_ == 0) return;
-  asked_ = 0;
-  claims_.ask({});
-  beat();
-}
-
-std::set<std::string> SharedWork::given() {
-  std::unique_lock lock(mutex_);
-  if (asked_ == 0 || claims_.given().empty()) return {};
-  lock.unlock();
-  std::this_thread::sleep_for(kAllHaveCome);
-  lock.lock();
-  stop_asking();
-  std::set<std::string> ids;
-  for (const std::string& id : claims_.given()) {
-    const SharedRun* const run = runs_.find(id);
-    if (run != nullptr && run->state != RunState::recorded) ids.insert(id);
-  }
-  return ids;
-}
-
-bool SharedWork::answer(const CostOf& cost_of) {
-  std::vector<ClaimRequest> requests = claims_.requests();
-  std::erase_if(requests, [this](const ClaimRequest& request) { return request.kind != offers_.kind; });
-  const bool asked = !requests.empty();
-  const std::lock_guard lock(mutex_);
-  if (runs_.count(RunState::kept) > 0) {
-    if (seconds() - kept_since_ > kLongestWait) pass_on();
-    return asked;
-  }
-  // A process that was given something asks no longer, but its file may still say so: it would get twice what it can use.
-  std::erase_if(requests, [this](const ClaimRequest& request) {
-    return askers_[request.worker].answered == request.ids;
-  });
-  withdraw_promises();  // who asked may have found something else meanwhile
-  if (!requests.empty()) {
-    std::vector<RunInFlight> runs;
-    for (const auto& [id, run] : runs_)
-      if (run.is_ours()) runs.push_back({id, cost_of(id), seconds() - run.since < least_age_});
-    for (const auto& [id, to] : part_in_flight(std::move(runs), requests)) {
-      runs_.move(runs_.at(id), RunState::promised);
-      runs_.at(id).to = to;
-    }
-    for (ClaimRequest& request : requests) askers_[request.worker].requested = std::move(request.ids);
-  }
-  gives_ = runs_.count(RunState::promised) > 0;
-  return asked;
-}
-
-void SharedWork::withdraw_promises() {
-  if (runs_.count(RunState::promised) == 0) return;
-  runs_.each(RunState::promised,
-             [this](const std::string&, SharedRun& run) { runs_.move(run, RunState::training); });
-}
-
-bool SharedWork::give_away(const std::string& id, const std::function<std::string()>& state) {
-  if (!gives_) return false;
-  {
-    const std::lock_guard lock(mutex_);
-    if (runs_.at(id).state != RunState::promised) return false;
-  }
-  try {
-    save_checkpoint(store_, id, state());
-  } catch (const StoreError&) {  // it goes on here
-    const std::lock_guard lock(mutex_);
-    SharedRun& run = runs_.at(id);
-    if (run.state == RunState::promised) runs_.move(run, RunState::training);
-    return false;
-  }
-  const std::lock_guard lock(mutex_);
-  SharedRun& run = runs_.at(id);
-  if (run.state != RunState::promised) return false;
-  if (runs_.count(RunState::kept) == 0) kept_since_ = seconds();
-  runs_.move(run, RunState::kept);
-  if (runs_.count(RunState::promised) == 0) pass_on();
-  return true;
-}
-
-// The process that asked may have left: then the run is free, with its state.
-void SharedWork::pass_on() {
-  runs_.each(RunState::kept, [this](const std::string& id, SharedRun& run) {
-    const bool passed = claims_.pass(id, run.to);
-    if (!passed) claims_.release(id);
-    askers_[run.to].answered = askers_[run.to].requested;
-    run.had_state.reset();
-    runs_.move(run, passed ? RunState::claimed : RunState::free);
-  });
-  withdraw_promises();
-  gives_ = false;
 }
 
 void SharedWork::beat_until_over() {

@@ -67,7 +67,7 @@ std::vector<Share> share_out(const std::vector<Run>& runs, int workers, const Tr
   // Longest first to whom has least: within a third of the best that is possible (Graham 1969). What a group
   // costs is an estimate, for nobody knows how many steps it takes. Errors of many small groups cancel; a large
   // one is cut into as few parts as are no longer large, since a GPU trains halves of two packs slower than one
-  // of them (benchmarks/schedule simulates what two, four and eight GPUs gain by this rule).
+  // of them.
   double total = 0;
   for (const Group& group : groups) total += group.whole();
   std::vector<Share> shares(n);
@@ -136,41 +136,6 @@ std::vector<std::string> next_round(const std::vector<Share>& shares, std::size_
     return flat(left.begin(), left.begin() + static_cast<std::ptrdiff_t>(take));
   }
   return {};
-}
-
-std::map<std::string, std::string> part_in_flight(std::vector<RunInFlight> runs,
-                                                  const std::vector<ClaimRequest>& requests) {
-  std::sort(runs.begin(), runs.end(), [](const RunInFlight& a, const RunInFlight& b) {
-    return a.cost != b.cost ? a.cost > b.cost : a.id < b.id;
-  });
-  std::map<std::string, std::string> given;
-  std::vector<double> load;
-  std::vector<std::int64_t> room;
-  for (const ClaimRequest& request : requests) load.push_back(request.load), room.push_back(request.room);
-  double here = 0;
-  for (const RunInFlight& run : runs) here += run.cost;
-  using At = std::vector<RunInFlight>::const_iterator;
-  const auto give = [&](At begin, At end) {  // to whom has least
-    const auto least = static_cast<std::size_t>(std::min_element(load.begin(), load.end()) - load.begin());
-    const auto size = static_cast<std::int64_t>(end - begin);
-    const double cost = begin->cost * static_cast<double>(size);
-    if (size > room[least] || load[least] + cost > here - cost) return;
-    if (std::any_of(begin, end, [&](const RunInFlight& run) {
-          return run.stays || given.count(run.id) != 0 || requests[least].ids.count(run.id) == 0;
-        }))
-      return;
-    for (At run = begin; run != end; ++run) given[run->id] = requests[least].worker;
-    room[least] -= size, load[least] += cost, here -= cost;
-  };
-  if (requests.empty()) return given;
-  for (At begin = runs.begin(); begin != runs.end();) {
-    const At end =
-        std::find_if(begin, runs.cend(), [&](const RunInFlight& run) { return run.cost != begin->cost; });
-    give(begin, end);
-    begin = end;
-  }
-  for (At run = runs.begin(); run != runs.end(); ++run) give(run, run + 1);
-  return given;
 }
 
 }  // namespace crosstalk::program

@@ -8,7 +8,6 @@
 
 #include "experiments/study/study.h"
 #include "experiments/training/training.h"
-#include "results/claims.h"
 #include "results/follow.h"
 
 namespace crosstalk::program {
@@ -40,28 +39,5 @@ WorkerPlan worker_plan(const std::string& text);
 /// trains side by side.
 std::vector<std::string> next_round(const std::vector<Share>& shares, std::size_t i, std::size_t at_once,
                                     const std::function<bool(const std::string& id)>& taken);
-
-/// In seconds: a run that has been trained for so long may well go on as long again, and moving it costs little in
-/// comparison. Younger ones are not given away.
-inline constexpr double kLeastAge = 4;
-
-/// A process that has less in flight than this part of another's asks for some of that.
-inline constexpr double kLittle = 0.5;
-/// In seconds, until who asks asks anew.
-inline constexpr double kAskAgain = 1;
-/// In seconds. Runs are passed on together, for whoever gets them begins with all that it has; but the first waits so long
-/// at most: nobody trains it meanwhile.
-inline constexpr double kLongestWait = 0.3;
-
-/// A run that is trained here, and what it is estimated to cost; runs of one pack cost the same.
-struct RunInFlight {
-  std::string id;
-  double cost = 0;
-  bool stays = false;  ///< too young
-};
-/// Those of these runs with which others go on: id -> who asked. Whoever asks gets whole packs as long as it has less then
-/// than stays here, then single runs, and no more than it has room for. Something stays here.
-std::map<std::string, std::string> part_in_flight(std::vector<RunInFlight> runs,
-                                                  const std::vector<ClaimRequest>& requests);
 
 }  // namespace crosstalk::program

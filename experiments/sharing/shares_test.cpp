@@ -134,57 +134,6 @@ TEST(Shares, HelpersTakeDifferentPartsFromTheEnd) {
 }
 
 // Whoever is left ends up with everything, whatever the others did not do.
-// Runs a1, a2, a3 of one pack, b1, b2 of a lighter one, and so on.
-std::vector<RunInFlight> in_flight(const std::vector<int>& packs) {
-  std::vector<RunInFlight> runs;
-  for (std::size_t p = 0; p < packs.size(); ++p)
-    for (int r = 1; r <= packs[p]; ++r)
-      runs.push_back({fmt::format("{}{}", static_cast<char>('a' + p), r), 100. - static_cast<double>(p)});
-  std::reverse(runs.begin(), runs.end());
-  return runs;
-}
-
-using Given = std::map<std::string, std::string>;
-
-TEST(Shares, OfRunsInFlightWholePacksAreGivenAway) {
-  const std::set<std::string> all = {"a1", "a2", "a3", "b1", "b2", "c1", "c2", "d1"};
-  const std::vector<RunInFlight> runs = in_flight({3, 2, 2, 1});
-  EXPECT_EQ(part_in_flight(runs, {}), Given());
-  EXPECT_EQ(part_in_flight({}, {{"x", all, 64, ""}}), Given());
-  EXPECT_EQ(part_in_flight(runs, {{"x", all, 64, ""}}), (Given{{"a1", "x"}, {"a2", "x"}, {"a3", "x"}}));
-  // Each of several gets about as much as stays.
-  EXPECT_EQ(part_in_flight(runs, {{"x", all, 64, ""}, {"y", all, 64, ""}}),
-            (Given{{"a1", "x"}, {"a2", "x"}, {"a3", "x"}, {"b1", "y"}, {"b2", "y"}}));
-  // Neither more than there is room for, nor what somebody did not ask for.
-  EXPECT_EQ(part_in_flight(runs, {{"x", all, 2, ""}}), (Given{{"b1", "x"}, {"b2", "x"}}));
-  EXPECT_EQ(part_in_flight(in_flight({3, 2}), {{"x", {"a1", "b2"}, 64, ""}}),
-            (Given{{"a1", "x"}, {"b2", "x"}}));
-}
-
-TEST(Shares, WhoeverTrainsAlreadyGetsLess) {
-  const std::set<std::string> all = {"a1", "a2", "a3", "b1", "b2", "c1", "c2", "d1"};
-  const std::vector<RunInFlight> runs = in_flight({3, 2, 2, 1});
-  EXPECT_EQ(part_in_flight(runs, {{"x", all, 64, "", 250}}), (Given{{"b1", "x"}, {"b2", "x"}}));
-  EXPECT_EQ(part_in_flight(runs, {{"x", all, 64, "", 780}}), Given());
-  EXPECT_EQ(part_in_flight(runs, {{"x", all, 64, "", 780}, {"y", all, 64, "", 590}}), (Given{{"d1", "y"}}))
-      << "who has least comes first";
-}
-
-TEST(Shares, YoungRunsStay) {
-  const std::set<std::string> all = {"a1", "a2", "a3", "b1", "b2", "c1", "c2", "d1"};
-  std::vector<RunInFlight> runs = in_flight({3, 2, 2, 1});
-  for (RunInFlight& run : runs) run.stays = run.id != "a1" && run.id != "c1" && run.id != "c2";
-  EXPECT_EQ(part_in_flight(runs, {{"x", all, 64, ""}}), (Given{{"a1", "x"}, {"c1", "x"}, {"c2", "x"}}));
-}
-
-TEST(Shares, OfOnePackInFlightRunsAreGivenAway) {
-  const std::set<std::string> all = {"a1", "a2", "a3"};
-  EXPECT_EQ(part_in_flight(in_flight({3}), {{"x", all, 64, ""}}), (Given{{"a1", "x"}}));
-  EXPECT_EQ(part_in_flight(in_flight({3}), {{"x", all, 64, ""}, {"y", all, 64, ""}}),
-            (Given{{"a1", "x"}, {"a2", "y"}}));
-  EXPECT_EQ(part_in_flight(in_flight({1}), {{"x", all, 64, ""}}), Given()) << "something stays";
-}
-
 TEST(Shares, OneWorkerAloneGetsThroughEverything) {
   const std::vector<Share> plan = plan_of(4, 7);
   std::set<std::string> done;

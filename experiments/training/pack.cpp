@@ -105,10 +105,6 @@ class Pack {
   }
 
   bool is_wanted(const Run& run) const { return !events_.wanted || events_.wanted(run.id); }
-  bool gives_away(int r) {
-    return events_.give_away && slot(r).steps > 0 &&
-           events_.give_away(slot(r).run->id, [&] { return to_bytes(state_of(slot(r), replicas_, r)); });
-  }
 
   /// The next waiting run that marches in step with those that train.
   const PackRun* next_waiting() {
@@ -194,8 +190,6 @@ class Pack {
         left.push_back(r);
       } else if (!last_stage_ && one.leaves_stage(stages_.size())) {
         promote(r);
-        left.push_back(r);
-      } else if (gives_away(r)) {
         left.push_back(r);
       }
     }

@@ -40,9 +40,7 @@ struct PackEvents {
   std::function<int()> threads;   ///< OpenMP threads to use until the next evaluation
   std::function<void(const std::string& id, const std::string& state)> save;  ///< may be empty
   std::function<bool(const std::string& id)> wanted;  ///< TrainingEvents::wanted; may be empty
-  /// TrainingEvents::give_away; may be empty
-  std::function<bool(const std::string& id, const std::function<std::string()>& state)> give_away;
-  double urgency = 0;  ///< CUDA: of the pack's stream, in [0, 1]
+  double urgency = 0;                                 ///< CUDA: of the pack's stream, in [0, 1]
 };
 
 /// A run, and the state (RunState as text) that an earlier, stopped training left of it; empty: from the

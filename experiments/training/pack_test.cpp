@@ -102,41 +102,6 @@ TEST(Packs, RunsThatAreNotWantedAreLeftAndOthersTrainTheSame) {
   }
 }
 
-// Another pack goes on with a run that is given away at an evaluation, as if nothing had been.
-TEST(Packs, RunsThatAreGivenAwayGoOnElsewhere) {
-  for (const char* limit : {"200", "90"}) {
-    const auto runs = uneven_runs(limit);
-    const Records alone = train(runs, 1, 1);
-    for (const int slots : {1, 3}) {
-      Records records;
-      std::vector<PackRun> given;
-      std::map<std::string, int> asked;
-      PackEvents events;
-      events.finished = [&](Record&& record) {
-        EXPECT_TRUE(records.emplace(record.id, std::move(record)).second) << "trained to its end twice";
-      };
-      events.progressed = [](std::int64_t) {};
-      events.stopped = [] { return false; };
-      events.threads = [] { return 1; };
-      events.give_away = [&](const std::string& id, const std::function<std::string()>& state) {
-        const auto run =
-            std::find_if(runs.begin(), runs.end(), [&](const auto& one) { return one.id == id; });
-        if (++asked[id] != 1 || (run - runs.begin()) % 2 != 0) return false;
-        given.push_back({*run, state()});
-        return true;
-      };
-      std::vector<PackRun> pack;
-      for (const auto& run : runs) pack.push_back({run, ""});
-      EXPECT_TRUE(train_pack("test", pack, slots, Device::cpu, events));
-      ASSERT_FALSE(given.empty());
-      EXPECT_EQ(records.size() + given.size(), runs.size());
-      events.give_away = {};
-      for (const PackRun& one : given) EXPECT_TRUE(train_pack("test", {one}, slots, Device::cpu, events));
-      EXPECT_TRUE(identical_records(records, alone)) << slots << " slots, limit " << limit;
-    }
-  }
-}
-
 TEST(Packs, RunsThatOthersLeftTakeTheirPlaceAmongThoseThatWait) {
   auto runs = runs_of("train.max_steps = 20\neval.every = 20", "name = \"linear_attention\"", "[1]",
                       "\"task.associations\" = [16, 12, 8, 4]");

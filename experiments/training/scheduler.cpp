@@ -283,7 +283,6 @@ class Scheduler {
     };
     events.stopped = [this] { return stopped(); };
     events.wanted = events_.wanted;
-    events.give_away = events_.give_away;
     events.threads = [this] {
       const std::lock_guard lock(queue_.mutex);
       const int side_by_side = std::min(workers_, queue_.working + static_cast<int>(queue_.packs.size()));

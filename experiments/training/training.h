@@ -68,9 +68,6 @@ struct TrainingEvents {
   /// Such runs take their place among those that wait, the longest first. Empty: nothing.
   std::function<std::vector<const Run*>(const std::set<std::string>& here)> freed;
   double freed_every = 5;  ///< 0: before every pack
-  /// Asked at each evaluation of a run that goes on, by several threads at once: whether another process goes on
-  /// with it from here. If so it has kept `state`, and the run is left without a word. Empty: no.
-  std::function<bool(const std::string& id, const std::function<std::string()>& state)> give_away;
 };
 
 /// Trains `runs` (any mix of shapes), and what `more` gives. Returns true if all that are wanted ended, false if it was stopped.
