@@ -138,19 +138,21 @@ Init LanguageMixer<Real>::shift_start(const std::string& name) const {
 }
 
 template <class Real>
-Variable<Real>* LanguageMixer<Real>::seen_by(const std::string& name) {
+Variable<Real>* LanguageMixer<Real>::seen_by(const std::string& name, const std::string& quantity) {
   constexpr int kRank = 32;
   const std::string& shift = options.get_string("model.input_shift");
   if (shift == "none") return name == "value" ? x_ : source();
   const int width = x_->value.columns();
   const Var<Real> own = shaped_as(x_, {B, T, 1, width});
-  if (!behind_) behind_ = (piece() ? piece()->token_before("input_shift", own) : delayed(own)) - own;
-  const auto mu = [&](const std::string& of) {
+  if (!behind_) behind_ = (piece() ? piece()->token_before("input_shift.token", own) : delayed(own)) - own;
+  const auto mu = [&](const std::string& of, const std::string& whose) {
+    const auto asking = weights_.asking(whose);
     return shaped_as(weights_.leaf("input_shift." + of, {width}, shift_start(of)), {1, 1, 1, width});
   };
-  Var<Real> share = mu(name);
+  Var<Real> share = mu(name, quantity);
   if (shift == "token") {
-    if (!guess_) guess_ = own + mu("all") * behind_;
+    if (!guess_) guess_ = own + mu("all", "") * behind_;
+    const auto asking = weights_.asking(quantity);
     Variable<Real>* through = linear<Real>(
         graph, graph.view(guess_.variable, {B, T, width}),
         weights_.leaf("input_shift." + name + ".down.weight", {kRank, width}, Init::constant(0)), nullptr);
@@ -226,8 +228,9 @@ Var<Real> LanguageMixer<Real>::with_first(Var<Real> v, Variable<Real>* seen) {
                     "give all layers that have it as many (model.d_value)",
                     H * V, first.dim(2) * first.dim(3)));
   const int rank = rwkv7_rank(1.7 * d / 64, seen->value.columns());
-  const Var<Real> share = sigmoid(
-      projected(seen, "value_residual", T, H * V, V, Init::listed(value_residual_starts(H * V)), rank));
+  const Var<Real> share = sigmoid(this->for_model([&] {
+    return projected(seen, "value_residual", T, H * V, V, Init::listed(value_residual_starts(H * V)), rank);
+  }));
   return v + share * (shaped_as(*first_values_, {B, T, H, V}) - v);
 }
 
@@ -235,6 +238,7 @@ template <class Real>
 Var<Real> LanguageMixer<Real>::projected(Variable<Real>* from, const std::string& name, int rows, int columns,
                                          int width, std::optional<Init> bias, const Through& through) {
   this->first_asked(name);
+  const auto asking = weights_.asking(this->quantity(name));
   std::string last = name;
   Init weight = weights_.law_of(name, from->value.columns());
   if (through.rank > 0) {
@@ -254,20 +258,32 @@ Var<Real> LanguageMixer<Real>::projected(Variable<Real>* from, const std::string
 }
 
 template <class Real>
-Var<Real> LanguageMixer<Real>::token(const std::string& name, int width, std::optional<Init> bias,
-                                     Through through, bool per_write) {
-  const int n = per_write ? N : 1;
-  return projected(seen_by(name), name, T * n, n * H * width, width, bias, through);
+std::string LanguageMixer<Real>::called(const std::string& name) const {
+  const bool mine = this->quantity(name).empty(),
+             is_there = name == "query" || name == "key" || name == "value" || name == "output" ||
+                        (name == "out_gate" && options.get_string("model.out_gate") != "none") ||
+                        (name == "value_residual" && options.get_bool("model.value_residual")) ||
+                        (name.starts_with("shift_") && options.get_string("model.token_shift_law") == "head");
+  return is_there && !mine ? name + ".memory" : name;
 }
 
 template <class Real>
-Var<Real> LanguageMixer<Real>::asking(const std::string& name, int width, std::optional<Init> bias,
+Var<Real> LanguageMixer<Real>::token(const std::string& asked, int width, std::optional<Init> bias,
+                                     Through through, bool per_write) {
+  const int n = per_write ? N : 1;
+  const std::string name = called(asked);
+  return projected(seen_by(name, this->quantity(name)), name, T * n, n * H * width, width, bias, through);
+}
+
+template <class Real>
+Var<Real> LanguageMixer<Real>::asking(const std::string& asked, int width, std::optional<Init> bias,
                                       Through through) {
+  const std::string name = called(asked);
   Variable<Real>* from = asking_ ? asking_ : x_;
   if (options.get_string("model.input_shift") != "none") {
     const int columns = x_->value.columns();
-    const Var<Real> asked = this->at_queries(shaped_as(seen_by(name), {B, T, 1, columns}));
-    from = graph.view(asked.variable, {B, Q, columns});
+    Variable<Real>* seen = seen_by(name, this->quantity(name));
+    from = graph.view(this->at_queries(shaped_as(seen, {B, T, 1, columns})).variable, {B, Q, columns});
   }
   return projected(from, name, Q, H * width, width, bias, through);
 }
@@ -286,6 +302,7 @@ double LanguageMixer<Real>::gain_of_depth() const {
 template <class Real>
 Var<Real> LanguageMixer<Real>::parameter(const std::string& name, std::vector<int> dims, Init init) {
   this->first_asked("memory." + name);
+  const auto asking = weights_.asking(this->quantity("memory." + name));
   Variable<Real>* p = weights_.leaf("memory." + name, dims, init);
   const int rows = dims[0] == H ? H : dims[0];
   return shaped_as(p, {1, 1, rows, static_cast<int>(p->value.size()) / rows});

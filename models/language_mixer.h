@@ -70,6 +70,10 @@ class LayerWeights {
   Variable<Real>* back(Variable<Real>* x, const std::string& name, int columns);
 
   Graph<Real>& graph() { return graph_; }
+  /// ParameterBlock::Asking for a quantity of this layer's memory; "": the model.
+  typename ParameterBlock<Real>::Asking asking(const std::string& quantity) {
+    return {parameters_, quantity.empty() ? "" : prefix_ + quantity};
+  }
 
  private:
   Variable<Real>* project(Variable<Real>* x, const std::string& name, int columns, Init weight,
@@ -107,7 +111,7 @@ class LanguageMixer final : public Mixer<Real> {
   Var<Real> token(const std::string& name, int width, std::optional<Init> bias, Through through,
                   bool per_write) override;
   Var<Real> input(const std::string& name, const std::function<Var<Real>()>& law) override {
-    return noted(name, this->by_law(name, law));
+    return noted(shown_as(options, name), this->by_law(name, law));
   }
   Var<Real> asking(const std::string& name, int width, std::optional<Init> bias, Through through) override;
   double depth() const override;
@@ -142,7 +146,7 @@ class LanguageMixer final : public Mixer<Real> {
 
  private:
   Var<Real> noted(const std::string& name, Var<Real> x) {
-    note(name, x);
+    if (look_) look_->note(name, x);
     return x;
   }
   Var<Real> shaped_as(Variable<Real>* x, std::initializer_list<int> dims) {
@@ -150,8 +154,11 @@ class LanguageMixer final : public Mixer<Real> {
   }
   /// Source of the projections of queries, keys and gates, [R,B,T,n].
   Variable<Real>* source();
-  /// Source of the projection of this name, [R,B,T,n]: that, or tokens mixed with the ones before them (model.input_shift).
-  Variable<Real>* seen_by(const std::string& name);
+  /// Source of the projection of this name, [R,B,T,n]: that, or tokens mixed with the ones before them (model.input_shift);
+  /// its weights are those of a quantity of the memory, or the model's.
+  Variable<Real>* seen_by(const std::string& name, const std::string& quantity = "");
+  /// What a projection is called that is asked for: options of the model (biases, starts) name its own.
+  std::string called(const std::string& name) const;
   Init shift_start(const std::string& name) const;
   /// Start of the gains of the read's norm (model.out_norm_start = "depth").
   double gain_of_depth() const;

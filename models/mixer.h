@@ -233,6 +233,14 @@ class Mixer {
 
   /// One number a head, [1,1,H,1].
   Var<Real> constant(const std::function<double(int head)>& f);
+  /// What `ask` asks for is the model's, not the memory's.
+  template <class Ask>
+  auto for_model(Ask&& ask) {
+    const bool before = std::exchange(for_model_, true);
+    auto x = ask();
+    for_model_ = before;
+    return x;
+  }
   /// Tells whether a query stands at a token of its own (a language model), not beside the sequence.
   bool at_tokens() const { return position() == nullptr; }
 
@@ -254,16 +262,19 @@ class Mixer {
     law_ = outer;
     return asked_[at].value = x;
   }
-  /// Every parameter of a memory has a name of its own.
+  /// Every parameter of a memory has a name of its own, but for those that the model asks for (for_model).
   void first_asked(const std::string& name) {
-    if (!parameters_asked_.insert(name).second)
+    if (!for_model_ && !parameters_asked_.insert(name).second)
       throw std::logic_error("it asks for the parameter " + name +
                              " twice; keep what the first call gave, or give the second a name of its own");
   }
+  /// Who asks for the parameters of `name` (ParameterBlock::Asking).
+  std::string quantity(const std::string& name) const { return for_model_ ? "" : name; }
 
  private:
   std::vector<Asked> asked_;
   std::string law_;
+  bool for_model_ = false;
   std::set<std::string> parameters_asked_;
   static std::string key(const char* name) { return std::string("memory.") + name; }
 };

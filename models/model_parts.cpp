@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <set>
 #include <sstream>
 
 #include "kernels/base/error.h"
@@ -54,6 +55,20 @@ std::vector<NamedBias> named_biases(const Options& options) {
   return all;
 }
 
+std::string shown_as(const Options& options, const std::string& input) {
+  static const std::set<std::string> others = {
+      "keys",          "values",          "operations",     "tokens",
+      "query",         "query_position",  "answer",         "output",
+      "second_keys",   "inputs",          "outputs",        "query_inputs",
+      "query_outputs", "retrieved",       "phi_q",          "phi_k",
+      "score_key",     "score_query",     "write_key",      "write_gain",
+      "decay",         "log_decay",       "erase_read",     "erase_write",
+      "erase_gain",    "read_weights",    "key_overlap",    "positions",
+      "half_life",     "singular_values", "effective_rank", "spectrum_positions"};
+  const bool law = options.get_string("memory.name") == "rule";
+  return law && others.count(input) != 0 ? "token." + input : input;
+}
+
 std::int64_t parts_state(const Options& options, std::int64_t values) {
   const std::int64_t heads = whole(options, "model.heads", 1), writes = whole(options, "memory.writes", 1);
   const std::int64_t d_key = options.get_int("model.d_key") / heads * key_heads(options);
@@ -96,7 +111,9 @@ Variable<Real>* ModelParts<Real>::shifted(const std::string& what, Variable<Real
   const Var<Real> own = rows(x), before = rows(token_before());
   const auto mu = [&] {
     if (by_head)
-      return view(sigmoid(m->token("shift_" + what, 1, std::nullopt, {}, writes > 1)), {B, T, n, 1});
+      return view(
+          sigmoid(m->for_model([&] { return m->token("shift_" + what, 1, std::nullopt, {}, writes > 1); })),
+          {B, T, n, 1});
     auto* numbers = parameter_("token_shift." + what, {C}, Init{Init::Law::uniform, 0, 1});
     return Var<Real>{&graph_, graph_.view(numbers, {1, 1, 1, C})};
   };
@@ -190,8 +207,10 @@ Var<Real> ModelParts<Real>::gated(Mixer<Real>& m, Var<Real> o) {
   const auto told = static_cast<int>(whole(options_, "model.out_gate_rank", 0));
   constexpr double kGateOfRwkv7 = 5;
   const int rank = told == -2 ? rwkv7_rank(kGateOfRwkv7, m.token_size()) : told < 0 ? m.V : told;
-  if (gate == "lora") return m.asking("out_gate", m.V, {}, {rank, MapKind::sigmoid}) * o;
-  const Var<Real> x = m.asking("out_gate", m.V, {}, rank);
+  const bool lora = gate == "lora";
+  const Through through{rank, lora ? MapKind::sigmoid : MapKind::affine};
+  const Var<Real> x = m.for_model([&] { return m.asking("out_gate", m.V, {}, through); });
+  if (lora) return x * o;
   if (gate == "sigmoid") return sigmoid(x) * o;
   return map(gate == "silu" ? MapKind::silu : MapKind::gelu, x) * o;
 }

@@ -42,6 +42,10 @@ struct NamedBias {
 };
 std::vector<NamedBias> named_biases(const Options& options);
 
+/// Name under which an input of the memory is shown (models/look.h): a law may call what it learns as something else is called that
+/// is shown, and `inspect` reads a decay as one.
+std::string shown_as(const Options& options, const std::string& input);
+
 template <class Real>
 class ModelParts {
  public:

@@ -34,6 +34,7 @@ class RetrievalMixer final : public Mixer<Real> {
  public:
   using Mixer<Real>::graph, Mixer<Real>::options, Mixer<Real>::B, Mixer<Real>::T, Mixer<Real>::Q;
   using Mixer<Real>::H, Mixer<Real>::d, Mixer<Real>::V, Mixer<Real>::N;
+  using Asking = typename ParameterBlock<Real>::Asking;
 
   RetrievalMixer(ModelGraph<Real>& target, ParameterBlock<Real>& parameters, const Options& options_,
                  const Vocabulary& vocabulary, Look<Real>* look)
@@ -120,6 +121,7 @@ class RetrievalMixer final : public Mixer<Real> {
   Var<Real> token(const std::string& name, int width, std::optional<Init> bias, Through through,
                   bool per_write) override {
     this->first_asked(name);
+    const Asking of(parameters_, this->quantity(name));
     const int n = per_write ? N : 1, columns = n * H * width;
     const Init start = bias.value_or(fan_in(inputs_));
     Variable<Real>* x = nullptr;
@@ -141,11 +143,12 @@ class RetrievalMixer final : public Mixer<Real> {
   }
 
   Var<Real> input(const std::string& name, const std::function<Var<Real>()>& law) override {
-    return noted(name, this->by_law(name, law));
+    return noted(shown_as(options, name), this->by_law(name, law));
   }
 
   Var<Real> asking(const std::string& name, int width, std::optional<Init> bias, Through through) override {
     this->first_asked(name);
+    const Asking of(parameters_, this->quantity(name));
     const Init start = fan_in(embedding_size_);
     auto* rows = examples_ ? examples_->asked_x.variable : of_query(embedding_);
     if (through.rank > 0) {
@@ -163,6 +166,7 @@ class RetrievalMixer final : public Mixer<Real> {
 
   Var<Real> parameter(const std::string& name, std::vector<int> dims, Init init) override {
     this->first_asked("memory." + name);
+    const Asking of(parameters_, this->quantity("memory." + name));
     Variable<Real>* p = leaf("memory." + name, dims, init);
     const int rows = dims[0] == H ? H : dims[0];
     return shaped_as(p, {1, 1, rows, static_cast<int>(p->value.size()) / rows});

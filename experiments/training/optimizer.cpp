@@ -31,7 +31,7 @@ std::vector<int> hidden_matrices(const ParameterBlock<Real>& parameters) {
   std::vector<int> found;
   for (int i = 0; i < parameters.count(); ++i) {
     const std::string& name = parameters.name(i);
-    if (parameters.value(i).rank == 2 && name.ends_with(".weight") && !name.ends_with("conv.weight"))
+    if (parameters.value(i).rank == 2 && name.ends_with(".weight") && !name.ends_with(".conv.weight"))
       found.push_back(i);
   }
   return found;

@@ -102,17 +102,27 @@ double Init::value(double u, std::int64_t i) const {
 }
 
 template <class Real>
+bool ParameterBlock<Real>::is_there(const std::string& name) const {
+  return std::any_of(entries_.begin(), entries_.end(), [&](const Entry& e) { return e.name == name; });
+}
+
+template <class Real>
+std::string ParameterBlock<Real>::apart(const std::string& asked, const std::string& quantity) const {
+  std::string name = asked;
+  for (std::size_t at = asked.starts_with(quantity) ? quantity.size() : asked.size(); is_there(name);)
+    name.insert(at, ".memory");
+  return name;
+}
+
+template <class Real>
 int ParameterBlock<Real>::add(const std::string& name, std::vector<int> dims, Init init) {
-  for (const Entry& entry : entries_) {
-    if (entry.name == name) throw std::logic_error(fmt::format("[parameters] {} was added twice", name));
-  }
+  if (is_there(name)) throw std::logic_error(fmt::format("[parameters] {} was added twice", name));
   if (allocated())
     throw std::logic_error(fmt::format("[parameters] {} was added after the memory was shared out", name));
-  if (const auto own = inits_.find(name); own != inits_.end()) init = own->second;
   Tensor<Real> shape;
   shape.R = R_;
   for (const int d : dims) shape.dims[shape.rank++] = d;
-  entries_.push_back({name, shape, init, size_});
+  entries_.push_back({name, shape, init, size_, name, asking_});
   size_ += padded<Real>(shape.size());
   return count() - 1;
 }
@@ -121,12 +131,18 @@ template <class Real>
 int ParameterBlock<Real>::named(const std::string& name, const std::vector<int>& dims, Init init) {
   for (int i = 0; i < count(); ++i) {
     const Entry& entry = entries_[static_cast<std::size_t>(i)];
-    if (entry.name != name) continue;
+    if (entry.asked != name || entry.quantity != asking_) continue;
     if (std::vector<int>(entry.shape.dims, entry.shape.dims + entry.shape.rank) != dims)
       throw std::logic_error(fmt::format("[parameters] {} is asked for in two shapes", name));
     return i;
   }
-  return add(name, dims, init);
+  if (asking_.empty()) {
+    for (Entry& entry : entries_)
+      if (entry.name == name && !entry.quantity.empty()) entry.name = apart(name, entry.quantity);
+  }
+  const int added = add(asking_.empty() ? name : apart(name, asking_), dims, init);
+  entries_.back().asked = name;
+  return added;
 }
 
 template <class Real>
@@ -147,6 +163,8 @@ std::vector<std::string> ParameterBlock<Real>::unused_inits() const {
 
 template <class Real>
 void ParameterBlock<Real>::allocate() {
+  for (Entry& entry : entries_)
+    if (const auto own = inits_.find(entry.name); own != inits_.end()) entry.init = own->second;
   const std::size_t bytes = static_cast<std::size_t>(size_) * static_cast<std::size_t>(R_) * sizeof(Real);
   for (Buffer* buffer : {&values_, &gradients_, &first_moments_, &second_moments_}) {
     *buffer = Buffer::planned(device_, bytes);

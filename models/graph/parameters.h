@@ -69,8 +69,22 @@ class ParameterBlock {
   /// Adds a parameter and returns its index. Names are unique ("key_embedding"); they key the initialisation
   /// stream.
   int add(const std::string& name, std::vector<int> dims, Init init);
-  /// The parameter of that name; added if there is none yet, which must be before allocate().
+  /// The parameter that whoever asks now calls so; added if there is none yet, which must be before allocate(). Nobody gets
+  /// another's: where the memory and the model around it say one name, whoever asked first, the model's keeps it and the
+  /// memory's is called NAME.memory.
   int named(const std::string& name, const std::vector<int>& dims, Init init);
+  /// Asks for a quantity of the memory, all of whose parameters are called after it, until it goes; else the model asks.
+  class Asking {
+   public:
+    Asking(ParameterBlock& block, std::string quantity)
+        : block_(block), before_(std::exchange(block.asking_, std::move(quantity))) {}
+    ~Asking() { block_.asking_ = before_; }
+    Asking(const Asking&) = delete;
+
+   private:
+    ParameterBlock& block_;
+    std::string before_;
+  };
   /// Laws of a study in place of the models' own, by parameter ("gate.bias = 0; key_embedding = N(0,
   /// 0.1^2)"). Before the parameters are added; throws std::invalid_argument.
   void set_inits(const std::string& text);
@@ -106,7 +120,11 @@ class ParameterBlock {
     Tensor<Real> shape;  ///< no memory
     Init init;
     std::int64_t offset;
+    std::string asked, quantity;  ///< what it was asked for as, and by which quantity; "": the model
   };
+  bool is_there(const std::string& name) const;
+  /// A name for what `quantity` asked for, that nobody has.
+  std::string apart(const std::string& asked, const std::string& quantity) const;
   Tensor<Real> view(const Buffer& buffer, int i) const;
   Tensor<Real> whole(const Buffer& buffer) const;
 
@@ -115,6 +133,7 @@ class ParameterBlock {
   std::int64_t size_ = 0;  ///< elements a replica, padded
   std::vector<Entry> entries_;
   std::map<std::string, Init> inits_;
+  std::string asking_;
   Buffer values_, gradients_, first_moments_, second_moments_;
 };
 

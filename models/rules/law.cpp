@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "models/apply_model.h"
 #include "models/rules/law_values.h"
 
 namespace crosstalk::rules {
@@ -217,7 +218,7 @@ class Reader {
     std::erase_if(law_->learned, [&](const Learned& one) {
       return there.count(g_.leaf(one.kind, one.name, one.shape)) == 0;
     });
-    // Starts are named after their states by apply: s0, w1_0.
+    check_names_of_apply();
     std::map<std::string, std::string> taken;
     for (const LawState& one : states) {
       std::string lower = one.name;
@@ -228,6 +229,23 @@ class Reader {
         throw LawError(
             end_.first, end_.second,
             fmt::format("the states {} and {} differ in case alone; rename one", it->second, one.name));
+    }
+  }
+
+  /// Names that apply gives starts of states (s0, w1_0) and the gradient of what is read.
+  void check_names_of_apply() const {
+    for (const Learned& one : law_->learned) {
+      std::string what = one.name == "d_o" ? "the gradient of what is read" : "";
+      for (const LawState& state : law_->states)
+        if (one.name == start_name(state.name))
+          what = fmt::format("the state {} before the first token", state.name);
+      if (what.empty()) continue;
+      std::pair<int, int> at = end_;
+      for (const auto& [name, place] : set_at_)
+        if (name == one.name) at = place;
+      throw LawError(
+          at.first, at.second,
+          fmt::format("{} is what crosstalk apply calls {}; give the quantity another name", one.name, what));
     }
   }
 

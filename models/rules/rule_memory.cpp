@@ -4,12 +4,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <map>
 #include <memory>
 #include <mutex>
 
 #include "kernels/base/error.h"
+#include "models/apply_model.h"
 #include "models/engines.h"
 #include "models/memory_files.h"
 #include "models/parts.h"
@@ -42,12 +42,6 @@ MemoryInput input_of(const Learned& one) {
   // A probe gives it its bias, where that is a number, else 0.
   input.open = Open{one.init == "constant" ? one.numbers[0] : 0, 0};
   return input;
-}
-
-std::string start_of(const std::string& state) {
-  std::string name;
-  for (const char c : state) name += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return fmt::format("{}{}", name, std::isdigit(static_cast<unsigned char>(name.back())) != 0 ? "_0" : "0");
 }
 
 std::int64_t numbers_in(const Law& law, std::int64_t K, std::int64_t V) {
@@ -176,7 +170,7 @@ Memory memory_with(const Rule& rule) {
   for (const LawState& one : law.states) {
     memory.states.push_back(one.name);
     if (one.name == "S") continue;
-    MemoryInput start{.name = start_of(one.name), .per = Per::other, .optional = true};
+    MemoryInput start{.name = start_name(one.name), .per = Per::other, .optional = true};
     start.shape = fmt::format("[B,H,{}]", letters(one.shape));
     memory.inputs.push_back(start);
   }

@@ -1,8 +1,13 @@
 // Laws in whole models: gradients, causality and rows of language models, packs, and probes.
 // SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <cctype>
 #include <cmath>
+#include <functional>
+#include <set>
+#include <sstream>
 
 #include "models/language_model.h"
 #include "models/probe_model.h"
@@ -96,6 +101,112 @@ TEST_P(RuleInLanguage, TrainsInAPackAsAlone) {
 
 INSTANTIATE_TEST_SUITE_P(Laws, RuleInLanguage, ::testing::ValuesIn(examples()),
                          [](const auto& one) { return one.param.name; });
+
+/// Parameters of a model at their start, by name.
+Parameters starts_of(const Options& o, const ModelShape& shape) {
+  ModelRun<double> run(o, shape, 1, false);
+  run.model.initialise(0, 3);
+  return run.parameters(0);
+}
+
+// What a law learns has weights of its own, whatever it is called: as many as under a name that nobody else has, and those of the
+// model start as they did.
+void expect_own_weights(const std::function<Options(const std::string& law)>& options,
+                        const ModelShape& shape) {
+  for (const std::string quantity :
+       {"{0} = token(K); ", "{0} = token(K, rank = 2); ", "{0} = asking(K); ", "{0} = parameter(K); "}) {
+    const auto with = [&](const std::string& name) {
+      const std::string gate = quantity.find("asking") == std::string::npos
+                                   ? "S += v (sigmoid({0}) * k)^T; read S q"
+                                   : "S += v k^T; read S (sigmoid({0}) * q)";
+      return starts_of(options(fmt::format(fmt::runtime(quantity + gate), name)), shape);
+    };
+    Parameters alone = with("zz");
+    std::set<std::string> words;
+    for (const auto& [name, x] : alone) {
+      std::istringstream parts(name);
+      for (std::string word; std::getline(parts, word, '.');)
+        if (word != "zz" && word != "norm" && std::isdigit(static_cast<unsigned char>(word[0])) == 0 &&
+            word.size() > 1)
+          words.insert(word);
+    }
+    for (const std::string& word : words) {
+      SCOPED_TRACE(fmt::format(fmt::runtime(quantity), word));
+      const Parameters got = with(word);
+      EXPECT_EQ(got.size(), alone.size());
+      for (const auto& [name, x] : alone) {
+        if (name.find("zz") != std::string::npos) continue;
+        EXPECT_TRUE(got.count(name) == 1 && got.at(name) == x) << name;
+      }
+    }
+  }
+}
+
+TEST(RuleNames, AreNotThoseOfALanguageModel) {
+  for (const auto& [kind, settings] : block_kinds()) {
+    SCOPED_TRACE(kind);
+    if (kind.starts_with("base_conv") || kind == "hybrid") continue;  // the law's layer has no parts
+    expect_own_weights(
+        [&, &set = settings](const std::string& law) {
+          Settings all = set;
+          all.emplace_back("memory.law", law);
+          return language_options_of("rule", all);
+        },
+        language_shape());
+  }
+}
+
+TEST(RuleNames, AreNotThoseOfARetrievalModel) {
+  const std::vector<Settings> kinds = {{},
+                                       {{"model.value_codes", std::int64_t{5}},
+                                        {"model.out_norm", std::string("layer")},
+                                        {"model.out_gate", std::string("silu")},
+                                        {"model.short_conv", std::string("k")},
+                                        {"model.short_conv_bias", true},
+                                        {"model.token_shift", std::string("k")}}};
+  for (const Settings& settings : kinds) {
+    expect_own_weights(
+        [&](const std::string& law) {
+          const Memory& kind = *find_memory("rule");
+          Options options = memory_options(kind, 4, kKeys, kValues);
+          options.set("memory.law", law);
+          for (const auto& [name, value] : settings) options.set(name, value);
+          resolve_model(options, {kKeys, kValues});
+          return resolved(kind, options);
+        },
+        {kKeys, kValues, true, kB, {kT, 3, 3}});
+  }
+}
+
+// What is shown as the decay is one.
+TEST(RuleNames, AreNotThoseOfWhatIsShown) {
+  const auto shown = [](const std::string& law) {
+    const Memory& kind = *find_memory("rule");
+    Options options = memory_options(kind, 4, kKeys, kValues);
+    options.set("memory.law", law);
+    ModelRun<double> run(resolved(kind, options), {kKeys, kValues, true, 1, {kT, 3, 3}}, 1, false);
+    Look<double> look;
+    run.model.look({kT, 3, 3}, look);
+    std::set<std::string> names;
+    for (const auto& one : look.tensors) names.insert(one.name);
+    return names;
+  };
+  const auto gain = shown("decay = token; S += exp(decay) v k^T; read S q");
+  EXPECT_TRUE(gain.count("decay") == 0 && gain.count("token.decay") == 1);
+  const auto decay = shown("g = token; log_decay = token; S = exp(log_decay) S + g v k^T; read S q");
+  EXPECT_TRUE(decay.count("log_decay") == 1 && decay.count("g") == 1);
+}
+
+// Two quantities of one law: memory.bias is the parameter called bias.
+TEST(RuleNames, OfOneLawAreApart) {
+  const auto weights = [](const std::string& a, const std::string& b) {
+    const std::string law = "{0} = token(K); {1} = parameter(K); S += v (sigmoid({0}) * {1} * k)^T; read S q";
+    return starts_of(language_options_of("rule", {{"memory.law", fmt::format(fmt::runtime(law), a, b)}}),
+                     language_shape())
+        .size();
+  };
+  EXPECT_EQ(weights("memory", "bias"), weights("yy", "zz"));
+}
 
 /// Values that a probe reads of n pairs, each key once.
 std::vector<double> probed(const std::string& memory,
