@@ -143,9 +143,11 @@ std::vector<int> state_dims(const Memory& memory, const ApplySizes& sizes, const
   const auto size = [](const std::vector<int>& all) {
     return std::accumulate(all.begin(), all.end(), std::int64_t{1}, std::multiplies<>());
   };
-  std::vector<int> shape = dims;
-  if (state == "z" || state == "n") shape = {dims[0], dims[1], dims[3]};  // a row of the state, [B,H,K]
-  if (state == "m") shape = {dims[0], dims[2]};                           // a number, [B,H]
+  std::vector<int> shape = dims, row, number;
+  if (state == "z" || state == "n") row = {dims[0], dims[1], dims[3]};  // of the state, [B,H,K]
+  if (state == "m") number = {dims[0], dims[2]};                        // [B,H]
+  for (const std::vector<int>& usual : {row, number})                   // a law may call any state so
+    if (!usual.empty() && size(usual) == size(dims)) shape = usual;
   for (const ApplyInput& input :
        apply_inputs(memory, sizes))  // as its start, unless a map has made keys wider
     if (input.name == start_name(state) && size(input.dims) == size(dims)) shape = input.dims;
@@ -179,16 +181,19 @@ Options apply_options(const Memory& kind, const ApplySizes& sizes,
   return options;
 }
 
-std::vector<std::string> apply_forms(const Memory& memory) {
-  ApplySizes sizes{.B = 1, .T = 2, .H = 1, .K = 2, .V = 1, .N = writes_often(memory) ? 2 : 1};
-  if (!apply_options(memory, sizes, {}).has("memory.form"))
+std::vector<std::string> apply_forms(const Memory& memory, std::map<std::string, OptionValue> given,
+                                     std::optional<ApplySizes> of) {
+  ApplySizes sizes = of.value_or(ApplySizes{.H = 1, .K = 2, .V = 1, .N = writes_often(memory) ? 2 : 1});
+  sizes.B = 1, sizes.T = 2;
+  given.erase("form");
+  if (!apply_options(memory, sizes, given).has("memory.form"))
     return {memory.forms_state ? "recurrent" : "parallel"};
   std::vector<std::string> forms;
   for (const std::string& form : form_names()) {
     if (form == name_of(Form::automatic)) continue;
     try {
-      const Options options = apply_options(memory, sizes, {{"form", form}});
-      ApplyModel<double>(memory, options, sizes, {}, Device::cpu, false);
+      given["form"] = form;
+      ApplyModel<double>(memory, apply_options(memory, sizes, given), sizes, {}, Device::cpu, false);
       forms.push_back(form);
     } catch (const OptionError&) {  // does not cover it
     }

@@ -50,8 +50,9 @@ std::vector<int> state_dims(const Memory& memory, const ApplySizes& sizes, const
 Options apply_options(const Memory& memory, const ApplySizes& sizes,
                       const std::map<std::string, OptionValue>& given);
 
-/// The forms that compute a memory.
-std::vector<std::string> apply_forms(const Memory& memory);
+/// The forms that compute a memory, of `rule` that of a law, with these options and sizes.
+std::vector<std::string> apply_forms(const Memory& memory, std::map<std::string, OptionValue> given = {},
+                                     std::optional<ApplySizes> sizes = {});
 
 /// Options that apply adds to those of a memory: scale, eps of denominators, and feature map and key norm
 /// where it has none.

@@ -323,13 +323,6 @@ int run_apply(const Arguments& arguments, Console& console) {
   std::map<std::string, OptionValue> given = settings_of(registered, arguments);
   const Memory& kind = with_settings(registered, given);
   const std::string form = arguments.get("form", "automatic"), precision = arguments.get("precision", "fp64");
-  if (form != "automatic") {
-    const std::vector<std::string> forms = apply_forms(kind);
-    if (std::find(forms.begin(), forms.end(), form) == forms.end())
-      throw UsageError(
-          fmt::format("apply: --form {}: {} has {}", form, kind.name, join(forms, ", ", " and ")));
-    if (forms.size() > 1) given["form"] = form;
-  }
   TrainingOptions chosen;
   if (const std::string why = choose_device(arguments.get("device", "cpu"), chosen); !why.empty())
     print_note(console, why);
@@ -338,6 +331,13 @@ int run_apply(const Arguments& arguments, Console& console) {
   warn_of_surplus(kind, arguments.get("in"), console);
   std::map<std::string, Array> results;
   try {
+    if (form != "automatic") {
+      const std::vector<std::string> forms = apply_forms(kind, given, inputs.sizes);
+      if (std::find(forms.begin(), forms.end(), form) == forms.end())
+        throw UsageError(
+            fmt::format("apply: --form {}: {} has {}", form, kind.name, join(forms, ", ", " and ")));
+      if (forms.size() > 1) given["form"] = form;
+    }
     const Options options = apply_options(kind, inputs.sizes, given);
     const Precision products = precision == "tf32"   ? Precision::tf32
                                : precision == "bf16" ? Precision::bf16

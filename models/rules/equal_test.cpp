@@ -203,6 +203,20 @@ TEST_P(RuleInParts, IsTheSameCutAtAnyToken) {
 INSTANTIATE_TEST_SUITE_P(Laws, RuleInParts, ::testing::ValuesIn(examples()),
                          [](const auto& one) { return one.param.name; });
 
+// A law whose inputs are not those of the default one.
+TEST(RuleForms, AreThoseOfTheLaw) {
+  const auto forms = [](const std::string& law) {
+    return apply_forms(rule_of(law, {}).memory, {{"law", law}});
+  };
+  using All = std::vector<std::string>;
+  EXPECT_EQ(forms("a = sigmoid(token); read S q; S = a S + v k^T"),
+            (All{"query", "parallel", "chunk", "recurrent"}));
+  EXPECT_EQ(forms("a = sigmoid(token(K)); S = S diag(a) + v k^T; read S q"),
+            (All{"query", "chunk", "recurrent"}));
+  EXPECT_EQ(forms("w = token(6); state A[6, K]; A = tanh(A) + w k^T; S += v k^T; read S A^T A q"),
+            (All{"recurrent"}));
+}
+
 // The forms that `crosstalk check` names give what the walk from token to token gives.
 TEST(RuleForms, AreEqual) {
   const ApplySizes sizes{.B = 2, .T = 37, .H = 2, .K = 4, .V = 3};

@@ -114,14 +114,14 @@ std::unique_ptr<Recipe> apply_recipe(const std::string& name, const std::vector<
   std::map<std::string, OptionValue> settings = settings_of(registered, given);
   const nb::gil_scoped_release release;
   const Memory& memory = with_settings(registered, settings);
+  const ApplySizes with = sizes_of(memory, sizes, settings);
   if (form != "automatic") {
-    const std::vector<std::string> forms = apply_forms(memory);
+    const std::vector<std::string> forms = apply_forms(memory, settings, with);
     if (std::find(forms.begin(), forms.end(), form) == forms.end())
       throw OptionError("memory.form",
                         fmt::format("form '{}': {} has {}", form, name, fmt::join(forms, ", ")));
     if (forms.size() > 1) settings["form"] = form;
   }
-  const ApplySizes with = sizes_of(memory, sizes, settings);
   std::string key =
       fmt::format("apply {} {} {} {}", name, fmt::join(sizes, " "), precision, fmt::join(present, " "));
   for (const auto& [option, value] : settings) key += fmt::format(" {}={}", option, to_text(value));
