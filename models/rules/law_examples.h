@@ -207,6 +207,35 @@ inline const std::vector<Example>& examples() {
        "state H[K, V]; "
        "H = (I - beta k k^T) diag(alpha) H + beta k v^T; "
        "read H^T q"},
+      // What engines can do and no law above wants: reads before the token, erases of what has not decayed, quotients of what
+      // decays, signs of a number.
+      {"before_sum", "read S q; S += v k^T"},
+      {"before_fading_sum", "a = sigmoid(token); g = token; read S q; S = a S + g v k^T"},
+      {"before_rows", "a = sigmoid(token(V)); read S q; S = diag(a) S + v k^T"},
+      {"before_rows_and_columns",
+       "a = sigmoid(token(K)); b = sigmoid(token(V)); g = token; read S q; S = diag(b) S diag(a) + g v k^T"},
+      {"before_delta", "beta = sigmoid(token); read S q; S += beta (v - S k) k^T"},
+      {"before_gated_delta",
+       "a = sigmoid(token); beta = sigmoid(token); read S q; S = a S (I - beta k k^T) + beta v k^T"},
+      {"before_fading_delta",
+       "a = sigmoid(token); beta = sigmoid(token); read S q; S = a S + beta (v - S k) k^T"},
+      {"before_tied",
+       "a = sigmoid(token); b = sigmoid(token(K)); read S q; S = a S; S += sigmoid(token) (v - S (b * k)) k^T"},
+      {"before_free",
+       "a = sigmoid(token(K)); x = unit(token(K)); y = unit(token(K)); read S q; "
+       "S = S diag(a); S += v k^T - 0.5 (S x) y^T"},
+      {"before_writes",
+       "a = sigmoid(token(K)); k_2 = unit(token(K)); v_2 = token(V); read S q; "
+       "S = S diag(a); S += sigmoid(token) (v - S k) k^T; S += 0.5 (v_2 - S k_2) k_2^T"},
+      {"free_undecayed",
+       "a = sigmoid(token(K)); x = unit(token(K)); y = unit(token(K)); S = S diag(a) + v k^T - 0.5 (S x) y^T; "
+       "read S q"},
+      {"fading_quotient",
+       "f = sigmoid(token); i = exp(token); state n[K]; S = f S + i v k^T; n = f n + i k; "
+       "read S q / (n^T q + 9)"},
+      {"quotient_of_columns",
+       "a = sigmoid(token(K)); state n[K]; S = S diag(a) + v k^T; n = a * n + k; read S q / (n^T q + 9)"},
+      {"signed_number", "a = tanh(token); S = a S + v k^T; read S q"},
   };
   return all;
 }

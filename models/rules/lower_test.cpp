@@ -12,49 +12,80 @@
 namespace crosstalk::rules {
 namespace {
 
-class WalkedRule : public ::testing::TestWithParam<Example> {};
+class WalkedRule : public ::testing::TestWithParam<Example> {
+ protected:
+  /// Reads, and states at the end where these are wanted, in a form and from starts that are given or not.
+  void compare(const std::string& form, bool started, bool ends) const {
+    SCOPED_TRACE(
+        fmt::format("{}, {}, {}", form, started ? "from states" : "from 0", ends ? "ends" : "no ends"));
+    const Rule& rule = rule_of(GetParam().law, {});
+    const ApplySizes sizes{.B = 1, .T = kTokens, .H = 1, .K = kKeys, .V = kValues};
+    const Options options = apply_options(rule.memory, sizes, {{"law", rule.text}, {"form", form}});
+    std::vector<std::string> present;
+    for (const LawState& one : rule.law->states)
+      if (started) present.push_back(start_name(one.name));
+    ApplyModel<double> model(rule.memory, options, sizes, present, Device::cpu, false, Precision::full, ends);
+    const auto inputs = drawn(model, rule.memory, sizes);
+    Leaves states;
+    for (const LawState& one : rule.law->states) {
+      Block x(one.shape);
+      if (started) {
+        for (std::size_t i = 0; i < x.x.size(); ++i) x.x[i] = 0.5 * std::cos(static_cast<double>(i));
+        std::copy(x.x.begin(), x.x.end(), model.input(start_name(one.name)).at(0));
+      } else if (one.start) {
+        x = walked(one.start, at_token(*rule.law, inputs, 0));
+      }
+      states.emplace(one.name, x);
+    }
+    model.graph().forward({});
+    const auto close = [&](double got, double want, const std::string& what) {
+      EXPECT_TRUE(std::abs(got - want) <= 1e-11 * std::max(1.0, std::abs(want)))
+          << what << ": " << got << ", not " << want;
+    };
+    for (int t = 0; t < kTokens; ++t) {
+      Leaves leaves = at_token(*rule.law, inputs, t);
+      const auto with_states = [&] {
+        Leaves all = leaves;
+        all.insert(states.begin(), states.end());
+        return all;
+      };
+      const auto compare = [&] {
+        const Block o = walked(rule.law->read, with_states());
+        for (int i = 0; i < kValues; ++i)
+          close(model.output().at(0)[t * kValues + i], o.get(i, 0), "token " + std::to_string(t));
+      };
+      if (rule.law->before) compare();
+      Leaves next;
+      for (const LawState& one : rule.law->states) next.emplace(one.name, walked(one.step, with_states()));
+      states = next;
+      if (!rule.law->before) compare();
+    }
+    for (const auto& [name, variable] : model.states()) {
+      const Block& want = states.at(name);
+      ASSERT_EQ(variable->value.size(), static_cast<std::int64_t>(want.x.size())) << name;
+      for (std::size_t i = 0; i < want.x.size(); ++i)
+        close(variable->value.at(0)[i], want.x[i], "state " + name);
+    }
+    EXPECT_EQ(model.states().size(), ends ? rule.law->states.size() : 0);
+  }
+};
 
+// In every form that `crosstalk check` names, from 0 and from states, with states at the end and without.
 TEST_P(WalkedRule, ReadsAndEndsAsTheWalk) {
   const Rule& rule = rule_of(GetParam().law, {});
-  const ApplySizes sizes{.B = 1, .T = kTokens, .H = 1, .K = kKeys, .V = kValues};
-  const Options options = apply_options(rule.memory, sizes, {{"law", rule.text}});
-  ApplyModel<double> model(rule.memory, options, sizes, {}, Device::cpu, false);
-  const auto inputs = drawn(model, rule.memory, sizes);
-  model.graph().forward({});
-
-  Leaves states;
-  for (const LawState& one : rule.law->states)
-    states.emplace(one.name,
-                   one.start ? walked(one.start, at_token(*rule.law, inputs, 0)) : Block(one.shape));
-  const auto close = [&](double got, double want, const std::string& what) {
-    EXPECT_TRUE(std::abs(got - want) <= 1e-12 * std::max(1.0, std::abs(want)))
-        << what << ": " << got << ", not " << want;
-  };
-  for (int t = 0; t < kTokens; ++t) {
-    Leaves leaves = at_token(*rule.law, inputs, t);
-    const auto with_states = [&] {
-      Leaves all = leaves;
-      all.insert(states.begin(), states.end());
-      return all;
-    };
-    const auto compare = [&] {
-      const Block o = walked(rule.law->read, with_states());
-      for (int i = 0; i < kValues; ++i)
-        close(model.output().at(0)[t * kValues + i], o.get(i, 0), "token " + std::to_string(t));
-    };
-    if (rule.law->before) compare();
-    Leaves next;
-    for (const LawState& one : rule.law->states) next.emplace(one.name, walked(one.step, with_states()));
-    states = next;
-    if (!rule.law->before) compare();
+  for (const std::string& form : apply_forms(rule.memory, {{"law", rule.text}})) {
+    for (const bool started : {false, true}) {
+      for (const bool ends : {true, false}) compare(form, started, ends);
+    }
   }
-  for (const auto& [name, variable] : model.states()) {
-    const Block& want = states.at(name);
-    ASSERT_EQ(variable->value.size(), static_cast<std::int64_t>(want.x.size())) << name;
-    for (std::size_t i = 0; i < want.x.size(); ++i)
-      close(variable->value.at(0)[i], want.x[i], "state " + name);
+  if (!rule.plan.transposed) return;  // whose states only the walk hands out
+  for (const char* form : {"query", "parallel", "chunk"}) {
+    try {
+      compare(form, false, false);
+    } catch (const OptionError&) {
+      EXPECT_STREQ(form, "parallel");
+    }
   }
-  EXPECT_EQ(model.states().size(), rule.law->states.size());
 }
 
 INSTANTIATE_TEST_SUITE_P(Laws, WalkedRule, ::testing::ValuesIn(examples()),

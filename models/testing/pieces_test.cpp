@@ -185,7 +185,7 @@ TEST(Pieces, OfEveryKindOfBlock) {
 TEST(Pieces, InEveryForm) {
   for (const char* form : {"query", "parallel", "chunk", "recurrent"}) {
     SCOPED_TRACE(form);
-    for (const char* memory : {"linear_attention", "gated_delta"})
+    for (const char* memory : {"linear_attention", "peng_gate", "gated_delta"})
       ASSERT_NO_FATAL_FAILURE(
           expect_pieces(language_options_of(memory, {{"memory.form", word(form)}}), kTokensRead, kPiece));
   }
