@@ -148,6 +148,8 @@ int run_check(const Arguments& arguments, Console& console) {
   out << fmt::format("\noperations a token: {} with the state, {} before, for all tokens at once\n",
                      report.with_state, report.without_state);
   if (state_size > 0) out << fmt::format("state: {} numbers a sequence\n", state_size);
+  for (const std::string& note : report.notes) out << wrap("note: " + note, 100, "  ");
+  for (const std::string& warning : report.warnings) print_warning(console, warning);
   out << "\nLaTeX\n" << rules::latex(*written) << "\n";
   if (rule->refused.empty()) return exit_done;
   throw UsageError(fmt::format("check: nothing can run this law: {}", rule->refused));

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <set>
 
 #include "models/rules/recognise.h"
 
@@ -11,6 +12,17 @@ namespace crosstalk::rules {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+Bounds product(Bounds a, Bounds b) {
+  Bounds out{kInfinity, -kInfinity};
+  for (double x : {a.low, a.high}) {
+    for (double y : {b.low, b.high}) {
+      const double p = x == 0 || y == 0 ? 0 : x * y;
+      out = {std::min(out.low, p), std::max(out.high, p)};
+    }
+  }
+  return out;
+}
 
 Bounds bounds_of(Value node, const std::vector<Bounds>& a) {
   switch (node->kind) {
@@ -31,17 +43,8 @@ Bounds bounds_of(Value node, const std::vector<Bounds>& a) {
       return {a[0].low + a[1].low, a[0].high + a[1].high};
     case Kind::sub:
       return {a[0].low - a[1].high, a[0].high - a[1].low};
-    case Kind::mul: {
-      if (node->args[0] == node->args[1]) return {0, kInfinity};
-      Bounds out{kInfinity, -kInfinity};
-      for (double x : {a[0].low, a[0].high}) {
-        for (double y : {a[1].low, a[1].high}) {
-          const double p = x == 0 || y == 0 ? 0 : x * y;
-          out = {std::min(out.low, p), std::max(out.high, p)};
-        }
-      }
-      return out;
-    }
+    case Kind::mul:
+      return node->args[0] == node->args[1] ? Bounds{0, kInfinity} : product(a[0], a[1]);
     case Kind::max:
       return {std::max(a[0].low, a[1].low), std::max(a[0].high, a[1].high)};
     case Kind::min:
@@ -80,6 +83,35 @@ Bounds bounds_of(Value root) {
     known[node] = b;
   }
   return known.at(root);
+}
+
+std::optional<Bounds> kept_of(Value step, Value state) {
+  const std::set<Value> changed = reaching({step}, [&](Value n) { return n == state; });
+  std::map<Value, std::optional<Bounds>> known;
+  for (Value node : order({step})) {
+    const auto of = [&](std::size_t i) { return known.at(node->args[i]); };
+    const auto free = [&](std::size_t i) { return changed.count(node->args[i]) == 0; };
+    const bool rank_one = node->kind == Kind::matmul && node->args[1]->shape.rows == 1;
+    std::optional<Bounds> kept;
+    if (node == state) {
+      kept = {1, 1};
+    } else if (rank_one || changed.count(node) == 0) {
+      kept = {0, 0};
+    } else if (node->kind == Kind::neg && of(0)) {
+      kept = {-of(0)->high, -of(0)->low};
+    } else if (node->kind == Kind::add && of(0) && of(1)) {
+      kept = {of(0)->low + of(1)->low, of(0)->high + of(1)->high};
+    } else if (node->kind == Kind::sub && of(0) && of(1)) {
+      kept = {of(0)->low - of(1)->high, of(0)->high - of(1)->low};
+    } else if (node->kind == Kind::div && node->args[1]->kind == Kind::number && of(0)) {
+      kept = product(*of(0), {1 / node->args[1]->value, 1 / node->args[1]->value});
+    } else if (node->kind == Kind::mul || node->kind == Kind::columns || node->kind == Kind::rows) {
+      for (const std::size_t i : {0u, 1u})
+        if (free(1 - i) && of(i)) kept = product(*of(i), bounds_of(node->args[1 - i]));
+    }
+    known[node] = kept;
+  }
+  return known.at(step);
 }
 
 }  // namespace crosstalk::rules

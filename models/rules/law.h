@@ -48,6 +48,7 @@ struct Law {
   std::vector<Learned> learned;
   std::vector<std::pair<std::string, Value>> values;  ///< what steps gave a name, as the text has it
   std::vector<LawGradient> gradients;
+  std::vector<std::string> notes;  ///< what the author may not expect
   Value read = nullptr;
   bool before = false;  ///< read before the token is written
   const LawState& state(const std::string& name) const;

@@ -58,6 +58,18 @@ TEST(RuleLaw, ANamedNumberKeepsItsName) {
             "beta = token; S = S + (c * sigmoid(beta) * (v - S k)) k^T; read S q");
 }
 
+// What a text may not say of a square matrix, gradients still do: 1 / x is the slope of log.
+TEST(RuleLaw, EntriesOfASquareMatrixAreInverted) {
+  EXPECT_NO_THROW(accept_law({
+      "state H[K, K]",
+      "H += k k^T",
+      "S += v k^T",
+      "read S (1 / (H + 2)) q",
+  }));
+  EXPECT_NO_THROW(accept_law(
+      {"state H[K, K]", "H += k k^T + 0.1 grad(sum(log(H + k k^T)), H)", "S += v k^T", "read S H q"}));
+}
+
 struct Refused {
   Steps law;
   std::string message;
@@ -135,6 +147,16 @@ TEST(RuleLaw, SaysWhereAndWhatWouldBeRight) {
       {{"e = I", "S += v k^T", "read S q"}, "1:1: I alone has no size; write it where it is used"},
       {{"S += grad(v, S)", "read S q"}, "1:6: grad wants a number to descend on, not a vector over V"},
       {{"P += v k^T", "read S q"}, "1:1: P is no state; += changes a state (state P[K] declares one)"},
+      {{"state H[K, K]", "H += k k^T", "S += v k^T", "read S inverse(H) q"},
+       "4:8: inverse goes entry by entry, which is not the inverse of a K x K matrix; write 1 / M for 1 over "
+       "every entry of M"},
+      {{"S += v (k / rms(k))^T", "read S q"},
+       "1:13: rms(x) is x divided by its root mean square and no number; that is sqrt(mean(x * x))"},
+      {{"state z[K]", "z0 = token", "z += z0 k", "S += v k^T", "read S (z * q)"},
+       "2:1: z0 is what crosstalk apply calls the state z before the first token; give the quantity another "
+       "name"},
+      {{"d_o = token", "S += d_o v k^T", "read S q"},
+       "1:1: d_o is what crosstalk apply calls the gradient of what is read; give the quantity another name"},
       {{"state s[K]", "s += k", "S += v k^T", "read S (q * s)"},
        "4:15: the states s and S differ in case alone; rename one"},
       {{std::string(4001, ' '), "read S q"}, "1:4000: a step of more than 4000 characters; take it apart"},

@@ -11,6 +11,12 @@
 
 namespace crosstalk::rules {
 
+namespace {
+
+bool is_square(Value a) { return a->shape.rows == a->shape.columns && !a->shape.number(); }
+
+}  // namespace
+
 LawState* LawValues::state_at(const std::string& name) const {
   for (LawState& one : law_.states) {
     if (one.name == name) return &one;
@@ -127,6 +133,10 @@ Meaning LawValues::made(const Tree& tree) {
   if (a.is_identity() || b.is_identity())
     fail(tree.column, "I may be added, subtracted and multiplied; diag(x) has other entries");
   if (tree.kind == Shape_::joined) return {g_.product(a.value, b.value)};
+  const Tree& below = *tree.parts[1];
+  if (tree.kind == Shape_::divide && below.kind == Shape_::call && below.name == "rms")
+    fail(below.column,
+         "rms(x) is x divided by its root mean square and no number; that is sqrt(mean(x * x))");
   return {tree.kind == Shape_::times ? g_.mul(a.value, b.value) : g_.div(a.value, b.value)};
 }
 
@@ -166,6 +176,11 @@ Value LawValues::call(const Tree& tree) {
   std::vector<Value> parts;
   for (const auto& part : tree.parts) parts.push_back(plain(*part, tree.column));
   const Value a = parts[0], b = parts.size() > 1 ? parts[1] : nullptr;
+  if (name == "inverse" && is_square(a))
+    throw ShapeRefused(fmt::format(
+        "inverse goes entry by entry, which is not the inverse of {}; write 1 / M for 1 over every "
+        "entry of M",
+        shape_text(a->shape)));
   if (is_map(name)) return g_.map(name, a);
   if (name == "max" || name == "min") return g_.extreme(name == "max" ? Kind::max : Kind::min, a, b);
   if (name == "dot") {
@@ -189,9 +204,30 @@ Value LawValues::call(const Tree& tree) {
   // grad
   if (!a->shape.number())
     throw ShapeRefused("grad wants a number to descend on, not " + shape_text(a->shape));
-  const Value found = gradients(g_, {{a, g_.number(1)}}, {b})[0];
-  if (found) law_.gradients.push_back({found, a, b});
-  return found ? found : g_.fill(g_.number(0), b->shape);
+  for (const LawState& one : law_.states) {
+    const auto holds_it = [&](Value root, Value it) { return holds(root, [&](Value n) { return n == it; }); };
+    const Value now = names_.at(one.name);
+    if (now && now->kind != Kind::state && now != b && holds_it(now, b) && holds_it(a, now))
+      law_.notes.push_back(fmt::format(
+          "grad in the step of {0} goes through the step of {1} before it, so {1} is no constant in it; write "
+          "the gradient out where {1} is to stay as it is",
+          definition_, one.name));
+  }
+  Value found = gradients(g_, {{a, g_.number(1)}}, {b})[0];
+  if (!found) return g_.fill(g_.number(0), b->shape);
+  // 1 / x and 0 where x is 0, which the text says of a square matrix in other words.
+  std::map<Value, Value> written;
+  for (Value node : order({found})) {
+    std::vector<Value> args;
+    for (Value x : node->args) args.push_back(written.at(x));
+    const Value x = args.empty() ? nullptr : args[0];
+    const bool other = node->kind == Kind::map && node->name == "inverse" && is_square(x);
+    written[node] = other ? g_.div(x, g_.extreme(Kind::max, g_.mul(x, x), g_.number(1e-37)))
+                          : g_.with(node, std::move(args));
+  }
+  found = written.at(found);
+  law_.gradients.push_back({found, a, b});
+  return found;
 }
 
 Value LawValues::learn(const Tree& tree) {

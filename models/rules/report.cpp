@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <set>
 
 #include "models/engines.h"
 
@@ -49,6 +50,45 @@ std::string recurrence_text(const Law& law, const RecurrencePlan& plan) {
     if (const Form form = form_of(name); form != Form::automatic && covers(form, kind)) forms.push_back(name);
   }
   return fmt::format("recurrence: {}; forms {}", fmt::join(fields, ", "), fmt::join(forms, ", "));
+}
+
+/// What stands in the law and may be read otherwise.
+std::vector<std::string> notes_of(const Law& law) {
+  std::set<std::string> entrywise;
+  bool unit = false;
+  for (Value node : order(law.roots())) {
+    unit = unit || node->kind == Kind::unit;
+    const bool square = node->shape.rows == node->shape.columns && !node->shape.number();
+    const bool meant = node->name == "exp" || node->name == "log" || node->name == "sqrt";
+    if (node->kind == Kind::map && square && meant) entrywise.insert(node->name);
+  }
+  std::vector<std::string> notes = law.notes;
+  if (unit) notes.emplace_back("unit(x) is x / sqrt(sum(x * x) + 1e-6), so a short x is not made 1 long");
+  for (const std::string& f : entrywise)
+    notes.push_back(
+        fmt::format("{0} of a square matrix goes entry by entry; it is not the {0} of a matrix", f));
+  return notes;
+}
+
+std::vector<std::string> warnings_of(const Law& law) {
+  std::vector<std::string> warnings;
+  for (const LawState& one : law.states) {
+    Value state = nullptr;
+    for (Value node : order({one.step}))
+      if (node->kind == Kind::state && node->name == one.name) state = node;
+    const auto kept = state ? kept_of(one.step, state) : std::nullopt;
+    if (!kept || (kept->low <= 1 && kept->high >= -1)) continue;
+    const bool exact = kept->low == kept->high;
+    warnings.push_back(fmt::format(
+        "what {} holds is multiplied by {}{:.6g} at every token and grows without bound; a decay is "
+        "a number up to 1",
+        one.name,
+        exact           ? ""
+        : kept->low > 1 ? "more than "
+                        : "less than ",
+        kept->low > 1 ? kept->low : kept->high));
+  }
+  return warnings;
 }
 
 }  // namespace
@@ -112,6 +152,7 @@ LawReport report(const Law& written, const Law& law, const Plan& plan) {
     const bool matrix = node->shape.rows != 1 && node->shape.columns != 1;
     (matrix || has_state(node) ? with : without).push_back(node);
   }
+  out.notes = notes_of(written), out.warnings = warnings_of(law);
   out.without_state = operations_text(without), out.with_state = operations_text(with);
   return out;
 }

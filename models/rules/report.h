@@ -11,8 +11,10 @@ namespace crosstalk::rules {
 using Rows = std::vector<std::vector<std::string>>;
 
 struct LawReport {
-  Rows names;    ///< name, type, where it comes from; of states too
-  Rows engines;  ///< state or `read`, and what runs it or why nothing does
+  Rows names;                         ///< name, type, where it comes from; of states too
+  Rows engines;                       ///< state or `read`, and what runs it or why nothing does
+  std::vector<std::string> notes;     ///< what words of it mean that may be read otherwise
+  std::vector<std::string> warnings;  ///< what cannot go well
   std::string without_state,
       with_state;  ///< operations of a token: those for all tokens at once, and the others
 };

@@ -46,6 +46,40 @@ TEST(LawReport, SaysWhyItRunsTokenAfterToken) {
                   {"read", "token after token"}}));
 }
 
+TEST(LawReport, SaysWhatMayBeReadOtherwise) {
+  const std::string loss = "loss = 0.5 sum((S k - v)^2); z = 0.5 z + grad(loss, k); ", write = "S += v k^T; ",
+                    read = "read S (q + z)";
+  EXPECT_EQ(
+      report_of("state z[K]; " + write + loss + read).notes,
+      (std::vector<std::string>{
+          "grad in the step of z goes through the step of S before it, so S is no constant in it; write the "
+          "gradient out where S is to stay as it is"}));
+  EXPECT_TRUE(report_of("state z[K]; " + loss + write + read).notes.empty());
+  EXPECT_EQ(
+      report_of("S += v unit(k)^T; read S q").notes,
+      (std::vector<std::string>{"unit(x) is x / sqrt(sum(x * x) + 1e-6), so a short x is not made 1 long"}));
+  EXPECT_EQ(report_of("state A[K, K]; A = 0.5 A + k k^T; S += v k^T; read S exp(A) q").notes,
+            (std::vector<std::string>{
+                "exp of a square matrix goes entry by entry; it is not the exp of a matrix"}));
+}
+
+TEST(LawReport, WarnsOfStatesThatGrow) {
+  const auto first = [](const std::string& law) {
+    const std::vector<std::string> all = report_of(law + "; read S q").warnings;
+    return all.empty() ? "" : all[0].substr(0, all[0].find(" at every token"));
+  };
+  EXPECT_EQ(first("S = 4 S + v k^T"), "what S holds is multiplied by 4");
+  EXPECT_EQ(first("S = 2 S; S = S + S + v k^T"), "what S holds is multiplied by 4");
+  EXPECT_EQ(first("S = -2 S + v k^T"), "what S holds is multiplied by -2");
+  EXPECT_EQ(first("S = S / 0.5 + v k^T"), "what S holds is multiplied by 2");
+  EXPECT_EQ(first("S = 3 S + (v - S k) k^T"), "what S holds is multiplied by 3");  // but along k
+  EXPECT_EQ(first("S = (2 + sigmoid(token)) S + v k^T"), "what S holds is multiplied by more than 2");
+  for (const char* law :
+       {"S = S + v k^T", "S = 0.5 S + v k^T", "S = 2 sigmoid(token) S + v k^T", "S = tanh(4 S) + v k^T",
+        "S = 4 S / (1 + norm(S)) + v k^T", "S = exp(token) S + v k^T"})
+    EXPECT_EQ(first(law), "") << law;
+}
+
 TEST(LawReport, OfEveryExample) {
   for (const Example& one : examples()) {
     SCOPED_TRACE(one.name);
@@ -55,6 +89,7 @@ TEST(LawReport, OfEveryExample) {
     bool said = false;
     for (const auto& row : got.engines) said = said || row[1].rfind("token after token", 0) == 0;
     EXPECT_NE(said, lowered);
+    EXPECT_TRUE(got.warnings.empty()) << got.warnings[0];
   }
 }
 
