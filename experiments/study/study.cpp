@@ -59,6 +59,7 @@ Study parse_study(const Schema& schema, const std::string& text, const std::stri
     blame.fail(error.at, error.what());
   }
   StudyFile file = read_study_file(schema, root, blame);
+  blame.settle();
   const std::string narrower = conditions_instead(file, blame.sets);
   Study study;
   study.name = file.name;
@@ -66,6 +67,7 @@ Study parse_study(const Schema& schema, const std::string& text, const std::stri
   study.text = text;
   try {
     apply_sets(schema, blame, file);
+    blame.settle();
     check_keys_apply(schema, blame, file);
     expand(schema, blame, file, options.max_runs, study);
   } catch (const ConfigError& error) {

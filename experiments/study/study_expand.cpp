@@ -108,7 +108,9 @@ class Expander {
     try {
       run = resolve_run(schema_, settings, memory->name);
     } catch (const OptionError& error) {
-      blame_.fail(origin(error.key, settings, *memory, block), error.what());
+      const Origin at = origin(error.key, settings, *memory, block);
+      if (error.key != "memory.law") blame_.fail(at, error.what());
+      return blame_.refuse(at, error.what());
     }
     run.label = memory->label;
     for (const std::int64_t seed : seeds_) add(run, seed, settings);
@@ -219,6 +221,7 @@ void expand(const Schema& schema, const Blame& blame, const StudyFile& file, std
   }
   Expander expander(schema, blame, file, study);
   for (const Block& block : file.blocks) expander.block(block);
+  blame.settle();
   if (study.runs.empty())
     blame.fail(file.blocks.front().at, "[[grid.skip]] leaves out every run of the study");
   if (expander.skipped > 0) text += fmt::format(" - {} skipped", expander.skipped);

@@ -103,7 +103,7 @@ class Reader {
   }
 
   /// A law: a list of strings, a step each, or one string. What is wrong is said at its place in the file.
-  Setting law(const SchemaMemory& kind, const Flat& flat) const {
+  std::optional<Setting> law(const SchemaMemory& kind, const Flat& flat) const {
     const bool list = flat.node->kind == Kind::array;
     std::vector<std::string> steps;
     std::vector<Position> places;
@@ -123,11 +123,13 @@ class Reader {
       const std::size_t step = list ? static_cast<std::size_t>(refusal->step) - 1 : 0;
       Position at = places.at(step);
       at.column += refusal->column;  // behind the quote
-      blame_.fail(at, fmt::format("{}: {}", steps[step].size() > 80 ? "law" : steps[step], refusal->message));
+      blame_.refuse({at, -1},
+                    fmt::format("{}: {}", steps[step].size() > 80 ? "law" : steps[step], refusal->message));
+      return {};
     }
     std::string all;
     for (const std::string& step : steps) all += (all.empty() ? "" : "; ") + step;
-    return {all, {flat.at, -1}};
+    return Setting{all, {flat.at, -1}};
   }
 
   std::string text(const TomlEntry& entry) const {
@@ -189,7 +191,9 @@ class Reader {
   void read_base(const TomlNode& base) {
     for (const Flat& flat : flatten(base)) {
       check_key(flat.key, flat.at);
-      add(file_.base, flat.key, scalar(flat));
+      const Setting setting = scalar(flat);
+      if (flat.key != "memory.law" || !blame_.refuse_law(schema_, setting))
+        add(file_.base, flat.key, setting);
     }
   }
 
@@ -320,7 +324,10 @@ class Reader {
       } else {
         check_key(key, flat.at);
       }
-      const Setting setting = key == "memory.law" && kind->refused_law ? law(*kind, flat) : scalar(flat);
+      const bool is_law = key == "memory.law" && kind->refused_law;
+      const std::optional<Setting> read = is_law ? law(*kind, flat) : scalar(flat);
+      if (!read) continue;
+      const Setting& setting = *read;
       add(memory.settings, key, setting);
       if (const OptionSpec* spec = find_option(schema_, "", memory.name, key)) {
         try {
@@ -447,6 +454,7 @@ class Reader {
   }
 
   void check_value(const std::string& key, const Setting& setting) const {
+    if (key == "memory.law" && blame_.refuse_law(schema_, setting)) return;
     if (key != "memory") return check_setting(schema_, blame_, key, setting);
     const auto* label = std::get_if<std::string>(&setting.value);
     if (label && file_.find_memory(*label)) return;
@@ -519,14 +527,43 @@ std::vector<std::string> StudyFile::labels() const {
   return out;
 }
 
-void Blame::fail(const Origin& origin, const std::string& message) const {
+void Blame::refuse(const Origin& origin, const std::string& message) const {
   const std::string line = printable_line(message);  // keys and values stand in it
-  if (origin.set >= 0) {
-    throw ConfigError(
-        fmt::format("--set {}: {}", printable_line(sets.at(static_cast<std::size_t>(origin.set))), line));
+  const std::string told =
+      origin.set >= 0
+          ? fmt::format("--set {}: {}", printable_line(sets.at(static_cast<std::size_t>(origin.set))), line)
+          : fmt::format("{}:{}:{}: {}", printable_line(path), origin.at.line, origin.at.column, line);
+  const auto same = [&](const auto& one) { return one.second == told; };
+  if (std::none_of(refused.begin(), refused.end(), same)) refused.emplace_back(origin.at, told);
+}
+
+void Blame::settle() const {
+  if (refused.empty()) return;
+  std::stable_sort(refused.begin(), refused.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::string all;
+  for (const auto& [at, told] : refused) all += (all.empty() ? "" : "\n") + told;
+  throw ConfigError(all);
+}
+
+void Blame::fail(const Origin& origin, const std::string& message) const {
+  refuse(origin, message);
+  settle();
+  throw std::logic_error("[study] nothing is refused");
+}
+
+bool Blame::refuse_law(const Schema& schema, const Setting& law) const {
+  const auto* text = std::get_if<std::string>(&law.value);
+  if (!text) return false;
+  for (const SchemaMemory& kind : schema.memories) {
+    const auto refusal = kind.refused_law ? kind.refused_law({*text}) : std::nullopt;
+    if (!refusal) continue;
+    Origin origin = law.from;
+    if (origin.set < 0) origin.at.column += refusal->column;  // behind the quote
+    refuse(origin, fmt::format("{}: {}", text->size() > 80 ? "law" : *text, refusal->message));
+    return true;
   }
-  throw ConfigError(
-      fmt::format("{}:{}:{}: {}", printable_line(path), origin.at.line, origin.at.column, line));
+  return false;
 }
 
 }  // namespace crosstalk

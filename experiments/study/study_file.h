@@ -6,6 +6,7 @@
 #include <map>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "experiments/study/schema.h"
@@ -81,6 +82,12 @@ struct Blame {
   std::vector<std::string> sets;
   [[noreturn]] void fail(const Origin& origin, const std::string& message) const;
   [[noreturn]] void fail(Position at, const std::string& message) const { fail(Origin{at, -1}, message); }
+  /// The same, after other laws have been read: all that is refused is told together, by settle() or by what fails next.
+  void refuse(const Origin& origin, const std::string& message) const;
+  void settle() const;
+  /// Refuses what is wrong with a law, a string of the file or of --set; tells whether something is.
+  bool refuse_law(const Schema& schema, const Setting& law) const;
+  mutable std::vector<std::pair<Position, std::string>> refused = {};
 };
 
 /// Checks and sorts what the file says. Throws ConfigError.

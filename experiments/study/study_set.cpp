@@ -137,6 +137,7 @@ class Setter {
   }
 
   void check(const std::string& key, const Setting& setting) const {
+    if (key == "memory.law" && blame_.refuse_law(schema_, setting)) return;
     if (key != "memory") return check_setting(schema_, blame_, key, setting);
     const auto* label = std::get_if<std::string>(&setting.value);
     const std::string name = label ? *label : to_text(setting.value);

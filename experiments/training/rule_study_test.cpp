@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <set>
+#include <sstream>
 
 #include "experiments/study/study.h"
 
@@ -63,6 +64,45 @@ TEST(RuleStudy, ALawThatLooksAtTooMuchIsRefusedWithTheReason) {
   const std::string said = refusal(study_of(law + "\"read S q\"]"));
   EXPECT_EQ(said.substr(0, 14), "mine.toml:9:1:");
   EXPECT_NE(said.find("nothing can run this law"), std::string::npos) << said;
+}
+
+/// Places of a message of several lines: what stands before the third colon of each, and of --set before the second.
+std::vector<std::string> places(const std::string& said) {
+  std::vector<std::string> all;
+  std::istringstream lines(said);
+  for (std::string line; std::getline(lines, line);) {
+    const bool set = line.starts_with("--set");
+    all.push_back(set ? line.substr(line.find(": ") + 2) : line.substr(0, line.find(':', 10)));
+  }
+  return all;
+}
+
+TEST(RuleStudy, AllLawsThatAreWrongAreToldAtOnce) {
+  const std::string memories =
+      "law = \"S += v k; read S q\"\n[memories.other]\nname = \"rule\"\nlaw = [\"S += v k^T\", \"read S "
+      "qq\"]\n";
+  EXPECT_EQ(places(refusal(study_of(memories))), (std::vector<std::string>{"mine.toml:9", "mine.toml:12"}));
+  EXPECT_EQ(places(refusal(study_of(memories,
+                                    "\"memory.law\" = [\"S += v k^T; read S q\", \"S += v; read S q\"]\n"
+                                    "train.bach = 3\n"))),
+            (std::vector<std::string>{"mine.toml:9", "mine.toml:12", "mine.toml:15", "mine.toml:16"}));
+  // Laws that nothing can run.
+  std::string large;
+  for (int i = 0; i < 30; ++i) large += fmt::format("x{0} = token(V); S += x{0} tanh(S k)^T S; ", i);
+  large = "law = \"" + large + "read S q\"\n";
+  EXPECT_EQ(places(refusal(study_of(large + "[memories.other]\nname = \"rule\"\n" + large,
+                                    "[[grid]]\nmemory = [\"other\"]\n"))),
+            (std::vector<std::string>{"mine.toml:9", "mine.toml:12"}));
+  try {
+    parse_study(study_of("law = \"S += v k^T; read S q\""), "mine.toml",
+                {.set = {"memory.law=\"S += v; read S q\",\"S += v k^T\"", "memory.c=1"}});
+    ADD_FAILURE() << "read";
+  } catch (const ConfigError& error) {
+    const std::vector<std::string> said = places(error.what());
+    ASSERT_EQ(said.size(), 2u) << error.what();
+    EXPECT_TRUE(said[0].starts_with("S += v; read S q: ")) << said[0];
+    EXPECT_TRUE(said[1].starts_with("S += v k^T: ")) << said[1];
+  }
 }
 
 TEST(RuleStudy, ANumberOfTheLawIsSweptInAGrid) {
