@@ -234,6 +234,17 @@ TEST(StudyErrors, NamesOfOtherPrograms) {
          "(data_seed and init_seed may be set alone)");
 }
 
+TEST(StudyErrors, SeedsThatWouldTrainTheSameAgain) {
+  const std::string
+      base = "[study]\nname = \"s\"\nseeds = [1, 2, 3]\n[base]\ntask.name = \"recall\"\ndata_seed = 5\n",
+      memory = "[memories.linear]\nname = \"linear_attention\"\n";
+  expect_whole(
+      base + "init_seed = 5\n" + memory,
+      "6:1: data_seed and init_seed are both fixed, so 3 seeds would be 3 times the same training; leave one "
+      "of them out, or give one seed");
+  EXPECT_EQ(parse_study(fixture_schema(), base + memory, "x.toml", {}).runs.size(), 3u);
+}
+
 TEST(StudyErrors, Head) {
   expect_whole("", "1:1: the file is empty; a study begins with [study] and name = \"...\"");
   expect_whole(" \r\n\t\n", "1:1: the file is empty; a study begins with [study] and name = \"...\"");

@@ -113,6 +113,13 @@ class Expander {
       return blame_.refuse(at, error.what());
     }
     run.label = memory->label;
+    const auto fixed = settings.find("data_seed");
+    if (seeds_.size() > 1 && fixed != settings.end() && settings.count("init_seed") != 0)
+      return blame_.refuse(
+          fixed->second.from,
+          fmt::format("data_seed and init_seed are both fixed, so {} seeds would be {} times the same "
+                      "training; leave one of them out, or give one seed",
+                      seeds_.size(), seeds_.size()));
     for (const std::int64_t seed : seeds_) add(run, seed, settings);
   }
 

@@ -223,6 +223,9 @@ void resolve_init_from(Options& options) {
     if (!given.empty()) fail(kDigest, "belongs to train.init_from, which is not set");
     return;
   }
+  if (options.has("model.init") && !options.get_string("model.init").empty())
+    fail("model.init",
+         "train.init_from sets all parameters, so this would start none; leave one of them out");
   std::shared_ptr<const Weights> weights;
   try {
     weights = find_weights(from);

@@ -140,6 +140,7 @@ TEST_F(WeightsFiles, WhatDoesNotFitIsRefusedWithAllThatDiffers) {
          "has gate.bias, gate.key, gate.value, which this model has not");
   expect(error(path, "", "name = \"gated_delta\""), "lacks beta.key, beta.value, beta.bias, memory.A_log");
   expect(error(path), "");
+  expect(error(path, "model.init = \"key_embedding = 0\"\n"), "train.init_from sets all parameters");
   expect(error("/absent"), "test.toml:");
   expect(error("/absent"), "/absent is neither a .npz file nor a store");
   std::ofstream(path) << "no archive, but long enough to be one by its size";

@@ -114,6 +114,8 @@ TEST(RuleLaw, SaysWhereAndWhatWouldBeRight) {
       {{"S = I - k k^T", "read S q"}, "1:1: this is a K x K matrix, and a V x K matrix is wanted"},
       {{"S += v k^3.5^T", "read S q"},
        "1:10: a power is a whole number from -8 to 8 without 0, or T for the transpose; sqrt(x) is the root"},
+      {{"S += v k^2^3^T", "read S q"},
+       "1:12: a power of a power wants parentheses: (a^b)^c, or the product of both"},
       {{"S = S + asking v k^T", "read S q"},
        "1:9: asking asks, so only read may use it; a state's step sees the token: k, v, token"},
       {{"state S[V, K, 2]", "S += v k^T", "read S q"},

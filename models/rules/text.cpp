@@ -263,6 +263,8 @@ class Parser {
     while (sees("^T") || sees("'") || sees("^")) {
       const int at = now().column;
       const bool number = sees("^");
+      if (number && base->kind == Tree::Kind::power && !base->enclosed)
+        fail("a power of a power wants parentheses: (a^b)^c, or the product of both");
       ++at_;
       if (!number) {
         base = tree(Kind::transpose, at, std::move(base));
