@@ -33,6 +33,13 @@ TEST(RuleLaw, CanonicalTextIsAFixedPoint) {
   }
 }
 
+TEST(RuleLaw, EntryByEntryTheIdentityKeepsTheDiagonal) {
+  EXPECT_EQ(text_of({"S = S (I * (k k^T)) + v k^T", "read S q"}),
+            text_of({"S = S diag(diagonal(k k^T)) + v k^T", "read S q"}));
+  EXPECT_EQ(text_of({"S = S (0.5 I - k k^T) + v k^T", "read S q"}),
+            text_of({"S = 0.5 S - (S k) k^T + v k^T", "read S q"}));
+}
+
 TEST(RuleLaw, OneTextForOneLaw) {
   const std::string text = "beta = token; S = S + (2 * sigmoid(beta) * (v - S k)) k^T; read S q";
   EXPECT_EQ(text_of({"beta = 2 * sigmoid(token)", "S = S + beta (v - S k) k^T", "read S q"}), text);
@@ -114,6 +121,10 @@ TEST(RuleLaw, SaysWhereAndWhatWouldBeRight) {
       {{"S = I - k k^T", "read S q"}, "1:1: this is a K x K matrix, and a V x K matrix is wanted"},
       {{"S += v k^3.5^T", "read S q"},
        "1:10: a power is a whole number from -8 to 8 without 0, or T for the transpose; sqrt(x) is the root"},
+      {{"S = S (I - 0.1 + k k^T) + v k^T", "read S q"},
+       "1:10: I and a number have no sum: write 0.1 I for the diagonal, fill(0.1, K, K) for all entries"},
+      {{"S = S * I + v k^T", "read S q"},
+       "1:7: * goes entry by entry, and I is square; a product with I is written I a"},
       {{"S += v k^2^3^T", "read S q"},
        "1:12: a power of a power wants parentheses: (a^b)^c, or the product of both"},
       {{"S = S + asking v k^T", "read S q"},

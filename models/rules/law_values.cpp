@@ -121,6 +121,9 @@ Meaning LawValues::made(const Tree& tree) {
     };
     if (a.is_identity() && b.is_identity()) return {nullptr, combined(a.identity, b.identity)};
     const Shape shape = a.is_identity() ? b.value->shape : a.value->shape;
+    if ((a.is_identity() || b.is_identity()) && shape.number())
+      fail(tree.column,
+           "I and a number have no sum: write 0.1 I for the diagonal, fill(0.1, K, K) for all entries");
     return {combined(a.is_identity() ? shaped(a, shape, tree.column) : a.value,
                      b.is_identity() ? shaped(b, shape, tree.column) : b.value)};
   }
@@ -128,7 +131,11 @@ Meaning LawValues::made(const Tree& tree) {
     if (a.is_identity() && b.is_identity()) return {nullptr, g_.mul(a.identity, b.identity)};
     const Value one = a.is_identity() ? a.identity : b.identity, other = a.is_identity() ? b.value : a.value;
     if (other->shape.number()) return {nullptr, g_.mul(one, other)};
-    return {g_.mul(one, other)};
+    if (tree.kind == Shape_::joined) return {g_.mul(one, other)};
+    // Entry by entry I keeps the diagonal.
+    if (!is_square(other))
+      fail(tree.column, "* goes entry by entry, and I is square; a product with I is written I a");
+    return {g_.mul(one, g_.diag(g_.diagonal(other)))};
   }
   if (a.is_identity() || b.is_identity())
     fail(tree.column, "I may be added, subtracted and multiplied; diag(x) has other entries");
