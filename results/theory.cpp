@@ -180,12 +180,18 @@ std::string model_part(const Record& record, const char* key) {
   return config_text(record, key).value_or("none");
 }
 
-/// A gate is another factor for every query, and LayerNorm's bias is a dimension more; RMSNorm is c_j and a part of W.
+bool is_bounded_by_rank(const Record& record, const MemoryFacts& facts) {
+  const std::string memory = config_text(record, "memory.name").value_or("");
+  if (memory == "rule") return facts.is_bounded_law && facts.is_bounded_law(record);
+  return facts.bounded_by_rank.count(memory) != 0;
+}
+
+/// A gate is another factor for every query, LayerNorm's bias is a dimension more, and a function of what is read keeps no rank;
+/// RMSNorm is c_j and a part of W.
 bool reads_through_features(const Record& record, const MemoryFacts& facts) {
   const std::string norm = model_part(record, "model.out_norm");
-  return record.d_dot > 0 &&
-         facts.bounded_by_rank.count(config_text(record, "memory.name").value_or("")) != 0 &&
-         (norm == "none" || norm == "rms") && model_part(record, "model.out_gate") == "none";
+  return record.d_dot > 0 && is_bounded_by_rank(record, facts) && (norm == "none" || norm == "rms") &&
+         model_part(record, "model.out_gate") == "none" && model_part(record, "model.out_act") == "none";
 }
 
 /// A short convolution or a shift of keys tells tokens by those before them.

@@ -23,6 +23,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <set>
 #include <string>
@@ -36,13 +37,15 @@ namespace crosstalk {
 struct MemoryFacts {
   std::set<std::string> bounded_by_rank;  ///< reads through d_dot features: y_j = W x_j c_j, one W a sequence
   std::set<std::string> order_free;       ///< does not see the order of writes
+  /// Whether the law of such a run (memory.name = "rule") is bounded by rank; empty: none is.
+  std::function<bool(const Record&)> is_bounded_law = {};
 };
 
 /// Queries of a sequence that the protocol schlag2021 asks at most, as the released code does.
 inline constexpr int schlag_max_queries = 200;
 
 /// The rank bound of a run; nothing where it is no theorem (swap, softmax, unknown memories,
-/// a gate or a bias on what is read).
+/// a gate, a bias or a function on what is read).
 std::optional<double> rank_bound(const Record& record, const MemoryFacts& facts);
 /// The same for a run that differs in its load: the vocabulary and lengths that follow from the load by
 /// default are taken to follow.

@@ -218,6 +218,7 @@ TEST(Theory, SaysNothingWhereItIsNoTheorem) {
   EXPECT_FALSE(rank_bound(other, kFacts).has_value());
   // A gate is another factor for every query, LayerNorm's bias a dimension more; RMSNorm is neither.
   for (const auto& [key, part, bounded] : {std::tuple{"model.out_gate", "silu", false},
+                                           {"model.out_act", "silu", false},
                                            {"model.out_norm", "layer", false},
                                            {"model.out_norm", "group", false},
                                            {"model.out_norm", "rms", true}}) {

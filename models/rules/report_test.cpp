@@ -110,5 +110,24 @@ TEST(LawReport, OfEveryLawOfTheDocumentation) {
   EXPECT_GE(lowered, 12);
 }
 
+// A function of what is read, or a part that the query makes, has a rank of its own.
+TEST(RuleReport, ReadsThatAreLinearInTheQueryAreBoundedByRank) {
+  const auto is_bounded = [](const std::string& law) {
+    Options options;
+    options.set("memory.name", std::string("rule"));
+    options.set("memory.law", law);
+    return memory_of(options).bounded_by_rank;
+  };
+  for (const char* law :
+       {"S += v k^T; read S q", "S += tanh(v - S k) k^T; read S q", "S += v k^T; read (I - v v^T) (S q)",
+        "state z[K]; z += k; S += v k^T; read S q / (z^T q + 1)"})
+    EXPECT_TRUE(is_bounded(law)) << law;
+  for (const char* law :
+       {"S += v k^T; read softmax(S q)", "S += v k^T; read relu(S q)",
+        "b = asking(V); S += v k^T; read S q + b", "b = asking(V); S += v k^T; read sigmoid(b) * (S q)",
+        "S += v k^T; read (S q) * (S q)"})
+    EXPECT_FALSE(is_bounded(law)) << law;
+}
+
 }  // namespace
 }  // namespace crosstalk::rules

@@ -138,6 +138,43 @@ void resolve_law(Options& options) {
   if (given != rule.text) options.set("memory.law", rule.text);
 }
 
+/// True if a reading is a matrix that no query changes, times the query, perhaps times a number of the query: reads of many queries
+/// then have the rank of their keys. Queries beside the sequence have no token of their own.
+bool is_linear_read(Value read) {
+  enum class In { fixed, linear, other };
+  std::map<Value, In> known;
+  for (Value node : order({read})) {
+    const auto of = [&](std::size_t i) { return known.at(node->args[i]); };
+    const auto all = [&](In what) {
+      return std::all_of(node->args.begin(), node->args.end(), [&](Value a) { return known.at(a) == what; });
+    };
+    In in = In::other;
+    const bool scaled = node->kind == Kind::mul && node->args[0]->shape.number();
+    if (node->kind == Kind::asking) {
+      in = In::other;
+    } else if (node->kind == Kind::given && node->name == "q") {
+      in = In::linear;
+    } else if (all(In::fixed)) {
+      in = In::fixed;
+    } else if (node == read && node->kind == Kind::div && node->args[1]->shape.number()) {
+      in = of(0);
+    } else if (node == read && scaled) {
+      in = of(1);
+    } else if (node->kind == Kind::add || node->kind == Kind::sub || node->kind == Kind::neg ||
+               node->kind == Kind::transpose) {
+      if (all(In::linear)) in = In::linear;
+    } else if (node->kind == Kind::mul || node->kind == Kind::matmul || node->kind == Kind::columns ||
+               node->kind == Kind::rows) {
+      if ((of(0) == In::fixed) != (of(1) == In::fixed) && (of(0) == In::linear || of(1) == In::linear))
+        in = In::linear;
+    } else if (node->kind == Kind::div && of(1) == In::fixed) {
+      in = of(0);
+    }
+    known[node] = in;
+  }
+  return known.at(read) == In::linear;
+}
+
 Memory memory_with(const Rule& rule) {
   const Law& law = *rule.law;
   Memory memory{
@@ -175,9 +212,7 @@ Memory memory_with(const Rule& rule) {
     memory.inputs.push_back(start);
   }
   memory.own_token = law.before;
-  const Plan& plan = rule.plan;
-  memory.bounded_by_rank = plan.reason.empty() && plan.asked.size() == 1 && plan.after->kind == Kind::input &&
-                           plan.asked[0].query == rule.law->graph.leaf(Kind::given, "q", {kK, 1});
+  memory.bounded_by_rank = is_linear_read(rule.law->read);
   return memory;
 }
 
