@@ -111,7 +111,7 @@ TEST(LawReport, OfEveryLawOfTheDocumentation) {
 }
 
 // A function of what is read, or a part that the query makes, has a rank of its own.
-TEST(RuleReport, ReadsThatAreLinearInTheQueryAreBoundedByRank) {
+TEST(LawReport, ReadsThatAreLinearInTheQueryAreBoundedByRank) {
   const auto is_bounded = [](const std::string& law) {
     Options options;
     options.set("memory.name", std::string("rule"));
