@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "experiments/study/study.h"
+#include "experiments/training/optimizer.h"
 
 namespace crosstalk {
 namespace {
@@ -85,7 +86,7 @@ TEST(RuleStudy, AllLawsThatAreWrongAreToldAtOnce) {
   EXPECT_EQ(places(refusal(study_of(memories,
                                     "\"memory.law\" = [\"S += v k^T; read S q\", \"S += v; read S q\"]\n"
                                     "train.bach = 3\n"))),
-            (std::vector<std::string>{"mine.toml:9", "mine.toml:12", "mine.toml:15", "mine.toml:16"}));
+            (std::vector<std::string>{"mine.toml:9", "mine.toml:12", "mine.toml:16", "mine.toml:17"}));
   // Laws that nothing can run.
   std::string large;
   for (int i = 0; i < 30; ++i) large += fmt::format("x{0} = token(V); S += x{0} tanh(S k)^T S; ", i);
@@ -103,6 +104,25 @@ TEST(RuleStudy, AllLawsThatAreWrongAreToldAtOnce) {
     EXPECT_TRUE(said[0].starts_with("S += v; read S q: ")) << said[0];
     EXPECT_TRUE(said[1].starts_with("S += v k^T: ")) << said[1];
   }
+}
+
+// Muon trains all matrices of a layer but convolutions, whatever a law calls them.
+TEST(RuleStudy, AQuantityIsNoConvolution) {
+  const auto matrices = [](const std::string& name) {
+    const std::string law = fmt::format("{0} = token(K); S += v ({0} * k)^T; read S q", name),
+                      model = "model.name = \"language\"\nmodel.width = 8\n";
+    const Options config =
+        parse_study(fmt::format("[study]\nname = \"m\"\n[base]\ntask.name = \"mqar\"\n{}[memories.m]\nname = "
+                                "\"rule\"\nlaw = \"{}\"\n",
+                                model, law),
+                    "mine.toml")
+            .runs.at(0)
+            .config;
+    const auto made =
+        make_model<double>(config, find_task("mqar")->make(config)->vocabulary(), Device::cpu, 1);
+    return hidden_matrices(made->parameters()).size();
+  };
+  EXPECT_EQ(matrices("deconv"), matrices("zz"));
 }
 
 TEST(RuleStudy, ANumberOfTheLawIsSweptInAGrid) {
