@@ -31,10 +31,17 @@ const std::map<std::string, std::string>& characters() {
   return all;
 }
 
-/// A formula, piece by piece; commands of fonts leave their text as it is.
+/// A formula, piece by piece; commands of fonts leave their text as it is. One whose parts stand more than 32 deep in each
+/// other, which nobody means, stands as it was written.
 class Formula {
  public:
-  Formula(std::string_view text, std::vector<Piece>& pieces) : text_(text), pieces_(pieces) { read(0, '\0'); }
+  Formula(std::string_view text, std::vector<Piece>& pieces) : text_(text), pieces_(pieces) {
+    const std::vector<Piece> before = pieces;
+    read(0, '\0');
+    if (!too_deep_) return;
+    pieces_ = before;
+    for (const std::string_view part : {std::string_view("$"), text, std::string_view("$")}) put(part, 0);
+  }
 
  private:
   void put(std::string_view text, int level) {
@@ -44,6 +51,7 @@ class Formula {
 
   /// A group in braces, or one character or command.
   void argument(int level) {
+    const Inside inside(*this);
     while (at_ < text_.size() && text_[at_] == ' ') ++at_;
     if (at_ < text_.size() && text_[at_] == '{') {
       ++at_;
@@ -90,16 +98,30 @@ class Formula {
   }
 
   void read(int level, char end) {
-    if (++depth_ > 32) at_ = text_.size();  // nobody means so many braces
+    const Inside inside(*this);
     while (at_ < text_.size() && text_[at_] != end) one(level);
     at_ = std::min(at_ + 1, text_.size());
-    --depth_;
   }
+
+  /// Counts how deep the calls are; what is too deep is read no further.
+  struct Inside {
+    explicit Inside(Formula& formula) : depth(formula.depth_) {
+      if (++depth <= kDeepest) return;
+      formula.too_deep_ = true;
+      formula.at_ = formula.text_.size();
+    }
+    ~Inside() { --depth; }
+    Inside(const Inside&) = delete;
+    Inside& operator=(const Inside&) = delete;
+    int& depth;
+  };
+  static constexpr int kDeepest = 64;  ///< calls, two a part
 
   std::string_view text_;
   std::vector<Piece>& pieces_;
   std::size_t at_ = 0;
   int depth_ = 0;
+  bool too_deep_ = false;
 };
 
 std::vector<Piece> pieces_of(const std::string& given) {

@@ -109,6 +109,8 @@ std::string formula(std::string_view math, const std::string& text) {
     }
     depth += c == '{' ? 1 : c == '}' ? -1 : 0;
     if (depth < 0) break;
+    if (depth > 64)
+      refuse(text, "braces stand more than 64 deep in each other");  // TeX takes 255, scripts fewer
     const bool is_sign = std::string_view(" +-*/=<>()[]|.,:;!?'^_{}").find(c) != std::string_view::npos;
     if (std::isalnum(static_cast<unsigned char>(c)) == 0 && !is_sign)
       refuse(text, fmt::format("'{}' has another meaning in a formula", printable_line(std::string(1, c))));

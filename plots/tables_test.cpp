@@ -362,6 +362,8 @@ TEST(Latex, FormulasHoldNoOrders) {
   EXPECT_THAT(latex_refusal("$\\input{secrets}$"), HasSubstr("\\input is no command of formulas"));
   EXPECT_THAT(latex_refusal("$a}$"), HasSubstr("a brace has no partner"));
   EXPECT_THAT(latex_refusal("$a & b$"), HasSubstr("'&' has another meaning in a formula"));
+  EXPECT_THAT(latex_refusal("$" + std::string(200000, '{') + std::string(200000, '}') + "$"),
+              HasSubstr("braces stand more than 64 deep"));
 }
 
 TEST(Latex, FormulasOfPapersStand) {
