@@ -21,6 +21,9 @@ namespace fs = std::filesystem;
 
 /// Of a worker's file; more is not read.
 constexpr std::size_t kMostBytes = 1 << 16;
+/// Seconds between heartbeats, of which four are a lease: workers say 5 at most, and no file makes others wait for longer
+/// than a lease is by default.
+constexpr double kLongestBeat = 15;
 
 /// A JSON object; discarded where it is none.
 nlohmann::json object_of(std::string_view text) {
@@ -75,6 +78,7 @@ std::optional<ClaimingWorker> worker_of_text(std::string_view text, const std::s
     worker.process = *process;
     worker.beat = *beat;
     worker.every = json.at("every").get<double>();
+    if (!(worker.every > 0 && worker.every <= kLongestBeat)) return std::nullopt;
     worker.activity = json.at("activity");
     if (!worker.activity.is_object()) worker.activity = nlohmann::json::object();
     return worker;

@@ -23,8 +23,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr double kLookAgain = 0.5;
-/// A lease is at least so many heartbeats of who is watched, of at most so many seconds each.
-constexpr double kBeatsOfALease = 4, kLongestBeat = 60;
+/// A lease is at least so many heartbeats of who is watched.
+constexpr double kBeatsOfALease = 4;
 
 double machine_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -67,7 +67,7 @@ bool WorkerWatch::lives(const std::string& file_name) {
   if (beat != seen.beat) seen.moved = now;
   seen.beat = beat;
   seen.there = worker.has_value();
-  const double every = worker ? std::min(worker->every, kLongestBeat) : 0;
+  const double every = worker ? worker->every : 0;
   seen.lives = now - seen.moved <= std::max(options_.lease, kBeatsOfALease * every);
   if (worker && pulse_of(worker->process, options_.process) == Pulse::dead) seen.lives = false;
   return seen.lives;

@@ -3,6 +3,7 @@
 #include "results/claims.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -208,6 +209,26 @@ TEST(Claims, LeftoversExpire) {
   for (const std::string& id : ids) EXPECT_TRUE(ours.take(id)) << id;
   EXPECT_TRUE(ours.beat({}).empty());
   EXPECT_EQ(ours.problem(), "");
+}
+
+// No number in a worker's file makes others wait for longer than for one that says nothing: a worker beats every 5 s.
+TEST(Claims, AHeartbeatThatNobodyHasIsNone) {
+  for (const char* every : {"1e300", "16", "0", "-1", "1e-400"}) {
+    const TemporaryFolder folder;
+    const fs::path claims = folder.path() / "claims";
+    fs::create_directories(claims);
+    testing::spill(claims / "far.worker",
+                   fmt::format(R"({{"process":{{"host":"h","boot":"b","space":"s","pid":7,"started":7}},)"
+                               R"("beat":3,"every":{},"activity":{{}}}})",
+                               every));
+    fs::create_symlink("far.worker", claims / "ct-a");
+    Elsewhere here("here");
+    Claims ours(folder.path(), here.options);
+    EXPECT_FALSE(ours.take("ct-a")) << every;
+    *here.time += 61;
+    EXPECT_TRUE(ours.take("ct-a")) << every;
+    EXPECT_EQ(WorkerWatch(folder.path(), here.options).workers().size(), 1u) << every;  // ours
+  }
 }
 
 // What a link says is a name, never a path: nothing outside of the folder is touched.
