@@ -16,24 +16,31 @@
 
 namespace {
 
-/// Whoever trains is asked to stop by signals, also before it knows what to train.
-bool trains(const std::vector<std::string>& words) {
-  return !words.empty() && (words[0] == "run" || words[0] == "retry" || words[0] == "work") &&
-         std::none_of(words.begin(), words.end(),
-                      [](const std::string& word) { return word == "--help" || word == "-h"; });
+bool has_word(char** begin, char** end, const char* word, std::size_t letters) {
+  return std::any_of(begin, end, [&](const char* one) { return std::strncmp(one, word, letters) == 0; });
 }
+
+/// Whoever trains is asked to stop by signals, also before it knows what to train. This runs before the constructors of
+/// libraries and of registries, which take milliseconds; nothing of C++ is there yet. A signal before it, while the system
+/// loads the program, ends the process as it ends any.
+void catch_early_signals(int argc, char** argv, char** /*environment*/) {
+  char **const begin = argv + (argc > 0), **const end = argv + argc;
+  if (begin == end || !(has_word(begin, begin + 1, "run", 4) || has_word(begin, begin + 1, "retry", 6) ||
+                        has_word(begin, begin + 1, "work", 5)))
+    return;
+  if (has_word(begin, end, "--help", 7) || has_word(begin, end, "-h", 3)) return;
+  const bool has_parent = has_word(begin, end, "--worker", 8);
+  crosstalk::program::leave_on_early_signals(
+      has_parent ? "" : "crosstalk: stopped before anything was trained; the same command trains it\n");
+}
+__attribute__((section(".preinit_array"), used)) void (*const kFirst)(int, char**,
+                                                                      char**) = catch_early_signals;
 
 }  // namespace
 
 int main(int argc, char** argv) {
   using namespace crosstalk::program;
   const std::vector<std::string> words(argv + (argc > 0), argv + argc);
-  if (trains(words)) {
-    const bool has_parent = std::any_of(
-        words.begin(), words.end(), [](const std::string& word) { return word.rfind("--worker", 0) == 0; });
-    leave_on_early_signals(
-        has_parent ? "" : "crosstalk: stopped before anything was trained; the same command trains it\n");
-  }
   crosstalk::cuda_prepare_process();
   ensure_standard_descriptors();
   crosstalk::keep_memory_reserve();
