@@ -427,6 +427,15 @@ assert time["seconds"] > 0 and "an estimate" in time["text"], time'
   run -0 --separate-stderr "$crosstalk" plan long.toml --set train.patience=3
   [[ $output == *"early stop: a run ends after 4000 steps without a new best loss"* ]]
   [[ $output == *"train.max_steps, less where runs stop early ("*" if all stop by step 5000) (an estimate: "* ]]
+  # Where it is asked for, also by --dry-run, and whatever is recorded.
+  for command in plan "run --dry-run"; do
+    # shellcheck disable=SC2086
+    run -0 --separate-stderr "$crosstalk" $command long.toml --device cpu --threads 1
+    [[ $output == *"time: about "*" on 1 idle core like these"* ]]
+  done
+  run -2 "$crosstalk" plan long.toml --threads 0
+  run -2 "$crosstalk" plan long.toml --device tpu
+  [ ! -e runs ]
   # Of long sequences, and thousands of them in every evaluation.
   timeout "$(patient 60)" "$crosstalk" plan "$source/experiments/based2024_fig2.toml" --set memory=attention,deltanet >plan.txt
   grep -q "^time: about .* if every run takes its train.max_steps" plan.txt

@@ -16,6 +16,7 @@
 #include "experiments/program/estimate.h"
 #include "experiments/program/survey.h"
 #include "experiments/sharing/forecast.h"
+#include "experiments/sharing/session_options.h"
 #include "experiments/training/foreign_memory.h"
 #include "experiments/training/pack.h"
 #include "kernels/base/error.h"
@@ -74,18 +75,21 @@ TrainingOptions training_here() {
   return training;
 }
 
-/// By what is recorded, and before that by a try.
-TimeForecast time_of(const Study& study, const StoreHeads& heads) {
+/// By what is recorded, and before that, or where a place is asked for, by a try.
+TimeForecast time_of(const Study& study, const StoreHeads& heads,
+                     const std::optional<TrainingOptions>& asked) {
+  if (asked) return estimate_time(missing_of(study, heads.contents), *asked);
   TimeForecast time = time_forecast(study.runs, heads);
   if (time.seconds) return time;
   return estimate_time(missing_of(study, heads.contents), training_here());
 }
 
-/// Slow forms on this machine's GPU (none on a CPU, where there is one form): a sentence, and the labels of its runs. Of
+/// Slow forms on the GPU that trains (none on a CPU, where there is one form): a sentence, and the labels of its runs. Of
 /// each label the run with the largest state is asked, which is the first to leave the fast forms.
-std::vector<std::pair<std::string, std::vector<std::string>>> slow_rows(const std::vector<const Run*>& runs) {
+std::vector<std::pair<std::string, std::vector<std::string>>> slow_rows(
+    const std::vector<const Run*>& runs, const std::optional<TrainingOptions>& asked) {
   std::vector<std::pair<std::string, std::vector<std::string>>> rows;
-  if (runs.empty() || training_here().device != Device::cuda) return rows;
+  if (runs.empty() || (asked ? *asked : training_here()).device != Device::cuda) return rows;
   std::vector<const Run*> largest;
   for (const Run* run : runs) {
     const auto known = std::find_if(largest.begin(), largest.end(),
@@ -116,9 +120,9 @@ std::vector<std::pair<std::string, std::vector<std::string>>> slow_rows(const st
 }
 
 void print_json(const Study& study, const StoreHeads& heads, const std::filesystem::path& store,
-                Console& console) {
+                const std::optional<TrainingOptions>& asked, Console& console) {
   const StoreContents& contents = heads.contents;
-  const TimeForecast time = time_of(study, heads);
+  const TimeForecast time = time_of(study, heads, asked);
   nlohmann::ordered_json json = {{"study", study.name},
                                  {"title", study.title},
                                  {"count", study.runs.size()},
@@ -129,7 +133,7 @@ void print_json(const Study& study, const StoreHeads& heads, const std::filesyst
                                  {"verdicts", nlohmann::ordered_json::object()},
                                  {"runs", nlohmann::ordered_json::array()}};
   if (time.seconds) json["time"]["seconds"] = *time.seconds;
-  for (const auto& [sentence, labels] : slow_rows(missing_of(study, contents)))
+  for (const auto& [sentence, labels] : slow_rows(missing_of(study, contents), asked))
     json["slow_forms"].push_back({{"form", sentence}, {"labels", labels}});
   for (const auto& [verdict, n] : survey(&study, store, heads).verdicts)
     json["verdicts"][to_text(verdict)] = n;
@@ -204,17 +208,18 @@ std::string stop_text(const std::vector<const Run*>& runs) {
 int run_plan(const Arguments& arguments, Console& console) {
   Study study = study_of(arguments);
   keep_chosen(arguments, study, console);
+  const std::optional<TrainingOptions> asked = asked_training(arguments);
   const std::filesystem::path store = store_path_of(arguments, study);
-  print_plan(study, load_heads(store, console), store, arguments.has("json"), console);
+  print_plan(study, load_heads(store, console), store, arguments.has("json"), asked, console);
   return exit_done;
 }
 
 }  // namespace
 
 void print_plan(const Study& study, const StoreHeads& heads, const std::filesystem::path& store, bool json,
-                Console& console) {
+                const std::optional<TrainingOptions>& asked, Console& console) {
   const StoreContents& contents = heads.contents;
-  if (json) return print_json(study, heads, store, console);
+  if (json) return print_json(study, heads, store, asked, console);
   const std::vector<LabelRow> rows = rows_of(study, contents);
   std::vector<std::vector<std::string>> cells = {
       {"label", "memory", "layer", "d_dot", "state size", "runs", "done", "diverged", "failed", "missing"}};
@@ -245,7 +250,7 @@ void print_plan(const Study& study, const StoreHeads& heads, const std::filesyst
   if (total.missing > 0) {
     if (const std::string stop = stop_text(missing_of(study, contents)); !stop.empty())
       console.out << stop << "\n";
-    console.out << fmt::format("time: {}\n", time_of(study, heads).text);
+    console.out << fmt::format("time: {}\n", time_of(study, heads, asked).text);
     if (const std::string shortage = memory_shortage(missing_of(study, contents), available_memory());
         !shortage.empty())
       print_warning(console, shortage);
@@ -253,7 +258,7 @@ void print_plan(const Study& study, const StoreHeads& heads, const std::filesyst
       print_warning(console, keys);
     if (const std::string unseen = unseen_in_training(missing_of(study, contents)); !unseen.empty())
       print_warning(console, unseen);
-    for (const auto& [sentence, labels] : slow_rows(missing_of(study, contents)))
+    for (const auto& [sentence, labels] : slow_rows(missing_of(study, contents), asked))
       print_warning(console, fmt::format("{}: the slow form: {}",
                                          labels.size() > 4 ? plural(std::ssize(labels), "label")
                                                            : join(labels, ", ", " and "),
@@ -359,20 +364,21 @@ extern const Command plan_command;
 const Command plan_command = {
     "plan",
     "show what a study would train, and what of it is done",
-    "STUDY.toml [--out STORE] [--set KEY=VALUE]... [--json]",
+    "STUDY.toml [--out STORE] [--set KEY=VALUE]... [--device DEVICE] [--threads N] [--json]",
     "Reads and checks the study, spells out the product of its axes, and lists each memory\n"
     "with its feature dimension d_dot, its state size (floats a sequence at inference) and\n"
     "how many of its runs are in the store, and what became of them (solved, plateau, still falling, ...:\n"
     "'crosstalk describe verdict'); when a run stops early; how long the rest takes (by the records of the store, and\n"
-    "before there are any by trying some shapes for two seconds), and whether memory can do it. On a GPU it "
-    "names\n"
-    "memories whose shapes only the slow form of a kernel covers, and why.\n"
+    "before there are any by trying some shapes for two seconds; with --device or --threads always there), and\n"
+    "whether memory can do it. On a GPU it names memories whose shapes only the slow form of a kernel covers, and\n"
+    "why.\n"
     "Creates nothing.\n\n"
     "Examples:\n"
     "  crosstalk plan experiments/quickstart.toml\n"
     "  crosstalk plan experiments/quickstart.toml --set task.associations=20,40 --set seeds=1\n"
     "  crosstalk plan experiments/quickstart.toml --json | jq -r '.runs[] | select(.state==\"failed\").id'\n",
     1,
+    "  crosstalk plan experiments/quickstart.toml --device cpu --threads 2\n"
     1,
     "needs a study file, for example: crosstalk plan experiments/quickstart.toml",
     [] {
@@ -380,6 +386,9 @@ const Command plan_command = {
       for (CommandOption& option : chosen_options()) options.push_back(std::move(option));
       options.push_back({"out", "STORE", "The store (default ./runs/<study>)", false, {}});
       options.push_back({"json",
+      for (CommandOption& option :
+           session_option_list())  // the time is then that of this place, whatever is recorded
+        if (option.name == "device" || option.name == "threads") options.push_back(std::move(option));
                          "",
                          "Print JSON: study, count, product, store, time, slow_forms, verdicts, runs",
                          false,

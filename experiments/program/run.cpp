@@ -222,7 +222,7 @@ int train_study(const Arguments& arguments, Which which, Console& console) {
   if (arguments.has("dry-run")) {
     Study part = study;
     part.runs = named;
-    print_plan(part, heads, store, false, console);
+    print_plan(part, heads, store, false, asked_training(arguments), console);
     return exit_done;
   }
   const std::set<std::string> again =

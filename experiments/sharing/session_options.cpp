@@ -91,12 +91,16 @@ std::string slurm_job() {
   return array.empty() || task.empty() ? variable("SLURM_JOB_ID") : array + "_" + task;
 }
 
+int threads_of(const Arguments& arguments) {
+  return static_cast<int>(arguments.integer("threads", 0, 1, 4096));
+}
+
 }  // namespace
 
 SessionOptions session_options(const Arguments& arguments, const std::vector<std::string>& workers,
                                Console& console) {
   SessionOptions options;
-  options.training.threads = static_cast<int>(arguments.integer("threads", 0, 1, 4096));
+  options.training.threads = threads_of(arguments);
   options.training.pack = static_cast<int>(arguments.integer("pack", 0, 1, 1 << 20));
   options.training.concurrency = static_cast<int>(arguments.integer("streams", 0, 1, 1024));
   const std::string device = workers.empty() ? arguments.get("device", "auto") : workers[0];
@@ -114,6 +118,16 @@ SessionOptions session_options(const Arguments& arguments, const std::vector<std
                                          : ProgressStyle::lines;
   options.command = options.resume = command_line(console);
   return options;
+}
+
+std::optional<TrainingOptions> asked_training(const Arguments& arguments) {
+  if (!arguments.has("device") && !arguments.has("threads")) return std::nullopt;
+  const std::string device = arguments.get("device", "auto");
+  const std::vector<std::string> workers = worker_devices(device);
+  TrainingOptions training;
+  training.threads = threads_of(arguments);
+  choose_device(workers.empty() ? device : workers[0], training);
+  return training;
 }
 
 std::vector<CommandOption> session_option_list() {

@@ -1,6 +1,7 @@
 // Options that every command which trains has, and what they come to.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,10 @@ std::vector<CommandOption> session_option_list();
 /// `workers`: their devices, if there are any. Without `reproduce`. Throws UsageError, DeviceError.
 SessionOptions session_options(const Arguments& arguments, const std::vector<std::string>& workers,
                                Console& console);
+
+/// Where --device and --threads say that a study is to be trained; nothing where neither is given. Throws UsageError,
+/// DeviceError.
+std::optional<TrainingOptions> asked_training(const Arguments& arguments);
 
 /// Words where a signal or the end of the time comes before anything is trained (NothingBegun); nothing by a
 /// worker process.
