@@ -43,9 +43,9 @@ TEST_F(FigureTest, CapacityGolden) {
   options_.theory = false;
   EXPECT_EQ(draw("capacity", two_memories()),
             "label,d_dot,associations,n,median,lo,hi\n"
-            "softmax,0,2,3,0.0005,0.0005,0.0005\n"
-            "softmax,0,4,3,0.0005,0.0005,0.0005\n"
-            "softmax,0,8,3,0.0005,0.0005,0.0005\n"
+            "softmax,,2,3,0.0005,0.0005,0.0005\n"
+            "softmax,,4,3,0.0005,0.0005,0.0005\n"
+            "softmax,,8,3,0.0005,0.0005,0.0005\n"
             "linear,5,2,3,0.002,0.001,0.003\n"
             "linear,5,4,3,0.02,0.01,0.04\n"
             "linear,5,8,3,0.25,0.2,0.375\n");
@@ -76,7 +76,7 @@ TEST_F(FigureTest, CapacityTheoryIsTheRankBoundOfEachMemoryWithFeatures) {
 TEST_F(FigureTest, IntervalsSayWhatTheyAre) {
   RecordMap records;
   for (int seed = 1; seed <= 5; ++seed) add_recall(records, "softmax", seed, 0, 2, seed * 0.125);
-  EXPECT_THAT(draw("capacity", records), HasSubstr("softmax,0,2,5,0.375,0.125,0.625\n"));
+  EXPECT_THAT(draw("capacity", records), HasSubstr("softmax,,2,5,0.375,0.125,0.625\n"));
   EXPECT_THAT(script(), HasSubstr("range of 5 seeds (covers the median with probability 0.94)"));
   for (int seed = 6; seed <= 9; ++seed) add_recall(records, "softmax", seed, 0, 2, seed * 0.125);
   draw("capacity", records);
@@ -88,7 +88,7 @@ TEST_F(FigureTest, MissingSeedsAreSaid) {
   Record& failed = add_recall(records, "linear", 4, 5, 8, kNaN);
   failed.status = RunStatus::failed;  // no result: a missing seed, not a fourth one
   records.erase("ct-100003");         // softmax, load 2, seed 2
-  EXPECT_THAT(draw("capacity", records), HasSubstr("softmax,0,2,2,"));
+  EXPECT_THAT(draw("capacity", records), HasSubstr("softmax,,2,2,"));
   EXPECT_THAT(script(), HasSubstr("\"Softmax (2-3/3 seeds)\""));
   EXPECT_THAT(script(), HasSubstr("= 5)\""));
   EXPECT_THAT(notes(), HasSubstr("missing seeds: softmax has 2 of 3 at task.associations = 2\n"));
@@ -151,7 +151,7 @@ TEST_F(FigureTest, UpdatesDrawTheFloorOfTheSumRuleWhereItIsOne) {
   ASSERT_EQ(rows.size(), 3u) << csv;
   // S = 2, two writes: m = 1 or 2, E[1/m] = (2/4 1 + 1/4 1/2) / (3/4) = 5/6; 0.5 (1 - 5/6) (1 - 1/2) = 1/24.
   double load = 0, floor = 0;
-  ASSERT_EQ(std::sscanf(rows[0].c_str(), "theory: sum-rule floor,0,%lf,0,%lf,,", &load, &floor), 2);
+  ASSERT_EQ(std::sscanf(rows[0].c_str(), "theory: sum-rule floor,,%lf,0,%lf,,", &load, &floor), 2);
   EXPECT_EQ(load, 2);
   EXPECT_NEAR(floor, 1.0 / 24, 1e-12);
   EXPECT_THAT(script(), HasSubstr("\"yscale\": \"log\""));
@@ -174,8 +174,8 @@ TEST_F(FigureTest, UpdatesDrawTheFloorOfTheSequencesThatWereEvaluatedWhereItIsKn
   };
   EXPECT_THAT(
       rows_of(draw("updates", update_rules()), "theory"),
-      ::testing::ElementsAre("theory: sum-rule floor,0,2,0,0.002,,", "theory: sum-rule floor,0,4,0,0.004,,",
-                             "theory: sum-rule floor,0,8,0,0.008,,"));
+      ::testing::ElementsAre("theory: sum-rule floor,,2,0,0.002,,", "theory: sum-rule floor,,4,0,0.004,,",
+                             "theory: sum-rule floor,,8,0,0.008,,"));
   EXPECT_THAT(script(), HasSubstr("on the sequences of these runs"));
   EXPECT_THAT(script(), Not(HasSubstr("expected")));
 }
@@ -221,7 +221,7 @@ TEST_F(FigureTest, PublishedPointsOfALabelThatTheStoreLacksAreDrawnAndNamed) {
   options_.published[0].known["memory.name"] = "mamba9";  // of their memory alone
   const std::string csv = draw("capacity", two_memories());
   EXPECT_THAT(rows_of(csv, "published: rival"),
-              ::testing::ElementsAre("published: rival,0,8,1,0.31,,", "published: rival,0,16,1,0.4,,"));
+              ::testing::ElementsAre("published: rival,,8,1,0.31,,", "published: rival,,16,1,0.4,,"));
   EXPECT_THAT(rows_of(csv, "published: linear"), ::testing::SizeIs(1));
   EXPECT_THAT(script(), HasSubstr(R"py("published: rival": "rival (published)",)py"));
   EXPECT_THAT(script(), HasSubstr(R"py("published": "Published",)py"));
@@ -278,7 +278,7 @@ TEST_F(FigureTest, ARowThatCannotBeDrawnIsRefusedByItsColumn) {
               HasSubstr("the row mine.csv:1 (\"mine\") has no state_size (or state_bytes)"));
   mine.metrics["state_bytes"] = 640;
   EXPECT_THAT(rows_of(draw("capacity-vs-state", records), "mine,"),
-              ::testing::ElementsAre("mine,0,160,1,8,8,inf,1,inf"));
+              ::testing::ElementsAre("mine,,160,1,8,8,inf,1,inf"));
   EXPECT_THAT(refusal("capacity-vs-parameters", records),
               HasSubstr("needs records with their number of parameters"));
   for (auto& [key, record] : records)
@@ -314,7 +314,7 @@ TEST_F(FigureTest, WhereAccuracyIsDrawnARowNeedsNoLoss) {
   mine.metrics["state_bytes"] = 3000;
   options_.x = "state_bytes";
   EXPECT_THAT(rows_of(draw("accuracy", records), "mine,"),
-              ::testing::ElementsAre("mine,0,3000,1,0.7,0.7,0.7"));
+              ::testing::ElementsAre("mine,,3000,1,0.7,0.7,0.7"));
   EXPECT_THAT(notes(), ::testing::Not(HasSubstr("diverged")));
   options_.metric = "eval_loss";
   EXPECT_THAT(refusal("accuracy", records), HasSubstr("has no eval_loss, and"));
@@ -433,7 +433,7 @@ TEST_F(FigureTest, AccuracyStandsAgainstWhatVariesInOneLineALabel) {
   const std::string csv = draw("accuracy", widths());
   EXPECT_THAT(csv, HasSubstr("label,d_dot,model.width,n,median,lo,hi\n"));
   EXPECT_THAT(rows_of(csv, "deltanet"),
-              ::testing::ElementsAre("deltanet,0,64,3,0.77,0.76,0.78", "deltanet,0,256,3,1,0.99,1.01"));
+              ::testing::ElementsAre("deltanet,,64,3,0.77,0.76,0.78", "deltanet,,256,3,1,0.99,1.01"));
   EXPECT_THAT(rows_of(csv, "theory: chance"), ::testing::SizeIs(2));
   options_.x = "state_bytes";
   PublishedPoint point;
@@ -445,8 +445,8 @@ TEST_F(FigureTest, AccuracyStandsAgainstWhatVariesInOneLineALabel) {
   options_.published = {point, other};
   const std::string bytes = draw("accuracy", widths());
   EXPECT_THAT(rows_of(bytes, "deltanet"),
-              ::testing::ElementsAre("deltanet,0,8192,3,0.77,0.76,0.78", "deltanet,0,131072,3,1,0.99,1.01"));
-  EXPECT_THAT(rows_of(bytes, "published"), ::testing::ElementsAre("published: deltanet,0,8960,1,0.793,,"));
+              ::testing::ElementsAre("deltanet,,8192,3,0.77,0.76,0.78", "deltanet,,131072,3,1,0.99,1.01"));
+  EXPECT_THAT(rows_of(bytes, "published"), ::testing::ElementsAre("published: deltanet,,8960,1,0.793,,"));
   EXPECT_THAT(notes(), HasSubstr("1 of 2 published points are left out: 1 have no run here"));
   PublishedPoint rival = point;
   rival.label = "rival", rival.metrics = {{"eval_accuracy", 0.5}, {"state_bytes", 100}};
@@ -454,7 +454,7 @@ TEST_F(FigureTest, AccuracyStandsAgainstWhatVariesInOneLineALabel) {
   without.metrics.erase("state_bytes");
   options_.published = {rival, without};
   EXPECT_THAT(rows_of(draw("accuracy", widths()), "published"),
-              ::testing::ElementsAre("published: rival,0,100,1,0.5,,"));
+              ::testing::ElementsAre("published: rival,,100,1,0.5,,"));
   EXPECT_THAT(notes(), HasSubstr("1 of 2 published points are left out: 1 have no state_bytes"));
   options_.published.clear();
   options_.x = "task.colour";
@@ -474,7 +474,7 @@ TEST_F(FigureTest, LossesOfRegressionStandBeforeTheirOptimum) {
           .metrics = {{"test_loss", 0.31}, {"test_accuracy", 0.8}, {"optimum_loss", 1.0 / pairs}};
   options_.metric = "test_loss";
   EXPECT_THAT(rows_of(draw("accuracy", records), "theory: optimum"),
-              ::testing::ElementsAre("theory: optimum,0,8,0,0.125,,", "theory: optimum,0,32,0,0.03125,,"));
+              ::testing::ElementsAre("theory: optimum,,8,0,0.125,,", "theory: optimum,,32,0,0.03125,,"));
   options_.metric = "test_accuracy";
   EXPECT_THAT(rows_of(draw("accuracy", records), "theory: optimum"), ::testing::IsEmpty());
   options_.metric = "test_loss";
@@ -489,7 +489,7 @@ TEST_F(FigureTest, AccuracyStandsAgainstTheRateWhereNothingElseVaries) {
                {{"task.name", "mqar"}, {"model.width", 64}, {"train.learning_rate", rate}}, 0.1)
         .eval_accuracy = rate < 5e-3 ? 0.5 : 0.75;
   EXPECT_THAT(rows_of(draw("accuracy", records), "deltanet"),
-              ::testing::ElementsAre("deltanet,0,0.001,1,0.5,0.5,0.5", "deltanet,0,0.01,1,0.75,0.75,0.75"));
+              ::testing::ElementsAre("deltanet,,0.001,1,0.5,0.5,0.5", "deltanet,,0.01,1,0.75,0.75,0.75"));
 }
 
 /// Two labels whose capacity is d_dot, or beyond the grid (32), or below it.
@@ -518,7 +518,7 @@ TEST_F(FigureTest, CapacityAgainstDdotGolden) {
   const auto fit = rows_of(csv, "fit: slope,");
   ASSERT_EQ(fit.size(), 1u);
   double slope = 0, lo = 0, hi = 0;
-  ASSERT_EQ(std::sscanf(fit[0].c_str(), "fit: slope,0,,5,%lf,%lf,%lf,0", &slope, &lo, &hi), 3) << fit[0];
+  ASSERT_EQ(std::sscanf(fit[0].c_str(), "fit: slope,,,5,%lf,%lf,%lf,0", &slope, &lo, &hi), 3) << fit[0];
   EXPECT_LT(lo, slope);
   EXPECT_LT(slope, hi);
   EXPECT_NEAR(slope, 1.4, 0.3);  // between the brackets' lower and upper ends, and open above at 32
@@ -622,8 +622,8 @@ TEST_F(FigureTest, TrackingGolden) {
             "delta,8,4,3,0.25,0.25,0.25\n"
             "prefix-exact: delta,8,0,3,1,1,1\n"
             "prefix-exact: delta,8,4,3,0.5,0.25,0.75\n"
-            "theory: chance,0,0,0,0.25,,\n"
-            "theory: chance,0,4,0,0.25,,\n");
+            "theory: chance,,0,0,0.25,,\n"
+            "theory: chance,,4,0,0.25,,\n");
   EXPECT_THAT(script(), HasSubstr("\"vertical\": [2]"));
 }
 

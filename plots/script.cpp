@@ -63,7 +63,7 @@ std::vector<std::vector<std::string>> csv_cells(const Drawing& drawing, const By
   std::vector<std::vector<std::string>> lines = {cells};
   for (const FigureRow& row : drawing.rows) {
     cells = {row.label,
-             fmt::format("{}", row.d_dot),
+             row.d_dot > 0 ? fmt::format("{}", row.d_dot) : "",
              csv_number(row.x),
              fmt::format("{}", row.n),
              csv_number(row.median),

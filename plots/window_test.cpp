@@ -45,20 +45,20 @@ using WindowTest = FigureTest;
 TEST_F(WindowTest, ShowsSeedsMediansSolvedRunsAndNorms) {
   const std::string csv = draw("window", windows());
   EXPECT_THAT(csv, HasSubstr("label,d_dot,train.learning_rate,n,median,lo,hi,metric\n"));
-  EXPECT_THAT(csv, HasSubstr("\na,0,0.001,3,0.99,0.98,1,test_accuracy\n"));
+  EXPECT_THAT(csv, HasSubstr("\na,,0.001,3,0.99,0.98,1,test_accuracy\n"));
   for (const char* seed : {"0.98", "0.99", "1"})
-    EXPECT_THAT(csv, HasSubstr(std::string("\nseed: a,0,0.001,1,") + seed + ",,,test_accuracy\n"));
-  EXPECT_THAT(csv, HasSubstr("\na,0,0.001,3,1,,,solved\n"));
-  EXPECT_THAT(csv, HasSubstr("\na,0,0.01,3,0,,,solved\n"));
-  EXPECT_THAT(csv, HasSubstr("\na,0,0.001,3,0.2,0.2,0.2,gradient_norm\n"));
-  EXPECT_THAT(csv, HasSubstr("\na,0,0.001,3,2,2,2,largest_gradient_norm\n"));
+    EXPECT_THAT(csv, HasSubstr(std::string("\nseed: a,,0.001,1,") + seed + ",,,test_accuracy\n"));
+  EXPECT_THAT(csv, HasSubstr("\na,,0.001,3,1,,,solved\n"));
+  EXPECT_THAT(csv, HasSubstr("\na,,0.01,3,0,,,solved\n"));
+  EXPECT_THAT(csv, HasSubstr("\na,,0.001,3,0.2,0.2,0.2,gradient_norm\n"));
+  EXPECT_THAT(csv, HasSubstr("\na,,0.001,3,2,2,2,largest_gradient_norm\n"));
 }
 
 TEST_F(WindowTest, MarksTheBestRateOfTheValidationSplitAndWarnsAtTheEdge) {
   const std::string csv = draw("window", windows());
-  EXPECT_THAT(csv, HasSubstr("\nchosen: a,0,0.001,3,0.99,,,test_accuracy\n"));
-  EXPECT_THAT(csv, HasSubstr("\nchosen: b,0,0.01,"));
-  EXPECT_THAT(csv, Not(HasSubstr("chosen: a,0,0.01,")));
+  EXPECT_THAT(csv, HasSubstr("\nchosen: a,,0.001,3,0.99,,,test_accuracy\n"));
+  EXPECT_THAT(csv, HasSubstr("\nchosen: b,,0.01,"));
+  EXPECT_THAT(csv, Not(HasSubstr("chosen: a,,0.01,")));
   const std::string warning =
       "The best learning rate is the largest tried for b (1 of 1 points): a better one may lie beyond.";
   EXPECT_THAT(script(), HasSubstr(warning));
@@ -137,7 +137,7 @@ TEST_F(WindowTest, TheTableSaysAtWhichRatesTheMedianOfTheSeedsSolves) {
   EXPECT_THAT(windows_table_text(records, options_, TableFormat::markdown),
               HasSubstr("| b | 0 (of 2) | -- |"));
   EXPECT_THAT(windows_table_text(records, options_, TableFormat::csv),
-              HasSubstr("\nc,0,0.001,3,0.94,0.19,0.94"));
+              HasSubstr("\nc,,0.001,3,0.94,0.19,0.94"));
 }
 
 }  // namespace

@@ -215,7 +215,9 @@ void stream_runs(std::ostream& out, const RowSource& rows, ExportFormat format, 
     table.add(record.seed);
     if (versions) table.add(record.version);
     for (const std::string& key : configs) table.add(at_or_null(record.config, key));
-    for (const std::int64_t count : {record.d_dot, record.state_size, record.steps}) table.add(count);
+    table.add(record.d_dot);
+    table.add(record.state_size > 0 ? json(record.state_size) : json());
+    table.add(record.steps);
     table.add(to_text(verdict_of(record)));
     for (const double value : {record.eval_loss, record.best_eval_loss, record.eval_accuracy})
       table.add(value);

@@ -138,14 +138,15 @@ void print_json(const Study& study, const StoreHeads& heads, const std::filesyst
   for (const auto& [verdict, n] : survey(&study, store, heads).verdicts)
     json["verdicts"][to_text(verdict)] = n;
   for (const Run& run : study.runs)
-    json["runs"].push_back({{"id", run.id},
-                            {"label", run.label},
-                            {"labels", run.labels},
-                            {"seed", run.seed},
-                            {"d_dot", run.d_dot},
-                            {"state_size", run.state_size},
-                            {"state", state_of(run, contents)},
-                            {"config", to_json(run.config)}});
+    json["runs"].push_back(
+        {{"id", run.id},
+         {"label", run.label},
+         {"labels", run.labels},
+         {"seed", run.seed},
+         {"d_dot", run.d_dot},
+         {"state_size", run.state_size > 0 ? nlohmann::ordered_json(run.state_size) : nullptr},
+         {"state", state_of(run, contents)},
+         {"config", to_json(run.config)}});
   console.out << dump(json);
 }
 
@@ -207,8 +208,8 @@ std::string stop_text(const std::vector<const Run*>& runs) {
 
 int run_plan(const Arguments& arguments, Console& console) {
   Study study = study_of(arguments);
-  keep_chosen(arguments, study, console);
   const std::optional<TrainingOptions> asked = asked_training(arguments);
+  keep_chosen(arguments, study, console);
   const std::filesystem::path store = store_path_of(arguments, study);
   print_plan(study, load_heads(store, console), store, arguments.has("json"), asked, console);
   return exit_done;
@@ -226,10 +227,11 @@ void print_plan(const Study& study, const StoreHeads& heads, const std::filesyst
   StateCounts total;
   for (const LabelRow& row : rows) {
     const StateCounts& n = row.counts;
-    cells.push_back(
-        {row.label, row.memory, row.layer, row.max_d_dot == 0 ? "-" : span(row.min_d_dot, row.max_d_dot),
-         span(row.min_state, row.max_state), fmt::format("{}", n.total()), fmt::format("{}", n.done),
-         fmt::format("{}", n.diverged), fmt::format("{}", n.failed), fmt::format("{}", n.missing)});
+    cells.push_back({row.label, row.memory, row.layer,
+                     row.max_d_dot == 0 ? "-" : span(row.min_d_dot, row.max_d_dot),
+                     row.max_state == 0 ? "-" : span(row.min_state, row.max_state),
+                     fmt::format("{}", n.total()), fmt::format("{}", n.done), fmt::format("{}", n.diverged),
+                     fmt::format("{}", n.failed), fmt::format("{}", n.missing)});
   }
   for (const Run& run : study.runs) total.add(state_of(run, contents));  // once, whatever its labels
   if (rows.size() > 1)
@@ -376,19 +378,19 @@ const Command plan_command = {
     "Examples:\n"
     "  crosstalk plan experiments/quickstart.toml\n"
     "  crosstalk plan experiments/quickstart.toml --set task.associations=20,40 --set seeds=1\n"
+    "  crosstalk plan experiments/quickstart.toml --device cpu --threads 2\n"
     "  crosstalk plan experiments/quickstart.toml --json | jq -r '.runs[] | select(.state==\"failed\").id'\n",
     1,
-    "  crosstalk plan experiments/quickstart.toml --device cpu --threads 2\n"
     1,
     "needs a study file, for example: crosstalk plan experiments/quickstart.toml",
     [] {
       std::vector<CommandOption> options = study_options();
       for (CommandOption& option : chosen_options()) options.push_back(std::move(option));
-      options.push_back({"out", "STORE", "The store (default ./runs/<study>)", false, {}});
-      options.push_back({"json",
       for (CommandOption& option :
            session_option_list())  // the time is then that of this place, whatever is recorded
         if (option.name == "device" || option.name == "threads") options.push_back(std::move(option));
+      options.push_back({"out", "STORE", "The store (default ./runs/<study>)", false, {}});
+      options.push_back({"json",
                          "",
                          "Print JSON: study, count, product, store, time, slow_forms, verdicts, runs",
                          false,

@@ -170,7 +170,8 @@ nb::tuple columns_of(const std::vector<std::string>& names, const std::vector<st
       version.add(rows, json(record.version));
       if (record.config.is_object())
         for (const auto& [name, value] : record.config.items()) config[name].add(rows, value);
-      d_dot.add(rows, json(record.d_dot)), state_size.add(rows, json(record.state_size));
+      d_dot.add(rows, json(record.d_dot));
+      state_size.add(rows, record.state_size > 0 ? json(record.state_size) : json());
       steps.add(rows, json(record.steps)), verdict.add(rows, json(to_text(verdict_of(record))));
       loss.add(rows, record.eval_loss), best.add(rows, record.best_eval_loss),
           accuracy.add(rows, record.eval_accuracy);

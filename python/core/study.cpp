@@ -23,7 +23,8 @@ nb::dict study_of(const std::string& path, const std::vector<std::string>& set) 
   for (const Run& run : study.runs) {
     nb::dict one;
     one["id"] = run.id, one["label"] = run.label, one["labels"] = run.labels, one["seed"] = run.seed;
-    one["config"] = dict_of(run.config), one["d_dot"] = run.d_dot, one["state_size"] = run.state_size;
+    one["config"] = dict_of(run.config), one["d_dot"] = run.d_dot;
+    one["state_size"] = run.state_size > 0 ? nb::cast(run.state_size) : nb::none();
     one["keep_weights"] = run.keep_weights;
     runs.append(one);
   }

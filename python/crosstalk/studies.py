@@ -221,6 +221,8 @@ def table(kind: str, paths: Any, *, best: Any = None, by: Any = None, where: Any
             frame[name] = pandas.to_numeric(frame[name])
         except ValueError:
             pass  # a column of texts
+    if "d_dot" in frame:
+        frame["d_dot"] = frame["d_dot"].astype("Int64")  # whole, and missing where a memory has none
     frame.attrs["latex"] = _call([*words, "--format", "latex"])
     frame.attrs["call"] = shlex.join(["crosstalk", *words])
     return frame
