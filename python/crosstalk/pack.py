@@ -88,7 +88,7 @@ class Pack:
             raise _Refused(str(error).strip().splitlines()[0]) from None
 
     def _try(self, replicas: Replicas) -> None:
-        """A step without consequences: vmap says now what it refuses."""
+        """A step and a reading without consequences: vmap says now what it refuses of either."""
         part = self.courses[0].parts()[0]
         batch = self._drawn(part, "train", 0, 1)
         params = {n: replicas.params[n] for n in replicas.trained}
@@ -96,6 +96,7 @@ class Pack:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             replicas._step(params, rest, replicas.buffers, replicas._taken(batch))
+            replicas.read(batch)
         slow = set()
         for warning in caught:
             operator = re.search(r"batching rule for (\S*\w)", str(warning.message))

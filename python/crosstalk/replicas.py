@@ -6,7 +6,7 @@ A model that vmap refuses (random numbers, values read in Python, buffers that c
 from __future__ import annotations
 
 import contextlib
-from typing import Any, Callable, Sequence
+from typing import Any, Callable, Iterator, Sequence
 
 import numpy as np
 import torch
@@ -43,6 +43,17 @@ def answer_losses(
         reduction="none",
     )
     return loss.view(target.shape) * used, (logits.argmax(-1) == target) & used, used
+
+
+@contextlib.contextmanager
+def _no_fast_path() -> Iterator[None]:
+    """Attention of torch.nn by the operators that it trains with: vmap has no rules for those that it evaluates with."""
+    before = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(before)
 
 
 class _Answering(torch.nn.Module):
@@ -166,14 +177,15 @@ class Replicas:
                 call = lambda *x: functional_call(self.model, (params, buffers), x)  # noqa: E731
                 return answer_losses(call, self.answers, batch, self.vocabulary)
 
+        self.model.eval()
         if self.together:
-            loss, hit, used = vmap(one, randomness="error")(self.params, self.buffers, batch)
+            with _no_fast_path():
+                loss, hit, used = vmap(one, randomness="error")(self.params, self.buffers, batch)
         else:
-            self.model.eval()
             params = {n: p[0] for n, p in self.params.items()}
             found = one(params, {n: b[0] for n, b in self.buffers.items()}, tuple(x[0] for x in batch))
             loss, hit, used = (x[None] for x in found)
-            self.model.train()
+        self.model.train()
         hits = torch.where(used, hit.int(), -1).to(torch.int32)
         return loss.double().cpu().numpy(), hits.cpu().numpy()
 

@@ -16,6 +16,10 @@ from typing import Any, Callable, Iterator
 
 from . import _core
 
+#: Folders of what others wrote; a virtual environment is known by its pyvenv.cfg.
+INSTALLED = frozenset(("site-packages", "dist-packages", "node_modules", "__pycache__", ".git"))
+MOST_NAMES = 8  #: files that a warning names
+
 
 class Config(dict[str, Any]):
     """Every key of a run's configuration ("model.width", "train.batch"), "task.vocabulary" among them; `arguments`: the study's
@@ -62,6 +66,15 @@ def _on_path(folder: str) -> Iterator[None]:
             sys.path.remove(folder)
 
 
+def _is_own(file: str, folder: str) -> bool:
+    """Whether a module that was imported is the user's own: below the folder of the model, and in nothing installed there."""
+    if not file.startswith(folder + os.sep):
+        return False
+    between = os.path.relpath(os.path.dirname(file), folder).split(os.sep)
+    places = [os.path.join(folder, *between[: i + 1]) for i in range(len(between)) if between[0] != "."]
+    return not INSTALLED.intersection(between) and not any(os.path.isfile(os.path.join(p, "pyvenv.cfg")) for p in places)
+
+
 def load(source: str, files: str) -> Callable[[Config], Any]:
     """The class that "FILE.py:CLASS" names. Warns of modules beside it that it imports and `files` does not name."""
     path, _, name = source.rpartition(":")
@@ -81,13 +94,15 @@ def load(source: str, files: str) -> Callable[[Config], Any]:
     beside = [
         file
         for file in (getattr(sys.modules[m], "__file__", None) for m in set(sys.modules) - before - {spec.name})
-        if file and os.path.isfile(file) and os.path.abspath(file).startswith(folder + os.sep)
+        if file and os.path.isfile(file) and _is_own(os.path.abspath(file), folder)
         and os.path.abspath(file) not in known
     ]
     if beside:
+        names = sorted(os.path.relpath(file, folder) for file in beside)
+        if len(names) > MOST_NAMES:
+            names[MOST_NAMES:] = [f"{len(names) - MOST_NAMES} more files"]
         warnings.warn(
-            f"{path} imports {', '.join(sorted(map(os.path.basename, beside)))}, which memory.files does not name: "
-            "a change there makes no new run",
+            f"{path} imports {', '.join(names)}, which memory.files does not name: a change there makes no new run",
             stacklevel=3,
         )
     found = getattr(module, name, None)

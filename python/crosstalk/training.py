@@ -75,6 +75,11 @@ def _is_ours(run: dict[str, Any]) -> bool:
     return bool(run["config"].get("memory.name") == "python")
 
 
+def _fixed(run: dict[str, Any]) -> str:
+    """What runs that march together have in common."""
+    return json.dumps({k: v for k, v in run["config"].items() if k not in FREE}, sort_keys=True)
+
+
 class _Stop(Exception):
     """Somebody asked to stop."""
 
@@ -112,6 +117,7 @@ class Session:
         self.progress, self.begin = _Progress(quiet), time.monotonic()
         self.makers: dict[str, Any] = {}
         self.texts: dict[str, tuple[str, str]] = {}
+        self.refused: dict[str, str] = {}  # what vmap refuses: _fixed() of runs, and their label
         self.runs = self._identified(models)
         self.provenance = json.loads(_core.process_provenance(f"ct.train, {os.path.basename(sys.argv[0])}", str(device), 1))
 
@@ -189,9 +195,8 @@ class Session:
         """Runs that may march together: equal but for seeds and rates, and at the same step."""
         groups: dict[str, list[dict[str, Any]]] = {}
         for run in runs:
-            fixed = {k: v for k, v in run["config"].items() if k not in FREE}
             steps = (self._saved(run["id"]) or {}).get("steps", 0)
-            groups.setdefault(json.dumps([fixed, steps, id(self._maker(run))], sort_keys=True), []).append(run)
+            groups.setdefault(json.dumps([_fixed(run), steps, id(self._maker(run))]), []).append(run)
         for group in groups.values():
             courses = _core.Course(group[0]["id"], group[0]["label"], group[0]["seed"], group[0]["config"])
             most = 1 if courses.has_stages else self.most  # runs of a curriculum leave its stages at their own time
@@ -211,12 +216,17 @@ class Session:
     def _train_taken(self, group: list[dict[str, Any]]) -> None:
         from .pack import Pack
 
-        try:
-            Pack(self, group, True).train()
-        except _Refused as refused:
-            self.progress.show(f"crosstalk: {group[0]['label']}: one run after the other, since vmap refuses: {refused}")
-            for run in group:
-                Pack(self, [run], False).train()
+        kind, label = _fixed(group[0]), group[0]["label"]
+        if kind not in self.refused:
+            try:
+                Pack(self, group, True).train()
+                return
+            except _Refused as refused:
+                if label not in self.refused.values():
+                    self.progress.show(f"crosstalk: {label}: one run after the other, since vmap refuses: {refused}")
+                self.refused[kind] = label
+        for run in group:
+            Pack(self, [run], False).train()
 
     # State of runs that have begun.
 

@@ -204,6 +204,49 @@ def test_models_that_vmap_refuses_are_trained_one_by_one(folder, capfd):
     assert any(r["provenance"]["pack"] == 4 for r in records("p").values())
 
 
+RECURRENT = """import torch
+
+
+class Mine(torch.nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        self.e, self.h = torch.nn.Embedding(32, 16), torch.nn.Linear(16, 32)
+        self.r = torch.nn.KIND(16, 16, batch_first=True)
+
+    def forward(self, t):
+        return self.h(self.r(self.e(t))[0])
+"""
+
+
+@pytest.mark.parametrize("kind", ["LSTM", "GRU"])
+def test_recurrent_networks_which_vmap_trains_and_does_not_read(folder, capfd, kind):
+    (folder / "recurrent.py").write_text(RECURRENT.replace("KIND", kind))
+    (folder / "r.toml").write_text((folder / write(folder)).read_text().replace("own_model.py:Model", "recurrent.py:Mine"))
+    assert ct.train("r.toml", out="s", replicas=2).done == 4
+    assert capfd.readouterr().err.count("one run after the other, since vmap refuses: ") == 1
+    ct.train("r.toml", out="alone", replicas=1, quiet=True)
+    assert results("s") == results("alone")
+    # What it keeps of a sequence is not known, which is not nothing.
+    assert ct.read("s")["state_size"].isna().all() and {r["state_size"] for r in ct.plan("r.toml").configs} >= {None}
+    table = ct.table("final", "s", best="train.learning_rate", metric="test_loss")
+    assert table["d_dot"].isna().all()
+
+
+def test_replicas_are_evaluated_as_runs_alone_are(folder):
+    (folder / "modes.py").write_text(
+        "from own_model import Model\n\n\nclass Mine(Model):\n    def forward(self, tokens):\n"
+        "        return super().forward(tokens) * (1.0 if self.training else 3.0)\n")
+    text = (folder / write(folder, precision="fp64")).read_text()
+    (folder / "modes.toml").write_text(text.replace('own_model.py:Model"', 'modes.py:Mine"\nfiles = "own_model.py"'))
+    sets = {"train.max_steps": 20}
+    ct.train("modes.toml", set=sets, out="together", quiet=True)
+    ct.train("modes.toml", set=sets, out="alone", replicas=1, quiet=True)
+    together, alone = results("together"), results("alone")
+    assert {r["provenance"]["pack"] for r in records("together").values()} == {4}
+    for id in alone:
+        np.testing.assert_allclose(together[id]["eval_loss"], alone[id]["eval_loss"], rtol=1e-9)
+
+
 def test_how_far_runs_have_come_is_said(folder, capfd, monkeypatch):
     from crosstalk import pack
 
@@ -272,6 +315,23 @@ def test_further_files_are_part_of_it(folder):
     first = ct.plan(study, set=sets).configs[0]["id"]
     (folder / "layers.py").write_text("SCALE = 2.0\n")
     assert ct.plan(study, set=sets).configs[0]["id"] != first
+
+
+def test_what_is_installed_beside_a_model_is_not_of_it(folder):
+    places = [".venv/lib/python3/site-packages", "env/here", "node_modules", "own"]
+    for place in places:
+        (folder / place).mkdir(parents=True)
+        for n in range(30):
+            (folder / place / f"m{places.index(place)}_{n}.py").write_text("")
+    (folder / "env" / "pyvenv.cfg").write_text("")
+    (folder / "imports.py").write_text(
+        f"import importlib, sys\nfor i, place in enumerate({places}):\n    sys.path.insert(0, {str(folder)!r} + '/' + place)\n"
+        "    for n in range(30):\n        importlib.import_module(f'm{i}_{n}')\nfrom own_model import Model as Mine\n")
+    names = ", ".join(sorted(f"own/m3_{n}.py" for n in range(30))[:8])
+    with pytest.warns(UserWarning) as caught:
+        ct.sources.load("imports.py:Mine", "own_model.py")
+    (told,) = (str(warning.message) for warning in caught)
+    assert told == (f"imports.py imports {names}, 22 more files, which memory.files does not name: a change there makes no new run")
 
 
 def test_a_class_without_a_file_of_the_study(folder):
