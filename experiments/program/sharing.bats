@@ -387,3 +387,38 @@ assert status["seconds_left"] > 0 and status["states"]["missing"] > 0, status'
   grep -qE '^7_2 +.* cpu +silent [0-9]+' seen
   grep -q '^0 workers: 0 runs/s' seen
 }
+
+@test "work says which runs the Python package trains" {
+  echo 'class Mine: pass' >mine.py
+  cat >own.toml <<'TOML'
+[study]
+name  = "own"
+seeds = [1]
+
+[base]
+task.name       = "mqar"
+task.vocabulary = 32
+task.length     = 16
+task.pairs      = 2
+model.name      = "language"
+model.width     = 8
+train.max_steps = 2
+train.batch     = 2
+eval.sequences  = 4
+
+[memories.mine]
+name = "python"
+source = "mine.py:Mine"
+
+[memories.linear]
+name = "linear_attention"
+TOML
+  "$crosstalk" run own.toml --out "my store" --set seeds=1,2 --quiet
+  run -0 --separate-stderr "$crosstalk" work "my store"
+  [[ $stderr == *"own: nothing of the program's own memories is left; trained 0 runs here, 0 by other processes; 2 runs are of PyTorch models, which the Python package trains:"* ]]
+  [[ $stderr == *"  python -m crosstalk train 'my store/studies/own.toml' --out 'my store' --set seeds=1,2" ]]
+  run -0 --separate-stderr "$crosstalk" export "my store"
+  run -0 --separate-stderr "$crosstalk" plan own.toml
+  echo "$output"
+  grep -q '^mine  *python  *bare  *-  *-  *1 ' <<<"$output"  # neither d_dot nor a state that is known
+}

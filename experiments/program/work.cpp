@@ -57,27 +57,45 @@ struct Left {
   std::map<std::string, std::string> names;  ///< of the study that asks for a run, by id
   std::vector<Run> runs;                     ///< missing
   std::set<std::string> again;               ///< of them: recorded, but without the weights that are wanted
-  std::int64_t failed = 0;
+  std::int64_t failed = 0, foreign = 0;      ///< foreign: missing runs of PyTorch models
+  std::string trained_by;                    ///< commands that train these
   std::vector<std::string> warnings, problems;  ///< problems: of studies that cannot be read here
 };
+
+std::string foreign_command(const Request& request, const fs::path& store) {
+  std::vector<std::string> words = {"crosstalk", "train",
+                                    (store / "studies" / (request.study + ".toml")).string(), "--out",
+                                    store.string()};
+  for (const std::string& set : request.set) words.insert(words.end(), {"--set", set});
+  return shell_quote(words);
+}
 
 Left read_left(const fs::path& store) {
   Left left;
   left.stamp = requests_stamp(store);
   const StoreContents contents = read_heads(store).contents;
-  left.study = joint_study(read_requests(store, left.warnings), store, left.names, left.problems);
+  const std::vector<Request> requests = read_requests(store, left.warnings);
+  left.study = joint_study(requests, store, left.names, left.problems);
   left.warnings.insert(left.warnings.end(), contents.warnings.begin(), contents.warnings.end());
   left.again = lacking_weights(left.study.runs, contents, store);
   // Whoever was killed between the record and the end of its state left that.
   sweep_checkpoints(store, [&](const std::string& id) {
     return contents.records.count(id) != 0 && left.again.count(id) == 0;
   });
+  std::set<std::string> foreign;  // studies
   for (const Run& run : left.study.runs) {
     const std::string state = state_of(run, contents);
-    if (is_foreign(run.config)) continue;
+    if (is_foreign(run.config)) {
+      left.foreign += state == "missing";
+      if (state == "missing") foreign.insert(left.names[run.id]);
+      continue;
+    }
     if (state == "missing" || left.again.count(run.id) != 0) left.runs.push_back(run);
     if (state == "failed") ++left.failed;
   }
+  for (const Request& request : requests)
+    if (foreign.count(request.study) != 0)
+      left.trained_by += "\n  python -m " + foreign_command(request, store);
   return left;
 }
 
@@ -105,13 +123,20 @@ bool has_new(const Left& left, std::set<std::string>& known) {
 /// Nothing is left to train: says what was trained here (`ended`) and elsewhere. Returns the exit code.
 int say_end(const Left& left, std::int64_t ended, std::int64_t elsewhere, bool quiet, Console& console) {
   if (!quiet)
-    print_note(
-        console,
-        fmt::format("{}nothing is left; trained {} here, {} by other processes{}",
-                    left.study.name.empty() ? "" : left.study.name + ": ", plural(ended, "run"), elsewhere,
-                    left.failed > 0 ? fmt::format("; {} failed ('crosstalk retry' trains them again)",
-                                                  plural(left.failed, "run"))
-                                    : ""));
+    print_note(console,
+               fmt::format("{}{} is left; trained {} here, {} by other processes{}{}",
+                           left.study.name.empty() ? "" : left.study.name + ": ",
+                           left.foreign > 0 ? "nothing of the program's own memories" : "nothing",
+                           plural(ended, "run"), elsewhere,
+                           left.failed > 0 ? fmt::format("; {} failed ('crosstalk retry' trains them again)",
+                                                         plural(left.failed, "run"))
+                                           : "",
+                           left.foreign > 0
+                               ? fmt::format("; {} of PyTorch models, which the Python package trains:{}",
+                                             left.foreign == 1 ? "1 run is"
+                                                               : fmt::format("{} runs are", left.foreign),
+                                             left.trained_by)
+                               : ""));
   if (!left.problems.empty()) {
     print_error(console, left.problems.size() == 1
                              ? std::string("one study cannot be read here and was left out, see above")
