@@ -5,8 +5,9 @@
 #   with device code; WITHOUT are the stubs of a CPU-only build, CUDA_LIBS for example CUDA::cublas.
 # crosstalk_test(NAME SOURCES ... LIBS ... [LABELS ...]): a GoogleTest program, one ctest entry a test case,
 #   named NAME.Suite.Case.
-# crosstalk_test(NAME ... WHOLE): one ctest entry for the program's CPU cases and one, NAME.Cuda, for its cases with
-#   Cuda in their name: for programs of many small cases, whose start would cost more than they do.
+# crosstalk_test(NAME ... PARTS N): N ctest entries, NAME.1 to NAME.N, for the program's CPU cases, which they take in turn,
+#   and one, NAME.Cuda, for its cases with Cuda in their name: for programs of many small cases, whose start would cost more
+#   than they do.
 #   Labels: `slow` is left out of the default suite, `gpu` needs a GPU and is skipped without one.
 # crosstalk_unity(RESULT PARTS SOURCES...): a unity build. Sets RESULT to PARTS files that include all SOURCES between them:
 #   what many small files share, headers and instances of templates, is then compiled PARTS times. A source's part depends on
@@ -14,11 +15,10 @@
 #   under -DCROSSTALK_UNITY=OFF. Names in the unnamed namespaces of SOURCES must differ.
 include(GoogleTest)
 
-# What tests may take, in seconds: with sanitizers they take up to ten times as long.
-set(CROSSTALK_FIVE_MINUTES 300)
+# What an entry may take, in seconds: none takes more than a minute on a quiet core, and ten times that is left to a slow
+# machine. With sanitizers it is up to ten times as long.
 set(CROSSTALK_TEN_MINUTES 600)
 if(CROSSTALK_SANITIZE)
-  set(CROSSTALK_FIVE_MINUTES 3000)
   set(CROSSTALK_TEN_MINUTES 6000)
 endif()
 
@@ -77,7 +77,7 @@ function(crosstalk_test name)
   if(NOT CROSSTALK_TESTS)
     return()
   endif()
-  cmake_parse_arguments(ARG "WHOLE" "" "SOURCES;LIBS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "" "PARTS" "SOURCES;LIBS;LABELS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE crosstalk_flags ${ARG_LIBS} GTest::gtest_main ${RAPIDCHECK_LIBRARY})
   # Only the files that ask for the folder get it: the others compile to the same in any folder, so that a compiler cache
@@ -88,17 +88,21 @@ function(crosstalk_test name)
       set_property(SOURCE "${source}" APPEND PROPERTY COMPILE_DEFINITIONS CROSSTALK_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
     endif()
   endforeach()
-  if(ARG_WHOLE)
-    add_test(NAME ${name} COMMAND ${name} --gtest_brief=1 --gtest_filter=-*Cuda*)
+  if(ARG_PARTS)
+    foreach(part RANGE 1 ${ARG_PARTS})
+      math(EXPR index "${part} - 1")
+      add_test(NAME ${name}.${part} COMMAND ${name} --gtest_brief=1 --gtest_filter=-*Cuda*)
+      set_tests_properties(${name}.${part} PROPERTIES TIMEOUT ${CROSSTALK_TEN_MINUTES} ENVIRONMENT
+        "OMP_NUM_THREADS=1;GTEST_TOTAL_SHARDS=${ARG_PARTS};GTEST_SHARD_INDEX=${index}")
+    endforeach()
     add_test(NAME ${name}.Cuda COMMAND ${name} --gtest_brief=1 --gtest_filter=*Cuda*)
-    set_tests_properties(${name} ${name}.Cuda PROPERTIES ENVIRONMENT "OMP_NUM_THREADS=1"
-      TIMEOUT ${CROSSTALK_TEN_MINUTES})
-    set_tests_properties(${name}.Cuda PROPERTIES LABELS gpu SKIP_REGULAR_EXPRESSION "SKIPPED")
+    set_tests_properties(${name}.Cuda PROPERTIES ENVIRONMENT "OMP_NUM_THREADS=1" TIMEOUT ${CROSSTALK_TEN_MINUTES}
+      LABELS gpu SKIP_REGULAR_EXPRESSION "SKIPPED")
     return()
   endif()
   # One OpenMP thread: waiting threads spin, and on a busy machine tiny tests then take 100 times as long.
   gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 TEST_PREFIX "${name}." TEST_LIST ${name}_CASES NO_PRETTY_VALUES
-    PROPERTIES ENVIRONMENT "OMP_NUM_THREADS=1" TIMEOUT ${CROSSTALK_FIVE_MINUTES})
+    PROPERTIES ENVIRONMENT "OMP_NUM_THREADS=1" TIMEOUT ${CROSSTALK_TEN_MINUTES})
   if(ARG_LABELS)  # gtest_discover_tests loses all but the first of several labels
     set(file "${CMAKE_CURRENT_BINARY_DIR}/${name}_labels.cmake")
     file(CONFIGURE OUTPUT "${file}" CONTENT "if(@name@_CASES)
