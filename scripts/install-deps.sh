@@ -41,6 +41,7 @@ if ! $minimal; then
   packages+=(
     git libgtest-dev libgmock-dev librapidcheck-dev                     # to test
     python3-pandas bats clang-format-14
+    texlive-latex-base texlive-latex-recommended                        # tables of LaTeX: 48 MB, 151 MB on disk
     ccache                                                              # what two presets share is compiled once
   )
 fi
