@@ -7,10 +7,12 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <tuple>
 
 #include "experiments/common/provenance.h"
 #include "experiments/common/stores.h"
 #include "experiments/training/foreign_memory.h"
+#include "experiments/training/mistakes.h"
 #include "experiments/training/optimizer.h"
 #include "experiments/training/pack.h"
 #include "experiments/training/record_of.h"
@@ -33,15 +35,21 @@ using nlohmann::json;
 using Losses = nb::ndarray<const double, nb::c_contig, nb::device::cpu>;
 using Hits = nb::ndarray<const std::int32_t, nb::c_contig, nb::device::cpu>;
 
-std::vector<QueryResults> results_of(const std::vector<std::pair<Losses, Hits>>& read) {
+/// Of each query: its loss, whether it is answered right (-1: not used), and the answer.
+using Read = std::tuple<Losses, Hits, Hits>;
+
+std::vector<QueryResults> results_of(const std::vector<Read>& read) {
   std::vector<QueryResults> all;
-  for (const auto& [loss, hit] : read) {
-    if (loss.ndim() != 2 || hit.ndim() != 2 || loss.shape(0) != hit.shape(0) || loss.shape(1) != hit.shape(1))
-      throw nb::value_error("losses and hits are [sequences,Q] each");
+  for (const auto& [loss, hit, said] : read) {
+    for (const Hits* one : {&hit, &said})
+      if (loss.ndim() != 2 || one->ndim() != 2 || loss.shape(0) != one->shape(0) ||
+          loss.shape(1) != one->shape(1))
+        throw nb::value_error("losses, hits and answers are [sequences,Q] each");
     all.push_back({static_cast<int>(loss.shape(0)),
                    static_cast<int>(loss.shape(1)),
                    {loss.data(), loss.data() + loss.size()},
                    {hit.data(), hit.data() + hit.size()}});
+    all.back().answer = {said.data(), said.data() + said.size()};
   }
   return all;
 }
@@ -104,8 +112,7 @@ class Course {
 
   /// Takes an evaluation into account that stands as many steps after the last as there are norms, those of the gradients before
   /// they are clipped: "on", "promoted", "done" or "diverged".
-  std::string evaluated(const std::vector<std::pair<Losses, Hits>>& read, double train_loss,
-                        const std::vector<double>& norms) {
+  std::string evaluated(const std::vector<Read>& read, double train_loss, const std::vector<double>& norms) {
     slot_.steps += static_cast<std::int64_t>(norms.size());
     slot_.evaluated(summary(parts_of(*stage_task(), "eval"), results_of(read)));
     if (!norms.empty()) add_training_points(train_loss, norms);
@@ -138,14 +145,14 @@ class Course {
     record_.metrics["stage"] = static_cast<double>(slot_.promotions.size() + 1);
   }
   /// A run that ended in an earlier stage is held against others by the task itself.
-  void whole_task(const std::vector<std::pair<Losses, Hits>>& read) {
+  void whole_task(const std::vector<Read>& read) {
     const EvalSummary all = summary(parts_of(*task_, "eval"), results_of(read));
     record_.eval_loss = record_.best_eval_loss = all.loss;
     record_.eval_accuracy = all.accuracy;
     record_.metrics["eval_exact"] = all.exact;
   }
   /// Adds what was read of the test split, or of another length.
-  void tested(int factor, const std::vector<std::pair<Losses, Hits>>& read) {
+  void tested(int factor, const std::vector<Read>& read) {
     const Shared shared = factor > 0 ? lengthened(factor) : task_;
     const Task& task = *shared;
     const std::vector<ExamPart> parts = parts_of(task, "test");
@@ -156,6 +163,9 @@ class Course {
     if (factor > 0) return add_length(record_, run_.config, task, factor, test, parts, results, facts);
     record_.metrics["test_loss"] = test.loss;
     record_.metrics["test_accuracy"] = test.accuracy;
+    std::vector<const Task*> tasks;
+    for (const ExamPart& part : parts) tasks.push_back(part.task);
+    add_mistakes(record_, tasks, results, seed_);
     if (!parts[0].name.empty()) add_segment_profiles(record_, parts, results);
     add_token_test(record_, task, test, parts, results, facts);
   }

@@ -182,9 +182,9 @@ class Pack:
                 self.replicas.keep(kept)
         return promoted and bool(self.rows)
 
-    def _exam(self, split: str, factor: int) -> list[list[tuple[Any, Any]]]:
-        """Of each replica, by part: losses and hits [sequences,Q]."""
-        found: list[list[tuple[Any, Any]]] = [[] for _ in self.rows]
+    def _exam(self, split: str, factor: int) -> list[list[tuple[Any, ...]]]:
+        """Of each replica, by part: losses, hits and answers [sequences,Q]."""
+        found: list[list[tuple[Any, ...]]] = [[] for _ in self.rows]
         for part, sequences in self.courses[self.rows[0]].exam(split, factor):
             T, _, Q = part.shape(split)
             chunk = max(1, min(sequences, EXAM_TOKENS // (T + Q)))
@@ -193,8 +193,7 @@ class Pack:
                 batch = self._drawn(part, split, first, min(chunk, sequences - first))
                 pieces.append(self.replicas.read(batch))
             for i in range(len(self.rows)):
-                loss = np.concatenate([piece[0][i] for piece in pieces])
-                found[i].append((loss, np.concatenate([piece[1][i] for piece in pieces])))
+                found[i].append(tuple(np.concatenate([x[i] for x in of_pieces]) for of_pieces in zip(*pieces)))
         return found
 
     def _finish(self, ended: list[tuple[int, bool]], begin: float) -> None:
@@ -227,7 +226,7 @@ class Pack:
                 f"{state} after {course.steps} steps"
             )
 
-    def _whole(self, i: int) -> list[tuple[Any, Any]]:
+    def _whole(self, i: int) -> list[tuple[Any, ...]]:
         """The eval split of the whole task, whatever stage the run is in."""
         return self._exam("eval", 1)[i]
 

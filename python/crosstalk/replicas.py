@@ -25,8 +25,8 @@ def _check_logits(logits: Any, rows: Sequence[int], letters: str, vocabulary: in
 def answer_losses(
     model: Callable[..., Any], answers: bool, batch: tuple[Any, Any, Any], vocabulary: int
 ) -> tuple[Any, Any, Any]:
-    """Cross-entropy of each query slot, whether it is answered right, and whether it is used: [B,Q] each. Raises TypeError where
-    the model gives anything but logits."""
+    """Cross-entropy of each query slot, its answer, and whether it is used: [B,Q] each. Raises TypeError where the model gives
+    anything but logits."""
     tokens, position, target = batch
     if answers:
         logits = model(tokens, position)
@@ -42,7 +42,7 @@ def answer_losses(
         target.clamp(min=0).flatten(),
         reduction="none",
     )
-    return loss.view(target.shape) * used, (logits.argmax(-1) == target) & used, used
+    return loss.view(target.shape) * used, logits.argmax(-1), used
 
 
 @contextlib.contextmanager
@@ -168,8 +168,8 @@ class Replicas:
         return torch.stack([g.double().square().flatten(1).sum(1) for g in gradients.values()]).sum(0).sqrt()
 
     @torch.no_grad()
-    def read(self, batch: Any) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-        """Loss and hit (1, 0; -1 where a slot is not used) of every query slot: [R,B,Q]."""
+    def read(self, batch: Any) -> tuple[np.ndarray[Any, Any], ...]:
+        """Loss, hit (1, 0; -1 where a slot is not used) and answer of every query slot: [R,B,Q]."""
         batch = self._taken(batch)
 
         def one(params: Any, buffers: Any, batch: Any) -> Any:
@@ -180,14 +180,14 @@ class Replicas:
         self.model.eval()
         if self.together:
             with _no_fast_path():
-                loss, hit, used = vmap(one, randomness="error")(self.params, self.buffers, batch)
+                loss, said, used = vmap(one, randomness="error")(self.params, self.buffers, batch)
         else:
             params = {n: p[0] for n, p in self.params.items()}
             found = one(params, {n: b[0] for n, b in self.buffers.items()}, tuple(x[0] for x in batch))
-            loss, hit, used = (x[None] for x in found)
+            loss, said, used = (x[None] for x in found)
         self.model.train()
-        hits = torch.where(used, hit.int(), -1).to(torch.int32)
-        return loss.double().cpu().numpy(), hits.cpu().numpy()
+        hits = torch.where(used, (said == batch[2]).int(), -1).to(torch.int32)
+        return loss.double().cpu().numpy(), hits.cpu().numpy(), said.to(torch.int32).cpu().numpy()
 
     def _taken(self, batch: Any) -> Any:
         return tuple(torch.from_numpy(x).to(self.device, torch.long) for x in batch)

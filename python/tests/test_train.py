@@ -96,7 +96,7 @@ def test_records_stand_beside_those_of_built_in_memories(folder):
     for line in call("export", "s", "--where", "label=delta", "--format", "jsonl").splitlines()[:1]:
         other = json.loads(line)
     assert {"test_loss", "test_accuracy", "test_exact", "parameters", "chance_accuracy"} <= set(one["metrics"])
-    assert {n for n in other if n.startswith(("test_", "baseline_", "chance_"))} <= set(one["metrics"])
+    assert {n for n in other if n.startswith(("test_", "baseline_", "chance_", "error_"))} <= set(one["metrics"])
     curves = ct.read("s", curves=True)
     by_label = curves.groupby("label", observed=True).metric.unique()
     assert set(by_label["mine"]) == set(by_label["delta"])
