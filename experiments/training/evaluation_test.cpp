@@ -53,6 +53,25 @@ TEST(Evaluation, ClassesAreCountedInBatchesOf128Sequences) {
   EXPECT_DOUBLE_EQ(class_accuracy(results, target), (128 + 72 * (71.0 / 72)) / 200);
 }
 
+// One sequence of four queries after these tokens.
+QueryFacts facts_at(const std::vector<std::int32_t>& position) {
+  return {position, std::vector<std::int32_t>(4 * meta_count), std::vector<std::int32_t>(4)};
+}
+
+// Of 8 tokens the last quarter begins behind the sixth.
+TEST(Evaluation, TheLastQuarterHasItsOwnAccuracy) {
+  const QueryResults results{1, 4, {}, {0, 0, 1, -1}};
+  EXPECT_DOUBLE_EQ(scaled_accuracy_last_quarter(results, facts_at({5, 6, 7, 8}), 8, 0.5), 1);
+}
+
+// A profile has 256 points at most: of 512 tokens two stand together, at the later one.
+TEST(Evaluation, PositionsOfLongSequencesStandTogether) {
+  Record record;
+  add_token_profiles(record, {{1, 4, {}, {1, 0, 1, 1}}}, {facts_at({1, 2, 3, 512})});
+  EXPECT_EQ(record.profiles.at("accuracy_by_position").x, (std::vector<double>{2, 4, 512}));
+  EXPECT_EQ(record.profiles.at("accuracy_by_position").y, (std::vector<double>{0.5, 1, 1}));
+}
+
 struct Means {
   double loss = 0, accuracy = 0, exact = 0;
 };

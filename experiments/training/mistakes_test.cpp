@@ -12,9 +12,10 @@
 namespace crosstalk::checks {
 namespace {
 
-// Context 0: key 1 is given 10, 11, 12 and again 11; key 2 is given 20. Context 1: key 1 is given 30. Later key 3 is given 40.
+// Context 0: key 1 is given 10, 11, 12 and again 11; key 2 is given 20. Context 1: key 1 is given 30. With the last token that
+// the read has seen key 4 is given 50; later key 3 is given 40.
 const std::vector<KeyWrite> kWrites = {{1, 0, 1, 10}, {2, 0, 2, 20}, {3, 0, 1, 11}, {4, 0, 1, 12},
-                                       {5, 1, 1, 30}, {6, 0, 1, 11}, {9, 0, 3, 40}};
+                                       {5, 1, 1, 30}, {6, 0, 1, 11}, {8, 0, 4, 50}, {9, 0, 3, 40}};
 
 Mistake of(std::int32_t answer, bool keys_are_answers = true, std::int32_t target = 11) {
   return mistake_of(kWrites, {0, 1, 8, target}, answer, keys_are_answers);
@@ -29,6 +30,7 @@ TEST(Mistakes, AreNamedByWhatTheSequenceWrote) {
   EXPECT_EQ(of(11, true, 20), Mistake::newest);  // what it holds was given to another key
   EXPECT_EQ(of(30), Mistake::other_context);
   EXPECT_EQ(of(20), Mistake::other_value);
+  EXPECT_EQ(of(50), Mistake::other_value);
   EXPECT_EQ(of(40), Mistake::never) << "written after the read";
   EXPECT_EQ(of(99), Mistake::never);
   EXPECT_EQ(of(-1), Mistake::never);
