@@ -66,6 +66,12 @@ TEST(PlainLoop, EveryMemoryTrainsTheSame) {
   }
 }
 
+// 100 sequences of so many associations are a batch, of which the second is half full.
+TEST(PlainLoop, EvaluationsOfSeveralBatchesCountEverySequenceOnce) {
+  compare(exact_runs("task.associations = 100\neval.sequences = 150\ntrain.max_steps = 1\neval.every = 1",
+                     "name = \"linear_attention\""));
+}
+
 TEST(PlainLoop, RandomFeaturesAreDrawnAnewInEveryForwardPass) {
   compare(exact_runs("train.max_steps = 12\neval.every = 5",
                      "name = \"linear_attention\"\nfeature_map = \"favor\"\nfeatures = 6",
