@@ -36,6 +36,17 @@ bool is_at_chance(const Record& record) {
          record.eval_accuracy <= chance->second + kChanceMargin * (1 - chance->second);
 }
 
+/// Answering the zero vector, or as often each of all answers, would have had the smaller loss. A model of single tokens may
+/// be right where it is sure, and so wrong elsewhere that its loss is above: that is no such run.
+bool is_worse_than_nothing(const Record& record) {
+  const auto above = [&](const char* name) {
+    const auto nothing = record.metrics.find(name);
+    return nothing != record.metrics.end() && record.eval_loss > (1 + kTrend) * nothing->second;
+  };
+  return record.metrics.count("constant_loss") != 0 ? above("constant_loss")
+                                                    : above("chance_loss") && is_at_chance(record);
+}
+
 /// Finite validation losses since the last stage of a curriculum began.
 std::vector<double> last_losses(const Record& record) {
   const auto curve = record.curves.find("eval_loss");
@@ -70,6 +81,7 @@ std::optional<Verdict> without_curve(const Record& record) {
   const auto most = config_number(record, "train.max_steps");
   if (most && *most == 0) return Verdict::not_trained;
   if (is_solved(record)) return Verdict::solved;
+  if (is_worse_than_nothing(record)) return Verdict::worse_than_nothing;
   if (!most || static_cast<double>(record.steps) >= *most) return std::nullopt;
   return is_at_chance(record) ? Verdict::at_chance : Verdict::plateau;
 }
@@ -79,7 +91,8 @@ std::optional<Verdict> without_curve(const Record& record) {
 Verdict verdict_of(const Record& record) {
   if (const auto verdict = without_curve(record)) return *verdict;
   const Verdict end = end_of(last_losses(record));
-  return end == Verdict::plateau && is_at_chance(record) ? Verdict::at_chance : end;
+  const bool still = end == Verdict::plateau || end == Verdict::out_of_steps;
+  return still && is_at_chance(record) ? Verdict::at_chance : end;
 }
 
 bool verdict_needs_curve(const Record& record) { return !without_curve(record); }
@@ -94,6 +107,8 @@ std::string to_text(Verdict verdict) {
       return "not_trained";
     case Verdict::solved:
       return "solved";
+    case Verdict::worse_than_nothing:
+      return "worse_than_nothing";
     case Verdict::at_chance:
       return "at_chance";
     case Verdict::plateau:
@@ -109,9 +124,10 @@ std::string to_text(Verdict verdict) {
 }
 
 const std::vector<Verdict>& verdicts() {
-  static const std::vector<Verdict> all = {Verdict::solved,        Verdict::plateau,  Verdict::at_chance,
-                                           Verdict::still_falling, Verdict::rising,   Verdict::out_of_steps,
-                                           Verdict::not_trained,   Verdict::diverged, Verdict::failed};
+  static const std::vector<Verdict> all = {
+      Verdict::solved,        Verdict::plateau, Verdict::at_chance,    Verdict::worse_than_nothing,
+      Verdict::still_falling, Verdict::rising,  Verdict::out_of_steps, Verdict::not_trained,
+      Verdict::diverged,      Verdict::failed};
   return all;
 }
 

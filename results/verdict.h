@@ -17,7 +17,9 @@ enum class Verdict {
   not_trained,  ///< train.max_steps = 0: a probe
   solved,  ///< the last evaluation meets train.stop_loss or train.stop_accuracy; of a language model with neither, an
            ///< accuracy of kSolvedAccuracy
-  at_chance,      ///< would be a plateau, and accuracy is within kChanceMargin of the way from chance to 1
+  worse_than_nothing,  ///< a last validation loss more than kTrend above that of answering nothing (constant_loss, else
+                       ///< chance_loss; of the latter only with an accuracy at chance)
+  at_chance,  ///< would be a plateau or out_of_steps, and accuracy is within kChanceMargin of the way from chance to 1
   plateau,        ///< ended by train.patience; or at the last step with a loss that neither fell nor rose
   still_falling,  ///< ended at the last step while the loss fell
   rising,         ///< ended at the last step while the loss rose

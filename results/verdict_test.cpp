@@ -88,6 +88,38 @@ TEST(Verdict, ChanceIsAPlateauThatKnowsNothing) {
   EXPECT_EQ(verdict_of(falling), Verdict::still_falling);
 }
 
+TEST(Verdict, NeedsNoSlopeAtChanceOrBelow) {
+  Record few = run_with(quarters(3, 1), 3);
+  EXPECT_EQ(verdict_of(few), Verdict::out_of_steps);
+  few.eval_accuracy = 0.1;
+  EXPECT_EQ(verdict_of(few), Verdict::at_chance);
+  for (const int evaluations : {1, 8}) {
+    Record worse = run_with(quarters(evaluations, 0.5), evaluations);
+    worse.metrics["constant_loss"] = 0.5;
+    worse.eval_loss = 1.05 * 0.5;
+    EXPECT_NE(verdict_of(worse), Verdict::worse_than_nothing);
+    worse.eval_loss = 1.28e4;
+    EXPECT_EQ(verdict_of(worse), Verdict::worse_than_nothing);
+    EXPECT_FALSE(verdict_needs_curve(worse));
+    worse.metrics = {{"chance_loss", 3.0}, {"chance_accuracy", 0.1}};
+    worse.eval_loss = 4;
+    EXPECT_NE(verdict_of(worse), Verdict::worse_than_nothing);  // often right, and very sure where it is not
+    worse.eval_accuracy = 0.1;
+    EXPECT_EQ(verdict_of(worse), Verdict::worse_than_nothing);
+    worse.eval_accuracy = 0.99;
+    EXPECT_EQ(verdict_of(worse), Verdict::solved);
+  }
+}
+
+// The evaluation that ends the stage before is of another task.
+TEST(Verdict, LeavesOutTheEvaluationAtTheEndOfTheStageBefore) {
+  Record record = run_with({9, 1, 1, 1, 1, 1, 1, 1}, 8);
+  record.profiles["steps_by_stage"] = {{1, 2}, {10, 70}};
+  EXPECT_EQ(verdict_of(record), Verdict::out_of_steps);  // seven
+  record.profiles["steps_by_stage"] = {{1, 2}, {9, 71}};
+  EXPECT_EQ(verdict_of(record), Verdict::plateau);
+}
+
 TEST(Verdict, ReadsTheLastStageOfACurriculumOnly) {
   std::vector<double> losses = quarters(8, 0.5);
   losses.insert(losses.end(), 8, 0.3);
@@ -132,7 +164,7 @@ TEST(Verdict, OfATableIsTheTables) {
 TEST(Verdict, Names) {
   std::set<std::string> names;
   for (const Verdict verdict : verdicts()) names.insert(to_text(verdict));
-  EXPECT_EQ(names.size(), 9u);
+  EXPECT_EQ(names.size(), 10u);
 }
 
 }  // namespace
