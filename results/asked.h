@@ -42,9 +42,10 @@ void keep_asked(const std::filesystem::path& store, Asked asked);
 /// Records as people see them: one row a run and label, by id and label.
 struct LabelledRecords {
   std::map<std::string, Record> rows;
-  std::vector<AskedLabel> labels;  ///< the order and names of labels that a study gives; no runs
-  std::string title;               ///< of the study, if there is just one
-  std::vector<std::string> order;  ///< ids, as the studies ask for them: the order of an axis' values
+  std::vector<AskedLabel> labels;       ///< the order and names of labels that a study gives; no runs
+  std::string title;                    ///< of the study, if there is just one
+  std::vector<std::string> notes = {};  ///< of a table's reader, for stderr
+  std::vector<std::string> order;       ///< ids, as the studies ask for them: the order of an axis' values
 
   /// Adds rows; of two of one run and label, a done or diverged one wins over a failed one. Labels that are
   /// new come last; the title stays if both agree.

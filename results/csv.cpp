@@ -7,25 +7,38 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <set>
 #include <stdexcept>
 
 namespace crosstalk {
 namespace {
 
-/// The cells of the record that begins at `at`, which is moved behind it; `lines` counts line ends.
-std::vector<std::string> next_cells(std::string_view text, std::size_t& at, int& lines) {
+/// The cells of the record that begins at `at`, which is moved behind it; `lines` counts line ends. Spaces around cells
+/// that are not quoted are dropped. Throws std::invalid_argument.
+std::vector<std::string> next_cells(std::string_view text, char separator, std::size_t& at, int& lines,
+                                    const std::string& where) {
   std::vector<std::string> cells(1);
-  bool quoted = false;
+  bool quoted = false, has_quotes = false;
+  const auto end_cell = [&] {
+    std::string& cell = cells.back();
+    if (!has_quotes) {
+      cell.erase(cell.find_last_not_of(" \t") + 1);
+      cell.erase(0, cell.find_first_not_of(" \t"));
+    }
+    has_quotes = false;
+  };
   for (; at < text.size(); ++at) {
     const char c = text[at];
     if (c == '\n') ++lines;
     if (c == '"') {
+      has_quotes = true;
       if (quoted && at + 1 < text.size() && text[at + 1] == '"')
         cells.back() += text[++at];
       else
         quoted = !quoted;
-    } else if (!quoted && c == ',') {
+    } else if (!quoted && c == separator) {
+      end_cell();
       cells.emplace_back();
     } else if (!quoted && c == '\n') {
       ++at;
@@ -34,7 +47,25 @@ std::vector<std::string> next_cells(std::string_view text, std::size_t& at, int&
       cells.back() += c;
     }
   }
+  if (quoted) throw std::invalid_argument(where + ": a quote opens here that is not closed");
+  end_cell();
   return cells;
+}
+
+/// What separates the cells of a file's head: a comma, or where it has none, a semicolon or a tab.
+char separator_of(std::string_view head) {
+  head = head.substr(0, head.find('\n'));
+  for (const char c : {',', ';', '\t'})
+    if (head.find(c) != std::string_view::npos) return c;
+  return ',';
+}
+
+/// "0,25" or "-1,5e-3".
+bool has_decimal_comma(std::string text) {
+  const std::size_t comma = text.find(',');
+  if (comma == std::string::npos || text.find('.') != std::string::npos) return false;
+  text[comma] = '.';
+  return number_in(text).has_value();
 }
 
 }  // namespace
@@ -62,22 +93,26 @@ const std::string& CsvRow::text(const std::string& column, const std::string& wh
 double CsvRow::number(const std::string& column, const std::string& what) const {
   const std::string& cell = text(column, what);
   const auto value = number_in(cell);
-  if (!value) fail(fmt::format("column '{}': '{}' is not a number", column, cell));
+  if (!value)
+    fail(fmt::format("column '{}': '{}' is not a number{}", column, cell,
+                     has_decimal_comma(cell) ? "; decimals have a point" : ""));
   return *value;
 }
 
 std::int64_t CsvRow::integer(const std::string& column, const std::string& what) const {
   const std::string& cell = text(column, what);
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
-  if (error != std::errc() || end != cell.data() + cell.size())
+  const auto value = whole_in(cell);
+  if (!value)
     fail(fmt::format("column '{}': '{}' is not a {}number", column, cell, number_in(cell) ? "whole " : ""));
-  return value;
+  return *value;
 }
 
 void read_csv(std::string_view text, const std::string& path, const std::function<void(const CsvRow&)>& row) {
   if (text.substr(0, 3) == "\xEF\xBB\xBF") text.remove_prefix(3);  // spreadsheets write it
+  if (text.substr(0, 2) == "\xFF\xFE" || text.substr(0, 2) == "\xFE\xFF")
+    throw std::invalid_argument(path + ": is UTF-16; save it as CSV in UTF-8");
   std::vector<std::string> columns;
+  char separator = ',';
   int line = 1;
   for (std::size_t at = 0; at < text.size();) {
     const int here = line;
@@ -86,9 +121,10 @@ void read_csv(std::string_view text, const std::string& path, const std::functio
       ++line;
       continue;
     }
-    std::vector<std::string> cells = next_cells(text, at, line);
-    if (cells.size() == 1 && cells[0].empty()) continue;
     const std::string where = fmt::format("{}:{}", path, here);
+    if (columns.empty()) separator = separator_of(text.substr(at));
+    std::vector<std::string> cells = next_cells(text, separator, at, line, where);
+    if (cells.size() == 1 && cells[0].empty()) continue;
     if (columns.empty()) {
       columns = std::move(cells);
       const std::set<std::string> distinct(columns.begin(), columns.end());
@@ -96,7 +132,14 @@ void read_csv(std::string_view text, const std::string& path, const std::functio
         throw std::invalid_argument(fmt::format("{}: two columns have the same name", where));
       continue;
     }
-    row(CsvRow(columns, std::move(cells), where));
+    const CsvRow one(columns, std::move(cells), where);
+    for (std::size_t i = 0; separator != ',' && i < columns.size(); ++i)
+      if (has_decimal_comma(one.cell(i)))
+        one.fail(
+            fmt::format("column '{}': '{}' has a comma; decimals have a point, and lists in cells need a "
+                        "file whose cells are separated by commas",
+                        columns[i], one.cell(i)));
+    row(one);
   }
 }
 
@@ -105,6 +148,17 @@ std::optional<double> number_in(std::string_view text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (text.empty() || error != std::errc() || end != text.data() + text.size()) return std::nullopt;
   return value;
+}
+
+std::optional<std::int64_t> whole_in(std::string_view text) {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (!text.empty() && error == std::errc() && end == text.data() + text.size()) return value;
+  // pandas writes 1 as 1.0 in a column with gaps; beyond 2^53 a double is no longer every whole number.
+  const auto number = number_in(text);
+  if (!number || *number != std::floor(*number) || !(std::abs(*number) <= 9007199254740992.0))
+    return std::nullopt;
+  return static_cast<std::int64_t>(*number);
 }
 
 }  // namespace crosstalk

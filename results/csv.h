@@ -1,6 +1,7 @@
 // Reading CSV (RFC 4180) with messages that name path, line and column.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <optional>
@@ -24,6 +25,8 @@ class CsvRow {
   double number(const std::string& column, const std::string& what) const;
   std::int64_t integer(const std::string& column, const std::string& what) const;
   [[noreturn]] void fail(const std::string& message) const;
+  /// "PATH:LINE".
+  const std::string& where() const { return where_; }
 
  private:
   const std::vector<std::string>& columns_;
@@ -32,10 +35,13 @@ class CsvRow {
 };
 
 /// Calls `row` for every row. Empty lines and lines that begin with # are passed over; quoted cells may hold
-/// commas, quotes and line ends. `path` is for messages. Throws std::invalid_argument.
+/// commas, quotes and line ends. Cells are separated by commas, or, where the line of columns has none, by semicolons or
+/// tabs; numbers have decimal points everywhere. `path` is for messages. Throws std::invalid_argument.
 void read_csv(std::string_view text, const std::string& path, const std::function<void(const CsvRow&)>& row);
 
 /// A whole number or a decimal one, and nothing else.
 std::optional<double> number_in(std::string_view text);
+/// A whole number, perhaps written as a decimal one ("1.0").
+std::optional<std::int64_t> whole_in(std::string_view text);
 
 }  // namespace crosstalk

@@ -24,9 +24,7 @@ namespace fs = std::filesystem;
 
 /// A value of a configuration: as JSON has it.
 nlohmann::json value_in(const std::string& text) {
-  std::int64_t whole = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), whole);
-  if (error == std::errc() && end == text.data() + text.size()) return whole;
+  if (const auto whole = whole_in(text)) return *whole;  // 20.0 is 20: exports write both so
   if (const auto number = number_in(text)) return *number;
   if (text == "true" || text == "false") return text == "true";
   return text;
@@ -91,6 +89,8 @@ Record record_in(const CsvRow& row, const std::string& made_up_id) {
     }
   }
   if (row.has("verdict")) record.provenance["verdict"] = row.text("verdict", what);
+  if (row.has("provenance.semantics"))
+    record.provenance["semantics"] = value_in(row.text("provenance.semantics", what));
   if (record.config.empty())
     row.fail("runs need at least one column of a configuration, such as task.associations");
   const auto& columns = row.columns();
@@ -126,13 +126,16 @@ void add_curves(const fs::path& path, LabelledRecords& rows) {
 LabelledRecords read_export(const fs::path& path) {
   LabelledRecords rows;
   std::set<std::string> keys;  // columns of the configuration, then those that are empty throughout
+  std::map<std::string, std::string> places;
   read_csv(file_text(path), path.string(), [&](const CsvRow& row) {
     if (rows.rows.empty())
       for (const std::string& column : row.columns())
         if (column.find('.') != std::string::npos && !is_marginal(column)) keys.insert(column);
-    Record record = record_in(row, fmt::format("{}:{}", path.filename().string(), rows.rows.size() + 1));
-    const std::string key = record.id + '\t' + record.label;
-    if (!rows.rows.emplace(key, std::move(record)).second) row.fail("a second row of this id and label");
+    Record record = record_in(row, fs::path(row.where()).filename().string());
+    std::string key = record.id + '\t' + record.label;
+    while (rows.rows.count(key) != 0) key += '\t';
+    places[key] = row.where();
+    rows.rows.emplace(std::move(key), std::move(record));
   });
   if (rows.rows.empty()) throw std::invalid_argument(fmt::format("{}: holds no rows", path.string()));
   // An empty cell is a key that does not apply to that run, or an empty text; a column that is empty
@@ -142,6 +145,10 @@ LabelledRecords read_export(const fs::path& path) {
                   [&, &config = record.config](const std::string& one) { return config.contains(one); });
   for (auto& [key, record] : rows.rows)
     for (const std::string& empty : keys) record.config[empty] = "";
+  if (const std::string told = drop_repeats(rows.rows, places); !told.empty()) rows.notes.push_back(told);
+  for (const auto& [key, record] : rows.rows)
+    if (key != record.id + '\t' + record.label)
+      throw std::invalid_argument(places.at(key) + ": a second row of this id and label");
   fs::path curves = path;
   curves.replace_extension(".curves.csv");
   std::error_code error;

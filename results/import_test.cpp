@@ -74,6 +74,38 @@ TEST(Import, AnAccuracySuffices) {
   EXPECT_FALSE(lacks_loss(*of["c"]));
 }
 
+TEST(Import, SemicolonsTabsAndWholeNumbersWithAPoint) {
+  const TemporaryFolder folder;
+  const std::string wanted = "label,seed,task.name,task.associations,eval_loss\nmine,1.0,recall,40.0,0.25\n";
+  std::string first;
+  for (const char* separator : {",", ";", "\t", ", "}) {
+    std::string text;
+    for (const char c : wanted)
+      text += c == ',' ? std::string(separator) : c == '\n' ? "\r\n" : std::string(1, c);
+    spill(folder.path() / "own.csv", "\xEF\xBB\xBF" + text);
+    const LabelledRecords rows = read_export(folder.path() / "own.csv");
+    ASSERT_EQ(rows.rows.size(), 1U) << separator;
+    const Record& record = rows.rows.begin()->second;
+    EXPECT_EQ(record.seed, 1) << separator;
+    EXPECT_EQ(record.eval_loss, 0.25) << separator;
+    EXPECT_EQ(record.config.dump(), R"({"task.associations":40,"task.name":"recall"})") << separator;
+  }
+}
+
+TEST(Import, RowsOfOneSeedCountOnce) {
+  const TemporaryFolder folder;
+  const std::string head = "label,seed,task.name,task.associations,eval_loss\n",
+                    one = "mine,1,recall,40,0.25\n", two = "mine,2,recall,40,0.5\n";
+  spill(folder.path() / "own.csv", head + one + two + one + two + one + two);
+  const LabelledRecords rows = read_export(folder.path() / "own.csv");
+  EXPECT_EQ(rows.rows.size(), 2U);
+  ASSERT_EQ(rows.notes.size(), 1U);
+  EXPECT_NE(rows.notes[0].find("own.csv:4 repeats"), std::string::npos) << rows.notes[0];
+  EXPECT_NE(rows.notes[0].find("own.csv:2, and 3 more rows"), std::string::npos) << rows.notes[0];
+  spill(folder.path() / "own.csv", "id," + head + "a," + one + "a," + one + "b," + two);
+  EXPECT_EQ(read_export(folder.path() / "own.csv").rows.size(), 2U);
+}
+
 TEST(Import, WrongFilesAreNamedWithTheirLine) {
   const TemporaryFolder folder;
   const auto problem = [&](const std::string& text) -> std::string {
@@ -98,7 +130,14 @@ TEST(Import, WrongFilesAreNamedWithTheirLine) {
   has("label,eval_loss,task.name\nx,low,recall\n", "'low' is not a number");
   has("label,eval_loss,task.name,status\nx,1,recall,fine\n", "none of done, diverged, failed");
   has("label,label\nx,y\n", "two columns have the same name");
-  has("id,label,eval_loss,task.name\na,x,1,recall\na,x,1,recall\n", "x.csv:3: a second row");
+  has("id,label,eval_loss,task.name\na,x,1,recall\na,x,1,other\n", "x.csv:3: a second row");
+  has("label,eval_loss,task.name\nx,1,recall\ny,1,recall\nx,2,recall\n", "x.csv:4 are of one label (\"x\")");
+  has("label,seed,eval_loss,task.name\nx,1.5,1,recall\n", "column 'seed': '1.5' is not a whole number");
+  has("label;eval_loss;task.name\nx;0,25;recall\n",
+      "x.csv:2: column 'eval_loss': '0,25' has a comma; decimals have a point");
+  has("label,eval_loss,task.name\nx,\"0,25\",recall\n", "'0,25' is not a number; decimals have a point");
+  has("label,eval_loss,task.name\n\"x,1,recall\n", "x.csv:2: a quote opens here that is not closed");
+  has("\xFF\xFEl\0", "is UTF-16");
 }
 
 }  // namespace

@@ -14,9 +14,11 @@
 #include <set>
 #include <sstream>
 #include <stdexcept>
+#include <unordered_map>
 
 #include "kernels/base/names.h"
 #include "results/published.h"
+#include "results/record_io.h"
 #include "results/statistics.h"
 #include "results/verdict.h"
 
@@ -154,6 +156,9 @@ std::optional<std::string> field_text(const Record& record, const std::string& k
     const auto known = config_text(record, key);
     return known ? known : to_text(verdict_of(record));
   }
+  if (key == "semantics" && record.provenance.is_object())
+    if (const auto number = record.provenance.find(key); number != record.provenance.end())
+      return number->dump();
   if (key == "seed") return std::to_string(record.seed);
   if (key == "d_dot") return std::to_string(record.d_dot);
   if (key == "state_size") return std::to_string(record.state_size);
@@ -199,7 +204,8 @@ RecordList list_of(const std::map<std::string, Record>& records) {
 }
 
 std::string nearest_key(const RecordList& records, const std::string& key) {
-  std::set<std::string> keys = {"label", "study", "status", "verdict", "seed", "d_dot", "state_size"};
+  std::set<std::string> keys = {"label",     "study", "status", "verdict",
+                                "semantics", "seed",  "d_dot",  "state_size"};
   for (const Record* record : records)
     if (record->config.is_object())
       for (const auto& item : record->config.items()) keys.insert(item.key());
@@ -409,6 +415,45 @@ void keep_matching(std::map<std::string, Record>& records, const std::map<std::s
   const RecordList kept = choose_records(list_of(records), where);
   const std::set<const Record*> keep(kept.begin(), kept.end());
   std::erase_if(records, [&](const auto& entry) { return keep.count(&entry.second) == 0; });
+}
+
+std::string drop_repeats(std::map<std::string, Record>& rows,
+                         const std::map<std::string, std::string>& places) {
+  std::unordered_multimap<std::size_t, std::map<std::string, Record>::const_iterator> seen;
+  const auto place = [&](const auto& row) {
+    const auto known = places.find(row->first);
+    if (known != places.end()) return known->second;
+    const auto semantics = field_text(row->second, "semantics");
+    return "run " + row->second.id + (semantics ? fmt::format(" (semantics {})", *semantics) : "");
+  };
+  std::string told;
+  std::size_t count = 0;
+  for (auto row = rows.begin(); row != rows.end();) {
+    const Record& record = row->second;
+    const std::size_t hash =
+        std::hash<nlohmann::json>()(record.config) ^ std::hash<std::string>()(record.label);
+    const auto [begin, end] = seen.equal_range(hash);
+    const auto same = std::find_if(begin, end, [&](const auto& other) {
+      const Record& one = other.second->second;
+      return one.seed == record.seed && one.label == record.label && one.config == record.config;
+    });
+    if (record.status == RunStatus::failed || same == end) {
+      if (record.status != RunStatus::failed) seen.emplace(hash, row);
+      ++row;
+      continue;
+    }
+    const auto first = same->second;
+    Record renamed = record;
+    renamed.id = first->second.id;
+    if (!same_result(first->second, renamed))
+      throw std::invalid_argument(fmt::format(
+          "{} and {} are of one label (\"{}\"), configuration and seed ({}), and differ in their results: give each "
+          "its seed, add a column of what tells them apart (such as model.variant), or take one with --where",
+          place(first), place(row), record.label, record.seed));
+    if (++count == 1) told = fmt::format("{} repeats {}", place(row), place(first));
+    row = rows.erase(row);
+  }
+  return count < 2 ? told : fmt::format("{}, and {} more rows repeat others", told, count - 1);
 }
 
 Pooled pooled_differences(const RecordList& records) {

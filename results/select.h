@@ -16,7 +16,8 @@ using RecordList = std::vector<const Record*>;
 std::optional<std::string> config_text(const Record& record, const std::string& key);
 std::optional<double> config_number(const Record& record, const std::string& key);
 
-/// The same, and "label", "study", "status", "verdict", "seed", "id", "d_dot", "state_size" and "study_version".
+/// The same, and "label", "study", "status", "verdict", "semantics", "seed", "id", "d_dot", "state_size" and
+/// "study_version".
 std::optional<std::string> field_text(const Record& record, const std::string& key);
 
 /// Equal as texts or as numbers.
@@ -86,6 +87,12 @@ bool lacks_loss(const Record& record);
 void keep_matching(std::map<std::string, Record>& records, const std::map<std::string, std::string>& where);
 
 RecordList list_of(const std::map<std::string, Record>& records);
+
+/// Leaves of rows of one label, configuration and seed (but failed ones) the first: no seed counts twice. Returns a sentence
+/// that says how many it took away, or "". `places`: where rows stand ("own.csv:3"), by their key; else their ids name them.
+/// Throws std::invalid_argument, which names both, where such rows are not equal.
+std::string drop_repeats(std::map<std::string, Record>& rows,
+                         const std::map<std::string, std::string>& places = {});
 
 /// The name closest to `name`, or "" if none is close.
 std::string nearest_of(const std::string& name, const std::vector<std::string>& names);

@@ -76,6 +76,12 @@ TEST(Summarise, RangeBelowSixSeedsThenOrderStatistics) {
   const Summary diverged = summarise({1, 2, 3, 4, 5, inf, inf});
   EXPECT_EQ(diverged.median, 4);
   EXPECT_EQ(diverged.hi, inf);
+  // An end between a seed and a diverged one is the outer of the two: nothing lies on the way to infinity.
+  const Summary one = summarise({1, 2, 3, 4, 5, 6, 7, 8, 9, inf});
+  expect_near(one.lo, 2.65767, 1e-4);
+  expect_near(one.hi, 8.34233, 1e-4);
+  EXPECT_EQ(summarise({1, 2, 3, 4, 5, 6, 7, 8, inf, inf}).hi, inf);
+  EXPECT_EQ(summarise({-inf, -inf, 3, 4, 5, 6, 7, 8, 9, 10}).lo, -inf);
 }
 
 TEST(Summarise, IntervalsSayWhatTheyAre) {

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cstdlib>
 #include <mutex>
 #include <set>
 #include <thread>
@@ -101,23 +102,24 @@ class Reader {
     }
     parsed.record->config = nullptr;
     const std::string id = parsed.record->id;
-    const RecordPlace place{heads_->shards.size() - 1, begin, piece.text.size()};
+    const RecordPlace place{heads_->shards.size() - 1, begin, piece.text.size(),
+                            std::atoi(provenance_of(piece.text, "\"semantics\":", 9).c_str())};
     const bool taken = take(std::move(*parsed.record), [&](const Record&, const Record&) {
       return same_as_before(heads_->places.at(id), piece.text);
     });
     if (!taken) return;
     heads_->places[id] = place;
-    const std::string finished = finished_at(piece.text);
+    const std::string finished = provenance_of(piece.text, "\"finished\":\"", 20);
     if (heads_->last.empty() || finished >= last_finished_) {
       last_finished_ = finished;
       heads_->last = id;
     }
   }
 
-  static std::string finished_at(std::string_view line) {
-    constexpr std::string_view key = "\"finished\":\"";
+  /// What follows `key`, at most so many bytes.
+  static std::string provenance_of(std::string_view line, std::string_view key, std::size_t most) {
     const std::size_t at = line.rfind(key);
-    return at == std::string_view::npos ? std::string() : std::string(line.substr(at + key.size(), 20));
+    return at == std::string_view::npos ? std::string() : std::string(line.substr(at + key.size(), most));
   }
 
   bool same_as_before(const RecordPlace& place, std::string_view line) {

@@ -51,6 +51,7 @@ struct RecordPlace {
   std::size_t shard = 0;
   std::int64_t begin = 0;
   std::size_t size = 0;
+  int semantics = 0;  ///< with which it was made; 0: it does not say
 };
 
 /// A store without the content of its records: of a hundred thousand runs in a second and little memory.

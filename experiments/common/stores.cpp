@@ -148,6 +148,20 @@ StoreHeads load_heads(const fs::path& path, Console& console) {
   return heads;
 }
 
+std::vector<std::string> other_semantics(const StoreHeads& heads, const fs::path& store) {
+  std::map<int, std::int64_t> counts;
+  for (const auto& [id, place] : heads.places)
+    if (place.semantics > 0 && place.semantics != kSemantics) ++counts[place.semantics];
+  std::vector<std::string> lines;
+  for (const auto& [semantics, count] : counts)
+    lines.push_back(fmt::format(
+        "{} of semantics {} lie in {} (this program's is {}): kept, not mixed; 'crosstalk status {} --where semantics={}' "
+        "shows them",
+        plural(count, "record"), semantics, full_path(store), kSemantics, shell_quote(store.string()),
+        semantics));
+  return lines;
+}
+
 Target find_target(const std::string& name, const Arguments& arguments) {
   std::error_code error;
   const fs::file_status status = fs::status(name, error);
@@ -224,12 +238,13 @@ Asked asked_of(const Study& study) {
 }
 
 CommandOption where_option() {
-  return {"where",
-          "KEY=VALUE",
-          "Only runs that match; KEY is a dotted key, label, study or status; VALUE may be A,B and may hold "
-          "* and ?",
-          true,
-          {}};
+  return {
+      "where",
+      "KEY=VALUE",
+      "Only runs that match; KEY is a dotted key, label, study, status or semantics; VALUE may be A,B and may hold "
+      "* and ?",
+      true,
+      {}};
 }
 
 std::map<std::string, std::string> conditions_of(const Arguments& arguments) {
@@ -270,7 +285,9 @@ LabelledRecords join_rows(const std::vector<std::string>& names, const Arguments
   for (const std::string& name : names) {
     if (fs::path(name).extension() == ".csv") {  // an export, or somebody's own results
       try {
-        rows.merge(read_export(name));
+        LabelledRecords table = read_export(name);
+        for (const std::string& note : table.notes) print_note(console, note);
+        rows.merge(std::move(table));
       } catch (const std::invalid_argument& error) {
         throw UsageError(error.what());
       }
@@ -303,6 +320,7 @@ LabelledRecords load_rows(const std::vector<std::string>& names, const Arguments
                 [&](const fs::path& store) -> const StoreContents& { return contents = read_store(store); });
   try {
     keep_matching(rows.rows, conditions_of(arguments));
+    if (const std::string told = drop_repeats(rows.rows); !told.empty()) print_note(console, told);
   } catch (const std::invalid_argument& error) {
     throw UsageError(error.what());
   }

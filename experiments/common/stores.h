@@ -32,6 +32,9 @@ std::string full_path(const std::filesystem::path& path);
 /// warnings go to stderr. Nothing if there is no store yet. Throws StorePathError if there cannot be one.
 StoreHeads load_heads(const std::filesystem::path& path, Console& console);
 
+/// "3 records of semantics 2 lie here; kept, not mixed: ...", one line for each other than this program's.
+std::vector<std::string> other_semantics(const StoreHeads& heads, const std::filesystem::path& store);
+
 /// What a command was given: a study file (with its default store) or a store.
 struct Target {
   std::filesystem::path store;

@@ -835,7 +835,7 @@ assert list(pandas.read_json("runs.jsonl", lines=True).id) == list(pandas.read_c
   printf 'label,seed,task.name,task.associations,eval_accuracy\nmine,1,recall,4,0.5\nmine,2,recall,4,0.5\n' >mine.csv
   CROSSTALK_PYTHON=/bin/false "$crosstalk" plot accuracy runs/tiny mine.csv --x task.associations --out beside
   grep -q '^mine,,4,2,0.5,0.5,0.5$' beside.csv
-  refused 'mine.csv:1 .* has no eval_loss' "$crosstalk" table final runs/tiny mine.csv
+  refused 'mine.csv:2 .* has no eval_loss' "$crosstalk" table final runs/tiny mine.csv
   printf 'label,seed,task.name,task.associations,eval_loss\nmine,1,recall,4,0.0001\nmine,2,recall,4,0.0001\n' >mine.csv
   run -0 "$crosstalk" table capacity runs/tiny mine.csv
   [[ $output == *"| mine"*"| -- | -- |"* ]]
