@@ -18,6 +18,7 @@
 #include "plots/suggest.h"
 #include "plots/svg.h"
 #include "results/csv.h"
+#include "results/suspects.h"
 
 namespace crosstalk {
 namespace {
@@ -268,6 +269,10 @@ std::string report_page(const LabelledRecords& rows, const FigureOptions& option
         "<p class=\"warning\" role=\"note\"><strong>Not the published training.</strong> {} Published points stand "
         "beside these runs.</p>\n",
         html_of(sentence));
+  for (const std::string& line : suspects_text(records))
+    body +=
+        fmt::format("<p class=\"warning\" role=\"note\"><strong>Perhaps recorded wrongly.</strong> {}.</p>\n",
+                    html_of(line));
   body += fmt::format(
       "<nav aria-label=\"Sections\"><ul><li><a href=\"#figures\">Figures</a></li>{}<li><a "
       "href=\"#runs\">Runs</a></li>"

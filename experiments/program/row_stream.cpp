@@ -19,8 +19,8 @@ namespace {
 
 /// What conditions can be told from without reading the record.
 bool stands_in_head(const std::string& key) {
-  static const std::unordered_set<std::string> keys = {"id",     "study", "label",
-                                                       "status", "seed",  "study_version"};
+  static const std::unordered_set<std::string> keys = {"id",   "study",         "label",    "status",
+                                                       "seed", "study_version", "semantics"};
   return keys.count(key) != 0;
 }
 
@@ -91,6 +91,11 @@ struct RowStream::Impl {
         row.state_size = record.state_size;
       }
     }
+    for (auto& [key, row] : rows.rows)  // a head has no provenance of its own
+      if (conditions.count("semantics") != 0 && is_head(row))
+        if (const int number = stores.at(row.provenance.get<std::size_t>()).places.at(row.id).semantics;
+            number > 0)
+          row.config["semantics"] = number;
     keep_matching(rows.rows, conditions);
     for (auto& [key, row] : rows.rows)
       if (is_head(row)) row.config = nullptr;

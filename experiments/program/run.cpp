@@ -253,6 +253,8 @@ int train_study(const Arguments& arguments, Which which, Console& console) {
   options.begins = [&] { nothing_begun.reset(); };
   if (!runs.empty()) {
     check_store_path(store);
+    if (!arguments.has("quiet"))
+      for (const std::string& line : other_semantics(heads, store)) print_note(console, line);
     say_before(study, runs, again, which == Which::missing ? recorded : 0, store, arguments.has("quiet"),
                console);
     result = workers.size() > 1 ? train_with_workers(study, runs, store, options, workers, arguments, console)

@@ -192,6 +192,7 @@ void print_json(const Status& status, Console& console) {
                                   {"choices", edge.choices},
                                   {"smallest", edge.smallest},
                                   {"largest", edge.largest}});
+  json["suspects"] = status.survey.suspects;
   json["last"] = nullptr;
   if (status.last)
     json["last"] = {{"id", status.last->id},
@@ -250,6 +251,7 @@ void print_text(const Status& status, Console& console) {
   console.out << "store: " << full_path(status.target.store) << "\n\n" << table(cells) << "\n";
   if (const std::string verdicts = verdict_table(status.survey); !verdicts.empty())
     console.out << verdicts << "\n";
+  for (const std::string& line : status.survey.suspects) console.out << line << "\n";
   if (const std::int64_t others = count_others(status.target, contents); others > 0)
     console.out << fmt::format("the store has {} more, which this study does not ask for\n",
                                plural(others, "run"));
@@ -318,6 +320,26 @@ void read_last(Status& status) {
   }
 }
 
+/// Leaves the records that --where names.
+void keep_conditions(Status& status, const std::map<std::string, std::string>& conditions) {
+  std::map<std::string, Record>& heads = status.heads.contents.records;
+  std::map<std::string, Record> whole;
+  RecordReader reader(status.heads);
+  for (const auto& [id, head] : heads) {
+    Record record = reader.record_without_series(id, true);
+    if (conditions.count("verdict") != 0 && verdict_needs_curve(record)) record = reader.record(id);
+    whole.emplace(id, std::move(record));
+  }
+  try {
+    keep_matching(whole, conditions);
+  } catch (const std::invalid_argument& error) {
+    throw UsageError(error.what());
+  }
+  std::erase_if(heads, [&](const auto& entry) { return whole.count(entry.first) == 0; });
+  std::erase_if(status.heads.places, [&](const auto& entry) { return whole.count(entry.first) == 0; });
+  if (heads.count(status.heads.last) == 0) status.heads.last.clear();
+}
+
 StoreHeads heads_of_store(const fs::path& store, Console& console) {
   StoreHeads heads = read_heads(store);  // throws where there is none
   for (const std::string& warning : heads.contents.warnings) print_warning(console, warning);
@@ -366,10 +388,14 @@ int run_status(const Arguments& arguments, Console& console) {
   const fs::path& store = status.target.store;
   StoreFollower follower(store, shard_positions(store));
   status.heads = status.target.study ? load_heads(store, console) : heads_of_store(store, console);
+  if (arguments.has("where")) {  // of the store's records; what does not match is not missing
+    status.target.study.reset();
+    keep_conditions(status, conditions_of(arguments));
+  }
   read_last(status);
   WorkerWatch workers(store, {});
   status.workers = workers.workers();
-  find_asked(status, console);
+  if (!arguments.has("where")) find_asked(status, console);
   if (arguments.has("watch")) return watch(status, workers, follower, arguments, console);
   status.survey = survey(status.target.study ? &*status.target.study : nullptr, store, status.heads);
   if (arguments.has("json"))
@@ -385,7 +411,7 @@ extern const Command status_command;
 const Command status_command = {
     "status",
     "count what is done, failed and missing",
-    "STUDY.toml|STORE [--out STORE] [--watch] [--json]",
+    "STUDY.toml|STORE [--out STORE] [--where KEY=VALUE] [--watch] [--json]",
     "Of a study: how many runs of each label are done, diverged, failed and missing in its store.\n"
     "Of a store: what it holds, and what the studies that were run into it still lack. Missing runs\n"
     "that are half-way (saved) are counted too. Reads only, also while a run is writing. The processes that "
@@ -394,7 +420,8 @@ const Command status_command = {
     "fast they are; --watch repeats this until all that was asked for is recorded.\n"
     "What became of training (solved, plateau, still falling, ...: 'crosstalk describe verdict') is\n"
     "counted, and where the best learning rate of a grid is its largest or its smallest, that is said\n"
-    "('crosstalk describe best' says why it matters); neither with --watch, nor of more than 20,000 runs.\n\n"
+    "('crosstalk describe best' says why it matters), and so are runs that an earlier version may have recorded\n"
+    "wrongly; none of it with --watch, or of more than 20,000 runs. --where counts the store's runs that match.\n\n"
     "Examples:\n"
     "  crosstalk status experiments/quickstart.toml\n"
     "  crosstalk status /scratch/me/store --watch\n"
@@ -405,13 +432,15 @@ const Command status_command = {
     [] {
       std::vector<CommandOption> options = study_options();
       options.push_back({"out,o", "STORE", "The study's store (default ./runs/<study>)", false, {}});
+      options.push_back(where_option());
       options.push_back({"watch", "", "Show it again and again until nothing is missing", false, {}});
       options.push_back({"every", "SECONDS", "Time between two looks of --watch (default 2)", false, {}});
-      options.push_back({"json",
-                         "",
-                         "Print JSON: store, count, states, labels, workers, verdicts, rate_edges, last",
-                         false,
-                         {}});
+      options.push_back(
+          {"json",
+           "",
+           "Print JSON: store, count, states, labels, workers, verdicts, rate_edges, suspects, last",
+           false,
+           {}});
       return options;
     }(),
     run_status,

@@ -9,6 +9,7 @@
 
 #include "experiments/common/text.h"
 #include "results/printable.h"
+#include "results/suspects.h"
 
 namespace crosstalk::program {
 
@@ -20,7 +21,7 @@ StoreSurvey survey(const Study* study, const std::filesystem::path& store, const
     std::map<std::string, Record> whole;
     RecordReader reader(heads);
     for (const auto& [id, head] : heads.contents.records) {
-      Record record = reader.record_without_series(id, false);
+      Record record = reader.record_without_series(id, true);
       if (verdict_needs_curve(record)) record = reader.record(id);
       whole.emplace(id, std::move(record));
     }
@@ -36,6 +37,7 @@ StoreSurvey survey(const Study* study, const std::filesystem::path& store, const
       if (counted.insert(record.id).second) ++found.verdicts[verdict];
     }
     found.by_label.assign(by_label.begin(), by_label.end());
+    found.suspects = suspects_text(records);
     found.edges = edge_choices(records, {rate}, rate);
   } catch (const StoreError&) {             // it was compacted away at this moment
   } catch (const std::invalid_argument&) {  // records of somebody else, without a learning rate

@@ -20,6 +20,7 @@ struct StoreSurvey {
   std::vector<std::pair<std::string, VerdictCounts>> by_label;  ///< by the alphabet
   /// How --best train.learning_rate would choose; labels of which no choice is at an edge are left out.
   std::vector<EdgeChoice> edges;
+  std::vector<std::string> suspects;  ///< results/suspects.h
 };
 /// Of the store at `store`, whose heads were read: what `study` asks for, under its labels; without one, everything.
 StoreSurvey survey(const Study* study, const std::filesystem::path& store, const StoreHeads& heads);

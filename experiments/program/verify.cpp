@@ -17,6 +17,7 @@
 #include "experiments/training/foreign_memory.h"
 #include "experiments/training/training.h"
 #include "results/record_io.h"
+#include "results/suspects.h"
 
 namespace crosstalk::program {
 namespace {
@@ -148,6 +149,7 @@ int run_verify(const Arguments& arguments, Console& console) {
   Target target = find_target(name, arguments);
   if (arguments.has("out")) target.store = arguments.get("out");
   const StoreContents contents = load_target(target, name, console);
+  for (const std::string& line : suspects_text(list_of(contents.records))) print_note(console, line);
   std::vector<Check> checks = sample(contents, n);
   if (checks.empty())
     throw UsageError(
