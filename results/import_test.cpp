@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 #include <sstream>
 #include <stdexcept>
 
@@ -104,6 +105,13 @@ TEST(Import, RowsOfOneSeedCountOnce) {
   EXPECT_NE(rows.notes[0].find("own.csv:2, and 3 more rows"), std::string::npos) << rows.notes[0];
   spill(folder.path() / "own.csv", "id," + head + "a," + one + "a," + one + "b," + two);
   EXPECT_EQ(read_export(folder.path() / "own.csv").rows.size(), 2U);
+}
+
+TEST(Import, ALossThatIsNoneIsThatOfADivergedRun) {
+  const TemporaryFolder folder;
+  spill(folder.path() / "own.csv", "label,status,task.name,eval_loss,eval_accuracy\nx,done,recall,nan,0.5\n");
+  const LabelledRecords rows = read_export(folder.path() / "own.csv");
+  EXPECT_EQ(rows.rows.begin()->second.eval_loss, std::numeric_limits<double>::infinity());
 }
 
 TEST(Import, WrongFilesAreNamedWithTheirLine) {

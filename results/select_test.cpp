@@ -93,6 +93,15 @@ TEST(ChooseBest, DivergedIsTheWorstAndFailedIsNotThere) {
   EXPECT_THAT(runs.best(), ElementsAre(1e-3));
 }
 
+TEST(ChooseBest, AFailedSeedIsNoSeedOfItsRate) {
+  Runs runs;
+  for (const int seed : {1, 2, 3}) {
+    runs.add(1e-3, seed, 0.1).status = seed == 1 ? RunStatus::done : RunStatus::failed;
+    runs.add(1e-2, seed, 0.2);
+  }
+  EXPECT_THAT(runs.best(), ElementsAre(1e-3));  // by the one seed that both have
+}
+
 TEST(ChooseBest, BySharedSeedsAndForEachSetting) {
   Runs runs;
   runs.add(1e-3, 1, 0.3);
@@ -156,6 +165,10 @@ TEST(ChooseRecords, ByTextNumberAndPattern) {
                 count({{"label", "delta"}, {"seed", "1"}});
               }),
               HasSubstr("no record matches; there are 3"));
+}
+
+TEST(SortedValues, NumbersByTheirValueThenWords) {
+  EXPECT_THAT(sorted_values({"10", "b", "9", "1e-3", "a", "9"}), ElementsAre("1e-3", "9", "10", "a", "b"));
 }
 
 TEST(Repeats, OfOneSeedCountOnceOrAreRefused) {

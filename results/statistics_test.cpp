@@ -148,6 +148,14 @@ TEST(Capacity, MedianSeedDecides) {
   EXPECT_EQ(capacity(points_of({{0, 0, 0.3}, {0.3, 0, 0.3}}), 0.001).capacity, 20);
 }
 
+// No seed solves all loads, the median seed does: the interval holds the capacity all the same.
+TEST(Capacity, IntervalHoldsTheCapacity) {
+  const Capacity found = capacity(points_of({{0.3, 0, 0}, {0, 0.3, 0}, {0, 0, 0.3}}), 0.001);
+  EXPECT_EQ(found.capacity, 60);
+  EXPECT_EQ(found.lo, 0);
+  EXPECT_EQ(found.hi, inf);
+}
+
 TEST(Capacity, IntervalCountsSeeds) {
   // Five seeds that break down at 20, 40, 60, 80 and beyond 100: fewer than six, so the interval is their
   // range, from the lowest solved load to the highest that is not.
