@@ -19,6 +19,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kMostPoints = 40;           ///< of a run's curve
+constexpr std::size_t kMostRuns = 2500;           ///< in the page's table: a page goes by mail
 constexpr std::size_t kMostCurveBytes = 1 << 20;  ///< of all curves, about
 
 /// A number to four digits, as a JSON number; null where there is none.
@@ -230,11 +231,19 @@ std::vector<std::string> values_of(const RecordList& records, const std::string&
   return sorted_values({values.begin(), values.end()});
 }
 
-RunsTable runs_table(const RecordList& records, const Names& names) {
-  const std::vector<Column> columns = columns_of(records);
+RunsTable runs_table(const RecordList& all, const Names& names) {
+  const std::vector<Column> columns = columns_of(all);
   RunsTable table;
+  const RecordList records(all.begin(),
+                           all.begin() + static_cast<std::ptrdiff_t>(std::min(all.size(), kMostRuns)));
   table.data = data_of(records, columns);
   table.text = runs_text(records, columns, table.data, names);
+  if (records.size() < all.size())
+    table.text += fmt::format(
+        "<p class=\"warning\" role=\"note\"><strong>The first {} of {} runs</strong> stand in this "
+        "table, in the order of labels and settings; figures are of all of them, and the export "
+        "below (Commands) has every run.</p>\n",
+        records.size(), all.size());
   return table;
 }
 
@@ -263,12 +272,11 @@ std::string provenance_text(const RecordList& records, const std::string& study_
   if (!all["started"].empty() && !all["finished"].empty())
     rows.emplace_back("trained", fmt::format("{} to {}", *all["started"].begin(), *all["finished"].rbegin()));
   if (seconds > 0) rows.emplace_back("time, summed over runs", fmt::format("{:.4g} s", seconds));
-  std::set<std::string> keys;
-  for (const Record* record : records)
-    for (const auto& [key, value] : record->config.items()) keys.insert(key);
-  for (const std::string& key : keys)
-    if (const auto values = values_of(records, key); values.size() == 1 && !is_seed_key(key))
-      shared.emplace_back(key, values[0]);
+  for (const auto& [key, varies] : config_keys(records)) {
+    if (is_seed_key(key)) continue;
+    const auto values = values_of(varies ? records : RecordList{records.front()}, key);
+    if (values.size() == 1) shared.emplace_back(key, values[0]);
+  }
   std::string text = "<section aria-labelledby=\"provenance\">\n<h2 id=\"provenance\">Provenance</h2>\n";
   text += rows.empty() ? "<p>These records do not say where they were made.</p>\n"
                        : settings_table("Where and by what the runs were trained", rows);

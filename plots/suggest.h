@@ -1,6 +1,7 @@
 // Which figures suit records, and with which options: for a report, which nobody gives any.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <map>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,9 @@ namespace crosstalk {
 /// Keys of the configuration that tell the runs of a label apart, beside seeds; of keys that say the same (d_key and the
 /// width that follows from it) the first, where those that stand on axes come first.
 std::vector<std::string> telling_keys(const RecordList& records);
+
+/// Keys of configurations (true: those that not all records have with one value), in one walk over the records.
+std::map<std::string, bool> config_keys(const RecordList& records);
 
 struct SuggestedFigure {
   std::string name;        ///< of figure_kinds()

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <iterator>
 #include <optional>
@@ -15,6 +16,7 @@
 #include <vector>
 
 #include "results/printable.h"
+#include "results/record_scan.h"
 #include "results/verdict.h"
 
 namespace crosstalk {
@@ -38,6 +40,13 @@ void add_csv_text(std::string& out, const std::string& text) {
     out += c;
   }
   out += '"';
+}
+
+/// NaN for null.
+double number_of(std::string_view text) {
+  double value = std::nan("");
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
 }
 
 std::string json_text(const json& value) {
@@ -87,6 +96,17 @@ class Table {
     else
       row_ += json_text(text);
   }
+  /// A value as it stands in a record's line; what is not plain is parsed.
+  void add_text(std::string_view value) {
+    const bool is_string = value.size() > 1 && value.front() == '"';
+    const bool is_number = !value.empty() && value.front() >= '0' && value.front() <= '9';
+    if (is_string && csv_ && value.find('\\') == value.npos)
+      return add(std::string(value.substr(1, value.size() - 2)));
+    if (!is_number) return value.empty() ? add(json()) : add(json::parse(value));
+    if (value.find_first_of(".eE") != value.npos) return add(number_of(value));
+    begin_cell();
+    row_ += value;
+  }
   void end_row() {
     if (!csv_) row_ += '}';
     end_line();
@@ -124,6 +144,66 @@ class Table {
 
 using Names = std::set<std::string>;
 
+std::string_view text_in(const RecordTexts::Members& members, std::string_view key) {
+  const auto found =
+      std::find_if(members.begin(), members.end(), [&](const auto& one) { return one.first == key; });
+  return found == members.end() ? std::string_view() : found->second;
+}
+
+Series series_of(std::string_view text) {
+  Series series;
+  const json parsed = json::parse(text);
+  for (const auto& [name, list] : {std::pair{"x", &series.x}, {"y", &series.y}})
+    for (const json& one : parsed.at(name)) list->push_back(one.is_null() ? std::nan("") : one.get<double>());
+  return series;
+}
+
+/// What verdict_of() reads.
+Record verdict_part(const Record& head, const RecordTexts& texts) {
+  Record record;
+  record.status = head.status;
+  record.config = json::object();
+  for (const std::string& key : verdict_keys())
+    if (const std::string_view text = text_in(texts.config, key); !text.empty())
+      record.config[key] = json::parse(text);
+  record.steps = json::parse(text_in(texts.fields, "steps")).get<std::int64_t>();
+  record.eval_loss = number_of(text_in(texts.fields, "eval_loss"));
+  record.best_eval_loss = number_of(text_in(texts.fields, "best_eval_loss"));
+  record.eval_accuracy = number_of(text_in(texts.fields, "eval_accuracy"));
+  for (const auto& [name, value] : texts.metrics) record.metrics[std::string(name)] = number_of(value);
+  if (!verdict_needs_curve(record)) return record;
+  if (const std::string_view curve = text_in(texts.curves, "eval_loss"); !curve.empty())
+    record.curves["eval_loss"] = series_of(curve);
+  if (const std::string_view stages = text_in(texts.profiles, "steps_by_stage"); !stages.empty())
+    record.profiles["steps_by_stage"] = series_of(stages);
+  return record;
+}
+
+/// Cells of columns, of which `columns` says the place by name, from members in any order.
+void add_members(Table& table, const std::map<std::string, std::size_t, std::less<>>& columns,
+                 const RecordTexts::Members& members, bool numbers) {
+  std::vector<std::string_view> cells(columns.size());
+  auto next = columns.begin();  // most members come in the columns' order
+  for (const auto& [key, value] : members) {
+    const auto column = next != columns.end() && next->first == key ? next : columns.find(key);
+    if (column == columns.end()) continue;
+    cells[column->second] = value;
+    next = std::next(column);
+  }
+  for (const std::string_view cell : cells) {
+    if (numbers)
+      table.add(number_of(cell));
+    else
+      table.add_text(cell);
+  }
+}
+
+std::map<std::string, std::size_t, std::less<>> places_of(const Names& names) {
+  std::map<std::string, std::size_t, std::less<>> places;
+  for (const std::string& name : names) places.emplace(name, places.size());
+  return places;
+}
+
 /// Rows that are in memory already.
 RowSource source_of(const std::map<std::string, Record>& records) {
   RowSource rows;
@@ -150,8 +230,9 @@ void add_names(const RowSource& rows, const Record& head, RowSource::Names& name
   add_keys(names.provenance, head.provenance);
 }
 
-template <class Each>
-void for_each_record(const RowSource& rows, const Each& each) {
+/// `by_line` takes rows whose line is at hand, and says whether it did.
+template <class ByLine, class Each>
+void for_each_record(const RowSource& rows, const ByLine& by_line, const Each& each) {
   for (const auto& [key, head] : *rows.heads) {
     if (!rows.whole) {
       each(head);
@@ -159,6 +240,7 @@ void for_each_record(const RowSource& rows, const Each& each) {
     }
     std::optional<Record> record;
     try {
+      if (by_line(head)) continue;
       record = rows.whole(head);
     } catch (const std::runtime_error& error) {
       if (rows.left_out) rows.left_out(error.what());
@@ -209,7 +291,31 @@ void stream_runs(std::ostream& out, const RowSource& rows, ExportFormat format, 
   for (const std::string& name : provenances) columns.push_back("provenance." + name);
 
   Table table(out, format, columns);
-  for_each_record(rows, [&](const Record& record) {
+  const auto config_places = places_of(configs), metric_places = places_of(metrics),
+             provenance_places = places_of(provenances);
+  const auto by_line = [&](const Record& row) {
+    const std::string_view line = rows.line ? rows.line(row) : std::string_view();
+    if (line.empty()) return false;
+    const RecordTexts texts = texts_of_line(line);
+    for (const auto* members : {&texts.config, &texts.metrics, &texts.provenance})
+      for (const auto& [name, value] : *members)
+        if (name.find('\\') != name.npos) return false;
+    const std::string verdict = to_text(verdict_of(verdict_part(row, texts)));
+    for (const std::string* text : {&row.id, &row.study, &row.label}) table.add(*text);
+    table.add(to_text(row.status));
+    table.add(row.seed);
+    if (versions) table.add(row.version);
+    add_members(table, config_places, texts.config, false);
+    for (const char* count : {"d_dot", "state_size", "steps"}) table.add_text(text_in(texts.fields, count));
+    table.add(verdict);
+    for (const char* value : {"eval_loss", "best_eval_loss", "eval_accuracy"})
+      table.add(number_of(text_in(texts.fields, value)));
+    add_members(table, metric_places, texts.metrics, true);
+    add_members(table, provenance_places, texts.provenance, false);
+    table.end_row();
+    return true;
+  };
+  for_each_record(rows, by_line, [&](const Record& record) {
     for (const std::string* text : {&record.id, &record.study, &record.label}) table.add(*text);
     table.add(to_text(record.status));
     table.add(record.seed);
@@ -233,21 +339,23 @@ void stream_runs(std::ostream& out, const RowSource& rows, ExportFormat format, 
 void stream_curves(std::ostream& out, const RowSource& rows, ExportFormat format) {
   Table table(out, format, {"id", "step", "metric", "value"});
   std::string last;
-  for_each_record(rows, [&](const Record& record) {
-    if (record.id == last) return;  // the same run under another label
-    last = record.id;
-    for (const auto* all : {&record.curves, &record.profiles}) {
-      for (const auto& [name, series] : *all) {
-        for (std::size_t i = 0; i < series.x.size(); ++i) {
-          table.add(record.id);
-          table.add(series.x[i]);
-          table.add(name);
-          table.add(i < series.y.size() ? series.y[i] : std::nan(""));
-          table.end_row();
+  for_each_record(
+      rows, [](const Record&) { return false; },
+      [&](const Record& record) {
+        if (record.id == last) return;  // the same run under another label
+        last = record.id;
+        for (const auto* all : {&record.curves, &record.profiles}) {
+          for (const auto& [name, series] : *all) {
+            for (std::size_t i = 0; i < series.x.size(); ++i) {
+              table.add(record.id);
+              table.add(series.x[i]);
+              table.add(name);
+              table.add(i < series.y.size() ? series.y[i] : std::nan(""));
+              table.end_row();
+            }
+          }
         }
-      }
-    }
-  });
+      });
 }
 
 }  // namespace crosstalk

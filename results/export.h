@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <string_view>
 
 #include "results/record.h"
 
@@ -21,6 +22,8 @@ struct RowSource {
   /// The record of a row, under the row's names, with its curves where verdict_needs_curve(). Throws std::runtime_error:
   /// the row is left out.
   std::function<Record(const Record& head)> whole;
+  /// The line of a row whose record this program wrote (is_written_record()); empty: `whole` tells. Throws like it.
+  std::function<std::string_view(const Record& head)> line;
   /// Adds the names that its configuration, its metrics and its provenance have.
   struct Names {
     std::set<std::string> config, metrics, provenance;

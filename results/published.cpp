@@ -200,22 +200,48 @@ std::vector<PublishedPoint> default_published() {
   return parse_published(kLiterature, "literature/schlag2021_final_losses.csv");
 }
 
-std::vector<std::string> differences(const Record& record, const PublishedPoint& point, bool any_load) {
-  std::vector<std::string> found;
-  const auto differ = [&](const std::string& key, const std::string& ours, const std::string& published) {
-    found.push_back(fmt::format("{} ({}, published {})", key, ours, published));
-  };
+namespace {
+
+/// Calls differ(key, ours, published) for each difference; until it returns false.
+template <class Differ>
+void for_each_difference(const Record& record, const PublishedPoint& point, bool any_load,
+                         const Differ& differ) {
   const bool by_memory =
       point.known.count("memory.name") != 0 && config_text(record, "memory.name").has_value();
-  if (!by_memory && record.label != point.label) differ("label", record.label, point.label);
+  if (!by_memory && record.label != point.label && !differ("label", record.label, point.label)) return;
   for (const auto& [key, value] : point.known) {
     if (any_load && follows_load(key)) continue;
     const auto ours = config_text(record, key);
-    if (ours && !same_text(*ours, value)) differ(key, *ours, value);
+    if (ours && !same_text(*ours, value) && !differ(key, *ours, value)) return;
   }
   if (point.d_dot > 0 && record.d_dot > 0 && point.d_dot != record.d_dot)
     differ("d_dot", fmt::format("{}", record.d_dot), fmt::format("{}", point.d_dot));
+}
+
+bool is_one_of(const std::vector<std::string>& keys, const std::string& key) {
+  return std::find(keys.begin(), keys.end(), key) != keys.end();
+}
+
+}  // namespace
+
+std::vector<std::string> differences(const Record& record, const PublishedPoint& point, bool any_load) {
+  std::vector<std::string> found;
+  for_each_difference(record, point, any_load,
+                      [&](const std::string& key, const auto& ours, const auto& published) {
+                        found.push_back(fmt::format("{} ({}, published {})", key, ours, published));
+                        return true;
+                      });
   return found;
+}
+
+std::size_t count_differences(const Record& record, const PublishedPoint& point, bool any_load,
+                              const std::vector<std::string>& allowed, std::size_t most) {
+  std::size_t count = 0;
+  for_each_difference(record, point, any_load, [&](const std::string& key, const auto&, const auto&) {
+    count += is_one_of(allowed, key) ? 0 : 1;
+    return count < most;
+  });
+  return count;
 }
 
 std::vector<std::string> without_partner(const std::vector<PublishedPoint>& points,
@@ -227,6 +253,11 @@ std::vector<std::string> without_partner(const std::vector<PublishedPoint>& poin
     bool found = false, has_label = false;
     for (const auto& [id, record] : records) {
       if (record.status == RunStatus::failed) continue;
+      const bool is_first = closest.empty();
+      const std::size_t count = count_differences(record, point, any_load, allowed,
+                                                  is_first ? point.known.size() + 2 : closest.size());
+      has_label = has_label || record.label == point.label;
+      if (!is_first && count >= closest.size()) continue;
       std::vector<std::string> here = differences(record, point, any_load);
       std::erase_if(here, [&](const std::string& one) {
         return std::any_of(allowed.begin(), allowed.end(),
@@ -234,8 +265,7 @@ std::vector<std::string> without_partner(const std::vector<PublishedPoint>& poin
       });
       found = found || here.empty();
       if (found) break;
-      has_label = has_label || record.label == point.label;
-      if (closest.empty() || here.size() < closest.size()) closest = std::move(here);
+      closest = std::move(here);
     }
     if (found) continue;
     const std::size_t more = closest.size() > 3 ? closest.size() - 3 : 0;

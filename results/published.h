@@ -61,6 +61,9 @@ std::vector<PublishedPoint> default_published();
 /// it may.
 std::vector<std::string> differences(const Record& record, const PublishedPoint& point,
                                      bool any_load = false);
+/// How many there are in other keys than `allowed`, up to `most`: soon.
+std::size_t count_differences(const Record& record, const PublishedPoint& point, bool any_load,
+                              const std::vector<std::string>& allowed, std::size_t most);
 
 /// Keys whose values follow from the load: task.associations, task.length, ...
 bool follows_load(const std::string& key);

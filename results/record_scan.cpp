@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 #include <optional>
 
@@ -15,6 +16,8 @@ namespace {
 
 /// Behind the closing quote of the string that opens at `at`; any bytes will do, the end of the text ends it.
 std::size_t end_of_string(std::string_view text, std::size_t at) {
+  const std::size_t quote = text.find('"', at + 1);
+  if (quote != text.npos && text[quote - 1] != '\\') return quote + 1;  // nearly always
   for (++at; at < text.size(); ++at) {
     if (text[at] == '"') return at + 1;
     if (text[at] == '\\') ++at;
@@ -201,6 +204,29 @@ RecordKeys keys_of_line(std::string_view line) {
     return end_of_value(line, at);
   });
   return keys;
+}
+
+RecordTexts texts_of_line(std::string_view line) {
+  RecordTexts texts;
+  RecordTexts::Members* section = nullptr;
+  walk(line, [&](int depth, std::string_view key, std::size_t at) {
+    if (depth == 1) {
+      section = key == "config"       ? &texts.config
+                : key == "metrics"    ? &texts.metrics
+                : key == "provenance" ? &texts.provenance
+                : key == "curves"     ? &texts.curves
+                : key == "profiles"   ? &texts.profiles
+                                      : nullptr;
+      if (section != nullptr) return at;
+    }
+    std::size_t end = end_of_value(line, at);
+    if (end == at && at < line.size())
+      end = line[at] == '"' ? end_of_string(line, at) : std::min(line.find_first_of(",}]", at), line.size());
+    RecordTexts::Members* to = depth == 1 ? &texts.fields : depth == 2 ? section : nullptr;
+    if (to != nullptr) to->emplace_back(key, line.substr(at, end - at));
+    return end;
+  });
+  return texts;
 }
 
 std::string without_series(std::string_view line, bool provenance) {

@@ -3,6 +3,7 @@
 #pragma once
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace crosstalk {
@@ -13,6 +14,13 @@ struct RecordKeys {
   friend bool operator==(const RecordKeys&, const RecordKeys&) = default;
 };
 RecordKeys keys_of_line(std::string_view line);
+
+/// What the members of a line hold, as text: {"train.batch", "64"}, {"memory.name", "\"delta\""}.
+struct RecordTexts {
+  using Members = std::vector<std::pair<std::string_view, std::string_view>>;
+  Members fields, config, metrics, provenance, curves, profiles;  ///< fields: of the record itself
+};
+RecordTexts texts_of_line(std::string_view line);
 
 /// Whether a line that is known to be intact is a record as this program writes it: its fields in their order, each of
 /// its type. What it takes, from_intact_line() takes. False tells nothing (another order of fields, letters beyond

@@ -56,11 +56,6 @@ double factor_of(const Record& record, const PublishedPoint& point) {
   return number_in(length->second).value_or(std::nan("")) / *trained;
 }
 
-bool is_allowed(const std::string& difference, const std::vector<std::string>& allowed) {
-  return std::any_of(allowed.begin(), allowed.end(),
-                     [&](const std::string& key) { return difference.starts_with(key + " ("); });
-}
-
 /// The name of what value_of() reads.
 std::string read_of(const Record& record, const PublishedPoint& point, const std::string& metric) {
   if (is_by_length(point, metric)) return metric + "_by_length";
@@ -113,10 +108,8 @@ RecordList runs_of(const PublishedPoint& point, const std::map<std::string, Reco
   std::set<std::string> ids;
   for (const auto& [key, record] : records) {
     if (record.status == RunStatus::failed || ids.count(record.id) != 0) continue;
+    if (count_differences(record, wanted, false, allowed, 1) > 0) continue;
     const std::vector<std::string> differ = differences(record, wanted);
-    if (!std::all_of(differ.begin(), differ.end(),
-                     [&](const std::string& one) { return is_allowed(one, allowed); }))
-      continue;
     ids.insert(record.id);
     runs.push_back(&record);
     deviations.insert(differ.begin(), differ.end());

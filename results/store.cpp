@@ -257,6 +257,12 @@ Record RecordReader::record(const std::string& id) {
   return std::move(*parsed.record);
 }
 
+std::string_view RecordReader::written_line(const std::string& id) {
+  const std::string& whole = line(id);
+  if (!is_intact(whole)) throw StoreError(fmt::format("the record of {} has changed", id));
+  return is_written_record(whole) ? std::string_view(whole) : std::string_view();
+}
+
 Record RecordReader::record_without_series(const std::string& id, bool provenance) {
   const std::string& whole = line(id);
   if (!is_intact(whole)) throw StoreError(fmt::format("the record of {} has changed", id));

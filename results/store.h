@@ -17,6 +17,7 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "results/record.h"
@@ -73,6 +74,8 @@ class RecordReader {
   /// The line without its newline; valid until the next call.
   const std::string& line(const std::string& id);
   Record record(const std::string& id);
+  /// line(), where this program wrote it; else empty. Throws where it is not intact.
+  std::string_view written_line(const std::string& id);
   /// The same with empty curves and profiles, and perhaps an empty provenance: sooner.
   Record record_without_series(const std::string& id, bool provenance);
 

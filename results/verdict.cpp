@@ -95,6 +95,12 @@ Verdict verdict_of(const Record& record) {
   return still && is_at_chance(record) ? Verdict::at_chance : end;
 }
 
+const std::vector<std::string>& verdict_keys() {
+  static const std::vector<std::string> keys = {"train.stop_loss", "train.stop_accuracy", "model.name",
+                                                "train.max_steps"};
+  return keys;
+}
+
 bool verdict_needs_curve(const Record& record) { return !without_curve(record); }
 
 std::string to_text(Verdict verdict) {

@@ -34,6 +34,9 @@ inline constexpr int kLeastEvaluations = 8;
 /// without a curve, the last step is reached by runs that are out_of_steps.
 Verdict verdict_of(const Record& record);
 
+/// Keys of the configuration that verdict_of() reads.
+const std::vector<std::string>& verdict_keys();
+
 /// Whether verdict_of() looks at the curve of this record; false: its head, configuration and metrics suffice.
 bool verdict_needs_curve(const Record& record);
 

@@ -134,6 +134,10 @@ RowSource RowStream::source(Part part) {
   RowSource source;
   source.heads = &impl.rows.rows;
   source.whole = [&impl, part](const Record& row) { return impl.whole(row, part); };
+  if (part != Part::all)
+    source.line = [&impl](const Record& row) {
+      return Impl::is_head(row) ? impl.reader_of(row).written_line(row.id) : std::string_view();
+    };
   source.add_names = [&impl](const Record& row, RowSource::Names& names) { impl.add_names(row, names); };
   source.left_out = [&impl](const std::string& why) { print_warning(impl.console, why + "; left out"); };
   return source;
