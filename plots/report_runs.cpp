@@ -19,7 +19,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kMostPoints = 40;           ///< of a run's curve
-constexpr std::size_t kMostRuns = 2500;           ///< in the page's table: a page goes by mail
+constexpr std::size_t kMostRuns = 2000;           ///< in the page's table: a page goes by mail
 constexpr std::size_t kMostCurveBytes = 1 << 20;  ///< of all curves, about
 
 /// A number to four digits, as a JSON number; null where there is none.

@@ -255,6 +255,23 @@ TEST_F(Report, IsBelowThreeMegabytesForAThousandRuns) {
   EXPECT_GT(text.size(), 600'000u);  // curves are there
 }
 
+TEST_F(Report, IsBelowThreeMegabytesForManyRunsAndSaysWhichItShows) {
+  RecordMap records;
+  for (int i = 0; i < 3000; ++i) {
+    Record& record = add_recall(records, "memory " + std::to_string(i % 10), 1 + i / 10 % 5, 16,
+                                8 * (1 + i / 50), 0.1234567 + i);
+    for (int key = 0; key < 80; ++key) record.config["model.option_" + std::to_string(key)] = key;
+    for (int step = 0; step < 20; ++step) {
+      record.curves["eval_loss"].x.push_back(100 * step);
+      record.curves["eval_loss"].y.push_back(1.0 / (3 + step + i));
+    }
+  }
+  const std::string text = page(records);
+  EXPECT_LT(text.size(), 3'000'000u);
+  EXPECT_THAT(text, HasSubstr("<strong>The first 2000 of 3000 runs</strong>"));
+  EXPECT_THAT(text, HasSubstr("3000 runs"));
+}
+
 TEST_F(Report, TheSameRecordsAreTheSameBytes) { EXPECT_EQ(page(rates()), page(rates())); }
 
 TEST_F(Report, SaysWhatFailedAndWhatHasNoFigure) {

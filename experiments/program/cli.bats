@@ -571,6 +571,19 @@ PYTHON
   refused 'no run has the key "train.bach"; did you mean "train.batch"?' "$crosstalk" plan wrong.toml --where train.bach=4
 }
 
+@test "a seed of a table counts once, and unequal rows of it are refused" {
+  printf '%s\n' 'label;seed;task.name;task.associations;eval_loss' 'mine;1.0;recall;4;0.25' 'mine;2.0;recall;4;0.5' >half.csv
+  { cat half.csv; tail -n 2 half.csv; tail -n 2 half.csv; } >mine.csv
+  run -0 --separate-stderr "$crosstalk" table final mine.csv
+  [[ $stderr == *"mine.csv:4 repeats mine.csv:2, and 3 more rows repeat others"* ]]
+  [ "$output" = "$("$crosstalk" table final half.csv)" ]
+  echo 'mine;2.0;recall;4;0.75' >>mine.csv
+  refused 'are of one label \("mine"\), configuration and seed \(2\), and differ' "$crosstalk" table final mine.csv
+  refused 'mine.csv:3 and .*mine.csv:8' "$crosstalk" export mine.csv
+  tail -n 1 mine.csv | cat <(head -n 1 mine.csv) - >other.csv
+  refused 'are of one label' "$crosstalk" plot capacity half.csv other.csv
+}
+
 @test "what became of training is counted, exported and chosen by" {
   printf '%s\n' '[study]' 'name = "ends"' '[base]' 'task.name = "recall"' 'task.associations = 4' 'model.d_key = 4' \
     'train.learning_rate = 1e-2' 'train.stop_loss = 0' 'train.patience = 1000' 'eval.sequences = 4' '[memories.delta]' 'name = "delta"' \
