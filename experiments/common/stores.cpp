@@ -155,9 +155,9 @@ std::vector<std::string> other_semantics(const StoreHeads& heads, const fs::path
   std::vector<std::string> lines;
   for (const auto& [semantics, count] : counts)
     lines.push_back(fmt::format(
-        "{} of semantics {} lie in {} (this program's is {}): kept, not mixed; 'crosstalk status {} --where semantics={}' "
+        "{} holds {} of semantics {} (this program's is {}): kept, not mixed; 'crosstalk status {} --where semantics={}' "
         "shows them",
-        plural(count, "record"), semantics, full_path(store), kSemantics, shell_quote(store.string()),
+        full_path(store), plural(count, "record"), semantics, kSemantics, shell_quote(store.string()),
         semantics));
   return lines;
 }
