@@ -232,13 +232,15 @@ class ApplyModel<Real>::ApplyMixer final : public Mixer<Real> {
     const auto found =
         std::find_if(inputs.begin(), inputs.end(), [&](const ApplyInput& i) { return i.name == name; });
     if (found == inputs.end()) return this->by_law(name, law);  // which says so
-    int size = 1;
+    std::int64_t size = 1;
     for (const int n : found->dims) size *= n;
     const std::string& shape = found->shape;
     if (shape.rfind("[H", 0) == 0) return leaf(name, {1, 1, H, size / H});
     if (shape.rfind("[B", 0) != 0) return leaf(name, {1, 1, 1, size});  // of all heads
-    const int M = shape.find('T') == std::string::npos ? 1 : shape.find('N') == std::string::npos ? T : T * N;
-    return leaf(name, {B, M, H, size / (B * M * H)});
+    const Size M = shape.find('T') == std::string::npos   ? Size(1)
+                   : shape.find('N') == std::string::npos ? T
+                                                          : T * N;
+    return leaf(name, {B, M, H, size / (std::int64_t{B} * M * H)});
   }
 
   Variable<Real>* omega(int m) override {
@@ -269,7 +271,7 @@ class ApplyModel<Real>::ApplyMixer final : public Mixer<Real> {
   }
 
  private:
-  Var<Real> leaf(const std::string& name, std::initializer_list<int> dims) {
+  Var<Real> leaf(const std::string& name, std::initializer_list<Dimension> dims) {
     return {&graph, graph.view(model_.inputs_.at(name), dims)};
   }
   [[noreturn]] static void refuse(const std::string& name) {

@@ -52,7 +52,8 @@ void check_input(const Memory& memory, const Mixer<Real>& m, const typename Mixe
       fmt::format(
           "the law of the input {} gives {}, but .inputs declare it as {}, which is {} (here B = {}, T = {}, "
           "H = {}, K = {}, V = {}); give m.token() that width, or declare another Per",
-          asked.name, shape_of(asked.value), width.name, width.shape, m.B, m.T, m.H, m.K, m.V));
+          asked.name, shape_of(asked.value), width.name, width.shape, int{m.B}, int{m.T}, int{m.H}, int{m.K},
+          int{m.V}));
 }
 
 }  // namespace
@@ -71,6 +72,8 @@ void rethrow_of(const std::string& memory, const std::string& what) {
   } catch (const OptionError&) {
     throw;
   } catch (const DeviceError&) {
+    throw;
+  } catch (const ShapeError&) {
     throw;
   } catch (const std::bad_alloc&) {
     throw;
@@ -95,7 +98,7 @@ Var<Real> build_memory(const Memory& memory, Mixer<Real>& m) {
   const Tensor<Real>& t = o.variable->value;
   if (t.rank != 4 || t.dims[0] != m.B || t.dims[1] != m.Q || t.dims[2] != m.H || t.dims[3] != m.V)
     throw MemoryError(memory.name, fmt::format("build() gives {}; what is read is [B,Q,H,V] = [{},{},{},{}]",
-                                               shape_of(o), m.B, m.Q, m.H, m.V));
+                                               shape_of(o), int{m.B}, int{m.Q}, int{m.H}, int{m.V}));
   return o;
 }
 

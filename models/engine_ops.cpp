@@ -53,7 +53,7 @@ Var<Real> largest(Var<Real> x, int count, double otherwise) {
 
 template <class Real>
 Var<Real> repeated_heads(Var<Real> x, int times) {
-  const int B = x.dim(0), N = x.dim(1), H = x.dim(2), n = x.dim(3);
+  const Size B = x.dim(0), N = x.dim(1), H = x.dim(2), n = x.dim(3);
   return view(expand(view(x, {B * N, H, 1, n}), {B * N, H, times, n}), {B, N, H * times, n});
 }
 

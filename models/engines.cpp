@@ -26,7 +26,7 @@ int writes_a_token(const Mixer<Real>& m, const Recurrence<Real>& r) {
 }
 
 template <class Real>
-Var<Real> ones(Mixer<Real>& m, std::initializer_list<int> dims) {
+Var<Real> ones(Mixer<Real>& m, std::initializer_list<Dimension> dims) {
   return expand(m.constant([](int) { return 1.0; }), dims);
 }
 
@@ -67,7 +67,7 @@ int cuts_of_values(const Mixer<Real>& m, StateForm form, const Recurrence<Real>&
   constexpr int kMost = 128, kFewest = 32;
   const bool chunks = m.graph.device() == Device::cuda && form == StateForm::chunkwise &&
                       sizeof(Real) == sizeof(float) && (r.erase == Erase::none || r.key.dim(3) <= kMost);
-  if (const int K = r.key.dim(3); chunks && (K == 32 || K == 64) && V > K && V % K == 0 && V <= 4 * K)
+  if (const Size K = r.key.dim(3); chunks && (K == 32 || K == 64) && V > K && V % K == 0 && V <= 4 * K)
     return V / K;
   int cuts = chunks ? (V + kMost - 1) / kMost : 1;
   while (V % cuts != 0) ++cuts;
@@ -78,7 +78,7 @@ template <class Real>
 Var<Real> state_read(Mixer<Real>& m, StateForm form, Var<Real> q, const Recurrence<Real>& r,
                      Var<Real> log_decay, Var<Real> values, const char* state, bool ends = true,
                      Var<Real> end_factor = {}) {
-  const int H = r.key.dim(2), K = r.key.dim(3), V = values.dim(3);
+  const Size H = r.key.dim(2), K = r.key.dim(3), V = values.dim(3);
   if (const int cuts = cuts_of_values(m, form, r, V); cuts > 1) {
     const auto repeated = [&](Var<Real> x) { return x ? repeated_heads(x, cuts) : x; };
     Recurrence<Real> cut = r;
@@ -134,7 +134,7 @@ template <class Real>
 Var<Real> read_gated(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& r) {
   if (m.graph.device() == Device::cpu || r.before || writes_a_token(m, r) > 1) return {};
   const Var<Real> v = values_of(m, r), g = full_log_decay(m, r);
-  const int H = r.key.dim(2), K = r.key.dim(3), V = v.dim(3);
+  const Size H = r.key.dim(2), K = r.key.dim(3), V = v.dim(3);
   DiagonalRead<Real> op;
   op.device = m.graph.device();
   op.q = in(q), op.k = in(r.key), op.v = in(v), op.row_log_decay = in(r.value_log_decay);
@@ -160,7 +160,7 @@ Var<Real> read_gated(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& r) {
 template <class Real>
 Var<Real> read_rows(Mixer<Real>& m, StateForm form, Var<Real> q, const Recurrence<Real>& r) {
   const Var<Real> v = values_of(m, r);
-  const int B = m.B, H = m.H, V = v.dim(3);
+  const Size B = m.B, H = m.H, V = v.dim(3);
   const auto repeated = [&](Var<Real> x) { return repeated_heads(x, V); };
   Recurrence<Real> rows = {.key = repeated(r.key), .before = r.before, .state = r.state, .part = r.part};
   if (r.gain) rows.gain = repeated(r.gain);
@@ -343,7 +343,7 @@ namespace {
 template <class Real>
 Var<Real> read_sum(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& r, Var<Real> log_decay,
                    const char* state, Var<Real> end_factor = {}) {
-  const int H = r.key.dim(2), K = r.key.dim(3);
+  const Size H = r.key.dim(2), K = r.key.dim(3);
   const bool alone = m.wants_end() || m.start(state) || (r.part && r.state == state);
   if (m.graph.device() == Device::cpu || sizeof(Real) > sizeof(float) || r.erase != Erase::none ||
       writes_a_token(m, r) > 1 || r.before || alone || H != m.H)

@@ -168,7 +168,7 @@ Variable<Real>* LanguageMixer<Real>::seen_by(const std::string& name, const std:
 
 template <class Real>
 Var<Real> LanguageMixer<Real>::of_heads(Var<Real> x) {
-  const int n = x.dim(1), G = x.dim(2);
+  const Size n = x.dim(1), G = x.dim(2);
   if (G == H) return x;
   return view(expand(view(x, {B * n, G, 1, d}), {B * n, G, H / G, d}), {B, n, H, d});
 }
@@ -226,7 +226,7 @@ Var<Real> LanguageMixer<Real>::with_first(Var<Real> v, Variable<Real>* seen) {
         "model.value_residual",
         fmt::format("model.value_residual mixes the {} numbers of a value with the {} of the first layer's; "
                     "give all layers that have it as many (model.d_value)",
-                    H * V, first.dim(2) * first.dim(3)));
+                    int{H * V}, int{first.dim(2) * first.dim(3)}));
   const int rank = rwkv7_rank(1.7 * d / 64, seen->value.columns());
   const Var<Real> share = sigmoid(this->for_model([&] {
     return projected(seen, "value_residual", T, H * V, V, Init::listed(value_residual_starts(H * V)), rank);

@@ -149,7 +149,7 @@ class LanguageMixer final : public Mixer<Real> {
     if (look_) look_->note(name, x);
     return x;
   }
-  Var<Real> shaped_as(Variable<Real>* x, std::initializer_list<int> dims) {
+  Var<Real> shaped_as(Variable<Real>* x, std::initializer_list<Dimension> dims) {
     return {&graph, graph.view(x, dims)};
   }
   /// Source of the projections of queries, keys and gates, [R,B,T,n].

@@ -65,7 +65,7 @@ template <class Real>
 Variable<Real>* carried_conv(Graph<Real>& graph, Carried<Real>& carried, const std::string& name,
                              Variable<Real>* x, Variable<Real>* w, bool silu, Variable<Real>* bias,
                              Variable<Real>* gate) {
-  const int B = x->value.dim(0), T = x->value.dim(1), C = x->value.dim(2), W = w->value.dim(1);
+  const Size B(x->value.dim(0)), T(x->value.dim(1)), C(x->value.dim(2)), W(w->value.dim(1));
   const auto rows = [&](Variable<Real>* v) { return Var<Real>{&graph, graph.view(v, {B, T, 1, C})}; };
   const auto tap = [&](int i) {  // of the token i before, a number a channel
     Constant<Real> one;
@@ -107,8 +107,8 @@ void LanguageModel<Real>::make_starts(ModelGraph<Real>& target, const Piece& pie
     layer.places = places;
     for (const auto& [name, end] : (*piece.before)[i].ends) {
       const Tensor<Real>& left = end->value;
-      const int H = narrow<int>(heads_of(layers_[i].options), "model.heads"),
-                n = static_cast<int>(left.size()) / (B * H);
+      const int H = narrow<int>(heads_of(layers_[i].options), "model.heads");
+      const Size n(left.size() / (std::int64_t{B} * H));
       // Shape as apply gives it to memories; what convolutions and shifts hand on has no heads.
       const bool as_left = name == "S" || (left.rank == 4 && left.dim(1) == 1 && left.dim(2) == 1);
       layer.starts[name] = as_left ? g.tensor(left, false) : g.variable({B, 1, H, n}, false);

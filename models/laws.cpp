@@ -107,7 +107,7 @@ Var<Real> cell_read(Mixer<Real>& m, Cell cell, const std::vector<Var<Real>>& x,
 
 template <class Real>
 Var<Real> long_conv(Var<Real> x, Var<Real> h) {
-  const int C = x.dim(2) * x.dim(3);
+  const Size C = x.dim(2) * x.dim(3);
   LongConv<Real> op;
   op.x = in(view(x, {x.dim(0), x.dim(1), C})), op.h = in(view(h, {h.dim(1), C}));
   return view(Var<Real>{x.graph, out(x.graph->add(op).y)}, {x.dim(0), x.dim(1), x.dim(2), x.dim(3)});

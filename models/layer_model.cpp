@@ -127,12 +127,12 @@ LayerModel<Real>::LayerModel(const Options& options, int layer, const LayerUse& 
       use.starts ? layer_states(memory, options_).names : std::vector<std::string>{};
   for (const std::string& state : carries) {
     const std::vector<int> dims = state_shape(state, {});
-    int size = 1;
+    std::int64_t size = 1;
     for (const int n : dims) size *= n;
     // Shape as apply gives it to memories.
     const int B = use.B, H = narrow<int>(heads_of(options_), "model.heads");
     carried_.starts[state] = state == "S" ? graph.variable({dims[0], dims[1], dims[2], dims[3]})
-                                          : graph.variable({B, 1, H, size / (B * H)});
+                                          : graph.variable({B, 1, H, size / (std::int64_t{B} * H)});
   }
   LayerWeights<Real> weights(graph, parameters_, options_, prefix_of(layer));
   y_ = memory_layer<Real>(target_, weights, options_, x_, nullptr, layer, nullptr,

@@ -12,6 +12,7 @@
 
 #include "kernels/base/batch.h"
 #include "kernels/base/options.h"
+#include "kernels/base/size.h"
 
 namespace crosstalk {
 
@@ -38,7 +39,7 @@ enum class Per {
 };
 
 /// Hidden units of a memory that is a network, with keys of size K.
-constexpr int hidden(int K) { return 4 * K; }
+constexpr Size hidden(std::int64_t K) { return Size(4 * K); }
 
 /// Value of an input in a probe without learned gates (models/probe_model.h): value + key k_t.
 struct Open {

@@ -46,7 +46,7 @@ Var<Real> larger(Var<Real> a, Var<Real> b) {
 
 template <class Real>
 Var<Real> scan(Var<Real> log_a, Var<Real> x, Var<Real> start) {
-  const int B = x.dim(0), T = x.dim(1), H = x.dim(2), n = x.dim(3);
+  const Size B = x.dim(0), T = x.dim(1), H = x.dim(2), n = x.dim(3);
   Scan<Real> op;
   if (log_a) op.log_a = in(view(log_a, {B, T, H * n}));
   op.x = in(view(x, {B, T, H * n}));
@@ -55,12 +55,15 @@ Var<Real> scan(Var<Real> log_a, Var<Real> x, Var<Real> start) {
 }
 
 template <class Real>
-Var<Real> log_scan(Var<Real> d, Var<Real> k, Var<Real> start) {
-  const int B = k.dim(0), T = k.dim(1), H = k.dim(2), n = k.dim(3);
+Var<Real> log_scan(Var<Real> d, Var<Real> k, Var<Real> start, Var<Real>* gap) {
+  const Size B = k.dim(0), T = k.dim(1), H = k.dim(2), n = k.dim(3);
   LogScan<Real> op;
   op.d = in(view(d, {B, T, H * n})), op.k = in(view(k, {B, T, H * n}));
   if (start) op.start = in(view(start, {B, H * n}));
-  return view(Var<Real>{k.graph, out(k.graph->add(op).l)}, {B, T, H, n});
+  op.gaps = gap != nullptr;
+  const auto& added = k.graph->add(op);
+  if (gap) *gap = view(Var<Real>{k.graph, out(added.gap)}, {B, T, H, n});
+  return view(Var<Real>{k.graph, out(added.l)}, {B, T, H, n});
 }
 
 template <class Real>
@@ -72,7 +75,7 @@ Var<Real> map(MapKind kind, Var<Real> x, double scale, double shift) {
 }
 
 template <class Real>
-Var<Real> expand(Var<Real> x, std::initializer_list<int> dims) {
+Var<Real> expand(Var<Real> x, std::initializer_list<Dimension> dims) {
   const Tensor<Real> shape = shaped<Real>(x.graph->replicas(), dims);
   if (shape.size() == x.variable->value.size()) return view(x, dims);
   Expand<Real> op;
@@ -82,7 +85,7 @@ Var<Real> expand(Var<Real> x, std::initializer_list<int> dims) {
 }
 
 template <class Real>
-Var<Real> fold(Var<Real> x, std::initializer_list<int> dims) {
+Var<Real> fold(Var<Real> x, std::initializer_list<Dimension> dims) {
   const Tensor<Real> shape = shaped<Real>(x.graph->replicas(), dims);
   if (shape.size() == x.variable->value.size()) return view(x, dims);
   Fold<Real> op;
@@ -92,7 +95,7 @@ Var<Real> fold(Var<Real> x, std::initializer_list<int> dims) {
 }
 
 template <class Real>
-Var<Real> view(Var<Real> x, std::initializer_list<int> dims) {
+Var<Real> view(Var<Real> x, std::initializer_list<Dimension> dims) {
   return {x.graph, x.graph->view(x.variable, dims)};
 }
 
@@ -161,28 +164,35 @@ double Mixer<Real>::scale() const {
 
 template <class Real>
 Var<Real> Mixer<Real>::constant(const std::function<double(int head)>& f) {
+  bool same = true;
+  for (int h = 1; h < H; ++h) same = same && f(h) == f(0);
+  const int numbers = same && H > Constant<Real>::kMost ? 1 : int{H};
+  if (numbers > Constant<Real>::kMost)
+    throw OptionError("model.heads", "model.heads = " + std::to_string(H) +
+                                         ": this memory has numbers of its own for at most " +
+                                         std::to_string(Constant<Real>::kMost) + " heads");
   Constant<Real> op;
-  op.y.value = shaped<Real>(graph.replicas(), {1, 1, H, 1});
-  for (int h = 0; h < H && h < Constant<Real>::kMost; ++h) op.number[h] = f(h);
+  op.y.value = shaped<Real>(graph.replicas(), {1, 1, numbers, 1});
+  for (int h = 0; h < numbers; ++h) op.number[h] = f(h);
   return {&graph, out(graph.add(op).y)};
 }
 
-#define CROSSTALK_MIXER(Real)                                       \
-  template Var<Real> operator+(Var<Real>, Var<Real>);               \
-  template Var<Real> operator-(Var<Real>, Var<Real>);               \
-  template Var<Real> operator*(Var<Real>, Var<Real>);               \
-  template Var<Real> larger(Var<Real>, Var<Real>);                  \
-  template Var<Real> scan(Var<Real>, Var<Real>, Var<Real>);         \
-  template Var<Real> log_scan(Var<Real>, Var<Real>, Var<Real>);     \
-  template Var<Real> map(MapKind, Var<Real>, double, double);       \
-  template Var<Real> expand(Var<Real>, std::initializer_list<int>); \
-  template Var<Real> fold(Var<Real>, std::initializer_list<int>);   \
-  template Var<Real> view(Var<Real>, std::initializer_list<int>);   \
-  template Var<Real> swap(Var<Real>);                               \
-  template Var<Real> unit(Var<Real>);                               \
-  template Var<Real> softmax(Var<Real>);                            \
-  template Var<Real> maximum(Var<Real>);                            \
-  template Var<Real> rms(Var<Real>, double);                        \
+#define CROSSTALK_MIXER(Real)                                               \
+  template Var<Real> operator+(Var<Real>, Var<Real>);                       \
+  template Var<Real> operator-(Var<Real>, Var<Real>);                       \
+  template Var<Real> operator*(Var<Real>, Var<Real>);                       \
+  template Var<Real> larger(Var<Real>, Var<Real>);                          \
+  template Var<Real> scan(Var<Real>, Var<Real>, Var<Real>);                 \
+  template Var<Real> log_scan(Var<Real>, Var<Real>, Var<Real>, Var<Real>*); \
+  template Var<Real> map(MapKind, Var<Real>, double, double);               \
+  template Var<Real> expand(Var<Real>, std::initializer_list<Dimension>);   \
+  template Var<Real> fold(Var<Real>, std::initializer_list<Dimension>);     \
+  template Var<Real> view(Var<Real>, std::initializer_list<Dimension>);     \
+  template Var<Real> swap(Var<Real>);                                       \
+  template Var<Real> unit(Var<Real>);                                       \
+  template Var<Real> softmax(Var<Real>);                                    \
+  template Var<Real> maximum(Var<Real>);                                    \
+  template Var<Real> rms(Var<Real>, double);                                \
   template class Mixer<Real>;
 CROSSTALK_MIXER(float)
 CROSSTALK_MIXER(double)

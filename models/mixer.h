@@ -64,6 +64,11 @@ template <class Real>
 Var<Real> exp(Var<Real> x) {
   return map(MapKind::exp, x);
 }
+/// scale (e^x - 1), to the last digits of small x: 1 - e^x is expm1(x, -1).
+template <class Real>
+Var<Real> expm1(Var<Real> x, double scale = 1) {
+  return map(MapKind::expm1, x, scale);
+}
 template <class Real>
 Var<Real> log(Var<Real> x) {
   return map(MapKind::log, x);
@@ -85,22 +90,22 @@ Var<Real> sigmoid(Var<Real> x, double scale = 1) {
 template <class Real>
 Var<Real> larger(Var<Real> a, Var<Real> b);
 /// h_t = e^{log_a_t} h_{t-1} + x_t (log_a absent: 0) from h_{-1} = start, or 0, and L_t = log(e^{L_{t-1} + d_t} + e^{k_t}) from start,
-/// or -inf; a channel each, [B,T,H,n], start [B,H,n] in any shape.
+/// or -inf; a channel each, [B,T,H,n], start [B,H,n] in any shape. gap: gets k_t - L_{t-1} - d_t, at most kWideGap.
 template <class Real>
 Var<Real> scan(Var<Real> log_a, Var<Real> x, Var<Real> start = {});
 template <class Real>
-Var<Real> log_scan(Var<Real> d, Var<Real> k, Var<Real> start = {});
+Var<Real> log_scan(Var<Real> d, Var<Real> k, Var<Real> start = {}, Var<Real>* gap = nullptr);
 /// The second and the third dimension change places.
 template <class Real>
 Var<Real> swap(Var<Real> x);
 /// x with the dimensions of 1 repeated to `dims`, and summed over the dimensions where `dims` has 1.
 template <class Real>
-Var<Real> expand(Var<Real> x, std::initializer_list<int> dims);
+Var<Real> expand(Var<Real> x, std::initializer_list<Dimension> dims);
 template <class Real>
-Var<Real> fold(Var<Real> x, std::initializer_list<int> dims);
+Var<Real> fold(Var<Real> x, std::initializer_list<Dimension> dims);
 /// The same numbers in another shape.
 template <class Real>
-Var<Real> view(Var<Real> x, std::initializer_list<int> dims);
+Var<Real> view(Var<Real> x, std::initializer_list<Dimension> dims);
 /// `inner` of rows of any shape.
 template <class Real>
 Variable<Real>* inner(const Through& through, Graph<Real>& graph, Variable<Real>* rows) {
@@ -145,8 +150,8 @@ class Mixer {
 
   Graph<Real>& graph;
   const Options& options;  ///< resolved; the memory's own under "memory."
-  const int B, T, Q, H, d, K, V, N;
-  int writes() const { return T * N; }
+  const Size B, T, Q, H, d, K, V, N;
+  Size writes() const { return T * N; }
 
   /// Keys [B,M,H,d] and queries [B,Q,H,d] before the feature map; none for a memory without its own.
   virtual Var<Real> keys() = 0;
@@ -231,7 +236,7 @@ class Mixer {
   /// The input whose law is being followed, or nothing.
   const std::string& law_at_work() const { return law_; }
 
-  /// One number a head, [1,1,H,1].
+  /// One number a head, [1,1,H,1], or of very many heads the one of all, [1,1,1,1].
   Var<Real> constant(const std::function<double(int head)>& f);
   /// What `ask` asks for is the model's, not the memory's.
   template <class Ask>

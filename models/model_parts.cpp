@@ -93,7 +93,7 @@ Variable<Real>* ModelParts<Real>::convolved(Variable<Real>* x, Variable<Real>* w
 
 template <class Real>
 Variable<Real>* ModelParts<Real>::shifted(const std::string& what, Variable<Real>* x, Mixer<Real>* m) {
-  const int B = x->value.dim(0), T = x->value.dim(1), C = x->value.dim(2);
+  const Size B(x->value.dim(0)), T(x->value.dim(1)), C(x->value.dim(2));
   const auto token_before = [&] {
     if (m && m->piece())
       return m->piece()
@@ -124,7 +124,7 @@ Variable<Real>* ModelParts<Real>::shifted(const std::string& what, Variable<Real
 template <class Real>
 Variable<Real>* ModelParts<Real>::convolved_as_told(const std::string& what, Variable<Real>* x, bool silu,
                                                     Mixer<Real>* m) {
-  const int B = x->value.dim(0), T = x->value.dim(1), C = x->value.dim(2);
+  const Size B(x->value.dim(0)), T(x->value.dim(1)), C(x->value.dim(2));
   const int width = narrow<int>(options_, "model.short_conv_width");
   const bool biased = flag(options_, "model.short_conv_bias");
   const Init start = text(options_, "short_conv_start") == "deviation"
@@ -158,7 +158,7 @@ Variable<Real>* ModelParts<Real>::mixed(const std::string& what, Variable<Real>*
 
 template <class Real>
 Var<Real> ModelParts<Real>::placed(Mixer<Real>& m, const std::string& what, Var<Real> x) {
-  const int G = x.dim(2), d = x.dim(3);
+  const Size G = x.dim(2), d = x.dim(3);
   if (const std::string norm = text(options_, "qk_norm"); norm != "none") {
     const int rows = norm == "shared" ? 1 : G;
     auto* gain = parameter_("qk_norm." + what, {rows, d}, Init::constant(1));

@@ -21,7 +21,7 @@ inline OptionSpec path_conv_option() {
 /// w [B,T,H,K].
 template <class Real>
 Var<Real> path_key(Mixer<Real>& m) {
-  const Var<Real> x = m.token("path_key", m.K, {}, std::min(32, m.K));
+  const Var<Real> x = m.token("path_key", m.K, {}, std::min<int>(32, m.K));
   const int width = m.integer("path_conv");
   if (width == 0) return unit(map(MapKind::silu, x));
   const Var<Real> taps = m.parameter("path_key_conv", {m.H, m.K, width},

@@ -211,9 +211,9 @@ class ProbeMixer final : public Mixer<Real> {
       case Per::other:
         break;
     }
-    int columns = 1;
+    Size columns(1);
     for (const char letter : input.shape)
-      columns *= letter == 'K' ? K : letter == 'V' ? V : letter == 'L' ? kLevels : 1;
+      columns = columns * (letter == 'K' ? K : letter == 'V' ? V : Size(letter == 'L' ? kLevels : 1));
     if (input.shape.find('T') != std::string::npos) return expand(number, {B, T, H, columns});
     return expand(number, {1, 1, 1, columns});
   }

@@ -211,7 +211,7 @@ class RetrievalMixer final : public Mixer<Real> {
     rows->needs_gradient = false;
     return unit(Var<Real>{&graph, rows}).variable;
   }
-  Var<Real> shaped_as(Variable<Real>* x, std::initializer_list<int> dims) {
+  Var<Real> shaped_as(Variable<Real>* x, std::initializer_list<Dimension> dims) {
     return {&graph, graph.view(x, dims)};
   }
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "kernels/base/exec.h"
+#include "kernels/base/size.h"
 #include "kernels/base/tensor.h"
 
 namespace crosstalk {
@@ -128,7 +129,7 @@ class Arena {
 
 /// A tensor shape from a list of dimensions (at most Tensor::kMaxRank), without memory.
 template <class T>
-Tensor<T> shaped(int R, std::initializer_list<int> dims, Format format = Format::native) {
+Tensor<T> shaped(int R, std::initializer_list<Dimension> dims, Format format = Format::native) {
   if (dims.size() > static_cast<std::size_t>(Tensor<T>::kMaxRank))
     throw std::logic_error("[tensor] too many dimensions");
   Tensor<T> t;

@@ -32,7 +32,8 @@ enum class MapKind : int {
   softsign,
   gelu,
   inverse,
-  sine
+  sine,
+  expm1
 };
 
 /// f(x). softplus is log(1 + e^x); it and log_sigmoid are exact in both tails; softsign is x / (1 + |x|),
@@ -40,9 +41,10 @@ enum class MapKind : int {
 /// good, 1 - 1, keeps a finite logarithm and gradient.
 /// exp is that of at most 80, for the same reason: the largest that single precision holds is e^88.
 /// inverse is 1 / x, but 0 at 0: what nothing divides is nothing.
+/// expm1 is e^x - 1, whose digits a difference would lose near 0.
 template <class Real>
 CT_HD inline Real mapped(MapKind map, Real x) {
-  using std::erfc, std::exp, std::log, std::log1p, std::sin, std::tanh;
+  using std::erfc, std::exp, std::expm1, std::log, std::log1p, std::sin, std::tanh;
   switch (map) {
     case MapKind::affine:
       return x;
@@ -72,6 +74,8 @@ CT_HD inline Real mapped(MapKind map, Real x) {
       return x == 0 ? Real(0) : 1 / x;
     case MapKind::sine:
       return sin(x);
+    case MapKind::expm1:
+      return expm1(x > 80 ? Real(80) : x);
   }
   return x;
 }
@@ -84,6 +88,7 @@ CT_HD inline Real map_slope(MapKind map, Real x) {
     case MapKind::affine:
       return 1;
     case MapKind::exp:
+    case MapKind::expm1:
       return x > 80 ? Real(0) : exp(x);
     case MapKind::log:
       return 1 / (x > Real(1e-30) ? x : Real(1e-30));
@@ -237,7 +242,7 @@ inline int slices_of_sum(std::int64_t n, std::int64_t terms) {
 template <class Real>
 Tensor<Real> slices_of_sums(const Tensor<Real>& full, const Tensor<Real>& part) {
   const std::int64_t n = part.size(), slices = slices_of_sum(n, broadcast(full, part).repeats());
-  return slices == 1 ? Tensor<Real>{} : shaped<Real>(full.R, {static_cast<int>(n * slices)});
+  return slices == 1 ? Tensor<Real>{} : shaped<Real>(full.R, {n * slices});
 }
 
 template <class Real>

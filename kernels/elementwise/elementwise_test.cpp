@@ -125,6 +125,8 @@ std::vector<OpCase> cases() {
           [](L x) { return 1 / x; }),
       inverse_of_zeros(),
       map_case("Gelu", MapKind::gelu, small, [](L x) { return x / 2 * (1 + std::erf(x / std::sqrt(L(2)))); }),
+      map_case("Expm1", MapKind::expm1, wide, [](L x) { return std::expm1(x); }),
+      map_case("Expm1Small", MapKind::expm1, uniform(-1e-6, 0), [](L x) { return std::expm1(x); }),
       map_case("Sine", MapKind::sine, small, [](L x) { return std::sin(x); }),
       map_case("Softsign", MapKind::softsign, off_zero(), [](L x) { return x / (1 + std::abs(x)); }),
       combine_case("Add", CombineKind::add, {2, 3, 2, 5}, {2, 3, 2, 5}),

@@ -38,6 +38,7 @@ __device__ __forceinline__ void with_map(MapKind map, const F& f) {
     CROSSTALK_CASE(gelu)
     CROSSTALK_CASE(inverse)
     CROSSTALK_CASE(sine)
+    CROSSTALK_CASE(expm1)
   }
 #undef CROSSTALK_CASE
 }

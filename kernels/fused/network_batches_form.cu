@@ -298,7 +298,7 @@ void plan(BatchesOp& op) {
   op.states.value =
       shaped<float>(R, {op.B(), op.H(), law::segments(BatchesLaw::batches_of(op)), BatchesLaw::numbers(op)});
   const std::int64_t beside = fits_shared(op) ? 0 : BatchesLaw::scratch(op);
-  op.work.value = shaped<float>(R, {op.B(), op.H(), static_cast<int>(BatchesLaw::work_of(op) + beside)});
+  op.work.value = shaped<float>(R, {op.B(), op.H(), BatchesLaw::work_of(op) + beside});
 }
 
 template <bool kBack>

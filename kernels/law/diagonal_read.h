@@ -57,7 +57,7 @@ struct DiagonalRead {
   CT_HD bool steady() const { return step && step.value.dim(1) == 1; }
   CT_HD bool gated() const { return static_cast<bool>(row_log_decay); }
   CT_HD bool complex() const { return static_cast<bool>(angle); }
-  CT_HD int size() const { return (complex() ? 2 : 1) * V() * K(); }
+  CT_HD std::int64_t size() const { return std::int64_t{complex() ? 2 : 1} * V() * K(); }
 
   void plan() {
     const PlanCheck want{kName};

@@ -44,7 +44,7 @@ struct FwmRead {
   CT_HD int H() const { return k.value.dim(2); }
   CT_HD int K() const { return k.value.dim(3); }
   CT_HD int V() const { return v ? v.value.dim(3) : values; }
-  CT_HD int size() const { return V() * K() + 1; }
+  CT_HD std::int64_t size() const { return std::int64_t{V()} * K() + 1; }
   CT_HD int scratch() const { return 2 * V(); }
 
   /// Checks the shapes of the inputs, chooses the form and sets the other shapes.

@@ -52,8 +52,8 @@ bool plan_walk(Op<Real>& op, int R, std::int64_t size, std::int64_t scratch) {
     op.form = op.device == Device::cuda ? choose_form(op) : nullptr;
     if (op.form) return op.form->plan(op), false;
   }
-  op.states.value = shaped<Real>(R, {op.B(), op.H(), segments(op.T()), static_cast<int>(size)});
-  op.work.value = shaped<Real>(R, {op.B(), op.H(), static_cast<int>(work_numbers(op.T(), size, scratch))});
+  op.states.value = shaped<Real>(R, {op.B(), op.H(), segments(op.T()), size});
+  op.work.value = shaped<Real>(R, {op.B(), op.H(), work_numbers(op.T(), size, scratch)});
   return true;
 }
 

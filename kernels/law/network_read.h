@@ -72,27 +72,27 @@ struct NetworkRead {
   CT_HD int V() const { return v.value.dim(3); }
   /// Inputs of the last layer.
   CT_HD int X() const { return hidden > 0 ? hidden : K(); }
-  CT_HD int part_size(int part) const {
+  CT_HD std::int64_t part_size(int part) const {
     switch (part % network_parts) {
       case network_w1:
-        return hidden * K();
+        return std::int64_t{hidden} * K();
       case network_b1:
         return biases ? hidden : 0;
       case network_w2:
-        return V() * X();
+        return std::int64_t{V()} * X();
       default:
         return biases ? V() : 0;
     }
   }
   /// Place of a part in theta (network_parts: numbers of theta).
-  CT_HD int part_offset(int part) const {
-    int offset = 0;
+  CT_HD std::int64_t part_offset(int part) const {
+    std::int64_t offset = 0;
     for (int i = 0; i < part; ++i) offset += part_size(i);
     return offset;
   }
   CT_HD int copies() const { return 1 + (momentum ? 1 : 0) + (mini_batch > 1 ? 1 : 0); }
-  CT_HD int size() const { return copies() * part_offset(network_parts); }
-  CT_HD int scratch() const { return part_offset(network_parts) + 8 * hidden + 8 * V(); }
+  CT_HD std::int64_t size() const { return copies() * part_offset(network_parts); }
+  CT_HD std::int64_t scratch() const { return part_offset(network_parts) + 8 * hidden + 8 * V(); }
 
   void plan() {
     const PlanCheck want{kName};

@@ -70,7 +70,9 @@ struct Network {
     for (Real** x : outputs) *x = next, next += V;
   }
 
-  CT_HD Rows<Real> part(int i) const { return {op.start[i], at.r, at.b, at.h, 1, at.H, op.part_size(i)}; }
+  CT_HD Rows<Real> part(int i) const {
+    return {op.start[i], at.r, at.b, at.h, 1, at.H, static_cast<int>(op.part_size(i))};
+  }
   CT_HD int parts() const { return moves ? 2 * network_parts : static_cast<int>(network_parts); }
   /// Place of part i in a state.
   CT_HD int offset(int i) const { return i / network_parts * n + op.part_offset(i % network_parts); }
@@ -83,7 +85,8 @@ struct Network {
 
   template <class F>
   CT_HD void each_part(F&& f) const {
-    for (int i = 0; i < parts(); ++i) f(Part<Real>{op.start[i], op.end[i], offset(i), op.part_size(i)});
+    for (int i = 0; i < parts(); ++i)
+      f(Part<Real>{op.start[i], op.end[i], offset(i), static_cast<int>(op.part_size(i))});
   }
   template <class Team>
   CT_HD void begin(const Team& team, Real* S) const {

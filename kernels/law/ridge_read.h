@@ -57,7 +57,7 @@ struct RidgeRead {
   CT_HD int H() const { return k.value.dim(2); }
   CT_HD int K() const { return k.value.dim(3); }
   CT_HD int V() const { return v.value.dim(3); }
-  CT_HD int size() const { return (V() + K()) * K(); }
+  CT_HD std::int64_t size() const { return (std::int64_t{V()} + K()) * K(); }
   /// Right side and solution, and conjugate gradients' residual, direction and product.
   CT_HD int scratch() const { return 5 * K(); }
 

@@ -94,7 +94,7 @@ struct RuleRead {
     std::int64_t numbers = 1;
     if (window == 0) numbers = length * static_cast<std::int64_t>(program->size + program->kept);
     const std::int64_t memory = kernels ? 0 : program->backward_numbers;
-    work.value = shaped<Real>(R, {B(), H(), static_cast<int>(padded<Real>(numbers) + padded<Real>(memory))});
+    work.value = shaped<Real>(R, {B(), H(), padded<Real>(numbers) + padded<Real>(memory)});
   }
 };
 CROSSTALK_OP(RuleRead)

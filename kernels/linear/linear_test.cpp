@@ -179,7 +179,7 @@ TEST_F(LinearOnCuda, MoreThanTwoToThe31Numbers) {
   for (int i = 0; i < O * I; ++i) w[i] = static_cast<float>(i % 5 - 2);
   large.copy_from_host(last.data(), kRow, kBytes - kRow);
   weights.copy_from_host(w.data(), O * kRow);
-  const auto on = [](const Buffer& buffer, std::int64_t offset, std::initializer_list<int> dims) {
+  const auto on = [](const Buffer& buffer, std::int64_t offset, std::initializer_list<Dimension> dims) {
     Tensor<float> t = shaped<float>(1, dims);
     t.data = static_cast<float*>(buffer.data()) + offset;
     t.replica_stride = t.size();

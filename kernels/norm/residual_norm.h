@@ -111,7 +111,7 @@ struct ResidualNorm {
     if (branch || again_gain) sum.value = y.value;
     if (branch && again_gain) inner.value = y.value;
     const std::int64_t n = x.value.rows();
-    mean.value = inverse.value = shaped<Real>(x.value.R, {static_cast<int>(n)});
+    mean.value = inverse.value = shaped<Real>(x.value.R, {n});
     part.value = shaped<Real>(x.value.R, {pieces(n), again_gain ? 4 : 2, columns});
     if (!again_gain) return;
     again_mean.value = again_inverse.value = mean.value;

@@ -86,7 +86,7 @@ struct ReadWeights {
     want(erase != Erase::free || erase_write);
     a.value = shaped<Real>(k.value.R, {B(), H(), Q(), M()});
     if (Q() == 1) {
-      kept.value = shaped<Real>(k.value.R, {B(), H(), static_cast<int>(kept_numbers())});
+      kept.value = shaped<Real>(k.value.R, {B(), H(), kept_numbers()});
     } else {
       history.value = shaped<Real>(k.value.R, {B(), H(), M(), K()});
     }

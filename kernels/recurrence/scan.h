@@ -3,6 +3,7 @@
 //   scan     h_t = a_t h_{t-1} + x_t
 //   logscan  L_t = log(e^{L_{t-1} + d_t} + e^{k_t})            L_{-1} = -inf where no start is given
 //            L_t = max(L_{t-1} + d_t, k_t)                     largest
+//            gap_t = min(k_t - L_{t-1} - d_t, 80)              e^{k_t - L_t} = sigmoid(gap_t), and the rest sigmoid(-gap_t)
 //
 // Adjoints (engine of Mamba-1, S4D, RWKV-4, stabilisers):
 //   lambda_t = dh_t + conj(a_{t+1}) lambda_{t+1}
@@ -13,9 +14,9 @@
 //   dh_{-1}  = conj(a_0) lambda_0
 // and of logscan
 //   w_t  = sigmoid(L_{t-1} + d_t - k_t)                        largest: 0 or 1
-//   mu_t = dL_t + w_{t+1} mu_{t+1}
-//   dd_t = w_t mu_t
-//   dk_t = (1 - w_t) mu_t
+//   mu_t = dL_t + w_{t+1} mu_{t+1} - dgap_{t+1}
+//   dd_t = w_t mu_t - dgap_t
+//   dk_t = (1 - w_t) mu_t + dgap_t
 //
 // a is given by its logarithm, so that a = 0 is log a = -inf or very negative, and no division by a occurs.
 // SPDX-License-Identifier: Apache-2.0
@@ -136,21 +137,26 @@ struct Scan {
 };
 CROSSTALK_SWEPT(Scan)
 
+/// Gap beyond which nothing is left of what was before, in either precision.
+constexpr int kWideGap = 80;
+
 template <class Real>
 struct LogScan {
-  bool largest = false;
-  In<Real> d;      ///< [R,B,T,N]
-  In<Real> k;      ///< [R,B,T,N]
-  In<Real> start;  ///< L_{-1} [R,B,N]; absent: -inf
-  Out<Real> l;     ///< [R,B,T,N]
+  bool largest = false, gaps = false;  ///< gaps: they are wanted
+  In<Real> d;                          ///< [R,B,T,N]
+  In<Real> k;                          ///< [R,B,T,N]
+  In<Real> start;                      ///< L_{-1} [R,B,N]; absent: -inf
+  Out<Real> l;                         ///< [R,B,T,N]
+  Out<Real> gap;                       ///< [R,B,T,N]
 
   static constexpr const char* kName = "logscan";
-  CROSSTALK_FIELDS(d, k, start, l)
+  CROSSTALK_FIELDS(d, k, start, l, gap)
   void plan() {
     if (!d || !k || d.value.rank != 3 || k.value.rank != 3 || d.value.size() != k.value.size() ||
         (start && start.value.size() * d.value.dim(1) != d.value.size()))
       throw std::logic_error("[logscan] shapes do not fit");
     l.value = shaped<Real>(d.value.R, {d.value.dim(0), d.value.dim(1), d.value.dim(2)});
+    if (gaps) gap.value = l.value;
   }
   CT_HD const Tensor<Real>& channels() const { return d.value; }
 
@@ -167,14 +173,20 @@ struct LogScan {
     carried =
         largest || old == -static_cast<Real>(INFINITY) ? most : most + log1p_(exp_(-distance(old, new_)));
     l.value.at(r)[at] = carried;
+    if (gaps) gap.value.at(r)[at] = is_wide(old, new_) ? Real(kWideGap) : new_ - old;
   }
   struct TokenBack {
-    Real before, d, k, given;
+    Real before, d, k, given, given_gap;
     Real old_d, old_k;  ///< gradients that are added to
   };
   CT_HD TokenBack token_back(int r, std::int64_t at, Real before) const {
-    return {before,         d.value.at(r)[at], k.value.at(r)[at], l.gradient.at(r)[at],
-            held(d, r, at), held(k, r, at)};
+    return {before,
+            d.value.at(r)[at],
+            k.value.at(r)[at],
+            l.gradient.data ? l.gradient.at(r)[at] : Real(0),
+            gap.gradient.data ? gap.gradient.at(r)[at] : Real(0),
+            held(d, r, at),
+            held(k, r, at)};
   }
   /// w_{t+1} mu_{t+1} -> w_t mu_t.
   CT_HD void step_back(int r, std::int64_t at, const TokenBack& token, Real& carried) const {
@@ -182,11 +194,12 @@ struct LogScan {
     const bool nothing = old == -static_cast<Real>(INFINITY);
     const Real e = nothing || largest ? Real(0) : exp_(-distance(old, new_)),
                larger = quotient(Real(1), 1 + e), smaller = quotient(e, 1 + e);
-    carried = (nothing || old < new_ ? smaller : larger) * mu;
+    const Real turn = is_wide(old, new_) ? Real(0) : token.given_gap;
+    carried = (nothing || old < new_ ? smaller : larger) * mu - turn;
     if (d.wanted()) d.gradient.at(r)[at] = joined(d.write, token.old_d, carried);
     if (k.wanted()) {
       const Real held_k = written_by(d, k) ? k.gradient.at(r)[at] : token.old_k;
-      k.gradient.at(r)[at] = joined(k.write, held_k, (nothing || old < new_ ? larger : smaller) * mu);
+      k.gradient.at(r)[at] = joined(k.write, held_k, (nothing || old < new_ ? larger : smaller) * mu + turn);
     }
   }
   CT_HD void finish(int r, std::int64_t first, Real carried) const {
@@ -195,6 +208,7 @@ struct LogScan {
   CT_HD Real made(int r, std::int64_t at) const { return l.value.at(r)[at]; }
 
  private:
+  CT_HD static bool is_wide(Real old, Real new_) { return new_ - old >= Real(kWideGap); }
   CT_HD static Real distance(Real x, Real y) { return x < y ? y - x : x - y; }
   /// x / y, 1 <= y <= 2. On CUDA without a branch for other numbers, so that tokens do not wait for each other's.
   CT_HD static Real quotient(Real x, Real y) {

@@ -48,13 +48,15 @@ OpCase scan(const std::string& name, const Shape& s, const Fill& log_a) {
   return op.roundings(6 * s.T).condition(2).gradient_elements(100);
 }
 
-OpCase logscan(const std::string& name, const Shape& s, const Fill& d, const Fill& k, bool largest = false) {
+OpCase logscan(const std::string& name, const Shape& s, const Fill& d, const Fill& k, bool largest = false,
+               bool gaps = false) {
   OpCase op(name);
   op.input("d", {s.B, s.T, s.N}, d).input("k", {s.B, s.T, s.N}, k);
   op.optional(s.start, "start", {s.B, s.N}, k);
   op.output("l", {s.B, s.T, s.N});
-  call<LogScan>(op, [largest](auto& o) { o.largest = largest; });
-  op.oracle([s, largest](const Values& in, Values& out) {
+  if (gaps) op.output("gap", {s.B, s.T, s.N});
+  call<LogScan>(op, [=](auto& o) { o.largest = largest, o.gaps = gaps; });
+  op.oracle([=](const Values& in, Values& out) {
     for (int i = 0; i < s.B * s.T * s.N; ++i) {
       const int n = i % s.N, t = i / s.N % s.T, b = i / s.N / s.T;
       long double total = 0, faded = 0, most = -std::numeric_limits<long double>::infinity();
@@ -68,6 +70,13 @@ OpCase logscan(const std::string& name, const Shape& s, const Fill& d, const Fil
         total += std::exp(faded + start), most = std::max(most, faded + start);
       }
       out.real["l"].push_back(static_cast<double>(largest ? most : std::log(total)));
+      if (!gaps) continue;
+      const auto at = static_cast<std::size_t>(i);  // what the token's own key is not of
+      const long double others = total - std::exp(static_cast<long double>(in["k"][at]));
+      const bool first = t == 0 && !s.start;
+      out.real["gap"].push_back(
+          first ? kWideGap
+                : static_cast<double>(std::min<long double>(in["k"][at] - std::log(others), kWideGap)));
     }
   });
   return op.roundings(4 * s.T).condition(2).gradient_elements(100);

@@ -170,10 +170,11 @@ struct StateRead {
     fused = device == Device::cuda && form == StateForm::chunkwise ? choose_form(*this) : nullptr;
     if (fused) return fused->plan(*this);
     const bool by_chunks = chunked(device);
-    states.value = shaped<Real>(R, {B(), H(), by_chunks ? chunks() : law::segments(M()), V() * K()});
+    states.value =
+        shaped<Real>(R, {B(), H(), by_chunks ? chunks() : law::segments(M()), std::int64_t{V()} * K()});
     if (!by_chunks) {
       const std::int64_t numbers = law::work_numbers(M(), std::int64_t{V()} * K(), K() + 3 * V());
-      work.value = shaped<Real>(R, {B(), H(), static_cast<int>(numbers)});
+      work.value = shaped<Real>(R, {B(), H(), numbers});
       return;
     }
     if (erase != Erase::none) {

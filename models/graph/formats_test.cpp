@@ -130,8 +130,8 @@ TEST(Formats, NodesOfFunctionsHaveNone) {
 TEST(Formats, KernelsThatDoNotReadThemRefuse) {
   OnGpu gpu;
   Graph<float>& graph = gpu.graph;
-  const auto bf16 = [&](std::initializer_list<int> dims) { return graph.variable(dims, Format::bf16); };
-  const auto fp32 = [&](std::initializer_list<int> dims) { return graph.variable(dims); };
+  const auto bf16 = [&](std::initializer_list<Dimension> dims) { return graph.variable(dims, Format::bf16); };
+  const auto fp32 = [&](std::initializer_list<Dimension> dims) { return graph.variable(dims); };
   Pick<float> pick;
   pick.x = in(bf16({2, 5, 1, 8}));
   expect_refused([&] { graph.add(pick); }, "[pick] x, y and their gradients have one format");

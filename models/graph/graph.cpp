@@ -60,7 +60,7 @@ Variable<Real>* Graph<Real>::shape_of(const Tensor<Real>& shape, bool differenti
 }
 
 template <class Real>
-Variable<Real>* Graph<Real>::variable(std::initializer_list<int> dims, bool differentiable) {
+Variable<Real>* Graph<Real>::variable(std::initializer_list<Dimension> dims, bool differentiable) {
   return shape_of(shaped<Real>(R_, dims), differentiable);
 }
 
@@ -90,13 +90,13 @@ Variable<Real>* Graph<Real>::view(Variable<Real>* variable, const Tensor<Real>& 
 }
 
 template <class Real>
-Tensor<std::int32_t>* Graph<Real>::integers(std::initializer_list<int> dims, int copies) {
+Tensor<std::int32_t>* Graph<Real>::integers(std::initializer_list<Dimension> dims, int copies) {
   integers_.push_back({shaped<std::int32_t>(R_, dims), copies});
   return &integers_.back().tensor;
 }
 
 template <class Real>
-Tensor<double>* Graph<Real>::doubles(std::initializer_list<int> dims) {
+Tensor<double>* Graph<Real>::doubles(std::initializer_list<Dimension> dims) {
   doubles_.push_back(shaped<double>(R_, dims));
   return &doubles_.back();
 }

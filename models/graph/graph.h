@@ -39,7 +39,7 @@ struct Var {
   Graph<Real>* graph = nullptr;
   Variable<Real>* variable = nullptr;
   explicit operator bool() const { return variable != nullptr; }
-  int dim(int i) const { return variable->value.dim(i); }
+  Size dim(int i) const { return Size(variable->value.dim(i)); }
 };
 
 /// Ways to cut the arena.
@@ -98,9 +98,9 @@ class Graph {
   Variable<Real>* parameter(const ParameterBlock<Real>& block, int i);
   /// A tensor [R, dims...] that a node writes, or, without a node, whoever uses the graph. `differentiable`
   /// false: its gradient is never wanted.
-  Variable<Real>* variable(std::initializer_list<int> dims, bool differentiable = true);
+  Variable<Real>* variable(std::initializer_list<Dimension> dims, bool differentiable = true);
   /// The same in a format: bf16 on a GPU and in float only.
-  Variable<Real>* variable(std::initializer_list<int> dims, Format format) {
+  Variable<Real>* variable(std::initializer_list<Dimension> dims, Format format) {
     return shape_of(shaped<Real>(R_, dims, format), true);
   }
   Variable<Real>* tensor(const Tensor<Real>& shape, bool differentiable = true) {
@@ -109,7 +109,7 @@ class Graph {
   /// A tensor with the leading dimensions of `like` and a last dimension of `columns`.
   Variable<Real>* like(const Variable<Real>* model, int columns);
   /// The same memory in another shape of equal size.
-  Variable<Real>* view(Variable<Real>* variable, std::initializer_list<int> dims) {
+  Variable<Real>* view(Variable<Real>* variable, std::initializer_list<Dimension> dims) {
     return view(variable, shaped<Real>(R_, dims));
   }
   Variable<Real>* view(Variable<Real>* variable, const Tensor<Real>& shape);
@@ -117,8 +117,8 @@ class Graph {
   void keep(Variable<Real>* variable) { variable->root()->kept = true; }
   /// Integers or scratch [R, dims...]; bound by plan(). `copies`: memory for so many of them, one after the
   /// other.
-  Tensor<std::int32_t>* integers(std::initializer_list<int> dims, int copies = 1);
-  Tensor<double>* doubles(std::initializer_list<int> dims);
+  Tensor<std::int32_t>* integers(std::initializer_list<Dimension> dims, int copies = 1);
+  Tensor<double>* doubles(std::initializer_list<Dimension> dims);
 
   /// Adds a node. `inputs` may hold nullptr (an absent optional input: its Write is none). A node runs
   /// backward only if the gradient of an output was written by a later node, or if it has no outputs (a

@@ -228,7 +228,7 @@ Tensor<Real> ParameterBlock<Real>::view(const Buffer& buffer, int i) const {
 
 template <class Real>
 Tensor<Real> ParameterBlock<Real>::whole(const Buffer& buffer) const {
-  Tensor<Real> tensor = shaped<Real>(R_, {static_cast<int>(size_)});
+  Tensor<Real> tensor = shaped<Real>(R_, {size_});
   tensor.data = static_cast<Real*>(buffer.data());
   tensor.replica_stride = size_;
   return tensor;

@@ -378,7 +378,7 @@ struct Gates : Passed {
     block.add("k", {2, 3, 2, 4}, Init::normal(1)), block.add("scale", {2, 4}, Init::normal(1));
     block.add("rate", {2, 3, 8}, Init::normal(1)), block.add("A", {2}, Init::normal(1));
     start();
-    const auto parameter = [&](int i, std::initializer_list<int> dims) {
+    const auto parameter = [&](int i, std::initializer_list<Dimension> dims) {
       return Var<double>{&graph, graph.view(graph.parameter(block, i), dims)};
     };
     const Var<double> k = parameter(0, {2, 3, 2, 4}), rate = sigmoid(parameter(2, {2, 3, 2, 4}));

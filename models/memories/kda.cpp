@@ -47,7 +47,7 @@ Memory kda() {
             const auto g = m.input("log_decay", [&] {
               const auto rate = exp(m.parameter(
                   "A_log", {m.H}, m.text("rate") == "drawn" ? Init::log_uniform(1, 16) : Init::constant(0)));
-              const auto x = m.token("decay", m.K, Init::inverse_softplus(1e-3, 0.1), m.d);
+              const auto x = m.token("decay", m.K, Init::inverse_softplus(1e-3, 0.1), int{m.d});
               return m.text("gate") == "softplus" ? -rate * softplus(x) : -5.0 * sigmoid(rate * x);
             });
             return read(m, q, {.key = k, .gain = beta, .log_decay = g, .erase = Erase::delta});

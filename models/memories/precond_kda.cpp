@@ -44,7 +44,7 @@ Memory precond_kda() {
               const Init bias =
                   m.text("start") == "zero" ? Init::constant(0) : Init::inverse_softplus(1e-3, 0.1);
               const auto rate = exp(m.parameter("A_log", {m.H}, Init::log_uniform(1, 16)));
-              return -rate * softplus(m.token("decay", m.K, bias, m.d));
+              return -rate * softplus(m.token("decay", m.K, bias, int{m.d}));
             });
             return precond::read_written(m, q, k, beta, g);
           },

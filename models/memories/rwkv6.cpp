@@ -48,7 +48,7 @@ Memory rwkv6() {
             const auto g = m.input("log_decay", [&] {
               const Init bias = ramps ? Init::listed(start.decay) : Init{Init::Law::uniform, -6, -1};
               if (m.text("lora") == "tanh") return -exp(m.token("decay", m.K, bias, {64, MapKind::tanh, 0}));
-              return -exp(m.token("decay", m.K, bias, m.d));
+              return -exp(m.token("decay", m.K, bias, int{m.d}));
             });
             const auto o = read(m, q, {.key = k, .log_decay = g, .before = m.at_tokens()});
             if (!m.at_tokens()) return o;

@@ -34,7 +34,7 @@ Memory titans_mlp() {
           "parameters; in "
           "`apply` as w1_0 and w2_0, and keys are taken as they are.",
       .flops = [](const Options&, double K, double V, double T,
-                  double) { return 24 * hidden(static_cast<int>(K)) * (K + V) * T; },
+                  double) { return 24 * hidden(static_cast<std::int64_t>(K)) * (K + V) * T; },
       .options = {{.name = "max_rate",
                    .default_value = 1.0,
                    .help = "largest rate of a step; values far longer than 1 need a smaller one",
@@ -60,13 +60,14 @@ Memory titans_mlp() {
       .forms_state = true,
       .state =
           [](const Options& o, std::int64_t K, std::int64_t V, std::int64_t) {
-            return (o.get_int("memory.mini_batch") > 1 ? 3 : 2) * (V + K) * hidden(static_cast<int>(K));
+            return (o.get_int("memory.mini_batch") > 1 ? 3 : 2) * (V + K) *
+                   hidden(static_cast<std::int64_t>(K));
           },
       .build =
           [](auto& m) {
             auto [q, k] = features(m);
             if (m.learned()) q = unit(q), k = unit(k);
-            const int M = hidden(m.K);
+            const Size M = hidden(m.K);
             const auto weights = [&](const char* name, int rows, int columns) {
               return m.input(name, [&] {
                 return m.parameter(name, {m.H, rows * columns}, Init::uniform(1 / std::sqrt(columns)));

@@ -23,7 +23,7 @@ Memory ttt_mlp() {
           "which it also weighs gradients by the reader's place. W1, b1, W2, b2 start as "
           "parameters; in `apply` as w1_0 and so on.",
       .flops = [](const Options&, double K, double V, double T,
-                  double) { return 24 * hidden(static_cast<int>(K)) * (K + V) * T; },
+                  double) { return 24 * hidden(static_cast<std::int64_t>(K)) * (K + V) * T; },
       .parts = {key_norm("none")},
       .options = {{.name = "mini_batch",
                    .default_value = std::int64_t{1},
@@ -43,13 +43,13 @@ Memory ttt_mlp() {
       .forms_state = true,
       .state =
           [](const Options& o, std::int64_t K, std::int64_t V, std::int64_t) {
-            const std::int64_t M = hidden(static_cast<int>(K));
+            const std::int64_t M = hidden(static_cast<std::int64_t>(K));
             return (o.get_int("memory.mini_batch") > 1 ? 2 : 1) * (M * (K + 1) + V * (M + 1));
           },
       .build =
           [](auto& m) {
             const auto [q, k] = features(m);
-            const int M = hidden(m.K);
+            const Size M = hidden(m.K);
             const auto begin = [&](const char* name, int size, Init init) {
               return m.input(name, [&] { return m.parameter(name, {m.H, size}, init); });
             };

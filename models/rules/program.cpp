@@ -136,10 +136,10 @@ class Layout {
  private:
   using Outputs = std::vector<std::pair<Value, int>>;
   int size(int letter) const { return letter == kK ? K_ : letter == kV ? V_ : letter; }
-  int numbers(Shape s) const { return size(s.rows) * size(s.columns); }
+  Size numbers(Shape s) const { return Size(size(s.rows)) * size(s.columns); }
   int take(Shape s) {
     const int n = numbers(s), at = n < 4 ? next_ : aligned(next_);
-    next_ = at + n;
+    next_ = Size(std::int64_t{at} + n);
     return at;
   }
   /// States begin at multiples of four, however small.

@@ -32,7 +32,7 @@ class ToyMixer final : public Mixer<double> {
   Variable<double>* omega(int) override { return nullptr; }
 
  private:
-  Var<double> leaf(std::initializer_list<int> dims) { return {&graph, graph.variable(dims, false)}; }
+  Var<double> leaf(std::initializer_list<Dimension> dims) { return {&graph, graph.variable(dims, false)}; }
 };
 
 // Words on a memory with this build and these inputs; "" if nothing.

@@ -61,7 +61,7 @@ class LawMixer final : public Mixer<double> {
   }
 
  private:
-  Var<double> leaf(const std::string& name, std::initializer_list<int> dims, int writes) {
+  Var<double> leaf(const std::string& name, std::initializer_list<Dimension> dims, int writes) {
     auto [at, is_new] = given.try_emplace(name);
     if (is_new) at->second = {{&graph, graph.variable(dims, false)}, writes};
     return at->second.x;

@@ -61,7 +61,7 @@ class StartMixer final : public Mixer<double> {
     Var<double> x;
     Init init;
   };
-  Var<double> leaf(const std::string& name, std::initializer_list<int> dims, const Init& init) {
+  Var<double> leaf(const std::string& name, std::initializer_list<Dimension> dims, const Init& init) {
     auto [at, is_new] = leaves_.try_emplace(name);
     if (is_new) at->second = {{&graph, graph.variable(dims, false)}, init};
     return at->second.x;
