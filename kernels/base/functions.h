@@ -18,4 +18,11 @@ CROSSTALK_FUNCTION(tanh)
 CROSSTALK_FUNCTION(sqrt)
 #undef CROSSTALK_FUNCTION
 
+/// 1 / (1 + e^-x), also of -inf. What is left of 1 is that of -x: a difference would lose its digits.
+template <class Real>
+CT_HD inline Real sigmoid_(Real x) {
+  const Real e = exp_(x < 0 ? x : -x);
+  return x < 0 ? e / (1 + e) : 1 / (1 + e);
+}
+
 }  // namespace crosstalk

@@ -46,9 +46,9 @@ constexpr ChainShape kChainShapes[] = {
     {1, 1, 1, 0, 0, {{Kind::map, 0, By::log_sigmoid}}, {1}},
     {1, 1, 1, 0, 0, {{Kind::map, 0, By::tanh}}, {1}},
     {1, 1, 1, 0, 0, {{Kind::map, 0, By::silu}}, {1}},
-    {1, 2, 2, 0, 0, {{Kind::map, 0, By::log_sigmoid}, {Kind::map, 1, By::exp}}, {1, 2}},  // HGRN2
-    {2, 1, 1, 2, 0, {{Kind::multiply, 1, By::exp, 0, By::softplus}}, {2}},                // KDA
-    {2, 1, 1, 0, 0, {{Kind::multiply, 0, By::sigmoid, 1}}, {2}},                          // Gated DeltaNet-2
+    {1, 2, 2, 0, 0, {{Kind::map, 0, By::log_sigmoid}, {Kind::map, 1, By::expm1}}, {1, 2}},  // HGRN2
+    {2, 1, 1, 2, 0, {{Kind::multiply, 1, By::exp, 0, By::softplus}}, {2}},                  // KDA
+    {2, 1, 1, 0, 0, {{Kind::multiply, 0, By::sigmoid, 1}}, {2}},  // Gated DeltaNet-2
     {2, 2, 2, 0, 0, {{Kind::l2}, {Kind::multiply, 1, By::sigmoid, 2}}, {2, 3}},
     {4,
      6,
@@ -110,7 +110,7 @@ constexpr ChainShape kChainShapes[] = {
      {{Kind::multiply, 0, By::affine, 1},
       {Kind::row_sum, 4},
       {Kind::larger, 5, By::affine, 2},
-      {Kind::multiply, 3, By::affine, 6, By::reciprocal}},
+      {Kind::multiply, 3, By::affine, 6, By::inverse}},
      {7}},  // mLSTM
     {3,
      4,

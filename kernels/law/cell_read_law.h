@@ -22,11 +22,6 @@ struct CellLaw {
   CT_HD Rows<Real> u(int g) const { return {op.u(g), at.r, at.b, at.h, 1, at.H, V * V}; }
 
   CT_HD static Real nothing() { return -static_cast<Real>(INFINITY); }
-  /// 1 / (1 + e^-x), also of -inf.
-  CT_HD static Real sigmoid(Real x) {
-    const Real e = exp_(x < 0 ? x : -x);
-    return x < 0 ? e / (1 + e) : 1 / (1 + e);
-  }
   CT_HD static Real log_sigmoid(Real x) { return -((x < 0 ? -x : Real(0)) + log1p_(exp_(x < 0 ? x : -x))); }
 
   /// Channel i at a token: its gates' values, and the state.
@@ -35,20 +30,21 @@ struct CellLaw {
     Real bent = 0;             ///< gru: U_2 h
     Real h = 0, c = 0, l = 0;  ///< the new state
     Real w = 0;                ///< slstm
+    Real rest = 0;             ///< gru: 1 - u; slstm: 1 - w
   };
   /// a [gates * V]: U_g h of all gates.
   CT_HD Channel channel(int t, const Real* S, const Real* a, int i) const {
     Channel n;
     const auto sum = [&](int g) { return x(g).row(t)[i] + a[g * V + i]; };
     if (op.cell == Cell::gru) {
-      n.g[0] = sigmoid(sum(0)), n.g[1] = sigmoid(sum(1)), n.bent = a[2 * V + i];
+      n.g[0] = sigmoid_(sum(0)), n.g[1] = sigmoid_(sum(1)), n.rest = sigmoid_(-sum(1)), n.bent = a[2 * V + i];
       n.g[2] = tanh_(x(2).row(t)[i] + n.g[0] * n.bent);
-      n.h = (1 - n.g[1]) * n.g[2] + n.g[1] * S[i];
+      n.h = n.rest * n.g[2] + n.g[1] * S[i];
       return n;
     }
-    n.g[2] = tanh_(sum(2)), n.g[3] = sigmoid(sum(3));
+    n.g[2] = tanh_(sum(2)), n.g[3] = sigmoid_(sum(3));
     if (op.cell == Cell::lstm) {
-      n.g[0] = sigmoid(sum(0)), n.g[1] = sigmoid(sum(1));
+      n.g[0] = sigmoid_(sum(0)), n.g[1] = sigmoid_(sum(1));
       n.c = n.g[1] * S[V + i] + n.g[0] * n.g[2];
       n.h = n.g[3] * tanh_(n.c);
       return n;
@@ -56,9 +52,9 @@ struct CellLaw {
     n.g[0] = sum(0), n.g[1] = sum(1);
     const Real old = S[2 * V + i] + log_sigmoid(n.g[1]), own = n.g[0];
     const Real gap = old > own ? own - old : old - own;  // of -inf too
-    n.w = sigmoid(old - own);
+    n.w = sigmoid_(old - own), n.rest = sigmoid_(own - old);
     n.l = old == nothing() ? own : (old > own ? old : own) + log1p_(exp_(gap));
-    n.c = n.w * S[V + i] + (1 - n.w) * n.g[2];
+    n.c = n.w * S[V + i] + n.rest * n.g[2];
     n.h = n.g[3] * n.c;
     return n;
   }
@@ -104,9 +100,9 @@ struct CellLaw {
   CT_HD void channel_back(const Channel& n, const Real* S, Real* G, Real* d, Real* e, int i) const {
     const Real d_h = G[i];
     if (op.cell == Cell::gru) {
-      const Real d_n = d_h * (1 - n.g[1]) * (1 - n.g[2] * n.g[2]);
+      const Real d_n = d_h * n.rest * (1 - n.g[2] * n.g[2]);
       d[i] = d_n * n.bent * n.g[0] * (1 - n.g[0]);
-      d[V + i] = d_h * (S[i] - n.g[2]) * n.g[1] * (1 - n.g[1]);
+      d[V + i] = d_h * (S[i] - n.g[2]) * n.g[1] * n.rest;
       d[2 * V + i] = d_n;
       e[i] = d[i], e[V + i] = d[V + i], e[2 * V + i] = d_n * n.g[0];
       G[i] = d_h * n.g[1];
@@ -122,10 +118,10 @@ struct CellLaw {
       G[V + i] = d_c * n.g[1];
     } else {
       const Real d_y = G[V + i] + d_h * o, d_l = G[2 * V + i];
-      const Real turn = d_y * (S[V + i] - n.g[2]) * n.w * (1 - n.w);
-      d[i] = (1 - n.w) * d_l - turn;
-      d[V + i] = (n.w * d_l + turn) * sigmoid(-n.g[1]);
-      d[2 * V + i] = d_y * (1 - n.w) * (1 - n.g[2] * n.g[2]);
+      const Real turn = d_y * (S[V + i] - n.g[2]) * n.w * n.rest;
+      d[i] = n.rest * d_l - turn;
+      d[V + i] = (n.w * d_l + turn) * sigmoid_(-n.g[1]);
+      d[2 * V + i] = d_y * n.rest * (1 - n.g[2] * n.g[2]);
       d[3 * V + i] = d_h * n.c * o * (1 - o);
       G[V + i] = d_y * n.w;
       G[2 * V + i] = n.w * d_l + turn;

@@ -25,16 +25,16 @@ struct Wkv {
   }
 
   CT_HD static Real nothing() { return -static_cast<Real>(INFINITY); }
-  /// 1 / (1 + e^-x), also of -inf.
-  CT_HD static Real sigmoid(Real x) {
-    const Real e = exp_(x < 0 ? x : -x);
-    return x < 0 ? e / (1 + e) : 1 / (1 + e);
+  /// Shares of what was before and of the token in an average.
+  struct Shares {
+    Real old, own;
+    CT_HD explicit Shares(Real x) : old(sigmoid_(x)), own(sigmoid_(-x)) {}
+  };
+  CT_HD Shares weight(const Real* S, int t, int i) const {
+    return Shares(log_decay.value[i] + S[V + i] - k.row(t)[i]);
   }
-  CT_HD Real weight(const Real* S, int t, int i) const {
-    return sigmoid(log_decay.value[i] + S[V + i] - k.row(t)[i]);
-  }
-  CT_HD Real weight_before(const Real* S, int t, int i) const {
-    return sigmoid(S[V + i] - bonus.value[i] - k.row(t)[i]);
+  CT_HD Shares weight_before(const Real* S, int t, int i) const {
+    return Shares(S[V + i] - bonus.value[i] - k.row(t)[i]);
   }
 
   template <class F>
@@ -46,9 +46,10 @@ struct Wkv {
   CT_HD void step(const Team& team, int t, const Real* S, Real* next) const {
     const Real *key = k.row(t), *value = v.row(t);
     team.each(V, [&](int i) {
-      const Real w = weight(S, t, i), old = log_decay.value[i] + S[V + i], own = key[i];
+      const Shares w = weight(S, t, i);
+      const Real old = log_decay.value[i] + S[V + i], own = key[i];
       const Real gap = old > own ? own - old : old - own;  // of -inf too
-      next[i] = w * S[i] + (1 - w) * value[i];
+      next[i] = w.old * S[i] + w.own * value[i];
       next[V + i] = old == nothing() ? own : (old > own ? old : own) + log1p_(exp_(gap));
     });
   }
@@ -60,8 +61,8 @@ struct Wkv {
         o[c] = S[c];
         return;
       }
-      const Real s = weight_before(S, i, c);
-      o[c] = s * S[c] + (1 - s) * v.row(i)[c];
+      const Shares s = weight_before(S, i, c);
+      o[c] = s.old * S[c] + s.own * v.row(i)[c];
     });
   }
   template <class Team>
@@ -75,14 +76,14 @@ struct Wkv {
     const Real* value = v.row(i);
     // Gradient of s = sigmoid(L - bonus - k), before the sigmoid.
     const auto turn = [&](int c) {
-      const Real s = weight_before(S, i, c);
-      return d_o[c] * (S[c] - value[c]) * s * (1 - s);
+      const Shares s = weight_before(S, i, c);
+      return d_o[c] * (S[c] - value[c]) * s.old * s.own;
     };
     k.add(team, i, [&](int c) { return -turn(c); });
-    v.add(team, i, [&](int c) { return d_o[c] * (1 - weight_before(S, i, c)); });
+    v.add(team, i, [&](int c) { return d_o[c] * weight_before(S, i, c).own; });
     bonus.add(team, 0, [&](int c) { return -turn(c); });
     team.each(V, [&](int c) {
-      G[c] += d_o[c] * weight_before(S, i, c);
+      G[c] += d_o[c] * weight_before(S, i, c).old;
       G[V + c] += turn(c);
     });
   }
@@ -91,14 +92,14 @@ struct Wkv {
     const Real* value = v.row(t);
     // Gradient of g + L - k through w, and what L_t gives to its two terms.
     const auto turn = [&](int i) {
-      const Real w = weight(S, t, i);
-      return G[i] * (S[i] - value[i]) * w * (1 - w);
+      const Shares w = weight(S, t, i);
+      return G[i] * (S[i] - value[i]) * w.old * w.own;
     };
-    k.add(team, t, [&](int i) { return (1 - weight(S, t, i)) * G[V + i] - turn(i); });
-    v.add(team, t, [&](int i) { return (1 - weight(S, t, i)) * G[i]; });
-    log_decay.add(team, 0, [&](int i) { return weight(S, t, i) * G[V + i] + turn(i); });
+    k.add(team, t, [&](int i) { return weight(S, t, i).own * G[V + i] - turn(i); });
+    v.add(team, t, [&](int i) { return weight(S, t, i).own * G[i]; });
+    log_decay.add(team, 0, [&](int i) { return weight(S, t, i).old * G[V + i] + turn(i); });
     team.each(V, [&](int i) {
-      const Real w = weight(S, t, i), d_l = w * G[V + i] + turn(i);
+      const Real w = weight(S, t, i).old, d_l = w * G[V + i] + turn(i);
       G[i] *= w;
       G[V + i] = d_l;
     });

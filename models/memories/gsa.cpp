@@ -47,7 +47,7 @@ Memory gsa() {
             const auto [q, k] = features(m);
             const int slots = m.integer("slots");
             const auto g = m.input("log_decay", [&] { return 0.125 * log_sigmoid(m.token("decay", slots)); });
-            const auto filled = 1.0 - exp(g);
+            const auto filled = expm1(g, -1);
             const auto weights =
                 softmax(read(m, q, {.key = k, .value = filled, .value_log_decay = g, .state = "A"}));
             return read(m, weights, {.key = filled, .log_decay = g, .state = "C"});

@@ -35,7 +35,7 @@ Memory hgrn2() {
               const auto x = m.token("forget_gate", m.K);
               return low == 0 ? log_sigmoid(x) : log(low + sigmoid(x, 1 - low));
             });
-            return read(m, q, {.key = 1.0 - exp(g), .log_decay = g});
+            return read(m, q, {.key = expm1(g, -1), .log_decay = g});
           },
       .published = {
           .source = "Qin et al. 2024, arXiv 2404.07904; fla-org/flash-linear-attention@bc3b101d "

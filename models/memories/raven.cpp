@@ -64,7 +64,7 @@ Memory raven() {
             const auto top = largest(scores, m.integer("selected"), 0);
             const decltype(top) shares{&m.graph, normalize(m.graph, RowNorm::sum, 1e-9, top.variable)};
             const auto g = decay * shares;
-            const auto filled = 1.0 - exp(g);
+            const auto filled = expm1(g, -1);
             const auto weights = softmax(read(
                 m, q, {.key = k, .value = filled, .value_log_decay = g, .state = "A", .watched = false}));
             return read(m, weights, {.key = filled, .log_decay = g, .state = "C", .watched = false});
