@@ -9,6 +9,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/base/cuda_launch.cuh"
+#include "kernels/elementwise/elementwise.h"
 #include "kernels/law/diagonal_read.h"
 
 namespace crosstalk::device {
@@ -307,7 +308,7 @@ struct FadingLaw {
 #pragma unroll
       for (auto& of_row : rate) {
 #pragma unroll
-        for (float& x : of_row) x = -1.4426950408889634f * expf(x);
+        for (float& x : of_row) x = -1.4426950408889634f * mapped(MapKind::exp, x);
       }
     }
     if constexpr (Tile::kComplex) {
@@ -318,7 +319,8 @@ struct FadingLaw {
       for (int i = 0; i < kRows; ++i) {
 #pragma unroll
         for (int j = 0; j < 4; ++j) {
-          const float size = expf(-steady[i] * expf(cos[i][j])), angle = steady[i] * sin[i][j];
+          const float size = expf(-steady[i] * mapped(MapKind::exp, cos[i][j])),
+                      angle = steady[i] * sin[i][j];
           cos[i][j] = size * cosf(angle), sin[i][j] = size * sinf(angle);
           read_re[i][j] *= 2, read_im[i][j] *= -2;
         }

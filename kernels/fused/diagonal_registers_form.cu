@@ -207,7 +207,7 @@ struct FadingBack {
       for (int i = 0; i < kRows; ++i) {
 #pragma unroll
         for (int j = 0; j < 4; ++j) {
-          rate[i][j] = -expf(rate[i][j]);
+          rate[i][j] = -mapped(MapKind::exp, rate[i][j]);
           d.written[i] = fmaf(d.size[i][j], rate[i][j], fmaf(d.angle[i][j], angle[i][j], d.written[i]));
           d.size[i][j] *= rate[i][j] * law.steady[i], d.angle[i][j] *= law.steady[i];
         }

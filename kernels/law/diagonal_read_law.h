@@ -1,6 +1,7 @@
 // DiagonalRead as a law of law_walk.h: the state is S [V,K], real part first.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include "kernels/elementwise/elementwise.h"
 #include "kernels/law/diagonal_read.h"
 
 namespace crosstalk::law {
@@ -48,7 +49,7 @@ struct Diagonal {
       const Real rate = -k.row(t)[i % K] * k.row(t)[i % K];
       return {1 + step * rate, 1, 0, rate, 1};
     }
-    const Real rate = -exp_(log_rate.value[i]);
+    const Real rate = -mapped(MapKind::exp, log_rate.value[i]);  // finite: 0 times infinity is NaN
     const Real size = exp_(step * rate);
     if (op.either_sign) return {2 * size - 1, 1, 0, rate, 2 * size};
     if (!complex) return {size, 1, 0, rate, size};
