@@ -9,11 +9,19 @@
 
 namespace crosstalk {
 
-/// Levels that have a gate: enough for 2^15 tokens.
-inline constexpr int kLevels = 16;
+/// Levels that have a gate, and the tokens for which they are enough.
+inline constexpr int kLevels = 16, kLevelTokens = 1 << (kLevels - 1);
+
+inline void check_levels(const Options& options, std::int64_t T) {
+  if (T > kLevelTokens)
+    throw OptionError("memory.name", options.get_string("memory.name") + " reads at most " +
+                                         std::to_string(kLevelTokens) + " tokens, and here are " +
+                                         std::to_string(T) + "; give shorter sequences or another memory");
+}
 
 /// Floats of the states after T tokens.
-inline std::int64_t level_states(const Options&, std::int64_t K, std::int64_t V, std::int64_t T) {
+inline std::int64_t level_states(const Options& options, std::int64_t K, std::int64_t V, std::int64_t T) {
+  check_levels(options, T);
   return levels_of(static_cast<int>(T)) * K * V;
 }
 
@@ -32,6 +40,7 @@ Var<Real> read_by_levels(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& r,
   if (m.strict())
     throw OptionError("memory.strict",
                       "memory.strict: a token sees itself here, as level 0; its gate can shut it out");
+  check_levels(m.options, m.T);
   m.watch_decay(r.log_decay, true);
   LevelGain<Real> op;
   Var<Real> gain;

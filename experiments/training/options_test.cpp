@@ -38,6 +38,27 @@ TEST(Options, LearnedPositionsMustReachTheEndOfEverySequence) {
               HasSubstr("model.max_length = 16 is less than the 32"));
 }
 
+// Levels of 2^15 tokens: the memory itself would say so in the middle of a study.
+TEST(Options, MemoriesByLevelsReadNoLongerSequences) {
+  const auto refused = [](const std::string& memory, int associations) {
+    try {
+      parse_study("[study]\nname = \"levels\"\n[base]\ntask.name = \"recall\"\ntask.associations = " +
+                      std::to_string(associations) + "\n[memories.levels]\nname = \"" + memory + "\"\n",
+                  "s.toml");
+    } catch (const ConfigError& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  for (const std::string memory : {"log_linear_attention", "log_linear_gated_delta"}) {
+    EXPECT_EQ(refused(memory, 32768), "");
+    EXPECT_EQ(refused(memory, 32769), "s.toml:7:1: " + memory +
+                                          " reads at most 32768 tokens, and here are 32769; give shorter "
+                                          "sequences or another memory");
+  }
+  EXPECT_EQ(refused("linear_attention", 32769), "");
+}
+
 TEST(Options, PrefixesLongerThanTheLongestSequenceAreRefused) {
   const std::string words = "model.max_length = 32\ntask.name = \"words\"\ntask.length = 8\n",
                     factors = "eval.length_factors = \"1 2\"\n";

@@ -366,10 +366,14 @@ int longest_sequence(const Task& task) {
   return most;
 }
 
-/// Learned positions must reach the end of every sequence; found out here, and not when the first test is read.
-void check_positions(const Options& options, const Task& task, const std::vector<int>& factors) {
+/// Learned positions must reach the end of every sequence, and so must a memory; found out here, and not when the first test
+/// is read.
+void check_lengths(const Options& options, const Task& task, const std::vector<int>& factors) {
   int most = longest_sequence(task);
   for (const int factor : factors) most = std::max(most, longest_sequence(*task.lengthened(factor)));
+  if (const Memory* memory = find_memory(options.get_string("memory.name")))
+    memory->state(options, 1, 1, most);
+  if (!options.has("model.positions") || options.get_string("model.positions") != "learned") return;
   if (const std::int64_t given = options.get_int("model.max_length"); given < most)
     throw OptionError(
         "model.max_length",
@@ -398,7 +402,7 @@ void resolve_training(Options& options) {
   if (factors.empty() && kind.drawn && !positions && options.get_int("eval.piece") == 0) return;
   const auto task = kind.make(options);
   check_pieces(options, *task);
-  if (positions) check_positions(options, *task, factors);
+  check_lengths(options, *task, factors);
   const std::int64_t wanted = options.get_int("eval.sequences");
   for (const auto& [split, name] : {std::pair{Split::eval, "eval"}, {Split::test, "test"}}) {
     const std::int64_t there = task->sequences(split);
