@@ -41,9 +41,9 @@ std::string shape_of(const MemoryInput& input) {
 }
 
 std::vector<int> dims_of(const Memory& memory, const std::string& shape, const ApplySizes& s) {
-  const std::map<char, int> sizes = {{'B', s.B}, {'T', s.T}, {'N', s.N},         {'H', s.H},
-                                     {'K', s.K}, {'V', s.V}, {'M', hidden(s.K)}, {'L', kLevels}};
-  const ApplySizes with = with_letters(memory, s, {});
+  const int K = s.mapped > 0 ? s.mapped : s.K;
+  const std::map<char, int> sizes = {{'B', s.B}, {'T', s.T}, {'N', s.N},       {'H', s.H},
+                                     {'K', K},   {'V', s.V}, {'M', hidden(K)}, {'L', kLevels}};
   std::vector<int> dims;
   for (std::size_t i = 0; i < shape.size(); ++i) {
     const char letter = shape[i];
@@ -54,8 +54,8 @@ std::vector<int> dims_of(const Memory& memory, const std::string& shape, const A
       i += length - 1;
       continue;
     }
-    if (const auto own = with.letters.find(letter); own != with.letters.end()) {
-      dims.push_back(own->second);
+    if (const auto own = memory.letters.find(letter); own != memory.letters.end()) {
+      dims.push_back(with_letters(memory, s, {}).letters.at(letter));
       continue;
     }
     if (sizes.count(letter) == 0)
@@ -93,6 +93,8 @@ ApplySizes with_letters(const Memory& memory, ApplySizes sizes,
     if (found != given.end() || sizes.letters.count(letter) == 0)
       sizes.letters[letter] = static_cast<int>(std::get<std::int64_t>(value));
   }
+  if (given.count("feature_map") != 0)
+    sizes.mapped = narrow<int>(head_d_dot(apply_options(memory, sizes, given)), "memory.d_dot");
   return sizes;
 }
 
@@ -114,8 +116,13 @@ std::vector<ApplyInput> apply_inputs(const Memory& kind, const ApplySizes& s) {
   }
   for (const MemoryInput& input : kind.inputs)
     inputs.push_back({input.name, dims_of(kind, shape_of(input), s), shape_of(input), input.optional});
-  if (std::count(kind.states.begin(), kind.states.end(), "S") > 0)
-    inputs.push_back({"s0", {s.B, s.H, s.V, s.K}, "[B,H,V,K]", true});
+  for (const std::string& state : kind.states) {
+    const std::string name = start_name(state);
+    const bool said = std::any_of(kind.inputs.begin(), kind.inputs.end(),
+                                  [&](const MemoryInput& input) { return input.name == name; });
+    const std::string shape = state == "S" ? "[B,H,V,K]" : state == "m" ? "[B,H]" : "[B,H,K]";  // of z, n
+    if (!said) inputs.push_back({name, dims_of(kind, shape, s), shape, true});
+  }
   return inputs;
 }
 
@@ -272,6 +279,7 @@ class ApplyModel<Real>::ApplyMixer final : public Mixer<Real> {
 
  private:
   Var<Real> leaf(const std::string& name, std::initializer_list<Dimension> dims) {
+    model_.read_.insert(name);
     return {&graph, graph.view(model_.inputs_.at(name), dims)};
   }
   [[noreturn]] static void refuse(const std::string& name) {
@@ -299,6 +307,11 @@ ApplyModel<Real>::ApplyModel(const Memory& memory, const Options& options, const
   }
   ApplyMixer mixer(*this, options, sizes);
   const Var<Real> o = build_memory(memory, mixer);
+  for (const std::string& name : present)
+    if (has_input(name) && read_.count(name) == 0)
+      throw OptionError(
+          "memory.name",
+          fmt::format("{} does not use its input {} with these options; leave it out", memory.name, name));
   output_ = o.variable;
   graph_.keep(output_);
   if (backward) {

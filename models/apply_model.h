@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -21,8 +22,10 @@ namespace crosstalk {
 struct ApplySizes {
   int B = 1, T = 1, H = 1, K = 1, V = 1, N = 1;
   std::map<char, int> letters = {};  ///< Memory::letters
+  int mapped = 0;                    ///< K of all but q and k: that behind the feature map; 0: the same
 };
-/// The same with the letters that are options of the memory: as given, else as they are, else at the options' defaults.
+/// The same with the letters that are options of the memory: as given, else as they are, else at the options' defaults; and with
+/// the keys that its feature map makes.
 ApplySizes with_letters(const Memory& memory, ApplySizes sizes,
                         const std::map<std::string, OptionValue>& given);
 
@@ -90,6 +93,7 @@ class ApplyModel {
   class ApplyMixer;
   const Memory& memory_;
   Graph<Real> graph_;
+  std::set<std::string> read_;  ///< inputs that the memory has asked for
   std::map<std::string, Variable<Real>*> inputs_, states_, end_cotangents_;
   Variable<Real>*output_ = nullptr, *cotangent_ = nullptr;
   bool ends_;

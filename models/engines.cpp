@@ -458,11 +458,13 @@ template <class Real>
 Var<Real> stabilised_read(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& r, Var<Real> log_input,
                           const char* sum) {
   m.watch_decay(r.log_decay, true);
-  const Var<Real> start = m.start("m"), top = log_scan(r.log_decay, log_input, start);
+  Var<Real> start = m.start("m"), gap;
+  if (!start && (m.start(r.state) || m.start(sum)))  // states as they are
+    start = expand(m.constant([](int) { return 0.0; }), {m.B, 1, m.H, 1});
+  const Var<Real> top = log_scan(r.log_decay, log_input, start, &gap);
   Recurrence<Real> kept = r;
-  kept.gain = exp(log_input - top);
-  kept.decay = 1.0 - kept.gain;  // e^{log_decay_t + top_{t-1} - top_t}
-  kept.log_decay = {};
+  kept.gain = sigmoid(gap);                          // e^{log_input_t - top_t}
+  kept.log_decay = map(MapKind::softplus, gap, -1);  // log_decay_t + top_{t-1} - top_t
   Recurrence<Real> of_ones = kept;
   of_ones.value = ones(m, {m.B, m.T * writes_a_token(m, r), m.H, 1});
   of_ones.of_ones = true;
@@ -478,7 +480,7 @@ Var<Real> stabilised_read(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& r
     m.end("m", last_token(largest));
   }
   const Var<Real> divisor = larger(read_in_form(m, q, of_ones, {}, end_factor), exp(-m.at_queries(top)));
-  return read_in_form(m, q, kept, {}, end_factor) * map(MapKind::reciprocal, divisor);
+  return read_in_form(m, q, kept, {}, end_factor) * map(MapKind::inverse, divisor);
 }
 
 template <class Real>

@@ -2,6 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/laws.h"
 
+#include <cmath>
+#include <vector>
+
 #include "kernels/conv/long_conv.h"
 #include "kernels/law/diagonal_read.h"
 #include "kernels/law/network_read.h"
@@ -11,10 +14,15 @@
 namespace crosstalk {
 namespace {
 
-// A start that the mixer has, and a place for the end where it wants one.
+// A start that the mixer has, and a place for the end where it wants one. Of the parts of one state those that are not given
+// beside others are `otherwise`.
 template <class Real>
-void carry(Mixer<Real>& m, const char* state, In<Real>& start, Out<Real>& end, int rows, int columns) {
+void carry(Mixer<Real>& m, const char* state, In<Real>& start, Out<Real>& end, int rows, int columns,
+           const std::vector<const char*>& parts = {}, double otherwise = 0) {
   start = in(m.start(state));
+  for (const char* part : parts)
+    if (!start && m.start(part))
+      start = in(expand(m.constant([=](int) { return otherwise; }), {m.B, 1, m.H, columns}));
   if (m.wants_end()) end.value = shaped<Real>(m.graph.replicas(), {m.B, m.H, rows, columns});
 }
 template <class Real>
@@ -76,8 +84,8 @@ Var<Real> wkv_read(Mixer<Real>& m, Var<Real> k, Var<Real> log_decay, Var<Real> b
   op.k = in(k), op.v = in(m.values()), op.log_decay = in(every_sequence(m, log_decay));
   if (m.at_tokens()) op.bonus = in(every_sequence(m, bonus));
   op.position = ids(m.position());
-  carry(m, "y", op.start, op.end, 1, m.V);
-  carry(m, "L", op.start_log, op.end_log, 1, m.V);
+  carry(m, "y", op.start, op.end, 1, m.V, {"L"});
+  carry(m, "L", op.start_log, op.end_log, 1, m.V, {"y"});
   const auto& added = m.graph.add(op);
   hand_on(m, "y", added.end);
   hand_on(m, "L", added.end_log);
@@ -95,9 +103,12 @@ Var<Real> cell_read(Mixer<Real>& m, Cell cell, const std::vector<Var<Real>>& x,
     *tokens[g] = in(expand(x[g], {m.B, m.T, m.H, m.V})), *weights[g] = in(every_sequence(m, u[g]));
   op.position = ids(m.position());
   const char* second = cell == Cell::lstm ? "c" : "y";
-  carry(m, "h", op.start_h, op.end_h, 1, m.V);
-  if (op.parts() > 1) carry(m, second, op.start_c, op.end_c, 1, m.V);
-  if (op.parts() > 2) carry(m, "L", op.start_l, op.end_l, 1, m.V);
+  std::vector<const char*> parts = {"h", second, "L"};
+  parts.resize(static_cast<std::size_t>(op.parts()));
+  carry(m, "h", op.start_h, op.end_h, 1, m.V, parts);
+  if (op.parts() > 1) carry(m, second, op.start_c, op.end_c, 1, m.V, parts);
+  // An average that is given weighs 1, none nothing.
+  if (op.parts() > 2) carry(m, "L", op.start_l, op.end_l, 1, m.V, parts, m.start("y") ? 0 : -INFINITY);
   const auto& added = m.graph.add(op);
   hand_on(m, "h", added.end_h);
   if (op.parts() > 1) hand_on(m, second, added.end_c);

@@ -327,10 +327,10 @@ int run_apply(const Arguments& arguments, Console& console) {
   if (const std::string why = choose_device(arguments.get("device", "cpu"), chosen); !why.empty())
     print_note(console, why);
   if (chosen.device == Device::cuda) cuda_set_device(chosen.cuda_device);
-  const Inputs inputs = read_inputs(kind, given, arguments.get("in"));
-  warn_of_surplus(kind, arguments.get("in"), console);
   std::map<std::string, Array> results;
   try {
+    const Inputs inputs = read_inputs(kind, given, arguments.get("in"));
+    warn_of_surplus(kind, arguments.get("in"), console);
     if (form != "automatic") {
       const std::vector<std::string> forms = apply_forms(kind, given, inputs.sizes);
       if (std::find(forms.begin(), forms.end(), form) == forms.end())

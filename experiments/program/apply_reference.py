@@ -35,7 +35,7 @@ SPECS = {
     "retnet": spec(log_decay="H"),
     "peng_gate": spec(beta="BTH"),
     "mamba2": spec(log_decay="BTH", step="BTH"),
-    "mlstm": spec(states=("S", "n", "m"), log_decay="BTH", log_input="BTH"),
+    "mlstm": spec(states=("S", "n", "m"), log_decay="BTH", log_input="BTH", optional=("n0", "m0"), n0="BHK", m0="BH"),
     "gla": spec(log_decay="BTHK"),
     "hgrn2": spec(log_decay="BTHK"),
     "dfw": spec(log_decay="BTHK", log_decay_v="BTHV"),
@@ -376,13 +376,14 @@ def recurrence(memory, x, options):
 
 
 def mlstm(x, options):
-    state, n, m = np.zeros((x["v"].shape[-1], x["q"].shape[-1])), 0, -np.inf
+    state, n = x.get("s0", np.zeros((x["v"].shape[-1], x["q"].shape[-1]))), x.get("n0", 0)
+    m = x.get("m0", 0 if "s0" in x or "n0" in x else -np.inf)
     rows = []
     for t, row in enumerate(x["q"]):
         q = options.get("scale", 1.0) * row
         before, own = x["log_decay"][t] + m, x["log_input"][t]
         m = own if np.isinf(np.real(before)) else larger(before, own)
-        f, i = (0 if t == 0 else np.exp(before - m)), np.exp(own - m)
+        f, i = (0 if np.isinf(np.real(before)) else np.exp(before - m)), np.exp(own - m)
         state = f * state + i * np.outer(x["v"][t], x["k"][t])
         n = f * n + i * x["k"][t]
         rows.append(state @ q / larger(absolute(n @ q), np.exp(-m)))

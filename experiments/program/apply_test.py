@@ -66,6 +66,7 @@ DRAW = {
     "log_decay_a": lambda r, shape: -r.uniform(0.01, 1.5, shape),
     "signed_decay": lambda r, shape: r.uniform(-0.95, 0.95, shape),
     "a0": lambda r, shape: r.uniform(0, 1, shape),
+    "n0": lambda r, shape: r.uniform(0, 1, shape),
 }
 for rate in ("beta", "beta_a", "in_context_rate", "erase_gate", "write_gate", "level_gate"):
     DRAW[rate] = lambda r, shape: r.uniform(0.05, 0.95, shape)
@@ -85,7 +86,7 @@ def draw(memory, seed, B=2, T=7, N=3, H=2, K=4, V=3, optional=True, start=False,
     x = {}
     for name, letters in reference.SPECS[memory]["inputs"].items():
         shape = tuple(sizes[c] for c in letters)
-        if name not in reference.SPECS[memory]["optional"] or (start if name in ("s0", "y0", "l0", "a0") else optional):
+        if name not in reference.SPECS[memory]["optional"] or (start if name in ("s0", "y0", "l0", "a0", "n0", "m0") else optional):
             x[name] = DRAW.get(name, lambda r, shape: r.normal(size=shape))(random, shape)
     if "q" in x:
         x["q"] /= np.sqrt(K)
@@ -95,7 +96,7 @@ def draw(memory, seed, B=2, T=7, N=3, H=2, K=4, V=3, optional=True, start=False,
         x["erase_key"] = 0.7 * x["k"]
     if memory == "dplr":  # I + a b^T is stable if b lies against a
         x["b"] = -random.uniform(0.05, 0.95, x["a"].shape[:-1] + (1,)) * x["a"]
-    if memory in ("fwm", "mlstm"):  # their first token replaces whatever stood there
+    if memory == "fwm":  # its first token replaces whatever stood there
         x.pop("s0", None)
     if memory == "mlstm" and not signed:  # a divisor n.q that passes 0 magnifies rounding errors
         x = positive(x)

@@ -9,6 +9,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 
+#include "kernels/base/error.h"
 #include "models/memories/memory_file.h"
 
 namespace crosstalk::memories {
@@ -86,6 +87,11 @@ Memory mamba3() {
             const auto turn = scan(still, expand(angle, {m.B, m.T, m.H, angles}), m.start("angle"));
             k = turned(k + one("k_bias"), turn);
             q = turned(q + one("q_bias"), m.at_queries(turn));
+            if (!m.start("k") != !m.start("v"))
+              throw OptionError(
+                  "memory.name",
+                  "mamba3: k0 and v0 are of the token before, whose write is their product; give "
+                  "both or none");
             PartOfState now{m.start("S"), decltype(q){}}, before{decltype(q){}, decltype(q){}};
             const auto own = read(m, q, {.key = k, .gain = mix * step, .log_decay = g, .part = &now});
             const auto last = read(m, q,

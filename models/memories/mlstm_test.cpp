@@ -8,13 +8,15 @@
 namespace crosstalk::checks::mlstm_test {
 namespace {
 
-// m_t = max(log_decay_t + m_{t-1}, log_input_t), m_0 = -inf
+// m_t = max(log_decay_t + m_{t-1}, log_input_t), m_0 = -inf, or 0 where states are given as they are
 // f = exp(log_decay_t + m_{t-1} - m_t), i = exp(log_input_t - m_t)
 // S_t = f S_{t-1} + i v_t k_t^T, n_t = f n_{t-1} + i k_t, o_t = S_t q_t / max(|n_t.q_t|, exp(-m_t))
 Matrix mlstm(const Sequence& s) {
   Matrix state = start(s), o;
-  Vector n(static_cast<std::size_t>(s.K), 0);
-  double m = -std::numeric_limits<double>::infinity();
+  Vector n = s.has("n0") ? s.row("n0", 0) : Vector(static_cast<std::size_t>(s.K), 0);
+  double m = s.has("m0")                  ? s.number("m0")
+             : s.has("s0") || s.has("n0") ? 0
+                                          : -std::numeric_limits<double>::infinity();
   for (int t = 0; t < s.T; ++t) {
     const double before = s.number("log_decay", t) + m, input = s.number("log_input", t);
     m = std::max(before, input);
@@ -22,7 +24,8 @@ Matrix mlstm(const Sequence& s) {
     state = plus_outer(times(f, state), i, s.value(t), s.key(t));
     n = plus(scaled(f, n), i, s.key(t));
     const double divisor = std::max(std::abs(dot(n, s.query(t))), std::exp(-m));
-    o.push_back(scaled(1 / divisor, times(state, s.query(t))));
+    o.push_back(
+        scaled(divisor > 0 ? 1 / divisor : 0, times(state, s.query(t))));  // nothing asked, or all forgotten
   }
   return o;
 }
@@ -64,6 +67,26 @@ TEST(MlstmOracle, EqualsTheUnstabilisedRecurrenceWhereThatIsSafe) {
     want.push_back(scaled(1 / std::max(std::abs(dot(n, s.query(t))), 1.0), times(state, s.query(t))));
   }
   expect_close(read("mlstm", s), want);
+}
+
+TEST(Mlstm, GoesOnFromAStateWithoutItsScale) {
+  Sequence s{.T = 1, .K = 1, .V = 1, .options = no_options(), .q = {{1}}, .k = {{1}}, .v = {{1}}};
+  s.in["log_decay"] = s.in["log_input"] = {{0}}, s.in["s0"] = {{10}};
+  expect_close(read("mlstm", s), {{11}});  // S = 10 + 1, n = 1
+  s.in["n0"] = {{4}};
+  expect_close(read("mlstm", s), {{11. / 5}});
+  s.in["m0"] = {{std::log(2.)}};  // S and n are kept by half
+  expect_close(read("mlstm", s), {{21. / 9}});
+}
+
+// A token after one whose gate is e^20 as large reads the first alone, and nothing where a query asks for nothing.
+TEST(Mlstm, FadesToTheLastDigits) {
+  Sequence s{.T = 2, .K = 2, .V = 1, .options = no_options(), .q = {{1, 0}, {1, 0}}, .k = {{1, 0}, {0, 1}}};
+  s.v = {{3}, {5}};
+  s.in["log_decay"] = {{0}, {0}}, s.in["log_input"] = {{0}, {20}};
+  expect_close(read("mlstm", s), {{3}, {3}});
+  s.in["log_input"] = {{0}, {800}}, s.q[1] = {0, 0};
+  expect_close(read("mlstm", s), {{3}, {0}});
 }
 
 TEST(MlstmOracle, AConstantOnAllInputGatesDropsOutOnceTheDenominatorRules) {

@@ -290,30 +290,25 @@ TEST_P(MemoryApply, StateSizeIsWhatItKeeps) {
   }
 }
 
-// h tokens, their state, and the rest from there are as the whole.
-TEST_P(MemoryApply, GoesOnFromACarriedState) {
-  const Memory& kind = *find_memory(GetParam());
-  if (kind.states.empty()) GTEST_SKIP() << "keeps its keys, not a state";
-  if (kind.name == "fwm") GTEST_SKIP() << "its first token, without a state before it, is another";
-  ApplySizes whole = sizes();
-  whole.B = 1;
-  ApplyCase all{GetParam(), "whole", whole, {}, {}};
+/// h tokens, their state, and the rest from there are as the whole.
+void goes_on(const ApplyCase& all) {
+  const Memory& kind = all.of();
+  const ApplySizes& whole = all.sizes;
   const ApplyData data = apply_data(all, 11);
   for (const std::string& form : forms_of(all)) {
     const ApplyResult want = apply<double>(all, form, data);
-    if (want.count("state_m") != 0) GTEST_SKIP() << "its state is not all in S";
     for (int h = 1; h < whole.T; h += 2) {
       SCOPED_TRACE(
           fmt::format("{} {} split at {}; all that one token leaves to the next, a count of tokens too, is a "
                       "state: in .states, from m.start(NAME), handed over by m.end(NAME, last_token(x))",
-                      GetParam(), form, h));
+                      all.memory, form, h));
       Vector o;
       ApplyResult part;
       for (const bool second : {false, true}) {
         ApplyCase piece = all;
         piece.sizes.T = second ? whole.T - h : h;
         ApplyData rows = data;
-        const auto shapes = apply_inputs(memory_named(GetParam()), whole);
+        const auto shapes = apply_inputs(kind, whole);
         for (const ApplyInput& input : shapes) {
           if (input.shape.find('T') == std::string::npos) continue;
           const auto n = static_cast<std::ptrdiff_t>(data.at(input.name).size()) / whole.T;
@@ -335,6 +330,58 @@ TEST_P(MemoryApply, GoesOnFromACarriedState) {
         if (name.rfind("state_", 0) != 0) continue;
         ASSERT_NO_FATAL_FAILURE(expect_close(name, part.at(name), x, 1e-12));
       }
+    }
+  }
+}
+
+TEST_P(MemoryApply, GoesOnFromACarriedState) {
+  const Memory& kind = *find_memory(GetParam());
+  if (kind.states.empty()) GTEST_SKIP() << "keeps its keys, not a state";
+  std::vector<ApplyCase> cases;  // by default; with wider keys; divided by a state that is another sum
+  for (const auto& given : std::vector<std::map<std::string, OptionValue>>{
+           {}, {{"feature_map", std::string("dpfp")}}, {{"read_norm", std::string("attention")}}}) {
+    ApplyCase one{GetParam(), given.empty() ? "whole" : given.begin()->first, sizes(), given, {}};
+    one.sizes.B = 1;
+    try {
+      if (given.count("feature_map") != 0 && !kind.own_queries) continue;
+      if (given.count("read_norm") != 0 && !apply_options(kind, one.sizes, {}).has("memory.read_norm"))
+        continue;
+      one.sizes = with_letters(kind, one.sizes, given);
+      ApplyModel<double>(kind, one.options(), one.sizes, {}, Device::cpu, true);
+      cases.push_back(one);
+    } catch (const OptionError&) {
+    }
+  }
+  for (const ApplyCase& all : cases) goes_on(all);
+}
+
+/// A given input that changes nothing has been ignored: it is used, or refused.
+TEST_P(MemoryApply, EveryInputThatIsTakenCounts) {
+  ApplySizes small = sizes();
+  small.B = 1, small.T = 3;
+  for (const ApplyCase& bare : apply_cases(GetParam(), small)) {
+    const bool number = std::any_of(bare.given.begin(), bare.given.end(), [](const auto& one) {
+      return !std::holds_alternative<bool>(one.second) && !std::holds_alternative<std::string>(one.second);
+    });  // which may leave nothing to choose: a window of one token
+    for (const ApplyInput& input : apply_inputs(bare.of(), bare.sizes)) {
+      if (number) continue;
+      ApplyCase one = bare;
+      const bool given = std::count(one.present.begin(), one.present.end(), input.name) != 0;
+      if (input.optional && !given) one.present.push_back(input.name);
+      SCOPED_TRACE(fmt::format("{} {}: {}", one.memory, one.name, input.name));
+      ApplyData data = apply_data(one, 21);
+      ApplyResult before;
+      try {
+        before = apply<double>(one, "", data);
+      } catch (const OptionError& refused) {
+        EXPECT_NE(std::string(refused.what()).find(input.name), std::string::npos) << refused.what();
+        continue;
+      }
+      for (std::size_t i = 0; double& x : data[input.name]) x *= i++ % 2 == 0 ? 1.25 : 0.8;
+      ApplyResult after = apply<double>(one, "", data);
+      for (ApplyResult* both : {&before, &after})
+        std::erase_if(*both, [](const auto& x) { return x.first.starts_with("d_"); });
+      EXPECT_NE(before, after) << "it is accepted and has no effect";
     }
   }
 }
