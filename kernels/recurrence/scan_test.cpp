@@ -59,20 +59,21 @@ OpCase logscan(const std::string& name, const Shape& s, const Fill& d, const Fil
   op.oracle([=](const Values& in, Values& out) {
     for (int i = 0; i < s.B * s.T * s.N; ++i) {
       const int n = i % s.N, t = i / s.N % s.T, b = i / s.N / s.T;
-      long double total = 0, faded = 0, most = -std::numeric_limits<long double>::infinity();
+      long double total = 0, others = 0, faded = 0, most = -std::numeric_limits<long double>::infinity();
       for (int u = t; u >= 0; --u) {
         const auto at = static_cast<std::size_t>((b * s.T + u) * s.N + n);
         total += std::exp(faded + in["k"][at]), most = std::max(most, faded + in["k"][at]);
+        if (u < t) others += std::exp(faded + in["k"][at]);
         faded += in["d"][at];
       }
       if (s.start) {
         const double start = in["start"][b * s.N + n];
         total += std::exp(faded + start), most = std::max(most, faded + start);
+        others += std::exp(faded + start);
       }
       out.real["l"].push_back(static_cast<double>(largest ? most : std::log(total)));
       if (!gaps) continue;
-      const auto at = static_cast<std::size_t>(i);  // what the token's own key is not of
-      const long double others = total - std::exp(static_cast<long double>(in["k"][at]));
+      const auto at = static_cast<std::size_t>(i);
       const bool first = t == 0 && !s.start;
       out.real["gap"].push_back(
           first ? kWideGap
@@ -151,6 +152,10 @@ std::vector<OpCase> cases() {
   const Shape s;
   all.push_back(logscan("Log", s, decay, normal()));
   all.push_back(logscan("LogNoStart", {2, 6, 3, false, false}, decay, normal()));
+  all.push_back(logscan("LogGaps", s, decay, normal(), false, true));
+  all.push_back(logscan("LogGapsNoStart", {2, 6, 3, false, false}, decay, normal(), false, true));
+  all.push_back(
+      logscan("LogGapsWide", {2, 6, 3, false, false}, decay, uniform(-200, 200), false, true).condition(4));
   all.push_back(logscan("LogOnes", {1, 1, 1, false, true}, decay, normal()));
   all.push_back(logscan("LogOnesNoStart", {1, 1, 1, false, false}, decay, normal()));
   all.push_back(
