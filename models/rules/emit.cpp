@@ -105,6 +105,12 @@ Value Emitter::stored(Value x) const {
   return x;
 }
 
+/// Tells whether the numbers of a value stand at its place one by one, in its own order: not those of a fill that stands for one
+/// number, nor of a matrix that its reader turns. Nothing else may be read as so many numbers.
+bool Emitter::array(Value x) const {
+  return aliases_.count(x) == 0 || (x->kind == Kind::transpose && !is_matrix(x) && array(x->args[0]));
+}
+
 /// Values that an operation reads, with those that go together with it.
 std::vector<Value> Emitter::arguments(Value node) const {
   std::vector<Value> out;
@@ -154,9 +160,8 @@ void Emitter::look_at(const std::vector<Value>& nodes, const std::vector<std::pa
     const auto take = [&](Value part) {
       if (used_once(part) && absorbed_.count(part) == 0 && aliases_.count(part) == 0) absorbed_.insert(part);
     };
-    const auto plain = [&](Value x) { return aliases_.count(x) == 0 || !is_matrix(x); };
     const auto same = [&](Value x) {
-      return full(x->args[0], x) && full(x->args[1], x) && plain(x->args[0]) && plain(x->args[1]);
+      return full(x->args[0], x) && full(x->args[1], x) && array(x->args[0]) && array(x->args[1]);
     };
     if (node->kind == Kind::sum) {
       if (node->args[0]->kind == Kind::mul && same(node->args[0])) take(node->args[0]);
@@ -188,12 +193,12 @@ void Emitter::look_at(const std::vector<Value>& nodes, const std::vector<std::pa
       for (std::size_t i : which) {
         const Value x = node->args[i], c = node->args[1 - i];
         if (!full(x, node) || !full(c, node) || x == c || !used_once(x) || aliases_.count(c) != 0) continue;
-        const bool product = x->kind == Kind::mul && full(x->args[1], x) && plain(x->args[1]) &&
-                             aliases_.count(x->args[1]) == 0 && aliases_.count(x->args[0]) == 0 &&
+        const bool product = x->kind == Kind::mul && full(x->args[1], x) && aliases_.count(x->args[1]) == 0 &&
+                             aliases_.count(x->args[0]) == 0 &&
                              (full(x->args[0], x) || x->args[0]->shape.number());
         if (outer(x) || product) {
           take(x);
-          if (absorbed_.count(x) != 0 && scaled(c) && plain(c->args[0]) && plain(c->args[1])) take(c);
+          if (absorbed_.count(x) != 0 && scaled(c) && array(c->args[0]) && array(c->args[1])) take(c);
           break;
         }
       }

@@ -40,6 +40,7 @@ class Emitter {
   bool used_once(Value x) const { return uses_.at(x) == 1; }
   bool full(Value x, Value like) const { return x->shape == like->shape; }
   Value stored(Value x) const;
+  bool array(Value x) const;
   std::vector<Value> arguments(Value node) const;
   int place(Value x) const;
   std::vector<Value> scheduled(const std::vector<Value>& nodes) const;
