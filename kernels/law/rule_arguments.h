@@ -26,6 +26,7 @@ struct RuleArguments {
   long long position_stride, o_stride, d_o_stride, states_stride, work_stride, work_numbers;
   int T, Q, H;
   int length;  ///< tokens between two kept states
+  int shared;  ///< inputs of tokens and of queries are one tensor: its gradient is stored twice, and added to
 };
 
 }  // namespace crosstalk

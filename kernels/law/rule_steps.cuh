@@ -203,6 +203,7 @@ DEVICE void walk_backward(Law& law, const Place& at) {
       law.read_back(query, i);
     }
     law.store_query(i);
+    if (a.shared) __syncthreads();  // others may add to it
   };
   int next = a.T;
   if constexpr (CROSSTALK_POSITIONS) next = next_position<false>(at, a.T);
@@ -236,6 +237,7 @@ DEVICE void walk_backward(Law& law, const Place& at) {
         law.recall_sums(at_token);
         law.step_back(token);
         law.store_token(first + t);
+        if (a.shared) __syncthreads();
       }
     }
   }

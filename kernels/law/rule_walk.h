@@ -1,6 +1,9 @@
 // The walk of a RuleRead over one sequence and head, forward and backward, for any team (rule_execute.h).
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <utility>
+#include <vector>
+
 #include "kernels/law/rule_arguments.h"
 #include "kernels/law/rule_execute.h"
 #include "kernels/law/rule_read.h"
@@ -10,10 +13,23 @@ namespace crosstalk::law {
 template <class Real>
 RuleArguments<Real> arguments_of(const RuleRead<Real>& op) {
   RuleArguments<Real> a{};
-  for (std::size_t i = 0; i < op.program->inputs.size(); ++i) {
+  // Of inputs that are one tensor, that whose row the walk stores first says whether what was there stays; the others add.
+  const std::vector<RuleProgram::Input>& inputs = op.program->inputs;
+  const auto turn = [&](std::size_t i) {
+    const RulePer per = inputs[i].per;
+    return std::pair(per == RulePer::sequence ? 2 : (per == RulePer::token) != op.program->before ? 1 : 0, i);
+  };
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
     const In<Real>& x = op.x[i];
+    bool adds = true, first = true;
+    for (std::size_t j = 0; j < inputs.size(); ++j) {
+      if (!x.wanted() || !op.x[j].wanted() || op.x[j].gradient.data != x.gradient.data) continue;
+      adds = adds && op.x[j].write == Write::add;
+      first = first && turn(i) <= turn(j);
+      a.shared = a.shared || inputs[i].per != inputs[j].per;
+    }
     a.inputs[i] = {x.value.data, x.wanted() ? x.gradient.data : nullptr, x.value.replica_stride,
-                   x.gradient.replica_stride, x.write == Write::add};
+                   x.gradient.replica_stride, adds || !first};
   }
   for (std::size_t i = 0; i < op.program->states.size(); ++i) {
     const Out<Real>& end = op.end[i];
