@@ -120,7 +120,8 @@ class Lowering {
     const bool stabilised = !asked.sum.empty() && !asked.eps;
     if (!stabilised) recurrence.gain = optional(r.gain);
     recurrence.log_decay = optional(r.log_decay), recurrence.decay = optional(r.decay);
-    recurrence.value_log_decay = wide(r.value_log_decay, V), recurrence.sign = optional(r.sign);
+    recurrence.value_log_decay = wide(r.value_log_decay, V);
+    recurrence.sign = wide(r.sign, r.sign && r.sign->shape.number() ? 1 : K);
     recurrence.erase = r.erase == RecurrencePlan::Erase::delta  ? Erase::delta
                        : r.erase == RecurrencePlan::Erase::tied ? Erase::tied
                        : r.erase == RecurrencePlan::Erase::free ? Erase::free
