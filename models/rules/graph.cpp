@@ -12,23 +12,22 @@ bool is_number(Value a) { return a->shape.number(); }
 bool scaled(Value a) { return a->kind == Kind::mul && is_number(a->args[0]) && !is_number(a); }
 bool one(Value a) { return a->kind == Kind::number && a->name.empty() && a->value == 1; }
 
-/// A matrix that is never formed: of rank one, diagonal, or a sum of such.
-bool thin(Value a) {
-  switch (a->kind) {
+bool thin(Kind kind, const std::vector<Value>& args) {
+  switch (kind) {
     case Kind::eye:
     case Kind::diag:
       return true;
     case Kind::matmul:
-      return a->args[1]->shape.rows == 1;
+      return args[1]->shape.rows == 1;
     case Kind::neg:
     case Kind::columns:
     case Kind::rows:
-      return thin(a->args[0]);
+      return args[0]->thin;
     case Kind::mul:
-      return is_number(a->args[0]) && thin(a->args[1]);
+      return is_number(args[0]) && args[1]->thin;
     case Kind::add:
     case Kind::sub:
-      return !is_number(a->args[0]) && !is_number(a->args[1]) && thin(a->args[0]) && thin(a->args[1]);
+      return !is_number(args[0]) && !is_number(args[1]) && args[0]->thin && args[1]->thin;
     default:
       return false;
   }
@@ -62,7 +61,9 @@ Value LawGraph::make(Kind kind, std::vector<Value> args, Shape shape, const std:
       throw ShapeRefused(
           fmt::format("the law has more than {} operations that wait for each other", deepest_));
     }
-    nodes_.push_back({kind, std::move(args), value, name, shape, static_cast<int>(nodes_.size()), depth});
+    const bool is_thin = thin(kind, args);
+    nodes_.push_back(
+        {kind, std::move(args), value, name, shape, static_cast<int>(nodes_.size()), depth, is_thin});
     it->second = &nodes_.back();
   }
   return it->second;
@@ -108,10 +109,16 @@ Value LawGraph::mul(Value a, Value b) {
 Value LawGraph::div(Value a, Value b) { return one(b) ? a : both(Kind::div, a, b, "/"); }
 
 Value LawGraph::transpose(Value a) {
+  if (const auto it = transposed_.find(a); it != transposed_.end()) return it->second;
+  const Value made = made_transpose(a);
+  return transposed_[a] = made;
+}
+
+Value LawGraph::made_transpose(Value a) {
   if (a->shape.number() || a->kind == Kind::eye || a->kind == Kind::diag) return a;
   if (a->kind == Kind::transpose) return a->args[0];
   if (a->shape.columns == 1) return make(Kind::transpose, {a}, a->shape.transposed());
-  if (adjoint() && a->shape.rows != 1 && !thin(a) && a->kind != Kind::ones && a->kind != Kind::fill)
+  if (adjoint() && a->shape.rows != 1 && !a->thin && a->kind != Kind::ones && a->kind != Kind::fill)
     return make(Kind::transpose, {a}, a->shape.transposed());
   switch (a->kind) {
     case Kind::add:
@@ -184,6 +191,12 @@ Value LawGraph::power(Value a, int n) {
 }
 
 Value LawGraph::product(Value a, Value b) {
+  if (const auto it = products_.find({a, b}); it != products_.end()) return it->second;
+  const Value made = made_product(a, b);
+  return products_[{a, b}] = made;
+}
+
+Value LawGraph::made_product(Value a, Value b) {
   const Shape x = a->shape, y = b->shape;
   if (is_number(a) || is_number(b)) return mul(a, b);
   if (x.columns != y.rows) {
@@ -205,7 +218,7 @@ Value LawGraph::product(Value a, Value b) {
   const auto combined = [&](Value of, Value left, Value right) {
     return of->kind == Kind::add ? add(left, right) : sub(left, right);
   };
-  if (thin(b) && x.columns != 1) {
+  if (b->thin && x.columns != 1) {
     switch (b->kind) {
       case Kind::add:
       case Kind::sub:
@@ -224,7 +237,7 @@ Value LawGraph::product(Value a, Value b) {
         break;
     }
   }
-  if (thin(a) && y.rows != 1) {
+  if (a->thin && y.rows != 1) {
     switch (a->kind) {
       case Kind::add:
       case Kind::sub:

@@ -14,6 +14,7 @@
 #include <stdexcept>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 namespace crosstalk::rules {
@@ -73,6 +74,7 @@ struct Node {
   std::string name;
   Shape shape;
   int id = 0, depth = 1;
+  bool thin = false;  ///< a matrix that is never formed: of rank one, diagonal, or a sum of such
   bool is_leaf() const { return args.empty(); }
 };
 using Value = const Node*;
@@ -123,15 +125,20 @@ class LawGraph {
   Value replaced(Value root, std::map<Value, Value> made);
   /// Marks nodes from here on as an adjoint's, which may be deeper and larger than a law, and which nobody reads: what has been
   /// worked out is not worked out again transposed, and numbers come out of sums.
-  void begin_adjoint() { deepest_ = 40 * kDeepest; }
+  void begin_adjoint() { deepest_ = 40 * kDeepest, transposed_.clear(); }
   bool adjoint() const { return deepest_ != kDeepest; }
 
  private:
   static constexpr int kDeepest = 400;
   int deepest_ = kDeepest;
   Value both(Kind kind, Value a, Value b, const char* sign);
+  Value made_product(Value a, Value b);
+  Value made_transpose(Value a);
   using Key = std::tuple<Kind, std::vector<int>, double, std::string, Shape>;
   std::map<Key, Value> known_;
+  /// What rewrites gave: a value that is used twice is walked once.
+  std::map<std::pair<Value, Value>, Value> products_;
+  std::map<Value, Value> transposed_;
   std::deque<Node> nodes_;
 };
 

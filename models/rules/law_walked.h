@@ -1,17 +1,17 @@
-// Walks a law's graph token after token and operation by operation, in double: the oracle of engines.
+// Walks nodes of a law's graph operation by operation, in double: the oracle of programs.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include <gtest/gtest.h>
-
+#include <algorithm>
 #include <cmath>
+#include <map>
+#include <string>
+#include <vector>
 
-#include "models/apply_model.h"
-#include "models/rules/law_examples.h"
-#include "models/rules/rule_memory.h"
+#include "models/rules/graph.h"
 
 namespace crosstalk::rules {
 
-inline constexpr int kTokens = 7, kKeys = 4, kValues = 3;
+inline constexpr int kKeys = 4, kValues = 3;
 
 inline int size_of(int letter) { return letter == kK ? kKeys : letter == kV ? kValues : letter; }
 
@@ -139,33 +139,6 @@ inline Block walked(Value root, const Leaves& leaves) {
     done.emplace(node, y);
   }
   return done.at(root);
-}
-
-/// Inputs of one sequence and head, by name: [T] rows, or one of a head.
-inline std::map<std::string, std::vector<double>> drawn(ApplyModel<double>& model, const Memory& memory,
-                                                        const ApplySizes& sizes) {
-  std::map<std::string, std::vector<double>> out;
-  int n = 0;
-  for (const ApplyInput& input : apply_inputs(memory, sizes)) {
-    if (input.optional) continue;
-    const Tensor<double> x = model.input(input.name);
-    for (std::int64_t i = 0; i < x.size(); ++i) x.at(0)[i] = std::sin(1.7 * n + 0.3 * n * n), ++n;
-    out[input.name] = {x.at(0), x.at(0) + x.size()};
-  }
-  return out;
-}
-
-inline Leaves at_token(const Law& law, const std::map<std::string, std::vector<double>>& inputs, int t) {
-  Leaves leaves;
-  const auto put = [&](const std::string& name, Shape shape, bool token) {
-    Block x(shape);
-    const auto first = inputs.at(name).begin() + (token ? t * static_cast<int>(x.x.size()) : 0);
-    x.x.assign(first, first + static_cast<int>(x.x.size()));
-    leaves.emplace(name, x);
-  };
-  put("q", {kK, 1}, true), put("k", {kK, 1}, true), put("v", {kV, 1}, true);
-  for (const Learned& one : law.learned) put(one.name, one.shape, one.kind != Kind::parameter);
-  return leaves;
 }
 
 }  // namespace crosstalk::rules

@@ -1,13 +1,18 @@
-// Lowered laws with a walk over their graph, token after token and operation by operation, in double.
+// What of laws engines run, and that any law is known, said and built soon.
 // SPDX-License-Identifier: Apache-2.0
 #include "models/rules/lower.h"
 
 #include <fmt/format.h>
+#include <gtest/gtest.h>
 
 #include <chrono>
+#include <map>
 
-#include "models/rules/law_walked.h"
+#include "models/apply_model.h"
+#include "models/rules/latex.h"
+#include "models/rules/law_examples.h"
 #include "models/rules/report.h"
+#include "models/rules/rule_memory.h"
 
 namespace crosstalk::rules {
 namespace {
@@ -144,6 +149,43 @@ TEST(LoweredRules, LargeLawsAreRecognisedOrNotInNoTime) {
     const Options options = apply_options(rule.memory, sizes, {{"law", rule.text}});
     EXPECT_NO_THROW(ApplyModel<double>(rule.memory, options, sizes, {}, Device::cpu, false))
         << law.substr(0, 60);
+  }
+}
+
+/// Values that stand twice in what follows, 60 times over: each is walked once.
+TEST(LoweredRules, SharedValuesTakeNoTime) {
+  const auto doubled = [](const std::string& start, const std::string& step, const std::string& end) {
+    std::string law = "A0 = " + start;
+    for (int i = 1; i <= 60; ++i)
+      law += fmt::format("; A{} = {}", i,
+                         fmt::format(fmt::runtime(step), fmt::arg("A", fmt::format("A{}", i - 1))));
+    return law + "; " + fmt::format(fmt::runtime(end), fmt::arg("A", "A60"));
+  };
+  const std::string write = "S += v k^T; read S q", half = "0.5 ({A} + {A})";
+  for (const std::string& law :
+       {doubled("v k^T", half, "S += {A}; read S q"), doubled("v k^T", "{A} - 0.5 * {A}", write + " + {A} q"),
+        doubled("v k^T", "0.5 {A} + {A}", "S += v k^T; read {A} S^T v"),
+        doubled("v k^T", half, "S = tanh(S) + ({A}^T)^T; read S q"),
+        doubled("S^T", half, "S = tanh({A}^T) + v k^T; read S q"),
+        doubled("v", "tanh({A}) + tanh({A})", "S += {A} k^T; read S q"),
+        doubled("sigmoid(token)", "{A} * {A}", "S = {A} S - {A} (S k) k^T + v k^T; read S q"),
+        doubled("sigmoid(token)", "{A} * {A}", "S += {A} (v - S k) k^T; read S q"),
+        doubled("S", half, "S -= 0.1 grad(sum({A} k), S); read S q"),
+        doubled("I - 0.1 k k^T", half, "S = S {A} + v k^T; read S q"),
+        doubled("k k^T", "{A} {A}", "S = S {A} + v k^T; read S q"),
+        doubled("diag(k)", half, "S = S {A} + v k^T; read S q"),
+        "state b[K]; " + doubled("b", half, "b = {A} + k; " + write + " * sum(b)"),
+        doubled("S", "tanh({A}) * {A}", "S = {A} + v k^T; read S q")}) {
+    const auto start = std::chrono::steady_clock::now();
+    const Rule& rule = rule_of(law, {});
+    EXPECT_GE(report(*rule.law, *rule.law, rule.plan).engines.size(), 1u);
+    EXPECT_FALSE(latex(*rule.law).empty());
+    ASSERT_EQ(rule.refused, "");
+    const ApplySizes sizes{.B = 1, .T = 2, .H = 1, .K = 3, .V = 2};
+    ApplyModel<double>(rule.memory, apply_options(rule.memory, sizes, {{"law", rule.text}}), sizes, {},
+                       Device::cpu, true);
+    const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
+    EXPECT_LT(took.count(), 500) << law.substr(0, 60);
   }
 }
 

@@ -3,10 +3,19 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <map>
 
 #include "models/rules/recogniser.h"
 
 namespace crosstalk::rules {
+namespace {
+
+std::vector<Value> factors_of(Value node) {
+  return node->kind == Kind::mul ? node->args : std::vector<Value>{};
+}
+
+}  // namespace
 
 std::vector<Term> Recogniser::terms(Value node) {
   const std::string& name = S_->name;
@@ -29,14 +38,11 @@ std::vector<Term> Recogniser::terms(Value node) {
     case Kind::sub: {
       if (a[0]->shape != a[1]->shape)
         throw NotSuch(fmt::format("a number that depends on {} is added to all entries", name));
-      std::vector<Term> out = terms(a[0]), right = terms(a[1]);
+      std::vector<Term> left = terms(a[0]), right = terms(a[1]);
       for (Term& t : right) {
         if (node->kind == Kind::sub) t.c = negative(t.c);
-        out.push_back(t);
       }
-      if (out.size() > kMostTerms)
-        throw NotSuch(fmt::format("it is a sum of more than {} terms", kMostTerms));
-      return out;
+      return together(std::move(left), right);
     }
     case Kind::neg: {
       std::vector<Term> out = terms(a[0]);
@@ -143,19 +149,21 @@ std::vector<Term> Recogniser::terms_of_product(Value node) {
   }
 }
 
+std::vector<Term> Recogniser::together(std::vector<Term> left, const std::vector<Term>& right) {
+  left.insert(left.end(), right.begin(), right.end());
+  if (left.size() > kMostTerms) throw NotSuch(fmt::format("it is a sum of more than {} terms", kMostTerms));
+  return left;
+}
+
 /// Terms that hold no state: a column, or a sum of outer products.
 std::vector<Term> Recogniser::free_terms(Value node, Value c) {
   if (node->shape.columns == 1 && node->shape.rows != 1) return {{Term::Of::free, c, nullptr, nullptr, node}};
   const auto& a = node->args;
-  const auto joined_terms = [&](std::vector<Term> left, const std::vector<Term>& right) {
-    left.insert(left.end(), right.begin(), right.end());
-    return left;
-  };
   switch (node->kind) {
     case Kind::add:
-      return joined_terms(free_terms(a[0], c), free_terms(a[1], c));
+      return together(free_terms(a[0], c), free_terms(a[1], c));
     case Kind::sub:
-      return joined_terms(free_terms(a[0], c), free_terms(a[1], negative(c)));
+      return together(free_terms(a[0], c), free_terms(a[1], negative(c)));
     case Kind::neg:
       return free_terms(a[0], negative(c));
     case Kind::mul:
@@ -204,20 +212,18 @@ std::pair<Value, Value> Recogniser::factor(Value vector) {
 /// Equal whatever the order of factors.
 std::string Recogniser::key(Value x) const {
   if (!x) return "1";
-  std::vector<int> parts;
-  std::vector<Value> todo = {x};
-  while (!todo.empty()) {
-    const Value n = todo.back();
-    todo.pop_back();
-    if (n->kind == Kind::mul) {
-      todo.insert(todo.end(), n->args.begin(), n->args.end());
+  std::map<Value, std::uint64_t> times = {{x, 1}};  // how often it is a factor
+  const std::vector<Value> nodes = order({x}, factors_of);
+  std::map<int, std::uint64_t> parts;
+  for (auto node = nodes.rbegin(); node != nodes.rend(); ++node) {
+    if ((*node)->kind == Kind::mul) {
+      for (Value a : (*node)->args) times[a] += times.at(*node);
     } else {
-      parts.push_back(n->id);
+      parts[(*node)->id] = times.at(*node);
     }
   }
-  std::sort(parts.begin(), parts.end());
   std::string out;
-  for (int id : parts) out += fmt::format("{} ", id);
+  for (const auto& [id, often] : parts) out += fmt::format("{}^{} ", id, often);
   return out;
 }
 
@@ -252,23 +258,30 @@ std::vector<RankOne> Recogniser::joined(const std::vector<RankOne>& parts) {
 /// The minus comes out of any factor.
 Value Recogniser::negated(Value c) {
   if (!c) return g_.number(-1);
-  if (c->kind == Kind::mul) {
-    for (int i : {0, 1}) {
-      const Value inner = negated(c->args[static_cast<std::size_t>(i)]);
+  std::map<Value, Value> made;
+  for (Value node : order({c}, factors_of)) {
+    made[node] = g_.neg(node);
+    for (const std::size_t i : {1u, 0u}) {  // the first that takes it
+      if (node->kind != Kind::mul) continue;
+      const Value inner = made.at(node->args[i]);
       if (inner->kind == Kind::neg || (inner->kind == Kind::number && inner->value < 0)) continue;
-      return i == 0 ? g_.mul(inner, c->args[1]) : g_.mul(c->args[0], inner);
+      made[node] = i == 0 ? g_.mul(inner, node->args[1]) : g_.mul(node->args[0], inner);
     }
   }
-  return g_.neg(c);
+  return made.at(c);
 }
 
-Value Recogniser::without_factor(Value node, Value decay) {
-  if (node == decay) return g_.number(1);
-  if (node->kind != Kind::mul) return nullptr;
-  for (std::size_t i : {0u, 1u}) {
-    if (const Value rest = without_factor(node->args[i], decay)) return g_.mul(rest, node->args[1 - i]);
+/// The product without one factor `decay`; nullptr where it has none.
+Value Recogniser::without_factor(Value product, Value decay) {
+  std::map<Value, Value> made;
+  for (Value node : order({product}, factors_of)) {
+    made[node] = node == decay ? g_.number(1) : nullptr;
+    for (const std::size_t i : {0u, 1u}) {
+      if (made[node] || node->kind != Kind::mul || !made.at(node->args[i])) continue;
+      made[node] = g_.mul(made.at(node->args[i]), node->args[1 - i]);
+    }
   }
-  return nullptr;
+  return made.at(product);
 }
 
 /// e and x without the factor `decay`, or nothing.

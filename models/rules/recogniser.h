@@ -56,13 +56,14 @@ class Recogniser {
 
   std::vector<Term> terms(Value node);
   std::vector<Term> terms_of_product(Value node);
+  static std::vector<Term> together(std::vector<Term> left, const std::vector<Term>& right);
   std::vector<Term> free_terms(Value node, Value c);
   std::pair<Value, Value> factor(Value vector);
   std::string key(Value x) const;
   bool same(Value a, Value b) const { return key(a) == key(b); }
   std::vector<RankOne> joined(const std::vector<RankOne>& parts);
   std::optional<std::pair<Value, Value>> without(Value e, Value x, Value decay);
-  Value without_factor(Value node, Value decay);
+  Value without_factor(Value product, Value decay);
   Value negated(Value c);
   void decays(RecurrencePlan& out, Value decay, Value rows);
   RecurrencePlan fields(Value step);
