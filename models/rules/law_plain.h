@@ -1,0 +1,384 @@
+// A law's text worked out number by number in double: reads, states at the end, gradients of all inputs. Only the parser of text is
+// shared with what runs laws: no graph, no rewrites, no adjoint of models/rules/gradient.cpp.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "models/rules/text.h"
+
+namespace crosstalk::rules::plain {
+
+/// Numbers with what they were made of. Gradients are such numbers too, and have gradients.
+class Tape {
+ public:
+  /// Distance of arguments from where a function has a kink or a pole, and the largest number: what a comparison must know.
+  double kink = 1, largest = 0;
+
+  int leaf(double x) { return push({'=', -1, -1, x, {}}); }
+  int add(int a, int b) { return push({'+', a, b, at(a) + at(b), {}}); }
+  int sub(int a, int b) { return push({'-', a, b, at(a) - at(b), {}}); }
+  int mul(int a, int b) { return push({'*', a, b, at(a) * at(b), {}}); }
+  int div(int a, int b) { return away(at(b)), push({'/', a, b, at(a) / at(b), {}}); }
+  int copy(int a) { return push({'?', a, -1, at(a), {}}); }
+  /// Of equal ones the first.
+  int extreme(bool most, int a, int b) {
+    away(at(a) - at(b));
+    const bool second = most ? at(b) > at(a) : at(b) < at(a);
+    return push({'?', second ? b : a, -1, at(second ? b : a), {}});
+  }
+  int map(std::string_view f, int a) {
+    const double x = at(a);
+    for (const char* bent : {"relu", "abs", "sign", "positive", "sqrt", "inverse", "log"}) {
+      if (f == bent) away(x);
+    }
+    return push({'f', a, -1, function(f, x), f});
+  }
+  double at(int i) const { return all_[static_cast<std::size_t>(i)].value; }
+
+  /// d of / d wanted, which are leaves to it; so are `walls`.
+  std::vector<int> gradients(int of, const std::vector<int>& wanted, const std::vector<int>& walls = {}) {
+    const auto index = [](int i) { return static_cast<std::size_t>(i); };
+    std::vector<char> active(index(of) + 1), stop(index(of) + 1);
+    for (int w : walls) {
+      if (w <= of) stop[index(w)] = 1;
+    }
+    for (int w : wanted) {
+      if (w <= of) active[index(w)] = stop[index(w)] = 1;
+    }
+    for (std::size_t i = 0; i <= index(of); ++i) {
+      const Number& n = all_[i];
+      if (stop[i]) continue;
+      active[i] = (n.a >= 0 && active[index(n.a)]) || (n.b >= 0 && active[index(n.b)]);
+    }
+    std::vector<int> found(index(of) + 1, -1);
+    const auto give = [&](int to, int x) {
+      found[index(to)] = found[index(to)] < 0 ? x : add(found[index(to)], x);
+    };
+    if (active[index(of)]) give(of, leaf(1));
+    for (int i = of; i >= 0; --i) {
+      if (found[index(i)] < 0 || stop[index(i)]) continue;
+      const Number n = all_[index(i)];
+      const int x = found[index(i)];
+      const bool in_a = n.a >= 0 && active[index(n.a)], in_b = n.b >= 0 && active[index(n.b)];
+      if (n.code == '+' || n.code == '-' || n.code == '?') {
+        if (in_a) give(n.a, x);
+        if (in_b) give(n.b, n.code == '+' ? x : sub(leaf(0), x));
+      } else if (n.code == '*') {
+        if (in_a) give(n.a, mul(x, n.b));
+        if (in_b) give(n.b, mul(x, n.a));
+      } else if (n.code == '/') {
+        if (in_a) give(n.a, div(x, n.b));
+        if (in_b) give(n.b, sub(leaf(0), div(mul(x, i), n.b)));
+      } else if (n.code == 'f' && in_a) {
+        give(n.a, mul(x, slope(n.name, n.a, i)));
+      }
+    }
+    std::vector<int> out;
+    for (int w : wanted) out.push_back(w <= of && found[index(w)] >= 0 ? found[index(w)] : leaf(0));
+    return out;
+  }
+
+ private:
+  struct Number {
+    char code;
+    int a, b;
+    double value;
+    std::string_view name;  ///< of the function: the law's text, or a literal
+  };
+  int push(const Number& n) {
+    if (!(std::abs(n.value) <= largest) && !std::isnan(largest)) largest = std::abs(n.value);
+    all_.push_back(n);
+    return static_cast<int>(all_.size()) - 1;
+  }
+  /// 0 itself is 0 in every form.
+  void away(double x) {
+    if (x != 0) kink = std::min(kink, std::abs(x));
+  }
+  static double function(std::string_view f, double x) {
+    if (f == "exp") return std::exp(x);
+    if (f == "log") return std::log(x);
+    if (f == "sigmoid") return 1 / (1 + std::exp(-x));
+    if (f == "softplus") return std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x)));
+    if (f == "log_sigmoid") return std::min(x, 0.0) - std::log1p(std::exp(-std::abs(x)));
+    if (f == "tanh") return std::tanh(x);
+    if (f == "relu") return std::max(x, 0.0);
+    if (f == "silu") return x / (1 + std::exp(-x));
+    if (f == "sqrt") return std::sqrt(x);
+    if (f == "abs") return std::abs(x);
+    if (f == "sign") return x > 0 ? 1 : x < 0 ? -1 : 0;
+    if (f == "positive") return x > 0 ? 1 : 0;
+    if (f == "inverse") return x == 0 ? 0 : 1 / x;
+    throw std::logic_error("no such function");
+  }
+  int slope(std::string_view f, int x, int y) {
+    if (f == "exp") return y;
+    if (f == "log") return div(leaf(1), x);
+    if (f == "sigmoid") return mul(y, sub(leaf(1), y));
+    if (f == "softplus") return map("sigmoid", x);
+    if (f == "log_sigmoid") return sub(leaf(1), map("sigmoid", x));
+    if (f == "tanh") return sub(leaf(1), mul(y, y));
+    if (f == "relu") return map("positive", x);
+    if (f == "silu") {
+      const int s = map("sigmoid", x);
+      return add(s, mul(y, sub(leaf(1), s)));
+    }
+    if (f == "sqrt") return mul(leaf(0.5), map("inverse", y));
+    if (f == "abs") return map("sign", x);
+    if (f == "inverse") return sub(leaf(0), mul(y, y));
+    return leaf(0);
+  }
+
+  std::vector<Number> all_;
+};
+
+/// Row by row, places on a tape. `identity`: a number times I, whose size its neighbour decides.
+struct Matrix {
+  int rows = 1, columns = 1;
+  std::vector<int> x;
+  bool identity = false;
+  bool number() const { return !identity && x.size() == 1; }
+  int at(int i, int j) const { return number() ? x[0] : x[static_cast<std::size_t>(i * columns + j)]; }
+};
+
+struct Sizes {
+  int T, K, V;
+};
+using Given = std::map<std::string, std::vector<double>>;
+
+class Evaluator {
+ public:
+  /// `given`: q, k, v, what is learned, and states before the first token by the names of states with a 0; tokens row by row.
+  Evaluator(const std::vector<std::string>& text, const Sizes& s, const Given& given) : s_(s) {
+    for (std::size_t i = 0; i < text.size(); ++i)
+      steps_.push_back(parse_step(text[i], static_cast<int>(i) + 1));
+    for (const auto& [name, numbers] : given) {
+      for (double x : numbers) inputs_[name].push_back(tape.leaf(x));
+    }
+    for (const Step& step : steps_) {
+      if (step.kind != Step::Kind::state) continue;
+      begin(step, 0);
+      states[step.name] = started(step.name, size(*step.sizes[0]),
+                                  step.sizes.size() > 1 ? size(*step.sizes[1]) : 1, step.value.get());
+    }
+    if (states.count("S") == 0) states["S"] = started("S", s.V, s.K, nullptr);
+    for (const Step& step : steps_) {
+      if (step.kind != Step::Kind::read && states.count(step.name) != 0) last_ = &step;
+    }
+    for (int t = 0; t < s.T; ++t) token(t);
+  }
+  Tape tape;
+  std::vector<int> read;  ///< T rows
+  std::map<std::string, Matrix> states;
+  const std::vector<int>& input(const std::string& name) const { return inputs_.at(name); }
+
+ private:
+  int size(const Tree& tree) const {
+    return tree.name == "K" ? s_.K : tree.name == "V" ? s_.V : static_cast<int>(tree.number);
+  }
+  Matrix made(int rows, int columns, const auto& f) {
+    Matrix y{rows, columns, {}, false};
+    for (int i = 0; i < rows; ++i) {
+      for (int j = 0; j < columns; ++j) y.x.push_back(f(i, j));
+    }
+    return y;
+  }
+  Matrix number(int x) { return {1, 1, {x}, false}; }
+  Matrix constant(double x) { return number(tape.leaf(x)); }
+  Matrix taken(const std::string& name, int rows, int columns, int t) {
+    const auto it = inputs_.find(name);
+    return made(rows, columns, [&](int i, int j) {  // what the law does not depend on is not given
+      return it == inputs_.end() ? tape.leaf(0.5)
+                                 : it->second.at(static_cast<std::size_t>((t * rows + i) * columns + j));
+    });
+  }
+  Matrix started(const std::string& name, int rows, int columns, const Tree* start) {
+    if (inputs_.count(name + "0") != 0) return taken(name + "0", rows, columns, 0);
+    return filled(start ? value(*start) : constant(0), rows, columns);
+  }
+  Matrix filled(const Matrix& a, int rows, int columns) {
+    if (a.identity) return sized(a, rows);
+    return made(rows, columns,
+                [&](int i, int j) { return tape.copy(a.at(i, j)); });  // gradients are by each entry
+  }
+  /// From here on no grad() looks at what states were made of.
+  void settle() {
+    walls_.clear();
+    for (const auto& [name, state] : states) {
+      Matrix& now = names_[name] = filled(names_.at(name), state.rows, state.columns);
+      walls_.insert(walls_.end(), now.x.begin(), now.x.end());
+    }
+  }
+  void begin(const Step& step, int t) { step_ = &step, learned_ = 0, t_ = t; }
+
+  void token(int t) {
+    for (const auto& [name, state] : states) names_[name] = state;
+    settle();
+    names_["q"] = taken("q", s_.K, 1, t), names_["k"] = taken("k", s_.K, 1, t),
+    names_["v"] = taken("v", s_.V, 1, t);
+    for (const Step& step : steps_) {
+      if (step.kind == Step::Kind::state) continue;
+      begin(step, t);
+      Matrix y = value(*step.value);
+      if (step.kind == Step::Kind::read) {
+        y = filled(y, s_.V, 1);
+        read.insert(read.end(), y.x.begin(), y.x.end());
+        continue;
+      }
+      if (const auto state = states.find(step.name); state != states.end())
+        y = filled(y, state->second.rows, state->second.columns);
+      if (step.kind != Step::Kind::set)
+        y = pair(step.kind == Step::Kind::add ? '+' : '-', names_.at(step.name), y);
+      names_[step.name] = filled(y, y.rows, y.columns);
+      if (&step == last_) settle();
+    }
+    for (auto& [name, state] : states) state = names_.at(name);
+    names_.clear();
+  }
+
+  Matrix sized(const Matrix& a, int n) {
+    return made(n, n, [&](int i, int j) { return i == j ? a.x[0] : tape.leaf(0); });
+  }
+  Matrix pair(char code, const Matrix& a, const Matrix& b) {
+    const auto f = [&](int x, int y) {
+      return code == '+'   ? tape.add(x, y)
+             : code == '-' ? tape.sub(x, y)
+             : code == '*' ? tape.mul(x, y)
+             : code == '/' ? tape.div(x, y)
+                           : tape.extreme(code == '>', x, y);
+    };
+    if (a.identity && (b.identity || b.number())) return {1, 1, {f(a.x[0], b.x[0])}, true};
+    if (b.identity && a.number()) return {1, 1, {f(a.x[0], b.x[0])}, true};
+    if (a.identity) return pair(code, sized(a, b.rows), b);
+    if (b.identity) return pair(code, a, sized(b, a.rows));
+    const Matrix& like = a.number() ? b : a;
+    return made(like.rows, like.columns, [&](int i, int j) { return f(a.at(i, j), b.at(i, j)); });
+  }
+  Matrix product(const Matrix& a, const Matrix& b) {
+    if (a.identity || b.identity || a.number() || b.number()) {
+      if (a.identity && !b.identity) return pair('*', number(a.x[0]), b);
+      if (b.identity && !a.identity) return pair('*', a, number(b.x[0]));
+      return pair('*', a, b);
+    }
+    return made(a.rows, b.columns, [&](int i, int j) {
+      int sum = tape.mul(a.at(i, 0), b.at(0, j));
+      for (int l = 1; l < a.columns; ++l) sum = tape.add(sum, tape.mul(a.at(i, l), b.at(l, j)));
+      return sum;
+    });
+  }
+  Matrix mapped(std::string_view f, const Matrix& a) {
+    return made(a.rows, a.columns, [&](int i, int j) { return tape.map(f, a.at(i, j)); });
+  }
+  Matrix turned(const Matrix& a) {
+    if (a.identity) return a;
+    return made(a.columns, a.rows, [&](int i, int j) { return a.at(j, i); });
+  }
+  Matrix sum(const Matrix& a) {
+    int all = tape.leaf(0);
+    for (int x : a.x) all = tape.add(all, x);
+    return number(all);
+  }
+  Matrix square(const Matrix& a) { return sum(pair('*', a, a)); }
+  Matrix mean(const Matrix& a) { return pair('/', sum(a), constant(static_cast<double>(a.x.size()))); }
+  Matrix root(const Matrix& a) { return mapped("sqrt", a); }
+  Matrix row_sums(const Matrix& a) { return product(a, filled(constant(1), a.columns, 1)); }
+  Matrix rms(const Matrix& a, const Matrix& eps) {
+    return pair('/', a, root(pair('+', mean(pair('*', a, a)), eps)));
+  }
+
+  Matrix value(const Tree& tree) {
+    const auto part = [&](std::size_t i) { return value(*tree.parts[i]); };
+    switch (tree.kind) {
+      case Tree::Kind::number:
+        return constant(tree.number);
+      case Tree::Kind::name:
+        if (tree.name == "I") return {1, 1, {tape.leaf(1)}, true};
+        return is_learned(tree.name) ? call(tree) : names_.at(tree.name);
+      case Tree::Kind::call:
+        return call(tree);
+      case Tree::Kind::transpose:
+        return turned(part(0));
+      case Tree::Kind::power: {
+        const Matrix a = part(0);
+        Matrix y = a;
+        for (int i = 1; i < std::abs(tree.power); ++i) y = pair('*', y, a);
+        return tree.power > 0 ? y : pair('/', constant(1), y);
+      }
+      case Tree::Kind::negative:
+        return product(constant(-1), part(0));
+      default: {
+        const char code = tree.kind == Tree::Kind::add        ? '+'
+                          : tree.kind == Tree::Kind::subtract ? '-'
+                          : tree.kind == Tree::Kind::times    ? '*'
+                                                              : '/';
+        const Matrix a = part(0), b = part(1);
+        const bool joined = tree.kind == Tree::Kind::joined || (code == '*' && (a.identity || b.identity));
+        return joined ? product(a, b) : pair(code, a, b);
+      }
+    }
+  }
+  Matrix call(const Tree& tree) {
+    const std::string& f = tree.name;
+    if (is_learned(f)) return learned(tree);
+    if (f == "ones" || f == "fill") {
+      const std::size_t first = f == "fill" ? 1 : 0;
+      const Matrix a = first ? value(*tree.parts[0]) : constant(1);
+      return filled(a, size(*tree.parts[first]),
+                    tree.parts.size() > first + 1 ? size(*tree.parts[first + 1]) : 1);
+    }
+    const Matrix a = value(*tree.parts[0]),
+                 b = tree.parts.size() > 1 ? value(*tree.parts[1]) : constant(1e-5);
+    if (is_map(f)) return mapped(f, a);
+    if (f == "max" || f == "min") return pair(f == "max" ? '>' : '<', a, b);
+    if (f == "dot") return sum(pair('*', a, b));
+    if (f == "outer") return product(a, turned(b));
+    if (f == "row_sums") return row_sums(a);
+    if (f == "column_sums") return row_sums(turned(a));
+    if (f == "diag")
+      return made(a.rows, a.rows, [&](int i, int j) { return i == j ? a.at(i, 0) : tape.leaf(0); });
+    if (f == "diagonal") return made(a.rows, 1, [&](int i, int) { return a.at(i, i); });
+    if (f == "sum") return sum(a);
+    if (f == "mean") return mean(a);
+    if (f == "norm") return root(square(a));
+    if (f == "unit") return pair('/', a, root(pair('+', square(a), constant(1e-6))));
+    if (f == "softmax") {
+      const Matrix e = mapped("exp", a);
+      return pair('/', e, sum(e));
+    }
+    if (f == "rms") return rms(a, b);
+    if (f == "layernorm") return rms(pair('-', a, mean(a)), b);
+    if (f != "grad") throw std::logic_error("no function " + f);
+    Matrix y = b;
+    y.x = tape.gradients(a.x[0], b.x, walls_);
+    return y;
+  }
+  Matrix learned(const Tree& tree) {
+    std::vector<int> sizes;
+    for (std::size_t i = 0; i < tree.parts.size(); ++i) {
+      const Tree& part = *tree.parts[i];
+      const bool whole = part.kind == Tree::Kind::number && part.number == std::floor(part.number);
+      if (tree.names[i].empty() && (whole || part.kind == Tree::Kind::name)) sizes.push_back(size(part));
+    }
+    const bool starts = step_->kind == Step::Kind::state;
+    std::string name = step_->kind == Step::Kind::read ? "read" : step_->name;
+    if (name == "read" || states.count(name) != 0 || starts) name += starts ? "_start" : "_" + tree.name;
+    if (++learned_ > 1) name += "_" + std::to_string(learned_);
+    return taken(name, sizes.empty() ? 1 : sizes[0], sizes.size() > 1 ? sizes[1] : 1,
+                 tree.name == "parameter" ? 0 : t_);
+  }
+
+  const Sizes s_;
+  std::vector<Step> steps_;
+  std::map<std::string, std::vector<int>> inputs_;
+  std::map<std::string, Matrix> names_;
+  const Step *step_ = nullptr, *last_ = nullptr;  ///< at hand; the last that changes a state
+  int learned_ = 0, t_ = 0;
+  std::vector<int> walls_;
+};
+
+}  // namespace crosstalk::rules::plain

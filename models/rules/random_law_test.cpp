@@ -1,0 +1,324 @@
+// Laws drawn at random, in every form that runs them, against their text worked out number by number (law_plain.h): reads, states at the
+// end, gradients of all inputs; each is trained for a step. CROSSTALK_LAWS says how many, CROSSTALK_FIRST_LAW from which on.
+// SPDX-License-Identifier: Apache-2.0
+#include "models/rules/random_law.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <optional>
+
+#include "kernels/base/error.h"
+#include "kernels/base/nvrtc.h"
+#include "kernels/testing/cuda_test.h"
+#include "models/apply_model.h"
+#include "models/rules/law_examples.h"
+#include "models/rules/law_plain.h"
+#include "models/rules/program.h"
+#include "models/rules/rule_memory.h"
+#include "models/rules/rule_run.h"
+#include "models/rules/sequential.h"
+#include "models/testing/model_run.h"
+
+namespace crosstalk::rules {
+namespace {
+
+int number_from(const char* name, int otherwise) {
+  const char* text = std::getenv(name);
+  return text ? std::atoi(text) : otherwise;
+}
+
+const std::vector<std::pair<int, int>> kSizes = {{1, 1}, {3, 2}, {5, 5}, {8, 4}, {17, 9}};  // K, V
+constexpr int kTokens = 4;
+
+/// The memory of a law that runs token after token, whatever engines would take it.
+Memory sequential(const Rule& rule) {
+  Memory memory = rule.memory;
+  memory.build = [text = rule.text](auto& m) {
+    const std::unique_ptr<Law> law = parse_law(steps_of(text), {});
+    return read_sequentially(m, *law);
+  };
+  return memory;
+}
+
+/// Reproducible numbers in (-1, 1), by name.
+std::vector<double> drawn(const std::string& name, std::int64_t n) {
+  std::uint64_t state = 7;
+  for (const char c : name) state = state * 1000003 + static_cast<unsigned char>(c);
+  std::vector<double> out;
+  for (std::int64_t i = 0; i < n; ++i) {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    out.push_back(static_cast<double>(state >> 40) / static_cast<double>(1u << 23) - 1);
+  }
+  return out;
+}
+
+/// What is to be compared, and why it is not; the error that rounding may make.
+struct Truth {
+  std::map<std::string, std::vector<double>> numbers;
+  std::string skipped;
+  double tolerance = 0;
+};
+
+/// Weights of reads and of states at the end in what gradients are of.
+Truth truth(const std::string& text, const plain::Sizes& sizes, const plain::Given& given,
+            const std::vector<std::string>& ends) {
+  plain::Evaluator law(steps_of(text), sizes, given);
+  plain::Tape& tape = law.tape;
+  Truth out;
+  int loss = tape.leaf(0);
+  const auto add = [&](const std::string& name, const std::vector<int>& x) {
+    const std::vector<double> weights = drawn("d_" + name, static_cast<std::int64_t>(x.size()));
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      out.numbers[name].push_back(tape.at(x[i]));
+      loss = tape.add(loss, tape.mul(tape.leaf(weights[i]), x[i]));
+    }
+  };
+  add("o", law.read);
+  for (const std::string& state : ends) add("state " + state, law.states.at(state).x);
+  std::vector<int> all;
+  for (const auto& [name, numbers] : given)
+    all.insert(all.end(), law.input(name).begin(), law.input(name).end());
+  const std::vector<int> slopes = tape.gradients(loss, all);
+  std::size_t next = 0;
+  for (const auto& [name, numbers] : given) {
+    for (std::size_t i = 0; i < numbers.size(); ++i)
+      out.numbers["d_" + name].push_back(tape.at(slopes[next++]));
+  }
+  if (!(tape.largest < 1e7)) out.skipped = "overflow";
+  if (tape.kink < 1e-7) out.skipped = "kink";
+  out.tolerance = 1e-11 * std::max(1.0, tape.largest);
+  return out;
+}
+
+/// One form of a law at one size: with states that come in and go out, or without.
+class RunLaw {
+ public:
+  RunLaw(const Rule& rule, std::pair<int, int> size, bool carried)
+      : rule_(rule),
+        carried_(carried),
+        sizes_{.B = 1, .T = kTokens, .H = 1, .K = size.first, .V = size.second} {
+    for (const ApplyInput& input : apply_inputs(rule.memory, sizes_)) {
+      if (input.optional && !carried) continue;
+      std::int64_t n = 1;
+      for (int d : input.dims) n *= d;
+      if (input.optional) present_.push_back(input.name);
+      given_[input.name] = drawn(input.name, n);
+    }
+  }
+  Truth truth(const std::string& text) const {
+    plain::Given given = given_;
+    std::vector<std::string> ends;
+    for (const LawState& one : rule_.law->states) {
+      if (!carried_) continue;
+      ends.push_back(one.name);
+      auto node = given.extract(start_name(one.name));
+      node.key() = one.name + "0", given.insert(std::move(node));
+    }
+    Truth out = rules::truth(text, {kTokens, sizes_.K, sizes_.V}, given, ends);
+    for (const std::string& state : ends) {
+      auto node = out.numbers.extract("d_" + state + "0");
+      node.key() = "d_" + start_name(state), out.numbers.insert(std::move(node));
+    }
+    return out;
+  }
+  /// What differs, or nothing.
+  std::string differs(const Memory& memory, const std::string& form, const Truth& truth) const {
+    const Options options = apply_options(memory, sizes_, {{"law", rule_.text}, {"form", form}});
+    ApplyModel<double> model(memory, options, sizes_, present_, Device::cpu, true, Precision::full, carried_,
+                             carried_);
+    const auto put = [](const std::string& name, const Tensor<double>& x) {
+      const std::vector<double> numbers = drawn(name, x.size());
+      std::copy(numbers.begin(), numbers.end(), x.at(0));
+    };
+    for (const auto& [name, numbers] : given_) put(name, model.input(name));
+    put("d_o", model.cotangent());
+    for (const auto& [name, variable] : model.states()) {
+      if (model.has_end_cotangent(name)) put("d_state " + name, model.end_cotangent(name));
+    }
+    model.graph().forward({});
+    model.graph().backward({});
+    model.graph().check_guards();
+    std::string out;
+    const auto compare = [&](const std::string& name, const Tensor<double>* x) {
+      const std::vector<double>& want = truth.numbers.at(name);
+      if (x && x->size() != static_cast<std::int64_t>(want.size())) out = name + " has another size";
+      for (std::size_t i = 0; i < want.size() && out.empty(); ++i) {
+        const double got = x ? x->at(0)[i] : 0;
+        if (!(std::abs(got - want[i]) <= truth.tolerance))
+          out =
+              fmt::format("{} {}: {} for {} (may differ by {:.1e})", name, i, got, want[i], truth.tolerance);
+      }
+    };
+    const Tensor<double> o = model.output();
+    compare("o", &o);
+    for (const auto& [name, variable] : model.states()) {
+      if (carried_) compare("state " + name, &variable->value);
+    }
+    for (const auto& [name, numbers] : given_) {
+      if (!model.differentiated(name)) {
+        compare("d_" + name, nullptr);
+      } else {
+        const Tensor<double> x = model.gradient(name);
+        compare("d_" + name, &x);
+      }
+    }
+    return out;
+  }
+
+ private:
+  const Rule& rule_;
+  const bool carried_;
+  const ApplySizes sizes_;
+  std::vector<std::string> present_;
+  plain::Given given_;
+};
+
+struct Tally {
+  int compared = 0;
+  std::map<std::string, int> skipped;
+};
+
+/// A law at all sizes and in all forms. `turn`: at which sizes states come in and go out.
+void expect_text(const std::string& text, Tally& tally, int turn) {
+  SCOPED_TRACE(text);
+  const Rule& rule = rule_of(text, {});
+  ASSERT_EQ(rule.refused, "");
+  const Memory token_by_token = sequential(rule);
+  for (std::size_t i = 0; i < kSizes.size(); ++i) {
+    const bool carried = (static_cast<int>(i) + turn) % 2 == 0;
+    const RunLaw run(rule, kSizes[i], carried);
+    const Truth truth = run.truth(text);
+    if (!truth.skipped.empty()) {
+      ++tally.skipped[truth.skipped];
+      continue;
+    }
+    ++tally.compared;
+    const auto expect = [&](const Memory& memory, const std::string& form, const char* called) {
+      const std::string found = run.differs(memory, form, truth);
+      EXPECT_EQ(found, "") << called << ", K = " << kSizes[i].first << ", V = " << kSizes[i].second
+                           << (carried ? ", states given" : "");
+    };
+    expect(token_by_token, "automatic", "token after token");
+    if (!rule.plan.reason.empty()) continue;
+    for (const std::string& form : form_names()) {
+      try {
+        expect(rule.memory, form, form.c_str());
+      } catch (const OptionError&) {  // does not cover it
+        EXPECT_TRUE(form != "automatic" && form != "recurrent") << form;
+      }
+    }
+  }
+}
+
+/// A step of a model with that memory.
+void expect_trains(const std::string& text) {
+  SCOPED_TRACE(text);
+  const Memory& kind = *find_memory("rule");
+  Options options = checks::memory_options(kind, 4, checks::kKeys, checks::kValues);
+  options.set("memory.law", text);
+  const checks::ModelShape shape{checks::kKeys, checks::kValues, true, checks::kB, {checks::kT, 3, 3}};
+  checks::ModelRun<double> run(checks::resolved(kind, options), shape, 1, true);
+  RandomStream random(7, RandomDomain::task_train, 3);
+  run.model.initialise(0, 7);
+  checks::HandBatch batch = checks::random_batch(random, shape.B, shape.sequence, shape.keys, shape.values);
+  for (std::int32_t& position : batch.position)
+    position = std::max(position, 1);  // a reading may look at the token
+  run.set_batch(0, batch);
+  run.train_step();
+  const Tensor<double> x = run.model.parameters().values();
+  for (std::int64_t i = 0; i < x.size(); ++i) ASSERT_TRUE(std::isfinite(x.at(0)[i]));
+}
+
+TEST(RandomLaws, AreWhatTheirTextSays) {
+  const int first = number_from("CROSSTALK_FIRST_LAW", 1), count = number_from("CROSSTALK_LAWS", 200);
+  Tally tally;
+  int recognised = 0;
+  for (int seed = first; seed < first + count; ++seed) {
+    SCOPED_TRACE(seed);
+    const std::string text = RandomLaw(seed).text();
+    try {
+      recognised += rule_of(text, {}).plan.reason.empty() ? 1 : 0;
+      expect_text(text, tally, seed);
+      expect_trains(text);
+    } catch (const std::exception& error) {
+      ADD_FAILURE() << error.what() << "\n" << text;
+    }
+    if (HasFailure()) break;
+  }
+  int skipped = 0;
+  for (const auto& [why, n] : tally.skipped) skipped += n, RecordProperty(why, n);
+  fmt::print("{} laws, {} of engines: {} compared", count, recognised, tally.compared);
+  for (const auto& [why, n] : tally.skipped) fmt::print(", {} skipped ({})", n, why);
+  fmt::print("\n");
+  EXPECT_LE(skipped, 0.04 * (tally.compared + skipped));
+  EXPECT_GE(recognised, count / 5);
+}
+
+TEST(RandomLaws, TheLawOfTheEnvironment) {
+  Tally tally;
+  if (const char* text = std::getenv("CROSSTALK_LAW")) expect_text(text, tally, 0), expect_trains(text);
+}
+
+TEST(RandomLaws, ExamplesAreWhatTheirTextSays) {
+  Tally tally;
+  for (const Example& one : examples()) expect_text(one.law, tally, 0);
+  EXPECT_GE(tally.compared, 4 * static_cast<int>(examples().size()));
+}
+
+template <class Real>
+std::vector<std::vector<Real>> ran(const std::shared_ptr<const RuleProgram>& program, const RuleRunSize& size,
+                                   Device device, bool compiled) {
+  const RuleRun<Real> run(program, size, device, compiled);
+  Exec exec{.device = device};
+  std::optional<CudaStream> stream;
+  if (device == Device::cuda) stream.emplace(), exec.stream = stream->get();
+  forward(exec, run.op()), backward(exec, run.op());
+  if (stream) stream->synchronise();
+  return run.results();
+}
+/// The largest difference, and the largest number; infinite where something is not finite.
+template <class A>
+std::pair<double, double> apart(const std::vector<std::vector<A>>& x,
+                                const std::vector<std::vector<double>>& y) {
+  double most = 0, largest = 0;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    for (std::size_t j = 0; j < x[i].size(); ++j) {
+      const double d = std::abs(static_cast<double>(x[i][j]) - y[i][j]);
+      most = std::isfinite(d) ? std::max(most, d) : INFINITY, largest = std::max(largest, std::abs(y[i][j]));
+    }
+  }
+  return {most, largest};
+}
+
+/// CROSSTALK_COMPILED_LAWS says how many. What rounding does to a law is what it does to it in single precision.
+TEST(RandomLaws, CompiledAndInterpretedAreTheCpusOnCuda) {
+  checks::want_cuda();
+  if (IsSkipped() || HasFailure()) return;
+  const int first = number_from("CROSSTALK_FIRST_LAW", 1), count = number_from("CROSSTALK_COMPILED_LAWS", 6);
+  int skipped = 0;
+  for (int seed = first; seed < first + count; ++seed) {
+    const std::string text = RandomLaw(seed).text();
+    SCOPED_TRACE(fmt::format("{}: {}", seed, text));
+    const auto [K, V] = kSizes[static_cast<std::size_t>(seed) % kSizes.size()];
+    const std::unique_ptr<Law> law = parse_law(steps_of(text), {});
+    const bool beside = seed % 3 == 0;
+    const auto program = program_of(*law, cut(*law, beside), K, V);
+    const RuleRunSize size{.R = 1, .B = 2, .T = 9, .Q = beside ? 5 : 0, .ends = true};
+    const auto want = ran<double>(program, size, Device::cpu, false);
+    const auto [noise, largest] = apart(ran<float>(program, size, Device::cpu, false), want);
+    if (!(noise < 1e-2 * (1 + largest))) {
+      ++skipped;
+      continue;
+    }
+    const double limit = 1e-12 * (1 + largest) + 1e-6 * noise;
+    EXPECT_LE(apart(ran<double>(program, size, Device::cuda, false), want).first, limit) << "interpreted";
+    if (!nvrtc().found) continue;
+    EXPECT_LE(apart(ran<double>(program, size, Device::cuda, true), want).first, limit) << "compiled";
+  }
+  EXPECT_LE(skipped, std::max(1, count / 10));
+  if (!nvrtc().found) GTEST_SKIP() << nvrtc().missing;
+}
+
+}  // namespace
+}  // namespace crosstalk::rules
