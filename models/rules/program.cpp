@@ -129,6 +129,7 @@ class Layout {
     program_->read_back = part(read_back_, added, backward, b);
     program_->step_back = part(step_back_, gradients, backward, b);  // states stay
     program_->start_back = part(start_back_, {}, backward, b);
+    b = std::max(b, f);  // one memory serves both ways
     program_->before = law_.before;
     return program_;
   }
