@@ -52,6 +52,9 @@ class Reader {
       values_.at_step(static_cast<int>(i) + 1);
       if (steps_[i].kind == Step::Kind::state) declare(steps_[i]);
     }
+    for (const Step& step : steps_) {
+      if (step.value) values_.differentiate_by(*step.value);
+    }
     const bool own = values_.is_state("S");
     if (!own) add_state("S", {kV, kK});
     std::size_t last = 0;
@@ -101,9 +104,9 @@ class Reader {
     settled_ = true;
     for (auto& [name, node] : values_.names()) {
       if (LawState* one = values_.state_at(name)) {
-        one->step = node;
+        one->step = values_.expanded(node);
         node = g_.leaf(Kind::state, name, one->shape);
-      } else if (node && has_state(node)) {
+      } else if (node && has_state(values_.expanded(node))) {
         node = nullptr;
       }
     }
@@ -130,13 +133,13 @@ class Reader {
     const Meaning meaning = values_.value(*step.value);
     if (!state) {
       if (meaning.is_identity()) values_.fail(step.column, "I alone has no size; write it where it is used");
-      values_.names()[name] = meaning.value;
+      values_.names()[name] = values_.kept(name, meaning.value);
       law_->values.emplace_back(name, meaning.value);
       set_at_.push_back({name, {values_.step(), step.column}});
       return;
     }
     if (!meaning.is_identity()) {
-      for (Value node : order({meaning.value})) {
+      for (Value node : order({values_.expanded(meaning.value)})) {
         if (node->kind != Kind::asking && !(node->kind == Kind::given && node->name == "q")) continue;
         const std::string what = node->kind == Kind::asking ? "asking" : "q";
         const int at = place_of(*step.value, what);
@@ -150,13 +153,13 @@ class Reader {
     if (step.kind == Step::Kind::add) node = g_.add(values_.names()[name], node);
     if (step.kind == Step::Kind::subtract) node = g_.sub(values_.names()[name], node);
     changed_.insert(name);
-    values_.names()[name] = node;
+    values_.names()[name] = values_.kept(name, node);
   }
 
   void start(const Step& step) {
     if (!step.value) return;
     LawState& state = *values_.state_at(step.name);
-    const Value node = values_.shaped(values_.value(*step.value), state.shape, step.column);
+    const Value node = values_.expanded(values_.shaped(values_.value(*step.value), state.shape, step.column));
     if (holds(node, [](Value n) {
           return n->kind == Kind::given || n->kind == Kind::token || n->kind == Kind::asking ||
                  n->kind == Kind::state;
@@ -174,12 +177,15 @@ class Reader {
   void reading(const Step& step) {
     if (law_->read) values_.fail(step.column, "read stands once; a law has one reading");
     law_->before = changed_.empty();
-    law_->read = values_.shaped(values_.value(*step.value), {kV, 1}, step.column);
+    law_->read = values_.expanded(values_.shaped(values_.value(*step.value), {kV, 1}, step.column));
   }
 
   void finish(bool own) {
     if (!law_->read)
       throw LawError(end_.first, end_.second, "nothing is read; end with a step such as: read S q");
+    for (auto& [name, value] : law_->values) value = values_.expanded(value);
+    for (LawGradient& one : law_->gradients)
+      one = {values_.expanded(one.gradient), values_.expanded(one.of), values_.expanded(one.by)};
     auto& states = law_->states;
     const auto is_S = [](const LawState& one) { return one.name == "S"; };
     const bool looked_at =

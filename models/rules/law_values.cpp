@@ -10,8 +10,38 @@
 #include "kernels/base/names.h"
 
 namespace crosstalk::rules {
-
 namespace {
+
+/// The same with other nodes in place of some, as if it were made anew, rewrites and all.
+Value rebuilt(LawGraph& g, Value root, std::map<Value, Value> made) {
+  const auto built = [&](Value node, const std::vector<Value>& a) {
+    switch (node->kind) {
+      case Kind::neg:
+        return g.neg(a[0]);
+      case Kind::mul:
+        return g.mul(a[0], a[1]);
+      case Kind::div:
+        return g.div(a[0], a[1]);
+      case Kind::matmul:
+        return g.product(a[0], a[1]);
+      case Kind::transpose:
+        return g.transpose(a[0]);
+      case Kind::columns:
+        return g.columns(a[0], a[1]);
+      case Kind::rows:
+        return g.rows(a[0], a[1]);
+      default:
+        return g.with(node, a);
+    }
+  };
+  for (Value node : order({root})) {
+    if (made.count(node) != 0) continue;
+    std::vector<Value> args;
+    for (Value a : node->args) args.push_back(made.at(a));
+    made[node] = args == node->args ? node : built(node, args);
+  }
+  return made.at(root);
+}
 
 bool is_square(Value a) { return a->shape.rows == a->shape.columns && !a->shape.number(); }
 
@@ -22,6 +52,31 @@ LawState* LawValues::state_at(const std::string& name) const {
     if (one.name == name) return &one;
   }
   return nullptr;
+}
+
+void LawValues::differentiate_by(const Tree& tree) {
+  const bool grad = tree.kind == Tree::Kind::call && tree.name == "grad" && tree.parts.size() == 2;
+  if (grad && tree.parts[1]->kind == Tree::Kind::name) by_.insert(tree.parts[1]->name);
+  for (const auto& part : tree.parts) differentiate_by(*part);
+}
+
+Value LawValues::kept(const std::string& name, Value node) {
+  const bool own =
+      node->is_leaf() && node->kind != Kind::number && node->kind != Kind::ones && node->kind != Kind::input;
+  if (by_.count(name) == 0 || own) return node;
+  const Value leaf = g_.leaf(Kind::input, fmt::format("by.{}", leaves_.size()), node->shape);
+  leaves_.emplace_back(leaf, node);
+  return leaf;
+}
+
+Value LawValues::expanded(Value root, Value but) {
+  if (leaves_.empty()) return root;
+  std::map<Value, Value> made;
+  for (const auto& [leaf, value] : leaves_) {
+    made[leaf] = leaf;
+    if (leaf != but) made[leaf] = rebuilt(g_, value, made);
+  }
+  return rebuilt(g_, root, made);
 }
 
 int LawValues::size(const Tree& tree) const {
@@ -211,6 +266,9 @@ Value LawValues::call(const Tree& tree) {
   // grad
   if (!a->shape.number())
     throw ShapeRefused("grad wants a number to descend on, not " + shape_text(a->shape));
+  if (!b->is_leaf())
+    fail(tree.parts[1]->column,
+         "grad is by what has a name: name this value in a step before what depends on it");
   for (const LawState& one : law_.states) {
     const auto holds_it = [&](Value root, Value it) { return holds(root, [&](Value n) { return n == it; }); };
     const Value now = names_.at(one.name);
@@ -220,7 +278,8 @@ Value LawValues::call(const Tree& tree) {
           "the gradient out where {1} is to stay as it is",
           definition_, one.name));
   }
-  Value found = gradients(g_, {{a, g_.number(1)}}, {b})[0];
+  const Value of = expanded(a, b);
+  Value found = gradients(g_, {{of, g_.number(1)}}, {b})[0];
   if (!found) return g_.fill(g_.number(0), b->shape);
   // 1 / x and 0 where x is 0, which the text says of a square matrix in other words.
   std::map<Value, Value> written;
@@ -233,7 +292,7 @@ Value LawValues::call(const Tree& tree) {
                           : g_.with(node, std::move(args));
   }
   found = written.at(found);
-  law_.gradients.push_back({found, a, b});
+  law_.gradients.push_back({found, of, b});
   return found;
 }
 

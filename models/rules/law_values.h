@@ -35,6 +35,12 @@ class LawValues {
   /// Values by name: nullptr where it has none any more.
   std::map<std::string, Value>& names() { return names_; }
   bool used(const std::string& name) const { return used_.count(name) != 0; }
+  /// A value as a name has it. One that some grad() is by is a leaf to what follows, or rewrites would take it apart and nothing
+  /// would seem to depend on it.
+  Value kept(const std::string& name, Value node);
+  /// With the values in place of such leaves, but of one.
+  Value expanded(Value root, Value but = nullptr);
+  void differentiate_by(const Tree& tree);  ///< finds those names
   LawState* state_at(const std::string& name) const;
   bool is_state(const std::string& name) const { return state_at(name) != nullptr; }
 
@@ -55,7 +61,8 @@ class LawValues {
   Law& law_;
   LawGraph& g_;
   std::map<std::string, Value> names_;
-  std::set<std::string> used_;
+  std::set<std::string> used_, by_;
+  std::vector<std::pair<Value, Value>> leaves_;  ///< and their values, which may have earlier leaves
   int at_ = 1, learned_here_ = 0;
   std::string definition_;
   bool starts_ = false;
