@@ -234,7 +234,8 @@ class Evaluator {
         y = filled(y, state->second.rows, state->second.columns);
       if (step.kind != Step::Kind::set)
         y = pair(step.kind == Step::Kind::add ? '+' : '-', names_.at(step.name), y);
-      names_[step.name] = filled(y, y.rows, y.columns);
+      const bool another = step.value->kind != Tree::Kind::name;  // else it is the same value by two names
+      names_[step.name] = another ? filled(y, y.rows, y.columns) : y;
       if (&step == last_) settle();
     }
     for (auto& [name, state] : states) state = names_.at(name);

@@ -72,7 +72,7 @@ class RandomLaw {
   T one_of(const std::vector<T>& all) {
     return all[static_cast<std::size_t>(below(static_cast<int>(all.size())))];
   }
-  std::string decimal() { return one_of<std::string>({"0.3", "0.7", "1", "1.5", "-0.4", "0.2"}); }
+  std::string decimal() { return one_of<std::string>({"0.3", "0.7", "1.1", "1.5", "-0.4", "0.2"}); }
   std::string sizes(Shape s) {
     return size_text(s.rows) + (s.columns == 1 && chance(70) ? "" : ", " + size_text(s.columns));
   }
