@@ -16,34 +16,14 @@
 namespace crosstalk {
 namespace {
 
-[[noreturn]] void changed(const std::string& folder, const std::string& found, const std::string& wanted) {
-  throw OptionError(
-      "task.content",
-      fmt::format("the files of {} hold other data (content {}) than this run's ({}): bring those back, "
-                  "or leave out task.content, which makes runs of their own for the new ones",
-                  folder, found, wanted));
-}
-
-std::shared_ptr<const FileData> data_of(const Options& options) {
-  const std::string& folder = options.get_string("task.folder");
-  if (folder.empty())
-    throw OptionError("task.folder",
-                      "task file needs task.folder, the folder of its .npy files; 'crosstalk describe "
-                      "file' says what they hold");
-  auto data = FileData::of(folder);
-  const std::string& wanted = options.get_string("task.content");
-  if (!wanted.empty() && wanted != data->content()) changed(folder, data->content(), wanted);
-  return data;
-}
-
 /// Sequences of the files, as `Base` reads them: associations of ids (FusedTask) or examples of real numbers (ExampleTask).
 template <class Base>
-class File final : public Base {
+class File final : public Base, public ReadsFiles {
  public:
   template <class... Arguments>
   explicit File(const Options& options, Arguments... of_base)
       : Base(of_base...),
-        data_(data_of(options)),
+        data_(files_of<FileData>(options)),
         keys_(int_option(options, "keys")),
         values_(int_option(options, "values")),
         associations_(int_option(options, "associations")),
@@ -84,6 +64,7 @@ class File final : public Base {
   }
 
   int eval_load() const override { return associations_; }
+  const GivenFiles& files() const override { return *data_; }
   void prepare(Device device) const override {
     if (device == Device::cuda) data_->upload();
   }
@@ -101,7 +82,7 @@ class File final : public Base {
 };
 
 void resolve(Options& options) {
-  const auto data = data_of(options);
+  const auto data = files_of<FileData>(options);
   options.set("task.content", data->content());
   const auto at_least = [&](const std::string& key, std::int64_t size, const char* what) {
     const std::int64_t given = options.get_int(key);
@@ -173,7 +154,7 @@ TaskKind file_kind() {
             {"shuffled", "file"}}},
       .resolve = resolve,
       .make = [](const Options& options) -> std::unique_ptr<Task> {
-        if (const int numbers = data_of(options)->numbers(); numbers > 0)
+        if (const int numbers = files_of<FileData>(options)->numbers(); numbers > 0)
           return std::make_unique<File<ExampleTask>>(options, numbers);
         return std::make_unique<File<FusedTask>>(options);
       },

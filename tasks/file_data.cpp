@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #define XXH_INLINE_ALL
 #define XXH_VECTOR 0  // scalar: g++ 12 warns about the library's own AVX-512 headers
-#include <sys/stat.h>
 #include <xxhash.h>
 
 #include <algorithm>
@@ -162,42 +161,6 @@ NpyArray<std::int64_t> read_channels(const std::string& folder, const std::strin
   return tokens;
 }
 
-std::vector<std::string> files_of(const std::string& folder, const std::string& split) {
-  std::vector<std::string> files;
-  if (is_real(folder, split)) {
-    for (const char* array : {"x", "y", "asked_x", "asked_y"})
-      files.push_back(real_path(folder, split, array));
-    return files;
-  }
-  if (!is_sampled(folder, split)) {
-    for (const char* array : {"tokens", "query", "position", "target"})
-      files.push_back(path_of(folder, split, array));
-    return files;
-  }
-  std::error_code ignored;
-  for (const char* array : {"keys", "values", "query", "query_position", "answer"})
-    files.push_back(sampled(folder, split, array));
-  if (const std::string second = sampled(folder, split, "second_keys"); fs::exists(second, ignored))
-    files.push_back(second);
-  return files;
-}
-
-/// Device and inode, size and time of each file: as long as they stay, so does what was read.
-std::vector<std::int64_t> signature(const std::string& folder) {
-  std::vector<std::int64_t> numbers;
-  for (const char* split : split_names)
-    for (const std::string& path : files_of(folder, split)) {
-      struct stat s = {};
-      if (::stat(path.c_str(), &s) != 0) return {};  // reading says what is missing
-      for (const auto number :
-           {static_cast<std::int64_t>(s.st_dev), static_cast<std::int64_t>(s.st_ino),
-            static_cast<std::int64_t>(s.st_size), static_cast<std::int64_t>(s.st_mtim.tv_sec),
-            static_cast<std::int64_t>(s.st_mtim.tv_nsec)})
-        numbers.push_back(number);
-    }
-  return numbers;
-}
-
 /// Where the tokens of a split lie, for messages.
 std::string tokens_path(const std::string& folder, const std::string& split) {
   return is_real(folder, split)      ? real_path(folder, split, "x")
@@ -324,7 +287,9 @@ FileData::Part FileData::read_part(const std::string& folder, const std::string&
   return part;
 }
 
-FileData::FileData(const std::string& folder) {
+FileData::FileData(const std::string& folder)
+    : GivenFiles(folder, {"tokens", "query", "position", "target", "keys", "values", "second_keys",
+                          "query_position", "answer", "x", "y", "asked_x", "asked_y"}) {
   XXH3_state_t state;
   XXH3_128bits_reset(&state);
   const auto hash = [&](const auto& data) {
@@ -353,33 +318,10 @@ FileData::FileData(const std::string& folder) {
                      narrow<std::int32_t>(part.T, "task.folder: tokens of a sequence"),
                      narrow<std::int32_t>(part.Q, "task.folder: queries of a sequence")};
   }
+  end_reading();
   XXH128_canonical_t digest;
   XXH128_canonicalFromHash(&digest, XXH3_128bits_digest(&state));
   for (const unsigned char byte : digest.digest) content_ += fmt::format("{:02x}", byte);
-}
-
-std::shared_ptr<const FileData> FileData::of(const std::string& folder) {
-  struct Entry {
-    std::vector<std::int64_t> signature;
-    std::shared_ptr<const FileData> data;
-  };
-  static std::mutex mutex;
-  static auto& known = *new std::map<std::string, Entry>;  // never freed: the device may be gone by then
-  const std::lock_guard lock(mutex);
-  std::error_code ignored;
-  if (!fs::is_directory(folder, ignored))
-    refuse(
-        "task.folder = \"{}\": {} is no folder; it must hold train_tokens.npy, train_query.npy, "
-        "train_position.npy, "
-        "train_target.npy and the same for eval and test ('crosstalk describe file')",
-        folder, fs::absolute(folder, ignored).string());
-  Entry& entry = known[folder];
-  std::vector<std::int64_t> now = signature(folder);
-  if (!entry.data || now.empty() || entry.signature != now) {
-    entry.data = std::make_shared<const FileData>(folder);
-    entry.signature = std::move(now);
-  }
-  return entry.data;
 }
 
 const FileSpec& FileData::upload() const {

@@ -11,21 +11,20 @@
 
 #include "kernels/base/buffer.h"
 #include "tasks/file_sequence.h"
+#include "tasks/given_files.h"
 
 namespace crosstalk {
 
-class FileData {
+class FileData final : public GivenFiles {
  public:
+  static constexpr const char* kTask = "file";
+  static constexpr const char* kHolds =
+      "train_tokens.npy, train_query.npy, train_position.npy, train_target.npy and the same for eval and test";
   /// Reads SPLIT_tokens.npy, SPLIT_query.npy, SPLIT_position.npy and SPLIT_target.npy of `folder` for train, eval and
   /// test, or of real numbers SPLIT_x.npy, SPLIT_y.npy, SPLIT_asked_x.npy and SPLIT_asked_y.npy. Throws
   /// OptionError("task.folder", ...) that names the file, what it holds and what would be right.
   explicit FileData(const std::string& folder);
 
-  /// The same, read once a process as long as the files stay as they are.
-  static std::shared_ptr<const FileData> of(const std::string& folder);
-
-  /// XXH3-128 of shapes and numbers in hexadecimal: the same for the same data, whatever the integers' width.
-  const std::string& content() const { return content_; }
   int channels() const { return channels_; }
   /// Real inputs of an example where the files hold examples of real numbers; else 0.
   int numbers() const { return channels_ > 3 ? channels_ / 2 - 1 : 0; }
@@ -48,11 +47,11 @@ class FileData {
     Buffer buffer;
     FileSpec spec;
   };
+  std::string content_now() const override { return FileData(folder()).content(); }
   static Part read_part(const std::string& folder, const std::string& split);
   static Part read_examples(const std::string& folder, const std::string& split);
 
   std::array<Part, 3> parts_;
-  std::string content_;
   int channels_ = 0, keys_ = 0, values_ = 0;
   FileSpec spec_;
   mutable std::mutex mutex_;

@@ -175,7 +175,7 @@ TEST_F(File, TheContentIsWhatTheNumbersAreNotHowOrWhereTheyLie) {
 TEST_F(File, ChangedFilesAreSeenByTheSameProcess) {
   const TaskKind& kind = *find_task("file");
   const Options before = testing::resolved_options(kind, {{"folder", folder_.path()}});
-  EXPECT_EQ(FileData::of(folder_.path()), FileData::of(folder_.path()));  // read once
+  EXPECT_EQ(files_in<FileData>(folder_.path()), files_in<FileData>(folder_.path()));  // read once
   put("test", testing::example_files(8, 30, 8));
   const Options after = testing::resolved_options(kind, {{"folder", folder_.path()}});
   EXPECT_NE(before.get_string("task.content"), after.get_string("task.content"));
@@ -282,6 +282,17 @@ TEST_F(File, WhatIsWrongIsNamedWithItsFileAndPlace) {
   put("test", two);
   expect_refused("test_tokens.npy",
                  "its tokens have 2 numbers, those of " + file("train_tokens.npy") + " have 3");
+}
+
+TEST_F(File, FilesThatChangeAreNoticed) {
+  const FileData data(folder_.path());
+  put("train", testing::example_files(7, 20, 8));
+  EXPECT_FALSE(data.changed()) << "the same numbers, written anew";
+  put("train", testing::example_files(8, 20, 8));
+  ASSERT_TRUE(data.changed());
+  EXPECT_NE(std::string(data.changed()->what()).find(file("train_tokens.npy")), std::string::npos);
+  put("train", testing::example_files(7, 20, 8));
+  EXPECT_FALSE(data.changed());
 }
 
 TEST(FileTask, SaysWhatItNeeds) {

@@ -3,8 +3,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 #define XXH_INLINE_ALL
 #define XXH_VECTOR 0  // scalar: g++ 12 warns about the library's own AVX-512 headers
@@ -33,6 +31,8 @@ namespace fs = std::filesystem;
 constexpr const char* split_names[] = {"train", "eval", "test"};  // by Split
 constexpr std::int64_t largest_id = static_cast<std::int64_t>(max_option_size) - 1;
 constexpr std::size_t most_segments = 64;
+constexpr std::int64_t most_numbers = std::int64_t{1}
+                                      << 32;  // of an array, which are all looked at: half a minute
 
 template <class... Arguments>
 [[noreturn]] void refuse(fmt::format_string<Arguments...> message, Arguments&&... arguments) {
@@ -55,10 +55,11 @@ std::string find(const std::string& folder, int split, std::initializer_list<con
   return "";
 }
 
-std::unique_ptr<MappedIntegers> map(const std::string& path, std::size_t rank, const char* shape) {
-  std::unique_ptr<MappedIntegers> array;
+std::unique_ptr<IntegerFile> opened(const std::string& path, std::size_t rank, const char* shape,
+                                    std::size_t& room) {
+  std::unique_ptr<IntegerFile> array;
   try {
-    array = std::make_unique<MappedIntegers>(path);
+    array = std::make_unique<IntegerFile>(path, room);
   } catch (const std::runtime_error& error) {
     refuse("{}; task tokens needs whole numbers of shape {} there ('crosstalk describe tokens')",
            error.what(), shape);
@@ -69,33 +70,15 @@ std::unique_ptr<MappedIntegers> map(const std::string& path, std::size_t rank, c
     if (size < 1 || size > std::int64_t{1} << 31)
       refuse("{}: has the shape {}; each size of {} must lie in 1 .. {}", path, shape_text(array->shape()),
              shape, std::int64_t{1} << 31);
+  if (array->count() > most_numbers)
+    refuse("{}: holds {} numbers; at most {} are read: give fewer sequences", path, array->count(),
+           most_numbers);
   return array;
-}
-
-/// Device and inode, size and time of each file: as long as they stay, so does what was read.
-std::vector<std::int64_t> signature(const std::string& folder) {
-  std::vector<std::int64_t> numbers;
-  for (int split = 0; split < 3; ++split)
-    for (const char* name :
-         {"inputs", "tokens", "labels", "targets", "target", "positions", "position", "segment"}) {
-      const std::string path = find(folder, split, {name});
-      struct stat s = {};
-      if (path.empty() || ::stat(path.c_str(), &s) != 0) {
-        numbers.push_back(-1);
-        continue;
-      }
-      for (const auto number :
-           {static_cast<std::int64_t>(s.st_dev), static_cast<std::int64_t>(s.st_ino),
-            static_cast<std::int64_t>(s.st_size), static_cast<std::int64_t>(s.st_mtim.tv_sec),
-            static_cast<std::int64_t>(s.st_mtim.tv_nsec)})
-        numbers.push_back(number);
-    }
-  return numbers;
 }
 
 }  // namespace
 
-MappedIntegers::MappedIntegers(const std::string& path) : path_(path) {
+IntegerFile::IntegerFile(const std::string& path, std::size_t& room) : path_(path) {
   const NpyLayout layout = npy_layout(path);
   const std::string& type = layout.type;
   const bool whole =
@@ -104,44 +87,59 @@ MappedIntegers::MappedIntegers(const std::string& path) : path_(path) {
   if (width != 1 && width != 2 && width != 4 && width != 8)
     throw std::runtime_error(fmt::format(
         "{}: holds elements of type '{}', not whole numbers; save array.astype('int64')", path, type));
-  std::int64_t count = 1;
-  for (const std::int64_t size : layout.shape) count *= size;
-  if (layout.bytes != count * width)
-    throw std::runtime_error(
-        fmt::format("{}: holds {} bytes of data where its shape says {}", path, layout.bytes, count * width));
+  count_ = 1;
+  for (const std::int64_t size : layout.shape) count_ *= size;
+  if (layout.bytes != count_ * width)
+    throw std::runtime_error(fmt::format("{}: holds {} bytes of data where its shape says {}", path,
+                                         layout.bytes, count_ * width));
   shape_ = layout.shape;
-  bytes_ = static_cast<std::size_t>(layout.bytes);
+  offset_ = layout.offset;
   numbers_ = {nullptr, width, type[1] == 'i'};
-  if (bytes_ == 0) return;
-  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) throw std::runtime_error(fmt::format("{}: cannot be read ({})", path, std::strerror(errno)));
-  mapped_ = static_cast<std::size_t>(layout.offset) + bytes_;
-  base_ = ::mmap(nullptr, mapped_, PROT_READ, MAP_PRIVATE, file, 0);
-  const int error = errno;
-  ::close(file);
-  if (base_ == MAP_FAILED) {
-    base_ = nullptr;
-    throw std::runtime_error(
-        fmt::format("{}: cannot be mapped into memory ({})", path, std::strerror(error)));
+  file_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file_ < 0) throw std::runtime_error(fmt::format("{}: cannot be read ({})", path, std::strerror(errno)));
+  const auto bytes = static_cast<std::size_t>(layout.bytes);
+  if (bytes > room) return;
+  numbers_ = read(0, count_, held_);
+  ::close(std::exchange(file_, -1));
+  if (broken_) throw std::runtime_error(fmt::format("{}: cannot be read to its end", path));
+  room -= bytes;
+}
+
+IntegerFile::~IntegerFile() {
+  if (file_ >= 0) ::close(file_);
+}
+
+TokenNumbers IntegerFile::read(std::int64_t first, std::int64_t n, std::vector<std::int64_t>& room) const {
+  TokenNumbers numbers = numbers_;
+  if (is_held()) {
+    numbers.at = static_cast<const char*>(numbers.at) + first * numbers.bytes;
+    return numbers;
   }
-  const char* data = static_cast<const char*>(base_) + layout.offset;
-  if (layout.offset % width != 0) {  // NumPy aligns them; others may not
-    copy_.resize((bytes_ + 7) / 8);
-    std::memcpy(copy_.data(), data, bytes_);
-    data = reinterpret_cast<const char*>(copy_.data());
+  const auto bytes = static_cast<std::size_t>(n * numbers.bytes);
+  room.assign((bytes + 7) / 8, 0);
+  auto* to = reinterpret_cast<char*>(room.data());
+  numbers.at = to;
+  for (std::size_t done = 0; done < bytes;) {
+    const ssize_t got =
+        ::pread(file_, to + done, bytes - done,
+                static_cast<off_t>(offset_ + first * numbers.bytes) + static_cast<off_t>(done));
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) {
+      broken_ = true;
+      break;
+    }
+    done += static_cast<std::size_t>(got);
   }
-  numbers_.at = data;
+  return numbers;
 }
 
-MappedIntegers::~MappedIntegers() {
-  if (base_ != nullptr) ::munmap(base_, mapped_);
+void IntegerFile::read_narrow(std::int64_t first, std::int64_t n, int width, std::int64_t least,
+                              std::int64_t most, void* to) const {
+  thread_local std::vector<std::int64_t> room;
+  if (!write_narrow(read(first, n, room), n, width, least, most, to)) broken_ = true;
 }
 
-void MappedIntegers::let_go() const {
-  if (base_ != nullptr) ::madvise(base_, mapped_, MADV_DONTNEED);
-}
-
-void TokenData::open(Part& part, const std::string& folder, int split) {
+void TokenData::open(Part& part, const std::string& folder, int split, std::size_t& room) {
   const std::string name = split_names[split];
   const std::string tokens = find(folder, split, {"inputs", "tokens"});
   if (tokens.empty()) {
@@ -157,7 +155,7 @@ void TokenData::open(Part& part, const std::string& folder, int split) {
         "{1} there ('crosstalk describe tokens')",
         folder, name);
   }
-  part.tokens = map(tokens, 2, "[N,T] (N sequences of T tokens)");
+  part.tokens = opened(tokens, 2, "[N,T] (N sequences of T tokens)", room);
   part.N = part.tokens->shape()[0], part.T = part.tokens->shape()[1];
   if (part.T > largest_id)
     refuse("{}: sequences of {} tokens; at most {} are supported", tokens, part.T, largest_id);
@@ -170,16 +168,17 @@ void TokenData::open(Part& part, const std::string& folder, int split) {
         "token "
         "of {2}",
         folder, name, tokens);
-  part.targets = map(labels, 2,
-                     positions.empty() ? "[N,T] (a label for each token, -100 or -1: none)"
-                                       : "[N,Q] (N sequences of Q answers each)");
+  part.targets = opened(labels, 2,
+                        positions.empty() ? "[N,T] (a label for each token, -100 or -1: none)"
+                                          : "[N,Q] (N sequences of Q answers each)",
+                        room);
   part.slots = part.targets->shape()[1];
   if (positions.empty()) {
     if (part.targets->shape() != part.tokens->shape())
       refuse("{}: has the shape {}; labels stand beside the tokens of {}, so it must be {}", labels,
              shape_text(part.targets->shape()), tokens, shape_text(part.tokens->shape()));
   } else {
-    part.positions = map(positions, 2, "[N,Q] (N sequences of Q answers each)");
+    part.positions = opened(positions, 2, "[N,Q] (N sequences of Q answers each)", room);
     if (part.targets->shape()[0] != part.N)
       refuse("{}: has the shape {}; there are {} sequences in {}, so it must be [{}, Q]", labels,
              shape_text(part.targets->shape()), part.N, tokens, part.N);
@@ -189,7 +188,8 @@ void TokenData::open(Part& part, const std::string& folder, int split) {
   }
   const std::string segment = find(folder, split, {"segment"});
   if (segment.empty() || split == 0) return;
-  part.segment = map(segment, 1, "[N] (the kind of each sequence)");
+  std::size_t all = std::numeric_limits<std::size_t>::max();
+  part.segment = opened(segment, 1, "[N] (the kind of each sequence)", all);
   if (part.segment->shape()[0] != part.N)
     refuse("{}: has the shape {}; there are {} sequences in {}, so it must be [{}]", segment,
            shape_text(part.segment->shape()), part.N, tokens, part.N);
@@ -209,12 +209,21 @@ void TokenData::scan(Part& part, void* hash) {
     XXH3_128bits_update(state, data.data(), data.size() * sizeof(data[0]));
   };
   std::vector<std::int32_t> tokens(static_cast<std::size_t>(part.T)), answers;
-  const TokenNumbers &token = part.tokens->numbers(), &target = part.targets->numbers();
+  std::vector<std::int64_t> rooms[3];
+  TokenNumbers token, target, position;  // of `block` rows
+  const std::int64_t block = std::max<std::int64_t>(1, (1 << 16) / std::max(part.T, part.slots));
   add(std::array{part.N, part.T});
   bool some_silent = false;
   for (std::int64_t row = 0; row < part.N; ++row) {
+    const std::int64_t in_block = row % block;
+    if (in_block == 0) {
+      const std::int64_t rows = std::min(block, part.N - row);
+      token = part.tokens->read(row * part.T, rows * part.T, rooms[0]);
+      target = part.targets->read(row * part.slots, rows * part.slots, rooms[1]);
+      if (part.positions) position = part.positions->read(row * part.slots, rows * part.slots, rooms[2]);
+    }
     for (std::int64_t t = 0; t < part.T; ++t) {
-      const std::int64_t id = token[row * part.T + t];
+      const std::int64_t id = token[in_block * part.T + t];
       if (id < 0 || id > largest_id)
         refuse("{}: holds {} at [{}, {}]; a token must lie in 0 .. {}", part.tokens->path(), id, row, t,
                largest_id);
@@ -224,12 +233,12 @@ void TokenData::scan(Part& part, void* hash) {
     answers.clear();
     std::int64_t last = -1;
     for (std::int64_t i = 0; i < part.slots; ++i) {
-      const std::int64_t label = target[row * part.slots + i];
+      const std::int64_t label = target[in_block * part.slots + i];
       if (label == -1 || label == -100) continue;
       if (label < 0 || label > largest_id)
         refuse("{}: holds {} at [{}, {}]; an answer must lie in 0 .. {} (-100 or -1: none)",
                part.targets->path(), label, row, i, largest_id);
-      const std::int64_t t = part.positions ? part.positions->numbers()[row * part.slots + i] : i;
+      const std::int64_t t = part.positions ? position[in_block * part.slots + i] : i;
       if (t < 0 || t >= part.T)
         refuse("{}: holds {} at [{}, {}]; the token at which an answer is due must lie in 0 .. {}",
                part.positions->path(), t, row, i, part.T - 1);
@@ -254,9 +263,6 @@ void TokenData::scan(Part& part, void* hash) {
     add(std::array{std::ssize(answers)});
     add(answers);
     if (part.segment) add(std::array{part.segment->numbers()[row]});
-    if (row % 65536 == 65535 || row + 1 == part.N)
-      for (const auto* array : {&part.tokens, &part.targets, &part.positions})
-        if (*array) (*array)->let_go();
   }
 }
 
@@ -272,13 +278,15 @@ void TokenData::leave_out_silent_rows(Part& part) {
   std::erase_if(part.rows, [](const auto& kind) { return kind.second.empty(); });
 }
 
-TokenData::TokenData(const std::string& folder) {
+TokenData::TokenData(const std::string& folder, std::size_t most_held)
+    : GivenFiles(folder,
+                 {"inputs", "tokens", "labels", "targets", "target", "positions", "position", "segment"}) {
   XXH3_state_t state;
   XXH3_128bits_reset(&state);
   std::vector<std::int64_t> seen;
   for (int split = 0; split < 3; ++split) {
     Part& part = parts_[static_cast<std::size_t>(split)];
-    open(part, folder, split);
+    open(part, folder, split, most_held);
     scan(part, &state);
     leave_out_silent_rows(part);
     if (part.label_counts.size() > seen.size()) seen.resize(part.label_counts.size());
@@ -295,56 +303,73 @@ TokenData::TokenData(const std::string& folder) {
       if (parts_[static_cast<std::size_t>(3 - other)].rows.count(kind) == 0)
         refuse("{}: segment {} is in {} and not in {}; both need every segment", folder, kind,
                split_names[other], split_names[3 - other]);
+  const auto all = files();
+  is_held_ = std::all_of(all.begin(), all.end(), [](const IntegerFile* file) { return file->is_held(); });
+  end_reading();
   XXH128_canonical_t digest;
   XXH128_canonicalFromHash(&digest, XXH3_128bits_digest(&state));
   for (const unsigned char byte : digest.digest) content_ += fmt::format("{:02x}", byte);
 }
 
-std::shared_ptr<const TokenData> TokenData::of(const std::string& folder) {
-  struct Entry {
-    std::vector<std::int64_t> signature;
-    std::shared_ptr<const TokenData> data;
-  };
-  static std::mutex mutex;
-  static auto& known = *new std::map<std::string, Entry>;  // never freed: the device may be gone by then
-  const std::lock_guard lock(mutex);
-  std::error_code ignored;
-  if (!fs::is_directory(folder, ignored))
-    refuse(
-        "task.folder = \"{}\": {} is no folder; it must hold train_inputs.npy and train_labels.npy and the "
-        "same "
-        "for eval and test, or what 'crosstalk sample --out' writes ('crosstalk describe tokens')",
-        folder, fs::absolute(folder, ignored).string());
-  Entry& entry = known[folder];
-  std::vector<std::int64_t> now = signature(folder);
-  if (!entry.data || entry.signature != now) {
-    entry.data = std::make_shared<const TokenData>(folder);
-    entry.signature = std::move(now);
-  }
-  return entry.data;
+std::vector<const IntegerFile*> TokenData::files() const {
+  std::vector<const IntegerFile*> all;
+  for (const Part& part : parts_)
+    for (const auto* file : {&part.tokens, &part.targets, &part.positions})
+      if (*file) all.push_back(file->get());
+  return all;
 }
 
+bool TokenData::is_broken() const {
+  const auto all = files();
+  return std::any_of(all.begin(), all.end(), [](const IntegerFile* file) { return file->is_broken(); });
+}
+
+std::string TokenData::content_now() const { return TokenData(folder(), 0).content(); }
+
 TokensSpec TokenData::spec(int segment) const {
+  const auto all = files();
+  return spec(segment, [&](const void* key) -> TokenNumbers {
+    for (const IntegerFile* file : all)
+      if (file == key) return file->numbers();
+    return {key};
+  });
+}
+
+TokensSpec TokenData::spec(int segment, const std::function<TokenNumbers(const void* key)>& place) const {
   TokensSpec spec;
   for (std::size_t s = 0; s < parts_.size(); ++s) {
     const Part& part = parts_[s];
     TokensPart& out = spec.part[s];
-    out.tokens = part.tokens->numbers();
-    out.targets = part.targets->numbers();
-    if (part.positions) out.positions = part.positions->numbers();
-    std::int64_t N = part.N;
-    if (!part.asking.empty()) out.rows = part.asking.data(), N = std::ssize(part.asking);
-    if (segment >= 0 && s > 0) {
-      const auto& rows = part.rows.at(segments_.at(static_cast<std::size_t>(segment)));
-      out.rows = rows.data();
-      N = std::ssize(rows);
-    }
-    out.N = narrow<std::uint32_t>(N, "task.folder: sequences of a file");
+    out.tokens = place(part.tokens.get());
+    out.targets = place(part.targets.get());
+    if (part.positions) out.positions = place(part.positions.get());
+    const std::vector<std::int32_t>* rows = part.asking.empty() ? nullptr : &part.asking;
+    if (segment >= 0 && s > 0) rows = &part.rows.at(segments_.at(static_cast<std::size_t>(segment)));
+    if (rows) out.rows = static_cast<const std::int32_t*>(place(rows->data()).at);
+    out.N = narrow<std::uint32_t>(rows ? std::ssize(*rows) : part.N, "task.folder: sequences of a file");
     out.T = narrow<std::int32_t>(part.T, "task.folder: tokens of a sequence");
     out.slots = narrow<std::int32_t>(part.slots, "task.folder: answers of a sequence");
     out.Q = narrow<std::int32_t>(part.Q, "task.folder: answers of a sequence");
   }
   return spec;
+}
+
+TokensPart TokenData::row_of(Split split, std::int64_t row) const {
+  thread_local std::vector<std::int32_t> rooms[3];
+  const Part& part = parts_.at(static_cast<std::size_t>(split));
+  const auto read = [&](const IntegerFile& file, std::int64_t n, std::int64_t least, std::int64_t most,
+                        std::vector<std::int32_t>& room) -> TokenNumbers {
+    room.resize(static_cast<std::size_t>(n));
+    file.read_narrow(row * n, n, 4, least, most, room.data());
+    return {room.data(), 4, true};
+  };
+  TokensPart one;
+  one.tokens = read(*part.tokens, part.T, 0, tokens_ - 1, rooms[0]);
+  one.targets = read(*part.targets, part.slots, -1, labels_ - 1, rooms[1]);
+  if (part.positions) one.positions = read(*part.positions, part.slots, 0, part.T - 1, rooms[2]);
+  one.N = 1;
+  one.T = static_cast<std::int32_t>(part.T), one.slots = static_cast<std::int32_t>(part.slots);
+  return one;
 }
 
 int width_for(std::int64_t largest) {
@@ -353,33 +378,41 @@ int width_for(std::int64_t largest) {
                                                                : 4;
 }
 
-void write_narrow(const TokenNumbers& numbers, std::int64_t first, std::int64_t count, int width, void* to) {
+bool write_narrow(const TokenNumbers& numbers, std::int64_t n, int width, std::int64_t least,
+                  std::int64_t most, void* to) {
+  std::int64_t largest = most;
   const auto write = [&](auto* at) {
     using Number = std::remove_pointer_t<decltype(at)>;
-    for (std::int64_t i = 0; i < count; ++i)
-      at[i] = static_cast<Number>(std::max<std::int64_t>(numbers[first + i], -1));
+    for (std::int64_t i = 0; i < n; ++i) {
+      largest = std::max(largest, numbers[i]);
+      at[i] = static_cast<Number>(std::clamp(numbers[i], least, most));
+    }
   };
-  if (width == 1) return write(static_cast<std::int8_t*>(to));
-  if (width == 2) return write(static_cast<std::int16_t*>(to));
-  write(static_cast<std::int32_t*>(to));
+  if (width == 1) {
+    write(static_cast<std::int8_t*>(to));
+  } else if (width == 2) {
+    write(static_cast<std::int16_t*>(to));
+  } else {
+    write(static_cast<std::int32_t*>(to));
+  }
+  return largest == most;
 }
 
 std::vector<TokenData::Piece> TokenData::pieces() const {
   std::vector<Piece> all;
-  const auto add = [&](const std::unique_ptr<MappedIntegers>& array, std::int64_t largest) {
-    if (!array) return;
-    const TokenNumbers& numbers = array->numbers();
-    const std::int64_t count = static_cast<std::int64_t>(array->bytes()) / numbers.bytes;
-    const int width = width_for(largest);
-    all.push_back({numbers.at, static_cast<std::size_t>(count * width), numbers, count, width});
+  const auto add = [&](const std::unique_ptr<IntegerFile>& file, std::int64_t least, std::int64_t most) {
+    if (!file) return;
+    const int width = width_for(most);
+    all.push_back(
+        {file.get(), file.get(), static_cast<std::size_t>(file->count() * width), width, least, most});
   };
   const auto add_rows = [&](const std::vector<std::int32_t>& rows) {
-    all.push_back({rows.data(), rows.size() * sizeof(rows[0]), {}, 0, 0});
+    all.push_back({rows.data(), nullptr, rows.size() * sizeof(rows[0])});
   };
   for (const Part& part : parts_) {
-    add(part.tokens, tokens_ - 1);
-    add(part.targets, labels_ - 1);
-    add(part.positions, part.T - 1);
+    add(part.tokens, 0, tokens_ - 1);
+    add(part.targets, -1, labels_ - 1);
+    add(part.positions, 0, part.T - 1);
     for (const auto& [kind, rows] : part.rows) add_rows(rows);
     if (!part.asking.empty()) add_rows(part.asking);
   }
@@ -399,19 +432,16 @@ void TokenData::upload() const {
     there.buffer = Buffer(Device::cuda, bytes);
     std::vector<std::int32_t> block(std::size_t{1} << 20);  // of a file, which need not fit into memory
     for (const Piece& piece : all) {
-      if (piece.count == 0) there.buffer.copy_from_host(piece.at, piece.bytes, offset);
-      for (std::int64_t i = 0; i < piece.count; i += std::ssize(block)) {
-        const std::int64_t count = std::min<std::int64_t>(std::ssize(block), piece.count - i);
-        write_narrow(piece.numbers, i, count, piece.width, block.data());
+      if (!piece.file) there.buffer.copy_from_host(piece.key, piece.bytes, offset);
+      for (std::int64_t i = 0; piece.file && i < piece.file->count(); i += std::ssize(block)) {
+        const std::int64_t count = std::min<std::int64_t>(std::ssize(block), piece.file->count() - i);
+        piece.file->read_narrow(i, count, piece.width, piece.least, piece.most, block.data());
         there.buffer.copy_from_host(block.data(), static_cast<std::size_t>(count * piece.width),
                                     offset + static_cast<std::size_t>(i * piece.width));
       }
-      there.places[piece.at] = {static_cast<const char*>(there.buffer.data()) + offset, piece.width, true};
+      there.places[piece.key] = {static_cast<const char*>(there.buffer.data()) + offset, piece.width, true};
       offset += aligned(piece.bytes);
     }
-    for (const Part& part : parts_)
-      for (const auto* array : {&part.tokens, &part.targets, &part.positions})
-        if (*array) (*array)->let_go();
   } catch (...) {
     on_device_.erase(entry);
     throw;
@@ -419,18 +449,11 @@ void TokenData::upload() const {
 }
 
 TokensSpec TokenData::uploaded(int segment) const {
-  TokensSpec spec = this->spec(segment);
   const std::lock_guard lock(mutex_);
   const auto entry = on_device_.find(cuda_current_device());
   if (entry == on_device_.end())
     throw std::logic_error("[tasks] files were drawn on a device that lacks them");
-  const auto& places = entry->second.places;
-  for (TokensPart& part : spec.part) {
-    for (TokenNumbers* numbers : {&part.tokens, &part.targets, &part.positions})
-      if (numbers->at) *numbers = places.at(numbers->at);
-    if (part.rows) part.rows = static_cast<const std::int32_t*>(places.at(part.rows).at);
-  }
-  return spec;
+  return spec(segment, [&](const void* key) { return entry->second.places.at(key); });
 }
 
 }  // namespace crosstalk

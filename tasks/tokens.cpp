@@ -15,26 +15,9 @@ namespace {
 /// Tokens of a sequence up to which wrong answers are told apart: every answer looks at every token.
 constexpr int longest_told_apart = 4096;
 
-std::shared_ptr<const TokenData> data_of(const Options& options) {
-  const std::string& folder = options.get_string("task.folder");
-  if (folder.empty())
-    throw OptionError("task.folder",
-                      "task tokens needs task.folder, the folder of its .npy files; 'crosstalk describe "
-                      "tokens' says what they hold");
-  auto data = TokenData::of(folder);
-  const std::string& wanted = options.get_string("task.content");
-  if (!wanted.empty() && wanted != data->content())
-    throw OptionError(
-        "task.content",
-        fmt::format("the files of {} hold other data (content {}) than this run's ({}): bring those "
-                    "back, or leave out task.content, which makes runs of their own for the new ones",
-                    folder, data->content(), wanted));
-  return data;
-}
-
-class Tokens final : public TokenTask {
+class Tokens final : public TokenTask, public ReadsFiles {
  public:
-  explicit Tokens(const Options& options) : Tokens(options, data_of(options), -1) {
+  explicit Tokens(const Options& options) : Tokens(options, files_of<TokenData>(options), -1) {
     for (int segment = 0; segment < static_cast<int>(std::ssize(data_->segments())); ++segment)
       kinds_.push_back(std::shared_ptr<Tokens>(new Tokens(options, data_, segment)));
   }
@@ -51,7 +34,8 @@ class Tokens final : public TokenTask {
   void sequence(std::uint64_t data_seed, Split split, std::uint64_t n, const SequenceView& out,
                 std::int32_t* scratch) const override {
     check_shape(split, out);
-    tokens_sequence(spec_, data_seed, split, n, out, scratch);
+    if (data_->is_held()) return tokens_sequence(spec_, data_seed, split, n, out, scratch);
+    put_tokens(data_->row_of(split, tokens_row(spec_, data_seed, split, n)), 0, out);
   }
 
   int scratch_size() const override { return tokens_scratch_size(spec_); }
@@ -95,6 +79,7 @@ class Tokens final : public TokenTask {
   }
 
   int eval_load() const override { return load_; }
+  const GivenFiles& files() const override { return *data_; }
   void prepare(Device device) const override {
     if (device == Device::cuda) data_->upload();
   }
@@ -142,7 +127,7 @@ class Tokens final : public TokenTask {
 };
 
 void resolve(Options& options) {
-  const auto data = data_of(options);
+  const auto data = files_of<TokenData>(options);
   options.set("task.content", data->content());
   const auto derive = [&](const std::string& key, std::int64_t least, std::int64_t standard,
                           const char* what) {
@@ -188,8 +173,8 @@ TaskKind tokens_kind() {
           "follows from the data seed (order = \"file\": as they stand); eval.sequences are taken from the "
           "start of eval "
           "and test, of segments all. What the numbers are, not where they lie, is part of a run's identity; "
-          "files are "
-          "mapped into memory, not read into it. A DataSegment of Zoology (Arora et al. 2023, arXiv "
+          "files "
+          "that change while runs train on them stop these. A DataSegment of Zoology (Arora et al. 2023, arXiv "
           "2312.04927) and a "
           "data set of MAD (Poli et al. 2024, arXiv 2403.17844) are such arrays: docs/own_data.md has the "
           "lines of "

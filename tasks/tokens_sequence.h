@@ -50,13 +50,17 @@ struct TokensSpec {
 
 CT_HD inline std::int32_t tokens_scratch_size(const TokensSpec&) { return 0; }
 
-CT_HD inline void tokens_sequence(const TokensSpec& spec, std::uint64_t data_seed, Split split,
-                                  std::uint64_t n, const SequenceView& out, std::int32_t*) {
+/// Which row of its file sequence n is.
+CT_HD inline std::int64_t tokens_row(const TokensSpec& spec, std::uint64_t data_seed, Split split,
+                                     std::uint64_t n) {
   const TokensPart& part = spec.part[static_cast<std::uint32_t>(split)];
   auto number = static_cast<std::uint32_t>(n % part.N);
   if (is_train(split) && spec.shuffled)
     number = shuffled_place(sequence_stream(data_seed, split, n / part.N), number, part.N);
-  const std::int64_t row = part.rows ? part.rows[number] : static_cast<std::int64_t>(number);
+  return part.rows ? part.rows[number] : static_cast<std::int64_t>(number);
+}
+
+CT_HD inline void put_tokens(const TokensPart& part, std::int64_t row, const SequenceView& out) {
   for (std::int32_t t = 0; t < part.T; ++t) {
     out.tokens[t] = static_cast<std::int32_t>(part.tokens[row * part.T + t]);
     if (out.role) out.role[t] = static_cast<std::int32_t>(Role::pad);
@@ -81,6 +85,11 @@ CT_HD inline void tokens_sequence(const TokensSpec& spec, std::uint64_t data_see
       for (std::int32_t m = 0; m < meta_count; ++m) out.meta[(q - 1) * meta_count + m] = 0;
   }
   put_unused_queries(out, static_cast<std::int32_t>(Q));
+}
+
+CT_HD inline void tokens_sequence(const TokensSpec& spec, std::uint64_t data_seed, Split split,
+                                  std::uint64_t n, const SequenceView& out, std::int32_t*) {
+  put_tokens(spec.part[static_cast<std::uint32_t>(split)], tokens_row(spec, data_seed, split, n), out);
 }
 
 }  // namespace crosstalk

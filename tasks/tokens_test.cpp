@@ -1,5 +1,6 @@
 // Arrays of single tokens: read as they stand in either layout, told by content, segments, refused by place.
 // SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -188,23 +189,28 @@ TEST_F(Tokens, BothLayoutsAndAllWidthsAreTheSameContent) {
   EXPECT_TRUE(contents.insert(TokenData(folder_.path()).content()).second);
 }
 
-TEST_F(Tokens, IntegersOfEveryWidthAreMapped) {
-  const auto write = [&](const char* type, const std::string& data, std::int64_t count, int padding) {
-    std::string header = "{'descr': '" + std::string(type) + "', 'fortran_order': False, 'shape': (" +
-                         std::to_string(count) + ",), }" +
-                         std::string(static_cast<std::size_t>(padding), ' ') + "\n";
-    std::ofstream out(file("numbers.npy"), std::ios::binary);
-    out << std::string("\x93NUMPY\x01\x00", 8) << static_cast<char>(header.size() & 0xff)
-        << static_cast<char>(header.size() >> 8) << header << data;
-  };
+/// An .npy file of any type, whose data begin anywhere.
+void write_raw(const std::string& path, const std::string& type, const std::string& shape,
+               const std::string& data, int padding = 0) {
+  const std::string header = "{'descr': '" + type + "', 'fortran_order': False, 'shape': (" + shape + "), }" +
+                             std::string(static_cast<std::size_t>(padding), ' ') + "\n";
+  std::ofstream(path, std::ios::binary)
+      << std::string("\x93NUMPY\x01\x00", 8) << static_cast<char>(header.size() & 0xff)
+      << static_cast<char>(header.size() >> 8) << header << data;
+}
+
+TEST_F(Tokens, IntegersOfEveryWidthAreRead) {
   const auto expect = [&]<class Integer>(const char* type, std::vector<Integer> numbers) {
     for (int padding = 0; padding < 8; ++padding) {  // wherever they begin
-      write(type, {reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(Integer)},
-            std::ssize(numbers), padding);
-      const MappedIntegers array(file("numbers.npy"));
-      for (std::size_t i = 0; i < numbers.size(); ++i)
-        EXPECT_EQ(array.numbers()[static_cast<std::int64_t>(i)], static_cast<std::int64_t>(numbers[i]))
-            << type;
+      write_raw(file("numbers.npy"), type, std::to_string(numbers.size()) + ",",
+                {reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(Integer)}, padding);
+      for (std::size_t held : {std::size_t{1000}, std::size_t{0}}) {
+        const IntegerFile array(file("numbers.npy"), held);
+        std::vector<std::int64_t> room;
+        const TokenNumbers all = array.read(0, array.count(), room);
+        for (std::size_t i = 0; i < numbers.size(); ++i)
+          EXPECT_EQ(all[static_cast<std::int64_t>(i)], static_cast<std::int64_t>(numbers[i])) << type;
+      }
     }
   };
   expect("|i1", std::vector<std::int8_t>{-100, 5, 127});
@@ -215,6 +221,49 @@ TEST_F(Tokens, IntegersOfEveryWidthAreMapped) {
   expect("<u4", std::vector<std::uint32_t>{3000000000u, 1});
   expect("<i8", std::vector<std::int64_t>{-1, std::int64_t{1} << 40});
   expect("<u8", std::vector<std::uint64_t>{7, 1});
+}
+
+// Files that change while runs train on them: what is held goes on being what was read; of what is not, nothing leaves its range.
+TEST_F(Tokens, FilesThatChangeAreNoticedAndNeverReadOutOfRange) {
+  const ExampleTokens files = example_tokens(7, 20, 8);
+  for (const std::size_t most_held : {TokenData::kHeld, std::size_t{0}}) {
+    const bool held = most_held > 0;
+    SCOPED_TRACE(held);
+    put_all();
+    const TokenData data(folder_.path(), most_held);
+    ASSERT_EQ(data.is_held(), held);
+    ASSERT_FALSE(data.changed());
+    const auto row = [&](std::int64_t n) {
+      std::vector<std::int32_t> tokens(8), role(8), query(7), position(7), target(7);
+      const SequenceView out{{8, 1, 7},       tokens.data(), role.data(), query.data(),
+                             position.data(), target.data(), nullptr};
+      put_tokens(held ? data.spec().part[0] : data.row_of(Split::train, n), held ? n : 0, out);
+      for (int t = 0; t < 8; ++t)
+        EXPECT_TRUE(tokens[static_cast<std::size_t>(t)] >= 0 && tokens[static_cast<std::size_t>(t)] < 7);
+      for (const std::int32_t label : target) EXPECT_TRUE(label >= -1 && label < 5);
+      return tokens;
+    };
+    const std::vector<std::int32_t> before = row(3);
+    EXPECT_TRUE(std::equal(before.begin(), before.end(), files.inputs.data.begin() + 24));
+    put_all();  // the same numbers, written anew
+    const auto touched = data.changed();
+    EXPECT_EQ(touched.has_value(), !held) << "what was half written may have been read";
+    for (const std::int64_t id : {std::int64_t{1} << 30, -(std::int64_t{1} << 40)}) {
+      ExampleTokens other = files;
+      std::fill(other.inputs.data.begin(), other.inputs.data.end(), id);
+      std::fill(other.labels.data.begin(), other.labels.data.end(), id);
+      put("train", other);
+      if (held) EXPECT_EQ(row(3), before);
+      row(3);
+      ASSERT_TRUE(data.changed());
+      EXPECT_NE(std::string(data.changed()->what()).find(file("train_inputs.npy")), std::string::npos);
+    }
+    std::filesystem::resize_file(file("train_inputs.npy"), 200);  // as numpy.save leaves it for a moment
+    row(19);
+    EXPECT_TRUE(data.changed());
+    put_all();
+    EXPECT_EQ(data.changed().has_value(), !held);
+  }
 }
 
 // Whatever asks nothing is as if it were not there, in its segment as well.
@@ -273,16 +322,17 @@ TEST(TokenNumbersOfDevices, TakeAsFewBytesAsTheyNeed) {
     const int width = width_for(largest);
     std::vector<std::int32_t> narrow(wide.size());
     const TokenNumbers file{wide.data(), 8, true};
-    write_narrow(file, 0, 2, width, narrow.data());
-    write_narrow(file, 2, 5, width, reinterpret_cast<char*>(narrow.data()) + 2 * width);
+    EXPECT_TRUE(write_narrow(file, 7, width, -1, largest, narrow.data()));
     const TokenNumbers there{narrow.data(), width, true};
     for (std::int64_t i = 0; i < std::ssize(want); ++i)
       EXPECT_EQ(there[i], want[static_cast<std::size_t>(i)]) << largest << " " << i;
   }
   const std::vector<std::uint16_t> unsigned_file = {65535, 40000, 0};
   std::vector<std::int32_t> narrow(3);
-  write_narrow({unsigned_file.data(), 2, false}, 0, 3, 4, narrow.data());
+  EXPECT_TRUE(write_narrow({unsigned_file.data(), 2, false}, 3, 4, 0, 65535, narrow.data()));
   EXPECT_EQ(narrow, (std::vector<std::int32_t>{65535, 40000, 0}));
+  EXPECT_FALSE(write_narrow({unsigned_file.data(), 2, false}, 3, 4, 0, 50000, narrow.data()));
+  EXPECT_EQ(narrow, (std::vector<std::int32_t>{50000, 40000, 0})) << "never out of range";
 }
 
 TEST_F(Tokens, SegmentsAreTheRowsOfAKind) {
@@ -345,7 +395,7 @@ TEST_F(Tokens, SizesFollowFromTheFilesAndBaselinesAreCounted) {
 TEST_F(Tokens, ChangedFilesAreSeenByTheSameProcess) {
   const TaskKind& kind = *find_task("tokens");
   const Options before = testing::resolved_options(kind, {{"folder", folder_.path()}});
-  EXPECT_EQ(TokenData::of(folder_.path()), TokenData::of(folder_.path()));  // read once
+  EXPECT_EQ(files_in<TokenData>(folder_.path()), files_in<TokenData>(folder_.path()));  // read once
   put("test", example_tokens(8, 30, 8));
   const Options after = testing::resolved_options(kind, {{"folder", folder_.path()}});
   EXPECT_NE(before.get_string("task.content"), after.get_string("task.content"));

@@ -17,6 +17,7 @@
 #include "models/model.h"
 #include "models/parts.h"
 #include "models/rules/rule_memory.h"
+#include "tasks/given_files.h"
 #include "tasks/sequence_buffer.h"
 
 namespace crosstalk {
@@ -61,6 +62,7 @@ class Inspector {
   }
 
   Inspection look() {
+    require_unchanged(*task_);
     add_sequence();
     Look<double> look = layer();
     const auto graph = run(sequence_.shape, sequence_.tokens, look, true);

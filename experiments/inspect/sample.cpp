@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "kernels/base/npy.h"
+#include "tasks/given_files.h"
 #include "tasks/sequence_buffer.h"
 
 namespace crosstalk {
@@ -252,6 +253,7 @@ std::string sample_text(const Task& task, Split split, std::uint64_t seed, int c
   const std::vector<TaskSegment> segments = task.segments(split);
   for (const TaskSegment& segment : segments) add(*segment.task, " of segment " + segment.name);
   if (segments.empty()) add(task, "");
+  require_unchanged(task);
   return text;
 }
 
@@ -276,6 +278,7 @@ void write_sample(const std::string& directory, const Task& task, const SampleRe
                     {s.query_position, s.query_position + shape.Q},
                     {s.target, s.target + shape.Q}});
   }
+  require_unchanged(task);
   const Vocabulary vocabulary = task.vocabulary();
   const std::vector<SampleFile> parts = vocabulary.tokens > 0 ? token_files(rows, shape, vocabulary)
                                         : vocabulary.numbers > 0

@@ -13,6 +13,7 @@
 #include "experiments/program/topics.h"
 #include "experiments/study/study.h"
 #include "kernels/base/error.h"
+#include "kernels/base/file_stamps.h"
 #include "kernels/base/names.h"
 #include "models/build.h"
 #include "results/printable.h"
@@ -80,6 +81,9 @@ int run_program(Console& console) {
   } catch (const StorePathError& error) {
     print_error(console, printable_line(error.what()));
     return exit_usage;
+  } catch (const FilesChanged& error) {
+    print_error(console, printable_line(error.what()));
+    return exit_some_failed;
   } catch (const OptionError& error) {
     print_error(console, fmt::format("{}: {}", error.key, error.what()));
     return exit_usage;

@@ -24,6 +24,7 @@
 #include "experiments/sharing/signals.h"
 #include "experiments/training/pack.h"
 #include "kernels/base/error.h"
+#include "kernels/base/file_stamps.h"
 #include "kernels/base/parallel.h"
 #include "results/follow.h"
 #include "results/store.h"
@@ -269,6 +270,11 @@ class Parent {
     }
 
     if (store_failed_) throw StoreError("a worker could not write to the store; the same command resumes");
+    if (std::any_of(workers_.begin(), workers_.end(), ended_with(exit_some_failed)))
+      throw FilesChanged(
+          "task.folder",
+          fmt::format("files that runs train on were changed, see above; {} of {} are not in the store",
+                      missing_.size(), plural(std::ssize(missing_) + progress_.ended(), "run")));
     const bool asked = stop_flag() || std::any_of(workers_.begin(), workers_.end(), ended_with(exit_stopped));
     if (!asked)
       throw DeviceError(fmt::format(

@@ -7,6 +7,7 @@
 
 #include "experiments/training/training_fixture.h"
 #include "kernels/base/error.h"
+#include "kernels/base/file_stamps.h"
 #include "tasks/file_example.h"
 
 namespace crosstalk::checks {
@@ -100,6 +101,29 @@ TEST(FileStudy, FilesThatChangeAfterThePlanTrainNothing) {
   TrainingEvents events;
   events.finished = [](Record&&) { ADD_FAILURE() << "a run on other data than its own ended"; };
   EXPECT_THROW(train_runs("test", runs, {}, events), OptionError);
+}
+
+TEST(FileStudy, FilesThatChangeWhileRunsTrainStopThemAndTheyGoOnOnceTheseAreBack) {
+  const ExampleFolder folder;
+  write_splits(folder, 1);
+  const auto runs = runs_on(folder.path(), "", "[1, 2]");
+  const Records undisturbed = train(runs);
+  std::map<std::string, std::string> saved;
+  TrainingOptions options;
+  options.threads = 1;
+  TrainingEvents events;
+  events.finished = [](Record&&) { ADD_FAILURE() << "recorded, though its files were others"; };
+  events.save = [&](const std::string& id, const std::string& state) { saved[id] = state; };
+  events.progressed = [&](std::int64_t) { write_splits(folder, 4); };
+  EXPECT_THROW(train_runs("test", runs, options, events), FilesChanged);
+  EXPECT_EQ(saved.size(), 2u) << "what was trained on was held";
+  write_splits(folder, 1);
+  Records records;
+  events = {};
+  events.finished = [&](Record&& record) { records[record.id] = record; };
+  events.load = [&](const std::string& id) { return saved.at(id); };
+  EXPECT_TRUE(train_runs("test", runs, options, events));
+  for (const Run& run : runs) EXPECT_TRUE(identical_records(records.at(run.id), undisturbed.at(run.id)));
 }
 
 }  // namespace

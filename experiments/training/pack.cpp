@@ -21,6 +21,7 @@
 #include "kernels/base/narrow.h"
 #include "models/graph/slow_forms.h"
 #include "results/statistics.h"
+#include "tasks/given_files.h"
 
 namespace crosstalk {
 namespace {
@@ -69,7 +70,12 @@ class Pack {
       events_.progressed(chunk * static_cast<std::int64_t>(active_.size()));
       const std::chrono::duration<double> seconds = Clock::now() - chunk_start;
       chooser.measured(threads, seconds.count() / static_cast<double>(std::max<std::int64_t>(1, chunk)));
+      require_unchanged(*task_);
       after_evaluation(chunk);
+      if (const auto changed = files_changed(*task_)) {  // what was trained on is in memory, and as it was
+        save_all();
+        throw *changed;
+      }
       // An empty slot costs as much as a full one on CUDA. A new graph costs milliseconds.
       const auto active = active_.size();
       if (replicas_.device() == Device::cuda && waiting_.empty() && active > 0 &&
@@ -158,6 +164,7 @@ class Pack {
   void save_all() {
     replicas_.synchronise();
     if (!events_.save) return;
+    require_unchanged(*task_);
     for (const int r : active_) {
       const RunState state = state_of(slot(r), replicas_, r);
       if (state.steps > 0) events_.save(state.id, to_bytes(state));
@@ -233,6 +240,7 @@ class Pack {
     if (!done.empty()) {
       if (!last_stage_) evaluate_whole_task(done, records);
       read_test(done, records);
+      require_unchanged(*task_);
     }
     for (const Ended& one : ended) {
       Record& record = records.at(one.r);

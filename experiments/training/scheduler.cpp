@@ -35,6 +35,7 @@
 #include "kernels/base/buffer.h"
 #include "kernels/base/cuda_runtime.h"
 #include "kernels/base/error.h"
+#include "kernels/base/file_stamps.h"
 #include "kernels/base/memory_reserve.h"
 
 namespace crosstalk {
@@ -314,6 +315,8 @@ class Scheduler {
       then = [&, message = std::string(error.what())](const Admission::Place& place) {
         out_of_memory(unfinished(), message, place);
       };
+    } catch (const FilesChanged&) {
+      stop_all(std::current_exception());  // other runs are saved; these have not failed
     } catch (const DeviceError&) {
       stop_all(std::current_exception());  // the device is lost: nothing more can be trained on it
     } catch (const MisfitState& error) {

@@ -17,6 +17,7 @@
 
 #include "kernels/base/cuda_runtime.h"
 #include "kernels/base/error.h"
+#include "kernels/base/file_stamps.h"
 #include "kernels/base/npy.h"
 #include "kernels/base/npz.h"
 #include "models/model.h"
@@ -90,19 +91,19 @@ fs::path weights_file(const std::string& from) {
 class Cache {
  public:
   std::shared_ptr<const Weights> get(const fs::path& file) {
-    std::error_code ignored;
-    const Stamp stamp{fs::last_write_time(file, ignored), fs::file_size(file, ignored)};
     const std::lock_guard lock(mutex_);
     Entry& entry = entries_[file.string()];
-    if (!entry.weights || entry.stamp != stamp)
-      entry = {stamp, std::make_shared<Weights>(weights_from_npz(read_weights(file), file.string()))};
+    if (!entry.weights || !entry.stamps.changed().empty()) {
+      FileStamps now({file.string()});
+      entry = {std::move(now),
+               std::make_shared<Weights>(weights_from_npz(read_weights(file), file.string()))};
+    }
     return entry.weights;
   }
 
  private:
-  using Stamp = std::pair<fs::file_time_type, std::uintmax_t>;
   struct Entry {
-    Stamp stamp;
+    FileStamps stamps;
     std::shared_ptr<const Weights> weights;
   };
   std::mutex mutex_;
@@ -242,11 +243,19 @@ void resolve_init_from(Options& options) {
 std::shared_ptr<const Weights> initial_weights(const Options& config) {
   if (!config.has(kFrom) || config.get_string(kFrom).empty()) return nullptr;
   const std::string& from = config.get_string(kFrom);
-  auto weights = find_weights(from);
-  if (digest(*weights) != config.get_string(kDigest))
-    throw std::runtime_error(
-        fmt::format("{}: {} holds other weights than when the study was read", kFrom, from));
-  return weights;
+  std::string why = "holds other weights";
+  try {
+    auto weights = find_weights(from);
+    if (digest(*weights) == config.get_string(kDigest)) return weights;
+  } catch (const std::runtime_error& error) {
+    why = fmt::format("is other ({})", error.what());
+  }
+  throw FilesChanged(
+      kFrom,
+      fmt::format(
+          "{}: {} {} than when the study was read. Bring those back, and the same command trains what is "
+          "missing; other weights make runs of their own",
+          kFrom, from, why));
 }
 
 #define CROSSTALK_WEIGHTS(Real)                                                   \

@@ -25,6 +25,7 @@
 #include "results/record_io.h"
 #include "results/statistics.h"
 #include "results/weights.h"
+#include "tasks/given_files.h"
 
 using namespace nb::literals;
 
@@ -113,6 +114,7 @@ class Course {
   /// Takes an evaluation into account that stands as many steps after the last as there are norms, those of the gradients before
   /// they are clipped: "on", "promoted", "done" or "diverged".
   std::string evaluated(const std::vector<Read>& read, double train_loss, const std::vector<double>& norms) {
+    require_unchanged(*task_);
     slot_.steps += static_cast<std::int64_t>(norms.size());
     slot_.evaluated(summary(parts_of(*stage_task(), "eval"), results_of(read)));
     if (!norms.empty()) add_training_points(train_loss, norms);
@@ -160,6 +162,7 @@ class Course {
     std::vector<QueryFacts> facts;
     for (const ExamPart& part : parts) facts.push_back(query_facts(*part.task, seed_, part.sequences));
     const EvalSummary test = summary(parts, results);
+    require_unchanged(*task_);
     if (factor > 0) return add_length(record_, run_.config, task, factor, test, parts, results, facts);
     record_.metrics["test_loss"] = test.loss;
     record_.metrics["test_accuracy"] = test.accuracy;

@@ -8,6 +8,7 @@
 #include "experiments/training/epoch.h"
 #include "kernels/base/error.h"
 #include "python/core/plan.h"
+#include "tasks/given_files.h"
 
 using namespace nb::literals;
 
@@ -117,6 +118,7 @@ void Stream::draw(const std::string& split, const std::vector<std::uint64_t>& se
   exec.threads = std::max(1, threads);
   const nb::gil_scoped_release release;
   task_->draw(exec, a);
+  require_unchanged(*task_);
 }
 
 void Stream::prepare(int device) const {
@@ -124,6 +126,7 @@ void Stream::prepare(int device) const {
   const Where where = where_of(device, 0);
   const OnDevice on(where);
   task_->prepare(Device::cuda);
+  require_unchanged(*task_);
 }
 
 void Stream::draw_on_device(const std::string& split, int R, int B, std::int64_t first, int max_queries,

@@ -1,0 +1,108 @@
+// Files of somebody's own that a task reads: read once, told by their content, and known to be those that were read.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kernels/base/file_stamps.h"
+#include "kernels/base/options.h"
+#include "tasks/task.h"
+
+namespace crosstalk {
+
+class GivenFiles {
+ public:
+  virtual ~GivenFiles() = default;
+
+  /// XXH3-128 of what the sequences are, in hexadecimal: the same whatever the integers' width.
+  const std::string& content() const { return content_; }
+  const std::string& folder() const { return folder_; }
+  /// Whether nothing is read from the files any more.
+  virtual bool is_held() const { return true; }
+  /// None as long as sequences are those of content().
+  std::optional<FilesChanged> changed() const;
+
+ protected:
+  /// `names` within the folder: all that may be read, there or not.
+  GivenFiles(const std::string& folder, const std::vector<std::string>& names);
+  /// All was read: throws where a file was written meanwhile.
+  void end_reading() const;
+  /// Whether a number was read, or could not be, that was not there before, whatever stamps say.
+  virtual bool is_broken() const { return false; }
+  virtual std::string content_now() const = 0;
+
+  std::string content_;
+
+ private:
+  static std::vector<std::string> in(const std::string& folder, const std::vector<std::string>& names);
+
+  std::string folder_;
+  std::vector<std::string> paths_;
+  mutable std::mutex mutex_;
+  mutable FileStamps stamps_;
+};
+
+/// A task of such files.
+class ReadsFiles {
+ public:
+  virtual ~ReadsFiles() = default;
+  virtual const GivenFiles& files() const = 0;
+};
+
+/// Of tasks without files none.
+std::optional<FilesChanged> files_changed(const Task& task);
+/// Throws where sequences that were drawn may not have been of what was read first. Of what is held it asks nothing.
+void require_unchanged(const Task& task);
+
+/// The files of `folder`, read once a process as long as they stay as they are.
+template <class Data>
+std::shared_ptr<const Data> files_in(const std::string& folder) {
+  static std::mutex mutex;
+  static auto& known =
+      *new std::map<std::string, std::shared_ptr<const Data>>;  // never freed: the device may be gone by then
+  const std::lock_guard lock(mutex);
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(folder, ignored))
+    throw OptionError(
+        "task.folder",
+        fmt::format("task.folder = \"{:.500}\": {:.500} is no folder; it must hold {} ('crosstalk "
+                    "describe {}')",
+                    folder, std::filesystem::absolute(folder, ignored).string(), Data::kHolds, Data::kTask));
+  std::shared_ptr<const Data>& data = known[folder];
+  if (!data || data->changed()) data = std::make_shared<const Data>(folder);
+  return data;
+}
+
+/// The files that options name. Those of resolved options must be the ones that were resolved.
+template <class Data>
+std::shared_ptr<const Data> files_of(const Options& options) {
+  const std::string &folder = options.get_string("task.folder"), &wanted = options.get_string("task.content");
+  if (folder.empty())
+    throw OptionError("task.folder",
+                      fmt::format("task {0} needs task.folder, the folder of its .npy files; 'crosstalk "
+                                  "describe {0}' says what they hold",
+                                  Data::kTask));
+  std::shared_ptr<const Data> data;
+  try {
+    data = files_in<Data>(folder);
+  } catch (const OptionError& error) {
+    if (wanted.empty()) throw;
+    throw FilesChanged(error.key, error.what());
+  }
+  if (!wanted.empty() && wanted != data->content())
+    throw FilesChanged(
+        "task.content",
+        fmt::format("the files of {} hold other data (content {}) than this run's ({}): bring those back, or "
+                    "leave out task.content, which makes runs of their own for the new ones",
+                    folder, data->content(), wanted));
+  return data;
+}
+
+}  // namespace crosstalk
