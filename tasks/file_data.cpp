@@ -94,6 +94,16 @@ void check_range(const std::string& path, const NpyArray<std::int64_t>& array, s
            low, high);
 }
 
+/// Refuses what -1 and -100 become in an unsigned array. Of tokens the first channel, the key, is always there.
+void check_sign(const std::string& path, const NpyArray<std::int64_t>& array) {
+  const std::string type = npy_layout(path).type;
+  if (type.at(1) != 'u') return;
+  const std::size_t C = array.shape.size() == 3 ? static_cast<std::size_t>(array.shape[2]) : 1;
+  for (std::size_t i = 0; i < array.data.size(); ++i)
+    if ((C == 1 || i % C != channel_key) && is_wrapped(type[2] - '0', array.data[i]))
+      refuse("{}: {}", path, wrapped_text(type[2] - '0', array.data[i], place(array.shape, i)));
+}
+
 /// Real numbers as whole multiples of kNumberUnit. Outputs [N,T] and [N,T,1] are the same.
 struct RealArray {
   std::string path;
@@ -150,6 +160,7 @@ NpyArray<std::int64_t> read_channels(const std::string& folder, const std::strin
     const std::string channel = sampled(folder, split, name);
     if (channels.size() == 2 && !fs::exists(channel, ignored)) continue;
     channels.push_back(read_array(channel, 2, "[N,T]"));
+    if (channels.size() > 1) check_sign(channel, channels.back());
     if (channels.back().shape != channels.front().shape)
       refuse("{}: has the shape {}; it must be that of {}, {}", channel, shape_text(channels.back().shape),
              path, shape_text(channels.front().shape));
@@ -252,6 +263,8 @@ FileData::Part FileData::read_part(const std::string& folder, const std::string&
       refuse("{}: has the shape {}; it must be that of {}, {}", path(name), shape_text(array->shape),
              path("query"), shape_text(query.shape));
 
+  if (!sample) check_sign(path("tokens"), tokens);
+  check_sign(path("target"), target);
   part.tokens.resize(tokens.data.size());
   for (std::size_t i = 0; i < tokens.data.size(); ++i) {
     const bool key = i % static_cast<std::size_t>(part.C) == channel_key;

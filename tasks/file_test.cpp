@@ -284,6 +284,30 @@ TEST_F(File, WhatIsWrongIsNamedWithItsFileAndPlace) {
                  "its tokens have 2 numbers, those of " + file("train_tokens.npy") + " have 3");
 }
 
+// -1, nothing written and an unused slot, becomes 255 in uint8: a value that nobody meant. Keys are always there.
+TEST_F(File, UnsignedArraysInWhichNoneBecameANumberAreRefused) {
+  const auto write = [&](const char* name, const std::string& shape,
+                         const std::vector<std::int64_t>& numbers) {
+    const std::string header = "{'descr': '|u1', 'fortran_order': False, 'shape': (" + shape + "), }\n";
+    const std::vector<std::uint8_t> bytes(numbers.begin(), numbers.end());
+    std::ofstream(file(name), std::ios::binary)
+        << std::string("\x93NUMPY\x01\x00", 8) << static_cast<char>(header.size()) << '\0' << header
+        << std::string(bytes.begin(), bytes.end());
+  };
+  ExampleFiles files = testing::example_files(7, 20, 8);
+  files.target.data[5] = -1;
+  write("train_target.npy", "20, 3", files.target.data);
+  expect_refused("train_target.npy",
+                 "holds 255 at [1, 2], which -1 (none) becomes where it is saved as uint8; save");
+  std::fill(files.tokens.data.begin(), files.tokens.data.end(), 2);
+  files.tokens.data[24 + 3] = 255;
+  write("train_tokens.npy", "20, 8, 3", files.tokens.data);
+  EXPECT_EQ(refusal(), "read") << "a key";
+  files.tokens.data[24 + 4] = 255;
+  write("train_tokens.npy", "20, 8, 3", files.tokens.data);
+  expect_refused("train_tokens.npy", "holds 255 at [1, 1, 1], which -1 (none)");
+}
+
 TEST_F(File, FilesThatChangeAreNoticed) {
   const FileData data(folder_.path());
   put("train", testing::example_files(7, 20, 8));

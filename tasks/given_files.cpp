@@ -45,6 +45,13 @@ std::optional<FilesChanged> GivenFiles::changed() const {
                   path.empty() ? folder_ : path, folder_));
 }
 
+std::string wrapped_text(int bytes, std::int64_t number, const std::string& place) {
+  return fmt::format(
+      "holds {0} at {1}, which {2} (none) becomes where it is saved as uint{3}; save what is still signed as int64: there {2} is "
+      "none, and {0} is meant",
+      number, place, number - (std::int64_t{1} << (8 * bytes)), 8 * bytes);
+}
+
 std::optional<FilesChanged> files_changed(const Task& task) {
   const auto* reads = dynamic_cast<const ReadsFiles*>(&task);
   return reads == nullptr ? std::nullopt : reads->files().changed();

@@ -49,6 +49,14 @@ class GivenFiles {
   mutable FileStamps stamps_;
 };
 
+/// Whether a number of an unsigned array is what -1 or -100 (none) become in so many bytes. From uint64 int64 reads those two.
+inline bool is_wrapped(int bytes, std::int64_t number) {
+  const std::int64_t before = bytes > 4 ? 0 : number - (std::int64_t{1} << (8 * bytes));
+  return before == -1 || before == -100;
+}
+/// What is to be said of one at `place`, "[3, 1]".
+std::string wrapped_text(int bytes, std::int64_t number, const std::string& place);
+
 /// A task of such files.
 class ReadsFiles {
  public:

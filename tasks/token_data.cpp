@@ -235,6 +235,9 @@ void TokenData::scan(Part& part, void* hash) {
     for (std::int64_t i = 0; i < part.slots; ++i) {
       const std::int64_t label = target[in_block * part.slots + i];
       if (label == -1 || label == -100) continue;
+      if (!target.is_signed && is_wrapped(target.bytes, label))
+        refuse("{}: {}", part.targets->path(),
+               wrapped_text(target.bytes, label, fmt::format("[{}, {}]", row, i)));
       if (label < 0 || label > largest_id)
         refuse("{}: holds {} at [{}, {}]; an answer must lie in 0 .. {} (-100 or -1: none)",
                part.targets->path(), label, row, i, largest_id);

@@ -199,6 +199,13 @@ void write_raw(const std::string& path, const std::string& type, const std::stri
       << static_cast<char>(header.size() >> 8) << header << data;
 }
 
+/// `numbers` as numpy's astype makes them.
+template <class Integer>
+std::string bytes_as(const std::vector<std::int64_t>& numbers) {
+  const std::vector<Integer> narrow(numbers.begin(), numbers.end());
+  return {reinterpret_cast<const char*>(narrow.data()), narrow.size() * sizeof(Integer)};
+}
+
 TEST_F(Tokens, IntegersOfEveryWidthAreRead) {
   const auto expect = [&]<class Integer>(const char* type, std::vector<Integer> numbers) {
     for (int padding = 0; padding < 8; ++padding) {  // wherever they begin
@@ -221,6 +228,32 @@ TEST_F(Tokens, IntegersOfEveryWidthAreRead) {
   expect("<u4", std::vector<std::uint32_t>{3000000000u, 1});
   expect("<i8", std::vector<std::int64_t>{-1, std::int64_t{1} << 40});
   expect("<u8", std::vector<std::uint64_t>{7, 1});
+}
+
+// -100 becomes 156 in uint8: an answer that nobody meant.
+TEST_F(Tokens, UnsignedLabelsThatMeantNoneAreRefused) {
+  for (const std::int64_t none : {-1, -100}) {
+    std::vector<std::int64_t> labels(160, none);
+    for (std::size_t row = 0; row < 20; ++row) labels[row * 8 + 7] = 3;
+    const auto write = [&](const char* type, const std::string& bytes) {
+      write_raw(file("train_labels.npy"), type, "20, 8", bytes);
+    };
+    const auto text = [&](std::int64_t number, int bits) {
+      return fmt::format("holds {} at [0, 0], which {} (none) becomes where it is saved as uint{}; save",
+                         number, none, bits);
+    };
+    write("|u1", bytes_as<std::uint8_t>(labels));
+    expect_refused("train_labels.npy", text(256 + none, 8));
+    write("<u2", bytes_as<std::uint16_t>(labels));
+    expect_refused("train_labels.npy", text(65536 + none, 16));
+    write("<u4", bytes_as<std::uint32_t>(labels));
+    expect_refused("train_labels.npy", text((std::int64_t{1} << 32) + none, 32));
+    write("<u8", bytes_as<std::uint64_t>(labels));
+    EXPECT_EQ(refusal(), "read");
+    EXPECT_EQ(TokenData(folder_.path()).spec().part[0].Q, 1) << "int64 reads what was meant";
+    write("|i1", bytes_as<std::int8_t>(labels));
+    EXPECT_EQ(TokenData(folder_.path()).spec().part[0].Q, 1);
+  }
 }
 
 // Files that change while runs train on them: what is held goes on being what was read; of what is not, nothing leaves its range.
