@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 #include <unordered_map>
 
@@ -21,7 +22,7 @@
 #include "experiments/training/pack.h"
 #include "kernels/base/error.h"
 #include "results/printable.h"
-#include "tasks/sequence_buffer.h"
+#include "tasks/data_look.h"
 
 namespace crosstalk::program {
 namespace {
@@ -119,6 +120,62 @@ std::vector<std::pair<std::string, std::vector<std::string>>> slow_rows(
   return rows;
 }
 
+/// "words, group = "Z2", length = 3": what is not as it is by default.
+std::string setting_text(const TaskKind& kind, const Options& config) {
+  std::string text = kind.name;
+  for (const OptionSpec& spec : kind.options)
+    if (const OptionValue& value = config.at("task." + spec.name); value != spec.default_value)
+      text += fmt::format(", {} = {}", spec.name, to_text(value));
+  return text;
+}
+
+/// Of a task that can draw few different sequences: how many, and how much of test stands in training where that is notable.
+std::string drawn_text(const TaskKind& kind, const Options& config) {
+  constexpr double kNotable = 0.01;
+  const double trained = static_cast<double>(config.get_int("train.max_steps")) *
+                         static_cast<double>(config.get_int("train.batch"));
+  const std::optional<Space> space = space_of(*kind.make(config), trained);
+  if (!space || space->tested < kNotable) return "";
+  const double unit = std::pow(10, std::max(0., std::floor(std::log10(space->different)) - 1));
+  return fmt::format(
+      "{}: about {:.0f} different sequences; training draws {:.0f}, so that about {:.0f} % of those of test stand in training",
+      setting_text(kind, config), std::round(space->different / unit) * unit, trained, 100 * space->tested);
+}
+
+/// Of arrays of one's own: what is there, and how much of it is read; of tasks that draw few different sequences, how many. One
+/// line for each data set.
+std::vector<std::string> data_lines(const Study& study) {
+  constexpr std::size_t kMostSettings = 50;  // looked at: half a second
+  std::set<std::string> settings;
+  std::vector<std::string> lines;
+  for (const Run& run : study.runs) {
+    const TaskKind& kind = *find_task(run.config.get_string("task.name"));
+    if (kind.drawn) {
+      if (settings.size() >= kMostSettings) continue;
+      const std::string setting =
+          fmt::format("{} {} {}", setting_text(kind, run.config), run.config.get_int("train.max_steps"),
+                      run.config.get_int("train.batch"));
+      if (!settings.insert(setting).second) continue;
+      if (std::string line = drawn_text(kind, run.config); !line.empty()) lines.push_back(std::move(line));
+      continue;
+    }
+    const auto task = kind.make(run.config);
+    const auto read = [&](Split split) {
+      std::int64_t there = task->sequences(split), used = run.config.get_int("eval.sequences");
+      if (!task->segments(split).empty() || used >= there) return fmt::format("all {}", there);
+      return fmt::format("the first {} of {}", used, there);
+    };
+    const SequenceShape shape = task->shape(Split::train);
+    std::string line = fmt::format(
+        "{}: training {} of {} with {} at most, validation {}, test {}", run.config.get_string("task.folder"),
+        plural(task->sequences(Split::train), "sequence"), plural(shape.T, "token"),
+        plural(shape.Q, "answer"), read(Split::eval), read(Split::test));
+    if (line.find("the first") != line.npos) line += " (eval.sequences)";
+    if (std::find(lines.begin(), lines.end(), line) == lines.end()) lines.push_back(line);
+  }
+  return lines;
+}
+
 void print_json(const Study& study, const StoreHeads& heads, const std::filesystem::path& store,
                 const std::optional<TrainingOptions>& asked, Console& console) {
   const StoreContents& contents = heads.contents;
@@ -129,6 +186,8 @@ void print_json(const Study& study, const StoreHeads& heads, const std::filesyst
                                  {"product", study.product},
                                  {"store", store.string()},
                                  {"time", {{"seconds", nullptr}, {"text", time.text}}},
+                                 {"data", data_lines(study)},
+                                 {"warnings", warnings_of(missing_of(study, contents))},
                                  {"slow_forms", nlohmann::ordered_json::array()},
                                  {"verdicts", nlohmann::ordered_json::object()},
                                  {"runs", nlohmann::ordered_json::array()}};
@@ -148,29 +207,6 @@ void print_json(const Study& study, const StoreHeads& heads, const std::filesyst
          {"state", state_of(run, contents)},
          {"config", to_json(run.config)}});
   console.out << dump(json);
-}
-
-/// Of arrays of one's own: what is there, and how much of it is read; one line for each data set.
-std::vector<std::string> given_data(const Study& study) {
-  std::vector<std::string> lines;
-  for (const Run& run : study.runs) {
-    const TaskKind& kind = *find_task(run.config.get_string("task.name"));
-    if (kind.drawn) continue;
-    const auto task = kind.make(run.config);
-    const auto read = [&](Split split) {
-      std::int64_t there = task->sequences(split), used = run.config.get_int("eval.sequences");
-      if (!task->segments(split).empty() || used >= there) return fmt::format("all {}", there);
-      return fmt::format("the first {} of {}", used, there);
-    };
-    const SequenceShape shape = task->shape(Split::train);
-    std::string line = fmt::format(
-        "{}: training {} of {} with {} at most, validation {}, test {}", run.config.get_string("task.folder"),
-        plural(task->sequences(Split::train), "sequence"), plural(shape.T, "token"),
-        plural(shape.Q, "answer"), read(Split::eval), read(Split::test));
-    if (line.find("the first") != line.npos) line += " (eval.sequences)";
-    if (std::find(lines.begin(), lines.end(), line) == lines.end()) lines.push_back(line);
-  }
-  return lines;
 }
 
 /// "early stop: a run ends after 5500 steps without a new best loss (eval.every x (train.patience + 1)), or at an accuracy of
@@ -248,7 +284,7 @@ void print_plan(const Study& study, const StoreHeads& heads, const std::filesyst
     console.out << fmt::format(
         "without the weights that train.keep_weights wants, 'run' trains them again: {}\n",
         plural(std::ssize(again), "run"));
-  for (const std::string& data : given_data(study)) console.out << "data: " << printable_line(data) << "\n";
+  for (const std::string& data : data_lines(study)) console.out << "data: " << printable_line(data) << "\n";
   if (total.missing > 0) {
     if (const std::string stop = stop_text(missing_of(study, contents)); !stop.empty())
       console.out << stop << "\n";
@@ -256,10 +292,8 @@ void print_plan(const Study& study, const StoreHeads& heads, const std::filesyst
     if (const std::string shortage = memory_shortage(missing_of(study, contents), available_memory());
         !shortage.empty())
       print_warning(console, shortage);
-    if (const std::string keys = too_many_keys(missing_of(study, contents)); !keys.empty())
-      print_warning(console, keys);
-    if (const std::string unseen = unseen_in_training(missing_of(study, contents)); !unseen.empty())
-      print_warning(console, unseen);
+    for (const std::string& warning : warnings_of(missing_of(study, contents)))
+      print_warning(console, warning);
     for (const auto& [sentence, labels] : slow_rows(missing_of(study, contents), asked))
       print_warning(console, fmt::format("{}: the slow form: {}",
                                          labels.size() > 4 ? plural(std::ssize(labels), "label")
@@ -298,68 +332,18 @@ std::string too_many_keys(const std::vector<const Run*>& runs) {
       which, keys, d_dot);
 }
 
-namespace {
-
-/// Tokens and answers of a split.
-struct Numbers {
-  std::set<std::int32_t> tokens, answers;
-};
-
-Numbers numbers_of(const Task& task, Split split) {
-  Numbers numbers;
-  SequenceBuffer buffer(task, split, 0, false);
-  const std::int64_t N = task.sequences(split);
-  for (std::int64_t n = 0; n < N; ++n) {
-    const SequenceView s = buffer.draw(0, static_cast<std::uint64_t>(n));
-    for (int t = 0; t < s.shape.T * s.shape.C; ++t)
-      if (s.tokens[t] >= 0) numbers.tokens.insert(s.tokens[t]);
-    for (int q = 0; q < s.shape.Q; ++q)
-      if (s.target[q] >= 0) numbers.answers.insert(s.target[q]);
-  }
-  return numbers;
-}
-
-/// "3 tokens (7, 9, 12)" of those in `here` that `there` lacks; "" for none.
-std::string lacking_text(const std::set<std::int32_t>& here, const std::set<std::int32_t>& there,
-                         const char* what) {
-  constexpr std::ptrdiff_t most = 5;
-  std::vector<std::string> lacking;
-  std::ptrdiff_t count = 0;
-  for (const std::int32_t number : here)
-    if (there.count(number) == 0 && ++count <= most) lacking.push_back(fmt::format("{}", number));
-  if (count == 0) return "";
-  return fmt::format("{} ({}{})", plural(count, what), join(lacking, ", ", ", "),
-                     count > most ? ", ..." : "");
-}
-
-}  // namespace
-
-std::string unseen_in_training(const std::vector<const Run*>& runs) {
-  constexpr std::int64_t most_numbers = 50'000'000;  // about a second
+std::vector<std::string> warnings_of(const std::vector<const Run*>& runs) {
+  std::vector<std::string> all = {too_many_keys(runs)};
+  std::erase(all, "");
   std::set<std::string> folders;
-  std::vector<std::string> sentences;
   for (const Run* run : runs) {
-    if (run->config.get_string("task.name") != "tokens" ||
-        !folders.insert(run->config.get_string("task.folder")).second)
-      continue;
-    const auto task = registered_task(run->config);
-    std::int64_t all = 0;
-    for (const Split split : {Split::train, Split::eval, Split::test})
-      all += task->sequences(split) * task->shape(split).T;
-    if (all > most_numbers) continue;
-    const Numbers trained = numbers_of(*task, Split::train);
-    for (const auto& [split, name] : {std::pair{Split::eval, "validation"}, {Split::test, "test"}}) {
-      const Numbers read = numbers_of(*task, split);
-      std::vector<std::string> parts = {lacking_text(read.tokens, trained.tokens, "token"),
-                                        lacking_text(read.answers, trained.answers, "answer")};
-      std::erase(parts, "");
-      if (!parts.empty())
-        sentences.push_back(fmt::format(
-            "{}: {} of {} never come in training, so that nothing is learned of them",
-            printable_line(run->config.get_string("task.folder")), join(parts, ", ", " and "), name));
-    }
+    const TaskKind& kind = *find_task(run->config.get_string("task.name"));
+    if (kind.drawn || !folders.insert(run->config.get_string("task.folder")).second) continue;
+    for (const std::string& doubt :
+         doubts_of(*kind.make(run->config), printable_line(run->config.get_string("task.folder"))))
+      all.push_back(doubt);
   }
-  return join(sentences, "; ", "; ");
+  return all;
 }
 
 extern const Command plan_command;
@@ -390,11 +374,12 @@ const Command plan_command = {
            session_option_list())  // the time is then that of this place, whatever is recorded
         if (option.name == "device" || option.name == "threads") options.push_back(std::move(option));
       options.push_back({"out", "STORE", "The store (default ./runs/<study>)", false, {}});
-      options.push_back({"json",
-                         "",
-                         "Print JSON: study, count, product, store, time, slow_forms, verdicts, runs",
-                         false,
-                         {}});
+      options.push_back(
+          {"json",
+           "",
+           "Print JSON: study, count, product, store, time, data, warnings, slow_forms, verdicts, runs",
+           false,
+           {}});
       return options;
     }(),
     run_plan,

@@ -21,8 +21,7 @@ void print_plan(const Study& study, const StoreHeads& heads, const std::filesyst
 /// Which memories can solve no number of associations, since sequences draw from more keys than d_dot; "" if none.
 std::string too_many_keys(const std::vector<const Run*>& runs);
 
-/// A warning where the test or validation sequences of a folder (task tokens) hold tokens or answers that training never has:
-/// of these nothing can be learned; "" where none do, or the arrays are too large to be looked through here.
-std::string unseen_in_training(const std::vector<const Run*>& runs);
+/// What makes one hesitate before these runs are trained: too_many_keys(), and doubts_of() their arrays; a sentence each.
+std::vector<std::string> warnings_of(const std::vector<const Run*>& runs);
 
 }  // namespace crosstalk::program

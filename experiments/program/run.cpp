@@ -122,10 +122,8 @@ void say_before(const Study& study, const std::vector<Run>& runs, const std::set
   for (const Run& run : runs) asked.push_back(&run);
   if (const std::string shortage = memory_shortage(asked, available_memory()); !shortage.empty())
     print_warning(console, shortage);
-  if (const std::string keys = too_many_keys(asked); !keys.empty() && !quiet) print_warning(console, keys);
-  if (const std::string unseen = unseen_in_training(asked); !unseen.empty() && !quiet)
-    print_warning(console, unseen);
   if (quiet) return;
+  for (const std::string& warning : warnings_of(asked)) print_warning(console, warning);
   const std::string count = plural(std::ssize(runs), "run");
   print_note(console, recorded > 0
                           ? fmt::format("{}: {} to train, {} already in {}", study.name, count, recorded,
