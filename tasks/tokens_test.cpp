@@ -286,8 +286,8 @@ TEST_F(Tokens, FilesThatChangeAreNoticedAndNeverReadOutOfRange) {
       std::fill(other.inputs.data.begin(), other.inputs.data.end(), id);
       std::fill(other.labels.data.begin(), other.labels.data.end(), id);
       put("train", other);
-      if (held) EXPECT_EQ(row(3), before);
-      row(3);
+      const std::vector<std::int32_t> now = row(3);
+      EXPECT_TRUE(!held || now == before);
       ASSERT_TRUE(data.changed());
       EXPECT_NE(std::string(data.changed()->what()).find(file("train_inputs.npy")), std::string::npos);
     }
