@@ -198,10 +198,9 @@ std::optional<Space> space_of(const Task& task, double trained) {
   constexpr std::int64_t kFewest = 10;  // repeats: 10 say the size of a space within a third
   const SequenceShape shape = task.shape(Split::train);
   std::int64_t draws = std::clamp<std::int64_t>(kNumbers / (std::int64_t{shape.T} * shape.C), 1, kMost);
-  if (const std::int64_t there = task.sequences(Split::train); there > 0) {
-    draws = std::min(draws, there);
+  if (const std::int64_t there = task.sequences(Split::train); there > 0)
     trained = std::min(trained, static_cast<double>(there));
-  }
+  draws = std::min(draws, static_cast<std::int64_t>(trained));
   if (task.shape(Split::test).T != shape.T) return std::nullopt;
   Hashes distinct;
   SequenceBuffer buffer(task, Split::train, 0, false), tests(task, Split::test, 0, false);
