@@ -79,6 +79,20 @@ Value LawValues::expanded(Value root, Value but) {
   return rebuilt(g_, root, made);
 }
 
+std::set<Value> LawValues::reached(Value root) const {
+  std::set<Value> seen;
+  for (std::vector<Value> todo = {root}; !todo.empty();) {
+    const Value next = todo.back();
+    todo.pop_back();
+    for (Value node : order({next})) {
+      if (!seen.insert(node).second) continue;
+      for (const auto& [leaf, value] : leaves_)
+        if (leaf == node) todo.push_back(value);
+    }
+  }
+  return seen;
+}
+
 int LawValues::size(const Tree& tree) const {
   if (tree.kind == Tree::Kind::name && tree.name == "K") return kK;
   if (tree.kind == Tree::Kind::name && tree.name == "V") return kV;
@@ -278,6 +292,13 @@ Value LawValues::call(const Tree& tree) {
           "the gradient out where {1} is to stay as it is",
           definition_, one.name));
   }
+  const std::set<Value> inside = reached(a);
+  for (const Inner& one : inner_)
+    if (one.through.count(b) != 0 && inside.count(one.gradient) != 0)
+      fail(
+          tree.column,
+          "this grad is of a gradient that went through what it is by, and would miss that part; write the inner "
+          "gradient out");
   const Value of = expanded(a, b);
   Value found = gradients(g_, {{of, g_.number(1)}}, {b})[0];
   if (!found) return g_.fill(g_.number(0), b->shape);
@@ -293,6 +314,10 @@ Value LawValues::call(const Tree& tree) {
   }
   found = written.at(found);
   law_.gradients.push_back({found, of, b});
+  Inner inner{found, {}};
+  for (const auto& [leaf, value] : leaves_)
+    if (leaf != b && inside.count(leaf) != 0) inner.through.insert(leaf);
+  inner_.push_back(std::move(inner));
   return found;
 }
 

@@ -57,12 +57,19 @@ class LawValues {
   Value call(const Tree& tree);
   Value learn(const Tree& tree);
   void init(const Tree& tree, Learned& one) const;
+  /// Nodes on which a value depends, through such leaves too.
+  std::set<Value> reached(Value root) const;
 
   Law& law_;
   LawGraph& g_;
   std::map<std::string, Value> names_;
   std::set<std::string> used_, by_;
   std::vector<std::pair<Value, Value>> leaves_;  ///< and their values, which may have earlier leaves
+  struct Inner {
+    Value gradient;
+    std::set<Value> through;  ///< leaves whose values the gradient has in their place
+  };
+  std::vector<Inner> inner_;  ///< the gradients so far
   int at_ = 1, learned_here_ = 0;
   std::string definition_;
   bool starts_ = false;
