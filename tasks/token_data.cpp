@@ -46,13 +46,18 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
 /// The file that holds one of `names` of a split, SPLIT_NAME.npy or SPLIT/NAME.npy; empty if there is none.
 std::string find(const std::string& folder, int split, std::initializer_list<const char*> names) {
   std::error_code ignored;
+  std::string found;
   for (const char* name : names)
     for (const char* between : {"_", "/"}) {
       const std::string path =
           (fs::path(folder) / fmt::format("{}{}{}.npy", split_names[split], between, name)).string();
-      if (fs::exists(path, ignored)) return path;
+      if (!fs::exists(path, ignored)) continue;
+      if (!found.empty())
+        refuse("{} and {} say the same of {}; keep those of one data set, and move the others away", found,
+               path, split_names[split]);
+      found = path;
     }
-  return "";
+  return found;
 }
 
 std::unique_ptr<IntegerFile> opened(const std::string& path, std::size_t rank, const char* shape,
@@ -160,8 +165,11 @@ void TokenData::open(Part& part, const std::string& folder, int split, std::size
   if (part.T > largest_id)
     refuse("{}: sequences of {} tokens; at most {} are supported", tokens, part.T, largest_id);
   const std::string positions = find(folder, split, {"positions", "position"});
-  const std::string labels = positions.empty() ? find(folder, split, {"labels", "targets", "target"})
-                                               : find(folder, split, {"targets", "target"});
+  const std::string labels = find(folder, split, {"labels", "targets", "target"});
+  if (!positions.empty() && labels.ends_with("labels.npy"))
+    refuse(
+        "{}: labels stand at all tokens, and {} is there too; keep one of them, or name the labels targets.npy",
+        labels, positions);
   if (labels.empty())
     refuse(
         "{0}: holds no {1}_labels.npy (or {1}_positions.npy and {1}_targets.npy), what is right at which "
