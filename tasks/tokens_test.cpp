@@ -444,6 +444,14 @@ TEST_F(Tokens, WhatIsWrongIsNamedWithItsFileAndPlace) {
   std::filesystem::remove(file("test_labels.npy"));
   EXPECT_NE(refusal().find("holds no test_labels.npy"), std::string::npos) << refusal();
   put_all();
+  std::filesystem::copy(file("eval_inputs.npy"), file("eval_tokens.npy"));
+  EXPECT_NE(refusal().find("eval_tokens.npy say the same of eval; keep those of one data set"),
+            std::string::npos)
+      << refusal();
+  std::filesystem::remove(file("eval_tokens.npy"));
+  write_npy<std::int64_t>(file("train_positions.npy"), {{20, 1}, std::vector<std::int64_t>(20, 7)});
+  EXPECT_NE(refusal().find("train_positions.npy is there too"), std::string::npos) << refusal();
+  std::filesystem::remove(file("train_positions.npy"));
   write_npy<double>(file("train_labels.npy"), {{20, 8}, std::vector<double>(160, 1)});
   expect_refused("train_labels.npy", "'<f8', not whole numbers; save array.astype('int64')");
   std::ofstream(file("train_labels.npy")) << "no array";
