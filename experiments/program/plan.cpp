@@ -336,7 +336,16 @@ std::vector<std::string> warnings_of(const std::vector<const Run*>& runs) {
   std::vector<std::string> all = {too_many_keys(runs)};
   std::erase(all, "");
   std::set<std::string> folders;
+  bool warms_up = false;
   for (const Run* run : runs) {
+    const std::int64_t steps = run->config.get_int("train.max_steps"),
+                       warmup = run->config.get_int("train.warmup_steps");
+    if (!warms_up && steps > 0 && warmup >= steps) {
+      warms_up = true;
+      all.push_back(fmt::format(
+          "train.warmup_steps = {} of train.max_steps = {}: the rate never comes to train.learning_rate",
+          warmup, steps));
+    }
     const TaskKind& kind = *find_task(run->config.get_string("task.name"));
     if (kind.drawn || !folders.insert(run->config.get_string("task.folder")).second) continue;
     for (const std::string& doubt :

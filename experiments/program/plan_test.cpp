@@ -13,15 +13,25 @@ namespace {
 
 using ::testing::HasSubstr;
 
-std::vector<std::string> warnings_in(const std::string& folder) {
+std::vector<std::string> warnings_with(const std::string& base) {
   const Study study = parse_study(
-      fmt::format("[study]\nname = \"s\"\n[base]\ntask.name = \"tokens\"\ntask.folder = \"{}\"\nmodel.name = "
-                  "\"language\"\n[memories.delta]\nname = \"delta\"\n",
-                  folder),
-      "s.toml");
+      fmt::format("[study]\nname = \"s\"\n[base]\n{}\n[memories.delta]\nname = \"delta\"\n", base), "s.toml");
   std::vector<const Run*> runs;
   for (const Run& run : study.runs) runs.push_back(&run);
   return warnings_of(runs);
+}
+
+std::vector<std::string> warnings_in(const std::string& folder) {
+  return warnings_with(
+      fmt::format("task.name = \"tokens\"\ntask.folder = \"{}\"\nmodel.name = \"language\"", folder));
+}
+
+TEST(Plan, WarnsOfAWarmUpThatNeverEnds) {
+  const std::string base =
+      "task.name = \"recall\"\nmodel.d_key = 4\ntrain.max_steps = 40\ntrain.warmup_steps = ";
+  EXPECT_THAT(warnings_with(base + "39"), ::testing::IsEmpty());
+  EXPECT_THAT(warnings_with(base + "40"),
+              ::testing::ElementsAre(HasSubstr("never comes to train.learning_rate")));
 }
 
 // What is told of arrays (tasks/data_look_test.cpp) is told here, once for each folder.
