@@ -301,7 +301,7 @@ class PartSource {
       case RuleCode::fill:
         return x.shape.number() ? arg(x.a) : fmt::format("filled<{}>({})", x.shape.type(layout), arg(x.a));
       case RuleCode::eye:
-        return fmt::format("eye<{}, {}>()", op.rows, op.columns);
+        return x.shape.number() ? "Real(1)" : fmt::format("eye<{}, {}>()", op.rows, op.columns);
       case RuleCode::columns:
         return x.shape.matrix() ? fmt::format("scale_columns({}, {})", named(x.a, kRow), named(x.b, kColumn))
                                 : pair("mul");

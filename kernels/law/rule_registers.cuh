@@ -400,7 +400,12 @@ DEVICE Row<n> to_row(Block& block, const Column<n>& a) {
 
 // --- matrices
 
-/// c + sign a b^T
+/// c + sign a b^T; of states of one number, or of one column, too
+DEVICE Real add_outer(Real c, Real sign, Real a, Real b) { return c + sign * a * b; }
+template <int n>
+DEVICE Row<n> add_outer(const Row<n>& c, Real sign, const Row<n>& a, Real b) {
+  return made<Row<n>>([&](int i) { return c.x[i] + sign * a.x[i] * b; });
+}
 template <int R, int C>
 DEVICE Matrix<R, C> add_outer(const Matrix<R, C>& c, Real sign, const Row<R>& a, const Column<C>& b) {
   return made<Matrix<R, C>>([&](int i) { return c.x[i] + sign * a.x[i / b.n] * b.x[i % b.n]; });
@@ -414,11 +419,13 @@ DEVICE Matrix<R, C> eye() {
   using Y = Matrix<R, C>;
   return made<Y>([](int i) { return Y::row(i) == Y::column(i) ? Real(1) : Real(0); });
 }
+DEVICE Real diag(Real a) { return a; }
 template <int n>
 DEVICE Matrix<n, n> diag(const Row<n>& a) {
   using Y = Matrix<n, n>;
   return made<Y>([&](int i) { return Y::row(i) == Y::column(i) ? a.x[i / Y::column_parts] : Real(0); });
 }
+DEVICE Real diagonal(Block&, Real a) { return a; }
 template <int n>
 DEVICE Row<n> diagonal(Block& block, const Matrix<n, n>& a) {
   Real* at = block.exchange.next();
