@@ -9,8 +9,10 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <optional>
 #include <set>
 #include <stdexcept>
+#include <tuple>
 
 namespace crosstalk {
 namespace {
@@ -104,19 +106,21 @@ OrderStatistics order_statistics(int n) {
                        (n - depth) * share / (depth + (n - 2 * depth) * share)};
 }
 
-// How many loads, from the smallest on, the median seed solves; `weights` says how often each seed counts.
-std::size_t solved_loads(const Grid& grid, const std::vector<int>& weights, double threshold) {
-  std::vector<double> losses;
+// The last load that the median of one seed, or of all, solves along with every smaller one that was tested, and the
+// first that it does not (0 and infinity where there are none). Loads that a seed was not run at say nothing of it.
+std::pair<double, double> solved_between(const Grid& grid, std::optional<std::size_t> seed,
+                                         double threshold) {
+  double last = 0;
   for (std::size_t i = 0; i < grid.loads.size(); ++i) {
-    losses.clear();
+    std::vector<double> losses;
     for (const Grid::Entry& entry : grid.entries[i])
-      losses.insert(losses.end(), weights[entry.seed], entry.loss);
-    // None of the seeds drawn was run at this load: nothing speaks against it.
+      if (!seed || entry.seed == *seed) losses.push_back(entry.loss);
     if (losses.empty()) continue;
     std::sort(losses.begin(), losses.end());
-    if (!(sorted_median(losses) <= threshold)) return i;
+    if (!(sorted_median(losses) <= threshold)) return {last, grid.loads[i]};
+    last = grid.loads[i];
   }
-  return grid.loads.size();
+  return {last, infinity};
 }
 
 }  // namespace
@@ -157,23 +161,14 @@ Capacity capacity(const std::vector<LoadPoint>& points, double threshold) {
   Capacity out;
   out.seeds = static_cast<int>(grid.seeds);
   if (grid.loads.empty()) return out;
-  const auto solved_load = [&](std::size_t solved) { return solved == 0 ? 0 : grid.loads[solved - 1]; };
-  const auto unsolved_load = [&](std::size_t solved) {
-    return solved == grid.loads.size() ? infinity : grid.loads[solved];
-  };
-  const std::size_t solved = solved_loads(grid, std::vector<int>(grid.seeds, 1), threshold);
-  out.capacity = solved_load(solved);
-  out.unsolved = unsolved_load(solved);
-  out.censored = solved == grid.loads.size();
+  std::tie(out.capacity, out.unsolved) = solved_between(grid, {}, threshold);
+  out.censored = !std::isfinite(out.unsolved);
 
   std::vector<double> lows, highs;
-  std::vector<int> weights(grid.seeds, 0);
   for (std::size_t seed = 0; seed < grid.seeds; ++seed) {
-    weights[seed] = 1;
-    const std::size_t alone = solved_loads(grid, weights, threshold);
-    lows.push_back(solved_load(alone));
-    highs.push_back(unsolved_load(alone));
-    weights[seed] = 0;
+    const auto [low, high] = solved_between(grid, seed, threshold);
+    lows.push_back(low);
+    highs.push_back(high);
   }
   std::sort(lows.begin(), lows.end());
   std::sort(highs.begin(), highs.end());

@@ -156,6 +156,14 @@ TEST(Capacity, IntervalHoldsTheCapacity) {
   EXPECT_EQ(found.hi, inf);
 }
 
+// A seed that was not run at a load neither solved it nor failed there.
+TEST(Capacity, AnUntestedLoadIsNotSolved) {
+  const Capacity found = capacity({{4, 1, 0}, {8, 1, 0}, {16, 1, 0.3}, {4, 2, 0}, {16, 2, 0.3}}, 0.001);
+  EXPECT_EQ(found.capacity, 8);
+  EXPECT_EQ(found.lo, 4);
+  EXPECT_EQ(found.hi, 16);
+}
+
 TEST(Capacity, IntervalCountsSeeds) {
   // Five seeds that break down at 20, 40, 60, 80 and beyond 100: fewer than six, so the interval is their
   // range, from the lowest solved load to the highest that is not.
