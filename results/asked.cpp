@@ -14,6 +14,7 @@
 #include "results/json_depth.h"
 #include "results/json_integer.h"
 #include "results/labels.h"
+#include "results/record_io.h"
 #include "results/store.h"
 
 namespace crosstalk {
@@ -118,8 +119,25 @@ void keep_asked(const fs::path& store, Asked asked) {
   write_whole(FileSystem::real(), folder / name_of(asked), text_of(asked));
 }
 
-void LabelledRecords::merge(LabelledRecords other) {
+void LabelledRecords::merge(LabelledRecords other, const std::function<Record(const Record&)>& whole) {
   title = rows.empty() || title == other.title ? other.title : "";
+  const auto place = [](const LabelledRecords& of, const std::string& key) {
+    const auto known = of.places.find(key);
+    return known == of.places.end() ? "a row" : known->second;
+  };
+  for (const auto& [key, record] : other.rows) {
+    const auto before = rows.find(record.id + '\t' + safe_label(record.label));
+    if (before == rows.end() || before->second.status == RunStatus::failed ||
+        record.status == RunStatus::failed)
+      continue;
+    const Record a = whole ? whole(before->second) : before->second, b = whole ? whole(record) : record;
+    if (!agree_where_known(a, b))
+      throw std::invalid_argument(fmt::format(
+          "{} and {} are both the run {} (\"{}\"), and differ in its results: leave one of them out",
+          place(*this, before->first), place(other, key), record.id, record.label));
+    if (a.curves.empty() && !b.curves.empty()) before->second = record;  // a store knows more than a table
+  }
+  places.merge(other.places);
   for (auto& [key, record] : other.rows) add_row(*this, std::move(record));
   for (const AskedLabel& label : other.labels) add_label(*this, label.label, label.title);
   order.insert(order.end(), other.order.begin(), other.order.end());

@@ -7,6 +7,7 @@
 #pragma once
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -46,10 +47,12 @@ struct LabelledRecords {
   std::string title;                    ///< of the study, if there is just one
   std::vector<std::string> notes = {};  ///< of a table's reader, for stderr
   std::vector<std::string> order;       ///< ids, as the studies ask for them: the order of an axis' values
+  std::map<std::string, std::string> places = {};  ///< where rows stand ("own.csv:3"), by their key
 
   /// Adds rows; of two of one run and label, a done or diverged one wins over a failed one. Labels that are
-  /// new come last; the title stays if both agree.
-  void merge(LabelledRecords other);
+  /// new come last; the title stays if both agree. Throws std::invalid_argument, which names both places, where two of one
+  /// run and label differ in what both know; `whole` reads the record behind a row.
+  void merge(LabelledRecords other, const std::function<Record(const Record&)>& whole = {});
 };
 
 /// Under the labels of a study, what it asks for and nothing else. `others`: how many records that leaves.

@@ -152,6 +152,32 @@ TEST(Asked, LabelsThatWouldBeMisreadAreKeptApart) {
   EXPECT_EQ(merged.rows.begin()->second.label, "label =1+1");
 }
 
+TEST(Asked, MergingJoinsEqualRowsAndRefusesOthersWhateverTheirOrder) {
+  LabelledRecords store = all_rows(records(1), {}), table = store;
+  const std::string key = store.rows.begin()->first;
+  store.places[key] = "run x in runs/x";
+  table.places[key] = "b.csv:2";
+  store.rows[key].curves["eval_loss"] = {{1, 2}, {1, 0.5}};
+  table.rows[key].metrics.clear();
+  table.rows[key].curves.clear();
+  LabelledRecords joined = table;
+  joined.merge(store);
+  ASSERT_EQ(joined.rows.size(), 1U);
+  EXPECT_EQ(joined.rows[key].curves.count("eval_loss"), 1U);
+  table.rows[key].eval_loss += 0.1;
+  for (const bool store_first : {true, false}) {
+    LabelledRecords first = store_first ? store : table;
+    try {
+      first.merge(store_first ? table : store);
+      FAIL() << "joined";
+    } catch (const std::invalid_argument& error) {
+      const std::string message = error.what();
+      EXPECT_NE(message.find("b.csv:2"), std::string::npos) << message;
+      EXPECT_NE(message.find("run x in runs/x"), std::string::npos) << message;
+    }
+  }
+}
+
 TEST(Asked, MergingPrefersDoneToFailed) {
   LabelledRecords a = all_rows(records(1), {}), b = a;
   a.rows.begin()->second.status = RunStatus::failed;

@@ -280,4 +280,19 @@ bool same_result(const Record& a, const Record& b) {
   return result(a, b) == result(b, a);
 }
 
+bool agree_where_known(const Record& a, const Record& b) {
+  const auto known = [](Record one, const Record& other) {
+    one.id.clear();
+    one.message.clear();
+    for (const auto field : {&Record::d_dot, &Record::state_size, &Record::steps})
+      if (other.*field == 0) one.*field = 0;
+    for (const auto field : {&Record::best_eval_loss, &Record::eval_accuracy})
+      if (std::isnan(other.*field)) one.*field = other.*field;
+    for (const auto field : {&Record::curves, &Record::profiles})
+      std::erase_if(one.*field, [&](const auto& entry) { return (other.*field).count(entry.first) == 0; });
+    return one;
+  };
+  return same_result(known(a, b), known(b, a));
+}
+
 }  // namespace crosstalk

@@ -47,4 +47,7 @@ std::string seal(std::string_view object);
 /// label) nor spelled out by the id (config). NaN equals NaN.
 bool same_result(const Record& a, const Record& b);
 
+/// Whether nothing that both of them know differs: a table may hold fewer columns than a store, and no curves.
+bool agree_where_known(const Record& a, const Record& b);
+
 }  // namespace crosstalk

@@ -417,52 +417,86 @@ void keep_matching(std::map<std::string, Record>& records, const std::map<std::s
   std::erase_if(records, [&](const auto& entry) { return keep.count(&entry.second) == 0; });
 }
 
+namespace {
+
+/// What tells configurations apart, however a table or a store spells it; an empty text is as no key.
+std::string configuration_text(const Record& record) {
+  std::string text = record.label;
+  if (!record.config.is_object()) return text;
+  for (const auto& [key, value] : record.config.items()) {
+    if (key == "seed") continue;
+    const std::string one = *config_text(record, key);
+    const auto number = value.is_number() ? value.get<double>() : to_number(one);
+    if (!one.empty()) text += fmt::format("\n{}={}", key, number ? fmt::format("{}", *number) : one);
+  }
+  return text;
+}
+
+}  // namespace
+
 std::string drop_repeats(std::map<std::string, Record>& rows,
                          const std::map<std::string, std::string>& places) {
-  std::unordered_multimap<std::size_t, std::map<std::string, Record>::const_iterator> seen;
-  const auto place = [&](const auto& row) {
+  using Row = std::map<std::string, Record>::iterator;
+  std::unordered_multimap<std::size_t, Row> seen;
+  const auto place = [&](const Row& row) {
     const auto known = places.find(row->first);
-    if (known != places.end()) return known->second;
     const auto semantics = field_text(row->second, "semantics");
-    return "run " + row->second.id + (semantics ? fmt::format(" (semantics {})", *semantics) : "");
+    return (known != places.end() ? known->second : "run " + row->second.id) +
+           (semantics ? fmt::format(" (semantics {})", *semantics) : "");
   };
   std::string told;
   std::size_t count = 0;
   for (auto row = rows.begin(); row != rows.end();) {
     const Record& record = row->second;
-    const std::size_t hash =
-        std::hash<nlohmann::json>()(record.config) ^ std::hash<std::string>()(record.label);
-    const auto [begin, end] = seen.equal_range(hash);
-    const auto same = std::find_if(begin, end, [&](const auto& other) {
-      const Record& one = other.second->second;
-      return one.seed == record.seed && one.label == record.label && one.config == record.config;
-    });
-    if (record.status == RunStatus::failed || same == end) {
-      if (record.status != RunStatus::failed) seen.emplace(hash, row);
+    if (record.status == RunStatus::failed) {
       ++row;
       continue;
     }
-    const auto first = same->second;
-    Record renamed = record;
-    renamed.id = first->second.id;
-    if (!same_result(first->second, renamed))
+    const std::string configuration = configuration_text(record);
+    const std::size_t hash = std::hash<std::string>()(configuration);
+    const auto [begin, end] = seen.equal_range(hash);
+    const auto same = std::find_if(begin, end, [&](const auto& other) {
+      const Record& one = other.second->second;
+      return one.seed == record.seed && configuration_text(one) == configuration;
+    });
+    if (same == end) {
+      seen.emplace(hash, row++);
+      continue;
+    }
+    const Row first = same->second;
+    if (!agree_where_known(first->second, record))
       throw std::invalid_argument(fmt::format(
           "{} and {} are of one label (\"{}\"), configuration and seed ({}), and differ in their results: give each "
-          "its seed, add a column of what tells them apart (such as model.variant), or take one with --where",
+          "its seed, add a column of what tells them apart (such as model.variant), leave one of them out, or take "
+          "one with --where",
           place(first), place(row), record.label, record.seed));
     if (++count == 1) told = fmt::format("{} repeats {}", place(row), place(first));
-    row = rows.erase(row);
+    // A run of a store knows more than its row in a table.
+    if (first->second.curves.empty() && !record.curves.empty()) {
+      rows.erase(first);
+      same->second = row++;
+    } else {
+      row = rows.erase(row);
+    }
   }
   return count < 2 ? told : fmt::format("{}, and {} more rows repeat others", told, count - 1);
 }
 
 Pooled pooled_differences(const RecordList& records) {
+  static const std::string blank = "(blank)";
   std::map<std::string, std::set<std::string>> values;
   for (const Record* record : records) {
     if (!record->config.is_object()) continue;
     for (const auto& [key, value] : record->config.items())
       if (!is_seed_key(key)) values[key].insert(*config_text(*record, key));
   }
+  // Later versions of the program know more keys; in somebody's table a blank cell beside a value is a difference.
+  const bool any_table = std::any_of(records.begin(), records.end(),
+                                     [](const Record* record) { return !record->id.starts_with("ct-"); });
+  for (auto& [key, texts] : values)
+    for (const Record* record : records)
+      if (any_table && record->config.is_object() && !record->config.contains(key) && texts.count("") == 0)
+        texts.insert(blank);
   std::erase_if(values, [](const auto& entry) { return entry.second.size() < 2; });
   Pooled pooled;
   // Loads decide sizes of vocabularies and embeddings, which differ with them.
@@ -476,7 +510,7 @@ Pooled pooled_differences(const RecordList& records) {
   for (const auto& [key, texts] : values) {
     const auto sorted = sorted_values({texts.begin(), texts.end()});
     pooled.differing.push_back(fmt::format("{} ({})", key, fmt::join(sorted, ", ")));
-    if (key == pooled.key) pooled.value = sorted.front();
+    if (key == pooled.key) pooled.value = sorted.front() == blank ? sorted.back() : sorted.front();
   }
   return pooled;
 }

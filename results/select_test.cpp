@@ -192,6 +192,32 @@ TEST(Repeats, OfOneSeedCountOnceOrAreRefused) {
   EXPECT_EQ(drop_repeats(runs.all()), "");
 }
 
+// A table spells numbers and empty texts otherwise than a store, and may lack curves and columns.
+TEST(Repeats, AreFoundInTablesToo) {
+  Runs runs;
+  Record& stored = runs.add(1e-3, 1, 0.1);
+  stored.config["task.associations"] = 20U;
+  stored.config["eval.length_factors"] = "";
+  stored.curves["eval_loss"] = {{1}, {0.1}};
+  stored.d_dot = 8;
+  Record& row = runs.add(1e-3, 1, 0.1);
+  row.config["task.associations"] = 20.0;
+  row.id = "b.csv:2";
+  EXPECT_EQ(drop_repeats(runs.all(), {{"ct-1", "b.csv:2"}}), "b.csv:2 repeats run ct-0");
+  ASSERT_EQ(runs.all().size(), 1U);
+  EXPECT_EQ(runs.all().begin()->second.curves.size(), 1U);
+}
+
+TEST(Pooled, ABlankCellBesideAValueIsADifference) {
+  Runs runs;
+  runs.add(1e-3, 1, 0.1).config["model.heads"] = 8;
+  Record& other = runs.add(1e-3, 2, 0.1);
+  EXPECT_EQ(pooled_differences(runs.list()).key, "");  // of another version of the program
+  other.id = "own.csv:3";
+  EXPECT_EQ(pooled_differences(runs.list()).key, "model.heads");
+  EXPECT_EQ(pooled_differences(runs.list()).value, "8");
+}
+
 TEST(Pooled, NamesTheKeyThatSaysMost) {
   Runs runs;
   runs.add(1e-3, 1, 0.1, 20);

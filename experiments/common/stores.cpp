@@ -276,8 +276,19 @@ std::vector<std::string> keys_of(const Arguments& arguments, const std::string& 
 }
 
 LabelledRecords join_rows(const std::vector<std::string>& names, const Arguments& arguments, Console& console,
-                          const std::function<const StoreContents&(const fs::path& store)>& read) {
+                          const std::function<const StoreContents&(const fs::path& store)>& read,
+                          const std::function<Record(const Record&)>& whole) {
   LabelledRecords rows;
+  const auto add = [&](LabelledRecords more, const std::string& source) {
+    if (names.size() > 1)
+      for (const auto& [key, record] : more.rows)
+        more.places.emplace(key, fmt::format("run {} in {}", record.id, source));
+    try {
+      rows.merge(std::move(more), whole);
+    } catch (const std::invalid_argument& error) {
+      throw UsageError(error.what());
+    }
+  };
   if (arguments.has("store") && std::none_of(names.begin(), names.end(), [](const std::string& name) {
         return fs::path(name).extension() == ".toml";
       }))
@@ -287,7 +298,7 @@ LabelledRecords join_rows(const std::vector<std::string>& names, const Arguments
       try {
         LabelledRecords table = read_export(name);
         for (const std::string& note : table.notes) print_note(console, note);
-        rows.merge(std::move(table));
+        add(std::move(table), name);
       } catch (const std::invalid_argument& error) {
         throw UsageError(error.what());
       }
@@ -298,11 +309,11 @@ LabelledRecords join_rows(const std::vector<std::string>& names, const Arguments
     const StoreContents& contents = read(target.store);
     for (const std::string& warning : contents.warnings) print_warning(console, warning);
     if (!target.study) {
-      rows.merge(all_rows(contents.records, read_asked(target.store)));
+      add(all_rows(contents.records, read_asked(target.store)), target.store.string());
       continue;
     }
     std::int64_t others = 0;
-    rows.merge(asked_rows(contents.records, asked_of(*target.study), &others));
+    add(asked_rows(contents.records, asked_of(*target.study), &others), target.store.string());
     if (others > 0)
       print_note(
           console,
@@ -320,7 +331,8 @@ LabelledRecords load_rows(const std::vector<std::string>& names, const Arguments
                 [&](const fs::path& store) -> const StoreContents& { return contents = read_store(store); });
   try {
     keep_matching(rows.rows, conditions_of(arguments));
-    if (const std::string told = drop_repeats(rows.rows); !told.empty()) print_note(console, told);
+    if (const std::string told = drop_repeats(rows.rows, rows.places); !told.empty())
+      print_note(console, told);
   } catch (const std::invalid_argument& error) {
     throw UsageError(error.what());
   }

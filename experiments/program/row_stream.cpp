@@ -111,11 +111,13 @@ struct RowStream::Impl {
 RowStream::RowStream(const std::vector<std::string>& names, const Arguments& arguments, Console& console)
     : impl_(std::make_unique<Impl>(console)) {
   Impl& impl = *impl_;
-  impl.rows =
-      join_rows(names, arguments, console, [&](const std::filesystem::path& store) -> const StoreContents& {
+  impl.rows = join_rows(
+      names, arguments, console,
+      [&](const std::filesystem::path& store) -> const StoreContents& {
         impl.take_heads(read_heads(store));
         return impl.stores.back().contents;
-      });
+      },
+      [&](const Record& row) { return impl.whole(row, Part::all); });
   for (StoreHeads& store : impl.stores) store.contents.records.clear();  // the rows have copies
   try {
     impl.keep(conditions_of(arguments));
