@@ -39,10 +39,8 @@ std::string file_text(const fs::path& path) {
 }
 
 RunStatus status_in(const CsvRow& row, const Record& record) {
-  if (!row.has("status")) {
-    const bool done = row.has("eval_loss") ? std::isfinite(record.eval_loss) : lacks_loss(record);
-    return done ? RunStatus::done : RunStatus::diverged;
-  }
+  if (!row.has("status"))
+    return !row.has("eval_loss") || std::isfinite(record.eval_loss) ? RunStatus::done : RunStatus::diverged;
   const std::string& text = row.text("status", "runs");
   for (const RunStatus status : {RunStatus::done, RunStatus::diverged, RunStatus::failed})
     if (to_text(status) == text) return status;
@@ -51,6 +49,31 @@ RunStatus status_in(const CsvRow& row, const Record& record) {
 
 bool is_marginal(const std::string& column) {
   return column.starts_with("provenance.") || column.starts_with("metric.");
+}
+
+/// Refuses what no run measures: another unit, or another number's column.
+void check_values(const CsvRow& row, const Record& record) {
+  std::map<std::string, double> values = record.metrics;
+  values["eval_loss"] = record.eval_loss;
+  values["best_eval_loss"] = record.best_eval_loss;
+  values["eval_accuracy"] = record.eval_accuracy;
+  for (const auto& [name, value] : values) {
+    if (name.ends_with("accuracy") && value > 1)
+      row.fail(fmt::format("column '{}': {} is more than 1; accuracies are shares, 0.975 for 97.5 %", name,
+                           value));
+    if (name.ends_with("accuracy") && value < 0 && name.find("scaled") == std::string::npos)
+      row.fail(fmt::format("column '{}': {} is below 0; accuracies are shares from 0 to 1", name, value));
+    if ((name == "eval_loss" || name == "best_eval_loss" || name == "test_loss") && value < 0)
+      row.fail(fmt::format(
+          "column '{}': {} is below 0; losses are half squared errors or cross-entropies (a log likelihood "
+          "changes its sign), nan where the run diverged",
+          name, value));
+  }
+  for (const auto& [name, value] :
+       {std::pair{"d_dot", record.d_dot}, {"state_size", record.state_size}, {"steps", record.steps}})
+    if (value < 0)
+      row.fail(
+          fmt::format("column '{}': {} is no size; leave the cell empty where it is not known", name, value));
 }
 
 Record record_in(const CsvRow& row, const std::string& made_up_id) {
@@ -86,8 +109,11 @@ Record record_in(const CsvRow& row, const std::string& made_up_id) {
     } else if (known.count(column) == 0 && !column.starts_with("provenance.")) {
       if (const auto metric = number_in(cell))
         record.metrics[column.starts_with("metric.") ? column.substr(7) : column] = *metric;
+      else if (!cell.empty() && !column.starts_with("metric."))
+        record.config[column] = value_in(cell);  // a word is no number that was measured: it tells rows apart
     }
   }
+  check_values(row, record);
   if (row.has("verdict")) record.provenance["verdict"] = row.text("verdict", what);
   if (row.has("provenance.semantics"))
     record.provenance["semantics"] = value_in(row.text("provenance.semantics", what));
@@ -99,6 +125,9 @@ Record record_in(const CsvRow& row, const std::string& made_up_id) {
         "runs need a column 'eval_loss' (or 'eval_accuracy', where that is what is known); there are {}",
         fmt::join(columns, ", ")));
   record.status = status_in(row, record);
+  // An empty loss is one that is missing; a run that diverged says so.
+  if (record.status == RunStatus::done && !row.has("eval_loss") && !lacks_loss(record))
+    record.status = RunStatus::failed;
   // A loss that is given as none is that of a run that diverged, whatever its status says.
   if (row.has("eval_loss") && record.status == RunStatus::done && !std::isfinite(record.eval_loss))
     record.eval_loss = std::numeric_limits<double>::infinity();
@@ -126,13 +155,16 @@ void add_curves(const fs::path& path, LabelledRecords& rows) {
 LabelledRecords read_export(const fs::path& path) {
   LabelledRecords rows;
   std::set<std::string> keys;  // columns of the configuration, then those that are empty throughout
-  std::map<std::string, std::string> places;
+  std::map<std::string, std::string>& places = rows.places;
   read_csv(file_text(path), path.string(), [&](const CsvRow& row) {
     if (rows.rows.empty())
       for (const std::string& column : row.columns())
         if (column.find('.') != std::string::npos && !is_marginal(column)) keys.insert(column);
     Record record = record_in(row, fs::path(row.where()).filename().string());
     std::string key = record.id + '\t' + record.label;
+    if (record.status == RunStatus::failed && !row.has("status"))
+      rows.notes.push_back(row.where() +
+                           ": no eval_loss: counted as a run that is missing (nan where it diverged)");
     while (rows.rows.count(key) != 0) key += '\t';
     places[key] = row.where();
     rows.rows.emplace(std::move(key), std::move(record));

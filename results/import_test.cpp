@@ -114,6 +114,20 @@ TEST(Import, ALossThatIsNoneIsThatOfADivergedRun) {
   EXPECT_EQ(rows.rows.begin()->second.eval_loss, std::numeric_limits<double>::infinity());
 }
 
+TEST(Import, WordsIdentifyTheConfigurationAndAnEmptyLossIsMissing) {
+  const TemporaryFolder folder;
+  spill(folder.path() / "own.csv",
+        "label,seed,task.name,optimizer,eval_loss,host_s\nm,1,recall,adam,0.1,3\nm,1,recall,sgd,0.9,4\n"
+        "m,2,recall,sgd,,\n");
+  const LabelledRecords rows = read_export(folder.path() / "own.csv");
+  ASSERT_EQ(rows.rows.size(), 3U);
+  EXPECT_EQ(rows.rows.begin()->second.config.at("optimizer"), "adam");
+  EXPECT_EQ(rows.rows.begin()->second.metrics.at("host_s"), 3);
+  EXPECT_EQ(std::prev(rows.rows.end())->second.status, RunStatus::failed);
+  ASSERT_EQ(rows.notes.size(), 1U);
+  EXPECT_NE(rows.notes[0].find("own.csv:4: no eval_loss"), std::string::npos) << rows.notes[0];
+}
+
 TEST(Import, WrongFilesAreNamedWithTheirLine) {
   const TemporaryFolder folder;
   const auto problem = [&](const std::string& text) -> std::string {
@@ -134,6 +148,10 @@ TEST(Import, WrongFilesAreNamedWithTheirLine) {
       "x.csv:2: runs need a column 'eval_loss' (or 'eval_accuracy', where that is what is known); "
       "there are label, task.name");
   has("label,eval_loss,task.name,state_bytes\nx,1,recall,-4\n", "column 'state_bytes': -4 is no size");
+  has("label,task.name,eval_accuracy\na,mqar,95\n", "x.csv:2: column 'eval_accuracy': 95 is more than 1");
+  has("label,task.name,test_accuracy\na,mqar,-0.5\n", "column 'test_accuracy': -0.5 is below 0");
+  has("label,task.name,eval_loss\na,recall,-5\n", "column 'eval_loss': -5 is below 0");
+  has("label,task.name,eval_loss,d_dot\na,recall,1,-3\n", "column 'd_dot': -3 is no size");
   has("label,eval_loss\nx,0.1\n", "at least one column of a configuration");
   has("label,eval_loss,task.name\nx,low,recall\n", "'low' is not a number");
   has("label,eval_loss,task.name,status\nx,1,recall,fine\n", "none of done, diverged, failed");
