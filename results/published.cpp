@@ -130,14 +130,7 @@ std::vector<PublishedPoint> parse_published(std::string_view text, const std::st
     PublishedPoint point;
     point.head = head;
     point.label = row.text("label", what);
-    if (row.has("agreement")) {
-      point.agreement = row.text("agreement", what);
-      try {
-        Agreement::parse(point.agreement);
-      } catch (const std::invalid_argument& error) {
-        row.fail(error.what());
-      }
-    }
+    if (row.has("agreement")) point.agreement = row.text("agreement", what);
     for (std::size_t i = 0; i < row.columns().size(); ++i)
       if (row.columns()[i].find('.') != std::string::npos && !row.cell(i).empty())
         point.known[row.columns()[i]] = row.cell(i);
@@ -163,6 +156,11 @@ std::vector<PublishedPoint> parse_published(std::string_view text, const std::st
       return metric.first.ends_with("accuracy") || metric.first == "exact";
     });
     point.has_loss = !other || (has_load && (given("eval_loss") || given("final_eval_loss")));
+    try {
+      if (!point.agreement.empty()) Agreement::parse(point.agreement).check(point.has_loss);
+    } catch (const std::invalid_argument& error) {
+      row.fail(error.what());
+    }
     if (!point.has_loss) {
       points.push_back(point);
       return;

@@ -138,7 +138,7 @@ RecordList at_best(const RecordList& runs, const ReplayOptions& options, Compari
 bool agrees(const Comparison& row) {
   const Agreement agreement = row.published.agreement.empty() ? Agreement::usual(row.is_loss)
                                                               : Agreement::parse(row.published.agreement);
-  const double best = row.is_loss ? row.lowest : row.highest, worst = row.is_loss ? row.highest : row.lowest;
+  const double best = row.is_loss ? row.lowest : row.highest;
   // Numbers of tables are rounded: what is as far off as the tolerance is near enough.
   const auto near = [&](double ours) { return std::abs(ours - row.value) <= agreement.number + 1e-9; };
   const bool inside = agreement.in_range && row.lowest <= row.value && row.value <= row.highest;
@@ -150,7 +150,7 @@ bool agrees(const Comparison& row) {
     case Agreement::Of::best:
       return inside || near(best);
     case Agreement::Of::each:
-      return row.is_loss ? worst <= agreement.number : worst >= agreement.number;
+      return row.lowest >= agreement.number;
     case Agreement::Of::loss:
       return inside || is_within(row.median, row.value);
   }
@@ -254,6 +254,18 @@ Agreement Agreement::parse(const std::string& text) {
     return agreement;
   }
   return wrong();
+}
+
+void Agreement::check(bool is_loss) const {
+  if ((of == Of::each && is_loss) || (of == Of::loss && !is_loss))
+    throw std::invalid_argument(fmt::format(
+        "agreement '{}' is a rule for {}: this row is compared by its {}",
+        of == Of::each ? "each at least" : "loss",
+        is_loss ? "accuracies; losses agree by \"loss\", \"median within 0.02\", \"best within 0.02\" "
+                  "or \"in range\""
+                : "losses; accuracies agree by \"median within 0.02\", \"best within 0.02\", \"in "
+                  "range\" or \"each at least 0.99\"",
+        is_loss ? "eval_loss" : "accuracy"));
 }
 
 Agreement Agreement::usual(bool is_loss) {

@@ -36,6 +36,8 @@ struct Agreement {
   static Agreement parse(const std::string& text);
   /// What is meant where a file says nothing: "loss", or for all else "median within 0.02 or in range".
   static Agreement usual(bool is_loss);
+  /// Throws std::invalid_argument for a rule that is none of the number compared: "loss" of an accuracy, "each at least" of a loss.
+  void check(bool is_loss) const;
 };
 
 /// Medians with the range of their seeds, as `plot` writes them beside a figure (label, ..., n, median, lo, hi).

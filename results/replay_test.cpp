@@ -127,6 +127,11 @@ TEST(Replay, AgreesAsTheFileOfPublishedNumbersSays) {
   EXPECT_FALSE(agree("each at least 0.99", 1, {0.98, 1}));
   EXPECT_TRUE(agree("", 0.5, {0.1, 0.53, 0.9}));  // of accuracies: as the third
   EXPECT_FALSE(agree("", 0.5, {0.53, 0.53, 0.9}));
+  for (const char* row : {"recall,4,0.41,,each at least 0.99", "mqar,,,0.9,loss"}) {
+    const std::string text =
+        std::string("label,task.name,task.associations,eval_loss,eval_accuracy,agreement\nd,") + row + "\n";
+    EXPECT_THROW(parse_published(text, "p.csv"), std::invalid_argument) << text;
+  }
   for (const char* text : {"median", "median within", "median within x", "median within -1", "or in range",
                            "each at least 0.9 or in range", "best within nan"})
     EXPECT_THROW(Agreement::parse(text), std::invalid_argument) << text;
