@@ -1,6 +1,7 @@
 // What figures put into their CSV and into the settings of their script.
 // SPDX-License-Identifier: Apache-2.0
 #include "plots/figure.h"
+#include "plots/drawing.h"
 
 #include <gmock/gmock.h>
 
@@ -673,6 +674,19 @@ TEST_F(FigureTest, CurvesAreDrawnAtTheLargestLoadAndHoldTheLastLoss) {
   EXPECT_THAT(script(), HasSubstr("Evaluation loss (cross-entropy)"));
   options_.where["task.associations"] = "4";
   EXPECT_THAT(draw("curves", records), HasSubstr("linear,4,200,3,0.9,0.25,0.9\n"));
+}
+
+TEST_F(FigureTest, ALineIsOfOneTask) {
+  RecordMap records;
+  add_recall(records, "delta", 1, 4, 4, 0.0001);
+  add_recall(records, "delta", 1, 4, 16, 0.4);
+  add_recall(records, "delta", 1, 4, 8, 0.0001).config["task.name"] = "reassign";
+  for (const char* figure : {"capacity", "capacity-vs-ddot"})
+    EXPECT_THAT(refusal(figure, records),
+                HasSubstr("differ in task.name (reassign, recall), and a line is of one task; pick one, for "
+                          "example: --where task.name="));
+  options_.where["task.name"] = "recall";
+  EXPECT_THAT(draw("capacity-vs-ddot", records), HasSubstr("delta,4,4,1,4,4,16,0,16\n"));
 }
 
 TEST_F(FigureTest, LengthGolden) {

@@ -28,6 +28,20 @@ void check_pooled(const RecordLine& line, double x, const RecordList& records, c
                   fmt::join(pooled.differing, " and "), pooled.key + "=" + pooled.value));
 }
 
+/// Refuses a line whose places belong to several tasks: no place alone shows it, but what is read along the line (a
+/// capacity, a trend) would be that of neither.
+void check_one_task(const RecordLine& line) {
+  std::set<std::string> tasks;
+  for (const auto& [place, records] : line.points)
+    for (const Record* record : records)
+      if (auto task = config_text(*record, "task.name")) tasks.insert(std::move(*task));
+  if (tasks.size() < 2) return;
+  throw std::invalid_argument(fmt::format(
+      "the runs of \"{}\" along one line differ in task.name ({}), and a line is of one task; pick one, "
+      "for example: --where task.name={} (--by task.name draws a line for each)",
+      line.label, fmt::join(tasks, ", "), *tasks.begin()));
+}
+
 }  // namespace
 
 std::vector<RecordLine> make_lines(const RecordList& records,
@@ -49,6 +63,7 @@ std::vector<RecordLine> make_lines(const RecordList& records,
   std::vector<RecordLine> sorted;
   for (auto& [key, line] : lines) {
     for (auto& [place, point] : line.points) check_pooled(line, place, point, x_name);
+    if (!x_name.empty()) check_one_task(line);  // places without a name are no quantity
     sorted.push_back(std::move(line));
   }
   return sorted;
