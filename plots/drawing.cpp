@@ -21,11 +21,12 @@ struct KnownMetric {
   const char *name, *axis;
   bool is_loss;
 };
-// The loss is half the squared error, summed over the values and averaged over queries.
+// Behind a loss stands what it is, loss_formula(): half the squared error, summed over the values and averaged over
+// queries, or a cross-entropy.
 constexpr KnownMetric kMetrics[] = {
-    {"eval_loss", "Evaluation loss $\\frac{1}{2}|y-\\hat{y}|^2$", true},
-    {"best_eval_loss", "Best evaluation loss $\\frac{1}{2}|y-\\hat{y}|^2$", true},
-    {"test_loss", "Test loss $\\frac{1}{2}|y-\\hat{y}|^2$", true},
+    {"eval_loss", "Evaluation loss", true},
+    {"best_eval_loss", "Best evaluation loss", true},
+    {"test_loss", "Test loss", true},
     {"eval_accuracy", "Evaluation accuracy", false},
     {"test_accuracy", "Test accuracy", false},
     {"test_scaled_accuracy", "Test accuracy, 0 at chance", false},
@@ -48,6 +49,20 @@ double raw_value(const Record& record, const std::string& name) {
 
 }  // namespace
 
+std::string loss_formula(const RecordList& records) {
+  static const std::string squared = " $\\frac{1}{2}|y-\\hat{y}|^2$", entropy = " (cross-entropy)";
+  std::set<std::string> formulas;
+  for (const Record* record : records) {
+    const std::string model = config_text(*record, "model.name").value_or(""),
+                      task = config_text(*record, "task.name").value_or("");
+    const bool codes = config_number(*record, "model.value_codes").value_or(0) > 0;
+    // Tables may say the task alone: values that are vectors are those of these two.
+    const bool vectors = !model.empty() || task == "recall" || task == "reassign";
+    formulas.insert(model == "language" || codes ? entropy : vectors ? squared : "");
+  }
+  return formulas.size() == 1 ? *formulas.begin() : "";
+}
+
 Metric metric_of(const FigureInput& input) {
   const std::string& asked = input.options.metric;
   const std::string name = !asked.empty() ? asked : input.options.best.empty() ? "eval_loss" : "test_loss";
@@ -57,15 +72,10 @@ Metric metric_of(const FigureInput& input) {
     found = found || std::isfinite(raw_value(*record, name));
     for (const auto& [metric, value] : record->metrics) names.insert(metric);
   }
-  const bool tokens = std::all_of(input.records.begin(), input.records.end(), [](const Record* record) {
-    return config_text(*record, "model.name") == "language";
-  });
   for (const KnownMetric& metric : kMetrics)
     if (metric.name == name && (found || name == "eval_loss")) {
-      std::string axis = metric.axis;  // of tokens the loss is another one
-      if (const auto formula = axis.find(" $"); tokens && formula != std::string::npos)
-        axis = axis.substr(0, formula) + " (cross-entropy)";
-      return {name, axis, metric.is_loss};
+      const bool loss = name.ends_with("_loss");  // of tokens another one than of vectors
+      return {name, metric.axis + (loss ? loss_formula(input.records) : ""), metric.is_loss};
     }
   if (found) return {name, name, name.find("loss") != std::string::npos};
   names.insert({"eval_loss", "best_eval_loss", "eval_accuracy", "steps"});

@@ -89,6 +89,8 @@ struct Metric {
   std::string name, axis;  ///< "eval_loss"; "Loss ..."
   bool is_loss = true;     ///< smaller is better, and a log axis may end where runs are solved
 };
+/// " (cross-entropy)" or " $...$" behind a loss: by what the records were trained, "" where they differ or do not say it.
+std::string loss_formula(const RecordList& records);
 /// The metric that the options ask for. Throws std::invalid_argument if no record has it.
 Metric metric_of(const FigureInput& input);
 /// Its value in a record; a diverged run has the worst (infinity for losses, 0 for shares); NaN = none.

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <limits>
 
+#include "plots/drawing.h"
 #include "plots/test_records.h"
 
 namespace crosstalk {
@@ -674,6 +675,20 @@ TEST_F(FigureTest, CurvesAreDrawnAtTheLargestLoadAndHoldTheLastLoss) {
   EXPECT_THAT(script(), HasSubstr("Evaluation loss (cross-entropy)"));
   options_.where["task.associations"] = "4";
   EXPECT_THAT(draw("curves", records), HasSubstr("linear,4,200,3,0.9,0.25,0.9\n"));
+}
+
+TEST_F(FigureTest, TheLossIsNamedByWhatWasTrained) {
+  RecordMap records = two_memories();
+  draw("capacity", records);
+  EXPECT_THAT(script(), HasSubstr("Evaluation loss $"));
+  for (auto& [id, record] : records) record.config["model.value_codes"] = 8;
+  draw("capacity", records);
+  EXPECT_THAT(script(), HasSubstr("Evaluation loss (cross-entropy)"));
+  records.begin()->second.config["model.value_codes"] = 0;
+  EXPECT_EQ(loss_formula(list_of(records)), "");  // of two kinds
+  records.clear();
+  add_record(records, "mine", 1, 0, {{"task.name", "mqar"}}, 2.1);
+  EXPECT_EQ(loss_formula(list_of(records)), "");  // a table that does not say it
 }
 
 TEST_F(FigureTest, ALineIsOfOneTask) {

@@ -22,12 +22,8 @@ const Series* find_series(const Record& record, SeriesMap where, const std::stri
   return found == (record.*where).end() || found->second.x.empty() ? nullptr : &found->second;
 }
 
-/// The loss of a split: of language models another one than of values that are vectors.
 std::string loss_axis(const std::string& split, const FigureInput& input) {
-  const bool tokens = std::all_of(input.records.begin(), input.records.end(), [](const Record* record) {
-    return config_text(*record, "model.name") == "language";
-  });
-  return split + (tokens ? " loss (cross-entropy)" : " loss $\\frac{1}{2}|y-\\hat{y}|^2$");
+  return split + " loss" + loss_formula(input.records);
 }
 
 /// Value at `x` of a series sorted by x. `hold`: between and after its points the last value stands (a run
