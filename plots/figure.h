@@ -57,6 +57,8 @@ struct FigureOptions {
   /// What the best answer without the order of writes costs on the sequences that a run's metric was measured
   /// on; nothing where they are not known, and then figures draw the expectation over all data.
   std::function<std::optional<double>(const Record&, const std::string& metric)> evaluated_floor = {};
+  /// What a key of a record is where its study does not say it; nothing for keys that have no such value.
+  std::function<std::optional<std::string>(const Record&, const std::string& key)> default_of = {};
   std::string label = "";     ///< of a LaTeX table; empty = "tab:" and its name
   MemoryFacts memories = {};  ///< by which it is decided what is a theorem for a line
 };

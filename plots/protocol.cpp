@@ -29,7 +29,8 @@ class Protocol {
       : all_(all), chosen_(chosen), options_(options), metric_(std::move(metric)) {}
 
   std::string text() const {
-    std::vector<std::string> parts = {data(), splits(), model(), training(), rates(), seeds(), stop()};
+    std::vector<std::string> parts = {data(),  splits(), model(), training(),
+                                      rates(), seeds(),  stop(),  others()};
     std::erase(parts, "");
     return fmt::format("\\paragraph{{Protocol.}} {}\n", fmt::join(parts, " "));
   }
@@ -101,8 +102,9 @@ class Protocol {
     for (const Record* record : chosen_) {
       const std::string task = config_text(*record, "task.name").value_or("");
       const bool segments = !config_text(*record, "task.segments").value_or("").empty(),
-                 examples = config_number(*record, "task.examples").value_or(0) > 0;
-      (is_given(*record) || segments || examples ? fixed : drawn).insert(task);
+                 examples = config_number(*record, "task.examples").value_or(0) > 0,
+                 fresh = config_text(*record, "task.fresh") == "true";
+      (is_given(*record) || ((segments || examples) && !fresh) ? fixed : drawn).insert(task);
     }
     if (drawn.empty() && !fixed.empty())
       text += " Training goes over a fixed set of sequences again and again.";
@@ -120,17 +122,38 @@ class Protocol {
     return !config_text(record, "task.folder").value_or("").empty();
   }
 
+  /// "64", "at most 64", "12": how many sequences an evaluation reads; a mixture's segments count each their own.
+  std::string evaluated() const {
+    std::set<std::string> counts;
+    bool at_most = false;
+    for (const Record* record : chosen_) {
+      const double each = config_number(*record, "eval.sequences").value_or(0);
+      std::string groups = config_text(*record, "task.test_segments").value_or("");
+      const bool as_trained = groups.empty();  // which says how many to train on, not to read
+      if (as_trained) groups = config_text(*record, "task.segments").value_or("");
+      double sum = 0;
+      std::istringstream all(groups);
+      for (std::string group; all >> group;) {
+        const bool counted = !as_trained && std::count(group.begin(), group.end(), ':') > 1;
+        sum += counted ? number_in(group.substr(group.rfind(':') + 1)).value_or(0) : each;
+      }
+      if (is_given(*record) && record->profiles.count("accuracy_by_segment") != 0) {
+        counts.insert("all");
+      } else {
+        at_most = at_most || is_given(*record);
+        counts.insert(fmt::format("{}", groups.empty() ? each : sum));
+      }
+    }
+    return (at_most ? "at most " : "") + listed(sorted_values({counts.begin(), counts.end()}));
+  }
+
   std::string splits() const {
     const std::string shown = metric_.starts_with("test")
                                   ? "sequences of the test split, which nothing was chosen by"
                                   : "these validation sequences";
     return fmt::format(
-        "Every {} steps the model is evaluated on {}{} validation sequences{}; shown is {} on {}.",
-        listed("eval.every"),
-        std::any_of(chosen_.begin(), chosen_.end(), [](const Record* record) { return is_given(*record); })
-            ? "at most "
-            : "",
-        listed("eval.sequences"),
+        "Every {} steps the model is evaluated on {} validation sequences{}; shown is {} on {}.",
+        listed("eval.every"), evaluated(),
         differs("eval.protocol", {"uniform"}) ? fmt::format(" by the protocol {}", listed("eval.protocol"))
                                               : "",
         code(metric_), shown);
@@ -220,11 +243,21 @@ class Protocol {
       return record->status == RunStatus::diverged;
     });
     const auto [fewest, most] = seeds_of_a_point();
-    std::string text = fmt::format("{} ({}), each of both data and initialisation; medians over seeds.",
-                                   most == 1        ? "One seed"
-                                   : fewest == most ? fmt::format("{} seeds", most)
-                                                    : fmt::format("{} to {} seeds a point", fewest, most),
-                                   listed(found));
+    // A seed is that of data and of initialisation, but where a study fixes one of them.
+    std::vector<std::string> fixed;
+    for (const auto& [key, words] : {std::pair{"data_seed", "data"}, {"init_seed", "initialisation"}})
+      if (std::any_of(chosen_.begin(), chosen_.end(), [key = key](const Record* record) {
+            const auto own = config_number(*record, key);
+            return own && *own != static_cast<double>(record->seed);
+          }))
+        fixed.push_back(fmt::format("{} drawn by {} {}", words, plain(key), listed(key)));
+    std::string text = fmt::format(
+        "{} ({}), {}; medians over seeds.",
+        most == 1        ? "One seed"
+        : fewest == most ? fmt::format("{} seeds", most)
+                         : fmt::format("{} to {} seeds a point", fewest, most),
+        listed(found),
+        fixed.empty() ? "each of both data and initialisation" : fmt::format("{}", fmt::join(fixed, ", ")));
     if (diverged > 0)
       text += fmt::format(" {} of {} runs diverged and count as the worst.", diverged, chosen_.size());
     return text;
@@ -249,6 +282,52 @@ class Protocol {
     for (std::size_t i = 0; i < rules.size(); ++i)
       text += (i == 0 ? "" : i + 1 == rules.size() ? ", or " : ", ") + rules[i];
     return text + ".";
+  }
+
+  /// "Settings beside these: model.out\_act silu.": keys that no sentence is about and that are not as by default.
+  std::string others() const {
+    static const std::set<std::string> told = {"seed",
+                                               "data_seed",
+                                               "init_seed",
+                                               "model.name",
+                                               "model.d_key",
+                                               "train.optimizer",
+                                               "train.batch",
+                                               "train.beta1",
+                                               "train.beta2",
+                                               "train.weight_decay",
+                                               "train.clip_norm",
+                                               "train.schedule",
+                                               "train.warmup_steps",
+                                               "train.precision",
+                                               "train.learning_rate",
+                                               "train.muon_rate",
+                                               "train.stop_loss",
+                                               "train.stop_accuracy",
+                                               "train.patience",
+                                               "train.max_steps",
+                                               "eval.every",
+                                               "eval.sequences",
+                                               "eval.protocol"};
+    static const std::set<std::string> of_language = {
+        "model.width",         "model.layers",  "model.heads",         "model.d_value", "model.layer",
+        "model.stack",         "model.mlp",     "model.short_conv",    "model.decoder", "model.readout",
+        "model.embed_dropout", "model.dropout", "model.weight_dropout"};
+    const bool language = values("model.name") == std::vector<std::string>{"language"};
+    std::set<std::string> keys;
+    for (const Record* record : chosen_)
+      for (const auto& [key, value] : record->config.items()) {
+        const std::string text = config_text(*record, key).value_or("");
+        if (key.starts_with("task.") || key.starts_with("memory.") || told.count(key) != 0 ||
+            (language && of_language.count(key) != 0))
+          continue;
+        const auto standard =
+            options_.default_of ? options_.default_of(*record, key) : std::optional<std::string>();
+        if (standard && !text.empty() && !same_text(text, *standard)) keys.insert(key);
+      }
+    std::vector<std::string> settings;
+    for (const std::string& key : keys) settings.push_back(fmt::format("{} {}", plain(key), listed(key)));
+    return settings.empty() ? "" : fmt::format("Settings beside these: {}.", fmt::join(settings, "; "));
   }
 
   /// "last (compression) and none (mad_recall, memorise)" where it goes by the task; else its values.

@@ -93,6 +93,26 @@ TEST_F(ProtocolTest, RefusesRowsOfWhichNoTrainingIsKnown) {
   EXPECT_THROW(protocol_text("final", rows_of(records), options_), std::invalid_argument);
 }
 
+TEST_F(ProtocolTest, SaysWhatIsSoAndLeavesNoSettingOut) {
+  LabelledRecords rows = runs();
+  for (auto& [id, record] : rows.rows) {
+    record.config["task.fresh"] = true;
+    record.config["task.test_segments"] = "16:2:5 16:3:7 16:4";
+    record.config["data_seed"] = 5;
+    record.config["init_seed"] = record.seed;
+    record.config["model.out_act"] = "silu";
+    record.config["model.norm"] = "layer";
+  }
+  options_.default_of = [](const Record&, const std::string& key) {
+    return std::optional<std::string>(key == "model.norm" ? "layer" : "none");
+  };
+  const std::string text = protocol_text("final", rows, options_);
+  EXPECT_THAT(text, HasSubstr("Every training step draws new sequences."));
+  EXPECT_THAT(text, HasSubstr("evaluated on 76 validation sequences"));
+  EXPECT_THAT(text, HasSubstr("3 seeds (1, 2 and 3), data drawn by data\\_seed 5; medians"));
+  EXPECT_THAT(text, HasSubstr("Settings beside these: model.out\\_act silu.\n"));
+}
+
 // Arrays of one's own are trained on over and over, and read as far as they go.
 TEST_F(ProtocolTest, FilesAreFixedSets) {
   LabelledRecords rows = runs();

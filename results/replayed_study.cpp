@@ -140,7 +140,10 @@ std::string trained_text(const RecordList& runs) {
     if (run->steps > 0) steps.insert(run->steps);
     for (const char* key :
          {"train.batch", "model.width", "model.d_key", "task.examples", "task.segments", "eval.sequences"})
-      if (const auto value = config_text(*run, key); value && !value->empty()) values[key].insert(*value);
+      if (const auto value = config_text(*run, key); value && !value->empty())
+        if (std::string(key) != "model.width" ||
+            config_text(*run, "model.name") != "retrieval")  // it has none
+          values[key].insert(*value);
   }
   if (steps.empty() || values["train.batch"].empty()) return "";
   const auto range = [](auto low, auto high) {

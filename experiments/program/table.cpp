@@ -11,6 +11,7 @@
 #include "experiments/common/text.h"
 #include "experiments/program/draw.h"
 #include "experiments/program/endings.h"
+#include "experiments/study/schema.h"
 #include "kernels/base/options.h"
 
 namespace crosstalk::program {
@@ -62,6 +63,13 @@ int run_table(const Arguments& arguments, Console& console) {
   const TableFormat format = format_of(arguments);
   FigureOptions options = figure_options(arguments, name);
   options.label = label_of(arguments);
+  options.default_of = [](const Record& record, const std::string& key) -> std::optional<std::string> {
+    const OptionSpec* option = find_option(default_schema(), config_text(record, "task.name").value_or(""),
+                                           config_text(record, "memory.name").value_or(""), key);
+    if (option == nullptr) return std::nullopt;
+    const auto* words = std::get_if<std::string>(&option->default_value);
+    return words != nullptr ? *words : crosstalk::to_text(option->default_value);
+  };
   const LabelledRecords rows =
       rows_to_draw({arguments.positional.begin() + 1, arguments.positional.end()}, arguments, console);
   std::ostringstream notes;
