@@ -1,7 +1,6 @@
 // What figures put into their CSV and into the settings of their script.
 // SPDX-License-Identifier: Apache-2.0
 #include "plots/figure.h"
-#include "plots/drawing.h"
 
 #include <gmock/gmock.h>
 

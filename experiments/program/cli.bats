@@ -584,6 +584,24 @@ PYTHON
   refused 'are of one label' "$crosstalk" plot capacity half.csv other.csv
 }
 
+@test "a run of two sources counts once, and unequal results of it are refused whatever the order" {
+  printf '%s\n' '[study]' 'name = "two"' 'seeds = [1, 2]' '[base]' 'task.name = "recall"' 'task.associations = 4' 'model.d_key = 4' \
+    'train.learning_rate = 1e-2' 'train.max_steps = 4' 'eval.every = 2' 'eval.sequences = 4' '[memories.delta]' 'name = "delta"' >two.toml
+  "$crosstalk" run two.toml --threads 1 -q >/dev/null
+  "$crosstalk" export runs/two --out ids.csv >/dev/null
+  cut -d, -f2- ids.csv >plain.csv
+  once=$("$crosstalk" table final runs/two --format csv)
+  for sources in "runs/two ids.csv" "ids.csv runs/two" "runs/two plain.csv" "plain.csv runs/two" "ids.csv plain.csv"; do
+    run -0 --separate-stderr "$crosstalk" table final $sources --format csv
+    [ "$output" = "$once" ]
+  done
+  awk -F, -v OFS=, 'NR == 1 { for (i = 1; i <= NF; i++) if ($i == "eval_loss") at = i } NR > 1 { $at = 0.9 } 1' ids.csv >else.csv
+  for command in "table final" export; do
+    refused 'run ct-[0-9a-f]* in runs/two and .*else.csv:[23] are both the run' "$crosstalk" $command runs/two else.csv
+    refused 'else.csv:[23] and run ct-[0-9a-f]* in runs/two are both the run' "$crosstalk" $command else.csv runs/two
+  done
+}
+
 @test "what became of training is counted, exported and chosen by" {
   printf '%s\n' '[study]' 'name = "ends"' '[base]' 'task.name = "recall"' 'task.associations = 4' 'model.d_key = 4' \
     'train.learning_rate = 1e-2' 'train.stop_loss = 0' 'train.patience = 1000' 'eval.sequences = 4' '[memories.delta]' 'name = "delta"' \
