@@ -263,6 +263,11 @@ template <int R, int C>
 DEVICE Matrix<R, C> scale_rows(const Matrix<R, C>& a, const Row<R>& b) {
   return made<Matrix<R, C>>([&](int i) { return a.x[i] * b.x[i / a.column_parts]; });
 }
+// Of states of one column.
+template <int n>
+DEVICE Row<n> row_sums(const Row<n>& a) {
+  return a;
+}
 template <int R, int C>
 DEVICE Row<R> row_sums(const Matrix<R, C>& a) {
   constexpr int n = Column<C>::n;
