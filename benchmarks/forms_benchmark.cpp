@@ -130,9 +130,12 @@ void measure(const Memory& memory, const std::string& form, const std::string& f
   const Precision products = format == "bf16"   ? Precision::bf16
                              : format == "tf32" ? Precision::tf32
                                                 : Precision::full;
+  std::vector<ApplyInput> inputs = apply_inputs(memory, sizes);
+  std::erase_if(inputs,
+                [](const ApplyInput& input) { return input.name.ends_with("0"); });  // starts of states
   std::vector<std::string> present;
-  for (const ApplyInput& input : apply_inputs(memory, sizes))
-    if (input.optional && input.name != "s0") present.push_back(input.name);
+  for (const ApplyInput& input : inputs)
+    if (input.optional) present.push_back(input.name);
   ApplyModel<float> model(memory, options, sizes, present, device, true, products, false);
   Uniform uniform;
   double bytes = 0;
@@ -146,8 +149,7 @@ void measure(const Memory& memory, const std::string& form, const std::string& f
       std::copy(x.begin(), x.end(), tensor.at(0));
     }
   };
-  for (const ApplyInput& input : apply_inputs(memory, sizes))
-    if (input.name != "s0") fill(input.name, model.input(input.name));
+  for (const ApplyInput& input : inputs) fill(input.name, model.input(input.name));
   fill("v", model.cotangent());
   const Times times = device == Device::cuda ? measure_on_cuda(model.graph(), repeats)
                                              : measure_on_cpu(model.graph(), repeats);

@@ -54,10 +54,9 @@ LabelledRecords load_rows(const std::vector<std::string>& names, const Arguments
                           Console& console);
 
 /// The same before --where, of what `read` gives for each store; `whole` reads the record behind a row, where that is less.
-LabelledRecords join_rows(
-    const std::vector<std::string>& names, const Arguments& arguments, Console& console,
-    const std::function<const StoreContents&(const std::filesystem::path& store)>& read,
-    const std::function<Record(const Record&)>& whole = {});
+LabelledRecords join_rows(const std::vector<std::string>& names, const Arguments& arguments, Console& console,
+                          const std::function<const StoreContents&(const std::filesystem::path& store)>& read,
+                          const std::function<Record(const Record&)>& whole = {});
 
 /// The stores that were looked into, for messages: "runs/a and runs/b (the store of b.toml; --store PATH names
 /// another)".

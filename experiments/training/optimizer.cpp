@@ -93,7 +93,8 @@ void Optimizer<Real>::find_matrices() {
                       "use \"adamw\"");
   piece(size);
   const int R = replicas_.count();
-  matrix_table_ = shaped<std::int32_t>(R, {static_cast<int>(matrices_.size()) / int{kMuonColumns}, int{kMuonColumns}});
+  matrix_table_ =
+      shaped<std::int32_t>(R, {static_cast<int>(matrices_.size()) / int{kMuonColumns}, int{kMuonColumns}});
   workspace_ = shaped<Real>(R, {narrow<std::int32_t>(workspace, "Muon's workspace")});
   muon_rate_ = shaped<double>(R, {1});
 }
