@@ -84,7 +84,7 @@ const std::vector<Topic>& topics() {
     for (Topic& topic : read) {
       while (topic.text.ends_with('\n')) topic.text.pop_back();
       for (const auto& [mark, text] : known) {
-        if (const std::size_t at = topic.text.find(mark); at != std::string::npos)
+        for (std::size_t at; (at = topic.text.find(mark)) != std::string::npos;)
           topic.text.replace(at, mark.size(), text);
       }
     }
