@@ -202,6 +202,11 @@ typename Hoist<Real>::Made Hoist<Real>::make(Value node) {
       }
       return both([](auto x, auto y) { return x + y; });
     case Kind::sub:
+      // 1 - exp(x) to the last digits of small x, as the built-in gates have it.
+      if (first == 1.0 && args[1]->kind == Kind::map && args[1]->name == "exp") {
+        const Made a = made(args[1]->args[0]);
+        return {a.place, map(MapKind::expm1, a.x, -1)};
+      }
       if (first || second) {
         const Made a = made(args[first ? 1 : 0]);
         return {a.place, first ? *first - a.x : -*second + a.x};

@@ -126,10 +126,10 @@ TEST(RuleLaw, SaysWhereAndWhatWouldBeRight) {
       {{"S = S * I + v k^T", "read S q"},
        "1:7: * goes entry by entry, and I is square; a product with I is written I a"},
       {{"w = tanh(S k)", "g = grad(sum(w * w), S)", "S -= 0.1 outer(grad(sum(g * g), w), k)", "read S q"},
-       "3:19: this grad is of a gradient that went through what it is by, and would miss that part; write the inner "
+       "3:16: this grad is of a gradient that went through what it is by, and would miss that part; write the inner "
        "gradient out"},
       {{"S += v k^2^3^T", "read S q"},
-       "1:12: a power of a power wants parentheses: (a^b)^c, or the product of both"},
+       "1:11: a power of a power wants parentheses: (a^b)^c, or the product of both"},
       {{"S = S + asking v k^T", "read S q"},
        "1:9: asking asks, so only read may use it; a state's step sees the token: k, v, token"},
       {{"state S[V, K, 2]", "S += v k^T", "read S q"},
