@@ -306,7 +306,10 @@ void stream_runs(std::ostream& out, const RowSource& rows, ExportFormat format, 
     table.add(row.seed);
     if (versions) table.add(row.version);
     add_members(table, config_places, texts.config, false);
-    for (const char* count : {"d_dot", "state_size", "steps"}) table.add_text(text_in(texts.fields, count));
+    table.add_text(text_in(texts.fields, "d_dot"));
+    const std::string_view size = text_in(texts.fields, "state_size");
+    table.add_text(size == "0" ? "null" : size);  // not known
+    table.add_text(text_in(texts.fields, "steps"));
     table.add(verdict);
     for (const char* value : {"eval_loss", "best_eval_loss", "eval_accuracy"})
       table.add(number_of(text_in(texts.fields, value)));

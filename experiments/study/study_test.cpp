@@ -105,13 +105,13 @@ TEST(Study, GoldenExpansionOfTheExample) {
 // kSemantics.
 TEST(Study, PinnedIds) {
   const Study study = parse(example_study());
-  EXPECT_EQ(study.runs.front().id, "ct-0272530b9ee2bd026fd7fd7bcbe68e11");
-  EXPECT_EQ(study.runs.back().id, "ct-884796081b95b3b13aaf090d9908132c");
+  EXPECT_EQ(study.runs.front().id, "ct-bafe0f4e0d3774fb5583c7489f0d5886");
+  EXPECT_EQ(study.runs.back().id, "ct-72b19e76006523b9f18b8a15565c35c6");
   EXPECT_EQ(
       canonical_text(fixture_schema(), study.runs.front().config),
       "data_seed=1\neval.protocol=\"schlag2021\"\ninit_seed=1\nmemory.name=\"softmax\"\nmodel.d_key=16\n"
       "model.embedding=44\nmodel.name=\"retrieval\"\nseed=1\ntask.keys=20\ntask.name=\"recall\"\n"
-      "task.values=20\ntrain.learning_rate=0.003\nsemantics=4\n");
+      "task.values=20\ntrain.learning_rate=0.003\nsemantics=5\n");
 }
 
 TEST(Study, IdsDoNotDependOnHowTheFileIsWritten) {
@@ -286,17 +286,17 @@ TEST(Study, ReadsFiles) {
 TEST(RunId, NumbersAreNormalised) {
   Options config;
   config.set("x", -0.0);
-  EXPECT_EQ(canonical_text(fixture_schema(), config), "x=0.0\nsemantics=4\n");
+  EXPECT_EQ(canonical_text(fixture_schema(), config), "x=0.0\nsemantics=5\n");
   config.set("x", 1.0);
-  EXPECT_EQ(canonical_text(fixture_schema(), config), "x=1.0\nsemantics=4\n");
+  EXPECT_EQ(canonical_text(fixture_schema(), config), "x=1.0\nsemantics=5\n");
   config.set("x", 1e300);
-  EXPECT_EQ(canonical_text(fixture_schema(), config), "x=1e+300\nsemantics=4\n");
+  EXPECT_EQ(canonical_text(fixture_schema(), config), "x=1e+300\nsemantics=5\n");
   config.set("x", 0.1 + 0.2);
-  EXPECT_EQ(canonical_text(fixture_schema(), config), "x=0.30000000000000004\nsemantics=4\n");
+  EXPECT_EQ(canonical_text(fixture_schema(), config), "x=0.30000000000000004\nsemantics=5\n");
   config.set("x", Int{-4});
   config.set("y", true);
   config.set("z", std::string("a\"b\\c\nd"));
-  EXPECT_EQ(canonical_text(fixture_schema(), config), "x=-4\ny=true\nz=\"a\\\"b\\\\c\\x0ad\"\nsemantics=4\n");
+  EXPECT_EQ(canonical_text(fixture_schema(), config), "x=-4\ny=true\nz=\"a\\\"b\\\\c\\x0ad\"\nsemantics=5\n");
   EXPECT_EQ(run_id(fixture_schema(), config).size(), 35u);
 }
 
