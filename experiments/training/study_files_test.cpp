@@ -255,9 +255,9 @@ TEST(StudyFiles, PartsOfTheModel) {
 // old default as the neutral value (run_id.cpp), or bump kSemantics if the numbers do change.
 TEST(StudyFiles, PinnedIds) {
   EXPECT_EQ(read("schlag2021_capacity", {"memory=dpfp1", "task.associations=100"}).runs[0].id,
-            "ct-101155fd7c00f30c6b95ca7e3d25d2f0");
+            "ct-59ef57ac324e1b559f8589e6d77d4023");
   EXPECT_EQ(read("schlag2021_updates", {"memory=tanh_fwm", "task.associations=40"}).runs[0].id,
-            "ct-bd5fc14695d4cbdf3b5855a6a145ada8");
+            "ct-0c99d3f4ee51570afa2741497a93790d");
 }
 
 // The seven mixers of Zoology's figure under the labels of its published points, each at all widths, lengths and rates.
