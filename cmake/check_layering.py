@@ -42,7 +42,7 @@ ROOMS = {
     "kernels/recurrence": ["kernels/law", "kernels/matmul"],
     "kernels/law": ["kernels/elementwise"],
     "kernels/fused": [
-        "kernels/embedding",
+        "kernels/elementwise", "kernels/embedding",
         "kernels/feature_map",
         "kernels/law",
         "kernels/matmul",

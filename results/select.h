@@ -88,7 +88,8 @@ void keep_matching(std::map<std::string, Record>& records, const std::map<std::s
 
 RecordList list_of(const std::map<std::string, Record>& records);
 
-/// Leaves of rows of one label, configuration and seed (but failed ones), of whatever sources, one (the first, or that with curves): no seed counts twice. Returns a sentence
+/// Leaves of rows of one label, configuration and seed (but failed ones), of whatever sources, one (the first, or that with
+/// curves): no seed counts twice. Returns a sentence
 /// that says how many it took away, or "". `places`: where rows stand ("own.csv:3"), by their key; else their ids name them.
 /// Throws std::invalid_argument, which names both, where such rows are not equal.
 std::string drop_repeats(std::map<std::string, Record>& rows,
