@@ -54,7 +54,7 @@ sys.exit(not os.path.exists(os.path.join(sysconfig.get_paths()["include"], "Pyth
       rm -rf "$root/build/python-venv"
       if "$base" -m venv "$root/build/python-venv" >&2 &&
         "$python" -m pip install --quiet --disable-pip-version-check --retries 2 \
-          nanobind numpy pytest pandas matplotlib mypy >&2 && "$python" -c "$can" >/dev/null 2>&1; then break; fi
+          nanobind numpy pytest pandas matplotlib >&2 && "$python" -c "$can" >/dev/null 2>&1; then break; fi
     done
   fi
   if ! "$python" -c "$can" >/dev/null 2>&1; then

@@ -23,7 +23,7 @@ ALLOWED = [
     r"only root can become|no small disk",  # root, and a machine that lets it mount
     r"slow: CROSSTALK_SLOW=1 runs it",
     # Large packages: PyTorch with its notebooks, JAX, NVRTC, a browser.
-    r"(PyTorch|torch|nbclient|ipykernel) is not installed|this Python has no .*torch|needs_torch",
+    r"(PyTorch|torch|mypy|nbclient|ipykernel) is not installed|this Python has no .*torch|needs_torch",
     r"CuPy is not installed",
     r"NVRTC|nvrtc|libnvrtc",
     r"no playwright|no Chromium",

@@ -52,16 +52,11 @@ check() { # check NAME COMMAND...; the command may set `detail`
 logs=$(mktemp -d)
 trap 'rm -rf "$logs"' EXIT
 suite() { # suite TEST_PRESET
-  local log="$logs/$1.log" junit="$logs/$1.xml" code=0 strict=()
+  local log="$logs/$1.log" junit="$logs/$1.xml" code=0
   (cd "$root" && ctest --preset "$1" -j "$(nproc)" --output-junit "$junit" --test-output-size-passed 100000) 2>&1 |
     tee "$log" >&2 || code=$?
   detail=$(grep -E '[0-9]+% tests passed' "$log" || echo "ctest ended without a summary")
-  # What is skipped for want of something that could be here fails where everything is installed.
-  if [ "${CI:-}" = true ]; then strict=(--strict); fi
-  if ! python3 "$root/scripts/skips.py" "$junit" ${strict[@]+"${strict[@]}"}; then
-    detail+="; tests were skipped that should not be"
-    code=1
-  fi
+  python3 "$root/scripts/skips.py" "$junit" || true # a list; scripts/skips.py --strict judges it
   return $code
 }
 
