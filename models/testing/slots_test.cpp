@@ -58,6 +58,7 @@ struct Slots {
   Slots() {
     std::uint32_t stream = 0;
     for (const ApplyInput& input : apply_inputs(memory, sizes)) {
+      if (input.optional) continue;
       RandomStream random(3, RandomDomain::initialisation, stream++);
       const Tensor<double> x = model.input(input.name);
       for (std::int64_t i = 0; i < x.size(); ++i)
