@@ -477,6 +477,7 @@ TEST_F(Tokens, WhatIsWrongIsNamedWithItsFileAndPlace) {
   std::ofstream(file("test.npz")) << "PK";
   EXPECT_NE(refusal().find("holds test.npz, an archive"), std::string::npos) << refusal();
   put_all();
+  std::filesystem::remove(file("eval_labels.npy"));
   for (const auto& [second, why] :
        {std::pair<std::int64_t, const char*>{2, "holds 2 at [0, 1] after 2; positions"},
         {8, "holds 8 at [0, 1]; the token at which an answer is due must lie in 0 .. 7"}}) {
@@ -489,6 +490,7 @@ TEST_F(Tokens, WhatIsWrongIsNamedWithItsFileAndPlace) {
     std::filesystem::remove(file("eval_positions.npy"));
     std::filesystem::remove(file("eval_targets.npy"));
   }
+  put_all();
   EXPECT_EQ(refusal(), "read");
 }
 

@@ -59,7 +59,7 @@ def test_a_sequence_goes_on_from_its_states(memory):
     letters = {name: shape for name, (shape, _) in ct.describe(memory).inputs.items()}
     cut = lambda a, part: {n: y[:, part] if letters[n].startswith("[B,T") else y for n, y in a.items()}  # noqa: E731
     first, state = ct.apply(memory, **cut(x, slice(0, 5)), **options)
-    starts = {f"{name.lower()}0" if len(name) == 1 else f"{name.lower()}_0": s for name, s in state.items()}
+    starts = {f"{name.lower()}_0" if name[-1].isdigit() else f"{name.lower()}0": s for name, s in state.items()}
     second, last = ct.apply(memory, **{**cut(x, slice(5, 12)), **starts, **options})
     np.testing.assert_allclose(np.concatenate([first, second], 1), o, rtol=1e-10, atol=1e-10)
     for name, s in end.items():
