@@ -214,10 +214,14 @@ TEST_F(Sample, RefusesADirectoryWithoutPermission) {
   fs::permissions(folder_ / "locked", to_read);
   fs::permissions(folder_, to_read);
   const bool root = geteuid() == 0;  // may write everywhere, and is nobody meanwhile
-  if (root) ASSERT_EQ(setresuid(65534, 65534, 0), 0);
+  if (root) {
+    ASSERT_EQ(setresuid(65534, 65534, 0), 0);
+  }
   EXPECT_NE(refusal((folder_ / "locked").string()).find("may not be written"), std::string::npos);
   EXPECT_NE(refusal((folder_ / "locked" / "new").string()).find("may not be written"), std::string::npos);
-  if (root) ASSERT_EQ(setresuid(0, 0, 0), 0);
+  if (root) {
+    ASSERT_EQ(setresuid(0, 0, 0), 0);
+  }
   for (const fs::path& folder : {folder_, folder_ / "locked"}) fs::permissions(folder, fs::perms::owner_all);
 }
 
