@@ -19,7 +19,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/base/cuda_runtime.h"
+#include "kernels/base/device/cuda_runtime.h"
 #include "models/apply_model.h"
 #include "models/graph/passes.h"
 #include "models/model.h"

@@ -1,4 +1,4 @@
-// Time of laws that run token after token (kernels/law/rule_read.h), interpreted and compiled, forward and backward.
+// Time of laws that run token after token (kernels/rule/rule_read.h), interpreted and compiled, forward and backward.
 //
 // A row is a law, a form and a shape. On a GPU each pass is queued several times between two events; the smallest time
 // counts. `error` is the largest difference of o and of all gradients to the CPU's interpreter in double, over the largest
@@ -14,7 +14,7 @@
 #include <cstdio>
 #include <iostream>
 
-#include "kernels/base/cuda_runtime.h"
+#include "kernels/base/device/cuda_runtime.h"
 #include "models/rules/law.h"
 #include "models/rules/law_examples.h"
 #include "models/rules/program.h"

@@ -19,7 +19,7 @@ ALLOWED = {
     "kernels": ["kernels/"],
     "models": ["kernels/", "models/"],
     "tasks": ["kernels/", "tasks/"],
-    "results": ["results/", "kernels/base/names.h"],
+    "results": ["results/", "kernels/base/text/names.h"],
     "plots": ["results/", "plots/"],
     "experiments": ["kernels/", "models/", "tasks/", "results/", "experiments/", "plots/figure.h"],
     "python": ["kernels/", "models/", "tasks/", "results/", "experiments/", "python/"],
@@ -41,6 +41,7 @@ ROOMS = {
     "kernels/attention": ["kernels/matmul"],
     "kernels/recurrence": ["kernels/law", "kernels/matmul"],
     "kernels/law": ["kernels/elementwise"],
+    "kernels/rule": ["kernels/elementwise", "kernels/law"],
     "kernels/fused": [
         "kernels/elementwise", "kernels/embedding",
         "kernels/feature_map",
@@ -66,7 +67,7 @@ NOT_ON_DEVICE = re.compile(r"^(Eigen|unsupported/Eigen|fmt|boost|toml\+\+|nlohma
 # Its compile time is 5 s and its asserts need a guard: one file includes it.
 ONLY_IN = {re.compile(r"^toml\+\+/"): "experiments/study/toml_reader.cpp"}
 
-# An option has 64 bits; cut to fewer without a look it becomes another number (kernels/base/narrow.h looks). Maps check
+# An option has 64 bits; cut to fewer without a look it becomes another number (kernels/base/text/narrow.h looks). Maps check
 # the bounds of theirs when they are resolved.
 CUT_OPTION = re.compile(r"static_cast<(int|unsigned|short|std::u?int(8|16|32)_t)>\([^;]*\bget_int\(")
 
@@ -85,7 +86,7 @@ def violations(root):
                 found.append(f"{name}:1: a header without `#pragma once`")
             for number, line in enumerate(lines, 1):
                 if folder != "kernels" and "test" not in name and CUT_OPTION.search(line):
-                    found.append(f"{name}:{number}: an option is cut; write narrow<int>(options, key) (kernels/base/narrow.h)")
+                    found.append(f"{name}:{number}: an option is cut; write narrow<int>(options, key) (kernels/base/text/narrow.h)")
                 if path.suffix in {".h", ".cpp"} and len(line) > COMMENT_COLUMNS and line.lstrip().startswith("//"):
                     found.append(f"{name}:{number}: a comment of {len(line)} columns; break it before {COMMENT_COLUMNS}")
                 match = INCLUDE.match(line)

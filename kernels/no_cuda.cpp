@@ -1,8 +1,8 @@
 // Stand-ins of every CUDA function in a build without CUDA: they say so. The one list that a new op joins.
 // SPDX-License-Identifier: Apache-2.0
 #include <crosstalk_ops.h>
-#include "kernels/base/cuda_borrowed.h"
-#include "kernels/base/cuda_runtime.h"
+#include "kernels/base/device/cuda_borrowed.h"
+#include "kernels/base/device/cuda_runtime.h"
 #include "kernels/base/error.h"
 
 namespace crosstalk {

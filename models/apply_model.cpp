@@ -10,12 +10,12 @@
 #include <stdexcept>
 
 #include "kernels/base/error.h"
-#include "kernels/base/narrow.h"
+#include "kernels/base/text/narrow.h"
 #include "models/build.h"
-#include "models/given_gradient.h"
 #include "models/graph/nodes.h"
 #include "models/graph/passes.h"
-#include "models/levels.h"
+#include "models/parts/given_gradient.h"
+#include "models/parts/levels.h"
 
 namespace crosstalk {
 namespace {

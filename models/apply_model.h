@@ -18,7 +18,7 @@
 namespace crosstalk {
 
 /// Sizes of the tensors, the letters of shapes: N writes a token. Also M = 4 K hidden units (models/memory.h) and L levels
-/// (models/levels.h).
+/// (models/parts/levels.h).
 struct ApplySizes {
   int B = 1, T = 1, H = 1, K = 1, V = 1, N = 1;
   std::map<char, int> letters = {};  ///< Memory::letters

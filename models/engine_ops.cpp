@@ -6,9 +6,9 @@
 #include "kernels/elementwise/rotate.h"
 #include "kernels/elementwise/turn.h"
 #include "kernels/law/fwm.h"
-#include "models/carried.h"
 #include "models/engines.h"
 #include "models/graph/nodes.h"
+#include "models/parts/carried.h"
 
 namespace crosstalk {
 

@@ -10,10 +10,10 @@
 #include "kernels/law/diagonal_read.h"
 #include "kernels/recurrence/read_weights.h"
 #include "kernels/recurrence/scan.h"
-#include "models/carried.h"
 #include "models/graph/nodes.h"
-#include "models/implicit_filter.h"
-#include "models/tokens.h"
+#include "models/parts/carried.h"
+#include "models/parts/implicit_filter.h"
+#include "models/parts/tokens.h"
 
 namespace crosstalk {
 namespace {

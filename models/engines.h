@@ -18,7 +18,7 @@
 
 #include "kernels/attention/attend.h"
 #include "kernels/recurrence/state_read.h"
-#include "models/mixer.h"
+#include "models/mixers/mixer.h"
 
 namespace crosstalk {
 

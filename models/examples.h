@@ -4,7 +4,7 @@
 #include "kernels/base/batch.h"
 #include "kernels/embedding/token_numbers.h"
 #include "models/graph/nodes.h"
-#include "models/mixer.h"
+#include "models/mixers/mixer.h"
 
 namespace crosstalk {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "kernels/law/cell_read.h"
-#include "models/mixer.h"
+#include "models/mixers/mixer.h"
 
 namespace crosstalk {
 

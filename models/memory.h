@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "kernels/base/batch.h"
-#include "kernels/base/options.h"
 #include "kernels/base/size.h"
+#include "kernels/base/text/options.h"
 
 namespace crosstalk {
 
@@ -41,7 +41,7 @@ enum class Per {
 /// Hidden units of a memory that is a network, with keys of size K.
 constexpr Size hidden(std::int64_t K) { return Size(4 * K); }
 
-/// Value of an input in a probe without learned gates (models/probe_model.h): value + key k_t.
+/// Value of an input in a probe without learned gates (models/mixers/probe_model.h): value + key k_t.
 struct Open {
   double value = 0, key = 0;
 };
@@ -77,7 +77,7 @@ enum class Family {
 };
 const char* title_of(Family family);
 
-/// Options with their checks that several memories share (models/parts.h).
+/// Options with their checks that several memories share (models/parts/parts.h).
 struct Part {
   std::vector<OptionSpec> options;
   std::function<void(Options&)> resolve = {};
@@ -155,7 +155,7 @@ struct Memory {
   std::string laws = {};   ///< how a model makes the inputs, in plain text
   std::string source;      ///< authors, year, arXiv number
   std::string notes = {};  ///< sentences
-  /// Reads beside the sequence are W x_q with one W [V,d_dot] a sequence: their rank is at most d_dot (results/theory.h).
+  /// Reads beside the sequence are W x_q with one W [V,d_dot] a sequence: their rank is at most d_dot (results/numbers/theory.h).
   bool bounded_by_rank = false;
   bool order_free = false;  ///< reads beside the sequence do not depend on the order of the tokens
   Flops flops = flops::weights<6>;

@@ -10,12 +10,12 @@
 
 #include "kernels/base/error.h"
 #include "kernels/embedding/lookup.h"
-#include "models/language_model.h"
-#include "models/language_options.h"
 #include "models/memory.h"
-#include "models/model_parts.h"
-#include "models/probe_model.h"
-#include "models/retrieval_model.h"
+#include "models/mixers/language_model.h"
+#include "models/mixers/language_options.h"
+#include "models/mixers/probe_model.h"
+#include "models/mixers/retrieval_model.h"
+#include "models/parts/model_parts.h"
 
 namespace crosstalk {
 

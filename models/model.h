@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "kernels/base/batch.h"
-#include "kernels/base/options.h"
+#include "kernels/base/text/options.h"
 #include "models/graph/nodes.h"
-#include "models/look.h"
 #include "models/memory.h"
+#include "models/parts/look.h"
 
 namespace crosstalk {
 

@@ -11,9 +11,9 @@
 #include <sstream>
 #include <stdexcept>
 
+#include "plots/drawing/prepare.h"
 #include "plots/kinds/figure_file.h"
 #include "plots/output.h"
-#include "plots/prepare.h"
 
 namespace crosstalk {
 namespace {

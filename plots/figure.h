@@ -18,11 +18,11 @@
 #include <vector>
 
 #include "results/asked.h"
-#include "results/published.h"
-#include "results/record.h"
-#include "results/replayed_study.h"
-#include "results/select.h"
-#include "results/theory.h"
+#include "results/numbers/select.h"
+#include "results/numbers/theory.h"
+#include "results/replay/published.h"
+#include "results/replay/replayed_study.h"
+#include "results/store/record.h"
 
 namespace crosstalk {
 
@@ -42,7 +42,8 @@ struct FigureOptions {
   std::vector<ReplayedStudy> studies = {};     ///< that replay these points: runs are held against them
   std::string title;                           ///< empty = none
   double threshold = std::nan("");  ///< largest median loss that is solved; NaN = twice train.stop_loss
-  std::map<std::string, std::string> where = {};  ///< draws only records that match (results/select.h)
+  std::map<std::string, std::string> where =
+      {};                  ///< draws only records that match (results/numbers/select.h)
   int expected_seeds = 0;  ///< 0 = the largest number of seeds seen; missing ones stand in the legend
   std::vector<std::string> by = {};    ///< further keys that tell lines apart
   std::string facet = "";              ///< a key: one panel for each of its values

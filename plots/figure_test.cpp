@@ -7,7 +7,7 @@
 #include <cmath>
 #include <limits>
 
-#include "plots/drawing.h"
+#include "plots/drawing/drawing.h"
 #include "plots/test_records.h"
 
 namespace crosstalk {

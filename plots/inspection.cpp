@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "plots/drawing.h"
+#include "plots/drawing/drawing.h"
 #include "plots/figure.h"
 #include "plots/output.h"
 

@@ -9,13 +9,13 @@
 #include <set>
 #include <stdexcept>
 
-#include "results/crc32c.h"
-#include "results/files.h"
 #include "results/json_depth.h"
 #include "results/json_integer.h"
-#include "results/labels.h"
-#include "results/record_io.h"
-#include "results/store.h"
+#include "results/numbers/labels.h"
+#include "results/store/crc32c.h"
+#include "results/store/files.h"
+#include "results/store/record_io.h"
+#include "results/store/store.h"
 
 namespace crosstalk {
 namespace {

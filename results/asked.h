@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "results/record.h"
+#include "results/store/record.h"
 
 namespace crosstalk {
 

@@ -8,7 +8,7 @@
 #include <sstream>
 
 #include "results/export.h"
-#include "results/store.h"
+#include "results/store/store.h"
 #include "results/test_records.h"
 
 namespace crosstalk {

@@ -15,9 +15,9 @@
 #include <stdexcept>
 #include <vector>
 
+#include "results/numbers/verdict.h"
 #include "results/printable.h"
-#include "results/record_scan.h"
-#include "results/verdict.h"
+#include "results/store/record_scan.h"
 
 namespace crosstalk {
 namespace {

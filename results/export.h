@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "results/record.h"
+#include "results/store/record.h"
 
 namespace crosstalk {
 
@@ -35,7 +35,7 @@ struct RowSource {
 
 /// One row a run and label. Columns: id, study, label, status, seed, study_version (if the rows differ in
 /// Record::version), every config key that any record has (sorted, dotted), d_dot,
-/// state_size, steps, verdict (results/verdict.h), eval_loss, best_eval_loss, eval_accuracy, every metric (sorted). `provenance` adds the
+/// state_size, steps, verdict (results/numbers/verdict.h), eval_loss, best_eval_loss, eval_accuracy, every metric (sorted). `provenance` adds the
 /// provenance's keys (sorted, prefixed "provenance."). Missing and NaN: empty in CSV, null in JSONL.
 void export_runs(std::ostream& out, const std::map<std::string, Record>& records, ExportFormat format,
                  bool provenance);

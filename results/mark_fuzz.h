@@ -5,8 +5,8 @@
 #include <string>
 #include <string_view>
 
-#include "results/store.h"
-#include "results/store_path.h"
+#include "results/store/store.h"
+#include "results/store/store_path.h"
 
 namespace crosstalk {
 

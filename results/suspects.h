@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "results/select.h"
+#include "results/numbers/select.h"
 
 namespace crosstalk {
 

@@ -9,7 +9,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "results/record.h"
+#include "results/store/record.h"
 
 namespace crosstalk::testing {
 

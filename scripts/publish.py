@@ -80,7 +80,7 @@ def figure_commands(page, name):
 
 
 def seconds_of(rows):
-    """Seconds in which runs trained, of each commit and device; pauses of up to a minute count (results/replay.h)."""
+    """Seconds in which runs trained, of each commit and device; pauses of up to a minute count (results/replay/replay.h)."""
     spans = collections.defaultdict(list)
     for row in rows:
         spans[row["provenance.commit"][:7], row["provenance.device"]].append(

@@ -8,7 +8,7 @@
 #include <cmath>
 #include <functional>
 
-#include "tasks/file_example.h"
+#include "tasks/kinds/file_example.h"
 
 namespace crosstalk {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <stdexcept>
 
-#include "kernels/base/cuda_runtime.h"
+#include "kernels/base/device/cuda_runtime.h"
 
 namespace crosstalk {
 

@@ -3,7 +3,7 @@
 // NAME that has no kernel of its own in NAME_cuda.cu.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include "kernels/base/cuda_launch.cuh"
+#include "kernels/base/device/cuda_launch.cuh"
 #include "tasks/draw_cuda.h"
 
 namespace crosstalk::drawing {

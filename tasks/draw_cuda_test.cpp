@@ -5,9 +5,9 @@
 #include <cstdlib>
 
 #include "kernels/base/buffer.h"
-#include "kernels/base/cuda_runtime.h"
+#include "kernels/base/device/cuda_runtime.h"
 #include "kernels/testing/cuda_test.h"
-#include "tasks/file_example.h"
+#include "tasks/kinds/file_example.h"
 #include "tasks/testing.h"
 
 namespace crosstalk {

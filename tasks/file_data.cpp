@@ -12,10 +12,10 @@
 #include <numeric>
 #include <stdexcept>
 
-#include "kernels/base/cuda_runtime.h"
+#include "kernels/base/device/cuda_runtime.h"
 #include "kernels/base/error.h"
-#include "kernels/base/narrow.h"
-#include "kernels/base/npy.h"
+#include "kernels/base/text/narrow.h"
+#include "kernels/base/text/npy.h"
 #include "tasks/fused_task.h"
 
 namespace crosstalk {

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "kernels/base/buffer.h"
-#include "tasks/file_sequence.h"
 #include "tasks/given_files.h"
+#include "tasks/kinds/file_sequence.h"
 
 namespace crosstalk {
 

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "kernels/base/error.h"
-#include "kernels/base/narrow.h"
 #include "kernels/base/random.h"
+#include "kernels/base/text/narrow.h"
 #include "tasks/sequence_buffer.h"
 #include "tasks/token_task.h"
 

@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "kernels/base/file_stamps.h"
-#include "kernels/base/options.h"
+#include "kernels/base/text/file_stamps.h"
+#include "kernels/base/text/options.h"
 #include "tasks/task.h"
 
 namespace crosstalk {

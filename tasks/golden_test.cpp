@@ -47,7 +47,7 @@ TEST(Golden, EveryTaskIsPinned) {
     for (const Golden& row : golden()) pinned = pinned || row.task == kind.name;
     const auto task = testing::make_task(kind.name);
     EXPECT_TRUE(pinned) << "no data of task " << kind.name
-                        << " is pinned; once it is as it should be, add to tasks/" << kind.name
+                        << " is pinned; once it is as it should be, add to tasks/kinds/" << kind.name
                         << "_test.cpp\n[[maybe_unused]] const bool pinned = testing::pin({{\"" << kind.name
                         << "\", \"standard\", {}, 0x" << std::hex << stream_hash(*task, Split::train)
                         << "u, 0x" << stream_hash(*task, Split::eval) << "u}});";

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "kernels/base/error.h"
-#include "kernels/base/narrow.h"
+#include "kernels/base/text/narrow.h"
 #include "tasks/draw_cuda.h"
 #include "tasks/fused_task.h"
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "tasks/mqar_sequence.h"
+#include "tasks/kinds/mqar_sequence.h"
 #include "tasks/number_groups.h"
 #include "tasks/token_task.h"
 

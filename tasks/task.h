@@ -12,7 +12,7 @@
 
 #include "kernels/base/batch.h"
 #include "kernels/base/exec.h"
-#include "kernels/base/options.h"
+#include "kernels/base/text/options.h"
 
 namespace crosstalk {
 

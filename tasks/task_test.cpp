@@ -12,7 +12,7 @@
 #include <set>
 
 #include "kernels/base/error.h"
-#include "tasks/file_example.h"
+#include "tasks/kinds/file_example.h"
 #include "tasks/sequence_buffer.h"
 #include "tasks/testing.h"
 

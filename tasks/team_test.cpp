@@ -9,7 +9,7 @@
 #include <barrier>
 #include <thread>
 
-#include "tasks/mqar_sequence.h"
+#include "tasks/kinds/mqar_sequence.h"
 #include "tasks/task.h"
 
 namespace crosstalk {

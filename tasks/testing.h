@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/base/options.h"
+#include "kernels/base/text/options.h"
 #include "tasks/task.h"
 
 namespace crosstalk::testing {

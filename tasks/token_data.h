@@ -13,7 +13,7 @@
 
 #include "kernels/base/buffer.h"
 #include "tasks/given_files.h"
-#include "tasks/tokens_sequence.h"
+#include "tasks/kinds/tokens_sequence.h"
 
 namespace crosstalk {
 

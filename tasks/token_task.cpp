@@ -8,7 +8,7 @@
 #include <stdexcept>
 
 #include "kernels/base/error.h"
-#include "kernels/base/narrow.h"
+#include "kernels/base/text/narrow.h"
 #include "tasks/fused_task.h"
 #include "tasks/number_groups.h"
 #include "tasks/sequence_buffer.h"

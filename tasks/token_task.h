@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/base/options.h"
+#include "kernels/base/text/options.h"
 #include "tasks/task.h"
 
 namespace crosstalk {

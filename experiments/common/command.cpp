@@ -11,7 +11,7 @@
 
 #include "experiments/common/text.h"
 #include "experiments/study/schema.h"
-#include "kernels/base/names.h"
+#include "kernels/base/text/names.h"
 
 namespace crosstalk::program {
 namespace {

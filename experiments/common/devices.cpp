@@ -9,7 +9,7 @@
 
 #include "experiments/common/command.h"
 #include "experiments/common/text.h"
-#include "kernels/base/cuda_runtime.h"
+#include "kernels/base/device/cuda_runtime.h"
 #include "kernels/base/error.h"
 #include "models/graph/passes.h"
 

@@ -8,11 +8,11 @@
 
 #include "experiments/common/text.h"
 #include "experiments/training/pack.h"
-#include "kernels/base/names.h"
-#include "results/import.h"
+#include "kernels/base/text/names.h"
+#include "results/numbers/select.h"
 #include "results/printable.h"
-#include "results/select.h"
-#include "results/weights.h"
+#include "results/replay/import.h"
+#include "results/store/weights.h"
 
 namespace crosstalk::program {
 

@@ -12,7 +12,7 @@
 #include "experiments/common/command.h"
 #include "experiments/study/study.h"
 #include "results/asked.h"
-#include "results/store.h"
+#include "results/store/store.h"
 
 namespace crosstalk::program {
 

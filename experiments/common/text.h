@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/base/options.h"
+#include "kernels/base/text/options.h"
 
 namespace crosstalk::program {
 

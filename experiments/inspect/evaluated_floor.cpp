@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "experiments/training/memory_facts.h"
-#include "results/select.h"
-#include "results/theory.h"
+#include "results/numbers/select.h"
+#include "results/numbers/theory.h"
 #include "tasks/sequence_buffer.h"
 #include "tasks/task.h"
 

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "results/record.h"
+#include "results/store/record.h"
 
 namespace crosstalk {
 

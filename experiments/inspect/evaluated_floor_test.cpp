@@ -8,7 +8,7 @@
 #include <set>
 
 #include "experiments/training/memory_facts.h"
-#include "results/theory.h"
+#include "results/numbers/theory.h"
 #include "tasks/sequence_buffer.h"
 #include "tasks/testing.h"
 

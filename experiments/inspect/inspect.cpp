@@ -12,10 +12,10 @@
 #include <stdexcept>
 
 #include "experiments/inspect/known_arrays.h"
-#include "models/language_options.h"
 #include "models/memory.h"
+#include "models/mixers/language_options.h"
 #include "models/model.h"
-#include "models/parts.h"
+#include "models/parts/parts.h"
 #include "models/rules/rule_memory.h"
 #include "tasks/given_files.h"
 #include "tasks/sequence_buffer.h"

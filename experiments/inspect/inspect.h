@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "experiments/training/weights.h"
-#include "kernels/base/options.h"
+#include "experiments/training/state/weights.h"
+#include "kernels/base/text/options.h"
 #include "tasks/task.h"
 
 namespace crosstalk {

@@ -13,7 +13,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "kernels/base/npy.h"
+#include "kernels/base/text/npy.h"
 #include "tasks/given_files.h"
 #include "tasks/sequence_buffer.h"
 

@@ -10,8 +10,8 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "kernels/base/npy.h"
-#include "tasks/file_example.h"
+#include "kernels/base/text/npy.h"
+#include "tasks/kinds/file_example.h"
 #include "tasks/sequence_buffer.h"
 #include "tasks/testing.h"
 

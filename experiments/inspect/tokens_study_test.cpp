@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "experiments/inspect/sample.h"
-#include "experiments/training/training_fixture.h"
-#include "tasks/file_example.h"
+#include "experiments/training/testing/training_fixture.h"
+#include "tasks/kinds/file_example.h"
 
 namespace crosstalk::checks {
 namespace {

@@ -20,11 +20,11 @@
 #include "experiments/common/text.h"
 #include "experiments/study/study.h"
 #include "experiments/study/toml_reader.h"
-#include "kernels/base/cuda_runtime.h"
+#include "kernels/base/device/cuda_runtime.h"
 #include "kernels/base/error.h"
-#include "kernels/base/npy.h"
-#include "results/files.h"
+#include "kernels/base/text/npy.h"
 #include "results/printable.h"
+#include "results/store/files.h"
 
 namespace crosstalk::program {
 namespace {

@@ -26,9 +26,9 @@
 #include "experiments/training/pack.h"
 #include "kernels/base/parallel.h"
 #include "models/memory.h"
-#include "models/probe_model.h"
+#include "models/mixers/probe_model.h"
 #include "models/rules/rule_memory.h"
-#include "results/statistics.h"
+#include "results/numbers/statistics.h"
 #include "tasks/task.h"
 
 namespace crosstalk::program {

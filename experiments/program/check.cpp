@@ -10,7 +10,7 @@
 #include "experiments/common/text.h"
 #include "experiments/study/study.h"
 #include "experiments/study/toml_reader.h"
-#include "kernels/base/names.h"
+#include "kernels/base/text/names.h"
 #include "models/rules/latex.h"
 #include "models/rules/report.h"
 #include "models/rules/rule_memory.h"

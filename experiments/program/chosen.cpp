@@ -11,7 +11,7 @@
 
 #include "experiments/common/stores.h"
 #include "experiments/common/text.h"
-#include "experiments/training/record_of.h"
+#include "experiments/training/state/record_of.h"
 #include "results/csv.h"
 
 namespace crosstalk::program {

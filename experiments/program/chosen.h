@@ -8,7 +8,7 @@
 #include "experiments/common/command.h"
 #include "experiments/study/study.h"
 #include "results/asked.h"
-#include "results/select.h"
+#include "results/numbers/select.h"
 
 namespace crosstalk::program {
 

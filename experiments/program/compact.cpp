@@ -1,13 +1,13 @@
 // crosstalk compact: one shard instead of many.
 // SPDX-License-Identifier: Apache-2.0
-#include "results/compact.h"
+#include "results/store/compact.h"
 
 #include <fmt/format.h>
 
 #include "experiments/common/command.h"
 #include "experiments/common/exit_codes.h"
 #include "experiments/common/text.h"
-#include "results/store.h"
+#include "results/store/store.h"
 
 namespace crosstalk::program {
 namespace {

@@ -9,7 +9,7 @@
 #include "experiments/common/exit_codes.h"
 #include "experiments/common/stores.h"
 #include "experiments/program/replayed.h"
-#include "results/replay.h"
+#include "results/replay/replay.h"
 
 namespace crosstalk::program {
 namespace {

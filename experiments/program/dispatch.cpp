@@ -10,14 +10,14 @@
 #include "experiments/common/command.h"
 #include "experiments/common/exit_codes.h"
 #include "experiments/common/text.h"
-#include "experiments/program/topics.h"
+#include "experiments/program/help/topics.h"
 #include "experiments/study/study.h"
 #include "kernels/base/error.h"
-#include "kernels/base/file_stamps.h"
-#include "kernels/base/names.h"
+#include "kernels/base/text/file_stamps.h"
+#include "kernels/base/text/names.h"
 #include "models/build.h"
 #include "results/printable.h"
-#include "results/store.h"
+#include "results/store/store.h"
 
 namespace crosstalk::program {
 namespace {

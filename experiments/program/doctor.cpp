@@ -16,9 +16,9 @@
 #include "experiments/common/text.h"
 #include "experiments/common/version.h"
 #include "experiments/program/gpu_report.h"
-#include "kernels/base/cuda_runtime.h"
+#include "kernels/base/device/cuda_runtime.h"
+#include "kernels/base/device/nvrtc.h"
 #include "kernels/base/error.h"
-#include "kernels/base/nvrtc.h"
 #include "kernels/base/parallel.h"
 #include "plots/figure.h"
 

@@ -15,10 +15,10 @@
 #include "experiments/inspect/evaluated_floor.h"
 #include "experiments/program/replayed.h"
 #include "experiments/training/memory_facts.h"
-#include "kernels/base/names.h"
-#include "kernels/base/options.h"
-#include "results/files.h"
-#include "results/store.h"
+#include "kernels/base/text/names.h"
+#include "kernels/base/text/options.h"
+#include "results/store/files.h"
+#include "results/store/store.h"
 
 namespace crosstalk::program {
 namespace {

@@ -14,8 +14,8 @@
 #include "experiments/common/text.h"
 #include "experiments/program/endings.h"
 #include "experiments/program/row_stream.h"
-#include "results/files.h"
-#include "results/store.h"
+#include "results/store/files.h"
+#include "results/store/store.h"
 
 namespace crosstalk::program {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <string>
 
-#include "kernels/base/cuda_runtime.h"
+#include "kernels/base/device/cuda_runtime.h"
 
 namespace crosstalk::program {
 

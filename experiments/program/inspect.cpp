@@ -19,9 +19,9 @@
 #include "experiments/inspect/sample.h"
 #include "experiments/program/verify.h"
 #include "kernels/base/error.h"
-#include "kernels/base/npy.h"
+#include "kernels/base/text/npy.h"
 #include "plots/figure.h"
-#include "results/weights.h"
+#include "results/store/weights.h"
 
 namespace crosstalk::program {
 namespace {

@@ -11,8 +11,8 @@
 #include "experiments/common/command.h"
 #include "experiments/common/exit_codes.h"
 #include "experiments/sharing/signals.h"
-#include "kernels/base/cuda_runtime.h"
-#include "kernels/base/memory_reserve.h"
+#include "kernels/base/device/cuda_runtime.h"
+#include "kernels/base/device/memory_reserve.h"
 
 namespace {
 

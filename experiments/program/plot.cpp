@@ -11,7 +11,7 @@
 #include "experiments/common/text.h"
 #include "experiments/program/draw.h"
 #include "experiments/program/endings.h"
-#include "kernels/base/options.h"
+#include "kernels/base/text/options.h"
 #include "plots/figure.h"
 
 namespace crosstalk::program {

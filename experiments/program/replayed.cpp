@@ -13,9 +13,9 @@
 
 #include "experiments/study/schema.h"
 #include "experiments/study/study.h"
-#include "experiments/training/record_of.h"
+#include "experiments/training/state/record_of.h"
+#include "results/numbers/select.h"
 #include "results/printable.h"
-#include "results/select.h"
 
 namespace crosstalk::program {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "results/replayed_study.h"
+#include "results/replay/replayed_study.h"
 
 namespace crosstalk::program {
 

@@ -8,11 +8,11 @@
 #include <unordered_set>
 
 #include "experiments/common/stores.h"
+#include "results/numbers/select.h"
+#include "results/numbers/verdict.h"
 #include "results/printable.h"
-#include "results/record_scan.h"
-#include "results/select.h"
-#include "results/store.h"
-#include "results/verdict.h"
+#include "results/store/record_scan.h"
+#include "results/store/store.h"
 
 namespace crosstalk::program {
 namespace {

@@ -10,10 +10,10 @@
 #include <sstream>
 
 #include "experiments/common/stores.h"
-#include "results/record_io.h"
-#include "results/record_scan.h"
-#include "results/shard.h"
-#include "results/store.h"
+#include "results/store/record_io.h"
+#include "results/store/record_scan.h"
+#include "results/store/shard.h"
+#include "results/store/store.h"
 
 namespace crosstalk::program {
 namespace {

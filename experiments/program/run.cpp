@@ -14,7 +14,7 @@
 #include "experiments/common/stores.h"
 #include "experiments/common/text.h"
 #include "experiments/program/chosen.h"
-#include "experiments/program/plan.h"
+#include "experiments/program/planning/plan.h"
 #include "experiments/sharing/forecast.h"
 #include "experiments/sharing/progress.h"
 #include "experiments/sharing/session.h"
@@ -23,7 +23,7 @@
 #include "experiments/sharing/signals.h"
 #include "experiments/sharing/workers.h"
 #include "experiments/training/foreign_memory.h"
-#include "results/checkpoint.h"
+#include "results/store/checkpoint.h"
 
 namespace crosstalk::program {
 namespace {

@@ -12,7 +12,7 @@
 #include "experiments/study/study.h"
 #include "experiments/study/toml_reader.h"
 #include "kernels/base/error.h"
-#include "results/store.h"
+#include "results/store/store.h"
 
 namespace crosstalk::program {
 namespace {

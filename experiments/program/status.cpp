@@ -13,15 +13,15 @@
 #include "experiments/common/exit_codes.h"
 #include "experiments/common/stores.h"
 #include "experiments/common/text.h"
-#include "experiments/program/survey.h"
+#include "experiments/program/planning/survey.h"
 #include "experiments/sharing/progress.h"
 #include "experiments/sharing/requests.h"
 #include "experiments/sharing/signals.h"
 #include "experiments/training/pack.h"
-#include "results/checkpoint.h"
-#include "results/claims.h"
-#include "results/follow.h"
 #include "results/printable.h"
+#include "results/store/checkpoint.h"
+#include "results/store/claims.h"
+#include "results/store/follow.h"
 
 namespace crosstalk::program {
 namespace {

@@ -16,8 +16,8 @@
 #include "experiments/sharing/requests.h"
 #include "experiments/sharing/session.h"
 #include "experiments/sharing/session_options.h"
-#include "results/files.h"
 #include "results/printable.h"
+#include "results/store/files.h"
 
 namespace crosstalk::program {
 namespace {

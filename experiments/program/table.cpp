@@ -12,7 +12,7 @@
 #include "experiments/program/draw.h"
 #include "experiments/program/endings.h"
 #include "experiments/study/schema.h"
-#include "kernels/base/options.h"
+#include "kernels/base/text/options.h"
 
 namespace crosstalk::program {
 namespace {

@@ -16,7 +16,7 @@
 #include "experiments/study/schema.h"
 #include "experiments/training/foreign_memory.h"
 #include "experiments/training/training.h"
-#include "results/record_io.h"
+#include "results/store/record_io.h"
 #include "results/suspects.h"
 
 namespace crosstalk::program {

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "experiments/study/study.h"
-#include "results/record.h"
+#include "results/store/record.h"
 
 namespace crosstalk::program {
 

@@ -6,9 +6,9 @@
 
 #include <cmath>
 
-#include "experiments/training/record_of.h"
+#include "experiments/training/state/record_of.h"
 #include "experiments/training/training.h"
-#include "results/record_io.h"
+#include "results/store/record_io.h"
 
 namespace crosstalk::program {
 namespace {

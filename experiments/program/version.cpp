@@ -8,7 +8,7 @@
 #include "experiments/common/exit_codes.h"
 #include "experiments/common/text.h"
 #include "experiments/study/study.h"
-#include "kernels/base/cuda_runtime.h"
+#include "kernels/base/device/cuda_runtime.h"
 
 namespace crosstalk::program {
 namespace {

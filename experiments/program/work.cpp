@@ -20,8 +20,8 @@
 #include "experiments/sharing/workers.h"
 #include "experiments/training/foreign_memory.h"
 #include "kernels/base/error.h"
-#include "results/checkpoint.h"
 #include "results/printable.h"
+#include "results/store/checkpoint.h"
 
 namespace crosstalk::program {
 namespace {

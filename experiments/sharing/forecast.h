@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "experiments/study/study.h"
-#include "results/store.h"
+#include "results/store/store.h"
 
 namespace crosstalk::program {
 

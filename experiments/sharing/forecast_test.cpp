@@ -5,8 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "experiments/training/record_of.h"
-#include "tasks/file_example.h"
+#include "experiments/training/state/record_of.h"
+#include "tasks/kinds/file_example.h"
 
 namespace crosstalk::program {
 namespace {

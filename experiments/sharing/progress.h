@@ -6,7 +6,7 @@
 #include <iosfwd>
 #include <string>
 
-#include "results/record.h"
+#include "results/store/record.h"
 
 namespace crosstalk::program {
 

@@ -10,9 +10,9 @@
 #include <stdexcept>
 
 #include "experiments/common/text.h"
-#include "results/crc32c.h"
-#include "results/files.h"
-#include "results/store.h"
+#include "results/store/crc32c.h"
+#include "results/store/files.h"
+#include "results/store/store.h"
 
 namespace crosstalk::program {
 namespace {

@@ -22,10 +22,10 @@
 #include "experiments/training/pack.h"
 #include "kernels/base/error.h"
 #include "kernels/base/parallel.h"
-#include "results/checkpoint.h"
 #include "results/printable.h"
-#include "results/store.h"
-#include "results/weights.h"
+#include "results/store/checkpoint.h"
+#include "results/store/store.h"
+#include "results/store/weights.h"
 
 namespace crosstalk::program {
 namespace {

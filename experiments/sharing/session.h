@@ -15,7 +15,7 @@
 #include "experiments/sharing/shares.h"
 #include "experiments/study/study.h"
 #include "experiments/training/training.h"
-#include "results/follow.h"
+#include "results/store/follow.h"
 
 namespace crosstalk::program {
 

@@ -16,10 +16,10 @@
 
 #include "experiments/common/command.h"
 #include "experiments/common/exit_codes.h"
-#include "kernels/base/cuda_runtime.h"
+#include "kernels/base/device/cuda_runtime.h"
 #include "kernels/base/error.h"
-#include "results/claims.h"
-#include "results/store.h"
+#include "results/store/claims.h"
+#include "results/store/store.h"
 
 namespace crosstalk {
 namespace {

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <chrono>
 
-#include "results/checkpoint.h"
-#include "results/store.h"
+#include "results/store/checkpoint.h"
+#include "results/store/store.h"
 
 namespace crosstalk::program {
 namespace {

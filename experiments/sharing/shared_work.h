@@ -13,8 +13,8 @@
 
 #include "experiments/sharing/run_states.h"
 #include "experiments/study/study.h"
-#include "results/claims.h"
-#include "results/follow.h"
+#include "results/store/claims.h"
+#include "results/store/follow.h"
 
 namespace crosstalk::program {
 

@@ -8,7 +8,7 @@
 
 #include "experiments/study/study.h"
 #include "experiments/training/training.h"
-#include "results/follow.h"
+#include "results/store/follow.h"
 
 namespace crosstalk::program {
 

@@ -13,7 +13,7 @@
 #include "experiments/common/command.h"
 #include "experiments/common/devices.h"
 #include "experiments/training/pack.h"
-#include "kernels/base/cuda_runtime.h"
+#include "kernels/base/device/cuda_runtime.h"
 #include "kernels/base/error.h"
 
 namespace crosstalk::program {

@@ -10,7 +10,7 @@
 #include "experiments/sharing/shares.h"
 #include "experiments/sharing/signals.h"
 #include "experiments/sharing/workers.h"
-#include "results/store.h"
+#include "results/store/store.h"
 
 namespace crosstalk::program {
 namespace {

@@ -24,10 +24,10 @@
 #include "experiments/sharing/signals.h"
 #include "experiments/training/pack.h"
 #include "kernels/base/error.h"
-#include "kernels/base/file_stamps.h"
 #include "kernels/base/parallel.h"
-#include "results/follow.h"
-#include "results/store.h"
+#include "kernels/base/text/file_stamps.h"
+#include "results/store/follow.h"
+#include "results/store/store.h"
 
 namespace crosstalk::program {
 namespace {

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <set>
 
-#include "kernels/base/names.h"
+#include "kernels/base/text/names.h"
 
 namespace crosstalk {
 namespace {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "kernels/base/batch.h"
-#include "kernels/base/options.h"
+#include "kernels/base/text/options.h"
 
 namespace crosstalk {
 

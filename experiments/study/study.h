@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/base/options.h"
+#include "kernels/base/text/options.h"
 
 namespace crosstalk {
 

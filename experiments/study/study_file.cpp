@@ -10,8 +10,8 @@
 
 #include "experiments/study/study.h"
 #include "kernels/base/error.h"
-#include "kernels/base/names.h"
-#include "results/labels.h"
+#include "kernels/base/text/names.h"
+#include "results/numbers/labels.h"
 #include "results/printable.h"
 
 namespace crosstalk {

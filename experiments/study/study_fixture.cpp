@@ -6,7 +6,7 @@
 #include <stdexcept>
 
 #include "kernels/base/error.h"
-#include "kernels/base/narrow.h"
+#include "kernels/base/text/narrow.h"
 
 namespace crosstalk {
 namespace {

@@ -1,12 +1,12 @@
 // Guards the TOML parser: what passes is shallow ASCII, on which toml++ 3.3.0 was fuzzed without a finding.
 // SPDX-License-Identifier: Apache-2.0
+#include "experiments/study/text_guard.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <string_view>
 #include <vector>
-
-#include "experiments/study/toml_reader.h"
 
 namespace crosstalk {
 namespace {

@@ -2,7 +2,7 @@
 // (singular values) and the best answer of a memory that is blind to order stand on the lines, and no other
 // matrix of the rank is below them.
 // SPDX-License-Identifier: Apache-2.0
-#include "results/theory.h"
+#include "results/numbers/theory.h"
 
 #include <gtest/gtest.h>
 

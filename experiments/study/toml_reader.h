@@ -3,20 +3,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <optional>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
-#include "kernels/base/options.h"
+#include "experiments/study/text_guard.h"
+#include "kernels/base/text/options.h"
 
 namespace crosstalk {
-
-/// A place in a file, counted from 1; line 0 = nowhere.
-struct Position {
-  int line = 0;
-  int column = 0;
-  friend auto operator<=>(const Position&, const Position&) = default;
-};
 
 struct TomlEntry;
 
@@ -39,12 +32,6 @@ struct TomlEntry {
   TomlNode node;
 };
 
-/// Text that is not TOML, or not TOML as a study may use it.
-struct TomlError : std::runtime_error {
-  TomlError(Position at_, const std::string& message) : std::runtime_error(message), at(at_) {}
-  Position at;
-};
-
 /// Parses a whole file. Throws TomlError.
 ///
 /// Refused beyond what TOML refuses: bytes that are not UTF-8, control characters, a byte order mark, letters
@@ -54,9 +41,5 @@ TomlNode parse_toml(const std::string& text);
 
 /// A scalar as it could stand behind "key = " in a file (64, 1e-3, true, "dpfp"); nullopt if it is none.
 std::optional<OptionValue> parse_toml_scalar(const std::string& text);
-
-/// `text` with the same lines and columns, but in ASCII: what parse_toml hands to toml++ (letters in comments
-/// become '?', those in a title \u escapes). Throws TomlError for text that a study may not hold.
-std::string guard_text(const std::string& text);
 
 }  // namespace crosstalk

@@ -5,8 +5,8 @@
 #include "experiments/study/study.h"
 #include "experiments/training/foreign_memory.h"
 #include "experiments/training/training.h"
-#include "models/language_options.h"
 #include "models/memory.h"
+#include "models/mixers/language_options.h"
 #include "models/rules/rule_memory.h"
 #include "tasks/task.h"
 

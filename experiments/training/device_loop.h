@@ -4,7 +4,7 @@
 #include <functional>
 #include <memory>
 
-#include "kernels/base/cuda_runtime.h"
+#include "kernels/base/device/cuda_runtime.h"
 #include "kernels/base/exec.h"
 
 namespace crosstalk {

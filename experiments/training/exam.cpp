@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
-#include "kernels/base/narrow.h"
+#include "kernels/base/text/narrow.h"
 #include "kernels/loss/answers.h"
-#include "results/theory.h"
+#include "results/numbers/theory.h"
 
 namespace crosstalk {
 namespace {

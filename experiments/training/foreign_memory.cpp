@@ -9,8 +9,8 @@
 #include <sstream>
 
 #include "kernels/base/error.h"
-#include "results/files.h"
-#include "results/store.h"
+#include "results/store/files.h"
+#include "results/store/store.h"
 
 namespace crosstalk {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/training/lesson.h"
-#include "kernels/base/narrow.h"
+#include "kernels/base/text/narrow.h"
 
 #include <fmt/format.h>
 

@@ -1,7 +1,7 @@
-// What theory (results/theory.h) has to know of the registered memories.
+// What theory (results/numbers/theory.h) has to know of the registered memories.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include "results/theory.h"
+#include "results/numbers/theory.h"
 
 namespace crosstalk {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "experiments/training/evaluation.h"
-#include "results/record.h"
+#include "results/store/record.h"
 #include "tasks/task.h"
 
 namespace crosstalk {

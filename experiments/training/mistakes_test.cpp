@@ -7,7 +7,7 @@
 #include <cmath>
 #include <set>
 
-#include "experiments/training/training_fixture.h"
+#include "experiments/training/testing/training_fixture.h"
 
 namespace crosstalk::checks {
 namespace {

@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "kernels/base/error.h"
-#include "kernels/base/narrow.h"
+#include "kernels/base/text/narrow.h"
 #include "kernels/optimizer/clip.h"
 
 namespace crosstalk {

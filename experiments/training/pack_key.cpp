@@ -5,10 +5,10 @@
 #include "experiments/training/foreign_memory.h"
 #include "experiments/training/length_factors.h"
 #include "experiments/training/pack.h"
-#include "experiments/training/run_state.h"
-#include "kernels/base/narrow.h"
+#include "experiments/training/state/run_state.h"
+#include "kernels/base/text/narrow.h"
 #include "models/memory.h"
-#include "models/probe_model.h"
+#include "models/mixers/probe_model.h"
 #include "models/rules/rule_memory.h"
 
 namespace crosstalk {

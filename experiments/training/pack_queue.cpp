@@ -11,8 +11,8 @@
 
 #include "experiments/training/pack.h"
 #include "experiments/training/rhythm.h"
-#include "experiments/training/run_state.h"
-#include "kernels/base/narrow.h"
+#include "experiments/training/state/run_state.h"
+#include "kernels/base/text/narrow.h"
 
 namespace crosstalk {
 namespace {

@@ -10,9 +10,9 @@
 
 #include "experiments/training/pack.h"
 #include "experiments/training/pack_queue.h"
-#include "experiments/training/training_fixture.h"
+#include "experiments/training/testing/training_fixture.h"
 #include "models/memory.h"
-#include "tasks/file_example.h"
+#include "tasks/kinds/file_example.h"
 #include "tasks/task.h"
 
 namespace crosstalk::checks {

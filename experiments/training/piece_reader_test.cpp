@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "experiments/training/pack.h"
-#include "experiments/training/training_fixture.h"
+#include "experiments/training/testing/training_fixture.h"
 #include "kernels/base/error.h"
 
 namespace crosstalk::checks {

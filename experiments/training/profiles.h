@@ -6,7 +6,7 @@
 
 #include "experiments/training/evaluation.h"
 #include "experiments/training/exam.h"
-#include "results/record.h"
+#include "results/store/record.h"
 #include "tasks/task.h"
 
 namespace crosstalk {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/training/replicas.h"
 
-#include "kernels/base/narrow.h"
+#include "kernels/base/text/narrow.h"
 
 namespace crosstalk {
 namespace {

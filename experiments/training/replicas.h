@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "kernels/base/buffer.h"
-#include "kernels/base/cuda_runtime.h"
+#include "kernels/base/device/cuda_runtime.h"
 #include "kernels/base/precision.h"
 #include "kernels/optimizer/book_keeping.h"
 #include "models/model.h"

@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "experiments/training/epoch.h"
-#include "kernels/base/options.h"
+#include "kernels/base/text/options.h"
 
 namespace crosstalk {
 

@@ -28,15 +28,15 @@
 #include "experiments/training/admission.h"
 #include "experiments/training/pack.h"
 #include "experiments/training/pack_queue.h"
-#include "experiments/training/record_of.h"
-#include "experiments/training/run_state.h"
+#include "experiments/training/state/record_of.h"
+#include "experiments/training/state/run_state.h"
 #include "experiments/training/threads.h"
 #include "experiments/training/training.h"
 #include "kernels/base/buffer.h"
-#include "kernels/base/cuda_runtime.h"
+#include "kernels/base/device/cuda_runtime.h"
+#include "kernels/base/device/memory_reserve.h"
 #include "kernels/base/error.h"
-#include "kernels/base/file_stamps.h"
-#include "kernels/base/memory_reserve.h"
+#include "kernels/base/text/file_stamps.h"
 
 namespace crosstalk {
 namespace {

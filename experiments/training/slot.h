@@ -11,7 +11,7 @@
 
 #include "experiments/study/study.h"
 #include "experiments/training/evaluation.h"
-#include "results/record.h"
+#include "results/store/record.h"
 
 namespace crosstalk {
 

@@ -9,9 +9,9 @@
 
 #include "experiments/study/study.h"
 #include "kernels/base/exec.h"
-#include "kernels/base/options.h"
 #include "kernels/base/parallel.h"
-#include "results/record.h"
+#include "kernels/base/text/options.h"
+#include "results/store/record.h"
 
 namespace crosstalk {
 

@@ -9,12 +9,12 @@
 #include "experiments/training/epoch.h"
 #include "experiments/training/foreign_memory.h"
 #include "experiments/training/length_factors.h"
+#include "experiments/training/state/weights.h"
 #include "experiments/training/training.h"
-#include "experiments/training/weights.h"
 #include "kernels/base/error.h"
-#include "kernels/base/narrow.h"
+#include "kernels/base/text/narrow.h"
+#include "models/mixers/probe_model.h"
 #include "models/model.h"
-#include "models/probe_model.h"
 #include "tasks/task.h"
 
 namespace crosstalk {

@@ -2,8 +2,8 @@
 // again. Products of one query have a warp a key; those of several are tiled.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/attention/score_kernel.h"
+#include "kernels/base/device/reduce.cuh"
 #include "kernels/base/head_rows.h"
-#include "kernels/base/reduce.cuh"
 #include "kernels/matmul/column_sum.cuh"
 #include "kernels/matmul/gemm.cuh"
 

@@ -21,7 +21,7 @@
 #include <stdexcept>
 
 #include "kernels/base/buffer.h"
-#include "kernels/base/cuda_runtime.h"
+#include "kernels/base/device/cuda_runtime.h"
 #include "kernels/base/op.h"
 #include "kernels/base/precision.h"
 

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/attention/attend_mix_tiles.cuh"
 #include "kernels/attention/attend_mix_whole.cuh"
-#include "kernels/base/reduce.cuh"
+#include "kernels/base/device/reduce.cuh"
 
 namespace crosstalk {
 namespace {

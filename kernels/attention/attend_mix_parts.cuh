@@ -7,9 +7,9 @@
 #pragma once
 #include "kernels/attention/attend_mix.h"
 #include "kernels/attention/score_kernel.h"
-#include "kernels/base/cuda_launch.cuh"
+#include "kernels/base/device/cuda_launch.cuh"
+#include "kernels/base/device/quick_exp.cuh"
 #include "kernels/base/head_rows.h"
-#include "kernels/base/quick_exp.cuh"
 
 namespace crosstalk::device {
 

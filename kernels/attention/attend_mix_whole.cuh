@@ -9,7 +9,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/attention/attend_mix_tiles.cuh"
-#include "kernels/base/async_copy.cuh"
+#include "kernels/base/device/async_copy.cuh"
 
 namespace crosstalk::device {
 

@@ -4,8 +4,8 @@
 //   backward   the last chunk first: z_c, and of each pair of chunks once k_i k_c^T and z_i u_c^T, of which all gradients are made
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/attention/delta_values.h"
-#include "kernels/base/async_copy.cuh"
-#include "kernels/base/cuda_launch.cuh"
+#include "kernels/base/device/async_copy.cuh"
+#include "kernels/base/device/cuda_launch.cuh"
 #include "kernels/base/head_rows.h"
 #include "kernels/matmul/operand_pairs.cuh"
 

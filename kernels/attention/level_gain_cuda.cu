@@ -1,7 +1,7 @@
 // A warp a row of weights.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/attention/level_gain.h"
-#include "kernels/base/cuda_launch.cuh"
+#include "kernels/base/device/cuda_launch.cuh"
 
 namespace crosstalk {
 namespace {

@@ -6,7 +6,7 @@
 // of weights, which are on the left of the matrix.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/attention/solve.h"
-#include "kernels/base/cuda_launch.cuh"
+#include "kernels/base/device/cuda_launch.cuh"
 #include "kernels/base/head_rows.h"
 #include "kernels/matmul/tensor_core.cuh"
 

@@ -10,7 +10,7 @@
 #include <cstring>
 #include <stdexcept>
 
-#include "kernels/base/cuda_runtime.h"
+#include "kernels/base/device/cuda_runtime.h"
 #include "kernels/base/error.h"
 
 namespace crosstalk {

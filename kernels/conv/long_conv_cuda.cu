@@ -1,7 +1,7 @@
 // LongConv with sixteen outputs of a channel in the registers of a thread: of 16 numbers of one side and a window of 31 of the other
 // come 256 products.
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/base/reduce.cuh"
+#include "kernels/base/device/reduce.cuh"
 #include "kernels/conv/long_conv.h"
 
 namespace crosstalk {

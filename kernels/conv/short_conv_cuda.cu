@@ -1,8 +1,8 @@
 // Short convolutions: of up to four taps by a walk (short_conv_walk.cuh), others a thread an element; gradients of
 // weights by pieces of the tokens, added in their order.
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/base/each.cuh"
-#include "kernels/base/reduce.cuh"
+#include "kernels/base/device/each.cuh"
+#include "kernels/base/device/reduce.cuh"
 #include "kernels/conv/short_conv.h"
 #include "kernels/conv/short_conv_walk.cuh"
 

@@ -5,7 +5,7 @@
 // of the next thread add nothing to its gradients of weights.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include "kernels/base/cuda_launch.cuh"
+#include "kernels/base/device/cuda_launch.cuh"
 #include "kernels/conv/short_conv.h"
 
 namespace crosstalk::device {

@@ -1,7 +1,7 @@
 // Elementwise ops, a few elements a thread; sums over repeated elements in a fixed order: those of a few terms by a
 // thread each, short ones by a warp, long ones by blocks, a slice of the terms each, which are added in their order.
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/base/each.cuh"
+#include "kernels/base/device/each.cuh"
 #include "kernels/elementwise/elementwise.h"
 
 namespace crosstalk {

@@ -1,7 +1,7 @@
 // Arguments of kernels of a chain of elementwise ops (map_chain.h).
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include "kernels/base/cuda_launch.cuh"
+#include "kernels/base/device/cuda_launch.cuh"
 #include "kernels/elementwise/map_chain.h"
 
 namespace crosstalk {

@@ -2,8 +2,8 @@
 // one kernel runs any chain. Rows are lanes side by side. Gradients of parameters are added up by thread, block and part of
 // the tokens, each in its order.
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/base/async_copy.cuh"
-#include "kernels/base/reduce.cuh"
+#include "kernels/base/device/async_copy.cuh"
+#include "kernels/base/device/reduce.cuh"
 #include "kernels/elementwise/map_chain_known.cuh"
 
 namespace crosstalk {

@@ -5,7 +5,7 @@
 #pragma once
 #include <utility>
 
-#include "kernels/base/early_launch.cuh"
+#include "kernels/base/device/early_launch.cuh"
 #include "kernels/elementwise/map_chain_args.cuh"
 #include "kernels/matmul/operand_pairs.cuh"
 

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
-#include "kernels/base/each.cuh"
-#include "kernels/base/early_launch.cuh"
+#include "kernels/base/device/each.cuh"
+#include "kernels/base/device/early_launch.cuh"
 #include "kernels/elementwise/pick.h"
 #include "kernels/matmul/operand_pairs.cuh"
 

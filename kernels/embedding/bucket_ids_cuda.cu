@@ -1,6 +1,6 @@
 // Lists of where each id stands, for ten batches in one launch (lookup.h).
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/base/reduce.cuh"
+#include "kernels/base/device/reduce.cuh"
 #include "kernels/embedding/lookup.h"
 
 namespace crosstalk {

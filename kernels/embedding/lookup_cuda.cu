@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
-#include "kernels/base/each.cuh"
+#include "kernels/base/device/each.cuh"
 #include "kernels/embedding/lookup.h"
 #include "kernels/embedding/lookup_lists.cuh"
 #include "kernels/matmul/column_sum.cuh"

@@ -2,9 +2,9 @@
 // step. Pieces of a list are added in their order: sums depend on the shapes and the ids alone.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include "kernels/base/cluster.cuh"
-#include "kernels/base/each.cuh"
-#include "kernels/base/early_launch.cuh"
+#include "kernels/base/device/cluster.cuh"
+#include "kernels/base/device/each.cuh"
+#include "kernels/base/device/early_launch.cuh"
 #include "kernels/embedding/lookup.h"
 
 namespace crosstalk::device {

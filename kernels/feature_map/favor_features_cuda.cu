@@ -6,7 +6,7 @@
 // rounding left of them in each other is taken out at once in the end; larger ones lie in memory, and before
 // a column is finished, what rounding left of the earlier ones is taken out again.
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/base/cluster.cuh"
+#include "kernels/base/device/cluster.cuh"
 #include "kernels/base/normal.h"
 #include "kernels/base/random.h"
 #include "kernels/feature_map/favor_features.h"

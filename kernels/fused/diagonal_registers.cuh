@@ -8,7 +8,7 @@
 // of one stage in shared memory, and goes back.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include "kernels/base/cuda_launch.cuh"
+#include "kernels/base/device/cuda_launch.cuh"
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/law/diagonal_read.h"
 

@@ -36,7 +36,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/base/batch.h"
-#include "kernels/base/cuda_launch.cuh"
+#include "kernels/base/device/cuda_launch.cuh"
 #include "kernels/law/fwm.h"
 #include "kernels/recurrence/chunk_parts.cuh"
 

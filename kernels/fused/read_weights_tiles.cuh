@@ -11,8 +11,8 @@
 // and 0 of those that it does not see. r of every block is kept for backward (read_weights_tiles_backward.cuh).
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include "kernels/base/quick_exp.cuh"
-#include "kernels/base/reduce.cuh"
+#include "kernels/base/device/quick_exp.cuh"
+#include "kernels/base/device/reduce.cuh"
 #include "kernels/recurrence/read_weights_fields.h"
 #include "kernels/recurrence/state_chunk_parts.cuh"
 

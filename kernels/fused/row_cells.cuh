@@ -3,7 +3,7 @@
 #pragma once
 #include <type_traits>
 
-#include "kernels/base/cuda_launch.cuh"
+#include "kernels/base/device/cuda_launch.cuh"
 
 namespace crosstalk::device {
 

@@ -17,7 +17,7 @@
 //
 // Lane c of a half writes number c of a key, a query and a decay: sums over rows are scattered to these lanes.
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/base/cuda_launch.cuh"
+#include "kernels/base/device/cuda_launch.cuh"
 #include "kernels/fused/apart.h"
 #include "kernels/recurrence/state_read.h"
 

@@ -6,7 +6,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <stdexcept>
 
-#include "kernels/base/cuda_launch.cuh"
+#include "kernels/base/device/cuda_launch.cuh"
 #include "kernels/feature_map/feature_entry.cuh"
 #include "kernels/fused/table_features.h"
 

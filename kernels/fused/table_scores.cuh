@@ -7,9 +7,9 @@
 // Absent ids read a row of zeros: without branches the loads overlap.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include "kernels/base/cuda_launch.cuh"
-#include "kernels/base/quick_exp.cuh"
-#include "kernels/base/tuned_for.h"
+#include "kernels/base/device/cuda_launch.cuh"
+#include "kernels/base/device/quick_exp.cuh"
+#include "kernels/base/device/tuned_for.h"
 #include "kernels/feature_map/feature_entry.cuh"
 #include "kernels/fused/table_scores.h"
 

@@ -2,7 +2,7 @@
 // thread a number; sums along rows have a warp a row.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include "kernels/base/cuda_launch.cuh"
+#include "kernels/base/device/cuda_launch.cuh"
 #include "kernels/law/law_walk.h"
 
 namespace crosstalk::law {

@@ -6,8 +6,8 @@
 #include <stdexcept>
 #include <utility>
 
-#include "kernels/base/cuda_runtime.h"
-#include "kernels/base/tuned_for.h"
+#include "kernels/base/device/cuda_runtime.h"
+#include "kernels/base/device/tuned_for.h"
 #include "kernels/linear/linear.h"
 
 namespace crosstalk {

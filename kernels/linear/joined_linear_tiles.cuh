@@ -8,9 +8,9 @@
 // at 8 b + 2 t + x.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include "kernels/base/async_copy.cuh"
-#include "kernels/base/early_launch.cuh"
-#include "kernels/base/reduce.cuh"
+#include "kernels/base/device/async_copy.cuh"
+#include "kernels/base/device/early_launch.cuh"
+#include "kernels/base/device/reduce.cuh"
 #include "kernels/linear/joined_linear.h"
 #include "kernels/matmul/operand_pairs.cuh"
 #include "kernels/matmul/row_tile.cuh"

@@ -13,8 +13,8 @@
 // swapped about by the row, so that copies, which come by rows, and reads of either direction use all banks.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include "kernels/base/async_copy.cuh"
-#include "kernels/base/cuda_launch.cuh"
+#include "kernels/base/device/async_copy.cuh"
+#include "kernels/base/device/cuda_launch.cuh"
 #include "kernels/linear/joined_linear.h"
 #include "kernels/matmul/operand_pairs.cuh"
 #include "kernels/matmul/row_tile.cuh"

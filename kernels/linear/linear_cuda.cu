@@ -1,7 +1,7 @@
 // Affine maps: tiled products, and kernels of their own for one output (gates), where a product would waste a
 // tile's width.
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/base/reduce.cuh"
+#include "kernels/base/device/reduce.cuh"
 #include "kernels/linear/linear.h"
 #include "kernels/matmul/column_sum.cuh"
 #include "kernels/matmul/gemm.cuh"

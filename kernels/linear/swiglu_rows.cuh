@@ -5,7 +5,7 @@
 // h D^T, d_g G and d_u U (sums over units). Who computes a row does not show in its bits.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include "kernels/base/async_copy.cuh"
+#include "kernels/base/device/async_copy.cuh"
 #include "kernels/linear/joined_linear_rows.cuh"
 #include "kernels/linear/swiglu.h"
 

@@ -3,8 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
-#include "kernels/base/cluster.cuh"
-#include "kernels/base/cuda_launch.cuh"
+#include "kernels/base/device/cluster.cuh"
+#include "kernels/base/device/cuda_launch.cuh"
 #include "kernels/loss/answers.h"
 
 namespace crosstalk {

@@ -13,8 +13,8 @@
 #include <stdexcept>
 
 #include "kernels/base/buffer.h"
-#include "kernels/base/cuda_runtime.h"
-#include "kernels/base/tuned_for.h"
+#include "kernels/base/device/cuda_runtime.h"
+#include "kernels/base/device/tuned_for.h"
 #include "kernels/linear/joined_linear.h"
 
 namespace crosstalk {

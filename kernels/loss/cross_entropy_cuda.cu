@@ -1,6 +1,6 @@
 // Cross-entropy: in tiles where they fit; else products of row blocks by the op linear, a block a row.
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/base/reduce.cuh"
+#include "kernels/base/device/reduce.cuh"
 #include "kernels/linear/joined_linear_wide.cuh"
 #include "kernels/loss/cross_entropy_tiles.cuh"
 

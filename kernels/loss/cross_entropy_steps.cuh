@@ -2,10 +2,10 @@
 // products of a step.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include "kernels/base/async_copy.cuh"
-#include "kernels/base/bulk_copy.cuh"
-#include "kernels/base/early_launch.cuh"
-#include "kernels/base/quick_exp.cuh"
+#include "kernels/base/device/async_copy.cuh"
+#include "kernels/base/device/bulk_copy.cuh"
+#include "kernels/base/device/early_launch.cuh"
+#include "kernels/base/device/quick_exp.cuh"
 #include "kernels/loss/cross_entropy.h"
 #include "kernels/matmul/row_tile.cuh"
 #include "kernels/matmul/wgmma_bf16.cuh"

@@ -4,7 +4,7 @@
 #include <climits>
 
 #include "kernels/base/batch.h"
-#include "kernels/base/reduce.cuh"
+#include "kernels/base/device/reduce.cuh"
 #include "kernels/loss/readout.h"
 
 namespace crosstalk {

@@ -7,7 +7,7 @@
 // depends on the matrix' shape only.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include "kernels/base/cluster.cuh"
+#include "kernels/base/device/cluster.cuh"
 #include "kernels/base/precision.h"
 
 namespace crosstalk::device {

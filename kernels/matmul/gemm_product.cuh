@@ -5,9 +5,9 @@
 // Op without this makes A in load_a().
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include "kernels/base/async_copy.cuh"
-#include "kernels/base/cluster.cuh"
-#include "kernels/base/cuda_launch.cuh"
+#include "kernels/base/device/async_copy.cuh"
+#include "kernels/base/device/cluster.cuh"
+#include "kernels/base/device/cuda_launch.cuh"
 
 namespace crosstalk::device {
 

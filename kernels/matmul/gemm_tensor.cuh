@@ -16,7 +16,7 @@
 // fours, rows 4 (l / 4) .. + 3 of 32.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include "kernels/base/cluster.cuh"
+#include "kernels/base/device/cluster.cuh"
 #include "kernels/matmul/gemm_product.cuh"
 #include "kernels/matmul/gemm_wgmma.cuh"
 #include "kernels/matmul/tensor_core.cuh"

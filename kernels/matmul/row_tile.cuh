@@ -5,8 +5,8 @@
 // is such a thing: eight rows are D / 64 pieces of 1 KiB, in which chunks of 16 bytes are swapped about by the row.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include "kernels/base/async_copy.cuh"
-#include "kernels/base/cuda_launch.cuh"
+#include "kernels/base/device/async_copy.cuh"
+#include "kernels/base/device/cuda_launch.cuh"
 #include "kernels/base/head_rows.h"
 #include "kernels/matmul/wgmma_bf16.cuh"
 

@@ -6,7 +6,7 @@
 // product. As the tensor cores cut instead of rounding when they add, long sums should be made of several.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include "kernels/base/cuda_launch.cuh"
+#include "kernels/base/device/cuda_launch.cuh"
 #include "kernels/base/precision.h"
 
 namespace crosstalk::device {

@@ -1,6 +1,6 @@
 // Normalisation of rows: a warp a row, or a few short ones.
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/base/cuda_launch.cuh"
+#include "kernels/base/device/cuda_launch.cuh"
 #include "kernels/norm/normalize.h"
 
 namespace crosstalk {

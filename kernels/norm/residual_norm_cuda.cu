@@ -1,7 +1,7 @@
 // Sum and norm of rows: in fours of floats, else a warp a row. Backward, a block has a piece of the rows, and what they
 // give gain and bias is added up by pieces.
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/base/reduce.cuh"
+#include "kernels/base/device/reduce.cuh"
 #include "kernels/norm/residual_norm_fours.cuh"
 
 namespace crosstalk {

@@ -2,7 +2,7 @@
 // and all of a warp's rows are on their way at once.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include "kernels/base/early_launch.cuh"
+#include "kernels/base/device/early_launch.cuh"
 #include "kernels/matmul/operand_pairs.cuh"
 #include "kernels/norm/residual_norm.h"
 

@@ -1,6 +1,6 @@
 // Adam and AdamW over the flat parameter block: one pass, 28 bytes a parameter in fp32.
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/base/early_launch.cuh"
+#include "kernels/base/device/early_launch.cuh"
 #include "kernels/optimizer/adam.h"
 
 namespace crosstalk {

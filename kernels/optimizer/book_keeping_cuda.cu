@@ -1,6 +1,6 @@
 // Counters of a run on CUDA: a warp a replica; of an evaluation a thread a sequence, then one a sum.
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/base/cuda_launch.cuh"
+#include "kernels/base/device/cuda_launch.cuh"
 #include "kernels/optimizer/book_keeping.h"
 
 namespace crosstalk {

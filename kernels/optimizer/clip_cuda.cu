@@ -1,6 +1,6 @@
 // The norm of a gradient on CUDA: a thread block a partial sum, then one a replica.
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/base/reduce.cuh"
+#include "kernels/base/device/reduce.cuh"
 #include "kernels/optimizer/clip.h"
 
 namespace crosstalk {

@@ -1,7 +1,7 @@
 // Muon on CUDA: one thread block for one matrix of one replica, which goes through all of its products tile by tile. What
 // lies between two products stays in global memory, small enough for the caches.
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/base/reduce.cuh"
+#include "kernels/base/device/reduce.cuh"
 #include "kernels/optimizer/muon.h"
 
 namespace crosstalk {

@@ -4,7 +4,7 @@
 // cycles each in one warp); writes are fetched some steps early, and replicas and sequences fill the GPU.
 // Backward: one team a sequence and head takes query after query, so that gradients meet in a fixed order.
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/base/team.cuh"
+#include "kernels/base/device/team.cuh"
 #include "kernels/recurrence/read_weights_fields.h"
 
 namespace crosstalk {

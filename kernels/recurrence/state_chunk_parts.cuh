@@ -2,8 +2,8 @@
 // inverse of a unit lower triangular matrix.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include "kernels/base/early_launch.cuh"
-#include "kernels/base/quick_exp.cuh"
+#include "kernels/base/device/early_launch.cuh"
+#include "kernels/base/device/quick_exp.cuh"
 #include "kernels/matmul/chunk_product.cuh"
 #include "kernels/matmul/operand_pairs.cuh"
 #include "kernels/recurrence/state_read.h"

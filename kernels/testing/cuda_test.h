@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "kernels/base/cuda_runtime.h"
+#include "kernels/base/device/cuda_runtime.h"
 
 namespace crosstalk::checks {
 

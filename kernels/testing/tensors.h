@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "kernels/base/buffer.h"
-#include "kernels/base/cuda_runtime.h"
+#include "kernels/base/device/cuda_runtime.h"
 #include "kernels/base/precision.h"
 
 namespace crosstalk::checks {

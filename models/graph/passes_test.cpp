@@ -25,7 +25,7 @@
 #include "kernels/testing/shared_limit.h"
 #include "kernels/testing/tensors.h"
 #include "models/graph/nodes.h"
-#include "models/mixer.h"
+#include "models/mixers/mixer.h"
 
 namespace crosstalk::checks {
 namespace {

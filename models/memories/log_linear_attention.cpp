@@ -2,8 +2,8 @@
 // o_t = sum_l lambda_t^l S_t^l q_t (Guo et al. 2025, arXiv 2506.04761, with Mamba-2's decay).
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/base/random.h"
-#include "models/levels.h"
 #include "models/memories/memory_file.h"
+#include "models/parts/levels.h"
 
 namespace crosstalk::memories {
 

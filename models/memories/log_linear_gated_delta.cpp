@@ -1,8 +1,8 @@
 // Log-linear Gated DeltaNet: Gated DeltaNet with a state for every level of a Fenwick tree, each erased as the whole would
 // be, o_t = sum_l lambda_t^l S_t^l q_t (Guo et al. 2025, arXiv 2506.04761).
 // SPDX-License-Identifier: Apache-2.0
-#include "models/levels.h"
 #include "models/memories/memory_file.h"
+#include "models/parts/levels.h"
 
 namespace crosstalk::memories {
 

@@ -3,8 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 
-#include "models/implicit_filter.h"
 #include "models/memories/memory_file.h"
+#include "models/parts/implicit_filter.h"
 
 namespace crosstalk::memories {
 

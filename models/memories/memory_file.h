@@ -3,5 +3,5 @@
 // oracle beside it.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include "models/parts.h"
-#include "models/tokens.h"
+#include "models/parts/parts.h"
+#include "models/parts/tokens.h"

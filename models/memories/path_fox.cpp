@@ -2,7 +2,7 @@
 // log f_s with H_t = I - beta_t w_t w_t^T (Yang et al. 2025, arXiv 2505.16381).
 // SPDX-License-Identifier: Apache-2.0
 #include "models/memories/memory_file.h"
-#include "models/path_key.h"
+#include "models/parts/path_key.h"
 
 namespace crosstalk::memories {
 

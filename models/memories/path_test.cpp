@@ -1,7 +1,7 @@
 // PaTH attention (Yang et al. 2025, arXiv 2505.16381): its oracle and its laws.
 // SPDX-License-Identifier: Apache-2.0
-#include "models/language_options.h"
-#include "models/look.h"
+#include "models/mixers/language_options.h"
+#include "models/parts/look.h"
 #include "models/testing/gate_laws.h"
 #include "models/testing/language.h"
 #include "models/testing/random_sequence.h"

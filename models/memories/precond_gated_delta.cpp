@@ -1,7 +1,7 @@
 // Preconditioned Gated DeltaNet: Gated DeltaNet that writes along M_t * k_t, where M_t shrinks key channels that were
 // written much: S' = alpha_t S_{t-1}, S_t = S' + beta_t (v_t - S' k_t) (M_t * k_t)^T (arXiv 2604.21100).
 // SPDX-License-Identifier: Apache-2.0
-#include "models/precond.h"
+#include "models/parts/precond.h"
 
 namespace crosstalk::memories {
 

@@ -6,7 +6,7 @@
 
 #include "models/laws.h"
 #include "models/memories/memory_file.h"
-#include "models/ramps.h"
+#include "models/parts/ramps.h"
 
 namespace crosstalk::memories {
 

@@ -1,6 +1,6 @@
 // RWKV-4 (Peng et al. 2023, arXiv 2305.13048): its oracle and its laws.
 // SPDX-License-Identifier: Apache-2.0
-#include "models/ramps.h"
+#include "models/parts/ramps.h"
 #include "models/testing/gate_laws.h"
 #include "models/testing/gate_starts.h"
 #include "models/testing/random_sequence.h"

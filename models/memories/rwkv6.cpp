@@ -3,7 +3,7 @@
 // of its own, hence no bonus.
 // SPDX-License-Identifier: Apache-2.0
 #include "models/memories/memory_file.h"
-#include "models/ramps.h"
+#include "models/parts/ramps.h"
 
 namespace crosstalk::memories {
 

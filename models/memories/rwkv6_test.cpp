@@ -1,6 +1,6 @@
 // RWKV-6, Finch (Peng et al. 2024, arXiv 2404.05892): its oracle and its laws.
 // SPDX-License-Identifier: Apache-2.0
-#include "models/ramps.h"
+#include "models/parts/ramps.h"
 #include "models/testing/gate_laws.h"
 #include "models/testing/gate_starts.h"
 #include "models/testing/random_sequence.h"

@@ -1,12 +1,12 @@
-// Compiled laws (kernels/law/rule_source.h) against the CPU's interpreter in double: what is read, states at the end, all gradients.
+// Compiled laws (kernels/rule/rule_source.h) against the CPU's interpreter in double: what is read, states at the end, all gradients.
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
+#include "kernels/base/device/nvrtc.h"
 #include "kernels/base/error.h"
-#include "kernels/base/nvrtc.h"
-#include "kernels/law/rule_source.h"
+#include "kernels/rule/rule_source.h"
 #include "kernels/testing/cuda_test.h"
 #include "models/rules/law.h"
 #include "models/rules/law_examples.h"

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/law/rule_program.h"
+#include "kernels/rule/rule_program.h"
 #include "models/rules/graph.h"
 
 namespace crosstalk::rules {

@@ -7,7 +7,7 @@
 
 #include <algorithm>
 
-#include "kernels/law/rule_execute.h"
+#include "kernels/rule/rule_execute.h"
 #include "models/rules/law_walked.h"
 
 namespace crosstalk::rules {

@@ -5,7 +5,7 @@
 #include <optional>
 #include <stdexcept>
 
-#include "models/parts.h"
+#include "models/parts/parts.h"
 #include "models/rules/lower.h"
 
 namespace crosstalk::rules {

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "models/mixer.h"
+#include "models/mixers/mixer.h"
 #include "models/rules/law.h"
 
 namespace crosstalk::rules {

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/base/names.h"
+#include "kernels/base/text/names.h"
 
 namespace crosstalk::rules {
 namespace {

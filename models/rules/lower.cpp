@@ -5,9 +5,9 @@
 #include <set>
 #include <stdexcept>
 
-#include "models/parts.h"
+#include "models/parts/parts.h"
+#include "models/parts/tokens.h"
 #include "models/rules/hoist.h"
-#include "models/tokens.h"
 
 namespace crosstalk::rules {
 namespace {

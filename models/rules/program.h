@@ -1,11 +1,11 @@
-// A law as a program of the sequential engine (kernels/law/rule_program.h): which values are inputs, and where numbers stand.
+// A law as a program of the sequential engine (kernels/rule/rule_program.h): which values are inputs, and where numbers stand.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "kernels/law/rule_program.h"
+#include "kernels/rule/rule_program.h"
 #include "models/rules/law.h"
 
 namespace crosstalk::rules {

@@ -8,8 +8,8 @@
 #include <cstdlib>
 #include <optional>
 
+#include "kernels/base/device/nvrtc.h"
 #include "kernels/base/error.h"
-#include "kernels/base/nvrtc.h"
 #include "kernels/testing/cuda_test.h"
 #include "models/apply_model.h"
 #include "models/rules/law_examples.h"

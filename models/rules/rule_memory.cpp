@@ -12,7 +12,7 @@
 #include "models/apply_model.h"
 #include "models/engines.h"
 #include "models/memory_files.h"
-#include "models/parts.h"
+#include "models/parts/parts.h"
 #include "models/rules/lower.h"
 #include "models/rules/program.h"
 #include "models/rules/sequential.h"

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "kernels/base/buffer.h"
-#include "kernels/base/cuda_runtime.h"
-#include "kernels/law/rule_read.h"
+#include "kernels/base/device/cuda_runtime.h"
+#include "kernels/rule/rule_read.h"
 
 namespace crosstalk::rules {
 

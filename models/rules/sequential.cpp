@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/rules/sequential.h"
 
-#include "kernels/law/rule_read.h"
-#include "models/parts.h"
+#include "kernels/rule/rule_read.h"
+#include "models/parts/parts.h"
 #include "models/rules/hoist.h"
 #include "models/rules/program.h"
 

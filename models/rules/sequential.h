@@ -1,7 +1,7 @@
 // A law that no other engine takes, token after token: its program (program.h) in a model's graph.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include "models/mixer.h"
+#include "models/mixers/mixer.h"
 #include "models/rules/law.h"
 
 namespace crosstalk::rules {

@@ -9,8 +9,8 @@
 #include <set>
 #include <sstream>
 
-#include "models/language_model.h"
-#include "models/probe_model.h"
+#include "models/mixers/language_model.h"
+#include "models/mixers/probe_model.h"
 #include "models/rules/law_examples.h"
 #include "models/rules/rule_memory.h"
 #include "models/testing/differences.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/base/cuda_runtime.h"
+#include "kernels/base/device/cuda_runtime.h"
 #include "kernels/base/random.h"
 #include "kernels/testing/compare.h"
 #include "kernels/testing/tensors.h"

@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include "kernels/testing/compare.h"
-#include "models/retrieval_model.h"
+#include "models/mixers/retrieval_model.h"
 #include "models/testing/hand_batch.h"
 #include "models/testing/random_sequence.h"
 #include "models/testing/variants.h"

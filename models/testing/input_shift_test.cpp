@@ -5,8 +5,8 @@
 #include <cmath>
 #include <map>
 
-#include "models/look.h"
-#include "models/ramps.h"
+#include "models/parts/look.h"
+#include "models/parts/ramps.h"
 #include "models/testing/language.h"
 
 namespace crosstalk::checks {

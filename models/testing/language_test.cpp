@@ -8,8 +8,8 @@
 #include <chrono>
 
 #include "kernels/testing/compare.h"
-#include "models/language_model.h"
-#include "models/stack_fuzz.h"
+#include "models/mixers/language_model.h"
+#include "models/mixers/stack_fuzz.h"
 #include "models/testing/differences.h"
 
 namespace crosstalk::checks {

@@ -1,7 +1,7 @@
 // Parts around any memory: nothing changes where they are off; every memory with each of them has right gradients, replicas
 // and causality; what they do by definition; what they keep.
 // SPDX-License-Identifier: Apache-2.0
-#include "models/model_parts.h"
+#include "models/parts/model_parts.h"
 
 #include <fmt/format.h>
 

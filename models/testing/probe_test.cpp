@@ -1,6 +1,6 @@
 // Probes: open gates make of each memory what it is without them, and of many the same; laws of random keys.
 // SPDX-License-Identifier: Apache-2.0
-#include "models/probe_model.h"
+#include "models/mixers/probe_model.h"
 
 #include <gtest/gtest.h>
 

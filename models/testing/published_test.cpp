@@ -5,8 +5,8 @@
 
 #include <set>
 
-#include "models/language_options.h"
-#include "models/model_parts.h"
+#include "models/mixers/language_options.h"
+#include "models/parts/model_parts.h"
 #include "models/testing/differences.h"
 #include "models/testing/language.h"
 

@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/base/options.h"
+#include "kernels/base/text/options.h"
 #include "models/memory.h"
 #include "models/testing/gate_laws.h"
 #include "models/testing/hand_batch.h"

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "plots/drawing.h"
+#include "plots/drawing/drawing.h"
 
 namespace crosstalk {
 

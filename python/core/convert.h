@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/base/options.h"
+#include "kernels/base/text/options.h"
 #include "models/memory.h"
 #include "tasks/task.h"
 

@@ -7,7 +7,7 @@
 #include <map>
 #include <mutex>
 
-#include "kernels/base/cuda_runtime.h"
+#include "kernels/base/device/cuda_runtime.h"
 #include "kernels/base/error.h"
 #include "python/core/plan.h"
 

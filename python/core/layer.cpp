@@ -1,15 +1,15 @@
 // Layers of the language model for PyTorch: how their parameters start, and one by itself as a plan.
 // SPDX-License-Identifier: Apache-2.0
-#include "models/layer_model.h"
+#include "models/mixers/layer_model.h"
 
 #include <fmt/format.h>
 
-#include "kernels/base/cuda_runtime.h"
+#include "kernels/base/device/cuda_runtime.h"
 #include "kernels/base/error.h"
-#include "kernels/base/narrow.h"
+#include "kernels/base/text/narrow.h"
 #include "models/apply_model.h"
-#include "models/language_model.h"
-#include "models/language_options.h"
+#include "models/mixers/language_model.h"
+#include "models/mixers/language_options.h"
 #include "models/rules/rule_memory.h"
 #include "python/core/plan.h"
 

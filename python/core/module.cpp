@@ -10,7 +10,7 @@
 #include "kernels/base/error.h"
 #include "kernels/base/parallel.h"
 #include "python/core/convert.h"
-#include "results/store.h"
+#include "results/store/store.h"
 
 namespace crosstalk::python {
 namespace {

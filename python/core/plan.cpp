@@ -7,8 +7,8 @@
 #include <limits>
 
 #include "kernels/base/buffer.h"
-#include "kernels/base/cuda_borrowed.h"
-#include "kernels/base/cuda_runtime.h"
+#include "kernels/base/device/cuda_borrowed.h"
+#include "kernels/base/device/cuda_runtime.h"
 #include "kernels/base/error.h"
 #include "kernels/base/parallel.h"
 #include "python/core/kept.h"

@@ -7,7 +7,7 @@
 
 #include "experiments/program/row_stream.h"
 #include "python/core/convert.h"
-#include "results/verdict.h"
+#include "results/numbers/verdict.h"
 
 using namespace nb::literals;
 

@@ -8,7 +8,7 @@ import math
 import re
 import time
 import warnings
-from typing import Any, Sequence
+from typing import TYPE_CHECKING, Any, Sequence
 
 import numpy as np
 import torch
@@ -16,7 +16,21 @@ import torch
 from . import _core
 from .replicas import Replicas
 from .sources import Config
-from .training import EXAM_TOKENS, SAVE_EVERY, TELL_EVERY, Session, _Refused, _Stop
+
+if TYPE_CHECKING:
+    from .training import Session
+
+TELL_EVERY = 30.0  #: seconds between lines on how far runs have come
+SAVE_EVERY = 60.0  #: seconds between savings of runs that go on
+EXAM_TOKENS = 65536  #: tokens of a replica that an exam reads at a time, about
+
+
+class Stop(Exception):
+    """Somebody asked to stop."""
+
+
+class Refused(Exception):
+    """vmap cannot take the model; why."""
 
 
 class Pack:
@@ -85,7 +99,7 @@ class Pack:
             self._try(replicas)
             return replicas
         except (RuntimeError, NotImplementedError, ValueError) as error:
-            raise _Refused(str(error).strip().splitlines()[0]) from None
+            raise Refused(str(error).strip().splitlines()[0]) from None
 
     def _try(self, replicas: Replicas) -> None:
         """A step and a reading without consequences: vmap says now what it refuses of either."""
@@ -122,7 +136,7 @@ class Pack:
         return tokens[..., 0], position, target
 
     def train(self) -> None:
-        """Until every run has ended. Raises _Stop once what has begun is saved."""
+        """Until every run has ended. Raises Stop once what has begun is saved."""
         begin, saved, told, beaten = time.monotonic(), time.monotonic(), time.monotonic(), -math.inf
         at_begin = self.courses[0].steps + len(self.told)
         parts = self.courses[0].parts()
@@ -132,7 +146,7 @@ class Pack:
             while len(self.told) < steps:
                 if self.session.signals.asked:
                     self.save()
-                    raise _Stop
+                    raise Stop
                 done = first.steps + len(self.told)
                 at, number = first.place(done)
                 batch = self._drawn(parts[at], "train", number, self.batch)

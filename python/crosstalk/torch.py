@@ -22,7 +22,7 @@ from .memories import _plain, apply, threads_now
 
 __all__ = ["LanguageModel", "Memory", "function"]
 
-_NORM_EPS = 1e-5  # of the language model (models/parts.h)
+_NORM_EPS = 1e-5  # of the language model (models/parts/parts.h)
 _STANDS_FOR_MIXER = "rule"  # which a stack cannot name otherwise
 
 

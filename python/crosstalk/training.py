@@ -22,9 +22,6 @@ from .studies import Result, _Progress
 
 #: What runs that march together may differ in.
 FREE = {"seed", "data_seed", "init_seed", "train.learning_rate", "train.weight_decay"}
-TELL_EVERY = 30.0  #: seconds between lines on how far runs have come
-SAVE_EVERY = 60.0  #: seconds between savings of runs that go on
-EXAM_TOKENS = 65536  #: tokens of a replica that an exam reads at a time, about
 
 
 def train(
@@ -78,10 +75,6 @@ def _is_ours(run: dict[str, Any]) -> bool:
 def _fixed(run: dict[str, Any]) -> str:
     """What runs that march together have in common."""
     return json.dumps({k: v for k, v in run["config"].items() if k not in FREE}, sort_keys=True)
-
-
-class _Stop(Exception):
-    """Somebody asked to stop."""
 
 
 class _Signals:
@@ -164,13 +157,15 @@ class Session:
         for digest, (name, text) in self.texts.items():
             (self.path / "python" / f"{digest}.py").write_text(text, encoding="utf-8")
             (self.path / "python" / f"{digest}.name").write_text(name + "\n", encoding="utf-8")
+        from .pack import Stop
+
         with _Signals() as self.signals, warnings.catch_warnings():
             # Said once, in other words, by Pack.
             warnings.filterwarnings("ignore", message="There is a performance drop because we have not yet implemented")
             try:
                 for group in self._groups(missing):
                     self._train_group(group)
-            except _Stop:
+            except Stop:
                 raise KeyboardInterrupt(
                     f"stopped; runs that had begun are saved under {self.path / 'python'}, and the same call resumes from there"
                 ) from None
@@ -214,14 +209,14 @@ class Session:
                 self.store.release(run["id"])
 
     def _train_taken(self, group: list[dict[str, Any]]) -> None:
-        from .pack import Pack
+        from .pack import Pack, Refused
 
         kind, label = _fixed(group[0]), group[0]["label"]
         if kind not in self.refused:
             try:
                 Pack(self, group, True).train()
                 return
-            except _Refused as refused:
+            except Refused as refused:
                 if label not in self.refused.values():
                     self.progress.show(f"crosstalk: {label}: one run after the other, since vmap refuses: {refused}")
                 self.refused[kind] = label
@@ -271,7 +266,3 @@ class Session:
         }
         self.store.append(course, json.dumps(told))
         self._place(course.id).unlink(missing_ok=True)
-
-
-class _Refused(Exception):
-    """vmap cannot take the model; why."""

@@ -16,7 +16,7 @@
 #include "kernels/base/error.h"
 #include "kernels/base/exec.h"
 #include "kernels/base/host_device.h"
-#include "kernels/base/options.h"
+#include "kernels/base/text/options.h"
 
 namespace crosstalk::maps {
 

@@ -1,0 +1,397 @@
+// crosstalk plan: what a study would train.
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/program/planning/plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <unordered_map>
+
+#include "experiments/common/devices.h"
+#include "experiments/common/exit_codes.h"
+#include "experiments/common/stores.h"
+#include "experiments/common/text.h"
+#include "experiments/program/chosen.h"
+#include "experiments/program/planning/estimate.h"
+#include "experiments/program/planning/survey.h"
+#include "experiments/sharing/forecast.h"
+#include "experiments/sharing/session_options.h"
+#include "experiments/training/foreign_memory.h"
+#include "experiments/training/pack.h"
+#include "kernels/base/error.h"
+#include "results/printable.h"
+#include "tasks/data_look.h"
+
+namespace crosstalk::program {
+namespace {
+
+/// The runs of one label; a run under two labels is counted in both rows, and once in the total.
+struct LabelRow {
+  std::string label, memory, layer;
+  StateCounts counts;
+  std::int64_t min_d_dot = 0, max_d_dot = 0, min_state = 0, max_state = 0;
+};
+
+std::vector<LabelRow> rows_of(const Study& study, const StoreContents& contents) {
+  std::vector<LabelRow> rows;
+  std::unordered_map<std::string, std::size_t> places;
+  const auto add = [&](const Run& run, const std::string& label) {
+    const auto [place, is_new] = places.emplace(label, rows.size());
+    if (is_new) {
+      const std::string memory = run.config.has("memory.name") ? run.config.get_string("memory.name") : "";
+      const bool language = run.config.has("model.name") && run.config.get_string("model.name") == "language";
+      const std::string layer = language ? run.config.get_string("model.layer") : "-";
+      rows.push_back({label, memory, layer, {}, run.d_dot, run.d_dot, run.state_size, run.state_size});
+    }
+    LabelRow& row = rows[place->second];
+    if (row.layer != "-" && run.config.get_string("model.layer") != row.layer) row.layer = "both";
+    row.counts.add(state_of(run, contents));
+    row.min_d_dot = std::min(row.min_d_dot, run.d_dot);
+    row.max_d_dot = std::max(row.max_d_dot, run.d_dot);
+    row.min_state = std::min(row.min_state, run.state_size);
+    row.max_state = std::max(row.max_state, run.state_size);
+  };
+  for (const Run& run : study.runs)
+    for (const std::string& label : run.labels) add(run, label);
+  return rows;
+}
+
+/// What the program would train: PyTorch models are trained elsewhere.
+std::vector<const Run*> missing_of(const Study& study, const StoreContents& contents) {
+  std::vector<const Run*> missing;
+  for (const Run& run : study.runs)
+    if (!is_foreign(run.config) && state_of(run, contents) == "missing") missing.push_back(&run);
+  return missing;
+}
+
+/// Where 'run' would train.
+TrainingOptions training_here() {
+  TrainingOptions training;
+  try {
+    choose_device("auto", training);
+  } catch (const DeviceError&) {  // 'run' will say so
+  }
+  return training;
+}
+
+/// By what is recorded, and before that, or where a place is asked for, by a try.
+TimeForecast time_of(const Study& study, const StoreHeads& heads,
+                     const std::optional<TrainingOptions>& asked) {
+  if (asked) return estimate_time(missing_of(study, heads.contents), *asked);
+  TimeForecast time = time_forecast(study.runs, heads);
+  if (time.seconds) return time;
+  return estimate_time(missing_of(study, heads.contents), training_here());
+}
+
+/// Slow forms on the GPU that trains (none on a CPU, where there is one form): a sentence, and the labels of its runs. Of
+/// each label the run with the largest state is asked, which is the first to leave the fast forms.
+std::vector<std::pair<std::string, std::vector<std::string>>> slow_rows(
+    const std::vector<const Run*>& runs, const std::optional<TrainingOptions>& asked) {
+  std::vector<std::pair<std::string, std::vector<std::string>>> rows;
+  if (runs.empty() || (asked ? *asked : training_here()).device != Device::cuda) return rows;
+  std::vector<const Run*> largest;
+  for (const Run* run : runs) {
+    const auto known = std::find_if(largest.begin(), largest.end(),
+                                    [&](const Run* other) { return other->label == run->label; });
+    if (known == largest.end()) {
+      largest.push_back(run);
+    } else if (run->state_size > (*known)->state_size) {
+      *known = run;
+    }
+  }
+  for (const Run* run : largest) {
+    std::vector<std::string> sentences;
+    try {
+      sentences = slow_forms_of(run->config);
+    } catch (const std::exception&) {  // too large to be made, say: 'run' will say so
+    }
+    for (const std::string& sentence : sentences) {
+      const auto known =
+          std::find_if(rows.begin(), rows.end(), [&](const auto& row) { return row.first == sentence; });
+      if (known == rows.end()) {
+        rows.push_back({sentence, {run->label}});
+      } else {
+        known->second.push_back(run->label);
+      }
+    }
+  }
+  return rows;
+}
+
+/// "words, group = "Z2", length = 3": what is not as it is by default.
+std::string setting_text(const TaskKind& kind, const Options& config) {
+  std::string text = kind.name;
+  for (const OptionSpec& spec : kind.options)
+    if (const OptionValue& value = config.at("task." + spec.name); value != spec.default_value)
+      text += fmt::format(", {} = {}", spec.name, to_text(value));
+  return text;
+}
+
+/// Of a task that can draw few different sequences: how many, and how much of test stands in training where that is notable.
+std::string drawn_text(const TaskKind& kind, const Options& config) {
+  constexpr double kNotable = 0.01;
+  const double trained = static_cast<double>(config.get_int("train.max_steps")) *
+                         static_cast<double>(config.get_int("train.batch"));
+  const std::optional<Space> space = space_of(*kind.make(config), trained);
+  if (!space || space->tested < kNotable) return "";
+  const double unit = std::pow(10, std::max(0., std::floor(std::log10(space->different)) - 1));
+  return fmt::format(
+      "{}: about {:.0f} different sequences; training draws {:.0f}, so that about {:.0f} % of those of test stand in training",
+      setting_text(kind, config), std::round(space->different / unit) * unit, trained, 100 * space->tested);
+}
+
+/// Of arrays of one's own: what is there, and how much of it is read; of tasks that draw few different sequences, how many. One
+/// line for each data set.
+std::vector<std::string> data_lines(const Study& study) {
+  constexpr std::size_t kMostSettings = 50;  // looked at: half a second
+  std::set<std::string> settings;
+  std::vector<std::string> lines;
+  for (const Run& run : study.runs) {
+    const TaskKind& kind = *find_task(run.config.get_string("task.name"));
+    if (kind.drawn) {
+      if (settings.size() >= kMostSettings) continue;
+      const std::string setting =
+          fmt::format("{} {} {}", setting_text(kind, run.config), run.config.get_int("train.max_steps"),
+                      run.config.get_int("train.batch"));
+      if (!settings.insert(setting).second) continue;
+      if (std::string line = drawn_text(kind, run.config); !line.empty()) lines.push_back(std::move(line));
+      continue;
+    }
+    const auto task = kind.make(run.config);
+    const auto read = [&](Split split) {
+      std::int64_t there = task->sequences(split), used = run.config.get_int("eval.sequences");
+      if (!task->segments(split).empty() || used >= there) return fmt::format("all {}", there);
+      return fmt::format("the first {} of {}", used, there);
+    };
+    const SequenceShape shape = task->shape(Split::train);
+    std::string line = fmt::format(
+        "{}: training {} of {} with {} at most, validation {}, test {}", run.config.get_string("task.folder"),
+        plural(task->sequences(Split::train), "sequence"), plural(shape.T, "token"),
+        plural(shape.Q, "answer"), read(Split::eval), read(Split::test));
+    if (line.find("the first") != line.npos) line += " (eval.sequences)";
+    if (std::find(lines.begin(), lines.end(), line) == lines.end()) lines.push_back(line);
+  }
+  return lines;
+}
+
+void print_json(const Study& study, const StoreHeads& heads, const std::filesystem::path& store,
+                const std::optional<TrainingOptions>& asked, Console& console) {
+  const StoreContents& contents = heads.contents;
+  const TimeForecast time = time_of(study, heads, asked);
+  nlohmann::ordered_json json = {{"study", study.name},
+                                 {"title", study.title},
+                                 {"count", study.runs.size()},
+                                 {"product", study.product},
+                                 {"store", store.string()},
+                                 {"time", {{"seconds", nullptr}, {"text", time.text}}},
+                                 {"data", data_lines(study)},
+                                 {"warnings", warnings_of(missing_of(study, contents))},
+                                 {"slow_forms", nlohmann::ordered_json::array()},
+                                 {"verdicts", nlohmann::ordered_json::object()},
+                                 {"runs", nlohmann::ordered_json::array()}};
+  if (time.seconds) json["time"]["seconds"] = *time.seconds;
+  for (const auto& [sentence, labels] : slow_rows(missing_of(study, contents), asked))
+    json["slow_forms"].push_back({{"form", sentence}, {"labels", labels}});
+  for (const auto& [verdict, n] : survey(&study, store, heads).verdicts)
+    json["verdicts"][to_text(verdict)] = n;
+  for (const Run& run : study.runs)
+    json["runs"].push_back(
+        {{"id", run.id},
+         {"label", run.label},
+         {"labels", run.labels},
+         {"seed", run.seed},
+         {"d_dot", run.d_dot},
+         {"state_size", run.state_size > 0 ? nlohmann::ordered_json(run.state_size) : nullptr},
+         {"state", state_of(run, contents)},
+         {"config", to_json(run.config)}});
+  console.out << dump(json);
+}
+
+/// "early stop: a run ends after 5500 steps without a new best loss (eval.every x (train.patience + 1)), or at an accuracy of
+/// 0.999" of runs that are to be trained; "" where all go to their last step.
+std::string stop_text(const std::vector<const Run*>& runs) {
+  std::int64_t fewest = 0, most = 0;
+  std::set<std::string> losses, accuracies;
+  for (const Run* run : runs) {
+    const Options& config = run->config;
+    const std::int64_t last = config.get_int("train.max_steps"), every = config.get_int("eval.every"),
+                       patience = config.get_int("train.patience");
+    if (last == 0) continue;  // a probe
+    if (every > 0 && patience < last / every) {
+      const std::int64_t steps = (patience + 1) * every;
+      fewest = fewest == 0 ? steps : std::min(fewest, steps);
+      most = std::max(most, steps);
+    }
+    if (const double loss = config.get_double("train.stop_loss"); loss > 0)
+      losses.insert(fmt::format("{:g}", loss));
+    if (const double accuracy = config.get_double("train.stop_accuracy"); accuracy > 0)
+      accuracies.insert(fmt::format("{:g}", accuracy));
+  }
+  std::vector<std::string> ends;
+  if (most > 0)
+    ends.push_back(fmt::format("after {} steps without a new best loss (eval.every x (train.patience + 1))",
+                               span(fewest, most)));
+  if (!losses.empty())
+    ends.push_back(
+        fmt::format("at a validation loss of {}", join({losses.begin(), losses.end()}, ", ", " or ")));
+  if (!accuracies.empty())
+    ends.push_back(fmt::format("at a validation accuracy of {}",
+                               join({accuracies.begin(), accuracies.end()}, ", ", " or ")));
+  return ends.empty() ? "" : fmt::format("early stop: a run ends {}", join(ends, ", ", " or "));
+}
+
+int run_plan(const Arguments& arguments, Console& console) {
+  Study study = study_of(arguments);
+  const std::optional<TrainingOptions> asked = asked_training(arguments);
+  keep_chosen(arguments, study, console);
+  const std::filesystem::path store = store_path_of(arguments, study);
+  print_plan(study, load_heads(store, console), store, arguments.has("json"), asked, console);
+  return exit_done;
+}
+
+}  // namespace
+
+void print_plan(const Study& study, const StoreHeads& heads, const std::filesystem::path& store, bool json,
+                const std::optional<TrainingOptions>& asked, Console& console) {
+  const StoreContents& contents = heads.contents;
+  if (json) return print_json(study, heads, store, asked, console);
+  const std::vector<LabelRow> rows = rows_of(study, contents);
+  std::vector<std::vector<std::string>> cells = {
+      {"label", "memory", "layer", "d_dot", "state size", "runs", "done", "diverged", "failed", "missing"}};
+  StateCounts total;
+  for (const LabelRow& row : rows) {
+    const StateCounts& n = row.counts;
+    cells.push_back({row.label, row.memory, row.layer,
+                     row.max_d_dot == 0 ? "-" : span(row.min_d_dot, row.max_d_dot),
+                     row.max_state == 0 ? "-" : span(row.min_state, row.max_state),
+                     fmt::format("{}", n.total()), fmt::format("{}", n.done), fmt::format("{}", n.diverged),
+                     fmt::format("{}", n.failed), fmt::format("{}", n.missing)});
+  }
+  for (const Run& run : study.runs) total.add(state_of(run, contents));  // once, whatever its labels
+  if (rows.size() > 1)
+    cells.push_back({"total", "", "", "", "", fmt::format("{}", total.total()), fmt::format("{}", total.done),
+                     fmt::format("{}", total.diverged), fmt::format("{}", total.failed),
+                     fmt::format("{}", total.missing)});
+  console.out << study.name;
+  if (!study.title.empty()) console.out << ": " << study.title;
+  console.out << "\n" << study.product << "\n\n" << table(cells) << "\n";
+  const StoreSurvey found = survey(&study, store, heads);
+  if (const std::string verdicts = verdict_table(found); !verdicts.empty()) console.out << verdicts << "\n";
+  console.out << fmt::format("store: {}\nto train: {}\n", full_path(store), plural(total.missing, "run"));
+  if (const auto again = lacking_weights(study.runs, contents, store); !again.empty())
+    console.out << fmt::format(
+        "without the weights that train.keep_weights wants, 'run' trains them again: {}\n",
+        plural(std::ssize(again), "run"));
+  for (const std::string& data : data_lines(study)) console.out << "data: " << printable_line(data) << "\n";
+  if (total.missing > 0) {
+    if (const std::string stop = stop_text(missing_of(study, contents)); !stop.empty())
+      console.out << stop << "\n";
+    console.out << fmt::format("time: {}\n", time_of(study, heads, asked).text);
+    if (const std::string shortage = memory_shortage(missing_of(study, contents), available_memory());
+        !shortage.empty())
+      print_warning(console, shortage);
+    for (const std::string& warning : warnings_of(missing_of(study, contents)))
+      print_warning(console, warning);
+    for (const auto& [sentence, labels] : slow_rows(missing_of(study, contents), asked))
+      print_warning(console, fmt::format("{}: the slow form: {}",
+                                         labels.size() > 4 ? plural(std::ssize(labels), "label")
+                                                           : join(labels, ", ", " and "),
+                                         sentence));
+  }
+  if (const std::string edges = edges_text(found.edges); !edges.empty())
+    console.out << printable_line(edges) << (total.missing > 0 ? " So far: runs are missing.\n" : "\n");
+  if (total.failed > 0)
+    console.out << fmt::format("{} failed and are not tried again by 'run'; 'crosstalk retry' does\n",
+                               plural(total.failed, "run"));
+}
+
+std::string too_many_keys(const std::vector<const Run*>& runs) {
+  std::vector<std::string> labels;
+  std::int64_t keys = 0, d_dot = 0;
+  for (const Run* run : runs) {
+    const Options& config = run->config;
+    if (config.get_string("model.name") != "retrieval" || !config.has("task.keys") ||
+        !config.has("task.associations") || run->d_dot == 0)
+      continue;
+    const std::int64_t here = config.get_int("task.keys"), load = config.get_int("task.associations");
+    // With as many keys as associations it would be solved; with more than d_dot keys other keys are always read too.
+    if (here <= run->d_dot || load > run->d_dot || here <= load) continue;
+    keys = here, d_dot = run->d_dot;
+    if (std::find(labels.begin(), labels.end(), run->label) == labels.end()) labels.push_back(run->label);
+  }
+  if (labels.empty()) return "";
+  const std::string which =
+      labels.size() > 4 ? plural(std::ssize(labels), "label") : join(labels, ", ", " and ");
+  return fmt::format(
+      "{}: task.keys = {} is above d_dot = {}, so that some loss is left however few associations are stored "
+      "(capacity 0); leave task.keys out (it is then task.associations), and set task.values alone where "
+      "values "
+      "should stay the same",
+      which, keys, d_dot);
+}
+
+std::vector<std::string> warnings_of(const std::vector<const Run*>& runs) {
+  std::vector<std::string> all = {too_many_keys(runs)};
+  std::erase(all, "");
+  std::set<std::string> folders;
+  bool warms_up = false;
+  for (const Run* run : runs) {
+    const std::int64_t steps = run->config.get_int("train.max_steps"),
+                       warmup = run->config.get_int("train.warmup_steps");
+    if (!warms_up && steps > 0 && warmup >= steps) {
+      warms_up = true;
+      all.push_back(fmt::format(
+          "train.warmup_steps = {} of train.max_steps = {}: the rate never comes to train.learning_rate",
+          warmup, steps));
+    }
+    const TaskKind& kind = *find_task(run->config.get_string("task.name"));
+    if (kind.drawn || !folders.insert(run->config.get_string("task.folder")).second) continue;
+    for (const std::string& doubt :
+         doubts_of(*kind.make(run->config), printable_line(run->config.get_string("task.folder"))))
+      all.push_back(doubt);
+  }
+  return all;
+}
+
+extern const Command plan_command;
+const Command plan_command = {
+    "plan",
+    "show what a study would train, and what of it is done",
+    "STUDY.toml [--out STORE] [--set KEY=VALUE]... [--device DEVICE] [--threads N] [--json]",
+    "Reads and checks the study, spells out the product of its axes, and lists each memory\n"
+    "with its feature dimension d_dot, its state size (floats a sequence at inference) and\n"
+    "how many of its runs are in the store, and what became of them (solved, plateau, still falling, ...:\n"
+    "'crosstalk describe verdict'); when a run stops early; how long the rest takes (by the records of the store, and\n"
+    "before there are any by trying some shapes for two seconds; with --device or --threads always there), and\n"
+    "whether memory can do it. On a GPU it names memories whose shapes only the slow form of a kernel covers, and\n"
+    "why.\n"
+    "Creates nothing.\n\n"
+    "Examples:\n"
+    "  crosstalk plan experiments/quickstart.toml\n"
+    "  crosstalk plan experiments/quickstart.toml --set task.associations=20,40 --set seeds=1\n"
+    "  crosstalk plan experiments/quickstart.toml --device cpu --threads 2\n"
+    "  crosstalk plan experiments/quickstart.toml --json | jq -r '.runs[] | select(.state==\"failed\").id'\n",
+    1,
+    1,
+    "needs a study file, for example: crosstalk plan experiments/quickstart.toml",
+    [] {
+      std::vector<CommandOption> options = study_options();
+      for (CommandOption& option : chosen_options()) options.push_back(std::move(option));
+      for (CommandOption& option :
+           session_option_list())  // the time is then that of this place, whatever is recorded
+        if (option.name == "device" || option.name == "threads") options.push_back(std::move(option));
+      options.push_back({"out", "STORE", "The store (default ./runs/<study>)", false, {}});
+      options.push_back(
+          {"json",
+           "",
+           "Print JSON: study, count, product, store, time, data, warnings, slow_forms, verdicts, runs",
+           false,
+           {}});
+      return options;
+    }(),
+    run_plan,
+};
+
+}  // namespace crosstalk::program

@@ -1,0 +1,228 @@
+// What a figure is before it is text: rows of its CSV and settings of its script.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <iosfwd>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "plots/drawing/series.h"
+#include "plots/drawing/styles.h"
+#include "plots/figure.h"
+#include "results/numbers/statistics.h"
+
+namespace crosstalk {
+
+inline constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
+inline constexpr const char* kLoad = "task.associations";
+
+/// One line of the CSV; NaN is an empty field, infinity is "inf" (diverged, or no end).
+struct FigureRow {
+  std::string label;
+  std::int64_t d_dot = 0;
+  double x = kNone;
+  int n = 0;
+  double median = kNone, lo = kNone, hi = kNone;
+  bool censored = false;  ///< these two in capacity figures only
+  double unsolved = kNone;
+  std::string facet = {}, selected = {};
+  std::string metric = {};  ///< where a figure shows several
+};
+
+/// A line or a set of points, as the legend has it.
+struct LineEntry {
+  std::string label;
+  std::int64_t d_dot = 0;
+  std::string size;  ///< "$d_{dot}$ = 64", or empty
+  SeedCount count;
+  std::string dash;
+};
+
+struct Overlay {
+  std::string label;  ///< "theory: rank bound, linear": what stands before ':' tells how it is drawn
+  std::int64_t d_dot = 0;
+  std::string colour;
+};
+
+/// Everything that NAME.csv and NAME.py are written from.
+struct Drawing {
+  std::string script;             ///< text of the template
+  std::string x_column;           ///< name of the third column
+  std::string middle = "median";  ///< name of the fifth column
+  bool capacity_columns = false;  ///< last columns "censored" (0 or 1) and "unsolved"
+  std::vector<FigureRow> rows;
+  nlohmann::ordered_json figure;  ///< FIGURE = {...} of the script, in this order
+  std::vector<LineEntry> lines;
+  std::vector<Overlay> overlays;
+  std::vector<std::pair<std::string, std::string>> overlay_names;  ///< kind -> legend
+  std::vector<std::string> footnotes;                              ///< sentences
+  /// Seeds of the drawn medians; said once, of all panels together.
+  struct Seeds {
+    int fewest = 0, most = 0, diverged = 0;
+  };
+  std::optional<Seeds> seeds;
+  bool lines_may_coincide = true;  ///< false: each has a panel of its own
+  /// What every record must have to be drawn: keys of its configuration, state_bytes, parameters, curves.NAME,
+  /// profiles.NAME; and the metric that is drawn of it ("" = what the last of these holds).
+  std::vector<std::string> needs = {};
+  std::string metric = {};
+};
+
+/// The figures. `records` are chosen already; `styles` covers every label of the store.
+struct FigureInput {
+  const RecordList& records;
+  const std::map<std::string, LabelStyle>& styles;
+  const FigureOptions& options;
+  std::ostream& notes;
+  const RecordList* of_all_panels = nullptr;  ///< what counts as solved is the same in all of them
+};
+
+/// A metric of records as figures and tables show it.
+struct Metric {
+  std::string name, axis;  ///< "eval_loss"; "Loss ..."
+  bool is_loss = true;     ///< smaller is better, and a log axis may end where runs are solved
+};
+/// " (cross-entropy)" or " $...$" behind a loss: by what the records were trained, "" where they differ or do not say it.
+std::string loss_formula(const RecordList& records);
+/// The metric that the options ask for. Throws std::invalid_argument if no record has it.
+Metric metric_of(const FigureInput& input);
+/// Its value in a record; a diverged run has the worst (infinity for losses, 0 for shares); NaN = none.
+double value_of(const Record& record, const Metric& metric);
+
+/// What counts as solved, of every loss and every split: the option, or twice the largest train.stop_loss of the
+/// records (0.001 where they have none). A run stops as soon as its validation loss is there, and its loss on
+/// other sequences lies on either side. Throws std::invalid_argument for an option below a train.stop_loss.
+double threshold_of(const FigureInput& input);
+/// "median test loss at most 0.002, twice train.stop_loss": the same, said.
+std::string solved_text(const FigureInput& input, const Metric& metric);
+
+/// A drawing with the settings that all figures share; `script` is one of the templates below.
+Drawing begin_drawing(const std::string& script, const FigureOptions& options, const std::string& x_column);
+/// The axes of a figure of lines (kLinesTemplate), all that its script asks for. Scales: linear, log, log2. Nothing else is marked:
+/// "ticks_at_d_dot", "vertical" with "vertical_name", and "solved" of drawing.figure can be set behind it.
+void set_axes(Drawing& drawing, const std::string& xlabel, const std::string& ylabel,
+              const std::string& xscale, const std::string& yscale, std::pair<double, double> xlim,
+              std::pair<double, double> ylim);
+extern const char* const kLinesTemplate;   // templates/lines.py
+extern const char* const kPointsTemplate;  // templates/points.py
+extern const char* const kProbeTemplate;   // templates/probe.py
+extern const char* const kWindowTemplate;  // templates/window.py
+extern const char* const kErrorsTemplate;  // templates/errors.py
+// Of memories that were looked into, and the block that they share.
+extern const char *const kInsideStyle,
+    *const kReadWeightsTemplate, *const kKeyOverlapTemplate, *const kStateTemplate, *const kGatesTemplate;
+// The page of `crosstalk report`, and the hash of its script (templates/report.*).
+extern const char *const kReportPage, *const kReportStyle, *const kReportScript, *const kReportHash;
+
+/// Python source of a JSON value.
+std::string python_text(const nlohmann::ordered_json& value);
+/// Python source of a row's key in lines.py: ("dpfp2", 64).
+std::string python_key(const std::string& label, std::int64_t d_dot);
+
+/// Orders lines as the legend does: by rank, then by d_dot and d_key.
+void sort_lines(std::vector<RecordLine>& lines, const std::map<std::string, LabelStyle>& styles);
+
+/// "$d_{dot}$ = 64".
+std::string d_dot_text(std::int64_t d_dot);
+
+/// "DPFP-2 (d_dot = 64, 4/5 seeds, 1/5 diverged)": what is out of the ordinary is said; `size` may be empty.
+std::string legend_name(const std::string& name, const std::string& size, const SeedCount& seeds);
+
+/// Adds the legend entry of each line: d_dot (always, or where a label has several), seeds, diverged runs.
+void add_legend(Drawing& drawing, const std::vector<RecordLine>& lines,
+                const std::map<std::string, LabelStyle>& styles, int expected, bool always_d_dot);
+
+/// The values of records that stand at one point, as a row; all seeds count, diverged ones as the worst.
+FigureRow row_of(const RecordLine& line, double x, const RecordList& records, const Metric& metric);
+
+/// Counts the seeds of these lines, for finish_footnotes().
+void count_drawn_seeds(Drawing& drawing, const std::vector<RecordLine>& lines);
+/// "Lines: median over 5 seeds; bands: range ...", a word on diverged runs, and on lines that lie in each other.
+void finish_footnotes(Drawing& drawing, const std::map<std::string, LabelStyle>& styles);
+
+/// Range of an axis that holds the medians and bands of `rows`. Log: decades below and above; where a
+/// threshold is given, the axis ends at a half of it, for what is below is solved.
+std::pair<double, double> value_range(const std::vector<FigureRow>& rows, bool log, double threshold = kNone);
+
+/// One drawing of several panels: rows with their panel, an entry a label, the union of overlays and limits.
+Drawing join_panels(std::vector<std::pair<std::string, Drawing>> panels, const std::string& key);
+
+/// The CSV and the script as text. `by`: values of further columns, by label.
+struct ByColumns {
+  std::vector<std::string> keys;
+  std::map<std::string, std::vector<std::string>> values;
+  std::map<std::string, std::string> names = {};  ///< of the memory alone, for tables
+};
+/// Head and rows of the CSV, cell by cell; and as text.
+std::vector<std::vector<std::string>> csv_cells(const Drawing& drawing, const ByColumns& by = {});
+std::string csv_text(const Drawing& drawing, const ByColumns& by = {});
+std::string script_text(const Drawing& drawing, const std::map<std::string, LabelStyle>& styles);
+
+/// No row is left out in silence. Throws std::invalid_argument for rows of somebody's own table (whose ids are no run's)
+/// that lack what the drawing needs, naming the column; notes which of our runs do.
+void check_left_out(const Drawing& drawing, const RecordList& records, std::ostream& notes);
+
+/// "they have task.name = swap": what the records are, for messages about what a figure lacks.
+std::string what_they_are(const RecordList& records);
+/// Lines over the numbers of associations, in the legend's order; `figure` is refused where no record has any.
+std::vector<RecordLine> lines_over_loads(const FigureInput& input, const char* figure,
+                                         Apart apart = Apart::d_dot);
+/// The same as what_they_are(), where curves or profiles were missed.
+std::string what_series_they_have(const RecordList& records);
+
+/// A dotted key as figures write it: "$\beta_{\max}$", "learning rate".
+std::string symbol_of(const std::string& key);
+
+/// The published points whose run has a line here, as rows and overlays; notes how many have none.
+void add_published(Drawing& drawing, const std::vector<RecordLine>& lines,
+                   const std::map<std::string, LabelStyle>& styles, const FigureInput& input);
+
+/// Whether runs are drawn under the label of a published point; with --by under others that begin with it.
+bool has_label(const FigureInput& input, const std::string& label);
+/// Whether what is known of a point whose label no run has, but for its memory and the keys `own`, is so of a run.
+bool agrees_but_for_memory(const Record& record, const PublishedPoint& point,
+                           const std::vector<std::string>& own);
+/// A published point whose label no run has: a row, and a name in the legend.
+void add_from_elsewhere(Drawing& drawing, const FigureInput& input, const PublishedPoint& point, double x,
+                        double y);
+
+/// Where a published point stands on the axis of a figure that has this record; NaN = nowhere.
+using PublishedPlace = std::function<double(const PublishedPoint&, const Record&)>;
+/// The published points that have a line of their label here, by the first of `metrics` that they have, where everything
+/// that is known of them agrees but the keys `own`; notes how many have none.
+void add_published_points(Drawing& drawing, const std::vector<RecordLine>& lines, const FigureInput& input,
+                          const std::vector<std::string>& metrics, const std::vector<std::string>& own,
+                          const PublishedPlace& place);
+
+/// A record's place on an axis: a key of its configuration, or state_bytes.
+std::optional<double> place_on_axis(const Record& record, const std::string& x);
+/// Why nothing stands on an axis of `x`: "no record has a number d_key; did you mean --x model.d_key?"
+std::string no_number(const RecordList& records, const std::string& x);
+
+/// The key --x, or that which varies (within some line, if asked for), of those that people put on an axis; "" where none of them
+/// does.
+std::string varying_key(const FigureInput& input, bool within_a_line = false);
+
+Drawing draw_accuracy(const FigureInput& input);
+Drawing draw_capacity(const FigureInput& input);
+Drawing draw_updates(const FigureInput& input);
+Drawing draw_curves(const FigureInput& input);
+Drawing draw_capacity_vs_ddot(const FigureInput& input);
+Drawing draw_capacity_vs_state(const FigureInput& input);
+/// The same for table capacity: memories without a state size too.
+Drawing draw_capacity_table(const FigureInput& input);
+Drawing draw_capacity_vs_parameters(const FigureInput& input);
+Drawing draw_tracking(const FigureInput& input);
+Drawing draw_length(const FigureInput& input);
+Drawing draw_probe(const FigureInput& input);
+Drawing draw_window(const FigureInput& input);
+Drawing draw_errors(const FigureInput& input);
+
+}  // namespace crosstalk

@@ -1,0 +1,141 @@
+// Records chosen for a figure and sorted into lines.
+// SPDX-License-Identifier: Apache-2.0
+#include "plots/drawing/series.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <ostream>
+#include <set>
+#include <sstream>
+#include <stdexcept>
+#include <tuple>
+
+namespace crosstalk {
+namespace {
+
+/// Refuses a point whose records differ in anything but seeds: their median would mean nothing.
+void check_pooled(const RecordLine& line, double x, const RecordList& records, const std::string& x_name) {
+  const Pooled pooled = pooled_differences(records);
+  if (pooled.differing.empty()) return;
+  throw std::invalid_argument(
+      fmt::format("the {} runs of \"{}\"{} differ in {}, and a figure pools over seeds only; pick one, for "
+                  "example: --where {} (--by KEY draws a line for each, --best KEY takes the best)",
+                  records.size(), line.label, x_name.empty() ? "" : fmt::format(" at {} = {}", x_name, x),
+                  fmt::join(pooled.differing, " and "), pooled.key + "=" + pooled.value));
+}
+
+/// Refuses a line whose places belong to several tasks: no place alone shows it, but what is read along the line (a
+/// capacity, a trend) would be that of neither.
+void check_one_task(const RecordLine& line) {
+  std::set<std::string> tasks;
+  for (const auto& [place, records] : line.points)
+    for (const Record* record : records)
+      if (auto task = config_text(*record, "task.name")) tasks.insert(std::move(*task));
+  if (tasks.size() < 2) return;
+  throw std::invalid_argument(fmt::format(
+      "the runs of \"{}\" along one line differ in task.name ({}), and a line is of one task; pick one, "
+      "for example: --where task.name={} (--by task.name draws a line for each)",
+      line.label, fmt::join(tasks, ", "), *tasks.begin()));
+}
+
+}  // namespace
+
+std::vector<RecordLine> make_lines(const RecordList& records,
+                                   const std::function<std::optional<double>(const Record&)>& x,
+                                   const std::string& x_name, Apart apart) {
+  std::map<std::tuple<std::string, std::int64_t, double>, RecordLine> lines;
+  for (const Record* record : records) {
+    const auto place = x(*record);
+    if (!place) continue;
+    const double d_key =
+        apart == Apart::d_dot_and_d_key ? config_number(*record, "model.d_key").value_or(0) : 0;
+    const std::int64_t d_dot = apart == Apart::label ? 0 : record->d_dot;
+    RecordLine& line = lines[{record->label, d_dot, d_key}];
+    line.label = record->label;
+    line.d_dot = d_dot;
+    line.d_key = d_key;
+    line.points[*place].push_back(record);
+  }
+  std::vector<RecordLine> sorted;
+  for (auto& [key, line] : lines) {
+    for (auto& [place, point] : line.points) check_pooled(line, place, point, x_name);
+    if (!x_name.empty()) check_one_task(line);  // places without a name are no quantity
+    sorted.push_back(std::move(line));
+  }
+  return sorted;
+}
+
+bool has_diverged(const Record& record) {
+  return record.status == RunStatus::diverged ||
+         (record.status == RunStatus::done && !std::isfinite(record.eval_loss) && !lacks_loss(record));
+}
+
+RecordList results_of(const RecordList& records) {
+  RecordList kept;
+  std::copy_if(records.begin(), records.end(), std::back_inserter(kept),
+               [](const Record* record) { return record->status != RunStatus::failed; });
+  return kept;
+}
+
+RecordList drawable(const RecordList& records) {
+  RecordList kept;
+  std::copy_if(records.begin(), records.end(), std::back_inserter(kept), [](const Record* record) {
+    return record->status == RunStatus::done && !has_diverged(*record);
+  });
+  return kept;
+}
+
+bool mostly_diverged(const RecordList& records) {
+  const auto results = results_of(records);
+  return !results.empty() && 2 * drawable(results).size() <= results.size();
+}
+
+int expected_seeds(const std::vector<RecordLine>& lines, int stated) {
+  if (stated > 0) return stated;
+  std::size_t most = 0;
+  for (const RecordLine& line : lines)
+    for (const auto& [x, records] : line.points) most = std::max(most, results_of(records).size());
+  return static_cast<int>(most);
+}
+
+SeedCount count_seeds(const RecordLine& line, int expected) {
+  SeedCount count;
+  count.expected = expected;
+  bool first = true;
+  for (const auto& [x, records] : line.points) {
+    const int seeds = static_cast<int>(results_of(records).size());
+    count.least = first ? seeds : std::min(count.least, seeds);
+    count.most = std::max(count.most, seeds);
+    count.runs += seeds;
+    count.diverged += static_cast<int>(
+        std::count_if(records.begin(), records.end(), [](const Record* r) { return has_diverged(*r); }));
+    first = false;
+  }
+  return count;
+}
+
+void note_missing(const std::vector<RecordLine>& lines, int expected, const std::string& x_name,
+                  std::ostream& notes) {
+  for (const RecordLine& line : lines) {
+    std::map<std::size_t, std::vector<double>> lacking;  // seeds -> places
+    for (const auto& [x, records] : line.points)
+      if (const auto seeds = results_of(records).size(); static_cast<int>(seeds) < expected)
+        lacking[seeds].push_back(x);
+    for (const auto& [seeds, places] : lacking) {
+      const bool everywhere = places.size() == line.points.size();
+      notes << fmt::format(
+          "missing seeds: {} has {} of {}{}\n", line.label, seeds, expected,
+          everywhere || x_name.empty() ? "" : fmt::format(" at {} = {}", x_name, fmt::join(places, ", ")));
+    }
+    const int diverged = count_seeds(line, expected).diverged;
+    if (diverged > 0)
+      notes << fmt::format("diverged: {} of {}'s {} runs; they count as the worst\n", diverged, line.label,
+                           count_seeds(line, expected).runs);
+  }
+}
+
+}  // namespace crosstalk

@@ -1,0 +1,407 @@
+// Tables of the same numbers as the figures: LaTeX (booktabs), Markdown, CSV.
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <ostream>
+#include <set>
+#include <stdexcept>
+
+#include "plots/drawing/drawing.h"
+#include "plots/drawing/prepare.h"
+#include "plots/drawing/window.h"
+#include "plots/tables/latex.h"
+#include "plots/tables/mad_table.h"
+#include "plots/tables/table_text.h"
+#include "results/csv.h"
+
+namespace crosstalk {
+namespace {
+
+/// Whether a row belongs to a line of the legend, and to no overlay.
+bool styles_line(const Drawing& drawing, const FigureRow& row) {
+  return std::any_of(drawing.lines.begin(), drawing.lines.end(),
+                     [&](const LineEntry& line) { return line.label == row.label; });
+}
+
+std::string cell_number(double value) {
+  if (std::isinf(value)) return "diverged";
+  if (std::isnan(value)) return "";
+  std::string text = fmt::format("{:.3g}", value);
+  if (const auto e = text.find('e'); e != std::string::npos && text[e + 2] == '0')
+    text.erase(e + 2, 1);  // 1e-05
+  return text;
+}
+
+std::string interval_of(const FigureRow& row) {
+  if (row.n < 2 || std::isnan(row.lo)) return "";
+  return fmt::format("[{}, {}]", cell_number(row.lo), std::isinf(row.hi) ? "inf" : cell_number(row.hi));
+}
+
+/// The best of each column among the rows of one group, by what is printed: equal numbers are equally good.
+void mark_best(Table& table, const std::vector<std::vector<double>>& values,
+               const std::vector<std::string>& groups, bool smaller) {
+  for (std::size_t column = 0; !values.empty() && column < values[0].size(); ++column) {
+    std::map<std::string, std::pair<double, int>> best;  // and of how many rows
+    for (std::size_t row = 0; row < values.size(); ++row) {
+      const double value = values[row][column];
+      auto& [least, rows] = best.try_emplace(groups[row], std::nan(""), 0).first->second;
+      ++rows;
+      if (std::isfinite(value) && (std::isnan(least) || (smaller ? value < least : value > least)))
+        least = value;
+    }
+    for (std::size_t row = 0; row < values.size(); ++row) {
+      const auto& [least, rows] = best.at(groups[row]);
+      table.rows[row][table.keys + column].best =
+          rows > 1 && !std::isnan(least) && cell_number(values[row][column]) == cell_number(least);
+    }
+  }
+}
+
+std::string seeds_text(const std::vector<FigureRow>& rows) {
+  int fewest = 0, most = 0;
+  for (const FigureRow& row : rows) {
+    if (row.n <= 0) continue;
+    fewest = fewest == 0 ? row.n : std::min(fewest, row.n);
+    most = std::max(most, row.n);
+  }
+  if (most <= 1) return "One seed.";
+  return fmt::format("Median over {} seeds [{}].",
+                     fewest == most ? fmt::format("{}", most) : fmt::format("{} to {}", fewest, most),
+                     interval_name(fewest, most));
+}
+
+/// How the columns of a table's keys are called; in full where two would be called the same.
+std::vector<std::string> heads_of(const std::vector<std::string>& keys) {
+  std::map<std::string, int> times = {{"Memory", 1}};
+  for (const std::string& key : keys) ++times[symbol_of(key)];
+  std::vector<std::string> heads = {"Memory"};
+  for (const std::string& key : keys)
+    heads.push_back(times[symbol_of(key)] > 1 ? mathtext_of(key) : symbol_of(key));
+  return heads;
+}
+
+/// The keys of --by that have a column; that of the label stands first in any table.
+std::vector<std::string> key_columns(const ByColumns& by) {
+  std::vector<std::string> keys = by.keys;
+  std::erase(keys, "label");
+  return keys;
+}
+
+/// What a line is of: its memory, with what is out of the ordinary, and its value of each key.
+std::vector<Cell> name_cells(const LineEntry& line, const Prepared& prepared) {
+  const auto name = prepared.by.names.find(line.label);
+  std::vector<Cell> cells = {
+      {legend_name(name == prepared.by.names.end() ? prepared.styles.at(line.label).name : name->second, "",
+                   line.count),
+       "", false}};
+  const auto values = prepared.by.values.find(line.label);
+  for (std::size_t i = 0; i < prepared.by.keys.size(); ++i)
+    if (prepared.by.keys[i] != "label")
+      cells.push_back({values == prepared.by.values.end() ? "" : mathtext_of(values->second[i]), "", false});
+  return cells;
+}
+
+/// Which rows are held against each other: those of one task.
+std::string group_of(const std::string& label, const ByColumns& by) {
+  std::string group;
+  const auto values = by.values.find(label);
+  for (std::size_t i = 0; i < by.keys.size() && values != by.values.end(); ++i)
+    if (by.keys[i].starts_with("task.")) group += values->second[i] + '\n';
+  return group;
+}
+
+/// What stands around the memories of language models: "Layer: published (GLA, KDA), bare (Softmax)." Nothing
+/// where no record says it, or where a column of --by does.
+std::string layers_text(const Prepared& prepared) {
+  const std::string key = "model.layer";
+  if (std::count(prepared.by.keys.begin(), prepared.by.keys.end(), key) > 0) return "";
+  std::map<std::string, std::set<std::string>> labels;  // of each layer
+  for (const Record* record : prepared.records)
+    if (config_text(*record, "model.name") == "language")
+      if (const auto layer = config_text(*record, key)) labels[*layer].insert(record->label);
+  if (labels.empty()) return "";
+  std::vector<std::string> texts;
+  for (auto layer = labels.rbegin(); layer != labels.rend(); ++layer) {
+    std::set<std::string> names;
+    for (const std::string& label : layer->second) names.insert(prepared.styles.at(label).name);
+    texts.push_back(labels.size() == 1 ? layer->first
+                                       : fmt::format("{} ({})", layer->first, fmt::join(names, ", ")));
+  }
+  return fmt::format(" Layer: {}.", fmt::join(texts, ", "));
+}
+
+constexpr std::size_t kMostChosen = 3;
+
+/// What --best took: " Chosen: DeltaNet: 0.001; GLA: 0.001 or 0.003."; of several keys "0.001 and 0.1".
+std::string chosen_text(const Prepared& prepared, const std::vector<std::string>& keys) {
+  std::map<std::pair<std::size_t, std::string>, std::set<std::string>> taken;  // by rank and name of the line
+  for (const Record* record : results_of(prepared.records)) {
+    std::vector<std::string> values;
+    for (const std::string& key : keys) values.push_back(config_text(*record, key).value_or("-"));
+    const LabelStyle& style = prepared.styles.at(record->label);
+    taken[{style.rank, style.name}].insert(fmt::format("{}", fmt::join(values, " and ")));
+  }
+  std::vector<std::string> texts;
+  for (const auto& [line, values] : taken) {
+    const std::vector<std::string> sorted = sorted_values({values.begin(), values.end()});
+    texts.push_back(fmt::format("{}: {}", line.second,
+                                sorted.size() <= kMostChosen ? fmt::format("{}", fmt::join(sorted, " or "))
+                                : keys.size() == 1 ? fmt::format("{} to {}", sorted.front(), sorted.back())
+                                                   : fmt::format("{} combinations", sorted.size())));
+  }
+  return texts.empty() ? "" : fmt::format(" Chosen: {}.", fmt::join(texts, "; "));
+}
+
+/// Of sequences in files, which eval.sequences cuts: how many were read at most.
+std::string given_text(const RecordList& records) {
+  std::set<std::string> counts;
+  for (const Record* record : records)
+    if (!config_text(*record, "task.folder").value_or("").empty())
+      if (const auto count = config_text(*record, "eval.sequences")) counts.insert(*count);
+  if (counts.empty()) return "";
+  return fmt::format(
+      " Read on the first {} sequences of a split in files, where it has as many (eval.sequences).",
+      fmt::join(sorted_values({counts.begin(), counts.end()}), " or "));
+}
+
+/// Rows are lines, columns are values of x; a single place that is not `named` has the head x. Places 0, 1, .. have `names`.
+Table cross_table(const Drawing& drawing, const Prepared& prepared, const std::vector<double>& places,
+                  const std::string& x, bool smaller, bool named = true,
+                  const std::vector<std::string>& names = {}) {
+  Table table;
+  table.head = heads_of(key_columns(prepared.by));
+  table.turns = true;
+  const bool sizes = std::any_of(drawing.lines.begin(), drawing.lines.end(), [&](const LineEntry& line) {
+    return std::any_of(drawing.lines.begin(), drawing.lines.end(), [&](const LineEntry& other) {
+      return line.label == other.label && line.d_dot != other.d_dot;
+    });
+  });
+  if (sizes) table.head.push_back(symbol_of("d_dot"));
+  table.keys = table.head.size();
+  for (const double place : places)
+    table.head.push_back(!names.empty()                 ? names.at(static_cast<std::size_t>(place))
+                         : places.size() == 1 && !named ? x
+                                                        : fmt::format("{} = {}", x, place));
+  std::vector<std::vector<double>> values;
+  std::vector<std::string> groups;
+  std::vector<FigureRow> used;
+  for (const LineEntry& line : drawing.lines) {
+    groups.push_back(group_of(line.label, prepared.by));
+    std::vector<Cell> cells = name_cells(line, prepared);
+    if (sizes) cells.push_back({line.d_dot > 0 ? fmt::format("{}", line.d_dot) : "--", "", false});
+    std::vector<double> medians;
+    for (const double place : places) {
+      const auto row = std::find_if(drawing.rows.begin(), drawing.rows.end(), [&](const FigureRow& one) {
+        return one.label == line.label && one.d_dot == line.d_dot && one.x == place;
+      });
+      medians.push_back(row == drawing.rows.end() || row->n == 0 ? kNone : row->median);
+      cells.push_back(
+          {cell_number(medians.back()), row == drawing.rows.end() ? "" : interval_of(*row), false});
+      if (row != drawing.rows.end()) used.push_back(*row);
+    }
+    table.rows.push_back(std::move(cells));
+    values.push_back(std::move(medians));
+  }
+  mark_best(table, values, groups, smaller);
+  table.caption = seeds_text(used);
+  return table;
+}
+
+std::vector<double> axis_places(const Drawing& drawing) {
+  std::set<double> places;
+  for (const FigureRow& row : drawing.rows)
+    if (styles_line(drawing, row)) places.insert(row.x);
+  return {places.begin(), places.end()};
+}
+
+/// What the columns of table final stand at: --x, the load, or what else varies where a task has none.
+std::string final_key(const FigureInput& input) {
+  const char* load = "task.associations";
+  const bool loads = std::any_of(input.records.begin(), input.records.end(), [&](const Record* record) {
+    return config_number(*record, load).has_value();
+  });
+  if (loads && input.options.x.empty()) return load;
+  const std::string varying = varying_key(input, true);
+  return varying.empty() ? load : varying;
+}
+
+Drawing draw_final(const FigureInput& input) {
+  const Metric metric = metric_of(input);
+  const std::string x = final_key(input);
+  const bool load = x == "task.associations";
+  Drawing drawing = begin_drawing(kLinesTemplate, input.options, load ? "associations" : x);
+  const bool has_place = std::any_of(input.records.begin(), input.records.end(), [&](const Record* record) {
+    return place_on_axis(*record, x).has_value();
+  });
+  // Tasks without associations stand at one place; of --x, who lacks the key is left out.
+  if (!load) drawing.needs = {x};
+  drawing.metric = metric.name;
+  auto lines = make_lines(
+      input.records,
+      [&](const Record& record) {
+        const auto place = place_on_axis(record, x);
+        return place || !load ? place : std::optional<double>(0);
+      },
+      has_place ? x : "", load ? Apart::d_dot : Apart::label);
+  if (lines.empty()) throw std::invalid_argument("" + no_number(input.records, x));
+  sort_lines(lines, input.styles);
+  const int expected = expected_seeds(lines, input.options.expected_seeds);
+  note_missing(lines, expected, has_place ? x : "", input.notes);
+  add_legend(drawing, lines, input.styles, expected, false);
+  for (const RecordLine& line : lines)
+    for (const auto& [place, records] : line.points)
+      drawing.rows.push_back(row_of(line, place, records, metric));
+  return drawing;
+}
+
+/// The figure's own words on what a capacity is; a table has no bars, but brackets.
+std::string capacity_caption(const Drawing& drawing) {
+  std::string caption = fmt::format("{}", fmt::join(drawing.footnotes, " "));
+  const std::string bars = "Bars:";
+  if (const auto at = caption.find(bars); at != std::string::npos)
+    caption.replace(at, bars.size(), "In brackets:");
+  return caption;
+}
+
+Table capacity_table(const Drawing& drawing, const Prepared& prepared) {
+  Table table;
+  table.head = heads_of(key_columns(prepared.by));
+  for (const char* head : {"$d_{\\mathrm{dot}}$", "State size (floats)", "Capacity (associations)"})
+    table.head.emplace_back(head);
+  table.keys = table.head.size() - 1;
+  std::vector<std::vector<double>> values;
+  std::vector<std::string> groups;
+  for (const FigureRow& row : drawing.rows) {
+    const auto line = std::find_if(drawing.lines.begin(), drawing.lines.end(),
+                                   [&](const LineEntry& one) { return one.label == row.label; });
+    if (line == drawing.lines.end()) continue;
+    const std::string bound =
+        row.censored ? fmt::format("$\\geq$ {}", row.median) : fmt::format("{}", row.median);
+    std::vector<Cell> cells = name_cells(*line, prepared);
+    cells.push_back({row.d_dot > 0 ? fmt::format("{}", row.d_dot) : "--", "", false});
+    cells.push_back({std::isfinite(row.x) ? fmt::format("{}", row.x) : "--", "", false});
+    cells.push_back(
+        {row.n > 0 ? bound : "",
+         row.n > 0 ? fmt::format("[{}, {})", row.lo, std::isinf(row.hi) ? "inf" : fmt::format("{}", row.hi))
+                   : "",
+         false});
+    table.rows.push_back(std::move(cells));
+    values.push_back({row.n > 0 ? row.median : kNone});
+    groups.push_back(group_of(row.label, prepared.by));
+  }
+  mark_best(table, values, groups, false);
+  table.caption = capacity_caption(drawing);
+  return table;
+}
+
+Table windows_table(const Windows& windows, const Drawing& drawing, const Prepared& prepared) {
+  Table table;
+  table.head = heads_of(key_columns(prepared.by));
+  table.keys = table.head.size();
+  int tried = 0;
+  for (const RateWindow& window : windows.rows) tried = std::max(tried, window.tried);
+  for (const std::string& head : {fmt::format("Rates of {}", tried), std::string("From"), std::string("To"),
+                                  std::string("Best median"), std::string("At")})
+    table.head.push_back(head);
+  const auto rate = [](double value) { return std::isnan(value) ? "--" : fmt::format("{:g}", value); };
+  for (const RateWindow& window : windows.rows) {
+    std::vector<Cell> cells = name_cells(window.line, prepared);
+    const std::string good = window.tried == tried ? fmt::format("{}", window.good)
+                                                   : fmt::format("{} (of {})", window.good, window.tried);
+    for (const std::string& text : {good, rate(window.smallest), rate(window.largest)})
+      cells.push_back({text, "", false});
+    cells.push_back({cell_number(window.best.median), interval_of(window.best), false});
+    cells.push_back({rate(window.best.x), "", false});
+    table.rows.push_back(std::move(cells));
+  }
+  table.caption = fmt::format(
+      "Learning rates at which the median is at {} {}, and the best of these medians. {}. {}{}",
+      windows.metric.is_loss ? "most" : "least", cell_number(windows.threshold), windows.metric.axis,
+      seeds_text(drawing.rows),
+      windows.metric.name.starts_with("test")
+          ? " The best is that of the test split; --best chooses by validation, and may take another rate."
+          : "");
+  return table;
+}
+
+/// The training length and its multiples, as far as they were read.
+std::vector<double> tracking_places(const Drawing& drawing) {
+  const std::vector<double> all = axis_places(drawing);
+  std::vector<double> places;
+  for (const auto& trained : drawing.figure["vertical"])
+    for (double place = trained.get<double>(); !all.empty() && place <= all.back(); place *= 2)
+      if (std::find(all.begin(), all.end(), place) != all.end()) places.push_back(place);
+  std::sort(places.begin(), places.end());
+  places.erase(std::unique(places.begin(), places.end()), places.end());
+  return places.empty() ? all : places;
+}
+
+}  // namespace
+
+const std::vector<FigureKind>& table_kinds() {
+  static const std::vector<FigureKind> kinds = {
+      {"capacity", "Capacity of each memory, with d_dot and the size of its state"},
+      {"updates", "Final loss of update rules at each number of associations (task reassign)"},
+      {"mad", "MAD's score: accuracy on its six tasks, and the mean of them"},
+      {"windows", "Learning rates at which each memory solves the task, from and to, and the best of them"},
+      {"tracking", "Accuracy at the training length and its multiples (task swap)"},
+      {"final", "Final loss, or another metric, at each number of associations or pairs, length or width"}};
+  return kinds;
+}
+
+std::string table_text(const std::string& name, const LabelledRecords& rows, const FigureOptions& options,
+                       TableFormat format, std::ostream& notes) {
+  FigureOptions plain = options;
+  plain.theory = false;
+  plain.published.clear();
+  const Prepared prepared = prepare(name, rows, plain);
+  const FigureInput input{prepared.records, prepared.styles, plain, notes};
+  Drawing drawing = name == "capacity"   ? draw_capacity_table(input)
+                    : name == "tracking" ? draw_tracking(input)
+                    : name == "updates"  ? draw_updates(input)
+                    : name == "mad"      ? draw_mad(input)
+                    : name == "windows"  ? draw_windows(input)
+                                         : draw_final(input);
+  check_left_out(drawing, prepared.records, notes);
+  const std::size_t footnotes = drawing.footnotes.size();
+  if (!plain.best.empty()) mark_selected(drawing, prepared, plain, notes);
+  note_still_falling(drawing, prepared);
+  if (format == TableFormat::csv) {
+    std::erase_if(drawing.rows, [&](const FigureRow& row) { return !styles_line(drawing, row); });
+    return csv_text(drawing, prepared.by);
+  }
+  Table table;
+  if (name == "capacity") {
+    table = capacity_table(drawing, prepared);
+  } else if (name == "tracking") {
+    table = cross_table(drawing, prepared, tracking_places(drawing), "$T$", false);
+    table.caption = "Accuracy after $T$ operations. " + table.caption;
+  } else if (name == "windows") {
+    table = windows_table(windows_of(input, drawing), drawing, prepared);
+  } else if (name == "mad") {
+    const Metric metric = mad_metric(input);
+    table = cross_table(drawing, prepared, axis_places(drawing), "", metric.is_loss, true, mad_columns());
+    table.caption = fmt::format("{} on the tasks of MAD. {}", metric.axis, table.caption);
+  } else {
+    const Metric metric = metric_of(input);
+    const std::vector<double> places = axis_places(drawing);
+    const std::string x = name == "final" ? final_key(input) : "task.associations";
+    // A task without associations has one place, whose name says nothing.
+    const bool loads =
+        x == "task.associations" && (places.size() > 1 || (places.size() == 1 && places[0] > 0));
+    const bool named = loads || places.size() > 1 || !plain.x.empty();
+    table = cross_table(drawing, prepared, places, named ? symbol_of(x) : metric.axis, metric.is_loss, named);
+    table.caption = fmt::format("{}{}. {}", metric.axis, loads ? " of $S$ associations" : "", table.caption);
+  }
+  for (std::size_t i = footnotes; i < drawing.footnotes.size() && name != "capacity"; ++i)
+    table.caption += " " + drawing.footnotes[i];
+  if (!plain.best.empty()) table.caption += chosen_text(prepared, plain.best);
+  table.caption += layers_text(prepared) + given_text(prepared.records);
+  table.label = options.label.empty() ? "tab:" + name : options.label;
+  return format == TableFormat::latex ? latex_table(table) : markdown_table(table);
+}
+
+}  // namespace crosstalk

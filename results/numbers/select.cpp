@@ -1,0 +1,522 @@
+// Choosing records.
+// SPDX-License-Identifier: Apache-2.0
+#include "results/numbers/select.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <fnmatch.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <iterator>
+#include <limits>
+#include <set>
+#include <sstream>
+#include <stdexcept>
+#include <unordered_map>
+
+#include "kernels/base/text/names.h"
+#include "results/numbers/statistics.h"
+#include "results/numbers/verdict.h"
+#include "results/replay/published.h"
+#include "results/store/record_io.h"
+
+namespace crosstalk {
+namespace {
+
+std::optional<double> to_number(const std::string& text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+std::string trimmed(const std::string& text) {
+  const auto first = text.find_first_not_of(" \t\"");
+  if (first == std::string::npos) return "";
+  return text.substr(first, text.find_last_not_of(" \t\"") - first + 1);
+}
+
+using Values = std::vector<std::string>;
+/// Everything but the keys and seeds -> values of the keys -> runs.
+using Groups = std::map<std::string, std::map<Values, RecordList>>;
+
+Groups groups_of(const RecordList& records, const std::vector<std::string>& keys) {
+  Groups groups;
+  for (const Record* record : records) {
+    if (record->status == RunStatus::failed) continue;
+    std::string rest = record->label + '\n';
+    if (record->config.is_object())
+      for (const auto& [key, value] : record->config.items())
+        if (!is_seed_key(key) && std::find(keys.begin(), keys.end(), key) == keys.end())
+          rest += key + '=' + value.dump() + '\n';
+    Values values;
+    for (const std::string& key : keys) values.push_back(config_text(*record, key).value_or(""));
+    groups[rest][values].push_back(record);
+  }
+  return groups;
+}
+
+/// The smaller, the better.
+double score_of(const Record& run, BestBy by) {
+  const double score = by == BestBy::loss ? run.eval_loss : -run.eval_accuracy;
+  return run.status == RunStatus::done && std::isfinite(score) ? score
+                                                               : std::numeric_limits<double>::infinity();
+}
+
+/// What tells runs of one point apart: the seed, and those of data and initialisation where they have their own.
+std::string seeds_of(const Record& record) {
+  std::string seeds = std::to_string(record.seed);
+  for (const char* key : {"data_seed", "init_seed"})
+    if (const auto own = config_text(record, key); own && *own != std::to_string(record.seed))
+      seeds += fmt::format(" ({} {})", key, *own);
+  return seeds;
+}
+
+/// Of which seeds all candidates have a run, and whether some have others besides.
+struct SharedSeeds {
+  std::set<std::string> all;
+  bool unequal = false;
+};
+
+SharedSeeds shared_seeds(const std::map<Values, RecordList>& candidates) {
+  SharedSeeds shared;
+  std::set<std::string> any;
+  bool first = true;
+  for (const auto& [values, runs] : candidates) {
+    std::set<std::string> own, both;
+    for (const Record* run : runs) own.insert(seeds_of(*run));
+    any.insert(own.begin(), own.end());
+    if (first) shared.all = own;
+    std::set_intersection(shared.all.begin(), shared.all.end(), own.begin(), own.end(),
+                          std::inserter(both, both.begin()));
+    shared.all = both;
+    first = false;
+  }
+  shared.unequal = any != shared.all;
+  return shared;
+}
+
+/// The runs with the best median. Throws std::invalid_argument where there is none to choose by.
+const std::pair<const Values, RecordList>& best_of(const std::map<Values, RecordList>& candidates,
+                                                   BestBy by) {
+  const std::pair<const Values, RecordList>* best = nullptr;
+  double least = 0;
+  const SharedSeeds shared = shared_seeds(candidates);
+  for (const auto& candidate : candidates) {
+    std::vector<double> losses;
+    for (const Record* run : candidate.second) {
+      if (!shared.all.empty() && shared.all.count(seeds_of(*run)) == 0) continue;
+      if (candidates.size() > 1 && by == BestBy::accuracy && std::isnan(run->eval_accuracy) &&
+          run->status == RunStatus::done)
+        throw std::invalid_argument(fmt::format(
+            "--best-by accuracy: the runs of \"{}\" have no eval_accuracy; choose by loss", run->label));
+      if (candidates.size() > 1 && by == BestBy::loss && lacks_loss(*run))
+        throw std::invalid_argument(fmt::format(
+            "--best: the runs of \"{}\" have no eval_loss, by which the best value is chosen; add the "
+            "column, or take one value with --where",
+            run->label));
+      losses.push_back(score_of(*run, by));
+    }
+    const double loss = median(losses);
+    if (best != nullptr && !(loss < least)) continue;
+    best = &candidate;
+    least = loss;
+  }
+  return *best;
+}
+
+}  // namespace
+
+std::optional<std::string> config_text(const Record& record, const std::string& key) {
+  if (!record.config.is_object()) return std::nullopt;
+  const auto found = record.config.find(key);
+  if (found == record.config.end()) return std::nullopt;
+  if (found->is_string()) return found->get<std::string>();
+  if (found->is_number_float()) return fmt::format("{}", found->get<double>());
+  return found->dump();
+}
+
+std::optional<double> config_number(const Record& record, const std::string& key) {
+  if (!record.config.is_object()) return std::nullopt;
+  const auto found = record.config.find(key);
+  if (found == record.config.end() || !found->is_number()) return std::nullopt;
+  return found->get<double>();
+}
+
+std::optional<std::string> field_text(const Record& record, const std::string& key) {
+  if (key == "id") return record.id;
+  if (key == "label") return record.label;
+  if (key == "study") return record.study;
+  if (key == "study_version") return record.version;
+  if (key == "status") return to_text(record.status);
+  // Whoever has only a part of the record writes the word into its configuration.
+  if (key == "verdict") {
+    const auto known = config_text(record, key);
+    return known ? known : to_text(verdict_of(record));
+  }
+  if (key == "semantics" && record.provenance.is_object())
+    if (const auto number = record.provenance.find(key); number != record.provenance.end())
+      return number->dump();
+  if (key == "seed") return std::to_string(record.seed);
+  if (key == "d_dot") return std::to_string(record.d_dot);
+  if (key == "state_size") return std::to_string(record.state_size);
+  return config_text(record, key);
+}
+
+bool same_text(const std::string& a, const std::string& b) {
+  if (a == b) return true;
+  const auto x = to_number(a), y = to_number(b);
+  return x && y && *x == *y;
+}
+
+bool matches(const std::string& value, const std::string& wanted) {
+  std::istringstream alternatives(wanted);
+  for (std::string one; std::getline(alternatives, one, ',');) {
+    one = trimmed(one);
+    if (one == value || fnmatch(one.c_str(), value.c_str(), 0) == 0) return true;
+    const auto a = to_number(one), b = to_number(value);
+    if (a && b && *a == *b) return true;
+  }
+  return false;
+}
+
+std::vector<std::string> sorted_values(const std::vector<std::string>& values) {
+  const std::set<std::string> distinct(values.begin(), values.end());
+  std::vector<std::string> sorted(distinct.begin(), distinct.end());
+  std::stable_sort(sorted.begin(), sorted.end(), [](const std::string& a, const std::string& b) {
+    const auto x = to_number(a), y = to_number(b);
+    if (x && y) return *x < *y;
+    return x.has_value() && !y.has_value();
+  });
+  return sorted;
+}
+
+bool is_seed_key(const std::string& key) {
+  return key == "seed" || (key.size() > 5 && key.ends_with("_seed")) || key.ends_with(".seed");
+}
+
+RecordList list_of(const std::map<std::string, Record>& records) {
+  RecordList list;
+  for (const auto& [key, record] : records) list.push_back(&record);
+  return list;
+}
+
+std::string nearest_key(const RecordList& records, const std::string& key) {
+  std::set<std::string> keys = {"label",     "study", "status", "verdict",
+                                "semantics", "seed",  "d_dot",  "state_size"};
+  for (const Record* record : records)
+    if (record->config.is_object())
+      for (const auto& item : record->config.items()) keys.insert(item.key());
+  if (keys.count(key) != 0) return key;
+  return keys.count(key + ".name") != 0 ? key + ".name" : nearest_of(key, {keys.begin(), keys.end()});
+}
+
+namespace {
+
+/// "no record has the key "lr"; did you mean "train.learning_rate"?"
+std::string unknown_to_all(const RecordList& records, const std::string& key) {
+  const std::string nearest = nearest_key(records, key);
+  return fmt::format("no record has the key \"{}\"{}", key,
+                     nearest.empty() ? "" : fmt::format("; did you mean \"{}\"?", nearest));
+}
+
+/// Refuses what is listed and stands in no record, before other conditions take any away: a name with a slip would
+/// silently leave its line out.
+void check_alternatives(const RecordList& records, const std::string& key, const std::string& wanted) {
+  std::vector<std::string> values;
+  for (const Record* record : records)
+    if (auto value = field_text(*record, key)) values.push_back(std::move(*value));
+  if (values.empty())
+    throw std::invalid_argument(fmt::format("--where {}={}: {}", key, wanted, unknown_to_all(records, key)));
+  values = sorted_values(values);
+  std::istringstream alternatives(wanted);
+  for (std::string one; std::getline(alternatives, one, ',');) {
+    if (trimmed(one).empty() || std::any_of(values.begin(), values.end(),
+                                            [&](const std::string& value) { return matches(value, one); }))
+      continue;
+    const std::string other = trimmed(one);
+    const std::size_t sign = other.find('=');
+    const bool condition =
+        sign != std::string::npos && std::any_of(records.begin(), records.end(), [&](const Record* record) {
+          return field_text(*record, other.substr(0, sign)).has_value();
+        });
+    throw std::invalid_argument(fmt::format(
+        "--where {}={}: {}", key, wanted,
+        condition
+            ? fmt::format("a comma stands between values of {}; give another condition by itself: --where {}",
+                          key, other)
+            : fmt::format("no record matches{}; there are {}", wanted == one ? "" : " " + other,
+                          fmt::join(values, ", "))));
+  }
+}
+
+}  // namespace
+
+void check_key(const RecordList& records, const std::string& option, const std::string& key) {
+  if (std::none_of(records.begin(), records.end(),
+                   [&](const Record* record) { return field_text(*record, key).has_value(); }))
+    throw std::invalid_argument(fmt::format("{} {}: {}", option, key, unknown_to_all(records, key)));
+}
+
+void check_varies(const RecordList& records, const std::vector<std::string>& best) {
+  for (const std::string& key : best) {
+    std::set<std::string> values;
+    for (const Record* record : records) values.insert(field_text(*record, key).value_or(""));
+    if (values.size() == 1)
+      throw std::invalid_argument(fmt::format(
+          "--best {}: it is {} in all runs, so there is nothing to choose", key, *values.begin()));
+  }
+}
+
+RecordList choose_records(const RecordList& records, const std::map<std::string, std::string>& where) {
+  RecordList chosen = records;
+  for (const auto& [key, wanted] : where) check_alternatives(records, key, wanted);
+  for (const auto& [key, wanted] : where) {
+    RecordList matching;
+    std::vector<std::string> values;
+    for (const Record* record : chosen) {
+      const auto value = field_text(*record, key);
+      if (!value) continue;
+      values.push_back(*value);
+      if (matches(*value, wanted)) matching.push_back(record);
+    }
+    if (matching.empty())
+      throw std::invalid_argument(fmt::format(
+          "--where {}={}: no record matches{}", key, wanted,
+          values.empty() ? fmt::format("; those that the other conditions leave have no {}", key)
+                         : fmt::format("; there are {}", fmt::join(sorted_values(values), ", "))));
+    chosen = matching;
+  }
+  return chosen;
+}
+
+RecordList choose_best(const RecordList& records, const std::vector<std::string>& keys, BestBy by) {
+  std::map<std::string, std::set<std::string>> seen;
+  for (const Record* record : records)
+    for (const std::string& key : keys)
+      if (const auto value = config_text(*record, key); value && record->status != RunStatus::failed)
+        seen[key].insert(*value);
+  for (const std::string& key : keys) {
+    if (seen.count(key) != 0) continue;
+    const bool field = std::any_of(records.begin(), records.end(), [&](const Record* record) {
+      return field_text(*record, key).has_value();
+    });
+    const std::string why = field
+                                ? "it chooses among values of a key of the study, such as train.learning_rate"
+                                : unknown_to_all(records, key);
+    throw std::invalid_argument(fmt::format("--best {}: {}", key, why));
+  }
+  RecordList chosen;
+  bool any = false;
+  for (const auto& [rest, candidates] : groups_of(records, keys)) {
+    any = any || candidates.size() > 1;
+    const RecordList& best = best_of(candidates, by).second;
+    chosen.insert(chosen.end(), best.begin(), best.end());
+  }
+  if (!any)
+    throw std::invalid_argument(fmt::format(
+        "--best {}: no two runs differ in it alone, so there is nothing to choose; it is {} in all of them "
+        "or "
+        "goes together with another key",
+        fmt::join(keys, ","), keys.empty() ? "" : fmt::format("{}", fmt::join(seen[keys[0]], " or "))));
+  return chosen;
+}
+
+std::string unequal_seeds_text(const RecordList& records, const std::vector<std::string>& keys) {
+  std::set<std::string> shared;
+  int points = 0, unequal = 0, without = 0;
+  for (const auto& [rest, candidates] : groups_of(records, keys)) {
+    if (candidates.size() < 2) continue;
+    ++points;
+    const SharedSeeds seeds = shared_seeds(candidates);
+    if (!seeds.unequal) continue;
+    ++unequal;
+    without += seeds.all.empty() ? 1 : 0;
+    if (!seeds.all.empty())
+      shared.insert(fmt::format("{}", fmt::join(sorted_values({seeds.all.begin(), seeds.all.end()}), ", ")));
+  }
+  if (unequal == 0) return "";
+  std::string text = fmt::format(
+      "At {} of {} points the values were tried with unequal seeds: chosen by the seeds ", unequal, points);
+  if (!shared.empty()) text += fmt::format("that all of them share ({})", fmt::join(shared, "; "));
+  if (without > 0)
+    text += fmt::format("{}that each has{}", shared.empty() ? "" : ", or by those ",
+                        shared.empty() ? ", for they share none"
+                                       : fmt::format(" where they share none ({} points)", without));
+  return text + ".";
+}
+
+std::vector<EdgeChoice> edge_choices(const RecordList& records, const std::vector<std::string>& keys,
+                                     const std::string& key, BestBy by) {
+  const auto index = static_cast<std::size_t>(std::find(keys.begin(), keys.end(), key) - keys.begin());
+  std::map<std::string, EdgeChoice> of_label;
+  for (const auto& [rest, candidates] : groups_of(records, keys)) {
+    std::set<double> grid;
+    for (const auto& [values, runs] : candidates)
+      if (const auto number = to_number(values.at(index))) grid.insert(*number);
+    const auto& [values, runs] = best_of(candidates, by);
+    const auto chosen = to_number(values.at(index));
+    if (grid.size() < 2 || !chosen) continue;
+    EdgeChoice& choice = of_label[runs.front()->label];
+    choice.label = runs.front()->label;
+    ++choice.choices;
+    choice.smallest += *chosen == *grid.begin();
+    choice.largest += *chosen == *grid.rbegin();
+  }
+  std::vector<EdgeChoice> choices;
+  for (const auto& [label, choice] : of_label)
+    if (choice.smallest + choice.largest > 0) choices.push_back(choice);
+  return choices;
+}
+
+std::string edges_text(const std::vector<EdgeChoice>& edges) {
+  std::vector<std::string> sides;
+  for (const auto& [which, count] :
+       {std::pair{"largest", &EdgeChoice::largest}, {"smallest", &EdgeChoice::smallest}}) {
+    std::vector<std::string> memories;
+    for (const EdgeChoice& edge : edges)
+      if (edge.*count > 0)
+        memories.push_back(fmt::format("{} ({} of {} points)", edge.label, edge.*count, edge.choices));
+    if (memories.empty()) continue;
+    const std::string last = memories.back();
+    memories.pop_back();
+    sides.push_back(fmt::format("the {} tried for {}{}{}", which, fmt::join(memories, ", "),
+                                memories.empty() ? "" : " and ", last));
+  }
+  if (sides.empty()) return "";
+  return fmt::format("The best learning rate is {}: a better one may lie beyond.", fmt::join(sides, "; "));
+}
+
+double state_bytes(const Record& record) {
+  const auto given = record.metrics.find(kStateBytes);
+  if (given != record.metrics.end() && given->second > 0) return given->second;
+  return 4.0 * static_cast<double>(std::max<std::int64_t>(record.state_size, 0));
+}
+
+double state_floats(const Record& record) {
+  return record.state_size > 0 ? static_cast<double>(record.state_size) : state_bytes(record) / 4;
+}
+
+bool lacks_loss(const Record& record) {
+  const auto is_result = [](const auto& metric) {
+    return metric.first.ends_with("accuracy") && std::isfinite(metric.second) &&
+           !metric.first.starts_with("chance") && !metric.first.starts_with("baseline");
+  };
+  return record.status == RunStatus::done && std::isnan(record.eval_loss) &&
+         std::isnan(record.best_eval_loss) &&
+         (std::isfinite(record.eval_accuracy) ||
+          std::any_of(record.metrics.begin(), record.metrics.end(), is_result));
+}
+
+void keep_matching(std::map<std::string, Record>& records, const std::map<std::string, std::string>& where) {
+  if (where.empty() || records.empty()) return;
+  const RecordList kept = choose_records(list_of(records), where);
+  const std::set<const Record*> keep(kept.begin(), kept.end());
+  std::erase_if(records, [&](const auto& entry) { return keep.count(&entry.second) == 0; });
+}
+
+namespace {
+
+/// What tells configurations apart, however a table or a store spells it; an empty text is as no key.
+std::string configuration_text(const Record& record) {
+  std::string text = record.label;
+  if (!record.config.is_object()) return text;
+  for (const auto& [key, value] : record.config.items()) {
+    if (key == "seed") continue;
+    const std::string one = *config_text(record, key);
+    const auto number = value.is_number() ? value.get<double>() : to_number(one);
+    if (!one.empty()) text += fmt::format("\n{}={}", key, number ? fmt::format("{}", *number) : one);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string drop_repeats(std::map<std::string, Record>& rows,
+                         const std::map<std::string, std::string>& places) {
+  using Row = std::map<std::string, Record>::iterator;
+  std::unordered_multimap<std::size_t, Row> seen;
+  const auto place = [&](const Row& row) {
+    const auto known = places.find(row->first);
+    const auto semantics = field_text(row->second, "semantics");
+    return (known != places.end() ? known->second : "run " + row->second.id) +
+           (semantics ? fmt::format(" (semantics {})", *semantics) : "");
+  };
+  std::string told;
+  std::size_t count = 0;
+  for (auto row = rows.begin(); row != rows.end();) {
+    const Record& record = row->second;
+    if (record.status == RunStatus::failed) {
+      ++row;
+      continue;
+    }
+    const std::string configuration = configuration_text(record);
+    const std::size_t hash = std::hash<std::string>()(configuration);
+    const auto [begin, end] = seen.equal_range(hash);
+    const auto same = std::find_if(begin, end, [&](const auto& other) {
+      const Record& one = other.second->second;
+      return one.seed == record.seed && configuration_text(one) == configuration;
+    });
+    if (same == end) {
+      seen.emplace(hash, row++);
+      continue;
+    }
+    const Row first = same->second;
+    if (!agree_where_known(first->second, record))
+      throw std::invalid_argument(fmt::format(
+          "{} and {} are of one label (\"{}\"), configuration and seed ({}), and differ in their results: give each "
+          "its seed, add a column of what tells them apart (such as model.variant), leave one of them out, or take "
+          "one with --where",
+          place(first), place(row), record.label, record.seed));
+    if (++count == 1) told = fmt::format("{} repeats {}", place(row), place(first));
+    // A run of a store knows more than its row in a table.
+    if (first->second.curves.empty() && !record.curves.empty()) {
+      rows.erase(first);
+      same->second = row++;
+    } else {
+      row = rows.erase(row);
+    }
+  }
+  return count < 2 ? told : fmt::format("{}, and {} more rows repeat others", told, count - 1);
+}
+
+Pooled pooled_differences(const RecordList& records) {
+  static const std::string blank = "(blank)";
+  std::map<std::string, std::set<std::string>> values;
+  for (const Record* record : records) {
+    if (!record->config.is_object()) continue;
+    for (const auto& [key, value] : record->config.items())
+      if (!is_seed_key(key)) values[key].insert(*config_text(*record, key));
+  }
+  // Later versions of the program know more keys; in somebody's table a blank cell beside a value is a difference.
+  const bool any_table = std::any_of(records.begin(), records.end(),
+                                     [](const Record* record) { return !record->id.starts_with("ct-"); });
+  for (auto& [key, texts] : values)
+    for (const Record* record : records)
+      if (any_table && record->config.is_object() && !record->config.contains(key) && texts.count("") == 0)
+        texts.insert(blank);
+  std::erase_if(values, [](const auto& entry) { return entry.second.size() < 2; });
+  Pooled pooled;
+  // Loads decide sizes of vocabularies and embeddings, which differ with them.
+  for (const char* key : {"task.associations", "task.pairs", "model.d_key", "model.width"})
+    if (pooled.key.empty() && values.count(key) != 0) pooled.key = key;
+  // A learning rate last: where --best chose it, it differs because something else does.
+  for (const auto& [key, texts] : values)
+    if (pooled.key.empty() && key != "train.learning_rate" && !follows_load(key)) pooled.key = key;
+  if (pooled.key.empty() && values.count("train.learning_rate") != 0) pooled.key = "train.learning_rate";
+  if (pooled.key.empty() && !values.empty()) pooled.key = values.begin()->first;
+  for (const auto& [key, texts] : values) {
+    const auto sorted = sorted_values({texts.begin(), texts.end()});
+    pooled.differing.push_back(fmt::format("{} ({})", key, fmt::join(sorted, ", ")));
+    if (key == pooled.key) pooled.value = sorted.front() == blank ? sorted.back() : sorted.front();
+  }
+  return pooled;
+}
+
+std::string nearest_of(const std::string& name, const std::vector<std::string>& names) {
+  return nearest_name(name, names);
+}
+
+}  // namespace crosstalk

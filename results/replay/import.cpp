@@ -1,0 +1,194 @@
+// Tables as records.
+// SPDX-License-Identifier: Apache-2.0
+#include "results/replay/import.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <set>
+#include <stdexcept>
+
+#include "results/csv.h"
+#include "results/numbers/select.h"
+#include "results/store/files.h"
+#include "results/store/store.h"
+
+namespace crosstalk {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A value of a configuration: as JSON has it.
+nlohmann::json value_in(const std::string& text) {
+  if (const auto whole = whole_in(text)) return *whole;  // 20.0 is 20: exports write both so
+  if (const auto number = number_in(text)) return *number;
+  if (text == "true" || text == "false") return text == "true";
+  return text;
+}
+
+std::string file_text(const fs::path& path) {
+  try {
+    return read_file(FileSystem::real(), path);
+  } catch (const StoreError& error) {
+    throw std::invalid_argument(error.what());
+  }
+}
+
+RunStatus status_in(const CsvRow& row, const Record& record) {
+  if (!row.has("status"))
+    return !row.has("eval_loss") || std::isfinite(record.eval_loss) ? RunStatus::done : RunStatus::diverged;
+  const std::string& text = row.text("status", "runs");
+  for (const RunStatus status : {RunStatus::done, RunStatus::diverged, RunStatus::failed})
+    if (to_text(status) == text) return status;
+  row.fail(fmt::format("column 'status': '{}' is none of done, diverged, failed", text));
+}
+
+bool is_marginal(const std::string& column) {
+  return column.starts_with("provenance.") || column.starts_with("metric.");
+}
+
+/// A mean of shares may end up so far above 1.
+constexpr double kRounding = 1e-9;
+
+/// Refuses what no run measures: another unit, or another number's column.
+void check_values(const CsvRow& row, const Record& record) {
+  std::map<std::string, double> values = record.metrics;
+  values["eval_loss"] = record.eval_loss;
+  values["best_eval_loss"] = record.best_eval_loss;
+  values["eval_accuracy"] = record.eval_accuracy;
+  for (const auto& [name, value] : values) {
+    if (name.ends_with("accuracy") && value > 1 + kRounding)
+      row.fail(fmt::format("column '{}': {} is more than 1; accuracies are shares, 0.975 for 97.5 %", name,
+                           value));
+    if (name.ends_with("accuracy") && value < 0 && name.find("scaled") == std::string::npos)
+      row.fail(fmt::format("column '{}': {} is below 0; accuracies are shares from 0 to 1", name, value));
+    if ((name == "eval_loss" || name == "best_eval_loss" || name == "test_loss") && value < 0)
+      row.fail(fmt::format(
+          "column '{}': {} is below 0; losses are half squared errors or cross-entropies (a log likelihood "
+          "changes its sign), nan where the run diverged",
+          name, value));
+  }
+  for (const auto& [name, value] :
+       {std::pair{"d_dot", record.d_dot}, {"state_size", record.state_size}, {"steps", record.steps}})
+    if (value < 0)
+      row.fail(
+          fmt::format("column '{}': {} is no size; leave the cell empty where it is not known", name, value));
+}
+
+Record record_in(const CsvRow& row, const std::string& made_up_id) {
+  static const std::string what = "runs";
+  static const std::set<std::string> known = {"id",        "study",          "label",         "status",
+                                              "seed",      "d_dot",          "state_size",    "steps",
+                                              "eval_loss", "best_eval_loss", "eval_accuracy", "study_version",
+                                              "data_seed", "init_seed",      "verdict"};
+  const auto number = [&](const char* column) {
+    return row.has(column) ? row.number(column, what) : std::nan("");
+  };
+  const auto whole = [&](const char* column) {
+    return row.has(column) ? row.integer(column, what) : std::int64_t{0};
+  };
+  Record record;
+  record.id = row.has("id") ? row.text("id", what) : made_up_id;
+  record.study = row.has("study") ? row.text("study", what) : "";
+  record.label = row.text("label", what);
+  record.version = row.has("study_version") ? row.text("study_version", what) : "";
+  record.eval_loss = number("eval_loss");
+  record.best_eval_loss = number("best_eval_loss");
+  record.eval_accuracy = number("eval_accuracy");
+  record.seed = whole("seed");
+  record.d_dot = whole("d_dot");
+  record.state_size = whole("state_size");
+  record.steps = whole("steps");
+  record.config = nlohmann::json::object();
+  for (std::size_t i = 0; i < row.columns().size(); ++i) {
+    const std::string &column = row.columns()[i], &cell = row.cell(i);
+    const bool is_seed = column == "data_seed" || column == "init_seed";
+    if (is_seed || (column.find('.') != std::string::npos && !is_marginal(column))) {
+      if (!cell.empty()) record.config[column] = value_in(cell);
+    } else if (known.count(column) == 0 && !column.starts_with("provenance.")) {
+      if (const auto metric = number_in(cell))
+        record.metrics[column.starts_with("metric.") ? column.substr(7) : column] = *metric;
+      else if (!cell.empty() && !column.starts_with("metric."))
+        record.config[column] = value_in(cell);  // a word is no number that was measured: it tells rows apart
+    }
+  }
+  check_values(row, record);
+  if (row.has("verdict")) record.provenance["verdict"] = row.text("verdict", what);
+  if (row.has("provenance.semantics"))
+    record.provenance["semantics"] = value_in(row.text("provenance.semantics", what));
+  if (record.config.empty())
+    row.fail("runs need at least one column of a configuration, such as task.associations");
+  const auto& columns = row.columns();
+  if (!lacks_loss(record) && std::find(columns.begin(), columns.end(), "eval_loss") == columns.end())
+    row.fail(fmt::format(
+        "runs need a column 'eval_loss' (or 'eval_accuracy', where that is what is known); there are {}",
+        fmt::join(columns, ", ")));
+  record.status = status_in(row, record);
+  // An empty loss is one that is missing; a run that diverged says so.
+  if (record.status == RunStatus::done && !row.has("eval_loss") && !lacks_loss(record))
+    record.status = RunStatus::failed;
+  // A loss that is given as none is that of a run that diverged, whatever its status says.
+  if (row.has("eval_loss") && record.status == RunStatus::done && !std::isfinite(record.eval_loss))
+    record.eval_loss = std::numeric_limits<double>::infinity();
+  if (const auto bytes = record.metrics.find(kStateBytes);
+      bytes != record.metrics.end() && bytes->second <= 0)
+    row.fail(fmt::format("column 'state_bytes': {} is no size", bytes->second));
+  return record;
+}
+
+/// id -> series of that name, from the long form.
+void add_curves(const fs::path& path, LabelledRecords& rows) {
+  std::map<std::string, std::map<std::string, Series>> all;
+  read_csv(file_text(path), path.string(), [&](const CsvRow& row) {
+    Series& series = all[row.text("id", "curves")][row.text("metric", "curves")];
+    series.x.push_back(row.number("step", "curves"));
+    series.y.push_back(row.has("value") ? row.number("value", "curves") : std::nan(""));
+  });
+  for (auto& [key, record] : rows.rows)
+    for (const auto& [name, series] : all[record.id])
+      (name.find("_by_") == std::string::npos ? record.curves : record.profiles)[name] = series;
+}
+
+}  // namespace
+
+LabelledRecords read_export(const fs::path& path) {
+  LabelledRecords rows;
+  std::set<std::string> keys;  // columns of the configuration, then those that are empty throughout
+  std::map<std::string, std::string>& places = rows.places;
+  read_csv(file_text(path), path.string(), [&](const CsvRow& row) {
+    if (rows.rows.empty())
+      for (const std::string& column : row.columns())
+        if (column.find('.') != std::string::npos && !is_marginal(column)) keys.insert(column);
+    Record record = record_in(row, fs::path(row.where()).filename().string());
+    std::string key = record.id + '\t' + record.label;
+    if (record.status == RunStatus::failed && !row.has("status"))
+      rows.notes.push_back(row.where() +
+                           ": no eval_loss: counted as a run that is missing (nan where it diverged)");
+    while (rows.rows.count(key) != 0) key += '\t';
+    places[key] = row.where();
+    rows.rows.emplace(std::move(key), std::move(record));
+  });
+  if (rows.rows.empty()) throw std::invalid_argument(fmt::format("{}: holds no rows", path.string()));
+  // An empty cell is a key that does not apply to that run, or an empty text; a column that is empty
+  // throughout can only be the latter, or the export would not have it.
+  for (const auto& [key, record] : rows.rows)
+    std::erase_if(keys,
+                  [&, &config = record.config](const std::string& one) { return config.contains(one); });
+  for (auto& [key, record] : rows.rows)
+    for (const std::string& empty : keys) record.config[empty] = "";
+  if (const std::string told = drop_repeats(rows.rows, places); !told.empty()) rows.notes.push_back(told);
+  for (const auto& [key, record] : rows.rows)
+    if (key != record.id + '\t' + record.label)
+      throw std::invalid_argument(places.at(key) + ": a second row of this id and label");
+  fs::path curves = path;
+  curves.replace_extension(".curves.csv");
+  std::error_code error;
+  if (fs::exists(curves, error)) add_curves(curves, rows);
+  return rows;
+}
+
+}  // namespace crosstalk

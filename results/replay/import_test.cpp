@@ -1,0 +1,170 @@
+// Tables read back as records.
+// SPDX-License-Identifier: Apache-2.0
+#include "results/replay/import.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <sstream>
+#include <stdexcept>
+
+#include "results/export.h"
+#include "results/numbers/select.h"
+#include "results/test_records.h"
+
+namespace crosstalk {
+namespace {
+
+using testing::spill;
+using testing::TemporaryFolder;
+
+TEST(Import, AnExportReadBackGivesTheSameExport) {
+  std::map<std::string, Record> records;
+  for (int n = 0; n < 5; ++n) {
+    Record record = testing::make_record(n);
+    record.config["eval.protocol"] = "uniform";
+    record.config["eval.length_factors"] = "";
+    record.config["memory.flag"] = n % 2 == 0;
+    if (n == 3) record.status = RunStatus::diverged, record.eval_loss = std::nan("");
+    record.label = n == 4 ? "a, \"b\"" : "linear";
+    records[record.id] = record;
+  }
+  std::ostringstream first, curves, second, more;
+  export_runs(first, records, ExportFormat::csv, false);
+  export_curves(curves, records, ExportFormat::csv);
+  const TemporaryFolder folder;
+  spill(folder.path() / "runs.csv", first.str());
+  spill(folder.path() / "runs.curves.csv", curves.str());
+  const LabelledRecords rows = read_export(folder.path() / "runs.csv");
+  export_runs(second, rows.rows, ExportFormat::csv, false);
+  export_curves(more, rows.rows, ExportFormat::csv);
+  EXPECT_EQ(second.str(), first.str());
+  EXPECT_EQ(more.str(), curves.str());
+}
+
+TEST(Import, OwnResultsNeedLittle) {
+  const TemporaryFolder folder;
+  spill(folder.path() / "own.csv",
+        "# from my own code\nlabel,seed,task.name,task.associations,eval_loss,my_metric\n"
+        "mine,1,recall,40,0.25,3\nmine,2,recall,40,nan,\n");
+  const LabelledRecords rows = read_export(folder.path() / "own.csv");
+  ASSERT_EQ(rows.rows.size(), 2U);
+  const Record& first = rows.rows.begin()->second;
+  EXPECT_EQ(first.config.at("task.associations"), 40);
+  EXPECT_EQ(first.metrics.at("my_metric"), 3);
+  EXPECT_EQ(std::next(rows.rows.begin())->second.status, RunStatus::diverged);
+}
+
+TEST(Import, AnAccuracySuffices) {
+  const TemporaryFolder folder;
+  spill(folder.path() / "own.csv",
+        "label,task.name,task.pairs,eval_loss,eval_accuracy,test_accuracy,state_bytes\n"
+        "a,mqar,8,,0.75,,4096\nb,mqar,8,,,0.5,\nc,mqar,8,nan,0.25,,\n");
+  const LabelledRecords rows = read_export(folder.path() / "own.csv");
+  ASSERT_EQ(rows.rows.size(), 3U);
+  std::map<std::string, const Record*> of;
+  for (const auto& [key, record] : rows.rows) of[record.label] = &record;
+  EXPECT_EQ(of["a"]->status, RunStatus::done);
+  EXPECT_TRUE(lacks_loss(*of["a"]));
+  EXPECT_EQ(of["a"]->eval_accuracy, 0.75);
+  EXPECT_EQ(of["a"]->metrics.at("state_bytes"), 4096);
+  EXPECT_EQ(of["b"]->status, RunStatus::done);
+  EXPECT_TRUE(lacks_loss(*of["b"]));
+  EXPECT_EQ(of["c"]->status, RunStatus::diverged);
+  EXPECT_FALSE(lacks_loss(*of["c"]));
+}
+
+TEST(Import, SemicolonsTabsAndWholeNumbersWithAPoint) {
+  const TemporaryFolder folder;
+  const std::string wanted = "label,seed,task.name,task.associations,eval_loss\nmine,1.0,recall,40.0,0.25\n";
+  std::string first;
+  for (const char* separator : {",", ";", "\t", ", "}) {
+    std::string text;
+    for (const char c : wanted)
+      text += c == ',' ? std::string(separator) : c == '\n' ? "\r\n" : std::string(1, c);
+    spill(folder.path() / "own.csv", "\xEF\xBB\xBF" + text);
+    const LabelledRecords rows = read_export(folder.path() / "own.csv");
+    ASSERT_EQ(rows.rows.size(), 1U) << separator;
+    const Record& record = rows.rows.begin()->second;
+    EXPECT_EQ(record.seed, 1) << separator;
+    EXPECT_EQ(record.eval_loss, 0.25) << separator;
+    EXPECT_EQ(record.config.dump(), R"({"task.associations":40,"task.name":"recall"})") << separator;
+  }
+}
+
+TEST(Import, RowsOfOneSeedCountOnce) {
+  const TemporaryFolder folder;
+  const std::string head = "label,seed,task.name,task.associations,eval_loss\n",
+                    one = "mine,1,recall,40,0.25\n", two = "mine,2,recall,40,0.5\n";
+  spill(folder.path() / "own.csv", head + one + two + one + two + one + two);
+  const LabelledRecords rows = read_export(folder.path() / "own.csv");
+  EXPECT_EQ(rows.rows.size(), 2U);
+  ASSERT_EQ(rows.notes.size(), 1U);
+  EXPECT_NE(rows.notes[0].find("own.csv:4 repeats"), std::string::npos) << rows.notes[0];
+  EXPECT_NE(rows.notes[0].find("own.csv:2, and 3 more rows"), std::string::npos) << rows.notes[0];
+  spill(folder.path() / "own.csv", "id," + head + "a," + one + "a," + one + "b," + two);
+  EXPECT_EQ(read_export(folder.path() / "own.csv").rows.size(), 2U);
+}
+
+TEST(Import, ALossThatIsNoneIsThatOfADivergedRun) {
+  const TemporaryFolder folder;
+  spill(folder.path() / "own.csv", "label,status,task.name,eval_loss,eval_accuracy\nx,done,recall,nan,0.5\n");
+  const LabelledRecords rows = read_export(folder.path() / "own.csv");
+  EXPECT_EQ(rows.rows.begin()->second.eval_loss, std::numeric_limits<double>::infinity());
+}
+
+TEST(Import, WordsIdentifyTheConfigurationAndAnEmptyLossIsMissing) {
+  const TemporaryFolder folder;
+  spill(folder.path() / "own.csv",
+        "label,seed,task.name,optimizer,eval_loss,host_s\nm,1,recall,adam,0.1,3\nm,1,recall,sgd,0.9,4\n"
+        "m,2,recall,sgd,,\n");
+  const LabelledRecords rows = read_export(folder.path() / "own.csv");
+  ASSERT_EQ(rows.rows.size(), 3U);
+  EXPECT_EQ(rows.rows.begin()->second.config.at("optimizer"), "adam");
+  EXPECT_EQ(rows.rows.begin()->second.metrics.at("host_s"), 3);
+  EXPECT_EQ(std::prev(rows.rows.end())->second.status, RunStatus::failed);
+  ASSERT_EQ(rows.notes.size(), 1U);
+  EXPECT_NE(rows.notes[0].find("own.csv:4: no eval_loss"), std::string::npos) << rows.notes[0];
+}
+
+TEST(Import, WrongFilesAreNamedWithTheirLine) {
+  const TemporaryFolder folder;
+  const auto problem = [&](const std::string& text) -> std::string {
+    spill(folder.path() / "x.csv", text);
+    try {
+      read_export(folder.path() / "x.csv");
+    } catch (const std::invalid_argument& error) {
+      return error.what();
+    }
+    return "";
+  };
+  const auto has = [&](const std::string& text, const std::string& part) {
+    const std::string message = problem(text);
+    EXPECT_NE(message.find(part), std::string::npos) << message;
+  };
+  has("", "holds no rows");
+  has("label,task.name\nx,recall\n",
+      "x.csv:2: runs need a column 'eval_loss' (or 'eval_accuracy', where that is what is known); "
+      "there are label, task.name");
+  has("label,eval_loss,task.name,state_bytes\nx,1,recall,-4\n", "column 'state_bytes': -4 is no size");
+  has("label,task.name,eval_accuracy\na,mqar,95\n", "x.csv:2: column 'eval_accuracy': 95 is more than 1");
+  has("label,task.name,test_accuracy\na,mqar,-0.5\n", "column 'test_accuracy': -0.5 is below 0");
+  has("label,task.name,eval_loss\na,recall,-5\n", "column 'eval_loss': -5 is below 0");
+  has("label,task.name,eval_loss,d_dot\na,recall,1,-3\n", "column 'd_dot': -3 is no size");
+  has("label,eval_loss\nx,0.1\n", "at least one column of a configuration");
+  has("label,eval_loss,task.name\nx,low,recall\n", "'low' is not a number");
+  has("label,eval_loss,task.name,status\nx,1,recall,fine\n", "none of done, diverged, failed");
+  has("label,label\nx,y\n", "two columns have the same name");
+  has("id,label,eval_loss,task.name\na,x,1,recall\na,x,1,other\n", "x.csv:3: a second row");
+  has("label,eval_loss,task.name\nx,1,recall\ny,1,recall\nx,2,recall\n", "x.csv:4 are of one label (\"x\")");
+  has("label,seed,eval_loss,task.name\nx,1.5,1,recall\n", "column 'seed': '1.5' is not a whole number");
+  has("label;eval_loss;task.name\nx;0,25;recall\n",
+      "x.csv:2: column 'eval_loss': '0,25' has a comma; decimals have a point");
+  has("label,eval_loss,task.name\nx,\"0,25\",recall\n", "'0,25' is not a number; decimals have a point");
+  has("label,eval_loss,task.name\n\"x,1,recall\n", "x.csv:2: a quote opens here that is not closed");
+  has("\xFF\xFEl\0", "is UTF-16");
+}
+
+}  // namespace
+}  // namespace crosstalk

@@ -1,0 +1,312 @@
+// The store under faults: every system call fails once, the disk fills, the process is killed. Whatever
+// happens: no committed record is lost, none is invented, and doing the same again completes the store.
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <random>
+#include <set>
+
+#include "results/store/file_system.h"
+#include "results/store/record_io.h"
+#include "results/store/shard.h"
+#include "results/store/store.h"
+#include "results/test_records.h"
+
+namespace crosstalk {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::make_record;
+using testing::slurp;
+using testing::spill;
+using testing::TemporaryFolder;
+
+enum class Fault {
+  once,       // the n-th call fails
+  from_then,  // the n-th call and all later ones fail: a dead disk, or a process that is gone
+  half        // as `from_then`, but a write that fails first writes half of its bytes: a full disk
+};
+
+class FaultySystem : public FileSystem {
+ public:
+  FaultySystem(Fault fault, int error_number, int n) : fault_(fault), error_(error_number), left_(n) {}
+  bool fired() const { return fired_; }
+
+  int open(const std::string& path, int flags, mode_t mode) override {
+    return fails() ? -1 : FileSystem::open(path, flags, mode);
+  }
+  ssize_t read(int file, char* bytes, std::size_t size) override {
+    return fails() ? -1 : FileSystem::read(file, bytes, size);
+  }
+  ssize_t write(int file, const char* bytes, std::size_t size) override {
+    const bool fired_before = fired_;
+    if (!fails()) return FileSystem::write(file, bytes, size);
+    if (fault_ == Fault::half && !fired_before && size > 1) return FileSystem::write(file, bytes, size / 2);
+    return -1;
+  }
+  int fdatasync(int file) override { return fails() ? -1 : FileSystem::fdatasync(file); }
+  int fsync(int file) override { return fails() ? -1 : FileSystem::fsync(file); }
+  int ftruncate(int file, off_t size) override {
+    // A full disk can still be truncated.
+    return fault_ != Fault::half && fails() ? -1 : FileSystem::ftruncate(file, size);
+  }
+  int flock(int file, int operation) override { return fails() ? -1 : FileSystem::flock(file, operation); }
+  int rename(const std::string& from, const std::string& to) override {
+    return fails() ? -1 : FileSystem::rename(from, to);
+  }
+  int unlink(const std::string& path) override { return fails() ? -1 : FileSystem::unlink(path); }
+  int mkdir(const std::string& path, mode_t mode) override {
+    return fails() ? -1 : FileSystem::mkdir(path, mode);
+  }
+
+ private:
+  bool fails() {
+    const bool now = left_ > 0 ? --left_ == 0 : fault_ != Fault::once;
+    if (now) {
+      fired_ = true;
+      errno = error_;
+    }
+    return now;
+  }
+
+  Fault fault_;
+  int error_;
+  int left_;
+  bool fired_ = false;
+};
+
+constexpr int first_records = 3;  // in the store before the faults
+constexpr int all_records = 7;
+
+// A store whose one shard has a damaged line and a torn tail, so that opening repairs it.
+void make_store(const fs::path& store) {
+  std::string text;
+  for (int n = 0; n < first_records; ++n) text += to_line(make_record(n)) + "\n";
+  std::string damaged = to_line(make_record(5));
+  damaged[40] ^= 1;
+  spill(store / "store.json", "{\"format\":1}");
+  spill(store / "shards" / "gone-1-0.jsonl", damaged + "\n" + text + to_line(make_record(6)).substr(0, 90));
+}
+
+// Appends what is not there; returns the numbers that append() said are on disk.
+std::set<int> work(const fs::path& store, FileSystem& system) {
+  std::set<int> committed;
+  try {
+    StoreWriter writer(store, system);
+    for (int n = first_records; n < all_records; ++n) {
+      try {
+        writer.append(make_record(n));
+        committed.insert(n);
+      } catch (const StoreError&) {
+      }
+    }
+    writer.keep_study("study", "text");
+  } catch (const StoreError&) {
+  }
+  return committed;
+}
+
+void check(const fs::path& store, const std::set<int>& committed, const std::string& what) {
+  const StoreContents contents = read_store(store);
+  std::set<int> found;
+  for (const auto& [id, record] : contents.records) {
+    const int n = std::stoi(id.substr(id.size() - 4)) - 1000;
+    found.insert(n);
+    EXPECT_EQ(to_line(record), to_line(make_record(n))) << what;
+  }
+  for (const int n : committed) EXPECT_TRUE(found.count(n) != 0) << what << ": record " << n << " is lost";
+}
+
+void fail_every_call(Fault fault, int error_number) {
+  for (int n = 1;; ++n) {
+    const std::string what = fmt::format("call {} fails with {}", n, error_number);
+    const TemporaryFolder folder;
+    const fs::path store = folder.path() / "s";
+    make_store(store);
+    FaultySystem system(fault, error_number, n);
+    std::set<int> committed = work(store, system);
+    for (int old = 0; old < first_records; ++old) committed.insert(old);
+    check(store, committed, what);
+    // The same again, now without faults, completes it and leaves it clean.
+    const std::set<int> rest = work(store, FileSystem::real());
+    EXPECT_EQ(rest.size(), std::size_t{all_records - first_records}) << what;
+    const StoreContents contents = read_store(store);
+    EXPECT_EQ(contents.records.size(), std::size_t{all_records}) << what;
+    EXPECT_EQ(contents.bad_lines + contents.torn_tails + contents.conflicts.size(), 0U) << what;
+    EXPECT_EQ(slurp(store / "studies" / "study.toml"), "text") << what;
+    if (::testing::Test::HasFailure()) return;
+    if (!system.fired()) {
+      EXPECT_GT(n, 30) << "fewer calls than thought";
+      return;
+    }
+  }
+}
+
+TEST(StoreFault, EveryCallFailsOnce) { fail_every_call(Fault::once, EIO); }
+TEST(StoreFault, EveryCallFindsTheDiskFullOnce) { fail_every_call(Fault::once, ENOSPC); }
+TEST(StoreFault, EveryCallIsTheLast) { fail_every_call(Fault::from_then, EIO); }
+TEST(StoreFault, DiskFullFromEveryCallOn) { fail_every_call(Fault::half, ENOSPC); }
+
+// A new store as well: nothing there yet, so that making it fails at every step.
+TEST(StoreFault, MakingFailsAtEveryCall) {
+  for (const Fault fault : {Fault::once, Fault::from_then, Fault::half}) {
+    for (int n = 1;; ++n) {
+      const TemporaryFolder folder;
+      const fs::path store = folder.path() / "s";
+      FaultySystem system(fault, ENOSPC, n);
+      const std::set<int> committed = work(store, system);
+      if (!committed.empty()) check(store, committed, fmt::format("call {}", n));
+      EXPECT_EQ(work(store, FileSystem::real()).size(), std::size_t{all_records - first_records});
+      check(store, {3, 4, 5, 6}, fmt::format("call {}, completed", n));
+      if (::testing::Test::HasFailure() || !system.fired()) break;
+    }
+  }
+}
+
+TEST(StoreFault, InterruptedCallsAreRetried) {
+  for (int n = 1;; ++n) {
+    const TemporaryFolder folder;
+    const fs::path store = folder.path() / "s";
+    make_store(store);
+    FaultySystem system(Fault::once, EINTR, n);
+    EXPECT_EQ(work(store, system), (std::set<int>{3, 4, 5, 6})) << "call " << n;
+    EXPECT_EQ(read_store(store).records.size(), std::size_t{all_records}) << "call " << n;
+    EXPECT_TRUE(fs::exists(store / "studies" / "study.toml")) << "call " << n;
+    if (::testing::Test::HasFailure() || !system.fired()) break;
+  }
+}
+
+TEST(StoreFault, FullDiskIsSaidAndTakenBack) {
+  const TemporaryFolder folder;
+  const fs::path store = folder.path() / "s";
+  // Fails in the write of the second record, and in nothing before.
+  class FullDisk : public FileSystem {
+   public:
+    bool full = false;
+    ssize_t write(int file, const char* bytes, std::size_t size) override {
+      if (!full) return FileSystem::write(file, bytes, size);
+      if (size > 100) return FileSystem::write(file, bytes, 100);  // a short write sets no errno
+      errno = ENOSPC;
+      return -1;
+    }
+  } system;
+  StoreWriter writer(store, system);
+  writer.append(make_record(0));
+  const std::string before = slurp(list_shards(store).front());
+  system.full = true;
+  try {
+    writer.append(make_record(1));
+    ADD_FAILURE() << "the full disk was not noticed";
+  } catch (const StoreError& error) {
+    EXPECT_NE(std::string(error.what()).find("No space left on device (the disk is full)"),
+              std::string::npos);
+    EXPECT_NE(std::string(error.what()).find(make_record(1).id), std::string::npos);
+  }
+  EXPECT_EQ(slurp(list_shards(store).front()), before);
+  system.full = false;  // space was made
+  writer.append(make_record(1));
+  EXPECT_EQ(list_shards(store).size(), 1U);
+  EXPECT_EQ(read_store(store).records.size(), 2U);
+  EXPECT_TRUE(read_store(store).warnings.empty());
+}
+
+// The operating system's own short write: a file may not grow beyond a limit.
+TEST(StoreFault, FileSizeLimitOfTheSystem) {
+  const TemporaryFolder folder;
+  const fs::path store = folder.path() / "s";
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::signal(SIGXFSZ, SIG_IGN);
+    const struct rlimit limit = {5000, 5000};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+    int written = 0;
+    try {
+      StoreWriter writer(store);
+      for (; written < 100; ++written) writer.append(make_record(written));
+    } catch (const StoreError&) {
+    }
+    ::_exit(written);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  ASSERT_TRUE(WIFEXITED(status));
+  const int written = WEXITSTATUS(status);
+  EXPECT_GT(written, 3);
+  EXPECT_LT(written, 100);
+  const StoreContents contents = read_store(store);
+  EXPECT_EQ(contents.records.size(), static_cast<std::size_t>(written));
+  EXPECT_TRUE(contents.warnings.empty());
+}
+
+// Long records make torn tails likely.
+Record long_record(int n) {
+  Record record = make_record(n);
+  Series& curve = record.curves["eval_loss"];
+  for (int step = 0; step < 1000; ++step) {
+    curve.x.push_back(step);
+    curve.y.push_back(1.0 / (n + step + 1));
+  }
+  return record;
+}
+
+TEST(StoreFault, WriterIsKilledAtRandomMoments) {
+  const TemporaryFolder folder;
+  const fs::path store = folder.path() / "s";
+  std::mt19937_64 random(20210222);
+  std::set<int> committed;
+  constexpr int records = 500;
+  for (int cycle = 0; cycle < 40; ++cycle) {
+    int ends[2];
+    ASSERT_EQ(::pipe(ends), 0);
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::close(ends[0]);
+      StoreWriter writer(store);
+      for (int n = 0; n < records; ++n) {
+        if (committed.count(n) != 0) continue;
+        writer.append(long_record(n));
+        if (::write(ends[1], &n, sizeof n) != sizeof n) ::_exit(1);
+      }
+      ::_exit(0);
+    }
+    ::close(ends[1]);
+    // By its progress, not by the clock: a slow machine is to be killed at the same places.
+    int n = 0;
+    for (std::uint64_t left = random() % 6; left > 0 && ::read(ends[0], &n, sizeof n) == sizeof n; --left) {
+      committed.insert(n);
+    }
+    ::usleep(static_cast<useconds_t>(random() % 2000));
+    ::kill(child, SIGKILL);
+    ::waitpid(child, nullptr, 0);
+    while (::read(ends[0], &n, sizeof n) == sizeof n) committed.insert(n);
+    ::close(ends[0]);
+  }
+  EXPECT_GT(committed.size(), 10U);
+  const auto expect_all = [&](const StoreContents& contents) {
+    EXPECT_EQ(contents.bad_lines + contents.conflicts.size(), 0U);
+    for (const auto& [id, record] : contents.records) {
+      EXPECT_EQ(to_line(record), to_line(long_record(std::stoi(id.substr(id.size() - 4)) - 1000)));
+    }
+    for (const int n : committed) EXPECT_EQ(contents.records.count(long_record(n).id), 1U) << n;
+  };
+  expect_all(read_store(store));
+  {
+    StoreWriter writer(store);
+    for (int n = 0; n < records; ++n) {
+      if (committed.insert(n).second) writer.append(long_record(n));
+    }
+  }
+  const StoreContents contents = read_store(store);
+  expect_all(contents);
+  EXPECT_EQ(contents.records.size(), std::size_t{records});
+  EXPECT_TRUE(contents.warnings.empty());
+}
+
+}  // namespace
+}  // namespace crosstalk

@@ -1,0 +1,194 @@
+// arithmetic: parity and modular arithmetic, read at lengths beyond those of training.
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "kernels/base/error.h"
+#include "tasks/draw_cuda.h"
+#include "tasks/fused_task.h"
+#include "tasks/kinds/arithmetic_sequence.h"
+#include "tasks/token_task.h"
+
+namespace crosstalk {
+namespace {
+
+ArithmeticSpec spec_of(const Options& options, bool eval) {
+  const std::string &form = options.get_string("task.form"), prefix = eval ? "eval_" : "";
+  return {form == "parity" ? ArithmeticForm::parity
+          : form == "flat" ? ArithmeticForm::flat
+                           : ArithmeticForm::brackets,
+          form == "parity" ? 2 : int_option(options, "modulus"),
+          int_option(options, prefix + "shortest"),
+          int_option(options, prefix + "longest"),
+          options.get_bool("task.times"),
+          options.get_string("task.query_at") == "every"};
+}
+
+class Arithmetic final : public TokenTask {
+ public:
+  explicit Arithmetic(const Options& options)
+      : spec_(spec_of(options, false)), eval_(spec_of(options, true)) {}
+
+  Vocabulary vocabulary() const override {
+    return {.keys = 0, .values = spec_.modulus, .second_key = false, .tokens = spec_.vocabulary()};
+  }
+  SequenceShape shape(Split split, int max_queries) const override {
+    const ArithmeticSpec& spec = of(split);
+    const int all = !spec.dense ? 1 : spec.form == ArithmeticForm::parity ? spec.longest : spec.longest + 1;
+    return {spec.tokens(), 1, split == Split::train ? all : capped_queries(all, max_queries)};
+  }
+  void sequence(std::uint64_t data_seed, Split split, std::uint64_t n, const SequenceView& out,
+                std::int32_t* scratch) const override {
+    check_shape(split, out);
+    arithmetic_sequence(of(split), data_seed, split, n, out, scratch);
+  }
+  int scratch_size() const override {
+    return std::max(arithmetic_scratch_size(spec_), arithmetic_scratch_size(eval_));
+  }
+
+  std::int32_t reference_answer(const SequenceView& sequence, std::int32_t, int position) const override {
+    Reader reader{*this, sequence.tokens, 0, position};
+    if (spec_.form == ArithmeticForm::parity)
+      return static_cast<std::int32_t>(std::count(sequence.tokens, sequence.tokens + position, 2) % 2);
+    const std::int64_t value = spec_.form == ArithmeticForm::flat ? reader.sum() : reader.expression();
+    return static_cast<std::int32_t>((value % spec_.modulus + spec_.modulus) % spec_.modulus);
+  }
+
+  std::unique_ptr<Task> lengthened(int factor) const override {
+    check_length_factor(factor);
+    auto longer = std::make_unique<Arithmetic>(*this);
+    longer->eval_.longest = lengthened_size(eval_.longest, factor);
+    return longer;
+  }
+  int eval_load() const override { return eval_.longest; }
+
+ protected:
+  std::string word(const SequenceView& sequence, int t) const override {
+    const std::int32_t token = sequence.tokens[t];
+    return token == 0               ? "."
+           : token <= spec_.modulus ? fmt::format("{}", token - 1)
+                                    : std::string(1, sign_of(token));
+  }
+  int answers() const override { return spec_.modulus; }
+
+  /// most_recent: the last digit. most_common: 0.
+  Shortcuts shortcuts(const SequenceView& sequence, int q) const override {
+    int t = sequence.query_position[q] - 1;
+    while (sequence.tokens[t] > spec_.modulus) --t;
+    return {{"most_recent", sequence.tokens[t] - 1 == sequence.target[q] ? 1.0 : 0.0},
+            {"most_common", sequence.target[q] == 0 ? 1.0 : 0.0}};
+  }
+
+ private:
+  char sign_of(std::int32_t token) const { return "+-*=()"[token - 1 - spec_.modulus]; }
+
+  /// Reads an expression as a calculator does: sums of products, and of what stands in brackets.
+  struct Reader {
+    const Arithmetic& task;
+    const std::int32_t* tokens;
+    int at, end;
+    char look() const {
+      return at >= end ? '=' : tokens[at] <= task.spec_.modulus ? '0' : task.sign_of(tokens[at]);
+    }
+    std::int64_t digit() { return tokens[at++] - 1; }
+    std::int64_t product() {
+      std::int64_t value = digit();
+      for (; look() == '*'; value = value * digit() % task.spec_.modulus) ++at;
+      return value;
+    }
+    std::int64_t sum() {
+      std::int64_t value = product();
+      while (look() == '+' || look() == '-') {
+        const bool plus = look() == '+';
+        ++at;
+        value += plus ? product() : -product();
+      }
+      return value;
+    }
+    std::int64_t expression() {
+      if (look() == '-') return ++at, -digit();
+      if (look() == '0') return digit();
+      ++at;  // (
+      std::int64_t value = expression();
+      if (look() != ')') {
+        const char op = look();
+        ++at;
+        const std::int64_t right = expression();
+        value = (op == '+' ? value + right : op == '-' ? value - right : value * right) % task.spec_.modulus;
+      }
+      ++at;  // )
+      return value;
+    }
+  };
+
+  const ArithmeticSpec& of(Split split) const { return split == Split::train ? spec_ : eval_; }
+  void draw_cuda(const Exec& exec, const DrawArgs& args) const override {
+    draw_on_cuda(of(args.split), exec, args);
+  }
+
+  ArithmeticSpec spec_, eval_;
+};
+
+void resolve(Options& options) {
+  for (const std::string prefix : {"", "eval_"}) {
+    const std::string low = "task." + prefix + "shortest", high = "task." + prefix + "longest";
+    for (const auto& [key, from] :
+         {std::pair{low, std::string("task.shortest")}, {high, std::string("task.longest")}})
+      if (!prefix.empty() && options.get_int(key) == 0) options.set(key, options.get_int(from));
+    if (options.get_int(low) > options.get_int(high))
+      throw OptionError(low, fmt::format("{} = {} is more than {} = {}; give at most that", low,
+                                         options.get_int(low), high, options.get_int(high)));
+  }
+  if (options.get_string("task.form") == "brackets" && options.get_string("task.query_at") == "every")
+    throw OptionError(
+        "task.query_at",
+        "task.query_at = \"every\": an open bracket has no value yet; form brackets is asked at the end");
+}
+
+}  // namespace
+
+TaskKind arithmetic_kind() {
+  return {
+      "arithmetic",
+      "parity, and arithmetic modulo 5 without and with brackets",
+      "form = \"parity\": bits, and the parity of all of them due at the last one. form = \"flat\": digits "
+      "modulo "
+      "`modulus` with + - * between and = at the end, where the value is due; * binds tighter. form = "
+      "\"brackets\": "
+      "expressions of digits, -d, (d), (-d) and (left op right), split at random. Sizes (bits, operands, "
+      "tokens) are "
+      "uniform in shortest .. longest, of evaluation in eval_shortest .. eval_longest; the rest of a "
+      "sequence is blank. "
+      "query_at = \"every\" asks at every bit or operand what the value is so far, which is learned far "
+      "sooner than one "
+      "label a sequence: say which of the two a number belongs to. The languages are those of Deletang et "
+      "al. 2023 "
+      "(arXiv 2207.02098), one label and training on 3 .. 40 tokens, read at 40 .. 256, those of Grazzi et "
+      "al. 2024 (arXiv "
+      "2411.12537; their code counts the answer, = and a blank among the tokens, so that these are 2 .. 39 bits, 1 .. 19 "
+      "operands, and brackets of 2 .. 37 tokens without *; table 3: scaled accuracy of DeltaNet with eigenvalues in [-1, 1] 1.000 on parity, 0.971 "
+      "without and "
+      "0.260 with brackets, with those in [0, 1] 0.017, 0.314 and 0.194). times = false leaves * out. "
+      "Guessing is right "
+      "once in `modulus` (chance_accuracy; parity 1/2), and as products are often 0, "
+      "baseline_most_common_accuracy is more.",
+      {{"form",
+        std::string("parity"),
+        "parity, or arithmetic without or with brackets",
+        {},
+        {},
+        {"parity", "flat", "brackets"}},
+       {"modulus", std::int64_t{5}, "digits are 0 .. modulus - 1; of parity 2", 2, 1024},
+       {"shortest", std::int64_t{3}, "smallest size in training: bits, operands (flat), tokens (brackets)", 1,
+        1 << 20},
+       {"longest", std::int64_t{40}, "largest size in training", 1, 1 << 20},
+       {"eval_shortest", std::int64_t{0}, "smallest size in evaluation; 0 means as in training", 0, 1 << 20},
+       {"eval_longest", std::int64_t{0}, "largest size in evaluation; 0 means as in training", 0, 1 << 20},
+       {"query_at", std::string("end"), "where an answer is due", {}, {}, {"end", "every"}},
+       {"times", true, "whether products occur"}},
+      resolve,
+      [](const Options& options) -> std::unique_ptr<Task> { return std::make_unique<Arithmetic>(options); }};
+}
+
+}  // namespace crosstalk

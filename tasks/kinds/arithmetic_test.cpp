@@ -1,0 +1,146 @@
+// Parity and arithmetic modulo a number: laws of sizes and tokens, brackets, the order of operations, what is refused.
+// SPDX-License-Identifier: Apache-2.0
+#include "tasks/kinds/arithmetic_sequence.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+
+#include "kernels/base/error.h"
+#include "tasks/golden.h"
+#include "tasks/sequence_buffer.h"
+#include "tasks/testing.h"
+
+namespace crosstalk {
+namespace {
+
+using testing::make_task;
+using testing::Settings;
+using testing::uniformity_score;
+using testing::whole;
+
+const Settings flat = {{"form", std::string("flat")}}, brackets = {{"form", std::string("brackets")}};
+
+[[maybe_unused]] const bool pinned =
+    testing::pin({{"arithmetic", "parity", {}, 0xe585b4d5eed88b52u, 0x824cbe3b92886694u},
+                  {"arithmetic", "flat", flat, 0x92625582d99f6f13u, 0x93c51d3204f6f835u},
+                  {"arithmetic", "brackets", brackets, 0x2c2c18cdaa5cf6c4u, 0xee357ef8b0ba0b5cu}});
+
+[[maybe_unused]] const bool fitted = [] {
+  testing::fit()["arithmetic"] = [](Settings& settings) {
+    for (const std::string prefix : {"", "eval_"}) {
+      const auto low = testing::whole_of(settings, prefix + "shortest", 3);
+      settings[prefix + "shortest"] = whole(static_cast<int>(low));
+      settings[prefix + "longest"] =
+          whole(static_cast<int>(low + testing::whole_of(settings, prefix + "longest", 9)));
+    }
+    settings["modulus"] = whole(2 + static_cast<int>(testing::whole_of(settings, "modulus", 5)) % 20);
+  };
+  return true;
+}();
+
+/// Tokens before blanks as text.
+std::string text(const SequenceView& s, int modulus) {
+  std::string out;
+  for (int t = 0; t < s.shape.T && s.tokens[t] != 0; ++t)
+    out += s.tokens[t] <= modulus ? static_cast<char>('0' + s.tokens[t] - 1)
+                                  : "+-*=()"[s.tokens[t] - 1 - modulus];
+  return out;
+}
+
+TEST(Arithmetic, SizesAndBitsAreUniformAndOneAnswerIsDueAtTheEnd) {
+  const auto task = make_task(
+      "arithmetic", {{"longest", whole(12)}, {"eval_shortest", whole(20)}, {"eval_longest", whole(24)}});
+  EXPECT_EQ(task->vocabulary().tokens, 3);
+  for (const auto& [split, low, high] : {std::tuple{Split::train, 3, 12}, {Split::eval, 20, 24}}) {
+    EXPECT_EQ(task->shape(split), (SequenceShape{high, 1, 1}));
+    SequenceBuffer buffer(*task, split);
+    std::vector<int> sizes(static_cast<std::size_t>(high - low + 1)), answers(2), ones(2);
+    for (std::uint64_t n = 0; n < 4000; ++n) {
+      const SequenceView s = buffer.draw(2, n);
+      const std::string bits = text(s, 2);
+      const int size = static_cast<int>(bits.size());
+      ASSERT_TRUE(size >= low && size <= high);
+      ASSERT_EQ(s.query_position[0], size);
+      ASSERT_EQ(s.target[0], std::count(bits.begin(), bits.end(), '1') % 2);
+      ++sizes[static_cast<std::size_t>(size - low)];
+      ++answers[static_cast<std::size_t>(s.target[0])];
+      ++ones[static_cast<std::size_t>(bits[0] - '0')];
+    }
+    for (const auto& counts : {sizes, answers, ones}) EXPECT_LT(std::abs(uniformity_score(counts)), 4);
+  }
+}
+
+TEST(Arithmetic, TimesBindsTighterAndWhatStandsSoFarCanBeAsked) {
+  Settings settings = flat;
+  settings["query_at"] = std::string("every");
+  const auto task = make_task("arithmetic", settings);
+  // 2 + 3 * 4 - 1 =
+  std::int32_t tokens[] = {3, 6, 4, 8, 5, 7, 2, 9}, zero[8] = {};
+  const SequenceView s{{8, 1, 8}, tokens, nullptr, zero, zero, zero, nullptr};
+  const int values[] = {2, 0, 4, 3};  // 2, 5, 14, 13 modulo 5
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(task->reference_answer(s, 0, 2 * i + 1), values[i]);
+  EXPECT_EQ(task->reference_answer(s, 0, 8), 3);
+  SequenceBuffer buffer(*task, Split::train);
+  for (std::uint64_t n = 0; n < 200; ++n) {
+    const SequenceView drawn = buffer.draw(2, n);
+    const int operands = static_cast<int>(text(drawn, 5).size()) / 2;
+    ASSERT_EQ(std::count_if(drawn.target, drawn.target + drawn.shape.Q, [](int x) { return x >= 0; }),
+              operands + 1);
+    ASSERT_EQ(drawn.target[operands], drawn.target[operands - 1]);  // "=" changes nothing
+  }
+}
+
+TEST(Arithmetic, BracketsAreWhatTheirGrammarSays) {
+  const std::map<int, std::vector<std::string>> shapes = {{1, {"d="}},
+                                                          {2, {"-d="}},
+                                                          {3, {"(d)="}},
+                                                          {4, {"(-d)="}},
+                                                          {5, {"(dod)="}},
+                                                          {6, {"(-dod)=", "(do-d)="}},
+                                                          {7, {"((d)od)=", "(-do-d)=", "(do(d))="}}};
+  for (const auto& [size, wanted] : shapes) {
+    Settings settings = brackets;
+    settings["shortest"] = settings["longest"] = whole(size);
+    const auto task = make_task("arithmetic", settings);
+    SequenceBuffer buffer(*task, Split::eval);
+    std::map<std::string, int> drawn;
+    std::vector<int> signs(3);
+    for (std::uint64_t n = 0; n < 3000; ++n) {
+      std::string shape = text(buffer.draw(2, n), 5);
+      for (std::size_t i = 0; i < shape.size(); ++i) {
+        char& c = shape[i];
+        const bool op = i > 0 && (shape[i - 1] == 'd' || shape[i - 1] == ')') &&
+                        std::string("+-*").find(c) != std::string::npos;
+        if (op) ++signs[std::string("+-*").find(c)];
+        c = op ? 'o' : c >= '0' && c <= '9' ? 'd' : c;
+      }
+      ++drawn[shape];
+    }
+    std::vector<int> counts;
+    for (const std::string& shape : wanted) counts.push_back(drawn[shape]);
+    ASSERT_EQ(drawn.size(), wanted.size()) << size;
+    if (counts.size() > 1) {
+      EXPECT_LT(std::abs(uniformity_score(counts)), 4) << size;
+    }
+    if (size > 4) {
+      EXPECT_LT(std::abs(uniformity_score(signs)), 4) << size;
+    }
+  }
+}
+
+TEST(Arithmetic, LengthsAndRefusals) {
+  const auto task = make_task("arithmetic", brackets);
+  EXPECT_EQ(task->vocabulary().tokens, 12);
+  EXPECT_EQ(make_task("arithmetic", flat)->vocabulary().tokens, 10);
+  EXPECT_EQ(task->lengthened(2)->shape(Split::eval), (SequenceShape{81, 1, 1}));
+  EXPECT_DOUBLE_EQ(task->baselines().at("chance_accuracy"), 0.2);
+  EXPECT_THROW(make_task("arithmetic", {{"shortest", whole(41)}}), OptionError);
+  Settings every = brackets;
+  every["query_at"] = std::string("every");
+  EXPECT_THROW(make_task("arithmetic", every), OptionError);
+}
+
+}  // namespace
+}  // namespace crosstalk

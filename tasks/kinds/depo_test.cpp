@@ -1,0 +1,135 @@
+// Depo: one cycle, its edges and questions, published settings, what is refused.
+// SPDX-License-Identifier: Apache-2.0
+#include "tasks/kinds/depo_sequence.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+
+#include "kernels/base/error.h"
+#include "tasks/golden.h"
+#include "tasks/sequence_buffer.h"
+#include "tasks/testing.h"
+
+namespace crosstalk {
+namespace {
+
+using testing::chi_square_score;
+using testing::make_task;
+using testing::Settings;
+using testing::uniformity_score;
+using testing::whole;
+
+/// Ids: blank 0, start 1, "=" 2, k 3 .. 8, letters 9 .. 12, endings 13 .. 16.
+const Settings small = {{"nodes", whole(8)},         {"hops", whole(6)},         {"queries", whole(3)},
+                        {"shortest_word", whole(1)}, {"longest_word", whole(3)}, {"alphabet", whole(4)}};
+
+[[maybe_unused]] const bool fitted = [] {
+  testing::fit()["depo"] = [](Settings& settings) {
+    const int shortest = 1 + static_cast<int>(testing::whole_of(settings, "shortest_word", 1)) % 3;
+    settings["shortest_word"] = whole(shortest);
+    settings["longest_word"] =
+        whole(shortest + static_cast<int>(testing::whole_of(settings, "longest_word", 1)) % 3);
+    settings["nodes"] = whole(3 + static_cast<int>(testing::whole_of(settings, "nodes", 5)) % 9);
+    settings["alphabet"] = whole(24 + static_cast<int>(testing::whole_of(settings, "alphabet", 5)));
+  };
+  return true;
+}();
+
+using Word = std::vector<int>;
+std::vector<Word> words_in(const std::int32_t* begin, const std::int32_t* end) {
+  std::vector<Word> words(1);
+  for (; begin != end; ++begin) {
+    words.back().push_back(*begin);
+    if (*begin >= 13) words.emplace_back();
+  }
+  words.pop_back();
+  return words;
+}
+
+[[maybe_unused]] const bool pinned =
+    testing::pin({{"depo", "depo1", {}, 0x2a5f4c6db187869au, 0x438a8fabc040a7bbu},
+                  {"depo", "small", small, 0xe12d329164a9495du, 0xaf613f9270e0bbf1u}});
+
+TEST(Depo, IsOneCycleAskedAtItsLaws) {
+  for (const Split split : {Split::train, Split::eval}) {
+    const auto task = make_task("depo", small);
+    EXPECT_EQ(task->shape(split), (SequenceShape{1 + 2 * 8 * 3 + 3 * 8, 1, 9}));
+    SequenceBuffer buffer(*task, split);
+    std::vector<int> sizes(6), hops(7), letters(4);
+    for (std::uint64_t n = 0; n < 3000; ++n) {
+      const SequenceView s = buffer.draw(3, n);
+      int t = 1;
+      ASSERT_EQ(s.tokens[0], 1);
+      while (s.tokens[t] >= 9) ++t;
+      const std::vector<Word> list = words_in(s.tokens + 1, s.tokens + t);
+      std::map<Word, Word> next;
+      for (std::size_t i = 0; i < list.size(); i += 2) next[list[i]] = list[i + 1];
+      const std::size_t nodes = list.size() / 2;
+      ASSERT_EQ(next.size(), nodes) << "every node has one successor";
+      std::set<Word> walked;
+      for (Word at = list[0]; walked.insert(at).second;) at = next.at(at);
+      ASSERT_EQ(walked.size(), nodes) << "all on one cycle";
+      ++sizes.at(nodes - 3);
+      ++letters[static_cast<std::size_t>(list[0].back() - 13)];
+      int q = 0;
+      std::set<Word> asked;
+      while (t < s.shape.T && s.tokens[t] != 0) {
+        const int k = s.tokens[t++] - 2;
+        ++hops.at(static_cast<std::size_t>(k));
+        const int from = t;
+        while (s.tokens[t] != 2) ++t;
+        Word at = words_in(s.tokens + from, s.tokens + t).at(0);
+        ASSERT_TRUE(asked.insert(at).second) << "asked twice";
+        for (int i = 0; i < k; ++i) at = next.at(at);
+        ++t;
+        for (const int token : at) {
+          ASSERT_EQ(s.query_position[q], t);
+          ASSERT_EQ(s.target[q], token);
+          ASSERT_EQ(s.meta[q * meta_count + meta_touches], k);
+          ASSERT_EQ(s.tokens[t++], token);
+          ++q;
+        }
+      }
+      ASSERT_EQ(asked.size(), 3u);
+      for (; q < s.shape.Q; ++q) ASSERT_EQ(s.target[q], -1);
+    }
+    EXPECT_LT(std::abs(uniformity_score(letters)), 4);
+    hops.erase(hops.begin());
+    if (split == Split::train) {
+      EXPECT_LT(std::abs(uniformity_score(hops)), 4);
+      std::vector<double> expected;
+      double sum = 0;
+      for (int i = 3; i <= 8; ++i) sum += 1 / (i + std::sqrt(8.0));
+      for (int i = 3; i <= 8; ++i) expected.push_back(3000 / (i + std::sqrt(8.0)) / sum);
+      EXPECT_LT(std::abs(chi_square_score(sizes, expected)), 4);
+    } else {
+      EXPECT_EQ(sizes.back(), 3000);
+      EXPECT_EQ(hops[2] + hops[4], 0);  // 1, 2, 4 and 6
+      EXPECT_LT(std::abs(uniformity_score({hops[0], hops[1], hops[3], hops[5]})), 4);
+    }
+  }
+}
+
+TEST(Depo, PublishedSettingsLengthsAndRefusals) {
+  const auto depo1 = make_task("depo");
+  EXPECT_EQ(depo1->shape(Split::eval), (SequenceShape{1 + 4 * 225 + 60, 1, 20}));
+  EXPECT_EQ(depo1->vocabulary().tokens, 3 + 8 + 100);
+  EXPECT_DOUBLE_EQ(depo1->baselines().at("chance_accuracy"), 0.01);
+  const Settings depo2 = {{"nodes", whole(75)},
+                          {"hops", whole(16)},
+                          {"shortest_word", whole(5)},
+                          {"longest_word", whole(7)},
+                          {"alphabet", whole(3)}};
+  const auto task = make_task("depo", depo2);
+  EXPECT_EQ(task->lengthened(2)->eval_load(), 150);
+  EXPECT_THROW(task->lengthened(100), OptionError);
+  EXPECT_THROW(make_task("depo", {{"shortest_word", whole(3)}}), OptionError);
+  EXPECT_THROW(make_task("depo", {{"nodes", whole(1276)}}), OptionError);
+  EXPECT_NO_THROW(make_task("depo", {{"nodes", whole(1275)}}));
+  EXPECT_THROW(make_task("depo", {{"longest_word", whole(6)}}), OptionError);
+}
+
+}  // namespace
+}  // namespace crosstalk

@@ -1,0 +1,72 @@
+// The palindrome: each order is said and its due tokens shown, baselines, what is refused.
+// SPDX-License-Identifier: Apache-2.0
+#include "tasks/kinds/palindrome_sequence.h"
+
+#include <gtest/gtest.h>
+
+#include "kernels/base/error.h"
+#include "tasks/golden.h"
+#include "tasks/sequence_buffer.h"
+#include "tasks/testing.h"
+
+namespace crosstalk {
+namespace {
+
+using testing::make_task;
+using testing::uniformity_score;
+using testing::whole;
+
+[[maybe_unused]] const bool pinned =
+    testing::pin({{"palindrome", "standard", {}, 0x9fc83892d70b52a5u, 0xcd0a8e9f8da04005u},
+                  {"palindrome",
+                   "odds_first",
+                   {{"order", std::string("odds_first")}, {"length", whole(30)}},
+                   0xc59a8a523b805275u,
+                   0x493464250f06e785u}});
+
+TEST(Palindrome, SaysEachOrderAndShowsWhatWasDue) {
+  const std::map<std::string, std::vector<int>> orders = {
+      {"reverse", {4, 3, 2, 1, 0}}, {"same", {0, 1, 2, 3, 4}}, {"odds_first", {0, 2, 4, 1, 3}}};
+  for (const auto& [order, source] : orders) {
+    const auto task =
+        make_task("palindrome", {{"length", whole(10)}, {"vocabulary", whole(9)}, {"order", order}});
+    EXPECT_EQ(task->shape(Split::train), (SequenceShape{10, 1, 5}));
+    SequenceBuffer buffer(*task, Split::train);
+    std::vector<int> data(8);
+    for (std::uint64_t n = 0; n < 1000; ++n) {
+      const SequenceView s = buffer.draw(3, n);
+      ASSERT_EQ(s.tokens[5], 8);
+      for (int i = 0; i < 5; ++i) {
+        ++data.at(static_cast<std::size_t>(s.tokens[i]));
+        const int wanted = s.tokens[source[static_cast<std::size_t>(i)]];
+        ASSERT_EQ(s.target[i], wanted) << order;
+        ASSERT_EQ(s.query_position[i], 6 + i);
+        ASSERT_EQ(s.tokens[s.query_position[i] - 1 - s.meta[i * meta_count + meta_gap]], wanted);
+        if (i < 4) {
+          ASSERT_EQ(s.tokens[6 + i], wanted);
+        }
+      }
+    }
+    EXPECT_LT(std::abs(uniformity_score(data)), 4);
+  }
+}
+
+TEST(Palindrome, BaselinesLengthsAndRefusals) {
+  const auto task = make_task("palindrome");
+  const auto numbers = task->baselines();
+  EXPECT_DOUBLE_EQ(numbers.at("chance_accuracy"), 1.0 / 63);
+  EXPECT_NEAR(numbers.at("baseline_random_in_context_accuracy"), 1.0 / 128 + 127.0 / 128 / 63, 0.002);
+  EXPECT_NEAR(numbers.at("baseline_first_accuracy"), 1.0 / 128 + 127.0 / 128 / 63, 0.004);
+  EXPECT_EQ(task->lengthened(8)->shape(Split::eval), (SequenceShape{2048, 1, 1024}));
+  EXPECT_THROW(make_task("palindrome", {{"length", whole(9)}}), OptionError);
+}
+
+[[maybe_unused]] const bool fitted = [] {
+  testing::fit()["palindrome"] = [](testing::Settings& settings) {
+    settings["length"] = whole(2 * static_cast<int>(testing::whole_of(settings, "length", 9)));
+  };
+  return true;
+}();
+
+}  // namespace
+}  // namespace crosstalk

@@ -1,0 +1,152 @@
+// Recall without replacement: permutations, pairs and queries are uniform, baselines, what is refused.
+// SPDX-License-Identifier: Apache-2.0
+#include "tasks/kinds/recall_sequence.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "kernels/base/error.h"
+#include "tasks/golden.h"
+#include "tasks/sequence_buffer.h"
+#include "tasks/testing.h"
+
+namespace crosstalk {
+namespace {
+
+using testing::make_task;
+using testing::Settings;
+using testing::uniformity_score;
+using testing::whole;
+
+[[maybe_unused]] const bool pinned =
+    testing::pin({{"recall", "standard", {}, 0xe91d9f692994c0adu, 0xc667ea5f47ec5775u},
+                  {"recall",
+                   "mqar",
+                   {{"keys", whole(50)}, {"values", whole(30)}, {"queries", whole(20)}},
+                   0x41881cec531762f5u,
+                   0x88b5f755633eabf5u}});
+
+TEST(Recall, KeysAndValuesAreDrawnWithoutReplacement) {
+  for (const Settings& settings :
+       {Settings{{"associations", whole(12)}},
+        Settings{{"associations", whole(12)}, {"keys", whole(40)}, {"values", whole(15)}}}) {
+    const auto task = make_task("recall", settings);
+    SequenceBuffer buffer(*task, Split::train);
+    for (std::uint64_t n = 0; n < 200; ++n) {
+      const SequenceView s = buffer.draw(0, n);
+      std::set<int> keys, values;
+      for (int t = 0; t < s.shape.T; ++t) {
+        keys.insert(s.tokens[2 * t + channel_key]);
+        values.insert(s.tokens[2 * t + channel_value]);
+      }
+      ASSERT_EQ(keys.size(), 12u);
+      ASSERT_EQ(values.size(), 12u);
+    }
+  }
+}
+
+TEST(Recall, PermutationsPairsAndQueriesAreUniform) {
+  constexpr int S = 7, draws = 20000;
+  const auto task = make_task("recall", {{"associations", whole(S)}});
+  SequenceBuffer buffer(*task, Split::train);
+  std::vector<int> key_at(S * S), value_at(S * S), value_of_key(S * S), answer_of_query(S * S),
+      key_then_key(S * (S - 1)), asked_place(S);
+  for (std::uint64_t n = 0; n < draws; ++n) {
+    const SequenceView s = buffer.draw(17, n);
+    for (int t = 0; t < S; ++t) {
+      const int key = s.tokens[2 * t + channel_key], value = s.tokens[2 * t + channel_value];
+      ++key_at[static_cast<std::size_t>(t * S + key)];
+      ++value_at[static_cast<std::size_t>(t * S + value)];
+      ++value_of_key[static_cast<std::size_t>(key * S + value)];
+      if (key == s.query[0]) ++asked_place[static_cast<std::size_t>(t)];
+    }
+    const int first = s.tokens[channel_key], last = s.tokens[2 * (S - 1) + channel_key];
+    ++key_then_key[static_cast<std::size_t>(first * (S - 1) + (last > first ? last - 1 : last))];
+    ++answer_of_query[static_cast<std::size_t>(s.query[0] * S + s.target[0])];
+  }
+  EXPECT_LT(std::abs(uniformity_score(key_then_key)), 4);
+  EXPECT_LT(std::abs(uniformity_score(asked_place)), 4);
+  EXPECT_LT(std::abs(uniformity_score(answer_of_query)), 4);
+  // Cells of a permutation's table are not independent: (S-1)^2 degrees of freedom of S^2, so only an upper
+  // limit.
+  EXPECT_LT(uniformity_score(key_at), 4);
+  EXPECT_LT(uniformity_score(value_at), 4);
+  EXPECT_LT(uniformity_score(value_of_key), 4);
+}
+
+TEST(Recall, TrainingQueriesAreDistinctAndEvaluationAsksAllKeysAscending) {
+  const auto task =
+      make_task("recall", {{"associations", whole(10)}, {"keys", whole(25)}, {"queries", whole(6)}});
+  EXPECT_EQ(task->shape(Split::train), (SequenceShape{10, 2, 6}));
+  EXPECT_EQ(task->shape(Split::eval), (SequenceShape{10, 2, 10}));
+  EXPECT_EQ(task->shape(Split::eval, 4), (SequenceShape{10, 2, 4}));
+  SequenceBuffer train(*task, Split::train), eval(*task, Split::eval), four(*task, Split::eval, 4);
+  for (std::uint64_t n = 0; n < 100; ++n) {
+    const SequenceView s = train.draw(0, n);
+    ASSERT_EQ(std::set<int>(s.query, s.query + 6).size(), 6u);
+    for (int q = 0; q < 6; ++q) ASSERT_EQ(s.query_position[q], 10);
+    const SequenceView e = eval.draw(0, n);
+    std::set<int> stored;
+    for (int t = 0; t < 10; ++t) stored.insert(e.tokens[2 * t + channel_key]);
+    ASSERT_EQ(std::vector<int>(stored.begin(), stored.end()), std::vector<int>(e.query, e.query + 10));
+    const SequenceView f = four.draw(0, n);
+    ASSERT_TRUE(std::equal(f.query, f.query + 4, e.query));  // the lowest keys
+  }
+}
+
+TEST(Recall, BaselinesAreOneOverAssociations) {
+  const auto numbers = make_task("recall", {{"associations", whole(8)}, {"values", whole(30)}})->baselines();
+  EXPECT_NEAR(numbers.at("chance_accuracy"), 1.0 / 8, 1e-12);
+  EXPECT_NEAR(numbers.at("baseline_most_recent_accuracy"), 1.0 / 8, 1e-12);
+  EXPECT_NEAR(numbers.at("baseline_first_accuracy"), 1.0 / 8, 1e-12);
+  EXPECT_NEAR(numbers.at("baseline_random_in_context_accuracy"), 1.0 / 8, 1e-12);
+}
+
+TEST(Recall, ReadsAsTextAndKnowsItsLoad) {
+  const auto task = make_task("recall", {{"associations", whole(3)}});
+  EXPECT_EQ(task->eval_load(), 3);
+  EXPECT_EQ(task->vocabulary().keys, 3);
+  EXPECT_FALSE(task->vocabulary().second_key);
+  std::int32_t tokens[] = {2, 0, 0, 1, 1, 2}, query[] = {0, 2}, position[] = {3, 3}, target[] = {1, 0};
+  const SequenceView view{{3, 2, 2}, tokens, nullptr, query, position, target, nullptr};
+  EXPECT_EQ(task->to_text(view), "     1: k2=v0  k0=v1  k1=v2\n  read after 3: k0 -> v1  k2 -> v0\n");
+}
+
+std::string refused(const Settings& settings) {
+  try {
+    make_task("recall", settings);
+  } catch (const OptionError& error) {
+    return error.key + ": " + error.what();
+  }
+  return "accepted";
+}
+
+TEST(Recall, RefusesWhatCannotBeStored) {
+  EXPECT_EQ(
+      refused({{"associations", whole(20)}, {"keys", whole(19)}}),
+      "task.keys: task.keys = 19 is less than task.associations = 20, which need as many distinct keys; "
+      "give at least 20, or 0 for exactly as many");
+  EXPECT_NE(refused({{"associations", whole(20)}, {"values", whole(3)}}).find("distinct values"),
+            std::string::npos);
+  EXPECT_EQ(refused({{"associations", whole(4)}, {"queries", whole(5)}}),
+            "task.queries: task.queries = 5 asks more distinct keys than the task.associations = 4 that are "
+            "stored; give at most 4");
+  EXPECT_EQ(refused({{"associations", whole(4)}, {"queries", whole(4)}}), "accepted");
+  EXPECT_NE(refused({{"associations", whole(0)}}), "accepted");
+}
+
+TEST(Recall, HasNoLongerForm) {
+  const auto task = make_task("recall");
+  EXPECT_EQ(task->lengthened(1)->shape(Split::eval), task->shape(Split::eval));
+  try {
+    task->lengthened(2);
+    FAIL();
+  } catch (const OptionError& error) {
+    EXPECT_EQ(error.key, "eval.length_factors");
+    EXPECT_NE(std::string(error.what()).find("run out of keys"), std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace crosstalk

@@ -1,0 +1,320 @@
+// swap: can a memory exchange what two keys hold? (state tracking; DeltaFormer, arXiv 2505.19488)
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <numeric>
+#include <utility>
+
+#include "kernels/base/error.h"
+#include "tasks/draw_cuda.h"
+#include "tasks/fused_task.h"
+#include "tasks/kinds/swap_sequence.h"
+#include "tasks/token_task.h"
+
+namespace crosstalk {
+namespace {
+
+class Swap final : public FusedTask {
+ public:
+  explicit Swap(const Options& options)
+      : spec_{int_option(options, "associations"),     int_option(options, "keys"),
+              int_option(options, "values"),           options.get_double("task.identity_fraction"),
+              options.get_double("task.set_fraction"), options.get_string("task.query_at") == "every"},
+        operations_(int_option(options, "operations")),
+        eval_operations_(operations_),
+        queries_(int_option(options, "queries")) {}
+
+  Vocabulary vocabulary() const override { return {spec_.keys, spec_.values, true}; }
+
+  SequenceShape shape(Split split, int max_queries) const override {
+    const bool train = split == Split::train;
+    const int operations = train ? operations_ : eval_operations_;
+    const int all = spec_.query_every ? operations : train ? queries_ : spec_.associations;
+    return {spec_.associations + operations, 3, train ? all : capped_queries(all, max_queries)};
+  }
+
+  void sequence(std::uint64_t data_seed, Split split, std::uint64_t n, const SequenceView& out,
+                std::int32_t* scratch) const override {
+    check_shape(split, out);
+    swap_sequence(spec_, data_seed, split, n, out, scratch);
+  }
+
+  int scratch_size() const override { return swap_scratch_size(spec_); }
+
+  std::unique_ptr<Task> lengthened(int factor) const override {
+    check_length_factor(factor);
+    auto longer = std::make_unique<Swap>(*this);
+    longer->eval_operations_ = lengthened_size(operations_, factor);
+    return longer;
+  }
+
+  int eval_load() const override { return eval_operations_; }
+
+ private:
+  void draw_cuda(const Exec& exec, const DrawArgs& args) const override { draw_on_cuda(spec_, exec, args); }
+
+  SwapSpec spec_;
+  int operations_;
+  int eval_operations_;
+  int queries_;
+};
+
+/// Layouts tag and split, for the language model.
+class SwapTokens final : public TokenTask {
+ public:
+  explicit SwapTokens(const Options& options) {
+    spec_.associations = int_option(options, "associations");
+    spec_.keys = int_option(options, "keys");
+    spec_.values = int_option(options, "values");
+    spec_.identity_fraction = options.get_double("task.identity_fraction");
+    spec_.set_fraction = options.get_double("task.set_fraction");
+    spec_.query_every = options.get_string("task.query_at") == "every";
+    spec_.layout = options.get_string("task.layout") == "tag" ? SwapLayout::tag : SwapLayout::split;
+    spec_.queries = int_option(options, "queries");
+    operations_ = eval_operations_ = int_option(options, "operations");
+    const std::vector<int> sizes = curriculum_of(options);
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
+      auto stage = std::make_shared<SwapTokens>(*this);
+      stage->stages_.clear();
+      stage->operations_ = stage->eval_operations_ = sizes[i];
+      stage->spec_.part = i + 1 == sizes.size() ? 0 : static_cast<std::uint32_t>(i + 1);
+      stages_.push_back({fmt::format("operations={}", sizes[i]), std::move(stage), 0});
+    }
+  }
+
+  Vocabulary vocabulary() const override {
+    const int n = spec_.associations;
+    if (tag())
+      return {.keys = 0,
+              .values = n,
+              .second_key = false,
+              .tokens = swap_tokens::pairs(n) + (spec_.identity_fraction > 0 ? 1 : 0)};
+    const int tokens = first_value() + spec_.values;
+    return {.keys = 0, .values = tokens, .second_key = false, .tokens = tokens};
+  }
+
+  SequenceShape shape(Split split, int max_queries) const override {
+    const bool train = split == Split::train;
+    const int operations = train ? operations_ : eval_operations_, n = spec_.associations;
+    const int all = spec_.query_every ? operations : tag() ? 1 : spec_.queries;
+    const int T = tag() ? operations : 3 * n + 3 * operations + 2 * all;
+    return {T, 1, train ? all : capped_queries(all, max_queries)};
+  }
+
+  void sequence(std::uint64_t data_seed, Split split, std::uint64_t n, const SequenceView& out,
+                std::int32_t* scratch) const override {
+    check_shape(split, out);
+    swap_sequence(spec_, data_seed, split, n, out, scratch);
+  }
+
+  int scratch_size() const override { return swap_scratch_size(spec_); }
+
+  std::int32_t reference_answer(const SequenceView& s, std::int32_t key, int position) const override {
+    if (tag()) {
+      std::vector<std::int32_t> element(static_cast<std::size_t>(spec_.associations));
+      std::iota(element.begin(), element.end(), 0);
+      for (int t = 0; t < position; ++t)
+        if (const auto [a, b] = places(s.tokens[t]); a >= 0)
+          std::swap(element[static_cast<std::size_t>(a)], element[static_cast<std::size_t>(b)]);
+      return element[0];
+    }
+    std::map<std::int32_t, std::int32_t> bound;
+    for (int t = 0; t + 2 < position; ++t) {
+      const std::int32_t *token = s.tokens + t, what = *token;
+      if (what == swap_tokens::kSet) bound[token[1]] = token[2];
+      if (what == swap_tokens::kSwap) std::swap(bound[token[1]], bound[token[2]]);
+    }
+    const auto found = bound.find(key);
+    return found == bound.end() ? -1 : found->second;
+  }
+
+  /// What SET says; of the layout tag, the elements that lie at their own places before the first operation.
+  std::vector<KeyWrite> writes(const SequenceView& s) const override {
+    std::vector<KeyWrite> all;
+    if (tag()) {
+      for (std::int32_t i = 0; i < spec_.associations; ++i) all.push_back({0, 0, place_key(i), i});
+      return all;
+    }
+    for (int t = 0; t + 2 < s.shape.T; ++t)
+      if (s.tokens[t] == swap_tokens::kSet) all.push_back({t + 3, 0, s.tokens[t + 1], s.tokens[t + 2]});
+    return all;
+  }
+  std::int32_t asked_key(const SequenceView& s, int q) const override {
+    return tag() ? place_key(0) : s.query[q];
+  }
+
+  std::unique_ptr<Task> lengthened(int factor) const override {
+    check_length_factor(factor);
+    auto longer = std::make_unique<SwapTokens>(*this);
+    longer->eval_operations_ = lengthened_size(operations_, factor);
+    lengthened_size(longer->shape(Split::eval, 0).T, 1);
+    return longer;
+  }
+
+  int eval_load() const override { return eval_operations_; }
+
+ protected:
+  std::string word(const SequenceView& sequence, int t) const override {
+    const std::int32_t token = sequence.tokens[t];
+    if (tag()) {
+      const auto [a, b] = places(token);
+      return a < 0 ? "()" : fmt::format("({} {})", a, b);
+    }
+    static constexpr const char* names[] = {"SET", "SWAP", "QRY"};
+    if (token < swap_tokens::kFirstKey) return names[token];
+    return token < first_value() ? fmt::format("k{}", token - swap_tokens::kFirstKey) : answer_word(token);
+  }
+  std::string answer_word(std::int32_t answer) const override {
+    return tag() ? fmt::format("{}", answer) : fmt::format("v{}", answer - first_value());
+  }
+  int answers() const override { return spec_.values; }
+
+  /// unchanged: element 0, or the value first set; random_in_context, of the layout split: a value that was set.
+  Shortcuts shortcuts(const SequenceView& s, int q) const override {
+    const std::int32_t target = s.target[q];
+    if (tag()) return {{"unchanged", target == 0 ? 1.0 : 0.0}};
+    std::int32_t first = -1;
+    double sets = 0, right = 0;
+    for (int t = 0; t < s.query_position[q]; ++t) {
+      if (s.tokens[t] != swap_tokens::kSet) continue;
+      if (s.tokens[t + 1] == s.query[q] && first < 0) first = s.tokens[t + 2];
+      ++sets, right += s.tokens[t + 2] == target;
+    }
+    return {{"unchanged", first == target ? 1.0 : 0.0}, {"random_in_context", right / sets}};
+  }
+
+ private:
+  bool tag() const { return spec_.layout == SwapLayout::tag; }
+  /// A place as a key that is no element.
+  std::int32_t place_key(std::int32_t place) const { return spec_.associations + place; }
+  int first_value() const { return swap_tokens::kFirstKey + spec_.keys; }
+  /// The pair that a token of layout tag names, in the order of pairs; -1 for the identity.
+  std::pair<int, int> places(std::int32_t token) const {
+    for (int a = 0, id = 0; a < spec_.associations; ++a)
+      for (int b = a + 1; b < spec_.associations; ++b, ++id)
+        if (id == token) return {a, b};
+    return {-1, -1};
+  }
+  void draw_cuda(const Exec& exec, const DrawArgs& args) const override { draw_on_cuda(spec_, exec, args); }
+
+  SwapSpec spec_;
+  int operations_ = 0, eval_operations_ = 0;
+};
+
+/// Layouts of single tokens: what has no meaning there.
+void resolve_layout(Options& options) {
+  const std::string& layout = options.get_string("task.layout");
+  if (layout == "fused") {
+    if (!options.get_string("task.curriculum").empty())
+      throw OptionError(
+          "task.curriculum",
+          "task.curriculum belongs to single tokens; leave it out, or set task.layout = \"tag\" or "
+          "\"split\"");
+    return;
+  }
+  resolve_curriculum(options, "operations", 16);
+  if (layout == "split") return;
+  const std::int64_t n = options.get_int("task.associations");
+  const auto refuse = [&](const std::string& key, const std::string& got) {
+    throw OptionError(
+        key, fmt::format("{} = {} has no meaning with task.layout = \"tag\", where {} elements lie at "
+                         "{} places and swaps are all that happens; leave it out, or set "
+                         "task.layout = \"split\"",
+                         key, got, n, n));
+  };
+  for (const std::string key : {"task.keys", "task.values"})
+    if (options.get_int(key) != n) refuse(key, fmt::format("{}", options.get_int(key)));
+  if (options.get_int("task.queries") != 1)
+    refuse("task.queries", fmt::format("{}", options.get_int("task.queries")));
+  if (options.get_double("task.set_fraction") != 0)
+    refuse("task.set_fraction", fmt::format("{}", options.get_double("task.set_fraction")));
+  constexpr std::int64_t most = 1448;  // about a million tokens
+  if (n > most)
+    throw OptionError(
+        "task.associations",
+        fmt::format("task.associations = {} makes {} tokens, one for each pair; give at most {} with "
+                    "task.layout = \"tag\"",
+                    n, n * (n - 1) / 2, most));
+}
+
+void resolve(Options& options) {
+  resolve_vocabulary(options);
+  resolve_layout(options);
+  const double identity = options.get_double("task.identity_fraction");
+  const double set = options.get_double("task.set_fraction");
+  if (identity + set > 1.0)
+    throw OptionError(
+        "task.set_fraction",
+        fmt::format("task.identity_fraction = {} and task.set_fraction = {} add up to more than "
+                    "1; what they leave of 1 is the fraction of swaps",
+                    identity, set));
+  const std::int64_t queries = options.get_int("task.queries");
+  const std::int64_t associations = options.get_int("task.associations");
+  if (options.get_string("task.query_at") == "every" && queries != 1)
+    throw OptionError(
+        "task.queries",
+        fmt::format("task.queries = {} has no meaning with task.query_at = \"every\", which asks "
+                    "one key after every operation; leave it out, or set task.query_at = \"end\"",
+                    queries));
+  if (queries > associations)
+    throw OptionError("task.queries", fmt::format("task.queries = {} asks more distinct keys than the "
+                                                  "task.associations = {} in play; give at most {}",
+                                                  queries, associations, associations));
+}
+
+}  // namespace
+
+TaskKind swap_kind() {
+  return {
+      "swap",
+      "bind n keys, exchange the values of two keys again and again, then retrieve: state tracking",
+      "A sequence first binds n = associations keys to distinct values, one token each, then holds "
+      "`operations` tokens that each name two keys and no value: their values change places. A key is "
+      "asked and the value that it holds by then is right. This is the tracking problem of DeltaFormer "
+      "(Zhong et al. 2025, arXiv 2505.19488) with both keys in one token. Writing value zero under the "
+      "difference of the two keys by a delta rule with beta = 2 (key of norm 1) is a reflection that "
+      "exchanges them exactly; beta in (0, 1) has no negative eigenvalue and cannot do it. Swaps alone "
+      "reach only every other permutation at a given step: identity_fraction mixes in operations that "
+      "change nothing, set_fraction operations that overwrite a key with a value drawn from all values. "
+      "With query_at = \"every\" one key drawn uniformly is asked after every operation, in training and "
+      "evaluation; with \"end\" keys are asked after the last one (evaluation: all n). "
+      "baseline_unchanged_accuracy is what reading the first binding scores. layout = \"tag\" is the "
+      "paper's own experiment for a language model (appendix G.1, there n = 5 and 16 operations, which are "
+      "the defaults here): one token names a pair of places, n (n - 1) / 2 tokens in all and one more "
+      "where identity_fraction > 0; element i lies at place i at first, and the answer at every token "
+      "(query_at = \"end\": at the last one) is the element that lies at place 0 by then. Figure 4 trains "
+      "256 operations through task.curriculum = \"32 64 128 256\". layout = \"split\" writes the same as "
+      "words for a language model: [SET k v] for a binding, [SWAP k k] for an operation (one that changes "
+      "nothing names a key twice), [QRY k] after every operation or at the end (`queries` distinct keys), "
+      "the answer due at k.",
+      {{"associations", std::int64_t{5}, "keys in play, each bound once first (n)", 2, max_option_size},
+       {"keys", std::int64_t{0}, "size of the key vocabulary; 0 means as many as associations", 0,
+        max_option_size},
+       {"values", std::int64_t{0}, "size of the value vocabulary; 0 means as many as associations", 0,
+        max_option_size},
+       {"operations", std::int64_t{16}, "operations after the bindings", 1, max_option_size},
+       {"identity_fraction", 0.0, "probability that an operation changes nothing", 0, 1},
+       {"set_fraction", 0.0, "probability that an operation overwrites one key with a random value", 0, 1},
+       {"query_at",
+        std::string("every"),
+        "when keys are asked: one after every operation, or at the end only",
+        {},
+        {},
+        {"every", "end"}},
+       {"queries", std::int64_t{1}, "distinct keys asked in a training sequence with query_at = \"end\"", 1,
+        max_option_size},
+       {"layout",
+        std::string("fused"),
+        "a token is a whole operation in channels (fused), names a pair of places (tag), or a word (split)",
+        {},
+        {},
+        {"fused", "tag", "split"}},
+       curriculum_option("operations")},
+      resolve,
+      [](const Options& options) -> std::unique_ptr<Task> {
+        if (options.get_string("task.layout") == "fused") return std::make_unique<Swap>(options);
+        return std::make_unique<SwapTokens>(options);
+      }};
+}
+
+}  // namespace crosstalk

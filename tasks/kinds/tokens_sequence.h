@@ -1,0 +1,95 @@
+// tokens: sequences of single tokens that somebody made, read from files. Training goes through them epoch after epoch,
+// each in an order of its own or as they stand; validation and test take them as they stand.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include "tasks/kinds/file_sequence.h"
+
+namespace crosstalk {
+
+/// Integers as a file has them: of 1, 2, 4 or 8 bytes, signed or not.
+struct TokenNumbers {
+  const void* at = nullptr;
+  std::int32_t bytes = 0;
+  bool is_signed = true;
+
+  CT_HD std::int64_t operator[](std::int64_t i) const {
+    switch (is_signed ? bytes : -bytes) {
+      case 1:
+        return static_cast<const std::int8_t*>(at)[i];
+      case 2:
+        return static_cast<const std::int16_t*>(at)[i];
+      case 4:
+        return static_cast<const std::int32_t*>(at)[i];
+      case -1:
+        return static_cast<const std::uint8_t*>(at)[i];
+      case -2:
+        return static_cast<const std::uint16_t*>(at)[i];
+      case -4:
+        return static_cast<const std::uint32_t*>(at)[i];
+      default:
+        return static_cast<const std::int64_t*>(at)[i];  // unsigned ones, too: they were checked to be small
+    }
+  }
+};
+
+/// The sequences of one split, in memory of the device that draws.
+struct TokensPart {
+  TokenNumbers tokens;                 ///< [N,T]
+  TokenNumbers targets;                ///< [N,slots], below 0 = none
+  TokenNumbers positions;              ///< [N,slots], from 0, rising; absent: slot t is token t
+  const std::int32_t* rows = nullptr;  ///< [N] rows of the file that this part has; absent: all
+  std::uint32_t N = 0;
+  std::int32_t T = 0, slots = 0;
+  std::int32_t Q = 0;  ///< the most answers of a sequence
+};
+
+struct TokensSpec {
+  TokensPart part[3];  ///< by Split
+  bool shuffled = true;
+};
+
+CT_HD inline std::int32_t tokens_scratch_size(const TokensSpec&) { return 0; }
+
+/// Which row of its file sequence n is.
+CT_HD inline std::int64_t tokens_row(const TokensSpec& spec, std::uint64_t data_seed, Split split,
+                                     std::uint64_t n) {
+  const TokensPart& part = spec.part[static_cast<std::uint32_t>(split)];
+  auto number = static_cast<std::uint32_t>(n % part.N);
+  if (is_train(split) && spec.shuffled)
+    number = shuffled_place(sequence_stream(data_seed, split, n / part.N), number, part.N);
+  return part.rows ? part.rows[number] : static_cast<std::int64_t>(number);
+}
+
+CT_HD inline void put_tokens(const TokensPart& part, std::int64_t row, const SequenceView& out) {
+  for (std::int32_t t = 0; t < part.T; ++t) {
+    out.tokens[t] = static_cast<std::int32_t>(part.tokens[row * part.T + t]);
+    if (out.role) out.role[t] = static_cast<std::int32_t>(Role::pad);
+  }
+  const std::int64_t first = row * part.slots;
+  std::int64_t all = 0;
+  for (std::int32_t i = 0; i < part.slots; ++i) all += part.targets[first + i] >= 0;
+  const std::int64_t Q = all < out.shape.Q ? all : out.shape.Q;
+  // Where fewer are wanted they spread evenly, and the last one stays.
+  std::int64_t before = 0;
+  for (std::int32_t i = 0; i < part.slots; ++i) {
+    const auto target = static_cast<std::int32_t>(part.targets[first + i]);
+    if (target < 0) continue;
+    const std::int64_t q = (++before * Q + all - 1) / all;
+    if (q * all / Q != before) continue;
+    const auto t = part.positions.at ? static_cast<std::int32_t>(part.positions[first + i]) : i;
+    out.query[q - 1] = out.tokens[t];
+    out.query_position[q - 1] = t + 1;
+    out.target[q - 1] = target;
+    if (out.role) out.role[t] = static_cast<std::int32_t>(Role::ask);
+    if (out.meta)
+      for (std::int32_t m = 0; m < meta_count; ++m) out.meta[(q - 1) * meta_count + m] = 0;
+  }
+  put_unused_queries(out, static_cast<std::int32_t>(Q));
+}
+
+CT_HD inline void tokens_sequence(const TokensSpec& spec, std::uint64_t data_seed, Split split,
+                                  std::uint64_t n, const SequenceView& out, std::int32_t*) {
+  put_tokens(spec.part[static_cast<std::uint32_t>(split)], tokens_row(spec, data_seed, split, n), out);
+}
+
+}  // namespace crosstalk

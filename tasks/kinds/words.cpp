@@ -1,0 +1,295 @@
+// words: can a memory keep the product of what it has seen? (word problems; Merrill et al. 2024, arXiv 2404.08819)
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
+#include <sstream>
+
+#include "tasks/device_table.h"
+#include "tasks/draw_cuda.h"
+#include "tasks/fused_task.h"
+#include "tasks/group.h"
+#include "tasks/kinds/words_sequence.h"
+#include "tasks/token_task.h"
+
+namespace crosstalk {
+namespace {
+
+Group group_of(const Options& options) {
+  const std::string &name = options.get_string("task.group"), &table = options.get_string("task.table");
+  return name == "table" ? group_of_table("task.table", table) : named_group("task.group", name);
+}
+
+/// Elements that move at most 2 or 3 points, or all.
+std::vector<std::int32_t> factors_of(const Options& options, const Group& group) {
+  const std::string& factors = options.get_string("task.factors");
+  const int most = factors == "swaps" ? 2 : factors == "three" ? 3 : 0;
+  if (most > 0 && group.moved.empty())
+    throw OptionError(
+        "task.factors",
+        fmt::format("task.factors = \"{}\" counts the points that a permutation moves, and task.group = "
+                    "\"{}\" has none; give S<n> or A<n>, or leave task.factors out",
+                    factors, options.get_string("task.group")));
+  std::vector<std::int32_t> elements;
+  for (int x = 0; x < group.order; ++x)
+    if (most == 0 || group.moved[static_cast<std::size_t>(x)] <= most) elements.push_back(x);
+  if (most > 0 && elements.size() < 2)
+    throw OptionError("task.factors",
+                      fmt::format("task.factors = \"{}\" leaves nothing but the identity of {}; leave it out",
+                                  factors, options.get_string("task.group")));
+  return elements;
+}
+
+/// Factors that may follow each factor in training, as WordsSpec::successors: the pairs of one random cycle through all, and
+/// random ones; empty where none is held out.
+std::vector<std::int32_t> successors_of(const Options& options, std::int32_t choices) {
+  const std::int64_t held_out = options.get_int("task.held_out_pairs"),
+                     pairs = std::int64_t{choices} * choices;
+  if (held_out == 0) return {};
+  if (held_out > pairs - choices)
+    throw OptionError(
+        "task.held_out_pairs",
+        fmt::format("task.held_out_pairs = {}: {} elements have {} pairs, and each needs one that may "
+                    "follow it; give at most {}",
+                    held_out, choices, pairs, pairs - choices));
+  RandomStream random(static_cast<std::uint64_t>(options.get_int("task.pair_choice")),
+                      RandomDomain::task_train, 0xffffffffu, 0xfffffffeu);
+  std::vector<std::int32_t> cycle(static_cast<std::size_t>(choices));
+  count_up(cycle.data(), choices);
+  arrange(random, cycle.data(), choices, choices);
+  std::vector<char> shown(static_cast<std::size_t>(pairs));
+  const auto at = [&](std::int32_t a, std::int32_t b) { return static_cast<std::size_t>(a * choices + b); };
+  for (std::size_t i = 0; i < cycle.size(); ++i) shown[at(cycle[i], cycle[(i + 1) % cycle.size()])] = 1;
+  std::vector<std::int32_t> others;
+  for (std::size_t i = 0; i < shown.size(); ++i)
+    if (shown[i] == 0) others.push_back(static_cast<std::int32_t>(i));
+  const auto more = static_cast<std::int32_t>(pairs - choices - held_out);
+  arrange(random, others.data(), static_cast<std::int32_t>(others.size()), more);
+  for (std::int32_t i = 0; i < more; ++i)
+    shown[static_cast<std::size_t>(others[static_cast<std::size_t>(i)])] = 1;
+  std::vector<std::int32_t> begins = {0}, all;
+  for (std::int32_t a = 0; a < choices; ++a) {
+    for (std::int32_t b = 0; b < choices; ++b)
+      if (shown[at(a, b)] != 0) all.push_back(b);
+    begins.push_back(static_cast<std::int32_t>(all.size()));
+  }
+  begins.insert(begins.end(), all.begin(), all.end());
+  return begins;
+}
+
+class Words final : public TokenTask {
+ public:
+  explicit Words(const Options& options) : Words(options, std::make_shared<Group>(group_of(options))) {
+    const std::vector<int> sizes = curriculum_of(options);
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
+      auto stage = std::make_shared<Words>(*this);
+      stage->stages_.clear();
+      stage->length_ = stage->eval_length_ = sizes[i];
+      stage->spec_.part = i + 1 == sizes.size() ? 0 : static_cast<std::uint32_t>(i + 1);
+      stages_.push_back({fmt::format("length={}", sizes[i]), std::move(stage), 0});
+    }
+  }
+
+  Vocabulary vocabulary() const override {
+    return {.keys = 0, .values = spec_.order, .second_key = false, .tokens = spec_.tokens()};
+  }
+
+  SequenceShape shape(Split split, int max_queries) const override {
+    const bool train = split == Split::train;
+    const int length = train ? length_ : eval_length_,
+              all = spec_.query_every ? length - spec_.transition + 1 : 1;
+    return {first() + length, 1, train ? all : capped_queries(all, max_queries)};
+  }
+
+  void sequence(std::uint64_t data_seed, Split split, std::uint64_t n, const SequenceView& out,
+                std::int32_t* scratch) const override {
+    check_shape(split, out);
+    words_sequence(spec_, data_seed, split, n, out, scratch);
+  }
+
+  int scratch_size() const override { return words_scratch_size(spec_); }
+  std::int64_t sequences(Split split) const override {
+    return split == Split::train ? static_cast<std::int64_t>(spec_.examples) : 0;
+  }
+
+  std::int32_t reference_answer(const SequenceView& sequence, std::int32_t, int position) const override {
+    std::int32_t product = group_->identity;
+    for (int t = first(); t < position - (spec_.transition - 1); ++t)
+      if (sequence.tokens[t] != spec_.pause()) product = group_->product(product, sequence.tokens[t]);
+    return product;
+  }
+
+  std::unique_ptr<Task> lengthened(int factor) const override {
+    check_length_factor(factor);
+    auto longer = std::make_unique<Words>(*this);
+    longer->eval_length_ = lengthened_size(length_, factor);
+    return longer;
+  }
+
+  int eval_load() const override { return eval_length_; }
+
+  void prepare(Device device) const override {
+    if (device != Device::cuda) return;
+    table_->upload();
+    factors_->upload();
+    if (successors_) successors_->upload();
+  }
+
+ protected:
+  std::string word(const SequenceView& sequence, int t) const override {
+    return t < first() ? "<s>" : sequence.tokens[t] == spec_.pause() ? "." : answer_word(sequence.tokens[t]);
+  }
+  std::string answer_word(std::int32_t answer) const override {
+    return group_->names[static_cast<std::size_t>(answer)];
+  }
+  int answers() const override { return spec_.order; }
+
+  /// most_recent: the last factor. unchanged: the identity.
+  Shortcuts shortcuts(const SequenceView& sequence, int q) const override {
+    int t = sequence.query_position[q] - 1;
+    while (sequence.tokens[t] == spec_.pause()) --t;
+    return {{"most_recent", sequence.tokens[t] == sequence.target[q] ? 1.0 : 0.0},
+            {"unchanged", sequence.target[q] == group_->identity ? 1.0 : 0.0}};
+  }
+
+ private:
+  Words(const Options& options, std::shared_ptr<const Group> group)
+      : group_(std::move(group)),
+        table_(std::make_shared<DeviceTable>(group_->table)),
+        length_(int_option(options, "length")),
+        eval_length_(length_) {
+    const std::vector<std::int32_t> factors = factors_of(options, *group_);
+    factors_ = std::make_shared<DeviceTable>(factors);
+    spec_ = {table_->host(),
+             factors_->host(),
+             group_->order,
+             static_cast<std::int32_t>(factors.size()),
+             group_->identity,
+             options.get_string("task.query_at") == "every",
+             options.get_bool("task.start"),
+             0,
+             int_option(options, "transition"),
+             nullptr,
+             static_cast<std::uint64_t>(options.get_int("task.examples"))};
+    if (const auto successors = successors_of(options, spec_.choices); !successors.empty()) {
+      successors_ = std::make_shared<DeviceTable>(successors);
+      spec_.successors = successors_->host();
+    }
+  }
+
+  int first() const { return spec_.start ? 1 : 0; }
+
+  void draw_cuda(const Exec& exec, const DrawArgs& args) const override {
+    WordsSpec spec = spec_;
+    spec.table = table_->uploaded();
+    spec.factors = factors_->uploaded();
+    if (successors_) spec.successors = successors_->uploaded();
+    draw_on_cuda(spec, exec, args);
+  }
+
+  std::shared_ptr<const Group> group_;
+  std::shared_ptr<const DeviceTable> table_, factors_, successors_;
+  WordsSpec spec_;
+  int length_, eval_length_;
+};
+
+/// The table itself is of a run's identity, not the file that it came from.
+void read_table(Options& options) {
+  const std::string text = options.get_string("task.table");
+  if (options.get_string("task.group") != "table") {
+    if (!text.empty())
+      throw OptionError("task.table",
+                        "task.table has a meaning with task.group = \"table\" only; leave one out");
+    return;
+  }
+  if (text.empty() || text.find_first_not_of("0123456789; \t\n") == std::string::npos) return;
+  std::ifstream file(text);
+  if (!file)
+    throw OptionError("task.table",
+                      fmt::format("task.table = \"{}\" is neither rows of numbers, as \"0 1; 1 0\", nor a "
+                                  "file that can be read",
+                                  text));
+  std::string rows;
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream words(line);
+    std::string row;
+    for (std::string word; words >> word;) row += (row.empty() ? "" : " ") + word;
+    if (!row.empty()) rows += (rows.empty() || rows.back() == ';' ? "" : "; ") + row;
+  }
+  options.set("task.table", rows);
+}
+
+void resolve(Options& options) {
+  read_table(options);
+  resolve_curriculum(options, "length", 32);
+  const auto choices = static_cast<std::int32_t>(factors_of(options, group_of(options)).size());
+  successors_of(options, choices);
+  if (options.get_int("task.held_out_pairs") == 0 && options.get_int("task.pair_choice") != 0)
+    throw OptionError("task.pair_choice",
+                      "task.pair_choice names what task.held_out_pairs leaves out; leave it out");
+  const std::int64_t transition = options.get_int("task.transition");
+  std::int64_t shortest = options.get_int("task.length");
+  if (const std::vector<int> sizes = curriculum_of(options); !sizes.empty()) shortest = sizes[0];
+  if (shortest < transition)
+    throw OptionError(
+        "task.transition",
+        fmt::format("task.transition = {}: an element takes so many tokens, and a sequence has {}; give "
+                    "at most that",
+                    transition, shortest));
+}
+
+}  // namespace
+
+TaskKind words_kind() {
+  return {
+      "words",
+      "multiply elements of a group: the word problem, state tracking in its purest form",
+      "Every token is an element x_t of a group, drawn uniformly; the answer at every token is the product "
+      "x_1 x_2 .. x_t (query_at = \"end\": at the last token only). group names Z<n> (Z2 is parity), S<n> "
+      "or A<n>, the permutations of n points, all or the even ones, with (a b)(i) = a(b(i)), or a direct "
+      "product, as A4xZ5; \"table\" takes any other group from task.table, rows of element numbers with "
+      "';' between, or a file of such rows. Elements are numbered in lexicographic order of the "
+      "permutations, 0 is the identity. factors = \"swaps\" draws only the identity and exchanges of two "
+      "points, \"three\" what moves at most three points; the answers are all elements then, too. After "
+      "Merrill, Petty and Sabharwal 2024 (arXiv 2404.08819) and Grazzi et al. 2024 (arXiv 2411.12537), who "
+      "train on 32 tokens and read beyond: task.curriculum = \"4 8 16 32\" and eval.length_factors. No "
+      "linear recurrence with states that only shrink, decay and erase within (0, 1), tells even parity "
+      "apart at every length; S_5 needs products of several reflections. Guessing is right once in `order` "
+      "(chance_accuracy), and scaled accuracy counts from there. start = true puts one more token in front, "
+      "as the published code does: a memory that starts empty can then be given something to turn around, "
+      "which elements that are not reflections need. transition = 4 gives an element four tokens, itself and "
+      "pauses, with "
+      "answers three tokens late (Grazzi et al.: a layer of one reflection a token then has time for "
+      "several). "
+      "held_out_pairs = 28 of the 36 of S3: training shows 8 ordered pairs of elements next to each other, "
+      "one cycle "
+      "through all elements among them, evaluation shows all (2606.07254); pair_choice names another choice.",
+      {{"group", std::string("S3"), "Z<n>, S<n>, A<n>, a direct product as A4xZ5, or table"},
+       {"table", std::string(), "multiplication table of the group, or a file that holds it"},
+       {"factors",
+        std::string("all"),
+        "elements that occur: all, the identity and swaps, or what moves at most three points",
+        {},
+        {},
+        {"all", "swaps", "three"}},
+       {"length", std::int64_t{32}, "tokens of a sequence", 1, max_option_size},
+       {"query_at",
+        std::string("every"),
+        "where an answer is due, and the loss stands: at every token, or at the last only",
+        {},
+        {},
+        {"every", "end"}},
+       {"start", false, "whether a token of its own stands in front, at which no answer is due"},
+       {"transition", std::int64_t{1}, "tokens of an element: itself, then pauses", 1, 64},
+       {"held_out_pairs", std::int64_t{0},
+        "ordered pairs of elements that training never shows next to each other", 0, 1 << 24},
+       {"pair_choice", std::int64_t{0}, "names which pairs are held out", 0, 2147483647.0},
+       {"examples", std::int64_t{0}, "sequences of an epoch of training, the same in each; 0 means no end", 0,
+        1099511627776.0},
+       curriculum_option("lengths")},
+      resolve,
+      [](const Options& options) -> std::unique_ptr<Task> { return std::make_unique<Words>(options); }};
+}
+
+}  // namespace crosstalk
