@@ -49,7 +49,4 @@ if(header_sources)
     "${XXHASH_INCLUDE}" "${TOMLPLUSPLUS_INCLUDE}" "${RAPIDCHECK_INCLUDE}")
   target_link_libraries(header_check PRIVATE crosstalk_flags crosstalk_random123 Eigen3::Eigen fmt::fmt
     nlohmann_json::nlohmann_json Boost::program_options OpenMP::OpenMP_CXX GTest::gtest)
-  if(CROSSTALK_HAVE_CUDA)
-    target_link_libraries(header_check PRIVATE CUDA::cudart_static)
-  endif()
 endif()
