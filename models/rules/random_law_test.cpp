@@ -10,6 +10,7 @@
 
 #include "kernels/base/device/nvrtc.h"
 #include "kernels/base/error.h"
+#include "kernels/rule/rule_source.h"
 #include "kernels/testing/cuda_test.h"
 #include "models/apply_model.h"
 #include "models/rules/law_examples.h"
@@ -325,6 +326,29 @@ std::pair<double, double> apart(const std::vector<std::vector<A>>& x,
     }
   }
   return {most, largest};
+}
+
+/// Sources are the compiler's, without a GPU, at sizes of one row or column too. CROSSTALK_COMPILED_LAWS says how many.
+TEST(RandomLaws, SourcesCompile) {
+  if (!nvrtc().found) GTEST_SKIP() << nvrtc().missing;
+  const int first = number_from("CROSSTALK_FIRST_LAW", 1), count = number_from("CROSSTALK_COMPILED_LAWS", 5);
+  const std::vector<std::pair<int, int>> sizes = {{1, 1}, {3, 2}, {1, 6}, {5, 1}, {17, 9}};
+  for (int seed = first; seed < first + count; ++seed) {
+    const std::string text = RandomLaw(seed).text();
+    const auto [K, V] = sizes[static_cast<std::size_t>(seed) % sizes.size()];
+    SCOPED_TRACE(fmt::format("{}, K = {}, V = {}: {}", seed, K, V, text));
+    const std::unique_ptr<Law> law = parse_law(steps_of(text), {});
+    const bool beside = seed % 3 == 0, wide = seed % 2 == 0;
+    const RuleSource source = rule_source(*program_of(*law, cut(*law, beside), K, V), wide, beside);
+    if (!source.refused.empty()) continue;
+    for (const std::string* part : {&source.forward, &source.backward}) {
+      try {
+        compile_cuda(*part, 90, "the law");
+      } catch (const DeviceError& error) {
+        ADD_FAILURE() << error.what();
+      }
+    }
+  }
 }
 
 /// CROSSTALK_COMPILED_LAWS says how many. What rounding does to a law is what it does to it in single precision.
