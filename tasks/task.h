@@ -1,7 +1,7 @@
 // A task: batches as pure functions of (options, data seed, split, sequence number).
 //
-// To add a task: NAME_sequence.h (the generator), NAME.cpp (a class that derives from Task, and NAME_kind()) and
-// NAME_test.cpp in tasks/; the build makes the registry from them.
+// To add a task: NAME_sequence.h (the generator), NAME.cpp (a class that derives from Task, and kind() in namespace NAME_task)
+// and NAME_test.cpp in tasks/kinds/; the build makes the registry from them.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cstdint>

@@ -10,7 +10,7 @@
 #include "tasks/kinds/arithmetic_sequence.h"
 #include "tasks/token_task.h"
 
-namespace crosstalk {
+namespace crosstalk::arithmetic_task {
 namespace {
 
 ArithmeticSpec spec_of(const Options& options, bool eval) {
@@ -148,7 +148,7 @@ void resolve(Options& options) {
 
 }  // namespace
 
-TaskKind arithmetic_kind() {
+TaskKind kind() {
   return {
       "arithmetic",
       "parity, and arithmetic modulo 5 without and with brackets",
@@ -191,4 +191,4 @@ TaskKind arithmetic_kind() {
       [](const Options& options) -> std::unique_ptr<Task> { return std::make_unique<Arithmetic>(options); }};
 }
 
-}  // namespace crosstalk
+}  // namespace crosstalk::arithmetic_task

@@ -9,7 +9,7 @@
 #include "tasks/kinds/compression_sequence.h"
 #include "tasks/token_task.h"
 
-namespace crosstalk {
+namespace crosstalk::compression_task {
 namespace {
 
 class Compression final : public TokenTask {
@@ -83,7 +83,7 @@ void resolve(Options&) {}
 
 }  // namespace
 
-TaskKind compression_kind() {
+TaskKind kind() {
   return {
       "compression",
       "hold all tokens of a sequence at its end, and tell each by its place",
@@ -109,4 +109,4 @@ TaskKind compression_kind() {
       [](const Options& options) -> std::unique_ptr<Task> { return std::make_unique<Compression>(options); }};
 }
 
-}  // namespace crosstalk
+}  // namespace crosstalk::compression_task

@@ -13,7 +13,7 @@
 #include "tasks/mqar_task.h"
 #include "tasks/token_task.h"
 
-namespace crosstalk {
+namespace crosstalk::context_recall_task {
 namespace {
 
 ContextRecallSpec spec_of(const Options& options) {
@@ -213,7 +213,7 @@ void resolve(Options& options) {
 
 }  // namespace
 
-TaskKind context_recall_kind() {
+TaskKind kind() {
   return {
       "context_recall",
       "the same keys with other values in every context: context-dependent and joint recall",
@@ -282,4 +282,4 @@ TaskKind context_recall_kind() {
       }};
 }
 
-}  // namespace crosstalk
+}  // namespace crosstalk::context_recall_task

@@ -12,7 +12,7 @@
 #include "tasks/kinds/depo_sequence.h"
 #include "tasks/token_task.h"
 
-namespace crosstalk {
+namespace crosstalk::depo_task {
 namespace {
 
 void weigh(DepoSpec& spec) {
@@ -176,7 +176,7 @@ void resolve(Options& options) {
 
 }  // namespace
 
-TaskKind depo_kind() {
+TaskKind kind() {
   return {
       "depo",
       "a cycle as a shuffled list of edges: which node is k steps further",
@@ -212,4 +212,4 @@ TaskKind depo_kind() {
       [](const Options& options) -> std::unique_ptr<Task> { return std::make_unique<Depo>(options); }};
 }
 
-}  // namespace crosstalk
+}  // namespace crosstalk::depo_task

@@ -13,7 +13,7 @@
 #include "tasks/kinds/file_sequence.h"
 #include "tasks/token_task.h"
 
-namespace crosstalk {
+namespace crosstalk::file_task {
 namespace {
 
 /// Sequences of the files, as `Base` reads them: associations of ids (FusedTask) or examples of real numbers (ExampleTask).
@@ -101,7 +101,7 @@ void resolve(Options& options) {
 
 }  // namespace
 
-TaskKind file_kind() {
+TaskKind kind() {
   return {
       .name = "file",
       .summary = "sequences of your own, read from .npy files",
@@ -161,4 +161,4 @@ TaskKind file_kind() {
       .drawn = false};
 }
 
-}  // namespace crosstalk
+}  // namespace crosstalk::file_task

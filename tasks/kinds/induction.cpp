@@ -7,7 +7,7 @@
 #include "tasks/kinds/induction_sequence.h"
 #include "tasks/token_task.h"
 
-namespace crosstalk {
+namespace crosstalk::induction_task {
 namespace {
 
 class Induction final : public TokenTask {
@@ -71,7 +71,7 @@ void resolve(Options&) {}
 
 }  // namespace
 
-TaskKind induction_kind() {
+TaskKind kind() {
   return {
       "induction",
       "random tokens with one trigger; when it comes again, say what followed it",
@@ -88,4 +88,4 @@ TaskKind induction_kind() {
       [](const Options& options) -> std::unique_ptr<Task> { return std::make_unique<Induction>(options); }};
 }
 
-}  // namespace crosstalk
+}  // namespace crosstalk::induction_task

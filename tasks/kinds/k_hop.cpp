@@ -10,7 +10,7 @@
 #include "tasks/kinds/k_hop_sequence.h"
 #include "tasks/token_task.h"
 
-namespace crosstalk {
+namespace crosstalk::k_hop_task {
 namespace {
 
 KHopSpec spec_of(const Options& options) {
@@ -106,7 +106,7 @@ void resolve(Options& options) {
 
 }  // namespace
 
-TaskKind k_hop_kind() {
+TaskKind kind() {
   return {
       "k_hop",
       "induction k times over: what followed the last showing of a letter, and of that one, ...",
@@ -135,4 +135,4 @@ TaskKind k_hop_kind() {
       [](const Options& options) -> std::unique_ptr<Task> { return std::make_unique<KHop>(options); }};
 }
 
-}  // namespace crosstalk
+}  // namespace crosstalk::k_hop_task

@@ -11,7 +11,7 @@
 #include "tasks/kinds/mad_recall_sequence.h"
 #include "tasks/token_task.h"
 
-namespace crosstalk {
+namespace crosstalk::mad_recall_task {
 namespace {
 
 MadRecallSpec spec_of(const Options& options) {
@@ -176,7 +176,7 @@ void resolve(Options& options) {
 
 }  // namespace
 
-TaskKind mad_recall_kind() {
+TaskKind kind() {
   return {
       "mad_recall",
       "keys with their values again and again: in-context, noisy and fuzzy recall of MAD",
@@ -221,4 +221,4 @@ TaskKind mad_recall_kind() {
       [](const Options& options) -> std::unique_ptr<Task> { return std::make_unique<MadRecall>(options); }};
 }
 
-}  // namespace crosstalk
+}  // namespace crosstalk::mad_recall_task

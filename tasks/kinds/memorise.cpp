@@ -8,7 +8,7 @@
 #include "tasks/kinds/memorise_sequence.h"
 #include "tasks/token_task.h"
 
-namespace crosstalk {
+namespace crosstalk::memorise_task {
 namespace {
 
 class Memorise final : public TokenTask {
@@ -74,7 +74,7 @@ void resolve(Options& options) {
 
 }  // namespace
 
-TaskKind memorise_kind() {
+TaskKind kind() {
   return {
       "memorise",
       "a fixed map of keys to values that no sequence shows: what weights hold",
@@ -96,4 +96,4 @@ TaskKind memorise_kind() {
       [](const Options& options) -> std::unique_ptr<Task> { return std::make_unique<Memorise>(options); }};
 }
 
-}  // namespace crosstalk
+}  // namespace crosstalk::memorise_task

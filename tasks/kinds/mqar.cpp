@@ -5,7 +5,7 @@
 #include "tasks/fused_task.h"
 #include "tasks/mqar_task.h"
 
-namespace crosstalk {
+namespace crosstalk::mqar_task {
 namespace {
 
 MqarPlan plan_of(const Options& options) {
@@ -47,7 +47,7 @@ std::vector<OptionSpec> options() {
 
 }  // namespace
 
-TaskKind mqar_kind() {
+TaskKind kind() {
   return {
       "mqar",
       "multi-query associative recall in single tokens: pairs first, then each key once among fillers",
@@ -72,4 +72,4 @@ TaskKind mqar_kind() {
       [](const Options& options) { return make_mqar(plan_of(options)); }};
 }
 
-}  // namespace crosstalk
+}  // namespace crosstalk::mqar_task

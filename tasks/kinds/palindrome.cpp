@@ -10,7 +10,7 @@
 #include "tasks/kinds/palindrome_sequence.h"
 #include "tasks/token_task.h"
 
-namespace crosstalk {
+namespace crosstalk::palindrome_task {
 namespace {
 
 class Palindrome final : public TokenTask {
@@ -109,7 +109,7 @@ void resolve(Options& options) {
 
 }  // namespace
 
-TaskKind palindrome_kind() {
+TaskKind kind() {
   return {
       "palindrome",
       "read tokens, then say them backwards (or in their order, or the odd ones first)",
@@ -140,4 +140,4 @@ TaskKind palindrome_kind() {
       [](const Options& options) -> std::unique_ptr<Task> { return std::make_unique<Palindrome>(options); }};
 }
 
-}  // namespace crosstalk
+}  // namespace crosstalk::palindrome_task

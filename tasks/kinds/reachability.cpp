@@ -11,7 +11,7 @@
 #include "tasks/kinds/reachability_sequence.h"
 #include "tasks/token_task.h"
 
-namespace crosstalk {
+namespace crosstalk::reachability_task {
 namespace {
 
 class Reachability final : public TokenTask {
@@ -102,7 +102,7 @@ void resolve(Options& options) {
 
 }  // namespace
 
-TaskKind reachability_kind() {
+TaskKind kind() {
   return {"reachability",
           "two trees as edges: does a node descend from the first one, however many steps away",
           "Every node once, behind its parent, which was shown before; a root stands behind itself. At the "
@@ -131,4 +131,4 @@ TaskKind reachability_kind() {
           }};
 }
 
-}  // namespace crosstalk
+}  // namespace crosstalk::reachability_task

@@ -13,7 +13,7 @@
 #include "tasks/mqar_task.h"
 #include "tasks/token_task.h"
 
-namespace crosstalk {
+namespace crosstalk::reassign_task {
 namespace {
 
 /// Updates that follow the bindings; -1 = keys drawn with replacement.
@@ -369,7 +369,7 @@ std::vector<OptionSpec> options() {
 
 }  // namespace
 
-TaskKind reassign_kind() {
+TaskKind kind() {
   return {
       "reassign",
       "write keys again and again, then retrieve: the last value is right",
@@ -403,4 +403,4 @@ TaskKind reassign_kind() {
       }};
 }
 
-}  // namespace crosstalk
+}  // namespace crosstalk::reassign_task

@@ -7,7 +7,7 @@
 #include "tasks/fused_task.h"
 #include "tasks/kinds/recall_sequence.h"
 
-namespace crosstalk {
+namespace crosstalk::recall_task {
 namespace {
 
 class Recall final : public FusedTask {
@@ -70,7 +70,7 @@ void resolve(Options& options) {
 
 }  // namespace
 
-TaskKind recall_kind() {
+TaskKind kind() {
   return {
       "recall",
       "store S associations, each key once, then retrieve them: capacity",
@@ -96,4 +96,4 @@ TaskKind recall_kind() {
       [](const Options& options) -> std::unique_ptr<Task> { return std::make_unique<Recall>(options); }};
 }
 
-}  // namespace crosstalk
+}  // namespace crosstalk::recall_task

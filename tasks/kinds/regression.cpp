@@ -12,7 +12,7 @@
 #include "tasks/kinds/regression_sequence.h"
 #include "tasks/token_task.h"
 
-namespace crosstalk {
+namespace crosstalk::regression_task {
 namespace {
 
 constexpr double kMostExamples = 1 << 14, kMostInputs = 1 << 10;
@@ -81,7 +81,7 @@ void resolve(Options& options) {
 
 }  // namespace
 
-TaskKind regression_kind() {
+TaskKind kind() {
   return {
       "regression",
       "in-context linear regression: real inputs and outputs, asked at new inputs; least squares is the "
@@ -118,4 +118,4 @@ TaskKind regression_kind() {
       [](const Options& options) -> std::unique_ptr<Task> { return std::make_unique<Regression>(options); }};
 }
 
-}  // namespace crosstalk
+}  // namespace crosstalk::regression_task

@@ -8,7 +8,7 @@
 #include "tasks/kinds/selective_copy_sequence.h"
 #include "tasks/token_task.h"
 
-namespace crosstalk {
+namespace crosstalk::selective_copy_task {
 namespace {
 
 SelectiveCopySpec spec_of(const Options& options) {
@@ -110,7 +110,7 @@ void resolve(Options& options) {
 
 }  // namespace
 
-TaskKind selective_copy_kind() {
+TaskKind kind() {
   return {
       "selective_copy",
       "data tokens among blanks, then say them in their order",
@@ -141,4 +141,4 @@ TaskKind selective_copy_kind() {
       }};
 }
 
-}  // namespace crosstalk
+}  // namespace crosstalk::selective_copy_task

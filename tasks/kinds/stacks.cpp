@@ -12,7 +12,7 @@
 #include "tasks/kinds/stacks_sequence.h"
 #include "tasks/token_task.h"
 
-namespace crosstalk {
+namespace crosstalk::stacks_task {
 namespace {
 
 class Stacks final : public TokenTask {
@@ -133,7 +133,7 @@ void resolve(Options& options) {
 
 }  // namespace
 
-TaskKind stacks_kind() {
+TaskKind kind() {
   return {"stacks",
           "many stacks at once: what was pushed last, and not popped yet",
           "Operations of three tokens: PUSH s x puts element x on stack s, POP s x takes it from there; x is "
@@ -162,4 +162,4 @@ TaskKind stacks_kind() {
           [](const Options& options) -> std::unique_ptr<Task> { return std::make_unique<Stacks>(options); }};
 }
 
-}  // namespace crosstalk
+}  // namespace crosstalk::stacks_task

@@ -11,7 +11,7 @@
 #include "tasks/kinds/swap_sequence.h"
 #include "tasks/token_task.h"
 
-namespace crosstalk {
+namespace crosstalk::swap_task {
 namespace {
 
 class Swap final : public FusedTask {
@@ -264,7 +264,7 @@ void resolve(Options& options) {
 
 }  // namespace
 
-TaskKind swap_kind() {
+TaskKind kind() {
   return {
       "swap",
       "bind n keys, exchange the values of two keys again and again, then retrieve: state tracking",
@@ -317,4 +317,4 @@ TaskKind swap_kind() {
       }};
 }
 
-}  // namespace crosstalk
+}  // namespace crosstalk::swap_task

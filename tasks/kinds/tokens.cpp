@@ -9,7 +9,7 @@
 #include "tasks/token_data.h"
 #include "tasks/token_task.h"
 
-namespace crosstalk {
+namespace crosstalk::tokens_task {
 namespace {
 
 /// Tokens of a sequence up to which wrong answers are told apart: every answer looks at every token.
@@ -148,7 +148,7 @@ void resolve(Options& options) {
 
 }  // namespace
 
-TaskKind tokens_kind() {
+TaskKind kind() {
   return {
       .name = "tokens",
       .summary = "sequences of single tokens of your own, read from .npy files",
@@ -203,4 +203,4 @@ TaskKind tokens_kind() {
       .drawn = false};
 }
 
-}  // namespace crosstalk
+}  // namespace crosstalk::tokens_task

@@ -13,7 +13,7 @@
 #include "tasks/kinds/words_sequence.h"
 #include "tasks/token_task.h"
 
-namespace crosstalk {
+namespace crosstalk::words_task {
 namespace {
 
 Group group_of(const Options& options) {
@@ -241,7 +241,7 @@ void resolve(Options& options) {
 
 }  // namespace
 
-TaskKind words_kind() {
+TaskKind kind() {
   return {
       "words",
       "multiply elements of a group: the word problem, state tracking in its purest form",
@@ -292,4 +292,4 @@ TaskKind words_kind() {
       [](const Options& options) -> std::unique_ptr<Task> { return std::make_unique<Words>(options); }};
 }
 
-}  // namespace crosstalk
+}  // namespace crosstalk::words_task
