@@ -209,9 +209,9 @@ Var<Real> delta_values(Mixer<Real>& m, const Recurrence<Real>& r, Var<Real> log_
 // whose keys and queries are multiplied by P. The product at the last token gives the state its signs back.
 template <class Real>
 Recurrence<Real> without_signs(Mixer<Real>& m, Var<Real>& q, Recurrence<Real> r, Var<Real>& last) {
-  if (writes_a_token(m, r) > 1 || !r.decayed || r.before)
+  if (writes_a_token(m, r) > 1 || !r.decayed || r.before || r.value_log_decay)
     throw std::logic_error(
-        "[engines] signs of decays want one write a token, and reads of the decayed state");
+        "[engines] signs of decays want one write a token, reads of the decayed state, and rows that stay");
   Signs<Real> op;
   op.x = in(r.sign);
   const Var<Real> product{&m.graph, out(m.graph.add(op).y)};

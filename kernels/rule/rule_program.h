@@ -99,7 +99,8 @@ struct RuleProgram : RuleLayout {
   /// Sums that a step of the walk again leaves for its adjoint, behind the states: sums over matrices.
   std::vector<State> sums;
   int forward_numbers = 0, backward_numbers = 0;
-  int largest = 1;  ///< numbers of the largest value
+  int largest = 1;           ///< numbers of the largest value
+  int keys = 0, values = 0;  ///< K and V that it was made for
 
   /// Operations and constants, for the interpreters.
   struct Lists {

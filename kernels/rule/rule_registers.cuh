@@ -263,11 +263,6 @@ template <int R, int C>
 DEVICE Matrix<R, C> scale_rows(const Matrix<R, C>& a, const Row<R>& b) {
   return made<Matrix<R, C>>([&](int i) { return a.x[i] * b.x[i / a.column_parts]; });
 }
-// Of states of one column.
-template <int n>
-DEVICE Row<n> row_sums(const Row<n>& a) {
-  return a;
-}
 template <int R, int C>
 DEVICE Row<R> row_sums(const Matrix<R, C>& a) {
   constexpr int n = Column<C>::n;
@@ -405,12 +400,8 @@ DEVICE Row<n> to_row(Block& block, const Column<n>& a) {
 
 // --- matrices
 
-/// c + sign a b^T; of states of one number, or of one column, too
+/// c + sign a b^T; of states of one number, too
 DEVICE Real add_outer(Real c, Real sign, Real a, Real b) { return c + sign * a * b; }
-template <int n>
-DEVICE Row<n> add_outer(const Row<n>& c, Real sign, const Row<n>& a, Real b) {
-  return made<Row<n>>([&](int i) { return c.x[i] + sign * a.x[i] * b; });
-}
 template <int R, int C>
 DEVICE Matrix<R, C> add_outer(const Matrix<R, C>& c, Real sign, const Row<R>& a, const Column<C>& b) {
   return made<Matrix<R, C>>([&](int i) { return c.x[i] + sign * a.x[i / b.n] * b.x[i % b.n]; });

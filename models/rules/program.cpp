@@ -352,7 +352,9 @@ std::shared_ptr<const RuleProgram> program_of(Law& law, const CutLaw& cut, int K
     for (Value& root : *roots) root = sized(root);
   }
   all.read = sized(all.read);
-  return Layout(law, all, K, V).make();
+  const std::shared_ptr<RuleProgram> out = Layout(law, all, K, V).make();
+  out->keys = K, out->values = V;
+  return out;
 }
 
 }  // namespace crosstalk::rules

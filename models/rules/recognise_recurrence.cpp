@@ -316,6 +316,7 @@ void Recogniser::decays(RecurrencePlan& out, Value decay, Value rows) {
   if (rows) {
     if (rules::bounds_of(rows).low < 0)
       throw NotSuch("rows may change sign, so their decay has no logarithm");
+    if (out.sign) throw NotSuch("a decay with a sign wants rows that do not decay");
     out.value_log_decay = logarithm(rows);
   }
 }
