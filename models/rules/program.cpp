@@ -77,6 +77,7 @@ class Layout {
       : law_(law), g_(law.graph), cut_(cut), K_(K), V_(V), program_(std::make_shared<RuleProgram>()) {}
 
   std::shared_ptr<const RuleProgram> make() {
+    program_->keys = K_, program_->values = V_;
     place_values();
     make_adjoints();
     for (Value one : kept_) {
@@ -352,9 +353,7 @@ std::shared_ptr<const RuleProgram> program_of(Law& law, const CutLaw& cut, int K
     for (Value& root : *roots) root = sized(root);
   }
   all.read = sized(all.read);
-  const std::shared_ptr<RuleProgram> out = Layout(law, all, K, V).make();
-  out->keys = K, out->values = V;
-  return out;
+  return Layout(law, all, K, V).make();
 }
 
 }  // namespace crosstalk::rules
