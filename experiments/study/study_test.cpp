@@ -228,12 +228,17 @@ TEST(Study, SkipLeavesOutWhatMatchesAllItsKeys) {
   EXPECT_EQ(loads(parse(small(grid + "task.associations = { range = [10, 20, 10] }\n"))),
             (std::vector<Int>{30, 30}));
   EXPECT_EQ(parse(small(grid + "train.batch = 32\nmemory = \"linear\"\n")).runs.size(), 3u);  // a default
-  EXPECT_EQ(parse(small(grid + "train.batch = 33\n")).runs.size(), 6u);
   EXPECT_EQ(parse(small(grid + "memory.nu = 1\n")).runs.size(), 3u);  // softmax has no nu
   // What cannot be resolved can be skipped.
   EXPECT_EQ(loads(parse(small("[[grid]]\nmemory = \"linear\"\ntask.associations = [10, 20]\ntask.keys = 10\n"
                               "[[grid.skip]]\ntask.associations = 20\n"))),
             (std::vector<Int>{10}));
+}
+
+TEST(Study, TablesWithoutARunAreSaid) {
+  const std::string text = small("[memories.spare]\nname = \"delta\"\n[[grid]]\nmemory = [\"linear\"]\n");
+  EXPECT_EQ(parse(text).product,
+            "1 memory x 1 seed = 1 run; [memories.softmax] has no run; [memories.spare] has no run");
 }
 
 TEST(Study, PrecedenceIsDefaultBaseMemoryGrid) {
