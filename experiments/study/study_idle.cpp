@@ -10,8 +10,10 @@
 namespace crosstalk {
 namespace {
 
-/// A number that is not the default; words and switches at their defaults say that something is off, which is true.
+/// A number that is not the default; words, switches and 0 at their defaults say that something is off or derived, which is true.
 std::optional<OptionValue> other_number(const OptionSpec& spec) {
+  if (spec.default_value == OptionValue{std::int64_t{0}} || spec.default_value == OptionValue{0.0})
+    return std::nullopt;
   if (const auto* whole = std::get_if<std::int64_t>(&spec.default_value))
     return static_cast<double>(*whole) < spec.max ? *whole + 1 : *whole - 1;
   const auto* real = std::get_if<double>(&spec.default_value);
