@@ -276,7 +276,8 @@ TEST(StudyErrors, OptionsWithoutEffect) {
 TEST(StudyErrors, OptionsThatSomeCombinationsUseAreDefaultsInTheOthers) {
   const auto ids = [](const std::string& rest) {
     std::vector<std::string> all;
-    for (const Run& run : parse_study(fixture_schema(), with(rest), "x.toml", {}).runs) all.push_back(run.id);
+    for (const auto& run : parse_study(fixture_schema(), with(rest), "x.toml", {}).runs)
+      all.push_back(run.id);
     return all;
   };
   const std::vector<std::string> both =

@@ -359,8 +359,8 @@ void check_pieces(const Options& options, const Task& task, const std::vector<in
     throw OptionError("eval.piece", "eval.piece is for memories of this program; leave it out");
   const MemoryMeasure measure;
   make_model<float>(options, task.vocabulary(), Device::cpu, 1)->pieces(1, {piece, 1, 1});
-  int longest = 0;
-  for (const int factor : factors.empty() ? std::vector<int>{1} : factors)
+  int longest = factors.empty() ? longest_sequence(task, {Split::test}) : 0;
+  for (const int factor : factors)
     longest = std::max(longest, longest_sequence(*task.lengthened(factor), {Split::test}));
   if (longest <= piece)
     throw NoEffect("eval.piece", fmt::format("on test sequences of at most {} tokens", longest),
@@ -387,13 +387,18 @@ void check_decoder(const Options& options) {
       "model.name = \"language\")");
 }
 
-/// Whether every evaluation sequence is of a segment that says how many it has.
-bool counts_sequences(const Task& task) {
+/// Whether every evaluation sequence is of a segment that says how many it has, so that eval.sequences decides nothing. One that
+/// is true of them, of each or in all, may stand.
+bool counts_sequences(const Task& task, std::int64_t given) {
   for (const Split split : {Split::eval, Split::test}) {
     const auto segments = task.segments(split);
     if (segments.empty()) return false;
-    for (const TaskSegment& segment : segments)
-      if (segment.sequences == 0) return false;
+    std::int64_t all = 0;
+    for (const TaskSegment& segment : segments) {
+      if (segment.sequences == 0 || segment.sequences == given) return false;
+      all += segment.sequences;
+    }
+    if (all == given) return false;
   }
   return true;
 }
@@ -407,7 +412,7 @@ void resolve_sequences(Options& options) {
                             "set eval.protocol = \"uniform\"");
     options.set("eval.sequences", std::int64_t{20});
   } else if (!is_default(options, "eval", eval_options(), "sequences") && options.has("task.segments") &&
-             counts_sequences(*find_task(options.get_string("task.name"))->make(options))) {
+             counts_sequences(*find_task(options.get_string("task.name"))->make(options), given)) {
     throw NoEffect("eval.sequences", "on segments that say how many sequences they have",
                    "leave their numbers of sequences out");
   }
@@ -451,7 +456,7 @@ void resolve_training(Options& options) {
   check_pieces(options, *task, factors);
   check_lengths(options, *task, factors);
   const std::int64_t wanted = options.get_int("eval.sequences");
-  const bool counted = counts_sequences(*task);
+  const bool counted = counts_sequences(*task, wanted);
   if (counted)
     refuse_without_effect(options, "eval", eval_options(), "sequences",
                           "on segments, whose sequences are all read", "take the files of segments away");
