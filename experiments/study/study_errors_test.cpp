@@ -188,7 +188,7 @@ TEST(StudyErrors, Axes) {
       "these");
   expect(
       "[[grid]]\ntrain.learning_rate = { range = [1, 1.00000000000003, 1e-14] }\n",
-      "8:25: range of train.learning_rate has steps of 1e-14, by which numbers of 12 digits near 1.0 do not change");
+      "8:25: range of train.learning_rate has steps of 1e-14, by which numbers of 12 digits near 1 do not change");
   expect("train.stop_loss = 1e-400\n",
          "7:19: is smaller than numbers can be and would be 0; write 0, or at least 1e-300");
   expect("[[grid]]\ntrain.batch = { range = [3, 5, 2] }\ntrain.bath = 1\n",  // a step that is none too large
@@ -291,7 +291,7 @@ TEST(StudyErrors, SkipsThatLeaveOutNothing) {
   const std::string grid = "[[grid]]\ntask.associations = [10, 20]\n[[grid.skip]]\ntask.associations = ";
   expect(
       grid + "10\ntrain.batch = 33\n",
-      "9:3: no combination of this [[grid]] is as this [[grid.skip]] says, so it leaves out nothing; give it values that "
+      "9:1: no combination of this [[grid]] is as this [[grid.skip]] says, so it leaves out nothing; give it values that "
       "the grid has, or take it away");
   EXPECT_EQ(parse_study(fixture_schema(), with(grid + "10\n"), "x.toml", {}).runs.size(), 1u);
   // --set may take away what is left out.

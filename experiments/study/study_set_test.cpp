@@ -123,12 +123,6 @@ TEST(StudySet, ErrorsNameTheConditionThatTakesAPart) {
   EXPECT_FALSE(message("task.name=recoll").ends_with(")")) << "no run has it";
 }
 
-TEST(StudySet, TheLastWordCounts) {
-  for (const auto& run : set({"train.batch=64", "train.batch=8"}).runs) {
-    EXPECT_EQ(run.config.get_int("train.batch"), 8);
-  }
-}
-
 TEST(StudySet, StringsNeedNoQuotes) {
   const auto protocol = [](const std::string& one) {
     return set({one, "memory=linear"}).runs[0].config.get_string("eval.protocol");
