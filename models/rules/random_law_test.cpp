@@ -327,7 +327,7 @@ TEST(RandomLaws, SlopesAtKinks) {
       "S = max(S, v k^T); read S q",
       "S = min(0.25, S) + max(v k^T, -0.25); read S q",
       "S -= 0.5 grad(sum(max(S k, v)), S); read S q",
-      "b = token; S += v k^T; b2 = 2 b; S -= grad(sum(max(1, b2) (S k)), b2) k^T; read abs(S) q",
+      "b = token; S += v k^T; b2 = 2 b; S -= grad(sum(max(1, b2) (S k)), b2) v k^T; read abs(S) q",
   };
   for (const std::string& text : all)
     expect_text(text, tally, 0, on_raster), expect_text(text, tally, 1, on_raster);
