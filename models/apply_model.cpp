@@ -11,6 +11,7 @@
 
 #include "kernels/base/error.h"
 #include "kernels/base/text/narrow.h"
+#include "kernels/base/text/no_effect.h"
 #include "models/build.h"
 #include "models/graph/nodes.h"
 #include "models/graph/passes.h"
@@ -256,12 +257,14 @@ class ApplyModel<Real>::ApplyMixer final : public Mixer<Real> {
   }
 
   // Attention scales its products, a recurrence its queries.
-  double scale() const override { return options.get_double("memory.scale"); }
-  bool strict() const override { return options.has("memory.strict") && options.get_bool("memory.strict"); }
-  double query_scale() const override {
-    return model_.memory_.states.empty() ? 1 : options.get_double("memory.scale");
+  double scale() const override { return extra("scale").get_double("memory.scale"); }
+  bool strict() const override {
+    return options.has("memory.strict") && extra("strict").get_bool("memory.strict");
   }
-  double read_eps() const override { return options.get_double("memory.eps"); }
+  double query_scale() const override {
+    return model_.memory_.states.empty() ? 1 : extra("scale").get_double("memory.scale");
+  }
+  double read_eps() const override { return extra("eps").get_double("memory.eps"); }
   /// Nothing hidden: just enough that a row of zeros stays one.
   double norm_eps() const override { return sizeof(Real) == sizeof(double) ? 1e-300 : 1e-37; }
   bool learned() const override { return false; }
@@ -281,6 +284,11 @@ class ApplyModel<Real>::ApplyMixer final : public Mixer<Real> {
   Var<Real> leaf(const std::string& name, std::initializer_list<Dimension> dims) {
     model_.read_.insert(name);
     return {&graph, graph.view(model_.inputs_.at(name), dims)};
+  }
+  /// The options, of which the memory asks for this one.
+  const Options& extra(const char* name) const {
+    model_.read_.insert(std::string("memory.") + name);
+    return options;
   }
   [[noreturn]] static void refuse(const std::string& name) {
     throw std::logic_error(fmt::format(
@@ -312,6 +320,14 @@ ApplyModel<Real>::ApplyModel(const Memory& memory, const Options& options, const
       throw OptionError(
           "memory.name",
           fmt::format("{} does not use its input {} with these options; leave it out", memory.name, name));
+  for (const OptionSpec& spec : apply_extra_options(memory)) {
+    const std::string key = "memory." + spec.name;
+    if ((spec.name == "eps" || spec.name == "scale" || spec.name == "strict") && read_.count(key) == 0)
+      refuse_without_effect(
+          options, "memory", {spec}, spec.name, fmt::format("on {} with these options", memory.name),
+          spec.name == "eps" ? "it is added where reads are divided by z.q (denominator = true)"
+                             : "nothing asks for it");
+  }
   output_ = o.variable;
   graph_.keep(output_);
   if (backward) {

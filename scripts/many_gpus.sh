@@ -23,11 +23,11 @@ LIST; prints seconds from the start of the program to its end, and how many time
 HELP
 }
 
-gpus="" sets=(--set "seeds=1,2,3,4,5") each=false side=false crosstalk="" kind=cuda
+gpus="" seeds=1,2,3,4,5 sets=() each=false side=false crosstalk="" kind=cuda
 while [ $# -gt 0 ]; do
   case $1 in
     --gpus) gpus=${2//,/ }; shift 2 ;;
-    --seeds) sets+=(--set "seeds=$2"); shift 2 ;;
+    --seeds) seeds=$2; shift 2 ;;
     --set) sets+=(--set "$2"); shift 2 ;;
     --each) each=true; shift ;;
     --side-by-side) side=true; shift ;;
@@ -40,6 +40,7 @@ done
 if [ -z "$crosstalk" ] && [ -x "$root/build/cuda/crosstalk" ]; then crosstalk=$root/build/cuda/crosstalk; fi
 if [ -z "$crosstalk" ]; then crosstalk=$(command -v crosstalk) || die "no program: give --crosstalk PATH"; fi
 crosstalk=$(realpath "$crosstalk")
+sets+=(--set "seeds=$seeds")
 
 if [ "$kind" = cuda ]; then
   here=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU ') || die "there is no GPU here"

@@ -25,6 +25,11 @@ namespace fs = std::filesystem;
 
 constexpr const char* split_names[] = {"train", "eval", "test"};  // by Split
 
+/// Of sequences, of what sample writes of them (operations say nothing else than the tokens), and of examples of real numbers.
+const std::vector<std::string> kFileArrays = {
+    "tokens",         "query",  "position",   "target", "keys", "values",  "second_keys",
+    "query_position", "answer", "operations", "x",      "y",    "asked_x", "asked_y"};
+
 template <class... Arguments>
 [[noreturn]] void refuse(fmt::format_string<Arguments...> message, Arguments&&... arguments) {
   throw OptionError("task.folder", fmt::format(message, std::forward<Arguments>(arguments)...));
@@ -111,6 +116,23 @@ struct RealArray {
   std::vector<std::int32_t> data;
 };
 
+/// Refuses a column whose numbers are so small that whole multiples of kNumberUnit have not three digits of them.
+void check_digits(const RealArray& array, const std::vector<double>& numbers) {
+  const auto columns = static_cast<std::size_t>(array.shape[2]);
+  for (std::size_t c = 0; c < columns; ++c) {
+    double squares = 0, errors = 0;
+    for (std::size_t i = c; i < numbers.size(); i += columns) {
+      const double error = numbers[i] - kNumberUnit * array.data[i];
+      squares += numbers[i] * numbers[i], errors += error * error;
+    }
+    if (errors > 1e-6 * squares)
+      refuse(
+          "{}: numbers of column {} have a root mean square of {:.3g}, and are kept as whole multiples of 2^-20 (1e-6), "
+          "which loses their digits; multiply the column by a constant",
+          array.path, c, std::sqrt(squares / static_cast<double>(numbers.size() / columns)));
+  }
+}
+
 RealArray read_real(const std::string& path, const char* shape, bool outputs) {
   RealArray array{path, {}, {}};
   std::vector<double> numbers;
@@ -148,6 +170,7 @@ RealArray read_real(const std::string& path, const char* shape, bool outputs) {
           path, numbers[i], place(found, i), kMost, kMost);
     array.data.push_back(static_cast<std::int32_t>(std::floor(numbers[i] / kNumberUnit + 0.5)));
   }
+  check_digits(array, numbers);
   return array;
 }
 
@@ -228,6 +251,16 @@ FileData::Part FileData::read_examples(const std::string& folder, const std::str
 }
 
 FileData::Part FileData::read_part(const std::string& folder, const std::string& split) {
+  std::error_code ignored;
+  std::string found;
+  for (const std::string& path : {path_of(folder, split, "tokens"), sampled(folder, split, "keys"),
+                                  path_of(folder, split, "x"), sampled(folder, split, "x")}) {
+    if (!fs::exists(path, ignored)) continue;
+    if (!found.empty())
+      refuse("{} and {} say the same of {}; keep those of one data set, and move the others away", found,
+             path, split);
+    found = path;
+  }
   if (is_real(folder, split)) return read_examples(folder, split);
   const bool sample = is_sampled(folder, split);
   const auto path = [&](const std::string& array) {
@@ -300,9 +333,8 @@ FileData::Part FileData::read_part(const std::string& folder, const std::string&
   return part;
 }
 
-FileData::FileData(const std::string& folder)
-    : GivenFiles(folder, {"tokens", "query", "position", "target", "keys", "values", "second_keys",
-                          "query_position", "answer", "x", "y", "asked_x", "asked_y"}) {
+FileData::FileData(const std::string& folder) : GivenFiles(folder, kFileArrays) {
+  refuse_others(folder, kFileArrays, false);
   XXH3_state_t state;
   XXH3_128bits_reset(&state);
   const auto hash = [&](const auto& data) {
@@ -331,6 +363,7 @@ FileData::FileData(const std::string& folder)
                      narrow<std::int32_t>(part.T, "task.folder: tokens of a sequence"),
                      narrow<std::int32_t>(part.Q, "task.folder: queries of a sequence")};
   }
+  refuse_others(folder, kFileArrays, true);
   end_reading();
   XXH128_canonical_t digest;
   XXH128_canonicalFromHash(&digest, XXH3_128bits_digest(&state));

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tasks/given_files.h"
 
+#include <algorithm>
+
 namespace crosstalk {
 
 std::vector<std::string> GivenFiles::in(const std::string& folder, const std::vector<std::string>& names) {
@@ -15,6 +17,34 @@ std::vector<std::string> GivenFiles::in(const std::string& folder, const std::ve
 
 GivenFiles::GivenFiles(const std::string& folder, const std::vector<std::string>& names)
     : folder_(folder), paths_(in(folder, names)), stamps_(paths_) {}
+
+void GivenFiles::refuse_others(const std::string& folder, const std::vector<std::string>& names, bool all) {
+  namespace fs = std::filesystem;
+  const std::vector<std::string> right = in("", names);
+  const auto near = [&](const std::string& name) {
+    const std::size_t cut = name.find_first_of("_/") + 1, dot = name.rfind('.');
+    const std::string split = name.substr(0, cut), what = nearest_name(name.substr(cut, dot - cut), names);
+    const bool known =
+        split.size() > 1 && std::find(right.begin(), right.end(), split + names[0] + ".npy") != right.end();
+    return known ? (what.empty() ? "" : split + what + ".npy") : nearest_name(name, right);
+  };
+  std::map<std::string, std::string> others;  // and what they may be meant to be
+  for (const char* inside : {"", "train", "eval", "test"}) {
+    std::error_code error;
+    for (fs::directory_iterator at(fs::path(folder) / inside, error), end; !error && at != end;
+         at.increment(error)) {
+      const std::string name = (inside / at->path().filename()).string();
+      if (name.ends_with(".npy") && std::find(right.begin(), right.end(), name) == right.end())
+        others.emplace(name, near(name));
+    }
+  }
+  for (const auto& [name, meant] : others)
+    if (all || !meant.empty())
+      throw OptionError("task.folder",
+                        fmt::format("{}: is no array that this task reads; {}move it to another folder",
+                                    (fs::path(folder) / name).string(),
+                                    meant.empty() ? "" : fmt::format("did you mean {}? Else ", meant)));
+}
 
 void GivenFiles::end_reading() const {
   if (const std::string path = stamps_.changed(); !path.empty() || is_broken())

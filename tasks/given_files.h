@@ -32,6 +32,9 @@ class GivenFiles {
  protected:
   /// `names` within the folder: all that may be read, there or not.
   GivenFiles(const std::string& folder, const std::vector<std::string>& names);
+  /// Refuses arrays beside those of `names` (SPLIT_NAME.npy, SPLIT/NAME.npy), which would be left out without a word: all, or those
+  /// whose names are slips of the pen.
+  static void refuse_others(const std::string& folder, const std::vector<std::string>& names, bool all);
   /// All was read: throws where a file was written meanwhile.
   void end_reading() const;
   /// Whether a number was read, or could not be, that was not there before, whatever stamps say.

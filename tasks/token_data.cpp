@@ -34,6 +34,9 @@ constexpr std::size_t most_segments = 64;
 constexpr std::int64_t most_numbers = std::int64_t{1}
                                       << 32;  // of an array, which are all looked at: half a minute
 
+const std::vector<std::string> kArrays = {"inputs", "tokens",    "labels",   "targets",
+                                          "target", "positions", "position", "segment"};
+
 template <class... Arguments>
 [[noreturn]] void refuse(fmt::format_string<Arguments...> message, Arguments&&... arguments) {
   throw OptionError("task.folder", fmt::format(message, std::forward<Arguments>(arguments)...));
@@ -289,9 +292,8 @@ void TokenData::leave_out_silent_rows(Part& part) {
   std::erase_if(part.rows, [](const auto& kind) { return kind.second.empty(); });
 }
 
-TokenData::TokenData(const std::string& folder, std::size_t most_held)
-    : GivenFiles(folder,
-                 {"inputs", "tokens", "labels", "targets", "target", "positions", "position", "segment"}) {
+TokenData::TokenData(const std::string& folder, std::size_t most_held) : GivenFiles(folder, kArrays) {
+  refuse_others(folder, kArrays, false);
   XXH3_state_t state;
   XXH3_128bits_reset(&state);
   std::vector<std::int64_t> seen;
@@ -304,6 +306,7 @@ TokenData::TokenData(const std::string& folder, std::size_t most_held)
     for (std::size_t label = 0; label < part.label_counts.size(); ++label)
       seen[label] += part.label_counts[label];
   }
+  refuse_others(folder, kArrays, true);
   labels_ = static_cast<int>(seen.size());
   different_labels_ = static_cast<int>(std::count_if(seen.begin(), seen.end(), [](auto n) { return n > 0; }));
   const std::vector<std::int64_t>& counts = parts_[0].label_counts;

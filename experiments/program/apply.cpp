@@ -224,8 +224,13 @@ std::map<std::string, OptionValue> settings_of(const Memory& kind, const Argumen
                                                 : fmt::format("did you mean {}?", near)));
     }
     try {
-      given[name] = check_option(specs[static_cast<std::size_t>(at - names.begin())], "memory",
-                                 parse_toml_scalar(text).value_or(text));
+      const OptionValue value = check_option(specs[static_cast<std::size_t>(at - names.begin())], "memory",
+                                             parse_toml_scalar(text).value_or(text));
+      const auto [known, is_new] = given.emplace(name, value);
+      if (!is_new && known->second != value)
+        throw UsageError(
+            fmt::format("apply: --set {}: {} is {} already, by another --set; keep one of the two", set, name,
+                        to_text(known->second)));
     } catch (const OptionError& error) {
       throw UsageError(fmt::format("apply: --set {}: {}", set, error.what()));
     }

@@ -92,7 +92,11 @@ Options options_of(const TaskKind& kind, const std::vector<std::string>& sets) {
     }
     try {
       const OptionSpec& spec = kind.options[static_cast<std::size_t>(at - keys.begin())];
-      options.set(key, check_option(spec, "task", parse_toml_scalar(text).value_or(text)));
+      const OptionValue value = check_option(spec, "task", parse_toml_scalar(text).value_or(text));
+      if (options.has(key) && options.at(key) != value)
+        throw fail(fmt::format("{} is {} already, by another --set; keep one of the two", key,
+                               to_text(options.at(key))));
+      options.set(key, value);
     } catch (const OptionError& error) {
       throw fail(error.what());
     }

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <limits>
@@ -34,6 +35,21 @@ std::int64_t integer_count(std::int64_t first, std::int64_t last, std::int64_t s
   const std::uint64_t span = step > 0 ? unsign(last) - unsign(first) : unsign(first) - unsign(last);
   const std::uint64_t count = span / (step > 0 ? unsign(step) : 0 - unsign(step));
   return count >= unsign(kMany) ? kMany : static_cast<std::int64_t>(count) + 1;
+}
+
+/// Throws where a range does not end where it says, or its values do not differ.
+void check_end(const AxisValues& axis, const OptionValue& end) {
+  const OptionValue last = axis.value(axis.range_count - 1).value;
+  if (axis.range_count > 1 && axis.value(axis.range_count - 2).value == last)
+    throw std::invalid_argument(
+        fmt::format("has steps of {}, by which numbers of 12 digits near {} do not change",
+                    to_text(axis.step), to_text(last)));
+  const double at = number_of(last), step = number_of(axis.step), wanted = number_of(end);
+  if (std::abs(at - wanted) <= 1e-9 * std::max(std::abs(wanted), std::abs(number_of(axis.begin)))) return;
+  throw std::invalid_argument(
+      fmt::format("does not end at {}: {} {} lead to {} and then to {}; let it end at one of these",
+                  to_text(end), axis.logarithmic ? "factors of" : "steps of", to_text(axis.step),
+                  to_text(last), axis.logarithmic ? at * step : at + step));
 }
 
 }  // namespace
@@ -83,6 +99,7 @@ AxisValues make_range(const std::vector<OptionValue>& numbers) {
         to_text(axis.step), to_text(numbers[0]), to_text(numbers[1]), to_text(numbers[0]),
         to_text(numbers[1]), to_text(numbers[2])));
   }
+  if (axis.range_count != kMany) check_end(axis, numbers[1]);
   return axis;
 }
 
@@ -108,6 +125,7 @@ AxisValues make_logrange(const std::vector<OptionValue>& numbers, const OptionVa
     axis.step = factor;
     axis.range_count = bounded(std::floor(std::log(last / first) / std::log(factor) + 1e-9) + 1);
   }
+  check_end(axis, numbers[1]);
   return axis;
 }
 

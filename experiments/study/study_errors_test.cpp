@@ -179,7 +179,19 @@ TEST(StudyErrors, Axes) {
          "8:17: range of train.batch is its first value alone: [first, last, step] with step 5 leads from 1 "
          "past 3; "
          "values are listed without range: 1, 3, 5");
-  expect("[[grid]]\ntrain.batch = { range = [3, 4, 2] }\ntrain.bath = 1\n",  // a step that is none too large
+  expect(
+      "[[grid]]\ntrain.batch = { range = [3, 6, 2] }\n",
+      "8:17: range of train.batch does not end at 6: steps of 2 lead to 5 and then to 7; let it end at one of these");
+  expect(
+      "[[grid]]\ntrain.batch = { logrange = [4, 40] }\n",
+      "8:17: logrange of train.batch does not end at 40: factors of 2 lead to 32 and then to 64; let it end at one of "
+      "these");
+  expect(
+      "[[grid]]\ntrain.learning_rate = { range = [1, 1.00000000000003, 1e-14] }\n",
+      "8:25: range of train.learning_rate has steps of 1e-14, by which numbers of 12 digits near 1 do not change");
+  expect("train.stop_loss = 1e-400\n",
+         "7:19: is smaller than numbers can be and would be 0; write 0, or at least 1e-300");
+  expect("[[grid]]\ntrain.batch = { range = [3, 5, 2] }\ntrain.bath = 1\n",  // a step that is none too large
          "9:1: unknown key train.bath; did you mean train.batch?");
   expect("[[grid]]\ntrain.batch = { range = [1] }\n",
          "8:17: range of train.batch wants [first, last] or [first, last, step]");
@@ -243,6 +255,49 @@ TEST(StudyErrors, SeedsThatWouldTrainTheSameAgain) {
       "6:1: data_seed and init_seed are both fixed, so 3 seeds would be 3 times the same training; leave one "
       "of them out, or give one seed");
   EXPECT_EQ(parse_study(fixture_schema(), base + memory, "x.toml", {}).runs.size(), 3u);
+}
+
+const std::string kIdle =
+    " memory.nu has no effect without DPFP; set memory.feature_map = \"dpfp\", or leave memory.nu out";
+
+TEST(StudyErrors, OptionsWithoutEffect) {
+  expect("memory.nu = 2\n", "7:1:" + kIdle);
+  expect("memory.nu = 1\n", "7:1:" + kIdle);  // the default: the same training all the more
+  expect("[[grid]]\nmemory.nu = [1, 2]\n", "8:14:" + kIdle + "\nx.toml:8:17:" + kIdle);
+  expect(
+      "[memories.more]\nname = \"linear_attention\"\nfeature_map = \"dpfp\"\nnu = 2\n[memories.other]\n"
+      "name = \"linear_attention\"\nnu = 2\n",
+      "13:1:" + kIdle);
+  // Some combinations use it, others would be one training twice.
+  expect("[[grid]]\nmemory.feature_map = [\"elu1\", \"dpfp\"]\nmemory.nu = [2, 3]\n",
+         "9:14:" + kIdle + "\nx.toml:9:17:" + kIdle);
+}
+
+TEST(StudyErrors, OptionsThatSomeCombinationsUseAreDefaultsInTheOthers) {
+  const auto ids = [](const std::string& rest) {
+    std::vector<std::string> all;
+    for (const auto& run : parse_study(fixture_schema(), with(rest), "x.toml", {}).runs)
+      all.push_back(run.id);
+    return all;
+  };
+  const std::vector<std::string> both =
+      ids("memory.nu = 2\n[[grid]]\nmemory.feature_map = [\"elu1\", \"dpfp\"]\n");
+  ASSERT_EQ(both.size(), 2u);
+  EXPECT_EQ(both[0], ids("").at(0));
+  EXPECT_EQ(both[1], ids("memory.feature_map = \"dpfp\"\nmemory.nu = 2\n").at(0));
+}
+
+TEST(StudyErrors, SkipsThatLeaveOutNothing) {
+  const std::string grid = "[[grid]]\ntask.associations = [10, 20]\n[[grid.skip]]\ntask.associations = ";
+  expect(
+      grid + "10\ntrain.batch = 33\n",
+      "9:1: no combination of this [[grid]] is as this [[grid.skip]] says, so it leaves out nothing; give it values that "
+      "the grid has, or take it away");
+  EXPECT_EQ(parse_study(fixture_schema(), with(grid + "10\n"), "x.toml", {}).runs.size(), 1u);
+  // --set may take away what is left out.
+  EXPECT_EQ(
+      parse_study(fixture_schema(), with(grid + "10\n"), "x.toml", {{"task.associations=20"}}).runs.size(),
+      1u);
 }
 
 TEST(StudyErrors, Head) {

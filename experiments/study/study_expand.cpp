@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "experiments/study/study_idle.h"
 #include "kernels/base/error.h"
 
 namespace crosstalk {
@@ -61,7 +62,7 @@ using Settings = std::map<std::string, Setting>;
 class Expander {
  public:
   Expander(const Schema& schema, const Blame& blame, const StudyFile& file, Study& study)
-      : schema_(schema), blame_(blame), file_(file), study_(study) {
+      : schema_(schema), blame_(blame), file_(file), study_(study), idle_(schema, blame) {
     for (std::int64_t i = 0; i < file.seeds.count(); ++i) {
       seeds_.push_back(std::get<std::int64_t>(file.seeds.value(i).value));
     }
@@ -75,6 +76,19 @@ class Expander {
       while (axis > 0 && ++index[axis - 1] == block.axes[axis - 1].count()) index[--axis] = 0;
       if (axis == 0) return;
     }
+  }
+
+  /// Refuses options that no combination has used, and skips that left out none.
+  void settle() const {
+    idle_.settle();
+    if (!blame_.sets.empty()) return;  // which may have taken away what they leave out
+    for (const Block& block : file_.blocks)
+      for (const Skip& skip : block.skips)
+        if (matched_.count(&skip) == 0)
+          blame_.refuse(
+              {skip.at, -1},
+              "no combination of this [[grid]] is as this [[grid.skip]] says, so it leaves out nothing; give it "
+              "values that the grid has, or take it away");
   }
 
   std::int64_t skipped = 0, duplicates = 0;
@@ -99,28 +113,56 @@ class Expander {
     settings.insert(memory->settings.begin(), memory->settings.end());
     settings.insert(file_.base.begin(), file_.base.end());
     if (memory->added && schema_.find_memory(memory->name)->no_layer) stand_bare(settings, *memory);
-    if (std::any_of(block.skips.begin(), block.skips.end(),
-                    [&](const Skip& skip) { return matches(skip, settings, *memory); })) {
+    bool left_out = false;
+    for (const Skip& skip : block.skips)
+      if (matches(skip, settings, *memory)) left_out = true, matched_.insert(&skip);
+    if (left_out) {
       skipped += static_cast<std::int64_t>(seeds_.size());
       return;
     }
     Run run;
     try {
-      run = resolve_run(schema_, settings, memory->name);
+      run = idle_.resolve(settings, *memory);
     } catch (const OptionError& error) {
       const Origin at = origin(error.key, settings, *memory, block);
       if (error.key != "memory.law") blame_.fail(at, error.what());
       return blame_.refuse(at, error.what());
     }
     run.label = memory->label;
-    const auto fixed = settings.find("data_seed");
-    if (seeds_.size() > 1 && fixed != settings.end() && settings.count("init_seed") != 0)
-      return blame_.refuse(
-          fixed->second.from,
-          fmt::format("data_seed and init_seed are both fixed, so {} seeds would be {} times the same "
-                      "training; leave one of them out, or give one seed",
-                      seeds_.size(), seeds_.size()));
+    if (seeds_.size() > 1 && !seeds_matter(run.config, settings)) return;
     for (const std::int64_t seed : seeds_) add(run, seed, settings);
+  }
+
+  /// Whether something is drawn by the seeds; refuses several of them where nothing is. Dropout and random features are drawn by
+  /// data_seed, as training sequences and their order are.
+  bool seeds_matter(const Options& config, const Settings& settings) const {
+    const auto says = [&](const char* key, const char* text) {
+      return config.has(key) && config.get_string(key) == text;
+    };
+    const auto drops = [&](const char* key) { return config.has(key) && config.get_double(key) > 0; };
+    const bool noise =
+        drops("model.dropout") || drops("model.embed_dropout") || drops("model.weight_dropout") ||
+        (config.has("memory.feature_map") && config.get_string("memory.feature_map").starts_with("favor")) ||
+        (config.has("model.stack") && config.get_string("model.stack").find("favor") != std::string::npos);
+    const bool given = config.has("train.init_digest") && !config.get_string("train.init_digest").empty();
+    const auto fixed = settings.find("data_seed");
+    const bool in_order = says("task.order", "file") && !noise;
+    const bool same_data = fixed != settings.end() || in_order,
+               same_start = settings.count("init_seed") != 0 || given;
+    if (!same_data || !same_start) return true;
+    std::string why, instead;
+    if (fixed != settings.end() && !given) {
+      why = "data_seed and init_seed are both fixed", instead = "leave one of them out";
+    } else {
+      why = fmt::format("{}, and {}",
+                        given ? "training starts from the weights of train.init_from" : "init_seed is fixed",
+                        in_order ? "task.order = \"file\" draws nothing" : "data_seed is fixed");
+      instead = in_order ? "set task.order = \"shuffled\"" : "leave data_seed out";
+    }
+    blame_.refuse(fixed != settings.end() ? fixed->second.from : file_.seeds.from,
+                  fmt::format("{}, so {} seeds would be {} times the same training; {}, or give one seed",
+                              why, seeds_.size(), seeds_.size(), instead));
+    return false;
   }
 
   /// A memory that no table names joins without model.layer = "published" where its authors have no layer.
@@ -142,6 +184,7 @@ class Expander {
     run.config.set("init_seed", or_seed("init_seed"));
     run.id = run_id(schema_, run.config);
     const auto [known, is_new] = known_.emplace(run.id, study_.runs.size());
+    idle_.named(run.id, is_new);
     if (is_new) {
       run.labels = {run.label};
       study_.runs.push_back(std::move(run));
@@ -198,7 +241,9 @@ class Expander {
   const Blame& blame_;
   const StudyFile& file_;
   Study& study_;
+  IdleOptions idle_;
   std::vector<std::int64_t> seeds_;
+  std::set<const Skip*> matched_;                         ///< those that left out something
   std::unordered_map<std::string, std::size_t> known_;    ///< id -> place in study_.runs
   std::set<std::pair<std::size_t, std::string>> shared_;  ///< that place, and a label beside its first
 };
@@ -228,21 +273,26 @@ void expand(const Schema& schema, const Blame& blame, const StudyFile& file, std
   }
   Expander expander(schema, blame, file, study);
   for (const Block& block : file.blocks) expander.block(block);
+  expander.settle();
   blame.settle();
   if (study.runs.empty())
     blame.fail(file.blocks.front().at, "[[grid.skip]] leaves out every run of the study");
   if (expander.skipped > 0) text += fmt::format(" - {} skipped", expander.skipped);
   if (expander.duplicates > 0) text += fmt::format(" - {} duplicate", expander.duplicates);
   if (expander.shared > 0) text += fmt::format(" - {} shared by labels", expander.shared);
+  std::string unused;
   std::set<std::string> used;
   for (const Run& run : study.runs) used.insert(run.labels.begin(), run.labels.end());
   for (const MemoryTable& memory : file.memories)
-    if (used.count(memory.label) != 0) study.labels.push_back({memory.label, memory.title});
+    if (used.count(memory.label) != 0)
+      study.labels.push_back({memory.label, memory.title});
+    else if (blame.sets.empty() && !memory.added)
+      unused += fmt::format("; [memories.{}] has no run", memory.label);
   if (!expander.bare.empty())
     study.bare =
         fmt::format("; bare, for their authors' layer is not known: {}", fmt::join(expander.bare, ", "));
-  study.product = fmt::format("{} = {} {}{}", text, study.runs.size(),
-                              study.runs.size() == 1 ? "run" : "runs", study.bare);
+  study.product = fmt::format("{} = {} {}{}{}", text, study.runs.size(),
+                              study.runs.size() == 1 ? "run" : "runs", study.bare, unused);
 }
 
 }  // namespace crosstalk

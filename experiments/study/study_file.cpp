@@ -411,7 +411,7 @@ class Reader {
   }
 
   Skip read_skip(const TomlNode& node) const {
-    Skip skip;
+    Skip skip{node.at, {}};
     for (const Flat& flat : flatten(node)) {
       if (flat.key != "memory") check_key(flat.key, flat.at);
       const AxisValues values = axis(flat.key, flat.at, *flat.node);

@@ -46,6 +46,7 @@ struct Axis {
 
 /// [[grid.skip]]: a combination that has one of the values for each of the keys is left out.
 struct Skip {
+  Position at;
   std::vector<std::pair<std::string, std::vector<Setting>>> conditions;
 };
 

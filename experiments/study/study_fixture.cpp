@@ -7,6 +7,7 @@
 
 #include "kernels/base/error.h"
 #include "kernels/base/text/narrow.h"
+#include "kernels/base/text/no_effect.h"
 
 namespace crosstalk {
 namespace {
@@ -32,6 +33,8 @@ TaskSizes recall_sizes(const Options& options) {
 void resolve_features(Options& options) {
   const Int d_key = options.get_int("model.d_key"), wanted = options.get_int("memory.d_dot");
   const bool dpfp = options.get_string("memory.feature_map") == "dpfp";
+  if (!dpfp && options.get_int("memory.nu") != 1)
+    throw NoEffect("memory.nu", "without DPFP", "set memory.feature_map = \"dpfp\"");
   const Int d_dot = dpfp ? 2 * d_key * options.get_int("memory.nu") : d_key;
   if (wanted != 0 && wanted != d_dot) {
     throw OptionError("memory.d_dot",

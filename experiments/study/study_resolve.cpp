@@ -44,18 +44,6 @@ void fill_train(const Schema& schema, const std::map<std::string, Setting>& sett
   }
 }
 
-/// Layers and width that a study says of a model that has neither. Another number than the default is refused by the model;
-/// the default itself would pass for two layers, and train one memory.
-void refuse_size_without_meaning(const std::map<std::string, Setting>& settings, const Options& options) {
-  if (!options.has("model.name") || options.get_string("model.name") == "language") return;
-  for (const char* key : {"model.layers", "model.width"})
-    if (settings.count(key) != 0)
-      throw OptionError(key,
-                        fmt::format("{} belongs to the language model; leave it out, or add model.name = "
-                                    "\"language\" (and a task of tokens)",
-                                    key));
-}
-
 }  // namespace
 
 Run resolve_run(const Schema& schema, const std::map<std::string, Setting>& settings,
@@ -83,7 +71,6 @@ Run resolve_run(const Schema& schema, const std::map<std::string, Setting>& sett
     kind.publish(options, said);
   }
   if (schema.resolve_model) schema.resolve_model(options, sizes.vocabulary);
-  refuse_size_without_meaning(settings, options);
   options.set("memory.name", kind.name);
   fill(settings, "memory", kind.options, options, authors);
   if (kind.resolve) kind.resolve(options);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <set>
 
@@ -59,6 +60,11 @@ class Setter {
     if (key == "memory.name" || key == "label" || key == "memories")
       fail("memories are chosen by their label: --set memory=LABEL[,LABEL]");
     if (key != "seeds" && key != "memory" && !schema_.knows(key)) fail(schema_.unknown_key(key));
+    const auto [first, is_new] = said_.emplace(key, index);
+    if (!is_new && trimmed(set.substr(equals + 1)) != trimmed(value_of(first->second)))
+      fail(fmt::format(
+          "{} is set already, by --set {}; keep one of the two (several values: --set {}=VALUE,VALUE)", key,
+          blame_.sets[static_cast<std::size_t>(first->second)], key));
     AxisValues values = parse(key, set.substr(equals + 1));
     values.key = key;
     values.from = origin_;
@@ -75,6 +81,11 @@ class Setter {
 
  private:
   [[noreturn]] void fail(const std::string& message) const { blame_.fail(origin_, message); }
+
+  std::string value_of(int index) const {
+    const std::string& set = blame_.sets[static_cast<std::size_t>(index)];
+    return set.substr(set.find('=') + 1);
+  }
 
   OptionValue scalar(const std::string& text) const {
     if (const auto value = parse_toml_scalar(text)) return *value;
@@ -231,6 +242,7 @@ class Setter {
   const Blame& blame_;
   StudyFile& file_;
   Origin origin_;
+  std::map<std::string, int> said_;  ///< keys, and the --set that says them
 };
 
 /// Whether some run of the study has this value, and another one has not.

@@ -31,6 +31,19 @@ TEST(StudySet, ReplacesInBase) {
   for (const auto& run : set({"train.batch=64"}).runs) EXPECT_EQ(run.config.get_int("train.batch"), 64);
 }
 
+TEST(StudySet, OneKeyIsSetOnce) {
+  try {
+    set({"train.batch=64", "seeds=1", "train.batch=32"});
+    ADD_FAILURE() << "train.batch is 64 and 32";
+  } catch (const ConfigError& error) {
+    EXPECT_STREQ(
+        error.what(),
+        "--set train.batch=32: train.batch is set already, by --set train.batch=64; keep one of the two (several "
+        "values: --set train.batch=VALUE,VALUE)");
+  }
+  EXPECT_EQ(set({"train.batch=64", "train.batch = 64"}).runs.at(0).config.get_int("train.batch"), 64);
+}
+
 TEST(StudySet, OneValueReplacesAnAxis) {
   const Study study = set({"task.associations=40"});
   EXPECT_EQ(study.product, "3 memories x 2 d_key+learning_rate x 5 seeds = 30 runs");
@@ -108,12 +121,6 @@ TEST(StudySet, ErrorsNameTheConditionThatTakesAPart) {
       "--where task.name=recall take the runs that have it)";
   EXPECT_TRUE(message("task.name=recall").ends_with(hint)) << message("task.name=recall");
   EXPECT_FALSE(message("task.name=recoll").ends_with(")")) << "no run has it";
-}
-
-TEST(StudySet, TheLastWordCounts) {
-  for (const auto& run : set({"train.batch=64", "train.batch=8"}).runs) {
-    EXPECT_EQ(run.config.get_int("train.batch"), 8);
-  }
 }
 
 TEST(StudySet, StringsNeedNoQuotes) {

@@ -129,6 +129,9 @@ class Converter {
     if (const auto* number = from.as_floating_point()) {
       if (!std::isfinite(number->get()))
         throw TomlError(at, "nan and inf are no values that a study can use");
+      const std::string_view digits = source_.from(at).substr(0, source_.from(at).find_first_of("eE,]} \t#"));
+      if (number->get() == 0 && digits.find_first_of("123456789") != std::string_view::npos)
+        throw TomlError(at, "is smaller than numbers can be and would be 0; write 0, or at least 1e-300");
       return number->get();
     }
     if (const auto* text = from.as_string()) {

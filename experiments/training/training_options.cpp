@@ -13,6 +13,7 @@
 #include "experiments/training/training.h"
 #include "kernels/base/error.h"
 #include "kernels/base/text/narrow.h"
+#include "kernels/base/text/no_effect.h"
 #include "models/mixers/probe_model.h"
 #include "models/model.h"
 #include "tasks/task.h"
@@ -255,8 +256,8 @@ void check_optimizer(const Options& options) {
   for (const OptionSpec& spec : train_options()) {
     const std::string key = "train." + spec.name;
     if (!spec.name.starts_with("muon_") || options.at(key) == spec.default_value) continue;
-    throw OptionError(key, fmt::format("{} belongs to train.optimizer = \"muon\"; leave it out for \"{}\"",
-                                       key, optimizer));
+    throw NoEffect(key, fmt::format("{} belongs to train.optimizer = \"muon\"; leave it out for \"{}\"", key,
+                                    optimizer));
   }
 }
 
@@ -307,9 +308,22 @@ void resolve_schedule(Options& options) {
 
 /// Every stage of a schedule ends at an evaluation of its own.
 void check_promotion(const Options& options) {
-  if (options.get_string("train.promote") != "schedule") return;
+  const bool scheduled = options.get_string("train.promote") == "schedule";
   const std::string& name = options.get_string("task.name");
-  const auto stages = static_cast<std::int64_t>(find_task(name)->make(options)->stages().size());
+  const auto stages_of = [&] {
+    return static_cast<std::int64_t>(find_task(name)->make(options)->stages().size());
+  };
+  const auto refuse_accuracy = [&](const std::string& why, const char* instead) {
+    refuse_without_effect(options, "train", train_options(), "promote_accuracy", why, instead);
+  };
+  if (scheduled) {
+    refuse_accuracy("with train.promote = \"schedule\"", "set train.promote = \"accuracy\"");
+  } else if (!is_default(options, "train", train_options(), "promote_accuracy") && stages_of() == 0) {
+    refuse_accuracy(fmt::format("on task {}, which has no stages", name),
+                    "give task.curriculum where the task has it");
+  }
+  if (!scheduled) return;
+  const std::int64_t stages = stages_of();
   if (stages == 0)
     throw OptionError("train.promote",
                       fmt::format("train.promote = \"schedule\", but task {} has no curriculum; give "
@@ -324,14 +338,33 @@ void check_promotion(const Options& options) {
                     every, stages, steps / stages, steps, steps / stages));
 }
 
+/// Tokens of the longest sequence that a task draws in these splits, in any segment or stage.
+int longest_sequence(const Task& task,
+                     std::initializer_list<Split> splits = {Split::train, Split::eval, Split::test}) {
+  int most = 0;
+  for (const Split split : splits) {
+    most = std::max(most, task.shape(split).T);
+    for (const TaskSegment& segment : task.segments(split))
+      most = std::max(most, segment.task->shape(split).T);
+  }
+  for (const TaskSegment& stage : task.stages()) most = std::max(most, longest_sequence(*stage.task, splits));
+  return most;
+}
+
 /// A memory that cannot go on from a piece is found out here, and not when the first test is read.
-void check_pieces(const Options& options, const Task& task) {
+void check_pieces(const Options& options, const Task& task, const std::vector<int>& factors) {
   const int piece = narrow<int>(options, "eval.piece");
   if (piece == 0) return;
   if (is_foreign(options))
     throw OptionError("eval.piece", "eval.piece is for memories of this program; leave it out");
   const MemoryMeasure measure;
   make_model<float>(options, task.vocabulary(), Device::cpu, 1)->pieces(1, {piece, 1, 1});
+  int longest = factors.empty() ? longest_sequence(task, {Split::test}) : 0;
+  for (const int factor : factors)
+    longest = std::max(longest, longest_sequence(*task.lengthened(factor), {Split::test}));
+  if (longest <= piece)
+    throw NoEffect("eval.piece", fmt::format("on test sequences of at most {} tokens", longest),
+                   "give less than that");
 }
 
 /// What a probe, which learns nothing, cannot be asked for.
@@ -354,16 +387,35 @@ void check_decoder(const Options& options) {
       "model.name = \"language\")");
 }
 
-/// Tokens of the longest sequence that a task draws in any split, segment or stage.
-int longest_sequence(const Task& task) {
-  int most = 0;
-  for (const Split split : {Split::train, Split::eval, Split::test}) {
-    most = std::max(most, task.shape(split).T);
-    for (const TaskSegment& segment : task.segments(split))
-      most = std::max(most, segment.task->shape(split).T);
+/// Whether every evaluation sequence is of a segment that says how many it has, so that eval.sequences decides nothing. One that
+/// is true of them, of each or in all, may stand.
+bool counts_sequences(const Task& task, std::int64_t given) {
+  for (const Split split : {Split::eval, Split::test}) {
+    const auto segments = task.segments(split);
+    if (segments.empty()) return false;
+    std::int64_t all = 0;
+    for (const TaskSegment& segment : segments) {
+      if (segment.sequences == 0 || segment.sequences == given) return false;
+      all += segment.sequences;
+    }
+    if (all == given) return false;
   }
-  for (const TaskSegment& stage : task.stages()) most = std::max(most, longest_sequence(*stage.task));
-  return most;
+  return true;
+}
+
+void resolve_sequences(Options& options) {
+  const std::int64_t given = options.get_int("eval.sequences");
+  if (options.get_string("eval.protocol") == "schlag2021") {
+    if (given != 20)
+      refuse_without_effect(options, "eval", eval_options(), "sequences",
+                            "with eval.protocol = \"schlag2021\", which takes 20",
+                            "set eval.protocol = \"uniform\"");
+    options.set("eval.sequences", std::int64_t{20});
+  } else if (!is_default(options, "eval", eval_options(), "sequences") && options.has("task.segments") &&
+             counts_sequences(*find_task(options.get_string("task.name"))->make(options), given)) {
+    throw NoEffect("eval.sequences", "on segments that say how many sequences they have",
+                   "leave their numbers of sequences out");
+  }
 }
 
 /// Learned positions must reach the end of every sequence, and so must a memory; found out here, and not when the first test
@@ -394,19 +446,23 @@ void resolve_training(Options& options) {
   check_promotion(options);
   check_probe(options);
   check_decoder(options);
-  if (options.get_string("eval.protocol") == "schlag2021") options.set("eval.sequences", std::int64_t{20});
+  resolve_sequences(options);
   const std::vector<int> factors = length_factors(options.get_string("eval.length_factors"));
   const TaskKind& kind = *find_task(options.get_string("task.name"));
   const bool positions = options.has("model.positions") && options.get_string("model.positions") == "learned";
   check_prefixes(options, factors);
   if (factors.empty() && kind.drawn && !positions && options.get_int("eval.piece") == 0) return;
   const auto task = kind.make(options);
-  check_pieces(options, *task);
+  check_pieces(options, *task, factors);
   check_lengths(options, *task, factors);
   const std::int64_t wanted = options.get_int("eval.sequences");
+  const bool counted = counts_sequences(*task, wanted);
+  if (counted)
+    refuse_without_effect(options, "eval", eval_options(), "sequences",
+                          "on segments, whose sequences are all read", "take the files of segments away");
   for (const auto& [split, name] : {std::pair{Split::eval, "eval"}, {Split::test, "test"}}) {
     const std::int64_t there = task->sequences(split);
-    if (there > 0 && there < wanted)
+    if (!counted && there > 0 && there < wanted)
       throw OptionError("eval.sequences",
                         fmt::format("eval.sequences = {}, but the {} split has {} sequences; give at most {}",
                                     wanted, name, there, there));

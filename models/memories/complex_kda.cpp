@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 
+#include "kernels/base/text/no_effect.h"
 #include "models/memories/memory_file.h"
 
 namespace crosstalk::memories {
@@ -42,6 +43,12 @@ Memory complex_kda() {
             0.001, 10}},
       .inputs = {{.name = "signed_decay", .per = Per::key, .symbol = "alpha", .range = {-1, 1, 1e-9}},
                  {.name = "beta", .range = {0.05, 0.95}}},
+      .check =
+          [](Options& o) {
+            if (o.get_string("memory.gate") == "signed_exp" && o.get_double("memory.decay_start") != 0.1)
+              throw NoEffect("memory.decay_start", "with memory.gate = \"signed_exp\"",
+                             "choose another gate");
+          },
       .build =
           [](auto& m) {
             const auto [q, k] = features(m);
@@ -67,18 +74,19 @@ Memory complex_kda() {
                          .sign = decay,
                          .erase = Erase::delta});
           },
-      .published = {
-          .source = "OpenEuroLLM/ComplexKDA@03af970 fla/layers/complex_kda_layer.py",
-          .set = {{"model.short_conv", "qkv"},
-                  {"model.silu", "qkv"},
-                  {"model.biases", "-beta"},
-                  {"model.out_norm", "rms"},
-                  {"model.out_norm_gain", "shared"},
-                  {"model.out_gate", "sigmoid"},
-                  {"model.out_gate_rank", std::int64_t{-1}}},
-          .eps_times = HeadChannels::keys,
-          .parameters = 25634,
-      }};
+      .published =
+          {
+              .source = "OpenEuroLLM/ComplexKDA@03af970 fla/layers/complex_kda_layer.py",
+              .set = {{"model.short_conv", "qkv"},
+                      {"model.silu", "qkv"},
+                      {"model.biases", "-beta"},
+                      {"model.out_norm", "rms"},
+                      {"model.out_norm_gain", "shared"},
+                      {"model.out_gate", "sigmoid"},
+                      {"model.out_gate_rank", std::int64_t{-1}}},
+              .eps_times = HeadChannels::keys,
+              .parameters = 25634,
+          }};
 }
 
 }  // namespace crosstalk::memories

@@ -1,6 +1,7 @@
 // DeltaProduct: N delta steps a token, each with its own key and rate; the state fades before the first,
 // reads come after the last (Siems et al. 2025, arXiv 2502.10297).
 // SPDX-License-Identifier: Apache-2.0
+#include "kernels/base/text/no_effect.h"
 #include "models/memories/memory_file.h"
 
 namespace crosstalk::memories {
@@ -37,6 +38,12 @@ Memory delta_product() {
                    {"none", "mamba"}}},
       .inputs = {{.name = "beta", .per = Per::write, .range = {0.05, 0.95}},
                  {.name = "log_decay", .optional = true, .symbol = "log alpha", .range = {-1.5, -0.01, -20}}},
+      .check =
+          [](Options& o) {
+            if (o.has("model.name") && o.get_string("memory.decay") == "none")
+              refuse_without_effect(o, "memory", rate_from().options, "rate_from",
+                                    "with memory.decay = \"none\"", "set memory.decay = \"mamba\" too");
+          },
       .build =
           [](auto& m) {
             const auto [q, k] = features(m);

@@ -2,6 +2,7 @@
 // u_j, x = k or q (Zhong et al. 2025, arXiv 2505.19488).
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/base/error.h"
+#include "kernels/base/text/no_effect.h"
 #include "models/memories/memory_file.h"
 
 namespace crosstalk::memories {
@@ -42,6 +43,13 @@ Memory deltaformer() {
           .state = state::cache,
           .check =
               [](Options& o) {
+                if (o.has("model.name") && o.get_string("memory.beta") == "one") {
+                  const std::string why = "with memory.beta = \"one\"",
+                                    instead = "set memory.beta = \"learned\" too";
+                  refuse_without_effect(o, "memory", beta_max().options, "beta_max", why, instead);
+                  if (o.get_bool("memory.beta_on_write"))
+                    throw NoEffect("memory.beta_on_write", why, instead);
+                }
                 if (o.get_string("memory.solve_with") == "key" || !o.has("model.name") ||
                     o.get_string("model.name") != "retrieval")
                   return;

@@ -6,7 +6,9 @@
 #include <cmath>
 
 #include "kernels/base/error.h"
+#include "kernels/base/text/no_effect.h"
 #include "models/memories/memory_file.h"
+#include "models/mixers/stack_text.h"
 #include "models/parts/model_parts.h"
 #include "models/rules/rule_memory.h"
 
@@ -140,12 +142,38 @@ void refuse_language_options(const Options& options) {
                                     "\"{}\" holds the bare recurrence; leave it out, or add model.name = "
                                     "\"language\" (and a task of tokens)",
                                     options.has("model.name") ? options.get_string("model.name") : ""));
-    throw OptionError(
-        key, fmt::format("{} belongs to the language model; leave it out, or add model.name = \"language\" "
-                         "(and a task of tokens)",
-                         key));
+    const std::string told = fmt::format(
+        "{} belongs to the language model; leave it out, or add model.name = \"language\" (and a task of tokens)",
+        key);
+    if (std::holds_alternative<std::int64_t>(spec.default_value) ||
+        std::holds_alternative<double>(spec.default_value))
+      throw NoEffect(key, told);
+    throw OptionError(key, told);
   }
 }
+
+namespace {
+
+/// Numbers of parts that no layer has. What authors set of their layer (model.layer) they may set for more layers than there are.
+void refuse_parts_of_no_layer(const Options& options) {
+  const auto refuse = [&](const char* name, const std::string& why, const std::string& instead) {
+    refuse_without_effect(options, "model", model_options(), name, why, instead);
+  };
+  const auto is = [&](const char* key, const char* text) { return options.get_string(key) == text; };
+  const std::vector<StackEntry> stack = stack_entries(options.get_string("model.stack"), kMostLayers);
+  std::int64_t convolutions = 0, memories = 0;
+  for (std::int64_t i = 0; i < options.get_int("model.layers"); ++i)
+    ++(stack[static_cast<std::size_t>(i) % stack.size()].name == "base_conv" ? convolutions : memories);
+  if (convolutions == 0)
+    refuse("conv_width", "without a layer base_conv", "name base_conv in model.stack too");
+  if ((is("model.mlp", "none") || is("model.mlp", "identity")) && !is("model.readout", "mlp"))
+    refuse("mlp_ratio", "without an MLP", "set model.mlp = \"gelu\" or \"swiglu\" too");
+  if (memories < 2 && !is("model.layer", "published"))
+    refuse("value_residual", "on the first layer with a memory, and there is no other",
+           "give model.layers = 2");
+}
+
+}  // namespace
 
 void resolve_language(Options& options, const Vocabulary& vocabulary) {
   fill_defaults(options, "model", language_options());
@@ -161,6 +189,7 @@ void resolve_language(Options& options, const Vocabulary& vocabulary) {
   if (vocabulary.values != vocabulary.tokens || options.get_string("model.readout") == "mlp")
     options.set("model.tied_head", false);
   check_head_sizes(options);
+  refuse_parts_of_no_layer(options);
   if (options.get_string("model.decoder") != "none" && width % 2 != 0)
     throw OptionError("model.width",
                       fmt::format("model.width = {} is odd; model.decoder adds as many sines as "

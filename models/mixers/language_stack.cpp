@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "kernels/base/error.h"
+#include "kernels/base/text/no_effect.h"
 #include "models/memories/memory_file.h"
 #include "models/mixers/language_options.h"
 #include "models/mixers/stack_text.h"
@@ -12,8 +13,6 @@ namespace crosstalk {
 namespace {
 
 constexpr const char* kStack = "model.stack";
-/// The most that model.layers can be.
-constexpr std::size_t kMostLayers = 256;
 
 /// Options that an entry of the stack may say of a layer besides options of its memory.
 std::vector<OptionSpec> layer_options() {
@@ -85,11 +84,16 @@ LanguageLayer layer_of(const Options& model, const StackEntry& entry) {
     layer.options.set("model.d_key", model.get_int("model.width"));
   check_head_sizes(layer.options);
   // Those of the study are resolved by now, but what its layer says may change a size that was derived.
-  if (!studied || entry.has_settings) {
-    if (layer.options.has("memory.d_dot")) layer.options.set("memory.d_dot", std::int64_t{0});
-    kind->resolve_alone(layer.options);
+  try {
+    if (!studied || entry.has_settings) {
+      if (layer.options.has("memory.d_dot")) layer.options.set("memory.d_dot", std::int64_t{0});
+      kind->resolve_alone(layer.options);
+    }
+    resolve_parts(layer.options);
+  } catch (const NoEffect& error) {  // in this layer; others may use what the study says
+    if (!entry.has_settings) throw;
+    throw OptionError(kStack, fmt::format("model.stack, '{}': {}", entry.text, error.what()));
   }
-  resolve_parts(layer.options);
   return layer;
 }
 

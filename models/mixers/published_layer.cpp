@@ -15,8 +15,6 @@
 namespace crosstalk {
 namespace {
 
-constexpr std::size_t kMostLayers = 256;
-
 const OptionValue* setting_of(const PublishedLayer& layer, const std::string& key) {
   for (const auto& [name, value] : layer.set)
     if (name == key) return &value;

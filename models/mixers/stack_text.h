@@ -18,6 +18,8 @@ struct StackEntry {
 };
 
 /// The entries of a stack of 1 to `most` layers. Throws OptionError for model.stack.
+/// The most that model.layers can be.
+inline constexpr std::size_t kMostLayers = 256;
 std::vector<StackEntry> stack_entries(const std::string& stack, std::size_t most);
 
 /// A setting's text as a value of the option's type. Throws OptionError for model.stack.

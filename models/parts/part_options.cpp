@@ -2,7 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include <set>
+
 #include "kernels/base/error.h"
+#include "kernels/base/text/no_effect.h"
 #include "models/parts/model_parts.h"
 #include "models/parts/parts.h"
 
@@ -17,22 +20,22 @@ std::string text(const Options& options, const char* name) {
 }
 
 bool is_default(const Options& options, const std::string& name) {
-  const std::string key = "model." + name;
-  if (!options.has(key)) return true;
-  for (const OptionSpec& spec : part_options())
-    if (spec.name == name) return options.at(key) == spec.default_value;
-  return true;
+  return crosstalk::is_default(options, "model", part_options(), name);
 }
 
 /// Refuses `names` away from their defaults, which have no effect since `why`.
 void refuse(const Options& options, const std::vector<const char*>& names, const std::string& why,
             const std::string& instead) {
-  for (const char* name : names) {
-    if (is_default(options, name)) continue;
-    throw OptionError(
-        std::string("model.") + name,
-        fmt::format("model.{} has no effect {}; {}, or leave model.{} out", name, why, instead, name));
-  }
+  for (const char* name : names) refuse_without_effect(options, "model", part_options(), name, why, instead);
+}
+
+void check_biases(const Options& options) {
+  std::set<std::string> names;
+  for (const NamedBias& one : named_biases(options))
+    if (!names.insert(one.name).second)
+      throw OptionError(
+          "model.biases",
+          fmt::format("model.biases names {} twice, and the last word alone counts; name it once", one.name));
 }
 
 /// Parts that need tokens in order, with projections of their own.
@@ -253,6 +256,7 @@ void resolve_parts(const Options& options) {
                       "model.out_gate = \"lora\" goes through fewer numbers; set model.out_gate_rank too");
   if (!options.has("model.rotary") || !options.get_bool("model.rotary"))
     refuse(options, {"rotary_base", "rotary_period"}, "without rotary positions", "set model.rotary too");
+  check_biases(options);
   if (!options.has("model.name")) return;
   if (options.get_string("model.name") == "language") {
     const std::int64_t groups = options.get_int("model.key_groups");

@@ -9,6 +9,7 @@
 #include <map>
 
 #include "kernels/base/error.h"
+#include "kernels/base/text/no_effect.h"
 #include "models/graph/nodes.h"
 
 namespace crosstalk {
@@ -76,10 +77,9 @@ void resolve_feature_map(Options& options) {
   for (const OptionSpec& spec : map_options()) {
     const std::string key = "memory." + spec.name;
     if (takes(info, spec.name) || options.at(key) == spec.default_value) continue;
-    throw OptionError(
-        key,
-        fmt::format("{} belongs to feature_map {}; the feature map here is \"{}\"", key,
-                    names_of_maps([&](const auto& other) { return takes(other, spec.name); }), info.name));
+    throw NoEffect(key, fmt::format("with feature_map \"{}\"", info.name),
+                   fmt::format("it belongs to feature_map {}",
+                               names_of_maps([&](const auto& other) { return takes(other, spec.name); })));
   }
   maps::MapSetting setting{options, head_d_key(options), options.get_int("memory.d_dot")};
   if (heads_of(options) > 1) setting.d_text = "model.d_key / model.heads";
@@ -200,12 +200,30 @@ Part kernels(const std::vector<std::pair<std::string, std::string>>& names) {
                             0,
                             {"linear", "relu", "relu2", "round", "exp", "cosine_exp", "taylor", "power"}});
   }
+  const std::vector<OptionSpec> named = part.options;
   part.options.push_back(
       {"order", std::int64_t{2}, "n of the kernels taylor and power", 1, 32, {}, false, {1, 2, 3}});
   part.options.push_back(
       {"digits", std::int64_t{0}, "decimals that the kernel round keeps", 0, 6, {}, false, {0, 1}});
   part.options.push_back(
       {"tau", 1.0, "tau of the kernel cosine_exp: exp(tau (cos - 1))", 0, 1e4, {}, false, {1.0, 3.0}});
+  part.resolve = [named, all = part.options](Options& o) {
+    const std::vector<std::pair<std::string, std::vector<std::string>>> takers = {
+        {"order", {"taylor", "power"}}, {"digits", {"round"}}, {"tau", {"cosine_exp"}}};
+    for (const auto& [option, kernels] : takers) {
+      std::string here;
+      bool taken = false;
+      for (const OptionSpec& one : named) {
+        const std::string& kernel = o.get_string("memory." + one.name);
+        here += fmt::format("{}memory.{} = \"{}\"", here.empty() ? "" : " and ", one.name, kernel);
+        taken = taken || std::count(kernels.begin(), kernels.end(), kernel) > 0;
+      }
+      if (!taken)
+        refuse_without_effect(o, "memory", all, option, "with " + here,
+                              fmt::format("it is of the kernel{} {}: choose that",
+                                          kernels.size() > 1 ? "s" : "", fmt::join(kernels, " and ")));
+    }
+  };
   return part;
 }
 

@@ -86,10 +86,13 @@ std::vector<Value> gradients(LawGraph& g, const std::vector<std::pair<Value, Val
         give(b, as(g.neg(g.div(g.mul(x, node), b)), b));
         break;
       case Kind::max:
-      case Kind::min: {  // of equal ones the first
-        const Value later = g.map("positive", node->kind == Kind::max ? g.sub(b, a) : g.sub(a, b));
-        give(a, as(g.mul(x, g.sub(g.number(1), later)), a));
-        give(b, as(g.mul(x, later), b));
+      case Kind::min: {  // of equal ones the first, and a number that is written out behind what is none
+        const bool swapped = a->kind == Kind::number && b->kind != Kind::number;
+        const Value first = swapped ? b : a, second = swapped ? a : b;
+        const Value later =
+            g.map("positive", node->kind == Kind::max ? g.sub(second, first) : g.sub(first, second));
+        give(first, as(g.mul(x, g.sub(g.number(1), later)), first));
+        give(second, as(g.mul(x, later), second));
         break;
       }
       case Kind::map:

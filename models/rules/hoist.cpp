@@ -152,8 +152,8 @@ typename Hoist<Real>::Made Hoist<Real>::mapped(const std::string& f, Value argum
     return above * map(MapKind::inverse, above);
   };
   Var<Real> y;
-  if (f == "abs") {
-    y = larger(x.x, x.x);
+  if (f == "abs") {  // slope 0 at 0
+    y = map(MapKind::relu, x.x) + map(MapKind::relu, -x.x);
   } else if (f == "positive") {
     y = positive(x.x);
   } else if (f == "sign") {
@@ -181,6 +181,11 @@ typename Hoist<Real>::Made Hoist<Real>::make(Value node) {
     return Made{place, f(x, y)};
   };
   std::optional<double> first, second;
+  // max and min: of equal ones the first has the slope, and a number is not the first (gradient.cpp).
+  const bool behind = args.size() == 2 && args[0]->kind == Kind::number && args[1]->kind != Kind::number;
+  const auto above = [&](Var<Real> x) {  // max(x, 0)
+    return behind ? x + map(MapKind::relu, -x) : map(MapKind::relu, x);
+  };
   if (args.size() == 2) first = number_of(args[0], numbers_), second = number_of(args[1], numbers_);
   switch (node->kind) {
     case Kind::ones: {
@@ -250,10 +255,10 @@ typename Hoist<Real>::Made Hoist<Real>::make(Value node) {
         return {a.place, map(MapKind::reciprocal, a.x, *first)};
       }
       return both([](auto x, auto y) { return x * map(MapKind::reciprocal, y); });
-    case Kind::max:  // of equal ones the first has the slope
-      return both([](auto x, auto y) { return x + map(MapKind::relu, y - x); });
+    case Kind::max:
+      return both([&](auto x, auto y) { return x + above(y - x); });
     case Kind::min:
-      return both([](auto x, auto y) { return x - map(MapKind::relu, x - y); });
+      return both([&](auto x, auto y) { return x - above(x - y); });
     case Kind::map:
       return mapped(node->name, args[0], 1);
     case Kind::matmul:  // x^T y

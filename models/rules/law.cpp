@@ -238,20 +238,28 @@ class Reader {
     }
   }
 
-  /// Names that apply gives starts of states (s0, w1_0) and the gradient of what is read.
+  /// Names of apply: starts of states (s0, w1_0), the gradient of what is read, and those by inputs (d_k, d_beta).
   void check_names_of_apply() const {
+    std::map<std::string, std::string> taken = {{"d_o", "the gradient of what is read"}};
+    const auto by = [&](const std::string& input) {
+      taken.emplace("d_" + input, fmt::format("the gradient by {}", input));
+    };
+    for (const char* given : {"q", "k", "v"}) by(given);
+    for (const Learned& one : law_->learned) by(one.name);
+    for (const LawState& state : law_->states) {
+      const std::string start = start_name(state.name);
+      taken.emplace(start, fmt::format("the state {} before the first token", state.name));
+      by(start);
+    }
     for (const Learned& one : law_->learned) {
-      std::string what = one.name == "d_o" ? "the gradient of what is read" : "";
-      for (const LawState& state : law_->states)
-        if (one.name == start_name(state.name))
-          what = fmt::format("the state {} before the first token", state.name);
-      if (what.empty()) continue;
+      const auto what = taken.find(one.name);
+      if (what == taken.end()) continue;
       std::pair<int, int> at = end_;
       for (const auto& [name, place] : set_at_)
         if (name == one.name) at = place;
-      throw LawError(
-          at.first, at.second,
-          fmt::format("{} is what crosstalk apply calls {}; give the quantity another name", one.name, what));
+      throw LawError(at.first, at.second,
+                     fmt::format("{} is what crosstalk apply calls {}; give the quantity another name",
+                                 one.name, what->second));
     }
   }
 

@@ -335,7 +335,10 @@ class Evaluator {
     const Matrix a = value(*tree.parts[0]),
                  b = tree.parts.size() > 1 ? value(*tree.parts[1]) : constant(1e-5);
     if (is_map(f)) return mapped(f, a);
-    if (f == "max" || f == "min") return pair(f == "max" ? '>' : '<', a, b);
+    if (f == "max" || f == "min") {  // a number that is written out has no slope: max(1, x) is max(x, 1)
+      const bool swapped = is_written(*tree.parts[0]) && !is_written(*tree.parts[1]);
+      return pair(f == "max" ? '>' : '<', swapped ? b : a, swapped ? a : b);
+    }
     if (f == "dot") return sum(pair('*', a, b));
     if (f == "outer") return product(a, turned(b));
     if (f == "row_sums") return row_sums(a);
@@ -357,6 +360,10 @@ class Evaluator {
     Matrix y = b;
     y.x = tape.gradients(a.x[0], b.x, walls_);
     return y;
+  }
+  static bool is_written(const Tree& tree) {
+    return tree.kind == Tree::Kind::number ||
+           (tree.kind == Tree::Kind::negative && is_written(*tree.parts[0]));
   }
   Matrix learned(const Tree& tree) {
     std::vector<int> sizes;

@@ -171,6 +171,12 @@ TEST(RuleLaw, SaysWhereAndWhatWouldBeRight) {
       {{"state z[K]", "z0 = token", "z += z0 k", "S += v k^T", "read S (z * q)"},
        "2:1: z0 is what crosstalk apply calls the state z before the first token; give the quantity another "
        "name"},
+      {{"d_k = token", "S += d_k v k^T", "read S q"},
+       "1:1: d_k is what crosstalk apply calls the gradient by k; give the quantity another name"},
+      {{"d_s0 = token", "S += d_s0 v k^T", "read S q"},
+       "1:1: d_s0 is what crosstalk apply calls the gradient by s0; give the quantity another name"},
+      {{"b = token", "d_b = token", "S += b d_b v k^T", "read S q"},
+       "2:1: d_b is what crosstalk apply calls the gradient by b; give the quantity another name"},
       {{"d_o = token", "S += d_o v k^T", "read S q"},
        "1:1: d_o is what crosstalk apply calls the gradient of what is read; give the quantity another name"},
       {{"state s[K]", "s += k", "S += v k^T", "read S (q * s)"},

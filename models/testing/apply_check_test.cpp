@@ -386,6 +386,34 @@ TEST_P(MemoryApply, EveryInputThatIsTakenCounts) {
   }
 }
 
+/// So is an option that apply adds to those of the memory.
+TEST_P(MemoryApply, EveryOptionOfApplyCounts) {
+  const Memory& kind = *find_memory(GetParam());
+  const std::map<std::string, OptionValue> others = {{"scale", 0.7}, {"eps", 0.3}, {"strict", true}};
+  for (const bool divided : {false, true}) {
+    ApplyCase bare{GetParam(), divided ? "divided" : "bare", sizes(), {}, {}};
+    bare.sizes = with_letters(kind, bare.sizes, {});
+    if (divided && !apply_options(kind, bare.sizes, {}).has("memory.read_norm")) continue;
+    if (divided) bare.given["read_norm"] = std::string("attention");
+    for (const OptionSpec& extra : apply_extra_options(kind)) {
+      const auto other = others.find(extra.name);
+      if (other == others.end()) continue;
+      SCOPED_TRACE(fmt::format("{}: {}", bare.name, extra.name));
+      ApplyCase one = bare;
+      one.given.insert(*other);
+      try {
+        bare.sizes.H = one.sizes.H = divided ? 1 : bare.sizes.H;
+        const ApplyData data = apply_data(bare, 21);
+        const auto before = apply<double>(bare, "", data);
+        EXPECT_NE(before.at("o"), apply<double>(one, "", data).at("o")) << "it is accepted and has no effect";
+      } catch (const OptionError& refused) {
+        EXPECT_TRUE(refused.key == "memory." + extra.name || (divided && refused.key == "memory.read_norm"))
+            << refused.what();
+      }
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Registry, MemoryApply, every_memory(), memory_name);
 
 }  // namespace

@@ -168,6 +168,7 @@ inline const std::vector<std::pair<std::string, Settings>>& block_kinds() {
         {"model.d_key", Int{4}},
         {"model.d_value", Int{8}},
         {"model.value_residual", true},
+        {"model.layers", Int{2}},
         {"model.key_start", 0.1},
         {"model.out_deviation", word("zero")}}}};
   return all;

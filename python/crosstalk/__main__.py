@@ -31,7 +31,10 @@ def main(words: list[str]) -> int:
     try:
         if words[0] == "verify":
             return 0 if verify(given.store, given.n, device=given.device) else 1
-        sets = dict(word.split("=", 1) for word in given.set)
+        sets: dict[str, str] = {}
+        for key, value in (word.split("=", 1) for word in given.set):
+            if sets.setdefault(key, value) != value:
+                raise ValueError(f"--set {key}={value}: {key} is set already, by --set {key}={sets[key]}; keep one of the two")
         result = train(
             given.study, set=sets, out=given.out, device=given.device, replicas=given.replicas, quiet=given.quiet
         )

@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "kernels/base/error.h"
+#include "kernels/base/text/no_effect.h"
 #include "tasks/draw_cuda.h"
 #include "tasks/example_task.h"
 #include "tasks/file_data.h"
@@ -93,6 +94,12 @@ void resolve(Options& options) {
                            "there are",
                            key, given, options.get_string("task.folder"), what, size - 1, size));
   };
+  for (const char* key : {"task.keys", "task.values"})
+    if (data->numbers() > 0 && options.get_int(key) != 0)
+      throw NoEffect(key,
+                     fmt::format("on the examples of {}, whose inputs and outputs are real numbers",
+                                 options.get_string("task.folder")),
+                     "name a folder of tokens");
   at_least("task.keys", data->keys(), "the key");
   at_least("task.values", data->values(), "the value");
   if (options.get_int("task.associations") == 0)

@@ -401,6 +401,7 @@ TEST(RealFile, RefusesWhatItCannotHold) {
       EXPECT_NE(message.find(folder.path() + "/" + file), std::string::npos) << message;
       EXPECT_NE(message.find(why), std::string::npos) << message;
     }
+    std::filesystem::remove(folder.path() + "/" + file);
     for (const char* split : {"train", "eval", "test"})
       testing::write_examples<double>(folder.path(), split, 6, 5, 3, false);
     EXPECT_EQ(FileData(folder.path()).numbers(), 2);
@@ -414,6 +415,14 @@ TEST(RealFile, RefusesWhatItCannotHold) {
   };
   write("eval_y.npy", {6, 5}, 3000);
   refused("eval_y.npy", "holds 3000 at [0, 0]; real numbers are kept as whole multiples of 2^-20");
+  write("train_y.npy", {6, 5}, 1e-7);  // would be 0
+  refused("train_y.npy",
+          "numbers of column 0 have a root mean square of 1e-07, and are kept as whole multiples of 2^-20");
+  std::filesystem::create_directories(folder.path() + "/eval");
+  write("eval/x.npy", {6, 5, 2}, 1);
+  refused("eval/x.npy", "say the same of eval");
+  write("eval_asked_z.npy", {6, 5, 2}, 1);
+  refused("eval_asked_z.npy", "did you mean eval_asked_x.npy?");
   write("train_x.npy", {6, 5, 2}, std::nan(""));
   refused("train_x.npy", "holds nan at [0, 0, 0]");
   write("test_asked_y.npy", {6, 4}, 0);

@@ -494,6 +494,24 @@ TEST_F(Tokens, WhatIsWrongIsNamedWithItsFileAndPlace) {
   EXPECT_EQ(refusal(), "read");
 }
 
+TEST_F(Tokens, ArraysThatNobodyReadsAreRefused) {
+  std::filesystem::rename(file("test_labels.npy"), file("test_lables.npy"));
+  EXPECT_NE(refusal().find("is no array that this task reads; did you mean test_labels.npy?"),
+            std::string::npos)
+      << refusal();
+  std::filesystem::remove(file("test_lables.npy"));
+  put_all();
+  const NpyArray<std::int64_t> kinds{{20}, std::vector<std::int64_t>(20, 1)};
+  for (const auto& [name, why] : {std::pair{"test_segmnet.npy", "did you mean test_segment.npy?"},
+                                  {"tset_segment.npy", "did you mean test_segment.npy?"},
+                                  {"weights.npy", "reads; move it to another folder"}}) {
+    write_npy(file(name), kinds);
+    EXPECT_NE(refusal().find(why), std::string::npos) << name << ": " << refusal();
+    std::filesystem::remove(file(name));
+  }
+  EXPECT_EQ(refusal(), "read");
+}
+
 TEST_F(Tokens, ASampleOfAnotherKindSaysWhoReadsIt) {
   std::filesystem::remove(file("train_inputs.npy"));
   std::filesystem::create_directories(file("train"));
