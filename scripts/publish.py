@@ -2,17 +2,21 @@
 """Brings the runs of a store into results/published: the export, where its runs come from, figures and tables.
 
     publish.py CROSSTALK NAME STORE... [--study STUDY.toml] [--where KEY=VALUE]... [--curves METRIC,...]
+    publish.py --check    whether commits, runs and seconds on README are those of the exports, every table says which export it is
+                          made of, and every point that does not agree is explained or said not to be
 
-writes results/published/NAME.csv and NAME.provenance.csv, their row in the table of commits of README.md, "N runs in S s" where that
+The first writes results/published/NAME.csv and NAME.provenance.csv, their row in the table of commits of README.md, "N runs in S s" where that
 stands before NAME.csv in README, every figure that README draws of NAME.csv or of runs/NAME (for which the STOREs stand), and what
 stands between <!-- made: ... --> and <!-- end --> in README. A STORE may be an export, too: NAME.provenance.csv of before, to which
 runs are added. --study: of one STORE the runs that this study asks for, and not those of its earlier versions. --curves: NAME.curves.csv,
-too, with these curves and profiles (accuracy_by_length, say), of stores only. Prints how many runs there are, of which seeds, commits and devices. Sentences are left to people; tests say which are no longer true.
+too, with these curves and profiles (accuracy_by_length, say), of stores only. Prints how many runs there are, of which seeds, commits and devices. Sentences and tables between marks are made by
+scripts/documents.py, whose check says which numbers are old (ctest -R 'program.documents|program.published_check').
 """
 # SPDX-License-Identifier: Apache-2.0
 import collections
 import csv
 import datetime
+import difflib
 import re
 import shlex
 import subprocess
@@ -101,6 +105,7 @@ def with_times(page, name, rows):
         rest = re.split(r"\n\n", page[match.end():], maxsplit=1)[0]
         exports = re.findall(r"([a-z0-9_]+)\.csv", rest)
         return f"{len(rows):,} runs in {seconds_of(rows)} s" if exports[:1] == [name] else match[0]
+    page = re.sub(rf"(\| `{name}\.toml` \| )[0-9,]+ \| [0-9]+ s \|", rf"\g<1>{len(rows)} | {seconds_of(rows)} s |", page)
     return re.sub(r"[0-9,]+ runs in [0-9]+ s\b", said, page)
 
 
@@ -114,7 +119,66 @@ def said_of(rows):
             f"{seconds_of(rows)} s from {started} on")
 
 
+def unsourced_tables(page):
+    """Lines of tables that name no export, neither from the table (or heading) before on nor in the paragraph behind."""
+    pieces = re.split(r"((?:^\|.*\n)+)", re.sub(r"^<!-- end -->\n", "", page, flags=re.M), flags=re.M)  # text, table, text, ...
+    for before, table, behind in zip(pieces[0::2], pieces[1::2], pieces[2::2]):
+        around = re.split(r"^#.*\n", before, flags=re.M)[-1] + behind.lstrip("\n").split("\n\n")[0]
+        if ".csv" not in around and "not exported" not in around:
+            yield table.splitlines()[0]
+
+
+def unexplained_points(page):
+    """The first comparison with points that do not agree of each section that says nothing further down of what explains them."""
+    for section in re.split(r"^(?=## |\*\*)", page, flags=re.M):
+        made = [match for match in re.finditer(r"<!-- made: (crosstalk compare .*?) -->.*?<!-- end -->", section, re.S)
+                if "| **no** |" in match[0]]
+        if made and not re.search(r"explain|explanation", re.sub(r"<!-- made:.*?<!-- end -->", "", section[made[-1].end():], flags=re.S)):
+            yield made[-1][1]
+
+
+def check_literature():
+    """Files of the literature say how many rows they have, and released curves end in the final losses."""
+    files = [path for path in sorted((HERE / "literature").glob("*.csv")) if path.stem != "schlag2021_final_losses"]
+    for path in files:
+        said = re.findall(r"^# ([0-9]+) rows, (?:a selection|all) of what the source has\.$", path.read_text(), re.M)
+        if said != [str(len(rows_of(path)))]:
+            yield f"literature/{path.name}: has {len(rows_of(path))} rows, and says {said}"
+    curves = HERE / "literature" / "curves"
+    last = {row["id"]: row["value"] for row in rows_of(curves / "schlag2021.curves.csv")}
+    final = {(row["model"], row["S_unique_keys"], row["setting"]): float(row["final_eval_loss"])
+             for row in rows_of(HERE / "literature" / "schlag2021_final_losses.csv")}
+    runs = rows_of(curves / "schlag2021.csv")
+    for row in runs:
+        load = row["task.associations"]
+        known = final[re.search(r"/(.*)_Assoc", row["id"])[1], load, "1" if load == "600" else "2"]
+        if row["eval_loss"] != last[row["id"]] or abs(float(row["eval_loss"]) - known) > 1e-8:
+            yield f"literature/curves/schlag2021.csv: {row['id']}: {row['eval_loss']}, the curve {last[row['id']]}, the table {known}"
+    if len(files) != 13 or len(runs) != 16:
+        yield f"literature: {len(files)} files, not 13, or {len(runs)} curves, not 16"
+
+
+def check():
+    page = was = (HERE / "README.md").read_text()
+    exports = sorted(HERE.glob("*.provenance.csv"))
+    for path in exports:
+        name, rows = path.name.removesuffix(".provenance.csv"), rows_of(path)
+        page = with_times(with_commits(page, name, rows), name, rows)
+    wrong = list(difflib.unified_diff(was.splitlines(), page.splitlines(), "is", "should be", n=0, lineterm=""))
+    wrong += [f"names no export, and does not say \"not exported\": the table {head}" for head in unsourced_tables(was)]
+    wrong += [f"nothing behind it says what explains its points, or \"not explained\": {made}" for made in unexplained_points(was)]
+    wrong += check_literature()
+    counts = {"exports": (len(exports), 15), "tables": (len(re.findall(r"^\|---", was, re.M)), 10),
+              "times": (len(re.findall(r"[0-9,]+ runs in [0-9]+ s\b", was)), 20),
+              "comparisons that do not agree": (len(re.findall(r"\*\*no\*\* \|$", was, re.M)), 5)}
+    wrong += [f"{count} {what}: they were lost" for what, (count, least) in counts.items() if count < least]
+    print("\n".join(wrong or [f"results/published/README.md: {', '.join(f'{count} {what}' for what, (count, _) in counts.items())}"]))
+    return 1 if wrong else 0
+
+
 def main(arguments):
+    if arguments == ["--check"]:
+        return check()
     conditions, study, curves = [], None, None
     while "--where" in arguments:
         at = arguments.index("--where")
@@ -155,4 +219,4 @@ def main(arguments):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    sys.exit(main(sys.argv[1:]))

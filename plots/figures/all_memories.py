@@ -1,10 +1,10 @@
 """Draws what every memory holds (recall), replaces (reassign) and follows (swap) beside the size of its state.
 
-    python3 plots/figures/all_memories.py results/published
+    python3 plots/figures/all_memories.py results/published            writes all_memories_figure.pdf and .png there
+    python3 plots/figures/all_memories.py --table results/published    prints its numbers as a table, which README.md there shows
 
-reads all_memories.csv of that folder (`crosstalk export` of experiments/all_memories.toml) and, if it is there,
-all_memories_published.csv (of all_memories_published.toml: MQAR, each memory in the layer of its authors), and writes
-all_memories_figure.pdf, .png and all_memories_table.md beside it, and that table into README.md. The learning rate is the one of
+Both read all_memories.csv of that folder (`crosstalk export` of experiments/all_memories.toml) and, if it is there,
+all_memories_published.csv (of all_memories_published.toml: MQAR, each memory in the layer of its authors). The learning rate is the one of
 the study's with the smallest median validation loss over the seeds that all rates have, for each memory, task and number of
 associations (on MQAR, whose runs end at an accuracy, with the largest median validation accuracy, then the smallest loss);
 everything else is of the test split and of all seeds at that rate.
@@ -13,7 +13,7 @@ recall, reassign: a number of associations is solved when the median test loss o
 at which training stops); the dot is the largest number solved with all smaller ones, the line ends at the next one tried,
 an arrow says that the largest tried was solved. swap: accuracy after 16 operations on 5 keys, median and range of the
 seeds; the dotted line is chance.
-Stand-alone: matplotlib and the standard library.
+Stand-alone: matplotlib (of the figure alone) and the standard library.
 """
 # SPDX-License-Identifier: Apache-2.0
 import csv
@@ -21,12 +21,7 @@ import pathlib
 import statistics
 import sys
 
-import matplotlib
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
-
-HERE = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else "results/published")
+HERE = pathlib.Path((sys.argv[1:] or ["results/published"])[-1])
 SOLVED = 2e-3
 TASKS = [("recall", "recall: pairs held"), ("reassign", "reassign: keys kept")]
 COLOURS = {"recall": "#0072B2", "reassign": "#D55E00", "swap": "#009E73"}
@@ -88,10 +83,7 @@ def capacity(by_load):
     return last, None
 
 
-def main():
-    chosen, state, rates = results()
-    swaps = {memory: chosen[memory, "swap"][16][2] for memory in state}
-    memories = sorted(state, key=lambda m: (state[m], m), reverse=True)
+def print_table(chosen, state, rates, swaps, memories):
     layers, layer_rates = as_published()
     lines = ["| memory | state, floats | recall | reassign | swap, accuracy | learning rates |"
              + "".join(f" published: {pairs} pairs |" for pairs in layers), "|---|--:|--:|--:|--:|---|" + "---|" * len(layers)]
@@ -116,14 +108,13 @@ def main():
                  + ("; * the edge of these rates: beyond it the memory may do better." if edge else ".")
                  + (" Published: accuracy on MQAR in the layer of its authors, at the rate chosen among "
                     f"{', '.join(f'{rate:g}' for rate in layer_rates)}." if layers else ""))
-    (HERE / "all_memories_table.md").write_text("\n".join(lines) + "\n")
-    page = HERE / "README.md"
-    if page.exists():
-        text = page.read_text()
-        begin = text.index("| memory | state, floats |")
-        end = text.index("\n", text.index("\nLearning rates: chosen on validation data", begin) + 1)
-        page.write_text(text[:begin] + "\n".join(lines) + text[end:])
+    print("\n".join(lines))
 
+
+def draw(chosen, state, _, swaps, memories):
+    import matplotlib
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
     plt.rcParams.update({"font.size": 6.5, "axes.linewidth": 0.5, "pdf.fonttype": 42})
     figure, axes = plt.subplots(1, 4, figsize=(6.75, 6.9), sharey=True, gridspec_kw={"width_ratios": [1.25, 2, 1.5, 1.5]})
     rows = range(len(memories))
@@ -158,6 +149,13 @@ def main():
     figure.subplots_adjust(left=0.165, right=0.995, top=0.995, bottom=0.055, wspace=0.08)
     for suffix in ("pdf", "png"):
         figure.savefig(HERE / f"all_memories_figure.{suffix}", dpi=220, metadata={"CreationDate": None} if suffix == "pdf" else None)
+
+
+def main():
+    chosen, state, rates = results()
+    swaps = {memory: chosen[memory, "swap"][16][2] for memory in state}
+    memories = sorted(state, key=lambda m: (state[m], m), reverse=True)
+    (print_table if "--table" in sys.argv else draw)(chosen, state, rates, swaps, memories)
 
 
 main()

@@ -82,7 +82,8 @@ def options_table(options):
 
 def comparison(source):
     """Head and legend of the table of results/published that compares all memories, and the row of each memory in it."""
-    lines = (source / "results/published/all_memories_table.md").read_text().splitlines()
+    page = (source / "results/published/README.md").read_text()
+    lines = re.search(r"<!-- made: \S* \S*all_memories\.py [^\n]*-->\n(.*?)<!-- end -->", page, re.S)[1].splitlines()
     rows = {match[1]: line for line in lines if (match := re.match(r"\| `(\w+)` \|", line))}
     return "\n".join(lines[:2]), rows, " ".join(line for line in lines[2:] if line and not line.startswith("|"))
 
@@ -222,7 +223,7 @@ def make_pages(source, crosstalk, pages):
         (pages / f"memories/{memory['name']}.md").write_text(memory_page(memory, compared))
     unknown = set(compared[1]) - {memory["name"] for family in families.values() for memory in family}
     if unknown or not compared[1]:
-        sys.exit(f"results/published/all_memories_table.md compares memories that are not there: {sorted(unknown) or 'none'}")
+        sys.exit(f"results/published/README.md compares memories that are not there: {sorted(unknown) or 'none'}")
     index = "# Memories\n\nOne page for each, with equation, source, options, published layer and results. [How they compare](../docs/memories.md).\n"
     for family, memories in families.items():
         index += f"\n## {family[0].upper()}{family[1:]}\n\n| memory | what a token does |\n|---|---|\n"
