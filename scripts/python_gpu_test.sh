@@ -3,7 +3,7 @@
 #   scripts/python_gpu_test.sh build PYTHON [BUILD_FOLDER]   builds the module with CUDA for that Python (build/cuda)
 #   scripts/python_gpu_test.sh pack PYTHON FOLDER [BUILD_FOLDER]  module, libraries, tests and pytest, in a folder to be carried
 #   scripts/python_gpu_test.sh run PYTHON FOLDER [PYTEST_ARGUMENT...]  there: PYTHON of the same version, with numpy, and
-#                                                            torch and CuPy as far as they are installed
+#                                                            torch as far as it is installed
 # A folder of sources made for the GPU of that machine: CMAKE_CUDA_ARCHITECTURES (90a-real: H100, H200) and CROSSTALK_ARCH (x86-64-v3)
 # of the environment are taken. What has no GPU there fails, it is not skipped.
 # SPDX-License-Identifier: Apache-2.0

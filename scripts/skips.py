@@ -24,7 +24,6 @@ ALLOWED = [
     r"slow: CROSSTALK_SLOW=1 runs it",
     # Large packages: PyTorch with its notebooks, JAX, NVRTC, a browser.
     r"(PyTorch|torch|mypy|nbclient|ipykernel) is not installed|this Python has no .*torch|needs_torch",
-    r"CuPy is not installed",
     r"NVRTC|nvrtc|libnvrtc",
     r"no playwright|no Chromium",
     # The memory or task of a test over all of them.

@@ -1,4 +1,4 @@
-"""Whose arrays a call is given: NumPy's, PyTorch's, or memory of a GPU that CuPy or others own; results are of the same kind."""
+"""Whose arrays a call is given: NumPy's, PyTorch's, or memory of a GPU that others own; results are of the same kind."""
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
@@ -247,20 +247,17 @@ class TorchCudaArrays(TorchArrays):
 
 
 class CudaArrays(Arrays):
-    """What has `__cuda_array_interface__`: CuPy's arrays give CuPy's, others a DeviceArray. On the stream that v names."""
+    """What has `__cuda_array_interface__`: results are DeviceArrays, which have it too. On the stream that the first input names."""
 
     def __init__(self, threads: int, first: Any):
         super().__init__(threads)
         face = first.__cuda_array_interface__
         self.stream = face.get("stream") or 1  # 1: the default stream of the device
-        self.cupy = sys.modules.get("cupy") if type(first).__module__.split(".")[0] == "cupy" else None
-        self.device = int(first.device.id) if self.cupy is not None else _core.device_of(face["data"][0])
+        self.device = _core.device_of(face["data"][0])
 
     def given(self, name: str, x: Any) -> Any:
         if not hasattr(x, "__cuda_array_interface__"):
             raise TypeError(f"{name} is a {type(x).__name__}; all inputs must be on the GPU where one is")
-        if self.cupy is not None:
-            return self.cupy.ascontiguousarray(x)
         face = x.__cuda_array_interface__
         if face.get("strides") is not None and not _is_dense(face):
             raise ValueError(f"{name} has the strides {face['strides']}; it must lie in order without gaps")
@@ -281,8 +278,6 @@ class CudaArrays(Arrays):
         return None
 
     def _new(self, shape: Any) -> Any:
-        if self.cupy is not None:
-            return self.cupy.empty(tuple(shape), self.kept)
         return _core.DeviceArray(list(shape), self.kept, self.device, self.stream)
 
     def take(self, call: Any, what: str, name: str) -> Any:
@@ -295,10 +290,7 @@ class CudaArrays(Arrays):
 
     def zeros(self, shape: Any) -> Any:
         x = self._new(shape)
-        if self.cupy is not None:
-            x.fill(0)
-        else:
-            x.clear()
+        x.clear()
         return x
 
 

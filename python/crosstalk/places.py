@@ -1,4 +1,4 @@
-"""Where batches are drawn: arrays of NumPy, or tensors of torch or CuPy on the CPU or a GPU."""
+"""Where batches are drawn: arrays of NumPy, or tensors of torch on the CPU or a GPU."""
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
@@ -69,64 +69,21 @@ class TorchCuda(Place):
         return int(now.cuda_stream)
 
 
-class CupyCuda(Place):
-    """The same of CuPy's."""
-
-    def __init__(self, index: int | None):
-        import cupy
-
-        super().__init__()
-        self.cupy = cupy
-        self.device = cupy.cuda.Device().id if index is None else index
-        self.made: list[Any] = []
-        self.last = self._current()
-
-    def _current(self) -> Any:
-        with self.cupy.cuda.Device(self.device):
-            return self.cupy.cuda.get_current_stream()
-
-    def empty(self, shape: Sequence[int]) -> Any:
-        with self.cupy.cuda.Device(self.device):
-            self.made.append(self.cupy.empty(tuple(shape), self.cupy.int32))
-        return self.made[-1]
-
-    def shown(self, x: Any) -> Any:
-        return x
-
-    def filled(self, x: Any) -> Any:
-        with self.cupy.cuda.Device(self.device):
-            self.made.append(self.cupy.asarray(x))
-        return self.made[-1]
-
-    def pointer(self, x: Any) -> int:
-        return int(x.data.ptr)
-
-    def stream(self) -> int:
-        now = self._current()
-        if now.ptr != self.last.ptr:
-            with self.cupy.cuda.Device(self.device):
-                now.wait_event(self.last.record())
-            self.last = now
-        return int(now.ptr)
-
-
 def place_of(device: Any, library: str | None) -> Place:
-    """None: numpy. Else a device of torch ("cpu", "cuda:0", torch.device), or with library "cupy" a GPU of CuPy's."""
-    if library not in (None, "numpy", "torch", "cupy") or isinstance(library, np.ndarray):
-        raise ValueError(f"library {library!r}; there are numpy, torch and cupy")
+    """None: numpy. Else a device of torch ("cpu", "cuda:0", torch.device)."""
+    if library not in (None, "numpy", "torch") or isinstance(library, np.ndarray):
+        raise ValueError(f"library {library!r}; there are numpy and torch")
     if device is None and library in (None, "numpy"):
         return Place()
-    kind, _, number = str("cuda" if device is None and library == "cupy" else device or "cpu").partition(":")
+    kind, _, number = str(device or "cpu").partition(":")
     if kind not in ("cpu", "cuda") or (number and not number.isdigit()):
         raise ValueError(f"device {str(device)!r}; there are cpu, cuda and cuda:N")
     if kind == "cpu":
-        if library == "cupy":
-            raise ValueError('library "cupy" is of GPUs; leave it out, or give device="cuda"')
         if library == "numpy":
             return Place()
         return Place(_imported("torch"))
     if library == "numpy":
-        raise ValueError('library "numpy" is of the CPU; leave device out, or take torch or cupy')
+        raise ValueError('library "numpy" is of the CPU; leave device out, or take torch')
     if not _core.built_with_cuda():
         raise _core.DeviceError(
             f"this crosstalk was built without CUDA: batches are drawn on the CPU; device={str(device)!r}: batch.tokens.to(...)"
@@ -135,7 +92,7 @@ def place_of(device: Any, library: str | None) -> Place:
     index = int(number) if number else None
     if count == 0 or (index or 0) >= count:
         raise _core.DeviceError(f"there is no device {kind}:{index or 0}; this process may use {count} GPUs")
-    return CupyCuda(index) if library == "cupy" else TorchCuda(_imported("torch"), index)
+    return TorchCuda(_imported("torch"), index)
 
 
 def _imported(name: str) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import sys
 from typing import Any, Iterable, Iterator, NamedTuple, Sequence
 
 import numpy as np
@@ -76,10 +75,9 @@ class Batch:
         if self.tokens.ndim != self.target.ndim:
             raise ValueError("labels are of tasks whose positions are single tokens; this one has channels")
         if not is_torch(self.tokens):
-            own: Any = sys.modules[type(self.tokens).__module__.split(".")[0]]  # numpy, or CuPy
-            labels: Any = own.full(self.tokens.shape, -100, own.int64)
+            labels: Any = np.full(self.tokens.shape, -100, np.int64)
             used = self.target >= 0
-            *row, _ = own.nonzero(used)
+            *row, _ = np.nonzero(used)
             labels[(*row, self.position[used] - 1)] = self.target[used]
             return labels
         import torch
@@ -167,9 +165,9 @@ class Task:
         """Batches without end, in the order of training; batch i holds sequences `first + batch i` and on.
 
         numpy arrays, or torch tensors where `device` says so ("cpu", "cuda", "cuda:1"). On a GPU they are drawn there, in the
-        order of torch's current stream, and nothing waits, `ahead` batches at once (without it as many as fill a GPU);
-        `library="cupy"` gives CuPy's arrays. Several seeds make replicas, `[R,B,...]`. A batch lies in a ring of arrays and is
-        overwritten after `buffers` further ones or later: `.copy()` keeps it.
+        order of torch's current stream, and nothing waits, `ahead` batches at once (without it as many as fill a GPU). Several
+        seeds make replicas, `[R,B,...]`. A batch lies in a ring of arrays and is overwritten after `buffers` further ones or
+        later: `.copy()` keeps it.
         """
         if not isinstance(split, str) or split not in SPLITS:
             raise ValueError(f"split {split!r}; there are train, eval and test")

@@ -1,12 +1,13 @@
 """apply: the program's bits for every memory, states, pooled plans, and what wrong calls are told."""
 # SPDX-License-Identifier: Apache-2.0
 import subprocess
+import types
 
 import numpy as np
 import pytest
 
 import crosstalk as ct
-from crosstalk import again
+from crosstalk import again, arrays
 from conftest import OPTIONS, call, inputs_of
 
 
@@ -238,3 +239,46 @@ def test_results_are_arrays_of_their_own():
     assert np.abs(state["S"]).max() > 0
     whole = ct.apply("delta", **x, s0=state["S"])  # a state that starts the next call
     np.testing.assert_array_equal(ct.apply("delta", **x, s0=state["S"])[1]["S"], whole[1]["S"])
+
+
+class OnGpu:
+    """Nothing but the interface of memory on a GPU, at an address that nobody reads."""
+
+    def __init__(self, shape, strides=None):
+        self.__cuda_array_interface__ = {"shape": shape, "typestr": "<f8", "data": (4096, False), "strides": strides, "version": 3, "stream": 7}
+
+
+def test_memory_of_a_gpu_is_known_by_its_interface_alone(monkeypatch):
+    x = inputs_of("delta")
+    if not ct._core.built_with_cuda():
+        with pytest.raises(TypeError, match="v is on a GPU, and this crosstalk was built for the CPU alone"):
+            ct.apply("delta", **{**x, "v": OnGpu(x["v"].shape)})
+    made = lambda *of: types.SimpleNamespace(__cuda_array_interface__={"data": (8192, False)}, of=of)  # noqa: E731
+    core = types.SimpleNamespace(built_with_cuda=lambda: True, device_of=lambda p: p // 4096, DeviceArray=made)
+    monkeypatch.setattr(arrays, "_core", core)
+    kind = arrays.arrays_of({"k": x["k"], "v": OnGpu((2, 3))}, 1)
+    assert (kind.device, kind.stream) == (1, 7)
+    given = kind.given("v", OnGpu((2, 3), (24, 8)))
+    assert given.shape == (2, 3) and kind.dtype(given) == "float64"
+    with pytest.raises(ValueError, match=r"v has the strides \(8, 16\); it must lie in order without gaps"):
+        kind.given("v", OnGpu((2, 3), (8, 16)))
+    with pytest.raises(TypeError, match="k is a ndarray; all inputs must be on the GPU where one is"):
+        kind.given("k", x["k"])
+    asked = []
+    plan = types.SimpleNamespace(shape=lambda *_: [2, 3], put_on_device=lambda *of: asked.append(of) or True,
+                                 take_on_device=lambda *of: asked.append(of))
+    kind.kept = "float64"
+    assert kind.put(plan, "input", "v", given, borrow=True) is given
+    assert kind.take(plan, "output", "o").of == ([2, 3], "float64", 1, 7)
+    assert asked == [("input", "v", 4096, True), ("output", "o", 8192)]
+
+
+def test_arrays_of_others_on_the_cpu_are_read_by_dlpack():
+    class Lent:
+        def __init__(self, x):
+            self.__dlpack__, self.__dlpack_device__ = x.__dlpack__, x.__dlpack_device__
+
+    x = inputs_of("delta")
+    want, _ = ct.apply("delta", **x)
+    got, _ = ct.apply("delta", **{name: Lent(y) for name, y in x.items()})
+    np.testing.assert_array_equal(got, want)

@@ -1,4 +1,4 @@
-// Streams and memory of somebody else in this process, PyTorch or CuPy: their work and ours in one order, without waiting.
+// Streams and memory of somebody else in this process, such as PyTorch: their work and ours in one order, without waiting.
 //
 // A CUDA runtime of ours and one of theirs share a device's primary context, so that each takes the other's pointers and streams.
 // SPDX-License-Identifier: Apache-2.0
