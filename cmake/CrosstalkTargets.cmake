@@ -85,7 +85,6 @@ function(crosstalk_test name)
   endif()
   cmake_parse_arguments(ARG "" "PARTS" "SOURCES;LIBS;LABELS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
-  crosstalk_light(${name})  # a third of the compiler's time less
   target_link_libraries(${name} PRIVATE crosstalk_flags ${ARG_LIBS} GTest::gtest_main ${RAPIDCHECK_LIBRARY})
   # Only the files that ask for the folder get it: the others compile to the same in any folder, so that a compiler cache
   # serves all checkouts.
