@@ -6,7 +6,7 @@
 bats_require_minimum_version 1.5.0
 
 setup_file() {
-  source=${CROSSTALK_SOURCE:-$(cd "$BATS_TEST_DIRNAME/../.." && pwd)}
+  source=${CROSSTALK_SOURCE:-$(cd "$BATS_TEST_DIRNAME/../../.." && pwd)}
   export source
   crosstalk=$(realpath "${CROSSTALK:-$source/build/cpu/crosstalk}")
   export crosstalk
