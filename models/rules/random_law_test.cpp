@@ -273,7 +273,10 @@ TEST(RandomLaws, AreWhatTheirTextSays) {
       expect_text(text, tally, seed);
       expect_trains(text);
     } catch (const std::exception& error) {
-      ADD_FAILURE() << error.what() << "\n" << text;
+      const bool refused =
+          std::string(error.what()).find("too large when it is written out") != std::string::npos;
+      if (refused) ++tally.skipped["too large"];
+      EXPECT_TRUE(refused) << error.what() << "\n" << text;
     }
     if (HasFailure()) break;
   }
