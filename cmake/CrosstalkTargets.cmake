@@ -56,19 +56,13 @@ function(crosstalk_unity result parts)
   set(${result} ${alone} PARENT_SCOPE)
 endfunction()
 
-# -O1 for a target; products and sums are fused as at -O3, so that numbers have the same bits.
-function(crosstalk_light name)
-  if(CMAKE_BUILD_TYPE STREQUAL "Release")
-    target_compile_options(${name} PRIVATE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-O1;-fexpensive-optimizations>
-      $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-O1>)
-  endif()
-endfunction()
-
 function(crosstalk_library name)
   cmake_parse_arguments(ARG "LIGHT" "" "SOURCES;LIBS" ${ARGN})
   add_library(${name} STATIC ${ARG_SOURCES})
-  if(ARG_LIGHT)
-    crosstalk_light(${name})
+  if(ARG_LIGHT AND CMAKE_BUILD_TYPE STREQUAL "Release")
+    # Products and sums are fused as at -O3, so that numbers have the same bits.
+    target_compile_options(${name} PRIVATE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-O1;-fexpensive-optimizations>
+      $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-O1>)
   endif()
   target_link_libraries(${name} PUBLIC crosstalk_flags ${ARG_LIBS})
 endfunction()

@@ -346,8 +346,9 @@ RuleSource rule_source(const RuleProgram& program, bool wide, bool positions, st
   }
   // A matrix of one row or column has the layouts of a vector of the other kind.
   if ((program.keys == 1) != (program.values == 1))
-    out.refused = fmt::format("keys of {} and values of {} numbers: sources want more than one of both",
-                              program.keys, program.values);
+    out.refused =
+        fmt::format("keys of {} and values of {} numbers; give both more than one, or leave memory.form out",
+                    program.keys, program.values);
   if (!out.refused.empty()) return out;
   const auto whole = [](int place) { return place % 4 == 0; };  // what moves in accesses of four numbers
   if (!whole(program.size) || !std::all_of(program.states.begin(), program.states.end(),

@@ -9,6 +9,11 @@
 namespace crosstalk::memories {
 
 Memory complex_kda() {
+  const OptionSpec start = {
+      "decay_start", 0.1,
+      "the weights W2 of decays start as the model's do, times this: the authors' code has 0.1 where "
+      "signs are drawn (signed_sigmoid2) and 1 elsewhere",
+      0.001, 10};
   return {
       .name = "complex_kda",
       .summary = "KDA whose decays may be negative: key channels that change sign",
@@ -37,17 +42,14 @@ Memory complex_kda() {
             0,
             0,
             {"signed_sigmoid2", "sigmoid", "signed_exp"}},
-           {"decay_start", 0.1,
-            "the weights W2 of decays start as the model's do, times this: the authors' code has 0.1 where "
-            "signs are drawn (signed_sigmoid2) and 1 elsewhere",
-            0.001, 10}},
+           start},
       .inputs = {{.name = "signed_decay", .per = Per::key, .symbol = "alpha", .range = {-1, 1, 1e-9}},
                  {.name = "beta", .range = {0.05, 0.95}}},
       .check =
-          [](Options& o) {
-            if (o.get_string("memory.gate") == "signed_exp" && o.get_double("memory.decay_start") != 0.1)
-              throw NoEffect("memory.decay_start", "with memory.gate = \"signed_exp\"",
-                             "choose another gate");
+          [start](Options& o) {
+            if (o.get_string("memory.gate") == "signed_exp")
+              refuse_without_effect(o, "memory", {start}, start.name, "with memory.gate = \"signed_exp\"",
+                                    "choose another gate");
           },
       .build =
           [](auto& m) {

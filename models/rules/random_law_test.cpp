@@ -226,7 +226,14 @@ void expect_text(const std::string& text, Tally& tally, int turn, RunLaw::Number
     ++tally.compared;
     const auto expect = [&](const Memory& memory, const std::string& form, const char* called) {
       std::string found = run.differs(memory, form, truth);
-      if (!found.empty()) found = run.differs(memory, form, run.loosened(text, truth));
+      if (!found.empty()) {
+        const Truth loosened = run.loosened(text, truth);
+        if (loosened.tolerance > 1e5 * truth.tolerance) {  // it would hide what is wrong
+          ++tally.skipped["ill-conditioned"];
+          return;
+        }
+        found = run.differs(memory, form, loosened);
+      }
       EXPECT_EQ(found, "") << called << ", K = " << kSizes[i].first << ", V = " << kSizes[i].second
                            << (carried ? ", states given" : "");
     };
@@ -390,7 +397,7 @@ std::pair<double, double> apart(const std::vector<std::vector<A>>& x,
   return {most, largest};
 }
 
-/// Sources are the compiler's, without a GPU, at sizes of one row or column too. CROSSTALK_COMPILED_LAWS says how many.
+/// Sources compile, without a GPU, or are refused where keys or values alone are one number. CROSSTALK_COMPILED_LAWS says how many.
 TEST(RandomLaws, SourcesCompile) {
   if (!nvrtc().found) GTEST_SKIP() << nvrtc().missing;
   const int first = number_from("CROSSTALK_FIRST_LAW", 1), count = number_from("CROSSTALK_COMPILED_LAWS", 5);
@@ -402,6 +409,7 @@ TEST(RandomLaws, SourcesCompile) {
     const std::unique_ptr<Law> law = parse_law(steps_of(text), {});
     const bool beside = seed % 3 == 0, wide = seed % 2 == 0;
     const RuleSource source = rule_source(*program_of(*law, cut(*law, beside), K, V), wide, beside);
+    ASSERT_EQ(source.refused.empty(), (K == 1) == (V == 1)) << source.refused;
     if (!source.refused.empty()) continue;
     for (const std::string* part : {&source.forward, &source.backward}) {
       try {

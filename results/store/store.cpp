@@ -102,24 +102,33 @@ class Reader {
     }
     parsed.record->config = nullptr;
     const std::string id = parsed.record->id;
+    const std::string_view provenance = provenance_of(piece.text);
     const RecordPlace place{heads_->shards.size() - 1, begin, piece.text.size(),
-                            std::atoi(provenance_of(piece.text, "\"semantics\":", 9).c_str())};
+                            std::atoi(said_in(provenance, "\"semantics\":", 9).c_str())};
     const bool taken = take(std::move(*parsed.record), [&](const Record&, const Record&) {
       return same_as_before(heads_->places.at(id), piece.text);
     });
     if (!taken) return;
     heads_->places[id] = place;
-    const std::string finished = provenance_of(piece.text, "\"finished\":\"", 20);
+    const std::string finished = said_in(provenance, "\"finished\":\"", 20);
     if (heads_->last.empty() || finished >= last_finished_) {
       last_finished_ = finished;
       heads_->last = id;
     }
   }
 
+  /// The end of a record's line from its provenance on, which is the last of its objects: bytes are looked at once.
+  static std::string_view provenance_of(std::string_view line) {
+    for (std::size_t at = line.rfind('{'); at != 0 && at != std::string_view::npos;
+         at = line.rfind('{', at - 1))
+      if (line.substr(0, at).ends_with("\"provenance\":")) return line.substr(at);
+    return {};
+  }
   /// What follows `key`, at most so many bytes.
-  static std::string provenance_of(std::string_view line, std::string_view key, std::size_t most) {
-    const std::size_t at = line.rfind(key);
-    return at == std::string_view::npos ? std::string() : std::string(line.substr(at + key.size(), most));
+  static std::string said_in(std::string_view provenance, std::string_view key, std::size_t most) {
+    const std::size_t at = provenance.find(key);
+    return at == std::string_view::npos ? std::string()
+                                        : std::string(provenance.substr(at + key.size(), most));
   }
 
   bool same_as_before(const RecordPlace& place, std::string_view line) {
