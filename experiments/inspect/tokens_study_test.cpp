@@ -21,13 +21,13 @@ std::string task_text(const Options& options) {
   return text;
 }
 
-std::vector<Run> study(const std::string& task, bool tokens) {
+std::vector<Run> study(const std::string& task, bool tokens, int sequences = kSequences) {
   const std::string text =
       task +
       fmt::format(
           "\ntrain.max_steps = {}\neval.every = 4\ntrain.batch = {}\ntrain.stop_loss = 0\neval.sequences = {}"
           "\ntrain.learning_rate = 0.01\ninit_seed = 1\ndata_seed = 3",
-          kSteps, kBatch, kSequences);
+          kSteps, kBatch, sequences);
   return tokens ? token_runs_of(text, "name = \"delta\"") : runs_of(text, "name = \"delta\"");
 }
 
@@ -82,7 +82,8 @@ TEST(TokensStudy, ARunIsWhatTheFilesHoldNotWhereTheyLieAndSegmentsAreRead) {
     for (const ExampleFolder* folder : {&a, &b})
       testing::write_example(folder->path(), split, testing::example_tokens(5, 20, 8));
   const auto runs = [](const ExampleFolder& folder) {
-    return study("task.name = \"tokens\"\ntask.load = 8\ntask.folder = \"" + folder.path() + "\"", true);
+    return study("task.name = \"tokens\"\ntask.load = 8\ntask.folder = \"" + folder.path() + "\"", true,
+                 20);  // all that are there, as segments have them
   };
   EXPECT_EQ(runs(a)[0].id, runs(b)[0].id);
   NpyArray<std::int64_t> segment{{20}, {}};

@@ -163,12 +163,15 @@ inline const std::vector<std::pair<std::string, Settings>>& block_kinds() {
         {"model.out_gate_rank", Int{3}},
         {"model.out_skip", word("channel")},
         {"model.out_deviation", word("plain")}}},
-      {"values of the first layer, small keys, an output that starts at 0",
+      {"values of the first layer",
+       {{"model.heads", Int{2}},
+        {"model.d_value", Int{8}},
+        {"model.value_residual", true},
+        {"model.layers", Int{2}}}},
+      {"small keys, an output that starts at 0",
        {{"model.heads", Int{2}},
         {"model.d_key", Int{4}},
         {"model.d_value", Int{8}},
-        {"model.value_residual", true},
-        {"model.layers", Int{2}},
         {"model.key_start", 0.1},
         {"model.out_deviation", word("zero")}}}};
   return all;

@@ -31,9 +31,9 @@ SPECS = {
     "alibi": spec(states=(), slope="H"),
     "fox": spec(states=(), log_decay="BTH"),
     "kernel_attention": spec(states=()),
-    "linear_attention": spec(),
+    "linear_attention": spec(optional=["z0"], z0="BHK"),
     "retnet": spec(log_decay="H"),
-    "peng_gate": spec(beta="BTH"),
+    "peng_gate": spec(optional=["z0"], beta="BTH", z0="BHK"),
     "mamba2": spec(log_decay="BTH", step="BTH"),
     "mlstm": spec(states=("S", "n", "m"), log_decay="BTH", log_input="BTH", optional=("n0", "m0"), n0="BHK", m0="BH"),
     "gla": spec(log_decay="BTHK"),
@@ -355,7 +355,7 @@ STEPS = {
 def recurrence(memory, x, options):
     T, V = len(x["v"]), x["v"].shape[-1]
     state = x["s0"] if "s0" in x else np.zeros((V, x["q"].shape[-1]))
-    z = 0
+    z = x.get("z0", 0)
     rows = []
     for t in range(T):
         q = options.get("scale", 1.0) * x["q"][t]
@@ -523,7 +523,7 @@ def gradients(memory, inputs, options, d_o):
                     o, _ = head_forward(memory, {**x, name: stepped.reshape(np.shape(x[name]))[()]}, options)
                     gradient[i] = np.sum(np.imag(o) / STEP * d_o[b, :, h])
                 if np.ndim(parts[name]) == 0:
-                    result[name][h] += gradient[0]  # one number a head
+                    result[name][(b, h)[-result[name].ndim:]] += gradient[0]  # one number a head
                 else:
                     parts[name] += gradient
     return result

@@ -67,6 +67,7 @@ DRAW = {
     "signed_decay": lambda r, shape: r.uniform(-0.95, 0.95, shape),
     "a0": lambda r, shape: r.uniform(0, 1, shape),
     "n0": lambda r, shape: r.uniform(0, 1, shape),
+    "z0": lambda r, shape: r.uniform(0, 1, shape),
 }
 for rate in ("beta", "beta_a", "in_context_rate", "erase_gate", "write_gate", "level_gate"):
     DRAW[rate] = lambda r, shape: r.uniform(0.05, 0.95, shape)
@@ -79,13 +80,15 @@ def positive(x):
     return {**x, **{name: np.abs(x[name]) + 0.125 for name in ("q", "k") if name in x}}
 
 
-def draw(memory, seed, B=2, T=7, N=3, H=2, K=4, V=3, optional=True, start=False, signed=False):
+def draw(memory, seed, B=2, T=7, N=3, H=2, K=4, V=3, optional=True, start=False, signed=False, divided=False):
     random = np.random.default_rng([zlib.crc32(memory.encode()), seed])
     H = 1 if memory in ("mamba1", "rwkv4") else H
     sizes = {"B": B, "T": T, "N": N, "H": H, "K": K, "V": V, "L": 16}
     x = {}
     for name, letters in reference.SPECS[memory]["inputs"].items():
         shape = tuple(sizes[c] for c in letters)
+        if name == "z0" and not (start and divided):
+            continue
         if name not in reference.SPECS[memory]["optional"] or (start if name in ("s0", "y0", "l0", "a0", "n0", "m0") else optional):
             x[name] = DRAW.get(name, lambda r, shape: r.normal(size=shape))(random, shape)
     if "q" in x:
@@ -178,6 +181,13 @@ def cases_of(memory):
         cases += [
             Case("a state to start from", draw(memory, 9, start=True), base),
             Case("a state to start from, 70 tokens", draw(memory, 9, T=70, start=True), base, every_element=False),
+        ]
+    if memory in ("linear_attention", "peng_gate"):
+        divided = {"denominator": True, "feature_map": "elu1"}
+        cases += [
+            Case("a state and a sum to start from", draw(memory, 15, start=True, divided=True), divided),
+            Case("a state and a sum to start from, 70 tokens", draw(memory, 15, T=70, start=True, divided=True), divided,
+                 every_element=False),
         ]
     if memory != "rwkv4":
         cases += [

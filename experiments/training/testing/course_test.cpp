@@ -189,12 +189,24 @@ TEST(Mixture, RecordsItsSegments) {
 }
 
 const char* const kCurriculum =
-    "train.max_steps = 400\neval.every = 10\ntrain.learning_rate = 0.002\ntrain.promote_accuracy = 0.8\n"
+    "train.max_steps = 400\neval.every = 10\ntrain.learning_rate = 0.002\n"
     "train.stop_accuracy = 0.9\ntrain.patience = 15";
+
+/// Of a task whose course is made by a test, the schema knows no stages: what belongs to stages is set behind it.
+std::vector<Run> staged_runs(const std::string& lines, const std::map<std::string, OptionValue>& set,
+                             const std::string& seeds = "[1, 2, 3, 4, 5]") {
+  std::vector<Run> runs = course_runs(lines, seeds);
+  for (Run& run : runs)
+    for (const auto& [key, value] : set) run.config.set(key, value);
+  return runs;
+}
+std::vector<Run> promoted_runs(const std::string& seeds = "[1, 2, 3, 4, 5]") {
+  return staged_runs(kCurriculum, {{"train.promote_accuracy", 0.8}}, seeds);
+}
 
 // A promoted replica goes on with the same numbers: one model trained by a plain loop that changes its task.
 TEST(Curriculum, TrainsAsThePlainLoopInPacksOfAnySize) {
-  const auto runs = course_runs(kCurriculum);
+  const auto runs = promoted_runs();
   const Records alone = train_course(runs, curriculum, 1).records;
   ASSERT_NO_FATAL_FAILURE(compare_with_plain(runs, curriculum, alone));
   std::set<double> second_stages;
@@ -211,7 +223,7 @@ TEST(Curriculum, TrainsAsThePlainLoopInPacksOfAnySize) {
 }
 
 TEST(Curriculum, GoesOnBitForBit) {
-  const auto runs = course_runs(kCurriculum);
+  const auto runs = promoted_runs();
   const Records alone = train_course(runs, curriculum, 1).records;
   EXPECT_TRUE(identical_records(train_in_pieces(runs, curriculum, 1, 1), alone));
   EXPECT_TRUE(identical_records(train_in_pieces(runs, curriculum, 3, 3), alone));
@@ -220,7 +232,7 @@ TEST(Curriculum, GoesOnBitForBit) {
 // What ends before the last stage is held against the task itself.
 TEST(Curriculum, RunsThatStayBehindAreEvaluatedOnTheWholeTask) {
   const auto runs =
-      course_runs("train.max_steps = 20\neval.every = 10\ntrain.promote_accuracy = 1.0", "[1, 2]");
+      staged_runs("train.max_steps = 20\neval.every = 10", {{"train.promote_accuracy", 1.0}}, "[1, 2]");
   for (const auto& [id, record] : train_course(runs, curriculum, 2).records) {
     const Series& stages = record.profiles.at("steps_by_stage");
     ASSERT_LT(stages.x.size(), 3u);
@@ -231,14 +243,8 @@ TEST(Curriculum, RunsThatStayBehindAreEvaluatedOnTheWholeTask) {
   }
 }
 
-/// Of a task whose course is made by a test, the schema knows no stages.
 std::vector<Run> scheduled_runs(const std::string& lines, double rate) {
-  std::vector<Run> runs = course_runs(lines);
-  for (Run& run : runs) {
-    run.config.set("train.promote", std::string("schedule"));
-    run.config.set("train.learning_rate", rate);
-  }
-  return runs;
+  return staged_runs(lines, {{"train.promote", std::string("schedule")}, {"train.learning_rate", rate}});
 }
 
 // What learns nothing sees every stage for its share; patience ends nothing before the last.
@@ -267,7 +273,7 @@ TEST(Curriculum, AScheduleGoesOnBitForBit) {
 }
 
 TEST(Curriculum, PromotionsThatCannotBeAreRefused) {
-  const auto runs = course_runs(kCurriculum, "[1]");
+  const auto runs = promoted_runs("[1]");
   const Trained stopped = train_course(runs, curriculum, 1, {}, 3);
   ASSERT_FALSE(stopped.done);
   const RunState good = run_state(stopped.states.at(runs[0].id));

@@ -22,8 +22,10 @@ inline std::vector<Run> runs_of(const std::string& base, const std::string& memo
   const std::string text = "[study]\nname = \"test\"\nseeds = " + seeds +
                            "\n[base]\ntask.name = \"recall\"\ntask.associations = 4\nmodel.d_key = 4\n"
                            "train.batch = 4\neval.sequences = 5\n";
-  // Keys given in `base` replace those above.
+  // Keys given in `base` replace those above; a protocol with its own number of sequences takes no other.
   std::string lines = text;
+  const std::string sequences = "eval.sequences = 5\n";
+  if (base.find("\"schlag2021\"") != std::string::npos) lines.erase(lines.size() - sequences.size());
   for (std::size_t begin = 0; begin < base.size();) {
     const std::size_t end = std::min(base.find('\n', begin), base.size());
     const std::string line = base.substr(begin, end - begin), key = line.substr(0, line.find('='));
