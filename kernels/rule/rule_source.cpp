@@ -349,6 +349,13 @@ RuleSource rule_source(const RuleProgram& program, bool wide, bool positions, st
     out.refused =
         fmt::format("keys of {} and values of {} numbers; give both more than one, or leave memory.form out",
                     program.keys, program.values);
+  // So has, beside keys and values of one number, a state of 3 x K.
+  if (program.keys == 1 && program.values == 1)
+    for (const RuleProgram::State& one : program.states)
+      if (one.numbers() > 1)
+        out.refused = fmt::format(
+            "keys and values of one number beside a state of {} x {}; give both more than one, or leave memory.form out",
+            one.rows, one.columns);
   if (!out.refused.empty()) return out;
   const auto whole = [](int place) { return place % 4 == 0; };  // what moves in accesses of four numbers
   if (!whole(program.size) || !std::all_of(program.states.begin(), program.states.end(),
