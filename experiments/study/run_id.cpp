@@ -1,6 +1,7 @@
 // The identity of a run: a hash of what was computed, and of nothing else.
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #define XXH_INLINE_ALL
 #define XXH_VECTOR \
   0  // scalar: some hundred bytes need no more, and g++ 12 warns about its own AVX-512 headers
@@ -8,6 +9,7 @@
 
 #include <map>
 #include <set>
+#include <stdexcept>
 
 #include "experiments/study/schema.h"
 #include "experiments/study/study.h"
@@ -87,13 +89,22 @@ std::string canonical_text(const Schema& schema, const Options& config) {
   return text + fmt::format("semantics={}\n", kSemantics);
 }
 
+void replace_seed(std::string& text, const std::string& key, std::int64_t seed) {
+  const std::string begin = key + "=";
+  std::size_t at = text.starts_with(begin) ? 0 : text.find("\n" + begin);
+  if (at == std::string::npos) throw std::logic_error("[run_id] the text has no " + key);
+  at = text.find('=', at) + 1;
+  text.replace(at, text.find('\n', at) - at, std::to_string(seed));
+}
+
 std::string run_id(const Schema& schema, const Options& config) {
-  const std::string text = canonical_text(schema, config);
+  return id_of_text(canonical_text(schema, config));
+}
+
+std::string id_of_text(const std::string& text) {
   XXH128_canonical_t digest;
   XXH128_canonicalFromHash(&digest, XXH3_128bits(text.data(), text.size()));
-  std::string id = "ct-";
-  for (const unsigned char byte : digest.digest) id += fmt::format("{:02x}", byte);
-  return id;
+  return fmt::format("ct-{:02x}", fmt::join(digest.digest, ""));
 }
 
 }  // namespace crosstalk

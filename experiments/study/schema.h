@@ -32,13 +32,13 @@ struct SchemaTask {
   std::function<TaskSizes(const Options&)> sizes;  ///< of resolved options
 };
 
-/// A memory as the reader of studies sees it (Memory without what builds it).
 /// What is wrong with a law given as text, and where: step and column count from 1.
 struct LawRefusal {
   int step = 1, column = 1;
   std::string message;
 };
 
+/// A memory as the reader of studies sees it (Memory without what builds it).
 struct SchemaMemory {
   std::string name;
   std::vector<OptionSpec> options;                         ///< under "memory.", without "name"
@@ -90,8 +90,12 @@ Study parse_study(const Schema& schema, const std::string& text, const std::stri
 /// The file, verbatim. Throws ConfigError if it cannot be read.
 std::string read_study_text(const std::filesystem::path& path);
 std::string run_id(const Schema& schema, const Options& config);
-/// The text that run_id hashes.
+/// The text that run_id hashes: a line "KEY=VALUE" each.
 std::string canonical_text(const Schema& schema, const Options& config);
+/// run_id() of the configuration with this text.
+std::string id_of_text(const std::string& text);
+/// Makes it the text of the same configuration with another `seed`, `data_seed` or `init_seed`.
+void replace_seed(std::string& text, const std::string& key, std::int64_t seed);
 
 /// "a, b or c"
 std::string join_names(const std::vector<std::string>& names);

@@ -130,7 +130,9 @@ class Expander {
     }
     run.label = memory->label;
     if (seeds_.size() > 1 && !seeds_matter(run.config, settings)) return;
-    for (const std::int64_t seed : seeds_) add(run, seed, settings);
+    for (const char* key : {"seed", "data_seed", "init_seed"}) run.config.set(key, std::int64_t{0});
+    std::string text = canonical_text(schema_, run.config);
+    for (const std::int64_t seed : seeds_) add(run, seed, settings, text);
   }
 
   /// Whether something is drawn by the seeds; refuses several of them where nothing is. Dropout and random features are drawn by
@@ -173,16 +175,18 @@ class Expander {
     bare.insert(memory.label);
   }
 
-  void add(Run run, std::int64_t seed, const Settings& settings) {
+  /// `text`: the canonical one of the combination; its seeds become those of this run.
+  void add(Run run, std::int64_t seed, const Settings& settings, std::string& text) {
     const auto or_seed = [&](const char* key) {
       const auto it = settings.find(key);
       return it == settings.end() ? seed : std::get<std::int64_t>(it->second.value);
     };
     run.seed = seed;
-    run.config.set("seed", seed);
-    run.config.set("data_seed", or_seed("data_seed"));
-    run.config.set("init_seed", or_seed("init_seed"));
-    run.id = run_id(schema_, run.config);
+    const auto set = [&](const char* key, std::int64_t value) {
+      run.config.set(key, value), replace_seed(text, key, value);
+    };
+    set("seed", seed), set("data_seed", or_seed("data_seed")), set("init_seed", or_seed("init_seed"));
+    run.id = id_of_text(text);
     const auto [known, is_new] = known_.emplace(run.id, study_.runs.size());
     idle_.named(run.id, is_new);
     if (is_new) {

@@ -7,7 +7,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <mutex>
 #include <stdexcept>
+#include <type_traits>
+#include <unordered_set>
 
 #include "kernels/base/error.h"
 #include "kernels/base/text/names.h"
@@ -33,6 +36,25 @@ std::string bounds_text(const OptionSpec& spec) {
   return low ? fmt::format("{} {:.15g}", lower, spec.min) : fmt::format("at most {:.15g}", spec.max);
 }
 
+/// The program's one copy of a text.
+const std::string* once(const std::string& text) {
+  static std::mutex mutex;
+  static std::unordered_set<std::string> all;  // its strings stay where they are
+  const std::lock_guard lock(mutex);
+  return &*all.insert(text).first;
+}
+
+OptionValue whole(const std::variant<bool, std::int64_t, double, const std::string*>& stored) {
+  return std::visit(
+      [](const auto& x) -> OptionValue {
+        if constexpr (std::is_pointer_v<std::decay_t<decltype(x)>>)
+          return *x;
+        else
+          return x;
+      },
+      stored);
+}
+
 }  // namespace
 
 std::string to_text(const OptionValue& value) {
@@ -42,28 +64,61 @@ std::string to_text(const OptionValue& value) {
   return fmt::format("\"{}\"", std::get<std::string>(value));
 }
 
-const OptionValue& Options::at(const std::string& key) const {
-  const auto it = values_.find(key);
-  if (it == values_.end())
+const Options::Stored* Options::find(const std::string& key) const {
+  const auto it = std::ranges::lower_bound(entries_, key, {},
+                                           [](const Entry& e) -> const std::string& { return *e.key; });
+  return it == entries_.end() || *it->key != key ? nullptr : &it->value;
+}
+
+const Options::Stored& Options::stored(const std::string& key) const {
+  const Stored* value = find(key);
+  if (!value)
     throw std::logic_error(
         fmt::format("[options] {} was never set: no option of this name is declared", key));
-  return it->second;
+  return *value;
+}
+
+void Options::set(const std::string& key, const OptionValue& value) {
+  const Stored to_store = std::visit(
+      [](const auto& x) -> Stored {
+        if constexpr (std::is_same_v<std::decay_t<decltype(x)>, std::string>)
+          return once(x);
+        else
+          return x;
+      },
+      value);
+  const auto it = std::ranges::lower_bound(entries_, key, {},
+                                           [](const Entry& e) -> const std::string& { return *e.key; });
+  if (it != entries_.end() && *it->key == key) {
+    it->value = to_store;
+  } else {
+    entries_.insert(it, {once(key), to_store});
+  }
+}
+
+OptionValue Options::at(const std::string& key) const { return whole(stored(key)); }
+
+std::vector<std::pair<const std::string&, OptionValue>> Options::values() const {
+  std::vector<std::pair<const std::string&, OptionValue>> all;
+  all.reserve(entries_.size());
+  for (const Entry& entry : entries_) all.emplace_back(*entry.key, whole(entry.value));
+  return all;
 }
 
 bool Options::get_bool(const std::string& key) const {
-  const auto* value = std::get_if<bool>(&at(key));
+  const auto* value = std::get_if<bool>(&stored(key));
   if (!value) wrong_type(key, "a bool");
   return *value;
 }
 
 std::int64_t Options::get_int(const std::string& key) const {
-  const auto* value = std::get_if<std::int64_t>(&at(key));
+  const auto* value = std::get_if<std::int64_t>(&stored(key));
   if (!value) wrong_type(key, "an integer");
   return *value;
 }
 
 double Options::get_double(const std::string& key) const {
-  const OptionValue& value = at(key);
+  const Stored& value = stored(key);
   if (const auto* integer = std::get_if<std::int64_t>(&value)) return static_cast<double>(*integer);
   const auto* number = std::get_if<double>(&value);
   if (!number) wrong_type(key, "a number");
@@ -71,9 +126,9 @@ double Options::get_double(const std::string& key) const {
 }
 
 const std::string& Options::get_string(const std::string& key) const {
-  const auto* value = std::get_if<std::string>(&at(key));
+  const auto* value = std::get_if<const std::string*>(&stored(key));
   if (!value) wrong_type(key, "a string");
-  return *value;
+  return **value;
 }
 
 void fill_defaults(Options& options, const std::string& prefix, const std::vector<OptionSpec>& specs) {
