@@ -165,10 +165,6 @@ std::map<std::string, double> FusedTask::baselines() const {
           {"baseline_unchanged_accuracy", unchanged / count}};
 }
 
-void FusedTask::check_shape(Split split, const SequenceView& out) const {
-  check_sequence_shape(*this, split, out);
-}
-
 int capped_queries(int all, int max_queries) { return max_queries > 0 ? std::min(all, max_queries) : all; }
 
 int int_option(const Options& options, const std::string& name) {

@@ -22,10 +22,6 @@ class FusedTask : public Task {
   ///   baseline_unchanged_accuracy          the value first written to the asked key
   /// and constant_loss 0.5. The expectation over the guesser's own draw is taken exactly.
   std::map<std::string, double> baselines() const override;
-
- protected:
-  /// std::logic_error unless `out` has the sizes of shape(split, m) for some m.
-  void check_shape(Split split, const SequenceView& out) const;
 };
 
 /// Q of a split that asks `all` queries when at most `max_queries` may be asked (0 = all).

@@ -68,10 +68,6 @@ std::map<std::string, double> TokenTask::baselines() const {
   return sums;
 }
 
-void TokenTask::check_shape(Split split, const SequenceView& out) const {
-  check_sequence_shape(*this, split, out);
-}
-
 Vocabulary token_vocabulary(int tokens) { return token_vocabulary(tokens, tokens); }
 Vocabulary token_vocabulary(int tokens, int answers) {
   return {.keys = 0, .values = answers, .second_key = false, .tokens = tokens};

@@ -36,9 +36,6 @@ class TokenTask : public Task {
   using Shortcuts = std::map<std::string, double>;
   virtual Shortcuts shortcuts(const SequenceView& sequence, int q) const = 0;
 
-  /// std::logic_error unless `out` has the sizes of shape(split, m) for some m.
-  void check_shape(Split split, const SequenceView& out) const;
-
   std::vector<TaskSegment> parts_, eval_parts_, stages_;
 };
 
