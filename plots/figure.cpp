@@ -18,18 +18,6 @@
 namespace crosstalk {
 namespace {
 
-const Figure& find_figure(const std::string& name) {
-  std::vector<std::string> names;
-  for (const Figure& figure : figure_files()) {
-    if (figure.kind.name == name) return figure;
-    names.push_back(figure.kind.name);
-  }
-  const std::string nearest = nearest_of(name, names);
-  throw std::invalid_argument(fmt::format(
-      "no figure \"{}\"{} (figures: {})", name,
-      nearest.empty() ? "" : fmt::format("; did you mean \"{}\"?", nearest), fmt::join(names, ", ")));
-}
-
 /// "figures/" -> "figures/capacity", "fig2.pdf" -> "fig2".
 std::filesystem::path base_path(const std::filesystem::path& out, const std::string& name) {
   if (out.empty()) return name;
@@ -90,6 +78,18 @@ void add_ticks(Drawing& drawing) {
 }
 
 }  // namespace
+
+const Figure& find_figure(const std::string& name) {
+  std::vector<std::string> names;
+  for (const Figure& figure : figure_files()) {
+    if (figure.kind.name == name) return figure;
+    names.push_back(figure.kind.name);
+  }
+  const std::string nearest = nearest_of(name, names);
+  throw std::invalid_argument(fmt::format(
+      "no figure \"{}\"{} (figures: {})", name,
+      nearest.empty() ? "" : fmt::format("; did you mean \"{}\"?", nearest), fmt::join(names, ", ")));
+}
 
 const std::vector<FigureKind>& figure_kinds() {
   static const std::vector<FigureKind> kinds = [] {

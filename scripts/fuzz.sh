@@ -6,28 +6,29 @@ set -euo pipefail
 
 usage() {
   cat <<'HELP'
-usage: bash scripts/fuzz.sh [--runs N] [--seconds T] [--seed S] [TARGET...]
+usage: bash scripts/fuzz.sh [--runs N] [--seconds T] [--seed S] [READER...]
 
-Builds the fuzz targets (study, set, record, mark: store.json, state: saved states, stack: model.stack, init: model.init,
-segments: task.segments, rule: memory.law, published: CSV, request, claims) with clang under AddressSanitizer and
-UndefinedBehaviorSanitizer in build/fuzz, and runs each until N executions (default 100000) or T seconds (default
-600) are over. Corpora stay in build/fuzz/corpus. Prints the executions of each. Exit code 0: no finding; 77: there
-is no clang with its fuzzer (apt install clang libclang-rt-14-dev).
+Builds fuzz_any with clang under AddressSanitizer and UndefinedBehaviorSanitizer in build/fuzz, and runs it for each
+reader (study, set, record, mark: store.json, state: saved states, stack: model.stack, init: model.init, segments:
+task.segments, rule: memory.law, published: CSV, request, claims) until N executions (default 100000) or T seconds
+(default 600) are over. Corpora stay in build/fuzz/corpus. Prints the executions of each. Exit code 0: no finding; 77:
+there is no clang with its fuzzer (apt install clang libclang-rt-14-dev). An input by hand:
+CROSSTALK_READER=mark build/fuzz/fuzz_any FILE.
 HELP
 }
 
-runs=100000 seconds=600 seed=1 targets=()
+runs=100000 seconds=600 seed=1 readers=()
 while [ $# -gt 0 ]; do
   case $1 in
     --runs) runs=$2; shift 2 ;;
     --seconds) seconds=$2; shift 2 ;;
     --seed) seed=$2; shift 2 ;;
     -h | --help) usage; exit 0 ;;
-    study | set | record | mark | state | stack | init | segments | rule | published | request | claims) targets+=("$1"); shift ;;
+    study | set | record | mark | state | stack | init | segments | rule | published | request | claims) readers+=("$1"); shift ;;
     *) usage >&2; die "unknown argument '$1'" ;;
   esac
 done
-if [ ${#targets[@]} -eq 0 ]; then targets=(study set record mark state stack init segments rule published request claims); fi
+if [ ${#readers[@]} -eq 0 ]; then readers=(study set record mark state stack init segments rule published request claims); fi
 
 compiler=""
 probe=$(mktemp -d)
@@ -48,10 +49,10 @@ build=$root/build/fuzz
 cmake -S "$root" -B "$build" -G Ninja -DCMAKE_CXX_COMPILER="$compiler" -DCROSSTALK_FUZZ=ON -DCROSSTALK_TESTS=OFF \
   -DCROSSTALK_CUDA=OFF -DCROSSTALK_WERROR=OFF -DCMAKE_BUILD_TYPE=RelWithDebInfo >"$probe/configure.log" 2>&1 ||
   { cat "$probe/configure.log" >&2; die "configuring failed"; }
-ninja -C "$build" "${targets[@]/#/fuzz_}" >&2
+ninja -C "$build" fuzz_any >&2
 
 # Something good of each kind to begin with.
-seeds() { # seeds TARGET FOLDER
+seeds() { # seeds READER FOLDER
   mkdir -p "$2"
   case $1 in
     study) cp "$root"/experiments/*.toml "$2" ;;
@@ -77,18 +78,18 @@ JSON
   esac
 }
 
-printf 'target    executions  seed  corpus\n'
-for target in "${targets[@]}"; do
-  corpus=$build/corpus/$target
-  seeds "$target" "$corpus"
-  log=$build/$target.log
+printf 'reader    executions  seed  corpus\n'
+for reader in "${readers[@]}"; do
+  corpus=$build/corpus/$reader
+  seeds "$reader" "$corpus"
+  log=$build/$reader.log
   if ! (cd "$build" && ASAN_OPTIONS=detect_stack_use_after_return=1:allocator_may_return_null=1 \
-    UBSAN_OPTIONS=print_stacktrace=1 "./fuzz_$target" -runs="$runs" -max_total_time="$seconds" -seed="$seed" \
+    UBSAN_OPTIONS=print_stacktrace=1 CROSSTALK_READER="$reader" ./fuzz_any -runs="$runs" -max_total_time="$seconds" -seed="$seed" \
     -max_len=4096 -len_control=20 -timeout=25 -rss_limit_mb=2048 -print_final_stats=1 \
-    -artifact_prefix="$build/finding-$target-" "$corpus") >"$log" 2>&1; then
+    -artifact_prefix="$build/finding-$reader-" "$corpus") >"$log" 2>&1; then
     tail -60 "$log" >&2
-    die "$target: a finding; the input is $build/finding-$target-*, the log $log"
+    die "$reader: a finding; the input is $build/finding-$reader-*, the log $log"
   fi
   executions=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
-  printf '%-9s %10s  %4s  %s\n' "$target" "$executions" "$seed" "$(find "$corpus" -type f | wc -l)"
+  printf '%-9s %10s  %4s  %s\n' "$reader" "$executions" "$seed" "$(find "$corpus" -type f | wc -l)"
 done

@@ -136,8 +136,8 @@ std::vector<std::string> doubts_of(const Task& task, const std::string& folder) 
   many(
       [](const Look& look) { return look.here; },
       [](const Look&) {
-        return "the token at which they are due: repeating the input is right. Labels are not shifted inside a model here; for "
-               "next tokens save labels[:, :-1] = inputs[:, 1:], and -100 at the end";
+        return "the token at which they are due: repeating the input is right. Labels are not shifted inside "
+               "a model here; for next tokens save labels[:, :-1] = inputs[:, 1:], and -100 at the end";
       });
   many([](const Look& look) { return look.before; },
        [](const Look&) { return "the token before the one at which they are due"; });
@@ -187,8 +187,8 @@ std::vector<std::string> doubts_of(const Task& task, const std::string& folder) 
       for (const auto& [number, count] : *counts) used[number] += count, largest = std::max(largest, number);
   if (largest > 4 * std::ssize(used) + 60)
     doubt(
-        "ids go up to {}, and {} of them are in use: embedding and answers of a model are as large as the largest id, and a "
-        "few large ones may mark what was meant as none",
+        "ids go up to {}, and {} of them are in use: embedding and answers of a model are as large as the "
+        "largest id, and a few large ones may mark what was meant as none",
         largest, used.size());
   return all;
 }

@@ -16,33 +16,19 @@
 #include "kernels/base/error.h"
 #include "kernels/base/text/narrow.h"
 #include "kernels/base/text/npy.h"
-#include "tasks/fused_task.h"
 
 namespace crosstalk {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* split_names[] = {"train", "eval", "test"};  // by Split
-
 /// Of sequences, of what sample writes of them (operations say nothing else than the tokens), and of examples of real numbers.
 const std::vector<std::string> kFileArrays = {
     "tokens",         "query",  "position",   "target", "keys", "values",  "second_keys",
     "query_position", "answer", "operations", "x",      "y",    "asked_x", "asked_y"};
 
-template <class... Arguments>
-[[noreturn]] void refuse(fmt::format_string<Arguments...> message, Arguments&&... arguments) {
-  throw OptionError("task.folder", fmt::format(message, std::forward<Arguments>(arguments)...));
-}
-
 std::string path_of(const std::string& folder, const std::string& split, const std::string& array) {
   return (fs::path(folder) / fmt::format("{}_{}.npy", split, array)).string();
-}
-
-std::string shape_text(const std::vector<std::int64_t>& shape) {
-  std::string text;
-  for (const std::int64_t size : shape) text += fmt::format("{}{}", text.empty() ? "" : ", ", size);
-  return fmt::format("[{}]", text);
 }
 
 /// What `crosstalk sample --out FOLDER/SPLIT` writes, in place of the four files.
@@ -70,19 +56,17 @@ NpyArray<std::int64_t> read_array(const std::string& path, std::size_t rank, con
   try {
     array = read_npy_integers(path);
   } catch (const std::runtime_error& error) {
-    refuse("{}; task file needs whole numbers of shape {} there ('crosstalk describe file')", error.what(),
-           shape);
+    refuse_files("{}; task file needs whole numbers of shape {} there ('crosstalk describe file')",
+                 error.what(), shape);
   }
   if (array.shape.size() != rank)
-    refuse("{}: has the shape {}; it must be {}", path, shape_text(array.shape), shape);
+    refuse_files("{}: has the shape {}; it must be {}", path, shape_text(array.shape), shape);
   for (const std::int64_t size : array.shape)
     if (size < 1 || size > static_cast<std::int64_t>(max_option_size))
-      refuse("{}: has the shape {}; each size of {} must lie in 1 .. {:.0f}", path, shape_text(array.shape),
-             shape, max_option_size);
+      refuse_files("{}: has the shape {}; each size of {} must lie in 1 .. {:.0f}", path,
+                   shape_text(array.shape), shape, max_option_size);
   return array;
 }
-
-constexpr std::int64_t largest_id = static_cast<std::int64_t>(max_option_size) - 1;
 
 /// Where element `at` stands: "[3, 0, 1]".
 std::string place(const std::vector<std::int64_t>& shape, std::size_t at) {
@@ -95,8 +79,8 @@ std::string place(const std::vector<std::int64_t>& shape, std::size_t at) {
 void check_range(const std::string& path, const NpyArray<std::int64_t>& array, std::size_t at,
                  const char* what, std::int64_t low, std::int64_t high) {
   if (array.data[at] < low || array.data[at] > high)
-    refuse("{}: holds {} at {}; {} must lie in {} .. {}", path, array.data[at], place(array.shape, at), what,
-           low, high);
+    refuse_files("{}: holds {} at {}; {} must lie in {} .. {}", path, array.data[at], place(array.shape, at),
+                 what, low, high);
 }
 
 /// Refuses what -1 and -100 become in an unsigned array. Of tokens the first channel, the key, is always there.
@@ -106,7 +90,7 @@ void check_sign(const std::string& path, const NpyArray<std::int64_t>& array) {
   const std::size_t C = array.shape.size() == 3 ? static_cast<std::size_t>(array.shape[2]) : 1;
   for (std::size_t i = 0; i < array.data.size(); ++i)
     if ((C == 1 || i % C != channel_key) && is_wrapped(type[2] - '0', array.data[i]))
-      refuse("{}: {}", path, wrapped_text(type[2] - '0', array.data[i], place(array.shape, i)));
+      refuse_files("{}: {}", path, wrapped_text(type[2] - '0', array.data[i], place(array.shape, i)));
 }
 
 /// Real numbers as whole multiples of kNumberUnit. Outputs [N,T] and [N,T,1] are the same.
@@ -126,9 +110,9 @@ void check_digits(const RealArray& array, const std::vector<double>& numbers) {
       squares += numbers[i] * numbers[i], errors += error * error;
     }
     if (errors > 1e-6 * squares)
-      refuse(
-          "{}: numbers of column {} have a root mean square of {:.3g}, and are kept as whole multiples of 2^-20 (1e-6), "
-          "which loses their digits; multiply the column by a constant",
+      refuse_files(
+          "{}: numbers of column {} have a root mean square of {:.3g}, and are kept as whole multiples of "
+          "2^-20 (1e-6), which loses their digits; multiply the column by a constant",
           array.path, c, std::sqrt(squares / static_cast<double>(numbers.size() / columns)));
   }
 }
@@ -149,24 +133,23 @@ RealArray read_real(const std::string& path, const char* shape, bool outputs) {
     else
       take(read_npy_integers(path));
   } catch (const std::runtime_error& error) {
-    refuse("{}; task file needs real numbers of shape {} there ('crosstalk describe file')", error.what(),
-           shape);
+    refuse_files("{}; task file needs real numbers of shape {} there ('crosstalk describe file')",
+                 error.what(), shape);
   }
   const std::vector<std::int64_t> found = array.shape;
   if (outputs && array.shape.size() == 2) array.shape.push_back(1);
   if (array.shape.size() != 3 || (outputs && array.shape[2] != 1))
-    refuse("{}: has the shape {}; it must be {}", path, shape_text(found), shape);
+    refuse_files("{}: has the shape {}; it must be {}", path, shape_text(found), shape);
   for (const std::int64_t size : array.shape)
     if (size < 1 || size > static_cast<std::int64_t>(max_option_size))
-      refuse("{}: has the shape {}; each size of {} must lie in 1 .. {:.0f}", path, shape_text(found), shape,
-             max_option_size);
+      refuse_files("{}: has the shape {}; each size of {} must lie in 1 .. {:.0f}", path, shape_text(found),
+                   shape, max_option_size);
   constexpr double kMost = 2047;
   for (std::size_t i = 0; i < numbers.size(); ++i) {
     if (!(std::abs(numbers[i]) <= kMost))
-      refuse(
+      refuse_files(
           "{}: holds {} at {}; real numbers are kept as whole multiples of 2^-20 and must lie in -{:.0f} .. "
-          "{:.0f}: "
-          "divide all by a constant",
+          "{:.0f}: divide all by a constant",
           path, numbers[i], place(found, i), kMost, kMost);
     array.data.push_back(static_cast<std::int32_t>(std::floor(numbers[i] / kNumberUnit + 0.5)));
   }
@@ -185,8 +168,8 @@ NpyArray<std::int64_t> read_channels(const std::string& folder, const std::strin
     channels.push_back(read_array(channel, 2, "[N,T]"));
     if (channels.size() > 1) check_sign(channel, channels.back());
     if (channels.back().shape != channels.front().shape)
-      refuse("{}: has the shape {}; it must be that of {}, {}", channel, shape_text(channels.back().shape),
-             path, shape_text(channels.front().shape));
+      refuse_files("{}: has the shape {}; it must be that of {}, {}", channel,
+                   shape_text(channels.back().shape), path, shape_text(channels.front().shape));
   }
   NpyArray<std::int64_t> tokens{channels[0].shape, {}};
   tokens.shape.push_back(std::ssize(channels));
@@ -214,8 +197,8 @@ FileData::Part FileData::read_examples(const std::string& folder, const std::str
   const auto fits = [&](const RealArray& array, std::int64_t second, std::int64_t third,
                         const RealArray& to) {
     if (array.shape != std::vector{x.shape[0], second, third})
-      refuse("{}: has the shape {}; beside {}, {}, it must be {}", array.path, shape_text(array.shape),
-             to.path, shape_text(to.shape), shape_text({x.shape[0], second, third}));
+      refuse_files("{}: has the shape {}; beside {}, {}, it must be {}", array.path, shape_text(array.shape),
+                   to.path, shape_text(to.shape), shape_text({x.shape[0], second, third}));
   };
   Part part;
   part.N = x.shape[0], part.T = x.shape[1], part.Q = asked_x.shape[1];
@@ -225,7 +208,7 @@ FileData::Part FileData::read_examples(const std::string& folder, const std::str
   fits(asked_x, part.Q, n, x);
   fits(asked_y, part.Q, 1, asked_x);
   if (part.Q > part.T)
-    refuse(
+    refuse_files(
         "{}: asks {} inputs after {} examples; what is asked stands beside what is shown, so at most {} can "
         "be",
         asked_x.path, part.Q, part.T, part.T);
@@ -257,8 +240,8 @@ FileData::Part FileData::read_part(const std::string& folder, const std::string&
                                   path_of(folder, split, "x"), sampled(folder, split, "x")}) {
     if (!fs::exists(path, ignored)) continue;
     if (!found.empty())
-      refuse("{} and {} say the same of {}; keep those of one data set, and move the others away", found,
-             path, split);
+      refuse_files("{} and {} say the same of {}; keep those of one data set, and move the others away",
+                   found, path, split);
     found = path;
   }
   if (is_real(folder, split)) return read_examples(folder, split);
@@ -284,17 +267,17 @@ FileData::Part FileData::read_part(const std::string& folder, const std::string&
   Part part;
   part.N = tokens.shape[0], part.T = tokens.shape[1], part.C = tokens.shape[2], part.Q = query.shape[1];
   if (part.C != 2 && part.C != 3)
-    refuse(
+    refuse_files(
         "{}: has the shape {}; a token is [key, value] or [key, value, second key], so the last size must be "
         "2 or 3",
         path("tokens"), shape_text(tokens.shape));
   if (query.shape[0] != part.N)
-    refuse("{}: has the shape {}; there are {} sequences in {}, so it must be [{}, Q]", path("query"),
-           shape_text(query.shape), part.N, path("tokens"), part.N);
+    refuse_files("{}: has the shape {}; there are {} sequences in {}, so it must be [{}, Q]", path("query"),
+                 shape_text(query.shape), part.N, path("tokens"), part.N);
   for (const auto& [name, array] : {std::pair{"position", &position}, {"target", &target}})
     if (array->shape != query.shape)
-      refuse("{}: has the shape {}; it must be that of {}, {}", path(name), shape_text(array->shape),
-             path("query"), shape_text(query.shape));
+      refuse_files("{}: has the shape {}; it must be that of {}, {}", path(name), shape_text(array->shape),
+                   path("query"), shape_text(query.shape));
 
   if (!sample) check_sign(path("tokens"), tokens);
   check_sign(path("target"), target);
@@ -316,8 +299,8 @@ FileData::Part FileData::read_part(const std::string& folder, const std::string&
              std::pair(target.data[b] < 0, position.data[b]);
     });
     if (target.data[order[0]] < 0)
-      refuse("{}: sequence {} asks nothing, all its targets are -1; give each at least one", path("target"),
-             row);
+      refuse_files("{}: sequence {} asks nothing, all its targets are -1; give each at least one",
+                   path("target"), row);
     for (const std::size_t i : order) {
       check_range(path("target"), target, i, "a value (-1: unused slot)", -1, largest_id);
       const bool used = target.data[i] >= 0;
@@ -344,8 +327,9 @@ FileData::FileData(const std::string& folder) : GivenFiles(folder, kFileArrays) 
     Part& part = parts_[s] = read_part(folder, split_names[s]);
     if (s == 0) channels_ = static_cast<int>(part.C);
     if (part.C != channels_)
-      refuse("{}: its tokens have {} numbers, those of {} have {}; all splits need the same",
-             tokens_path(folder, split_names[s]), part.C, tokens_path(folder, split_names[0]), channels_);
+      refuse_files("{}: its tokens have {} numbers, those of {} have {}; all splits need the same",
+                   tokens_path(folder, split_names[s]), part.C, tokens_path(folder, split_names[0]),
+                   channels_);
     for (std::size_t i = 0; numbers() == 0 && i < part.tokens.size(); ++i) {
       int& size = i % static_cast<std::size_t>(part.C) == channel_value ? values_ : keys_;
       size = std::max(size, part.tokens[i] + 1);

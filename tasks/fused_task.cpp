@@ -26,7 +26,6 @@ static_assert(static_cast<std::uint32_t>(RandomDomain::task_train) +
                   static_cast<std::uint32_t>(Split::test) ==
               static_cast<std::uint32_t>(RandomDomain::task_test));
 
-constexpr int baseline_sequences = 256;  // or all, where there are fewer
 constexpr std::size_t text_width = 100;
 
 struct Token {
@@ -141,14 +140,9 @@ std::string FusedTask::to_text(const SequenceView& sequence) const {
 }
 
 std::map<std::string, double> FusedTask::baselines() const {
-  SequenceBuffer buffer(*this, Split::eval, 0, false);
   double chance = 0, random = 0, recent = 0, first = 0, unchanged = 0;
   std::int64_t queries = 0;
-  const std::int64_t all = sequences(Split::eval);
-  const int count_of_sequences =
-      all > 0 ? static_cast<int>(std::min<std::int64_t>(all, baseline_sequences)) : baseline_sequences;
-  for (int n = 0; n < count_of_sequences; ++n) {
-    const SequenceView sequence = buffer.draw(0, static_cast<std::uint64_t>(n));
+  each_of_baselines(*this, [&](const SequenceView& sequence) {
     Context context(sequence, vocabulary());
     for (int q = 0; q < sequence.shape.Q; ++q) {
       const std::int32_t target = sequence.target[q];
@@ -161,7 +155,7 @@ std::map<std::string, double> FusedTask::baselines() const {
       first += context.first() == target;
       unchanged += context.unchanged(sequence.query[q]) == target;
     }
-  }
+  });
   const auto count = static_cast<double>(queries);
   return {{"constant_loss", 0.5},
           {"chance_accuracy", chance / count},
@@ -171,14 +165,43 @@ std::map<std::string, double> FusedTask::baselines() const {
           {"baseline_unchanged_accuracy", unchanged / count}};
 }
 
-void FusedTask::check_shape(Split split, const SequenceView& out) const {
-  check_sequence_shape(*this, split, out);
-}
-
 int capped_queries(int all, int max_queries) { return max_queries > 0 ? std::min(all, max_queries) : all; }
 
 int int_option(const Options& options, const std::string& name) {
   return narrow<int>(options, "task." + name);
+}
+
+void refuse(const Options& options, const std::string& key, const std::string& why) {
+  throw OptionError(key, fmt::format("{} = {}{}", key, to_text(options.at(key)), why));
+}
+
+void refuse_above(const Options& options, const std::string& low, const std::string& high) {
+  if (options.get_int(low) > options.get_int(high))
+    refuse(options, low,
+           fmt::format(" is more than {} = {}; give at most that", high, options.get_int(high)));
+}
+
+void refuse_longer(int factor, const std::string& task, const std::string& reason,
+                   const std::string& instead) {
+  if (factor > 1)
+    throw OptionError("eval.length_factors",
+                      fmt::format("{} has no form {} times as long: {}; use factor 1{}{}", task, factor,
+                                  reason, instead.empty() ? "" : ", ", instead));
+}
+
+OptionSpec choice(const char* name, const char* standard, const char* help, std::vector<std::string> values) {
+  OptionSpec option{name, std::string(standard), help};
+  option.choices = std::move(values);
+  return option;
+}
+
+std::vector<OptionSpec> with_vocabulary(std::vector<OptionSpec> options) {
+  for (const std::string name : {"value", "key"})
+    options.insert(options.begin() + 1,
+                   {name + "s", std::int64_t{0},
+                    fmt::format("size of the {} vocabulary; 0 means as many as associations", name), 0,
+                    max_option_size});
+  return options;
 }
 
 void resolve_vocabulary(Options& options) {
@@ -205,8 +228,7 @@ int lengthened_size(int size, int factor) {
   if (longer > max_option_size)
     throw OptionError(
         "eval.length_factors",
-        fmt::format("a length factor of {} makes sequences of {:.0f} tokens; at most {:.0f} are "
-                    "supported",
+        fmt::format("a length factor of {} makes sequences of {:.0f} tokens; at most {:.0f} are supported",
                     factor, longer, max_option_size));
   return static_cast<int>(longer);
 }

@@ -3,6 +3,7 @@
 #pragma once
 #include <map>
 #include <string>
+#include <vector>
 
 #include "tasks/task.h"
 
@@ -21,10 +22,6 @@ class FusedTask : public Task {
   ///   baseline_unchanged_accuracy          the value first written to the asked key
   /// and constant_loss 0.5. The expectation over the guesser's own draw is taken exactly.
   std::map<std::string, double> baselines() const override;
-
- protected:
-  /// std::logic_error unless `out` has the sizes of shape(split, m) for some m.
-  void check_shape(Split split, const SequenceView& out) const;
 };
 
 /// Q of a split that asks `all` queries when at most `max_queries` may be asked (0 = all).
@@ -35,6 +32,19 @@ void resolve_vocabulary(Options& options);
 
 /// An integer option as int.
 int int_option(const Options& options, const std::string& name);
+
+/// Throws OptionError(key) with "KEY = VALUE" and what `why` says of that value: " is odd; give an even one".
+[[noreturn]] void refuse(const Options& options, const std::string& key, const std::string& why);
+/// Refuses an option that is larger than another.
+void refuse_above(const Options& options, const std::string& low, const std::string& high);
+/// Throws OptionError("eval.length_factors") unless the factor is 1: `task` has no longer form, for `reason`; `instead` of it.
+void refuse_longer(int factor, const std::string& task, const std::string& reason,
+                   const std::string& instead);
+
+/// A string option with these values.
+OptionSpec choice(const char* name, const char* standard, const char* help, std::vector<std::string> values);
+/// These options, with keys and values, which resolve_vocabulary() resolves, behind the first of them.
+std::vector<OptionSpec> with_vocabulary(std::vector<OptionSpec> options);
 
 /// Refuses a length factor below 1.
 void check_length_factor(int factor);

@@ -77,8 +77,8 @@ std::optional<FilesChanged> GivenFiles::changed() const {
 
 std::string wrapped_text(int bytes, std::int64_t number, const std::string& place) {
   return fmt::format(
-      "holds {0} at {1}, which {2} (none) becomes where it is saved as uint{3}; save what is still signed as int64: there {2} is "
-      "none, and {0} is meant",
+      "holds {0} at {1}, which {2} (none) becomes where it is saved as uint{3}; save what is still signed as "
+      "int64: there {2} is none, and {0} is meant",
       number, place, number - (std::int64_t{1} << (8 * bytes)), 8 * bytes);
 }
 
@@ -92,6 +92,17 @@ void require_unchanged(const Task& task) {
       reads == nullptr || reads->files().is_held())
     return;
   if (const auto changed = files_changed(task)) throw *changed;
+}
+
+void resolve_size(Options& options, const std::string& key, std::int64_t least, std::int64_t standard,
+                  const std::string& what) {
+  if (options.get_int(key) == 0)
+    options.set(key, standard);
+  else if (options.get_int(key) < least)
+    refuse(
+        options, key,
+        fmt::format(", but the files of {} hold the {} {}; give at least {}, or 0 for as many as there are",
+                    options.get_string("task.folder"), what, least - 1, least));
 }
 
 }  // namespace crosstalk

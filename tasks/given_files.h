@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <filesystem>
 #include <map>
@@ -13,7 +14,7 @@
 
 #include "kernels/base/text/file_stamps.h"
 #include "kernels/base/text/options.h"
-#include "tasks/task.h"
+#include "tasks/fused_task.h"
 
 namespace crosstalk {
 
@@ -59,6 +60,23 @@ inline bool is_wrapped(int bytes, std::int64_t number) {
 }
 /// What is to be said of one at `place`, "[3, 1]".
 std::string wrapped_text(int bytes, std::int64_t number, const std::string& place);
+
+inline constexpr const char* split_names[] = {"train", "eval", "test"};  // by Split
+inline constexpr std::int64_t largest_id = static_cast<std::int64_t>(max_option_size) - 1;
+
+template <class... Arguments>
+[[noreturn]] void refuse_files(fmt::format_string<Arguments...> message, Arguments&&... arguments) {
+  throw OptionError("task.folder", fmt::format(message, std::forward<Arguments>(arguments)...));
+}
+
+/// "[3, 0, 1]".
+inline std::string shape_text(const std::vector<std::int64_t>& shape) {
+  return fmt::format("[{}]", fmt::join(shape, ", "));
+}
+
+/// Sets a size that is 0 to `standard`; refuses one below `least`, which is 1 + the largest `what` in the files.
+void resolve_size(Options& options, const std::string& key, std::int64_t least, std::int64_t standard,
+                  const std::string& what);
 
 /// A task of such files.
 class ReadsFiles {

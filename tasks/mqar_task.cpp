@@ -1,16 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tasks/mqar_task.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <utility>
 
-#include "kernels/base/error.h"
 #include "kernels/base/text/narrow.h"
-#include "tasks/draw_cuda.h"
-#include "tasks/fused_task.h"
+#include "tasks/drawn_task.h"
 
 namespace crosstalk {
 namespace {
@@ -22,10 +18,12 @@ MqarSpec resized(MqarSpec spec, std::int64_t length, std::int64_t pairs, double 
   return spec;
 }
 
-class Mqar final : public TokenTask {
+class Mqar final : public DrawnTask<Mqar, TokenTask, mqar_sequence, mqar_scratch_size> {
  public:
   Mqar(const MqarSpec& spec, const MqarSpec& eval, double update_fraction)
-      : spec_(spec), eval_(eval), update_fraction_(update_fraction) {}
+      : DrawnTask(spec), update_fraction_(update_fraction) {
+    eval_ = eval;
+  }
 
   explicit Mqar(const MqarPlan& plan)
       : Mqar(plan.spec,
@@ -55,30 +53,15 @@ class Mqar final : public TokenTask {
     if (!eval_parts_.empty()) eval_ = resized(eval_, longest.first, longest.second, update_fraction_);
   }
 
-  Vocabulary vocabulary() const override {
-    return {.keys = 0, .values = spec_.vocabulary(), .second_key = false, .tokens = spec_.vocabulary()};
-  }
+  Vocabulary vocabulary() const override { return token_vocabulary(spec_.vocabulary()); }
 
-  SequenceShape shape(Split split, int max_queries) const override {
-    if (split == Split::train) return {spec_.length, 1, spec_.pairs};
-    return {eval_.length, 1, capped_queries(eval_.pairs, max_queries)};
-  }
-
-  void sequence(std::uint64_t data_seed, Split split, std::uint64_t n, const SequenceView& out,
-                std::int32_t* scratch) const override {
-    check_shape(split, out);
-    mqar_sequence(spec_of_split(split), data_seed, split, n, out, scratch);
-  }
+  SequenceShape full_shape(Split split) const override { return {of(split).length, 1, of(split).pairs}; }
 
   int scratch_size() const override {
-    int size = std::max(mqar_scratch_size(spec_), mqar_scratch_size(eval_));
+    int size = DrawnTask::scratch_size();
     for (const auto* parts : {&parts_, &eval_parts_})
       for (const TaskSegment& part : *parts) size = std::max(size, part.task->scratch_size());
     return size;
-  }
-
-  std::int64_t sequences(Split split) const override {
-    return split == Split::train ? static_cast<std::int64_t>(spec_.examples) : 0;
   }
 
   std::int32_t reference_answer(const SequenceView& sequence, std::int32_t key, int position) const override {
@@ -89,29 +72,20 @@ class Mqar final : public TokenTask {
     return answer;
   }
 
-  std::unique_ptr<Task> lengthened(int factor) const override {
-    check_length_factor(factor);
-    if (factor > 1 && !eval_parts_.empty())
-      throw OptionError(
-          "eval.length_factors",
-          fmt::format(
-              "a mixture by task.segments or task.test_segments has no form {} times as long; use factor "
-              "1, and name the longer ones in task.test_segments",
-              factor));
-    auto longer = std::make_unique<Mqar>(*this);
-    if (factor == 1) return longer;
-    longer->eval_ = resized(eval_, lengthened_size(eval_.length, factor),
-                            lengthened_size(eval_.pairs, factor), update_fraction_);
-    if (longer->eval_.length > mqar_largest_length || longer->eval_.pairs > spec_.keys ||
-        longer->eval_.pairs > spec_.values)
+  void lengthen(int factor) override {
+    if (!eval_parts_.empty())
+      refuse_longer(factor, "a mixture by task.segments or task.test_segments",
+                    "it has the lengths that are named", "and name the longer ones in task.test_segments");
+    if (factor == 1) return;
+    eval_ = resized(eval_, lengthened_size(eval_.length, factor), lengthened_size(eval_.pairs, factor),
+                    update_fraction_);
+    if (eval_.length > mqar_largest_length || eval_.pairs > spec_.keys || eval_.pairs > spec_.values)
       throw OptionError(
           "eval.length_factors",
           fmt::format(
               "a length factor of {} makes {} pairs in {} tokens; there are {} keys and {} values, and at "
               "most {} tokens are supported",
-              factor, longer->eval_.pairs, longer->eval_.length, spec_.keys, spec_.values,
-              mqar_largest_length));
-    return longer;
+              factor, eval_.pairs, eval_.length, spec_.keys, spec_.values, mqar_largest_length));
   }
 
   int eval_load() const override { return eval_.pairs; }
@@ -146,15 +120,9 @@ class Mqar final : public TokenTask {
   }
 
  private:
-  const MqarSpec& spec_of_split(Split split) const { return split == Split::train ? spec_ : eval_; }
   const MqarSpec& spec_of_length(const SequenceView& sequence) const {
     return sequence.shape.T == spec_.length ? spec_ : eval_;
   }
-  void draw_cuda(const Exec& exec, const DrawArgs& args) const override {
-    draw_on_cuda(spec_of_split(args.split), exec, args);
-  }
-
-  MqarSpec spec_, eval_;
   double update_fraction_;
 };
 
@@ -201,7 +169,7 @@ void check_mqar(const MqarSpec& spec, const std::string& length_key, const std::
 std::vector<OptionSpec> mqar_options() {
   return {
       {"power", 0.01, "of the law of gaps: slot i has weight i^(power - 1); 1 is uniform", 0, 16, {}, true},
-      {"filler", std::string("zero"), "tokens between the queries", 0, 0, {"zero", "random"}},
+      choice("filler", "zero", "tokens between the queries", {"zero", "random"}),
       {"examples", std::int64_t{0},
        "sequences of an epoch of training; 0 means no end (with task.segments: what they add up to)", 0,
        1099511627776.0},
@@ -248,8 +216,8 @@ void resolve_mqar(Options& options, const MqarPlan& plan, const std::string& len
                             const char* what) {
       const std::int64_t given = options.get_int(own);
       if (given != standard && given != value)
-        throw OptionError(own, fmt::format("{} = {} contradicts task.segments, where {} is {}; leave {} out",
-                                           own, given, what, value, own));
+        refuse(options, own,
+               fmt::format(" contradicts task.segments, where {} is {}; leave {} out", what, value, own));
       options.set(own, value);
     };
     derive(length_key, standard_length, longest.first, "the longest length");

@@ -16,11 +16,7 @@ CT_HD inline void put_labels(const SequenceView& out, const std::int32_t* labels
     if (labels[t] < 0) continue;
     const std::int64_t q = (++before * Q + all - 1) / all;
     if (q * all / Q != before) continue;
-    out.query[q - 1] = out.tokens[t];
-    out.query_position[q - 1] = t + 1;
-    out.target[q - 1] = labels[t];
-    if (out.meta)
-      for (std::int32_t m = 0; m < meta_count; ++m) out.meta[(q - 1) * meta_count + m] = 0;
+    put_due(out, static_cast<std::int32_t>(q - 1), t, labels[t]);
   }
   put_unused_queries(out, static_cast<std::int32_t>(Q));
 }

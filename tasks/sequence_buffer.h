@@ -63,4 +63,13 @@ class SequenceBuffer {
   std::vector<std::int32_t> tokens_, role_, query_, query_position_, target_, meta_, scratch_;
 };
 
+/// Calls f for the sequences that baselines are means over: 256 of eval and data seed 0, or all where there are fewer.
+template <class F>
+void each_of_baselines(const Task& task, const F& f) {
+  SequenceBuffer buffer(task, Split::eval, 0, false);
+  const std::int64_t all = task.sequences(Split::eval), most = 256;
+  const auto count = static_cast<std::uint64_t>(all > 0 ? std::min(all, most) : most);
+  for (std::uint64_t n = 0; n < count; ++n) f(buffer.draw(0, n));
+}
+
 }  // namespace crosstalk

@@ -24,6 +24,12 @@ CT_HD inline RandomStream sequence_stream(std::uint64_t data_seed, Split split, 
   return RandomStream(data_seed, domain, static_cast<std::uint32_t>(n), static_cast<std::uint32_t>(n >> 32));
 }
 
+/// The stream of sequence `n` of a task whose training may have an end: Spec::examples sequences, 0 = none.
+template <class Spec>
+CT_HD RandomStream stream_of(const Spec& spec, std::uint64_t data_seed, Split split, std::uint64_t n) {
+  return sequence_stream(data_seed, split, is_train(split) && spec.examples > 0 ? n % spec.examples : n);
+}
+
 /// pool = 0 .. size-1.
 CT_HD inline void count_up(std::int32_t* pool, std::int32_t size) {
   for (std::int32_t i = 0; i < size; ++i) pool[i] = i;
@@ -110,6 +116,29 @@ CT_HD inline void put_unused_queries(const SequenceView& out, std::int32_t q) {
     if (!out.meta) continue;
     for (std::int32_t m = 0; m < meta_count; ++m) out.meta[static_cast<std::int64_t>(q) * meta_count + m] = 0;
   }
+}
+
+/// Token t, a single id.
+CT_HD inline void put_id(const SequenceView& out, std::int32_t t, Role role, std::int32_t id) {
+  out.tokens[t] = id;
+  if (out.role) out.role[t] = static_cast<std::int32_t>(role);
+}
+
+/// Tells whether answer number `i` of `all` is asked where only Q are: spread evenly, the last one among them.
+CT_HD inline bool asked(std::int32_t i, std::int32_t all, std::int32_t q, std::int32_t Q) {
+  return i + 1 == (static_cast<std::int64_t>(q) + 1) * all / Q;
+}
+
+/// Query `q` at the single id t, where `target` is due. Returns its meta numbers, all 0; nullptr where none are wanted.
+CT_HD inline std::int32_t* put_due(const SequenceView& out, std::int32_t q, std::int32_t t,
+                                   std::int32_t target) {
+  out.query[q] = out.tokens[t];
+  out.query_position[q] = t + 1;
+  out.target[q] = target;
+  if (!out.meta) return nullptr;
+  std::int32_t* meta = out.meta + static_cast<std::int64_t>(q) * meta_count;
+  for (std::int32_t m = 0; m < meta_count; ++m) meta[m] = 0;
+  return meta;
 }
 
 /// Asks the keys that hold something (value_of >= 0) in ascending order at the end of the sequence, until the

@@ -375,7 +375,7 @@ TEST_P(EveryTask, ResolvingTwiceChangesNothing) {
       RC_DISCARD("options that make no sense together");
     }
     Options again = options;
-    kind().resolve(again);
+    if (kind().resolve != nullptr) kind().resolve(again);
     RC_ASSERT(again == options);
   }));
 }

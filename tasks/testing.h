@@ -41,7 +41,7 @@ inline Options resolved_options(const TaskKind& kind, const Settings& settings =
     options.set("task." + name, check_option(*spec, "task", value));
   }
   fill_defaults(options, "task", kind.options);
-  kind.resolve(options);
+  if (kind.resolve != nullptr) kind.resolve(options);
   return options;
 }
 

@@ -21,30 +21,18 @@
 #include "kernels/base/error.h"
 #include "kernels/base/text/narrow.h"
 #include "kernels/base/text/npy.h"
-#include "tasks/fused_task.h"
 
 namespace crosstalk {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* split_names[] = {"train", "eval", "test"};  // by Split
-constexpr std::int64_t largest_id = static_cast<std::int64_t>(max_option_size) - 1;
 constexpr std::size_t most_segments = 64;
 constexpr std::int64_t most_numbers = std::int64_t{1}
                                       << 32;  // of an array, which are all looked at: half a minute
 
 const std::vector<std::string> kArrays = {"inputs", "tokens",    "labels",   "targets",
                                           "target", "positions", "position", "segment"};
-
-template <class... Arguments>
-[[noreturn]] void refuse(fmt::format_string<Arguments...> message, Arguments&&... arguments) {
-  throw OptionError("task.folder", fmt::format(message, std::forward<Arguments>(arguments)...));
-}
-
-std::string shape_text(const std::vector<std::int64_t>& shape) {
-  return fmt::format("[{}]", fmt::join(shape, ", "));
-}
 
 /// The file that holds one of `names` of a split, SPLIT_NAME.npy or SPLIT/NAME.npy; empty if there is none.
 std::string find(const std::string& folder, int split, std::initializer_list<const char*> names) {
@@ -56,8 +44,8 @@ std::string find(const std::string& folder, int split, std::initializer_list<con
           (fs::path(folder) / fmt::format("{}{}{}.npy", split_names[split], between, name)).string();
       if (!fs::exists(path, ignored)) continue;
       if (!found.empty())
-        refuse("{} and {} say the same of {}; keep those of one data set, and move the others away", found,
-               path, split_names[split]);
+        refuse_files("{} and {} say the same of {}; keep those of one data set, and move the others away",
+                     found, path, split_names[split]);
       found = path;
     }
   return found;
@@ -69,18 +57,18 @@ std::unique_ptr<IntegerFile> opened(const std::string& path, std::size_t rank, c
   try {
     array = std::make_unique<IntegerFile>(path, room);
   } catch (const std::runtime_error& error) {
-    refuse("{}; task tokens needs whole numbers of shape {} there ('crosstalk describe tokens')",
-           error.what(), shape);
+    refuse_files("{}; task tokens needs whole numbers of shape {} there ('crosstalk describe tokens')",
+                 error.what(), shape);
   }
   if (array->shape().size() != rank)
-    refuse("{}: has the shape {}; it must be {}", path, shape_text(array->shape()), shape);
+    refuse_files("{}: has the shape {}; it must be {}", path, shape_text(array->shape()), shape);
   for (const std::int64_t size : array->shape())
     if (size < 1 || size > std::int64_t{1} << 31)
-      refuse("{}: has the shape {}; each size of {} must lie in 1 .. {}", path, shape_text(array->shape()),
-             shape, std::int64_t{1} << 31);
+      refuse_files("{}: has the shape {}; each size of {} must lie in 1 .. {}", path,
+                   shape_text(array->shape()), shape, std::int64_t{1} << 31);
   if (array->count() > most_numbers)
-    refuse("{}: holds {} numbers; at most {} are read: give fewer sequences", path, array->count(),
-           most_numbers);
+    refuse_files("{}: holds {} numbers; at most {} are read: give fewer sequences", path, array->count(),
+                 most_numbers);
   return array;
 }
 
@@ -152,13 +140,14 @@ void TokenData::open(Part& part, const std::string& folder, int split, std::size
   const std::string tokens = find(folder, split, {"inputs", "tokens"});
   if (tokens.empty()) {
     if (!find(folder, split, {"keys"}).empty())
-      refuse("{}: holds keys and values, tokens of two numbers; task file reads those", folder);
+      refuse_files("{}: holds keys and values, tokens of two numbers; task file reads those", folder);
     if (std::error_code ignored; fs::exists(fs::path(folder) / (name + ".npz"), ignored))
-      refuse(
-          "{0}: holds {1}.npz, an archive; task tokens reads single arrays: with z = numpy.load(\"{0}/{1}.npz\"), "
-          "numpy.save(\"{0}/{1}_inputs.npy\", z[...]) and {1}_labels.npy likewise",
+      refuse_files(
+          "{0}: holds {1}.npz, an archive; task tokens reads single arrays: with z = "
+          "numpy.load(\"{0}/{1}.npz\"), numpy.save(\"{0}/{1}_inputs.npy\", z[...]) and {1}_labels.npy "
+          "likewise",
           folder, name);
-    refuse(
+    refuse_files(
         "{0}: holds no {1}_inputs.npy, {1}_tokens.npy or {1}/tokens.npy; task tokens needs the sequences of "
         "{1} there ('crosstalk describe tokens')",
         folder, name);
@@ -166,18 +155,17 @@ void TokenData::open(Part& part, const std::string& folder, int split, std::size
   part.tokens = opened(tokens, 2, "[N,T] (N sequences of T tokens)", room);
   part.N = part.tokens->shape()[0], part.T = part.tokens->shape()[1];
   if (part.T > largest_id)
-    refuse("{}: sequences of {} tokens; at most {} are supported", tokens, part.T, largest_id);
+    refuse_files("{}: sequences of {} tokens; at most {} are supported", tokens, part.T, largest_id);
   const std::string positions = find(folder, split, {"positions", "position"});
   const std::string labels = find(folder, split, {"labels", "targets", "target"});
   if (!positions.empty() && labels.ends_with("labels.npy"))
-    refuse(
+    refuse_files(
         "{}: labels stand at all tokens, and {} is there too; keep one of them, or name the labels targets.npy",
         labels, positions);
   if (labels.empty())
-    refuse(
+    refuse_files(
         "{0}: holds no {1}_labels.npy (or {1}_positions.npy and {1}_targets.npy), what is right at which "
-        "token "
-        "of {2}",
+        "token of {2}",
         folder, name, tokens);
   part.targets = opened(labels, 2,
                         positions.empty() ? "[N,T] (a label for each token, -100 or -1: none)"
@@ -186,32 +174,32 @@ void TokenData::open(Part& part, const std::string& folder, int split, std::size
   part.slots = part.targets->shape()[1];
   if (positions.empty()) {
     if (part.targets->shape() != part.tokens->shape())
-      refuse("{}: has the shape {}; labels stand beside the tokens of {}, so it must be {}", labels,
-             shape_text(part.targets->shape()), tokens, shape_text(part.tokens->shape()));
+      refuse_files("{}: has the shape {}; labels stand beside the tokens of {}, so it must be {}", labels,
+                   shape_text(part.targets->shape()), tokens, shape_text(part.tokens->shape()));
   } else {
     part.positions = opened(positions, 2, "[N,Q] (N sequences of Q answers each)", room);
     if (part.targets->shape()[0] != part.N)
-      refuse("{}: has the shape {}; there are {} sequences in {}, so it must be [{}, Q]", labels,
-             shape_text(part.targets->shape()), part.N, tokens, part.N);
+      refuse_files("{}: has the shape {}; there are {} sequences in {}, so it must be [{}, Q]", labels,
+                   shape_text(part.targets->shape()), part.N, tokens, part.N);
     if (part.positions->shape() != part.targets->shape())
-      refuse("{}: has the shape {}; it must be that of {}, {}", positions,
-             shape_text(part.positions->shape()), labels, shape_text(part.targets->shape()));
+      refuse_files("{}: has the shape {}; it must be that of {}, {}", positions,
+                   shape_text(part.positions->shape()), labels, shape_text(part.targets->shape()));
   }
   const std::string segment = find(folder, split, {"segment"});
   if (segment.empty() || split == 0) return;
   std::size_t all = std::numeric_limits<std::size_t>::max();
   part.segment = opened(segment, 1, "[N] (the kind of each sequence)", all);
   if (part.segment->shape()[0] != part.N)
-    refuse("{}: has the shape {}; there are {} sequences in {}, so it must be [{}]", segment,
-           shape_text(part.segment->shape()), part.N, tokens, part.N);
+    refuse_files("{}: has the shape {}; there are {} sequences in {}, so it must be [{}]", segment,
+                 shape_text(part.segment->shape()), part.N, tokens, part.N);
   for (std::int64_t row = 0; row < part.N; ++row) {
     const std::int64_t kind = part.segment->numbers()[row];
     if (kind < 0 || kind > largest_id)
-      refuse("{}: holds {} at [{}]; a segment must lie in 0 .. {}", segment, kind, row, largest_id);
+      refuse_files("{}: holds {} at [{}]; a segment must lie in 0 .. {}", segment, kind, row, largest_id);
     part.rows[kind].push_back(static_cast<std::int32_t>(row));
   }
   if (part.rows.size() > most_segments)
-    refuse("{}: names {} segments; at most {} are supported", segment, part.rows.size(), most_segments);
+    refuse_files("{}: names {} segments; at most {} are supported", segment, part.rows.size(), most_segments);
 }
 
 void TokenData::scan(Part& part, void* hash) {
@@ -236,8 +224,8 @@ void TokenData::scan(Part& part, void* hash) {
     for (std::int64_t t = 0; t < part.T; ++t) {
       const std::int64_t id = token[in_block * part.T + t];
       if (id < 0 || id > largest_id)
-        refuse("{}: holds {} at [{}, {}]; a token must lie in 0 .. {}", part.tokens->path(), id, row, t,
-               largest_id);
+        refuse_files("{}: holds {} at [{}, {}]; a token must lie in 0 .. {}", part.tokens->path(), id, row, t,
+                     largest_id);
       tokens[static_cast<std::size_t>(t)] = static_cast<std::int32_t>(id);
       tokens_ = std::max(tokens_, static_cast<int>(id) + 1);
     }
@@ -247,18 +235,18 @@ void TokenData::scan(Part& part, void* hash) {
       const std::int64_t label = target[in_block * part.slots + i];
       if (label == -1 || label == -100) continue;
       if (!target.is_signed && is_wrapped(target.bytes, label))
-        refuse("{}: {}", part.targets->path(),
-               wrapped_text(target.bytes, label, fmt::format("[{}, {}]", row, i)));
+        refuse_files("{}: {}", part.targets->path(),
+                     wrapped_text(target.bytes, label, fmt::format("[{}, {}]", row, i)));
       if (label < 0 || label > largest_id)
-        refuse("{}: holds {} at [{}, {}]; an answer must lie in 0 .. {} (-100 or -1: none)",
-               part.targets->path(), label, row, i, largest_id);
+        refuse_files("{}: holds {} at [{}, {}]; an answer must lie in 0 .. {} (-100 or -1: none)",
+                     part.targets->path(), label, row, i, largest_id);
       const std::int64_t t = part.positions ? position[in_block * part.slots + i] : i;
       if (t < 0 || t >= part.T)
-        refuse("{}: holds {} at [{}, {}]; the token at which an answer is due must lie in 0 .. {}",
-               part.positions->path(), t, row, i, part.T - 1);
+        refuse_files("{}: holds {} at [{}, {}]; the token at which an answer is due must lie in 0 .. {}",
+                     part.positions->path(), t, row, i, part.T - 1);
       if (t <= last)
-        refuse("{}: holds {} at [{}, {}] after {}; positions of a sequence must rise", part.positions->path(),
-               t, row, i, last);
+        refuse_files("{}: holds {} at [{}, {}] after {}; positions of a sequence must rise",
+                     part.positions->path(), t, row, i, last);
       last = t;
       answers.push_back(static_cast<std::int32_t>(t));
       answers.push_back(static_cast<std::int32_t>(label));
@@ -282,8 +270,8 @@ void TokenData::scan(Part& part, void* hash) {
 
 void TokenData::leave_out_silent_rows(Part& part) {
   if (part.Q == 0)
-    refuse("{}: asks nothing, all its labels are below 0; give at least one sequence a label",
-           part.targets->path());
+    refuse_files("{}: asks nothing, all its labels are below 0; give at least one sequence a label",
+                 part.targets->path());
   if (part.asking.empty()) return;
   for (auto& [kind, rows] : part.rows)
     std::erase_if(rows, [&](std::int32_t row) {
@@ -315,8 +303,8 @@ TokenData::TokenData(const std::string& folder, std::size_t most_held) : GivenFi
   for (const int other : {1, 2})
     for (const auto& [kind, rows] : parts_[static_cast<std::size_t>(other)].rows)
       if (parts_[static_cast<std::size_t>(3 - other)].rows.count(kind) == 0)
-        refuse("{}: segment {} is in {} and not in {}; both need every segment", folder, kind,
-               split_names[other], split_names[3 - other]);
+        refuse_files("{}: segment {} is in {} and not in {}; both need every segment", folder, kind,
+                     split_names[other], split_names[3 - other]);
   const auto all = files();
   is_held_ = std::all_of(all.begin(), all.end(), [](const IntegerFile* file) { return file->is_held(); });
   end_reading();

@@ -16,7 +16,6 @@
 namespace crosstalk {
 namespace {
 
-constexpr int baseline_sequences = 256;  // or all, where there are fewer
 constexpr std::size_t text_width = 100;
 
 }  // namespace
@@ -54,28 +53,32 @@ std::map<std::string, double> TokenTask::baselines() const {
     for (auto& [name, value] : sums) value /= all;
     return sums;
   }
-  SequenceBuffer buffer(*this, Split::eval);
   std::int64_t queries = 0;
-  const std::int64_t all = sequences(Split::eval);
-  const auto count = static_cast<int>(all > 0 ? std::min<std::int64_t>(all, baseline_sequences)
-                                              : std::int64_t{baseline_sequences});
-  for (int n = 0; n < count; ++n) {
-    const SequenceView sequence = buffer.draw(0, static_cast<std::uint64_t>(n));
+  each_of_baselines(*this, [&](const SequenceView& sequence) {
     for (int q = 0; q < sequence.shape.Q; ++q) {
       if (sequence.target[q] < 0) continue;
       ++queries;
       for (const auto& [name, probability] : shortcuts(sequence, q))
         sums["baseline_" + name + "_accuracy"] += probability;
     }
-  }
+  });
   for (auto& [name, sum] : sums) sum /= static_cast<double>(queries);
   sums["chance_accuracy"] = 1.0 / answers();
   sums["chance_loss"] = std::log(static_cast<double>(answers()));
   return sums;
 }
 
-void TokenTask::check_shape(Split split, const SequenceView& out) const {
-  check_sequence_shape(*this, split, out);
+Vocabulary token_vocabulary(int tokens) { return token_vocabulary(tokens, tokens); }
+Vocabulary token_vocabulary(int tokens, int answers) {
+  return {.keys = 0, .values = answers, .second_key = false, .tokens = tokens};
+}
+
+OptionSpec examples_option() {
+  return {"examples", std::int64_t{0}, "sequences of an epoch of training, the same in each; 0 means no end",
+          0, 1099511627776.0};
+}
+std::uint64_t examples_of(const Options& options) {
+  return static_cast<std::uint64_t>(options.get_int("task.examples"));
 }
 
 std::vector<int> curriculum_of(const Options& options) {

@@ -36,11 +36,16 @@ class TokenTask : public Task {
   using Shortcuts = std::map<std::string, double>;
   virtual Shortcuts shortcuts(const SequenceView& sequence, int q) const = 0;
 
-  /// std::logic_error unless `out` has the sizes of shape(split, m) for some m.
-  void check_shape(Split split, const SequenceView& out) const;
-
   std::vector<TaskSegment> parts_, eval_parts_, stages_;
 };
+
+/// Of so many ids, each of which may be an answer; or of answers that are numbered by themselves.
+Vocabulary token_vocabulary(int tokens);
+Vocabulary token_vocabulary(int tokens, int answers);
+
+/// The option task.examples: training has so many sequences, 0 means no end; and its value.
+OptionSpec examples_option();
+std::uint64_t examples_of(const Options& options);
 
 /// Sizes of the stages that task.curriculum names ("32 64 128"), the last of which is the task's own; empty: none.
 std::vector<int> curriculum_of(const Options& options);

@@ -7,16 +7,10 @@
 #include <random>
 #include <set>
 
-#include "experiments/study/study_fixture.h"
-
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
+#include "experiments/study/study_fuzz.h"
 
 namespace crosstalk {
 namespace {
-
-void feed(const std::string& input) {
-  LLVMFuzzerTestOneInput(reinterpret_cast<const std::uint8_t*>(input.data()), input.size());
-}
 
 const std::string kSmall =
     "[study]\nname = \"s\"\nseeds = [1, 2]\n[base]\ntask.name = \"recall\"\ntrain.batch = "
@@ -61,8 +55,9 @@ std::vector<std::string> corpus() {
 
 TEST(StudyMutation, CorpusAndItsPrefixes) {
   for (const std::string& seed : corpus()) {
-    feed(seed);
-    for (std::size_t end = 0; end < std::min<std::size_t>(seed.size(), 700); ++end) feed(seed.substr(0, end));
+    check_study_reader(seed);
+    for (std::size_t end = 0; end < std::min<std::size_t>(seed.size(), 700); ++end)
+      check_study_reader(seed.substr(0, end));
   }
 }
 
@@ -71,7 +66,7 @@ TEST(StudyMutation, EveryByteReplaced) {
     for (const char c : {'[', ']', '{', '"', '=', '.', ',', '\n', '#', '0', '-', '\0', '\xCE'}) {
       std::string text = kSmall;
       text[i] = c;
-      feed(text);
+      check_study_reader(text);
     }
   }
 }
@@ -104,7 +99,7 @@ TEST(StudyMutation, RandomEdits) {
           break;
       }
     }
-    feed(text);
+    check_study_reader(text);
   }
 }
 

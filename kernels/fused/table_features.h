@@ -1,8 +1,7 @@
 // Normalised features of looked-up keys in one op: y_n = norm(phi(x_n)), x_n = sum_c table_c[ids[n,c]].
 //
-// Equal to Lookup, FeatureMap and Normalize one after the other, but x and phi(x) never travel through memory: they are made again in
-// the backward pass (a few products a number, against four passes over [R,N,p]). Maps of single entries and DPFP; FAVOR+ has products of
-// its own. The CPU runs that chain a few rows at a time, with the same bits.
+// Equal to Lookup, FeatureMap and Normalize one after the other, which the CPU runs a few rows at a time, with the same bits: x and phi(x)
+// stay in its caches, and are made again in the backward pass. Of DPFP alone, whose gradient reads no features.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/fused/table_keys.h"
@@ -10,11 +9,8 @@
 
 namespace crosstalk {
 
-/// Maps of entries and DPFP; on a GPU of keys whose 32, 64 or 128 numbers are a few a lane. Others run the chain.
-constexpr bool table_features_cover(FeatureMap map, int nu, int d, Device device = Device::cuda) {
-  if (!is_entry_map(map) && map != FeatureMap::dpfp) return false;
-  return device == Device::cpu || ((map != FeatureMap::dpfp || nu < 32) && (d == 32 || d == 64 || d == 128));
-}
+/// DPFP-2 and wider; the features of others are too few for a gain (benchmarks/README.md: DPFP-1 1.02 times).
+constexpr bool table_features_cover(FeatureMap map, int nu) { return map == FeatureMap::dpfp && nu >= 2; }
 
 /// Features of the rows x [R,N,d] that the tables give: phi(x), normalised.
 template <class Real>
@@ -32,14 +28,14 @@ struct TableFeaturesForward {
   Tensor<Real> y, inverse;
 };
 
-/// inverse, d_y, y [R,N,p] -> d_x [R,N,d] (overwritten): what the backward pass of Lookup adds up into tables. A GPU makes y again.
+/// inverse, d_y, y [R,N,p] -> d_x [R,N,d] (overwritten): what the backward pass of Lookup adds up into tables.
 template <class Real>
 struct TableFeaturesBackward {
   TableFeatures<Real> from;
   Tensor<Real> inverse, d_y, d_x, y;
 };
 
-CROSSTALK_STEP(TableFeaturesForward)
-CROSSTALK_STEP(TableFeaturesBackward)
+CROSSTALK_STEP_ON(cpu, TableFeaturesForward)
+CROSSTALK_STEP_ON(cpu, TableFeaturesBackward)
 
 }  // namespace crosstalk

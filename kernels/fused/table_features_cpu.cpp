@@ -59,7 +59,6 @@ class Chain {
       norm.y.gradient = d_y;
       backward_cpu(Exec{}, norm);
     }
-    if (is_entry_map(map.map)) forward_cpu(Exec{}, map);  // DPFP's gradient reads no features
     backward_cpu(Exec{}, map);
   }
 

@@ -112,26 +112,22 @@ bool table_scores_once(Graph<Real>& graph) {
 
 template <class Real>
 bool table_features_once(Graph<Real>& graph, bool normalised) {
+  if (graph.device() != Device::cpu) return false;
   const Links<Real> links(graph);
   for (auto& node : graph.nodes()) {
     const auto* found = std::any_cast<std::shared_ptr<const Normalize<Real>>>(&node.info);
     const Normalize<Real>* norm = found ? found->get() : nullptr;
     const auto* map =
         norm ? links.template alone<Phi<Real>>(of(norm->x)) : std::any_cast<Phi<Real>>(&node.info);
-    if (normalised ? !norm : norm || !map) continue;
+    if (!map || (normalised ? !norm : norm != nullptr)) continue;
     if (norm && norm->norm != RowNorm::sum && norm->norm != RowNorm::l2) continue;
     Variable<Real>* y = node.outputs[0];
-    MapFeatures<Real> key;
-    if (norm) key.x = norm->x;
+    const MapFeatures<Real> key = **map;
     std::vector<typename Graph<Real>::Node*> chain = {&node};
-    if (map) {
-      key = **map;
-      if (norm) chain.push_back(links.maker(of(norm->x)));
-    }
+    if (norm) chain.push_back(links.maker(of(norm->x)));
     const auto* lookup = links.template alone<LookupNode<Real>>(of(key.x));
     // One head: a row of features is one row of the tables.
-    if (!lookup || lookup->bias ||
-        !table_features_cover(key.map, key.number, key.x.value.columns(), graph.device()) ||
+    if (!lookup || lookup->bias || !table_features_cover(key.map, key.number) ||
         lookup->tables[0].rows->value.columns() != key.x.value.columns())
       continue;
     chain.push_back(links.maker(of(key.x)));

@@ -1,5 +1,4 @@
-// The retrieval model of 2021: its memories with every combination of its parts against models/testing/retrieval_oracle.h, and against itself in
-// single precision.
+// The retrieval model of 2021: its memories with every combination of its parts against models/testing/retrieval_oracle.h.
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
@@ -69,65 +68,6 @@ TEST_P(MemoryOracle, OutputsAndLossAreThoseOfTheEquations) {
   }
   RecordProperty("checked", checked);
   EXPECT_GE(checked, 2 * static_cast<int>(shapes().size()) - 2);
-}
-
-TEST_P(MemoryOracle, SinglePrecisionAgreesWithDouble) {
-  const ModelShape& shape = shapes()[3];
-  for (const Setting& setting : valid_settings(kind(), kDKey, shape.keys, shape.values, kEmbedding)) {
-    if (!oracle_knows(setting.options)) continue;
-    SCOPED_TRACE(setting.name);
-    Example example = find_example(setting.options, shape, 77, 0);
-    for (auto& [name, values] :
-         example.parameters) {  // exactly representable, so that only arithmetic differs
-      for (double& x : values) x = static_cast<float>(x);
-    }
-    ModelRun<double> precise(setting.options, shape, 1, true);
-    ModelRun<float> single(setting.options, shape, 1, true);
-    give(precise, 0, example);
-    give(single, 0, example);
-    precise.forward();
-    precise.backward();
-    single.forward();
-    single.backward();
-    // T steps of P-term sums, each divided by something above 0.03 (the margin).
-    const double roundings = kT * 4 * (kDKey + 2), condition = example.peak / 0.03;
-    const double limit = tolerance<float>(roundings, condition).limit();
-    for (int b = 0; b < shape.B; ++b) {
-      for (int i = 0; i < shape.sequence.Q; ++i) {
-        if (example.batch.target_at(b, i) < 0) continue;
-        ASSERT_TRUE(close("y", single.y(0, b, i), precise.y(0, b, i), shape.values, limit));
-      }
-    }
-    const auto& p = precise.model.parameters();
-    const auto& q = single.model.parameters();
-    for (int i = 0; i < p.count(); ++i) {
-      const Tensor<double> want = p.gradient(i);
-      const double scale = std::max(1., magnitude(want.at(0), want.size()));
-      ASSERT_TRUE(close("gradient of " + p.name(i), q.gradient(i).at(0), want.at(0), want.size(),
-                        tolerance<float>(3 * roundings, condition * condition).limit() * scale));
-    }
-  }
-}
-
-TEST_P(MemoryOracle, StateSizeAndDDotAreWhatTheRecurrenceKeeps) {
-  for (const int d_key : {3, 4}) {
-    for (const int T : {4, 9}) {
-      const ModelShape shape{kKeys, kValues, false, 1, {T, 2, 1}};
-      for (const Setting& setting : valid_settings(kind(), d_key, shape.keys, shape.values, kEmbedding)) {
-        if (!oracle_knows(setting.options)) continue;
-        SCOPED_TRACE(setting.name);
-        ModelRun<double> layout(setting.options, shape, 1, false);
-        HandBatch batch(1, shape.sequence);
-        for (int t = 0; t < T; ++t) batch.write(0, t, {t % kKeys, t % kValues});
-        batch.ask(0, 0, 0, 0, T);
-        RetrievalOracle oracle(setting.options, shape.keys, shape.values, false, layout.random_parameters(3),
-                               favor_omega(setting.options, 1, 0, 1));
-        oracle.read(batch, 0);
-        EXPECT_EQ(kind().state_size(setting.options, kValues, T), oracle.state_floats());
-        EXPECT_EQ(kind().d_dot(setting.options), oracle.feature_dimension());
-      }
-    }
-  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Of2021, MemoryOracle, every_memory_of_2021(), memory_name);

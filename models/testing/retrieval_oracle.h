@@ -1,9 +1,6 @@
 // The retrieval model once more, in the slowest way: explicit one-hot tokens, projections, feature maps and norms; then the
 // memory's oracle (NAME_test.cpp), fed with keys, queries, values and gates that are made of the parameters, the gates by
-// the laws that its test states.
-//
-//   DPFP          Schlag, Irie, Schmidhuber 2021 (arXiv 2102.11174), eq 37 and listing 1
-//   sums of keys  the same, eqs 17-20 and section 4.2
+// the laws that its test states. Sums of keys: Schlag, Irie, Schmidhuber 2021 (arXiv 2102.11174), eqs 17-20 and section 4.2.
 //
 // It also tells how near a kink or a vanishing denominator it came, where no comparison makes sense.
 // SPDX-License-Identifier: Apache-2.0
@@ -17,6 +14,7 @@
 #include <vector>
 
 #include "kernels/base/text/options.h"
+#include "kernels/feature_map/feature_map.h"
 #include "models/memory.h"
 #include "models/testing/gate_laws.h"
 #include "models/testing/hand_batch.h"
@@ -81,9 +79,6 @@ class RetrievalOracle {
   double margin() const { return seen_.margin; }
   /// Largest number that the state or a read held so far.
   double peak() const { return seen_.peak; }
-  /// Numbers that the last recurrence kept at its end, and the dimension of its keys after phi.
-  std::int64_t state_floats() const { return seen_.floats; }
-  std::int64_t feature_dimension() const { return seen_.columns; }
 
  private:
   const Memory& memory() const { return *find_memory(options_.get_string("memory.name")); }
@@ -139,35 +134,32 @@ class RetrievalOracle {
     return y;
   }
 
+  // By the op, which the map's own oracle holds (kernels/feature_map/maps/NAME_test.cpp).
   Vector phi(const Vector& x) {
-    const std::string map = text("feature_map");
-    Vector y;
-    if (map == "identity") {
-      y = x;
-    } else if (map == "elu1") {
-      for (const double a : x) near(a), y.push_back(a > 0 ? a + 1 : std::exp(a));
-    } else if (map == "relu") {
-      for (const double a : x) near(a), y.push_back(a > 0 ? a : 0);
-    } else if (map == "tanh") {
-      for (const double a : x) y.push_back(std::tanh(a));
-    } else if (map == "dpfp") {
-      Vector f;
-      for (const double a : x) near(a), f.push_back(a > 0 ? a : 0);
-      for (const double a : x) f.push_back(a < 0 ? -a : 0);
-      const auto n = f.size();
-      for (std::int64_t j = 1; j <= options_.get_int("memory.nu"); ++j) {
-        for (std::size_t i = 0; i < n; ++i) y.push_back(f[i] * f[(i + n - static_cast<std::size_t>(j)) % n]);
-      }
-    } else if (map == "favor") {
-      const Matrix omega = rows_of(omega_, d_key_);
-      const double m = static_cast<double>(omega.size()), norm = std::exp(-dot(x, x) / 2);
-      const bool both = text("favor_variant") == "hyperbolic";
-      const double scale = norm / std::sqrt(both ? 2 * m : m);
-      for (const Vector& row : omega) y.push_back(scale * std::exp(dot(row, x)));
-      for (std::size_t i = 0; both && i < omega.size(); ++i) y.push_back(scale * std::exp(-dot(omega[i], x)));
-    } else {
-      throw std::logic_error("the oracle does not know the feature map " + map);
-    }
+    const std::string name = text("feature_map");
+    MapFeatures<double> op;
+    const auto row = [](const Vector& numbers, int columns) {
+      Tensor<double> t;
+      t.data = const_cast<double*>(numbers.data()), t.R = 1, t.rank = 2;
+      t.dims[0] = static_cast<int>(numbers.size()) / columns, t.dims[1] = columns;
+      return t;
+    };
+#define CROSSTALK_PICK_MAP(map)                                  \
+  if (name == maps::map::info().name) {                          \
+    op.map = FeatureMap::map;                                    \
+    const auto number = maps::map::info().number;                \
+    if (number != nullptr) op.number = number(options_, d_key_); \
+  }
+    CROSSTALK_FEATURE_MAPS(CROSSTALK_PICK_MAP)
+#undef CROSSTALK_PICK_MAP
+    if (name == "elu1" || name == "relu" || name == "dpfp")
+      for (const double a : x) near(a);
+    op.x.value = row(x, d_key_);
+    if (!omega_.empty()) op.omega.value = row(omega_, d_key_);
+    const int p = map_width(op.map, d_key_, op.number, static_cast<int>(omega_.size()) / d_key_);
+    Vector y(static_cast<std::size_t>(p));
+    op.y.value = row(y, p);
+    forward(Exec{}, op);
     return y;
   }
   // phi, then key_norm. The released code adds 1e-6 to the sum of queries alone; sums of ReLU, and of DPFP of
@@ -215,8 +207,6 @@ class RetrievalOracle {
   Vector read_after(const HandBatch& batch, int b, int key, int n) {
     Sequence s = sequence(batch, b, project("query_projection", query_weight_, embed(key)));
     s.used = n - 1;
-    seen_.floats = 0;
-    seen_.columns = memory().keeps_keys ? 0 : s.K;
     const Matrix all = find_oracle(memory().name)(s);
     const Vector y =
         n > 0 ? all.at(static_cast<std::size_t>(n) - 1) : Vector(static_cast<std::size_t>(values_), 0);

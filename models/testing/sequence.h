@@ -26,8 +26,8 @@ using Matrix = std::vector<Vector>;  ///< rows
 /// Facts of a recurrence for a test beside its reads.
 struct Witness {
   double margin = std::numeric_limits<double>::infinity();  ///< smallest distance from a kink or a pole
-  double peak = 1;                       ///< largest number of the state and of what is read
-  std::int64_t floats = 0, columns = 0;  ///< of the state at the end; keys after phi
+  double peak = 1;          ///< largest number of the state and of what is read
+  std::int64_t floats = 0;  ///< of the state at the end
 
   void near(double distance) { margin = std::min(margin, std::abs(distance)); }
 };

@@ -16,25 +16,12 @@
 namespace crosstalk {
 namespace {
 
-/// More parameters than anything has.
-constexpr double kLargestSize = 1e18;
-
 /// A memory of one size: what it stores.
 struct Measured {
   const RecordLine* line = nullptr;
   Capacity capacity;
   double size = 0;  ///< x, at the load of its capacity (values, and softmax's cache, grow with the load)
 };
-
-enum class Against { d_dot, state, state_in_bytes, parameters };
-
-double size_of(const Record& record, Against against) {
-  if (against == Against::d_dot) return static_cast<double>(record.d_dot);
-  if (against == Against::state) return state_floats(record);
-  if (against == Against::state_in_bytes) return state_bytes(record);
-  const auto parameters = record.metrics.find("parameters");
-  return parameters == record.metrics.end() ? 0 : parameters->second;
-}
 
 Measured measure(const RecordLine& line, const Metric& metric, double threshold, Against against) {
   std::vector<LoadPoint> points;
@@ -127,6 +114,16 @@ void add_fit(Drawing& drawing, const std::vector<Measured>& all, std::ostream& n
       "interval of the slope.");
 }
 
+}  // namespace
+
+double size_of(const Record& record, Against against) {
+  if (against == Against::d_dot) return static_cast<double>(record.d_dot);
+  if (against == Against::state) return state_floats(record);
+  if (against == Against::state_in_bytes) return state_bytes(record);
+  const auto parameters = record.metrics.find("parameters");
+  return parameters == record.metrics.end() ? 0 : parameters->second;
+}
+
 Drawing draw_capacities(const FigureInput& input, const std::vector<RecordLine>& lines, Against against) {
   static const std::map<Against, std::array<const char*, 3>> axes = {
       {Against::d_dot, {"d_key", "d_dot", "$d_{\\mathrm{dot}}$"}},
@@ -200,60 +197,6 @@ Drawing draw_capacities(const FigureInput& input, const std::vector<RecordLine>&
   add_fit(drawing, all, input.notes);
   if (input.options.theory) add_theory(drawing, lines, threshold, input.options.memories);
   return drawing;
-}
-
-}  // namespace
-
-Drawing draw_capacity_vs_ddot(const FigureInput& input) {
-  auto lines = lines_over_loads(input, "capacity-vs-ddot", Apart::d_dot_and_d_key);
-  const auto without = std::stable_partition(lines.begin(), lines.end(),
-                                             [](const RecordLine& line) { return line.d_dot > 0; });
-  std::set<std::string> dropped;
-  for (auto line = without; line != lines.end(); ++line) dropped.insert(line->label);
-  lines.erase(without, lines.end());
-  for (const std::string& label : dropped)
-    input.notes << fmt::format("{} has no d_dot and is left out\n", label);
-  if (lines.empty())
-    throw std::invalid_argument("capacity-vs-ddot needs memories with a d_dot; these have none");
-  return draw_capacities(input, lines, Against::d_dot);
-}
-
-Drawing draw_capacity_vs_state(const FigureInput& input) {
-  auto lines = lines_over_loads(input, "capacity-vs-state", Apart::d_dot_and_d_key);
-  std::erase_if(lines, [](const RecordLine& line) {
-    return std::any_of(line.points.begin(), line.points.end(),
-                       [](const auto& point) { return state_floats(*point.second.front()) <= 0; });
-  });
-  if (lines.empty())
-    throw std::invalid_argument(
-        "capacity-vs-state needs records with a state size (column state_size, or state_bytes); these have "
-        "none");
-  return draw_capacities(input, lines,
-                         input.options.x == "state_bytes" ? Against::state_in_bytes : Against::state);
-}
-
-Drawing draw_capacity_table(const FigureInput& input) {
-  Drawing drawing =
-      draw_capacities(input, lines_over_loads(input, "capacity", Apart::d_dot_and_d_key), Against::state);
-  drawing.needs = {kLoad};
-  for (FigureRow& row : drawing.rows)
-    if (row.x <= 0) row.x = kNone;
-  return drawing;
-}
-
-Drawing draw_capacity_vs_parameters(const FigureInput& input) {
-  auto lines = lines_over_loads(input, "capacity-vs-parameters", Apart::d_dot_and_d_key);
-  std::erase_if(lines, [](const RecordLine& line) {
-    return std::any_of(line.points.begin(), line.points.end(), [](const auto& point) {
-      const double size = size_of(*point.second.front(), Against::parameters);
-      return !(size >= 1 && size <= kLargestSize);  // somebody's number may be any, or none
-    });
-  });
-  if (lines.empty())
-    throw std::invalid_argument(
-        "capacity-vs-parameters needs records with their number of parameters (column parameters); these "
-        "have none");
-  return draw_capacities(input, lines, Against::parameters);
 }
 
 }  // namespace crosstalk

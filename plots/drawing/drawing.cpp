@@ -281,8 +281,7 @@ std::string what_series_they_have(const RecordList& records) {
   for (const Record* record : records)
     if (!record->curves.empty() || !record->profiles.empty()) return what_they_are(records);
   return "these have neither curves nor profiles, as rows of an export: 'crosstalk export STORE --curves "
-         "--out "
-         "NAME.curves.csv' beside NAME.csv keeps them";
+         "--out NAME.curves.csv' beside NAME.csv keeps them";
 }
 
 std::string symbol_of(const std::string& key) {

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "plots/drawing/groups.h"
 #include "plots/drawing/series.h"
 #include "plots/drawing/styles.h"
 #include "plots/figure.h"
@@ -210,19 +211,39 @@ std::string no_number(const RecordList& records, const std::string& x);
 /// does.
 std::string varying_key(const FigureInput& input, bool within_a_line = false);
 
-Drawing draw_accuracy(const FigureInput& input);
-Drawing draw_capacity(const FigureInput& input);
-Drawing draw_updates(const FigureInput& input);
-Drawing draw_curves(const FigureInput& input);
-Drawing draw_capacity_vs_ddot(const FigureInput& input);
-Drawing draw_capacity_vs_state(const FigureInput& input);
-/// The same for table capacity: memories without a state size too.
-Drawing draw_capacity_table(const FigureInput& input);
-Drawing draw_capacity_vs_parameters(const FigureInput& input);
-Drawing draw_tracking(const FigureInput& input);
-Drawing draw_length(const FigureInput& input);
-Drawing draw_probe(const FigureInput& input);
-Drawing draw_window(const FigureInput& input);
-Drawing draw_errors(const FigureInput& input);
+/// A figure of the final loss over the numbers of associations.
+struct LoadsFigure {
+  const char* name;
+  bool by_size;  ///< the legend names each line's d_dot, and the axis marks it
+  bool log;
+  void (*add_theory)(Drawing&, const std::vector<RecordLine>&, const FigureInput&, const Metric&);
+};
+Drawing draw_loads(const FigureInput& input, const LoadsFigure& figure);
+
+/// A figure of capacities (the largest load that a memory solves) against a size; against d_dot with a fit and the rank's bound.
+enum class Against { d_dot, state, state_in_bytes, parameters };
+double size_of(const Record& record, Against against);
+Drawing draw_capacities(const FigureInput& input, const std::vector<RecordLine>& lines, Against against);
+
+// Of what runs recorded along an axis: curves (over steps), profiles (over operations, lengths).
+using SeriesMap = std::map<std::string, Series> Record::*;  ///< &Record::curves, &Record::profiles
+
+/// nullptr: there is none, or it is empty.
+const Series* find_series(const Record& record, SeriesMap where, const std::string& name);
+/// Lines of the records that have the series, all of one line at one place.
+std::vector<RecordLine> lines_with(const FigureInput& input, const RecordList& records, SeriesMap where,
+                                   const std::string& name);
+/// Rows of one line: the median over its runs at every x that one of them has. `hold`: between and after its points the last
+/// value stands (a run that stopped early keeps what it had reached).
+void add_series(Drawing& drawing, const RecordLine& line, SeriesMap where, const std::string& name,
+                const std::string& label, bool hold, const Groups& groups = {});
+/// A line without rows (all its runs diverged) still needs an entry that the script can read.
+void add_empty_rows(Drawing& drawing, const std::vector<RecordLine>& lines);
+/// Smallest and largest x of the rows.
+std::pair<double, double> x_range(const std::vector<FigureRow>& rows);
+/// "Evaluation loss (cross-entropy)".
+std::string loss_axis(const std::string& split, const FigureInput& input);
+/// Says that published points are not drawn here.
+void note_published(const FigureInput& input, const char* figure);
 
 }  // namespace crosstalk

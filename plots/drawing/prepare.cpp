@@ -186,8 +186,7 @@ void mark_selected(Drawing& drawing, const Prepared& prepared, const FigureOptio
     row.selected = fmt::format("{}", fmt::join(chosen, " | "));
   }
   drawing.footnotes.push_back(
-      fmt::format("{}: the value with the {}, chosen for each line and each x value; shown is "
-                  "{}.",
+      fmt::format("{}: the value with the {}, chosen for each line and each x value; shown is {}.",
                   fmt::join(options.best, ", "),
                   options.best_by == BestBy::loss ? "lowest median validation loss"
                                                   : "highest median validation accuracy",

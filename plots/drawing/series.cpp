@@ -1,4 +1,4 @@
-// Records chosen for a figure and sorted into lines.
+// Records chosen for a figure and sorted into lines; their places on an axis.
 // SPDX-License-Identifier: Apache-2.0
 #include "plots/drawing/series.h"
 
@@ -13,6 +13,9 @@
 #include <sstream>
 #include <stdexcept>
 #include <tuple>
+
+#include "plots/drawing/drawing.h"
+#include "results/csv.h"
 
 namespace crosstalk {
 namespace {
@@ -136,6 +139,98 @@ void note_missing(const std::vector<RecordLine>& lines, int expected, const std:
       notes << fmt::format("diverged: {} of {}'s {} runs; they count as the worst\n", diverged, line.label,
                            count_seeds(line, expected).runs);
   }
+}
+
+std::string varying_key(const FigureInput& input, bool within_a_line) {
+  if (!input.options.x.empty()) return input.options.x;
+  static const char* const kKeys[] = {"task.pairs",  "task.associations", "model.width",
+                                      "task.length", "model.d_key",       "train.learning_rate"};
+  for (const char* key : kKeys) {
+    const std::vector<std::string>& best = input.options.best;
+    if (std::find(best.begin(), best.end(), key) != best.end()) continue;
+    std::map<std::string, std::set<double>> values;
+    for (const Record* record : input.records)
+      if (const auto value = config_number(*record, key))
+        values[within_a_line ? record->label : ""].insert(*value);
+    if (std::any_of(values.begin(), values.end(), [](const auto& line) { return line.second.size() > 1; }))
+      return key;
+  }
+  return "";
+}
+
+void add_published_points(Drawing& drawing, const std::vector<RecordLine>& lines, const FigureInput& input,
+                          const std::vector<std::string>& metrics, const std::vector<std::string>& own,
+                          const PublishedPlace& place) {
+  std::size_t drawn = 0, without_metric = 0, without_x = 0, trained_otherwise = 0;
+  std::string training;  // in what the first of those differs
+  bool of_runs = false;
+  for (const PublishedPoint& point : input.options.published) {
+    const auto metric = std::find_if(metrics.begin(), metrics.end(),
+                                     [&](const auto& m) { return point.metrics.contains(m); });
+    if (metric == metrics.end()) {
+      ++without_metric;
+      continue;
+    }
+    const double y = point.metrics.at(*metric);
+    PublishedPoint elsewhere = point;
+    for (const std::string& key : own) elsewhere.known.erase(key);
+    const bool has_runs = has_label(input, point.label);
+    bool has_place = false, is_drawn = false;
+    std::vector<std::string> otherwise;
+    for (const RecordLine& line : lines) {
+      const Record& record = *line.points.begin()->second.front();
+      const double x = place(point, record);
+      has_place = has_place || std::isfinite(x);
+      const bool is_here = has_runs ? record.label == point.label && differences(record, elsewhere).empty()
+                                    : agrees_but_for_memory(record, point, own);
+      if (std::isfinite(x) && !is_here && has_runs && record.label == point.label)
+        if (const auto differ = differences(record, elsewhere);
+            std::all_of(differ.begin(), differ.end(), [](const auto& d) { return d.starts_with("train."); }))
+          otherwise = differ;
+      if (!std::isfinite(x) || !is_here) continue;
+      ++drawn;
+      is_drawn = true;
+      if (!has_runs) {
+        add_from_elsewhere(drawing, input, point, x, y);
+        break;
+      }
+      of_runs = true;
+      const std::string label = "published: " + line.label;
+      if (std::none_of(drawing.overlays.begin(), drawing.overlays.end(),
+                       [&](const Overlay& overlay) { return overlay.label == label; }))
+        drawing.overlays.push_back({label, line.d_dot, input.styles.at(line.label).colour});
+      drawing.rows.push_back({label, line.d_dot, x, 1, y});
+      break;
+    }
+    without_x += has_place ? 0 : 1;
+    if (is_drawn || otherwise.empty()) continue;
+    if (trained_otherwise++ == 0) training = fmt::format("{}", fmt::join(otherwise, ", "));
+  }
+  if (of_runs) drawing.overlay_names.emplace_back("published", "Published");
+  std::vector<std::string> reasons;
+  const std::size_t left_out = input.options.published.size() - drawn;
+  if (without_metric > 0) reasons.push_back(fmt::format("{} have no {}", without_metric, metrics.back()));
+  if (without_x > 0) reasons.push_back(fmt::format("{} have no {}", without_x, own.front()));
+  if (trained_otherwise > 0)
+    reasons.push_back(fmt::format("{} are of another training: {}", trained_otherwise, training));
+  if (const std::size_t known = without_metric + without_x + trained_otherwise; left_out > known)
+    reasons.push_back(fmt::format("{} have no run here", left_out - known));
+  if (left_out > 0)
+    input.notes << fmt::format("{} of {} published points are left out: {}\n", left_out,
+                               input.options.published.size(), fmt::join(reasons, ", "));
+}
+
+std::string no_number(const RecordList& records, const std::string& x) {
+  const std::string nearest = nearest_key(records, x);
+  return fmt::format("no record has a number {}; {}", x,
+                     nearest.empty() || nearest == x ? "choose another key with --x"
+                                                     : fmt::format("did you mean --x {}?", nearest));
+}
+
+std::optional<double> place_on_axis(const Record& record, const std::string& x) {
+  if (x != kStateBytes) return config_number(record, x);
+  const double bytes = state_bytes(record);
+  return bytes > 0 ? std::optional(bytes) : std::nullopt;
 }
 
 }  // namespace crosstalk

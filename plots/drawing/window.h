@@ -1,6 +1,7 @@
-// Learning-rate windows as a table: at which rates the median of a memory's seeds solves the task, and its best.
+// Learning-rate windows, as figure and table have them: at which rates the median of a memory's seeds solves the task, and its best.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <optional>
 #include <vector>
 
 #include "plots/drawing/drawing.h"
@@ -19,6 +20,11 @@ struct Windows {
   double threshold = 0;          ///< at least this accuracy, at most this loss
   std::vector<RateWindow> rows;  ///< most good rates first, then by the best median
 };
+
+inline constexpr const char* kLearningRate = "train.learning_rate";
+std::optional<double> learning_rate_of(const Record& record);
+/// Throws std::invalid_argument where there are not two rates, or --best chooses one.
+void check_rates(const FigureInput& input);
 
 /// What is drawn and tabulated: --metric, else accuracy of token tasks and loss of others, of the test split where it was read.
 Metric window_metric(const FigureInput& input);

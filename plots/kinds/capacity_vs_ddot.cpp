@@ -3,6 +3,23 @@
 #include "plots/kinds/figure_file.h"
 
 namespace crosstalk::figures {
+namespace {
+
+Drawing draw_capacity_vs_ddot(const FigureInput& input) {
+  auto lines = lines_over_loads(input, "capacity-vs-ddot", Apart::d_dot_and_d_key);
+  const auto without = std::stable_partition(lines.begin(), lines.end(),
+                                             [](const RecordLine& line) { return line.d_dot > 0; });
+  std::set<std::string> dropped;
+  for (auto line = without; line != lines.end(); ++line) dropped.insert(line->label);
+  lines.erase(without, lines.end());
+  for (const std::string& label : dropped)
+    input.notes << fmt::format("{} has no d_dot and is left out\n", label);
+  if (lines.empty())
+    throw std::invalid_argument("capacity-vs-ddot needs memories with a d_dot; these have none");
+  return draw_capacities(input, lines, Against::d_dot);
+}
+
+}  // namespace
 
 Figure capacity_vs_ddot() {
   return {

@@ -3,6 +3,27 @@
 #include "plots/kinds/figure_file.h"
 
 namespace crosstalk::figures {
+namespace {
+
+/// More parameters than anything has.
+constexpr double kLargestSize = 1e18;
+
+Drawing draw_capacity_vs_parameters(const FigureInput& input) {
+  auto lines = lines_over_loads(input, "capacity-vs-parameters", Apart::d_dot_and_d_key);
+  std::erase_if(lines, [](const RecordLine& line) {
+    return std::any_of(line.points.begin(), line.points.end(), [](const auto& point) {
+      const double size = size_of(*point.second.front(), Against::parameters);
+      return !(size >= 1 && size <= kLargestSize);  // somebody's number may be any, or none
+    });
+  });
+  if (lines.empty())
+    throw std::invalid_argument(
+        "capacity-vs-parameters needs records with their number of parameters (column parameters); these "
+        "have none");
+  return draw_capacities(input, lines, Against::parameters);
+}
+
+}  // namespace
 
 Figure capacity_vs_parameters() {
   return {.kind = {.name = "capacity-vs-parameters",

@@ -1,6 +1,13 @@
 // What a figure's file is made of: a file plots/kinds/NAME.cpp defines figures::NAME(), and the build finds it.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <ostream>
+#include <set>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -16,12 +23,13 @@ struct Figure {
 
 /// All figures, by name.
 const std::vector<Figure>& figure_files();
+/// Throws std::invalid_argument with the names where there is none.
+const Figure& find_figure(const std::string& name);
 
 // What `describe FIGURE` says of several figures.
 inline constexpr const char* kMedian =
     "Line: the median over seeds; band: its interval ('crosstalk describe intervals'). Diverged runs count "
-    "as the worst, "
-    "and a point of which half or more diverged is a cross.";
+    "as the worst, and a point of which half or more diverged is a cross.";
 inline constexpr const char* kSolvedBelow =
     "--threshold X; without it twice the largest train.stop_loss of the runs ('crosstalk describe "
     "threshold').";

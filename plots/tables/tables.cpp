@@ -12,6 +12,7 @@
 #include "plots/drawing/drawing.h"
 #include "plots/drawing/prepare.h"
 #include "plots/drawing/window.h"
+#include "plots/kinds/figure_file.h"
 #include "plots/tables/latex.h"
 #include "plots/tables/mad_table.h"
 #include "plots/tables/table_text.h"
@@ -210,6 +211,16 @@ Table cross_table(const Drawing& drawing, const Prepared& prepared, const std::v
   return table;
 }
 
+/// Memories without a state size too.
+Drawing draw_capacity_table(const FigureInput& input) {
+  Drawing drawing =
+      draw_capacities(input, lines_over_loads(input, "capacity", Apart::d_dot_and_d_key), Against::state);
+  drawing.needs = {kLoad};
+  for (FigureRow& row : drawing.rows)
+    if (row.x <= 0) row.x = kNone;
+  return drawing;
+}
+
 std::vector<double> axis_places(const Drawing& drawing) {
   std::set<double> places;
   for (const FigureRow& row : drawing.rows)
@@ -359,12 +370,11 @@ std::string table_text(const std::string& name, const LabelledRecords& rows, con
   plain.published.clear();
   const Prepared prepared = prepare(name, rows, plain);
   const FigureInput input{prepared.records, prepared.styles, plain, notes};
-  Drawing drawing = name == "capacity"   ? draw_capacity_table(input)
-                    : name == "tracking" ? draw_tracking(input)
-                    : name == "updates"  ? draw_updates(input)
-                    : name == "mad"      ? draw_mad(input)
-                    : name == "windows"  ? draw_windows(input)
-                                         : draw_final(input);
+  Drawing drawing = name == "capacity"                        ? draw_capacity_table(input)
+                    : name == "tracking" || name == "updates" ? find_figure(name).draw(input)
+                    : name == "mad"                           ? draw_mad(input)
+                    : name == "windows"                       ? draw_windows(input)
+                                                              : draw_final(input);
   check_left_out(drawing, prepared.records, notes);
   const std::size_t footnotes = drawing.footnotes.size();
   if (!plain.best.empty()) mark_selected(drawing, prepared, plain, notes);

@@ -436,8 +436,9 @@ std::string not_compared(const std::vector<Comparison>& rows) {
   std::map<std::string, std::set<std::size_t>> points;
   for (const Comparison& row : rows)
     for (const auto& [key, value] : row.published.known)
-      if (std::none_of(row.runs.begin(), row.runs.end(),
-                       [&](const Record* record) { return config_text(*record, key).has_value(); }))
+      if (std::none_of(row.runs.begin(), row.runs.end(), [&, &name = key](const Record* record) {
+            return config_text(*record, name).has_value();
+          }))
         points[fmt::format("{} ({})", printable_line(key), printable_line(value))].insert(row.number);
   std::vector<std::string> parts;
   for (const auto& [key, numbers] : points)

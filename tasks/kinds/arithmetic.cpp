@@ -1,18 +1,12 @@
 // arithmetic: parity and modular arithmetic, read at lengths beyond those of training.
 // SPDX-License-Identifier: Apache-2.0
-#include <fmt/format.h>
-
 #include <algorithm>
 
-#include "kernels/base/error.h"
-#include "tasks/draw_cuda.h"
-#include "tasks/fused_task.h"
+#include "tasks/drawn_task.h"
 #include "tasks/kinds/arithmetic_sequence.h"
-#include "tasks/token_task.h"
 
 namespace crosstalk::arithmetic_task {
 namespace {
-
 ArithmeticSpec spec_of(const Options& options, bool eval) {
   const std::string &form = options.get_string("task.form"), prefix = eval ? "eval_" : "";
   return {form == "parity" ? ArithmeticForm::parity
@@ -25,26 +19,20 @@ ArithmeticSpec spec_of(const Options& options, bool eval) {
           options.get_string("task.query_at") == "every"};
 }
 
-class Arithmetic final : public TokenTask {
+class Arithmetic final
+    : public DrawnTask<Arithmetic, TokenTask, arithmetic_sequence, arithmetic_scratch_size> {
  public:
-  explicit Arithmetic(const Options& options)
-      : spec_(spec_of(options, false)), eval_(spec_of(options, true)) {}
+  explicit Arithmetic(const Options& options) : DrawnTask(spec_of(options, false)) {
+    eval_ = spec_of(options, true);
+  }
 
-  Vocabulary vocabulary() const override {
-    return {.keys = 0, .values = spec_.modulus, .second_key = false, .tokens = spec_.vocabulary()};
-  }
-  SequenceShape shape(Split split, int max_queries) const override {
+  Vocabulary vocabulary() const override { return token_vocabulary(spec_.vocabulary(), spec_.modulus); }
+  SequenceShape full_shape(Split split) const override {
     const ArithmeticSpec& spec = of(split);
-    const int all = !spec.dense ? 1 : spec.form == ArithmeticForm::parity ? spec.longest : spec.longest + 1;
-    return {spec.tokens(), 1, split == Split::train ? all : capped_queries(all, max_queries)};
-  }
-  void sequence(std::uint64_t data_seed, Split split, std::uint64_t n, const SequenceView& out,
-                std::int32_t* scratch) const override {
-    check_shape(split, out);
-    arithmetic_sequence(of(split), data_seed, split, n, out, scratch);
-  }
-  int scratch_size() const override {
-    return std::max(arithmetic_scratch_size(spec_), arithmetic_scratch_size(eval_));
+    return {spec.tokens(), 1,
+            !spec.dense                           ? 1
+            : spec.form == ArithmeticForm::parity ? spec.longest
+                                                  : spec.longest + 1};
   }
 
   std::int32_t reference_answer(const SequenceView& sequence, std::int32_t, int position) const override {
@@ -55,12 +43,7 @@ class Arithmetic final : public TokenTask {
     return static_cast<std::int32_t>((value % spec_.modulus + spec_.modulus) % spec_.modulus);
   }
 
-  std::unique_ptr<Task> lengthened(int factor) const override {
-    check_length_factor(factor);
-    auto longer = std::make_unique<Arithmetic>(*this);
-    longer->eval_.longest = lengthened_size(eval_.longest, factor);
-    return longer;
-  }
+  void lengthen(int factor) override { eval_.longest = lengthened_size(eval_.longest, factor); }
   int eval_load() const override { return eval_.longest; }
 
  protected:
@@ -121,13 +104,6 @@ class Arithmetic final : public TokenTask {
       return value;
     }
   };
-
-  const ArithmeticSpec& of(Split split) const { return split == Split::train ? spec_ : eval_; }
-  void draw_cuda(const Exec& exec, const DrawArgs& args) const override {
-    draw_on_cuda(of(args.split), exec, args);
-  }
-
-  ArithmeticSpec spec_, eval_;
 };
 
 void resolve(Options& options) {
@@ -136,9 +112,7 @@ void resolve(Options& options) {
     for (const auto& [key, from] :
          {std::pair{low, std::string("task.shortest")}, {high, std::string("task.longest")}})
       if (!prefix.empty() && options.get_int(key) == 0) options.set(key, options.get_int(from));
-    if (options.get_int(low) > options.get_int(high))
-      throw OptionError(low, fmt::format("{} = {} is more than {} = {}; give at most that", low,
-                                         options.get_int(low), high, options.get_int(high)));
+    refuse_above(options, low, high);
   }
   if (options.get_string("task.form") == "brackets" && options.get_string("task.query_at") == "every")
     throw OptionError(
@@ -153,42 +127,30 @@ TaskKind kind() {
       "arithmetic",
       "parity, and arithmetic modulo 5 without and with brackets",
       "form = \"parity\": bits, and the parity of all of them due at the last one. form = \"flat\": digits "
-      "modulo "
-      "`modulus` with + - * between and = at the end, where the value is due; * binds tighter. form = "
-      "\"brackets\": "
-      "expressions of digits, -d, (d), (-d) and (left op right), split at random. Sizes (bits, operands, "
-      "tokens) are "
-      "uniform in shortest .. longest, of evaluation in eval_shortest .. eval_longest; the rest of a "
-      "sequence is blank. "
-      "query_at = \"every\" asks at every bit or operand what the value is so far, which is learned far "
-      "sooner than one "
-      "label a sequence: say which of the two a number belongs to. The languages are those of Deletang et "
-      "al. 2023 "
-      "(arXiv 2207.02098), one label and training on 3 .. 40 tokens, read at 40 .. 256, those of Grazzi et "
-      "al. 2024 (arXiv "
-      "2411.12537; their code counts the answer, = and a blank among the tokens, so that these are 2 .. 39 bits, 1 .. 19 "
-      "operands, and brackets of 2 .. 37 tokens without *; table 3: scaled accuracy of DeltaNet with eigenvalues in [-1, 1] 1.000 on parity, 0.971 "
-      "without and "
-      "0.260 with brackets, with those in [0, 1] 0.017, 0.314 and 0.194). times = false leaves * out. "
-      "Guessing is right "
-      "once in `modulus` (chance_accuracy; parity 1/2), and as products are often 0, "
-      "baseline_most_common_accuracy is more.",
-      {{"form",
-        std::string("parity"),
-        "parity, or arithmetic without or with brackets",
-        {},
-        {},
-        {"parity", "flat", "brackets"}},
+      "modulo `modulus` with + - * between and = at the end, where the value is due; * binds tighter. form = "
+      "\"brackets\": expressions of digits, -d, (d), (-d) and (left op right), split at random. Sizes (bits, "
+      "operands, tokens) are uniform in shortest .. longest, of evaluation in eval_shortest .. eval_longest; "
+      "the rest of a sequence is blank. query_at = \"every\" asks at every bit or operand what the value is "
+      "so far, which is learned far sooner than one label a sequence: say which of the two a number belongs "
+      "to. The languages are those of Deletang et al. 2023 (arXiv 2207.02098), one label and training on 3 "
+      ".. 40 tokens, read at 40 .. 256, those of Grazzi et al. 2024 (arXiv 2411.12537; their code counts the "
+      "answer, = and a blank among the tokens, so that these are 2 .. 39 bits, 1 .. 19 operands, and "
+      "brackets of 2 .. 37 tokens without *; table 3: scaled accuracy of DeltaNet with eigenvalues in [-1, "
+      "1] 1.000 on parity, 0.971 without and 0.260 with brackets, with those in [0, 1] 0.017, 0.314 and "
+      "0.194). times = false leaves * out. Guessing is right once in `modulus` (chance_accuracy; parity "
+      "1/2), and as products are often 0, baseline_most_common_accuracy is more.",
+      {choice("form", "parity", "parity, or arithmetic without or with brackets",
+              {"parity", "flat", "brackets"}),
        {"modulus", std::int64_t{5}, "digits are 0 .. modulus - 1; of parity 2", 2, 1024},
        {"shortest", std::int64_t{3}, "smallest size in training: bits, operands (flat), tokens (brackets)", 1,
         1 << 20},
        {"longest", std::int64_t{40}, "largest size in training", 1, 1 << 20},
        {"eval_shortest", std::int64_t{0}, "smallest size in evaluation; 0 means as in training", 0, 1 << 20},
        {"eval_longest", std::int64_t{0}, "largest size in evaluation; 0 means as in training", 0, 1 << 20},
-       {"query_at", std::string("end"), "where an answer is due", {}, {}, {"end", "every"}},
+       choice("query_at", "end", "where an answer is due", {"end", "every"}),
        {"times", true, "whether products occur"}},
       resolve,
-      [](const Options& options) -> std::unique_ptr<Task> { return std::make_unique<Arithmetic>(options); }};
+      make<Arithmetic>};
 }
 
 }  // namespace crosstalk::arithmetic_task

@@ -11,6 +11,7 @@ namespace crosstalk {
 
 struct CompressionSpec {
   std::int32_t vocabulary = 0;  ///< data are 0 .. V - 2, the mark is V - 1
+  std::int32_t length = 0;      ///< T
   std::uint64_t examples = 0;   ///< training has this many sequences; 0 = no end
 
   CT_HD std::int32_t mark() const { return vocabulary - 1; }
@@ -20,20 +21,12 @@ CT_HD inline std::int32_t compression_scratch_size(const CompressionSpec&) { ret
 
 CT_HD inline void compression_sequence(const CompressionSpec& spec, std::uint64_t data_seed, Split split,
                                        std::uint64_t n, const SequenceView& out, std::int32_t*) {
-  if (is_train(split) && spec.examples > 0) n %= spec.examples;
-  RandomStream random = sequence_stream(data_seed, split, n);
+  RandomStream random = stream_of(spec, data_seed, split, n);
   const std::int32_t T = out.shape.T, N = T - 1, Q = out.shape.Q;
   for (std::int32_t t = 0, q = 0; t < T; ++t) {
-    out.tokens[t] = t < N ? draw_below(random, spec.mark()) : spec.mark();
-    if (out.role) out.role[t] = static_cast<std::int32_t>(t < N ? Role::write : Role::pad);
-    // Where fewer are wanted they spread evenly, and the last one stays.
-    if (t == N || t + 1 != (static_cast<std::int64_t>(q) + 1) * N / Q) continue;
-    out.query[q] = out.target[q] = out.tokens[t];
-    out.query_position[q] = t + 1;
-    if (out.meta)
-      for (std::int32_t m = 0; m < meta_count; ++m)
-        out.meta[static_cast<std::int64_t>(q) * meta_count + m] = m == meta_gap ? N - t : 0;
-    ++q;
+    put_id(out, t, t < N ? Role::write : Role::pad, t < N ? draw_below(random, spec.mark()) : spec.mark());
+    if (t == N || !asked(t, N, q, Q)) continue;
+    if (std::int32_t* meta = put_due(out, q++, t, out.tokens[t])) meta[meta_gap] = N - t;
   }
 }
 

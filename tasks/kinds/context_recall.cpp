@@ -1,21 +1,15 @@
 // context_recall: the value of a key depends on the context in which the key is asked.
 // SPDX-License-Identifier: Apache-2.0
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <map>
 #include <utility>
 
-#include "kernels/base/error.h"
-#include "tasks/draw_cuda.h"
-#include "tasks/fused_task.h"
+#include "tasks/drawn_task.h"
 #include "tasks/kinds/context_recall_sequence.h"
 #include "tasks/mqar_task.h"
-#include "tasks/token_task.h"
 
 namespace crosstalk::context_recall_task {
 namespace {
-
 ContextRecallSpec spec_of(const Options& options) {
   ContextRecallSpec spec;
   spec.contexts = int_option(options, "contexts");
@@ -30,7 +24,7 @@ ContextRecallSpec spec_of(const Options& options) {
   spec.distinct = options.get_string("task.values") == "distinct";
   spec.random_filler = options.get_string("task.filler") == "random";
   spec.power = options.get_double("task.power");
-  spec.examples = static_cast<std::uint64_t>(options.get_int("task.examples"));
+  spec.examples = examples_of(options);
   return spec;
 }
 
@@ -63,29 +57,13 @@ void check(const ContextRecallSpec& spec, const std::string& size_key) {
     refuse("task.vocabulary", "values", spec.distinct ? records : 1, spec.value_ids);
 }
 
-class ContextRecall final : public TokenTask {
+class ContextRecall final
+    : public DrawnTask<ContextRecall, TokenTask, context_recall_sequence, context_recall_scratch_size> {
  public:
-  explicit ContextRecall(const Options& options) : spec_(spec_of(options)), eval_(spec_) {}
+  explicit ContextRecall(const Options& options) : DrawnTask(spec_of(options)) {}
 
-  Vocabulary vocabulary() const override {
-    return {.keys = 0, .values = spec_.vocabulary(), .second_key = false, .tokens = spec_.vocabulary()};
-  }
-  SequenceShape shape(Split split, int max_queries) const override {
-    const ContextRecallSpec& spec = of(split);
-    return {spec.length, 1,
-            split == Split::train ? spec.records() : capped_queries(spec.records(), max_queries)};
-  }
-  void sequence(std::uint64_t data_seed, Split split, std::uint64_t n, const SequenceView& out,
-                std::int32_t* scratch) const override {
-    check_shape(split, out);
-    context_recall_sequence(of(split), data_seed, split, n, out, scratch);
-  }
-  int scratch_size() const override {
-    return std::max(context_recall_scratch_size(spec_), context_recall_scratch_size(eval_));
-  }
-  std::int64_t sequences(Split split) const override {
-    return split == Split::train ? static_cast<std::int64_t>(spec_.examples) : 0;
-  }
+  Vocabulary vocabulary() const override { return token_vocabulary(spec_.vocabulary()); }
+  SequenceShape full_shape(Split split) const override { return {of(split).length, 1, of(split).records()}; }
 
   std::int32_t reference_answer(const SequenceView& sequence, std::int32_t key, int position) const override {
     const Shown shown = replay(sequence, position);
@@ -109,13 +87,10 @@ class ContextRecall final : public TokenTask {
     return replay(sequence, sequence.query_position[q]).context;
   }
 
-  std::unique_ptr<Task> lengthened(int factor) const override {
-    check_length_factor(factor);
-    auto longer = std::make_unique<ContextRecall>(*this);
-    longer->eval_.length = lengthened_size(spec_.length, factor);
-    longer->eval_.pairs = lengthened_size(spec_.pairs, factor);
-    if (factor > 1) check(longer->eval_, "eval.length_factors");
-    return longer;
+  void lengthen(int factor) override {
+    eval_.length = lengthened_size(spec_.length, factor);
+    eval_.pairs = lengthened_size(spec_.pairs, factor);
+    if (factor > 1) check(eval_, "eval.length_factors");
   }
   int eval_load() const override { return eval_.records(); }
 
@@ -191,13 +166,6 @@ class ContextRecall final : public TokenTask {
           sequence.tokens[spec.by_zone ? spec.shown() + asked / spec.zone() * spec.zone() : position - 2];
     return shown;
   }
-
-  const ContextRecallSpec& of(Split split) const { return split == Split::train ? spec_ : eval_; }
-  void draw_cuda(const Exec& exec, const DrawArgs& args) const override {
-    draw_on_cuda(of(args.split), exec, args);
-  }
-
-  ContextRecallSpec spec_, eval_;
 };
 
 void resolve(Options& options) {
@@ -219,33 +187,22 @@ TaskKind kind() {
       "the same keys with other values in every context: context-dependent and joint recall",
       "A sequence shows `contexts` contexts and in each of them `pairs` keys with a value; with keys = "
       "\"shared\" these are the same keys in all, so that no answer follows from the key alone (\"unique\" "
-      "is the "
-      "control). layout = \"blocks\": a context, its keys and values, the next context; \"triples\": a "
-      "context, a "
-      "key and a value for each record, in random order. Then query_by = \"zone\" gives every context an "
-      "equal part "
-      "of the rest, which names it once and then asks its keys, as context-dependent associative recall "
-      "(CDAR: "
-      "Switching Linear Attention 2026, section 5.2: length 1024, vocabulary 8192, 4 contexts of 32 keys, "
-      "all values "
-      "distinct, examples = 100000; how the paper cuts zones and numbers contexts is not printed, so equal "
-      "zones and "
-      "the ids behind the blank are ours); \"pair\" names the context before every key, as joint recall "
-      "(arXiv "
-      "2507.00449: a state of |U| values errs on at least 1 - |U| / |V|^n of n = contexts x pairs records). "
-      "With layout = "
-      "\"triples\" and query_by = \"pair\" it is Zoology's compositional MQAR (grids of contexts = pairs = "
-      "sqrt(D), thirds of "
-      "the ids for each part of a key and for values, filler = \"random\"; its fillers come from a generator "
-      "that its seed does not "
-      "set). Slots are drawn by the law of mqar, and the answer, due at the key, is not in the input there. "
-      "Ids: 0 "
-      "blank, contexts, keys, values. test_accuracy_other_context is how often the answer is the key's value "
-      "in another "
-      "context, and context_gap = test_accuracy minus that: 0 for a model that is blind to contexts. "
-      "baseline_any_context_accuracy is what such a model scores, baseline_own_context_accuracy one that is "
-      "blind to "
-      "keys, baseline_last_context_accuracy one that overwrites.",
+      "is the control). layout = \"blocks\": a context, its keys and values, the next context; \"triples\": "
+      "a context, a key and a value for each record, in random order. Then query_by = \"zone\" gives every "
+      "context an equal part of the rest, which names it once and then asks its keys, as context-dependent "
+      "associative recall (CDAR: Switching Linear Attention 2026, section 5.2: length 1024, vocabulary 8192, "
+      "4 contexts of 32 keys, all values distinct, examples = 100000; how the paper cuts zones and numbers "
+      "contexts is not printed, so equal zones and the ids behind the blank are ours); \"pair\" names the "
+      "context before every key, as joint recall (arXiv 2507.00449: a state of |U| values errs on at least 1 "
+      "- |U| / |V|^n of n = contexts x pairs records). With layout = \"triples\" and query_by = \"pair\" it "
+      "is Zoology's compositional MQAR (grids of contexts = pairs = sqrt(D), thirds of the ids for each part "
+      "of a key and for values, filler = \"random\"; its fillers come from a generator that its seed does "
+      "not set). Slots are drawn by the law of mqar, and the answer, due at the key, is not in the input "
+      "there. Ids: 0 blank, contexts, keys, values. test_accuracy_other_context is how often the answer is "
+      "the key's value in another context, and context_gap = test_accuracy minus that: 0 for a model that is "
+      "blind to contexts. baseline_any_context_accuracy is what such a model scores, "
+      "baseline_own_context_accuracy one that is blind to keys, baseline_last_context_accuracy one that "
+      "overwrites.",
       {{"contexts", std::int64_t{4}, "contexts of a sequence", 1, 1 << 12},
        {"pairs", std::int64_t{32}, "keys of a context", 1, 1 << 15},
        {"length", std::int64_t{1024}, "tokens of a sequence", 4, mqar_largest_length},
@@ -253,33 +210,16 @@ TaskKind kind() {
        {"context_vocabulary", std::int64_t{0}, "of them contexts; 0 means as many as a sequence has", 0,
         1 << 20},
        {"key_vocabulary", std::int64_t{0}, "of them keys; 0 means half of what contexts leave", 0, 1 << 20},
-       {"layout", std::string("blocks"), "how records are shown", {}, {}, {"blocks", "triples"}},
-       {"query_by",
-        std::string("zone"),
-        "whether a context is named once for its keys, or before each",
-        {},
-        {},
-        {"zone", "pair"}},
-       {"keys", std::string("shared"), "whether contexts have the same keys", {}, {}, {"shared", "unique"}},
-       {"values",
-        std::string("distinct"),
-        "whether values of a sequence differ",
-        {},
-        {},
-        {"distinct", "any"}},
+       choice("layout", "blocks", "how records are shown", {"blocks", "triples"}),
+       choice("query_by", "zone", "whether a context is named once for its keys, or before each",
+              {"zone", "pair"}),
+       choice("keys", "shared", "whether contexts have the same keys", {"shared", "unique"}),
+       choice("values", "distinct", "whether values of a sequence differ", {"distinct", "any"}),
        {"power", 0.01, "of the law of gaps: slot i has weight i^(power - 1); 1 is uniform", 0, 16, {}, true},
-       {"filler",
-        std::string("zero"),
-        "tokens between what is asked: blank, or any id",
-        {},
-        {},
-        {"zero", "random"}},
-       {"examples", std::int64_t{0}, "sequences of an epoch of training, the same in each; 0 means no end", 0,
-        1099511627776.0}},
+       choice("filler", "zero", "tokens between what is asked: blank, or any id", {"zero", "random"}),
+       examples_option()},
       resolve,
-      [](const Options& options) -> std::unique_ptr<Task> {
-        return std::make_unique<ContextRecall>(options);
-      }};
+      make<ContextRecall>};
 }
 
 }  // namespace crosstalk::context_recall_task

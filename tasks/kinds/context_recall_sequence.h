@@ -78,8 +78,7 @@ CT_HD inline void first_slots(RandomStream& random, std::int32_t n, std::int32_t
 
 CT_HD inline void context_recall_sequence(const ContextRecallSpec& spec, std::uint64_t data_seed, Split split,
                                           std::uint64_t n, const SequenceView& out, std::int32_t* scratch) {
-  if (is_train(split) && spec.examples > 0) n %= spec.examples;
-  RandomStream random = sequence_stream(data_seed, split, n);
+  RandomStream random = stream_of(spec, data_seed, split, n);
   const std::int32_t C = spec.contexts, P = spec.pairs, records = spec.records(), T = spec.length;
   std::int32_t* labels = scratch;
   std::int32_t* asked = labels + T;

@@ -1,20 +1,14 @@
 // depo: successors on a cycle of words, several steps at once.
 // SPDX-License-Identifier: Apache-2.0
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <map>
 
-#include "kernels/base/error.h"
-#include "tasks/draw_cuda.h"
-#include "tasks/fused_task.h"
+#include "tasks/drawn_task.h"
 #include "tasks/kinds/depo_sequence.h"
-#include "tasks/token_task.h"
 
 namespace crosstalk::depo_task {
 namespace {
-
 void weigh(DepoSpec& spec) {
   spec.bias = std::sqrt(static_cast<double>(spec.nodes));
   spec.weights = 0;
@@ -29,7 +23,7 @@ DepoSpec spec_of(const Options& options) {
   spec.shortest = int_option(options, "shortest_word");
   spec.longest = int_option(options, "longest_word");
   spec.alphabet = int_option(options, "alphabet");
-  spec.examples = static_cast<std::uint64_t>(options.get_int("task.examples"));
+  spec.examples = examples_of(options);
   weigh(spec);
   return spec;
 }
@@ -41,26 +35,13 @@ double words_of(const DepoSpec& spec) {
   return words;
 }
 
-class Depo final : public TokenTask {
+class Depo final : public DrawnTask<Depo, TokenTask, depo_sequence, depo_scratch_size> {
  public:
-  explicit Depo(const Options& options) : spec_(spec_of(options)), eval_(spec_) {}
+  explicit Depo(const Options& options) : DrawnTask(spec_of(options)) {}
 
-  Vocabulary vocabulary() const override {
-    return {.keys = 0, .values = spec_.vocabulary(), .second_key = false, .tokens = spec_.vocabulary()};
-  }
-  SequenceShape shape(Split split, int max_queries) const override {
-    const DepoSpec& spec = of(split);
-    const int all = spec.queries() * spec.longest;
-    return {spec.tokens(), 1, split == Split::train ? all : capped_queries(all, max_queries)};
-  }
-  void sequence(std::uint64_t data_seed, Split split, std::uint64_t n, const SequenceView& out,
-                std::int32_t* scratch) const override {
-    check_shape(split, out);
-    depo_sequence(of(split), data_seed, split, n, out, scratch);
-  }
-  int scratch_size() const override { return std::max(depo_scratch_size(spec_), depo_scratch_size(eval_)); }
-  std::int64_t sequences(Split split) const override {
-    return split == Split::train ? static_cast<std::int64_t>(spec_.examples) : 0;
+  Vocabulary vocabulary() const override { return token_vocabulary(spec_.vocabulary()); }
+  SequenceShape full_shape(Split split) const override {
+    return {of(split).tokens(), 1, of(split).queries() * spec_.longest};
   }
 
   /// Reads the edges into a map, and walks.
@@ -71,18 +52,15 @@ class Depo final : public TokenTask {
     return word[asked.said];
   }
 
-  std::unique_ptr<Task> lengthened(int factor) const override {
-    check_length_factor(factor);
-    auto longer = std::make_unique<Depo>(*this);
-    longer->eval_.nodes = lengthened_size(spec_.nodes, factor);
-    if (words_of(spec_) < 2.0 * longer->eval_.nodes)
+  void lengthen(int factor) override {
+    eval_.nodes = lengthened_size(spec_.nodes, factor);
+    if (words_of(spec_) < 2.0 * eval_.nodes)
       throw OptionError(
           "eval.length_factors",
           fmt::format("a length factor of {} makes {} nodes, and there are {} words for them; give a "
                       "smaller factor",
-                      factor, longer->eval_.nodes, words_of(spec_)));
-    weigh(longer->eval_);
-    return longer;
+                      factor, eval_.nodes, words_of(spec_)));
+    weigh(eval_);
   }
   int eval_load() const override { return eval_.nodes; }
 
@@ -145,33 +123,19 @@ class Depo final : public TokenTask {
     }
     return asked;
   }
-
-  const DepoSpec& of(Split split) const { return split == Split::train ? spec_ : eval_; }
-  void draw_cuda(const Exec& exec, const DrawArgs& args) const override {
-    draw_on_cuda(of(args.split), exec, args);
-  }
-
-  DepoSpec spec_, eval_;
 };
 
 void resolve(Options& options) {
   const DepoSpec spec = spec_of(options);
-  if (spec.shortest > spec.longest)
-    throw OptionError(
-        "task.shortest_word",
-        fmt::format("task.shortest_word = {} is more than task.longest_word = {}; give at most that",
-                    spec.shortest, spec.longest));
+  refuse_above(options, "task.shortest_word", "task.longest_word");
   if (std::pow(spec.alphabet + 1.0, spec.longest) > 2e9)
-    throw OptionError(
-        "task.longest_word",
-        fmt::format("task.longest_word = {}: of {} letters these are more words than are counted; "
-                    "give less",
-                    spec.longest, spec.alphabet));
+    refuse(options, "task.longest_word",
+           fmt::format(": of {} letters these are more words than are counted; give less", spec.alphabet));
   if (words_of(spec) < 2.0 * spec.nodes)
-    throw OptionError("task.nodes",
-                      fmt::format("task.nodes = {}: there are {} words, and half of them at most are "
-                                  "used; give at most {}, or longer words",
-                                  spec.nodes, words_of(spec), std::floor(words_of(spec) / 2)));
+    refuse(options, "task.nodes",
+           fmt::format(
+               ": there are {} words, and half of them at most are used; give at most {}, or longer words",
+               words_of(spec), std::floor(words_of(spec) / 2)));
 }
 
 }  // namespace
@@ -181,24 +145,16 @@ TaskKind kind() {
       "depo",
       "a cycle as a shuffled list of edges: which node is k steps further",
       "The edges v_i v_(i+1) of a cycle of n nodes in random order, then at most `queries` queries [k] v = "
-      "and the "
-      "answer, the node k steps behind v, in the input behind the tokens at which it was due. Nodes are "
-      "named by words "
-      "of shortest_word .. longest_word tokens, the last of which is from a second alphabet. Depo of Physics "
-      "of language "
-      "models 4.1 (Allen-Zhu 2025, arXiv 2512.17351; law of PhysicsLM4): in training n = 3 .. nodes with "
-      "weight 1 / (n + "
-      "sqrt(nodes)) and k uniform in 1 .. hops, in evaluation n = nodes and k a power of 2, or hops. Depo1: "
-      "nodes = 225, "
-      "300 or 375, hops = 8, words of 1 or 2 tokens of 50; Depo2: nodes = 75, 100 or 125, hops = 16, "
-      "shortest_word = 5, "
-      "longest_word = 7, alphabet = 3. Sequences are as long as the longest one and end in blanks. Otherwise "
-      "than there "
-      "the answer mark, which always follows, is not due itself; the released generator stops at a name that "
-      "it does "
-      "not define (its assertion on token_type). accuracy_by_touches is accuracy by k. chance_accuracy is "
-      "one among the "
-      "tokens of words; baseline_one_hop_accuracy is the successor.",
+      "and the answer, the node k steps behind v, in the input behind the tokens at which it was due. Nodes "
+      "are named by words of shortest_word .. longest_word tokens, the last of which is from a second "
+      "alphabet. Depo of Physics of language models 4.1 (Allen-Zhu 2025, arXiv 2512.17351; law of "
+      "PhysicsLM4): in training n = 3 .. nodes with weight 1 / (n + sqrt(nodes)) and k uniform in 1 .. hops, "
+      "in evaluation n = nodes and k a power of 2, or hops. Depo1: nodes = 225, 300 or 375, hops = 8, words "
+      "of 1 or 2 tokens of 50; Depo2: nodes = 75, 100 or 125, hops = 16, shortest_word = 5, longest_word = "
+      "7, alphabet = 3. Sequences are as long as the longest one and end in blanks. Otherwise than there the "
+      "answer mark, which always follows, is not due itself; the released generator stops at a name that it "
+      "does not define (its assertion on token_type). accuracy_by_touches is accuracy by k. chance_accuracy "
+      "is one among the tokens of words; baseline_one_hop_accuracy is the successor.",
       {{"nodes", std::int64_t{225}, "largest number of nodes (N)", 3, 1 << 14},
        {"hops", std::int64_t{8}, "largest k (K)", 1, 1 << 12},
        {"queries", std::int64_t{10}, "queries of a sequence, as many as it has nodes at most (M)", 1,
@@ -206,10 +162,9 @@ TaskKind kind() {
        {"shortest_word", std::int64_t{1}, "fewest tokens of a word", 1, 16},
        {"longest_word", std::int64_t{2}, "most tokens of a word", 1, 16},
        {"alphabet", std::int64_t{50}, "tokens that words are made of, and as many that end one", 1, 1 << 14},
-       {"examples", std::int64_t{0}, "sequences of an epoch of training, the same in each; 0 means no end", 0,
-        1099511627776.0}},
+       examples_option()},
       resolve,
-      [](const Options& options) -> std::unique_ptr<Task> { return std::make_unique<Depo>(options); }};
+      make<Depo>};
 }
 
 }  // namespace crosstalk::depo_task

@@ -40,8 +40,7 @@ CT_HD inline std::int32_t depo_scratch_size(const DepoSpec& spec) {
 
 CT_HD inline void depo_sequence(const DepoSpec& spec, std::uint64_t data_seed, Split split, std::uint64_t n,
                                 const SequenceView& out, std::int32_t* scratch) {
-  if (is_train(split) && spec.examples > 0) n %= spec.examples;
-  RandomStream random = sequence_stream(data_seed, split, n);
+  RandomStream random = stream_of(spec, data_seed, split, n);
   const std::int32_t T = spec.tokens(), longest = spec.longest;
   std::int32_t* labels = scratch;
   std::int32_t* hops = labels + T;

@@ -1,35 +1,17 @@
 // induction: what came after this token when it was here before?
 // SPDX-License-Identifier: Apache-2.0
-#include <fmt/format.h>
-
-#include "tasks/draw_cuda.h"
-#include "tasks/fused_task.h"
+#include "tasks/drawn_task.h"
 #include "tasks/kinds/induction_sequence.h"
-#include "tasks/token_task.h"
 
 namespace crosstalk::induction_task {
 namespace {
-
-class Induction final : public TokenTask {
+class Induction final : public DrawnTask<Induction, TokenTask, induction_sequence, induction_scratch_size> {
  public:
   explicit Induction(const Options& options)
-      : spec_{int_option(options, "vocabulary")},
-        length_(int_option(options, "length")),
-        eval_length_(length_) {}
+      : DrawnTask({int_option(options, "vocabulary"), int_option(options, "length")}) {}
 
-  Vocabulary vocabulary() const override {
-    return {.keys = 0, .values = spec_.vocabulary, .second_key = false, .tokens = spec_.vocabulary};
-  }
-  SequenceShape shape(Split split, int) const override {
-    return {split == Split::train ? length_ : eval_length_, 1, 1};
-  }
-
-  void sequence(std::uint64_t data_seed, Split split, std::uint64_t n, const SequenceView& out,
-                std::int32_t* scratch) const override {
-    check_shape(split, out);
-    induction_sequence(spec_, data_seed, split, n, out, scratch);
-  }
-  int scratch_size() const override { return induction_scratch_size(spec_); }
+  Vocabulary vocabulary() const override { return token_vocabulary(spec_.vocabulary); }
+  SequenceShape full_shape(Split split) const override { return {of(split).length, 1, 1}; }
 
   std::int32_t reference_answer(const SequenceView& sequence, std::int32_t key, int position) const override {
     std::int32_t answer = -1;
@@ -38,13 +20,8 @@ class Induction final : public TokenTask {
     return answer;
   }
 
-  std::unique_ptr<Task> lengthened(int factor) const override {
-    check_length_factor(factor);
-    auto longer = std::make_unique<Induction>(*this);
-    longer->eval_length_ = lengthened_size(length_, factor);
-    return longer;
-  }
-  int eval_load() const override { return eval_length_; }
+  void lengthen(int factor) override { eval_.length = lengthened_size(spec_.length, factor); }
+  int eval_load() const override { return eval_.length; }
 
  protected:
   std::string word(const SequenceView& sequence, int t) const override {
@@ -59,15 +36,7 @@ class Induction final : public TokenTask {
     return {{"most_recent", sequence.tokens[sequence.shape.T - 2] == sequence.target[q] ? 1.0 : 0.0},
             {"random_in_context", right / (sequence.shape.T - 2)}};
   }
-
- private:
-  void draw_cuda(const Exec& exec, const DrawArgs& args) const override { draw_on_cuda(spec_, exec, args); }
-
-  InductionSpec spec_;
-  int length_, eval_length_;
 };
-
-void resolve(Options&) {}
 
 }  // namespace
 
@@ -84,8 +53,8 @@ TaskKind kind() {
       "second layer.",
       {{"vocabulary", std::int64_t{16}, "token ids, the trigger among them", 3, 1 << 20},
        {"length", std::int64_t{256}, "tokens of a sequence", 3, max_option_size}},
-      resolve,
-      [](const Options& options) -> std::unique_ptr<Task> { return std::make_unique<Induction>(options); }};
+      nullptr,
+      make<Induction>};
 }
 
 }  // namespace crosstalk::induction_task

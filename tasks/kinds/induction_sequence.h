@@ -8,6 +8,7 @@ namespace crosstalk {
 
 struct InductionSpec {
   std::int32_t vocabulary = 0;  ///< V: the trigger is V - 1, all others are drawn uniformly
+  std::int32_t length = 0;      ///< T
 };
 
 CT_HD inline std::int32_t induction_scratch_size(const InductionSpec&) { return 0; }
@@ -20,20 +21,14 @@ CT_HD inline void induction_sequence(const InductionSpec& spec, std::uint64_t da
   for (std::int32_t t = 0; t < T; ++t) {
     const std::int32_t drawn = draw_below(random, trigger);
     const bool first = t == at, last = t + 1 == T;
-    out.tokens[t] = first || last ? trigger : drawn;
+    const Role role = last ? Role::ask : first || t == at + 1 ? Role::write : Role::pad;
+    put_id(out, t, role, first || last ? trigger : drawn);
     if (t == at + 1) answer = drawn;
-    if (out.role)
-      out.role[t] = static_cast<std::int32_t>(last                   ? Role::ask
-                                              : first || t == at + 1 ? Role::write
-                                                                     : Role::pad);
   }
-  out.query[0] = trigger;
-  out.query_position[0] = T;
-  out.target[0] = answer;
-  if (!out.meta) return;
-  for (std::int32_t m = 0; m < meta_count; ++m) out.meta[m] = 0;
-  out.meta[meta_gap] = out.meta[meta_age] = T - 2 - at;
-  out.meta[meta_writes] = 1;
+  if (std::int32_t* meta = put_due(out, 0, T - 1, answer)) {
+    meta[meta_gap] = meta[meta_age] = T - 2 - at;
+    meta[meta_writes] = 1;
+  }
 }
 
 }  // namespace crosstalk

@@ -30,8 +30,7 @@ CT_HD inline std::int32_t k_hop_scratch_size(const KHopSpec& spec) {
 
 CT_HD inline void k_hop_sequence(const KHopSpec& spec, std::uint64_t data_seed, Split split, std::uint64_t n,
                                  const SequenceView& out, std::int32_t* labels) {
-  if (is_train(split) && spec.examples > 0) n %= spec.examples;
-  RandomStream random = sequence_stream(data_seed, split, n);
+  RandomStream random = stream_of(spec, data_seed, split, n);
   const std::int32_t N = spec.length, hops = spec.least + draw_below(random, spec.most - spec.least + 1);
   std::int32_t *find = labels + N + 1, *last = find + N + 1;
   for (std::int32_t a = 0; a < spec.letters; ++a) last[a] = 0;  // places are 1 .. N; 0: nowhere

@@ -1,19 +1,13 @@
 // mad_recall: recall of keys that come again and again, with noise, or with keys and values of several tokens.
 // SPDX-License-Identifier: Apache-2.0
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/base/error.h"
-#include "tasks/draw_cuda.h"
-#include "tasks/fused_task.h"
+#include "tasks/drawn_task.h"
 #include "tasks/kinds/mad_recall_sequence.h"
-#include "tasks/token_task.h"
 
 namespace crosstalk::mad_recall_task {
 namespace {
-
 MadRecallSpec spec_of(const Options& options) {
   MadRecallSpec spec;
   spec.motif = int_option(options, "motif");
@@ -24,18 +18,16 @@ MadRecallSpec spec_of(const Options& options) {
   spec.noise = static_cast<std::int32_t>(std::lround(options.get_double("task.noise") * mad::kProbability));
   spec.length = int_option(options, "length");
   spec.next = options.get_string("task.train_labels") == "next";
-  spec.examples = static_cast<std::uint64_t>(options.get_int("task.examples"));
+  spec.examples = examples_of(options);
   return spec;
 }
 
-class MadRecall final : public TokenTask {
+class MadRecall final : public DrawnTask<MadRecall, TokenTask, mad_recall_sequence, mad_recall_scratch_size> {
  public:
   explicit MadRecall(const Options& options)
-      : spec_(spec_of(options)), eval_(spec_), vocabulary_(int_option(options, "vocabulary")) {}
+      : DrawnTask(spec_of(options)), vocabulary_(int_option(options, "vocabulary")) {}
 
-  Vocabulary vocabulary() const override {
-    return {.keys = 0, .values = vocabulary_, .second_key = false, .tokens = vocabulary_};
-  }
+  Vocabulary vocabulary() const override { return token_vocabulary(vocabulary_); }
 
   /// Each key with the value behind it; of motifs, the n-th token of a value under the n-th place behind its key.
   std::vector<KeyWrite> writes(const SequenceView& sequence) const override {
@@ -49,21 +41,7 @@ class MadRecall final : public TokenTask {
   std::int32_t asked_key(const SequenceView& sequence, int q) const override {
     return spec_.motif == 1 ? sequence.query[q] : key_before(sequence, sequence.query_position[q]);
   }
-  SequenceShape shape(Split split, int max_queries) const override {
-    const int T = of(split).tokens();
-    return {T, 1, split == Split::train ? T : capped_queries(T, max_queries)};
-  }
-  void sequence(std::uint64_t data_seed, Split split, std::uint64_t n, const SequenceView& out,
-                std::int32_t* scratch) const override {
-    check_shape(split, out);
-    mad_recall_sequence(of(split), data_seed, split, n, out, scratch);
-  }
-  int scratch_size() const override {
-    return std::max(mad_recall_scratch_size(spec_), mad_recall_scratch_size(eval_));
-  }
-  std::int64_t sequences(Split split) const override {
-    return split == Split::train ? static_cast<std::int64_t>(spec_.examples) : 0;
-  }
+  SequenceShape full_shape(Split split) const override { return {of(split).tokens(), 1, of(split).tokens()}; }
 
   /// Answers are the tokens that come next; behind the last token what its key was followed by before.
   std::int32_t reference_answer(const SequenceView& sequence, std::int32_t, int position) const override {
@@ -82,12 +60,7 @@ class MadRecall final : public TokenTask {
     return -1;
   }
 
-  std::unique_ptr<Task> lengthened(int factor) const override {
-    check_length_factor(factor);
-    auto longer = std::make_unique<MadRecall>(*this);
-    longer->eval_.length = lengthened_size(spec_.length, factor);
-    return longer;
-  }
+  void lengthen(int factor) override { eval_.length = lengthened_size(spec_.length, factor); }
   int eval_load() const override { return eval_.length; }
 
  protected:
@@ -137,12 +110,6 @@ class MadRecall final : public TokenTask {
       ++first;
     return vocabulary_ + first * (mad::kLongestMotif + 1) + (t - end);
   }
-  const MadRecallSpec& of(Split split) const { return split == Split::train ? spec_ : eval_; }
-  void draw_cuda(const Exec& exec, const DrawArgs& args) const override {
-    draw_on_cuda(of(args.split), exec, args);
-  }
-
-  MadRecallSpec spec_, eval_;
   int vocabulary_;
 };
 
@@ -150,23 +117,18 @@ void resolve(Options& options) {
   const MadRecallSpec spec = spec_of(options);
   const std::string motif = fmt::format("task.motif = {}", spec.motif);
   if (spec.keys < spec.motif || spec.values < spec.motif || spec.keys < 1)
-    throw OptionError(
-        "task.vocabulary",
-        fmt::format("task.vocabulary = {} leaves {} ids for keys and {} for values; {} needs as many of "
-                    "each, so give a larger vocabulary or less task.noise_vocabulary",
-                    options.get_int("task.vocabulary"), std::max(spec.keys, 0), std::max(spec.values, 0),
-                    motif));
+    refuse(
+        options, "task.vocabulary",
+        fmt::format(" leaves {} ids for keys and {} for values; {} needs as many of each, so give a larger "
+                    "vocabulary or less task.noise_vocabulary",
+                    std::max(spec.keys, 0), std::max(spec.values, 0), motif));
   if (std::pow(spec.keys + 1.0, spec.motif) > 2e9)
-    throw OptionError("task.motif", fmt::format("{} of {} keys are more motifs than are counted; give less",
-                                                motif, spec.keys));
+    refuse(options, "task.motif",
+           fmt::format(" of {} keys are more motifs than are counted; give less", spec.keys));
   if (spec.motif == 1 && (spec.length % 2 != 0 || spec.length < 4))
-    throw OptionError("task.length",
-                      fmt::format("task.length = {}: pairs of two tokens need an even length of at "
-                                  "least 4",
-                                  spec.length));
+    refuse(options, "task.length", ": pairs of two tokens need an even length of at least 4");
   if (spec.motif > 1 && spec.length <= 4 * spec.motif)
-    throw OptionError("task.length", fmt::format("task.length = {}: {} needs at least {} tokens", spec.length,
-                                                 motif, 4 * spec.motif + 1));
+    refuse(options, "task.length", fmt::format(": {} needs at least {} tokens", motif, 4 * spec.motif + 1));
   if (spec.motif > 1 && (spec.noise > 0 || spec.noises > 0))
     throw OptionError("task.noise",
                       fmt::format("{} has no noise; leave task.noise and task.noise_vocabulary out", motif));
@@ -181,27 +143,18 @@ TaskKind kind() {
       "mad_recall",
       "keys with their values again and again: in-context, noisy and fuzzy recall of MAD",
       "Keys, each followed by its value, in a vocabulary whose first half are keys and whose second are "
-      "values. Keys are "
-      "drawn uniformly with replacement; a key's value is drawn at its first showing (keys may share values) "
-      "and the "
-      "same from then on, and wherever a key comes again its value is due before it is shown. In-context "
-      "recall of MAD "
-      "(Poli et al. 2024, arXiv 2403.17844; mad-lab, multi_query): vocabulary 16, length 128, of which 127 "
-      "tokens are "
-      "read. Noisy recall: a pair gives way to two ids of noise with probability `noise`: vocabulary = 32, "
-      "noise_vocabulary = 16, noise = 0.2. Fuzzy recall: motif = 3; keys and values have 1 .. motif "
-      "different tokens, "
-      "keys of evaluation always `motif`, one pair stands in every sequence and comes last again, and one id "
-      "fills up "
-      "the front. train_labels = \"next\" trains on all next tokens, as MAD does, and evaluation scores the "
-      "due ones "
-      "only; examples = 12800 is MAD's training set. Two faults of the published generator are not kept: "
-      "where all "
-      "pairs are noise it fails, and in one fuzzy sequence in some hundreds the pair that is asked last was "
-      "never "
-      "shown. MAD's score is the mean over classes, test_class_accuracy. chance_accuracy is one among the values. MAD's grid: vocabulary to 128, length to 1024, "
-      "examples from 800, "
-      "noise to 0.8.",
+      "values. Keys are drawn uniformly with replacement; a key's value is drawn at its first showing (keys "
+      "may share values) and the same from then on, and wherever a key comes again its value is due before "
+      "it is shown. In-context recall of MAD (Poli et al. 2024, arXiv 2403.17844; mad-lab, multi_query): "
+      "vocabulary 16, length 128, of which 127 tokens are read. Noisy recall: a pair gives way to two ids of "
+      "noise with probability `noise`: vocabulary = 32, noise_vocabulary = 16, noise = 0.2. Fuzzy recall: "
+      "motif = 3; keys and values have 1 .. motif different tokens, keys of evaluation always `motif`, one "
+      "pair stands in every sequence and comes last again, and one id fills up the front. train_labels = "
+      "\"next\" trains on all next tokens, as MAD does, and evaluation scores the due ones only; examples = "
+      "12800 is MAD's training set. Two faults of the published generator are not kept: where all pairs are "
+      "noise it fails, and in one fuzzy sequence in some hundreds the pair that is asked last was never "
+      "shown. MAD's score is the mean over classes, test_class_accuracy. chance_accuracy is one among the "
+      "values. MAD's grid: vocabulary to 128, length to 1024, examples from 800, noise to 0.8.",
       {{"vocabulary", std::int64_t{16}, "token ids: keys, values, noise, and one blank where motif > 1", 2,
         1 << 20},
        {"length", std::int64_t{128}, "tokens of a sequence, the last answer included where motif = 1", 4,
@@ -209,16 +162,12 @@ TaskKind kind() {
        {"noise_vocabulary", std::int64_t{0}, "of them noise", 0, 1 << 20},
        {"noise", 0.0, "probability that noise takes a pair's place", 0, 0.99},
        {"motif", std::int64_t{1}, "largest number of tokens of a key and of a value", 1, mad::kLongestMotif},
-       {"train_labels",
-        std::string("next"),
-        "where training has its loss: at all tokens, on the next one, or at due answers only",
-        {},
-        {},
-        {"next", "due"}},
-       {"examples", std::int64_t{0}, "sequences of an epoch of training, the same in each; 0 means no end", 0,
-        1099511627776.0}},
+       choice("train_labels", "next",
+              "where training has its loss: at all tokens, on the next one, or at due answers only",
+              {"next", "due"}),
+       examples_option()},
       resolve,
-      [](const Options& options) -> std::unique_ptr<Task> { return std::make_unique<MadRecall>(options); }};
+      make<MadRecall>};
 }
 
 }  // namespace crosstalk::mad_recall_task

@@ -149,8 +149,7 @@ CT_HD inline std::int32_t mad_recall_scratch_size(const MadRecallSpec& spec) { r
 
 CT_HD inline void mad_recall_sequence(const MadRecallSpec& spec, std::uint64_t data_seed, Split split,
                                       std::uint64_t n, const SequenceView& out, std::int32_t* scratch) {
-  if (is_train(split) && spec.examples > 0) n %= spec.examples;
-  RandomStream random = sequence_stream(data_seed, split, n);
+  RandomStream random = stream_of(spec, data_seed, split, n);
   const std::int32_t room = spec.length + 2, T = out.shape.T;
   mad::Writer writer{scratch, scratch + room, scratch + 3 * room, scratch + 4 * room};
   std::int32_t* labels = scratch + 2 * room;

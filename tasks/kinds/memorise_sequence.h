@@ -15,6 +15,7 @@ struct MemoriseSpec {
   std::int32_t values = 0;     ///< ids keys .. keys + values - 1; the mark is the next one
   std::uint64_t map = 0;       ///< names the map
   std::uint64_t examples = 0;  ///< training has this many sequences; 0 = no end
+  std::int32_t length = 0;     ///< T
 
   CT_HD std::int32_t mark() const { return keys + values; }
 };
@@ -30,26 +31,13 @@ CT_HD inline std::int32_t memorised_value(const MemoriseSpec& spec, std::int32_t
 
 CT_HD inline void memorise_sequence(const MemoriseSpec& spec, std::uint64_t data_seed, Split split,
                                     std::uint64_t n, const SequenceView& out, std::int32_t*) {
-  if (is_train(split) && spec.examples > 0) n %= spec.examples;
-  RandomStream random = sequence_stream(data_seed, split, n);
+  RandomStream random = stream_of(spec, data_seed, split, n);
   const std::int32_t pairs = out.shape.T / 2, Q = out.shape.Q;
   for (std::int32_t i = 0, q = 0; i < pairs; ++i) {
     const std::int32_t key = draw_below(random, spec.keys);
-    out.tokens[2 * i] = key;
-    out.tokens[2 * i + 1] = spec.mark();
-    if (out.role) {
-      out.role[2 * i] = static_cast<std::int32_t>(Role::pad);
-      out.role[2 * i + 1] = static_cast<std::int32_t>(Role::ask);
-    }
-    // Where fewer are wanted they spread evenly, and the last one stays.
-    if (i + 1 != (static_cast<std::int64_t>(q) + 1) * pairs / Q) continue;
-    out.query[q] = spec.mark();
-    out.query_position[q] = 2 * i + 2;
-    out.target[q] = memorised_value(spec, key);
-    if (out.meta)
-      for (std::int32_t m = 0; m < meta_count; ++m)
-        out.meta[static_cast<std::int64_t>(q) * meta_count + m] = 0;
-    ++q;
+    put_id(out, 2 * i, Role::pad, key);
+    put_id(out, 2 * i + 1, Role::ask, spec.mark());
+    if (asked(i, pairs, q, Q)) put_due(out, q++, 2 * i + 1, memorised_value(spec, key));
   }
 }
 

@@ -321,8 +321,7 @@ TEST(Mqar, RefusesWhatHasNoRoom) {
   EXPECT_NE(refused({{"length", whole(63)}}).find("odd"), std::string::npos);
   EXPECT_EQ(refused({{"vocabulary", whole(8)}}),
             "task.pairs: 4 pairs need as many distinct keys and values, but there are 3 and 4; give fewer "
-            "pairs, or "
-            "a larger task.vocabulary");
+            "pairs, or a larger task.vocabulary");
   EXPECT_EQ(refused({{"vocabulary", whole(10)}}), "accepted");
   EXPECT_EQ(refused({{"length", whole(16)}}), "accepted");
   EXPECT_NE(refused({{"fresh", true}}), "accepted");

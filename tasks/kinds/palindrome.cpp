@@ -1,33 +1,27 @@
 // palindrome: say what was read backwards, or in another order.
 // SPDX-License-Identifier: Apache-2.0
-#include <fmt/format.h>
-
 #include <algorithm>
 
-#include "kernels/base/error.h"
-#include "tasks/draw_cuda.h"
-#include "tasks/fused_task.h"
+#include "tasks/drawn_task.h"
 #include "tasks/kinds/palindrome_sequence.h"
-#include "tasks/token_task.h"
 
 namespace crosstalk::palindrome_task {
 namespace {
+PalindromeSpec spec_of(const Options& options) {
+  const std::string& order = options.get_string("task.order");
+  return {int_option(options, "vocabulary"), int_option(options, "length"),
+          order == "reverse" ? CopyOrder::reverse
+          : order == "same"  ? CopyOrder::same
+                             : CopyOrder::odds_first,
+          examples_of(options)};
+}
 
-class Palindrome final : public TokenTask {
+class Palindrome final
+    : public DrawnTask<Palindrome, TokenTask, palindrome_sequence, palindrome_scratch_size> {
  public:
-  explicit Palindrome(const Options& options)
-      : length_(int_option(options, "length")), eval_length_(length_) {
-    const std::string& order = options.get_string("task.order");
-    spec_ = {int_option(options, "vocabulary"),
-             order == "reverse" ? CopyOrder::reverse
-             : order == "same"  ? CopyOrder::same
-                                : CopyOrder::odds_first,
-             static_cast<std::uint64_t>(options.get_int("task.examples"))};
-  }
+  explicit Palindrome(const Options& options) : DrawnTask(spec_of(options)) {}
 
-  Vocabulary vocabulary() const override {
-    return {.keys = 0, .values = spec_.vocabulary, .second_key = false, .tokens = spec_.vocabulary};
-  }
+  Vocabulary vocabulary() const override { return token_vocabulary(spec_.vocabulary); }
   /// Places are keys, numbered behind all ids.
   std::vector<KeyWrite> writes(const SequenceView& sequence) const override {
     std::vector<KeyWrite> all;
@@ -39,19 +33,7 @@ class Palindrome final : public TokenTask {
     const int N = sequence.shape.T / 2;
     return spec_.vocabulary + spec_.source(sequence.query_position[q] - 1 - N, N);
   }
-  SequenceShape shape(Split split, int max_queries) const override {
-    const int T = split == Split::train ? length_ : eval_length_;
-    return {T, 1, split == Split::train ? T / 2 : capped_queries(T / 2, max_queries)};
-  }
-  void sequence(std::uint64_t data_seed, Split split, std::uint64_t n, const SequenceView& out,
-                std::int32_t* scratch) const override {
-    check_shape(split, out);
-    palindrome_sequence(spec_, data_seed, split, n, out, scratch);
-  }
-  int scratch_size() const override { return palindrome_scratch_size(spec_); }
-  std::int64_t sequences(Split split) const override {
-    return split == Split::train ? static_cast<std::int64_t>(spec_.examples) : 0;
-  }
+  SequenceShape full_shape(Split split) const override { return {of(split).length, 1, of(split).length / 2}; }
 
   /// Writes down all that is said, and takes the one that is due.
   std::int32_t reference_answer(const SequenceView& sequence, std::int32_t, int position) const override {
@@ -67,13 +49,8 @@ class Palindrome final : public TokenTask {
     return said[static_cast<std::size_t>(position) - 1 - read.size()];
   }
 
-  std::unique_ptr<Task> lengthened(int factor) const override {
-    check_length_factor(factor);
-    auto longer = std::make_unique<Palindrome>(*this);
-    longer->eval_length_ = lengthened_size(length_, factor);
-    return longer;
-  }
-  int eval_load() const override { return eval_length_ / 2; }
+  void lengthen(int factor) override { eval_.length = lengthened_size(spec_.length, factor); }
+  int eval_load() const override { return eval_.length / 2; }
 
  protected:
   std::string word(const SequenceView& sequence, int t) const override {
@@ -91,20 +68,12 @@ class Palindrome final : public TokenTask {
             {"first", is(sequence.tokens[0])},
             {"most_recent", is(sequence.tokens[N - 1])}};
   }
-
- private:
-  void draw_cuda(const Exec& exec, const DrawArgs& args) const override { draw_on_cuda(spec_, exec, args); }
-
-  PalindromeSpec spec_;
-  int length_, eval_length_;
 };
 
 void resolve(Options& options) {
-  if (const std::int64_t length = options.get_int("task.length"); length % 2 != 0)
-    throw OptionError("task.length",
-                      fmt::format("task.length = {} is odd; half of the tokens are read, and half "
-                                  "are said, so give an even one",
-                                  length));
+  if (options.get_int("task.length") % 2 != 0)
+    refuse(options, "task.length",
+           " is odd; half of the tokens are read, and half are said, so give an even one");
 }
 
 }  // namespace
@@ -114,30 +83,20 @@ TaskKind kind() {
       "palindrome",
       "read tokens, then say them backwards (or in their order, or the odd ones first)",
       "length / 2 tokens, drawn uniformly with replacement from 0 .. vocabulary - 2, then a mark, id "
-      "vocabulary - "
-      "1, at which the first answer is due. Each answer but the last stands in the input behind the token at "
-      "which "
-      "it was due (teacher forcing), so that a model reads where it has come to. order = \"reverse\" is the "
-      "palindrome of Kimi Linear (Zhang et al. 2025, arXiv 2510.26692, section 5.1: lengths 256 to 2048, 2 "
-      "layers "
-      "with 2 heads of 128, at most 20,000 steps; its vocabulary and batch are not printed, and two readings "
-      "of its "
-      "figure contradict each other, so no number is held). \"same\" is copying (Jelassi et al. 2024, arXiv "
-      "2402.01032: a state of |U| values errs on at least 1 - |U| / V^n), \"odds_first\" and \"reverse\" are "
-      "languages of Deletang et al. 2023 (arXiv 2207.02098), which asks them without teacher forcing. "
-      "chance_accuracy is one among the data ids.",
+      "vocabulary - 1, at which the first answer is due. Each answer but the last stands in the input behind "
+      "the token at which it was due (teacher forcing), so that a model reads where it has come to. order = "
+      "\"reverse\" is the palindrome of Kimi Linear (Zhang et al. 2025, arXiv 2510.26692, section 5.1: "
+      "lengths 256 to 2048, 2 layers with 2 heads of 128, at most 20,000 steps; its vocabulary and batch are "
+      "not printed, and two readings of its figure contradict each other, so no number is held). \"same\" is "
+      "copying (Jelassi et al. 2024, arXiv 2402.01032: a state of |U| values errs on at least 1 - |U| / "
+      "V^n), \"odds_first\" and \"reverse\" are languages of Deletang et al. 2023 (arXiv 2207.02098), which "
+      "asks them without teacher forcing. chance_accuracy is one among the data ids.",
       {{"length", std::int64_t{256}, "tokens of a sequence, even: half of them are read", 2, max_option_size},
        {"vocabulary", std::int64_t{64}, "token ids: data, and one mark", 2, 1 << 20},
-       {"order",
-        std::string("reverse"),
-        "order in which they are said",
-        {},
-        {},
-        {"reverse", "same", "odds_first"}},
-       {"examples", std::int64_t{0}, "sequences of an epoch of training, the same in each; 0 means no end", 0,
-        1099511627776.0}},
+       choice("order", "reverse", "order in which they are said", {"reverse", "same", "odds_first"}),
+       examples_option()},
       resolve,
-      [](const Options& options) -> std::unique_ptr<Task> { return std::make_unique<Palindrome>(options); }};
+      make<Palindrome>};
 }
 
 }  // namespace crosstalk::palindrome_task

@@ -14,6 +14,7 @@ enum class CopyOrder : std::int32_t { reverse, same, odds_first };
 
 struct PalindromeSpec {
   std::int32_t vocabulary = 0;  ///< data are 0 .. V - 2, the mark is V - 1
+  std::int32_t length = 0;      ///< T
   CopyOrder order = CopyOrder::reverse;
   std::uint64_t examples = 0;  ///< training has this many sequences; 0 = no end
 
@@ -31,29 +32,17 @@ CT_HD inline std::int32_t palindrome_scratch_size(const PalindromeSpec&) { retur
 
 CT_HD inline void palindrome_sequence(const PalindromeSpec& spec, std::uint64_t data_seed, Split split,
                                       std::uint64_t n, const SequenceView& out, std::int32_t*) {
-  if (is_train(split) && spec.examples > 0) n %= spec.examples;
-  RandomStream random = sequence_stream(data_seed, split, n);
+  RandomStream random = stream_of(spec, data_seed, split, n);
   const std::int32_t N = out.shape.T / 2, Q = out.shape.Q;
-  for (std::int32_t t = 0; t < N; ++t) {
-    out.tokens[t] = draw_below(random, spec.mark());
-    if (out.role) out.role[t] = static_cast<std::int32_t>(Role::write);
-  }
+  for (std::int32_t t = 0; t < N; ++t) put_id(out, t, Role::write, draw_below(random, spec.mark()));
   for (std::int32_t i = 0, q = 0; i < N; ++i) {
     const std::int32_t t = N + i;
-    out.tokens[t] = i == 0 ? spec.mark() : out.tokens[spec.source(i - 1, N)];
-    if (out.role) out.role[t] = static_cast<std::int32_t>(Role::ask);
-    // Where fewer are wanted they spread evenly, and the last one stays.
-    if (i + 1 != (static_cast<std::int64_t>(q) + 1) * N / Q) continue;
-    out.query[q] = out.tokens[t];
-    out.query_position[q] = t + 1;
-    out.target[q] = out.tokens[spec.source(i, N)];
-    if (out.meta) {
-      std::int32_t* meta = out.meta + static_cast<std::int64_t>(q) * meta_count;
-      for (std::int32_t m = 0; m < meta_count; ++m) meta[m] = 0;
+    put_id(out, t, Role::ask, i == 0 ? spec.mark() : out.tokens[spec.source(i - 1, N)]);
+    if (!asked(i, N, q, Q)) continue;
+    if (std::int32_t* meta = put_due(out, q++, t, out.tokens[spec.source(i, N)])) {
       meta[meta_gap] = meta[meta_age] = t - spec.source(i, N);
       meta[meta_writes] = 1;
     }
-    ++q;
   }
 }
 

@@ -25,8 +25,7 @@ CT_HD inline std::int32_t reachability_scratch_size(const ReachabilitySpec& spec
 
 CT_HD inline void reachability_sequence(const ReachabilitySpec& spec, std::uint64_t data_seed, Split split,
                                         std::uint64_t n, const SequenceView& out, std::int32_t* ids) {
-  if (is_train(split) && spec.examples > 0) n %= spec.examples;
-  RandomStream random = sequence_stream(data_seed, split, n);
+  RandomStream random = stream_of(spec, data_seed, split, n);
   const std::int32_t N = spec.nodes, Q = out.shape.Q;
   std::int32_t* half_of = ids + spec.vocabulary;
   std::int32_t* members = half_of + N;  // of half h at h N
@@ -42,22 +41,10 @@ CT_HD inline void reachability_sequence(const ReachabilitySpec& spec, std::uint6
     const std::int32_t parent = size[half] == 0 ? i : members[half * N + draw_below(random, size[half])];
     members[half * N + size[half]++] = i;
     depth[i] = parent == i ? 0 : depth[parent] + 1;
-    out.tokens[2 * i] = ids[parent];
-    out.tokens[2 * i + 1] = ids[i];
-    if (out.role) {
-      out.role[2 * i] = static_cast<std::int32_t>(Role::write);
-      out.role[2 * i + 1] = static_cast<std::int32_t>(Role::ask);
-    }
-    // Where fewer are wanted they spread evenly, and the last one stays.
-    if (i + 1 != (static_cast<std::int64_t>(q) + 1) * N / Q) continue;
-    out.query[q] = ids[i];
-    out.query_position[q] = 2 * i + 2;
-    out.target[q] = half == half_of[0];
-    if (out.meta) {
-      std::int32_t* meta = out.meta + static_cast<std::int64_t>(q) * meta_count;
-      for (std::int32_t m = 0; m < meta_count; ++m) meta[m] = m == meta_touches ? depth[i] : 0;
-    }
-    ++q;
+    put_id(out, 2 * i, Role::write, ids[parent]);
+    put_id(out, 2 * i + 1, Role::ask, ids[i]);
+    if (!asked(i, N, q, Q)) continue;
+    if (std::int32_t* meta = put_due(out, q++, 2 * i + 1, half == half_of[0])) meta[meta_touches] = depth[i];
   }
 }
 

@@ -1,21 +1,15 @@
 // reassign: does a memory forget what was overwritten? (Schlag et al. 2021, arXiv 2102.11174, section 6.1.2)
 // SPDX-License-Identifier: Apache-2.0
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/base/error.h"
 #include "kernels/base/text/narrow.h"
-#include "tasks/draw_cuda.h"
-#include "tasks/fused_task.h"
+#include "tasks/drawn_task.h"
 #include "tasks/kinds/reassign_sequence.h"
 #include "tasks/mqar_task.h"
-#include "tasks/token_task.h"
 
 namespace crosstalk::reassign_task {
 namespace {
-
 /// Updates that follow the bindings; -1 = keys drawn with replacement.
 std::int64_t updates_of(const Options& options) {
   const double fraction = options.get_double("task.update_fraction");
@@ -45,46 +39,37 @@ double mean_inverse_writes(int length, int S) {
   return sum / weight;
 }
 
-ReassignSpec spec_of(const Options& options) {
+ReassignSpec spec_of(const Options& options, Split split) {
   ReassignSpec spec;
   spec.associations = int_option(options, "associations");
   spec.keys = int_option(options, "keys");
   spec.values = int_option(options, "values");
   spec.updates = narrow<std::int32_t>(updates_of(options), "updates of a sequence");
-  spec.max_length = int_option(options, "length");
+  spec.length = int_option(options, split == Split::train ? "length" : "eval_length");
   spec.query_by_element = options.get_string("task.query_by") == "element";
   return spec;
 }
 
-[[noreturn]] void no_longer_form(int factor) {
-  throw OptionError(
-      "eval.length_factors",
-      fmt::format("task reassign with task.update_fraction updates each key at most once and has no form "
-                  "{} times as long; use factor 1, or task.update_fraction = -1 (keys with replacement)",
-                  factor));
+/// With updates a sequence has one length.
+void check_longer(const ReassignSpec& spec, int factor) {
+  if (spec.updates >= 0)
+    refuse_longer(factor, "task reassign with task.update_fraction", "it updates each key at most once",
+                  "or task.update_fraction = -1 (keys with replacement)");
 }
 
-class Reassign final : public FusedTask {
+class Reassign final : public DrawnTask<Reassign, FusedTask, reassign_sequence, reassign_scratch_size> {
  public:
   explicit Reassign(const Options& options)
-      : spec_(spec_of(options)),
-        eval_length_(int_option(options, "eval_length")),
-        queries_(int_option(options, "queries")) {}
+      : DrawnTask(spec_of(options, Split::train)), queries_(int_option(options, "queries")) {
+    eval_ = spec_of(options, Split::eval);
+  }
 
   Vocabulary vocabulary() const override { return {spec_.keys, spec_.values, false}; }
 
-  SequenceShape shape(Split split, int max_queries) const override {
-    if (split == Split::train) return {spec_.max_length, 2, queries_};
-    return {eval_length_, 2, capped_queries(std::min(spec_.associations, eval_length_), max_queries)};
+  SequenceShape full_shape(Split split) const override {
+    const int length = of(split).length;
+    return {length, 2, split == Split::train ? queries_ : std::min(spec_.associations, length)};
   }
-
-  void sequence(std::uint64_t data_seed, Split split, std::uint64_t n, const SequenceView& out,
-                std::int32_t* scratch) const override {
-    check_shape(split, out);
-    reassign_sequence(spec_, data_seed, split, n, out, scratch);
-  }
-
-  int scratch_size() const override { return reassign_scratch_size(spec_); }
 
   /// Besides the common ones, for keys that a memory tells apart perfectly but sums up (it reads the mean of
   /// the m values written to the key): sum_rule_floor = 0.5 (1 - E[1/m]), as published, which takes the m
@@ -92,7 +77,7 @@ class Reassign final : public FusedTask {
   std::map<std::string, double> baselines() const override {
     auto numbers = FusedTask::baselines();
     const bool with_replacement = spec_.updates < 0;
-    const double inverse = with_replacement ? mean_inverse_writes(eval_length_, spec_.associations)
+    const double inverse = with_replacement ? mean_inverse_writes(eval_.length, spec_.associations)
                                             : 1.0 - 0.5 * spec_.updates / spec_.associations;
     numbers["sum_rule_floor"] = 0.5 * (1.0 - inverse);
     numbers["sum_rule_floor_exact"] =
@@ -100,69 +85,41 @@ class Reassign final : public FusedTask {
     return numbers;
   }
 
-  std::unique_ptr<Task> lengthened(int factor) const override {
-    check_length_factor(factor);
-    if (factor > 1 && spec_.updates >= 0) no_longer_form(factor);
-    auto longer = std::make_unique<Reassign>(*this);
-    longer->eval_length_ = lengthened_size(spec_.max_length, factor);
-    return longer;
+  void lengthen(int factor) override {
+    check_longer(spec_, factor);
+    eval_.length = lengthened_size(spec_.length, factor);
   }
 
-  int eval_load() const override { return eval_length_; }
+  int eval_load() const override { return eval_.length; }
 
  private:
-  void draw_cuda(const Exec& exec, const DrawArgs& args) const override { draw_on_cuda(spec_, exec, args); }
-
-  ReassignSpec spec_;
-  int eval_length_;
   int queries_;
 };
 
 /// Layout split, for the language model.
-class ReassignTokens final : public TokenTask {
+class ReassignTokens final
+    : public DrawnTask<ReassignTokens, TokenTask, reassign_sequence, reassign_scratch_size> {
  public:
-  explicit ReassignTokens(const Options& options)
-      : spec_(spec_of(options)),
-        length_(int_option(options, "length")),
-        eval_length_(int_option(options, "eval_length")) {
-    spec_.asked = int_option(options, "queries");
-    spec_.max_length = std::max(length_, eval_length_);
-    const std::vector<int> sizes = curriculum_of(options);
-    for (std::size_t i = 0; i < sizes.size(); ++i) {
-      auto stage = std::make_shared<ReassignTokens>(*this);
-      stage->stages_.clear();
-      if (i + 1 < sizes.size()) {
-        ReassignSpec& spec = stage->spec_;
-        spec.part = static_cast<std::uint32_t>(i + 1);
-        if (spec.updates >= 0) spec.associations = sizes[i];
-        if (spec.updates > 0)
-          spec.updates = mqar_updates(options.get_double("task.update_fraction"), sizes[i]);
-        stage->length_ = stage->eval_length_ = sizes[i] + std::max(spec.updates, 0);
-        spec.max_length = stage->length_;
-      }
-      stages_.push_back({fmt::format("{}={}", spec_.updates < 0 ? "length" : "associations", sizes[i]),
-                         std::move(stage), 0});
-    }
+  explicit ReassignTokens(const Options& options) : DrawnTask(spec_of(options, Split::train)) {
+    eval_ = spec_of(options, Split::eval);
+    spec_.asked = eval_.asked = int_option(options, "queries");
+    add_stages(options, spec_.updates < 0 ? "length" : "associations",
+               [&](ReassignTokens& stage, int size, std::uint32_t part) {
+                 if (part == 0) return;
+                 ReassignSpec& spec = stage.spec_;
+                 if (spec.updates >= 0) spec.associations = size;
+                 if (spec.updates > 0)
+                   spec.updates = mqar_updates(options.get_double("task.update_fraction"), size);
+                 spec.length = size + std::max(spec.updates, 0);
+                 stage.eval_ = spec;
+               });
   }
 
-  Vocabulary vocabulary() const override {
-    const int tokens = first_value() + spec_.values;
-    return {.keys = 0, .values = tokens, .second_key = false, .tokens = tokens};
-  }
+  Vocabulary vocabulary() const override { return token_vocabulary(first_value() + spec_.values); }
 
-  SequenceShape shape(Split split, int max_queries) const override {
-    const bool train = split == Split::train;
-    const int writes = train ? length_ : eval_length_;
-    return {2 * (writes + spec_.asked), 1, train ? spec_.asked : capped_queries(spec_.asked, max_queries)};
+  SequenceShape full_shape(Split split) const override {
+    return {2 * (of(split).length + spec_.asked), 1, spec_.asked};
   }
-
-  void sequence(std::uint64_t data_seed, Split split, std::uint64_t n, const SequenceView& out,
-                std::int32_t* scratch) const override {
-    check_shape(split, out);
-    reassign_sequence(spec_, data_seed, split, n, out, scratch);
-  }
-
-  int scratch_size() const override { return reassign_scratch_size(spec_); }
 
   std::int32_t reference_answer(const SequenceView& s, std::int32_t key, int position) const override {
     std::int32_t answer = -1;
@@ -171,17 +128,13 @@ class ReassignTokens final : public TokenTask {
     return answer;
   }
 
-  std::unique_ptr<Task> lengthened(int factor) const override {
-    check_length_factor(factor);
-    if (factor > 1 && spec_.updates >= 0) no_longer_form(factor);
-    auto longer = std::make_unique<ReassignTokens>(*this);
-    longer->eval_length_ = lengthened_size(eval_length_, factor);
-    lengthened_size(longer->shape(Split::eval, 0).T, 1);
-    longer->spec_.max_length = std::max(length_, longer->eval_length_);
-    return longer;
+  void lengthen(int factor) override {
+    check_longer(spec_, factor);
+    eval_.length = lengthened_size(eval_.length, factor);
+    lengthened_size(shape(Split::eval, 0).T, 1);
   }
 
-  int eval_load() const override { return eval_length_; }
+  int eval_load() const override { return eval_.length; }
 
  protected:
   std::string word(const SequenceView& sequence, int t) const override {
@@ -214,9 +167,6 @@ class ReassignTokens final : public TokenTask {
 
  private:
   int first_value() const { return reassign_tokens::kFirstKey + spec_.keys; }
-  void draw_cuda(const Exec& exec, const DrawArgs& args) const override { draw_on_cuda(spec_, exec, args); }
-
-  ReassignSpec spec_;
   int length_, eval_length_;
 };
 
@@ -231,7 +181,7 @@ MqarPlan plan_of(const Options& options) {
   spec.updates = narrow<std::int32_t>(updates_of(options), "updates of a sequence");
   spec.power = options.get_double("task.power");
   spec.random_filler = options.get_string("task.filler") == "random";
-  spec.examples = fresh ? 0 : static_cast<std::uint64_t>(options.get_int("task.examples"));
+  spec.examples = fresh ? 0 : examples_of(options);
   return {.spec = spec,
           .eval_length = int_option(options, "eval_length"),
           .update_fraction = options.get_double("task.update_fraction"),
@@ -245,20 +195,19 @@ MqarPlan plan_of(const Options& options) {
 void derive_length(Options& options, const std::string& key, std::int64_t derived, bool fixed) {
   const std::int64_t given = options.get_int(key);
   if (fixed && given != 0 && given != derived)
-    throw OptionError(key,
-                      fmt::format("{} = {} contradicts task.update_fraction, which fixes the length at {} "
-                                  "(associations + updates); leave {} out",
-                                  key, given, derived, key));
+    refuse(options, key,
+           fmt::format(
+               " contradicts task.update_fraction, which fixes the length at {} (associations + updates); "
+               "leave {} out",
+               derived, key));
   if (given == 0) options.set(key, derived);
 }
 
 void check_fraction(const Options& options) {
   const double fraction = options.get_double("task.update_fraction");
   if (fraction < 0 && fraction != -1.0)
-    throw OptionError("task.update_fraction",
-                      fmt::format("task.update_fraction = {} is neither a fraction in 0 .. 1 nor -1 (keys "
-                                  "drawn with replacement)",
-                                  fraction));
+    refuse(options, "task.update_fraction",
+           " is neither a fraction in 0 .. 1 nor -1 (keys drawn with replacement)");
 }
 
 void resolve_slots(Options& options) {
@@ -313,8 +262,7 @@ void resolve(Options& options) {
   const std::int64_t updates = updates_of(options);
   const bool with_replacement = updates < 0;
   if (updates > 0 && options.get_int("task.values") < 2)
-    throw OptionError("task.values",
-                      "task.values = 1 leaves no different value for an update; give at least 2");
+    refuse(options, "task.values", " leaves no different value for an update; give at least 2");
   derive_length(options, "task.length", with_replacement ? 2 * associations : associations + updates,
                 !with_replacement);
   derive_length(options, "task.eval_length",
@@ -326,42 +274,32 @@ void resolve(Options& options) {
   const bool by_element = options.get_string("task.query_by") == "element";
   const std::int64_t askable = by_element ? length : std::min(associations, length);
   if (queries > askable)
-    throw OptionError("task.queries",
-                      fmt::format("task.queries = {} asks more {} than a training sequence "
-                                  "can have; give at most {}",
-                                  queries, by_element ? "elements" : "distinct keys", askable));
+    refuse(options, "task.queries",
+           fmt::format(" asks more {} than a training sequence can have; give at most {}",
+                       by_element ? "elements" : "distinct keys", askable));
 }
 
 std::vector<OptionSpec> options() {
-  std::vector<OptionSpec> all = {
-      {"associations", std::int64_t{20}, "keys in play (S)", 1, max_option_size},
-      {"keys", std::int64_t{0}, "size of the key vocabulary; 0 means as many as associations", 0,
-       max_option_size},
-      {"values", std::int64_t{0}, "size of the value vocabulary; 0 means as many as associations", 0,
-       max_option_size},
-      {"length", std::int64_t{0},
-       "tokens of a training sequence, writes in layout split; 0 means 2 x associations, or the updates' "
-       "least",
-       0, max_option_size},
-      {"eval_length", std::int64_t{0},
-       "tokens of an evaluation sequence; 0 means as many as associations, as the released code of Schlag "
-       "2021 evaluates (not the training length); layouts slots and split: as in training",
-       0, max_option_size},
-      {"queries", std::int64_t{1}, "queries of a training sequence", 1, max_option_size},
-      {"query_by",
-       std::string("element"),
-       "training queries: the key of a token drawn uniformly (element), or a distinct key present (key)",
-       {},
-       {},
-       {"element", "key"}},
-      {"update_fraction", -1.0,
-       "-1: keys drawn with replacement; 0 .. 1: every key bound once, then this fraction updated", -1, 1}};
-  all.push_back({"layout",
-                 std::string("fused"),
-                 "a token is a whole write in channels (fused), or a key or a value (slots, split)",
-                 {},
-                 {},
-                 {"fused", "slots", "split"}});
+  std::vector<OptionSpec> all = with_vocabulary(
+      {{"associations", std::int64_t{20}, "keys in play (S)", 1, max_option_size},
+       {"length", std::int64_t{0},
+        "tokens of a training sequence, writes in layout split; 0 means 2 x associations, or the updates' "
+        "least",
+        0, max_option_size},
+       {"eval_length", std::int64_t{0},
+        "tokens of an evaluation sequence; 0 means as many as associations, as the released code of Schlag "
+        "2021 evaluates (not the training length); layouts slots and split: as in training",
+        0, max_option_size},
+       {"queries", std::int64_t{1}, "queries of a training sequence", 1, max_option_size},
+       choice(
+           "query_by", "element",
+           "training queries: the key of a token drawn uniformly (element), or a distinct key present (key)",
+           {"element", "key"}),
+       {"update_fraction", -1.0,
+        "-1: keys drawn with replacement; 0 .. 1: every key bound once, then this fraction updated", -1, 1},
+       choice("layout", "fused",
+              "a token is a whole write in channels (fused), or a key or a value (slots, split)",
+              {"fused", "slots", "split"})});
   for (OptionSpec& option : mqar_options()) all.push_back(std::move(option));
   all.push_back(curriculum_option("writes (update_fraction = -1) or associations"));
   return all;
@@ -373,26 +311,26 @@ TaskKind kind() {
   return {
       "reassign",
       "write keys again and again, then retrieve: the last value is right",
-      "A sequence holds `length` tokens, each a key together with its value, both drawn with replacement, "
-      "so that keys are written several times; then a key is asked and the value written to it last is "
-      "right. This is setting 2 of Schlag, Irie and Schmidhuber 2021 (arXiv 2102.11174, section 6.1.2). A "
-      "memory that does not see the order of writes can at best read the mean of the m values written to a "
-      "key and cannot get below 0.5 (1 - E[1/m]) (1 - 1/values) (sum_rule_floor_exact); a delta rule can. "
-      "Training asks the key of a random element, so keys count as often as they occur; evaluation asks "
-      "each key that occurs, once, in ascending order. The released code trains with 2 S tokens but "
-      "evaluates with S: eval_length = 0 means the same here. With update_fraction in 0 .. 1 every key is "
-      "first bound once and then that fraction of the keys gets another value, as in the forgetting test "
-      "of Zoology: baseline_unchanged_accuracy is what ignoring the updates scores. For a language model "
-      "the same comes in single tokens. layout = \"slots\" is Zoology's forgetting: k v for each of S "
-      "distinct keys with distinct values, k v for each update (whose new value is another one; the released code "
-      "excludes the old value of another key instead), then every key once at the head of a slot "
-      "of two tokens, with fillers between, the answer due there (slots, power and filler as in task mqar; "
-      "`length` counts tokens; ids are 0 blank, then keys, then values; mixtures name length:associations, "
-      "and the fraction holds in each). layout = \"split\" writes k v for each of `length` writes, then "
-      "[QRY k] for each of `queries`: with update_fraction = 0 it is \"remember\" of ARMT (Rodkin et al. "
-      "2024, arXiv 2407.04841, appendix B), with -1 \"rewrite\", where a key and a value are one token "
-      "each (there strings of digits: 4,096 keys and 16 keys), and task.curriculum = \"1 2 3 5 10 20 40 "
-      "50\" names their pairs. Of the numbers beside a query, `writes` tells whether its key was updated.",
+      "A sequence holds `length` tokens, each a key together with its value, both drawn with replacement, so "
+      "that keys are written several times; then a key is asked and the value written to it last is right. "
+      "This is setting 2 of Schlag, Irie and Schmidhuber 2021 (arXiv 2102.11174, section 6.1.2). A memory "
+      "that does not see the order of writes can at best read the mean of the m values written to a key and "
+      "cannot get below 0.5 (1 - E[1/m]) (1 - 1/values) (sum_rule_floor_exact); a delta rule can. Training "
+      "asks the key of a random element, so keys count as often as they occur; evaluation asks each key that "
+      "occurs, once, in ascending order. The released code trains with 2 S tokens but evaluates with S: "
+      "eval_length = 0 means the same here. With update_fraction in 0 .. 1 every key is first bound once and "
+      "then that fraction of the keys gets another value, as in the forgetting test of Zoology: "
+      "baseline_unchanged_accuracy is what ignoring the updates scores. For a language model the same comes "
+      "in single tokens. layout = \"slots\" is Zoology's forgetting: k v for each of S distinct keys with "
+      "distinct values, k v for each update (whose new value is another one; the released code excludes the "
+      "old value of another key instead), then every key once at the head of a slot of two tokens, with "
+      "fillers between, the answer due there (slots, power and filler as in task mqar; `length` counts "
+      "tokens; ids are 0 blank, then keys, then values; mixtures name length:associations, and the fraction "
+      "holds in each). layout = \"split\" writes k v for each of `length` writes, then [QRY k] for each of "
+      "`queries`: with update_fraction = 0 it is \"remember\" of ARMT (Rodkin et al. 2024, arXiv 2407.04841, "
+      "appendix B), with -1 \"rewrite\", where a key and a value are one token each (there strings of "
+      "digits: 4,096 keys and 16 keys), and task.curriculum = \"1 2 3 5 10 20 40 50\" names their pairs. Of "
+      "the numbers beside a query, `writes` tells whether its key was updated.",
       options(),
       resolve,
       [](const Options& options) -> std::unique_ptr<Task> {

@@ -9,7 +9,7 @@ namespace crosstalk {
 
 /// [keys in play first | value of each key | elements], and for single tokens [where | how often written]
 CT_HD inline std::int32_t reassign_scratch_size(const ReassignSpec& spec) {
-  return 2 * spec.keys + spec.max_length + (spec.asked > 0 ? 2 * spec.keys : 0);
+  return 2 * spec.keys + spec.length + (spec.asked > 0 ? 2 * spec.keys : 0);
 }
 
 CT_HD inline void reassign_sequence(const ReassignSpec& spec, std::uint64_t data_seed, Split split,

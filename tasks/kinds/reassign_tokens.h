@@ -11,7 +11,7 @@ struct ReassignSpec {
   std::int32_t keys = 0;          ///< size of the key vocabulary, >= S
   std::int32_t values = 0;        ///< size of the value vocabulary
   std::int32_t updates = -1;      ///< updates after the S bindings; -1 = keys drawn with replacement
-  std::int32_t max_length = 0;    ///< longest training sequence (split: and evaluation), in writes
+  std::int32_t length = 0;        ///< writes of a sequence
   bool query_by_element = true;   ///< training asks the key of a random token, else a random key present
   std::int32_t asked = 0;         ///< layout split: queries of a sequence; 0 = layout fused
   std::uint32_t part = 0;         ///< stages of a curriculum draw from different sequences
@@ -56,18 +56,14 @@ CT_HD inline void split(const ReassignSpec& spec, RandomStream random, const Seq
   std::int32_t* keys = scratch;
   std::int32_t* value_of = keys + spec.keys;
   std::int32_t* elements = value_of + spec.keys;
-  std::int32_t* written = elements + spec.max_length;
+  std::int32_t* written = elements + spec.length;
   std::int32_t* writes = written + spec.keys;
   const std::int32_t Q = spec.asked, first_value = kFirstKey + spec.keys, count = out.shape.T / 2 - Q;
-  const auto put_id = [&](std::int32_t t, Role role, std::int32_t id) {
-    out.tokens[t] = id;
-    if (out.role) out.role[t] = static_cast<std::int32_t>(role);
-  };
   for (std::int32_t key = 0; key < spec.keys; ++key) writes[key] = 0;
   reassign_writes(spec, random, count, keys, value_of,
                   [&](std::int32_t i, std::int32_t key, std::int32_t value) {
-                    put_id(2 * i, Role::write, kFirstKey + key);
-                    put_id(2 * i + 1, Role::write, first_value + value);
+                    put_id(out, 2 * i, Role::write, kFirstKey + key);
+                    put_id(out, 2 * i + 1, Role::write, first_value + value);
                     written[key] = 2 * i + 1;
                     ++writes[key];
                   });
@@ -83,20 +79,13 @@ CT_HD inline void split(const ReassignSpec& spec, RandomStream random, const Seq
   std::int32_t q = 0;
   for (std::int32_t i = 0; i < Q; ++i) {
     const std::int32_t key = elements[i % choices], t = 2 * (count + i) + 1;  // again where there are fewer
-    put_id(t - 1, Role::ask, kAsk);
-    put_id(t, Role::ask, kFirstKey + key);
-    // Where fewer are wanted they spread evenly, and the last one stays.
-    if (i + 1 != (static_cast<std::int64_t>(q) + 1) * Q / out.shape.Q) continue;
-    out.query[q] = kFirstKey + key;
-    out.query_position[q] = t + 1;
-    out.target[q] = first_value + value_of[key];
-    if (out.meta) {
-      std::int32_t* meta = out.meta + static_cast<std::int64_t>(q) * meta_count;
+    put_id(out, t - 1, Role::ask, kAsk);
+    put_id(out, t, Role::ask, kFirstKey + key);
+    if (!asked(i, Q, q, out.shape.Q)) continue;
+    if (std::int32_t* meta = put_due(out, q++, t, first_value + value_of[key])) {
       meta[meta_gap] = meta[meta_age] = t - written[key];
       meta[meta_writes] = writes[key];
-      meta[meta_touches] = meta[meta_operations] = 0;
     }
-    ++q;
   }
 }
 

@@ -10,9 +10,9 @@
 namespace crosstalk {
 
 struct RegressionSpec {
-  std::int32_t inputs = 0;    ///< n: numbers of x
-  std::int32_t examples = 0;  ///< examples that are shown, and as many that may be asked
-  double noise = 0;           ///< standard deviation of what is added to shown outputs
+  std::int32_t inputs = 0;  ///< n: numbers of x
+  std::int32_t pairs = 0;   ///< examples that are shown, and as many that may be asked
+  double noise = 0;         ///< standard deviation of what is added to shown outputs
 };
 
 /// w, in multiples of 2^-28.
@@ -33,7 +33,7 @@ CT_HD inline void regression_sequence(const RegressionSpec& spec, std::uint64_t 
   const double scale = 1 / std::sqrt(static_cast<double>(inputs));
   for (std::int32_t i = 0; i < inputs; ++i)
     scratch[i] = in_units(standard_normal(random.uniform()) * scale, kWeightUnit);
-  for (std::int32_t t = 0; t < spec.examples; ++t) {
+  for (std::int32_t t = 0; t < spec.pairs; ++t) {
     std::int32_t* token = out.tokens + static_cast<std::int64_t>(t) * out.shape.C;
     for (std::int32_t part = 0; part < 2; ++part) {
       std::int32_t* x = token + part * (inputs + 1);
@@ -49,7 +49,7 @@ CT_HD inline void regression_sequence(const RegressionSpec& spec, std::uint64_t 
   }
   for (std::int32_t q = 0; q < out.shape.Q; ++q) {
     out.query[q] = q;
-    out.query_position[q] = spec.examples;
+    out.query_position[q] = spec.pairs;
     out.target[q] = 0;
     if (!out.meta) continue;
     for (std::int32_t m = 0; m < meta_count; ++m) out.meta[static_cast<std::int64_t>(q) * meta_count + m] = 0;

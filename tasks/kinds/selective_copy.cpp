@@ -1,42 +1,22 @@
 // selective_copy: keep what matters, in order, and nothing else.
 // SPDX-License-Identifier: Apache-2.0
-#include <fmt/format.h>
-
-#include "kernels/base/error.h"
-#include "tasks/draw_cuda.h"
-#include "tasks/fused_task.h"
+#include "tasks/drawn_task.h"
 #include "tasks/kinds/selective_copy_sequence.h"
-#include "tasks/token_task.h"
 
 namespace crosstalk::selective_copy_task {
 namespace {
-
 SelectiveCopySpec spec_of(const Options& options) {
   return {int_option(options, "vocabulary"), int_option(options, "length"), int_option(options, "data"),
-          options.get_string("task.places") == "uniform",
-          static_cast<std::uint64_t>(options.get_int("task.examples"))};
+          options.get_string("task.places") == "uniform", examples_of(options)};
 }
 
-class SelectiveCopy final : public TokenTask {
+class SelectiveCopy final
+    : public DrawnTask<SelectiveCopy, TokenTask, selective_copy_sequence, selective_copy_scratch_size> {
  public:
-  explicit SelectiveCopy(const Options& options) : spec_(spec_of(options)), eval_(spec_) {}
+  explicit SelectiveCopy(const Options& options) : DrawnTask(spec_of(options)) {}
 
-  Vocabulary vocabulary() const override {
-    return {.keys = 0, .values = spec_.vocabulary, .second_key = false, .tokens = spec_.vocabulary};
-  }
-  SequenceShape shape(Split split, int max_queries) const override {
-    return {of(split).length, 1,
-            split == Split::train ? spec_.data : capped_queries(spec_.data, max_queries)};
-  }
-  void sequence(std::uint64_t data_seed, Split split, std::uint64_t n, const SequenceView& out,
-                std::int32_t* scratch) const override {
-    check_shape(split, out);
-    selective_copy_sequence(of(split), data_seed, split, n, out, scratch);
-  }
-  int scratch_size() const override { return selective_copy_scratch_size(spec_); }
-  std::int64_t sequences(Split split) const override {
-    return split == Split::train ? static_cast<std::int64_t>(spec_.examples) : 0;
-  }
+  Vocabulary vocabulary() const override { return token_vocabulary(spec_.vocabulary); }
+  SequenceShape full_shape(Split split) const override { return {of(split).length, 1, spec_.data}; }
 
   /// The i-th token before the copy token that is no blank, at the i-th token behind it.
   std::int32_t reference_answer(const SequenceView& sequence, std::int32_t, int position) const override {
@@ -60,12 +40,7 @@ class SelectiveCopy final : public TokenTask {
     return spec_.vocabulary + sequence.query_position[q] - (sequence.shape.T - spec_.data) - 1;
   }
 
-  std::unique_ptr<Task> lengthened(int factor) const override {
-    check_length_factor(factor);
-    auto longer = std::make_unique<SelectiveCopy>(*this);
-    longer->eval_.length = lengthened_size(spec_.length, factor);
-    return longer;
-  }
+  void lengthen(int factor) override { eval_.length = lengthened_size(spec_.length, factor); }
   int eval_load() const override { return spec_.data; }
 
  protected:
@@ -89,23 +64,14 @@ class SelectiveCopy final : public TokenTask {
     const auto is = [&](std::int32_t token) { return token == sequence.target[q] ? 1.0 : 0.0; };
     return {{"random_in_context", right / spec_.data}, {"first", is(first)}, {"most_recent", is(last)}};
   }
-
- private:
-  const SelectiveCopySpec& of(Split split) const { return split == Split::train ? spec_ : eval_; }
-  void draw_cuda(const Exec& exec, const DrawArgs& args) const override {
-    draw_on_cuda(of(args.split), exec, args);
-  }
-
-  SelectiveCopySpec spec_, eval_;
 };
 
 void resolve(Options& options) {
   const SelectiveCopySpec spec = spec_of(options);
   if (spec.length < 2 * std::int64_t{spec.data} + 1)
-    throw OptionError(
-        "task.length",
-        fmt::format("task.length = {}: {} data tokens, a copy token and as many answers need {}", spec.length,
-                    spec.data, 2 * std::int64_t{spec.data} + 1));
+    refuse(options, "task.length",
+           fmt::format(": {} data tokens, a copy token and as many answers need {}", spec.data,
+                       2 * std::int64_t{spec.data} + 1));
 }
 
 }  // namespace
@@ -115,30 +81,21 @@ TaskKind kind() {
       "selective_copy",
       "data tokens among blanks, then say them in their order",
       "`data` tokens, drawn uniformly with replacement from 0 .. vocabulary - 3, stand in order among "
-      "blanks, id "
-      "vocabulary - 2; then comes the copy token, id vocabulary - 1, and as many blanks as there are "
-      "data tokens, at which "
-      "those are due, one after the other. A memory has to keep what matters and count. places = \"before\" "
-      "is the law of "
-      "mad-lab (Poli et al. 2024, arXiv 2403.17844; vocabulary 16, length 256, 16 data tokens, and 32, "
-      "64, 96 of "
-      "them): each blank goes in front of a data token that is drawn uniformly, so that none stands "
-      "behind the last "
-      "(a known shortcut, and the published generator takes blanks from numpy's global state, which no "
-      "seed fixes); "
-      "places = \"uniform\" chooses all places uniformly, as Gu and Dao 2023 (arXiv 2312.00752, table 1: "
-      "length "
-      "4096, 16 data tokens, vocabulary 16). chance_accuracy is one among the data tokens' ids.",
+      "blanks, id vocabulary - 2; then comes the copy token, id vocabulary - 1, and as many blanks as there "
+      "are data tokens, at which those are due, one after the other. A memory has to keep what matters and "
+      "count. places = \"before\" is the law of mad-lab (Poli et al. 2024, arXiv 2403.17844; vocabulary 16, "
+      "length 256, 16 data tokens, and 32, 64, 96 of them): each blank goes in front of a data token that is "
+      "drawn uniformly, so that none stands behind the last (a known shortcut, and the published generator "
+      "takes blanks from numpy's global state, which no seed fixes); places = \"uniform\" chooses all places "
+      "uniformly, as Gu and Dao 2023 (arXiv 2312.00752, table 1: length 4096, 16 data tokens, vocabulary "
+      "16). chance_accuracy is one among the data tokens' ids.",
       {{"vocabulary", std::int64_t{16}, "token ids: data, blank and copy", 3, 1 << 20},
        {"length", std::int64_t{256}, "tokens of a sequence", 3, max_option_size},
        {"data", std::int64_t{16}, "tokens to copy", 1, 1 << 16},
-       {"places", std::string("before"), "law of the places of data tokens", {}, {}, {"before", "uniform"}},
-       {"examples", std::int64_t{0}, "sequences of an epoch of training, the same in each; 0 means no end", 0,
-        1099511627776.0}},
+       choice("places", "before", "law of the places of data tokens", {"before", "uniform"}),
+       examples_option()},
       resolve,
-      [](const Options& options) -> std::unique_ptr<Task> {
-        return std::make_unique<SelectiveCopy>(options);
-      }};
+      make<SelectiveCopy>};
 }
 
 }  // namespace crosstalk::selective_copy_task

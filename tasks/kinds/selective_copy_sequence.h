@@ -26,8 +26,7 @@ CT_HD inline std::int32_t selective_copy_scratch_size(const SelectiveCopySpec& s
 
 CT_HD inline void selective_copy_sequence(const SelectiveCopySpec& spec, std::uint64_t data_seed, Split split,
                                           std::uint64_t n, const SequenceView& out, std::int32_t* scratch) {
-  if (is_train(split) && spec.examples > 0) n %= spec.examples;
-  RandomStream random = sequence_stream(data_seed, split, n);
+  RandomStream random = stream_of(spec, data_seed, split, n);
   const std::int32_t N = spec.data, L = spec.length - N - 1, Q = out.shape.Q;
   std::int32_t *blanks = scratch, *data = scratch + N;
   for (std::int32_t i = 0; i < N; ++i) {
@@ -43,23 +42,13 @@ CT_HD inline void selective_copy_sequence(const SelectiveCopySpec& spec, std::ui
     } else {
       place = i < N && blanks[i]-- == 0;
     }
-    out.tokens[t] = place ? data[i++] : spec.blank();
+    put_id(out, t, place ? Role::write : Role::pad, place ? data[i++] : spec.blank());
     left -= place;
-    if (out.role) out.role[t] = static_cast<std::int32_t>(place ? Role::write : Role::pad);
   }
   for (std::int32_t t = L, q = 0; t < spec.length; ++t) {
     const std::int32_t i = t - L - 1;  // the data token that is due
-    out.tokens[t] = i < 0 ? spec.copy() : spec.blank();
-    if (out.role) out.role[t] = static_cast<std::int32_t>(i < 0 ? Role::pad : Role::ask);
-    // Where fewer are wanted they spread evenly, and the last one stays.
-    if (i < 0 || i + 1 != (static_cast<std::int64_t>(q) + 1) * N / Q) continue;
-    out.query[q] = spec.blank();
-    out.query_position[q] = t + 1;
-    out.target[q] = data[i];
-    if (out.meta)
-      for (std::int32_t m = 0; m < meta_count; ++m)
-        out.meta[static_cast<std::int64_t>(q) * meta_count + m] = 0;
-    ++q;
+    put_id(out, t, i < 0 ? Role::pad : Role::ask, i < 0 ? spec.copy() : spec.blank());
+    if (i >= 0 && asked(i, N, q, Q)) put_due(out, q++, t, data[i]);
   }
 }
 

@@ -1,33 +1,23 @@
 // stacks: many stacks at once, each of them last in, first out.
 // SPDX-License-Identifier: Apache-2.0
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <map>
 
-#include "kernels/base/error.h"
-#include "tasks/draw_cuda.h"
-#include "tasks/fused_task.h"
+#include "tasks/drawn_task.h"
 #include "tasks/kinds/stacks_sequence.h"
-#include "tasks/token_task.h"
 
 namespace crosstalk::stacks_task {
 namespace {
-
-class Stacks final : public TokenTask {
+class Stacks final : public DrawnTask<Stacks, TokenTask, stacks_sequence, stacks_scratch_size> {
  public:
-  explicit Stacks(const Options& options) {
-    spec_ = {int_option(options, "stacks"), int_option(options, "elements"),
-             int_option(options, "length") / 3,
-             static_cast<std::int32_t>(std::lround(options.get_double("task.pop") * (1 << 24))),
-             static_cast<std::uint64_t>(options.get_int("task.examples"))};
-    eval_ = spec_;
-  }
+  explicit Stacks(const Options& options)
+      : DrawnTask({int_option(options, "stacks"), int_option(options, "elements"),
+                   int_option(options, "length") / 3,
+                   static_cast<std::int32_t>(std::lround(options.get_double("task.pop") * (1 << 24))),
+                   examples_of(options)}) {}
 
-  Vocabulary vocabulary() const override {
-    return {.keys = 0, .values = spec_.vocabulary(), .second_key = false, .tokens = spec_.vocabulary()};
-  }
+  Vocabulary vocabulary() const override { return token_vocabulary(spec_.vocabulary()); }
   /// Stacks are keys, what lies on top is their value: a pop gives a stack what lay below, if anything did.
   std::vector<KeyWrite> writes(const SequenceView& sequence) const override {
     std::vector<KeyWrite> all;
@@ -46,21 +36,9 @@ class Stacks final : public TokenTask {
   std::int32_t asked_key(const SequenceView& sequence, int q) const override {
     return sequence.tokens[sequence.query_position[q] - 1];
   }
-  SequenceShape shape(Split split, int max_queries) const override {
-    // At most every second operation is a pop.
-    const int N = of(split).operations, all = N / 2;
-    return {3 * N, 1, split == Split::train ? all : capped_queries(all, max_queries)};
-  }
-  void sequence(std::uint64_t data_seed, Split split, std::uint64_t n, const SequenceView& out,
-                std::int32_t* scratch) const override {
-    check_shape(split, out);
-    stacks_sequence(of(split), data_seed, split, n, out, scratch);
-  }
-  int scratch_size() const override {
-    return std::max(stacks_scratch_size(spec_), stacks_scratch_size(eval_));
-  }
-  std::int64_t sequences(Split split) const override {
-    return split == Split::train ? static_cast<std::int64_t>(spec_.examples) : 0;
+  /// At most every second operation is a pop.
+  SequenceShape full_shape(Split split) const override {
+    return {3 * of(split).operations, 1, of(split).operations / 2};
   }
 
   /// Pushes and pops real stacks.
@@ -77,12 +55,7 @@ class Stacks final : public TokenTask {
     return stacks[key].empty() ? -1 : stacks[key].back();
   }
 
-  std::unique_ptr<Task> lengthened(int factor) const override {
-    check_length_factor(factor);
-    auto longer = std::make_unique<Stacks>(*this);
-    longer->eval_.operations = lengthened_size(spec_.operations, factor);
-    return longer;
-  }
+  void lengthen(int factor) override { eval_.operations = lengthened_size(spec_.operations, factor); }
   int eval_load() const override { return eval_.operations; }
 
  protected:
@@ -113,22 +86,11 @@ class Stacks final : public TokenTask {
     const auto is = [&](std::int32_t element) { return element == target ? 1.0 : 0.0; };
     return {{"random_in_context", right / all}, {"most_recent", is(last)}, {"latest_of_stack", is(of_stack)}};
   }
-
- private:
-  const StacksSpec& of(Split split) const { return split == Split::train ? spec_ : eval_; }
-  void draw_cuda(const Exec& exec, const DrawArgs& args) const override {
-    draw_on_cuda(of(args.split), exec, args);
-  }
-
-  StacksSpec spec_, eval_;
 };
 
 void resolve(Options& options) {
-  const std::int64_t length = options.get_int("task.length");
-  if (length < 6)
-    throw OptionError(
-        "task.length",
-        fmt::format("task.length = {}: a push and a pop are 6 tokens; give at least that", length));
+  if (options.get_int("task.length") < 6)
+    refuse(options, "task.length", ": a push and a pop are 6 tokens; give at least that");
 }
 
 }  // namespace
@@ -137,29 +99,22 @@ TaskKind kind() {
   return {"stacks",
           "many stacks at once: what was pushed last, and not popped yet",
           "Operations of three tokens: PUSH s x puts element x on stack s, POP s x takes it from there; x is "
-          "due at "
-          "the s of a pop, and stands in the input behind it. An operation pops with probability `pop` where "
-          "any stack "
-          "holds something, a stack drawn uniformly from those that do, else it pushes a uniform element on "
-          "a uniform "
-          "stack; the last one pops. length is rounded down to whole operations. The 64 stacks of Kimi "
-          "Linear (Zhang et "
-          "al. 2025, arXiv 2510.26692, section 5.1: lengths 256 to 2048, 2 layers with 2 heads of 128; the "
-          "law of "
-          "operations and the number of elements are not printed, those here are ours). A third party's "
-          "rerun at three "
-          "seeds: KDA 0.965, Gated DeltaNet 0.942. baseline_latest_of_stack_accuracy is what a memory scores "
-          "that holds "
-          "one element a stack: so much is recall, the rest is a stack. chance_accuracy is one among the "
+          "due at the s of a pop, and stands in the input behind it. An operation pops with probability "
+          "`pop` where any stack holds something, a stack drawn uniformly from those that do, else it pushes "
+          "a uniform element on a uniform stack; the last one pops. length is rounded down to whole "
+          "operations. The 64 stacks of Kimi Linear (Zhang et al. 2025, arXiv 2510.26692, section 5.1: "
+          "lengths 256 to 2048, 2 layers with 2 heads of 128; the law of operations and the number of "
+          "elements are not printed, those here are ours). A third party's rerun at three seeds: KDA 0.965, "
+          "Gated DeltaNet 0.942. baseline_latest_of_stack_accuracy is what a memory scores that holds one "
+          "element a stack: so much is recall, the rest is a stack. chance_accuracy is one among the "
           "elements.",
           {{"stacks", std::int64_t{64}, "stacks (ids behind PUSH and POP)", 1, 1 << 16},
            {"elements", std::int64_t{64}, "different elements", 1, 1 << 20},
            {"length", std::int64_t{256}, "tokens of a sequence; three an operation", 3, max_option_size},
            {"pop", 0.5, "probability that an operation pops, where it can", 0, 1},
-           {"examples", std::int64_t{0},
-            "sequences of an epoch of training, the same in each; 0 means no end", 0, 1099511627776.0}},
+           examples_option()},
           resolve,
-          [](const Options& options) -> std::unique_ptr<Task> { return std::make_unique<Stacks>(options); }};
+          make<Stacks>};
 }
 
 }  // namespace crosstalk::stacks_task

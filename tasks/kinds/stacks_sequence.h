@@ -30,8 +30,7 @@ CT_HD inline std::int32_t stacks_scratch_size(const StacksSpec& spec) {
 CT_HD inline void stacks_sequence(const StacksSpec& spec, std::uint64_t data_seed, Split split,
                                   std::uint64_t n, const SequenceView& out, std::int32_t* scratch) {
   constexpr std::int32_t probability = 1 << 24;
-  if (is_train(split) && spec.examples > 0) n %= spec.examples;
-  RandomStream random = sequence_stream(data_seed, split, n);
+  RandomStream random = stream_of(spec, data_seed, split, n);
   const std::int32_t N = spec.operations, S = spec.stacks, T = 3 * N;
   std::int32_t* labels = scratch;
   std::int32_t* below = labels + T;

@@ -1,85 +1,53 @@
 // swap: can a memory exchange what two keys hold? (state tracking; DeltaFormer, arXiv 2505.19488)
 // SPDX-License-Identifier: Apache-2.0
-#include <fmt/format.h>
-
 #include <numeric>
 #include <utility>
 
-#include "kernels/base/error.h"
-#include "tasks/draw_cuda.h"
-#include "tasks/fused_task.h"
+#include "tasks/drawn_task.h"
 #include "tasks/kinds/swap_sequence.h"
-#include "tasks/token_task.h"
 
 namespace crosstalk::swap_task {
 namespace {
+SwapSpec spec_of(const Options& options, SwapLayout layout) {
+  return {int_option(options, "associations"),
+          int_option(options, "keys"),
+          int_option(options, "values"),
+          int_option(options, "operations"),
+          options.get_double("task.identity_fraction"),
+          options.get_double("task.set_fraction"),
+          options.get_string("task.query_at") == "every",
+          layout,
+          int_option(options, "queries")};
+}
 
-class Swap final : public FusedTask {
+class Swap final : public DrawnTask<Swap, FusedTask, swap_sequence, swap_scratch_size> {
  public:
-  explicit Swap(const Options& options)
-      : spec_{int_option(options, "associations"),     int_option(options, "keys"),
-              int_option(options, "values"),           options.get_double("task.identity_fraction"),
-              options.get_double("task.set_fraction"), options.get_string("task.query_at") == "every"},
-        operations_(int_option(options, "operations")),
-        eval_operations_(operations_),
-        queries_(int_option(options, "queries")) {}
+  explicit Swap(const Options& options) : DrawnTask(spec_of(options, SwapLayout::fused)) {}
 
   Vocabulary vocabulary() const override { return {spec_.keys, spec_.values, true}; }
 
-  SequenceShape shape(Split split, int max_queries) const override {
-    const bool train = split == Split::train;
-    const int operations = train ? operations_ : eval_operations_;
-    const int all = spec_.query_every ? operations : train ? queries_ : spec_.associations;
-    return {spec_.associations + operations, 3, train ? all : capped_queries(all, max_queries)};
+  SequenceShape full_shape(Split split) const override {
+    const int operations = of(split).operations;
+    return {spec_.associations + operations, 3,
+            spec_.query_every       ? operations
+            : split == Split::train ? spec_.queries
+                                    : spec_.associations};
   }
 
-  void sequence(std::uint64_t data_seed, Split split, std::uint64_t n, const SequenceView& out,
-                std::int32_t* scratch) const override {
-    check_shape(split, out);
-    swap_sequence(spec_, data_seed, split, n, out, scratch);
-  }
+  void lengthen(int factor) override { eval_.operations = lengthened_size(spec_.operations, factor); }
 
-  int scratch_size() const override { return swap_scratch_size(spec_); }
-
-  std::unique_ptr<Task> lengthened(int factor) const override {
-    check_length_factor(factor);
-    auto longer = std::make_unique<Swap>(*this);
-    longer->eval_operations_ = lengthened_size(operations_, factor);
-    return longer;
-  }
-
-  int eval_load() const override { return eval_operations_; }
-
- private:
-  void draw_cuda(const Exec& exec, const DrawArgs& args) const override { draw_on_cuda(spec_, exec, args); }
-
-  SwapSpec spec_;
-  int operations_;
-  int eval_operations_;
-  int queries_;
+  int eval_load() const override { return eval_.operations; }
 };
 
 /// Layouts tag and split, for the language model.
-class SwapTokens final : public TokenTask {
+class SwapTokens final : public DrawnTask<SwapTokens, TokenTask, swap_sequence, swap_scratch_size> {
  public:
-  explicit SwapTokens(const Options& options) {
-    spec_.associations = int_option(options, "associations");
-    spec_.keys = int_option(options, "keys");
-    spec_.values = int_option(options, "values");
-    spec_.identity_fraction = options.get_double("task.identity_fraction");
-    spec_.set_fraction = options.get_double("task.set_fraction");
-    spec_.query_every = options.get_string("task.query_at") == "every";
-    spec_.layout = options.get_string("task.layout") == "tag" ? SwapLayout::tag : SwapLayout::split;
-    spec_.queries = int_option(options, "queries");
-    operations_ = eval_operations_ = int_option(options, "operations");
-    const std::vector<int> sizes = curriculum_of(options);
-    for (std::size_t i = 0; i < sizes.size(); ++i) {
-      auto stage = std::make_shared<SwapTokens>(*this);
-      stage->stages_.clear();
-      stage->operations_ = stage->eval_operations_ = sizes[i];
-      stage->spec_.part = i + 1 == sizes.size() ? 0 : static_cast<std::uint32_t>(i + 1);
-      stages_.push_back({fmt::format("operations={}", sizes[i]), std::move(stage), 0});
-    }
+  explicit SwapTokens(const Options& options)
+      : DrawnTask(spec_of(options,
+                          options.get_string("task.layout") == "tag" ? SwapLayout::tag : SwapLayout::split)) {
+    add_stages(options, "operations", [](SwapTokens& stage, int size, std::uint32_t) {
+      stage.spec_.operations = stage.eval_.operations = size;
+    });
   }
 
   Vocabulary vocabulary() const override {
@@ -90,24 +58,14 @@ class SwapTokens final : public TokenTask {
               .second_key = false,
               .tokens = swap_tokens::pairs(n) + (spec_.identity_fraction > 0 ? 1 : 0)};
     const int tokens = first_value() + spec_.values;
-    return {.keys = 0, .values = tokens, .second_key = false, .tokens = tokens};
+    return token_vocabulary(tokens);
   }
 
-  SequenceShape shape(Split split, int max_queries) const override {
-    const bool train = split == Split::train;
-    const int operations = train ? operations_ : eval_operations_, n = spec_.associations;
+  SequenceShape full_shape(Split split) const override {
+    const int operations = of(split).operations, n = spec_.associations;
     const int all = spec_.query_every ? operations : tag() ? 1 : spec_.queries;
-    const int T = tag() ? operations : 3 * n + 3 * operations + 2 * all;
-    return {T, 1, train ? all : capped_queries(all, max_queries)};
+    return {tag() ? operations : 3 * n + 3 * operations + 2 * all, 1, all};
   }
-
-  void sequence(std::uint64_t data_seed, Split split, std::uint64_t n, const SequenceView& out,
-                std::int32_t* scratch) const override {
-    check_shape(split, out);
-    swap_sequence(spec_, data_seed, split, n, out, scratch);
-  }
-
-  int scratch_size() const override { return swap_scratch_size(spec_); }
 
   std::int32_t reference_answer(const SequenceView& s, std::int32_t key, int position) const override {
     if (tag()) {
@@ -143,15 +101,12 @@ class SwapTokens final : public TokenTask {
     return tag() ? place_key(0) : s.query[q];
   }
 
-  std::unique_ptr<Task> lengthened(int factor) const override {
-    check_length_factor(factor);
-    auto longer = std::make_unique<SwapTokens>(*this);
-    longer->eval_operations_ = lengthened_size(operations_, factor);
-    lengthened_size(longer->shape(Split::eval, 0).T, 1);
-    return longer;
+  void lengthen(int factor) override {
+    eval_.operations = lengthened_size(spec_.operations, factor);
+    lengthened_size(shape(Split::eval, 0).T, 1);
   }
 
-  int eval_load() const override { return eval_operations_; }
+  int eval_load() const override { return eval_.operations; }
 
  protected:
   std::string word(const SequenceView& sequence, int t) const override {
@@ -195,10 +150,6 @@ class SwapTokens final : public TokenTask {
         if (id == token) return {a, b};
     return {-1, -1};
   }
-  void draw_cuda(const Exec& exec, const DrawArgs& args) const override { draw_on_cuda(spec_, exec, args); }
-
-  SwapSpec spec_;
-  int operations_ = 0, eval_operations_ = 0;
 };
 
 /// Layouts of single tokens: what has no meaning there.
@@ -215,26 +166,21 @@ void resolve_layout(Options& options) {
   resolve_curriculum(options, "operations", 16);
   if (layout == "split") return;
   const std::int64_t n = options.get_int("task.associations");
-  const auto refuse = [&](const std::string& key, const std::string& got) {
-    throw OptionError(
-        key, fmt::format("{} = {} has no meaning with task.layout = \"tag\", where {} elements lie at "
-                         "{} places and swaps are all that happens; leave it out, or set "
-                         "task.layout = \"split\"",
-                         key, got, n, n));
-  };
-  for (const std::string key : {"task.keys", "task.values"})
-    if (options.get_int(key) != n) refuse(key, fmt::format("{}", options.get_int(key)));
-  if (options.get_int("task.queries") != 1)
-    refuse("task.queries", fmt::format("{}", options.get_int("task.queries")));
-  if (options.get_double("task.set_fraction") != 0)
-    refuse("task.set_fraction", fmt::format("{}", options.get_double("task.set_fraction")));
+  for (const auto& [key, only] : {std::pair<const char*, OptionValue>{"task.keys", n},
+                                  {"task.values", n},
+                                  {"task.queries", std::int64_t{1}},
+                                  {"task.set_fraction", 0.0}})
+    if (options.at(key) != only)
+      refuse(options, key,
+             fmt::format(
+                 " has no meaning with task.layout = \"tag\", where {0} elements lie at {0} places and swaps "
+                 "are all that happens; leave it out, or set task.layout = \"split\"",
+                 n));
   constexpr std::int64_t most = 1448;  // about a million tokens
   if (n > most)
-    throw OptionError(
-        "task.associations",
-        fmt::format("task.associations = {} makes {} tokens, one for each pair; give at most {} with "
-                    "task.layout = \"tag\"",
-                    n, n * (n - 1) / 2, most));
+    refuse(options, "task.associations",
+           fmt::format(" makes {} tokens, one for each pair; give at most {} with task.layout = \"tag\"",
+                       n * (n - 1) / 2, most));
 }
 
 void resolve(Options& options) {
@@ -251,15 +197,14 @@ void resolve(Options& options) {
   const std::int64_t queries = options.get_int("task.queries");
   const std::int64_t associations = options.get_int("task.associations");
   if (options.get_string("task.query_at") == "every" && queries != 1)
-    throw OptionError(
-        "task.queries",
-        fmt::format("task.queries = {} has no meaning with task.query_at = \"every\", which asks "
-                    "one key after every operation; leave it out, or set task.query_at = \"end\"",
-                    queries));
+    refuse(
+        options, "task.queries",
+        " has no meaning with task.query_at = \"every\", which asks one key after every operation; leave it "
+        "out, or set task.query_at = \"end\"");
   if (queries > associations)
-    throw OptionError("task.queries", fmt::format("task.queries = {} asks more distinct keys than the "
-                                                  "task.associations = {} in play; give at most {}",
-                                                  queries, associations, associations));
+    refuse(options, "task.queries",
+           fmt::format(" asks more distinct keys than the task.associations = {0} in play; give at most {0}",
+                       associations));
 }
 
 }  // namespace
@@ -269,47 +214,38 @@ TaskKind kind() {
       "swap",
       "bind n keys, exchange the values of two keys again and again, then retrieve: state tracking",
       "A sequence first binds n = associations keys to distinct values, one token each, then holds "
-      "`operations` tokens that each name two keys and no value: their values change places. A key is "
-      "asked and the value that it holds by then is right. This is the tracking problem of DeltaFormer "
-      "(Zhong et al. 2025, arXiv 2505.19488) with both keys in one token. Writing value zero under the "
-      "difference of the two keys by a delta rule with beta = 2 (key of norm 1) is a reflection that "
-      "exchanges them exactly; beta in (0, 1) has no negative eigenvalue and cannot do it. Swaps alone "
-      "reach only every other permutation at a given step: identity_fraction mixes in operations that "
-      "change nothing, set_fraction operations that overwrite a key with a value drawn from all values. "
-      "With query_at = \"every\" one key drawn uniformly is asked after every operation, in training and "
-      "evaluation; with \"end\" keys are asked after the last one (evaluation: all n). "
-      "baseline_unchanged_accuracy is what reading the first binding scores. layout = \"tag\" is the "
-      "paper's own experiment for a language model (appendix G.1, there n = 5 and 16 operations, which are "
-      "the defaults here): one token names a pair of places, n (n - 1) / 2 tokens in all and one more "
-      "where identity_fraction > 0; element i lies at place i at first, and the answer at every token "
-      "(query_at = \"end\": at the last one) is the element that lies at place 0 by then. Figure 4 trains "
-      "256 operations through task.curriculum = \"32 64 128 256\". layout = \"split\" writes the same as "
-      "words for a language model: [SET k v] for a binding, [SWAP k k] for an operation (one that changes "
-      "nothing names a key twice), [QRY k] after every operation or at the end (`queries` distinct keys), "
-      "the answer due at k.",
-      {{"associations", std::int64_t{5}, "keys in play, each bound once first (n)", 2, max_option_size},
-       {"keys", std::int64_t{0}, "size of the key vocabulary; 0 means as many as associations", 0,
-        max_option_size},
-       {"values", std::int64_t{0}, "size of the value vocabulary; 0 means as many as associations", 0,
-        max_option_size},
-       {"operations", std::int64_t{16}, "operations after the bindings", 1, max_option_size},
-       {"identity_fraction", 0.0, "probability that an operation changes nothing", 0, 1},
-       {"set_fraction", 0.0, "probability that an operation overwrites one key with a random value", 0, 1},
-       {"query_at",
-        std::string("every"),
-        "when keys are asked: one after every operation, or at the end only",
-        {},
-        {},
-        {"every", "end"}},
-       {"queries", std::int64_t{1}, "distinct keys asked in a training sequence with query_at = \"end\"", 1,
-        max_option_size},
-       {"layout",
-        std::string("fused"),
-        "a token is a whole operation in channels (fused), names a pair of places (tag), or a word (split)",
-        {},
-        {},
-        {"fused", "tag", "split"}},
-       curriculum_option("operations")},
+      "`operations` tokens that each name two keys and no value: their values change places. A key is asked "
+      "and the value that it holds by then is right. This is the tracking problem of DeltaFormer (Zhong et "
+      "al. 2025, arXiv 2505.19488) with both keys in one token. Writing value zero under the difference of "
+      "the two keys by a delta rule with beta = 2 (key of norm 1) is a reflection that exchanges them "
+      "exactly; beta in (0, 1) has no negative eigenvalue and cannot do it. Swaps alone reach only every "
+      "other permutation at a given step: identity_fraction mixes in operations that change nothing, "
+      "set_fraction operations that overwrite a key with a value drawn from all values. With query_at = "
+      "\"every\" one key drawn uniformly is asked after every operation, in training and evaluation; with "
+      "\"end\" keys are asked after the last one (evaluation: all n). baseline_unchanged_accuracy is what "
+      "reading the first binding scores. layout = \"tag\" is the paper's own experiment for a language model "
+      "(appendix G.1, there n = 5 and 16 operations, which are the defaults here): one token names a pair of "
+      "places, n (n - 1) / 2 tokens in all and one more where identity_fraction > 0; element i lies at place "
+      "i at first, and the answer at every token (query_at = \"end\": at the last one) is the element that "
+      "lies at place 0 by then. Figure 4 trains 256 operations through task.curriculum = \"32 64 128 256\". "
+      "layout = \"split\" writes the same as words for a language model: [SET k v] for a binding, [SWAP k k] "
+      "for an operation (one that changes nothing names a key twice), [QRY k] after every operation or at "
+      "the end (`queries` distinct keys), the answer due at k.",
+      with_vocabulary(
+          {{"associations", std::int64_t{5}, "keys in play, each bound once first (n)", 2, max_option_size},
+           {"operations", std::int64_t{16}, "operations after the bindings", 1, max_option_size},
+           {"identity_fraction", 0.0, "probability that an operation changes nothing", 0, 1},
+           {"set_fraction", 0.0, "probability that an operation overwrites one key with a random value", 0,
+            1},
+           choice("query_at", "every", "when keys are asked: one after every operation, or at the end only",
+                  {"every", "end"}),
+           {"queries", std::int64_t{1}, "distinct keys asked in a training sequence with query_at = \"end\"",
+            1, max_option_size},
+           choice(
+               "layout", "fused",
+               "a token is a whole operation in channels (fused), names a pair of places (tag), or a word (split)",
+               {"fused", "tag", "split"}),
+           curriculum_option("operations")}),
       resolve,
       [](const Options& options) -> std::unique_ptr<Task> {
         if (options.get_string("task.layout") == "fused") return std::make_unique<Swap>(options);

@@ -14,11 +14,12 @@ struct SwapSpec {
   std::int32_t associations = 0;   ///< n: keys in play, bound first
   std::int32_t keys = 0;           ///< size of the key vocabulary, >= n
   std::int32_t values = 0;         ///< size of the value vocabulary, >= n
+  std::int32_t operations = 0;     ///< after the bindings
   double identity_fraction = 0.0;  ///< probability that an operation changes nothing
   double set_fraction = 0.0;       ///< probability that an operation writes a new value
   bool query_every = true;         ///< one query after every operation, else at the end only
   SwapLayout layout = SwapLayout::fused;
-  std::int32_t queries = 1;  ///< layout split: keys asked at the end
+  std::int32_t queries = 1;  ///< keys asked at the end
   std::uint32_t part = 0;    ///< stages of a curriculum draw from different sequences
 };
 
@@ -34,29 +35,16 @@ CT_HD inline std::int32_t pair_id(std::int32_t n, std::int32_t a, std::int32_t b
   return low * (2 * n - low - 1) / 2 + high - low - 1;
 }
 
-CT_HD inline void put_id(const SequenceView& out, std::int32_t t, Role role, std::int32_t id) {
-  out.tokens[t] = id;
-  if (out.role) out.role[t] = static_cast<std::int32_t>(role);
-}
-
 CT_HD inline void put_answer(const SequenceView& out, std::int32_t q, std::int32_t t, std::int32_t answer,
                              std::int32_t written, std::int32_t writes, std::int32_t touched,
                              std::int32_t touches, std::int32_t operations) {
-  out.query[q] = out.tokens[t];
-  out.query_position[q] = t + 1;
-  out.target[q] = answer;
-  if (!out.meta) return;
-  std::int32_t* meta = out.meta + static_cast<std::int64_t>(q) * meta_count;
+  std::int32_t* meta = put_due(out, q, t, answer);
+  if (!meta) return;
   meta[meta_gap] = t - written;
   meta[meta_writes] = writes;
   meta[meta_age] = t - touched;
   meta[meta_touches] = touches;
   meta[meta_operations] = operations;
-}
-
-/// Whether answer number `i` of `all` is asked where only Q are: spread evenly, the last one among them.
-CT_HD inline bool asked(std::int32_t i, std::int32_t all, std::int32_t q, std::int32_t Q) {
-  return i + 1 == (static_cast<std::int64_t>(q) + 1) * all / Q;
 }
 
 CT_HD inline void tag(const SwapSpec& spec, RandomStream random, const SequenceView& out,

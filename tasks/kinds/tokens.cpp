@@ -1,13 +1,8 @@
 // tokens: somebody's own sequences of single tokens, from .npy files.
 // SPDX-License-Identifier: Apache-2.0
-#include <fmt/format.h>
-
-#include "kernels/base/error.h"
-#include "tasks/draw_cuda.h"
-#include "tasks/fused_task.h"
+#include "tasks/drawn_task.h"
 #include "tasks/kinds/tokens_sequence.h"
 #include "tasks/token_data.h"
-#include "tasks/token_task.h"
 
 namespace crosstalk::tokens_task {
 namespace {
@@ -15,30 +10,25 @@ namespace {
 /// Tokens of a sequence up to which wrong answers are told apart: every answer looks at every token.
 constexpr int longest_told_apart = 4096;
 
-class Tokens final : public TokenTask, public ReadsFiles {
+class Tokens final : public DrawnTask<Tokens, TokenTask, tokens_sequence, tokens_scratch_size>,
+                     public ReadsFiles {
  public:
   explicit Tokens(const Options& options) : Tokens(options, files_of<TokenData>(options), -1) {
     for (int segment = 0; segment < static_cast<int>(std::ssize(data_->segments())); ++segment)
       kinds_.push_back(std::shared_ptr<Tokens>(new Tokens(options, data_, segment)));
   }
 
-  Vocabulary vocabulary() const override {
-    return {.keys = 0, .values = values_, .second_key = false, .tokens = tokens_};
-  }
+  Vocabulary vocabulary() const override { return token_vocabulary(tokens_, values_); }
 
-  SequenceShape shape(Split split, int max_queries) const override {
-    const TokensPart& part = part_of(split);
-    return {part.T, 1, split == Split::train ? part.Q : capped_queries(part.Q, max_queries)};
-  }
+  SequenceShape full_shape(Split split) const override { return {part_of(split).T, 1, part_of(split).Q}; }
 
   void sequence(std::uint64_t data_seed, Split split, std::uint64_t n, const SequenceView& out,
                 std::int32_t* scratch) const override {
-    check_shape(split, out);
-    if (data_->is_held()) return tokens_sequence(spec_, data_seed, split, n, out, scratch);
+    if (data_->is_held()) return DrawnTask::sequence(data_seed, split, n, out, scratch);
+    check_sequence_shape(*this, split, out);
     put_tokens(data_->row_of(split, tokens_row(spec_, data_seed, split, n)), 0, out);
   }
 
-  int scratch_size() const override { return tokens_scratch_size(spec_); }
   std::int64_t sequences(Split split) const override { return part_of(split).N; }
 
   std::vector<TaskSegment> segments(Split split) const override {
@@ -66,16 +56,9 @@ class Tokens final : public TokenTask, public ReadsFiles {
     return all;
   }
 
-  std::unique_ptr<Task> lengthened(int factor) const override {
-    check_length_factor(factor);
-    if (factor > 1)
-      throw OptionError(
-          "eval.length_factors",
-          fmt::format(
-              "task tokens has no form {} times as long: its sequences are those of the files; use factor 1, "
-              "and a folder of its own for each length, or test_segment.npy",
-              factor));
-    return std::make_unique<Tokens>(*this);
+  void lengthen(int factor) override {
+    refuse_longer(factor, "task tokens", "its sequences are those of the files",
+                  "and a folder of its own for each length, or test_segment.npy");
   }
 
   int eval_load() const override { return load_; }
@@ -103,13 +86,13 @@ class Tokens final : public TokenTask, public ReadsFiles {
 
  private:
   Tokens(const Options& options, std::shared_ptr<const TokenData> data, int segment)
-      : data_(std::move(data)),
-        spec_(data_->spec(segment)),
+      : DrawnTask(data->spec(segment)),
+        data_(std::move(data)),
         segment_(segment),
         tokens_(int_option(options, "vocabulary")),
         values_(int_option(options, "answers")),
         load_(int_option(options, "load")) {
-    spec_.shuffled = options.get_string("task.order") == "shuffled";
+    spec_.shuffled = eval_.shuffled = options.get_string("task.order") == "shuffled";
   }
 
   const TokensPart& part_of(Split split) const { return spec_.part[static_cast<int>(split)]; }
@@ -121,7 +104,6 @@ class Tokens final : public TokenTask, public ReadsFiles {
   }
 
   std::shared_ptr<const TokenData> data_;
-  TokensSpec spec_;
   int segment_, tokens_, values_, load_;
   std::vector<std::shared_ptr<const Tokens>> kinds_;
 };
@@ -129,19 +111,10 @@ class Tokens final : public TokenTask, public ReadsFiles {
 void resolve(Options& options) {
   const auto data = files_of<TokenData>(options);
   options.set("task.content", data->content());
-  const auto derive = [&](const std::string& key, std::int64_t least, std::int64_t standard,
-                          const char* what) {
-    const std::int64_t given = options.get_int(key);
-    if (given == 0) options.set(key, standard);
-    if (given != 0 && given < least)
-      throw OptionError(
-          key, fmt::format("{} = {}, but the files of {} hold the {} {}; give at least {}, or 0 for as "
-                           "many as there are",
-                           key, given, options.get_string("task.folder"), what, least - 1, least));
-  };
   const std::int64_t largest = std::max(data->tokens(), data->labels());
-  derive("task.vocabulary", data->tokens(), largest, "token");
-  derive("task.answers", data->labels(), std::max(largest, options.get_int("task.vocabulary")), "label");
+  resolve_size(options, "task.vocabulary", data->tokens(), largest, "token");
+  resolve_size(options, "task.answers", data->labels(), std::max(largest, options.get_int("task.vocabulary")),
+               "label");
   if (options.get_int("task.load") == 0)
     options.set("task.load", std::int64_t{data->spec().part[static_cast<int>(Split::eval)].T});
 }
@@ -154,52 +127,37 @@ TaskKind kind() {
       .summary = "sequences of single tokens of your own, read from .npy files",
       .description =
           "The folder holds, for each SPLIT of train, eval (validation: stops training, chooses rates) and "
-          "test, "
-          "SPLIT_inputs.npy and SPLIT_labels.npy, whole numbers of any width of shape [N,T], as numpy.save "
-          "writes them: "
-          "N sequences of T token ids, and beside each token the answer that is due there, -100 or -1 where "
-          "none is. Or "
-          "SPLIT_tokens.npy [N,T], SPLIT_positions.npy and SPLIT_targets.npy [N,Q]: the tokens, counted from "
-          "0, at "
-          "which answers are due, in rising order, and the answers, -1 in an unused slot. Either may lie in "
-          "a "
-          "folder SPLIT/ without the prefix, as 'crosstalk sample TASK --split SPLIT --out FOLDER/SPLIT' "
-          "writes "
-          "them. The loss is the mean over all labelled tokens; sequences without a label are left out. SPLIT_segment.npy [N] of eval and test, "
-          "where it is "
-          "there, names the kind of each sequence, and accuracy is said for each kind. N, T and Q may differ "
-          "between "
-          "splits. Training goes through its N sequences epoch after epoch, each in an order of its own that "
-          "follows from the data seed (order = \"file\": as they stand); eval.sequences are taken from the "
-          "start of eval "
-          "and test, of segments all. What the numbers are, not where they lie, is part of a run's identity; "
-          "files "
-          "that change while runs train on them stop these. A DataSegment of Zoology (Arora et al. 2023, arXiv "
-          "2312.04927) and a "
-          "data set of MAD (Poli et al. 2024, arXiv 2403.17844) are such arrays: docs/own_data.md has the "
-          "lines of "
-          "numpy. chance_accuracy is one among the different labels in the files. Wrong answers (error_...) are told "
-          "apart by what followed the token at which they were due: at its first showing (oldest), its last "
-          "(newest) or another one, another token of the sequence (other_value), that token itself (key), or a "
-          "token that was not shown (never).",
+          "test, SPLIT_inputs.npy and SPLIT_labels.npy, whole numbers of any width of shape [N,T], as "
+          "numpy.save writes them: N sequences of T token ids, and beside each token the answer that is due "
+          "there, -100 or -1 where none is. Or SPLIT_tokens.npy [N,T], SPLIT_positions.npy and "
+          "SPLIT_targets.npy [N,Q]: the tokens, counted from 0, at which answers are due, in rising order, "
+          "and the answers, -1 in an unused slot. Either may lie in a folder SPLIT/ without the prefix, as "
+          "'crosstalk sample TASK --split SPLIT --out FOLDER/SPLIT' writes them. The loss is the mean over "
+          "all labelled tokens; sequences without a label are left out. SPLIT_segment.npy [N] of eval and "
+          "test, where it is there, names the kind of each sequence, and accuracy is said for each kind. N, "
+          "T and Q may differ between splits. Training goes through its N sequences epoch after epoch, each "
+          "in an order of its own that follows from the data seed (order = \"file\": as they stand); "
+          "eval.sequences are taken from the start of eval and test, of segments all. What the numbers are, "
+          "not where they lie, is part of a run's identity; files that change while runs train on them stop "
+          "these. A DataSegment of Zoology (Arora et al. 2023, arXiv 2312.04927) and a data set of MAD (Poli "
+          "et al. 2024, arXiv 2403.17844) are such arrays: docs/own_data.md has the lines of numpy. "
+          "chance_accuracy is one among the different labels in the files. Wrong answers (error_...) are "
+          "told apart by what followed the token at which they were due: at its first showing (oldest), its "
+          "last (newest) or another one, another token of the sequence (other_value), that token itself "
+          "(key), or a token that was not shown (never).",
       .options = {{"folder", std::string(), "folder of the .npy files, from where the program is started"},
                   {"content", std::string(),
                    "hash of the numbers in the files; filled in, a study may pin it"},
                   {"vocabulary", std::int64_t{0},
                    "token ids; 0 means 1 + the largest number among tokens and labels", 0, max_option_size},
                   {"answers", std::int64_t{0}, "labels; 0 means as many as token ids", 0, max_option_size},
-                  {"order",
-                   std::string("shuffled"),
-                   "training in an order of its own in each epoch, or as the file stands",
-                   {},
-                   {},
-                   {"shuffled", "file"}},
+                  choice("order", "shuffled",
+                         "training in an order of its own in each epoch, or as the file stands",
+                         {"shuffled", "file"}),
                   {"load", std::int64_t{0}, "x value in figures; 0 means tokens of an eval sequence", 0,
                    max_option_size}},
       .resolve = resolve,
-      .make = [](const Options& options) -> std::unique_ptr<Task> {
-        return std::make_unique<Tokens>(options);
-      },
+      .make = make<Tokens>,
       .drawn = false};
 }
 

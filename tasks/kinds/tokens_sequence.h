@@ -61,10 +61,8 @@ CT_HD inline std::int64_t tokens_row(const TokensSpec& spec, std::uint64_t data_
 }
 
 CT_HD inline void put_tokens(const TokensPart& part, std::int64_t row, const SequenceView& out) {
-  for (std::int32_t t = 0; t < part.T; ++t) {
-    out.tokens[t] = static_cast<std::int32_t>(part.tokens[row * part.T + t]);
-    if (out.role) out.role[t] = static_cast<std::int32_t>(Role::pad);
-  }
+  for (std::int32_t t = 0; t < part.T; ++t)
+    put_id(out, t, Role::pad, static_cast<std::int32_t>(part.tokens[row * part.T + t]));
   const std::int64_t first = row * part.slots;
   std::int64_t all = 0;
   for (std::int32_t i = 0; i < part.slots; ++i) all += part.targets[first + i] >= 0;
@@ -77,12 +75,8 @@ CT_HD inline void put_tokens(const TokensPart& part, std::int64_t row, const Seq
     const std::int64_t q = (++before * Q + all - 1) / all;
     if (q * all / Q != before) continue;
     const auto t = part.positions.at ? static_cast<std::int32_t>(part.positions[first + i]) : i;
-    out.query[q - 1] = out.tokens[t];
-    out.query_position[q - 1] = t + 1;
-    out.target[q - 1] = target;
+    put_due(out, static_cast<std::int32_t>(q - 1), t, target);
     if (out.role) out.role[t] = static_cast<std::int32_t>(Role::ask);
-    if (out.meta)
-      for (std::int32_t m = 0; m < meta_count; ++m) out.meta[(q - 1) * meta_count + m] = 0;
   }
   put_unused_queries(out, static_cast<std::int32_t>(Q));
 }

@@ -1,21 +1,16 @@
 // words: can a memory keep the product of what it has seen? (word problems; Merrill et al. 2024, arXiv 2404.08819)
 // SPDX-License-Identifier: Apache-2.0
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <fstream>
 #include <sstream>
 
 #include "tasks/device_table.h"
-#include "tasks/draw_cuda.h"
-#include "tasks/fused_task.h"
+#include "tasks/drawn_task.h"
 #include "tasks/group.h"
 #include "tasks/kinds/words_sequence.h"
-#include "tasks/token_task.h"
 
 namespace crosstalk::words_task {
 namespace {
-
 Group group_of(const Options& options) {
   const std::string &name = options.get_string("task.group"), &table = options.get_string("task.table");
   return name == "table" ? group_of_table("task.table", table) : named_group("task.group", name);
@@ -26,18 +21,18 @@ std::vector<std::int32_t> factors_of(const Options& options, const Group& group)
   const std::string& factors = options.get_string("task.factors");
   const int most = factors == "swaps" ? 2 : factors == "three" ? 3 : 0;
   if (most > 0 && group.moved.empty())
-    throw OptionError(
-        "task.factors",
-        fmt::format("task.factors = \"{}\" counts the points that a permutation moves, and task.group = "
-                    "\"{}\" has none; give S<n> or A<n>, or leave task.factors out",
-                    factors, options.get_string("task.group")));
+    refuse(options, "task.factors",
+           fmt::format(
+               " counts the points that a permutation moves, and task.group = \"{}\" has none; give S<n> or "
+               "A<n>, or leave task.factors out",
+               options.get_string("task.group")));
   std::vector<std::int32_t> elements;
   for (int x = 0; x < group.order; ++x)
     if (most == 0 || group.moved[static_cast<std::size_t>(x)] <= most) elements.push_back(x);
   if (most > 0 && elements.size() < 2)
-    throw OptionError("task.factors",
-                      fmt::format("task.factors = \"{}\" leaves nothing but the identity of {}; leave it out",
-                                  factors, options.get_string("task.group")));
+    refuse(options, "task.factors",
+           fmt::format(" leaves nothing but the identity of {}; leave it out",
+                       options.get_string("task.group")));
   return elements;
 }
 
@@ -48,11 +43,9 @@ std::vector<std::int32_t> successors_of(const Options& options, std::int32_t cho
                      pairs = std::int64_t{choices} * choices;
   if (held_out == 0) return {};
   if (held_out > pairs - choices)
-    throw OptionError(
-        "task.held_out_pairs",
-        fmt::format("task.held_out_pairs = {}: {} elements have {} pairs, and each needs one that may "
-                    "follow it; give at most {}",
-                    held_out, choices, pairs, pairs - choices));
+    refuse(options, "task.held_out_pairs",
+           fmt::format(": {} elements have {} pairs, and each needs one that may follow it; give at most {}",
+                       choices, pairs, pairs - choices));
   RandomStream random(static_cast<std::uint64_t>(options.get_int("task.pair_choice")),
                       RandomDomain::task_train, 0xffffffffu, 0xfffffffeu);
   std::vector<std::int32_t> cycle(static_cast<std::size_t>(choices));
@@ -78,39 +71,18 @@ std::vector<std::int32_t> successors_of(const Options& options, std::int32_t cho
   return begins;
 }
 
-class Words final : public TokenTask {
+class Words final : public DrawnTask<Words, TokenTask, words_sequence, words_scratch_size> {
  public:
   explicit Words(const Options& options) : Words(options, std::make_shared<Group>(group_of(options))) {
-    const std::vector<int> sizes = curriculum_of(options);
-    for (std::size_t i = 0; i < sizes.size(); ++i) {
-      auto stage = std::make_shared<Words>(*this);
-      stage->stages_.clear();
-      stage->length_ = stage->eval_length_ = sizes[i];
-      stage->spec_.part = i + 1 == sizes.size() ? 0 : static_cast<std::uint32_t>(i + 1);
-      stages_.push_back({fmt::format("length={}", sizes[i]), std::move(stage), 0});
-    }
+    add_stages(options, "length",
+               [](Words& stage, int size, std::uint32_t) { stage.spec_.length = stage.eval_.length = size; });
   }
 
-  Vocabulary vocabulary() const override {
-    return {.keys = 0, .values = spec_.order, .second_key = false, .tokens = spec_.tokens()};
-  }
+  Vocabulary vocabulary() const override { return token_vocabulary(spec_.tokens(), spec_.order); }
 
-  SequenceShape shape(Split split, int max_queries) const override {
-    const bool train = split == Split::train;
-    const int length = train ? length_ : eval_length_,
-              all = spec_.query_every ? length - spec_.transition + 1 : 1;
-    return {first() + length, 1, train ? all : capped_queries(all, max_queries)};
-  }
-
-  void sequence(std::uint64_t data_seed, Split split, std::uint64_t n, const SequenceView& out,
-                std::int32_t* scratch) const override {
-    check_shape(split, out);
-    words_sequence(spec_, data_seed, split, n, out, scratch);
-  }
-
-  int scratch_size() const override { return words_scratch_size(spec_); }
-  std::int64_t sequences(Split split) const override {
-    return split == Split::train ? static_cast<std::int64_t>(spec_.examples) : 0;
+  SequenceShape full_shape(Split split) const override {
+    const int length = of(split).length;
+    return {first() + length, 1, spec_.query_every ? length - spec_.transition + 1 : 1};
   }
 
   std::int32_t reference_answer(const SequenceView& sequence, std::int32_t, int position) const override {
@@ -120,14 +92,9 @@ class Words final : public TokenTask {
     return product;
   }
 
-  std::unique_ptr<Task> lengthened(int factor) const override {
-    check_length_factor(factor);
-    auto longer = std::make_unique<Words>(*this);
-    longer->eval_length_ = lengthened_size(length_, factor);
-    return longer;
-  }
+  void lengthen(int factor) override { eval_.length = lengthened_size(spec_.length, factor); }
 
-  int eval_load() const override { return eval_length_; }
+  int eval_load() const override { return eval_.length; }
 
   void prepare(Device device) const override {
     if (device != Device::cuda) return;
@@ -155,10 +122,7 @@ class Words final : public TokenTask {
 
  private:
   Words(const Options& options, std::shared_ptr<const Group> group)
-      : group_(std::move(group)),
-        table_(std::make_shared<DeviceTable>(group_->table)),
-        length_(int_option(options, "length")),
-        eval_length_(length_) {
+      : DrawnTask({}), group_(std::move(group)), table_(std::make_shared<DeviceTable>(group_->table)) {
     const std::vector<std::int32_t> factors = factors_of(options, *group_);
     factors_ = std::make_shared<DeviceTable>(factors);
     spec_ = {table_->host(),
@@ -171,17 +135,19 @@ class Words final : public TokenTask {
              0,
              int_option(options, "transition"),
              nullptr,
-             static_cast<std::uint64_t>(options.get_int("task.examples"))};
+             examples_of(options),
+             int_option(options, "length")};
     if (const auto successors = successors_of(options, spec_.choices); !successors.empty()) {
       successors_ = std::make_shared<DeviceTable>(successors);
       spec_.successors = successors_->host();
     }
+    eval_ = spec_;
   }
 
   int first() const { return spec_.start ? 1 : 0; }
 
   void draw_cuda(const Exec& exec, const DrawArgs& args) const override {
-    WordsSpec spec = spec_;
+    WordsSpec spec = of(args.split);
     spec.table = table_->uploaded();
     spec.factors = factors_->uploaded();
     if (successors_) spec.successors = successors_->uploaded();
@@ -190,8 +156,6 @@ class Words final : public TokenTask {
 
   std::shared_ptr<const Group> group_;
   std::shared_ptr<const DeviceTable> table_, factors_, successors_;
-  WordsSpec spec_;
-  int length_, eval_length_;
 };
 
 /// The table itself is of a run's identity, not the file that it came from.
@@ -206,10 +170,8 @@ void read_table(Options& options) {
   if (text.empty() || text.find_first_not_of("0123456789; \t\n") == std::string::npos) return;
   std::ifstream file(text);
   if (!file)
-    throw OptionError("task.table",
-                      fmt::format("task.table = \"{}\" is neither rows of numbers, as \"0 1; 1 0\", nor a "
-                                  "file that can be read",
-                                  text));
+    refuse(options, "task.table",
+           " is neither rows of numbers, as \"0 1; 1 0\", nor a file that can be read");
   std::string rows;
   for (std::string line; std::getline(file, line);) {
     std::istringstream words(line);
@@ -232,11 +194,9 @@ void resolve(Options& options) {
   std::int64_t shortest = options.get_int("task.length");
   if (const std::vector<int> sizes = curriculum_of(options); !sizes.empty()) shortest = sizes[0];
   if (shortest < transition)
-    throw OptionError(
-        "task.transition",
-        fmt::format("task.transition = {}: an element takes so many tokens, and a sequence has {}; give "
-                    "at most that",
-                    transition, shortest));
+    refuse(
+        options, "task.transition",
+        fmt::format(": an element takes so many tokens, and a sequence has {}; give at most that", shortest));
 }
 
 }  // namespace
@@ -246,50 +206,41 @@ TaskKind kind() {
       "words",
       "multiply elements of a group: the word problem, state tracking in its purest form",
       "Every token is an element x_t of a group, drawn uniformly; the answer at every token is the product "
-      "x_1 x_2 .. x_t (query_at = \"end\": at the last token only). group names Z<n> (Z2 is parity), S<n> "
-      "or A<n>, the permutations of n points, all or the even ones, with (a b)(i) = a(b(i)), or a direct "
-      "product, as A4xZ5; \"table\" takes any other group from task.table, rows of element numbers with "
-      "';' between, or a file of such rows. Elements are numbered in lexicographic order of the "
-      "permutations, 0 is the identity. factors = \"swaps\" draws only the identity and exchanges of two "
-      "points, \"three\" what moves at most three points; the answers are all elements then, too. After "
-      "Merrill, Petty and Sabharwal 2024 (arXiv 2404.08819) and Grazzi et al. 2024 (arXiv 2411.12537), who "
-      "train on 32 tokens and read beyond: task.curriculum = \"4 8 16 32\" and eval.length_factors. No "
-      "linear recurrence with states that only shrink, decay and erase within (0, 1), tells even parity "
-      "apart at every length; S_5 needs products of several reflections. Guessing is right once in `order` "
-      "(chance_accuracy), and scaled accuracy counts from there. start = true puts one more token in front, "
-      "as the published code does: a memory that starts empty can then be given something to turn around, "
-      "which elements that are not reflections need. transition = 4 gives an element four tokens, itself and "
-      "pauses, with "
-      "answers three tokens late (Grazzi et al.: a layer of one reflection a token then has time for "
-      "several). "
+      "x_1 x_2 .. x_t (query_at = \"end\": at the last token only). group names Z<n> (Z2 is parity), S<n> or "
+      "A<n>, the permutations of n points, all or the even ones, with (a b)(i) = a(b(i)), or a direct "
+      "product, as A4xZ5; \"table\" takes any other group from task.table, rows of element numbers with ';' "
+      "between, or a file of such rows. Elements are numbered in lexicographic order of the permutations, 0 "
+      "is the identity. factors = \"swaps\" draws only the identity and exchanges of two points, \"three\" "
+      "what moves at most three points; the answers are all elements then, too. After Merrill, Petty and "
+      "Sabharwal 2024 (arXiv 2404.08819) and Grazzi et al. 2024 (arXiv 2411.12537), who train on 32 tokens "
+      "and read beyond: task.curriculum = \"4 8 16 32\" and eval.length_factors. No linear recurrence with "
+      "states that only shrink, decay and erase within (0, 1), tells even parity apart at every length; S_5 "
+      "needs products of several reflections. Guessing is right once in `order` (chance_accuracy), and "
+      "scaled accuracy counts from there. start = true puts one more token in front, as the published code "
+      "does: a memory that starts empty can then be given something to turn around, which elements that are "
+      "not reflections need. transition = 4 gives an element four tokens, itself and pauses, with answers "
+      "three tokens late (Grazzi et al.: a layer of one reflection a token then has time for several). "
       "held_out_pairs = 28 of the 36 of S3: training shows 8 ordered pairs of elements next to each other, "
-      "one cycle "
-      "through all elements among them, evaluation shows all (2606.07254); pair_choice names another choice.",
+      "one cycle through all elements among them, evaluation shows all (2606.07254); pair_choice names "
+      "another choice.",
       {{"group", std::string("S3"), "Z<n>, S<n>, A<n>, a direct product as A4xZ5, or table"},
        {"table", std::string(), "multiplication table of the group, or a file that holds it"},
-       {"factors",
-        std::string("all"),
-        "elements that occur: all, the identity and swaps, or what moves at most three points",
-        {},
-        {},
-        {"all", "swaps", "three"}},
+       choice("factors", "all",
+              "elements that occur: all, the identity and swaps, or what moves at most three points",
+              {"all", "swaps", "three"}),
        {"length", std::int64_t{32}, "tokens of a sequence", 1, max_option_size},
-       {"query_at",
-        std::string("every"),
-        "where an answer is due, and the loss stands: at every token, or at the last only",
-        {},
-        {},
-        {"every", "end"}},
+       choice("query_at", "every",
+              "where an answer is due, and the loss stands: at every token, or at the last only",
+              {"every", "end"}),
        {"start", false, "whether a token of its own stands in front, at which no answer is due"},
        {"transition", std::int64_t{1}, "tokens of an element: itself, then pauses", 1, 64},
        {"held_out_pairs", std::int64_t{0},
         "ordered pairs of elements that training never shows next to each other", 0, 1 << 24},
        {"pair_choice", std::int64_t{0}, "names which pairs are held out", 0, 2147483647.0},
-       {"examples", std::int64_t{0}, "sequences of an epoch of training, the same in each; 0 means no end", 0,
-        1099511627776.0},
+       examples_option(),
        curriculum_option("lengths")},
       resolve,
-      [](const Options& options) -> std::unique_ptr<Task> { return std::make_unique<Words>(options); }};
+      make<Words>};
 }
 
 }  // namespace crosstalk::words_task

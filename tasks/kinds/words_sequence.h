@@ -19,6 +19,7 @@ struct WordsSpec {
   const std::int32_t* successors =
       nullptr;  ///< training: [choices + 1] where those of a factor begin, then all; or all may
   std::uint64_t examples = 0;  ///< training has this many sequences of each stage; 0 = no end
+  std::int32_t length = 0;     ///< T, but for the token in front
 
   CT_HD std::int32_t pause() const { return order + (start ? 1 : 0); }
   CT_HD std::int32_t tokens() const { return pause() + (transition > 1 ? 1 : 0); }
@@ -33,10 +34,7 @@ CT_HD inline void words_sequence(const WordsSpec& spec, std::uint64_t data_seed,
   const std::int32_t first = spec.start ? 1 : 0, T = out.shape.T - first, late = spec.transition - 1;
   const std::int32_t* successors = is_train(split) ? spec.successors : nullptr;
   std::int32_t product = spec.identity, before = spec.identity, factor = -1, q = 0;
-  if (spec.start) {
-    out.tokens[0] = spec.order;
-    if (out.role) out.role[0] = static_cast<std::int32_t>(Role::identity);
-  }
+  if (spec.start) put_id(out, 0, Role::identity, spec.order);
   for (std::int32_t t = 0; t < T; ++t) {
     const bool pause = t % spec.transition != 0;
     std::int32_t x = spec.pause();
@@ -51,22 +49,12 @@ CT_HD inline void words_sequence(const WordsSpec& spec, std::uint64_t data_seed,
       before = product;
       product = spec.table[product * spec.order + x];
     }
-    out.tokens[first + t] = x;
-    if (out.role) out.role[first + t] = static_cast<std::int32_t>(pause ? Role::identity : Role::multiply);
+    put_id(out, first + t, pause ? Role::identity : Role::multiply, x);
     if (t < late) continue;  // nothing is due yet
-    // Where fewer are wanted they spread evenly, and the last one stays.
-    if (spec.query_every ? t + 1 - late != (static_cast<std::int64_t>(q) + 1) * (T - late) / out.shape.Q
-                         : t + 1 != T)
-      continue;
-    out.query[q] = x;
-    out.query_position[q] = first + t + 1;
-    out.target[q] = t % spec.transition == late ? product : before;
-    if (out.meta) {
-      std::int32_t* meta = out.meta + static_cast<std::int64_t>(q) * meta_count;
-      for (std::int32_t m = 0; m < meta_count; ++m)
-        meta[m] = m == meta_operations ? (t + 1) / spec.transition : 0;
-    }
-    ++q;
+    if (spec.query_every ? !asked(t - late, T - late, q, out.shape.Q) : t + 1 != T) continue;
+    const std::int32_t answer = t % spec.transition == late ? product : before;
+    if (std::int32_t* meta = put_due(out, q++, first + t, answer))
+      meta[meta_operations] = (t + 1) / spec.transition;
   }
 }
 

@@ -42,24 +42,9 @@ RecordMap probes() {
 
 TEST_F(FigureTest, ProbeGolden) {
   options_.theory = false;
-  EXPECT_EQ(draw("probe", probes()),
-            "label,d_dot,associations,n,median,lo,hi,model.d_key,metric\n"
-            "sum,16,8,3,0.1,0.05,0.15000000000000002,16,squared_error\n"
-            "sum,16,32,3,0.4,0.2,0.6000000000000001,16,squared_error\n"
-            "sum,32,8,3,0.05,0.025,0.07500000000000001,32,squared_error\n"
-            "sum,32,32,3,0.2,0.1,0.30000000000000004,32,squared_error\n"
-            "other,16,8,3,1,1,1,16,squared_error\n"
-            "other,16,32,3,1,1,1,16,squared_error\n"
-            "other,32,8,3,1,1,1,32,squared_error\n"
-            "other,32,32,3,1,1,1,32,squared_error\n"
-            "sum,16,8,3,0.5,0.3333333333333333,1,16,recall\n"
-            "sum,16,32,3,0.5,0.3333333333333333,1,16,recall\n"
-            "sum,32,8,3,0.5,0.3333333333333333,1,32,recall\n"
-            "sum,32,32,3,0.5,0.3333333333333333,1,32,recall\n"
-            "other,16,8,3,0.125,0.125,0.125,16,recall\n"
-            "other,16,32,3,0.03125,0.03125,0.03125,16,recall\n"
-            "other,32,8,3,0.125,0.125,0.125,32,recall\n"
-            "other,32,32,3,0.03125,0.03125,0.03125,32,recall\n");
+  EXPECT_EQ(
+      draw("probe", probes()),
+      "label,d_dot,associations,n,median,lo,hi,model.d_key,metric\nsum,16,8,3,0.1,0.05,0.15000000000000002,16,squared_error\nsum,16,32,3,0.4,0.2,0.6000000000000001,16,squared_error\nsum,32,8,3,0.05,0.025,0.07500000000000001,32,squared_error\nsum,32,32,3,0.2,0.1,0.30000000000000004,32,squared_error\nother,16,8,3,1,1,1,16,squared_error\nother,16,32,3,1,1,1,16,squared_error\nother,32,8,3,1,1,1,32,squared_error\nother,32,32,3,1,1,1,32,squared_error\nsum,16,8,3,0.5,0.3333333333333333,1,16,recall\nsum,16,32,3,0.5,0.3333333333333333,1,16,recall\nsum,32,8,3,0.5,0.3333333333333333,1,32,recall\nsum,32,32,3,0.5,0.3333333333333333,1,32,recall\nother,16,8,3,0.125,0.125,0.125,16,recall\nother,16,32,3,0.03125,0.03125,0.03125,16,recall\nother,32,8,3,0.125,0.125,0.125,32,recall\nother,32,32,3,0.03125,0.03125,0.03125,32,recall\n");
   EXPECT_THAT(script(), HasSubstr(R"py("panels": [["16", "$d_{\\mathrm{key}}$ = 16"], ["32",)py"));
   EXPECT_THAT(script(), HasSubstr(R"py("vertical": {})py"));
 }
