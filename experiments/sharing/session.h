@@ -38,8 +38,8 @@ struct SessionOptions {
   std::optional<Request> request;
   std::map<std::string, std::string> study_names;  ///< of runs by id; those without have the study's
   std::int64_t black_hole = 0;  ///< if the first so many runs all fail, the device is to blame; 0: never
-  /// Looked at while others train all that is left: something else is asked for, and the session ends (`asked_anew`).
-  std::function<bool()> asked_anew;
+  /// Looked at while others train all that is left: something else is asked for, and the session ends (`requests_changed`).
+  std::function<bool()> requests_changed;
 
   /// Ends of the store's shards before anybody looked what is missing: what comes later, others recorded.
   ShardPositions since;
@@ -62,7 +62,7 @@ struct SessionResult {
   double seconds = 0;
   bool stopped = false;            ///< signal or time limit
   bool too_many_failures = false;  ///< max_failures was reached
-  bool asked_anew = false;         ///< others train what is left, and there may be more now
+  bool requests_changed = false;   ///< others train what is left, and there may be more now
   std::int64_t left_out = 0;       ///< runs that nobody asked for any more when the workers began
   std::vector<std::string> lost;   ///< devices that their workers left out
   std::string reason;              ///< "SIGTERM", "the time limit"

@@ -38,7 +38,7 @@ SharedWork::~SharedWork() {
   beating_.join();
 }
 
-bool SharedWork::wanted(const std::string& id) {
+bool SharedWork::claim(const std::string& id) {
   const std::lock_guard lock(mutex_);
   SharedRun& run = runs_.at(id);
   if (run.state == RunState::recorded) return false;
@@ -54,7 +54,7 @@ bool SharedWork::wanted(const std::string& id) {
   return true;
 }
 
-void SharedWork::planned(const std::string& id) {
+void SharedWork::state_read(const std::string& id) {
   const bool state = has_checkpoint(store_, id);
   const std::lock_guard lock(mutex_);
   runs_.at(id).had_state = state;
@@ -101,7 +101,7 @@ std::set<std::string> SharedWork::free_runs() {
   return free;
 }
 
-std::set<std::string> SharedWork::freed_runs() {
+std::set<std::string> SharedWork::left_runs() {
   std::set<std::string> freed = free_runs();
   const std::lock_guard lock(mutex_);
   std::erase_if(freed, [this](const std::string& id) { return !runs_.at(id).begun_elsewhere; });
@@ -118,7 +118,7 @@ std::vector<RecordHead> SharedWork::news() {
   return std::exchange(news_, {});
 }
 
-void SharedWork::say(nlohmann::json activity) {
+void SharedWork::set_activity(nlohmann::json activity) {
   const std::lock_guard lock(mutex_);
   activity_ = std::move(activity);
 }

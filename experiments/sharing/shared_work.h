@@ -27,11 +27,11 @@ class SharedWork {
   SharedWork(const SharedWork&) = delete;
   SharedWork& operator=(const SharedWork&) = delete;
 
-  /// TrainingEvents::wanted: claims a run when it begins; later, whether it is still ours. Any thread.
-  bool wanted(const std::string& id);
+  /// TrainingClient::claim(): claims a run when it begins; later, whether it is still ours. Any thread.
+  bool claim(const std::string& id);
   /// The trainer read the saved state of this run, or found none. A state that is saved afterwards is left to
   /// a later round, which begins with it.
-  void planned(const std::string& id);
+  void state_read(const std::string& id);
   /// Marks that our record of the run goes to the store, before and after.
   void recording(const std::string& id);
   void recorded(const std::string& id);
@@ -41,14 +41,14 @@ class SharedWork {
   /// Runs of this session that nobody has recorded and nobody else trains.
   std::set<std::string> free_runs();
   /// Those of free_runs() that another process had claimed at an earlier look: it died, or stopped.
-  std::set<std::string> freed_runs();
+  std::set<std::string> left_runs();
   /// Runs of this session that nobody has recorded.
   std::size_t unrecorded() const;
   /// Records of others since the last call.
   std::vector<RecordHead> news();
 
   /// Sets what the heartbeat says of this process, from now on.
-  void say(nlohmann::json activity);
+  void set_activity(nlohmann::json activity);
   /// Why claims cannot be kept; "" if they can.
   std::string problem() const { return claims_.problem(); }
 

@@ -32,17 +32,19 @@ using Clock = std::chrono::steady_clock;
 template <class Real>
 class Pack {
  public:
-  Pack(const std::string& study, const std::vector<PackRun>& runs, int slots, Device device,
-       const PackEvents& events, const TaskMaker& make_task)
+  Pack(const std::string& study, const std::vector<PackRun>& runs, const PackSettings& settings,
+       TrainingClient& client, const TaskMaker& make_task)
       : study_(study),
-        events_(events),
+        settings_(settings),
+        client_(client),
         config_(runs[0].run.config),
-        slots_(static_cast<std::size_t>(std::min(slots, static_cast<int>(runs.size())))),
+        slots_(std::min(static_cast<std::size_t>(settings.slots), runs.size())),
         stage_(place_of_state(runs[0].state).stage),
         task_(make_task(config_)),
         stages_(task_->stages()),
         last_stage_(static_cast<std::size_t>(stage_) + 1 >= stages_.size()),
-        replicas_(config_, task_->vocabulary(), device, static_cast<int>(slots_.size()), events.urgency),
+        replicas_(config_, task_->vocabulary(), settings.device, static_cast<int>(slots_.size()),
+                  settings.priority),
         lesson_(config_, stage_task(), replicas_),
         exam_(config_, stage_task(), Split::eval, replicas_),
         rhythm_(config_, lesson_.epoch()) {
@@ -62,12 +64,13 @@ class Pack {
     while (!active_.empty()) {
       const std::int64_t done = slot(active_[0]).steps, chunk = rhythm_.to_evaluation(done);
       const auto chunk_start = Clock::now();
-      const int threads = chooser.choose(events_.threads());
+      const int threads = chooser.choose(settings_.threads());
       replicas_.set_threads(threads);
-      if (!lesson_.advance(active_, done, chunk, events_.stopped)) return save_all(), Outcome::stopped;
+      if (!lesson_.advance(active_, done, chunk, [this] { return client_.stopped(); }))
+        return save_all(), Outcome::stopped;
       exam_.evaluate(active_);
       replicas_.synchronise();
-      events_.progressed(chunk * static_cast<std::int64_t>(active_.size()));
+      client_.progressed(chunk * static_cast<std::int64_t>(active_.size()));
       const std::chrono::duration<double> seconds = Clock::now() - chunk_start;
       chooser.measured(threads, seconds.count() / static_cast<double>(std::max<std::int64_t>(1, chunk)));
       require_unchanged(*task_);
@@ -110,8 +113,6 @@ class Pack {
     return last_stage_ ? *task_ : *stages_[static_cast<std::size_t>(stage_)].task;
   }
 
-  bool is_wanted(const Run& run) const { return !events_.wanted || events_.wanted(run.id); }
-
   /// The next waiting run that marches in step with those that train.
   const PackRun* next_waiting() {
     for (auto it = waiting_.begin(); it != waiting_.end();) {
@@ -121,7 +122,7 @@ class Pack {
       }
       const PackRun* next = it->run;
       it = waiting_.erase(it);
-      if (is_wanted(next->run)) return next;
+      if (client_.claim(next->run.id)) return next;
     }
     return nullptr;
   }
@@ -163,14 +164,13 @@ class Pack {
   // Every unfinished run as it stands, also those that wait here since another stage.
   void save_all() {
     replicas_.synchronise();
-    if (!events_.save) return;
     require_unchanged(*task_);
     for (const int r : active_) {
       const RunState state = state_of(slot(r), replicas_, r);
-      if (state.steps > 0) events_.save(state.id, to_bytes(state));
+      if (state.steps > 0) client_.save_state(state.id, to_bytes(state));
     }
     for (const Waiting& waiting : waiting_)
-      if (!waiting.run->state.empty()) events_.save(waiting.run->run.id, waiting.run->state);
+      if (!waiting.run->state.empty()) client_.save_state(waiting.run->run.id, waiting.run->state);
   }
 
   void after_evaluation(std::int64_t chunk) {
@@ -193,7 +193,7 @@ class Pack {
         ended.push_back({r, RunStatus::diverged});
       } else if (one.ends(last_stage_)) {
         ended.push_back({r, RunStatus::done});
-      } else if (!is_wanted(*one.run)) {
+      } else if (!client_.claim(one.run->id)) {
         left.push_back(r);
       } else if (!last_stage_ && one.leaves_stage(stages_.size())) {
         promote(r);
@@ -244,11 +244,11 @@ class Pack {
     }
     for (const Ended& one : ended) {
       Record& record = records.at(one.r);
-      if (slot(one.r).run->keep_weights && one.status == RunStatus::done && events_.keep)
-        events_.keep(record.id,
-                     to_npz(weights_of(replicas_.model().parameters(), replicas_.device(), one.r)));
+      if (slot(one.r).run->keep_weights && one.status == RunStatus::done)
+        client_.keep_weights(record.id,
+                             to_npz(weights_of(replicas_.model().parameters(), replicas_.device(), one.r)));
       record.provenance["wall_s"] = std::chrono::duration<double>(Clock::now() - start_).count();
-      events_.finished(std::move(record));
+      client_.finished(std::move(record));
     }
   }
 
@@ -295,7 +295,8 @@ class Pack {
   }
 
   const std::string& study_;
-  const PackEvents& events_;
+  const PackSettings& settings_;
+  TrainingClient& client_;
   const Options& config_;
   std::vector<Slot> slots_;
   int stage_;
@@ -314,8 +315,8 @@ class Pack {
 };
 
 template <class Real>
-bool train_all(const std::string& study, const std::vector<PackRun>& runs, int slots, Device device,
-               PackEvents events, const TaskMaker& make_task) {
+bool train_all(const std::string& study, const std::vector<PackRun>& runs, PackSettings settings,
+               TrainingClient& client, const TaskMaker& make_task) {
   using Outcome = typename Pack<Real>::Outcome;
   const auto start = Clock::now();
   std::map<int, std::vector<PackRun>> stages;  // what is still to be trained of each
@@ -324,11 +325,10 @@ bool train_all(const std::string& study, const std::vector<PackRun>& runs, int s
     const int stage = stages.begin()->first;
     std::vector<PackRun> now = std::move(stages.begin()->second);
     stages.erase(stages.begin());
-    int width = slots;
     for (auto outcome = Outcome::too_wide; outcome == Outcome::too_wide;) {
       std::vector<PackRun> rest;
       {
-        Pack<Real> pack(study, now, width, device, events, make_task);
+        Pack<Real> pack(study, now, settings, client, make_task);
         outcome = pack.train(start);
         rest = pack.unfinished();
         auto& next = stages[stage + 1];
@@ -338,13 +338,12 @@ bool train_all(const std::string& study, const std::vector<PackRun>& runs, int s
       if (outcome == Outcome::stopped) {
         for (const auto& [later, waiting] : stages)
           for (const PackRun& run : waiting)
-            if (events.save && !run.state.empty()) events.save(run.run.id, run.state);
+            if (!run.state.empty()) client.save_state(run.run.id, run.state);
         return false;
       }
       now = std::move(rest);
-      width = static_cast<int>(now.size());
-      // Whoever outlives its pack-mates may end the study: a few replicas that go first cost others little.
-      if (outcome == Outcome::too_wide) events.urgency = 1;
+      // Runs that outlive their pack-mates may end the study: a few replicas that go first cost others little.
+      if (outcome == Outcome::too_wide) settings.priority = 1;
     }
   }
   return true;
@@ -397,11 +396,11 @@ std::size_t pack_bytes(const Options& config, int stage, int slots, Device devic
   return measure.bytes() + (device == Device::cuda ? kOfGraphs : 0);
 }
 
-bool train_pack(const std::string& study, const std::vector<PackRun>& runs, int slots, Device device,
-                const PackEvents& events, const TaskMaker& make_task) {
+bool train_pack(const std::string& study, const std::vector<PackRun>& runs, const PackSettings& settings,
+                TrainingClient& client, const TaskMaker& make_task) {
   if (runs[0].run.config.get_string("train.precision") == "fp64")
-    return train_all<double>(study, runs, slots, device, events, make_task);
-  return train_all<float>(study, runs, slots, device, events, make_task);
+    return train_all<double>(study, runs, settings, client, make_task);
+  return train_all<float>(study, runs, settings, client, make_task);
 }
 
 }  // namespace crosstalk

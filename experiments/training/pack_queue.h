@@ -19,8 +19,8 @@ struct QueuedRun {
 };
 
 struct QueuedPack {
-  double cost = 0;     ///< of all runs, as it is estimated
-  double urgency = 0;  ///< from 0 to kMostUrgent: by cost, see scheduler.cpp
+  double cost = 0;      ///< of all runs, as it is estimated
+  double priority = 0;  ///< from 0 to kHighestPriority: by cost, see scheduler.cpp
   std::vector<QueuedRun> runs;
   int slots = 0;          ///< replicas at a time; 0: slots_of_a_pack()
   std::size_t bytes = 0;  ///< memory of the device that it needs; 0: not measured yet
@@ -41,6 +41,6 @@ std::pair<QueuedPack, QueuedPack> halves(const QueuedPack& pack, int slots);
 /// Packs of at most runs_of_a_pack(), the longest last. Runs of one pack have equal keys and, where they go on from a
 /// saved state, are in phase. Empty if a stop cut it short.
 std::vector<QueuedPack> make_packs(const std::vector<const Run*>& runs, const TrainingOptions& options,
-                                   const TrainingEvents& events);
+                                   TrainingClient& client);
 
 }  // namespace crosstalk

@@ -18,8 +18,8 @@ namespace crosstalk {
 template <class Real>
 class Replicas {
  public:
-  /// `urgency`: CUDA: of the stream, in [0, 1].
-  Replicas(const Options& config, const Vocabulary& vocabulary, Device device, int R, double urgency);
+  /// `priority`: CUDA: of the stream, in [0, 1].
+  Replicas(const Options& config, const Vocabulary& vocabulary, Device device, int R, double priority);
 
   Device device() const { return exec_.device; }
   const CudaStream* stream() const { return stream_.get(); }

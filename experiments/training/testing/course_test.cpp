@@ -85,17 +85,11 @@ Trained train_course(const std::vector<Run>& runs, const TaskMaker& make_task, i
     const auto state = states.find(run.id);
     pack.push_back({run, state == states.end() ? "" : state->second});
   }
-  Trained trained;
-  trained.states = states;
-  bool stop = false;
-  PackEvents events;
-  events.finished = [&](Record&& record) { trained.records[record.id] = std::move(record); };
-  events.progressed = [&](std::int64_t) { stop = --reports <= 0; };
-  events.stopped = [&] { return stop; };
-  events.threads = [] { return 1; };
-  events.save = [&](const std::string& id, const std::string& state) { trained.states[id] = state; };
-  trained.done = train_pack("test", pack, slots, Device::cpu, events, make_task);
-  return trained;
+  Keeper keeper;
+  keeper.states = states;
+  keeper.on_progress = [&](std::int64_t) { keeper.stop = --reports <= 0; };
+  const bool done = train_pack("test", pack, {slots}, keeper, make_task);
+  return {std::move(keeper.records), std::move(keeper.states), done};
 }
 
 /// Stops after `reports` evaluations, over and over, until all have ended. Runs that stand at different places go on in
