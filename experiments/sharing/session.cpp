@@ -264,7 +264,6 @@ class Session final : private TrainingClient {
   void finished(Record&& record) override {
     const std::lock_guard lock(mutex_);
     if (store_error_) return;
-    if (!record.provenance.is_object()) record.provenance = nlohmann::json::object();
     record.provenance.update(provenance_);
     record.provenance["finished"] = utc_now();
     if (const auto name = options_.study_names.find(record.id); name != options_.study_names.end())
