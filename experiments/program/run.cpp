@@ -148,7 +148,7 @@ class TrainingCommand {
   int show_plan() const {
     Study part = study_;
     part.runs = runs();
-    print_plan(part, heads_, store_, false, asked_training(arguments_), console_);
+    print_plan(part, heads_, store_, false, given_training(arguments_), console_);
     return exit_done;
   }
 

@@ -1,10 +1,10 @@
-// The runs of one session by what has become of them: each is in one state at any moment.
+// The state of each run of a session.
 //
 //   free     -> claimed   another process holds it, as far as the last look at the claims says
 //   free     -> training  claimed by this process
 //   any      -> recorded  for good
 //
-// A process that was held up for long loses what it has (training -> claimed).
+// A process that was suspended for longer than its lease loses its runs (training -> claimed).
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <array>

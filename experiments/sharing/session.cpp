@@ -30,9 +30,9 @@
 namespace crosstalk::program {
 namespace {
 
-/// Time between two looks whether anything else was asked of the store, in seconds.
+/// Seconds between two looks for new requests to the store.
 constexpr double kRequestsAgain = 1;
-/// Times between two looks at what others do: where nothing is free, and else.
+/// Seconds between two looks at other workers: where no run is free, and else.
 constexpr double kSoon = 0.05, kNowAndThen = 0.5;
 
 /// A store that cannot even be made is a wrong --out: nothing was created.
@@ -96,7 +96,7 @@ class Session final : private TrainingClient {
     wake_.notify_all();
     watcher.join();
     progress_.close();
-    // A store that cannot be written is the cause, whatever the trainer threw while it was leaving.
+    // A store that cannot be written is the cause, also of an exception of the trainer.
     if (store_error_) std::rethrow_exception(store_error_);
     if (!writer_->is_in_place())
       throw StoreError(
@@ -138,8 +138,7 @@ class Session final : private TrainingClient {
     return steady_seconds() < next_look_ ? std::vector<const Run*>() : next_runs(here);
   }
 
-  /// Free runs to begin besides those that are `here`; none: others train what is left. The larger the store, the more
-  /// seldom it is looked at.
+  /// Free runs besides `here`; none: other workers train the rest. The larger the store, the more seldom it is read.
   std::vector<const Run*> next_runs(const std::set<std::string>& here) {
     const double now = steady_seconds();
     std::set<std::string> free = work_.free_runs();
@@ -196,7 +195,7 @@ class Session final : private TrainingClient {
     }
   }
 
-  /// Takes what there is until everything is recorded, by this process or by others; false: stopped, or asked anew.
+  /// Trains free runs until all are recorded, here or elsewhere; false: stopped, or the requests have changed.
   bool train_rounds() {
     bool told = false;
     while (!stop_flag()) {
@@ -333,7 +332,7 @@ class Session final : private TrainingClient {
     }
   }
 
-  /// Hears what other processes recorded, and says what this one does; now and then.
+  /// Counts the records of other processes, and sets the activity of this one; now and then.
   void hear_of_others() {
     const double now = steady_seconds();
     if (now < next_news_) return;

@@ -89,7 +89,7 @@ void SharedWork::refresh() {
 std::set<std::string> SharedWork::free_runs() {
   const std::lock_guard lock(mutex_);
   const std::set<std::string> others = claims_.of_others();
-  read_added();  // in this order, who ended in between is seen
+  read_added();  // in this order: a worker that ended in between has its record read
   std::set<std::string> free;
   for (auto& [id, run] : runs_) {
     const bool elsewhere = others.count(id) != 0;
@@ -132,7 +132,7 @@ void SharedWork::beat() {
 
 void SharedWork::beat_until_over() {
   std::unique_lock lock(mutex_);
-  double pause = 0.25;  // whoever watches wants to see a new worker soon
+  double pause = 0.25;  // a new worker is soon seen
   while (!over_) {
     pause = std::min(2 * pause, claims_.seconds_between_beats());
     wake_.wait_for(lock, std::chrono::duration<double>(pause), [this] { return over_; });

@@ -1,5 +1,5 @@
 // The runs of one session on a store that other processes may train into at the same moment: which of them
-// are free, which are ours, and which somebody has recorded.
+// are free, ours, or recorded.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <condition_variable>
@@ -20,14 +20,14 @@ namespace crosstalk::program {
 
 class SharedWork {
  public:
-  /// `since`: where the store's shards ended before anybody looked what is missing. Beats until it is gone.
+  /// `since`: SessionOptions::since. Beats until destruction.
   SharedWork(const std::filesystem::path& store, const std::vector<Run>& runs, const ShardPositions& since,
              double lease);
   ~SharedWork();
   SharedWork(const SharedWork&) = delete;
   SharedWork& operator=(const SharedWork&) = delete;
 
-  /// TrainingClient::claim(): claims a run when it begins; later, whether it is still ours. Any thread.
+  /// TrainingClient::claim(): claims the run at its beginning; later, whether it is still ours. Any thread.
   bool claim(const std::string& id);
   /// The trainer read the saved state of this run, or found none. A state that is saved afterwards is left to
   /// a later round, which begins with it.
@@ -36,18 +36,18 @@ class SharedWork {
   void recording(const std::string& id);
   void recorded(const std::string& id);
 
-  /// Reads what others have recorded since the last time.
+  /// Reads the records that others have added.
   void refresh();
-  /// Runs of this session that nobody has recorded and nobody else trains.
+  /// Runs of this session without a record that no other process has claimed.
   std::set<std::string> free_runs();
   /// Those of free_runs() that another process had claimed at an earlier look: it died, or stopped.
   std::set<std::string> left_runs();
-  /// Runs of this session that nobody has recorded.
+  /// Runs of this session without a record.
   std::size_t unrecorded() const;
   /// Records of others since the last call.
   std::vector<RecordHead> news();
 
-  /// Sets what the heartbeat says of this process, from now on.
+  /// Sets the activity that the next heartbeats carry.
   void set_activity(nlohmann::json activity);
   /// Why claims cannot be kept; "" if they can.
   std::string problem() const { return claims_.problem(); }

@@ -8,16 +8,16 @@
 #include <map>
 #include <optional>
 
-#include "experiments/training/exam.h"
-#include "experiments/training/lesson.h"
+#include "experiments/training/evaluation_schedule.h"
+#include "experiments/training/evaluator.h"
 #include "experiments/training/memory_facts.h"
 #include "experiments/training/replicas.h"
-#include "experiments/training/rhythm.h"
 #include "experiments/training/state/record_of.h"
 #include "experiments/training/state/slot_state.h"
 #include "experiments/training/state/weights.h"
 #include "experiments/training/testing/test_reader.h"
 #include "experiments/training/thread_chooser.h"
+#include "experiments/training/training_steps.h"
 #include "kernels/base/text/narrow.h"
 #include "models/graph/slow_forms.h"
 #include "results/numbers/statistics.h"
@@ -45,11 +45,11 @@ class Pack {
         last_stage_(static_cast<std::size_t>(stage_) + 1 >= stages_.size()),
         replicas_(config_, task_->vocabulary(), settings.device, static_cast<int>(slots_.size()),
                   settings.priority),
-        lesson_(config_, stage_task(), replicas_),
-        exam_(config_, stage_task(), Split::eval, replicas_),
-        rhythm_(config_, lesson_.epoch()) {
+        training_(config_, stage_task(), replicas_),
+        evaluator_(config_, stage_task(), Split::eval, replicas_),
+        schedule_(config_, training_.epoch()) {
     for (const PackRun& run : runs)
-      waiting_.push_back({&run, rhythm_.phase(place_of_state(run.state).steps)});
+      waiting_.push_back({&run, schedule_.phase(place_of_state(run.state).steps)});
     fill();
   }
 
@@ -62,20 +62,20 @@ class Pack {
     ThreadChooser chooser;
     start_ = start;
     while (!active_.empty()) {
-      const std::int64_t done = slot(active_[0]).steps, chunk = rhythm_.to_evaluation(done);
+      const std::int64_t done = slot(active_[0]).steps, chunk = schedule_.to_evaluation(done);
       const auto chunk_start = Clock::now();
       const int threads = chooser.choose(settings_.threads());
       replicas_.set_threads(threads);
-      if (!lesson_.advance(active_, done, chunk, [this] { return client_.stopped(); }))
+      if (!training_.advance(active_, done, chunk, [this] { return client_.stopped(); }))
         return save_all(), Outcome::stopped;
-      exam_.evaluate(active_);
+      evaluator_.evaluate(active_);
       replicas_.synchronise();
       client_.progressed(chunk * static_cast<std::int64_t>(active_.size()));
       const std::chrono::duration<double> seconds = Clock::now() - chunk_start;
       chooser.measured(threads, seconds.count() / static_cast<double>(std::max<std::int64_t>(1, chunk)));
       require_unchanged(*task_);
       after_evaluation(chunk);
-      if (const auto changed = files_changed(*task_)) {  // what was trained on is in memory, and as it was
+      if (const auto changed = files_changed(*task_)) {  // the data of these steps was in memory, unchanged
         save_all();
         throw *changed;
       }
@@ -113,10 +113,10 @@ class Pack {
     return last_stage_ ? *task_ : *stages_[static_cast<std::size_t>(stage_)].task;
   }
 
-  /// The next waiting run that marches in step with those that train.
+  /// The next waiting run in phase with those that train.
   const PackRun* next_waiting() {
     for (auto it = waiting_.begin(); it != waiting_.end();) {
-      if (!active_.empty() && it->phase != rhythm_.phase(slot(active_[0]).steps)) {
+      if (!active_.empty() && it->phase != schedule_.phase(slot(active_[0]).steps)) {
         ++it;
         continue;
       }
@@ -149,7 +149,7 @@ class Pack {
       load_weights(*weights, model.parameters(), replicas_.device(), r);
     replicas_.put(replicas_.seed, r,
                   {static_cast<std::int32_t>(seed), static_cast<std::int32_t>(seed >> 32)});
-    lesson_.begin(r, config);
+    training_.begin(r, config);
     replicas_.put(replicas_.step, r, {0});
     replicas_.put(replicas_.evaluations, r, {0});
     replicas_.put(replicas_.report, r,
@@ -161,7 +161,7 @@ class Pack {
     restore(state, slot(r), replicas_, r);
   }
 
-  // Every unfinished run as it stands, also those that wait here since another stage.
+  // All unfinished runs, also those that wait since an earlier stage.
   void save_all() {
     replicas_.synchronise();
     require_unchanged(*task_);
@@ -187,7 +187,7 @@ class Pack {
         continue;
       }
       one.steps += chunk;
-      one.evaluated(exam_.summary(report));
+      one.evaluated(evaluator_.summary(report));
       if (chunk > 0) add_training_points(one, report);
       if (!std::isfinite(one.last.loss)) {
         ended.push_back({r, RunStatus::diverged});
@@ -206,7 +206,7 @@ class Pack {
     fill();
   }
 
-  /// What the steps since the last evaluation were like.
+  /// Training loss and gradient norms since the last evaluation.
   void add_training_points(Slot& one, const double* report) const {
     const int stride = norm_stride(narrow<int>(config_, "eval.every"));
     const auto steps = static_cast<std::ptrdiff_t>(report[report_norms]);
@@ -221,7 +221,7 @@ class Pack {
     active_.erase(std::find(active_.begin(), active_.end(), r));
   }
 
-  // The run goes on in the next stage as it is; what is best begins anew.
+  // Promotion keeps the state and resets the best loss.
   void promote(int r) {
     Slot& one = slot(r);
     one.promotions.push_back(one.steps);
@@ -230,7 +230,7 @@ class Pack {
     promoted_.push_back({*one.run, to_bytes(state_of(slot(r), replicas_, r))});
   }
 
-  // Records of runs that have ended. What a test reads is read for all of them at once.
+  // Records of runs that have ended; the test split is read for all of them at once.
   void finish(const std::vector<Ended>& ended) {
     std::vector<int> done;
     for (const Ended& one : ended)
@@ -270,17 +270,17 @@ class Pack {
       record.metrics["stage"] = static_cast<double>(one.promotions.size() + 1);
     }
     record.provenance = {{"pack", replicas_.count()},
-                         {"forms", lesson_.is_empty() ? exam_.forms() : lesson_.forms()}};
+                         {"forms", training_.is_empty() ? evaluator_.forms() : training_.forms()}};
     return record;
   }
 
   // A run that ended in an earlier stage is held against others by the task itself.
   void evaluate_whole_task(const std::vector<int>& done, std::map<int, Record>& records) {
-    Exam<Real> exam(config_, *task_, Split::eval, replicas_);
-    const auto results = exam.read(done);
+    Evaluator<Real> evaluator(config_, *task_, Split::eval, replicas_);
+    const auto results = evaluator.read(done);
     for (std::size_t i = 0; i < done.size(); ++i) {
       Record& record = records.at(done[i]);
-      const EvalSummary summary = exam.summary(results[i]);
+      const EvalSummary summary = evaluator.summary(results[i]);
       record.eval_loss = record.best_eval_loss = summary.loss;
       record.eval_accuracy = summary.accuracy;
       record.metrics["eval_exact"] = summary.exact;
@@ -304,9 +304,9 @@ class Pack {
   std::vector<TaskSegment> stages_;
   bool last_stage_;
   Replicas<Real> replicas_;
-  Lesson<Real> lesson_;
-  Exam<Real> exam_;
-  Rhythm rhythm_;
+  TrainingSteps<Real> training_;
+  Evaluator<Real> evaluator_;
+  EvaluationSchedule schedule_;
   std::optional<std::map<std::string, double>> baselines_;
   std::deque<Waiting> waiting_;
   std::vector<int> active_;
@@ -319,7 +319,7 @@ bool train_all(const std::string& study, const std::vector<PackRun>& runs, PackS
                TrainingClient& client, const TaskMaker& make_task) {
   using Outcome = typename Pack<Real>::Outcome;
   const auto start = Clock::now();
-  std::map<int, std::vector<PackRun>> stages;  // what is still to be trained of each
+  std::map<int, std::vector<PackRun>> stages;  // unfinished runs
   for (const PackRun& run : runs) stages[place_of_state(run.state).stage].push_back(run);
   while (!stages.empty()) {
     const int stage = stages.begin()->first;
@@ -349,7 +349,7 @@ bool train_all(const std::string& study, const std::vector<PackRun>& runs, PackS
   return true;
 }
 
-/// Makes what a Pack makes, and then has one after the other at the end of its runs.
+/// Makes the graphs of a Pack, and then those of its tests, one after the other.
 template <class Real>
 void make_all(const Options& config, int stage, int slots, Device device, const TaskMaker& make_task) {
   const std::unique_ptr<Task> task = make_task(config);
@@ -358,9 +358,9 @@ void make_all(const Options& config, int stage, int slots, Device device, const 
     const bool last = i + 1 >= stages.size();
     const Task& now = last ? *task : *stages[i].task;
     Replicas<Real> replicas(config, task->vocabulary(), device, slots, 0);
-    const Lesson<Real> lesson(config, now, replicas);
-    const Exam<Real> exam(config, now, Split::eval, replicas);
-    if (!last) const Exam<Real> whole(config, *task, Split::eval, replicas);
+    const TrainingSteps<Real> training(config, now, replicas);
+    const Evaluator<Real> evaluator(config, now, Split::eval, replicas);
+    if (!last) const Evaluator<Real> whole(config, *task, Split::eval, replicas);
     make_tests(config, *task, replicas);
     if (last) return;
   }

@@ -12,16 +12,15 @@
 
 namespace crosstalk {
 
-/// Runs whose configurations differ only in what leaves shapes and rhythm alone (seeds, learning rate, when
-/// to stop) have equal keys.
+/// Equal for runs of equal shapes and evaluation schedules: seeds, learning rates and stop rules may differ.
 std::string pack_key(const Options& config);
 
 /// Estimated operations of a step; of a probe, which takes none: of its evaluation.
 double work_of_step(const Run& run);
 /// Of reading the trained model once at all of eval.length_factors.
 double work_of_lengths(const Run& run);
-/// Estimated operations of a run, for forecasts wherever it is trained; and the same with what small steps take on a
-/// device of this kind beyond them, for the order of packs there (longest first).
+/// Estimated operations of a run, for forecasts on any device; and with the overhead of small steps on a kind of device, for
+/// the order of packs there (longest first).
 double estimated_work(const Run& run);
 double estimated_cost(const Run& run, Device device);
 
@@ -58,7 +57,7 @@ inline std::int64_t steps_of_state(const std::string& state) { return place_of_s
 using TaskMaker = std::function<std::unique_ptr<Task>(const Options& config)>;
 std::unique_ptr<Task> registered_task(const Options& config);
 
-/// Trains `runs` (equal pack keys); a slot whose run has ended takes the next that marches in step (rhythm.h). Runs of a
+/// Trains `runs` (equal pack keys); a slot whose run has ended takes the next in phase (evaluation_schedule.h). Runs of a
 /// curriculum that are promoted go on together when all have left their stage. Returns false if it was stopped. Throws
 /// OutOfMemory when memory does not suffice, MisfitState for a state that is not of this model.
 bool train_pack(const std::string& study, const std::vector<PackRun>& runs, const PackSettings& settings,

@@ -9,17 +9,17 @@
 #include <map>
 #include <stdexcept>
 
+#include "experiments/training/evaluation_schedule.h"
 #include "experiments/training/pack.h"
-#include "experiments/training/rhythm.h"
 #include "experiments/training/state/run_state.h"
 #include "kernels/base/text/narrow.h"
 
 namespace crosstalk {
 namespace {
 
-/// 1 is for what is left of a pack when some of its runs have ended (train_pack).
+/// 1 is for the rest of a pack when some of its runs have ended (train_pack).
 constexpr double kHighestPriority = 0.8;
-/// Where all runs cost no more than so many of the costliest, the heaviest packs go first: measured from 6 to 11 (they gain
+/// Where all runs cost no more than this number of the costliest, the heaviest packs go first: measured from 6 to 11 (they gain
 /// 5 to 12 %) and with 28 (they lose 4 %).
 constexpr double kFewRuns = 20;
 
@@ -32,15 +32,15 @@ std::string misfit(const std::string& bytes, const Run& run) {
   }
 }
 
-// Where runs must stand to march in step: at the same stage, and at the same place of its rhythm.
+// Equal for runs that may train in lockstep: stage, and phase of its evaluation schedule.
 std::string place_of(const std::string& state, const Options& config) {
   const StatePlace place = place_of_state(state);
   const auto task = registered_task(config);
   const auto stages = task->stages();
   const auto stage = static_cast<std::size_t>(place.stage);
   const Task& now = stage + 1 < stages.size() ? *stages[stage].task : *task;
-  const Rhythm rhythm(config, Epoch(now, narrow<int>(config, "train.batch")));
-  return fmt::format("{} {}", place.stage, rhythm.phase(place.steps));
+  const EvaluationSchedule schedule(config, Epoch(now, narrow<int>(config, "train.batch")));
+  return fmt::format("{} {}", place.stage, schedule.phase(place.steps));
 }
 
 }  // namespace
@@ -56,7 +56,7 @@ int runs_of_a_pack(const TrainingOptions& options) {
 }
 
 void add_packs(std::vector<QueuedPack>& waiting, std::vector<QueuedPack> packs) {
-  for (QueuedPack& pack : packs) {  // as urgent as what takes about as long
+  for (QueuedPack& pack : packs) {  // with the priority of packs of about its cost
     const auto longer = std::find_if(waiting.begin(), waiting.end(),
                                      [&](const QueuedPack& x) { return x.cost >= pack.cost; });
     if (!waiting.empty()) pack.priority = (longer == waiting.end() ? longer - 1 : longer)->priority;

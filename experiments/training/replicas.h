@@ -1,4 +1,4 @@
-// The replicas of a pack on their device: parameters, counters and what the host reads of them.
+// The replicas of a pack on their device: parameters, counters and reports.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <initializer_list>
@@ -26,15 +26,14 @@ class Replicas {
   int count() const { return step.R; }
   Model<Real>& model() { return *model_; }
 
-  /// The CPU computes `active` replicas only, which must outlive what runs on them; on CUDA an empty slot computes
-  /// along and nobody looks.
+  /// The CPU computes `active` replicas only, a list that must outlive the work; CUDA computes empty slots, too.
   Exec exec(const std::vector<int>& active) const;
   void set_threads(int threads) { exec_.threads = threads; }
   void synchronise() const {
     if (stream_) stream_->synchronise();
   }
 
-  /// Has a graph take its random features and what it drops from these replicas' streams: new features at every value
+  /// Has a graph take its random features and dropout masks from these replicas' streams: new features at every value
   /// of `counter`, unless the study wants them fixed.
   void bind(ModelGraph<Real>& graph, const Tensor<std::int32_t>& counter) const;
 

@@ -2,14 +2,14 @@
 // fewer packs than cores remain, those that run share the cores. Results do not depend on any of this.
 //
 // On a GPU packs share the device, and the kernels of the higher priority go first. Where there is much to train, light packs
-// are: each of their many steps would wait for long kernels of heavy ones, which fill what is left. (With the heaviest
+// are: each of their many steps would wait for long kernels of heavy ones, which fill the rest. (With the heaviest
 // first, two H200s took 115.2 s for 1,600 runs where they take 110.7: light runs of many steps began late, and ended last.)
 // Where there is little, the costliest runs decide when all have ended, and the heaviest packs go first: 28.4 s for 320
 // runs where light ones first took 32.1 (benchmarks/README.md, "Many GPUs of one host").
 //
-// A pack begins when what its graphs need is free (Admission): until then it waits for its neighbours to end, and lighter
-// ones go before it. One that is too large for the whole device is halved; a run has failed that does not fit alone. What
-// other programs hold of the device is no failure of a run: it waits until they let it go.
+// A pack begins when the memory of its graphs is free (Admission): until then it waits for its neighbours to end, and lighter
+// ones go before it. One that is too large for the whole device is halved; a run that does not fit alone has failed, unless
+// other programs hold the memory: then it waits for them.
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
@@ -43,7 +43,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Of whoever calls, and for threads of OpenMP that end a little after others have begun.
+/// For the caller, and for threads of OpenMP that end a little after others have begun.
 constexpr int spare_threads = 4;
 
 struct Queue {
@@ -140,11 +140,11 @@ class Scheduler {
     try {
       pack.bytes =
           pack_bytes(first.run->config, place_of_state(first.state).stage, replicas, options_.device);
-    } catch (const std::exception&) {  // training it will say what is wrong
+    } catch (const std::exception&) {  // training will report it
     }
   }
 
-  // Among those that wait, behind the others of its cost.
+  // After the waiting packs of its cost.
   void put_back(QueuedPack pack) {
     const auto at = std::find_if(queue_.packs.begin(), queue_.packs.end(),
                                  [&](const QueuedPack& x) { return x.cost > pack.cost; });
@@ -193,7 +193,7 @@ class Scheduler {
     return waited > kTryAnyway || (waited > kTryAgain && pack.bytes < free_memory(options_.device));
   }
 
-  // The longest pack that is left and fits. While others train, whoever finds none asks for more; nothing: all has ended.
+  // The longest waiting pack that fits. A thread without one asks for more while others train; nothing: all has ended.
   std::optional<Taken> next_pack() {
     std::unique_lock lock(queue_.mutex);
     for (;;) {
@@ -230,8 +230,8 @@ class Scheduler {
     queue_.changed.notify_all();
   }
 
-  // The runs of a pack, of those that would begin at once only the ones that can be claimed; the others are claimed when a
-  // slot is free.
+  // Claims the runs that would begin at once, and leaves out those that cannot be claimed; the others are claimed when a slot
+  // is free.
   std::vector<QueuedRun> claimed(std::vector<QueuedRun> runs, int slots) const {
     std::vector<QueuedRun> kept;
     for (QueuedRun& run : runs)
@@ -274,7 +274,7 @@ class Scheduler {
       rest.cost *= static_cast<double>(rest.runs.size());
       return rest;
     };
-    // What is left to do when the memory is free again.
+    // The rest of the work, once the memory is free again.
     std::function<void(const Admission::Place&)> then;
     try {
       if (!train_pack(study_, pack, {slots, options_.device, queued.priority, threads}, client)) {
@@ -304,7 +304,7 @@ class Scheduler {
   }
 
   // A pack that shared the device is tried again when there is more room. One that was alone is halved; a run that does not
-  // fit alone has failed, unless other programs hold what it lacks.
+  // fit alone has failed, unless other programs hold the memory.
   void out_of_memory(QueuedPack pack, const std::string& message, const Admission::Place& place) {
     if (pack.runs.empty()) return;
     if (!place.shared && pack.runs.size() == 1) {

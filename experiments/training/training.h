@@ -34,7 +34,7 @@ struct TrainingOptions {
       5;  ///< seconds between two looks for more runs while packs wait; 0: one before every pack
 };
 
-/// Packs that train_runs trains side by side, if there are so many.
+/// Packs that train_runs trains side by side, at most.
 inline int packs_at_once(const TrainingOptions& options) {
   if (options.device == Device::cuda) return options.concurrency > 0 ? options.concurrency : default_streams;
   return options.threads > 0 ? options.threads : available_cores();

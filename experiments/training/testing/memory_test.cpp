@@ -1,4 +1,4 @@
-// Packs whose memory does not suffice, beside others and alone, on a device whose memory a test limits.
+// Packs short of memory, side by side and alone, on a device whose memory a test limits.
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
@@ -98,7 +98,7 @@ TEST(Memory, APackThatIsTooLargeIsHalved) {
   for (const auto& [id, record] : halved) EXPECT_EQ(record.provenance.at("pack"), 2);
 }
 
-// Somebody else takes memory that was free when packs were admitted: there is room for one, and the second has begun.
+// Another program takes memory that was free when packs were admitted: there is room for one, and the second has begun.
 TEST(Memory, AShortageBesideOthersIsNoFailure) {
   const auto runs = loads();
   const Records alone = train(runs, 1, 1);
@@ -142,7 +142,7 @@ struct Patient : Keeper {
   std::function<void()> on_wait = [] {};
 };
 
-// Of the device's memory other programs hold what the runs lack, until one run waits for it.
+// Other programs hold too much of the device's memory, until a run waits for it.
 TEST(Memory, ARunThatOtherProgramsLeaveNoRoomWaits) {
   const auto runs = loads();
   const Records alone = train(runs, 1, 1);
