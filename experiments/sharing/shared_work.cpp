@@ -25,7 +25,7 @@ SharedWork::SharedWork(const std::filesystem::path& store, const std::vector<Run
     : store_(std::filesystem::absolute(store)),
       claims_(store, claim_options(lease)),
       follower_(store, since) {
-  for (const Run& run : runs) runs_.add(run.id);
+  for (const Run& run : runs) unrecorded_ += runs_.try_emplace(run.id).second;
   beating_ = std::thread([this] { beat_until_over(); });
 }
 
@@ -41,17 +41,15 @@ SharedWork::~SharedWork() {
 bool SharedWork::claim(const std::string& id) {
   const std::lock_guard lock(mutex_);
   SharedRun& run = runs_.at(id);
-  if (run.state == RunState::recorded) return false;
-  if (run.state == RunState::training) return true;
+  if (run.recorded || run.ours) return run.ours;
   if (!claims_.take(id)) return false;
   // The process that held the claim before may have recorded the run just now, or stopped and saved it.
   read_added();
-  if (run.state == RunState::recorded || (run.had_state == false && has_checkpoint(store_, id))) {
+  if (run.recorded || (run.had_state == false && has_checkpoint(store_, id))) {
     claims_.release(id);
     return false;
   }
-  runs_.move(run, RunState::training);
-  return true;
+  return run.ours = true;
 }
 
 void SharedWork::state_read(const std::string& id) {
@@ -67,17 +65,23 @@ void SharedWork::recording(const std::string& id) {
 
 void SharedWork::recorded(const std::string& id) {
   const std::lock_guard lock(mutex_);
-  runs_.move(runs_.at(id), RunState::recorded);
+  set_recorded(runs_.at(id));
   claims_.release(id);
+}
+
+void SharedWork::set_recorded(SharedRun& run) {
+  unrecorded_ -= !run.recorded;
+  run.recorded = true;
+  run.ours = false;
 }
 
 void SharedWork::read_added() {
   for (RecordHead& head : follower_.added()) {
-    SharedRun* const run = runs_.find(head.id);
-    if (run == nullptr || run->state == RunState::recorded) continue;
-    if (run->state == RunState::training) claims_.release(head.id);
-    runs_.move(*run, RunState::recorded);
-    if (!run->own_record) news_.push_back(std::move(head));
+    const auto found = runs_.find(head.id);
+    if (found == runs_.end() || found->second.recorded) continue;
+    if (found->second.ours) claims_.release(head.id);
+    set_recorded(found->second);
+    if (!found->second.own_record) news_.push_back(std::move(head));
   }
 }
 
@@ -93,10 +97,8 @@ std::set<std::string> SharedWork::free_runs() {
   std::set<std::string> free;
   for (auto& [id, run] : runs_) {
     const bool elsewhere = others.count(id) != 0;
-    run.begun_elsewhere = run.begun_elsewhere || elsewhere;
-    if (run.state == RunState::free || run.state == RunState::claimed)
-      runs_.move(run, elsewhere ? RunState::claimed : RunState::free);
-    if (!elsewhere && run.state != RunState::recorded) free.insert(id);
+    run.begun_elsewhere |= elsewhere;
+    if (!elsewhere && !run.recorded) free.insert(id);
   }
   return free;
 }
@@ -110,7 +112,7 @@ std::set<std::string> SharedWork::left_runs() {
 
 std::size_t SharedWork::unrecorded() const {
   const std::lock_guard lock(mutex_);
-  return runs_.size() - runs_.count(RunState::recorded);
+  return unrecorded_;
 }
 
 std::vector<RecordHead> SharedWork::news() {
@@ -124,10 +126,8 @@ void SharedWork::set_activity(nlohmann::json activity) {
 }
 
 void SharedWork::beat() {
-  for (const std::string& id : claims_.beat(activity_)) {
-    SharedRun* const run = runs_.find(id);
-    if (run != nullptr && run->state == RunState::training) runs_.move(*run, RunState::claimed);
-  }
+  // Claims that others took while this process was suspended for longer than its lease.
+  for (const std::string& id : claims_.beat(activity_)) runs_.at(id).ours = false;
 }
 
 void SharedWork::beat_until_over() {

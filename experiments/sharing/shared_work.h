@@ -6,12 +6,13 @@
 #include <cstdint>
 #include <filesystem>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <thread>
+#include <unordered_map>
 #include <vector>
 
-#include "experiments/sharing/run_states.h"
 #include "experiments/study/study.h"
 #include "results/store/claims.h"
 #include "results/store/follow.h"
@@ -53,6 +54,14 @@ class SharedWork {
   std::string problem() const { return claims_.problem(); }
 
  private:
+  struct SharedRun {
+    bool ours = false;                   ///< claimed by this process, and without a record
+    bool recorded = false;               ///< by any process
+    bool begun_elsewhere = false;        ///< another process had claimed it at some look
+    bool own_record = false;             ///< its record is no news
+    std::optional<bool> had_state = {};  ///< whether the trainer, which looked for it, found a saved state
+  };
+  void set_recorded(SharedRun& run);
   void read_added();
   void beat_until_over();
   void beat();
@@ -62,7 +71,8 @@ class SharedWork {
   mutable std::mutex mutex_;  ///< guards all below
   std::condition_variable wake_;
   StoreFollower follower_;
-  RunStates runs_;
+  std::unordered_map<std::string, SharedRun> runs_;
+  std::size_t unrecorded_ = 0;
   std::vector<RecordHead> news_;
   nlohmann::json activity_ = nlohmann::json::object();
   bool over_ = false;
