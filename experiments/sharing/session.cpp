@@ -67,7 +67,6 @@ class Session final : private TrainingClient {
         runs_(runs),
         path_(path),
         options_(options),
-        console_(console),
         by_id_(by_id(runs, options.training.device)),
         plan_(plan_of(by_id_, runs)),
         writer_(open_store(path)),
@@ -381,7 +380,6 @@ class Session final : private TrainingClient {
   const std::vector<Run>& runs_;
   const std::filesystem::path path_;
   const SessionOptions& options_;
-  Console& console_;
   const ById
       by_id_;  // laid out before the store is opened: a large study can still be stopped as if never begun
   const ProgressPlan plan_;

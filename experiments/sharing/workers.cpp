@@ -275,8 +275,9 @@ class Parent {
           "task.folder",
           fmt::format("files that runs train on were changed, see above; {} of {} are not in the store",
                       missing_.size(), plural(std::ssize(missing_) + progress_.ended(), "run")));
-    const bool asked = stop_flag() || std::any_of(workers_.begin(), workers_.end(), ended_with(exit_stopped));
-    if (!asked)
+    const bool stopped =
+        stop_flag() || std::any_of(workers_.begin(), workers_.end(), ended_with(exit_stopped));
+    if (!stopped)
       throw DeviceError(fmt::format(
           "every worker was lost; {} of {} are not in the store, and the same command trains them:"
           "\n  {}",

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <random>
 #include <set>
+#include <stdexcept>
 #include <thread>
 
 #include "experiments/training/pack.h"
@@ -257,6 +258,13 @@ TEST(Stop, SetBeforehandTrainsNothing) {
   EXPECT_FALSE(train_runs("test", runs_of("train.max_steps = 5", "name = \"softmax\""), {}, keeper));
   EXPECT_TRUE(keeper.records.empty());
   EXPECT_TRUE(train_runs("test", std::vector<const crosstalk::Run*>(), {}, keeper));  // nothing to do is done
+}
+
+TEST(Stop, AnExceptionOfTheClientEndsTheTraining) {
+  Keeper keeper;
+  keeper.on_progress = [](std::int64_t) { throw std::length_error("the disk is full"); };
+  EXPECT_THROW(train_runs("test", uneven_runs("90"), on_cpu(0, 2), keeper), std::length_error);
+  EXPECT_TRUE(keeper.records.empty()) << "no run has failed";
 }
 
 /// `falls`: not asked where 40 steps teach less than a batch's loss varies.

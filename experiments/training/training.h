@@ -28,10 +28,9 @@ struct TrainingOptions {
   int threads = 0;  ///< CPU: 0 = all cores that this process may use
   int pack = 0;     ///< replicas a pack at most; 0 = chosen by the scheduler
   Device device = Device::cpu;
-  int cuda_device = 0;  ///< which of cuda_device_count()
-  int concurrency = 0;  ///< CUDA: packs at a time, each on its own stream; 0 = chosen by the scheduler
-  double look_again =
-      5;  ///< seconds between two looks for more runs while packs wait; 0: one before every pack
+  int cuda_device = 0;    ///< which of cuda_device_count()
+  int concurrency = 0;    ///< CUDA: packs at a time, each on its own stream; 0 = chosen by the scheduler
+  double look_again = 5;  ///< seconds between looks for more runs while packs wait; 0: before every pack
 };
 
 /// Packs that train_runs trains side by side, at most.
@@ -74,8 +73,8 @@ class TrainingClient {
   virtual void finished(Record&&) = 0;  ///< done, diverged or failed
 };
 
-/// Trains `runs` (any mix of shapes), and the client's more_runs(). Returns true if all that it claimed ended, false if it was stopped.
-/// Equal runs give equal records whatever the pack, the order and the number of threads.
+/// Trains `runs` (any mix of shapes), and the client's more_runs(). Returns true if all claimed runs ended, false if it was
+/// stopped. Equal runs give equal records whatever the pack, the order and the number of threads.
 bool train_runs(const std::string& study, const std::vector<const Run*>& runs, const TrainingOptions& options,
                 TrainingClient& client);
 
