@@ -47,20 +47,22 @@ Result measure(const Case& c, int threads, int models, int repeats, std::int64_t
     Clock::time_point time;
     std::int64_t steps;
   };
-  std::vector<Mark> marks = {{Clock::now(), 0}};
-  double final_loss = 0;
-  TrainingEvents events;
-  events.progressed = [&](std::int64_t steps) {
-    marks.push_back({Clock::now(), marks.back().steps + steps});
-  };
-  events.finished = [&](Record&& record) {
-    if (record.status != RunStatus::done)
-      throw std::runtime_error(fmt::format("training of {} failed: {}", c.name, record.message));
-    final_loss = record.eval_loss;
-  };
+  struct Stopwatch final : TrainingClient {
+    void progressed(std::int64_t steps) override {
+      marks.push_back({Clock::now(), marks.back().steps + steps});
+    }
+    void finished(Record&& record) override {
+      if (record.status != RunStatus::done)
+        throw std::runtime_error(fmt::format("training of {} failed: {}", record.label, record.message));
+      final_loss = record.eval_loss;
+    }
+    std::vector<Mark> marks = {{Clock::now(), 0}};
+    double final_loss = 0;
+  } watch;
   TrainingOptions options;
   options.threads = threads;
-  train_runs("benchmark", runs, options, events);
+  train_runs("benchmark", runs, options, watch);
+  const std::vector<Mark>& marks = watch.marks;
 
   const auto passed = [&](std::int64_t steps) {
     const auto mark =
@@ -68,7 +70,7 @@ Result measure(const Case& c, int threads, int models, int repeats, std::int64_t
     if (mark == marks.end()) throw std::logic_error("the trainer reported fewer steps than it was to do");
     return *mark;
   };
-  Result result{&c, threads, models, {}, final_loss};
+  Result result{&c, threads, models, {}, watch.final_loss};
   for (int i = kWarmUp; i < kWarmUp + repeats; ++i) {
     const Mark begin = passed(i * window * models), end = passed((i + 1) * window * models);
     const std::chrono::duration<double> seconds = end.time - begin.time;

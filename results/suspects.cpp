@@ -38,10 +38,9 @@ bool has_any(const Record& record, const std::set<std::string>& names, char next
 
 std::vector<std::string> suspects(const Record& record) {
   std::vector<std::string> all;
-  const auto semantics =
-      record.provenance.is_object() ? record.provenance.find("semantics") : record.provenance.end();
-  if (!record.provenance.is_object() || semantics == record.provenance.end() ||
-      !semantics->is_number_integer() || semantics->get<std::int64_t>() > kLastSuspectSemantics)
+  const auto semantics = record.provenance.find("semantics");
+  if (semantics == record.provenance.end() || !semantics->is_number_integer() ||
+      semantics->get<std::int64_t>() > kLastSuspectSemantics)
     return all;
   if (has_any(record, {"fill", "ones", "sum", "mean"}, '('))
     all.emplace_back(

@@ -7,10 +7,8 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <charconv>
 #include <cmath>
-#include <condition_variable>
 #include <limits>
 #include <map>
 #include <mutex>
@@ -89,23 +87,32 @@ class Trial {
   }
 
  private:
+  class Stream final : public TrainingClient {
+   public:
+    Stream(Trial& trial, std::vector<double>& marks) : trial_(trial), marks_(marks) {}
+    void progressed(std::int64_t done) override {  // after each evaluation
+      if (done > 0) marks_.push_back(steady_seconds());
+    }
+    void finished(Record&& record) override {
+      const std::lock_guard lock(trial_.mutex_);
+      if (record.status != RunStatus::done)
+        trial_.row_.problem = record.status == RunStatus::failed ? record.message : "diverged";
+      if (const auto found = record.metrics.find("parameters"); found != record.metrics.end())
+        trial_.row_.parameters = found->second;
+    }
+
+   private:
+    Trial& trial_;
+    std::vector<double>& marks_;
+  };
+
   void train(int stream, std::int64_t steps) {
     std::vector<Run> runs;
     for (int r = 0; r < row_.replicas; ++r)
       runs.push_back(bench_run(row_.run, stream * row_.replicas + r + 1, steps, kEvaluations));
-    TrainingEvents events;
-    events.progressed = [this, stream](std::int64_t done) {  // after each evaluation
-      if (done > 0) marks_[static_cast<std::size_t>(stream)].push_back(steady_seconds());
-    };
-    events.finished = [this](Record&& record) {
-      const std::lock_guard lock(mutex_);
-      if (record.status != RunStatus::done)
-        row_.problem = record.status == RunStatus::failed ? record.message : "diverged";
-      if (const auto found = record.metrics.find("parameters"); found != record.metrics.end())
-        row_.parameters = found->second;
-    };
+    Stream client(*this, marks_[static_cast<std::size_t>(stream)]);
     try {
-      train_runs("bench", runs, training_, events);
+      train_runs("bench", runs, training_, client);
     } catch (...) {
       const std::lock_guard lock(mutex_);
       error_ = std::current_exception();
@@ -251,81 +258,66 @@ int bench_shapes(const Study& study, const Arguments& arguments, const TrainingO
   return failed ? exit_some_failed : exit_done;
 }
 
+/// Counts the steps of a study's runs until a moment, in steady_seconds().
+struct Tally final : TrainingClient {
+  Tally(const Study& study, double end_) : end(end_) {
+    for (const Run& run : study.runs) by_id[run.id] = &run;
+  }
+  bool stopped() const override { return steady_seconds() >= end; }
+  void finished(Record&& record) override {
+    steps += record.steps;
+    ++ended;
+    failed += record.status == RunStatus::failed;
+  }
+  void save_state(const std::string& id, const std::string& state) override {  // in flight at the end
+    steps += steps_of_state(state);
+    ++replicas;
+    ++in_flight[pack_key(by_id.at(id)->config)];
+  }
+
+  const double end;
+  std::int64_t steps = 0, ended = 0, failed = 0, replicas = 0;
+  std::map<std::string, std::int64_t> in_flight;  ///< replicas by pack key
+  std::unordered_map<std::string, const Run*> by_id;
+};
+
 /// The whole study for some seconds, as 'run' would train it.
 int bench_study(const Study& study, const Arguments& arguments, TrainingOptions training, Console& console) {
   const double limit = arguments.number("seconds", 20, 0.01);
   training.concurrency = static_cast<int>(arguments.integer("streams", 0, 1, 1024));
   training.pack = static_cast<int>(arguments.integer("replicas", 0, 1, 1 << 20));
-  std::unordered_map<std::string, const Run*> by_id;
-  for (const Run& run : study.runs) by_id[run.id] = &run;
-
-  std::int64_t steps = 0, ended = 0, failed = 0, replicas = 0;
-  std::map<std::string, std::int64_t> in_flight;  // by pack key
-  std::atomic<bool> stop{false};
-  TrainingEvents events;
-  events.stop = &stop;
-  events.progressed = [](std::int64_t) {};
-  events.finished = [&](Record&& record) {
-    steps += record.steps;
-    ++ended;
-    failed += record.status == RunStatus::failed;
-  };
-  double stopped_after = 0;
-  events.save = [&](const std::string& id, const std::string& state) {  // what was in flight at the end
-    steps += steps_of_state(state);
-    ++replicas;
-    ++in_flight[pack_key(by_id.at(id)->config)];
-  };
-  std::mutex mutex;
-  std::condition_variable wake;
-  bool over = false;
   const double start = steady_seconds();
-  std::thread timer([&] {
-    std::unique_lock lock(mutex);
-    wake.wait_for(lock, std::chrono::duration<double>(limit), [&] { return over; });
-    stopped_after = steady_seconds() - start;
-    stop.store(true);
-  });
-  std::exception_ptr error;
-  try {
-    train_runs(study.name, study.runs, training, events);
-  } catch (...) {
-    error = std::current_exception();
-  }
-  {
-    const std::lock_guard lock(mutex);
-    over = true;
-  }
-  wake.notify_all();
-  timer.join();
-  if (error) std::rethrow_exception(error);
-  const double rate = static_cast<double>(steps) / stopped_after;
+  Tally tally(study, start + limit);
+  train_runs(study.name, study.runs, training, tally);
+  const double seconds = std::min(limit, steady_seconds() - start);
+  const double rate = static_cast<double>(tally.steps) / seconds;
   // On the CPU each run is a pack unless --replicas says otherwise; on a GPU equal shapes share one.
-  std::int64_t packs = std::ssize(in_flight);
+  std::int64_t packs = std::ssize(tally.in_flight);
   if (training.device == Device::cpu) {
     const std::int64_t slots = std::max(1, training.pack);
     packs = 0;
-    for (const auto& [key, count] : in_flight) packs += (count + slots - 1) / slots;
+    for (const auto& [key, count] : tally.in_flight) packs += (count + slots - 1) / slots;
   }
   if (arguments.has("json"))
     console.out << dump({{"study", study.name},
                          {"device", device_name(training)},
-                         {"seconds", stopped_after},
-                         {"model_steps", steps},
+                         {"seconds", seconds},
+                         {"model_steps", tally.steps},
                          {"model_steps_per_second", rate},
                          {"runs", study.runs.size()},
-                         {"ended", ended},
-                         {"failed", failed},
+                         {"ended", tally.ended},
+                         {"failed", tally.failed},
                          {"packs_in_flight", packs},
-                         {"replicas_in_flight", replicas}});
+                         {"replicas_in_flight", tally.replicas}});
   else
     console.out << fmt::format(
         "{} on {}: {} model-steps/s ({} in {}, preparation and evaluation included)\n"
         "in flight at the end: {}, {}; {} of {} had ended{}\n",
-        study.name, device_name(training), rate_text(rate), plural(steps, "model-step"),
-        duration(stopped_after), plural(packs, "pack"), plural(replicas, "replica"), ended,
-        plural(std::ssize(study.runs), "run"), failed > 0 ? fmt::format(", {} failed", failed) : "");
-  return failed > 0 ? exit_some_failed : exit_done;
+        study.name, device_name(training), rate_text(rate), plural(tally.steps, "model-step"),
+        duration(seconds), plural(packs, "pack"), plural(tally.replicas, "replica"), tally.ended,
+        plural(std::ssize(study.runs), "run"),
+        tally.failed > 0 ? fmt::format(", {} failed", tally.failed) : "");
+  return tally.failed > 0 ? exit_some_failed : exit_done;
 }
 
 int run_bench(const Arguments& arguments, Console& console) {

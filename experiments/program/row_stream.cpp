@@ -34,14 +34,15 @@ std::string unescaped(std::string_view key) {
 struct RowStream::Impl {
   explicit Impl(Console& console_) : console(console_) {}
 
-  /// A head's provenance is the number of its store; a table's row, which is whole, has an object there or nothing.
-  static bool is_head(const Record& row) { return row.provenance.is_number(); }
-  RecordReader& reader_of(const Record& head) { return *readers.at(head.provenance.get<std::size_t>()); }
+  /// Tables have whole rows, stores have heads.
+  static bool is_head(const Record& row) { return row.store >= 0; }
+  RecordReader& reader_of(const Record& head) { return *readers.at(static_cast<std::size_t>(head.store)); }
 
   void take_heads(StoreHeads heads) {
     stores.push_back(std::move(heads));
     readers.push_back(std::make_unique<RecordReader>(stores.back()));
-    for (auto& [id, record] : stores.back().contents.records) record.provenance = readers.size() - 1;
+    for (auto& [id, record] : stores.back().contents.records)
+      record.store = static_cast<int>(readers.size()) - 1;
   }
 
   Record whole(const Record& row, Part part) {
@@ -72,8 +73,7 @@ struct RowStream::Impl {
     }
     for (const auto& [name, value] : row.config.items()) names.config.insert(name);
     for (const auto& [name, value] : row.metrics) names.metrics.insert(name);
-    if (row.provenance.is_object())
-      for (const auto& [name, value] : row.provenance.items()) names.provenance.insert(name);
+    for (const auto& [name, value] : row.provenance.items()) names.provenance.insert(name);
   }
 
   /// Leaves the rows that --where names; of the others, configurations are read if need be, and let go again.
@@ -91,9 +91,9 @@ struct RowStream::Impl {
         row.state_size = record.state_size;
       }
     }
-    for (auto& [key, row] : rows.rows)  // a head has no provenance of its own
+    for (auto& [key, row] : rows.rows)  // a head has no provenance
       if (conditions.count("semantics") != 0 && is_head(row))
-        if (const int number = stores.at(row.provenance.get<std::size_t>()).places.at(row.id).semantics;
+        if (const int number = stores.at(static_cast<std::size_t>(row.store)).places.at(row.id).semantics;
             number > 0)
           row.config["semantics"] = number;
     keep_matching(rows.rows, conditions);

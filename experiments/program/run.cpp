@@ -48,44 +48,21 @@ std::vector<Run> named_runs(const Study& study, const std::vector<std::string>& 
   return runs;
 }
 
-/// The runs of one of several parts. A pure function of the study, so that processes which know nothing of
-/// each other train everything, once: neither their devices nor their stores matter.
-std::vector<Run> runs_of_shard(const Study& study, const std::vector<Run>& named, const Place& place) {
+/// Leaves of `runs` those of one of several parts of the study, a pure function of the study: processes that know nothing of
+/// each other train everything, once, whatever their devices and stores.
+void keep_shard(std::vector<Run>& runs, const Study& study, const Place& place) {
   TrainingOptions any;
   any.device = Device::cuda;  // keeps runs that make a pack together, which costs no CPU anything
   const Share share = share_out(study.runs, place.n, any).at(static_cast<std::size_t>(place.i - 1));
   std::set<std::string> ids;
   for (const Unit& unit : share) ids.insert(unit.begin(), unit.end());
-  std::vector<Run> runs;
-  for (const Run& run : named)
-    if (ids.count(run.id) != 0) runs.push_back(run);
-  return runs;
+  std::erase_if(runs, [&](const Run& run) { return ids.count(run.id) == 0; });
 }
 
-std::vector<Run> select(const std::vector<Run>& runs, const StoreContents& contents, Which which,
-                        const std::set<std::string>& again) {
-  const std::string wanted = which == Which::missing ? "missing" : "failed";
-  std::vector<Run> selected;
-  for (const Run& run : runs)
-    if (!is_foreign(run.config) && (state_of(run, contents) == wanted || again.count(run.id) != 0))
-      selected.push_back(run);
-  return selected;
-}
-
-/// The command that trains failed runs again: one of them, or all if `id` is empty.
-std::string retry_command_line(const Arguments& arguments, const fs::path& store, const std::string& id,
-                               const Console& console) {
-  std::vector<std::string> words = {console.program, "retry", arguments.positional.at(0), "--out",
-                                    store.string()};
-  for (const std::string& set : arguments.all("set")) words.insert(words.end(), {"--set", set});
-  if (!id.empty()) words.insert(words.end(), {"--only", id});
-  return shell_quote(words);
-}
-
-std::string outcome(std::int64_t done, std::int64_t diverged, std::int64_t failed) {
-  std::string text = fmt::format("{} done", done);
-  if (diverged > 0) text += fmt::format(", {} diverged", diverged);
-  if (failed > 0) text += fmt::format(", {} failed", failed);
+std::string outcome(const SessionResult& result) {
+  std::string text = fmt::format("{} done", result.done);
+  if (result.diverged > 0) text += fmt::format(", {} diverged", result.diverged);
+  if (result.failed > 0) text += fmt::format(", {} failed", result.failed);
   return text;
 }
 
@@ -102,182 +79,234 @@ const char* figure_for(const Study& study) {
   return task == "reassign" ? "updates" : "capacity";
 }
 
-/// Failed runs of the study, before or in this session.
-std::int64_t count_failed(const std::vector<Run>& runs, const StoreContents& before,
-                          const SessionResult& result, Which which) {
-  const std::int64_t now = result.failed + result.failed_elsewhere;
-  if (which == Which::failed) return now;
-  return now + std::count_if(runs.begin(), runs.end(),
-                             [&](const Run& run) { return state_of(run, before) == "failed"; });
-}
-
-/// What is to be trained, and what makes one hesitate. `recorded`: runs of the study that are in the store already.
-void say_before(const Study& study, const std::vector<Run>& runs, const std::set<std::string>& again,
-                std::int64_t recorded, const fs::path& store, bool quiet, Console& console) {
-  if (!quiet && !again.empty())
-    print_note(console, fmt::format("{}: {} were recorded without weights (train.keep_weights), to be "
-                                    "trained again for them",
-                                    study.name, plural(std::ssize(again), "run")));
-  std::vector<const Run*> asked;
-  for (const Run& run : runs) asked.push_back(&run);
-  if (const std::string shortage = memory_shortage(asked, available_memory()); !shortage.empty())
-    print_warning(console, shortage);
-  if (quiet) return;
-  for (const std::string& warning : warnings_of(asked)) print_warning(console, warning);
-  const std::string count = plural(std::ssize(runs), "run");
-  print_note(console, recorded > 0
-                          ? fmt::format("{}: {} to train, {} already in {}", study.name, count, recorded,
-                                        full_path(store))
-                          : fmt::format("{}: {} to train into {}", study.name, count, full_path(store)));
-}
-
 std::int64_t ended_here(const SessionResult& result) { return result.done + result.diverged + result.failed; }
 
-/// The exit code of a session that ended before all `asked` runs did, and says why; empty where it did not.
-std::optional<int> early_end(const SessionResult& result, const SessionOptions& options, std::int64_t asked,
-                             const std::string& resume, Console& console) {
-  const std::int64_t ended = ended_here(result);
-  if (result.stopped) {
-    print_note(
-        console,
-        fmt::format("stopped{} after {} of {}{}; the same command trains the rest:\n  {}",
-                    result.reason.empty() ? "" : " by " + result.reason, ended + result.elsewhere,
-                    plural(asked, "run"),
-                    result.saved > 0 ? fmt::format(" ({} half-way, saved)", result.saved) : "", resume));
-    return exit_stopped;
+/// One call of `run` or `retry`.
+class TrainingCommand {
+ public:
+  TrainingCommand(const Arguments& arguments, Which which, Console& console)
+      : arguments_(arguments),
+        which_(which),
+        console_(console),
+        quiet_(arguments.has("quiet")),
+        command_(command_line(console)),
+        nothing_begun_(
+            std::make_unique<NothingBegun>(words_before_training(arguments, command_), patience(arguments))),
+        study_(study_of(arguments)),
+        store_(store_path_of(arguments, study_)),
+        devices_(worker_devices(arguments.get("device", "auto"))),
+        options_(session_options(arguments, devices_, console)) {
+    options_.started = started_;
+    options_.begins = [this] { nothing_begun_.reset(); };
+    options_.reproduce = [this](const Record& record) { return retry_command(record.id); };
+    if (which_ == Which::missing && !arguments.has("only") && !arguments.has("where") &&
+        !arguments.has("chosen-of"))
+      options_.request = Request{study_.name, study_.text, arguments.all("set")};
   }
-  if (result.too_many_failures) {
-    print_error(console,
-                fmt::format("{} failed (--max-failures {}); {} of {} were not trained",
-                            plural(result.failed, "run"), options.max_failures, asked - ended, asked));
+
+  /// Returns the exit code.
+  int run() {
+    if (arguments_.has("worker")) {
+      nothing_begun_.reset();
+      return run_worker(study_, store_, options_, arguments_, console_);
+    }
+    keep_chosen(arguments_, study_, console_);
+    take_part();
+    options_.since =
+        shard_positions(store_);  // before the look at the records: nothing falls between the two
+    heads_ = load_heads(store_, console_);
+    if (arguments_.has("dry-run")) return show_plan();
+    select();
+    sweep();
+    note_foreign();
+    SessionResult result;
+    if (!selected().empty()) {
+      check_store_path(store_);
+      note_start();
+      result = train();
+    }
+    nothing_begun_.reset();  // also where nothing was missing
+    if (const auto code = early_end(result)) return *code;
+    keep_labels();
+    return report(result);
+  }
+
+ private:
+  const StoreContents& before() const { return heads_.contents; }
+  /// The study's runs, or those of --only and --shard: no copy of a large study.
+  const std::vector<Run>& runs() const { return part_ ? *part_ : study_.runs; }
+  /// Of runs(), those to train.
+  const std::vector<Run>& selected() const { return selected_ ? *selected_ : runs(); }
+
+  void take_part() {
+    const std::vector<std::string> only = arguments_.all("only");
+    if (only.empty() && !arguments_.has("shard")) return;
+    part_ = only.empty() ? study_.runs : named_runs(study_, only);
+    if (arguments_.has("shard")) keep_shard(*part_, study_, place_of(arguments_.get("shard"), "--shard"));
+  }
+
+  int show_plan() const {
+    Study part = study_;
+    part.runs = runs();
+    print_plan(part, heads_, store_, false, given_training(arguments_), console_);
+    return exit_done;
+  }
+
+  void select() {
+    if (which_ == Which::missing) again_ = lacking_weights(runs(), before(), store_);
+    const char* const state = which_ == Which::missing ? "missing" : "failed";
+    const bool all =
+        which_ == Which::missing && before().records.empty() &&
+        std::none_of(runs().begin(), runs().end(), [](const Run& run) { return is_foreign(run.config); });
+    if (!all) selected_.emplace();
+    for (const Run& run : runs()) {
+      if (is_foreign(run.config)) {
+        foreign_ += state_of(run, before()) == "missing";
+      } else if (!all && (state_of(run, before()) == state || again_.count(run.id) != 0)) {
+        selected_->push_back(run);
+      }
+    }
+  }
+
+  /// Saved states of runs that will not go on.
+  void sweep() const {
+    sweep_checkpoints(store_, [&](const std::string& id) {
+      const auto found = before().records.find(id);
+      return found != before().records.end() && again_.count(id) == 0 &&
+             (which_ == Which::missing || found->second.status != RunStatus::failed);
+    });
+  }
+
+  SessionResult train() {
+    return devices_.size() > 1
+               ? train_with_workers(study_, selected(), store_, options_, devices_, arguments_, console_)
+               : train_session(study_, selected(), store_, options_, console_);
+  }
+
+  /// A study that was relabelled has nothing to train, and its store should know the labels.
+  void keep_labels() const {
+    if (!selected().empty() || before().records.empty()) return;
+    try {
+      keep_asked(store_, asked_of(study_));
+    } catch (const StoreError& error) {  // somebody else's store, say
+      print_warning(console_, error.what());
+    }
+  }
+
+  /// The command that trains failed runs again: one of them, or all if `id` is empty.
+  std::string retry_command(const std::string& id) const {
+    std::vector<std::string> words = {console_.program, "retry", arguments_.positional.at(0), "--out",
+                                      store_.string()};
+    for (const std::string& set : arguments_.all("set")) words.insert(words.end(), {"--set", set});
+    if (!id.empty()) words.insert(words.end(), {"--only", id});
+    return shell_quote(words);
+  }
+
+  void note_foreign() const {
+    if (foreign_ > 0 && !quiet_)
+      print_note(console_,
+                 fmt::format("{} of PyTorch models are left out, which the Python package trains: python -m "
+                             "crosstalk train {} --out {}",
+                             plural(foreign_, "run"), shell_quote(arguments_.positional.at(0)),
+                             shell_quote(store_.string())));
+  }
+
+  /// How much is to be trained, and reasons to hesitate.
+  void note_start() const {
+    if (!quiet_) {
+      for (const std::string& line : other_semantics(heads_, store_)) print_note(console_, line);
+      if (!again_.empty())
+        print_note(console_, fmt::format("{}: {} were recorded without weights (train.keep_weights), to be "
+                                         "trained again for them",
+                                         study_.name, plural(std::ssize(again_), "run")));
+    }
+    std::vector<const Run*> all;
+    for (const Run& run : selected()) all.push_back(&run);
+    if (const std::string shortage = memory_shortage(all, available_memory()); !shortage.empty())
+      print_warning(console_, shortage);
+    if (quiet_) return;
+    for (const std::string& warning : warnings_of(all)) print_warning(console_, warning);
+    const std::string count = plural(std::ssize(all), "run");
+    const std::int64_t recorded =
+        which_ == Which::missing ? std::ssize(runs()) - std::ssize(all) - foreign_ : 0;
+    print_note(console_, recorded > 0
+                             ? fmt::format("{}: {} to train, {} already in {}", study_.name, count, recorded,
+                                           full_path(store_))
+                             : fmt::format("{}: {} to train into {}", study_.name, count, full_path(store_)));
+  }
+
+  /// Says why a session ended before all its runs did, and gives the exit code; nothing where they did.
+  std::optional<int> early_end(const SessionResult& result) const {
+    const std::int64_t ended = ended_here(result), all = std::ssize(selected());
+    if (result.stopped) {
+      print_note(
+          console_,
+          fmt::format("stopped{} after {} of {}{}; the same command trains the rest:\n  {}",
+                      result.reason.empty() ? "" : " by " + result.reason, ended + result.elsewhere,
+                      plural(all, "run"),
+                      result.saved > 0 ? fmt::format(" ({} half-way, saved)", result.saved) : "", command_));
+      return exit_stopped;
+    }
+    if (result.too_many_failures) {
+      print_error(console_,
+                  fmt::format("{} failed (--max-failures {}); {} of {} were not trained",
+                              plural(result.failed, "run"), options_.max_failures, all - ended, all));
+      return exit_some_failed;
+    }
+    if (result.left_out == 0) return std::nullopt;
+    print_error(console_,
+                fmt::format("the study was changed while its workers began: {} of {} were not trained; "
+                            "the same command trains what it asks for now",
+                            result.left_out, plural(all, "run")));
     return exit_some_failed;
   }
-  if (result.left_out == 0) return std::nullopt;
-  print_error(console,
-              fmt::format("the study was changed while its workers began: {} of {} were not trained; "
-                          "the same command trains what it asks for now",
-                          result.left_out, plural(asked, "run")));
-  return exit_some_failed;
-}
 
-std::string nothing_to_train(const Study& study, Which which, std::int64_t named, const fs::path& store) {
-  if (which == Which::failed)
-    return fmt::format("{}: no failed runs in {}, nothing to retry", study.name, full_path(store));
-  return fmt::format("{}: all {} are in {}, nothing to train", study.name, plural(named, "run"),
-                     full_path(store));
-}
+  /// Prints the store, and to people the outcome and the next step. Returns the exit code.
+  int report(const SessionResult& result) const {
+    std::int64_t failed = result.failed + result.failed_elsewhere;
+    if (which_ == Which::missing)
+      failed += std::count_if(runs().begin(), runs().end(),
+                              [&](const Run& run) { return state_of(run, before()) == "failed"; });
+    if (!quiet_) {
+      std::string text =
+          !selected().empty()       ? fmt::format("trained {} in {} ({})", plural(ended_here(result), "run"),
+                                                  duration(result.seconds), outcome(result))
+          : which_ == Which::failed ? fmt::format("no failed runs in {}, nothing to retry", full_path(store_))
+                                    : fmt::format("all {} are in {}, nothing to train",
+                                                  plural(std::ssize(runs()), "run"), full_path(store_));
+      if (result.elsewhere > 0)
+        text += fmt::format(", {} by other processes", plural(result.elsewhere, "run"));
+      if (failed > 0)
+        text += fmt::format(". {} failed; to train again: {}", plural(failed, "run"), retry_command(""));
+      print_note(console_, fmt::format("{0}: {1}. Next: crosstalk plot {2} {3}, or crosstalk export {3}",
+                                       study_.name, text, figure_for(study_), shell_quote(store_.string())));
+    }
+    console_.out << store_.string() << "\n";
+    return failed > 0 ? exit_some_failed : exit_done;
+  }
 
-std::string trained_text(const Study& study, const SessionResult& result) {
-  return fmt::format("{}: trained {} in {} ({})", study.name, plural(ended_here(result), "run"),
-                     duration(result.seconds), outcome(result.done, result.diverged, result.failed));
-}
-
-/// What follows either: who else trained, what failed and how to train it again, what to do next.
-std::string after_training(const Study& study, const SessionResult& result, std::int64_t failed,
-                           const std::string& again, const fs::path& store) {
-  std::string text;
-  if (result.elsewhere > 0) text += fmt::format(", {} by other processes", plural(result.elsewhere, "run"));
-  if (failed > 0) text += fmt::format(". {} failed; to train again: {}", plural(failed, "run"), again);
-  return text + fmt::format(". Next: crosstalk plot {0} {1}, or crosstalk export {1}", figure_for(study),
-                            shell_quote(store.string()));
-}
+  const Arguments& arguments_;
+  const Which which_;
+  Console& console_;
+  const bool quiet_;
+  const double started_ = steady_seconds();
+  const std::string command_;
+  std::unique_ptr<NothingBegun> nothing_begun_;  ///< until something is trained
+  Study study_;
+  const fs::path store_;
+  const std::vector<std::string> devices_;  ///< of workers
+  SessionOptions options_;
+  std::optional<std::vector<Run>> part_, selected_;  ///< nothing: all
+  StoreHeads heads_;
+  std::set<std::string> again_;  ///< recorded, but without the weights that are wanted
+  std::int64_t foreign_ = 0;     ///< missing runs of PyTorch models
+};
 
 }  // namespace
 
 int train_study(const Arguments& arguments, Which which, Console& console) {
   catch_stop_signals();
-  const double start = steady_seconds();
-  const std::string resume = command_line(console);
-  auto nothing_begun =
-      std::make_unique<NothingBegun>(words_before_training(arguments, resume), patience(arguments));
-  Study study = study_of(arguments);
-  const fs::path store = store_path_of(arguments, study);
-  const std::vector<std::string> workers = worker_devices(arguments.get("device", "auto"));
-  SessionOptions options = session_options(arguments, workers, console);
-  options.reproduce = [&arguments, store, &console](const Record& record) {
-    return retry_command_line(arguments, store, record.id, console);
-  };
-  if (which == Which::missing && !arguments.has("only") && !arguments.has("where") &&
-      !arguments.has("chosen-of"))
-    options.request = Request{study.name, study.text, arguments.all("set")};
-  if (arguments.has("worker")) {
-    nothing_begun.reset();
-    return run_worker(study, store, options, arguments, console);
-  }
-  keep_chosen(arguments, study, console);
-  const std::vector<std::string> only = arguments.all("only");
-  std::vector<Run> chosen;
-  if (!only.empty()) chosen = named_runs(study, only);
-  if (arguments.has("shard"))
-    chosen =
-        runs_of_shard(study, only.empty() ? study.runs : chosen, place_of(arguments.get("shard"), "--shard"));
-  const bool is_part = !only.empty() || arguments.has("shard");
-  const std::vector<Run>& named = is_part ? chosen : study.runs;  // no copy of a large study
-  options.since =
-      shard_positions(store);  // before the look at what is missing: nothing falls between the two
-  const StoreHeads heads = load_heads(store, console);
-  const StoreContents& before = heads.contents;
-  if (arguments.has("dry-run")) {
-    Study part = study;
-    part.runs = named;
-    print_plan(part, heads, store, false, asked_training(arguments), console);
-    return exit_done;
-  }
-  const std::set<std::string> again =
-      which == Which::missing ? lacking_weights(named, before, store) : std::set<std::string>();
-  sweep_checkpoints(store, [&](const std::string& id) {
-    const auto found = before.records.find(id);
-    return found != before.records.end() && again.count(id) == 0 &&
-           (which == Which::missing || found->second.status != RunStatus::failed);
-  });
-  const bool all =
-      which == Which::missing && before.records.empty() &&
-      std::none_of(named.begin(), named.end(), [](const Run& run) { return is_foreign(run.config); });
-  const std::vector<Run> selected = all ? std::vector<Run>() : select(named, before, which, again);
-  const std::vector<Run>& runs = all ? named : selected;
-  const auto foreign = std::count_if(named.begin(), named.end(), [&](const Run& run) {
-    return is_foreign(run.config) && state_of(run, before) == "missing";
-  });
-  const auto recorded = static_cast<std::int64_t>(named.size() - runs.size()) - foreign;
-  if (foreign > 0 && !arguments.has("quiet"))
-    print_note(console,
-               fmt::format("{} of PyTorch models are left out, which the Python package trains: python -m "
-                           "crosstalk train {} --out {}",
-                           plural(foreign, "run"), shell_quote(arguments.positional.at(0)),
-                           shell_quote(store.string())));
-
-  SessionResult result;
-  options.started = start;
-  options.begins = [&] { nothing_begun.reset(); };
-  if (!runs.empty()) {
-    check_store_path(store);
-    if (!arguments.has("quiet"))
-      for (const std::string& line : other_semantics(heads, store)) print_note(console, line);
-    say_before(study, runs, again, which == Which::missing ? recorded : 0, store, arguments.has("quiet"),
-               console);
-    result = workers.size() > 1 ? train_with_workers(study, runs, store, options, workers, arguments, console)
-                                : train_session(study, runs, store, options, console);
-  }
-  nothing_begun.reset();  // also where nothing was missing
-
-  if (const auto code = early_end(result, options, std::ssize(runs), resume, console)) return *code;
-  // A study that was relabelled has nothing to train, and its store should know the labels.
-  if (runs.empty() && !before.records.empty()) {
-    try {
-      keep_asked(store, asked_of(study));
-    } catch (const StoreError& error) {  // somebody else's store, say
-      print_warning(console, error.what());
-    }
-  }
-  const std::int64_t failed = count_failed(named, before, result, which);
-  if (!arguments.has("quiet")) {
-    const std::string text =
-        runs.empty() ? nothing_to_train(study, which, std::ssize(named), store) : trained_text(study, result);
-    const std::string again_text = failed > 0 ? retry_command_line(arguments, store, "", console) : "";
-    print_note(console, text + after_training(study, result, failed, again_text, store));
-  }
-  console.out << store.string() << "\n";
-  return failed > 0 ? exit_some_failed : exit_done;
+  return TrainingCommand(arguments, which, console).run();
 }
 
 std::vector<CommandOption> training_options() {

@@ -69,6 +69,25 @@ std::vector<Check> sample(const StoreContents& contents, std::size_t n) {
   return checks;
 }
 
+/// Puts the second record of each run beside its first.
+class Checker final : public TrainingClient {
+ public:
+  Checker(const std::map<std::string, Check*>& by_id, Console& console) : by_id_(by_id), console_(console) {}
+  void finished(Record&& record) override {
+    Check& check = *by_id_.at(record.id);
+    check.problem = record.status == RunStatus::failed ? record.message : "";
+    check.again = std::move(record);
+    ++ended_;
+    if (console_.err_terminal)
+      console_.err << fmt::format("\r\x1b[K{}/{} runs", ended_, by_id_.size()) << std::flush;
+  }
+
+ private:
+  const std::map<std::string, Check*>& by_id_;
+  Console& console_;
+  std::size_t ended_ = 0;
+};
+
 /// Trains what can be trained.
 void train_again(std::vector<Check>& checks, const TrainingOptions& training, Console& console) {
   std::vector<Run> runs;
@@ -83,18 +102,8 @@ void train_again(std::vector<Check>& checks, const TrainingOptions& training, Co
       check.problem = error.what();
     }
   }
-  TrainingEvents events;
-  std::size_t ended = 0;
-  events.finished = [&](Record&& record) {
-    Check& check = *by_id.at(record.id);
-    check.problem = record.status == RunStatus::failed ? record.message : "";
-    check.again = std::move(record);
-    ++ended;
-    if (console.err_terminal)
-      console.err << fmt::format("\r\x1b[K{}/{} runs", ended, runs.size()) << std::flush;
-  };
-  events.progressed = [](std::int64_t) {};
-  train_runs(checks[0].recorded->study, runs, training, events);
+  Checker checker(by_id, console);
+  train_runs(checks[0].recorded->study, runs, training, checker);
   if (console.err_terminal) console.err << "\r\x1b[K" << std::flush;
 }
 

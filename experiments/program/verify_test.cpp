@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "experiments/training/state/record_of.h"
-#include "experiments/training/training.h"
+#include "experiments/training/testing/training_fixture.h"
 #include "results/store/record_io.h"
 
 namespace crosstalk::program {
@@ -77,23 +77,14 @@ TEST(Verify, AnOptionThatTheRecordDoesNotKnowIsNeutral) {
 
 TEST(Verify, TrainsTheSameAgain) {
   const Study study = small_study();
-  std::map<std::string, Record> first;
-  TrainingEvents events;
-  events.progressed = [](std::int64_t) {};
-  events.finished = [&](Record&& record) { first[record.id] = stored(record); };
-  TrainingOptions options;
-  options.threads = 1;
-  ASSERT_TRUE(train_runs("s", study.runs, options, events));
+  checks::Keeper first, second;
+  ASSERT_TRUE(train_runs("s", study.runs, checks::on_cpu(0), first));
   std::vector<crosstalk::Run> again;
-  for (const auto& [id, record] : first) again.push_back(run_of(record));
-  int compared = 0;
-  events.finished = [&](Record&& record) {
-    EXPECT_EQ(compare(first.at(record.id), record, true, 0), Agreement::identical) << record.id;
-    ++compared;
-  };
-  options.pack = 3;
-  ASSERT_TRUE(train_runs("s", again, options, events));
-  EXPECT_EQ(compared, 12);
+  for (auto& [id, record] : first.records) again.push_back(run_of(record = stored(record)));
+  ASSERT_TRUE(train_runs("s", again, checks::on_cpu(3), second));
+  ASSERT_EQ(second.records.size(), 12u);
+  for (const auto& [id, record] : second.records)
+    EXPECT_EQ(compare(first.records.at(id), record, true, 0), Agreement::identical) << id;
 }
 
 TEST(Verify, AgreementHasThreeGrades) {

@@ -180,7 +180,7 @@ int run_work(const Arguments& arguments, Console& console) {
 
   options.started = start;
   options.begins = [&] { nothing_begun.reset(); };
-  options.asked_anew = [&] { return requests_stamp(store) != left.stamp; };
+  options.requests_changed = [&] { return requests_stamp(store) != left.stamp; };
   options.share = static_cast<std::size_t>(place.i - 1);
   const bool quiet = arguments.has("quiet");
   const bool has_workers = devices.size() > 1;
@@ -208,7 +208,7 @@ int run_work(const Arguments& arguments, Console& console) {
     ended += result.done + result.diverged + result.failed;
     elsewhere += result.elsewhere;
     failed += result.failed;
-    others_train = result.asked_anew;
+    others_train = result.requests_changed;
     if (result.stopped) {
       print_note(console,
                  fmt::format("stopped{} after {}{}; to resume: crosstalk work {}",

@@ -9,11 +9,11 @@ namespace crosstalk::program {
 struct Request {
   std::string study, text;
   std::vector<std::string> set;
-  std::string version = "";  ///< Asked::version of what it asks for; "": not known
+  std::string version = "";  ///< Asked::version of the study; "": not known
 };
 
 std::string text_of(const Request& request);
-/// Throws std::exception for what is no request.
+/// Throws std::exception for text of another form.
 Request request_of(const std::string& text);
 
 }  // namespace crosstalk::program

@@ -3,7 +3,7 @@
 //
 //   STORE/studies/NAME.request-HASH.json  the file's text and --set; HASH tells different --set apart
 //
-// A study that was edited replaces what it asked before with the same --set.
+// An edited study replaces its earlier request with the same --set.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <filesystem>
@@ -19,7 +19,7 @@ namespace crosstalk::program {
 /// The store must exist. Throws StoreError.
 void keep_request(const std::filesystem::path& store, const Request& request);
 
-/// All requests of a store, by file name; what cannot be understood, or is too large to be one, is told in `warnings`.
+/// All requests of a store, by file name; `warnings` name files that are unreadable or too large.
 std::vector<Request> read_requests(const std::filesystem::path& store, std::vector<std::string>& warnings);
 
 /// Changes when a request is added, replaced or withdrawn.

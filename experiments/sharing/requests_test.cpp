@@ -1,4 +1,4 @@
-// Requests that somebody else wrote: what is none is left out, soon.
+// Requests by other programs: damaged ones are left out, and soon.
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/sharing/requests.h"
 

@@ -30,9 +30,9 @@
 namespace crosstalk::program {
 namespace {
 
-/// Time between two looks whether anything else was asked of the store, in seconds.
-constexpr double kAskedAgain = 1;
-/// Times between two looks at what others do: where nothing is free, and else.
+/// Seconds between two looks for new requests to the store.
+constexpr double kRequestsAgain = 1;
+/// Seconds between two looks at other workers: where no run is free, and else.
 constexpr double kSoon = 0.05, kNowAndThen = 0.5;
 
 /// A store that cannot even be made is a wrong --out: nothing was created.
@@ -59,7 +59,7 @@ void keep_study(StoreWriter& writer, const Study& study, const std::filesystem::
   keep_request(path, request);
 }
 
-class Session {
+class Session final : private TrainingClient {
  public:
   Session(const Study& study, const std::vector<Run>& runs, const std::filesystem::path& path,
           const SessionOptions& options, Console& console)
@@ -67,7 +67,6 @@ class Session {
         runs_(runs),
         path_(path),
         options_(options),
-        console_(console),
         by_id_(by_id(runs, options.training.device)),
         plan_(plan_of(by_id_, runs)),
         writer_(open_store(path)),
@@ -80,45 +79,12 @@ class Session {
   SessionResult train() {
     if (options_.begins) options_.begins();
     keep_study(*writer_, study_, path_, options_);
-    TrainingEvents events;
-    events.finished = [this](Record&& record) { finished(std::move(record)); };
-    events.keep = [this](const std::string& id, const std::string& npz) { keep(id, npz); };
-    events.progressed = [this](std::int64_t steps) {
-      const std::lock_guard lock(mutex_);
-      progress_.stepped(steps);
-    };
-    events.stop = &stop_flag();
-    events.load = [this](const std::string& id) { return load(id); };
-    events.reject = [this](const std::string& id, const std::string& why) { reject(id, why); };
-    events.waits = [this](const std::string& id, const std::string& why) {
-      const std::lock_guard lock(mutex_);
-      const Run& run = *by_id_.at(id).run;
-      progress_.announce(
-          fmt::format("crosstalk: run {} ({}, seed {}) waits for memory that other programs hold: {}\n", id,
-                      run.label, run.seed, why));
-    };
-    events.save = [this](const std::string& id, const std::string& state) {
-      const std::lock_guard lock(mutex_);
-      try {
-        save_checkpoint(path_, id, state);
-        ++saved_;
-      } catch (const StoreError& error) {  // the run starts anew then, nothing else is lost
-        progress_.announce(
-            fmt::format("crosstalk: warning: run {} could not be saved: {}\n", id, error.what()));
-      }
-    };
-    events.wanted = [this](const std::string& id) { return work_.wanted(id); };
-    events.more = [this](const std::set<std::string>& here) {
-      return steady_seconds() < next_look_ ? std::vector<const Run*>() : next_runs(here);
-    };
-    events.freed = [this](const std::set<std::string>& here) { return freed_runs(here); };
-
     progress_.tick();
     std::thread watcher([this] { watch(); });
     std::exception_ptr error;
     bool ended = false;
     try {
-      ended = train_rounds(events);
+      ended = train_rounds();
     } catch (...) {
       error = std::current_exception();
     }
@@ -129,7 +95,7 @@ class Session {
     wake_.notify_all();
     watcher.join();
     progress_.close();
-    // A store that cannot be written is the cause, whatever the trainer threw while it was leaving.
+    // A store that cannot be written is the cause, also of an exception of the trainer.
     if (store_error_) std::rethrow_exception(store_error_);
     if (!writer_->is_in_place())
       throw StoreError(
@@ -166,8 +132,12 @@ class Session {
   }
   double cost_of(const std::string& id) const { return by_id_.at(id).cost; }
 
-  /// Free runs to begin besides those that are `here`; none: others train what is left. The larger the store, the more
-  /// seldom it is looked at.
+  std::vector<const Run*> more_runs(const std::set<std::string>& here, bool idle) override {
+    if (!idle) return left_runs(here);
+    return steady_seconds() < next_look_ ? std::vector<const Run*>() : next_runs(here);
+  }
+
+  /// Free runs besides `here`; none: other workers train the rest. The larger the store, the more seldom it is read.
   std::vector<const Run*> next_runs(const std::set<std::string>& here) {
     const double now = steady_seconds();
     std::set<std::string> free = work_.free_runs();
@@ -187,28 +157,57 @@ class Session {
     return next;
   }
 
-  /// A run that others had begun and left takes its place by length: behind all that nobody has begun, it would end last.
-  std::vector<const Run*> freed_runs(const std::set<std::string>& here) {
-    std::vector<const Run*> freed;
-    for (const std::string& id : work_.freed_runs())
-      if (here.count(id) == 0) freed.push_back(by_id_.at(id).run);
-    return freed;
+  /// Runs that another process had begun and left.
+  std::vector<const Run*> left_runs(const std::set<std::string>& here) {
+    std::vector<const Run*> left;
+    for (const std::string& id : work_.left_runs())
+      if (here.count(id) == 0) left.push_back(by_id_.at(id).run);
+    return left;
   }
 
-  /// Takes what there is until everything is recorded, by this process or by others; false: stopped, or asked anew.
-  bool train_rounds(const TrainingEvents& events) {
+  bool stopped() const override { return stop_flag(); }
+
+  bool claim(const std::string& id) override { return work_.claim(id); }
+
+  void progressed(std::int64_t steps) override {
+    const std::lock_guard lock(mutex_);
+    progress_.stepped(steps);
+  }
+
+  bool waits_for_memory(const std::string& id, const std::string& why) override {
+    const std::lock_guard lock(mutex_);
+    const Run& run = *by_id_.at(id).run;
+    progress_.announce(
+        fmt::format("crosstalk: run {} ({}, seed {}) waits for memory that other programs hold: {}\n", id,
+                    run.label, run.seed, why));
+    return true;
+  }
+
+  void save_state(const std::string& id, const std::string& state) override {
+    const std::lock_guard lock(mutex_);
+    try {
+      save_checkpoint(path_, id, state);
+      ++saved_;
+    } catch (const StoreError& error) {  // the run starts anew then, nothing else is lost
+      progress_.announce(
+          fmt::format("crosstalk: warning: run {} could not be saved: {}\n", id, error.what()));
+    }
+  }
+
+  /// Trains free runs until all are recorded, here or elsewhere; false: stopped, or the requests have changed.
+  bool train_rounds() {
     bool told = false;
     while (!stop_flag()) {
       const std::vector<const Run*> round = next_runs({});
       const std::size_t left = work_.unrecorded();
       if (left == 0) return true;
-      if (!round.empty() && !train_runs(study_.name, round, options_.training, events)) return false;
+      if (!round.empty() && !train_runs(study_.name, round, options_.training, *this)) return false;
       if (work_.unrecorded() < left) continue;
       if (round.empty() && !told) tell_that_it_waits();
       told = told || round.empty();
-      if (round.empty() && options_.asked_anew && steady_seconds() >= next_asked_) {
-        if (options_.asked_anew()) return asked_anew_ = true, false;
-        next_asked_ = steady_seconds() + kAskedAgain;
+      if (round.empty() && options_.requests_changed && steady_seconds() >= next_requests_) {
+        if (options_.requests_changed()) return requests_changed_ = true, false;
+        next_requests_ = steady_seconds() + kRequestsAgain;
       }
       const double pause = round.empty() ? next_look_ - steady_seconds() : 0.1;
       std::unique_lock lock(mutex_);
@@ -226,15 +225,15 @@ class Session {
         plural(static_cast<std::int64_t>(work_.unrecorded()), "run"), shell_quote(path_.string())));
   }
 
-  std::string load(const std::string& id) {
-    work_.planned(id);
+  std::string saved_state(const std::string& id) override {
+    work_.state_read(id);
     SavedState saved = load_checkpoint(path_, id);
-    if (!saved.problem.empty()) reject(id, saved.problem);
+    if (!saved.problem.empty()) reject_state(id, saved.problem);
     return std::move(saved.state);
   }
 
   /// A state that is not this run's would give wrong results without a word.
-  void reject(const std::string& id, const std::string& why) {
+  void reject_state(const std::string& id, const std::string& why) override {
     std::string where;
     try {
       where = fmt::format("set aside as {}", set_aside_checkpoint(path_, id).string());
@@ -249,7 +248,7 @@ class Session {
   }
 
   /// Weights come before the record, so that no run is done without them.
-  void keep(const std::string& id, const std::string& npz) {
+  void keep_weights(const std::string& id, const std::string& npz) override {
     const std::lock_guard lock(mutex_);
     if (store_error_) return;
     try {
@@ -260,10 +259,9 @@ class Session {
     }
   }
 
-  void finished(Record&& record) {
+  void finished(Record&& record) override {
     const std::lock_guard lock(mutex_);
     if (store_error_) return;
-    if (!record.provenance.is_object()) record.provenance = nlohmann::json::object();
     record.provenance.update(provenance_);
     record.provenance["finished"] = utc_now();
     if (const auto name = options_.study_names.find(record.id); name != options_.study_names.end())
@@ -333,7 +331,7 @@ class Session {
     }
   }
 
-  /// Hears what other processes recorded, and says what this one does; now and then.
+  /// Counts the records of other processes, and sets the activity of this one; now and then.
   void hear_of_others() {
     const double now = steady_seconds();
     if (now < next_news_) return;
@@ -346,14 +344,14 @@ class Session {
       progress_.elsewhere(cost_of(head.id));
       if (head.status == RunStatus::failed) ++failed_elsewhere_;
     }
-    work_.say({{"study", study_.name},
-               {"device", options_.device},
-               {"job", options_.job},
-               {"seconds", progress_.elapsed()},
-               {"ended", progress_.ended()},
-               {"failed", progress_.count(RunStatus::failed)},
-               {"steps", progress_.steps()},
-               {"cost", work_ended_here_}});
+    work_.set_activity({{"study", study_.name},
+                        {"device", options_.device},
+                        {"job", options_.job},
+                        {"seconds", progress_.elapsed()},
+                        {"ended", progress_.ended()},
+                        {"failed", progress_.count(RunStatus::failed)},
+                        {"steps", progress_.steps()},
+                        {"cost", work_ended_here_}});
     if (!problem_told_ && !work_.problem().empty()) {
       problem_told_ = true;
       progress_.announce(fmt::format("crosstalk: warning: {}\n", work_.problem()));
@@ -369,8 +367,8 @@ class Session {
     result.failed = progress_.count(RunStatus::failed);
     result.seconds = progress_.elapsed();
     result.too_many_failures = too_many_failures_ && !ended;
-    result.asked_anew = asked_anew_;
-    result.stopped = !ended && !too_many_failures_ && !asked_anew_;
+    result.requests_changed = requests_changed_;
+    result.stopped = !ended && !too_many_failures_ && !requests_changed_;
     result.elsewhere = progress_.ended_elsewhere();
     result.failed_elsewhere = failed_elsewhere_;
     result.saved = saved_;
@@ -382,13 +380,12 @@ class Session {
   const std::vector<Run>& runs_;
   const std::filesystem::path path_;
   const SessionOptions& options_;
-  Console& console_;
   const ById
       by_id_;  // laid out before the store is opened: a large study can still be stopped as if never begun
   const ProgressPlan plan_;
   std::unique_ptr<StoreWriter> writer_;
   SharedWork work_;
-  double next_news_ = 0, next_look_ = 0, next_asked_ = 0;
+  double next_news_ = 0, next_look_ = 0, next_requests_ = 0;
   std::atomic<bool> nothing_free_ = false;  ///< when it was looked at last
   std::mutex mutex_;                        ///< guards all below
   std::condition_variable wake_;
@@ -399,7 +396,7 @@ class Session {
   std::int64_t failed_elsewhere_ = 0;
   double work_ended_here_ = 0;
   bool over_ = false, too_many_failures_ = false, time_is_up_ = false, problem_told_ = false,
-       black_hole_ = false, asked_anew_ = false;
+       black_hole_ = false, requests_changed_ = false;
 };
 
 }  // namespace

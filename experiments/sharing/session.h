@@ -32,26 +32,26 @@ struct SessionOptions {
   std::string resume;  ///< command that goes on after a stop
   std::function<std::string(const Record&)> reproduce;  ///< command that trains one run alone
 
-  /// Things of the study to keep in the store: its text and labels, unless the store had them before (`work`);
-  /// and that it was asked for.
+  /// Whether the study's text and labels are to be kept in the store (`work` finds them there), and its request.
   bool keeps_study = true;
   std::optional<Request> request;
   std::map<std::string, std::string> study_names;  ///< of runs by id; those without have the study's
-  std::int64_t black_hole = 0;  ///< if the first so many runs all fail, the device is to blame; 0: never
-  /// Looked at while others train all that is left: something else is asked for, and the session ends (`asked_anew`).
-  std::function<bool()> asked_anew;
+  std::int64_t black_hole =
+      0;  ///< number of first runs whose failure means that the device is broken; 0: never
+  /// Called while others train all runs that are left; true: there are other requests, and the session ends.
+  std::function<bool()> requests_changed;
 
-  /// Ends of the store's shards before anybody looked what is missing: what comes later, others recorded.
+  /// Shard sizes before the scan for missing runs: later records are other workers'.
   ShardPositions since;
   double lease = 60;  ///< seconds without a heartbeat after which a process that shares the store is dead
 
-  /// Called when all is laid out (of a study of 200,000 runs that takes seconds), before anything is written.
+  /// Called after preparation (seconds for 200,000 runs), before anything is written.
   std::function<void()> begins;
 
   // Fields of one worker among several:
   std::vector<Share> shares;  ///< of all workers; empty: one share of everything
   std::size_t share = 0;      ///< this one's
-  bool has_parent = false;    ///< which tells people what goes on
+  bool has_parent = false;    ///< which shows the progress
 };
 
 struct SessionResult {
@@ -62,13 +62,13 @@ struct SessionResult {
   double seconds = 0;
   bool stopped = false;            ///< signal or time limit
   bool too_many_failures = false;  ///< max_failures was reached
-  bool asked_anew = false;         ///< others train what is left, and there may be more now
-  std::int64_t left_out = 0;       ///< runs that nobody asked for any more when the workers began
+  bool requests_changed = false;   ///< others train the runs that are left, and there are other requests
+  std::int64_t left_out = 0;       ///< runs withdrawn from the requests before the workers began
   std::vector<std::string> lost;   ///< devices that their workers left out
   std::string reason;              ///< "SIGTERM", "the time limit"
 };
 
-/// Makes the store at `path` if it is missing, and keeps in it what `options` says of the study. Throws
+/// Makes the store at `path` if it is missing, and keeps the study in it as `options` say. Throws
 /// StoreError, StorePathError.
 void make_store(const Study& study, const std::filesystem::path& path, const SessionOptions& options);
 

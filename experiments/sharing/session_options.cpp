@@ -120,7 +120,7 @@ SessionOptions session_options(const Arguments& arguments, const std::vector<std
   return options;
 }
 
-std::optional<TrainingOptions> asked_training(const Arguments& arguments) {
+std::optional<TrainingOptions> given_training(const Arguments& arguments) {
   if (!arguments.has("device") && !arguments.has("threads")) return std::nullopt;
   const std::string device = arguments.get("device", "auto");
   const std::vector<std::string> workers = worker_devices(device);

@@ -1,4 +1,4 @@
-// Options that every command which trains has, and what they come to.
+// Options of all commands that train.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <optional>
@@ -19,7 +19,7 @@ SessionOptions session_options(const Arguments& arguments, const std::vector<std
 
 /// Where --device and --threads say that a study is to be trained; nothing where neither is given. Throws UsageError,
 /// DeviceError.
-std::optional<TrainingOptions> asked_training(const Arguments& arguments);
+std::optional<TrainingOptions> given_training(const Arguments& arguments);
 
 /// Words where a signal or the end of the time comes before anything is trained (NothingBegun); nothing by a
 /// worker process.

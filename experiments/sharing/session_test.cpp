@@ -31,20 +31,20 @@ struct Script {
   bool device_error = false;
   bool deaf = false;  ///< does not look at the stop flag
   std::vector<std::string> trained;
-  std::function<void(const std::vector<const Run*>& runs, const TrainingEvents&)> before;
+  std::function<void(const std::vector<const Run*>& runs, TrainingClient&)> before;
 } script;
 
 }  // namespace
 
 /// Stands in for experiments/training/scheduler.cpp, which is then not linked.
 bool train_runs(const std::string& study, const std::vector<const Run*>& runs, const TrainingOptions&,
-                const TrainingEvents& events) {
+                TrainingClient& client) {
   if (script.device_error) throw DeviceError("the device was lost");
-  if (script.before) script.before(runs, events);
+  if (script.before) script.before(runs, client);
   for (std::size_t i = 0; i < runs.size(); ++i) {
     if (i == script.signal_after) std::raise(SIGTERM);
     while (script.deaf) std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    if (events.stop->load()) return false;
+    if (client.stopped()) return false;
     const Run& run = *runs[i];
     script.trained.push_back(run.id);
     Record record;
@@ -58,8 +58,8 @@ bool train_runs(const std::string& study, const std::vector<const Run*>& runs, c
                                                 : RunStatus::done;
     if (record.status == RunStatus::failed) record.message = "out of luck";
     record.provenance = {{"wall_s", 0.5}};
-    events.progressed(10);
-    events.finished(std::move(record));
+    client.progressed(10);
+    client.finished(std::move(record));
   }
   return true;
 }
@@ -120,14 +120,14 @@ TEST_F(SessionTest, TrainsWhatIsMissingOnce) {
 
 TEST_F(SessionTest, WhatAnotherProcessLeavesIsFoundWhileOtherRunsWait) {
   bool looked = false;
-  script.before = [&](const std::vector<const crosstalk::Run*>& runs, const TrainingEvents& events) {
+  script.before = [&](const std::vector<const crosstalk::Run*>& runs, TrainingClient& client) {
     Claims other(store(), {});
     ASSERT_TRUE(other.take(runs[2]->id));
-    EXPECT_TRUE(events.freed({}).empty());
-    EXPECT_FALSE(events.wanted(runs[2]->id));
+    EXPECT_TRUE(client.more_runs({}, false).empty());
+    EXPECT_FALSE(client.claim(runs[2]->id));
     other.release(runs[2]->id);
-    EXPECT_TRUE(events.freed({runs[2]->id}).empty()) << "it waits here";
-    const std::vector<const crosstalk::Run*> freed = events.freed({});
+    EXPECT_TRUE(client.more_runs({runs[2]->id}, false).empty()) << "it waits here";
+    const std::vector<const crosstalk::Run*> freed = client.more_runs({}, false);
     ASSERT_EQ(freed.size(), 1u);
     EXPECT_EQ(freed[0]->id, runs[2]->id);
     looked = true;

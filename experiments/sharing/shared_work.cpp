@@ -25,7 +25,7 @@ SharedWork::SharedWork(const std::filesystem::path& store, const std::vector<Run
     : store_(std::filesystem::absolute(store)),
       claims_(store, claim_options(lease)),
       follower_(store, since) {
-  for (const Run& run : runs) runs_.add(run.id);
+  for (const Run& run : runs) unrecorded_ += runs_.try_emplace(run.id).second;
   beating_ = std::thread([this] { beat_until_over(); });
 }
 
@@ -38,23 +38,21 @@ SharedWork::~SharedWork() {
   beating_.join();
 }
 
-bool SharedWork::wanted(const std::string& id) {
+bool SharedWork::claim(const std::string& id) {
   const std::lock_guard lock(mutex_);
   SharedRun& run = runs_.at(id);
-  if (run.state == RunState::recorded) return false;
-  if (run.state == RunState::training) return true;
+  if (run.recorded || run.ours) return run.ours;
   if (!claims_.take(id)) return false;
   // The process that held the claim before may have recorded the run just now, or stopped and saved it.
   read_added();
-  if (run.state == RunState::recorded || (run.had_state == false && has_checkpoint(store_, id))) {
+  if (run.recorded || (run.had_state == false && has_checkpoint(store_, id))) {
     claims_.release(id);
     return false;
   }
-  runs_.move(run, RunState::training);
-  return true;
+  return run.ours = true;
 }
 
-void SharedWork::planned(const std::string& id) {
+void SharedWork::state_read(const std::string& id) {
   const bool state = has_checkpoint(store_, id);
   const std::lock_guard lock(mutex_);
   runs_.at(id).had_state = state;
@@ -67,17 +65,23 @@ void SharedWork::recording(const std::string& id) {
 
 void SharedWork::recorded(const std::string& id) {
   const std::lock_guard lock(mutex_);
-  runs_.move(runs_.at(id), RunState::recorded);
+  set_recorded(runs_.at(id));
   claims_.release(id);
+}
+
+void SharedWork::set_recorded(SharedRun& run) {
+  unrecorded_ -= !run.recorded;
+  run.recorded = true;
+  run.ours = false;
 }
 
 void SharedWork::read_added() {
   for (RecordHead& head : follower_.added()) {
-    SharedRun* const run = runs_.find(head.id);
-    if (run == nullptr || run->state == RunState::recorded) continue;
-    if (run->state == RunState::training) claims_.release(head.id);
-    runs_.move(*run, RunState::recorded);
-    if (!run->own_record) news_.push_back(std::move(head));
+    const auto found = runs_.find(head.id);
+    if (found == runs_.end() || found->second.recorded) continue;
+    if (found->second.ours) claims_.release(head.id);
+    set_recorded(found->second);
+    if (!found->second.own_record) news_.push_back(std::move(head));
   }
 }
 
@@ -89,19 +93,17 @@ void SharedWork::refresh() {
 std::set<std::string> SharedWork::free_runs() {
   const std::lock_guard lock(mutex_);
   const std::set<std::string> others = claims_.of_others();
-  read_added();  // in this order, who ended in between is seen
+  read_added();  // in this order: a worker that ended in between has its record read
   std::set<std::string> free;
   for (auto& [id, run] : runs_) {
     const bool elsewhere = others.count(id) != 0;
-    run.begun_elsewhere = run.begun_elsewhere || elsewhere;
-    if (run.state == RunState::free || run.state == RunState::claimed)
-      runs_.move(run, elsewhere ? RunState::claimed : RunState::free);
-    if (!elsewhere && run.state != RunState::recorded) free.insert(id);
+    run.begun_elsewhere |= elsewhere;
+    if (!elsewhere && !run.recorded) free.insert(id);
   }
   return free;
 }
 
-std::set<std::string> SharedWork::freed_runs() {
+std::set<std::string> SharedWork::left_runs() {
   std::set<std::string> freed = free_runs();
   const std::lock_guard lock(mutex_);
   std::erase_if(freed, [this](const std::string& id) { return !runs_.at(id).begun_elsewhere; });
@@ -110,7 +112,7 @@ std::set<std::string> SharedWork::freed_runs() {
 
 std::size_t SharedWork::unrecorded() const {
   const std::lock_guard lock(mutex_);
-  return runs_.size() - runs_.count(RunState::recorded);
+  return unrecorded_;
 }
 
 std::vector<RecordHead> SharedWork::news() {
@@ -118,21 +120,19 @@ std::vector<RecordHead> SharedWork::news() {
   return std::exchange(news_, {});
 }
 
-void SharedWork::say(nlohmann::json activity) {
+void SharedWork::set_activity(nlohmann::json activity) {
   const std::lock_guard lock(mutex_);
   activity_ = std::move(activity);
 }
 
 void SharedWork::beat() {
-  for (const std::string& id : claims_.beat(activity_)) {
-    SharedRun* const run = runs_.find(id);
-    if (run != nullptr && run->state == RunState::training) runs_.move(*run, RunState::claimed);
-  }
+  // Claims that others took while this process was suspended for longer than its lease.
+  for (const std::string& id : claims_.beat(activity_)) runs_.at(id).ours = false;
 }
 
 void SharedWork::beat_until_over() {
   std::unique_lock lock(mutex_);
-  double pause = 0.25;  // whoever watches wants to see a new worker soon
+  double pause = 0.25;  // a new worker is soon seen
   while (!over_) {
     pause = std::min(2 * pause, claims_.seconds_between_beats());
     wake_.wait_for(lock, std::chrono::duration<double>(pause), [this] { return over_; });

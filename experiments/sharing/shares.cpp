@@ -15,9 +15,9 @@ namespace {
 
 /// Runs that one pack trains at most on a GPU, one after the other in its slots.
 constexpr std::size_t kLargestPack = std::size_t{default_replicas} * refills;
-/// A GPU's share holds at least so many packs of the size that stays together.
+/// Least number of uncut packs in a GPU's share.
 constexpr double kPacksOfAShare = 4;
-/// An owner starts so many times what it trains at once: a barrier between rounds costs a tail.
+/// Packs of a round, in multiples of those side by side: the barrier after a round costs a tail.
 constexpr std::size_t kOwnRounds = 8;
 
 /// Runs with equal pack keys.
@@ -64,8 +64,8 @@ std::vector<Share> share_out(const std::vector<Run>& runs, int workers, const Tr
     return x != y ? x > y : a.ids[0] < b.ids[0];
   });
 
-  // Longest first to whom has least: within a third of the best that is possible (Graham 1969). What a group
-  // costs is an estimate, for nobody knows how many steps it takes. Errors of many small groups cancel; a large
+  // Longest first to the smallest share: within a third of the optimum (Graham 1969). The cost of a group is an
+  // estimate, since its number of steps is unknown. Errors of many small groups cancel; a large
   // one is cut into as few parts as are no longer large, since a GPU trains halves of two packs slower than one
   // of them.
   double total = 0;

@@ -33,10 +33,9 @@ std::string plan_text(const WorkerPlan& plan);
 /// Throws std::runtime_error.
 WorkerPlan worker_plan(const std::string& text);
 
-/// Runs that worker `i` trains next: the front of what is left of its own share, half of it or what keeps it busy
-/// for a while; then, of the share of whom most is left, a part from the end, which its owner would begin
-/// last. Empty: `taken` (recorded, or claimed by another) holds for every run. `at_once`: packs that it
-/// trains side by side.
+/// Runs that worker `i` trains next: the front of the rest of its own share, half of it or some packs for each of the
+/// `at_once` side by side; then, of the share with the largest rest, a part from the end, which its owner would begin last.
+/// Empty: `taken` (recorded, or claimed by another) holds for every run.
 std::vector<std::string> next_round(const std::vector<Share>& shares, std::size_t i, std::size_t at_once,
                                     const std::function<bool(const std::string& id)>& taken);
 

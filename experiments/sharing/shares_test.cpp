@@ -133,7 +133,7 @@ TEST(Shares, HelpersTakeDifferentPartsFromTheEnd) {
   EXPECT_EQ(two, (std::vector<std::string>{"w0u11", "w0u8"}));
 }
 
-// Whoever is left ends up with everything, whatever the others did not do.
+// The last worker ends up with all runs.
 TEST(Shares, OneWorkerAloneGetsThroughEverything) {
   const std::vector<Share> plan = plan_of(4, 7);
   std::set<std::string> done;
@@ -172,7 +172,7 @@ double makespan(const std::vector<crosstalk::Run>& runs, int workers) {
   return *std::max_element(free_at.begin(), free_at.end());
 }
 
-// Nobody ends later than a pack after the others; with one heavy load among light ones, and with one pack for many, too.
+// No worker ends later than a pack after the others; with one heavy load among light ones, and with one pack for many, too.
 TEST(Shares, WorkersEndTogether) {
   for (const auto& [loads, seeds] :
        std::vector<std::pair<std::string, std::string>>{{"{ range = [4, 100, 4] }", "[1, 2, 3]"},

@@ -92,7 +92,7 @@ class Parent {
     for (const Run& run : runs) missing_.emplace(run.id, estimated_work(run));
   }
 
-  ~Parent() {  // something threw: nobody is left behind
+  ~Parent() {  // after an exception: no process is left running
     for (Worker& worker : workers_) {
       if (worker.process > 0 && ::kill(worker.process, SIGKILL) == 0) ::waitpid(worker.process, nullptr, 0);
       if (worker.errors >= 0) ::close(worker.errors);
@@ -108,7 +108,7 @@ class Parent {
     const pid_t parent = ::getpid();
     const pid_t child = ::fork();
     if (child == 0) {
-      // A parent that is killed takes its workers along; they save what they have.
+      // A parent that is killed takes its workers along; they save their runs.
       ::prctl(PR_SET_PDEATHSIG, SIGTERM);
       if (::getppid() != parent) ::_exit(exit_stopped);
       ::dup2(ends[1], STDERR_FILENO);
@@ -225,7 +225,7 @@ class Parent {
       request_stop();
     }
     if (!stop_flag()) return;
-    // SIGTERM whatever came: a terminal gives its SIGINT to the workers too, and a second one ends them.
+    // Always SIGTERM: a terminal gives its SIGINT to the workers too, and a second one ends them.
     if (stop_seen_ < 0) {
       stop_seen_ = now;
       if (!store_failed_) progress_.announce("crosstalk: stopping; what is unfinished is saved\n");
@@ -275,8 +275,9 @@ class Parent {
           "task.folder",
           fmt::format("files that runs train on were changed, see above; {} of {} are not in the store",
                       missing_.size(), plural(std::ssize(missing_) + progress_.ended(), "run")));
-    const bool asked = stop_flag() || std::any_of(workers_.begin(), workers_.end(), ended_with(exit_stopped));
-    if (!asked)
+    const bool stopped =
+        stop_flag() || std::any_of(workers_.begin(), workers_.end(), ended_with(exit_stopped));
+    if (!stopped)
       throw DeviceError(fmt::format(
           "every worker was lost; {} of {} are not in the store, and the same command trains them:"
           "\n  {}",

@@ -1,8 +1,7 @@
 // Several worker processes over one store, one a device: `run` and `retry` with --device cuda:all.
 //
-// The parent starts itself again for each device and hands each worker its share of the runs. A worker that
-// has finished its share goes on with what nobody has claimed yet, and with what a worker that is lost had
-// claimed.
+// The parent starts itself again for each device and gives each worker its share of the runs. A worker goes on with
+// unclaimed runs of other shares, and with the runs of workers that died.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <filesystem>

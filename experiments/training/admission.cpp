@@ -9,13 +9,13 @@
 namespace crosstalk {
 namespace {
 
-/// Kept for what is not counted: code that is loaded when first used, gaps between pieces.
+/// Reserve for memory that is not counted: code loaded at first use, gaps between pieces.
 constexpr std::size_t kSpare = 16;  // a 16th
-/// What a pack at least takes: where nothing is left, none begins.
+/// Least reservation of a pack: with none left, no pack begins.
 constexpr std::size_t kLeast = 1;
-/// And after a shortage.
+/// The same after a shortage.
 constexpr std::size_t kStep = std::size_t{1} << 20;
-/// What this process itself holds beside buffers (a context, code) is less than this, and than an 8th of the device.
+/// Bound on this process's memory besides buffers (a context, code); another is an 8th of the device.
 constexpr std::size_t kOwn = std::size_t{2} << 30;
 
 }  // namespace
@@ -30,8 +30,8 @@ void Admission::look() {
 bool Admission::counts() {
   look();
   if (whole_ >= kEndlessMemory) return false;
-  // Measuring a pack takes about as long as making it. While half of the memory is free, none is measured: what begins
-  // then and does not fit after all is tried again, measured.
+  // Measuring a pack takes about as long as making it. While half of the memory is free, none is measured: a pack that
+  // then does not fit after all is tried again, measured.
   if (!scarce_ && free_memory(device_) < whole_ / 2) {
     scarce_ = true;
     capacity_ = std::min(capacity_, reserved() + free_memory(device_));
@@ -79,7 +79,7 @@ bool Admission::ever_fits_alone(std::size_t bytes) const {
 std::size_t Admission::after_shortage(std::size_t bytes) {
   look();
   scarce_ = true;
-  if (whole_ >= kEndlessMemory) return whole_;  // how much there is nobody knows: alone, then
+  if (whole_ >= kEndlessMemory) return whole_;  // of unknown size: alone, then
   capacity_ = std::min(capacity_, reserved() + free_memory(device_));
   if (bytes == 0) return 0;  // to be measured
   return std::min(std::max(2 * bytes, kStep), std::max(bytes, whole_));

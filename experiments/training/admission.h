@@ -1,4 +1,4 @@
-// Which packs may train side by side on a device: those that its memory holds together.
+// Admission of packs to a device: they train side by side where its memory holds them together.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace crosstalk {
 
-/// What packs reserve of a device's memory. Guarded by its owner; asked by threads that have chosen the device.
+/// Reservations of a device's memory by packs. Its owner locks; callers are threads that have chosen the device.
 class Admission {
  public:
   struct Place {
@@ -23,21 +23,20 @@ class Admission {
   /// Whether packs are measured before they begin: where memory has an end (that of a CPU has none here), once it has
   /// been scarce.
   bool counts();
-  /// Whether a pack of so many bytes may train now, beside those that do. Alone any may: what it needs is known only
-  /// when it is there.
+  /// Whether a pack of `bytes` may train now, besides those that do. A lone pack always may: its need is known only after
+  /// allocation.
   bool fits(std::size_t bytes);
-  /// Whether it would fit if nobody else were here.
+  /// Whether it would fit without other packs.
   bool ever_fits(std::size_t bytes);
   Holder enter(std::size_t bytes);
   void leave(Holder holder) { places_.erase(holder); }
 
   /// Whether other programs hold much of the device. Asked while no pack is here.
   bool crowded() const;
-  /// Whether one that needs so many bytes (0: not known) would fit if no other program held any.
+  /// Whether a pack of `bytes` (0: not known) would fit without other programs.
   bool ever_fits_alone(std::size_t bytes) const;
 
-  /// After an OutOfMemory of a pack that was not alone and has left: its reservation next time. It grows until the pack
-  /// is alone.
+  /// The next reservation of a pack that was not alone, after its OutOfMemory: it grows until the pack is alone.
   std::size_t after_shortage(std::size_t bytes);
 
  private:
@@ -45,7 +44,7 @@ class Admission {
   void look();
 
   Device device_;
-  std::size_t whole_ = 0;     ///< free when nobody trains
+  std::size_t whole_ = 0;     ///< free without packs
   bool scarce_ = false;       ///< more than half of it was taken, or there was a shortage
   std::size_t capacity_ = 0;  ///< of all packs together: the same, or less after a shortage
   std::list<Place> places_;

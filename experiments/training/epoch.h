@@ -20,7 +20,7 @@ struct EpochPart {
 };
 
 /// An epoch of a task: a whole number of batches of each of its segments. Where the last batch of a segment takes
-/// more sequences than are left, the next epoch begins so many later: none is left out for good.
+/// more sequences than are left, the next epoch begins later by their number: none is left out for good.
 class Epoch {
  public:
   /// `task` must outlive it.

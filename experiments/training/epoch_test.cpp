@@ -1,10 +1,10 @@
-// The order of segments within an epoch, and which runs march in step.
+// The order of segments within an epoch, and the phases of evaluation schedules.
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/training/epoch.h"
 
 #include <gtest/gtest.h>
 
-#include "experiments/training/rhythm.h"
+#include "experiments/training/evaluation_schedule.h"
 #include "kernels/optimizer/book_keeping.h"
 #include "tasks/testing.h"
 
@@ -59,20 +59,20 @@ TEST(Epoch, OfASetWithoutSegmentsAndOfAnEndlessStream) {
   EXPECT_GT(epoch.at(123456789).left, 1000000000);
 }
 
-TEST(Rhythm, IsThatOfEvaluationsAndSegments) {
+TEST(EvaluationSchedule, IsThatOfEvaluationsAndSegments) {
   const auto task = mixture(), plain = make_task("recall");
   const Epoch epoch(*task, 16), none(*plain, 16);
-  const auto rhythm = [](std::int64_t every, std::int64_t last, const Epoch& of) {
+  const auto schedule = [](std::int64_t every, std::int64_t last, const Epoch& of) {
     Options config;
     config.set("eval.every", every);
     config.set("train.max_steps", last);
-    return Rhythm(config, of);
+    return EvaluationSchedule(config, of);
   };
-  EXPECT_EQ(rhythm(6, 600, none).phase(27), 3);
-  EXPECT_EQ(rhythm(6, 600, epoch).phase(27), 9) << "lcm(6, 9) = 18";
-  EXPECT_EQ(rhythm(6, 601, epoch).phase(27), 27) << "the last evaluation comes out of turn";
-  EXPECT_EQ(rhythm(6, 601, none).to_evaluation(598), 2);
-  EXPECT_EQ(rhythm(6, 601, none).to_evaluation(600), 1);
+  EXPECT_EQ(schedule(6, 600, none).phase(27), 3);
+  EXPECT_EQ(schedule(6, 600, epoch).phase(27), 9) << "lcm(6, 9) = 18";
+  EXPECT_EQ(schedule(6, 601, epoch).phase(27), 27) << "the last evaluation comes out of turn";
+  EXPECT_EQ(schedule(6, 601, none).to_evaluation(598), 2);
+  EXPECT_EQ(schedule(6, 601, none).to_evaluation(600), 1);
 }
 
 }  // namespace

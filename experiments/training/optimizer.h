@@ -1,4 +1,4 @@
-// The optimizer of a pack: Adam, AdamW, or Muon with AdamW for what is no matrix, with a schedule and clipping, each replica
+// The optimizer of a pack: Adam, AdamW, or Muon with AdamW for all but matrices, with a schedule and clipping, each replica
 // with its own learning rates and weight decay.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -11,7 +11,7 @@
 
 namespace crosstalk {
 
-/// What becomes of the learning rate over the steps of a run. `epoch`: steps of one, where there are any.
+/// The learning rate over the steps of a run. `epoch`: steps of one, where there are any.
 RateSchedule schedule_of(const Options& config, std::int64_t epoch);
 
 /// Parameters that Muon trains, by their index: weights of linear maps, [outputs, inputs]. The embedding, the head, learned
@@ -27,11 +27,11 @@ class Optimizer {
   /// Replica r trains a run with this configuration from now on.
   void begin(int r, const Options& config);
 
-  /// Queues what follows the forward pass of a step whose loss is given: the step is counted.
+  /// Queues the counting of a step, after its forward pass, with its loss.
   void count(const Exec& exec, const Tensor<Real>& loss);
-  /// Queues what follows the backward pass.
+  /// Queues the update after the backward pass.
   void update(const Exec& exec);
-  /// Queues what follows the last step before anybody looks at reports.
+  /// Queues the end of a series of steps, before reports are read.
   void close(const Exec& exec);
 
  private:
@@ -47,7 +47,7 @@ class Optimizer {
   /// Whether the gradient's norm is summed up on its own: where it is clipped, and where Adam sees a part of it only.
   bool summed() const { return clip_norm_ > 0 || !matrices_.empty(); }
 
-  /// Numbers of the block that Adam trains: from `begin` on, so many.
+  /// Numbers of the block that Adam trains: `size` from `begin` on.
   struct Piece {
     std::int64_t begin, size;
   };

@@ -8,16 +8,16 @@
 #include <map>
 #include <optional>
 
-#include "experiments/training/exam.h"
-#include "experiments/training/lesson.h"
+#include "experiments/training/evaluation_schedule.h"
+#include "experiments/training/evaluator.h"
 #include "experiments/training/memory_facts.h"
 #include "experiments/training/replicas.h"
-#include "experiments/training/rhythm.h"
 #include "experiments/training/state/record_of.h"
 #include "experiments/training/state/slot_state.h"
 #include "experiments/training/state/weights.h"
 #include "experiments/training/testing/test_reader.h"
 #include "experiments/training/thread_chooser.h"
+#include "experiments/training/training_steps.h"
 #include "kernels/base/text/narrow.h"
 #include "models/graph/slow_forms.h"
 #include "results/numbers/statistics.h"
@@ -32,22 +32,24 @@ using Clock = std::chrono::steady_clock;
 template <class Real>
 class Pack {
  public:
-  Pack(const std::string& study, const std::vector<PackRun>& runs, int slots, Device device,
-       const PackEvents& events, const TaskMaker& make_task)
+  Pack(const std::string& study, const std::vector<PackRun>& runs, const PackSettings& settings,
+       TrainingClient& client, const TaskMaker& make_task)
       : study_(study),
-        events_(events),
+        settings_(settings),
+        client_(client),
         config_(runs[0].run.config),
-        slots_(static_cast<std::size_t>(std::min(slots, static_cast<int>(runs.size())))),
+        slots_(std::min(static_cast<std::size_t>(settings.slots), runs.size())),
         stage_(place_of_state(runs[0].state).stage),
         task_(make_task(config_)),
         stages_(task_->stages()),
         last_stage_(static_cast<std::size_t>(stage_) + 1 >= stages_.size()),
-        replicas_(config_, task_->vocabulary(), device, static_cast<int>(slots_.size()), events.urgency),
-        lesson_(config_, stage_task(), replicas_),
-        exam_(config_, stage_task(), Split::eval, replicas_),
-        rhythm_(config_, lesson_.epoch()) {
+        replicas_(config_, task_->vocabulary(), settings.device, static_cast<int>(slots_.size()),
+                  settings.priority),
+        training_(config_, stage_task(), replicas_),
+        evaluator_(config_, stage_task(), Split::eval, replicas_),
+        schedule_(config_, training_.epoch()) {
     for (const PackRun& run : runs)
-      waiting_.push_back({&run, rhythm_.phase(place_of_state(run.state).steps)});
+      waiting_.push_back({&run, schedule_.phase(place_of_state(run.state).steps)});
     fill();
   }
 
@@ -60,19 +62,20 @@ class Pack {
     ThreadChooser chooser;
     start_ = start;
     while (!active_.empty()) {
-      const std::int64_t done = slot(active_[0]).steps, chunk = rhythm_.to_evaluation(done);
+      const std::int64_t done = slot(active_[0]).steps, chunk = schedule_.to_evaluation(done);
       const auto chunk_start = Clock::now();
-      const int threads = chooser.choose(events_.threads());
+      const int threads = chooser.choose(settings_.threads());
       replicas_.set_threads(threads);
-      if (!lesson_.advance(active_, done, chunk, events_.stopped)) return save_all(), Outcome::stopped;
-      exam_.evaluate(active_);
+      if (!training_.advance(active_, done, chunk, [this] { return client_.stopped(); }))
+        return save_all(), Outcome::stopped;
+      evaluator_.evaluate(active_);
       replicas_.synchronise();
-      events_.progressed(chunk * static_cast<std::int64_t>(active_.size()));
+      client_.progressed(chunk * static_cast<std::int64_t>(active_.size()));
       const std::chrono::duration<double> seconds = Clock::now() - chunk_start;
       chooser.measured(threads, seconds.count() / static_cast<double>(std::max<std::int64_t>(1, chunk)));
       require_unchanged(*task_);
       after_evaluation(chunk);
-      if (const auto changed = files_changed(*task_)) {  // what was trained on is in memory, and as it was
+      if (const auto changed = files_changed(*task_)) {  // the data of these steps was in memory, unchanged
         save_all();
         throw *changed;
       }
@@ -110,18 +113,16 @@ class Pack {
     return last_stage_ ? *task_ : *stages_[static_cast<std::size_t>(stage_)].task;
   }
 
-  bool is_wanted(const Run& run) const { return !events_.wanted || events_.wanted(run.id); }
-
-  /// The next waiting run that marches in step with those that train.
+  /// The next waiting run in phase with those that train.
   const PackRun* next_waiting() {
     for (auto it = waiting_.begin(); it != waiting_.end();) {
-      if (!active_.empty() && it->phase != rhythm_.phase(slot(active_[0]).steps)) {
+      if (!active_.empty() && it->phase != schedule_.phase(slot(active_[0]).steps)) {
         ++it;
         continue;
       }
       const PackRun* next = it->run;
       it = waiting_.erase(it);
-      if (is_wanted(next->run)) return next;
+      if (client_.claim(next->run.id)) return next;
     }
     return nullptr;
   }
@@ -148,7 +149,7 @@ class Pack {
       load_weights(*weights, model.parameters(), replicas_.device(), r);
     replicas_.put(replicas_.seed, r,
                   {static_cast<std::int32_t>(seed), static_cast<std::int32_t>(seed >> 32)});
-    lesson_.begin(r, config);
+    training_.begin(r, config);
     replicas_.put(replicas_.step, r, {0});
     replicas_.put(replicas_.evaluations, r, {0});
     replicas_.put(replicas_.report, r,
@@ -160,17 +161,16 @@ class Pack {
     restore(state, slot(r), replicas_, r);
   }
 
-  // Every unfinished run as it stands, also those that wait here since another stage.
+  // All unfinished runs, also those that wait since an earlier stage.
   void save_all() {
     replicas_.synchronise();
-    if (!events_.save) return;
     require_unchanged(*task_);
     for (const int r : active_) {
       const RunState state = state_of(slot(r), replicas_, r);
-      if (state.steps > 0) events_.save(state.id, to_bytes(state));
+      if (state.steps > 0) client_.save_state(state.id, to_bytes(state));
     }
     for (const Waiting& waiting : waiting_)
-      if (!waiting.run->state.empty()) events_.save(waiting.run->run.id, waiting.run->state);
+      if (!waiting.run->state.empty()) client_.save_state(waiting.run->run.id, waiting.run->state);
   }
 
   void after_evaluation(std::int64_t chunk) {
@@ -187,13 +187,13 @@ class Pack {
         continue;
       }
       one.steps += chunk;
-      one.evaluated(exam_.summary(report));
+      one.evaluated(evaluator_.summary(report));
       if (chunk > 0) add_training_points(one, report);
       if (!std::isfinite(one.last.loss)) {
         ended.push_back({r, RunStatus::diverged});
       } else if (one.ends(last_stage_)) {
         ended.push_back({r, RunStatus::done});
-      } else if (!is_wanted(*one.run)) {
+      } else if (!client_.claim(one.run->id)) {
         left.push_back(r);
       } else if (!last_stage_ && one.leaves_stage(stages_.size())) {
         promote(r);
@@ -206,7 +206,7 @@ class Pack {
     fill();
   }
 
-  /// What the steps since the last evaluation were like.
+  /// Training loss and gradient norms since the last evaluation.
   void add_training_points(Slot& one, const double* report) const {
     const int stride = norm_stride(narrow<int>(config_, "eval.every"));
     const auto steps = static_cast<std::ptrdiff_t>(report[report_norms]);
@@ -221,7 +221,7 @@ class Pack {
     active_.erase(std::find(active_.begin(), active_.end(), r));
   }
 
-  // The run goes on in the next stage as it is; what is best begins anew.
+  // Promotion keeps the state and resets the best loss.
   void promote(int r) {
     Slot& one = slot(r);
     one.promotions.push_back(one.steps);
@@ -230,7 +230,7 @@ class Pack {
     promoted_.push_back({*one.run, to_bytes(state_of(slot(r), replicas_, r))});
   }
 
-  // Records of runs that have ended. What a test reads is read for all of them at once.
+  // Records of runs that have ended; the test split is read for all of them at once.
   void finish(const std::vector<Ended>& ended) {
     std::vector<int> done;
     for (const Ended& one : ended)
@@ -244,11 +244,11 @@ class Pack {
     }
     for (const Ended& one : ended) {
       Record& record = records.at(one.r);
-      if (slot(one.r).run->keep_weights && one.status == RunStatus::done && events_.keep)
-        events_.keep(record.id,
-                     to_npz(weights_of(replicas_.model().parameters(), replicas_.device(), one.r)));
+      if (slot(one.r).run->keep_weights && one.status == RunStatus::done)
+        client_.keep_weights(record.id,
+                             to_npz(weights_of(replicas_.model().parameters(), replicas_.device(), one.r)));
       record.provenance["wall_s"] = std::chrono::duration<double>(Clock::now() - start_).count();
-      events_.finished(std::move(record));
+      client_.finished(std::move(record));
     }
   }
 
@@ -270,17 +270,17 @@ class Pack {
       record.metrics["stage"] = static_cast<double>(one.promotions.size() + 1);
     }
     record.provenance = {{"pack", replicas_.count()},
-                         {"forms", lesson_.is_empty() ? exam_.forms() : lesson_.forms()}};
+                         {"forms", training_.is_empty() ? evaluator_.forms() : training_.forms()}};
     return record;
   }
 
   // A run that ended in an earlier stage is held against others by the task itself.
   void evaluate_whole_task(const std::vector<int>& done, std::map<int, Record>& records) {
-    Exam<Real> exam(config_, *task_, Split::eval, replicas_);
-    const auto results = exam.read(done);
+    Evaluator<Real> evaluator(config_, *task_, Split::eval, replicas_);
+    const auto results = evaluator.read(done);
     for (std::size_t i = 0; i < done.size(); ++i) {
       Record& record = records.at(done[i]);
-      const EvalSummary summary = exam.summary(results[i]);
+      const EvalSummary summary = evaluator.summary(results[i]);
       record.eval_loss = record.best_eval_loss = summary.loss;
       record.eval_accuracy = summary.accuracy;
       record.metrics["eval_exact"] = summary.exact;
@@ -295,7 +295,8 @@ class Pack {
   }
 
   const std::string& study_;
-  const PackEvents& events_;
+  const PackSettings& settings_;
+  TrainingClient& client_;
   const Options& config_;
   std::vector<Slot> slots_;
   int stage_;
@@ -303,9 +304,9 @@ class Pack {
   std::vector<TaskSegment> stages_;
   bool last_stage_;
   Replicas<Real> replicas_;
-  Lesson<Real> lesson_;
-  Exam<Real> exam_;
-  Rhythm rhythm_;
+  TrainingSteps<Real> training_;
+  Evaluator<Real> evaluator_;
+  EvaluationSchedule schedule_;
   std::optional<std::map<std::string, double>> baselines_;
   std::deque<Waiting> waiting_;
   std::vector<int> active_;
@@ -314,21 +315,20 @@ class Pack {
 };
 
 template <class Real>
-bool train_all(const std::string& study, const std::vector<PackRun>& runs, int slots, Device device,
-               PackEvents events, const TaskMaker& make_task) {
+bool train_all(const std::string& study, const std::vector<PackRun>& runs, PackSettings settings,
+               TrainingClient& client, const TaskMaker& make_task) {
   using Outcome = typename Pack<Real>::Outcome;
   const auto start = Clock::now();
-  std::map<int, std::vector<PackRun>> stages;  // what is still to be trained of each
+  std::map<int, std::vector<PackRun>> stages;  // unfinished runs
   for (const PackRun& run : runs) stages[place_of_state(run.state).stage].push_back(run);
   while (!stages.empty()) {
     const int stage = stages.begin()->first;
     std::vector<PackRun> now = std::move(stages.begin()->second);
     stages.erase(stages.begin());
-    int width = slots;
     for (auto outcome = Outcome::too_wide; outcome == Outcome::too_wide;) {
       std::vector<PackRun> rest;
       {
-        Pack<Real> pack(study, now, width, device, events, make_task);
+        Pack<Real> pack(study, now, settings, client, make_task);
         outcome = pack.train(start);
         rest = pack.unfinished();
         auto& next = stages[stage + 1];
@@ -338,19 +338,18 @@ bool train_all(const std::string& study, const std::vector<PackRun>& runs, int s
       if (outcome == Outcome::stopped) {
         for (const auto& [later, waiting] : stages)
           for (const PackRun& run : waiting)
-            if (events.save && !run.state.empty()) events.save(run.run.id, run.state);
+            if (!run.state.empty()) client.save_state(run.run.id, run.state);
         return false;
       }
       now = std::move(rest);
-      width = static_cast<int>(now.size());
-      // Whoever outlives its pack-mates may end the study: a few replicas that go first cost others little.
-      if (outcome == Outcome::too_wide) events.urgency = 1;
+      // Runs that outlive their pack-mates may end the study: a few replicas that go first cost others little.
+      if (outcome == Outcome::too_wide) settings.priority = 1;
     }
   }
   return true;
 }
 
-/// Makes what a Pack makes, and then has one after the other at the end of its runs.
+/// Makes the graphs of a Pack, and then those of its tests, one after the other.
 template <class Real>
 void make_all(const Options& config, int stage, int slots, Device device, const TaskMaker& make_task) {
   const std::unique_ptr<Task> task = make_task(config);
@@ -359,9 +358,9 @@ void make_all(const Options& config, int stage, int slots, Device device, const 
     const bool last = i + 1 >= stages.size();
     const Task& now = last ? *task : *stages[i].task;
     Replicas<Real> replicas(config, task->vocabulary(), device, slots, 0);
-    const Lesson<Real> lesson(config, now, replicas);
-    const Exam<Real> exam(config, now, Split::eval, replicas);
-    if (!last) const Exam<Real> whole(config, *task, Split::eval, replicas);
+    const TrainingSteps<Real> training(config, now, replicas);
+    const Evaluator<Real> evaluator(config, now, Split::eval, replicas);
+    if (!last) const Evaluator<Real> whole(config, *task, Split::eval, replicas);
     make_tests(config, *task, replicas);
     if (last) return;
   }
@@ -397,11 +396,11 @@ std::size_t pack_bytes(const Options& config, int stage, int slots, Device devic
   return measure.bytes() + (device == Device::cuda ? kOfGraphs : 0);
 }
 
-bool train_pack(const std::string& study, const std::vector<PackRun>& runs, int slots, Device device,
-                const PackEvents& events, const TaskMaker& make_task) {
+bool train_pack(const std::string& study, const std::vector<PackRun>& runs, const PackSettings& settings,
+                TrainingClient& client, const TaskMaker& make_task) {
   if (runs[0].run.config.get_string("train.precision") == "fp64")
-    return train_all<double>(study, runs, slots, device, events, make_task);
-  return train_all<float>(study, runs, slots, device, events, make_task);
+    return train_all<double>(study, runs, settings, client, make_task);
+  return train_all<float>(study, runs, settings, client, make_task);
 }
 
 }  // namespace crosstalk

@@ -12,16 +12,15 @@
 
 namespace crosstalk {
 
-/// Runs whose configurations differ only in what leaves shapes and rhythm alone (seeds, learning rate, when
-/// to stop) have equal keys.
+/// Equal for runs of equal shapes and evaluation schedules: seeds, learning rates and stop rules may differ.
 std::string pack_key(const Options& config);
 
 /// Estimated operations of a step; of a probe, which takes none: of its evaluation.
 double work_of_step(const Run& run);
 /// Of reading the trained model once at all of eval.length_factors.
 double work_of_lengths(const Run& run);
-/// Estimated operations of a run, for forecasts wherever it is trained; and the same with what small steps take on a
-/// device of this kind beyond them, for the order of packs there (longest first).
+/// Estimated operations of a run, for forecasts on any device; and with the overhead of small steps on a kind of device, for
+/// the order of packs there (longest first).
 double estimated_work(const Run& run);
 double estimated_cost(const Run& run, Device device);
 
@@ -31,16 +30,12 @@ double language_weights(const Options& config);
 /// head, and T x T attention in every layer.
 double language_flops(const Options& config, const SequenceShape& shape, const Vocabulary& vocabulary);
 
-/// How a pack talks to its scheduler.
-struct PackEvents {
-  std::function<void(Record&&)> finished;
-  std::function<void(const std::string& id, const std::string& npz)> keep;  ///< TrainingEvents::keep
-  std::function<void(std::int64_t steps)> progressed;
-  std::function<bool()> stopped;  ///< leave now
-  std::function<int()> threads;   ///< OpenMP threads to use until the next evaluation
-  std::function<void(const std::string& id, const std::string& state)> save;  ///< may be empty
-  std::function<bool(const std::string& id)> wanted;  ///< TrainingEvents::wanted; may be empty
-  double urgency = 0;                                 ///< CUDA: of the pack's stream, in [0, 1]
+/// How a pack is trained.
+struct PackSettings {
+  int slots = 1;  ///< replicas at a time, at most
+  Device device = Device::cpu;
+  double priority = 0;                              ///< CUDA: of its stream, in [0, 1]
+  std::function<int()> threads = [] { return 1; };  ///< OpenMP threads until the next evaluation
 };
 
 /// A run, and the state (RunState as text) that an earlier, stopped training left of it; empty: from the
@@ -62,12 +57,11 @@ inline std::int64_t steps_of_state(const std::string& state) { return place_of_s
 using TaskMaker = std::function<std::unique_ptr<Task>(const Options& config)>;
 std::unique_ptr<Task> registered_task(const Options& config);
 
-/// Trains `runs` (equal pack keys) with at most `slots` replicas at a time; a slot whose run has ended takes the
-/// next that marches in step (rhythm.h). Runs of a curriculum that are promoted go on together when all have left
-/// their stage. Returns false if it was stopped. Throws OutOfMemory when memory does not suffice, MisfitState for a
-/// state that is not of this model.
-bool train_pack(const std::string& study, const std::vector<PackRun>& runs, int slots, Device device,
-                const PackEvents& events, const TaskMaker& make_task = registered_task);
+/// Trains `runs` (equal pack keys); a slot whose run has ended takes the next in phase (evaluation_schedule.h). Runs of a
+/// curriculum that are promoted go on together when all have left their stage. Returns false if it was stopped. Throws
+/// OutOfMemory when memory does not suffice, MisfitState for a state that is not of this model.
+bool train_pack(const std::string& study, const std::vector<PackRun>& runs, const PackSettings& settings,
+                TrainingClient& client, const TaskMaker& make_task = registered_task);
 
 /// Memory of the device that train_pack() needs at most for runs of this configuration, from a stage of its curriculum on.
 /// Makes all graphs, without memory.

@@ -9,17 +9,17 @@
 #include <map>
 #include <stdexcept>
 
+#include "experiments/training/evaluation_schedule.h"
 #include "experiments/training/pack.h"
-#include "experiments/training/rhythm.h"
 #include "experiments/training/state/run_state.h"
 #include "kernels/base/text/narrow.h"
 
 namespace crosstalk {
 namespace {
 
-/// 1 is for what is left of a pack when some of its runs have ended (train_pack).
-constexpr double kMostUrgent = 0.8;
-/// Where all runs cost no more than so many of the costliest, the heaviest packs go first: measured from 6 to 11 (they gain
+/// 1 is for the rest of a pack when some of its runs have ended (train_pack).
+constexpr double kHighestPriority = 0.8;
+/// Where all runs cost no more than this number of the costliest, the heaviest packs go first: measured from 6 to 11 (they gain
 /// 5 to 12 %) and with 28 (they lose 4 %).
 constexpr double kFewRuns = 20;
 
@@ -32,15 +32,15 @@ std::string misfit(const std::string& bytes, const Run& run) {
   }
 }
 
-// Where runs must stand to march in step: at the same stage, and at the same place of its rhythm.
+// Equal for runs that may train in lockstep: stage, and phase of its evaluation schedule.
 std::string place_of(const std::string& state, const Options& config) {
   const StatePlace place = place_of_state(state);
   const auto task = registered_task(config);
   const auto stages = task->stages();
   const auto stage = static_cast<std::size_t>(place.stage);
   const Task& now = stage + 1 < stages.size() ? *stages[stage].task : *task;
-  const Rhythm rhythm(config, Epoch(now, narrow<int>(config, "train.batch")));
-  return fmt::format("{} {}", place.stage, rhythm.phase(place.steps));
+  const EvaluationSchedule schedule(config, Epoch(now, narrow<int>(config, "train.batch")));
+  return fmt::format("{} {}", place.stage, schedule.phase(place.steps));
 }
 
 }  // namespace
@@ -56,10 +56,10 @@ int runs_of_a_pack(const TrainingOptions& options) {
 }
 
 void add_packs(std::vector<QueuedPack>& waiting, std::vector<QueuedPack> packs) {
-  for (QueuedPack& pack : packs) {  // as urgent as what takes about as long
+  for (QueuedPack& pack : packs) {  // with the priority of packs of about its cost
     const auto longer = std::find_if(waiting.begin(), waiting.end(),
                                      [&](const QueuedPack& x) { return x.cost >= pack.cost; });
-    if (!waiting.empty()) pack.urgency = (longer == waiting.end() ? longer - 1 : longer)->urgency;
+    if (!waiting.empty()) pack.priority = (longer == waiting.end() ? longer - 1 : longer)->priority;
   }
   if (packs.empty()) return;
   std::move(packs.begin(), packs.end(), std::back_inserter(waiting));
@@ -72,21 +72,20 @@ std::pair<QueuedPack, QueuedPack> halves(const QueuedPack& pack, int slots) {
   const auto count = static_cast<int>(runs.size());
   const auto middle = runs.begin() + count / 2;
   const int fewer = std::max(1, (std::min(slots, count) + 1) / 2);
-  return {{pack.cost / 2, pack.urgency, {runs.begin(), middle}, fewer},
-          {pack.cost / 2, pack.urgency, {middle, runs.end()}, fewer}};
+  return {{pack.cost / 2, pack.priority, {runs.begin(), middle}, fewer},
+          {pack.cost / 2, pack.priority, {middle, runs.end()}, fewer}};
 }
 
 std::vector<QueuedPack> make_packs(const std::vector<const Run*>& runs, const TrainingOptions& options,
-                                   const TrainingEvents& events) {
+                                   TrainingClient& client) {
   const auto size = static_cast<std::size_t>(runs_of_a_pack(options));
-  const auto stopped = [&] { return events.stop && events.stop->load(); };
   std::map<std::string, std::vector<QueuedRun>> groups;
   for (const Run* run : runs) {
-    if (stopped()) return {};
-    std::string state = events.load ? events.load(run->id) : std::string();
+    if (client.stopped()) return {};
+    std::string state = client.saved_state(run->id);
     std::string place = "0 0";
     if (const std::string why = misfit(state, *run); !why.empty()) {
-      if (events.reject) events.reject(run->id, why);
+      client.reject_state(run->id, why);
       state.clear();
     }
     if (!state.empty()) place = place_of(state, run->config);
@@ -95,7 +94,7 @@ std::vector<QueuedPack> make_packs(const std::vector<const Run*>& runs, const Tr
   std::vector<std::pair<double, std::vector<QueuedRun>>> packs;
   double whole = 0, costliest = 0;
   for (auto& [key, group] : groups) {
-    if (stopped()) return {};
+    if (client.stopped()) return {};
     const double cost = estimated_cost(*group[0].run, options.device);
     whole += cost * static_cast<double>(group.size());
     costliest = std::max(costliest, cost);
@@ -111,8 +110,8 @@ std::vector<QueuedPack> make_packs(const std::vector<const Run*>& runs, const Tr
   std::vector<QueuedPack> result;
   for (auto& [cost, pack] : packs) {
     const double rank = static_cast<double>(result.size()) / static_cast<double>(packs.size());
-    const double urgency = whole <= kFewRuns * costliest ? rank : 1 - rank;
-    result.push_back({cost, kMostUrgent * urgency, std::move(pack)});
+    const double priority = whole <= kFewRuns * costliest ? rank : 1 - rank;
+    result.push_back({cost, kHighestPriority * priority, std::move(pack)});
   }
   return result;
 }

@@ -19,12 +19,12 @@ struct QueuedRun {
 };
 
 struct QueuedPack {
-  double cost = 0;     ///< of all runs, as it is estimated
-  double urgency = 0;  ///< from 0 to kMostUrgent: by cost, see scheduler.cpp
+  double cost = 0;      ///< of all runs, as it is estimated
+  double priority = 0;  ///< from 0 to kHighestPriority, by cost (scheduler.cpp)
   std::vector<QueuedRun> runs;
   int slots = 0;          ///< replicas at a time; 0: slots_of_a_pack()
   std::size_t bytes = 0;  ///< memory of the device that it needs; 0: not measured yet
-  /// When it last did not fit beside what other programs hold of the device.
+  /// Last time that other programs left it too little memory.
   std::optional<std::chrono::steady_clock::time_point> crowded_out = std::nullopt;
 };
 
@@ -32,7 +32,7 @@ struct QueuedPack {
 int slots_of_a_pack(const TrainingOptions& options);
 int runs_of_a_pack(const TrainingOptions& options);
 
-/// Adds packs to those that wait, the longest last.
+/// Adds packs to the waiting ones, the longest last.
 void add_packs(std::vector<QueuedPack>& waiting, std::vector<QueuedPack> packs);
 
 /// The runs of a pack in two, of half the replicas each.
@@ -41,6 +41,6 @@ std::pair<QueuedPack, QueuedPack> halves(const QueuedPack& pack, int slots);
 /// Packs of at most runs_of_a_pack(), the longest last. Runs of one pack have equal keys and, where they go on from a
 /// saved state, are in phase. Empty if a stop cut it short.
 std::vector<QueuedPack> make_packs(const std::vector<const Run*>& runs, const TrainingOptions& options,
-                                   const TrainingEvents& events);
+                                   TrainingClient& client);
 
 }  // namespace crosstalk

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <random>
 #include <set>
+#include <stdexcept>
 #include <thread>
 
 #include "experiments/training/pack.h"
@@ -53,24 +54,27 @@ TEST(Packs, SlotsThatAreRefilledTrainTheSame) {
     for (const int slots : {1, 2, 3}) {
       std::vector<PackRun> pack;
       for (auto run = runs.rbegin(); run != runs.rend(); ++run) pack.push_back({*run, ""});
-      Records records;
       std::int64_t steps = 0, want_steps = 0;
-      PackEvents events;
-      events.finished = [&](Record&& record) { records[record.id] = std::move(record); };
-      events.progressed = [&](std::int64_t n) { steps += n; };
-      events.stopped = [] { return false; };
-      events.threads = [] { return 1; };
-      EXPECT_TRUE(train_pack("test", pack, slots, Device::cpu, events));
-      EXPECT_TRUE(identical_records(records, alone)) << slots << " slots";
+      Keeper keeper;
+      keeper.on_progress = [&](std::int64_t n) { steps += n; };
+      EXPECT_TRUE(train_pack("test", pack, {slots}, keeper));
+      EXPECT_TRUE(identical_records(keeper.records, alone)) << slots << " slots";
       for (const auto& [id, record] : alone) want_steps += record.steps;
       EXPECT_EQ(steps, want_steps);
     }
   }
 }
 
-// A run that somebody else has taken is left, before it begins or at an evaluation; its pack-mates never
-// notice.
-TEST(Packs, RunsThatAreNotWantedAreLeftAndOthersTrainTheSame) {
+/// Is granted its claims of some runs a few times only.
+struct Rival : Keeper {
+  bool claim(const std::string& id) override {
+    return ++asked[id] <= (granted.count(id) ? granted[id] : 1000);
+  }
+  std::map<std::string, int> asked, granted;  ///< times
+};
+
+// A run that another process has taken is left, before it begins or at an evaluation; its pack-mates train as if alone.
+TEST(Packs, RunsThatCannotBeClaimedAreLeftAndOthersTrainTheSame) {
   for (const char* limit : {"200", "90"}) {
     const auto runs = uneven_runs(limit);
     const Records alone = train(runs, 1, 1);
@@ -80,24 +84,16 @@ TEST(Packs, RunsThatAreNotWantedAreLeftAndOthersTrainTheSame) {
       std::sort(ids.begin(), ids.end(),
                 [&](const auto& a, const auto& b) { return alone.at(a).steps > alone.at(b).steps; });
       const std::string &late = ids[0], &never = ids[1], &last = ids[6];
-      std::map<std::string, int> asked;
       std::vector<PackRun> pack;
       for (const auto& run : runs) pack.push_back({run, ""});
-      Records records;
-      PackEvents events;
-      events.finished = [&](Record&& record) { records[record.id] = std::move(record); };
-      events.progressed = [](std::int64_t) {};
-      events.stopped = [] { return false; };
-      events.threads = [] { return 1; };
-      events.wanted = [&](const std::string& id) {
-        return ++asked[id] < (id == never || id == last ? 1 : id == late ? 2 : 1000);
-      };
-      EXPECT_TRUE(train_pack("test", pack, slots, Device::cpu, events));
+      Rival rival;
+      rival.granted = {{never, 0}, {last, 0}, {late, 1}};
+      EXPECT_TRUE(train_pack("test", pack, {slots}, rival));
       Records expected = alone;
       for (const std::string& id : {never, late, last}) expected.erase(id);
-      EXPECT_TRUE(identical_records(records, expected)) << slots << " slots, limit " << limit;
-      EXPECT_EQ(asked[never], 1);
-      EXPECT_EQ(asked[late], 2) << "asked when it began and at its first evaluation";
+      EXPECT_TRUE(identical_records(rival.records, expected)) << slots << " slots, limit " << limit;
+      EXPECT_EQ(rival.asked[never], 1);
+      EXPECT_EQ(rival.asked[late], 2) << "claimed when it began and at its first evaluation";
     }
   }
 }
@@ -106,23 +102,26 @@ TEST(Packs, RunsThatOthersLeftTakeTheirPlaceAmongThoseThatWait) {
   auto runs = runs_of("train.max_steps = 20\neval.every = 20", "name = \"linear_attention\"", "[1]",
                       "\"task.associations\" = [16, 12, 8, 4]");
   ASSERT_EQ(runs.size(), 4u);  // each a pack of its own, the longest first
-  const std::string left = runs[2].id;
-  std::vector<const crosstalk::Run*> here = {&runs[0], &runs[1], &runs[3]};
-  std::vector<std::string> ended;
-  TrainingEvents events;
-  events.finished = [&](Record&& record) { ended.push_back(record.id); };
-  int asked = 0;
-  events.freed_every = 0;
-  events.freed = [&](const std::set<std::string>& known) -> std::vector<const crosstalk::Run*> {
-    EXPECT_EQ(known.count(runs[3].id), 1u) << "what waits is known";
-    if (++asked != 1) return {};
-    EXPECT_EQ(known.count(left), 0u);
-    return {&runs[2]};
-  };
-  TrainingOptions options;
-  options.threads = 1;
-  EXPECT_TRUE(train_runs("test", here, options, events));
-  EXPECT_EQ(ended, (std::vector<std::string>{runs[0].id, runs[1].id, left, runs[3].id}));
+  struct Client : Keeper {
+    std::vector<const crosstalk::Run*> more_runs(const std::set<std::string>& here, bool idle) override {
+      if (idle) return {};
+      EXPECT_EQ(here.count(waiting), 1u);
+      if (std::exchange(given, true)) return {};
+      EXPECT_EQ(here.count(left->id), 0u);
+      return {left};
+    }
+    void finished(Record&& record) override { ended.push_back(record.id); }
+    const crosstalk::Run* left = nullptr;
+    std::string waiting;
+    bool given = false;
+    std::vector<std::string> ended;
+  } client;
+  client.left = &runs[2];
+  client.waiting = runs[3].id;
+  TrainingOptions options = on_cpu(0);
+  options.look_again = 0;
+  EXPECT_TRUE(train_runs("test", {&runs[0], &runs[1], &runs[3]}, options, client));
+  EXPECT_EQ(client.ended, (std::vector<std::string>{runs[0].id, runs[1].id, runs[2].id, runs[3].id}));
 }
 
 TEST(Packs, TheHeaviestGoFirstWhereThereIsLittleToTrain) {
@@ -134,28 +133,28 @@ TEST(Packs, TheHeaviestGoFirstWhereThereIsLittleToTrain) {
                 "{ range = [1, " + std::to_string(seeds) + "] }", "\"task.associations\" = [100, 200, 400]");
     std::vector<const crosstalk::Run*> all;
     for (const crosstalk::Run& run : runs) all.push_back(&run);
-    std::vector<QueuedPack> packs = make_packs(all, options, {});
+    Keeper keeper;
+    std::vector<QueuedPack> packs = make_packs(all, options, keeper);
     ASSERT_EQ(packs.size(), 3u);
     EXPECT_LT(packs[0].cost, packs[2].cost);
-    EXPECT_EQ(packs[0].urgency < packs[2].urgency, seeds == 1);
-    EXPECT_EQ(packs[0].urgency > packs[2].urgency, seeds == 100);
-    // What comes later is as urgent as what takes about as long.
+    EXPECT_EQ(packs[0].priority < packs[2].priority, seeds == 1);
+    EXPECT_EQ(packs[0].priority > packs[2].priority, seeds == 100);
+    // A pack that comes later has the priority of those that take about as long.
     QueuedPack late{packs[1].cost, 0.123, {}};
     add_packs(packs, {late});
     ASSERT_EQ(packs.size(), 4u);
-    EXPECT_EQ(packs[2].urgency, packs[1].urgency);
+    EXPECT_EQ(packs[2].priority, packs[1].priority);
   }
 }
 
-TEST(Packs, AStudyThatNobodyWantsHereEndsAtOnce) {
-  TrainingEvents events;
-  std::atomic<int> asked{0};
-  events.finished = [](Record&&) { ADD_FAILURE() << "a run was trained"; };
-  events.wanted = [&](const std::string&) { return ++asked, false; };
-  TrainingOptions options;
-  options.threads = 2;
-  EXPECT_TRUE(train_runs("test", uneven_runs("200"), options, events));
-  EXPECT_EQ(asked, 7);
+TEST(Packs, AStudyThatOthersTrainEndsAtOnce) {
+  struct Late : Keeper {
+    bool claim(const std::string&) override { return ++claims, false; }
+    std::atomic<int> claims{0};
+  } late;
+  EXPECT_TRUE(train_runs("test", uneven_runs("200"), on_cpu(0, 2), late));
+  EXPECT_EQ(late.claims, 7);
+  EXPECT_TRUE(late.records.empty());
 }
 
 TEST(Packs, MixedShapesAreSortedIntoPacks) {
@@ -209,22 +208,16 @@ TEST(Packs, OnlyWhatLeavesShapesAloneSharesAPack) {
 TEST(Stop, ReturnsSoonAndDropsWhatIsNotDone) {
   const auto runs = runs_of("train.max_steps = 1000000000\neval.every = 1000000\ntrain.stop_loss = 0",
                             "name = \"softmax\"", "[1, 2, 3]");
-  std::atomic<bool> stop{false};
-  TrainingEvents events;
-  int finished = 0;
-  events.finished = [&](Record&&) { ++finished; };
-  events.stop = &stop;
-  TrainingOptions options;
-  options.threads = 1;
+  Keeper keeper;
   std::thread later([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
-    stop = true;
+    keeper.stop = true;
   });
   const auto start = std::chrono::steady_clock::now();
-  EXPECT_FALSE(train_runs("test", runs, options, events));
+  EXPECT_FALSE(train_runs("test", runs, on_cpu(0), keeper));
   later.join();
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));  // else: years
-  EXPECT_EQ(finished, 0);
+  EXPECT_TRUE(keeper.records.empty());
 }
 
 // Stopped at every report of progress and continued until all is done: as if nothing had happened.
@@ -232,29 +225,10 @@ TEST(Stop, WhatIsSavedContinuesBitForBit) {
   for (const char* limit : {"200", "90"}) {
     const auto runs = uneven_runs(limit);
     const Records alone = train(runs, 1, 1);
-    std::map<std::string, std::string> states;
-    Records records;
-    std::atomic<bool> stop{false};
-    TrainingEvents events;
-    events.stop = &stop;
-    events.finished = [&](Record&& record) { records[record.id] = std::move(record); };
-    events.progressed = [&](std::int64_t) { stop = true; };
-    events.save = [&](const std::string& id, const std::string& state) { states[id] = state; };
-    events.load = [&](const std::string& id) { return states.count(id) ? states[id] : std::string(); };
-    TrainingOptions options;
-    options.threads = 1;
-    options.pack = 3;
-    int calls = 0;
-    for (bool done = false; !done && calls < 100; ++calls) {
-      stop = false;
-      std::vector<decltype(runs)::value_type> left;
-      for (const auto& run : runs) {
-        if (records.count(run.id) == 0) left.push_back(run);
-      }
-      done = train_runs("test", left, options, events);
-    }
-    EXPECT_GT(calls, 3);
-    EXPECT_TRUE(identical_records(records, alone));
+    Keeper keeper;
+    keeper.on_progress = [&](std::int64_t) { keeper.stop = true; };
+    EXPECT_GT(train_in_rounds(runs, on_cpu(3), keeper), 3);
+    EXPECT_TRUE(identical_records(keeper.records, alone));
   }
 }
 
@@ -270,39 +244,27 @@ TEST(Stop, CurriculaContinueBitForBit) {
   for (const auto& [id, record] : alone) most = std::max(most, record.profiles.at("steps_by_stage").x.size());
   EXPECT_EQ(most, 3u) << "nobody comes to the last stage";
   EXPECT_TRUE(identical_records(train(runs, 3, 1), alone));
-  std::map<std::string, std::string> states;
-  Records records;
-  std::atomic<bool> stop{false};
   int reports = 0;
-  TrainingEvents events;
-  events.stop = &stop;
-  events.finished = [&](Record&& record) { records[record.id] = std::move(record); };
-  events.progressed = [&](std::int64_t) { stop = ++reports % 3 == 0; };
-  events.save = [&](const std::string& id, const std::string& state) { states[id] = state; };
-  events.load = [&](const std::string& id) { return states.count(id) ? states[id] : std::string(); };
-  events.reject = [](const std::string&, const std::string& why) { ADD_FAILURE() << why; };
-  TrainingOptions options;
-  options.threads = 1;
-  options.pack = 3;
-  int calls = 0;
-  for (; records.size() < runs.size() && calls < 100; ++calls) {
-    stop = false;
-    std::vector<decltype(runs)::value_type> left;
-    for (const auto& run : runs)
-      if (records.count(run.id) == 0) left.push_back(run);
-    train_runs("test", left, options, events);
-  }
-  EXPECT_GT(calls, 3);
-  EXPECT_TRUE(identical_records(records, alone));
+  Keeper keeper;
+  keeper.on_progress = [&](std::int64_t) { keeper.stop = ++reports % 3 == 0; };
+  EXPECT_GT(train_in_rounds(runs, on_cpu(3), keeper), 3);
+  EXPECT_TRUE(keeper.rejected.empty()) << keeper.rejected.begin()->second;
+  EXPECT_TRUE(identical_records(keeper.records, alone));
 }
 
 TEST(Stop, SetBeforehandTrainsNothing) {
-  const std::atomic<bool> stop{true};
-  TrainingEvents events;
-  events.finished = [](Record&&) { ADD_FAILURE() << "a run ended"; };
-  events.stop = &stop;
-  EXPECT_FALSE(train_runs("test", runs_of("train.max_steps = 5", "name = \"softmax\""), {}, events));
-  EXPECT_TRUE(train_runs("test", std::vector<const crosstalk::Run*>(), {}, events));  // nothing to do is done
+  Keeper keeper;
+  keeper.stop = true;
+  EXPECT_FALSE(train_runs("test", runs_of("train.max_steps = 5", "name = \"softmax\""), {}, keeper));
+  EXPECT_TRUE(keeper.records.empty());
+  EXPECT_TRUE(train_runs("test", std::vector<const crosstalk::Run*>(), {}, keeper));  // nothing to do is done
+}
+
+TEST(Stop, AnExceptionOfTheClientEndsTheTraining) {
+  Keeper keeper;
+  keeper.on_progress = [](std::int64_t) { throw std::length_error("the disk is full"); };
+  EXPECT_THROW(train_runs("test", uneven_runs("90"), on_cpu(0, 2), keeper), std::length_error);
+  EXPECT_TRUE(keeper.records.empty()) << "no run has failed";
 }
 
 /// `falls`: not asked where 40 steps teach less than a batch's loss varies.

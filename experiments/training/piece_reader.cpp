@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "experiments/training/exam.h"
+#include "experiments/training/evaluator.h"
 #include "kernels/loss/answers.h"
 
 namespace crosstalk {
@@ -47,7 +47,7 @@ PieceReader<Real>::PieceReader(const Task& task, Split split, int sequences, int
   for (auto* graph : {graphs_->first.get(), graphs_->next.get()}) {
     replicas.bind(*graph, replicas.zero);
     const BatchTensors& batch = graph->batch;
-    for (int r = 0; r < replicas.count(); ++r) {  // a GPU reads along what nobody is given
+    for (int r = 0; r < replicas.count(); ++r) {  // a GPU computes empty slots, too
       replicas.put(*batch.tokens, r, filled(batch.tokens->size(), 0));
       for (auto* tensor : {batch.query, batch.position}) replicas.put(*tensor, r, filled(tensor->size(), 0));
       replicas.put(*batch.target, r, filled(batch.target->size(), -1));
@@ -60,7 +60,7 @@ std::vector<typename PieceReader<Real>::Due> PieceReader<Real>::give(const Model
                                                                      int first, int from) {
   const BatchTensors& batch = graph.batch;
   const int C = batch.C, Q = batch.Q, count = std::min(piece_, shape_.T - from);
-  // What lies behind the last token changes nothing before it.
+  // Padding after the last token changes nothing before it.
   auto tokens = filled(batch.tokens->size(), 0), query = filled(batch.query->size(), 0), position = query,
        target = filled(batch.target->size(), -1);
   std::vector<Due> due;

@@ -1,5 +1,5 @@
-// Reading trained replicas on long sequences in pieces, what a piece leaves carried to the next (eval.piece): the memory that
-// it takes does not grow with the sequence.
+// Reading trained replicas on long sequences in pieces, with states carried from piece to piece (eval.piece): its memory does not
+// grow with the sequence.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <memory>
@@ -18,7 +18,7 @@ class PieceReader {
   /// Of the first `sequences` sequences of a split, `piece` tokens at a time. The task must outlive it.
   PieceReader(const Task& task, Split split, int sequences, int piece, Replicas<Real>& replicas);
 
-  /// Reads the active replicas query by query, as Exam::read() does a part.
+  /// Reads the active replicas query by query, as Evaluator::read() does a part.
   std::vector<QueryResults> read(const std::vector<int>& active);
 
  private:
@@ -26,7 +26,7 @@ class PieceReader {
     std::int64_t slot;  ///< of all sequences
     int row;            ///< of the piece's queries
   };
-  /// Gives a replica the piece that begins at token `from` of the sequences drawn for it; returns what is due in it.
+  /// Gives a replica the piece that begins at token `from` of the sequences drawn for it; returns the queries due in it.
   std::vector<Due> give(const ModelGraph<Real>& graph, int r, int first, int from);
   void take(const ModelGraph<Real>& graph, int r, const std::vector<Due>& due, QueryResults& results);
 

@@ -136,7 +136,7 @@ void add_token_profiles(Record& record, const std::vector<QueryResults>& results
   record.profiles["exact_by_position"] = profile.exact;
 }
 
-void add_segment_profiles(Record& record, const std::vector<ExamPart>& parts,
+void add_segment_profiles(Record& record, const std::vector<SplitPart>& parts,
                           const std::vector<QueryResults>& results) {
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const EvalSummary summary = summarise_mixture({results[i]});

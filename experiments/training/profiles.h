@@ -1,11 +1,11 @@
-// What the queries of the test split tell of a trained memory: accuracy by what is known of each query.
+// Profiles of a trained memory: accuracy on the test split by properties of the queries.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cstdint>
 #include <vector>
 
 #include "experiments/training/evaluation.h"
-#include "experiments/training/exam.h"
+#include "experiments/training/evaluator.h"
 #include "results/store/record.h"
 #include "tasks/task.h"
 
@@ -42,7 +42,7 @@ void add_token_profiles(Record& record, const std::vector<QueryResults>& results
 
 /// Of a mixture: accuracy_by_segment, exact_by_segment and loss_by_segment over 1, 2, ... in the order of the study, and
 /// test_accuracy_NAME of each.
-void add_segment_profiles(Record& record, const std::vector<ExamPart>& parts,
+void add_segment_profiles(Record& record, const std::vector<SplitPart>& parts,
                           const std::vector<QueryResults>& results);
 
 }  // namespace crosstalk

@@ -15,13 +15,13 @@ Precision products_of(const Options& config) {
 
 template <class Real>
 Replicas<Real>::Replicas(const Options& config, const Vocabulary& vocabulary, Device device, int R,
-                         double urgency)
+                         double priority)
     : report(shaped<double>(R, {report_size(narrow<int>(config, "eval.every"))})),
       seed(shaped<std::int32_t>(R, {2})),
       step(shaped<std::int32_t>(R, {1})),
       evaluations(step),
       zero(step),
-      stream_(device == Device::cuda && !MemoryMeasure::active() ? std::make_unique<CudaStream>(urgency)
+      stream_(device == Device::cuda && !MemoryMeasure::active() ? std::make_unique<CudaStream>(priority)
                                                                  : nullptr),
       model_(make_model<Real>(config, vocabulary, device, R, products_of(config))),
       scalars_(device) {

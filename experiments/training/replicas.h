@@ -1,4 +1,4 @@
-// The replicas of a pack on their device: parameters, counters and what the host reads of them.
+// The replicas of a pack on their device: parameters, counters and reports.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <initializer_list>
@@ -18,23 +18,22 @@ namespace crosstalk {
 template <class Real>
 class Replicas {
  public:
-  /// `urgency`: CUDA: of the stream, in [0, 1].
-  Replicas(const Options& config, const Vocabulary& vocabulary, Device device, int R, double urgency);
+  /// `priority`: CUDA: of the stream, in [0, 1].
+  Replicas(const Options& config, const Vocabulary& vocabulary, Device device, int R, double priority);
 
   Device device() const { return exec_.device; }
   const CudaStream* stream() const { return stream_.get(); }
   int count() const { return step.R; }
   Model<Real>& model() { return *model_; }
 
-  /// The CPU computes `active` replicas only, which must outlive what runs on them; on CUDA an empty slot computes
-  /// along and nobody looks.
+  /// The CPU computes `active` replicas only, a list that must outlive the work; CUDA computes empty slots, too.
   Exec exec(const std::vector<int>& active) const;
   void set_threads(int threads) { exec_.threads = threads; }
   void synchronise() const {
     if (stream_) stream_->synchronise();
   }
 
-  /// Has a graph take its random features and what it drops from these replicas' streams: new features at every value
+  /// Has a graph take its random features and dropout masks from these replicas' streams: new features at every value
   /// of `counter`, unless the study wants them fixed.
   void bind(ModelGraph<Real>& graph, const Tensor<std::int32_t>& counter) const;
 

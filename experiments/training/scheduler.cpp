@@ -1,15 +1,15 @@
 // Packs of different shapes side by side: one worker thread a core takes the longest pack that is left; when
 // fewer packs than cores remain, those that run share the cores. Results do not depend on any of this.
 //
-// On a GPU packs share the device, and the kernels of the more urgent go first. Where there is much to train, light packs
-// are: each of their many steps would wait for long kernels of heavy ones, which fill what is left. (With the heaviest
+// On a GPU packs share the device, and the kernels of the higher priority go first. Where there is much to train, light packs
+// are: each of their many steps would wait for long kernels of heavy ones, which fill the rest. (With the heaviest
 // first, two H200s took 115.2 s for 1,600 runs where they take 110.7: light runs of many steps began late, and ended last.)
 // Where there is little, the costliest runs decide when all have ended, and the heaviest packs go first: 28.4 s for 320
 // runs where light ones first took 32.1 (benchmarks/README.md, "Many GPUs of one host").
 //
-// A pack begins when what its graphs need is free (Admission): until then it waits for its neighbours to end, and lighter
-// ones go before it. One that is too large for the whole device is halved; a run has failed that does not fit alone. What
-// other programs hold of the device is no failure of a run: it waits until they let it go.
+// A pack begins when the memory of its graphs is free (Admission): until then it waits for its neighbours to end, and lighter
+// ones go before it. One that is too large for the whole device is halved; a run that does not fit alone has failed, unless
+// other programs hold the memory: then it waits for them.
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
@@ -43,7 +43,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Of whoever calls, and for threads of OpenMP that end a little after others have begun.
+/// For the caller, and for threads of OpenMP that end a little after others have begun.
 constexpr int spare_threads = 4;
 
 struct Queue {
@@ -51,11 +51,11 @@ struct Queue {
   std::mutex mutex;
   std::condition_variable changed;
   std::multiset<std::string> trained;  ///< runs of the packs that are trained now
-  std::set<std::string> told;          ///< runs of which events.waits knows
+  std::set<std::string> told;          ///< runs of which the client knows that they wait for memory
   int working = 0;
   int measuring = 0;  ///< of those that work
   bool asking = false, interrupted = false;
-  Clock::time_point freed_asked = Clock::now();
+  Clock::time_point looked = Clock::now();  ///< for runs that other processes left
 };
 
 /// Between two questions for more runs.
@@ -66,22 +66,20 @@ constexpr double kTryAgain = 1, kTryAnyway = 60;
 class Scheduler {
  public:
   Scheduler(const std::string& study, const TrainingOptions& options, int workers, int slots,
-            const TrainingEvents& events)
+            TrainingClient& client)
       : study_(study),
         options_(options),
         workers_(workers),
         slots_(slots),
-        events_(events),
+        client_(client),
         admission_(options.device) {}
 
   bool run(std::vector<QueuedPack> packs) {
     queue_.packs = std::move(packs);
-    const int workers =
-        events_.more ? workers_ : std::min<int>(workers_, static_cast<int>(queue_.packs.size()));
     {
       std::vector<std::jthread> pool;  // joins
       try {
-        for (int i = 0; i < workers; ++i) pool.emplace_back([this] { work(); });
+        for (int i = 0; i < workers_; ++i) pool.emplace_back([this] { work(); });
       } catch (const std::system_error&) {  // no thread to be had
         stop_all(std::current_exception());
       }
@@ -95,7 +93,7 @@ class Scheduler {
     return std::chrono::duration<double>(Clock::now() - when).count();
   }
 
-  bool stopped() const { return (events_.stop && events_.stop->load()) || failed_.load(); }
+  bool stopped() const { return client_.stopped() || failed_.load(); }
 
   void work() {
     try {
@@ -142,11 +140,11 @@ class Scheduler {
     try {
       pack.bytes =
           pack_bytes(first.run->config, place_of_state(first.state).stage, replicas, options_.device);
-    } catch (const std::exception&) {  // training it will say what is wrong
+    } catch (const std::exception&) {  // training will report it
     }
   }
 
-  // Among those that wait, behind the others of its cost.
+  // After the waiting packs of its cost.
   void put_back(QueuedPack pack) {
     const auto at = std::find_if(queue_.packs.begin(), queue_.packs.end(),
                                  [&](const QueuedPack& x) { return x.cost > pack.cost; });
@@ -195,7 +193,7 @@ class Scheduler {
     return waited > kTryAnyway || (waited > kTryAgain && pack.bytes < free_memory(options_.device));
   }
 
-  // The longest pack that is left and fits. While others train, whoever finds none asks for more; nothing: all has ended.
+  // The longest waiting pack that fits. A thread without one asks for more while others train; nothing: all has ended.
   std::optional<Taken> next_pack() {
     std::unique_lock lock(queue_.mutex);
     for (;;) {
@@ -203,46 +201,41 @@ class Scheduler {
         queue_.interrupted |= !queue_.packs.empty();
         return std::nullopt;
       }
-      if (events_.freed && !queue_.packs.empty() && !queue_.asking &&
-          since(queue_.freed_asked) >= events_.freed_every) {
+      if (!queue_.packs.empty() && !queue_.asking && since(queue_.looked) >= options_.look_again) {
         const Clock::time_point begin = Clock::now();
-        ask(lock, events_.freed);
-        queue_.freed_asked = Clock::now();
-        // A large store is looked at seldom.
-        if (events_.freed_every > 0) queue_.freed_asked += 20 * (queue_.freed_asked - begin);
+        ask_for_more(lock, false);
+        queue_.looked = Clock::now();
+        if (options_.look_again > 0) queue_.looked += 20 * (queue_.looked - begin);  // a large store: seldom
       }
       if (std::optional<Taken> taken = take()) return taken;
       if (queue_.packs.empty() && queue_.measuring == 0) {
-        if (!events_.more || (queue_.working == 0 && !queue_.asking)) return std::nullopt;
-        if (!queue_.asking) ask(lock, events_.more);
+        if (queue_.working == 0 && !queue_.asking) return std::nullopt;
+        if (!queue_.asking) ask_for_more(lock, true);
         if (!queue_.packs.empty()) continue;
       }
       queue_.changed.wait_for(lock, kAskAgain);
     }
   }
 
-  using MoreRuns = std::function<std::vector<const Run*>(const std::set<std::string>& here)>;
-
-  void ask(std::unique_lock<std::mutex>& lock, const MoreRuns& more) {
+  void ask_for_more(std::unique_lock<std::mutex>& lock, bool idle) {
     queue_.asking = true;
     std::set<std::string> here(queue_.trained.begin(), queue_.trained.end());
     for (const QueuedPack& pack : queue_.packs)
       for (const QueuedRun& run : pack.runs) here.insert(run.run->id);
     lock.unlock();
-    std::vector<QueuedPack> packs = make_packs(more(here), options_, events_);
+    std::vector<QueuedPack> packs = make_packs(client_.more_runs(here, idle), options_, client_);
     lock.lock();
     add_packs(queue_.packs, std::move(packs));
     queue_.asking = false;
     queue_.changed.notify_all();
   }
 
-  // Leaves out what is not wanted of the runs that would begin at once; the others are asked for when a slot
+  // Claims the runs that would begin at once, and leaves out those that cannot be claimed; the others are claimed when a slot
   // is free.
-  std::vector<QueuedRun> wanted(std::vector<QueuedRun> runs, int slots) const {
-    if (!events_.wanted) return runs;
+  std::vector<QueuedRun> claimed(std::vector<QueuedRun> runs, int slots) const {
     std::vector<QueuedRun> kept;
     for (QueuedRun& run : runs)
-      if (kept.size() >= static_cast<std::size_t>(slots) || events_.wanted(run.run->id))
+      if (kept.size() >= static_cast<std::size_t>(slots) || client_.claim(run.run->id))
         kept.push_back(std::move(run));
     return kept;
   }
@@ -259,7 +252,7 @@ class Scheduler {
     QueuedPack& queued = taken.pack;
     const int slots = slots_of(queued);
     const double cost = queued.cost / static_cast<double>(queued.runs.size());
-    const std::vector<QueuedRun> kept = wanted(std::move(queued.runs), slots);
+    const std::vector<QueuedRun> kept = claimed(std::move(queued.runs), slots);
     if (kept.empty()) {
       leave(taken);
       return;
@@ -267,47 +260,24 @@ class Scheduler {
     keep_memory_reserve();  // another pack may have let it go
     std::vector<PackRun> pack;
     for (const QueuedRun& run : kept) pack.push_back({*run.run, run.state});
-    std::vector<std::string> finished;
-    PackEvents events;
-    events.urgency = queued.urgency;
-    events.finished = [&](Record&& record) {
-      finished.push_back(record.id);
-      report(std::move(record));
-    };
-    if (events_.keep)
-      events.keep = [&](const std::string& id, const std::string& npz) {
-        hand_over([&] { events_.keep(id, npz); });
-      };
-    events.progressed = [&](std::int64_t steps) {
-      const std::lock_guard lock(event_mutex_);
-      if (events_.progressed) events_.progressed(steps);
-    };
-    events.stopped = [this] { return stopped(); };
-    events.wanted = events_.wanted;
-    events.threads = [this] {
+    PackClient client(*this);
+    const auto threads = [this] {
       const std::lock_guard lock(queue_.mutex);
       const int side_by_side = std::min(workers_, queue_.working + static_cast<int>(queue_.packs.size()));
       return std::max(1, workers_ / std::max(1, side_by_side));
     };
-    if (events_.save) {
-      events.save = [this](const std::string& id, const std::string& state) {
-        const std::lock_guard lock(event_mutex_);
-        events_.save(id, state);
-      };
-    }
     const auto unfinished = [&] {
-      QueuedPack rest{cost, queued.urgency, {}, queued.slots, queued.bytes};
+      QueuedPack rest{cost, queued.priority, {}, queued.slots, queued.bytes};
       for (const QueuedRun& run : kept) {
-        if (std::find(finished.begin(), finished.end(), run.run->id) == finished.end())
-          rest.runs.push_back(run);
+        if (client.ended.count(run.run->id) == 0) rest.runs.push_back(run);
       }
       rest.cost *= static_cast<double>(rest.runs.size());
       return rest;
     };
-    // What is left to do when the memory is free again.
+    // The rest of the work, once the memory is free again.
     std::function<void(const Admission::Place&)> then;
     try {
-      if (!train_pack(study_, pack, slots, options_.device, events)) {
+      if (!train_pack(study_, pack, {slots, options_.device, queued.priority, threads}, client)) {
         const std::lock_guard lock(queue_.mutex);
         queue_.interrupted = true;
       }
@@ -334,13 +304,13 @@ class Scheduler {
   }
 
   // A pack that shared the device is tried again when there is more room. One that was alone is halved; a run that does not
-  // fit alone has failed, unless other programs hold what it lacks.
+  // fit alone has failed, unless other programs hold the memory.
   void out_of_memory(QueuedPack pack, const std::string& message, const Admission::Place& place) {
     if (pack.runs.empty()) return;
     if (!place.shared && pack.runs.size() == 1) {
       const Run& run = *pack.runs[0].run;
       if (pack.bytes <= 1) measure(pack);
-      if (!events_.waits || !wait_for_others(pack, place.crowded)) report_failure(run, message);
+      if (!wait_for_others(pack, place.crowded)) report_failure(run, message);
       return;
     }
     const std::lock_guard lock(queue_.mutex);
@@ -352,7 +322,8 @@ class Scheduler {
     }
   }
 
-  // Returns false if the run would not fit without other programs either. crowded: they held memory when it began.
+  // Returns false if the run would not fit without other programs either, or shall not wait. crowded: they held memory when it
+  // began.
   bool wait_for_others(QueuedPack& pack, bool crowded) {
     const Run& run = *pack.runs[0].run;
     std::string why;
@@ -366,11 +337,13 @@ class Scheduler {
                           gib(pack.bytes), gib(whole_memory(options_.device)),
                           gib(free_memory(options_.device)));
       }
-      pack.crowded_out = Clock::now();
-      put_back(std::move(pack));
     }
-    const std::lock_guard lock(event_mutex_);
-    if (!why.empty()) events_.waits(run.id, why);
+    bool waits = true;
+    if (!why.empty()) report([&] { waits = client_.waits_for_memory(run.id, why); });
+    if (!waits) return false;
+    pack.crowded_out = Clock::now();
+    const std::lock_guard lock(queue_.mutex);
+    put_back(std::move(pack));
     return true;
   }
 
@@ -380,16 +353,13 @@ class Scheduler {
     const auto found =
         std::find_if(rest.begin(), rest.end(), [&](const QueuedRun& run) { return run.run->id == error.id; });
     if (found == rest.end()) throw std::logic_error("a state that fits no run of its pack");
-    {
-      const std::lock_guard lock(event_mutex_);
-      if (events_.reject) events_.reject(error.id, error.what());
-    }
+    report([&] { client_.reject_state(error.id, error.what()); });
     const Run* run = found->run;
     const double cost = pack.cost / static_cast<double>(rest.size());
     rest.erase(found);
     pack.cost -= cost;
     const std::lock_guard lock(queue_.mutex);
-    queue_.packs.push_back({cost, pack.urgency, {{run, ""}}, pack.slots});
+    queue_.packs.push_back({cost, pack.priority, {{run, ""}}, pack.slots});
     if (!rest.empty()) queue_.packs.push_back(std::move(pack));
   }
 
@@ -397,7 +367,7 @@ class Scheduler {
 
   // Everything stops; the first error is the one that train_runs throws.
   void stop_all(std::exception_ptr error) {
-    const std::lock_guard lock(event_mutex_);
+    const std::lock_guard lock(report_mutex_);
     if (!error_) error_ = std::move(error);
     failed_.store(true);
   }
@@ -405,19 +375,15 @@ class Scheduler {
   void report_failure(const Run& run, const std::string& message) {
     Record record = record_of(study_, run, RunStatus::failed);
     record.message = message;
-    report(std::move(record));
+    report([&] { client_.finished(std::move(record)); });
   }
 
-  void report(Record&& record) {
-    hand_over([&] { events_.finished(std::move(record)); });
-  }
-
-  // Hands a result to the caller. If that throws (the store is full), everything stops and the error is kept.
-  template <class Give>
-  void hand_over(const Give& give) {
-    const std::lock_guard lock(event_mutex_);
+  // Has the client told something. If that throws (the store is full), everything stops and the error is kept.
+  template <class Tell>
+  void report(const Tell& tell) {
+    const std::lock_guard lock(report_mutex_);
     try {
-      give();  // may need the reserve
+      tell();  // may need the reserve
     } catch (...) {
       if (!error_) error_ = std::current_exception();
       failed_.store(true);
@@ -426,13 +392,40 @@ class Scheduler {
     keep_memory_reserve();
   }
 
+  /// The client as one pack sees it.
+  class PackClient final : public TrainingClient {
+   public:
+    explicit PackClient(Scheduler& all) : all_(all), client_(all.client_) {}
+    bool stopped() const override { return all_.stopped(); }
+    bool claim(const std::string& id) override { return client_.claim(id); }
+    void save_state(const std::string& id, const std::string& state) override {
+      all_.report([&] { client_.save_state(id, state); });
+    }
+    void progressed(std::int64_t steps) override {
+      all_.report([&] { client_.progressed(steps); });
+    }
+    void keep_weights(const std::string& id, const std::string& npz) override {
+      all_.report([&] { client_.keep_weights(id, npz); });
+    }
+    void finished(Record&& record) override {
+      ended.insert(record.id);
+      all_.report([&] { client_.finished(std::move(record)); });
+    }
+
+    std::set<std::string> ended;  ///< runs
+
+   private:
+    Scheduler& all_;
+    TrainingClient& client_;
+  };
+
   const std::string& study_;
   const TrainingOptions& options_;
   int workers_, slots_;
-  const TrainingEvents& events_;
+  TrainingClient& client_;
   Queue queue_;
   Admission admission_;  ///< guarded by the queue's mutex
-  std::mutex event_mutex_;
+  std::mutex report_mutex_;
   std::exception_ptr error_;
   std::atomic<bool> failed_{false};
 };
@@ -440,12 +433,12 @@ class Scheduler {
 }  // namespace
 
 bool train_runs(const std::string& study, const std::vector<const Run*>& runs, const TrainingOptions& options,
-                const TrainingEvents& events) {
+                TrainingClient& client) {
   if (runs.empty()) return true;
   require_threads(packs_at_once(options) + spare_threads);
-  std::vector<QueuedPack> packs = make_packs(runs, options, events);
-  if (events.stop && events.stop->load()) return false;
-  return Scheduler(study, options, packs_at_once(options), slots_of_a_pack(options), events)
+  std::vector<QueuedPack> packs = make_packs(runs, options, client);
+  if (client.stopped()) return false;
+  return Scheduler(study, options, packs_at_once(options), slots_of_a_pack(options), client)
       .run(std::move(packs));
 }
 

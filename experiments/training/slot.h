@@ -1,4 +1,4 @@
-// What one replica of a pack has come to, and the rules that end it.
+// Results of one replica of a pack so far, and the rules that end it.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <algorithm>
@@ -50,7 +50,7 @@ struct Slot {
     const bool patient = strikes <= config.get_int("train.patience") || (is_scheduled() && !last_stage);
     return (solved && last_stage) || !patient || steps >= config.get_int("train.max_steps");
   }
-  /// Whether it goes on to the next of so many stages.
+  /// Whether it goes on to the next of `stages` stages.
   bool leaves_stage(std::size_t stages) const {
     const Options& config = run->config;
     if (!is_scheduled()) return last.accuracy >= config.get_double("train.promote_accuracy");

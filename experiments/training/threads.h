@@ -4,7 +4,7 @@
 
 namespace crosstalk {
 
-/// Throws DeviceError, with what to do, unless `count` more threads can live at once. Asked before training,
+/// Throws DeviceError, with the remedy, unless `count` more threads can live at once. Asked before training,
 /// since OpenMP ends the whole process where it gets none.
 void require_threads(int count);
 

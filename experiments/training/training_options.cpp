@@ -189,7 +189,7 @@ void check_prefixes(const Options& options, const std::vector<int>& factors) {
                     options.get_string("eval.prefixes"), answers));
 }
 
-/// What follows from the number of steps of an epoch.
+/// Checks and defaults by the number of steps of an epoch.
 void resolve_epochs(Options& options) {
   const std::int64_t epochs = options.get_int("train.epochs");
   const bool by_epoch = options.get_string("train.schedule") == "cosine_epoch";
@@ -261,7 +261,7 @@ void check_optimizer(const Options& options) {
   }
 }
 
-/// The warm-up in steps, and what a schedule cannot be asked for.
+/// The warm-up in steps, and options that a schedule refuses.
 void resolve_schedule(Options& options) {
   const std::string& schedule = options.get_string("train.schedule");
   const std::int64_t steps = options.get_int("train.max_steps");
@@ -367,7 +367,7 @@ void check_pieces(const Options& options, const Task& task, const std::vector<in
                    "give less than that");
 }
 
-/// What a probe, which learns nothing, cannot be asked for.
+/// Options that a probe refuses, since it learns nothing.
 void check_probe(const Options& options) {
   if (!is_probe(options)) return;
   if (const std::int64_t steps = options.get_int("train.max_steps"); steps > 0)

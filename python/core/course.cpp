@@ -11,11 +11,11 @@
 
 #include "experiments/common/provenance.h"
 #include "experiments/common/stores.h"
+#include "experiments/training/error_kinds.h"
+#include "experiments/training/evaluation_schedule.h"
 #include "experiments/training/foreign_memory.h"
-#include "experiments/training/mistakes.h"
 #include "experiments/training/optimizer.h"
 #include "experiments/training/pack.h"
-#include "experiments/training/rhythm.h"
 #include "experiments/training/state/record_of.h"
 #include "experiments/training/testing/test_reader.h"
 #include "kernels/base/text/narrow.h"
@@ -97,13 +97,13 @@ class Course {
   double rate(std::int64_t step) const {
     return run_.config.get_double("train.learning_rate") * schedule_.factor(static_cast<std::int32_t>(step));
   }
-  std::int64_t to_evaluation() const { return rhythm_->to_evaluation(slot_.steps); }
+  std::int64_t to_evaluation() const { return schedule_->to_evaluation(slot_.steps); }
 
   /// (part, sequences) of a split: of this stage, of the whole task, or of the task so many times as long.
   nb::list exam(const std::string& split, int factor) {
     const Shared task = factor > 0 ? lengthened(factor) : split == "eval" ? stage_task() : task_;
     nb::list all;
-    for (const ExamPart& part : parts_of(*task, split))
+    for (const SplitPart& part : parts_of(*task, split))
       all.append(nb::make_tuple(Stream(part.segment ? part.segment : task, part.name, part.sequences),
                                 part.sequences));
     return all;
@@ -157,18 +157,18 @@ class Course {
   void tested(int factor, const std::vector<Read>& read) {
     const Shared shared = factor > 0 ? lengthened(factor) : task_;
     const Task& task = *shared;
-    const std::vector<ExamPart> parts = parts_of(task, "test");
+    const std::vector<SplitPart> parts = parts_of(task, "test");
     const std::vector<QueryResults> results = results_of(read);
     std::vector<QueryFacts> facts;
-    for (const ExamPart& part : parts) facts.push_back(query_facts(*part.task, seed_, part.sequences));
+    for (const SplitPart& part : parts) facts.push_back(query_facts(*part.task, seed_, part.sequences));
     const EvalSummary test = summary(parts, results);
     require_unchanged(*task_);
     if (factor > 0) return add_length(record_, run_.config, task, factor, test, parts, results, facts);
     record_.metrics["test_loss"] = test.loss;
     record_.metrics["test_accuracy"] = test.accuracy;
     std::vector<const Task*> tasks;
-    for (const ExamPart& part : parts) tasks.push_back(part.task);
-    add_mistakes(record_, tasks, results, seed_);
+    for (const SplitPart& part : parts) tasks.push_back(part.task);
+    add_error_shares(record_, tasks, results, seed_);
     if (!parts[0].name.empty()) add_segment_profiles(record_, parts, results);
     add_token_test(record_, task, test, parts, results, facts);
   }
@@ -223,12 +223,12 @@ class Course {
   void enter_stage() {
     epoch_ = std::make_unique<Epoch>(*stage_task(), narrow<int>(run_.config, "train.batch"));
     schedule_ = schedule_of(run_.config, epoch_->steps());
-    rhythm_ = std::make_unique<Rhythm>(run_.config, *epoch_);
+    schedule_ = std::make_unique<EvaluationSchedule>(run_.config, *epoch_);
   }
-  std::vector<ExamPart> parts_of(const Task& task, const std::string& split) const {
-    return exam_parts(task, split_of(split), narrow<int>(run_.config, "eval.sequences"));
+  std::vector<SplitPart> parts_of(const Task& task, const std::string& split) const {
+    return split_parts(task, split_of(split), narrow<int>(run_.config, "eval.sequences"));
   }
-  static EvalSummary summary(const std::vector<ExamPart>& parts, const std::vector<QueryResults>& results) {
+  static EvalSummary summary(const std::vector<SplitPart>& parts, const std::vector<QueryResults>& results) {
     if (parts.size() != results.size())
       throw nb::value_error("there must be losses of every part of the exam");
     return parts[0].name.empty() ? summarise(results[0]) : summarise_mixture(results);
@@ -246,7 +246,7 @@ class Course {
   std::vector<TaskSegment> stages_;
   std::map<int, Shared> lengthened_;
   std::unique_ptr<Epoch> epoch_;
-  std::unique_ptr<Rhythm> rhythm_;
+  std::unique_ptr<EvaluationSchedule> schedule_;
   RateSchedule schedule_;
   Record record_;
 };

@@ -156,7 +156,7 @@ std::optional<std::string> field_text(const Record& record, const std::string& k
     const auto known = config_text(record, key);
     return known ? known : to_text(verdict_of(record));
   }
-  if (key == "semantics" && record.provenance.is_object())
+  if (key == "semantics")
     if (const auto number = record.provenance.find(key); number != record.provenance.end())
       return number->dump();
   if (key == "seed") return std::to_string(record.seed);

@@ -14,7 +14,6 @@ namespace {
 
 /// The word of somebody's table.
 std::optional<Verdict> given(const Record& record) {
-  if (!record.provenance.is_object()) return std::nullopt;
   const auto word = record.provenance.find("verdict");
   if (word == record.provenance.end() || !word->is_string()) return std::nullopt;
   for (const Verdict verdict : verdicts())

@@ -35,10 +35,13 @@ struct Record {
   std::map<std::string, double> metrics;  ///< task's chance, bounds, shortcut baselines; further scalars
   std::map<std::string, Series> curves;   ///< "eval_loss", "eval_accuracy", ... over step
   std::map<std::string, Series>
-      profiles;               ///< over another axis: "accuracy_by_operations", "loss_by_length", ...
-  std::string message;        ///< why it failed
-  nlohmann::json provenance;  ///< host, device, wall_s, commit, compiler, pack, attempt, started, ...
-  std::string version;  ///< of the study that asks for it (results/asked.h); never written into a record
+      profiles;         ///< over another axis: "accuracy_by_operations", "loss_by_length", ...
+  std::string message;  ///< why it failed
+  nlohmann::json
+      provenance;  ///< object (null: empty): host, device, wall_s, commit, compiler, pack, attempt, started, ...
+  // Of rows in memory, never written into a record:
+  std::string version;      ///< of the study that asks for it (results/asked.h)
+  std::int32_t store = -1;  ///< of a head, number of the store that holds the rest; -1: the record is whole
 };
 
 /// "done" | "diverged" | "failed".

@@ -8,15 +8,12 @@
 #include <atomic>
 #include <chrono>
 #include <cmath>
-#include <condition_variable>
 #include <ctime>
 #include <exception>
 #include <limits>
 #include <map>
-#include <mutex>
 #include <numeric>
 #include <optional>
-#include <thread>
 
 #include "experiments/common/text.h"
 #include "experiments/program/bench.h"
@@ -37,32 +34,6 @@ double since(Clock::time_point begin) { return std::chrono::duration<double>(Clo
 double max_steps(const Run& run) {  // a probe takes one: its evaluation
   return std::max(1.0, static_cast<double>(run.config.get_int("train.max_steps")));
 }
-
-/// Sets `stop` at a moment, unless it is left before.
-class Alarm {
- public:
-  Alarm(std::atomic<bool>& stop, Clock::time_point at)
-      : thread_([this, &stop, at] {
-          std::unique_lock lock(mutex_);
-          if (!wake_.wait_until(lock, at, [&] { return over_; })) stop.store(true);
-        }) {}
-  ~Alarm() {
-    {
-      const std::lock_guard lock(mutex_);
-      over_ = true;
-    }
-    wake_.notify_all();
-    thread_.join();
-  }
-  Alarm(const Alarm&) = delete;
-  Alarm& operator=(const Alarm&) = delete;
-
- private:
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  bool over_ = false;
-  std::thread thread_;
-};
 
 /// Operations of a run's steps of training, in steps of the task's own size: stages of a curriculum are shorter, where the
 /// schedule says how long each lasts.
@@ -92,6 +63,34 @@ double processor_seconds() {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
+/// Times the steps of a training, and stops it after `share` seconds of them, `most_steps` of all cores, or at `end`. The first
+/// report of each core does not count: preparation and first touches are not what the rest of a run takes.
+struct StepTimer final : TrainingClient {
+  StepTimer(int cores_, double share_, double most_steps_, Clock::time_point end_)
+      : cores(cores_), share(share_), most_steps(most_steps_), end(end_) {}
+  bool stopped() const override { return enough || Clock::now() >= end; }
+  void finished(Record&& record) override { done += record.status == RunStatus::done; }
+  void progressed(std::int64_t just_done) override {
+    if (just_done == 0 || stopped()) return;
+    if (++calls <= cores) {
+      began = Clock::now();
+      begin = processor_seconds();
+      return;
+    }
+    steps += just_done;
+    seconds = processor_seconds() - begin;
+    enough = since(began) >= share || static_cast<double>(steps) >= most_steps;
+  }
+
+  const int cores;
+  const double share, most_steps;
+  const Clock::time_point end;
+  std::atomic<bool> enough{false};
+  std::int64_t calls = 0, steps = 0, done = 0;  ///< done: runs
+  double begin = processor_seconds(), seconds = 0;
+  Clock::time_point began = Clock::now();
+};
+
 /// Seconds of a core for a step of `shape`, every core training one like it, by a try of `share` seconds that ends at
 /// `end` whatever it has seen; nothing if that was too little, or the run fails. A step too long for a try is made of
 /// fewer sequences, and counted as so many.
@@ -120,36 +119,19 @@ std::optional<double> try_steps(const Shape& shape, int cores, double share, Clo
     one.id = fmt::format("try-{}", core);
     runs.push_back(std::move(one));
   }
-  std::atomic<bool> stop{false};
-  std::int64_t calls = 0, steps = 0, ended = 0;
-  double seconds = 0, begin = processor_seconds();
-  Clock::time_point began = Clock::now();
-  TrainingEvents events;
-  events.stop = &stop;
-  events.finished = [&](Record&& record) { ended += record.status == RunStatus::done; };
-  events.progressed = [&](std::int64_t done) {
-    if (done == 0 || stop.load()) return;
-    if (++calls <= cores) {  // preparation and first touches are not what the rest of a run takes
-      began = Clock::now();
-      begin = processor_seconds();
-      return;
-    }
-    steps += done;
-    seconds = processor_seconds() - begin;
-    if (since(began) >= share || static_cast<double>(steps) >= cores * max_steps(run)) stop.store(true);
-  };
+  StepTimer timer(cores, share, cores * max_steps(run), end);
   TrainingOptions training;
   training.threads = cores;
   training.pack = 1;
   try {
-    const Alarm alarm(stop, end);
-    train_runs("plan", runs, training, events);
+    train_runs("plan", runs, training, timer);
   } catch (const std::exception&) {  // no memory, no thread: a plan goes on without an estimate
     return std::nullopt;
   }
-  if (probe && ended == cores) return (processor_seconds() - begin) / cores;
-  if (steps == 0) return std::nullopt;
-  return seconds / static_cast<double>(steps) * static_cast<double>(batch) / static_cast<double>(fewer);
+  if (probe && timer.done == cores) return (processor_seconds() - timer.begin) / cores;
+  if (timer.steps == 0) return std::nullopt;
+  return timer.seconds / static_cast<double>(timer.steps) * static_cast<double>(batch) /
+         static_cast<double>(fewer);
 }
 
 /// A memory under its label: its smallest and its largest shape.

@@ -244,7 +244,7 @@ std::string stop_text(const std::vector<const Run*>& runs) {
 
 int run_plan(const Arguments& arguments, Console& console) {
   Study study = study_of(arguments);
-  const std::optional<TrainingOptions> asked = asked_training(arguments);
+  const std::optional<TrainingOptions> asked = given_training(arguments);
   keep_chosen(arguments, study, console);
   const std::filesystem::path store = store_path_of(arguments, study);
   print_plan(study, load_heads(store, console), store, arguments.has("json"), asked, console);

@@ -11,7 +11,7 @@ namespace crosstalk {
 
 /// Identity, configuration, d_dot and state size of a run; losses are NaN.
 Record record_of(const std::string& study, const Run& run, RunStatus status);
-/// The same with what its slot has come to: steps, losses and learning curves.
+/// The same with steps, losses and learning curves of its slot.
 Record record_of(const std::string& study, const Slot& slot, RunStatus status);
 
 }  // namespace crosstalk

@@ -7,7 +7,7 @@
 
 namespace crosstalk {
 
-/// What replica r, whose slot is given, has come to.
+/// The state of replica r, with its slot.
 template <class Real>
 RunState state_of(const Slot& slot, Replicas<Real>& replicas, int r);
 

@@ -35,7 +35,7 @@ void load_weights(const Weights& weights, ParameterBlock<Real>& block, Device de
 std::string to_npz(const Weights& weights);
 Weights weights_from_npz(const std::string& bytes, const std::string& path);
 
-/// Names, shapes and numbers as 32 hex digits, wherever they lie and in whatever order.
+/// Hash of names, shapes and numbers as 32 hex digits, independent of path and order.
 std::string digest(const Weights& weights);
 
 /// What is wrong with weights for a model with the parameters of `block`: one sentence that names all that

@@ -26,18 +26,15 @@ struct Kept {
 };
 
 Kept train_keeping(const std::vector<Run>& runs, int pack = 0) {
-  Kept kept;
-  TrainingEvents events;
-  events.keep = [&](const std::string& id, const std::string& npz) {
-    EXPECT_EQ(kept.records.count(id), 0u) << "the record came before its weights";
-    kept.npz[id] = npz;
-  };
-  events.finished = [&](Record&& record) { kept.records[record.id] = record; };
-  TrainingOptions options;
-  options.pack = pack;
-  options.threads = 1;
-  EXPECT_TRUE(train_runs("test", runs, options, events));
-  return kept;
+  struct Client : checks::Keeper {
+    void keep_weights(const std::string& id, const std::string& bytes) override {
+      EXPECT_EQ(records.count(id), 0u) << "the record came before its weights";
+      npz[id] = bytes;
+    }
+    std::map<std::string, std::string> npz;
+  } client;
+  EXPECT_TRUE(train_runs("test", runs, checks::on_cpu(pack), client));
+  return {std::move(client.records), std::move(client.npz)};
 }
 
 class WeightsFiles : public testing::Test {

@@ -98,9 +98,9 @@ TEST(FileStudy, FilesThatChangeAfterThePlanTrainNothing) {
   write_splits(folder, 1);
   const auto runs = runs_on(folder.path());
   write_splits(folder, 4);
-  TrainingEvents events;
-  events.finished = [](Record&&) { ADD_FAILURE() << "a run on other data than its own ended"; };
-  EXPECT_THROW(train_runs("test", runs, {}, events), OptionError);
+  Keeper keeper;
+  EXPECT_THROW(train_runs("test", runs, {}, keeper), OptionError);
+  EXPECT_TRUE(keeper.records.empty()) << "a run on other data than its own ended";
 }
 
 TEST(FileStudy, FilesThatChangeWhileRunsTrainStopThemAndTheyGoOnOnceTheseAreBack) {
@@ -108,22 +108,15 @@ TEST(FileStudy, FilesThatChangeWhileRunsTrainStopThemAndTheyGoOnOnceTheseAreBack
   write_splits(folder, 1);
   const auto runs = runs_on(folder.path(), "", "[1, 2]");
   const Records undisturbed = train(runs);
-  std::map<std::string, std::string> saved;
-  TrainingOptions options;
-  options.threads = 1;
-  TrainingEvents events;
-  events.finished = [](Record&&) { ADD_FAILURE() << "recorded, though its files were others"; };
-  events.save = [&](const std::string& id, const std::string& state) { saved[id] = state; };
-  events.progressed = [&](std::int64_t) { write_splits(folder, 4); };
-  EXPECT_THROW(train_runs("test", runs, options, events), FilesChanged);
-  EXPECT_FALSE(saved.empty()) << "what was trained on was held";
+  Keeper keeper;
+  keeper.on_progress = [&](std::int64_t) { write_splits(folder, 4); };
+  EXPECT_THROW(train_runs("test", runs, on_cpu(0), keeper), FilesChanged);
+  EXPECT_TRUE(keeper.records.empty()) << "recorded, though its files were others";
+  EXPECT_FALSE(keeper.states.empty()) << "the data of the training was held";
   write_splits(folder, 1);
-  Records records;
-  events = {};
-  events.finished = [&](Record&& record) { records[record.id] = record; };
-  events.load = [&](const std::string& id) { return saved[id]; };
-  EXPECT_TRUE(train_runs("test", runs, options, events));
-  for (const auto& run : runs) EXPECT_TRUE(identical_records(records.at(run.id), undisturbed.at(run.id)));
+  keeper.on_progress = [](std::int64_t) {};
+  EXPECT_TRUE(train_runs("test", runs, on_cpu(0), keeper));
+  EXPECT_TRUE(identical_records(keeper.records, undisturbed));
 }
 
 }  // namespace

@@ -1,9 +1,8 @@
-// Packs whose memory does not suffice, beside others and alone, on a device whose memory a test limits.
+// Packs short of memory, side by side and alone, on a device whose memory a test limits.
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
@@ -22,6 +21,8 @@ namespace crosstalk {
 namespace {
 
 using checks::identical_records;
+using checks::Keeper;
+using checks::on_cpu;
 using checks::Records;
 using checks::runs_of;
 
@@ -39,20 +40,8 @@ std::vector<Run> loads(const std::string& memory = "name = \"delta\"") {
   return runs_of(kSteps, memory, "[1]", "\"task.associations\" = [4, 5, 6, 7, 8, 9]");
 }
 
-Records train(const std::vector<Run>& runs, int threads, int pack, TrainingEvents events = {}) {
-  Records records;
-  const auto finished = events.finished;
-  events.finished = [&](Record&& record) {
-    if (finished) finished(Record(record));
-    const std::string id = record.id;
-    EXPECT_TRUE(records.emplace(id, std::move(record)).second) << id << " was reported twice";
-  };
-  TrainingOptions options;
-  options.threads = threads;
-  options.pack = pack;
-  EXPECT_TRUE(train_runs("test", runs, options, events));
-  EXPECT_EQ(records.size(), runs.size());
-  return records;
+Records train(const std::vector<Run>& runs, int threads, int pack) {
+  return checks::train(runs, pack, threads);
 }
 
 void expect_all_done(const Records& records) {
@@ -109,36 +98,51 @@ TEST(Memory, APackThatIsTooLargeIsHalved) {
   for (const auto& [id, record] : halved) EXPECT_EQ(record.provenance.at("pack"), 2);
 }
 
-// Somebody else takes memory that was free when packs were admitted: there is room for one, and the second has begun.
+// Another program takes memory that was free when packs were admitted: there is room for one, and the second has begun.
 TEST(Memory, AShortageBesideOthersIsNoFailure) {
   const auto runs = loads();
   const Records alone = train(runs, 1, 1);
   std::size_t most = 0;
   for (const auto& run : runs) most = std::max(most, bytes_of(run));
   const Limit limit(20 * most);
-  std::mutex mutex;
-  std::condition_variable changed;
-  std::set<std::string> begun;
-  bool progressed = false;
-  TrainingEvents events;
-  events.progressed = [&](std::int64_t) {
-    const std::lock_guard lock(mutex);
-    progressed = true;
-    changed.notify_all();
-  };
-  events.wanted = [&](const std::string& id) {
-    std::unique_lock lock(mutex);
-    if (!begun.insert(id).second || begun.size() != 2) return true;
-    EXPECT_TRUE(changed.wait_for(lock, std::chrono::seconds(60), [&] { return progressed; }));
-    limit_memory(most);
-    return true;
-  };
-  const Records beside = train(runs, 2, 1, events);
-  expect_all_done(beside);
-  EXPECT_TRUE(identical_records(alone, beside));
+  struct Client : Keeper {
+    void progressed(std::int64_t) override {
+      const std::lock_guard lock(mutex);
+      has_progressed = true;
+      changed.notify_all();
+    }
+    bool claim(const std::string& id) override {
+      std::unique_lock lock(mutex);
+      if (!begun.insert(id).second || begun.size() != 2) return true;
+      EXPECT_TRUE(changed.wait_for(lock, std::chrono::seconds(60), [&] { return has_progressed; }));
+      limit_memory(room);
+      return true;
+    }
+    std::size_t room = 0;
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::set<std::string> begun;
+    bool has_progressed = false;
+  } client;
+  client.room = most;
+  EXPECT_TRUE(train_runs("test", runs, on_cpu(1, 2), client));
+  expect_all_done(client.records);
+  EXPECT_TRUE(identical_records(alone, client.records));
 }
 
-// Of the device's memory other programs hold what the runs lack, until one run waits for it.
+/// Lets runs wait for memory of other programs.
+struct Patient : Keeper {
+  bool waits_for_memory(const std::string& id, const std::string& why) override {
+    waited.push_back(id);
+    EXPECT_NE(why.find("are free"), std::string::npos) << why;
+    on_wait();
+    return true;
+  }
+  std::vector<std::string> waited;
+  std::function<void()> on_wait = [] {};
+};
+
+// Other programs hold too much of the device's memory, until a run waits for it.
 TEST(Memory, ARunThatOtherProgramsLeaveNoRoomWaits) {
   const auto runs = loads();
   const Records alone = train(runs, 1, 1);
@@ -146,16 +150,12 @@ TEST(Memory, ARunThatOtherProgramsLeaveNoRoomWaits) {
   for (const auto& run : runs) most = std::max(most, bytes_of(run));
   const Limit limit(0);
   limit_memory(4 * most, 4 * most - most / 2);
-  std::vector<std::string> waited;
-  TrainingEvents events;
-  events.waits = [&](const std::string& id, const std::string& why) {
-    waited.push_back(id);
-    EXPECT_NE(why.find("are free"), std::string::npos) << why;
-    limit_memory(4 * most);
-  };
-  const Records late = train(runs, 2, 1, events);
-  expect_all_done(late);
-  EXPECT_TRUE(identical_records(alone, late));
+  Patient client;
+  client.on_wait = [&] { limit_memory(4 * most); };
+  EXPECT_TRUE(train_runs("test", runs, on_cpu(1, 2), client));
+  expect_all_done(client.records);
+  EXPECT_TRUE(identical_records(alone, client.records));
+  const std::vector<std::string>& waited = client.waited;
   ASSERT_GE(waited.size(), 1U);
   EXPECT_EQ(std::set<std::string>(waited.begin(), waited.end()).size(), waited.size()) << "told twice";
 }
@@ -165,12 +165,13 @@ TEST(Memory, ARunThatNoDeviceHoldsDoesNotWait) {
   const std::size_t bytes = bytes_of(runs[0]);
   const Limit limit(0);
   limit_memory(bytes, bytes / 2);
-  TrainingEvents events;
-  events.waits = [](const std::string& id, const std::string&) { ADD_FAILURE() << id << " waits"; };
-  EXPECT_EQ(train(runs, 1, 1, events).begin()->second.status, RunStatus::failed);
+  Patient client;
+  EXPECT_TRUE(train_runs("test", runs, on_cpu(1), client));
+  EXPECT_EQ(client.records.at(runs[0].id).status, RunStatus::failed);
+  EXPECT_TRUE(client.waited.empty());
 }
 
-TEST(Memory, WhereNobodyHearsOfItARunDoesNotWait) {
+TEST(Memory, ARunThatShallNotWaitFails) {
   const auto runs = runs_of(kSteps, "name = \"delta\"");
   const std::size_t bytes = bytes_of(runs[0]);
   const Limit limit(0);
@@ -183,12 +184,10 @@ TEST(Memory, AStopEndsTheWaiting) {
   const std::size_t bytes = bytes_of(runs[0]);
   const Limit limit(0);
   limit_memory(4 * bytes, 4 * bytes - bytes / 2);
-  std::atomic<bool> stop{false};
-  TrainingEvents events;
-  events.stop = &stop;
-  events.waits = [&](const std::string&, const std::string&) { stop = true; };
-  events.finished = [](Record&& record) { ADD_FAILURE() << record.message; };
-  EXPECT_FALSE(train_runs("test", runs, {}, events));
+  Patient client;
+  client.on_wait = [&] { client.stop = true; };
+  EXPECT_FALSE(train_runs("test", runs, {}, client));
+  EXPECT_TRUE(client.records.empty());
 }
 
 TEST(Memory, AdmissionCountsThoseThatTrain) {

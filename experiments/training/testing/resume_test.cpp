@@ -23,20 +23,13 @@ std::vector<Run> two_runs() {
 
 /// States of the runs, stopped after `progress` reports (one an evaluation).
 States stopped_states(const std::vector<Run>& runs, int progress) {
-  States states;
-  std::atomic<bool> stop{false};
   int reports = 0;
-  TrainingEvents events;
-  events.stop = &stop;
-  events.finished = [](Record&&) { ADD_FAILURE() << "a run ended before it was stopped"; };
-  events.progressed = [&](std::int64_t) { stop = ++reports >= progress; };
-  events.save = [&](const std::string& id, const std::string& state) { states[id] = state; };
-  TrainingOptions options;
-  options.threads = 1;
-  options.pack = 8;
-  EXPECT_FALSE(train_runs("test", runs, options, events));
-  EXPECT_EQ(states.size(), runs.size());
-  return states;
+  Keeper keeper;
+  keeper.on_progress = [&](std::int64_t) { keeper.stop = ++reports >= progress; };
+  EXPECT_FALSE(train_runs("test", runs, on_cpu(8), keeper));
+  EXPECT_TRUE(keeper.records.empty()) << "a run ended before it was stopped";
+  EXPECT_EQ(keeper.states.size(), runs.size());
+  return keeper.states;
 }
 
 struct Resumed {
@@ -45,16 +38,10 @@ struct Resumed {
 };
 
 Resumed resume(const std::vector<Run>& runs, const States& states, int pack) {
-  Resumed resumed;
-  TrainingEvents events;
-  events.finished = [&](Record&& record) { resumed.records[record.id] = std::move(record); };
-  events.load = [&](const std::string& id) { return states.count(id) ? states.at(id) : std::string(); };
-  events.reject = [&](const std::string& id, const std::string& why) { resumed.rejected[id] += why; };
-  TrainingOptions options;
-  options.threads = 1;
-  options.pack = pack;
-  EXPECT_TRUE(train_runs("test", runs, options, events));
-  return resumed;
+  Keeper keeper;
+  keeper.states = states;
+  EXPECT_TRUE(train_runs("test", runs, on_cpu(pack), keeper));
+  return {std::move(keeper.records), std::move(keeper.rejected)};
 }
 
 TEST(Resume, SwappedStatesAreSetAside) {

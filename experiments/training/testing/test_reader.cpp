@@ -6,27 +6,27 @@
 #include <map>
 #include <memory>
 
+#include "experiments/training/error_kinds.h"
 #include "experiments/training/length_factors.h"
-#include "experiments/training/mistakes.h"
 
 namespace crosstalk {
 namespace {
 
-/// Query facts of the parts of an exam: runs of one data seed share them.
+/// Query facts of the parts of an evaluator: runs of one data seed share them.
 class Facts {
  public:
-  explicit Facts(const std::vector<ExamPart>& parts) : parts_(parts) {}
+  explicit Facts(const std::vector<SplitPart>& parts) : parts_(parts) {}
   const std::vector<QueryFacts>& of(const Run& run) {
     const auto seed = static_cast<std::uint64_t>(run.config.get_int("data_seed"));
     const auto [found, is_new] = known_.try_emplace(seed);
     if (is_new)
-      for (const ExamPart& part : parts_)
+      for (const SplitPart& part : parts_)
         found->second.push_back(query_facts(*part.task, seed, part.sequences));
     return found->second;
   }
 
  private:
-  const std::vector<ExamPart>& parts_;
+  const std::vector<SplitPart>& parts_;
   std::map<std::uint64_t, std::vector<QueryFacts>> known_;
 };
 
@@ -47,11 +47,11 @@ void read_confused(const Options& config, const Task& task, Replicas<Real>& repl
                    const std::vector<TestedRun>& runs) {
   const auto confused = task.confused();
   if (!confused) return;
-  Exam<Real> exam(config, *confused, Split::test, replicas);
-  const auto results = exam.read(replicas_of(runs));
+  Evaluator<Real> evaluator(config, *confused, Split::test, replicas);
+  const auto results = evaluator.read(replicas_of(runs));
   for (std::size_t i = 0; i < runs.size(); ++i) {
     auto& metrics = runs[i].record->metrics;
-    const double other = exam.summary(results[i]).accuracy;
+    const double other = evaluator.summary(results[i]).accuracy;
     metrics["test_accuracy_other_context"] = other;
     metrics["context_gap"] = metrics.at("test_accuracy") - other;
   }
@@ -75,14 +75,14 @@ void read_lengths(const Options& config, const Task& task, Replicas<Real>& repli
   const std::vector<int> active = replicas_of(runs);
   for (const int factor : tested_lengths(config)) {
     const auto lengthened = task.lengthened(factor);
-    Exam<Real> exam(config, *lengthened, Split::test, replicas);
-    Facts facts(exam.parts());
-    const auto results = exam.read(active);
+    Evaluator<Real> evaluator(config, *lengthened, Split::test, replicas);
+    Facts facts(evaluator.parts());
+    const auto results = evaluator.read(active);
     for (std::size_t i = 0; i < runs.size(); ++i) {
       Record& record = *runs[i].record;
       const bool asks = lengthened->vocabulary().tokens > 0 || config.has("task.operations");
-      add_length(record, config, *lengthened, factor, exam.summary(results[i]), exam.parts(), results[i],
-                 asks ? facts.of(*runs[i].run) : std::vector<QueryFacts>());
+      add_length(record, config, *lengthened, factor, evaluator.summary(results[i]), evaluator.parts(),
+                 results[i], asks ? facts.of(*runs[i].run) : std::vector<QueryFacts>());
     }
   }
 }
@@ -96,7 +96,7 @@ std::vector<int> tested_lengths(const Options& config) {
 }
 
 void add_length(Record& record, const Options& config, const Task& task, int factor,
-                const EvalSummary& summary, const std::vector<ExamPart>& parts,
+                const EvalSummary& summary, const std::vector<SplitPart>& parts,
                 const std::vector<QueryResults>& results, const std::vector<QueryFacts>& facts) {
   const bool by_length = !length_factors(config.get_string("eval.length_factors")).empty(),
              by_operations = config.has("task.operations"), is_mixture = !parts[0].name.empty();
@@ -122,7 +122,7 @@ void add_length(Record& record, const Options& config, const Task& task, int fac
 }
 
 void add_token_test(Record& record, const Task& task, const EvalSummary& test,
-                    const std::vector<ExamPart>& parts, const std::vector<QueryResults>& results,
+                    const std::vector<SplitPart>& parts, const std::vector<QueryResults>& results,
                     const std::vector<QueryFacts>& facts) {
   record.metrics["test_exact"] = test.exact;
   const double chance = chance_of(record);
@@ -139,26 +139,26 @@ template <class Real>
 void read_test(const Options& config, const Task& task, Replicas<Real>& replicas,
                const std::vector<TestedRun>& runs) {
   {
-    Exam<Real> exam(config, task, Split::test, replicas);
-    Facts facts(exam.parts());
-    const auto results = exam.read(replicas_of(runs));
+    Evaluator<Real> evaluator(config, task, Split::test, replicas);
+    Facts facts(evaluator.parts());
+    const auto results = evaluator.read(replicas_of(runs));
     for (std::size_t i = 0; i < runs.size(); ++i) {
       Record& record = *runs[i].record;
-      const EvalSummary test = exam.summary(results[i]);
+      const EvalSummary test = evaluator.summary(results[i]);
       record.metrics["test_loss"] = test.loss;
       record.metrics["test_accuracy"] = test.accuracy;
       // Mixtures are of tokens, whose model has no metrics of its own.
-      if (const auto means = metric_means(results[i][0]); !means.empty() && !exam.is_mixture()) {
+      if (const auto means = metric_means(results[i][0]); !means.empty() && !evaluator.is_mixture()) {
         record.metrics.insert(means.begin(), means.end());
         replicas.model().derive(record.metrics);
       }
       std::vector<const Task*> parts;
-      for (const ExamPart& part : exam.parts()) parts.push_back(part.task);
-      add_mistakes(record, parts, results[i],
-                   static_cast<std::uint64_t>(runs[i].run->config.get_int("data_seed")));
-      if (exam.is_mixture()) add_segment_profiles(record, exam.parts(), results[i]);
+      for (const SplitPart& part : evaluator.parts()) parts.push_back(part.task);
+      add_error_shares(record, parts, results[i],
+                       static_cast<std::uint64_t>(runs[i].run->config.get_int("data_seed")));
+      if (evaluator.is_mixture()) add_segment_profiles(record, evaluator.parts(), results[i]);
       if (task.vocabulary().tokens == 0) continue;
-      add_token_test(record, task, test, exam.parts(), results[i], facts.of(*runs[i].run));
+      add_token_test(record, task, test, evaluator.parts(), results[i], facts.of(*runs[i].run));
     }
   }
   read_confused(config, task, replicas, runs);
@@ -167,11 +167,12 @@ void read_test(const Options& config, const Task& task, Replicas<Real>& replicas
 
 template <class Real>
 void make_tests(const Options& config, const Task& task, Replicas<Real>& replicas) {
-  { const Exam<Real> exam(config, task, Split::test, replicas); }
-  if (const auto confused = task.confused()) const Exam<Real> exam(config, *confused, Split::test, replicas);
+  { const Evaluator<Real> evaluator(config, task, Split::test, replicas); }
+  if (const auto confused = task.confused())
+    const Evaluator<Real> evaluator(config, *confused, Split::test, replicas);
   for (const int factor : tested_lengths(config)) {
     const auto lengthened = task.lengthened(factor);
-    const Exam<Real> exam(config, *lengthened, Split::test, replicas);
+    const Evaluator<Real> evaluator(config, *lengthened, Split::test, replicas);
   }
 }
 

@@ -1,4 +1,4 @@
-// What the end of training reads of replicas: the test split, and longer sequences.
+// Tests of replicas at the end of training: the test split, and longer sequences.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <vector>
@@ -18,17 +18,17 @@ struct TestedRun {
 /// Other lengths at which runs of this configuration are read; 1 where all that is asked for is operations.
 std::vector<int> tested_lengths(const Options& config);
 
-/// What a record is told of its test split beyond loss and accuracy, of a task of single tokens.
+/// Adds metrics of the test split beyond loss and accuracy, of a task of single tokens.
 void add_token_test(Record& record, const Task& task, const EvalSummary& test,
-                    const std::vector<ExamPart>& parts, const std::vector<QueryResults>& results,
+                    const std::vector<SplitPart>& parts, const std::vector<QueryResults>& results,
                     const std::vector<QueryFacts>& facts);
 /// And of another length: `task` is the lengthened one. `facts` are of tasks of single tokens or with operations.
 void add_length(Record& record, const Options& config, const Task& task, int factor,
-                const EvalSummary& summary, const std::vector<ExamPart>& parts,
+                const EvalSummary& summary, const std::vector<SplitPart>& parts,
                 const std::vector<QueryResults>& results, const std::vector<QueryFacts>& facts);
 
-/// Adds test_loss, test_accuracy, the metrics of the model and profiles to the records. All replicas are read at once: on a GPU that costs what one
-/// does.
+/// Adds test_loss, test_accuracy, the metrics of the model and profiles to the records. All replicas are read at once: on a GPU
+/// that costs as much as one.
 template <class Real>
 void read_test(const Options& config, const Task& task, Replicas<Real>& replicas,
                const std::vector<TestedRun>& runs);

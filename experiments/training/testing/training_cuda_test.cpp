@@ -50,32 +50,15 @@ TrainingOptions on_gpu(int pack = 0, int concurrency = 0) {
 /// goes on.
 Records train_on_gpu(const std::vector<Run>& all, const TrainingOptions& options, int evaluations = 0,
                      int* rounds = nullptr) {
-  Records records;
-  std::map<std::string, std::string> states;
-  for (int round = 0; round < 1000; ++round) {
-    std::vector<Run> missing;
-    for (const auto& run : all) {
-      if (!records.count(run.id)) missing.push_back(run);
-    }
-    if (missing.empty()) break;
-    if (rounds) ++*rounds;
-    std::atomic<bool> stop{false};
-    int chunks = 0;
-    TrainingEvents events;
-    events.finished = [&](Record&& record) {
-      const std::string id = record.id;
-      EXPECT_TRUE(records.emplace(id, std::move(record)).second) << id << " was reported twice";
-    };
-    events.progressed = [&](std::int64_t) {
-      if (evaluations > 0 && ++chunks >= evaluations) stop = true;
-    };
-    events.stop = &stop;
-    events.save = [&](const std::string& id, const std::string& state) { states[id] = state; };
-    events.load = [&](const std::string& id) { return states.count(id) ? states[id] : std::string(); };
-    train_runs("test", missing, options, events);
-  }
-  EXPECT_EQ(records.size(), all.size());
-  return records;
+  int chunks = 0;
+  Keeper keeper;
+  keeper.on_progress = [&](std::int64_t) {
+    if (evaluations > 0 && ++chunks % evaluations == 0) keeper.stop = true;
+  };
+  const int count = train_in_rounds(all, options, keeper);
+  if (rounds) *rounds = count;
+  EXPECT_EQ(keeper.records.size(), all.size());
+  return std::move(keeper.records);
 }
 
 TEST_F(TrainingCuda, PackOrderStreamsAndResumeDoNotMatter) {

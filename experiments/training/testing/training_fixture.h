@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -59,19 +61,49 @@ inline std::vector<Run> token_runs_of(const std::string& base, const std::string
 
 using Records = std::map<std::string, Record>;
 
-inline Records train(const std::vector<Run>& runs, int pack = 0, int threads = 1) {
-  Records records;
-  TrainingEvents events;
-  events.finished = [&](Record&& record) {
+/// A client that keeps records and states in memory, and offers the states again.
+struct Keeper : TrainingClient {
+  bool stopped() const override { return stop; }
+  std::string saved_state(const std::string& id) override { return states.count(id) ? states[id] : ""; }
+  void save_state(const std::string& id, const std::string& state) override { states[id] = state; }
+  void reject_state(const std::string& id, const std::string& why) override { rejected[id] += why; }
+  void progressed(std::int64_t steps) override { on_progress(steps); }
+  void finished(Record&& record) override {
     const std::string id = record.id;
     EXPECT_TRUE(records.emplace(id, std::move(record)).second) << id << " was reported twice";
-  };
+  }
+
+  Records records;
+  std::map<std::string, std::string> states, rejected;
+  std::atomic<bool> stop{false};
+  std::function<void(std::int64_t steps)> on_progress = [](std::int64_t) {};
+};
+
+inline TrainingOptions on_cpu(int pack, int threads = 1) {
   TrainingOptions options;
   options.pack = pack;
   options.threads = threads;
-  EXPECT_TRUE(train_runs("test", runs, options, events));
-  EXPECT_EQ(records.size(), runs.size());
-  return records;
+  return options;
+}
+
+inline Records train(const std::vector<Run>& runs, int pack = 0, int threads = 1) {
+  Keeper keeper;
+  EXPECT_TRUE(train_runs("test", runs, on_cpu(pack, threads), keeper));
+  EXPECT_EQ(keeper.records.size(), runs.size());
+  return std::move(keeper.records);
+}
+
+/// Trains in rounds, each as long as the client lets it, until all runs have ended. Returns how many rounds.
+inline int train_in_rounds(const std::vector<Run>& runs, const TrainingOptions& options, Keeper& keeper) {
+  int rounds = 0;
+  for (; keeper.records.size() < runs.size() && rounds < 1000; ++rounds) {
+    keeper.stop = false;
+    std::vector<Run> left;
+    for (const Run& run : runs)
+      if (keeper.records.count(run.id) == 0) left.push_back(run);
+    train_runs("test", left, options, keeper);
+  }
+  return rounds;
 }
 
 inline Record train_one(const std::vector<Run>& runs) { return train(runs).at(runs.at(0).id); }

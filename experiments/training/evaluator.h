@@ -13,7 +13,7 @@
 namespace crosstalk {
 
 /// A part of a split whose sequences have one shape.
-struct ExamPart {
+struct SplitPart {
   std::string name;  ///< of the segment; "" where there are none
   std::shared_ptr<const Task> segment;
   const Task* task = nullptr;
@@ -21,31 +21,31 @@ struct ExamPart {
 };
 
 /// The parts of a split; `sequences` of each segment that does not say how many. The task must outlive them.
-std::vector<ExamPart> exam_parts(const Task& task, Split split, int sequences);
+std::vector<SplitPart> split_parts(const Task& task, Split split, int sequences);
 
-/// Sequences that are read at a time. Those of tokens are cut by what a layer keeps of them.
+/// Sequences of a batch; for tokens bounded by the size of a layer's activations.
 int evaluation_batch(Device device, int sequences, const SequenceShape& shape, const Vocabulary& vocabulary);
 
 template <class Real>
-class Exam {
+class Evaluator {
  public:
   /// The task must outlive it.
-  Exam(const Options& config, const Task& task, Split split, Replicas<Real>& replicas);
+  Evaluator(const Options& config, const Task& task, Split split, Replicas<Real>& replicas);
 
   /// Queues an evaluation of the active replicas, whose sums join their reports.
   void evaluate(const std::vector<int>& active);
-  /// What a report says. Its losses are those of the protocol.
+  /// The numbers of a report; losses as the protocol averages them.
   EvalSummary summary(const double* report) const;
 
   /// Reads the active replicas query by query: for each of them, results by part; of the test split with their answers.
   std::vector<std::vector<QueryResults>> read(const std::vector<int>& active);
 
-  /// Means over what read() gave of one replica.
+  /// Means over read() of one replica.
   EvalSummary summary(const std::vector<QueryResults>& results) const {
     return is_mixture() ? summarise_mixture(results) : summarise(results[0]);
   }
 
-  const std::vector<ExamPart>& parts() const { return parts_; }
+  const std::vector<SplitPart>& parts() const { return parts_; }
   /// The forms that the graphs have taken (provenance).
   std::string forms() const { return graphs_[0]->graph.forms(); }
   bool is_mixture() const { return !parts_[0].name.empty(); }
@@ -58,7 +58,7 @@ class Exam {
   Split split_;
   bool schlag_;
   int sequences_, chunk_;
-  std::vector<ExamPart> parts_;
+  std::vector<SplitPart> parts_;
   std::vector<std::shared_ptr<ModelGraph<Real>>> graphs_;  ///< of the parts; those of one shape share it
   std::vector<std::unique_ptr<PieceReader<Real>>>
       readers_;  ///< of parts that are read in pieces, which have no graph

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/training/exam.h"
+#include "experiments/training/evaluator.h"
 
 #include <algorithm>
 
@@ -15,8 +15,8 @@ constexpr int kSchlagQueries =
 
 }  // namespace
 
-std::vector<ExamPart> exam_parts(const Task& task, Split split, int sequences) {
-  std::vector<ExamPart> parts;
+std::vector<SplitPart> split_parts(const Task& task, Split split, int sequences) {
+  std::vector<SplitPart> parts;
   for (TaskSegment& segment : task.segments(split)) {
     const Task* reads = segment.task.get();
     const int there = segment.sequences > 0
@@ -40,20 +40,20 @@ int evaluation_batch(Device device, int sequences, const SequenceShape& shape, c
 }
 
 template <class Real>
-Exam<Real>::Exam(const Options& config, const Task& task, Split split, Replicas<Real>& replicas)
+Evaluator<Real>::Evaluator(const Options& config, const Task& task, Split split, Replicas<Real>& replicas)
     : replicas_(replicas),
       split_(split),
       schlag_(split == Split::eval && config.get_string("eval.protocol") == "schlag2021"),
       sequences_(narrow<int>(config, "eval.sequences")),
       chunk_(schlag_ ? narrow<int>(config, "train.batch") : 0),
-      parts_(exam_parts(task, split, sequences_)),
+      parts_(split_parts(task, split, sequences_)),
       arena_(replicas.device()),
       replay_([this](const Exec& exec) { queue(exec); }) {
   const Vocabulary vocabulary = task.vocabulary();
   int scratch = 0, most = 1, slots = 1;
   const int piece = split == Split::test ? narrow<int>(config, "eval.piece") : 0;
   std::vector<SequenceShape> shapes;
-  for (const ExamPart& part : parts_) {
+  for (const SplitPart& part : parts_) {
     part.task->prepare(replicas.device());
     const SequenceShape shape = part.task->shape(split, schlag_ ? kSchlagQueries : 0);
     readers_.push_back(nullptr);
@@ -89,7 +89,7 @@ Exam<Real>::Exam(const Options& config, const Task& task, Split split, Replicas<
 }
 
 template <class Real>
-DrawArgs Exam<Real>::draw_args(std::size_t part, int from) const {
+DrawArgs Evaluator<Real>::draw_args(std::size_t part, int from) const {
   const ModelGraph<Real>& graph = *graphs_[part];
   DrawArgs draw = replicas_.draw_args(graph, split_, graph.batch.B);
   draw.counter = replicas_.zero;
@@ -103,12 +103,12 @@ DrawArgs Exam<Real>::draw_args(std::size_t part, int from) const {
 }
 
 template <class Real>
-void Exam<Real>::evaluate(const std::vector<int>& active) {
+void Evaluator<Real>::evaluate(const std::vector<int>& active) {
   replay_(replicas_.exec(active), replicas_.stream());
 }
 
 template <class Real>
-void Exam<Real>::queue(const Exec& exec) {
+void Evaluator<Real>::queue(const Exec& exec) {
   for (std::size_t p = 0; p < parts_.size(); ++p) {
     ModelGraph<Real>& graph = *graphs_[p];
     const int B = graph.batch.B;
@@ -132,15 +132,15 @@ void Exam<Real>::queue(const Exec& exec) {
 }
 
 template <class Real>
-EvalSummary Exam<Real>::summary(const double* report) const {
+EvalSummary Evaluator<Real>::summary(const double* report) const {
   double sequences = 0;
-  for (const ExamPart& part : parts_) sequences += part.sequences;
+  for (const SplitPart& part : parts_) sequences += part.sequences;
   return {report[report_loss_sum] / report[report_loss_weight], report[report_right] / report[report_queries],
           report[report_exact] / sequences};
 }
 
 template <class Real>
-std::vector<std::vector<QueryResults>> Exam<Real>::read(const std::vector<int>& active) {
+std::vector<std::vector<QueryResults>> Evaluator<Real>::read(const std::vector<int>& active) {
   std::vector<std::vector<QueryResults>> results(active.size(), std::vector<QueryResults>(parts_.size()));
   const Exec exec = replicas_.exec(active);
   for (std::size_t p = 0; p < parts_.size(); ++p) {
@@ -184,7 +184,7 @@ std::vector<std::vector<QueryResults>> Exam<Real>::read(const std::vector<int>& 
   return results;
 }
 
-template class Exam<float>;
-template class Exam<double>;
+template class Evaluator<float>;
+template class Evaluator<double>;
 
 }  // namespace crosstalk

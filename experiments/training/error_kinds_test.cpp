@@ -1,6 +1,6 @@
 // Wrong answers by kind: each kind by hand, and in records of trained models.
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/training/mistakes.h"
+#include "experiments/training/error_kinds.h"
 
 #include <gtest/gtest.h>
 
@@ -17,32 +17,32 @@ namespace {
 const std::vector<KeyWrite> kWrites = {{1, 0, 1, 10}, {2, 0, 2, 20}, {3, 0, 1, 11}, {4, 0, 1, 12},
                                        {5, 1, 1, 30}, {6, 0, 1, 11}, {8, 0, 4, 50}, {9, 0, 3, 40}};
 
-Mistake of(std::int32_t answer, bool keys_are_answers = true, std::int32_t target = 11) {
-  return mistake_of(kWrites, {0, 1, 8, target}, answer, keys_are_answers);
+ErrorKind of(std::int32_t answer, bool keys_are_answers = true, std::int32_t target = 11) {
+  return error_kind(kWrites, {0, 1, 8, target}, answer, keys_are_answers);
 }
 
 TEST(Mistakes, AreNamedByWhatTheSequenceWrote) {
-  EXPECT_EQ(of(11), Mistake::tie);
-  EXPECT_EQ(of(1), Mistake::key);
-  EXPECT_EQ(of(1, false), Mistake::never);
-  EXPECT_EQ(of(10), Mistake::oldest);
-  EXPECT_EQ(of(12), Mistake::between);
-  EXPECT_EQ(of(11, true, 20), Mistake::newest);  // what it holds was given to another key
-  EXPECT_EQ(of(30), Mistake::other_context);
-  EXPECT_EQ(of(20), Mistake::other_value);
-  EXPECT_EQ(of(50), Mistake::other_value);
-  EXPECT_EQ(of(40), Mistake::never) << "written after the read";
-  EXPECT_EQ(of(99), Mistake::never);
-  EXPECT_EQ(of(-1), Mistake::never);
+  EXPECT_EQ(of(11), ErrorKind::tie);
+  EXPECT_EQ(of(1), ErrorKind::key);
+  EXPECT_EQ(of(1, false), ErrorKind::never);
+  EXPECT_EQ(of(10), ErrorKind::oldest);
+  EXPECT_EQ(of(12), ErrorKind::between);
+  EXPECT_EQ(of(11, true, 20), ErrorKind::newest);  // what it holds was given to another key
+  EXPECT_EQ(of(30), ErrorKind::other_context);
+  EXPECT_EQ(of(20), ErrorKind::other_value);
+  EXPECT_EQ(of(50), ErrorKind::other_value);
+  EXPECT_EQ(of(40), ErrorKind::never) << "written after the read";
+  EXPECT_EQ(of(99), ErrorKind::never);
+  EXPECT_EQ(of(-1), ErrorKind::never);
   std::set<std::string> names;
-  for (int i = 0; i < kMistakes; ++i) names.insert(name_of(static_cast<Mistake>(i)));
-  EXPECT_EQ(names.size(), static_cast<std::size_t>(kMistakes));
+  for (int i = 0; i < kErrorKinds; ++i) names.insert(name_of(static_cast<ErrorKind>(i)));
+  EXPECT_EQ(names.size(), static_cast<std::size_t>(kErrorKinds));
 }
 
 double sum_of_errors(const Record& record) {
   double sum = 0;
-  for (int i = 0; i < kMistakes; ++i)
-    sum += record.metrics.at(std::string("error_") + name_of(static_cast<Mistake>(i)));
+  for (int i = 0; i < kErrorKinds; ++i)
+    sum += record.metrics.at(std::string("error_") + name_of(static_cast<ErrorKind>(i)));
   return sum;
 }
 

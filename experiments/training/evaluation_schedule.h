@@ -1,4 +1,4 @@
-// Which runs of a pack may march in step.
+// Which runs of a pack may train in lockstep.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cstdint>
@@ -9,16 +9,16 @@
 
 namespace crosstalk {
 
-/// What runs must share to march in step: the way to the next evaluation, to the next segment, and to the last
-/// step where that is no evaluation in turn.
-class Rhythm {
+/// Steps of evaluation of a run. Runs in lockstep have equal numbers of steps to the next evaluation, to the next segment,
+/// and to the last step where that is no multiple of eval.every.
+class EvaluationSchedule {
  public:
-  Rhythm(const Options& config, const Epoch& epoch)
+  EvaluationSchedule(const Options& config, const Epoch& epoch)
       : every_(config.get_int("eval.every")),
         last_(config.get_int("train.max_steps")),
         period_(std::lcm(every_, epoch.parts().size() > 1 ? epoch.steps() : 1)) {}
 
-  /// Equal for runs that may march together after so many steps.
+  /// Equal for runs that may train in lockstep, of which this one has done `steps`.
   std::int64_t phase(std::int64_t steps) const { return last_ % every_ == 0 ? steps % period_ : steps; }
 
   /// Steps from `steps` to the next evaluation.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/training/mistakes.h"
+#include "experiments/training/error_kinds.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -10,9 +10,9 @@
 namespace crosstalk {
 namespace {
 
-using Counts = std::array<double, kMistakes>;
+using Counts = std::array<double, kErrorKinds>;
 
-/// Counts the mistakes of one part; false if its sequences write nothing.
+/// Counts the errors of one part; false if its sequences write nothing.
 bool count(const Task& task, const QueryResults& results, std::uint64_t data_seed, Counts& counts) {
   SequenceBuffer buffer(task, Split::test, 0, false);
   const Vocabulary vocabulary = task.vocabulary();
@@ -27,9 +27,9 @@ bool count(const Task& task, const QueryResults& results, std::uint64_t data_see
     for (int q = 0; q < results.Q; ++q) {
       const std::size_t at = first + static_cast<std::size_t>(q);
       if (results.correct[at] != 0) continue;
-      const AskedKey asked{task.context_of(sequence, q), task.asked_key(sequence, q),
+      const KeyQuery asked{task.context_of(sequence, q), task.asked_key(sequence, q),
                            sequence.query_position[q], sequence.target[q]};
-      ++counts[static_cast<std::size_t>(mistake_of(writes, asked, results.answer[at], keys_are_answers))];
+      ++counts[static_cast<std::size_t>(error_kind(writes, asked, results.answer[at], keys_are_answers))];
     }
   }
   return true;
@@ -37,16 +37,16 @@ bool count(const Task& task, const QueryResults& results, std::uint64_t data_see
 
 }  // namespace
 
-const char* name_of(Mistake mistake) {
-  static constexpr const char* kNames[kMistakes] = {"tie",     "key",           "oldest",      "newest",
-                                                    "between", "other_context", "other_value", "never"};
-  return kNames[static_cast<int>(mistake)];
+const char* name_of(ErrorKind kind) {
+  static constexpr const char* kNames[kErrorKinds] = {"tie",     "key",           "oldest",      "newest",
+                                                      "between", "other_context", "other_value", "never"};
+  return kNames[static_cast<int>(kind)];
 }
 
-Mistake mistake_of(const std::vector<KeyWrite>& writes, const AskedKey& asked, std::int32_t answer,
-                   bool keys_are_answers) {
-  if (answer == asked.target) return Mistake::tie;
-  if (keys_are_answers && answer == asked.key) return Mistake::key;
+ErrorKind error_kind(const std::vector<KeyWrite>& writes, const KeyQuery& asked, std::int32_t answer,
+                     bool keys_are_answers) {
+  if (answer == asked.target) return ErrorKind::tie;
+  if (keys_are_answers && answer == asked.key) return ErrorKind::key;
   std::vector<std::int32_t> own;  // values of the key, in order
   bool elsewhere = false, there = false;
   for (const KeyWrite& write : writes) {
@@ -59,15 +59,15 @@ Mistake mistake_of(const std::vector<KeyWrite>& writes, const AskedKey& asked, s
       elsewhere = elsewhere || write.value == answer;
   }
   if (std::find(own.begin(), own.end(), answer) != own.end())
-    return answer == own.front()  ? Mistake::oldest
-           : answer == own.back() ? Mistake::newest
-                                  : Mistake::between;
-  if (elsewhere) return Mistake::other_context;
-  return there ? Mistake::other_value : Mistake::never;
+    return answer == own.front()  ? ErrorKind::oldest
+           : answer == own.back() ? ErrorKind::newest
+                                  : ErrorKind::between;
+  if (elsewhere) return ErrorKind::other_context;
+  return there ? ErrorKind::other_value : ErrorKind::never;
 }
 
-void add_mistakes(Record& record, const std::vector<const Task*>& parts,
-                  const std::vector<QueryResults>& results, std::uint64_t data_seed) {
+void add_error_shares(Record& record, const std::vector<const Task*>& parts,
+                      const std::vector<QueryResults>& results, std::uint64_t data_seed) {
   Counts counts = {};
   double queries = 0;
   for (std::size_t part = 0; part < results.size(); ++part) {
@@ -78,8 +78,8 @@ void add_mistakes(Record& record, const std::vector<const Task*>& parts,
     queries += static_cast<double>(
         std::count_if(one.correct.begin(), one.correct.end(), [](std::int32_t right) { return right >= 0; }));
   }
-  for (int i = 0; i < kMistakes && queries > 0; ++i)
-    record.metrics[std::string("error_") + name_of(static_cast<Mistake>(i))] =
+  for (int i = 0; i < kErrorKinds && queries > 0; ++i)
+    record.metrics[std::string("error_") + name_of(static_cast<ErrorKind>(i))] =
         counts[static_cast<std::size_t>(i)] / queries;
 }
 

@@ -14,9 +14,9 @@ namespace crosstalk::checks {
 namespace {
 
 /// recall with 7 keys, as a mixture of loads or as a curriculum of them.
-class Course : public Task {
+class MixedTask : public Task {
  public:
-  explicit Course(std::unique_ptr<Task> task) : task_(std::move(task)) {}
+  explicit MixedTask(std::unique_ptr<Task> task) : task_(std::move(task)) {}
   static std::shared_ptr<const Task> load(Options config, std::int64_t associations) {
     config.set("task.associations", associations);
     config.set("task.queries", associations);
@@ -50,21 +50,21 @@ class Course : public Task {
 
 /// 5 + 3 + 2 steps an epoch at a batch of 4; three kinds of evaluation sequences.
 std::unique_ptr<Task> mixture(const Options& config) {
-  auto task = std::make_unique<Course>(registered_task(config));
-  const auto load = [&](std::int64_t n) { return Course::load(config, n); };
+  auto task = std::make_unique<MixedTask>(registered_task(config));
+  const auto load = [&](std::int64_t n) { return MixedTask::load(config, n); };
   task->train = {{"2", load(2), 18}, {"4", load(4), 12}, {"2 again", load(2), 8}};
   task->eval = {{"2", load(2), 5}, {"4", load(4), 0}, {"7", load(7), 3}};
   return task;
 }
 
 std::unique_ptr<Task> curriculum(const Options& config) {
-  auto task = std::make_unique<Course>(registered_task(config));
+  auto task = std::make_unique<MixedTask>(registered_task(config));
   for (const std::int64_t n : {1, 3, 7})
-    task->levels.push_back({std::to_string(n), Course::load(config, n), 0});
+    task->levels.push_back({std::to_string(n), MixedTask::load(config, n), 0});
   return task;
 }
 
-std::vector<Run> course_runs(const std::string& lines, const std::string& seeds = "[1, 2, 3, 4, 5]") {
+std::vector<Run> mixed_runs(const std::string& lines, const std::string& seeds = "[1, 2, 3, 4, 5]") {
   return runs_of(
       "task.associations = 7\ntask.keys = 7\ntask.values = 7\ntask.queries = 7\ntrain.precision = \"fp64\"\n"
       "train.stop_loss = 0\nmodel.d_key = 8\n" +
@@ -78,24 +78,18 @@ struct Trained {
   bool done = true;
 };
 
-Trained train_course(const std::vector<Run>& runs, const TaskMaker& make_task, int slots,
-                     const std::map<std::string, std::string>& states = {}, int reports = 1 << 30) {
+Trained train_mixed(const std::vector<Run>& runs, const TaskMaker& make_task, int slots,
+                    const std::map<std::string, std::string>& states = {}, int reports = 1 << 30) {
   std::vector<PackRun> pack;
   for (const Run& run : runs) {
     const auto state = states.find(run.id);
     pack.push_back({run, state == states.end() ? "" : state->second});
   }
-  Trained trained;
-  trained.states = states;
-  bool stop = false;
-  PackEvents events;
-  events.finished = [&](Record&& record) { trained.records[record.id] = std::move(record); };
-  events.progressed = [&](std::int64_t) { stop = --reports <= 0; };
-  events.stopped = [&] { return stop; };
-  events.threads = [] { return 1; };
-  events.save = [&](const std::string& id, const std::string& state) { trained.states[id] = state; };
-  trained.done = train_pack("test", pack, slots, Device::cpu, events, make_task);
-  return trained;
+  Keeper keeper;
+  keeper.states = states;
+  keeper.on_progress = [&](std::int64_t) { keeper.stop = --reports <= 0; };
+  const bool done = train_pack("test", pack, {slots}, keeper, make_task);
+  return {std::move(keeper.records), std::move(keeper.states), done};
 }
 
 /// Stops after `reports` evaluations, over and over, until all have ended. Runs that stand at different places go on in
@@ -112,7 +106,7 @@ Records train_in_pieces(const std::vector<Run>& runs, const TaskMaker& make_task
         EXPECT_EQ(misfit(run_state(states[run.id]), run), "");
       }
     }
-    Trained trained = train_course(left, make_task, slots, states, reports);
+    Trained trained = train_mixed(left, make_task, slots, states, reports);
     records.merge(trained.records);
     states = trained.states;
   }
@@ -149,35 +143,36 @@ void compare_with_plain(const std::vector<Run>& runs, const TaskMaker& make_task
 
 // Runs that end at different times, whose neighbours stand at other places of an epoch.
 TEST(Mixture, TrainsAsThePlainLoopInPacksOfAnySize) {
-  for (const char* rhythm : {"train.max_steps = 60\neval.every = 10", "train.max_steps = 60\neval.every = 4",
-                             "train.max_steps = 47\neval.every = 10"}) {
-    SCOPED_TRACE(rhythm);
+  for (const char* schedule :
+       {"train.max_steps = 60\neval.every = 10", "train.max_steps = 60\neval.every = 4",
+        "train.max_steps = 47\neval.every = 10"}) {
+    SCOPED_TRACE(schedule);
     const auto runs =
-        course_runs(std::string(rhythm) + "\ntrain.learning_rate = 0.003\ntrain.stop_accuracy = 0.85");
-    const Records alone = train_course(runs, mixture, 1).records;
+        mixed_runs(std::string(schedule) + "\ntrain.learning_rate = 0.003\ntrain.stop_accuracy = 0.85");
+    const Records alone = train_mixed(runs, mixture, 1).records;
     ASSERT_NO_FATAL_FAILURE(compare_with_plain(runs, mixture, alone));
     std::set<std::int64_t> lengths;
     for (const auto& [id, record] : alone) lengths.insert(record.steps);
     EXPECT_GT(lengths.size(), 1u) << "all runs end together: nothing is tested";
     for (const int slots : {2, 5})
-      EXPECT_TRUE(identical_records(train_course(runs, mixture, slots).records, alone)) << slots;
+      EXPECT_TRUE(identical_records(train_mixed(runs, mixture, slots).records, alone)) << slots;
   }
 }
 
 TEST(Mixture, GoesOnBitForBit) {
-  const auto runs = course_runs(
+  const auto runs = mixed_runs(
       "train.max_steps = 60\neval.every = 4\ntrain.learning_rate = 0.003\ntrain.stop_accuracy = 0.85\n"
       "train.optimizer = \"adamw\"\ntrain.weight_decay = 0.01\ntrain.schedule = \"cosine\"\n"
       "train.clip_norm = 0.5\ntrain.warmup_steps = 9");
-  const Records alone = train_course(runs, mixture, 1).records;
+  const Records alone = train_mixed(runs, mixture, 1).records;
   EXPECT_TRUE(identical_records(train_in_pieces(runs, mixture, 1, 1), alone));
   EXPECT_TRUE(identical_records(train_in_pieces(runs, mixture, 3, 2), alone));
 }
 
 // The mean over all sequences is that of the segments, each counted by its sequences.
 TEST(Mixture, RecordsItsSegments) {
-  const auto runs = course_runs("train.max_steps = 60\neval.every = 30\ntrain.learning_rate = 0.03", "[1]");
-  const Record record = train_course(runs, mixture, 1).records.at(runs[0].id);
+  const auto runs = mixed_runs("train.max_steps = 60\neval.every = 30\ntrain.learning_rate = 0.03", "[1]");
+  const Record record = train_mixed(runs, mixture, 1).records.at(runs[0].id);
   const Series& accuracy = record.profiles.at("accuracy_by_segment");
   ASSERT_EQ(accuracy.x, (std::vector<double>{1, 2, 3}));
   EXPECT_EQ(record.metrics.at("test_accuracy_2"), accuracy.y[0]);
@@ -192,10 +187,10 @@ const char* const kCurriculum =
     "train.max_steps = 400\neval.every = 10\ntrain.learning_rate = 0.002\n"
     "train.stop_accuracy = 0.9\ntrain.patience = 15";
 
-/// Of a task whose course is made by a test, the schema knows no stages: what belongs to stages is set behind it.
+/// The schema knows no stages of a task made by a test: their options are set after it.
 std::vector<Run> staged_runs(const std::string& lines, const std::map<std::string, OptionValue>& set,
                              const std::string& seeds = "[1, 2, 3, 4, 5]") {
-  std::vector<Run> runs = course_runs(lines, seeds);
+  std::vector<Run> runs = mixed_runs(lines, seeds);
   for (Run& run : runs)
     for (const auto& [key, value] : set) run.config.set(key, value);
   return runs;
@@ -207,7 +202,7 @@ std::vector<Run> promoted_runs(const std::string& seeds = "[1, 2, 3, 4, 5]") {
 // A promoted replica goes on with the same numbers: one model trained by a plain loop that changes its task.
 TEST(Curriculum, TrainsAsThePlainLoopInPacksOfAnySize) {
   const auto runs = promoted_runs();
-  const Records alone = train_course(runs, curriculum, 1).records;
+  const Records alone = train_mixed(runs, curriculum, 1).records;
   ASSERT_NO_FATAL_FAILURE(compare_with_plain(runs, curriculum, alone));
   std::set<double> second_stages;
   std::size_t most = 0;
@@ -219,25 +214,25 @@ TEST(Curriculum, TrainsAsThePlainLoopInPacksOfAnySize) {
   EXPECT_EQ(most, 3u) << "nobody comes to the last stage";
   EXPECT_GT(second_stages.size(), 1u) << "all are promoted together: nothing is tested";
   for (const int slots : {2, 5})
-    EXPECT_TRUE(identical_records(train_course(runs, curriculum, slots).records, alone)) << slots;
+    EXPECT_TRUE(identical_records(train_mixed(runs, curriculum, slots).records, alone)) << slots;
 }
 
 TEST(Curriculum, GoesOnBitForBit) {
   const auto runs = promoted_runs();
-  const Records alone = train_course(runs, curriculum, 1).records;
+  const Records alone = train_mixed(runs, curriculum, 1).records;
   EXPECT_TRUE(identical_records(train_in_pieces(runs, curriculum, 1, 1), alone));
   EXPECT_TRUE(identical_records(train_in_pieces(runs, curriculum, 3, 3), alone));
 }
 
-// What ends before the last stage is held against the task itself.
+// Runs that end before the last stage are evaluated on the whole task.
 TEST(Curriculum, RunsThatStayBehindAreEvaluatedOnTheWholeTask) {
   const auto runs =
       staged_runs("train.max_steps = 20\neval.every = 10", {{"train.promote_accuracy", 1.0}}, "[1, 2]");
-  for (const auto& [id, record] : train_course(runs, curriculum, 2).records) {
+  for (const auto& [id, record] : train_mixed(runs, curriculum, 2).records) {
     const Series& stages = record.profiles.at("steps_by_stage");
     ASSERT_LT(stages.x.size(), 3u);
     EXPECT_NE(record.eval_loss, record.curves.at("eval_loss").y.back());
-    const Record whole = train_one(course_runs("train.max_steps = 0", "[1]"));
+    const Record whole = train_one(mixed_runs("train.max_steps = 0", "[1]"));
     EXPECT_NEAR(record.eval_loss, whole.eval_loss, 0.2)
         << "7 associations after 20 steps on 1: as a new model";
   }
@@ -247,19 +242,19 @@ std::vector<Run> scheduled_runs(const std::string& lines, double rate) {
   return staged_runs(lines, {{"train.promote", std::string("schedule")}, {"train.learning_rate", rate}});
 }
 
-// What learns nothing sees every stage for its share; patience ends nothing before the last.
+// Runs that learn nothing see every stage for its share; patience ends none before the last.
 TEST(Curriculum, AScheduleShowsEveryStageToRunsThatStick) {
   for (const auto& [steps, shares] : {std::pair{90, std::vector<double>{30, 30, 30}}, {100, {40, 30, 30}}}) {
     const auto runs =
         scheduled_runs(fmt::format("train.max_steps = {}\neval.every = 10\ntrain.patience = 2", steps), 0);
-    const Records alone = train_course(runs, curriculum, 1).records;
+    const Records alone = train_mixed(runs, curriculum, 1).records;
     ASSERT_NO_FATAL_FAILURE(compare_with_plain(runs, curriculum, alone));
     for (const auto& [id, record] : alone) {
       EXPECT_EQ(record.profiles.at("steps_by_stage").y, shares);
       EXPECT_EQ(record.metrics.at("stage"), 3);
       EXPECT_EQ(record.steps, steps);
     }
-    EXPECT_TRUE(identical_records(train_course(runs, curriculum, 5).records, alone));
+    EXPECT_TRUE(identical_records(train_mixed(runs, curriculum, 5).records, alone));
   }
 }
 
@@ -267,14 +262,14 @@ TEST(Curriculum, AScheduleGoesOnBitForBit) {
   const auto runs = scheduled_runs(
       "train.max_steps = 90\neval.every = 10\ntrain.schedule = \"one_cycle\"\ntrain.warmup_share = 0.2",
       0.002);
-  const Records alone = train_course(runs, curriculum, 1).records;
+  const Records alone = train_mixed(runs, curriculum, 1).records;
   ASSERT_NO_FATAL_FAILURE(compare_with_plain(runs, curriculum, alone));
   EXPECT_TRUE(identical_records(train_in_pieces(runs, curriculum, 3, 2), alone));
 }
 
 TEST(Curriculum, PromotionsThatCannotBeAreRefused) {
   const auto runs = promoted_runs("[1]");
-  const Trained stopped = train_course(runs, curriculum, 1, {}, 3);
+  const Trained stopped = train_mixed(runs, curriculum, 1, {}, 3);
   ASSERT_FALSE(stopped.done);
   const RunState good = run_state(stopped.states.at(runs[0].id));
   ASSERT_FALSE(good.promotions.empty());

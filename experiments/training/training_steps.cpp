@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/training/lesson.h"
+#include "experiments/training/training_steps.h"
 #include "kernels/base/text/narrow.h"
 
 #include <fmt/format.h>
@@ -19,7 +19,7 @@ constexpr int kUnroll = 10;  // training steps in one captured graph, at most
 
 int unrolled_steps(Device device, const Options& config, const Epoch& epoch) {
   if (device == Device::cpu) return 1;
-  if (epoch.parts().size() > 1) return kUnroll;  // what is left of a segment goes step by step
+  if (epoch.parts().size() > 1) return kUnroll;  // the rest of a segment goes step by step
   const std::int64_t common = std::gcd(config.get_int("eval.every"), config.get_int("train.max_steps"));
   for (int u = kUnroll; u > 1; --u) {
     if (common % u == 0) return u;
@@ -28,7 +28,7 @@ int unrolled_steps(Device device, const Options& config, const Epoch& epoch) {
 }
 
 template <class Real>
-Lesson<Real>::Lesson(const Options& config, const Task& task, Replicas<Real>& replicas)
+TrainingSteps<Real>::TrainingSteps(const Options& config, const Task& task, Replicas<Real>& replicas)
     : replicas_(replicas),
       epoch_(task, narrow<int>(config, "train.batch")),
       batch_(narrow<int>(config, "train.batch")),
@@ -68,8 +68,8 @@ Lesson<Real>::Lesson(const Options& config, const Task& task, Replicas<Real>& re
 }
 
 template <class Real>
-bool Lesson<Real>::advance(const std::vector<int>& active, std::int64_t from, std::int64_t steps,
-                           const std::function<bool()>& stopped) {
+bool TrainingSteps<Real>::advance(const std::vector<int>& active, std::int64_t from, std::int64_t steps,
+                                  const std::function<bool()>& stopped) {
   if (steps == 0) return true;
   const Exec exec = replicas_.exec(active);
   const bool all = take_steps(exec, from, steps, stopped);
@@ -78,8 +78,8 @@ bool Lesson<Real>::advance(const std::vector<int>& active, std::int64_t from, st
 }
 
 template <class Real>
-bool Lesson<Real>::take_steps(const Exec& exec, std::int64_t from, std::int64_t steps,
-                              const std::function<bool()>& stopped) {
+bool TrainingSteps<Real>::take_steps(const Exec& exec, std::int64_t from, std::int64_t steps,
+                                     const std::function<bool()>& stopped) {
   for (std::int64_t done = 0; done < steps;) {
     if (stopped()) return false;
     const Epoch::Place place = epoch_.at(from + done);
@@ -92,10 +92,10 @@ bool Lesson<Real>::take_steps(const Exec& exec, std::int64_t from, std::int64_t 
   return true;
 }
 
-// Steps are queued faster than a GPU makes them. Who asks to stop waits for all that is queued, so that is no more than
-// about half a second of work.
+// Steps are queued faster than a GPU computes them. A stop has to wait for all queued steps, so these are at most about half a
+// second of work.
 template <class Real>
-void Lesson<Real>::stay_near() {
+void TrainingSteps<Real>::stay_near() {
   if (++ahead_ < most_ahead_) return;
   replicas_.synchronise();
   const auto now = std::chrono::steady_clock::now();
@@ -108,7 +108,7 @@ void Lesson<Real>::stay_near() {
 
 // The batches of the steps are drawn together, which hides the latency of drawing.
 template <class Real>
-void Lesson<Real>::queue(const Exec& exec, std::size_t index, int steps) {
+void TrainingSteps<Real>::queue(const Exec& exec, std::size_t index, int steps) {
   const EpochPart& part = epoch_.parts()[index];
   ModelGraph<Real>& graph = *parts_[index].graph;
   DrawArgs draw = replicas_.draw_args(graph, Split::train, batch_ * steps);
@@ -136,11 +136,11 @@ void Lesson<Real>::queue(const Exec& exec, std::size_t index, int steps) {
 }
 
 template <class Real>
-std::string Lesson<Real>::forms() const {
+std::string TrainingSteps<Real>::forms() const {
   return parts_[0].graph->graph.forms();
 }
 
-template class Lesson<float>;
-template class Lesson<double>;
+template class TrainingSteps<float>;
+template class TrainingSteps<double>;
 
 }  // namespace crosstalk

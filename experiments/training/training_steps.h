@@ -15,10 +15,10 @@
 namespace crosstalk {
 
 template <class Real>
-class Lesson {
+class TrainingSteps {
  public:
   /// The task must outlive it.
-  Lesson(const Options& config, const Task& task, Replicas<Real>& replicas);
+  TrainingSteps(const Options& config, const Task& task, Replicas<Real>& replicas);
 
   const Epoch& epoch() const { return epoch_; }
   /// Replica r trains a run with this configuration from now on.
@@ -31,7 +31,7 @@ class Lesson {
 
   /// Whether there is no step to train, and so no graph: train.max_steps = 0.
   bool is_empty() const { return parts_.empty(); }
-  /// The forms that the graphs have taken (provenance); not of an empty lesson.
+  /// The forms that the graphs have taken (provenance); not of an empty training.
   std::string forms() const;
 
  private:
