@@ -136,7 +136,7 @@ ComposedFigure compose_figure(const std::string& name, const LabelledRecords& ro
   Drawing& drawing = made.drawing;
   check_left_out(drawing, made.prepared.records, notes);
   if (!options.best.empty()) mark_selected(drawing, made.prepared, options, notes);
-  note_still_falling(drawing, made.prepared);
+  note_doubts(drawing, made.prepared, options);
   if (options.log_x) drawing.figure["xscale"] = "log";
   if (options.log_y && drawing.figure["yscale"] == "linear") {
     drawing.figure["yscale"] = "log";

@@ -122,6 +122,7 @@ FigureOptions figure_options(const Arguments& arguments, const std::string& figu
   options.width = width_of(arguments, options.venue);
   options.footnote = arguments.get("footnote", "on") == "on";
   options.evaluated_floor = evaluated_sum_rule_floor;
+  options.answers = evaluated_answers();
   if (arguments.has("published")) {
     const std::string path = arguments.get("published");
     try {

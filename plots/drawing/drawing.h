@@ -34,6 +34,7 @@ struct FigureRow {
   double unsolved = kNone;
   std::string facet = {}, selected = {};
   std::string metric = {};  ///< where a figure shows several
+  int at_chance = -1;       ///< of tables: how many of its runs lie within the noise of chance; -1: not known
 };
 
 /// A line or a set of points, as the legend has it.

@@ -115,6 +115,9 @@ Prepared prepare(const std::string& name, const LabelledRecords& rows, const Fig
   if (results_of(prepared.records).empty())
     throw std::invalid_argument(
         fmt::format("{}: all {} runs failed; nothing to draw", name, prepared.records.size()));
+  for (const Record& run : rows.missing)
+    if (matches_all(run, options.where)) prepared.missing.push_back(&run);
+  prepared.recorded = prepared.records.size();
   const std::string rate = "train.learning_rate";
   if (std::find(options.best.begin(), options.best.end(), rate) != options.best.end())
     prepared.edges = edge_choices(prepared.records, options.best, rate, options.best_by);
@@ -165,19 +168,36 @@ Prepared prepare(const std::string& name, const LabelledRecords& rows, const Fig
   return prepared;
 }
 
+namespace {
+
+/// The records that a row was drawn of.
+RecordList records_of(const FigureRow& row, const Drawing& drawing, const Prepared& prepared) {
+  const std::string facet = drawing.figure.value("facet", std::string());
+  RecordList records;
+  for (const Record* record : prepared.records) {
+    const bool of_label =
+        row.d_dot == 0;  // a line of all sizes (figure accuracy), or a memory without d_dot
+    if (record->label != row.label || (!of_label && record->d_dot != row.d_dot)) continue;
+    if (!facet.empty() && field_text(*record, facet) != row.facet) continue;
+    const auto place =
+        place_on_axis(*record, drawing.x_column == "associations" ? "task.associations" : drawing.x_column);
+    if (!place || *place == row.x) records.push_back(record);
+  }
+  return records;
+}
+
+std::string metric_shown(const Drawing& drawing, const FigureOptions& options) {
+  if (!drawing.metric.empty()) return drawing.metric;
+  return !options.metric.empty() ? options.metric : options.best.empty() ? "eval_loss" : "test_loss";
+}
+
+}  // namespace
+
 void mark_selected(Drawing& drawing, const Prepared& prepared, const FigureOptions& options,
                    std::ostream& notes) {
-  const std::string facet = drawing.figure.value("facet", std::string());
   for (FigureRow& row : drawing.rows) {
     std::set<std::string> chosen;
-    for (const Record* record : prepared.records) {
-      const bool of_label =
-          row.d_dot == 0;  // a line of all sizes (figure accuracy), or a memory without d_dot
-      if (record->label != row.label || (!of_label && record->d_dot != row.d_dot)) continue;
-      if (!facet.empty() && field_text(*record, facet) != row.facet) continue;
-      const auto place =
-          place_on_axis(*record, drawing.x_column == "associations" ? "task.associations" : drawing.x_column);
-      if (place && *place != row.x) continue;
+    for (const Record* record : records_of(row, drawing, prepared)) {
       std::vector<std::string> words;
       for (const std::string& key : options.best)
         if (const auto value = config_text(*record, key)) words.push_back(fmt::format("{}={}", key, *value));
@@ -199,8 +219,22 @@ void mark_selected(Drawing& drawing, const Prepared& prepared, const FigureOptio
   notes << "warning: " << text << '\n';
 }
 
-void note_still_falling(Drawing& drawing, const Prepared& prepared) {
+void mark_chance(Drawing& drawing, const Prepared& prepared, const FigureOptions& options) {
+  for (FigureRow& row : drawing.rows) {
+    const auto [runs, within, text] =
+        chance_of(records_of(row, drawing, prepared), metric_shown(drawing, options), options.answers);
+    if (runs > 0) row.at_chance = within;
+  }
+}
+
+void note_doubts(Drawing& drawing, const Prepared& prepared, const FigureOptions& options) {
   const RecordList runs = results_of(prepared.records);
+  if (const std::size_t missing = prepared.missing.size(); missing > 0)
+    drawing.footnotes.push_back(
+        fmt::format("Not whole yet: {} of {} runs are missing.", missing, missing + prepared.recorded));
+  if (const auto chance = chance_of(runs, metric_shown(drawing, options), options.answers);
+      !chance.text.empty())
+    drawing.footnotes.push_back(chance.text);
   const auto falling = std::count_if(runs.begin(), runs.end(), [](const Record* record) {
     return verdict_of(*record) == Verdict::still_falling;
   });

@@ -16,6 +16,8 @@ struct Prepared {
   ByColumns by;
   std::vector<EdgeChoice> edges;  ///< of the learning rate, where --best took it
   std::string unequal_seeds;      ///< unequal_seeds_text() of what --best chose among
+  RecordList missing;             ///< runs that are asked for and not there yet: no results
+  std::size_t recorded = 0;       ///< runs that are there, before --best chose among them
 };
 
 /// Throws std::invalid_argument if nothing is left.
@@ -25,9 +27,12 @@ Prepared prepare(const std::string& name, const LabelledRecords& rows, const Fig
 void mark_selected(Drawing& drawing, const Prepared& prepared, const FigureOptions& options,
                    std::ostream& notes);
 
-/// Notes how many runs went to their last step while their loss still fell: what is drawn of them says little of what they
-/// would reach.
-void note_still_falling(Drawing& drawing, const Prepared& prepared);
+/// Notes what makes one doubt that there is anything to see: runs that are missing, runs within the noise of chance, and runs
+/// that went to their last step while their loss still fell.
+void note_doubts(Drawing& drawing, const Prepared& prepared, const FigureOptions& options);
+
+/// Counts in each row its runs within the noise of chance.
+void mark_chance(Drawing& drawing, const Prepared& prepared, const FigureOptions& options);
 
 /// "Otherwise than experiments/mad.toml: train.max_steps 20 (20000).", of these records beside the studies that replay
 /// options.published; empty where they do nothing otherwise, or nothing is known.

@@ -59,6 +59,9 @@ std::vector<std::vector<std::string>> csv_cells(const Drawing& drawing, const By
   const bool metric = std::any_of(drawing.rows.begin(), drawing.rows.end(),
                                   [](const auto& row) { return !row.metric.empty(); });
   if (metric) cells.emplace_back("metric");
+  const bool chance =
+      std::any_of(drawing.rows.begin(), drawing.rows.end(), [](const auto& row) { return row.at_chance >= 0; });
+  if (chance) cells.emplace_back("at_chance");
   if (selected) cells.emplace_back("selected");
   std::vector<std::vector<std::string>> lines = {cells};
   for (const FigureRow& row : drawing.rows) {
@@ -76,6 +79,7 @@ std::vector<std::vector<std::string>> csv_cells(const Drawing& drawing, const By
       cells.push_back(values == by.values.end() ? std::string() : values->second[i]);
     if (!facet.empty()) cells.push_back(row.facet);
     if (metric) cells.push_back(row.metric);
+    if (chance) cells.push_back(row.at_chance < 0 ? "" : fmt::format("{}", row.at_chance));
     if (selected) cells.push_back(row.selected);
     lines.push_back(cells);
   }

@@ -264,6 +264,9 @@ std::string report_page(const LabelledRecords& rows, const FigureOptions& option
   const std::string rates = rates_text(records, names);
   std::string body = fmt::format("<header>\n<h1>{}</h1>\n", html_of(input.title));
   body += asked_text(records, names, input);
+  if (const ChanceCount chance = chance_of(records, "", options.answers); !chance.text.empty())
+    body += fmt::format("<p{}>{}</p>\n", chance.within > 0 ? " class=\"warning\" role=\"note\"" : "",
+                        html_of(chance.text));
   for (const std::string& sentence : beside_studies(records, options))
     body += fmt::format(
         "<p class=\"warning\" role=\"note\"><strong>Not the published training.</strong> {} Published points stand "

@@ -72,7 +72,8 @@ double width_of(const Table& table) {
     double widest = letter * letters(table.head[column]);
     for (const auto& row : table.rows)
       widest = std::max(widest, letter * letters(row[column].text) +
-                                    small_letter * static_cast<double>(row[column].interval.size()));
+                                    small_letter * static_cast<double>(row[column].interval.size() +
+                                                                       (row[column].at_chance ? 10 : 0)));
     width += widest + between;
   }
   return width;
@@ -113,13 +114,14 @@ std::string latex_table(const Table& original) {
     cells.clear();
     for (const Cell& cell : row) {
       std::string one = latex_of(cell.text);
-      if (cell.best) one = fmt::format("\\textbf{{{}}}", one);
+      if (cell.best && !cell.at_chance) one = fmt::format("\\textbf{{{}}}", one);
       if (!cell.interval.empty()) {
         std::string interval = cell.interval;
         if (const auto at = interval.find("inf"); at != std::string::npos)
           interval.replace(at, 3, "$\\infty$");
         one += fmt::format(" {{\\scriptsize {}}}", interval);
       }
+      if (cell.at_chance) one += " {\\scriptsize at chance}";
       cells.push_back(one);
     }
     text += fmt::format("{} \\\\\n", fmt::join(cells, " & "));
@@ -145,8 +147,9 @@ std::string markdown_table(const Table& table) {
     cells.clear();
     for (const Cell& cell : row) {
       std::string one = markdown(cell.text);
-      if (cell.best) one = fmt::format("**{}**", one);
+      if (cell.best && !cell.at_chance) one = fmt::format("**{}**", one);
       if (!cell.interval.empty()) one += fmt::format(" {}", cell.interval);
+      if (cell.at_chance) one += " at chance";
       cells.push_back(one);
     }
     text += fmt::format("| {} |\n", fmt::join(cells, " | "));

@@ -9,6 +9,7 @@ namespace crosstalk {
 struct Cell {
   std::string text, interval;
   bool best = false;
+  bool at_chance = false;  ///< said behind it, and never bold
 };
 
 /// A table before it is text: `head` and each row have the same number of cells.

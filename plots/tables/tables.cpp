@@ -200,6 +200,7 @@ Table cross_table(const Drawing& drawing, const Prepared& prepared, const std::v
       medians.push_back(row == drawing.rows.end() || row->n == 0 ? kNone : row->median);
       cells.push_back(
           {cell_number(medians.back()), row == drawing.rows.end() ? "" : interval_of(*row), false});
+      cells.back().at_chance = row != drawing.rows.end() && 2 * row->at_chance > row->n;
       if (row != drawing.rows.end()) used.push_back(*row);
     }
     table.rows.push_back(std::move(cells));
@@ -210,15 +211,21 @@ Table cross_table(const Drawing& drawing, const Prepared& prepared, const std::v
   return table;
 }
 
-std::vector<double> axis_places(const Drawing& drawing) {
+/// Where lines have values, and where runs that are missing will have theirs, of an axis that is a key.
+std::vector<double> axis_places(const Drawing& drawing, const Prepared& prepared) {
   std::set<double> places;
+  const std::string key = drawing.x_column == "associations" ? "task.associations" : drawing.x_column;
+  for (const Record* run : prepared.missing)
+    if (const auto place = place_on_axis(*run, key)) places.insert(*place);
   for (const FigureRow& row : drawing.rows)
     if (styles_line(drawing, row)) places.insert(row.x);
   return {places.begin(), places.end()};
 }
 
 /// What the columns of table final stand at: --x, the load, or what else varies where a task has none.
-std::string final_key(const FigureInput& input) {
+std::string final_key(const FigureInput& shown) {
+  FigureInput input{shown.of_all_panels != nullptr ? *shown.of_all_panels : shown.records, shown.styles,
+                    shown.options, shown.notes};
   const char* load = "task.associations";
   const bool loads = std::any_of(input.records.begin(), input.records.end(), [&](const Record* record) {
     return config_number(*record, load).has_value();
@@ -328,8 +335,8 @@ Table windows_table(const Windows& windows, const Drawing& drawing, const Prepar
 }
 
 /// The training length and its multiples, as far as they were read.
-std::vector<double> tracking_places(const Drawing& drawing) {
-  const std::vector<double> all = axis_places(drawing);
+std::vector<double> tracking_places(const Drawing& drawing, const Prepared& prepared) {
+  const std::vector<double> all = axis_places(drawing, prepared);
   std::vector<double> places;
   for (const auto& trained : drawing.figure["vertical"])
     for (double place = trained.get<double>(); !all.empty() && place <= all.back(); place *= 2)
@@ -358,7 +365,10 @@ std::string table_text(const std::string& name, const LabelledRecords& rows, con
   plain.theory = false;
   plain.published.clear();
   const Prepared prepared = prepare(name, rows, plain);
-  const FigureInput input{prepared.records, prepared.styles, plain, notes};
+  RecordList planned = prepared.records;  // by which it is known what varies
+  planned.insert(planned.end(), prepared.missing.begin(), prepared.missing.end());
+  const FigureInput input{prepared.records, prepared.styles, plain, notes,
+                          prepared.missing.empty() ? nullptr : &planned};
   Drawing drawing = name == "capacity"   ? draw_capacity_table(input)
                     : name == "tracking" ? draw_tracking(input)
                     : name == "updates"  ? draw_updates(input)
@@ -368,8 +378,10 @@ std::string table_text(const std::string& name, const LabelledRecords& rows, con
   check_left_out(drawing, prepared.records, notes);
   const std::size_t footnotes = drawing.footnotes.size();
   if (!plain.best.empty()) mark_selected(drawing, prepared, plain, notes);
-  note_still_falling(drawing, prepared);
+  note_doubts(drawing, prepared, plain);
+  if (name != "capacity" && name != "windows") mark_chance(drawing, prepared, plain);
   if (format == TableFormat::csv) {
+    for (std::size_t i = footnotes; i < drawing.footnotes.size(); ++i) notes << drawing.footnotes[i] << '\n';
     std::erase_if(drawing.rows, [&](const FigureRow& row) { return !styles_line(drawing, row); });
     return csv_text(drawing, prepared.by);
   }
@@ -377,17 +389,17 @@ std::string table_text(const std::string& name, const LabelledRecords& rows, con
   if (name == "capacity") {
     table = capacity_table(drawing, prepared);
   } else if (name == "tracking") {
-    table = cross_table(drawing, prepared, tracking_places(drawing), "$T$", false);
+    table = cross_table(drawing, prepared, tracking_places(drawing, prepared), "$T$", false);
     table.caption = "Accuracy after $T$ operations. " + table.caption;
   } else if (name == "windows") {
     table = windows_table(windows_of(input, drawing), drawing, prepared);
   } else if (name == "mad") {
     const Metric metric = mad_metric(input);
-    table = cross_table(drawing, prepared, axis_places(drawing), "", metric.is_loss, true, mad_columns());
+    table = cross_table(drawing, prepared, axis_places(drawing, prepared), "", metric.is_loss, true, mad_columns());
     table.caption = fmt::format("{} on the tasks of MAD. {}", metric.axis, table.caption);
   } else {
     const Metric metric = metric_of(input);
-    const std::vector<double> places = axis_places(drawing);
+    const std::vector<double> places = axis_places(drawing, prepared);
     const std::string x = name == "final" ? final_key(input) : "task.associations";
     // A task without associations has one place, whose name says nothing.
     const bool loads =

@@ -40,11 +40,13 @@ def program() -> str:
     raise FileNotFoundError("the program crosstalk is not in this environment; CROSSTALK_PROGRAM may name it")
 
 
-def _call(words: Sequence[str]) -> str:
-    """What the program prints; its words as an exception where it fails."""
+def _call(words: Sequence[str], notes: list[str] | None = None) -> str:
+    """What the program prints; its words as an exception where it fails, and else in `notes`."""
     done = subprocess.run([program(), *words], capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise _error(done.returncode, done.stderr)
+    if notes is not None:
+        notes += done.stderr.splitlines()
     return done.stdout
 
 
@@ -204,7 +206,10 @@ def _stop(child: subprocess.Popen[str]) -> None:
 
 
 def table(kind: str, paths: Any, *, best: Any = None, by: Any = None, where: Any = None, metric: str | None = None) -> Any:
-    """A table of the program (`crosstalk table`) as a frame of pandas; `.attrs["latex"]` is its text for a paper."""
+    """A table of the program (`crosstalk table`) as a frame of pandas; `.attrs["latex"]` is its text for a paper.
+
+    `.attrs["notes"]` says what makes one doubt it: runs that are missing, at chance (counted in the column at_chance), still falling.
+    """
     import pandas
 
     words = ["table", kind, *_names(paths)]
@@ -214,7 +219,8 @@ def table(kind: str, paths: Any, *, best: Any = None, by: Any = None, where: Any
     words += [w for condition in _texts(where, "where") for w in ("--where", condition)]
     if metric is not None:
         words += ["--metric", metric]
-    rows = list(csv.reader(io.StringIO(_call([*words, "--format", "csv"]))))
+    notes: list[str] = []
+    rows = list(csv.reader(io.StringIO(_call([*words, "--format", "csv"], notes))))
     frame = pandas.DataFrame(rows[1:], columns=rows[0])
     for name in frame:
         try:
@@ -223,6 +229,7 @@ def table(kind: str, paths: Any, *, best: Any = None, by: Any = None, where: Any
             pass  # a column of texts
     if "d_dot" in frame:
         frame["d_dot"] = frame["d_dot"].astype("Int64")  # whole, and missing where a memory has none
+    frame.attrs["notes"] = notes
     frame.attrs["latex"] = _call([*words, "--format", "latex"])
     frame.attrs["call"] = shlex.join(["crosstalk", *words])
     return frame

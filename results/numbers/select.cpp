@@ -182,6 +182,13 @@ bool matches(const std::string& value, const std::string& wanted) {
   return false;
 }
 
+bool matches_all(const Record& record, const std::map<std::string, std::string>& where) {
+  return std::all_of(where.begin(), where.end(), [&](const auto& condition) {
+    const auto value = field_text(record, condition.first);
+    return value && matches(*value, condition.second);
+  });
+}
+
 std::vector<std::string> sorted_values(const std::vector<std::string>& values) {
   const std::set<std::string> distinct(values.begin(), values.end());
   std::vector<std::string> sorted(distinct.begin(), distinct.end());

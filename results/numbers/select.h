@@ -35,6 +35,9 @@ std::vector<std::string> sorted_values(const std::vector<std::string>& values);
 /// none, or if nothing matches (names the values that there are).
 RecordList choose_records(const RecordList& records, const std::map<std::string, std::string>& where);
 
+/// Whether the record matches every entry of `where`; nothing is refused.
+bool matches_all(const Record& record, const std::map<std::string, std::string>& where);
+
 /// The key of records that somebody meant who wrote `key`: itself, a near one, or "".
 std::string nearest_key(const RecordList& records, const std::string& key);
 

@@ -278,7 +278,7 @@ void print_plan(const Study& study, const StoreHeads& heads, const std::filesyst
   if (!study.title.empty()) console.out << ": " << study.title;
   console.out << "\n" << study.product << "\n\n" << table(cells) << "\n";
   const StoreSurvey found = survey(&study, store, heads);
-  if (const std::string verdicts = verdict_table(found); !verdicts.empty()) console.out << verdicts << "\n";
+  if (const std::string verdicts = outcome_text(found); !verdicts.empty()) console.out << verdicts << "\n";
   console.out << fmt::format("store: {}\nto train: {}\n", full_path(store), plural(total.missing, "run"));
   if (const auto again = lacking_weights(study.runs, contents, store); !again.empty())
     console.out << fmt::format(
@@ -337,6 +337,7 @@ std::vector<std::string> warnings_of(const std::vector<const Run*>& runs) {
   std::erase(all, "");
   std::set<std::string> folders;
   bool warms_up = false;
+  std::int64_t fewest = kLeastEvaluations, few = 0;  // evaluations, and runs with fewer than it takes to tell a slope
   for (const Run* run : runs) {
     const std::int64_t steps = run->config.get_int("train.max_steps"),
                        warmup = run->config.get_int("train.warmup_steps");
@@ -346,12 +347,22 @@ std::vector<std::string> warnings_of(const std::vector<const Run*>& runs) {
           "train.warmup_steps = {} of train.max_steps = {}: the rate never comes to train.learning_rate",
           warmup, steps));
     }
+    if (const std::int64_t every = run->config.get_int("eval.every");
+        steps > 0 && every > 0 && steps / every < kLeastEvaluations) {
+      fewest = std::min(fewest, steps / every);
+      ++few;
+    }
     const TaskKind& kind = *find_task(run->config.get_string("task.name"));
     if (kind.drawn || !folders.insert(run->config.get_string("task.folder")).second) continue;
     for (const std::string& doubt :
          doubts_of(*kind.make(run->config), printable_line(run->config.get_string("task.folder"))))
       all.push_back(doubt);
   }
+  if (few > 0)
+    all.push_back(fmt::format(
+        "{} of {} are evaluated {} times only: whether their loss still falls at the last step can be told from {} "
+        "evaluations on; set eval.every to an eighth of train.max_steps or less",
+        few, plural(std::ssize(runs), "run"), fewest, kLeastEvaluations));
   return all;
 }
 
