@@ -85,7 +85,8 @@ void add_ticks(Drawing& drawing) {
   for (const FigureRow& row : drawing.rows)
     if (row.n > 0) places.insert(row.x);
   const bool few_on_log = drawing.figure["xscale"] == "log" && places.size() <= kFew;
-  if (drawing.script == kLinesTemplate && (places.size() == 1 || few_on_log))
+  if (drawing.script == kLinesTemplate && (places.size() == 1 || few_on_log) &&
+      !drawing.figure.contains("xticks"))
     drawing.figure["xticks"] = places;
 }
 
@@ -127,10 +128,12 @@ ComposedFigure compose_figure(const std::string& name, const LabelledRecords& ro
                               const FigureOptions& options, std::ostream& notes) {
   const Figure& figure = find_figure(name);
   const bool of_state = options.x == "state_bytes" || options.x == "state_size";
-  if (!options.x.empty() && name != "accuracy" && !(of_state && name == "capacity-vs-state"))
+  if (!options.x.empty() && name != "accuracy" && name != "difference" &&
+      !(of_state && name == "capacity-vs-state"))
     throw std::invalid_argument(fmt::format(
-        "--x {}: {} has a fixed x; the figure accuracy has a choice, for losses too (--metric eval_loss){}",
+        "--x {}: {} has a fixed x; the figures accuracy and difference have a choice, for losses too (--metric eval_loss){}",
         options.x, name, of_state ? ", and capacity-vs-state draws capacities against it" : ""));
+  check_against(name, options);
   ComposedFigure made{prepare(name, rows, options), {}};
   made.drawing = draw_panels(figure, made.prepared, options, notes);
   Drawing& drawing = made.drawing;
@@ -150,6 +153,8 @@ ComposedFigure compose_figure(const std::string& name, const LabelledRecords& ro
     if (std::isfinite(least)) drawing.figure["xlim"] = {0.9 * least, drawing.figure["xlim"][1].get<double>()};
   }
 
+  if (std::string text = correct_differences(drawing, true); !text.empty())
+    drawing.footnotes.push_back(std::move(text));
   add_ticks(drawing);
   finish_footnotes(drawing, made.prepared.styles);
   for (const std::string& sentence : beside_studies(made.prepared.records, options)) {

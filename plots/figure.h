@@ -52,6 +52,8 @@ struct FigureOptions {
   BestBy best_by = BestBy::loss;
   std::string metric = "";  ///< what is drawn; empty = eval_loss, or test_loss with `best`
   std::string x = "";       ///< figure accuracy: the key on the axis; empty = the one that varies
+  std::string against =
+      "";  ///< of `difference`: the label that the others are held against; empty = the first
   bool log_x = false, log_y = false;
   double width = 0;        ///< inches; 0 = the venue's column, or 5.5
   std::string venue = "";  ///< name of one of venues()
@@ -61,7 +63,8 @@ struct FigureOptions {
   std::function<std::optional<double>(const Record&, const std::string& metric)> evaluated_floor = {};
   /// What a key of a record is where its study does not say it; nothing for keys that have no such value.
   std::function<std::optional<std::string>(const Record&, const std::string& key)> default_of = {};
-  AnswersOf answers = {};  ///< by which it is told how far chance reaches; without it a margin does (chance.h)
+  AnswersOf answers =
+      {};  ///< by which it is told how far chance reaches; without it a margin does (chance.h)
   std::string label = "";     ///< of a LaTeX table; empty = "tab:" and its name
   MemoryFacts memories = {};  ///< by which it is decided what is a theorem for a line
 };
@@ -117,12 +120,15 @@ std::vector<std::filesystem::path> draw_inspection(const std::filesystem::path& 
 enum class TableFormat { latex, markdown, csv };
 
 /// The same numbers as a table: one row a line, one column an x. `name`: capacity, updates, tracking or
-/// final. The best of each column is bold, and so is what cannot be told from it (overlapping intervals are
-/// not tested; equal printed numbers are equal). LaTeX needs booktabs and compiles as it is. Throws as
-/// draw_figure.
+/// final. Bold is what is best of its column beyond doubt (results/numbers/paired.h), and of table difference what is
+/// told from 0. LaTeX needs booktabs and compiles as it is. Throws as draw_figure.
 std::string table_text(const std::string& name, const LabelledRecords& rows, const FigureOptions& options,
                        TableFormat format, std::ostream& notes);
 const std::vector<FigureKind>& table_kinds();
+
+/// Seeds that a difference of `size` needs, by the spread of the differences that figure `difference` would show: a sentence a
+/// task. Throws as draw_figure.
+std::vector<std::string> detect_text(const LabelledRecords& rows, const FigureOptions& options, double size);
 
 /// How the runs of a table (a name of table_kinds()) were made, as a paragraph in LaTeX: data, splits, model,
 /// optimizer, how rates were chosen, seeds, stop rule.

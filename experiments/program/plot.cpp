@@ -93,6 +93,7 @@ const Command plot_command = {
     "  crosstalk plot updates my.toml --best train.learning_rate --by memory.beta_max\n"
     "  crosstalk plot capacity-vs-ddot runs/a runs/b --threshold 0.01 --where model.d_key=16,32\n"
     "  crosstalk plot accuracy runs/mqar --x model.width --facet task.length --best train.learning_rate\n"
+    "  crosstalk plot difference runs/mqar --against deltanet --best train.learning_rate\n"
     "  crosstalk plot tracking runs/a --facet task.associations --width 3.25 --footnote off\n",
     2,
     -1,
@@ -108,7 +109,7 @@ const Command plot_command = {
           {"facet", "KEY", "A panel for each value of KEY", false, {}},
           {"x",
            "KEY",
-           "Key on the axis of 'accuracy', or state_bytes, there and in capacity-vs-state (default: the one "
+           "Key on the axis of 'accuracy' and 'difference', or state_bytes, there and in capacity-vs-state (default: the one "
            "that varies)",
            false,
            {}},

@@ -15,7 +15,7 @@
 #include "plots/drawing/series.h"
 #include "plots/drawing/styles.h"
 #include "plots/figure.h"
-#include "results/numbers/statistics.h"
+#include "results/numbers/paired.h"
 
 namespace crosstalk {
 
@@ -34,7 +34,15 @@ struct FigureRow {
   double unsolved = kNone;
   std::string facet = {}, selected = {};
   std::string metric = {};  ///< where a figure shows several
-  int at_chance = -1;       ///< of tables: how many of its runs lie within the noise of chance; -1: not known
+  SeedValues seeds = {};    ///< of which the median is, where they are held against those of other rows
+  bool solved = false;      ///< by the verdict of half of its runs or more
+  /// Of figure difference: the label that is taken away, the seeds in which this one is better, p of the signed-rank test, the same
+  /// after Holm's correction over all rows, and whether the difference is told from 0.
+  std::string against = {};
+  int wins = 0;
+  double p = kNone, corrected = kNone;
+  bool told = false;
+  int at_chance = -1;  ///< of tables: how many of its runs lie within the noise of chance; -1: not known
 };
 
 /// A line or a set of points, as the legend has it.
@@ -225,5 +233,13 @@ Drawing draw_length(const FigureInput& input);
 Drawing draw_probe(const FigureInput& input);
 Drawing draw_window(const FigureInput& input);
 Drawing draw_errors(const FigureInput& input);
+Drawing draw_difference(const FigureInput& input);
+/// The key along which tables of final values stand: --x, the load, or what else varies.
+std::string final_key(const FigureInput& input);
+/// Corrects p of the rows of differences, of all panels together, and marks what is told from 0; a sentence that says by what, for
+/// figures (`open` markers) or tables (bold). "" where no rows are differences.
+std::string correct_differences(Drawing& drawing, bool figure);
+/// "12 comparisons need 9 seeds to tell anything, 6 more than these 3": where no comparison has the seeds; else "".
+std::string lacking_seeds(std::size_t comparisons, int most_seeds);
 
 }  // namespace crosstalk

@@ -108,6 +108,12 @@ void split_by(Prepared& prepared, const LabelledRecords& rows, const std::vector
 
 }  // namespace
 
+void check_against(const std::string& name, const FigureOptions& options) {
+  if (!options.against.empty() && name != "difference")
+    throw std::invalid_argument(fmt::format(
+        "--against {}: {} holds no label against another; 'difference' does", options.against, name));
+}
+
 Prepared prepare(const std::string& name, const LabelledRecords& rows, const FigureOptions& options) {
   if (rows.rows.empty()) throw std::invalid_argument(fmt::format("{}: there are no records to draw", name));
   Prepared prepared;
@@ -175,8 +181,7 @@ RecordList records_of(const FigureRow& row, const Drawing& drawing, const Prepar
   const std::string facet = drawing.figure.value("facet", std::string());
   RecordList records;
   for (const Record* record : prepared.records) {
-    const bool of_label =
-        row.d_dot == 0;  // a line of all sizes (figure accuracy), or a memory without d_dot
+    const bool of_label = row.d_dot == 0;  // a line of all sizes (figure accuracy), or a memory without d_dot
     if (record->label != row.label || (!of_label && record->d_dot != row.d_dot)) continue;
     if (!facet.empty() && field_text(*record, facet) != row.facet) continue;
     const auto place =

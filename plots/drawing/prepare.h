@@ -23,6 +23,9 @@ struct Prepared {
 /// Throws std::invalid_argument if nothing is left.
 Prepared prepare(const std::string& name, const LabelledRecords& rows, const FigureOptions& options);
 
+/// Throws std::invalid_argument where --against is given to a figure or table that holds no labels against one.
+void check_against(const std::string& name, const FigureOptions& options);
+
 /// Writes into each row which value --best took there, and notes where it lies at the edge of its grid.
 void mark_selected(Drawing& drawing, const Prepared& prepared, const FigureOptions& options,
                    std::ostream& notes);

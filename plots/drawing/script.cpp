@@ -59,8 +59,11 @@ std::vector<std::vector<std::string>> csv_cells(const Drawing& drawing, const By
   const bool metric = std::any_of(drawing.rows.begin(), drawing.rows.end(),
                                   [](const auto& row) { return !row.metric.empty(); });
   if (metric) cells.emplace_back("metric");
-  const bool chance =
-      std::any_of(drawing.rows.begin(), drawing.rows.end(), [](const auto& row) { return row.at_chance >= 0; });
+  const bool against = std::any_of(drawing.rows.begin(), drawing.rows.end(),
+                                   [](const auto& row) { return !std::isnan(row.p); });
+  if (against) cells.insert(cells.end(), {"against", "wins", "p", "p_holm", "told"});
+  const bool chance = std::any_of(drawing.rows.begin(), drawing.rows.end(),
+                                  [](const auto& row) { return row.at_chance >= 0; });
   if (chance) cells.emplace_back("at_chance");
   if (selected) cells.emplace_back("selected");
   std::vector<std::vector<std::string>> lines = {cells};
@@ -79,6 +82,10 @@ std::vector<std::vector<std::string>> csv_cells(const Drawing& drawing, const By
       cells.push_back(values == by.values.end() ? std::string() : values->second[i]);
     if (!facet.empty()) cells.push_back(row.facet);
     if (metric) cells.push_back(row.metric);
+    if (against && std::isnan(row.p)) cells.resize(cells.size() + 5);
+    if (against && !std::isnan(row.p))
+      cells.insert(cells.end(), {row.against, fmt::format("{}", row.wins), csv_number(row.p),
+                                 csv_number(row.corrected), row.told ? "1" : "0"});
     if (chance) cells.push_back(row.at_chance < 0 ? "" : fmt::format("{}", row.at_chance));
     if (selected) cells.push_back(row.selected);
     lines.push_back(cells);

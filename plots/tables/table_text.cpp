@@ -117,7 +117,7 @@ std::string latex_table(const Table& original) {
       if (cell.best && !cell.at_chance) one = fmt::format("\\textbf{{{}}}", one);
       if (!cell.interval.empty()) {
         std::string interval = cell.interval;
-        if (const auto at = interval.find("inf"); at != std::string::npos)
+        for (std::size_t at = 0; (at = interval.find("inf", at)) != std::string::npos; at += 8)
           interval.replace(at, 3, "$\\infty$");
         one += fmt::format(" {{\\scriptsize {}}}", interval);
       }

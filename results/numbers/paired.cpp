@@ -40,7 +40,8 @@ double signed_rank_p(const std::vector<double>& differences) {
   std::size_t below = 0, above = 0;
   for (std::size_t i = 0; i < n; ++i)
     for (std::size_t j = i; j < n; ++j) {
-      const double sum = differences[i] + differences[j];  // NaN of both infinities: counts on both sides, as 0 does
+      const double sum =
+          differences[i] + differences[j];  // NaN of both infinities: counts on both sides, as 0 does
       below += !(sum > 0);
       above += !(sum < 0);
     }
@@ -71,7 +72,8 @@ std::vector<double> holm(const std::vector<double>& p) {
   std::vector<double> corrected(p.size());
   double most = 0;
   for (std::size_t i = 0; i < order.size(); ++i)
-    corrected[order[i]] = most = std::max(most, std::min(1.0, static_cast<double>(p.size() - i) * p[order[i]]));
+    corrected[order[i]] = most =
+        std::max(most, std::min(1.0, static_cast<double>(p.size() - i) * p[order[i]]));
   return corrected;
 }
 
@@ -91,7 +93,8 @@ int seeds_to_detect(const std::vector<double>& differences, double size, std::si
   const double mean = std::accumulate(finite.begin(), finite.end(), 0.0) / n;
   double variance = 0;
   for (const double value : finite) variance += (value - mean) * (value - mean) / (n - 1);
-  constexpr double kPower = 0.8, kEfficiency = 3 / M_PI;  // of the signed-rank test beside Student's, normal differences
+  constexpr double kPower = 0.8,
+                   kEfficiency = 3 / M_PI;  // of the signed-rank test beside Student's, normal differences
   const boost::math::normal normal;
   const double doubt = kDoubt / 2 / static_cast<double>(std::max<std::size_t>(comparisons, 1)),
                z = boost::math::quantile(normal, 1 - doubt), both = z + boost::math::quantile(normal, kPower),
@@ -130,7 +133,7 @@ BestOfPoints best_of_points(const std::vector<std::vector<Contender>>& points, b
   first.push_back(all.size());
   for (std::size_t point = 0; point < points.size(); ++point)
     for (std::size_t i = first[point]; i < first[point + 1]; ++i)
-      if (!all[i].differs(corrected[i])) out.best[point] = -1;
+      if (!is_told(corrected[i], all[i].summary.lo, all[i].summary.hi)) out.best[point] = -1;
   return out;
 }
 

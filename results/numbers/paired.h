@@ -24,11 +24,7 @@ struct Paired {
   SeedValues differences;
   Summary summary;  ///< of the differences: their median, and its interval as everywhere (summarise())
   int wins = 0;     ///< seeds in which a is better
-  double p = 1;     ///< of Wilcoxon's signed-rank test, two-sided and exact: at most 0.05 from six seeds on
-  /// Whether p, after Holm's correction, and the interval both leave no doubt that the difference is none of 0.
-  bool differs(double corrected) const {
-    return corrected <= kDoubt && (summary.lo > 0 || summary.hi < 0);
-  }
+  double p = 1;     ///< signed_rank_p(); from six seeds on it can be 0.05 or less
 };
 Paired paired(const SeedValues& a, const SeedValues& b, bool smaller_is_better);
 
@@ -39,6 +35,11 @@ double signed_rank_p(const std::vector<double>& differences);
 
 /// p-values after Holm's correction (1979) for all of them together.
 std::vector<double> holm(const std::vector<double>& p);
+
+/// Whether p after Holm's correction and the interval both leave no doubt: a difference is told from 0.
+inline bool is_told(double corrected, double lo, double hi) {
+  return corrected <= kDoubt && (lo > 0 || hi < 0);
+}
 
 /// The fewest seeds of which a table of so many comparisons can set any apart: 2^(1 - n) <= kDoubt / comparisons.
 int fewest_seeds(std::size_t comparisons);
@@ -54,11 +55,11 @@ struct Contender {
 };
 /// Which cells are best beyond doubt.
 struct BestOfPoints {
-  std::vector<int> best;         ///< of each point the index of its best contender; -1: none
-  std::size_t comparisons = 0;   ///< of the contender with the best median with all others, over all points
+  std::vector<int> best;        ///< of each point the index of its best contender; -1: none
+  std::size_t comparisons = 0;  ///< of the contender with the best median with all others, over all points
   int fewest_pairs = 0, most_pairs = 0;  ///< seeds that these have in common
 };
-/// A contender is best where its difference to every other one of the point is told (Paired::differs), by Holm over all these
+/// A contender is best where its difference to every other one of the point is told (is_told), by Holm over all these
 /// comparisons of all points. Contenders without values are none.
 BestOfPoints best_of_points(const std::vector<std::vector<Contender>>& points, bool smaller_is_better);
 

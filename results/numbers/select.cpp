@@ -65,15 +65,6 @@ double score_of(const Record& run, BestBy by) {
                                                                : std::numeric_limits<double>::infinity();
 }
 
-/// What tells runs of one point apart: the seed, and those of data and initialisation where they have their own.
-std::string seeds_of(const Record& record) {
-  std::string seeds = std::to_string(record.seed);
-  for (const char* key : {"data_seed", "init_seed"})
-    if (const auto own = config_text(record, key); own && *own != std::to_string(record.seed))
-      seeds += fmt::format(" ({} {})", key, *own);
-  return seeds;
-}
-
 /// Of which seeds all candidates have a run, and whether some have others besides.
 struct SharedSeeds {
   std::set<std::string> all;
@@ -163,6 +154,14 @@ std::optional<std::string> field_text(const Record& record, const std::string& k
   if (key == "d_dot") return std::to_string(record.d_dot);
   if (key == "state_size") return std::to_string(record.state_size);
   return config_text(record, key);
+}
+
+std::string seeds_of(const Record& record) {
+  std::string seeds = std::to_string(record.seed);
+  for (const char* key : {"data_seed", "init_seed"})
+    if (const auto own = config_text(record, key); own && *own != std::to_string(record.seed))
+      seeds += fmt::format(" ({} {})", key, *own);
+  return seeds;
 }
 
 bool same_text(const std::string& a, const std::string& b) {

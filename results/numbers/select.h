@@ -46,6 +46,10 @@ void check_key(const RecordList& records, const std::string& option, const std::
 /// Throws std::invalid_argument if all records have one value of a key of --best.
 void check_varies(const RecordList& records, const std::vector<std::string>& best);
 
+/// What tells runs of one point apart, and pairs those of two labels: the seed, and those of data and initialisation where they
+/// have their own.
+std::string seeds_of(const Record& record);
+
 /// By what a best value is chosen on the validation split.
 enum class BestBy { loss, accuracy };
 

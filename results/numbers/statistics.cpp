@@ -50,7 +50,7 @@ struct Grid {
   };
   std::vector<double> loads;
   std::vector<std::vector<Entry>> entries;
-  std::size_t seeds = 0;
+  std::vector<std::int64_t> seeds;
 };
 
 Grid make_grid(const std::vector<LoadPoint>& points) {
@@ -63,7 +63,7 @@ Grid make_grid(const std::vector<LoadPoint>& points) {
     by_load[point.load].push_back({seed, std::isfinite(point.loss) ? point.loss : infinity});
   }
   Grid grid;
-  grid.seeds = seeds.size();
+  grid.seeds.assign(seeds.begin(), seeds.end());
   for (auto& [load, entries] : by_load) {
     grid.loads.push_back(load);
     grid.entries.push_back(std::move(entries));
@@ -159,14 +159,15 @@ std::string interval_name(int fewest, int most) {
 Capacity capacity(const std::vector<LoadPoint>& points, double threshold) {
   const Grid grid = make_grid(points);
   Capacity out;
-  out.seeds = static_cast<int>(grid.seeds);
+  out.seeds = static_cast<int>(grid.seeds.size());
   if (grid.loads.empty()) return out;
   std::tie(out.capacity, out.unsolved) = solved_between(grid, {}, threshold);
   out.censored = !std::isfinite(out.unsolved);
 
   std::vector<double> lows, highs;
-  for (std::size_t seed = 0; seed < grid.seeds; ++seed) {
+  for (std::size_t seed = 0; seed < grid.seeds.size(); ++seed) {
     const auto [low, high] = solved_between(grid, seed, threshold);
+    out.by_seed[grid.seeds[seed]] = low;
     lows.push_back(low);
     highs.push_back(high);
   }

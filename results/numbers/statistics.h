@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -52,6 +53,7 @@ struct Capacity {
   double capacity = 0, unsolved = 0, lo = 0, hi = 0;
   bool censored = false;
   int seeds = 0;
+  std::map<std::int64_t, double> by_seed = {};  ///< the last solved load of each
 };
 Capacity capacity(const std::vector<LoadPoint>& points, double threshold);
 

@@ -21,6 +21,7 @@
 #include "experiments/training/foreign_memory.h"
 #include "experiments/training/pack.h"
 #include "kernels/base/error.h"
+#include "plots/figure.h"
 #include "results/printable.h"
 #include "tasks/data_look.h"
 
@@ -247,7 +248,27 @@ int run_plan(const Arguments& arguments, Console& console) {
   const std::optional<TrainingOptions> asked = asked_training(arguments);
   keep_chosen(arguments, study, console);
   const std::filesystem::path store = store_path_of(arguments, study);
-  print_plan(study, load_heads(store, console), store, arguments.has("json"), asked, console);
+  const bool detect = arguments.has("detect"), json = arguments.has("json");
+  FigureOptions options;
+  options.metric = arguments.get("metric");
+  const double size = arguments.number("detect", 1, 0);
+  if (detect && (json || size == 0))
+    throw UsageError(json ? "--detect prints a sentence; leave --json out"
+                          : "--detect 0: a difference of at least how much? Such as 0.05");
+  if (!detect && !options.metric.empty())
+    throw UsageError("--metric: of --detect SIZE, the difference that shall be told");
+  print_plan(study, load_heads(store, console), store, json, asked, console);
+  if (!detect) return exit_done;
+  try {
+    const LabelledRecords rows = asked_rows(read_store(store).records, asked_of(study));
+    if (rows.rows.empty())
+      console.out << "detect: nothing is recorded yet; two seeds of two labels tell how runs spread\n";
+    else
+      for (const std::string& text : detect_text(rows, options, size))
+        console.out << "detect: " << printable_line(text) << "\n";
+  } catch (const std::invalid_argument& wrong) {
+    throw UsageError(fmt::format("--detect {}: {}", arguments.get("detect"), wrong.what()));
+  }
   return exit_done;
 }
 
@@ -337,7 +358,8 @@ std::vector<std::string> warnings_of(const std::vector<const Run*>& runs) {
   std::erase(all, "");
   std::set<std::string> folders;
   bool warms_up = false;
-  std::int64_t fewest = kLeastEvaluations, few = 0;  // evaluations, and runs with fewer than it takes to tell a slope
+  std::int64_t fewest = kLeastEvaluations,
+               few = 0;  // evaluations, and runs with fewer than it takes to tell a slope
   for (const Run* run : runs) {
     const std::int64_t steps = run->config.get_int("train.max_steps"),
                        warmup = run->config.get_int("train.warmup_steps");
@@ -370,14 +392,15 @@ extern const Command plan_command;
 const Command plan_command = {
     "plan",
     "show what a study would train, and what of it is done",
-    "STUDY.toml [--out STORE] [--set KEY=VALUE]... [--device DEVICE] [--threads N] [--json]",
+    "STUDY.toml [--out STORE] [--set KEY=VALUE]... [--device DEVICE] [--threads N] [--detect SIZE] [--json]",
     "Reads and checks the study, spells out the product of its axes, and lists each memory\n"
     "with its feature dimension d_dot, its state size (floats a sequence at inference) and\n"
     "how many of its runs are in the store, and what became of them (solved, plateau, still falling, ...:\n"
     "'crosstalk describe verdict'); when a run stops early; how long the rest takes (by the records of the store, and\n"
     "before there are any by trying some shapes for two seconds; with --device or --threads always there), and\n"
     "whether memory can do it. On a GPU it names memories whose shapes only the slow form of a kernel covers, and\n"
-    "why.\n"
+    "why. --detect 0.05 says how many seeds such a difference of labels needs, by the spread of the recorded runs\n"
+    "('crosstalk describe bold').\n"
     "Creates nothing.\n\n"
     "Examples:\n"
     "  crosstalk plan experiments/quickstart.toml\n"
@@ -393,6 +416,13 @@ const Command plan_command = {
       for (CommandOption& option :
            session_option_list())  // the time is then that of this place, whatever is recorded
         if (option.name == "device" || option.name == "threads") options.push_back(std::move(option));
+      options.push_back(
+          {"detect",
+           "SIZE",
+           "Say how many seeds it takes to tell such a difference of two labels, by recorded runs",
+           false,
+           {}});
+      options.push_back({"metric", "NAME", "Of --detect: as in figure difference", false, {}});
       options.push_back({"out", "STORE", "The store (default ./runs/<study>)", false, {}});
       options.push_back(
           {"json",
