@@ -205,7 +205,17 @@ def _stop(child: subprocess.Popen[str]) -> None:
         child.wait()
 
 
-def table(kind: str, paths: Any, *, best: Any = None, by: Any = None, where: Any = None, metric: str | None = None) -> Any:
+def table(
+    kind: str,
+    paths: Any,
+    *,
+    best: Any = None,
+    by: Any = None,
+    where: Any = None,
+    metric: str | None = None,
+    against: str | None = None,
+    x: str | None = None,
+) -> Any:
     """A table of the program (`crosstalk table`) as a frame of pandas; `.attrs["latex"]` is its text for a paper.
 
     `.attrs["notes"]` says what makes one doubt it: runs that are missing, at chance (counted in the column at_chance), still falling.
@@ -217,8 +227,9 @@ def table(kind: str, paths: Any, *, best: Any = None, by: Any = None, where: Any
         if value is not None:
             words += [f"--{name}", _text(value)]
     words += [w for condition in _texts(where, "where") for w in ("--where", condition)]
-    if metric is not None:
-        words += ["--metric", metric]
+    for name, value in (("metric", metric), ("against", against), ("x", x)):
+        if value is not None:
+            words += [f"--{name}", value]
     notes: list[str] = []
     rows = list(csv.reader(io.StringIO(_call([*words, "--format", "csv"], notes))))
     frame = pandas.DataFrame(rows[1:], columns=rows[0])
@@ -233,3 +244,13 @@ def table(kind: str, paths: Any, *, best: Any = None, by: Any = None, where: Any
     frame.attrs["latex"] = _call([*words, "--format", "latex"])
     frame.attrs["call"] = shlex.join(["crosstalk", *words])
     return frame
+
+
+def difference(paths: Any, against: str | None = None, **options: Any) -> Any:
+    """Each label minus `against` (without it the first), paired by seed: a frame of pandas, a row a label and x.
+
+    median, lo, hi: of the differences and the interval of their median; n: seeds that both labels have; wins: in how many the label is
+    better; p and p_holm: of the signed-rank test, before and after Holm's correction for all rows; told: 1 where the difference is told
+    from 0. Options are those of `table`.
+    """
+    return table("difference", paths, against=against, **options)
