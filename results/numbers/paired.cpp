@@ -93,13 +93,15 @@ int seeds_to_detect(const std::vector<double>& differences, double size, std::si
   const double mean = std::accumulate(finite.begin(), finite.end(), 0.0) / n;
   double variance = 0;
   for (const double value : finite) variance += (value - mean) * (value - mean) / (n - 1);
-  constexpr double kPower = 0.8,
-                   kEfficiency = 3 / M_PI;  // of the signed-rank test beside Student's, normal differences
-  const boost::math::normal normal;
-  const double doubt = kDoubt / 2 / static_cast<double>(std::max<std::size_t>(comparisons, 1)),
-               z = boost::math::quantile(normal, 1 - doubt), both = z + boost::math::quantile(normal, kPower),
-               seeds = (both * both * variance / (size * size) + z * z / 2) / kEfficiency;
-  return std::max(fewest_seeds(comparisons), static_cast<int>(std::ceil(std::min(seeds, 1e6))));
+  // Beside Student's t on normal differences the signed-rank test uses 3/pi of the seeds, the interval of a median 2/pi; the
+  // latter is not corrected.
+  const auto z = [](double share) { return boost::math::quantile(boost::math::normal(), share); };
+  const double corrected = z(1 - kDoubt / 2 / static_cast<double>(std::max<std::size_t>(comparisons, 1))),
+               power = z(0.8), unit = variance / (size * size),
+               ranks = (std::pow(corrected + power, 2) * unit + corrected * corrected / 2) * M_PI / 3,
+               interval = std::pow(z(1 - kDoubt / 2) + power, 2) * unit * M_PI / 2 + 1;
+  return std::max(fewest_seeds(comparisons),
+                  static_cast<int>(std::ceil(std::min(std::max(ranks, interval), 1e6))));
 }
 
 BestOfPoints best_of_points(const std::vector<std::vector<Contender>>& points, bool smaller_is_better) {

@@ -861,6 +861,23 @@ assert list(pandas.read_json("runs.jsonl", lines=True).id) == list(pandas.read_c
   refused 'there is no folder "away"' "$crosstalk" table capacity runs/tiny --out away/capacity.tex
 }
 
+@test "A against B: table, figure, report and the seeds that it takes" {
+  run -0 --separate-stderr "$crosstalk" plan tiny.toml --detect 0.05
+  [[ $output == *'detect: nothing is recorded yet'* ]]
+  "$crosstalk" run tiny.toml --quiet >/dev/null
+  run -0 --separate-stderr "$crosstalk" table difference tiny.toml --against linear --format csv
+  [[ $output == label,d_dot,associations,n,median,lo,hi,against,wins,p,p_holm,told*softmax,,3,2,*,linear,* ]]
+  refused "did you mean \"linear\"" "$crosstalk" table difference tiny.toml --against linar
+  refused 'capacity holds no label against another' "$crosstalk" plot capacity tiny.toml --against linear
+  run -0 "$crosstalk" plot difference tiny.toml --against linear --out difference
+  grep -q '"Equal to Linear"' difference.py
+  "$crosstalk" report tiny.toml && grep -q 'crosstalk plot difference tiny.toml' report.html
+  run -0 --separate-stderr "$crosstalk" plan tiny.toml --detect 0.001
+  [[ $output == *'detect: a difference of 0.001 in '*' needs about '*'by the spread of 2 seeds: a rough estimate'* ]]
+  refused 'leave --json out' "$crosstalk" plan tiny.toml --detect 0.05 --json
+  refused 'detect SIZE' "$crosstalk" plan tiny.toml --metric eval_loss
+}
+
 @test "rows of others are drawn and printed, or refused by the column that they lack" {
   "$crosstalk" run tiny.toml --quiet >/dev/null
   printf 'label,seed,task.name,task.associations,eval_accuracy\nmine,1,recall,4,0.5\nmine,2,recall,4,0.5\n' >mine.csv
