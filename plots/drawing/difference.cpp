@@ -162,11 +162,12 @@ Drawing draw_difference(const FigureInput& input) {
   const std::string zero = "theory: no difference";
   for (const double place : {range.first, range.second}) drawing.rows.push_back({zero, 0, place, 0, 0.0});
   drawing.overlays.push_back({zero, 0, "#555555"});
-  const std::string name = names.size() == 1 ? *names.begin() : "the same values";
-  drawing.overlay_names.emplace_back("theory", fmt::format("Equal to {}", name));
-  drawing.footnotes.push_back(fmt::format("Paired by seed, each minus {}: {} 0 is better.",
-                                          names.size() == 1 ? name : "its other",
-                                          metric.is_loss ? "below" : "above"));
+  const bool one = names.size() == 1;
+  drawing.overlay_names.emplace_back("theory", one ? "Equal to " + *names.begin() : "No difference");
+  drawing.footnotes.push_back(fmt::format(
+      "Paired by seed, each minus {}: {} 0 is better.",
+      one ? *names.begin() : fmt::format("that of the same {}", fmt::join(input.options.by, ", ")),
+      metric.is_loss ? "below" : "above"));
   count_drawn_seeds(drawing, shown);
   return drawing;
 }
