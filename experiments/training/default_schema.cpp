@@ -39,7 +39,8 @@ Schema registries() {
                                {memory.published.set.begin(), memory.published.set.end()},
                                [&memory](Options& options, const std::vector<std::string>& said) {
                                  publish(options, memory, said);
-                               }});
+                               },
+                               memory.equal_parts()});
     schema.memories.back().no_layer = !memory.published;
   }
   for (SchemaMemory& memory : schema.memories) {

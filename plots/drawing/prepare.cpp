@@ -11,6 +11,7 @@
 #include <stdexcept>
 
 #include "results/csv.h"
+#include "results/numbers/unequal.h"
 #include "results/numbers/verdict.h"
 
 namespace crosstalk {
@@ -235,6 +236,13 @@ void note_doubts(Drawing& drawing, const Prepared& prepared, const FigureOptions
   if (const auto chance = chance_of(runs, metric_shown(drawing, options), options.answers);
       !chance.text.empty())
     drawing.footnotes.push_back(chance.text);
+  std::vector<std::string> swept = prepared.by.keys;
+  swept.push_back(options.facet);
+  swept.insert(swept.end(), options.best.begin(), options.best.end());
+  if (std::string unequal = unequal_text(
+          runs, [&](const std::string& label) { return prepared.styles.at(label).name; }, kMostUnequal, swept);
+      !unequal.empty())
+    drawing.footnotes.push_back(std::move(unequal));
   const auto falling = std::count_if(runs.begin(), runs.end(), [](const Record* record) {
     return verdict_of(*record) == Verdict::still_falling;
   });

@@ -27,8 +27,10 @@ Prepared prepare(const std::string& name, const LabelledRecords& rows, const Fig
 void mark_selected(Drawing& drawing, const Prepared& prepared, const FigureOptions& options,
                    std::ostream& notes);
 
-/// Notes what makes one doubt that there is anything to see: runs that are missing, runs within the noise of chance, and runs
-/// that went to their last step while their loss still fell.
+inline constexpr std::size_t kMostUnequal = 6;  ///< keys in which labels differ, of a caption
+
+/// Notes what makes one doubt that there is anything to see: runs that are missing, runs within the noise of chance, what labels
+/// differ in besides what is swept, and runs that went to their last step while their loss still fell.
 void note_doubts(Drawing& drawing, const Prepared& prepared, const FigureOptions& options);
 
 /// Counts in each row its runs within the noise of chance.

@@ -18,6 +18,7 @@
 #include "plots/report/suggest.h"
 #include "plots/report/svg.h"
 #include "results/csv.h"
+#include "results/numbers/unequal.h"
 #include "results/suspects.h"
 
 namespace crosstalk {
@@ -267,6 +268,10 @@ std::string report_page(const LabelledRecords& rows, const FigureOptions& option
   if (const ChanceCount chance = chance_of(records, "", options.answers); !chance.text.empty())
     body += fmt::format("<p{}>{}</p>\n", chance.within > 0 ? " class=\"warning\" role=\"note\"" : "",
                         html_of(chance.text));
+  if (const std::string unequal = unequal_text(
+          records, [&](const std::string& label) { return names.of(label); }, std::string::npos, options.by);
+      !unequal.empty())
+    body += fmt::format("<p>{}</p>\n", html_of(unequal));
   for (const std::string& sentence : beside_studies(records, options))
     body += fmt::format(
         "<p class=\"warning\" role=\"note\"><strong>Not the published training.</strong> {} Published points stand "

@@ -21,6 +21,7 @@
 #include "experiments/training/foreign_memory.h"
 #include "experiments/training/pack.h"
 #include "kernels/base/error.h"
+#include "results/numbers/unequal.h"
 #include "results/printable.h"
 #include "tasks/data_look.h"
 
@@ -176,6 +177,20 @@ std::vector<std::string> data_lines(const Study& study) {
   return lines;
 }
 
+/// What labels differ in besides what is swept, "" where in nothing.
+std::string unequal_of(const Study& study) {
+  UnequalOptions options;
+  const auto word = [](const OptionValue& value) {
+    const auto* text = std::get_if<std::string>(&value);
+    return text != nullptr ? *text : to_text(value);
+  };
+  for (const Run& run : study.runs)
+    for (const std::string& label : run.labels)
+      for (const auto& [key, value] : run.config.values())
+        if (key.starts_with("m")) options.add(label, key, word(value));
+  return options.text([](const std::string& label) { return label; }, std::string::npos);
+}
+
 void print_json(const Study& study, const StoreHeads& heads, const std::filesystem::path& store,
                 const std::optional<TrainingOptions>& asked, Console& console) {
   const StoreContents& contents = heads.contents;
@@ -188,6 +203,7 @@ void print_json(const Study& study, const StoreHeads& heads, const std::filesyst
                                  {"time", {{"seconds", nullptr}, {"text", time.text}}},
                                  {"data", data_lines(study)},
                                  {"warnings", warnings_of(missing_of(study, contents))},
+                                 {"labels_differ_in", unequal_of(study)},
                                  {"slow_forms", nlohmann::ordered_json::array()},
                                  {"verdicts", nlohmann::ordered_json::object()},
                                  {"runs", nlohmann::ordered_json::array()}};
@@ -277,6 +293,8 @@ void print_plan(const Study& study, const StoreHeads& heads, const std::filesyst
   console.out << study.name;
   if (!study.title.empty()) console.out << ": " << study.title;
   console.out << "\n" << study.product << "\n\n" << table(cells) << "\n";
+  if (const std::string unequal = unequal_of(study); !unequal.empty())
+    console.out << wrap("labels differ in " + printable_line(unequal), 110, "  ");
   const StoreSurvey found = survey(&study, store, heads);
   if (const std::string verdicts = outcome_text(found); !verdicts.empty()) console.out << verdicts << "\n";
   console.out << fmt::format("store: {}\nto train: {}\n", full_path(store), plural(total.missing, "run"));
@@ -378,6 +396,7 @@ const Command plan_command = {
     "before there are any by trying some shapes for two seconds; with --device or --threads always there), and\n"
     "whether memory can do it. On a GPU it names memories whose shapes only the slow form of a kernel covers, and\n"
     "why.\n"
+    "What labels differ in besides the swept keys, defaults included, is told: 'crosstalk describe comparable'.\n"
     "Creates nothing.\n\n"
     "Examples:\n"
     "  crosstalk plan experiments/quickstart.toml\n"
@@ -397,7 +416,7 @@ const Command plan_command = {
       options.push_back(
           {"json",
            "",
-           "Print JSON: study, count, product, store, time, data, warnings, slow_forms, verdicts, runs",
+           "Print JSON: study, count, product, store, time, data, warnings, labels_differ_in, slow_forms, verdicts, runs",
            false,
            {}});
       return options;

@@ -913,7 +913,7 @@ assert list(pandas.read_json("runs.jsonl", lines=True).id) == list(pandas.read_c
   refused 'name it study.toml' "$crosstalk" new study.tml
   refused 'name it study.v2.toml' "$crosstalk" new study.v2
   refused 'name it mine.toml' "$crosstalk" new ""
-  for topic in study grid zip skip seeds record loss intervals best threshold published-csv test_loss provenance.host \
+  for topic in study grid zip skip seeds record loss intervals best threshold comparable published-csv test_loss provenance.host \
     Intervals DELTANET Train.Patience; do
     run -0 --separate-stderr "$crosstalk" describe $topic
     [ -n "$output" ]
