@@ -7,6 +7,7 @@
 
 #include "plots/tables/latex.h"
 #include "plots/test_records.h"
+#include "results/numbers/verdict.h"
 
 namespace crosstalk {
 namespace {
@@ -115,6 +116,63 @@ TEST_F(TableTest, TokenTasksStandAtWhatVaries) {
   EXPECT_THAT(table("final", rows_of(token_runs("task.pairs", {4, 16})), TableFormat::csv),
               ::testing::StartsWith("label,d_dot,task.pairs,n,median,lo,hi\na,,4,3,1,"));
   EXPECT_THAT(notes_.str(), ::testing::Not(HasSubstr("task.associations")));
+}
+
+/// 54 runs at chance, 1 in 32, of 1,024 answers each; one of "a" at 16 pairs is above it.
+RecordMap guesses() {
+  RecordMap records = token_runs("task.pairs", {4, 16, 64});
+  for (const auto& more : {token_runs("task.pairs", {5, 17, 65}), token_runs("task.pairs", {6, 18, 66})})
+    for (const auto& [id, record] : more) {
+      const auto key = std::to_string(records.size()) + id;
+      records[key] = record;
+      records[key].id = id + key;
+    }
+  int n = 0;
+  for (auto& [id, record] : records) {
+    record.metrics["chance_accuracy"] = 1. / 32;
+    record.eval_accuracy = record.metrics["test_accuracy"] = 0.029 + 0.0002 * n++;
+    record.steps = 600;
+    record.config["train.max_steps"] = 600;
+    record.curves["eval_loss"] = {{100, 200, 300, 400, 500, 600}, {4, 3.9, 3.8, 3.7, 3.6, 3.5}};
+    record.config["memory.feature_map"] = record.label == "a" ? "silu" : "identity";
+  }
+  return records;
+}
+
+TEST_F(TableTest, SaysThatThereIsNothingToSee) {
+  options_.metric = "test_accuracy";
+  options_.answers = [](const Record&, const std::string&) { return 1024; };
+  RecordMap records = guesses();
+  ASSERT_EQ(records.size(), 54u);
+  for (const auto& [id, record] : records) EXPECT_EQ(to_text(verdict_of(record)), "at_chance");
+  const std::string text = table("final", rows_of(records), TableFormat::markdown);
+  EXPECT_THAT(text, HasSubstr("Chance: accuracy 0.0312; all 54 runs lie within its noise."));
+  EXPECT_THAT(text, HasSubstr(" at chance |"));
+  EXPECT_THAT(text, Not(HasSubstr("**")));
+  EXPECT_THAT(table("final", rows_of(records), TableFormat::latex), HasSubstr("{\\scriptsize at chance}"));
+  EXPECT_THAT(notes_.str(), Not(HasSubstr("Chance")));
+  EXPECT_THAT(table("final", rows_of(records), TableFormat::csv),
+              ::testing::StartsWith("label,d_dot,task.pairs,n,median,lo,hi,at_chance\na,,4,3,"));
+  EXPECT_THAT(notes_.str(), HasSubstr("Chance: accuracy 0.0312; all 54 runs"));
+  EXPECT_THAT(notes_.str(), HasSubstr("Labels differ in feature_map: identity (b), silu (a)."));
+  // A memory that has learned something is no guess, and its cells are bold as ever.
+  for (auto& [id, record] : records)
+    if (record.label == "a") record.metrics["test_accuracy"] = 0.9;
+  const std::string some = table("final", rows_of(records), TableFormat::markdown);
+  EXPECT_THAT(some, HasSubstr("27 of 54 runs lie within its noise."));
+  EXPECT_THAT(some, HasSubstr("| **0.9** [0.9, 0.9] |"));
+}
+
+// A study that is still being trained: the columns of all of it, and how much is not there.
+TEST_F(TableTest, PartOfAStudyKeepsItsColumns) {
+  options_.metric = "test_accuracy";
+  LabelledRecords rows = rows_of(token_runs("task.pairs", {4}));
+  for (const auto& [id, run] : token_runs("task.pairs", {16})) rows.missing.push_back(run);
+  const std::string text = table("final", rows, TableFormat::markdown);
+  EXPECT_THAT(text, HasSubstr("| Memory | pairs = 4 | pairs = 16 |\n|---|--:|--:|\n| a | **1** [1, 1] |  |\n"));
+  EXPECT_THAT(text, HasSubstr("Not whole yet: 6 of 12 runs are missing."));
+  options_.where["task.pairs"] = "4";
+  EXPECT_THAT(table("final", rows, TableFormat::markdown), Not(HasSubstr("missing")));
 }
 
 // Keys whose sizes differ between memories, as their layers have them, are no axis: every row would have one number.
