@@ -1,7 +1,7 @@
 // The only header of plots/ that the program includes: figures and tables by name.
 //
 // A figure reads records, writes NAME.csv (tidy: label, d_dot, x, n, median, lo, hi), NAME.py (stand-alone
-// matplotlib) and, where a Python with matplotlib is found, NAME.pdf and NAME.png.
+// matplotlib), NAME.caption.txt (a sentence a line) and, where a Python with matplotlib is found, NAME.pdf and NAME.png.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cmath>
@@ -118,7 +118,8 @@ enum class TableFormat { latex, markdown, csv };
 
 /// The same numbers as a table: one row a line, one column an x. `name`: capacity, updates, tracking or
 /// final. The best of each column is bold, and so is what cannot be told from it (overlapping intervals are
-/// not tested; equal printed numbers are equal). LaTeX needs booktabs and compiles as it is. Throws as
+/// not tested; equal printed numbers are equal). LaTeX needs booktabs and, where it may be wider than a
+/// column, graphicx: its first line says it. Throws as
 /// draw_figure.
 std::string table_text(const std::string& name, const LabelledRecords& rows, const FigureOptions& options,
                        TableFormat format, std::ostream& notes);

@@ -48,7 +48,8 @@ std::string command_of(const Arguments& arguments, const std::string& command, c
   add_option(words, "by", join(options.by, ","));
   if (command == "plot") add_option(words, "facet", options.facet);
   add_option(words, "x", options.x);
-  Words given = {"best-by", "metric", "threshold", "titles", "seeds", "store", "set"};
+  add_option(words, "metric", options.metric);
+  Words given = {"best-by", "threshold", "titles", "seeds", "store", "set"};
   if (command == "plot") given.insert(given.end(), {"log", "published", "no-theory"});
   add_given(words, arguments, given);
   const auto task = options.where.find("task.name");

@@ -49,6 +49,8 @@ struct ComposedFigure {
 ComposedFigure compose_figure(const std::string& name, const LabelledRecords& rows,
                               const FigureOptions& options, std::ostream& notes);
 
+/// Inches; throws as styled().
+double width_of(const FigureOptions& options);
 /// The script in the width and with the fonts that the options ask for. Throws std::invalid_argument for an
 /// unknown venue.
 std::string styled(std::string script, const FigureOptions& options);

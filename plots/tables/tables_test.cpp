@@ -41,7 +41,7 @@ TEST_F(TableTest, MarkdownGolden) {
             "| 50 % of $\\beta_t$ & \xCE\xBD | 0.0005 [0.0005, 0.0005] | 0.2 [0.1, 0.3] |\n"
             "| Softmax | **0.0004** [0.0004, 0.0004] | **0.0004** [0.0004, 0.0004] |\n"
             "\nEvaluation loss $\\frac{1}{2}\\|y-\\hat{y}\\|^2$ of $S$ associations. Median over 3 seeds "
-            "[range of 3 seeds (covers the median with probability 0.75)].\n");
+            "[range of 3 seeds (75 % interval)].\n");
 }
 
 /// Runs of MAD's tasks: two difficulties of compression, one of the others.
@@ -112,7 +112,7 @@ TEST_F(TableTest, TokenTasksStandAtWhatVaries) {
       "|---|--:|--:|\n"
       "| a | **1** [1, 1] | **1** [1, 1] |\n"
       "| b | 0.5 [0.5, 0.5] | 0.5 [0.5, 0.5] |\n"
-      "\nTest accuracy. Median over 3 seeds [range of 3 seeds (covers the median with probability 0.75)].\n");
+      "\nTest accuracy. Median over 3 seeds [range of 3 seeds (75 % interval)].\n");
   EXPECT_THAT(table("final", rows_of(token_runs("task.pairs", {4, 16})), TableFormat::csv),
               ::testing::StartsWith("label,d_dot,task.pairs,n,median,lo,hi\na,,4,3,1,"));
   EXPECT_THAT(notes_.str(), ::testing::Not(HasSubstr("task.associations")));

@@ -33,6 +33,7 @@ struct LabelRow {
   std::string label, memory, layer;
   StateCounts counts;
   std::int64_t min_d_dot = 0, max_d_dot = 0, min_state = 0, max_state = 0;
+  std::int64_t min_heads = 1, max_heads = 1;
 };
 
 std::vector<LabelRow> rows_of(const Study& study, const StoreContents& contents) {
@@ -40,17 +41,20 @@ std::vector<LabelRow> rows_of(const Study& study, const StoreContents& contents)
   std::unordered_map<std::string, std::size_t> places;
   const auto add = [&](const Run& run, const std::string& label) {
     const auto [place, is_new] = places.emplace(label, rows.size());
+    const std::int64_t heads = run.config.has("model.heads") ? run.config.get_int("model.heads") : 1;
     if (is_new) {
       const std::string memory = run.config.has("memory.name") ? run.config.get_string("memory.name") : "";
       const bool language = run.config.has("model.name") && run.config.get_string("model.name") == "language";
       const std::string layer = language ? run.config.get_string("model.layer") : "-";
-      rows.push_back({label, memory, layer, {}, run.d_dot, run.d_dot, run.state_size, run.state_size});
+      rows.push_back({label, memory, layer, {}, run.d_dot, run.d_dot, run.state_size, run.state_size, heads, heads});
     }
     LabelRow& row = rows[place->second];
     if (row.layer != "-" && run.config.get_string("model.layer") != row.layer) row.layer = "both";
     row.counts.add(state_of(run, contents));
     row.min_d_dot = std::min(row.min_d_dot, run.d_dot);
     row.max_d_dot = std::max(row.max_d_dot, run.d_dot);
+    row.min_heads = std::min(row.min_heads, heads);
+    row.max_heads = std::max(row.max_heads, heads);
     row.min_state = std::min(row.min_state, run.state_size);
     row.max_state = std::max(row.max_state, run.state_size);
   };
@@ -280,7 +284,10 @@ void print_plan(const Study& study, const StoreHeads& heads, const std::filesyst
   for (const LabelRow& row : rows) {
     const StateCounts& n = row.counts;
     cells.push_back({row.label, row.memory, row.layer,
-                     row.max_d_dot == 0 ? "-" : span(row.min_d_dot, row.max_d_dot),
+                     row.max_d_dot == 0     ? "-"
+                     : row.max_heads == 1 ? span(row.min_d_dot, row.max_d_dot)
+                                          : fmt::format("{} in {} heads", span(row.min_d_dot, row.max_d_dot),
+                                                        span(row.min_heads, row.max_heads)),
                      row.max_state == 0 ? "-" : span(row.min_state, row.max_state),
                      fmt::format("{}", n.total()), fmt::format("{}", n.done), fmt::format("{}", n.diverged),
                      fmt::format("{}", n.failed), fmt::format("{}", n.missing)});
