@@ -4,6 +4,7 @@
 
 #include "experiments/study/study_expand.h"
 #include "kernels/base/error.h"
+#include "kernels/base/text/no_effect.h"
 
 namespace crosstalk {
 namespace {
@@ -66,6 +67,10 @@ Run resolve_run(const Schema& schema, const std::map<std::string, Setting>& sett
     throw OptionError("model.parts",
                       "model.parts = \"equal\" sets maps and norms alike, and model.layer = \"published\" as each "
                       "memory's authors do; leave one of them out");
+  if (equal && kind.equal.empty())
+    throw NoEffect("model.parts",
+                   fmt::format("with memory {}, which has neither feature_map nor key_norm nor read_norm", kind.name),
+                   "take a memory that has one of them");
   const std::map<std::string, OptionValue> nothing, &authors = published ? kind.published
                                                                : equal   ? kind.equal
                                                                          : nothing;

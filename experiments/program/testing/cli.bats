@@ -833,6 +833,37 @@ assert pandas.read_csv("runs.csv").groupby("label").eval_loss.median().notna().a
 assert list(pandas.read_json("runs.jsonl", lines=True).id) == list(pandas.read_csv("runs.csv").id)'
 }
 
+@test "runs at chance, labels that differ in more than is swept, and missing runs are told wherever results are" {
+  sed 's/^name = "softmax"/name = "deltanet"/; s/^name = "linear_attention"/name = "gated_delta"/' tiny.toml >doubt.toml
+  run -0 --separate-stderr "$crosstalk" plan doubt.toml
+  [[ $output == *"labels differ in feature_map: identity (linear), silu (softmax)"* ]]
+  [[ $stderr == *"8 of 8 runs are evaluated 2 times only"* ]]
+  run -0 --separate-stderr "$crosstalk" run doubt.toml --where task.associations=3
+  [[ $stderr == *"Chance: accuracy 0."*" within its noise."* ]]
+  run -0 --separate-stderr "$crosstalk" table final doubt.toml
+  [[ $output == *"= 3 | "*"= 6 |"* ]]
+  [[ $output == *"Not whole yet: 4 of 8 runs are missing. Chance: accuracy 0."* ]]
+  "$crosstalk" run doubt.toml --quiet >/dev/null
+  run -0 --separate-stderr "$crosstalk" table final runs/tiny --format csv
+  [[ $output == label,d_dot,associations,n,median,lo,hi,at_chance* ]]
+  [[ $stderr == *"Chance: accuracy 0."* ]]
+  run -0 --separate-stderr "$crosstalk" status doubt.toml
+  [[ $output == *"Chance: accuracy 0."* ]]
+  "$crosstalk" status runs/tiny --json | jq -e '.chance.runs == 8 and .chance.within_noise >= 0'
+  "$crosstalk" plot updates runs/tiny --out fig
+  grep -q 'Chance: accuracy' fig.caption.txt
+  grep -q 'Labels differ in feature_map: identity (linear), silu (softmax)' fig.caption.txt
+  "$crosstalk" report doubt.toml --out page.html
+  grep -q 'Labels differ in feature_map: identity (.*), silu (.*)' page.html
+  grep -q 'Chance: accuracy' page.html
+  run -0 --separate-stderr "$crosstalk" table final doubt.toml --protocol
+  [[ $output == *"Labels differ in feature\\_map: identity (linear), silu (softmax)"* ]]
+  run -0 --separate-stderr "$crosstalk" plan doubt.toml --set model.parts=equal
+  [[ $output != *"labels differ"* ]]
+  run -0 "$crosstalk" describe comparable
+  [[ $output == *deltanet*silu*gated_delta*identity* ]]
+}
+
 @test "tables in three formats" {
   "$crosstalk" run tiny.toml --quiet >/dev/null
   run -0 --separate-stderr "$crosstalk" table capacity runs/tiny --format latex
