@@ -193,8 +193,6 @@ struct Memory {
   /// Floats kept per sequence at inference after `length` tokens: all heads with `values` value dimensions each (in a
   /// probe with those of its codes), or all layers of a language model.
   std::int64_t state_size(const Options& options, std::int64_t values, std::int64_t length) const;
-  /// Those that model.parts = "equal" sets, by whole names: of feature_map, key_norm and read_norm what it has.
-  std::map<std::string, OptionValue> equal_parts() const;
   /// Options that none of its parts has.
   std::vector<OptionSpec> own_options() const;
   /// The layer around it as its authors run it, in sentences.

@@ -98,16 +98,6 @@ const Memory& memory_named(const std::string& name) {
   throw std::logic_error("[memory] there is no memory " + name);
 }
 
-std::map<std::string, OptionValue> Memory::equal_parts() const {
-  std::map<std::string, OptionValue> equal;
-  for (const auto& [part, value] : {std::pair{"feature_map", "identity"}, {"key_norm", "l2"}, {"read_norm", "none"}})
-    for (const OptionSpec& option : options)
-      if (option.name == part &&
-          std::find(option.choices.begin(), option.choices.end(), value) != option.choices.end())
-        equal.emplace("memory." + option.name, std::string(value));
-  return equal;
-}
-
 void Memory::resolve_alone(Options& from) const {
   try {
     for (const Part& part : parts) {

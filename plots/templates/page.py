@@ -159,7 +159,7 @@ def set_page(fig, grid, names, ylabels, handles, inches, ends=()):
         beside = max(text.get_window_extent(renderer).width for text in side) / fig.dpi
         reach = {ax: overhang(ax, renderer) for ax in grid.flat}
         most = lambda axes, side: max(reach[ax][side] for ax in axes)
-        left = PAD + beside + PAD + most(grid[:, 0], 0)
+        left = PAD + beside + 1.6 * PAD + most(grid[:, 0], 0)
         right = PAD + most(grid[:, -1], 1)
         if ends:
             right = 0.12 * wide + max(measured(fig, text, 7)[0] for text in ends) + PAD

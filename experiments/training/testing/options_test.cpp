@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "experiments/study/schema.h"
 #include "experiments/study/study.h"
-#include "models/memory.h"
 
 namespace crosstalk {
 namespace {
@@ -69,10 +69,10 @@ TEST(Options, EqualPartsAreThoseOfEveryMemoryThatHasThem) {
   };
   const std::string equal = "model.parts = \"equal\"\n";
   int memories = 0;
-  for (const Memory& memory : all_memories()) {
+  for (const SchemaMemory& memory : default_schema().memories) {
     const std::string name = "name = \"" + memory.name + "\"\n";
     std::string by_hand;
-    for (const auto& [key, value] : memory.equal_parts())
+    for (const auto& [key, value] : memory.equal)
       by_hand += key.substr(7) + " = \"" + std::get<std::string>(value) + "\"\n";
     if (by_hand.empty()) continue;
     SCOPED_TRACE(memory.name);
