@@ -472,6 +472,9 @@ assert time["seconds"] > 0 and "an estimate" in time["text"], time'
   echo "$stderr"
   [ -z "$stderr" ]
   [[ $output == *"experiments/quickstart.toml"* ]]
+  cd "$BATS_TEST_TMPDIR" && mkdir elsewhere && cd elsewhere # the sources' own, by a path that can be run
+  run -0 --separate-stderr "$crosstalk" list studies --json
+  [ -s "$(jq -r '.[] | select(.name == "quickstart").path' <<<"$output")" ]
 }
 
 @test "SIGTERM stops with 75, and the same command goes on" {
@@ -860,6 +863,10 @@ assert list(pandas.read_json("runs.jsonl", lines=True).id) == list(pandas.read_c
   [[ $output == *"Labels differ in feature\\_map: identity (linear), silu (softmax)"* ]]
   run -0 --separate-stderr "$crosstalk" plan doubt.toml --set model.parts=equal
   [[ $output != *"labels differ"* ]]
+  run -0 --separate-stderr "$crosstalk" plan doubt.toml --set model.heads=2
+  [[ $output == *"4 in 2 heads"* ]]
+  refused 'model.heads = 2 does not divide model.width, which model.d_key is by default, = 15' "$crosstalk" plan \
+    doubt.toml --set model.heads=2 --set task.name=mqar --set model.name=language --set model.width=15
   run -0 "$crosstalk" describe comparable
   [[ $output == *deltanet*silu*gated_delta*identity* ]]
 }
