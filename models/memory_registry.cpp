@@ -23,11 +23,7 @@ void check_heads(const Options& options) {
   if (d % heads != 0)
     throw OptionError(
         "model.heads",
-        fmt::format("model.heads = {} does not divide {} = {}; give a divisor of it", heads,
-                    is_language(options) && options.get_int("model.width") == d
-                        ? "model.width, which model.d_key is by default,"
-                        : "model.d_key",
-                    d));
+        fmt::format("model.heads = {} does not divide model.d_key = {}; give a divisor of it", heads, d));
 }
 
 // A form that does not cover the memory, or a law for a parameter that it has not, is refused now, not when

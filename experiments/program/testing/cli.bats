@@ -865,8 +865,9 @@ assert list(pandas.read_json("runs.jsonl", lines=True).id) == list(pandas.read_c
   [[ $output != *"labels differ"* ]]
   run -0 --separate-stderr "$crosstalk" plan doubt.toml --set model.heads=2
   [[ $output == *"4 in 2 heads"* ]]
-  refused 'model.heads = 2 does not divide model.width, which model.d_key is by default, = 15' "$crosstalk" plan \
-    doubt.toml --set model.heads=2 --set task.name=mqar --set model.name=language --set model.width=15
+  printf '%s\n' '[study]' 'name = "odd"' '[base]' 'task.name = "mqar"' 'model.name = "language"' 'model.heads = 2' \
+    'model.width = 15' '[memories.delta]' 'name = "deltanet"' >odd.toml
+  refused 'model.heads = 2 does not divide model.width = 15' "$crosstalk" plan odd.toml
   run -0 "$crosstalk" describe comparable
   [[ $output == *deltanet*silu*gated_delta*identity* ]]
 }
