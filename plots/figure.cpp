@@ -84,7 +84,8 @@ void add_ticks(Drawing& drawing) {
   std::set<double> places;
   for (const FigureRow& row : drawing.rows)
     if (row.n > 0) places.insert(row.x);
-  if (drawing.script == kLinesTemplate && places.size() == 1) {  // lines stand side by side there: no scale is true
+  if (drawing.script == kLinesTemplate &&
+      places.size() == 1) {  // lines stand side by side there: no scale is true
     const double x = *places.begin(), aside = std::max(1.0, 0.1 * std::abs(x));
     const bool log = drawing.figure["xscale"] != "linear";
     drawing.figure["xlabel"] = fmt::format("{} = {:g}", drawing.figure["xlabel"].get<std::string>(), x);
@@ -93,8 +94,7 @@ void add_ticks(Drawing& drawing) {
     return;
   }
   const bool few_on_log = drawing.figure["xscale"] == "log" && places.size() <= kFew;
-  if (drawing.script == kLinesTemplate && few_on_log)
-    drawing.figure["xticks"] = places;
+  if (drawing.script == kLinesTemplate && few_on_log) drawing.figure["xticks"] = places;
 }
 
 }  // namespace

@@ -53,9 +53,7 @@ TEST_F(FigureTest, CapacityGolden) {
   EXPECT_THAT(script(),
               HasSubstr(R"py(("linear", 5): ("Linear ($d_{\\mathrm{dot}}$ = 5)", "#0072B2", "s", "-"))py"));
   EXPECT_THAT(script(), HasSubstr(R"py(("softmax", 0): ("Softmax", "#000000")py"));
-  EXPECT_THAT(
-      script(),
-      HasSubstr("median over 3 seeds; bands: range of 3 seeds (75 % interval)."));
+  EXPECT_THAT(script(), HasSubstr("median over 3 seeds; bands: range of 3 seeds (75 % interval)."));
 }
 
 TEST_F(FigureTest, CapacityTheoryIsTheRankBoundOfEachMemoryWithFeatures) {

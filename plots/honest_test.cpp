@@ -20,7 +20,8 @@ class HonestTest : public FigureTest {
   std::string footnote() const {
     std::smatch found;
     const std::string text = script();
-    return std::regex_search(text, found, std::regex("\"footnote\": \"(.*)\",\n")) ? found[1].str() : "(none)";
+    return std::regex_search(text, found, std::regex("\"footnote\": \"(.*)\",\n")) ? found[1].str()
+                                                                                   : "(none)";
   }
   std::string colour_of(const std::string& label) const {
     std::smatch found;
@@ -70,16 +71,19 @@ TEST_F(HonestTest, CurvesOfTheBestRateShowValidation) {
   EXPECT_THAT(caption(), Not(HasSubstr("test split")));
   for (auto& [id, record] : records) record.metrics["test_loss"] = 0.5;
   draw("updates", records);
-  EXPECT_THAT(caption(), HasSubstr("chosen for each line and each x value; shown is the untouched test split."));
+  EXPECT_THAT(caption(),
+              HasSubstr("chosen for each line and each x value; shown is the untouched test split."));
 }
 
 TEST_F(HonestTest, OneLineBelowThePictureAndTheRestInTheCaption) {
   RecordMap records = one_setting();
   for (auto& [id, record] : records) record.config["memory.feature_map"] = record.label;
   draw("updates", records);
-  EXPECT_THAT(footnote(), ::testing::StartsWith("Lines: median over 3 seeds; bands: range of 3 seeds (75 % interval)."));
+  EXPECT_THAT(footnote(),
+              ::testing::StartsWith("Lines: median over 3 seeds; bands: range of 3 seeds (75 % interval)."));
   EXPECT_LE(footnote().size(), 120u);
-  EXPECT_THAT(caption(), HasSubstr("Labels differ in feature_map: deltanet (deltanet), gated (gated), gla (gla).\n"));
+  EXPECT_THAT(caption(),
+              HasSubstr("Labels differ in feature_map: deltanet (deltanet), gated (gated), gla (gla).\n"));
   EXPECT_THAT(caption(), HasSubstr("Lines that coincide"));
   for (auto& [id, record] : records) record.eval_accuracy = 0.1;
   draw("updates", records);  // what makes one doubt comes before all else
@@ -110,7 +114,8 @@ TEST_F(HonestTest, AccuracyMarksTheFeaturesOfAHead) {
     for (const char* label : {"a", "softmax"}) {
       Record& record = add_record(
           records, label, 1, label[0] == 'a' ? 16 : 0,
-          {{"task.name", "mqar"}, {"task.pairs", pairs}, {"model.name", "language"}, {"model.heads", 2}}, 0.5);
+          {{"task.name", "mqar"}, {"task.pairs", pairs}, {"model.name", "language"}, {"model.heads", 2}},
+          0.5);
       record.eval_accuracy = 0.5;
     }
   draw("accuracy", records);

@@ -106,8 +106,9 @@ AnswersOf evaluated_answers() {
     double answers = 0;
     for (const ExamPart& part : exam_parts(*task, split, static_cast<int>(*sequences))) {
       const auto there = part.task->sequences(split);  // of files; 0: no end
-      answers += static_cast<double>(there > 0 ? std::min<std::int64_t>(there, part.sequences) : part.sequences) *
-                 part.task->shape(split).Q;
+      answers +=
+          static_cast<double>(there > 0 ? std::min<std::int64_t>(there, part.sequences) : part.sequences) *
+          part.task->shape(split).Q;
     }
     return place->second = answers;
   };

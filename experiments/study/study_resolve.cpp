@@ -62,15 +62,18 @@ Run resolve_run(const Schema& schema, const std::map<std::string, Setting>& sett
   fill(settings, "task", task.options, options);
   if (task.resolve) task.resolve(options);
   const TaskSizes sizes = task.sizes(options);
-  const bool published = says(settings, "model.layer", "published"), equal = says(settings, "model.parts", "equal");
+  const bool published = says(settings, "model.layer", "published"),
+             equal = says(settings, "model.parts", "equal");
   if (published && equal)
-    throw OptionError("model.parts",
-                      "model.parts = \"equal\" sets maps and norms alike, and model.layer = \"published\" as each "
-                      "memory's authors do; leave one of them out");
+    throw OptionError(
+        "model.parts",
+        "model.parts = \"equal\" sets maps and norms alike, and model.layer = \"published\" as each "
+        "memory's authors do; leave one of them out");
   if (equal && kind.equal.empty())
-    throw NoEffect("model.parts",
-                   fmt::format("with memory {}, which has neither feature_map nor key_norm nor read_norm", kind.name),
-                   "take a memory that has one of them");
+    throw NoEffect(
+        "model.parts",
+        fmt::format("with memory {}, which has neither feature_map nor key_norm nor read_norm", kind.name),
+        "take a memory that has one of them");
   const std::map<std::string, OptionValue> nothing, &authors = published ? kind.published
                                                                : equal   ? kind.equal
                                                                          : nothing;

@@ -30,7 +30,8 @@ SchemaTask schema_task(const TaskKind& kind) {
 /// What model.parts = "equal" sets of a memory, by whole names: of feature_map, key_norm and read_norm what it has.
 std::map<std::string, OptionValue> equal_parts(const Memory& memory) {
   std::map<std::string, OptionValue> equal;
-  for (const auto& [part, value] : {std::pair{"feature_map", "identity"}, {"key_norm", "l2"}, {"read_norm", "none"}})
+  for (const auto& [part, value] :
+       {std::pair{"feature_map", "identity"}, {"key_norm", "l2"}, {"read_norm", "none"}})
     for (const OptionSpec& option : memory.options)
       if (option.name == part &&
           std::find(option.choices.begin(), option.choices.end(), value) != option.choices.end())

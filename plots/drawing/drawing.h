@@ -64,7 +64,7 @@ struct Drawing {
   std::vector<Overlay> overlays;
   std::vector<std::pair<std::string, std::string>> overlay_names;  ///< kind -> legend
   std::vector<std::string> footnotes;                              ///< sentences, for the caption
-  std::vector<std::string> doubts = {};                            ///< of these, what the picture itself says first
+  std::vector<std::string> doubts = {};  ///< of these, what the picture itself says first
   /// Seeds of the drawn medians; said once, of all panels together.
   struct Seeds {
     int fewest = 0, most = 0, diverged = 0;

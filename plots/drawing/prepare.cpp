@@ -183,8 +183,7 @@ RecordList records_of(const FigureRow& row, const Drawing& drawing, const Prepar
   const std::string facet = drawing.figure.value("facet", std::string());
   RecordList records;
   for (const Record* record : prepared.records) {
-    const bool of_label =
-        row.d_dot == 0;  // a line of all sizes (figure accuracy), or a memory without d_dot
+    const bool of_label = row.d_dot == 0;  // a line of all sizes (figure accuracy), or a memory without d_dot
     if (record->label != row.label || (!of_label && record->d_dot != row.d_dot)) continue;
     if (!facet.empty() && field_text(*record, facet) != row.facet) continue;
     const auto place =
@@ -216,15 +215,16 @@ void mark_selected(Drawing& drawing, const Prepared& prepared, const FigureOptio
     row.selected = fmt::format("{}", fmt::join(chosen, " | "));
   }
   const std::string shown = metric_shown(drawing, options);
-  const bool is_key = std::any_of(prepared.records.begin(), prepared.records.end(), [&](const Record* record) {
-    return drawing.x_column == "associations" || place_on_axis(*record, drawing.x_column);
-  });
-  drawing.footnotes.push_back(
-      fmt::format("{}: the value with the {}, chosen for each line{}; shown is {}.", fmt::join(options.best, ", "),
-                  options.best_by == BestBy::loss ? "lowest median validation loss"
-                                                  : "highest median validation accuracy",
-                  is_key ? " and each x value" : "",
-                  options.metric.empty() && shown.starts_with("test") ? "the untouched test split" : shown));
+  const bool is_key =
+      std::any_of(prepared.records.begin(), prepared.records.end(), [&](const Record* record) {
+        return drawing.x_column == "associations" || place_on_axis(*record, drawing.x_column);
+      });
+  drawing.footnotes.push_back(fmt::format(
+      "{}: the value with the {}, chosen for each line{}; shown is {}.", fmt::join(options.best, ", "),
+      options.best_by == BestBy::loss ? "lowest median validation loss"
+                                      : "highest median validation accuracy",
+      is_key ? " and each x value" : "",
+      options.metric.empty() && shown.starts_with("test") ? "the untouched test split" : shown));
   if (!prepared.unequal_seeds.empty()) drawing.footnotes.push_back(prepared.unequal_seeds);
   const std::string text = edges_text(prepared.edges);
   if (text.empty()) return;
@@ -255,12 +255,14 @@ void note_doubts(Drawing& drawing, const Prepared& prepared, const FigureOptions
   if (falling > 0)
     drawing.footnotes.push_back(
         fmt::format("Of {} runs {} ended at the last step while the loss still fell.", runs.size(), falling));
-  drawing.doubts.assign(drawing.footnotes.begin() + static_cast<std::ptrdiff_t>(first), drawing.footnotes.end());
+  drawing.doubts.assign(drawing.footnotes.begin() + static_cast<std::ptrdiff_t>(first),
+                        drawing.footnotes.end());
   std::vector<std::string> swept = prepared.by.keys;
   swept.push_back(options.facet);
   swept.insert(swept.end(), options.best.begin(), options.best.end());
   if (std::string unequal = unequal_text(
-          runs, [&](const std::string& label) { return prepared.styles.at(label).name; }, kMostUnequal, swept);
+          runs, [&](const std::string& label) { return prepared.styles.at(label).name; }, kMostUnequal,
+          swept);
       !unequal.empty())
     drawing.footnotes.push_back(std::move(unequal));
 }
@@ -287,7 +289,8 @@ std::string styled(std::string script, const FigureOptions& options) {
   if (!options.venue.empty())
     replace("\"font.family\": \"DejaVu Sans\", \"mathtext.fontset\": \"dejavusans\",",
             "\"font.family\": \"STIXGeneral\", \"mathtext.fontset\": \"stix\",");
-  if (const double width = width_of(options); width != 5.5) replace("WIDTH = 5.5", fmt::format("WIDTH = {}", width));
+  if (const double width = width_of(options); width != 5.5)
+    replace("WIDTH = 5.5", fmt::format("WIDTH = {}", width));
   return script;
 }
 

@@ -59,8 +59,8 @@ std::vector<std::vector<std::string>> csv_cells(const Drawing& drawing, const By
   const bool metric = std::any_of(drawing.rows.begin(), drawing.rows.end(),
                                   [](const auto& row) { return !row.metric.empty(); });
   if (metric) cells.emplace_back("metric");
-  const bool chance =
-      std::any_of(drawing.rows.begin(), drawing.rows.end(), [](const auto& row) { return row.at_chance >= 0; });
+  const bool chance = std::any_of(drawing.rows.begin(), drawing.rows.end(),
+                                  [](const auto& row) { return row.at_chance >= 0; });
   if (chance) cells.emplace_back("at_chance");
   if (selected) cells.emplace_back("selected");
   std::vector<std::vector<std::string>> lines = {cells};

@@ -58,10 +58,13 @@ constexpr std::array<Known, 20> kKnown = {{{"softmax", "Softmax", 0},
 
 /// A memory's look in every figure: those that are often compared have one each, the others share.
 std::size_t look_of_memory(const std::string& memory) {
-  static const std::map<std::string, std::size_t> looks = {
-      {"softmax", 0}, {"linear_attention", 1}, {"delta", 2},    {"deltanet", 2}, {"gated_delta", 3},
-      {"kda", 4},     {"gla", 5},              {"mamba2", 6},   {"rwkv7", 7},    {"rule", 4},
-      {"python", 7},  {"comba", 5},            {"retnet", 7},   {"mesa", 6}};
+  static const std::map<std::string, std::size_t> looks = {{"softmax", 0},     {"linear_attention", 1},
+                                                           {"delta", 2},       {"deltanet", 2},
+                                                           {"gated_delta", 3}, {"kda", 4},
+                                                           {"gla", 5},         {"mamba2", 6},
+                                                           {"rwkv7", 7},       {"rule", 4},
+                                                           {"python", 7},      {"comba", 5},
+                                                           {"retnet", 7},      {"mesa", 6}};
   const auto known = looks.find(memory);
   if (known != looks.end()) return known->second;
   std::size_t hash = 0;  // that of no library: it stays

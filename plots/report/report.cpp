@@ -127,7 +127,8 @@ std::string figure_text(const SuggestedFigure& figure, const LabelledRecords& ro
     FigureOptions options = figure.options;
     if (!options.facet.empty()) options.by.push_back(options.facet);
     options.facet.clear();
-    if (figure.table == "final" && options.metric.empty()) options.metric = made.drawing.metric;  // what is drawn
+    if (figure.table == "final" && options.metric.empty())
+      options.metric = made.drawing.metric;  // what is drawn
     try {
       const std::string latex = table_text(figure.table, rows, options, TableFormat::latex, unsaid);
       text += fmt::format(

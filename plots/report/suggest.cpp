@@ -90,8 +90,8 @@ std::vector<std::string> names_for(const RecordList& records, const std::string&
     names.emplace_back("accuracy");
   }
   if (any_profile(records, "length")) names.emplace_back("length");
-  const bool curves =
-      std::any_of(records.begin(), records.end(), [](const Record* record) { return !record->curves.empty(); });
+  const bool curves = std::any_of(records.begin(), records.end(),
+                                  [](const Record* record) { return !record->curves.empty(); });
   if (names.empty()) names = {curves ? "curves" : "accuracy"};  // one setting: nothing to stand against
   return names;
 }

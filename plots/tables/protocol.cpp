@@ -30,8 +30,8 @@ class Protocol {
       : all_(all), chosen_(chosen), options_(options), metric_(std::move(metric)) {}
 
   std::string text() const {
-    std::vector<std::string> parts = {data(),  splits(), model(), training(),
-                                      rates(), seeds(),  stop(),  others(), unequal()};
+    std::vector<std::string> parts = {data(),  splits(), model(),  training(), rates(),
+                                      seeds(), stop(),   others(), unequal()};
     std::erase(parts, "");
     return fmt::format("\\paragraph{{Protocol.}} {}\n", fmt::join(parts, " "));
   }
@@ -332,7 +332,8 @@ class Protocol {
   }
 
   std::string unequal() const {
-    return plain(unequal_text(chosen_, [](const std::string& label) { return label; }, std::string::npos, options_.by));
+    return plain(unequal_text(
+        chosen_, [](const std::string& label) { return label; }, std::string::npos, options_.by));
   }
 
   /// "last (compression) and none (mad_recall, memorise)" where it goes by the task; else its values.

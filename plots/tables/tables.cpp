@@ -408,7 +408,8 @@ std::string table_text(const std::string& name, const LabelledRecords& rows, con
     table = windows_table(windows_of(input, drawing), drawing, prepared);
   } else if (name == "mad") {
     const Metric metric = mad_metric(input);
-    table = cross_table(drawing, prepared, axis_places(drawing, prepared), "", metric.is_loss, true, mad_columns());
+    table = cross_table(drawing, prepared, axis_places(drawing, prepared), "", metric.is_loss, true,
+                        mad_columns());
     table.caption = fmt::format("{} on the tasks of MAD. {}", metric.axis, table.caption);
   } else {
     const Metric metric = metric_of(input);

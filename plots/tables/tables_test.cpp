@@ -106,13 +106,12 @@ RecordMap token_runs(const std::string& key, const std::vector<int>& places) {
 
 TEST_F(TableTest, TokenTasksStandAtWhatVaries) {
   options_.metric = "test_accuracy";
-  EXPECT_EQ(
-      table("final", rows_of(token_runs("task.pairs", {4, 16})), TableFormat::markdown),
-      "| Memory | pairs = 4 | pairs = 16 |\n"
-      "|---|--:|--:|\n"
-      "| a | **1** [1, 1] | **1** [1, 1] |\n"
-      "| b | 0.5 [0.5, 0.5] | 0.5 [0.5, 0.5] |\n"
-      "\nTest accuracy. Median over 3 seeds [range of 3 seeds (75 % interval)].\n");
+  EXPECT_EQ(table("final", rows_of(token_runs("task.pairs", {4, 16})), TableFormat::markdown),
+            "| Memory | pairs = 4 | pairs = 16 |\n"
+            "|---|--:|--:|\n"
+            "| a | **1** [1, 1] | **1** [1, 1] |\n"
+            "| b | 0.5 [0.5, 0.5] | 0.5 [0.5, 0.5] |\n"
+            "\nTest accuracy. Median over 3 seeds [range of 3 seeds (75 % interval)].\n");
   EXPECT_THAT(table("final", rows_of(token_runs("task.pairs", {4, 16})), TableFormat::csv),
               ::testing::StartsWith("label,d_dot,task.pairs,n,median,lo,hi\na,,4,3,1,"));
   EXPECT_THAT(notes_.str(), ::testing::Not(HasSubstr("task.associations")));
@@ -169,7 +168,8 @@ TEST_F(TableTest, PartOfAStudyKeepsItsColumns) {
   LabelledRecords rows = rows_of(token_runs("task.pairs", {4}));
   for (const auto& [id, run] : token_runs("task.pairs", {16})) rows.missing.push_back(run);
   const std::string text = table("final", rows, TableFormat::markdown);
-  EXPECT_THAT(text, HasSubstr("| Memory | pairs = 4 | pairs = 16 |\n|---|--:|--:|\n| a | **1** [1, 1] |  |\n"));
+  EXPECT_THAT(text,
+              HasSubstr("| Memory | pairs = 4 | pairs = 16 |\n|---|--:|--:|\n| a | **1** [1, 1] |  |\n"));
   EXPECT_THAT(text, HasSubstr("Not whole yet: 6 of 12 runs are missing."));
   options_.where["task.pairs"] = "4";
   EXPECT_THAT(table("final", rows, TableFormat::markdown), Not(HasSubstr("missing")));

@@ -28,7 +28,8 @@ Record guessing(double accuracy) {
 TEST(Chance, NoiseIsThatOfTheNumberOfAnswers) {
   EXPECT_EQ(is_within_chance(guessing(0.042), "eval_loss", kThousand), true);
   EXPECT_EQ(is_within_chance(guessing(0.043), "eval_loss", kThousand), false);
-  EXPECT_EQ(is_within_chance(guessing(0.043), "eval_loss", {}), true);  // the margin, where the number is not known
+  EXPECT_EQ(is_within_chance(guessing(0.043), "eval_loss", {}),
+            true);  // the margin, where the number is not known
   EXPECT_EQ(is_within_chance(guessing(0.06), "eval_loss", {}), false);
   EXPECT_EQ(is_within_chance(guessing(0), "eval_loss", kThousand), true);
 }
@@ -87,7 +88,8 @@ std::string differ(const std::vector<Record>& records, std::size_t most = 9,
                    const std::vector<std::string>& swept = {}) {
   RecordList list;
   for (const Record& record : records) list.push_back(&record);
-  return unequal_text(list, [](const std::string& label) { return label; }, most, swept);
+  return unequal_text(
+      list, [](const std::string& label) { return label; }, most, swept);
 }
 
 TEST(Unequal, NamesOptionsThatDifferAndTheirLabels) {
@@ -105,9 +107,11 @@ TEST(Unequal, NamesOptionsThatDifferAndTheirLabels) {
                                       {"model.short_conv", "none"},
                                       {"train.learning_rate", 0.2}}),
                own = with("own", {{"memory.name", "python"}, {"model.short_conv", "none"}});
-  EXPECT_EQ(differ({delta, gated}),
-            "Labels differ in feature_map: identity (gated), silu (delta); short_conv: k (delta), none (gated).");
-  EXPECT_EQ(differ({delta, gated}, 1), "Labels differ in feature_map: identity (gated), silu (delta); and 1 more.");
+  EXPECT_EQ(
+      differ({delta, gated}),
+      "Labels differ in feature_map: identity (gated), silu (delta); short_conv: k (delta), none (gated).");
+  EXPECT_EQ(differ({delta, gated}, 1),
+            "Labels differ in feature_map: identity (gated), silu (delta); and 1 more.");
   EXPECT_EQ(differ({delta, gated}, 9, {"memory.feature_map"}),
             "Labels differ in short_conv: k (delta), none (gated).");
   EXPECT_EQ(differ({delta, own}), "Labels differ in short_conv: k (delta), none (own, PyTorch).");
@@ -115,15 +119,20 @@ TEST(Unequal, NamesOptionsThatDifferAndTheirLabels) {
 }
 
 TEST(Unequal, SweptKeysAndMemoriesWithoutAMap) {
-  const auto softmax = [](int width) { return with("softmax", {{"memory.name", "softmax"}, {"model.width", width}}); };
+  const auto softmax = [](int width) {
+    return with("softmax", {{"memory.name", "softmax"}, {"model.width", width}});
+  };
   const auto linear = [](int width) {
-    return with("linear", {{"memory.name", "linear"}, {"memory.key_norm", "none"}, {"memory.feature_map", "elu1"},
+    return with("linear", {{"memory.name", "linear"},
+                           {"memory.key_norm", "none"},
+                           {"memory.feature_map", "elu1"},
                            {"model.width", width}});
   };
   EXPECT_EQ(differ({softmax(64), softmax(128), linear(64)}),
             "Labels differ in feature_map: elu1 (linear), none (softmax).");
-  EXPECT_EQ(differ({softmax(64), linear(128)}),
-            "Labels differ in feature_map: elu1 (linear), none (softmax); width: 128 (linear), 64 (softmax).");
+  EXPECT_EQ(
+      differ({softmax(64), linear(128)}),
+      "Labels differ in feature_map: elu1 (linear), none (softmax); width: 128 (linear), 64 (softmax).");
 }
 
 }  // namespace

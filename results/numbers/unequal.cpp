@@ -12,8 +12,8 @@ namespace {
 /// Keys that say which memory it is, what follows from others, and forms of equal results.
 const std::set<std::string>& passed_over() {
   static const std::set<std::string> keys = {
-      "memory.name",   "memory.law",      "memory.form",  "memory.source", "memory.files",    "memory.digest",
-      "memory.d_dot",  "memory.arguments", "model.parts", "model.name",    "model.embedding", "model.layer"};
+      "memory.name",  "memory.law",       "memory.form", "memory.source", "memory.files",    "memory.digest",
+      "memory.d_dot", "memory.arguments", "model.parts", "model.name",    "model.embedding", "model.layer"};
   return keys;
 }
 
@@ -23,9 +23,7 @@ bool none_if_absent(const std::string& key) {
 }
 
 /// Those that change what is stored come first, then the memory's own, then the layer's.
-int rank_of(const std::string& key) {
-  return none_if_absent(key) ? 0 : key.starts_with("memory.") ? 1 : 2;
-}
+int rank_of(const std::string& key) { return none_if_absent(key) ? 0 : key.starts_with("memory.") ? 1 : 2; }
 
 /// "identity (A, B and 3 more)".
 std::string value_text(const std::string& value, const std::vector<std::string>& names) {
@@ -64,8 +62,8 @@ std::string UnequalOptions::text(const std::function<std::string(const std::stri
     for (const auto& [label, is_torch] : labels_) {
       const auto own = of_label.find(label);
       if (own == of_label.end() && (is_torch || !none_if_absent(key))) continue;
-      names[own == of_label.end() ? "none" : *own->second.begin()].push_back(
-          name(label) + (is_torch ? ", PyTorch" : ""));
+      names[own == of_label.end() ? "none" : *own->second.begin()].push_back(name(label) +
+                                                                             (is_torch ? ", PyTorch" : ""));
     }
     if (names.size() < 2) continue;
     std::vector<std::string> texts;
@@ -73,7 +71,8 @@ std::string UnequalOptions::text(const std::function<std::string(const std::stri
     parts.emplace_back(rank_of(key),
                        fmt::format("{}: {}", key.substr(key.find('.') + 1), fmt::join(texts, ", ")));
   }
-  std::stable_sort(parts.begin(), parts.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::stable_sort(parts.begin(), parts.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
   const std::size_t more = parts.size() > most ? parts.size() - most : 0;
   std::string text;
   for (std::size_t i = 0; i + more < parts.size(); ++i) text += (i > 0 ? "; " : "") + parts[i].second;

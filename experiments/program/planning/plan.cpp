@@ -46,7 +46,8 @@ std::vector<LabelRow> rows_of(const Study& study, const StoreContents& contents)
       const std::string memory = run.config.has("memory.name") ? run.config.get_string("memory.name") : "";
       const bool language = run.config.has("model.name") && run.config.get_string("model.name") == "language";
       const std::string layer = language ? run.config.get_string("model.layer") : "-";
-      rows.push_back({label, memory, layer, {}, run.d_dot, run.d_dot, run.state_size, run.state_size, heads, heads});
+      rows.push_back(
+          {label, memory, layer, {}, run.d_dot, run.d_dot, run.state_size, run.state_size, heads, heads});
     }
     LabelRow& row = rows[place->second];
     if (row.layer != "-" && run.config.get_string("model.layer") != row.layer) row.layer = "both";
@@ -284,7 +285,7 @@ void print_plan(const Study& study, const StoreHeads& heads, const std::filesyst
   for (const LabelRow& row : rows) {
     const StateCounts& n = row.counts;
     cells.push_back({row.label, row.memory, row.layer,
-                     row.max_d_dot == 0     ? "-"
+                     row.max_d_dot == 0   ? "-"
                      : row.max_heads == 1 ? span(row.min_d_dot, row.max_d_dot)
                                           : fmt::format("{} in {} heads", span(row.min_d_dot, row.max_d_dot),
                                                         span(row.min_heads, row.max_heads)),
@@ -362,7 +363,8 @@ std::vector<std::string> warnings_of(const std::vector<const Run*>& runs) {
   std::erase(all, "");
   std::set<std::string> folders;
   bool warms_up = false;
-  std::int64_t fewest = kLeastEvaluations, few = 0;  // evaluations, and runs with fewer than it takes to tell a slope
+  std::int64_t fewest = kLeastEvaluations,
+               few = 0;  // evaluations, and runs with fewer than it takes to tell a slope
   for (const Run* run : runs) {
     const std::int64_t steps = run->config.get_int("train.max_steps"),
                        warmup = run->config.get_int("train.warmup_steps");

@@ -86,14 +86,16 @@ TEST(Options, EqualPartsAreThoseOfEveryMemoryThatHasThem) {
     }
     ++memories;
     EXPECT_EQ(equals.id, run("", name + by_hand).id);
-    for (const auto& [part, value] :
-         {std::pair{"memory.feature_map", "identity"}, {"memory.key_norm", "l2"}, {"memory.read_norm", "none"}})
+    for (const auto& [part, value] : {std::pair{"memory.feature_map", "identity"},
+                                      {"memory.key_norm", "l2"},
+                                      {"memory.read_norm", "none"}})
       if (equals.config.has(part)) {
         EXPECT_EQ(equals.config.get_string(part), value);
       }
   }
   EXPECT_GT(memories, 30);
-  const crosstalk::Run said = run(equal, "name = \"deltanet\"\nfeature_map = \"silu\"\n");  // the table has the last word
+  const crosstalk::Run said =
+      run(equal, "name = \"deltanet\"\nfeature_map = \"silu\"\n");  // the table has the last word
   EXPECT_EQ(said.id, run("", "name = \"deltanet\"\n").id);
   EXPECT_NE(said.id, run(equal, "name = \"deltanet\"\n").id);
   const auto refused = [&](const std::string& lines, const std::string& memory) {
