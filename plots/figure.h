@@ -1,7 +1,7 @@
 // The only header of plots/ that the program includes: figures and tables by name.
 //
 // A figure reads records, writes NAME.csv (tidy: label, d_dot, x, n, median, lo, hi), NAME.py (stand-alone
-// matplotlib) and, where a Python with matplotlib is found, NAME.pdf and NAME.png.
+// matplotlib), NAME.caption.txt (a sentence a line) and, where a Python with matplotlib is found, NAME.pdf and NAME.png.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cmath>
@@ -121,7 +121,8 @@ enum class TableFormat { latex, markdown, csv };
 
 /// The same numbers as a table: one row a line, one column an x. `name`: capacity, updates, tracking or
 /// final. Bold is what is best of its column beyond doubt (results/numbers/paired.h), and of table difference what is
-/// told from 0. LaTeX needs booktabs and compiles as it is. Throws as draw_figure.
+/// told from 0. LaTeX needs booktabs and, where it may be wider than a column, graphicx: its first line says it. Throws as
+/// draw_figure.
 std::string table_text(const std::string& name, const LabelledRecords& rows, const FigureOptions& options,
                        TableFormat format, std::ostream& notes);
 const std::vector<FigureKind>& table_kinds();

@@ -360,10 +360,9 @@ LabelledRecords join_rows(const std::vector<std::string>& names, const Arguments
 LabelledRecords load_rows(const std::vector<std::string>& names, const Arguments& arguments,
                           Console& console) {
   StoreContents contents;
-  LabelledRecords rows =
-      join_rows(names, arguments, console,
-                [&](const fs::path& store) -> const StoreContents& { return contents = read_store(store); },
-                {}, true);
+  LabelledRecords rows = join_rows(
+      names, arguments, console,
+      [&](const fs::path& store) -> const StoreContents& { return contents = read_store(store); }, {}, true);
   std::set<std::string> there;  // in another store, perhaps
   for (const auto& [key, record] : rows.rows) there.insert(record.id);
   try {

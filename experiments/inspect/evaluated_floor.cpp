@@ -98,7 +98,7 @@ AnswersOf evaluated_answers() {
     const Split split = metric.starts_with("test") ? Split::test : Split::eval;
     std::string key = split == Split::test ? "test" : "eval";
     for (const auto& [name, value] : record.config.items())
-      if (name.starts_with("task.") || name == "eval.sequences") key += "\n" + value.dump();
+      if (name.starts_with("task.") || name == "eval.sequences") (key += '\n') += value.dump();
     const auto [place, is_new] = known->try_emplace(key);
     if (!is_new) return place->second;
     const std::unique_ptr<Task> task = task_of(record);
@@ -106,8 +106,9 @@ AnswersOf evaluated_answers() {
     double answers = 0;
     for (const ExamPart& part : exam_parts(*task, split, static_cast<int>(*sequences))) {
       const auto there = part.task->sequences(split);  // of files; 0: no end
-      answers += static_cast<double>(there > 0 ? std::min<std::int64_t>(there, part.sequences) : part.sequences) *
-                 part.task->shape(split).Q;
+      answers +=
+          static_cast<double>(there > 0 ? std::min<std::int64_t>(there, part.sequences) : part.sequences) *
+          part.task->shape(split).Q;
     }
     return place->second = answers;
   };

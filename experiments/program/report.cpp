@@ -49,7 +49,8 @@ std::string command_of(const Arguments& arguments, const std::string& command, c
   if (command == "plot") add_option(words, "facet", options.facet);
   add_option(words, "x", options.x);
   add_option(words, "against", options.against);
-  Words given = {"best-by", "metric", "threshold", "titles", "seeds", "store", "set"};
+  add_option(words, "metric", options.metric);
+  Words given = {"best-by", "threshold", "titles", "seeds", "store", "set"};
   if (command == "plot") given.insert(given.end(), {"log", "published", "no-theory"});
   add_given(words, arguments, given);
   const auto task = options.where.find("task.name");

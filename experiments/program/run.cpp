@@ -274,7 +274,8 @@ int train_study(const Arguments& arguments, Which which, Console& console) {
   if (!arguments.has("quiet")) {
     const std::string text =
         runs.empty() ? nothing_to_train(study, which, std::ssize(named), store) : trained_text(study, result);
-    if (const std::string line = outcome_line(survey(&study, store, load_heads(store, console))); !line.empty())
+    if (const std::string line = outcome_line(survey(&study, store, load_heads(store, console)));
+        !line.empty())
       print_note(console, line);
     const std::string again_text = failed > 0 ? retry_command_line(arguments, store, "", console) : "";
     print_note(console, text + after_training(study, result, failed, again_text, store));

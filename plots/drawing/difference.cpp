@@ -158,7 +158,6 @@ Drawing draw_difference(const FigureInput& input) {
            : first >= 1 ? "log2"
                         : "log",
            "linear", range, {low - room, high + room});
-  if (!has_place) drawing.figure["xticks"] = {range.first - 1};  // the place says nothing
   const std::string zero = "theory: no difference";
   for (const double place : {range.first, range.second}) drawing.rows.push_back({zero, 0, place, 0, 0.0});
   drawing.overlays.push_back({zero, 0, "#555555"});

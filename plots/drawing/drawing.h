@@ -71,7 +71,8 @@ struct Drawing {
   std::vector<LineEntry> lines;
   std::vector<Overlay> overlays;
   std::vector<std::pair<std::string, std::string>> overlay_names;  ///< kind -> legend
-  std::vector<std::string> footnotes;                              ///< sentences
+  std::vector<std::string> footnotes;                              ///< sentences, for the caption
+  std::vector<std::string> doubts = {};  ///< of these, what the picture itself says first
   /// Seeds of the drawn medians; said once, of all panels together.
   struct Seeds {
     int fewest = 0, most = 0, diverged = 0;
@@ -172,7 +173,11 @@ struct ByColumns {
 /// Head and rows of the CSV, cell by cell; and as text.
 std::vector<std::vector<std::string>> csv_cells(const Drawing& drawing, const ByColumns& by = {});
 std::string csv_text(const Drawing& drawing, const ByColumns& by = {});
-std::string script_text(const Drawing& drawing, const std::map<std::string, LabelStyle>& styles);
+/// Below the picture the script sets `footnote`.
+std::string script_text(const Drawing& drawing, const std::map<std::string, LabelStyle>& styles,
+                        const std::string& footnote);
+/// What fits into one line of so many inches: how seeds are shown, what makes one doubt, then the other footnotes.
+std::string footnote_line(const Drawing& drawing, double inches);
 
 /// No row is left out in silence. Throws std::invalid_argument for rows of somebody's own table (whose ids are no run's)
 /// that lack what the drawing needs, naming the column; notes which of our runs do.

@@ -11,6 +11,7 @@
 #include <stdexcept>
 
 #include "results/csv.h"
+#include "results/numbers/unequal.h"
 #include "results/numbers/verdict.h"
 
 namespace crosstalk {
@@ -160,7 +161,14 @@ Prepared prepare(const std::string& name, const LabelledRecords& rows, const Fig
     const auto title = titles.find(edge.label);
     edge.label = title != titles.end() && !title->second.empty() ? title->second : label_name(edge.label);
   }
-  prepared.styles = label_styles(labels, order, titles);
+  std::map<std::string, std::string> memories;
+  const auto add_memory = [&](const Record& record) {
+    if (const auto memory = config_text(record, "memory.name")) memories.emplace(record.label, *memory);
+  };
+  for (const auto& [key, record] : rows.rows) add_memory(record);
+  for (const Record& run : rows.missing) add_memory(run);
+  for (const Record* record : prepared.records) add_memory(*record);  // under the labels of --by
+  prepared.styles = label_styles(labels, order, titles, memories);
   // First what may be drawn here: points of other tasks shall not use up the colours that are told apart best.
   std::set<std::string> tasks, of_these_tasks, elsewhere;
   for (const Record* record : prepared.records) tasks.insert(config_text(*record, "task.name").value_or(""));
@@ -191,8 +199,10 @@ RecordList records_of(const FigureRow& row, const Drawing& drawing, const Prepar
   return records;
 }
 
+/// Of tracking and length, which show profiles, that of the split on which these are read.
 std::string metric_shown(const Drawing& drawing, const FigureOptions& options) {
   if (!drawing.metric.empty()) return drawing.metric;
+  if (drawing.x_column == "step") return options.metric.empty() ? "eval_loss" : options.metric;
   return !options.metric.empty() ? options.metric : options.best.empty() ? "eval_loss" : "test_loss";
 }
 
@@ -210,13 +220,17 @@ void mark_selected(Drawing& drawing, const Prepared& prepared, const FigureOptio
     }
     row.selected = fmt::format("{}", fmt::join(chosen, " | "));
   }
-  drawing.footnotes.push_back(
-      fmt::format("{}: the value with the {}, chosen for each line and each x value; shown is "
-                  "{}.",
-                  fmt::join(options.best, ", "),
-                  options.best_by == BestBy::loss ? "lowest median validation loss"
-                                                  : "highest median validation accuracy",
-                  options.metric.empty() ? "the untouched test split" : options.metric));
+  const std::string shown = metric_shown(drawing, options);
+  const bool is_key =
+      std::any_of(prepared.records.begin(), prepared.records.end(), [&](const Record* record) {
+        return drawing.x_column == "associations" || place_on_axis(*record, drawing.x_column);
+      });
+  drawing.footnotes.push_back(fmt::format(
+      "{}: the value with the {}, chosen for each line{}; shown is {}.", fmt::join(options.best, ", "),
+      options.best_by == BestBy::loss ? "lowest median validation loss"
+                                      : "highest median validation accuracy",
+      is_key ? " and each x value" : "",
+      options.metric.empty() && shown.starts_with("test") ? "the untouched test split" : shown));
   if (!prepared.unequal_seeds.empty()) drawing.footnotes.push_back(prepared.unequal_seeds);
   const std::string text = edges_text(prepared.edges);
   if (text.empty()) return;
@@ -234,6 +248,7 @@ void mark_chance(Drawing& drawing, const Prepared& prepared, const FigureOptions
 
 void note_doubts(Drawing& drawing, const Prepared& prepared, const FigureOptions& options) {
   const RecordList runs = results_of(prepared.records);
+  const std::size_t first = drawing.footnotes.size();
   if (const std::size_t missing = prepared.missing.size(); missing > 0)
     drawing.footnotes.push_back(
         fmt::format("Not whole yet: {} of {} runs are missing.", missing, missing + prepared.recorded));
@@ -246,6 +261,29 @@ void note_doubts(Drawing& drawing, const Prepared& prepared, const FigureOptions
   if (falling > 0)
     drawing.footnotes.push_back(
         fmt::format("Of {} runs {} ended at the last step while the loss still fell.", runs.size(), falling));
+  drawing.doubts.assign(drawing.footnotes.begin() + static_cast<std::ptrdiff_t>(first),
+                        drawing.footnotes.end());
+  std::vector<std::string> swept = prepared.by.keys;
+  swept.push_back(options.facet);
+  swept.insert(swept.end(), options.best.begin(), options.best.end());
+  if (std::string unequal = unequal_text(
+          runs, [&](const std::string& label) { return prepared.styles.at(label).name; }, kMostUnequal,
+          swept);
+      !unequal.empty())
+    drawing.footnotes.push_back(std::move(unequal));
+}
+
+double width_of(const FigureOptions& options) {
+  if (options.venue.empty()) return options.width > 0 ? options.width : 5.5;
+  const auto venue = std::find_if(venues().begin(), venues().end(),
+                                  [&](const Venue& one) { return one.name == options.venue; });
+  if (venue == venues().end()) {
+    std::vector<std::string> names;
+    for (const Venue& one : venues()) names.push_back(one.name);
+    throw std::invalid_argument(
+        fmt::format("no venue \"{}\"; there are {}", options.venue, fmt::join(names, ", ")));
+  }
+  return options.width > 0 ? options.width : venue->column;
 }
 
 std::string styled(std::string script, const FigureOptions& options) {
@@ -254,21 +292,11 @@ std::string styled(std::string script, const FigureOptions& options) {
     if (at == std::string::npos) throw std::logic_error("a figure template lacks " + from);
     script.replace(at, from.size(), to);
   };
-  double width = options.width;
-  if (!options.venue.empty()) {
-    const auto venue = std::find_if(venues().begin(), venues().end(),
-                                    [&](const Venue& one) { return one.name == options.venue; });
-    if (venue == venues().end()) {
-      std::vector<std::string> names;
-      for (const Venue& one : venues()) names.push_back(one.name);
-      throw std::invalid_argument(
-          fmt::format("no venue \"{}\"; there are {}", options.venue, fmt::join(names, ", ")));
-    }
-    if (width <= 0) width = venue->column;
+  if (!options.venue.empty())
     replace("\"font.family\": \"DejaVu Sans\", \"mathtext.fontset\": \"dejavusans\",",
             "\"font.family\": \"STIXGeneral\", \"mathtext.fontset\": \"stix\",");
-  }
-  if (width > 0) replace("WIDTH = 5.5", fmt::format("WIDTH = {}", width));
+  if (const double width = width_of(options); width != 5.5)
+    replace("WIDTH = 5.5", fmt::format("WIDTH = {}", width));
   return script;
 }
 

@@ -30,8 +30,10 @@ void check_against(const std::string& name, const FigureOptions& options);
 void mark_selected(Drawing& drawing, const Prepared& prepared, const FigureOptions& options,
                    std::ostream& notes);
 
-/// Notes what makes one doubt that there is anything to see: runs that are missing, runs within the noise of chance, and runs
-/// that went to their last step while their loss still fell.
+inline constexpr std::size_t kMostUnequal = 6;  ///< keys in which labels differ, of a caption
+
+/// Notes what makes one doubt that there is anything to see: runs that are missing, runs within the noise of chance, what labels
+/// differ in besides what is swept, and runs that went to their last step while their loss still fell.
 void note_doubts(Drawing& drawing, const Prepared& prepared, const FigureOptions& options);
 
 /// Counts in each row its runs within the noise of chance.
@@ -50,6 +52,8 @@ struct ComposedFigure {
 ComposedFigure compose_figure(const std::string& name, const LabelledRecords& rows,
                               const FigureOptions& options, std::ostream& notes);
 
+/// Inches; throws as styled().
+double width_of(const FigureOptions& options);
 /// The script in the width and with the fonts that the options ask for. Throws std::invalid_argument for an
 /// unknown venue.
 std::string styled(std::string script, const FigureOptions& options);

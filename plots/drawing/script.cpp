@@ -102,7 +102,22 @@ std::string csv_text(const Drawing& drawing, const ByColumns& by) {
   return text;
 }
 
-std::string script_text(const Drawing& drawing, const std::map<std::string, LabelStyle>& styles) {
+std::string footnote_line(const Drawing& drawing, double inches) {
+  const auto most = static_cast<std::size_t>(inches * 72 / 3.3);  // points of a letter, at 6.5 points
+  std::vector<std::string> order = drawing.footnotes;
+  if (!order.empty())
+    std::stable_partition(order.begin() + 1, order.end(), [&](const std::string& one) {
+      return std::find(drawing.doubts.begin(), drawing.doubts.end(), one) != drawing.doubts.end();
+    });
+  std::string line;
+  for (const std::string& sentence : order)
+    if (line.empty() || line.size() + 1 + sentence.size() <= most)
+      line += (line.empty() ? "" : " ") + sentence;
+  return line;
+}
+
+std::string script_text(const Drawing& drawing, const std::map<std::string, LabelStyle>& styles,
+                        const std::string& footnote) {
   const std::string& script = drawing.script;
   const std::string begin = "# --- settings\n", end = "# --- end of settings\n";
   const auto first = script.find(begin), last = script.find(end);
@@ -113,8 +128,7 @@ std::string script_text(const Drawing& drawing, const std::map<std::string, Labe
   std::string settings = "FIGURE = {\n";
   for (const auto& [key, value] : drawing.figure.items())
     settings += fmt::format("    {}: {},\n", python_text(key), python_text(value));
-  settings += fmt::format("    \"footnote\": {},\n",
-                          python_text(fmt::format("{}", fmt::join(drawing.footnotes, " "))));
+  settings += fmt::format("    \"footnote\": {},\n", python_text(footnote));
   settings += "}\n";
   Pairs entries;
   for (const LineEntry& line : drawing.lines) {

@@ -90,11 +90,12 @@ std::vector<std::string> names_for(const RecordList& records, const std::string&
     names.emplace_back("accuracy");
   }
   if (any_profile(records, "length")) names.emplace_back("length");
+  const bool curves = std::any_of(records.begin(), records.end(),
+                                  [](const Record* record) { return !record->curves.empty(); });
+  if (names.empty()) names = {curves ? "curves" : "accuracy"};  // one setting: nothing to stand against
   std::set<std::string> labels;
   for (const Record* record : records) labels.insert(record->label);
   if (labels.size() > 1) names.emplace_back("difference");
-  if (names.empty() || names[0] == "difference")
-    names.insert(names.begin(), std::initializer_list<std::string>{"accuracy", "curves"});
   return names;
 }
 

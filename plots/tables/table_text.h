@@ -19,6 +19,8 @@ struct Table {
   bool turns = false;             ///< whether rows and columns may change places: all values are of one kind
   std::vector<std::vector<Cell>> rows;
   std::string caption, label;
+  std::string notes =
+      {};  ///< what need not stand in a paper's caption: in LaTeX a comment, in Markdown behind it
 };
 
 std::string latex_table(const Table& table);

@@ -103,12 +103,14 @@ std::vector<std::string> key_columns(const ByColumns& by) {
   return keys;
 }
 
-/// What a line is of: its memory, with what is out of the ordinary, and its value of each key.
+/// What a line is of: its memory, with how many runs diverged, and its value of each key. Seeds stand in the caption.
 std::vector<Cell> name_cells(const LineEntry& line, const Prepared& prepared) {
   const auto name = prepared.by.names.find(line.label);
+  SeedCount count = line.count;
+  count.expected = 0;
   std::vector<Cell> cells = {
       {legend_name(name == prepared.by.names.end() ? prepared.styles.at(line.label).name : name->second, "",
-                   line.count),
+                   count),
        "", false}};
   const auto values = prepared.by.values.find(line.label);
   for (std::size_t i = 0; i < prepared.by.keys.size(); ++i)
@@ -166,6 +168,17 @@ std::string chosen_text(const Prepared& prepared, const std::vector<std::string>
                                                    : fmt::format("{} combinations", sorted.size())));
   }
   return texts.empty() ? "" : fmt::format(" Chosen: {}.", fmt::join(texts, "; "));
+}
+
+/// " Fewer than 5 seeds: GLA." of lines that lack some at a place.
+std::string fewer_seeds_text(const Drawing& drawing, const Prepared& prepared) {
+  std::set<std::string> names;
+  int expected = 0;
+  for (const LineEntry& line : drawing.lines) {
+    if (!line.count.complete()) names.insert(prepared.styles.at(line.label).name);
+    expected = std::max(expected, line.count.expected);
+  }
+  return names.empty() ? "" : fmt::format(" Fewer than {} seeds: {}.", expected, fmt::join(names, ", "));
 }
 
 /// Of sequences in files, which eval.sequences cuts: how many were read at most.
@@ -435,10 +448,16 @@ std::string table_text(const std::string& name, const LabelledRecords& rows, con
       table.caption +=
           fmt::format(" {} Behind the interval: seeds in which it is better. {}", drawing.footnotes[0], told);
   }
-  for (std::size_t i = footnotes; i < drawing.footnotes.size() && name != "capacity"; ++i)
-    table.caption += " " + drawing.footnotes[i];
-  if (!plain.best.empty()) table.caption += chosen_text(prepared, plain.best);
-  table.caption += layers_text(prepared) + given_text(prepared.records);
+  table.caption += fewer_seeds_text(drawing, prepared);
+  for (std::size_t i = footnotes; i < drawing.footnotes.size() && name != "capacity"; ++i) {
+    const std::string& one = drawing.footnotes[i];
+    const bool doubt = std::find(drawing.doubts.begin(), drawing.doubts.end(), one) != drawing.doubts.end();
+    (doubt ? table.caption : table.notes) += " " + one;
+  }
+  if (!plain.best.empty()) table.notes += chosen_text(prepared, plain.best);
+  table.caption += layers_text(prepared);
+  table.notes += given_text(prepared.records);
+  table.notes.erase(0, table.notes.find_first_not_of(' '));
   table.label = options.label.empty() ? "tab:" + name : options.label;
   return format == TableFormat::latex ? latex_table(table) : markdown_table(table);
 }

@@ -105,6 +105,8 @@ def draw(ax, panel, series):
         if key in series:
             whole = [(x, y) for x, y in zip(*series[key][:2]) if left <= x <= right and low <= y <= high]
             points = list(zip(*whole)) if kind == "published" else series[key][:2]
+            if kind == "theory" and len(set(series[key][1])) == 1 and (alone or key[0] == "theory: chance"):
+                points = FIGURE["xlim"], series[key][1][:1] * 2  # a level, from side to side
             if points:
                 ax.plot(*points, color=colour, clip_on=kind != "published",
                         **{"zorder": 3 if key[1] else 5, **looks[kind]})

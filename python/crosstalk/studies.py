@@ -89,6 +89,11 @@ class Plan:
         return seconds
 
     @property
+    def labels_differ_in(self) -> str:
+        """What labels differ in besides the swept keys, defaults included: options of memory and layer; "" where in none."""
+        return str(self._told["labels_differ_in"])
+
+    @property
     def runs(self) -> Any:
         """A frame of pandas with one row a run: id, label, seed, state, and the configuration."""
         import pandas

@@ -142,6 +142,7 @@ def test_tables(store):
     table = ct.table("final", store, metric="test_accuracy")
     assert "label" in table and len(table) >= 3
     assert "\\toprule" in table.attrs["latex"]
+    assert any("Chance: accuracy" in note for note in table.attrs["notes"]) and (table["at_chance"] <= table["n"]).all()
 
 
 def test_differences_are_those_of_seeds(store):

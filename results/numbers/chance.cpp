@@ -64,12 +64,11 @@ ChanceCount chance_of(const RecordList& records, const std::string& metric, cons
   if (count.runs == 0) return count;
   if (metric.find("accuracy") != std::string::npos && !accuracies.empty()) losses.clear();
   const std::string accuracy = range_text("accuracy", accuracies), loss = range_text("loss", losses);
-  count.text = fmt::format("Chance: {}{}{}; {} within its noise.", accuracy,
-                           accuracy.empty() || loss.empty() ? "" : ", ", loss,
-                           count.within == 0 ? "no run lies"
-                           : count.within == count.runs
-                               ? fmt::format("all {} runs lie", count.runs)
-                               : fmt::format("{} of {} runs lie", count.within, count.runs));
+  count.text = fmt::format(
+      "Chance: {}{}{}; {} within its noise.", accuracy, accuracy.empty() || loss.empty() ? "" : ", ", loss,
+      count.within == 0            ? "no run lies"
+      : count.within == count.runs ? fmt::format("all {} runs lie", count.runs)
+                                   : fmt::format("{} of {} runs lie", count.within, count.runs));
   return count;
 }
 

@@ -20,7 +20,8 @@ inline constexpr double kChanceDeviations = 2;
 /// were read (where that is not known: kChanceMargin of the way to 1, verdict.h). Of a run that is known by its loss alone:
 /// whether that is less than kTrend below the loss of answering nothing. Nothing where its record says neither, and of probes,
 /// failed and diverged runs.
-std::optional<bool> is_within_chance(const Record& record, const std::string& metric, const AnswersOf& answers);
+std::optional<bool> is_within_chance(const Record& record, const std::string& metric,
+                                     const AnswersOf& answers);
 
 /// The same counted.
 struct ChanceCount {

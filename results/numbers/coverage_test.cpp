@@ -65,7 +65,7 @@ TEST(Coverage, OfTheRangeIsWhatItsNameSays) {
     for (const int n : {2, 3, 4, 5})
       EXPECT_NEAR(coverage_of_summaries(population, n, 20000), 1 - std::pow(0.5, n - 1), 0.02)
           << population.name << ", " << n;
-  EXPECT_EQ(interval_name(3, 3), "range of 3 seeds (covers the median with probability 0.75)");
+  EXPECT_EQ(interval_name(3, 3), "range of 3 seeds (75 % interval)");
 }
 
 /// Runs that diverge are the worst there is.

@@ -145,8 +145,7 @@ Summary summarise(const std::vector<double>& values) {
 
 std::string interval_name(int fewest, int most) {
   const auto range = [](int n) {
-    return fmt::format("range of {} seeds (covers the median with probability {:.2g})", n,
-                       1 - std::pow(0.5, n - 1));
+    return fmt::format("range of {} seeds ({:.3g} % interval)", n, 100 * (1 - std::pow(0.5, n - 1)));
   };
   if (most < seeds_of_an_interval)
     return fewest == most ? range(most) : fmt::format("range of {} to {} seeds", fewest, most);

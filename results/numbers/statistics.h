@@ -31,7 +31,7 @@ struct Summary {
 /// that it is continuous. Infinite values (diverged runs) count.
 Summary summarise(const std::vector<double>& values);
 
-/// What such an interval is: "range of 3 seeds (covers the median with probability 0.75)", "95 % confidence
+/// What such an interval is: "range of 3 seeds (75 % interval)", "95 % confidence
 /// interval of the median". `fewest`, `most`: seeds of the points that have one.
 std::string interval_name(int fewest, int most);
 

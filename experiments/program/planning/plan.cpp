@@ -22,6 +22,7 @@
 #include "experiments/training/pack.h"
 #include "kernels/base/error.h"
 #include "plots/figure.h"
+#include "results/numbers/unequal.h"
 #include "results/printable.h"
 #include "tasks/data_look.h"
 
@@ -33,6 +34,7 @@ struct LabelRow {
   std::string label, memory, layer;
   StateCounts counts;
   std::int64_t min_d_dot = 0, max_d_dot = 0, min_state = 0, max_state = 0;
+  std::int64_t min_heads = 1, max_heads = 1;
 };
 
 std::vector<LabelRow> rows_of(const Study& study, const StoreContents& contents) {
@@ -40,17 +42,21 @@ std::vector<LabelRow> rows_of(const Study& study, const StoreContents& contents)
   std::unordered_map<std::string, std::size_t> places;
   const auto add = [&](const Run& run, const std::string& label) {
     const auto [place, is_new] = places.emplace(label, rows.size());
+    const std::int64_t heads = run.config.has("model.heads") ? run.config.get_int("model.heads") : 1;
     if (is_new) {
       const std::string memory = run.config.has("memory.name") ? run.config.get_string("memory.name") : "";
       const bool language = run.config.has("model.name") && run.config.get_string("model.name") == "language";
       const std::string layer = language ? run.config.get_string("model.layer") : "-";
-      rows.push_back({label, memory, layer, {}, run.d_dot, run.d_dot, run.state_size, run.state_size});
+      rows.push_back(
+          {label, memory, layer, {}, run.d_dot, run.d_dot, run.state_size, run.state_size, heads, heads});
     }
     LabelRow& row = rows[place->second];
     if (row.layer != "-" && run.config.get_string("model.layer") != row.layer) row.layer = "both";
     row.counts.add(state_of(run, contents));
     row.min_d_dot = std::min(row.min_d_dot, run.d_dot);
     row.max_d_dot = std::max(row.max_d_dot, run.d_dot);
+    row.min_heads = std::min(row.min_heads, heads);
+    row.max_heads = std::max(row.max_heads, heads);
     row.min_state = std::min(row.min_state, run.state_size);
     row.max_state = std::max(row.max_state, run.state_size);
   };
@@ -177,6 +183,20 @@ std::vector<std::string> data_lines(const Study& study) {
   return lines;
 }
 
+/// What labels differ in besides what is swept, "" where in nothing.
+std::string unequal_of(const Study& study) {
+  UnequalOptions options;
+  const auto word = [](const OptionValue& value) {
+    const auto* text = std::get_if<std::string>(&value);
+    return text != nullptr ? *text : to_text(value);
+  };
+  for (const Run& run : study.runs)
+    for (const std::string& label : run.labels)
+      for (const auto& [key, value] : run.config.values())
+        if (key.starts_with("m")) options.add(label, key, word(value));
+  return options.text([](const std::string& label) { return label; }, std::string::npos);
+}
+
 void print_json(const Study& study, const StoreHeads& heads, const std::filesystem::path& store,
                 const std::optional<TrainingOptions>& asked, Console& console) {
   const StoreContents& contents = heads.contents;
@@ -189,6 +209,7 @@ void print_json(const Study& study, const StoreHeads& heads, const std::filesyst
                                  {"time", {{"seconds", nullptr}, {"text", time.text}}},
                                  {"data", data_lines(study)},
                                  {"warnings", warnings_of(missing_of(study, contents))},
+                                 {"labels_differ_in", unequal_of(study)},
                                  {"slow_forms", nlohmann::ordered_json::array()},
                                  {"verdicts", nlohmann::ordered_json::object()},
                                  {"runs", nlohmann::ordered_json::array()}};
@@ -285,7 +306,10 @@ void print_plan(const Study& study, const StoreHeads& heads, const std::filesyst
   for (const LabelRow& row : rows) {
     const StateCounts& n = row.counts;
     cells.push_back({row.label, row.memory, row.layer,
-                     row.max_d_dot == 0 ? "-" : span(row.min_d_dot, row.max_d_dot),
+                     row.max_d_dot == 0   ? "-"
+                     : row.max_heads == 1 ? span(row.min_d_dot, row.max_d_dot)
+                                          : fmt::format("{} in {} heads", span(row.min_d_dot, row.max_d_dot),
+                                                        span(row.min_heads, row.max_heads)),
                      row.max_state == 0 ? "-" : span(row.min_state, row.max_state),
                      fmt::format("{}", n.total()), fmt::format("{}", n.done), fmt::format("{}", n.diverged),
                      fmt::format("{}", n.failed), fmt::format("{}", n.missing)});
@@ -298,6 +322,8 @@ void print_plan(const Study& study, const StoreHeads& heads, const std::filesyst
   console.out << study.name;
   if (!study.title.empty()) console.out << ": " << study.title;
   console.out << "\n" << study.product << "\n\n" << table(cells) << "\n";
+  if (const std::string unequal = unequal_of(study); !unequal.empty())
+    console.out << wrap("labels differ in " + printable_line(unequal), 110, "  ");
   const StoreSurvey found = survey(&study, store, heads);
   if (const std::string verdicts = outcome_text(found); !verdicts.empty()) console.out << verdicts << "\n";
   console.out << fmt::format("store: {}\nto train: {}\n", full_path(store), plural(total.missing, "run"));
@@ -401,6 +427,7 @@ const Command plan_command = {
     "whether memory can do it. On a GPU it names memories whose shapes only the slow form of a kernel covers, and\n"
     "why. --detect 0.05 says how many seeds such a difference of labels needs, by the spread of the recorded runs\n"
     "('crosstalk describe bold').\n"
+    "What labels differ in besides the swept keys, defaults included, is told: 'crosstalk describe comparable'.\n"
     "Creates nothing.\n\n"
     "Examples:\n"
     "  crosstalk plan experiments/quickstart.toml\n"
@@ -427,7 +454,7 @@ const Command plan_command = {
       options.push_back(
           {"json",
            "",
-           "Print JSON: study, count, product, store, time, data, warnings, slow_forms, verdicts, runs",
+           "Print JSON: study, count, product, store, time, data, warnings, labels_differ_in, slow_forms, verdicts, runs",
            false,
            {}});
       return options;
