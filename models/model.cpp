@@ -54,6 +54,14 @@ const std::vector<OptionSpec>& model_options() {
          "projection, and "
          "is scored against all of them by cross-entropy (0: one-hot values and their squared error)",
          0, 1 << 14},
+        {"parts",
+         std::string("own"),
+         "feature map, key_norm and read_norm of memories that have them, where the study says nothing. own: those that "
+         "each memory starts with ('crosstalk describe comparable'); equal: identity, l2 and none for all, so that "
+         "labels differ in their update rules",
+         0,
+         0,
+         {"own", "equal"}},
         {"init", std::string(),
          "laws by which parameters start, in place of those that describe MEMORY prints, as it prints them: "
          "'gate.bias = 0; key_embedding = N(0, 0.1^2)'"},

@@ -72,9 +72,18 @@ void add_ticks(Drawing& drawing) {
   std::set<double> places;
   for (const FigureRow& row : drawing.rows)
     if (row.n > 0) places.insert(row.x);
+  if (drawing.script == kLinesTemplate &&
+      places.size() == 1) {  // lines stand side by side there: no scale is true
+    const double x = *places.begin(), aside = std::max(1.0, 0.1 * std::abs(x));
+    const bool log = drawing.figure["xscale"] != "linear";
+    if (const auto label = drawing.figure["xlabel"].get<std::string>(); !label.empty())
+      drawing.figure["xlabel"] = fmt::format("{} = {:g}", label, x);
+    drawing.figure["xlim"] = log ? std::pair(x / 1.2, x * 1.2) : std::pair(x - aside, x + aside);
+    drawing.figure["xticks"] = std::set<double>();
+    return;
+  }
   const bool few_on_log = drawing.figure["xscale"] == "log" && places.size() <= kFew;
-  if (drawing.script == kLinesTemplate && (places.size() == 1 || few_on_log))
-    drawing.figure["xticks"] = places;
+  if (drawing.script == kLinesTemplate && few_on_log) drawing.figure["xticks"] = places;
 }
 
 }  // namespace
@@ -127,16 +136,18 @@ ComposedFigure compose_figure(const std::string& name, const LabelledRecords& ro
                               const FigureOptions& options, std::ostream& notes) {
   const Figure& figure = find_figure(name);
   const bool of_state = options.x == "state_bytes" || options.x == "state_size";
-  if (!options.x.empty() && name != "accuracy" && !(of_state && name == "capacity-vs-state"))
+  if (!options.x.empty() && name != "accuracy" && name != "difference" &&
+      !(of_state && name == "capacity-vs-state"))
     throw std::invalid_argument(fmt::format(
-        "--x {}: {} has a fixed x; the figure accuracy has a choice, for losses too (--metric eval_loss){}",
+        "--x {}: {} has a fixed x; the figures accuracy and difference have a choice, for losses too (--metric eval_loss){}",
         options.x, name, of_state ? ", and capacity-vs-state draws capacities against it" : ""));
+  check_against(name, options);
   ComposedFigure made{prepare(name, rows, options), {}};
   made.drawing = draw_panels(figure, made.prepared, options, notes);
   Drawing& drawing = made.drawing;
   check_left_out(drawing, made.prepared.records, notes);
   if (!options.best.empty()) mark_selected(drawing, made.prepared, options, notes);
-  note_still_falling(drawing, made.prepared);
+  note_doubts(drawing, made.prepared, options);
   if (options.log_x) drawing.figure["xscale"] = "log";
   if (options.log_y && drawing.figure["yscale"] == "linear") {
     drawing.figure["yscale"] = "log";
@@ -150,13 +161,14 @@ ComposedFigure compose_figure(const std::string& name, const LabelledRecords& ro
     if (std::isfinite(least)) drawing.figure["xlim"] = {0.9 * least, drawing.figure["xlim"][1].get<double>()};
   }
 
+  if (std::string text = correct_differences(drawing, true); !text.empty())
+    drawing.footnotes.push_back(std::move(text));
   add_ticks(drawing);
   finish_footnotes(drawing, made.prepared.styles);
   for (const std::string& sentence : beside_studies(made.prepared.records, options)) {
     drawing.footnotes.push_back(sentence);
     notes << "warning: " << sentence << '\n';
   }
-  if (!options.footnote) drawing.footnotes.clear();
   return made;
 }
 
@@ -164,9 +176,12 @@ std::vector<std::filesystem::path> draw_figure(const std::string& name, const La
                                                const FigureOptions& options, std::ostream& notes) {
   const ComposedFigure made = compose_figure(name, rows, options, notes);
   const std::filesystem::path base = base_path(options.out, name);
+  const std::string line = options.footnote ? footnote_line(made.drawing, width_of(options)) : "";
   write_figure_files(base, csv_text(made.drawing, made.prepared.by),
-                     styled(script_text(made.drawing, made.prepared.styles), options), notes);
-  std::vector<std::filesystem::path> paths = {with_extension(base, ".csv"), with_extension(base, ".py")};
+                     styled(script_text(made.drawing, made.prepared.styles, line), options),
+                     fmt::format("{}\n", fmt::join(made.drawing.footnotes, "\n")), notes);
+  std::vector<std::filesystem::path> paths;
+  for (const char* ending : {".csv", ".py", ".caption.txt"}) paths.push_back(with_extension(base, ending));
   for (auto& picture : render_figure(base, notes)) paths.push_back(std::move(picture));
   return paths;
 }

@@ -1,7 +1,7 @@
 // The only header of plots/ that the program includes: figures and tables by name.
 //
 // A figure reads records, writes NAME.csv (tidy: label, d_dot, x, n, median, lo, hi), NAME.py (stand-alone
-// matplotlib) and, where a Python with matplotlib is found, NAME.pdf and NAME.png.
+// matplotlib), NAME.caption.txt (a sentence a line) and, where a Python with matplotlib is found, NAME.pdf and NAME.png.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cmath>
@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "results/asked.h"
+#include "results/numbers/chance.h"
 #include "results/numbers/select.h"
 #include "results/numbers/theory.h"
 #include "results/replay/published.h"
@@ -51,6 +52,8 @@ struct FigureOptions {
   BestBy best_by = BestBy::loss;
   std::string metric = "";  ///< what is drawn; empty = eval_loss, or test_loss with `best`
   std::string x = "";       ///< figure accuracy: the key on the axis; empty = the one that varies
+  std::string against =
+      "";  ///< of `difference`: the label that the others are held against; empty = the first
   bool log_x = false, log_y = false;
   double width = 0;        ///< inches; 0 = the venue's column, or 5.5
   std::string venue = "";  ///< name of one of venues()
@@ -60,6 +63,8 @@ struct FigureOptions {
   std::function<std::optional<double>(const Record&, const std::string& metric)> evaluated_floor = {};
   /// What a key of a record is where its study does not say it; nothing for keys that have no such value.
   std::function<std::optional<std::string>(const Record&, const std::string& key)> default_of = {};
+  AnswersOf answers =
+      {};  ///< by which it is told how far chance reaches; without it a margin does (chance.h)
   std::string label = "";     ///< of a LaTeX table; empty = "tab:" and its name
   MemoryFacts memories = {};  ///< by which it is decided what is a theorem for a line
 };
@@ -115,12 +120,16 @@ std::vector<std::filesystem::path> draw_inspection(const std::filesystem::path& 
 enum class TableFormat { latex, markdown, csv };
 
 /// The same numbers as a table: one row a line, one column an x. `name`: capacity, updates, tracking or
-/// final. The best of each column is bold, and so is what cannot be told from it (overlapping intervals are
-/// not tested; equal printed numbers are equal). LaTeX needs booktabs and compiles as it is. Throws as
+/// final. Bold is what is best of its column beyond doubt (results/numbers/paired.h), and of table difference what is
+/// told from 0. LaTeX needs booktabs and, where it may be wider than a column, graphicx: its first line says it. Throws as
 /// draw_figure.
 std::string table_text(const std::string& name, const LabelledRecords& rows, const FigureOptions& options,
                        TableFormat format, std::ostream& notes);
 const std::vector<FigureKind>& table_kinds();
+
+/// Seeds that a difference of `size` needs, by the spread of the differences that figure `difference` would show: a sentence a
+/// task. Throws as draw_figure.
+std::vector<std::string> detect_text(const LabelledRecords& rows, const FigureOptions& options, double size);
 
 /// How the runs of a table (a name of table_kinds()) were made, as a paragraph in LaTeX: data, splits, model,
 /// optimizer, how rates were chosen, seeds, stop rule.

@@ -53,9 +53,7 @@ TEST_F(FigureTest, CapacityGolden) {
   EXPECT_THAT(script(),
               HasSubstr(R"py(("linear", 5): ("Linear ($d_{\\mathrm{dot}}$ = 5)", "#0072B2", "s", "-"))py"));
   EXPECT_THAT(script(), HasSubstr(R"py(("softmax", 0): ("Softmax", "#000000")py"));
-  EXPECT_THAT(
-      script(),
-      HasSubstr("median over 3 seeds; bands: range of 3 seeds (covers the median with probability 0.75)."));
+  EXPECT_THAT(script(), HasSubstr("median over 3 seeds; bands: range of 3 seeds (75 % interval)."));
 }
 
 TEST_F(FigureTest, CapacityTheoryIsTheRankBoundOfEachMemoryWithFeatures) {
@@ -78,7 +76,7 @@ TEST_F(FigureTest, IntervalsSayWhatTheyAre) {
   RecordMap records;
   for (int seed = 1; seed <= 5; ++seed) add_recall(records, "softmax", seed, 0, 2, seed * 0.125);
   EXPECT_THAT(draw("capacity", records), HasSubstr("softmax,,2,5,0.375,0.125,0.625\n"));
-  EXPECT_THAT(script(), HasSubstr("range of 5 seeds (covers the median with probability 0.94)"));
+  EXPECT_THAT(script(), HasSubstr("range of 5 seeds (93.8 % interval)"));
   for (int seed = 6; seed <= 9; ++seed) add_recall(records, "softmax", seed, 0, 2, seed * 0.125);
   draw("capacity", records);
   EXPECT_THAT(script(), HasSubstr("95 % confidence interval of the median"));

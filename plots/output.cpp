@@ -256,29 +256,32 @@ fs::path with_extension(const fs::path& base, const std::string& extension) {
 }
 
 void write_figure_files(const fs::path& base, const std::string& csv, const std::string& script,
-                        std::ostream& notes) {
-  const fs::path csv_path = with_extension(base, ".csv"), script_path = with_extension(base, ".py");
+                        const std::string& caption, std::ostream& notes) {
+  const fs::path csv_path = with_extension(base, ".csv"), script_path = with_extension(base, ".py"),
+                 caption_path = with_extension(base, ".caption.txt");
   if (base.has_parent_path()) {
     std::error_code error;
     fs::create_directories(base.parent_path(), error);
     if (error) fail(csv_path, error.message());
   }
-  for (const fs::path& path : {csv_path, script_path})
+  for (const fs::path& path : {csv_path, script_path, caption_path})
     if (fs::is_directory(path)) fail(path, "it is a folder");
   if (fs::exists(csv_path) && !read_file(csv_path).starts_with("label,d_dot,"))
     fail(csv_path, "it exists and is not a figure's table; give another name");
   const ScriptState state = script_state(script_path);
   if (state == ScriptState::foreign)
     fail(script_path, "it exists and is not a figure's script; give another name");
-  NewFile table(csv_path, csv);
+  NewFile table(csv_path, csv), words(caption_path, caption);
   if (state == ScriptState::edited) {
     table.put_in_place();
+    words.put_in_place();
     notes << fmt::format("{} was edited by hand and is kept; delete it to get a fresh one\n",
                          script_path.string());
     return;
   }
   NewFile fresh(script_path, signed_script(script));  // both, or none
   table.put_in_place();
+  words.put_in_place();
   fresh.put_in_place();
 }
 

@@ -11,11 +11,11 @@ namespace crosstalk {
 /// `base` + ".csv" and so on; base's own dots stay.
 std::filesystem::path with_extension(const std::filesystem::path& base, const std::string& extension);
 
-/// Writes NAME.csv and NAME.py, each whole or not at all (temporary file, then rename). A script that was
+/// Writes NAME.csv, NAME.py and NAME.caption.txt, each whole or not at all (temporary file, then rename). A script that was
 /// edited since it was written is kept, and a note says so. Throws std::runtime_error for a place that cannot
 /// be written and for files of these names that are not a figure's.
 void write_figure_files(const std::filesystem::path& base, const std::string& csv, const std::string& script,
-                        std::ostream& notes);
+                        const std::string& caption, std::ostream& notes);
 
 /// NAME.py alone, likewise.
 void write_figure_script(const std::filesystem::path& base, const std::string& script, std::ostream& notes);

@@ -211,6 +211,20 @@ class RenderTest : public OutputTest {
   }
 };
 
+// A band that tapers to a point would look like certainty.
+TEST_F(RenderTest, OneSeedHasNoBand) {
+  RecordMap records;
+  for (int seed = 1; seed <= 3; ++seed)
+    for (const int load : {4, 8, 16})
+      if (seed == 1 || load != 16) add_recall(records, "linear", seed, 4, load, 0.1 * seed);
+  options_.where.clear();
+  draw_figure("capacity", rows_of(records), options_, notes_);
+  EXPECT_THAT(
+      run_by_hand(
+          "-c 'import runpy; print(runpy.run_path(\"figure.py\")[\"read_csv\"]()[\"\"][\"linear\", 4][2])'"),
+      HasSubstr("(0.1, 0.1, nan)"));
+}
+
 /// Rows of a figure accuracy over learning rates, or at one.
 RecordMap rates(const std::vector<double>& places) {
   RecordMap records;

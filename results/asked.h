@@ -47,6 +47,9 @@ struct LabelledRecords {
   std::string title;                    ///< of the study, if there is just one
   std::vector<std::string> notes = {};  ///< of a table's reader, for stderr
   std::vector<std::string> order;       ///< ids, as the studies ask for them: the order of an axis' values
+  /// What the studies ask for and no record is there of: configurations without results, one a run and label, where rows were
+  /// read to be shown (load_rows).
+  std::vector<Record> missing = {};
   std::map<std::string, std::string> places = {};  ///< where rows stand ("own.csv:3"), by their key
 
   /// Adds rows; of two of one run and label, a done or diverged one wins over a failed one. Labels that are

@@ -112,7 +112,7 @@ def main(source, build, only_apply):
     if "\ndecaying,8,6,1,0," not in (copy / "solved.csv").read_text():  # so short a run solves nothing
         sys.exit(f"the example figure lacks the run, of which none is solved:\n{(copy / 'solved.csv').read_text()}")
     call("cmake", "--build", str(made), "--target", "documents")
-    for page in ["README.md", "docs/memories.md", "docs/apply.md", "docs/reference.md"]:
+    for page in ["README.md", "docs/memories.md", "docs/comparable.md", "docs/apply.md", "docs/reference.md"]:
         if "`decaying_delta`" not in (tree / page).read_text() and "### decaying_delta" not in (tree / page).read_text():
             sys.exit(f"`documents` wrote nothing of the example memory into {page}")
     check_op_in_memory(tree, made)

@@ -51,7 +51,7 @@ print(next(study["path"] for study in json.load(sys.stdin) if study["name"] == "
 [ "$study" = "$installed/share/crosstalk/experiments/quickstart.toml" ] || die "list studies names $study"
 "$crosstalk" run "$study" --set memory=linear,softmax --set train.max_steps=60 --set eval.every=20 --quiet
 "$crosstalk" plot capacity runs/quickstart --out figure >/dev/null
-for file in figure.csv figure.py figure.pdf figure.png; do
+for file in figure.csv figure.py figure.caption.txt figure.pdf figure.png; do
   [ -s $file ] || die "plot left no $file"
 done
 say "installed, moved, trained and drawn"

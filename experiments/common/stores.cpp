@@ -7,7 +7,9 @@
 #include <algorithm>
 
 #include "experiments/common/text.h"
+#include "experiments/sharing/requests.h"
 #include "experiments/training/pack.h"
+#include "experiments/training/state/record_of.h"
 #include "kernels/base/text/names.h"
 #include "results/numbers/select.h"
 #include "results/printable.h"
@@ -275,9 +277,38 @@ std::vector<std::string> keys_of(const Arguments& arguments, const std::string& 
   return keys;
 }
 
+namespace {
+
+/// Runs that are asked for and not recorded.
+void add_missing(LabelledRecords& rows, const Study& study, const StoreContents& contents) {
+  for (const Run& run : study.runs)
+    if (contents.records.count(run.id) == 0)
+      for (const std::string& label : run.labels) {
+        rows.missing.push_back(record_of(study.name, run, RunStatus::done));
+        rows.missing.back().label = label;
+      }
+}
+
+/// What the studies of a store ask for, where some of it is not there.
+Study asked_study(const fs::path& store, const std::vector<Asked>& versions, const StoreContents& contents) {
+  const auto lacks = [&](const AskedLabel& label) {
+    return std::any_of(label.runs.begin(), label.runs.end(),
+                       [&](const std::string& id) { return contents.records.count(id) == 0; });
+  };
+  if (std::none_of(versions.begin(), versions.end(), [&](const Asked& asked) {
+        return std::any_of(asked.labels.begin(), asked.labels.end(), lacks);
+      }))
+    return {};
+  std::vector<std::string> unsaid;
+  std::map<std::string, std::string> names;
+  return joint_study(read_requests(store, unsaid), store, names, unsaid);
+}
+
+}  // namespace
+
 LabelledRecords join_rows(const std::vector<std::string>& names, const Arguments& arguments, Console& console,
                           const std::function<const StoreContents&(const fs::path& store)>& read,
-                          const std::function<Record(const Record&)>& whole) {
+                          const std::function<Record(const Record&)>& whole, bool with_missing) {
   LabelledRecords rows;
   const auto add = [&](LabelledRecords more, const std::string& source) {
     if (names.size() > 1)
@@ -309,11 +340,14 @@ LabelledRecords join_rows(const std::vector<std::string>& names, const Arguments
     const StoreContents& contents = read(target.store);
     for (const std::string& warning : contents.warnings) print_warning(console, warning);
     if (!target.study) {
-      add(all_rows(contents.records, read_asked(target.store)), target.store.string());
+      const std::vector<Asked> versions = read_asked(target.store);
+      add(all_rows(contents.records, versions), target.store.string());
+      if (with_missing) add_missing(rows, asked_study(target.store, versions, contents), contents);
       continue;
     }
     std::int64_t others = 0;
     add(asked_rows(contents.records, asked_of(*target.study), &others), target.store.string());
+    if (with_missing) add_missing(rows, *target.study, contents);
     if (others > 0)
       print_note(
           console,
@@ -326,11 +360,18 @@ LabelledRecords join_rows(const std::vector<std::string>& names, const Arguments
 LabelledRecords load_rows(const std::vector<std::string>& names, const Arguments& arguments,
                           Console& console) {
   StoreContents contents;
-  LabelledRecords rows =
-      join_rows(names, arguments, console,
-                [&](const fs::path& store) -> const StoreContents& { return contents = read_store(store); });
+  LabelledRecords rows = join_rows(
+      names, arguments, console,
+      [&](const fs::path& store) -> const StoreContents& { return contents = read_store(store); }, {}, true);
+  std::set<std::string> there;  // in another store, perhaps
+  for (const auto& [key, record] : rows.rows) there.insert(record.id);
   try {
-    keep_matching(rows.rows, conditions_of(arguments));
+    const auto conditions = conditions_of(arguments);
+    keep_matching(rows.rows, conditions);
+    const bool of_results = conditions.count("status") + conditions.count("verdict") > 0;
+    std::erase_if(rows.missing, [&](const Record& run) {
+      return of_results || there.count(run.id) != 0 || !matches_all(run, conditions);
+    });
     if (const std::string told = drop_repeats(rows.rows, rows.places); !told.empty())
       print_note(console, told);
   } catch (const std::invalid_argument& error) {

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "results/store/record.h"
+#include "results/numbers/chance.h"
 
 namespace crosstalk {
 
@@ -16,5 +16,9 @@ namespace crosstalk {
 /// The sequences are few, and a run that knows no more may come out slightly below by luck; the expectation over
 /// all data lies up to some per cent beside it.
 std::optional<double> evaluated_sum_rule_floor(const Record& record, const std::string& metric);
+
+/// How many answers the evaluation behind a metric reads, at most: sequences of its split times queries of each. Asks the task
+/// once for each of its configurations; nothing where no task is described, or its files are not there.
+AnswersOf evaluated_answers();
 
 }  // namespace crosstalk

@@ -70,6 +70,11 @@ std::vector<CommandOption> drawing_options() {
        "What to show: eval_loss, test_loss, eval_accuracy, ... (default eval_loss)",
        false,
        {}},
+      {"against",
+       "LABEL",
+       "Of 'difference': the label that the others are held against (default: the first)",
+       false,
+       {}},
       {"threshold",
        "X",
        "Median loss up to which a number of associations is solved (default: twice train.stop_loss)",
@@ -108,6 +113,7 @@ FigureOptions figure_options(const Arguments& arguments, const std::string& figu
   options.facet = arguments.get("facet");
   options.metric = arguments.get("metric");
   options.x = arguments.get("x");
+  options.against = arguments.get("against");
   for (const std::string& axis : arguments.all("log")) (axis == "x" ? options.log_x : options.log_y) = true;
   options.venue = arguments.get("venue");
   if (!options.venue.empty() && std::none_of(venues().begin(), venues().end(),
@@ -122,6 +128,7 @@ FigureOptions figure_options(const Arguments& arguments, const std::string& figu
   options.width = width_of(arguments, options.venue);
   options.footnote = arguments.get("footnote", "on") == "on";
   options.evaluated_floor = evaluated_sum_rule_floor;
+  options.answers = evaluated_answers();
   if (arguments.has("published")) {
     const std::string path = arguments.get("published");
     try {

@@ -10,7 +10,7 @@
 
 namespace crosstalk::program {
 
-/// --where, --store, --set, --by, --best, --metric, --threshold, --seeds, --published.
+/// --where, --store, --set, --by, --best, --metric, --against, --threshold, --seeds, --published.
 std::vector<CommandOption> drawing_options();
 /// What they and plot's own options say. Throws UsageError.
 FigureOptions figure_options(const Arguments& arguments, const std::string& figure);

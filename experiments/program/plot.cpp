@@ -77,8 +77,9 @@ const Command plot_command = {
     "draw a figure from one or more stores",
     "FIGURE STORE|STUDY.toml|RUNS.csv... [--out PATH] [OPTIONS]",
     "Writes PATH.csv (the numbers: median and interval over seeds), PATH.py (a matplotlib script that\n"
-    "stands alone and is yours to edit), and PATH.pdf and PATH.png where Python has matplotlib. Prints\n"
-    "the paths. 'crosstalk list figures' lists the figures.\n"
+    "stands alone and is yours to edit), PATH.caption.txt (how seeds are shown, what makes one doubt, in\n"
+    "what labels differ; as much as fits in a line stands below the picture), and PATH.pdf and PATH.png\n"
+    "where Python has matplotlib. Prints the paths. 'crosstalk list figures' lists the figures.\n"
     "\n"
     "Records of several stores are drawn together. A study gives the runs that it asks for, under its\n"
     "labels and titles. A CSV file is what 'crosstalk export' wrote, or results of your own with the\n"
@@ -93,6 +94,7 @@ const Command plot_command = {
     "  crosstalk plot updates my.toml --best train.learning_rate --by memory.beta_max\n"
     "  crosstalk plot capacity-vs-ddot runs/a runs/b --threshold 0.01 --where model.d_key=16,32\n"
     "  crosstalk plot accuracy runs/mqar --x model.width --facet task.length --best train.learning_rate\n"
+    "  crosstalk plot difference runs/mqar --against deltanet --best train.learning_rate\n"
     "  crosstalk plot tracking runs/a --facet task.associations --width 3.25 --footnote off\n",
     2,
     -1,
@@ -108,7 +110,7 @@ const Command plot_command = {
           {"facet", "KEY", "A panel for each value of KEY", false, {}},
           {"x",
            "KEY",
-           "Key on the axis of 'accuracy', or state_bytes, there and in capacity-vs-state (default: the one "
+           "Key on the axis of 'accuracy' and 'difference', or state_bytes, there and in capacity-vs-state (default: the one "
            "that varies)",
            false,
            {}},
@@ -121,7 +123,7 @@ const Command plot_command = {
           {"venue", "NAME", "Column width and fonts of neurips, icml, iclr, acl or tmlr", false, {}},
           {"footnote",
            "off",
-           "Leave out the line that says what lines and bands are (for the caption)",
+           "Leave out the line below the picture that says what lines and bands are (PATH.caption.txt has it)",
            false,
            {"on", "off"}},
           {"title", "TEXT", "Title above the figure", false, {}},

@@ -48,7 +48,9 @@ std::string command_of(const Arguments& arguments, const std::string& command, c
   add_option(words, "by", join(options.by, ","));
   if (command == "plot") add_option(words, "facet", options.facet);
   add_option(words, "x", options.x);
-  Words given = {"best-by", "metric", "threshold", "titles", "seeds", "store", "set"};
+  add_option(words, "against", options.against);
+  add_option(words, "metric", options.metric);
+  Words given = {"best-by", "threshold", "titles", "seeds", "store", "set"};
   if (command == "plot") given.insert(given.end(), {"log", "published", "no-theory"});
   add_given(words, arguments, given);
   const auto task = options.where.find("task.name");
@@ -78,8 +80,8 @@ std::vector<std::pair<std::string, std::string>> commands_of(const Arguments& ar
       with_targets({"crosstalk", "export"}, {"where", "store", "set"}, {"--out", "runs.csv"}));
   commands.emplace_back("This page", with_targets({"crosstalk", "report"},
                                                   {"figure", "facet", "by", "best", "best-by", "metric",
-                                                   "threshold", "published", "titles", "seeds", "where",
-                                                   "store", "set", "log", "no-theory", "title"},
+                                                   "against", "threshold", "published", "titles", "seeds",
+                                                   "where", "store", "set", "log", "no-theory", "title"},
                                                   {"--out", out.string()}));
   return commands;
 }

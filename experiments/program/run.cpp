@@ -15,6 +15,7 @@
 #include "experiments/common/text.h"
 #include "experiments/program/chosen.h"
 #include "experiments/program/planning/plan.h"
+#include "experiments/program/planning/survey.h"
 #include "experiments/sharing/forecast.h"
 #include "experiments/sharing/progress.h"
 #include "experiments/sharing/session.h"
@@ -278,6 +279,9 @@ class TrainingCommand {
         text += fmt::format(", {} by other processes", plural(result.elsewhere, "run"));
       if (failed > 0)
         text += fmt::format(". {} failed; to train again: {}", plural(failed, "run"), retry_command(""));
+      if (const std::string line = outcome_line(survey(&study_, store_, load_heads(store_, console_)));
+          !line.empty())
+        print_note(console_, line);
       print_note(console_, fmt::format("{0}: {1}. Next: crosstalk plot {2} {3}, or crosstalk export {3}",
                                        study_.name, text, figure_for(study_), shell_quote(store_.string())));
     }

@@ -186,6 +186,9 @@ void print_json(const Status& status, Console& console) {
   for (const Verdict verdict : verdicts())
     if (const auto n = status.survey.verdicts.find(verdict); n != status.survey.verdicts.end())
       json["verdicts"][to_text(verdict)] = n->second;
+  json["chance"] = {{"runs", status.survey.chance.runs},
+                    {"within_noise", status.survey.chance.within},
+                    {"text", status.survey.chance.text}};
   json["rate_edges"] = nlohmann::ordered_json::array();
   for (const EdgeChoice& edge : status.survey.edges)
     json["rate_edges"].push_back({{"label", edge.label},
@@ -249,7 +252,7 @@ void print_text(const Status& status, Console& console) {
   for (const auto& [label, n] : counts) row(label, n);
   if (counts.size() != 1) row("total", total_of(status));
   console.out << "store: " << full_path(status.target.store) << "\n\n" << table(cells) << "\n";
-  if (const std::string verdicts = verdict_table(status.survey); !verdicts.empty())
+  if (const std::string verdicts = outcome_text(status.survey); !verdicts.empty())
     console.out << verdicts << "\n";
   for (const std::string& line : status.survey.suspects) console.out << line << "\n";
   if (const std::int64_t others = count_others(status.target, contents); others > 0)
@@ -419,7 +422,7 @@ const Command status_command = {
     "into the store, on this and other machines, are listed with what they have claimed and how\n"
     "fast they are; --watch repeats this until all that was asked for is recorded.\n"
     "What became of training (solved, plateau, still falling, ...: 'crosstalk describe verdict') is\n"
-    "counted, and where the best learning rate of a grid is its largest or its smallest, that is said\n"
+    "counted, and how many runs lie within the noise of chance; where the best learning rate of a grid is its largest or its smallest, that is said\n"
     "('crosstalk describe best' says why it matters), and so are runs that an earlier version may have recorded\n"
     "wrongly; none of it with --watch, or of more than 20,000 runs. --where counts the store's runs that match.\n\n"
     "Examples:\n"
@@ -438,7 +441,7 @@ const Command status_command = {
       options.push_back(
           {"json",
            "",
-           "Print JSON: store, count, states, labels, workers, verdicts, rate_edges, suspects, last",
+           "Print JSON: store, count, states, labels, workers, verdicts, chance, rate_edges, suspects, last",
            false,
            {}});
       return options;

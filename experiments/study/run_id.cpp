@@ -31,9 +31,10 @@ const std::map<std::string, OptionValue> kNeutralOverrides = {
     {"rwkv7.memory.start", std::string("constants")}};
 
 /// Options that stand for others ("KIND.KEY", as above): where something lies, since what lies there is hashed under
-/// another key; and the layer, since what it resolved to is.
+/// another key; the layer and equal parts, since what they resolved to is.
 const std::set<std::string> kStandIns = {"file.task.folder", "tokens.task.folder",   ".train.init_from",
-                                         ".model.layer",     "python.memory.source", "python.memory.files"};
+                                         ".model.layer",     "python.memory.source", "python.memory.files",
+                                         ".model.parts"};
 
 bool always_hashed(const std::string& key) {
   return key == "task.name" || key == "memory.name" || key == "model.name" || key == "seed" ||

@@ -50,6 +50,8 @@ struct SchemaMemory {
   /// are filled in, with the keys that the study says. May be empty.
   std::map<std::string, OptionValue> published = {};
   std::function<void(Options&, const std::vector<std::string>&)> publish = {};
+  std::map<std::string, OptionValue> equal =
+      {};  ///< what model.parts = "equal" sets where a study says nothing
   /// Of a memory whose option `law` is a list of steps; one string has all steps. Empty for others.
   std::function<std::optional<LawRefusal>(const std::vector<std::string>&)> refused_law = {};
   bool only_by_name = false;  ///< not one of "every memory": it needs more than its name

@@ -4,6 +4,7 @@
 
 #include "experiments/study/study_expand.h"
 #include "kernels/base/error.h"
+#include "kernels/base/text/no_effect.h"
 
 namespace crosstalk {
 namespace {
@@ -24,11 +25,10 @@ void fill(const std::map<std::string, Setting>& settings, const std::string& pre
   }
 }
 
-/// Whether the layer of the memory's authors is asked for (model.layer).
-bool wants_published(const std::map<std::string, Setting>& settings) {
-  const auto layer = settings.find("model.layer");
-  const auto* text = layer == settings.end() ? nullptr : std::get_if<std::string>(&layer->second.value);
-  return text && *text == "published";
+bool says(const std::map<std::string, Setting>& settings, const char* key, const char* word) {
+  const auto setting = settings.find(key);
+  const auto* text = setting == settings.end() ? nullptr : std::get_if<std::string>(&setting->second.value);
+  return text && *text == word;
 }
 
 /// Of the options of training, what decides no result stays out of the configuration.
@@ -62,8 +62,21 @@ Run resolve_run(const Schema& schema, const std::map<std::string, Setting>& sett
   fill(settings, "task", task.options, options);
   if (task.resolve) task.resolve(options);
   const TaskSizes sizes = task.sizes(options);
-  const bool published = wants_published(settings);
-  const std::map<std::string, OptionValue> nothing, &authors = published ? kind.published : nothing;
+  const bool published = says(settings, "model.layer", "published"),
+             equal = says(settings, "model.parts", "equal");
+  if (published && equal)
+    throw OptionError(
+        "model.parts",
+        "model.parts = \"equal\" sets maps and norms alike, and model.layer = \"published\" as each "
+        "memory's authors do; leave one of them out");
+  if (equal && kind.equal.empty())
+    throw NoEffect(
+        "model.parts",
+        fmt::format("with memory {}, which has neither feature_map nor key_norm nor read_norm", kind.name),
+        "take a memory that has one of them");
+  const std::map<std::string, OptionValue> nothing, &authors = published ? kind.published
+                                                               : equal   ? kind.equal
+                                                                         : nothing;
   fill(settings, "model", schema.model, options, authors);
   if (published && kind.publish) {
     std::vector<std::string> said;

@@ -1,6 +1,8 @@
 // The registries of the program, as the reader of studies wants them. The only file of the reader that links
 // against tasks, models and the trainer.
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
 #include "experiments/study/schema.h"
 #include "experiments/study/study.h"
 #include "experiments/training/foreign_memory.h"
@@ -25,6 +27,18 @@ SchemaTask schema_task(const TaskKind& kind) {
   return task;
 }
 
+/// What model.parts = "equal" sets of a memory, by whole names: of feature_map, key_norm and read_norm what it has.
+std::map<std::string, OptionValue> equal_parts(const Memory& memory) {
+  std::map<std::string, OptionValue> equal;
+  for (const auto& [part, value] :
+       {std::pair{"feature_map", "identity"}, {"key_norm", "l2"}, {"read_norm", "none"}})
+    for (const OptionSpec& option : memory.options)
+      if (option.name == part &&
+          std::find(option.choices.begin(), option.choices.end(), value) != option.choices.end())
+        equal.emplace("memory." + option.name, std::string(value));
+  return equal;
+}
+
 Schema registries() {
   Schema schema;
   for (const TaskKind& kind : task_kinds()) schema.tasks.push_back(schema_task(kind));
@@ -39,7 +53,8 @@ Schema registries() {
                                {memory.published.set.begin(), memory.published.set.end()},
                                [&memory](Options& options, const std::vector<std::string>& said) {
                                  publish(options, memory, said);
-                               }});
+                               },
+                               equal_parts(memory)});
     schema.memories.back().no_layer = !memory.published;
   }
   for (SchemaMemory& memory : schema.memories) {

@@ -19,8 +19,9 @@ void check_head_sizes(const Options& options) {
   for (const char* key : {"model.d_key", "model.d_value"}) {
     const std::int64_t size = options.get_int(key);
     if (size % heads != 0)
-      throw OptionError("model.heads", fmt::format("model.heads = {} does not divide {} = {}; give a divisor",
-                                                   heads, key, size));
+      throw OptionError("model.heads",
+                        fmt::format("model.heads = {} does not divide {} = {}; give a divisor", heads,
+                                    size == options.get_int("model.width") ? "model.width" : key, size));
   }
 }
 

@@ -166,6 +166,7 @@ Drawing draw_capacities(const FigureInput& input, const std::vector<RecordLine>&
       row.hi = result.hi;
       row.censored = result.censored;
       row.unsolved = result.unsolved;
+      for (const auto& [seed, load] : result.by_seed) row.seeds.push_back({std::to_string(seed), load});
       fewest = fewest == 0 ? result.seeds : std::min(fewest, result.seeds);
       most = std::max(most, result.seeds);
     }

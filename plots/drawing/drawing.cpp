@@ -11,6 +11,8 @@
 #include <set>
 #include <stdexcept>
 
+#include "results/numbers/verdict.h"
+
 namespace crosstalk {
 namespace {
 
@@ -207,9 +209,15 @@ void add_legend(Drawing& drawing, const std::vector<RecordLine>& lines,
 FigureRow row_of(const RecordLine& line, double x, const RecordList& records, const Metric& metric) {
   FigureRow row{line.label, line.d_dot, x, 0};
   std::vector<double> values;
+  std::size_t solved = 0;
   for (const Record* record : results_of(records))
-    if (const double value = value_of(*record, metric); !std::isnan(value)) values.push_back(value);
+    if (const double value = value_of(*record, metric); !std::isnan(value)) {
+      values.push_back(value);
+      row.seeds.push_back({seeds_of(*record), value});
+      solved += verdict_of(*record) == Verdict::solved;
+    }
   if (values.empty()) return row;
+  row.solved = 2 * solved >= values.size() && metric.name != "steps";
   const Summary summary = summarise(values);
   row.n = summary.n;
   row.median = summary.median;

@@ -16,7 +16,7 @@
 #include "plots/drawing/series.h"
 #include "plots/drawing/styles.h"
 #include "plots/figure.h"
-#include "results/numbers/statistics.h"
+#include "results/numbers/paired.h"
 
 namespace crosstalk {
 
@@ -35,6 +35,15 @@ struct FigureRow {
   double unsolved = kNone;
   std::string facet = {}, selected = {};
   std::string metric = {};  ///< where a figure shows several
+  SeedValues seeds = {};    ///< of which the median is, where they are held against those of other rows
+  bool solved = false;      ///< by the verdict of half of its runs or more
+  /// Of figure difference: the label that is taken away, the seeds in which this one is better, p of the signed-rank test, the same
+  /// after Holm's correction over all rows, and whether the difference is told from 0.
+  std::string against = {};
+  int wins = 0;
+  double p = kNone, corrected = kNone;
+  bool told = false;
+  int at_chance = -1;  ///< of tables: how many of its runs lie within the noise of chance; -1: not known
 };
 
 /// A line or a set of points, as the legend has it.
@@ -63,7 +72,8 @@ struct Drawing {
   std::vector<LineEntry> lines;
   std::vector<Overlay> overlays;
   std::vector<std::pair<std::string, std::string>> overlay_names;  ///< kind -> legend
-  std::vector<std::string> footnotes;                              ///< sentences
+  std::vector<std::string> footnotes;                              ///< sentences, for the caption
+  std::vector<std::string> doubts = {};  ///< of these, what the picture itself says first
   /// Seeds of the drawn medians; said once, of all panels together.
   struct Seeds {
     int fewest = 0, most = 0, diverged = 0;
@@ -164,7 +174,11 @@ struct ByColumns {
 /// Head and rows of the CSV, cell by cell; and as text.
 std::vector<std::vector<std::string>> csv_cells(const Drawing& drawing, const ByColumns& by = {});
 std::string csv_text(const Drawing& drawing, const ByColumns& by = {});
-std::string script_text(const Drawing& drawing, const std::map<std::string, LabelStyle>& styles);
+/// Below the picture the script sets `footnote`.
+std::string script_text(const Drawing& drawing, const std::map<std::string, LabelStyle>& styles,
+                        const std::string& footnote);
+/// What fits into one line of so many inches: how seeds are shown, what makes one doubt, then the other footnotes.
+std::string footnote_line(const Drawing& drawing, double inches);
 
 /// No row is left out in silence. Throws std::invalid_argument for rows of somebody's own table (whose ids are no run's)
 /// that lack what the drawing needs, naming the column; notes which of our runs do.
@@ -245,5 +259,12 @@ std::pair<double, double> x_range(const std::vector<FigureRow>& rows);
 std::string loss_axis(const std::string& split, const FigureInput& input);
 /// Says that published points are not drawn here.
 void note_published(const FigureInput& input, const char* figure);
+/// The key along which tables of final values stand: --x, the load, or what else varies.
+std::string final_key(const FigureInput& input);
+/// Corrects p of the rows of differences, of all panels together, and marks what is told from 0; a sentence that says by what, for
+/// figures (`open` markers) or tables (bold). "" where no rows are differences.
+std::string correct_differences(Drawing& drawing, bool figure);
+/// "12 comparisons need 9 seeds to tell anything, 6 more than these 3": where no comparison has the seeds; else "".
+std::string lacking_seeds(std::size_t comparisons, int most_seeds);
 
 }  // namespace crosstalk

@@ -11,6 +11,7 @@
 #include <stdexcept>
 
 #include "results/csv.h"
+#include "results/numbers/unequal.h"
 #include "results/numbers/verdict.h"
 
 namespace crosstalk {
@@ -108,6 +109,12 @@ void split_by(Prepared& prepared, const LabelledRecords& rows, const std::vector
 
 }  // namespace
 
+void check_against(const std::string& name, const FigureOptions& options) {
+  if (!options.against.empty() && name != "difference")
+    throw std::invalid_argument(fmt::format(
+        "--against {}: {} holds no label against another; 'difference' does", options.against, name));
+}
+
 Prepared prepare(const std::string& name, const LabelledRecords& rows, const FigureOptions& options) {
   if (rows.rows.empty()) throw std::invalid_argument(fmt::format("{}: there are no records to draw", name));
   Prepared prepared;
@@ -115,6 +122,9 @@ Prepared prepare(const std::string& name, const LabelledRecords& rows, const Fig
   if (results_of(prepared.records).empty())
     throw std::invalid_argument(
         fmt::format("{}: all {} runs failed; nothing to draw", name, prepared.records.size()));
+  for (const Record& run : rows.missing)
+    if (matches_all(run, options.where)) prepared.missing.push_back(&run);
+  prepared.recorded = prepared.records.size();
   const std::string rate = "train.learning_rate";
   if (std::find(options.best.begin(), options.best.end(), rate) != options.best.end())
     prepared.edges = edge_choices(prepared.records, options.best, rate, options.best_by);
@@ -151,7 +161,14 @@ Prepared prepare(const std::string& name, const LabelledRecords& rows, const Fig
     const auto title = titles.find(edge.label);
     edge.label = title != titles.end() && !title->second.empty() ? title->second : label_name(edge.label);
   }
-  prepared.styles = label_styles(labels, order, titles);
+  std::map<std::string, std::string> memories;
+  const auto add_memory = [&](const Record& record) {
+    if (const auto memory = config_text(record, "memory.name")) memories.emplace(record.label, *memory);
+  };
+  for (const auto& [key, record] : rows.rows) add_memory(record);
+  for (const Record& run : rows.missing) add_memory(run);
+  for (const Record* record : prepared.records) add_memory(*record);  // under the labels of --by
+  prepared.styles = label_styles(labels, order, titles, memories);
   // First what may be drawn here: points of other tasks shall not use up the colours that are told apart best.
   std::set<std::string> tasks, of_these_tasks, elsewhere;
   for (const Record* record : prepared.records) tasks.insert(config_text(*record, "task.name").value_or(""));
@@ -165,19 +182,37 @@ Prepared prepare(const std::string& name, const LabelledRecords& rows, const Fig
   return prepared;
 }
 
+namespace {
+
+/// The records that a row was drawn of.
+RecordList records_of(const FigureRow& row, const Drawing& drawing, const Prepared& prepared) {
+  const std::string facet = drawing.figure.value("facet", std::string());
+  RecordList records;
+  for (const Record* record : prepared.records) {
+    const bool of_label = row.d_dot == 0;  // a line of all sizes (figure accuracy), or a memory without d_dot
+    if (record->label != row.label || (!of_label && record->d_dot != row.d_dot)) continue;
+    if (!facet.empty() && field_text(*record, facet) != row.facet) continue;
+    const auto place =
+        place_on_axis(*record, drawing.x_column == "associations" ? "task.associations" : drawing.x_column);
+    if (!place || *place == row.x) records.push_back(record);
+  }
+  return records;
+}
+
+/// Of tracking and length, which show profiles, that of the split on which these are read.
+std::string metric_shown(const Drawing& drawing, const FigureOptions& options) {
+  if (!drawing.metric.empty()) return drawing.metric;
+  if (drawing.x_column == "step") return options.metric.empty() ? "eval_loss" : options.metric;
+  return !options.metric.empty() ? options.metric : options.best.empty() ? "eval_loss" : "test_loss";
+}
+
+}  // namespace
+
 void mark_selected(Drawing& drawing, const Prepared& prepared, const FigureOptions& options,
                    std::ostream& notes) {
-  const std::string facet = drawing.figure.value("facet", std::string());
   for (FigureRow& row : drawing.rows) {
     std::set<std::string> chosen;
-    for (const Record* record : prepared.records) {
-      const bool of_label =
-          row.d_dot == 0;  // a line of all sizes (figure accuracy), or a memory without d_dot
-      if (record->label != row.label || (!of_label && record->d_dot != row.d_dot)) continue;
-      if (!facet.empty() && field_text(*record, facet) != row.facet) continue;
-      const auto place =
-          place_on_axis(*record, drawing.x_column == "associations" ? "task.associations" : drawing.x_column);
-      if (place && *place != row.x) continue;
+    for (const Record* record : records_of(row, drawing, prepared)) {
       std::vector<std::string> words;
       for (const std::string& key : options.best)
         if (const auto value = config_text(*record, key)) words.push_back(fmt::format("{}={}", key, *value));
@@ -185,12 +220,17 @@ void mark_selected(Drawing& drawing, const Prepared& prepared, const FigureOptio
     }
     row.selected = fmt::format("{}", fmt::join(chosen, " | "));
   }
-  drawing.footnotes.push_back(
-      fmt::format("{}: the value with the {}, chosen for each line and each x value; shown is {}.",
-                  fmt::join(options.best, ", "),
-                  options.best_by == BestBy::loss ? "lowest median validation loss"
-                                                  : "highest median validation accuracy",
-                  options.metric.empty() ? "the untouched test split" : options.metric));
+  const std::string shown = metric_shown(drawing, options);
+  const bool is_key =
+      std::any_of(prepared.records.begin(), prepared.records.end(), [&](const Record* record) {
+        return drawing.x_column == "associations" || place_on_axis(*record, drawing.x_column);
+      });
+  drawing.footnotes.push_back(fmt::format(
+      "{}: the value with the {}, chosen for each line{}; shown is {}.", fmt::join(options.best, ", "),
+      options.best_by == BestBy::loss ? "lowest median validation loss"
+                                      : "highest median validation accuracy",
+      is_key ? " and each x value" : "",
+      options.metric.empty() && shown.starts_with("test") ? "the untouched test split" : shown));
   if (!prepared.unequal_seeds.empty()) drawing.footnotes.push_back(prepared.unequal_seeds);
   const std::string text = edges_text(prepared.edges);
   if (text.empty()) return;
@@ -198,14 +238,52 @@ void mark_selected(Drawing& drawing, const Prepared& prepared, const FigureOptio
   notes << "warning: " << text << '\n';
 }
 
-void note_still_falling(Drawing& drawing, const Prepared& prepared) {
+void mark_chance(Drawing& drawing, const Prepared& prepared, const FigureOptions& options) {
+  for (FigureRow& row : drawing.rows) {
+    const auto [runs, within, text] =
+        chance_of(records_of(row, drawing, prepared), metric_shown(drawing, options), options.answers);
+    if (runs > 0) row.at_chance = within;
+  }
+}
+
+void note_doubts(Drawing& drawing, const Prepared& prepared, const FigureOptions& options) {
   const RecordList runs = results_of(prepared.records);
+  const std::size_t first = drawing.footnotes.size();
+  if (const std::size_t missing = prepared.missing.size(); missing > 0)
+    drawing.footnotes.push_back(
+        fmt::format("Not whole yet: {} of {} runs are missing.", missing, missing + prepared.recorded));
+  if (const auto chance = chance_of(runs, metric_shown(drawing, options), options.answers);
+      !chance.text.empty())
+    drawing.footnotes.push_back(chance.text);
   const auto falling = std::count_if(runs.begin(), runs.end(), [](const Record* record) {
     return verdict_of(*record) == Verdict::still_falling;
   });
   if (falling > 0)
     drawing.footnotes.push_back(
         fmt::format("Of {} runs {} ended at the last step while the loss still fell.", runs.size(), falling));
+  drawing.doubts.assign(drawing.footnotes.begin() + static_cast<std::ptrdiff_t>(first),
+                        drawing.footnotes.end());
+  std::vector<std::string> swept = prepared.by.keys;
+  swept.push_back(options.facet);
+  swept.insert(swept.end(), options.best.begin(), options.best.end());
+  if (std::string unequal = unequal_text(
+          runs, [&](const std::string& label) { return prepared.styles.at(label).name; }, kMostUnequal,
+          swept);
+      !unequal.empty())
+    drawing.footnotes.push_back(std::move(unequal));
+}
+
+double width_of(const FigureOptions& options) {
+  if (options.venue.empty()) return options.width > 0 ? options.width : 5.5;
+  const auto venue = std::find_if(venues().begin(), venues().end(),
+                                  [&](const Venue& one) { return one.name == options.venue; });
+  if (venue == venues().end()) {
+    std::vector<std::string> names;
+    for (const Venue& one : venues()) names.push_back(one.name);
+    throw std::invalid_argument(
+        fmt::format("no venue \"{}\"; there are {}", options.venue, fmt::join(names, ", ")));
+  }
+  return options.width > 0 ? options.width : venue->column;
 }
 
 std::string styled(std::string script, const FigureOptions& options) {
@@ -214,21 +292,11 @@ std::string styled(std::string script, const FigureOptions& options) {
     if (at == std::string::npos) throw std::logic_error("a figure template lacks " + from);
     script.replace(at, from.size(), to);
   };
-  double width = options.width;
-  if (!options.venue.empty()) {
-    const auto venue = std::find_if(venues().begin(), venues().end(),
-                                    [&](const Venue& one) { return one.name == options.venue; });
-    if (venue == venues().end()) {
-      std::vector<std::string> names;
-      for (const Venue& one : venues()) names.push_back(one.name);
-      throw std::invalid_argument(
-          fmt::format("no venue \"{}\"; there are {}", options.venue, fmt::join(names, ", ")));
-    }
-    if (width <= 0) width = venue->column;
+  if (!options.venue.empty())
     replace("\"font.family\": \"DejaVu Sans\", \"mathtext.fontset\": \"dejavusans\",",
             "\"font.family\": \"STIXGeneral\", \"mathtext.fontset\": \"stix\",");
-  }
-  if (width > 0) replace("WIDTH = 5.5", fmt::format("WIDTH = {}", width));
+  if (const double width = width_of(options); width != 5.5)
+    replace("WIDTH = 5.5", fmt::format("WIDTH = {}", width));
   return script;
 }
 

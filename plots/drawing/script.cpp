@@ -59,6 +59,12 @@ std::vector<std::vector<std::string>> csv_cells(const Drawing& drawing, const By
   const bool metric = std::any_of(drawing.rows.begin(), drawing.rows.end(),
                                   [](const auto& row) { return !row.metric.empty(); });
   if (metric) cells.emplace_back("metric");
+  const bool against = std::any_of(drawing.rows.begin(), drawing.rows.end(),
+                                   [](const auto& row) { return !std::isnan(row.p); });
+  if (against) cells.insert(cells.end(), {"against", "wins", "p", "p_holm", "told"});
+  const bool chance = std::any_of(drawing.rows.begin(), drawing.rows.end(),
+                                  [](const auto& row) { return row.at_chance >= 0; });
+  if (chance) cells.emplace_back("at_chance");
   if (selected) cells.emplace_back("selected");
   std::vector<std::vector<std::string>> lines = {cells};
   for (const FigureRow& row : drawing.rows) {
@@ -76,6 +82,11 @@ std::vector<std::vector<std::string>> csv_cells(const Drawing& drawing, const By
       cells.push_back(values == by.values.end() ? std::string() : values->second[i]);
     if (!facet.empty()) cells.push_back(row.facet);
     if (metric) cells.push_back(row.metric);
+    if (against && std::isnan(row.p)) cells.resize(cells.size() + 5);
+    if (against && !std::isnan(row.p))
+      cells.insert(cells.end(), {row.against, fmt::format("{}", row.wins), csv_number(row.p),
+                                 csv_number(row.corrected), row.told ? "1" : "0"});
+    if (chance) cells.push_back(row.at_chance < 0 ? "" : fmt::format("{}", row.at_chance));
     if (selected) cells.push_back(row.selected);
     lines.push_back(cells);
   }
@@ -91,7 +102,22 @@ std::string csv_text(const Drawing& drawing, const ByColumns& by) {
   return text;
 }
 
-std::string script_text(const Drawing& drawing, const std::map<std::string, LabelStyle>& styles) {
+std::string footnote_line(const Drawing& drawing, double inches) {
+  const auto most = static_cast<std::size_t>(inches * 72 / 3.3);  // points of a letter, at 6.5 points
+  std::vector<std::string> order = drawing.footnotes;
+  if (!order.empty())
+    std::stable_partition(order.begin() + 1, order.end(), [&](const std::string& one) {
+      return std::find(drawing.doubts.begin(), drawing.doubts.end(), one) != drawing.doubts.end();
+    });
+  std::string line;
+  for (const std::string& sentence : order)
+    if (line.empty() || line.size() + 1 + sentence.size() <= most)
+      line += (line.empty() ? "" : " ") + sentence;
+  return line;
+}
+
+std::string script_text(const Drawing& drawing, const std::map<std::string, LabelStyle>& styles,
+                        const std::string& footnote) {
   const std::string& script = drawing.script;
   const std::string begin = "# --- settings\n", end = "# --- end of settings\n";
   const auto first = script.find(begin), last = script.find(end);
@@ -102,8 +128,7 @@ std::string script_text(const Drawing& drawing, const std::map<std::string, Labe
   std::string settings = "FIGURE = {\n";
   for (const auto& [key, value] : drawing.figure.items())
     settings += fmt::format("    {}: {},\n", python_text(key), python_text(value));
-  settings += fmt::format("    \"footnote\": {},\n",
-                          python_text(fmt::format("{}", fmt::join(drawing.footnotes, " "))));
+  settings += fmt::format("    \"footnote\": {},\n", python_text(footnote));
   settings += "}\n";
   Pairs entries;
   for (const LineEntry& line : drawing.lines) {

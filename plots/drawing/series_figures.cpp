@@ -8,6 +8,7 @@
 #include <set>
 
 #include "plots/drawing/drawing.h"
+#include "results/numbers/verdict.h"
 
 namespace crosstalk {
 
@@ -34,24 +35,30 @@ double value_at(const Series& series, double x, bool hold) {
 
 void add_series(Drawing& drawing, const RecordLine& line, SeriesMap where, const std::string& name,
                 const std::string& label, bool hold, const Groups& groups) {
-  std::vector<Series> all;
+  std::vector<std::pair<std::string, Series>> all;
   std::set<double> places;
   for (const auto& [unused, records] : line.points) {
     if (mostly_diverged(records)) return;  // what survived is no picture of this memory
     for (const Record* record : drawable(records)) {
       const Series* series = find_series(*record, where, name);
       if (series == nullptr) continue;
-      all.push_back(grouped(*series, groups));
-      places.insert(all.back().x.begin(), all.back().x.end());
+      all.emplace_back(seeds_of(*record), grouped(*series, groups));
+      places.insert(all.back().second.x.begin(), all.back().second.x.end());
     }
   }
   for (const double x : places) {
     std::vector<double> values;
-    for (const Series& series : all)
-      if (const double value = value_at(series, x, hold); std::isfinite(value)) values.push_back(value);
+    SeedValues seeds;
+    for (const auto& [seed, series] : all)
+      if (const double value = value_at(series, x, hold); std::isfinite(value)) {
+        values.push_back(value);
+        seeds.push_back({seed, value});
+      }
     if (values.empty()) continue;
     const Summary summary = summarise(values);
     drawing.rows.push_back({label, line.d_dot, x, summary.n, summary.median, summary.lo, summary.hi});
+    drawing.rows.back().seeds = std::move(seeds);
+    drawing.rows.back().solved = name.find("accuracy") != name.npos && summary.median >= kSolvedAccuracy;
   }
 }
 

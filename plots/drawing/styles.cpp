@@ -56,11 +56,28 @@ constexpr std::array<Known, 20> kKnown = {{{"softmax", "Softmax", 0},
                                            {"favor128_delta", "FAVOR+ 128 delta", 6},
                                            {"peng_gate", "Peng gate", 6}}};
 
+/// A memory's look in every figure: those that are often compared have one each, the others share.
+std::size_t look_of_memory(const std::string& memory) {
+  static const std::map<std::string, std::size_t> looks = {{"softmax", 0},     {"linear_attention", 1},
+                                                           {"delta", 2},       {"deltanet", 2},
+                                                           {"gated_delta", 3}, {"kda", 4},
+                                                           {"gla", 5},         {"mamba2", 6},
+                                                           {"rwkv7", 7},       {"rule", 4},
+                                                           {"python", 7},      {"comba", 5},
+                                                           {"retnet", 7},      {"mesa", 6}};
+  const auto known = looks.find(memory);
+  if (known != looks.end()) return known->second;
+  std::size_t hash = 0;  // that of no library: it stays
+  for (const char letter : memory) hash = 31 * hash + static_cast<unsigned char>(letter);
+  return 1 + hash % (kColours - 1);  // black is the reference's
+}
+
 }  // namespace
 
 std::map<std::string, LabelStyle> label_styles(const std::set<std::string>& labels,
                                                const std::vector<std::string>& given,
-                                               const std::map<std::string, std::string>& titles) {
+                                               const std::map<std::string, std::string>& titles,
+                                               const std::map<std::string, std::string>& memories) {
   std::vector<std::string> order;
   const auto add = [&](const std::string& label) {
     if (labels.count(label) != 0 && std::find(order.begin(), order.end(), label) == order.end())
@@ -82,6 +99,14 @@ std::map<std::string, LabelStyle> label_styles(const std::set<std::string>& labe
     if (wish == preferred.end() || taken[wish->second]) continue;
     taken[wish->second] = true;
     looks[label] = wish->second;
+  }
+  for (const std::string& label : order) {
+    const auto memory = memories.find(label);
+    if (memory == memories.end() || preferred.count(label) != 0) continue;
+    const std::size_t wish = look_of_memory(memory->second);
+    if (taken[wish]) continue;
+    taken[wish] = true;
+    looks[label] = wish;
   }
   std::size_t beyond = 0;
   for (std::size_t rank = 0; rank < order.size(); ++rank) {

@@ -78,7 +78,13 @@ void add_published_accuracies(Drawing& drawing, const std::vector<RecordLine>& l
 }
 
 Drawing draw_accuracy(const FigureInput& input) {
-  const std::string varying = varying_key(input), x = varying.empty() ? "model.width" : varying;
+  std::string x = varying_key(input);
+  for (const char* key : {"task.pairs", "task.associations", "task.length", "model.width"})  // of one setting
+    if (x.empty() && std::all_of(input.records.begin(), input.records.end(), [&](const Record* record) {
+          return config_number(*record, key).has_value();
+        }))
+      x = key;
+  if (x.empty()) x = "model.width";
   const Metric metric = accuracy_metric(input);
   auto lines = make_lines(
       input.records, [&](const Record& record) { return place_on_axis(record, x); }, x, Apart::label);
@@ -112,6 +118,18 @@ Drawing draw_accuracy(const FigureInput& input) {
   if (!metric.is_loss) low = -0.02, high = std::max(1.02, high > 1.02 ? high : 0);
   const char* scale = !octaves ? "linear" : first >= 1 ? "log2" : "log";  // rates have decades
   set_axes(drawing, axis_of(x), metric.axis, scale, "linear", range, {low, high});
+  if (x == "task.pairs" || x == kLoad) {  // what a head can tell apart, beside what it has to
+    std::set<double> sizes;
+    for (const Record* record : input.records)
+      if (record->d_dot > 0)
+        sizes.insert(static_cast<double>(record->d_dot) / config_number(*record, "model.heads").value_or(1));
+    std::erase_if(sizes, [&](double size) { return size < range.first || size > range.second; });
+    constexpr std::size_t kMostMarked = 3;
+    if (!sizes.empty() && sizes.size() <= kMostMarked) {
+      drawing.figure["vertical"] = sizes;
+      drawing.figure["vertical_name"] = "$d_{\\mathrm{dot}}$ of a head";
+    }
+  }
   count_drawn_seeds(drawing, lines);
   return drawing;
 }

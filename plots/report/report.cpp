@@ -18,6 +18,7 @@
 #include "plots/report/suggest.h"
 #include "plots/report/svg.h"
 #include "results/csv.h"
+#include "results/numbers/unequal.h"
 #include "results/suspects.h"
 
 namespace crosstalk {
@@ -126,6 +127,8 @@ std::string figure_text(const SuggestedFigure& figure, const LabelledRecords& ro
     FigureOptions options = figure.options;
     if (!options.facet.empty()) options.by.push_back(options.facet);
     options.facet.clear();
+    if (figure.table == "final" && options.metric.empty())
+      options.metric = made.drawing.metric;  // what is drawn
     try {
       const std::string latex = table_text(figure.table, rows, options, TableFormat::latex, unsaid);
       text += fmt::format(
@@ -264,6 +267,13 @@ std::string report_page(const LabelledRecords& rows, const FigureOptions& option
   const std::string rates = rates_text(records, names);
   std::string body = fmt::format("<header>\n<h1>{}</h1>\n", html_of(input.title));
   body += asked_text(records, names, input);
+  if (const ChanceCount chance = chance_of(records, "", options.answers); !chance.text.empty())
+    body += fmt::format("<p{}>{}</p>\n", chance.within > 0 ? " class=\"warning\" role=\"note\"" : "",
+                        html_of(chance.text));
+  if (const std::string unequal = unequal_text(
+          records, [&](const std::string& label) { return names.of(label); }, std::string::npos, options.by);
+      !unequal.empty())
+    body += fmt::format("<p>{}</p>\n", html_of(unequal));
   for (const std::string& sentence : beside_studies(records, options))
     body += fmt::format(
         "<p class=\"warning\" role=\"note\"><strong>Not the published training.</strong> {} Published points stand "

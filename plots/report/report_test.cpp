@@ -65,6 +65,21 @@ class Report : public FigureTest {
   ReportInput input_;
 };
 
+// A band that tapers to a point would look like certainty.
+TEST_F(Report, OneSeedHasNoBand) {
+  RecordMap records = rates();
+  std::erase_if(records, [](const auto& entry) {
+    const Record& record = entry.second;
+    return record.label != "delta" || (record.seed > 1 && record.config["task.associations"] == 16);
+  });
+  const std::string text = page(records);
+  const std::regex band(R"re(<path d="([^"]*)Z" fill="[^"]*" fill-opacity="0.18")re");
+  std::smatch found;
+  ASSERT_TRUE(std::regex_search(text, found, band));
+  const std::string path = found[1];
+  EXPECT_EQ(std::count(path.begin(), path.end(), 'L'), 3) << "two places, both ends of each: " << path;
+}
+
 TEST_F(Report, SaysWhatWasAskedInTwoSentences) {
   input_.tasks = {{"recall", "store pairs & read them"}};
   input_.asked = 40;

@@ -63,7 +63,7 @@ FigureOptions completed(FigureOptions options, const RecordList& records, const 
 }
 
 std::string table_of(const std::string& figure) {
-  if (figure == "updates" || figure == "tracking") return figure;
+  if (figure == "updates" || figure == "tracking" || figure == "difference") return figure;
   if (figure == "capacity" || figure == "accuracy") return "final";
   return figure.starts_with("capacity-vs-") ? "capacity" : "";
 }
@@ -90,7 +90,12 @@ std::vector<std::string> names_for(const RecordList& records, const std::string&
     names.emplace_back("accuracy");
   }
   if (any_profile(records, "length")) names.emplace_back("length");
-  if (names.empty()) names = {"accuracy", "curves"};
+  const bool curves = std::any_of(records.begin(), records.end(),
+                                  [](const Record* record) { return !record->curves.empty(); });
+  if (names.empty()) names = {curves ? "curves" : "accuracy"};  // one setting: nothing to stand against
+  std::set<std::string> labels;
+  for (const Record* record : records) labels.insert(record->label);
+  if (labels.size() > 1) names.emplace_back("difference");
   return names;
 }
 
@@ -167,7 +172,8 @@ std::vector<SuggestedFigure> suggested_figures(const LabelledRecords& rows, cons
       FigureOptions own = completed(given, part, name == "curves" ? "" : x);
       // Sizes are on the axis of the one, and panels of the other.
       if ((name.starts_with("capacity-vs-") || name == "probe") && options.facet.empty()) own.facet.clear();
-      if (name != "accuracy") own.x.clear();
+      if (name != "accuracy" && name != "difference") own.x.clear();
+      if (name != "difference") own.against.clear();
       figures.push_back({name, table_of(name), std::move(own)});
     }
   }

@@ -212,6 +212,8 @@ class Picture {
     if (std::isfinite(row.lo) && row.n > 1)
       text +=
           fmt::format(" [{}, {}]", short_number(row.lo), std::isinf(row.hi) ? "inf" : short_number(row.hi));
+    if (row.p >= 0)
+      text += fmt::format(", better in {} of {}, p = {:.2g} after Holm", row.wins, row.n, row.corrected);
     if (row.n > 0) text += fmt::format(", {} seed{}", row.n, row.n == 1 ? "" : "s");
     if (row.censored) text += ", at least: larger numbers were not tested";
     if (!row.selected.empty()) text += fmt::format(", {}", row.selected);
@@ -227,7 +229,13 @@ class Picture {
     const auto clamped = [&](double y) {
       return panel.y(std::clamp(y, panel.y.low, panel.y.scale == "linear" ? 2 * panel.y.high : panel.y.high));
     };
-    std::string path, band, back, bars, spots;
+    std::string path, band, back, bands, bars, spots;
+    const auto end_band = [&] {  // where a point has one seed
+      if (!back.empty() && rows.size() > 1)
+        bands += fmt::format(R"(<path d="{}{}Z" fill="{}" fill-opacity="0.18" stroke="none"/>)", band, back,
+                             style.colour);
+      band.clear(), back.clear();
+    };
     bool pen = false;
     const std::size_t every = std::max<std::size_t>(1, (rows.size() + kMostTold - 1) / kMostTold);
     for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -240,6 +248,8 @@ class Picture {
         } else {
           bars += stroke(x, clamped(row.lo), x, clamped(row.hi), fmt::format(R"(stroke="{}")", style.colour));
         }
+      } else if (row.n == 1) {
+        end_band();
       } else if (std::isfinite(row.median)) {
         band += fmt::format("{}{:.1f} {:.1f}", band.empty() ? "M" : "L", x, clamped(row.median));
         back = fmt::format("L{:.1f} {:.1f}", x, clamped(row.median)) + back;
@@ -258,15 +268,15 @@ class Picture {
       pen = true;
       const bool shown = panel.x.holds(at) && (panel.y.scale != "linear" || panel.y.holds(row.median));
       if (shown && i % every == 0)
-        spots += fmt::format("<g class=\"spot\">{}{}</g>",
-                             marker(style.marker, x, clamped(row.median), style.colour), told(name, row));
+        spots +=
+            fmt::format("<g class=\"spot\">{}{}</g>",
+                        marker(style.marker, x, clamped(row.median), style.colour, row.p >= 0 && !row.told),
+                        told(name, row));
     }
     std::string text =
         fmt::format("<g class=\"line\" data-line=\"{}\"><g clip-path=\"url(#{})\">", number_of_line, clip_);
-    if (!back.empty() && rows.size() > 1)
-      text += fmt::format(R"(<path d="{}{}Z" fill="{}" fill-opacity="0.18" stroke="none"/>)", band, back,
-                          style.colour);
-    text += bars;
+    end_band();
+    text += bands + bars;
     text += fmt::format(R"(<path d="{}" fill="none" stroke="{}" stroke-width="1.9"{}/></g>)", path,
                         style.colour, dash_of(line.dash));
     return text + spots + "</g>\n";

@@ -7,7 +7,7 @@
 #include <optional>
 #include <stdexcept>
 
-#include "results/numbers/statistics.h"
+#include "results/numbers/verdict.h"
 
 namespace crosstalk {
 namespace {
@@ -85,18 +85,21 @@ Drawing draw_mad(const FigureInput& input) {
     }
     for (std::size_t column = 0; column <= kMadTasks; ++column) {
       std::vector<double> scores;
+      SeedValues seeds;
       for (const auto& [seed, of_task] : got) {
         std::vector<double> means;
         for (std::size_t task = 0; task < kMadTasks; ++task)
           if (static_cast<int>(of_task[task].size()) == wanted[task] && wanted[task] > 0)
             if (column == kMadTasks || column == task) means.push_back(mean_score(of_task[task]));
         if (means.size() == (column == kMadTasks ? static_cast<std::size_t>(kMadTasks) : 1u))
-          scores.push_back(mean_score(means));
+          seeds.push_back({std::to_string(seed), mean_score(means)}), scores.push_back(seeds.back().value);
       }
       if (scores.empty()) continue;
       const Summary summary = summarise(scores);
       FigureRow row{line.label, line.d_dot, static_cast<double>(column), summary.n};
       row.median = summary.median, row.lo = summary.lo, row.hi = summary.hi;
+      row.seeds = std::move(seeds);
+      row.solved = !metric.is_loss && row.median >= kSolvedAccuracy;
       drawing.rows.push_back(row);
     }
   }

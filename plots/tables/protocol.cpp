@@ -17,6 +17,7 @@
 #include "plots/tables/latex.h"
 #include "plots/tables/mad_table.h"
 #include "results/csv.h"
+#include "results/numbers/unequal.h"
 
 namespace crosstalk {
 namespace {
@@ -29,8 +30,8 @@ class Protocol {
       : all_(all), chosen_(chosen), options_(options), metric_(std::move(metric)) {}
 
   std::string text() const {
-    std::vector<std::string> parts = {data(),  splits(), model(), training(),
-                                      rates(), seeds(),  stop(),  others()};
+    std::vector<std::string> parts = {data(),  splits(), model(),  training(), rates(),
+                                      seeds(), stop(),   others(), unequal()};
     std::erase(parts, "");
     return fmt::format("\\paragraph{{Protocol.}} {}\n", fmt::join(parts, " "));
   }
@@ -328,6 +329,11 @@ class Protocol {
     std::vector<std::string> settings;
     for (const std::string& key : keys) settings.push_back(fmt::format("{} {}", plain(key), listed(key)));
     return settings.empty() ? "" : fmt::format("Settings beside these: {}.", fmt::join(settings, "; "));
+  }
+
+  std::string unequal() const {
+    return plain(unequal_text(
+        chosen_, [](const std::string& label) { return label; }, std::string::npos, options_.by));
   }
 
   /// "last (compression) and none (mad_recall, memorise)" where it goes by the task; else its values.

@@ -6,10 +6,12 @@
 
 #include <algorithm>
 #include <cctype>
+#include <regex>
 
 #include "plots/drawing/drawing.h"
 #include "plots/tables/latex.h"
 #include "results/csv.h"
+#include "results/printable.h"
 
 namespace crosstalk {
 namespace {
@@ -72,7 +74,8 @@ double width_of(const Table& table) {
     double widest = letter * letters(table.head[column]);
     for (const auto& row : table.rows)
       widest = std::max(widest, letter * letters(row[column].text) +
-                                    small_letter * static_cast<double>(row[column].interval.size()));
+                                    small_letter * static_cast<double>(row[column].interval.size() +
+                                                                       (row[column].at_chance ? 10 : 0)));
     width += widest + between;
   }
   return width;
@@ -89,6 +92,12 @@ std::string unknown_letters(const std::string& text) {
     i += length;
   }
   return unknown;
+}
+
+/// Powers of ten as papers set them: "9.76e-6" -> "$9.76{\\cdot}10^{-6}$".
+std::string with_powers(const std::string& text) {
+  static const std::regex power("([0-9]+(?:\\.[0-9]+)?)e([+-]?[0-9]+)");
+  return std::regex_replace(text, power, "$$$1{\\cdot}10^{$2}$$");
 }
 
 }  // namespace
@@ -112,14 +121,17 @@ std::string latex_table(const Table& original) {
   for (const auto& row : table.rows) {
     cells.clear();
     for (const Cell& cell : row) {
-      std::string one = latex_of(cell.text);
-      if (cell.best) one = fmt::format("\\textbf{{{}}}", one);
+      const bool is_name = &cell < row.data() + table.keys;
+      std::string one = is_name ? latex_of(cell.text) : with_powers(latex_of(cell.text));
+      if (cell.best && !cell.at_chance) one = fmt::format("\\textbf{{{}}}", one);
       if (!cell.interval.empty()) {
         std::string interval = cell.interval;
-        if (const auto at = interval.find("inf"); at != std::string::npos)
+        for (std::size_t at = 0; (at = interval.find("inf", at)) != std::string::npos; at += 8)
           interval.replace(at, 3, "$\\infty$");
+        interval = with_powers(interval);
         one += fmt::format(" {{\\scriptsize {}}}", interval);
       }
+      if (cell.at_chance) one += " {\\scriptsize at chance}";
       cells.push_back(one);
     }
     text += fmt::format("{} \\\\\n", fmt::join(cells, " & "));
@@ -127,6 +139,7 @@ std::string latex_table(const Table& original) {
   text += "\\bottomrule\n\\end{tabular}";
   if (shrink) text += "}\n\\ifdim\\wd0>\\linewidth\\resizebox{\\linewidth}{!}{\\usebox0}\\else\\usebox0\\fi";
   text += "\n\\end{table}\n";
+  if (!table.notes.empty()) text += fmt::format("% {}\n", printable_line(table.notes));
   const std::string unknown = unknown_letters(text);
   return fmt::format(
       "% needs \\usepackage{{booktabs{}{}}}{}\n{}", shrink ? ",graphicx" : "", packages_of(text),
@@ -145,13 +158,15 @@ std::string markdown_table(const Table& table) {
     cells.clear();
     for (const Cell& cell : row) {
       std::string one = markdown(cell.text);
-      if (cell.best) one = fmt::format("**{}**", one);
+      if (cell.best && !cell.at_chance) one = fmt::format("**{}**", one);
       if (!cell.interval.empty()) one += fmt::format(" {}", cell.interval);
+      if (cell.at_chance) one += " at chance";
       cells.push_back(one);
     }
     text += fmt::format("| {} |\n", fmt::join(cells, " | "));
   }
-  return text + fmt::format("\n{}\n", markdown(table.caption));
+  return text + fmt::format("\n{}{}{}\n", markdown(table.caption), table.notes.empty() ? "" : " ",
+                            markdown(table.notes));
 }
 
 }  // namespace crosstalk

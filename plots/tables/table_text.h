@@ -9,6 +9,7 @@ namespace crosstalk {
 struct Cell {
   std::string text, interval;
   bool best = false;
+  bool at_chance = false;  ///< said behind it, and never bold
 };
 
 /// A table before it is text: `head` and each row have the same number of cells.
@@ -18,6 +19,8 @@ struct Table {
   bool turns = false;             ///< whether rows and columns may change places: all values are of one kind
   std::vector<std::vector<Cell>> rows;
   std::string caption, label;
+  std::string notes =
+      {};  ///< what need not stand in a paper's caption: in LaTeX a comment, in Markdown behind it
 };
 
 std::string latex_table(const Table& table);

@@ -28,7 +28,7 @@ bool styles_line(const Drawing& drawing, const FigureRow& row) {
 }
 
 std::string cell_number(double value) {
-  if (std::isinf(value)) return "diverged";
+  if (std::isinf(value)) return value > 0 ? "diverged" : "$-\\infty$";
   if (std::isnan(value)) return "";
   std::string text = fmt::format("{:.3g}", value);
   if (const auto e = text.find('e'); e != std::string::npos && text[e + 2] == '0')
@@ -38,27 +38,40 @@ std::string cell_number(double value) {
 
 std::string interval_of(const FigureRow& row) {
   if (row.n < 2 || std::isnan(row.lo)) return "";
-  return fmt::format("[{}, {}]", cell_number(row.lo), std::isinf(row.hi) ? "inf" : cell_number(row.hi));
+  const auto end = [](double value) {
+    return std::isinf(value) ? fmt::format("{}", value) : cell_number(value);
+  };
+  return fmt::format("[{}, {}]", end(row.lo), end(row.hi));
 }
 
-/// The best of each column among the rows of one group, by what is printed: equal numbers are equally good.
-void mark_best(Table& table, const std::vector<std::vector<double>>& values,
-               const std::vector<std::string>& groups, bool smaller) {
+/// Makes bold what is best of its column among the rows of one group, beyond doubt; a sentence that says by what. `values`: of
+/// rows and columns, null where there is none.
+std::string mark_best(Table& table, const std::vector<std::vector<const FigureRow*>>& values,
+                      const std::vector<std::string>& groups, bool smaller) {
+  std::vector<std::vector<Contender>> points;
+  std::vector<std::vector<Cell*>> cells;
   for (std::size_t column = 0; !values.empty() && column < values[0].size(); ++column) {
-    std::map<std::string, std::pair<double, int>> best;  // and of how many rows
+    std::map<std::string, std::size_t> of_group;
     for (std::size_t row = 0; row < values.size(); ++row) {
-      const double value = values[row][column];
-      auto& [least, rows] = best.try_emplace(groups[row], std::nan(""), 0).first->second;
-      ++rows;
-      if (std::isfinite(value) && (std::isnan(least) || (smaller ? value < least : value > least)))
-        least = value;
-    }
-    for (std::size_t row = 0; row < values.size(); ++row) {
-      const auto& [least, rows] = best.at(groups[row]);
-      table.rows[row][table.keys + column].best =
-          rows > 1 && !std::isnan(least) && cell_number(values[row][column]) == cell_number(least);
+      if (values[row][column] == nullptr) continue;
+      const auto [at, is_new] = of_group.emplace(groups[row], points.size());
+      if (is_new) points.emplace_back(), cells.emplace_back();
+      points[at->second].push_back({values[row][column]->seeds, values[row][column]->solved});
+      cells[at->second].push_back(&table.rows[row][table.keys + column]);
     }
   }
+  const BestOfPoints found = best_of_points(points, smaller);
+  for (std::size_t point = 0; point < points.size(); ++point) {
+    if (found.best[point] < 0) continue;
+    Cell& best = *cells[point][static_cast<std::size_t>(found.best[point])];
+    best.best = std::all_of(cells[point].begin(), cells[point].end(),
+                            [&](const Cell* cell) { return cell == &best || cell->text != best.text; });
+  }
+  if (found.comparisons == 0) return "";
+  const std::string lacking = lacking_seeds(found.comparisons, found.most_pairs);
+  if (!lacking.empty()) return fmt::format(" Nothing is bold: {}.", lacking);
+  return fmt::format(" Bold: better than every other by the same seeds (signed-rank test, Holm over {}).",
+                     found.comparisons);
 }
 
 std::string seeds_text(const std::vector<FigureRow>& rows) {
@@ -91,12 +104,14 @@ std::vector<std::string> key_columns(const ByColumns& by) {
   return keys;
 }
 
-/// What a line is of: its memory, with what is out of the ordinary, and its value of each key.
+/// What a line is of: its memory, with how many runs diverged, and its value of each key. Seeds stand in the caption.
 std::vector<Cell> name_cells(const LineEntry& line, const Prepared& prepared) {
   const auto name = prepared.by.names.find(line.label);
+  SeedCount count = line.count;
+  count.expected = 0;
   std::vector<Cell> cells = {
       {legend_name(name == prepared.by.names.end() ? prepared.styles.at(line.label).name : name->second, "",
-                   line.count),
+                   count),
        "", false}};
   const auto values = prepared.by.values.find(line.label);
   for (std::size_t i = 0; i < prepared.by.keys.size(); ++i)
@@ -156,6 +171,17 @@ std::string chosen_text(const Prepared& prepared, const std::vector<std::string>
   return texts.empty() ? "" : fmt::format(" Chosen: {}.", fmt::join(texts, "; "));
 }
 
+/// " Fewer than 5 seeds: GLA." of lines that lack some at a place.
+std::string fewer_seeds_text(const Drawing& drawing, const Prepared& prepared) {
+  std::set<std::string> names;
+  int expected = 0;
+  for (const LineEntry& line : drawing.lines) {
+    if (!line.count.complete()) names.insert(prepared.styles.at(line.label).name);
+    expected = std::max(expected, line.count.expected);
+  }
+  return names.empty() ? "" : fmt::format(" Fewer than {} seeds: {}.", expected, fmt::join(names, ", "));
+}
+
 /// Of sequences in files, which eval.sequences cuts: how many were read at most.
 std::string given_text(const RecordList& records) {
   std::set<std::string> counts;
@@ -186,28 +212,35 @@ Table cross_table(const Drawing& drawing, const Prepared& prepared, const std::v
     table.head.push_back(!names.empty()                 ? names.at(static_cast<std::size_t>(place))
                          : places.size() == 1 && !named ? x
                                                         : fmt::format("{} = {}", x, place));
-  std::vector<std::vector<double>> values;
+  std::vector<std::vector<const FigureRow*>> values;
   std::vector<std::string> groups;
   std::vector<FigureRow> used;
   for (const LineEntry& line : drawing.lines) {
     groups.push_back(group_of(line.label, prepared.by));
     std::vector<Cell> cells = name_cells(line, prepared);
     if (sizes) cells.push_back({line.d_dot > 0 ? fmt::format("{}", line.d_dot) : "--", "", false});
-    std::vector<double> medians;
+    std::vector<const FigureRow*> own;
     for (const double place : places) {
       const auto row = std::find_if(drawing.rows.begin(), drawing.rows.end(), [&](const FigureRow& one) {
         return one.label == line.label && one.d_dot == line.d_dot && one.x == place;
       });
-      medians.push_back(row == drawing.rows.end() || row->n == 0 ? kNone : row->median);
-      cells.push_back(
-          {cell_number(medians.back()), row == drawing.rows.end() ? "" : interval_of(*row), false});
+      own.push_back(row == drawing.rows.end() || row->n == 0 ? nullptr : &*row);
+      cells.push_back({cell_number(own.back() == nullptr ? kNone : row->median),
+                       row == drawing.rows.end() ? "" : interval_of(*row), false});
+      if (own.back() != nullptr && !std::isnan(row->p)) {
+        cells.back().best = row->told;
+        cells.back().interval += fmt::format(" {}/{}", row->wins, row->n);
+      }
+      cells.back().at_chance = row != drawing.rows.end() && 2 * row->at_chance > row->n;
       if (row != drawing.rows.end()) used.push_back(*row);
     }
     table.rows.push_back(std::move(cells));
-    values.push_back(std::move(medians));
+    values.push_back(std::move(own));
   }
-  mark_best(table, values, groups, smaller);
-  table.caption = seeds_text(used);
+  const bool differences =
+      std::any_of(used.begin(), used.end(), [](const FigureRow& row) { return row.p >= 0; });
+  const std::string bold = differences ? "" : mark_best(table, values, groups, smaller);
+  table.caption = seeds_text(used) + bold;
   return table;
 }
 
@@ -221,22 +254,15 @@ Drawing draw_capacity_table(const FigureInput& input) {
   return drawing;
 }
 
-std::vector<double> axis_places(const Drawing& drawing) {
+/// Where lines have values, and where runs that are missing will have theirs, of an axis that is a key.
+std::vector<double> axis_places(const Drawing& drawing, const Prepared& prepared) {
   std::set<double> places;
+  const std::string key = drawing.x_column == "associations" ? "task.associations" : drawing.x_column;
+  for (const Record* run : prepared.missing)
+    if (const auto place = place_on_axis(*run, key)) places.insert(*place);
   for (const FigureRow& row : drawing.rows)
     if (styles_line(drawing, row)) places.insert(row.x);
   return {places.begin(), places.end()};
-}
-
-/// What the columns of table final stand at: --x, the load, or what else varies where a task has none.
-std::string final_key(const FigureInput& input) {
-  const char* load = "task.associations";
-  const bool loads = std::any_of(input.records.begin(), input.records.end(), [&](const Record* record) {
-    return config_number(*record, load).has_value();
-  });
-  if (loads && input.options.x.empty()) return load;
-  const std::string varying = varying_key(input, true);
-  return varying.empty() ? load : varying;
 }
 
 Drawing draw_final(const FigureInput& input) {
@@ -283,7 +309,7 @@ Table capacity_table(const Drawing& drawing, const Prepared& prepared) {
   for (const char* head : {"$d_{\\mathrm{dot}}$", "State size (floats)", "Capacity (associations)"})
     table.head.emplace_back(head);
   table.keys = table.head.size() - 1;
-  std::vector<std::vector<double>> values;
+  std::vector<std::vector<const FigureRow*>> values;
   std::vector<std::string> groups;
   for (const FigureRow& row : drawing.rows) {
     const auto line = std::find_if(drawing.lines.begin(), drawing.lines.end(),
@@ -300,11 +326,11 @@ Table capacity_table(const Drawing& drawing, const Prepared& prepared) {
                    : "",
          false});
     table.rows.push_back(std::move(cells));
-    values.push_back({row.n > 0 ? row.median : kNone});
+    values.push_back({row.n > 0 ? &row : nullptr});
     groups.push_back(group_of(row.label, prepared.by));
   }
-  mark_best(table, values, groups, false);
-  table.caption = capacity_caption(drawing);
+  const std::string bold = mark_best(table, values, groups, false);
+  table.caption = capacity_caption(drawing) + bold;
   return table;
 }
 
@@ -339,8 +365,8 @@ Table windows_table(const Windows& windows, const Drawing& drawing, const Prepar
 }
 
 /// The training length and its multiples, as far as they were read.
-std::vector<double> tracking_places(const Drawing& drawing) {
-  const std::vector<double> all = axis_places(drawing);
+std::vector<double> tracking_places(const Drawing& drawing, const Prepared& prepared) {
+  const std::vector<double> all = axis_places(drawing, prepared);
   std::vector<double> places;
   for (const auto& trained : drawing.figure["vertical"])
     for (double place = trained.get<double>(); !all.empty() && place <= all.back(); place *= 2)
@@ -352,6 +378,18 @@ std::vector<double> tracking_places(const Drawing& drawing) {
 
 }  // namespace
 
+std::string final_key(const FigureInput& shown) {
+  FigureInput input{shown.of_all_panels != nullptr ? *shown.of_all_panels : shown.records, shown.styles,
+                    shown.options, shown.notes};
+  const char* load = "task.associations";
+  const bool loads = std::any_of(input.records.begin(), input.records.end(), [&](const Record* record) {
+    return config_number(*record, load).has_value();
+  });
+  if (loads && input.options.x.empty()) return load;
+  const std::string varying = varying_key(input, true);
+  return varying.empty() ? load : varying;
+}
+
 const std::vector<FigureKind>& table_kinds() {
   static const std::vector<FigureKind> kinds = {
       {"capacity", "Capacity of each memory, with d_dot and the size of its state"},
@@ -359,6 +397,8 @@ const std::vector<FigureKind>& table_kinds() {
       {"mad", "MAD's score: accuracy on its six tasks, and the mean of them"},
       {"windows", "Learning rates at which each memory solves the task, from and to, and the best of them"},
       {"tracking", "Accuracy at the training length and its multiples (task swap)"},
+      {"difference",
+       "Each label minus one of them (--against), paired by seed: median, interval, seeds in which it is better"},
       {"final", "Final loss, or another metric, at each number of associations or pairs, length or width"}};
   return kinds;
 }
@@ -368,18 +408,26 @@ std::string table_text(const std::string& name, const LabelledRecords& rows, con
   FigureOptions plain = options;
   plain.theory = false;
   plain.published.clear();
+  check_against(name, options);
   const Prepared prepared = prepare(name, rows, plain);
-  const FigureInput input{prepared.records, prepared.styles, plain, notes};
-  Drawing drawing = name == "capacity"                        ? draw_capacity_table(input)
-                    : name == "tracking" || name == "updates" ? find_figure(name).draw(input)
-                    : name == "mad"                           ? draw_mad(input)
-                    : name == "windows"                       ? draw_windows(input)
-                                                              : draw_final(input);
+  RecordList planned = prepared.records;  // by which it is known what varies
+  planned.insert(planned.end(), prepared.missing.begin(), prepared.missing.end());
+  const FigureInput input{prepared.records, prepared.styles, plain, notes,
+                          prepared.missing.empty() ? nullptr : &planned};
+  Drawing drawing = name == "capacity"  ? draw_capacity_table(input)
+                    : name == "mad"     ? draw_mad(input)
+                    : name == "windows" ? draw_windows(input)
+                    : name == "tracking" || name == "updates" || name == "difference"
+                        ? find_figure(name).draw(input)
+                        : draw_final(input);
   check_left_out(drawing, prepared.records, notes);
   const std::size_t footnotes = drawing.footnotes.size();
   if (!plain.best.empty()) mark_selected(drawing, prepared, plain, notes);
-  note_still_falling(drawing, prepared);
+  note_doubts(drawing, prepared, plain);
+  const std::string told = correct_differences(drawing, false);
+  if (name != "capacity" && name != "windows" && told.empty()) mark_chance(drawing, prepared, plain);
   if (format == TableFormat::csv) {
+    for (std::size_t i = footnotes; i < drawing.footnotes.size(); ++i) notes << drawing.footnotes[i] << '\n';
     std::erase_if(drawing.rows, [&](const FigureRow& row) { return !styles_line(drawing, row); });
     return csv_text(drawing, prepared.by);
   }
@@ -387,29 +435,39 @@ std::string table_text(const std::string& name, const LabelledRecords& rows, con
   if (name == "capacity") {
     table = capacity_table(drawing, prepared);
   } else if (name == "tracking") {
-    table = cross_table(drawing, prepared, tracking_places(drawing), "$T$", false);
+    table = cross_table(drawing, prepared, tracking_places(drawing, prepared), "$T$", false);
     table.caption = "Accuracy after $T$ operations. " + table.caption;
   } else if (name == "windows") {
     table = windows_table(windows_of(input, drawing), drawing, prepared);
   } else if (name == "mad") {
     const Metric metric = mad_metric(input);
-    table = cross_table(drawing, prepared, axis_places(drawing), "", metric.is_loss, true, mad_columns());
+    table = cross_table(drawing, prepared, axis_places(drawing, prepared), "", metric.is_loss, true,
+                        mad_columns());
     table.caption = fmt::format("{} on the tasks of MAD. {}", metric.axis, table.caption);
   } else {
-    const Metric metric = metric_of(input);
-    const std::vector<double> places = axis_places(drawing);
-    const std::string x = name == "final" ? final_key(input) : "task.associations";
+    const Metric metric = told.empty() ? metric_of(input) : window_metric(input);
+    const std::vector<double> places = axis_places(drawing, prepared);
+    const std::string x = name != "updates" ? final_key(input) : "task.associations";
     // A task without associations has one place, whose name says nothing.
     const bool loads =
         x == "task.associations" && (places.size() > 1 || (places.size() == 1 && places[0] > 0));
     const bool named = loads || places.size() > 1 || !plain.x.empty();
     table = cross_table(drawing, prepared, places, named ? symbol_of(x) : metric.axis, metric.is_loss, named);
     table.caption = fmt::format("{}{}. {}", metric.axis, loads ? " of $S$ associations" : "", table.caption);
+    if (!told.empty())
+      table.caption +=
+          fmt::format(" {} Behind the interval: seeds in which it is better. {}", drawing.footnotes[0], told);
   }
-  for (std::size_t i = footnotes; i < drawing.footnotes.size() && name != "capacity"; ++i)
-    table.caption += " " + drawing.footnotes[i];
-  if (!plain.best.empty()) table.caption += chosen_text(prepared, plain.best);
-  table.caption += layers_text(prepared) + given_text(prepared.records);
+  table.caption += fewer_seeds_text(drawing, prepared);
+  for (std::size_t i = footnotes; i < drawing.footnotes.size() && name != "capacity"; ++i) {
+    const std::string& one = drawing.footnotes[i];
+    const bool doubt = std::find(drawing.doubts.begin(), drawing.doubts.end(), one) != drawing.doubts.end();
+    (doubt ? table.caption : table.notes) += " " + one;
+  }
+  if (!plain.best.empty()) table.notes += chosen_text(prepared, plain.best);
+  table.caption += layers_text(prepared);
+  table.notes += given_text(prepared.records);
+  table.notes.erase(0, table.notes.find_first_not_of(' '));
   table.label = options.label.empty() ? "tab:" + name : options.label;
   return format == TableFormat::latex ? latex_table(table) : markdown_table(table);
 }

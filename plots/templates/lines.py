@@ -28,7 +28,7 @@ DASHES = {"--": (0, (5, 1.5)), ":": (0, (1.2, 1.2)), "-.": (0, (5, 1.5, 1.2, 1.5
 # --- page
 # --- end of page
 def read_csv():
-    """panel -> (label, d_dot) of LINES -> columns x, median, lo, hi, d_dot; NaN where the CSV has no number."""
+    """panel -> (label, d_dot) of LINES -> columns x, median, lo, hi, d_dot, told (as the CSV has it); NaN where it has no number."""
     panels = {}
     with open(BASE.with_suffix(".csv"), newline="", encoding="utf-8") as file:
         for row in csv.DictReader(file):
@@ -37,10 +37,12 @@ def read_csv():
             if FIGURE["yscale"] == "log":  # what is solved stands on the axis
                 point[1:] = [max(y, low) if y == y else y for y in point[1:]]
             point[2:] = [min(y, 2 * high) if y == y else y for y in point[2:]]
+            if row["n"] == "1":  # one seed has no band
+                point[2:] = [math.nan, math.nan]
             d_dot = int(row["d_dot"] or 0)
             key = (row["label"], d_dot)
             key = key if key in LINES or key in OVERLAYS else (row["label"], 0)
-            panels.setdefault(row.get(FIGURE.get("facet"), ""), {}).setdefault(key, []).append((*point, d_dot))
+            panels.setdefault(row.get(FIGURE.get("facet"), ""), {}).setdefault(key, []).append((*point, d_dot, row.get("told")))
     return {panel: {key: list(zip(*points)) for key, points in series.items()} for panel, series in panels.items()}
 
 
@@ -50,7 +52,7 @@ def vertical_lines(panel):
 
 
 def draw(ax, panel, series):
-    handles, gone_at, marks = [], {}, {}
+    handles, gone_at, marks, any_open = [], {}, {}, False
     alone = len({x for key in LINES if key in series for x in series[key][0]}) == 1  # one place: side by side
     step = min(14, 0.8 * 72 * (WIDTH - 0.8) / len(LINES))
     (left, right), (low, high) = FIGURE["xlim"], FIGURE["ylim"]
@@ -60,7 +62,7 @@ def draw(ax, panel, series):
         handles.append(Line2D([], [], label=name, **{**spot, **look}))
         if key not in series:
             continue
-        x, median, lo, hi, d_dot = series[key]
+        x, median, lo, hi, d_dot, told = series[key]
         shown = [y if math.isfinite(y) else math.nan for y in median]
         every = max(1, math.ceil(len(x) / 16))  # markers, not one a point
         aside = ScaledTranslation((rank - (len(LINES) - 1) / 2) * step / 72 if alone else 0, 0, ax.figure.dpi_scale_trans)
@@ -78,8 +80,13 @@ def draw(ax, panel, series):
         whole = [(at, y) for at, y in list(zip(x, shown))[rank % every::every] if left <= at <= right and low <= y <= high]
         if whole:  # markers are whole where a line ends on the frame
             ax.plot(*zip(*whole), linestyle="none", clip_on=False, zorder=4.005 + 0.01 * rank, transform=place, **spot)
+        hollow = [(at, y) for at, y in whole if told[x.index(at)] == "0"]
+        if hollow:  # a difference that may be none
+            any_open = True
+            ax.plot(*zip(*hollow), linestyle="none", clip_on=False, zorder=4.006 + 0.01 * rank, transform=place,
+                    color=colour, marker=marker, markerfacecolor="white", markeredgewidth=0.8)
         for at, y in zip(x, median):
-            if math.isinf(y):  # half or more of the runs diverged
+            if y == math.inf:  # half or more of the runs diverged
                 gone_at[at] = gone_at.get(at, 0) + 1
                 ax.plot([at], [1 - 0.03 * (gone_at[at] - 1) % 0.9], "x", color=colour, markersize=4, clip_on=False,
                         transform=ax.get_xaxis_transform(), zorder=6)
@@ -98,6 +105,8 @@ def draw(ax, panel, series):
         if key in series:
             whole = [(x, y) for x, y in zip(*series[key][:2]) if left <= x <= right and low <= y <= high]
             points = list(zip(*whole)) if kind == "published" else series[key][:2]
+            if kind == "theory" and len(set(series[key][1])) == 1 and (alone or key[0] == "theory: chance"):
+                points = FIGURE["xlim"], series[key][1][:1] * 2  # a level, from side to side
             if points:
                 ax.plot(*points, color=colour, clip_on=kind != "published",
                         **{"zorder": 3 if key[1] else 5, **looks[kind]})
@@ -112,6 +121,9 @@ def draw(ax, panel, series):
         ax.axvline(x, zorder=1, **dotted)
     if vertical_lines(panel):
         handles.append(Line2D([], [], label=FIGURE["vertical_name"], **dotted))
+    if any_open:
+        handles.append(Line2D([], [], color=GREY, marker="o", markerfacecolor="white", markeredgewidth=0.8,
+                              linestyle="none", label="Not told from 0"))
     if marks:
         handles.append(Line2D([], [], color=GREY, marker="^", linestyle="none", markersize=5,
                               markeredgewidth=0, label="$d_{\\mathrm{dot}}$ of the memories"))

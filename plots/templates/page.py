@@ -67,9 +67,11 @@ def set_ticks(axis, scale, limits, places, whole):
         axis.set_major_formatter(plain)
     elif scale == "log2":  # one style along the axis
         axis.set_major_formatter(binary if high >= 10_000 else plain)
-    if places:
+    if places is not None:
         axis.set_major_locator(ticker.FixedLocator(places))
         axis.set_minor_locator(ticker.NullLocator())
+    if places == []:
+        return
     if scale != "log" or low <= 0 or (not places and high > (100 if upright else 1000) * low):
         return
     if not places:
@@ -157,12 +159,12 @@ def set_page(fig, grid, names, ylabels, handles, inches, ends=()):
         beside = max(text.get_window_extent(renderer).width for text in side) / fig.dpi
         reach = {ax: overhang(ax, renderer) for ax in grid.flat}
         most = lambda axes, side: max(reach[ax][side] for ax in axes)
-        left = PAD + beside + PAD + most(grid[:, 0], 0)
+        left = PAD + beside + 1.6 * PAD + most(grid[:, 0], 0)
         right = PAD + most(grid[:, -1], 1)
         if ends:
             right = 0.12 * wide + max(measured(fig, text, 7)[0] for text in ends) + PAD
         if columns > 1:
-            across = PAD + most(grid[:, :-1].flat, 1) + most(grid[:, 1:].flat, 0)
+            across = 2 * PAD + most(grid[:, :-1].flat, 1) + most(grid[:, 1:].flat, 0)
         below, above = most(grid[-1], 2), most(grid[0], 3)
         if ends:
             above = max(above, len(ends) * END_STEP - inches)

@@ -36,6 +36,8 @@ def read_csv():
         for row in csv.DictReader(file):
             point = [float(row[name] or "nan") for name in (FIGURE["x"], "median", "lo", "hi")]
             point[0] /= float(row[FIGURE["facet"]])
+            if row["n"] == "1":  # one seed has no band
+                point[2:] = [math.nan, math.nan]
             series = panels.setdefault((row["metric"], row[FIGURE["facet"]]), {})
             series.setdefault(row["label"], []).append(point)
     return {panel: {label: list(zip(*points)) for label, points in series.items()} for panel, series in panels.items()}

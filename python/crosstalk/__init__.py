@@ -34,7 +34,7 @@ except ImportError as _error:
 from ._core import ConfigError, DeviceError, OptionError, OutOfMemory, StoreError
 from .memories import Description, _limit_threads, apply, describe, memories, release, set_threads
 from .rules import Rule, rule
-from .studies import Plan, Result, plan, run, table
+from .studies import Plan, Result, difference, plan, run, table
 from .stores import read, weights
 from .tasks import Batch, Task, task, tasks
 from . import sources, stores, studies
@@ -55,6 +55,7 @@ __all__ = [
     "Task",
     "apply",
     "describe",
+    "difference",
     "memories",
     "plan",
     "plot",

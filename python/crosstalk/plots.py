@@ -28,7 +28,8 @@ def plot(
     """A figure of the program (`crosstalk list figures`) as a Figure of matplotlib, to be shown by a notebook and changed.
 
     Options are those of `crosstalk plot`: `by=["model.d_key"]`, `best="train.learning_rate"`, `facet`, `x`, `log`, `width`, `venue`,
-    `metric`, `published`, ... `figure.save("fig")` writes fig.csv with the numbers, fig.py that draws them, fig.pdf and fig.png.
+    `metric`, `published`, ... `figure.save("fig")` writes fig.csv with the numbers, fig.py that draws them, fig.caption.txt, fig.pdf and fig.png.
+    `figure.caption` is that text: how seeds are shown, how many runs lie at chance or are missing, in what labels differ.
     """
     try:
         import matplotlib
@@ -57,7 +58,7 @@ def plot(
         finally:
             sys.path[:] = before
         pyplot.close(drawn)  # whoever gets it shows it
-        texts = {ending: base.with_suffix(ending).read_bytes() for ending in (".csv", ".py")}
+        texts = {ending: base.with_suffix(ending).read_bytes() for ending in (".csv", ".py", ".caption.txt")}
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -71,4 +72,5 @@ def plot(
             drawn.savefig(to.with_name(to.name + ending))
 
     drawn.save = save
+    drawn.caption = texts[".caption.txt"].decode("utf-8")
     return drawn

@@ -40,11 +40,13 @@ def program() -> str:
     raise FileNotFoundError("the program crosstalk is not in this environment; CROSSTALK_PROGRAM may name it")
 
 
-def _call(words: Sequence[str]) -> str:
-    """What the program prints; its words as an exception where it fails."""
+def _call(words: Sequence[str], notes: list[str] | None = None) -> str:
+    """What the program prints; its words as an exception where it fails, and else in `notes`."""
     done = subprocess.run([program(), *words], capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise _error(done.returncode, done.stderr)
+    if notes is not None:
+        notes += done.stderr.splitlines()
     return done.stdout
 
 
@@ -85,6 +87,11 @@ class Plan:
         """What training the rest would take here, about; None where that cannot be told."""
         seconds: float | None = self._told["time"]["seconds"]
         return seconds
+
+    @property
+    def labels_differ_in(self) -> str:
+        """What labels differ in besides the swept keys, defaults included: options of memory and layer; "" where in none."""
+        return str(self._told["labels_differ_in"])
 
     @property
     def runs(self) -> Any:
@@ -203,8 +210,21 @@ def _stop(child: subprocess.Popen[str]) -> None:
         child.wait()
 
 
-def table(kind: str, paths: Any, *, best: Any = None, by: Any = None, where: Any = None, metric: str | None = None) -> Any:
-    """A table of the program (`crosstalk table`) as a frame of pandas; `.attrs["latex"]` is its text for a paper."""
+def table(
+    kind: str,
+    paths: Any,
+    *,
+    best: Any = None,
+    by: Any = None,
+    where: Any = None,
+    metric: str | None = None,
+    against: str | None = None,
+    x: str | None = None,
+) -> Any:
+    """A table of the program (`crosstalk table`) as a frame of pandas; `.attrs["latex"]` is its text for a paper.
+
+    `.attrs["notes"]` says what makes one doubt it: runs that are missing, at chance (counted in the column at_chance), still falling.
+    """
     import pandas
 
     words = ["table", kind, *_names(paths)]
@@ -212,9 +232,11 @@ def table(kind: str, paths: Any, *, best: Any = None, by: Any = None, where: Any
         if value is not None:
             words += [f"--{name}", _text(value)]
     words += [w for condition in _texts(where, "where") for w in ("--where", condition)]
-    if metric is not None:
-        words += ["--metric", metric]
-    rows = list(csv.reader(io.StringIO(_call([*words, "--format", "csv"]))))
+    for name, value in (("metric", metric), ("against", against), ("x", x)):
+        if value is not None:
+            words += [f"--{name}", value]
+    notes: list[str] = []
+    rows = list(csv.reader(io.StringIO(_call([*words, "--format", "csv"], notes))))
     frame = pandas.DataFrame(rows[1:], columns=rows[0])
     for name in frame:
         try:
@@ -223,6 +245,17 @@ def table(kind: str, paths: Any, *, best: Any = None, by: Any = None, where: Any
             pass  # a column of texts
     if "d_dot" in frame:
         frame["d_dot"] = frame["d_dot"].astype("Int64")  # whole, and missing where a memory has none
+    frame.attrs["notes"] = notes
     frame.attrs["latex"] = _call([*words, "--format", "latex"])
     frame.attrs["call"] = shlex.join(["crosstalk", *words])
     return frame
+
+
+def difference(paths: Any, against: str | None = None, **options: Any) -> Any:
+    """Each label minus `against` (without it the first), paired by seed: a frame of pandas, a row a label and x.
+
+    median, lo, hi: of the differences and the interval of their median; n: seeds that both labels have; wins: in how many the label is
+    better; p and p_holm: of the signed-rank test, before and after Holm's correction for all rows; told: 1 where the difference is told
+    from 0. Options are those of `table`.
+    """
+    return table("difference", paths, against=against, **options)

@@ -23,7 +23,8 @@ def test_a_figure_is_returned_and_saved(store, tmp_path):
     assert pyplot.get_fignums() == []
     figure.axes[0].set_title("mine")
     figure.save(tmp_path / "figures" / "fig")
-    assert {p.name for p in (tmp_path / "figures").iterdir()} == {"fig.csv", "fig.py", "fig.pdf", "fig.png"}
+    assert {p.name for p in (tmp_path / "figures").iterdir()} == {"fig.csv", "fig.py", "fig.caption.txt", "fig.pdf", "fig.png"}
+    assert "Chance: accuracy" in figure.caption
     subprocess.run([sys.executable, tmp_path / "figures" / "fig.py"], check=True)
 
 

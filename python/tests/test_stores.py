@@ -142,3 +142,15 @@ def test_tables(store):
     table = ct.table("final", store, metric="test_accuracy")
     assert "label" in table and len(table) >= 3
     assert "\\toprule" in table.attrs["latex"]
+    assert any("Chance: accuracy" in note for note in table.attrs["notes"]) and (table["at_chance"] <= table["n"]).all()
+
+
+def test_differences_are_those_of_seeds(store):
+    frame = ct.difference(store, "deltanet", metric="test_accuracy")
+    assert set(frame.label) == {"attention", "linear"} and set(frame.against) == {"deltanet"} and (frame.n == 2).all()
+    runs = ct.read(store).set_index(["label", "task.pairs", "seed"]).test_accuracy
+    for row in frame.to_dict("records"):
+        by_seed = runs[row["label"], row["task.pairs"]] - runs["deltanet", row["task.pairs"]]
+        assert row["median"] == pytest.approx(by_seed.median()) and row["wins"] == (by_seed > 0).sum()
+    with pytest.raises(ct.ConfigError, match="did you mean"):
+        ct.difference(store, "deltanets")

@@ -9,7 +9,7 @@
 #include <limits>
 #include <random>
 
-#include "results/numbers/statistics.h"
+#include "results/numbers/paired.h"
 
 namespace crosstalk {
 namespace {
@@ -65,7 +65,7 @@ TEST(Coverage, OfTheRangeIsWhatItsNameSays) {
     for (const int n : {2, 3, 4, 5})
       EXPECT_NEAR(coverage_of_summaries(population, n, 20000), 1 - std::pow(0.5, n - 1), 0.02)
           << population.name << ", " << n;
-  EXPECT_EQ(interval_name(3, 3), "range of 3 seeds (covers the median with probability 0.75)");
+  EXPECT_EQ(interval_name(3, 3), "range of 3 seeds (75 % interval)");
 }
 
 /// Runs that diverge are the worst there is.
@@ -204,6 +204,112 @@ TEST(Coverage, CensoredMemoriesDoNotBendTheLine) {
   }
   EXPECT_NEAR(with, 0.8, 0.03);
   EXPECT_LT(without, 0.72);
+}
+
+/// Labels of a table: seeds have `shared` of their variance in common, and the first label lies `gap` of a label's standard
+/// deviations above the others. Values are rounded to `step`s, as accuracies are; a share of runs diverges.
+struct Labels {
+  int labels = 2, seeds = 10, points = 1;
+  double gap = 0, shared = 0.5, step = 0, diverged = 0;
+};
+std::vector<std::vector<Contender>> draw(const Labels& of, Random& random, bool decades) {
+  std::vector<std::vector<Contender>> points(static_cast<std::size_t>(of.points));
+  for (auto& point : points) {
+    point.resize(static_cast<std::size_t>(of.labels));
+    for (int seed = 0; seed < of.seeds; ++seed) {
+      const double common = std::sqrt(of.shared) * random.normal();
+      for (std::size_t label = 0; label < point.size(); ++label) {
+        double value = common + std::sqrt(1 - of.shared) * random.normal() + (label == 0 ? of.gap : 0);
+        if (decades) value = std::exp(2 * value);
+        if (of.step > 0) value = of.step * std::round(value / of.step);
+        if (random.uniform() < of.diverged) value = -inf;
+        point[label].seeds.push_back({std::to_string(seed), value});
+      }
+    }
+  }
+  return points;
+}
+/// The share of tables in which any label is best beyond doubt; and of cells in which the first is.
+std::pair<double, double> told(const Labels& of, int rounds, bool decades = false) {
+  Random random(static_cast<unsigned>(1000 * of.labels + 10 * of.seeds + of.points));
+  int tables = 0, cells = 0;
+  for (int i = 0; i < rounds; ++i) {
+    const BestOfPoints found = best_of_points(draw(of, random, decades), false);
+    tables += std::any_of(found.best.begin(), found.best.end(), [](int best) { return best >= 0; });
+    cells += static_cast<int>(std::count(found.best.begin(), found.best.end(), 0));
+  }
+  return {static_cast<double>(tables) / rounds, static_cast<double>(cells) / (rounds * of.points)};
+}
+
+/// The winner is chosen by the same seeds: also then at most one table of twenty sets a label apart though all are equal.
+TEST(Coverage, OfEqualLabelsFewTablesSetAnyApart) {
+  for (const int labels : {2, 5, 10})
+    for (const int seeds : {3, 5, 6, 10})
+      for (const int points : {1, 4}) {
+        const int rounds = 12000 / labels / points;
+        const double slack = 3 * std::sqrt(0.05 * 0.95 / rounds);
+        const Labels smooth{labels, seeds, points};
+        Labels coarse = smooth, some_diverge = smooth;
+        coarse.step = 0.5, some_diverge.diverged = 0.2;
+        const double most = told(smooth, rounds).first;
+        EXPECT_LE(most, 0.05 + slack) << labels << ", " << seeds << ", " << points;
+        EXPECT_LE(told(smooth, rounds, true).first, 0.05 + slack) << labels << ", " << seeds;
+        EXPECT_LE(told(coarse, rounds).first, 0.05 + slack) << labels << ", " << seeds;
+        EXPECT_LE(told(some_diverge, rounds).first, 0.05 + slack) << labels << ", " << seeds;
+        if (seeds < seeds_of_an_interval) {
+          EXPECT_EQ(most, 0);
+        }
+        if (labels == 2 && seeds == 10) {
+          EXPECT_GT(most, 0.02) << "a test that tells nothing";
+        }
+      }
+}
+
+TEST(Coverage, AGapOfTwoStandardDeviationsIsTold) {
+  for (const int points : {1, 4}) EXPECT_GE(told({2, 10, points, 2, 0}, 2000).second, 0.8) << points;
+  // Of the differences, whose variance is that of a label where half of it is the seed's.
+  for (const int labels : {2, 5, 10}) EXPECT_GE(told({labels, 10, 1, 2, 0.5}, 2000).second, 0.8) << labels;
+  EXPECT_GE(told({5, 10, 4, 2, 0.5}, 1000).second, 0.8);
+}
+
+/// Also where differences are skewed, of which the signed-rank test says nothing.
+TEST(Coverage, OfPairedDifferences) {
+  for (const Population& population : populations()) {
+    Random random(5);
+    const auto difference = [&] { return population.draw(random) - 0.3 * random.normal(); };
+    std::vector<double> many(400001);
+    for (double& value : many) value = difference();
+    const double truth = median(many);
+    for (const int n : {3, 5, 6, 10}) {
+      int held = 0;
+      constexpr int rounds = 10000;
+      for (int i = 0; i < rounds; ++i) {
+        SeedValues a, b;
+        for (int seed = 0; seed < n; ++seed) {
+          const double common = 5 * random.normal();
+          a.push_back({std::to_string(seed), common + difference()});
+          b.insert(b.begin(), {std::to_string(seed), common});
+        }
+        const Paired found = paired(a, b, true);
+        held += found.summary.lo <= truth && truth <= found.summary.hi;
+      }
+      const double nominal = n < seeds_of_an_interval ? 1 - std::pow(0.5, n - 1) : 0.95;
+      EXPECT_NEAR(static_cast<double>(held) / rounds, nominal, 0.02) << population.name << ", " << n;
+    }
+  }
+}
+
+/// The seeds that it names tell such a difference in four of five tables.
+TEST(Coverage, OfTheSeedsThatADifferenceNeeds) {
+  for (const double gap : {0.8, 1.2, 2.0})
+    for (const int points : {1, 4}) {
+      std::vector<double> spread;
+      for (int i = 0; i < 200; ++i) spread.push_back(std::sqrt(2) * (i % 2 == 0 ? 1 : -1));
+      const int seeds = seeds_to_detect(spread, gap, static_cast<std::size_t>(points));
+      const double power = told({2, seeds, points, gap, 0}, 800).second;
+      EXPECT_GE(power, 0.77) << gap << ", " << seeds;
+      EXPECT_LE(told({2, std::max(seeds - 6, 2), points, gap, 0}, 800).second, 0.9) << gap << ", " << seeds;
+    }
 }
 
 }  // namespace

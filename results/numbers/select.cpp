@@ -65,15 +65,6 @@ double score_of(const Record& run, BestBy by) {
                                                                : std::numeric_limits<double>::infinity();
 }
 
-/// What tells runs of one point apart: the seed, and those of data and initialisation where they have their own.
-std::string seeds_of(const Record& record) {
-  std::string seeds = std::to_string(record.seed);
-  for (const char* key : {"data_seed", "init_seed"})
-    if (const auto own = config_text(record, key); own && *own != std::to_string(record.seed))
-      seeds += fmt::format(" ({} {})", key, *own);
-  return seeds;
-}
-
 /// Of which seeds all candidates have a run, and whether some have others besides.
 struct SharedSeeds {
   std::set<std::string> all;
@@ -165,6 +156,14 @@ std::optional<std::string> field_text(const Record& record, const std::string& k
   return config_text(record, key);
 }
 
+std::string seeds_of(const Record& record) {
+  std::string seeds = std::to_string(record.seed);
+  for (const char* key : {"data_seed", "init_seed"})
+    if (const auto own = config_text(record, key); own && *own != std::to_string(record.seed))
+      seeds += fmt::format(" ({} {})", key, *own);
+  return seeds;
+}
+
 bool same_text(const std::string& a, const std::string& b) {
   if (a == b) return true;
   const auto x = to_number(a), y = to_number(b);
@@ -180,6 +179,13 @@ bool matches(const std::string& value, const std::string& wanted) {
     if (a && b && *a == *b) return true;
   }
   return false;
+}
+
+bool matches_all(const Record& record, const std::map<std::string, std::string>& where) {
+  return std::all_of(where.begin(), where.end(), [&](const auto& condition) {
+    const auto value = field_text(record, condition.first);
+    return value && matches(*value, condition.second);
+  });
 }
 
 std::vector<std::string> sorted_values(const std::vector<std::string>& values) {

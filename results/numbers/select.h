@@ -35,6 +35,9 @@ std::vector<std::string> sorted_values(const std::vector<std::string>& values);
 /// none, or if nothing matches (names the values that there are).
 RecordList choose_records(const RecordList& records, const std::map<std::string, std::string>& where);
 
+/// Whether the record matches every entry of `where`; nothing is refused.
+bool matches_all(const Record& record, const std::map<std::string, std::string>& where);
+
 /// The key of records that somebody meant who wrote `key`: itself, a near one, or "".
 std::string nearest_key(const RecordList& records, const std::string& key);
 
@@ -42,6 +45,10 @@ std::string nearest_key(const RecordList& records, const std::string& key);
 void check_key(const RecordList& records, const std::string& option, const std::string& key);
 /// Throws std::invalid_argument if all records have one value of a key of --best.
 void check_varies(const RecordList& records, const std::vector<std::string>& best);
+
+/// What tells runs of one point apart, and pairs those of two labels: the seed, and those of data and initialisation where they
+/// have their own.
+std::string seeds_of(const Record& record);
 
 /// By what a best value is chosen on the validation split.
 enum class BestBy { loss, accuracy };

@@ -50,7 +50,7 @@ struct Grid {
   };
   std::vector<double> loads;
   std::vector<std::vector<Entry>> entries;
-  std::size_t seeds = 0;
+  std::vector<std::int64_t> seeds;
 };
 
 Grid make_grid(const std::vector<LoadPoint>& points) {
@@ -63,7 +63,7 @@ Grid make_grid(const std::vector<LoadPoint>& points) {
     by_load[point.load].push_back({seed, std::isfinite(point.loss) ? point.loss : infinity});
   }
   Grid grid;
-  grid.seeds = seeds.size();
+  grid.seeds.assign(seeds.begin(), seeds.end());
   for (auto& [load, entries] : by_load) {
     grid.loads.push_back(load);
     grid.entries.push_back(std::move(entries));
@@ -145,8 +145,7 @@ Summary summarise(const std::vector<double>& values) {
 
 std::string interval_name(int fewest, int most) {
   const auto range = [](int n) {
-    return fmt::format("range of {} seeds (covers the median with probability {:.2g})", n,
-                       1 - std::pow(0.5, n - 1));
+    return fmt::format("range of {} seeds ({:.3g} % interval)", n, 100 * (1 - std::pow(0.5, n - 1)));
   };
   if (most < seeds_of_an_interval)
     return fewest == most ? range(most) : fmt::format("range of {} to {} seeds", fewest, most);
@@ -159,14 +158,15 @@ std::string interval_name(int fewest, int most) {
 Capacity capacity(const std::vector<LoadPoint>& points, double threshold) {
   const Grid grid = make_grid(points);
   Capacity out;
-  out.seeds = static_cast<int>(grid.seeds);
+  out.seeds = static_cast<int>(grid.seeds.size());
   if (grid.loads.empty()) return out;
   std::tie(out.capacity, out.unsolved) = solved_between(grid, {}, threshold);
   out.censored = !std::isfinite(out.unsolved);
 
   std::vector<double> lows, highs;
-  for (std::size_t seed = 0; seed < grid.seeds; ++seed) {
+  for (std::size_t seed = 0; seed < grid.seeds.size(); ++seed) {
     const auto [low, high] = solved_between(grid, seed, threshold);
+    out.by_seed[grid.seeds[seed]] = low;
     lows.push_back(low);
     highs.push_back(high);
   }

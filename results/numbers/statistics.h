@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -30,7 +31,7 @@ struct Summary {
 /// that it is continuous. Infinite values (diverged runs) count.
 Summary summarise(const std::vector<double>& values);
 
-/// What such an interval is: "range of 3 seeds (covers the median with probability 0.75)", "95 % confidence
+/// What such an interval is: "range of 3 seeds (75 % interval)", "95 % confidence
 /// interval of the median". `fewest`, `most`: seeds of the points that have one.
 std::string interval_name(int fewest, int most);
 
@@ -52,6 +53,7 @@ struct Capacity {
   double capacity = 0, unsolved = 0, lo = 0, hi = 0;
   bool censored = false;
   int seeds = 0;
+  std::map<std::int64_t, double> by_seed = {};  ///< the last solved load of each
 };
 Capacity capacity(const std::vector<LoadPoint>& points, double threshold);
 

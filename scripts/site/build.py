@@ -243,7 +243,7 @@ def make_pages(source, crosstalk, pages):
     return {"nav": [
         {"Crosstalk": "README.md"},
         {"Guide": [f"docs/{page}.md" for page in guide]},
-        {"Memories": ["memories/index.md", {"How they compare": "docs/memories.md"}]
+        {"Memories": ["memories/index.md", {"How they compare": "docs/memories.md"}, {"Which are comparable": "docs/comparable.md"}]
          + [{family[0].upper() + family[1:]: [f"memories/{m['name']}.md" for m in memories]} for family, memories in families.items()]},
         {"Tasks": ["tasks/index.md"] + [f"tasks/{t['name']}.md" for t in tasks]},
         {"Gallery": "gallery.md"},

@@ -241,7 +241,7 @@ const Command describe_command = {
     "eval, model), a key such as train.patience (or patience), a value of one (adamw), a column of an\n"
     "export (test_loss), base_conv, or one of study,\n"
     "memories, grid, zip, skip, seeds, record, store, weights, loss, intervals, best, threshold,\n"
-    "published-csv; in any case, with - or _. Shows equations and source, d_dot and state size, and every "
+    "comparable, published-csv; in any case, with - or _. Shows equations and source, d_dot and state size, and every "
     "option\n"
     "with its type, default and range; of a figure its axes, statistic, options and columns.\n\n"
     "Examples:\n"

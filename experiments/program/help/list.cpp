@@ -55,14 +55,15 @@ Listing list_figures() {
   return listing;
 }
 
-/// ./experiments or, where there is none, what was installed with the program.
+/// ./experiments or, where there is none, what was installed with the program, or lies in the sources that it was built of.
 fs::path default_studies() {
   std::error_code ignored;
   const fs::path here = "experiments";
   if (fs::is_directory(here, ignored)) return here;
-  const fs::path installed =
-      fs::read_symlink("/proc/self/exe", ignored).parent_path().parent_path() / "share/crosstalk/experiments";
-  return fs::is_directory(installed, ignored) ? installed : here;
+  const fs::path above = fs::read_symlink("/proc/self/exe", ignored).parent_path().parent_path();
+  for (const fs::path& folder : {above / "share/crosstalk/experiments", above.parent_path() / "experiments"})
+    if (fs::is_directory(folder, ignored)) return folder;
+  return here;
 }
 
 Listing list_studies(const fs::path& folder, Console& console) {

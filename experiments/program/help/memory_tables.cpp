@@ -109,6 +109,51 @@ std::string tasks_table() {
   return text;
 }
 
+namespace {
+
+/// What a memory starts with: name, map, norm of keys and queries, norm of what is read, gates.
+std::vector<std::string> starting_cells(const Memory& memory) {
+  const auto option = [&](const char* name) -> std::string {
+    for (const OptionSpec& one : memory.options)
+      if (one.name == name) return std::get<std::string>(one.default_value);
+    return "-";
+  };
+  std::vector<std::string> gates;
+  for (const MemoryInput& input : memory.inputs)
+    if (!input.optional) gates.push_back(input.name);
+  return {memory.name, option("feature_map"), option("key_norm"), option("read_norm"),
+          gates.empty() ? "-" : join(gates, " ")};
+}
+
+}  // namespace
+
+std::string comparable_table() {
+  std::string text =
+      "| memory | map | norm of k, q | norm of the read | gates | how they are made, and start | read and scale | "
+      "published layer |\n|---|---|---|---|---|---|---|---|\n";
+  for (const Memory& memory : all_memories()) {
+    std::vector<std::string> cells = starting_cells(memory), layer;
+    for (const auto& [key, value] : memory.published.set) {
+      std::string word = to_text(value);
+      std::erase(word, '"');
+      layer.push_back(fmt::format("{} {}", key.substr(key.find('.') + 1), word));
+    }
+    cells.insert(cells.end(), {memory.laws.empty() ? "-" : memory.laws, memory.equation,
+                               memory.published ? layer.empty() ? "sizes alone" : join(layer, ", ") : "-"});
+    cells[0] = fmt::format("`{}`", cells[0]);
+    text += "|";
+    for (const std::string& one : cells) text += fmt::format(" {} |", cell(one));
+    text += "\n";
+  }
+  return text;
+}
+
+std::string comparable_text() {
+  std::vector<std::vector<std::string>> cells = {{"memory", "map", "norm k, q", "norm read", "gates"}};
+  for (const Memory& memory : all_memories()) cells.push_back(starting_cells(memory));
+  return table(cells);
+}
+
 std::string apply_table() {
   std::string text =
       "| memory | inputs besides q, k, v | equation | own options (default) | states "

@@ -1,4 +1,4 @@
-// Tables for pages, made from what memories and tasks declare: `crosstalk reference families`, `tasks`, `memories`, `apply`.
+// Tables for pages, made from what memories and tasks declare: `crosstalk reference families`, `tasks`, `memories`, `comparable`, `apply`.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <string>
@@ -13,6 +13,10 @@ std::string families_table();
 std::string tasks_table();
 /// memory | what a token does, by family (docs/memories.md).
 std::string memories_table();
+/// memory | what it starts with: map, norms, gates, and in a published layer what stands around it (docs/comparable.md).
+std::string comparable_table();
+/// The same of map, norms and gates in plain text, for a terminal.
+std::string comparable_text();
 /// memory | inputs | equation | options | states (docs/apply.md).
 std::string apply_table();
 

@@ -7,6 +7,7 @@
 #include <sstream>
 #include <utility>
 
+#include "experiments/program/help/memory_tables.h"
 #include "models/engines.h"
 #include "results/numbers/verdict.h"
 #include "results/replay/published.h"
@@ -76,10 +77,13 @@ std::vector<Topic> read_topics(const std::string& file) {
 
 const std::vector<Topic>& topics() {
   static const std::vector<Topic> all = [] {
-    const std::pair<std::string, std::string> known[] = {
-        {"%published_columns%", published_columns_text()}, {"%forms%", forms_table()},
-        {"%solved%", fmt::format("{}", kSolvedAccuracy)},  {"%margin%", fmt::format("{}", kChanceMargin)},
-        {"%least%", fmt::format("{}", kLeastEvaluations)}, {"%trend%", fmt::format("{:g}", 100 * kTrend)}};
+    const std::pair<std::string, std::string> known[] = {{"%published_columns%", published_columns_text()},
+                                                         {"%comparable%", comparable_text()},
+                                                         {"%forms%", forms_table()},
+                                                         {"%solved%", fmt::format("{}", kSolvedAccuracy)},
+                                                         {"%margin%", fmt::format("{}", kChanceMargin)},
+                                                         {"%least%", fmt::format("{}", kLeastEvaluations)},
+                                                         {"%trend%", fmt::format("{:g}", 100 * kTrend)}};
     std::vector<Topic> read = read_topics(kTopicsText);
     for (Topic& topic : read) {
       while (topic.text.ends_with('\n')) topic.text.pop_back();

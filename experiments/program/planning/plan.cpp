@@ -21,6 +21,8 @@
 #include "experiments/training/foreign_memory.h"
 #include "experiments/training/pack.h"
 #include "kernels/base/error.h"
+#include "plots/figure.h"
+#include "results/numbers/unequal.h"
 #include "results/printable.h"
 #include "tasks/data_look.h"
 
@@ -32,6 +34,7 @@ struct LabelRow {
   std::string label, memory, layer;
   StateCounts counts;
   std::int64_t min_d_dot = 0, max_d_dot = 0, min_state = 0, max_state = 0;
+  std::int64_t min_heads = 1, max_heads = 1;
 };
 
 std::vector<LabelRow> rows_of(const Study& study, const StoreContents& contents) {
@@ -39,17 +42,21 @@ std::vector<LabelRow> rows_of(const Study& study, const StoreContents& contents)
   std::unordered_map<std::string, std::size_t> places;
   const auto add = [&](const Run& run, const std::string& label) {
     const auto [place, is_new] = places.emplace(label, rows.size());
+    const std::int64_t heads = run.config.has("model.heads") ? run.config.get_int("model.heads") : 1;
     if (is_new) {
       const std::string memory = run.config.has("memory.name") ? run.config.get_string("memory.name") : "";
       const bool language = run.config.has("model.name") && run.config.get_string("model.name") == "language";
       const std::string layer = language ? run.config.get_string("model.layer") : "-";
-      rows.push_back({label, memory, layer, {}, run.d_dot, run.d_dot, run.state_size, run.state_size});
+      rows.push_back(
+          {label, memory, layer, {}, run.d_dot, run.d_dot, run.state_size, run.state_size, heads, heads});
     }
     LabelRow& row = rows[place->second];
     if (row.layer != "-" && run.config.get_string("model.layer") != row.layer) row.layer = "both";
     row.counts.add(state_of(run, contents));
     row.min_d_dot = std::min(row.min_d_dot, run.d_dot);
     row.max_d_dot = std::max(row.max_d_dot, run.d_dot);
+    row.min_heads = std::min(row.min_heads, heads);
+    row.max_heads = std::max(row.max_heads, heads);
     row.min_state = std::min(row.min_state, run.state_size);
     row.max_state = std::max(row.max_state, run.state_size);
   };
@@ -176,6 +183,20 @@ std::vector<std::string> data_lines(const Study& study) {
   return lines;
 }
 
+/// What labels differ in besides what is swept, "" where in nothing.
+std::string unequal_of(const Study& study) {
+  UnequalOptions options;
+  const auto word = [](const OptionValue& value) {
+    const auto* text = std::get_if<std::string>(&value);
+    return text != nullptr ? *text : to_text(value);
+  };
+  for (const Run& run : study.runs)
+    for (const std::string& label : run.labels)
+      for (const auto& [key, value] : run.config.values())
+        if (key.starts_with("m")) options.add(label, key, word(value));
+  return options.text([](const std::string& label) { return label; }, std::string::npos);
+}
+
 void print_json(const Study& study, const StoreHeads& heads, const std::filesystem::path& store,
                 const std::optional<TrainingOptions>& asked, Console& console) {
   const StoreContents& contents = heads.contents;
@@ -188,6 +209,7 @@ void print_json(const Study& study, const StoreHeads& heads, const std::filesyst
                                  {"time", {{"seconds", nullptr}, {"text", time.text}}},
                                  {"data", data_lines(study)},
                                  {"warnings", warnings_of(missing_of(study, contents))},
+                                 {"labels_differ_in", unequal_of(study)},
                                  {"slow_forms", nlohmann::ordered_json::array()},
                                  {"verdicts", nlohmann::ordered_json::object()},
                                  {"runs", nlohmann::ordered_json::array()}};
@@ -247,7 +269,27 @@ int run_plan(const Arguments& arguments, Console& console) {
   const std::optional<TrainingOptions> asked = given_training(arguments);
   keep_chosen(arguments, study, console);
   const std::filesystem::path store = store_path_of(arguments, study);
-  print_plan(study, load_heads(store, console), store, arguments.has("json"), asked, console);
+  const bool detect = arguments.has("detect"), json = arguments.has("json");
+  FigureOptions options;
+  options.metric = arguments.get("metric");
+  const double size = arguments.number("detect", 1, 0);
+  if (detect && (json || size == 0))
+    throw UsageError(json ? "--detect prints a sentence; leave --json out"
+                          : "--detect 0: a difference of at least how much? Such as 0.05");
+  if (!detect && !options.metric.empty())
+    throw UsageError("--metric: of --detect SIZE, the difference that shall be told");
+  print_plan(study, load_heads(store, console), store, json, asked, console);
+  if (!detect) return exit_done;
+  try {
+    const LabelledRecords rows = asked_rows(read_store(store).records, asked_of(study));
+    if (rows.rows.empty())
+      console.out << "detect: nothing is recorded yet; two seeds of two labels tell how runs spread\n";
+    else
+      for (const std::string& text : detect_text(rows, options, size))
+        console.out << "detect: " << printable_line(text) << "\n";
+  } catch (const std::invalid_argument& wrong) {
+    throw UsageError(fmt::format("--detect {}: {}", arguments.get("detect"), wrong.what()));
+  }
   return exit_done;
 }
 
@@ -264,7 +306,10 @@ void print_plan(const Study& study, const StoreHeads& heads, const std::filesyst
   for (const LabelRow& row : rows) {
     const StateCounts& n = row.counts;
     cells.push_back({row.label, row.memory, row.layer,
-                     row.max_d_dot == 0 ? "-" : span(row.min_d_dot, row.max_d_dot),
+                     row.max_d_dot == 0   ? "-"
+                     : row.max_heads == 1 ? span(row.min_d_dot, row.max_d_dot)
+                                          : fmt::format("{} in {} heads", span(row.min_d_dot, row.max_d_dot),
+                                                        span(row.min_heads, row.max_heads)),
                      row.max_state == 0 ? "-" : span(row.min_state, row.max_state),
                      fmt::format("{}", n.total()), fmt::format("{}", n.done), fmt::format("{}", n.diverged),
                      fmt::format("{}", n.failed), fmt::format("{}", n.missing)});
@@ -277,8 +322,10 @@ void print_plan(const Study& study, const StoreHeads& heads, const std::filesyst
   console.out << study.name;
   if (!study.title.empty()) console.out << ": " << study.title;
   console.out << "\n" << study.product << "\n\n" << table(cells) << "\n";
+  if (const std::string unequal = unequal_of(study); !unequal.empty())
+    console.out << wrap("labels differ in " + printable_line(unequal), 110, "  ");
   const StoreSurvey found = survey(&study, store, heads);
-  if (const std::string verdicts = verdict_table(found); !verdicts.empty()) console.out << verdicts << "\n";
+  if (const std::string verdicts = outcome_text(found); !verdicts.empty()) console.out << verdicts << "\n";
   console.out << fmt::format("store: {}\nto train: {}\n", full_path(store), plural(total.missing, "run"));
   if (const auto again = lacking_weights(study.runs, contents, store); !again.empty())
     console.out << fmt::format(
@@ -337,6 +384,8 @@ std::vector<std::string> warnings_of(const std::vector<const Run*>& runs) {
   std::erase(all, "");
   std::set<std::string> folders;
   bool warms_up = false;
+  std::int64_t fewest = kLeastEvaluations,
+               few = 0;  // evaluations, and runs with fewer than it takes to tell a slope
   for (const Run* run : runs) {
     const std::int64_t steps = run->config.get_int("train.max_steps"),
                        warmup = run->config.get_int("train.warmup_steps");
@@ -346,12 +395,22 @@ std::vector<std::string> warnings_of(const std::vector<const Run*>& runs) {
           "train.warmup_steps = {} of train.max_steps = {}: the rate never comes to train.learning_rate",
           warmup, steps));
     }
+    if (const std::int64_t every = run->config.get_int("eval.every");
+        steps > 0 && every > 0 && steps / every < kLeastEvaluations) {
+      fewest = std::min(fewest, steps / every);
+      ++few;
+    }
     const TaskKind& kind = *find_task(run->config.get_string("task.name"));
     if (kind.drawn || !folders.insert(run->config.get_string("task.folder")).second) continue;
     for (const std::string& doubt :
          doubts_of(*kind.make(run->config), printable_line(run->config.get_string("task.folder"))))
       all.push_back(doubt);
   }
+  if (few > 0)
+    all.push_back(fmt::format(
+        "{} of {} are evaluated {} times only: whether their loss still falls at the last step can be told from {} "
+        "evaluations on; set eval.every to an eighth of train.max_steps or less",
+        few, plural(std::ssize(runs), "run"), fewest, kLeastEvaluations));
   return all;
 }
 
@@ -359,14 +418,16 @@ extern const Command plan_command;
 const Command plan_command = {
     "plan",
     "show what a study would train, and what of it is done",
-    "STUDY.toml [--out STORE] [--set KEY=VALUE]... [--device DEVICE] [--threads N] [--json]",
+    "STUDY.toml [--out STORE] [--set KEY=VALUE]... [--device DEVICE] [--threads N] [--detect SIZE] [--json]",
     "Reads and checks the study, spells out the product of its axes, and lists each memory\n"
     "with its feature dimension d_dot, its state size (floats a sequence at inference) and\n"
     "how many of its runs are in the store, and what became of them (solved, plateau, still falling, ...:\n"
     "'crosstalk describe verdict'); when a run stops early; how long the rest takes (by the records of the store, and\n"
     "before there are any by trying some shapes for two seconds; with --device or --threads always there), and\n"
     "whether memory can do it. On a GPU it names memories whose shapes only the slow form of a kernel covers, and\n"
-    "why.\n"
+    "why. --detect 0.05 says how many seeds such a difference of labels needs, by the spread of the recorded runs\n"
+    "('crosstalk describe bold').\n"
+    "What labels differ in besides the swept keys, defaults included, is told: 'crosstalk describe comparable'.\n"
     "Creates nothing.\n\n"
     "Examples:\n"
     "  crosstalk plan experiments/quickstart.toml\n"
@@ -382,11 +443,18 @@ const Command plan_command = {
       for (CommandOption& option :
            session_option_list())  // the time is then that of this place, whatever is recorded
         if (option.name == "device" || option.name == "threads") options.push_back(std::move(option));
+      options.push_back(
+          {"detect",
+           "SIZE",
+           "Say how many seeds it takes to tell such a difference of two labels, by recorded runs",
+           false,
+           {}});
+      options.push_back({"metric", "NAME", "Of --detect: as in figure difference", false, {}});
       options.push_back({"out", "STORE", "The store (default ./runs/<study>)", false, {}});
       options.push_back(
           {"json",
            "",
-           "Print JSON: study, count, product, store, time, data, warnings, slow_forms, verdicts, runs",
+           "Print JSON: study, count, product, store, time, data, warnings, labels_differ_in, slow_forms, verdicts, runs",
            false,
            {}});
       return options;

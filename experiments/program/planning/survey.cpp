@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "experiments/common/text.h"
+#include "experiments/inspect/evaluated_floor.h"
 #include "results/printable.h"
 #include "results/suspects.h"
 
@@ -38,6 +39,7 @@ StoreSurvey survey(const Study* study, const std::filesystem::path& store, const
     }
     found.by_label.assign(by_label.begin(), by_label.end());
     found.suspects = suspects_text(records);
+    found.chance = chance_of(records, "", evaluated_answers());
     found.edges = edge_choices(records, {rate}, rate);
   } catch (const StoreError&) {             // it was compacted away at this moment
   } catch (const std::invalid_argument&) {  // records of somebody else, without a learning rate
@@ -45,14 +47,35 @@ StoreSurvey survey(const Study* study, const std::filesystem::path& store, const
   return found;
 }
 
+namespace {
+
+std::string words_of(Verdict verdict) {
+  std::string words = to_text(verdict);
+  std::replace(words.begin(), words.end(), '_', ' ');
+  return words;
+}
+
+}  // namespace
+
+std::string outcome_text(const StoreSurvey& survey) {
+  const std::string table = verdict_table(survey);
+  return table.empty() || survey.chance.text.empty() ? table : table + "\n" + survey.chance.text + "\n";
+}
+
+std::string outcome_line(const StoreSurvey& survey) {
+  std::vector<std::string> parts;
+  for (const Verdict verdict : verdicts())
+    if (const auto n = survey.verdicts.find(verdict); n != survey.verdicts.end())
+      parts.push_back(fmt::format("{} {}", n->second, words_of(verdict)));
+  if (parts.empty()) return "";
+  return join(parts, ", ") + "." + (survey.chance.text.empty() ? "" : " " + survey.chance.text);
+}
+
 std::string verdict_table(const StoreSurvey& survey) {
   if (survey.by_label.empty()) return "";
   std::vector<std::vector<std::string>> cells = {{"verdicts"}};
   for (const Verdict verdict : verdicts())
-    if (survey.verdicts.contains(verdict)) {
-      cells[0].push_back(to_text(verdict));
-      std::replace(cells[0].back().begin(), cells[0].back().end(), '_', ' ');
-    }
+    if (survey.verdicts.contains(verdict)) cells[0].push_back(words_of(verdict));
   const auto row = [&](const std::string& label, const VerdictCounts& counts) {
     cells.push_back({printable_line(label)});
     for (const Verdict verdict : verdicts()) {

@@ -472,6 +472,9 @@ assert time["seconds"] > 0 and "an estimate" in time["text"], time'
   echo "$stderr"
   [ -z "$stderr" ]
   [[ $output == *"experiments/quickstart.toml"* ]]
+  cd "$BATS_TEST_TMPDIR" && mkdir elsewhere && cd elsewhere # the sources' own, by a path that can be run
+  run -0 --separate-stderr "$crosstalk" list studies --json
+  [ -s "$(jq -r '.[] | select(.name == "quickstart").path' <<<"$output")" ]
 }
 
 @test "SIGTERM stops with 75, and the same command goes on" {
@@ -833,6 +836,42 @@ assert pandas.read_csv("runs.csv").groupby("label").eval_loss.median().notna().a
 assert list(pandas.read_json("runs.jsonl", lines=True).id) == list(pandas.read_csv("runs.csv").id)'
 }
 
+@test "runs at chance, labels that differ in more than is swept, and missing runs are told wherever results are" {
+  sed 's/^name = "softmax"/name = "deltanet"/; s/^name = "linear_attention"/name = "gated_delta"/' tiny.toml >doubt.toml
+  run -0 --separate-stderr "$crosstalk" plan doubt.toml
+  [[ $output == *"labels differ in feature_map: identity (linear), silu (softmax)"* ]]
+  [[ $stderr == *"8 of 8 runs are evaluated 2 times only"* ]]
+  run -0 --separate-stderr "$crosstalk" run doubt.toml --where task.associations=3
+  [[ $stderr == *"Chance: accuracy 0."*" within its noise."* ]]
+  run -0 --separate-stderr "$crosstalk" table final doubt.toml
+  [[ $output == *"= 3 | "*"= 6 |"* ]]
+  [[ $output == *"Not whole yet: 4 of 8 runs are missing. Chance: accuracy 0."* ]]
+  "$crosstalk" run doubt.toml --quiet >/dev/null
+  run -0 --separate-stderr "$crosstalk" table final runs/tiny --format csv
+  [[ $output == label,d_dot,associations,n,median,lo,hi,at_chance* ]]
+  [[ $stderr == *"Chance: accuracy 0."* ]]
+  run -0 --separate-stderr "$crosstalk" status doubt.toml
+  [[ $output == *"Chance: accuracy 0."* ]]
+  "$crosstalk" status runs/tiny --json | jq -e '.chance.runs == 8 and .chance.within_noise >= 0'
+  "$crosstalk" plot updates runs/tiny --out fig
+  grep -q 'Chance: accuracy' fig.caption.txt
+  grep -q 'Labels differ in feature_map: identity (linear), silu (softmax)' fig.caption.txt
+  "$crosstalk" report doubt.toml --out page.html
+  grep -q 'Labels differ in feature_map: identity (.*), silu (.*)' page.html
+  grep -q 'Chance: accuracy' page.html
+  run -0 --separate-stderr "$crosstalk" table final doubt.toml --protocol
+  [[ $output == *"Labels differ in feature\\_map: identity (linear), silu (softmax)"* ]]
+  run -0 --separate-stderr "$crosstalk" plan doubt.toml --set model.parts=equal
+  [[ $output != *"labels differ"* ]]
+  run -0 --separate-stderr "$crosstalk" plan doubt.toml --set model.heads=2
+  [[ $output == *"4 in 2 heads"* ]]
+  printf '%s\n' '[study]' 'name = "odd"' '[base]' 'task.name = "mqar"' 'model.name = "language"' 'model.heads = 2' \
+    'model.width = 15' '[memories.delta]' 'name = "deltanet"' >odd.toml
+  refused 'model.heads = 2 does not divide model.width = 15' "$crosstalk" plan odd.toml
+  run -0 "$crosstalk" describe comparable
+  [[ $output == *deltanet*silu*gated_delta*identity* ]]
+}
+
 @test "tables in three formats" {
   "$crosstalk" run tiny.toml --quiet >/dev/null
   run -0 --separate-stderr "$crosstalk" table capacity runs/tiny --format latex
@@ -859,6 +898,23 @@ assert list(pandas.read_json("runs.jsonl", lines=True).id) == list(pandas.read_c
   "$crosstalk" export runs/tiny --out plain.json --format csv
   "$crosstalk" export runs/tiny | cmp plain.json -
   refused 'there is no folder "away"' "$crosstalk" table capacity runs/tiny --out away/capacity.tex
+}
+
+@test "A against B: table, figure, report and the seeds that it takes" {
+  run -0 --separate-stderr "$crosstalk" plan tiny.toml --detect 0.05
+  [[ $output == *'detect: nothing is recorded yet'* ]]
+  "$crosstalk" run tiny.toml --quiet >/dev/null
+  run -0 --separate-stderr "$crosstalk" table difference tiny.toml --against linear --format csv
+  [[ $output == label,d_dot,associations,n,median,lo,hi,against,wins,p,p_holm,told*softmax,,3,2,*,linear,* ]]
+  refused "did you mean \"linear\"" "$crosstalk" table difference tiny.toml --against linar
+  refused 'capacity holds no label against another' "$crosstalk" plot capacity tiny.toml --against linear
+  run -0 "$crosstalk" plot difference tiny.toml --against linear --out difference
+  grep -q '"Equal to Linear"' difference.py
+  "$crosstalk" report tiny.toml && grep -q 'crosstalk plot difference tiny.toml' report.html
+  run -0 --separate-stderr "$crosstalk" plan tiny.toml --detect 0.001
+  [[ $output == *'detect: a difference of 0.001 in '*' needs about '*'by the spread of 2 seeds: a rough estimate'* ]]
+  refused 'leave --json out' "$crosstalk" plan tiny.toml --detect 0.05 --json
+  refused 'detect SIZE' "$crosstalk" plan tiny.toml --metric eval_loss
 }
 
 @test "rows of others are drawn and printed, or refused by the column that they lack" {
@@ -913,7 +969,7 @@ assert list(pandas.read_json("runs.jsonl", lines=True).id) == list(pandas.read_c
   refused 'name it study.toml' "$crosstalk" new study.tml
   refused 'name it study.v2.toml' "$crosstalk" new study.v2
   refused 'name it mine.toml' "$crosstalk" new ""
-  for topic in study grid zip skip seeds record loss intervals best threshold published-csv test_loss provenance.host \
+  for topic in study grid zip skip seeds record loss intervals best threshold comparable published-csv test_loss provenance.host \
     Intervals DELTANET Train.Patience; do
     run -0 --separate-stderr "$crosstalk" describe $topic
     [ -n "$output" ]

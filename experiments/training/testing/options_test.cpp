@@ -3,12 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "experiments/study/schema.h"
 #include "experiments/study/study.h"
 
 namespace crosstalk {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 /// What is wrong with a study of MQAR at 8 pairs and 32 tokens, with learned positions.
 std::string refusal(const std::string& lines) {
@@ -57,6 +59,56 @@ TEST(Options, MemoriesByLevelsReadNoLongerSequences) {
                                           "sequences or another memory");
   }
   EXPECT_EQ(refused("linear_attention", 32769), "");
+}
+
+// model.parts = "equal": the same map and norms for all memories, of which labels then differ in their update rules alone.
+TEST(Options, EqualPartsAreThoseOfEveryMemoryThatHasThem) {
+  const std::string base = "[study]\nname = \"equal\"\n[base]\ntask.name = \"recall\"\n";
+  const auto run = [&](const std::string& parts, const std::string& memory) {
+    return parse_study(base + parts + "[memories.m]\n" + memory, "s.toml").runs.at(0);
+  };
+  const std::string equal = "model.parts = \"equal\"\n";
+  int memories = 0;
+  for (const SchemaMemory& memory : default_schema().memories) {
+    const std::string name = "name = \"" + memory.name + "\"\n";
+    std::string by_hand;
+    for (const auto& [key, value] : memory.equal)
+      by_hand += key.substr(7) + " = \"" + std::get<std::string>(value) + "\"\n";
+    if (by_hand.empty()) continue;
+    SCOPED_TRACE(memory.name);
+    crosstalk::Run equals;
+    try {
+      equals = run(equal, name);
+    } catch (const ConfigError& error) {  // a memory that the retrieval model does not have
+      EXPECT_THAT(error.what(), Not(HasSubstr("model.parts")));
+      EXPECT_THROW(run("", name + by_hand), ConfigError);
+      continue;
+    }
+    ++memories;
+    EXPECT_EQ(equals.id, run("", name + by_hand).id);
+    for (const auto& [part, value] : {std::pair{"memory.feature_map", "identity"},
+                                      {"memory.key_norm", "l2"},
+                                      {"memory.read_norm", "none"}})
+      if (equals.config.has(part)) {
+        EXPECT_EQ(equals.config.get_string(part), value);
+      }
+  }
+  EXPECT_GT(memories, 30);
+  const crosstalk::Run said =
+      run(equal, "name = \"deltanet\"\nfeature_map = \"silu\"\n");  // the table has the last word
+  EXPECT_EQ(said.id, run("", "name = \"deltanet\"\n").id);
+  EXPECT_NE(said.id, run(equal, "name = \"deltanet\"\n").id);
+  const auto refused = [&](const std::string& lines, const std::string& memory) {
+    try {
+      run(lines, memory);
+    } catch (const ConfigError& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_THAT(refused(equal, "name = \"softmax\"\n"), HasSubstr("s.toml:5:1: model.parts has no effect"));
+  EXPECT_THAT(refused(equal + "model.layer = \"published\"\n", "name = \"deltanet\"\n"),
+              HasSubstr("leave one of them out"));
 }
 
 TEST(Options, PrefixesLongerThanTheLongestSequenceAreRefused) {

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "results/numbers/unequal.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+namespace crosstalk {
+namespace {
+
+/// Keys that say which memory it is, what follows from others, and forms of equal results.
+const std::set<std::string>& passed_over() {
+  static const std::set<std::string> keys = {
+      "memory.name",  "memory.law",       "memory.form", "memory.source", "memory.files",    "memory.digest",
+      "memory.d_dot", "memory.arguments", "model.parts", "model.name",    "model.embedding", "model.layer"};
+  return keys;
+}
+
+/// Parts that a memory without the option has none of: it is compared all the same.
+bool none_if_absent(const std::string& key) {
+  return key == "memory.feature_map" || key == "memory.key_norm" || key == "memory.read_norm";
+}
+
+/// Those that change what is stored come first, then the memory's own, then the layer's.
+int rank_of(const std::string& key) { return none_if_absent(key) ? 0 : key.starts_with("memory.") ? 1 : 2; }
+
+/// "identity (A, B and 3 more)".
+std::string value_text(const std::string& value, const std::vector<std::string>& names) {
+  constexpr std::size_t kNamed = 3;
+  const std::size_t named = names.size() <= kNamed ? names.size() : kNamed - 1;
+  const std::string list =
+      fmt::format("{}", fmt::join(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(named), ", "));
+  return fmt::format("{} ({}{})", value.empty() ? "\"\"" : value, list,
+                     named < names.size() ? fmt::format(" and {} more", names.size() - named) : "");
+}
+
+}  // namespace
+
+void UnequalOptions::add(const std::string& label, const std::string& key, const std::string& value) {
+  if (key == "memory.name") labels_[label] = value == "python";
+  if ((key.starts_with("memory.") || key.starts_with("model.")) && passed_over().count(key) == 0)
+    values_[key][label].insert(value);
+}
+
+void UnequalOptions::add(const Record& record) {
+  labels_.try_emplace(record.label, false);
+  if (!record.config.is_object()) return;
+  for (const auto& [key, value] : record.config.items())
+    if (key.starts_with("m")) add(record.label, key, *config_text(record, key));
+}
+
+std::string UnequalOptions::text(const std::function<std::string(const std::string& label)>& name,
+                                 std::size_t most, const std::vector<std::string>& swept) const {
+  std::vector<std::pair<int, std::string>> parts;
+  for (const auto& [key, of_label] : values_) {
+    const bool is_swept =
+        std::find(swept.begin(), swept.end(), key) != swept.end() ||
+        std::any_of(of_label.begin(), of_label.end(), [](const auto& one) { return one.second.size() > 1; });
+    if (is_swept) continue;
+    std::map<std::string, std::vector<std::string>> names;  // by value
+    for (const auto& [label, is_torch] : labels_) {
+      const auto own = of_label.find(label);
+      if (own == of_label.end() && (is_torch || !none_if_absent(key))) continue;
+      names[own == of_label.end() ? "none" : *own->second.begin()].push_back(name(label) +
+                                                                             (is_torch ? ", PyTorch" : ""));
+    }
+    if (names.size() < 2) continue;
+    std::vector<std::string> texts;
+    for (const auto& [value, labels] : names) texts.push_back(value_text(value, labels));
+    parts.emplace_back(rank_of(key),
+                       fmt::format("{}: {}", key.substr(key.find('.') + 1), fmt::join(texts, ", ")));
+  }
+  std::stable_sort(parts.begin(), parts.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  const std::size_t more = parts.size() > most ? parts.size() - most : 0;
+  std::string text;
+  for (std::size_t i = 0; i + more < parts.size(); ++i) text += (i > 0 ? "; " : "") + parts[i].second;
+  return more > 0 ? fmt::format("{}; and {} more", text, more) : text;
+}
+
+std::string unequal_text(const RecordList& records,
+                         const std::function<std::string(const std::string& label)>& name, std::size_t most,
+                         const std::vector<std::string>& swept) {
+  UnequalOptions options;
+  for (const Record* record : records) options.add(*record);
+  const std::string text = options.text(name, most, swept);
+  return text.empty() ? "" : fmt::format("Labels differ in {}.", text);
+}
+
+}  // namespace crosstalk
