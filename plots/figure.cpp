@@ -162,6 +162,7 @@ ComposedFigure compose_figure(const std::string& name, const LabelledRecords& ro
   finish_footnotes(drawing, made.prepared.styles);
   for (const std::string& sentence : beside_studies(made.prepared.records, options)) {
     drawing.footnotes.push_back(sentence);
+    drawing.doubts.push_back(sentence);
     notes << "warning: " << sentence << '\n';
   }
   return made;

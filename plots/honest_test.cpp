@@ -15,7 +15,6 @@ using ::testing::Not;
 
 class HonestTest : public FigureTest {
  protected:
-  std::string caption() const { return read(folder_ / "figure.caption.txt"); }
   /// The line below the picture.
   std::string footnote() const {
     std::smatch found;
