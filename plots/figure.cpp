@@ -86,7 +86,7 @@ void add_ticks(Drawing& drawing) {
     if (row.n > 0) places.insert(row.x);
   if (drawing.script == kLinesTemplate &&
       places.size() == 1) {  // lines stand side by side there: no scale is true
-    const double x = *places.begin(), aside = std::max(1.0, 0.1 * std::abs(x));
+    const double x = *places.begin(), aside = x == 0 ? 1 : 0.1 * std::abs(x);
     const bool log = drawing.figure["xscale"] != "linear";
     drawing.figure["xlabel"] = fmt::format("{} = {:g}", drawing.figure["xlabel"].get<std::string>(), x);
     drawing.figure["xlim"] = log ? std::pair(x / 1.2, x * 1.2) : std::pair(x - aside, x + aside);

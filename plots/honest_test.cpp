@@ -52,7 +52,7 @@ TEST_F(HonestTest, OneSettingStandsAtItsLoadAndOnNoScale) {
   EXPECT_THAT(script(), HasSubstr("\"xticks\": [],"));
   draw("updates", one_setting());
   EXPECT_THAT(script(), HasSubstr("\"xlabel\": \"Associations $S$ = 8\","));
-  EXPECT_THAT(script(), HasSubstr("\"xlim\": [7.0, 9.0],"));  // in the middle, not on the frame
+  EXPECT_THAT(script(), HasSubstr("\"xlim\": [7.2, 8.8],"));  // in the middle, not on the frame
   EXPECT_THAT(script(), HasSubstr("\"xticks\": [],"));
 }
 
