@@ -99,12 +99,6 @@ ApplySizes with_letters(const Memory& memory, ApplySizes sizes,
   return sizes;
 }
 
-std::string start_name(const std::string& state) {
-  std::string name;
-  for (const char c : state) name += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return name + (std::isdigit(static_cast<unsigned char>(name.back())) ? "_0" : "0");
-}
-
 std::vector<ApplyInput> apply_inputs(const Memory& kind, const ApplySizes& s) {
   std::vector<ApplyInput> inputs;
   if (kind.own_queries) inputs.push_back({"q", {s.B, s.T, s.H, s.K}, "[B,T,H,K]"});

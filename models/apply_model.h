@@ -6,6 +6,7 @@
 // for also of sums over the states times what is given for them, for every input.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <cctype>
 #include <map>
 #include <memory>
 #include <optional>
@@ -30,7 +31,11 @@ ApplySizes with_letters(const Memory& memory, ApplySizes sizes,
                         const std::map<std::string, OptionValue>& given);
 
 /// The input that holds a state before the first token: s0, w1_0.
-std::string start_name(const std::string& state);
+inline std::string start_name(const std::string& state) {
+  std::string name;
+  for (const char c : state) name += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return name + (std::isdigit(static_cast<unsigned char>(name.back())) ? "_0" : "0");
+}
 
 /// An input of a memory: its name, its shape, and whether it may be left out.
 struct ApplyInput {
