@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "experiments/sharing/request_fuzz.h"
+#include "experiments/common/request_fuzz.h"
 #include "experiments/study/study_fuzz.h"
 #include "experiments/training/state/run_state_fuzz.h"
 #include "models/graph/init_fuzz.h"

@@ -7,7 +7,7 @@
 #include <algorithm>
 
 #include "experiments/common/text.h"
-#include "experiments/sharing/requests.h"
+#include "experiments/common/requests.h"
 #include "experiments/training/pack.h"
 #include "experiments/training/state/record_of.h"
 #include "kernels/base/text/names.h"

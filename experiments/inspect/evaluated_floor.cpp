@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "experiments/training/exam.h"
+#include "experiments/training/evaluator.h"
 #include "experiments/training/memory_facts.h"
 #include "results/numbers/select.h"
 #include "results/numbers/theory.h"
@@ -104,7 +104,7 @@ AnswersOf evaluated_answers() {
     const std::unique_ptr<Task> task = task_of(record);
     if (!task) return std::nullopt;
     double answers = 0;
-    for (const ExamPart& part : exam_parts(*task, split, static_cast<int>(*sequences))) {
+    for (const SplitPart& part : split_parts(*task, split, static_cast<int>(*sequences))) {
       const auto there = part.task->sequences(split);  // of files; 0: no end
       answers +=
           static_cast<double>(there > 0 ? std::min<std::int64_t>(there, part.sequences) : part.sequences) *

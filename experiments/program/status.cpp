@@ -15,7 +15,7 @@
 #include "experiments/common/text.h"
 #include "experiments/program/planning/survey.h"
 #include "experiments/sharing/progress.h"
-#include "experiments/sharing/requests.h"
+#include "experiments/common/requests.h"
 #include "experiments/sharing/signals.h"
 #include "experiments/training/pack.h"
 #include "results/printable.h"

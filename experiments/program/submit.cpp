@@ -13,7 +13,7 @@
 #include "experiments/common/exit_codes.h"
 #include "experiments/common/stores.h"
 #include "experiments/common/text.h"
-#include "experiments/sharing/requests.h"
+#include "experiments/common/requests.h"
 #include "experiments/sharing/session.h"
 #include "experiments/sharing/session_options.h"
 #include "results/printable.h"

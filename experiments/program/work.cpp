@@ -12,7 +12,7 @@
 #include "experiments/common/stores.h"
 #include "experiments/common/text.h"
 #include "experiments/sharing/progress.h"
-#include "experiments/sharing/requests.h"
+#include "experiments/common/requests.h"
 #include "experiments/sharing/session.h"
 #include "experiments/sharing/session_options.h"
 #include "experiments/sharing/shares.h"

@@ -1,6 +1,6 @@
 // Requests to a store.
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/sharing/requests.h"
+#include "experiments/common/requests.h"
 
 #include <fmt/format.h>
 

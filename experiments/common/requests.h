@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "experiments/sharing/request_text.h"
+#include "experiments/common/request_text.h"
 #include "experiments/study/study.h"
 
 namespace crosstalk::program {

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "experiments/sharing/request_text.h"
+#include "experiments/common/request_text.h"
 
 namespace crosstalk::program {
 

@@ -1,12 +1,12 @@
 // Requests by other programs: damaged ones are left out, and soon.
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/sharing/requests.h"
+#include "experiments/common/requests.h"
 
 #include <gtest/gtest.h>
 
 #include <chrono>
 
-#include "experiments/sharing/request_fuzz.h"
+#include "experiments/common/request_fuzz.h"
 #include "results/test_records.h"
 
 namespace crosstalk::program {

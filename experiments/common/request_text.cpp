@@ -1,6 +1,6 @@
 // One request, and the text of its file.
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/sharing/request_text.h"
+#include "experiments/common/request_text.h"
 
 #include <nlohmann/json.hpp>
 #include <stdexcept>
