@@ -6,8 +6,8 @@
 
 #include <algorithm>
 
-#include "experiments/common/text.h"
 #include "experiments/common/requests.h"
+#include "experiments/common/text.h"
 #include "experiments/training/pack.h"
 #include "experiments/training/state/record_of.h"
 #include "kernels/base/text/names.h"

@@ -11,11 +11,11 @@
 #include <unordered_map>
 
 #include "experiments/common/exit_codes.h"
+#include "experiments/common/requests.h"
 #include "experiments/common/stores.h"
 #include "experiments/common/text.h"
 #include "experiments/program/planning/survey.h"
 #include "experiments/sharing/progress.h"
-#include "experiments/common/requests.h"
 #include "experiments/sharing/signals.h"
 #include "experiments/training/pack.h"
 #include "results/printable.h"

@@ -11,9 +11,9 @@
 #include <string_view>
 
 #include "experiments/common/exit_codes.h"
+#include "experiments/common/requests.h"
 #include "experiments/common/stores.h"
 #include "experiments/common/text.h"
-#include "experiments/common/requests.h"
 #include "experiments/sharing/session.h"
 #include "experiments/sharing/session_options.h"
 #include "results/printable.h"

@@ -9,10 +9,10 @@
 
 #include "experiments/common/devices.h"
 #include "experiments/common/exit_codes.h"
+#include "experiments/common/requests.h"
 #include "experiments/common/stores.h"
 #include "experiments/common/text.h"
 #include "experiments/sharing/progress.h"
-#include "experiments/common/requests.h"
 #include "experiments/sharing/session.h"
 #include "experiments/sharing/session_options.h"
 #include "experiments/sharing/shares.h"

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "experiments/common/console.h"
-#include "experiments/sharing/progress.h"
 #include "experiments/common/requests.h"
+#include "experiments/sharing/progress.h"
 #include "experiments/sharing/shares.h"
 #include "experiments/study/study.h"
 #include "experiments/training/training.h"
