@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <stdexcept>
 
+#include "kernels/base/buffer.h"
 #include "kernels/base/error.h"
 #include "models/build.h"
 #include "models/memory.h"
@@ -28,7 +30,7 @@ void check_heads(const Options& options) {
 
 // A form that does not cover the memory, or a law for a parameter that it has not, is refused now, not when
 // training begins: building a model of the smallest sizes finds out.
-void check_by_building(const Options& options) {
+void build_to_check(const Options& options) {
   const auto given = [&](const char* key, const char* neutral) {
     return options.has(key) && options.get_string(key) != neutral;
   };
@@ -55,6 +57,19 @@ void check_by_building(const Options& options) {
     };
     if (error.key != "model.init" || !other()) throw;
   }
+}
+
+/// build_to_check(), without memory for parameters, and not again for the model that passed last: studies vary tasks and rates.
+void check_by_building(const Options& options) {
+  static thread_local Options passed;
+  Options own;
+  for (const auto& [key, value] : options.values())
+    if (!key.starts_with("task.")) own.set(key, value);
+  if (own == passed) return;
+  std::optional<MemoryMeasure> unallocated;
+  if (!MemoryMeasure::active()) unallocated.emplace();
+  build_to_check(options);
+  passed = std::move(own);
 }
 
 }  // namespace

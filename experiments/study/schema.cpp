@@ -73,8 +73,13 @@ std::vector<std::string> Schema::keys() const {
 }
 
 bool Schema::knows(const std::string& key) const {
-  const std::vector<std::string> all = keys();
-  return std::binary_search(all.begin(), all.end(), key);
+  const std::size_t dot = key.find('.');
+  const std::string prefix = key.substr(0, dot), name = dot == std::string::npos ? "" : key.substr(dot + 1);
+  const auto has = [&](const auto& kind) { return find_spec(kind.options, name) != nullptr; };
+  if (key == "task.name" || key == "memory.name" || key == "data_seed" || key == "init_seed") return true;
+  if (prefix == "task") return std::any_of(tasks.begin(), tasks.end(), has);
+  if (prefix == "memory") return std::any_of(memories.begin(), memories.end(), has);
+  return find_option(*this, "", "", key) != nullptr;
 }
 
 std::string Schema::unknown_key(const std::string& key) const {
