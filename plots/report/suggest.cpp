@@ -101,30 +101,6 @@ std::vector<std::string> names_for(const RecordList& records, const std::string&
 
 }  // namespace
 
-std::map<std::string, bool> config_keys(const RecordList& records) {
-  using Object = nlohmann::json::object_t;
-  static const Object none;
-  std::map<std::string, bool> keys;
-  const auto object_of = [](const Record* record) -> const Object& {
-    const auto* object = record->config.get_ptr<const Object*>();
-    return object == nullptr ? none : *object;
-  };
-  if (records.empty()) return keys;
-  const Object& first = object_of(records.front());
-  for (const auto& [key, value] : first) keys.emplace(key, false);
-  for (const Record* record : records) {
-    const Object& other = object_of(record);
-    auto a = first.begin(), b = other.begin();  // both are sorted
-    while (a != first.end() || b != other.end()) {
-      const int order = a == first.end() ? 1 : b == other.end() ? -1 : a->first.compare(b->first);
-      if (order != 0 || a->second != b->second) keys[order > 0 ? b->first : a->first] = true;
-      if (order <= 0) ++a;
-      if (order >= 0) ++b;
-    }
-  }
-  return keys;
-}
-
 std::vector<std::string> telling_keys(const RecordList& records) {
   std::vector<std::string> keys;
   for (const auto& [key, varies] : config_keys(records))

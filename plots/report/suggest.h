@@ -13,9 +13,6 @@ namespace crosstalk {
 /// width that follows from it) the first, where those that stand on axes come first.
 std::vector<std::string> telling_keys(const RecordList& records);
 
-/// Keys of configurations (true: those that not all records have with one value), in one walk over the records.
-std::map<std::string, bool> config_keys(const RecordList& records);
-
 struct SuggestedFigure {
   std::string name;        ///< of figure_kinds()
   std::string table = "";  ///< of table_kinds(): the same numbers; "" = none

@@ -43,14 +43,17 @@ using Values = std::vector<std::string>;
 using Groups = std::map<std::string, std::map<Values, RecordList>>;
 
 Groups groups_of(const RecordList& records, const std::vector<std::string>& keys) {
+  std::vector<std::string> others;  // what is equal in all records tells no groups apart
+  for (const auto& [key, varies] : config_keys(records))
+    if (varies && !is_seed_key(key) && std::find(keys.begin(), keys.end(), key) == keys.end())
+      others.push_back(key);
   Groups groups;
   for (const Record* record : records) {
     if (record->status == RunStatus::failed) continue;
     std::string rest = record->label + '\n';
-    if (record->config.is_object())
-      for (const auto& [key, value] : record->config.items())
-        if (!is_seed_key(key) && std::find(keys.begin(), keys.end(), key) == keys.end())
-          rest += key + '=' + value.dump() + '\n';
+    for (const std::string& key : others)
+      if (const auto value = record->config.find(key); value != record->config.end())
+        rest += key + '=' + value->dump() + '\n';
     Values values;
     for (const std::string& key : keys) values.push_back(config_text(*record, key).value_or(""));
     groups[rest][values].push_back(record);
@@ -197,6 +200,30 @@ std::vector<std::string> sorted_values(const std::vector<std::string>& values) {
     return x.has_value() && !y.has_value();
   });
   return sorted;
+}
+
+std::map<std::string, bool> config_keys(const RecordList& records) {
+  using Object = nlohmann::json::object_t;
+  static const Object none;
+  std::map<std::string, bool> keys;
+  const auto object_of = [](const Record* record) -> const Object& {
+    const auto* object = record->config.get_ptr<const Object*>();
+    return object == nullptr ? none : *object;
+  };
+  if (records.empty()) return keys;
+  const Object& first = object_of(records.front());
+  for (const auto& [key, value] : first) keys.emplace(key, false);
+  for (const Record* record : records) {
+    const Object& other = object_of(record);
+    auto a = first.begin(), b = other.begin();  // both are sorted
+    while (a != first.end() || b != other.end()) {
+      const int order = a == first.end() ? 1 : b == other.end() ? -1 : a->first.compare(b->first);
+      if (order != 0 || a->second != b->second) keys[order > 0 ? b->first : a->first] = true;
+      if (order <= 0) ++a;
+      if (order >= 0) ++b;
+    }
+  }
+  return keys;
 }
 
 bool is_seed_key(const std::string& key) {

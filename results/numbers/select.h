@@ -112,6 +112,8 @@ struct Pooled {
 };
 Pooled pooled_differences(const RecordList& records);
 
+/// Keys of configurations (true: those that not all records have with one value), in one walk over the records.
+std::map<std::string, bool> config_keys(const RecordList& records);
 /// "seed", "data_seed", "init_seed": what runs of one point may differ in.
 bool is_seed_key(const std::string& key);
 
