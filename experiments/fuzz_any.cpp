@@ -62,12 +62,17 @@ Check chosen() {
   std::fprintf(stderr, "\n");
   std::exit(2);
 }
+Check check = nullptr;
 
 }  // namespace
 }  // namespace crosstalk
 
+extern "C" int LLVMFuzzerInitialize(int* /*argc*/, char*** /*argv*/) {
+  crosstalk::check = crosstalk::chosen();
+  return 0;
+}
+
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  static const crosstalk::Check check = crosstalk::chosen();
-  check({reinterpret_cast<const char*>(data), size});
+  crosstalk::check({reinterpret_cast<const char*>(data), size});
   return 0;
 }

@@ -41,6 +41,15 @@ class RetrievalOracle {
     key_weight_ = token_weight("key_projection", d_key_);
     query_weight_ = matrix("query_projection.key", embedding_);
     if (parameters_.count("gate.key") != 0) gate_weight_ = token_weight("gate", 1);
+    const std::string map = options_.has("memory.feature_map") ? text("feature_map") : "identity";
+#define CROSSTALK_PICK_MAP(kind)                        \
+  if (map == maps::kind::info().name) {                 \
+    map_.map = FeatureMap::kind;                        \
+    const auto number = maps::kind::info().number;      \
+    if (number) map_.number = number(options_, d_key_); \
+  }
+    CROSSTALK_FEATURE_MAPS(CROSSTALK_PICK_MAP)
+#undef CROSSTALK_PICK_MAP
     // Attention scales its products by default.
     options_.set("memory.scale", memory().keeps_keys ? 1 / std::sqrt(static_cast<double>(d_key_)) : 1.0);
   }
@@ -136,23 +145,14 @@ class RetrievalOracle {
 
   // By the op, which the map's own oracle holds (kernels/feature_map/maps/NAME_test.cpp).
   Vector phi(const Vector& x) {
-    const std::string name = text("feature_map");
-    MapFeatures<double> op;
+    MapFeatures<double> op = map_;
     const auto row = [](const Vector& numbers, int columns) {
       Tensor<double> t;
       t.data = const_cast<double*>(numbers.data()), t.R = 1, t.rank = 2;
       t.dims[0] = static_cast<int>(numbers.size()) / columns, t.dims[1] = columns;
       return t;
     };
-#define CROSSTALK_PICK_MAP(map)                                  \
-  if (name == maps::map::info().name) {                          \
-    op.map = FeatureMap::map;                                    \
-    const auto number = maps::map::info().number;                \
-    if (number != nullptr) op.number = number(options_, d_key_); \
-  }
-    CROSSTALK_FEATURE_MAPS(CROSSTALK_PICK_MAP)
-#undef CROSSTALK_PICK_MAP
-    if (name == "elu1" || name == "relu" || name == "dpfp")
+    if (op.map == FeatureMap::elu1 || op.map == FeatureMap::relu || op.map == FeatureMap::dpfp)
       for (const double a : x) near(a);
     op.x.value = row(x, d_key_);
     if (!omega_.empty()) op.omega.value = row(omega_, d_key_);
@@ -217,6 +217,7 @@ class RetrievalOracle {
   static constexpr double kEps = 1e-6;
 
   Options options_;
+  MapFeatures<double> map_;  ///< without tensors
   int keys_, values_, d_key_, embedding_ = 0;
   bool second_key_;
   Parameters parameters_;
