@@ -1,4 +1,4 @@
-// The rules of a training run, for models that are trained outside of the program: the order of batches, rates, exams, when a run
+// The rules of a training run, for models that are trained outside of the program: the order of batches, rates, evaluations, when a run
 // ends, and what its record says. They are the trainer's own (experiments/training), one object a run.
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
@@ -97,7 +97,7 @@ class Course {
   double rate(std::int64_t step) const {
     return run_.config.get_double("train.learning_rate") * schedule_.factor(static_cast<std::int32_t>(step));
   }
-  std::int64_t to_evaluation() const { return schedule_->to_evaluation(slot_.steps); }
+  std::int64_t to_evaluation() const { return evaluation_schedule_->to_evaluation(slot_.steps); }
 
   /// (part, sequences) of a split: of this stage, of the whole task, or of the task so many times as long.
   nb::list exam(const std::string& split, int factor) {
@@ -223,7 +223,7 @@ class Course {
   void enter_stage() {
     epoch_ = std::make_unique<Epoch>(*stage_task(), narrow<int>(run_.config, "train.batch"));
     schedule_ = schedule_of(run_.config, epoch_->steps());
-    schedule_ = std::make_unique<EvaluationSchedule>(run_.config, *epoch_);
+    evaluation_schedule_ = std::make_unique<EvaluationSchedule>(run_.config, *epoch_);
   }
   std::vector<SplitPart> parts_of(const Task& task, const std::string& split) const {
     return split_parts(task, split_of(split), narrow<int>(run_.config, "eval.sequences"));
@@ -246,7 +246,7 @@ class Course {
   std::vector<TaskSegment> stages_;
   std::map<int, Shared> lengthened_;
   std::unique_ptr<Epoch> epoch_;
-  std::unique_ptr<EvaluationSchedule> schedule_;
+  std::unique_ptr<EvaluationSchedule> evaluation_schedule_;
   RateSchedule schedule_;
   Record record_;
 };

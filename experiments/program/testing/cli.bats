@@ -370,7 +370,7 @@ PY
 }
 
 @test "steps that epochs decide are not set by train.max_steps; plan says when runs stop early" {
-  study=$CROSSTALK_SOURCE/experiments/deltaformer2025_table1.toml
+  study=$source/experiments/deltaformer2025_table1.toml
   run -2 "$crosstalk" plan "$study" --set train.max_steps=5
   [[ $output == *"--set train.max_steps=5: train.epochs = 24 decides the steps here"*"--set train.epochs=0"* ]]
   run -2 "$crosstalk" run "$study" --set train.max_steps=5 --out none
@@ -381,8 +381,8 @@ PY
 }
 
 @test "compare says what a shrunk run does otherwise than the study that replays the numbers" {
-  study=$CROSSTALK_SOURCE/experiments/deltaformer2025_table1.toml
-  table=$CROSSTALK_SOURCE/results/published/literature/deltaformer2025_table1.csv
+  study=$source/experiments/deltaformer2025_table1.toml
+  table=$source/results/published/literature/deltaformer2025_table1.csv
   "$crosstalk" run "$study" --set task.examples=32 --set train.batch=16 --set train.epochs=1 --set eval.sequences=16 --set eval.every=1 \
     --set seeds=1,2 --set memory=softmax --out shrunk --quiet
   run -2 "$crosstalk" compare shrunk --published "$table" --allow train.epochs
