@@ -86,7 +86,7 @@ void add_ticks(Drawing& drawing) {
     if (row.n > 0) places.insert(row.x);
   if (drawing.script == kLinesTemplate &&
       places.size() == 1) {  // lines stand side by side there: no scale is true
-    const double x = *places.begin(), aside = std::max(1.0, 0.1 * std::abs(x));
+    const double x = *places.begin(), aside = x == 0 ? 1 : 0.1 * std::abs(x);
     const bool log = drawing.figure["xscale"] != "linear";
     if (const auto label = drawing.figure["xlabel"].get<std::string>(); !label.empty())
       drawing.figure["xlabel"] = fmt::format("{} = {:g}", label, x);
@@ -167,6 +167,7 @@ ComposedFigure compose_figure(const std::string& name, const LabelledRecords& ro
   finish_footnotes(drawing, made.prepared.styles);
   for (const std::string& sentence : beside_studies(made.prepared.records, options)) {
     drawing.footnotes.push_back(sentence);
+    drawing.doubts.push_back(sentence);
     notes << "warning: " << sentence << '\n';
   }
   return made;

@@ -15,7 +15,6 @@ using ::testing::Not;
 
 class HonestTest : public FigureTest {
  protected:
-  std::string caption() const { return read(folder_ / "figure.caption.txt"); }
   /// The line below the picture.
   std::string footnote() const {
     std::smatch found;
@@ -53,7 +52,7 @@ TEST_F(HonestTest, OneSettingStandsAtItsLoadAndOnNoScale) {
   EXPECT_THAT(script(), HasSubstr("\"xticks\": [],"));
   draw("updates", one_setting());
   EXPECT_THAT(script(), HasSubstr("\"xlabel\": \"Associations $S$ = 8\","));
-  EXPECT_THAT(script(), HasSubstr("\"xlim\": [7.0, 9.0],"));  // in the middle, not on the frame
+  EXPECT_THAT(script(), HasSubstr("\"xlim\": [7.2, 8.8],"));  // in the middle, not on the frame
   EXPECT_THAT(script(), HasSubstr("\"xticks\": [],"));
 }
 

@@ -90,7 +90,9 @@ class FigureTest : public ::testing::Test {
     draw_figure(name, rows_of(records), options_, notes_);
     return read(folder_ / "figure.csv");
   }
-  std::string script() const { return read(folder_ / "figure.py"); }
+  /// The script and, behind it, what is said for the caption.
+  std::string script() const { return read(folder_ / "figure.py") + caption(); }
+  std::string caption() const { return read(folder_ / "figure.caption.txt"); }
   std::string notes() const { return notes_.str(); }
 
   static std::string read(const std::filesystem::path& path) {

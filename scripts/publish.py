@@ -213,7 +213,8 @@ def main(arguments):
             print(f"not drawn, for it needs a store: {shlex.join(words)}")
             continue
         run(crosstalk, *[part for word in words for part in (stores if word == f"runs/{name}" else [word])])
-        (HERE / f"{words[words.index('--out') + 1]}.py").unlink(missing_ok=True)
+        for ending in ("py", "caption.txt"):
+            (HERE / f"{words[words.index('--out') + 1]}.{ending}").unlink(missing_ok=True)
     run(sys.executable, SOURCE / "scripts" / "documents.py", SOURCE, crosstalk, cwd=SOURCE)
     print(f"{name}: {said_of(rows)}")
 

@@ -103,7 +103,7 @@ std::string csv_text(const Drawing& drawing, const ByColumns& by) {
 }
 
 std::string footnote_line(const Drawing& drawing, double inches) {
-  const auto most = static_cast<std::size_t>(inches * 72 / 3.3);  // points of a letter, at 6.5 points
+  const auto most = static_cast<std::size_t>(inches * 72 / 3.5);  // points of a letter, at 6.5 points
   std::vector<std::string> order = drawing.footnotes;
   if (!order.empty())
     std::stable_partition(order.begin() + 1, order.end(), [&](const std::string& one) {
