@@ -105,7 +105,7 @@ Drawing draw_difference(const FigureInput& input) {
   if (lines.empty()) throw std::invalid_argument("difference: " + no_number(input.records, x));
   sort_lines(lines, input.styles);
   const std::vector<const RecordLine*> others = others_of(lines, input.options);
-  Drawing drawing = begin_drawing(kLinesTemplate, input.options, x == kLoad ? "associations" : x);
+  Drawing drawing = begin_drawing(kLinesTemplate, input.options, x);
   if (has_place) drawing.needs = {x};
   drawing.metric = metric.name;
   const int expected = expected_seeds(lines, input.options.expected_seeds);
