@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <ostream>
 #include <set>
@@ -153,7 +154,9 @@ Drawing draw_difference(const FigureInput& input) {
   const std::pair<double, double> range =
       octaves ? std::pair{first / 1.15, last * 1.15} : std::pair{first - margin, last + margin};
   const double room = std::max(0.06 * (high - low), 1e-9);
-  set_axes(drawing, has_place ? symbol_of(x) : "", fmt::format("Difference, {}", metric.axis),
+  std::string what = metric.axis;
+  what[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(what[0])));
+  set_axes(drawing, has_place ? symbol_of(x) : "", "Difference of " + what,
            !octaves     ? "linear"
            : first >= 1 ? "log2"
                         : "log",

@@ -47,7 +47,7 @@ TEST_F(DifferenceTest, ATableHasMediansIntervalsAndWins) {
       table(runs(7)),
       "| Memory | pairs = 4 | pairs = 8 |\n|---|--:|--:|\n"
       "| b | **0.1** [0.1, 0.1] 7/7 | -0.001 [-0.00553, 0.00453] 3/7 |\n"
-      "\nEvaluation accuracy. Median over 7 seeds [95 % confidence interval of the median]. "
+      "\nDifference of evaluation accuracy. Median over 7 seeds [95 % confidence interval of the median]. "
       "Paired by seed, each minus a: above 0 is better. Behind the interval: seeds in which it is better. "
       "Bold: difference told from 0 (signed-rank test, Holm over 2).\n");
   options_.against = "b";

@@ -435,7 +435,8 @@ std::string table_text(const std::string& name, const LabelledRecords& rows, con
                         mad_columns());
     table.caption = fmt::format("{} on the tasks of MAD. {}", metric.axis, table.caption);
   } else {
-    const Metric metric = told.empty() ? metric_of(input) : window_metric(input);
+    Metric metric = told.empty() ? metric_of(input) : window_metric(input);
+    if (!told.empty()) metric.axis = drawing.figure["ylabel"];
     const std::vector<double> places = axis_places(drawing, prepared);
     const std::string x = name != "updates" ? final_key(input) : "task.associations";
     // A task without associations has one place, whose name says nothing.
