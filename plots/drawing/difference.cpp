@@ -156,7 +156,11 @@ Drawing draw_difference(const FigureInput& input) {
   const double room = std::max(0.06 * (high - low), 1e-9);
   std::string what = metric.axis;
   what[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(what[0])));
-  set_axes(drawing, has_place ? symbol_of(x) : "", "Difference of " + what,
+  set_axes(drawing,
+           !has_place   ? ""
+           : x == kLoad ? "Associations $S$"
+                        : symbol_of(x),
+           "Difference of " + what,
            !octaves     ? "linear"
            : first >= 1 ? "log2"
                         : "log",

@@ -418,6 +418,7 @@ std::string table_text(const std::string& name, const LabelledRecords& rows, con
   if (name != "capacity" && name != "windows" && told.empty()) mark_chance(drawing, prepared, plain);
   if (format == TableFormat::csv) {
     for (std::size_t i = footnotes; i < drawing.footnotes.size(); ++i) notes << drawing.footnotes[i] << '\n';
+    if (!told.empty()) notes << told << '\n';
     std::erase_if(drawing.rows, [&](const FigureRow& row) { return !styles_line(drawing, row); });
     return csv_text(drawing, prepared.by);
   }

@@ -286,10 +286,12 @@ int run_plan(const Arguments& arguments, Console& console) {
                           : "--detect 0: a difference of at least how much? Such as 0.05");
   if (!detect && !options.metric.empty())
     throw UsageError("--metric: of --detect SIZE, the difference that shall be told");
-  print_plan(study, load_heads(store, console), store, json, asked, console);
+  const StoreHeads heads = load_heads(store, console);
+  print_plan(study, heads, store, json, asked, console);
   if (!detect) return exit_done;
   try {
-    const LabelledRecords rows = asked_rows(read_store(store).records, asked_of(study));
+    LabelledRecords rows;
+    if (!heads.contents.records.empty()) rows = asked_rows(read_store(store).records, asked_of(study));
     if (rows.rows.empty())
       console.out << "detect: nothing is recorded yet; two seeds of two labels tell how runs spread\n";
     else
