@@ -265,7 +265,7 @@ TEST_F(TableTest, LatexIsSafeAndBold) {
                 "\\\\\n\\midrule\n"));
   EXPECT_THAT(text, HasSubstr("50 \\% of $\\beta_t$ \\& $\\nu$ & 4 & 16 & 4 {\\scriptsize [4, 8)} \\\\\n"));
   EXPECT_THAT(text, HasSubstr("\\textbf{$\\geq$ 8} {\\scriptsize [8, $\\infty$)} \\\\\n"));
-  EXPECT_THAT(text, HasSubstr("with probability 0.75"));
+  EXPECT_THAT(text, HasSubstr("75 \\% interval"));
 }
 
 /// As many memories and loads as are asked for.
@@ -366,8 +366,8 @@ TEST_F(TableTest, ARivalsRowsStandInEveryTableOrAreRefused) {
   mine.config = {{"task.name", "recall"}, {"task.associations", 4}};
   mine.eval_loss = 0.0001;
   rows.rows["mine.csv:1\tmine"] = mine;
-  EXPECT_THAT(table("capacity", rows, TableFormat::markdown), HasSubstr("| mine (1/3 seeds) | -- | -- | "));
-  EXPECT_THAT(table("final", rows, TableFormat::markdown), HasSubstr("| mine (1/3 seeds) | **0.0001** |  |"));
+  EXPECT_THAT(table("capacity", rows, TableFormat::markdown), HasSubstr("| mine | -- | -- | "));
+  EXPECT_THAT(table("final", rows, TableFormat::markdown), HasSubstr("| mine | **0.0001** |  |"));
   options_.x = "model.d_key";
   options_.where = {{"task.associations", "4"}};
   try {
