@@ -182,8 +182,9 @@ std::vector<std::filesystem::path> draw_figure(const std::string& name, const La
                      styled(script_text(made.drawing, made.prepared.styles, line), options),
                      fmt::format("{}\n", fmt::join(made.drawing.footnotes, "\n")), notes);
   std::vector<std::filesystem::path> paths;
-  for (const char* ending : {".csv", ".py", ".caption.txt"}) paths.push_back(with_extension(base, ending));
+  for (const char* ending : {".csv", ".py"}) paths.push_back(with_extension(base, ending));
   for (auto& picture : render_figure(base, notes)) paths.push_back(std::move(picture));
+  paths.push_back(with_extension(base, ".caption.txt"));
   return paths;
 }
 

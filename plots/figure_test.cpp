@@ -878,7 +878,7 @@ TEST_F(FigureTest, WhatIsSaidOfPanelsIsSaidOnceAndNamesThem) {
   });
   options_.facet = "model.d_key";
   draw("capacity", records);
-  const std::string text = script();
+  const std::string text = caption();
   EXPECT_THAT(text, HasSubstr("Lines: median over 1 to 2 seeds; "));
   EXPECT_EQ(text.find("Lines: median"), text.rfind("Lines: median"));
   EXPECT_THAT(notes(),
@@ -926,7 +926,7 @@ TEST_F(FigureTest, LinesThatCoincideAreNamed) {
   titled.rows = records;
   titled.labels = {{"sum", "", {}}, {"gla", "GLA, bare", {}}, {"kda", "", {}}};
   draw_figure("capacity", titled, options_, notes_);
-  EXPECT_THAT(script(), HasSubstr(R"(the last in front: \"Sum\" and \"GLA, bare\".)"));
+  EXPECT_THAT(script(), HasSubstr(R"(the last in front: "Sum" and "GLA, bare".)"));
   std::erase_if(records, [](const auto& entry) { return entry.second.label == "sum"; });
   draw("capacity", records);
   EXPECT_THAT(script(), Not(HasSubstr("coincide")));

@@ -98,7 +98,7 @@ AnswersOf evaluated_answers() {
     const Split split = metric.starts_with("test") ? Split::test : Split::eval;
     std::string key = split == Split::test ? "test" : "eval";
     for (const auto& [name, value] : record.config.items())
-      if (name.starts_with("task.") || name == "eval.sequences") (key += '\n') += value.dump();
+      if (name.starts_with("task.") || name == "eval.sequences") (key += value.dump()).push_back('\n');
     const auto [place, is_new] = known->try_emplace(key);
     if (!is_new) return place->second;
     const std::unique_ptr<Task> task = task_of(record);

@@ -46,12 +46,12 @@ TEST_F(DifferenceTest, ATableHasMediansIntervalsAndWins) {
   EXPECT_EQ(
       table(runs(7)),
       "| Memory | pairs = 4 | pairs = 8 |\n|---|--:|--:|\n"
-      "| b | **0.1** [0.1, 0.1] 7/7 | -0.001 [-0.00608, 0.00492] 3/7 |\n"
-      "\nEvaluation accuracy. Median over 7 seeds [95 % confidence interval of the median]. "
+      "| b | **0.1** [0.1, 0.1] 7/7 | -0.001 [-0.00553, 0.00453] 3/7 |\n"
+      "\nDifference of evaluation accuracy. Median over 7 seeds [95 % confidence interval of the median]. "
       "Paired by seed, each minus a: above 0 is better. Behind the interval: seeds in which it is better. "
       "Bold: difference told from 0 (signed-rank test, Holm over 2).\n");
   options_.against = "b";
-  EXPECT_THAT(table(runs(7)), HasSubstr("| a | **-0.1** [-0.1, -0.1] 0/7 | 0.001 [-0.00492, 0.00608] 4/7 |"));
+  EXPECT_THAT(table(runs(7)), HasSubstr("| a | **-0.1** [-0.1, -0.1] 0/7 | 0.001 [-0.00453, 0.00553] 4/7 |"));
   EXPECT_THAT(table(runs(6)),
               AllOf(Not(HasSubstr("**")), HasSubstr("No difference can be told from 0: 2 comparisons "
                                                     "need 7 seeds, 1 more than there are.")));
@@ -122,8 +122,8 @@ TEST_F(DifferenceTest, TheFigureMarksWhatIsToldAndWhereZeroIs) {
   EXPECT_THAT(csv, HasSubstr(",a,3,"));
   EXPECT_THAT(csv, HasSubstr("theory: no difference,,"));
   EXPECT_THAT(script(), HasSubstr("\"theory\": \"Equal to a\""));
-  EXPECT_THAT(script(),
-              HasSubstr("Paired by seed, each minus a: above 0 is better. Filled: difference told from 0"));
+  EXPECT_THAT(caption(), AllOf(HasSubstr("Paired by seed, each minus a: above 0 is better."),
+                               HasSubstr("Filled: difference told from 0 (signed-rank test, Holm over 2).")));
   // Holm's correction is for all panels together.
   RecordMap two = runs(7);
   for (auto& [id, record] : runs(7)) {
@@ -132,8 +132,9 @@ TEST_F(DifferenceTest, TheFigureMarksWhatIsToldAndWhereZeroIs) {
   }
   for (auto& [id, record] : two) record.config.emplace("model.width", 32);
   options_.facet = "model.width";
-  EXPECT_THAT(draw("difference", two), AllOf(HasSubstr(",0.0625,0,"), Not(HasSubstr(",1,32\n"))));
-  EXPECT_THAT(script(), HasSubstr("No difference can be told from 0: 4 comparisons need 8 seeds"));
+  EXPECT_THAT(draw("difference", two),
+              AllOf(HasSubstr(",32,a,7,0.015625,0.0625,0\n"), Not(HasSubstr(",1\n"))));
+  EXPECT_THAT(caption(), HasSubstr("No difference can be told from 0: 4 comparisons need 8 seeds"));
 }
 
 TEST_F(DifferenceTest, BoldIsBestBeyondDoubt) {

@@ -252,9 +252,8 @@ void note_doubts(Drawing& drawing, const Prepared& prepared, const FigureOptions
   if (const std::size_t missing = prepared.missing.size(); missing > 0)
     drawing.footnotes.push_back(
         fmt::format("Not whole yet: {} of {} runs are missing.", missing, missing + prepared.recorded));
-  if (const auto chance = chance_of(runs, metric_shown(drawing, options), options.answers);
-      !chance.text.empty())
-    drawing.footnotes.push_back(chance.text);
+  const ChanceCount chance = chance_of(runs, metric_shown(drawing, options), options.answers);
+  if (!chance.text.empty()) drawing.footnotes.push_back(chance.text);
   const auto falling = std::count_if(runs.begin(), runs.end(), [](const Record* record) {
     return verdict_of(*record) == Verdict::still_falling;
   });
@@ -263,6 +262,7 @@ void note_doubts(Drawing& drawing, const Prepared& prepared, const FigureOptions
         fmt::format("Of {} runs {} ended at the last step while the loss still fell.", runs.size(), falling));
   drawing.doubts.assign(drawing.footnotes.begin() + static_cast<std::ptrdiff_t>(first),
                         drawing.footnotes.end());
+  if (chance.within == 0) std::erase(drawing.doubts, chance.text);
   std::vector<std::string> swept = prepared.by.keys;
   swept.push_back(options.facet);
   swept.insert(swept.end(), options.best.begin(), options.best.end());

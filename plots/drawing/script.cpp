@@ -104,14 +104,14 @@ std::string csv_text(const Drawing& drawing, const ByColumns& by) {
 
 std::string footnote_line(const Drawing& drawing, double inches) {
   const auto most = static_cast<std::size_t>(inches * 72 / 3.3);  // points of a letter, at 6.5 points
+  const auto is_doubt = [&](const std::string& one) {
+    return std::find(drawing.doubts.begin(), drawing.doubts.end(), one) != drawing.doubts.end();
+  };
   std::vector<std::string> order = drawing.footnotes;
-  if (!order.empty())
-    std::stable_partition(order.begin() + 1, order.end(), [&](const std::string& one) {
-      return std::find(drawing.doubts.begin(), drawing.doubts.end(), one) != drawing.doubts.end();
-    });
+  if (!order.empty()) std::stable_partition(order.begin() + 1, order.end(), is_doubt);
   std::string line;
   for (const std::string& sentence : order)
-    if (line.empty() || line.size() + 1 + sentence.size() <= most)
+    if (is_doubt(sentence) || line.empty() || line.size() + 1 + sentence.size() <= most)
       line += (line.empty() ? "" : " ") + sentence;
   return line;
 }

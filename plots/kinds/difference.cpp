@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/ranges.h>
 
+#include <cctype>
 #include <cmath>
 #include <ostream>
 
@@ -68,7 +69,7 @@ Drawing draw_difference(const FigureInput& input) {
   if (lines.empty()) throw std::invalid_argument("difference: " + no_number(input.records, x));
   sort_lines(lines, input.styles);
   const std::vector<const RecordLine*> others = others_of(lines, input.options);
-  Drawing drawing = begin_drawing(kLinesTemplate, input.options, x == kLoad ? "associations" : x);
+  Drawing drawing = begin_drawing(kLinesTemplate, input.options, x);
   if (has_place) drawing.needs = {x};
   drawing.metric = metric.name;
   const int expected = expected_seeds(lines, input.options.expected_seeds);
@@ -116,7 +117,13 @@ Drawing draw_difference(const FigureInput& input) {
   const std::pair<double, double> range =
       octaves ? std::pair{first / 1.15, last * 1.15} : std::pair{first - margin, last + margin};
   const double room = std::max(0.06 * (high - low), 1e-9);
-  set_axes(drawing, has_place ? symbol_of(x) : "", fmt::format("Difference, {}", metric.axis),
+  std::string what = metric.axis;
+  what[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(what[0])));
+  set_axes(drawing,
+           !has_place   ? ""
+           : x == kLoad ? "Associations $S$"
+                        : symbol_of(x),
+           "Difference of " + what,
            !octaves     ? "linear"
            : first >= 1 ? "log2"
                         : "log",

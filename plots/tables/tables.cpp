@@ -428,6 +428,7 @@ std::string table_text(const std::string& name, const LabelledRecords& rows, con
   if (name != "capacity" && name != "windows" && told.empty()) mark_chance(drawing, prepared, plain);
   if (format == TableFormat::csv) {
     for (std::size_t i = footnotes; i < drawing.footnotes.size(); ++i) notes << drawing.footnotes[i] << '\n';
+    if (!told.empty()) notes << told << '\n';
     std::erase_if(drawing.rows, [&](const FigureRow& row) { return !styles_line(drawing, row); });
     return csv_text(drawing, prepared.by);
   }
@@ -445,7 +446,8 @@ std::string table_text(const std::string& name, const LabelledRecords& rows, con
                         mad_columns());
     table.caption = fmt::format("{} on the tasks of MAD. {}", metric.axis, table.caption);
   } else {
-    const Metric metric = told.empty() ? metric_of(input) : window_metric(input);
+    Metric metric = told.empty() ? metric_of(input) : window_metric(input);
+    if (!told.empty()) metric.axis = drawing.figure["ylabel"];
     const std::vector<double> places = axis_places(drawing, prepared);
     const std::string x = name != "updates" ? final_key(input) : "task.associations";
     // A task without associations has one place, whose name says nothing.
@@ -462,7 +464,7 @@ std::string table_text(const std::string& name, const LabelledRecords& rows, con
   for (std::size_t i = footnotes; i < drawing.footnotes.size() && name != "capacity"; ++i) {
     const std::string& one = drawing.footnotes[i];
     const bool doubt = std::find(drawing.doubts.begin(), drawing.doubts.end(), one) != drawing.doubts.end();
-    (doubt ? table.caption : table.notes) += " " + one;
+    (doubt || one.starts_with("Chance:") ? table.caption : table.notes) += " " + one;
   }
   if (!plain.best.empty()) table.notes += chosen_text(prepared, plain.best);
   table.caption += layers_text(prepared);

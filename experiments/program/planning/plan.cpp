@@ -190,10 +190,18 @@ std::string unequal_of(const Study& study) {
     const auto* text = std::get_if<std::string>(&value);
     return text != nullptr ? *text : to_text(value);
   };
+  std::unordered_map<std::string, const Options*> last;  // of a label: most of the next run is as it was
   for (const Run& run : study.runs)
-    for (const std::string& label : run.labels)
-      for (const auto& [key, value] : run.config.values())
-        if (key.starts_with("m")) options.add(label, key, word(value));
+    for (const std::string& label : run.labels) {
+      const auto [place, is_new] = last.try_emplace(label, &run.config);
+      const std::map<std::string, OptionValue>& before = place->second->values();
+      auto same = before.begin();
+      for (const auto& [key, value] : run.config.values()) {
+        const bool known = !is_new && same != before.end() && same->first == key && (same++)->second == value;
+        if (!known && key.starts_with("m")) options.add(label, key, word(value));
+      }
+      place->second = &run.config;
+    }
   return options.text([](const std::string& label) { return label; }, std::string::npos);
 }
 
@@ -278,10 +286,12 @@ int run_plan(const Arguments& arguments, Console& console) {
                           : "--detect 0: a difference of at least how much? Such as 0.05");
   if (!detect && !options.metric.empty())
     throw UsageError("--metric: of --detect SIZE, the difference that shall be told");
-  print_plan(study, load_heads(store, console), store, json, asked, console);
+  const StoreHeads heads = load_heads(store, console);
+  print_plan(study, heads, store, json, asked, console);
   if (!detect) return exit_done;
   try {
-    const LabelledRecords rows = asked_rows(read_store(store).records, asked_of(study));
+    LabelledRecords rows;
+    if (!heads.contents.records.empty()) rows = asked_rows(read_store(store).records, asked_of(study));
     if (rows.rows.empty())
       console.out << "detect: nothing is recorded yet; two seeds of two labels tell how runs spread\n";
     else

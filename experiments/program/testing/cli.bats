@@ -905,7 +905,7 @@ assert list(pandas.read_json("runs.jsonl", lines=True).id) == list(pandas.read_c
   [[ $output == *'detect: nothing is recorded yet'* ]]
   "$crosstalk" run tiny.toml --quiet >/dev/null
   run -0 --separate-stderr "$crosstalk" table difference tiny.toml --against linear --format csv
-  [[ $output == label,d_dot,associations,n,median,lo,hi,against,wins,p,p_holm,told*softmax,,3,2,*,linear,* ]]
+  [[ $output == label,d_dot,task.associations,n,median,lo,hi,against,wins,p,p_holm,told*softmax,,3,2,*,linear,* ]]
   refused "did you mean \"linear\"" "$crosstalk" table difference tiny.toml --against linar
   refused 'capacity holds no label against another' "$crosstalk" plot capacity tiny.toml --against linear
   run -0 "$crosstalk" plot difference tiny.toml --against linear --out difference
