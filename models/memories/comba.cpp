@@ -1,6 +1,5 @@
-// Comba: S_t = alpha_t S_{t-1} + beta_t (v_t - S_{t-1} p_t) k_t^T with p_t = sigmoid(d_h) k_t, o_t = S_t (q_t
-// - D p_t) (Hu et al. 2025, arXiv 2506.02475). The prediction reads the undecayed state. A query beside the
-// sequence has no p.
+// Comba: a gated delta rule whose prediction reads the undecayed state along a key of its own (Hu et al. 2025, arXiv 2506.02475). A
+// query beside the sequence has no such key.
 // SPDX-License-Identifier: Apache-2.0
 #include "models/memories/memory_file.h"
 
@@ -12,17 +11,16 @@ Memory comba() {
       .summary = "gated delta rule with a feedback key of its own and a corrected query",
       .does = "erases along a feedback key, retrieves with a corrected query",
       .family = Family::erases,
-      .equation = "S_t = alpha_t S_{t-1} + beta_t (v_t - S_{t-1} p_t) k_t^T, o_t = S_t (q_t - D p_t)",
-      .laws = "p_t = sigmoid(d_h) k_t; alpha_t, beta_t as in gated_delta",
+      .law = R"(
+    S = exp(log_decay) S + beta (v - S erase_key) k^T
+    read S (q - scale correction erase_key))",
+      .laws = "erase_key = sigmoid(d_h) k; log_decay, beta as in gated_delta",
       .source = "Hu et al. 2025, arXiv 2506.02475",
-      .bounded_by_rank = true,
-      .flops = flops::weights<14>,
       .parts = {feature_map("identity"), key_norm("l2"), beta_max(), rate_from()},
-      .inputs =
-          {{.name = "log_decay", .symbol = "log alpha", .range = {-1.5, -0.01, -20}},
-           {.name = "beta", .range = {0.05, 0.95}},
-           {.name = "erase_key", .per = Per::key, .symbol = "p", .open = Open{0, 1}, .range = {-0.9, 0.9}},
-           {.name = "correction", .per = Per::head, .optional = true, .symbol = "D"}},
+      .inputs = {{.name = "log_decay", .range = {-1.5, -0.01, -20}},
+                 {.name = "beta", .range = {0.05, 0.95}},
+                 {.name = "erase_key", .per = Per::key, .open = Open{0, 1}, .range = {-0.9, 0.9}},
+                 {.name = "correction", .per = Per::head, .optional = true}},
       .build =
           [](auto& m) {
             const auto [q, k] = features(m);
