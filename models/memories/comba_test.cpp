@@ -7,10 +7,6 @@
 namespace crosstalk::checks::comba_test {
 namespace {
 
-CROSSTALK_GATE_LAW(comba, log_decay, mamba_law(x));
-CROSSTALK_GATE_LAW(comba, beta, x.option("beta_max") * sigmoid(x("beta")));
-CROSSTALK_GATE_LAW(comba, erase_key, sigmoid(x("inner_decay")) * of_unit(x.all("k"), x.channel));
-CROSSTALK_GATE_LAW(comba, correction, x("correction"));
 CROSSTALK_HALF_LIFE(comba, 12.32);
 CROSSTALK_START(comba, rate_from, "0", 11.18, 0);
 

@@ -6,11 +6,6 @@
 namespace crosstalk::checks::gru_test {
 namespace {
 
-CROSSTALK_GATE_LAW(gru, reset_gate, x("reset_gate"));
-CROSSTALK_GATE_LAW(gru, update_gate, x("update_gate"));
-CROSSTALK_GATE_LAW(gru, u_reset, x("u_reset"));
-CROSSTALK_GATE_LAW(gru, u_update, x("u_update"));
-CROSSTALK_GATE_LAW(gru, u_new, x("u_new"));
 
 TEST(GruOracle, AnOpenUpdateGateKeepsAndAShutOneReplaces) {
   Sequence s = random_sequence(no_options(), 4, 1, 3, 1);

@@ -6,13 +6,6 @@
 namespace crosstalk::checks::lstm_test {
 namespace {
 
-CROSSTALK_GATE_LAW(lstm, input_gate, x("input_gate"));
-CROSSTALK_GATE_LAW(lstm, forget_gate, x("forget_gate"));
-CROSSTALK_GATE_LAW(lstm, output_gate, x("output_gate"));
-CROSSTALK_GATE_LAW(lstm, u_input, x("u_input"));
-CROSSTALK_GATE_LAW(lstm, u_forget, x("u_forget"));
-CROSSTALK_GATE_LAW(lstm, u_cell, x("u_cell"));
-CROSSTALK_GATE_LAW(lstm, u_output, x("u_output"));
 
 Sequence open(int T, int V, std::uint64_t seed) {
   Sequence s = random_sequence(no_options(), T, 1, V, seed);

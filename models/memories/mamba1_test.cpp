@@ -7,7 +7,6 @@ namespace crosstalk::checks::mamba1_test {
 namespace {
 
 CROSSTALK_GATE_LAW(mamba1, step, softplus(x("step")));
-CROSSTALK_GATE_LAW(mamba1, log_rate, x("log_rate"));
 
 TEST(Mamba1Oracle, WithOneRateAndOneStepIsMamba2) {
   Sequence s = random_sequence(no_options(), 6, 4, 3, 1);

@@ -51,7 +51,8 @@ class Reader {
       if (std::any_of(steps_.begin(), steps_.end(), [&](const Step& s) { return s.name == one.name; }))
         continue;
       law_->learned.push_back(one);
-      values_.names()[one.name] = g_.leaf(one.kind, one.name, one.shape);
+      values_.names()[one.name] =
+          is_absent(one.name) ? g_.fill(g_.number(0), one.shape) : g_.leaf(one.kind, one.name, one.shape);
     }
   }
 
@@ -164,10 +165,14 @@ class Reader {
     values_.names()[name] = values_.kept(name, node);
   }
 
+  bool is_absent(const std::string& name) const {
+    return std::count(memory_->absent.begin(), memory_->absent.end(), name) > 0;
+  }
   /// An input of the memory is a leaf to what follows; of the token, unless parameters and numbers make it.
   Value input(const std::string& name, Value made) {
     const auto is = [&](const Learned& one) { return one.name == name; };
     if (!memory_ || std::none_of(memory_->inputs.begin(), memory_->inputs.end(), is)) return made;
+    if (is_absent(name)) return g_.fill(g_.number(0), made->shape);
     const bool of_token =
         holds(made, [](Value n) { return n->kind == Kind::token || n->kind == Kind::given; });
     const Kind kind = of_token ? Kind::token : Kind::parameter;

@@ -44,6 +44,7 @@ struct NamedNumber {
 struct MemoryText {
   std::map<std::string, std::string> options;
   std::vector<Learned> inputs;
+  std::vector<std::string> absent = {};  ///< optional inputs that are not there: 0
 };
 
 /// A grad() of the text.

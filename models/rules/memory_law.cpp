@@ -86,13 +86,16 @@ struct OwnLaw {
 };
 
 /// Kept, so that addresses stay.
-const OwnLaw& own_law(const Memory& memory, const Options& options, double eps = kReadEps) {
+const OwnLaw& own_law(const Memory& memory, const Options& options, double eps = kReadEps, double scale = 1,
+                      const std::vector<std::string>& absent = {}) {
   static std::mutex mutex;
   static std::map<std::string, std::unique_ptr<OwnLaw>> known;
-  OwnText text = own_text(memory, options, eps);
+  OwnText text = own_text(memory, options, eps, scale);
+  text.memory.absent = absent;
   std::string key = memory.name + memory.law;
   for (const NamedNumber& one : text.numbers) key += fmt::format("\n{}={}", one.name, one.value);
   for (const auto& [name, value] : text.memory.options) key += "\n" + name + "=" + value;
+  for (const std::string& name : absent) key += "\nwithout " + name;
   const std::lock_guard lock(mutex);
   auto& one = known[key];
   if (one) return *one;
@@ -124,7 +127,10 @@ double operations(const Plan& plan, double K, double V, double T, double Q) {
 
 template <class Real>
 Var<Real> build(const Memory& memory, Mixer<Real>& m) {
-  const OwnLaw& own = own_law(memory, m.options, m.read_eps());
+  std::vector<std::string> absent;
+  for (const MemoryInput& input : memory.inputs)
+    if (input.optional && !m.has_input(input.name)) absent.push_back(input.name);
+  const OwnLaw& own = own_law(memory, m.options, m.read_eps(), m.query_scale(), absent);
   if (!own.plan.reason.empty() || own.plan.transposed)
     throw std::logic_error(fmt::format(".law is no call of the engines ({}); give .build too",
                                        own.plan.transposed ? "its state is H = S^T" : own.plan.reason));
@@ -174,16 +180,20 @@ void follow(const Law& law, Memory& memory) {
   memory.bounded_by_rank = memory.bounded_by_rank || is_linear_read(law.read);
 }
 
-OwnText own_text(const Memory& memory, const Options& options, double eps) {
+OwnText own_text(const Memory& memory, const Options& options, double eps, double scale) {
   OwnText out;
   for (std::size_t at = 0, end = 0; at < memory.law.size(); at = end + 1) {
     end = std::min(memory.law.find('\n', at), memory.law.size());
     std::string line = memory.law.substr(at, end - at);
     line.erase(0, std::min(line.find_first_not_of(' '), line.size()));
-    if (!line.empty()) out.steps.push_back(line);
+    if (line.empty()) continue;
+    out.steps.push_back(line);
+    const std::string name = parse_step(line, static_cast<int>(out.steps.size())).name;
+    if (std::any_of(memory.inputs.begin(), memory.inputs.end(),
+                    [&](const MemoryInput& one) { return one.name == name; }))
+      out.of_inputs = out.steps.size();
   }
-  out.numbers = {{"eps", eps},
-                 {"scale", options.has("memory.scale") ? options.get_double("memory.scale") : 1}};
+  out.numbers = {{"eps", eps}, {"scale", scale}};
   for (const OptionSpec& spec : memory.options) {
     const std::string key = "memory." + spec.name;
     const OptionValue& value = options.has(key) ? options.at(key) : spec.default_value;
@@ -229,15 +239,9 @@ void follow_law(Memory& memory) {
   if (memory.law.empty()) return;
   const auto kept = std::make_shared<Memory>(memory);  // as its file says it
   const OwnLaw& own = own_law(*kept, {});
-  std::size_t of_inputs = 0;  // steps up to that of the last input
-  for (std::size_t i = 0; i < own.text.steps.size(); ++i) {
-    const std::string name = parse_step(own.text.steps[i], 1).name;
-    if (std::any_of(memory.inputs.begin(), memory.inputs.end(),
-                    [&](const MemoryInput& one) { return one.name == name; }))
-      of_inputs = i + 1;
-  }
-  if (memory.equation.empty()) memory.equation = joined(own.text.steps, of_inputs, own.text.steps.size());
-  if (memory.laws.empty()) memory.laws = joined(own.text.steps, 0, of_inputs);
+  if (memory.equation.empty())
+    memory.equation = joined(own.text.steps, own.text.of_inputs, own.text.steps.size());
+  if (memory.laws.empty()) memory.laws = joined(own.text.steps, 0, own.text.of_inputs);
   follow(*own.law, memory);
   for (MemoryInput& input : memory.inputs) {
     const auto one = std::find_if(own.law->learned.begin(), own.law->learned.end(),

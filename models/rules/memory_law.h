@@ -14,13 +14,15 @@ void follow(const Law& law, Memory& memory);
 /// Numbers that the states of a head hold.
 std::int64_t numbers_of_states(const Law& law, std::int64_t K, std::int64_t V);
 
-/// The text of Memory::law, a step a line, with what it may name: options of the memory, and eps of the denominators of reads.
+/// The text of Memory::law, a step a line, with what it may name: options of the memory, eps of the denominators of reads, and the
+/// scale of queries.
 struct OwnText {
   std::vector<std::string> steps;
+  std::size_t of_inputs = 0;  ///< steps up to that of the last input
   std::vector<NamedNumber> numbers;
   MemoryText memory;
 };
-OwnText own_text(const Memory& memory, const Options& options, double eps);
+OwnText own_text(const Memory& memory, const Options& options, double eps, double scale = 1);
 
 }  // namespace crosstalk::rules
 

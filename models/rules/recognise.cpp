@@ -172,7 +172,7 @@ std::optional<Asked> Recogniser::quotient(const Plan& plan, Value node) const {
 /// Products of states with what holds none, or with what an earlier such product gave.
 Reading Recogniser::asked(const Plan& plan, bool divide) {
   Reading out;
-  Value root = now(law_.read);
+  Value root = now(law_.weights.empty() ? law_.read : without_zeros(law_.read));
   for (const StatePlan& one : plan.states) {
     if (one.transposed) root = upright(law_.state(one.name), root);
   }

@@ -9,7 +9,8 @@ namespace crosstalk::checks {
 rules::plain::Evaluator evaluated_law(const Memory& memory, const Options& options, double eps, bool given,
                                       const rules::plain::Sizes& sizes, const rules::plain::Given& numbers,
                                       std::optional<int> used) {
-  const rules::OwnText text = rules::own_text(memory, options, eps);
+  const rules::OwnText text = rules::own_text(
+      memory, options, eps, options.has("memory.scale") ? options.get_double("memory.scale") : 1);
   rules::plain::Own own{.options = text.memory.options, .used = used, .given = given};
   for (const rules::NamedNumber& one : text.numbers) own.numbers[one.name] = one.value;
   const auto size = [&](int n) { return n == rules::kK ? sizes.K : n == rules::kV ? sizes.V : n; };
