@@ -84,7 +84,8 @@ struct Part {
 };
 
 /// Floats of one head's state with keys of size K (after phi), values of size V, after T tokens.
-using StateSize = std::int64_t (*)(const Options& options, std::int64_t K, std::int64_t V, std::int64_t T);
+using StateSize =
+    std::function<std::int64_t(const Options& options, std::int64_t K, std::int64_t V, std::int64_t T)>;
 namespace state {
 /// A matrix V x K.
 inline std::int64_t matrix(const Options&, std::int64_t K, std::int64_t V, std::int64_t) { return K * V; }
@@ -100,7 +101,7 @@ inline std::int64_t cache(const Options&, std::int64_t K, std::int64_t V, std::i
 
 /// About how many floating-point operations one head takes to train a sequence, forward and backward, with keys of size K
 /// (after phi), values of size V, T tokens and Q queries, values being ids.
-using Flops = double (*)(const Options& options, double K, double V, double T, double Q);
+using Flops = std::function<double(const Options& options, double K, double V, double T, double Q)>;
 namespace flops {
 /// Weights of tokens for queries: 6 is a product q.k and the gradients of both, 10 with a decay a channel, 14 with an erase
 /// along the key, 18 with both.
@@ -151,14 +152,17 @@ struct Memory {
   std::string summary;  ///< one line
   std::string does;     ///< what a token does, for tables: "fades all as the token says, then adds"
   Family family = Family::adds;
-  std::string equation;    ///< the update and the read of q, k, v and the inputs, in plain text
-  std::string laws = {};   ///< how a model makes the inputs, in plain text
-  std::string source;      ///< authors, year, arXiv number
-  std::string notes = {};  ///< sentences
+  /// Its law in the language of docs/rules.md, a step a line. Where it stands, what follows is made from it unless it is given:
+  /// equation, laws, inputs' extents and ranges, states, state, flops, own_token, bounded_by_rank, build (models/rules/memory_law.h).
+  std::string law = {};
+  std::string equation = {};  ///< the update and the read of q, k, v and the inputs, in plain text
+  std::string laws = {};      ///< how a model makes the inputs, in plain text
+  std::string source;         ///< authors, year, arXiv number
+  std::string notes = {};     ///< sentences
   /// Reads beside the sequence are W x_q with one W [V,d_dot] a sequence: their rank is at most d_dot (results/numbers/theory.h).
   bool bounded_by_rank = false;
   bool order_free = false;  ///< reads beside the sequence do not depend on the order of the tokens
-  Flops flops = flops::weights<6>;
+  Flops flops = {};         ///< absent: flops::weights<6>
   std::vector<Part> parts = {};
   std::vector<OptionSpec> options =
       {};  ///< its own; the registry puts those of its parts before them, and `form` behind
@@ -175,7 +179,7 @@ struct Memory {
       false;  ///< on a GPU all tokens of a language model ask, wherever answers are due: its kernels are faster
   bool keeps_keys = false;  ///< no feature dimension bounds it: d_dot is 0
   ProjectionInit projection_init = ProjectionInit::uniform;
-  StateSize state = state::matrix;
+  StateSize state = {};  ///< absent: state::matrix
   /// Further letters of shapes, each with the whole-number option that says its size: {{'S', "slots"}}.
   std::map<char, std::string> letters = {};
   /// Runs after the parts': derives options in place, and refuses combinations without meaning with the reason (OptionError).

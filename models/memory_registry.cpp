@@ -16,6 +16,7 @@
 #include "models/model.h"
 #include "models/parts/model_parts.h"
 #include "models/parts/parts.h"
+#include "models/rules/memory_law.h"
 
 namespace crosstalk {
 namespace {
@@ -86,6 +87,9 @@ Memory completed(Memory memory) {
                        "which of the equal forms computes it (automatic: by shapes)", 0, 0, form_names()});
   }
   memory.options = std::move(options);
+  follow_law(memory);
+  if (!memory.state) memory.state = state::matrix;
+  if (!memory.flops) memory.flops = flops::weights<6>;
   return memory;
 }
 

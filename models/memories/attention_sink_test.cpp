@@ -18,7 +18,6 @@ Matrix attention_sink(const Sequence& s) {
   return o;
 }
 CROSSTALK_MEMORY_ORACLE(attention_sink, attention_sink);
-CROSSTALK_GATE_LAW(attention_sink, sink, x("sink"));
 
 TEST(AttentionSinkOracle, WithoutTheSinkItIsSoftmax) {
   Sequence s = random_sequence(no_options(), 6, 4, 3, 1);

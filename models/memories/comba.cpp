@@ -1,6 +1,5 @@
-// Comba: S_t = alpha_t S_{t-1} + beta_t (v_t - S_{t-1} p_t) k_t^T with p_t = sigmoid(d_h) k_t, o_t = S_t (q_t
-// - D p_t) (Hu et al. 2025, arXiv 2506.02475). The prediction reads the undecayed state. A query beside the
-// sequence has no p.
+// Comba: a gated delta rule whose prediction reads the undecayed state along a key of its own (Hu et al. 2025, arXiv 2506.02475). A
+// query beside the sequence has no such key.
 // SPDX-License-Identifier: Apache-2.0
 #include "models/memories/memory_file.h"
 
@@ -12,42 +11,22 @@ Memory comba() {
       .summary = "gated delta rule with a feedback key of its own and a corrected query",
       .does = "erases along a feedback key, retrieves with a corrected query",
       .family = Family::erases,
-      .equation = "S_t = alpha_t S_{t-1} + beta_t (v_t - S_{t-1} p_t) k_t^T, o_t = S_t (q_t - D p_t)",
-      .laws = "p_t = sigmoid(d_h) k_t; alpha_t, beta_t as in gated_delta",
+      .law = R"(
+    beta = beta_max sigmoid(token)
+    A_log = parameter(log_uniform(rate_from, 16))
+    decay = token(bias = inverse_softplus(1e-3, 0.1))
+    log_decay = -(exp(A_log) softplus(decay))
+    inner_decay = parameter(constant(1))
+    erase_key = sigmoid(inner_decay) k
+    correction = parameter(constant(1))
+    S = exp(log_decay) S + beta (v - S erase_key) k^T
+    read S (q - scale correction erase_key))",
       .source = "Hu et al. 2025, arXiv 2506.02475",
-      .bounded_by_rank = true,
-      .flops = flops::weights<14>,
       .parts = {feature_map("identity"), key_norm("l2"), beta_max(), rate_from()},
-      .inputs =
-          {{.name = "log_decay", .symbol = "log alpha", .range = {-1.5, -0.01, -20}},
-           {.name = "beta", .range = {0.05, 0.95}},
-           {.name = "erase_key", .per = Per::key, .symbol = "p", .open = Open{0, 1}, .range = {-0.9, 0.9}},
-           {.name = "correction", .per = Per::head, .optional = true, .symbol = "D"}},
-      .build =
-          [](auto& m) {
-            const auto [q, k] = features(m);
-            const auto beta = beta_gate(m);
-            const auto g = mamba_decay(m);
-            const auto key = k;
-            const auto p = m.input("erase_key", [&] {
-              const auto inner = sigmoid(m.parameter("inner_decay", {m.H}, Init::constant(1)));
-              return inner * key;
-            });
-            auto asked = q;
-            if (m.has_input("correction"))
-              asked = q - (m.query_scale() *
-                           m.input("correction",
-                                   [&] { return m.parameter("correction", {m.H}, Init::constant(1)); })) *
-                              m.at_queries(p);
-            return read(m, asked,
-                        {.key = k,
-                         .gain = beta,
-                         .log_decay = g,
-                         .erase = Erase::tied,
-                         .erase_read = p,
-                         .erase_gain = beta,
-                         .decayed = false});
-          },
+      .inputs = {{"log_decay"},
+                 {"beta"},
+                 {.name = "erase_key", .open = Open{0, 1}, .range = {-0.9, 0.9}},
+                 {.name = "correction", .optional = true}},
       .published = {
           .source =
               "Hu et al. 2025, arXiv 2506.02475; fla-org/flash-linear-attention@bc3b101d fla/layers/comba.py",

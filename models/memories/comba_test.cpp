@@ -1,4 +1,4 @@
-// Comba (Hu et al. 2025, arXiv 2506.02475): its oracle and its laws.
+// Comba (Hu et al. 2025, arXiv 2506.02475): its laws.
 // SPDX-License-Identifier: Apache-2.0
 #include "models/testing/gate_laws.h"
 #include "models/testing/gate_starts.h"
@@ -7,24 +7,6 @@
 namespace crosstalk::checks::comba_test {
 namespace {
 
-// S_t = alpha_t S_{t-1} + beta_t (v_t - S_{t-1} p_t) k_t^T, o_t = S_t (q_t - D p_t)
-Matrix comba(const Sequence& s) {
-  Matrix state = start(s), o;
-  for (int t = 0; t < s.T; ++t) {
-    const Vector &p = s.row("erase_key", t), held = times(state, p);
-    state = times(std::exp(s.number("log_decay", t)), state);
-    state = plus_outer(state, s.number("beta", t), minus(s.value(t), held), s.key(t));
-    const double correction = s.has("correction") ? s.number("correction") : 0;
-    o.push_back(
-        scaled(s.real("scale", 1), times(state, plus(s.q.at(static_cast<std::size_t>(t)), -correction, p))));
-  }
-  return o;
-}
-CROSSTALK_MEMORY_ORACLE(comba, comba);
-CROSSTALK_GATE_LAW(comba, log_decay, mamba_law(x));
-CROSSTALK_GATE_LAW(comba, beta, x.option("beta_max") * sigmoid(x("beta")));
-CROSSTALK_GATE_LAW(comba, erase_key, sigmoid(x("inner_decay")) * of_unit(x.all("k"), x.channel));
-CROSSTALK_GATE_LAW(comba, correction, x("correction"));
 CROSSTALK_HALF_LIFE(comba, 12.32);
 CROSSTALK_START(comba, rate_from, "0", 11.18, 0);
 

@@ -1,5 +1,4 @@
-// KDA with signed gates: S' = S_{t-1} Diag(alpha_t), S_t = S' + beta_t (v_t - S' k_t) k_t^T, alpha_t in (-1, 1)^K
-// (Complex KDA, OpenEuroLLM/ComplexKDA@03af970; signed_exp: as in Grazzi et al. 2024, arXiv 2411.12537, equation 2 s - 1).
+// KDA with signed gates (Complex KDA, OpenEuroLLM/ComplexKDA@03af970; signed_exp: as in Grazzi et al. 2024, arXiv 2411.12537).
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 
@@ -19,11 +18,12 @@ Memory complex_kda() {
       .summary = "KDA whose decays may be negative: key channels that change sign",
       .does = "decays every key channel by a factor of either sign, then the delta rule: channels that flip",
       .family = Family::erases,
-      .equation = "S' = S_{t-1} Diag(alpha_t), S_t = S' + beta_t (v_t - S' k_t) k_t^T, o = S q",
+      .law = R"(
+    S = S diag(signed_decay)
+    S += beta (v - S k) k^T
+    read S q)",
       .laws =
-          "alpha_t = sign(u) (e^-5 + (1 - e^-5) |tanh(u / 2)|), u = e^A (W2 W1 token + b) (gate sigmoid: "
-          "exp(-5 sigmoid(u)); signed_exp: 2 exp(-e^A softplus(W2 W1 token + b)) - 1), beta_t = beta_max "
-          "sigmoid(w'.token + b')",
+          "signed_decay = sign(u) (e^-5 + (1 - e^-5) |tanh(u / 2)|), u = e^A (W2 W1 token + b) (gate sigmoid: exp(-5 sigmoid(u)); signed_exp: 2 exp(-e^A softplus(W2 W1 token + b)) - 1), beta = beta_max sigmoid(w'.token + b')",
       .source =
           "Complex KDA, OpenEuroLLM/ComplexKDA@03af970; Kimi team 2025, arXiv 2510.26692; signed_exp: the "
           "gates of Grazzi et al. 2024, arXiv 2411.12537",
@@ -31,8 +31,6 @@ Memory complex_kda() {
           "Signs are multiplied into keys and queries, where they cost nothing. Decays start with either "
           "sign, "
           "half-lives between 7 and 700 tokens; those of signed_exp start positive, nearly all.",
-      .bounded_by_rank = true,
-      .flops = flops::weights<18>,
       .parts = {feature_map("identity"), key_norm("l2"), beta_max()},
       .options =
           {{"gate",
@@ -43,7 +41,7 @@ Memory complex_kda() {
             0,
             {"signed_sigmoid2", "sigmoid", "signed_exp"}},
            start},
-      .inputs = {{.name = "signed_decay", .per = Per::key, .symbol = "alpha", .range = {-1, 1, 1e-9}},
+      .inputs = {{.name = "signed_decay", .per = Per::key, .range = {-1, 1, 1e-9}},
                  {.name = "beta", .range = {0.05, 0.95}}},
       .check =
           [start](Options& o) {

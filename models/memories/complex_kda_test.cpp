@@ -7,17 +7,6 @@
 namespace crosstalk::checks::complex_kda_test {
 namespace {
 
-// P = S_{t-1} Diag(alpha_t), S_t = P + beta_t (v_t - P k_t) k_t^T
-Matrix complex_kda(const Sequence& s) {
-  Matrix state = start(s), o;
-  for (int t = 0; t < s.T; ++t) {
-    const Matrix faded = times_diagonal(state, s.row("signed_decay", t));
-    state = plus_outer(faded, s.number("beta", t), minus(s.value(t), times(faded, s.key(t))), s.key(t));
-    o.push_back(times(state, s.query(t)));
-  }
-  return o;
-}
-CROSSTALK_MEMORY_ORACLE(complex_kda, complex_kda);
 // |alpha| >= e^-5, and sign(alpha) = sign(u)
 double complex_kda_decay(const GateArguments& x) {
   if (x.text("gate") == "signed_exp") return 2 * std::exp(mamba_law(x)) - 1;

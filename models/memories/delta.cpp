@@ -1,8 +1,4 @@
-// The delta rule: S_t = S_{t-1} + beta_t (v_t - S_{t-1} k_t) k_t^T with k = phi(k) normalised (Schlag, Irie,
-// Schmidhuber 2021, equations 22-25; DeltaNet, Yang et al. 2024, with key_norm l2).
-//
-// read_norm attention: vbar_t = S_{t-1} k_t / (z_{t-1}.k_t) with vbar_1 = 0 replaces S_{t-1} k_t, and o = S
-// q / (z.q).
+// The delta rule (Schlag, Irie, Schmidhuber 2021, equations 22-25; DeltaNet, Yang et al. 2024, with key_norm l2).
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/base/error.h"
 #include "models/memories/memory_file.h"
@@ -37,21 +33,21 @@ Memory delta() {
           .summary = "delta rule: reads what a key holds, writes the difference",
           .does = "retrieves what the key holds, writes the difference (DeltaNet)",
           .family = Family::erases,
-          .equation = "S_t = S_{t-1} + beta_t (v_t - S_{t-1} k_t) k_t^T, o = S q",
-          .laws =
-              "k and q being phi(k), phi(q) normalised by key_norm, beta_t = beta_max sigmoid(w.token + "
-              "b)",
+          .law = R"(
+    gate = token
+    beta = beta_max sigmoid(gate)
+    state z[K]
+    S += beta (v - (read_norm == "attention" ? inverse(z^T k) S k : S k)) k^T
+    z += k
+    read read_norm == "attention" ? S q / (z^T q + eps) : S q)",
           .source = "Schlag, Irie, Schmidhuber 2021, arXiv 2102.11174; Yang et al. 2024, arXiv 2406.06484",
           .notes =
               "With a unit key and beta = 1 the old value is replaced exactly; beta = 2 and no value "
               "reflects, which exchanges two values. read_norm attention: the retrieved value is "
               "divided too (vbar_t = S_{t-1} k_t / (z_{t-1}.k_t), vbar_1 = 0, o = S q / (z.q)).",
-          .bounded_by_rank = true,
-          .flops = flops::weights<14>,
           .parts = {feature_map("elu1"), key_norm("sum"),
                     read_norm("none", {"none", "attention", "layernorm"}), beta_max()},
-          .inputs = {{.name = "beta", .range = {0.05, 0.95}}},
-          .state = state::matrix_and_sum,
+          .inputs = {{"beta"}},
           .build = [](auto& m) {
             const auto [q, k] = features(m);
             const auto beta = beta_gate(m, "gate");

@@ -6,26 +6,6 @@
 namespace crosstalk::checks::delta_test {
 namespace {
 
-// S_t = S_{t-1} + beta_t (v_t - vbar_t) k_t^T, vbar_t = S_{t-1} k_t, o_t = S_t q_t; with denominators
-// vbar_t = S_{t-1} k_t / (z_{t-1}.k_t), vbar_1 = 0, o_t = S_t q_t / (z_t.q_t + eps), z the sum of keys
-Matrix delta(const Sequence& s) {
-  Matrix state = start(s), o;
-  Vector z(static_cast<std::size_t>(s.K), 0);
-  for (int t = 0; t < s.T; ++t) {
-    Vector held = times(state, s.key(t));
-    if (divides_reads(s) && t > 0) s.near(dot(z, s.key(t)));
-    if (divides_reads(s)) held = scaled(t == 0 ? 0 : 1 / dot(z, s.key(t)), held);
-    state = plus_outer(state, s.number("beta", t), minus(s.value(t), held), s.key(t));
-    z = plus(z, 1, s.key(t));
-    o.push_back(normalised_read(s, times(state, s.query(t)), dot(z, s.query(t)), t));
-  }
-  s.keeps(state);
-  if (divides_reads(s)) s.keeps({z});
-  return o;
-}
-CROSSTALK_MEMORY_ORACLE(delta, delta);
-CROSSTALK_GATE_LAW(delta, beta, x.option("beta_max") * sigmoid(x("gate")));
-
 // Unit keys, all betas alike; every token reads its own key after the write.
 Sequence written(int T, int K, int V, double beta, std::uint64_t seed) {
   Sequence s = random_sequence(no_options(), T, K, V, seed);

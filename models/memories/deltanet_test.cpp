@@ -7,20 +7,6 @@
 namespace crosstalk::checks::deltanet_test {
 namespace {
 
-// Scan: S_t = S_{t-1} (I - beta_t k_t k_t^T) + beta_t v_t k_t^T
-Matrix deltanet(const Sequence& s) {
-  Matrix state = start(s), o;
-  for (int t = 0; t < s.T; ++t) {
-    const Vector held = times(state, s.key(t));
-    const double beta = s.number("beta", t);
-    state = plus_outer(plus_outer(state, -beta, held, s.key(t)), beta, s.value(t), s.key(t));
-    o.push_back(times(state, s.query(t)));
-  }
-  return o;
-}
-CROSSTALK_MEMORY_ORACLE(deltanet, deltanet);
-CROSSTALK_GATE_LAW(deltanet, beta, x.option("beta_max") * sigmoid(x("beta")));
-
 // (I + tril(Diag(beta) K K^T, -1))^{-1} Diag(beta) X of tokens first .. last - 1, by forward substitution.
 Matrix solved(const Sequence& s, const Matrix& x, int first, int last) {
   Matrix y;

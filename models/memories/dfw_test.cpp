@@ -7,21 +7,6 @@
 namespace crosstalk::checks::dfw_test {
 namespace {
 
-// S_t = Diag(alpha_v) S_{t-1} Diag(alpha_k) + v_t k_t^T
-Matrix dfw(const Sequence& s) {
-  Matrix state = start(s), o;
-  for (int t = 0; t < s.T; ++t) {
-    const Vector alpha_k = exponential(s.row("log_decay", t)), alpha_v = exponential(s.row("log_decay_v", t));
-    for (std::size_t i = 0; i < state.size(); ++i)
-      state[i] = scaled(alpha_v[i], elementwise(state[i], alpha_k));
-    state = plus_outer(state, 1, s.value(t), s.key(t));
-    o.push_back(times(state, s.query(t)));
-  }
-  return o;
-}
-CROSSTALK_MEMORY_ORACLE(dfw, dfw);
-CROSSTALK_GATE_LAW(dfw, log_decay, log_sigmoid(x("decay")));
-CROSSTALK_GATE_LAW(dfw, log_decay_v, log_sigmoid(x("value_decay")));
 CROSSTALK_HALF_LIFE(dfw, 0.9964);
 CROSSTALK_INPUT_START(dfw, log_decay_v, 1);
 

@@ -1,4 +1,4 @@
-// Diagonal plus low rank, the form that holds RWKV-7 and the delta rules: its oracle and its laws.
+// Diagonal plus low rank, the form that holds RWKV-7 and the delta rules: its laws.
 // SPDX-License-Identifier: Apache-2.0
 #include "models/testing/gate_laws.h"
 #include "models/testing/random_sequence.h"
@@ -6,21 +6,6 @@
 namespace crosstalk::checks::dplr_test {
 namespace {
 
-// S_t = S_{t-1} Diag(alpha_t) + (S_{t-1} a_t) b_t^T + v_t k_t^T
-Matrix dplr(const Sequence& s) {
-  Matrix state = start(s), o;
-  for (int t = 0; t < s.T; ++t) {
-    const Vector held = times(state, s.row("a", t));
-    state = times_diagonal(state, exponential(s.row("log_decay", t)));
-    state = plus_outer(plus_outer(state, 1, held, s.row("b", t)), 1, s.value(t), s.key(t));
-    o.push_back(times(state, s.query(t)));
-  }
-  return o;
-}
-CROSSTALK_MEMORY_ORACLE(dplr, dplr);
-CROSSTALK_GATE_LAW(dplr, log_decay, -std::exp(-0.5) * sigmoid(x("decay")));
-CROSSTALK_GATE_LAW(dplr, b, of_unit(x.all("erase"), x.channel));
-CROSSTALK_GATE_LAW(dplr, a, -sigmoid(x("rate")) * of_unit(x.all("erase"), x.channel));
 CROSSTALK_HALF_LIFE(dplr, 2.293);
 
 TEST(DplrOracle, WithoutTheLowRankPartIsGla) {

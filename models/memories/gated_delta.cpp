@@ -1,5 +1,4 @@
-// Gated DeltaNet: S_t = alpha_t S_{t-1} (I - beta_t k_t k_t^T) + beta_t v_t k_t^T, o_t = S_t q_t (Yang,
-// Kautz, Hatamizadeh 2024, arXiv 2412.06464, eq. 10); alpha_t as in Mamba-2.
+// Gated DeltaNet (Yang, Kautz, Hatamizadeh 2024, arXiv 2412.06464, eq. 10); its decay is that of Mamba-2.
 // SPDX-License-Identifier: Apache-2.0
 #include "models/memories/memory_file.h"
 
@@ -10,12 +9,16 @@ Memory gated_delta() {
           .summary = "delta rule in a state with a data-dependent scalar decay",
           .does = "decays the whole state by a data-dependent scalar, then the delta rule (Gated DeltaNet)",
           .family = Family::erases,
-          .equation = "S' = alpha_t S_{t-1}, S_t = S' + beta_t (v_t - S' k_t) k_t^T, o = S q",
-          .laws = "alpha_t = exp(-e^A softplus(w.token + b)), beta_t = beta_max sigmoid(w'.token + b')",
+          .law = R"(
+    beta = beta_max sigmoid(token)
+    A_log = parameter(log_uniform(rate_from, 16))
+    decay = token(bias = inverse_softplus(1e-3, 0.1))
+    log_decay = -(exp(A_log) softplus(decay))
+    P = exp(log_decay) S
+    S = P + beta (v - (predict == "decayed" ? P : S) k) k^T
+    read S q)",
           .source = "Yang, Kautz, Hatamizadeh 2024, arXiv 2412.06464",
           .notes = "predict \"undecayed\": what is taken out is S_{t-1} k_t, as in Comba.",
-          .bounded_by_rank = true,
-          .flops = flops::weights<14>,
           .parts = {feature_map("identity"), key_norm("l2"), beta_max(), rate_from()},
           .options = {{"predict",
                        std::string("decayed"),
@@ -23,20 +26,7 @@ Memory gated_delta() {
                        0,
                        0,
                        {"decayed", "undecayed"}}},
-          .inputs = {{.name = "log_decay", .symbol = "log alpha", .range = {-1.5, -0.01, -20}},
-                     {.name = "beta", .range = {0.05, 0.95}}},
-          .build =
-              [](auto& m) {
-                const auto [q, k] = features(m);
-                const auto beta = beta_gate(m);
-                const auto g = mamba_decay(m);
-                return read(m, q,
-                            {.key = k,
-                             .gain = beta,
-                             .log_decay = g,
-                             .erase = Erase::delta,
-                             .decayed = m.text("predict") == "decayed"});
-              },
+          .inputs = {{"log_decay"}, {"beta"}},
           .published = {.source = "Yang, Kautz, Hatamizadeh 2024, arXiv 2412.06464; "
                                   "fla-org/flash-linear-attention@bc3b101d fla/layers/gated_deltanet.py",
                         .set = {{"model.short_conv", "qkv"},

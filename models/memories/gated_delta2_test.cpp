@@ -1,4 +1,4 @@
-// Gated DeltaNet-2 (arXiv 2605.22791): its oracle and its laws.
+// Gated DeltaNet-2 (arXiv 2605.22791): its laws.
 // SPDX-License-Identifier: Apache-2.0
 #include "models/testing/gate_laws.h"
 #include "models/testing/random_sequence.h"
@@ -6,21 +6,6 @@
 namespace crosstalk::checks::gated_delta2_test {
 namespace {
 
-// P = S_{t-1} Diag(alpha_t), S_t = P + (w_t * v_t - P (b_t * k_t)) k_t^T
-Matrix gated_delta2(const Sequence& s) {
-  Matrix state = start(s), o;
-  for (int t = 0; t < s.T; ++t) {
-    const Matrix faded = times_diagonal(state, exponential(s.row("log_decay", t)));
-    const Vector held = times(faded, elementwise(s.row("erase_gate", t), s.key(t)));
-    state = plus_outer(faded, 1, minus(elementwise(s.row("write_gate", t), s.value(t)), held), s.key(t));
-    o.push_back(times(state, s.query(t)));
-  }
-  return o;
-}
-CROSSTALK_MEMORY_ORACLE(gated_delta2, gated_delta2);
-CROSSTALK_GATE_LAW(gated_delta2, log_decay, mamba_law(x));
-CROSSTALK_GATE_LAW(gated_delta2, erase_gate, x.option("beta_max") * sigmoid(x("erase_gate")));
-CROSSTALK_GATE_LAW(gated_delta2, write_gate, sigmoid(x("write_gate")));
 CROSSTALK_HALF_LIFE(gated_delta2, 11.85);
 
 TEST(GatedDelta2Oracle, EqualGatesAreKda) {

@@ -1,4 +1,4 @@
-// Gated DeltaNet (Yang et al. 2025, arXiv 2412.06464): its oracle and its laws.
+// Gated DeltaNet (Yang et al. 2025, arXiv 2412.06464): its laws.
 // SPDX-License-Identifier: Apache-2.0
 #include "models/testing/gate_laws.h"
 #include "models/testing/gate_starts.h"
@@ -7,21 +7,6 @@
 namespace crosstalk::checks::gated_delta_test {
 namespace {
 
-// P = alpha_t S_{t-1}, S_t = P + beta_t (v_t - R k_t) k_t^T, R = P (predict = decayed) or S_{t-1} (undecayed)
-Matrix gated_delta(const Sequence& s) {
-  const bool undecayed = s.text("predict", "decayed") == "undecayed";
-  Matrix state = start(s), o;
-  for (int t = 0; t < s.T; ++t) {
-    const Matrix faded = times(std::exp(s.number("log_decay", t)), state);
-    const Vector held = times(undecayed ? state : faded, s.key(t));
-    state = plus_outer(faded, s.number("beta", t), minus(s.value(t), held), s.key(t));
-    o.push_back(times(state, s.query(t)));
-  }
-  return o;
-}
-CROSSTALK_MEMORY_ORACLE(gated_delta, gated_delta);
-CROSSTALK_GATE_LAW(gated_delta, log_decay, mamba_law(x));
-CROSSTALK_GATE_LAW(gated_delta, beta, x.option("beta_max") * sigmoid(x("beta")));
 CROSSTALK_HALF_LIFE(gated_delta, 12.32);
 CROSSTALK_START(gated_delta, rate_from, "0", 11.18, 0);
 

@@ -17,14 +17,15 @@ Memory gated_oja() {
           "decays every value channel, then adds the part of the key that the state does not hold for the "
           "value",
       .family = Family::erases,
-      .equation = "S' = Diag(alpha_t) S_{t-1}, S_t = S' + beta_t v_t (k_t - S'^T v_t)^T, o = S q",
+      .law = R"(
+    u = value_norm == "l2" ? unit(v) : v
+    S = diag(exp(log_decay)) S
+    S += beta u (k - S^T u)^T
+    read S q)",
       .laws =
-          "alpha_t = exp(-e^A softplus(W2 W1 token + b)), one a value channel, beta_t = beta_max "
-          "sigmoid(w.token "
-          "+ b')",
+          "log_decay = -e^A softplus(W2 W1 token + b), one a value channel, beta = beta_max sigmoid(w.token + b')",
       .source = "fla-org/flash-linear-attention@bc3b101d fla/ops/gated_oja_rule; Oja 1982",
       .notes = "Values have length 1 (value_norm l2), as keys have in delta rules.",
-      .bounded_by_rank = true,
       .flops = flops::formed_state<24>,
       .parts = {feature_map("identity"), key_norm("none"), beta_max()},
       .options = {{"value_norm",
@@ -33,7 +34,7 @@ Memory gated_oja() {
                    0,
                    0,
                    {"l2", "none"}}},
-      .inputs = {{.name = "log_decay", .per = Per::value, .symbol = "log alpha", .range = {-1.5, -0.01, -20}},
+      .inputs = {{.name = "log_decay", .per = Per::value, .range = {-1.5, -0.01, -20}},
                  {.name = "beta", .range = {0.05, 0.95}}},
       .forms_state = true,
       .build = [](auto& m) {

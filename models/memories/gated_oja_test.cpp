@@ -1,4 +1,4 @@
-// The gated Oja rule (fla/ops/gated_oja_rule): its oracle and its laws.
+// The gated Oja rule (fla/ops/gated_oja_rule): its laws.
 // SPDX-License-Identifier: Apache-2.0
 #include "models/testing/gate_laws.h"
 #include "models/testing/random_sequence.h"
@@ -6,23 +6,6 @@
 namespace crosstalk::checks::gated_oja_test {
 namespace {
 
-// Row c of S fades by alpha_c; then every row takes beta v_c of what k has beyond the mean of the rows, weighed by v.
-Matrix gated_oja(const Sequence& s) {
-  Matrix state = start(s), o;
-  for (int t = 0; t < s.T; ++t) {
-    Vector v = s.value(t), beyond = s.key(t);
-    if (s.text("value_norm", "l2") == "l2") v = scaled(1 / std::sqrt(dot(v, v) + 1e-6), v);
-    for (std::size_t c = 0; c < state.size(); ++c) {
-      state[c] = scaled(std::exp(s.row("log_decay", t)[c]), state[c]);
-      beyond = plus(beyond, -v[c], state[c]);
-    }
-    for (std::size_t c = 0; c < state.size(); ++c)
-      state[c] = plus(state[c], s.number("beta", t) * v[c], beyond);
-    o.push_back(times(state, s.query(t)));
-  }
-  return o;
-}
-CROSSTALK_MEMORY_ORACLE(gated_oja, gated_oja);
 CROSSTALK_GATE_LAW(gated_oja, log_decay, mamba_law(x));
 CROSSTALK_GATE_LAW(gated_oja, beta, x.option("beta_max") * sigmoid(x("beta")));
 CROSSTALK_HALF_LIFE(gated_oja, 13.265);

@@ -1,4 +1,4 @@
-// Gated linear attention (Yang et al. 2024, arXiv 2312.06635): its oracle and its laws.
+// Gated linear attention (Yang et al. 2024, arXiv 2312.06635): its laws.
 // SPDX-License-Identifier: Apache-2.0
 #include "models/testing/gate_laws.h"
 #include "models/testing/random_sequence.h"
@@ -6,18 +6,6 @@
 namespace crosstalk::checks::gla_test {
 namespace {
 
-// S_t = S_{t-1} Diag(alpha_t) + v_t k_t^T
-Matrix gla(const Sequence& s) {
-  Matrix state = start(s), o;
-  for (int t = 0; t < s.T; ++t) {
-    state = times_diagonal(state, exponential(s.row("log_decay", t)));
-    state = plus_outer(state, 1, s.value(t), s.key(t));
-    o.push_back(times(state, s.query(t)));
-  }
-  return o;
-}
-CROSSTALK_MEMORY_ORACLE(gla, gla);
-CROSSTALK_GATE_LAW(gla, log_decay, log_sigmoid(x("decay")) / 16);
 CROSSTALK_HALF_LIFE(gla, 15.99);
 
 TEST(GlaOracle, EqualChannelsAreMamba2) {

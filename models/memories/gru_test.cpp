@@ -1,4 +1,4 @@
-// GRU (Cho et al. 2014, arXiv 1406.1078): its oracle and its laws.
+// GRU (Cho et al. 2014, arXiv 1406.1078): its laws.
 // SPDX-License-Identifier: Apache-2.0
 #include "models/testing/gate_laws.h"
 #include "models/testing/random_sequence.h"
@@ -6,33 +6,6 @@
 namespace crosstalk::checks::gru_test {
 namespace {
 
-double bent(const Sequence& s, const char* name, const Vector& h, std::size_t i) {
-  double sum = 0;
-  for (std::size_t j = 0; j < h.size(); ++j) sum += s.row(name, 0)[i * h.size() + j] * h[j];
-  return sum;
-}
-
-Matrix gru(const Sequence& s) {
-  const auto V = static_cast<std::size_t>(s.V);
-  Vector h = s.has("h0") ? s.input("h0").front() : Vector(V, 0);
-  Matrix o;
-  for (int t = 0; t < s.T; ++t) {
-    Vector next(V);
-    for (std::size_t i = 0; i < V; ++i) {
-      const double reset = sigmoid(s.row("reset_gate", t)[i] + bent(s, "u_reset", h, i)),
-                   keep = sigmoid(s.row("update_gate", t)[i] + bent(s, "u_update", h, i));
-      next[i] = (1 - keep) * std::tanh(s.value(t)[i] + reset * bent(s, "u_new", h, i)) + keep * h[i];
-    }
-    o.push_back(h = next);
-  }
-  return o;
-}
-CROSSTALK_MEMORY_ORACLE(gru, gru);
-CROSSTALK_GATE_LAW(gru, reset_gate, x("reset_gate"));
-CROSSTALK_GATE_LAW(gru, update_gate, x("update_gate"));
-CROSSTALK_GATE_LAW(gru, u_reset, x("u_reset"));
-CROSSTALK_GATE_LAW(gru, u_update, x("u_update"));
-CROSSTALK_GATE_LAW(gru, u_new, x("u_new"));
 
 TEST(GruOracle, AnOpenUpdateGateKeepsAndAShutOneReplaces) {
   Sequence s = random_sequence(no_options(), 4, 1, 3, 1);

@@ -1,4 +1,4 @@
-// Gated slot attention (Zhang et al. 2024, arXiv 2409.07146): its oracle and its laws.
+// Gated slot attention (Zhang et al. 2024, arXiv 2409.07146): its laws.
 // SPDX-License-Identifier: Apache-2.0
 #include "models/testing/gate_laws.h"
 #include "models/testing/random_sequence.h"
@@ -7,11 +7,6 @@
 namespace crosstalk::checks::gsa_test {
 namespace {
 
-Matrix gsa(const Sequence& s) {
-  return slot_attention(s, s.row("log_decay", 0).size(), [&](int t) { return s.row("log_decay", t); });
-}
-CROSSTALK_MEMORY_ORACLE(gsa, gsa);
-CROSSTALK_GATE_LAW(gsa, log_decay, log_sigmoid(x("decay")) / 8);
 CROSSTALK_HALF_LIFE(gsa, 7.9615);
 
 TEST(GsaOracle, SlotsThatTakeOneTokenEachAreSoftmaxAttention) {

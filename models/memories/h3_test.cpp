@@ -35,9 +35,6 @@ Matrix h3(const Sequence& s) {
 CROSSTALK_MEMORY_ORACLE(h3, h3);
 CROSSTALK_GATE_LAW(h3, rate, std::exp(x("log_step")) / 2);
 CROSSTALK_GATE_LAW(h3, angle, std::exp(x("log_step") + x("log_angle")));
-CROSSTALK_GATE_LAW(h3, read, x("read"));
-CROSSTALK_GATE_LAW(h3, read_imag, x("read_imag"));
-CROSSTALK_GATE_LAW(h3, skip, x("skip"));
 
 TEST(H3Oracle, WithoutRatesItIsLinearAttention) {
   const Options one = option("waves", std::int64_t{1});

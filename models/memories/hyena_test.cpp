@@ -45,20 +45,6 @@ Matrix hyena(const Sequence& s) {
   return o;
 }
 CROSSTALK_MEMORY_ORACLE(hyena, hyena);
-CROSSTALK_GATE_LAW(hyena, pre_gate, x("pre_gate"));
-CROSSTALK_GATE_LAW(hyena, post_gate, x("post_gate"));
-CROSSTALK_GATE_LAW(hyena, filter_time, x("filter_time"));
-CROSSTALK_GATE_LAW(hyena, filter_cos, x("filter_cos"));
-CROSSTALK_GATE_LAW(hyena, filter_sin, x("filter_sin"));
-CROSSTALK_GATE_LAW(hyena, filter_bias, x("filter_bias"));
-CROSSTALK_GATE_LAW(hyena, frequency, x("frequency"));
-CROSSTALK_GATE_LAW(hyena, filter_1, x("filter_1"));
-CROSSTALK_GATE_LAW(hyena, filter_1_bias, x("filter_1_bias"));
-CROSSTALK_GATE_LAW(hyena, filter_2, x("filter_2"));
-CROSSTALK_GATE_LAW(hyena, filter_2_bias, x("filter_2_bias"));
-CROSSTALK_GATE_LAW(hyena, filter_out, x("filter_out"));
-CROSSTALK_GATE_LAW(hyena, window, x("window"));
-CROSSTALK_GATE_LAW(hyena, skip, x("skip"));
 
 TEST(HyenaOracle, WithoutAFilterOnlyTheOwnTokenIsRead) {
   Sequence s = random_sequence(no_options(), 5, 1, 3, 1);

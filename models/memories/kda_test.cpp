@@ -1,4 +1,4 @@
-// Kimi delta attention (Kimi Linear, 2025, arXiv 2510.26692): its oracle and its laws.
+// Kimi delta attention (Kimi Linear, 2025, arXiv 2510.26692): its laws.
 // SPDX-License-Identifier: Apache-2.0
 #include "models/testing/gate_laws.h"
 #include "models/testing/gate_starts.h"
@@ -7,21 +7,6 @@
 namespace crosstalk::checks::kda_test {
 namespace {
 
-// P = S_{t-1} Diag(alpha_t), S_t = P + beta_t (v_t - P k_t) k_t^T
-Matrix kda(const Sequence& s) {
-  Matrix state = start(s), o;
-  for (int t = 0; t < s.T; ++t) {
-    const Matrix faded = times_diagonal(state, exponential(s.row("log_decay", t)));
-    state = plus_outer(faded, s.number("beta", t), minus(s.value(t), times(faded, s.key(t))), s.key(t));
-    o.push_back(times(state, s.query(t)));
-  }
-  return o;
-}
-CROSSTALK_MEMORY_ORACLE(kda, kda);
-CROSSTALK_GATE_LAW(kda, log_decay,
-                   x.text("gate") == "softplus" ? mamba_law(x)
-                                                : -5 * sigmoid(std::exp(x("A_log")) * x("decay")));
-CROSSTALK_GATE_LAW(kda, beta, x.option("beta_max") * sigmoid(x("beta")));
 CROSSTALK_HALF_LIFE(kda, 11.85);
 CROSSTALK_START(kda, gate, "bounded", 13.64, 0);
 CROSSTALK_START(kda, rate, "one", 67.88, 0);

@@ -1,24 +1,9 @@
-// Linear attention, the sum rule (Katharopoulos et al. 2020, arXiv 2006.16236): its oracle and its laws.
+// Linear attention, the sum rule (Katharopoulos et al. 2020, arXiv 2006.16236): its laws.
 // SPDX-License-Identifier: Apache-2.0
 #include "models/testing/random_sequence.h"
 
 namespace crosstalk::checks::linear_attention_test {
 namespace {
-
-// S_t = S_{t-1} + v_t k_t^T, z_t = z_{t-1} + k_t, o_t = S_t q_t [/ (z_t.q_t + eps)]
-Matrix linear_attention(const Sequence& s) {
-  Matrix state = start(s), o;
-  Vector z(static_cast<std::size_t>(s.K), 0);
-  for (int t = 0; t < s.T; ++t) {
-    state = plus_outer(state, 1, s.value(t), s.key(t));
-    z = plus(z, 1, s.key(t));
-    o.push_back(normalised_read(s, times(state, s.query(t)), dot(z, s.query(t)), t));
-  }
-  s.keeps(state);
-  if (divides_reads(s)) s.keeps({z});
-  return o;
-}
-CROSSTALK_MEMORY_ORACLE(linear_attention, linear_attention);
 
 TEST(LinearAttentionOracle, OrthonormalKeysAreRecalledExactly) {
   Sequence s = random_sequence(no_options(), 5, 5, 3, 1);

@@ -31,13 +31,6 @@ Matrix long_conv(const Sequence& s) {
   return o;
 }
 CROSSTALK_MEMORY_ORACLE(long_conv, long_conv);
-CROSSTALK_GATE_LAW(long_conv, gate, x("gate"));
-CROSSTALK_GATE_LAW(long_conv, filter_time, x("filter_time"));
-CROSSTALK_GATE_LAW(long_conv, filter_cos, x("filter_cos"));
-CROSSTALK_GATE_LAW(long_conv, filter_sin, x("filter_sin"));
-CROSSTALK_GATE_LAW(long_conv, filter_bias, x("filter_bias"));
-CROSSTALK_GATE_LAW(long_conv, filter_out, x("filter_out"));
-CROSSTALK_GATE_LAW(long_conv, filter_out_bias, x("filter_out_bias"));
 
 TEST(LongConvOracle, AConstantFilterAddsUp) {
   Sequence s = random_sequence(no_options(), 5, 1, 3, 1);

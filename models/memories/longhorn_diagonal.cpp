@@ -1,6 +1,5 @@
-// Longhorn as its authors run it: the implicit delta rule with the diagonal of k k^T in place of k k^T,
-// S_t = S_{t-1} * (1 - D_t (k_t * k_t)^T) + (D_t * v_t) k_t^T entry by entry, D_t = beta_t / (1 + beta_t k_t.k_t) a value channel
-// (Liu et al. 2024, arXiv 2407.14207; Cranial-XIX/longhorn@4ea1745 models/longhorn.py).
+// Longhorn as its authors run it: the implicit delta rule with the diagonal of k k^T in place of k k^T, entry by entry (Liu et
+// al. 2024, arXiv 2407.14207; Cranial-XIX/longhorn@4ea1745 models/longhorn.py).
 // SPDX-License-Identifier: Apache-2.0
 #include "models/laws.h"
 #include "models/memories/memory_file.h"
@@ -12,17 +11,16 @@ Memory longhorn_diagonal() {
           .summary = "the implicit delta rule entry by entry, as Longhorn was released",
           .does = "every entry of the state decays by the square of its key's channel, then adds",
           .family = Family::own_law,
-          .equation =
-              "S_t = S_{t-1} * (1 - D_t (phi(k_t) * phi(k_t))^T) + (D_t * v_t) phi(k_t)^T entry by entry, "
-              "D_t = beta_t / (1 + "
-              "beta_t phi(k_t).phi(k_t)), o = S phi(q)",
-          .laws = "beta_t = sigmoid(W2 W1 token + b) for every value channel",
+          .law = R"(
+    D = beta / (1 + beta k^T k)
+    S = (1 - D (k^2)^T) * S + (D * v) k^T
+    read S q)",
+          .laws = "beta = sigmoid(W2 W1 token + b) for every value channel",
           .source = "Liu et al. 2024, arXiv 2407.14207",
           .notes =
               "With keys of one channel each it is longhorn, the exact solution. The rank of W2 W1 is a "
               "sixteenth of the "
               "token's size, rounded up.",
-          .bounded_by_rank = true,
           .flops = flops::formed_state<14>,
           .parts = {feature_map("identity"), key_norm("none")},
           .inputs = {{.name = "beta", .per = Per::value, .range = {0.05, 0.95}}},

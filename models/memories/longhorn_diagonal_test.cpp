@@ -1,4 +1,4 @@
-// Longhorn as released (Liu et al. 2024, arXiv 2407.14207): its oracle and its laws.
+// Longhorn as released (Liu et al. 2024, arXiv 2407.14207): its laws.
 // SPDX-License-Identifier: Apache-2.0
 #include "models/testing/gate_laws.h"
 #include "models/testing/random_sequence.h"
@@ -6,21 +6,6 @@
 namespace crosstalk::checks {
 namespace {
 
-// S_vk = S_vk (1 - D_v k_k^2) + D_v v_v k_k, D_v = beta_v / (1 + beta_v k.k)
-Matrix longhorn_diagonal(const Sequence& s) {
-  Matrix state = start(s), o;
-  for (int t = 0; t < s.T; ++t) {
-    const Vector &k = s.key(t), &v = s.value(t);
-    for (std::size_t i = 0; i < v.size(); ++i) {
-      const double beta = s.row("beta", t)[i], D = beta / (1 + beta * dot(k, k));
-      for (std::size_t j = 0; j < k.size(); ++j)
-        state[i][j] = state[i][j] * (1 - D * k[j] * k[j]) + D * v[i] * k[j];
-    }
-    o.push_back(times(state, s.query(t)));
-  }
-  return o;
-}
-CROSSTALK_MEMORY_ORACLE(longhorn_diagonal, longhorn_diagonal);
 CROSSTALK_GATE_LAW(longhorn_diagonal, beta, sigmoid(x("beta")));
 CROSSTALK_HALF_LIFE(longhorn_diagonal, 106.0);
 

@@ -1,23 +1,10 @@
-// Longhorn, the implicit delta rule (Liu et al. 2024, arXiv 2407.14207): its oracle and its laws.
+// Longhorn, the implicit delta rule (Liu et al. 2024, arXiv 2407.14207): its laws.
 // SPDX-License-Identifier: Apache-2.0
 #include "models/testing/gate_laws.h"
 #include "models/testing/random_sequence.h"
 
 namespace crosstalk::checks::longhorn_test {
 namespace {
-
-// S_t = S_{t-1} + beta' (v_t - S_{t-1} k_t) k_t^T, beta' = beta_t / (1 + beta_t k_t.k_t)
-Matrix longhorn(const Sequence& s) {
-  Matrix state = start(s), o;
-  for (int t = 0; t < s.T; ++t) {
-    const double beta = s.number("beta", t), implicit = beta / (1 + beta * dot(s.key(t), s.key(t)));
-    state = plus_outer(state, implicit, minus(s.value(t), times(state, s.key(t))), s.key(t));
-    o.push_back(times(state, s.query(t)));
-  }
-  return o;
-}
-CROSSTALK_MEMORY_ORACLE(longhorn, longhorn);
-CROSSTALK_GATE_LAW(longhorn, beta, sigmoid(x("beta")));
 
 // S_t minimises |X - S_{t-1}|^2 + beta |X k - v|^2: there its gradient, (X - S) + beta (X k - v) k^T, is 0.
 TEST(LonghornOracle, SolvesTheProximalStep) {

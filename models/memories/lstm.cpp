@@ -15,35 +15,38 @@ Memory lstm() {
       .does =
           "updates a cell through gates that see the hidden state (nonlinear; a ceiling of state tracking)",
       .family = Family::own_law,
-      .equation =
-          "c_t = sigmoid(f_t + U_f h_{t-1}) c_{t-1} + sigmoid(i_t + U_i h_{t-1}) tanh(v_t + U_z h_{t-1}), "
-          "h_t "
-          "= sigmoid(o_t + U_o h_{t-1}) tanh(c_t), o = h",
-      .laws = "i, f, o = W token + b, of the values' size; b of f starts at 1, U as U(-1/sqrt(V), 1/sqrt(V))",
+      .law = R"(
+    state h[V]
+    state c[V]
+    i = sigmoid(input_gate + u_input h)
+    f = sigmoid(forget_gate + u_forget h)
+    g = sigmoid(output_gate + u_output h)
+    c = f * c + i * tanh(v + u_cell h)
+    h = g * tanh(c)
+    read h)",
+      .laws =
+          "gates are W token + b, of the values' size; b of forget_gate starts at 1, u as U(-1/sqrt(V), 1/sqrt(V))",
       .source = "Hochreiter and Schmidhuber 1997; Greff et al. 2015, arXiv 1503.04069",
       .notes =
           "Heads are blocks of U. There are no queries: beside the sequence h is read times sigmoid(R x), x "
           "the "
           "query's embedding.",
       .flops = [](const Options&, double, double V, double T, double) { return 24 * V * V * T; },
-      .inputs =
-          {{.name = "input_gate", .per = Per::value, .symbol = "i"},
-           {.name = "forget_gate", .per = Per::value, .symbol = "f"},
-           {.name = "output_gate", .per = Per::value, .symbol = "o"},
-           {.name = "u_input", .per = Per::other, .shape = "[H,V,V]", .symbol = "U_i", .open = Open{0}},
-           {.name = "u_forget", .per = Per::other, .shape = "[H,V,V]", .symbol = "U_f", .open = Open{0}},
-           {.name = "u_cell", .per = Per::other, .shape = "[H,V,V]", .symbol = "U_z", .open = Open{0}},
-           {.name = "u_output", .per = Per::other, .shape = "[H,V,V]", .symbol = "U_o", .open = Open{0}},
-           {.name = "h0", .per = Per::other, .optional = true, .shape = "[B,H,V]"},
-           {.name = "c0", .per = Per::other, .optional = true, .shape = "[B,H,V]"}},
-      .states = {"h", "c"},
+      .inputs = {{.name = "input_gate", .per = Per::value},
+                 {.name = "forget_gate", .per = Per::value},
+                 {.name = "output_gate", .per = Per::value},
+                 {.name = "u_input", .per = Per::other, .shape = "[H,V,V]", .open = Open{0}},
+                 {.name = "u_forget", .per = Per::other, .shape = "[H,V,V]", .open = Open{0}},
+                 {.name = "u_cell", .per = Per::other, .shape = "[H,V,V]", .open = Open{0}},
+                 {.name = "u_output", .per = Per::other, .shape = "[H,V,V]", .open = Open{0}},
+                 {.name = "h0", .per = Per::other, .optional = true, .shape = "[B,H,V]"},
+                 {.name = "c0", .per = Per::other, .optional = true, .shape = "[B,H,V]"}},
       .own_queries = false,
       .own_keys = false,
       .forms_state = true,
       .token_by_token = true,
       .own_token = true,
       .keeps_keys = true,
-      .state = [](const Options&, std::int64_t, std::int64_t V, std::int64_t) { return 2 * V; },
       .build =
           [](auto& m) {
             const auto gate = [&](const char* name, double bias) {

@@ -1,4 +1,4 @@
-// LSTM (Hochreiter and Schmidhuber 1997): its oracle and its laws.
+// LSTM (Hochreiter and Schmidhuber 1997): its laws.
 // SPDX-License-Identifier: Apache-2.0
 #include "models/testing/gate_laws.h"
 #include "models/testing/random_sequence.h"
@@ -6,39 +6,6 @@
 namespace crosstalk::checks::lstm_test {
 namespace {
 
-// Row i of U [V*V] times h.
-double bent(const Sequence& s, const char* name, const Vector& h, std::size_t i) {
-  double sum = 0;
-  for (std::size_t j = 0; j < h.size(); ++j) sum += s.row(name, 0)[i * h.size() + j] * h[j];
-  return sum;
-}
-
-Matrix lstm(const Sequence& s) {
-  const auto V = static_cast<std::size_t>(s.V);
-  Vector h = s.has("h0") ? s.input("h0").front() : Vector(V, 0),
-         c = s.has("c0") ? s.input("c0").front() : Vector(V, 0);
-  Matrix o;
-  for (int t = 0; t < s.T; ++t) {
-    Vector next(V);
-    for (std::size_t i = 0; i < V; ++i) {
-      const double in = sigmoid(s.row("input_gate", t)[i] + bent(s, "u_input", h, i)),
-                   forget = sigmoid(s.row("forget_gate", t)[i] + bent(s, "u_forget", h, i)),
-                   out = sigmoid(s.row("output_gate", t)[i] + bent(s, "u_output", h, i));
-      c[i] = forget * c[i] + in * std::tanh(s.value(t)[i] + bent(s, "u_cell", h, i));
-      next[i] = out * std::tanh(c[i]);
-    }
-    o.push_back(h = next);
-  }
-  return o;
-}
-CROSSTALK_MEMORY_ORACLE(lstm, lstm);
-CROSSTALK_GATE_LAW(lstm, input_gate, x("input_gate"));
-CROSSTALK_GATE_LAW(lstm, forget_gate, x("forget_gate"));
-CROSSTALK_GATE_LAW(lstm, output_gate, x("output_gate"));
-CROSSTALK_GATE_LAW(lstm, u_input, x("u_input"));
-CROSSTALK_GATE_LAW(lstm, u_forget, x("u_forget"));
-CROSSTALK_GATE_LAW(lstm, u_cell, x("u_cell"));
-CROSSTALK_GATE_LAW(lstm, u_output, x("u_output"));
 
 Sequence open(int T, int V, std::uint64_t seed) {
   Sequence s = random_sequence(no_options(), T, 1, V, seed);

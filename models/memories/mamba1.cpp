@@ -1,5 +1,4 @@
-// Mamba's first memory: S_t = exp(-step_t e^{log_rate}) * S_{t-1} + (step_t * v_t) k_t^T entry by entry, o =
-// S q (Gu and Dao 2023, arXiv 2312.00752; q, k, v are its C, B, x).
+// Mamba's first memory, entry by entry (Gu and Dao 2023, arXiv 2312.00752; q, k, v are its C, B, x).
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/base/random.h"
 #include "models/laws.h"
@@ -13,10 +12,11 @@ Memory mamba1() {
       .summary = "selective scan: every entry of the state decays at its own data-dependent rate",
       .does = "every entry of the state decays at its own rate, by a data-dependent step size",
       .family = Family::own_law,
-      .equation =
-          "S_t = A_t * S_{t-1} + (step_t * v_t) phi(k_t)^T, A_t = exp(-step_t e^log_rate), o = S phi(q); of "
-          "either sign: A_t = 2 exp(-step_t e^log_rate) - 1",
-      .laws = "step_t = softplus(W2 W1 token + b) for every value channel, log_rate for every entry",
+      .law = R"(
+    A = exp(-(diag(step) exp(log_rate)))
+    S = (eigenvalues == "either" ? 2 A - 1 : A) * S + (step * v) k^T
+    read S q)",
+      .laws = "step = softplus(W2 W1 token + b) for every value channel, log_rate for every entry",
       .source =
           "Gu and Dao 2023, arXiv 2312.00752; eigenvalues of either sign: Grazzi et al. 2024, arXiv "
           "2411.12537",
@@ -24,7 +24,6 @@ Memory mamba1() {
           "The rank of W2 W1 is d_key / 16, rounded up; Mamba's is that of the token, and its rates start as "
           "1, "
           "2, .., K. In `apply` log_rate is that of all heads.",
-      .bounded_by_rank = true,
       .flops = flops::formed_state<14>,
       .parts = {feature_map("identity"), key_norm("none")},
       .options =

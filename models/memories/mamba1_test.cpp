@@ -1,4 +1,4 @@
-// Mamba (Gu and Dao 2023, arXiv 2312.00752): its oracle and its laws.
+// Mamba (Gu and Dao 2023, arXiv 2312.00752): its laws.
 // SPDX-License-Identifier: Apache-2.0
 #include "models/testing/gate_laws.h"
 #include "models/testing/random_sequence.h"
@@ -6,33 +6,7 @@
 namespace crosstalk::checks::mamba1_test {
 namespace {
 
-// y_v = sum over n and j of C_n (product of A_vn over the tokens behind j) step_vj B_jn x_jv, A = exp(-step e^{log_rate}) or,
-// of either sign, 2 A - 1: the convolution of a system whose step changes, without its state; that of a start is the product
-// over all tokens times s0
-Matrix mamba1(const Sequence& s) {
-  Matrix y = zeros(s.T, s.V);
-  const auto V = static_cast<std::size_t>(s.V), K = static_cast<std::size_t>(s.K);
-  for (int t = 0; t < s.T; ++t) {
-    for (std::size_t v = 0; v < V; ++v) {
-      for (std::size_t n = 0; n < K; ++n) {
-        const double rate = -std::exp(s.row("log_rate", 0)[v * K + n]);
-        const bool either = s.text("eigenvalues", "positive") == "either";
-        double behind = 1, sum = 0;
-        for (int j = t; j >= 0; --j) {
-          const double step = s.row("step", j)[v];
-          sum += behind * step * s.key(j)[n] * s.value(j)[v];
-          behind *= either ? 2 * std::exp(rate * step) - 1 : std::exp(rate * step);
-        }
-        sum += behind * start(s)[v][n];
-        y[static_cast<std::size_t>(t)][v] += s.query(t)[n] * sum;
-      }
-    }
-  }
-  return y;
-}
-CROSSTALK_MEMORY_ORACLE(mamba1, mamba1);
 CROSSTALK_GATE_LAW(mamba1, step, softplus(x("step")));
-CROSSTALK_GATE_LAW(mamba1, log_rate, x("log_rate"));
 
 TEST(Mamba1Oracle, WithOneRateAndOneStepIsMamba2) {
   Sequence s = random_sequence(no_options(), 6, 4, 3, 1);

@@ -1,4 +1,4 @@
-// Mamba-2's state space duality (Dao, Gu 2024, arXiv 2405.21060): its oracle and its laws.
+// Mamba-2's state space duality (Dao, Gu 2024, arXiv 2405.21060): its laws.
 // SPDX-License-Identifier: Apache-2.0
 #include "models/testing/gate_laws.h"
 #include "models/testing/random_sequence.h"
@@ -6,19 +6,6 @@
 namespace crosstalk::checks::mamba2_test {
 namespace {
 
-// S_t = alpha_t S_{t-1} + step_t v_t k_t^T
-Matrix mamba2(const Sequence& s) {
-  Matrix state = start(s), o;
-  for (int t = 0; t < s.T; ++t) {
-    const double alpha = std::exp(s.number("log_decay", t));
-    state = plus_outer(times(alpha, state), s.number("step", t), s.value(t), s.key(t));
-    o.push_back(times(state, s.query(t)));
-  }
-  return o;
-}
-CROSSTALK_MEMORY_ORACLE(mamba2, mamba2);
-CROSSTALK_GATE_LAW(mamba2, step, softplus(x("step")));
-CROSSTALK_GATE_LAW(mamba2, log_decay, -std::exp(x("A_log")) * softplus(x("step")));
 CROSSTALK_HALF_LIFE(mamba2, 9.202);
 
 TEST(Mamba2Oracle, ConstantDecayAndStepOneIsRetnet) {

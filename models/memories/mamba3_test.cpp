@@ -48,8 +48,6 @@ CROSSTALK_GATE_LAW(mamba3, log_decay,
                                                                         : 1 / (1 - x("rate"))));
 CROSSTALK_GATE_LAW(mamba3, mix, sigmoid(x("mix")));
 CROSSTALK_GATE_LAW(mamba3, angle, softplus(x("step")) * std::acos(-1.0) * std::tanh(x("angle")));
-CROSSTALK_GATE_LAW(mamba3, k_bias, x("k_bias"));
-CROSSTALK_GATE_LAW(mamba3, q_bias, x("q_bias"));
 CROSSTALK_HALF_LIFE(mamba3, 49.003);
 CROSSTALK_START(mamba3, rate, "softplus", 93.4, 0);
 

@@ -42,7 +42,6 @@ Matrix mom(const Sequence& s) {
 CROSSTALK_MEMORY_ORACLE(mom, mom);
 CROSSTALK_GATE_LAW(mom, log_decay, mamba_law(x));
 CROSSTALK_GATE_LAW(mom, beta, x.option("beta_max") * sigmoid(x("beta")));
-CROSSTALK_GATE_LAW(mom, router, x("router"));
 CROSSTALK_HALF_LIFE(mom, 12.32);
 CROSSTALK_START(mom, rate_from, "0", 11.18, 0);
 

@@ -25,7 +25,6 @@ Matrix parallax(const Sequence& s) {
   return o;
 }
 CROSSTALK_MEMORY_ORACLE(parallax, parallax);
-CROSSTALK_GATE_LAW(parallax, second_query, x("second_query"));
 
 TEST(ParallaxOracle, WithoutASecondQueryItIsSoftmax) {
   Sequence s = random_sequence(no_options(), 6, 4, 3, 1);

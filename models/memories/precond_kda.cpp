@@ -1,7 +1,6 @@
-// Preconditioned KDA: Kimi Delta Attention that writes along M_t * k_t, where M_t shrinks key channels that were written
-// much: S' = S_{t-1} Diag(alpha_t), S_t = S' + beta_t (v_t - S' k_t) (M_t * k_t)^T (arXiv 2604.21100).
+// Preconditioned KDA: it writes along M * k, where M shrinks key channels that were written much (arXiv 2604.21100).
 // SPDX-License-Identifier: Apache-2.0
-#include "models/parts/precond.h"
+#include "models/memories/memory_file.h"
 
 namespace crosstalk::memories {
 
@@ -13,41 +12,39 @@ Memory precond_kda() {
       .does =
           "decays every key channel, then the delta rule, writing less along channels that were used much",
       .family = Family::erases,
-      .equation =
-          "S' = S_{t-1} Diag(alpha_t), S_t = S' + beta_t (v_t - S' k_t) (M_t * k_t)^T, o = S q, A_t = "
-          "e^{g_t} A_{t-1} + b_t k_t^2, M_t = x^(-r / (1 + |r|)), r = log(A_t + 1e-6) - c, x = "
-          "squash",
-      .laws =
-          "alpha_t, beta_t as in kda (gate start: the biases of alpha are 0, or as in kda), g_t and b_t as "
-          "in "
-          "precond_gated_delta, c = -0.2 at the start",
+      .law = R"(
+    beta = beta_max sigmoid(token)
+    A_log = parameter(log_uniform(1, 16))
+    decay = token(K, rank = d, bias = start == "zero" ? constant(0) : inverse_softplus(1e-3, 0.1))
+    log_decay = -(exp(A_log) softplus(decay))
+    A_log_a = parameter(log_uniform(1, 16))
+    decay_a = token(bias = inverse_softplus(1e-3, 0.1))
+    log_decay_a = -(exp(A_log_a) softplus(decay_a))
+    beta_a = sigmoid(token)
+    center = parameter(constant(-0.2))
+    state A[K]
+    A = exp(log_decay_a) A + beta_a (k * k)
+    r = log(1e-6 + A) - center
+    M = squash^(-(r / (1 + abs(r))))
+    S = S diag(exp(log_decay))
+    S += beta (v - S k) (M * k)^T
+    read S q)",
       .source = "Preconditioned DeltaNet 2026, arXiv 2604.21100",
       .notes = "squash = 1 is KDA.",
-      .bounded_by_rank = true,
-      .flops = flops::weights<18>,
       .parts = {feature_map("identity"), key_norm("l2"), beta_max()},
-      .options = {precond::squash(),
+      .options = {{.name = "squash",
+                   .default_value = 1.5,
+                   .help = "M lies between 1 / squash and squash (x)",
+                   .min = 1,
+                   .max = 2,
+                   .tried = {1.0, 1.5}},
                   {"start",
                    std::string("zero"),
                    "biases of the decay: 0, as in the released layer, or as in kda (steps of 1e-3 .. 0.1)",
                    0,
                    0,
                    {"zero", "steps"}}},
-      .inputs = precond::inputs(Per::key),
-      .states = {"S", "A"},
-      .state = precond::state,
-      .build =
-          [](auto& m) {
-            const auto [q, k] = features(m);
-            const auto beta = beta_gate(m);
-            const auto g = m.input("log_decay", [&] {
-              const Init bias =
-                  m.text("start") == "zero" ? Init::constant(0) : Init::inverse_softplus(1e-3, 0.1);
-              const auto rate = exp(m.parameter("A_log", {m.H}, Init::log_uniform(1, 16)));
-              return -rate * softplus(m.token("decay", m.K, bias, int{m.d}));
-            });
-            return precond::read_written(m, q, k, beta, g);
-          },
+      .inputs = {{"log_decay"}, {"beta"}, {"log_decay_a"}, {"beta_a"}, {.name = "center", .open = Open{0}}},
       .published = {
           .source = "Preconditioned DeltaNet 2026, arXiv 2604.21100; "
                     "fla-org/flash-linear-attention@bc3b101d fla/layers/precond_kda.py",

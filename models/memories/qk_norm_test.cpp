@@ -26,8 +26,6 @@ Matrix qk_norm(const Sequence& s) {
   return o;
 }
 CROSSTALK_MEMORY_ORACLE(qk_norm, qk_norm);
-CROSSTALK_GATE_LAW(qk_norm, q_gain, x("q_gain"));
-CROSSTALK_GATE_LAW(qk_norm, k_gain, x("k_gain"));
 
 TEST(QkNormOracle, LengthsDoNotMatter) {
   Sequence s = random_sequence(no_options(), 6, 4, 3, 1);

@@ -32,7 +32,6 @@ Matrix raven(const Sequence& s) {
 }
 CROSSTALK_MEMORY_ORACLE(raven, raven);
 CROSSTALK_GATE_LAW(raven, log_decay, mamba_law(x));
-CROSSTALK_GATE_LAW(raven, router, x("router"));
 CROSSTALK_HALF_LIFE(raven, 14.161);
 
 // A decay of -800 replaces what a slot holds; a router that picks one slot a token fills them in turn.

@@ -1,5 +1,4 @@
-// RetNet's retention: S_t = gamma_h S_{t-1} + v_t k_t^T, o_t = S_t q_t (Sun et al. 2023, arXiv 2307.08621,
-// eq. 6).
+// RetNet's retention (Sun et al. 2023, arXiv 2307.08621, eq. 6).
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 
@@ -13,12 +12,13 @@ Memory retnet() {
       .summary = "sum rule that forgets at a constant rate, one a head",
       .does = "decays the whole state by a constant scalar, one a head, then adds",
       .family = Family::adds,
-      .equation = "S_t = gamma_h S_{t-1} + v_t phi(k_t)^T, o = S phi(q)",
-      .laws = "gamma_h = 1 - 2^(-5-h)",
+      .law = R"(
+    S = exp(log_decay) S + v k^T
+    read S q)",
+      .laws = "log_decay = log(1 - 2^(-5-h)), h the head",
       .source = "Sun et al. 2023, arXiv 2307.08621",
-      .bounded_by_rank = true,
       .parts = {feature_map("identity"), key_norm("none")},
-      .inputs = {{.name = "log_decay", .per = Per::head, .symbol = "log gamma", .range = {-1.5, -0.01, -20}}},
+      .inputs = {{.name = "log_decay", .per = Per::head, .range = {-1.5, -0.01, -20}}},
       .build =
           [](auto& m) {
             const auto [q, k] = features(m);

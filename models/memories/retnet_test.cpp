@@ -1,4 +1,4 @@
-// RetNet's retention (Sun et al. 2023, arXiv 2307.08621): its oracle and its laws.
+// RetNet's retention (Sun et al. 2023, arXiv 2307.08621): its laws.
 // SPDX-License-Identifier: Apache-2.0
 #include "models/testing/gate_laws.h"
 #include "models/testing/random_sequence.h"
@@ -6,16 +6,6 @@
 namespace crosstalk::checks::retnet_test {
 namespace {
 
-// S_t = alpha S_{t-1} + v_t k_t^T, one alpha for the head
-Matrix retnet(const Sequence& s) {
-  Matrix state = start(s), o;
-  for (int t = 0; t < s.T; ++t) {
-    state = plus_outer(times(std::exp(s.number("log_decay")), state), 1, s.value(t), s.key(t));
-    o.push_back(times(state, s.query(t)));
-  }
-  return o;
-}
-CROSSTALK_MEMORY_ORACLE(retnet, retnet);
 CROSSTALK_GATE_LAW(retnet, log_decay, std::log(1 - std::exp2(-5 - x.head)));
 CROSSTALK_HALF_LIFE(retnet, 21.83);
 

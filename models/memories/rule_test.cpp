@@ -17,7 +17,6 @@ Matrix rule(const Sequence& s) {
   return o;
 }
 CROSSTALK_MEMORY_ORACLE(rule, rule);
-CROSSTALK_GATE_LAW(rule, beta, x("beta"));
 
 }  // namespace
 }  // namespace crosstalk::checks::rule_test

@@ -31,7 +31,6 @@ Matrix rwkv4(const Sequence& s) {
 CROSSTALK_MEMORY_ORACLE(rwkv4, rwkv4);
 CROSSTALK_GATE_LAW(rwkv4, k, x("channel_key"));
 CROSSTALK_GATE_LAW(rwkv4, log_decay, -std::exp(x("decay")));
-CROSSTALK_GATE_LAW(rwkv4, bonus, x("bonus"));
 CROSSTALK_HALF_LIFE(rwkv4, 0.9438);  // ln 2 e^{-w}: 1.88 at w = -1; 320 draws of a w that spans e^8
 CROSSTALK_START(rwkv4, start, "ramps", 0.7896, 0);
 

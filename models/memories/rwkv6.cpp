@@ -1,6 +1,4 @@
-// RWKV-6: o_t = S_{t-1} q_t + v_t (u * k_t . q_t); S_t = S_{t-1} Diag(alpha_t) + v_t k_t^T, alpha_t =
-// exp(-exp(w_t)) (Peng et al. 2024, arXiv 2404.05892). A query beside the sequence reads S_T: it has no value
-// of its own, hence no bonus.
+// RWKV-6 (Peng et al. 2024, arXiv 2404.05892). A query beside the sequence reads S_T: it has no value of its own, hence no bonus.
 // SPDX-License-Identifier: Apache-2.0
 #include "models/memories/memory_file.h"
 #include "models/parts/ramps.h"
@@ -15,11 +13,11 @@ Memory rwkv6() {
           "by a bonus",
       .does = "decay by key channels, but retrieves before it writes, and the current token with a bonus",
       .family = Family::adds,
-      .equation = "o_t = S_{t-1} q_t + v_t (u * k_t . q_t), S_t = S_{t-1} Diag(alpha_t) + v_t k_t^T",
-      .laws = "alpha_t = exp(-exp(W2 W1 token + b)); lora tanh: W2 tanh(W1 token) + b",
+      .law = R"(
+    read S q + v ((bonus * k)^T q)
+    S = S diag(exp(log_decay)) + v k^T)",
+      .laws = "log_decay = -exp(W2 W1 token + b); lora tanh: W2 tanh(W1 token) + b",
       .source = "Peng et al. 2024, arXiv 2404.05892",
-      .bounded_by_rank = true,
-      .flops = flops::weights<10>,
       .parts = {feature_map("identity"), key_norm("none")},
       .options = {{"start",
                    std::string("drawn"),
@@ -37,9 +35,8 @@ Memory rwkv6() {
                    0,
                    0,
                    {"linear", "tanh"}}},
-      .inputs = {{.name = "log_decay", .per = Per::key, .symbol = "log alpha", .range = {-1.5, -0.01, -20}},
-                 {.name = "bonus", .per = Per::head_key, .symbol = "u"}},
-      .own_token = true,
+      .inputs = {{.name = "log_decay", .per = Per::key, .range = {-1.5, -0.01, -20}},
+                 {.name = "bonus", .per = Per::head_key}},
       .build =
           [](auto& m) {
             const auto [q, k] = features(m);

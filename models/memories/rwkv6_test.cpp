@@ -1,4 +1,4 @@
-// RWKV-6, Finch (Peng et al. 2024, arXiv 2404.05892): its oracle and its laws.
+// RWKV-6, Finch (Peng et al. 2024, arXiv 2404.05892): its laws.
 // SPDX-License-Identifier: Apache-2.0
 #include "models/parts/ramps.h"
 #include "models/testing/gate_laws.h"
@@ -8,20 +8,7 @@
 namespace crosstalk::checks::rwkv6_test {
 namespace {
 
-// o_t = S_{t-1} q_t + v_t ((bonus * k_t).q_t), then S_t = S_{t-1} Diag(alpha_t) + v_t k_t^T
-Matrix rwkv6(const Sequence& s) {
-  Matrix state = start(s), o;
-  for (int t = 0; t < s.T; ++t) {
-    const double own = dot(elementwise(s.row("bonus", 0), s.key(t)), s.query(t));
-    o.push_back(plus(times(state, s.query(t)), own, s.value(t)));
-    state = times_diagonal(state, exponential(s.row("log_decay", t)));
-    state = plus_outer(state, 1, s.value(t), s.key(t));
-  }
-  return o;
-}
-CROSSTALK_MEMORY_ORACLE(rwkv6, rwkv6);
 CROSSTALK_GATE_LAW(rwkv6, log_decay, -std::exp(x("decay")));
-CROSSTALK_GATE_LAW(rwkv6, bonus, x("bonus"));
 CROSSTALK_HALF_LIFE(rwkv6, 24.5);
 CROSSTALK_START(rwkv6, start, "ramps", 13.33, 0);
 

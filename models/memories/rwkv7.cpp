@@ -1,6 +1,4 @@
-// RWKV-7: S_t = S_{t-1} (Diag(alpha_t) - kappa_t (a_t * kappa_t)^T) + v_t k_t^T, o_t = S_t q_t (Peng et al.
-// 2025, arXiv 2503.14456), with kappa = unit(k * u), k_t = k * (1 + (a - 1) * c), alpha = exp(-e^{-1/2}
-// sigmoid(W2 W1 x)).
+// RWKV-7 (Peng et al. 2025, arXiv 2503.14456); in a model k is k * (1 + (in_context_rate - 1) * c).
 // SPDX-License-Identifier: Apache-2.0
 #include "models/memories/memory_file.h"
 #include "models/parts/ramps.h"
@@ -13,13 +11,12 @@ Memory rwkv7() {
       .summary = "erases along one key and writes along another, with rates for every channel",
       .does = "erases along one key at rates a channel, writes along another",
       .family = Family::erases,
-      .equation = "S_t = S_{t-1} Diag(alpha_t) - (S_{t-1} kappa_t)(a_t * kappa_t)^T + v_t k_t^T, o = S q",
+      .law = R"(
+    S = S diag(exp(log_decay)) - (S erase_key) (in_context_rate * erase_key)^T + v k^T
+    read S q)",
       .laws =
-          "kappa = unit(k * u), a = sigmoid(W2 W1 token + b), alpha = exp(-exp(-1/2) sigmoid(W4 W3 "
-          "token + b')); start ramps: W4 tanh(W3 token) + b'",
+          "erase_key = unit(k * u), k times 1 + (in_context_rate - 1) * c, in_context_rate = sigmoid(W2 W1 token + b), log_decay = -exp(-1/2) sigmoid(W4 W3 token + b'); start ramps: W4 tanh(W3 token) + b'",
       .source = "Peng et al. 2025, arXiv 2503.14456",
-      .bounded_by_rank = true,
-      .flops = flops::weights<22>,
       .parts = {feature_map("identity"), key_norm("none")},
       .options =
           {{"start",
@@ -37,13 +34,9 @@ Memory rwkv7() {
             0,
             0,
             {"head", "width"}}},
-      .inputs = {{.name = "log_decay", .per = Per::key, .symbol = "log alpha", .range = {-1.5, -0.01, -20}},
-                 {.name = "erase_key",
-                  .per = Per::key,
-                  .symbol = "kappa",
-                  .open = Open{0, 1},
-                  .range = {-0.9, 0.9}},
-                 {.name = "in_context_rate", .per = Per::key, .symbol = "a", .range = {0.05, 0.95}}},
+      .inputs = {{.name = "log_decay", .per = Per::key, .range = {-1.5, -0.01, -20}},
+                 {.name = "erase_key", .per = Per::key, .open = Open{0, 1}, .range = {-0.9, 0.9}},
+                 {.name = "in_context_rate", .per = Per::key, .range = {0.05, 0.95}}},
       .read_at_all = true,
       .build =
           [](auto& m) {

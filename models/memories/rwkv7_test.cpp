@@ -1,4 +1,4 @@
-// RWKV-7, Goose (Peng et al. 2025, arXiv 2503.14456): its oracle and its laws.
+// RWKV-7, Goose (Peng et al. 2025, arXiv 2503.14456): its laws.
 // SPDX-License-Identifier: Apache-2.0
 #include "models/testing/gate_laws.h"
 #include "models/testing/gate_starts.h"
@@ -7,19 +7,6 @@
 namespace crosstalk::checks::rwkv7_test {
 namespace {
 
-// S_t = S_{t-1} Diag(alpha_t) - (S_{t-1} kappa_t) (a_t * kappa_t)^T + v_t k_t^T
-Matrix rwkv7(const Sequence& s) {
-  Matrix state = start(s), o;
-  for (int t = 0; t < s.T; ++t) {
-    const Vector &kappa = s.row("erase_key", t), held = times(state, kappa);
-    state = times_diagonal(state, exponential(s.row("log_decay", t)));
-    state = plus_outer(state, -1, held, elementwise(s.row("in_context_rate", t), kappa));
-    state = plus_outer(state, 1, s.value(t), s.key(t));
-    o.push_back(times(state, s.query(t)));
-  }
-  return o;
-}
-CROSSTALK_MEMORY_ORACLE(rwkv7, rwkv7);
 CROSSTALK_GATE_LAW(rwkv7, log_decay, -std::exp(-0.5) * sigmoid(x("decay")));
 CROSSTALK_GATE_LAW(rwkv7, in_context_rate, sigmoid(x("rate")));
 

@@ -33,10 +33,6 @@ Matrix s4d(const Sequence& s) {
 }
 CROSSTALK_MEMORY_ORACLE(s4d, s4d);
 CROSSTALK_GATE_LAW(s4d, step, std::exp(x("log_step")));
-CROSSTALK_GATE_LAW(s4d, log_rate, x("log_rate"));
-CROSSTALK_GATE_LAW(s4d, angle, x("angle"));
-CROSSTALK_GATE_LAW(s4d, read, x("read"));
-CROSSTALK_GATE_LAW(s4d, read_imag, x("read_imag"));
 
 Sequence sequence(int T, int K, int V, std::uint64_t seed) {
   Sequence s = random_sequence(no_options(), T, K, V, seed);

@@ -1,4 +1,4 @@
-// Simple GLA (Yang et al. 2024, arXiv 2312.06635): its oracle and its laws.
+// Simple GLA (Yang et al. 2024, arXiv 2312.06635): its laws.
 // SPDX-License-Identifier: Apache-2.0
 #include "models/testing/gate_laws.h"
 #include "models/testing/random_sequence.h"
@@ -6,17 +6,6 @@
 namespace crosstalk::checks::simple_gla_test {
 namespace {
 
-// S_t = alpha_t S_{t-1} + v_t k_t^T, one alpha_t a token
-Matrix simple_gla(const Sequence& s) {
-  Matrix state = start(s), o;
-  for (int t = 0; t < s.T; ++t) {
-    state = plus_outer(times(std::exp(s.number("log_decay", t)), state), 1, s.value(t), s.key(t));
-    o.push_back(times(state, s.query(t)));
-  }
-  return o;
-}
-CROSSTALK_MEMORY_ORACLE(simple_gla, simple_gla);
-CROSSTALK_GATE_LAW(simple_gla, log_decay, log_sigmoid(x("decay")) / 16);
 CROSSTALK_HALF_LIFE(simple_gla, 15.94);
 
 TEST(SimpleGlaOracle, IsGlaWithEqualChannels) {

@@ -35,13 +35,6 @@ Matrix slstm(const Sequence& s) {
   return o;
 }
 CROSSTALK_MEMORY_ORACLE(slstm, slstm);
-CROSSTALK_GATE_LAW(slstm, input_gate, x("input_gate"));
-CROSSTALK_GATE_LAW(slstm, forget_gate, x("forget_gate"));
-CROSSTALK_GATE_LAW(slstm, output_gate, x("output_gate"));
-CROSSTALK_GATE_LAW(slstm, u_input, x("u_input"));
-CROSSTALK_GATE_LAW(slstm, u_forget, x("u_forget"));
-CROSSTALK_GATE_LAW(slstm, u_cell, x("u_cell"));
-CROSSTALK_GATE_LAW(slstm, u_output, x("u_output"));
 
 Sequence open(int T, int V, std::uint64_t seed) {
   Sequence s = random_sequence(no_options(), T, 1, V, seed);

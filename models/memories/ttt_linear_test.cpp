@@ -19,8 +19,6 @@ Matrix ttt_linear(const Sequence& s) {
 }
 CROSSTALK_MEMORY_ORACLE(ttt_linear, ttt_linear);
 CROSSTALK_GATE_LAW(ttt_linear, rate, sigmoid(x("rate")) / static_cast<double>(x.all("k").size()));
-CROSSTALK_GATE_LAW(ttt_linear, gain, x("gain"));
-CROSSTALK_GATE_LAW(ttt_linear, bias, x("bias"));
 
 Sequence sequence(const Options& options, int T) {
   Sequence s = random_sequence(options, T, 5, 5, 1);

@@ -23,8 +23,6 @@ Matrix ttt_mlp(const Sequence& s) {
 }
 CROSSTALK_MEMORY_ORACLE(ttt_mlp, ttt_mlp);
 CROSSTALK_GATE_LAW(ttt_mlp, rate, 0.1 * sigmoid(x("rate")) / static_cast<double>(x.all("k").size()));
-CROSSTALK_GATE_LAW(ttt_mlp, gain, x("gain"));
-CROSSTALK_GATE_LAW(ttt_mlp, bias, x("bias"));
 
 Sequence sequence(const Options& options, int T) {
   Sequence s = random_sequence(options, T, 3, 4, 1);

@@ -85,6 +85,13 @@ Bounds bounds_of(Value root) {
   return known.at(root);
 }
 
+Bounds bounds_of(Law& law, Value root) {
+  std::map<Value, Value> made;
+  for (const Learned& one : law.learned)
+    if (one.made) made[law.graph.leaf(one.kind, one.name, one.shape)] = law.graph.replaced(one.made, made);
+  return bounds_of(made.empty() ? root : law.graph.replaced(root, made));
+}
+
 std::optional<Bounds> kept_of(Value step, Value state) {
   const std::set<Value> changed = reaching({step}, [&](Value n) { return n == state; });
   std::map<Value, std::optional<Bounds>> known;

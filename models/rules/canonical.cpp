@@ -14,10 +14,6 @@ namespace {
 
 enum Level { level_sum, level_product, level_joined, level_power, level_atom };
 
-bool is_learned_kind(Kind kind) {
-  return kind == Kind::token || kind == Kind::asking || kind == Kind::parameter;
-}
-
 class Writer {
  public:
   explicit Writer(const Law& law) : law_(law) {}
@@ -83,7 +79,7 @@ class Writer {
       case Kind::token:
       case Kind::asking:
       case Kind::parameter:
-        return {learned_text(law_.quantity(node->name)), level_atom};
+        return {learned_text(law_.quantity(node)), level_atom};
       case Kind::max:
         return call("max", node);
       case Kind::min:
@@ -129,7 +125,7 @@ class Writer {
       if (names_.count(node) != 0) continue;
       if (is_learned_kind(node->kind)) {
         names_[node] = node->name;
-        out_.push_back(fmt::format("{} = {}", node->name, learned_text(law_.quantity(node->name))));
+        out_.push_back(fmt::format("{} = {}", node->name, learned_text(law_.quantity(node))));
       } else if (!node->is_leaf() && uses.count(node) != 0 && uses.at(node) > 1) {
         const std::string body = spelled(node).text;
         names_[node] = fresh();

@@ -1,4 +1,4 @@
-// Every built-in memory that is a law of the rule language, as a rule on the same inputs: reads, states at the end and
+// Every built-in memory that has a law, and some that are one, as a rule on the same inputs: reads, states at the end and
 // gradients in double and in float. And all laws cut at any token.
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
@@ -7,6 +7,7 @@
 #include "kernels/base/error.h"
 #include "models/rules/applied.h"
 #include "models/rules/law_examples.h"
+#include "models/rules/memory_law.h"
 
 namespace crosstalk::rules {
 namespace {
@@ -18,75 +19,24 @@ struct Same {
   bool states = true;                               ///< both keep the same states
 };
 
-const std::vector<Same>& pairs() {
+/// The text of a memory as a law of a study, which learns what is an input there.
+std::string as_rule(const Memory& memory) {
+  Options options;
+  options.set("memory.read_norm", std::string("none"));
+  OwnText text = own_text(memory, options, 0);
+  text.steps.erase(text.steps.begin(), text.steps.begin() + static_cast<std::ptrdiff_t>(text.of_inputs));
+  std::erase_if(text.numbers, [](const NamedNumber& one) { return one.name == "scale"; });
+  for (std::string& step : text.steps)
+    if (const auto at = step.find("scale "); at != std::string::npos) step.erase(at, 6);
+  std::string law;
+  for (const std::string& step : canonical(*parse_law(text.steps, text.numbers, &text.memory)))
+    law += (law.empty() ? "" : "; ") + step;
+  return law;
+}
+
+const std::vector<Same>& own_pairs() {
   const std::string read = "; read S q";
   static const std::vector<Same> all = {
-      {"linear_attention", "S += v k^T" + read, {{"read_norm", std::string("none")}}, {"s0"}},
-      {"linear_attention",
-       "state z[K]; S += v k^T; z += k; read S q / (z^T q + 0.000001)",
-       {{"read_norm", std::string("attention")}, {"eps", 1e-6}}},
-      {"delta", "beta = token; S += beta (v - S k) k^T" + read, {}, {"s0"}},
-      {"gated_delta",
-       "beta = token; log_decay = token; S = exp(log_decay) S; S += beta (v - S k) k^T" + read,
-       {},
-       {"s0"}},
-      {"kda",
-       "beta = token; log_decay = token(K); S = S diag(exp(log_decay)); S += beta (v - S k) k^T" + read,
-       {},
-       {"s0"}},
-      {"complex_kda",
-       "beta = token; signed_decay = token(K); S = S diag(signed_decay); S += beta (v - S k) k^T" + read,
-       {},
-       {"s0"}},
-      {"retnet", "log_decay = parameter; S = exp(log_decay) S + v k^T" + read, {}, {"s0"}},
-      {"simple_gla", "log_decay = token; S = exp(log_decay) S + v k^T" + read},
-      {"gla", "log_decay = token(K); S = S diag(exp(log_decay)) + v k^T" + read, {}, {"s0"}},
-      {"hgrn2", "log_decay = token(K); a = exp(log_decay); S = S diag(a) + v (1 - a)^T" + read},
-      {"mamba2", "log_decay = token; step = token; S = exp(log_decay) S + step v k^T" + read},
-      {"mamba1",
-       "step = token(V); log_rate = parameter(V, K); S = exp(-diag(step) exp(log_rate)) * S + (step * v) "
-       "k^T" +
-           read,
-       {},
-       {"s0"}},
-      {"dfw",
-       "log_decay = token(K); log_decay_v = token(V); "
-       "S = diag(exp(log_decay_v)) S diag(exp(log_decay)) + v k^T" +
-           read},
-      {"peng_gate",
-       "beta = token; S = (1 - beta) S + beta v k^T" + read,
-       {{"read_norm", std::string("none")}}},
-      {"longhorn", "beta = token; S += (beta / (1 + beta k^T k)) (v - S k) k^T" + read, {}, {"s0"}},
-      {"rwkv6",
-       "log_decay = token(K); bonus = parameter(K); read S q + v ((bonus * k)^T q); "
-       "S = S diag(exp(log_decay)) + v k^T",
-       {},
-       {"s0"}},
-      {"rwkv7",
-       "log_decay = token(K); erase_key = token(K); in_context_rate = token(K); "
-       "S = S (diag(exp(log_decay)) - erase_key (in_context_rate * erase_key)^T) + v k^T" +
-           read,
-       {},
-       {"s0"}},
-      {"dplr",
-       "log_decay = token(K); a = token(K); b = token(K); S = S (diag(exp(log_decay)) + a b^T) + v k^T" +
-           read},
-      {"comba",
-       "log_decay = token; beta = token; erase_key = token(K); correction = parameter; "
-       "S = exp(log_decay) S + beta (v - S erase_key) k^T; read S (q - correction erase_key)",
-       {},
-       {"correction"}},
-      {"gated_delta2",
-       "log_decay = token(K); erase_gate = token(K); write_gate = token(V); S = S diag(exp(log_decay)); "
-       "S += (write_gate * v - S (erase_gate * k)) k^T" +
-           read},
-      {"precond_gated_delta",
-       "log_decay = token; beta = token; log_decay_a = token; beta_a = token; center = parameter; state "
-       "A[K]; "
-       "A = exp(log_decay_a) A + beta_a k^2; r = log(A + 0.000001) - center; "
-       "M = exp(-0.4054651081081644 * r / (1 + abs(r))); S = exp(log_decay) S; S += beta (v - S k) (M * "
-       "k)^T" +
-           read},
       // Its states are kept times e^-m.
       {"mlstm",
        "log_decay = token; log_input = token; state n[K]; S = exp(log_decay) S + exp(log_input) v k^T; "
@@ -116,6 +66,18 @@ const std::vector<Same>& pairs() {
        {{"residual", false}},
        {"s0", "b0"}},
   };
+  return all;
+}
+
+/// With every memory that has a law, but slots, whose letter a rule has not, and cells, which no query asks.
+const std::vector<Same>& pairs() {
+  static const std::vector<Same> all = [] {
+    std::vector<Same> made = own_pairs();
+    for (const Memory& memory : all_memories())
+      if (!memory.law.empty() && memory.letters.empty() && memory.own_queries)
+        made.push_back({memory.name, as_rule(memory), {}, {"s0", "correction"}});
+    return made;
+  }();
   return all;
 }
 

@@ -67,6 +67,10 @@ enum class Kind {
   unit,
 };
 
+inline bool is_learned_kind(Kind kind) {
+  return kind == Kind::token || kind == Kind::asking || kind == Kind::parameter;
+}
+
 struct Node {
   Kind kind;
   std::vector<const Node*> args;

@@ -44,6 +44,15 @@ std::optional<double> number_of(Value x, std::map<Value, std::optional<double>>&
   return it != known.end() ? it->second : known[x] = worked_out(x, known);
 }
 
+/// r of r / (1 + abs(r)), or none.
+Value inside_softsign(Value x) {
+  if (x->kind != Kind::div || x->args[1]->kind != Kind::add) return nullptr;
+  const Value one = x->args[1]->args[0], size = x->args[1]->args[1];
+  const bool is = one->kind == Kind::number && one->value == 1 && size->kind == Kind::map &&
+                  size->name == "abs" && size->args[0] == x->args[0];
+  return is ? x->args[0] : nullptr;
+}
+
 }  // namespace
 
 std::optional<Init> init_of(const Learned& one) {
@@ -125,16 +134,21 @@ Var<Real> Hoist<Real>::widened(Var<Real> x, int n) {
 template <class Real>
 typename Hoist<Real>::Made Hoist<Real>::learned(const Learned& one) {
   const int rows = size(one.shape.rows), columns = size(one.shape.columns);
+  // Inputs of a memory are made of weights; those of a law that a study writes are weights themselves.
+  const auto input = [&](const auto& law) { return one.weight ? law() : m_.input(one.name, law); };
+  if (one.made)
+    return {one.kind == Kind::parameter ? Place::head : Place::token,
+            input([&] { return made(one.made).x; })};
   if (one.kind == Kind::parameter) {
     std::vector<int> dims = {m_.H};
     if (rows * columns > 1 || !one.shape.number()) dims.push_back(rows);
     if (one.shape.columns != 1) dims.push_back(columns);
-    return {Place::head, m_.input(one.name, [&] { return m_.parameter(one.name, dims, *init_of(one)); })};
+    return {Place::head, input([&] { return m_.parameter(one.name, dims, *init_of(one)); })};
   }
   if (one.kind == Kind::asking)
-    return {Place::query, m_.input(one.name, [&] { return m_.asking(one.name, rows, init_of(one)); })};
+    return {Place::query, input([&] { return m_.asking(one.name, rows, init_of(one)); })};
   const int rank = one.rank == kRankOfKeys ? m_.d : one.rank;
-  return {Place::token, m_.input(one.name, [&] { return m_.token(one.name, rows, init_of(one), rank); })};
+  return {Place::token, input([&] { return m_.token(one.name, rows, init_of(one), rank); })};
 }
 
 /// scale f(x).
@@ -162,6 +176,20 @@ typename Hoist<Real>::Made Hoist<Real>::mapped(const std::string& f, Value argum
     y = positive(x.x) * exp(0.5 * log(x.x));
   }
   return {x.place, scale == 1 ? y : scale * y};
+}
+
+/// number * sigmoid(x) is one operation, as the built-in gates have it; so is number * (x / (1 + |x|)).
+template <class Real>
+typename Hoist<Real>::Made Hoist<Real>::scaled(double scale, Value x) {
+  if (uses_[x] <= 1 && x->kind == Kind::neg) return scaled(-scale, x->args[0]);
+  if (x->kind == Kind::map && uses_[x] <= 1) return mapped(x->name, x->args[0], scale);
+  // A study's law rounds as it always did.
+  if (const Value inner = inside_softsign(x); inner && uses_[x] <= 1 && !law_.weights.empty()) {
+    const Made a = made(inner);
+    return {a.place, map(MapKind::softsign, a.x, scale)};
+  }
+  const Made a = made(x);
+  return {a.place, scale * a.x};
 }
 
 template <class Real>
@@ -199,7 +227,7 @@ typename Hoist<Real>::Made Hoist<Real>::make(Value node) {
     case Kind::token:
     case Kind::asking:
     case Kind::parameter:
-      return learned(law_.quantity(node->name));
+      return learned(law_.quantity(node));
     case Kind::add:
       if (first || second) {
         const Made a = made(args[first ? 1 : 0]);
@@ -220,6 +248,9 @@ typename Hoist<Real>::Made Hoist<Real>::make(Value node) {
     case Kind::neg: {
       // The sign of a product goes to the operand that is one for all tokens, as the built-in decays have it.
       const Value product = args[0];
+      if (const auto scale =
+              product->kind == Kind::mul ? number_of(product->args[0], numbers_) : std::nullopt)
+        return scaled(-*scale, product->args[1]);
       if (product->kind == Kind::mul && uses_[product] <= 1 && !number_of(product->args[0], numbers_) &&
           !number_of(product->args[1], numbers_)) {
         const bool one = made(product->args[0]).place == Place::head,
@@ -237,12 +268,7 @@ typename Hoist<Real>::Made Hoist<Real>::make(Value node) {
     case Kind::columns:
     case Kind::rows:
       if (first || second) {
-        const Value other = args[first ? 1 : 0];
-        const double scale = first ? *first : *second;
-        // number * sigmoid(x) is one operation, as the built-in gates have it.
-        if (other->kind == Kind::map && uses_[other] <= 1) return mapped(other->name, other->args[0], scale);
-        const Made a = made(other);
-        return {a.place, scale * a.x};
+        return scaled(first ? *first : *second, args[first ? 1 : 0]);
       }
       return both([](auto x, auto y) { return x * y; });
     case Kind::div:

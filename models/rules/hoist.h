@@ -43,6 +43,7 @@ class Hoist {
   Made make(Value node);
   Made made_given(const std::string& name);
   Made learned(const Learned& one);
+  Made scaled(double scale, Value x);
   Made mapped(const std::string& f, Value argument, double scale);
   Place together(Value a, Value b, Var<Real>& x, Var<Real>& y);
   Var<Real> widened(Var<Real> x, int n);

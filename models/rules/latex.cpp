@@ -71,9 +71,6 @@ std::string number(double x) {
   return front == "1" ? power : front + " \\cdot " + power;
 }
 
-bool is_learned_kind(Kind kind) {
-  return kind == Kind::token || kind == Kind::asking || kind == Kind::parameter;
-}
 bool is_map_of(Value node, const char* name) { return node->kind == Kind::map && node->name == name; }
 
 /// a of sum(a) / sum(ones).
@@ -267,7 +264,7 @@ class Equations {
 };
 
 Text Equations::learned(Value node) const {
-  const Learned& one = law_.quantity(node->name);
+  const Learned& one = law_.quantity(node);
   const std::string of = symbol(one.name, {});
   if (one.kind == Kind::parameter)
     return {fmt::format("{}_{{{}}}",

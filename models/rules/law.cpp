@@ -30,8 +30,9 @@ int place_of(const Tree& tree, const std::string& name) {
 
 class Reader {
  public:
-  Reader(const std::vector<std::string>& lines, const std::vector<NamedNumber>& numbers)
-      : law_(std::make_unique<Law>()), g_(law_->graph), values_(*law_) {
+  Reader(const std::vector<std::string>& lines, const std::vector<NamedNumber>& numbers,
+         const MemoryText* memory)
+      : law_(std::make_unique<Law>()), g_(law_->graph), values_(*law_, memory), memory_(memory) {
     if (lines.size() > static_cast<std::size_t>(kMostOperations))
       throw LawError(kMostOperations, 1, fmt::format("a law has at most {} steps", kMostOperations));
     for (std::size_t i = 0; i < lines.size(); ++i)
@@ -44,6 +45,14 @@ class Reader {
     for (const NamedNumber& one : numbers) {
       if (std::none_of(steps_.begin(), steps_.end(), [&](const Step& s) { return s.name == one.name; }))
         values_.names()[one.name] = g_.named_number(one.name, one.value);
+    }
+    for (std::size_t i = 0; memory && i < memory->inputs.size(); ++i) {
+      const Learned& one = memory->inputs[i];
+      if (std::any_of(steps_.begin(), steps_.end(), [&](const Step& s) { return s.name == one.name; }))
+        continue;
+      law_->learned.push_back(one);
+      values_.names()[one.name] =
+          is_absent(one.name) ? g_.fill(g_.number(0), one.shape) : g_.leaf(one.kind, one.name, one.shape);
     }
   }
 
@@ -133,7 +142,7 @@ class Reader {
     const Meaning meaning = values_.value(*step.value);
     if (!state) {
       if (meaning.is_identity()) values_.fail(step.column, "I alone has no size; write it where it is used");
-      values_.names()[name] = values_.kept(name, meaning.value);
+      values_.names()[name] = values_.kept(name, input(name, meaning.value));
       law_->values.emplace_back(name, meaning.value);
       set_at_.push_back({name, {values_.step(), step.column}});
       return;
@@ -154,6 +163,21 @@ class Reader {
     if (step.kind == Step::Kind::subtract) node = g_.sub(values_.names()[name], node);
     changed_.insert(name);
     values_.names()[name] = values_.kept(name, node);
+  }
+
+  bool is_absent(const std::string& name) const {
+    return std::count(memory_->absent.begin(), memory_->absent.end(), name) > 0;
+  }
+  /// An input of the memory is a leaf to what follows; of the token, unless parameters and numbers make it.
+  Value input(const std::string& name, Value made) {
+    const auto is = [&](const Learned& one) { return one.name == name; };
+    if (!memory_ || std::none_of(memory_->inputs.begin(), memory_->inputs.end(), is)) return made;
+    if (is_absent(name)) return g_.fill(g_.number(0), made->shape);
+    const bool of_token =
+        holds(made, [](Value n) { return n->kind == Kind::token || n->kind == Kind::given; });
+    const Kind kind = of_token ? Kind::token : Kind::parameter;
+    law_->learned.push_back({.kind = kind, .name = name, .shape = made->shape, .made = made});
+    return g_.leaf(kind, name, made->shape);
   }
 
   void start(const Step& step) {
@@ -197,6 +221,15 @@ class Reader {
     if (!own && changed_.count("S") == 0 && !looked_at) std::erase_if(states, is_S);
     if (states.empty())
       throw LawError(end_.first, end_.second, "nothing changes; add a step such as: S += v k^T");
+    // With some options a memory has no use for a state.
+    for (std::size_t i = 0; memory_ && i < states.size(); ++i) {
+      std::vector<Value> others = {law_->read};
+      for (const LawState& one : states)
+        if (one.name != states[i].name) others.push_back(one.step);
+      if (holds_any(others, g_.leaf(Kind::state, states[i].name, states[i].shape))) continue;
+      states.erase(states.begin() + static_cast<std::ptrdiff_t>(i));
+      i = static_cast<std::size_t>(-1);
+    }
     // The state that needs no declaration stands last, declared or not.
     std::stable_partition(states.begin(), states.end(), [&](const LawState& one) {
       return !is_S(one) || one.start || one.shape != Shape{kV, kK};
@@ -215,15 +248,26 @@ class Reader {
     for (const LawState& one : states) {
       if (one.start) all.push_back(one.start);
     }
+    for (auto one = law_->learned.rbegin(); one != law_->learned.rend(); ++one) {
+      const Value leaf = g_.leaf(one->kind, one->name, one->shape);
+      if (one->made && holds_any(all, leaf)) all.push_back(one->made);
+    }
     const std::vector<Value> nodes = order(all);
     if (nodes.size() > static_cast<std::size_t>(kMostOperations))
       throw LawError(end_.first, end_.second,
                      fmt::format("the law has more than {} operations", kMostOperations));
     // Quantities that only unreached values have learned are no part of the law.
     const std::set<Value> there(nodes.begin(), nodes.end());
-    std::erase_if(law_->learned, [&](const Learned& one) {
-      return there.count(g_.leaf(one.kind, one.name, one.shape)) == 0;
-    });
+    std::erase_if(law_->learned, [&](const Learned& one) { return there.count(values_.leaf(one)) == 0; });
+    for (const Learned& one : law_->learned)
+      if (one.weight) law_->weights.push_back(one);
+    std::erase_if(law_->learned, [](const Learned& one) { return one.weight; });
+    if (memory_) {  // what a step sees is given to apply
+      for (Value node : order(law_->roots()))
+        if (is_learned_kind(node->kind) && law_->quantity(node).weight)
+          throw LawError(end_.first, end_.second,
+                         fmt::format("{} is learned and no input; add it to .inputs", node->name));
+    }
     check_names_of_apply();
     std::map<std::string, std::string> taken;
     for (const LawState& one : states) {
@@ -263,9 +307,15 @@ class Reader {
     }
   }
 
+  static bool holds_any(const std::vector<Value>& roots, Value leaf) {
+    return std::any_of(roots.begin(), roots.end(),
+                       [&](Value root) { return holds(root, [&](Value n) { return n == leaf; }); });
+  }
+
   std::unique_ptr<Law> law_;
   LawGraph& g_;
   LawValues values_;
+  const MemoryText* memory_;  ///< nullptr: a law of a study
   std::vector<Step> steps_;
   std::vector<std::pair<std::string, std::pair<int, int>>> set_at_;
   std::set<std::string> changed_;
@@ -278,8 +328,9 @@ class Reader {
 const LawState& Law::state(const std::string& name) const {
   return *std::find_if(states.begin(), states.end(), [&](const LawState& one) { return one.name == name; });
 }
-const Learned& Law::quantity(const std::string& name) const {
-  return *std::find_if(learned.begin(), learned.end(), [&](const Learned& one) { return one.name == name; });
+const Learned& Law::quantity(Value node) const {
+  const auto& all = node->value != 0 ? weights : learned;
+  return *std::find_if(all.begin(), all.end(), [&](const Learned& one) { return one.name == node->name; });
 }
 std::vector<Value> Law::roots() const {
   std::vector<Value> out;
@@ -288,9 +339,9 @@ std::vector<Value> Law::roots() const {
   return out;
 }
 
-std::unique_ptr<Law> parse_law(const std::vector<std::string>& steps,
-                               const std::vector<NamedNumber>& numbers) {
-  return Reader(steps, numbers).law();
+std::unique_ptr<Law> parse_law(const std::vector<std::string>& steps, const std::vector<NamedNumber>& numbers,
+                               const MemoryText* memory) {
+  return Reader(steps, numbers, memory).law();
 }
 
 Accepted accept_law(const std::vector<std::string>& steps, const std::vector<NamedNumber>& numbers) {

@@ -1,6 +1,7 @@
 // A law: what a token does to states, and what is read, as a graph of typed operations.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -15,13 +16,14 @@ inline constexpr int kRankOfKeys = -3;  ///< rank = d
 
 /// A quantity that a model learns: a projection of the token, or of what asks, or a parameter of a head.
 struct Learned {
-  Kind kind;
-  std::string name;
-  Shape shape;
-  std::string init;             ///< "", "constant", "normal", "uniform", "log_uniform", "inverse_softplus"
-  std::vector<double> numbers;  ///< of init
+  Kind kind = Kind::token;
+  std::string name = {};
+  Shape shape = {};
+  std::string init = {};  ///< "", "constant", "normal", "uniform", "log_uniform", "inverse_softplus"
+  std::vector<double> numbers = {};  ///< of init
   int rank = 0;
-  bool in_reading = false;  ///< only the reading and what asks use it
+  bool weight = false;   ///< of an input of a memory, whose step says what it becomes
+  Value made = nullptr;  ///< of an input of a memory: what its step says
 };
 
 struct LawState {
@@ -37,6 +39,14 @@ struct NamedNumber {
   double value;
 };
 
+/// The memory whose own text a law is: values of its options, of which ?: chooses, and its inputs, which are given or made by
+/// the steps that are called so. The kind and shape of an input without a step are as here.
+struct MemoryText {
+  std::map<std::string, std::string> options;
+  std::vector<Learned> inputs;
+  std::vector<std::string> absent = {};  ///< optional inputs that are not there: 0
+};
+
 /// A grad() of the text.
 struct LawGradient {
   Value gradient, of, by;
@@ -45,20 +55,23 @@ struct LawGradient {
 struct Law {
   LawGraph graph;
   std::vector<LawState> states;
-  std::vector<Learned> learned;
+  std::vector<Learned> learned;                       ///< of a memory's text: its inputs
+  std::vector<Learned> weights;                       ///< of a memory's text: what inputs are made of
   std::vector<std::pair<std::string, Value>> values;  ///< what steps gave a name, as the text has it
   std::vector<LawGradient> gradients;
   std::vector<std::string> notes;  ///< what the author may not expect
   Value read = nullptr;
   bool before = false;  ///< read before the token is written
   const LawState& state(const std::string& name) const;
-  const Learned& quantity(const std::string& name) const;
+  /// That of a node of kind token, asking or parameter.
+  const Learned& quantity(Value node) const;
   std::vector<Value> roots() const;
 };
 
 /// Throws LawError.
 std::unique_ptr<Law> parse_law(const std::vector<std::string>& steps,
-                               const std::vector<NamedNumber>& numbers = {});
+                               const std::vector<NamedNumber>& numbers = {},
+                               const MemoryText* memory = nullptr);
 
 /// Steps that give the same law: the states, a step for each learned quantity, for each value that is needed
 /// twice (x1, x2,

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -150,11 +151,23 @@ struct Sizes {
   int T, K, V;
 };
 using Given = std::map<std::string, std::vector<double>>;
+/// A memory's own text: its options, of which ?: chooses, numbers that it may name, inputs that no step makes with their rows and
+/// columns; and the token whose read is asked, where the others are not.
+struct Own {
+  std::map<std::string, std::string> options = {};
+  std::map<std::string, double> numbers = {};
+  std::map<std::string, std::pair<int, int>> inputs = {};
+  std::optional<int> used = {};
+  bool given = false;  ///< inputs are given, not what they are made of
+};
 
 class Evaluator {
  public:
-  /// `given`: q, k, v, what is learned, and states before the first token by the names of states with a 0; tokens row by row.
-  Evaluator(const std::vector<std::string>& text, const Sizes& s, const Given& given) : s_(s) {
+  /// `given`: q, k, v, what is learned, inputs of a memory, and states before the first token by the names of states with a 0;
+  /// tokens row by row.
+  Evaluator(const std::vector<std::string>& text, const Sizes& s, const Given& given, const Own& own = {})
+      : own_(own), s_(s) {
+    for (const auto& [name, x] : own.numbers) names_[name] = constant(x);
     for (std::size_t i = 0; i < text.size(); ++i)
       steps_.push_back(parse_step(text[i], static_cast<int>(i) + 1));
     for (const auto& [name, numbers] : given) {
@@ -176,10 +189,20 @@ class Evaluator {
   std::vector<int> read;  ///< T rows
   std::map<std::string, Matrix> states;
   const std::vector<int>& input(const std::string& name) const { return inputs_.at(name); }
+  /// What a step gave at the last token.
+  std::vector<double> named(const std::string& name) const {
+    std::vector<double> numbers;
+    for (int x : names_.at(name).x) numbers.push_back(tape.at(x));
+    return numbers;
+  }
 
  private:
   int size(const Tree& tree) const {
-    return tree.name == "K" ? s_.K : tree.name == "V" ? s_.V : static_cast<int>(tree.number);
+    const auto number = own_.numbers.find(tree.name);
+    return tree.name == "K"               ? s_.K
+           : tree.name == "V"             ? s_.V
+           : number == own_.numbers.end() ? static_cast<int>(tree.number)
+                                          : static_cast<int>(number->second);
   }
   Matrix made(int rows, int columns, const auto& f) {
     Matrix y{rows, columns, {}, false};
@@ -199,7 +222,9 @@ class Evaluator {
   }
   Matrix started(const std::string& name, int rows, int columns, const Tree* start) {
     if (inputs_.count(name + "0") != 0) return taken(name + "0", rows, columns, 0);
-    return filled(start ? value(*start) : constant(0), rows, columns);
+    // apply knows no parameters.
+    const bool nothing = !start || (start->kind == Tree::Kind::call && is_learned(start->name) && own_.given);
+    return filled(nothing ? constant(0) : value(*start), rows, columns);
   }
   Matrix filled(const Matrix& a, int rows, int columns) {
     if (a.identity) return sized(a, rows);
@@ -221,10 +246,18 @@ class Evaluator {
     settle();
     names_["q"] = taken("q", s_.K, 1, t), names_["k"] = taken("k", s_.K, 1, t),
     names_["v"] = taken("v", s_.V, 1, t);
+    for (const auto& [name, shape] : own_.inputs) names_[name] = taken(name, shape.first, shape.second, t);
     for (const Step& step : steps_) {
       if (step.kind == Step::Kind::state) continue;
       begin(step, t);
-      Matrix y = value(*step.value);
+      if (step.kind == Step::Kind::read && own_.used.value_or(t) != t) {
+        for (int i = 0; i < s_.V; ++i) read.push_back(tape.leaf(0));
+        continue;
+      }
+      const auto given = inputs_.find(step.name);
+      const bool is_input = own_.given && given != inputs_.end();
+      Matrix y = is_input ? taken(step.name, static_cast<int>(given->second.size()) / s_.T, 1, t)
+                          : value(*step.value);
       if (step.kind == Step::Kind::read) {
         y = filled(y, s_.V, 1);
         read.insert(read.end(), y.x.begin(), y.x.end());
@@ -306,12 +339,15 @@ class Evaluator {
         return turned(part(0));
       case Tree::Kind::power: {
         const Matrix a = part(0);
+        if (tree.parts.size() == 2) return mapped("exp", pair('*', mapped("log", a), part(1)));
         Matrix y = a;
         for (int i = 1; i < std::abs(tree.power); ++i) y = pair('*', y, a);
         return tree.power > 0 ? y : pair('/', constant(1), y);
       }
       case Tree::Kind::negative:
         return product(constant(-1), part(0));
+      case Tree::Kind::choice:
+        return part(is_so(*tree.parts[0]) ? 1 : 2);
       default: {
         const char code = tree.kind == Tree::Kind::add        ? '+'
                           : tree.kind == Tree::Kind::subtract ? '-'
@@ -322,6 +358,12 @@ class Evaluator {
         return joined ? product(a, b) : pair(code, a, b);
       }
     }
+  }
+  bool is_so(const Tree& condition) const {
+    if (condition.kind == Tree::Kind::name) return own_.options.at(condition.name) == "true";
+    const std::string& option = own_.options.at(condition.parts[0]->name);
+    const Tree& is = *condition.parts[1];
+    return is.kind == Tree::Kind::word ? option == is.name : std::stod(option) == is.number;
   }
   Matrix call(const Tree& tree) {
     const std::string& f = tree.name;
@@ -380,6 +422,7 @@ class Evaluator {
                  tree.name == "parameter" ? 0 : t_);
   }
 
+  const Own own_;
   const Sizes s_;
   std::vector<Step> steps_;
   std::map<std::string, std::vector<int>> inputs_;

@@ -53,6 +53,28 @@ TEST(RuleLaw, OneTextForOneLaw) {
   EXPECT_NE(text_of({"read S q", "beta = 2 * sigmoid(token)", "S = S + beta (v - S k) k^T"}), text);
 }
 
+TEST(RuleLaw, OfAMemoryChoosesByItsOptionsAndMakesItsInputs) {
+  const MemoryText memory{{{"gate", "open"}, {"flag", "true"}, {"slots", "5"}}, {{.name = "beta"}}};
+  const auto said = [&](const Steps& steps) -> std::string {
+    try {
+      const auto law = parse_law(steps, {{"slots", 5}}, &memory);
+      return fmt::format("{} of {}", law->learned.at(0).name, law->weights.at(0).name);
+    } catch (const LawError& error) {
+      return error.what();
+    }
+  };
+  const Steps rest = {"S += beta v k^T", "read S q"};
+  const auto with = [&](const std::string& step) { return said({step, rest[0], rest[1]}); };
+  EXPECT_EQ(with("beta = gate == \"open\" ? sigmoid(token) : 1"), "beta of beta");
+  EXPECT_EQ(with("beta = flag ? sum(token(slots)) : 1"), "beta of beta");
+  EXPECT_EQ(with("beta = slots == 5 ? sigmoid(parameter(slots == 5 ? normal(2) : 1)) : 1"), "beta of beta");
+  EXPECT_EQ(said({"w = token", "beta = gate == \"open\" ? w : 1", rest[0], rest[1]}), "beta of w");
+  EXPECT_EQ(with("beta = door == \"open\" ? token : 1"),
+            "a condition names an option of the memory: flag ? a : b, option == \"word\" ? a : b");
+  EXPECT_EQ(said({"beta = token", "w = token", "S += beta w v k^T", "read S q"}),
+            "w is learned and no input; add it to .inputs");
+}
+
 TEST(RuleLaw, DividesByAProductInParentheses) {
   EXPECT_EQ(text_of({"state z[K]", "z += k", "S += v k^T", "read S q / (z^T q)"}),
             "state z[K]; z = z + k; S = S + v k^T; read S q / (z^T q)");
@@ -120,7 +142,16 @@ TEST(RuleLaw, SaysWhereAndWhatWouldBeRight) {
       {{"S += v k^T", "read S q", "read S q"}, "3:1: read stands once; a law has one reading"},
       {{"S = I - k k^T", "read S q"}, "1:1: this is a K x K matrix, and a V x K matrix is wanted"},
       {{"S += v k^3.5^T", "read S q"},
-       "1:10: a power is a whole number from -8 to 8 without 0, or T for the transpose; sqrt(x) is the root"},
+       "1:10: a power is a whole number from -8 to 8 without 0, a value in parentheses, or T for the transpose; sqrt(x) is "
+       "the root"},
+      {{"S += 0^(k^T k) v k^T", "read S q"}, "1:7: x^(y) is e^(y log x), of x above 0"},
+      {{"S += v k^T", "read c == 2 ? S q : S q"},
+       "2:8: ? : chooses by an option of a memory, and a law of a study has none; write two laws"},
+      {{"S += (c == 2) v k^T", "read S q"},
+       "1:9: a comparison stands before ? alone: NAME == \"word\" ? a : b"},
+      {{"S += c ? v k^T", "read S q"}, "1:15: the : of a ? b : c is wanted here, not the end"},
+      {{"S += \"v\" k^T", "read S q"},
+       "1:6: a word is a value of an option, and stands in a condition: option == \"word\" ? a : b"},
       {{"S = S (I - 0.1 + k k^T) + v k^T", "read S q"},
        "1:10: I and a number have no sum: write 0.1 I for the diagonal, fill(0.1, K, K) for all entries"},
       {{"S = S * I + v k^T", "read S q"},
@@ -223,7 +254,7 @@ TEST(RuleLaw, SaysWhereAndWhatWouldBeRight) {
       {{"b = parameter(normal(k))", "S += b v k^T", "read S q"},
        "1:22: how something starts is said in numbers"},
       {{"b = parameter(log_uniform(2, 1))", "S += b v k^T", "read S q"},
-       "1:15: log_uniform(a, b) wants 0 < a <= b"},
+       "1:15: log_uniform(a, b) wants 0 <= a <= b"},
       {{"b = token(bias = normal(-1))", "S += b v k^T", "read S q"},
        "1:18: normal wants a number that is not negative"},
       {{"S += v k^T \x01", "read S q"},

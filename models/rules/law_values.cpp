@@ -93,12 +93,11 @@ std::set<Value> LawValues::reached(Value root) const {
   return seen;
 }
 
-int LawValues::size(const Tree& tree) const {
+int LawValues::size(const Tree& tree) {
   if (tree.kind == Tree::Kind::name && tree.name == "K") return kK;
   if (tree.kind == Tree::Kind::name && tree.name == "V") return kV;
-  if (tree.kind == Tree::Kind::number && tree.number == std::floor(tree.number) && tree.number >= 1 &&
-      tree.number <= 4096)
-    return static_cast<int>(tree.number);
+  const auto n = number(tree);
+  if (n && *n == std::floor(*n) && *n >= 1 && *n <= 4096) return static_cast<int>(*n);
   fail(tree.column, "a size is K, V or a whole number from 1 to 4096");
 }
 
@@ -160,6 +159,42 @@ Meaning LawValues::named(const Tree& tree) {
   return {it->second};
 }
 
+void LawValues::use(const Tree& tree) {
+  used_.insert(tree.name);
+  for (const auto& part : tree.parts) use(*part);
+}
+
+bool LawValues::is_so(const Tree& condition) const {
+  if (!memory_)
+    fail(condition.column,
+         "? : chooses by an option of a memory, and a law of a study has none; write two laws");
+  const bool equal = condition.kind == Tree::Kind::equal;
+  const Tree& name = equal ? *condition.parts[0] : condition;
+  const auto option = memory_->options.find(name.name);
+  if (name.kind != Tree::Kind::name || option == memory_->options.end())
+    fail(name.column, "a condition names an option of the memory: flag ? a : b, option == \"word\" ? a : b");
+  if (!equal) return option->second == "true";
+  const Tree& is = *condition.parts[1];
+  return is.kind == Tree::Kind::number ? std::stod(option->second) == is.number : option->second == is.name;
+}
+
+const Tree& LawValues::chosen(const Tree& tree) {
+  if (tree.kind != Tree::Kind::choice) return tree;
+  const bool so = is_so(*tree.parts[0]);
+  use(*tree.parts[so ? 2 : 1]);
+  return chosen(*tree.parts[so ? 1 : 2]);
+}
+
+std::optional<double> LawValues::number(const Tree& tree) {
+  const bool minus = tree.kind == Tree::Kind::negative;
+  const Tree& inner = minus ? *tree.parts[0] : tree;
+  const double sign = minus ? -1 : 1;
+  if (inner.kind == Tree::Kind::number) return sign * inner.number;
+  const auto named = inner.kind == Tree::Kind::name ? names_.find(inner.name) : names_.end();
+  if (named == names_.end() || !named->second || named->second->kind != Kind::number) return {};
+  return sign * named->second->value;
+}
+
 Meaning LawValues::made(const Tree& tree) {
   using Shape_ = Tree::Kind;
   switch (tree.kind) {
@@ -169,11 +204,24 @@ Meaning LawValues::made(const Tree& tree) {
       return named(tree);
     case Shape_::call:
       return {call(tree)};
+    case Shape_::choice:
+      return value(chosen(tree));
+    case Shape_::word:
+    case Shape_::equal:
+      fail(tree.column,
+           "a word is a value of an option, and stands in a condition: option == \"word\" ? a : b");
     case Shape_::transpose: {
       const Meaning a = value(*tree.parts[0]);
       return a.is_identity() ? a : Meaning{g_.transpose(a.value)};
     }
     case Shape_::power:
+      if (tree.parts.size() == 2) {  // x^y = e^(y log x)
+        const Value x = plain(*tree.parts[0], tree.column), y = plain(*tree.parts[1], tree.column);
+        if (x->kind == Kind::number && !(x->value > 0))
+          fail(tree.column, "x^(y) is e^(y log x), of x above 0");
+        return {g_.map(
+            "exp", g_.mul(x->kind == Kind::number ? g_.number(std::log(x->value)) : g_.map("log", x), y))};
+      }
       return {g_.power(plain(*tree.parts[0], tree.column), tree.power)};
     case Shape_::negative: {
       const Meaning a = value(*tree.parts[0]);
@@ -327,16 +375,15 @@ Value LawValues::learn(const Tree& tree) {
   const bool parameter = one.kind == Kind::parameter;
   std::vector<int> sizes;
   for (std::size_t i = 0; i < tree.parts.size(); ++i) {
-    const Tree& part = *tree.parts[i];
+    const Tree& part = chosen(*tree.parts[i]);
     const std::string& key = tree.names[i];
     if (!parameter && key == "bias") {
       init(part, one);
     } else if (one.kind == Kind::token && key == "rank") {
       if (part.kind == Tree::Kind::name && part.name == "d") {
         one.rank = kRankOfKeys;
-      } else if (part.kind == Tree::Kind::number && part.number == std::floor(part.number) &&
-                 part.number >= 1 && part.number <= 4096) {
-        one.rank = static_cast<int>(part.number);
+      } else if (const auto n = number(part); n && *n == std::floor(*n) && *n >= 1 && *n <= 4096) {
+        one.rank = static_cast<int>(*n);
       } else {
         fail(part.column, "rank is a whole number or d, the size of a key before its feature map");
       }
@@ -359,38 +406,39 @@ Value LawValues::learn(const Tree& tree) {
   if (is_state(base) || base == "read") base += starts_ ? "_start" : "_" + tree.name;
   one.name = learned_here_ == 1 ? base : fmt::format("{}_{}", base, learned_here_);
   for (const Learned& other : law_.learned) {
-    if (other.name == one.name)
+    if (other.name == one.name && !other.made)
       fail(tree.column,
            fmt::format(
                "the parameter {} is there already; give this one a name of its own first: name = {}(...)",
                one.name, tree.name));
   }
   if (parameter && one.init.empty()) one.init = "uniform", one.numbers = {1};
+  one.weight = memory_ && !memory_->inputs.empty();
   law_.learned.push_back(one);
-  return g_.leaf(one.kind, one.name, one.shape);
+  return leaf(one);
 }
 
-void LawValues::init(const Tree& tree, Learned& one) const {
-  const bool minus = tree.kind == Tree::Kind::negative;
-  const Tree& inner = minus ? *tree.parts[0] : tree;
-  if (inner.kind == Tree::Kind::number) {
-    one.init = "constant", one.numbers = {minus ? -inner.number : inner.number};
+void LawValues::init(const Tree& tree, Learned& one) {
+  if (const auto n = number(tree)) {
+    one.init = "constant", one.numbers = {*n};
     return;
   }
+  const Tree& inner = tree;
   const std::size_t wanted = inner.name == "log_uniform" || inner.name == "inverse_softplus" ? 2 : 1;
-  if (minus || inner.kind != Tree::Kind::call || !is_init(inner.name) || inner.parts.size() != wanted)
+  if (inner.kind != Tree::Kind::call || !is_init(inner.name) || inner.parts.size() != wanted)
     fail(inner.column,
          "a start is a number, constant(x), normal(deviation), uniform(bound), log_uniform(a, b) or "
          "inverse_softplus(a, b)");
   one.init = inner.name, one.numbers.clear();
   for (const auto& part : inner.parts) {
-    const bool less = part->kind == Tree::Kind::negative;
-    const Tree& x = less ? *part->parts[0] : *part;
-    if (x.kind != Tree::Kind::number) fail(x.column, "how something starts is said in numbers");
-    one.numbers.push_back(less ? -x.number : x.number);
+    const auto n = number(*part);
+    if (!n) fail(part->column, "how something starts is said in numbers");
+    one.numbers.push_back(*n);
   }
-  if (wanted == 2 && !(0 < one.numbers[0] && one.numbers[0] <= one.numbers[1]))
-    fail(inner.column, fmt::format("{}(a, b) wants 0 < a <= b", inner.name));
+  const bool from_0 = one.init == "log_uniform";  // the logarithm of U(0, b)
+  if (wanted == 2 && !((from_0 ? 0 <= one.numbers[0] && 0 < one.numbers[1] : 0 < one.numbers[0]) &&
+                       one.numbers[0] <= one.numbers[1]))
+    fail(inner.column, fmt::format("{}(a, b) wants 0 {} a <= b", inner.name, from_0 ? "<=" : "<"));
   if ((inner.name == "normal" || inner.name == "uniform") && one.numbers[0] < 0)
     fail(inner.column, fmt::format("{} wants a number that is not negative", inner.name));
 }

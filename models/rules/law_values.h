@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -18,7 +19,8 @@ struct Meaning {
 
 class LawValues {
  public:
-  explicit LawValues(Law& law) : law_(law), g_(law.graph) {}
+  explicit LawValues(Law& law, const MemoryText* memory = nullptr)
+      : law_(law), g_(law.graph), memory_(memory) {}
 
   /// Errors are of this step, counted from 1.
   void at_step(int step) { at_ = step; }
@@ -47,7 +49,9 @@ class LawValues {
   Meaning value(const Tree& tree);
   /// Makes it a value of this shape.
   Value shaped(const Meaning& meaning, Shape shape, int column);
-  int size(const Tree& tree) const;
+  int size(const Tree& tree);
+  /// The node of a learned quantity.
+  Value leaf(const Learned& one) { return g_.make(one.kind, {}, one.shape, one.name, one.weight ? 1 : 0); }
 
  private:
   Value plain(const Tree& tree, int column);
@@ -56,12 +60,19 @@ class LawValues {
   void wants_arguments(const Tree& tree) const;
   Value call(const Tree& tree);
   Value learn(const Tree& tree);
-  void init(const Tree& tree, Learned& one) const;
+  void init(const Tree& tree, Learned& one);
+  /// What a choice by an option comes to: the tree itself, or one of its sides; names of the other count as used.
+  const Tree& chosen(const Tree& tree);
+  bool is_so(const Tree& condition) const;
+  void use(const Tree& tree);
+  /// A number that is written out, or that of a name.
+  std::optional<double> number(const Tree& tree);
   /// Nodes on which a value depends, through such leaves too.
   std::set<Value> reached(Value root) const;
 
   Law& law_;
   LawGraph& g_;
+  const MemoryText* memory_;
   std::map<std::string, Value> names_;
   std::set<std::string> used_, by_;
   std::vector<std::pair<Value, Value>> leaves_;  ///< and their values, which may have earlier leaves

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/rules/lower.h"
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <stdexcept>
@@ -18,7 +19,12 @@ class Lowering {
   Lowering(Mixer<Real>& m, const Law& law, const Plan& plan) : m_(m), law_(law), plan_(plan), hoist_(m, law) {
     bool carried = m.wants_end();
     for (const LawState& one : law.states) carried = carried || m.start(one.name);
-    divided_ = plan.divided && !carried;
+    // Engines hand S and z of a sum in and out; other names are the law's own.
+    divided_ = plan.divided &&
+               (!carried ||
+                std::all_of(plan.divided->asked.begin(), plan.divided->asked.end(), [](const Asked& one) {
+                  return one.sum.empty() || (one.eps && one.state == "S" && one.sum == "z");
+                }));
     std::vector<Value> all, scans;
     for (const StatePlan& one : plan.states) {
       if (one.scan) scans.push_back(one.scan->factor), add(scans, one.scan->addend);
@@ -35,7 +41,17 @@ class Lowering {
       if (node->kind == Kind::input) wanted_.insert(node->name);
     }
     all.insert(all.begin(), scans.begin(), scans.end());
+    // Inputs of a memory are asked for in the order of its text.
+    std::vector<Value> inputs;
+    for (auto one = law.learned.rbegin(); one != law.learned.rend(); ++one) {
+      if (!one->made) continue;
+      for (Value node : order(all))
+        if (is_learned_kind(node->kind) && node->value == 0 && node->name == one->name)
+          inputs.push_back(node);
+      if (!inputs.empty() && inputs.back()->name == one->name) all.push_back(one->made);
+    }
     hoist_.count(all);
+    std::for_each(inputs.rbegin(), inputs.rend(), [&](Value input) { hoist_.value(input); });
   }
 
   Var<Real> read() {

@@ -31,9 +31,7 @@ class Cutter {
   }
 
  private:
-  static bool learned(Value x) {
-    return x->kind == Kind::token || x->kind == Kind::asking || x->kind == Kind::parameter;
-  }
+  static bool learned(Value x) { return is_learned_kind(x->kind); }
   /// Tells what the graph can do for all tokens at once: numbers and vectors.
   bool hoistable(Value node) const {
     const bool vector = node->shape.rows == 1 || node->shape.columns == 1;

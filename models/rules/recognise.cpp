@@ -88,7 +88,7 @@ ScanPlan Recogniser::scan(const LawState& one) {
   ScanPlan out;
   walk_scan(one.step, nullptr, out);
   if (!out.factor) throw NotSuch("nothing of it is kept");
-  if (rules::bounds_of(out.factor).low < 0) throw NotSuch("its factor may be negative");
+  if (bounds_of(out.factor).low < 0) throw NotSuch("its factor may be negative");
   return out;
 }
 
@@ -172,7 +172,7 @@ std::optional<Asked> Recogniser::quotient(const Plan& plan, Value node) const {
 /// Products of states with what holds none, or with what an earlier such product gave.
 Reading Recogniser::asked(const Plan& plan, bool divide) {
   Reading out;
-  Value root = now(law_.read);
+  Value root = now(law_.weights.empty() ? law_.read : without_zeros(law_.read));
   for (const StatePlan& one : plan.states) {
     if (one.transposed) root = upright(law_.state(one.name), root);
   }
@@ -214,6 +214,27 @@ Reading Recogniser::asked(const Plan& plan, bool divide) {
   return out;
 }
 
+/// The same without products with 0 and sums of 0: what a token has of its own is no part of a reading beside the sequence.
+Value Recogniser::without_zeros(Value root) {
+  std::map<Value, Value> made;
+  const auto zero = [](Value x) {
+    while (x->kind == Kind::fill || x->kind == Kind::transpose) x = x->args[0];
+    return x->kind == Kind::number && x->name.empty() && x->value == 0;
+  };
+  for (Value node : order({root})) {
+    std::vector<Value> args;
+    for (Value a : node->args) args.push_back(made.at(a));
+    const bool sum = node->kind == Kind::add || node->kind == Kind::sub;
+    const bool product = node->kind == Kind::mul || node->kind == Kind::matmul ||
+                         node->kind == Kind::columns || node->kind == Kind::rows;
+    Value& now = made[node] = g_.with(node, args);
+    if (product && (zero(args[0]) || zero(args[1]))) now = g_.fill(g_.number(0), node->shape);
+    if (sum && zero(args[1]) && args[0]->shape == node->shape) now = args[0];
+    if (node->kind == Kind::add && zero(args[0]) && args[1]->shape == node->shape) now = args[1];
+  }
+  return made.at(root);
+}
+
 void Recogniser::reading(Plan& out) {
   const Reading plain = asked(out, false);
   out.asked = plain.asked, out.after = plain.after;
@@ -229,7 +250,7 @@ void Recogniser::reading(Plan& out) {
     if (node->kind == Kind::token || (node->kind == Kind::given && node->name != "q"))
       zeros[node] = g_.fill(g_.number(0), node->shape);
   }
-  out.after_beside = g_.replaced(out.after, zeros);
+  out.after_beside = without_zeros(g_.replaced(out.after, zeros));
   for (Asked& one : out.asked) one.query_beside = g_.replaced(one.query, zeros);
 }
 

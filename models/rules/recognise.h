@@ -19,6 +19,8 @@ struct Bounds {
   double low, high;
 };
 Bounds bounds_of(Value root);
+/// The same, seeing what inputs of a memory are made of.
+Bounds bounds_of(Law& law, Value root);
 /// Bounds of the factor by which a step keeps what a state holds, but for directions that it erases; none where it is not linear.
 std::optional<Bounds> kept_of(Value step, Value state);
 

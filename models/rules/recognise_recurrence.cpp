@@ -302,7 +302,7 @@ void Recogniser::decays(RecurrencePlan& out, Value decay, Value rows) {
   };
   if (decay && !one(decay)) {
     const bool known = decay->kind == Kind::map && (decay->name == "exp" || decay->name == "sigmoid");
-    const double low = rules::bounds_of(decay).low;
+    const double low = bounds_of(decay).low;
     if (known || (low >= 0 && !decay->shape.number())) {
       out.log_decay = logarithm(decay);
     } else if (low >= 0) {
@@ -314,8 +314,7 @@ void Recogniser::decays(RecurrencePlan& out, Value decay, Value rows) {
     }
   }
   if (rows) {
-    if (rules::bounds_of(rows).low < 0)
-      throw NotSuch("rows may change sign, so their decay has no logarithm");
+    if (bounds_of(rows).low < 0) throw NotSuch("rows may change sign, so their decay has no logarithm");
     if (out.sign) throw NotSuch("a decay with a sign wants rows that do not decay");
     out.value_log_decay = logarithm(rows);
   }
@@ -374,13 +373,15 @@ RecurrencePlan Recogniser::fields(Value step) {
       out.erase = RecurrencePlan::Erase::tied;
       out.erase_read = x, out.erase_gain = plain(times(e, cy));
     } else {
+      const bool added = e->kind == Kind::number && e->name.empty() && e->value == -1;  // S + (S a) b^T
       out.erase = RecurrencePlan::Erase::free;
-      out.erase_read = x, out.erase_write = y, out.erase_gain = plain(e);
+      out.erase_read = added ? g_.neg(x) : x, out.erase_write = y,
+      out.erase_gain = added ? nullptr : plain(e);
     }
   }
   if (one(out.gain)) out.gain = nullptr;
   if (decay && !one(decay)) out.kept = decay;
-  const Bounds gain = out.gain ? rules::bounds_of(out.gain) : Bounds{1, 1};
+  const Bounds gain = out.gain ? bounds_of(out.gain) : Bounds{1, 1};
   out.contracting = out.erase == RecurrencePlan::Erase::delta && gain.low >= 0 && gain.high <= 2 &&
                     out.key == g_.leaf(Kind::given, "k", {kK, 1});
   decays(out, decay, rows);

@@ -37,6 +37,7 @@ class Recogniser {
   Plan plan();
 
  private:
+  Bounds bounds_of(Value root) { return rules::bounds_of(law_, root); }
   Value times(Value a, Value b) { return !a ? b : !b ? a : g_.mul(a, b); }
   Value negative(Value c) { return c ? g_.neg(c) : g_.number(-1); }
   bool holds_S(Value node) const {
@@ -71,6 +72,7 @@ class Recogniser {
   std::string summed(Value product, Value query) const;
   std::optional<Asked> quotient(const Plan& plan, Value node) const;
   Reading asked(const Plan& plan, bool divide);
+  Value without_zeros(Value root);
   void reading(Plan& out);
 
   Law& law_;

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 #include <memory>
 #include <mutex>
 
@@ -14,42 +13,12 @@
 #include "models/memory_files.h"
 #include "models/parts/parts.h"
 #include "models/rules/lower.h"
+#include "models/rules/memory_law.h"
 #include "models/rules/program.h"
 #include "models/rules/sequential.h"
 
 namespace crosstalk::rules {
 namespace {
-
-/// "V,K", "K", "6"
-std::string letters(Shape shape) {
-  return shape.columns == 1 ? size_text(shape.rows)
-                            : fmt::format("{},{}", size_text(shape.rows), size_text(shape.columns));
-}
-
-MemoryInput input_of(const Learned& one) {
-  MemoryInput input{.name = one.name};
-  const bool parameter = one.kind == Kind::parameter;
-  if (one.shape.number()) {
-    input.per = parameter ? Per::head : Per::token;
-  } else if (one.shape == Shape{kK, 1}) {
-    input.per = parameter ? Per::head_key : Per::key;
-  } else if (one.shape == Shape{kV, 1} && !parameter) {
-    input.per = Per::value;
-  } else {
-    input.per = Per::other;
-    input.shape = fmt::format("[{}{}]", parameter ? "H," : "B,T,H,", letters(one.shape));
-  }
-  // A probe gives it its bias, where that is a number, else 0.
-  input.open = Open{one.init == "constant" ? one.numbers[0] : 0, 0};
-  return input;
-}
-
-std::int64_t numbers_in(const Law& law, std::int64_t K, std::int64_t V) {
-  const auto size = [&](int n) { return n == kK ? K : n == kV ? V : std::int64_t{n}; };
-  std::int64_t all = 0;
-  for (const LawState& one : law.states) all += size(one.shape.rows) * size(one.shape.columns);
-  return all;
-}
 
 void check_engine(const Rule& rule) {
   if (rule.refused.empty()) return;
@@ -138,43 +107,6 @@ void resolve_law(Options& options) {
   if (given != rule.text) options.set("memory.law", rule.text);
 }
 
-/// True if a reading is a matrix that no query changes, times the query, perhaps times a number of the query: reads of many queries
-/// then have the rank of their keys. Queries beside the sequence have no token of their own.
-bool is_linear_read(Value read) {
-  enum class In { fixed, linear, other };
-  std::map<Value, In> known;
-  for (Value node : order({read})) {
-    const auto of = [&](std::size_t i) { return known.at(node->args[i]); };
-    const auto all = [&](In what) {
-      return std::all_of(node->args.begin(), node->args.end(), [&](Value a) { return known.at(a) == what; });
-    };
-    In in = In::other;
-    const bool scaled = node->kind == Kind::mul && node->args[0]->shape.number();
-    if (node->kind == Kind::asking) {
-      in = In::other;
-    } else if (node->kind == Kind::given && node->name == "q") {
-      in = In::linear;
-    } else if (all(In::fixed)) {
-      in = In::fixed;
-    } else if (node == read && node->kind == Kind::div && node->args[1]->shape.number()) {
-      in = of(0);
-    } else if (node == read && scaled) {
-      in = of(1);
-    } else if (node->kind == Kind::add || node->kind == Kind::sub || node->kind == Kind::neg ||
-               node->kind == Kind::transpose) {
-      if (all(In::linear)) in = In::linear;
-    } else if (node->kind == Kind::mul || node->kind == Kind::matmul || node->kind == Kind::columns ||
-               node->kind == Kind::rows) {
-      if ((of(0) == In::fixed) != (of(1) == In::fixed) && (of(0) == In::linear || of(1) == In::linear))
-        in = In::linear;
-    } else if (node->kind == Kind::div && of(1) == In::fixed) {
-      in = of(0);
-    }
-    known[node] = in;
-  }
-  return known.at(read) == In::linear;
-}
-
 Memory memory_with(const Rule& rule) {
   const Law& law = *rule.law;
   Memory memory{
@@ -191,7 +123,7 @@ Memory memory_with(const Rule& rule) {
                    "the steps of the law, a list of strings or one with ; between them"}},
       .states = {},
       .state = [](const Options& o, std::int64_t K, std::int64_t V,
-                  std::int64_t) { return numbers_in(*rule_of(o).law, K, V); },
+                  std::int64_t) { return numbers_of_states(*rule_of(o).law, K, V); },
       .check = resolve_law,
       .build = [](auto& m) { return build(m); },
   };
@@ -203,16 +135,7 @@ Memory memory_with(const Rule& rule) {
        "which of the equal forms computes it (automatic: by shapes; compiled: a law that runs "
        "token after token, by NVRTC for the GPU at hand)",
        0, 0, forms});
-  for (const Learned& one : law.learned) memory.inputs.push_back(input_of(one));
-  for (const LawState& one : law.states) {
-    memory.states.push_back(one.name);
-    if (one.name == "S") continue;
-    MemoryInput start{.name = start_name(one.name), .per = Per::other, .optional = true};
-    start.shape = fmt::format("[B,H,{}]", letters(one.shape));
-    memory.inputs.push_back(start);
-  }
-  memory.own_token = law.before;
-  memory.bounded_by_rank = is_linear_read(rule.law->read);
+  follow(law, memory);
   return memory;
 }
 

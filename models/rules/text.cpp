@@ -25,7 +25,7 @@ bool among(const std::vector<std::string>& names, const std::string& name) {
 }
 
 struct Token {
-  enum class Kind { number, name, sign, end };
+  enum class Kind { number, name, sign, word, end };
   Kind kind;
   std::string text;
   int column;
@@ -121,11 +121,14 @@ std::vector<Token> tokens_of(std::string_view text, int step) {
       while (at + n < text.size() && (letter(text[at + n]) || digit(text[at + n]))) ++n;
       tokens.push_back({Token::Kind::name, std::string(text.substr(at, n)), column});
       at += n;
+    } else if (const std::size_t close = text.find('"', at + 1); c == '"' && close != text.npos) {
+      tokens.push_back({Token::Kind::word, std::string(text.substr(at + 1, close - at - 1)), column});
+      at = close + 1;
     } else if (c == '^' && next == 'T' && !letter(third) && !digit(third)) {
       sign(2);
-    } else if ((c == '+' || c == '-') && next == '=') {
+    } else if ((c == '+' || c == '-' || c == '=') && next == '=') {
       sign(2);
-    } else if (std::string_view("-+*/^()[],='").find(c) != std::string_view::npos) {
+    } else if (std::string_view("-+*/^()[],='?:").find(c) != std::string_view::npos) {
       sign(1);
     } else {
       throw LawError(step, column, unknown_character(text.substr(at)));
@@ -149,20 +152,20 @@ class Parser {
       out.column = now().column;
       out.name = name("the state's name");
       take("[", "the state's size, such as [V, K],");
-      out.sizes.push_back(sum());
+      out.sizes.push_back(choice());
       while (sees(",")) {
         ++at_;
-        out.sizes.push_back(sum());
+        out.sizes.push_back(choice());
       }
       take("]", "]");
       if (sees("=")) {
         ++at_;
-        out.value = sum();
+        out.value = choice();
       }
     } else if (now().kind == Token::Kind::name && now().text == "read") {
       ++at_;
       out.kind = Step::Kind::read;
-      out.value = sum();
+      out.value = choice();
     } else {
       out.name = name("a name, state or read");
       if (!sees("=") && !sees("+=") && !sees("-="))
@@ -171,7 +174,7 @@ class Parser {
                  : fmt::format("=, += or -= is wanted behind {}, not {}", out.name, now().text));
       out.kind = sees("=") ? Step::Kind::set : sees("+=") ? Step::Kind::add : Step::Kind::subtract;
       ++at_;
-      out.value = sum();
+      out.value = choice();
     }
     if (now().kind != Token::Kind::end)
       fail("nothing belongs behind the end of the expression, but here is " + now().text);
@@ -211,9 +214,26 @@ class Parser {
     to.names.push_back(called);
   }
 
-  Branch sum() {
+  Branch choice() {
     if (++depth_ > kDeepestParentheses)
       fail(fmt::format("parentheses are more than {} deep; name a part of it", kDeepestParentheses));
+    Branch out = sum();
+    if (const int at = now().column; sees("==")) {
+      ++at_;
+      out = tree(Kind::equal, at, std::move(out), sum());
+      if (!sees("?")) fail("a comparison stands before ? alone: NAME == \"word\" ? a : b", at);
+    }
+    if (const int at = now().column; sees("?")) {
+      ++at_;
+      Branch yes = choice();
+      take(":", "the : of a ? b : c");
+      out = tree(Kind::choice, at, std::move(out), std::move(yes), choice());
+    }
+    --depth_;
+    return out;
+  }
+
+  Branch sum() {
     const int column = now().column;
     Branch left;
     if (sees("-")) {
@@ -229,7 +249,6 @@ class Parser {
       Branch right = product();
       left = tree(kind, at, std::move(left), std::move(right));
     }
-    --depth_;
     return left;
   }
 
@@ -270,11 +289,17 @@ class Parser {
         base = tree(Kind::transpose, at, std::move(base));
         continue;
       }
+      if (sees("(") || now().kind == Token::Kind::name) {  // of numbers above 0
+        base = tree(Kind::power, at, std::move(base), atom());
+        continue;
+      }
       const bool negative = sees("-");
       if (negative) ++at_;
       if (now().kind != Token::Kind::number || now().text.size() != 1 || now().text[0] < '1' ||
           now().text[0] > '8')
-        fail("a power is a whole number from -8 to 8 without 0, or T for the transpose; sqrt(x) is the root");
+        fail(
+            "a power is a whole number from -8 to 8 without 0, a value in parentheses, or T for the transpose; sqrt(x) is "
+            "the root");
       const int n = now().text[0] - '0';
       ++at_;
       base = tree(Kind::power, at, std::move(base));
@@ -291,6 +316,12 @@ class Parser {
       out->number = token.number;
       return out;
     }
+    if (token.kind == Token::Kind::word) {
+      ++at_;
+      auto out = tree(Kind::word, token.column);
+      out->name = token.text;
+      return out;
+    }
     if (token.kind == Token::Kind::name) {
       if (token.text == "state" || token.text == "read") fail(token.text + " begins a step; it is no value");
       ++at_;
@@ -305,7 +336,7 @@ class Parser {
       const bool named = at_ > 0 && tokens_[at_ - 1].kind == Token::Kind::name;
       const Token before = named ? tokens_[at_ - 1] : token;
       ++at_;
-      Branch inner = sum();
+      Branch inner = choice();
       if (named && sees(","))
         fail(fmt::format("{} is no function; docs/rules.md lists them", before.text), before.column);
       take(")", "the ) of the parenthesis");
@@ -327,7 +358,7 @@ class Parser {
         called = now().text;
         at_ += 2;
       }
-      add(*out, sum(), called);
+      add(*out, choice(), called);
     }
     ++at_;
     return out;

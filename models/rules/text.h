@@ -1,12 +1,13 @@
 // The text of a law: steps, what they are made of, and trees of expressions. Shapes and meaning: law.h.
 //
-//   step     = "state" NAME "[" size ["," size] "]" ["=" sum] | NAME ("=" | "+=" | "-=") sum | "read" sum
+//   step     = "state" NAME "[" size ["," size] "]" ["=" choice] | NAME ("=" | "+=" | "-=") choice | "read" choice
+//   choice   = sum | sum ["==" (WORD | sum)] "?" choice ":" choice          by an option of a memory
 //   sum      = ["-"] product { ("+" | "-") product }
 //   product  = joined { ("*" | "/") joined }            entry by entry
 //   joined   = power { power }                          product of matrices
-//   power    = atom { "^T" | "'" | "^" ["-"] DIGIT }
-//   atom     = NUMBER | NAME | FUNCTION "(" [argument { "," argument }] ")" | "(" sum ")"
-//   argument = [NAME "="] sum
+//   power    = atom { "^T" | "'" | "^" ["-"] DIGIT | "^" (NAME | "(" choice ")") }
+//   atom     = NUMBER | NAME | FUNCTION "(" [argument { "," argument }] ")" | "(" choice ")"
+//   argument = [NAME "="] choice
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <memory>
@@ -26,7 +27,22 @@ struct LawError : std::invalid_argument {
 
 /// A part of a step. `parts` of a call have the names of named arguments in `names`.
 struct Tree {
-  enum class Kind { number, name, call, transpose, power, negative, add, subtract, times, divide, joined };
+  enum class Kind {
+    number,
+    name,
+    call,
+    transpose,
+    power,
+    negative,
+    add,
+    subtract,
+    times,
+    divide,
+    joined,
+    word,    ///< "softplus": a value of an option
+    equal,   ///< the condition of a choice
+    choice,  ///< condition ? this : that
+  };
   Kind kind = Kind::number;
   int column = 1, depth = 1, power = 0;
   double number = 0;

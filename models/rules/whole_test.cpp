@@ -1,4 +1,4 @@
-// Laws in whole models: gradients, causality and rows of language models, packs, and probes.
+// Laws in whole models: gradients, causality and rows of language models, packs, probes, and the bits of built-in memories.
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -206,6 +206,74 @@ TEST(RuleNames, OfOneLawAreApart) {
         .size();
   };
   EXPECT_EQ(weights("memory", "bias"), weights("yy", "zz"));
+}
+
+class RuleInRetrieval : public ::testing::TestWithParam<Example> {};
+
+TEST_P(RuleInRetrieval, GradientOfEveryParameterIsThatOfTheLoss) {
+  const Memory& kind = *find_memory("rule");
+  Options options = memory_options(kind, kDKey, checks::kKeys, checks::kValues, kEmbedding);
+  options.set("memory.law", GetParam().law), options = resolved(kind, options);
+  for (const bool second_key : {true, false}) {
+    const ModelShape shape{
+        checks::kKeys, checks::kValues, second_key, kB, {kT, second_key ? 3 : 2, second_key ? 1 : 3}};
+    ModelRun<double> run(options, shape, 2, true);
+    for (int r = 0; r < 2; ++r)
+      give(run, r,
+           find_example(options, shape, 900u + (second_key ? 0u : 2u) + static_cast<std::uint64_t>(r), 0));
+    ASSERT_NO_FATAL_FAILURE(expect_gradients(run, 2));
+    run.graph->graph.check_guards();
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Laws, RuleInRetrieval, ::testing::ValuesIn(examples()),
+                         [](const auto& one) { return one.param.name; });
+
+// A study's law that says what a built-in memory does has its nodes and trains to its bits.
+TEST(RuleOfABuiltIn, HasItsNodesAndItsBits) {
+  const std::string decay =
+      "beta = sigmoid(token); A_log = parameter(log_uniform(1, 16)); decay = token({}bias = "
+      "inverse_softplus(0.001, 0.1)); ";
+  struct {
+    const char* memory;
+    std::string law;
+    Settings parts;
+  } all[] = {
+      {"deltanet",
+       "beta = sigmoid(token); S += beta (v - S k) k^T; read S q",
+       {{"memory.feature_map", std::string("silu")}, {"memory.key_norm", std::string("l2")}}},
+      {"gated_delta",
+       fmt::format(fmt::runtime(decay), "") +
+           "S = exp(-(exp(A_log) softplus(decay))) S; S += beta (v - S k) k^T; read S q",
+       {}},
+      {"kda",
+       fmt::format(fmt::runtime(decay), "K, rank = d, ") +
+           "state H[K, V]; H = (I - beta k k^T) diag(exp(-(exp(A_log) softplus(decay)))) H + beta k v^T; read H^T q",
+       {}},
+      {"mamba2",
+       "step = softplus(token(bias = inverse_softplus(0.001, 0.1))); A_log = parameter(log_uniform(1, 16)); "
+       "S = exp(-(exp(A_log) step)) S + step v k^T; read S q",
+       {{"memory.key_norm", std::string("none")}}},
+      {"linear_attention",
+       "state z[K]; S += v k^T; z += k; read S q / (z^T q + 0.000001)",
+       {{"memory.feature_map", std::string("elu1")}, {"memory.key_norm", std::string("none")}}},
+  };
+  for (const auto& [memory, law, parts] : all) {
+    SCOPED_TRACE(memory);
+    Settings with_law = parts;
+    with_law.emplace_back("memory.law", law);
+    const ModelShape shape = language_shape();
+    ModelRun<float> built(language_options_of(memory, parts), shape, 1, true),
+        rule(language_options_of("rule", with_law), shape, 1, true);
+    EXPECT_EQ(rule.graph->graph.node_names(), built.graph->graph.node_names());
+    for (ModelRun<float>* run : {&built, &rule}) {
+      run->set_parameters(0, built.random_parameters(7));
+      RandomStream random(3, RandomDomain::task_train, 7);
+      for (int step = 0; step < 3; ++step) run->set_batch(0, token_batch(random, shape)), run->train_step();
+    }
+    EXPECT_EQ(rule.loss(0), built.loss(0));
+    EXPECT_EQ(rule.parameters(0), built.parameters(0));
+  }
 }
 
 /// Values that a probe reads of n pairs, each key once.

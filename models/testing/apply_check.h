@@ -189,7 +189,8 @@ ApplyResult apply(const ApplyCase& one, const std::string& form, const ApplyData
 }
 
 /// The oracle's read of every head of every sequence, as o lies; `last`: what it says of the last one.
-inline Vector oracle_read(const ApplyCase& one, const ApplyData& data, Witness* last = nullptr) {
+inline Vector oracle_read(const ApplyCase& one, const ApplyData& data, Witness* last = nullptr,
+                          const Oracle& oracle = {}) {
   const ApplySizes& s = one.sizes;
   const Options options = one.options();
   Vector o(static_cast<std::size_t>(s.B * s.T * s.H * s.V));
@@ -239,7 +240,7 @@ inline Vector oracle_read(const ApplyCase& one, const ApplyData& data, Witness* 
           }
         }
       }
-      const Matrix read = find_oracle(one.memory)(sequence);
+      const Matrix read = oracle ? oracle(sequence) : find_oracle(one.memory)(sequence);
       for (int t = 0; t < s.T; ++t) {
         for (int v = 0; v < s.V; ++v)
           o[static_cast<std::size_t>(((b * s.T + t) * s.H + h) * s.V + v)] =

@@ -1,4 +1,5 @@
-// The laws of gates as tests state them: in NAME_test.cpp, for every input of the memory NAME,
+// The laws of gates as tests state them: in NAME_test.cpp, for every input of the memory NAME that is no weight of its name and that
+// no text makes (Memory::law),
 //
 //   CROSSTALK_GATE_LAW(gla, log_decay, log_sigmoid(x("decay")) / 16);
 //

@@ -9,6 +9,7 @@
 #include "models/memories/memory_file.h"
 #include "models/model.h"
 #include "models/testing/apply_check.h"
+#include "models/testing/law_oracle.h"
 #include "models/testing/variants.h"
 
 namespace crosstalk::checks {
@@ -75,21 +76,20 @@ Vector row_of(const Tensor<double>& x, int row, int head) {
   return {at, at + n};
 }
 
-void expect_laws(const std::string& memory, const Options& options) {
+/// Calls `look(input, x, made)` for every input that a memory makes, by token and head: x has what it is made of.
+template <class Look>
+void each_input(const Memory& memory, const Options& options, const Look& look) {
   Graph<double> graph(Device::cpu, 1, false);
   const int writes = options.has("memory.writes") ? static_cast<int>(options.get_int("memory.writes")) : 1;
   LawMixer mixer(graph, options, writes);
-  const Var<double> o = memory_named(memory).build(mixer);
+  const Var<double> o = memory.build(mixer);
   graph.keep(o.variable->root());
   graph.plan();
   mixer.fill();
   graph.forward({});
-  for (const MemoryInput& input : memory_named(memory).inputs) {
-    if (is_start(*find_memory(memory), input.name)) continue;
-    const auto law = gate_laws().find({memory, input.name});
-    ASSERT_NE(law, gate_laws().end()) << "models/memories/" << memory << "_test.cpp states no law of "
-                                      << input.name << " (CROSSTALK_GATE_LAW, models/testing/gate_laws.h)";
-    if (mixer.made.count(input.name) == 0) continue;  // left out with these options
+  for (const MemoryInput& input : memory.inputs) {
+    if (is_start(memory, input.name) || mixer.made.count(input.name) == 0)
+      continue;  // left out with these options
     const Tensor<double> made = mixer.made.at(input.name).variable->value;
     const int rows = made.dim(1), per_token = rows == kTokens * writes ? writes : 1;
     for (int row = 0; row < rows; ++row) {
@@ -100,25 +100,47 @@ void expect_laws(const std::string& memory, const Options& options) {
           const int at = one.writes == per_token ? row : row / per_token;
           x.numbers[name] = row_of(one.x.variable->value, at, h);
         }
-        const Vector got = row_of(made, row, h);
-        for (x.channel = 0; x.channel < made.dim(3); ++x.channel) {
-          const double want = law->second(x);
-          ASSERT_NEAR(got[static_cast<std::size_t>(x.channel)], want, 1e-12 * (1 + std::abs(want)))
-              << memory << "." << input.name << ", token " << row / per_token << ", channel " << x.channel;
-        }
+        look(input.name, x, row_of(made, row, h));
       }
     }
   }
 }
 
-class GateLaws : public ::testing::TestWithParam<std::string> {};
+/// What the text of a memory says of an input.
+Vector told(const Memory& memory, const std::string& input, const GateArguments& x) {
+  return evaluated_law(memory, x.options, 0, false, {1, kKeys, kValues}, x.numbers).named(input);
+}
+bool tells(const Memory& memory, const std::string& input) {
+  return memory.law.find(" " + input + " =") != std::string::npos;
+}
 
-TEST_P(GateLaws, EveryInputFollowsItsLaw) {
-  const Memory& kind = *find_memory(GetParam());
-  int checked = 0;
+void expect_laws(const std::string& memory, const Options& options) {
+  const Memory& kind = memory_named(memory);
+  each_input(kind, options, [&](const std::string& input, GateArguments x, const Vector& got) {
+    const auto law = gate_laws().find({memory, input});
+    const bool stated = law != gate_laws().end(), weight = x.numbers.count(input) != 0;
+    ASSERT_TRUE(stated != tells(kind, input) || (!stated && weight))
+        << "one of models/memories/" << memory
+        << ".cpp (.law) and its test (CROSSTALK_GATE_LAW, models/testing/gate_laws.h) says what " << input
+        << " is made of, unless it is a weight of its name";
+    const Vector by_text = tells(kind, input) ? told(kind, input, x) : Vector();
+    for (std::size_t channel = 0; channel < got.size(); ++channel) {
+      x.channel = static_cast<int>(channel);
+      const double want = !by_text.empty() ? by_text.at(by_text.size() == 1 ? 0 : channel)
+                          : stated         ? law->second(x)
+                                           : x(input);
+      ASSERT_NEAR(got[channel], want, 1e-12 * (1 + std::abs(want)))
+          << memory << "." << input << ", channel " << channel;
+    }
+  });
+}
+
+/// Options at which gates are looked at: the defaults, and every own option in turn; with two heads, or with one.
+std::vector<Setting> gate_settings(const Memory& kind) {
   for (const std::int64_t heads : {2, 1}) {  // one where a memory has no more
-    std::vector<Setting> settings = {
-        {"defaults", memory_options(kind, static_cast<int>(heads) * kKeys, 5, kValues)}};
+    std::vector<Setting> settings = {{"defaults",
+                                      memory_options(kind, static_cast<int>(heads) * kKeys, 5, kValues)}},
+                         valid;
     settings[0].options.set("model.heads", heads);
     for (const OptionSpec& spec : kind.own_options()) {
       for (const OptionValue& value : settings_of(spec)) {
@@ -127,19 +149,66 @@ TEST_P(GateLaws, EveryInputFollowsItsLaw) {
       }
     }
     for (Setting& setting : settings) {
-      SCOPED_TRACE(setting.name);
       if (setting.options.has("memory.beta_max")) setting.options.set("memory.beta_max", 2.0);
       try {
         kind.resolve(setting.options);
+        valid.push_back(setting);
       } catch (const OptionError&) {
-        continue;
       }
-      ASSERT_NO_FATAL_FAILURE(expect_laws(GetParam(), setting.options));
-      ++checked;
     }
-    if (checked > 0) break;
+    if (!valid.empty()) return valid;
   }
-  EXPECT_GT(checked, 0);
+  return {};
+}
+
+class GateLaws : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(GateLaws, EveryInputFollowsItsLaw) {
+  const std::vector<Setting> settings = gate_settings(memory_named(GetParam()));
+  EXPECT_FALSE(settings.empty());
+  for (const Setting& setting : settings) {
+    SCOPED_TRACE(setting.name);
+    ASSERT_NO_FATAL_FAILURE(expect_laws(GetParam(), setting.options));
+  }
+}
+
+/// Tells whether the text reads or makes other numbers than the memory, whose numbers are golden (golden_test.cpp).
+bool differs(const Memory& memory) {
+  const Oracle oracle = [&](const Sequence& s) { return read_by_law(memory, s); };
+  for (const ApplyCase& one : apply_cases(memory.name, {.B = 1, .T = 5, .H = 1, .K = 3, .V = 3})) {
+    const ApplyData data = apply_data(one, 3);
+    const Vector want = apply<double>(one, "", data).at("o"), got = oracle_read(one, data, nullptr, oracle);
+    for (std::size_t i = 0; i < want.size(); ++i)
+      if (!(std::abs(got[i] - want[i]) < 1e-6)) return true;
+  }
+  bool found = false;
+  for (const Setting& setting : gate_settings(memory_named(memory.name)))
+    each_input(memory_named(memory.name), setting.options,
+               [&](const std::string& input, const GateArguments& x, const Vector& made) {
+                 if (!tells(memory, input)) return;
+                 const Vector by_text = told(memory, input, x);
+                 for (std::size_t i = 0; i < by_text.size(); ++i)
+                   found = found || !(std::abs(by_text[i] - made.at(made.size() == 1 ? 0 : i)) < 1e-6);
+               });
+  return found;
+}
+
+TEST_P(GateLaws, EverySignOfItsTextCounts) {
+  const Memory& kind = memory_named(GetParam());
+  if (kind.law.empty()) GTEST_SKIP() << "it has no text";
+  EXPECT_FALSE(differs(kind));
+  for (std::size_t at = 0; at < kind.law.size(); ++at) {
+    const char sign = kind.law[at];
+    const bool exponent =
+        at > 0 && kind.law[at - 1] == 'e' && std::isdigit(static_cast<unsigned char>(kind.law[at + 1])) != 0;
+    if ((sign != '+' && sign != '-') || exponent) continue;
+    Memory other = kind;
+    other.law[at] = sign == '+' ? '-' : '+';
+    try {
+      EXPECT_TRUE(differs(other)) << other.law;
+    } catch (const rules::LawError&) {  // a sign that stands first is no plus
+    }
+  }
 }
 
 TEST_P(GateLaws, HalfLivesAtTheStartAreThoseStated) {

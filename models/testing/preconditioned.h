@@ -1,30 +1,9 @@
-// What the tests of both preconditioned delta rules share (arXiv 2604.21100): the oracle and what it says.
+// What the tests of both preconditioned delta rules share (arXiv 2604.21100).
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "models/testing/random_sequence.h"
 
 namespace crosstalk::checks {
-
-// A_t = e^{g} A_{t-1} + b k^2 (by channel), M_t = x^(-r / (1 + |r|)), r = ln(A_t + 1e-6) - c
-// P = faded(t, S_{t-1}), S_t = P + beta_t (v_t - P k_t) (M_t * k_t)^T
-template <class Fade>
-Matrix preconditioned(const Sequence& s, const Fade& fade) {
-  Matrix state = start(s), o;
-  Vector a = s.has("a0") ? s.input("a0").front() : Vector(static_cast<std::size_t>(s.K), 0);
-  const double squash = s.real("squash", 1.5), center = s.number("center");
-  for (int t = 0; t < s.T; ++t) {
-    Vector write = s.key(t);
-    for (std::size_t c = 0; c < a.size(); ++c) {
-      a[c] = std::exp(s.number("log_decay_a", t)) * a[c] + s.number("beta_a", t) * s.key(t)[c] * s.key(t)[c];
-      const double r = std::log(a[c] + 1e-6) - center;
-      write[c] *= std::pow(squash, -r / (1 + std::abs(r)));
-    }
-    const Matrix faded = fade(t, state);
-    state = plus_outer(faded, s.number("beta", t), minus(s.value(t), times(faded, s.key(t))), write);
-    o.push_back(times(state, s.query(t)));
-  }
-  return o;
-}
 
 /// Six tokens with so many decays each.
 inline Sequence preconditioned_sequence(const Options& options, int decays, std::uint64_t seed) {

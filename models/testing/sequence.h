@@ -1,13 +1,14 @@
 // Input and output of an oracle of a memory: one sequence of one head in double, token after token.
 //
-// An oracle is the paper's recurrence written as plainly as C++ allows, with an explicit state. It stands in
-// the memory's test file, knows nothing of engines, models or forms, and is found by the memory's name.
+// An oracle is the paper's recurrence written as plainly as C++ allows, with an explicit state. It knows nothing of engines, models
+// or forms, and is found by the memory's name: that of the memory's test file, else its law worked out number by number (law_oracle.cpp).
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <map>
 #include <optional>
@@ -87,16 +88,21 @@ struct Sequence {
 };
 
 /// The read at every token [T][V].
-using Oracle = Matrix (*)(const Sequence&);
+using Oracle = std::function<Matrix(const Sequence&)>;
 
 inline std::map<std::string, Oracle>& oracles() {
   static std::map<std::string, Oracle> all;
   return all;
 }
-/// The oracle of a memory; null if no test file brings one.
+/// The oracle that a memory's law is; set by law_oracle.cpp, in test programs that have it.
+inline Oracle (*&law_oracle())(const std::string& memory) {
+  static Oracle (*of)(const std::string&) = nullptr;
+  return of;
+}
+/// The oracle of a memory; null if it has neither.
 inline Oracle find_oracle(const std::string& memory) {
   const auto found = oracles().find(memory);
-  return found == oracles().end() ? nullptr : found->second;
+  return found != oracles().end() ? found->second : law_oracle() ? law_oracle()(memory) : nullptr;
 }
 inline bool register_oracle(const std::string& memory, Oracle oracle) {
   if (!oracles().emplace(memory, oracle).second)

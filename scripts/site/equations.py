@@ -13,10 +13,10 @@ WORDS = set("""a about after all an and as at away before being below binary blo
     normalised of once one or others over own parts read_norm router same say says seen sizes slot squash start starts states sum
     than that the their them then to token tokens turns up value values wave weights which while width with without gate bounded
     asks alone batch's mini gain times key_norm row_norm attention rational released plain law laws""".split())
-FUNCTIONS = set("""softmax sigmoid tanh exp log softplus relu silu gelu unit rms sqrt max min sin cos sign Diag LayerNorm norm grad Re
+FUNCTIONS = set("""softmax sigmoid tanh exp log softplus relu silu gelu unit rms sqrt max min sin cos sign Diag diag LayerNorm layernorm norm grad Re
     mean""".split())
 SIGNS = {"*": "⊙", "-": "−", "<=": "≤", ">=": "≥", "..": "…", ".": "·", "|": "|"}
-NAMES = """log_step log_rate log_angle gated_delta precond_gated_delta key_norm read_norm read_imag lower_bound inner_steps row_norm
+NAMES = """log_decay log_decay_a log_decay_v erase_key erase_gate write_gate in_context_rate signed_decay A_log beta_max log_step log_rate log_angle gated_delta precond_gated_delta key_norm read_norm read_imag lower_bound inner_steps row_norm
     long_conv""".split()  # one word each, not a letter and what stands below it
 TOKEN = re.compile(r"\s+|\b(?:" + "|".join(NAMES) + r")(?![A-Za-z])|<=|>=|\.\.|\d+(?:\.\d+)?(?:e-?\d+)?|[A-Za-z]+(?:-batch(?:'s)?)?\d*'*|.")
 

@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/rules/memory_law.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include "models/apply_model.h"
+#include "models/parts/parts.h"
+#include "models/rules/lower.h"
+#include "models/rules/recognise.h"
+
+namespace crosstalk::rules {
+namespace {
+
+/// "V,K", "K", "6"
+std::string letters(Shape shape) {
+  return shape.columns == 1 ? size_text(shape.rows)
+                            : fmt::format("{},{}", size_text(shape.rows), size_text(shape.columns));
+}
+
+MemoryInput input_of(const Learned& one) {
+  MemoryInput input{.name = one.name};
+  const bool parameter = one.kind == Kind::parameter;
+  if (one.shape.number()) {
+    input.per = parameter ? Per::head : Per::token;
+  } else if (one.shape == Shape{kK, 1}) {
+    input.per = parameter ? Per::head_key : Per::key;
+  } else if (one.shape == Shape{kV, 1} && !parameter) {
+    input.per = Per::value;
+  } else {
+    input.per = Per::other;
+    input.shape = fmt::format("[{}{}]", parameter ? "H," : "B,T,H,", letters(one.shape));
+  }
+  // A probe gives it its bias, where that is a number, else 0.
+  input.open = Open{one.init == "constant" ? one.numbers[0] : 0, 0};
+  return input;
+}
+
+/// True if a reading is a matrix that no query changes, times the query, perhaps times a number of the query: reads of many queries
+/// then have the rank of their keys. Queries beside the sequence have no token of their own.
+bool is_linear_read(Value read) {
+  enum class In { fixed, linear, other };
+  std::map<Value, In> known;
+  for (Value node : order({read})) {
+    const auto of = [&](std::size_t i) { return known.at(node->args[i]); };
+    const auto all = [&](In what) {
+      return std::all_of(node->args.begin(), node->args.end(), [&](Value a) { return known.at(a) == what; });
+    };
+    In in = In::other;
+    const bool scaled = node->kind == Kind::mul && node->args[0]->shape.number();
+    if (node->kind == Kind::asking) {
+      in = In::other;
+    } else if (node->kind == Kind::given && node->name == "q") {
+      in = In::linear;
+    } else if (all(In::fixed)) {
+      in = In::fixed;
+    } else if (node == read && node->kind == Kind::div && node->args[1]->shape.number()) {
+      in = of(0);
+    } else if (node == read && scaled) {
+      in = of(1);
+    } else if (node->kind == Kind::add || node->kind == Kind::sub || node->kind == Kind::neg ||
+               node->kind == Kind::transpose) {
+      if (all(In::linear)) in = In::linear;
+    } else if (node->kind == Kind::mul || node->kind == Kind::matmul || node->kind == Kind::columns ||
+               node->kind == Kind::rows) {
+      if ((of(0) == In::fixed) != (of(1) == In::fixed) && (of(0) == In::linear || of(1) == In::linear))
+        in = In::linear;
+    } else if (node->kind == Kind::div && of(1) == In::fixed) {
+      in = of(0);
+    }
+    known[node] = in;
+  }
+  return known.at(read) == In::linear;
+}
+
+/// The law of a memory with these options, and how engines run it.
+struct OwnLaw {
+  OwnText text;
+  std::unique_ptr<Law> law;
+  Plan plan;
+};
+
+/// Kept, so that addresses stay.
+const OwnLaw& own_law(const Memory& memory, const Options& options, double eps = kReadEps, double scale = 1,
+                      const std::vector<std::string>& absent = {}) {
+  static std::mutex mutex;
+  static std::map<std::string, std::unique_ptr<OwnLaw>> known;
+  OwnText text = own_text(memory, options, eps, scale);
+  text.memory.absent = absent;
+  std::string key = memory.name + memory.law;
+  for (const NamedNumber& one : text.numbers) key += fmt::format("\n{}={}", one.name, one.value);
+  for (const auto& [name, value] : text.memory.options) key += "\n" + name + "=" + value;
+  for (const std::string& name : absent) key += "\nwithout " + name;
+  const std::lock_guard lock(mutex);
+  auto& one = known[key];
+  if (one) return *one;
+  try {
+    auto law = parse_law(text.steps, text.numbers, &text.memory);
+    const Plan plan = recognise(*law);
+    one = std::make_unique<OwnLaw>(OwnLaw{std::move(text), std::move(law), plan});
+  } catch (const LawError& error) {
+    throw std::logic_error(
+        fmt::format("memory {0} (models/memories/{0}.cpp): .law, step {1}, column {2}: {3}", memory.name,
+                    error.step, error.column, error.what()));
+  }
+  return *one;
+}
+
+/// What a head takes for a token and a query, or a token (flops of models/memory.h).
+double operations(const Plan& plan, double K, double V, double T, double Q) {
+  double all = 0;
+  for (const StatePlan& one : plan.states) {
+    if (!one.recurrence) continue;
+    const RecurrencePlan& r = *one.recurrence;
+    const bool channels = r.log_decay && !r.log_decay->shape.number();
+    if (r.value_log_decay) return 14 * K * V * T;
+    all += 6 + 4 * channels + 8 * (r.erase != RecurrencePlan::Erase::none) +
+           4 * (r.erase == RecurrencePlan::Erase::free);
+  }
+  return all * K * T * Q;
+}
+
+template <class Real>
+Var<Real> build(const Memory& memory, Mixer<Real>& m) {
+  std::vector<std::string> absent;
+  for (const MemoryInput& input : memory.inputs)
+    if (input.optional && !m.has_input(input.name)) absent.push_back(input.name);
+  const OwnLaw& own = own_law(memory, m.options, m.read_eps(), m.query_scale(), absent);
+  if (!own.plan.reason.empty() || own.plan.transposed)
+    throw std::logic_error(fmt::format(".law is no call of the engines ({}); give .build too",
+                                       own.plan.transposed ? "its state is H = S^T" : own.plan.reason));
+  const Var<Real> o = read_law(m, *own.law, own.plan);
+  return m.has("read_norm") ? normalised_read(m, o) : o;
+}
+
+std::string joined(const std::vector<std::string>& steps, std::size_t from, std::size_t to) {
+  const auto at = [&](std::size_t i) { return steps.begin() + static_cast<std::ptrdiff_t>(i); };
+  return fmt::format("{}", fmt::join(at(from), at(to), "; "));
+}
+
+}  // namespace
+
+std::int64_t numbers_of_states(const Law& law, std::int64_t K, std::int64_t V) {
+  const auto size = [&](int n) { return n == kK ? K : n == kV ? V : std::int64_t{n}; };
+  std::int64_t all = 0;
+  for (const LawState& one : law.states) all += size(one.shape.rows) * size(one.shape.columns);
+  return all;
+}
+
+void follow(const Law& law, Memory& memory) {
+  for (const Learned& one : law.learned) {
+    const auto declared = std::find_if(memory.inputs.begin(), memory.inputs.end(),
+                                       [&](const MemoryInput& input) { return input.name == one.name; });
+    if (declared == memory.inputs.end()) {
+      memory.inputs.push_back(input_of(one));
+    } else if (one.made && declared->per == Per::token) {
+      const MemoryInput input = input_of(one);
+      declared->per = input.per, declared->shape = input.shape;
+    }
+  }
+  memory.states.clear();
+  for (const LawState& one : law.states) {
+    const bool own = !memory.law.empty();
+    memory.states.insert(own && one.name == "S" ? memory.states.begin() : memory.states.end(), one.name);
+    const std::string name = start_name(one.name);
+    const bool usual = one.name == "S" || (own && one.name == "z" && one.shape == Shape{kK, 1});
+    if (usual || std::any_of(memory.inputs.begin(), memory.inputs.end(),
+                             [&](const MemoryInput& input) { return input.name == name; }))
+      continue;
+    MemoryInput start{.name = name, .per = Per::other, .optional = true};
+    start.shape = fmt::format("[B,H,{}]", letters(one.shape));
+    memory.inputs.push_back(start);
+  }
+  memory.own_token = memory.own_token || law.before;
+  memory.bounded_by_rank = memory.bounded_by_rank || is_linear_read(law.read);
+}
+
+OwnText own_text(const Memory& memory, const Options& options, double eps, double scale) {
+  OwnText out;
+  for (std::size_t at = 0, end = 0; at < memory.law.size(); at = end + 1) {
+    end = std::min(memory.law.find('\n', at), memory.law.size());
+    std::string line = memory.law.substr(at, end - at);
+    line.erase(0, std::min(line.find_first_not_of(' '), line.size()));
+    if (line.empty()) continue;
+    out.steps.push_back(line);
+    const std::string name = parse_step(line, static_cast<int>(out.steps.size())).name;
+    if (std::any_of(memory.inputs.begin(), memory.inputs.end(),
+                    [&](const MemoryInput& one) { return one.name == name; }))
+      out.of_inputs = out.steps.size();
+  }
+  out.numbers = {{"eps", eps}, {"scale", scale}};
+  for (const OptionSpec& spec : memory.options) {
+    const std::string key = "memory." + spec.name;
+    const OptionValue& value = options.has(key) ? options.at(key) : spec.default_value;
+    const auto* word = std::get_if<std::string>(&value);
+    out.memory.options[spec.name] = word ? *word : to_text(value);
+    if (const auto* whole = std::get_if<std::int64_t>(&value))
+      out.numbers.push_back({spec.name, static_cast<double>(*whole)});
+    if (const auto* real = std::get_if<double>(&value)) out.numbers.push_back({spec.name, *real});
+  }
+  for (const MemoryInput& input : memory.inputs) {
+    if (input.optional && input.name.back() == '0') continue;  // the start of a state
+    const bool of_head = input.per == Per::head || input.per == Per::head_key ||
+                         (input.per == Per::other && input.shape.find('T') == std::string::npos);
+    Learned one{.kind = of_head ? Kind::parameter : Kind::token, .name = input.name};
+    const auto size = [&](std::string_view letter) {
+      const auto own = memory.letters.find(letter[0]);
+      if (own == memory.letters.end())
+        return letter == "K" ? kK : letter == "V" ? kV : std::stoi(std::string(letter));
+      return static_cast<int>(std::stod(out.memory.options.at(own->second)));
+    };
+    std::vector<int> sizes;
+    if (input.per == Per::key || input.per == Per::head_key) sizes = {kK};
+    if (input.per == Per::value) sizes = {kV};
+    if (input.per == Per::other) {
+      for (std::size_t at = input.shape.find('H') + 1; at < input.shape.size() - 1;) {
+        const std::size_t end = std::min(input.shape.find(',', at + 1), input.shape.size() - 1);
+        sizes.push_back(size(input.shape.substr(at + 1, end - at - 1)));
+        at = end;
+      }
+    }
+    one.shape = {sizes.empty() ? 1 : sizes[0], sizes.size() > 1 ? sizes[1] : 1};
+    out.memory.inputs.push_back(one);
+  }
+  return out;
+}
+
+}  // namespace crosstalk::rules
+
+namespace crosstalk {
+
+void follow_law(Memory& memory) {
+  using namespace rules;
+  if (memory.law.empty()) return;
+  const auto kept = std::make_shared<Memory>(memory);  // as its file says it
+  const OwnLaw& own = own_law(*kept, {});
+  if (memory.equation.empty())
+    memory.equation = joined(own.text.steps, own.text.of_inputs, own.text.steps.size());
+  if (memory.laws.empty()) memory.laws = joined(own.text.steps, 0, own.text.of_inputs);
+  follow(*own.law, memory);
+  for (MemoryInput& input : memory.inputs) {
+    const auto one = std::find_if(own.law->learned.begin(), own.law->learned.end(),
+                                  [&](const Learned& learned) { return learned.name == input.name; });
+    if (input.range.given() || one == own.law->learned.end() || !one->made) continue;
+    const Bounds b = bounds_of(*own.law, one->made);
+    if (b.high <= 0) input.range = {-1.5, -0.01, -20};
+    if (b.low >= 0) input.range = {0.05, 0.95};
+    if (b.low == -1 && b.high == 1) input.range = {-0.9, 0.9};
+  }
+  if (!memory.state)
+    memory.state = [kept](const Options& o, std::int64_t K, std::int64_t V, std::int64_t) {
+      return numbers_of_states(*own_law(*kept, o).law, K, V);
+    };
+  if (!memory.flops && own.plan.reason.empty())
+    memory.flops = [kept](const Options& o, double K, double V, double T, double Q) {
+      return operations(own_law(*kept, o).plan, K, V, T, Q);
+    };
+  if (!memory.build.single) memory.build = [kept](auto& m) { return build(*kept, m); };
+}
+
+}  // namespace crosstalk

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/testing/law_oracle.h"
+
+#include "models/apply_model.h"
+#include "models/rules/memory_law.h"
+
+namespace crosstalk::checks {
+
+rules::plain::Evaluator evaluated_law(const Memory& memory, const Options& options, double eps, bool given,
+                                      const rules::plain::Sizes& sizes, const rules::plain::Given& numbers,
+                                      std::optional<int> used) {
+  const rules::OwnText text = rules::own_text(
+      memory, options, eps, options.has("memory.scale") ? options.get_double("memory.scale") : 1);
+  rules::plain::Own own{.options = text.memory.options, .used = used, .given = given};
+  for (const rules::NamedNumber& one : text.numbers) own.numbers[one.name] = one.value;
+  const auto size = [&](int n) { return n == rules::kK ? sizes.K : n == rules::kV ? sizes.V : n; };
+  for (const rules::Learned& one : text.memory.inputs) {
+    const bool made = std::any_of(text.steps.begin(), text.steps.end(), [&](const std::string& step) {
+      return rules::parse_step(step, 1).name == one.name;
+    });
+    if (!made && numbers.count(one.name) != 0)
+      own.inputs[one.name] = {size(one.shape.rows), size(one.shape.columns)};
+  }
+  return {text.steps, sizes, numbers, own};
+}
+
+Matrix read_by_law(const Memory& memory, const Sequence& s) {
+  rules::plain::Given numbers;
+  const auto flat = [](const Matrix& rows, int times) {
+    Vector all;
+    for (int i = 0; i < times; ++i)
+      for (const Vector& row : rows) all.insert(all.end(), row.begin(), row.end());
+    return all;
+  };
+  for (const auto& [name, rows] : s.in) numbers[name] = flat(rows, rows.size() == 1 ? s.T : 1);
+  for (int t = 0; t < s.T; ++t) {
+    const Vector q = s.query(t);
+    numbers["q"].insert(numbers["q"].end(), q.begin(), q.end());
+  }
+  numbers["k"] = flat(s.k, 1), numbers["v"] = flat(s.v, 1);
+  for (const MemoryInput& input : memory.inputs)  // one that is left out is 0
+    if (input.optional && !s.has(input.name) && input.name.back() != '0')
+      numbers[input.name] = Vector(static_cast<std::size_t>(s.T), 0);
+  for (const std::string& state : memory.states)
+    if (const std::string start = start_name(state); s.has(start))
+      numbers[state + "0"] = flat(s.input(start), 1);
+  Options options = s.options;
+  if (divides_reads(s) || !s.given("read_norm"))
+    options.set("memory.read_norm", std::string(divides_reads(s) ? "attention" : "none"));
+  rules::plain::Evaluator law =
+      evaluated_law(memory, options, read_eps(s), true, {s.T, s.K, s.V}, numbers, s.used);
+  const auto rows_of = [&](const std::vector<int>& places, int columns) {
+    Matrix rows;
+    for (std::size_t i = 0; i < places.size(); ++i) {
+      if (i % static_cast<std::size_t>(columns) == 0) rows.emplace_back();
+      rows.back().push_back(law.tape.at(places[i]));
+    }
+    return rows;
+  };
+  for (const std::string& state : memory.states)
+    if (state != "z" || divides_reads(s))
+      s.keeps(rows_of(law.states.at(state).x, law.states.at(state).columns));
+  s.near(law.tape.kink);
+  Matrix read = rows_of(law.read, s.V);
+  for (std::size_t t = 0; t < read.size() && s.text("read_norm") == "layernorm"; ++t)
+    read[t] = layer_norm(read[t], s.used.value_or(static_cast<int>(t)) == static_cast<int>(t) ? &s : nullptr);
+  return read;
+}
+
+namespace {
+
+[[maybe_unused]] const bool known = [] {
+  law_oracle() = [](const std::string& name) -> Oracle {
+    const Memory& memory = memory_named(name);
+    if (memory.law.empty()) return nullptr;
+    return [&memory](const Sequence& s) { return read_by_law(memory, s); };
+  };
+  return true;
+}();
+
+}  // namespace
+}  // namespace crosstalk::checks
