@@ -90,7 +90,7 @@ void add_ticks(Drawing& drawing) {
     const bool log = drawing.figure["xscale"] != "linear";
     drawing.figure["xlabel"] = fmt::format("{} = {:g}", drawing.figure["xlabel"].get<std::string>(), x);
     drawing.figure["xlim"] = log ? std::pair(x / 1.2, x * 1.2) : std::pair(x - aside, x + aside);
-    drawing.figure["xticks"] = std::set<double>();
+    drawing.figure["xticks"] = drawing.figure["vertical"] = std::set<double>();
     return;
   }
   const bool few_on_log = drawing.figure["xscale"] == "log" && places.size() <= kFew;
