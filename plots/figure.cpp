@@ -79,7 +79,7 @@ void add_ticks(Drawing& drawing) {
     if (const auto label = drawing.figure["xlabel"].get<std::string>(); !label.empty())
       drawing.figure["xlabel"] = fmt::format("{} = {:g}", label, x);
     drawing.figure["xlim"] = log ? std::pair(x / 1.2, x * 1.2) : std::pair(x - aside, x + aside);
-    drawing.figure["xticks"] = std::set<double>();
+    drawing.figure["xticks"] = drawing.figure["vertical"] = std::set<double>();
     return;
   }
   const bool few_on_log = drawing.figure["xscale"] == "log" && places.size() <= kFew;

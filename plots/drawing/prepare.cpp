@@ -221,15 +221,15 @@ void mark_selected(Drawing& drawing, const Prepared& prepared, const FigureOptio
     row.selected = fmt::format("{}", fmt::join(chosen, " | "));
   }
   const std::string shown = metric_shown(drawing, options);
-  const bool is_key =
-      std::any_of(prepared.records.begin(), prepared.records.end(), [&](const Record* record) {
-        return drawing.x_column == "associations" || place_on_axis(*record, drawing.x_column);
+  const bool along =  // a line of one run, which goes through all x values
+      std::any_of(drawing.needs.begin(), drawing.needs.end(), [](const std::string& need) {
+        return need.starts_with("curves.") || need.starts_with("profiles.");
       });
   drawing.footnotes.push_back(fmt::format(
       "{}: the value with the {}, chosen for each line{}; shown is {}.", fmt::join(options.best, ", "),
       options.best_by == BestBy::loss ? "lowest median validation loss"
                                       : "highest median validation accuracy",
-      is_key ? " and each x value" : "",
+      along ? "" : " and each x value",
       options.metric.empty() && shown.starts_with("test") ? "the untouched test split" : shown));
   if (!prepared.unequal_seeds.empty()) drawing.footnotes.push_back(prepared.unequal_seeds);
   const std::string text = edges_text(prepared.edges);
@@ -267,8 +267,12 @@ void note_doubts(Drawing& drawing, const Prepared& prepared, const FigureOptions
   swept.push_back(options.facet);
   swept.insert(swept.end(), options.best.begin(), options.best.end());
   if (std::string unequal = unequal_text(
-          runs, [&](const std::string& label) { return prepared.styles.at(label).name; }, kMostUnequal,
-          swept);
+          runs,
+          [&](const std::string& label) {
+            const auto base = prepared.by.names.find(label);
+            return base == prepared.by.names.end() ? prepared.styles.at(label).name : base->second;
+          },
+          kMostUnequal, swept);
       !unequal.empty())
     drawing.footnotes.push_back(std::move(unequal));
 }

@@ -62,8 +62,9 @@ std::string UnequalOptions::text(const std::function<std::string(const std::stri
     for (const auto& [label, is_torch] : labels_) {
       const auto own = of_label.find(label);
       if (own == of_label.end() && (is_torch || !none_if_absent(key))) continue;
-      names[own == of_label.end() ? "none" : *own->second.begin()].push_back(name(label) +
-                                                                             (is_torch ? ", PyTorch" : ""));
+      auto& others = names[own == of_label.end() ? "none" : *own->second.begin()];
+      const std::string called = name(label) + (is_torch ? ", PyTorch" : "");
+      if (std::find(others.begin(), others.end(), called) == others.end()) others.push_back(called);
     }
     if (names.size() < 2) continue;
     std::vector<std::string> texts;
