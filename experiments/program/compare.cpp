@@ -55,6 +55,8 @@ nlohmann::json json_of(const std::vector<Comparison>& rows) {
                     {"deviations", row.deviations},
                     {"otherwise", otherwise},
                     {"trained_otherwise", row.trained_otherwise},
+                    {"guess_agrees", row.guess_agrees ? nlohmann::json(*row.guess_agrees) : nlohmann::json()},
+                    {"perfect_agrees", row.perfect_agrees},
                     {"agrees", row.agrees}});
   }
   return list;
@@ -112,9 +114,7 @@ int run_compare(const Arguments& arguments, Console& console) {
   const auto foreign =
       std::count_if(rows.begin(), rows.end(), [](const Comparison& row) { return row.trained_otherwise; });
   const std::string said =
-      fmt::format("{} of {} points agree{}", agreeing,
-                  arguments.has("outside") ? agreeing + static_cast<std::ptrdiff_t>(rows.size())
-                                           : static_cast<std::ptrdiff_t>(rows.size()),
+      fmt::format("{} of {} points agree ({}){}", agreeing, all.size(), power_text(all),
                   foreign == 0 ? ""
                                : fmt::format(", {} cannot: trained otherwise than the study that replays {} "
                                              "(--allow KEY,KEY where that is meant)",

@@ -157,6 +157,20 @@ bool agrees(const Comparison& row) {
   return false;
 }
 
+/// What a model reads that guesses, or answers nothing; nothing where the record does not say it.
+std::optional<double> guess_of(const Record& record, const Comparison& row) {
+  if (row.metric == "scaled_accuracy" || row.metric == "exact") return 0;
+  const auto known = record.metrics.find(row.is_loss ? "constant_loss" : "chance_accuracy");
+  return known == record.metrics.end() ? std::nullopt : std::optional(known->second);
+}
+
+/// Whether the rule would be met if all our seeds had this value.
+bool would_agree(const Comparison& row, double value) {
+  Comparison other{.published = row.published, .value = row.value, .is_loss = row.is_loss};
+  other.lowest = other.median = other.highest = value;
+  return agrees(other);
+}
+
 /// Refuses runs of one point that differ in anything but seeds: their median would mean nothing.
 void check_pooled_seeds(const Comparison& row, bool chosen) {
   const Pooled pooled = pooled_differences(row.runs);
@@ -342,6 +356,8 @@ std::vector<Comparison> compare(const std::vector<PublishedPoint>& points,
     row.read = read_of(*row.runs.front(), point, row.metric);
     hold_against_studies(row, options);
     row.agrees = !row.trained_otherwise && agrees(row);
+    row.perfect_agrees = would_agree(row, row.is_loss ? 0 : 1);
+    if (const auto guess = guess_of(*row.runs.front(), row)) row.guess_agrees = would_agree(row, *guess);
     rows.push_back(row);
   }
   std::stable_sort(rows.begin(), rows.end(), [](const Comparison& a, const Comparison& b) {
@@ -382,6 +398,30 @@ std::vector<std::string> without_runs(const std::vector<PublishedPoint>& points,
                           "(eval.length_factors says at which lengths)",
                           count, metric));
   return lines;
+}
+
+std::string power_text(const std::vector<Comparison>& rows) {
+  std::ptrdiff_t known = 0, guessed = 0, perfect = 0;
+  std::map<int, std::ptrdiff_t> by_seeds;
+  for (const Comparison& row : rows) {
+    known += row.guess_agrees.has_value(), guessed += row.guess_agrees.value_or(false);
+    perfect += row.perfect_agrees;
+    ++by_seeds[row.seeds];
+  }
+  std::string text = fmt::format("a perfect model would pass {}", perfect);
+  if (known > 0)
+    text = fmt::format(
+        "a guessing model would pass {}{}, a perfect one {}", guessed,
+        known == std::ssize(rows) ? "" : fmt::format(" of the {} whose chance is known", known), perfect);
+  const auto most = std::max_element(by_seeds.begin(), by_seeds.end(),
+                                     [](const auto& a, const auto& b) { return a.second < b.second; });
+  std::ptrdiff_t added = 0, added_agree = 0;
+  for (const Comparison& row : rows)
+    if (row.seeds > most->first) ++added, added_agree += row.agrees;
+  if (added > 0)
+    text += fmt::format("; {} of the {} with more than {} seed{} agree{}", added_agree, added, most->first,
+                        most->first == 1 ? "" : "s", added_agree == 1 ? "s" : "");
+  return text;
 }
 
 std::string comparison_table(const std::vector<Comparison>& rows) {

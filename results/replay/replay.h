@@ -4,6 +4,7 @@
 #pragma once
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -72,6 +73,8 @@ struct Comparison {
   double lowest = 0, median = 0, highest = 0;  ///< over seeds; a diverged run has the worst there is
   double steps = 0;                            ///< median
   bool agrees = false;
+  bool perfect_agrees = false;               ///< the same, if all our seeds were perfect
+  std::optional<bool> guess_agrees = {};     ///< if all guessed; nothing where chance is not known
   std::string chosen = {};                   ///< "0.01": the best value of each key of `best`
   std::vector<std::string> deviations = {};  ///< of allowed keys: "train.batch (256, published 1024)"
   std::vector<EdgeChoice> edges = {};        ///< the best learning rate of `best` at an edge of its grid
@@ -94,6 +97,10 @@ std::vector<std::string> without_runs(const std::vector<PublishedPoint>& points,
 
 /// The comparison as a Markdown table, one row a point: published, lowest, median and highest of our seeds, agrees.
 std::string comparison_table(const std::vector<Comparison>& rows);
+
+/// What the agreement of these rows is worth: "a guessing model would pass 7 of 12, a perfect one 3"; and, where some points have
+/// more seeds than most (added after a miss, say), how many of these agree.
+std::string power_text(const std::vector<Comparison>& rows);
 
 /// "The best learning rate is the largest tried for gla (2 of 3 points): a better one may lie beyond."; "" where it is nowhere.
 std::string edges_of(const std::vector<Comparison>& rows);

@@ -114,6 +114,20 @@ bool agree(const char* agreement, double published, std::initializer_list<double
   return rows[0].agrees;
 }
 
+/// Published: one at chance (scaled accuracy 0), one perfect, two between; five seeds where others have two.
+TEST(Replay, SaysWhatAgreementIsWorth) {
+  const std::vector<PublishedPoint> points = {word_point("128", 0.01, "median within 0.02"),
+                                              word_point("128", 0.99, "median within 0.02"),
+                                              word_point("128", 0.5, "median within 0.02")};
+  auto rows = compare(points, word_runs({0.51, 0.52}), {.allowed = {"train.batch"}});
+  ASSERT_EQ(rows.size(), 3u);
+  EXPECT_EQ(power_text(rows), "a guessing model would pass 1, a perfect one 1");
+  rows[0].guess_agrees.reset(), rows[2].seeds = 5;
+  EXPECT_EQ(power_text(rows),
+            "a guessing model would pass 0 of the 2 whose chance is known, a perfect one 1; 1 of the 1 with "
+            "more than 2 seeds agrees");
+}
+
 TEST(Replay, AgreesAsTheFileOfPublishedNumbersSays) {
   EXPECT_TRUE(agree("median within 0.02", 0.5, {0.1, 0.52, 0.9}));
   EXPECT_FALSE(agree("median within 0.02", 0.5, {0.1, 0.53, 0.9}));

@@ -388,7 +388,7 @@ PY
   run -2 "$crosstalk" compare shrunk --published "$table" --allow train.epochs
   [[ $output == *"differ in train.learning_rate (0.001, 0.003), and a comparison pools over seeds only: --best train.learning_rate"* ]]
   run -0 --separate-stderr "$crosstalk" compare shrunk --published "$table" --allow train.epochs --best train.learning_rate
-  [[ $output == *"| trained otherwise |"*"0 of 1 points agree, 1 cannot"* ]]
+  [[ $output == *"| trained otherwise |"*"0 of 1 points agree ("*"), 1 cannot"* ]]
   [[ $output == *"Otherwise than experiments/deltaformer2025_table1.toml: "*"task.examples 32 (100000); train.batch 16 (512)."* ]]
   [[ $output == *"Trained: 2 steps of 16 sequences, width 32, 32 sequences over and over; read on 16 sequences."* ]]
   [[ $output == *"Of the published numbers: DeltaFormer"* ]]
