@@ -166,7 +166,8 @@ std::optional<double> guess_of(const Record& record, const Comparison& row) {
 
 /// Whether the rule would be met if all our seeds had this value.
 bool would_agree(const Comparison& row, double value) {
-  Comparison other{.published = row.published, .value = row.value, .is_loss = row.is_loss};
+  Comparison other;
+  other.published = row.published, other.value = row.value, other.is_loss = row.is_loss;
   other.lowest = other.median = other.highest = value;
   return agrees(other);
 }
