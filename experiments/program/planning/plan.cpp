@@ -194,12 +194,10 @@ std::string unequal_of(const Study& study) {
   for (const Run& run : study.runs)
     for (const std::string& label : run.labels) {
       const auto [place, is_new] = last.try_emplace(label, &run.config);
-      const std::map<std::string, OptionValue>& before = place->second->values();
-      auto same = before.begin();
-      for (const auto& [key, value] : run.config.values()) {
-        const bool known = !is_new && same != before.end() && same->first == key && (same++)->second == value;
-        if (!known && key.starts_with("m")) options.add(label, key, word(value));
-      }
+      const Options& before = *place->second;
+      for (const auto& [key, value] : run.config.values())
+        if (key.starts_with("m") && (is_new || !before.has(key) || before.at(key) != value))
+          options.add(label, key, word(value));
       place->second = &run.config;
     }
   return options.text([](const std::string& label) { return label; }, std::string::npos);
