@@ -190,6 +190,21 @@ TEST(Memory, AStopEndsTheWaiting) {
   EXPECT_TRUE(client.records.empty());
 }
 
+// The test split of the second run does not fit, when the first of its pack has been recorded.
+TEST(Memory, AShortageLeavesEndedRunsOfThePackAlone) {
+  const auto runs = runs_of(kSteps, "name = \"delta\"", "[1]", "\"train.stop_loss\" = [1000.0, 0.0]");
+  const Limit limit(0);
+  struct Client : Keeper {
+    void finished(Record&& record) override {
+      Keeper::finished(std::move(record));
+      limit_memory(1);
+    }
+  } client;
+  EXPECT_TRUE(train_runs("test", runs, on_cpu(2), client));
+  EXPECT_EQ(client.records.at(runs[0].id).status, RunStatus::done);
+  EXPECT_EQ(client.records.at(runs[1].id).status, RunStatus::failed);
+}
+
 TEST(Memory, AdmissionCountsThoseThatTrain) {
   const Limit limit(std::size_t{1} << 30);
   constexpr std::size_t kQuarter = std::size_t{1} << 28;
