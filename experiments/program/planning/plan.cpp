@@ -418,9 +418,10 @@ std::vector<std::string> warnings_of(const std::vector<const Run*>& runs) {
   }
   if (few > 0)
     all.push_back(fmt::format(
-        "{} of {} are evaluated {} times only: whether their loss still falls at the last step can be told from {} "
-        "evaluations on; set eval.every to an eighth of train.max_steps or less",
-        few, plural(std::ssize(runs), "run"), fewest, kLeastEvaluations));
+        "{} of {} {} only {}: whether a loss still falls at the last step can be told from {} on; set "
+        "eval.every to an eighth of train.max_steps or less",
+        few, plural(std::ssize(runs), "run"), few == 1 ? "has" : "have",
+        plural(std::max<std::int64_t>(fewest, 1), "evaluation"), kLeastEvaluations));
   return all;
 }
 

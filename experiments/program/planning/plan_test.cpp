@@ -28,10 +28,17 @@ std::vector<std::string> warnings_in(const std::string& folder) {
 
 TEST(Plan, WarnsOfAWarmUpThatNeverEnds) {
   const std::string base =
-      "task.name = \"recall\"\nmodel.d_key = 4\ntrain.max_steps = 40\ntrain.warmup_steps = ";
+      "task.name = \"recall\"\nmodel.d_key = 4\neval.every = 5\ntrain.max_steps = 40\ntrain.warmup_steps = ";
   EXPECT_THAT(warnings_with(base + "39"), ::testing::IsEmpty());
   EXPECT_THAT(warnings_with(base + "40"),
               ::testing::ElementsAre(HasSubstr("never comes to train.learning_rate")));
+}
+
+TEST(Plan, WarnsOfTooFewEvaluationsToTellASlope) {
+  const std::string base = "task.name = \"recall\"\nmodel.d_key = 4\ntrain.max_steps = 800\neval.every = ";
+  EXPECT_THAT(warnings_with(base + "100"), ::testing::IsEmpty());
+  EXPECT_THAT(warnings_with(base + "101"),
+              ::testing::ElementsAre(HasSubstr("1 of 1 run has only 7 evaluations")));
 }
 
 // What is told of arrays (tasks/data_look_test.cpp) is told here, once for each folder.

@@ -840,7 +840,7 @@ assert list(pandas.read_json("runs.jsonl", lines=True).id) == list(pandas.read_c
   sed 's/^name = "softmax"/name = "deltanet"/; s/^name = "linear_attention"/name = "gated_delta"/' tiny.toml >doubt.toml
   run -0 --separate-stderr "$crosstalk" plan doubt.toml
   [[ $output == *"labels differ in feature_map: identity (linear), silu (softmax)"* ]]
-  [[ $stderr == *"8 of 8 runs are evaluated 2 times only"* ]]
+  [[ $stderr == *"8 of 8 runs have only 2 evaluations"* ]]
   run -0 --separate-stderr "$crosstalk" run doubt.toml --where task.associations=3
   [[ $stderr == *"Chance: accuracy 0."*" within its noise."* ]]
   run -0 --separate-stderr "$crosstalk" table final doubt.toml
