@@ -289,26 +289,22 @@ void add_missing(LabelledRecords& rows, const Study& study, const StoreContents&
       }
 }
 
-/// What the studies of a store ask for, where some of it is not there.
-Study asked_study(const fs::path& store, const std::vector<Asked>& versions, const StoreContents& contents) {
-  const auto lacks = [&](const AskedLabel& label) {
-    return std::any_of(label.runs.begin(), label.runs.end(),
-                       [&](const std::string& id) { return contents.records.count(id) == 0; });
-  };
-  if (std::none_of(versions.begin(), versions.end(), [&](const Asked& asked) {
-        return std::any_of(asked.labels.begin(), asked.labels.end(), lacks);
-      }))
-    return {};
-  std::vector<std::string> unsaid;
-  std::map<std::string, std::string> names;
-  return joint_study(read_requests(store, unsaid), store, names, unsaid);
+/// Whether the studies of a store ask for runs that are not there.
+bool lacks_asked(const std::vector<Asked>& versions, const StoreContents& contents) {
+  return std::any_of(versions.begin(), versions.end(), [&](const Asked& asked) {
+    return std::any_of(asked.labels.begin(), asked.labels.end(), [&](const AskedLabel& label) {
+      return std::any_of(label.runs.begin(), label.runs.end(),
+                         [&](const std::string& id) { return contents.records.count(id) == 0; });
+    });
+  });
 }
 
 }  // namespace
 
 LabelledRecords join_rows(const std::vector<std::string>& names, const Arguments& arguments, Console& console,
                           const std::function<const StoreContents&(const fs::path& store)>& read,
-                          const std::function<Record(const Record&)>& whole, bool with_missing) {
+                          const std::function<Record(const Record&)>& whole,
+                          const AskedOfStore& asked_of_store) {
   LabelledRecords rows;
   const auto add = [&](LabelledRecords more, const std::string& source) {
     if (names.size() > 1)
@@ -342,12 +338,13 @@ LabelledRecords join_rows(const std::vector<std::string>& names, const Arguments
     if (!target.study) {
       const std::vector<Asked> versions = read_asked(target.store);
       add(all_rows(contents.records, versions), target.store.string());
-      if (with_missing) add_missing(rows, asked_study(target.store, versions, contents), contents);
+      if (asked_of_store && lacks_asked(versions, contents))
+        add_missing(rows, asked_of_store(target.store), contents);
       continue;
     }
     std::int64_t others = 0;
     add(asked_rows(contents.records, asked_of(*target.study), &others), target.store.string());
-    if (with_missing) add_missing(rows, *target.study, contents);
+    if (asked_of_store) add_missing(rows, *target.study, contents);
     if (others > 0)
       print_note(
           console,
@@ -357,12 +354,13 @@ LabelledRecords join_rows(const std::vector<std::string>& names, const Arguments
   return rows;
 }
 
-LabelledRecords load_rows(const std::vector<std::string>& names, const Arguments& arguments,
-                          Console& console) {
+LabelledRecords load_rows(const std::vector<std::string>& names, const Arguments& arguments, Console& console,
+                          const AskedOfStore& asked_of_store) {
   StoreContents contents;
   LabelledRecords rows = join_rows(
       names, arguments, console,
-      [&](const fs::path& store) -> const StoreContents& { return contents = read_store(store); }, {}, true);
+      [&](const fs::path& store) -> const StoreContents& { return contents = read_store(store); }, {},
+      asked_of_store);
   std::set<std::string> there;  // in another store, perhaps
   for (const auto& [key, record] : rows.rows) there.insert(record.id);
   try {

@@ -14,6 +14,7 @@
 #include "experiments/common/text.h"
 #include "experiments/inspect/evaluated_floor.h"
 #include "experiments/program/replayed.h"
+#include "experiments/sharing/requests.h"
 #include "experiments/training/memory_facts.h"
 #include "kernels/base/text/names.h"
 #include "kernels/base/text/options.h"
@@ -172,7 +173,11 @@ void take_titles(LabelledRecords& rows, const std::string& path) {
 
 LabelledRecords rows_to_draw(const std::vector<std::string>& names, const Arguments& arguments,
                              Console& console) {
-  LabelledRecords rows = load_rows(names, arguments, console);
+  LabelledRecords rows = load_rows(names, arguments, console, [](const fs::path& store) {
+    std::vector<std::string> unsaid;
+    std::map<std::string, std::string> names_of_runs;
+    return joint_study(read_requests(store, unsaid), store, names_of_runs, unsaid);
+  });
   if (rows.rows.empty())
     throw UsageError(
         fmt::format("no records in {}; 'crosstalk run' makes them", places_of(names, arguments)));

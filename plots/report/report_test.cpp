@@ -93,6 +93,26 @@ TEST_F(Report, SaysWhatWasAskedInTwoSentences) {
           "not yet trained)."));
 }
 
+TEST_F(Report, TheTableOfAFigureHoldsWhatItShowsAndDoubtsStandAbove) {
+  RecordMap records;
+  for (const char* label : {"deltanet", "gated"})
+    for (const int pairs : {4, 8, 16}) {
+      Record& record = add_record(records, label, 1, 8,
+                                  {{"task.name", "mqar"},
+                                   {"task.pairs", pairs},
+                                   {"model.name", "language"},
+                                   {"memory.feature_map", label[0] == 'd' ? "silu" : "identity"}},
+                                  3.4);
+      record.eval_accuracy = 0.03;
+      record.metrics = {{"chance_accuracy", 1. / 32}, {"chance_loss", 3.4657}};
+    }
+  const std::string text = page(records);
+  EXPECT_TRUE(has(text, "Evaluation accuracy against Key-value pairs"));
+  EXPECT_TRUE(has(text, "\\caption{Evaluation accuracy."));
+  EXPECT_TRUE(has(text, "Chance: accuracy 0.0312, loss 3.47; all 6 runs lie within its noise."));
+  EXPECT_TRUE(has(text, "Labels differ in feature_map: identity (gated), silu (deltanet)."));
+}
+
 TEST_F(Report, OneMemoryIsComparedWithNone) {
   RecordMap records;
   for (const int load : {4, 8}) add_recall(records, "delta", 1, 4, load, 0.1);

@@ -306,7 +306,7 @@ TEST(Coverage, OfTheSeedsThatADifferenceNeeds) {
       std::vector<double> spread;
       for (int i = 0; i < 200; ++i) spread.push_back(std::sqrt(2) * (i % 2 == 0 ? 1 : -1));
       const int seeds = seeds_to_detect(spread, gap, static_cast<std::size_t>(points));
-      const double power = told({2, seeds, points, gap, 0}, 800).second;
+      const double power = told({2, seeds, points, gap, 0}, 4000).second;
       EXPECT_GE(power, 0.77) << gap << ", " << seeds;
       EXPECT_LE(told({2, std::max(seeds - 6, 2), points, gap, 0}, 800).second, 0.9) << gap << ", " << seeds;
     }
