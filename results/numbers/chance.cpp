@@ -66,9 +66,10 @@ ChanceCount chance_of(const RecordList& records, const std::string& metric, cons
   const std::string accuracy = range_text("accuracy", accuracies), loss = range_text("loss", losses);
   count.text = fmt::format(
       "Chance: {}{}{}; {} within its noise.", accuracy, accuracy.empty() || loss.empty() ? "" : ", ", loss,
-      count.within == 0            ? "no run lies"
-      : count.within == count.runs ? fmt::format("all {} runs lie", count.runs)
-                                   : fmt::format("{} of {} runs lie", count.within, count.runs));
+      count.within == 0 ? "no run lies"
+      : count.within == count.runs
+          ? fmt::format("all {} runs lie", count.runs)
+          : fmt::format("{} of {} runs {}", count.within, count.runs, count.within == 1 ? "lies" : "lie"));
   return count;
 }
 
