@@ -1,6 +1,7 @@
 // crosstalk check: what a law of the memory `rule` is, and what runs it.
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -12,6 +13,7 @@
 #include "experiments/study/toml_reader.h"
 #include "kernels/base/text/names.h"
 #include "models/rules/latex.h"
+#include "models/rules/memory_law.h"
 #include "models/rules/report.h"
 #include "models/rules/rule_memory.h"
 
@@ -126,7 +128,12 @@ int run_check(const Arguments& arguments, Console& console) {
   std::string text = given;
   const rules::Rule* rule = nullptr;
   std::int64_t state_size = 0;
-  if (study) {
+  std::unique_ptr<rules::Law> written;
+  if (const Memory* memory = find_memory(given); memory && !memory->law.empty()) {
+    written = rules::study_law(*memory, {});
+    text = fmt::format("{}", fmt::join(rules::canonical(*written), "; "));
+    rule = &rule_of_text(text);
+  } else if (study) {
     const auto [run, spelling] =
         rule_of_study(given, arguments.positional.size() > 1 ? arguments.positional[1] : "");
     rule = &rules::rule_of(run.config);
@@ -137,7 +144,7 @@ int run_check(const Arguments& arguments, Console& console) {
     check_is_law(given);
     rule = &rule_of_text(text);
   }
-  const auto written = rules::parse_law(rules::steps_of(text), rules::numbers_of({}));
+  if (!written) written = rules::parse_law(rules::steps_of(text), rules::numbers_of({}));
   const rules::LawReport report = rules::report(*written, *rule->law, rule->plan);
   std::ostream& out = console.out;
   rules::Rows names = {{"name", "type", ""}};
@@ -161,18 +168,19 @@ extern const Command check_command;
 const Command check_command = {
     "check",
     "what a law of the memory `rule` is, and what runs it",
-    "\"LAW\" | STUDY.toml [LABEL]",
+    "\"LAW\" | MEMORY | STUDY.toml [LABEL]",
     "LAW is the steps of a law (docs/rules.md) with ; between them. It is said what every name is, how the\n"
     "law is kept (memory.law of a record), and which engine runs each state, or why none does; then the\n"
     "exit code is 2. Operations are additions, products and functions of numbers; projections of the\n"
     "token are not among them. At the end the law's equations, for a paper (LaTeX, package amsmath).\n"
-    "Of a study, the law of LABEL.\n\n"
+    "Of a study, the law of LABEL; of a memory whose law is text, the one that a study may begin with.\n\n"
     "Examples:\n"
     "  crosstalk check \"beta = sigmoid(token); S += beta (v - S k) k^T; read S q\"\n"
+    "  crosstalk check kda\n"
     "  crosstalk check mine.toml\n",
     1,
     -1,
-    "needs a law or a study, for example: crosstalk check \"S += v k^T; read S q\"",
+    "needs a law, a memory or a study, for example: crosstalk check \"S += v k^T; read S q\"",
     {},
     run_check,
 };

@@ -22,6 +22,7 @@ Memory comba() {
     S = exp(log_decay) S + beta (v - S erase_key) k^T
     read S (q - scale correction erase_key))",
       .source = "Hu et al. 2025, arXiv 2506.02475",
+      .bounded_by_rank = true,  // beside the sequence
       .parts = {feature_map("identity"), key_norm("l2"), beta_max(), rate_from()},
       .inputs = {{"log_decay"},
                  {"beta"},

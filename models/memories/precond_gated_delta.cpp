@@ -15,7 +15,7 @@ Memory precond_gated_delta() {
     A_log = parameter(log_uniform(rate_from, 16))
     decay = token(bias = inverse_softplus(1e-3, 0.1))
     log_decay = -(exp(A_log) softplus(decay))
-    A_log_a = parameter(log_uniform(1, 16))
+    A_log_a = parameter(log_uniform(rate_from, 16))
     decay_a = token(bias = inverse_softplus(1e-3, 0.1))
     log_decay_a = -(exp(A_log_a) softplus(decay_a))
     beta_a = sigmoid(token)

@@ -6,6 +6,7 @@
 
 #include "kernels/base/error.h"
 #include "models/rules/applied.h"
+#include "models/rules/latex.h"
 #include "models/rules/law_examples.h"
 #include "models/rules/memory_law.h"
 
@@ -19,19 +20,10 @@ struct Same {
   bool states = true;                               ///< both keep the same states
 };
 
-/// The text of a memory as a law of a study, which learns what is an input there.
-std::string as_rule(const Memory& memory) {
-  Options options;
-  options.set("memory.read_norm", std::string("none"));
-  OwnText text = own_text(memory, options, 0);
-  text.steps.erase(text.steps.begin(), text.steps.begin() + static_cast<std::ptrdiff_t>(text.of_inputs));
-  std::erase_if(text.numbers, [](const NamedNumber& one) { return one.name == "scale"; });
-  for (std::string& step : text.steps)
-    if (const auto at = step.find("scale "); at != std::string::npos) step.erase(at, 6);
-  std::string law;
-  for (const std::string& step : canonical(*parse_law(text.steps, text.numbers, &text.memory)))
-    law += (law.empty() ? "" : "; ") + step;
-  return law;
+std::string text_of(const Law& law) {
+  std::string text;
+  for (const std::string& step : canonical(law)) text += (text.empty() ? "" : "; ") + step;
+  return text;
 }
 
 const std::vector<Same>& own_pairs() {
@@ -73,9 +65,11 @@ const std::vector<Same>& own_pairs() {
 const std::vector<Same>& pairs() {
   static const std::vector<Same> all = [] {
     std::vector<Same> made = own_pairs();
+    Options plain;
+    plain.set("memory.read_norm", std::string("none"));
     for (const Memory& memory : all_memories())
       if (!memory.law.empty() && memory.letters.empty() && memory.own_queries)
-        made.push_back({memory.name, as_rule(memory), {}, {"s0", "correction"}});
+        made.push_back({memory.name, text_of(*study_law(memory, plain, true)), {}, {"s0", "correction"}});
     return made;
   }();
   return all;
@@ -116,6 +110,16 @@ INSTANTIATE_TEST_SUITE_P(Memories, RuleAsBuiltIn, ::testing::Range(std::size_t{0
                          [](const auto& one) {
                            return fmt::format("{}_{}", pairs()[one.param].memory, one.param);
                          });
+
+// Its text is one that a study may have, whole.
+TEST(RuleOfEveryMemory, IsALaw) {
+  for (const Memory& memory : all_memories()) {
+    if (memory.law.empty()) continue;
+    const auto law = study_law(memory, {});
+    EXPECT_EQ(accept_law(canonical(*law)).text, text_of(*law)) << memory.name;
+    EXPECT_NE(latex(*law), "") << memory.name;
+  }
+}
 
 /// A sequence of T tokens; states at `from` are handed over, those at `to` come back.
 Numbers part(const Rule& rule, int from, int to, const Numbers& before) {

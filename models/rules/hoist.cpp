@@ -183,8 +183,7 @@ template <class Real>
 typename Hoist<Real>::Made Hoist<Real>::scaled(double scale, Value x) {
   if (uses_[x] <= 1 && x->kind == Kind::neg) return scaled(-scale, x->args[0]);
   if (x->kind == Kind::map && uses_[x] <= 1) return mapped(x->name, x->args[0], scale);
-  // A study's law rounds as it always did.
-  if (const Value inner = inside_softsign(x); inner && uses_[x] <= 1 && !law_.weights.empty()) {
+  if (const Value inner = inside_softsign(x); inner && uses_[x] <= 1 && own_) {
     const Made a = made(inner);
     return {a.place, map(MapKind::softsign, a.x, scale)};
   }
@@ -248,6 +247,8 @@ typename Hoist<Real>::Made Hoist<Real>::make(Value node) {
     case Kind::neg: {
       // The sign of a product goes to the operand that is one for all tokens, as the built-in decays have it.
       const Value product = args[0];
+      const auto factor = product->kind == Kind::mul ? number_of(product->args[0], numbers_) : std::nullopt;
+      if (factor && own_) return scaled(-*factor, product->args[1]);
       if (const auto scale =
               product->kind == Kind::mul ? number_of(product->args[0], numbers_) : std::nullopt)
         return scaled(-*scale, product->args[1]);

@@ -53,6 +53,7 @@ class Hoist {
 
   Mixer<Real>& m_;
   const Law& law_;
+  const bool own_ = !law_.weights.empty();  ///< a memory's own text; a study's law rounds as it always did
   std::map<std::string, Made> inputs_, given_;
   std::map<Value, Made> made_;
   std::map<Value, int> uses_;

@@ -44,7 +44,8 @@ class Reader {
     values_.names()["v"] = g_.leaf(Kind::given, "v", {kV, 1});
     for (const NamedNumber& one : numbers) {
       if (std::none_of(steps_.begin(), steps_.end(), [&](const Step& s) { return s.name == one.name; }))
-        values_.names()[one.name] = g_.named_number(one.name, one.value);
+        values_.names()[one.name] =
+            memory && memory->study ? g_.number(one.value) : g_.named_number(one.name, one.value);
     }
     for (std::size_t i = 0; memory && i < memory->inputs.size(); ++i) {
       const Learned& one = memory->inputs[i];
@@ -171,7 +172,8 @@ class Reader {
   /// An input of the memory is a leaf to what follows; of the token, unless parameters and numbers make it.
   Value input(const std::string& name, Value made) {
     const auto is = [&](const Learned& one) { return one.name == name; };
-    if (!memory_ || std::none_of(memory_->inputs.begin(), memory_->inputs.end(), is)) return made;
+    if (!memory_ || memory_->study || std::none_of(memory_->inputs.begin(), memory_->inputs.end(), is))
+      return made;
     if (is_absent(name)) return g_.fill(g_.number(0), made->shape);
     const bool of_token =
         holds(made, [](Value n) { return n->kind == Kind::token || n->kind == Kind::given; });
@@ -262,7 +264,7 @@ class Reader {
     for (const Learned& one : law_->learned)
       if (one.weight) law_->weights.push_back(one);
     std::erase_if(law_->learned, [](const Learned& one) { return one.weight; });
-    if (memory_) {  // what a step sees is given to apply
+    if (memory_ && !memory_->study) {  // what a step sees is given to apply
       for (Value node : order(law_->roots()))
         if (is_learned_kind(node->kind) && law_->quantity(node).weight)
           throw LawError(end_.first, end_.second,

@@ -45,6 +45,7 @@ struct MemoryText {
   std::map<std::string, std::string> options;
   std::vector<Learned> inputs;
   std::vector<std::string> absent = {};  ///< optional inputs that are not there: 0
+  bool study = false;  ///< as a law of a study: inputs are values, or learned where no step makes them
 };
 
 /// A grad() of the text.

@@ -242,6 +242,8 @@ class Evaluator {
   void begin(const Step& step, int t) { step_ = &step, learned_ = 0, t_ = t; }
 
   void token(int t) {
+    names_.clear();
+    for (const auto& [name, x] : own_.numbers) names_[name] = constant(x);
     for (const auto& [name, state] : states) names_[name] = state;
     settle();
     names_["q"] = taken("q", s_.K, 1, t), names_["k"] = taken("k", s_.K, 1, t),
@@ -272,7 +274,6 @@ class Evaluator {
       if (&step == last_) settle();
     }
     for (auto& [name, state] : states) state = names_.at(name);
-    names_.clear();
   }
 
   Matrix sized(const Matrix& a, int n) {
@@ -393,7 +394,9 @@ class Evaluator {
     if (f == "norm") return root(square(a));
     if (f == "unit") return pair('/', a, root(pair('+', square(a), constant(1e-6))));
     if (f == "softmax") {
-      const Matrix e = mapped("exp", a);
+      double most = tape.at(a.x[0]);
+      for (int x : a.x) most = std::max(most, tape.at(x));
+      const Matrix e = mapped("exp", pair('-', a, constant(most)));
       return pair('/', e, sum(e));
     }
     if (f == "rms") return rms(a, b);

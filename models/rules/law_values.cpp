@@ -413,7 +413,7 @@ Value LawValues::learn(const Tree& tree) {
                one.name, tree.name));
   }
   if (parameter && one.init.empty()) one.init = "uniform", one.numbers = {1};
-  one.weight = memory_ && !memory_->inputs.empty();
+  one.weight = memory_ && !memory_->study && !memory_->inputs.empty();
   law_.learned.push_back(one);
   return leaf(one);
 }

@@ -130,7 +130,12 @@ Var<Real> build(const Memory& memory, Mixer<Real>& m) {
   std::vector<std::string> absent;
   for (const MemoryInput& input : memory.inputs)
     if (input.optional && !m.has_input(input.name)) absent.push_back(input.name);
-  const OwnLaw& own = own_law(memory, m.options, m.read_eps(), m.query_scale(), absent);
+  const auto law = [&](double eps) -> const OwnLaw& {
+    return own_law(memory, m.options, eps, m.query_scale(), absent);
+  };
+  // Whoever asks for eps says that it has an effect.
+  const bool divides = holds(law(kReadEps).law->read, [](Value n) { return n->name == "eps"; });
+  const OwnLaw& own = law(divides ? m.read_eps() : kReadEps);
   if (!own.plan.reason.empty() || own.plan.transposed)
     throw std::logic_error(fmt::format(".law is no call of the engines ({}); give .build too",
                                        own.plan.transposed ? "its state is H = S^T" : own.plan.reason));
@@ -208,6 +213,7 @@ OwnText own_text(const Memory& memory, const Options& options, double eps, doubl
     const bool of_head = input.per == Per::head || input.per == Per::head_key ||
                          (input.per == Per::other && input.shape.find('T') == std::string::npos);
     Learned one{.kind = of_head ? Kind::parameter : Kind::token, .name = input.name};
+    if (of_head) one.init = "uniform", one.numbers = {1};
     const auto size = [&](std::string_view letter) {
       const auto own = memory.letters.find(letter[0]);
       if (own == memory.letters.end())
@@ -228,6 +234,14 @@ OwnText own_text(const Memory& memory, const Options& options, double eps, doubl
     out.memory.inputs.push_back(one);
   }
   return out;
+}
+
+std::unique_ptr<Law> study_law(const Memory& memory, const Options& options, bool given) {
+  OwnText text = own_text(memory, options, kReadEps);
+  text.memory.study = true;
+  if (given)
+    text.steps.erase(text.steps.begin(), text.steps.begin() + static_cast<std::ptrdiff_t>(text.of_inputs));
+  return parse_law(text.steps, text.numbers, &text.memory);
 }
 
 }  // namespace crosstalk::rules

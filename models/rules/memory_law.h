@@ -24,6 +24,9 @@ struct OwnText {
 };
 OwnText own_text(const Memory& memory, const Options& options, double eps, double scale = 1);
 
+/// The law of a memory as a study may have it, at these options: what inputs are made of is learned, or, with `given`, inputs are.
+std::unique_ptr<Law> study_law(const Memory& memory, const Options& options, bool given = false);
+
 }  // namespace crosstalk::rules
 
 namespace crosstalk {

@@ -71,15 +71,17 @@ void add_model(const std::string& name, const Options& options, const ModelShape
 void add_models(const std::string& memory, Numbers& all) {
   const Memory& kind = *find_memory(memory);
   std::vector<std::pair<std::string, Settings>> settings = {{"defaults", {}}};
-  for (const OptionSpec& spec : kind.own_options()) {
+  const std::vector<OptionSpec> own = kind.own_options();
+  for (const OptionSpec& spec : kind.options) {
+    const bool of_gates = spec.name == "beta_max" || spec.name == "rate_from" || spec.name == "read_norm";
+    if (!of_gates &&
+        std::none_of(own.begin(), own.end(), [&](const OptionSpec& o) { return o.name == spec.name; }))
+      continue;
     for (const OptionValue& value : settings_of(spec)) {
       if (value != spec.default_value)
         settings.push_back({spec.name + "=" + to_text(value), {{"memory." + spec.name, value}}});
     }
   }
-  const bool swings = std::any_of(kind.options.begin(), kind.options.end(),
-                                  [](const OptionSpec& o) { return o.name == "beta_max"; });
-  if (swings) settings.push_back({"beta_max=2", {{"memory.beta_max", 2.0}}});
   for (const auto& [name, set] : settings) {
     try {
       Options options = memory_options(kind, kDKey, kKeys, kValues, kEmbedding);

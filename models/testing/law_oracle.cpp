@@ -33,7 +33,7 @@ Matrix read_by_law(const Memory& memory, const Sequence& s) {
     return all;
   };
   for (const auto& [name, rows] : s.in) numbers[name] = flat(rows, rows.size() == 1 ? s.T : 1);
-  for (int t = 0; t < s.T; ++t) {
+  for (int t = 0; t < s.T && !s.q.empty(); ++t) {
     const Vector q = s.query(t);
     numbers["q"].insert(numbers["q"].end(), q.begin(), q.end());
   }

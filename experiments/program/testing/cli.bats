@@ -1007,6 +1007,8 @@ assert list(pandas.read_json("runs.jsonl", lines=True).id) == list(pandas.read_c
   [[ $output == *"nothing in read asks"* ]]
   run -0 "$crosstalk" check "S += v k^T; read S q"
   [[ $output != *"nothing in read asks"* ]]
+  run -0 "$crosstalk" check kda
+  [[ $output == *"decay = token(K, rank = d, bias = inverse_softplus(0.001, 0.1))"* && $output == *"log_decay"* ]]
 
   run -0 --separate-stderr "$crosstalk" new law.toml --memory rule
   run -0 "$crosstalk" plan law.toml
@@ -1019,7 +1021,7 @@ assert list(pandas.read_json("runs.jsonl", lines=True).id) == list(pandas.read_c
   refused 'did you mean mine' "$crosstalk" check law.toml mime
   refused 'gated of law.toml is gated_delta' "$crosstalk" check law.toml gated
   refused 'has no memory with a law [(]name = "rule"[)]; .*describe NAME' "$crosstalk" check tiny.toml
-  refused "delta is no law; the memory delta is explained by 'crosstalk describe delta'" "$crosstalk" check delta
+  refused "softmax is no law; the memory softmax is explained by 'crosstalk describe softmax'" "$crosstalk" check softmax
   refused 'mine.tml is neither a law nor a study file' "$crosstalk" check mine.tml
   "$crosstalk" run law.toml --set train.max_steps=2 --set eval.every=2 --set seeds=1 --set eval.sequences=8 --quiet
   for task in reassign swap mqar words induction; do
