@@ -48,7 +48,7 @@ std::string Memory::description() const {
                   is_letter) &&
       !from.empty())
     from[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(from[0])));
-  return fmt::format("{}{}. {}{}.", equation, laws.empty() ? "" : ", " + laws,
+  return fmt::format("{}{}. {}{}.", equation, laws.empty() ? "" : (law.empty() ? ", " : ", where ") + laws,
                      notes.empty() ? "" : notes + " ", from);
 }
 

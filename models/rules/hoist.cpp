@@ -181,7 +181,7 @@ typename Hoist<Real>::Made Hoist<Real>::mapped(const std::string& f, Value argum
 /// number * sigmoid(x) is one operation, as the built-in gates have it; so is number * (x / (1 + |x|)).
 template <class Real>
 typename Hoist<Real>::Made Hoist<Real>::scaled(double scale, Value x) {
-  if (uses_[x] <= 1 && x->kind == Kind::neg) return scaled(-scale, x->args[0]);
+  if (own_ && uses_[x] <= 1 && x->kind == Kind::neg) return scaled(-scale, x->args[0]);
   if (x->kind == Kind::map && uses_[x] <= 1) return mapped(x->name, x->args[0], scale);
   if (const Value inner = inside_softsign(x); inner && uses_[x] <= 1 && own_) {
     const Made a = made(inner);
@@ -248,7 +248,10 @@ typename Hoist<Real>::Made Hoist<Real>::make(Value node) {
       // The sign of a product goes to the operand that is one for all tokens, as the built-in decays have it.
       const Value product = args[0];
       const auto factor = product->kind == Kind::mul ? number_of(product->args[0], numbers_) : std::nullopt;
-      if (factor && own_) return scaled(-*factor, product->args[1]);
+      if (factor && own_) {
+        const Made a = made(product->args[1]);
+        return {a.place, -*factor * a.x};
+      }
       if (const auto scale =
               product->kind == Kind::mul ? number_of(product->args[0], numbers_) : std::nullopt)
         return scaled(-*scale, product->args[1]);

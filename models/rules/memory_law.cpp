@@ -237,7 +237,10 @@ OwnText own_text(const Memory& memory, const Options& options, double eps, doubl
 }
 
 std::unique_ptr<Law> study_law(const Memory& memory, const Options& options, bool given) {
-  OwnText text = own_text(memory, options, kReadEps);
+  Options all = options;
+  fill_defaults(all, "memory", memory.options);
+  if (memory.check) memory.check(all);
+  OwnText text = own_text(memory, all, kReadEps);
   text.memory.study = true;
   if (given)
     text.steps.erase(text.steps.begin(), text.steps.begin() + static_cast<std::ptrdiff_t>(text.of_inputs));
