@@ -6,7 +6,6 @@
 namespace crosstalk::checks::gru_test {
 namespace {
 
-
 TEST(GruOracle, AnOpenUpdateGateKeepsAndAShutOneReplaces) {
   Sequence s = random_sequence(no_options(), 4, 1, 3, 1);
   s.in["reset_gate"] = zeros(4, 3);

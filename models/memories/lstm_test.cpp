@@ -6,7 +6,6 @@
 namespace crosstalk::checks::lstm_test {
 namespace {
 
-
 Sequence open(int T, int V, std::uint64_t seed) {
   Sequence s = random_sequence(no_options(), T, 1, V, seed);
   for (const char* name : {"input_gate", "forget_gate", "output_gate"}) s.in[name] = constant_rows(T, V, 40);
