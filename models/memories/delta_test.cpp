@@ -6,6 +6,9 @@
 namespace crosstalk::checks::delta_test {
 namespace {
 
+// Of the retrieval model too (retrieval_oracle.h).
+CROSSTALK_GATE_LAW(delta, beta, x.option("beta_max") * sigmoid(x("gate")));
+
 // Unit keys, all betas alike; every token reads its own key after the write.
 Sequence written(int T, int K, int V, double beta, std::uint64_t seed) {
   Sequence s = random_sequence(no_options(), T, K, V, seed);
