@@ -57,9 +57,10 @@ Matrix read_by_law(const Memory& memory, const Sequence& s) {
     }
     return rows;
   };
-  for (const std::string& state : memory.states)
-    if (state != "z" || divides_reads(s))
-      s.keeps(rows_of(law.states.at(state).x, law.states.at(state).columns));
+  for (const auto& [name, state] :
+       law.states)  // with some options a memory has no z, or one that it has not at its defaults
+    if (name == "z" ? divides_reads(s) : std::count(memory.states.begin(), memory.states.end(), name) > 0)
+      s.keeps(rows_of(state.x, state.columns));
   s.near(law.tape.kink);
   Matrix read = rows_of(law.read, s.V);
   for (std::size_t t = 0; t < read.size() && s.text("read_norm") == "layernorm"; ++t)
