@@ -10,11 +10,11 @@
 #include <fstream>
 #include <set>
 
+#include "experiments/common/requests.h"
 #include "experiments/common/stores.h"
 #include "experiments/common/text.h"
 #include "experiments/inspect/evaluated_floor.h"
 #include "experiments/program/replayed.h"
-#include "experiments/sharing/requests.h"
 #include "experiments/training/memory_facts.h"
 #include "kernels/base/text/names.h"
 #include "kernels/base/text/options.h"
