@@ -59,12 +59,13 @@ std::string UnequalOptions::text(const std::function<std::string(const std::stri
         std::any_of(of_label.begin(), of_label.end(), [](const auto& one) { return one.second.size() > 1; });
     if (is_swept) continue;
     std::map<std::string, std::vector<std::string>> names;  // by value
+    std::set<std::pair<std::string, std::string>> known;    // value and name: studies may have 60,000 labels
     for (const auto& [label, is_torch] : labels_) {
       const auto own = of_label.find(label);
       if (own == of_label.end() && (is_torch || !none_if_absent(key))) continue;
-      auto& others = names[own == of_label.end() ? "none" : *own->second.begin()];
+      const std::string value = own == of_label.end() ? "none" : *own->second.begin();
       const std::string called = name(label) + (is_torch ? ", PyTorch" : "");
-      if (std::find(others.begin(), others.end(), called) == others.end()) others.push_back(called);
+      if (known.emplace(value, called).second) names[value].push_back(called);
     }
     if (names.size() < 2) continue;
     std::vector<std::string> texts;
