@@ -45,6 +45,7 @@ def check_kernels(rows):
 
 def main():
     if importlib.util.find_spec("matplotlib") is None:
+        print("skipped: matplotlib is not installed")
         sys.exit(77)
     with tempfile.TemporaryDirectory() as name:
         folder, crosstalk = Path(name), sys.argv[1]

@@ -103,14 +103,5 @@ TEST(PublishedExports, DerivedColumnsAreWhatTheProgramSaysToday) {
   EXPECT_GT(compared, 20000U);
 }
 
-// Today's numbers, for whoever makes the exports again: one line a run and column.
-TEST(PublishedExports, DISABLED_Print) {
-  for (const fs::path& path : exports())
-    for (const auto& [key, record] : read_export(path).rows)
-      for (const auto& [column, value] : derived(record))
-        std::printf("derived\t%s\t%s\t%s\t%s\n", path.filename().c_str(), record.id.c_str(), column.c_str(),
-                    fmt::format("{}", value).c_str());
-}
-
 }  // namespace
 }  // namespace crosstalk
