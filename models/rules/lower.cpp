@@ -19,12 +19,13 @@ class Lowering {
   Lowering(Mixer<Real>& m, const Law& law, const Plan& plan) : m_(m), law_(law), plan_(plan), hoist_(m, law) {
     bool carried = m.wants_end();
     for (const LawState& one : law.states) carried = carried || m.start(one.name);
-    // Engines hand S and z of a sum in and out; other names are the law's own.
+    // Engines hand S and z of a sum in and out; other states are the law's own.
     divided_ = plan.divided &&
                (!carried ||
-                std::all_of(plan.divided->asked.begin(), plan.divided->asked.end(), [](const Asked& one) {
-                  return one.sum.empty() || (one.eps && one.state == "S" && one.sum == "z");
-                }));
+                (law.states.size() == 2 &&
+                 std::all_of(plan.divided->asked.begin(), plan.divided->asked.end(), [](const Asked& one) {
+                   return one.sum.empty() || (one.eps && one.state == "S" && one.sum == "z");
+                 })));
     std::vector<Value> all, scans;
     for (const StatePlan& one : plan.states) {
       if (one.scan) scans.push_back(one.scan->factor), add(scans, one.scan->addend);

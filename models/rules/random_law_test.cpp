@@ -314,6 +314,8 @@ TEST(RandomLaws, FoundBefore) {
       z + "sum(z) fill(0.3, K) + k; " + fast + "read S q + S z",
       z + "fill(sum(z), K) + k; " + fast + "read S q + S z",
       "state a[1]; " + fast + "a -= 0.1 grad(sum(a * (S k)), a); read S q + a (S q)",
+      // A sum that is divided, beside a state that nothing reads.
+      "w = token; state z[K]; state a[1]; a = sigmoid(w) a + silu(w); z = z + k; S += v k^T; read S q / (1.5 + z^T q)",
       // Decays that are negative numbers.
       "S = -S + v k^T; read S q",
       "S = -0.5 S + v k^T; read S q",
