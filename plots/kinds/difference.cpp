@@ -78,6 +78,7 @@ Drawing draw_difference(const FigureInput& input) {
   std::set<std::string> names;
   std::set<double> places;
   double low = 0, high = 0;
+  bool both_solved = false;
   for (std::size_t i = 0; i < lines.size(); ++i) {
     const RecordLine &line = lines[i], *other = others[i];
     if (&line == other) continue;
@@ -85,8 +86,10 @@ Drawing draw_difference(const FigureInput& input) {
     for (const auto& [place, records] : line.points) {
       const auto at = other == nullptr ? line.points.end() : other->points.find(place);
       if (other == nullptr || at == other->points.end()) continue;
-      Paired found = paired(row_of(line, place, records, metric).seeds,
-                            row_of(*other, place, at->second, metric).seeds, metric.is_loss);
+      const FigureRow ours = row_of(line, place, records, metric),
+                      theirs = row_of(*other, place, at->second, metric);
+      Paired found = paired(ours.seeds, theirs.seeds, metric.is_loss);
+      if (ours.solved && theirs.solved) found.p = 1, both_solved = true;  // where they stop is no difference
       const auto [n, median, lo, hi] = found.summary;
       if (n == 0) continue;
       FigureRow row{line.label, 0, place, n, median, lo, hi};
@@ -137,6 +140,8 @@ Drawing draw_difference(const FigureInput& input) {
       "Paired by seed, each minus {}: {} 0 is better.",
       one ? *names.begin() : fmt::format("that of the same {}", fmt::join(input.options.by, ", ")),
       metric.is_loss ? "below" : "above"));
+  if (both_solved)
+    drawing.footnotes.push_back("Where both are solved nothing is told from 0: runs end where they stop.");
   count_drawn_seeds(drawing, shown);
   return drawing;
 }
