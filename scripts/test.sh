@@ -91,7 +91,8 @@ build_everything() { # build_everything PRESET [-DOPTION=VALUE ...]
 build_portable() { configure portable && build portable; }
 
 bash "$root/scripts/install-deps.sh"
-if [ -z "${CROSSTALK_PYTHON:-}" ] && python=$(figure_python); then export CROSSTALK_PYTHON=$python; fi
+given_python=${CROSSTALK_PYTHON:-}
+if [ -z "$given_python" ] && python=$(figure_python); then export CROSSTALK_PYTHON=$python; fi
 
 if $faults; then
   build_everything cpu
@@ -100,6 +101,8 @@ fi
 
 if module=$(module_python); then
   python_module=(-DCROSSTALK_PYTHON_MODULE=ON "-DPython_EXECUTABLE=$module")
+  # The one that has numpy, pandas and matplotlib: tests of pages and figures skip nothing then.
+  if [ -z "$given_python" ]; then export CROSSTALK_PYTHON=$module; fi
 else
   python_module=(-DCROSSTALK_PYTHON_MODULE=OFF)
   record skipped "Python package" "no Python has headers, nanobind, numpy and pytest"
