@@ -92,6 +92,22 @@ std::string place_text(const Run& run, const Texts& telling) {
   return text;
 }
 
+/// "; the nearest run differs in model.out_norm_eps (1e-05, asked 0.00128)": of those that were tried under the label of `run`.
+std::string nearest_text(const Run& run, const RecordList& tried, const Texts& telling) {
+  const Texts asked = values_in(run.config, telling);
+  Texts fewest;
+  for (const Record* record : tried) {
+    if (record->label != run.label || record->status == RunStatus::failed) continue;
+    const Texts theirs = values_in(*record, telling);
+    Texts differ;
+    for (std::size_t i = 0; i < telling.size(); ++i)
+      if (theirs[i] != asked[i])
+        differ.push_back(fmt::format("{} ({}, asked {})", telling[i], theirs[i], asked[i]));
+    if (fewest.empty() || differ.size() < fewest.size()) fewest = differ;
+  }
+  return fewest.empty() ? "" : "; the nearest run differs in " + join(fewest, ", ", " and ");
+}
+
 /// Of a study what --where asks for.
 void keep_part(const Arguments& arguments, Study& study) {
   const std::map<std::string, std::string> conditions = conditions_of(arguments);
@@ -169,7 +185,8 @@ std::vector<Run> chosen_runs(const std::vector<Run>& runs, const RecordList& tri
   for (const Run& run : runs) {
     Point& point = points.at(values_in(run.config, telling));
     if (point.best.empty())
-      throw std::invalid_argument(fmt::format("{}: nothing was tried at {}", what, place_text(run, telling)));
+      throw std::invalid_argument(fmt::format("{}: nothing was tried at {}{}", what, place_text(run, telling),
+                                              nearest_text(run, tried, telling)));
     if (point.best.size() > 1)
       throw std::invalid_argument(fmt::format(
           "{}: at {} it has {} best values of {}, of runs that differ in something else; give one of them",

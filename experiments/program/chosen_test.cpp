@@ -132,7 +132,9 @@ TEST(Chosen, SaysWhatIsMissingOrAmbiguous) {
   std::map<std::string, Record> tried = trained(runs_of("[1]", 2), by_rate);
   std::map<std::string, Record> part = tried;
   std::erase_if(part, [](const auto& one) { return one.second.config.at("task.associations") == 8; });
-  EXPECT_THAT(refusal(all, part), HasSubstr("--chosen-of x: nothing was tried at a, task.associations = 8"));
+  EXPECT_THAT(refusal(all, part),
+              AllOf(HasSubstr("--chosen-of x: nothing was tried at a, task.associations = 8"),
+                    HasSubstr("; the nearest run differs in "), HasSubstr("task.associations (4, asked 8)")));
   EXPECT_THAT(refusal(all, {}), HasSubstr("none of its 0 runs is at a point of the study"));
   EXPECT_THAT(refusal(runs_of("[1]", 9, "[0.001, 0.01]"), tried),
               HasSubstr("the best train.learning_rate is 0.003, which the study does not have"));
