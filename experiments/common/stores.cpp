@@ -303,8 +303,7 @@ bool lacks_asked(const std::vector<Asked>& versions, const StoreContents& conten
 
 LabelledRecords join_rows(const std::vector<std::string>& names, const Arguments& arguments, Console& console,
                           const std::function<const StoreContents&(const fs::path& store)>& read,
-                          const std::function<Record(const Record&)>& whole,
-                          const AskedOfStore& asked_of_store) {
+                          const std::function<Record(const Record&)>& whole, bool with_missing) {
   LabelledRecords rows;
   const auto add = [&](LabelledRecords more, const std::string& source) {
     if (names.size() > 1)
@@ -338,13 +337,18 @@ LabelledRecords join_rows(const std::vector<std::string>& names, const Arguments
     if (!target.study) {
       const std::vector<Asked> versions = read_asked(target.store);
       add(all_rows(contents.records, versions), target.store.string());
-      if (asked_of_store && lacks_asked(versions, contents))
-        add_missing(rows, asked_of_store(target.store), contents);
+      if (with_missing && lacks_asked(versions, contents)) {
+        std::vector<std::string> unsaid;
+        std::map<std::string, std::string> names_of_runs;
+        add_missing(rows,
+                    joint_study(read_requests(target.store, unsaid), target.store, names_of_runs, unsaid),
+                    contents);
+      }
       continue;
     }
     std::int64_t others = 0;
     add(asked_rows(contents.records, asked_of(*target.study), &others), target.store.string());
-    if (asked_of_store) add_missing(rows, *target.study, contents);
+    if (with_missing) add_missing(rows, *target.study, contents);
     if (others > 0)
       print_note(
           console,
@@ -355,12 +359,12 @@ LabelledRecords join_rows(const std::vector<std::string>& names, const Arguments
 }
 
 LabelledRecords load_rows(const std::vector<std::string>& names, const Arguments& arguments, Console& console,
-                          const AskedOfStore& asked_of_store) {
+                          bool with_missing) {
   StoreContents contents;
   LabelledRecords rows = join_rows(
       names, arguments, console,
       [&](const fs::path& store) -> const StoreContents& { return contents = read_store(store); }, {},
-      asked_of_store);
+      with_missing);
   std::set<std::string> there;  // in another store, perhaps
   for (const auto& [key, record] : rows.rows) there.insert(record.id);
   try {

@@ -49,17 +49,14 @@ StoreContents load_target(const Target& target, const std::string& name, Console
 Asked asked_of(const Study& study);
 /// The rows of several stores and studies: of a study (with --set) what it asks for, under its labels; of a
 /// store everything, under the labels of the studies that it knows; then only what --where says. Throws
-/// UsageError. With `asked_of_store`, which expands what the studies of a store ask for (sharing/requests.h), what is asked for and not
-/// there is told as missing, but where --where asks for what only results have.
-using AskedOfStore = std::function<Study(const std::filesystem::path& store)>;
+/// UsageError. `with_missing`: what is asked for and not there is told as missing, but where --where asks for what only results have.
 LabelledRecords load_rows(const std::vector<std::string>& names, const Arguments& arguments, Console& console,
-                          const AskedOfStore& asked_of_store = {});
+                          bool with_missing = false);
 
 /// The same before --where, of what `read` gives for each store; `whole` reads the record behind a row, where that is less.
 LabelledRecords join_rows(const std::vector<std::string>& names, const Arguments& arguments, Console& console,
                           const std::function<const StoreContents&(const std::filesystem::path& store)>& read,
-                          const std::function<Record(const Record&)>& whole = {},
-                          const AskedOfStore& asked_of_store = {});
+                          const std::function<Record(const Record&)>& whole = {}, bool with_missing = false);
 
 /// The stores that were looked into, for messages: "runs/a and runs/b (the store of b.toml; --store PATH names
 /// another)".

@@ -10,7 +10,6 @@
 #include <fstream>
 #include <set>
 
-#include "experiments/common/requests.h"
 #include "experiments/common/stores.h"
 #include "experiments/common/text.h"
 #include "experiments/inspect/evaluated_floor.h"
@@ -173,11 +172,7 @@ void take_titles(LabelledRecords& rows, const std::string& path) {
 
 LabelledRecords rows_to_draw(const std::vector<std::string>& names, const Arguments& arguments,
                              Console& console) {
-  LabelledRecords rows = load_rows(names, arguments, console, [](const fs::path& store) {
-    std::vector<std::string> unsaid;
-    std::map<std::string, std::string> names_of_runs;
-    return joint_study(read_requests(store, unsaid), store, names_of_runs, unsaid);
-  });
+  LabelledRecords rows = load_rows(names, arguments, console, true);
   if (rows.rows.empty())
     throw UsageError(
         fmt::format("no records in {}; 'crosstalk run' makes them", places_of(names, arguments)));
