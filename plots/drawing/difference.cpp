@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
 #include <sstream>
 
 #include "plots/drawing/prepare.h"
@@ -23,11 +22,10 @@ std::string lacking_seeds(std::size_t comparisons, int most_seeds) {
 std::string correct_differences(Drawing& drawing, bool figure) {
   std::vector<FigureRow*> rows;
   std::vector<double> p;
-  std::set<std::string> others;
   int most = 0;
   for (FigureRow& row : drawing.rows)
     if (!std::isnan(row.p)) {
-      rows.push_back(&row), p.push_back(row.p), others.insert(row.against);
+      rows.push_back(&row), p.push_back(row.p);
       most = std::max(most, row.n);
     }
   if (rows.empty()) return "";
