@@ -15,7 +15,6 @@
 #include "kernels/linear/swiglu.h"
 #include "kernels/norm/normalize.h"
 #include "kernels/norm/residual_norm.h"
-#include "models/graph/map_chain_pass.h"
 #include "models/graph/nodes.h"
 #include "models/graph/pass_links.h"
 #include "models/graph/rounded_pass.h"
@@ -346,9 +345,8 @@ bool second_norm_once(Graph<Real>& graph) {
 }  // namespace
 
 const std::vector<std::string>& pass_names() {
-  static const std::vector<std::string> names = {"table_scores", "table_features", "attend_mix",
-                                                 "swiglu",       "joined_linear",  "gained_norm",
-                                                 "second_norm",  "map_chain",      "rounded"};
+  static const std::vector<std::string> names = {"table_scores",  "table_features", "attend_mix",  "swiglu",
+                                                 "joined_linear", "gained_norm",    "second_norm", "rounded"};
   return names;
 }
 
@@ -373,8 +371,6 @@ int run_pass(Graph<Real>& graph, const std::string& name) {
     while (gated_norm_once(graph)) ++count;
   } else if (name == "second_norm") {
     while (second_norm_once(graph)) ++count;
-  } else if (name == "map_chain") {
-    while (map_chain_once(graph)) ++count;
   } else if (name == "rounded") {
     count = round_variables(graph);
   } else {

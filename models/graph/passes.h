@@ -12,9 +12,8 @@
 //   bf16)
 //   gained_norm      norm > product with a gain a column > product with a gate   rows are written once (CUDA)
 //   second_norm      norm > norm of its sum with what it was of   one kernel, the rows between in registers (CUDA; float)
-//   map_chain        maps, sums, products, norms of rows over the same numbers   what lies between stays in registers (CUDA)
-//   rounded         joined_linear > attend_mix > joined_linear, residual_norm > joined_linear, joined_linear > map_chain >
-//   joined_linear   what lies between has the format bf16 (CUDA; bf16); of what a chain reads, the gradient
+//   rounded         joined_linear > attend_mix > joined_linear, residual_norm > joined_linear, joined_linear > state_read >
+//   joined_linear   what lies between has the format bf16 (CUDA; bf16)
 //
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
