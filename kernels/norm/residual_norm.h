@@ -3,10 +3,7 @@
 //   s = x + branch,   y = gain (s - mean) / sqrt(var + eps) + bias      layer
 //                     y = gain s / sqrt(mean s^2 + eps) + bias          rms
 //
-// and behind a memory, where a gate g is given, this times silu(g) or sigmoid(g). A block that gives back what its norm gives it
-// is a second norm behind the first:
-//
-//   t = s + norm(s),   y = norm(t) with a gain and bias of its own       again
+// and behind a memory, where a gate g is given, this times silu(g) or sigmoid(g).
 //
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -28,26 +25,19 @@ struct ResidualNorm {
   RowNorm norm = RowNorm::layer;  ///< layer or rms
   RowGate gate_by = RowGate::silu;
   double eps = 0;
-  Device device = Device::cpu;            ///< for whose kernels plan() asks for workspace
-  In<Real> x;                             ///< [R,N..,D]
-  In<Real> branch;                        ///< like x; may be absent
-  In<Real> gain;                          ///< [R,D]
-  In<Real> bias;                          ///< [R,D]; may be absent
-  In<Real> gate;                          ///< like x; may be absent
-  In<Real> again_gain;                    ///< [R,D]; absent: there is one norm
-  In<Real> again_bias;                    ///< [R,D]; may be absent
-  Out<Real> sum;                          ///< s, where there is a branch; t
-  Out<Real> y;                            ///< like x
-  Saved<Real> mean;                       ///< [R,N]: 0 for rms
-  Saved<Real> inverse;                    ///< [R,N]
-  Saved<Real> inner;                      ///< s, where there are a branch and two norms
-  Saved<Real> again_mean, again_inverse;  ///< of the second norm
-  Work<Real> part;  ///< [R,P,2,D]: gradients of gain and bias by pieces of the rows (backward, CUDA)
-  Work<Real> flow;  ///< like x: what reaches the first norm
+  In<Real> x;           ///< [R,N..,D]
+  In<Real> branch;      ///< like x; may be absent
+  In<Real> gain;        ///< [R,D]
+  In<Real> bias;        ///< [R,D]; may be absent
+  In<Real> gate;        ///< like x; may be absent
+  Out<Real> sum;        ///< s, where there is a branch
+  Out<Real> y;          ///< like x
+  Saved<Real> mean;     ///< [R,N]: 0 for rms
+  Saved<Real> inverse;  ///< [R,N]
+  Work<Real> part;      ///< [R,P,2,D]: gradients of gain and bias by pieces of the rows (backward, CUDA)
 
   static constexpr const char* kName = "residual_norm";
-  CROSSTALK_FIELDS(x, branch, gain, bias, gate, again_gain, again_bias, sum, y, mean, inverse, inner,
-                   again_mean, again_inverse, part, flow)
+  CROSSTALK_FIELDS(x, branch, gain, bias, gate, sum, y, mean, inverse, part)
   CROSSTALK_BF16_FIELDS(branch, y)
   static constexpr int kMostInBf16 = 512;
   /// Tells whether y and its gradient, and the gradient of the branch, may be bf16.
@@ -69,25 +59,7 @@ struct ResidualNorm {
     return gate_by == RowGate::silu ? s * (1 + g * (1 - s)) : s * (1 - s);
   }
   /// s of all rows.
-  CT_HD const Tensor<Real>& total() const { return !branch ? x.value : again_gain ? inner.value : sum.value; }
-  /// Numbers of a row of which one kernel makes both norms on a GPU.
-  static constexpr int kMostAgain = 256;
-  static bool joins(int D) { return sizeof(Real) == sizeof(float) && D % 4 == 0 && D <= kMostAgain; }
-  /// One of two norms as an op: the first leaves its rows where y will be.
-  ResidualNorm one(bool second) const {
-    const Tensor<Real>& s = !branch ? x.value : inner ? inner.value : flow.value;
-    ResidualNorm op = *this;
-    op.again_gain = op.again_bias = {};
-    if (!second) {
-      op.sum.value = s, op.sum.gradient = op.y.gradient = flow.value;
-      return op;
-    }
-    op.x.value = s, op.x.gradient = flow.value, op.x.write = Write::overwrite;
-    op.branch = {}, op.branch.value = y.value;
-    op.gain = again_gain, op.bias = again_bias;
-    op.mean = again_mean, op.inverse = again_inverse;
-    return op;
-  }
+  CT_HD const Tensor<Real>& total() const { return branch ? sum.value : x.value; }
   /// Fours of bf16 are written, and added to no gradient.
   void check_writes() const {
     if (branch.gradient.is_bf16() && branch.write == Write::add)
@@ -98,8 +70,6 @@ struct ResidualNorm {
     if (!x || !gain || gain.value.size() != columns || (bias && bias.value.size() != columns) ||
         (branch && (branch.value.size() != x.value.size() || branch.value.columns() != columns)) ||
         (gate && (gate.value.size() != x.value.size() || gate.value.columns() != columns)) ||
-        (again_gain && (again_gain.value.size() != columns || gate)) ||
-        (again_bias && (again_bias.value.size() != columns || !again_gain)) ||
         (norm != RowNorm::layer && norm != RowNorm::rms))
       throw std::logic_error("[residual_norm] x, branch, gain, bias and gate do not fit");
     if (branch.value.is_bf16() || y.value.format != y.gradient.format)
@@ -108,14 +78,10 @@ struct ResidualNorm {
       throw std::logic_error("[residual_norm] only rows of multiples of 8, up to 512, may be bf16");
     check_writes();
     y.value = without_memory(x.value);
-    if (branch || again_gain) sum.value = y.value;
-    if (branch && again_gain) inner.value = y.value;
+    if (branch) sum.value = y.value;
     const std::int64_t n = x.value.rows();
     mean.value = inverse.value = shaped<Real>(x.value.R, {n});
-    part.value = shaped<Real>(x.value.R, {pieces(n), again_gain ? 4 : 2, columns});
-    if (!again_gain) return;
-    again_mean.value = again_inverse.value = mean.value;
-    if (device == Device::cpu || !joins(columns)) flow.value = without_memory(x.value);
+    part.value = shaped<Real>(x.value.R, {pieces(n), 2, columns});
   }
 };
 CROSSTALK_OP(ResidualNorm)

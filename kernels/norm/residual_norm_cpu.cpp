@@ -77,10 +77,6 @@ void ungated_backward(const Exec& exec, const ResidualNorm<Real>& op) {
 
 template <class Real>
 void forward_cpu(const Exec& exec, const ResidualNorm<Real>& op) {
-  if (op.again_gain) {
-    ungated_forward(exec, op.one(false));
-    return ungated_forward(exec, op.one(true));
-  }
   ungated_forward(exec, op);
   if (!op.gate) return;
   parallel_each(exec, op.x.value.R, op.y.value.size(), 4096,
@@ -89,10 +85,6 @@ void forward_cpu(const Exec& exec, const ResidualNorm<Real>& op) {
 
 template <class Real>
 void backward_cpu(const Exec& exec, const ResidualNorm<Real>& op) {
-  if (op.again_gain) {
-    ungated_backward(exec, op.one(true));
-    return ungated_backward(exec, op.one(false));
-  }
   if (!op.gate) return ungated_backward(exec, op);
   const int D = op.D(), R = op.x.value.R;
   std::vector<Real> flow(static_cast<std::size_t>(op.y.value.size()) * static_cast<std::size_t>(R));

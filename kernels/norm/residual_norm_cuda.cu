@@ -104,14 +104,10 @@ void forward_cuda(const Exec& exec, const ResidualNorm<Real>& op) {
   };
   if constexpr (std::is_same_v<Real, float>) {
     if (in_fours(op))
-      return with_fours(op, [&]<int kLanes, int kFours, Behind kBehind>() {
-        run(norm_fours<kLanes, kFours, kBehind>, kFoursWarps * kRowTurns<kFours> * (32 / kLanes),
+      return with_fours(op, [&]<int kLanes, int kFours, bool kGated>() {
+        run(norm_fours<kLanes, kFours, kGated>, kFoursWarps * kRowTurns<kFours> * (32 / kLanes),
             kFoursThreads);
       });
-  }
-  if (op.again_gain) {
-    forward_cuda(exec, op.one(false));
-    return forward_cuda(exec, op.one(true));
   }
   run(residual_norm<Real>, kWarps, kThreads);
 }
@@ -122,18 +118,14 @@ void backward_cuda(const Exec& exec, const ResidualNorm<Real>& op) {
   const int D = op.D(), R = op.x.value.R, pieces = ResidualNorm<Real>::pieces(op.rows());
   const std::int64_t piece = ResidualNorm<Real>::piece(op.rows());
   const char* const name = "residual_norm backward";
-  const bool gains = op.gain.wanted() || op.bias.wanted() || op.again_gain.wanted() || op.again_bias.wanted();
+  const bool gains = op.gain.wanted() || op.bias.wanted();
   bool done = false;
   if constexpr (std::is_same_v<Real, float>) {
     if ((done = in_fours(op)))
-      with_fours(op, [&]<int kLanes, int kFours, Behind kBehind>() {
-        launch_early(exec, name, norm_fours_backward<kLanes, kFours, kBehind>, per_replica(pieces, R),
+      with_fours(op, [&]<int kLanes, int kFours, bool kGated>() {
+        launch_early(exec, name, norm_fours_backward<kLanes, kFours, kGated>, per_replica(pieces, R),
                      kFoursThreads, 0, op, piece);
       });
-  }
-  if (!done && op.again_gain) {
-    backward_cuda(exec, op.one(true));
-    return backward_cuda(exec, op.one(false));
   }
   if (!done) {
     const dim3 parts(static_cast<unsigned>(pieces), blocks_for(D, kThreads), static_cast<unsigned>(R));
@@ -142,15 +134,11 @@ void backward_cuda(const Exec& exec, const ResidualNorm<Real>& op) {
            0, op);
   }
   if (!gains) return;
-  const int columns = op.again_gain ? 4 * D : 2 * D;
   sum_pieces<Real, 8, 64>(
-      exec, "residual_norm backward (pieces)", op.x.value.R, columns, pieces, columns,
+      exec, "residual_norm backward (pieces)", op.x.value.R, 2 * D, pieces, 2 * D,
       [=] __device__(int r, std::int64_t i) { return op.part.value.at(r) + i; },
       [=] __device__(int r, std::int64_t i, Real sum) {
-        const In<Real>& target = i < D       ? op.gain
-                                 : i < 2 * D ? op.bias
-                                 : i < 3 * D ? op.again_gain
-                                             : op.again_bias;
+        const In<Real>& target = i < D ? op.gain : op.bias;
         if (target.wanted()) put(target.write, target.gradient.at(r) + i % D, sum);
       });
 }

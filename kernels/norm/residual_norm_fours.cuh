@@ -90,13 +90,9 @@ constexpr int kRowTurns = 4 / kFours;
 template <int kFours>
 constexpr int kGradientTurns = kFours > 1 ? 1 : 2;
 
-/// What stands behind a norm.
-enum class Behind { nothing, gate, norm };
-
 /// Norms of rows, in their places.
 template <class Rows, int M>
 __device__ __forceinline__ void norm_rows(const ResidualNorm<float>& op, const Rows& rows,
-                                          const In<float>& gains, const In<float>& biases,
                                           typename Rows::Row (&s)[M], float (&mean)[M], float (&inverse)[M]) {
   const bool layer = op.norm == RowNorm::layer;
   const float share = 1 / static_cast<float>(rows.D);
@@ -112,8 +108,8 @@ __device__ __forceinline__ void norm_rows(const ResidualNorm<float>& op, const R
   rows.add_up(inverse);
   typename Rows::Row gain, bias = {};
   const int r = blockIdx.y;
-  rows.load_columns(gains.value.at(r), gain);
-  if (biases) rows.load_columns(biases.value.at(r), bias);
+  rows.load_columns(op.gain.value.at(r), gain);
+  if (op.bias) rows.load_columns(op.bias.value.at(r), bias);
 #pragma unroll
   for (int m = 0; m < M; ++m) {
     inverse[m] = 1 / sqrtf(share * inverse[m] + static_cast<float>(op.eps));
@@ -122,7 +118,7 @@ __device__ __forceinline__ void norm_rows(const ResidualNorm<float>& op, const R
   }
 }
 
-template <int kLanes, int kFours, Behind kBehind>
+template <int kLanes, int kFours, bool kGated>
 __global__ void __launch_bounds__(kFoursThreads) norm_fours(const __grid_constant__ ResidualNorm<float> op) {
   wait_for_earlier();
   constexpr int M = kRowTurns<kFours>;
@@ -133,14 +129,6 @@ __global__ void __launch_bounds__(kFoursThreads) norm_fours(const __grid_constan
   if (n0 >= op.rows()) return;
   const Rows rows(n0, op.rows(), D);
   typename Rows::Row s[M], b[M];
-  const auto keep = [&](const Saved<float>& means, const Saved<float>& inverses, const float(&mean)[M],
-                        const float(&inverse)[M]) {
-#pragma unroll
-    for (int m = 0; m < M; ++m) {
-      if (inverses && rows.has(m) && rows.column == 0)
-        means.value.at(r)[rows.row(m)] = mean[m], inverses.value.at(r)[rows.row(m)] = inverse[m];
-    }
-  };
 #pragma unroll
   for (int m = 0; m < M; ++m) rows.load(op.x.value, r, m, s[m]);
   if (op.branch) {
@@ -149,29 +137,16 @@ __global__ void __launch_bounds__(kFoursThreads) norm_fours(const __grid_constan
 #pragma unroll
     for (int m = 0; m < M; ++m) {
       Rows::each([&](int q, int e) { s[m][q].v[e] += b[m][q].v[e]; });
-      if (kBehind != Behind::norm || op.inner) rows.store(op.total(), r, m, s[m]);
+      rows.store(op.sum.value, r, m, s[m]);
     }
   }
   float mean[M], inverse[M];
-  if constexpr (kBehind == Behind::norm) {
-#pragma unroll
-    for (int m = 0; m < M; ++m) Rows::each([&](int q, int e) { b[m][q].v[e] = s[m][q].v[e]; });
-    norm_rows(op, rows, op.gain, op.bias, b, mean, inverse);
-    keep(op.mean, op.inverse, mean, inverse);
-#pragma unroll
-    for (int m = 0; m < M; ++m) {
-      Rows::each([&](int q, int e) { s[m][q].v[e] += b[m][q].v[e]; });
-      rows.store(op.sum.value, r, m, s[m]);
-    }
-    norm_rows(op, rows, op.again_gain, op.again_bias, s, mean, inverse);
-    keep(op.again_mean, op.again_inverse, mean, inverse);
-  } else {
-    norm_rows(op, rows, op.gain, op.bias, s, mean, inverse);
-    keep(op.mean, op.inverse, mean, inverse);
-  }
+  norm_rows(op, rows, s, mean, inverse);
 #pragma unroll
   for (int m = 0; m < M; ++m) {
-    if constexpr (kBehind == Behind::gate) {
+    if (op.inverse && rows.has(m) && rows.column == 0)
+      op.mean.value.at(r)[rows.row(m)] = mean[m], op.inverse.value.at(r)[rows.row(m)] = inverse[m];
+    if constexpr (kGated) {
       rows.load(op.gate.value, r, m, b[m]);
       Rows::each([&](int q, int e) { s[m][q].v[e] *= op.opened(b[m][q].v[e]); });
     }
@@ -213,27 +188,23 @@ struct GainsOfRows {
   }
 };
 
-/// What the warps' rows give gains and biases, added up, to the piece's part of them.
-template <int kLanes, int kFours, int kNorms, class Gains, class Sums>
+/// What the warps' rows give gain and bias, added up, to the piece's part of them.
+template <int kLanes, int kFours, class Gains, class Sums>
 __device__ __forceinline__ void add_up_gains(Gains& gains, Sums& sums, float* part, int D) {
   const int warp = threadIdx.x / 32;
   const int column = static_cast<int>(threadIdx.x) % kLanes * 4;
 #pragma unroll
-  for (int norm = 0; norm < kNorms; ++norm) {
-    auto &d_gain = gains[norm].d_gain, &d_bias = gains[norm].d_bias;
+  for (int q = 0; q < kFours; ++q) {
 #pragma unroll
-    for (int q = 0; q < kFours; ++q) {
-#pragma unroll
-      for (int e = 0; e < 4 && kLanes < 32; ++e) {  // of the rows beside
-        d_gain[q].v[e] += __shfl_xor_sync(kFullWarp, d_gain[q].v[e], 16);
-        d_bias[q].v[e] += __shfl_xor_sync(kFullWarp, d_bias[q].v[e], 16);
-      }
-      *reinterpret_cast<Four<float>*>(&sums[2 * norm][warp][column + 4 * kLanes * q]) = d_gain[q];
-      *reinterpret_cast<Four<float>*>(&sums[2 * norm + 1][warp][column + 4 * kLanes * q]) = d_bias[q];
+    for (int e = 0; e < 4 && kLanes < 32; ++e) {  // of the rows beside
+      gains.d_gain[q].v[e] += __shfl_xor_sync(kFullWarp, gains.d_gain[q].v[e], 16);
+      gains.d_bias[q].v[e] += __shfl_xor_sync(kFullWarp, gains.d_bias[q].v[e], 16);
     }
+    *reinterpret_cast<Four<float>*>(&sums[0][warp][column + 4 * kLanes * q]) = gains.d_gain[q];
+    *reinterpret_cast<Four<float>*>(&sums[1][warp][column + 4 * kLanes * q]) = gains.d_bias[q];
   }
   __syncthreads();
-  for (int i = threadIdx.x; i < 2 * kNorms * D; i += kFoursThreads) {
+  for (int i = threadIdx.x; i < 2 * D; i += kFoursThreads) {
     float all = 0;
 #pragma unroll
     for (int w = 0; w < kFoursWarps; ++w) all += sums[i / D][w][i % D];
@@ -242,23 +213,20 @@ __device__ __forceinline__ void add_up_gains(Gains& gains, Sums& sums, float* pa
 }
 
 /// Rows of piece blockIdx.x, and what they give gain and bias.
-template <int kLanes, int kFours, Behind kBehind>
+template <int kLanes, int kFours, bool kGated>
 __global__ void __launch_bounds__(kFoursThreads)
     norm_fours_backward(const __grid_constant__ ResidualNorm<float> op, std::int64_t piece) {
   wait_for_earlier();
-  constexpr int M = kGradientTurns<kFours>, kNorms = kBehind == Behind::norm ? 2 : 1;
-  constexpr bool kGated = kBehind == Behind::gate;
+  constexpr int M = kGradientTurns<kFours>;
   using Rows = RowsOfFours<kLanes, kFours, M>;
   using Row = typename Rows::Row;
-  __shared__ __align__(16) float sums[2 * kNorms][kFoursWarps][128 * kFours];
+  __shared__ __align__(16) float sums[2][kFoursWarps][128 * kFours];
   const int r = blockIdx.y, D = op.D(), warp = threadIdx.x / 32;
   const std::int64_t begin = blockIdx.x * piece, end = min(op.rows(), begin + piece);
   const bool layer = op.norm == RowNorm::layer, past = op.sum && op.sum.gradient.data;
-  GainsOfRows<Rows> gains[kNorms];
-  Rows(begin, end, D).load_columns(op.gain.value.at(r), gains[0].gain);
-  if (kBehind != Behind::nothing && op.bias)
-    Rows(begin, end, D).load_columns(op.bias.value.at(r), gains[0].bias);
-  if constexpr (kNorms > 1) Rows(begin, end, D).load_columns(op.again_gain.value.at(r), gains[1].gain);
+  GainsOfRows<Rows> gains;
+  Rows(begin, end, D).load_columns(op.gain.value.at(r), gains.gain);
+  if (kGated && op.bias) Rows(begin, end, D).load_columns(op.bias.value.at(r), gains.bias);
   for (std::int64_t n = begin + warp * Rows::kRows; n < end; n += kFoursWarps * Rows::kRows) {
     const Rows rows(n, end, D);
     Row s[M], d[M], gate[M], more[M] = {}, x_before[M] = {}, branch_before[M] = {};
@@ -273,41 +241,20 @@ __global__ void __launch_bounds__(kFoursThreads)
       const std::int64_t row = min(rows.row(m), end - 1);
       mean[m] = op.mean.value.at(r)[row], inverse[m] = op.inverse.value.at(r)[row];
     }
-    Row again[M];
-    float again_inverse[M];
 #pragma unroll
     for (int m = 0; m < M; ++m) {
-      float again_mean = 0;
-      if constexpr (kNorms > 1) {
-        const std::int64_t row = min(rows.row(m), end - 1);
-        again_mean = op.again_mean.value.at(r)[row], again_inverse[m] = op.again_inverse.value.at(r)[row];
-      }
       Rows::each([&](int q, int e) {
         float &x = s[m][q].v[e], &f = d[m][q].v[e];
-        const bool there = rows.has(m) && rows.inside(q);
-        const float raw = x;
-        if (!there) x = mean[m], f = more[m][q].v[e] = 0;
+        if (!rows.has(m) || !rows.inside(q)) x = mean[m], f = more[m][q].v[e] = 0;
         x = (x - mean[m]) * inverse[m];
-        if constexpr (kNorms > 1) {
-          const float t = raw + fmaf(gains[0].gain[q].v[e], x, gains[0].bias[q].v[e]);
-          again[m][q].v[e] = there ? (t - again_mean) * again_inverse[m] : 0;
-        }
         if constexpr (kGated) {
           float& g = gate[m][q].v[e];
           const float d_y = f, slope = op.gate_slope(g);
-          f *= op.opened(g), g = d_y * fmaf(gains[0].gain[q].v[e], x, gains[0].bias[q].v[e]) * slope;
+          f *= op.opened(g), g = d_y * fmaf(gains.gain[q].v[e], x, gains.bias[q].v[e]) * slope;
         }
       });
     }
-    if constexpr (kNorms > 1) {  // d_t reaches s, and the rows that the first norm made
-      gains[1].backward(rows, layer, again, again_inverse, d);
-#pragma unroll
-      for (int m = 0; m < M; ++m)
-        Rows::each([&](int q, int e) {
-          more[m][q].v[e] = d[m][q].v[e] = rows.has(m) && rows.inside(q) ? d[m][q].v[e] + more[m][q].v[e] : 0;
-        });
-    }
-    gains[0].backward(rows, layer, s, inverse, d);
+    gains.backward(rows, layer, s, inverse, d);
 #pragma unroll
     for (int m = 0; m < M; ++m) {
       Rows::each([&](int q, int e) {
@@ -324,38 +271,35 @@ __global__ void __launch_bounds__(kFoursThreads)
       if (op.branch.wanted()) rows.store(op.branch.gradient, r, m, branch_before[m]);
     }
   }
-  add_up_gains<kLanes, kFours, kNorms>(
-      gains, sums, op.part.value.at(r) + static_cast<std::int64_t>(blockIdx.x) * 2 * kNorms * D, D);
+  add_up_gains<kLanes, kFours>(gains, sums,
+                               op.part.value.at(r) + static_cast<std::int64_t>(blockIdx.x) * 2 * D, D);
 }
 
-/// Calls f with how many lanes a row of D floats has, fours a lane, and what stands behind the norm.
+/// Calls f with how many lanes a row of D floats has, fours a lane, and whether a gate stands behind the norm.
 template <class F>
 void with_fours(const ResidualNorm<float>& op, F&& f) {
   const int D = op.D();
-  const auto sized = [&]<Behind kBehind>() {
-    if (D <= 64) return f.template operator()<16, 1, kBehind>();
-    if (D <= 128) return f.template operator()<32, 1, kBehind>();
-    if (D <= 256) return f.template operator()<32, 2, kBehind>();
-    if constexpr (kBehind != Behind::norm) f.template operator()<32, 4, kBehind>();
+  const auto sized = [&]<bool kGated>() {
+    if (D <= 64) return f.template operator()<16, 1, kGated>();
+    if (D <= 128) return f.template operator()<32, 1, kGated>();
+    if (D <= 256) return f.template operator()<32, 2, kGated>();
+    f.template operator()<32, 4, kGated>();
   };
-  op.again_gain ? sized.template operator()<Behind::norm>()
-  : op.gate     ? sized.template operator()<Behind::gate>()
-                : sized.template operator()<Behind::nothing>();
+  op.gate ? sized.template operator()<true>() : sized.template operator()<false>();
 }
 
 /// Rows in fours: memory is aligned, and no gradient stands in two fields.
 inline bool in_fours(const ResidualNorm<float>& op) {
   op.check_writes();
-  bool good = op.D() % 4 == 0 && op.D() <= (op.again_gain ? op.kMostAgain : kFoursMost) &&
+  bool good = op.D() % 4 == 0 && op.D() <= kFoursMost &&
               !(op.branch.wanted() && op.branch.gradient.data == op.x.gradient.data);
   for (const Tensor<float>& t :
        {op.x.value, op.x.gradient, op.branch.value, op.branch.gradient, op.gain.value, op.bias.value,
-        op.sum.value, op.sum.gradient, op.y.value, op.y.gradient, op.gate.value, op.gate.gradient,
-        op.inner.value, op.again_gain.value, op.again_bias.value})
+        op.sum.value, op.sum.gradient, op.y.value, op.y.gradient, op.gate.value, op.gate.gradient})
     good = good &&
            (!t.data || (reinterpret_cast<std::uintptr_t>(t.data) % 16 == 0 && t.replica_stride % 4 == 0));
-  if (!good && (op.y.value.is_bf16() || op.branch.gradient.is_bf16() || (op.again_gain && !op.flow)))
-    throw std::logic_error("[residual_norm] bf16 and two norms want memory at multiples of 16 bytes");
+  if (!good && (op.y.value.is_bf16() || op.branch.gradient.is_bf16()))
+    throw std::logic_error("[residual_norm] bf16 wants memory at multiples of 16 bytes");
   return good;
 }
 

@@ -8,7 +8,7 @@ namespace crosstalk::checks::residual_norm_test {
 namespace {
 
 OpCase make(const std::string& name, RowNorm norm, int N, int D, bool branch, bool bias, double eps = 1e-2,
-            const RowGate* gate = nullptr, bool again = false) {
+            const RowGate* gate = nullptr) {
   OpCase op(name);
   op.input("x", {N, D}, normal()).input("gain", {D}, normal());
   if (branch) {
@@ -16,7 +16,7 @@ OpCase make(const std::string& name, RowNorm norm, int N, int D, bool branch, bo
   } else {
     op.absent("branch");
   }
-  if (branch || again) {
+  if (branch) {
     op.output("sum", {N, D});
   } else {
     op.absent("sum");
@@ -25,24 +25,8 @@ OpCase make(const std::string& name, RowNorm norm, int N, int D, bool branch, bo
   op.optional(gate, "gate", {N, D}, normal(2));
   const RowGate by = gate ? *gate : RowGate::silu;
   const bool gated = gate != nullptr;
-  op.optional(again, "again_gain", {D}, normal()).optional(again && bias, "again_bias", {D}, normal());
   op.output("y", {N, D}).workspace("mean", {N}).workspace("inverse", {N});
-  for (const char* field : {"again_mean", "again_inverse"}) {
-    if (again) {
-      op.workspace(field, {N});
-    } else {
-      op.absent(field);
-    }
-  }
-  const auto rows_of = [&](const char* field, bool is) {
-    if (is) {
-      op.workspace(field, {N, D});
-    } else {
-      op.absent(field);
-    }
-  };
-  rows_of("inner", again && branch), rows_of("flow", again);
-  op.workspace("part", {ResidualNorm<float>::pieces(N), again ? 4 : 2, D});
+  op.workspace("part", {ResidualNorm<float>::pieces(N), 2, D});
   call<ResidualNorm>(op, [=](auto& o) { o.norm = norm, o.eps = eps, o.gate_by = by; });
   op.oracle([=](const Values& in, Values& out) {
     for (int n = 0; n < N; ++n) {
@@ -68,27 +52,6 @@ OpCase make(const std::string& name, RowNorm norm, int N, int D, bool branch, bo
         out.real["y"].push_back(static_cast<double>(y));
       }
     }
-    if (!again) return;
-    std::vector<double>&sums = out.real["sum"], &rows = out.real["y"];
-    sums.clear();
-    for (int n = 0; n < N; ++n) {
-      long double mean = 0, square = 0;
-      for (int i = 0; i < D; ++i) {
-        const auto at = static_cast<std::size_t>(n * D + i);
-        sums.push_back(in["x"][at] + (branch ? in["branch"][at] : 0) + rows[at]);
-        mean += norm == RowNorm::layer ? sums.back() / D : 0;
-      }
-      for (int i = 0; i < D; ++i) {
-        const long double away = sums[static_cast<std::size_t>(n * D + i)] - mean;
-        square += away * away / D;
-      }
-      for (int i = 0; i < D; ++i) {
-        const auto at = static_cast<std::size_t>(n * D + i), column = static_cast<std::size_t>(i);
-        rows[at] =
-            static_cast<double>(in["again_gain"][column] * (sums[at] - mean) / std::sqrt(square + eps) +
-                                (bias ? in["again_bias"][column] : 0));
-      }
-    }
   });
   return op.roundings(D + N / 8 + 8).condition(8).gradient_elements(100);
 }
@@ -103,15 +66,6 @@ std::vector<OpCase> cases() {
       all.push_back(make(by + "Branch", norm, 37, 64, true, false, 1e-2, &gate));
       all.push_back(make(by + "Fours", norm, 69, 128, false, false, 1e-2, &gate));
       all.push_back(make(by + "TwoFours", norm, 35, 256, false, true, 1e-2, &gate));
-    }
-    for (const bool bias : {false, true}) {
-      const std::string twice = word + (bias ? "Twice" : "TwiceWithoutBias");
-      all.push_back(make(twice, norm, 5, 7, true, bias, 1e-2, nullptr, true));
-      all.push_back(make(twice + "First", norm, 5, 7, false, bias, 1e-2, nullptr, true));
-      all.push_back(make(twice + "Fours", norm, 131, 64, true, bias, 1e-2, nullptr, true));
-      all.push_back(make(twice + "FoursFirst", norm, 69, 128, false, bias, 1e-2, nullptr, true));
-      all.push_back(make(twice + "TwoFours", norm, 35, 200, true, bias, 1e-2, nullptr, true));
-      all.push_back(make(twice + "Wide", norm, 35, 300, true, bias, 1e-2, nullptr, true));
     }
     all.push_back(make(word, norm, 5, 7, true, true));
     all.push_back(make(word + "First", norm, 5, 7, false, true));

@@ -314,39 +314,11 @@ bool gated_norm_once(Graph<Real>& graph) {
   return false;
 }
 
-/// A norm of what a norm gives back to its own sum, which nobody else reads, as one op.
-template <class Real>
-bool second_norm_once(Graph<Real>& graph) {
-  const Links<Real> links(graph);
-  for (auto& node : graph.nodes()) {
-    const auto* norm = op_of<Real, ResidualNorm<Real>>(node);
-    if (!norm || !norm->branch || norm->again_gain || norm->gate) continue;
-    if (graph.device() == Device::cuda && !norm->joins(norm->D())) continue;
-    const auto* first = links.template alone_op<ResidualNorm<Real>>(of(norm->branch));
-    if (!first || first->again_gain || first->gate || out(first->y)->root() != of(norm->branch)->root() ||
-        first->norm != norm->norm || first->eps != norm->eps ||
-        static_cast<bool>(first->bias) != static_cast<bool>(norm->bias))
-      continue;
-    Variable<Real>* const s = (first->branch ? out(first->sum) : of(first->x))->root();
-    if (of(norm->x)->root() != s || (first->branch && (links.readers(s) > 1 || s->kept))) continue;
-    ResidualNorm<Real> op = *first;
-    op.device = graph.device();
-    op.again_gain = norm->gain, op.again_bias = norm->bias;
-    op.sum = op.y = {};
-    op.sum.variable = norm->sum.variable, op.y.variable = norm->y.variable;
-    for (Saved<Real>* kept : {&op.mean, &op.inverse}) kept->variable = nullptr;
-    op.part.variable = nullptr;
-    replace(graph, {links.maker(of(norm->branch)), &node}, [&] { graph.add(op); });
-    return true;
-  }
-  return false;
-}
-
 }  // namespace
 
 const std::vector<std::string>& pass_names() {
-  static const std::vector<std::string> names = {"table_scores",  "table_features", "attend_mix",  "swiglu",
-                                                 "joined_linear", "gained_norm",    "second_norm", "rounded"};
+  static const std::vector<std::string> names = {"table_scores",  "table_features", "attend_mix", "swiglu",
+                                                 "joined_linear", "gained_norm",    "rounded"};
   return names;
 }
 
@@ -369,8 +341,6 @@ int run_pass(Graph<Real>& graph, const std::string& name) {
   } else if (name == "gained_norm") {
     while (gained_norm_once(graph)) ++count;
     while (gated_norm_once(graph)) ++count;
-  } else if (name == "second_norm") {
-    while (second_norm_once(graph)) ++count;
   } else if (name == "rounded") {
     count = round_variables(graph);
   } else {

@@ -11,7 +11,6 @@
 //   joined_linear   linear maps of one input               x is read once, d_x written once (CUDA; float:
 //   bf16)
 //   gained_norm      norm > product with a gain a column > product with a gate   rows are written once (CUDA)
-//   second_norm      norm > norm of its sum with what it was of   one kernel, the rows between in registers (CUDA; float)
 //   rounded         joined_linear > attend_mix > joined_linear, residual_norm > joined_linear, joined_linear > state_read >
 //   joined_linear   what lies between has the format bf16 (CUDA; bf16)
 //

@@ -725,39 +725,6 @@ TEST(Passes, NormsTakeTheirGate) {
   }
 }
 
-/// A norm of x (+ branch), and one of that sum and what the first gives; `beside`: somebody else looks at that.
-struct NormedTwice : Passed {
-  NormedTwice(RowNorm norm, bool branch, bool beside, bool pass) {
-    for (const char* name : {"x", "branch"}) block.add(name, {2, 3, 8}, Init::normal(1));
-    for (const char* name : {"gain", "bias", "gain2", "bias2"}) block.add(name, {8}, Init::normal(1));
-    start();
-    const auto leaf = [&](int i) { return in(graph.parameter(block, i)); };
-    ResidualNorm<double> first, second;
-    first.norm = second.norm = norm;
-    first.x = leaf(0), first.gain = leaf(2), first.bias = leaf(3);
-    if (branch) first.branch = leaf(1);
-    const auto& added = graph.add(first);
-    second.x = branch ? in(out(added.sum)) : first.x, second.branch = in(out(added.y));
-    second.gain = leaf(4), second.bias = leaf(5);
-    const auto& last = graph.add(second);
-    results = {out(last.sum), out(last.y)};
-    if (beside) graph.keep(out(added.y));
-    run(pass ? "second_norm" : "");
-  }
-};
-
-TEST(Passes, TwoNormsAreOneOp) {
-  for (const RowNorm norm : {RowNorm::rms, RowNorm::layer}) {
-    for (const bool branch : {false, true}) {
-      for (const bool beside : {false, true}) {
-        const NormedTwice chain(norm, branch, beside, false), joined(norm, branch, beside, true);
-        EXPECT_EQ(joined.replaced, beside ? 0 : 1);
-        expect_equal(joined, chain);
-      }
-    }
-  }
-}
-
 TEST(Passes, UnknownOnesAreABug) {
   Graph<double> graph(Device::cpu, 1, true);
   EXPECT_THROW(run_pass(graph, "no such pass"), std::logic_error);
