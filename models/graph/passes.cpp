@@ -3,7 +3,6 @@
 #include "models/graph/passes.h"
 
 #include <algorithm>
-#include <map>
 #include <stdexcept>
 
 #include "kernels/attention/attend.h"
@@ -214,14 +213,13 @@ bool swiglu_once(Graph<Real>& graph) {
 template <class Real>
 bool joined_linear_once(Graph<Real>& graph) {
   using Map = std::shared_ptr<const Linear<Real>>;
-  using Node = typename Graph<Real>::Node;
   const Links<Real> links(graph);
   const auto variable = [](void* v) { return static_cast<Variable<Real>*>(v); };
   auto& nodes = graph.nodes();
   for (std::size_t first = 0; first < nodes.size(); ++first) {
     JoinedLinear<Real> op;
     op.device = graph.device();
-    std::vector<const Node*> chain;
+    std::set<std::size_t> chain;
     std::set<Variable<Real>*> leaves;
     for (std::size_t i = first; i < nodes.size() && op.outputs < op.kMost; ++i) {
       const Map* map = std::any_cast<Map>(&nodes[i].info);
@@ -243,25 +241,14 @@ bool joined_linear_once(Graph<Real>& graph) {
       }
       leaves.insert(w->root());
       if (b) leaves.insert(b->root());
-      chain.push_back(&nodes[i]);
+      chain.insert(i);
     }
     if (chain.size() < (sizeof(Real) == sizeof(float) ? 1 : 2)) continue;
-    const std::size_t before = nodes.size();
-    std::vector<bool> gone;
-    for (const Node& node : nodes) gone.push_back(std::count(chain.begin(), chain.end(), &node) > 0);
-    graph.add(op);
-    std::deque<Node> next;
-    for (std::size_t i = 0; i < before; ++i) {
-      if (i == static_cast<std::size_t>(std::find(gone.begin(), gone.end(), true) - gone.begin()))
-        next.push_back(std::move(nodes.back()));
-      if (!gone[i]) {
-        next.push_back(std::move(nodes[i]));
-      } else {
-        for (std::size_t j = 1; j < nodes[i].outputs.size(); ++j)
-          nodes[i].outputs[j]->owned = false;  // workspace
-      }
+    for (const std::size_t i : chain) {
+      for (std::size_t j = 1; j < nodes[i].outputs.size(); ++j)
+        nodes[i].outputs[j]->owned = false;  // workspace
     }
-    nodes = std::move(next);
+    put_in_place(graph, chain, *chain.begin(), [&] { graph.add(op); });
     return true;
   }
   return false;
