@@ -162,10 +162,9 @@ Series series_of(std::string_view text) {
 Record verdict_part(const Record& head, const RecordTexts& texts) {
   Record record;
   record.status = head.status;
-  record.config = json::object();
   for (const std::string& key : verdict_keys())
     if (const std::string_view text = text_in(texts.config, key); !text.empty())
-      record.config[key] = json::parse(text);
+      record.config.set(key, json::parse(text));
   record.steps = json::parse(text_in(texts.fields, "steps")).get<std::int64_t>();
   record.eval_loss = number_of(text_in(texts.fields, "eval_loss"));
   record.best_eval_loss = number_of(text_in(texts.fields, "best_eval_loss"));
@@ -211,23 +210,16 @@ RowSource source_of(const std::map<std::string, Record>& records) {
   return rows;
 }
 
-void add_keys(Names& names, const json& object) {
-  if (!object.is_object()) return;
-  for (const auto& [key, value] : object.items()) names.insert(key);
-}
-
-const json& at_or_null(const json& object, const std::string& key) {
+const json& or_null(const json* value) {
   static const json null;
-  if (!object.is_object()) return null;
-  const auto found = object.find(key);
-  return found == object.end() ? null : *found;
+  return value == nullptr ? null : *value;
 }
 
 void add_names(const RowSource& rows, const Record& head, RowSource::Names& names) {
   if (rows.add_names) return rows.add_names(head, names);
-  add_keys(names.config, head.config);
+  for (const auto& [key, value] : head.config) names.config.insert(key);
   for (const auto& [name, value] : head.metrics) names.metrics.insert(name);
-  add_keys(names.provenance, head.provenance);
+  for (const auto& [key, value] : head.provenance.items()) names.provenance.insert(key);
 }
 
 /// `by_line` takes rows whose line is at hand, and says whether it did.
@@ -323,7 +315,7 @@ void stream_runs(std::ostream& out, const RowSource& rows, ExportFormat format, 
     table.add(to_text(record.status));
     table.add(record.seed);
     if (versions) table.add(record.version);
-    for (const std::string& key : configs) table.add(at_or_null(record.config, key));
+    for (const std::string& key : configs) table.add(or_null(record.config.find(key)));
     table.add(record.d_dot);
     table.add(record.state_size > 0 ? json(record.state_size) : json());
     table.add(record.steps);
@@ -334,7 +326,10 @@ void stream_runs(std::ostream& out, const RowSource& rows, ExportFormat format, 
       const auto found = record.metrics.find(name);
       table.add(found == record.metrics.end() ? std::nan("") : found->second);
     }
-    for (const std::string& name : provenances) table.add(at_or_null(record.provenance, name));
+    for (const std::string& name : provenances) {
+      const auto found = record.provenance.find(name);
+      table.add(found == record.provenance.end() ? json() : *found);
+    }
     table.end_row();
   });
 }

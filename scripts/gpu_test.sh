@@ -67,7 +67,7 @@ programs_of() { # programs_of TESTS
     ops) set -- kernels/kernels_ops_test ;;
     models) set -- models/models_memories_test ;;
     graphs) set -- models/models_graph_test ;;
-    rules) set -- models/models_rules_test ;;
+    rules) set -- models/models_rules_test models/models_laws_test ;;
     tasks) set -- tasks/tasks_cuda_test ;;
     training) set -- experiments/training/experiments_training_cuda_test ;;
     *) return 1 ;;

@@ -29,8 +29,8 @@ std::unique_ptr<Task> task_of(const Record& record) {
   try {
     for (const OptionSpec& spec : kind->options) {
       const std::string key = "task." + spec.name;
-      const auto found = record.config.find(key);
-      if (found == record.config.end()) continue;
+      const nlohmann::json* found = record.config.find(key);
+      if (found == nullptr) continue;
       const OptionValue value = found->is_string()           ? OptionValue(found->get<std::string>())
                                 : found->is_boolean()        ? OptionValue(found->get<bool>())
                                 : found->is_number_integer() ? OptionValue(found->get<std::int64_t>())
@@ -97,7 +97,7 @@ AnswersOf evaluated_answers() {
     if (!sequences || !(*sequences >= 1 && *sequences <= kMostSequences)) return std::nullopt;
     const Split split = metric.starts_with("test") ? Split::test : Split::eval;
     std::string key = split == Split::test ? "test" : "eval";
-    for (const auto& [name, value] : record.config.items())
+    for (const auto& [name, value] : record.config)
       if (name.starts_with("task.") || name == "eval.sequences") (key += value.dump()).push_back('\n');
     const auto [place, is_new] = known->try_emplace(key);
     if (!is_new) return place->second;

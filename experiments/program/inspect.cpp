@@ -44,7 +44,7 @@ std::string remedy(const Record& record, const fs::path& store, const Console& c
 
 /// Says what to do instead where there is nothing to look at, trained again or not.
 void check_model(const Record& record, const fs::path& store) {
-  const std::string model = record.config.value("model.name", "retrieval");
+  const std::string model = config_text(record, "model.name").value_or("retrieval");
   if (model == "probe")
     throw UsageError(
         fmt::format("run {} is a probe, whose memory learns nothing to look at; what it measured: crosstalk "
@@ -101,7 +101,7 @@ std::vector<int> positions_of(const std::string& text) {
 
 /// What --layer and --head name, in the model of a run. Of a language model one head is shown unless all are asked for.
 void choose_layer(const Arguments& arguments, const Record& record, InspectRequest& request) {
-  const bool language = record.config.value("model.name", "retrieval") == "language";
+  const bool language = config_text(record, "model.name").value_or("retrieval") == "language";
   if (arguments.has("layer") && !language)
     throw UsageError(fmt::format(
         "--layer: run {} is a retrieval model, which is one memory without layers; leave --layer out",
@@ -151,7 +151,7 @@ std::string readme_text(const Inspection& inspection, const Record& record, cons
   for (const InspectArray& array : inspection.arrays)
     text += fmt::format("{:<18} {:<15} [{}]\n                   {}\n", array.name, array.shape,
                         fmt::join(array.dims, ","), array.meaning);
-  return text + "\nConfiguration of the run:\n" + record.config.dump(2) + "\n";
+  return text + "\nConfiguration of the run:\n" + record.config.object().dump(2) + "\n";
 }
 
 void write_arrays(const fs::path& folder, const Inspection& inspection) {

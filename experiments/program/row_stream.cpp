@@ -71,7 +71,7 @@ struct RowStream::Impl {
       for (const std::string_view key : keys.provenance) names.provenance.insert(unescaped(key));
       return;
     }
-    for (const auto& [name, value] : row.config.items()) names.config.insert(name);
+    for (const auto& [name, value] : row.config) names.config.insert(name);
     for (const auto& [name, value] : row.metrics) names.metrics.insert(name);
     for (const auto& [name, value] : row.provenance.items()) names.provenance.insert(name);
   }
@@ -98,7 +98,7 @@ struct RowStream::Impl {
           row.config["semantics"] = number;
     keep_matching(rows.rows, conditions);
     for (auto& [key, row] : rows.rows)
-      if (is_head(row)) row.config = nullptr;
+      if (is_head(row)) row.config.clear();
   }
 
   Console& console;

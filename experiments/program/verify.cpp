@@ -94,7 +94,7 @@ void train_again(std::vector<Check>& checks, const TrainingOptions& training, Co
   std::map<std::string, Check*> by_id;
   for (Check& check : checks) {
     try {
-      if (text_at(check.recorded->config, "memory.name") == kForeignMemory)
+      if (config_text(*check.recorded, "memory.name") == kForeignMemory)
         throw std::runtime_error("a PyTorch model: 'python -m crosstalk verify STORE' trains it again");
       runs.push_back(run_of(*check.recorded));
       by_id[check.recorded->id] = &check;
@@ -212,14 +212,14 @@ OptionValue value_of(const OptionSpec* spec, const std::string& key, const nlohm
 
 Run run_of(const Record& record) {
   const Schema& schema = default_schema();
-  const std::string task = text_at(record.config, "task.name"),
-                    memory = text_at(record.config, "memory.name");
+  const std::string task = config_text(record, "task.name").value_or(""),
+                    memory = config_text(record, "memory.name").value_or("");
   if (schema.find_task(task) == nullptr)
     throw std::runtime_error(fmt::format("this crosstalk has no task '{}'", task));
   const SchemaMemory* kind = schema.find_memory(memory);
   if (kind == nullptr) throw std::runtime_error(fmt::format("this crosstalk has no memory '{}'", memory));
   Run run;
-  for (const auto& [key, json] : record.config.items()) {
+  for (const auto& [key, json] : record.config) {
     const OptionSpec* spec = find_option(schema, task, memory, key);
     const bool known = spec != nullptr || key == "task.name" || key == "memory.name" || key == "seed" ||
                        key == "data_seed" || key == "init_seed";

@@ -130,7 +130,7 @@ TEST(Theory, TheBestMatrixOfARankStandsOnTheRankBound) {
     // recall: exact. reassign: both sides are means over sequences.
     const bool exact = std::string(c.task) == "recall";
     EXPECT_TRUE(std::abs(best - *bound) <= (exact ? 1e-9 : 0.002))
-        << record.config.dump() << ": " << best << " against " << *bound;
+        << record.config.object().dump() << ": " << best << " against " << *bound;
     // No other matrix of the rank does better: the optimum of queries that count alike, say, or a random one.
     Case other = c;
     other.schlag = false;
@@ -142,7 +142,7 @@ TEST(Theory, TheBestMatrixOfARankStandsOnTheRankBound) {
             answers.col(q) *= 0.9 + 0.2 * static_cast<double>(random()) / 4294967296.0;  // keeps the rank
           return answers;
         });
-    EXPECT_GT(worse, *bound - (exact ? 0 : 0.002)) << record.config.dump();
+    EXPECT_GT(worse, *bound - (exact ? 0 : 0.002)) << record.config.object().dump();
   }
 }
 
@@ -170,7 +170,7 @@ TEST(Theory, TheMeanOfTheWritesStandsOnTheSumRuleFloor) {
       return answers;
     });
     EXPECT_TRUE(std::abs(mean - *floor) <= 0.0025)
-        << record.config.dump() << ": " << mean << " against " << *floor;
+        << record.config.object().dump() << ": " << mean << " against " << *floor;
   }
 }
 

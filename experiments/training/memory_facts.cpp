@@ -10,7 +10,7 @@ namespace {
 
 bool is_bounded_law(const Record& record) {
   Options options;
-  for (const auto& [key, value] : record.config.items()) {
+  for (const auto& [key, value] : record.config) {
     if (!key.starts_with("memory.")) continue;
     if (value.is_string()) options.set(key, value.get<std::string>());
     if (value.is_number_integer()) options.set(key, value.get<std::int64_t>());

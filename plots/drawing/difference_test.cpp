@@ -91,7 +91,8 @@ TEST_F(DifferenceTest, ByAKeyLikeIsHeldAgainstLike) {
     record.eval_accuracy += 0.25;
     records[record.id] = record;
   }
-  for (auto& [id, record] : records) record.config.emplace("model.width", 32);
+  for (auto& [id, record] : records)
+    if (!record.config.contains("model.width")) record.config["model.width"] = 32;
   options_.by = {"model.width"};
   options_.against = "a";
   const std::string like = table(records);
@@ -130,7 +131,8 @@ TEST_F(DifferenceTest, TheFigureMarksWhatIsToldAndWhereZeroIs) {
     Record& other = two["ct-9" + id.substr(3)] = record;
     other.id = "ct-9" + id.substr(3), other.config["model.width"] = 64;
   }
-  for (auto& [id, record] : two) record.config.emplace("model.width", 32);
+  for (auto& [id, record] : two)
+    if (!record.config.contains("model.width")) record.config["model.width"] = 32;
   options_.facet = "model.width";
   EXPECT_THAT(draw("difference", two),
               AllOf(HasSubstr(",32,a,7,0.015625,0.0625,0\n"), Not(HasSubstr(",1\n"))));

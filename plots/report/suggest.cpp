@@ -114,12 +114,13 @@ std::vector<std::string> telling_keys(const RecordList& records) {
   std::size_t count = labels.size();
   std::vector<std::string> telling;
   for (const std::string& key : keys) {
-    std::map<std::pair<std::size_t, std::string>, std::size_t> finer;
+    std::map<std::pair<std::size_t, const std::string*>, std::size_t> finer;  // equal texts are one
     std::vector<std::size_t> of_records;
-    for (std::size_t i = 0; i < records.size(); ++i)
-      of_records.push_back(
-          finer.try_emplace({classes[i], config_text(*records[i], key).value_or("")}, finer.size())
-              .first->second);
+    for (std::size_t i = 0; i < records.size(); ++i) {
+      const Configuration::Value* value = records[i]->config.value_of(key);
+      const std::string* text = value == nullptr || value->text->empty() ? nullptr : value->text;
+      of_records.push_back(finer.try_emplace({classes[i], text}, finer.size()).first->second);
+    }
     if (finer.size() == count) continue;
     count = finer.size();
     classes = std::move(of_records);

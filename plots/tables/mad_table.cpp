@@ -28,7 +28,7 @@ int mad_task_of(const Record& record) {
 /// What the task is set to, as text.
 std::string difficulty_of(const Record& record) {
   std::string text;
-  for (const auto& [key, value] : record.config.items())
+  for (const auto& [key, value] : record.config)
     if (key.starts_with("task.")) text += key + "=" + value.dump() + "\n";
   return text;
 }

@@ -84,7 +84,7 @@ class Protocol {
       for (const Record* record : chosen_) {
         if (config_text(*record, "task.name") != task) continue;
         of_task.push_back(record);
-        for (const auto& [key, value] : record->config.items())
+        for (const auto& [key, value] : record->config)
           if (key.starts_with("task.") && key != "task.name") keys.insert(key);
       }
       std::vector<std::string> settings;
@@ -228,7 +228,7 @@ class Protocol {
     std::map<std::string, std::set<std::string>> points;
     for (const Record* record : chosen_) {
       std::string point = record->label;
-      for (const auto& [key, value] : record->config.items())
+      for (const auto& [key, value] : record->config)
         if (!is_seed_key(key)) point += "\n" + key + " " + value.dump();
       points[point].insert(field_text(*record, "seed").value_or(""));
     }
@@ -317,7 +317,7 @@ class Protocol {
     const bool language = values("model.name") == std::vector<std::string>{"language"};
     std::set<std::string> keys;
     for (const Record* record : chosen_)
-      for (const auto& [key, value] : record->config.items()) {
+      for (const auto& [key, value] : record->config) {
         const std::string text = config_text(*record, key).value_or("");
         if (key.starts_with("task.") || key.starts_with("memory.") || told.count(key) != 0 ||
             (language && of_language.count(key) != 0))

@@ -168,8 +168,7 @@ nb::tuple columns_of(const std::vector<std::string>& names, const std::vector<st
       id.add(rows, json(record.id)), study.add(rows, json(record.study)), label.add(rows, json(record.label));
       status.add(rows, json(to_text(record.status))), seed.add(rows, json(record.seed));
       version.add(rows, json(record.version));
-      if (record.config.is_object())
-        for (const auto& [name, value] : record.config.items()) config[name].add(rows, value);
+      for (const auto& [name, value] : record.config) config[name].add(rows, value);
       d_dot.add(rows, json(record.d_dot));
       state_size.add(rows, record.state_size > 0 ? json(record.state_size) : json());
       steps.add(rows, json(record.steps)), verdict.add(rows, json(to_text(verdict_of(record))));

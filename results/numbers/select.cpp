@@ -47,16 +47,23 @@ Groups groups_of(const RecordList& records, const std::vector<std::string>& keys
   for (const auto& [key, varies] : config_keys(records))
     if (varies && !is_seed_key(key) && std::find(keys.begin(), keys.end(), key) == keys.end())
       others.push_back(key);
+  using Of = std::vector<const Configuration::Value*>;
+  std::map<std::pair<std::string, Of>, std::map<Values, RecordList>*> found;  // equal values are one
   Groups groups;
   for (const Record* record : records) {
     if (record->status == RunStatus::failed) continue;
-    std::string rest = record->label + '\n';
-    for (const std::string& key : others)
-      if (const auto value = record->config.find(key); value != record->config.end())
-        rest += key + '=' + value->dump() + '\n';
+    Of of;
+    for (const std::string& key : others) of.push_back(record->config.value_of(key));
+    auto& group = found[{record->label, std::move(of)}];
+    if (group == nullptr) {
+      std::string rest = record->label + '\n';
+      for (const std::string& key : others)
+        if (const auto* value = record->config.find(key)) rest += key + '=' + value->dump() + '\n';
+      group = &groups[rest];
+    }
     Values values;
     for (const std::string& key : keys) values.push_back(config_text(*record, key).value_or(""));
-    groups[rest][values].push_back(record);
+    (*group)[values].push_back(record);
   }
   return groups;
 }
@@ -124,19 +131,13 @@ const std::pair<const Values, RecordList>& best_of(const std::map<Values, Record
 }  // namespace
 
 std::optional<std::string> config_text(const Record& record, const std::string& key) {
-  if (!record.config.is_object()) return std::nullopt;
-  const auto found = record.config.find(key);
-  if (found == record.config.end()) return std::nullopt;
-  if (found->is_string()) return found->get<std::string>();
-  if (found->is_number_float()) return fmt::format("{}", found->get<double>());
-  return found->dump();
+  const Configuration::Value* found = record.config.value_of(key);
+  return found == nullptr ? std::nullopt : std::optional(*found->text);
 }
 
 std::optional<double> config_number(const Record& record, const std::string& key) {
-  if (!record.config.is_object()) return std::nullopt;
-  const auto found = record.config.find(key);
-  if (found == record.config.end() || !found->is_number()) return std::nullopt;
-  return found->get<double>();
+  const nlohmann::json* found = record.config.find(key);
+  return found == nullptr || !found->is_number() ? std::nullopt : std::optional(found->get<double>());
 }
 
 std::optional<std::string> field_text(const Record& record, const std::string& key) {
@@ -203,26 +204,28 @@ std::vector<std::string> sorted_values(const std::vector<std::string>& values) {
 }
 
 std::map<std::string, bool> config_keys(const RecordList& records) {
-  using Object = nlohmann::json::object_t;
-  static const Object none;
+  if (records.empty()) return {};
+  const std::vector<Configuration::Entry>& first = records.front()->config.entries();
+  std::vector<bool> varies(first.size());
   std::map<std::string, bool> keys;
-  const auto object_of = [](const Record* record) -> const Object& {
-    const auto* object = record->config.get_ptr<const Object*>();
-    return object == nullptr ? none : *object;
-  };
-  if (records.empty()) return keys;
-  const Object& first = object_of(records.front());
-  for (const auto& [key, value] : first) keys.emplace(key, false);
   for (const Record* record : records) {
-    const Object& other = object_of(record);
-    auto a = first.begin(), b = other.begin();  // both are sorted
-    while (a != first.end() || b != other.end()) {
-      const int order = a == first.end() ? 1 : b == other.end() ? -1 : a->first.compare(b->first);
-      if (order != 0 || a->second != b->second) keys[order > 0 ? b->first : a->first] = true;
+    const std::vector<Configuration::Entry>& other = record->config.entries();
+    std::size_t a = 0, b = 0;  // both are sorted
+    while (a < first.size() || b < other.size()) {
+      const int order = a == first.size()              ? 1
+                        : b == other.size()            ? -1
+                        : first[a].key == other[b].key ? 0
+                                                       : first[a].key->compare(*other[b].key);
+      if (order > 0)
+        keys[*other[b].key] = true;
+      else if (!varies[a])  // 1 and 1.0 are two values, and equal
+        varies[a] =
+            order < 0 || (first[a].value != other[b].value && first[a].value->json != other[b].value->json);
       if (order <= 0) ++a;
       if (order >= 0) ++b;
     }
   }
+  for (std::size_t a = 0; a < first.size(); ++a) keys[*first[a].key] = varies[a];
   return keys;
 }
 
@@ -240,8 +243,7 @@ std::string nearest_key(const RecordList& records, const std::string& key) {
   std::set<std::string> keys = {"label",     "study", "status", "verdict",
                                 "semantics", "seed",  "d_dot",  "state_size"};
   for (const Record* record : records)
-    if (record->config.is_object())
-      for (const auto& item : record->config.items()) keys.insert(item.key());
+    for (const auto& [name, value] : record->config) keys.insert(name);
   if (keys.count(key) != 0) return key;
   return keys.count(key + ".name") != 0 ? key + ".name" : nearest_of(key, {keys.begin(), keys.end()});
 }
@@ -453,17 +455,27 @@ void keep_matching(std::map<std::string, Record>& records, const std::map<std::s
 namespace {
 
 /// What tells configurations apart, however a table or a store spells it; an empty text is as no key.
-std::string configuration_text(const Record& record) {
-  std::string text = record.label;
-  if (!record.config.is_object()) return text;
-  for (const auto& [key, value] : record.config.items()) {
-    if (key == "seed") continue;
-    const std::string one = *config_text(record, key);
-    const auto number = value.is_number() ? value.get<double>() : to_number(one);
-    if (!one.empty()) text += fmt::format("\n{}={}", key, number ? fmt::format("{}", *number) : one);
+class Spelling {
+ public:
+  std::string operator()(const Record& record) {
+    std::string text = record.label;
+    for (const auto& [key, value] : record.config.entries()) {
+      if (*key == "seed" || value->text->empty()) continue;
+      text.append("\n").append(*key).append("=").append(spelt(*value));
+    }
+    return text;
   }
-  return text;
-}
+
+ private:
+  const std::string& spelt(const Configuration::Value& value) {
+    std::string& text = known_[&value];
+    if (!text.empty()) return text;
+    const auto number = value.json.is_number() ? value.json.get<double>() : to_number(*value.text);
+    return text = number ? fmt::format("{}", *number) : *value.text;
+  }
+
+  std::unordered_map<const Configuration::Value*, std::string> known_;
+};
 
 }  // namespace
 
@@ -477,6 +489,7 @@ std::string drop_repeats(std::map<std::string, Record>& rows,
     return (known != places.end() ? known->second : "run " + row->second.id) +
            (semantics ? fmt::format(" (semantics {})", *semantics) : "");
   };
+  Spelling configuration_text;
   std::string told;
   std::size_t count = 0;
   for (auto row = rows.begin(); row != rows.end();) {
@@ -519,8 +532,7 @@ Pooled pooled_differences(const RecordList& records) {
   static const std::string blank = "(blank)";
   std::map<std::string, std::set<std::string>> values;
   for (const Record* record : records) {
-    if (!record->config.is_object()) continue;
-    for (const auto& [key, value] : record->config.items())
+    for (const auto& [key, value] : record->config)
       if (!is_seed_key(key)) values[key].insert(*config_text(*record, key));
   }
   // Later versions of the program know more keys; in somebody's table a blank cell beside a value is a difference.
@@ -528,8 +540,7 @@ Pooled pooled_differences(const RecordList& records) {
                                      [](const Record* record) { return !record->id.starts_with("ct-"); });
   for (auto& [key, texts] : values)
     for (const Record* record : records)
-      if (any_table && record->config.is_object() && !record->config.contains(key) && texts.count("") == 0)
-        texts.insert(blank);
+      if (any_table && !record->config.contains(key) && texts.count("") == 0) texts.insert(blank);
   std::erase_if(values, [](const auto& entry) { return entry.second.size() < 2; });
   Pooled pooled;
   // Loads decide sizes of vocabularies and embeddings, which differ with them.

@@ -45,9 +45,12 @@ void UnequalOptions::add(const std::string& label, const std::string& key, const
 
 void UnequalOptions::add(const Record& record) {
   labels_.try_emplace(record.label, false);
-  if (!record.config.is_object()) return;
-  for (const auto& [key, value] : record.config.items())
-    if (key.starts_with("m")) add(record.label, key, *config_text(record, key));
+  std::vector<Configuration::Entry>& before = last_[record.label];
+  const std::vector<Configuration::Entry>& now = record.config.entries();
+  for (std::size_t i = 0; i < now.size(); ++i)  // most values are those of the label's run before
+    if (now[i].key->starts_with('m') && (i >= before.size() || now[i] != before[i]))
+      add(record.label, *now[i].key, *now[i].value->text);
+  before = now;
 }
 
 std::string UnequalOptions::text(const std::function<std::string(const std::string& label)>& name,

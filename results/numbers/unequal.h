@@ -29,6 +29,7 @@ class UnequalOptions {
  private:
   std::map<std::string, std::map<std::string, std::set<std::string>>> values_;  ///< by key and label
   std::map<std::string, bool> labels_;                                          ///< whether PyTorch's
+  std::map<std::string, std::vector<Configuration::Entry>> last_;               ///< the label's record before
 };
 
 /// "Labels differ in feature_map: silu (DeltaNet), identity (KDA)." of records; "" where they do not.

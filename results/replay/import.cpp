@@ -103,7 +103,6 @@ Record record_in(const CsvRow& row, const std::string& made_up_id) {
   record.d_dot = whole("d_dot");
   record.state_size = whole("state_size");
   record.steps = whole("steps");
-  record.config = nlohmann::json::object();
   for (std::size_t i = 0; i < row.columns().size(); ++i) {
     const std::string &column = row.columns()[i], &cell = row.cell(i);
     const bool is_seed = column == "data_seed" || column == "init_seed";

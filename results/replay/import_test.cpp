@@ -89,7 +89,7 @@ TEST(Import, SemicolonsTabsAndWholeNumbersWithAPoint) {
     const Record& record = rows.rows.begin()->second;
     EXPECT_EQ(record.seed, 1) << separator;
     EXPECT_EQ(record.eval_loss, 0.25) << separator;
-    EXPECT_EQ(record.config.dump(), R"({"task.associations":40,"task.name":"recall"})") << separator;
+    EXPECT_EQ(record.config.object().dump(), R"({"task.associations":40,"task.name":"recall"})") << separator;
   }
 }
 

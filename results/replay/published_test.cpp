@@ -135,7 +135,7 @@ Record paper_run(const nlohmann::json& change = {}) {
                    {"train.patience", 10},
                    {"eval.every", 100},
                    {"eval.protocol", "schlag2021"}};
-  if (change.is_object()) record.config.update(change);
+  if (change.is_object()) for (const auto& [key, value] : change.items()) record.config.set(key, value);
   return record;
 }
 

@@ -45,7 +45,7 @@ bool follows(const Record& ours, const Record& theirs, const std::string& key) {
 std::vector<Otherwise> between(const Record& record, const ReplayedStudy& study, const Record& run,
                                bool any_load) {
   std::vector<Otherwise> found;
-  for (const auto& [key, value] : run.config.items()) {
+  for (const auto& [key, value] : run.config) {
     if (is_aside(key) || follows(record, run, key) || (any_load && follows_load(key))) continue;
     auto ours = config_text(record, key);
     const auto theirs = config_text(run, key);
@@ -74,7 +74,7 @@ std::string plain(const std::string& value) {
 
 std::vector<Otherwise> otherwise_than(const Record& record, const PublishedPoint& point,
                                       const std::vector<ReplayedStudy>& studies, bool any_load) {
-  if (!point.head || !record.config.is_object() || record.config.empty()) return {};
+  if (!point.head || record.config.empty()) return {};
   std::vector<const ReplayedStudy*> candidates;
   for (const ReplayedStudy& study : studies)
     if (std::count(point.head->studies.begin(), point.head->studies.end(), study.path) != 0)

@@ -52,7 +52,7 @@ std::map<std::string, Record> two_seeds(const nlohmann::json& change = nlohmann:
     run.seed = seed;
     run.steps = 200;
     run.config["seed"] = seed;
-    run.config.update(change);
+    for (const auto& [key, value] : change.items()) run.config.set(key, value);
     run.eval_accuracy = 0.5;
     run.eval_loss = 1;
     records[run.id] = run;

@@ -164,6 +164,77 @@ Record read_record(const json& object) {
   return record;
 }
 
+std::string unquoted(std::string_view text) {
+  if (text.find('\\') != text.npos) return json::parse(text).get<std::string>();
+  return std::string(text.substr(1, text.size() - 2));
+}
+
+/// NaN for null.
+double number_in(std::string_view text) {
+  double value = std::numeric_limits<double>::quiet_NaN();
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
+}
+
+/// Of {"x":[1,2],"y":[0.5,null]}.
+Series series_in(std::string_view text) {
+  Series made;
+  const std::size_t end_of_x = text.find(']');
+  for (auto* list : {&made.x, &made.y}) {
+    std::size_t at = text.find('[', list == &made.x ? 0 : end_of_x) + 1;
+    while (text[at] != ']') {
+      const std::size_t end = text.find_first_of(",]", at);
+      list->push_back(number_in(text.substr(at, end - at)));
+      at = end + (text[end] == ',' ? 1 : 0);
+    }
+  }
+  return made;
+}
+
+/// The record of a line that is_written_record(), without JSON of the whole; nothing where keys have escapes or stand in another
+/// order.
+std::optional<Record> read_written(std::string_view line) {
+  const RecordTexts texts = texts_of_line(line);
+  for (const auto* members : {&texts.config, &texts.metrics, &texts.curves, &texts.profiles})
+    for (std::size_t i = 0; i < members->size(); ++i)
+      if ((*members)[i].first.find('\\') != line.npos ||
+          (i > 0 && (*members)[i].first <= (*members)[i - 1].first))
+        return std::nullopt;
+  std::map<std::string_view, std::string_view> fields(texts.fields.begin(), texts.fields.end());
+  const auto integer = [&](const char* key) {
+    const std::string_view text = fields.at(key);
+    std::int64_t value = 0;
+    std::from_chars(text.data(), text.data() + text.size(), value);
+    return value;
+  };
+  Record record;
+  record.id = unquoted(fields.at("id"));
+  record.study = unquoted(fields.at("study"));
+  record.label = unquoted(fields.at("label"));
+  record.message = unquoted(fields.at("message"));
+  const std::string status = unquoted(fields.at("status"));
+  for (const RunStatus one : {RunStatus::diverged, RunStatus::failed})
+    if (status == to_text(one)) record.status = one;
+  if (record.id.empty() || status != to_text(record.status))
+    return std::nullopt;  // from_intact_line() says why
+  record.seed = integer("seed"), record.d_dot = integer("d_dot");
+  record.state_size = integer("state_size"), record.steps = integer("steps");
+  record.eval_loss = number_in(fields.at("eval_loss"));
+  record.best_eval_loss = number_in(fields.at("best_eval_loss"));
+  record.eval_accuracy = number_in(fields.at("eval_accuracy"));
+  record.config = Configuration(texts.config);
+  for (const auto& [name, value] : texts.metrics)
+    record.metrics.emplace_hint(record.metrics.end(), name, number_in(value));
+  for (const auto& [name, value] : texts.curves)
+    record.curves.emplace_hint(record.curves.end(), name, series_in(value));
+  for (const auto& [name, value] : texts.profiles)
+    record.profiles.emplace_hint(record.profiles.end(), name, series_in(value));
+  record.provenance = json::object();
+  for (const auto& [name, value] : texts.provenance)
+    record.provenance[json::parse(fmt::format("\"{}\"", name)).get<std::string>()] = json::parse(value);
+  return record;
+}
+
 }  // namespace
 
 std::string to_text(RunStatus status) {
@@ -197,8 +268,7 @@ std::string to_line(const Record& record) {
   out["label"] = record.label;
   out["status"] = to_text(record.status);
   out["seed"] = record.seed;
-  // A default-made json is null; the file always has an object.
-  out["config"] = record.config.is_null() ? ordered_json::object() : ordered_json(record.config);
+  out["config"] = record.config.object();
   add_result(out, record);
   out["provenance"] = record.provenance.is_null() ? ordered_json::object() : ordered_json(record.provenance);
   return seal(text_of(out));
@@ -251,6 +321,8 @@ ParsedLine from_intact_line(std::string_view line) {
   if (nests_deeply(line))
     return {std::nullopt, fmt::format("lists and objects nested more than {} deep", max_json_depth)};
   try {
+    if (is_written_record(line))
+      if (std::optional<Record> record = read_written(line)) return {std::move(record), ""};
     return {read_record(json::parse(line)), ""};
   } catch (const BadRecord& error) {
     return {std::nullopt, error.what()};

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "results/store/configuration.h"
+
 namespace crosstalk {
 
 /// How a run ended. `diverged`: its loss or parameters became non-finite; that is a result. `failed`: an
@@ -27,7 +29,7 @@ struct Record {
   std::string label;  ///< under which it was trained; a study that asks for the run may call it otherwise
   RunStatus status = RunStatus::done;
   std::int64_t seed = 0;
-  nlohmann::json config;        ///< flat object: dotted key -> resolved value ("task.associations": 20, ...)
+  Configuration config;
   std::int64_t d_dot = 0;       ///< 0 where it has no meaning (softmax)
   std::int64_t state_size = 0;  ///< floats kept per sequence at inference
   std::int64_t steps = 0;

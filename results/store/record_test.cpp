@@ -293,5 +293,28 @@ TEST(SameResult, MetricsOfLaterVersionsAndTheoryDoNotCount) {
   EXPECT_FALSE(same_result(old, now));
 }
 
+/// Lines that this program wrote are read without JSON of the whole: the same records, whatever stands in them.
+TEST(Record, WrittenLinesAreReadAsJsonIs) {
+  for (int n = 0; n < 20; ++n) {
+    Record record = make_record(n);
+    if (n % 2 == 1) record.label = "a \"label\" with \\ and ,\"status\":\"done\"";
+    if (n % 3 == 1)
+      record.config["list"] = {1, 2.5, "x]"}, record.config["text"] = "a\nb", record.config["none"] = nullptr;
+    if (n % 3 == 2) record.metrics["nan"] = std::nan(""), record.metrics["small"] = -1.5e-8;
+    if (n % 5 == 1) record.curves["eval_loss"] = {{}, {}};
+    if (n % 5 == 2) record.curves["eval_loss"] = {{100, 200, 300}, {0.5, std::nan(""), 1e-9}};
+    if (n % 5 == 3) record.profiles["by_length"] = {{1}, {0.25}}, record.status = RunStatus::failed;
+    if (n % 7 == 1) record.config["a\"b"] = 1, record.eval_loss = std::nan("");
+    if (n % 7 == 2) record.provenance["x\"y"] = {{"inner", {1, 2}}};
+    const std::string line = to_line(record);
+    const ParsedLine by_line = from_intact_line(line),
+                     by_json = from_intact_line(nlohmann::ordered_json::parse(line).dump(1));
+    ASSERT_TRUE(by_line.record && by_json.record) << by_line.problem << by_json.problem;
+    EXPECT_EQ(to_line(*by_line.record), line);
+    EXPECT_EQ(to_line(*by_json.record), line);
+    EXPECT_EQ(by_line.record->config, by_json.record->config);
+  }
+}
+
 }  // namespace
 }  // namespace crosstalk

@@ -100,7 +100,7 @@ class Reader {
            [](const Record& before, const Record& now) { return same_result(before, now); });
       return;
     }
-    parsed.record->config = nullptr;
+    parsed.record->config.clear();
     const std::string id = parsed.record->id;
     const std::string_view provenance = provenance_of(piece.text);
     const RecordPlace place{heads_->shards.size() - 1, begin, piece.text.size(),

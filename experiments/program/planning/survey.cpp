@@ -21,9 +21,14 @@ StoreSurvey survey(const Study* study, const std::filesystem::path& store, const
   try {
     std::map<std::string, Record> whole;
     RecordReader reader(heads);
+    std::map<std::string, Verdict> verdict_of_id;
     for (const auto& [id, head] : heads.contents.records) {
-      Record record = reader.record_without_series(id, true);
-      if (verdict_needs_curve(record)) record = reader.record(id);
+      Record record = reader.record(id);
+      verdict_of_id.emplace(id, verdict_of(record));
+      record.curves.clear(), record.profiles.clear();  // many: what is asked below suffices
+      const nlohmann::json semantics = record.provenance.value("semantics", nlohmann::json());
+      record.provenance = nlohmann::json::object();
+      if (!semantics.is_null()) record.provenance["semantics"] = semantics;
       whole.emplace(id, std::move(record));
     }
     const LabelledRecords rows =
@@ -33,7 +38,7 @@ StoreSurvey survey(const Study* study, const std::filesystem::path& store, const
     std::map<std::string, VerdictCounts> by_label;
     for (const auto& [key, record] : rows.rows) {
       records.push_back(&record);
-      const Verdict verdict = verdict_of(record);
+      const Verdict verdict = verdict_of_id.at(record.id);
       ++by_label[record.label][verdict];
       if (counted.insert(record.id).second) ++found.verdicts[verdict];
     }

@@ -12,9 +12,8 @@ Record record_of(const std::string& study, const Run& run, RunStatus status) {
   record.label = run.label;
   record.status = status;
   record.seed = run.seed;
-  record.config = nlohmann::json::object();
   for (const auto& [key, value] : run.config.values()) {
-    std::visit([&, &name = key](const auto& v) { record.config[name] = v; }, value);
+    std::visit([&, &name = key](const auto& v) { record.config.set(name, v); }, value);
   }
   record.d_dot = run.d_dot;
   record.state_size = run.state_size;

@@ -42,7 +42,7 @@ testing::Settings settings_of(const Record& record, const TaskKind& kind) {
 const std::map<std::string, double>& baselines_of(const Record& record) {
   static std::map<std::string, std::map<std::string, double>> known;
   std::string key;
-  for (const auto& [name, value] : record.config.items())
+  for (const auto& [name, value] : record.config)
     if (name.starts_with("task.")) key += name + '=' + value.dump() + '\n';
   const auto found = known.find(key);
   if (found != known.end()) return found->second;
