@@ -141,7 +141,9 @@ struct PublishedLayer {
   /// undoes but for its eps: norm(o / sqrt(K); eps) = norm(o; K eps). V where the source says so.
   HeadChannels eps_times = HeadChannels::none;
   std::int64_t parameters = 0;  ///< of one layer of width 64 with 2 heads, as the source counts; 0: no count
-  std::string lacks = {};       ///< what the authors have and no part can say, a sentence
+  /// Ends of names of parameters that the source takes out of weight decay (train.no_decay = "marked").
+  std::vector<std::string> undecayed = {};
+  std::string lacks = {};  ///< what the authors have and no part can say, a sentence
   explicit operator bool() const { return !source.empty(); }
 };
 

@@ -306,10 +306,62 @@ class TrainingCommand {
   std::int64_t foreign_ = 0;     ///< missing runs of PyTorch models
 };
 
+/// The rates of a study's optimizers, of those that take several values.
+std::vector<std::string> tried_rates(const Study& study) {
+  std::vector<std::string> keys;
+  for (const char* key : {"train.learning_rate", "train.muon_rate", "train.weight_decay"}) {
+    std::set<double> values;
+    for (const Run& run : study.runs) values.insert(run.config.get_double(key));
+    if (values.size() > 1) keys.emplace_back(key);
+  }
+  return keys;
+}
+
+/// --rates-short: short runs of one seed into STORE-rates, and then the study at the best rates among them.
+int train_in_two_steps(const Arguments& arguments, Console& console) {
+  const std::string share = arguments.get("rates-short");
+  for (const char* other : {"chosen-of", "only", "shard", "dry-run", "worker"})
+    if (arguments.has(other))
+      throw UsageError(fmt::format(
+          "--rates-short: trains a study in two steps, and --{} is for one; give them by hand: --set "
+          "train.share={}, then --chosen-of",
+          other, share));
+  const double started = steady_seconds();
+  const Study study = study_of(arguments);
+  std::vector<std::string> keys = keys_of(arguments, "best");
+  if (keys.empty()) keys = tried_rates(study);
+  if (keys.empty())
+    throw UsageError(
+        "--rates-short: the study has one learning rate (and one decay), so there is nothing to choose; list several, "
+        "or name other keys with --best");
+  const fs::path store = store_path_of(arguments, study), rates = store.string() + "-rates";
+  Arguments first = arguments;
+  for (const char* option : {"best", "best-by", "rates-short"}) first.options.erase(option);
+  std::vector<std::string>& sets = first.options["set"];
+  std::erase_if(sets, [](const std::string& set) { return set.starts_with("seeds="); });
+  const auto seed = std::min_element(study.runs.begin(), study.runs.end(),
+                                     [](const Run& a, const Run& b) { return a.seed < b.seed; });
+  sets.push_back(fmt::format("seeds={}", seed->seed));
+  sets.push_back("train.share=" + share);
+  first.options["out"] = {rates.string()};
+  if (const int code = TrainingCommand(first, Which::missing, console).run(); code != exit_done) return code;
+  Arguments second = arguments;
+  second.options.erase("rates-short");
+  second.options["chosen-of"] = {rates.string()};
+  second.options["best"] = {join(keys, ",")};
+  if (arguments.has("time-limit")) {
+    const double left =
+        seconds_of(arguments.get("time-limit"), "--time-limit") - (steady_seconds() - started);
+    second.options["time-limit"] = {fmt::format("{:.0f}", std::max(1., left))};
+  }
+  return TrainingCommand(second, Which::missing, console).run();
+}
+
 }  // namespace
 
 int train_study(const Arguments& arguments, Which which, Console& console) {
   catch_stop_signals();
+  if (arguments.has("rates-short")) return train_in_two_steps(arguments, console);
   return TrainingCommand(arguments, which, console).run();
 }
 
@@ -348,10 +400,11 @@ const Command run_command = {
     "  crosstalk run my.toml --device cuda:all\n\n"
     "With --where a study trains the part of its runs that matches:\n"
     "  crosstalk run my.toml --where task.pairs=16 --where seed=1\n\n"
-    "With --chosen-of a study trains only what turned out best elsewhere: first rates by one seed, say,\n"
-    "then all seeds at the rate that is best for each memory and point:\n"
-    "  crosstalk run my.toml --set seeds=1\n"
-    "  crosstalk run my.toml --chosen-of runs/my --best train.learning_rate\n\n"
+    "With --rates-short 0.125 rates and decays are chosen first, by one seed and an eighth of the steps\n"
+    "(into STORE-rates), for each memory and point; then all seeds are trained at these alone. With\n"
+    "--chosen-of they are those that turned out best in any other store:\n"
+    "  crosstalk run my.toml --rates-short 0.125\n"
+    "  crosstalk run my.toml --chosen-of runs/rates --best train.learning_rate\n\n"
     "With --device cuda:all or cuda:0,1 each GPU has a process of its own; all write into the same\n"
     "store. If one is lost, the others take over its runs.\n\n"
     "SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGHUP and --time-limit stop it cleanly with exit code 75:\n"
@@ -364,6 +417,13 @@ const Command run_command = {
     [] {
       std::vector<CommandOption> options = training_options();
       for (CommandOption& option : chosen_options()) options.push_back(std::move(option));
+      options.push_back(
+          {"rates-short",
+           "SHARE",
+           "First choose among the values of --best (rates and decays, if not given) by one seed and this share of "
+           "the steps",
+           false,
+           {}});
       options.push_back(
           {"dry-run,n", "", "Only show what would be trained (as 'crosstalk plan')", false, {}});
       return options;

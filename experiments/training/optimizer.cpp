@@ -1,11 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/training/optimizer.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
 #include <limits>
+#include <sstream>
 
 #include "kernels/base/error.h"
 #include "kernels/base/text/narrow.h"
 #include "kernels/optimizer/clip.h"
+#include "models/memory.h"
+#include "models/mixers/language_options.h"
+#include "models/rules/rule_memory.h"
 
 namespace crosstalk {
 
@@ -16,9 +24,13 @@ RateSchedule schedule_of(const Options& config, std::int64_t epoch) {
   schedule.warmup = narrow<std::int32_t>(warmup, "train.warmup_steps");
   schedule.least = config.get_double("train.least_rate");
   if (name == "one_cycle") schedule.cycle = narrow<std::int32_t>(steps, "train.max_steps");
-  if (name == "cosine" && steps > warmup) {
-    schedule.start = schedule.warmup;
-    schedule.periods = narrow<std::int32_t>(steps - warmup, "train.max_steps");
+  schedule.line = name == "linear" || name == "wsd";
+  if ((name == "cosine" || schedule.line) && steps > warmup) {
+    const std::int64_t decline =
+        name == "wsd" ? std::llround(config.get_double("train.decay_share") * static_cast<double>(steps))
+                      : steps - warmup;
+    schedule.start = narrow<std::int32_t>(steps - decline, "train.max_steps");
+    schedule.periods = narrow<std::int32_t>(decline, "train.max_steps");
   } else if (name == "cosine_epoch") {
     schedule.period = narrow<std::int32_t>(epoch, "steps of an epoch");
     schedule.periods = narrow<std::int32_t>((steps + epoch - 1) / epoch, "epochs");
@@ -37,6 +49,68 @@ std::vector<int> hidden_matrices(const ParameterBlock<Real>& parameters) {
   return found;
 }
 
+namespace {
+
+/// What the sources of the model's layers take out of weight decay (`_no_weight_decay`).
+std::vector<std::string> marked_parameters(const Options& config) {
+  std::vector<std::string> names;
+  const auto add = [&](const Options& options) {
+    const std::vector<std::string>& own = memory_of(options).published.undecayed;
+    names.insert(names.end(), own.begin(), own.end());
+  };
+  if (!is_language(config)) {
+    add(config);
+  } else {
+    for (const LanguageLayer& layer : language_layers(config))
+      if (!layer.conv) add(layer.options);
+  }
+  return names;
+}
+
+/// Whether a word of train.no_decay other than marked names a parameter: a group, or the end of its name.
+bool names_parameter(const std::string& word, const std::string& name) {
+  const std::size_t dot = name.rfind('.');
+  if (word == "biases") return name.ends_with("bias");
+  if (word == "norms")
+    return dot != std::string::npos && std::string_view(name).substr(0, dot).ends_with("norm");
+  return name == word || name.ends_with("." + word);
+}
+
+}  // namespace
+
+template <class Real>
+std::vector<bool> undecayed_parameters(const Options& config, const ParameterBlock<Real>& parameters) {
+  std::vector<bool> found(static_cast<std::size_t>(parameters.count()));
+  std::string words = config.get_string("train.no_decay");
+  if (words == "none") return found;
+  std::replace(words.begin(), words.end(), ',', ' ');
+  std::istringstream all(words);
+  for (std::string word; all >> word;) {
+    const std::vector<std::string> names = word == "marked" ? marked_parameters(config) : std::vector{word};
+    bool any = false;
+    for (int i = 0; i < parameters.count(); ++i)
+      for (const std::string& one : names)
+        if (names_parameter(one, parameters.name(i))) found[static_cast<std::size_t>(i)] = any = true;
+    if (!any)
+      throw OptionError(
+          "train.no_decay",
+          word == "marked"
+              ? "train.no_decay = \"marked\": the source of no layer of this model marks a parameter; leave it out"
+              : fmt::format(
+                    "train.no_decay: no parameter of this model is called {0}, or NAME.{0}; it can be none, marked, "
+                    "norms, biases, or ends of names, as 'crosstalk describe MEMORY' prints them",
+                    word));
+  }
+  if (config.get_string("train.optimizer") == "muon")
+    for (const int i : hidden_matrices(parameters))
+      if (found[static_cast<std::size_t>(i)])
+        throw OptionError("train.no_decay",
+                          fmt::format("train.no_decay: {} is a matrix that Muon trains, and all of these "
+                                      "decay; name others",
+                                      parameters.name(i)));
+  return found;
+}
+
 template <class Real>
 Optimizer<Real>::Optimizer(const Options& config, std::int64_t epoch, Replicas<Real>& replicas)
     : replicas_(replicas),
@@ -47,11 +121,11 @@ Optimizer<Real>::Optimizer(const Options& config, std::int64_t epoch, Replicas<R
       decays_(config.get_string("train.optimizer") != "adam"),
       schedule_(schedule_of(config, epoch)),
       arena_(replicas.device()),
-      pieces_({{0, replicas.model().parameters().values().size()}}),
       momentum_(config.get_double("train.muon_momentum")),
       low_momentum_(config.get_double("train.muon_low_momentum")) {
   const int R = replicas.count();
   if (config.get_string("train.optimizer") == "muon") find_matrices();
+  find_pieces(undecayed_parameters(config, replicas.model().parameters()));
   learning_rate_ = weight_decay_ = rate_ = scale_ = shaped<double>(R, {1});
   const std::int64_t P = replicas.model().parameters().values().size();
   squares_ = shaped<double>(R, {summed() ? clip_blocks(P) : adam_blocks(P)});
@@ -68,35 +142,47 @@ Optimizer<Real>::Optimizer(const Options& config, std::int64_t epoch, Replicas<R
   arena_.allocate();
 }
 
-// The matrices with their workspace, and what Adam keeps between them.
+// The matrices with their workspace.
 template <class Real>
 void Optimizer<Real>::find_matrices() {
   const ParameterBlock<Real>& p = replicas_.model().parameters();
-  const std::int64_t size = p.values().size();
-  std::int64_t workspace = 0, begin = 0;
-  pieces_.clear();
-  const auto piece = [&](std::int64_t end) {
-    if (end > begin) pieces_.push_back({begin, end - begin});
-  };
+  std::int64_t workspace = 0;
   for (const int i : hidden_matrices(p)) {
     const Tensor<Real> matrix = p.value(i);
     const std::int64_t offset = matrix.data - p.values().data;
     for (const std::int64_t x : {offset, std::int64_t{matrix.dim(0)}, std::int64_t{matrix.dim(1)}, workspace})
       matrices_.push_back(narrow<std::int32_t>(x, "parameters of a model that Muon trains"));
     workspace += muon_workspace_size(matrix.dim(0), matrix.dim(1));
-    piece(offset);
-    begin = offset + padded<Real>(matrix.size());
   }
   if (matrices_.empty())
     throw OptionError("train.optimizer",
                       "train.optimizer = \"muon\" trains weights of linear maps, and this model has none; "
                       "use \"adamw\"");
-  piece(size);
   const int R = replicas_.count();
   matrix_table_ =
       shaped<std::int32_t>(R, {static_cast<int>(matrices_.size()) / int{kMuonColumns}, int{kMuonColumns}});
   workspace_ = shaped<Real>(R, {narrow<std::int32_t>(workspace, "Muon's workspace")});
   muon_rate_ = shaped<double>(R, {1});
+}
+
+// What Adam trains, in pieces that decay alike: all but Muon's matrices.
+template <class Real>
+void Optimizer<Real>::find_pieces(const std::vector<bool>& undecayed) {
+  const ParameterBlock<Real>& p = replicas_.model().parameters();
+  std::vector<bool> is_matrix(undecayed.size());
+  if (!matrices_.empty())
+    for (const int i : hidden_matrices(p)) is_matrix[static_cast<std::size_t>(i)] = true;
+  for (std::size_t i = 0; i < undecayed.size(); ++i) {
+    if (is_matrix[i]) continue;
+    const Tensor<Real> one = p.value(static_cast<int>(i));
+    const std::int64_t begin = one.data - p.values().data, end = begin + padded<Real>(one.size());
+    const bool joins = !pieces_.empty() && pieces_.back().begin + pieces_.back().size == begin &&
+                       pieces_.back().decays != undecayed[i];
+    if (joins)
+      pieces_.back().size = end - pieces_.back().begin;
+    else
+      pieces_.push_back({begin, end - begin, !undecayed[i]});
+  }
 }
 
 template <class Real>
@@ -150,7 +236,7 @@ void Optimizer<Real>::update(const Exec& exec) {
     adam.v = part(p.second_moments());
     adam.learning_rate = rate_ ? rate_ : learning_rate_;
     adam.step = replicas_.step;
-    adam.weight_decay = weight_decay_;
+    if (piece.decays) adam.weight_decay = weight_decay_;
     adam.gradient_scale = scale;
     if (!summed()) adam.squares = squares_;
     run(exec, adam);
@@ -174,6 +260,8 @@ void Optimizer<Real>::update(const Exec& exec) {
 
 template std::vector<int> hidden_matrices(const ParameterBlock<float>&);
 template std::vector<int> hidden_matrices(const ParameterBlock<double>&);
+template std::vector<bool> undecayed_parameters(const Options&, const ParameterBlock<float>&);
+template std::vector<bool> undecayed_parameters(const Options&, const ParameterBlock<double>&);
 template class Optimizer<float>;
 template class Optimizer<double>;
 

@@ -19,6 +19,10 @@ RateSchedule schedule_of(const Options& config, std::int64_t epoch);
 template <class Real>
 std::vector<int> hidden_matrices(const ParameterBlock<Real>& parameters);
 
+/// Which parameters train.no_decay takes out of weight decay. Throws OptionError for words that name none.
+template <class Real>
+std::vector<bool> undecayed_parameters(const Options& config, const ParameterBlock<Real>& parameters);
+
 template <class Real>
 class Optimizer {
  public:
@@ -44,12 +48,14 @@ class Optimizer {
   Tensor<double> learning_rate_, weight_decay_, rate_, scale_;
   Tensor<double> squares_;  ///< [R,blocks] parts of the square of the gradient's norm, of the last step
   void find_matrices();
+  void find_pieces(const std::vector<bool>& undecayed);
   /// Whether the gradient's norm is summed up on its own: where it is clipped, and where Adam sees a part of it only.
-  bool summed() const { return clip_norm_ > 0 || !matrices_.empty(); }
+  bool summed() const { return clip_norm_ > 0 || pieces_.size() > 1 || !matrices_.empty(); }
 
   /// Numbers of the block that Adam trains: `size` from `begin` on.
   struct Piece {
     std::int64_t begin, size;
+    bool decays;
   };
   std::vector<Piece> pieces_;
   std::vector<std::int32_t> matrices_;  ///< [M,kMuonColumns]; empty without Muon

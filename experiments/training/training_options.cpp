@@ -4,11 +4,13 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <sstream>
 
 #include "experiments/training/epoch.h"
 #include "experiments/training/foreign_memory.h"
 #include "experiments/training/length_factors.h"
+#include "experiments/training/optimizer.h"
 #include "experiments/training/state/weights.h"
 #include "experiments/training/training.h"
 #include "kernels/base/error.h"
@@ -38,26 +40,35 @@ const std::vector<OptionSpec>& train_options() {
       {"muon_momentum", 0.95, "Muon's momentum (Nesterov's)", 0, 0.999999},
       {"muon_low_momentum", 0.85,
        "what Muon's momentum comes down to at the peak of one_cycle, as in PyTorch", 0, 0.999999},
-      {"weight_decay", 0.0, "AdamW's and Muon's, of every parameter", 0, 1e3},
+      {"weight_decay", 0.0, "AdamW's and Muon's, of every parameter but train.no_decay", 0, 1e3},
+      {"no_decay", std::string("none"),
+       "parameters without weight decay: none; or words with commas: marked (as the source of a published layer marks its own: "
+       "A_log, decay.bias, ...; 'crosstalk describe MEMORY' lists them), norms, biases, ends of names"},
       {"beta1", 0.9, "Adam's decay of the mean of gradients", 0, 0.999999},
       {"beta2", 0.999, "Adam's decay of the mean of their squares", 0, 0.999999},
       {"schedule",
        std::string("constant"),
-       "of the learning rate: constant; cosine: down to 0 over max_steps, step by step; cosine_epoch: the "
-       "same "
-       "curve, but a new rate in each epoch only; one_cycle: PyTorch's OneCycleLR, half a cosine up from "
-       "1/25 over the "
-       "steps of the warm-up, another one down to 4e-6 of the rate (Adam's beta1 stays as it is)",
+       "of the learning rate: constant; cosine: down to 0 over max_steps, step by step; cosine_epoch: the same curve, but a new rate "
+       "in each epoch only; linear: a line down to 0; wsd: constant, and a line down to 0 over the last train.decay_share; "
+       "one_cycle: PyTorch's OneCycleLR, half a cosine up from 1/25 over the steps of the warm-up, another one down to 4e-6 of the "
+       "rate (Adam's beta1 stays as it is)",
        0,
        0,
-       {"constant", "cosine", "cosine_epoch", "one_cycle"}},
+       {"constant", "cosine", "cosine_epoch", "linear", "wsd", "one_cycle"}},
+      {"decay_share",
+       0.1,
+       "of wsd: the share of train.max_steps over which the rate declines, at the end",
+       0,
+       1,
+       {},
+       true},
       {"warmup_steps", std::int64_t{0}, "first steps, over which the learning rate rises in a line", 0, 1e9},
       {"warmup_share", 0.0,
        "the same as a share of train.max_steps, which it is resolved to (one_cycle: of its rise, 0.3 in "
        "PyTorch)",
        0, 1},
-      {"least_rate", 0.0, "what cosine and cosine_epoch come down to, as a share of train.learning_rate", 0,
-       1},
+      {"least_rate", 0.0,
+       "what cosine, cosine_epoch, linear and wsd come down to, as a share of train.learning_rate", 0, 1},
       {"clip_norm", 0.0, "gradients of a larger norm (over all parameters) are scaled down to it (0: never)",
        0, 1e9},
       {"batch", std::int64_t{32}, "sequences a training step", 1, 1 << 16},
@@ -67,6 +78,14 @@ const std::vector<OptionSpec>& train_options() {
        "does); "
        "for tasks that have an end of them",
        0, 1e9},
+      {"share",
+       1.0,
+       "of train.epochs, or else of train.max_steps and train.warmup_steps, which it is resolved to: 0.125 trains an eighth, to try "
+       "rates ('crosstalk run --rates-short')",
+       0,
+       1,
+       {},
+       true},
       {"stop_loss", 1e-3, "stop when the evaluation loss is at most this (0: never)", 0, 1e9},
       {"stop_accuracy", 0.0, "stop when the evaluation accuracy is at least this (0: never)", 0, 1},
       {"patience", std::int64_t{10},
@@ -190,6 +209,22 @@ void check_prefixes(const Options& options, const std::vector<int>& factors) {
 }
 
 /// Checks and defaults by the number of steps of an epoch.
+void resolve_share(Options& options) {
+  const double share = options.get_double("train.share");
+  if (share == 1) return;
+  const auto shorten = [&](const char* key, std::int64_t least) {
+    const double whole = static_cast<double>(options.get_int(key));
+    options.set(key, std::max(least, std::int64_t{std::llround(share * whole)}));
+  };
+  if (options.get_int("train.epochs") > 0) {
+    shorten("train.epochs", 1);
+  } else if (options.get_int("train.max_steps") > 0) {
+    shorten("train.max_steps", 1);
+  }
+  shorten("train.warmup_steps", 0);
+  options.set("train.share", 1.0);
+}
+
 void resolve_epochs(Options& options) {
   const std::int64_t epochs = options.get_int("train.epochs");
   const bool by_epoch = options.get_string("train.schedule") == "cosine_epoch";
@@ -239,6 +274,30 @@ void check_protocol(const Options& options) {
                     "eval.protocol = \"schlag2021\" has neither mixtures nor curricula; use \"uniform\"");
 }
 
+/// Builds the model, without memory, and not again for one that differs in its task and rates alone.
+void check_no_decay(const Options& options) {
+  const std::string& words = options.get_string("train.no_decay");
+  if (words == "none") return;
+  if (options.get_double("train.weight_decay") == 0)
+    throw NoEffect("train.no_decay",
+                   fmt::format("train.no_decay = \"{}\" has no effect without train.weight_decay; leave it "
+                               "out, or set train.weight_decay",
+                               words));
+  if (is_foreign(options)) return;  // Python looks at its model
+  static thread_local Options passed;
+  Options own;
+  for (const auto& [key, value] : options.values())
+    if (key.starts_with("model.") || key.starts_with("memory.") || key == "train.no_decay" ||
+        key == "train.optimizer")
+      own.set(key, value);
+  if (own == passed) return;
+  std::optional<MemoryMeasure> unallocated;
+  if (!MemoryMeasure::active()) unallocated.emplace();
+  const auto task = find_task(options.get_string("task.name"))->make(options);
+  undecayed_parameters(options, make_model<float>(options, task->vocabulary(), Device::cpu, 1)->parameters());
+  passed = std::move(own);
+}
+
 void check_optimizer(const Options& options) {
   const std::string& optimizer = options.get_string("train.optimizer");
   const double decay = options.get_double("train.weight_decay");
@@ -246,6 +305,7 @@ void check_optimizer(const Options& options) {
     throw OptionError(
         "train.weight_decay",
         fmt::format("train.weight_decay = {} needs train.optimizer = \"adamw\" or \"muon\"", decay));
+  check_no_decay(options);
   if (optimizer == "muon") {
     if (options.get_string("model.name") != "language")
       throw OptionError("train.optimizer",
@@ -298,12 +358,28 @@ void resolve_schedule(Options& options) {
                       steps - 1, steps));
   }
   if (const double least = options.get_double("train.least_rate");
-      least > 0 && !schedule.starts_with("cosine"))
+      least > 0 && (schedule == "constant" || schedule == "one_cycle"))
     throw OptionError(
         "train.least_rate",
-        fmt::format("train.least_rate = {} belongs to train.schedule = \"cosine\" and \"cosine_epoch\"; "
-                    "leave it out for \"{}\"",
-                    least, schedule));
+        fmt::format(
+            "train.least_rate = {} belongs to train.schedule = \"cosine\", \"cosine_epoch\", \"linear\" and "
+            "\"wsd\"; leave it out for \"{}\"",
+            least, schedule));
+  if (schedule != "wsd") {
+    refuse_without_effect(options, "train", train_options(), "decay_share",
+                          fmt::format("with train.schedule = \"{}\"", schedule),
+                          "set train.schedule = \"wsd\"");
+  } else if (const std::int64_t warmup = options.get_int("train.warmup_steps"),
+             stable =
+                 std::llround((1 - options.get_double("train.decay_share")) * static_cast<double>(steps));
+             warmup > stable) {
+    throw OptionError(
+        "train.decay_share",
+        fmt::format(
+            "train.decay_share = {} of train.max_steps = {} begins at step {}, within the {} steps of "
+            "warm-up; give a smaller share, or a shorter warm-up",
+            options.get_double("train.decay_share"), steps, stable, warmup));
+  }
 }
 
 /// Every stage of a schedule ends at an evaluation of its own.
@@ -441,6 +517,7 @@ void resolve_training(Options& options) {
   check_optimizer(options);
   check_protocol(options);
   check_mixture(options);
+  resolve_share(options);
   resolve_epochs(options);
   resolve_schedule(options);
   check_promotion(options);

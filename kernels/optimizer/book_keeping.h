@@ -46,16 +46,17 @@ CT_HD inline void take_norm(double* report, int period, std::int32_t step, doubl
   if (i == 0 || norm > report[report_largest_norm] || norm != norm) report[report_largest_norm] = norm;
 }
 
-/// Factors of a learning rate, step by step: a linear warm-up and half a cosine down, or one cycle.
+/// Factors of a learning rate, step by step: a linear warm-up and half a cosine or a line down, or one cycle.
 struct RateSchedule {
   std::int32_t warmup = 0;   ///< step t of so many, counted from 1, takes t / warmup of it
-  std::int32_t periods = 0;  ///< 0: constant; else those of the cosine, which changes once in each
+  std::int32_t periods = 0;  ///< 0: constant; else those of the decline, which changes once in each
   std::int32_t period = 1;   ///< steps
-  std::int32_t start = 0;    ///< steps before the cosine begins
-  double least = 0;          ///< what the cosine comes down to
+  std::int32_t start = 0;    ///< steps before the decline begins
+  double least = 0;          ///< what it comes down to
+  bool line = false;         ///< a line down, in place of half a cosine
   std::int32_t cycle = 0;    ///< steps of one cycle, of which warmup (at least 2) rise; 0: none
 
-  /// Factor of PyTorch's CosineAnnealingLR (closed form), stepped after every `period` updates, or as its OneCycleLR.
+  /// Factor of PyTorch's CosineAnnealingLR (closed form) or LinearLR, stepped after every `period` updates, or as its OneCycleLR.
   CT_HD double factor(std::int32_t step) const {
     constexpr double pi = 3.141592653589793;
     if (cycle > 0) {
@@ -68,7 +69,9 @@ struct RateSchedule {
     double factor = step < warmup ? static_cast<double>(step) / warmup : 1.0;
     if (periods > 0 && step > start) {
       const std::int32_t passed = (step - 1 - start) / period;
-      factor *= passed < periods ? least + (1 - least) * (0.5 * (1 + cos(pi * passed / periods))) : least;
+      const double left =
+          line ? 1 - static_cast<double>(passed) / periods : 0.5 * (1 + cos(pi * passed / periods));
+      factor *= passed < periods ? least + (1 - least) * left : least;
     }
     return factor;
   }

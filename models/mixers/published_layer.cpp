@@ -1,6 +1,7 @@
 // model.layer = "published": the layer that a memory's authors put around it.
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -140,6 +141,11 @@ std::string Memory::published_text() const {
   text += fmt::format(". Source: {}.", published.source);
   text +=
       published.lacks.empty() ? " Lacks nothing that is known." : fmt::format(" Lacks: {}.", published.lacks);
+  if (!published.undecayed.empty())
+    text += fmt::format(
+        " Its source marks {} as without weight decay (train.no_decay = \"marked\"); of trainers, xLSTM's honours such marks, while "
+        "flame, NVlabs' GatedDeltaNet, Zoology and mad-lab let all parameters decay.",
+        fmt::join(published.undecayed, ", "));
   if (!setting_of(published, "model.heads"))
     text += " The study says the rest: heads, sizes, MLP, norms of blocks.";
   return text;

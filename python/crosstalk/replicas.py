@@ -22,6 +22,29 @@ def _check_logits(logits: Any, rows: Sequence[int], letters: str, vocabulary: in
         raise TypeError(f"the model gives {list(logits.shape)}; logits {letters} = {[*rows, vocabulary]} are needed")
 
 
+def undecayed(model: torch.nn.Module, words: str) -> set[str]:
+    """Names of the parameters that train.no_decay takes out of weight decay: none, or words with commas: marked (`p._no_weight_decay`
+    is true), norms (of modules whose class is called ...Norm...), biases, ends of names. Raises ValueError for a word that names none."""
+    found: set[str] = set()
+    if words == "none":
+        return found
+    norms = tuple(name for name, module in model.named_modules() if "Norm" in type(module).__name__)
+    for word in words.replace(",", " ").split():
+        named = {
+            n
+            for n, p in model.named_parameters()
+            if (word == "marked" and getattr(p, "_no_weight_decay", False))
+            or (word == "norms" and n.rpartition(".")[0] in norms)
+            or (word == "biases" and n.endswith("bias"))
+            or n == word
+            or n.endswith("." + word)
+        }
+        if not named:
+            raise ValueError(f"train.no_decay: {word} names no parameter of the model; there are {', '.join(dict(model.named_parameters()))}")
+        found |= named
+    return found
+
+
 def answer_losses(
     model: Callable[..., Any], answers: bool, batch: tuple[Any, Any, Any], vocabulary: int
 ) -> tuple[Any, Any, Any]:
@@ -80,6 +103,7 @@ class Replicas:
         self.vocabulary = int(config["task.vocabulary"])
         double = config["train.precision"] == "fp64"
         self.autocast = config["train.precision"] == "bf16"
+        self.undecayed = {f"model.{n}" for n in undecayed(models[0], config["train.no_decay"])}
         models = [_Answering(m.double() if double else m).to(self.device).train() for m in models]
         self.params, self.buffers = stack_module_state(models)
         self.params = {n: p.detach().clone() for n, p in self.params.items()}
@@ -154,7 +178,8 @@ class Replicas:
             one = (-1,) + (1,) * (p.dim() - 1)
             if scale is not None:
                 g = g * scale.to(p.dtype).view(one)
-            p.mul_((1 - rate * self.decay).to(p.dtype).view(one))
+            if n not in self.undecayed:
+                p.mul_((1 - rate * self.decay).to(p.dtype).view(one))
             self.m[n].mul_(self.beta1).add_(g, alpha=1 - self.beta1)
             self.v[n].mul_(self.beta2).addcmul_(g, g, value=1 - self.beta2)
             size = (rate / (1 - self.beta1**number)).to(p.dtype).view(one)

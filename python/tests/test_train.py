@@ -147,6 +147,19 @@ def test_replicas_are_runs_alone_and_those_of_torch(folder):
     np.testing.assert_allclose(a[run["id"]]["curves"]["train_loss"]["y"], want, rtol=1e-6)
 
 
+def test_no_decay_names_parameters() -> None:
+    from crosstalk.replicas import undecayed
+
+    model = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.LayerNorm(3), torch.nn.Linear(3, 2))
+    model[0].weight._no_weight_decay = True  # type: ignore[assignment]
+    assert undecayed(model, "none") == set()
+    assert undecayed(model, "marked") == {"0.weight"}
+    assert undecayed(model, "norms, biases") == {"1.weight", "1.bias", "0.bias", "2.bias"}
+    assert undecayed(model, "2.weight") == {"2.weight"}
+    with pytest.raises(ValueError, match="A_log names no parameter"):
+        undecayed(model, "A_log")
+
+
 @pytest.mark.parametrize("arguments", ["", "dropout = 0.1"])
 def test_a_run_that_was_stopped_goes_on_to_the_same_record(folder, arguments, monkeypatch, capfd):
     study = write(folder, arguments=arguments)

@@ -41,10 +41,7 @@ class Configuration {
   class Place {
    public:
     Place(Configuration& owner, std::string key) : owner_(owner), key_(std::move(key)) {}
-    template <class T>
-    Place& operator=(const T& value) {
-      return owner_.set(key_, nlohmann::json(value)), *this;
-    }
+    Place& operator=(const nlohmann::json& value) { return owner_.set(key_, value), *this; }
     template <class T>
     T get() const {
       return owner_.at(key_).template get<T>();
@@ -79,6 +76,7 @@ class Configuration {
   /// Throws std::out_of_range.
   const nlohmann::json& at(std::string_view key) const;
   Place operator[](const std::string& key) { return Place(*this, key); }
+  const nlohmann::json& operator[](const std::string& key) const { return at(key); }
   void set(const std::string& key, const nlohmann::json& value);
   void erase(std::string_view key);
   void clear() { entries_.clear(); }

@@ -562,6 +562,23 @@ PYTHON
   refused "no run of the study has the key" "$crosstalk" run tiny.toml --chosen-of store --best train.rate
 }
 
+@test "rates are chosen in short runs of one seed in the same command" {
+  rates=(--set train.learning_rate=1e-2,1e-3 --out store)
+  refused "nothing to choose" "$crosstalk" run tiny.toml --rates-short 0.5
+  refused "is for one" "$crosstalk" run tiny.toml "${rates[@]}" --rates-short 0.5 --only ct-1
+  refused "at most 1" "$crosstalk" run tiny.toml "${rates[@]}" --rates-short 2
+  [ ! -e store ] && [ ! -e store-rates ]
+  run -0 "$crosstalk" run tiny.toml "${rates[@]}" --rates-short 0.5 --quiet
+  run -0 "$crosstalk" export store-rates --out rates.csv
+  [ "$(grep -c ^ct- rates.csv)" = 8 ] # 2 memories, 2 loads, 2 rates, the first seed
+  run -0 "$crosstalk" export store --out chosen.csv
+  [ "$(grep -c ^ct- chosen.csv)" = 8 ] # one rate, both seeds
+  run -0 "$crosstalk" plan tiny.toml "${rates[@]}" --set train.share=0.5 --set seeds=1 --json
+  [[ $output == *'"train.max_steps": 10'* || $output == *'"train.max_steps":10'* ]]
+  run -0 "$crosstalk" run tiny.toml "${rates[@]}" --rates-short 0.5
+  [[ $output == *"nothing to train"* ]]
+}
+
 @test "a part of a study is planned and trained" {
   study 's/^seeds = .*/seeds = [1, 2, 3]/'
   part=(--set train.learning_rate=1e-3,1e-2 --where train.learning_rate=0.001 --where seed=1,3 --out store)

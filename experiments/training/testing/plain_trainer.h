@@ -280,6 +280,11 @@ class PlainTrainer {
                           : schedule == "cosine_epoch" ? std::floor((t - 1) / epoch) / std::ceil(all / epoch)
                                                        : 0;
     const double least = config_.get_double("train.least_rate");
+    if (schedule == "linear" || schedule == "wsd") {
+      const double length =
+          schedule == "linear" ? all - warmup : config_.get_double("train.decay_share") * all;
+      return rate * (1 - (1 - least) * std::max(0., t - 1 - (all - length)) / length);
+    }
     return rate * (least + (1 - least) * (1 + std::cos(std::acos(-1.) * passed)) / 2);
   }
 
@@ -352,6 +357,23 @@ class PlainTrainer {
     }
   }
 
+  // Numbers that train.no_decay, ends of names with commas, leaves alone.
+  std::vector<bool> undecayed() const {
+    const auto& p = model_->parameters();
+    std::vector<bool> kept(static_cast<std::size_t>(p.values().size()));
+    const std::string words = "," + config_.get_string("train.no_decay") + ",";
+    for (int i = 0; i < p.count(); ++i) {
+      const std::string& name = p.name(i);
+      bool named = false;
+      for (std::size_t at = 0; at < name.size(); ++at)
+        named |= (at == 0 || name[at - 1] == '.') && words.find("," + name.substr(at) + ",") != words.npos;
+      const std::int64_t begin = p.value(i).data - p.values().data;
+      for (std::int64_t j = 0; named && j < p.value(i).size(); ++j)
+        kept[static_cast<std::size_t>(begin + j)] = true;
+    }
+    return kept;
+  }
+
   // Decay and clipping in plain loops; Adam itself has a test of its own.
   void adam() {
     const std::vector<Matrix> before = matrices();
@@ -362,8 +384,9 @@ class PlainTrainer {
                  decay = config_.get_double("train.weight_decay");
     double squares = 0;
     for (std::int64_t i = 0; i < p.values().size(); ++i) squares += std::pow(p.gradients().at(0)[i], 2);
+    const std::vector<bool> kept = undecayed();
     for (std::int64_t i = 0; i < p.values().size(); ++i) {
-      p.values().at(0)[i] *= 1 - rate_.at(0)[0] * decay;
+      if (!kept[static_cast<std::size_t>(i)]) p.values().at(0)[i] *= 1 - rate_.at(0)[0] * decay;
       if (clip > 0) p.gradients().at(0)[i] *= std::min(1., clip / (std::sqrt(squares) + 1e-6));
     }
     AdamStep<double> args;

@@ -78,15 +78,22 @@ TEST(PlainLoop, RandomFeaturesAreDrawnAnewInEveryForwardPass) {
                      "[3, 9876543210]"));
 }
 
+const char* const kMqar =
+    "task.name = \"mqar\"\ntask.vocabulary = 16\ntask.length = 12\ntask.pairs = 2\ntask.examples = 40\neval.sequences = 9\n";
+
 // Every option of the optimizer against plain loops; rates and decays differ within the pack.
 TEST(PlainLoop, OptimizersSchedulesAndClipping) {
-  for (const char* lines :
-       {"train.optimizer = \"adamw\"\ntrain.weight_decay = 0.3", "train.beta1 = 0.7\ntrain.beta2 = 0.9",
-        "train.clip_norm = 0.05", "train.warmup_steps = 7", "train.schedule = \"cosine\"",
-        "train.schedule = \"cosine\"\ntrain.least_rate = 0.2", "train.warmup_share = 0.28",
-        "train.schedule = \"one_cycle\"\ntrain.warmup_share = 0.4",
-        "train.schedule = \"cosine\"\ntrain.warmup_steps = 7\ntrain.clip_norm = 0.1\n"
-        "train.optimizer = \"adamw\"\ntrain.weight_decay = 0.1"}) {
+  for (
+      const char* lines :
+      {"train.optimizer = \"adamw\"\ntrain.weight_decay = 0.3", "train.beta1 = 0.7\ntrain.beta2 = 0.9",
+       "train.clip_norm = 0.05", "train.warmup_steps = 7", "train.schedule = \"cosine\"",
+       "train.schedule = \"cosine\"\ntrain.least_rate = 0.2", "train.warmup_share = 0.28",
+       "train.schedule = \"one_cycle\"\ntrain.warmup_share = 0.4", "train.schedule = \"linear\"",
+       "train.schedule = \"linear\"\ntrain.least_rate = 0.2\ntrain.warmup_steps = 7",
+       "train.schedule = \"wsd\"\ntrain.decay_share = 0.4\ntrain.warmup_steps = 7",
+       "train.optimizer = \"adamw\"\ntrain.weight_decay = 0.3\ntrain.no_decay = \"query_projection.bias,key_embedding\"",
+       "train.schedule = \"cosine\"\ntrain.warmup_steps = 7\ntrain.clip_norm = 0.1\n"
+       "train.optimizer = \"adamw\"\ntrain.weight_decay = 0.1"}) {
     SCOPED_TRACE(lines);
     const auto runs =
         exact_runs(std::string("train.max_steps = 25\neval.every = 10\ntrain.learning_rate = 0.03\n") + lines,
@@ -125,6 +132,55 @@ TEST(PlainLoop, MuonTrainsTheMatrices) {
     EXPECT_TRUE(identical_records(train(runs, 4, 1), train(runs, 1, 2)));
   }
   EXPECT_EQ(losses.size(), 5u) << "an option does nothing";
+}
+
+/// Groups of train.no_decay are the parameters that they name; what the source of Gated DeltaNet marks are A_log and dt_bias.
+TEST(NoDecay, GroupsAreTheirParameters) {
+  const auto loss = [](const std::string& words, const std::string& optimizer = "adamw") {
+    const auto runs = token_runs_of(
+        kMqar +
+            std::string(
+                "train.precision = \"fp64\"\ntrain.batch = 4\ntrain.stop_loss = 0\nmodel.layers = 2\nmodel.mlp = \"gelu\"\n"
+                "model.layer = \"published\"\ntrain.max_steps = 5\neval.every = 5\ntrain.weight_decay = 3\ntrain.learning_rate = 0.03\n"
+                "train.optimizer = \"") +
+            optimizer + "\"\ntrain.no_decay = \"" + words + "\"",
+        "name = \"gated_delta\"");
+    return train_one(runs).eval_loss;
+  };
+  std::set<double> losses;
+  for (const auto& [group, names] :
+       {std::pair{"none", "none"},
+        {"marked", "A_log, decay.bias"},
+        {"norms", "norm.gain, norm.bias, mlp_norm.gain, mlp_norm.bias, out_norm.gain"},
+        {"biases", "bias"},
+        {"marked, norms", "memory.A_log, decay.bias, norms"}}) {
+    SCOPED_TRACE(group);
+    losses.insert(loss(group));
+    EXPECT_EQ(loss(group), loss(names));
+    EXPECT_EQ(loss(group, "muon"), loss(names, "muon"));
+  }
+  EXPECT_EQ(losses.size(), 5u) << "a group does nothing";
+}
+
+TEST(NoDecay, IsRefusedWhereItNamesNothing) {
+  const auto wrong = [](const std::string& lines, const std::string& memory = "softmax") -> std::string {
+    try {
+      token_runs_of(std::string(kMqar) + lines, "name = \"" + memory + "\"");
+    } catch (const ConfigError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  const std::string decay = "train.optimizer = \"adamw\"\ntrain.weight_decay = 0.1\n";
+  EXPECT_NE(wrong("train.no_decay = \"biases\"").find("no effect without train.weight_decay"),
+            std::string::npos);
+  EXPECT_NE(wrong(decay + "train.no_decay = \"A_log\"").find("no parameter of this model is called A_log"),
+            std::string::npos);
+  EXPECT_NE(wrong(decay + "train.no_decay = \"marked\"").find("marks a parameter"), std::string::npos);
+  EXPECT_EQ(wrong(decay + "train.no_decay = \"marked\"", "gated_delta"), "");
+  EXPECT_NE(wrong("train.optimizer = \"muon\"\ntrain.weight_decay = 0.1\ntrain.no_decay = \"key.weight\"")
+                .find("Muon trains"),
+            std::string::npos);
 }
 
 TEST(PlainLoop, MuonWantsMatricesAndItsOptionsWantMuon) {
