@@ -132,7 +132,8 @@ Var<Real> state_read(Mixer<Real>& m, StateForm form, Var<Real> q, const Recurren
 
 template <class Real>
 Var<Real> values_of(Mixer<Real>& m, const Recurrence<Real>& r) {
-  return r.value ? r.value : m.values();
+  if (r.value) return r.value;
+  return r.of_ones ? ones(m, {m.B, m.T * writes_a_token(m, r), m.H, 1}) : m.values();
 }
 
 /// Rows that fade on their own as an op of their own, where a GPU has a form for it.
@@ -386,7 +387,7 @@ Var<Real> read_by_door(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& give
     if (x) m.note(name, x);
   const auto with_ones = [&] {  // what divides
     Recurrence<Real> sum = r;
-    sum.value = ones(m, {m.B, M, m.H, 1}), sum.of_ones = true, sum.state = "z", sum.part = nullptr;
+    sum.value = {}, sum.of_ones = true, sum.state = "z", sum.part = nullptr;
     return sum;
   };
   // States that a form without any must still give (crosstalk apply).
