@@ -97,9 +97,7 @@ bool by_products(Facts f) { return f.cuda && (f.at_tokens || 4 * f.Q >= f.T) && 
 
 /// Doors of weights [B,H,Q,M], in that order too.
 constexpr Row kWeights[] = {
-    {{Door::tiles, Form::query},
-     [](Facts f) { return has_pairs(f) && f.products == Precision::bf16 && f.has_form(); },
-     by_products},
+    {{Door::tiles, Form::query}, [](Facts f) { return has_pairs(f) && f.has_form(); }, by_products},
     {{Door::pairs, Form::query}, has_pairs, by_products},
     {{Door::one_hot, Form::query},
      [](Facts f) {

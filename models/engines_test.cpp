@@ -1,7 +1,7 @@
 // Doors by which memories read: the ops of a read in models of every memory, planned for a CPU and for a GPU of 227 KiB, against
-// engines_golden.txt. CROSSTALK_WRITE_GOLDEN=1 writes the file anew.
+// engines_golden.txt; and the table of doors. CROSSTALK_WRITE_GOLDEN=1 writes the file anew.
 // SPDX-License-Identifier: Apache-2.0
-#include "models/engines.h"
+#include "models/engine_doors.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <map>
+#include <optional>
 #include <set>
 #include <sstream>
 
@@ -39,6 +40,7 @@ struct Case {
   Precision products;
   int width, T, Q;  ///< Q of a retrieval model; 0: a language model, with a query at every token
   const char* form = "automatic";
+  int answers = 0;  ///< of a language model that asks at the last tokens alone; 0: at all
 };
 
 const std::set<std::string> kOfReads = {"attend", "attend_mix",   "chunks", "delta_values", "diagonal_read",
@@ -52,7 +54,8 @@ std::string doors_of(const Options& options, const Case& c) {
       language ? Vocabulary{0, 100, false, 100} : Vocabulary{c.width, c.width, false};
   const MemoryMeasure measure;
   const auto model = make_model<Real>(options, vocabulary, c.device, 1, c.products);
-  const auto made = model->graph(16, {c.T, language ? 1 : 2, language ? c.T : c.Q}, true);
+  const auto made =
+      model->graph(16, {c.T, language ? 1 : 2, language ? (c.answers > 0 ? c.answers : c.T) : c.Q}, true);
   std::map<std::string, int> count;
   for (const auto& node : made->graph.nodes()) {
     std::string name = node.name.substr(0, node.name.find(':'));
@@ -120,6 +123,7 @@ std::string all_doors() {
       {"GPU, language 64, 300 tokens, bf16, recurrent", Device::cuda, false, bf16, 64, 300, 0, "recurrent"},
       {"GPU, language 64, 300 tokens, bf16, chunk", Device::cuda, false, bf16, 64, 300, 0, "chunk"},
       {"GPU, language 160, 30 tokens, parallel", Device::cuda, false, full, 160, 30, 0, "parallel"},
+      {"GPU, language 64, 300 tokens, 4 answers", Device::cuda, false, bf16, 64, 300, 0, "automatic", 4},
       {"GPU, language 64, 30 tokens, query", Device::cuda, false, full, 64, 30, 0, "query"},
   };
   std::string text;
@@ -141,6 +145,44 @@ TEST(Engines, ReadByTheDoorsOfTheTable) {
   std::stringstream want;
   want << file.rdbuf();
   EXPECT_EQ(got, want.str());
+}
+
+// Laws of studies reach them.
+TEST(Engines, DoorsThatNoMemoryOfTheRegistryOpens) {
+  const auto door = [](const ReadFacts& f) {
+    const DoorOf* by = door_of_read(f);
+    return by ? std::optional(by->door) : std::nullopt;
+  };
+  ReadFacts sum{.cuda = true, .T = 4096, .Q = 4096, .K = 64, .V = 64, .chunk = 64, .of_ones = true};
+  EXPECT_EQ(door(sum), Door::key_sum);
+  sum.before = true;
+  EXPECT_EQ(door(sum), Door::chunks);  // a sum has its own token
+  sum.before = false, sum.keeps = true;
+  EXPECT_EQ(door(sum), Door::chunks);
+
+  ReadFacts wide{.kind = {.erase = Erase::delta}, .cuda = true, .products = Precision::bf16, .T = 1024};
+  wide.Q = 1024, wide.K = wide.V = 256, wide.chunk = 64, wide.gained = true;
+  wide.has_form = [] { return true; };
+  EXPECT_EQ(door(wide), Door::delta_values);
+  wide.B = 256;  // 2^28 weights
+  EXPECT_EQ(door(wide), Door::chunks);
+  wide.B = 1, wide.starts = true;
+  EXPECT_EQ(door(wide), Door::pairs);
+
+  ReadFacts rows{.T = 64, .Q = 64, .own_heads = false, .from_weights = true};
+  EXPECT_EQ(door(rows), Door::walk);
+  rows.cuda = true;
+  EXPECT_EQ(door(rows), Door::chunks);
+  rows.asked = Form::parallel;
+  EXPECT_EQ(door(rows), std::nullopt);
+  rows.between_tokens = true;
+  EXPECT_EQ(door(rows), Door::chunks);
+
+  ReadFacts fading{.kind = {.value_decay = true}, .cuda = true};
+  fading.has_form = [] { return false; };
+  EXPECT_EQ(door(fading), Door::rows);
+  fading.asked = Form::query;
+  EXPECT_EQ(door(fading), std::nullopt);
 }
 
 }  // namespace
