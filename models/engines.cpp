@@ -10,6 +10,7 @@
 #include "kernels/law/diagonal_read.h"
 #include "kernels/recurrence/read_weights.h"
 #include "kernels/recurrence/scan.h"
+#include "models/engine_doors.h"
 #include "models/graph/nodes.h"
 #include "models/parts/carried.h"
 #include "models/parts/implicit_filter.h"
@@ -17,8 +18,6 @@
 
 namespace crosstalk {
 namespace {
-
-constexpr int kMostKeys = 128;  ///< of a state that erases, in chunks on a GPU
 
 template <class Real>
 int writes_a_token(const Mixer<Real>& m, const Recurrence<Real>& r) {
@@ -59,27 +58,39 @@ Var<Real> weights_of(Mixer<Real>& m, Var<Real> x, Var<Real> k, const Attention& 
   return {&m.graph, out(m.graph.add(op).a)};
 }
 
-// Heads are those of the key: rows of a state that fade on their own are heads (read_rows).
-// Chunks on a GPU are of up to 128 values a head (and, where the state erases, as many keys), and the faster ones have
-// as many values as keys. Into how many heads of their own, equal but for their values, wider ones are cut; 1: none.
 template <class Real>
-int cuts_of_values(const Mixer<Real>& m, StateForm form, const Recurrence<Real>& r, int V) {
-  constexpr int kMost = 128, kFewest = 32;
-  const bool chunks = m.graph.device() == Device::cuda && form == StateForm::chunkwise &&
-                      sizeof(Real) == sizeof(float) && (r.erase == Erase::none || r.key.dim(3) <= kMost);
-  if (const Size K = r.key.dim(3); chunks && (K == 32 || K == 64) && V > K && V % K == 0 && V <= 4 * K)
-    return V / K;
-  int cuts = chunks ? (V + kMost - 1) / kMost : 1;
-  while (V % cuts != 0) ++cuts;
-  return V / cuts < kFewest ? 1 : cuts;
+Var<Real> start_of(Mixer<Real>& m, const Recurrence<Real>& r) {
+  return r.part ? r.part->start : m.start(r.state);
 }
 
+template <class Real>
+ReadFacts facts_of(const Mixer<Real>& m, const Recurrence<Real>& r) {
+  ReadFacts f;
+  f.kind = {.channel_decay = r.log_decay && r.log_decay.dim(3) > 1,
+            .value_decay = static_cast<bool>(r.value_log_decay),
+            .several_writes = writes_a_token(m, r) > 1,
+            .erase = r.erase};
+  f.cuda = m.graph.device() == Device::cuda, f.single = sizeof(Real) == sizeof(float);
+  f.products = m.graph.products();
+  f.B = m.B, f.H = m.H, f.T = m.T, f.Q = m.Q, f.K = r.key.dim(3), f.V = m.V;
+  f.values = r.value ? static_cast<std::int64_t>(r.value.dim(3)) : f.V;
+  f.chunk = state_chunk(m.K, m.V, f.products);
+  f.own_heads = r.key.dim(2) == m.H;
+  f.decays = r.decay || r.log_decay, f.gained = static_cast<bool>(r.gain);
+  f.before = r.before, f.of_ones = r.of_ones;
+  f.from_weights = m.batch() || m.wants_weights();
+  f.at_tokens = m.at_tokens(), f.between_tokens = r.between_tokens;
+  return f;
+}
+
+/// Heads are those of the key: rows of a state that fade on their own are heads (read_rows).
 template <class Real>
 Var<Real> state_read(Mixer<Real>& m, StateForm form, Var<Real> q, const Recurrence<Real>& r,
                      Var<Real> log_decay, Var<Real> values, const char* state, bool ends = true,
                      Var<Real> end_factor = {}) {
   const Size H = r.key.dim(2), K = r.key.dim(3), V = values.dim(3);
-  if (const int cuts = cuts_of_values(m, form, r, V); cuts > 1) {
+  const int cuts = form == StateForm::chunkwise ? cuts_of_values(facts_of(m, r), V) : 1;
+  if (cuts > 1) {
     const auto repeated = [&](Var<Real> x) { return x ? repeated_heads(x, cuts) : x; };
     Recurrence<Real> cut = r;
     for (Var<Real>* x : {&cut.key, &cut.gain, &cut.erase_read, &cut.erase_write, &cut.erase_gain})
@@ -121,18 +132,13 @@ Var<Real> state_read(Mixer<Real>& m, StateForm form, Var<Real> q, const Recurren
 
 template <class Real>
 Var<Real> values_of(Mixer<Real>& m, const Recurrence<Real>& r) {
-  return r.value ? r.value : m.values();
+  if (r.value) return r.value;
+  return r.of_ones ? ones(m, {m.B, m.T * writes_a_token(m, r), m.H, 1}) : m.values();
 }
 
+/// Rows that fade on their own as an op of their own, where a GPU has a form for it.
 template <class Real>
-Var<Real> start_of(Mixer<Real>& m, const Recurrence<Real>& r) {
-  return r.part ? r.part->start : m.start(r.state);
-}
-
-// Rows that fade on their own as an op of their own, where a GPU has a form for it; else nothing.
-template <class Real>
-Var<Real> read_gated(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& r) {
-  if (m.graph.device() == Device::cpu || r.before || writes_a_token(m, r) > 1) return {};
+std::optional<DiagonalRead<Real>> in_registers(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& r) {
   const Var<Real> v = values_of(m, r), g = full_log_decay(m, r);
   const Size H = r.key.dim(2), K = r.key.dim(3), V = v.dim(3);
   DiagonalRead<Real> op;
@@ -141,7 +147,12 @@ Var<Real> read_gated(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& r) {
   if (g) op.column_log_decay = in(expand(g, {m.B, m.T, H, K}));
   if (!r.between_tokens) op.position = ids(m.position());
   if (const Var<Real> start = start_of(m, r)) op.start = in(view(start, {m.B, H, V, K}));
-  if (!choose_form(op)) return {};
+  return choose_form(op) ? std::optional(op) : std::nullopt;
+}
+
+template <class Real>
+Var<Real> read_registers(Mixer<Real>& m, const Recurrence<Real>& r, DiagonalRead<Real> op) {
+  const Size H(op.H()), K(op.K()), V(op.V());
   if (r.gain) op.k = in(r.gain * r.key);
   if (m.wants_end()) op.end.value = shaped<Real>(m.graph.replicas(), {m.B, H, V, K});
   const auto& added = m.graph.add(op);
@@ -193,15 +204,11 @@ PairWeights<Real> pair_weights(Mixer<Real>& m, Var<Real> q, const Recurrence<Rea
   return {a, b, r.erase == Erase::delta ? r.gain : r.erase_gain};
 }
 
-/// What a delta rule without decays writes, chunk by chunk, where a GPU takes its heads; else nothing.
+/// What a delta rule without decays writes, chunk by chunk.
 template <class Real>
-Var<Real> delta_values(Mixer<Real>& m, const Recurrence<Real>& r, Var<Real> log_decay) {
-  const Var<Real> v = values_of(m, r);
-  const bool takes = m.graph.device() == Device::cuda && m.graph.products() == Precision::bf16 &&
-                     DeltaValues<Real>::takes(r.key.dim(3), v.dim(3));
-  if (!takes || r.erase != Erase::delta || log_decay || !r.gain) return {};
+Var<Real> delta_values(Mixer<Real>& m, const Recurrence<Real>& r) {
   DeltaValues<Real> op;
-  op.k = in(r.key), op.v = in(v), op.gain = in(r.gain);
+  op.k = in(r.key), op.v = in(values_of(m, r)), op.gain = in(r.gain);
   return {&m.graph, out(m.graph.add(op).u)};
 }
 
@@ -222,46 +229,6 @@ Recurrence<Real> without_signs(Mixer<Real>& m, Var<Real>& q, Recurrence<Real> r,
   r.sign = {};
   return r;
 }
-
-}  // namespace
-
-template <class Real>
-bool covers(Form form, const Mixer<Real>& m, const Recurrence<Real>& r) {
-  if (r.key.dim(2) != m.H) return form == Form::recurrent || form == Form::chunk;
-  return covers(form, {.channel_decay = r.log_decay && r.log_decay.dim(3) > 1,
-                       .value_decay = static_cast<bool>(r.value_log_decay),
-                       .several_writes = writes_a_token(m, r) > 1,
-                       .erase = r.erase});
-}
-
-template <class Real>
-Form choose_form(const Mixer<Real>& m, const Recurrence<Real>& r) {
-  if (m.has("form")) {
-    const Form wanted = form_of(m.text("form"));
-    if (wanted != Form::automatic) return wanted;
-  }
-  if (r.value_log_decay) return Form::recurrent;  // a row has little that products could share
-  if (r.key.dim(2) != m.H) return m.graph.device() == Device::cpu ? Form::recurrent : Form::chunk;
-  if (m.batch() || m.wants_weights()) return Form::query;
-  if (m.graph.device() == Device::cpu) return Form::recurrent;
-  if (!covers(Form::parallel, m, r)) return Form::chunk;
-  const std::int64_t K = r.key.dim(3);
-  // No chunks hold so many keys of a state that erases: all pairs of tokens, as long as they are some hundred megabytes.
-  constexpr std::int64_t kMostPairs = std::int64_t{1} << 27;
-  const bool single = sizeof(Real) == sizeof(float), erases = r.erase != Erase::none;
-  if (single && erases && K > kMostKeys && std::int64_t{m.B} * m.H * m.T * m.T <= kMostPairs)
-    return Form::parallel;
-  // A weight of a read costs K + V, a token's step of the state K V. Crossings were measured with queries at all tokens.
-  const bool few = !erases && m.Q * (K + m.V) <= K * m.V;
-  if (few && m.Q < m.T) return Form::parallel;
-  const int fewest =
-      single ? fewest_tokens_in_chunks(static_cast<int>(K), m.V, erases, m.graph.products()) : 0;
-  if (fewest > 0) return m.T < fewest ? Form::parallel : Form::chunk;
-  if (few || m.T <= state_chunk(m.K, m.V, m.graph.products())) return Form::parallel;
-  return Form::chunk;
-}
-
-namespace {
 
 template <class Real>
 ReadWeights<Real> weights_op(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& r) {
@@ -285,51 +252,47 @@ ReadWeights<Real> weights_op(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>
   return op;
 }
 
+/// The op, by a form of it for many queries where a GPU has one.
 template <class Real>
-Var<Real> query_weights(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& r) {
-  if (r.erase == Erase::none && !r.gain && !r.decay && !r.log_decay &&
-      writes_a_token(m, r) == 1)  // the sum rule
+std::optional<ReadWeights<Real>> in_tiles(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& r) {
+  if (m.graph.device() == Device::cpu || m.graph.products() != Precision::bf16) return {};
+  const ReadWeights<Real> op = weights_op(m, q, r);
+  return choose_form(op) ? std::optional(op) : std::nullopt;
+}
+
+template <class Real>
+Var<Real> query_weights(Mixer<Real>& m, Door door, Var<Real> q, const Recurrence<Real>& r) {
+  if (door == Door::scores)
     return weights_of(m, q, r.key, {.kernel = Kernel::identity, .normalised = false, .before = r.before}, {});
   return {&m.graph, out(m.graph.add(weights_op(m, q, r)).a)};
-}
-
-/// True if chunks read the weights that queries at all tokens give to them: they take values of up to 128 numbers, those of T
-/// tokens in equal parts (cuts_of_values).
-template <class Real>
-bool chunks_read_weights(const Mixer<Real>& m, const Recurrence<Real>& r) {
-  return sizeof(Real) == sizeof(float) && r.erase == Erase::none && writes_a_token(m, r) == 1 &&
-         m.T / cuts_of_values(m, StateForm::chunkwise, r, m.T) <= 128;
-}
-
-/// Those of scale q, by a form of the op for many queries where a GPU has one; else nothing.
-template <class Real>
-Var<Real> weights_by_tiles(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& r, double scale = 1) {
-  if (m.graph.device() == Device::cpu || m.graph.products() != Precision::bf16 || r.decay) return {};
-  ReadWeights<Real> op = weights_op(m, q, r);
-  if (!choose_form(op)) return {};
-  if (scale != 1) op.q = in(scale * q);
-  return {&m.graph, out(m.graph.add(op).a)};
 }
 
 }  // namespace
 
 template <class Real>
 Var<Real> read_weights(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& r, Var<Real>* gain) {
-  const bool many = m.at_tokens() || 4 * m.Q >= m.T;  // queries
-  const bool by_products = m.graph.device() == Device::cuda && many && !m.batch() && !m.wants_weights();
-  const bool of_all_pairs = by_products && covers(Form::parallel, m, r);
-  if (by_products && !of_all_pairs && chunks_read_weights(m, r)) {  // of values that are one-hot
+  ReadFacts facts = facts_of(m, r);
+  std::optional<Recurrence<Real>> all_pairs;
+  const auto of_pairs = [&] {
+    if (all_pairs) return *all_pairs;
+    all_pairs = r;
+    if (r.gain) all_pairs->gain = expand(r.gain, {m.B, m.T, m.H, 1});
+    all_pairs->log_decay = full_log_decay(m, r), all_pairs->decay = {};
+    return *all_pairs;
+  };
+  std::optional<ReadWeights<Real>> tiles;
+  facts.has_form = [&] { return (tiles = in_tiles(m, q, of_pairs())).has_value(); };
+  const Door door = door_of_weights(facts);
+  if (door == Door::tiles) return {&m.graph, out(m.graph.add(*tiles).a)};
+  if (door == Door::one_hot) {
     Recurrence<Real> apart = r;
     PartOfState<Real> empty;
     apart.part = &empty;
     const Var<Real> own = expand(one_hot_tokens(m), {m.B, m.T, m.H, m.T});
     return swap(state_read(m, StateForm::chunkwise, q, apart, full_log_decay(m, r), own, apart.state, false));
   }
-  if (!of_all_pairs) return query_weights(m, q, r);
-  Recurrence<Real> here = r;
-  if (here.gain) here.gain = expand(here.gain, {m.B, m.T, m.H, 1});
-  here.log_decay = full_log_decay(m, r), here.decay = {};
-  if (const Var<Real> tiled = weights_by_tiles(m, q, here)) return tiled;
+  if (door != Door::pairs) return query_weights(m, door, q, r);
+  const Recurrence<Real> here = of_pairs();
   const Var<Real> weights = pair_weights(m, q, here, here.log_decay).solved();
   if (gain) *gain = here.gain;
   return here.gain && !gain ? weights * view(swap(here.gain), {m.B, m.H, 1, m.T}) : weights;
@@ -337,121 +300,128 @@ Var<Real> read_weights(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& r, V
 
 namespace {
 
-/// What a recurrence of values of 1 reads in chunks, [B,Q,H,1]: a sum of keys, of which a GPU's chunks would make a state of as
-/// many values as keys. Keys added up token after token are read there by products of single numbers, which stand in as many
-/// columns as values where these are as many as keys, so that what follows is one chain with them.
+/// What a recurrence of values of 1 reads, [B,Q,H,1]: keys added up token after token, times queries. Chunks would make a state
+/// of as many values as keys.
 template <class Real>
-Var<Real> read_sum(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& r, Var<Real> log_decay,
-                   const char* state, Var<Real> end_factor = {}) {
-  const Size H = r.key.dim(2), K = r.key.dim(3);
-  const bool alone = m.wants_end() || m.start(state) || (r.part && r.state == state);
-  if (m.graph.device() == Device::cpu || sizeof(Real) > sizeof(float) || r.erase != Erase::none ||
-      writes_a_token(m, r) > 1 || r.before || alone || H != m.H)
-    return state_read(m, StateForm::chunkwise, q, r, log_decay,
-                      ones(m, {m.B, m.T * writes_a_token(m, r), m.H, 1}), state, true, end_factor);
+Var<Real> read_sum(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& r, Var<Real> log_decay) {
+  const Size K = r.key.dim(3);
   const Var<Real> sums =
-      scan(log_decay ? expand(log_decay, {m.B, m.T, H, K}) : log_decay, r.gain ? r.gain * r.key : r.key);
-  const Var<Real> product = q * (r.between_tokens ? sums : m.at_queries(sums));
-  const Var<Real> read = fold(product, {m.B, q.dim(1), H, 1});
-  return m.V == K ? expand(read, {m.B, q.dim(1), H, K}) : read;
+      scan(log_decay ? expand(log_decay, {m.B, m.T, m.H, K}) : log_decay, r.gain ? r.gain * r.key : r.key);
+  return fold(q * (r.between_tokens ? sums : m.at_queries(sums)), {m.B, q.dim(1), m.H, 1});
+}
+
+/// A read from states, by one of their doors.
+template <class Real>
+Var<Real> read_states(Mixer<Real>& m, const DoorOf& by, Var<Real> q, const Recurrence<Real>& r,
+                      Var<Real> log_decay, Var<Real> end_factor = {}) {
+  if (by.door == Door::key_sum) return read_sum(m, q, r, log_decay);
+  const StateForm walk = by.form == Form::chunk ? StateForm::chunkwise : StateForm::recurrent;
+  return state_read(m, walk, q, r, log_decay, values_of(m, r), r.state, true, end_factor);
+}
+
+/// A read from weights and what they leave out: the state before the first token, in which reads are linear.
+template <class Real>
+Var<Real> read_from_start(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& r, Var<Real> weights,
+                          Var<Real> gain, Var<Real> log_decay, std::optional<double> eps) {
+  const Size M = m.T * writes_a_token(m, r);
+  Var<Real> o = m.mix(weights, {}, gain, r.value);
+  const Var<Real> nothing = expand(m.constant([](int) { return 0.0; }), {m.B, M, m.H, o.dim(3)});
+  o = o + state_read(m, StateForm::recurrent, q, r, log_decay, nothing, r.state, false);
+  if (!eps) return o;
+  if (gain) weights = weights * view(swap(gain), {m.B, m.H, 1, M});
+  Var<Real> divisor = swap(fold(weights, {m.B, m.H, m.Q, 1}));
+  if (m.start("z"))
+    divisor = divisor + state_read(m, StateForm::recurrent, q, r, log_decay, fold(nothing, {m.B, M, m.H, 1}),
+                                   "z", false);
+  return o * map(MapKind::reciprocal, *eps + divisor);
 }
 
 template <class Real>
-Var<Real> read_in_form(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& given,
+Var<Real> read_by_door(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& given,
                        std::optional<double> eps = {}, Var<Real> end_factor = {}) {
   Recurrence<Real> r = given.sign ? without_signs(m, q, given, end_factor) : given;
-  for (auto [gate, steps] : {std::pair{&r.gain, m.T * writes_a_token(m, r)},
-                             {&r.erase_gain, m.T * writes_a_token(m, r)},
-                             {&r.decay, m.T}}) {
+  const Size M = m.T * writes_a_token(m, r);
+  for (auto [gate, steps] : {std::pair{&r.gain, M}, {&r.erase_gain, M}, {&r.decay, m.T}}) {
     if (*gate && gate->dim(1) * gate->dim(0) * gate->dim(2) < m.B * steps * m.H)
       *gate = expand(*gate, {m.B, steps, m.H, 1});
   }
-  Form form = choose_form(m, r);
-  if (r.between_tokens && form != Form::recurrent) form = Form::chunk;
-  if (!covers(form, m, r))
+  const auto facts_with_state = [&](const Recurrence<Real>& of) {
+    ReadFacts f = facts_of(m, of);
+    f.starts = static_cast<bool>(start_of(m, of)), f.keeps = f.starts || of.part || m.wants_end();
+    return f;
+  };
+  ReadFacts facts = facts_with_state(r);
+  facts.divided = eps.has_value();
+  if (m.has("form")) facts.asked = form_of(m.text("form"));
+  std::optional<DiagonalRead<Real>> registers;
+  facts.has_form = [&] {
+    if (!r.value_log_decay)
+      return DeltaValues<Real>::takes(static_cast<int>(facts.K), static_cast<int>(facts.values));
+    return (registers = in_registers(m, q, r)).has_value();
+  };
+  const DoorOf* by = door_of_read(facts);
+  if (!by)
     throw OptionError(
         "memory.form",
-        std::string("memory.form = \"") + name_of(form) +
+        std::string("memory.form = \"") + name_of(facts.asked) +
             "\" does not cover this memory: its decay has channels or belongs to values, it writes several "
             "times a token, or it erases what it does not write; use \"recurrent\" or \"chunk\"");
-  const StateForm walk = form == Form::chunk ? StateForm::chunkwise : StateForm::recurrent;
-  if (r.value_log_decay) {
-    const Var<Real> o = form == Form::recurrent ? read_gated(m, q, r) : Var<Real>{};
-    return o ? o : read_rows(m, walk, q, r);
-  }
-  const auto value_of_one = [&] { return ones(m, {m.B, m.T * writes_a_token(m, r), m.H, 1}); };
+  if (by->door == Door::registers) return read_registers(m, r, *registers);
+  if (by->door == Door::rows)
+    return read_rows(m, by->form == Form::chunk ? StateForm::chunkwise : StateForm::recurrent, q, r);
   const std::initializer_list<std::pair<const char*, Var<Real>>> named = {
       {"write_key", r.key},        {"write_gain", r.gain},       {"log_decay", r.log_decay},
       {"decay", r.decay},          {"erase_read", r.erase_read}, {"erase_write", r.erase_write},
       {"erase_gain", r.erase_gain}};
   for (const auto& [name, x] : named)
     if (x) m.note(name, x);
+  const auto with_ones = [&] {  // what divides
+    Recurrence<Real> sum = r;
+    sum.value = {}, sum.of_ones = true, sum.state = "z", sum.part = nullptr;
+    return sum;
+  };
   // States that a form without any must still give (crosstalk apply).
   const auto carry = [&](Var<Real> log_decay) {
     if (!m.wants_end()) return;
-    state_read(m, StateForm::recurrent, q, r, log_decay, values_of(m, r), r.state, true, end_factor);
-    if (eps) state_read(m, StateForm::recurrent, q, r, log_decay, value_of_one(), "z");
+    const DoorOf walk = {Door::walk, Form::recurrent};
+    read_states(m, walk, q, r, log_decay, end_factor);
+    if (eps) read_states(m, walk, q, with_ones(), log_decay);
   };
-  // The part of a state before the first token in reads, which are linear in it, and what divides both.
-  const auto from_start = [&](Var<Real> weights, Var<Real> gain, Var<Real> log_decay) {
-    Var<Real> o = m.mix(weights, {}, gain, r.value);
-    const Var<Real> nothing =
-        expand(m.constant([](int) { return 0.0; }), {m.B, m.T * writes_a_token(m, r), m.H, o.dim(3)});
-    o = o + state_read(m, StateForm::recurrent, q, r, log_decay, nothing, r.state, false);
-    if (!eps) return o;
-    if (gain) weights = weights * view(swap(gain), {m.B, m.H, 1, m.T * writes_a_token(m, r)});
-    Var<Real> divisor = swap(fold(weights, {m.B, m.H, m.Q, 1}));
-    if (m.start("z"))
-      divisor = divisor + state_read(m, StateForm::recurrent, q, r, log_decay,
-                                     fold(nothing, {m.B, m.T * writes_a_token(m, r), m.H, 1}), "z", false);
-    return o * map(MapKind::reciprocal, *eps + divisor);
-  };
-  if (form == Form::query) {
-    const Var<Real> weights = query_weights(m, q, r);
+  if (by->form == Form::query) {
+    const Var<Real> weights = query_weights(m, by->door, q, r);
     carry(full_log_decay(m, r));
-    if (start_of(m, r)) return from_start(weights, {}, full_log_decay(m, r));
+    if (facts.starts) return read_from_start(m, q, r, weights, {}, full_log_decay(m, r), eps);
     // The sum rule divides where it gathers, the others before.
-    if (!eps || (r.erase == Erase::none && !r.gain && !r.decay && !r.log_decay))
-      return m.mix(weights, eps, {}, r.value);
+    if (!eps || by->door == Door::scores) return m.mix(weights, eps, {}, r.value);
     return m.mix({&m.graph, normalize(m.graph, RowNorm::sum, *eps, weights.variable)}, {}, {}, r.value);
   }
   const Var<Real> log_decay = full_log_decay(m, r);
-  if (form == Form::parallel) {
-    // What is written is read without weights in memory, where heads are too wide for chunks.
-    const bool written = r.erase != Erase::none && r.key.dim(3) > kMostKeys && !start_of(m, r) && !eps;
-    const Var<Real> u = written ? delta_values(m, r, log_decay) : Var<Real>{};
+  if (by->form == Form::parallel) {
+    const Var<Real> u = by->door == Door::delta_values ? delta_values(m, r) : Var<Real>{};
     const PairWeights<Real> pairs = pair_weights(m, q, r, log_decay, static_cast<bool>(u));
     carry(log_decay);
     if (u) return m.mix(pairs.read, {}, {}, u);
-    if (written) {
-      SolveValues<Real> op;
-      op.gained = r.gain && r.gain.variable == pairs.gain.variable;
-      const Var<Real> v = values_of(m, r);
-      op.v = in(r.gain && !op.gained ? r.gain * v : v), op.l = in(pairs.taken), op.gain = in(pairs.gain);
-      return m.mix(pairs.read, {}, {}, {&m.graph, out(m.graph.add(op).u)});
-    }
     Var<Real> weights = pairs.solved();
-    if (start_of(m, r)) return from_start(weights, r.gain, log_decay);
+    if (facts.starts) return read_from_start(m, q, r, weights, r.gain, log_decay, eps);
     if (eps && r.gain) weights = weights * view(swap(r.gain), {m.B, m.H, 1, m.T});
     return m.mix(weights, eps, eps ? Var<Real>{} : r.gain, r.value);
   }
-  if (r.of_ones && form == Form::chunk) return read_sum(m, q, r, log_decay, r.state, end_factor);
-  const Var<Real> o = state_read(m, walk, q, r, log_decay, values_of(m, r), r.state, true, end_factor);
+  const Var<Real> o = read_states(m, *by, q, r, log_decay, end_factor);
   if (!eps) return o;
-  const Var<Real> sum = form == Form::chunk ? read_sum(m, q, r, log_decay, "z")
-                                            : state_read(m, walk, q, r, log_decay, value_of_one(), "z");
-  return o * map(MapKind::reciprocal, *eps + sum);
+  const Recurrence<Real> sum = with_ones();
+  facts = facts_with_state(sum), facts.asked = by->form;
+  return o * map(MapKind::reciprocal, *eps + read_states(m, *door_of_read(facts), q, sum, log_decay));
 }
 
 }  // namespace
 
 template <class Real>
 Var<Real> read(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& r, std::optional<double> eps) {
-  if (!r.watched) return read_in_form(m, q, r, eps);
+  if (!r.watched) return read_by_door(m, q, r, eps);
   if (r.decay) m.watch_decay(r.decay, false);
   if (r.log_decay) m.watch_decay(r.log_decay, true);
   if (r.value_log_decay) m.watch_decay(r.value_log_decay, true);
-  return read_in_form(m, q, r, eps);
+  return read_by_door(m, q, r, eps);
 }
 
 template <class Real>
@@ -479,8 +449,8 @@ Var<Real> stabilised_read(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& r
     end_factor = last_token(exp(top - largest));
     m.end("m", last_token(largest));
   }
-  const Var<Real> divisor = larger(read_in_form(m, q, of_ones, {}, end_factor), exp(-m.at_queries(top)));
-  return read_in_form(m, q, kept, {}, end_factor) * map(MapKind::inverse, divisor);
+  const Var<Real> divisor = larger(read_by_door(m, q, of_ones, {}, end_factor), exp(-m.at_queries(top)));
+  return read_by_door(m, q, kept, {}, end_factor) * map(MapKind::inverse, divisor);
 }
 
 template <class Real>
@@ -519,10 +489,12 @@ Var<Real> attend_reflected(Mixer<Real>& m, Var<Real> q, Var<Real> k, Var<Real> w
                            Var<Real> log_decay) {
   const Recurrence<Real> walk = {
       .key = k, .erase = Erase::free, .erase_read = w, .erase_write = w, .erase_gain = beta};
-  const Var<Real> scores = weights_by_tiles(m, q, walk, m.scale());
-  if (!scores)
+  auto tiles = in_tiles(m, q, walk);
+  if (!tiles)
     return attend(m, q, k, {.scale = m.scale()},
                   {.log_decay = log_decay, .extra = m.scale() * taken_by_reflections(m, q, k, w, beta)});
+  if (m.scale() != 1) tiles->q = in(m.scale() * q);
+  const Var<Real> scores{&m.graph, out(m.graph.add(*tiles).a)};
   m.note("score_key", k);
   m.note("score_query", q);
   if (log_decay) m.watch_decay(log_decay, true);
@@ -530,8 +502,6 @@ Var<Real> attend_reflected(Mixer<Real>& m, Var<Real> q, Var<Real> k, Var<Real> w
 }
 
 #define CROSSTALK_ENGINES(Real)                                                                         \
-  template bool covers(Form, const Mixer<Real>&, const Recurrence<Real>&);                              \
-  template Form choose_form(const Mixer<Real>&, const Recurrence<Real>&);                               \
   template Var<Real> read_weights(Mixer<Real>&, Var<Real>, const Recurrence<Real>&, Var<Real>*);        \
   template Var<Real> read(Mixer<Real>&, Var<Real>, const Recurrence<Real>&, std::optional<double>);     \
   template Var<Real> stabilised_read(Mixer<Real>&, Var<Real>, const Recurrence<Real>&, Var<Real>,       \

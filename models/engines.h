@@ -8,8 +8,8 @@
 //   solve        A (I + Diag(gain) B)^{-1}, B strictly lower
 //   mix          A V
 //
-// An engine has several forms of equal results; choose_form() picks one from shapes alone, and every graph
-// can say which ran (forms()).
+// An engine has several forms of equal results; one is picked from shapes alone (engine_doors.h), and every graph can say which
+// ran (forms()).
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <optional>
@@ -24,7 +24,7 @@ namespace crosstalk {
 
 /// Forms of the recurrence.
 enum class Form {
-  automatic,  ///< whatever choose_form() says
+  automatic,  ///< whatever pays (engine_doors.cpp)
   query,      ///< weights over tokens from the query's side, no state: few reads, wide one-hot values
   parallel,   ///< weights as a T x T matrix, by a triangular solve where the memory erases
   chunk,      ///< states carried from chunk to chunk, products of matrices inside
@@ -45,9 +45,8 @@ template <class Real>
 struct Recurrence {
   Var<Real> key;         ///< k [B,M,H,K]; with a multiple of H heads, q and gates have as many: states alone
   Var<Real> value = {};  ///< v [B,M,H,any]; absent: the model's values
-  bool of_ones =
-      false;  ///< v is 1 [B,M,H,1], and what is read may come in as many equal numbers as the model's values have
-  Var<Real> gain = {};             ///< w [B,M,H,1], or with dimensions of 1; absent: 1
+  bool of_ones = false;  ///< v is 1 [B,M,H,1]
+  Var<Real> gain = {};   ///< w [B,M,H,1], or with dimensions of 1; absent: 1
   Var<Real> log_decay = {};        ///< g, [B,T,H,1|K] or with dimensions of 1
   Var<Real> decay = {};            ///< e^g itself, [B,T,H,1] or with dimensions of 1, instead of log_decay
   Var<Real> value_log_decay = {};  ///< d [B,T,H,V], without an erase
@@ -78,15 +77,6 @@ struct RecurrenceKind {
   Erase erase = Erase::none;
 };
 bool covers(Form form, const RecurrenceKind& kind);
-/// Tokens of a sequence from which a GPU takes less time in chunks than by all pairs of tokens, by K, V, whether the state
-/// erases, and the format of products. 0: not measured.
-int fewest_tokens_in_chunks(int K, int V, bool erases, Precision products);
-/// Tells whether a form can compute this recurrence.
-template <class Real>
-bool covers(Form form, const Mixer<Real>& m, const Recurrence<Real>& r);
-/// The form that runs: from shapes, the kind of values and the device alone.
-template <class Real>
-Form choose_form(const Mixer<Real>& m, const Recurrence<Real>& r);
 
 /// Values read [B,Q,H,V]. With eps, divided by (z.q + eps), z the same recurrence with values of 1.
 template <class Real>
