@@ -86,6 +86,9 @@ TEST_F(HonestTest, OneLineBelowThePictureAndTheRestInTheCaption) {
   for (auto& [id, record] : records) record.eval_accuracy = 0.1;
   draw("updates", records);  // what makes one doubt comes before all else
   EXPECT_THAT(footnote(), HasSubstr("all 9 runs lie within its noise."));
+  options_.width = 3.25;
+  draw("updates", records);
+  EXPECT_EQ(footnote(), "Median and range of 3 seeds. 9 of 9 runs at chance.");
   options_.footnote = false;
   draw("updates", records);
   EXPECT_EQ(footnote(), "");
@@ -141,6 +144,12 @@ TEST_F(HonestTest, AMemoryKeepsItsColourWhateverStandsBesideIt) {
   draw("updates", fewer);
   EXPECT_EQ(colour_of("a"), gated);
   EXPECT_EQ(colour_of("gla"), gla);
+  for (auto& [id, record] :
+       fewer)  // Mamba first, which does not take the colour of another that is often compared
+    if (record.label == "gla") record.label = "A", record.config["memory.name"] = "mamba1";
+  draw("updates", fewer);
+  EXPECT_EQ(colour_of("a"), gated);
+  EXPECT_NE(colour_of("A"), gla);
 }
 
 // What a head can hold, beside what it is asked to.

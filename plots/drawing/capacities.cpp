@@ -194,10 +194,12 @@ Drawing draw_capacities(const FigureInput& input, const std::vector<RecordLine>&
   drawing.figure["xlim"] = log_limits(xs);
   drawing.figure["ylim"] = log_limits(ys);
   drawing.figure["fit"] = "";
+  const std::string interval = most <= 1 ? "one seed" : interval_name(fewest, most);
   drawing.footnotes.push_back(fmt::format(
       "Capacity: the largest number of associations such that it and every smaller tested number are solved "
       "({}). Bars: {}, from the last solved number to the next tested one.",
-      solved_text(input, metric), most <= 1 ? "one seed" : interval_name(fewest, most)));
+      solved_text(input, metric), interval));
+  drawing.brief[drawing.footnotes.back()] = fmt::format("Bars: {}.", interval);
   if (against != Against::d_dot) return drawing;
   add_fit(drawing, all, input.notes);
   if (input.options.theory && !accuracy) add_theory(drawing, lines, threshold, input.options.memories);

@@ -75,6 +75,7 @@ struct Drawing {
   std::vector<std::pair<std::string, std::string>> overlay_names;  ///< kind -> legend
   std::vector<std::string> footnotes;                              ///< sentences, for the caption
   std::vector<std::string> doubts = {};                            ///< of these, what the picture has to say
+  std::map<std::string, std::string> brief = {};  ///< footnote -> the same for one line of a narrow picture
   /// Seeds of the drawn medians; said once, of all panels together.
   struct Seeds {
     int fewest = 0, most = 0, diverged = 0;
@@ -180,7 +181,8 @@ std::string csv_text(const Drawing& drawing, const ByColumns& by = {});
 /// Below the picture the script sets `footnote`.
 std::string script_text(const Drawing& drawing, const std::map<std::string, LabelStyle>& styles,
                         const std::string& footnote);
-/// How seeds are shown, what makes one doubt, and of the other footnotes what fits into one line of so many inches.
+/// How seeds are shown, what makes one doubt (briefly, if it is more than a line), and of the other footnotes what fits into one line
+/// of so many inches.
 std::string footnote_line(const Drawing& drawing, double inches);
 
 /// No row is left out in silence. Throws std::invalid_argument for rows of somebody's own table (whose ids are no run's)
