@@ -168,6 +168,7 @@ ComposedFigure compose_figure(const std::string& name, const LabelledRecords& ro
   for (const std::string& sentence : beside_studies(made.prepared.records, options)) {
     drawing.footnotes.push_back(sentence);
     drawing.doubts.push_back(sentence);
+    drawing.brief[sentence] = "Not all as published (caption).";
     notes << "warning: " << sentence << '\n';
   }
   return made;

@@ -78,18 +78,59 @@ TEST_F(HonestTest, OneLineBelowThePictureAndTheRestInTheCaption) {
   RecordMap records = one_setting();
   for (auto& [id, record] : records) record.config["memory.feature_map"] = record.label;
   draw("updates", records);
-  EXPECT_THAT(footnote(),
-              ::testing::StartsWith("Lines: median over 3 seeds; bands: range of 3 seeds (75 % interval)."));
+  EXPECT_THAT(footnote(), ::testing::StartsWith(
+                              "Markers: median over 3 seeds; whiskers: range of 3 seeds (75 % interval)."));
   EXPECT_LE(footnote().size(), 120u);
   EXPECT_THAT(caption(),
               HasSubstr("Labels differ in feature_map: deltanet (deltanet), gated (gated), gla (gla).\n"));
   for (auto& [id, record] : records) record.eval_accuracy = 0.1;
   draw("updates", records);  // what makes one doubt comes before all else
   EXPECT_THAT(footnote(), HasSubstr("all 9 runs lie within its noise."));
+  options_.width = 3.25;
+  draw("updates", records);
+  EXPECT_EQ(footnote(), "Median and range of 3 seeds. 9 of 9 runs at chance.");
   options_.footnote = false;
   draw("updates", records);
   EXPECT_EQ(footnote(), "");
   EXPECT_THAT(caption(), HasSubstr("all 9 runs lie within its noise."));
+}
+
+TEST_F(HonestTest, TheCaptionNamesWhatIsDrawn) {
+  RecordMap records = one_setting();
+  for (const auto& [id, record] : one_setting())
+    for (const int load : {16, 32, 64}) {
+      if (record.seed > 1 && load == 16) continue;  // 8 stands by itself, 16 has no interval
+      Record& other = records[id + std::to_string(load)] = record;
+      other.id = id + std::to_string(load), other.config["task.associations"] = load;
+    }
+  draw("updates", records);
+  EXPECT_THAT(caption(),
+              HasSubstr("Lines: median over 1 to 3 seeds; bands and whiskers: range of 1 to 3 seeds."));
+  std::erase_if(records, [](const auto& one) { return one.second.config["task.associations"] > 20; });
+  draw("updates", records);
+  EXPECT_THAT(caption(), HasSubstr("Lines: median over 1 to 3 seeds; whiskers: range of 1 to 3 seeds."));
+}
+
+// Runs that stop by an accuracy have no loss at which they are solved.
+TEST_F(HonestTest, SolvedIsBehindTheCriterionOfTheStudy) {
+  RecordMap records = one_setting();
+  for (auto& [id, record] : records) {
+    record.config["train.stop_accuracy"] = 0.9;
+    record.eval_accuracy = record.label == "gla" ? 0.5 : 0.95;
+  }
+  const std::string solved = "Solved: median validation accuracy at least 0.9, at which training stops";
+  for (const char* figure : {"curves", "updates"}) {
+    draw(figure, records);
+    EXPECT_THAT(caption(), HasSubstr(solved));
+    EXPECT_THAT(script(), HasSubstr("\"solved\": None,"));
+  }
+  EXPECT_THAT(draw("capacity-vs-state", records),
+              ::testing::AllOf(HasSubstr("deltanet,8,64,3,8,"), HasSubstr("gla,8,64,3,0,")));
+  EXPECT_THAT(caption(),
+              HasSubstr("are solved (median validation accuracy at least 0.9, at which training stops)"));
+  options_.threshold = 0.25;
+  draw("curves", records);
+  EXPECT_THAT(caption(), HasSubstr("Solved: median validation loss at most 0.25."));
 }
 
 TEST_F(HonestTest, AMemoryKeepsItsColourWhateverStandsBesideIt) {
@@ -103,6 +144,12 @@ TEST_F(HonestTest, AMemoryKeepsItsColourWhateverStandsBesideIt) {
   draw("updates", fewer);
   EXPECT_EQ(colour_of("a"), gated);
   EXPECT_EQ(colour_of("gla"), gla);
+  for (auto& [id, record] :
+       fewer)  // Mamba first, which does not take the colour of another that is often compared
+    if (record.label == "gla") record.label = "A", record.config["memory.name"] = "mamba1";
+  draw("updates", fewer);
+  EXPECT_EQ(colour_of("a"), gated);
+  EXPECT_NE(colour_of("A"), gla);
 }
 
 // What a head can hold, beside what it is asked to.

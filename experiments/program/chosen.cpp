@@ -133,8 +133,8 @@ std::vector<CommandOption> chosen_options() {
   return {
       {"where",
        "KEY=VALUE",
-       "Only runs of the study that match; KEY is a dotted key, label or seed; VALUE may be A,B and may hold * "
-       "and ?",
+       "Only runs of the study that match; KEY is a dotted key, label (or memory: [memories.LABEL], whose kind is "
+       "memory.name) or seed; VALUE may be A,B and may hold * and ?",
        true,
        {}},
       {"chosen-of",

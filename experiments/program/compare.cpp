@@ -93,6 +93,7 @@ int run_compare(const Arguments& arguments, Console& console) {
     throw UsageError(std::string("--published: ") + error.what());
   }
   try {
+    if (arguments.has("metric")) check_metric(points, arguments.get("metric"));
     rows = compare(points, records, options);
     for (const std::string& name : arguments.positional)
       for (const std::string& line : provenance_of(name)) sources.push_back(line);
@@ -100,6 +101,15 @@ int run_compare(const Arguments& arguments, Console& console) {
     throw UsageError(error.what());
   }
   const std::vector<std::string> alone = without_runs(points, records, options, rows);
+  const bool unmeasured = std::any_of(alone.begin(), alone.end(), [](const std::string& line) {
+    return line.find("have runs here") != std::string::npos;
+  });
+  if (rows.empty() && unmeasured) {
+    console.out << (arguments.has("json")
+                        ? "[]\n"
+                        : fmt::format("No point is compared: {}.\n", fmt::join(alone, "; ")));
+    return exit_done;
+  }
   if (rows.empty()) {
     std::string text =
         "compare: no run of these is one of the published runs (all that is known of them must agree; "
@@ -113,12 +123,15 @@ int run_compare(const Arguments& arguments, Console& console) {
   if (arguments.has("outside")) std::erase_if(rows, [](const Comparison& row) { return row.agrees; });
   const auto foreign =
       std::count_if(rows.begin(), rows.end(), [](const Comparison& row) { return row.trained_otherwise; });
-  const std::string said =
-      fmt::format("{} of {} points agree ({}){}", agreeing, all.size(), power_text(all),
-                  foreign == 0 ? ""
-                               : fmt::format(", {} cannot: trained otherwise than the study that replays {} "
-                                             "(--allow KEY,KEY where that is meant)",
-                                             foreign, foreign == 1 ? "it" : "them"));
+  const auto& head = points.front().head;
+  const std::string by = all.front().metric, beside = head ? head->beside : "";
+  const std::string said = fmt::format(
+      "{} of {} points agree{} ({}{}{}){}", agreeing, all.size(), by.starts_with("test_") ? " by " + by : "",
+      power_text(all), beside.empty() ? "" : "; ", beside,
+      foreign == 0 ? ""
+                   : fmt::format(", {} cannot: trained otherwise than the study that replays {} "
+                                 "(--allow KEY,KEY where that is meant)",
+                                 foreign, foreign == 1 ? "it" : "them"));
   if (arguments.has("json")) {
     console.out << json_of(rows).dump(1) << "\n";
     print_note(console, said);
@@ -134,7 +147,7 @@ int run_compare(const Arguments& arguments, Console& console) {
       console.out << " " << trained;
     if (!sources.empty()) console.out << fmt::format(" Runs: {}.", fmt::join(sources, "; "));
     console.out << "\n";
-    if (const auto& head = points.front().head; head && !head->comments.empty())
+    if (head && !head->comments.empty())
       console.out << fmt::format("\nOf the published numbers: {}\n", fmt::join(head->comments, " "));
   }
   for (const std::string& line : alone) print_note(console, line);
@@ -178,6 +191,11 @@ const Command compare_command = {
          true,
          {}},
         {"best-by", "METRIC", "What is best: loss (default) or accuracy", false, {"loss", "accuracy"}},
+        {"metric",
+         "NAME",
+         "What the published file was measured by (a column of it); any other is refused",
+         false,
+         {}},
         {"figure",
          "CSV",
          "Medians and ranges by length that 'plot length' wrote of these runs, where the runs "

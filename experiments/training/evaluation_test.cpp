@@ -53,6 +53,17 @@ TEST(Evaluation, ClassesAreCountedInBatchesOf128Sequences) {
   EXPECT_DOUBLE_EQ(class_accuracy(results, target), (128 + 72 * (71.0 / 72)) / 200);
 }
 
+// MulticlassAccuracy(num_classes=8) of each batch, by hand: in the first class 1 is always right, class 2 half of the time, and 3,
+// answered in place of it and not due, is a class of accuracy 0; classes neither due nor answered are none. In the second 3 is due.
+TEST(Evaluation, AClassThatIsAnsweredAndNotDueIsAnEmptyOne) {
+  QueryResults results{129, 1, {}, std::vector<std::int32_t>(129, 1), {}, std::vector<std::int32_t>(129, 1)};
+  std::vector<std::int32_t> target(129, 1);
+  for (std::size_t i = 64; i < 128; ++i)
+    target[i] = 2, results.answer[i] = i < 96 ? 2 : 3, results.correct[i] = i < 96;
+  target[128] = results.answer[128] = 3;
+  EXPECT_DOUBLE_EQ(class_accuracy(results, target), (128 * (1 + 0.5 + 0) / 3 + 1) / 129);
+}
+
 // One sequence of four queries after these tokens.
 QueryFacts facts_at(const std::vector<std::int32_t>& position) {
   return {position, std::vector<std::int32_t>(4 * meta_count), std::vector<std::int32_t>(4)};

@@ -23,11 +23,14 @@ struct Measured {
   double size = 0;  ///< x, at the load of its capacity (values, and softmax's cache, grow with the load)
 };
 
+/// Of an accuracy what is lacking to 1 is the loss.
 Measured measure(const RecordLine& line, const Metric& metric, double threshold, Against against) {
   std::vector<LoadPoint> points;
   for (const auto& [load, records] : line.points)
-    for (const Record* record : results_of(records))
-      points.push_back({load, record->seed, value_of(*record, metric)});
+    for (const Record* record : results_of(records)) {
+      const double value = value_of(*record, metric);
+      points.push_back({load, record->seed, metric.is_loss ? value : 1 - value});
+    }
   Measured measured;
   measured.line = &line;
   if (!points.empty()) measured.capacity = capacity(points, threshold);
@@ -138,14 +141,15 @@ Drawing draw_capacities(const FigureInput& input, const std::vector<RecordLine>&
     drawing.needs.emplace_back(against == Against::state_in_bytes ? "state_size" : x);
   if (!input.options.published.empty())
     input.notes << "published points belong to capacity and updates; left out\n";
-  const Metric metric = metric_of(input);
-  if (!metric.is_loss)
+  const std::optional<double> accuracy = input.options.metric.empty() ? solved_accuracy(input) : std::nullopt;
+  const Metric metric = accuracy ? Metric{"eval_accuracy", "Evaluation accuracy", false} : metric_of(input);
+  if (!metric.is_loss && !accuracy)
     throw std::invalid_argument(
         fmt::format("a capacity is the largest number of associations with a loss below a threshold; "
                     "--metric {} is no loss",
                     metric.name));
   drawing.metric = metric.name;
-  const double threshold = threshold_of(input);
+  const double threshold = accuracy ? 1 - *accuracy : threshold_of(input);
   const int expected = expected_seeds(lines, input.options.expected_seeds);
   note_missing(lines, expected, kLoad, input.notes);
 
@@ -190,13 +194,15 @@ Drawing draw_capacities(const FigureInput& input, const std::vector<RecordLine>&
   drawing.figure["xlim"] = log_limits(xs);
   drawing.figure["ylim"] = log_limits(ys);
   drawing.figure["fit"] = "";
+  const std::string interval = most <= 1 ? "one seed" : interval_name(fewest, most);
   drawing.footnotes.push_back(fmt::format(
       "Capacity: the largest number of associations such that it and every smaller tested number are solved "
       "({}). Bars: {}, from the last solved number to the next tested one.",
-      solved_text(input, metric), most <= 1 ? "one seed" : interval_name(fewest, most)));
+      solved_text(input, metric), interval));
+  drawing.brief[drawing.footnotes.back()] = fmt::format("Bars: {}.", interval);
   if (against != Against::d_dot) return drawing;
   add_fit(drawing, all, input.notes);
-  if (input.options.theory) add_theory(drawing, lines, threshold, input.options.memories);
+  if (input.options.theory && !accuracy) add_theory(drawing, lines, threshold, input.options.memories);
   return drawing;
 }
 

@@ -1,6 +1,7 @@
 // What differences between labels tell: Holm's correction over the rows of a drawing, and the seeds that it would need.
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -11,12 +12,12 @@
 
 namespace crosstalk {
 
-std::string lacking_seeds(std::size_t comparisons, int most_seeds) {
+std::string lacking_seeds(std::size_t comparisons, int most_shared) {
   const int needed = fewest_seeds(comparisons);
-  return most_seeds >= needed ? ""
-                              : fmt::format("{} comparison{} need{} {} seeds, {} more than there are",
-                                            comparisons, comparisons == 1 ? "" : "s",
-                                            comparisons == 1 ? "s" : "", needed, needed - most_seeds);
+  return most_shared >= needed ? ""
+                               : fmt::format("{} comparison{} need{} {} shared seeds, {} more than there are",
+                                             comparisons, comparisons == 1 ? "" : "s",
+                                             comparisons == 1 ? "s" : "", needed, needed - most_shared);
 }
 
 std::string correct_differences(Drawing& drawing, bool figure) {
@@ -30,32 +31,37 @@ std::string correct_differences(Drawing& drawing, bool figure) {
     }
   if (rows.empty()) return "";
   const std::vector<double> corrected = holm(p);
+  bool any = false;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     rows[i]->corrected = corrected[i];
     rows[i]->told = is_told(corrected[i], rows[i]->lo, rows[i]->hi);
+    any = any || rows[i]->told;
   }
   const std::string lacking = lacking_seeds(p.size(), most);
   if (!lacking.empty()) return fmt::format("No difference can be told from 0: {}.", lacking);
   return fmt::format("{} told from 0 (signed-rank test, Holm over {}).",
-                     figure ? "Filled: difference" : "Bold: difference", p.size());
+                     !any     ? "No difference is"
+                     : figure ? "Filled: difference"
+                              : "Bold: difference",
+                     p.size());
 }
 
 std::vector<std::string> detect_text(const LabelledRecords& rows, const FigureOptions& options, double size) {
   std::vector<std::string> texts;
-  for (const SuggestedFigure& figure : suggested_figures(rows, options, "difference")) {
+  for (const SuggestedFigure& figure : suggested_figures(rows, options, "difference", true)) {
     std::ostringstream unsaid;
     const Drawing drawing = compose_figure("difference", rows, figure.options, unsaid).drawing;
     const auto comparisons = static_cast<std::size_t>(std::count_if(
         drawing.rows.begin(), drawing.rows.end(), [](const FigureRow& row) { return row.p >= 0; }));
     std::vector<double> needed;
     const FigureRow* widest = nullptr;
-    int fewest = 0;
+    int fewest = 0, most = 0;
     for (const FigureRow& row : drawing.rows) {
       std::vector<double> differences;
       for (const SeedValue& one : row.seeds) differences.push_back(one.value);
       const int seeds = seeds_to_detect(differences, size, comparisons);
       if (seeds == 0) continue;
-      fewest = needed.empty() ? row.n : std::min(fewest, row.n);
+      fewest = needed.empty() ? row.n : std::min(fewest, row.n), most = std::max(most, row.n);
       if (needed.empty() || seeds > *std::max_element(needed.begin(), needed.end())) widest = &row;
       needed.push_back(seeds);
     }
@@ -73,8 +79,14 @@ std::vector<std::string> detect_text(const LabelledRecords& rows, const FigureOp
                       *std::min_element(needed.begin(), needed.end()),
                       *std::max_element(needed.begin(), needed.end()), widest->label, widest->against,
                       drawing.needs.empty() ? "" : fmt::format(" at {} = {}", drawing.needs[0], widest->x));
-    texts.push_back(text + fmt::format("; by the spread of {} seeds{}", fewest,
-                                       fewest < seeds_of_an_interval ? ": a rough estimate" : ""));
+    texts.push_back(
+        text + fmt::format("; by the spread of {} seeds{}{}",
+                           fewest == most ? fmt::format("{}", most) : fmt::format("{} to {}", fewest, most),
+                           figure.options.best.empty()
+                               ? ""
+                               : fmt::format(" at the {} of the lowest validation loss",
+                                             fmt::join(figure.options.best, ", ")),
+                           fewest < seeds_of_an_interval ? ": a rough estimate" : ""));
   }
   return texts;
 }

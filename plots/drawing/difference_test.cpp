@@ -54,7 +54,7 @@ TEST_F(DifferenceTest, ATableHasMediansIntervalsAndWins) {
   EXPECT_THAT(table(runs(7)), HasSubstr("| a | **-0.1** [-0.1, -0.1] 0/7 | 0.001 [-0.00453, 0.00553] 4/7 |"));
   EXPECT_THAT(table(runs(6)),
               AllOf(Not(HasSubstr("**")), HasSubstr("No difference can be told from 0: 2 comparisons "
-                                                    "need 7 seeds, 1 more than there are.")));
+                                                    "need 7 shared seeds, 1 more than there are.")));
   EXPECT_THAT(table(runs(7), TableFormat::latex),
               HasSubstr("\\textbf{-0.1} {\\scriptsize [-0.1, -0.1] 0/7}"));
 }
@@ -136,7 +136,7 @@ TEST_F(DifferenceTest, TheFigureMarksWhatIsToldAndWhereZeroIs) {
   options_.facet = "model.width";
   EXPECT_THAT(draw("difference", two),
               AllOf(HasSubstr(",32,a,7,0.015625,0.0625,0\n"), Not(HasSubstr(",1\n"))));
-  EXPECT_THAT(caption(), HasSubstr("No difference can be told from 0: 4 comparisons need 8 seeds"));
+  EXPECT_THAT(caption(), HasSubstr("No difference can be told from 0: 4 comparisons need 8 shared seeds"));
 }
 
 TEST_F(DifferenceTest, BoldIsBestBeyondDoubt) {
@@ -148,10 +148,22 @@ TEST_F(DifferenceTest, BoldIsBestBeyondDoubt) {
   EXPECT_EQ(text.find("**", text.find("**", text.find("**") + 2) + 2), std::string::npos) << text;
   EXPECT_THAT(text,
               HasSubstr(" Bold: better than every other by the same seeds (signed-rank test, Holm over 2)."));
-  EXPECT_THAT(table(runs(1), TableFormat::markdown, "final"),
-              AllOf(Not(HasSubstr("**")),
-                    HasSubstr(" Nothing is bold: 2 comparisons need 7 seeds, 6 more than there are.")));
+  EXPECT_THAT(
+      table(runs(1), TableFormat::markdown, "final"),
+      AllOf(Not(HasSubstr("**")),
+            HasSubstr(" Nothing is bold: 2 comparisons need 7 shared seeds, 6 more than there are.")));
   EXPECT_THAT(table(runs(7, {"a"}), TableFormat::markdown, "final"), Not(HasSubstr("bold")));
+  // A legend of bold, where nothing is, would be read as a verdict.
+  const RecordMap equal = runs(7, {"a", "c"});
+  for (const char* name : {"final", "difference"})
+    EXPECT_THAT(table(equal, TableFormat::markdown, name),
+                AllOf(Not(HasSubstr("**")), Not(HasSubstr("Bold:"))));
+  EXPECT_THAT(
+      table(equal, TableFormat::markdown, "final"),
+      HasSubstr(" Nothing is bold: nothing is better than every other by the same seeds (signed-rank test, "
+                "Holm over 2)."));
+  draw("difference", equal);
+  EXPECT_THAT(caption(), HasSubstr("No difference is told from 0 (signed-rank test, Holm over 2)."));
   // Solved are equal, and so are numbers that look the same.
   RecordMap records = runs(7);
   for (auto& [id, record] : records) record.config["train.stop_accuracy"] = 0.2;
@@ -168,10 +180,45 @@ TEST_F(DifferenceTest, TheSeedsThatADifferenceNeeds) {
                   "a difference of 0.05 in eval_accuracy needs about 7 seeds to be told in four of five "
                   "tables of 2 comparisons (from 7 to 7, which b and a need at task.pairs = 4); by the "
                   "spread of 7 seeds"));
+  RecordMap fewer = runs(7, {"a", "b", "c"});
+  std::erase_if(fewer, [](const auto& one) { return one.second.label == "c" && one.second.seed > 3; });
+  EXPECT_THAT(detect_text(rows_of(fewer), options_, 0.05).at(0), HasSubstr("by the spread of 3 to 7 seeds"));
   EXPECT_THAT(detect_text(rows_of(runs(3)), options_, 0.001).at(0),
               HasSubstr("by the spread of 3 seeds: a rough estimate"));
   EXPECT_THAT(detect_text(rows_of(runs(1)), options_, 0.05),
               ::testing::ElementsAre(HasSubstr("no two labels have two seeds in common")));
+}
+
+/// Rates that were tried are no points, even where nothing else varies.
+TEST_F(DifferenceTest, TheSeedsThatADifferenceNeedsAreThoseOfTheBestRate) {
+  RecordMap records;
+  for (auto [id, record] : runs(7)) {
+    if (record.config["task.pairs"] == 8) continue;
+    for (const double rate : {1e-3, 1e-2}) {
+      record.id = id + (rate < 5e-3 ? "0" : "1");
+      record.config["train.learning_rate"] = rate;
+      record.eval_loss = rate;  // the smaller is the better one
+      records[record.id] = record;
+    }
+  }
+  options_.metric = "eval_accuracy";
+  EXPECT_THAT(
+      detect_text(rows_of(records), options_, 0.05),
+      ::testing::ElementsAre(
+          "a difference of 0.05 in eval_accuracy needs about 6 seeds to be told in four of five tables; by the "
+          "spread of 7 seeds at the train.learning_rate of the lowest validation loss"));
+}
+
+TEST_F(DifferenceTest, WhereBothAreAtChanceNothingIsTold) {
+  RecordMap records = runs(8);
+  for (auto& [id, record] : records) {
+    record.metrics["chance_accuracy"] = 0.7;
+    record.eval_accuracy += record.label == "b" ? 0.01 : 0;
+  }
+  EXPECT_THAT(table(records), AllOf(HasSubstr(" 8/8 at chance |"), Not(HasSubstr("**")),
+                                    HasSubstr("No difference is told from 0")));
+  draw("difference", records);
+  EXPECT_THAT(caption(), HasSubstr("Where both are at chance nothing is told from 0."));
 }
 
 }  // namespace crosstalk::checks::difference_test

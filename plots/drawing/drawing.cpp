@@ -108,12 +108,14 @@ namespace {
 constexpr double kSolvedFactor = 2;
 constexpr double kUsualStopLoss = 1e-3;
 
-std::set<double> stop_losses(const FigureInput& input) {
+std::set<double> stops_of(const FigureInput& input, const std::string& key) {
   std::set<double> stops;
   for (const Record* record : input.of_all_panels != nullptr ? *input.of_all_panels : input.records)
-    if (const auto stop = config_number(*record, "train.stop_loss"); stop && *stop > 0) stops.insert(*stop);
+    if (const auto stop = config_number(*record, key); stop && *stop > 0) stops.insert(*stop);
   return stops;
 }
+
+std::set<double> stop_losses(const FigureInput& input) { return stops_of(input, "train.stop_loss"); }
 
 double solved_at(const FigureInput& input, const std::set<double>& stops) {
   if (std::isfinite(input.options.threshold)) return input.options.threshold;
@@ -138,7 +140,16 @@ double threshold_of(const FigureInput& input) {
   return solved_at(input, stops);
 }
 
+std::optional<double> solved_accuracy(const FigureInput& input) {
+  const std::set<double> stops = stops_of(input, "train.stop_accuracy");
+  if (stops.empty() || std::isfinite(input.options.threshold) || !stop_losses(input).empty())
+    return std::nullopt;
+  return *stops.begin();
+}
+
 std::string solved_text(const FigureInput& input, const Metric& metric) {
+  if (const auto accuracy = solved_accuracy(input); accuracy && !metric.is_loss)
+    return fmt::format("median validation accuracy at least {}, at which training stops", *accuracy);
   const std::set<double> stops = stop_losses(input);
   const char* rule = std::isfinite(input.options.threshold) ? ""
                      : stops.empty()                        ? ", as these runs have no train.stop_loss"

@@ -36,13 +36,14 @@ struct FigureRow {
   std::string facet = {}, selected = {};
   std::string metric = {};  ///< where a figure shows several
   SeedValues seeds = {};    ///< of which the median is, where they are held against those of other rows
-  bool solved = false;      ///< by the verdict of half of its runs or more
+  bool solved = false;      ///< by the verdict of half of its runs or more; of a difference: both labels
   /// Of figure difference: the label that is taken away, the seeds in which this one is better, p of the signed-rank test, the same
   /// after Holm's correction over all rows, and whether the difference is told from 0.
   std::string against = {};
   int wins = 0;
   double p = kNone, corrected = kNone;
   bool told = false;
+  bool both_at_chance = false;  ///< all runs of both labels lie within its noise
   int at_chance = -1;  ///< of tables: how many of its runs lie within the noise of chance; -1: not known
 };
 
@@ -74,6 +75,7 @@ struct Drawing {
   std::vector<std::pair<std::string, std::string>> overlay_names;  ///< kind -> legend
   std::vector<std::string> footnotes;                              ///< sentences, for the caption
   std::vector<std::string> doubts = {};                            ///< of these, what the picture has to say
+  std::map<std::string, std::string> brief = {};  ///< footnote -> the same for one line of a narrow picture
   /// Seeds of the drawn medians; said once, of all panels together.
   struct Seeds {
     int fewest = 0, most = 0, diverged = 0;
@@ -111,7 +113,9 @@ double value_of(const Record& record, const Metric& metric);
 /// records (0.001 where they have none). A run stops as soon as its validation loss is there, and its loss on
 /// other sequences lies on either side. Throws std::invalid_argument for an option below a train.stop_loss.
 double threshold_of(const FigureInput& input);
-/// "median test loss at most 0.002, twice train.stop_loss": the same, said.
+/// The validation accuracy by which runs are solved that stop by train.stop_accuracy alone, unless the options give a threshold.
+std::optional<double> solved_accuracy(const FigureInput& input);
+/// "median test loss at most 0.002, twice train.stop_loss", "validation accuracy of at least 0.99, ...": either, said.
 std::string solved_text(const FigureInput& input, const Metric& metric);
 
 /// A drawing with the settings that all figures share; `script` is one of the templates below.
@@ -177,7 +181,8 @@ std::string csv_text(const Drawing& drawing, const ByColumns& by = {});
 /// Below the picture the script sets `footnote`.
 std::string script_text(const Drawing& drawing, const std::map<std::string, LabelStyle>& styles,
                         const std::string& footnote);
-/// How seeds are shown, what makes one doubt, and of the other footnotes what fits into one line of so many inches.
+/// How seeds are shown, what makes one doubt (briefly, if it is more than a line), and of the other footnotes what fits into one line
+/// of so many inches.
 std::string footnote_line(const Drawing& drawing, double inches);
 
 /// No row is left out in silence. Throws std::invalid_argument for rows of somebody's own table (whose ids are no run's)
@@ -265,6 +270,6 @@ std::string final_key(const FigureInput& input);
 /// figures (`open` markers) or tables (bold). "" where no rows are differences.
 std::string correct_differences(Drawing& drawing, bool figure);
 /// "12 comparisons need 9 seeds to tell anything, 6 more than these 3": where no comparison has the seeds; else "".
-std::string lacking_seeds(std::size_t comparisons, int most_seeds);
+std::string lacking_seeds(std::size_t comparisons, int most_shared);
 
 }  // namespace crosstalk

@@ -28,7 +28,9 @@ std::set<double> loads_of(const std::vector<RecordLine>& lines) {
 
 void finish(Drawing& drawing, const std::vector<RecordLine>& lines, const FigureInput& input,
             const Metric& metric, bool log) {
-  const double threshold = metric.is_loss && metric.name != "steps" ? threshold_of(input) : kNone;
+  const bool by_accuracy = solved_accuracy(input).has_value();
+  const double threshold =
+      metric.is_loss && metric.name != "steps" && !by_accuracy ? threshold_of(input) : kNone;
   const std::set<double> loads = loads_of(lines);
   // One load alone would otherwise stand on the frame.
   const double margin = std::max(0.02 * *loads.rbegin(), loads.size() == 1 ? 1.0 : 0.0);
@@ -42,8 +44,9 @@ void finish(Drawing& drawing, const std::vector<RecordLine>& lines, const Figure
            {0, *loads.rbegin() + margin}, {low, high});
   if (std::isfinite(threshold)) drawing.figure["solved"] = threshold;
   count_drawn_seeds(drawing, lines);
-  if (std::isfinite(threshold))
-    drawing.footnotes.push_back(fmt::format("Solved: {}{}.", solved_text(input, metric),
+  if (std::isfinite(threshold) || by_accuracy)
+    drawing.footnotes.push_back(fmt::format("Solved: {}{}.",
+                                            solved_text(input, {metric.name, "", !by_accuracy}),
                                             log ? "; what is below the axis stands on it" : ""));
 }
 

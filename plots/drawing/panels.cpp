@@ -7,6 +7,7 @@
 #include <cmath>
 #include <map>
 #include <set>
+#include <tuple>
 
 #include "plots/drawing/drawing.h"
 
@@ -226,15 +227,48 @@ Drawing join_panels(std::vector<std::pair<std::string, Drawing>> panels, const s
   return joined;
 }
 
+namespace {
+
+/// "Lines: median over {} seeds; bands and whiskers: {}.", by what is drawn: an interval is part of a band where its line has
+/// another one beside it, else a whisker; a single place has markers and no lines.
+std::string how_drawn(const Drawing& drawing) {
+  std::set<double> places;
+  std::map<std::tuple<std::string, std::string, std::int64_t>, std::map<double, double>> lines;
+  for (const FigureRow& row : drawing.rows) {
+    if (row.n <= 0) continue;
+    places.insert(row.x);
+    lines[{row.facet, row.label, row.d_dot}][row.x] =
+        row.n > 1 && std::isfinite(row.hi) ? row.hi - row.lo : -1;
+  }
+  bool bands = false, whiskers = false;
+  for (const auto& [line, intervals] : lines)
+    for (auto at = intervals.begin(); at != intervals.end(); ++at) {
+      if (!(at->second > 0)) continue;  // no width, nothing to see
+      const bool beside = (at != intervals.begin() && std::prev(at)->second >= 0) ||
+                          (std::next(at) != intervals.end() && std::next(at)->second >= 0);
+      (beside ? bands : whiskers) = true;
+    }
+  return fmt::format("{}: median over {{}} seeds; {}: {{}}.", places.size() == 1 ? "Markers" : "Lines",
+                     bands && whiskers                ? "bands and whiskers"
+                     : whiskers || places.size() == 1 ? "whiskers"
+                                                      : "bands");
+}
+
+}  // namespace
+
 void finish_footnotes(Drawing& drawing, const std::map<std::string, LabelStyle>& styles) {
   std::vector<std::string> texts;
   if (drawing.seeds) {
     const auto [fewest, most, diverged] = *drawing.seeds;
-    texts.push_back(most <= 1 ? "One seed."
-                              : fmt::format("Lines: median over {} seeds; bands: {}.",
-                                            fewest == most ? fmt::format("{}", most)
-                                                           : fmt::format("{} to {}", fewest, most),
-                                            interval_name(fewest, most)));
+    const std::string seeds =
+        fewest == most ? fmt::format("{}", most) : fmt::format("{} to {}", fewest, most);
+    texts.push_back(most <= 1
+                        ? "One seed."
+                        : fmt::format(fmt::runtime(how_drawn(drawing)), seeds, interval_name(fewest, most)));
+    drawing.brief[texts[0]] = most <= 1
+                                  ? texts[0]
+                                  : fmt::format("Median and {} of {} seeds.",
+                                                most < seeds_of_an_interval ? "range" : "interval", seeds);
     if (diverged > 0) texts.emplace_back("Diverged runs count as the worst; crosses: half or more diverged.");
   }
   drawing.footnotes.insert(drawing.footnotes.begin(), texts.begin(), texts.end());

@@ -171,14 +171,17 @@ Prepared prepare(const std::string& name, const LabelledRecords& rows, const Fig
   prepared.styles = label_styles(labels, order, titles, memories);
   // First what may be drawn here: points of other tasks shall not use up the colours that are told apart best.
   std::set<std::string> tasks, of_these_tasks, elsewhere;
+  std::map<std::string, std::string> published;  // the memories of its labels
   for (const Record* record : prepared.records) tasks.insert(config_text(*record, "task.name").value_or(""));
   for (const PublishedPoint& point : options.published) {
     const auto task = point.known.find("task.name");
     elsewhere.insert(point.label);
+    if (const auto memory = point.known.find("memory.name"); memory != point.known.end())
+      published.emplace(point.label, memory->second);
     if (task == point.known.end() || tasks.count(task->second) != 0) of_these_tasks.insert(point.label);
   }
-  add_styles(prepared.styles, of_these_tasks);
-  add_styles(prepared.styles, elsewhere);
+  add_styles(prepared.styles, of_these_tasks, published);
+  add_styles(prepared.styles, elsewhere, published);
   return prepared;
 }
 
@@ -249,17 +252,24 @@ void mark_chance(Drawing& drawing, const Prepared& prepared, const FigureOptions
 void note_doubts(Drawing& drawing, const Prepared& prepared, const FigureOptions& options) {
   const RecordList runs = results_of(prepared.records);
   const std::size_t first = drawing.footnotes.size();
-  if (const std::size_t missing = prepared.missing.size(); missing > 0)
-    drawing.footnotes.push_back(
-        fmt::format("Not whole yet: {} of {} runs are missing.", missing, missing + prepared.recorded));
+  const auto add = [&](const std::string& sentence, const char* brief, std::size_t count, std::size_t of) {
+    drawing.footnotes.push_back(sentence);
+    drawing.brief[sentence] = fmt::format("{} of {} runs {}.", count, of, brief);
+  };
+  if (const std::size_t missing = prepared.missing.size(); missing > 0) {
+    const std::size_t all = missing + prepared.recorded;
+    add(fmt::format("Not whole yet: {} of {} runs are missing.", missing, all), "missing", missing, all);
+  }
   const ChanceCount chance = chance_of(runs, metric_shown(drawing, options), options.answers);
-  if (!chance.text.empty()) drawing.footnotes.push_back(chance.text);
+  if (!chance.text.empty())
+    add(chance.text, "at chance", static_cast<std::size_t>(chance.within),
+        static_cast<std::size_t>(chance.runs));
   const auto falling = std::count_if(runs.begin(), runs.end(), [](const Record* record) {
     return verdict_of(*record) == Verdict::still_falling;
   });
   if (falling > 0)
-    drawing.footnotes.push_back(
-        fmt::format("Of {} runs {} ended at the last step while the loss still fell.", runs.size(), falling));
+    add(fmt::format("Of {} runs {} ended at the last step while the loss still fell.", runs.size(), falling),
+        "still falling", static_cast<std::size_t>(falling), runs.size());
   drawing.doubts.assign(drawing.footnotes.begin() + static_cast<std::ptrdiff_t>(first),
                         drawing.footnotes.end());
   if (chance.within == 0) std::erase(drawing.doubts, chance.text);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <stdexcept>
 
 #include "plots/drawing/drawing.h"
@@ -108,11 +109,18 @@ std::string footnote_line(const Drawing& drawing, double inches) {
     return std::find(drawing.doubts.begin(), drawing.doubts.end(), one) != drawing.doubts.end();
   };
   std::vector<std::string> order = drawing.footnotes;
-  if (!order.empty()) std::stable_partition(order.begin() + 1, order.end(), is_doubt);
-  std::string line;
-  for (const std::string& sentence : order)
-    if (is_doubt(sentence) || line.empty() || line.size() + 1 + sentence.size() <= most)
-      line += (line.empty() ? "" : " ") + sentence;
+  if (order.empty()) return "";
+  const auto others = std::stable_partition(order.begin() + 1, order.end(), is_doubt);
+  const auto length = [&] {
+    return std::accumulate(order.begin(), others, std::size_t{0},
+                           [](std::size_t sum, const std::string& one) { return sum + one.size() + 1; });
+  };
+  for (auto sentence = order.begin(); sentence != others && length() > most + 1; ++sentence)
+    if (const auto brief = drawing.brief.find(*sentence); brief != drawing.brief.end())
+      *sentence = brief->second;
+  std::string line = fmt::format("{}", fmt::join(order.begin(), others, " "));
+  for (auto sentence = others; sentence != order.end(); ++sentence)
+    if (line.size() + 1 + sentence->size() <= most) line += " " + *sentence;
   return line;
 }
 

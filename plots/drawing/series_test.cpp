@@ -55,6 +55,11 @@ TEST(ChooseRecords, EveryValueBetweenCommasMustBeThere) {
   const RecordMap records = three_labels();
   EXPECT_EQ(refused(records, {{"label", "linear,dfpf1"}}),
             "--where label=linear,dfpf1: no record matches dfpf1; there are dpfp1, dpfp2, linear");
+  // As in the grid of a study, memory is the label.
+  EXPECT_EQ(choose_records(list_of(records), {{"memory", "dpfp1"}}).size(),
+            choose_records(list_of(records), {{"label", "dpfp1"}}).size());
+  EXPECT_EQ(refused(records, {{"memory", "DPFP"}}),
+            "--where memory=DPFP: no record matches; there are the labels dpfp1, dpfp2, linear");
   EXPECT_EQ(refused(records, {{"label", "linear,task.associations=20"}}),
             "--where label=linear,task.associations=20: a comma stands between values of label; give another "
             "condition by itself: --where task.associations=20");

@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
+#include <optional>
+#include <utility>
 #include <vector>
 
 namespace crosstalk {
@@ -56,20 +59,66 @@ constexpr std::array<Known, 20> kKnown = {{{"softmax", "Softmax", 0},
                                            {"favor128_delta", "FAVOR+ 128 delta", 6},
                                            {"peng_gate", "Peng gate", 6}}};
 
-/// A memory's look in every figure: those that are often compared have one each, the others share.
-std::size_t look_of_memory(const std::string& memory) {
-  static const std::map<std::string, std::size_t> looks = {{"softmax", 0},     {"linear_attention", 1},
-                                                           {"delta", 2},       {"deltanet", 2},
-                                                           {"gated_delta", 3}, {"kda", 4},
-                                                           {"gla", 5},         {"mamba2", 6},
-                                                           {"rwkv7", 7},       {"rule", 4},
-                                                           {"python", 7},      {"comba", 5},
-                                                           {"retnet", 7},      {"mesa", 6}};
-  const auto known = looks.find(memory);
-  if (known != looks.end()) return known->second;
+constexpr std::size_t kPalette = kColours + kFurther.size();
+
+/// A place of the palette, and behind its end one that comes again with another dash. Colours behind the first eight are less easily
+/// told from others, and so dashed.
+LabelStyle look_at(std::size_t place) {
+  static const char* const kDashes[] = {"--", "-.", ":"};
+  if (place < kColours) return {0, "", kLooks[place].colour, kLooks[place].marker};
+  const std::size_t beyond = place - kColours, round = 1 + beyond / kColours;
+  return {0, "", kFurther[beyond % kFurther.size()], kLooks[(beyond + 3 * round) % kColours].marker,
+          kDashes[(round - 1) % std::size(kDashes)]};
+}
+
+/// The place of a memory that is often compared: no other memory has it.
+std::optional<std::size_t> own_place(const std::string& memory) {
+  static const std::vector<std::vector<const char*>> memories = {{"softmax"},
+                                                                 {"linear_attention"},
+                                                                 {"delta", "deltanet"},
+                                                                 {"gated_delta"},
+                                                                 {"kda"},
+                                                                 {"gla"},
+                                                                 {"mamba2"},
+                                                                 {"rope"},
+                                                                 {"rwkv7"},
+                                                                 {"mamba1"},
+                                                                 {"mamba3"},
+                                                                 {"retnet"},
+                                                                 {"mesa"},
+                                                                 {"comba"},
+                                                                 {"fox"},
+                                                                 {"deltaformer"},
+                                                                 {"delta_product"},
+                                                                 {"hyena"},
+                                                                 {"mlstm"},
+                                                                 {"slstm"},
+                                                                 {"sliding_window"},
+                                                                 {"h3"},
+                                                                 {"hgrn2"},
+                                                                 {"path"}};
+  for (std::size_t place = 0; place < memories.size(); ++place)
+    for (const char* name : memories[place])
+      if (memory == name) return place;
+  return std::nullopt;
+}
+
+/// That of any other: one of the first colours, which they share.
+std::size_t shared_place(const std::string& memory) {
   std::size_t hash = 0;  // that of no library: it stays
   for (const char letter : memory) hash = 31 * hash + static_cast<unsigned char>(letter);
   return 1 + hash % (kColours - 1);  // black is the reference's
+}
+
+/// Labels that have a memory and no look of their own, in order.
+std::vector<std::pair<std::string, std::string>> ordered(
+    const std::vector<std::string>& order, const std::map<std::string, std::string>& memories,
+    const std::map<std::string, std::size_t>& preferred) {
+  std::vector<std::pair<std::string, std::string>> list;
+  for (const std::string& label : order)
+    if (const auto memory = memories.find(label); memory != memories.end() && preferred.count(label) == 0)
+      list.emplace_back(*memory);
+  return list;
 }
 
 }  // namespace
@@ -92,70 +141,56 @@ std::map<std::string, LabelStyle> label_styles(const std::set<std::string>& labe
   for (const std::string& label : labels) add(label);
 
   std::map<std::string, LabelStyle> styles;
-  std::vector<bool> taken(kLooks.size(), false);
-  std::map<std::string, std::size_t> looks;
-  for (const std::string& label : order) {
-    const auto wish = preferred.find(label);
-    if (wish == preferred.end() || taken[wish->second]) continue;
-    taken[wish->second] = true;
-    looks[label] = wish->second;
-  }
-  for (const std::string& label : order) {
-    const auto memory = memories.find(label);
-    if (memory == memories.end() || preferred.count(label) != 0) continue;
-    const std::size_t wish = look_of_memory(memory->second);
-    if (taken[wish]) continue;
-    taken[wish] = true;
-    looks[label] = wish;
-  }
-  std::size_t beyond = 0;
+  std::vector<bool> taken(kPalette, false);
+  std::map<std::string, std::size_t> places;
+  const auto take = [&](const std::string& label, std::size_t place) {
+    if (place < kPalette && (taken[place] || places.count(label) != 0)) return;
+    if (place < kPalette) taken[place] = true;
+    places[label] = place;
+  };
+  for (const std::string& label : order)
+    if (const auto wish = preferred.find(label); wish != preferred.end()) take(label, wish->second);
+  for (const auto& [label, memory] : ordered(order, memories, preferred))
+    if (const auto place = own_place(memory)) take(label, *place);
+  for (const auto& [label, memory] : ordered(order, memories, preferred))
+    if (!own_place(memory)) take(label, shared_place(memory));
+  std::size_t beyond = kPalette;
   for (std::size_t rank = 0; rank < order.size(); ++rank) {
     const std::string& label = order[rank];
-    LabelStyle& style = styles[label];
+    // Unknown labels start with blue: black is the reference's.
+    for (std::size_t i = 1; i <= kColours; ++i) take(label, i % kColours);
+    for (std::size_t i = kColours; i < kPalette; ++i) take(label, i);
+    if (places.count(label) == 0) take(label, beyond++);
+    LabelStyle& style = styles[label] = look_at(places[label]);
     style.rank = rank;
     const auto title = titles.find(label);
     style.name = title != titles.end() && !title->second.empty() ? title->second : label_name(label);
-    if (looks.count(label) == 0) {
-      // Unknown labels start with blue: black is the reference's.
-      std::size_t free = kLooks.size();
-      for (std::size_t i = 1; i <= kLooks.size() && free == kLooks.size(); ++i)
-        if (!taken[i % kLooks.size()]) free = i % kLooks.size();
-      if (free == kLooks.size()) {  // a colour that is less easily told from others, and so dashed
-        static const char* const kDashes[] = {"--", "-.", ":"};
-        const std::size_t round = 1 + beyond / kLooks.size();
-        style.colour = kFurther[beyond % kFurther.size()];
-        style.marker = kLooks[(beyond + 3 * round) % kLooks.size()].marker;
-        style.dash = kDashes[(round - 1) % std::size(kDashes)];
-        ++beyond;
-        continue;
-      }
-      taken[free] = true;
-      looks[label] = free;
-    }
-    style.colour = kLooks[looks[label]].colour;
-    style.marker = kLooks[looks[label]].marker;
   }
   return styles;
 }
 
-void add_styles(std::map<std::string, LabelStyle>& styles, const std::set<std::string>& more) {
+void add_styles(std::map<std::string, LabelStyle>& styles, const std::set<std::string>& more,
+                const std::map<std::string, std::string>& memories) {
   std::set<std::string> taken;
   for (const auto& [label, style] : styles) taken.insert(style.colour);
-  std::vector<LabelStyle> free;
-  for (std::size_t i = 1; i <= kColours; ++i)  // black, the reference's, comes last
-    if (const Look& look = kLooks[i % kColours]; taken.count(look.colour) == 0)
-      free.push_back({0, "", look.colour, look.marker});
-  std::size_t beyond = 0;
-  for (const char* colour : kFurther)
-    if (taken.count(colour) == 0) free.push_back({0, "", colour, kLooks[beyond++ % kColours].marker, "--"});
-  if (free.empty()) free.push_back({0, "", kFurther[0], "o", ":"});
-  std::size_t next = 0;
+  const auto give = [&](const std::string& label, const LabelStyle& look) {
+    taken.insert(look.colour);
+    LabelStyle& style = styles[label] = look;
+    style.rank = styles.size() - 1;
+    style.name = label_name(label);
+  };
+  for (const std::string& label : more) {
+    const auto memory = memories.find(label);
+    const auto place = own_place(memory == memories.end() ? label : memory->second);
+    if (styles.count(label) == 0 && place && taken.count(look_at(*place).colour) == 0)
+      give(label, look_at(*place));
+  }
+  std::size_t next = 1, again = kColours;  // black, the reference's, comes last of the first
   for (const std::string& label : more) {
     if (styles.count(label) != 0) continue;
-    LabelStyle style = free[next++ % free.size()];
-    style.rank = styles.size();
-    style.name = label_name(label);
-    styles[label] = style;
+    const auto place = [&] { return next <= kColours ? next % kColours : next - 1; };
+    while (place() < kPalette && taken.count(look_at(place()).colour) != 0) ++next;
+    give(label, look_at(place() < kPalette ? place() : again++ % kPalette));
   }
 }
 

@@ -23,15 +23,17 @@ struct LabelStyle {
 
 /// Okabe-Ito colours (distinct for colour-blind readers; wine in place of yellow, which paper does not show),
 /// each with a marker of its own; beyond these further ones, up to 48. Labels of the shipped studies have fixed
-/// colours, and so have memories, as far as two of one colour do not meet; others take what is free, in the order given, then the
-/// alphabet's. `titles`: names in legends, where a study gives them; `memories`: of labels.
+/// colours, and the memories that are often compared have one each that no other takes from them; others share the first eight, or take
+/// what is free, in the order given, then the alphabet's. `titles`: names in legends, where a study gives them; `memories`: of labels.
 std::map<std::string, LabelStyle> label_styles(const std::set<std::string>& labels,
                                                const std::vector<std::string>& order = {},
                                                const std::map<std::string, std::string>& titles = {},
                                                const std::map<std::string, std::string>& memories = {});
 
-/// Gives `more` labels styles too: each a colour that nothing else has, while there are any of the 48.
-void add_styles(std::map<std::string, LabelStyle>& styles, const std::set<std::string>& more);
+/// Gives `more` labels styles too: that of their memory (without one, of the memory of their name), or a colour that nothing else has,
+/// while there are any of the 48.
+void add_styles(std::map<std::string, LabelStyle>& styles, const std::set<std::string>& more,
+                const std::map<std::string, std::string>& memories = {});
 
 /// The name of a label of the shipped studies ("dpfp1_delta" -> "DPFP-1 delta"); others stay as they are, '$'
 /// escaped for matplotlib.

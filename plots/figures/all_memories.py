@@ -106,7 +106,7 @@ def print_table(chosen, state, rates, swaps, memories):
     lines.append(f"Learning rates: chosen on validation data among {', '.join(f'{rate:g}' for rate in rates)}; shown where a memory "
                  "fails: at the smallest number of associations that it does not solve, and at 16 swaps"
                  + ("; * the edge of these rates: beyond it the memory may do better." if edge else ".")
-                 + (" Published: accuracy on MQAR in the layer of its authors, at the rate chosen among "
+                 + (" Published: accuracy on MQAR in the layer of its authors, at the rate of the best validation accuracy among "
                     f"{', '.join(f'{rate:g}' for rate in layer_rates)}." if layers else ""))
     print("\n".join(lines))
 

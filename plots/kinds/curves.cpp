@@ -46,7 +46,8 @@ Drawing draw_curves(const FigureInput& input) {
   add_legend(drawing, lines, input.styles, expected, false);
   for (const RecordLine& line : lines) add_series(drawing, line, &Record::curves, name, line.label, true);
   const bool is_loss = name.ends_with("loss");
-  const double threshold = name == "eval_loss" ? threshold_of(input) : kNone;
+  const bool by_accuracy = solved_accuracy(input).has_value();
+  const double threshold = name == "eval_loss" && !by_accuracy ? threshold_of(input) : kNone;
   set_axes(drawing, "Training step",
            name == "eval_loss"       ? loss_axis("Evaluation", input)
            : name == "train_loss"    ? loss_axis("Training", input)
@@ -56,8 +57,8 @@ Drawing draw_curves(const FigureInput& input) {
            is_loss ? value_range(drawing.rows, true, threshold) : std::pair{-0.02, 1.02});
   if (std::isfinite(threshold)) drawing.figure["solved"] = threshold;
   count_drawn_seeds(drawing, lines);
-  if (std::isfinite(threshold) && drawing.figure["ylim"][0].get<double>() <= threshold)
-    drawing.footnotes.push_back(fmt::format("Solved: {}.", solved_text(input, {name, "", true})));
+  if (by_accuracy || (std::isfinite(threshold) && drawing.figure["ylim"][0].get<double>() <= threshold))
+    drawing.footnotes.push_back(fmt::format("Solved: {}.", solved_text(input, {name, "", !by_accuracy})));
   if (std::any_of(lines.begin(), lines.end(), [&](const RecordLine& line) { return ends_apart(line, name); }))
     drawing.footnotes.emplace_back(
         "A run that stopped before the others of its line keeps its last value there.");

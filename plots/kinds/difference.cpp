@@ -53,6 +53,11 @@ std::vector<const RecordLine*> others_of(const std::vector<RecordLine>& lines, c
   return others;
 }
 
+bool all_at_chance(const RecordList& records, const Metric& metric, const FigureInput& input) {
+  const ChanceCount chance = chance_of(records, metric.name, input.options.answers);
+  return chance.runs > 0 && chance.within == chance.runs;
+}
+
 Drawing draw_difference(const FigureInput& input) {
   if (input.options.log_y)
     throw std::invalid_argument("differences lie on either side of 0; leave out --log y");
@@ -78,7 +83,7 @@ Drawing draw_difference(const FigureInput& input) {
   std::set<std::string> names;
   std::set<double> places;
   double low = 0, high = 0;
-  bool both_solved = false;
+  bool both_solved = false, both_at_chance = false;
   for (std::size_t i = 0; i < lines.size(); ++i) {
     const RecordLine &line = lines[i], *other = others[i];
     if (&line == other) continue;
@@ -90,11 +95,14 @@ Drawing draw_difference(const FigureInput& input) {
                       theirs = row_of(*other, place, at->second, metric);
       Paired found = paired(ours.seeds, theirs.seeds, metric.is_loss);
       if (ours.solved && theirs.solved) found.p = 1, both_solved = true;  // where they stop is no difference
+      const bool chance = all_at_chance(records, metric, input) && all_at_chance(at->second, metric, input);
+      if (chance) found.p = 1, both_at_chance = true;  // nor is how lucky guesses are
       const auto [n, median, lo, hi] = found.summary;
       if (n == 0) continue;
       FigureRow row{line.label, 0, place, n, median, lo, hi};
       row.against = other->label, row.wins = found.wins, row.p = found.p,
-      row.seeds = std::move(found.differences);
+      row.seeds = std::move(found.differences), row.solved = ours.solved && theirs.solved;
+      row.both_at_chance = chance;
       drawing.rows.push_back(row);
       places.insert(place);
       ++rows;
@@ -142,6 +150,7 @@ Drawing draw_difference(const FigureInput& input) {
       metric.is_loss ? "below" : "above"));
   if (both_solved)
     drawing.footnotes.push_back("Where both are solved nothing is told from 0: runs end where they stop.");
+  if (both_at_chance) drawing.footnotes.push_back("Where both are at chance nothing is told from 0.");
   count_drawn_seeds(drawing, shown);
   return drawing;
 }

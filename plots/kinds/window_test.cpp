@@ -126,6 +126,11 @@ TEST_F(WindowTest, TheTableSaysAtWhichRatesTheMedianOfTheSeedsSolves) {
                               "-- | 0.61 [0.6, 0.62] | 0.01 |\n"));
   EXPECT_THAT(text,
               HasSubstr("at least 0.9, and the best of these medians. Test accuracy. Median over 3 seeds"));
+  EXPECT_THAT(text, Not(HasSubstr("Not at all rates")));
+  RecordMap hole = records;  // a window with a hole says so
+  for (int seed = 1; seed <= 3; ++seed) add_rate(hole, "c", 3e-3, seed, 0);
+  EXPECT_THAT(windows_table_text(hole, options_, TableFormat::markdown),
+              HasSubstr(" Not at all rates from the first to the last: c. Test accuracy."));
   EXPECT_THAT(text, HasSubstr("The best is that of the test split; --best chooses by validation"));
   FigureOptions low = options_;
   low.threshold = 0.55;

@@ -150,15 +150,22 @@ std::string figures_text(const LabelledRecords& rows, const FigureOptions& optio
   std::string text;
   std::vector<std::string> why;
   std::size_t index = 0;
+  bool differences = false;
   for (const SuggestedFigure& figure : suggested_figures(rows, options, input.figure)) {
+    differences = differences || figure.name == "difference";
     try {
       text += figure_text(figure, rows, input, ++index);
     } catch (const std::invalid_argument& wrong) {
-      if (!input.figure.empty()) throw;
+      const bool asked = figure.name == "difference" && !options.against.empty();
+      if (!input.figure.empty() || asked) throw;
       why.push_back(fmt::format("{}: {}", figure.name, wrong.what()));
     }
   }
+  if (!options.against.empty() && !differences)
+    throw std::invalid_argument(fmt::format(
+        "--against {}: no figure holds labels against each other; that takes two", options.against));
   if (!text.empty()) return text;
+  if (!options.metric.empty() && !why.empty()) throw std::invalid_argument(why.front());
   for (const std::string& line : why) notes << "no figure " << line << '\n';
   return "<p>No figure suits these records; every run stands in the table below.</p>\n";
 }
@@ -252,6 +259,10 @@ std::string report_page(const LabelledRecords& rows, const FigureOptions& option
   if (rows.rows.empty()) throw std::invalid_argument("there are no records to report");
   const Names names(rows);
   RecordList records = choose_records(list_of(rows.rows), options.where);
+  for (const std::string& key : options.by) check_key(records, "--by", key);
+  for (const std::string& key : options.best) check_key(records, "--best", key);
+  if (!options.facet.empty()) check_key(records, "--facet", options.facet);
+  if (!options.x.empty() && options.x != kStateBytes) check_key(records, "--x", options.x);
   const std::vector<std::string> order = names.labels(records);
   std::map<std::string, std::size_t> rank;
   for (const std::string& label : order) rank.emplace(label, rank.size());
@@ -266,6 +277,8 @@ std::string report_page(const LabelledRecords& rows, const FigureOptions& option
   const RunsTable runs = runs_table(records, names);
   const std::string rates = rates_text(records, names);
   std::string body = fmt::format("<header>\n<h1>{}</h1>\n", html_of(input.title));
+  for (const std::string& finding : finding_text(rows, options, names))
+    body += fmt::format("<p class=\"lead\"><strong>Finding.</strong> {}</p>\n", html_of(finding));
   body += asked_text(records, names, input);
   if (const ChanceCount chance = chance_of(records, "", options.answers); !chance.text.empty())
     body += fmt::format("<p{}>{}</p>\n", chance.within > 0 ? " class=\"warning\" role=\"note\"" : "",

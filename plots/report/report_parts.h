@@ -37,6 +37,11 @@ struct RunsTable {
 };
 RunsTable runs_table(const RecordList& records, const Names& names);
 
+/// One paragraph a task: which label is ahead of --against (the first) and where, by the paired differences of figure difference;
+/// or that nothing is told, at chance, or that there is one label alone. Plain text.
+std::vector<std::string> finding_text(const LabelledRecords& rows, const FigureOptions& options,
+                                      const Names& names);
+
 /// Where, when and by what the runs were trained, and the settings that all of them share.
 std::string provenance_text(const RecordList& records, const std::string& study_file);
 

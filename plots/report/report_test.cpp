@@ -113,6 +113,78 @@ TEST_F(Report, TheTableOfAFigureHoldsWhatItShowsAndDoubtsStandAbove) {
   EXPECT_TRUE(has(text, "Labels differ in feature_map: identity (gated), silu (deltanet)."));
 }
 
+// The finding comes first: where a label is ahead, by how much, and what is not told.
+TEST_F(Report, OpensWithTheFinding) {
+  const auto mqar = [](int seeds) {
+    RecordMap records;
+    for (const char* label : {"deltanet", "gla"})
+      for (int seed = 1; seed <= seeds; ++seed)
+        for (const int pairs : {4, 8, 16, 32}) {
+          Record& record = add_record(records, label, seed, 8,
+                                      {{"task.name", "mqar"},
+                                       {"task.pairs", pairs},
+                                       {"model.name", "language"},
+                                       {"train.stop_accuracy", 0.99}},
+                                      1);
+          const double sign = seed % 2 == 0 ? 1 : -1, better = label[0] == 'g' ? 1 : 0;
+          record.eval_accuracy = pairs == 4    ? 1
+                                 : pairs == 8  ? 0.5 + 0.01 * seed + 0.1 * better
+                                 : pairs == 16 ? 0.5 + 0.01 * better * sign * seed
+                                               : 0.03;
+          record.metrics["chance_accuracy"] = 1. / 32;
+        }
+    return records;
+  };
+  const std::string text = page(mqar(9));
+  EXPECT_TRUE(has(
+      text,
+      "<p class=\"lead\"><strong>Finding.</strong> Held against deltanet by evaluation accuracy, paired by "
+      "seed: gla is ahead at 1 of 4 points (by 0.1 [0.1, 0.1] at pairs = 8); undecided at 1 of 4 points; "
+      "solved like it at 1 of 4 points; and at chance like it at 1 of 4 points. By the signed-rank test, Holm "
+      "over 4.</p>"));
+  EXPECT_LT(text.find("Finding."), text.find("This study trains"));
+  EXPECT_TRUE(has(page(mqar(2)),
+                  "gla is undecided at 2 of 4 points, solved like it at 1 of 4 points and at chance like "
+                  "it at 1 of 4 points. No difference can be told from 0: 4 comparisons need 8 shared "
+                  "seeds, 6 more than there are."));
+  RecordMap records = mqar(9);
+  for (auto& [id, record] : records) record.eval_accuracy = 0.03;
+  EXPECT_TRUE(
+      has(page(records), "paired by seed: all runs lie within the noise of chance; nothing is to be seen."));
+  options_.against = "gla";
+  EXPECT_TRUE(has(page(mqar(9)),
+                  "Held against gla by evaluation accuracy, paired by seed: deltanet is behind at 1 of 4 "
+                  "points (by 0.1 [0.1, 0.1] at pairs = 8)"));
+  std::erase_if(records, [](const auto& one) { return one.second.label == "gla"; });
+  options_.against = "";
+  EXPECT_TRUE(
+      has(page(records), "There is one label, deltanet, and nothing to hold it against. Its 36 runs: "));
+}
+
+// What was asked for by an option and is not there is no section that is left out.
+TEST_F(Report, RefusesOptionsThatMeanNothingHere) {
+  const auto refusal_of = [&](const RecordMap& records) {
+    try {
+      page(records);
+    } catch (const std::invalid_argument& wrong) {
+      return std::string(wrong.what());
+    }
+    return std::string("(made)");
+  };
+  RecordMap alone = rates();
+  std::erase_if(alone, [](const auto& one) { return one.second.label == "delta"; });
+  options_.against = "gla";
+  EXPECT_THAT(refusal_of(rates()),
+              HasSubstr("--against gla: no label of that name; there are delta, linear"));
+  EXPECT_THAT(refusal_of(alone), HasSubstr("--against gla: "));
+  options_.against = "", options_.by = {"model.widht"};
+  EXPECT_THAT(refusal_of(rates()), HasSubstr("--by model.widht: no record has the key"));
+  options_.by = {}, options_.facet = "task.pears";
+  EXPECT_THAT(refusal_of(rates()), HasSubstr("--facet task.pears: no record has the key"));
+  options_.facet = "", options_.metric = "test_los";
+  EXPECT_THAT(refusal_of(rates()), HasSubstr("--metric test_los: no record has it; did you mean test_loss?"));
+}
+
 TEST_F(Report, OneMemoryIsComparedWithNone) {
   RecordMap records;
   for (const int load : {4, 8}) add_recall(records, "delta", 1, 4, load, 0.1);

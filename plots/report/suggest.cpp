@@ -13,6 +13,7 @@ namespace crosstalk {
 namespace {
 
 constexpr std::size_t kMostPanels = 6;
+constexpr const char* kRate = "train.learning_rate";
 
 /// A key's place among those that say the same.
 int rank_of(const std::string& key) {
@@ -50,7 +51,7 @@ FigureOptions completed(FigureOptions options, const RecordList& records, const 
   const bool by_given = !options.by.empty() || !options.facet.empty(), best_given = !options.best.empty();
   for (const std::string& key : telling_keys(records)) {
     if (key == x || key == options.x) continue;
-    if (key == "train.learning_rate" || key == "train.weight_decay") {
+    if (key == kRate || key == "train.weight_decay") {
       if (!best_given) options.best.push_back(key);
     } else if (!by_given) {
       if (options.facet.empty() && different_values(records, key).size() <= kMostPanels)
@@ -130,7 +131,7 @@ std::vector<std::string> telling_keys(const RecordList& records) {
 }
 
 std::vector<SuggestedFigure> suggested_figures(const LabelledRecords& rows, const FigureOptions& options,
-                                               const std::string& figure) {
+                                               const std::string& figure, bool rates_chosen) {
   const RecordList records = choose_records(list_of(rows.rows), options.where);
   std::set<std::string> tasks = different_values(records, "task.name");
   if (tasks.empty()) tasks.insert("");
@@ -142,7 +143,9 @@ std::vector<SuggestedFigure> suggested_figures(const LabelledRecords& rows, cons
     FigureOptions given = options;
     if (tasks.size() > 1) given.where["task.name"] = task;
     std::ostringstream unsaid;
-    const std::string x = varying_key({part, {}, given, unsaid});
+    FigureOptions on_axis = given;
+    if (rates_chosen) on_axis.best.emplace_back(kRate);
+    const std::string x = varying_key({part, {}, on_axis, unsaid});
     const std::vector<std::string> names =
         figure.empty() ? names_for(part, x) : std::vector<std::string>{figure};
     for (const std::string& name : names) {

@@ -19,7 +19,8 @@ struct SuggestedFigure {
   FigureOptions options;   ///< those given, and by, best, facet and where, as far as they were not
 };
 /// The figures for each task of the records, in order; some may turn out not to suit. `figure` alone if it is not empty.
+/// `rates_chosen`: rates are no axis, even where nothing else varies.
 std::vector<SuggestedFigure> suggested_figures(const LabelledRecords& rows, const FigureOptions& options,
-                                               const std::string& figure);
+                                               const std::string& figure, bool rates_chosen = false);
 
 }  // namespace crosstalk

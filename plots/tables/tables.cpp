@@ -61,17 +61,19 @@ std::string mark_best(Table& table, const std::vector<std::vector<const FigureRo
     }
   }
   const BestOfPoints found = best_of_points(points, smaller);
+  bool any = false;
   for (std::size_t point = 0; point < points.size(); ++point) {
     if (found.best[point] < 0) continue;
     Cell& best = *cells[point][static_cast<std::size_t>(found.best[point])];
     best.best = std::all_of(cells[point].begin(), cells[point].end(),
                             [&](const Cell* cell) { return cell == &best || cell->text != best.text; });
+    any = any || best.best;
   }
   if (found.comparisons == 0) return "";
   const std::string lacking = lacking_seeds(found.comparisons, found.most_pairs);
   if (!lacking.empty()) return fmt::format(" Nothing is bold: {}.", lacking);
-  return fmt::format(" Bold: better than every other by the same seeds (signed-rank test, Holm over {}).",
-                     found.comparisons);
+  return fmt::format(" {} better than every other by the same seeds (signed-rank test, Holm over {}).",
+                     any ? "Bold:" : "Nothing is bold: nothing is", found.comparisons);
 }
 
 std::string seeds_text(const std::vector<FigureRow>& rows) {
@@ -231,7 +233,8 @@ Table cross_table(const Drawing& drawing, const Prepared& prepared, const std::v
         cells.back().best = row->told;
         cells.back().interval += fmt::format(" {}/{}", row->wins, row->n);
       }
-      cells.back().at_chance = row != drawing.rows.end() && 2 * row->at_chance > row->n;
+      cells.back().at_chance =
+          row != drawing.rows.end() && (2 * row->at_chance > row->n || row->both_at_chance);
       if (row != drawing.rows.end()) used.push_back(*row);
     }
     table.rows.push_back(std::move(cells));
@@ -339,7 +342,15 @@ Table windows_table(const Windows& windows, const Drawing& drawing, const Prepar
   table.head = heads_of(key_columns(prepared.by));
   table.keys = table.head.size();
   int tried = 0;
-  for (const RateWindow& window : windows.rows) tried = std::max(tried, window.tried);
+  std::vector<std::string> holes;
+  for (const RateWindow& window : windows.rows) {
+    tried = std::max(tried, window.tried);
+    const auto inside = std::count_if(drawing.rows.begin(), drawing.rows.end(), [&](const FigureRow& row) {
+      return row.label == window.line.label && row.n > 0 && row.x >= window.smallest &&
+             row.x <= window.largest;
+    });
+    if (inside > window.good) holes.push_back(prepared.styles.at(window.line.label).name);
+  }
   for (const std::string& head : {fmt::format("Rates of {}", tried), std::string("From"), std::string("To"),
                                   std::string("Best median"), std::string("At")})
     table.head.push_back(head);
@@ -355,9 +366,12 @@ Table windows_table(const Windows& windows, const Drawing& drawing, const Prepar
     table.rows.push_back(std::move(cells));
   }
   table.caption = fmt::format(
-      "Learning rates at which the median is at {} {}, and the best of these medians. {}. {}{}",
-      windows.metric.is_loss ? "most" : "least", cell_number(windows.threshold), windows.metric.axis,
-      seeds_text(drawing.rows),
+      "Learning rates at which the median is at {} {}, and the best of these medians.{} {}. {}{}",
+      windows.metric.is_loss ? "most" : "least", cell_number(windows.threshold),
+      holes.empty()
+          ? ""
+          : fmt::format(" Not at all rates from the first to the last: {}.", fmt::join(holes, ", ")),
+      windows.metric.axis, seeds_text(drawing.rows),
       windows.metric.name.starts_with("test")
           ? " The best is that of the test split; --best chooses by validation, and may take another rate."
           : "");

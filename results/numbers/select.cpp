@@ -143,6 +143,10 @@ std::optional<double> config_number(const Record& record, const std::string& key
 std::optional<std::string> field_text(const Record& record, const std::string& key) {
   if (key == "id") return record.id;
   if (key == "label") return record.label;
+  if (key == "memory") {  // as in the grid of a study
+    const auto own = config_text(record, key);
+    return own ? own : record.label;
+  }
   if (key == "study") return record.study;
   if (key == "study_version") return record.version;
   if (key == "status") return to_text(record.status);
@@ -240,8 +244,8 @@ RecordList list_of(const std::map<std::string, Record>& records) {
 }
 
 std::string nearest_key(const RecordList& records, const std::string& key) {
-  std::set<std::string> keys = {"label",     "study", "status", "verdict",
-                                "semantics", "seed",  "d_dot",  "state_size"};
+  std::set<std::string> keys = {"label",     "memory", "study", "status",    "verdict",
+                                "semantics", "seed",   "d_dot", "state_size"};
   for (const Record* record : records)
     for (const auto& [name, value] : record->config) keys.insert(name);
   if (keys.count(key) != 0) return key;
@@ -282,8 +286,8 @@ void check_alternatives(const RecordList& records, const std::string& key, const
         condition
             ? fmt::format("a comma stands between values of {}; give another condition by itself: --where {}",
                           key, other)
-            : fmt::format("no record matches{}; there are {}", wanted == one ? "" : " " + other,
-                          fmt::join(values, ", "))));
+            : fmt::format("no record matches{}; there are {}{}", wanted == one ? "" : " " + other,
+                          key == "memory" ? "the labels " : "", fmt::join(values, ", "))));
   }
 }
 

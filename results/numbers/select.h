@@ -16,7 +16,7 @@ using RecordList = std::vector<const Record*>;
 std::optional<std::string> config_text(const Record& record, const std::string& key);
 std::optional<double> config_number(const Record& record, const std::string& key);
 
-/// The same, and "label", "study", "status", "verdict", "semantics", "seed", "id", "d_dot", "state_size" and
+/// The same, and "label" (or "memory", as in the grid of a study), "study", "status", "verdict", "semantics", "seed", "id", "d_dot", "state_size" and
 /// "study_version".
 std::optional<std::string> field_text(const Record& record, const std::string& key);
 

@@ -32,7 +32,7 @@ bool follows_load(const std::string& key) {
 }
 
 PublishedHead published_head(std::string_view text) {
-  static constexpr std::string_view named = "Studies: ";
+  static constexpr std::string_view named = "Studies: ", counted = "Beside every count: ";
   PublishedHead head;
   while (text.starts_with('#')) {
     const std::size_t end = std::min(text.find('\n'), text.size());
@@ -41,6 +41,11 @@ PublishedHead published_head(std::string_view text) {
     while (!line.empty() && std::isspace(static_cast<unsigned char>(line.front())) != 0)
       line.remove_prefix(1);
     while (!line.empty() && std::isspace(static_cast<unsigned char>(line.back())) != 0) line.remove_suffix(1);
+    if (line.starts_with(counted)) {
+      head.beside = printable_line(std::string(line.substr(counted.size())));
+      if (head.beside.ends_with('.')) head.beside.pop_back();
+      continue;
+    }
     if (!line.starts_with(named)) {
       if (!line.empty()) head.comments.push_back(printable_line(std::string(line)));
       continue;
@@ -86,6 +91,12 @@ const std::vector<PublishedColumn>& published_columns() {
        "read at task.length tokens after training at fewer: our profiles by length (eval.length_factors); "
        "without task.length a scaled accuracy is that of the test split",
        false},
+      {"test_class_accuracy",
+       "mean over classes (MAD's score): held against ours of that name and no other number", false},
+      {"always_right",
+       "share of the classes that the published score counts as right whatever a model answers, as ours then are, too "
+       "(MAD's mark in compression: 0.0625)",
+       false},
       {"setting, S_unique_keys, final_eval_loss",
        "the names in the literature's file: 1 (recall) or 2 (reassign), task.associations, eval_loss", false},
   };
@@ -111,7 +122,7 @@ void check_needed(const CsvRow& row) {
     if (meant.empty())
       meant = nearest_of(name, {"eval_accuracy", "accuracy", "scaled_accuracy", "eval_loss"});
   row.fail(fmt::format(
-      "published points need a column eval_accuracy, scaled_accuracy or exact, or eval_loss with "
+      "published points need a column eval_accuracy, scaled_accuracy, test_class_accuracy or exact, or eval_loss with "
       "task.associations; {}{}",
       there,
       meant.empty() ? "" : fmt::format("; did you mean {}?", meant == "accuracy" ? "eval_accuracy" : meant)));
@@ -150,6 +161,10 @@ std::vector<PublishedPoint> parse_published(std::string_view text, const std::st
       if (name.ends_with("accuracy") && value > 1)
         row.fail(fmt::format("column '{}': {} is more than 1; accuracies are shares, 0.975 for 97.5 %", name,
                              value));
+    if (const auto share = point.metrics.find("always_right");
+        share != point.metrics.end() && !(share->second >= 0 && share->second < 1))
+      row.fail(fmt::format("column 'always_right': {} is no share of classes, from 0 to less than 1",
+                           share->second));
     const bool has_load = has_column("S_unique_keys") || has_column("task.associations");
     const auto given = [&](const char* column) { return point.metrics.count(column) != 0; };
     const bool other = std::any_of(point.metrics.begin(), point.metrics.end(), [](const auto& metric) {

@@ -19,6 +19,8 @@ struct PublishedHead {
       {};  ///< one sentence or more each, without '#' and without the line of studies
   std::vector<std::string> studies =
       {};  ///< "# Studies: experiments/a.toml, b.toml": what replays these numbers
+  std::string beside =
+      {};  ///< "# Beside every count: published scores are means over grids.": without the full stop
 };
 PublishedHead published_head(std::string_view text);
 

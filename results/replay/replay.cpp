@@ -38,7 +38,7 @@ std::string text_of(const std::filesystem::path& path) {
 /// The number that is compared: of a file of losses the loss; else the first metric that we have, too.
 std::string metric_of(const PublishedPoint& point) {
   if (point.has_loss) return "eval_loss";
-  for (const char* name : {"eval_accuracy", "scaled_accuracy", "exact"})
+  for (const char* name : {"eval_accuracy", "scaled_accuracy", "exact", "test_class_accuracy"})
     if (point.metrics.contains(name)) return name;
   return "";
 }
@@ -63,6 +63,12 @@ std::string read_of(const Record& record, const PublishedPoint& point, const std
   return metric == "eval_accuracy" && record.metrics.contains("test_accuracy") ? "test_accuracy" : metric;
 }
 
+/// A mean over classes with those that the published score counts as always right.
+double counted(double accuracy, const PublishedPoint& point) {
+  const auto share = point.metrics.find("always_right");
+  return share == point.metrics.end() ? accuracy : accuracy + share->second * (1 - accuracy);
+}
+
 /// NaN: the run has no such number.
 double value_of(const Record& record, const PublishedPoint& point, const std::string& metric) {
   const bool is_loss = metric == "eval_loss";
@@ -80,7 +86,7 @@ double value_of(const Record& record, const PublishedPoint& point, const std::st
   }
   if (read == "eval_accuracy") return record.eval_accuracy;
   const auto tested = record.metrics.find(read);
-  return tested == record.metrics.end() ? std::nan("") : tested->second;
+  return tested == record.metrics.end() ? std::nan("") : counted(tested->second, point);
 }
 
 /// The point of a figure that stands for runs such as this one; none: null. A figure's --by writes its keys behind the label.
@@ -161,7 +167,7 @@ bool agrees(const Comparison& row) {
 std::optional<double> guess_of(const Record& record, const Comparison& row) {
   if (row.metric == "scaled_accuracy" || row.metric == "exact") return 0;
   const auto known = record.metrics.find(row.is_loss ? "constant_loss" : "chance_accuracy");
-  return known == record.metrics.end() ? std::nullopt : std::optional(known->second);
+  return known == record.metrics.end() ? std::nullopt : std::optional(counted(known->second, row.published));
 }
 
 /// Whether the rule would be met if all our seeds had this value.
@@ -370,6 +376,17 @@ std::vector<Comparison> compare(const std::vector<PublishedPoint>& points,
   return rows;
 }
 
+void check_metric(const std::vector<PublishedPoint>& points, const std::string& metric) {
+  for (const PublishedPoint& point : points) {
+    const std::string by = metric_of(point);
+    if (by.empty() || by == metric || (by == "eval_accuracy" && metric == "test_accuracy")) continue;
+    throw std::invalid_argument(fmt::format(
+        "--metric {}: these points were measured by {}, the column of their file, and another number of "
+        "ours says nothing about them; leave --metric out",
+        metric, by));
+  }
+}
+
 std::vector<std::string> without_runs(const std::vector<PublishedPoint>& points,
                                       const std::map<std::string, Record>& records,
                                       const ReplayOptions& options, const std::vector<Comparison>& rows) {
@@ -393,8 +410,13 @@ std::vector<std::string> without_runs(const std::vector<PublishedPoint>& points,
     lines.push_back(
         metric.empty()
             ? fmt::format("{} published points have no number that is compared, which is eval_accuracy, "
-                          "scaled_accuracy, exact or, with task.associations, eval_loss",
+                          "scaled_accuracy, test_class_accuracy, exact or, with task.associations, eval_loss",
                           count)
+        : metric == "test_class_accuracy"
+            ? fmt::format(
+                  "{} published points have runs here without {}, by which they were measured: they were "
+                  "trained before records had it",
+                  count, metric)
             : fmt::format("{} published points have runs here that were not read for {} there "
                           "(eval.length_factors says at which lengths)",
                           count, metric));

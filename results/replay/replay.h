@@ -90,6 +90,9 @@ std::vector<Comparison> compare(const std::vector<PublishedPoint>& points,
                                 const std::map<std::string, Record>& records,
                                 const ReplayOptions& options = {});
 
+/// Throws std::invalid_argument, which begins with --metric, where a point was measured by another number than `metric`.
+void check_metric(const std::vector<PublishedPoint>& points, const std::string& metric);
+
 /// How many of the points have no run here, and why, keys of options.allowed aside; `rows`: those that have.
 std::vector<std::string> without_runs(const std::vector<PublishedPoint>& points,
                                       const std::map<std::string, Record>& records,

@@ -128,6 +128,39 @@ TEST(Replay, SaysWhatAgreementIsWorth) {
             "more than 2 seeds agrees");
 }
 
+/// MAD's score: by classes, in compression with the mark, which is always right.
+TEST(Replay, HoldsTheNumberThatTheFileWasMeasuredBy) {
+  const std::vector<PublishedPoint> points = parse_published(
+      "# Beside every count: there a grid, here one setting.\n"
+      "label,task.name,test_class_accuracy,always_right,agreement\n"
+      "kda,compression,0.5,0.0625,median within 0.02\nkda,memorise,0.5,,median within 0.02\n",
+      "mad.csv");
+  EXPECT_EQ(points[0].head->beside, "there a grid, here one setting");
+  std::map<std::string, Record> records;
+  for (const char* task : {"compression", "memorise"}) {
+    Record& record = records[task];
+    record.id = task, record.label = "kda", record.eval_loss = 0.1;
+    record.config = {{"task.name", task}};
+    record.metrics = {{"test_accuracy", 0.5}, {"test_class_accuracy", 7. / 15}, {"chance_accuracy", 1. / 15}};
+  }
+  const auto rows = compare(points, records);
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(rows[0].read, "test_class_accuracy");
+  EXPECT_NEAR(rows[0].median, 0.5, 1e-12);
+  EXPECT_TRUE(rows[0].agrees);
+  EXPECT_NEAR(rows[1].median, 7. / 15, 1e-12);
+  EXPECT_FALSE(rows[1].agrees) << "test_accuracy would agree";
+  EXPECT_NO_THROW(check_metric(points, "test_class_accuracy"));
+  EXPECT_THROW(check_metric(points, "test_accuracy"), std::invalid_argument);
+  records.at("memorise").metrics.erase("test_class_accuracy");
+  EXPECT_EQ(compare(points, records).size(), 1u);
+  EXPECT_THAT(without_runs(points, records, {}, compare(points, records)),
+              ElementsAre(HasSubstr("1 published points have runs here without test_class_accuracy")));
+  EXPECT_THROW(
+      parse_published("label,task.name,test_class_accuracy,always_right\nkda,compression,0.5,1\n", "a"),
+      std::invalid_argument);
+}
+
 TEST(Replay, AgreesAsTheFileOfPublishedNumbersSays) {
   EXPECT_TRUE(agree("median within 0.02", 0.5, {0.1, 0.52, 0.9}));
   EXPECT_FALSE(agree("median within 0.02", 0.5, {0.1, 0.53, 0.9}));

@@ -22,6 +22,7 @@
 #include "experiments/training/pack.h"
 #include "kernels/base/error.h"
 #include "plots/figure.h"
+#include "results/csv.h"
 #include "results/numbers/unequal.h"
 #include "results/printable.h"
 #include "tasks/data_look.h"
@@ -278,10 +279,12 @@ int run_plan(const Arguments& arguments, Console& console) {
   const bool detect = arguments.has("detect"), json = arguments.has("json");
   FigureOptions options;
   options.metric = arguments.get("metric");
-  const double size = arguments.number("detect", 1, 0);
-  if (detect && (json || size == 0))
-    throw UsageError(json ? "--detect prints a sentence; leave --json out"
-                          : "--detect 0: a difference of at least how much? Such as 0.05");
+  const double size = detect ? number_in(arguments.get("detect")).value_or(0) : 1;
+  if (detect && json) throw UsageError("--detect prints a sentence; leave --json out");
+  if (!(size > 0 && std::isfinite(size)))
+    throw UsageError(
+        fmt::format("--detect {}: the size of a difference, above 0 in either direction, such as 0.05",
+                    arguments.get("detect")));
   if (!detect && !options.metric.empty())
     throw UsageError("--metric: of --detect SIZE, the difference that shall be told");
   const StoreHeads heads = load_heads(store, console);

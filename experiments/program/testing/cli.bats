@@ -931,6 +931,12 @@ assert list(pandas.read_json("runs.jsonl", lines=True).id) == list(pandas.read_c
   run -0 --separate-stderr "$crosstalk" plan tiny.toml --detect 0.001
   [[ $output == *'detect: a difference of 0.001 in '*' needs about '*'by the spread of 2 seeds: a rough estimate'* ]]
   refused 'leave --json out' "$crosstalk" plan tiny.toml --detect 0.05 --json
+  refused 'detect -0.05: the size of a difference, above 0' "$crosstalk" plan tiny.toml --detect -0.05
+  grep -q '<strong>Finding.</strong> Held against' report.html
+  refused 'no label of that name; there are linear, softmax' "$crosstalk" report tiny.toml --against absent
+  run -0 --separate-stderr "$crosstalk" table final tiny.toml --format csv --where memory=linear
+  [[ $output != *softmax* ]]
+  refused 'there are the labels linear, softmax' "$crosstalk" table final tiny.toml --where memory=Lineal
   refused 'detect SIZE' "$crosstalk" plan tiny.toml --metric eval_loss
 }
 
