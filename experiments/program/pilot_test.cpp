@@ -21,11 +21,11 @@ TEST(Pilot, TheHardestPointHasTheLargestLoadInTheLeastRoom) {
   const Extremes found = extremes_of(study.runs);
   ASSERT_EQ(found.easiest.size(), 4U);  // two labels, two rates
   ASSERT_EQ(found.hardest.size(), 4U);
-  for (const Run* run : found.easiest) {
+  for (const auto* run : found.easiest) {
     EXPECT_EQ(run->config.get_int("task.pairs"), 8);
     EXPECT_EQ(run->config.get_int("model.width"), 64);
   }
-  for (const Run* run : found.hardest) {
+  for (const auto* run : found.hardest) {
     EXPECT_EQ(run->config.get_int("task.pairs"), 16);
     EXPECT_EQ(run->config.get_int("model.width"), 32);
   }

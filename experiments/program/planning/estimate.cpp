@@ -12,7 +12,6 @@
 #include <exception>
 #include <limits>
 #include <map>
-#include <numeric>
 #include <optional>
 
 #include "experiments/common/text.h"
@@ -20,7 +19,6 @@
 #include "experiments/program/planning/pace.h"
 #include "experiments/training/pack.h"
 #include "models/mixers/probe_model.h"
-#include "tasks/token_task.h"
 
 namespace crosstalk::program {
 namespace {
@@ -31,17 +29,6 @@ double since(Clock::time_point begin) { return std::chrono::duration<double>(Clo
 
 double max_steps(const Run& run) {  // a probe takes one: its evaluation
   return std::max(1.0, static_cast<double>(run.config.get_int("train.max_steps")));
-}
-
-/// Operations of a run's steps of training, in steps of the task's own size: stages of a curriculum are shorter, where the
-/// schedule says how long each lasts.
-double full_steps(const Run& run) {
-  const Options& config = run.config;
-  const bool staged = config.has("task.curriculum") && config.get_string("train.promote") == "schedule";
-  const std::vector<int> sizes = staged ? curriculum_of(config) : std::vector<int>{};
-  if (sizes.empty()) return max_steps(run);
-  const double sum = std::accumulate(sizes.begin(), sizes.end(), 0.0);
-  return max_steps(run) * sum / static_cast<double>(sizes.size()) / sizes.back();
 }
 
 /// A shape of a study: the operations of a step, and what one took.
@@ -164,7 +151,7 @@ const char* const kMeasure = "('crosstalk bench STUDY --study-packs' measures)";
 
 TimeForecast on_gpu(const std::vector<const Run*>& runs) {
   std::vector<PacedRun> paced;
-  for (const Run* run : runs) paced.push_back({run, full_steps(*run)});
+  for (const Run* run : runs) paced.push_back({run, max_steps(*run)});
   const double seconds = gpu_seconds(paced);
   return {seconds, fmt::format("about {} on one H100 or H200", roughly(seconds)),
           fmt::format("on a GPU by the milliseconds of each memory there, right within a factor of three {}",
@@ -227,7 +214,7 @@ TimeForecast estimate_time(const std::vector<const Run*>& runs, const TrainingOp
     double step = tried.at(runs[i]->label).seconds(works[i]);
     if (std::isnan(step)) step = known / work * works[i];
     const double lengths = work_of_lengths(*runs[i]) / works[i];  // in steps of training
-    const double steps = full_steps(*runs[i]);
+    const double steps = max_steps(*runs[i]) * mean_size(runs[i]->config);
     whole += step * (steps + lengths);
     typical += step * (std::min(5000.0, steps) + lengths);
   }

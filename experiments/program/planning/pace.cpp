@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <numeric>
 #include <string>
 
 #include "experiments/training/foreign_memory.h"
@@ -25,15 +26,18 @@ namespace {
 double number(const Options& config, const char* key) { return static_cast<double>(config.get_int(key)); }
 
 /// Of benchmarks/memories.toml: tokens of a step, layers, heads, and answers over so many words.
-constexpr double kBenchTokens = 65536, kBenchLayers = 2, kBenchHeads = 2, kBenchLength = 256, kBenchAnswers = 64 * 256, kBenchWords = 8192;
+constexpr double kBenchTokens = 65536, kBenchLayers = 2, kBenchHeads = 2, kBenchLength = 256,
+                 kBenchAnswers = 64 * 256, kBenchWords = 8192;
+
+constexpr double kElement =
+    3e-11;  // seconds of a float that is read and written, forward and back, a few times
 
 /// Seconds of what stands around the memories: products of the projections and MLPs, of the head, and what goes over activations
 /// element by element. By the table of benchmarks/README.md, width 128 and 512 on an H200.
 struct Frame {
   double projections = 0, head = 0, elements = 0;  ///< operations, operations, floats
   double seconds(bool single) const {
-    return projections / (single ? 25e12 : 160e12) + head / (single ? 40e12 : 330e12) +
-           elements * (single ? 4e-11 : 2e-11);
+    return projections / (single ? 40e12 : 150e12) + head / (single ? 40e12 : 330e12) + elements * kElement;
   }
 };
 
@@ -46,11 +50,12 @@ const std::map<std::string, ByHeadSize>& measured() {
     read_csv(kMeasuredSteps, "benchmarks/memories_h100.csv", [&](const CsvRow& row) {
       if (!row.has("ms")) return;
       const double width = row.number("width", "steps");
-      const Frame frame{6 * kBenchTokens * kBenchLayers * 4 * width * width, 6 * kBenchAnswers * width * kBenchWords,
-                        kBenchTokens * kBenchLayers * width};
+      const Frame frame{6 * kBenchTokens * kBenchLayers * 4 * width * width,
+                        6 * kBenchAnswers * width * kBenchWords, kBenchTokens * kBenchLayers * width};
       const double seconds = 1e-3 * row.number("ms", "steps");
       by_memory[row.text("memory", "steps")][width / kBenchHeads] =
-          std::max(0.1 * seconds, seconds - frame.seconds(false)) / (kBenchTokens * kBenchLayers * kBenchHeads);
+          std::max(0.1 * seconds, seconds - frame.seconds(false)) /
+          (kBenchTokens * kBenchLayers * kBenchHeads);
     });
     return by_memory;
   }();
@@ -59,7 +64,7 @@ const std::map<std::string, ByHeadSize>& measured() {
 
 double interpolated(const ByHeadSize& known, double size) {
   auto above = known.lower_bound(size);
-  if (above == known.begin()) return above->second * size / above->first;  // narrower: as many times less
+  if (above == known.begin()) return above->second;  // tiles are as wide for narrower heads
   if (above == known.end()) --above;
   const auto below = above == known.begin() ? above : std::prev(above);
   if (below == above) return above->second * size / above->first;
@@ -91,9 +96,9 @@ Step step_of(const Run& run) {
   const SequenceShape shape = task->shape(probe ? Split::eval : Split::train);
   const double T = shape.T, batch = number(config, probe ? "eval.sequences" : "train.batch"),
                tokens = batch * T;
-  constexpr double kLaunch = 1.6e-6, kAlone = 4e-6;  // of a kernel
+  constexpr double kLaunch = 2.5e-6, kAlone = 8e-6;  // of a kernel
   if (config.get_string("model.name") != "language" || is_foreign(config)) {
-    constexpr double kKernels = 12, kPace = 1e13, kOverPairs = 2.5e12;
+    constexpr double kKernels = 12, kPace = 1e13, kOverPairs = 1.5e12;
     double work = work_of_step(run) / kPace;
     if (const Memory& memory = memory_of(config);
         !is_foreign(config) && memory.keeps_keys && memory.flops && !probe)
@@ -117,13 +122,20 @@ Step step_of(const Run& run) {
     const double heads = number(layer.options, "model.heads");
     const double size =
         (number(layer.options, "model.d_key") + number(layer.options, "model.d_value")) / 2 / heads;
+    // Convolutions, gates and norms around a memory go over its keys and values several times.
+    if (layer.options.get_string("model.short_conv") != "none" ||
+        layer.options.get_string("model.out_gate") != "none")
+      step.work += tokens * 4 *
+                   (number(layer.options, "model.d_key") + number(layer.options, "model.d_value")) * kElement;
     double seconds = of_a_token(memory.name, size) * heads;
+    const double writes =  // of a token, where it was measured with two
+        layer.options.has("memory.writes") ? number(layer.options, "memory.writes") / 2 : 1;
     if (memory.token_by_token) {  // its tokens wait for each other, however few sequences there are
       step.latency += seconds * kBenchTokens * T / kBenchLength;
       continue;
     }
     if (memory.keeps_keys) seconds *= std::max(0.5, T / kBenchLength);
-    step.work += tokens * seconds * (single ? 3 : 1);
+    step.work += tokens * seconds * writes * (single ? 2 : 1);
   }
   return step;
 }
@@ -135,6 +147,13 @@ struct Packed {
 };
 
 }  // namespace
+
+double mean_size(const Options& config) {
+  const bool staged = config.has("task.curriculum") && config.get_string("train.promote") == "schedule";
+  const std::vector<int> sizes = staged ? curriculum_of(config) : std::vector<int>{};
+  if (sizes.empty()) return 1;
+  return std::accumulate(sizes.begin(), sizes.end(), 0.0) / static_cast<double>(sizes.size()) / sizes.back();
+}
 
 double gpu_seconds(const std::vector<PacedRun>& runs) {
   std::map<std::string, Packed> packs;
@@ -148,7 +167,7 @@ double gpu_seconds(const std::vector<PacedRun>& runs) {
     const double evaluations =
         number(config, "eval.sequences") / batch / every / 3;  // in steps, for each step
     const double lengths = work_of_lengths(*one.run) / work_of_step(*one.run);
-    const double steps = one.steps * (1 + std::min(1., evaluations)) + lengths;
+    const double steps = one.steps * mean_size(config) * (1 + std::min(1., evaluations)) + lengths;
     pack.runs += 1;
     pack.steps += steps;
     pack.most = std::max(pack.most, steps);
@@ -157,7 +176,8 @@ double gpu_seconds(const std::vector<PacedRun>& runs) {
   for (const auto& [key, pack] : packs) {
     const double replicas = std::min<double>(pack.runs, default_replicas);
     const double rounds = std::max(pack.most, pack.steps / replicas);
-    side_by_side += pack.steps * pack.step.work + rounds * pack.step.launch;
+    constexpr double kPreparation = 0.1;
+    side_by_side += kPreparation + pack.steps * pack.step.work + rounds * pack.step.launch;
     longest = std::max(longest, rounds * pack.step.latency + pack.steps * pack.step.work);
   }
   return std::max(side_by_side, longest);

@@ -8,7 +8,10 @@
 
 namespace crosstalk::program {
 
-/// A run, and how many steps of its full size it takes.
+/// Mean size of the stages of a curriculum, as a share of the task's own size, where the schedule says how long each lasts; else 1.
+double mean_size(const Options& config);
+
+/// A run, and how many steps it takes.
 struct PacedRun {
   const Run* run = nullptr;
   double steps = 0;

@@ -20,6 +20,7 @@
 #include "experiments/sharing/session_options.h"
 #include "experiments/training/foreign_memory.h"
 #include "experiments/training/pack.h"
+#include "kernels/base/device/cuda_runtime.h"
 #include "kernels/base/error.h"
 #include "plots/figure.h"
 #include "results/numbers/unequal.h"
@@ -117,7 +118,9 @@ TimeForecast time_of(const Study& study, const StoreHeads& heads,
 std::vector<std::pair<std::string, std::vector<std::string>>> slow_rows(
     const std::vector<const Run*>& runs, const std::optional<TrainingOptions>& asked) {
   std::vector<std::pair<std::string, std::vector<std::string>>> rows;
-  if (runs.empty() || (asked ? *asked : training_here()).device != Device::cuda) return rows;
+  const bool on_gpu = (asked ? *asked : training_here()).device == Device::cuda;
+  if (runs.empty() || !on_gpu || cuda_device_count() == 0)
+    return rows;  // --device cuda may mean another machine
   std::vector<const Run*> largest;
   for (const Run* run : runs) {
     const auto known = std::find_if(largest.begin(), largest.end(),
@@ -351,16 +354,16 @@ void print_plan(const Study& study, const StoreHeads& heads, const std::filesyst
   if (!warnings.empty()) look.push_back(plural(std::ssize(warnings), "warning"));
   if (!unequal.empty()) look.push_back("what labels differ in besides the swept keys");
   if (!edges.empty()) look.push_back("rates that are best at the edge of their grid");
-  if (!look.empty()) look.back() += ", below";
+  std::string looks = look.empty() ? "" : join(look, ", ", " and ") + ", below";
   if (total.missing == total.total() && !missing.empty())
-    look.push_back("'crosstalk pilot' finds steps and rates on the easiest and the hardest point");
-  if (look.empty()) look.push_back("nothing stands out");
+    looks += std::string(looks.empty() ? "" : "; ") + "'crosstalk pilot' finds steps and rates";
+  if (looks.empty()) looks = "nothing stands out";
   const std::int64_t recorded = total.total() - total.missing;
   console.out << fmt::format("{}: {} of {}, {} to train\ntime: {}\nlook at: {}\n\n", study.name,
                              plural(total.total(), "run"), plural(std::ssize(rows), "model"),
                              recorded > 0 ? fmt::format("{} recorded, {}", recorded, total.missing)
                                           : fmt::format("{}", total.missing),
-                             time.text, join(look, ", ", " and "));
+                             time.text, looks);
 
   if (!study.title.empty()) console.out << study.title << "\n";
   console.out << study.product << "\n\n" << label_table(rows, total) << "\n";
