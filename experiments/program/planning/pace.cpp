@@ -64,7 +64,8 @@ const std::map<std::string, ByHeadSize>& measured() {
 
 double interpolated(const ByHeadSize& known, double size) {
   auto above = known.lower_bound(size);
-  if (above == known.begin()) return above->second;  // tiles are as wide for narrower heads
+  constexpr double kTile = 16;  // narrower heads take as wide tiles, down to this
+  if (above == known.begin()) return above->second * std::min(1., size / kTile);
   if (above == known.end()) --above;
   const auto below = above == known.begin() ? above : std::prev(above);
   if (below == above) return above->second * size / above->first;
@@ -122,20 +123,19 @@ Step step_of(const Run& run) {
     const double heads = number(layer.options, "model.heads");
     const double size =
         (number(layer.options, "model.d_key") + number(layer.options, "model.d_value")) / 2 / heads;
-    // Convolutions, gates and norms around a memory go over its keys and values several times.
+    double seconds = of_a_token(memory.name, size) * heads;
+    const double writes = layer.options.has("memory.writes") ? number(layer.options, "memory.writes") : 1;
+    // Convolutions, gates and norms around a memory go over its keys and values.
     if (layer.options.get_string("model.short_conv") != "none" ||
         layer.options.get_string("model.out_gate") != "none")
-      step.work += tokens * 4 *
-                   (number(layer.options, "model.d_key") + number(layer.options, "model.d_value")) * kElement;
-    double seconds = of_a_token(memory.name, size) * heads;
-    const double writes =  // of a token, where it was measured with two
-        layer.options.has("memory.writes") ? number(layer.options, "memory.writes") / 2 : 1;
-    if (memory.token_by_token) {  // its tokens wait for each other, however few sequences there are
+      step.work += tokens * 2 * writes * size * heads * 2 * kElement;
+    seconds *= std::max(1., writes / 2);  // measured with two, where there are several
+    if (memory.token_by_token) {          // its tokens wait for each other, however few sequences there are
       step.latency += seconds * kBenchTokens * T / kBenchLength;
       continue;
     }
     if (memory.keeps_keys) seconds *= std::max(0.5, T / kBenchLength);
-    step.work += tokens * seconds * writes * (single ? 2 : 1);
+    step.work += tokens * seconds * (single ? 2 : 1);
   }
   return step;
 }
