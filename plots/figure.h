@@ -148,6 +148,8 @@ struct ReportInput {
   std::function<std::string(const std::string& command, const std::string& name, const FigureOptions&)>
       command;
   std::vector<std::pair<std::string, std::string>> commands = {};  ///< what for, and how
+  std::map<std::string, Record> training =
+      {};  ///< runs that train now, with the curves that they have so far
 };
 /// One HTML file that needs nothing else: what was asked, figures, the best learning rates, every run with its curves, and
 /// where the results come from. Whatever the records say is text in it. The same rows give the same bytes. Throws

@@ -95,7 +95,7 @@ Study joint_study(const std::vector<Request>& requests, const fs::path& store,
       joint.name += (joint.name.empty() ? "" : " + ") + study.name;
     for (const Run& run : study.runs) {
       const auto [place, is_new] = places.try_emplace(run.id, joint.runs.size());
-      if (!is_new) joint.runs[place->second].keep_weights |= run.keep_weights;
+      if (!is_new) keep_both(joint.runs[place->second], run);
       if (!is_new) continue;
       names[run.id] = study.name;
       joint.runs.push_back(run);

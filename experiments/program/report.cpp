@@ -14,6 +14,7 @@
 #include "experiments/program/endings.h"
 #include "kernels/base/text/options.h"
 #include "plots/figure.h"
+#include "results/store/live.h"
 #include "tasks/task.h"
 
 namespace crosstalk::program {
@@ -86,6 +87,28 @@ std::vector<std::pair<std::string, std::string>> commands_of(const Arguments& ar
   return commands;
 }
 
+/// The runs that train now into the stores of these targets; none where only some records are asked for.
+std::map<std::string, Record> training_of(const Arguments& arguments) {
+  std::map<std::string, Record> training;
+  if (arguments.has("where")) return training;
+  for (const std::string& name : arguments.positional) {
+    if (fs::path(name).extension() == ".csv") continue;
+    const fs::path store = find_target(name, arguments).store;
+    const std::map<std::string, LiveRun> live = live_runs(store);
+    if (live.empty()) continue;
+    const StoreHeads heads = read_heads(store);
+    for (const auto& [id, run] : live) {
+      if (heads.contents.records.count(id) != 0) continue;
+      Record& record = training[id];
+      record.label = run.label;
+      record.seed = run.seed;
+      record.curves = run.curves;
+      for (const auto& [metric, curve] : run.curves) record.steps = static_cast<std::int64_t>(curve.x.back());
+    }
+  }
+  return training;
+}
+
 int run_report(const Arguments& arguments, Console& console) {
   if (const std::string ending = foreign_ending(fs::path(arguments.get("out")), ".html .htm");
       !ending.empty())
@@ -94,8 +117,11 @@ int run_report(const Arguments& arguments, Console& console) {
                     arguments.get("out"), ending));
   const std::string name = arguments.get("figure");
   FigureOptions options = figure_options(arguments, name.empty() ? "report" : name);
-  const LabelledRecords rows = rows_to_draw(arguments.positional, arguments, console);
   ReportInput input;
+  input.training = training_of(arguments);
+  const LabelledRecords rows = input.training.empty()
+                                   ? rows_to_draw(arguments.positional, arguments, console)
+                                   : load_rows(arguments.positional, arguments, console, true);
   input.figure = name;
   if (arguments.positional.size() == 1 && fs::path(arguments.positional[0]).extension() == ".toml") {
     const Study study = *find_target(arguments.positional[0], arguments).study;
@@ -109,7 +135,7 @@ int run_report(const Arguments& arguments, Console& console) {
   if (arguments.has("title")) input.title = arguments.get("title");
   options.title.clear();
   if (input.title.empty())
-    input.title = fmt::format("Study {}", rows.rows.begin()->second.study.empty()
+    input.title = fmt::format("Study {}", rows.rows.empty() || rows.rows.begin()->second.study.empty()
                                               ? fs::path(arguments.positional[0]).filename().string()
                                               : rows.rows.begin()->second.study);
   for (const TaskKind& task : task_kinds()) input.tasks[task.name] = task.summary;
@@ -150,7 +176,8 @@ const Command report_command = {
     "asked, figures, the best learning rates with a warning where they lie at the edge of their grid,\n"
     "a table of all runs that sorts, filters and shows learning curves, where and by what the runs\n"
     "were trained, and the commands that make each figure. Numbers are copied as CSV and LaTeX. It is\n"
-    "read by keyboard and screen reader, and it prints. 1,000 runs are less than 3 MB.\n\n"
+    "read by keyboard and screen reader, and it prints. 1,000 runs are less than 3 MB. While a study trains,\n"
+    "the page has the curves of its running runs too.\n\n"
     "Figures are those that suit the records; --figure NAME draws that one. Learning rates that differ\n"
     "are chosen as by --best, other keys that differ are panels and lines, as by --facet and --by.\n"
     "The same records give the same bytes.\n\n"

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <optional>
 #include <set>
 #include <thread>
@@ -22,6 +23,7 @@
 #include "results/store/checkpoint.h"
 #include "results/store/claims.h"
 #include "results/store/follow.h"
+#include "results/store/live.h"
 
 namespace crosstalk::program {
 namespace {
@@ -94,8 +96,63 @@ struct Status {
   std::optional<Record> last;
   /// What a study asks for, or all studies of a store; without them nobody knows what is missing.
   AskedRuns asked;
-  StoreSurvey survey;  ///< with --watch empty
+  StoreSurvey survey;                       ///< with --watch empty
+  std::map<std::string, LiveRun> training;  ///< runs without a record, as far as they have come
 };
+
+void read_training(Status& status) {
+  status.training = live_runs(status.target.store);
+  std::erase_if(status.training,
+                [&](const auto& run) { return status.heads.contents.records.count(run.first) != 0; });
+}
+
+/// A curve as 16 blocks between its least and its largest value, and its last value.
+std::string curve_text(const LiveRun& run, const char* name) {
+  static const char* const kBlocks[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+  constexpr std::size_t kColumns = 16;
+  const auto found = run.curves.find(name);
+  if (found == run.curves.end() || found->second.y.empty()) return "-";
+  const std::vector<double>& y = found->second.y;
+  const auto [least, most] = std::minmax_element(y.begin(), y.end());
+  std::string text;
+  const std::size_t columns = std::min(kColumns, y.size());
+  for (std::size_t i = 0; i < columns; ++i) {
+    const double value = y[(i + 1) * y.size() / columns - 1];
+    text += kBlocks[*most > *least ? std::lround(7 * (value - *least) / (*most - *least)) : 0];
+  }
+  return fmt::format("{} {:.4g}", text, y.back());
+}
+
+/// The curves of runs that train, of each label the one that has come farthest first.
+std::string training_text(const Status& status) {
+  constexpr std::size_t kShown = 16;
+  if (status.training.empty()) return "";
+  const auto step = [](const LiveRun& run) {
+    const auto loss = run.curves.find("eval_loss");
+    return loss == run.curves.end() || loss->second.x.empty() ? 0. : loss->second.x.back();
+  };
+  std::map<std::string, std::vector<const LiveRun*>> by_label;
+  for (const auto& [id, run] : status.training) by_label[run.label].push_back(&run);
+  for (auto& [label, runs] : by_label)
+    std::sort(runs.begin(), runs.end(),
+              [&](const LiveRun* a, const LiveRun* b) { return step(*a) > step(*b); });
+  std::vector<std::vector<std::string>> cells = {
+      {"training", "seed", "step", "of", "validation loss", "accuracy"}};
+  for (std::size_t i = 0; cells.size() <= kShown; ++i) {
+    const std::size_t before = cells.size();
+    for (const auto& [label, runs] : by_label)
+      if (i < runs.size() && cells.size() <= kShown)
+        cells.push_back({printable_line(label), fmt::format("{}", runs[i]->seed),
+                         fmt::format("{:.0f}", step(*runs[i])), fmt::format("{}", runs[i]->max_steps),
+                         curve_text(*runs[i], "eval_loss"), curve_text(*runs[i], "eval_accuracy")});
+    if (cells.size() == before) break;
+  }
+  std::string text = "\n" + table(cells);
+  if (status.training.size() > kShown)
+    text += fmt::format("and {} more\n",
+                        plural(std::ssize(status.training) - static_cast<std::int64_t>(kShown), "run"));
+  return text;
+}
 
 StateCounts total_of(const Status& status) {
   StateCounts total;  // a run under two labels counts once
@@ -117,12 +174,6 @@ std::int64_t count_half_way(const Status& status) {
   return n;
 }
 
-/// A number that a worker said of itself; 0 if it did not.
-double said(const ClaimingWorker& worker, const char* key) {
-  const auto found = worker.activity.find(key);
-  return found != worker.activity.end() && found->is_number() ? found->get<double>() : 0;
-}
-
 std::string said_text(const ClaimingWorker& worker, const char* key, const char* otherwise = "-") {
   const auto found = worker.activity.find(key);
   return found != worker.activity.end() && found->is_string() ? found->get<std::string>() : otherwise;
@@ -133,14 +184,17 @@ double rate_of(const ClaimingWorker& worker, const char* key) {
   return worker.lives && worker.silent <= 0 && seconds > 0 ? said(worker, key) / seconds : 0;
 }
 
-/// What is left of the costs at the rate of all workers that live; nothing where nobody has ended a run yet.
+/// What is left of the costs at the rate of all workers that live; nothing where nobody has trained anything yet.
 std::optional<double> seconds_left(const Status& status) {
   double left = 0, rate = 0;
   for (const auto& [id, run] : status.asked)
     if (status.heads.contents.records.count(id) == 0) left += run.cost;
-  for (const ClaimingWorker& worker : status.workers) rate += rate_of(worker, "cost");
+  for (const ClaimingWorker& worker : status.workers) {
+    rate += rate_of(worker, "cost") + rate_of(worker, "half_way");
+    if (worker.lives) left += said(worker, "beyond") - said(worker, "half_way");
+  }
   if (status.asked.empty() || rate <= 0) return std::nullopt;
-  return left / rate;
+  return std::max(0., left) / rate;
 }
 
 std::int64_t runs_left(const Status& status) {
@@ -196,6 +250,13 @@ void print_json(const Status& status, Console& console) {
                                   {"smallest", edge.smallest},
                                   {"largest", edge.largest}});
   json["suspects"] = status.survey.suspects;
+  json["training"] = nlohmann::ordered_json::array();
+  for (const auto& [id, run] : status.training) {
+    nlohmann::ordered_json one = {
+        {"id", id}, {"label", run.label}, {"seed", run.seed}, {"max_steps", run.max_steps}};
+    for (const auto& [name, series] : run.curves) one[name] = {{"step", series.x}, {"value", series.y}};
+    json["training"].push_back(std::move(one));
+  }
   json["last"] = nullptr;
   if (status.last)
     json["last"] = {{"id", status.last->id},
@@ -274,6 +335,7 @@ void print_text(const Status& status, Console& console) {
   if (const std::string edges = edges_text(status.survey.edges); !edges.empty())
     console.out << printable_line(edges) << (runs_left(status) > 0 ? " So far: runs are missing.\n" : "\n");
   print_workers(status, console);
+  console.out << training_text(status);
 }
 
 /// What a request asks for, as it was written down when it was made. False: it was not.
@@ -379,6 +441,7 @@ int watch(Status& status, WorkerWatch& workers, StoreFollower& follower, const A
     }
     status.last.reset();
     status.workers = workers.workers();
+    read_training(status);
   }
 }
 
@@ -398,6 +461,7 @@ int run_status(const Arguments& arguments, Console& console) {
   read_last(status);
   WorkerWatch workers(store, {});
   status.workers = workers.workers();
+  read_training(status);
   if (!arguments.has("where")) find_asked(status, console);
   if (arguments.has("watch")) return watch(status, workers, follower, arguments, console);
   status.survey = survey(status.target.study ? &*status.target.study : nullptr, store, status.heads);
@@ -420,7 +484,8 @@ const Command status_command = {
     "that are half-way (saved) are counted too. Reads only, also while a run is writing. The processes that "
     "train\n"
     "into the store, on this and other machines, are listed with what they have claimed and how\n"
-    "fast they are; --watch repeats this until all that was asked for is recorded.\n"
+    "fast they are, and the curves of the runs that train now (a point a second at most); --watch repeats this\n"
+    "until all that was asked for is recorded.\n"
     "What became of training (solved, plateau, still falling, ...: 'crosstalk describe verdict') is\n"
     "counted, and how many runs lie within the noise of chance; where the best learning rate of a grid is its largest or its smallest, that is said\n"
     "('crosstalk describe best' says why it matters), and so are runs that an earlier version may have recorded\n"
@@ -441,7 +506,7 @@ const Command status_command = {
       options.push_back(
           {"json",
            "",
-           "Print JSON: store, count, states, labels, workers, verdicts, chance, rate_edges, suspects, last",
+           "Print JSON: store, count, states, labels, workers, verdicts, chance, rate_edges, suspects, training, last",
            false,
            {}});
       return options;

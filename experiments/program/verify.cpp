@@ -210,7 +210,7 @@ OptionValue value_of(const OptionSpec* spec, const std::string& key, const nlohm
 
 }  // namespace
 
-Run run_of(const Record& record) {
+Run resolved_run(const Record& record) {
   const Schema& schema = default_schema();
   const std::string task = config_text(record, "task.name").value_or(""),
                     memory = config_text(record, "memory.name").value_or("");
@@ -236,16 +236,20 @@ Run run_of(const Record& record) {
   fill_defaults(run.config, "train", train);
   fill_defaults(run.config, "eval", schema.eval);
   run.id = run_id(run.config);
-  if (run.id != record.id)
-    throw std::runtime_error(fmt::format(
-        "its configuration has the id {} here: the record was changed, or made with other semantics than {}",
-        run.id, kSemantics));
   run.label = record.label;
   run.seed = record.seed;
   const TaskSizes sizes = schema.find_task(task)->sizes(run.config);
   run.d_dot = kind->d_dot(run.config);
   run.state_size = kind->state_size(run.config, sizes.vocabulary.values, sizes.eval_length);
   return run;
+}
+
+Run run_of(const Record& record) {
+  Run run = resolved_run(record);
+  if (run.id == record.id) return run;
+  throw std::runtime_error(fmt::format(
+      "its configuration has the id {} here: the record was changed, or made with other semantics than {}",
+      run.id, kSemantics));
 }
 
 Agreement compare(const Record& recorded, const Record& again, bool exact, double tolerance) {

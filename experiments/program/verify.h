@@ -9,6 +9,8 @@ namespace crosstalk::program {
 /// The run that a record is of. Throws std::runtime_error or OptionError where this program cannot train it,
 /// or where its configuration does not have the record's id.
 Run run_of(const Record& record);
+/// The same whatever its id: records of other semantics resolve as this program would.
+Run resolved_run(const Record& record);
 
 enum class Agreement { identical, within_tolerance, differs };
 

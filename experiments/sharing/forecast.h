@@ -15,6 +15,7 @@ namespace crosstalk::program {
 struct TimeForecast {
   std::optional<double> seconds;  ///< nothing: not known
   std::string text;
+  std::string basis = {};  ///< what an estimate rests on
 };
 /// "about 12 min, at the rate of 36 runs on cpu of HOST"; not known where the store has no run of these.
 TimeForecast time_forecast(const std::vector<Run>& runs, const StoreHeads& heads);

@@ -44,6 +44,11 @@ void Progress::elsewhere(double cost) {
   cost_ended_ += cost;
 }
 
+void Progress::half_way(double done, double beyond) {
+  cost_half_way_ = done;
+  cost_beyond_ = beyond;
+}
+
 void Progress::stepped(std::int64_t steps) { steps_ += steps; }
 
 std::int64_t Progress::count(RunStatus status) const {
@@ -61,9 +66,10 @@ std::string Progress::line() const {
   if (seconds > 0 && steps_ > 0)
     text += fmt::format(", {} steps/s", rate(static_cast<double>(steps_) / seconds));
   // Runs of one pack end together and early stops cannot be foreseen: the estimate is rough, and says so.
-  if (cost_ended_ > 0 && ended() + elsewhere_ < plan_.runs)
+  const double done = cost_ended_ + cost_half_way_;
+  if (done > 0 && ended() + elsewhere_ < plan_.runs)
     text += fmt::format(", about {} left",
-                        duration(seconds * std::max(0.0, plan_.cost - cost_ended_) / cost_ended_));
+                        duration(seconds * std::max(0.0, plan_.cost + cost_beyond_ - done) / done));
   return text;
 }
 

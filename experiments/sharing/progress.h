@@ -35,6 +35,8 @@ class Progress {
   /// A run that another process trained.
   void elsewhere(double cost);
   void stepped(std::int64_t steps);
+  /// Of the runs that train now: costs done here, and costs beyond those planned since they outlive what was expected.
+  void half_way(double done, double beyond);
   /// Draws if it is time to. Called a few times a second.
   void tick();
   /// Prints lines at once, above the line that is redrawn.
@@ -57,7 +59,7 @@ class Progress {
   Clock clock_;
   Width width_;
   double started_, drawn_;
-  double cost_ended_ = 0;
+  double cost_ended_ = 0, cost_half_way_ = 0, cost_beyond_ = 0;
   std::int64_t done_ = 0, diverged_ = 0, failed_ = 0, elsewhere_ = 0, steps_ = 0;
   bool on_screen_ = false;
 };

@@ -49,6 +49,17 @@ TEST_F(ProgressTest, TimeLeftIsWeightedByCost) {
   EXPECT_EQ(progress.line().find("left"), std::string::npos) << progress.line();
 }
 
+// A tenth of the first run in 3 s: before anything has ended, 10 runs are known to take 300 s.
+TEST_F(ProgressTest, TimeLeftCountsRunsThatTrain) {
+  Progress progress = make(ProgressStyle::lines, {10, 1000});
+  now_ += 3;
+  EXPECT_EQ(progress.line(), "0/10 runs");
+  progress.half_way(10, 0);
+  EXPECT_EQ(progress.line(), "0/10 runs, about 4 min 57 s left");
+  progress.half_way(10, 1000);  // and twice as much where runs go on for twice as long as expected
+  EXPECT_EQ(progress.line(), "0/10 runs, about 9 min 57 s left");
+}
+
 TEST_F(ProgressTest, LogFileGetsALineEvery30Seconds) {
   Progress progress = make(ProgressStyle::lines, {60, 60});
   progress.finished(RunStatus::done, 1);

@@ -24,6 +24,7 @@
 #include "kernels/base/parallel.h"
 #include "results/printable.h"
 #include "results/store/checkpoint.h"
+#include "results/store/live.h"
 #include "results/store/store.h"
 #include "results/store/weights.h"
 
@@ -174,6 +175,44 @@ class Session final : private TrainingClient {
     progress_.stepped(steps);
   }
 
+  void advanced(const std::vector<RunPlace>& runs) override {
+    const std::lock_guard lock(mutex_);
+    for (const RunPlace& at : runs) {
+      const auto [known, is_new] = half_way_.try_emplace(at.run->id, HalfWay{at.run, at.steps, at.steps});
+      known->second.now = std::max(known->second.now, at.steps);
+    }
+  }
+
+  void evaluated(const Run& run, const RunPoint& point) override {
+    const std::lock_guard lock(mutex_);
+    const auto at = [&](double y) { return Series{{static_cast<double>(point.step)}, {y}}; };
+    live_.add(run.id,
+              {run.label,
+               run.seed,
+               run.config.get_int("train.max_steps"),
+               {{"eval_loss", at(point.eval_loss)},
+                {"eval_accuracy", at(point.eval_accuracy)},
+                {"train_loss", at(point.train_loss)}}},
+              steady_seconds());
+  }
+
+  /// Costs of the runs that train, each `cost(run)` as a whole: done here, and beyond those that were expected. A run that has
+  /// outlived its expectation is expected to take as many steps again.
+  template <class Cost>
+  std::pair<double, double> half_way_costs(const Cost& cost) const {
+    double done = 0, beyond = 0;
+    for (const auto& [id, run] : half_way_) {
+      const Options& config = run.run->config;
+      const double expected = std::max(1., expected_steps(config)), now = static_cast<double>(run.now),
+                   here = now - static_cast<double>(run.from);
+      const double most = std::max(expected, static_cast<double>(config.get_int("train.max_steps")));
+      const double whole = now <= expected ? expected : std::min(most, 2 * now);
+      done += cost(*run.run) * here / expected;
+      beyond += cost(*run.run) * ((whole - now + here) / expected - 1);
+    }
+    return {done, beyond};
+  }
+
   bool waits_for_memory(const std::string& id, const std::string& why) override {
     const std::lock_guard lock(mutex_);
     const Run& run = *by_id_.at(id).run;
@@ -277,6 +316,7 @@ class Session final : private TrainingClient {
       request_stop();
       return;
     }
+    half_way_.erase(record.id);
     progress_.finished(record.status, cost_of(record.id));
     work_ended_here_ += estimated_work(*by_id_.at(record.id).run);
     if (record.status != RunStatus::failed) return;
@@ -314,6 +354,8 @@ class Session final : private TrainingClient {
         if (over_) return;
       }
       if (!stop_flag()) {
+        const auto [done, beyond] = half_way_costs([this](const Run& run) { return cost_of(run.id); });
+        progress_.half_way(done, beyond);
         progress_.tick();
         continue;
       }
@@ -341,9 +383,11 @@ class Session final : private TrainingClient {
     next_news_ = steady_seconds() + std::max(nothing_free_ ? kSoon : kNowAndThen, 20 * took);
     const std::lock_guard lock(mutex_);
     for (const RecordHead& head : news) {
+      half_way_.erase(head.id);
       progress_.elsewhere(cost_of(head.id));
       if (head.status == RunStatus::failed) ++failed_elsewhere_;
     }
+    const auto [half_way, beyond] = half_way_costs(estimated_work);
     work_.set_activity({{"study", study_.name},
                         {"device", options_.device},
                         {"job", options_.job},
@@ -351,7 +395,9 @@ class Session final : private TrainingClient {
                         {"ended", progress_.ended()},
                         {"failed", progress_.count(RunStatus::failed)},
                         {"steps", progress_.steps()},
-                        {"cost", work_ended_here_}});
+                        {"cost", work_ended_here_},
+                        {"half_way", half_way},
+                        {"beyond", beyond}});
     if (!problem_told_ && !work_.problem().empty()) {
       problem_told_ = true;
       progress_.announce(fmt::format("crosstalk: warning: {}\n", work_.problem()));
@@ -392,6 +438,13 @@ class Session final : private TrainingClient {
   Progress progress_;
   nlohmann::json provenance_;
   std::exception_ptr store_error_;
+  /// A run that trains: steps at which it was seen first, and last.
+  struct HalfWay {
+    const Run* run;
+    std::int64_t from, now;
+  };
+  std::unordered_map<std::string, HalfWay> half_way_;
+  LiveWriter live_{path_};
   std::int64_t saved_ = 0;  ///< unfinished runs whose state was kept
   std::int64_t failed_elsewhere_ = 0;
   double work_ended_here_ = 0;

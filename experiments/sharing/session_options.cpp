@@ -123,10 +123,12 @@ SessionOptions session_options(const Arguments& arguments, const std::vector<std
 std::optional<TrainingOptions> given_training(const Arguments& arguments) {
   if (!arguments.has("device") && !arguments.has("threads")) return std::nullopt;
   const std::string device = arguments.get("device", "auto");
-  const std::vector<std::string> workers = worker_devices(device);
   TrainingOptions training;
   training.threads = threads_of(arguments);
-  choose_device(workers.empty() ? device : workers[0], training);
+  if (device.starts_with("cuda"))  // need not be here: nothing is trained
+    training.device = Device::cuda;
+  else
+    choose_device(device.starts_with("cpu:all:") ? "cpu" : device, training);
   return training;
 }
 

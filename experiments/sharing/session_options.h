@@ -17,8 +17,8 @@ std::vector<CommandOption> session_option_list();
 SessionOptions session_options(const Arguments& arguments, const std::vector<std::string>& workers,
                                Console& console);
 
-/// Where --device and --threads say that a study is to be trained; nothing where neither is given. Throws UsageError,
-/// DeviceError.
+/// Where --device and --threads say that a study would be trained, on this machine or another; nothing where neither is given.
+/// Throws UsageError.
 std::optional<TrainingOptions> given_training(const Arguments& arguments);
 
 /// Words where a signal or the end of the time comes before anything is trained (NothingBegun); nothing by a

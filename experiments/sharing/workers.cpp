@@ -26,6 +26,7 @@
 #include "kernels/base/error.h"
 #include "kernels/base/parallel.h"
 #include "kernels/base/text/file_stamps.h"
+#include "results/store/claims.h"
 #include "results/store/follow.h"
 #include "results/store/store.h"
 
@@ -248,6 +249,16 @@ class Parent {
       progress_.finished(head.status, run->second);
       missing_.erase(run);
     }
+    double half_way = 0, beyond = 0;
+    for (const ClaimingWorker& claiming : watch_.workers()) {
+      const bool ours = std::any_of(workers_.begin(), workers_.end(), [&](const Worker& worker) {
+        return worker.process > 0 && worker.process == claiming.process.pid;
+      });
+      if (!ours || claiming.process.host != own_.host) continue;
+      half_way += said(claiming, "half_way");
+      beyond += said(claiming, "beyond");
+    }
+    progress_.half_way(half_way, beyond);
   }
 
   SessionResult result() {
@@ -296,6 +307,8 @@ class Parent {
   StoreFollower follower_;
   Progress progress_;
   std::vector<Worker> workers_;
+  const ProcessIdentity own_ = this_process();
+  WorkerWatch watch_{path_, {}};
   std::unordered_map<std::string, double> missing_;  ///< id -> cost
   double stop_seen_ = -1;
   bool store_failed_ = false, time_is_up_ = false, too_many_failures_ = false;

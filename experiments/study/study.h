@@ -27,8 +27,17 @@ struct Run {
   Options config;
   std::int64_t d_dot = 0;       ///< memory's feature dimension (0 = none)
   std::int64_t state_size = 0;  ///< floats a sequence at inference
-  bool keep_weights = false;    ///< train.keep_weights: decides no result, so it is not in `config`
+  // Of train.keep_weights, which decides no result and is not in `config`:
+  bool keep_weights = false;    ///< its final weights
+  std::int64_t keep_every = 0;  ///< and those after so many steps, and twice as many, ...; 0: not
 };
+
+/// Two labels or studies name one run: the weights that either wants are kept.
+inline void keep_both(Run& run, const Run& other) {
+  run.keep_weights |= other.keep_weights;
+  if (run.keep_every == 0 || (other.keep_every > 0 && other.keep_every < run.keep_every))
+    run.keep_every = other.keep_every;
+}
 
 /// A label of a study, and the name that figures and tables give it ("" = the label itself).
 struct StudyLabel {

@@ -128,6 +128,8 @@ OptionValue option_value(const OptionSpec& spec, const std::string& key, const S
       number && std::holds_alternative<std::int64_t>(spec.default_value) && std::abs(*number) < 1e15 &&
       std::floor(*number) == *number)
     return check_option(spec, prefix, static_cast<std::int64_t>(*number));
+  if (key == "train.keep_weights" && std::holds_alternative<bool>(setting.value))  // or "every N"
+    return to_text(setting.value);
   return check_option(spec, prefix, setting.value);
 }
 

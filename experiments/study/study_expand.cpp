@@ -195,7 +195,7 @@ class Expander {
       return;
     }
     Run& first = study_.runs[known->second];
-    first.keep_weights |= run.keep_weights;
+    keep_both(first, run);
     if (run.label != first.label && shared_.emplace(known->second, run.label).second) {
       first.labels.push_back(run.label);
       ++shared;

@@ -2,6 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <charconv>
+
 #include "experiments/study/study_expand.h"
 #include "kernels/base/error.h"
 #include "kernels/base/text/no_effect.h"
@@ -31,13 +34,28 @@ bool says(const std::map<std::string, Setting>& settings, const char* key, const
   return text && *text == word;
 }
 
+/// N of train.keep_weights = "every N"; 0 of true and false.
+std::int64_t every_of(const std::string& text) {
+  if (text == "true" || text == "false") return 0;
+  const std::string begin = "every ";
+  std::int64_t steps = 0;
+  const char* const end = text.data() + text.size();
+  if (!text.starts_with(begin) ||
+      std::from_chars(text.data() + std::min(begin.size(), text.size()), end, steps).ptr != end || steps <= 0)
+    throw OptionError(
+        "train.keep_weights",
+        fmt::format("train.keep_weights is true, false or \"every N\" (steps), not \"{}\"", text));
+  return steps;
+}
+
 /// Of the options of training, what decides no result stays out of the configuration.
 void fill_train(const Schema& schema, const std::map<std::string, Setting>& settings, Run& run) {
   Options train;
   fill(settings, "train", schema.train, train);
   for (const auto& [key, value] : train.values()) {
     if (key == "train.keep_weights") {
-      run.keep_weights = std::get<bool>(value);
+      run.keep_every = every_of(std::get<std::string>(value));
+      run.keep_weights = run.keep_every > 0 || std::get<std::string>(value) == "true";
     } else {
       run.config.set(key, value);
     }

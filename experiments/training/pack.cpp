@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/training/pack.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -66,8 +68,11 @@ class Pack {
       const auto chunk_start = Clock::now();
       const int threads = chooser.choose(settings_.threads());
       replicas_.set_threads(threads);
-      if (!training_.advance(active_, done, chunk, [this] { return client_.stopped(); }))
-        return save_all(), Outcome::stopped;
+      const auto stopped = [this](std::int64_t queued) {
+        tell_places(queued);
+        return client_.stopped();
+      };
+      if (!training_.advance(active_, done, chunk, stopped)) return save_all(), Outcome::stopped;
       evaluator_.evaluate(active_);
       replicas_.synchronise();
       client_.progressed(chunk * static_cast<std::int64_t>(active_.size()));
@@ -161,6 +166,17 @@ class Pack {
     restore(state, slot(r), replicas_, r);
   }
 
+  // Of runs that are `ahead` steps beyond their last evaluation.
+  void tell_places(std::int64_t ahead) {
+    constexpr auto kEvery = std::chrono::milliseconds(250);
+    const auto now = Clock::now();
+    if (now - told_ < kEvery) return;
+    told_ = now;
+    std::vector<RunPlace> places;
+    for (const int r : active_) places.push_back({slot(r).run, slot(r).steps + ahead});
+    client_.advanced(places);
+  }
+
   // All unfinished runs, also those that wait since an earlier stage.
   void save_all() {
     replicas_.synchronise();
@@ -195,7 +211,12 @@ class Pack {
         ended.push_back({r, RunStatus::done});
       } else if (!client_.claim(one.run->id)) {
         left.push_back(r);
-      } else if (!last_stage_ && one.leaves_stage(stages_.size())) {
+      } else {
+        tell_point(one);
+        const std::int64_t every = one.run->keep_every;
+        if (every > 0 && one.steps / every > (one.steps - chunk) / every)
+          client_.keep_weights(fmt::format("{}@{}", one.run->id, one.steps), npz_of(r));
+        if (last_stage_ || !one.leaves_stage(stages_.size())) continue;
         promote(r);
         left.push_back(r);
       }
@@ -214,6 +235,16 @@ class Pack {
     one.add_point("train_loss", report[report_train_loss] / report[report_train_steps]);
     one.add_point("gradient_norm_median", median({norms, norms + (steps + stride - 1) / stride}));
     one.add_point("gradient_norm_largest", report[report_largest_norm]);
+  }
+
+  std::string npz_of(int r) {
+    return to_npz(weights_of(replicas_.model().parameters(), replicas_.device(), r));
+  }
+
+  void tell_point(const Slot& one) {
+    const auto train = one.curves.find("train_loss");
+    client_.evaluated(*one.run, {one.steps, one.last.loss, one.last.accuracy,
+                                 train == one.curves.end() ? kNaN : train->second.y.back()});
   }
 
   void vacate(int r) {
@@ -245,8 +276,7 @@ class Pack {
     for (const Ended& one : ended) {
       Record& record = records.at(one.r);
       if (slot(one.r).run->keep_weights && one.status == RunStatus::done)
-        client_.keep_weights(record.id,
-                             to_npz(weights_of(replicas_.model().parameters(), replicas_.device(), one.r)));
+        client_.keep_weights(record.id, npz_of(one.r));
       record.provenance["wall_s"] = std::chrono::duration<double>(Clock::now() - start_).count();
       client_.finished(std::move(record));
     }
@@ -311,7 +341,7 @@ class Pack {
   std::deque<Waiting> waiting_;
   std::vector<int> active_;
   std::vector<PackRun> promoted_;
-  Clock::time_point start_;
+  Clock::time_point start_, told_ = {};
 };
 
 template <class Real>

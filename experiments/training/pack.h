@@ -19,6 +19,11 @@ std::string pack_key(const Options& config);
 double work_of_step(const Run& run);
 /// Of reading the trained model once at all of eval.length_factors.
 double work_of_lengths(const Run& run);
+/// Whether a run may end before train.max_steps: by its patience, or at a loss or an accuracy.
+bool may_stop(const Options& config);
+/// Steps of a run, for forecasts: train.max_steps, or 5,000 where it may stop before; of a probe 1.
+double expected_steps(const Options& config);
+
 /// Estimated operations of a run, for forecasts on any device; and with the overhead of small steps on a kind of device, for
 /// the order of packs there (longest first).
 double estimated_work(const Run& run);

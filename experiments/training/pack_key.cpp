@@ -18,11 +18,6 @@ namespace {
 /// do so many.
 constexpr double kLeastOfAStep = 1e8;
 
-double estimated_steps(const Run& run) {
-  const auto most = static_cast<double>(run.config.get_int("train.max_steps"));
-  return is_probe(run.config) ? 1 : std::min(5000.0, most);
-}
-
 }  // namespace
 
 std::unique_ptr<Task> registered_task(const Options& config) {
@@ -98,11 +93,23 @@ double work_of_lengths(const Run& run) {
          static_cast<double>(config.get_int("train.batch"));
 }
 
-double estimated_work(const Run& run) { return work_of_step(run) * estimated_steps(run); }
+bool may_stop(const Options& config) {
+  const std::int64_t every = config.get_int("eval.every");
+  return (every > 0 && config.get_int("train.patience") < config.get_int("train.max_steps") / every) ||
+         config.get_double("train.stop_loss") > 0 || config.get_double("train.stop_accuracy") > 0;
+}
+
+double expected_steps(const Options& config) {
+  constexpr double kTypical = 5000;
+  const auto most = static_cast<double>(config.get_int("train.max_steps"));
+  return is_probe(config) ? 1 : may_stop(config) ? std::min(kTypical, most) : most;
+}
+
+double estimated_work(const Run& run) { return work_of_step(run) * expected_steps(run.config); }
 
 double estimated_cost(const Run& run, Device device) {
   const double least = device == Device::cuda ? kLeastOfAStep : 0;
-  return estimated_work(run) + least * estimated_steps(run);
+  return estimated_work(run) + least * expected_steps(run.config);
 }
 
 StatePlace place_of_state(const std::string& state) {

@@ -404,6 +404,12 @@ class Scheduler {
     void progressed(std::int64_t steps) override {
       all_.report([&] { client_.progressed(steps); });
     }
+    void advanced(const std::vector<RunPlace>& runs) override {
+      all_.report([&] { client_.advanced(runs); });
+    }
+    void evaluated(const Run& run, const RunPoint& point) override {
+      all_.report([&] { client_.evaluated(run, point); });
+    }
     void keep_weights(const std::string& id, const std::string& npz) override {
       all_.report([&] { client_.keep_weights(id, npz); });
     }

@@ -39,6 +39,17 @@ inline int packs_at_once(const TrainingOptions& options) {
   return options.threads > 0 ? options.threads : available_cores();
 }
 
+/// Where a run stands.
+struct RunPlace {
+  const Run* run = nullptr;
+  std::int64_t steps = 0;
+};
+/// A point of a run's learning curves; NaN where there is none.
+struct RunPoint {
+  std::int64_t step = 0;
+  double eval_loss = 0, eval_accuracy = 0, train_loss = 0;
+};
+
 /// The caller of train_runs: names the runs to train, and keeps their states and records. Called from the threads that train.
 class TrainingClient {
  public:
@@ -66,9 +77,13 @@ class TrainingClient {
 
   // Reports, one at a time. An exception ends the training, and train_runs throws it:
   virtual void progressed(std::int64_t /*steps*/) {}  ///< model-steps done since the last call
+  /// Where runs of a pack stand, a few times a second, also between two evaluations; on a GPU up to half a second ahead.
+  virtual void advanced(const std::vector<RunPlace>& /*runs*/) {}
+  /// A run after an evaluation that does not end it.
+  virtual void evaluated(const Run& /*run*/, const RunPoint& /*point*/) {}
   /// The run has to wait for memory held by other programs; once a run. Returns false if it shall fail instead.
   virtual bool waits_for_memory(const std::string& /*id*/, const std::string& /*why*/) { return false; }
-  /// Final weights of a run with keep_weights that is done, as .npz; before finished().
+  /// Final weights of a run with keep_weights that is done, as .npz; before finished(). Those on the way under "ID@STEP".
   virtual void keep_weights(const std::string& /*id*/, const std::string& /*npz*/) {}
   virtual void finished(Record&&) = 0;  ///< done, diverged or failed
 };

@@ -111,9 +111,10 @@ const std::vector<OptionSpec>& train_options() {
        0,
        0,
        {"fp32", "fp64", "tf32", "bf16"}},
-      {"keep_weights", false,
-       "keep the final weights of every run that is done, as STORE/weights/RUN.npz: numpy.load gives the "
-       "parameters that 'crosstalk describe MEMORY' lists. No part of a run's identity; where it is switched "
+      {"keep_weights", std::string("false"),
+       "true: keep the final weights of every run that is done, as STORE/weights/RUN.npz: numpy.load gives the "
+       "parameters that 'crosstalk describe MEMORY' lists; \"every N\": also those at the first evaluation after every N steps, as "
+       "RUN@STEP.npz (of PyTorch models the final ones alone). No part of a run's identity; where it is switched "
        "on later, 'run' trains those runs again whose weights are not kept, to the same records"},
       {"init_from", std::string(),
        "start from kept weights: STORE:RUN (the beginning of an id is enough), STORE that keeps those of one "

@@ -69,7 +69,7 @@ TrainingSteps<Real>::TrainingSteps(const Options& config, const Task& task, Repl
 
 template <class Real>
 bool TrainingSteps<Real>::advance(const std::vector<int>& active, std::int64_t from, std::int64_t steps,
-                                  const std::function<bool()>& stopped) {
+                                  const std::function<bool(std::int64_t queued)>& stopped) {
   if (steps == 0) return true;
   const Exec exec = replicas_.exec(active);
   const bool all = take_steps(exec, from, steps, stopped);
@@ -79,9 +79,9 @@ bool TrainingSteps<Real>::advance(const std::vector<int>& active, std::int64_t f
 
 template <class Real>
 bool TrainingSteps<Real>::take_steps(const Exec& exec, std::int64_t from, std::int64_t steps,
-                                     const std::function<bool()>& stopped) {
+                                     const std::function<bool(std::int64_t queued)>& stopped) {
   for (std::int64_t done = 0; done < steps;) {
-    if (stopped()) return false;
+    if (stopped(done)) return false;
     const Epoch::Place place = epoch_.at(from + done);
     const Part& part = parts_[place.part];
     const bool many = unroll_ > 1 && std::min(place.left, steps - done) >= unroll_;

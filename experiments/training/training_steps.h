@@ -25,9 +25,9 @@ class TrainingSteps {
   void begin(int r, const Options& config) { optimizer_.begin(r, config); }
 
   /// Queues `steps` steps of the active replicas, which stand at step `from` (or at the same place of an epoch).
-  /// Returns false if it left in between because of `stopped`.
+  /// Returns false if it left in between because of `stopped`, which is told how many were queued.
   bool advance(const std::vector<int>& active, std::int64_t from, std::int64_t steps,
-               const std::function<bool()>& stopped);
+               const std::function<bool(std::int64_t queued)>& stopped);
 
   /// Whether there is no step to train, and so no graph: train.max_steps = 0.
   bool is_empty() const { return parts_.empty(); }
@@ -40,7 +40,7 @@ class TrainingSteps {
     std::unique_ptr<Replay> one, many;        ///< a step, and unroll_ of them
   };
   bool take_steps(const Exec& exec, std::int64_t from, std::int64_t steps,
-                  const std::function<bool()>& stopped);
+                  const std::function<bool(std::int64_t queued)>& stopped);
   void queue(const Exec& exec, std::size_t part, int steps);
   void stay_near();
 

@@ -256,8 +256,26 @@ std::string filled(std::string_view page, const std::map<std::string, std::strin
 
 std::string report_page(const LabelledRecords& rows, const FigureOptions& options, const ReportInput& input,
                         std::ostream& notes) {
-  if (rows.rows.empty()) throw std::invalid_argument("there are no records to report");
+  if (rows.rows.empty() && input.training.empty())
+    throw std::invalid_argument("there are no records to report");
   const Names names(rows);
+  const std::string training = training_section(input.training, names);
+  const auto page = [&](const std::string& body, const nlohmann::ordered_json& data) {
+    return filled(kReportPage, {{"title", html(plain_of(input.title))},
+                                {"hash", kReportHash},
+                                {"style", kReportStyle},
+                                {"script", kReportScript},
+                                {"body", body},
+                                {"data", script_json(data)}});
+  };
+  if (rows.rows.empty()) {
+    const RunsTable none = runs_table({}, names);
+    return page(
+        fmt::format(
+            "<header>\n<h1>{}</h1>\n<p class=\"lead\">No run has ended yet.</p>\n</header>\n<main>\n{}{}{}</main>\n",
+            html_of(input.title), training, none.text, commands_text(input)),
+        none.data);
+  }
   RecordList records = choose_records(list_of(rows.rows), options.where);
   for (const std::string& key : options.by) check_key(records, "--by", key);
   for (const std::string& key : options.best) check_key(records, "--best", key);
@@ -302,15 +320,10 @@ std::string report_page(const LabelledRecords& rows, const FigureOptions& option
       "<li><a href=\"#provenance\">Provenance</a></li><li><a "
       "href=\"#commands\">Commands</a></li></ul></nav>\n</header>\n<main>\n",
       rates.empty() ? "" : "<li><a href=\"#rates\">Best learning rates</a></li>");
-  body += "<section aria-labelledby=\"figures\">\n<h2 id=\"figures\">Figures</h2>\n" +
+  body += training + "<section aria-labelledby=\"figures\">\n<h2 id=\"figures\">Figures</h2>\n" +
           figures_text(rows, options, input, notes) + "</section>\n" + rates + runs.text +
           provenance_text(records, input.study_file) + commands_text(input) + "</main>\n";
-  return filled(kReportPage, {{"title", html(plain_of(input.title))},
-                              {"hash", kReportHash},
-                              {"style", kReportStyle},
-                              {"script", kReportScript},
-                              {"body", body},
-                              {"data", script_json(runs.data)}});
+  return page(body, runs.data);
 }
 
 }  // namespace crosstalk

@@ -42,6 +42,9 @@ RunsTable runs_table(const RecordList& records, const Names& names);
 std::vector<std::string> finding_text(const LabelledRecords& rows, const FigureOptions& options,
                                       const Names& names);
 
+/// The runs that train now, each with its curves of loss and accuracy; "" where there are none.
+std::string training_section(const std::map<std::string, Record>& training, const Names& names);
+
 /// Where, when and by what the runs were trained, and the settings that all of them share.
 std::string provenance_text(const RecordList& records, const std::string& study_file);
 

@@ -9,6 +9,7 @@
 #include <charconv>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <set>
 #include <stdexcept>
 
@@ -152,7 +153,105 @@ void add_curves(const fs::path& path, LabelledRecords& rows) {
       (name.find("_by_") == std::string::npos ? record.curves : record.profiles)[name] = series;
 }
 
+/// Our word for a state of Weights & Biases; "" while a run is going.
+std::string status_word(const std::string& state) {
+  static const std::map<std::string, std::string> words = {{"finished", "done"}, {"crashed", "failed"},
+                                                           {"failed", "failed"}, {"killed", "failed"},
+                                                           {"running", ""},      {"pending", ""}};
+  const auto word = words.find(state);
+  return word == words.end() ? state : word->second;
+}
+
+void add_row(LabelledRecords& rows, Record record, const std::string& where) {
+  std::string key = record.id + '\t' + record.label;
+  rows.places[key] = where;
+  if (!rows.rows.emplace(key, std::move(record)).second)
+    throw std::invalid_argument(fmt::format("{}: a second row of this id and label", where));
+}
+
+std::optional<std::size_t> column_of(const std::vector<std::string>& columns, const std::string& name) {
+  const auto at = std::find(columns.begin(), columns.end(), name);
+  if (at == columns.end()) return std::nullopt;
+  return static_cast<std::size_t>(at - columns.begin());
+}
+
+/// A table whose rows are steps: "Step", and a column a curve. Each curve is one of `label`.
+struct CurveColumn {
+  std::size_t column;
+  std::string label, name;
+};
+std::vector<CurveColumn> curve_columns(const std::vector<std::string>& columns, const Renaming& renaming,
+                                       const std::string& stem) {
+  std::vector<CurveColumn> curves;
+  if (!column_of(columns, "Step")) return curves;
+  for (const auto& [own, theirs] : renaming.columns) {
+    if (theirs == "Value" && column_of(columns, "Wall time"))
+      if (const auto value = column_of(columns, theirs)) curves.push_back({*value, stem, own});
+    const std::string ending = " - " + theirs;
+    for (std::size_t i = 0; i < columns.size(); ++i)
+      if (columns[i].ends_with(ending))
+        curves.push_back({i, columns[i].substr(0, columns[i].size() - ending.size()), own});
+  }
+  return curves;
+}
+
 }  // namespace
+
+LabelledRecords read_foreign(const fs::path& path, const Renaming& renaming) {
+  LabelledRecords rows;
+  std::vector<std::string> names;
+  for (const auto& [own, theirs] : renaming.columns) names.push_back(own);
+  for (const auto& [own, value] : renaming.constants) names.push_back(own);
+  std::map<std::string, std::map<std::string, Series>> curves;  // by label
+  std::int64_t going = 0;
+  read_csv(file_text(path), path.string(), [&](const CsvRow& row) {
+    const std::string made_up_id = fs::path(row.where()).filename().string();
+    const std::vector<CurveColumn> curve = curve_columns(row.columns(), renaming, path.stem().string());
+    for (const CurveColumn& one : curve) {
+      const auto value = number_in(row.cell(one.column));
+      if (!value) continue;
+      Series& series = curves[one.label][one.name];
+      series.x.push_back(row.number("Step", "curves"));
+      series.y.push_back(*value);
+    }
+    if (!curve.empty()) return;
+    std::vector<std::string> cells;
+    for (const auto& [own, theirs] : renaming.columns) {
+      const auto column = column_of(row.columns(), theirs);
+      if (!column)
+        row.fail(fmt::format("there is no column '{}' for {}; there are {}", theirs, own,
+                             fmt::join(row.columns(), ", ")));
+      cells.push_back(own == "status" ? status_word(row.cell(*column)) : row.cell(*column));
+      if (own == "status" && cells.back().empty()) return void(++going);
+    }
+    for (const auto& [own, value] : renaming.constants) cells.push_back(value);
+    add_row(rows, record_in(CsvRow(names, std::move(cells), row.where()), made_up_id), row.where());
+  });
+  for (auto& [label, series] : curves) {
+    std::vector<std::string> columns = {"label", "steps"}, cells = {label, ""};
+    double last = 0;
+    for (const auto& [name, one] : series) {
+      last = std::max(last, one.x.back());
+      columns.push_back(name);
+      cells.push_back(fmt::format("{}", one.y.back()));
+    }
+    cells[1] = fmt::format("{}", last);
+    for (const auto& [own, value] : renaming.constants) {
+      const auto column = column_of(columns, own);
+      if (column)
+        cells[*column] = value;
+      else
+        columns.push_back(own), cells.push_back(value);
+    }
+    Record record = record_in(CsvRow(columns, cells, path.string()), path.filename().string() + ":" + label);
+    record.curves = std::move(series);
+    add_row(rows, std::move(record), path.string());
+  }
+  if (going > 0)
+    rows.notes.push_back(fmt::format("{}: {} runs that are still going are left out", path.string(), going));
+  if (rows.rows.empty()) throw std::invalid_argument(fmt::format("{}: holds no rows", path.string()));
+  return rows;
+}
 
 LabelledRecords read_export(const fs::path& path) {
   LabelledRecords rows;

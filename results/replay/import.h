@@ -2,6 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "results/asked.h"
 
@@ -15,5 +18,15 @@ namespace crosstalk {
 /// is such a file, gives curves and profiles back. Rows that repeat another are left out, as drop_repeats() says. Throws
 /// std::invalid_argument with path and line.
 LabelledRecords read_export(const std::filesystem::path& path);
+
+/// Columns of another program's table as those of ours: (our name, theirs), and (our name, a value that all rows have).
+struct Renaming {
+  std::vector<std::pair<std::string, std::string>> columns, constants;
+};
+/// Reads what Weights & Biases and TensorBoard write: a table of runs, a row each, under our names (states of runs as our status;
+/// runs that are still going are left out); a chart of Weights & Biases ("Step", "RUN - METRIC") or a scalar of TensorBoard ("Wall
+/// time", "Step", "Value": one run, the file's name unless `constants` have a label), whose curves end in the numbers of their runs.
+/// Throws std::invalid_argument.
+LabelledRecords read_foreign(const std::filesystem::path& path, const Renaming& renaming);
 
 }  // namespace crosstalk

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <sstream>
@@ -164,6 +165,65 @@ TEST(Import, WrongFilesAreNamedWithTheirLine) {
   has("label,eval_loss,task.name\nx,\"0,25\",recall\n", "'0,25' is not a number; decimals have a point");
   has("label,eval_loss,task.name\n\"x,1,recall\n", "x.csv:2: a quote opens here that is not closed");
   has("\xFF\xFEl\0", "is UTF-16");
+}
+
+TEST(Import, RunsOfWeightsAndBiasesUnderOurNames) {
+  const Renaming renaming = {{{"label", "Name"},
+                              {"status", "State"},
+                              {"task.pairs", "num_kv_pairs"},
+                              {"eval_accuracy", "valid/accuracy"}},
+                             {{"task.name", "mqar"}}};
+  for (const char separator : {',', ';', '\t'}) {
+    std::string text =
+        "\"Name\",\"State\",\"num_kv_pairs\",\"valid/accuracy\",\"notes\"\n"
+        "\"based\",\"finished\",\"16\",\"0.975\",\"-\"\n\"based\",\"running\",\"64\",\"0.2\",\"\"\n"
+        "\"mamba\",\"crashed\",\"16\",\"\",\"\"\n";
+    std::replace(text.begin(), text.end(), ',', separator);
+    const TemporaryFolder folder;
+    spill(folder.path() / "wandb.csv", text);
+    const LabelledRecords rows = read_foreign(folder.path() / "wandb.csv", renaming);
+    ASSERT_EQ(rows.rows.size(), 2U);
+    const Record& first = rows.rows.begin()->second;
+    EXPECT_EQ(first.label, "based");
+    EXPECT_EQ(first.config.at("task.pairs"), 16);
+    EXPECT_EQ(first.config.at("task.name"), "mqar");
+    EXPECT_EQ(first.eval_accuracy, 0.975);
+    EXPECT_EQ(std::next(rows.rows.begin())->second.status, RunStatus::failed);
+    EXPECT_EQ(rows.notes.size(), 1U);  // one that is still going
+  }
+}
+
+TEST(Import, CurvesOfChartsAndScalars) {
+  const TemporaryFolder folder;
+  spill(folder.path() / "chart.csv",
+        "Step,a - loss,a - loss__MIN,b - loss\n0,1.5,1.5,2\n100,0.5,0.5,\n200,,,0.25\n");
+  const Renaming chart = {{{"eval_loss", "loss"}}, {{"task.pairs", "8"}}};
+  const LabelledRecords rows = read_foreign(folder.path() / "chart.csv", chart);
+  ASSERT_EQ(rows.rows.size(), 2U);
+  const Record &a = rows.rows.begin()->second, &b = std::next(rows.rows.begin())->second;
+  EXPECT_EQ(a.label, "a");
+  EXPECT_EQ(a.eval_loss, 0.5);
+  EXPECT_EQ(a.steps, 100);
+  EXPECT_EQ(b.curves.at("eval_loss").x, (std::vector<double>{0, 200}));
+  spill(folder.path() / "delta.csv", "Wall time,Step,Value\n1,10,0.5\n2,20,0.75\n");
+  const Renaming scalar = {{{"eval_accuracy", "Value"}}, {{"task.pairs", "8"}}};
+  const Record delta = read_foreign(folder.path() / "delta.csv", scalar).rows.begin()->second;
+  EXPECT_EQ(delta.label, "delta");
+  EXPECT_EQ(delta.eval_accuracy, 0.75);
+}
+
+TEST(Import, AColumnThatIsNotThereIsNamedWithThoseThatAre) {
+  const TemporaryFolder folder;
+  spill(folder.path() / "wandb.csv", "Name,loss\nx,1\n");
+  try {
+    read_foreign(folder.path() / "wandb.csv",
+                 {{{"label", "Name"}, {"eval_loss", "los"}}, {{"task.pairs", "8"}}});
+    FAIL();
+  } catch (const std::invalid_argument& wrong) {
+    EXPECT_NE(std::string(wrong.what()).find("there is no column 'los' for eval_loss; there are Name, loss"),
+              std::string::npos)
+        << wrong.what();
+  }
 }
 
 }  // namespace

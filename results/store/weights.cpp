@@ -27,8 +27,8 @@ std::set<std::string> kept_weights(const std::filesystem::path& store) {
   for (std::filesystem::directory_iterator at(store / "weights", error);
        !error && at != std::filesystem::directory_iterator(); at.increment(error)) {
     const std::filesystem::path& path = at->path();
-    if (path.extension() == ".npz" && path.filename().string().front() != '.')
-      ids.insert(path.stem().string());
+    const std::string name = path.stem().string();
+    if (path.extension() == ".npz" && name.front() != '.' && name.find('@') == name.npos) ids.insert(name);
   }
   return ids;
 }

@@ -15,7 +15,7 @@ std::filesystem::path weights_path(const std::filesystem::path& store, const std
 /// Puts the weights of run `id` in place: all or nothing (temporary file, fsync, rename). Throws StoreError.
 void save_weights(const std::filesystem::path& store, const std::string& id, std::string_view npz);
 
-/// The runs whose weights the store holds.
+/// The runs whose final weights the store holds; those on the way are called "ID@STEP".
 std::set<std::string> kept_weights(const std::filesystem::path& store);
 
 /// The bytes of a .npz file. Throws StoreError.

@@ -12,17 +12,13 @@
 #include <exception>
 #include <limits>
 #include <map>
-#include <numeric>
 #include <optional>
 
 #include "experiments/common/text.h"
 #include "experiments/program/bench.h"
-#include "experiments/training/foreign_memory.h"
+#include "experiments/program/planning/pace.h"
 #include "experiments/training/pack.h"
-#include "models/mixers/language_options.h"
 #include "models/mixers/probe_model.h"
-#include "models/rules/rule_memory.h"
-#include "tasks/token_task.h"
 
 namespace crosstalk::program {
 namespace {
@@ -33,17 +29,6 @@ double since(Clock::time_point begin) { return std::chrono::duration<double>(Clo
 
 double max_steps(const Run& run) {  // a probe takes one: its evaluation
   return std::max(1.0, static_cast<double>(run.config.get_int("train.max_steps")));
-}
-
-/// Operations of a run's steps of training, in steps of the task's own size: stages of a curriculum are shorter, where the
-/// schedule says how long each lasts.
-double full_steps(const Run& run) {
-  const Options& config = run.config;
-  const bool staged = config.has("task.curriculum") && config.get_string("train.promote") == "schedule";
-  const std::vector<int> sizes = staged ? curriculum_of(config) : std::vector<int>{};
-  if (sizes.empty()) return max_steps(run);
-  const double sum = std::accumulate(sizes.begin(), sizes.end(), 0.0);
-  return max_steps(run) * sum / static_cast<double>(sizes.size()) / sizes.back();
 }
 
 /// A shape of a study: the operations of a step, and what one took.
@@ -162,77 +147,25 @@ std::string roughly(double seconds) {
   return fmt::format("{:.0f} days", seconds / 86400);
 }
 
-/// "3.2 TFLOP", "41 PFLOP".
-std::string operations_text(double work) {
-  if (work < 1e11) return "less than 0.1 TFLOP";
-  const bool many = work >= 1e15;
-  const double number = many ? work / 1e15 : work / 1e12;
-  return number < 10 ? fmt::format("{:.1f} {}", number, many ? "PFLOP" : "TFLOP")
-                     : fmt::format("{:.0f} {}", number, many ? "PFLOP" : "TFLOP");
-}
-
-/// Operations a second of one H100 or H200, packs of many runs, as studies of results/published took them (their steps, not
-/// train.max_steps): width 32 to 48 words_short 2.2e12, words 4.1e12, deltaformer2025_table1 13e12; wider lr_atlas 24e12,
-/// formal_languages 26e12, cdar 35e12, mad 100e12, based2024_fig2 140e12.
-struct Pace {
-  double slow, fast;
-};
-Pace pace_of(const Run& run) {
-  constexpr std::int64_t narrow_width = 48;
-  return run.config.get_int("model.width") <= narrow_width ? Pace{2.2e12, 13e12} : Pace{24e12, 140e12};
-}
-
-/// Seconds of a GPU for what goes token by token, however little is calculated for each; runs of a pack share them.
-double serial_seconds(const Run& run) {
-  constexpr double of_a_token = 80e-6;  // of a layer, forward and back: sLSTM of width 128 on an H100
-  if (is_foreign(run.config)) return 0;
-  std::int64_t layers = 0;
-  if (run.config.get_string("model.name") == "language") {
-    for (const LanguageLayer& layer : language_layers(run.config))
-      layers += !layer.conv && memory_of(layer.options).token_by_token;
-  } else {
-    layers = memory_of(run.config).token_by_token;
-  }
-  if (layers == 0) return 0;
-  const int T = registered_task(run.config)->shape(is_probe(run.config) ? Split::eval : Split::train).T;
-  return of_a_token * static_cast<double>(layers * T) * max_steps(run);
-}
+const char* const kMeasure = "('crosstalk bench STUDY --study-packs' measures)";
 
 TimeForecast on_gpu(const std::vector<const Run*>& runs) {
-  double cost = 0, work = 0, least = 0, most = 0;
-  bool language = false;
-  std::map<std::string, double> serial;  // by pack
-  for (const Run* run : runs) {
-    cost += estimated_cost(*run, Device::cuda);
-    if (const double seconds = serial_seconds(*run); seconds > 0) serial[pack_key(run->config)] = seconds;
-    if (run->config.get_string("model.name") != "language") continue;
-    language = true;
-    const double whole = work_of_step(*run) * full_steps(*run) + work_of_lengths(*run);
-    work += whole;
-    least += whole / pace_of(*run).fast;
-    most += whole / pace_of(*run).slow;
-  }
-  double longest = 0, one_by_one = 0;
-  for (const auto& [key, seconds] : serial) {
-    longest = std::max(longest, seconds);
-    one_by_one += seconds;
-  }
-  least = std::max(least, longest);  // packs side by side
-  most += one_by_one;
-  if (language)
-    return {
-        std::nullopt,
-        fmt::format(
-            "{} on one H100 or H200 if every run takes its train.max_steps, a rough estimate: {} of "
-            "arithmetic at the pace of recorded studies ('crosstalk bench STUDY --study-packs' tries 20 s "
-            "of it there)",
-            most < 60 ? "less than a minute" : fmt::format("{} to {}", roughly(least), roughly(most)),
-            operations_text(work))};
-  constexpr double h200 = 1e13;  // 320 runs of Schlag 2021: 52 s; 1932 of every memory: 92 s
-  const double seconds = cost / h200 + longest;
-  return {seconds, fmt::format("about {} on one H200, an estimate from the arithmetic of studies measured "
-                               "there, right within a factor of two or three",
-                               roughly(seconds))};
+  std::vector<PacedRun> paced;
+  for (const Run* run : runs) paced.push_back({run, max_steps(*run)});
+  const double seconds = gpu_seconds(paced);
+  return {seconds, fmt::format("about {} on one H100 or H200", roughly(seconds)),
+          fmt::format("on a GPU by the milliseconds of each memory there, right within a factor of three {}",
+                      kMeasure)};
+}
+
+/// " if every run takes its train.max_steps, less where runs stop early"; "" of probes, which take none.
+std::string whole_runs_text(const std::vector<const Run*>& runs) {
+  const auto any = [&](const auto& is) {
+    return std::any_of(runs.begin(), runs.end(), [&](const Run* run) { return is(run->config); });
+  };
+  if (!any([](const Options& config) { return !is_probe(config); })) return "";
+  return fmt::format(" if every run takes its train.max_steps{}",
+                     any(may_stop) ? ", less where runs stop early" : "");
 }
 
 }  // namespace
@@ -240,7 +173,12 @@ TimeForecast on_gpu(const std::vector<const Run*>& runs) {
 TimeForecast estimate_time(const std::vector<const Run*>& runs, const TrainingOptions& training,
                            double budget) {
   if (runs.empty()) return {0, "none"};
-  if (training.device == Device::cuda) return on_gpu(runs);
+  const std::string whole_runs = whole_runs_text(runs);
+  TimeForecast gpu = on_gpu(runs);
+  if (training.device == Device::cuda) {
+    gpu.text += whole_runs;
+    return gpu;
+  }
   const int cores = training.threads > 0 ? training.threads : available_cores();
   std::map<std::string, Tried> tried;
   std::vector<double> works;
@@ -268,43 +206,32 @@ TimeForecast estimate_time(const std::vector<const Run*>& runs, const TrainingOp
     if (Clock::now() < end && one.heavy.seconds && one.heavy.work > 1.2 * one.light.work)
       one.light.seconds = try_steps(one.light, cores, share, end);
   if (count == 0)
-    return {
-        std::nullopt,
-        "not known: these runs are too large to be tried for a moment ('crosstalk bench STUDY --study-packs "
-        "--seconds 60' measures); on a GPU: " +
-            on_gpu(runs).text};
+    return {std::nullopt, "not known here; " + gpu.text + whole_runs,
+            fmt::format("here nothing was tried: these runs are too large for a moment {}; {}", kMeasure,
+                        gpu.basis)};
   double whole = 0, typical = 0;
   for (std::size_t i = 0; i < runs.size(); ++i) {
     double step = tried.at(runs[i]->label).seconds(works[i]);
     if (std::isnan(step)) step = known / work * works[i];
     const double lengths = work_of_lengths(*runs[i]) / works[i];  // in steps of training
-    const double steps = full_steps(*runs[i]);
+    const double steps = max_steps(*runs[i]) * mean_size(runs[i]->config);
     whole += step * (steps + lengths);
     typical += step * (std::min(5000.0, steps) + lengths);
   }
   const double side_by_side = std::min<double>(cores, static_cast<double>(runs.size()));
   whole /= side_by_side;
   typical /= side_by_side;
-  const bool learns =
-      std::any_of(runs.begin(), runs.end(), [](const Run* run) { return !is_probe(run->config); });
-  // Without a limit of patience within its steps, and no loss or accuracy to stop at, a run goes to its end.
-  const bool may_stop = std::any_of(runs.begin(), runs.end(), [](const Run* run) {
-    const Options& config = run->config;
-    const std::int64_t every = config.get_int("eval.every");
-    return (every > 0 && config.get_int("train.patience") < config.get_int("train.max_steps") / every) ||
-           config.get_double("train.stop_loss") > 0 || config.get_double("train.stop_accuracy") > 0;
-  });
+  const bool stops =
+      std::any_of(runs.begin(), runs.end(), [](const Run* run) { return may_stop(run->config); });
   std::string text = fmt::format("about {} on {} like these", roughly(whole), plural(cores, "idle core"));
-  if (learns)
-    text += fmt::format(" if every run takes its train.max_steps{}",
-                        may_stop ? ", less where runs stop early" : "");
-  if (typical < 0.9 * whole && may_stop)
-    text += fmt::format(" ({} if all stop by step 5000)", roughly(typical));
-  text += fmt::format(" (an estimate: {} of {} just tried for {})", count,
-                      tried.size() == 1 ? "1 memory" : fmt::format("{} memories", tried.size()),
-                      duration(since(begin)));
-  if (learns) text += "; on a GPU: " + on_gpu(runs).text;
-  return {whole, text};
+  if (!whole_runs.empty()) text += ", " + gpu.text + whole_runs;
+  if (typical < 0.9 * whole && stops)
+    text += fmt::format(" (here {} if all stop by step 5000)", roughly(typical));
+  std::string basis = fmt::format("here {} of {} just tried for {}", count,
+                                  tried.size() == 1 ? "1 memory" : fmt::format("{} memories", tried.size()),
+                                  duration(since(begin)));
+  if (!whole_runs.empty()) basis += "; " + gpu.basis;
+  return {whole, text, basis};
 }
 
 }  // namespace crosstalk::program

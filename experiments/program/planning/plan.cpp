@@ -20,6 +20,7 @@
 #include "experiments/sharing/session_options.h"
 #include "experiments/training/foreign_memory.h"
 #include "experiments/training/pack.h"
+#include "kernels/base/device/cuda_runtime.h"
 #include "kernels/base/error.h"
 #include "plots/figure.h"
 #include "results/csv.h"
@@ -66,6 +67,26 @@ std::vector<LabelRow> rows_of(const Study& study, const StoreContents& contents)
   return rows;
 }
 
+std::string label_table(const std::vector<LabelRow>& rows, const StateCounts& total) {
+  std::vector<std::vector<std::string>> cells = {
+      {"label", "memory", "layer", "d_dot", "state size", "runs", "done", "diverged", "failed", "missing"}};
+  const auto add = [&](std::vector<std::string> row, const StateCounts& n) {
+    for (const std::int64_t count : {n.total(), n.done, n.diverged, n.failed, n.missing})
+      row.push_back(fmt::format("{}", count));
+    cells.push_back(std::move(row));
+  };
+  for (const LabelRow& row : rows)
+    add({row.label, row.memory, row.layer,
+         row.max_d_dot == 0   ? "-"
+         : row.max_heads == 1 ? span(row.min_d_dot, row.max_d_dot)
+                              : fmt::format("{} in {} heads", span(row.min_d_dot, row.max_d_dot),
+                                            span(row.min_heads, row.max_heads)),
+         row.max_state == 0 ? "-" : span(row.min_state, row.max_state)},
+        row.counts);
+  if (rows.size() > 1) add({"total", "", "", "", ""}, total);
+  return table(cells);
+}
+
 /// What the program would train: PyTorch models are trained elsewhere.
 std::vector<const Run*> missing_of(const Study& study, const StoreContents& contents) {
   std::vector<const Run*> missing;
@@ -98,7 +119,9 @@ TimeForecast time_of(const Study& study, const StoreHeads& heads,
 std::vector<std::pair<std::string, std::vector<std::string>>> slow_rows(
     const std::vector<const Run*>& runs, const std::optional<TrainingOptions>& asked) {
   std::vector<std::pair<std::string, std::vector<std::string>>> rows;
-  if (runs.empty() || (asked ? *asked : training_here()).device != Device::cuda) return rows;
+  const bool on_gpu = (asked ? *asked : training_here()).device == Device::cuda;
+  if (runs.empty() || !on_gpu || cuda_device_count() == 0)
+    return rows;  // --device cuda may mean another machine
   std::vector<const Run*> largest;
   for (const Run* run : runs) {
     const auto known = std::find_if(largest.begin(), largest.end(),
@@ -213,7 +236,7 @@ void print_json(const Study& study, const StoreHeads& heads, const std::filesyst
                                  {"count", study.runs.size()},
                                  {"product", study.product},
                                  {"store", store.string()},
-                                 {"time", {{"seconds", nullptr}, {"text", time.text}}},
+                                 {"time", {{"seconds", nullptr}, {"text", time.text}, {"basis", time.basis}}},
                                  {"data", data_lines(study)},
                                  {"warnings", warnings_of(missing_of(study, contents))},
                                  {"labels_differ_in", unequal_of(study)},
@@ -311,54 +334,54 @@ void print_plan(const Study& study, const StoreHeads& heads, const std::filesyst
   const StoreContents& contents = heads.contents;
   if (json) return print_json(study, heads, store, asked, console);
   const std::vector<LabelRow> rows = rows_of(study, contents);
-  std::vector<std::vector<std::string>> cells = {
-      {"label", "memory", "layer", "d_dot", "state size", "runs", "done", "diverged", "failed", "missing"}};
   StateCounts total;
-  for (const LabelRow& row : rows) {
-    const StateCounts& n = row.counts;
-    cells.push_back({row.label, row.memory, row.layer,
-                     row.max_d_dot == 0   ? "-"
-                     : row.max_heads == 1 ? span(row.min_d_dot, row.max_d_dot)
-                                          : fmt::format("{} in {} heads", span(row.min_d_dot, row.max_d_dot),
-                                                        span(row.min_heads, row.max_heads)),
-                     row.max_state == 0 ? "-" : span(row.min_state, row.max_state),
-                     fmt::format("{}", n.total()), fmt::format("{}", n.done), fmt::format("{}", n.diverged),
-                     fmt::format("{}", n.failed), fmt::format("{}", n.missing)});
-  }
   for (const Run& run : study.runs) total.add(state_of(run, contents));  // once, whatever its labels
-  if (rows.size() > 1)
-    cells.push_back({"total", "", "", "", "", fmt::format("{}", total.total()), fmt::format("{}", total.done),
-                     fmt::format("{}", total.diverged), fmt::format("{}", total.failed),
-                     fmt::format("{}", total.missing)});
-  console.out << study.name;
-  if (!study.title.empty()) console.out << ": " << study.title;
-  console.out << "\n" << study.product << "\n\n" << table(cells) << "\n";
-  if (const std::string unequal = unequal_of(study); !unequal.empty())
-    console.out << wrap("labels differ in " + printable_line(unequal), 110, "  ");
+  const std::vector<const Run*> missing = missing_of(study, contents);
   const StoreSurvey found = survey(&study, store, heads);
+  const std::string unequal = unequal_of(study), edges = edges_text(found.edges);
+  std::vector<std::string> warnings;
+  TimeForecast time{0, "nothing is left to train"};
+  if (total.missing > 0) {
+    time = time_of(study, heads, asked);
+    if (std::string shortage = memory_shortage(missing, available_memory()); !shortage.empty())
+      warnings.push_back(std::move(shortage));
+    for (std::string& warning : warnings_of(missing)) warnings.push_back(std::move(warning));
+    for (const auto& [sentence, labels] : slow_rows(missing, asked))
+      warnings.push_back(fmt::format(
+          "{}: the slow form: {}",
+          labels.size() > 4 ? plural(std::ssize(labels), "label") : join(labels, ", ", " and "), sentence));
+  }
+
+  std::vector<std::string> look;
+  if (total.failed > 0) look.push_back(fmt::format("{} that failed", plural(total.failed, "run")));
+  if (!warnings.empty()) look.push_back(plural(std::ssize(warnings), "warning"));
+  if (!unequal.empty()) look.push_back("what labels differ in besides the swept keys");
+  if (!edges.empty()) look.push_back("rates that are best at the edge of their grid");
+  std::string looks = look.empty() ? "" : join(look, ", ", " and ") + ", below";
+  if (total.missing == total.total() && !missing.empty())
+    looks += std::string(looks.empty() ? "" : "; ") + "'crosstalk pilot' finds steps and rates";
+  if (looks.empty()) looks = "nothing stands out";
+  const std::int64_t recorded = total.total() - total.missing;
+  console.out << fmt::format("{}: {} of {}, {} to train\ntime: {}\nlook at: {}\n\n", study.name,
+                             plural(total.total(), "run"), plural(std::ssize(rows), "model"),
+                             recorded > 0 ? fmt::format("{} recorded, {}", recorded, total.missing)
+                                          : fmt::format("{}", total.missing),
+                             time.text, looks);
+
+  if (!study.title.empty()) console.out << study.title << "\n";
+  console.out << study.product << "\n\n" << label_table(rows, total) << "\n";
+  if (!unequal.empty()) console.out << wrap("labels differ in " + printable_line(unequal), 110, "  ");
   if (const std::string verdicts = outcome_text(found); !verdicts.empty()) console.out << verdicts << "\n";
-  console.out << fmt::format("store: {}\nto train: {}\n", full_path(store), plural(total.missing, "run"));
+  console.out << fmt::format("store: {}\n", full_path(store));
   if (const auto again = lacking_weights(study.runs, contents, store); !again.empty())
     console.out << fmt::format(
         "without the weights that train.keep_weights wants, 'run' trains them again: {}\n",
         plural(std::ssize(again), "run"));
   for (const std::string& data : data_lines(study)) console.out << "data: " << printable_line(data) << "\n";
-  if (total.missing > 0) {
-    if (const std::string stop = stop_text(missing_of(study, contents)); !stop.empty())
-      console.out << stop << "\n";
-    console.out << fmt::format("time: {}\n", time_of(study, heads, asked).text);
-    if (const std::string shortage = memory_shortage(missing_of(study, contents), available_memory());
-        !shortage.empty())
-      print_warning(console, shortage);
-    for (const std::string& warning : warnings_of(missing_of(study, contents)))
-      print_warning(console, warning);
-    for (const auto& [sentence, labels] : slow_rows(missing_of(study, contents), asked))
-      print_warning(console, fmt::format("{}: the slow form: {}",
-                                         labels.size() > 4 ? plural(std::ssize(labels), "label")
-                                                           : join(labels, ", ", " and "),
-                                         sentence));
-  }
-  if (const std::string edges = edges_text(found.edges); !edges.empty())
+  if (const std::string stop = stop_text(missing); !stop.empty()) console.out << stop << "\n";
+  if (!time.basis.empty()) console.out << fmt::format("the time is an estimate: {}\n", time.basis);
+  for (const std::string& warning : warnings) print_warning(console, warning);
+  if (!edges.empty())
     console.out << printable_line(edges) << (total.missing > 0 ? " So far: runs are missing.\n" : "\n");
   if (total.failed > 0)
     console.out << fmt::format("{} failed and are not tried again by 'run'; 'crosstalk retry' does\n",
@@ -431,12 +454,13 @@ const Command plan_command = {
     "plan",
     "show what a study would train, and what of it is done",
     "STUDY.toml [--out STORE] [--set KEY=VALUE]... [--device DEVICE] [--threads N] [--detect SIZE] [--json]",
-    "Reads and checks the study, spells out the product of its axes, and lists each memory\n"
+    "Reads and checks the study. Three lines say how much is to be trained, how long it takes and what to look at;\n"
+    "then it spells out the product of the axes, and lists each memory\n"
     "with its feature dimension d_dot, its state size (floats a sequence at inference) and\n"
     "how many of its runs are in the store, and what became of them (solved, plateau, still falling, ...:\n"
-    "'crosstalk describe verdict'); when a run stops early; how long the rest takes (by the records of the store, and\n"
-    "before there are any by trying some shapes for two seconds; with --device or --threads always there), and\n"
-    "whether memory can do it. On a GPU it names memories whose shapes only the slow form of a kernel covers, and\n"
+    "'crosstalk describe verdict'); when a run stops early, and whether memory can do it. The time is that of the records\n"
+    "of the store; before there are any, or with --device and --threads, it is estimated: on the CPU by trying some shapes\n"
+    "for two seconds, on a GPU, which need not be there, by the milliseconds that each memory took on one. On a GPU it names memories whose shapes only the slow form of a kernel covers, and\n"
     "why. --detect 0.05 says how many seeds such a difference of labels needs, by the spread of the recorded runs\n"
     "('crosstalk describe bold').\n"
     "What labels differ in besides the swept keys, defaults included, is told: 'crosstalk describe comparable'.\n"
@@ -445,6 +469,7 @@ const Command plan_command = {
     "  crosstalk plan experiments/quickstart.toml\n"
     "  crosstalk plan experiments/quickstart.toml --set task.associations=20,40 --set seeds=1\n"
     "  crosstalk plan experiments/quickstart.toml --device cpu --threads 2\n"
+    "  crosstalk plan experiments/mqar.toml --device cuda\n"
     "  crosstalk plan experiments/quickstart.toml --json | jq -r '.runs[] | select(.state==\"failed\").id'\n",
     1,
     1,

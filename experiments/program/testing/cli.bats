@@ -327,10 +327,13 @@ PY
 @test "plan counts, creates nothing, and follows the store" {
   run -0 --separate-stderr "$crosstalk" plan tiny.toml
   [[ $output == *"= 8 runs"* ]]
-  [[ $output == *"to train: 8 runs"* ]]
+  [[ $output == *", 8 to train"* ]]
   [ ! -e runs ]
   dry=$("$crosstalk" run tiny.toml --dry-run)
-  [ "$(grep -v ^time: <<<"$dry")" = "$(grep -v ^time: <<<"$output")" ]
+  [ "$(grep -v '^time:\|^the time' <<<"$dry")" = "$(grep -v '^time:\|^the time' <<<"$output")" ]
+  [ "$(sed -n 1p <<<"$output")" = "tiny: 8 runs of 2 models, 8 to train" ]
+  [[ $(sed -n 2p <<<"$output") == "time: about "*" on one H100 or H200 if every run takes its train.max_steps"* ]]
+  [[ $(sed -n 3p <<<"$output") == "look at: "*"crosstalk pilot"* ]]
   "$crosstalk" run tiny.toml --quiet --set seeds=1
   "$crosstalk" plan tiny.toml --json >plan.json
   python3 - <<'PY'
@@ -377,7 +380,7 @@ PY
   [ ! -e none ]
   run -0 "$crosstalk" plan "$study" --set train.max_steps=5 --set train.epochs=0 --set seeds=1 --set eval.every=1 --set train.patience=1
   [[ $output == *"early stop: a run ends after 2 steps without a new best loss (eval.every x (train.patience + 1)) or at a validation accuracy of 0.999"* ]]
-  [[ $output == *"on a GPU: "*" on one H100 or H200"* ]]
+  [[ $output == *" on one H100 or H200 if every run takes"* ]]
 }
 
 @test "compare says what a shrunk run does otherwise than the study that replays the numbers" {
@@ -418,15 +421,19 @@ PY
   start=$EPOCHREALTIME
   run -0 --separate-stderr "$crosstalk" plan long.toml
   seconds=$(python3 -c "print($EPOCHREALTIME - $start)")
-  [[ $output == *"time: about "*" like these if every run takes its train.max_steps (an estimate: "*" of 2 memories just tried for "* ]]
+  [[ $output == *"time: about "*" like these, about "*" on one H100 or H200 if every run takes its train.max_steps"* ]]
+  [[ $output == *"the time is an estimate: here 2 of 2 memories just tried for "* ]]
   python3 -c "assert $seconds < $(patient 10), $seconds"  # three on an idle machine
   [ ! -e runs ]
   "$crosstalk" plan long.toml --json | python3 -c 'import json, sys
 time = json.load(sys.stdin)["time"]
-assert time["seconds"] > 0 and "an estimate" in time["text"], time'
+assert time["seconds"] > 0 and "just tried" in time["basis"], time'
   run -0 --separate-stderr "$crosstalk" plan long.toml --set train.patience=3
   [[ $output == *"early stop: a run ends after 4000 steps without a new best loss"* ]]
-  [[ $output == *"train.max_steps, less where runs stop early ("*" if all stop by step 5000) (an estimate: "* ]]
+  [[ $output == *"train.max_steps, less where runs stop early (here "*" if all stop by step 5000)"* ]]
+  # A GPU need not be here.
+  run -0 --separate-stderr "$crosstalk" plan long.toml --device cuda
+  [[ $output == *"time: about "*" on one H100 or H200 if every run takes its train.max_steps"* ]]
   # Where it is asked for, also by --dry-run, and whatever is recorded.
   for command in plan "run --dry-run"; do
     # shellcheck disable=SC2086
@@ -440,7 +447,7 @@ assert time["seconds"] > 0 and "an estimate" in time["text"], time'
   timeout "$(patient 60)" "$crosstalk" plan "$source/experiments/based2024_fig2.toml" --set memory=attention,deltanet >plan.txt
   grep -q "^time: about .* if every run takes its train.max_steps" plan.txt
   run -0 --separate-stderr "$crosstalk" plan "$source/experiments/probe.toml" --set memory=sum,mesa
-  [[ $output == *"time: about "*" like these (an estimate: "*" of 2 memories just tried for "* ]]
+  [[ $output == *"time: about "*" like these"* && $output == *"here 2 of 2 memories just tried for "* ]]
 }
 
 @test "plan says when so many keys leave no capacity" {
@@ -549,7 +556,7 @@ PYTHON
   "$crosstalk" run wrong.toml "${rates[@]}" --set seeds=1
   chosen=(--chosen-of store --best train.learning_rate)
   run --separate-stderr "$crosstalk" plan wrong.toml --set train.learning_rate=1e-3,1e-2 --out store "${chosen[@]}"
-  [[ $output =~ "to train: 8 runs" ]]
+  [[ $output =~ ", 8 to train" ]]
   "$crosstalk" run wrong.toml "${rates[@]}" "${chosen[@]}"
   [ $("$crosstalk" export store --format csv | wc -l) -eq 17 ] # 8 of the first seed, 8 of the others
   "$crosstalk" run wrong.toml "${rates[@]}" "${chosen[@]}"
@@ -583,7 +590,7 @@ PYTHON
   study 's/^seeds = .*/seeds = [1, 2, 3]/'
   part=(--set train.learning_rate=1e-3,1e-2 --where train.learning_rate=0.001 --where seed=1,3 --out store)
   run --separate-stderr "$crosstalk" plan wrong.toml "${part[@]}"
-  [[ $output =~ "to train: 8 runs" ]]
+  [[ $output =~ ", 8 to train" ]]
   "$crosstalk" run wrong.toml "${part[@]}" --device cpu --quiet
   [ $("$crosstalk" export store --where train.learning_rate=0.001 --where seed=1,3 --format csv | wc -l) -eq 9 ]
   [ $("$crosstalk" export store --format csv | wc -l) -eq 9 ]
@@ -1061,6 +1068,66 @@ assert list(pandas.read_json("runs.jsonl", lines=True).id) == list(pandas.read_c
   refused 'new: --memory DeltaNet: did you mean deltanet' "$crosstalk" new delta.toml --memory DeltaNet
   sed -i 's/v - S k) k^T/v - S k) k/' law.toml
   refused '^law.toml:[0-9]+:[0-9]+: S [+]= beta' "$crosstalk" check law.toml
+}
+
+@test "pilot finds steps and rates, and the study takes them" {
+  study 's/^train.max_steps .*/train.max_steps = 300/'
+  run -0 --separate-stderr "$crosstalk" pilot wrong.toml --set task.associations=2,3 --set train.learning_rate=0.01,0.03 \
+    --set memory=softmax --device cpu
+  [[ $output == *"easiest  softmax"*"hardest  softmax"*"budget: "*" steps, an evaluation every "* ]]
+  [ -e runs/tiny_pilot/store.json ]
+  [ ! -e runs/tiny ]
+  command=$(tail -1 <<<"$output")
+  [[ $command == *" run wrong.toml "*"--set train.max_steps="*"--set eval.every="*"--set train.learning_rate="* ]]
+  eval "$command --quiet --device cpu"
+  python3 -c 'import json, subprocess, sys
+verdicts = json.loads(subprocess.check_output([sys.argv[1], "status", "runs/tiny", "--json"]))["verdicts"]
+assert set(verdicts) == {"solved"}, verdicts' "$crosstalk"
+  refused "needs a study file" "$crosstalk" pilot
+}
+
+@test "curves of runs that train: status, report, TensorBoard; and time left before any of them ends" {
+  two_memories "[1, 1]" 100000000
+  "$crosstalk" run s.toml --out store --device cpu >out 2>err &
+  training=$!
+  for _ in $(seq 600); do
+    [ "$("$crosstalk" status store --json 2>/dev/null | grep -c '"eval_loss": {')" -ge 1 ] && break
+    sleep 0.1
+  done
+  "$crosstalk" export store --follow tensorboard --out events >followed &
+  following=$!
+  for _ in $(seq 600); do
+    [ "$("$crosstalk" status store --json | python3 -c 'import json, sys
+print(max(len(run["eval_loss"]["step"]) for run in json.load(sys.stdin)["training"]))')" -ge 2 ] && break
+    sleep 0.1
+  done
+  run -0 --separate-stderr "$crosstalk" status store
+  [[ $output == *"training"*"validation loss"*"softmax"*"100000000"* ]]
+  run -0 --separate-stderr "$crosstalk" report store --out page.html
+  grep -q "Training now" page.html
+  grep -q "<polyline" page.html
+  "$crosstalk" status store --json | python3 -c 'import json, sys
+assert json.load(sys.stdin)["seconds_left"] > 0'
+  kill "$following"
+  wait "$following"
+  kill "$training"
+  code=0
+  wait "$training" || code=$?
+  [ "$code" -eq 75 ]
+  ls events/softmax/seed_1_ct-*/events.out.tfevents.*
+  [ ! -e store/live ]
+}
+
+@test "import reads what others logged" {
+  printf 'Name;State;num_kv_pairs;valid/accuracy\nbased;finished;16;0.97\nbased;running;64;0.1\n' >wandb.csv
+  run -0 --separate-stderr "$crosstalk" import wandb.csv --out runs.csv \
+    --columns label=Name,status=State,task.pairs=num_kv_pairs,eval_accuracy=valid/accuracy
+  [ "$output" = runs.csv ]
+  [[ $stderr == *"1 runs that are still going are left out"* ]]
+  run -0 --separate-stderr "$crosstalk" table final runs.csv --metric eval_accuracy
+  [[ $output == *"0.97"* || $output == *".97"* ]]
+  refused "there is no column 'name' for label; there are Name" "$crosstalk" import wandb.csv --columns label=name
+  refused "takes OURS=THEIRS" "$crosstalk" import wandb.csv --columns label
 }
 
 @test "version knows what it was built from" {

@@ -54,7 +54,7 @@ PY
   "$crosstalk" run s.toml --quiet
   "$crosstalk" export runs/s >before.csv
   run -0 "$crosstalk" plan s.toml --set train.keep_weights=true
-  [[ $output =~ "to train: 0 runs" ]]
+  [[ $output =~ ", 0 to train" ]]
   [[ $output =~ "without the weights that train.keep_weights wants, 'run' trains them again: 4 runs" ]]
   [ ! -e runs/s/weights ]
   run -0 --separate-stderr "$crosstalk" run s.toml --set train.keep_weights=true

@@ -83,8 +83,9 @@ fs::path weights_file(const std::string& from) {
   if (!fs::exists(store / "store.json", ignored))
     throw std::runtime_error(fmt::format("{} is neither a .npz file nor a store",
                                          fs::absolute(store).lexically_normal().string()));
-  return weights_path(store,
-                      run_in(store, whole || colon == std::string::npos ? "" : from.substr(colon + 1)));
+  const std::string run = whole || colon == std::string::npos ? "" : from.substr(colon + 1);
+  if (run.find('@') != run.npos) return weights_path(store, run);  // on the way, by its whole name
+  return weights_path(store, run_in(store, run));
 }
 
 /// Files are read once, as long as they stay as they are.

@@ -79,6 +79,20 @@ TEST_F(WeightsFiles, KeepingChangesNoIdAndNoRecord) {
   EXPECT_TRUE(checks::identical_records(a.records, b.records));
 }
 
+TEST_F(WeightsFiles, OnTheWayAreThoseOfAShorterTraining) {
+  const auto whole =
+      runs_of("train.max_steps = 50\neval.every = 10\ntrain.keep_weights = \"every 20\"\n", kDelta);
+  const auto shorter = runs_of("train.max_steps = 40\neval.every = 10\ntrain.keep_weights = true\n", kDelta);
+  const Kept kept = train_keeping(whole);
+  ASSERT_EQ(kept.npz.size(), 3u);  // after 20 and 40 steps, and at the end
+  EXPECT_EQ(kept.npz.at(whole[0].id + "@40"), train_keeping(shorter).npz.at(shorter[0].id));
+  EXPECT_EQ(kept.npz.count(whole[0].id + "@20") + kept.npz.count(whole[0].id), 2u);
+  EXPECT_EQ(whole[0].id, runs_of("train.max_steps = 50\neval.every = 10\n", kDelta)[0].id);
+  for (const char* wrong : {"\"every 0\"", "\"every\"", "\"sometimes\"", "3"})
+    EXPECT_THROW(runs_of(kShort + "train.keep_weights = " + wrong + "\n", kDelta), std::runtime_error)
+        << wrong;
+}
+
 TEST_F(WeightsFiles, AreTheModelsParametersAfterTraining) {
   const auto runs = runs_of(kShort + "train.keep_weights = true\n", kDelta);
   const Weights weights = weights_from_npz(train_keeping(runs).npz.at(runs[0].id), "w");
