@@ -67,13 +67,16 @@ std::vector<std::string> marked_parameters(const Options& config) {
   return names;
 }
 
-/// Whether a word of train.no_decay other than marked names a parameter: a group, or the end of its name.
+/// Whether a word of train.no_decay other than marked names a parameter: a group, or the end of its name. A quantity of low rank
+/// adds its bias behind the second map: decay.bias is decay.up.bias, too.
 bool names_parameter(const std::string& word, const std::string& name) {
   const std::size_t dot = name.rfind('.');
   if (word == "biases") return name.ends_with("bias");
   if (word == "norms")
     return dot != std::string::npos && std::string_view(name).substr(0, dot).ends_with("norm");
-  return name == word || name.ends_with("." + word);
+  const std::size_t up = name.rfind(".up.");
+  const std::string plain = up == std::string::npos ? name : name.substr(0, up) + name.substr(up + 3);
+  return name == word || name.ends_with("." + word) || plain == word || plain.ends_with("." + word);
 }
 
 }  // namespace
