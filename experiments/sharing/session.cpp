@@ -178,7 +178,9 @@ class Session final : private TrainingClient {
   void advanced(const std::vector<RunPlace>& runs) override {
     const std::lock_guard lock(mutex_);
     for (const RunPlace& at : runs) {
-      const auto [known, is_new] = half_way_.try_emplace(at.run->id, HalfWay{at.run, at.steps, at.steps});
+      const auto [known, is_new] = half_way_.try_emplace(
+          at.run->id,
+          HalfWay{by_id_.at(at.run->id).run, at.steps, at.steps});  // the pack's own run goes with it
       known->second.now = std::max(known->second.now, at.steps);
     }
   }
