@@ -119,6 +119,7 @@ class Reader {
     settled_ = true;
     for (auto& [name, node] : values_.names()) {
       if (LawState* one = values_.state_at(name)) {
+        values_.settled(name, node);
         one->step = values_.expanded(node);
         node = g_.leaf(Kind::state, name, one->shape);
       } else if (node && has_state(values_.expanded(node))) {
@@ -169,7 +170,7 @@ class Reader {
     Value node = values_.shaped(meaning, state->shape, step.column);
     if (step.kind == Step::Kind::add) node = g_.add(values_.names()[name], node);
     if (step.kind == Step::Kind::subtract) node = g_.sub(values_.names()[name], node);
-    changed_.insert(name);
+    changed_.try_emplace(name, values_.step(), step.column);
     values_.names()[name] = values_.kept(name, node);
   }
 
@@ -235,23 +236,29 @@ class Reader {
     if (states.empty())
       throw LawError(end_.first, end_.second, "nothing changes; add a step such as: S += v k^T");
     // With some options a memory has no use for a state.
-    for (std::size_t i = 0; memory_ && i < states.size(); ++i) {
-      std::vector<Value> others = {law_->read};
-      for (const LawState& one : states)
-        if (one.name != states[i].name) others.push_back(one.step);
-      if (holds_any(others, g_.leaf(Kind::state, states[i].name, states[i].shape))) continue;
-      states.erase(states.begin() + static_cast<std::ptrdiff_t>(i));
-      i = static_cast<std::size_t>(-1);
+    std::set<std::string> used;
+    for (std::vector<Value> todo = {law_->read}; !todo.empty();) {
+      const Value next = todo.back();
+      todo.pop_back();
+      for (Value node : order({next}))
+        if (node->kind == Kind::state && used.insert(node->name).second)
+          todo.push_back(law_->state(node->name).step);
     }
+    if (memory_) std::erase_if(states, [&](const LawState& one) { return used.count(one.name) == 0; });
     // The state that needs no declaration stands last, declared or not.
     std::stable_partition(states.begin(), states.end(), [&](const LawState& one) {
       return !is_S(one) || one.start || one.shape != Shape{kV, kK};
     });
     for (const LawState& one : states) {
-      if (changed_.count(one.name) == 0)
+      const auto at = changed_.find(one.name);
+      if (at == changed_.end())
         throw LawError(end_.first, end_.second,
                        fmt::format("the state {0} never changes; add a step {0} = ... or make it a parameter",
                                    one.name));
+      if (used.count(one.name) == 0)
+        throw LawError(
+            at->second.first, at->second.second,
+            fmt::format("nothing that is read depends on the state {}; take its steps away", one.name));
     }
     for (const auto& [name, at] : set_at_) {
       if (!values_.used(name))
@@ -332,7 +339,7 @@ class Reader {
   const MemoryText* memory_;  ///< nullptr: a law of a study
   std::vector<Step> steps_;
   std::vector<std::pair<std::string, std::pair<int, int>>> set_at_;
-  std::set<std::string> changed_;
+  std::map<std::string, std::pair<int, int>> changed_;  ///< states, and where first
   std::pair<int, int> end_;
   bool settled_ = false;
 };

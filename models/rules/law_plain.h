@@ -245,13 +245,10 @@ class Evaluator {
     return made(rows, columns,
                 [&](int i, int j) { return tape.copy(a.at(i, j)); });  // gradients are by each entry
   }
-  /// From here on no grad() looks at what states were made of.
+  /// From here on the name of a state is a value of its own.
   void settle() {
-    walls_.clear();
-    for (const auto& [name, state] : states) {
-      Matrix& now = names_[name] = filled(names_.at(name), state.rows, state.columns);
-      walls_.insert(walls_.end(), now.x.begin(), now.x.end());
-    }
+    for (const auto& [name, state] : states)
+      names_[name] = filled(names_.at(name), state.rows, state.columns);
   }
   void begin(const Step& step, int t) { step_ = &step, learned_ = 0, t_ = t; }
 
@@ -261,6 +258,9 @@ class Evaluator {
     for (const auto& [name, x] : own_.numbers) names_[name] = constant(x);
     for (const auto& [name, state] : states) names_[name] = state;
     settle();
+    walls_.clear();  // no grad() looks at what states of the token before were made of
+    for (const auto& [name, state] : states)
+      walls_.insert(walls_.end(), names_.at(name).x.begin(), names_.at(name).x.end());
     for (const char* name : {"q", "k", "v"})
       if (own_.inputs.count(name) == 0) names_[name] = taken(name, *name == 'v' ? s_.V : s_.K, 1, t);
     for (const auto& [name, shape] : own_.inputs) names_[name] = taken(name, shape.first, shape.second, t);

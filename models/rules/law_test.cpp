@@ -75,6 +75,15 @@ TEST(RuleLaw, OfAMemoryChoosesByItsOptionsAndMakesItsInputs) {
             "w is learned and no input; add it to .inputs");
 }
 
+TEST(RuleLaw, AWholePowerIsExactInParenthesesToo) {
+  const auto with = [](const std::string& power) {
+    return text_of({"a = token", "S = S a^" + power + " + v k^T", "read S q"});
+  };
+  EXPECT_EQ(with("(2)"), with("2"));
+  EXPECT_EQ(with("(-3)"), with("-3"));
+  EXPECT_NE(with("(2.5)"), with("2"));
+}
+
 TEST(RuleLaw, DividesByAProductInParentheses) {
   EXPECT_EQ(text_of({"state z[K]", "z += k", "S += v k^T", "read S q / (z^T q)"}),
             "state z[K]; z = z + k; S = S + v k^T; read S q / (z^T q)");
@@ -239,6 +248,29 @@ TEST(RuleLaw, SaysWhereAndWhatWouldBeRight) {
        "1:7: the state S is V x K; give a K x V matrix another name"},
       {{"w = parameter(V, K, 0.5)", "state P[V, K] = w", "P += v k^T", "read P q"},
        "2:7: a start has parameters of its own: state P[...] = parameter(...)"},
+      {{"S += v k^T", "loss = sum((S q)^2)", "g = grad(loss, k)", "read S g"},
+       "3:5: read sees S as it is, so grad would miss the way from k through the step of S; write the gradient out, or, "
+       "where no q is in it, take it in a step of a state behind: state G[K]; G = grad(...)"},
+      {{"w = token(K)", "u = 2 w", "state z[K]", "S = 0.5 S + v u^T", "z += S^T v",
+        "read S (q + grad(sum(z * z), u))"},
+       "6:13: read sees z as it is, so grad would miss the way from u through the step of z; write the gradient out, or, "
+       "where no q is in it, take it in a step of a state behind: state G[K]; G = grad(...)"},
+      {{"state z[K]", "S += v k^T", "z += S^T v", "read S (q + z) + grad(sum(z * z), S) q"},
+       "4:18: read sees z as it is, so grad would miss the way from S through the step of z; write the gradient out, or, "
+       "where no q is in it, take it in a step of a state behind: state G[V, K]; G = grad(...)"},
+      {{"loss = sum((S k)^2)", "S += v k^T", "S -= 0.1 grad(loss, S)", "read S q"},
+       "3:10: what grad is of does not depend on S as it is now: it saw S as it was before; put the step that makes it "
+       "behind that of S"},
+      {{"S -= 0.1 grad(sum(v * v), S)", "read S q"}, "1:10: what grad is of does not depend on S"},
+      {{"S += 1.5.2 v k^T", "read S q"}, "1:6: 1.5.2 is no number; numbers are 12, 1.5, .5 and 1e-3"},
+      {{"S += v k^T", "read 1..2 S q"}, "2:6: 1..2 is no number; numbers are 12, 1.5, .5 and 1e-3"},
+      {{"state H[K, K]", "H += k k^T", "S += v k^T", "read S q"},
+       "2:1: nothing that is read depends on the state H; take its steps away"},
+      {{"S += v k^T", "read v"}, "1:1: nothing that is read depends on the state S; take its steps away"},
+      {{"state a[K]", "state b[K]", "a += b", "b += a", "S += v k^T", "read S q"},
+       "3:1: nothing that is read depends on the state a; take its steps away"},
+      {{"S = S^(2) + v k^T", "read S q"},
+       "1:6: a power goes entry by entry, and here stands a V x K matrix; write A * A, or A A"},
       {{"read v"}, "1:7: nothing changes; add a step such as: S += v k^T"},
       {{"S += v k^T", "read (S q) / I"},
        "2:12: I may be added, subtracted and multiplied; diag(x) has other entries"},

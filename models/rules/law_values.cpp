@@ -81,18 +81,56 @@ Value LawValues::expanded(Value root, Value but) {
   return rebuilt(g_, root, made);
 }
 
-std::set<Value> LawValues::reached(Value root) const {
-  std::set<Value> seen;
-  for (std::vector<Value> todo = {root}; !todo.empty();) {
-    const Value next = todo.back();
-    todo.pop_back();
-    for (Value node : order({next})) {
-      if (!seen.insert(node).second) continue;
-      for (const auto& [leaf, value] : leaves_)
-        if (leaf == node) todo.push_back(value);
-    }
+std::set<Value> LawValues::reached(Value root, const std::set<Value>& but) const {
+  const std::vector<Value> nodes = order({root}, [&](Value node) {
+    if (but.count(node) != 0) return std::vector<Value>{};
+    for (const auto& [leaf, value] : leaves_)
+      if (leaf == node) return std::vector<Value>{value};
+    return node->args;
+  });
+  return {nodes.begin(), nodes.end()};
+}
+
+void LawValues::check_gradient(const Tree& tree, Value of, Value by) {
+  const std::string& name = tree.parts[1]->name;
+  const std::set<Value> inside = reached(of);
+  const auto behind = by->kind == Kind::state ? settled_.find(by->name) : settled_.end();
+  const Value was = behind == settled_.end() ? by : behind->second;  // in the steps of other states
+  std::set<Value> others = {by};
+  const LawState* changed = nullptr;  // whose present value it is by
+  for (const LawState& one : law_.states) {
+    const Value now = names_.at(one.name), leaf = g_.leaf(Kind::state, one.name, one.shape);
+    const auto step = settled_.find(one.name);
+    if (step != settled_.end() && leaf != by && inside.count(leaf) != 0 &&
+        reached(step->second).count(was) != 0)
+      fail(
+          tree.column,
+          fmt::format("read sees {0} as it is, so grad would miss the way from {1} through the step of {0}; "
+                      "write the gradient out, or, where no q is in it, take it in a step of a state behind: "
+                      "state G[{2}]; G = grad(...)",
+                      one.name, name, sizes_text(by->shape)));
+    if (now->kind == Kind::state) continue;
+    if (now == by) changed = &one;
+    others.insert(now);
+    if (now != by && inside.count(now) != 0 && reached(now).count(by) != 0)
+      law_.notes.push_back(fmt::format(
+          "grad in the step of {0} goes through the step of {1} before it, so {1} is no constant in it; write "
+          "the gradient out where {1} is to stay as it is",
+          definition_, one.name));
   }
-  return seen;
+  if (inside.count(by) == 0)
+    fail(tree.column,
+         fmt::format("what grad is of does not depend on {0}{1}", name,
+                     changed ? fmt::format(" as it is now: it saw {0} as it was before; put the step that "
+                                           "makes it behind that of {0}",
+                                           name)
+                             : ""));
+  if (!changed) return;
+  for (Value node : reached(of, others))
+    if (node->kind == Kind::state && node->name == changed->name)
+      law_.notes.push_back(fmt::format(
+          "grad by {0} in the step of {1} holds what saw {0} as it was before its last step for a constant",
+          changed->name, definition_));
 }
 
 int LawValues::size(const Tree& tree) {
@@ -263,6 +301,10 @@ Meaning LawValues::made(const Tree& tree) {
     const auto combined = [&](Value x, Value y) {
       return tree.kind == Shape_::add ? g_.add(x, y) : g_.sub(x, y);
     };
+    if (a.value && b.value && a.value->shape.number() != b.value->shape.number() &&
+        (is_square(a.value) || is_square(b.value)))
+      law_.notes.emplace_back(
+          "a number beside a square matrix is added to, or subtracted at, every entry; the identity is I: I - k k^T");
     if (a.is_identity() && b.is_identity()) return {nullptr, combined(a.identity, b.identity)};
     const Shape shape = a.is_identity() ? b.value->shape : a.value->shape;
     if ((a.is_identity() || b.is_identity()) && shape.number())
@@ -370,15 +412,7 @@ Value LawValues::call(const Tree& tree) {
   if (!b->is_leaf())
     fail(tree.parts[1]->column,
          "grad is by what has a name: name this value in a step before what depends on it");
-  for (const LawState& one : law_.states) {
-    const auto holds_it = [&](Value root, Value it) { return holds(root, [&](Value n) { return n == it; }); };
-    const Value now = names_.at(one.name);
-    if (now && now->kind != Kind::state && now != b && holds_it(now, b) && holds_it(a, now))
-      law_.notes.push_back(fmt::format(
-          "grad in the step of {0} goes through the step of {1} before it, so {1} is no constant in it; write "
-          "the gradient out where {1} is to stay as it is",
-          definition_, one.name));
-  }
+  check_gradient(tree, a, b);
   const std::set<Value> inside = reached(a);
   for (const Inner& one : inner_)
     if (one.through.count(b) != 0 && inside.count(one.gradient) != 0)

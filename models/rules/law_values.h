@@ -43,6 +43,8 @@ class LawValues {
   /// With the values in place of such leaves, but of one.
   Value expanded(Value root, Value but = nullptr);
   void differentiate_by(const Tree& tree);  ///< finds those names
+  /// What the steps of a state gave, whose name from here on is a leaf.
+  void settled(const std::string& state, Value node) { settled_[state] = node; }
   LawState* state_at(const std::string& name) const;
   bool is_state(const std::string& name) const { return state_at(name) != nullptr; }
 
@@ -67,13 +69,15 @@ class LawValues {
   void use(const Tree& tree);
   /// A number that is written out, or that of a name.
   std::optional<double> number(const Tree& tree);
-  /// Nodes on which a value depends, through such leaves too.
-  std::set<Value> reached(Value root) const;
+  /// Nodes on which a value depends, through such leaves too, but not through some.
+  std::set<Value> reached(Value root, const std::set<Value>& but = {}) const;
+  /// Refuses a gradient of a number by a leaf that would miss what it depends on.
+  void check_gradient(const Tree& tree, Value of, Value by);
 
   Law& law_;
   LawGraph& g_;
   const MemoryText* memory_;
-  std::map<std::string, Value> names_;
+  std::map<std::string, Value> names_, settled_;
   std::set<std::string> used_, by_;
   std::vector<std::pair<Value, Value>> leaves_;  ///< and their values, which may have earlier leaves
   struct Inner {

@@ -7,6 +7,7 @@
 #include <functional>
 #include <random>
 #include <regex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -277,9 +278,15 @@ class RandomLaw {
                       gate(chance(50) ? kNumber : state.shape, one_of<const char*>({"sigmoid", "tanh"})),
                       gate(state.shape, "0.7 silu")));
     switch (below(4)) {
-      case 0:
-        return add(fmt::format("{} -= 0.1 grad({}, {})", name,
-                               "sum(" + name + " * " + of(state.shape, 1) + ") + " + of(kNumber, 3), name));
+      case 0: {
+        std::string loss = "sum(" + name + " * " + of(state.shape, 1) + ") + " + of(kNumber, 3);
+        if (chance(30)) {  // it sees the state as it was
+          const std::string early = fmt::format("w{}", ++last_);
+          add(early + " = " + loss), add(fmt::format("{0} = 0.8 {0}", name));
+          loss = chance(30) ? early : fmt::format("{0} * sum({1} * {1})", early, name);
+        }
+        return add(fmt::format("{} -= 0.1 grad({}, {})", name, loss, name));
+      }
       case 1:
         return add(fmt::format("{0} = 0.5 {0} + 0.3 tanh({1})", name, of(state.shape, 4)));
       case 2:
@@ -301,17 +308,23 @@ class RandomLaw {
     reading_ = false;
   }
 
-  /// Steps without the values that nobody uses.
+  /// The steps on which what is read depends: a law with others is refused.
   std::string joined() {
-    for (std::size_t i = steps_.size(); i-- > 0;) {
-      if (steps_[i][0] != 'w') continue;
-      const std::regex name("\\b" + steps_[i].substr(0, steps_[i].find(' ')) + "\\b");
-      const bool used = std::any_of(steps_.begin() + static_cast<std::ptrdiff_t>(i) + 1, steps_.end(),
-                                    [&](const std::string& step) { return std::regex_search(step, name); });
-      if (!used) steps_.erase(steps_.begin() + static_cast<std::ptrdiff_t>(i));
+    static const std::regex kSet("(?:state )?(\\w+).*"), kName("[A-Za-z_]\\w*");
+    std::set<std::string> needed = {"read"};
+    const auto is_needed = [&](const std::string& step) {
+      return needed.count(std::regex_replace(step, kSet, "$1")) != 0;
+    };
+    for (std::size_t before = 0; before != needed.size();) {
+      before = needed.size();
+      for (const std::string& step : steps_)
+        for (std::sregex_iterator it(step.begin(), step.end(), kName), end; it != end && is_needed(step);
+             ++it)
+          needed.insert(it->str());
     }
     std::string out;
-    for (const std::string& step : steps_) out += (out.empty() ? "" : "; ") + step;
+    for (const std::string& step : steps_)
+      if (is_needed(step)) out += (out.empty() ? "" : "; ") + step;
     return out;
   }
 

@@ -204,6 +204,18 @@ class RunLaw {
   plain::Given given_;
 };
 
+/// The law of a seed, or of a later one where that is refused.
+std::string accepted_text(int seed) {
+  for (;; seed += 1000000) {
+    std::string text = RandomLaw(seed).text();
+    try {
+      accept_law(steps_of(text));
+      return text;
+    } catch (const LawError&) {
+    }
+  }
+}
+
 struct Tally {
   int compared = 0;
   std::map<std::string, int> skipped;
@@ -281,10 +293,15 @@ TEST(RandomLaws, AreWhatTheirTextSays) {
       expect_trains(text);
     } catch (const std::exception& error) {
       const std::string what = error.what();
-      const bool large = what.find("too large when it is written out") != std::string::npos,
-                 refused = large || what.starts_with("this grad is of a gradient that went through");
-      if (refused) ++tally.skipped[large ? "too large" : "gradient of a gradient"];
-      EXPECT_TRUE(refused) << error.what() << "\n" << text;
+      const std::vector<std::string> refusals = {
+          "the law is too large when it is written out", "this grad is of a gradient that went through",
+          "what grad is of does not depend on", "so grad would miss the way from",
+          "nothing that is read depends on the state"};
+      const auto one = std::find_if(refusals.begin(), refusals.end(), [&](const std::string& words) {
+        return what.find(words) != std::string::npos;
+      });
+      if (one != refusals.end()) ++tally.skipped[*one];
+      EXPECT_TRUE(one != refusals.end()) << error.what() << "\n" << text;
     }
     if (HasFailure()) break;
   }
@@ -315,8 +332,6 @@ TEST(RandomLaws, FoundBefore) {
       z + "sum(z) fill(0.3, K) + k; " + fast + "read S q + S z",
       z + "fill(sum(z), K) + k; " + fast + "read S q + S z",
       "state a[1]; " + fast + "a -= 0.1 grad(sum(a * (S k)), a); read S q + a (S q)",
-      // A sum that is divided, beside a state that nothing reads.
-      "w = token; state z[K]; state a[1]; a = sigmoid(w) a + silu(w); z = z + k; S += v k^T; read S q / (1.5 + z^T q)",
       // Decays that are negative numbers.
       "S = -S + v k^T; read S q",
       "S = -0.5 S + v k^T; read S q",
@@ -333,6 +348,8 @@ TEST(RandomLaws, FoundBefore) {
       "state z[K]; w = -k; z -= 0.1 grad(sum(S w), w); S += v k^T; read S z",
       "w = v k^T; S -= 0.1 grad(sum(tanh(w k)), w); read S q",
       "w = S diag(k); S -= 0.1 grad(sum(tanh(w^T v)), w); S += v k^T; read S q",
+      "state g[K]; S += v k^T; loss = 0.5 sum((S k - v)^2); g = grad(loss, k); read S (q + g)",
+      "loss = sum((S k)^2); S += v k^T; S -= 0.1 grad(loss * sum(S * S), S); read S q",
       "w = 2 v; y = 3 w; S -= 0.1 grad(sum(y * y) + sum(S k * w), w) k^T; read S q",
   };
   for (const std::string& text : all) {
@@ -416,7 +433,7 @@ TEST(RandomLaws, SourcesCompile) {
   std::vector<int> seeds = {300};
   for (int seed = first; seed < first + count; ++seed) seeds.push_back(seed);
   for (const int seed : seeds) {
-    const std::string text = RandomLaw(seed).text();
+    const std::string text = accepted_text(seed);
     const auto [K, V] = sizes[static_cast<std::size_t>(seed) % sizes.size()];
     SCOPED_TRACE(fmt::format("{}, K = {}, V = {}: {}", seed, K, V, text));
     const std::unique_ptr<Law> law = parse_law(steps_of(text), {});
@@ -442,7 +459,7 @@ TEST(RandomLaws, CompiledAndInterpretedAreTheCpusOnCuda) {
   const int first = number_from("CROSSTALK_FIRST_LAW", 1), count = number_from("CROSSTALK_COMPILED_LAWS", 6);
   int skipped = 0;
   for (int seed = first; seed < first + count; ++seed) {
-    const std::string text = RandomLaw(seed).text();
+    const std::string text = accepted_text(seed);
     SCOPED_TRACE(fmt::format("{}: {}", seed, text));
     const auto [K, V] = kSizes[static_cast<std::size_t>(seed) % kSizes.size()];
     const std::unique_ptr<Law> law = parse_law(steps_of(text), {});

@@ -53,23 +53,86 @@ std::string recurrence_text(const Law& law, const RecurrencePlan& plan) {
   return fmt::format("recurrence: {}; forms {}", fmt::join(fields, ", "), fmt::join(forms, ", "));
 }
 
+/// 2 where a value is above 0 whatever tokens and parameters are, 1 where it is at least 0, else 0. bounds_of() knows less of sums,
+/// and which engine runs a law depends on it.
+int sign_of(Value root) {
+  std::map<Value, int> known;
+  for (Value node : order({root})) {
+    int least = 2, most = 0;
+    for (Value a : node->args) least = std::min(least, known.at(a)), most = std::max(most, known.at(a));
+    const auto arg = [&](std::size_t i) { return node->args[i]; };
+    static const std::set<std::string> kNotNegative = {"exp",  "sigmoid", "softplus", "abs",
+                                                       "relu", "sqrt",    "positive"};
+    int sign = 0;
+    switch (node->kind) {
+      case Kind::number:
+        sign = node->value > 0 ? 2 : node->value == 0 ? 1 : 0;
+        break;
+      case Kind::ones:
+        sign = 2;
+        break;
+      case Kind::softmax:
+        sign = 1;
+        break;
+      case Kind::map:
+        sign = kNotNegative.count(node->name) != 0 ? 1 : 0;
+        break;
+      case Kind::add:
+        sign = least == 0 ? 0 : most;
+        break;
+      case Kind::max:
+        sign = most;
+        break;
+      case Kind::mul:
+        sign = arg(0) == arg(1) ? std::max(1, least) : least;
+        break;
+      case Kind::matmul:
+        sign = arg(0)->kind == Kind::transpose && arg(0)->args[0] == arg(1) ? std::max(1, least) : least;
+        break;
+      case Kind::min:
+      case Kind::div:
+      case Kind::sum:
+      case Kind::fill:
+      case Kind::row_sums:
+      case Kind::transpose:
+        sign = least;
+        break;
+      default:
+        break;
+    }
+    known[node] = sign;
+  }
+  return known.at(root);
+}
+
 /// What stands in the law and may be read otherwise.
 std::vector<std::string> notes_of(const Law& law) {
-  std::set<std::string> entrywise;
+  std::set<std::string> entrywise, outside;
   bool unit = false;
   for (Value node : order(law.roots())) {
     unit = unit || node->kind == Kind::unit;
     const bool square = node->shape.rows == node->shape.columns && !node->shape.number();
     const bool meant = node->name == "exp" || node->name == "log" || node->name == "sqrt";
     if (node->kind == Kind::map && square && meant) entrywise.insert(node->name);
+    if (node->kind != Kind::map) continue;
+    if (node->name == "log" && sign_of(node->args[0]) < 2)
+      outside.insert(
+          "log(x), also that of x^(y), which is e^(y log x), is log(1e-30) = -69.08 where x is less than 1e-30");
+    if (node->name == "sqrt" && sign_of(node->args[0]) < 1)
+      outside.insert("sqrt(x) is 0 where x is less than 0");
   }
-  std::vector<std::string> notes = law.notes;
+  std::vector<std::string> notes;
+  for (const std::string& note : law.notes)
+    if (std::find(notes.begin(), notes.end(), note) == notes.end()) notes.push_back(note);
+  notes.insert(notes.end(), outside.begin(), outside.end());
   if (unit) notes.emplace_back("unit(x) is x / sqrt(sum(x * x) + 1e-6), so a short x is not made 1 long");
   for (const std::string& f : entrywise)
     notes.push_back(
         fmt::format("{0} of a square matrix goes entry by entry; it is not the {0} of a matrix", f));
   return notes;
 }
+
+}  // namespace
 
 std::vector<std::string> warnings_of(const Law& law) {
   std::vector<std::string> warnings;
@@ -91,8 +154,6 @@ std::vector<std::string> warnings_of(const Law& law) {
   }
   return warnings;
 }
-
-}  // namespace
 
 LawReport report(const Law& written, const Law& law, const Plan& plan) {
   LawReport out;

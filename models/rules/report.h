@@ -26,6 +26,9 @@ double operations_of(const Law& law, double K, double V);
 /// Products of matrices count both; transposes and diagonals are free.
 std::string operations_text(const std::vector<Value>& nodes);
 
+/// What cannot go well: states that grow.
+std::vector<std::string> warnings_of(const Law& law);
+
 /// `written` is the law as its author has it, with names of values; `law` with its plan, the same from canonical text.
 LawReport report(const Law& written, const Law& law, const Plan& plan);
 

@@ -56,11 +56,47 @@ TEST(LawReport, SaysWhatMayBeReadOtherwise) {
           "gradient out where S is to stay as it is"}));
   EXPECT_TRUE(report_of("state z[K]; " + loss + write + read).notes.empty());
   EXPECT_EQ(
+      report_of("loss = sum((S k)^2); " + write + "S -= 0.1 grad(loss + sum(S * S), S); read S q").notes,
+      (std::vector<std::string>{
+          "grad by S in the step of S holds what saw S as it was before its last step for a constant"}));
+  EXPECT_EQ(
       report_of("S += v unit(k)^T; read S q").notes,
       (std::vector<std::string>{"unit(x) is x / sqrt(sum(x * x) + 1e-6), so a short x is not made 1 long"}));
   EXPECT_EQ(report_of("state A[K, K]; A = 0.5 A + k k^T; S += v k^T; read S exp(A) q").notes,
             (std::vector<std::string>{
                 "exp of a square matrix goes entry by entry; it is not the exp of a matrix"}));
+}
+
+TEST(LawReport, SaysWhereFunctionsAreCutOff) {
+  const auto notes = [](const std::string& x) {
+    std::vector<std::string> out;
+    for (const std::string& note : report_of("a = token; S += v k^T; read " + x + " (S q)").notes)
+      out.push_back(note.substr(0, note.find(' ')));
+    return out;
+  };
+  using Notes = std::vector<std::string>;
+  EXPECT_EQ(
+      report_of("a = token; S += v k^T; read a^(0.5) S q").notes,
+      (Notes{
+          "log(x), also that of x^(y), which is e^(y log x), is log(1e-30) = -69.08 where x is less than 1e-30"}));
+  EXPECT_EQ(report_of("a = token; S += v k^T; read sqrt(a) S q").notes,
+            (Notes{"sqrt(x) is 0 where x is less than 0"}));
+  for (const char* x : {"log(a)", "a^a", "log(sigmoid(a))"}) EXPECT_EQ(notes(x), Notes{"log(x),"}) << x;
+  for (const char* x : {"a^2", "a^(2)", "a^(-1)", "log(abs(a) + 0.5)", "log(1 + exp(a))", "norm(v)",
+                        "sqrt(k^T k)", "sqrt(mean(v * v))", "2^a", "rms(v)^T v"})
+    EXPECT_EQ(notes(x), Notes{}) << x;
+}
+
+TEST(LawReport, SaysThatANumberBesideASquareMatrixIsNoIdentity) {
+  const auto notes = [](const std::string& factor) {
+    return report_of("b = sigmoid(token); S = S " + factor + " + b v k^T; read S q").notes;
+  };
+  EXPECT_EQ(notes("(1 - b k k^T)"),
+            (std::vector<std::string>{
+                "a number beside a square matrix is added to, or subtracted at, every entry; the "
+                "identity is I: I - k k^T"}));
+  EXPECT_TRUE(notes("(I - b k k^T)").empty());
+  EXPECT_TRUE(report_of("S = (1 - v k^T) * S + v k^T; read S q").notes.empty());
 }
 
 TEST(LawReport, WarnsOfStatesThatGrow) {

@@ -97,12 +97,16 @@ void resolve_law(Options& options) {
     const bool named = std::any_of(all.begin(), all.end(), [&](Value root) {
       return holds(root, [&](Value n) { return n->kind == Kind::number && n->name == one.name; });
     });
-    if (!named && one.value != 1)
-      throw OptionError(
-          "memory." + one.name,
-          fmt::format(
-              "memory.{0} = {1}, but the law does not name {0}; write {0} in it, or leave memory.{0} away",
-              one.name, one.value));
+    if (named || one.value == 1) continue;
+    const std::vector<std::string> steps = steps_of(given);
+    const bool set = std::any_of(steps.begin(), steps.end(), [&](const std::string& step) {
+      return parse_step(step, 1).name == one.name;
+    });
+    throw OptionError(
+        "memory." + one.name,
+        fmt::format("memory.{0} = {1}, but {2}, or leave memory.{0} away", one.name, one.value,
+                    set ? fmt::format("a step of the law sets {}; take that step away", one.name)
+                        : fmt::format("the law does not name {0}; write {0} in it", one.name)));
   }
   if (given != rule.text) options.set("memory.law", rule.text);
 }

@@ -118,6 +118,13 @@ std::vector<Token> tokens_of(std::string_view text, int step) {
         throw LawError(step, column, "a number is at most 1e300, and not smaller than 1e-300 unless it is 0");
       tokens.push_back(token);
       at += digits;
+      if (at < text.size() && text[at] == '.') {
+        while (at < text.size() && (digit(text[at]) || text[at] == '.')) ++at;
+        const std::size_t from = static_cast<std::size_t>(column) - 1;
+        throw LawError(
+            step, column,
+            fmt::format("{} is no number; numbers are 12, 1.5, .5 and 1e-3", text.substr(from, at - from)));
+      }
     } else if (letter(c)) {
       std::size_t n = 1;
       while (at + n < text.size() && (letter(text[at + n]) || digit(text[at + n]))) ++n;
@@ -291,8 +298,17 @@ class Parser {
         base = tree(Kind::transpose, at, std::move(base));
         continue;
       }
-      if (sees("(") || now().kind == Token::Kind::name) {  // of numbers above 0
-        base = tree(Kind::power, at, std::move(base), atom());
+      if (sees("(") || now().kind == Token::Kind::name) {  // of numbers above 0, but x^(2) is x^2
+        Branch exponent = atom();
+        const bool minus = exponent->kind == Kind::negative;
+        const Tree& size = minus ? *exponent->parts[0] : *exponent;
+        if (size.kind == Kind::number && size.number >= 1 && size.number <= 8 &&
+            size.number == std::floor(size.number)) {
+          base = tree(Kind::power, at, std::move(base));
+          base->power = static_cast<int>(minus ? -size.number : size.number);
+        } else {
+          base = tree(Kind::power, at, std::move(base), std::move(exponent));
+        }
         continue;
       }
       const bool negative = sees("-");

@@ -118,6 +118,17 @@ TEST(Unequal, NamesOptionsThatDifferAndTheirLabels) {
   EXPECT_EQ(differ({delta, delta}), "");
 }
 
+TEST(Unequal, NumbersBesideLawsAreOfThoseThatNameThem) {
+  const auto rule = [](const std::string& label, const std::string& law, double c) {
+    return with(label, {{"memory.name", "rule"}, {"memory.law", law}, {"memory.c", c}});
+  };
+  const Record one = rule("one", "S = c * S + v k^T; read S q", 1.5),
+               other = rule("other", "S = cc * S + v k^T; read S q", 1),
+               third = rule("third", "S = tanh(c * S); read S q", 2);
+  EXPECT_EQ(differ({one, other}), "Labels differ in law: 2 of them.");
+  EXPECT_EQ(differ({one, other, third}), "Labels differ in c: 1.5 (one), 2 (third); law: 3 of them.");
+}
+
 TEST(Unequal, SweptKeysAndMemoriesWithoutAMap) {
   const auto softmax = [](int width) {
     return with("softmax", {{"memory.name", "softmax"}, {"model.width", width}});

@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cctype>
 
 namespace crosstalk {
 namespace {
@@ -12,14 +13,24 @@ namespace {
 /// Keys that say which memory it is, what follows from others, and forms of equal results.
 const std::set<std::string>& passed_over() {
   static const std::set<std::string> keys = {
-      "memory.name",  "memory.law",       "memory.form", "memory.source", "memory.files",    "memory.digest",
-      "memory.d_dot", "memory.arguments", "model.parts", "model.name",    "model.embedding", "model.layer"};
+      "memory.name",      "memory.form", "memory.source", "memory.files",    "memory.digest", "memory.d_dot",
+      "memory.arguments", "model.parts", "model.name",    "model.embedding", "model.layer"};
   return keys;
 }
 
 /// Parts that a memory without the option has none of: it is compared all the same.
 bool none_if_absent(const std::string& key) {
   return key == "memory.feature_map" || key == "memory.key_norm" || key == "memory.read_norm";
+}
+
+/// True where a law has a name as a word: numbers beside it, memory.c, c2 and c3, are of laws that name them.
+bool has_word(const std::string& law, const std::string& name) {
+  const auto in_word = [&](std::size_t at) {
+    return at < law.size() && (std::isalnum(static_cast<unsigned char>(law[at])) != 0 || law[at] == '_');
+  };
+  for (std::size_t at = law.find(name); at != law.npos; at = law.find(name, at + 1))
+    if (!in_word(at - 1) && !in_word(at + name.size())) return true;
+  return false;
 }
 
 /// Those that change what is stored come first, then the memory's own, then the layer's.
@@ -56,6 +67,13 @@ void UnequalOptions::add(const Record& record) {
 std::string UnequalOptions::text(const std::function<std::string(const std::string& label)>& name,
                                  std::size_t most, const std::vector<std::string>& swept) const {
   std::vector<std::pair<int, std::string>> parts;
+  const auto is_unnamed = [&](const std::string& key, const std::string& label) {
+    const auto laws = values_.find("memory.law");
+    if (laws == values_.end() || (key != "memory.c" && key != "memory.c2" && key != "memory.c3"))
+      return false;
+    const auto law = laws->second.find(label);
+    return law != laws->second.end() && !has_word(*law->second.begin(), key.substr(7));
+  };
   for (const auto& [key, of_label] : values_) {
     const bool is_swept =
         std::find(swept.begin(), swept.end(), key) != swept.end() ||
@@ -66,13 +84,16 @@ std::string UnequalOptions::text(const std::function<std::string(const std::stri
     for (const auto& [label, is_torch] : labels_) {
       const auto own = of_label.find(label);
       if (own == of_label.end() && (is_torch || !none_if_absent(key))) continue;
+      if (is_unnamed(key, label)) continue;
       const std::string value = own == of_label.end() ? "none" : *own->second.begin();
       const std::string called = name(label) + (is_torch ? ", PyTorch" : "");
       if (known.emplace(value, called).second) names[value].push_back(called);
     }
     if (names.size() < 2) continue;
     std::vector<std::string> texts;
-    for (const auto& [value, labels] : names) texts.push_back(value_text(value, labels));
+    if (key == "memory.law") texts.push_back(fmt::format("{} of them", names.size()));
+    for (const auto& [value, labels] : names)
+      if (key != "memory.law") texts.push_back(value_text(value, labels));
     parts.emplace_back(rank_of(key),
                        fmt::format("{}: {}", key.substr(key.find('.') + 1), fmt::join(texts, ", ")));
   }

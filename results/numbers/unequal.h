@@ -15,13 +15,13 @@ namespace crosstalk {
 /// Gathers the resolved values of options by label.
 class UnequalOptions {
  public:
-  /// An option of a label at one of its runs; keys other than memory.* and model.*, and such as name the memory (its law, its
+  /// An option of a label at one of its runs; keys other than memory.* and model.*, and such as name the memory (its
   /// file), follow from others or change no result (memory.form), are passed over.
   void add(const std::string& label, const std::string& key, const std::string& value);
   void add(const Record& record);
 
   /// "feature_map: silu (DeltaNet), identity (KDA); key_norm: ..." of the first `most` keys, and how many more there are; ""
-  /// where labels differ in none. A key that takes several values within a label is swept, and passed over, and so are `swept`;
+  /// where labels differ in none; of laws, how many they are. A key that takes several values within a label is swept, and passed over, and so are `swept`;
   /// one that a single label has is its own. `name`: of a label.
   std::string text(const std::function<std::string(const std::string& label)>& name, std::size_t most,
                    const std::vector<std::string>& swept = {}) const;

@@ -22,6 +22,8 @@
 #include "experiments/training/pack.h"
 #include "kernels/base/device/cuda_runtime.h"
 #include "kernels/base/error.h"
+#include "models/rules/report.h"
+#include "models/rules/rule_memory.h"
 #include "plots/figure.h"
 #include "results/csv.h"
 #include "results/numbers/unequal.h"
@@ -416,7 +418,7 @@ std::string too_many_keys(const std::vector<const Run*>& runs) {
 std::vector<std::string> warnings_of(const std::vector<const Run*>& runs) {
   std::vector<std::string> all = {too_many_keys(runs)};
   std::erase(all, "");
-  std::set<std::string> folders;
+  std::set<std::string> folders, laws;
   bool warms_up = false;
   std::int64_t fewest = kLeastEvaluations,
                few = 0;  // evaluations, and runs with fewer than it takes to tell a slope
@@ -434,6 +436,10 @@ std::vector<std::string> warnings_of(const std::vector<const Run*>& runs) {
       fewest = std::min(fewest, steps / every);
       ++few;
     }
+    if (run->config.get_string("memory.name") == "rule")
+      for (const std::string& warning : rules::warnings_of(*rules::rule_of(run->config).law))
+        if (laws.insert(run->label + warning).second)
+          all.push_back(fmt::format("{}: {}", run->label, warning));
     const TaskKind& kind = *find_task(run->config.get_string("task.name"));
     if (kind.drawn || !folders.insert(run->config.get_string("task.folder")).second) continue;
     for (const std::string& doubt :

@@ -41,6 +41,17 @@ TEST(Plan, WarnsOfTooFewEvaluationsToTellASlope) {
               ::testing::ElementsAre(HasSubstr("1 of 1 run has only 7 evaluations")));
 }
 
+TEST(Plan, WarnsOfALawThatGrows) {
+  const Study study = parse_study(
+      "[study]\nname = \"s\"\n[base]\ntask.name = \"recall\"\nmodel.d_key = 4\n[memories.mine]\nname = \"rule\"\n"
+      "law = \"S = c S + v k^T; read S q\"\nc = [0.5, 1.5]\n",
+      "s.toml");
+  std::vector<const Run*> runs;
+  for (const Run& run : study.runs) runs.push_back(&run);
+  EXPECT_THAT(warnings_of(runs),
+              ::testing::ElementsAre(::testing::StartsWith("mine: what S holds is multiplied by 1.5")));
+}
+
 // What is told of arrays (tasks/data_look_test.cpp) is told here, once for each folder.
 TEST(Plan, WarnsOfTokensAndLabelsThatTrainingNeverHas) {
   const testing::ExampleFolder folder;

@@ -142,6 +142,10 @@ TEST(RuleStudy, ANumberOfTheLawIsSweptInAGrid) {
   const std::string without = "law = [\"beta = sigmoid(token)\", \"S += beta (v - S k) k^T\", \"read S q\"]";
   EXPECT_NE(refusal(study_of(without, "\"memory.c\" = [0.5, 2]\n")).find("the law does not name c"),
             std::string::npos);
+  const std::string own = "law = [\"c = 2\", \"S += c v k^T\", \"read S q\"]";
+  EXPECT_NE(refusal(study_of(own, "\"memory.c\" = [0.5, 2]\n"))
+                .find("a step of the law sets c; take that step away"),
+            std::string::npos);
 }
 
 TEST(RuleStudy, SpellingDoesNotChangeTheRun) {
