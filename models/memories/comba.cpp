@@ -41,6 +41,7 @@ Memory comba() {
           .expand_v = 2,
           .eps_times = HeadChannels::keys,
           .parameters = 34120,
+          .undecayed = {"A_log", "decay.bias", "correction"},
           .lacks = "the second normalisation of the feedback key, which its kernels do",
       }};
 }

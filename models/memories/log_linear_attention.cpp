@@ -71,6 +71,7 @@ Memory log_linear_attention() {
                   {"model.out_gate", "silu"}},
           .expand_k = 0.5,
           .expand_v = 2,
+          .undecayed = {"A_log", "step.bias", "level_scale", "out_skip"},
           .lacks = "a state of 128 (here 16 with heads of 64; model.d_key sets it)",
       }};
 }

@@ -118,6 +118,7 @@ Memory mamba3() {
                       {"model.out_gate", "silu"}},
               .expand_k = 0.5,
               .expand_v = 2,
+              .undecayed = {"step.bias", "out_skip"},
               .lacks = "a state of 128 (here 16 with heads of 64; model.d_key sets it), and angles that all "
                        "heads share",
           }};

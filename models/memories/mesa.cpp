@@ -38,6 +38,7 @@ Memory mesa() {
                   {"model.out_norm", "rms"},
                   {"model.out_norm_gain", "shared"}},
           .parameters = 17252,
+          .undecayed = {"ridge"},
       }};
 }
 

@@ -107,6 +107,7 @@ Memory mom() {
                       {"model.out_gate", "silu"}},
               .expand_v = 2,
               .eps_times = HeadChannels::keys,
+              .undecayed = {"A_log", "decay.bias"},
               .lacks = "own projections of keys, values and gates for every memory, convolutions over the "
                        "tokens of one "
                        "memory alone, and one router for all heads",

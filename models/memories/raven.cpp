@@ -59,6 +59,7 @@ Memory raven() {
                   {"model.out_act", "silu"},
                   {"model.out_norm", "rms_all"}},
           .parameters = 20740,
+          .undecayed = {"A_log", "decay.bias"},
           .lacks = "Gumbel noise on the router in training, and as many slots as a head's keys have "
                    "channels (here 32; "
                    "memory.slots sets it)",
