@@ -172,8 +172,8 @@ const Command report_command = {
     "report",
     "write a study as one page, to be sent",
     "STORE|STUDY.toml|RUNS.csv... [--out page.html] [OPTIONS]",
-    "Writes one HTML file that needs nothing else, neither a network nor this program: what the study\n"
-    "asked, figures, the best learning rates with a warning where they lie at the edge of their grid,\n"
+    "Writes one HTML file that needs nothing else, neither a network nor this program: which label is ahead of\n"
+    "--against (the first) and where, by paired differences, or that nothing is told; what the study asked, figures, the best learning rates with a warning where they lie at the edge of their grid,\n"
     "a table of all runs that sorts, filters and shows learning curves, where and by what the runs\n"
     "were trained, and the commands that make each figure. Numbers are copied as CSV and LaTeX. It is\n"
     "read by keyboard and screen reader, and it prints. 1,000 runs are less than 3 MB. While a study trains,\n"

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include <limits>
+#include <regex>
 
 #include <regex>
 #include "plots/tables/latex.h"
