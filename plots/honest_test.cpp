@@ -88,7 +88,7 @@ TEST_F(HonestTest, OneLineBelowThePictureAndTheRestInTheCaption) {
   EXPECT_THAT(footnote(), HasSubstr("all 9 runs lie within its noise."));
   options_.width = 3.25;
   draw("updates", records);
-  EXPECT_EQ(footnote(), "Median and range of 3 seeds. 9 of 9 runs at chance.");
+  EXPECT_EQ(footnote(), "Median, range of 3 seeds. 9 of 9 runs at chance.");
   options_.footnote = false;
   draw("updates", records);
   EXPECT_EQ(footnote(), "");

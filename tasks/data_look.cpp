@@ -12,6 +12,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "tasks/given_files.h"
 #include "tasks/sequence_buffer.h"
 
 namespace crosstalk {
@@ -27,7 +28,13 @@ using Hashes = std::unordered_set<std::uint64_t>;
 std::uint64_t hash_of(const std::int32_t* numbers, int count) {
   return XXH3_64bits(numbers, static_cast<std::size_t>(count) * sizeof *numbers);
 }
-std::uint64_t hash_of(const SequenceView& s) { return hash_of(s.tokens, s.shape.T * s.shape.C); }
+/// Up to the last answer that is due: what stands behind it changes nothing.
+std::uint64_t hash_of(const SequenceView& s) {
+  std::int32_t used = 0;
+  for (int q = 0; q < s.shape.Q; ++q)
+    if (s.target[q] >= 0) used = std::max(used, s.query_position[q]);
+  return hash_of(s.tokens, (used == 0 ? s.shape.T : used) * s.shape.C);
+}
 
 /// What was seen of a split.
 struct Look {
@@ -36,7 +43,7 @@ struct Look {
   bool whole = true;
   std::int64_t answers = 0, here = 0,
                before = 0;  ///< here: answers that are the token at which they are due; or the one before
-  Counts tokens, labels;
+  Counts tokens, labels;    ///< tokens: of all columns together
   std::vector<std::uint64_t> hashes;  ///< of sequences
   Hashes distinct, rows;              ///< sequences; rows of answers
 };
@@ -56,7 +63,7 @@ Look look_at(const Task& task, Split split) {
     const SequenceView one = buffer.draw(0, static_cast<std::uint64_t>(n));
     look.hashes.push_back(hash_of(one));
     look.rows.insert(hash_of(one.target, shape.Q));
-    for (int t = 0; shape.C == 1 && t < shape.T; ++t) ++look.tokens[one.tokens[t]];
+    for (int t = 0; t < shape.T * shape.C; ++t) ++look.tokens[one.tokens[t]];
     for (int q = 0; q < shape.Q; ++q) {
       const std::int32_t label = one.target[q], t = one.query_position[q] - 1;
       if (label < 0) continue;
@@ -115,6 +122,7 @@ std::vector<std::string> doubts_of(const Task& task, const std::string& folder) 
   const auto share = [](std::int64_t part, std::int64_t whole) {
     return static_cast<double>(part) / static_cast<double>(std::max<std::int64_t>(1, whole));
   };
+  for (const std::string& unused : unused_of(task)) all.push_back(unused);
   const Look looks[] = {look_at(task, splits[0]), look_at(task, splits[1]), look_at(task, splits[2])};
   const Look& trained = looks[0];
   const auto most_common = [](const Look& look) {
@@ -170,7 +178,7 @@ std::vector<std::string> doubts_of(const Task& task, const std::string& folder) 
   overlap(looks[1], trained, "what is learned by heart counts as right there");
   overlap(looks[2], trained, "what is learned by heart counts as right there");
   overlap(looks[2], looks[1], "rates and ends of training are chosen by those");
-  if (task.shape(Split::train).C > 1) return all;
+  if (task.vocabulary().numbers != 0) return all;
   for (const Look* look : {&looks[1], &looks[2]}) {
     if (!trained.whole) break;
     std::vector<std::string> parts = {lacking_text(look->tokens, trained.tokens, "token"),

@@ -75,6 +75,28 @@ TEST_F(DataLook, SequencesOfTestThatStandInTrainingAndRepeats) {
               ElementsAre(HasSubstr("50 of the 50 sequences of test (100 %) stand in validation, too")));
 }
 
+/// What stands behind the last answer that is due changes nothing: neither padding nor other tokens hide a repeat.
+TEST_F(DataLook, ARepeatIsOneWhateverStandsBehindItsLastAnswer) {
+  change_ = [](const std::string& split, testing::ExampleTokens& files) {
+    for (std::size_t i = 0; i < files.labels.data.size(); ++i)
+      if (i % 12 > 8) files.labels.data[i] = -100;
+    if (split != "test") return;
+    files.inputs.data = testing::example_tokens(1, 50, 12).inputs.data;
+    for (std::size_t i = 0; i < files.inputs.data.size(); ++i)
+      if (i % 12 > 8) files.inputs.data[i] = static_cast<std::int64_t>(i % 7);
+  };
+  EXPECT_THAT(doubts([](const auto& x, std::size_t i) { return (x[i] + x[i - 1]) % 7; }),
+              ElementsAre(HasSubstr("50 of the 50 sequences of test (100 %) stand in training, too")));
+}
+
+TEST_F(DataLook, SequencesWithoutALabelAreCounted) {
+  change_ = [](const std::string& split, testing::ExampleTokens& files) {
+    for (std::size_t i = 0; split == "train" && i < 12 * 44; ++i) files.labels.data[i] = -100;
+  };
+  EXPECT_THAT(doubts(sum)[0], ::testing::AllOf(HasSubstr("44 of the 50 sequences of"),
+                                               HasSubstr("have no label and are left out")));
+}
+
 TEST_F(DataLook, IdsThatTrainingLacksAndIdsFarAboveThoseInUse) {
   change_ = [](const std::string& split, testing::ExampleTokens& files) {
     if (split == "test") files.inputs.data[14] = 200;

@@ -130,6 +130,9 @@ RealArray read_real(const std::string& path, const char* shape, bool outputs) {
       take(read_npy<double>(path));
     else if (type == "<f4")
       take(read_npy<float>(path));
+    else if (type.find('f') != type.npos)
+      throw std::runtime_error(
+          fmt::format("{}: holds elements of type '{}'; save array.astype('float32')", path, type));
     else
       take(read_npy_integers(path));
   } catch (const std::runtime_error& error) {

@@ -87,6 +87,11 @@ std::optional<FilesChanged> files_changed(const Task& task) {
   return reads == nullptr ? std::nullopt : reads->files().changed();
 }
 
+std::vector<std::string> unused_of(const Task& task) {
+  const auto* reads = dynamic_cast<const ReadsFiles*>(&task);
+  return reads == nullptr ? std::vector<std::string>() : reads->files().unused();
+}
+
 void require_unchanged(const Task& task) {
   if (const auto* reads = dynamic_cast<const ReadsFiles*>(&task);
       reads == nullptr || reads->files().is_held())

@@ -25,6 +25,8 @@ class GivenFiles {
   /// XXH3-128 of what the sequences are, in hexadecimal: the same whatever the integers' width.
   const std::string& content() const { return content_; }
   const std::string& folder() const { return folder_; }
+  /// What is there and not used, a sentence each.
+  const std::vector<std::string>& unused() const { return unused_; }
   /// Whether nothing is read from the files any more.
   virtual bool is_held() const { return true; }
   /// None as long as sequences are those of content().
@@ -43,6 +45,7 @@ class GivenFiles {
   virtual std::string content_now() const = 0;
 
   std::string content_;
+  std::vector<std::string> unused_;
 
  private:
   static std::vector<std::string> in(const std::string& folder, const std::vector<std::string>& names);
@@ -87,6 +90,7 @@ class ReadsFiles {
 
 /// Of tasks without files none.
 std::optional<FilesChanged> files_changed(const Task& task);
+std::vector<std::string> unused_of(const Task& task);
 /// Throws where sequences that were drawn may not have been of what was read first. Of what is held it asks nothing.
 void require_unchanged(const Task& task);
 

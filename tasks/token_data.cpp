@@ -273,6 +273,8 @@ void TokenData::leave_out_silent_rows(Part& part) {
     refuse_files("{}: asks nothing, all its labels are below 0; give at least one sequence a label",
                  part.targets->path());
   if (part.asking.empty()) return;
+  unused_.push_back(fmt::format("{} of the {} sequences of {} have no label and are left out",
+                                part.N - std::ssize(part.asking), part.N, part.tokens->path()));
   for (auto& [kind, rows] : part.rows)
     std::erase_if(rows, [&](std::int32_t row) {
       return !std::binary_search(part.asking.begin(), part.asking.end(), row);

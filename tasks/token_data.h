@@ -112,7 +112,7 @@ class TokenData final : public GivenFiles {
   std::string content_now() const override;
   std::vector<const IntegerFile*> files() const;
   void open(Part& part, const std::string& folder, int split, std::size_t& room);
-  static void leave_out_silent_rows(Part& part);
+  void leave_out_silent_rows(Part& part);
   void scan(Part& part, void* hash);
   std::vector<Piece> pieces() const;
   /// `place`: of a file, or of rows.

@@ -12,6 +12,7 @@
 #include "experiments/study/study.h"
 #include "experiments/study/toml_reader.h"
 #include "kernels/base/text/names.h"
+#include "models/rules/kernels.h"
 #include "models/rules/latex.h"
 #include "models/rules/memory_law.h"
 #include "models/rules/report.h"
@@ -129,7 +130,8 @@ int run_check(const Arguments& arguments, Console& console) {
   const rules::Rule* rule = nullptr;
   std::int64_t state_size = 0;
   std::unique_ptr<rules::Law> written;
-  if (const Memory* memory = find_memory(given); memory && !memory->law.empty()) {
+  const Memory* memory = find_memory(given);
+  if (memory && !memory->law.empty()) {
     written = rules::study_law(*memory, {});
     text = fmt::format("{}", fmt::join(rules::canonical(*written), "; "));
     rule = &rule_of_text(text);
@@ -145,7 +147,13 @@ int run_check(const Arguments& arguments, Console& console) {
     rule = &rule_of_text(text);
   }
   if (!written) written = rules::parse_law(rules::steps_of(text), rules::numbers_of({}));
-  const rules::LawReport report = rules::report(*written, *rule->law, rule->plan);
+  rules::LawReport report = rules::report(*written, *rule->law, rule->plan);
+  if (memory && rules::kernel_of_law(memory->name))
+    report.engines.insert(
+        report.engines.begin(),
+        {memory->name, rule->refused.empty()
+                           ? "a kernel of its own; as a law of a study it runs as follows"
+                           : "a kernel of its own, and as a law of a study nothing runs it"});
   std::ostream& out = console.out;
   rules::Rows names = {{"name", "type", ""}};
   names.insert(names.end(), report.names.begin(), report.names.end());
@@ -158,7 +166,7 @@ int run_check(const Arguments& arguments, Console& console) {
   for (const std::string& note : report.notes) out << wrap("note: " + note, 100, "  ");
   for (const std::string& warning : report.warnings) print_warning(console, warning);
   out << "\nLaTeX\n" << rules::latex(*written) << "\n";
-  if (rule->refused.empty()) return exit_done;
+  if (rule->refused.empty() || memory) return exit_done;
   throw UsageError(fmt::format("check: nothing can run this law: {}", rule->refused));
 }
 

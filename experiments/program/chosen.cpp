@@ -181,12 +181,16 @@ std::vector<Run> chosen_runs(const std::vector<Run>& runs, const RecordList& tri
   for (const Record* record : choose_best(here, keys, by))
     point_of(record)->best.insert(values_in(*record, keys));
   std::vector<Run> chosen;
-  std::int64_t incomplete = 0;
+  std::int64_t incomplete = 0, untried = 0;
+  std::string first_untried;
   for (const Run& run : runs) {
     Point& point = points.at(values_in(run.config, telling));
-    if (point.best.empty())
-      throw std::invalid_argument(fmt::format("{}: nothing was tried at {}{}", what, place_text(run, telling),
-                                              nearest_text(run, tried, telling)));
+    if (point.best.empty()) {
+      if (first_untried.empty()) first_untried = place_text(run, telling) + nearest_text(run, tried, telling);
+      untried += point.found ? 0 : 1;
+      point.found = true;
+      continue;
+    }
     if (point.best.size() > 1)
       throw std::invalid_argument(fmt::format(
           "{}: at {} it has {} best values of {}, of runs that differ in something else; give one of them",
@@ -203,6 +207,10 @@ std::vector<Run> chosen_runs(const std::vector<Run>& runs, const RecordList& tri
     }
     if (values_in(run.config, keys) == best) chosen.push_back(run);
   }
+  if (untried > 0)
+    warnings.push_back(fmt::format("{}: nothing was tried at {} of {}, whose runs are left out: {}{}", what,
+                                   untried, plural(std::ssize(points), "point"), first_untried,
+                                   untried > 1 ? "; and others" : ""));
   if (incomplete > 0)
     warnings.push_back(fmt::format("{}: at {} of {} not all values of {} that the study has were tried", what,
                                    incomplete, plural(std::ssize(points), "point"), join(keys, ",")));

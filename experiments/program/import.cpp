@@ -46,11 +46,14 @@ int run_import(const Arguments& arguments, Console& console) {
     throw UsageError(fmt::format("--out {}: imported runs are CSV, not {}", out.string(), ending));
   LabelledRecords rows;
   try {
-    for (const std::string& path : arguments.positional) rows.merge(read_foreign(path, renaming));
+    for (const std::string& path : arguments.positional) {
+      LabelledRecords one = read_foreign(path, renaming);
+      for (const std::string& note : one.notes) print_note(console, note);
+      rows.merge(std::move(one));
+    }
   } catch (const std::invalid_argument& wrong) {
     throw UsageError(wrong.what());
   }
-  for (const std::string& note : rows.notes) print_note(console, note);
   std::ostringstream runs, curves;
   export_runs(runs, rows.rows, ExportFormat::csv, false);
   export_curves(curves, rows.rows, ExportFormat::csv);

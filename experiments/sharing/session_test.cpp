@@ -19,6 +19,7 @@
 #include "kernels/base/device/cuda_runtime.h"
 #include "kernels/base/error.h"
 #include "results/store/claims.h"
+#include "results/store/live.h"
 #include "results/store/store.h"
 
 namespace crosstalk {
@@ -104,6 +105,24 @@ class SessionTest : public testing::Test {
   fs::path folder_;
   std::string out_, err_;
 };
+
+TEST_F(SessionTest, RunsThatTrainAreSeenInTheStoreUntilTheyEnd) {
+  std::map<std::string, LiveRun> seen;
+  script.before = [&](const std::vector<const crosstalk::Run*>& runs, TrainingClient& client) {
+    {  // a pack has a copy of its own, which is gone before the session is
+      const crosstalk::Run copy = *runs[0];
+      client.advanced({{&copy, 10}});
+      client.advanced({{&copy, 50}});
+      client.evaluated(copy, {50, 0.5, 0.75, 0.6});
+    }
+    seen = live_runs(store());
+  };
+  EXPECT_EQ(call({"run"}), exit_done) << err_;
+  ASSERT_EQ(seen.size(), 1u);
+  EXPECT_EQ(seen.begin()->second.label, "linear");
+  EXPECT_EQ(seen.begin()->second.curves.at("eval_accuracy").y, (std::vector<double>{0.75}));
+  EXPECT_FALSE(fs::exists(store() / "live"));
+}
 
 TEST_F(SessionTest, TrainsWhatIsMissingOnce) {
   EXPECT_EQ(call({"run"}), exit_done) << err_;

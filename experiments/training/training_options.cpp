@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -18,6 +19,7 @@
 #include "kernels/base/text/no_effect.h"
 #include "models/mixers/probe_model.h"
 #include "models/model.h"
+#include "tasks/given_files.h"
 #include "tasks/task.h"
 
 namespace crosstalk {
@@ -541,9 +543,12 @@ void resolve_training(Options& options) {
   for (const auto& [split, name] : {std::pair{Split::eval, "eval"}, {Split::test, "test"}}) {
     const std::int64_t there = task->sequences(split);
     if (!counted && there > 0 && there < wanted)
-      throw OptionError("eval.sequences",
-                        fmt::format("eval.sequences = {}, but the {} split has {} sequences; give at most {}",
-                                    wanted, name, there, there));
+      throw OptionError(
+          "eval.sequences",
+          fmt::format("eval.sequences = {}, but the {} split has {} sequences{}; give at most {}", wanted,
+                      name, there,
+                      unused_of(*task).empty() ? "" : fmt::format(" ({})", fmt::join(unused_of(*task), "; ")),
+                      there));
   }
   for (const int factor : factors) task->lengthened(factor);  // throws where there is no longer form
 }

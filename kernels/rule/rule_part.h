@@ -109,7 +109,8 @@ inline const std::map<int, const char*> kMaps = {{kRuleSqrt, "map_sqrt"},
                                                  {static_cast<int>(MapKind::tanh), "map_tanh"},
                                                  {static_cast<int>(MapKind::relu), "map_relu"},
                                                  {static_cast<int>(MapKind::silu), "map_silu"},
-                                                 {static_cast<int>(MapKind::inverse), "map_inverse"}};
+                                                 {static_cast<int>(MapKind::inverse), "map_inverse"},
+                                                 {static_cast<int>(MapKind::sine), "map_sine"}};
 
 /// Numbers of shared memory that a law needs.
 struct Shared {

@@ -132,6 +132,8 @@ DEVICE float tanh_(float x) { return tanhf(x); }
 DEVICE double tanh_(double x) { return tanh(x); }
 DEVICE float sqrt_(float x) { return sqrtf(x); }
 DEVICE double sqrt_(double x) { return sqrt(x); }
+DEVICE float sin_(float x) { return sinf(x); }
+DEVICE double sin_(double x) { return sin(x); }
 CROSSTALK_MAP(neg, -p)
 CROSSTALK_MAP(map_exp, exp_(p > 80 ? Real(80) : p))
 CROSSTALK_MAP(map_log, log_(p > Real(1e-30) ? p : Real(1e-30)))
@@ -143,6 +145,7 @@ CROSSTALK_MAP(map_relu, p > 0 ? p : Real(0))
 CROSSTALK_MAP(map_silu, p / (1 + exp_(-p)))
 CROSSTALK_MAP(map_inverse, p == 0 ? Real(0) : 1 / p)
 CROSSTALK_MAP(map_sqrt, sqrt_(p < 0 ? Real(0) : p))
+CROSSTALK_MAP(map_sine, sin_(p))
 CROSSTALK_MAP(map_abs, p < 0 ? -p : p)
 CROSSTALK_MAP(map_sign, p > 0 ? Real(1) : p < 0 ? Real(-1) : Real(0))
 CROSSTALK_MAP(map_positive, p > 0 ? Real(1) : Real(0))

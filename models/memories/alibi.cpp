@@ -1,5 +1,6 @@
 // Softmax attention with linear biases: logits - slope_h (t - j), slope_h = 2^{-8 (h + 1) / H} (Press, Smith,
 // Lewis 2022, arXiv 2108.12409).
+// In C++: it weighs all tokens so far, and the states of a law have a fixed size.
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 

@@ -1,5 +1,6 @@
 // Softmax attention with a sink: a logit of its own for every head takes a share of each row and reads nothing, so that a
 // query may read little (Xiao et al. 2024, arXiv 2309.17453; as a learned logit: gpt-oss, OpenAI 2025, arXiv 2508.10925).
+// In C++: it weighs all tokens so far, and the states of a law have a fixed size.
 // SPDX-License-Identifier: Apache-2.0
 #include "models/memories/memory_file.h"
 

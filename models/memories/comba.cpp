@@ -20,7 +20,7 @@ Memory comba() {
     erase_key = sigmoid(inner_decay) k
     correction = parameter(constant(1))
     S = exp(log_decay) S + beta (v - S erase_key) k^T
-    read S (q - scale correction erase_key))",
+    read beside ? S q : S (q - scale correction erase_key))",
       .source = "Hu et al. 2025, arXiv 2506.02475",
       .bounded_by_rank = true,  // beside the sequence
       .parts = {feature_map("identity"), key_norm("l2"), beta_max(), rate_from()},
@@ -41,6 +41,7 @@ Memory comba() {
           .expand_v = 2,
           .eps_times = HeadChannels::keys,
           .parameters = 34120,
+          .undecayed = {"A_log", "decay.bias", "correction"},
           .lacks = "the second normalisation of the feedback key, which its kernels do",
       }};
 }

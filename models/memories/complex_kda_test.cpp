@@ -1,4 +1,4 @@
-// KDA with signed gates (Complex KDA; Grazzi et al. 2024, arXiv 2411.12537): oracle, laws, and how decays start.
+// KDA with signed gates (Complex KDA; Grazzi et al. 2024, arXiv 2411.12537): laws, and how decays start.
 // SPDX-License-Identifier: Apache-2.0
 #include "models/testing/gate_laws.h"
 #include "models/testing/gate_starts.h"
@@ -7,15 +7,6 @@
 namespace crosstalk::checks::complex_kda_test {
 namespace {
 
-// |alpha| >= e^-5, and sign(alpha) = sign(u)
-double complex_kda_decay(const GateArguments& x) {
-  if (x.text("gate") == "signed_exp") return 2 * std::exp(mamba_law(x)) - 1;
-  const double u = std::exp(x("A_log")) * x("decay"), least = std::exp(-5.0);
-  if (x.text("gate") == "sigmoid") return std::exp(-5 * sigmoid(u));
-  return (u < 0 ? -1 : 1) * (least + (1 - least) * std::abs(std::tanh(u / 2)));
-}
-CROSSTALK_GATE_LAW(complex_kda, signed_decay, complex_kda_decay(x));
-CROSSTALK_GATE_LAW(complex_kda, beta, x.option("beta_max") * sigmoid(x("beta")));
 CROSSTALK_HALF_LIFE(complex_kda, 68.58);
 CROSSTALK_START(complex_kda, gate, "sigmoid", 67.88, 0);
 CROSSTALK_START(complex_kda, gate, "signed_exp", 4.494, 0.068);

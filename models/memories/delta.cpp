@@ -1,4 +1,5 @@
 // The delta rule (Schlag, Irie, Schmidhuber 2021, equations 22-25; DeltaNet, Yang et al. 2024, with key_norm l2).
+// Built in C++ beside its text: divided by sums of keys, its reads are sums over rows of products between tokens, without a state.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/base/error.h"
 #include "models/memories/memory_file.h"

@@ -1,4 +1,4 @@
-// DeltaProduct (Siems et al. 2025, arXiv 2502.10297): its oracle and its laws.
+// DeltaProduct (Siems et al. 2025, arXiv 2502.10297): its laws.
 // SPDX-License-Identifier: Apache-2.0
 #include "models/testing/gate_laws.h"
 #include "models/testing/gate_starts.h"
@@ -7,21 +7,6 @@
 namespace crosstalk::checks::delta_product_test {
 namespace {
 
-// One decay a token (if any), then N delta steps in order, read after the last. k, v, beta: a row a step.
-Matrix delta_product(const Sequence& s) {
-  const int writes = static_cast<int>(s.k.size()) / s.T;
-  Matrix state = start(s), o;
-  for (int t = 0; t < s.T; ++t) {
-    if (s.has("log_decay")) state = times(std::exp(s.number("log_decay", t)), state);
-    for (int n = t * writes; n < (t + 1) * writes; ++n)
-      state = plus_outer(state, s.number("beta", n), minus(s.value(n), times(state, s.key(n))), s.key(n));
-    o.push_back(times(state, s.query(t)));
-  }
-  return o;
-}
-CROSSTALK_MEMORY_ORACLE(delta_product, delta_product);
-CROSSTALK_GATE_LAW(delta_product, beta, x.option("beta_max") * sigmoid(x("beta")));
-CROSSTALK_GATE_LAW(delta_product, log_decay, mamba_law(x));
 CROSSTALK_START(delta_product, decay, "mamba", 9.016, 0);
 
 TEST(DeltaProductOracle, OneStepIsGatedDelta) {

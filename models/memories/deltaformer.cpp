@@ -1,5 +1,6 @@
 // DeltaFormer: u_t = w_t v_t - beta_t sum_{j<t} N1(kappa1(x_t.k_j)) u_j, o_n = sum_{j<=n} N2(kappa2(q.k_j))
 // u_j, x = k or q (Zhong et al. 2025, arXiv 2505.19488).
+// In C++: it weighs all tokens so far, and the states of a law have a fixed size.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/base/error.h"
 #include "kernels/base/text/no_effect.h"

@@ -1,4 +1,4 @@
-// Fast weights (Ba et al. 2016, arXiv 1610.06258): their oracle and their laws.
+// Fast weights (Ba et al. 2016, arXiv 1610.06258): their laws.
 // SPDX-License-Identifier: Apache-2.0
 #include "models/testing/gate_laws.h"
 #include "models/testing/random_sequence.h"
@@ -6,32 +6,6 @@
 namespace crosstalk::checks::fast_weights_test {
 namespace {
 
-Vector settled(const Vector& x) {
-  Vector h = layer_norm(x);
-  for (double& e : h) e = std::max(e, 0.0);
-  return h;
-}
-
-// A_t = lambda A_{t-1} + eta k k^T, S_t = lambda S_{t-1} + eta v k^T
-// h = relu(LN(q)), then s times h = relu(LN(q + A h)), o = S h
-Matrix fast_weights(const Sequence& s) {
-  const double lambda = s.real("decay", 0.95), eta = s.real("rate", 0.5);
-  const int steps = s.integer("inner_steps", 1);
-  Matrix state = start(s), o, a = zeros(s.K, s.K);
-  if (s.has("a0")) {
-    const Vector& given = s.input("a0").front();
-    for (std::size_t i = 0; i < given.size(); ++i) a[i / a.size()][i % a.size()] = given[i];
-  }
-  for (int t = 0; t < s.T; ++t) {
-    a = plus_outer(times(lambda, a), eta, s.key(t), s.key(t));
-    state = plus_outer(times(lambda, state), eta, s.value(t), s.key(t));
-    Vector h = steps > 0 ? settled(s.query(t)) : s.query(t);
-    for (int step = 0; step < steps; ++step) h = settled(plus(s.query(t), 1, times(a, h)));
-    o.push_back(times(state, h));
-  }
-  return o;
-}
-CROSSTALK_MEMORY_ORACLE(fast_weights, fast_weights);
 CROSSTALK_HALF_LIFE(fast_weights, 13.51);
 
 TEST(FastWeightsOracle, WithoutInnerStepsAreRetention) {

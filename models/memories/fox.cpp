@@ -1,5 +1,6 @@
 // Forgetting transformer: logits + sum of log f between the tokens, f_t = sigmoid(w.x_t + b); the bias is not
 // scaled (Lin et al. 2025, arXiv 2503.02130).
+// In C++: it weighs all tokens so far, and the states of a law have a fixed size.
 // SPDX-License-Identifier: Apache-2.0
 #include "models/memories/memory_file.h"
 

@@ -1,4 +1,4 @@
-// Fast weight memory (Schlag, Munkhdalai, Schmidhuber 2021, arXiv 2011.07831): its oracle and its laws.
+// Fast weight memory (Schlag, Munkhdalai, Schmidhuber 2021, arXiv 2011.07831): its laws.
 // SPDX-License-Identifier: Apache-2.0
 #include "models/testing/gate_laws.h"
 #include "models/testing/random_sequence.h"
@@ -6,28 +6,6 @@
 namespace crosstalk::checks::fwm_test {
 namespace {
 
-// S_1 = beta_1 v_1 k_1^T, not rescaled; then
-// S' = S_{t-1} + beta_t (v_t - S_{t-1} k_t) k_t^T, S_t = S' / (relu(|S'|_F - 1) + 1)
-Matrix fwm(const Sequence& s) {
-  Matrix state = start(s), o;
-  Vector z(static_cast<std::size_t>(s.K), 0);
-  for (int t = 0; t < s.T; ++t) {
-    if (t == 0) {
-      state = plus_outer(zeros(s.V, s.K), s.number("beta", 0), s.value(0), s.key(0));
-    } else {
-      state = plus_outer(state, s.number("beta", t), minus(s.value(t), times(state, s.key(t))), s.key(t));
-      double square = 0;
-      for (const Vector& row : state) square += dot(row, row);
-      s.near(std::sqrt(square) - 1);
-      state = times(1 / (std::max(0.0, std::sqrt(square) - 1) + 1), state);
-    }
-    z = plus(z, 1, s.key(t));
-    o.push_back(normalised_read(s, times(state, s.query(t)), dot(z, s.query(t)), t));
-  }
-  s.keeps(state);
-  return o;
-}
-CROSSTALK_MEMORY_ORACLE(fwm, fwm);
 CROSSTALK_GATE_LAW(fwm, beta, x.option("beta_max") * sigmoid(x("gate")));
 
 TEST(FwmOracle, ASmallStateFollowsTheDeltaRule) {

@@ -1,5 +1,6 @@
 // Softmax attention whose reads are gated, channel by channel, by what asks: o = sigmoid(W x) * sum_t softmax_t v_t
 // (Qiu et al. 2025, arXiv 2505.06708).
+// In C++: it weighs all tokens so far, and the states of a law have a fixed size.
 // SPDX-License-Identifier: Apache-2.0
 #include "models/memories/memory_file.h"
 

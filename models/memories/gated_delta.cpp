@@ -38,7 +38,8 @@ Memory gated_delta() {
                                 {"model.out_gate", "silu"}},
                         .expand_v = 2,
                         .eps_times = HeadChannels::keys,
-                        .parameters = 34116}};
+                        .parameters = 34116,
+                        .undecayed = {"A_log", "decay.bias"}}};
 }
 
 }  // namespace crosstalk::memories

@@ -34,6 +34,7 @@ Memory gated_delta2() {
                       {"model.out_gate_rank", std::int64_t{-1}}},
               .eps_times = HeadChannels::keys,
               .parameters = 33698,
+              .undecayed = {"A_log", "decay.bias"},
           }};
 }
 

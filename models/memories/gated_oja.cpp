@@ -4,6 +4,7 @@
 //
 // With the transposed state M = S^T it is a delta rule with keys v and values k. What M holds of v_t before its token, h_t,
 // makes the keys u_t = beta_t (k_t - h_t) of a sum rule in S.
+// Built in C++ beside its text: what is erased stands left of the state, which takes two calls of the engine.
 // SPDX-License-Identifier: Apache-2.0
 #include "models/memories/memory_file.h"
 

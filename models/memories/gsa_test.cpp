@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/testing/gate_laws.h"
 #include "models/testing/random_sequence.h"
-#include "models/testing/slots_oracle.h"
 
 namespace crosstalk::checks::gsa_test {
 namespace {

@@ -3,6 +3,7 @@
 //
 // Every product k_i v_j is a channel that is convolved with the head's kernel, as its authors train it; on a GPU, pairs of tokens
 // are weighed by it, which is the same and costs less.
+// In C++: it is a convolution with a filter as long as the sequence, and a law is a step of one token.
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 

@@ -1,6 +1,7 @@
 // Hyena of order two: values gated before and after a convolution as long as the sequence, whose filter is a network of the
 // distance times a window that fades: o_t = post_t * (skip * u_t + sum_s h_s u_{t-s}), u = pre * v (Poli et al. 2023, arXiv
 // 2302.10866).
+// In C++: it is a convolution with a filter as long as the sequence, and a law is a step of one token.
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 

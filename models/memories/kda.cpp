@@ -52,6 +52,7 @@ Memory kda() {
                   {"model.out_gate_rank", std::int64_t{-1}}},
           .eps_times = HeadChannels::keys,
           .parameters = 25634,
+          .undecayed = {"A_log", "decay.bias"},
       }};
 }
 

@@ -1,6 +1,7 @@
 // Attention by any kernel: o_t = sum_{j <= t} kappa(q_t.k_j / sqrt(d)) v_j, divided by the row's sum if
 // row_norm is sum (kernels: Zhong et al. 2025, arXiv 2505.19488; Katharopoulos et al. 2020, arXiv
 // 2006.16236).
+// In C++: it weighs all tokens so far, and the states of a law have a fixed size.
 // SPDX-License-Identifier: Apache-2.0
 #include "models/memories/memory_file.h"
 

@@ -1,5 +1,6 @@
 // Log-linear attention: gated linear attention with a state for every level of a Fenwick tree, S_t^l, and a gain for each:
 // o_t = sum_l lambda_t^l S_t^l q_t (Guo et al. 2025, arXiv 2506.04761, with Mamba-2's decay).
+// In C++: a token has as many states as its number has digits, and a law's are always the same.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/base/random.h"
 #include "models/memories/memory_file.h"
@@ -70,6 +71,7 @@ Memory log_linear_attention() {
                   {"model.out_gate", "silu"}},
           .expand_k = 0.5,
           .expand_v = 2,
+          .undecayed = {"A_log", "step.bias", "level_scale", "out_skip"},
           .lacks = "a state of 128 (here 16 with heads of 64; model.d_key sets it)",
       }};
 }

@@ -1,5 +1,6 @@
 // Log-linear Gated DeltaNet: Gated DeltaNet with a state for every level of a Fenwick tree, each erased as the whole would
 // be, o_t = sum_l lambda_t^l S_t^l q_t (Guo et al. 2025, arXiv 2506.04761).
+// In C++: a token has as many states as its number has digits, and a law's are always the same.
 // SPDX-License-Identifier: Apache-2.0
 #include "models/memories/memory_file.h"
 #include "models/parts/levels.h"

@@ -1,5 +1,6 @@
 // BaseConv with a long convolution: what a channel is convolved to, gated by the token, with a filter that a small network makes
 // of the distance: o_t = gate_t * sum_s h_s v_{t-s} (Arora et al. 2023, arXiv 2312.04927).
+// In C++: it is a convolution with a filter as long as the sequence, and a law is a step of one token.
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 

@@ -20,14 +20,7 @@ Memory longhorn() {
               "k^T entry by entry, D = "
               "sigmoid / (1 + sigmoid k.k) a value channel: the same for one-hot keys alone.",
           .parts = {feature_map("identity"), key_norm("none")},
-          .inputs = {{"beta"}},
-          .build = [](auto& m) {
-            const auto [q, k] = features(m);
-            const auto beta = m.input("beta", [&] { return sigmoid(m.token("beta")); });
-            const auto squares = fold(k * k, {m.B, m.writes(), m.H, 1});
-            const auto gain = beta * map(MapKind::reciprocal, 1.0 + beta * squares);  // gain |k|^2 < 1
-            return read(m, q, {.key = k, .gain = gain, .erase = Erase::delta, .contracting = true});
-          }};
+          .inputs = {{"beta"}}};
 }
 
 }  // namespace crosstalk::memories

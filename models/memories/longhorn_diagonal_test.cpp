@@ -6,7 +6,6 @@
 namespace crosstalk::checks {
 namespace {
 
-CROSSTALK_GATE_LAW(longhorn_diagonal, beta, sigmoid(x("beta")));
 CROSSTALK_HALF_LIFE(longhorn_diagonal, 106.0);
 
 /// A state (1, 1) of one value after a write of 0 at the rate beta = 1/2.

@@ -1,7 +1,5 @@
 // Mamba's first memory, entry by entry (Gu and Dao 2023, arXiv 2312.00752; q, k, v are its C, B, x).
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/base/random.h"
-#include "models/laws.h"
 #include "models/memories/memory_file.h"
 
 namespace crosstalk::memories {
@@ -13,10 +11,11 @@ Memory mamba1() {
       .does = "every entry of the state decays at its own rate, by a data-dependent step size",
       .family = Family::own_law,
       .law = R"(
+    step = softplus(token(V, rank = (step_rank == "keys" ? heads d : width) / 16, bias = inverse_softplus(1e-3, 0.1)))
+    log_rate = parameter(V, K, rates == "drawn" ? log_uniform(1, keys) : ramp("counted"))
     A = exp(-(diag(step) exp(log_rate)))
     S = (eigenvalues == "either" ? 2 A - 1 : A) * S + (step * v) k^T
     read S q)",
-      .laws = "step = softplus(W2 W1 token + b) for every value channel, log_rate for every entry",
       .source =
           "Gu and Dao 2023, arXiv 2312.00752; eigenvalues of either sign: Grazzi et al. 2024, arXiv "
           "2411.12537",
@@ -24,7 +23,6 @@ Memory mamba1() {
           "The rank of W2 W1 is d_key / 16, rounded up; Mamba's is that of the token, and its rates start as "
           "1, "
           "2, .., K. In `apply` log_rate is that of all heads.",
-      .flops = flops::formed_state<14>,
       .parts = {feature_map("identity"), key_norm("none")},
       .options =
           {{"rates",
@@ -46,26 +44,8 @@ Memory mamba1() {
             0,
             0,
             {"positive", "either"}}},
-      .inputs = {{.name = "step", .per = Per::value, .range = {0.05, 0.95}},
-                 {.name = "log_rate", .per = Per::other, .shape = "[V,K]", .open = Open{-30}}},
+      .inputs = {{"step"}, {.name = "log_rate", .per = Per::other, .shape = "[V,K]", .open = Open{-30}}},
       .forms_state = true,
-      .build =
-          [](auto& m) {
-            const auto [q, k] = features(m);
-            const auto step = m.input("step", [&] {
-              const int size = m.text("step_rank") == "keys" ? m.H * m.d : m.token_size();
-              return softplus(m.token("step", m.V, Init::inverse_softplus(1e-3, 0.1), (size + 15) / 16));
-            });
-            const auto rate = m.input("log_rate", [&] {
-              std::vector<double> counted;
-              for (int n = 1; n <= m.K; ++n) counted.push_back(portable_log(n));
-              return m.parameter(
-                  "log_rate", {m.H, m.V * m.K},
-                  m.text("rates") == "drawn" ? Init::log_uniform(1, m.K) : Init::listed(counted));
-            });
-            return diagonal_read(
-                m, q, k, {.step = step, .log_rate = rate, .either_sign = m.text("eigenvalues") == "either"});
-          },
       .published = {
           .source = "Gu and Dao 2023, arXiv 2312.00752; fla-org/flash-linear-attention@bc3b101d "
                     "fla/layers/mamba.py",
@@ -82,6 +62,7 @@ Memory mamba1() {
           .expand_k = 0.5,
           .expand_v = 2,
           .parameters = 32640,
+          .undecayed = {"log_rate", "out_skip"},
           .lacks = "the start of the weights of its steps, U(-1/sqrt(rank), 1/sqrt(rank)); a state of 16 "
                    "needs heads of 64",
       }};

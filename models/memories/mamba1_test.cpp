@@ -6,8 +6,6 @@
 namespace crosstalk::checks::mamba1_test {
 namespace {
 
-CROSSTALK_GATE_LAW(mamba1, step, softplus(x("step")));
-
 TEST(Mamba1Oracle, WithOneRateAndOneStepIsMamba2) {
   Sequence s = random_sequence(no_options(), 6, 4, 3, 1);
   const Matrix steps = uniform_rows(6, 1, 0.1, 1, 2);

@@ -33,6 +33,7 @@ Memory mamba2() {
               .expand_k = 0.5,
               .expand_v = 2,
               .parameters = 27686,
+              .undecayed = {"A_log", "step.bias", "out_skip"},
               .lacks = "a state of 128 (here 16 with heads of 64; model.d_key sets it)",
           }};
 }

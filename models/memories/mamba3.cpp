@@ -6,6 +6,7 @@
 //
 // (Mamba-3 2026, arXiv 2603.15569; q, k, v are its C, B, x.) The state is the sum of two recurrences with the same decay, the
 // second of which writes the tokens one later.
+// In C++: channels turn in pairs and states are called k, v and angle, for which the language of laws has no words.
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 
@@ -117,6 +118,7 @@ Memory mamba3() {
                       {"model.out_gate", "silu"}},
               .expand_k = 0.5,
               .expand_v = 2,
+              .undecayed = {"step.bias", "out_skip"},
               .lacks = "a state of 128 (here 16 with heads of 64; model.d_key sets it), and angles that all "
                        "heads share",
           }};

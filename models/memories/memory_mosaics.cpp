@@ -1,5 +1,6 @@
 // Memory Mosaics: kernel regression on past keys that are leaky averages, k_t = unit(sum_{j<=t} e^{g (t - j)} k'_j), made for
 // queries alike (Zhang et al. 2024, arXiv 2405.06394).
+// In C++: it weighs all tokens so far, and the states of a law have a fixed size.
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 

@@ -1,4 +1,4 @@
-// MesaNet (von Oswald et al. 2025, arXiv 2506.05233): its oracle, a ridge regression by Cholesky, and its laws.
+// MesaNet (von Oswald et al. 2025, arXiv 2506.05233): its laws.
 // SPDX-License-Identifier: Apache-2.0
 #include "models/testing/gate_laws.h"
 #include "models/testing/random_sequence.h"
@@ -6,52 +6,6 @@
 namespace crosstalk::checks::mesa_test {
 namespace {
 
-// X with X A = B, A symmetric and positive: A = L L^T, then each row of B forward and back.
-Matrix solved(Matrix a, Matrix b) {
-  const std::size_t n = a.size();
-  for (std::size_t j = 0; j < n; ++j) {
-    for (std::size_t i = j; i < n; ++i) {
-      for (std::size_t l = 0; l < j; ++l) a[i][j] -= a[i][l] * a[j][l];
-      a[i][j] = i == j ? std::sqrt(a[j][j]) : a[i][j] / a[j][j];
-    }
-  }
-  for (Vector& x : b) {
-    for (std::size_t i = 0; i < n; ++i) {
-      for (std::size_t l = 0; l < i; ++l) x[i] -= a[i][l] * x[l];
-      x[i] /= a[i][i];
-    }
-    for (std::size_t i = n; i-- > 0;) {
-      for (std::size_t l = i + 1; l < n; ++l) x[i] -= a[l][i] * x[l];
-      x[i] /= a[i][i];
-    }
-  }
-  return b;
-}
-
-// The weights W that minimise sum_j weight_j |v_j - W k_j|^2 + sum_c ridge_c |W_c|^2, weight_j = beta_j times
-// the decays behind j, from normal equations over all tokens so far; then o = W q.
-Matrix mesa(const Sequence& s) {
-  Matrix o;
-  for (int t = 0; t < s.T; ++t) {
-    Matrix keys = zeros(s.K, s.K), both = zeros(s.V, s.K);
-    for (int c = 0; c < s.K; ++c)
-      keys[static_cast<std::size_t>(c)][static_cast<std::size_t>(c)] =
-          s.row("ridge", 0)[static_cast<std::size_t>(c)];
-    double faded = 0;
-    for (int j = t; j >= 0; --j) {
-      const double weight = s.number("beta", j) * std::exp(faded);
-      keys = plus_outer(keys, weight, s.key(j), s.key(j));
-      both = plus_outer(both, weight, s.value(j), s.key(j));
-      faded += s.number("log_decay", j);
-    }
-    o.push_back(times(solved(keys, both), s.query(t)));
-  }
-  return o;
-}
-CROSSTALK_MEMORY_ORACLE(mesa, mesa);
-CROSSTALK_GATE_LAW(mesa, log_decay, log_sigmoid(x("decay")));
-CROSSTALK_GATE_LAW(mesa, beta, sigmoid(x("beta")));
-CROSSTALK_GATE_LAW(mesa, ridge, 0.25 + softplus(x("ridge")));
 CROSSTALK_HALF_LIFE(mesa, 0.9962);
 
 Sequence sequence(int T, int K, int V, std::uint64_t seed, double ridge) {

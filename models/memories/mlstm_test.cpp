@@ -1,4 +1,4 @@
-// mLSTM of xLSTM (Beck et al. 2024, arXiv 2405.04517): its oracle and its laws.
+// mLSTM of xLSTM (Beck et al. 2024, arXiv 2405.04517): its laws.
 // SPDX-License-Identifier: Apache-2.0
 #include "models/testing/gate_laws.h"
 #include "models/testing/gate_starts.h"
@@ -8,30 +8,6 @@
 namespace crosstalk::checks::mlstm_test {
 namespace {
 
-// m_t = max(log_decay_t + m_{t-1}, log_input_t), m_0 = -inf, or 0 where states are given as they are
-// f = exp(log_decay_t + m_{t-1} - m_t), i = exp(log_input_t - m_t)
-// S_t = f S_{t-1} + i v_t k_t^T, n_t = f n_{t-1} + i k_t, o_t = S_t q_t / max(|n_t.q_t|, exp(-m_t))
-Matrix mlstm(const Sequence& s) {
-  Matrix state = start(s), o;
-  Vector n = s.has("n0") ? s.row("n0", 0) : Vector(static_cast<std::size_t>(s.K), 0);
-  double m = s.has("m0")                  ? s.number("m0")
-             : s.has("s0") || s.has("n0") ? 0
-                                          : -std::numeric_limits<double>::infinity();
-  for (int t = 0; t < s.T; ++t) {
-    const double before = s.number("log_decay", t) + m, input = s.number("log_input", t);
-    m = std::max(before, input);
-    const double f = std::exp(before - m), i = std::exp(input - m);
-    state = plus_outer(times(f, state), i, s.value(t), s.key(t));
-    n = plus(scaled(f, n), i, s.key(t));
-    const double divisor = std::max(std::abs(dot(n, s.query(t))), std::exp(-m));
-    o.push_back(
-        scaled(divisor > 0 ? 1 / divisor : 0, times(state, s.query(t))));  // nothing asked, or all forgotten
-  }
-  return o;
-}
-CROSSTALK_MEMORY_ORACLE(mlstm, mlstm);
-CROSSTALK_GATE_LAW(mlstm, log_decay, log_sigmoid(x("forget_gate") + 3 + 3.0 * x.head / (x.heads - 1)));
-CROSSTALK_GATE_LAW(mlstm, log_input, x("input_gate"));
 CROSSTALK_HALF_LIFE(mlstm, 14.27);
 
 TEST(MlstmGates, StartWithTheHalfLivesOfTheirSource) {

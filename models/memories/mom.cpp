@@ -5,6 +5,7 @@
 //   o     = sum over e of w_e S_e q, w the softmax of the router over those that are picked
 //
 // Memories are heads of the engine's recurrence, whose gates are open where a token is not routed.
+// In C++: a head has as many matrices as an option says, and the language of laws has no such state.
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
@@ -106,6 +107,7 @@ Memory mom() {
                       {"model.out_gate", "silu"}},
               .expand_v = 2,
               .eps_times = HeadChannels::keys,
+              .undecayed = {"A_log", "decay.bias"},
               .lacks = "own projections of keys, values and gates for every memory, convolutions over the "
                        "tokens of one "
                        "memory alone, and one router for all heads",

@@ -1,5 +1,6 @@
 // Parallax: softmax attention with a first-order correction by a second query r, o = sum_j p_j v_j (1 + sum_i p_i r.k_i) -
 // sum_j p_j (r.k_j) v_j, p = softmax(q.k / sqrt(d)) (parameterised local linear attention: 2026, arXiv 2605.29157).
+// In C++: it weighs all tokens so far, and the states of a law have a fixed size.
 // SPDX-License-Identifier: Apache-2.0
 #include "models/memories/memory_file.h"
 

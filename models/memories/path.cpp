@@ -1,5 +1,6 @@
 // PaTH: positions carried by reflections, logits q_i.(H_i H_{i-1} .. H_{j+1} k_j) / sqrt(d) with H_t = I - beta_t w_t w_t^T
 // (Yang et al. 2025, arXiv 2505.16381).
+// In C++: it weighs all tokens so far, and the states of a law have a fixed size.
 // SPDX-License-Identifier: Apache-2.0
 #include "models/memories/memory_file.h"
 #include "models/parts/path_key.h"

@@ -50,6 +50,7 @@ Memory precond_gated_delta() {
           .expand_v = 2,
           .eps_times = HeadChannels::keys,
           .parameters = 34378,
+          .undecayed = {"A_log", "A_log_a", "decay.bias", "decay_a.bias", "center"},
       }};
 }
 

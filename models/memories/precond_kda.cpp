@@ -57,6 +57,7 @@ Memory precond_kda() {
                   {"model.out_gate_rank", std::int64_t{-1}}},
           .eps_times = HeadChannels::keys,
           .parameters = 25896,
+          .undecayed = {"A_log", "A_log_a", "decay.bias", "decay_a.bias", "center"},
       }};
 }
 

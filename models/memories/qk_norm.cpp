@@ -1,5 +1,6 @@
 // Softmax attention of normalised queries and keys: logits rms(q).rms(k_t) / sqrt(d), with gains, which is a cosine times
 // sqrt(d) and cannot grow with the lengths (Henry et al. 2020, arXiv 2010.04245, with L2; RMSNorm and gains as in fla/layers/attn.py).
+// In C++: it weighs all tokens so far, and the states of a law have a fixed size.
 // SPDX-License-Identifier: Apache-2.0
 #include "models/memories/memory_file.h"
 

@@ -1,37 +1,11 @@
-// Raven (fla/layers/raven.py): its oracle and its laws.
+// Raven (fla/layers/raven.py): its laws.
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
-
 #include "models/testing/gate_laws.h"
 #include "models/testing/random_sequence.h"
-#include "models/testing/slots_oracle.h"
 
 namespace crosstalk::checks::raven_test {
 namespace {
 
-// Scores of the slots that a token goes into, divided by their sum: the others are struck out from the smallest on.
-Vector shares(const Vector& router, int selected) {
-  Vector scores;
-  for (const double x : router) scores.push_back(sigmoid(x));
-  for (int n = static_cast<int>(scores.size()); n > selected; --n) {
-    std::size_t smallest = scores.size();
-    for (std::size_t i = 0; i < scores.size(); ++i) {
-      if (scores[i] > 0 && (smallest == scores.size() || scores[i] <= scores[smallest])) smallest = i;
-    }
-    scores[smallest] = 0;
-  }
-  double sum = 1e-9;
-  for (const double x : scores) sum += x;
-  return scaled(1 / sum, scores);
-}
-
-Matrix raven(const Sequence& s) {
-  return slot_attention(s, s.row("router", 0).size(), [&](int t) {
-    return scaled(s.number("log_decay", t), shares(s.row("router", t), s.integer("selected", 32)));
-  });
-}
-CROSSTALK_MEMORY_ORACLE(raven, raven);
-CROSSTALK_GATE_LAW(raven, log_decay, mamba_law(x));
 CROSSTALK_HALF_LIFE(raven, 14.161);
 
 // A decay of -800 replaces what a slot holds; a router that picks one slot a token fills them in turn.

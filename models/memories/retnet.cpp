@@ -1,7 +1,5 @@
 // RetNet's retention (Sun et al. 2023, arXiv 2307.08621, eq. 6).
 // SPDX-License-Identifier: Apache-2.0
-#include <cmath>
-
 #include "models/memories/memory_file.h"
 
 namespace crosstalk::memories {
@@ -13,20 +11,13 @@ Memory retnet() {
       .does = "decays the whole state by a constant scalar, one a head, then adds",
       .family = Family::adds,
       .law = R"(
+    log_decay = log(1 - 2^(-5 - head))
     S = exp(log_decay) S + v k^T
     read S q)",
-      .laws = "log_decay = log(1 - 2^(-5-h)), h the head",
       .source = "Sun et al. 2023, arXiv 2307.08621",
+      .notes = "head counts from 0.",
       .parts = {feature_map("identity"), key_norm("none")},
-      .inputs = {{.name = "log_decay", .per = Per::head, .range = {-1.5, -0.01, -20}}},
-      .build =
-          [](auto& m) {
-            const auto [q, k] = features(m);
-            const auto log_gamma = m.input("log_decay", [&] {
-              return m.constant([](int h) { return std::log1p(-std::ldexp(1.0, -5 - h)); });
-            });
-            return read(m, q, {.key = k, .log_decay = log_gamma});
-          },
+      .inputs = {{.name = "log_decay", .range = {-1.5, -0.01, -20}}},
       .published = {
           .source = "Sun et al. 2023, arXiv 2307.08621; microsoft/torchscale@05a9628 "
                     "torchscale/component/multiscale_retention.py",

@@ -6,7 +6,6 @@
 namespace crosstalk::checks::retnet_test {
 namespace {
 
-CROSSTALK_GATE_LAW(retnet, log_decay, std::log(1 - std::exp2(-5 - x.head)));
 CROSSTALK_HALF_LIFE(retnet, 21.83);
 
 TEST(RetnetOracle, WithoutDecayIsLinearAttention) {

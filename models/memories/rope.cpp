@@ -1,5 +1,6 @@
 // Softmax attention with rotary positions: logits (R_t q_t).(R_j k_j) / sqrt(d), R_t turning channels 2c, 2c + 1 by
 // t base^{-2c / d} (Su et al. 2021, arXiv 2104.09864).
+// In C++: it weighs all tokens so far, and the states of a law have a fixed size.
 // SPDX-License-Identifier: Apache-2.0
 #include "models/memories/memory_file.h"
 

@@ -1,4 +1,4 @@
-// RWKV-4 (Peng et al. 2023, arXiv 2305.13048): its oracle and its laws.
+// RWKV-4 (Peng et al. 2023, arXiv 2305.13048): its laws.
 // SPDX-License-Identifier: Apache-2.0
 #include "models/parts/ramps.h"
 #include "models/testing/gate_laws.h"
@@ -8,29 +8,6 @@
 namespace crosstalk::checks::rwkv4_test {
 namespace {
 
-// o_t = (a_{t-1} + e^{u + k_t - p} v_t) / (b_{t-1} + e^{u + k_t - p}), a and b the sums with and without v,
-// divided by e^p: p is the largest exponent so far (the authors' code)
-Matrix rwkv4(const Sequence& s) {
-  Matrix o = zeros(s.T, s.V);
-  for (std::size_t c = 0; c < static_cast<std::size_t>(s.V); ++c) {
-    const double g = s.row("log_decay", 0)[c], u = s.row("bonus", 0)[c];
-    double a = s.has("y0") ? s.row("y0", 0)[c] : 0, b = s.has("y0") ? 1 : 0,
-           p = s.has("l0") ? s.row("l0", 0)[c] : -1e38;
-    for (int t = 0; t < s.T; ++t) {
-      const double k = s.key(t)[c], v = s.value(t)[c];
-      const double top = std::max(p, u + k), old = std::exp(p - top), own = std::exp(u + k - top);
-      o[static_cast<std::size_t>(t)][c] = (old * a + own * v) / (old * b + own);
-      const double next = std::max(p + g, k);
-      a = std::exp(p + g - next) * a + std::exp(k - next) * v;
-      b = std::exp(p + g - next) * b + std::exp(k - next);
-      p = next;
-    }
-  }
-  return o;
-}
-CROSSTALK_MEMORY_ORACLE(rwkv4, rwkv4);
-CROSSTALK_GATE_LAW(rwkv4, k, x("channel_key"));
-CROSSTALK_GATE_LAW(rwkv4, log_decay, -std::exp(x("decay")));
 CROSSTALK_HALF_LIFE(rwkv4, 0.9438);  // ln 2 e^{-w}: 1.88 at w = -1; 320 draws of a w that spans e^8
 CROSSTALK_START(rwkv4, start, "ramps", 0.7896, 0);
 

@@ -1,7 +1,6 @@
 // RWKV-6 (Peng et al. 2024, arXiv 2404.05892). A query beside the sequence reads S_T: it has no value of its own, hence no bonus.
 // SPDX-License-Identifier: Apache-2.0
 #include "models/memories/memory_file.h"
-#include "models/parts/ramps.h"
 
 namespace crosstalk::memories {
 
@@ -14,9 +13,11 @@ Memory rwkv6() {
       .does = "decay by key channels, but retrieves before it writes, and the current token with a bonus",
       .family = Family::adds,
       .law = R"(
+    decay = lora == "tanh" ? token(K, rank = 64, through = "tanh", weights = 0, bias = start == "ramps" ? ramp("rwkv6.decay") : uniform(-6, -1)) : token(K, rank = d, bias = start == "ramps" ? ramp("rwkv6.decay") : uniform(-6, -1))
+    log_decay = -exp(decay)
+    bonus = parameter(K, start == "ramps" ? ramp("rwkv6.bonus") : uniform(0.5))
     read S q + v ((bonus * k)^T q)
     S = S diag(exp(log_decay)) + v k^T)",
-      .laws = "log_decay = -exp(W2 W1 token + b); lora tanh: W2 tanh(W1 token) + b",
       .source = "Peng et al. 2024, arXiv 2404.05892",
       .parts = {feature_map("identity"), key_norm("none")},
       .options = {{"start",
@@ -35,25 +36,7 @@ Memory rwkv6() {
                    0,
                    0,
                    {"linear", "tanh"}}},
-      .inputs = {{.name = "log_decay", .per = Per::key, .range = {-1.5, -0.01, -20}},
-                 {.name = "bonus", .per = Per::head_key}},
-      .build =
-          [](auto& m) {
-            const auto [q, k] = features(m);
-            const bool ramps = m.text("start") == "ramps";
-            const RwkvStarts start = rwkv6_starts(m.H * m.K, m.depth());
-            const auto g = m.input("log_decay", [&] {
-              const Init bias = ramps ? Init::listed(start.decay) : Init{Init::Law::uniform, -6, -1};
-              if (m.text("lora") == "tanh") return -exp(m.token("decay", m.K, bias, {64, MapKind::tanh, 0}));
-              return -exp(m.token("decay", m.K, bias, int{m.d}));
-            });
-            const auto o = read(m, q, {.key = k, .log_decay = g, .before = m.at_tokens()});
-            if (!m.at_tokens()) return o;
-            const auto bonus = m.input("bonus", [&] {
-              return m.parameter("bonus", {m.H, m.K}, ramps ? Init::listed(start.bonus) : Init::uniform(0.5));
-            });
-            return o + fold(q * (bonus * k), {m.B, m.T, m.H, 1}) * m.values();
-          },
+      .inputs = {{"log_decay"}, {"bonus"}},
       .published = {
           .source = "Peng et al. 2024, arXiv 2404.05892; BlinkDL/RWKV-LM@033ce84 RWKV-v5/src/model.py",
           .set = {{"memory.start", "ramps"},

@@ -8,7 +8,6 @@
 namespace crosstalk::checks::rwkv6_test {
 namespace {
 
-CROSSTALK_GATE_LAW(rwkv6, log_decay, -std::exp(x("decay")));
 CROSSTALK_HALF_LIFE(rwkv6, 24.5);
 CROSSTALK_START(rwkv6, start, "ramps", 13.33, 0);
 

@@ -1,7 +1,6 @@
 // RWKV-7 (Peng et al. 2025, arXiv 2503.14456); in a model k is k * (1 + (in_context_rate - 1) * c).
 // SPDX-License-Identifier: Apache-2.0
 #include "models/memories/memory_file.h"
-#include "models/parts/ramps.h"
 
 namespace crosstalk::memories {
 
@@ -12,10 +11,16 @@ Memory rwkv7() {
       .does = "erases along one key at rates a channel, writes along another",
       .family = Family::erases,
       .law = R"(
-    S = S diag(exp(log_decay)) - (S erase_key) (in_context_rate * erase_key)^T + v k^T
+    decay = start == "ramps" ? token(K, rank = rank == "width" ? rwkv7_rank : d, through = "tanh", bias = ramp("rwkv7.decay")) : token(K, rank = rank == "width" ? rwkv7_rank : d)
+    log_decay = -0.6065306597126334 sigmoid(decay)
+    erase_scale = parameter(K, start == "ramps" ? ramp("rwkv7.erase_scale") : constant(0.85))
+    erase_key = unit(k * erase_scale)
+    rate = start == "ramps" ? token(K, rank = rank == "width" ? rwkv7_rank : d, bias = ramp("rwkv7.rate")) : token(K, rank = rank == "width" ? rwkv7_rank : d)
+    in_context_rate = sigmoid(rate)
+    key_mix = parameter(K, constant(start == "ramps" ? 1.02 : 1))
+    written_key = learned ? k * (1 + (in_context_rate - 1) * key_mix) : k
+    S = S diag(exp(log_decay)) - (S erase_key) (in_context_rate * erase_key)^T + v written_key^T
     read S q)",
-      .laws =
-          "erase_key = unit(k * u), k times 1 + (in_context_rate - 1) * c, in_context_rate = sigmoid(W2 W1 token + b), log_decay = -exp(-1/2) sigmoid(W4 W3 token + b'); start ramps: W4 tanh(W3 token) + b'",
       .source = "Peng et al. 2025, arXiv 2503.14456",
       .parts = {feature_map("identity"), key_norm("none")},
       .options =
@@ -34,45 +39,8 @@ Memory rwkv7() {
             0,
             0,
             {"head", "width"}}},
-      .inputs = {{.name = "log_decay", .per = Per::key, .range = {-1.5, -0.01, -20}},
-                 {.name = "erase_key", .per = Per::key, .open = Open{0, 1}, .range = {-0.9, 0.9}},
-                 {.name = "in_context_rate", .per = Per::key, .range = {0.05, 0.95}}},
+      .inputs = {{"log_decay"}, {.name = "erase_key", .open = Open{0, 1}}, {"in_context_rate"}},
       .read_at_all = true,
-      .build =
-          [](auto& m) {
-            const auto [q, k] = features(m);
-            auto key = k;
-            const bool ramps = m.text("start") == "ramps";
-            const int rank = m.text("rank") == "width" ? rwkv7_rank(2.5 * m.d / 64, m.token_size()) : m.d;
-            const Rwkv7Starts start = rwkv7_starts(m.H, m.K, m.depth());
-            const auto ramp = [&](const std::vector<double>& numbers, Init otherwise) {
-              return ramps ? Init::listed(numbers) : otherwise;
-            };
-            const auto bias = [&](const std::vector<double>& numbers) {
-              return ramps ? std::optional(Init::listed(numbers)) : std::nullopt;
-            };
-            const auto g = m.input("log_decay", [&] {
-              return -0.6065306597126334 * sigmoid(m.token("decay", m.K, bias(start.decay),
-                                                           {rank, ramps ? MapKind::tanh : MapKind::affine}));
-            });
-            const auto kappa = m.input("erase_key", [&] {
-              return unit(key * m.parameter("erase_scale", {m.H, m.K},
-                                            ramp(start.erase_scale, Init::constant(0.85))));
-            });
-            const auto rate = m.input("in_context_rate",
-                                      [&] { return sigmoid(m.token("rate", m.K, bias(start.rate), rank)); });
-            if (m.learned())
-              key = key * (1.0 + (-1.0 + rate) *
-                                     m.parameter("key_mix", {m.H, m.K}, Init::constant(ramps ? 1.02 : 1)));
-            m.note("written_key", key);
-            return read(m, q,
-                        {.key = key,
-                         .log_decay = g,
-                         .erase = Erase::free,
-                         .erase_read = kappa,
-                         .erase_write = rate * kappa,
-                         .decayed = false});
-          },
       .published = {
           .source = "Peng et al. 2025, arXiv 2503.14456; fla-org/flash-linear-attention@bc3b101d "
                     "fla/layers/rwkv7.py",

@@ -7,14 +7,6 @@
 namespace crosstalk::checks::rwkv7_test {
 namespace {
 
-CROSSTALK_GATE_LAW(rwkv7, log_decay, -std::exp(-0.5) * sigmoid(x("decay")));
-CROSSTALK_GATE_LAW(rwkv7, in_context_rate, sigmoid(x("rate")));
-
-// unit(k * u)
-double rwkv7_erase_key(const GateArguments& x) {
-  return of_unit(elementwise(x.all("k"), x.all("erase_scale")), x.channel);
-}
-CROSSTALK_GATE_LAW(rwkv7, erase_key, rwkv7_erase_key(x));
 CROSSTALK_HALF_LIFE(rwkv7, 15.07);
 CROSSTALK_START(rwkv7, start, "constants", 2.286, 0);
 

@@ -1,5 +1,6 @@
 // Softmax attention over the last tokens: o_t = sum_{t - window < j <= t} softmax_j(q_t.k_j / sqrt(d)) v_j
 // (Beltagy, Peters, Cohan 2020, arXiv 2004.05150).
+// In C++: it weighs all tokens so far, and the states of a law have a fixed size.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 

@@ -1,40 +1,10 @@
-// sLSTM (Beck et al. 2024, arXiv 2405.04517): its oracle and its laws.
+// sLSTM (Beck et al. 2024, arXiv 2405.04517): its laws.
 // SPDX-License-Identifier: Apache-2.0
 #include "models/testing/gate_laws.h"
 #include "models/testing/random_sequence.h"
 
 namespace crosstalk::checks::slstm_test {
 namespace {
-
-double bent(const Sequence& s, const char* name, const Vector& h, std::size_t i) {
-  double sum = 0;
-  for (std::size_t j = 0; j < h.size(); ++j) sum += s.row(name, 0)[i * h.size() + j] * h[j];
-  return sum;
-}
-
-// c and n as the paper stabilises them, by m_t = max(log f + m_{t-1}, i).
-Matrix slstm(const Sequence& s) {
-  const auto V = static_cast<std::size_t>(s.V);
-  Vector h = s.has("h0") ? s.input("h0").front() : Vector(V, 0), c(V, 0), n(V, 0), m(V, -1e300);
-  if (s.has("y0")) c = s.input("y0").front(), m = s.input("l0").front(), n = Vector(V, 1);
-  Matrix o;
-  for (int t = 0; t < s.T; ++t) {
-    Vector next(V);
-    for (std::size_t i = 0; i < V; ++i) {
-      const double in = s.row("input_gate", t)[i] + bent(s, "u_input", h, i),
-                   forget = log_sigmoid(s.row("forget_gate", t)[i] + bent(s, "u_forget", h, i)),
-                   out = sigmoid(s.row("output_gate", t)[i] + bent(s, "u_output", h, i));
-      const double top = std::max(forget + m[i], in), f = std::exp(forget + m[i] - top),
-                   w = std::exp(in - top);
-      c[i] = f * c[i] + w * std::tanh(s.value(t)[i] + bent(s, "u_cell", h, i)), n[i] = f * n[i] + w,
-      m[i] = top;
-      next[i] = out * c[i] / n[i];
-    }
-    o.push_back(h = next);
-  }
-  return o;
-}
-CROSSTALK_MEMORY_ORACLE(slstm, slstm);
 
 Sequence open(int T, int V, std::uint64_t seed) {
   Sequence s = random_sequence(no_options(), T, 1, V, seed);

@@ -1,5 +1,6 @@
 // Softmax attention: o = sum_t softmax_t(q.k_t / sqrt(d)) v_t (Vaswani et al. 2017; baseline of Schlag et
 // al. 2021).
+// In C++: it weighs all tokens so far, and the states of a law have a fixed size.
 // SPDX-License-Identifier: Apache-2.0
 #include "models/memories/memory_file.h"
 

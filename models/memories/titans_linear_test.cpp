@@ -1,23 +1,10 @@
-// Titans with a linear memory (Behrouz, Zhong, Mirrokni 2025, arXiv 2501.00663): its oracle and its laws.
+// Titans with a linear memory (Behrouz, Zhong, Mirrokni 2025, arXiv 2501.00663): its laws.
 // SPDX-License-Identifier: Apache-2.0
 #include "models/testing/gate_laws.h"
-#include "models/testing/network_oracle.h"
 #include "models/testing/random_sequence.h"
 
 namespace crosstalk::checks::titans_linear_test {
 namespace {
-
-Matrix titans_linear(const Sequence& s) {
-  Vector theta, P;
-  for (const Vector& row : start(s)) theta = joined(theta, row);
-  if (s.has("p0")) P = s.row("p0", 0);
-  return trained_reads(
-      s, theta, P, [&](const ComplexVector& all, const ComplexVector& x) { return product(all, 0, s.V, x); });
-}
-CROSSTALK_MEMORY_ORACLE(titans_linear, titans_linear);
-CROSSTALK_GATE_LAW(titans_linear, rate, sigmoid(x("rate")));
-CROSSTALK_GATE_LAW(titans_linear, momentum_gate, sigmoid(x("momentum")));
-CROSSTALK_GATE_LAW(titans_linear, forget_gate, sigmoid(x("forget")));
 
 Sequence sequence(const Options& options, int T, double momentum, double forget) {
   Sequence s = random_sequence(options, T, 4, 3, 1);

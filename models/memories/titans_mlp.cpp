@@ -1,9 +1,6 @@
 // Titans with a network of one hidden layer as memory: gradient descent on |f(k) - v|^2 / 2 with momentum and
 // forgetting, a step a token (Behrouz, Zhong, Mirrokni 2025, arXiv 2501.00663).
 // SPDX-License-Identifier: Apache-2.0
-#include <cmath>
-
-#include "models/laws.h"
 #include "models/memories/memory_file.h"
 
 namespace crosstalk::memories {
@@ -18,12 +15,34 @@ Memory titans_mlp() {
           "takes a step of gradient descent with momentum and forgetting on a network of one hidden "
           "layer",
       .family = Family::own_law,
-      .equation =
-          "f(x) = W2 gelu(W1 x), P_t = momentum_t P_{t-1} - rate_t grad |f(k_t) - v_t|^2 / 2 at the "
-          "mini-batch's start, W_t = (1 - forget_t) W_{t-1} + P_t, o = f(q)",
-      .laws =
-          "rate_t = max_rate sigmoid(w.token + b), momentum_t = sigmoid(w'.token + b'), forget_t = "
-          "sigmoid(w''.token + b'')",
+      .law = R"(
+    rate = max_rate sigmoid(token)
+    momentum = token
+    momentum_gate = sigmoid(momentum)
+    forget = token(bias = -4)
+    forget_gate = sigmoid(forget)
+    w1_0 = parameter(M, K, uniform(1 / sqrt(keys)))
+    w2_0 = parameter(V, M, uniform(1 / sqrt(4 keys)))
+    key = learned ? unit(k) : k
+    query = learned ? unit(q) : q
+    state W1[M, K] = w1_0
+    state W2[V, M] = w2_0
+    state P1[M, K]
+    state P2[V, M]
+    state A[M, K]
+    state C[V, M]
+    state place[1]
+    A = mini_batch == 1 ? W1 : A + positive(1 - place) (W1 - A)
+    C = mini_batch == 1 ? W2 : C + positive(1 - place) (W2 - C)
+    x = A key
+    loss = 0.5 sum((C (0.5 x * (1 + tanh(0.7978845608028654 (x + 0.044715 x^3)))) - v)^2)
+    P1 = momentum_gate P1 - rate grad(loss, A)
+    P2 = momentum_gate P2 - rate grad(loss, C)
+    W1 = (1 - forget_gate) W1 + P1
+    W2 = (1 - forget_gate) W2 + P2
+    place = (place + 1) positive(mini_batch - 1 - place)
+    y = W1 query
+    read W2 (0.5 y * (1 + tanh(0.7978845608028654 (y + 0.044715 y^3)))))",
       .source = "Behrouz, Zhong, Mirrokni 2025, arXiv 2501.00663",
       .notes =
           "4 d_key hidden units, gelu by tanh. The loss is half of the squared error; forget's b "
@@ -33,8 +52,6 @@ Memory titans_mlp() {
           "are longer than about 1 a step diverges, unless max_rate is below 1. W1 and W2 start as "
           "parameters; in "
           "`apply` as w1_0 and w2_0, and keys are taken as they are.",
-      .flops = [](const Options&, double K, double V, double T,
-                  double) { return 24 * hidden(static_cast<std::int64_t>(K)) * (K + V) * T; },
       .options = {{.name = "max_rate",
                    .default_value = 1.0,
                    .help = "largest rate of a step; values far longer than 1 need a smaller one",
@@ -50,40 +67,14 @@ Memory titans_mlp() {
                    .tried = {1, 3}}},
       .inputs =
           {{.name = "rate", .range = {0.02, 0.12}},
-           {.name = "momentum_gate", .symbol = "momentum", .open = Open{0}, .range = {0.05, 0.95}},
-           {.name = "forget_gate", .symbol = "forget", .open = Open{0}, .range = {0.05, 0.95}},
+           {.name = "momentum_gate", .open = Open{0}},
+           {.name = "forget_gate", .open = Open{0}},
            {.name = "w1_0", .per = Per::other, .shape = "[B,H,M,K]", .range = {-0.7, 0.7}},
            {.name = "w2_0", .per = Per::other, .shape = "[B,H,V,M]", .range = {-0.7, 0.7}},
            {.name = "p1_0", .per = Per::other, .optional = true, .shape = "[B,H,M,K]", .range = {-0.7, 0.7}},
            {.name = "p2_0", .per = Per::other, .optional = true, .shape = "[B,H,V,M]", .range = {-0.7, 0.7}}},
       .states = {"W1", "W2", "P1", "P2"},
-      .forms_state = true,
-      .state =
-          [](const Options& o, std::int64_t K, std::int64_t V, std::int64_t) {
-            return (o.get_int("memory.mini_batch") > 1 ? 3 : 2) * (V + K) *
-                   hidden(static_cast<std::int64_t>(K));
-          },
-      .build =
-          [](auto& m) {
-            auto [q, k] = features(m);
-            if (m.learned()) q = unit(q), k = unit(k);
-            const Size M = hidden(m.K);
-            const auto weights = [&](const char* name, int rows, int columns) {
-              return m.input(name, [&] {
-                return m.parameter(name, {m.H, rows * columns}, Init::uniform(1 / std::sqrt(columns)));
-              });
-            };
-            return network_read(
-                m, q, k,
-                {.hidden = M,
-                 .mini_batch = m.integer("mini_batch"),
-                 .rate = m.input("rate", [&] { return sigmoid(m.token("rate"), m.number("max_rate")); }),
-                 .momentum = m.input("momentum_gate", [&] { return sigmoid(m.token("momentum")); }),
-                 .forget = m.input("forget_gate",
-                                   [&] { return sigmoid(m.token("forget", 1, Init::constant(-4))); }),
-                 .states = {"W1", nullptr, "W2", nullptr, "P1", nullptr, "P2"},
-                 .begin = {weights("w1_0", M, m.K), {}, weights("w2_0", m.V, M)}});
-          }};
+      .forms_state = true};
 }
 
 }  // namespace crosstalk::memories

@@ -1,27 +1,10 @@
-// Titans with a network of one hidden layer (Behrouz, Zhong, Mirrokni 2025, arXiv 2501.00663): its oracle and
-// its laws.
+// Titans with a network of one hidden layer (Behrouz, Zhong, Mirrokni 2025, arXiv 2501.00663): its laws.
 // SPDX-License-Identifier: Apache-2.0
 #include "models/testing/gate_laws.h"
-#include "models/testing/network_oracle.h"
 #include "models/testing/random_sequence.h"
 
 namespace crosstalk::checks::titans_mlp_test {
 namespace {
-
-Matrix titans_mlp(const Sequence& s) {
-  const int M = 4 * s.K;
-  Vector P;
-  if (s.has("p1_0")) P = joined(s.row("p1_0", 0), s.row("p2_0", 0));
-  return trained_reads(s, joined(s.row("w1_0", 0), s.row("w2_0", 0)), P,
-                       [&](const ComplexVector& all, const ComplexVector& x) {
-                         const auto units = gelu_by_tanh(product(all, 0, M, x));
-                         return product(all, static_cast<std::size_t>(M * s.K), s.V, units);
-                       });
-}
-CROSSTALK_MEMORY_ORACLE(titans_mlp, titans_mlp);
-CROSSTALK_GATE_LAW(titans_mlp, rate, x.option("max_rate") * sigmoid(x("rate")));
-CROSSTALK_GATE_LAW(titans_mlp, momentum_gate, sigmoid(x("momentum")));
-CROSSTALK_GATE_LAW(titans_mlp, forget_gate, sigmoid(x("forget")));
 
 Sequence sequence(int T, double rate) {
   Sequence s = random_sequence(no_options(), T, 3, 2, 1);

@@ -1,24 +1,10 @@
-// TTT-Linear (Sun et al. 2024, arXiv 2407.04620): its oracle and its laws.
+// TTT-Linear (Sun et al. 2024, arXiv 2407.04620): its laws.
 // SPDX-License-Identifier: Apache-2.0
 #include "models/testing/gate_laws.h"
-#include "models/testing/network_oracle.h"
 #include "models/testing/random_sequence.h"
 
 namespace crosstalk::checks::ttt_linear_test {
 namespace {
-
-Matrix ttt_linear(const Sequence& s) {
-  Vector theta;
-  for (const Vector& row : start(s)) theta = joined(theta, row);
-  theta = joined(theta, s.has("b0") ? s.row("b0", 0) : Vector(static_cast<std::size_t>(s.V), 0));
-  return trained_reads(s, theta, {}, [&](const ComplexVector& all, const ComplexVector& x) {
-    ComplexVector z = product(all, 0, s.V, x);
-    for (std::size_t a = 0; a < z.size(); ++a) z[a] += all[static_cast<std::size_t>(s.V * s.K) + a];
-    return ttt_output(s, z, x);
-  });
-}
-CROSSTALK_MEMORY_ORACLE(ttt_linear, ttt_linear);
-CROSSTALK_GATE_LAW(ttt_linear, rate, sigmoid(x("rate")) / static_cast<double>(x.all("k").size()));
 
 Sequence sequence(const Options& options, int T) {
   Sequence s = random_sequence(options, T, 5, 5, 1);

@@ -1,28 +1,10 @@
-// TTT-MLP (Sun et al. 2024, arXiv 2407.04620): its oracle and its laws.
+// TTT-MLP (Sun et al. 2024, arXiv 2407.04620): its laws.
 // SPDX-License-Identifier: Apache-2.0
 #include "models/testing/gate_laws.h"
-#include "models/testing/network_oracle.h"
 #include "models/testing/random_sequence.h"
 
 namespace crosstalk::checks::ttt_mlp_test {
 namespace {
-
-Matrix ttt_mlp(const Sequence& s) {
-  const int M = 4 * s.K;
-  const Vector theta =
-      joined(joined(s.row("w1_0", 0), s.row("b1_0", 0)), joined(s.row("w2_0", 0), s.row("b2_0", 0)));
-  return trained_reads(s, theta, {}, [&](const ComplexVector& all, const ComplexVector& x) {
-    auto at = static_cast<std::size_t>(M * s.K);
-    ComplexVector units = product(all, 0, M, x);
-    for (auto& e : units) e += all[at++];
-    ComplexVector z = product(all, at, s.V, gelu_by_tanh(units));
-    at += static_cast<std::size_t>(s.V * M);
-    for (auto& e : z) e += all[at++];
-    return ttt_output(s, z, x);
-  });
-}
-CROSSTALK_MEMORY_ORACLE(ttt_mlp, ttt_mlp);
-CROSSTALK_GATE_LAW(ttt_mlp, rate, 0.1 * sigmoid(x("rate")) / static_cast<double>(x.all("k").size()));
 
 Sequence sequence(const Options& options, int T) {
   Sequence s = random_sequence(options, T, 3, 4, 1);

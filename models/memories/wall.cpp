@@ -1,5 +1,6 @@
 // Wall attention: softmax attention whose products fade channel by channel, logits sum_c q_tc k_jc e^{P_tc - P_jc} / sqrt(d), P
 // the sum of log f up to a token (flash-linear-attention, fla/layers/wall_attn.py).
+// In C++: it weighs all tokens so far, and the states of a law have a fixed size.
 // SPDX-License-Identifier: Apache-2.0
 #include "models/memories/memory_file.h"
 

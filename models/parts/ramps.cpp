@@ -68,4 +68,46 @@ Rwkv7Starts rwkv7_starts(int H, int K, double depth) {
   return start;
 }
 
+namespace {
+
+struct Ramp {
+  const char* name;
+  std::vector<double> (*numbers)(int H, int n, double depth);
+};
+const Ramp kRamps[] = {
+    {"counted",  // log 1, log 2, ..
+     [](int, int n, double) {
+       std::vector<double> logs;
+       for (int i = 1; i <= n; ++i) logs.push_back(portable_log(i));
+       return logs;
+     }},
+    {"slstm.input",  // 5 - 12 x^0.3 over the channels of a head, as the released code runs
+     [](int, int n, double) {
+       std::vector<double> biases;
+       for (int i = 0; i < n; ++i) biases.push_back(5 - 12 * std::pow(place(i, n), 0.3));
+       return biases;
+     }},
+    {"rwkv4.decay", [](int H, int n, double depth) { return rwkv4_starts(H * n, depth).decay; }},
+    {"rwkv4.bonus", [](int H, int n, double depth) { return rwkv4_starts(H * n, depth).bonus; }},
+    {"rwkv6.decay", [](int H, int n, double depth) { return rwkv6_starts(H * n, depth).decay; }},
+    {"rwkv6.bonus", [](int H, int n, double depth) { return rwkv6_starts(H * n, depth).bonus; }},
+    {"rwkv7.decay", [](int H, int n, double depth) { return rwkv7_starts(H, n, depth).decay; }},
+    {"rwkv7.rate", [](int H, int n, double depth) { return rwkv7_starts(H, n, depth).rate; }},
+    {"rwkv7.erase_scale", [](int H, int n, double depth) { return rwkv7_starts(H, n, depth).erase_scale; }},
+};
+
+}  // namespace
+
+std::vector<double> ramp(const std::string& name, int H, int n, double depth) {
+  for (const Ramp& one : kRamps)
+    if (one.name == name) return one.numbers(H, n, depth);
+  return {};
+}
+
+std::vector<std::string> ramp_names() {
+  std::vector<std::string> names;
+  for (const Ramp& one : kRamps) names.emplace_back(one.name);
+  return names;
+}
+
 }  // namespace crosstalk

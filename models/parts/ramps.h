@@ -2,6 +2,7 @@
 // the bits are the same everywhere.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <string>
 #include <vector>
 
 namespace crosstalk {
@@ -28,6 +29,9 @@ struct RwkvStarts {
 };
 /// Shares of the token before, 1 - (n / N)^power - lift: how RWKV-4, 6 and 7 start them.
 std::vector<double> shift_starts(int N, double power, double lift = 0);
+/// The ramp that a law calls so (docs/rules.md), of H heads of n numbers in a layer at `depth`; none of that name: empty.
+std::vector<double> ramp(const std::string& name, int H, int n, double depth);
+std::vector<std::string> ramp_names();
 RwkvStarts rwkv6_starts(int N, double depth);
 RwkvStarts rwkv4_starts(int N, double depth);
 

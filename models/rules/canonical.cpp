@@ -98,6 +98,12 @@ class Writer {
         return call("softmax", node);
       case Kind::unit:
         return call("unit", node);
+      case Kind::fit:
+        return {fmt::format("fit({}, {})", arg(0, level_sum), sizes()), level_atom};
+      case Kind::largest:
+        return {fmt::format("largest({}, {})", arg(0, level_sum), number_text(node->value)), level_atom};
+      case Kind::solve:
+        return call("solve", node);
     }
     return {"", level_atom};
   }
@@ -225,8 +231,12 @@ std::string learned_text(const Learned& one) {
     parts.push_back(one.shape.rows == 1 ? "1, " + size_text(one.shape.columns) : sizes_text(one.shape));
   std::vector<std::string> numbers;
   for (double x : one.numbers) numbers.push_back(number_text(x));
-  const std::string init = one.init.empty() ? "" : fmt::format("{}({})", one.init, fmt::join(numbers, ", "));
+  const std::string init = one.init.empty()     ? ""
+                           : one.init[0] == '"' ? fmt::format("ramp({})", one.init)
+                                                : fmt::format("{}({})", one.init, fmt::join(numbers, ", "));
   if (one.rank != 0) parts.push_back("rank = " + (one.rank == kRankOfKeys ? "d" : number_text(one.rank)));
+  if (!one.through.empty()) parts.push_back(fmt::format("through = \"{}\"", one.through));
+  if (one.weights != 1) parts.push_back("weights = " + number_text(one.weights));
   if (!init.empty()) parts.push_back(one.kind == Kind::parameter ? init : "bias = " + init);
   const char* kind = one.kind == Kind::token ? "token" : one.kind == Kind::asking ? "asking" : "parameter";
   return parts.empty() ? kind : fmt::format("{}({})", kind, fmt::join(parts, ", "));

@@ -42,6 +42,7 @@ std::uint8_t map_of(const std::string& f) {
                                                  {"relu", static_cast<int>(MapKind::relu)},
                                                  {"silu", static_cast<int>(MapKind::silu)},
                                                  {"inverse", static_cast<int>(MapKind::inverse)},
+                                                 {"sin", static_cast<int>(MapKind::sine)},
                                                  {"sqrt", kRuleSqrt},
                                                  {"abs", kRuleAbs},
                                                  {"sign", kRuleSign},

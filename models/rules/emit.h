@@ -28,7 +28,7 @@ class Emitter {
   /// Works the nodes out and leaves each at its place. Gives the part, and the numbers that it needs in all.
   std::pair<RuleProgram::Part, int> emit(const std::vector<std::pair<Value, int>>& outputs);
 
-  int size(int letter) const { return letter == kK ? K_ : letter == kV ? V_ : letter; }
+  int size(int letter) const { return sized(letter, K_, V_); }
   int numbers(Value x) const { return size(x->shape.rows) * size(x->shape.columns); }
 
  private:

@@ -3,6 +3,7 @@
 #include <stdexcept>
 
 #include "models/rules/graph.h"
+#include "models/rules/text.h"
 
 namespace crosstalk::rules {
 namespace {
@@ -24,6 +25,7 @@ Value slope(LawGraph& g, const std::string& f, Value x, Value y) {
   if (f == "sqrt") return g.mul(g.number(0.5), g.map("inverse", y));
   if (f == "abs") return g.map("sign", x);
   if (f == "inverse") return g.neg(g.mul(y, y));
+  if (f == "sin") return g.map("sin", g.add(x, g.number(kQuarterTurn)));
   return nullptr;  // sign, positive
 }
 
@@ -127,6 +129,9 @@ std::vector<Value> gradients(LawGraph& g, const std::vector<std::pair<Value, Val
         break;
       case Kind::row_sums:
         give(a, g.product(x, g.ones({1, a->shape.columns})));
+        break;
+      case Kind::fit:
+        give(a, g.fit(x, a->shape.rows));
         break;
       case Kind::unit:  // (g - y (y.g)) / |x|
         give(a, g.div(g.sub(x, g.mul(g.sum(g.mul(node, x)), node)), g.length(a)));

@@ -35,7 +35,9 @@ bool thin(Kind kind, const std::vector<Value>& args) {
 
 }  // namespace
 
-std::string size_text(int size) { return size == kK ? "K" : size == kV ? "V" : fmt::format("{}", size); }
+std::string size_text(int size) {
+  return size == kK ? "K" : size == kV ? "V" : size == kM ? "M" : fmt::format("{}", size);
+}
 std::string shape_text(Shape s) {
   if (s.number()) return "a number";
   if (s.columns == 1) return "a vector over " + size_text(s.rows);
@@ -174,6 +176,26 @@ Value LawGraph::softmax(Value a) {
     throw ShapeRefused(fmt::format("softmax wants a vector, not {}{}", shape_text(a->shape),
                                    a->shape.rows == 1 ? "; write softmax(x^T)^T for a row" : ""));
   return make(Kind::softmax, {a}, a->shape);
+}
+
+Value LawGraph::fit(Value a, int size) {
+  if (a->shape.columns != 1) throw ShapeRefused("fit wants a vector, not " + shape_text(a->shape));
+  return a->shape.rows == size ? a : make(Kind::fit, {a}, {size, 1});
+}
+
+Value LawGraph::largest(Value a, int count) {
+  if (a->shape.columns != 1) throw ShapeRefused("largest wants a vector, not " + shape_text(a->shape));
+  if (has_state(a)) throw ShapeRefused("largest picks among values that no state makes");
+  return make(Kind::largest, {a}, a->shape, "", count);
+}
+
+Value LawGraph::solve(Value a, Value b) {
+  if (a->shape.rows != a->shape.columns || a->shape.number())
+    throw ShapeRefused("solve wants a square matrix, not " + shape_text(a->shape));
+  if (b->shape != Shape{a->shape.rows, 1})
+    throw ShapeRefused(fmt::format("solve(A, b) of {} wants a vector over {}, not {}", shape_text(a->shape),
+                                   size_text(a->shape.rows), shape_text(b->shape)));
+  return make(Kind::solve, {a, b}, b->shape);
 }
 
 Value LawGraph::rms(Value a, Value eps) {
@@ -323,6 +345,31 @@ bool holds(Value root, const std::function<bool(Value)>& leaf) {
 }
 bool has_state(Value root) {
   return holds(root, [](Value n) { return n->kind == Kind::state; });
+}
+
+bool is_map_of(Value node, const char* name) { return node->kind == Kind::map && node->name == name; }
+
+Value mean_of(Value node) {
+  if (node->kind != Kind::div || node->args[0]->kind != Kind::sum) return nullptr;
+  const Value count = node->args[1];
+  const bool ones = count->kind == Kind::sum && count->args[0]->kind == Kind::ones;
+  return ones && count->args[0]->shape == node->args[0]->args[0]->shape ? node->args[0]->args[0] : nullptr;
+}
+Value square_of(Value node) {
+  if (node->kind != Kind::sum || node->args[0]->kind != Kind::mul) return nullptr;
+  const auto& a = node->args[0]->args;
+  return a[0] == a[1] ? a[0] : nullptr;
+}
+Value rms_of(Value node) {
+  if (node->kind != Kind::div || !is_map_of(node->args[1], "sqrt")) return nullptr;
+  const Value inside = node->args[1]->args[0];
+  if (inside->kind != Kind::add || inside->args[1]->kind != Kind::number) return nullptr;
+  const Value mean = mean_of(inside->args[0]);
+  const bool square = mean && mean->kind == Kind::mul && mean->args[0] == mean->args[1];
+  return square && mean->args[0] == node->args[0] ? node->args[0] : nullptr;
+}
+Value centred_of(Value node) {
+  return node->kind == Kind::sub && mean_of(node->args[1]) == node->args[0] ? node->args[0] : nullptr;
 }
 
 }  // namespace crosstalk::rules

@@ -19,8 +19,12 @@
 
 namespace crosstalk::rules {
 
-/// Rows and columns: kK, kV or a whole number. Compared by name, not by value.
-inline constexpr int kK = -1, kV = -2;
+/// Rows and columns: kK, kV, kM (4 K: hidden units) or a whole number. Compared by name, not by value.
+inline constexpr int kK = -1, kV = -2, kM = -4;
+template <class N>
+constexpr N sized(int size, N K, N V) {
+  return size == kK ? K : size == kV ? V : size == kM ? 4 * K : N{size};
+}
 struct Shape {
   int rows = 1, columns = 1;
   bool number() const { return rows == 1 && columns == 1; }
@@ -65,6 +69,9 @@ enum class Kind {
   row_sums,
   softmax,
   unit,
+  fit,      ///< a vector cut to another size, or filled with 0
+  largest,  ///< the `value` largest entries of a vector, 0 in place of the others
+  solve,    ///< x of A x = b, A symmetric and positive definite
 };
 
 inline bool is_learned_kind(Kind kind) {
@@ -115,6 +122,9 @@ class LawGraph {
   Value row_sums(Value a);
   Value softmax(Value a);
   Value unit(Value a) { return make(Kind::unit, {a}, a->shape); }
+  Value fit(Value a, int size);
+  Value largest(Value a, int count);
+  Value solve(Value a, Value b);
   Value norm(Value a) { return map("sqrt", sum(mul(a, a))); }
   Value mean(Value a) { return div(sum(a), sum(ones(a->shape))); }
   /// sqrt(|a|^2 + 1e-6): what unit divides by.
@@ -129,12 +139,15 @@ class LawGraph {
   Value replaced(Value root, std::map<Value, Value> made);
   /// Marks nodes from here on as an adjoint's, which may be deeper and larger than a law, and which nobody reads: what has been
   /// worked out is not worked out again transposed, and numbers come out of sums.
-  void begin_adjoint() { deepest_ = 40 * kDeepest, transposed_.clear(); }
-  bool adjoint() const { return deepest_ != kDeepest; }
+  void begin_adjoint() { adjoint_ = true, deepen(), transposed_.clear(); }
+  bool adjoint() const { return adjoint_; }
+  /// Operations that wait for each other may be many: in an adjoint, or where a memory's text repeats a step.
+  void deepen() { deepest_ = 40 * kDeepest; }
 
  private:
   static constexpr int kDeepest = 400;
   int deepest_ = kDeepest;
+  bool adjoint_ = false;
   Value both(Kind kind, Value a, Value b, const char* sign);
   Value made_product(Value a, Value b);
   Value made_transpose(Value a);
@@ -153,6 +166,13 @@ std::vector<Value> order(const std::vector<Value>& roots,
 std::set<Value> reaching(const std::vector<Value>& roots, const std::function<bool(Value)>& leaf);
 bool holds(Value root, const std::function<bool(Value)>& leaf);
 bool has_state(Value root);
+
+bool is_map_of(Value node, const char* name);
+/// a of sum(a) / sum(ones), of sum(a * a), of a / sqrt(mean(a * a) + eps) and of a - mean(a), or nullptr.
+Value mean_of(Value node);
+Value square_of(Value node);
+Value rms_of(Value node);
+Value centred_of(Value node);
 
 /// Gradients of a sum of products (output, its gradient) by `wanted`, which are leaves to it; nullptr where
 /// nothing depends.

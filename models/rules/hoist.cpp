@@ -2,10 +2,13 @@
 #include "models/rules/hoist.h"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <stdexcept>
 
+#include "models/graph/nodes.h"
 #include "models/parts/parts.h"
+#include "models/parts/ramps.h"
 #include "models/rules/lower.h"
 
 namespace crosstalk::rules {
@@ -14,12 +17,14 @@ namespace {
 /// The number of a value that is made of numbers alone; `known`, so that what is shared is worked out once.
 std::optional<double> number_of(Value x, std::map<Value, std::optional<double>>& known);
 
-std::optional<double> worked_out(Value x, std::map<Value, std::optional<double>>& known) {
+/// What numbers make; of(x): that of an argument.
+template <class Of>
+std::optional<double> worked_out(Value x, const Of& of) {
   if (x->kind == Kind::number) return x->value;
   if (!x->shape.number()) return {};
   std::vector<double> a;
   for (Value arg : x->args) {
-    const auto one = number_of(arg, known);
+    const auto one = of(arg);
     if (!one) return {};
     a.push_back(*one);
   }
@@ -41,7 +46,18 @@ std::optional<double> worked_out(Value x, std::map<Value, std::optional<double>>
 
 std::optional<double> number_of(Value x, std::map<Value, std::optional<double>>& known) {
   const auto it = known.find(x);
-  return it != known.end() ? it->second : known[x] = worked_out(x, known);
+  if (it != known.end()) return it->second;
+  return known[x] = worked_out(x, [&](Value arg) { return number_of(arg, known); });
+}
+
+/// The number of a value that numbers and the place of a head make, or none.
+std::optional<double> number_at(Value x, double head) {
+  if (x->kind == Kind::given && x->name == "head") return head;
+  if (x->kind == Kind::map && (x->name == "exp" || x->name == "log")) {
+    const auto a = number_at(x->args[0], head);  // as kernels do where there is no logarithm
+    return !a ? a : x->name == "exp" ? std::exp(*a) : std::log(std::max(*a, 1e-30));
+  }
+  return worked_out(x, [&](Value arg) { return number_at(arg, head); });
 }
 
 /// r of r / (1 + abs(r)), or none.
@@ -55,18 +71,24 @@ Value inside_softsign(Value x) {
 
 }  // namespace
 
-std::optional<Init> init_of(const Learned& one) {
+std::optional<Init> init_of(const Learned& one, int H, int n, double depth) {
   if (one.init.empty()) return {};
+  if (one.init[0] == '"') return Init::listed(ramp(one.init.substr(1, one.init.size() - 2), H, n, depth));
   const double a = one.numbers[0], b = one.numbers.size() > 1 ? one.numbers[1] : a;
   if (one.init == "constant") return Init::constant(a);
   if (one.init == "normal") return Init::normal(a);
-  if (one.init == "uniform") return Init::uniform(a);
+  if (one.init == "uniform") return Init{Init::Law::uniform, one.numbers.size() > 1 ? a : -a, b};
   if (one.init == "log_uniform") return Init::log_uniform(a, b);
+  if (one.init == "logit_step") return Init::logit_step(a, b);
+  if (one.init == "signed_step") return Init::signed_step(a, b);
   return Init::inverse_softplus(a, b);
 }
 
 template <class Real>
 Hoist<Real>::Hoist(Mixer<Real>& m, const Law& law) : m_(m), law_(law) {
+  const auto asks = [](Value n) { return n->kind == Kind::given && (n->name == "q" || n->name == "k"); };
+  std::vector<Value> roots = law.roots();
+  if (own_ && std::none_of(roots.begin(), roots.end(), [&](Value root) { return holds(root, asks); })) return;
   const auto [q, k] = features(m);
   given_["q"] = {Place::query, q};
   given_["k"] = {Place::token, k};
@@ -87,6 +109,11 @@ typename Hoist<Real>::Made Hoist<Real>::made_given(const std::string& name) {
 }
 
 template <class Real>
+std::optional<double> Hoist<Real>::number(Value x) {
+  return number_of(x, numbers_);
+}
+
+template <class Real>
 Var<Real> Hoist<Real>::constant(double x) {
   return m_.constant([x](int) { return x; });
 }
@@ -95,7 +122,8 @@ template <class Real>
 Var<Real> Hoist<Real>::wide(Made x, int n) {
   const int rows = x.place == Place::query ? m_.Q : m_.T;
   const Var<Real>& v = x.x;
-  if (v.dim(0) == m_.B && v.dim(1) == rows && v.dim(2) == m_.H && v.dim(3) == n) return v;
+  const bool each_write = x.place == Place::token && v.dim(1) == m_.writes();
+  if (v.dim(0) == m_.B && (v.dim(1) == rows || each_write) && v.dim(2) == m_.H && v.dim(3) == n) return v;
   return expand(v, {m_.B, rows, m_.H, n});
 }
 
@@ -139,16 +167,17 @@ typename Hoist<Real>::Made Hoist<Real>::learned(const Learned& one) {
   if (one.made)
     return {one.kind == Kind::parameter ? Place::head : Place::token,
             input([&] { return made(one.made).x; })};
+  const std::optional<Init> init = init_of(one, m_.H, one.shape.columns == 1 ? rows : columns, m_.depth());
   if (one.kind == Kind::parameter) {
     std::vector<int> dims = {m_.H};
-    if (rows * columns > 1 || !one.shape.number()) dims.push_back(rows);
-    if (one.shape.columns != 1) dims.push_back(columns);
-    return {Place::head, input([&] { return m_.parameter(one.name, dims, *init_of(one)); })};
+    if (rows * columns > 1 || !one.shape.number()) dims.push_back(one.weight ? rows * columns : rows);
+    if (one.shape.columns != 1 && !one.weight) dims.push_back(columns);
+    return {Place::head, input([&] { return m_.parameter(one.name, dims, *init); })};
   }
-  if (one.kind == Kind::asking)
-    return {Place::query, input([&] { return m_.asking(one.name, rows, init_of(one)); })};
+  if (one.kind == Kind::asking) return {Place::query, input([&] { return m_.asking(one.name, rows, init); })};
   const int rank = one.rank == kRankOfKeys ? m_.d : one.rank;
-  return {Place::token, input([&] { return m_.token(one.name, rows, init_of(one), rank); })};
+  const Through through(rank, one.through.empty() ? MapKind::affine : MapKind::tanh, one.weights);
+  return {Place::token, input([&] { return m_.token(one.name, rows, init, through, one.each_write); })};
 }
 
 /// scale f(x).
@@ -157,7 +186,12 @@ typename Hoist<Real>::Made Hoist<Real>::mapped(const std::string& f, Value argum
   static const std::map<std::string, MapKind> kKinds = {
       {"exp", MapKind::exp},   {"log", MapKind::log},         {"sigmoid", MapKind::sigmoid},
       {"tanh", MapKind::tanh}, {"relu", MapKind::relu},       {"softplus", MapKind::softplus},
-      {"silu", MapKind::silu}, {"inverse", MapKind::inverse}, {"log_sigmoid", MapKind::log_sigmoid}};
+      {"silu", MapKind::silu}, {"inverse", MapKind::inverse}, {"log_sigmoid", MapKind::log_sigmoid},
+      {"sin", MapKind::sine}};
+  if (own_ && f == "log" && argument->kind == Kind::map && argument->name == "abs") {
+    const Made a = made(argument->args[0]);
+    return {a.place, 0.5 * scale * log(a.x * a.x)};
+  }
   const Made x = made(argument);
   if (const auto it = kKinds.find(f); it != kKinds.end()) return {x.place, map(it->second, x.x, scale)};
   // 1 where x > 0: relu(x) / relu(x), and 0 / 0 is 0.
@@ -166,7 +200,9 @@ typename Hoist<Real>::Made Hoist<Real>::mapped(const std::string& f, Value argum
     return above * map(MapKind::inverse, above);
   };
   Var<Real> y;
-  if (f == "abs") {  // slope 0 at 0
+  if (f == "abs" && own_) {
+    y = larger(x.x, 0.0 * x.x);
+  } else if (f == "abs") {  // slope 0 at 0
     y = map(MapKind::relu, x.x) + map(MapKind::relu, -x.x);
   } else if (f == "positive") {
     y = positive(x.x);
@@ -201,6 +237,7 @@ template <class Real>
 typename Hoist<Real>::Made Hoist<Real>::make(Value node) {
   const auto& args = node->args;
   if (const auto number = number_of(node, numbers_)) return {Place::head, constant(*number)};
+  if (number_at(node, 0)) return {Place::head, m_.constant([node](int h) { return *number_at(node, h); })};
   const auto length = [&](Value x) { return std::max(size(x->shape.rows), size(x->shape.columns)); };
   const auto both = [&](auto f) {
     Var<Real> x, y;
@@ -276,6 +313,13 @@ typename Hoist<Real>::Made Hoist<Real>::make(Value node) {
       }
       return both([](auto x, auto y) { return x * y; });
     case Kind::div:
+      if (const Value a = own_ ? rms_of(node) : nullptr; a && centred_of(a)) {
+        const Made x = made(centred_of(a));
+        const Value eps = args[1]->args[0]->args[1];
+        return {
+            x.place,
+            {&m_.graph, normalize(m_.graph, RowNorm::layer, eps->value, widened(x.x, length(a)).variable)}};
+      }
       if (second) {
         const Made a = made(args[0]);
         return {a.place, (1 / *second) * a.x};
@@ -313,6 +357,10 @@ typename Hoist<Real>::Made Hoist<Real>::make(Value node) {
       const Made a = made(args[0]);
       const Var<Real> all = widened(a.x, length(node));
       return {a.place, node->kind == Kind::unit ? unit(all) : softmax(all)};
+    }
+    case Kind::largest: {
+      const Made a = made(args[0]);
+      return {a.place, largest(widened(a.x, length(node)), static_cast<int>(node->value), 0)};
     }
     default:
       throw std::logic_error("[rules] a matrix is no number or vector");

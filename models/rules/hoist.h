@@ -26,7 +26,10 @@ class Hoist {
   void count(const std::vector<Value>& roots);
   /// Sets the variable for nodes of kind input of that name.
   void set(const std::string& name, Place place, Var<Real> x) { inputs_[name] = {place, x}; }
-  int size(int letter) const { return letter == kK ? m_.K : letter == kV ? m_.V : letter; }
+  int size(int letter) const { return sized(letter, int{m_.K}, int{m_.V}); }
+
+  /// What numbers alone make.
+  std::optional<double> number(Value x);
 
   /// The value with dimensions of 1 where it has one number.
   Var<Real> value(Value x) { return made(x).x; }

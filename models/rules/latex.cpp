@@ -71,35 +71,6 @@ std::string number(double x) {
   return front == "1" ? power : front + " \\cdot " + power;
 }
 
-bool is_map_of(Value node, const char* name) { return node->kind == Kind::map && node->name == name; }
-
-/// a of sum(a) / sum(ones).
-Value mean_of(Value node) {
-  if (node->kind != Kind::div || node->args[0]->kind != Kind::sum) return nullptr;
-  const Value count = node->args[1];
-  const bool ones = count->kind == Kind::sum && count->args[0]->kind == Kind::ones;
-  return ones && count->args[0]->shape == node->args[0]->args[0]->shape ? node->args[0]->args[0] : nullptr;
-}
-/// a of sum(a * a).
-Value square_of(Value node) {
-  if (node->kind != Kind::sum || node->args[0]->kind != Kind::mul) return nullptr;
-  const auto& a = node->args[0]->args;
-  return a[0] == a[1] ? a[0] : nullptr;
-}
-/// a of a / sqrt(mean(a * a) + eps).
-Value rms_of(Value node) {
-  if (node->kind != Kind::div || !is_map_of(node->args[1], "sqrt")) return nullptr;
-  const Value inside = node->args[1]->args[0];
-  if (inside->kind != Kind::add || inside->args[1]->kind != Kind::number) return nullptr;
-  const Value mean = mean_of(inside->args[0]);
-  const bool square = mean && mean->kind == Kind::mul && mean->args[0] == mean->args[1];
-  return square && mean->args[0] == node->args[0] ? node->args[0] : nullptr;
-}
-/// a of a - mean(a).
-Value centred_of(Value node) {
-  return node->kind == Kind::sub && mean_of(node->args[1]) == node->args[0] ? node->args[0] : nullptr;
-}
-
 class Equations {
  public:
   explicit Equations(const Law& law) : law_(law) {
@@ -286,6 +257,11 @@ Text Equations::map(Value node) const {
   const std::string& f = node->name;
   const Value a = node->args[0];
   if (f == "exp" || f == "log" || f == "tanh") return call("\\" + f, a);
+  if (f == "sin") {
+    const bool quarter =
+        a->kind == Kind::add && a->args[1]->kind == Kind::number && a->args[1]->value == kQuarterTurn;
+    return quarter ? call("\\cos", a->args[0]) : call("\\sin", a);
+  }
   if (f == "sigmoid") return call("\\sigma", a);
   if (f == "log_sigmoid") return call("\\log \\sigma", a);
   if (f == "softplus") return operation("softplus", a);
@@ -407,6 +383,13 @@ Text Equations::spelled(Value node) const {
       return operation("softmax", node->args[0]);
     case Kind::unit:
       return operation("unit", node->args[0]);
+    case Kind::fit:
+      return call(fmt::format("\\operatorname{{fit}}_{}", size_text(node->shape.rows)), node->args[0]);
+    case Kind::largest:
+      return call(fmt::format("\\operatorname{{largest}}_{{{}}}", number_text(node->value)), node->args[0]);
+    case Kind::solve:
+      return {fmt::format("{}^{{-1}} {}", text(node->args[0], level_atom), arg(1, level_power)),
+              level_product};
   }
   return {"", level_atom};
 }

@@ -105,6 +105,12 @@ TEST(RuleLatex, FunctionsAndOrderOfOperations) {
       read("v / abs(v) + max(v, 0) * sqrt(k^T q)^2"),
       R"(\mathbf{o}_t &= \mathbf{v}_t \oslash |\mathbf{v}_t| + \sqrt{\mathbf{k}_t^{\top} \mathbf{q}_t}^{2} )"
       R"(\max(\mathbf{v}_t, 0))");
+  EXPECT_EQ(
+      read("cos(v) * sin(S q) + share(largest(v, 2))"),
+      R"(\mathbf{o}_t &= \cos(\mathbf{v}_t) \odot \sin(\mathbf{S}_t \mathbf{q}_t) + )"
+      R"(\frac{\operatorname{largest}_{2}(\mathbf{v}_t)}{\operatorname{sum}(\operatorname{largest}_{2}(\mathbf{v}_t))})");
+  EXPECT_EQ(equations("state H[K, K]; H += k k^T; S += fit(k, V) k^T; read S solve(H + I, q)").back(),
+            R"(\mathbf{o}_t &= \mathbf{S}_t (\mathbf{H}_t + \mathbf{I})^{-1} \mathbf{q}_t)");
 }
 
 TEST(RuleLatex, IsWholeForEveryLaw) {

@@ -33,6 +33,7 @@ class Reader {
   Reader(const std::vector<std::string>& lines, const std::vector<NamedNumber>& numbers,
          const MemoryText* memory)
       : law_(std::make_unique<Law>()), g_(law_->graph), values_(*law_, memory), memory_(memory) {
+    if (memory) g_.deepen();
     if (lines.size() > static_cast<std::size_t>(kMostOperations))
       throw LawError(kMostOperations, 1, fmt::format("a law has at most {} steps", kMostOperations));
     for (std::size_t i = 0; i < lines.size(); ++i)
@@ -42,8 +43,12 @@ class Reader {
     values_.names()["q"] = g_.leaf(Kind::given, "q", {kK, 1});
     values_.names()["k"] = g_.leaf(Kind::given, "k", {kK, 1});
     values_.names()["v"] = g_.leaf(Kind::given, "v", {kV, 1});
+    const auto no_step = [&](const std::string& name) {
+      return std::none_of(steps_.begin(), steps_.end(), [&](const Step& s) { return s.name == name; });
+    };
+    if (no_step("head")) values_.names()["head"] = g_.leaf(Kind::given, "head", {});
     for (const NamedNumber& one : numbers) {
-      if (std::none_of(steps_.begin(), steps_.end(), [&](const Step& s) { return s.name == one.name; }))
+      if (no_step(one.name))
         values_.names()[one.name] =
             memory && memory->study ? g_.number(one.value) : g_.named_number(one.name, one.value);
     }
@@ -124,16 +129,18 @@ class Reader {
   }
 
   void statement(const Step& step) {
-    values_.begin(step.kind == Step::Kind::read ? "read" : step.name, step.kind == Step::Kind::state);
+    values_.begin(step.kind == Step::Kind::read ? "read" : step.name, step.kind == Step::Kind::state,
+                  step.kind == Step::Kind::read);
     if (step.kind == Step::Kind::state) return start(step);
     if (step.kind == Step::Kind::read) return reading(step);
     const std::string& name = step.name;
-    if (has_meaning(name))
+    const bool of_memory = memory_ && is_input(name);
+    if (has_meaning(name) && !of_memory)
       values_.fail(step.column, fmt::format("{} has a meaning of its own; take another name", name));
     LawState* state = values_.state_at(name);
     if (state && law_->read && !law_->before)
       values_.fail(step.column, "read stands between steps of states; put it before all of them or behind");
-    if (!state && values_.names().count(name) != 0)
+    if (!state && values_.names().count(name) != 0 && !of_memory)
       values_.fail(step.column,
                    fmt::format("{} is set already; only states change, take another name", name));
     const char* sign = step.kind == Step::Kind::add ? "+=" : "-=";
@@ -170,14 +177,17 @@ class Reader {
   bool is_absent(const std::string& name) const {
     return std::count(memory_->absent.begin(), memory_->absent.end(), name) > 0;
   }
+  bool is_input(const std::string& name) const {
+    return std::any_of(memory_->inputs.begin(), memory_->inputs.end(),
+                       [&](const Learned& one) { return one.name == name; });
+  }
   /// An input of the memory is a leaf to what follows; of the token, unless parameters and numbers make it.
   Value input(const std::string& name, Value made) {
-    const auto is = [&](const Learned& one) { return one.name == name; };
-    if (!memory_ || memory_->study || std::none_of(memory_->inputs.begin(), memory_->inputs.end(), is))
-      return made;
+    if (!memory_ || memory_->study || !is_input(name)) return made;
     if (is_absent(name)) return g_.fill(g_.number(0), made->shape);
-    const bool of_token =
-        holds(made, [](Value n) { return n->kind == Kind::token || n->kind == Kind::given; });
+    const bool of_token = holds(made, [](Value n) {
+      return n->kind == Kind::token || (n->kind == Kind::given && n->name != "head");
+    });
     const Kind kind = of_token ? Kind::token : Kind::parameter;
     law_->learned.push_back({.kind = kind, .name = name, .shape = made->shape, .made = made});
     return g_.leaf(kind, name, made->shape);
@@ -192,8 +202,9 @@ class Reader {
                  n->kind == Kind::state;
         }))
       values_.fail(step.column, "a state starts as parameters and numbers say: no token is there yet");
+    if (memory_ && memory_->given && holds(node, [](Value n) { return n->kind == Kind::parameter; })) return;
     for (Value n : order({node})) {
-      if (n->kind == Kind::parameter && !n->name.starts_with(step.name + "_start"))
+      if (!memory_ && n->kind == Kind::parameter && !n->name.starts_with(step.name + "_start"))
         values_.fail(
             step.column,
             fmt::format("a start has parameters of its own: state {}[...] = parameter(...)", step.name));
@@ -271,7 +282,7 @@ class Reader {
     for (const Learned& one : law_->learned)
       if (one.weight) law_->weights.push_back(one);
     std::erase_if(law_->learned, [](const Learned& one) { return one.weight; });
-    if (memory_ && !memory_->study) {  // what a step sees is given to apply
+    if (memory_ && !memory_->study && memory_->given) {  // what a step sees is given to apply
       for (Value node : order(law_->roots()))
         if (is_learned_kind(node->kind) && law_->quantity(node).weight)
           throw LawError(end_.first, end_.second,
@@ -294,6 +305,7 @@ class Reader {
   /// Names of apply: starts of states (s0, w1_0), the gradient of what is read, and those by inputs (d_k, d_beta).
   void check_names_of_apply() const {
     std::map<std::string, std::string> taken = {{"d_o", "the gradient of what is read"}};
+    if (memory_) return;  // a memory's own starts are inputs that are called so
     const auto by = [&](const std::string& input) {
       taken.emplace("d_" + input, fmt::format("the gradient by {}", input));
     };

@@ -19,11 +19,15 @@ struct Learned {
   Kind kind = Kind::token;
   std::string name = {};
   Shape shape = {};
-  std::string init = {};  ///< "", "constant", "normal", "uniform", "log_uniform", "inverse_softplus"
+  std::string init =
+      {};  ///< "", "constant", "normal", "uniform", "log_uniform", "inverse_softplus", .. or a ramp's name in quotes
   std::vector<double> numbers = {};  ///< of init
   int rank = 0;
-  bool weight = false;   ///< of an input of a memory, whose step says what it becomes
-  Value made = nullptr;  ///< of an input of a memory: what its step says
+  double weights = 1;        ///< of a projection: its weights start as the model's do, times this
+  std::string through = {};  ///< what the numbers of its rank go through: "tanh", or nothing
+  bool each_write = false;   ///< one of every write of a token
+  bool weight = false;       ///< of an input of a memory, whose step says what it becomes
+  Value made = nullptr;      ///< of an input of a memory: what its step says
 };
 
 struct LawState {
@@ -46,6 +50,8 @@ struct MemoryText {
   std::vector<Learned> inputs;
   std::vector<std::string> absent = {};  ///< optional inputs that are not there: 0
   bool study = false;  ///< as a law of a study: inputs are values, or learned where no step makes them
+  bool given =
+      false;  ///< inputs are given, and states begin at 0 where nobody gives them: no parameter is there
 };
 
 /// A grad() of the text.

@@ -236,6 +236,10 @@ inline const std::vector<Example>& examples() {
       {"quotient_of_columns",
        "a = sigmoid(token(K)); state n[K]; S = S diag(a) + v k^T; n = a * n + k; read S q / (n^T q + 9)"},
       {"signed_number", "a = tanh(token); S = a S + v k^T; read S q"},
+      {"rotation",
+       "turn = token(K, weights = 0.5, bias = uniform(-1, 2)); kept = share(largest(sigmoid(token(K)), 2), 0.1); "
+       "state J[V, K]; R = (S diag(cos(turn)) - J diag(sin(turn))) diag(kept) + v k^T; "
+       "J = S diag(sin(turn)) + J diag(cos(turn)); S = R; read S q"},
   };
   return all;
 }

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <map>
 #include <optional>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -115,6 +116,8 @@ class Tape {
     if (f == "sign") return x > 0 ? 1 : x < 0 ? -1 : 0;
     if (f == "positive") return x > 0 ? 1 : 0;
     if (f == "inverse") return x == 0 ? 0 : 1 / x;
+    if (f == "sin") return std::sin(x);
+    if (f == "cos") return std::cos(x);
     throw std::logic_error("no such function");
   }
   int slope(std::string_view f, int x, int y) {
@@ -132,6 +135,8 @@ class Tape {
     if (f == "sqrt") return mul(leaf(0.5), map("inverse", y));
     if (f == "abs") return map("sign", x);
     if (f == "inverse") return sub(leaf(0), mul(y, y));
+    if (f == "sin") return map("cos", x);
+    if (f == "cos") return sub(leaf(0), map("sin", x));
     return leaf(0);
   }
 
@@ -158,7 +163,9 @@ struct Own {
   std::map<std::string, double> numbers = {};
   std::map<std::string, std::pair<int, int>> inputs = {};
   std::optional<int> used = {};
-  bool given = false;  ///< inputs are given, not what they are made of
+  std::set<std::string> of_writes = {};  ///< quantities of every write of a token, k and v among them
+  int writes = 1;                        ///< a token: a step of a state that names k or v is one of each
+  bool given = false;                    ///< inputs are given, not what they are made of
 };
 
 class Evaluator {
@@ -201,6 +208,7 @@ class Evaluator {
     const auto number = own_.numbers.find(tree.name);
     return tree.name == "K"               ? s_.K
            : tree.name == "V"             ? s_.V
+           : tree.name == "M"             ? 4 * s_.K
            : number == own_.numbers.end() ? static_cast<int>(tree.number)
                                           : static_cast<int>(number->second);
   }
@@ -222,8 +230,14 @@ class Evaluator {
   }
   Matrix started(const std::string& name, int rows, int columns, const Tree* start) {
     if (inputs_.count(name + "0") != 0) return taken(name + "0", rows, columns, 0);
-    // apply knows no parameters.
-    const bool nothing = !start || (start->kind == Tree::Kind::call && is_learned(start->name) && own_.given);
+    // apply knows no parameters, and where states are given, the others begin at 0.
+    const bool others = std::any_of(steps_.begin(), steps_.end(), [&](const Step& step) {
+      return (step.kind == Step::Kind::state && inputs_.count(step.name + "0") != 0) ||
+             inputs_.count("S0") != 0;
+    });
+    const bool written = start && (start->kind == Tree::Kind::number || start->kind == Tree::Kind::negative);
+    const bool unknown = start && start->kind == Tree::Kind::name && names_.count(start->name) == 0;
+    const bool nothing = !start || unknown || (own_.given && (others || !written));
     return filled(nothing ? constant(0) : value(*start), rows, columns);
   }
   Matrix filled(const Matrix& a, int rows, int columns) {
@@ -240,40 +254,59 @@ class Evaluator {
 
   void token(int t) {
     names_.clear();
+    names_["head"] = constant(0);
     for (const auto& [name, x] : own_.numbers) names_[name] = constant(x);
     for (const auto& [name, state] : states) names_[name] = state;
     settle();
     walls_.clear();  // no grad() looks at what states of the token before were made of
     for (const auto& [name, state] : states)
       walls_.insert(walls_.end(), names_.at(name).x.begin(), names_.at(name).x.end());
-    names_["q"] = taken("q", s_.K, 1, t), names_["k"] = taken("k", s_.K, 1, t),
-    names_["v"] = taken("v", s_.V, 1, t);
+    for (const char* name : {"q", "k", "v"})
+      if (own_.inputs.count(name) == 0) names_[name] = taken(name, *name == 'v' ? s_.V : s_.K, 1, t);
     for (const auto& [name, shape] : own_.inputs) names_[name] = taken(name, shape.first, shape.second, t);
     for (const Step& step : steps_) {
       if (step.kind == Step::Kind::state) continue;
       begin(step, t);
-      if (step.kind == Step::Kind::read && own_.used.value_or(t) != t) {
-        for (int i = 0; i < s_.V; ++i) read.push_back(tape.leaf(0));
-        continue;
+      const bool writes = own_.writes > 1 && states.count(step.name) != 0 && names(*step.value, {"k", "v"});
+      for (int n = 0; n < (writes ? own_.writes : 1); ++n) {
+        for (const std::string& name : own_.of_writes) {
+          const int size = name == "k" ? s_.K : name == "v" ? s_.V : 1;
+          if (writes) names_[name] = taken(name, size, 1, t * own_.writes + n);
+        }
+        one_step(step, t);
       }
-      const auto given = inputs_.find(step.name);
-      const bool is_input = own_.given && given != inputs_.end();
-      Matrix y = is_input ? taken(step.name, static_cast<int>(given->second.size()) / s_.T, 1, t)
-                          : value(*step.value);
-      if (step.kind == Step::Kind::read) {
-        y = filled(y, s_.V, 1);
-        read.insert(read.end(), y.x.begin(), y.x.end());
-        continue;
-      }
-      if (const auto state = states.find(step.name); state != states.end())
-        y = filled(y, state->second.rows, state->second.columns);
-      if (step.kind != Step::Kind::set)
-        y = pair(step.kind == Step::Kind::add ? '+' : '-', names_.at(step.name), y);
-      const bool another = step.value->kind != Tree::Kind::name;  // else it is the same value by two names
-      names_[step.name] = another ? filled(y, y.rows, y.columns) : y;
-      if (&step == last_) settle();
     }
     for (auto& [name, state] : states) state = names_.at(name);
+  }
+  static bool names(const Tree& tree, const std::set<std::string>& any) {
+    return (tree.kind == Tree::Kind::name && any.count(tree.name) != 0) ||
+           std::any_of(tree.parts.begin(), tree.parts.end(),
+                       [&](const auto& part) { return names(*part, any); });
+  }
+  void one_step(const Step& step, int t) {
+    if (step.kind == Step::Kind::read && own_.used.value_or(t) != t) {
+      for (int i = 0; i < s_.V; ++i) read.push_back(tape.leaf(0));
+      return;
+    }
+    const auto given = inputs_.find(step.name);
+    const bool is_input = own_.given && given != inputs_.end();
+    const auto of = own_.inputs.find(step.name);
+    Matrix y = !is_input ? value(*step.value)
+               : of != own_.inputs.end()
+                   ? taken(step.name, of->second.first, of->second.second, t)
+                   : taken(step.name, static_cast<int>(given->second.size()) / s_.T, 1, t);
+    if (step.kind == Step::Kind::read) {
+      y = filled(y, s_.V, 1);
+      read.insert(read.end(), y.x.begin(), y.x.end());
+      return;
+    }
+    if (const auto state = states.find(step.name); state != states.end())
+      y = filled(y, state->second.rows, state->second.columns);
+    if (step.kind != Step::Kind::set)
+      y = pair(step.kind == Step::Kind::add ? '+' : '-', names_.at(step.name), y);
+    const bool another = step.value->kind != Tree::Kind::name;  // else it is the same value by two names
+    names_[step.name] = another ? filled(y, y.rows, y.columns) : y;
+    if (&step == last_) settle();
   }
 
   Matrix sized(const Matrix& a, int n) {
@@ -317,6 +350,35 @@ class Evaluator {
     int all = tape.leaf(0);
     for (int x : a.x) all = tape.add(all, x);
     return number(all);
+  }
+  /// x of A x = b, by elimination.
+  Matrix solved(Matrix a, Matrix b) {
+    const int n = a.rows;
+    const auto entry = [n](int i, int j) { return static_cast<std::size_t>(i * n + j); };
+    const auto row = [](int i) { return static_cast<std::size_t>(i); };
+    for (int c = 0; c < n; ++c) {
+      for (int i = c + 1; i < n; ++i) {
+        const int by = tape.div(a.at(i, c), a.at(c, c));
+        for (int j = c; j < n; ++j) a.x[entry(i, j)] = tape.sub(a.at(i, j), tape.mul(by, a.at(c, j)));
+        b.x[row(i)] = tape.sub(b.x[row(i)], tape.mul(by, b.x[row(c)]));
+      }
+    }
+    for (int i = n; i-- > 0;) {
+      for (int j = i + 1; j < n; ++j) b.x[row(i)] = tape.sub(b.x[row(i)], tape.mul(a.at(i, j), b.x[row(j)]));
+      b.x[row(i)] = tape.div(b.x[row(i)], a.at(i, i));
+    }
+    return b;
+  }
+  Matrix largest(Matrix a, std::size_t count) {
+    std::vector<std::size_t> left;
+    for (std::size_t i = 0; i < a.x.size(); ++i) left.push_back(i);
+    while (left.size() > count) {  // the smallest goes, of equal ones the last
+      auto smallest = left.begin();
+      for (auto i = left.begin(); i != left.end(); ++i)
+        if (tape.at(a.x[*i]) <= tape.at(a.x[*smallest])) smallest = i;
+      a.x[*smallest] = tape.leaf(0), left.erase(smallest);
+    }
+    return a;
   }
   Matrix square(const Matrix& a) { return sum(pair('*', a, a)); }
   Matrix mean(const Matrix& a) { return pair('/', sum(a), constant(static_cast<double>(a.x.size()))); }
@@ -362,8 +424,10 @@ class Evaluator {
   }
   bool is_so(const Tree& condition) const {
     if (condition.kind == Tree::Kind::name) return own_.options.at(condition.name) == "true";
-    const std::string& option = own_.options.at(condition.parts[0]->name);
     const Tree& is = *condition.parts[1];
+    const auto size = own_.numbers.find(condition.parts[0]->name);
+    if (size != own_.numbers.end() && own_.options.count(size->first) == 0) return size->second == is.number;
+    const std::string& option = own_.options.at(condition.parts[0]->name);
     return is.kind == Tree::Kind::word ? option == is.name : std::stod(option) == is.number;
   }
   Matrix call(const Tree& tree) {
@@ -375,9 +439,16 @@ class Evaluator {
       return filled(a, size(*tree.parts[first]),
                     tree.parts.size() > first + 1 ? size(*tree.parts[first + 1]) : 1);
     }
+    if (f == "fit") {
+      const Matrix x = value(*tree.parts[0]);
+      return made(size(*tree.parts[1]), 1,
+                  [&](int i, int) { return i < x.rows ? x.at(i, 0) : tape.leaf(0); });
+    }
     const Matrix a = value(*tree.parts[0]),
                  b = tree.parts.size() > 1 ? value(*tree.parts[1]) : constant(1e-5);
-    if (is_map(f)) return mapped(f, a);
+    if (is_map(f) || f == "cos") return mapped(f, a);
+    if (f == "solve") return solved(a, b);
+    if (f == "largest") return largest(a, static_cast<std::size_t>(tape.at(b.x[0])));
     if (f == "max" || f == "min") {  // a number that is written out has no slope: max(1, x) is max(x, 1)
       const bool swapped = is_written(*tree.parts[0]) && !is_written(*tree.parts[1]);
       return pair(f == "max" ? '>' : '<', swapped ? b : a, swapped ? a : b);
@@ -400,6 +471,7 @@ class Evaluator {
       return pair('/', e, sum(e));
     }
     if (f == "rms") return rms(a, b);
+    if (f == "share") return pair('/', a, tree.parts.size() > 1 ? pair('+', sum(a), b) : sum(a));
     if (f == "layernorm") return rms(pair('-', a, mean(a)), b);
     if (f != "grad") throw std::logic_error("no function " + f);
     Matrix y = b;
@@ -418,9 +490,10 @@ class Evaluator {
       if (tree.names[i].empty() && (whole || part.kind == Tree::Kind::name)) sizes.push_back(size(part));
     }
     const bool starts = step_->kind == Step::Kind::state;
-    std::string name = step_->kind == Step::Kind::read ? "read" : step_->name;
-    if (name == "read" || states.count(name) != 0 || starts) name += starts ? "_start" : "_" + tree.name;
-    if (++learned_ > 1) name += "_" + std::to_string(learned_);
+    const bool reads = step_->kind == Step::Kind::read;
+    std::string name = reads ? "read" : step_->name;
+    if (reads || states.count(name) != 0 || starts) name += starts ? "_start" : "_" + tree.name;
+    if (++learned_ > 1) name.append("_").append(std::to_string(learned_));
     return taken(name, sizes.empty() ? 1 : sizes[0], sizes.size() > 1 ? sizes[1] : 1,
                  tree.name == "parameter" ? 0 : t_);
   }

@@ -3,11 +3,13 @@
 #include "models/rules/law_values.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 
 #include "kernels/base/text/names.h"
+#include "models/parts/ramps.h"
 
 namespace crosstalk::rules {
 namespace {
@@ -134,9 +136,10 @@ void LawValues::check_gradient(const Tree& tree, Value of, Value by) {
 int LawValues::size(const Tree& tree) {
   if (tree.kind == Tree::Kind::name && tree.name == "K") return kK;
   if (tree.kind == Tree::Kind::name && tree.name == "V") return kV;
+  if (tree.kind == Tree::Kind::name && tree.name == "M") return kM;
   const auto n = number(tree);
   if (n && *n == std::floor(*n) && *n >= 1 && *n <= 4096) return static_cast<int>(*n);
-  fail(tree.column, "a size is K, V or a whole number from 1 to 4096");
+  fail(tree.column, "a size is K, V, M (4 K) or a whole number from 1 to 4096");
 }
 
 Value LawValues::shaped(const Meaning& meaning, Shape shape, int column) {
@@ -172,6 +175,8 @@ Meaning LawValues::named(const Tree& tree) {
   if (tree.name == "I") return {nullptr, g_.number(1)};
   const auto it = names_.find(tree.name);
   if (it == names_.end()) {
+    if (tree.name == "state" || tree.name == "read")
+      fail(tree.column, tree.name + " begins a step; it is no value");
     std::vector<std::string> all = {"token", "asking", "parameter"};
     std::string list;
     for (const auto& [name, node] : names_) list += (list.empty() ? "" : ", ") + name, all.push_back(name);
@@ -209,6 +214,10 @@ bool LawValues::is_so(const Tree& condition) const {
   const bool equal = condition.kind == Tree::Kind::equal;
   const Tree& name = equal ? *condition.parts[0] : condition;
   const auto option = memory_->options.find(name.name);
+  if (const auto size = names_.find(name.name); equal && size != names_.end() && size->second &&
+                                                size->second->kind == Kind::number &&
+                                                option == memory_->options.end())
+    return size->second->value == condition.parts[1]->number;
   if (name.kind != Tree::Kind::name || option == memory_->options.end())
     fail(name.column, "a condition names an option of the memory: flag ? a : b, option == \"word\" ? a : b");
   if (!equal) return option->second == "true";
@@ -224,13 +233,31 @@ const Tree& LawValues::chosen(const Tree& tree) {
 }
 
 std::optional<double> LawValues::number(const Tree& tree) {
-  const bool minus = tree.kind == Tree::Kind::negative;
-  const Tree& inner = minus ? *tree.parts[0] : tree;
-  const double sign = minus ? -1 : 1;
-  if (inner.kind == Tree::Kind::number) return sign * inner.number;
-  const auto named = inner.kind == Tree::Kind::name ? names_.find(inner.name) : names_.end();
-  if (named == names_.end() || !named->second || named->second->kind != Kind::number) return {};
-  return sign * named->second->value;
+  using Of = Tree::Kind;
+  if (tree.kind == Of::number) return tree.number;
+  if (tree.kind == Of::name) {
+    const auto named = names_.find(tree.name);
+    if (named == names_.end() || !named->second || named->second->kind != Kind::number) return {};
+    return named->second->value;
+  }
+  if (tree.kind == Of::choice) return number(chosen(tree));
+  std::vector<double> a;
+  for (const auto& part : tree.parts) {
+    const auto one = number(*part);
+    if (!one) return {};
+    a.push_back(*one);
+  }
+  if (tree.kind == Of::negative) return -a[0];
+  if (tree.kind == Of::add) return a[0] + a[1];
+  if (tree.kind == Of::subtract) return a[0] - a[1];
+  if (tree.kind == Of::times || tree.kind == Of::joined) return a[0] * a[1];
+  if (tree.kind == Of::divide) return a[0] / a[1];
+  if (tree.kind != Of::call || a.size() != 1) return {};
+  if (tree.name == "sqrt") return std::sqrt(a[0]);
+  if (tree.name == "exp") return std::exp(a[0]);
+  if (tree.name == "log") return std::log(a[0]);
+  if (tree.name == "positive") return a[0] > 0 ? 1 : 0;
+  return {};
 }
 
 Meaning LawValues::made(const Tree& tree) {
@@ -308,8 +335,9 @@ Meaning LawValues::made(const Tree& tree) {
 
 void LawValues::wants_arguments(const Tree& tree) const {
   static const std::map<std::string, std::pair<std::size_t, std::size_t>> kWanted = {
-      {"max", {2, 2}},  {"min", {2, 2}},  {"dot", {2, 2}}, {"outer", {2, 2}},    {"grad", {2, 2}},
-      {"ones", {1, 2}}, {"fill", {2, 3}}, {"rms", {1, 2}}, {"layernorm", {1, 2}}};
+      {"max", {2, 2}},  {"min", {2, 2}},     {"dot", {2, 2}},  {"outer", {2, 2}},     {"grad", {2, 2}},
+      {"ones", {1, 2}}, {"fill", {2, 3}},    {"rms", {1, 2}},  {"layernorm", {1, 2}}, {"share", {1, 2}},
+      {"fit", {2, 2}},  {"largest", {2, 2}}, {"solve", {2, 2}}};
   const auto it = kWanted.find(tree.name);
   const auto [low, high] = it == kWanted.end() ? std::pair<std::size_t, std::size_t>{1, 1} : it->second;
   if (std::any_of(tree.names.begin(), tree.names.end(), [](const std::string& n) { return !n.empty(); }))
@@ -339,6 +367,13 @@ Value LawValues::call(const Tree& tree) {
       fail(tree.column, "fill wants a number, then a size or two: fill(0.1, V, K)");
     return g_.fill(a.value, shape);
   }
+  if (name == "fit") return g_.fit(plain(*tree.parts[0], tree.column), size(*tree.parts[1]));
+  if (name == "largest") {
+    const auto n = number(*tree.parts[1]);
+    if (!n || *n != std::floor(*n) || *n < 1)
+      fail(tree.parts[1]->column, "largest(x, n) keeps n entries of x, a whole number from 1");
+    return g_.largest(plain(*tree.parts[0], tree.column), static_cast<int>(*n));
+  }
   std::vector<Value> parts;
   for (const auto& part : tree.parts) parts.push_back(plain(*part, tree.column));
   const Value a = parts[0], b = parts.size() > 1 ? parts[1] : nullptr;
@@ -347,7 +382,10 @@ Value LawValues::call(const Tree& tree) {
         "inverse goes entry by entry, which is not the inverse of {}; write 1 / M for 1 over every "
         "entry of M",
         shape_text(a->shape)));
+  if (name == "sqrt" && memory_ && a->kind == Kind::number) return g_.number(std::sqrt(a->value));
   if (is_map(name)) return g_.map(name, a);
+  if (name == "cos") return g_.map("sin", g_.add(a, g_.number(kQuarterTurn)));
+  if (name == "solve") return g_.solve(a, b);
   if (name == "max" || name == "min") return g_.extreme(name == "max" ? Kind::max : Kind::min, a, b);
   if (name == "dot") {
     if (a->shape != b->shape)
@@ -366,6 +404,7 @@ Value LawValues::call(const Tree& tree) {
   if (name == "unit") return g_.unit(a);
   if (name == "softmax") return g_.softmax(a);
   if (name == "rms") return g_.rms(a, b ? b : g_.number(1e-5));
+  if (name == "share") return b ? g_.div(a, g_.add(g_.sum(a), b)) : g_.div(a, g_.sum(a));
   if (name == "layernorm") return g_.rms(g_.sub(a, g_.mean(a)), b ? b : g_.number(1e-5));
   // grad
   if (!a->shape.number())
@@ -413,19 +452,30 @@ Value LawValues::learn(const Tree& tree) {
     const std::string& key = tree.names[i];
     if (!parameter && key == "bias") {
       init(part, one);
+    } else if (one.kind == Kind::token && key == "weights") {
+      const auto n = number(part);
+      if (!n || *n < 0)
+        fail(part.column, "weights start as the model's do times a number that is not negative");
+      one.weights = *n;
+    } else if (one.kind == Kind::token && key == "through") {
+      if (part.kind != Tree::Kind::word || part.name != "tanh")
+        fail(part.column, "what the numbers of a rank go through is \"tanh\"");
+      one.through = part.name;
     } else if (one.kind == Kind::token && key == "rank") {
       if (part.kind == Tree::Kind::name && part.name == "d") {
         one.rank = kRankOfKeys;
-      } else if (const auto n = number(part); n && *n == std::floor(*n) && *n >= 1 && *n <= 4096) {
-        one.rank = static_cast<int>(*n);
+      } else if (const auto n = number(part);
+                 n && (memory_ || *n == std::floor(*n)) && *n > 0 && *n <= 4096) {
+        one.rank = static_cast<int>(std::ceil(*n));  // a memory's own is perhaps a share of a size
       } else {
-        fail(part.column, "rank is a whole number or d, the size of a key before its feature map");
+        fail(part.column,
+             "rank is a whole number from 1 to 4096 or d, the size of a key before its feature map");
       }
     } else if (!key.empty()) {
       fail(tree.column, fmt::format("{} has no argument {}; it has {}", tree.name, key,
                                     parameter                  ? "its sizes and how it starts"
                                     : one.kind == Kind::asking ? "a width and bias"
-                                                               : "a width, rank and bias"));
+                                                               : "a width, rank, through, weights and bias"));
     } else if (parameter && (part.kind == Tree::Kind::call || part.kind == Tree::Kind::negative ||
                              (part.kind == Tree::Kind::number && part.number != std::floor(part.number)))) {
       init(part, one);
@@ -437,7 +487,8 @@ Value LawValues::learn(const Tree& tree) {
   one.shape = {sizes.empty() ? 1 : sizes[0], sizes.size() > 1 ? sizes[1] : 1};
   ++learned_here_;
   std::string base = definition_;
-  if (is_state(base) || base == "read") base += starts_ ? "_start" : "_" + tree.name;
+  const bool own = memory_ && !memory_->study && !reads_;  // which may call an input so
+  if (is_state(base) || (base == "read" && !own)) base += starts_ ? "_start" : "_" + tree.name;
   one.name = learned_here_ == 1 ? base : fmt::format("{}_{}", base, learned_here_);
   for (const Learned& other : law_.learned) {
     if (other.name == one.name && !other.made)
@@ -447,6 +498,8 @@ Value LawValues::learn(const Tree& tree) {
                one.name, tree.name));
   }
   if (parameter && one.init.empty()) one.init = "uniform", one.numbers = {1};
+  for (std::size_t i = 0; memory_ && i < memory_->inputs.size(); ++i)
+    if (memory_->inputs[i].name == definition_) one.each_write = memory_->inputs[i].each_write;
   one.weight = memory_ && !memory_->study && !memory_->inputs.empty();
   law_.learned.push_back(one);
   return leaf(one);
@@ -458,11 +511,23 @@ void LawValues::init(const Tree& tree, Learned& one) {
     return;
   }
   const Tree& inner = tree;
-  const std::size_t wanted = inner.name == "log_uniform" || inner.name == "inverse_softplus" ? 2 : 1;
-  if (inner.kind != Tree::Kind::call || !is_init(inner.name) || inner.parts.size() != wanted)
-    fail(inner.column,
-         "a start is a number, constant(x), normal(deviation), uniform(bound), log_uniform(a, b) or "
-         "inverse_softplus(a, b)");
+  if (inner.kind == Tree::Kind::call && inner.name == "ramp") {
+    const bool word = inner.parts.size() == 1 && inner.parts[0]->kind == Tree::Kind::word;
+    if (!word || ramp(inner.parts[0]->name, 1, 1, 0).empty())
+      fail(inner.column,
+           fmt::format("a ramp is one of {}: ramp(\"{}\")", fmt::join(ramp_names(), ", "), ramp_names()[0]));
+    one.init = fmt::format("\"{}\"", inner.parts[0]->name);
+    return;
+  }
+  const bool step =
+      inner.name == "inverse_softplus" || inner.name == "logit_step" || inner.name == "signed_step";
+  const std::size_t wanted = inner.name == "log_uniform" || step ? 2 : 1;
+  const bool between = inner.name == "uniform" && inner.parts.size() == 2;
+  if (inner.kind != Tree::Kind::call || !is_init(inner.name) || (inner.parts.size() != wanted && !between))
+    fail(
+        inner.column,
+        "a start is a number, constant(x), normal(deviation), uniform(bound), uniform(a, b), log_uniform(a, b), "
+        "inverse_softplus(a, b), logit_step(a, b), signed_step(a, b) or ramp(\"name\")");
   one.init = inner.name, one.numbers.clear();
   for (const auto& part : inner.parts) {
     const auto n = number(*part);
@@ -473,7 +538,8 @@ void LawValues::init(const Tree& tree, Learned& one) {
   if (wanted == 2 && !((from_0 ? 0 <= one.numbers[0] && 0 < one.numbers[1] : 0 < one.numbers[0]) &&
                        one.numbers[0] <= one.numbers[1]))
     fail(inner.column, fmt::format("{}(a, b) wants 0 {} a <= b", inner.name, from_0 ? "<=" : "<"));
-  if ((inner.name == "normal" || inner.name == "uniform") && one.numbers[0] < 0)
+  if (between && one.numbers[0] > one.numbers[1]) fail(inner.column, "uniform(a, b) wants a <= b");
+  if ((inner.name == "normal" || inner.name == "uniform") && !between && one.numbers[0] < 0)
     fail(inner.column, fmt::format("{} wants a number that is not negative", inner.name));
 }
 

@@ -26,8 +26,8 @@ class LawValues {
   void at_step(int step) { at_ = step; }
   int step() const { return at_; }
   /// Learned quantities are called as what is defined, or of a state as its start.
-  void begin(const std::string& definition, bool starts) {
-    definition_ = definition, learned_here_ = 0, starts_ = starts;
+  void begin(const std::string& definition, bool starts, bool reads) {
+    definition_ = definition, learned_here_ = 0, starts_ = starts, reads_ = reads;
   }
   /// Throws LawError.
   [[noreturn]] void fail(int column, const std::string& message) const {
@@ -87,7 +87,7 @@ class LawValues {
   std::vector<Inner> inner_;  ///< the gradients so far
   int at_ = 1, learned_here_ = 0;
   std::string definition_;
-  bool starts_ = false;
+  bool starts_ = false, reads_ = false;
 };
 
 }  // namespace crosstalk::rules

@@ -13,7 +13,7 @@ namespace crosstalk::rules {
 
 inline constexpr int kKeys = 4, kValues = 3;
 
-inline int size_of(int letter) { return letter == kK ? kKeys : letter == kV ? kValues : letter; }
+inline int size_of(int letter) { return sized(letter, kKeys, kValues); }
 
 struct Block {
   int rows = 1, columns = 1;
@@ -42,6 +42,7 @@ inline double function(const std::string& f, double x) {
   if (f == "abs") return std::abs(x);
   if (f == "sign") return x > 0 ? 1 : x < 0 ? -1 : 0;
   if (f == "positive") return x > 0 ? 1 : 0;
+  if (f == "sin") return std::sin(x);
   return x == 0 ? 0 : 1 / x;
 }
 
@@ -128,6 +129,15 @@ inline Block walked(Value root, const Leaves& leaves) {
       case Kind::softmax:
         for (double e : arg(0).x) total += std::exp(e);
         each([&](int i, int j) { return std::exp(arg(0).get(i, j)) / total; });
+        break;
+      case Kind::largest:
+        each([&](int i, int) {
+          const double x = arg(0).get(i, 0);
+          return std::count_if(arg(0).x.begin(), arg(0).x.end(), [&](double e) { return e > x; }) <
+                         node->value
+                     ? x
+                     : 0;
+        });
         break;
       case Kind::unit:
         for (double e : arg(0).x) total += e * e;

@@ -42,14 +42,20 @@ class Lowering {
       if (node->kind == Kind::input) wanted_.insert(node->name);
     }
     all.insert(all.begin(), scans.begin(), scans.end());
-    // Inputs of a memory are asked for in the order of its text.
-    std::vector<Value> inputs;
+    // Inputs of a memory are asked for in the order of its text; what only the reading behind the states needs, then.
+    std::vector<Value> inputs, first = all;
+    std::erase(first, after());
     for (auto one = law.learned.rbegin(); one != law.learned.rend(); ++one) {
       if (!one->made) continue;
-      for (Value node : order(all))
-        if (is_learned_kind(node->kind) && node->value == 0 && node->name == one->name)
-          inputs.push_back(node);
-      if (!inputs.empty() && inputs.back()->name == one->name) all.push_back(one->made);
+      for (auto* roots : {&first, &all}) {
+        const std::vector<Value> nodes = order(*roots);
+        const auto leaf = std::find_if(nodes.begin(), nodes.end(), [&](Value node) {
+          return is_learned_kind(node->kind) && node->value == 0 && node->name == one->name;
+        });
+        if (leaf == nodes.end()) continue;
+        if (roots == &first) inputs.push_back(*leaf);
+        roots->push_back(one->made);
+      }
     }
     hoist_.count(all);
     std::for_each(inputs.rbegin(), inputs.rend(), [&](Value input) { hoist_.value(input); });
@@ -62,6 +68,8 @@ class Lowering {
     for (const Asked& one : asked())
       hoist_.set(one.name, Place::query,
                  of_state(one, hoist_.at_queries(query_of(one), hoist_.size(one.query->shape.rows))));
+    for (const auto& [name, value] : law_.values)
+      if (name == "written_key") m_.note(name, hoist_.value(value));
     return hoist_.at_queries(after(), m_.V);
   }
 
@@ -135,7 +143,9 @@ class Lowering {
     if (r.value && !(r.value->kind == Kind::given && r.value->name == "v"))
       recurrence.value = wide(r.value, V);
     const bool stabilised = !asked.sum.empty() && !asked.eps;
-    if (!stabilised) recurrence.gain = optional(r.gain);
+    const std::optional<double> rate = r.gain && !law_.weights.empty() ? hoist_.number(r.gain) : std::nullopt;
+    if (rate) recurrence.key = *rate * recurrence.key;
+    if (!stabilised && !rate) recurrence.gain = optional(r.gain);
     recurrence.log_decay = optional(r.log_decay), recurrence.decay = optional(r.decay);
     recurrence.value_log_decay = wide(r.value_log_decay, V);
     recurrence.sign = wide(r.sign, r.sign && r.sign->shape.number() ? 1 : K);
@@ -156,7 +166,7 @@ class Lowering {
     }
     recurrence.decayed = r.decayed;
     recurrence.before = law_.before && m_.at_tokens();
-    recurrence.contracting = r.contracting && normalised(m_);
+    recurrence.contracting = (r.contracting && normalised(m_)) || (r.shrinks && !law_.weights.empty());
     recurrence.state = plan->name.c_str();
     if (stabilised) {
       recurrence.log_decay = hoist_.at_tokens(r.log_decay, 1);

@@ -11,7 +11,7 @@ namespace crosstalk::rules {
 template <class Real>
 Var<Real> read_law(Mixer<Real>& m, const Law& law, const Plan& plan);
 
-/// Start of a learned quantity; nothing: as the model's weights.
-std::optional<Init> init_of(const Learned& one);
+/// Start of a learned quantity of H heads of n numbers in a layer at `depth`; nothing: as the model's weights.
+std::optional<Init> init_of(const Learned& one, int H, int n, double depth);
 
 }  // namespace crosstalk::rules

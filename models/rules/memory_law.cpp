@@ -8,11 +8,16 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 
 #include "models/apply_model.h"
 #include "models/parts/parts.h"
+#include "models/parts/ramps.h"
+#include "models/rules/hoist.h"
+#include "models/rules/kernels.h"
 #include "models/rules/lower.h"
 #include "models/rules/recognise.h"
+#include "models/rules/report.h"
 
 namespace crosstalk::rules {
 namespace {
@@ -83,15 +88,41 @@ struct OwnLaw {
   OwnText text;
   std::unique_ptr<Law> law;
   Plan plan;
+  std::vector<Value> inputs;           ///< in the order of the text
+  std::map<std::string, Value> named;  ///< inputs, weights, values, and q, k, v
 };
+OwnLaw made_law(OwnText text) {
+  auto law = parse_law(text.steps, text.numbers, &text.memory);
+  const Plan plan = recognise(*law);
+  LawGraph& g = law->graph;
+  OwnLaw out{std::move(text), std::move(law), plan, {}, {}};
+  for (const Learned& one : out.law->learned) out.inputs.push_back(g.leaf(one.kind, one.name, one.shape));
+  for (Value node : out.inputs) out.named.emplace(node->name, node);
+  for (const Learned& one : out.law->weights)
+    out.named.emplace(one.name, g.make(one.kind, {}, one.shape, one.name, 1));
+  // What options leave out has no name.
+  const std::set<Value> there = [&] {
+    std::set<Value> all;
+    for (const auto* some : {&out.law->learned, &out.law->weights})
+      for (const Learned& one : *some)
+        all.insert(g.make(one.kind, {}, one.shape, one.name, one.weight ? 1 : 0));
+    return all;
+  }();
+  for (const auto& [name, value] : out.law->values)
+    if (!holds(value, [&](Value n) { return is_learned_kind(n->kind) && there.count(n) == 0; }))
+      out.named.emplace(name, value);
+  for (const char* name : {"q", "k", "v"})
+    out.named.emplace(name, g.leaf(Kind::given, name, {*name == 'v' ? kV : kK, 1}));
+  return out;
+}
 
 /// Kept, so that addresses stay.
-const OwnLaw& own_law(const Memory& memory, const Options& options, double eps = kReadEps, double scale = 1,
+const OwnLaw& own_law(const Memory& memory, const Options& options, const TextPlace& place = {},
                       const std::vector<std::string>& absent = {}) {
   static std::mutex mutex;
   static std::map<std::string, std::unique_ptr<OwnLaw>> known;
-  OwnText text = own_text(memory, options, eps, scale);
-  text.memory.absent = absent;
+  OwnText text = own_text(memory, options, place);
+  text.memory.absent = absent, text.memory.given = !place.learned;
   std::string key = memory.name + memory.law;
   for (const NamedNumber& one : text.numbers) key += fmt::format("\n{}={}", one.name, one.value);
   for (const auto& [name, value] : text.memory.options) key += "\n" + name + "=" + value;
@@ -100,9 +131,7 @@ const OwnLaw& own_law(const Memory& memory, const Options& options, double eps =
   auto& one = known[key];
   if (one) return *one;
   try {
-    auto law = parse_law(text.steps, text.numbers, &text.memory);
-    const Plan plan = recognise(*law);
-    one = std::make_unique<OwnLaw>(OwnLaw{std::move(text), std::move(law), plan});
+    one = std::make_unique<OwnLaw>(made_law(std::move(text)));
   } catch (const LawError& error) {
     throw std::logic_error(
         fmt::format("memory {0} (models/memories/{0}.cpp): .law, step {1}, column {2}: {3}", memory.name,
@@ -114,9 +143,10 @@ const OwnLaw& own_law(const Memory& memory, const Options& options, double eps =
 /// What a head takes for a token and a query, or a token (flops of models/memory.h).
 double operations(const Plan& plan, double K, double V, double T, double Q) {
   double all = 0;
-  for (const StatePlan& one : plan.states) {
-    if (!one.recurrence) continue;
-    const RecurrencePlan& r = *one.recurrence;
+  for (const Asked& one : plan.asked) {
+    const auto state = std::find_if(plan.states.begin(), plan.states.end(),
+                                    [&](const StatePlan& s) { return s.name == one.state; });
+    const RecurrencePlan& r = *state->recurrence;
     const bool channels = r.log_decay && !r.log_decay->shape.number();
     if (r.value_log_decay) return 14 * K * V * T;
     all += 6 + 4 * channels + 8 * (r.erase != RecurrencePlan::Erase::none) +
@@ -126,20 +156,46 @@ double operations(const Plan& plan, double K, double V, double T, double Q) {
 }
 
 template <class Real>
+TextPlace place_of(Mixer<Real>& m, const Memory& memory) {
+  TextPlace place;
+  place.keys = m.K, place.values = m.V, place.d = m.d, place.heads = m.H, place.width = m.token_size();
+  place.learned = m.learned(), place.beside = m.learned() && !m.has_input("of a token");
+  if (memory.own_queries) place.scale = m.query_scale();
+  return place;
+}
+
+template <class Real>
+Var<Real> read_by_kernel(Mixer<Real>& m, const OwnLaw& own, const LawKernel& kernel) {
+  Hoist<Real> hoist(m, *own.law);
+  std::vector<Value> made;
+  for (const Learned& one : own.law->learned)
+    if (one.made) made.push_back(one.made);
+  hoist.count(made);
+  for (Value input : own.inputs) hoist.value(input);
+  const Var<Real> o = kernel(m, [&](const char* name) {
+    const auto found = own.named.find(name);
+    return found == own.named.end() ? Var<Real>{} : hoist.value(found->second);
+  });
+  const Value read = own.law->read, asks = read->kind == Kind::mul ? read->args[0] : nullptr;
+  if (!asks || !holds(asks, [](Value n) { return n->kind == Kind::asking; })) return o;
+  return hoist.at_queries(asks, m.V) * o;
+}
+
+template <class Real>
 Var<Real> build(const Memory& memory, Mixer<Real>& m) {
   std::vector<std::string> absent;
   for (const MemoryInput& input : memory.inputs)
-    if (input.optional && !m.has_input(input.name)) absent.push_back(input.name);
-  const auto law = [&](double eps) -> const OwnLaw& {
-    return own_law(memory, m.options, eps, m.query_scale(), absent);
-  };
+    if (input.optional && !m.learned() && !m.has_input(input.name)) absent.push_back(input.name);
+  TextPlace place = place_of(m, memory);
   // Whoever asks for eps says that it has an effect.
-  const bool divides = holds(law(kReadEps).law->read, [](Value n) { return n->name == "eps"; });
-  const OwnLaw& own = law(divides ? m.read_eps() : kReadEps);
-  if (!own.plan.reason.empty() || own.plan.transposed)
+  if (holds(own_law(memory, m.options, place, absent).law->read, [](Value n) { return n->name == "eps"; }))
+    place.eps = m.read_eps();
+  const OwnLaw& own = own_law(memory, m.options, place, absent);
+  const LawKernel* kernel = kernel_of_law(memory.name);
+  if (!kernel && (!own.plan.reason.empty() || own.plan.transposed))
     throw std::logic_error(fmt::format(".law is no call of the engines ({}); give .build too",
                                        own.plan.transposed ? "its state is H = S^T" : own.plan.reason));
-  const Var<Real> o = read_law(m, *own.law, own.plan);
+  const Var<Real> o = kernel ? read_by_kernel(m, own, *kernel) : read_law(m, *own.law, own.plan);
   return m.has("read_norm") ? normalised_read(m, o) : o;
 }
 
@@ -150,11 +206,18 @@ std::string joined(const std::vector<std::string>& steps, std::size_t from, std:
 
 }  // namespace
 
-std::int64_t numbers_of_states(const Law& law, std::int64_t K, std::int64_t V) {
-  const auto size = [&](int n) { return n == kK ? K : n == kV ? V : std::int64_t{n}; };
+std::int64_t numbers_of_states(const Law& law, std::int64_t K, std::int64_t V, const Memory* memory) {
+  const auto size = [&](int n) -> std::int64_t { return sized(n, K, V); };
   std::int64_t all = 0;
-  for (const LawState& one : law.states) all += size(one.shape.rows) * size(one.shape.columns);
+  for (const LawState& one : law.states)
+    if (!memory || memory->law.empty() || !one.shape.number() || hands_on(*memory, one))
+      all += size(one.shape.rows) * size(one.shape.columns);
   return all;
+}
+
+bool hands_on(const Memory& memory, const LawState& state) {
+  const auto& named = memory.states;
+  return named.size() > 1 ? std::count(named.begin(), named.end(), state.name) > 0 : !state.shape.number();
 }
 
 void follow(const Law& law, Memory& memory) {
@@ -168,12 +231,16 @@ void follow(const Law& law, Memory& memory) {
       declared->per = input.per, declared->shape = input.shape;
     }
   }
-  memory.states.clear();
+  const bool own = !memory.law.empty(), listed = own && memory.states.size() > 1;
+  const Memory said = memory;
+  if (!listed) memory.states.clear();
   for (const LawState& one : law.states) {
-    const bool own = !memory.law.empty();
-    memory.states.insert(own && one.name == "S" ? memory.states.begin() : memory.states.end(), one.name);
+    if (own && !hands_on(said, one)) continue;
+    if (!listed)
+      memory.states.insert(own && one.name == "S" ? memory.states.begin() : memory.states.end(), one.name);
     const std::string name = start_name(one.name);
-    const bool usual = one.name == "S" || (own && one.name == "z" && one.shape == Shape{kK, 1});
+    const bool sum = (one.name == "z" || one.name == "n") && one.shape == Shape{kK, 1};
+    const bool usual = one.name == "S" || (own && (sum || one.shape.number()));
     if (usual || std::any_of(memory.inputs.begin(), memory.inputs.end(),
                              [&](const MemoryInput& input) { return input.name == name; }))
       continue;
@@ -185,7 +252,36 @@ void follow(const Law& law, Memory& memory) {
   memory.bounded_by_rank = memory.bounded_by_rank || is_linear_read(law.read);
 }
 
-OwnText own_text(const Memory& memory, const Options& options, double eps, double scale) {
+namespace {
+
+/// "repeat OPTION: a{n} = f(a{n-1})" is a step of each n from 1 to the option, and {OPTION} its number.
+std::vector<std::string> repeated(std::string line, const Memory& memory, const Options& options) {
+  const auto replace = [](std::string text, const std::string& what, std::int64_t by) {
+    for (std::size_t at; (at = text.find(what)) != std::string::npos;)
+      text.replace(at, what.size(), std::to_string(by));
+    return text;
+  };
+  const bool repeats = line.starts_with("repeat ");
+  const std::size_t colon = repeats ? line.find(':') : 0;
+  std::int64_t times = 1;
+  for (const OptionSpec& spec : memory.options) {
+    const auto* whole = std::get_if<std::int64_t>(&spec.default_value);
+    if (!whole) continue;
+    const std::int64_t n =
+        options.has("memory." + spec.name) ? options.get_int("memory." + spec.name) : *whole;
+    line = replace(line, "{" + spec.name + "}", n);
+    if (repeats && line.substr(7, colon - 7) == spec.name) times = n;
+  }
+  if (!repeats) return {line};
+  std::vector<std::string> steps;
+  for (std::int64_t n = 1; n <= times; ++n)
+    steps.push_back(replace(replace(line.substr(colon + 2), "{n-1}", n - 1), "{n}", n));
+  return steps;
+}
+
+}  // namespace
+
+OwnText own_text(const Memory& memory, const Options& options, const TextPlace& place) {
   OwnText out;
   for (std::size_t at = 0, end = 0; at < memory.law.size(); at = end + 1) {
     end = std::min(memory.law.find('\n', at), memory.law.size());
@@ -193,12 +289,22 @@ OwnText own_text(const Memory& memory, const Options& options, double eps, doubl
     line.erase(0, std::min(line.find_first_not_of(' '), line.size()));
     if (line.empty()) continue;
     out.steps.push_back(line);
+    if (line.starts_with("repeat ") || line.find('{') != std::string::npos) {
+      const std::vector<std::string> all = repeated(line, memory, options);
+      out.steps.pop_back(), out.steps.insert(out.steps.end(), all.begin(), all.end());
+      continue;
+    }
     const std::string name = parse_step(line, static_cast<int>(out.steps.size())).name;
     if (std::any_of(memory.inputs.begin(), memory.inputs.end(),
                     [&](const MemoryInput& one) { return one.name == name; }))
       out.of_inputs = out.steps.size();
   }
-  out.numbers = {{"eps", eps}, {"scale", scale}};
+  out.numbers = {{"eps", place.eps}, {"scale", place.scale}, {"keys", place.keys},  {"values", place.values},
+                 {"d", place.d},     {"heads", place.heads}, {"width", place.width}};
+  out.numbers.push_back(
+      {"rwkv7_rank", static_cast<double>(rwkv7_rank(2.5 * place.d / 64, static_cast<int>(place.width)))});
+  out.memory.options = {{"learned", place.learned ? "true" : "false"},
+                        {"beside", place.beside ? "true" : "false"}};
   for (const OptionSpec& spec : memory.options) {
     const std::string key = "memory." + spec.name;
     const OptionValue& value = options.has(key) ? options.at(key) : spec.default_value;
@@ -213,11 +319,12 @@ OwnText own_text(const Memory& memory, const Options& options, double eps, doubl
     const bool of_head = input.per == Per::head || input.per == Per::head_key ||
                          (input.per == Per::other && input.shape.find('T') == std::string::npos);
     Learned one{.kind = of_head ? Kind::parameter : Kind::token, .name = input.name};
+    one.each_write = input.per == Per::write;
     if (of_head) one.init = "uniform", one.numbers = {1};
     const auto size = [&](std::string_view letter) {
       const auto own = memory.letters.find(letter[0]);
       if (own == memory.letters.end())
-        return letter == "K" ? kK : letter == "V" ? kV : std::stoi(std::string(letter));
+        return letter == "K" ? kK : letter == "V" ? kV : letter == "M" ? kM : std::stoi(std::string(letter));
       return static_cast<int>(std::stod(out.memory.options.at(own->second)));
     };
     std::vector<int> sizes;
@@ -240,8 +347,8 @@ std::unique_ptr<Law> study_law(const Memory& memory, const Options& options, boo
   Options all = options;
   fill_defaults(all, "memory", memory.options);
   if (memory.check) memory.check(all);
-  OwnText text = own_text(memory, all, kReadEps);
-  text.memory.study = true;
+  OwnText text = own_text(memory, all, {.learned = !given});
+  text.memory.study = true, text.memory.given = given;
   if (given)
     text.steps.erase(text.steps.begin(), text.steps.begin() + static_cast<std::ptrdiff_t>(text.of_inputs));
   return parse_law(text.steps, text.numbers, &text.memory);
@@ -271,11 +378,15 @@ void follow_law(Memory& memory) {
   }
   if (!memory.state)
     memory.state = [kept](const Options& o, std::int64_t K, std::int64_t V, std::int64_t) {
-      return numbers_of_states(*own_law(*kept, o).law, K, V);
+      return numbers_of_states(*own_law(*kept, o).law, K, V, kept.get());
     };
-  if (!memory.flops && own.plan.reason.empty())
+  if (!memory.flops)
     memory.flops = [kept](const Options& o, double K, double V, double T, double Q) {
-      return operations(own_law(*kept, o).plan, K, V, T, Q);
+      const OwnLaw& law = own_law(*kept, o);
+      const double writes = o.has("memory.writes") ? static_cast<double>(o.get_int("memory.writes")) : 1;
+      // Token after token: forward, and twice as much backward.
+      return law.plan.reason.empty() ? writes * operations(law.plan, K, V, T, Q)
+                                     : 3 * operations_of(*law.law, K, V) * T;
     };
   if (!memory.build.single) memory.build = [kept](auto& m) { return build(*kept, m); };
 }

@@ -135,7 +135,7 @@ class Layout {
 
  private:
   using Outputs = std::vector<std::pair<Value, int>>;
-  int size(int letter) const { return letter == kK ? K_ : letter == kV ? V_ : letter; }
+  int size(int letter) const { return rules::sized(letter, K_, V_); }
   Size numbers(Shape s) const { return Size(size(s.rows)) * size(s.columns); }
   int take(Shape s) {
     const int n = numbers(s), at = n < 4 ? next_ : aligned(next_);
@@ -308,7 +308,8 @@ CutLaw cut(Law& law, bool beside, const GivenStarts& given) {
   if (beside && law.before) {
     std::map<Value, Value> zeros;
     for (Value node : order({read})) {
-      if (node->kind == Kind::token || (node->kind == Kind::given && node->name != "q"))
+      if (node->kind == Kind::token ||
+          (node->kind == Kind::given && node->name != "q" && node->name != "head"))
         zeros[node] = law.graph.fill(law.graph.number(0), node->shape);
     }
     read = law.graph.replaced(read, zeros);
@@ -319,6 +320,10 @@ CutLaw cut(Law& law, bool beside, const GivenStarts& given) {
 
 std::string refused_by_program(Law& law) {
   const std::size_t states = law.states.size();
+  for (Value node : order(law.roots()))
+    if (node->kind == Kind::solve || node->kind == Kind::fit)
+      return fmt::format("{}() is an operation of kernels of memories alone",
+                         node->kind == Kind::solve ? "solve" : "fit");
   if (states > RuleProgram::kMostStates)
     return fmt::format("it has {} states, and token after token at most {} are carried", states,
                        RuleProgram::kMostStates);
@@ -335,7 +340,7 @@ std::string refused_by_program(Law& law) {
 
 std::shared_ptr<const RuleProgram> program_of(Law& law, const CutLaw& cut, int K, int V) {
   law.graph.begin_adjoint();
-  const auto size = [&](int letter) { return letter == kK ? K : letter == kV ? V : letter; };
+  const auto size = [&](int letter) { return rules::sized(letter, K, V); };
   // Here sizes are known: sums of ones, as in means, are numbers.
   const auto sized = [&](Value root) {
     std::map<Value, Value> made;

@@ -247,7 +247,7 @@ void Recogniser::reading(Plan& out) {
   for (const Asked& one : out.asked) all.push_back(one.query);
   std::map<Value, Value> zeros;
   for (Value node : order(all)) {
-    if (node->kind == Kind::token || (node->kind == Kind::given && node->name != "q"))
+    if (node->kind == Kind::token || (node->kind == Kind::given && node->name != "q" && node->name != "head"))
       zeros[node] = g_.fill(g_.number(0), node->shape);
   }
   out.after_beside = without_zeros(g_.replaced(out.after, zeros));

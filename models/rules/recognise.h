@@ -43,6 +43,7 @@ struct RecurrencePlan {
   std::vector<Write> more = {};
   bool decayed = true;
   bool contracting = false;  ///< where keys are normalised
+  bool shrinks = false;      ///< contracting whatever the keys: gains are x / (1 + x |k|^2)
 };
 
 struct StatePlan {

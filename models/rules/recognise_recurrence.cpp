@@ -300,7 +300,9 @@ void Recogniser::decays(RecurrencePlan& out, Value decay, Value rows) {
     if (x->kind == Kind::map && x->name == "sigmoid") return g_.map("log_sigmoid", x->args[0]);
     return g_.map("log", x);
   };
-  if (decay && !one(decay)) {
+  const bool absent = decay && decay->kind == Kind::map && decay->name == "exp" &&
+                      decay->args[0]->kind == Kind::number && decay->args[0]->value == 0;
+  if (decay && !one(decay) && !absent) {
     const bool known = decay->kind == Kind::map && (decay->name == "exp" || decay->name == "sigmoid");
     const double low = bounds_of(decay).low;
     if (known || (low >= 0 && !decay->shape.number())) {
@@ -384,6 +386,10 @@ RecurrencePlan Recogniser::fields(Value step) {
   const Bounds gain = out.gain ? bounds_of(out.gain) : Bounds{1, 1};
   out.contracting = out.erase == RecurrencePlan::Erase::delta && gain.low >= 0 && gain.high <= 2 &&
                     out.key == g_.leaf(Kind::given, "k", {kK, 1});
+  if (out.erase == RecurrencePlan::Erase::delta && out.gain && out.gain->kind == Kind::div) {
+    const Value x = out.gain->args[0], square = g_.product(g_.transpose(out.key), out.key);
+    out.shrinks = bounds_of(x).low >= 0 && out.gain->args[1] == g_.add(g_.number(1), g_.mul(x, square));
+  }
   decays(out, decay, rows);
   for (Value part : {out.key, out.value, out.gain, out.log_decay, out.decay, out.value_log_decay, out.sign,
                      out.erase_read, out.erase_write, out.erase_gain})

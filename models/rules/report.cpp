@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <map>
 #include <set>
@@ -218,7 +219,10 @@ LawReport report(const Law& written, const Law& law, const Plan& plan) {
   return out;
 }
 
-std::string operations_text(const std::vector<Value>& nodes) {
+namespace {
+
+/// Operations by powers of V and K.
+std::map<std::pair<int, int>, std::int64_t> counted(const std::vector<Value>& nodes) {
   std::map<std::pair<int, int>, std::int64_t> counts;  // by powers of V and K
   const auto count = [&](std::initializer_list<int> sizes) {
     std::pair<int, int> powers{0, 0};
@@ -226,6 +230,7 @@ std::string operations_text(const std::vector<Value>& nodes) {
     for (const int n : sizes) {
       if (n == kV) ++powers.first;
       if (n == kK) ++powers.second;
+      if (n == kM) ++powers.second, times *= 4;
       if (n > 0) times *= n;
     }
     counts[powers] += times;
@@ -248,6 +253,12 @@ std::string operations_text(const std::vector<Value>& nodes) {
       case Kind::row_sums:
         count({node->args[0]->shape.rows, node->args[0]->shape.columns});
         break;
+      case Kind::solve: {  // a factor of the matrix, and both its halves
+        const int n = s.rows;
+        for (int i = 0; i < 2; ++i) count({n, n});
+        count({n, n, n});
+        break;
+      }
       case Kind::softmax:  // the largest, exp, the sum, a product
       case Kind::unit:     // squares, their sum, a product
         for (int i = 0; i < (node->kind == Kind::softmax ? 4 : 3); ++i) count({s.rows, s.columns});
@@ -256,6 +267,20 @@ std::string operations_text(const std::vector<Value>& nodes) {
         if (!node->is_leaf()) count({s.rows, s.columns});
     }
   }
+  return counts;
+}
+
+}  // namespace
+
+double operations_of(const Law& law, double K, double V) {
+  double all = 0;
+  for (const auto& [powers, n] : counted(order(law.roots())))
+    all += static_cast<double>(n) * std::pow(V, powers.first) * std::pow(K, powers.second);
+  return all;
+}
+
+std::string operations_text(const std::vector<Value>& nodes) {
+  const auto counts = counted(nodes);
   std::vector<std::pair<std::pair<int, int>, std::int64_t>> sorted(counts.begin(), counts.end());
   std::sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) {
     const int x = a.first.first + a.first.second, y = b.first.first + b.first.second;

@@ -19,6 +19,9 @@ struct LawReport {
       with_state;  ///< operations of a token: those for all tokens at once, and the others
 };
 
+/// How many a token takes with these sizes.
+double operations_of(const Law& law, double K, double V);
+
 /// Additions, products and functions of numbers that one value after the other takes, as "4 V K + 2 V + 3".
 /// Products of matrices count both; transposes and diagonals are free.
 std::string operations_text(const std::vector<Value>& nodes);

@@ -14,11 +14,13 @@ namespace {
 
 const std::vector<std::string> kMaps = {"exp",  "log",      "sigmoid", "softplus", "log_sigmoid",
                                         "tanh", "relu",     "silu",    "sqrt",     "abs",
-                                        "sign", "positive", "inverse"};
+                                        "sign", "positive", "inverse", "sin"};
 const std::vector<std::string> kOthers = {
-    "max", "min",   "sum",  "mean",     "norm", "unit", "rms",      "layernorm",   "softmax",
-    "dot", "outer", "diag", "diagonal", "ones", "fill", "row_sums", "column_sums", "grad"};
-const std::vector<std::string> kInits = {"constant", "normal", "uniform", "log_uniform", "inverse_softplus"};
+    "max",         "min",  "sum",   "mean",    "norm",     "unit",  "rms",  "layernorm",
+    "softmax",     "dot",  "outer", "diag",    "diagonal", "ones",  "fill", "row_sums",
+    "column_sums", "grad", "cos",   "largest", "solve",    "share", "fit"};
+const std::vector<std::string> kInits = {"constant",         "normal",     "uniform",     "log_uniform",
+                                         "inverse_softplus", "logit_step", "signed_step", "ramp"};
 
 bool among(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
@@ -169,7 +171,7 @@ class Parser {
         ++at_;
         out.value = choice();
       }
-    } else if (now().kind == Token::Kind::name && now().text == "read") {
+    } else if (now().kind == Token::Kind::name && now().text == "read" && tokens_[at_ + 1].text != "=") {
       ++at_;
       out.kind = Step::Kind::read;
       out.value = choice();
@@ -339,7 +341,6 @@ class Parser {
       return out;
     }
     if (token.kind == Token::Kind::name) {
-      if (token.text == "state" || token.text == "read") fail(token.text + " begins a step; it is no value");
       ++at_;
       const bool learned = is_learned(token.text);
       if (sees("(") && (is_function(token.text) || is_init(token.text) || learned)) return call(token);

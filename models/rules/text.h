@@ -70,6 +70,8 @@ std::vector<std::string> steps_of(const std::string& law);
 /// A number as canonical text has it: the fewest digits that read back.
 std::string number_text(double x);
 
+/// cos(x) is sin(x + a quarter turn).
+inline constexpr double kQuarterTurn = 1.5707963267948966;
 bool is_map(const std::string& name);       ///< goes entry by entry
 bool is_function(const std::string& name);  ///< any function but token, asking and parameter
 bool is_init(const std::string& name);

@@ -50,6 +50,9 @@ class LawMixer final : public Mixer<double> {
     graph.keep(x.variable->root());
     return made[name] = x;
   }
+  void note(const std::string& name, Var<double> x) override {
+    if (name == "written_key") input(name, [&] { return x; });
+  }
   Variable<double>* omega(int) override { throw std::logic_error("laws have no random features"); }
 
   void fill() {
@@ -88,7 +91,9 @@ void each_input(const Memory& memory, const Options& options, const Look& look) 
   graph.plan();
   mixer.fill();
   graph.forward({});
-  for (const MemoryInput& input : memory.inputs) {
+  std::vector<MemoryInput> inputs = memory.inputs;
+  inputs.push_back({"written_key"});
+  for (const MemoryInput& input : inputs) {
     if (is_start(memory, input.name) || mixer.made.count(input.name) == 0)
       continue;  // left out with these options
     const Tensor<double> made = mixer.made.at(input.name).variable->value;
@@ -110,6 +115,7 @@ void each_input(const Memory& memory, const Options& options, const Look& look) 
 /// What the text of a memory says of an input.
 Vector told(const Memory& memory, const std::string& input, const GateArguments& x) {
   std::map<std::string, Vector> numbers = x.numbers;
+  numbers["head"] = {static_cast<double>(x.head)};
   const auto k = numbers.find("k");  // as key_norm leaves it
   if (k != numbers.end() && x.options.has("memory.key_norm") && x.text("key_norm") == "l2")
     k->second = scaled(1 / std::sqrt(dot(k->second, k->second) + 1e-6), k->second);

@@ -9,16 +9,28 @@ namespace crosstalk::checks {
 rules::plain::Evaluator evaluated_law(const Memory& memory, const Options& options, double eps, bool given,
                                       const rules::plain::Sizes& sizes, const rules::plain::Given& numbers,
                                       std::optional<int> used) {
-  const rules::OwnText text = rules::own_text(
-      memory, options, eps, options.has("memory.scale") ? options.get_double("memory.scale") : 1);
+  rules::TextPlace place;
+  place.keys = place.d = sizes.K, place.values = sizes.V, place.eps = eps, place.learned = !given;
+  if (options.has("model.heads")) place.heads = static_cast<double>(options.get_int("model.heads"));
+  place.width = place.heads * sizes.K;
+  if (options.has("memory.scale")) place.scale = options.get_double("memory.scale");
+  const rules::OwnText text = rules::own_text(memory, options, place);
   rules::plain::Own own{.options = text.memory.options, .used = used, .given = given};
   for (const rules::NamedNumber& one : text.numbers) own.numbers[one.name] = one.value;
-  const auto size = [&](int n) { return n == rules::kK ? sizes.K : n == rules::kV ? sizes.V : n; };
+  own.numbers["head"] = numbers.count("head") != 0 ? numbers.at("head")[0] : 0;
+  const auto keys = numbers.find("k");
+  own.of_writes = {"k", "v"};
+  for (const MemoryInput& input : memory.inputs) {
+    if (input.per != Per::write) continue;
+    own.of_writes.insert(input.name);
+    if (given) own.writes = static_cast<int>(keys->second.size()) / (sizes.T * sizes.K);
+  }
+  const auto size = [&](int n) { return rules::sized(n, sizes.K, sizes.V); };
   for (const rules::Learned& one : text.memory.inputs) {
     const bool made = std::any_of(text.steps.begin(), text.steps.end(), [&](const std::string& step) {
       return rules::parse_step(step, 1).name == one.name;
     });
-    if (!made && numbers.count(one.name) != 0)
+    if ((!made || given) && numbers.count(one.name) != 0)
       own.inputs[one.name] = {size(one.shape.rows), size(one.shape.columns)};
   }
   return {text.steps, sizes, numbers, own};

@@ -232,18 +232,22 @@ namespace {
 /// "Lines: median over {} seeds; bands and whiskers: {}.", by what is drawn: an interval is part of a band where its line has
 /// another one beside it, else a whisker; a single place has markers and no lines.
 std::string how_drawn(const Drawing& drawing) {
+  constexpr double kSeen = 0.005;  // of an interval, as a share of the axis
+  const nlohmann::ordered_json limits = drawing.figure.value("ylim", nlohmann::ordered_json({0, 1}));
+  const bool log = drawing.figure.value("yscale", std::string()) == "log";
   std::set<double> places;
   std::map<std::tuple<std::string, std::string, std::int64_t>, std::map<double, double>> lines;
   for (const FigureRow& row : drawing.rows) {
     if (row.n <= 0) continue;
     places.insert(row.x);
     lines[{row.facet, row.label, row.d_dot}][row.x] =
-        row.n > 1 && std::isfinite(row.hi) ? row.hi - row.lo : -1;
+        row.n > 1 && std::isfinite(row.hi) ? place_of(row.hi, limits, log) - place_of(row.lo, limits, log)
+                                           : -1;
   }
   bool bands = false, whiskers = false;
   for (const auto& [line, intervals] : lines)
     for (auto at = intervals.begin(); at != intervals.end(); ++at) {
-      if (!(at->second > 0)) continue;  // no width, nothing to see
+      if (at->second < kSeen) continue;
       const bool beside = (at != intervals.begin() && std::prev(at)->second >= 0) ||
                           (std::next(at) != intervals.end() && std::next(at)->second >= 0);
       (beside ? bands : whiskers) = true;
@@ -267,7 +271,7 @@ void finish_footnotes(Drawing& drawing, const std::map<std::string, LabelStyle>&
                         : fmt::format(fmt::runtime(how_drawn(drawing)), seeds, interval_name(fewest, most)));
     drawing.brief[texts[0]] = most <= 1
                                   ? texts[0]
-                                  : fmt::format("Median and {} of {} seeds.",
+                                  : fmt::format("Median, {} of {} seeds.",
                                                 most < seeds_of_an_interval ? "range" : "interval", seeds);
     if (diverged > 0) texts.emplace_back("Diverged runs count as the worst; crosses: half or more diverged.");
   }

@@ -252,16 +252,21 @@ void mark_chance(Drawing& drawing, const Prepared& prepared, const FigureOptions
 void note_doubts(Drawing& drawing, const Prepared& prepared, const FigureOptions& options) {
   const RecordList runs = results_of(prepared.records);
   const std::size_t first = drawing.footnotes.size();
+  bool counted = false;
   const auto add = [&](const std::string& sentence, const char* brief, std::size_t count, std::size_t of) {
     drawing.footnotes.push_back(sentence);
-    drawing.brief[sentence] = fmt::format("{} of {} runs {}.", count, of, brief);
+    drawing.brief[sentence] = counted ? fmt::format("{} {}.", count, brief)
+                                      : fmt::format("{} of {} runs {}.", count, of, brief);
+    counted = true;
   };
   if (const std::size_t missing = prepared.missing.size(); missing > 0) {
     const std::size_t all = missing + prepared.recorded;
     add(fmt::format("Not whole yet: {} of {} runs are missing.", missing, all), "missing", missing, all);
   }
   const ChanceCount chance = chance_of(runs, metric_shown(drawing, options), options.answers);
-  if (!chance.text.empty())
+  if (!chance.text.empty() && chance.within == 0)
+    drawing.footnotes.push_back(chance.text);
+  else if (!chance.text.empty())
     add(chance.text, "at chance", static_cast<std::size_t>(chance.within),
         static_cast<std::size_t>(chance.runs));
   const auto falling = std::count_if(runs.begin(), runs.end(), [](const Record* record) {

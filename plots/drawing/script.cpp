@@ -104,7 +104,7 @@ std::string csv_text(const Drawing& drawing, const ByColumns& by) {
 }
 
 std::string footnote_line(const Drawing& drawing, double inches) {
-  const auto most = static_cast<std::size_t>(inches * 72 / 3.3);  // points of a letter, at 6.5 points
+  const auto most = static_cast<std::size_t>(inches * 72 / 3.6);  // points of a letter, at 6.5 points
   const auto is_doubt = [&](const std::string& one) {
     return std::find(drawing.doubts.begin(), drawing.doubts.end(), one) != drawing.doubts.end();
   };

@@ -71,7 +71,7 @@ LabelStyle look_at(std::size_t place) {
           kDashes[(round - 1) % std::size(kDashes)]};
 }
 
-/// The place of a memory that is often compared: no other memory has it.
+/// The place of a memory that is often compared: no other memory has it, and its line is solid, for theory is dashed.
 std::optional<std::size_t> own_place(const std::string& memory) {
   static const std::vector<std::vector<const char*>> memories = {{"softmax"},
                                                                  {"linear_attention"},
@@ -82,7 +82,7 @@ std::optional<std::size_t> own_place(const std::string& memory) {
                                                                  {"mamba2"},
                                                                  {"rope"},
                                                                  {"rwkv7"},
-                                                                 {"mamba1"},
+                                                                 {"mamba1", "mamba"},
                                                                  {"mamba3"},
                                                                  {"retnet"},
                                                                  {"mesa"},
@@ -162,6 +162,8 @@ std::map<std::string, LabelStyle> label_styles(const std::set<std::string>& labe
     for (std::size_t i = kColours; i < kPalette; ++i) take(label, i);
     if (places.count(label) == 0) take(label, beyond++);
     LabelStyle& style = styles[label] = look_at(places[label]);
+    const auto memory = memories.find(label);
+    if (memory != memories.end() && own_place(memory->second) == places[label]) style.dash = "-";
     style.rank = rank;
     const auto title = titles.find(label);
     style.name = title != titles.end() && !title->second.empty() ? title->second : label_name(label);

@@ -18,6 +18,7 @@ constexpr Kind kKinds[] = {{"error_oldest", "Oldest value of the key", "#0072B2"
                            {"error_never", "Never written", "#999999"},
                            {"error_tie", "Right, but not alone", "#D8D8D8"}};
 constexpr std::size_t kMostPanels = 12, kMostLines = 60;
+constexpr double kSeen = 0.002;  ///< a share that is a bar; a kind with less everywhere has no entry
 
 double mean(const std::vector<double>& values) {
   double sum = 0;
@@ -90,7 +91,8 @@ Drawing draw_errors(const FigureInput& input) {
           row.hi = *std::max_element(shares.begin(), shares.end());
         }
         row.facet = value, row.metric = kind.metric;
-        if (row.median > 0) kinds.insert(kind.metric), total += row.median;
+        if (row.median >= kSeen) kinds.insert(kind.metric);
+        total += row.median > 0 ? row.median : 0;
         drawing.rows.push_back(row);
       }
       most = std::max(most, total);

@@ -5,7 +5,9 @@
 
 #include <limits>
 
+#include <regex>
 #include "plots/tables/latex.h"
+
 #include "plots/test_records.h"
 #include "results/numbers/verdict.h"
 
@@ -522,19 +524,23 @@ TEST_F(TableTest, CompilesWithARealLatex) {
   RecordMap swaps;
   add_record(swaps, "delta", 1, 8, {{"task.name", "swap"}, {"task.operations", 2}}, 0.1)
       .profiles["accuracy_by_operations"] = {{1, 2, 3, 4, 8}, {1, 0.9, 0.8, 0.7, 0.5}};
-  std::string text = "\\documentclass{article}\n\\usepackage{booktabs,graphicx,amssymb}\n\\begin{document}\n";
-  std::string column =
-      "\\documentclass[twocolumn]{article}\n\\usepackage{booktabs,graphicx,amssymb}\n\\begin{document}\n";
+  std::string text, needs;  // what the first lines name, and nothing else
   const auto add = [&](const char* name, const LabelledRecords& rows) {
     options_.label = fmt::format("tab:{}", text.size());  // one of its own in the paper
     text += table(name, rows, TableFormat::latex);
+    std::smatch packages;
+    const std::string first = text.substr(text.rfind("% needs "));
+    ASSERT_TRUE(std::regex_search(first, packages, std::regex("^% needs (\\\\usepackage\\{[^}]*\\})")));
+    needs += packages[1].str() + "\n";
   };
   for (const LabelledRecords& rows : {two_memories(), odd, many(2, 8), many(8, 8)})
     for (const char* name : {"capacity", "final"}) add(name, rows);
   add("tracking", rows_of(swaps));
-  column += text.substr(text.find("\\begin{document}\n") + 17);
-  for (const std::string& paper : {text, column}) {
-    write(folder_ / "paper.tex", paper + "\\end{document}\n");
+  options_.against = "a_b";
+  add("difference", two_memories());
+  options_.against = "";
+  for (const char* kind : {"\\documentclass{article}\n", "\\documentclass[twocolumn]{article}\n"}) {
+    write(folder_ / "paper.tex", kind + needs + "\\begin{document}\n" + text + "\\end{document}\n");
     const std::string once = " && pdflatex -halt-on-error -interaction=nonstopmode paper.tex >log 2>&1";
     const std::string command =
         "cd '" + folder_.string() + "'" + once + once;  // labels stand from the second on

@@ -248,7 +248,7 @@ LabelledRecords read_foreign(const fs::path& path, const Renaming& renaming) {
     add_row(rows, std::move(record), path.string());
   }
   if (going > 0)
-    rows.notes.push_back(fmt::format("{}: {} runs that are still going are left out", path.string(), going));
+    rows.notes.push_back(fmt::format("{}: left out, since they are still going: {}", path.string(), going));
   if (rows.rows.empty()) throw std::invalid_argument(fmt::format("{}: holds no rows", path.string()));
   return rows;
 }

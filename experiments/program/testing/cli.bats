@@ -1123,7 +1123,7 @@ assert json.load(sys.stdin)["seconds_left"] > 0'
   run -0 --separate-stderr "$crosstalk" import wandb.csv --out runs.csv \
     --columns label=Name,status=State,task.pairs=num_kv_pairs,eval_accuracy=valid/accuracy
   [ "$output" = runs.csv ]
-  [[ $stderr == *"1 runs that are still going are left out"* ]]
+  [[ $stderr == *"left out, since they are still going: 1"* ]]
   run -0 --separate-stderr "$crosstalk" table final runs.csv --metric eval_accuracy
   [[ $output == *"0.97"* || $output == *".97"* ]]
   refused "there is no column 'name' for label; there are Name" "$crosstalk" import wandb.csv --columns label=name
