@@ -412,7 +412,6 @@ Value LawValues::call(const Tree& tree) {
   if (!b->is_leaf())
     fail(tree.parts[1]->column,
          "grad is by what has a name: name this value in a step before what depends on it");
-  check_gradient(tree, a, b);
   const std::set<Value> inside = reached(a);
   for (const Inner& one : inner_)
     if (one.through.count(b) != 0 && inside.count(one.gradient) != 0)
@@ -420,6 +419,7 @@ Value LawValues::call(const Tree& tree) {
           tree.column,
           "this grad is of a gradient that went through what it is by, and would miss that part; write the inner "
           "gradient out");
+  check_gradient(tree, a, b);
   const Value of = expanded(a, b);
   Value found = gradients(g_, {{of, g_.number(1)}}, {b})[0];
   if (!found) return g_.fill(g_.number(0), b->shape);
