@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <set>
@@ -52,10 +53,10 @@ std::vector<std::string> next_cells(std::string_view text, char separator, std::
   return cells;
 }
 
-/// What separates the cells of a file's head: a comma, or where it has none, a semicolon or a tab.
+/// What separates the cells of a file's head: a comma, or where it has none, a semicolon, a tab or a |.
 char separator_of(std::string_view head) {
   head = head.substr(0, head.find('\n'));
-  for (const char c : {',', ';', '\t'})
+  for (const char c : {',', ';', '\t', '|'})
     if (head.find(c) != std::string_view::npos) return c;
   return ',';
 }
@@ -66,6 +67,24 @@ bool has_decimal_comma(std::string text) {
   if (comma == std::string::npos || text.find('.') != std::string::npos) return false;
   text[comma] = '.';
   return number_in(text).has_value();
+}
+
+/// "; did you mean LABEL? Names are in lower case".
+std::string other_case(const std::vector<std::string>& columns, const std::string& column) {
+  const auto lower = [](std::string text) {
+    std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
+    return text;
+  };
+  for (const std::string& one : columns)
+    if (lower(one) == column) return fmt::format("; {} is in other case: {} is meant", one, column);
+  return "";
+}
+
+void check_columns(const std::vector<std::string>& columns, const std::string& where) {
+  std::set<std::string> distinct;
+  for (const std::string& column : columns)
+    if (!distinct.insert(column).second)
+      throw std::invalid_argument(fmt::format("{}: two columns have the same name, '{}'", where, column));
 }
 
 }  // namespace
@@ -86,7 +105,8 @@ bool CsvRow::has(const std::string& column) const {
 const std::string& CsvRow::text(const std::string& column, const std::string& what) const {
   const auto found = std::find(columns_.begin(), columns_.end(), column);
   if (found == columns_.end())
-    fail(fmt::format("{} need a column '{}'; there are {}", what, column, fmt::join(columns_, ", ")));
+    fail(fmt::format("{} need a column '{}'; there are {}{}", what, column, fmt::join(columns_, ", "),
+                     other_case(columns_, column)));
   return cells_[static_cast<std::size_t>(found - columns_.begin())];
 }
 
@@ -107,6 +127,14 @@ std::int64_t CsvRow::integer(const std::string& column, const std::string& what)
   return *value;
 }
 
+void check_loss(const CsvRow& row, const std::string& column, double value) {
+  if (value < 0)
+    row.fail(fmt::format(
+        "column '{}': {} is below 0; losses are half squared errors or cross-entropies (a log likelihood "
+        "changes its sign), nan where the run diverged",
+        column, value));
+}
+
 void read_csv(std::string_view text, const std::string& path, const std::function<void(const CsvRow&)>& row) {
   if (text.substr(0, 3) == "\xEF\xBB\xBF") text.remove_prefix(3);  // spreadsheets write it
   if (text.substr(0, 2) == "\xFF\xFE" || text.substr(0, 2) == "\xFE\xFF")
@@ -116,7 +144,7 @@ void read_csv(std::string_view text, const std::string& path, const std::functio
   int line = 1;
   for (std::size_t at = 0; at < text.size();) {
     const int here = line;
-    if (text[at] == '#') {
+    if (text[at] == '#' && columns.empty()) {  // below the columns it begins a cell
       at = std::min(text.find('\n', at), text.size() - 1) + 1;
       ++line;
       continue;
@@ -127,9 +155,7 @@ void read_csv(std::string_view text, const std::string& path, const std::functio
     if (cells.size() == 1 && cells[0].empty()) continue;
     if (columns.empty()) {
       columns = std::move(cells);
-      const std::set<std::string> distinct(columns.begin(), columns.end());
-      if (distinct.size() != columns.size())
-        throw std::invalid_argument(fmt::format("{}: two columns have the same name", where));
+      check_columns(columns, where);
       continue;
     }
     const CsvRow one(columns, std::move(cells), where);

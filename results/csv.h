@@ -34,9 +34,12 @@ class CsvRow {
   std::string where_;
 };
 
-/// Calls `row` for every row. Empty lines and lines that begin with # are passed over; quoted cells may hold
-/// commas, quotes and line ends. Cells are separated by commas, or, where the line of columns has none, by semicolons or
-/// tabs; numbers have decimal points everywhere. `path` is for messages. Throws std::invalid_argument.
+/// Refuses a loss below 0.
+void check_loss(const CsvRow& row, const std::string& column, double value);
+
+/// Calls `row` for every row. Empty lines, and above the columns those that begin with #, are passed over; quoted cells may
+/// hold commas, quotes and line ends. Cells are separated by commas, or, where the line of columns has none, by semicolons,
+/// tabs or |; numbers have decimal points everywhere. `path` is for messages. Throws std::invalid_argument.
 void read_csv(std::string_view text, const std::string& path, const std::function<void(const CsvRow&)>& row);
 
 /// A whole number or a decimal one, and nothing else.

@@ -8,6 +8,7 @@
 
 #include "experiments/common/requests.h"
 #include "experiments/common/text.h"
+#include "experiments/study/schema.h"
 #include "experiments/training/pack.h"
 #include "experiments/training/state/record_of.h"
 #include "kernels/base/text/names.h"
@@ -164,10 +165,30 @@ std::vector<std::string> other_semantics(const StoreHeads& heads, const fs::path
   return lines;
 }
 
+namespace {
+
+/// Refuses options of studies where none is named.
+void check_of_studies(const std::vector<std::string>& names, const Arguments& arguments) {
+  for (const std::string& name : names)
+    if (fs::path(name).extension() == ".toml") return;
+  for (const auto& [option, what] : {std::pair{"store", "says where the runs of a study lie"},
+                                     {"set", "replaces keys of a study"},
+                                     {"max-runs", "is of studies"}})
+    if (arguments.has(option))
+      throw UsageError(
+          fmt::format("--{} {}, but no study (*.toml) is named{}", option, what,
+                      option == std::string("set") ? "; --where KEY=VALUE chooses among records" : ""));
+}
+
+}  // namespace
+
 Target find_target(const std::string& name, const Arguments& arguments) {
   std::error_code error;
   const fs::file_status status = fs::status(name, error);
-  if (fs::is_directory(status)) return {name, std::nullopt};
+  if (fs::is_directory(status)) {
+    check_of_studies(arguments.positional, arguments);
+    return {name, std::nullopt};
+  }
   if (!fs::exists(status) && fs::path(name).extension() != ".toml") {
     const std::string near = near_targets(name, true);
     throw UsageError(fmt::format("'{}' does not exist; {}", name,
@@ -315,15 +336,18 @@ LabelledRecords join_rows(const std::vector<std::string>& names, const Arguments
       throw UsageError(error.what());
     }
   };
-  if (arguments.has("store") && std::none_of(names.begin(), names.end(), [](const std::string& name) {
-        return fs::path(name).extension() == ".toml";
-      }))
-    throw UsageError("--store says where the runs of a study lie, but no study (*.toml) is named");
+  check_of_studies(names, arguments);
   for (const std::string& name : names) {
     if (fs::path(name).extension() == ".csv") {  // an export, or somebody's own results
       try {
         LabelledRecords table = read_export(name);
         for (const std::string& note : table.notes) print_note(console, note);
+        for (const auto& [key, varies] : config_keys(list_of(table.rows)))
+          if (const std::string near =
+                  default_schema().knows(key) ? "" : nearest_name(key, default_schema().keys());
+              !near.empty() && key.find('.') != std::string::npos)
+            print_warning(console, fmt::format("{}: column {} is no key of a study; did you mean {}?", name,
+                                               key, near));
         add(std::move(table), name);
       } catch (const std::invalid_argument& error) {
         throw UsageError(error.what());

@@ -50,13 +50,18 @@ void check_directory(const std::string& directory) {
     if (!fs::is_directory(status)) refuse(directory, "it exists and is not a directory; name another");
     check_writable(directory, target);
     const fs::path readme = target / "README.txt";
+    std::string line, listed;  // the names of an earlier sample's files
     if (fs::exists(readme, error)) {
       std::ifstream file(readme);
-      std::string line;
       std::getline(file, line);
       if (line != first_line)
         refuse(directory, "it holds a README.txt that is not a sample's; name an empty or a new directory");
+      while (std::getline(file, line)) listed += '\n' + line;
     }
+    for (const char* name : all_files)
+      if (fs::exists(target / name, error) && listed.find(fmt::format("\n{} ", name)) == std::string::npos)
+        refuse(directory,
+               fmt::format("it holds a {} that is no sample's; name an empty or a new directory", name));
     return;
   }
   fs::path parent = target.parent_path();

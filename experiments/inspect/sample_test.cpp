@@ -199,6 +199,18 @@ TEST_F(Sample, RefusesBeforeCreatingAnything) {
             std::string::npos);
   EXPECT_EQ(text_of(folder_ / "project" / "README.txt"), "My thesis\n");
   EXPECT_FALSE(fs::exists(folder_ / "project" / "keys.npy"));
+
+  fs::create_directory(folder_ / "arrays");
+  std::ofstream(folder_ / "arrays" / "tokens.npy") << "mine";
+  EXPECT_NE(refusal((folder_ / "arrays").string()).find("a tokens.npy that is no sample's"),
+            std::string::npos);
+  fs::remove(folder_ / "arrays" / "tokens.npy");
+  write((folder_ / "arrays").string(), "recall");
+  write((folder_ / "arrays").string(), "recall");
+  std::ofstream(folder_ / "arrays" / "tokens.npy") << "mine";
+  EXPECT_NE(refusal((folder_ / "arrays").string()).find("a tokens.npy that is no sample's"),
+            std::string::npos);
+  EXPECT_EQ(text_of(folder_ / "arrays" / "tokens.npy"), "mine");
 }
 
 TEST_F(Sample, MakesTheFoldersAbove) {

@@ -112,6 +112,12 @@ std::string nearest_text(const Run& run, const RecordList& tried, const Texts& t
 void keep_part(const Arguments& arguments, Study& study) {
   const std::map<std::string, std::string> conditions = conditions_of(arguments);
   if (conditions.empty()) return;
+  for (const char* key : {"status", "verdict", "semantics", "study_version"})
+    if (const auto one = conditions.find(key); one != conditions.end())
+      throw UsageError(fmt::format(
+          "--where {}={}: {} is known of records, and these are runs to come; 'crosstalk status STORE "
+          "--where {}={}' counts records, 'crosstalk retry' trains failed ones again",
+          key, one->second, key, key, one->second));
   std::map<std::string, Record> rows;
   for (const Run& run : study.runs) rows.emplace(run.id, record_of(study.name, run, RunStatus::done));
   try {

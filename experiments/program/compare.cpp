@@ -86,8 +86,8 @@ int run_compare(const Arguments& arguments, Console& console) {
   std::vector<Comparison> rows;
   std::vector<std::string> sources;
   ReplayOptions options = options_of(arguments, records);
-  options.studies = replayed_studies(points);
   try {
+    options.studies = replayed_studies(points);
     check_columns(points, list_of(records));
   } catch (const std::invalid_argument& error) {
     throw UsageError(std::string("--published: ") + error.what());

@@ -50,6 +50,15 @@ double width_of(const Arguments& arguments, const std::string& venue) {
   return width;
 }
 
+/// Whether --threshold changes anything; `figure` may be a table, or a report, which has figures of all kinds.
+bool asks_what_is_solved(const std::string& figure) {
+  if (figure == "report") return true;
+  const auto& kinds = figure_kinds();
+  return std::any_of(kinds.begin(), kinds.end(), [&](const FigureKind& kind) {
+    return kind.name == (figure == "windows" ? "window" : figure) && !kind.threshold.empty();
+  });
+}
+
 }  // namespace
 
 std::vector<CommandOption> drawing_options() {
@@ -103,10 +112,16 @@ FigureOptions figure_options(const Arguments& arguments, const std::string& figu
   options.theory = !arguments.has("no-theory");
   options.memories = memory_facts();
   options.title = arguments.get("title");
+  if (arguments.has("threshold") && !asks_what_is_solved(figure))
+    throw UsageError(fmt::format("--threshold: {} does not ask what is solved; leave it out", figure));
   if (arguments.has("threshold")) options.threshold = arguments.number("threshold", 0, 0);
   options.expected_seeds = static_cast<int>(arguments.integer("seeds", 0, 1, 1 << 30));
   options.by = keys_of(arguments, "by");
   options.best = keys_of(arguments, "best");
+  for (const std::string& key : options.best)
+    if (std::find(options.by.begin(), options.by.end(), key) != options.by.end())
+      throw UsageError(
+          fmt::format("--best {0} draws its best value alone, --by {0} all of them; leave one out", key));
   if (arguments.has("best-by") && options.best.empty())
     throw UsageError("--best-by: needs --best KEY, such as --best train.learning_rate");
   if (arguments.get("best-by") == "accuracy") options.best_by = BestBy::accuracy;

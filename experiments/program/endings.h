@@ -1,26 +1,40 @@
 // What the name of an output file promises: endings of formats that nothing here writes.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <map>
 #include <string>
 #include <string_view>
+
+#include "experiments/common/command.h"
 
 namespace crosstalk::program {
 
 /// The ending of `path` where people know it as a format other than those in `written`, else "". Any other ending may be
 /// part of a name (runs.2024).
 inline std::string foreign_ending(const std::filesystem::path& path, std::string_view written) {
-  static constexpr std::array<std::string_view, 36> known = {
-      ".arrow",  ".bmp",  ".csv",    ".db",   ".docx",    ".eps",  ".feather", ".gif",    ".gz",
-      ".h5",     ".hdf5", ".htm",    ".html", ".jpeg",    ".jpg",  ".json",    ".jsonl",  ".md",
-      ".ndjson", ".npy",  ".npz",    ".ods",  ".parquet", ".pgf",  ".pdf",     ".pickle", ".pkl",
-      ".png",    ".rst",  ".sqlite", ".svg",  ".tex",     ".tiff", ".tsv",     ".xlsx",   ".zip"};
+  static constexpr std::array<std::string_view, 37> known = {
+      ".arrow", ".bmp", ".csv",     ".db",   ".docx", ".eps",    ".feather", ".gif", ".gz",     ".h5",
+      ".hdf5",  ".htm", ".html",    ".jpeg", ".jpg",  ".json",   ".jsonl",   ".md",  ".ndjson", ".npy",
+      ".npz",   ".ods", ".parquet", ".pgf",  ".pdf",  ".pickle", ".pkl",     ".png", ".rst",    ".sqlite",
+      ".svg",   ".tex", ".tiff",    ".toml", ".tsv",  ".xlsx",   ".zip"};
   const std::string ending = path.extension().string();
   const bool foreign = std::find(known.begin(), known.end(), ending) != known.end() &&
                        (' ' + std::string(written) + ' ').find(' ' + ending + ' ') == std::string::npos;
   return foreign ? ending : "";
+}
+
+/// Refuses --format where the name of --out ends as another of the formats.
+inline void check_format(const std::filesystem::path& path, const std::string& format,
+                         const std::map<std::string, std::string>& of_ending) {
+  const auto promised = of_ending.find(path.extension().string());
+  if (promised != of_ending.end() && promised->second != format)
+    throw UsageError(fmt::format("--out {}: its name says {}, --format {}; leave one of them out",
+                                 path.string(), promised->second, format));
 }
 
 }  // namespace crosstalk::program

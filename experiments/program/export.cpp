@@ -34,9 +34,11 @@ namespace fs = std::filesystem;
 
 /// --format, or what the name of --out ends in.
 ExportFormat format_of(const Arguments& arguments) {
-  if (arguments.has("format"))
-    return arguments.get("format") == "csv" ? ExportFormat::csv : ExportFormat::jsonl;
   const fs::path path = arguments.get("out");
+  if (const std::string asked = arguments.get("format"); !asked.empty()) {
+    check_format(path, asked, {{".csv", "csv"}, {".jsonl", "jsonl"}, {".ndjson", "jsonl"}});
+    return asked == "csv" ? ExportFormat::csv : ExportFormat::jsonl;
+  }
   if (const std::string ending = foreign_ending(path, ".csv .jsonl .ndjson"); !ending.empty())
     throw UsageError(fmt::format(
         "--out {}: exports are CSV (.csv) or JSON lines (.jsonl), not {}; name one of these, or say --format",

@@ -42,6 +42,21 @@ bool is_number_of_a_point(const std::string& column) {
          column.find("accuracy") != column.npos;
 }
 
+/// Refuses a study that is none of these: a point would be held against nothing.
+void check_shipped(const std::set<std::string>& wanted) {
+  std::vector<std::string> names;
+  for (const auto* shipped = kShippedStudies; *shipped->first != '\0'; ++shipped)
+    names.emplace_back(shipped->first);
+  for (const std::string& study : wanted) {
+    if (std::find(names.begin(), names.end(), study) != names.end()) continue;
+    const std::string near = nearest_of(study, names);
+    throw std::invalid_argument(fmt::format(
+        "the head says # Studies: {}, which does not come with this program{}", printable_line(study),
+        near.empty() ? "; leave it out, or name experiments/NAME.toml of those that do"
+                     : fmt::format("; did you mean {}?", near)));
+  }
+}
+
 }  // namespace
 
 std::string unknown_to_all(const std::string& key, const std::vector<const Record*>& records) {
@@ -72,6 +87,7 @@ std::vector<ReplayedStudy> replayed_studies(const std::vector<PublishedPoint>& p
   for (const PublishedPoint& point : points)
     if (point.head) wanted.insert(point.head->studies.begin(), point.head->studies.end());
   std::vector<ReplayedStudy> studies;
+  check_shipped(wanted);
   for (const auto* shipped = kShippedStudies; *shipped->first != '\0'; ++shipped) {
     if (wanted.count(shipped->first) == 0) continue;
     StudyOptions one_seed;

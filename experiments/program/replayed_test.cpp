@@ -28,6 +28,12 @@ TEST(Replayed, StudiesOfTheLiteratureShipWithTheProgram) {
   EXPECT_GE(files, 14);
 }
 
+TEST(Replayed, AStudyThatDoesNotShipIsRefused) {
+  const std::vector<PublishedPoint> points = parse_published(
+      "# Studies: experiments/nosuch.toml.\nlabel,task.name,eval_accuracy\nx,mqar,0.5\n", "x.csv");
+  EXPECT_THROW(replayed_studies(points), std::invalid_argument);
+}
+
 // A run of the study as it stands does nothing otherwise; shrunk, it says what.
 TEST(Replayed, ARunOfTheStudyIsToldFromAShrunkOne) {
   const std::vector<PublishedPoint> points =

@@ -316,6 +316,8 @@ void print_text(const Status& status, Console& console) {
   if (const std::string verdicts = outcome_text(status.survey); !verdicts.empty())
     console.out << verdicts << "\n";
   for (const std::string& line : status.survey.suspects) console.out << line << "\n";
+  for (const std::string& line : other_semantics(status.heads, status.target.store))
+    console.out << line << "\n";
   if (const std::int64_t others = count_others(status.target, contents); others > 0)
     console.out << fmt::format("the store has {} more, which this study does not ask for\n",
                                plural(others, "run"));
@@ -463,6 +465,8 @@ int run_status(const Arguments& arguments, Console& console) {
   status.workers = workers.workers();
   read_training(status);
   if (!arguments.has("where")) find_asked(status, console);
+  if (arguments.has("every") && !arguments.has("watch"))
+    throw UsageError("--every: seconds between two looks of --watch; add --watch, or leave it out");
   if (arguments.has("watch")) return watch(status, workers, follower, arguments, console);
   status.survey = survey(status.target.study ? &*status.target.study : nullptr, store, status.heads);
   if (arguments.has("json"))

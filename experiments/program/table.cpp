@@ -42,12 +42,17 @@ TableFormat format_of(const Arguments& arguments) {
   const std::string asked = arguments.get("format", ending == ".tex"   ? "latex"
                                                     : ending == ".csv" ? "csv"
                                                                        : "markdown");
+  if (arguments.has("format"))
+    check_format(path, asked, {{".tex", "latex"}, {".csv", "csv"}, {".md", "markdown"}});
   return asked == "latex" ? TableFormat::latex : asked == "csv" ? TableFormat::csv : TableFormat::markdown;
 }
 
 /// --label, as LaTeX takes it.
-std::string label_of(const Arguments& arguments) {
+std::string label_of(const Arguments& arguments, TableFormat format) {
   const std::string label = arguments.get("label");
+  if (!label.empty() && format != TableFormat::latex)
+    throw UsageError(
+        fmt::format("--label {}: of LaTeX's \\label alone; say --format latex, or leave it out", label));
   const bool known = std::all_of(label.begin(), label.end(), [](unsigned char c) {
     return std::isalnum(c) != 0 ||
            std::string_view(":._-+/").find(static_cast<char>(c)) != std::string_view::npos;
@@ -62,7 +67,7 @@ int run_table(const Arguments& arguments, Console& console) {
   check_table(name);
   const TableFormat format = format_of(arguments);
   FigureOptions options = figure_options(arguments, name);
-  options.label = label_of(arguments);
+  options.label = label_of(arguments, format);
   options.default_of = [](const Record& record, const std::string& key) -> std::optional<std::string> {
     const OptionSpec* option = find_option(default_schema(), config_text(record, "task.name").value_or(""),
                                            config_text(record, "memory.name").value_or(""), key);

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
+#include <set>
 
 #include "experiments/common/devices.h"
 #include "experiments/common/exit_codes.h"
@@ -58,12 +60,15 @@ const char* word(Agreement agreement) {
 
 std::string loss_text(double loss) { return std::isnan(loss) ? "-" : fmt::format("{:.6g}", loss); }
 
-/// Ids are hashes of configurations: the smallest are a random sample, and the same one every time.
-std::vector<Check> sample(const StoreContents& contents, std::size_t n) {
+/// Ids are hashes of configurations: the smallest are a random sample, and the same one every time. `study`: of its runs alone.
+std::vector<Check> sample(const StoreContents& contents, const std::optional<Study>& study, std::size_t n) {
+  std::set<std::string> asked;
+  if (study)
+    for (const Run& run : study->runs) asked.insert(run.id);
   std::vector<Check> checks;
   for (const auto& [id, record] : contents.records) {
     if (checks.size() == n) break;
-    if (record.status == RunStatus::failed) continue;
+    if (record.status == RunStatus::failed || (study && asked.count(id) == 0)) continue;
     checks.emplace_back().recorded = &record;
   }
   return checks;
@@ -159,10 +164,10 @@ int run_verify(const Arguments& arguments, Console& console) {
   if (arguments.has("out")) target.store = arguments.get("out");
   const StoreContents contents = load_target(target, name, console);
   for (const std::string& line : suspects_text(list_of(contents.records))) print_note(console, line);
-  std::vector<Check> checks = sample(contents, n);
+  std::vector<Check> checks = sample(contents, target.study, n);
   if (checks.empty())
-    throw UsageError(
-        fmt::format("no finished runs in {}; 'crosstalk run' makes them", target.store.string()));
+    throw UsageError(fmt::format("no finished runs {}in {}; 'crosstalk run' makes them",
+                                 target.study ? "of the study " : "", target.store.string()));
 
   const nlohmann::json here = process_provenance("", device_name(training), training.threads);
   train_again(checks, training, console);

@@ -129,15 +129,17 @@ class Expander {
       return blame_.refuse(at, error.what());
     }
     run.label = memory->label;
-    if (seeds_.size() > 1 && !seeds_matter(run.config, settings)) return;
+    if (!seeds_matter(run.config, settings, block)) return;
     for (const char* key : {"seed", "data_seed", "init_seed"}) run.config.set(key, std::int64_t{0});
     std::string text = canonical_text(schema_, run.config);
     for (const std::int64_t seed : seeds_) add(run, seed, settings, text);
   }
 
-  /// Whether something is drawn by the seeds; refuses several of them where nothing is. Dropout and random features are drawn by
-  /// data_seed, as training sequences and their order are.
-  bool seeds_matter(const Options& config, const Settings& settings) const {
+  /// Whether something is drawn by the seeds; refuses several of them, or an axis of one, where nothing is. Dropout and
+  /// random features are drawn by data_seed, as training sequences and their order are.
+  bool seeds_matter(const Options& config, const Settings& settings, const Block& block) const {
+    static constexpr const char *warm = "training starts from the weights of train.init_from",
+                                *in_file_order = "task.order = \"file\" draws nothing";
     const auto says = [&](const char* key, const char* text) {
       return config.has(key) && config.get_string(key) == text;
     };
@@ -149,6 +151,17 @@ class Expander {
     const bool given = config.has("train.init_digest") && !config.get_string("train.init_digest").empty();
     const auto fixed = settings.find("data_seed");
     const bool in_order = says("task.order", "file") && !noise;
+    for (const Axis& axis : block.axes)
+      for (const AxisValues& column : axis.columns) {
+        const bool idle = (column.key == "init_seed" && given) || (column.key == "data_seed" && in_order);
+        if (axis.count() < 2 || !idle) continue;
+        blame_.refuse(
+            column.from,
+            fmt::format("{0}, so {1} values of {2} would be {1} times the same training; take one",
+                        column.key == "init_seed" ? warm : in_file_order, axis.count(), column.key));
+        return false;
+      }
+    if (seeds_.size() < 2) return true;
     const bool same_data = fixed != settings.end() || in_order,
                same_start = settings.count("init_seed") != 0 || given;
     if (!same_data || !same_start) return true;
@@ -156,9 +169,8 @@ class Expander {
     if (fixed != settings.end() && !given) {
       why = "data_seed and init_seed are both fixed", instead = "leave one of them out";
     } else {
-      why = fmt::format("{}, and {}",
-                        given ? "training starts from the weights of train.init_from" : "init_seed is fixed",
-                        in_order ? "task.order = \"file\" draws nothing" : "data_seed is fixed");
+      why = fmt::format("{}, and {}", given ? warm : "init_seed is fixed",
+                        in_order ? in_file_order : "data_seed is fixed");
       instead = in_order ? "set task.order = \"shuffled\"" : "leave data_seed out";
     }
     blame_.refuse(fixed != settings.end() ? fixed->second.from : file_.seeds.from,

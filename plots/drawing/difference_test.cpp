@@ -70,6 +70,14 @@ TEST_F(DifferenceTest, SeedsThatOnlyOneLabelHasAreNoPairs) {
   EXPECT_THAT(refusal_of("difference", records), HasSubstr("two labels with runs of one seed"));
 }
 
+TEST_F(DifferenceTest, OtherTasksArePairedByNoSeed) {
+  RecordMap records = runs(3);
+  for (auto& [id, record] : records)
+    if (record.label == "b") record.config["task.name"] = "reassign";
+  EXPECT_THAT(refusal_of("difference", records),
+              HasSubstr("\"b\" is of task.name = reassign, \"a\" of mqar"));
+}
+
 TEST_F(DifferenceTest, WhatItIsHeldAgainst) {
   EXPECT_THAT(refusal_of("difference", runs(2, {"a"})), HasSubstr("there is only a"));
   options_.against = "deltanet";

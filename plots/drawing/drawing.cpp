@@ -124,6 +124,22 @@ double solved_at(const FigureInput& input, const std::set<double>& stops) {
 
 }  // namespace
 
+namespace {
+
+/// The smallest loss of answering nothing where the threshold is not below it: what is then solved says nothing.
+std::optional<double> nothing_solves(const FigureInput& input, double threshold) {
+  std::optional<double> least;
+  for (const Record* record : input.records)
+    for (const char* name : {"constant_loss", "chance_loss"})
+      if (const auto nothing = record->metrics.find(name); nothing != record->metrics.end()) {
+        if (threshold >= nothing->second && (!least || nothing->second < *least)) least = nothing->second;
+        break;
+      }
+  return least;
+}
+
+}  // namespace
+
 double threshold_of(const FigureInput& input) {
   const std::set<double> stops = stop_losses(input);
   if (std::isfinite(input.options.threshold)) {
@@ -137,6 +153,11 @@ double threshold_of(const FigureInput& input) {
         "solved: a loss of at most {}, twice the largest train.stop_loss of these runs ({})\n",
         solved_at(input, stops), fmt::join(stops, ", "));
   }
+  if (const auto nothing = nothing_solves(input, solved_at(input, stops)))
+    input.notes << fmt::format(
+        "warning: solved is a loss of at most {}, and answering nothing has {:.3g}: whoever learns nothing is solved; "
+        "give a smaller --threshold\n",
+        solved_at(input, stops), *nothing);
   return solved_at(input, stops);
 }
 
@@ -155,8 +176,10 @@ std::string solved_text(const FigureInput& input, const Metric& metric) {
                      : stops.empty()                        ? ", as these runs have no train.stop_loss"
                      : stops.size() > 1                     ? ", twice the largest train.stop_loss"
                                                             : ", twice train.stop_loss";
-  return fmt::format("median {} at most {}{}", metric.name == "test_loss" ? "test loss" : "validation loss",
-                     solved_at(input, stops), rule);
+  const auto nothing = nothing_solves(input, solved_at(input, stops));
+  return fmt::format("median {} at most {}{}{}", metric.name == "test_loss" ? "test loss" : "validation loss",
+                     solved_at(input, stops), rule,
+                     nothing ? fmt::format(", which answering nothing reaches ({:.3g})", *nothing) : "");
 }
 
 Drawing begin_drawing(const std::string& script, const FigureOptions& options, const std::string& x_column) {

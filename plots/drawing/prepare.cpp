@@ -278,6 +278,10 @@ void note_doubts(Drawing& drawing, const Prepared& prepared, const FigureOptions
   drawing.doubts.assign(drawing.footnotes.begin() + static_cast<std::ptrdiff_t>(first),
                         drawing.footnotes.end());
   if (chance.within == 0) std::erase(drawing.doubts, chance.text);
+  if (const std::string text = semantics_text(runs); !text.empty()) {
+    drawing.footnotes.push_back(text);
+    drawing.doubts.push_back(text);
+  }
   std::vector<std::string> swept = prepared.by.keys;
   swept.push_back(options.facet);
   swept.insert(swept.end(), options.best.begin(), options.best.end());

@@ -53,6 +53,16 @@ std::vector<const RecordLine*> others_of(const std::vector<RecordLine>& lines, c
   return others;
 }
 
+/// Of other tasks a seed draws other data: there is nothing to pair.
+void check_same_task(const Record& one, const Record& other) {
+  const auto task = config_text(one, "task.name"), against = config_text(other, "task.name");
+  if (task && against && *task != *against)
+    throw std::invalid_argument(fmt::format(
+        "\"{}\" is of task.name = {}, \"{}\" of {}: no seed pairs them; take one task, for example: "
+        "--where task.name={}",
+        one.label, *task, other.label, *against, *task));
+}
+
 bool all_at_chance(const RecordList& records, const Metric& metric, const FigureInput& input) {
   const ChanceCount chance = chance_of(records, metric.name, input.options.answers);
   return chance.runs > 0 && chance.within == chance.runs;
@@ -91,6 +101,7 @@ Drawing draw_difference(const FigureInput& input) {
     for (const auto& [place, records] : line.points) {
       const auto at = other == nullptr ? line.points.end() : other->points.find(place);
       if (other == nullptr || at == other->points.end()) continue;
+      check_same_task(*records.front(), *at->second.front());
       const FigureRow ours = row_of(line, place, records, metric),
                       theirs = row_of(*other, place, at->second, metric);
       Paired found = paired(ours.seeds, theirs.seeds, metric.is_loss);

@@ -305,6 +305,8 @@ std::string report_page(const LabelledRecords& rows, const FigureOptions& option
           records, [&](const std::string& label) { return names.of(label); }, std::string::npos, options.by);
       !unequal.empty())
     body += fmt::format("<p>{}</p>\n", html_of(unequal));
+  if (const std::string text = semantics_text(records); !text.empty())
+    body += fmt::format("<p class=\"warning\" role=\"note\">{}</p>\n", html_of(text));
   for (const std::string& sentence : beside_studies(records, options))
     body += fmt::format(
         "<p class=\"warning\" role=\"note\"><strong>Not the published training.</strong> {} Published points stand "

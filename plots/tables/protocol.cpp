@@ -332,8 +332,10 @@ class Protocol {
   }
 
   std::string unequal() const {
+    std::vector<std::string> swept = options_.by;
+    swept.insert(swept.end(), options_.best.begin(), options_.best.end());
     return plain(unequal_text(
-        chosen_, [](const std::string& label) { return label; }, std::string::npos, options_.by));
+        chosen_, [](const std::string& label) { return label; }, std::string::npos, swept));
   }
 
   /// "last (compression) and none (mad_recall, memorise)" where it goes by the task; else its values.

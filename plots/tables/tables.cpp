@@ -276,14 +276,14 @@ Drawing draw_final(const FigureInput& input) {
   const bool has_place = std::any_of(input.records.begin(), input.records.end(), [&](const Record* record) {
     return place_on_axis(*record, x).has_value();
   });
-  // Tasks without associations stand at one place; of --x, who lacks the key is left out.
-  if (!load) drawing.needs = {x};
+  // Tasks without associations stand at one place; where some have the key, runs without it are left out.
+  if (!load || has_place) drawing.needs = {x};
   drawing.metric = metric.name;
   auto lines = make_lines(
       input.records,
       [&](const Record& record) {
         const auto place = place_on_axis(record, x);
-        return place || !load ? place : std::optional<double>(0);
+        return place || !load || has_place ? place : std::optional<double>(0);
       },
       has_place ? x : "", load ? Apart::d_dot : Apart::label);
   if (lines.empty()) throw std::invalid_argument("" + no_number(input.records, x));
@@ -423,6 +423,9 @@ std::string table_text(const std::string& name, const LabelledRecords& rows, con
   plain.theory = false;
   plain.published.clear();
   check_against(name, options);
+  if (!options.x.empty() && name != "final" && name != "difference")
+    throw std::invalid_argument(fmt::format(
+        "--x {}: {} has fixed columns; the tables final and difference have a choice", options.x, name));
   const Prepared prepared = prepare(name, rows, plain);
   RecordList planned = prepared.records;  // by which it is known what varies
   planned.insert(planned.end(), prepared.missing.begin(), prepared.missing.end());

@@ -392,6 +392,51 @@ TEST_F(TableTest, ARivalsRowsStandInEveryTableOrAreRefused) {
   }
 }
 
+TEST_F(TableTest, ARowWithoutAPlaceIsNoColumn) {
+  LabelledRecords rows = two_memories();
+  Record mine;
+  mine.id = "mine.csv:1", mine.label = "mine";
+  mine.config = {{"task.name", "recall"}, {"model.d_key", 4}};
+  mine.eval_loss = 0.0001;
+  rows.rows["mine.csv:1\tmine"] = mine;
+  try {
+    table("final", rows, TableFormat::markdown);
+    FAIL();
+  } catch (const std::invalid_argument& error) {
+    EXPECT_THAT(error.what(), HasSubstr("the row mine.csv:1 (\"mine\") has no task.associations"));
+  }
+}
+
+TEST_F(TableTest, SemanticsAreNeverPooledAndSaidSideBySide) {
+  LabelledRecords rows = two_memories();
+  for (auto& [key, record] : rows.rows) record.provenance = {{"semantics", record.label == "a_b" ? 4 : 5}};
+  EXPECT_THAT(table("final", rows, TableFormat::markdown),
+              HasSubstr("Runs of semantics 4 and 5 stand side by side"));
+  for (auto& [key, record] : rows.rows) record.provenance = {{"semantics", record.seed == 1 ? 4 : 5}};
+  try {
+    table("final", rows, TableFormat::markdown);
+    FAIL();
+  } catch (const std::invalid_argument& error) {
+    EXPECT_THAT(error.what(),
+                HasSubstr("differ in semantics (4, 5), and a figure pools over seeds only; pick one, for "
+                          "example: --where semantics=4"));
+  }
+  options_.where = {{"semantics", "5"}};
+  EXPECT_THAT(table("final", rows, TableFormat::markdown), HasSubstr("Median over 2 seeds"));
+}
+
+TEST_F(TableTest, ALossThatAnsweringNothingReachesIsSaid) {
+  LabelledRecords rows = two_memories();
+  for (auto& [key, record] : rows.rows) record.metrics["constant_loss"] = 0.5;
+  EXPECT_THAT(table("capacity", rows, TableFormat::markdown), Not(HasSubstr("answering nothing")));
+  options_.threshold = 1;
+  EXPECT_THAT(table("capacity", rows, TableFormat::markdown),
+              HasSubstr("loss at most 1, which answering nothing reaches (0.5)"));
+  EXPECT_THAT(notes_.str(), HasSubstr("give a smaller --threshold"));
+  options_.x = "nosuch";
+  EXPECT_THROW(table("capacity", rows, TableFormat::markdown), std::invalid_argument);
+}
+
 TEST_F(TableTest, ARateAtTheEdgeOfItsGridIsAFootnote) {
   RecordMap records;
   for (const double rate : {1e-3, 1e-2}) {

@@ -109,10 +109,11 @@ TEST(Unequal, NamesOptionsThatDifferAndTheirLabels) {
                own = with("own", {{"memory.name", "python"}, {"model.short_conv", "none"}});
   EXPECT_EQ(
       differ({delta, gated}),
-      "Labels differ in feature_map: identity (gated), silu (delta); short_conv: k (delta), none (gated).");
+      "Labels differ in learning_rate: 0.1 (delta), 0.2 (gated); feature_map: identity (gated), silu (delta); "
+      "short_conv: k (delta), none (gated).");
   EXPECT_EQ(differ({delta, gated}, 1),
-            "Labels differ in feature_map: identity (gated), silu (delta); and 1 more.");
-  EXPECT_EQ(differ({delta, gated}, 9, {"memory.feature_map"}),
+            "Labels differ in learning_rate: 0.1 (delta), 0.2 (gated); and 2 more.");
+  EXPECT_EQ(differ({delta, gated}, 9, {"memory.feature_map", "train.learning_rate"}),
             "Labels differ in short_conv: k (delta), none (gated).");
   EXPECT_EQ(differ({delta, own}), "Labels differ in short_conv: k (delta), none (own, PyTorch).");
   EXPECT_EQ(differ({delta, delta}), "");
@@ -127,6 +128,16 @@ TEST(Unequal, NumbersBesideLawsAreOfThoseThatNameThem) {
                third = rule("third", "S = tanh(c * S); read S q", 2);
   EXPECT_EQ(differ({one, other}), "Labels differ in law: 2 of them.");
   EXPECT_EQ(differ({one, other, third}), "Labels differ in c: 1.5 (one), 2 (third); law: 3 of them.");
+}
+
+TEST(Unequal, TasksAndTrainingOfRowsSideBySide) {
+  const Record recall = with("a", {{"task.name", "recall"}, {"task.length", 64}}),
+               reassign = with("b", {{"task.name", "reassign"}, {"task.length", 128}});
+  EXPECT_EQ(differ({recall, reassign}),
+            "Labels differ in length: 128 (b), 64 (a); task: reassign (b), recall (a).");
+  Record other = reassign;
+  other.label = "a";
+  EXPECT_EQ(differ({recall, reassign, other}), "");  // within a label it is swept
 }
 
 TEST(Unequal, SweptKeysAndMemoriesWithoutAMap) {

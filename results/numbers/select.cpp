@@ -14,6 +14,7 @@
 #include <set>
 #include <sstream>
 #include <stdexcept>
+#include <tuple>
 #include <unordered_map>
 
 #include "kernels/base/text/names.h"
@@ -38,6 +39,14 @@ std::string trimmed(const std::string& text) {
   return text.substr(first, text.find_last_not_of(" \t\"") - first + 1);
 }
 
+/// Those that records say: where one does not, it is not known to differ.
+std::set<std::string> known_semantics(const RecordList& records) {
+  std::set<std::string> known;
+  for (const Record* record : records)
+    if (auto semantics = field_text(*record, "semantics")) known.insert(std::move(*semantics));
+  return known;
+}
+
 using Values = std::vector<std::string>;
 /// Everything but the keys and seeds -> values of the keys -> runs.
 using Groups = std::map<std::string, std::map<Values, RecordList>>;
@@ -47,16 +56,19 @@ Groups groups_of(const RecordList& records, const std::vector<std::string>& keys
   for (const auto& [key, varies] : config_keys(records))
     if (varies && !is_seed_key(key) && std::find(keys.begin(), keys.end(), key) == keys.end())
       others.push_back(key);
+  const bool apart = known_semantics(records).size() > 1;
   using Of = std::vector<const Configuration::Value*>;
-  std::map<std::pair<std::string, Of>, std::map<Values, RecordList>*> found;  // equal values are one
+  std::map<std::tuple<std::string, std::string, Of>, std::map<Values, RecordList>*>
+      found;  // equal values are one
   Groups groups;
   for (const Record* record : records) {
     if (record->status == RunStatus::failed) continue;
     Of of;
     for (const std::string& key : others) of.push_back(record->config.value_of(key));
-    auto& group = found[{record->label, std::move(of)}];
+    const std::string semantics = apart ? field_text(*record, "semantics").value_or("") : "";
+    auto& group = found[{record->label, semantics, std::move(of)}];
     if (group == nullptr) {
-      std::string rest = record->label + '\n';
+      std::string rest = record->label + '\n' + semantics + '\n';
       for (const std::string& key : others)
         if (const auto* value = record->config.find(key)) rest += key + '=' + value->dump() + '\n';
       group = &groups[rest];
@@ -258,7 +270,7 @@ namespace {
 std::string unknown_to_all(const RecordList& records, const std::string& key) {
   const std::string nearest = nearest_key(records, key);
   return fmt::format("no record has the key \"{}\"{}", key,
-                     nearest.empty() ? "" : fmt::format("; did you mean \"{}\"?", nearest));
+                     nearest.empty() || nearest == key ? "" : fmt::format("; did you mean \"{}\"?", nearest));
 }
 
 /// Refuses what is listed and stands in no record, before other conditions take any away: a name with a slip would
@@ -332,6 +344,12 @@ RecordList choose_records(const RecordList& records, const std::map<std::string,
 }
 
 RecordList choose_best(const RecordList& records, const std::vector<std::string>& keys, BestBy by) {
+  for (const std::string& key : keys)
+    if (is_seed_key(key))
+      throw std::invalid_argument(fmt::format(
+          "--best {}: it would take the luckiest of the repeats; seeds are pooled: leave it out (--where "
+          "{}=1 takes one)",
+          key, key));
   std::map<std::string, std::set<std::string>> seen;
   for (const Record* record : records)
     for (const std::string& key : keys)
@@ -464,7 +482,7 @@ class Spelling {
   std::string operator()(const Record& record) {
     std::string text = record.label;
     for (const auto& [key, value] : record.config.entries()) {
-      if (*key == "seed" || value->text->empty()) continue;
+      if (is_seed_key(*key) || value->text->empty()) continue;
       text.append("\n").append(*key).append("=").append(spelt(*value));
     }
     return text;
@@ -480,6 +498,14 @@ class Spelling {
 
   std::unordered_map<const Configuration::Value*, std::string> known_;
 };
+
+/// The seeds of its data and of its initialisation, where there is one: a training is the same whatever else it is counted under.
+std::pair<std::string, std::string> drawn_by(const Record& record) {
+  const std::string seed = std::to_string(record.seed);
+  const bool given = !config_text(record, "train.init_from").value_or("").empty();
+  return {config_text(record, "data_seed").value_or(seed),
+          given ? "" : config_text(record, "init_seed").value_or(seed)};
+}
 
 }  // namespace
 
@@ -507,7 +533,7 @@ std::string drop_repeats(std::map<std::string, Record>& rows,
     const auto [begin, end] = seen.equal_range(hash);
     const auto same = std::find_if(begin, end, [&](const auto& other) {
       const Record& one = other.second->second;
-      return one.seed == record.seed && configuration_text(one) == configuration;
+      return drawn_by(one) == drawn_by(record) && configuration_text(one) == configuration;
     });
     if (same == end) {
       seen.emplace(hash, row++);
@@ -516,10 +542,14 @@ std::string drop_repeats(std::map<std::string, Record>& rows,
     const Row first = same->second;
     if (!agree_where_known(first->second, record))
       throw std::invalid_argument(fmt::format(
-          "{} and {} are of one label (\"{}\"), configuration and seed ({}), and differ in their results: give each "
+          "{} and {} are of one label (\"{}\"), configuration and {}, and differ in their results: give each "
           "its seed, add a column of what tells them apart (such as model.variant), leave one of them out, or take "
           "one with --where",
-          place(first), place(row), record.label, record.seed));
+          place(first), place(row), record.label,
+          first->second.seed == record.seed
+              ? fmt::format("seed ({})", record.seed)
+              : fmt::format("data_seed ({}) and initialisation, whatever their seeds ({}, {})",
+                            drawn_by(record).first, first->second.seed, record.seed)));
     if (++count == 1) told = fmt::format("{} repeats {}", place(row), place(first));
     // A run of a store knows more than its row in a table.
     if (first->second.curves.empty() && !record.curves.empty()) {
@@ -545,6 +575,7 @@ Pooled pooled_differences(const RecordList& records) {
   for (auto& [key, texts] : values)
     for (const Record* record : records)
       if (any_table && !record->config.contains(key) && texts.count("") == 0) texts.insert(blank);
+  values["semantics"] = known_semantics(records);
   std::erase_if(values, [](const auto& entry) { return entry.second.size() < 2; });
   Pooled pooled;
   // Loads decide sizes of vocabularies and embeddings, which differ with them.
@@ -561,6 +592,13 @@ Pooled pooled_differences(const RecordList& records) {
     if (key == pooled.key) pooled.value = sorted.front() == blank ? sorted.back() : sorted.front();
   }
   return pooled;
+}
+
+std::string semantics_text(const RecordList& records) {
+  const std::set<std::string> known = known_semantics(records);
+  if (known.size() < 2) return "";
+  return fmt::format("Runs of semantics {} stand side by side: their programs give other results.",
+                     fmt::join(sorted_values({known.begin(), known.end()}), " and "));
 }
 
 std::string nearest_of(const std::string& name, const std::vector<std::string>& names) {

@@ -95,8 +95,8 @@ void keep_matching(std::map<std::string, Record>& records, const std::map<std::s
 
 RecordList list_of(const std::map<std::string, Record>& records);
 
-/// Leaves of rows of one label, configuration and seed (but failed ones), of whatever sources, one (the first, or that with
-/// curves): no seed counts twice. Returns a sentence
+/// Leaves of rows of one label, configuration, data seed and initialisation (but failed ones), of whatever sources, one (the
+/// first, or that with curves): no training counts twice. Returns a sentence
 /// that says how many it took away, or "". `places`: where rows stand ("own.csv:3"), by their key; else their ids name them.
 /// Throws std::invalid_argument, which names both, where such rows are not equal.
 std::string drop_repeats(std::map<std::string, Record>& rows,
@@ -105,12 +105,15 @@ std::string drop_repeats(std::map<std::string, Record>& rows,
 /// The name closest to `name`, or "" if none is close.
 std::string nearest_of(const std::string& name, const std::vector<std::string>& names);
 
-/// In what records differ besides seeds: "train.learning_rate (0.001, 0.003)", and the key and value that say most of it.
+/// In what records differ besides seeds, their known semantics included: "train.learning_rate (0.001, 0.003)", and the key and value that say most of it.
 struct Pooled {
   std::vector<std::string> differing = {};
   std::string key = {}, value = {};
 };
 Pooled pooled_differences(const RecordList& records);
+
+/// "Runs of semantics 4 and 5 stand side by side: their programs round otherwise."; "" where those that are known are one.
+std::string semantics_text(const RecordList& records);
 
 /// Keys of configurations (true: those that not all records have with one value), in one walk over the records.
 std::map<std::string, bool> config_keys(const RecordList& records);

@@ -126,6 +126,8 @@ TEST(ChooseBest, RefusesWhereNothingIsToBeChosen) {
   EXPECT_THAT(refusal([&] { runs.best(); }), HasSubstr("no two runs differ in it alone"));
   EXPECT_THAT(refusal([&] { choose_best(runs.list(), {"train.learning_rat"}); }),
               HasSubstr("did you mean \"train.learning_rate\"?"));
+  for (const char* seed : {"seed", "data_seed", "init_seed"})
+    EXPECT_THAT(refusal([&] { choose_best(runs.list(), {seed}); }), HasSubstr("the luckiest of the repeats"));
   EXPECT_THAT(refusal([&] { check_varies(runs.list(), {"label"}); }), HasSubstr("it is linear in all runs"));
 }
 
@@ -192,6 +194,26 @@ TEST(Repeats, OfOneSeedCountOnceOrAreRefused) {
   EXPECT_EQ(drop_repeats(runs.all()), "");
 }
 
+TEST(Repeats, OneTrainingUnderTwoSeedsCountsOnce) {
+  Runs runs;
+  for (const int seed : {1, 2}) runs.add(1e-3, seed, 0.1).config["data_seed"] = 7;
+  EXPECT_EQ(drop_repeats(runs.all()), "");  // each has its initialisation
+  for (auto& [id, record] : runs.all()) record.config["init_seed"] = 7;
+  EXPECT_EQ(drop_repeats(runs.all()), "run ct-1 repeats run ct-0");
+  Record& other = runs.add(1e-3, 3, 0.2);
+  other.config["data_seed"] = 7;
+  other.config["init_seed"] = 7;
+  EXPECT_THAT(refusal([&] { drop_repeats(runs.all()); }),
+              HasSubstr("data_seed (7) and initialisation, whatever their seeds (1, 3), and differ"));
+  Runs given;
+  for (const int seed : {1, 2}) {
+    Record& record = given.add(1e-3, 1, 0.1);
+    record.config["init_seed"] = seed;
+    record.config["train.init_from"] = "s:ct-0";
+  }
+  EXPECT_EQ(drop_repeats(given.all()), "run ct-1 repeats run ct-0");
+}
+
 // A table spells numbers and empty texts otherwise than a store, and may lack curves and columns.
 TEST(Repeats, AreFoundInTablesToo) {
   Runs runs;
@@ -216,6 +238,21 @@ TEST(Pooled, ABlankCellBesideAValueIsADifference) {
   other.id = "own.csv:3";
   EXPECT_EQ(pooled_differences(runs.list()).key, "model.heads");
   EXPECT_EQ(pooled_differences(runs.list()).value, "8");
+}
+
+TEST(Pooled, SemanticsTellRunsApartWhereTheyAreKnown) {
+  Runs runs;
+  runs.add(1e-3, 1, 0.1).provenance = {{"semantics", 4}};
+  runs.add(1e-3, 2, 0.1);
+  EXPECT_EQ(pooled_differences(runs.list()).key, "");
+  runs.add(1e-2, 1, 0.2).provenance = {{"semantics", 5}};
+  runs.add(1e-2, 2, 0.3).provenance = {{"semantics", 4}};
+  EXPECT_EQ(pooled_differences(runs.list()).key, "semantics");
+  EXPECT_EQ(pooled_differences(runs.list()).value, "4");
+  EXPECT_THAT(pooled_differences(runs.list()).differing,
+              ElementsAre("semantics (4, 5)", "train.learning_rate (0.001, 0.01)"));
+  // Of semantics 4 alone two rates are held against each other.
+  EXPECT_THAT(runs.best(), ::testing::UnorderedElementsAre(1e-3, 1e-3, 1e-2));
 }
 
 TEST(Pooled, NamesTheKeyThatSaysMost) {

@@ -33,8 +33,25 @@ bool has_word(const std::string& law, const std::string& name) {
   return false;
 }
 
-/// Those that change what is stored come first, then the memory's own, then the layer's.
-int rank_of(const std::string& key) { return none_if_absent(key) ? 0 : key.starts_with("memory.") ? 1 : 2; }
+/// What is asked of a model and how it was trained; where it goes by something else, such as --by, nobody takes labels for equal.
+bool is_of_the_task(const std::string& key) {
+  static const std::set<std::string> passed = {"train.keep_weights", "train.init_digest", "task.digest"};
+  return (key.starts_with("task.") || key.starts_with("train.")) && passed.count(key) == 0;
+}
+
+/// The task and the training come first, then what changes what is stored, the memory's own, and the layer's.
+int rank_of(const std::string& key) {
+  return is_of_the_task(key) ? 0 : none_if_absent(key) ? 1 : key.starts_with("memory.") ? 2 : 3;
+}
+
+/// Whether one name stands with several values.
+bool shares_names(const std::map<std::string, std::vector<std::string>>& names) {
+  std::set<std::string> seen;
+  for (const auto& [value, labels] : names)
+    for (const std::string& label : labels)
+      if (!seen.insert(label).second) return true;
+  return false;
+}
 
 /// "identity (A, B and 3 more)".
 std::string value_text(const std::string& value, const std::vector<std::string>& names) {
@@ -50,7 +67,8 @@ std::string value_text(const std::string& value, const std::vector<std::string>&
 
 void UnequalOptions::add(const std::string& label, const std::string& key, const std::string& value) {
   if (key == "memory.name") labels_[label] = value == "python";
-  if ((key.starts_with("memory.") || key.starts_with("model.")) && passed_over().count(key) == 0)
+  if (is_of_the_task(key) ||
+      ((key.starts_with("memory.") || key.starts_with("model.")) && passed_over().count(key) == 0))
     values_[key][label].insert(value);
 }
 
@@ -59,7 +77,8 @@ void UnequalOptions::add(const Record& record) {
   std::vector<Configuration::Entry>& before = last_[record.label];
   const std::vector<Configuration::Entry>& now = record.config.entries();
   for (std::size_t i = 0; i < now.size(); ++i)  // most values are those of the label's run before
-    if (now[i].key->starts_with('m') && (i >= before.size() || now[i] != before[i]))
+    if ((now[i].key->starts_with('m') || now[i].key->starts_with('t')) &&
+        (i >= before.size() || now[i] != before[i]))
       add(record.label, *now[i].key, *now[i].value->text);
   before = now;
 }
@@ -89,13 +108,14 @@ std::string UnequalOptions::text(const std::function<std::string(const std::stri
       const std::string called = name(label) + (is_torch ? ", PyTorch" : "");
       if (known.emplace(value, called).second) names[value].push_back(called);
     }
-    if (names.size() < 2) continue;
+    if (names.size() < 2 || (is_of_the_task(key) && shares_names(names))) continue;
     std::vector<std::string> texts;
     if (key == "memory.law") texts.push_back(fmt::format("{} of them", names.size()));
     for (const auto& [value, labels] : names)
       if (key != "memory.law") texts.push_back(value_text(value, labels));
     parts.emplace_back(rank_of(key),
-                       fmt::format("{}: {}", key.substr(key.find('.') + 1), fmt::join(texts, ", ")));
+                       fmt::format("{}: {}", key == "task.name" ? "task" : key.substr(key.find('.') + 1),
+                                   fmt::join(texts, ", ")));
   }
   std::stable_sort(parts.begin(), parts.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });

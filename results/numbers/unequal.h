@@ -1,5 +1,5 @@
-// What labels differ in besides what a study sweeps: options of memory and layer, defaults included, which a comparison of them
-// compares too.
+// What labels differ in besides what a study sweeps: task, training, options of memory and layer, defaults included, which a
+// comparison of them compares too.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <functional>
@@ -15,7 +15,8 @@ namespace crosstalk {
 /// Gathers the resolved values of options by label.
 class UnequalOptions {
  public:
-  /// An option of a label at one of its runs; keys other than memory.* and model.*, and such as name the memory (its
+  /// An option of a label at one of its runs; keys other than task.*, train.*, memory.* and model.*, and such as name the
+  /// memory (its
   /// file), follow from others or change no result (memory.form), are passed over.
   void add(const std::string& label, const std::string& key, const std::string& value);
   void add(const Record& record);

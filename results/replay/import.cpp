@@ -15,6 +15,7 @@
 
 #include "results/csv.h"
 #include "results/numbers/select.h"
+#include "results/numbers/verdict.h"
 #include "results/store/files.h"
 #include "results/store/store.h"
 
@@ -48,6 +49,16 @@ RunStatus status_in(const CsvRow& row, const Record& record) {
   row.fail(fmt::format("column 'status': '{}' is none of done, diverged, failed", text));
 }
 
+std::string verdict_in(const CsvRow& row) {
+  const std::string& word = row.text("verdict", "runs");
+  std::vector<std::string> words;
+  for (const Verdict verdict : verdicts()) words.push_back(to_text(verdict));
+  if (std::find(words.begin(), words.end(), word) == words.end())
+    row.fail(fmt::format("column 'verdict': '{}' is none of {}; leave the cell empty where it is not known",
+                         word, fmt::join(words, ", ")));
+  return word;
+}
+
 bool is_marginal(const std::string& column) {
   return column.starts_with("provenance.") || column.starts_with("metric.");
 }
@@ -67,11 +78,16 @@ void check_values(const CsvRow& row, const Record& record) {
                            value));
     if (name.ends_with("accuracy") && value < 0 && name.find("scaled") == std::string::npos)
       row.fail(fmt::format("column '{}': {} is below 0; accuracies are shares from 0 to 1", name, value));
-    if ((name == "eval_loss" || name == "best_eval_loss" || name == "test_loss") && value < 0)
-      row.fail(fmt::format(
-          "column '{}': {} is below 0; losses are half squared errors or cross-entropies (a log likelihood "
-          "changes its sign), nan where the run diverged",
-          name, value));
+    if (name == "eval_loss" || name == "best_eval_loss" || name == "test_loss") check_loss(row, name, value);
+  }
+  for (const char* key : {"task.associations", "task.pairs", "task.length", "model.width", "model.d_key"}) {
+    const auto* value = record.config.find(key);
+    if (value == nullptr ||
+        (value->is_number() && value->get<double>() > 0 && std::isfinite(value->get<double>())))
+      continue;
+    row.fail(
+        fmt::format("column '{}': '{}' is no number above 0, such as 1024 (without separators of thousands)",
+                    key, row.text(key, "runs")));
   }
   for (const auto& [name, value] :
        {std::pair{"d_dot", record.d_dot}, {"state_size", record.state_size}, {"steps", record.steps}})
@@ -117,7 +133,7 @@ Record record_in(const CsvRow& row, const std::string& made_up_id) {
     }
   }
   check_values(row, record);
-  if (row.has("verdict")) record.provenance["verdict"] = row.text("verdict", what);
+  if (row.has("verdict")) record.provenance["verdict"] = verdict_in(row);
   if (row.has("provenance.semantics"))
     record.provenance["semantics"] = value_in(row.text("provenance.semantics", what));
   if (record.config.empty())

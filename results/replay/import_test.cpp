@@ -57,6 +57,58 @@ TEST(Import, OwnResultsNeedLittle) {
   EXPECT_EQ(std::next(rows.rows.begin())->second.status, RunStatus::diverged);
 }
 
+/// What reading these rows says; "" where they are read.
+std::string refused(const std::string& text) {
+  const TemporaryFolder folder;
+  spill(folder.path() / "own.csv", text);
+  try {
+    read_export(folder.path() / "own.csv");
+  } catch (const std::invalid_argument& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Import, SizesAreNumbersAboveZero) {
+  const std::string head = "label,seed,task.name,task.associations,eval_loss\nmine,1,recall,";
+  EXPECT_EQ(refused(head + "8,0.1\n"), "");
+  EXPECT_EQ(refused(head + ",0.1\n"), "");
+  for (const char* size : {"1k", "1_000", "\"1,024\"", "0x10", "-8", "0", "inf", "nan"})
+    EXPECT_NE(refused(head + size + ",0.1\n").find("own.csv:2: column 'task.associations': '"),
+              std::string::npos)
+        << size;
+}
+
+TEST(Import, WordsOfTheColumnsAreKnown) {
+  const std::string head = "label,seed,task.associations,eval_loss,verdict\nmine,1,8,0.1,";
+  EXPECT_EQ(refused(head + "plateau\n"), "");
+  EXPECT_NE(refused(head + "banana\n").find("column 'verdict': 'banana' is none of solved, plateau"),
+            std::string::npos);
+  EXPECT_NE(refused("LABEL,SEED,task.associations,eval_loss\nmine,1,8,0.1\n")
+                .find("LABEL is in other case: label is meant"),
+            std::string::npos);
+  EXPECT_NE(
+      refused("label,seed,seed,task.associations,eval_loss\nmine,1,1,8,0.1\n").find("the same name, 'seed'"),
+      std::string::npos);
+  EXPECT_EQ(refused("label|seed|task.associations|eval_loss\nmine|1|8|0.1\n"), "");
+}
+
+TEST(Import, RowsBelowTheColumnsMayBeginWithAHash) {
+  const TemporaryFolder folder;
+  spill(folder.path() / "own.csv",
+        "# a comment\nlabel,seed,task.associations,eval_loss\n#heads=2,1,8,0.1\nmine,1,8,0.2\n");
+  EXPECT_EQ(read_export(folder.path() / "own.csv").rows.size(), 2U);
+}
+
+TEST(Import, WhatOwnRowsDoNotSayIsNotInvented) {
+  const TemporaryFolder folder;
+  spill(folder.path() / "own.csv", "label,seed,task.associations,eval_loss\nmine,1,8,0.1\n");
+  std::ostringstream out;
+  export_runs(out, read_export(folder.path() / "own.csv").rows, ExportFormat::csv, false);
+  EXPECT_NE(out.str().find("steps,verdict,eval_loss"), std::string::npos) << out.str();
+  EXPECT_NE(out.str().find(",0,,,,0.1,"), std::string::npos) << out.str();
+}
+
 TEST(Import, AnAccuracySuffices) {
   const TemporaryFolder folder;
   spill(folder.path() / "own.csv",

@@ -186,7 +186,9 @@ std::vector<PublishedPoint> parse_published(std::string_view text, const std::st
     } else if (row.has("task.associations")) {
       point.associations = row.integer("task.associations", what);
     }
-    point.loss = row.number(has_column("eval_loss") ? "eval_loss" : "final_eval_loss", what);
+    const char* const loss = has_column("eval_loss") ? "eval_loss" : "final_eval_loss";
+    point.loss = row.number(loss, what);
+    check_loss(row, loss, point.loss);
     if (row.has("d_dot")) point.d_dot = row.integer("d_dot", what);
     if (row.has("best_eval_loss")) point.best_loss = row.number("best_eval_loss", what);
     if (row.has("steps")) point.steps = row.integer("steps", what);

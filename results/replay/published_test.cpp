@@ -108,6 +108,9 @@ TEST(Published, WrongFilesAreNamedWithTheirLine) {
       std::string::npos);
   EXPECT_NE(problem("label,task.name,eval_accuracy\nx,mqar,97.5\n").find("97.5 is more than 1"),
             std::string::npos);
+  EXPECT_NE(problem("label,task.name,task.associations,eval_loss\nx,recall,8,-3\n")
+                .find("-3 is below 0; losses are"),
+            std::string::npos);
   EXPECT_NE(problem("label\n").find("holds no rows"), std::string::npos);
   EXPECT_THROW(read_published(folder.path() / "missing.csv"), std::invalid_argument);
 }
@@ -135,7 +138,8 @@ Record paper_run(const nlohmann::json& change = {}) {
                    {"train.patience", 10},
                    {"eval.every", 100},
                    {"eval.protocol", "schlag2021"}};
-  if (change.is_object()) for (const auto& [key, value] : change.items()) record.config.set(key, value);
+  if (change.is_object())
+    for (const auto& [key, value] : change.items()) record.config.set(key, value);
   return record;
 }
 

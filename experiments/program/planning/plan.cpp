@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <set>
 #include <unordered_map>
 
@@ -222,7 +223,8 @@ std::string unequal_of(const Study& study) {
       const auto [place, is_new] = last.try_emplace(label, &run.config);
       const Options& before = *place->second;
       for (const auto& [key, value] : run.config.values())
-        if (key.starts_with("m") && (is_new || !before.has(key) || before.at(key) != value))
+        if ((key.starts_with("m") || key.starts_with("t")) &&
+            (is_new || !before.has(key) || before.at(key) != value))
           options.add(label, key, word(value));
       place->second = &run.config;
     }
@@ -415,8 +417,36 @@ std::string too_many_keys(const std::vector<const Run*>& runs) {
       which, keys, d_dot);
 }
 
+namespace {
+
+/// The loss of answering nothing, or all answers alike: 0.5 where answers are vectors of length 1; nothing where it is not known.
+std::optional<double> loss_of_nothing(const Options& config) {
+  const TaskKind& kind = *find_task(config.get_string("task.name"));
+  if (!kind.drawn) return std::nullopt;
+  const bool codes = config.has("model.value_codes") && config.get_int("model.value_codes") > 0;
+  if (config.get_string("model.name") != "language" && !codes) return 0.5;
+  return std::log(static_cast<double>(kind.make(config)->vocabulary().values));
+}
+
+/// A stop rule that is met before anything is learned.
+std::string stops_at_nothing(const std::vector<const Run*>& runs) {
+  constexpr double kLeast = 0.5;  // no such loss is less, but of two answers alike
+  for (const Run* run : runs) {
+    const double stop = run->config.has("train.stop_loss") ? run->config.get_double("train.stop_loss") : 0;
+    if (stop < kLeast) continue;
+    if (const auto nothing = loss_of_nothing(run->config); nothing && stop >= *nothing)
+      return fmt::format(
+          "train.stop_loss = {} is not below {:.3g}, the loss of answering nothing: such runs are solved before they learn "
+          "({}); set it below, such as 0.001",
+          stop, *nothing, run->label);
+  }
+  return "";
+}
+
+}  // namespace
+
 std::vector<std::string> warnings_of(const std::vector<const Run*>& runs) {
-  std::vector<std::string> all = {too_many_keys(runs)};
+  std::vector<std::string> all = {too_many_keys(runs), stops_at_nothing(runs)};
   std::erase(all, "");
   std::set<std::string> folders, laws;
   bool warms_up = false;

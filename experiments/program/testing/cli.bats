@@ -847,6 +847,36 @@ TOML
   refused '144 of 144 published points have no run here' "$crosstalk" compare runs/tiny
 }
 
+@test "what would be taken and not used is refused, and nothing is written over" {
+  "$crosstalk" run tiny.toml --quiet >/dev/null
+  for command in "table final" status export report inspect; do
+    refused '[-][-]set replaces keys of a study, but no study' "$crosstalk" $command runs/tiny --set seeds=1
+  done
+  refused 'the luckiest of the repeats' "$crosstalk" table final runs/tiny --best seed
+  refused 'final does not ask what is solved' "$crosstalk" table final runs/tiny --threshold 1
+  refused 'accuracy does not ask what is solved' "$crosstalk" plot accuracy runs/tiny --threshold 1
+  refused 'capacity has fixed columns' "$crosstalk" table capacity runs/tiny --x nosuch
+  refused 'label alone' "$crosstalk" table final runs/tiny --label tab:x
+  refused 'its name says latex, --format csv' "$crosstalk" table final runs/tiny --out x.tex --format csv
+  refused 'its name says csv, --format jsonl' "$crosstalk" export runs/tiny --out x.csv --format jsonl
+  refused 'leave one out' "$crosstalk" plot capacity runs/tiny --by model.d_key --best model.d_key
+  refused '[-][-]every: seconds between' "$crosstalk" status runs/tiny --every -1
+  refused 'no record has the key "semanticss"; did you mean' "$crosstalk" table final runs/tiny --where semanticss=5
+  for condition in status=done verdict=diverged semantics=5; do
+    refused "known of records" "$crosstalk" run tiny.toml --out empty --where $condition
+    refused "known of records" "$crosstalk" plan tiny.toml --where $condition
+  done
+  echo mine >notes.html
+  refused 'it exists and is no report' "$crosstalk" report runs/tiny --out notes.html
+  refused 'not .toml' "$crosstalk" report runs/tiny --out tiny.toml
+  [ "$(cat notes.html)" = mine ]
+  "$crosstalk" report runs/tiny --out r.html && "$crosstalk" report runs/tiny --out r.html
+  "$crosstalk" run tiny.toml --set seeds=1,2,3 --out more --quiet >/dev/null
+  run -0 --separate-stderr "$crosstalk" verify tiny.toml --out more
+  [[ $output == *"8 runs trained again"* ]]
+  [[ $("$crosstalk" plan tiny.toml --set train.stop_loss=1) == *"the loss of answering nothing"* ]]
+}
+
 @test "pandas reads the export in two lines" {
   python=python3
   python3 -c 'import pandas' 2>/dev/null || python=/usr/bin/python3

@@ -107,6 +107,9 @@ TEST(IdleOptions, OfFilesAndSeeds) {
       "3:1: init_seed is fixed, and task.order = \"file\" draws nothing, so 2 seeds would be 2 times the same training; "
       "set task.order = \"shuffled\", or give one seed",
       same + "\"file\"\n", kSum, "", "[1, 2]");
+  expect(
+      "task.order = \"file\" draws nothing, so 2 values of data_seed would be 2 times the same training; take one",
+      same + "\"file\"\n", kSum, "[[grid]]\ndata_seed = [1, 2]\n");
   expect("read", same + "\"file\"\n", kSum);
   expect("read", same + "\"shuffled\"\n", kSum, "", "[1, 2]");
   expect("read", same + "\"file\"\n", kSum + "feature_map = \"favor\"\n", "", "[1, 2]");
