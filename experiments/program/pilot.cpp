@@ -102,7 +102,7 @@ std::vector<Tried> by_success(const std::vector<const Record*>& records) {
 }
 
 Budget budget_of(const std::vector<std::vector<Tried>>& tried, const std::set<double>& all_rates) {
-  constexpr double kMargin = 1.5, kSlower = 2, kNearly = 0.02;
+  constexpr double kMargin = 2, kSlower = 2, kNearly = 0.02;
   constexpr std::int64_t kEvaluations = 20;
   Budget budget;
   double needed = 0;
@@ -316,7 +316,7 @@ const Command pilot_command = {
     "seed, every label, with the study's learning rates (of one rate a third, itself and three times as much) and up to four\n"
     "times its steps, until they are solved or nothing more is learnt. Rates that were far slower on the easiest point are not\n"
     "tried on the hardest. Prints how many steps each label needed with its best rate, and the --set options that give the whole\n"
-    "study half as many again, 20 evaluations, and the rates that did well; and how long it then takes.\n\n"
+    "study twice as many, for seeds differ, 20 evaluations, and the rates that did well; and how long it then takes.\n\n"
     "Runs go into ./runs/<study>_pilot, and the same command resumes them: each of the two points stops\n"
     "after ten minutes unless --time-limit says otherwise.\n\n"
     "Examples:\n"

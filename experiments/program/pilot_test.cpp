@@ -60,8 +60,8 @@ TEST(Pilot, TheBudgetIsThatOfTheSlowestAtItsBestRate) {
   EXPECT_EQ(hard[0].rate, 3e-3);
   EXPECT_EQ(hard[2].rate, 1e-2);
   const Budget budget = budget_of({hard}, {1e-3, 3e-3, 1e-2});
-  EXPECT_EQ(budget.steps, 600);  // half as many again as 400
-  EXPECT_EQ(budget.every, 30);
+  EXPECT_EQ(budget.steps, 800);  // twice 400
+  EXPECT_EQ(budget.every, 40);
   EXPECT_THAT(budget.rates, ElementsAre(1e-3, 3e-3));  // twice as slow is near enough
   EXPECT_TRUE(budget.edges.empty());
   EXPECT_EQ(budget_of({easy}, {1e-3, 1e-2}).edges.size(), 1U);

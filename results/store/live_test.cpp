@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <vector>
+
 #include "results/store/process_identity.h"
 #include "results/test_records.h"
 
@@ -46,7 +48,8 @@ TEST(Live, WhatADeadProcessOrAStrangerLeftIsNotRead) {
   dead.pid = 1 << 22;
   spill(stale, nlohmann::json{{"process", to_json(dead)}}.dump() + "\n" + point);
   EXPECT_TRUE(live_runs(folder.path()).empty());
-  for (const std::string text : {"[1]\n", "{}\n" + point, "\n", "{\"process\":3}\n" + point}) {
+  for (const std::string& text :
+       std::vector<std::string>{"[1]\n", "{}\n" + point, "\n", "{\"process\":3}\n" + point}) {
     spill(folder.path() / "live" / "y.jsonl", text);
     EXPECT_TRUE(live_runs(folder.path()).empty()) << text;
   }
