@@ -19,6 +19,7 @@
 #include "experiments/program/run.h"
 #include "experiments/sharing/session_options.h"
 #include "experiments/training/foreign_memory.h"
+#include "results/numbers/select.h"
 #include "results/numbers/verdict.h"
 #include "results/printable.h"
 
@@ -91,7 +92,7 @@ std::int64_t steps_needed(const Record& record) {
 std::vector<Tried> by_success(const std::vector<const Record*>& records) {
   std::vector<Tried> tried;
   for (const Record* record : records)
-    tried.push_back({record->label, record->config.value(kRate, 0.), steps_needed(*record),
+    tried.push_back({record->label, config_number(*record, kRate).value_or(0), steps_needed(*record),
                      verdict_of(*record) == Verdict::solved,
                      std::isfinite(record->eval_accuracy) ? record->eval_accuracy : 0});
   std::stable_sort(tried.begin(), tried.end(), [](const Tried& a, const Tried& b) {
