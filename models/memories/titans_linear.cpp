@@ -21,7 +21,7 @@ Memory titans_linear() {
     state P[V, K]
     state B[V, K]
     state place[1]
-    B = mini_batch == 1 ? S : B + positive(1 - place) (S - B)
+    B = mini_batch == 1 ? S : positive(1 - place) S + positive(place) B
     P = momentum_gate P - rate (B k - v) k^T
     S = (1 - forget_gate) S + P
     place = (place + 1) positive(mini_batch - 1 - place)

@@ -32,8 +32,8 @@ Memory titans_mlp() {
     state A[M, K]
     state C[V, M]
     state place[1]
-    A = mini_batch == 1 ? W1 : A + positive(1 - place) (W1 - A)
-    C = mini_batch == 1 ? W2 : C + positive(1 - place) (W2 - C)
+    A = mini_batch == 1 ? W1 : positive(1 - place) W1 + positive(place) A
+    C = mini_batch == 1 ? W2 : positive(1 - place) W2 + positive(place) C
     x = A key
     loss = 0.5 sum((C (0.5 x * (1 + tanh(0.7978845608028654 (x + 0.044715 x^3)))) - v)^2)
     P1 = momentum_gate P1 - rate grad(loss, A)

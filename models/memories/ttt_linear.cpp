@@ -18,15 +18,15 @@ Memory ttt_linear() {
     start_b = parameter(V, constant(0))
     state S[V, K] = start
     state b[V] = start_b
-    state B[V, K]
+    state A[V, K]
     state c[V]
     state place[1]
-    B = mini_batch == 1 ? S : B + positive(1 - place) (S - B)
-    c = mini_batch == 1 ? b : c + positive(1 - place) (b - c)
+    A = mini_batch == 1 ? S : positive(1 - place) S + positive(place) A
+    c = mini_batch == 1 ? b : positive(1 - place) b + positive(place) c
     target = residual ? v - fit(k, V) : v
-    e = gain * layernorm(B k + c, 1e-6) + bias - target
+    e = gain * layernorm(A k + c, 1e-6) + bias - target
     loss = 0.5 sum(e^2)
-    S -= rate grad(loss, B)
+    S -= rate grad(loss, A)
     b -= rate grad(loss, c)
     place = (place + 1) positive(mini_batch - 1 - place)
     read gain * layernorm(S q + b, 1e-6) + (residual ? bias + fit(q, V) : bias))",

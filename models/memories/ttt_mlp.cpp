@@ -23,23 +23,23 @@ Memory ttt_mlp() {
     state W2[V, M] = w2_0
     state b2[V] = b2_0
     state A[M, K]
-    state a[M]
+    state u[M]
     state C[V, M]
-    state c[V]
+    state w[V]
     state place[1]
-    A = mini_batch == 1 ? W1 : A + positive(1 - place) (W1 - A)
-    a = mini_batch == 1 ? b1 : a + positive(1 - place) (b1 - a)
-    C = mini_batch == 1 ? W2 : C + positive(1 - place) (W2 - C)
-    c = mini_batch == 1 ? b2 : c + positive(1 - place) (b2 - c)
-    x = A k + a
-    z = C (0.5 x * (1 + tanh(0.7978845608028654 (x + 0.044715 x^3)))) + c
+    A = mini_batch == 1 ? W1 : positive(1 - place) W1 + positive(place) A
+    u = mini_batch == 1 ? b1 : positive(1 - place) b1 + positive(place) u
+    C = mini_batch == 1 ? W2 : positive(1 - place) W2 + positive(place) C
+    w = mini_batch == 1 ? b2 : positive(1 - place) b2 + positive(place) w
+    x = A k + u
+    z = C (0.5 x * (1 + tanh(0.7978845608028654 (x + 0.044715 x^3)))) + w
     target = residual ? v - fit(k, V) : v
     e = gain * layernorm(z, 1e-6) + bias - target
     loss = 0.5 sum(e^2)
     W1 -= rate grad(loss, A)
-    b1 -= rate grad(loss, a)
+    b1 -= rate grad(loss, u)
     W2 -= rate grad(loss, C)
-    b2 -= rate grad(loss, c)
+    b2 -= rate grad(loss, w)
     place = (place + 1) positive(mini_batch - 1 - place)
     y = W1 q + b1
     o = W2 (0.5 y * (1 + tanh(0.7978845608028654 (y + 0.044715 y^3)))) + b2

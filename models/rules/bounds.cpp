@@ -88,7 +88,8 @@ Bounds bounds_of(Value root) {
 Bounds bounds_of(Law& law, Value root) {
   std::map<Value, Value> made;
   for (const Learned& one : law.learned)
-    if (one.made) made[law.graph.leaf(one.kind, one.name, one.shape)] = law.graph.replaced(one.made, made);
+    if (one.made && !one.any_sign)
+      made[law.graph.leaf(one.kind, one.name, one.shape)] = law.graph.replaced(one.made, made);
   return bounds_of(made.empty() ? root : law.graph.replaced(root, made));
 }
 

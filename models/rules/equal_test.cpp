@@ -36,15 +36,7 @@ const std::vector<Same>& own_pairs() {
        {},
        {},
        false},
-      {"fwm",
-       "beta = token; state n[1]; n += 1; S += beta (v - S k) k^T; S = S / (relu(norm(S) - 1) min(n - 1, 1) "
-       "+ 1)" +
-           read},
       {"fwm", "beta = token; S += beta (v - S k) k^T; S = S / (relu(norm(S) - 1) + 1)" + read, {}, {"s0"}},
-      {"titans_linear",
-       "rate = token; momentum_gate = token; forget_gate = token; state P[V, K]; "
-       "P = momentum_gate P - rate (S k - v) k^T; S = (1 - forget_gate) S + P" +
-           read},
       {"titans_linear",
        "rate = token; momentum_gate = token; forget_gate = token; state P[V, K]; "
        "P = momentum_gate P - rate grad(0.5 sum((S k - v)^2), S); S = (1 - forget_gate) S + P" +

@@ -190,6 +190,8 @@ class Reader {
     });
     const Kind kind = of_token ? Kind::token : Kind::parameter;
     law_->learned.push_back({.kind = kind, .name = name, .shape = made->shape, .made = made});
+    for (const Learned& one : memory_->inputs)
+      if (one.name == name) law_->learned.back().any_sign = one.any_sign;
     return g_.leaf(kind, name, made->shape);
   }
 

@@ -26,6 +26,7 @@ struct Learned {
   double weights = 1;        ///< of a projection: its weights start as the model's do, times this
   std::string through = {};  ///< what the numbers of its rank go through: "tanh", or nothing
   bool each_write = false;   ///< one of every write of a token
+  bool any_sign = false;     ///< an input that may be below 0 where it is given
   bool weight = false;       ///< of an input of a memory, whose step says what it becomes
   Value made = nullptr;      ///< of an input of a memory: what its step says
 };

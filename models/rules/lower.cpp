@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 #include <stdexcept>
+#include <utility>
 
 #include "models/parts/parts.h"
 #include "models/parts/tokens.h"
@@ -148,6 +149,15 @@ class Lowering {
     if (!stabilised && !rate) recurrence.gain = optional(r.gain);
     recurrence.log_decay = optional(r.log_decay), recurrence.decay = optional(r.decay);
     recurrence.value_log_decay = wide(r.value_log_decay, V);
+    // Looked at is what the text calls so, not what a router leaves of it.
+    for (const Learned& input : law_.learned) {
+      const auto is = [&](Value n) { return n->name == input.name && is_learned_kind(n->kind); };
+      const Value decay = r.log_decay ? r.log_decay : r.value_log_decay;
+      if (input.name != "log_decay" || !input.made || !decay || is(decay) || !holds(decay, is)) continue;
+      recurrence.watched = false;
+      for (Value node : order({decay}))
+        if (is(node) && !std::exchange(watched_, true)) m_.watch_decay(hoist_.value(node), true);
+    }
     recurrence.sign = wide(r.sign, r.sign && r.sign->shape.number() ? 1 : K);
     recurrence.erase = r.erase == RecurrencePlan::Erase::delta  ? Erase::delta
                        : r.erase == RecurrencePlan::Erase::tied ? Erase::tied
@@ -180,7 +190,8 @@ class Lowering {
   const Law& law_;
   const Plan& plan_;
   Hoist<Real> hoist_;
-  bool divided_ = false;          ///< quotients are one read
+  bool divided_ = false;  ///< quotients are one read
+  bool watched_ = false;
   std::set<std::string> wanted_;  ///< inputs that what is read or kept looks at
 };
 

@@ -319,7 +319,7 @@ OwnText own_text(const Memory& memory, const Options& options, const TextPlace& 
     const bool of_head = input.per == Per::head || input.per == Per::head_key ||
                          (input.per == Per::other && input.shape.find('T') == std::string::npos);
     Learned one{.kind = of_head ? Kind::parameter : Kind::token, .name = input.name};
-    one.each_write = input.per == Per::write;
+    one.each_write = input.per == Per::write, one.any_sign = input.range.given() && input.range.low < 0;
     if (of_head) one.init = "uniform", one.numbers = {1};
     const auto size = [&](std::string_view letter) {
       const auto own = memory.letters.find(letter[0]);

@@ -69,6 +69,9 @@ Matrix read_by_law(const Memory& memory, const Sequence& s) {
     }
     return rows;
   };
+  law_states.clear();
+  for (const auto& [name, state] : law.states)
+    for (const int place : state.x) law_states[name].push_back(law.tape.at(place));
   for (const auto& [name, state] :
        law.states)  // with some options a memory has no z, or one that it has not at its defaults
     if (name == "z" ? divides_reads(s) : std::count(memory.states.begin(), memory.states.end(), name) > 0)

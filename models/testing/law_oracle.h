@@ -11,6 +11,8 @@ namespace crosstalk::checks {
 rules::plain::Evaluator evaluated_law(const Memory& memory, const Options& options, double eps, bool given,
                                       const rules::plain::Sizes& sizes, const rules::plain::Given& numbers,
                                       std::optional<int> used = {});
+/// States at the end of what read_by_law() evaluated last.
+inline std::map<std::string, Vector> law_states;
 /// What the law reads at every token.
 Matrix read_by_law(const Memory& memory, const Sequence& s);
 
