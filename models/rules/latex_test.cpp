@@ -76,7 +76,7 @@ TEST(RuleLatex, WhatIsLongAndRepeatsHasAnEquationOfItsOwn) {
   std::string law;
   for (int i = 0; i < 60; ++i) law += "S += v (tanh(S k)^T S); ";
   std::size_t all = 0;
-  for (const std::string& line : equations("state z[K]; z += k; " + law + "read S q")) all += line.size();
+  for (const std::string& line : equations(law + "read S q")) all += line.size();
   EXPECT_LT(all, 30000u);
 }
 
@@ -102,8 +102,8 @@ TEST(RuleLatex, FunctionsAndOrderOfOperations) {
             R"(\mathbf{o}_t &= \mathbf{S}_t (\mathbf{q}_t \odot \mathbf{k}_t) - 2 (\mathbf{v}_t - )"
             R"(\operatorname{SiLU}(\mathbf{v}_t)))");
   EXPECT_EQ(
-      read("v / abs(v) + max(v, 0) * sqrt(k^T q)^2"),
-      R"(\mathbf{o}_t &= \mathbf{v}_t \oslash |\mathbf{v}_t| + \sqrt{\mathbf{k}_t^{\top} \mathbf{q}_t}^{2} )"
+      read("S q + v / abs(v) + max(v, 0) * sqrt(k^T q)^2"),
+      R"(\mathbf{o}_t &= \mathbf{S}_t \mathbf{q}_t + \mathbf{v}_t \oslash |\mathbf{v}_t| + \sqrt{\mathbf{k}_t^{\top} \mathbf{q}_t}^{2} )"
       R"(\max(\mathbf{v}_t, 0))");
   EXPECT_EQ(
       read("cos(v) * sin(S q) + share(largest(v, 2))"),

@@ -54,7 +54,7 @@ TEST(RuleLaw, OneTextForOneLaw) {
 }
 
 TEST(RuleLaw, OfAMemoryChoosesByItsOptionsAndMakesItsInputs) {
-  const MemoryText memory{{{"gate", "open"}, {"flag", "true"}, {"slots", "5"}}, {{.name = "beta"}}};
+  MemoryText memory{{{"gate", "open"}, {"flag", "true"}, {"slots", "5"}}, {{.name = "beta"}}};
   const auto said = [&](const Steps& steps) -> std::string {
     try {
       const auto law = parse_law(steps, {{"slots", 5}}, &memory);
@@ -71,6 +71,7 @@ TEST(RuleLaw, OfAMemoryChoosesByItsOptionsAndMakesItsInputs) {
   EXPECT_EQ(said({"w = token", "beta = gate == \"open\" ? w : 1", rest[0], rest[1]}), "beta of w");
   EXPECT_EQ(with("beta = door == \"open\" ? token : 1"),
             "a condition names an option of the memory: flag ? a : b, option == \"word\" ? a : b");
+  memory.given = true;
   EXPECT_EQ(said({"beta = token", "w = token", "S += beta w v k^T", "read S q"}),
             "w is learned and no input; add it to .inputs");
 }
@@ -134,7 +135,7 @@ TEST(RuleLaw, SaysWhereAndWhatWouldBeRight) {
       {{"S += (v k^T", "read S q"}, "1:12: the ) of the parenthesis is wanted here, not the end"},
       {{"S += v / 2 k^T", "read S q"},
        "1:12: what does / divide by here? write parentheses: a / (b c) or (a / b) c"},
-      {{"S += token(7 v) k^T", "read S q"}, "1:14: a size is K, V or a whole number from 1 to 4096"},
+      {{"S += token(7 v) k^T", "read S q"}, "1:14: a size is K, V, M (4 K) or a whole number from 1 to 4096"},
       {{"S + = v k^T", "read S q"}, "1:3: =, += or -= is wanted behind S, not +"},
       {{"S += v k^T * 2 $", "read S q"},
        "1:16: '$' means nothing here; there are + - * / ^ ( ) [ ] , and names"},
@@ -178,8 +179,8 @@ TEST(RuleLaw, SaysWhereAndWhatWouldBeRight) {
        "3:6: old saw states as they were before their steps; read sees them as they are: write out what it "
        "wants of them"},
       {{"S += parameter(K, log_uniform(1)) v k^T", "read S q"},
-       "1:19: a start is a number, constant(x), normal(deviation), uniform(bound), log_uniform(a, b) or "
-       "inverse_softplus(a, b)"},
+       "1:19: a start is a number, constant(x), normal(deviation), uniform(bound), uniform(a, b), log_uniform(a, b), "
+       "inverse_softplus(a, b), logit_step(a, b), signed_step(a, b) or ramp(\"name\")"},
       {{"S += max(v) k^T", "read S q"}, "1:6: max takes 2 arguments, and here is 1"},
       {{"S += largest(v, 0.5) k^T", "read S q"},
        "1:17: largest(x, n) keeps n entries of x, a whole number from 1"},
@@ -215,10 +216,10 @@ TEST(RuleLaw, SaysWhereAndWhatWouldBeRight) {
       {{"state exp[V, K]", "S += v k^T", "read S q"},
        "1:7: exp has a meaning of its own; give the state another name"},
       {{"S += token(bias = sin(1)) v k^T", "read S q"},
-       "1:22: a start is a number, constant(x), normal(deviation), uniform(bound), log_uniform(a, b) or "
-       "inverse_softplus(a, b)"},
+       "1:19: a start is a number, constant(x), normal(deviation), uniform(bound), uniform(a, b), log_uniform(a, b), "
+       "inverse_softplus(a, b), logit_step(a, b), signed_step(a, b) or ramp(\"name\")"},
       {{"S += token(width = 2) v k^T", "read S q"},
-       "1:6: token has no argument width; it has a width, rank and bias"},
+       "1:6: token has no argument width; it has a width, rank, through, weights and bias"},
       {{"S += I", "read S q"}, "1:1: I is square, and here stands a V x K matrix"},
       {{"e = I", "S += v k^T", "read S q"}, "1:1: I alone has no size; write it where it is used"},
       {{"S += grad(v, S)", "read S q"}, "1:6: grad wants a number to descend on, not a vector over V"},
@@ -277,7 +278,7 @@ TEST(RuleLaw, SaysWhereAndWhatWouldBeRight) {
       {{"S += v k^T", "read exp(I) v"},
        "2:6: I may be added, subtracted and multiplied; diag(x) has other entries"},
       {{"S += zebra v k^T", "read S q"},
-       "1:6: unknown name zebra; so far there are S, k, q, v, and what is learned is token(...) or "
+       "1:6: unknown name zebra; so far there are S, head, k, q, v, and what is learned is token(...) or "
        "parameter(...)"},
       {{"M = 0.5 M + v k^T", "S += M", "read S q"},
        "1:9: M has no value before its own step; what is kept from token to token is declared first, a "
@@ -294,7 +295,7 @@ TEST(RuleLaw, SaysWhereAndWhatWouldBeRight) {
       {{"S += dot(k, v) v k^T", "read S q"},
        "1:6: dot of a vector over K and a vector over V; both have one shape"},
       {{"b = token(rank = 0.5)", "S += b v k^T", "read S q"},
-       "1:18: rank is a whole number or d, the size of a key before its feature map"},
+       "1:18: rank is a whole number from 1 to 4096 or d, the size of a key before its feature map"},
       {{"S += v k^T", "read asking(rank = 2) S q"},
        "2:6: asking has no argument rank; it has a width and bias"},
       {{"S += parameter(width = 2) v k^T", "read S q"},
@@ -344,7 +345,7 @@ TEST(RuleLaw, SaysWhereAndWhatWouldBeRight) {
        "1:8: 'byte 206' means nothing here; there are + - * / ^ ( ) [ ] , and names"},
       // Notations of papers and programs that differ.
       {{"beta = sigmoid(W x)", "S += v k^T", "read S q"},
-       "1:16: unknown name W; so far there are S, k, q, v, and what is learned is token(...) or "
+       "1:16: unknown name W; so far there are S, head, k, q, v, and what is learned is token(...) or "
        "parameter(...)"},
       {{"S = S_{t-1} + v k^T", "read S q"},
        "1:7: '{' means nothing here; names have no indices: on the right of its step, S is what it was "

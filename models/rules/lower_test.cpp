@@ -28,6 +28,7 @@ TEST(LoweredRules, WhatIsLoweredAndWhyTheOthersAreNot) {
       {"m2rnn", "S: it is not linear in S: tanh() of the state"},
       {"nonsense", "z: it is a vector, and its step is no a * z + b entry by entry"},
       {"oja", "S: it is not linear in S: rows are scaled by what depends on S"},
+      {"rotation", "J: the state S takes part"},
       {"second_order", "H: it starts elsewhere than at 0"},
       {"signed_sum", "z: it is a vector, and its step is no a * z + b entry by entry"},
       {"titans_linear", "S: it starts elsewhere than at 0"},

@@ -349,7 +349,7 @@ TEST(RandomLaws, FoundBefore) {
       "w = v k^T; S -= 0.1 grad(sum(tanh(w k)), w); read S q",
       "w = S diag(k); S -= 0.1 grad(sum(tanh(w^T v)), w); S += v k^T; read S q",
       "state g[K]; S += v k^T; loss = 0.5 sum((S k - v)^2); g = grad(loss, k); read S (q + g)",
-      "loss = sum((S k)^2); S += v k^T; S -= 0.1 grad(loss * sum(S * S), S); read S q",
+      "loss = tanh(sum((S k)^2)); S += v k^T; S -= 0.1 grad(loss * sum(S * S), S); read S q",
       "w = 2 v; y = 3 w; S -= 0.1 grad(sum(y * y) + sum(S k * w), w) k^T; read S q",
   };
   for (const std::string& text : all) {

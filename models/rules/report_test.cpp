@@ -70,7 +70,7 @@ TEST(LawReport, SaysWhatMayBeReadOtherwise) {
 TEST(LawReport, SaysWhereFunctionsAreCutOff) {
   const auto notes = [](const std::string& x) {
     std::vector<std::string> out;
-    for (const std::string& note : report_of("a = token; S += v k^T; read " + x + " (S q)").notes)
+    for (const std::string& note : report_of("a = token; S += v k^T; read a " + x + " (S q)").notes)
       out.push_back(note.substr(0, note.find(' ')));
     return out;
   };
