@@ -139,11 +139,12 @@ Record record_in(const CsvRow& row, const std::string& made_up_id) {
   if (record.config.empty())
     row.fail("runs need at least one column of a configuration, such as task.associations");
   const auto& columns = row.columns();
-  if (!lacks_loss(record) && std::find(columns.begin(), columns.end(), "eval_loss") == columns.end())
+  record.status = status_in(row, record);
+  if (record.status == RunStatus::done && !lacks_loss(record) &&
+      std::find(columns.begin(), columns.end(), "eval_loss") == columns.end())
     row.fail(fmt::format(
         "runs need a column 'eval_loss' (or 'eval_accuracy', where that is what is known); there are {}",
         fmt::join(columns, ", ")));
-  record.status = status_in(row, record);
   // An empty loss is one that is missing; a run that diverged says so.
   if (record.status == RunStatus::done && !row.has("eval_loss") && !lacks_loss(record))
     record.status = RunStatus::failed;
