@@ -67,7 +67,7 @@ bool shares_its_gpu(const Sitting& one, const std::vector<Sitting>& all) {
 /// The run of a row. An export tells empty texts from options of other tasks only where some row has one.
 crosstalk::Run run_in(Record record) {
   nlohmann::json config = nlohmann::json::object();
-  for (const auto& [key, value] : record.config.items())
+  for (const auto& [key, value] : record.config)
     if (value != "") config[key] = value;
   record.config = std::move(config);
   return resolved_run(record);
