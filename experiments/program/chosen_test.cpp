@@ -136,7 +136,7 @@ TEST(Chosen, SaysWhatIsMissingOrAmbiguous) {
   std::vector<std::string> said;
   const Runs kept = chosen(all, part, &said);
   EXPECT_THAT(kept, SizeIs(4));
-  for (const Run& run : kept) EXPECT_EQ(run.config.get_int("task.associations"), 4);
+  for (const auto& run : kept) EXPECT_EQ(run.config.get_int("task.associations"), 4);
   ASSERT_FALSE(said.empty());
   EXPECT_THAT(
       said[0],
@@ -152,7 +152,7 @@ TEST(Chosen, SaysWhatIsMissingOrAmbiguous) {
   both.merge(trained(runs_of("[1]", 3), [](const auto& run) { return rate_of(run); }));
   EXPECT_THAT(refusal(all, both), HasSubstr("2 best values of train.learning_rate"));
 
-  std::vector<std::string> said;
+  said.clear();
   chosen(runs_of("[1]", 9, "[0.001, 0.003, 0.01]"), tried, &said);
   ASSERT_THAT(said, SizeIs(1));
   EXPECT_THAT(said[0], HasSubstr("at 4 of 4 points not all values of train.learning_rate"));

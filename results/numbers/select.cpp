@@ -540,7 +540,9 @@ std::string drop_repeats(std::map<std::string, Record>& rows,
       continue;
     }
     const Row first = same->second;
-    if (!agree_where_known(first->second, record))
+    Record again = record;
+    again.seed = first->second.seed;
+    if (!agree_where_known(first->second, again))
       throw std::invalid_argument(fmt::format(
           "{} and {} are of one label (\"{}\"), configuration and {}, and differ in their results: give each "
           "its seed, add a column of what tells them apart (such as model.variant), leave one of them out, or take "

@@ -252,7 +252,7 @@ TEST(Pooled, SemanticsTellRunsApartWhereTheyAreKnown) {
   EXPECT_THAT(pooled_differences(runs.list()).differing,
               ElementsAre("semantics (4, 5)", "train.learning_rate (0.001, 0.01)"));
   // Of semantics 4 alone two rates are held against each other.
-  EXPECT_THAT(runs.best(), ::testing::UnorderedElementsAre(1e-3, 1e-3, 1e-2));
+  EXPECT_THAT(runs.best(), ElementsAre(1e-3, 1e-3, 1e-2));
 }
 
 TEST(Pooled, NamesTheKeyThatSaysMost) {

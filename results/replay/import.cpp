@@ -140,7 +140,8 @@ Record record_in(const CsvRow& row, const std::string& made_up_id) {
     row.fail("runs need at least one column of a configuration, such as task.associations");
   const auto& columns = row.columns();
   record.status = status_in(row, record);
-  if (record.status != RunStatus::failed && !lacks_loss(record) && std::find(columns.begin(), columns.end(), "eval_loss") == columns.end())
+  if (record.status == RunStatus::done && !lacks_loss(record) &&
+      std::find(columns.begin(), columns.end(), "eval_loss") == columns.end())
     row.fail(fmt::format(
         "runs need a column 'eval_loss' (or 'eval_accuracy', where that is what is known); there are {}",
         fmt::join(columns, ", ")));
