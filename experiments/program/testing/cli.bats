@@ -874,7 +874,7 @@ TOML
   "$crosstalk" run tiny.toml --set seeds=1,2,3 --out more --quiet >/dev/null
   run -0 --separate-stderr "$crosstalk" verify tiny.toml --out more
   [[ $output == *"8 runs trained again"* ]]
-  [[ $("$crosstalk" plan tiny.toml --set train.stop_loss=1) == *"the loss of answering nothing"* ]]
+  [[ $("$crosstalk" plan tiny.toml --set train.stop_loss=1 2>&1) == *"the loss of answering nothing"* ]]
 }
 
 @test "pandas reads the export in two lines" {
