@@ -24,7 +24,7 @@ Memory mlstm() {
     state n[K]
     state m[1] = -1e30
     left = m + log_decay
-    m = log_input + softplus(left - log_input)
+    m = max(left, log_input)
     S = exp(left - m) S + exp(log_input - m) v short^T
     n = exp(left - m) n + exp(log_input - m) short
     read inverse(max(abs(n^T q), exp(-m))) S q)",

@@ -388,8 +388,7 @@ Text Equations::spelled(Value node) const {
     case Kind::largest:
       return call(fmt::format("\\operatorname{{largest}}_{{{}}}", number_text(node->value)), node->args[0]);
     case Kind::solve:
-      return {fmt::format("{}^{{-1}} {}", text(node->args[0], level_atom), arg(1, level_power)),
-              level_product};
+      return {fmt::format("{}^{{-1}} {}", text(node->args[0], level_atom), arg(1, level_power)), level_power};
   }
   return {"", level_atom};
 }
