@@ -14,6 +14,7 @@
 #include "kernels/linear/swiglu.h"
 #include "kernels/norm/normalize.h"
 #include "kernels/norm/residual_norm.h"
+#include "models/graph/map_chain_pass.h"
 #include "models/graph/nodes.h"
 #include "models/graph/pass_links.h"
 #include "models/graph/rounded_pass.h"
@@ -305,7 +306,7 @@ bool gated_norm_once(Graph<Real>& graph) {
 
 const std::vector<std::string>& pass_names() {
   static const std::vector<std::string> names = {"table_scores",  "table_features", "attend_mix", "swiglu",
-                                                 "joined_linear", "gained_norm",    "rounded"};
+                                                 "joined_linear", "gained_norm",    "map_chain",  "rounded"};
   return names;
 }
 
@@ -328,6 +329,8 @@ int run_pass(Graph<Real>& graph, const std::string& name) {
   } else if (name == "gained_norm") {
     while (gained_norm_once(graph)) ++count;
     while (gated_norm_once(graph)) ++count;
+  } else if (name == "map_chain") {
+    while (map_chain_once(graph)) ++count;
   } else if (name == "rounded") {
     count = round_variables(graph);
   } else {

@@ -11,8 +11,9 @@
 //   joined_linear   linear maps of one input               x is read once, d_x written once (CUDA; float:
 //   bf16)
 //   gained_norm      norm > product with a gain a column > product with a gate   rows are written once (CUDA)
-//   rounded         joined_linear > attend_mix > joined_linear, residual_norm > joined_linear, joined_linear > state_read >
-//   joined_linear   what lies between has the format bf16 (CUDA; bf16)
+//   map_chain        maps, sums, products, norms of rows over the same numbers   what lies between stays in registers (CUDA)
+//   rounded         joined_linear > attend_mix > joined_linear, residual_norm > joined_linear, joined_linear > map_chain >
+//   joined_linear   what lies between has the format bf16 (CUDA; bf16); of what a chain reads, the gradient
 //
 // SPDX-License-Identifier: Apache-2.0
 #pragma once

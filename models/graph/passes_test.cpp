@@ -14,6 +14,7 @@
 #include "kernels/attention/delta_values.h"
 #include "kernels/base/random.h"
 #include "kernels/elementwise/elementwise.h"
+#include "kernels/elementwise/map_chain.h"
 #include "kernels/elementwise/pick.h"
 #include "kernels/embedding/lookup.h"
 #include "kernels/linear/joined_linear.h"
@@ -370,6 +371,36 @@ TEST(Passes, JoinedMapsAreTheChain) {
   expect_equal(joined, chain);
 }
 
+/// Gates of a memory: what a head's keys are multiplied by and divided by their length, a rate that two products read, and
+/// what `reader` makes of the rates; a weighted sum over rows; the rate of a decay, of one number a head.
+struct Gates : Passed {
+  explicit Gates(bool pass) {
+    block.add("k", {2, 3, 2, 4}, Init::normal(1)), block.add("scale", {2, 4}, Init::normal(1));
+    block.add("rate", {2, 3, 8}, Init::normal(1)), block.add("A", {2}, Init::normal(1));
+    start();
+    const auto parameter = [&](int i, std::initializer_list<Dimension> dims) {
+      return Var<double>{&graph, graph.view(graph.parameter(block, i), dims)};
+    };
+    const Var<double> k = parameter(0, {2, 3, 2, 4}), rate = sigmoid(parameter(2, {2, 3, 2, 4}));
+    const Var<double> kappa = unit(k * parameter(1, {1, 1, 2, 4}));
+    const Var<double> decay = -exp(parameter(3, {1, 1, 2, 1})) * softplus(rate);
+    const Var<double> seen = swap(rate * kappa);  // no step
+    const Var<double> late = swap(seen) + kappa;  // reads it
+    const Var<double> sum = fold(k * kappa, {2, 3, 2, 1}) * rate;
+    results = {kappa.variable, decay.variable, late.variable, sum.variable};
+    run(pass ? "map_chain" : "");
+  }
+};
+
+// All but what reads another op's numbers.
+TEST(Passes, GatesAreOneChain) {
+  const Gates chain(false), joined(true);
+  EXPECT_EQ(joined.replaced, 1);
+  EXPECT_EQ(joined.graph.node_names(),
+            (std::vector<std::string>{"map_chain", "swap", "swap", "combine", "cotangent"}));
+  expect_equal(joined, chain);
+}
+
 // In bf16 few queries are read in tiles too, and in wide heads weights without exp.
 TEST(Passes, FewQueriesOfAttention) {
   for (const auto& [precision, T, D, kernel, count] : {std::tuple{Precision::tf32, 4, 8, Kernel::exp, 0},
@@ -532,8 +563,8 @@ TEST(Passes, NumbersBetweenMapsAndAttentionAreBf16) {
   }
 }
 
-// Of a delta rule in wide heads that reads linear maps: queries, keys, what is written and what is read are bf16, unless somebody
-// else reads the keys.
+// Of a delta rule in wide heads: norms of silu are chains, and they, what is written and what is read are bf16, unless somebody else
+// reads the keys.
 TEST(Passes, NumbersOfDeltaRulesInWideHeadsAreBf16) {
   for (const bool beside : {false, true}) {
     constexpr int B = 1, T = 5, D = 256;
@@ -542,7 +573,8 @@ TEST(Passes, NumbersOfDeltaRulesInWideHeadsAreBf16) {
     const auto head = [&](int i) {
       return Var<float>{&p.graph, p.graph.view(p.map(p.graph.parameter(p.block, 0), i), {B, T, 1, D})};
     };
-    const Var<float> q = head(1), k = head(2), v = head(3);
+    const Var<float> q = unit(map(MapKind::silu, head(1))), k = unit(map(MapKind::silu, head(2))),
+                     v = head(3);
     if (beside) p.graph.keep(k.variable);
     DeltaValues<float> values;
     values.k = in(k), values.v = in(v), values.gain = in(p.graph.parameter(p.block, 5));
@@ -555,6 +587,7 @@ TEST(Passes, NumbersOfDeltaRulesInWideHeadsAreBf16) {
     p.map(p.graph.view(out(p.graph.add(mix).o), {B, T, D}), 4);
     EXPECT_EQ(run_pass(p.graph, "attend_mix"), 1);
     EXPECT_EQ(run_pass(p.graph, "joined_linear"), 2);
+    EXPECT_EQ(run_pass(p.graph, "map_chain"), 2);
     run_pass(p.graph, "rounded");
     const Format format = beside ? Format::native : Format::bf16;
     const auto writes = p.ops<DeltaValues>().at(0);
@@ -564,6 +597,7 @@ TEST(Passes, NumbersOfDeltaRulesInWideHeadsAreBf16) {
       EXPECT_EQ(t.gradient.format, format);
     }
     EXPECT_EQ(reads->o.value.format, format);
+    for (const auto& chain : p.ops<MapChain>()) EXPECT_EQ(chain->y[0].value.format, format);
     p.graph.plan();
   }
 }
@@ -657,6 +691,31 @@ TEST(Passes, GatedMlps) {
   }
 }
 
+// A result that a chain makes for maps alone is bf16, and so are gradients that it gives to maps alone.
+TEST(Passes, NumbersBetweenChainsAndMapsAreBf16) {
+  for (const bool beside : {false, true}) {
+    Planned p({{"x", {4, 5, 48}}, {"in", {48, 48}}, {"out", {48, 48}}});
+    const auto rows = [&](Variable<float>* v) {
+      return Var<float>{&p.graph, p.graph.view(v, {4, 5, 1, 48})};
+    };
+    const Var<float> before = rows(p.map(p.graph.parameter(p.block, 0), 1));
+    const Var<float> after = 0.5 * sigmoid(before);
+    if (beside) p.graph.keep(before.variable), p.graph.keep(after.variable);
+    p.map(p.graph.view(after.variable, {4, 5, 48}), 2);
+    EXPECT_EQ(run_pass(p.graph, "joined_linear"), 2);
+    EXPECT_EQ(run_pass(p.graph, "map_chain"), 1);
+    EXPECT_EQ(run_pass(p.graph, "rounded"), beside ? 0 : 1);
+    const auto chain = p.ops<MapChain>().at(0);
+    const Format format = beside ? Format::native : Format::bf16;
+    EXPECT_EQ(chain->x[0].value.format, Format::native);
+    EXPECT_EQ(chain->x[0].gradient.format, format);
+    EXPECT_EQ(chain->y[0].value.format, format);
+    EXPECT_EQ(chain->y[0].gradient.format, format);
+    EXPECT_EQ(p.ops<JoinedLinear>().at(0)->y[0].gradient.format, format);
+    EXPECT_EQ(p.ops<JoinedLinear>().at(1)->x.value.format, format);
+  }
+}
+
 TEST(Passes, NumbersBetweenMapsAreBf16) {
   for (const int between : {16, 20}) {  // 20 are no whole eights
     Planned p({{"x", {4, 5, 48}}, {"in", {between, 48}}, {"out", {48, between}}});
@@ -665,6 +724,17 @@ TEST(Passes, NumbersBetweenMapsAreBf16) {
     EXPECT_EQ(run_pass(p.graph, "rounded"), between == 16 ? 1 : 0);
     const auto& y = p.ops<JoinedLinear>().at(0)->y[0];
     EXPECT_EQ(y.value.is_bf16() && y.gradient.is_bf16(), between == 16);
+  }
+}
+
+// A norm is a chain by itself, and a map where formats may change.
+TEST(Passes, ChainsOfOneNode) {
+  for (const Precision products : {Precision::full, Precision::bf16}) {
+    Planned p({{"x", {4, 5, 1, 16}}, {"y", {4, 5, 1, 16}}});
+    p.graph.set_products(products);
+    const auto of = [&](int i) { return Var<float>{&p.graph, p.graph.parameter(p.block, i)}; };
+    p.graph.keep(unit(of(0)).variable), p.graph.keep(sigmoid(of(1)).variable);
+    EXPECT_EQ(run_pass(p.graph, "map_chain"), products == Precision::bf16 ? 2 : 1);
   }
 }
 

@@ -1,4 +1,4 @@
-// The pass rounded: between linear maps on one side and attention, norms and states read by chunks on the other.
+// The pass rounded: between linear maps on one side and attention, norms, chains and states read by chunks on the other.
 // SPDX-License-Identifier: Apache-2.0
 #include "models/graph/rounded_pass.h"
 
@@ -7,6 +7,7 @@
 
 #include "kernels/attention/attend_mix.h"
 #include "kernels/attention/delta_values.h"
+#include "kernels/elementwise/map_chain.h"
 #include "kernels/elementwise/pick.h"
 #include "kernels/linear/joined_linear.h"
 #include "kernels/linear/swiglu.h"
@@ -60,13 +61,16 @@ std::vector<typename Graph<Real>::Reformat> in_bf16(const Graph<Real>& graph,
   return changes;
 }
 
-/// Tells whether linear maps make a variable, whoever reads it.
+/// Tells whether linear maps or a chain of elementwise ops make a variable.
 template <class Real>
-bool is_of_maps(const Links<Real>& links, Variable<Real>* v) {
-  return links.made(v) && op_of<Real, JoinedLinear<Real>>(*links.maker(v));
+bool made_to_round(const Links<Real>& links, Variable<Real>* v) {
+  if (!links.made(v)) return false;
+  const std::any& info = links.maker(v)->info;
+  return std::any_cast<std::shared_ptr<const JoinedLinear<Real>>>(&info) ||
+         std::any_cast<std::shared_ptr<const MapChain<Real>>>(&info);
 }
 
-/// Rounds what lies between linear maps and an attention, and nobody else reads but a delta rule whose values the attention
+/// Rounds what lies between linear maps or chains and an attention, and nobody else reads but a delta rule whose values the attention
 /// reads: all of them round it where they read it.
 template <class Real>
 bool rounded_once(Graph<Real>& graph) {
@@ -81,7 +85,7 @@ bool rounded_once(Graph<Real>& graph) {
     const auto take = [&](const In<Real>& field, int readers) {
       Variable<Real>* x = of(field)->root();
       if (x != k) between.push_back(x);
-      good = good && is_of_maps(links, x) && links.readers(x) == readers && x->value.columns() % 8 == 0;
+      good = good && made_to_round(links, x) && links.readers(x) == readers && x->value.columns() % 8 == 0;
     };
     take(reads->x, 1), take(reads->k, writes ? 2 : 1), take(writes ? writes->v : reads->v, 1);
     if (writes) between.push_back(of(reads->v)->root()), good = good && of(writes->k)->root() == k;
@@ -131,7 +135,35 @@ bool rounded_norm_once(Graph<Real>& graph) {
   return false;
 }
 
-/// Rounds what maps make for a state alone that is read by chunks, and what is read for maps alone.
+/// Rounds what a chain of elementwise ops makes for linear maps alone, and gradients that it gives to linear maps.
+template <class Real>
+bool rounded_chain_once(Graph<Real>& graph) {
+  if (sizeof(Real) != sizeof(float)) return false;
+  const Links<Real> links(graph);
+  for (auto& node : graph.nodes()) {
+    const auto* chain = std::any_cast<std::shared_ptr<const MapChain<Real>>>(&node.info);
+    if (!chain) continue;
+    std::vector<typename Graph<Real>::Reformat> changes;
+    for (int i = 0; i < (*chain)->inputs; ++i) {
+      Variable<Real>* x = of((*chain)->x[i])->root();
+      if ((*chain)->whole(i) && !x->gradient.is_bf16() && made_by_maps(links, x) &&
+          x->value.columns() % 8 == 0 && graph.may_be_bf16(x))
+        changes.push_back({x, x->value.format, Format::bf16});
+    }
+    for (int i = 0; i < (*chain)->outputs; ++i) {
+      Variable<Real>* y = out((*chain)->y[i])->root();
+      const int maps = read_by_maps(graph, y);
+      if (!y->value.is_bf16() && maps > 0 && maps == links.readers(y) && graph.may_be_bf16(y))
+        changes.push_back({y, Format::bf16, Format::bf16});
+    }
+    if (changes.empty()) continue;
+    graph.reformat(changes);
+    return true;
+  }
+  return false;
+}
+
+/// Rounds what maps and chains make for a state that is read by chunks (and for chains), and what is read for maps alone.
 template <class Real>
 bool rounded_read_once(Graph<Real>& graph) {
   const Links<Real> links(graph);
@@ -139,17 +171,37 @@ bool rounded_read_once(Graph<Real>& graph) {
     const auto* found = std::any_cast<std::shared_ptr<const StateRead<Real>>>(&node.info);
     if (!found || !(*found)->takes_bf16()) continue;
     const StateRead<Real>& read = **found;
+    const auto picked_for_chains = [&](const auto& other) -> Variable<Real>* {
+      const auto* pick = op_of<Real, Pick<Real>>(other);
+      Variable<Real>* y = pick ? out(pick->y)->root() : nullptr;
+      if (!y || !graph.may_be_bf16(y)) return nullptr;
+      for (const std::size_t reader : links.read_at(y)) {
+        if (!op_of<Real, MapChain<Real>>(graph.nodes()[reader])) return nullptr;
+      }
+      return y;
+    };
     const auto may = [&](const In<Real>& field) {
       if (!field || field.value.is_bf16()) return false;
       Variable<Real>* x = of(field)->root();
-      const auto& readers = links.read_at(x);
-      const bool alone = std::all_of(readers.begin(), readers.end(),
-                                     [&](std::size_t at) { return &graph.nodes()[at] == &node; });
-      return alone && is_of_maps(links, x) && x->value.columns() % 8 == 0 && graph.may_be_bf16(x);
+      const auto reads_it = [&](const auto& other) {
+        return std::any_of(other.inputs.begin(), other.inputs.end(),
+                           [&](Variable<Real>* v) { return v && v->root() == x; });
+      };
+      // A chain reads it as the state does, all of its rows or picked ones: products of queries and keys of one token (RWKV-6's
+      // bonus, Comba's correction).
+      const bool alone = std::all_of(graph.nodes().begin(), graph.nodes().end(), [&](const auto& other) {
+        return &other == &node || !reads_it(other) ||
+               std::any_cast<std::shared_ptr<const MapChain<Real>>>(&other.info) || picked_for_chains(other);
+      });
+      return alone && made_to_round(links, x) && x->value.columns() % 8 == 0 && graph.may_be_bf16(x);
     };
     std::set<Variable<Real>*> changing;
     const auto take = [&](const In<Real>& field) {
-      if (may(field)) changing.insert(of(field)->root());
+      if (!may(field)) return;
+      changing.insert(of(field)->root());
+      for (const std::size_t reader : links.read_at(of(field))) {
+        if (Variable<Real>* y = picked_for_chains(graph.nodes()[reader])) changing.insert(y);
+      }
     };
     take(read.q), take(read.erase_read);
     if (read.erase != Erase::free) {
@@ -196,6 +248,7 @@ int round_variables(Graph<Real>& graph) {
   int count = 0;
   while (rounded_once(graph)) ++count;
   while (rounded_norm_once(graph)) ++count;
+  while (rounded_chain_once(graph)) ++count;
   while (rounded_read_once(graph)) ++count;
   while (rounded_maps_once(graph)) ++count;
   return count;
