@@ -69,9 +69,12 @@ bool has_registers(Facts f) {
   return f.kind.value_decay && f.cuda && !f.before && !f.kind.several_writes && f.has_form();
 }
 /// What is written is read without weights of it in memory, where heads are too wide for chunks.
+bool is_written(Facts f) {
+  return has_pairs(f) && f.kind.erase != Erase::none && f.K > kMostInChunks && !f.starts && !f.divided;
+}
 bool has_delta_values(Facts f) {
-  return has_pairs(f) && f.kind.erase == Erase::delta && f.K > kMostInChunks && f.cuda &&
-         f.products == Precision::bf16 && f.gained && !f.decays && !f.starts && !f.divided && f.has_form();
+  return is_written(f) && f.kind.erase == Erase::delta && f.cuda && f.products == Precision::bf16 &&
+         f.gained && !f.decays && f.has_form();
 }
 
 /// Doors of a read, in the order in which they are tried.
@@ -83,6 +86,7 @@ constexpr Row kReads[] = {
     {{Door::scores, Form::query}, is_plain, from_weights},
     {{Door::query, Form::query}, has_weights, from_weights},
     {{Door::delta_values, Form::parallel}, has_delta_values, pairs_pay},
+    {{Door::solve_values, Form::parallel}, is_written, pairs_pay},
     {{Door::pairs, Form::parallel}, has_pairs, pairs_pay},
     {{Door::key_sum, Form::chunk}, has_key_sum, always},
     {{Door::chunks, Form::chunk}, is_one_state, always},

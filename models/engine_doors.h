@@ -19,12 +19,13 @@ enum class Door {
   chunks,  ///< StateRead from chunk to chunk, in several heads where one has too many values (cuts_of_values)
   key_sum,  ///< Scan: the keys added up, what values of 1 read
   // from weights of tokens
-  scores,       ///< Attend: products of queries and keys, of the sum rule
-  query,        ///< ReadWeights from the side of the queries
-  tiles,        ///< ReadWeights of many queries, by a form of the op
-  pairs,        ///< Attend of all pairs of tokens, and Solve where the memory erases
-  one_hot,      ///< StateRead from chunk to chunk, of values that name the tokens
-  delta_values  ///< Attend, of what the delta rule writes (DeltaValues)
+  scores,        ///< Attend: products of queries and keys, of the sum rule
+  query,         ///< ReadWeights from the side of the queries
+  tiles,         ///< ReadWeights of many queries, by a form of the op
+  pairs,         ///< Attend of all pairs of tokens, and Solve where the memory erases
+  one_hot,       ///< StateRead from chunk to chunk, of values that name the tokens
+  delta_values,  ///< Attend, of what the delta rule writes (DeltaValues)
+  solve_values,  ///< Attend, of what an erase leaves to write (SolveValues)
 };
 
 /// Facts of a read from which its door follows: kind, sizes and device, no numbers.

@@ -212,6 +212,16 @@ Var<Real> delta_values(Mixer<Real>& m, const Recurrence<Real>& r) {
   return {&m.graph, out(m.graph.add(op).u)};
 }
 
+/// What an erase leaves to write, by all pairs of tokens.
+template <class Real>
+Var<Real> solved_values(Mixer<Real>& m, const Recurrence<Real>& r, const PairWeights<Real>& pairs) {
+  SolveValues<Real> op;
+  op.gained = r.gain && r.gain.variable == pairs.gain.variable;
+  const Var<Real> v = values_of(m, r);
+  op.v = in(r.gain && !op.gained ? r.gain * v : v), op.l = in(pairs.taken), op.gain = in(pairs.gain);
+  return {&m.graph, out(m.graph.add(op).u)};
+}
+
 // With P_t the product of the signs up to token t, S_t Diag(P_t) is the state of a recurrence without signs
 // whose keys and queries are multiplied by P. The product at the last token gives the state its signs back.
 template <class Real>
@@ -401,6 +411,7 @@ Var<Real> read_by_door(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& give
     const PairWeights<Real> pairs = pair_weights(m, q, r, log_decay, static_cast<bool>(u));
     carry(log_decay);
     if (u) return m.mix(pairs.read, {}, {}, u);
+    if (by->door == Door::solve_values) return m.mix(pairs.read, {}, {}, solved_values(m, r, pairs));
     Var<Real> weights = pairs.solved();
     if (facts.starts) return read_from_start(m, q, r, weights, r.gain, log_decay, eps);
     if (eps && r.gain) weights = weights * view(swap(r.gain), {m.B, m.H, 1, m.T});

@@ -2,7 +2,7 @@
 //
 //   u_i = gain_i (v_i - sum_{j<i} (k_i . k_j) u_j)
 //
-// which is SolveValues of values gain v and of l = k k^T; attention of kernel identity reads u. With z the gradient of v_i - ... times gain_i:
+// which is SolveValues, gained, of l = k k^T; attention of kernel identity reads u. With z the gradient of v_i - ... times gain_i:
 //   z_i = d_u_i - sum_{m>i} gain_m (k_m . k_i) z_m
 //   d_v_i = gain_i z_i      d_gain_i = z_i . (v_i - sum_{j<i} (k_i . k_j) u_j)
 //   d_k_i = - sum_{j<i} gain_i (z_i . u_j) k_j - sum_{m>i} gain_m (z_m . u_i) k_m

@@ -41,8 +41,10 @@ struct Solve {
 };
 CROSSTALK_OP(Solve)
 
+/// gained: u = (I + Diag(gain) l)^{-1} Diag(gain) v, as delta rules write.
 template <class Real>
 struct SolveValues {
+  bool gained = false;
   In<Real> v;     ///< [R,B,T,H,V]
   In<Real> l;     ///< [R,B,H,T,T]; entries on and above the diagonal are not looked at, their gradient is 0
   In<Real> gain;  ///< [R,B,T,H]; absent: 1
@@ -56,7 +58,7 @@ struct SolveValues {
   CT_HD int H() const { return v.value.dim(2); }
   CT_HD int V() const { return v.value.dim(3); }
   void plan() {
-    if (!v || !l || v.value.rank != 4 || l.value.rank != 4 || l.value.dim(0) != B() ||
+    if (!v || !l || (gained && !gain) || v.value.rank != 4 || l.value.rank != 4 || l.value.dim(0) != B() ||
         l.value.dim(1) != H() || l.value.dim(2) != T() || l.value.dim(3) != T() ||
         (gain && gain.value.size() != static_cast<std::int64_t>(B()) * T() * H()))
       throw std::logic_error("[solve_values] shapes do not fit");

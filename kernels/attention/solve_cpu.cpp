@@ -67,6 +67,7 @@ void forward_cpu(const Exec& exec, const SolveValues<Real>& op) {
     for (int t = 0; t < T; ++t) {
       const Real* l = op.l.value.at(r) + (bh * T + t) * T;
       std::copy_n(v(t), V, u(t));
+      for (int c = 0; c < V && op.gained; ++c) u(t)[c] *= *gain(t);
       for (int j = 0; j < t; ++j) axpy(gain ? -*gain(t) * l[j] : -l[j], u(j), u(t), V);
     }
   });
@@ -96,7 +97,8 @@ void backward_cpu(const Exec& exec, const SolveValues<Real>& op) {
         if (gain.gradient) *gain.gradient(i) -= l[j] * product;
         axpy(-factor * l[j], z(i), z(j), V);
       }
-      if (v.gradient) axpy(Real(1), z(i), v.gradient(i), V);
+      if (v.gradient) axpy(op.gained ? factor : Real(1), z(i), v.gradient(i), V);
+      if (gain.gradient && op.gained) *gain.gradient(i) += dot(z(i), v.value(i), V);
     }
   });
 }

@@ -33,6 +33,7 @@ struct Side {};
 template <class Real>
 struct Side<Solve<Real>> {
   static constexpr bool kOfRows = true;
+  CT_HD static bool gained(const Solve<Real>&) { return false; }
   CT_HD static int columns(const Solve<Real>& op) { return op.Q(); }
   __device__ static Columns<Real> of(const Solve<Real>& op, const Tensor<Real>& x, int r, int bh) {
     return {x.at(r) + static_cast<std::int64_t>(bh) * op.Q() * op.T(), 1, op.T()};
@@ -46,6 +47,7 @@ struct Side<Solve<Real>> {
 template <class Real>
 struct Side<SolveValues<Real>> {
   static constexpr bool kOfRows = false;
+  CT_HD static bool gained(const SolveValues<Real>& op) { return op.gained; }
   CT_HD static int columns(const SolveValues<Real>& op) { return op.V(); }
   __device__ static Columns<Real> of(const SolveValues<Real>& op, const Tensor<Real>& x, int r, int bh) {
     const int H = op.H(), V = op.V();
@@ -222,6 +224,9 @@ __global__ void __launch_bounds__(kThreads, kBlocks<Real>) solve_tiles(const __g
       number = inside ? x(factor.token(p0 + i), column0 + c) : Real(0);
     });
   };
+  const auto gain_of = [&](int p) {
+    return S::gained(op) && p < T ? *factor.gain(factor.token(p)) : Real(1);
+  };
   const auto store = [&] { piece.each([&](Real number, int i, int c) { tiles.right(i, c) = number; }); };
   const auto own = [&](auto&& f) {
 #pragma unroll
@@ -234,6 +239,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks<Real>) solve_tiles(const __g
   for (int p0 = 0; p0 < T; p0 += kTile) {
     Real sum[kRows][kWide];
     load(from, p0);
+    if (!kBack && S::gained(op)) piece.each([&](Real& number, int i, int) { number *= gain_of(p0 + i); });
     store();
     __syncthreads();
     own([&](int m, int c, Real number) { sum[m][c] = number; });
@@ -253,7 +259,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks<Real>) solve_tiles(const __g
       const int t = factor.token(p0 + i);
       const Real number = tiles.right(i, c);
       to(t, column0 + c) = number;
-      if (wanted) gradient(t, column0 + c) = (adds ? before : Real(0)) + number;
+      if (wanted) gradient(t, column0 + c) = (adds ? before : Real(0)) + number * gain_of(p0 + i);
     });
     __syncthreads();  // the next tile reads what this one wrote, and writes into the tiles
   }
@@ -327,10 +333,12 @@ __global__ void __launch_bounds__(kThreads, kBlocks<Real>) solve_gradients(const
     }
     __syncthreads();
   }
+  const Columns<Real> given = S::of(op, S::given(op).value, r, bh);
 #pragma unroll
   for (int m = 0; m < kRows; ++m) {
     const int i = first + row + m;
     if constexpr (Tiles<Real>::kTensor) d_gain[m] = lane < 4 ? tiles.left[row + m][lane] : Real(0);
+    for (int c = lane; c < columns && i < T && S::gained(op); c += 32) d_gain[m] += left(i, c) * given(i, c);
     const Real sum = warp_sum(d_gain[m]);
     if (i < T && lane == 0) put(op.gain.write, HeadRows<Real>(op.gain.gradient, r, b, h, T, H, 1)(i), sum);
   }

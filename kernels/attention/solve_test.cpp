@@ -11,16 +11,17 @@ namespace {
 
 using Wide = std::vector<long double>;
 
-/// Rows of a times 1 - N + N^2 - ... with N = Diag(gain) l, whose T-th power is 0; or, `values`, that times columns of v,
-/// which are read as rows [B,H,V,T] too.
-Numbers series(int B, int H, int Q, int T, const Values& in, bool values) {
+/// Rows of a times 1 - N + N^2 - ... with N = Diag(gain) l, whose T-th power is 0; or, `values`, that times columns of v
+/// (gained: of Diag(gain) v), which are read as rows [B,H,V,T] too.
+Numbers series(int B, int H, int Q, int T, const Values& in, bool values, bool gained) {
   Numbers y;
   const Numbers& given = in[values ? "v" : "a"];
   for (int row = 0; row < B * H * Q; ++row) {
     const int q = row % Q, bh = row / Q, b = bh / H, h = bh % H;
     Wide term;
     for (int t = 0; t < T; ++t) {
-      term.push_back(given[values ? ((b * T + t) * H + h) * Q + q : row * T + t]);
+      const double number = given[values ? ((b * T + t) * H + h) * Q + q : row * T + t];
+      term.push_back(gained ? number * static_cast<long double>(in["gain"][(b * T + t) * H + h]) : number);
     }
     Wide total = term;
     for (int power = 1; power < T; ++power) {
@@ -47,7 +48,7 @@ Numbers series(int B, int H, int Q, int T, const Values& in, bool values) {
 
 /// Q: queries of weights, or channels of values.
 OpCase solve(const std::string& name, bool values, int B, int H, int Q, int T, const Fill& l,
-             bool gain = true) {
+             bool gain = true, bool gained = false) {
   OpCase op(name);
   const std::vector<int> dims = values ? std::vector<int>{B, T, H, Q} : std::vector<int>{B, H, Q, T};
   const std::string made = values ? "u" : "y";
@@ -55,11 +56,11 @@ OpCase solve(const std::string& name, bool values, int B, int H, int Q, int T, c
   op.optional(gain, "gain", {B, T, H}, uniform(-0.5, 1.5));
   op.output(made, dims).workspace("z", dims);
   if (values) {
-    call<SolveValues>(op, [](auto&) {});
+    call<SolveValues>(op, [gained](auto& o) { o.gained = gained; });
   } else {
     call<Solve>(op, [](auto&) {});
   }
-  op.oracle([=](const Values& in, Values& out) { out.real[made] = series(B, H, Q, T, in, values); });
+  op.oracle([=](const Values& in, Values& out) { out.real[made] = series(B, H, Q, T, in, values, gained); });
   return op.roundings(4 * T).condition(2).gradient_elements(60);
 }
 
@@ -124,6 +125,11 @@ std::vector<OpCase> mixes() {
 INSTANTIATE_TEST_SUITE_P(Solve, OpCheck, ::testing::ValuesIn(cases(false)), case_name);
 INSTANTIATE_TEST_SUITE_P(SolveValues, OpCheck, ::testing::ValuesIn(cases(true)), case_name);
 
+std::vector<OpCase> gained_cases() {
+  return {solve("SolveGained", true, 2, 2, 3, 5, normal(0.5), true, true),
+          solve("SolveGainedLarge", true, 1, 2, 70, 67, normal(0.05), true, true).gradient_elements(25)};
+}
+INSTANTIATE_TEST_SUITE_P(SolveGained, OpCheck, ::testing::ValuesIn(gained_cases()), case_name);
 INSTANTIATE_TEST_SUITE_P(Mix, OpCheck, ::testing::ValuesIn(mixes()), case_name);
 
 /// The delta rule's weights without a state: y = A (I + Diag(w) L)^-1, weights y w, with A = q k^T and L = k
