@@ -332,6 +332,7 @@ class PartSource {
         const std::string of =
             x.b < 0 ? named(x.a, in) : fmt::format("mul({}, {})", named(x.a, in), named(x.b, in));
         if (x.shape.number()) return fmt::format("sum(block, {})", of);
+        if (rows && node(x.a).shape.vector()) return of;  // of one column
         if (!rows) over_rows(x.shape.numbers());
         return rows ? fmt::format("row_sums({})", of) : fmt::format("column_sums(block, {})", of);
       }
