@@ -46,8 +46,8 @@ TEST(Plan, WarnsOfALawThatGrows) {
       "[study]\nname = \"s\"\n[base]\ntask.name = \"recall\"\nmodel.d_key = 4\n[memories.mine]\nname = \"rule\"\n"
       "law = \"S = c S + v k^T; read S q\"\nc = [0.5, 1.5]\n",
       "s.toml");
-  std::vector<const Run*> runs;
-  for (const Run& run : study.runs) runs.push_back(&run);
+  std::vector<const crosstalk::Run*> runs;
+  for (const crosstalk::Run& run : study.runs) runs.push_back(&run);
   EXPECT_THAT(warnings_of(runs),
               ::testing::ElementsAre(::testing::StartsWith("mine: what S holds is multiplied by 1.5")));
 }
