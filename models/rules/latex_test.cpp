@@ -110,7 +110,7 @@ TEST(RuleLatex, FunctionsAndOrderOfOperations) {
       R"(\mathbf{o}_t &= \cos(\mathbf{v}_t) \odot \sin(\mathbf{S}_t \mathbf{q}_t) + )"
       R"(\frac{\operatorname{largest}_{2}(\mathbf{v}_t)}{\operatorname{sum}(\operatorname{largest}_{2}(\mathbf{v}_t))})");
   EXPECT_EQ(equations("state H[K, K]; H += k k^T; S += fit(k, V) k^T; read S solve(H + I, q)").back(),
-            R"(\mathbf{o}_t &= \mathbf{S}_t ((\mathbf{H}_t + \mathbf{I})^{-1} \mathbf{q}_t))");
+            R"(\mathbf{o}_t &= \mathbf{S}_t (\mathbf{H}_t + \mathbf{I})^{-1} \mathbf{q}_t)");
 }
 
 TEST(RuleLatex, IsWholeForEveryLaw) {
