@@ -255,8 +255,8 @@ void note_doubts(Drawing& drawing, const Prepared& prepared, const FigureOptions
   bool counted = false;
   const auto add = [&](const std::string& sentence, const char* brief, std::size_t count, std::size_t of) {
     drawing.footnotes.push_back(sentence);
-    drawing.brief[sentence] = counted ? fmt::format("{} {}.", count, brief)
-                                      : fmt::format("{} of {} runs {}.", count, of, brief);
+    drawing.brief[sentence] =
+        counted ? fmt::format("{} {}.", count, brief) : fmt::format("{} of {} runs {}.", count, of, brief);
     counted = true;
   };
   if (const std::size_t missing = prepared.missing.size(); missing > 0) {

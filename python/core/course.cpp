@@ -304,8 +304,7 @@ std::vector<std::string> foreign_records(const std::string& path) {
   const nb::gil_scoped_release release;
   std::vector<std::string> all;
   for (const auto& [id, record] : read_store(path).records)
-    if (config_text(record, "memory.name") == kForeignMemory)
-      all.push_back(to_line(record));
+    if (config_text(record, "memory.name") == kForeignMemory) all.push_back(to_line(record));
   return all;
 }
 

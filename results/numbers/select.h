@@ -105,7 +105,7 @@ std::string drop_repeats(std::map<std::string, Record>& rows,
 /// The name closest to `name`, or "" if none is close.
 std::string nearest_of(const std::string& name, const std::vector<std::string>& names);
 
-/// In what records differ besides seeds, their known semantics included: "train.learning_rate (0.001, 0.003)", and the key and value that say most of it.
+/// In what records differ besides seeds, known semantics included: "train.learning_rate (0.001, 0.003)"; the key and value that say most of it.
 struct Pooled {
   std::vector<std::string> differing = {};
   std::string key = {}, value = {};

@@ -22,7 +22,7 @@ class UnequalOptions {
   void add(const Record& record);
 
   /// "feature_map: silu (DeltaNet), identity (KDA); key_norm: ..." of the first `most` keys, and how many more there are; ""
-  /// where labels differ in none; of laws, how many they are. A key that takes several values within a label is swept, and passed over, and so are `swept`;
+  /// where labels differ in none; of laws, how many. A key of several values within a label is swept, and passed over, and so are `swept`;
   /// one that a single label has is its own. `name`: of a label.
   std::string text(const std::function<std::string(const std::string& label)>& name, std::size_t most,
                    const std::vector<std::string>& swept = {}) const;
