@@ -17,7 +17,7 @@ std::vector<CommandOption> chosen_options();
 
 /// Of `runs` those whose values of `keys` choose_best() takes among `tried`. A run belongs to the tried ones that agree with it in
 /// every key in which `runs` differ among themselves, `keys` and seeds apart; what is the same in all of `runs`, such as
-/// train.epochs, may differ there. Adds to `warnings` where not all values that the study asks for were tried, and how many points had none: their runs
+/// train.epochs, may differ there. Adds to `warnings` where not all values that the study asks for were tried, and how many points had none: these
 /// are left out. Throws std::invalid_argument, which begins with `what` and names the first such point, where nothing was tried at any, where several
 /// values were chosen (the tried runs differ in something else), or where the study does not have the chosen value.
 std::vector<Run> chosen_runs(const std::vector<Run>& runs, const RecordList& tried,
