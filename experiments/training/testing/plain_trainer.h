@@ -3,6 +3,8 @@
 // 1e-12.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -361,12 +363,13 @@ class PlainTrainer {
   std::vector<bool> undecayed() const {
     const auto& p = model_->parameters();
     std::vector<bool> kept(static_cast<std::size_t>(p.values().size()));
-    const std::string words = "," + config_.get_string("train.no_decay") + ",";
+    const std::string words = fmt::format(",{},", config_.get_string("train.no_decay"));
     for (int i = 0; i < p.count(); ++i) {
       const std::string& name = p.name(i);
       bool named = false;
       for (std::size_t at = 0; at < name.size(); ++at)
-        named |= (at == 0 || name[at - 1] == '.') && words.find("," + name.substr(at) + ",") != words.npos;
+        named |= (at == 0 || name[at - 1] == '.') &&
+                 words.find(fmt::format(",{},", name.substr(at))) != words.npos;
       const std::int64_t begin = p.value(i).data - p.values().data;
       for (std::int64_t j = 0; named && j < p.value(i).size(); ++j)
         kept[static_cast<std::size_t>(begin + j)] = true;
