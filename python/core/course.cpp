@@ -21,6 +21,7 @@
 #include "kernels/base/text/narrow.h"
 #include "kernels/optimizer/book_keeping.h"
 #include "python/core/stream.h"
+#include "results/numbers/select.h"
 #include "results/numbers/statistics.h"
 #include "results/store/claims.h"
 #include "results/store/record_io.h"
