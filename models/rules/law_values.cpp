@@ -465,7 +465,7 @@ Value LawValues::learn(const Tree& tree) {
       if (part.kind == Tree::Kind::name && part.name == "d") {
         one.rank = kRankOfKeys;
       } else if (const auto n = number(part);
-                 n && (memory_ || *n == std::floor(*n)) && *n > 0 && *n <= 4096) {
+                 n && (memory_ || *n == std::floor(*n)) && *n > 0 && *n <= (memory_ ? 1 << 20 : 4096)) {
         one.rank = static_cast<int>(std::ceil(*n));  // a memory's own is perhaps a share of a size
       } else {
         fail(part.column,

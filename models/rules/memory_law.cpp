@@ -343,6 +343,8 @@ OwnText own_text(const Memory& memory, const Options& options, const TextPlace& 
   return out;
 }
 
+const Law& given_law(const Memory& memory, const Options& options) { return *own_law(memory, options).law; }
+
 std::unique_ptr<Law> study_law(const Memory& memory, const Options& options, bool given) {
   Options all = options;
   fill_defaults(all, "memory", memory.options);

@@ -35,6 +35,8 @@ OwnText own_text(const Memory& memory, const Options& options, const TextPlace& 
 /// Tells whether a state of its text is one that is handed on: one of those that its file names beside S, else any but a number.
 bool hands_on(const Memory& memory, const LawState& state);
 
+/// The law of a memory at these options whose inputs are given. Kept.
+const Law& given_law(const Memory& memory, const Options& options);
 /// The law of a memory as a study may have it, at these options: what inputs are made of is learned, or, with `given`, inputs are.
 std::unique_ptr<Law> study_law(const Memory& memory, const Options& options, bool given = false);
 

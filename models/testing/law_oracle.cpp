@@ -72,10 +72,11 @@ Matrix read_by_law(const Memory& memory, const Sequence& s) {
   law_states.clear();
   for (const auto& [name, state] : law.states)
     for (const int place : state.x) law_states[name].push_back(law.tape.at(place));
-  for (const auto& [name, state] :
-       law.states)  // with some options a memory has no z, or one that it has not at its defaults
-    if (name == "z" ? divides_reads(s) : std::count(memory.states.begin(), memory.states.end(), name) > 0)
-      s.keeps(rows_of(state.x, state.columns));
+  if (s.witness != nullptr) {  // with some options a memory has no z, or one that it has not at its defaults
+    for (const rules::LawState& one : rules::given_law(memory, options).states)
+      if (!one.shape.number() || rules::hands_on(memory, one))
+        s.keeps(rows_of(law.states.at(one.name).x, law.states.at(one.name).columns));
+  }
   s.near(law.tape.kink);
   Matrix read = rows_of(law.read, s.V);
   for (std::size_t t = 0; t < read.size() && s.text("read_norm") == "layernorm"; ++t)
