@@ -196,7 +196,7 @@ const Command export_command = {
     "Examples:\n"
     "  crosstalk export runs/quickstart > runs.csv\n"
     "  crosstalk export runs/quickstart --curves --out curves.csv\n"
-    "  crosstalk export runs/quickstart --follow tensorboard --out events   # then: tensorboard --logdir events\n"
+    "  crosstalk export runs/quickstart --follow tensorboard --out events\n"
     "  crosstalk export runs/a runs/b --where label='dpfp*' --where task.associations=40,60\n"
     "  crosstalk export runs/quickstart --format jsonl | jq -r '[.label, .eval_loss] | @tsv'\n"
     "  python3 -c 'import pandas; "

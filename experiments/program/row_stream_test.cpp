@@ -28,7 +28,7 @@ Record record_of(int n) {
   record.seed = n;
   record.config = {{"task.name", "recall"}, {"train.batch", n}, {fmt::format("only.{}", n % 3), 0.1 * n}};
   if (n == 4) record.config["a \"key\"\n"] = "curves\":{";
-  record.steps = 10 * n;
+  record.steps = 10 * n + 10;
   record.eval_loss = 1. / (n + 1);
   record.metrics = {{"chance", 0.25}, {fmt::format("metric_{}", n % 2), 1e-3 * n}};
   record.curves["eval_loss"] = {{1, 2, 3}, {0.5, 0.25, 1e-9 * n}};

@@ -44,7 +44,7 @@ TEST(Plan, WarnsOfTooFewEvaluationsToTellASlope) {
 TEST(Plan, WarnsOfALawThatGrows) {
   const Study study = parse_study(
       "[study]\nname = \"s\"\n[base]\ntask.name = \"recall\"\nmodel.d_key = 4\n[memories.mine]\nname = \"rule\"\n"
-      "law = \"S = c S + v k^T; read S q\"\nc = [0.5, 1.5]\n",
+      "law = \"S = c S + v k^T; read S q\"\nc = 1\n[[grid]]\n\"memory.c\" = [0.5, 1.5]\n",
       "s.toml");
   std::vector<const crosstalk::Run*> runs;
   for (const crosstalk::Run& run : study.runs) runs.push_back(&run);

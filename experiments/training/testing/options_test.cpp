@@ -131,7 +131,7 @@ TEST(Options, SchedulesThatCannotBeAreRefused) {
               HasSubstr("task mqar has no curriculum"));
   EXPECT_THAT(refusal(words + "train.warmup_steps = 3\ntrain.warmup_share = 0.1"), HasSubstr("say the same"));
   EXPECT_THAT(refusal(words + "train.least_rate = 0.1"),
-              HasSubstr("belongs to train.schedule = \"cosine\" and \"cosine_epoch\""));
+              HasSubstr("belongs to train.schedule = \"cosine\", \"cosine_epoch\", \"linear\" and \"wsd\""));
   EXPECT_THAT(refusal(words + "train.schedule = \"one_cycle\""),
               HasSubstr("needs from 2 to 99 steps of warm-up of its 100"));
   EXPECT_EQ(refusal(words + "train.schedule = \"one_cycle\"\ntrain.warmup_share = 0.1"), "");
