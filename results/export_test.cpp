@@ -40,6 +40,7 @@ std::map<std::string, Record> two_records() {
   diverged.study = "plain";
   diverged.label = "sönne\nzwei";
   diverged.status = RunStatus::diverged;
+  diverged.steps = 7;
   diverged.config = {{"task.associations", 600}, {"model.sizes", {1, 2}}};
   diverged.eval_loss = std::numeric_limits<double>::infinity();
   diverged.best_eval_loss = -0.25;
@@ -58,7 +59,7 @@ TEST(Export, RunsAsCsv) {
       runs(ExportFormat::csv),
       "id,study,label,status,seed,model.bias,model.sizes,task.associations,train.learning_rate,d_dot,"
       "state_size,steps,verdict,eval_loss,best_eval_loss,eval_accuracy,chance,metric.eval_loss\n"
-      "ct-00000000000000000000000000000001,plain,\"sönne\nzwei\",diverged,0,,\"[1,2]\",600,,0,,0,diverged,,-"
+      "ct-00000000000000000000000000000001,plain,\"sönne\nzwei\",diverged,0,,\"[1,2]\",600,,0,,7,diverged,,-"
       "0.25,,,\n"
       "ct-0000000000000000000000000000000e,\"a, \"\"quoted\"\" study\",linear,done,1,true,,20,0.001,64,4160,"
       "300,out_of_steps,0.3333333333333333,5e-324,1,0.05,2.5\n");
@@ -69,7 +70,7 @@ TEST(Export, RunsAsJsonLines) {
       runs(ExportFormat::jsonl),
       R"({"id":"ct-00000000000000000000000000000001","study":"plain","label":"sönne\nzwei",)"
       R"("status":"diverged","seed":0,"model.bias":null,"model.sizes":[1,2],"task.associations":600,)"
-      R"("train.learning_rate":null,"d_dot":0,"state_size":null,"steps":0,"verdict":"diverged","eval_loss":null,)"
+      R"("train.learning_rate":null,"d_dot":0,"state_size":null,"steps":7,"verdict":"diverged","eval_loss":null,)"
       R"("best_eval_loss":-0.25,"eval_accuracy":null,"chance":null,"metric.eval_loss":null})"
       "\n"
       R"({"id":"ct-0000000000000000000000000000000e","study":"a, \"quoted\" study","label":"linear",)"
