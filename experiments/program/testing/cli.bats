@@ -939,7 +939,7 @@ assert list(pandas.read_json("runs.jsonl", lines=True).id) == list(pandas.read_c
   run -0 --separate-stderr "$crosstalk" table capacity runs/tiny --out capacity.tex --label tab:tiny
   [ "$output" = capacity.tex ]
   grep -q '^.label{tab:tiny}$' capacity.tex
-  refused 'letters, digits' "$crosstalk" table capacity runs/tiny --label '}.input{x}'
+  refused 'letters, digits' "$crosstalk" table capacity runs/tiny --format latex --label '}.input{x}'
   refused 'tables are LaTeX' "$crosstalk" table capacity runs/tiny --out capacity.html
   refused 'a figure is fig.pdf, .png' "$crosstalk" plot capacity runs/tiny --out fig.svg
   refused 'exports are CSV' "$crosstalk" export runs/tiny --out runs.parquet
