@@ -198,8 +198,7 @@ TEST(Import, WrongFilesAreNamedWithTheirLine) {
   };
   has("", "holds no rows");
   has("label,task.name\nx,recall\n",
-      "x.csv:2: runs need a column 'eval_loss' (or 'eval_accuracy', where that is what is known); "
-      "there are label, task.name");
+      "x.csv:2: runs need a column 'eval_loss' (or 'eval_accuracy', where that is what is known); there are label, task.name");
   has("label,eval_loss,task.name,state_bytes\nx,1,recall,-4\n", "column 'state_bytes': -4 is no size");
   has("label,task.name,eval_accuracy\na,mqar,95\n", "x.csv:2: column 'eval_accuracy': 95 is more than 1");
   has("label,task.name,test_accuracy\na,mqar,-0.5\n", "column 'test_accuracy': -0.5 is below 0");
