@@ -1,14 +1,15 @@
 # Everything is found on the system; nothing is fetched. scripts/install-deps.sh installs it.
+find_package(Threads REQUIRED)
+find_package(OpenMP REQUIRED COMPONENTS CXX)
 if(CROSSTALK_PORTABLE)
   set(Boost_USE_STATIC_LIBS ON)
   execute_process(COMMAND "${CMAKE_CXX_COMPILER}" -print-file-name=libgomp.a
     OUTPUT_VARIABLE gomp OUTPUT_STRIP_TRAILING_WHITESPACE)
-  if(IS_ABSOLUTE "${gomp}")
-    set(OpenMP_gomp_LIBRARY "${gomp}" CACHE FILEPATH "" FORCE)
+  if(IS_ABSOLUTE "${gomp}")  # into programs alone: a Python module shares the OpenMP of its process, of PyTorch say
+    set_property(TARGET OpenMP::OpenMP_CXX PROPERTY INTERFACE_LINK_LIBRARIES
+      "$<IF:$<STREQUAL:$<TARGET_PROPERTY:TYPE>,EXECUTABLE>,${gomp},${OpenMP_gomp_LIBRARY}>" Threads::Threads)
   endif()
 endif()
-find_package(Threads REQUIRED)
-find_package(OpenMP REQUIRED COMPONENTS CXX)
 find_package(Eigen3 3.4 REQUIRED NO_MODULE)
 find_package(fmt REQUIRED)
 find_package(nlohmann_json REQUIRED)
