@@ -179,8 +179,9 @@ std::string sensible_workers(const Job& job, const std::vector<const Run*>& miss
                               ? fmt::format("a worker with {} like these",
                                             plural(job.cores > 0 ? job.cores : available_cores(), "core"))
                               : "one GPU (H100 or H200)";
-  const std::string worth = fmt::format("{} {} sensible, {} of work each", std::max<std::int64_t>(most, 1),
-                                        most > 1 ? "or fewer are" : "is", duration(kWorthAWorker));
+  const std::string worth =
+      most > 1 ? fmt::format("{} or fewer are sensible, with half an hour of work each", most)
+               : "1 is sensible: half an hour of work is worth a worker";
   const double share = *time.seconds / job.workers;
   return fmt::format(
       "'crosstalk plan' says about {} for {}: {}", duration(*time.seconds), one,
