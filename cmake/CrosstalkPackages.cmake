@@ -17,7 +17,8 @@ if(CROSSTALK_PORTABLE)
   endif()
   find_library(CROSSTALK_STATIC_BOOST libboost_program_options.a REQUIRED)
   set(CROSSTALK_BOOST "$<IF:${program},${CROSSTALK_STATIC_BOOST},Boost::program_options>")
-  target_link_options(crosstalk_flags INTERFACE "$<${program}:-static-libstdc++>" LINKER:--as-needed)  # static-libgcc asks for glibc 2.35
+  # For glibc 2.34: -static-libgcc asks for 2.35, and sections of libstdc++ that nothing calls for 2.36.
+  target_link_options(crosstalk_flags INTERFACE "$<${program}:-static-libstdc++>" LINKER:--as-needed LINKER:--gc-sections)
 endif()
 
 # Header-only packages without a CMake file: found by one of their headers.

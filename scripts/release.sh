@@ -29,7 +29,7 @@ while [ $# -gt 0 ]; do
     --cuda) trees+=(portable-cuda) ;;
     -h | --help) usage; exit 0 ;;
     -*) usage >&2; die "unknown argument '$1'" ;;
-    *) pythons+=("$(command -v "$1")") ;;
+    *) pythons+=("$(command -v "$1")") || die "there is no '$1'" ;;
   esac
   shift
 done
