@@ -54,6 +54,7 @@ trap 'rm -rf "$folder"' EXIT
 rm -rf "$out"
 mkdir -p "$out"
 export PIP_DISABLE_PIP_VERSION_CHECK=1 CMAKE_BUILD_PARALLEL_LEVEL="${CMAKE_BUILD_PARALLEL_LEVEL:-$(job_count)}"
+export CXX=${CXX:-c++} # one name for one compiler: scikit-build-core would take that of Python's own build
 # Installed packages and settings of whoever calls are not those of the environments made here.
 unset PYTHONPATH PYTHONHOME CROSSTALK_PROGRAM CROSSTALK_PYTHON
 
@@ -94,7 +95,6 @@ done
 step "Tarball"
 (cd "$root/build/portable" && cpack -G TGZ -B "$folder/package" >/dev/null)
 cp "$folder"/package/crosstalk-*.tar.gz "$out"
-bash "$root/scripts/install_test.sh" "$out/crosstalk-$version"-*.tar.gz
 
 step "Sources"
 (cd "$root" && "$tools/python" -c 'import sys; from scikit_build_core.build import build_sdist; build_sdist(sys.argv[1])' "$out") >&2
@@ -139,6 +139,9 @@ USE
   [ "$(PATH=$environment/bin crosstalk --version | head -n 1)" = "crosstalk $version" ] || die "the program is not of version $version"
   say "installed in $installed s, the figure after $seconds s"
 done
+
+step "Trying the tarball"
+CROSSTALK_PYTHON=$environment/bin/python bash "$root/scripts/install_test.sh" "$out/crosstalk-$version"-*.tar.gz
 
 printf '%s\n' "$notes" >"$out/NOTES.md"
 (cd "$out" && sha256sum -- *.whl *.tar.gz >SHA256SUMS)
