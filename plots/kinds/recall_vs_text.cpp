@@ -10,17 +10,20 @@ constexpr const char* kBits = "test_bits_per_token";
 using BySeed = std::map<std::int64_t, double>;
 
 /// What each label has of a metric by seed. Several runs of a label and seed are of settings that are not told apart here.
-std::map<std::string, BySeed> values_by_label(const RecordList& records, const Metric& metric) {
+std::map<std::string, BySeed> values_by_label(const RecordList& records, const Metric& metric,
+                                              std::ostream& notes) {
   std::map<std::string, BySeed> all;
+  int without = 0;
   for (const Record* record : records) {
     const double value = value_of(*record, metric);
-    if (std::isnan(value)) continue;
+    if (std::isnan(value) && ++without > 0) continue;
     if (!all[record->label].emplace(record->seed, value).second)
       throw std::invalid_argument(fmt::format(
           "recall-vs-text: label '{}' has several runs of seed {} with {}; choose one setting (--where KEY=VALUE), and rates by --best "
           "train.learning_rate",
           record->label, record->seed, metric.name));
   }
+  if (without > 0) notes << fmt::format("left out: {} runs without {}\n", without, metric.name);
   return all;
 }
 
@@ -41,11 +44,11 @@ Drawing draw_recall_vs_text(const FigureInput& input) {
     (is_text ? texts : others).push_back(record);
     if (!is_text) tasks.insert(config_text(*record, "task.name").value_or(""));
   }
-  const auto of_text = values_by_label(texts, bits), of_task = values_by_label(others, metric);
+  const auto of_text = values_by_label(texts, bits, input.notes),
+             of_task = values_by_label(others, metric, input.notes);
   std::vector<double> x, y;
   Drawing drawing = begin_drawing(kPointsTemplate, input.options, "bits");
   drawing.capacity_columns = true;
-  drawing.metric = metric.name;
   std::vector<std::string> alone;
   double low = kInfinity, high = -kInfinity;
   int fewest = 0, most = 0;
