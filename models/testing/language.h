@@ -141,7 +141,7 @@ inline const std::vector<std::pair<std::string, Settings>>& block_kinds() {
         {"model.inner", true},
         {"model.short_conv", word("qkv")},
         {"model.short_conv_bias", true},
-        {"model.short_conv_start", word("deviation")},
+        {"model.short_conv_start", word("normal")},
         {"model.silu", word("qv")},
         {"model.key_groups", Int{1}},
         {"model.out_norm", word("rms_all")},
