@@ -44,6 +44,7 @@ Memory hgrn2() {
                   "memory.lower_bound",
                   "memory.lower_bound has no effect with memory.bounds = \"layers\", where every layer "
                   "learns its own; leave one of them out");
+            if (!has_later_layers(o)) o.set("memory.bounds", std::string("same"));
           },
       .published = {
           .source =

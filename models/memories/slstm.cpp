@@ -55,6 +55,11 @@ Memory slstm() {
       .token_by_token = true,
       .own_token = true,
       .keeps_keys = true,
+      .check =
+          [](Options& o) {
+            if (o.get_string("memory.start") == "layers" && !has_later_layers(o))
+              o.set("memory.start", std::string("released"));
+          },
       .published = {
           .source = "Beck et al. 2024, arXiv 2405.04517; NX-AI/xlstm@032a6fb xlstm/blocks/slstm/layer.py",
           .set = {{"memory.start", "layers"},
