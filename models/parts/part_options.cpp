@@ -125,9 +125,9 @@ std::vector<OptionSpec> before_memory() {
       {"inner", false,
        "language model: queries, keys and gates are projections of the values (after convolution and SiLU), as in Mamba, and not of the token"},
       {"blocks", std::int64_t{0},
-       "language model: the block of xLSTM's mLSTM: the layer's input is first projected to model.d_value channels (up); queries and keys are made of "
-       "SiLU of a convolution of these (short_conv_width, _bias, _start), values of themselves, by maps of so many neighbouring channels each (there 4), and "
-       "gates see queries, keys and values (0: not)",
+       "language model: the block of xLSTM's mLSTM: the layer's input goes up to model.d_value channels; queries and keys are made of SiLU of a "
+       "convolution of these (short_conv_width, _bias, _start), values of themselves, by maps of so many neighbouring channels each (there 4), "
+       "and gates see queries, keys and values (0: not)",
        0, 64},
       {"key_groups", std::int64_t{0},
        "language model: so many keys and queries, which neighbouring heads share (0: one a head)", 0, 64},
@@ -151,8 +151,8 @@ std::vector<OptionSpec> before_memory() {
        std::string("law"),
        "language model: how projections of queries, keys and values start: as all weights do (law); as orthogonal matrices, and then the inner "
        "maps of gates of low rank at 0, the outer ones as orthogonal matrices times 0.1 (RWKV-7); with out_gate as U(-b, b), b = 2^(-5/2) sqrt(6 / "
-       "(inputs + outputs)), and the output with b = sqrt(6 / (inputs + outputs)) (xavier; RetNet); all but the output as N(0, 2 / (5 width)), and that as "
-       "N(0, 4 / (layers^2 width)) (small; xLSTM)",
+       "(inputs + outputs)), and the output with b = sqrt(6 / (inputs + outputs)) (xavier; RetNet); all but the output as N(0, 2 / (5 width)), "
+       "and that as N(0, 4 / (layers^2 width)) (small; xLSTM)",
        0,
        0,
        {"law", "orthogonal", "xavier", "small"}},
