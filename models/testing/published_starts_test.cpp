@@ -138,86 +138,54 @@ TEST(PublishedStarts, AQuarterOfTheKeysOfMamba3AreTurned) {
   EXPECT_EQ(angles(256), 32);
 }
 
-// xlstm/blocks/mlstm/layer.py and cell.py at width 8 with 2 heads, written down for a sequence of four tokens: projection up, convolution,
-// maps of four channels, gates that see q, k and v, norm head by head, skip, gate.
+// xlstm/blocks/mlstm/layer.py and cell.py at width 8 with 2 heads, written down for the first token: projection up, convolution, maps of
+// four channels, an input gate that sees q, k and v, norm head by head, skip, gate.
 TEST(PublishedStarts, BlockOfMlstmIsThatOfXlstm) {
-  constexpr int kIn = 8, kInner = 16, kT = 4, kHeads = 2, kV = kInner / kHeads;
-  using Rows = std::vector<std::vector<double>>;
-  const Options options = published_options(*find_memory("mlstm"), {{"model.width", std::int64_t{kIn}}});
-  LayerModel<double> layer(options, 0, {.B = 1, .T = kT});
-  std::map<std::string, std::vector<double>> w;
+  constexpr std::size_t kInner = 16, kV = 8;
+  LayerModel<double> layer(published_options(*find_memory("mlstm"), {{"model.width", std::int64_t{8}}}), 0,
+                           {});
+  std::map<std::string, Vector> w;
   RandomStream random(3, RandomDomain::initialisation, 1);
   const auto draw = [&](const Tensor<double>& to) {
     for (std::int64_t i = 0; i < to.size(); ++i) to.at(0)[i] = 0.6 * normal_from_uniform(random.uniform());
-    return std::vector<double>(to.at(0), to.at(0) + to.size());
+    return Vector(to.at(0), to.at(0) + to.size());
   };
-  for (int i = 0; i < layer.parameters().count(); ++i)
-    w[layer.parameters().name(i).substr(9)] = draw(layer.parameters().value(i));
-  const std::vector<double> x = draw(layer.x()->value);
+  auto& block = layer.parameters();
+  for (int i = 0; i < block.count(); ++i) w[block.name(i).substr(9)] = draw(block.value(i));
+  const Vector x = draw(layer.x()->value);
   layer.graph().forward({});
 
   const auto silu = [](double a) { return a / (1 + std::exp(-a)); };
-  const auto mapped = [&](const std::string& name, const std::vector<double>& from) {  // W from
-    const std::vector<double>& m = w.at(name + ".weight");
-    std::vector<double> y(m.size() / from.size(), 0);
+  /// W from; `size` neighbours of it each.
+  const auto mapped = [&](const std::string& name, const Vector& from, std::size_t size) {
+    const Vector& m = w.at(name + ".weight");
+    Vector y(m.size() / size, 0);
     for (std::size_t o = 0; o < y.size(); ++o)
-      for (std::size_t i = 0; i < from.size(); ++i) y[o] += m[o * from.size() + i] * from[i];
+      for (std::size_t i = 0; i < size; ++i)
+        y[o] += m[o * size + i] * from[size < from.size() ? o / size * size + i : i];
     return y;
   };
-  const auto in_fours = [&](const std::string& name, const std::vector<double>& from) {
-    std::vector<double> y(kInner, 0);
-    for (std::size_t o = 0; o < kInner; ++o)
-      for (std::size_t i = 0; i < 4; ++i) y[o] += w.at(name + ".weight")[o * 4 + i] * from[o / 4 * 4 + i];
-    return y;
-  };
-  Rows up, c, q, k, v;
-  std::vector<double> C(kHeads * kV * kV, 0), n(kInner, 0), out;
-  for (std::size_t t = 0; t < kT; ++t) {
-    const std::vector<double> token(x.begin() + static_cast<std::ptrdiff_t>(t * kIn),
-                                    x.begin() + static_cast<std::ptrdiff_t>((t + 1) * kIn));
-    up.push_back(mapped("up", token)), c.emplace_back();
-    for (std::size_t i = 0; i < kInner; ++i) {
-      double sum = w.at("short_conv.up.bias")[i];
-      for (std::size_t tap = 0; tap < 4; ++tap)
-        if (t + tap >= 3) sum += w.at("short_conv.up")[4 * i + tap] * up[t + tap - 3][i];
-      c[t].push_back(silu(sum));
-    }
-    q.push_back(in_fours("query", c[t])), k.push_back(in_fours("key", c[t])),
-        v.push_back(in_fours("value", up[t]));
-    const auto gate = [&](const std::string& name, std::size_t h) {
-      return mapped(name, v[t])[h] + mapped(name + ".query", q[t])[h] + mapped(name + ".key", k[t])[h] +
-             w.at(name + ".bias")[h];
-    };
-    const std::vector<double> z = mapped("out_gate", token);
-    std::vector<double> h_state(kInner, 0);
-    for (std::size_t h = 0; h < kHeads; ++h) {
-      const double f = 1 / (1 + std::exp(-(3 + 3 * static_cast<double>(h) + gate("forget_gate", h)))),
-                   i = std::exp(gate("input_gate", h));
-      double under = 0, mean = 0, squares = 0;
-      std::vector<double> read(kV, 0);
-      for (std::size_t a = 0; a < kV; ++a) {
-        n[h * kV + a] = f * n[h * kV + a] + i * k[t][h * kV + a] / std::sqrt(kV);
-        under += n[h * kV + a] * q[t][h * kV + a];
-      }
-      for (std::size_t a = 0; a < kV; ++a) {
-        for (std::size_t b = 0; b < kV; ++b) {
-          double& cell = C[(h * kV + a) * kV + b];
-          cell = f * cell + i * v[t][h * kV + a] * k[t][h * kV + b] / std::sqrt(kV);
-          read[a] += cell * q[t][h * kV + b];
-        }
-        read[a] /= std::max(std::abs(under), 1.0);
-        mean += read[a] / kV;
-      }
-      for (const double one : read) squares += (one - mean) * (one - mean) / kV;
-      for (std::size_t a = 0; a < kV; ++a) {
-        const std::size_t at = h * kV + a;
-        const double normed = w.at("out_norm.gain")[at] * (read[a] - mean) / std::sqrt(squares + 1e-5);
-        h_state[at] = (normed + w.at("out_skip")[at] * c[t][at]) * silu(z[at]);
-      }
-    }
-    for (const double one : mapped("output", h_state)) out.push_back(one);
+  const Vector up = mapped("up", x, 8), z = mapped("out_gate", x, 8);
+  Vector c(kInner), h_state(kInner);
+  for (std::size_t i = 0; i < kInner; ++i)
+    c[i] = silu(w.at("short_conv.up.bias")[i] + w.at("short_conv.up")[4 * i + 3] * up[i]);
+  const Vector q = mapped("query", c, 4), k = mapped("key", c, 4), v = mapped("value", up, 4);
+  const Vector from_v = mapped("input_gate", v, 16), from_q = mapped("input_gate.query", q, 16),
+               from_k = mapped("input_gate.key", k, 16);
+  for (std::size_t h = 0; h < 2; ++h) {
+    const double gate = std::exp(from_v[h] + from_q[h] + from_k[h] + w.at("input_gate.bias")[h]);
+    double product = 0, mean = 0, squares = 0;
+    for (std::size_t a = h * kV; a < (h + 1) * kV; ++a) product += gate * k[a] * q[a] / std::sqrt(kV);
+    const double read = product / std::max(std::abs(product), 1.0);
+    for (std::size_t a = h * kV; a < (h + 1) * kV; ++a) mean += read * v[a] / kV;
+    for (std::size_t a = h * kV; a < (h + 1) * kV; ++a) squares += std::pow(read * v[a] - mean, 2) / kV;
+    for (std::size_t a = h * kV; a < (h + 1) * kV; ++a)
+      h_state[a] = (w.at("out_norm.gain")[a] * (read * v[a] - mean) / std::sqrt(squares + 1e-5) +
+                    w.at("out_skip")[a] * c[a]) *
+                   silu(z[a]);
   }
-  for (std::size_t i = 0; i < out.size(); ++i) EXPECT_NEAR(layer.y()->value.at(0)[i], out[i], 1e-10) << i;
+  const Vector want = mapped("output", h_state, 16);
+  for (std::size_t i = 0; i < 8; ++i) EXPECT_NEAR(layer.y()->value.at(0)[i], want[i], 1e-10) << i;
 }
 
 }  // namespace published_starts_test
