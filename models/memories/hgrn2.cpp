@@ -15,7 +15,7 @@ Memory hgrn2() {
     forget_gate = token(K)
     bound = parameter(K, constant(earlier == 0 ? 0 : log(earlier / (1 - earlier))))
     least = bounds == "layers" ? sigmoid(bound) : lower_bound
-    bounded = log(least + (1 - least) sigmoid(forget_gate))
+    bounded = log(least + (1 - least) * sigmoid(forget_gate))
     log_decay = bounds == "layers" ? (earlier == 0 ? log_sigmoid(forget_gate) : bounded) : lower_bound == 0 ? log_sigmoid(forget_gate) : bounded
     S = S diag(exp(log_decay)) + v (1 - exp(log_decay))^T
     read S q)",
@@ -58,7 +58,7 @@ Memory hgrn2() {
           .parameters = 16448,
           .lacks =
               {{"a softmax over all layers whose sums are the bounds, so that they never fall from layer to layer",
-                "of two layers it is the same law; of more, bounds are learned freely from the same start, 0, 1/L, 2/L, .."}},
+                "of two layers it is the same law; of more, bounds are learned freely from the same start, 0, 1/L, 2/L and so on"}},
       }};
 }
 

@@ -67,7 +67,7 @@ std::string published_entry(const StackEntry& entry, const Memory& kind, const O
   };
   const bool eps_said = said("out_norm_eps") != nullptr;
   const std::string* conv = said("short_conv");
-  const bool convolved = conv == nullptr || *conv != "none";
+  const bool convolved = conv == nullptr || *conv != "none" || !setting_of(kind.published, "model.short_conv");
   for (const auto& [key, value] : kind.published.set) {
     const std::string name = key.substr(key.find('.') + 1);
     if (convolved || !is_of_convolution(name)) add(name, value);
@@ -109,7 +109,7 @@ void publish(Options& options, const Memory& kind, const std::vector<std::string
                       fmt::format("model.layer = \"published\": memory {} has no layer of its authors; write "
                                   "model.layer = \"bare\" in its table [memories.LABEL]",
                                   kind.name));
-  if (options.get_string("model.short_conv") == "none")
+  if (setting_of(kind.published, "model.short_conv") && options.get_string("model.short_conv") == "none")
     for (const OptionSpec& spec : part_options())
       if (is_of_convolution(spec.name) &&
           std::find(said.begin(), said.end(), "model." + spec.name) == said.end())

@@ -125,17 +125,17 @@ TEST(PublishedStarts, BiasesOfSlstmDependOnTheLayer) {
 TEST(PublishedStarts, BoundsOfHgrn2GrowWithTheLayer) {
   const auto laws = starts("hgrn2", {{"model.layers", std::int64_t{3}}});
   EXPECT_EQ(laws.count("layers.0.memory.bound"), 0U);
-  EXPECT_NEAR(std::stod(laws.at("layers.1.memory.bound")), std::log(0.5), 1e-5);
-  EXPECT_NEAR(std::stod(laws.at("layers.2.memory.bound")), std::log(2.0), 1e-5);
+  EXPECT_NEAR(std::stod(laws.at("layers.1.memory.bound")), std::log(0.5), 1e-4);
+  EXPECT_NEAR(std::stod(laws.at("layers.2.memory.bound")), std::log(2.0), 1e-4);
   EXPECT_EQ(published_options(*find_memory("hgrn2")).get_string("memory.bounds"), "same");
 }
 
 TEST(PublishedStarts, AQuarterOfTheKeysOfMamba3AreTurned) {
-  const auto angles = [](std::int64_t keys) {
-    return published_options(*find_memory("mamba3"), {{"model.d_key", keys}}).get_int("memory.angles");
+  const auto angles = [](std::int64_t width) {
+    return published_options(*find_memory("mamba3"), {{"model.width", width}}).get_int("memory.angles");
   };
-  EXPECT_EQ(angles(64), 8);
-  EXPECT_EQ(angles(256), 32);
+  EXPECT_EQ(angles(64), 4);  // heads of 16
+  EXPECT_EQ(angles(512), 32);
 }
 
 // xlstm/blocks/mlstm/layer.py and cell.py at width 8 with 2 heads, written down for the first token: projection up, convolution, maps of
