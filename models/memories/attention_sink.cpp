@@ -34,7 +34,7 @@ Memory attention_sink() {
                   {"model.rotary_base", 1.5e5},
                   {"model.biases", "query key value output"}},
           .lacks = {{"YaRN, and a window of 128 tokens in every other layer",
-                     "none below 128 tokens; of longer ones every layer here sees all"}},
+                     "the same up to 128 tokens; of longer sequences every layer here sees all"}},
       }};
 }
 

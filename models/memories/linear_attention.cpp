@@ -30,7 +30,7 @@ Memory linear_attention() {
                   {"model.feature_scale", true},
                   {"model.out_deviation", "plain"}},
           .lacks = {{"eps 1e-12 of the denominator (here 1e-6)",
-                     "small: the first tokens are read 1e-6 less"},
+                     "the first tokens are read 1e-6 less"},
                     {"one head", "a study says model.heads"}},
       }};
 }

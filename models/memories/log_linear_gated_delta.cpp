@@ -53,7 +53,7 @@ Memory log_linear_gated_delta() {
           .expand_v = 2,
           .eps_times = HeadChannels::keys,
           .undecayed = {"A_log", "decay.bias", "level_scale"},
-          .lacks = {{"15 levels (here 16)", "none: the last level is of tokens more than 16,384 back"}},
+          .lacks = {{"15 levels (here 16)", "the last level is of tokens more than 16,384 back alone"}},
       }};
 }
 

@@ -59,7 +59,7 @@ Memory raven() {
           .lacks = {{"Gumbel noise on the router in training",
                      "slots that the router does not pick at first are tried less often"},
                     {"eps 1e-6 of its norms (here 1e-5, that of the layer alone)",
-                     "small: rows of length 1 change by 5e-6"}},
+                     "rows of length 1 change by 5e-6"}},
       }};
 }
 

@@ -32,7 +32,7 @@ Memory retnet() {
           .eps_times = HeadChannels::keys,
           .parameters = 32768,
           .lacks = {{"the division of a row's weights by their sum",
-                     "none: the norm undoes it but for its eps"}},
+                     "the norm undoes it but for its eps"}},
       }};
 }
 

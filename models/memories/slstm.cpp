@@ -69,7 +69,7 @@ Memory slstm() {
                   {"model.out_norm", "group"},
                   {"model.out_norm_bias", false}},
           .lacks =
-              {{"maps of gates and values head by head, and no map behind the norm (here full maps, and an output projection)",
+              {{"maps of gates and values head by head with none behind the norm (here full maps, and an output projection)",
                 "about twice the weights, which can say the same; heads see each other"}},
       }};
 }
