@@ -86,7 +86,8 @@ def simple_gla(C, H, K):
 
 
 def hgrn2(C, H, K):
-    return 4 * linear(C, C) + C
+    """With its row of the model's bounds."""
+    return 4 * linear(C, C) + C + C
 
 
 def retnet(C, H, K):
@@ -126,13 +127,15 @@ def slstm(C, H, K):
     return convs(C, bias=True) + 4 * C * K + 4 * C * K + 4 * C + C
 
 
+SLOTS = 64  # of the released models, GSAConfig and RavenConfig
+
+
 def gsa(C, H, K):
-    return 4 * linear(C, C) + linear(C, H * K) + C
+    return 4 * linear(C, C) + linear(C, H * SLOTS) + C
 
 
 def raven(C, H, K):
-    """Raven's default: as many slots as a head has channels; of the released model 64 (RavenConfig)."""
-    return 4 * linear(C, C) + linear(C, H) + 2 * H + linear(C, H * K) + 2 * K + C
+    return 4 * linear(C, C) + linear(C, H) + 2 * H + linear(C, H * SLOTS) + 2 * K + C
 
 
 def rwkv6(C, H, K):

@@ -42,9 +42,9 @@ def simple_gla(w, x, deviations):
 
 
 def hgrn2(w, x, deviations):
-    """F fla/layers/hgrn2.py HGRN2Attention; models/hgrn2/modeling_hgrn2.py:300: bounds are a cumulated softmax over the layers of what
-    starts at 0, minus that of the first."""
-    bound = 0.0 if "bounds of later layers" in deviations else w.layer / w.layers
+    """F fla/layers/hgrn2.py HGRN2Attention; models/hgrn2/modeling_hgrn2.py:300: bounds are a cumulated softmax over the layers, minus
+    that of the first, of two layers the sigmoid of a difference, which the program has in place of it."""
+    bound = sigmoid(w["memory.bound"]) if w.layer else 0.0
     f = bound + (1 - bound) * sigmoid(w.split("forget_gate", x))
     o = added(silu(w.split("query", x)), 1 - f, w.split("value", x), np.log(f))
     return w("output", rms(join(o), w.flat("out_norm.gain")))
@@ -242,17 +242,32 @@ def mlstm_cell(q, k, v, log_input, forget):
     return np.einsum("bhts,bshv->bthv", c, v)
 
 
+def headwise(w, name, x):
+    """X xlstm/components/linear_headwise.py LinearHeadwiseExpand: x [B,T,D] by blocks; a row of weights [D,size] belongs to its block."""
+    weight = w[name + ".weight"]
+    size = weight.shape[1]
+    blocks = x.reshape(*x.shape[:-1], -1, size)
+    return np.einsum("...hd,hod->...ho", blocks, weight.reshape(-1, size, size)).reshape(x.shape)
+
+
 def mlstm(w, x, deviations):
-    """X xlstm/blocks/mlstm/layer.py mLSTMLayer, cell.py mLSTMCell, whose block has other parameters: of the program's, see `table`."""
-    q, k, v = qkv(w, x, names="qk", act="qk")
+    """X xlstm/blocks/mlstm/layer.py mLSTMLayer, cell.py mLSTMCell. The program adds 3 .. 6 over the heads to the forget gates' bias, which
+    starts so there, and has the gates' maps of q, k and v apart."""
+    inner = w("up", x)
+    c = silu(conv(inner, w["short_conv.up"], w["short_conv.up.bias"]))
+    q, k, v = headwise(w, "query", c), headwise(w, "key", c), headwise(w, "value", inner)
+    i, f = (w(name, v) + w(name + ".query", q) + w(name + ".key", k) for name in ("input_gate", "forget_gate"))
     spread = 3 * np.arange(w.heads) / max(w.heads - 1, 1)
-    h = mlstm_cell(q, k, v, w("input_gate", x), 3 + spread + w("forget_gate", x))
-    return w("output", join(layer_norm(h) * w["out_norm.gain"]) * silu(w("out_gate", x)))
+    h = mlstm_cell(*(w.heads_of(y) for y in (q, k, v)), i, 3 + spread + f)
+    h = join(layer_norm(h) * w["out_norm.gain"]) + w.flat("out_skip") * c
+    return w("output", h * silu(w("out_gate", x)))
 
 
 def slstm(w, x, deviations):
-    """X xlstm/blocks/slstm/layer.py sLSTMLayer, src/vanilla/slstm.py slstm_forward_pointwise. Its gates' names are exchanged there."""
-    raw = [w.split(name, x) for name in ("input_gate", "forget_gate", "value", "output_gate")]
+    """X xlstm/blocks/slstm/layer.py sLSTMLayer, src/vanilla/slstm.py slstm_forward_pointwise, with the program's full maps and its output
+    projection. What the layer calls fgate feeds the cell's input gate, and igate its forget gate."""
+    c = silu(conv(x, w["short_conv.input"], w["short_conv.input.bias"]))
+    raw = [w.split(name, y) for name, y in (("input_gate", c), ("forget_gate", c), ("value", x), ("output_gate", x))]
     back = [w["memory.u_" + name].reshape(w.heads, raw[0].shape[-1], -1) for name in ("input", "forget", "cell", "output")]
     y, c, n, m, read = np.zeros(raw[0][:, 0].shape), 0.0, 0.0, None, []
     for t in range(x.shape[1]):

@@ -18,13 +18,11 @@ LAYERS["softmax"] = attention.softmax_layer
 
 DEVIATIONS = {
     "attention_sink": {"no YaRN": "YaRN", "no window": "window of 128"},
-    "comba": {"feedback key as it is": "second normalisation of the feedback key", "correction of unit vectors": UNSAID},
     "deltaformer": {"no positions": "positions"},
     "gated_attention": {"eps 1e-5 of the norms": "which was not read"},
-    "hgrn2": {"bounds of later layers": "lower bounds"},
     "hyena": {"learned window": "window that is not learned"},
     "linear_attention": {"eps 1e-6 of the denominator": "eps 1e-12"},
-    "log_linear_gated_delta": {"queries divided": "could not be read"},
+    "log_linear_gated_delta": {"queries divided": UNSAID},
     "long_conv": {"a memory between projections": "without projections of values"},
     "mamba3": {"angles of every head": "angles that all heads share"},
     "memory_mosaics": {"queries of their own": "keys that are the queries"},
@@ -52,22 +50,21 @@ SIZES = {
     "h3": [("shift of keys as long as the state", lambda C, H, K: 4 * C - (2 * C * (C // 4) + C)),
            ("heads of two channels", lambda C, H, K: H * (1 + 3 * 16 + 1) - C // 2 * (1 + 6 * (C // 8) + 1))],
     "hyena": [("short convolutions of its gates", lambda C, H, K: -8 * C), ("window that is not learned", lambda C, H, K: K),
-              ("heads", lambda C, H, K: -(C - K) * 65), (UNSAID, lambda C, H, K: -2 * C - 3 * 256)],  # biases of values and output; positions
-    "log_linear_attention": [("state of 128", lambda C, H, K: 2 * narrow(C, H) * (C + 5)), (UNSAID, lambda C, H, K: H * (C + 1) + 16 * H)],
-    "log_linear_gated_delta": [("could not be read", lambda C, H, K: H * (C + 1) + 16 * H)],  # 16 levels for 15, and their biases
-    "long_conv": [("without projections of values", lambda C, H, K: 2 * C * C), ("heads", lambda C, H, K: -(C - K) * 17)],
+              ("The study says the rest: heads", lambda C, H, K: -(C - K) * 65),
+              (UNSAID, lambda C, H, K: -2 * C - 3 * 256)],  # biases of values and output; positions
+    "log_linear_attention": [("state of 128", lambda C, H, K: 2 * narrow(C, H) * (C + 5)), (UNSAID, lambda C, H, K: H * (C + 1))],  # 16 levels for 15
+    "log_linear_gated_delta": [("15 levels", lambda C, H, K: H * (C + 1))],
+    "long_conv": [("without projections of values", lambda C, H, K: 2 * C * C), ("The study says the rest: heads", lambda C, H, K: -(C - K) * 17)],
     "mamba2": [("state of 128", lambda C, H, K: 2 * narrow(C, H) * (C + 5))],
     "mamba3": [("state of 128", lambda C, H, K: narrow(C, H) * (2 * C + 2 + 2 * H + C // 4)),
                ("angles that all heads share", lambda C, H, K: (H - 1) * C // (8 * H) * C)],
     "memory_mosaics": [("keys that are the queries", lambda C, H, K: C * C), ("values that look at the token that follows", lambda C, H, K: -2 * H),
                        (UNSAID, lambda C, H, K: -3 * C)],  # biases
-    "mlstm": [("projection before the convolution", lambda C, H, K: 2 * C * C), ("block-diagonal maps", lambda C, H, K: 2 * C * C - 24 * C + 10 * C),
-              ("skip of what is convolved", lambda C, H, K: -2 * C), (UNSAID, lambda C, H, K: -10 * C * H)],  # gates from q, k, v
     "mom": [("own projections of keys", lambda C, H, K: -7 * (3 * C * C + 2 * C * H)), ("one router", lambda C, H, K: 8 * (H - 1) * C)],
     "qk_norm": [("gains that all heads share", lambda C, H, K: 2 * K * (H - 1))],
     "rwkv4": [(UNSAID, lambda C, H, K: 2 * C)],  # biases of keys and receptances
-    "slstm": [("convolution in front", lambda C, H, K: -5 * C), ("head by head", lambda C, H, K: 4 * C * C - 4 * C * K),
-              (UNSAID, lambda C, H, K: C * C - C)],  # an output projection; no bias of values
+    "slstm": [("head by head", lambda C, H, K: 4 * C * C - 4 * C * K), ("no map behind the norm", lambda C, H, K: C * C),
+              (UNSAID, lambda C, H, K: -C)],  # a bias of values
     "ttt_linear": [("place of the reader", lambda C, H, K: -16)],
     "ttt_mlp": [("place of the reader", lambda C, H, K: -16)],
 }
