@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from conftest import SOURCE, call
-from published import parts, starts, table
+from published import counts, parts, starts, table
 
 TASK = {"task.vocabulary": 64, "task.length": 32, "task.pairs": 4}
 STUDY = """
@@ -107,9 +107,15 @@ def words(entries):
     return [pytest.param(memory, what, words, id=f"{memory}: {what}", marks=[] if words else [UNSAID]) for memory, what, words in entries]
 
 
-@pytest.mark.parametrize("memory, what, said", words((m, d, s) for m, all in table.DEVIATIONS.items() for d, s in all.items()))
-def test_a_deviation_is_said(memory, what, said):
-    assert said and said in lacks(memory)
+def differences():
+    yield from ((m, d, said) for m, all in table.DEVIATIONS.items() for d, said in all.items())
+    yield from ((m, f"size {n}", said) for m, all in table.SIZES.items() for n, (said, _) in enumerate(all))
+    yield from ((m, "start of " + p, said) for m, all in starts.KNOWN.items() for p, said in all.items())
+
+
+@pytest.mark.parametrize("memory, what, said", words(differences()))
+def test_a_difference_is_said(memory, what, said):
+    assert said and said in (described if "size" in what else lacks)(memory)
 
 
 def rows():
@@ -121,25 +127,12 @@ def rows():
 def test_it_has_the_parameters_of_its_authors_constructor(memory, width, heads, theirs, trained):
     _, weights = trained(f"start{width}", *START.items(), ("model.width", width), ("model.heads", heads), ("model.layers", 2))[memory]
     ours = sum(weights[name].size for name in weights if name.startswith("layers.1.") and name != "layers.1.norm.gain")
-    reasons = table.SIZES.get(memory, [])
-    assert ours - theirs == sum(more(width, heads, width // heads) for _, more in reasons)
-    for said, _ in reasons:
-        assert said is table.UNSAID or said in described(memory)
+    assert ours - theirs == sum(more(width, heads, width // heads) for _, more in table.SIZES.get(memory, ()))
 
 
-def test_the_table_of_counts_is_whole():
-    assert sorted(rows()) == sorted((memory, *size, count) for memory in table.LAYERS for size, count in counted(memory))
-
-
-def counted(memory):
-    from published import counts
-
-    return [((width, heads), counts.LAYERS[memory](width, heads, width // heads)) for width, heads in counts.SIZES]
-
-
-@pytest.mark.parametrize("memory, what, said", words((m, p, s) for m, all in starts.KNOWN.items() for p, s in all.items()))
-def test_another_start_is_said(memory, what, said):
-    assert said and said in lacks(memory)
+def test_the_table_of_counts_is_that_of_the_constructors():
+    made = [(memory, width, heads, counts.LAYERS[memory](width, heads, width // heads)) for memory in table.LAYERS for width, heads in counts.SIZES]
+    assert sorted(rows()) == sorted(made)
 
 
 @pytest.mark.parametrize("memory", sorted(set(table.LAYERS) - starts.WITHOUT))
