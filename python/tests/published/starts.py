@@ -192,7 +192,7 @@ STARTS = {
         "input_shift.value": by("1 - (n / C)^(1 - l / L) - 0.3 r", lambda at: 1 - at.ddd**at.early - 0.3 * at.late),
         "input_shift.receptance": by("1 - (n / C)^(0.5 (1 - l / L))", lambda at: 1 - at.ddd ** (0.5 * at.early))},
     "retnet": {  # T MultiScaleRetention.reset_parameters: Xavier
-        "output.weight": uniform(-0.5 * math.sqrt(6 / (3 * WIDTH)), 0.5 * math.sqrt(6 / (3 * WIDTH))),
+        "output.weight": uniform(-math.sqrt(6 / (3 * WIDTH)), math.sqrt(6 / (3 * WIDTH))),
         **{name + ".weight": uniform(-(2**-2.5) * math.sqrt(6 / (n * WIDTH)), 2**-2.5 * math.sqrt(6 / (n * WIDTH)))
            for name, n in (("query", 2), ("key", 2), ("value", 3), ("out_gate", 3))}},
     "mamba1": TORCH | {
@@ -248,7 +248,8 @@ KNOWN = {
     "rwkv4": {"channel_key.weight": "keys and receptances that start at 0", "receptance.weight": "keys and receptances that start at 0",
               "value.weight": None, "output.weight": None},
     "rwkv6": dict.fromkeys(["query.weight", "key.weight", "value.weight", "out_gate.weight", "output.weight", "decay.*.weight", "out_norm.gain"]),
-    "slstm": {"output.weight": "no map behind the norm"},
+    # The slope of the forget gate's bias stands at the input gate's.
+    "slstm": {"output.weight": "no map behind the norm", "input_gate.bias": None, "forget_gate.bias": None},
 }
 
 

@@ -66,7 +66,7 @@ def retnet(w, x, deviations):
         weights = scores(q, k) * mask
     else:
         weights = scores(q, k) * (mask / np.sqrt(mask.sum(-1, keepdims=True)))
-        weights = weights / np.clip(np.abs(weights).sum(-1, keepdims=True), 1, 5e4)
+        weights = weights / np.maximum(np.abs(weights.sum(-1, keepdims=True)), 1)
     o = rms(np.einsum("bhts,bshv->bthv", weights, v), eps=1e-6)
     return w("output", silu(w("out_gate", x)) * join(o))
 
