@@ -7,6 +7,7 @@ authors' layer on the weights that it kept, but for deviations that published/ta
 import csv
 import functools
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -64,8 +65,10 @@ def trained(tmp_path_factory):
     def train(name, *sets):
         out = folder / name
         call("run", study, "--out", out, "--quiet", "--threads", 1, *(f"--set={key}={value}" for key, value in (*TASK.items(), *sets)))
-        records = {r["label"]: r for r in map(json.loads, call("export", out, "--format", "jsonl").splitlines())}
-        return {name: (r, np.load(out / "weights" / (r["id"] + ".npz"))) for name, r in records.items()}
+        records = list(map(json.loads, call("export", out, "--format", "jsonl").splitlines()))
+        weights = [dict(np.load(out / "weights" / (r["id"] + ".npz"))) for r in records]
+        shutil.rmtree(out)  # pytest keeps its folders for a while
+        return {r["label"]: (r, arrays) for r, arrays in zip(records, weights)}
 
     return train
 

@@ -11,8 +11,7 @@ import math
 import numpy as np
 
 from .delta import qkv
-from .parts import (attend, before, causal, conv, gelu_tanh, join, layer_norm, log_sigmoid, rms, rotated, scores, sigmoid, silu,
-                    softmax, unit)
+from .parts import attend, before, causal, conv, join, log_sigmoid, rms, rotated, scores, sigmoid, silu, softmax, unit
 from .sums import plain
 
 
@@ -268,13 +267,17 @@ def hyena(w, x, deviations, length=256):
 
 
 def h3(w, x, deviations):
-    """Z zoology/mixers/h3/h3.py H3 around a kernel [H,T], which is the program's (of ss_kernel_diag.py's, see `table`)."""
-    q, k, v = w("query", x), conv(w("key", x), w["short_conv.k"]), w("value", x)
+    """Z zoology/mixers/h3/h3.py H3 with the kernel of ss_kernel_diag.py (bilinear; its B, which starts at 1, is 1), behind a convolution of
+    four keys in place of the shift of ss_kernel_shift.py and its D."""
+    q, k, v = w.split("query", x), w.heads_of(conv(w("key", x), w["short_conv.k"])), w.split("value", x)
     step = np.exp(w.flat("memory.log_step"))[:, None]
-    power = np.arange(x.shape[1])[:, None, None]
-    wave = np.exp(-step / 2 * power) * np.exp(1j * step * np.exp(w["memory.log_angle"]) * power)
-    kernel = 2 * ((w["memory.read"] + 1j * w["memory.read_imag"]) * wave).sum(-1).real
-    q, k, v = (w.heads_of(y) for y in (q, k, v))
+    a = step * (-0.5 + 1j * np.exp(w["memory.log_angle"]))
+    c = w["memory.read"] + 1j * w["memory.read_imag"]
+    if "kernel without its discretisation" in deviations:
+        turn = np.exp(a)
+    else:
+        c, turn = c * step / (1 - a / 2), (1 + a / 2) / (1 - a / 2)
+    kernel = 2 * (c * turn ** np.arange(x.shape[1])[:, None, None]).sum(-1).real
     distance = np.arange(x.shape[1])[:, None] - np.arange(x.shape[1])
     h = np.where(distance[..., None] >= 0, kernel[np.maximum(distance, 0)], 0).transpose(2, 0, 1)
     h = h + w.flat("memory.skip")[:, None, None] * np.eye(x.shape[1])

@@ -20,6 +20,7 @@ DEVIATIONS = {
     "attention_sink": {"no YaRN": "YaRN", "no window": "window of 128"},
     "deltaformer": {"no positions": "positions"},
     "gated_attention": {"eps 1e-5 of the norms": "which was not read"},
+    "h3": {"kernel without its discretisation": UNSAID},
     "hyena": {"learned window": "window that is not learned"},
     "linear_attention": {"eps 1e-6 of the denominator": "eps 1e-12"},
     "log_linear_gated_delta": {"queries divided": UNSAID},
