@@ -249,7 +249,7 @@ KNOWN = {
               "value.weight": None, "output.weight": None},
     "rwkv6": dict.fromkeys(["query.weight", "key.weight", "value.weight", "out_gate.weight", "output.weight", "decay.*.weight", "out_norm.gain"]),
     # The slope of the forget gate's bias stands at the input gate's.
-    "slstm": {"output.weight": "no map behind the norm", "input_gate.bias": None, "forget_gate.bias": None},
+    "slstm": {"output.weight": "an output projection", "input_gate.bias": None, "forget_gate.bias": None},
 }
 
 

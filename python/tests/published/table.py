@@ -64,7 +64,7 @@ SIZES = {
     "mom": [("own projections of keys", lambda C, H, K: -7 * (3 * C * C + 2 * C * H)), ("one router", lambda C, H, K: 8 * (H - 1) * C)],
     "qk_norm": [("gains that all heads share", lambda C, H, K: 2 * K * (H - 1))],
     "rwkv4": [(UNSAID, lambda C, H, K: 2 * C)],  # biases of keys and receptances
-    "slstm": [("head by head", lambda C, H, K: 4 * C * C - 4 * C * K), ("no map behind the norm", lambda C, H, K: C * C),
+    "slstm": [("head by head", lambda C, H, K: 4 * C * C - 4 * C * K), ("an output projection", lambda C, H, K: C * C),
               (UNSAID, lambda C, H, K: -C)],  # a bias of values
     "ttt_linear": [("place of the reader", lambda C, H, K: -16)],
     "ttt_mlp": [("place of the reader", lambda C, H, K: -16)],
