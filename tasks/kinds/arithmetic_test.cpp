@@ -21,15 +21,15 @@ using testing::uniformity_score;
 using testing::whole;
 
 const Settings flat = {{"form", std::string("flat")}}, brackets = {{"form", std::string("brackets")}},
-               prefix = {{"form", std::string("prefix")}, {"modulus", whole(23)},
-                         {"shortest", whole(1)},          {"longest", whole(10)},
-                         {"eval_shortest", whole(6)},     {"eval_longest", whole(6)}};
+               mano = {{"form", std::string("prefix")}, {"modulus", whole(23)},
+                       {"shortest", whole(1)},          {"longest", whole(10)},
+                       {"eval_shortest", whole(6)},     {"eval_longest", whole(6)}};
 
 [[maybe_unused]] const bool pinned =
     testing::pin({{"arithmetic", "parity", {}, 0xe585b4d5eed88b52u, 0x824cbe3b92886694u},
                   {"arithmetic", "flat", flat, 0x92625582d99f6f13u, 0x93c51d3204f6f835u},
                   {"arithmetic", "brackets", brackets, 0x2c2c18cdaa5cf6c4u, 0xee357ef8b0ba0b5cu},
-                  {"arithmetic", "prefix", prefix, 0, 0}});
+                  {"arithmetic", "prefix", mano, 0, 0}});
 
 [[maybe_unused]] const bool fitted = [] {
   testing::fit()["arithmetic"] = [](Settings& settings) {
@@ -136,7 +136,7 @@ TEST(Arithmetic, BracketsAreWhatTheirGrammarSays) {
 
 // Mano: read from behind with a stack of values, 10,000 of each split.
 TEST(Arithmetic, PrefixNotationHasAsManyOperatorsAsItsSize) {
-  const auto task = make_task("arithmetic", prefix);
+  const auto task = make_task("arithmetic", mano);
   EXPECT_EQ(task->vocabulary().tokens, 28);
   std::vector<int> left(6), signs(3);
   for (const Split split : {Split::train, Split::eval, Split::test}) {

@@ -12,34 +12,31 @@
 
 namespace crosstalk::automaton_task {
 namespace {
-/// What a named machine is made of. A table of "" is made from its sizes, or is none.
+/// What a named machine is made of. Tables of "" are made from its sizes, or there are none.
 struct Facts {
   const char* name;
   Machine machine;
-  int states, inputs;            ///< where no option says them
-  const char *table, *answers;   ///< rows of next states; answers of the states, "" the states themselves
-  const char *letters, *words;   ///< tokens 1, 2, .. and the words that inputs are; "" one token an input
-  int changes;                   ///< inputs before the idle ones; 0 all of them
-  const char *reveal, *reveals;  ///< as published, and all that may be
-  const char* uses;              ///< options beside those of all machines
+  int states, inputs;                     ///< where no option says them
+  const char *reveal, *uses;              ///< as published; options beside those of all machines
+  const char *table = "", *answers = "";  ///< next states of states; their answers, "" the states themselves
+  const char *letters = "", *words = "";  ///< tokens 1, 2, ..; words that inputs are, "" one token each
+  int changes = 0;                        ///< inputs before the idle ones; 0 all of them
 };
 constexpr Facts kMachines[] = {
-    {"parity", Machine::table, 2, 2, "0 1; 1 0", "", "", "", 0, "every", "every end marks shown", ""},
+    {"parity", Machine::table, 2, 2, "every", "", "0 1; 1 0"},
     // States: nothing yet; first and last bit 00, 11, 01, 10.
-    {"even_pairs", Machine::table, 5, 2, "1 2; 1 3; 4 2; 1 3; 4 2", "0 0 0 1 1", "", "", 0, "every",
-     "every end marks shown", ""},
-    {"counter", Machine::table, 5, 2, "", "", "", "", 0, "every", "every end marks shown", "states"},
-    {"cycle", Machine::table, 5, 3, "", "", "0+-", "", 0, "every", "every end marks shown", "states"},
-    {"flip_flop", Machine::table, 2, 4, "0 1 0 0; 0 1 1 1", "", "01wi", "w0 w1 i0 i1", 2, "shown",
-     "every end marks shown", "ignore"},
-    {"undo", Machine::undo, 0, 5, "", "", "01wiu", "w0 w1 u i0 i1", 3, "marks", "every end marks shown",
-     "ignore depth eval_undo"},
-    {"majority", Machine::majority, 0, 2, "", "", "", "", 0, "every", "every end marks shown", "inputs"},
-    {"dyck", Machine::dyck, 0, 2, "", "", "", "", 0, "next", "next", "inputs depth"},
-    {"language", Machine::language, 12, 18, "", "", "", "", 0, "next", "next", "states inputs string"},
-    {"random", Machine::table, 5, 2, "", "", "", "", 0, "every", "every end marks shown",
-     "states inputs drawn_table"},
-    {"table", Machine::table, 0, 0, "", "", "", "", 0, "every", "every end marks shown", "table answers"}};
+    {"even_pairs", Machine::table, 5, 2, "every", "", "1 2; 1 3; 4 2; 1 3; 4 2", "0 0 0 1 1"},
+    {"counter", Machine::table, 5, 2, "every", "states"},
+    {"cycle", Machine::table, 5, 3, "every", "states", "", "", "0+-"},
+    {"flip_flop", Machine::table, 2, 4, "shown", "ignore eval_ignore", "0 1 0 0; 0 1 1 1", "", "01wi",
+     "w0 w1 i0 i1", 2},
+    {"undo", Machine::undo, 0, 5, "marks", "ignore eval_ignore depth eval_undo", "", "", "01wiu",
+     "w0 w1 u i0 i1", 3},
+    {"majority", Machine::majority, 0, 2, "every", "inputs"},
+    {"dyck", Machine::dyck, 0, 2, "next", "inputs depth"},
+    {"language", Machine::language, 12, 18, "next", "states inputs string"},
+    {"random", Machine::table, 5, 2, "every", "states inputs drawn_table"},
+    {"table", Machine::table, 0, 0, "every", "table answers"}};
 
 const Facts& facts_of(const Options& options) {
   const std::string& name = options.get_string("task.machine");
@@ -57,39 +54,32 @@ struct Tables {
   int states = 0, inputs = 0;
 };
 
-Tables given_tables(const Options& options, const Facts& facts) {
-  const bool own = *facts.table == 0;
-  const std::string rows = own ? options.get_string("task.table") : facts.table,
-                    answers = own ? options.get_string("task.answers") : facts.answers;
-  const auto refuse = [](const std::string& key, const std::string& why) {
-    throw OptionError(key, fmt::format("{}: {}", key, why));
+Tables given_tables(const std::string& rows, const std::string& answers) {
+  constexpr std::int64_t most = 4096;
+  const auto check = [](const std::string& key, bool right, const std::string& why) {
+    if (!right) throw OptionError(key, fmt::format("{}: {}", key, why));
   };
-  Tables tables;
   const auto read = number_rows("task.table", rows);
-  tables.states = static_cast<int>(read.size());
-  tables.inputs = static_cast<int>(read[0].size());
-  if (tables.states > 4096 || tables.inputs > 4096)
-    refuse("task.table", "more than 4096 states or inputs are not supported");
-  for (std::size_t s = 0; s < read.size(); ++s) {
-    if (std::ssize(read[s]) != tables.inputs)
-      refuse("task.table",
-             fmt::format("row {} has {} numbers, row 0 has {}; each state has one for each input", s,
-                         read[s].size(), tables.inputs));
-    for (const std::int64_t to : read[s]) {
-      if (to < 0 || to >= tables.states)
-        refuse("task.table",
-               fmt::format("{} in row {} is no state; they are 0 .. {}", to, s, tables.states - 1));
+  const std::int64_t states = std::ssize(read), inputs = std::ssize(read[0]);
+  check("task.table", states <= most && inputs <= most, "more than 4096 states or inputs are not supported");
+  Tables tables{{}, {}, static_cast<int>(states), static_cast<int>(inputs)};
+  for (const auto& row : read) {
+    check("task.table", std::ssize(row) == inputs,
+          fmt::format("row {} has {} numbers, row 0 has {}", tables.answers.size(), row.size(), inputs));
+    for (const std::int64_t to : row) {
+      check("task.table", to >= 0 && to < states,
+            fmt::format("{} in row {} is no state; they are 0 .. {}", to, tables.answers.size(), states - 1));
       tables.next.push_back(static_cast<std::int32_t>(to));
     }
-    tables.answers.push_back(static_cast<std::int32_t>(s));
+    tables.answers.push_back(static_cast<std::int32_t>(tables.answers.size()));
   }
   if (answers.empty()) return tables;
   const auto given = number_rows("task.answers", answers);
-  if (given.size() != 1 || std::ssize(given[0]) != tables.states)
-    refuse("task.answers", fmt::format("it wants one row of {} numbers, one for each state", tables.states));
+  check("task.answers", given.size() == 1 && std::ssize(given[0]) == states,
+        fmt::format("it wants one row of {} numbers, one for each state", states));
   for (std::size_t s = 0; s < given[0].size(); ++s) {
-    if (given[0][s] < 0 || given[0][s] >= 4096)
-      refuse("task.answers", fmt::format("{} is no answer; they are 0 .. 4095", given[0][s]));
+    check("task.answers", given[0][s] >= 0 && given[0][s] < most,
+          fmt::format("{} is no answer; they are 0 .. {}", given[0][s], most - 1));
     tables.answers[s] = static_cast<std::int32_t>(given[0][s]);
   }
   return tables;
@@ -98,7 +88,9 @@ Tables given_tables(const Options& options, const Facts& facts) {
 Tables tables_of(const Options& options) {
   const Facts& facts = facts_of(options);
   const std::string name = facts.name;
-  if (*facts.table != 0 || name == "table") return given_tables(options, facts);
+  if (name == "table")
+    return given_tables(options.get_string("task.table"), options.get_string("task.answers"));
+  if (*facts.table != 0) return given_tables(facts.table, facts.answers);
   Tables tables;
   tables.states = facts.machine == Machine::table || name == "language" ? int_option(options, "states") : 0;
   tables.inputs = int_option(options, "inputs");
@@ -115,16 +107,20 @@ Tables tables_of(const Options& options) {
 
 class Automaton final : public DrawnTask<Automaton, TokenTask, automaton_sequence, automaton_scratch_size> {
  public:
-  explicit Automaton(const Options& options)
-      : DrawnTask({}), facts_(&facts_of(options)), tables_(tables_of(options)) {
+  explicit Automaton(const Options& options) : DrawnTask({}), facts_(&facts_of(options)) {
     static constexpr const char* reveals[] = {"every", "end", "marks", "shown", "next"};
     const std::string& reveal = options.get_string("task.reveal");
     const auto place = std::find(std::begin(reveals), std::end(reveals), reveal) - std::begin(reveals);
     std::istringstream words(facts_->words);
     const std::string letters = facts_->letters;
-    std::vector<std::int32_t> all = tables_.next;
-    all.insert(all.end(), tables_.answers.begin(), tables_.answers.end());
-    for (int x = 0; x < tables_.inputs; ++x) {
+    const Tables tables = tables_of(options);
+    std::vector<std::int32_t> all = tables.next;
+    all.insert(all.end(), tables.answers.begin(), tables.answers.end());
+    answers_ = facts_->machine == Machine::undo ? 2
+               : facts_->machine == Machine::table
+                   ? 1 + *std::max_element(tables.answers.begin(), tables.answers.end())
+                   : tables.inputs;
+    for (int x = 0; x < tables.inputs; ++x) {
       std::string word;
       words >> word;
       const auto letter = [&](std::size_t i) {
@@ -135,14 +131,12 @@ class Automaton final : public DrawnTask<Automaton, TokenTask, automaton_sequenc
     }
     table_ = std::make_shared<DeviceTable>(std::move(all));
     spec_.table = table_->host();
-    spec_.machine = facts_->name == std::string("random") && int_option(options, "drawn_table") == 0
-                        ? Machine::drawn
-                        : facts_->machine;
+    spec_.machine = int_option(options, "drawn_table") == 0 ? Machine::drawn : facts_->machine;
     spec_.reveal = static_cast<Reveal>(place);
-    spec_.states = tables_.states;
-    spec_.inputs = tables_.inputs;
-    spec_.changes = facts_->changes > 0 ? facts_->changes : tables_.inputs;
-    const int inputs = *facts_->words != 0 ? static_cast<int>(letters.size()) : tables_.inputs;
+    spec_.states = tables.states;
+    spec_.inputs = tables.inputs;
+    spec_.changes = facts_->changes > 0 ? facts_->changes : tables.inputs;
+    const int inputs = *facts_->words != 0 ? static_cast<int>(letters.size()) : tables.inputs;
     spec_.mark = 1 + (facts_->machine == Machine::dyck ? 2 : 1) * inputs;
     spec_.answer = *facts_->words != 0 ? 1 : spec_.mark + 1;
     spec_.depth = int_option(options, "depth");
@@ -206,12 +200,7 @@ class Automaton final : public DrawnTask<Automaton, TokenTask, automaton_sequenc
       return fmt::format("{}{}", "()"[(token - 1) / spec_.inputs], (token - 1) % spec_.inputs);
     return *facts_->letters != 0 ? std::string(1, facts_->letters[token - 1]) : answer_word(token - 1);
   }
-  int answers() const override {
-    return facts_->machine == Machine::undo ? 2
-           : facts_->machine == Machine::table
-               ? 1 + *std::max_element(tables_.answers.begin(), tables_.answers.end())
-               : spec_.inputs;
-  }
+  int answers() const override { return answers_; }
 
   /// last_answer: what was right at the question before. most_recent: what the last input sets by itself, the last bit seen, the bracket opened
   /// last, the commonest next symbol so far. latest_write: as if nothing was undone. toggle: an undone write turns the bit around.
@@ -281,62 +270,58 @@ class Automaton final : public DrawnTask<Automaton, TokenTask, automaton_sequenc
       if (spec_.machine == Machine::majority)
         ++counts[x];
       else if (spec_.machine != Machine::undo)
-        state = tables_.next[static_cast<std::size_t>(state * spec_.inputs + x)];
+        state = spec_.table[state * spec_.inputs + x];
       else if (x < 2)
         history.push_back(x);
       else if (x == 2)
         history.pop_back();
     }
     if (spec_.machine == Machine::undo) return history.back();
-    if (spec_.machine != Machine::majority) return tables_.answers[static_cast<std::size_t>(state)];
+    if (spec_.machine != Machine::majority) return spec_.answers()[state];
     const auto most =
         std::max_element(counts.begin(), counts.end(), [](auto& a, auto& b) { return a.second < b.second; });
     return most == counts.end() ? 0 : most->first;
   }
 
   const Facts* facts_;
-  Tables tables_;
+  int answers_ = 0;
   std::shared_ptr<const DeviceTable> table_;
 };
 
 void resolve(Options& options) {
   const Facts& facts = facts_of(options);
-  const auto without = [&](const std::string& option) {
-    refuse(options, "task." + option,
-           fmt::format(" has no meaning with task.machine = \"{}\"; leave it out", facts.name));
-  };
-  const auto derive = [&](const std::string& option, int usual) {
-    const std::int64_t given = options.get_int("task." + option);
-    if (given != 0 && given != usual && !listed(facts.uses, option)) without(option);
-    if (given == 0) options.set("task." + option, std::int64_t{usual});
-  };
-  derive("states", facts.states);
-  derive("inputs", facts.inputs);
-  for (const char* option : {"table", "answers"})
-    if (!options.get_string(fmt::format("task.{}", option)).empty() && !listed(facts.uses, option))
-      without(option);
-  for (const auto& [option, neutral] :
-       {std::pair{"depth", 0}, {"eval_undo", 0}, {"string", 50}, {"drawn_table", 1}})
-    if (options.get_int(fmt::format("task.{}", option)) != neutral && !listed(facts.uses, option))
-      without(option);
-  const bool idle = listed(facts.uses, "ignore");
-  for (const auto& [key, usual] : {std::pair{"ignore", idle ? 0.8 : 0.0}, {"eval_ignore", -1.0}}) {
-    const std::string name = fmt::format("task.{}", key);
-    if (options.get_double(name) < 0)
-      options.set(name, usual < 0 ? options.get_double("task.ignore") : usual);
-    if (options.get_double(name) != 0 && !idle) without(key);
-  }
-  const bool anew = facts.name == std::string("random") && options.get_int("task.drawn_table") == 0;
+  for (const auto& [key, usual] : {std::pair{"task.states", facts.states}, {"task.inputs", facts.inputs}})
+    if (options.get_int(key) == 0) options.set(key, std::int64_t{usual});
+  if (options.get_double("task.ignore") < 0)
+    options.set("task.ignore", listed(facts.uses, "ignore") ? 0.8 : 0.0);
+  if (options.get_double("task.eval_ignore") < 0)
+    options.set("task.eval_ignore", options.get_double("task.ignore"));
+  const std::pair<const char*, OptionValue> neutral[] = {{"states", std::int64_t{facts.states}},
+                                                         {"inputs", std::int64_t{facts.inputs}},
+                                                         {"table", std::string()},
+                                                         {"answers", std::string()},
+                                                         {"depth", std::int64_t{0}},
+                                                         {"eval_undo", std::int64_t{0}},
+                                                         {"string", std::int64_t{50}},
+                                                         {"drawn_table", std::int64_t{1}},
+                                                         {"ignore", 0.0},
+                                                         {"eval_ignore", 0.0}};
+  for (const auto& [option, value] : neutral)
+    if (const std::string key = fmt::format("task.{}", option);
+        options.at(key) != value && !listed(facts.uses, option))
+      refuse(options, key,
+             fmt::format(" has no meaning with task.machine = \"{}\"; leave it out", facts.name));
+  const bool anew = options.get_int("task.drawn_table") == 0;
   if (options.get_string("task.reveal") == "usual")
     options.set("task.reveal", std::string(anew ? "shown" : facts.reveal));
   const std::string& reveal = options.get_string("task.reveal");
-  if (!listed(anew ? "shown" : facts.reveals, reveal))
-    refuse(
-        options, "task.reveal",
-        anew
-            ? std::string(
-                  ": where each sequence has a table of its own, only answers that stand in it say which; give \"shown\"")
-            : fmt::format(" is not of task.machine = \"{}\"; give one of {}", facts.name, facts.reveals));
+  const char* reveals = facts.reveal == std::string("next") ? "next"
+                        : anew                              ? "shown"
+                                                            : "every end marks shown";
+  if (!listed(reveals, reveal))
+    refuse(options, "task.reveal",
+           fmt::format(" is not of task.machine = \"{}\"{}; give one of {}", facts.name,
+                       anew ? " with a table for each sequence" : "", reveals));
   if (facts.machine == Machine::language)
     for (const char* option : {"task.states", "task.inputs"})
       if (options.get_int(option) < automaton::kEdges)
