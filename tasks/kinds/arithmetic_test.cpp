@@ -29,7 +29,7 @@ const Settings flat = {{"form", std::string("flat")}}, brackets = {{"form", std:
     testing::pin({{"arithmetic", "parity", {}, 0xe585b4d5eed88b52u, 0x824cbe3b92886694u},
                   {"arithmetic", "flat", flat, 0x92625582d99f6f13u, 0x93c51d3204f6f835u},
                   {"arithmetic", "brackets", brackets, 0x2c2c18cdaa5cf6c4u, 0xee357ef8b0ba0b5cu},
-                  {"arithmetic", "prefix", mano, 0, 0}});
+                  {"arithmetic", "prefix", mano, 0xee80287bb3bd7b39u, 0x50872a2445b52d02u}});
 
 [[maybe_unused]] const bool fitted = [] {
   testing::fit()["arithmetic"] = [](Settings& settings) {

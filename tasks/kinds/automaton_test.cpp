@@ -34,13 +34,14 @@ Settings table(const char* rows, const char* answers = "") {
 }
 
 [[maybe_unused]] const bool pinned =
-    testing::pin({{"automaton", "standard", {}, 0, 0},
-                  {"automaton", "flip_flop", named("flip_flop"), 0, 0},
-                  {"automaton", "undo", named("undo"), 0, 0},
-                  {"automaton", "majority", named("majority"), 0, 0},
-                  {"automaton", "dyck", named("dyck"), 0, 0},
-                  {"automaton", "language", named("language"), 0, 0},
-                  {"automaton", "random", named("random", {{"drawn_table", whole(0)}}), 0, 0}});
+    testing::pin({{"automaton", "standard", {}, 0xafded2503bd1faeau, 0xb06ba9547c1e0820u},
+                  {"automaton", "flip_flop", named("flip_flop"), 0xd9793584915736f2u, 0x487ee21a781e0423u},
+                  {"automaton", "undo", named("undo"), 0x4ddac45f3c438729u, 0xbfff2639d51aaa1u},
+                  {"automaton", "majority", named("majority"), 0xec57a7f6fee18b3bu, 0x3faacdefcb3d44e0u},
+                  {"automaton", "dyck", named("dyck"), 0xa29d834c8efc4004u, 0x47ff1442e8de720cu},
+                  {"automaton", "language", named("language"), 0x9422a2d51dae0645u, 0xc396d7c095fb2e0du},
+                  {"automaton", "random", named("random", {{"drawn_table", whole(0)}}), 0xfeb42b08b3e722c3u,
+                   0xaf469f30059bee79u}});
 
 [[maybe_unused]] const bool fitted = [] {
   testing::fit()["automaton"] = [](Settings& s) {
@@ -148,7 +149,7 @@ TEST(Automaton, UndoTakesWritesBack) {
     std::string stack;
     for (std::size_t t = 0; t < tokens.size(); ++t) {
       const char c = ".01wiur"[tokens[t]];
-      ++counts[c];
+      if (t > 0 && t + 3 < tokens.size()) ++counts[c];  // but for the first and the last
       if (c == 'w') stack += ".01"[tokens[++t]];
       if (c == 'i') ++t;
       if (c == 'u') stack.pop_back();

@@ -23,7 +23,11 @@ using testing::whole;
                    {{"order", std::string("odds_first")}, {"length", whole(30)}},
                    0xc59a8a523b805275u,
                    0x493464250f06e785u},
-                  {"palindrome", "set", {{"order", std::string("set")}, {"vocabulary", whole(9)}}, 0, 0}});
+                  {"palindrome",
+                   "set",
+                   {{"order", std::string("set")}, {"vocabulary", whole(9)}},
+                   0x6e86ec69329991f7u,
+                   0x17ac9634c2b0d497u}});
 
 TEST(Palindrome, SaysEachOrderAndShowsWhatWasDue) {
   const std::map<std::string, std::vector<int>> orders = {
