@@ -160,6 +160,7 @@ TextPlace place_of(Mixer<Real>& m, const Memory& memory) {
   TextPlace place;
   place.keys = m.K, place.values = m.V, place.d = m.d, place.heads = m.H, place.width = m.token_size();
   place.learned = m.learned(), place.beside = m.learned() && !m.has_input("of a token");
+  place.earlier = m.earlier();
   if (memory.own_queries) place.scale = m.query_scale();
   return place;
 }
@@ -299,8 +300,9 @@ OwnText own_text(const Memory& memory, const Options& options, const TextPlace& 
                     [&](const MemoryInput& one) { return one.name == name; }))
       out.of_inputs = out.steps.size();
   }
-  out.numbers = {{"eps", place.eps}, {"scale", place.scale}, {"keys", place.keys},  {"values", place.values},
-                 {"d", place.d},     {"heads", place.heads}, {"width", place.width}};
+  out.numbers = {
+      {"eps", place.eps}, {"scale", place.scale}, {"keys", place.keys},   {"values", place.values},
+      {"d", place.d},     {"heads", place.heads}, {"width", place.width}, {"earlier", place.earlier}};
   out.numbers.push_back(
       {"rwkv7_rank", static_cast<double>(rwkv7_rank(2.5 * place.d / 64, static_cast<int>(place.width)))});
   out.memory.options = {{"learned", place.learned ? "true" : "false"},

@@ -151,9 +151,11 @@ Description describe(const Memory& kind) {
              {"expand_k", kind.published.expand_k},
              {"expand_v", kind.published.expand_v},
              {"parameters", kind.published.parameters},
-             {"lacks", kind.published.lacks},
+             {"lacks", Json::array()},
              {"eps_times", std::array{"none", "keys", "values"}[static_cast<int>(kind.published.eps_times)]}};
     for (const auto& [key, value] : kind.published.set) layer["set"][key] = to_json(value);
+    for (const Difference& one : kind.published.lacks)
+      layer["lacks"].push_back({{"what", one.what}, {"consequence", one.consequence}});
   }
   described.json["published"] = layer;
   described.text += "\nInputs (crosstalk apply):";
