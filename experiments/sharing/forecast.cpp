@@ -9,6 +9,7 @@
 #include <fstream>
 #include <limits>
 #include <map>
+#include <numeric>
 #include <set>
 #include <tuple>
 
@@ -77,7 +78,12 @@ TimeForecast time_forecast(const std::vector<Run>& runs, const StoreHeads& heads
   const double seconds = missing / cost * elapsed;
   return {seconds,
           fmt::format("about {} for one process, at the rate of {} on {}", duration(seconds),
-                      plural(count, "earlier run"), join({places.begin(), places.end()}, ", ", " and "))};
+                      plural(count, "earlier run"), join({places.begin(), places.end()}, ", ", " and ")),
+          "", [each = elapsed / cost](const std::vector<const Run*>& some) {
+            return each * std::accumulate(some.begin(), some.end(), 0.0, [](double sum, const Run* run) {
+                     return sum + estimated_work(*run);
+                   });
+          }};
 }
 
 double parameter_bytes(const Run& run) {
