@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/study/study_idle.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <optional>
 
@@ -31,7 +29,10 @@ Run IdleOptions::resolved(const Settings& settings, const std::string& memory) {
   std::string text = memory;
   for (const auto& [key, setting] : settings)
     if (!key.starts_with("train.") && !key.starts_with("eval."))
-      text += fmt::format("\n{}={} {}", key, setting.value.index(), to_text(setting.value));
+      text.append("\n")
+          .append(key)
+          .append(1, static_cast<char>('0' + setting.value.index()))
+          .append(to_text(setting.value));
   auto known = known_.find(text);
   if (known == known_.end()) known = known_.emplace(text, resolve_model_of(schema_, settings, memory)).first;
   Run run = known->second;

@@ -42,6 +42,29 @@ std::vector<Int> loads(const Study& study) {
   return out;
 }
 
+TEST(Study, RunsThatDifferInTrainingAloneResolveTheirModelOnce) {
+  Schema schema = fixture_schema();
+  int resolved = 0;
+  for (SchemaMemory& memory : schema.memories)
+    memory.resolve = [&resolved, resolve = memory.resolve](Options& options) {
+      ++resolved;
+      if (resolve) resolve(options);
+    };
+  const std::string text = small(
+      "[[grid]]\nmemory = [\"linear\", \"softmax\"]\n\"train.learning_rate\" = [1e-3, 1e-2, 1e-1]\n\"task.associations\" = [4, 8]\n");
+  const Study study = parse_study(schema, text, "x.toml", {});
+  ASSERT_EQ(study.runs.size(), 12u);
+  EXPECT_EQ(resolved, 4);  // labels and loads
+  for (const Run& run : study.runs) {
+    const auto alone = parse_study(
+        schema, text, "x.toml",
+        {{"memory=" + run.label, "train.learning_rate=" + to_text(run.config.at("train.learning_rate")),
+          "task.associations=" + to_text(run.config.at("task.associations"))}});
+    EXPECT_EQ(ids(alone), std::vector{run.id});
+    EXPECT_EQ(alone.runs.at(0).config, run.config);
+  }
+}
+
 TEST(Study, GoldenExpansionOfTheExample) {
   const Study study = parse(example_study());
   EXPECT_EQ(study.name, "schlag2021_capacity");
