@@ -191,8 +191,7 @@ class Pilot {
 
   Arguments with_sets(const std::vector<std::string>& sets) const {
     Arguments with = arguments_;
-    auto& all = with.options["set"];
-    all.insert(all.end(), sets.begin(), sets.end());
+    for (const std::string& set : sets) set_instead(with, set);
     if (!with.has("out")) with.options["out"] = {"runs/" + study_.name + "_pilot"};
     return with;
   }
@@ -277,14 +276,12 @@ class Pilot {
     }
     sets.push_back(fmt::format("eval.every={}", budget.every));
     sets.push_back(fmt::format("{}={}", kRate, join(texts, ",")));
-    std::vector<std::string> words = {console_.program, "run", arguments_.positional.at(0)};
-    for (const std::string& set : arguments_.all("set")) words.insert(words.end(), {"--set", set});
-    for (const std::string& condition : arguments_.all("where"))
-      words.insert(words.end(), {"--where", condition});
-    for (const std::string& set : sets) words.insert(words.end(), {"--set", set});
     Arguments whole = arguments_;
-    auto& all = whole.options["set"];
-    all.insert(all.end(), sets.begin(), sets.end());
+    for (const std::string& set : sets) set_instead(whole, set);
+    std::vector<std::string> words = {console_.program, "run", arguments_.positional.at(0)};
+    for (const char* option : {"where", "set"})
+      for (const std::string& value : whole.all(option))
+        words.insert(words.end(), {fmt::format("--{}", option), value});
     Study study = study_of(whole);
     keep_chosen(whole, study, console_);
     std::vector<const Run*> asked;
