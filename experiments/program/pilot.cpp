@@ -151,7 +151,7 @@ class Pilot {
   }
 
   int run() {
-    const std::vector<Run> runs = pilot_runs(rates_);
+    const std::vector<Run> runs = runs_of(with_sets(pilot_sets(rates_)));
     Extremes extremes = extremes_of(runs);
     if (extremes.easiest == extremes.hardest) extremes.easiest.clear();  // one point
     int failed = exit_done;
@@ -196,8 +196,7 @@ class Pilot {
     return with;
   }
 
-  std::vector<Run> pilot_runs(const std::set<double>& rates) const {
-    const Arguments with = with_sets(pilot_sets(rates));
+  std::vector<Run> runs_of(const Arguments& with) const {
     Study study = study_of(with);
     keep_chosen(with, study, console_);
     std::erase_if(study.runs, [](const Run& run) { return is_foreign(run.config); });
@@ -276,23 +275,20 @@ class Pilot {
     }
     sets.push_back(fmt::format("eval.every={}", budget.every));
     sets.push_back(fmt::format("{}={}", kRate, join(texts, ",")));
-    Arguments whole = arguments_;
-    for (const std::string& set : sets) set_instead(whole, set);
+    const Arguments whole = with_sets(sets);
     std::vector<std::string> words = {console_.program, "run", arguments_.positional.at(0)};
     for (const char* option : {"where", "set"})
       for (const std::string& value : whole.all(option))
         words.insert(words.end(), {fmt::format("--{}", option), value});
-    Study study = study_of(whole);
-    keep_chosen(whole, study, console_);
+    const std::vector<Run> all = runs_of(whole);
     std::vector<const Run*> asked;
-    for (const Run& run : study.runs)
-      if (!is_foreign(run.config)) asked.push_back(&run);
+    for (const Run& run : all) asked.push_back(&run);
     TrainingOptions training;
     if (const auto given = given_training(arguments_)) training = *given;
     const TimeForecast time = estimate_time(asked, training);
     if (arguments_.has("json")) {
       nlohmann::ordered_json json = {{"study", study_.name},
-                                     {"store", with_sets({}).get("out")},
+                                     {"store", whole.get("out")},
                                      {"points", points},
                                      {"edges", budget.edges},
                                      {"steps", budget.steps},

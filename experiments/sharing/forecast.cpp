@@ -9,7 +9,6 @@
 #include <fstream>
 #include <limits>
 #include <map>
-#include <numeric>
 #include <set>
 #include <tuple>
 
@@ -80,9 +79,9 @@ TimeForecast time_forecast(const std::vector<Run>& runs, const StoreHeads& heads
           fmt::format("about {} for one process, at the rate of {} on {}", duration(seconds),
                       plural(count, "earlier run"), join({places.begin(), places.end()}, ", ", " and ")),
           "", [each = elapsed / cost](const std::vector<const Run*>& some) {
-            return each * std::accumulate(some.begin(), some.end(), 0.0, [](double sum, const Run* run) {
-                     return sum + estimated_work(*run);
-                   });
+            double all = 0;
+            for (const Run* run : some) all += each * estimated_work(*run);
+            return all;
           }};
 }
 

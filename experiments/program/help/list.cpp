@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <filesystem>
 #include <future>
 
@@ -11,7 +10,6 @@
 #include "experiments/common/exit_codes.h"
 #include "experiments/common/text.h"
 #include "experiments/study/study.h"
-#include "kernels/base/parallel.h"
 #include "kernels/base/text/options.h"
 #include "models/memory.h"
 #include "plots/figure.h"
@@ -78,30 +76,26 @@ Listing list_studies(const fs::path& folder, Console& console) {
   for (const fs::directory_entry& entry : fs::directory_iterator(folder))
     if (entry.path().extension() == ".toml") paths.push_back(entry.path());
   std::sort(paths.begin(), paths.end());
-  std::vector<Json> items(paths.size());  // or what is wrong with a file
-  std::atomic<std::size_t> next = 0;
-  const auto read = [&] {
-    for (std::size_t i = next++; i < paths.size(); i = next++) try {
-        const Study study = read_study(paths[i]);
-        items[i] = {{"path", paths[i].string()},
-                    {"name", study.name},
-                    {"title", study.title},
-                    {"runs", study.runs.size()},
-                    {"product", study.product}};
+  std::vector<std::future<Json>> items;  // or what is wrong with a file
+  for (const fs::path& path : paths)
+    items.push_back(std::async(std::launch::async, [&path]() -> Json {
+      try {
+        const Study study = read_study(path);
+        return {{"path", path.string()},
+                {"name", study.name},
+                {"title", study.title},
+                {"runs", study.runs.size()},
+                {"product", study.product}};
       } catch (const ConfigError& error) {
-        items[i] = error.what();
+        return error.what();
       }
-  };
-  std::vector<std::future<void>> readers;
-  for (int core = 0; core < available_cores(); ++core)
-    readers.push_back(std::async(std::launch::async, read));
-  for (std::future<void>& reader : readers) reader.get();
+    }));
   Listing listing{{"path", "runs", "title"}};
-  for (Json& item : items)
-    if (item.is_string())
+  for (std::future<Json>& one : items)
+    if (const Json item = one.get(); item.is_string())
       print_plain(console, item.get<std::string>());
     else
-      listing.items.push_back(std::move(item));
+      listing.items.push_back(item);
   if (listing.items.empty()) print_note(console, fmt::format("no study files in {}", folder.string()));
   return listing;
 }

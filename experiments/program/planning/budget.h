@@ -14,20 +14,18 @@ namespace crosstalk::program {
 /// The value of a key that is a number; nothing of others.
 std::optional<double> option_number(const Options& config, const std::string& key);
 
-/// Some of the runs of a study: those with one of some values of each of some keys, as --where has them (none: all).
+/// Runs with one of some values of each of some keys, as --where has them (none: all).
 struct Part {
   std::vector<std::pair<std::string, std::vector<std::string>>> where;
   std::vector<const Run*> runs;
   double seconds = 0;
 };
-
-/// The largest part of `runs` that takes at most `budget` seconds by `time`: whole seeds in their order; where one takes longer, some
-/// of its rates, from the middle of them outwards; of one rate some values of a number of the task, else of the model, the smallest
-/// first. Every label stays. Where nothing fits, the smallest such part, which takes longer.
+/// What of `runs` takes at most `budget` seconds: whole seeds; where one takes longer, some rates of it, those in the middle; of one
+/// rate some values of a number of the task, else of the model, the smallest. Every label stays. Where nothing fits: the least.
 Part part_within(const std::vector<const Run*>& runs, double budget, const TimeForecast& time);
 
-/// Says which part that is, and the command that trains it.
-void print_budget(const std::vector<const Run*>& runs, const TimeForecast& time, double budget,
-                  const Arguments& arguments, Console& console);
+/// That of --budget in words, with the command that trains it.
+std::string budget_text(const std::vector<const Run*>& runs, const TimeForecast& time,
+                        const Arguments& arguments, double budget, const std::string& program);
 
 }  // namespace crosstalk::program

@@ -319,7 +319,9 @@ int run_plan(const Arguments& arguments, Console& console) {
     throw UsageError("--metric: of --detect SIZE, the difference that shall be told");
   const StoreHeads heads = load_heads(store, console);
   const TimeForecast time = print_plan(study, heads, store, json, asked, console);
-  if (arguments.has("budget")) print_budget(missing_of(study, heads.contents), time, budget, arguments, console);
+  if (arguments.has("budget"))
+    console.out << fmt::format("budget: {}\n", budget_text(missing_of(study, heads.contents), time, arguments,
+                                                           budget, console.program));
   if (!detect) return exit_done;
   try {
     LabelledRecords rows;
