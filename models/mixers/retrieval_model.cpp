@@ -402,7 +402,7 @@ std::vector<double> RetrievalModel<Real>::half_lives(int draws) {
       const int most = i % C == channel_value ? vocabulary_.values : vocabulary_.keys;
       token[i] = static_cast<std::int32_t>(numbers > 0 ? normal_from_uniform(u) / kNumberUnit : u * most);
     }
-    graph->graph.forward({.threads = 2});
+    graph->graph.forward({});
     for (const auto& [variable, logarithm] : graph->decays) {
       const Tensor<Real> x = variable->value;
       for (std::int64_t i = 0; i < x.size(); ++i) {

@@ -69,11 +69,11 @@ std::string refused(const std::string& text) {
   return "";
 }
 
-TEST(Import, SizesAreNumbersAboveZero) {
+TEST(Import, SizesAreWholeNumbersAboveZero) {
   const std::string head = "label,seed,task.name,task.associations,eval_loss\nmine,1,recall,";
   EXPECT_EQ(refused(head + "8,0.1\n"), "");
   EXPECT_EQ(refused(head + ",0.1\n"), "");
-  for (const char* size : {"1k", "1_000", "\"1,024\"", "0x10", "-8", "0", "inf", "nan"})
+  for (const char* size : {"1k", "1_000", "\"1,024\"", "0x10", "-8", "0", "8.5", "inf", "nan"})
     EXPECT_NE(refused(head + size + ",0.1\n").find("own.csv:2: column 'task.associations': '"),
               std::string::npos)
         << size;
