@@ -1138,7 +1138,7 @@ assert "--set seeds=1,2" in pilot["command"] and pilot["time"]["seconds"] > 0 an
   [[ $command == *" run "*"/mqar.toml --out part --where seed=1"* ]]
   run -0 --separate-stderr bash -c "$command --dry-run"
   [[ $output == *", $fits to train"* ]]
-  refused "--budget soon" "$crosstalk" plan wrong.toml --budget soon
+  refused "budget takes seconds" "$crosstalk" plan wrong.toml --budget soon
   refused "leave --json out" "$crosstalk" plan wrong.toml --budget 1h --json
 }
 
