@@ -366,7 +366,7 @@ PY
     done
   done
   for name in $("$crosstalk" list tasks --json | python3 -c 'import json, sys; print(*[x["name"] for x in json.load(sys.stdin)])'); do
-    case $name in file | tokens) continue ;; esac  # have no sequences of their own
+    case $name in file | tokens | text) continue ;; esac  # have no sequences of their own
     run -0 --separate-stderr "$crosstalk" sample "$name" -n 2 --split eval
     [ -n "$output" ]
   done
