@@ -121,15 +121,20 @@ const OwnLaw& own_law(const Memory& memory, const Options& options, const TextPl
                       const std::vector<std::string>& absent = {}) {
   static std::mutex mutex;
   static std::map<std::string, std::unique_ptr<OwnLaw>> known;
-  OwnText text = own_text(memory, options, place);
-  text.memory.absent = absent, text.memory.given = !place.learned;
   std::string key = memory.name + memory.law;
-  for (const NamedNumber& one : text.numbers) key += fmt::format("\n{}={}", one.name, one.value);
-  for (const auto& [name, value] : text.memory.options) key += "\n" + name + "=" + value;
+  for (const double number : {place.eps, place.scale, place.keys, place.values, place.d, place.heads,
+                              place.width, place.learned ? 1. : 0., place.beside ? 1. : 0.})
+    key.append(reinterpret_cast<const char*>(&number), sizeof number);
+  for (const OptionSpec& spec : memory.options) {
+    const std::string name = "memory." + spec.name;
+    key += "\n" + name + to_text(options.has(name) ? options.at(name) : spec.default_value);
+  }
   for (const std::string& name : absent) key += "\nwithout " + name;
   const std::lock_guard lock(mutex);
   auto& one = known[key];
   if (one) return *one;
+  OwnText text = own_text(memory, options, place);
+  text.memory.absent = absent, text.memory.given = !place.learned;
   try {
     one = std::make_unique<OwnLaw>(made_law(std::move(text)));
   } catch (const LawError& error) {
