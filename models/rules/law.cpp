@@ -156,7 +156,7 @@ class Reader {
       set_at_.push_back({name, {values_.step(), step.column}});
       return;
     }
-    if (!meaning.is_identity()) {
+    if (!meaning.is_identity() && !(memory_ && memory_->asks_at_tokens)) {
       for (Value node : order({values_.expanded(meaning.value)})) {
         if (node->kind != Kind::asking && !(node->kind == Kind::given && node->name == "q")) continue;
         const std::string what = node->kind == Kind::asking ? "asking" : "q";
@@ -204,7 +204,10 @@ class Reader {
                  n->kind == Kind::state;
         }))
       values_.fail(step.column, "a state starts as parameters and numbers say: no token is there yet");
-    if (memory_ && memory_->given && holds(node, [](Value n) { return n->kind == Kind::parameter; })) return;
+    const auto weight = [&](Value n) {
+      return n->kind == Kind::parameter && !(memory_ && is_input(n->name));
+    };
+    if (memory_ && memory_->given && holds(node, weight)) return;
     for (Value n : order({node})) {
       if (!memory_ && n->kind == Kind::parameter && !n->name.starts_with(step.name + "_start"))
         values_.fail(
