@@ -3,6 +3,7 @@
 // not see (Tan et al. 2024, arXiv 2410.17980). Logarithms are added up from the query, so that nothing vanishes.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include "kernels/base/functions.h"
 #include "kernels/base/sweep.h"
 #include "kernels/elementwise/elementwise.h"
 
@@ -14,26 +15,26 @@ struct StickBreaking {
 
   In<Real> s;    ///< [R,B,H,Q,T]: scores
   Ids position;  ///< int32 [R,B,Q]: tokens that a query sees, its own the last; absent: query t sees t + 1
-  Out<Real> a;   ///< as s
+  Out<Real> y;   ///< as s
 
   static constexpr const char* kName = "stick_breaking";
-  CROSSTALK_FIELDS(s, position, a)
+  CROSSTALK_FIELDS(s, position, y)
   void plan() {
     const PlanCheck want{kName};
     want(s && s.value.rank == 4);
     want(position || s.value.dim(2) == s.value.dim(3));
-    a.value = without_memory(s.value);
+    y.value = without_memory(s.value);
   }
   CROSSTALK_SWEEP(rows(), take)
   CROSSTALK_SWEEP_BACK(s, rows(), give_back)
   CT_HD std::int64_t rows() const {
     return static_cast<std::int64_t>(s.value.dim(0)) * s.value.dim(1) * s.value.dim(2);
   }
-  /// Row i of a, and of the gradient of s, in replica r.
+  /// Row i of y, and of the gradient of s, in replica r.
   CT_HD void take(int r, std::int64_t i) const {
     const int T = s.value.dim(3), n = seen(r, i);
     const Real* score = s.value.at(r) + i * T;
-    Real* weight = a.value.at(r) + i * T;
+    Real* weight = y.value.at(r) + i * T;
     for (int j = n; j < T; ++j) weight[j] = 0;
     Real left = 0;  // log of what is left of the stick
     for (int j = n - 1; j >= 0; --j) {
@@ -43,8 +44,8 @@ struct StickBreaking {
   }
   CT_HD void give_back(int r, std::int64_t i) const {
     const int T = s.value.dim(3), n = seen(r, i);
-    const Real *score = s.value.at(r) + i * T, *weight = a.value.at(r) + i * T,
-               *d_weight = a.gradient.at(r) + i * T;
+    const Real *score = s.value.at(r) + i * T, *weight = y.value.at(r) + i * T,
+               *d_weight = y.gradient.at(r) + i * T;
     Real* d_score = s.gradient.at(r) + i * T;
     Real farther = 0;  // of tokens before j, which had what j left
     for (int j = 0; j < n; ++j) {

@@ -18,10 +18,10 @@ OpCase make(const std::string& name, const Shape& s, double scale = 1) {
   OpCase op(name);
   op.input("s", {s.B, s.H, s.Q, s.T}, normal(scale));
   if (s.positions) op.integers("position", {s.B, s.Q}, positions(s.T));
-  op.output("a", {s.B, s.H, s.Q, s.T});
+  op.output("y", {s.B, s.H, s.Q, s.T});
   call<StickBreaking>(op, [s](auto& o) { o.strict = s.strict; });
   op.oracle([s](const Values& in, Values& out) {
-    Numbers& a = out.real["a"];
+    Numbers& a = out.real["y"];
     a.assign(static_cast<std::size_t>(s.B * s.H * s.Q * s.T), 0);
     for (int row = 0; row < s.B * s.H * s.Q; ++row) {
       const int q = row % s.Q, b = row / s.Q / s.H;

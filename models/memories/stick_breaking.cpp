@@ -12,7 +12,7 @@ template <class Real>
 Var<Real> broken(const Mixer<Real>& m, Var<Real> scores, bool strict) {
   StickBreaking<Real> op;
   op.s = in(scores), op.position = ids(m.position()), op.strict = strict;
-  return {scores.graph, out(scores.graph->add(op).a)};
+  return {scores.graph, out(scores.graph->add(op).y)};
 }
 
 }  // namespace
