@@ -18,15 +18,15 @@ Memory diag_kdn() {
     omega = softplus(token(K, rank = d, weights = 0, bias = 0))
     r = 0.01 + softplus(token(bias = 0))
     prior = 0.1 + softplus(parameter(constant(0.37816455709127783)))
-    state c[K] = prior ones(K)
-    z = exp(2 log_decay) / c + omega
+    state d[K]
+    z = exp(2 log_decay) / (prior + d) + omega
     kappa = z * k / (r + sum(z * k * k))
-    c = 1 / z + information keys (k * k) / r
+    d = 1 / z + information keys (k * k) / r - prior
     S = S diag(exp(log_decay))
     S += (v - S k) kappa^T
     read S q)",
       .source = "Kalman Delta Networks 2026, arXiv 2609.07816",
-      .notes = "c is the precision; prior, what it is before the first token, starts at 1.",
+      .notes = "prior + d is the precision; prior, what it is before the first token, starts at 1.",
       .parts = {feature_map("identity"), key_norm("l2")},
       .options = {{.name = "information",
                    .default_value = 1.0,

@@ -6,7 +6,6 @@
 namespace crosstalk::checks::diag_kdn_test {
 namespace {
 
-CROSSTALK_HALF_LIFE(diag_kdn, 11.85);
 
 Sequence sequence(int T, int K, const Options& options) {
   Sequence s = random_sequence(options, T, K, 3, 1);

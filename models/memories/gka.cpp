@@ -26,7 +26,7 @@ Memory gka() {
     x0 = s q
     d0 = x0
     repeat iterations: w{n} = 1 / (1 - w{n-1} / (2 + 4 ratio)^2); d{n} = (w{n} - 1) d{n-1} - s w{n} (H x{n-1} + ratio f x{n-1} - q); x{n} = x{n-1} + d{n}
-    x = solver == "exact" ? solve(H + (ratio f + 1 - positive(f)) I, q) : x{iterations}
+    x = solver == "exact" ? solve(H + diag((ratio f + 1 - positive(f)) ones(K)), q) : x{iterations}
     read S (q + alpha (x - q)))",
       .source = "Gated KalmaNet 2025, arXiv 2511.21016",
       .notes =
@@ -42,7 +42,7 @@ Memory gka() {
                    .default_value = std::int64_t{30},
                    .help = "Chebyshev's steps a query",
                    .min = 1,
-                   .max = 1000,
+                   .max = 140,
                    .tried = {std::int64_t{30}, std::int64_t{2}}},
                   {.name = "ratio",
                    .default_value = 0.02,
@@ -50,7 +50,11 @@ Memory gka() {
                    .min = 1e-6,
                    .max = 100,
                    .tried = {0.02, 0.5}}},
-      .inputs = {{"log_decay"}, {"beta"}, {"alpha"}},
+      .inputs =
+          {{"log_decay"},
+           {"beta"},
+           {"alpha"},
+           {.name = "h0", .per = Per::other, .optional = true, .shape = "[B,H,K,K]", .range = {-0.02, 0.02}}},
       .forms_state = true,
       .published = {
           .source =

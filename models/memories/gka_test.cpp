@@ -7,7 +7,6 @@
 namespace crosstalk::checks::gka_test {
 namespace {
 
-CROSSTALK_HALF_LIFE(gka, 12.32);
 CROSSTALK_START(gka, rate_from, "0", 11.18, 0);
 
 Sequence sequence(const Options& options, double alpha) {
@@ -56,7 +55,7 @@ Matrix exact(const Sequence& s, double ratio) {
 }
 
 TEST(GkaOracle, ManyStepsAreTheSolution) {
-  const Options many = option("iterations", std::int64_t{150});
+  const Options many = option("iterations", std::int64_t{140});
   const Options by_elimination = option("solver", std::string("exact"));
   const Sequence s = sequence(many, 0.7);
   const Matrix o = read("gka", s);

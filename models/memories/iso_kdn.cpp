@@ -18,15 +18,15 @@ Memory iso_kdn() {
     omega = softplus(token(bias = 0))
     r = 0.01 + softplus(token(bias = 0))
     prior = 0.1 + softplus(parameter(constant(0.37816455709127783)))
-    state c[1] = prior
-    z = mean(exp(2 log_decay)) / c + omega
+    state d[1]
+    z = mean(exp(2 log_decay)) / (prior + d) + omega
     beta = z / (r + z k^T k)
-    c = 1 / z + information (k^T k) / r
+    d = 1 / z + information (k^T k) / r - prior
     S = S diag(exp(log_decay))
     S += beta (v - S k) k^T
     read S q)",
       .source = "Kalman Delta Networks 2026, arXiv 2609.07816",
-      .notes = "c is the precision; prior, what it is before the first token, starts at 1.",
+      .notes = "prior + d is the precision; prior, what it is before the first token, starts at 1.",
       .parts = {feature_map("identity"), key_norm("l2")},
       .options = {{.name = "information",
                    .default_value = 1.0,
@@ -37,8 +37,9 @@ Memory iso_kdn() {
       .inputs = {{"log_decay"},
                  {"omega"},
                  {.name = "r", .open = Open{1e-9}},
-                 {.name = "prior", .per = Per::head, .open = Open{1}}},
-      .states = {"S", "c"},
+                 {.name = "prior", .per = Per::head, .open = Open{1}},
+                 {.name = "d0", .per = Per::other, .optional = true, .shape = "[B,H,1]"}},
+      .states = {"S", "d"},
       .forms_state = true,
       .published = {
           .source = "fla-org/flash-linear-attention@0daf3dbe fla/layers/iso_kdn.py",

@@ -1,4 +1,4 @@
-// Kalman Linear Attention: every entry of the state is a Kalman filter in information form, of precision L and E = L times its mean
+// Kalman Linear Attention: every entry of the state is a Kalman filter in information form, of precision 1 + P and E, that times its mean
 // (Shaj et al. 2026, arXiv 2602.10743).
 // SPDX-License-Identifier: Apache-2.0
 #include "models/memories/memory_file.h"
@@ -19,19 +19,21 @@ Memory kla() {
     noise = max(process, 1e-7) / (2 rate) * (1 - exp(2 log_decay))
     sigma = token(V, rank = width / 8)
     precision = 1 / (1e-4 + softplus(sigma))
-    state L[V, K] = fill(1, V, K)
+    state P[V, K]
     state E[V, K]
+    L = 1 + P
     D = exp(2 log_decay) + noise * L
     E = exp(log_decay) * E / D + (precision * v) k^T
-    L = L / D + precision (k * k)^T
-    read (E / L) q)",
+    P = L / D + precision (k * k)^T - 1
+    read (E / (1 + P)) q)",
       .source = "Shaj et al. 2026, arXiv 2602.10743",
       .notes =
           "noise is that of an Ornstein-Uhlenbeck process; the rank of W2 W1 is an eighth of the token's size, rounded up.",
       .parts = {feature_map("identity"), key_norm("l2")},
-      .inputs = {{.name = "log_decay", .per = Per::other, .shape = "[H,V,K]", .range = {-1.5, -0.01}},
-                 {.name = "noise", .per = Per::other, .shape = "[H,V,K]", .open = Open{1}},
-                 {.name = "precision", .open = Open{1e9}}},
+      .inputs =
+          {{.name = "log_decay", .per = Per::other, .shape = "[H,V,K]", .range = {-1.5, -0.01}},
+           {.name = "noise", .per = Per::other, .shape = "[H,V,K]", .open = Open{1}, .range = {0.05, 0.95}},
+           {.name = "precision", .open = Open{1e9}, .range = {0.05, 0.95}}},
       .forms_state = true,
       .published = {
           .source =

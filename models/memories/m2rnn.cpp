@@ -14,12 +14,12 @@ Memory m2rnn() {
     A_log = parameter(log_uniform(rate_from, 16))
     decay = token(bias = inverse_softplus(1e-3, 0.1))
     log_decay = -(exp(A_log) softplus(decay))
-    turn = I + parameter(V, V, constant(0))
+    turn = parameter(V, V, constant(0))
     f = exp(log_decay)
-    S = f S + (1 - f) tanh(turn S + v k^T)
+    S = f S + (1 - f) tanh(S + turn S + v k^T)
     read S q)",
       .source = "Mishra et al. 2026, arXiv 2603.14360",
-      .notes = "turn starts as the identity.",
+      .notes = "I + turn is the matrix; turn starts at 0.",
       .parts = {feature_map("identity"), key_norm("none"), rate_from()},
       .inputs =
           {{.name = "log_decay", .open = Open{-30}},

@@ -7,12 +7,11 @@
 namespace crosstalk::checks::m2rnn_test {
 namespace {
 
-CROSSTALK_HALF_LIFE(m2rnn, 12.32);
 CROSSTALK_START(m2rnn, rate_from, "0", 11.18, 0);
 
 Sequence sequence(double log_decay) {
   Sequence s = random_sequence(no_options(), 6, 4, 3, 1);
-  s.in["log_decay"] = constant_rows(6, 1, log_decay), s.in["turn"] = zeros(1, 9);
+  s.in["log_decay"] = constant_rows(6, 1, log_decay), s.in["turn"] = {{-1, 0, 0, 0, -1, 0, 0, 0, -1}};
   return s;
 }
 

@@ -1,12 +1,15 @@
 // Momentum DeltaNet (Huang et al. 2026, arXiv 2605.05838): its laws.
 // SPDX-License-Identifier: Apache-2.0
 #include "models/testing/gate_laws.h"
+#include "models/testing/gate_starts.h"
 #include "models/testing/random_sequence.h"
 
 namespace crosstalk::checks::momentum_deltanet_test {
 namespace {
 
-CROSSTALK_HALF_LIFE(momentum_deltanet, 11.85);
+
+CROSSTALK_START(momentum_deltanet, rate_from, "0", 0.4119, 0);
+CROSSTALK_INPUT_START(momentum_deltanet, log_mu, 10.18);
 
 Sequence sequence(int T, double log_mu) {
   Sequence s = random_sequence(no_options(), T, 4, 3, 1);

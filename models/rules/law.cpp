@@ -188,7 +188,8 @@ class Reader {
     const bool of_token = holds(made, [](Value n) {
       return n->kind == Kind::token || (n->kind == Kind::given && n->name != "head");
     });
-    const Kind kind = of_token ? Kind::token : Kind::parameter;
+    const bool asks = holds(made, [](Value n) { return n->kind == Kind::asking; });
+    const Kind kind = asks ? Kind::asking : of_token ? Kind::token : Kind::parameter;
     law_->learned.push_back({.kind = kind, .name = name, .shape = made->shape, .made = made});
     for (const Learned& one : memory_->inputs)
       if (one.name == name) law_->learned.back().any_sign = one.any_sign;

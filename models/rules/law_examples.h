@@ -80,7 +80,7 @@ inline const std::vector<Example>& examples() {
       {"kda_transposed",
        "beta = sigmoid(token); alpha = sigmoid(token(K)); state H[K, V]; H = (I - beta k k^T) diag(alpha) H + beta k v^T; read H^T q"},
       {"ridge",
-       "g = sigmoid(token); state H[K, K]; H = g H + k k^T; S = g S + v k^T; read S solve(H + 0.3 (1 + norm(H)) I, q)"},
+       "g = sigmoid(token); state H[K, K]; H = g H + k k^T; S = g S + v k^T; read S solve(H + diag(0.3 (1 + norm(H)) ones(K)), q)"},
       // A step that solves.
       {"newton",
        "g = sigmoid(token); state H[K, K]; H = g H + k k^T; S += (v - S k) solve(H + I, k)^T; read S q"},

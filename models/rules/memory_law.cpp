@@ -161,6 +161,8 @@ TextPlace place_of(Mixer<Real>& m, const Memory& memory) {
   TextPlace place;
   place.keys = m.K, place.values = m.V, place.d = m.d, place.heads = m.H, place.width = m.token_size();
   place.learned = m.learned(), place.beside = m.learned() && !m.has_input("of a token");
+  // A text whose states look at queries: a probe without a model has them beside the sequence.
+  if (memory.own_token && memory.own_queries && !m.at_tokens()) place.beside = true;
   if (memory.own_queries) place.scale = m.query_scale();
   return place;
 }
