@@ -21,7 +21,7 @@ Memory diag_kdn() {
     state d[K]
     z = exp(2 log_decay) / (prior + d) + omega
     kappa = z * k / (r + sum(z * k * k))
-    d = 1 / z + information keys (k * k) / r - prior
+    d = 1 / z + information sum(ones(K)) (k * k) / r - prior
     S = S diag(exp(log_decay))
     S += (v - S k) kappa^T
     read S q)",

@@ -52,7 +52,7 @@ Memory gka() {
                    .tried = {0.02, 0.5}}},
       .inputs =
           {{"log_decay"},
-           {"beta"},
+           {.name = "beta", .range = {0.5, 0.95}},
            {"alpha"},
            {.name = "h0", .per = Per::other, .optional = true, .shape = "[B,H,K,K]", .range = {-0.02, 0.02}}},
       .forms_state = true,
