@@ -67,6 +67,7 @@ struct Drawing {
   std::string script;             ///< text of the template
   std::string x_column;           ///< name of the third column
   std::string middle = "median";  ///< name of the fifth column
+  bool continuous_x = false;      ///< x is measured: markers that come close stay where they are
   bool capacity_columns = false;  ///< last columns "censored" (0 or 1) and "unsolved"
   std::vector<FigureRow> rows;
   nlohmann::ordered_json figure;  ///< FIGURE = {...} of the script, in this order
