@@ -6,7 +6,6 @@
 namespace crosstalk::checks::erase_then_delta_test {
 namespace {
 
-
 Sequence sequence(int T, double gamma) {
   Sequence s = random_sequence(no_options(), T, 4, 3, 1);
   s.k = unit_rows(s.k);

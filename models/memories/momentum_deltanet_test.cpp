@@ -7,7 +7,6 @@
 namespace crosstalk::checks::momentum_deltanet_test {
 namespace {
 
-
 CROSSTALK_START(momentum_deltanet, rate_from, "0", 0.4119, 0);
 CROSSTALK_INPUT_START(momentum_deltanet, log_mu, 10.18);
 
