@@ -31,8 +31,7 @@ Memory retnet() {
           .expand_v = 2,
           .eps_times = HeadChannels::keys,
           .parameters = 32768,
-          .lacks = {{"the division of a row's weights by their sum",
-                     "the norm undoes it but for its eps"}},
+          .lacks = {{"the division of a row's weights by their sum", "the norm undoes it but for its eps"}},
       }};
 }
 

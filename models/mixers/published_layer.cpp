@@ -67,7 +67,8 @@ std::string published_entry(const StackEntry& entry, const Memory& kind, const O
   };
   const bool eps_said = said("out_norm_eps") != nullptr;
   const std::string* conv = said("short_conv");
-  const bool convolved = conv == nullptr || *conv != "none" || !setting_of(kind.published, "model.short_conv");
+  const bool convolved =
+      conv == nullptr || *conv != "none" || !setting_of(kind.published, "model.short_conv");
   for (const auto& [key, value] : kind.published.set) {
     const std::string name = key.substr(key.find('.') + 1);
     if (convolved || !is_of_convolution(name)) add(name, value);

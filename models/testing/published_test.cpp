@@ -95,7 +95,8 @@ TEST(PublishedLayer, EpsOfTheNormIsThatOfTheSource) {
   EXPECT_EQ(eps("gla", {{"model.width", std::int64_t{256}}}), 6.4e-4);
   for (const char* name :
        {"simple_gla", "deltanet", "gated_delta", "gated_delta2", "delta_product", "comba", "kda",
-        "complex_kda", "precond_gated_delta", "precond_kda", "mom", "log_linear_gated_delta", "hgrn2"}) {
+        "complex_kda", "precond_gated_delta", "precond_kda", "mom", "log_linear_gated_delta", "hgrn2",
+        "iso_kdn", "diag_kdn", "momentum_deltanet", "q_delta"}) {
     const Options options = published_options(*find_memory(name));
     EXPECT_DOUBLE_EQ(options.get_double("model.out_norm_eps"),
                      1e-5 * static_cast<double>(options.get_int("model.d_key")) / 2)

@@ -157,14 +157,15 @@ std::string layers_table() {
       const std::string number = layer.lacks.size() > 1 ? fmt::format("{}. ", i + 1) : "";
       differs.push_back(number + layer.lacks[i].what), follows.push_back(number + layer.lacks[i].consequence);
     }
-    if (!layer) differs = {"its authors have no layer, or none that is built here"}, follows = {"it is used as it is"};
+    if (!layer)
+      differs = {"its authors have no layer, or none that is built here"}, follows = {"it is used as it is"};
     const auto words = [](const std::vector<std::string>& all, const char* sign, const char* otherwise) {
       return cell(all.empty() ? otherwise : join(all, sign));
     };
     text += fmt::format("| `{}` | {} | {} | {} | {} | {} |\n", memory.name, layer ? cell(layer.source) : "-",
                         layer.parameters > 0 ? fmt::format("{}, as counted there", layer.parameters) : "-",
-                        layer ? words(agrees, ", ", "projections alone") : "-", words(differs, "; ", "nothing that is known"),
-                        words(follows, "; ", "-"));
+                        layer ? words(agrees, ", ", "projections alone") : "-",
+                        words(differs, "; ", "nothing that is known"), words(follows, "; ", "-"));
   }
   return text;
 }

@@ -199,8 +199,8 @@ int run_reference(const Arguments& arguments, Console& console) {
   else if (page == "apply")
     console.out << apply_table();
   else
-    throw UsageError(
-        fmt::format("reference: '{}' is none of tasks, families, memories, comparable, layers and apply", page));
+    throw UsageError(fmt::format(
+        "reference: '{}' is none of tasks, families, memories, comparable, layers and apply", page));
   return exit_done;
 }
 
