@@ -62,8 +62,9 @@ Memory differential_attention() {
                       {"model.out_norm_gain", "shared"}},
               .expand_k = 0.5,
               .parameters = 16480,
-              .lacks =
-                  "positions of the second queries and keys, and the factor 0.2 + 0.6 e^(-0.3 l) behind its norm",
+              .lacks = {{"positions of the second queries and keys", "they ask for content alone"},
+                        {"the factor 0.2 + 0.6 e^(-0.3 l) behind its norm",
+                         "what is read starts larger in every layer"}},
           }};
 }
 

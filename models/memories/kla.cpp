@@ -50,8 +50,10 @@ Memory kla() {
           .expand_v = 2,
           .parameters = 37632,
           .undecayed = {"step", "rate"},
-          .lacks =
-              "the projection of values in its plain block; its skip starts at -1; a state of 16 needs heads of 64",
+          .lacks = {{"the projection of values in its plain block, and its skip's start at -1",
+                     "the skip starts at 1: values pass it with the other sign"},
+                    {"a state of 16 numbers a value channel at every width (here of heads of 64)",
+                     "a smaller or larger one at other heads; model.d_key sets it"}},
       }};
 }
 

@@ -37,8 +37,9 @@ Memory m2rnn() {
                   {"model.out_norm", "rms_all"},
                   {"model.out_norm_order", "after"}},
           .undecayed = {"A_log", "decay.bias", "out_skip"},
-          .lacks =
-              "heads of keys of one size and of values of another, as many of each as a study says; the clipping of gradients of states",
+          .lacks = {{"heads of keys of one size and of values of another, as many of each as a study says",
+                     "heads have one size here"},
+                    {"the clipping of gradients of states", "train.clip_norm clips those of all weights"}},
       }};
 }
 

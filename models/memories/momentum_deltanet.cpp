@@ -51,7 +51,8 @@ Memory momentum_deltanet() {
           .eps_times = HeadChannels::keys,
           .parameters = 34380,
           .undecayed = {"A_log", "Mu_log", "log_factor", "correction", "decay.bias", "mu.bias"},
-          .lacks = "the biases of mu and of the decay starting as the same numbers",
+          .lacks = {{"the biases of mu and of the decay starting as the same numbers",
+                     "both start by the same law, as numbers of their own"}},
       }};
 }
 

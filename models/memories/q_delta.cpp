@@ -41,7 +41,8 @@ Memory q_delta() {
           .eps_times = HeadChannels::keys,
           .parameters = 34244,
           .undecayed = {"A_log", "decay.bias"},
-          .lacks = "heads narrower than the width divided by their number (0.75 of it)",
+          .lacks = {{"heads narrower than the width divided by their number (0.75 of it)",
+                     "a state and projections a third larger; model.d_key and model.d_value set them"}},
       }};
 }
 
