@@ -164,7 +164,8 @@ memory = ["softmax", "linear", "dpfp2"]
 "train.learning_rate" = [3e-3, 1e-3]
 
 [[grid.skip]]                             # optional: leave out what matches
-memory = "softmaxtask.associations" = 600
+memory = "softmax"
+"task.associations" = 600
 )toml";
 }
 

@@ -76,7 +76,8 @@ nu = 2
 memory = ["softmax", "dpfp"]
 "task.associations" = [20, 40]
 [[grid.skip]]
-memory = "softmaxtask.associations" = 40
+memory = "softmax"
+"task.associations" = 40
 )toml";
 
 }  // namespace crosstalk::study_fuzz

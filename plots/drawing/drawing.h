@@ -87,6 +87,9 @@ struct Drawing {
   /// profiles.NAME; and the metric that is drawn of it ("" = what the last of these holds).
   std::vector<std::string> needs = {};
   std::string metric = {};
+  // Of figure difference:
+  std::string difference_of = {};  ///< "test loss (cross-entropy)"
+  std::string told_by = {};        ///< a sentence: by which test, or how many seeds are missing
 };
 
 /// The figures. `records` are chosen already; `styles` covers every label of the store.
