@@ -94,8 +94,20 @@ IntegerFile::IntegerFile(const std::string& path, std::size_t& room) : path_(pat
   file_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (file_ < 0) throw std::runtime_error(fmt::format("{}: cannot be read ({})", path, std::strerror(errno)));
   const auto bytes = static_cast<std::size_t>(layout.bytes);
+  if (bytes > room && layout.fortran)
+    throw std::runtime_error(fmt::format(
+        "{}: is in Fortran order, which is read where it is held in memory, and it takes more than {} bytes; save "
+        "numpy.ascontiguousarray(array)",
+        path, room));
   if (bytes > room) return;
   numbers_ = read(0, count_, held_);
+  if (layout.fortran) {
+    std::vector<std::int64_t> ordered(held_.size());
+    put_in_c_order(shape_, static_cast<std::size_t>(width), reinterpret_cast<const char*>(held_.data()),
+                   reinterpret_cast<char*>(ordered.data()));
+    held_ = std::move(ordered);
+    numbers_.at = held_.data();
+  }
   ::close(std::exchange(file_, -1));
   if (broken_) throw std::runtime_error(fmt::format("{}: cannot be read to its end", path));
   room -= bytes;
@@ -141,16 +153,9 @@ void TokenData::open(Part& part, const std::string& folder, int split, std::size
   if (tokens.empty()) {
     if (!find(folder, split, {"keys"}).empty())
       refuse_files("{}: holds keys and values, tokens of two numbers; task file reads those", folder);
-    if (std::error_code ignored; fs::exists(fs::path(folder) / (name + ".npz"), ignored))
-      refuse_files(
-          "{0}: holds {1}.npz, an archive; task tokens reads single arrays: with z = "
-          "numpy.load(\"{0}/{1}.npz\"), numpy.save(\"{0}/{1}_inputs.npy\", z[...]) and {1}_labels.npy "
-          "likewise",
-          folder, name);
-    refuse_files(
-        "{0}: holds no {1}_inputs.npy, {1}_tokens.npy or {1}/tokens.npy; task tokens needs the sequences of "
-        "{1} there ('crosstalk describe tokens')",
-        folder, name);
+    refuse_files("{0}: holds no {1}_inputs.npy, {1}_tokens.npy or {1}/tokens.npy; {2}", folder, name,
+                 remedy_for(folder).value_or(fmt::format(
+                     "task tokens needs the sequences of {} there ('crosstalk describe tokens')", name)));
   }
   part.tokens = opened(tokens, 2, "[N,T] (N sequences of T tokens)", room);
   part.N = part.tokens->shape()[0], part.T = part.tokens->shape()[1];
