@@ -3,8 +3,8 @@
 
     python_stubs.py [--check]    in a Python that finds crosstalk; --check: fails where a file is not as it would be written
 
-python/crosstalk/_options.py: names of inputs and options with their types; __init__.pyi: the package, `apply` and `task` with an overload
-for each memory and each task.
+python/crosstalk/_options.py: names of inputs and options with their types, which editors offer (`| Any`: arguments of a dict, `**x`, are
+taken); __init__.pyi: the package, `apply` and `task` with an overload for each memory and each task.
 """
 # SPDX-License-Identifier: Apache-2.0
 import pathlib
@@ -24,7 +24,7 @@ from typing_extensions import Unpack
 from . import jax as jax, torch as torch
 from ._core import ConfigError as ConfigError, DeviceError as DeviceError, OptionError as OptionError
 from ._core import OutOfMemory as OutOfMemory, StoreError as StoreError
-from ._options import Given, OfLayer, OfTask, Shared
+from ._options import Given, OfTask, Shared
 from .conversion import write_arrays as write_arrays
 from .memories import Description as Description, describe as describe, memories as memories
 from .memories import release as release, set_threads as set_threads
@@ -42,7 +42,7 @@ _A = TypeVar("_A")  #: the kind
 """
 
 #: What apply takes beside inputs and options of memories.
-KEYWORDS = {"form": "str", "precision": "Literal[\"fp64\", \"fp32\", \"tf32\", \"bf16\"] | None", "threads": "int | None"}
+KEYWORDS = {"form": "str | Any", "precision": "Literal[\"fp64\", \"fp32\", \"tf32\", \"bf16\"] | Any", "threads": "int | Any"}
 READ = "tuple[_A, dict[str, _A]]"
 
 
@@ -87,9 +87,9 @@ def several(options):
     return union
 
 
-def typed_dict(name, doc, kinds):
-    fields = "\n".join(f"    {key}: {kind}" for key, kind in sorted(kinds.items()))
-    return f'class {name}(TypedDict, total=False):\n    """{doc}"""\n\n{fields}\n'
+def typed_dict(name, doc, kinds, base="TypedDict"):
+    fields = "\n".join(f"    {key}: {kind}{'' if kind.endswith('Any') else ' | Any'}" for key, kind in sorted(kinds.items()))
+    return f'class {name}({base}, total=False):\n    """{doc}"""\n\n{fields}\n'
 
 
 def described():
@@ -117,7 +117,9 @@ def options_text():
     parts = [
         typed_dict("Shared", "Options of nearly every memory, and how it is calculated.", {**shared_options(memories), **KEYWORDS}),
         typed_dict("Given", "Inputs of memories beside q, k and v, and their options.", given),
+        typed_dict("Named", "The same with q, k and v.", dict.fromkeys("qkv", "Any"), "Given"),
         typed_dict("OfLayer", "Options of a memory and of the language model around it.", of_layer),
+        typed_dict("OfModel", "Options of a whole language model.", {"width": "int"}, "OfLayer"),
         typed_dict("OfTask", "Options of tasks.", several(o for facts in tasks.values() for o in facts["options"])),
     ]
     head = "# SPDX-License-Identifier: Apache-2.0\nfrom __future__ import annotations\n\nfrom typing import Any, Literal, Sequence, TypedDict\n"

@@ -7,7 +7,7 @@ from typing_extensions import Unpack
 from . import jax as jax, torch as torch
 from ._core import ConfigError as ConfigError, DeviceError as DeviceError, OptionError as OptionError
 from ._core import OutOfMemory as OutOfMemory, StoreError as StoreError
-from ._options import Given, OfLayer, OfTask, Shared
+from ._options import Given, OfTask, Shared
 from .conversion import write_arrays as write_arrays
 from .memories import Description as Description, describe as describe, memories as memories
 from .memories import release as release, set_threads as set_threads
@@ -338,19 +338,20 @@ def apply(
 ) -> tuple[_A, dict[str, _A]]: ...
 @overload
 def apply(
-    memory: str, q: Array = ..., k: Array = ..., v: _A = ..., *, form: str = ...,
-    precision: Literal["fp64", "fp32", "tf32", "bf16"] | None = ..., threads: int | None = ..., **given: Unpack[Given],
+    memory: str, q: Array = ..., k: Array = ..., v: _A = ..., *, form: str | Any = ...,
+    precision: Literal["fp64", "fp32", "tf32", "bf16"] | Any = ..., threads: int | Any = ..., **given: Unpack[Given],
 ) -> tuple[_A, dict[str, _A]]: ...
 @overload
 def apply(
     memory: str, q: Array = ..., k: Array = ..., v: _A = ..., *, d_o: Array, d_state: Mapping[str, Array] | None = ...,
-    form: str = ..., precision: Literal["fp64", "fp32", "tf32", "bf16"] | None = ..., threads: int | None = ...,
+    form: str | Any = ..., precision: Literal["fp64", "fp32", "tf32", "bf16"] | Any = ..., threads: int | Any = ...,
     **given: Unpack[Given],
 ) -> tuple[_A, dict[str, _A], dict[str, _A]]: ...
 @overload
 def apply(
-    memory: str, q: Array = ..., k: Array = ..., v: _A = ..., *, d_o: Array = ..., d_state: Mapping[str, Array], form: str = ...,
-    precision: Literal["fp64", "fp32", "tf32", "bf16"] | None = ..., threads: int | None = ..., **given: Unpack[Given],
+    memory: str, q: Array = ..., k: Array = ..., v: _A = ..., *, d_o: Array = ..., d_state: Mapping[str, Array],
+    form: str | Any = ..., precision: Literal["fp64", "fp32", "tf32", "bf16"] | Any = ..., threads: int | Any = ...,
+    **given: Unpack[Given],
 ) -> tuple[_A, dict[str, _A], dict[str, _A]]: ...
 @overload
 def task(

@@ -21,7 +21,7 @@ from .memories import _kind_of, options_and_inputs, placed, threads_now
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from ._options import Given
+    from ._options import Named
 
 __all__ = ["apply"]
 
@@ -85,14 +85,8 @@ class _Memory:
         if given not in self._backward:
             shapes = tuple(jax.ShapeDtypeStruct(x, self.dtype) for x in self.shapes)
             names = (*self.names, *(name for name, there in zip(self._results(), given) if there))
-            call = self._callable(functools.partial(self._gradients, given), shapes, names, lambda m: m.backward(given), self.names)
-            once = jax.custom_jvp(call)
-
-            @once.defjvp
-            def twice(primals: Any, tangents: Any) -> Any:
-                raise TypeError("memories are differentiable once, and this asks for a derivative of their gradients (twice)")
-
-            self._backward[given] = once
+            on_host = functools.partial(self._gradients, given)
+            self._backward[given] = self._callable(on_host, shapes, names, lambda memory: memory.backward(given), self.names)
         return self._backward[given]
 
     @functools.cached_property
@@ -125,7 +119,13 @@ class _Memory:
                 found = tuple(_take(fold, name, x, R) for name, x in zip(results, found))
             return found, (True,) * len(results)
 
-        return call  # type: ignore[no-any-return, unused-ignore]
+        once = jax.custom_jvp(call)
+
+        @once.defjvp
+        def twice(primals: Any, tangents: Any) -> Any:
+            raise TypeError("memories are differentiable once, and this asks for a derivative of their gradients (twice)")
+
+        return once  # type: ignore[no-any-return, unused-ignore]
 
     def folded(self, R: int, batched: set[str]) -> Any:
         key = (R, frozenset(batched))
@@ -153,7 +153,7 @@ def _memory_of(kind: Kind, names: tuple[str, ...], dtype: str) -> _Memory:
 
 
 def apply(
-    memory: str, *tensors: Any, form: str = "automatic", precision: str | None = None, **given: Unpack[Given]
+    memory: str, *tensors: Any, form: str = "automatic", precision: str | None = None, **given: Unpack[Named]
 ) -> tuple[jax.Array, dict[str, jax.Array]]:
     """`ct.apply` on JAX's arrays: `(o, state)`, the same numbers to the bit, under jit, grad, vjp and vmap.
 
@@ -169,9 +169,12 @@ def apply(
     """
     all: Mapping[str, Any] = placed(dict(given), tensors)
     options, inputs = options_and_inputs(memory, all)
-    inputs = {name: x if isinstance(x, jax.Array) else jnp.asarray(x) for name, x in inputs.items()}
+    taken = {name: jnp.asarray(x) for name, x in inputs.items()}
+    for name, x in taken.items():
+        if str(getattr(inputs[name], "dtype", x.dtype)) != str(x.dtype):
+            raise TypeError(f'{name} is {inputs[name].dtype}, and JAX makes {x.dtype} of it: jax.config.update("jax_enable_x64", True)')
     arrays = Arrays(1)
-    kind = _kind_of(memory, arrays, inputs, options, form, precision)
-    function = _memory_of(kind, tuple(inputs), arrays.kept)
-    o, *states = function.differentiable(*inputs.values())
+    kind = _kind_of(memory, arrays, taken, options, form, precision)
+    function = _memory_of(kind, tuple(taken), arrays.kept)
+    o, *states = function.differentiable(*taken.values())
     return o, dict(zip(function.ends, states))

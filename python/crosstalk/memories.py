@@ -378,6 +378,10 @@ def apply(
     >>> bool((o == v).all()), state["S"].shape
     (True, (1, 1, 2, 4))
     """
+    if again.is_compiling():
+        from .autograd import uncompiled
+
+        return uncompiled(apply, memory, *tensors, d_o=d_o, d_state=d_state, form=form, precision=precision, threads=threads, **given)
     if tensors:
         given = placed(given, tensors)
     short = again.key_of(memory, given, form, precision) if d_o is None and d_state is None else None

@@ -23,7 +23,7 @@ from .memories import _plain, apply, threads_now
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from ._options import Given, OfLayer
+    from ._options import Given, Named, OfLayer, OfModel
 
 __all__ = ["LanguageModel", "Memory", "function"]
 
@@ -274,7 +274,7 @@ class LanguageModel(nn.Module):
         mixer: Callable[[int, int], nn.Module] | None = None,
         vocabulary: int | None = None,
         seed: int | None = None,
-        **options: Unpack[OfLayer],
+        **options: Unpack[OfModel],
     ):
         super().__init__()
         if isinstance(config, str):
@@ -437,7 +437,7 @@ class function:
         self.memory, self.options = memory, options
         self.inputs = list(_core.describe_memory(memory)["inputs"])
 
-    def __call__(self, *qkv: torch.Tensor, **inputs: Unpack[Given]) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+    def __call__(self, *qkv: torch.Tensor, **inputs: Unpack[Named]) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
         return apply(self.memory, *qkv, **inputs, **self.options)  # type: ignore[no-any-return, unused-ignore]
 
     def __repr__(self) -> str:

@@ -4,6 +4,8 @@ import gc
 import re
 import subprocess
 import sys
+import warnings
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +16,7 @@ from conftest import OPTIONS, inputs_of
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
 
-def tensors(memory, dtype=np.float64, **sizes):
+def tensors(memory, dtype: Any = np.float64, **sizes):
     return {n: torch.from_numpy(x).requires_grad_() for n, x in inputs_of(memory, dtype, **sizes).items()}
 
 
@@ -226,3 +228,28 @@ def test_the_short_way_of_tensors():
         ct.apply("gated_delta", **{**x, "v": x["v"] * float("nan")})
     with pytest.raises(TypeError, match="dense"):
         ct.apply("gated_delta", **{**x, "v": x["v"].to_sparse()})
+
+
+def test_compiled_modules_leave_memories_as_they_are():
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer, self.linear = ct.torch.Memory("gated_delta", 16, heads=2), torch.nn.Linear(16, 16)
+            self.delta = ct.torch.function("delta")
+
+        def forward(self, x):
+            q = self.layer(self.linear(x))[0].unflatten(-1, (2, 8))
+            beta = torch.sigmoid(q[..., 0])
+            return (ct.apply("delta", q, q, q, beta=beta)[0] + self.delta(q, q, q, beta=beta)[0]).flatten(-2) @ self.linear.weight
+
+    torch.manual_seed(0)
+    net, x = Net(), torch.randn(2, 8, 16)
+    net(x).square().sum().backward()
+    want, gradient = net(x), net.linear.weight.grad.clone()
+    net.zero_grad()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        got = torch.compile(net, backend="aot_eager")(x)
+    assert torch.equal(got, want)
+    got.square().sum().backward()
+    torch.testing.assert_close(net.linear.weight.grad, gradient)
