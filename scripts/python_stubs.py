@@ -36,6 +36,7 @@ from .tasks import Batch as Batch, Task as Task, tasks as tasks
 from .training import train as train
 from .verifying import verify as verify
 
+__all__: list[str]
 __version__: str
 Array = Any  #: of numpy or torch, or with __dlpack__ or __cuda_array_interface__; all of one kind in a call
 _A = TypeVar("_A")  #: the kind

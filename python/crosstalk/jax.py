@@ -7,7 +7,7 @@ back. Replicas of vmap are further sequences, or further heads, of one call, as 
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Mapping, Sequence
 
 import jax
 import jax.numpy as jnp
@@ -34,7 +34,7 @@ class _Memory:
         plan = kind.recipe.call(NOTHING)
         self.ends: list[str] = list(plan.states)
         places = [("output", "o"), *(("state", name) for name in self.ends)]
-        self.outputs = tuple(jax.ShapeDtypeStruct(tuple(plan.shape(*place)), dtype) for place in places)
+        self.outputs = self._like(plan.shape(*place) for place in places)
         self.folds: dict[tuple[int, frozenset[str]], Any] = {}
         self._backward: dict[tuple[bool, ...], Callable[..., Any]] = {}
         self.forward = self._callable(self._read, self.outputs, names, lambda memory: memory.forward, self._results())
@@ -44,6 +44,10 @@ class _Memory:
 
         self.differentiable = jax.custom_vjp(forward)
         self.differentiable.defvjp(self._passed, self._passed_back, symbolic_zeros=True)
+
+    def _like(self, shapes: Iterable[Any]) -> tuple[Any, ...]:
+        make: Any = jax.ShapeDtypeStruct
+        return tuple(make(tuple(shape), self.dtype) for shape in shapes)
 
     def _results(self) -> tuple[str, ...]:
         return (OF_O, *(OF_STATE + name for name in self.ends))
@@ -83,16 +87,12 @@ class _Memory:
     def backward(self, given: tuple[bool, ...]) -> Callable[..., Any]:
         """Gradients by the inputs, of the inputs and of what is given for these outputs."""
         if given not in self._backward:
-            shapes = tuple(jax.ShapeDtypeStruct(x, self.dtype) for x in self.shapes)
+            plan = self.kind.recipe.call(NOTHING)
+            shapes = self._like(plan.shape("input", name) for name in self.names)
             names = (*self.names, *(name for name, there in zip(self._results(), given) if there))
             on_host = functools.partial(self._gradients, given)
             self._backward[given] = self._callable(on_host, shapes, names, lambda memory: memory.backward(given), self.names)
         return self._backward[given]
-
-    @functools.cached_property
-    def shapes(self) -> list[tuple[int, ...]]:
-        plan = self.kind.recipe.call(NOTHING)
-        return [tuple(plan.shape("input", name)) for name in self.names]
 
     def _callable(
         self,
@@ -153,7 +153,7 @@ def _memory_of(kind: Kind, names: tuple[str, ...], dtype: str) -> _Memory:
 
 
 def apply(
-    memory: str, *tensors: Any, form: str = "automatic", precision: str | None = None, **given: Unpack[Named]
+    memory: str, *tensors: Any, form: str | Any = "automatic", precision: str | Any = None, **given: Unpack[Named]
 ) -> tuple[jax.Array, dict[str, jax.Array]]:
     """`ct.apply` on JAX's arrays: `(o, state)`, the same numbers to the bit, under jit, grad, vjp and vmap.
 

@@ -142,8 +142,10 @@ def read(
     `curves=True`: id, label, seed, step, metric, value, by label, seed, id, metric and step.
     `where={"label": "dpfp*", "task.pairs": [4, 8]}` chooses rows.
 
-    >>> frame = ct.read(store, where={"label": "deltanet"})                     # doctest: +SKIP
-    >>> frame.groupby("task.pairs").test_accuracy.median()                      # doctest: +SKIP
+    >>> frame = ct.read("runs/mqar", where={"label": "delta*"})
+    >>> frame.columns[:5].tolist()
+    ['id', 'study', 'label', 'status', 'seed']
+    >>> by_pairs = frame.groupby("task.pairs").test_accuracy.median()
     """
     names, conditions = _names(paths), _texts(where, "where")
     sets, place = _texts(set, "set"), None if store is None else checks.path(store)

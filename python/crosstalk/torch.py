@@ -434,11 +434,13 @@ class function:
     """
 
     def __init__(self, memory: str, **options: Unpack[Given]):
-        self.memory, self.options = memory, options
+        self.memory = memory
+        self.options: dict[str, Any] = dict(options)
         self.inputs = list(_core.describe_memory(memory)["inputs"])
 
     def __call__(self, *qkv: torch.Tensor, **inputs: Unpack[Named]) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
-        return apply(self.memory, *qkv, **inputs, **self.options)  # type: ignore[no-any-return, unused-ignore]
+        named: dict[str, Any] = dict(inputs)
+        return apply(self.memory, *qkv, **named, **self.options)  # type: ignore[no-any-return, unused-ignore]
 
     def __repr__(self) -> str:
         return f"crosstalk.torch.function({', '.join([repr(self.memory)] + [f'{n}={x!r}' for n, x in self.options.items()])})"

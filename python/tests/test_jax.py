@@ -1,5 +1,7 @@
 """ct.jax.apply: the bits of ct.apply, gradients, jit and vmap."""
 # SPDX-License-Identifier: Apache-2.0
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -12,7 +14,7 @@ jax.config.update("jax_platforms", "cpu")
 jnp = jax.numpy
 
 
-def given(memory, dtype=np.float64, **more):
+def given(memory, dtype: Any = np.float64, **more):
     options = OPTIONS.get(memory, {})
     x = inputs_of(memory, dtype, T=5, **more, **options)
     return x, {n: jnp.asarray(y) for n, y in x.items()}, options

@@ -69,9 +69,9 @@ def test_types_of_pages_and_tests(tmp_path):
     for page in ("python", "own_data", "own_model", "notebook", "apply"):
         text = "\n".join(text for language, _, text, _ in examples_of(SOURCE / f"docs/{page}.md") if language == "python")
         # The page shows what an editor underlines, too.
-        (tmp_path / f"{page}.py").write_text(text.replace("vocabulry=64)", "vocabulry=64)  # pyright: ignore[reportCallIssue]"))
+        (tmp_path / f"page_{page}.py").write_text(text.replace("vocabulry=64)", "vocabulry=64)  # pyright: ignore[reportCallIssue]"))
     (tmp_path / "tests").symlink_to(SOURCE / "python/tests")
-    config = {"include": ["*.py", "tests"], "exclude": ["tests/test_wrong_calls.py"], "typeCheckingMode": "basic", "reportUnnecessaryTypeIgnoreComment": True,
+    config = {"include": ["*.py", "tests"], "exclude": ["tests/test_wrong_calls.py"], "typeCheckingMode": "basic",
               "extraPaths": [str(SOURCE / "python"), str(SOURCE / "python/tests"), str(SOURCE / "scripts")]}  # fmt: skip
     (tmp_path / "pyrightconfig.json").write_text(json.dumps(config))
     words = [sys.executable, "-m", "pyright", "--pythonpath", sys.executable, "-p", str(tmp_path), "--outputjson"]
@@ -83,10 +83,14 @@ def test_types_of_pages_and_tests(tmp_path):
     assert told["summary"]["filesAnalyzed"] > 15 and wrong == []
 
 
-@pytest.mark.parametrize("name, needs", [(n, n if n in ("jax", "torch") else "numpy") for n in ("memories", "rules", "tasks", "stores", "conversion", "torch", "jax")])
-def test_examples_of_docstrings(name, needs):
+@pytest.mark.parametrize("name, needs", [(n, n if n in ("jax", "torch") else "pandas") for n in ("memories", "rules", "tasks", "stores", "conversion", "torch", "jax")])
+def test_examples_of_docstrings(name, needs, store, tmp_path, monkeypatch):
     pytest.importorskip(needs, reason=f"{needs} is not installed")
     import numpy
+
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "mqar").symlink_to(store)
+    monkeypatch.chdir(tmp_path)
 
     module = importlib.import_module(f"crosstalk.{name}")
     done = doctest.testmod(module, extraglobs={"ct": ct, "np": numpy})
