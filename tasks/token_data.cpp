@@ -94,12 +94,12 @@ IntegerFile::IntegerFile(const std::string& path, std::size_t& room) : path_(pat
   file_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (file_ < 0) throw std::runtime_error(fmt::format("{}: cannot be read ({})", path, std::strerror(errno)));
   const auto bytes = static_cast<std::size_t>(layout.bytes);
-  if (bytes > room && layout.fortran)
-    throw std::runtime_error(fmt::format(
-        "{}: is in Fortran order, which is read where it is held in memory, and it takes more than {} bytes; save "
-        "numpy.ascontiguousarray(array)",
-        path, room));
-  if (bytes > room) return;
+  if (layout.fortran && bytes > TokenData::kHeld)
+    throw std::runtime_error(
+        fmt::format("{}: is in Fortran order, which is read of at most 1 GiB, and holds {:.1f}; save "
+                    "numpy.ascontiguousarray(array)",
+                    path, static_cast<double>(bytes) / static_cast<double>(TokenData::kHeld)));
+  if (bytes > room && !layout.fortran) return;
   numbers_ = read(0, count_, held_);
   if (layout.fortran) {
     std::vector<std::int64_t> ordered(held_.size());
@@ -110,7 +110,7 @@ IntegerFile::IntegerFile(const std::string& path, std::size_t& room) : path_(pat
   }
   ::close(std::exchange(file_, -1));
   if (broken_) throw std::runtime_error(fmt::format("{}: cannot be read to its end", path));
-  room -= bytes;
+  room -= std::min(room, bytes);
 }
 
 IntegerFile::~IntegerFile() {

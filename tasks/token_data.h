@@ -21,8 +21,8 @@ namespace crosstalk {
 /// short must not end the program.
 class IntegerFile {
  public:
-  /// Holds the array where it takes no more than `room` bytes, which become fewer. Throws std::runtime_error that says what
-  /// the file holds instead.
+  /// Holds the array where it takes no more than `room` bytes, which become fewer, or is in Fortran order, whose sequences do not lie
+  /// together. Throws std::runtime_error that says what the file holds instead.
   IntegerFile(const std::string& path, std::size_t& room);
   IntegerFile(const IntegerFile&) = delete;
   IntegerFile& operator=(const IntegerFile&) = delete;

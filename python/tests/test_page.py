@@ -9,7 +9,7 @@ import pytest
 from conftest import SOURCE, examples_of
 from crosstalk import studies
 
-for package in ("torch", "pandas", "matplotlib"):
+for package in ("torch", "jax", "pandas", "matplotlib"):
     pytest.importorskip(package, reason=f"{package} is not installed")
 
 
