@@ -14,11 +14,12 @@ import re
 import shutil
 import sys
 import tempfile
-from typing import Any, Callable, Iterable, Iterator, Mapping
+from typing import Any, Iterable, Mapping
 
 import numpy as np
 
 from . import _core, checks
+from .forms import Rows, entries
 from .studies import _call
 
 SPLITS = {
@@ -42,123 +43,6 @@ FILE_NAMES = (*OF_FILE, "tokens", "position", "target", "values", "operations")
 NONE = -100
 
 
-class _Rows:
-    """Rows of several lengths: their numbers one after the other."""
-
-    def __init__(self, numbers: Any, lengths: Any):
-        self.numbers, self.lengths = np.asarray(numbers), np.asarray(lengths, np.int64)
-
-    def filled(self, value: int) -> tuple[Any, Any]:
-        """`[N,T]` with `value` behind each row, and where its numbers are."""
-        there = np.arange(max(1, int(self.lengths.max(initial=0)))) < self.lengths[:, None]
-        array = np.full(there.shape, value, self.numbers.dtype)
-        array[there] = self.numbers
-        return array, there
-
-
-def _needs(package: str, path: pathlib.Path) -> Any:
-    import importlib
-
-    try:
-        return importlib.import_module(package)
-    except ImportError:
-        raise ImportError(f"{path} is read by the package {package.split('.')[0]}: pip install {package.split('.')[0]}") from None
-
-
-def _nested(value: Any, path: str) -> Iterator[tuple[str, Any]]:
-    """Arrays in dicts of dicts, and lists of rows."""
-    if isinstance(value, Mapping):
-        for name, one in value.items():
-            yield from _nested(one, f"{path}/{name}")
-    elif isinstance(value, (list, tuple)):
-        rows = [np.asarray(row) for row in value]
-        if not rows or any(row.ndim != 1 for row in rows):
-            raise ValueError(f"{path} is a list that is none of rows of tokens; save it as an array")
-        yield path, _Rows(np.concatenate(rows), [len(row) for row in rows])
-    elif hasattr(value, "numpy"):
-        if str(value.dtype) == "torch.bfloat16":
-            raise ValueError(f"{path} is bfloat16; save it as {path}.float()")
-        yield path, value.detach().cpu().numpy()
-    else:
-        yield path, np.asarray(value)
-
-
-def _of_table(table: Any, path: str) -> Iterator[tuple[str, Any]]:
-    """Columns of numbers and of lists of numbers of an Arrow table."""
-    import pyarrow
-
-    for name in table.column_names:
-        column = table.column(name).combine_chunks()
-        if isinstance(column, pyarrow.ChunkedArray):
-            column = pyarrow.concat_arrays(column.chunks)
-        if column.null_count:
-            raise ValueError(f"{path}/{name} lacks {column.null_count} of its {len(column)} rows; leave them out first")
-        if not hasattr(column, "flatten") or pyarrow.types.is_struct(column.type):
-            yield f"{path}/{name}", column.to_numpy(zero_copy_only=False)
-            continue
-        lengths = pyarrow.compute.list_value_length(column).to_numpy(zero_copy_only=False)
-        yield f"{path}/{name}", _Rows(column.flatten().to_numpy(zero_copy_only=False), lengths)
-
-
-def _npz(path: pathlib.Path, at: str) -> Iterator[tuple[str, Any]]:
-    with np.load(path, allow_pickle=False) as file:
-        for name in file.files:
-            yield f"{at}/{name}", file[name]
-
-
-def _safetensors(path: pathlib.Path, at: str) -> Iterator[tuple[str, Any]]:
-    yield from _nested(_needs("safetensors.numpy", path).load_file(str(path)), at)
-
-
-def _pt(path: pathlib.Path, at: str) -> Iterator[tuple[str, Any]]:
-    torch = _needs("torch", path)
-    try:
-        held = torch.load(path, weights_only=True, map_location="cpu")
-    except Exception as error:
-        why = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise ValueError(f"{path} holds more than tensors, dicts and lists ({why}); save those alone: torch.save(dict(inputs=...), ...)") from None
-    yield from _nested(held, at)
-
-
-def _parquet(path: pathlib.Path, at: str) -> Iterator[tuple[str, Any]]:
-    _needs("pyarrow.compute", path)
-    yield from _of_table(_needs("pyarrow.parquet", path).read_table(path), at)
-
-
-def _dataset(path: pathlib.Path, at: str) -> Iterator[tuple[str, Any]]:
-    """A folder that `save_to_disk` of a Dataset or a DatasetDict wrote."""
-    held = _needs("datasets", path).load_from_disk(str(path))
-    _needs("pyarrow.compute", path)
-    for name, part in (held if isinstance(held, dict) else {"": held}).items():
-        yield from _of_table(part.with_format("arrow")[:], f"{at}/{name}" if name else at)
-
-
-READERS: dict[str, Callable[[pathlib.Path, str], Iterator[tuple[str, Any]]]] = {
-    ".npz": _npz,
-    ".safetensors": _safetensors,
-    ".pt": _pt,
-    ".pth": _pt,
-    ".parquet": _parquet,
-    ".npy": lambda path, at: iter([(at, np.load(path, allow_pickle=False))]),
-}
-
-
-def _entries(source: pathlib.Path) -> Iterator[tuple[str, Any]]:
-    """(path, array or rows) of all that is in a source."""
-    if not source.is_dir():
-        if source.suffix not in READERS:
-            raise ValueError(f"{source} is none of {', '.join(READERS)}, nor a folder of such")
-        yield from READERS[source.suffix](source, "")
-    elif (source / "dataset_dict.json").exists() or (source / "dataset_info.json").exists():
-        yield from _dataset(source, "")
-    else:
-        files = sorted(path for path in source.rglob("*") if path.suffix in READERS)
-        if not files:
-            raise ValueError(f"{source} holds no {', '.join(READERS)}, and is no dataset that save_to_disk wrote")
-        for path in files:
-            yield from READERS[path.suffix](path, str(path.relative_to(source).with_suffix("")))
-
-
 def _split_and_name(path: str, names: Mapping[str, str]) -> tuple[str | None, str | None]:
     """("train", "input_ids") of data/train-00000-of-00002/input_ids; None: no word tells."""
     words = re.split(r"([/_.\-])", path)
@@ -173,19 +57,19 @@ def _split_and_name(path: str, names: Mapping[str, str]) -> tuple[str | None, st
 
 def _joined(a: Any, b: Any, path: str) -> Any:
     """Shards of one array."""
-    if isinstance(a, _Rows) and isinstance(b, _Rows):
-        return _Rows(np.concatenate([a.numbers, b.numbers]), np.concatenate([a.lengths, b.lengths]))
-    if isinstance(a, _Rows) or isinstance(b, _Rows) or a.shape[1:] != b.shape[1:]:
+    if isinstance(a, Rows) and isinstance(b, Rows):
+        return Rows(np.concatenate([a.numbers, b.numbers]), np.concatenate([a.lengths, b.lengths]))
+    if isinstance(a, Rows) or isinstance(b, Rows) or a.shape[1:] != b.shape[1:]:
         raise ValueError(f"{path} says once more what another array says, in another shape; keep one of them")
     return np.concatenate([a, b])
 
 
 def _whole(what: str, x: Any) -> Any:
-    numbers = x.numbers if isinstance(x, _Rows) else x
+    numbers = x.numbers if isinstance(x, Rows) else x
     if numbers.dtype.kind not in "iu":
         raise ValueError(f"{what} holds {numbers.dtype}; ids and answers are whole numbers: save x.astype('int64')")
-    if isinstance(x, _Rows):
-        return _Rows(numbers.astype(np.int64), x.lengths)
+    if isinstance(x, Rows):
+        return Rows(numbers.astype(np.int64), x.lengths)
     return numbers.astype(np.int64)
 
 
@@ -195,7 +79,7 @@ def _tokens(where: str, given: dict[str, Any], labels: str) -> dict[str, Any]:
         raise ValueError(f"{where} has no token ids (inputs, input_ids, tokens); --name COLUMN=inputs says which they are")
     inputs = _whole(f"{where}: inputs", given["inputs"])
     there = np.ones(0, bool)
-    if isinstance(inputs, _Rows):
+    if isinstance(inputs, Rows):
         lengths = inputs.lengths
         inputs, there = inputs.filled(0)
     elif inputs.ndim != 2:
@@ -214,14 +98,15 @@ def _tokens(where: str, given: dict[str, Any], labels: str) -> dict[str, Any]:
         there = there & (np.arange(inputs.shape[1]) < told[:, None])
     for name in ("mask", "padding"):
         if name in given:
-            mask = given[name].filled(0)[0] if isinstance(given[name], _Rows) else np.asarray(given[name])
+            mask = given[name].filled(0)[0] if isinstance(given[name], Rows) else np.asarray(given[name])
             if mask.shape != inputs.shape:
                 raise ValueError(f"{where}: the mask has the shape {list(mask.shape)}; expected that of the inputs, {list(inputs.shape)}")
             there = there & ((mask != 0) == (name == "mask"))
     if not there.any(axis=1).all():
         row = int(np.argmin(there.any(axis=1)))
         raise ValueError(
-            f"{where}: sequence {row} has no token; a mask (attention_mask) is 1 at tokens, a padding_mask 1 at padding: --name mask=padding_mask turns one around"
+            f"{where}: sequence {row} has no token; a mask (attention_mask) is 1 at tokens, a padding_mask 1 at padding: "
+            "--name mask=padding_mask turns one around"
         )
     if answers is None:
         if labels != "next":
@@ -231,7 +116,7 @@ def _tokens(where: str, given: dict[str, Any], labels: str) -> dict[str, Any]:
         raise ValueError(f"{where} has labels, and --labels next makes others; --leave labels leaves them out")
     else:
         answers = _whole(f"{where}: labels", answers)
-        if isinstance(answers, _Rows):
+        if isinstance(answers, Rows):
             if not np.array_equal(answers.lengths, lengths):
                 row = int(np.argmax(answers.lengths != lengths)) if len(answers.lengths) == len(lengths) else 0
                 raise ValueError(f"{where}: labels stand beside tokens; sequence {row} has {lengths[row]} tokens and not as many labels")
@@ -241,8 +126,8 @@ def _tokens(where: str, given: dict[str, Any], labels: str) -> dict[str, Any]:
         out = np.where(there, answers, NONE)
         if labels == "given" and (out >= 0).any() and (out == inputs)[out >= 0].all():
             raise ValueError(
-                f"{where}: all labels are the tokens at which they stand, as Hugging Face's models take them; here an answer stands at the token "
-                "before: --labels shift moves them"
+                f"{where}: all labels are the tokens at which they stand, as Hugging Face's models take them; here an answer stands "
+                "at the token before: --labels shift moves them"
             )
     # Tokens to the front; a memory that goes on past the last label changes nothing.
     order = np.argsort(~there, axis=1, kind="stable")
@@ -269,7 +154,7 @@ def _sorted(source: pathlib.Path, names: Mapping[str, str], leave: Iterable[str]
     """split -> name -> array, of names that `names` and NAMES or FILE_NAMES have."""
     found: dict[str, dict[str, Any]] = {}
     leave, unknown = set(leave), []
-    for path, array in _entries(source):
+    for path, array in entries(source):
         split, name = _split_and_name(path, {**names, **dict.fromkeys(leave, "")})
         if name in leave:
             continue
@@ -277,7 +162,9 @@ def _sorted(source: pathlib.Path, names: Mapping[str, str], leave: Iterable[str]
             unknown.append(path.lstrip("/"))
             continue
         if split is None:
-            raise ValueError(f"{source}: {path.lstrip('/')} does not say of which split it is; call it train_..., eval_... or test_..., or its file train")
+            raise ValueError(
+                f"{source}: {path.lstrip('/')} does not say of which split it is; call it train_..., eval_... or test_..., or its file so"
+            )
         part = found.setdefault(split, {})
         name = names.get(name, name)
         if name in part and not re.search(r"\d-of-\d", path):
@@ -320,10 +207,12 @@ def write_arrays(
         raise FileNotFoundError(f"{place}: there is no such file or folder")
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise FileExistsError(f"{target} is there already; name a new folder")
+    leave = [leave] if isinstance(leave, str) else list(leave)
     known = {name: (value if value in FILE_NAMES else NAMES.get(value.lower(), value)) for name, value in (names or {}).items()}
     for name, value in known.items():
         if value not in NAMES.values() and value not in FILE_NAMES:
-            raise ValueError(f"{name} cannot be {value}; there are {', '.join(dict.fromkeys(NAMES.values()))} (of task file {', '.join(FILE_NAMES)})")
+            ours = ", ".join(dict.fromkeys(NAMES.values()))
+            raise ValueError(f"{name} cannot be {value}; there are {ours} (of task file {', '.join(FILE_NAMES)})")
     found = _sorted(place, known, leave)
     task = "file" if any(name in OF_FILE for part in found.values() for name in part) else "tokens"
     at = next(above for above in target.absolute().parents if above.is_dir())
@@ -333,7 +222,7 @@ def write_arrays(
             if task == "tokens":
                 part = _tokens(f"{place}: {split}", _ours(f"{place}: {split}", part), labels)
             for name, x in part.items():
-                if isinstance(x, _Rows):
+                if isinstance(x, Rows):
                     raise ValueError(f"{place}: {name} of {split} has rows of several lengths; task file needs one")
                 small = x.dtype.kind in "iu" and x.size and -(1 << 31) <= x.min() and x.max() < 1 << 31
                 np.save(made / f"{split}_{name}.npy", np.ascontiguousarray(x, np.int32 if small else None))

@@ -365,8 +365,8 @@ def apply(
     """One memory on given tensors: `(o, state)`, and with `d_o` or `d_state` gradients as a third.
 
     What is given goes into the memory's equation, and nothing else: no hidden scale, normalisation or feature map. Inputs and
-    options are named as `describe(memory)` has them; q, k and v may be given by their places: q, k `[B,T,H,K]`, v `[B,T,H,V]`, states before the first token `s0`
-    `[B,H,V,K]`. `state` holds the states after the last token by name ("S"). Gradients are those of `sum(o * d_o)`, and of
+    options are named as `describe(memory)` has them; q, k and v may be given by their places: q, k `[B,T,H,K]`, v `[B,T,H,V]`,
+    states before the first token `s0` `[B,H,V,K]`. `state` holds the states after the last token by name ("S"). Gradients are those of `sum(o * d_o)`, and of
     `sum(state[NAME] * d_state[NAME])` for each state that `d_state` names, added. float64 is calculated in float64, float32 in
     float32 (`precision="tf32"` or `"bf16"` rounds the factors of products). Torch tensors give torch tensors, differentiable
     once by every input, o and states alike. Tensors on a GPU (torch, or with `__cuda_array_interface__`) stay there: work is
