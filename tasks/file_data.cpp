@@ -2,9 +2,6 @@
 #include "tasks/file_data.h"
 
 #include <fmt/format.h>
-#define XXH_INLINE_ALL
-#define XXH_VECTOR 0  // scalar: g++ 12 warns about the library's own AVX-512 headers
-#include <xxhash.h>
 
 #include <algorithm>
 #include <cmath>
@@ -14,6 +11,7 @@
 
 #include "kernels/base/device/cuda_runtime.h"
 #include "kernels/base/error.h"
+#include "kernels/base/text/digest.h"
 #include "kernels/base/text/narrow.h"
 #include "kernels/base/text/npy.h"
 
@@ -151,8 +149,7 @@ RealArray read_real(const std::string& path, const char* shape, bool outputs) {
   for (std::size_t i = 0; i < numbers.size(); ++i) {
     if (!(std::abs(numbers[i]) <= kMost))
       refuse_files(
-          "{}: holds {} at {}; real numbers are kept as whole multiples of 2^-20 and must lie in -{:.0f} .. "
-          "{:.0f}: divide all by a constant",
+          "{}: holds {} at {}; real numbers are kept as whole multiples of 2^-20 and must lie in -{:.0f} .. {:.0f}: divide all by a constant",
           path, numbers[i], place(found, i), kMost, kMost);
     array.data.push_back(static_cast<std::int32_t>(std::floor(numbers[i] / kNumberUnit + 0.5)));
   }
@@ -212,8 +209,7 @@ FileData::Part FileData::read_examples(const std::string& folder, const std::str
   fits(asked_y, part.Q, 1, asked_x);
   if (part.Q > part.T)
     refuse_files(
-        "{}: asks {} inputs after {} examples; what is asked stands beside what is shown, so at most {} can "
-        "be",
+        "{}: asks {} inputs after {} examples; what is asked stands beside what is shown, so at most {} can be",
         asked_x.path, part.Q, part.T, part.T);
   const auto put = [&](const RealArray& array, std::int64_t row, std::int64_t count) {
     for (std::int64_t i = 0; i < count; ++i)
@@ -264,9 +260,9 @@ FileData::Part FileData::read_part(const std::string& folder, const std::string&
   const NpyArray<std::int64_t> tokens =
       sample
           ? read_channels(folder, split)
-          : read_array(path("tokens"), 3,
-                       "[N,T,C] (N sequences of T tokens of C numbers each: key and value, or key, value and "
-                       "second key)");
+          : read_array(
+                path("tokens"), 3,
+                "[N,T,C] (N sequences of T tokens of C numbers each: key and value, or key, value and second key)");
   const char* of_queries = "[N,Q] (N sequences of Q queries each)";
   const NpyArray<std::int64_t> query = read_array(path("query"), 2, of_queries),
                                position = read_array(path("position"), 2, of_queries),
@@ -275,8 +271,7 @@ FileData::Part FileData::read_part(const std::string& folder, const std::string&
   part.N = tokens.shape[0], part.T = tokens.shape[1], part.C = tokens.shape[2], part.Q = query.shape[1];
   if (part.C != 2 && part.C != 3)
     refuse_files(
-        "{}: has the shape {}; a token is [key, value] or [key, value, second key], so the last size must be "
-        "2 or 3",
+        "{}: has the shape {}; a token is [key, value] or [key, value, second key], so the last size must be 2 or 3",
         path("tokens"), shape_text(tokens.shape));
   if (query.shape[0] != part.N)
     refuse_files("{}: has the shape {}; there are {} sequences in {}, so it must be [{}, Q]", path("query"),
@@ -323,7 +318,7 @@ FileData::Part FileData::read_part(const std::string& folder, const std::string&
   return part;
 }
 
-FileData::FileData(const std::string& folder) : GivenFiles(folder, kFileArrays) {
+FileData::FileData(const std::string& folder) : GivenFiles(folder, arrays_in(folder, kFileArrays)) {
   refuse_others(folder, kFileArrays, false);
   XXH3_state_t state;
   XXH3_128bits_reset(&state);
@@ -356,9 +351,7 @@ FileData::FileData(const std::string& folder) : GivenFiles(folder, kFileArrays) 
   }
   refuse_others(folder, kFileArrays, true);
   end_reading();
-  XXH128_canonical_t digest;
-  XXH128_canonicalFromHash(&digest, XXH3_128bits_digest(&state));
-  for (const unsigned char byte : digest.digest) content_ += fmt::format("{:02x}", byte);
+  content_ = digest_text(XXH3_128bits_digest(&state));
 }
 
 const FileSpec& FileData::upload() const {

@@ -205,11 +205,12 @@ class TrainingCommand {
 
   void note_foreign() const {
     if (foreign_ > 0 && !quiet_)
-      print_note(console_,
-                 fmt::format("{} of PyTorch models are left out, which the Python package trains: python -m "
-                             "crosstalk train {} --out {}",
-                             plural(foreign_, "run"), shell_quote(arguments_.positional.at(0)),
-                             shell_quote(store_.string())));
+      print_note(
+          console_,
+          fmt::format(
+              "{} of PyTorch models are left out, which the Python package trains: python -m crosstalk train {} --out {}",
+              plural(foreign_, "run"), shell_quote(arguments_.positional.at(0)),
+              shell_quote(store_.string())));
   }
 
   /// How much is to be trained, and reasons to hesitate.
@@ -217,9 +218,11 @@ class TrainingCommand {
     if (!quiet_) {
       for (const std::string& line : other_semantics(heads_, store_)) print_note(console_, line);
       if (!again_.empty())
-        print_note(console_, fmt::format("{}: {} were recorded without weights (train.keep_weights), to be "
-                                         "trained again for them",
-                                         study_.name, plural(std::ssize(again_), "run")));
+        print_note(
+            console_,
+            fmt::format(
+                "{}: {} were recorded without weights (train.keep_weights), to be trained again for them",
+                study_.name, plural(std::ssize(again_), "run")));
     }
     std::vector<const Run*> all;
     for (const Run& run : selected()) all.push_back(&run);
@@ -255,10 +258,11 @@ class TrainingCommand {
       return exit_some_failed;
     }
     if (result.left_out == 0) return std::nullopt;
-    print_error(console_,
-                fmt::format("the study was changed while its workers began: {} of {} were not trained; "
-                            "the same command trains what it asks for now",
-                            result.left_out, plural(all, "run")));
+    print_error(
+        console_,
+        fmt::format(
+            "the study was changed while its workers began: {} of {} were not trained; the same command trains what it asks for now",
+            result.left_out, plural(all, "run")));
     return exit_some_failed;
   }
 
@@ -323,8 +327,7 @@ int train_in_two_steps(const Arguments& arguments, Console& console) {
   for (const char* other : {"chosen-of", "only", "shard", "dry-run", "worker"})
     if (arguments.has(other))
       throw UsageError(fmt::format(
-          "--rates-short: trains a study in two steps, and --{} is for one; give them by hand: --set "
-          "train.share={}, then --chosen-of",
+          "--rates-short: trains a study in two steps, and --{} is for one; give them by hand: --set train.share={}, then --chosen-of",
           other, share));
   const double started = steady_seconds();
   const Study study = study_of(arguments);
@@ -372,8 +375,7 @@ std::vector<CommandOption> training_options() {
       {"only", "RUNID", "Train only this run; the beginning of an id is enough", true, {}},
       {"shard",
        "I/N",
-       "Train only the I-th of N parts of the study (1/N to N/N), about equal in work; the parts make the "
-       "whole",
+       "Train only the I-th of N parts of the study (1/N to N/N), about equal in work; the parts make the whole",
        false,
        {}},
   };
@@ -420,8 +422,7 @@ const Command run_command = {
       options.push_back(
           {"rates-short",
            "SHARE",
-           "First choose among the values of --best (rates and decays, if not given) by one seed and this share of "
-           "the steps",
+           "First choose among the values of --best (rates and decays, if not given) by one seed and this share of the steps",
            false,
            {}});
       options.push_back(

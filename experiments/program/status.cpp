@@ -485,8 +485,7 @@ const Command status_command = {
     "STUDY.toml|STORE [--out STORE] [--where KEY=VALUE] [--watch] [--json]",
     "Of a study: how many runs of each label are done, diverged, failed and missing in its store.\n"
     "Of a store: what it holds, and what the studies that were run into it still lack. Missing runs\n"
-    "that are half-way (saved) are counted too. Reads only, also while a run is writing. The processes that "
-    "train\n"
+    "that are half-way (saved) are counted too. Reads only, also while a run is writing. The processes that train\n"
     "into the store, on this and other machines, are listed with what they have claimed and how\n"
     "fast they are, and the curves of the runs that train now (a point a second at most); --watch repeats this\n"
     "until all that was asked for is recorded.\n"

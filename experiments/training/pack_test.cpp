@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <random>
 #include <set>
 #include <stdexcept>
@@ -14,6 +15,7 @@
 #include "experiments/training/testing/training_fixture.h"
 #include "models/memory.h"
 #include "tasks/kinds/file_example.h"
+#include "tasks/sequence_buffer.h"
 #include "tasks/task.h"
 
 namespace crosstalk::checks {
@@ -158,10 +160,9 @@ TEST(Packs, AStudyThatOthersTrainEndsAtOnce) {
 }
 
 TEST(Packs, MixedShapesAreSortedIntoPacks) {
-  auto runs =
-      runs_of("train.max_steps = 10\neval.every = 5\ntrain.stop_loss = 0", "name = \"delta\"", "[1, 2]",
-              "\"task.associations\" = [3, 4]\n\"train.learning_rate\" = [1e-3, 1e-2]\n\"train.max_steps\" = "
-              "[10, 15]");
+  auto runs = runs_of(
+      "train.max_steps = 10\neval.every = 5\ntrain.stop_loss = 0", "name = \"delta\"", "[1, 2]",
+      "\"task.associations\" = [3, 4]\n\"train.learning_rate\" = [1e-3, 1e-2]\n\"train.max_steps\" = [10, 15]");
   ASSERT_EQ(runs.size(), 16u);
   const Records alone = train(runs, 1, 1);
   std::reverse(runs.begin(), runs.end());
@@ -172,8 +173,7 @@ TEST(Packs, MixedShapesAreSortedIntoPacks) {
 // Rates and weight decays are axes within a pack.
 TEST(Packs, RatesAndDecaysOfAPackDoNotMix) {
   const auto runs = runs_of(
-      "train.optimizer = \"adamw\"\ntrain.schedule = \"cosine\"\ntrain.warmup_steps = 6\ntrain.clip_norm = "
-      "0.2\n"
+      "train.optimizer = \"adamw\"\ntrain.schedule = \"cosine\"\ntrain.warmup_steps = 6\ntrain.clip_norm = 0.2\n"
       "train.max_steps = 40\neval.every = 20\ntrain.stop_loss = 0",
       "name = \"delta\"", "[1]",
       "\"train.learning_rate\" = [1e-3, 1e-2]\n\"train.weight_decay\" = [0.0, 0.1, 0.5]");
@@ -332,6 +332,34 @@ TEST(Learning, EveryTaskTrainsWithEveryMemory) {
           falls);
     }
   }
+}
+
+// Letters that follow one another with known probabilities: the loss is what those lose on the same windows.
+TEST(Learning, ATextIsLearntToItsEntropy) {
+  const std::string folder = std::get<std::string>(testing::needs().at("text")().at("folder"));
+  const auto runs =
+      parse_study(
+          fmt::format(
+              "[study]\nname = \"test\"\nseeds = [1]\n[base]\nmodel.name = \"language\"\nmodel.width = 32\n"
+              "task.name = \"text\"\ntask.folder = \"{}\"\ntask.length = 32\ntrain.max_steps = 400\n"
+              "eval.every = 400\ntrain.batch = 32\ntrain.learning_rate = 0.003\ntrain.schedule = \"cosine\"\n"
+              "eval.sequences = 60\ntrain.stop_loss = 0\n[memories.m]\nname = \"deltanet\"\n",
+              folder),
+          "test.toml")
+          .runs;
+  const Record record = train(runs, 1, 1).begin()->second;
+  const auto task = testing::make_task("text", {{"length", std::int64_t{32}}});
+  SequenceBuffer buffer(*task, Split::test);
+  double bits = 0;
+  for (std::uint64_t n = 0; n < 60; ++n) {
+    const SequenceView s = buffer.draw(0, n);
+    for (int t = 0; t < 32; ++t)
+      bits -= std::log2((s.target[t] - s.tokens[t] + 4) % 4 == 1 ? 13.0 / 16 : 1.0 / 16) / (60 * 32);
+  }
+  EXPECT_NEAR(record.metrics.at("test_bits_per_token"), bits, 0.01);
+  EXPECT_NEAR(record.metrics.at("test_perplexity"), std::exp2(record.metrics.at("test_bits_per_token")),
+              1e-6);
+  EXPECT_NEAR(record.metrics.at("unigram_loss"), std::log(4), 1e-3);
 }
 
 TEST(Learning, AnswersThatAreRightInAnotherContextAreCounted) {

@@ -34,6 +34,8 @@ constexpr KnownMetric kMetrics[] = {
     {"test_scaled_accuracy", "Test accuracy, 0 at chance", false},
     {"scaled_accuracy_last_quarter", "Scaled accuracy, last quarter", false},
     {"test_class_accuracy", "Test accuracy, mean over classes", false},
+    {"test_bits_per_token", "Test loss in bits a token", true},
+    {"test_perplexity", "Test perplexity", true},
     {"context_gap", "Test accuracy minus that for the next context", false},
     {"eval_exact", "Sequences with every answer right", false},
     {"test_exact", "Test sequences with every answer right", false},
@@ -155,8 +157,7 @@ double threshold_of(const FigureInput& input) {
   }
   if (const auto nothing = nothing_solves(input, solved_at(input, stops)))
     input.notes << fmt::format(
-        "warning: solved is a loss of at most {}, and answering nothing has {:.3g}: whoever learns nothing is solved; "
-        "give a smaller --threshold\n",
+        "warning: solved is a loss of at most {}, and answering nothing has {:.3g}: whoever learns nothing is solved; give a smaller --threshold\n",
         solved_at(input, stops), *nothing);
   return solved_at(input, stops);
 }

@@ -410,10 +410,8 @@ std::string too_many_keys(const std::vector<const Run*>& runs) {
   const std::string which =
       labels.size() > 4 ? plural(std::ssize(labels), "label") : join(labels, ", ", " and ");
   return fmt::format(
-      "{}: task.keys = {} is above d_dot = {}, so that some loss is left however few associations are stored "
-      "(capacity 0); leave task.keys out (it is then task.associations), and set task.values alone where "
-      "values "
-      "should stay the same",
+      "{}: task.keys = {} is above d_dot = {}, so that some loss is left however few associations are stored (capacity 0); leave task.keys out (it "
+      "is then task.associations), and set task.values alone where values should stay the same",
       which, keys, d_dot);
 }
 
