@@ -92,7 +92,7 @@ std::optional<std::string> remedy_for(const std::string& path) {
   };
   const auto remedy = [&](const fs::path& found) {
     return fmt::format(
-        "{} is brought into .npy files by the Python package: python -m crosstalk arrays {} NEW_FOLDER",
+        "{} is brought into .npy files of task tokens or file by the Python package: python -m crosstalk arrays {} NEW_FOLDER",
         found.string(), path);
   };
   std::error_code error;

@@ -91,14 +91,14 @@ IntegerFile::IntegerFile(const std::string& path, const NpyLayout& layout, std::
   shape_ = layout.shape;
   offset_ = layout.offset;
   numbers_ = {nullptr, width, type[1] == 'i'};
-  file_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file_ < 0) throw std::runtime_error(fmt::format("{}: cannot be read ({})", path, std::strerror(errno)));
   const auto bytes = static_cast<std::size_t>(layout.bytes);
   if (layout.fortran && bytes > TokenData::kHeld)
     throw std::runtime_error(
         fmt::format("{}: is in Fortran order, which is read of at most 1 GiB, and holds {:.1f}; save "
                     "numpy.ascontiguousarray(array)",
                     path, static_cast<double>(bytes) / static_cast<double>(TokenData::kHeld)));
+  file_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file_ < 0) throw std::runtime_error(fmt::format("{}: cannot be read ({})", path, std::strerror(errno)));
   if (bytes > room && !layout.fortran) return;
   numbers_ = read(0, count_, held_);
   if (layout.fortran) {

@@ -199,7 +199,7 @@ def test_the_program_names_the_command(tmp_path):
     source.mkdir()
     as_npz_compressed(source)
     for given in (source, source / "train.npz"):
-        with pytest.raises(ct.OptionError, match=r"(eval|train).npz is brought into .npy files .* python -m crosstalk arrays \S+ NEW_FOLDER"):
+        with pytest.raises(ct.OptionError, match=r"(eval|train).npz is brought into .npy files .*python -m crosstalk arrays \S+ NEW_FOLDER"):
             ct.task("tokens", folder=str(given))
     with pytest.raises(ct.OptionError, match="python -m crosstalk arrays"):
         ct.task("file", folder=str(source))

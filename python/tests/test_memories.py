@@ -181,7 +181,7 @@ def test_descriptions_are_those_of_the_registry():
     assert ct.describe("gated_delta").options["predict"]["choices"] == ["decayed", "undecayed"]
     for name in ct.tasks():
         assert ct.describe(name).summary
-    with pytest.raises(ValueError, match="nothing is called 'nothing_like_it'; memories() and tasks() list names"):
+    with pytest.raises(ValueError, match="nothing is called 'nothing_like_it'; memories\\(\\) and"):
         ct.describe("nothing_like_it")
 
 

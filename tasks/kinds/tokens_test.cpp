@@ -492,7 +492,8 @@ TEST_F(Tokens, WhatIsWrongIsNamedWithItsFileAndPlace) {
   std::filesystem::remove(file("test_inputs.npy"));
   std::ofstream(file("test.npz")) << "PK";
   EXPECT_NE(
-      refusal().find("test.npz is brought into .npy files by the Python package: python -m crosstalk arrays"),
+      refusal().find(
+          "test.npz is brought into .npy files of task tokens or file by the Python package: python -m crosstalk arrays"),
       std::string::npos)
       << refusal();
   put_all();
