@@ -436,6 +436,11 @@ def task(
 ) -> Task: ...
 @overload
 def task(
+    name: Literal["text"], *, folder: str = ..., content: str = ..., length: int = ..., vocabulary: int = ...,
+    eval_share: float = ..., test_share: float = ...,
+) -> Task: ...
+@overload
+def task(
     name: Literal["tokens"], *, folder: str = ..., content: str = ..., vocabulary: int = ..., answers: int = ...,
     order: Literal["shuffled", "file"] = ..., load: int = ...,
 ) -> Task: ...

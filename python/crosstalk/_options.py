@@ -339,6 +339,7 @@ class OfTask(TypedDict, total=False):
     elements: int | Any
     eval_length: int | Any
     eval_longest: int | Any
+    eval_share: float | Any
     eval_shortest: int | Any
     examples: int | Any
     factors: Literal["all", "swaps", "three"] | Any
@@ -386,6 +387,7 @@ class OfTask(TypedDict, total=False):
     start: bool | Any
     table: str | Any
     test_segments: str | Any
+    test_share: float | Any
     times: bool | Any
     train_labels: Literal["next", "due"] | Any
     transition: int | Any
