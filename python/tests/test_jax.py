@@ -9,9 +9,15 @@ import crosstalk as ct
 from conftest import OPTIONS, inputs_of
 
 jax = pytest.importorskip("jax", reason="JAX is not installed")
-jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_platforms", "cpu")
 jnp = jax.numpy
+
+
+@pytest.fixture(autouse=True, scope="module")
+def float64():
+    jax.config.update("jax_enable_x64", True)
+    yield
+    jax.config.update("jax_enable_x64", False)
 
 
 def given(memory, dtype: Any = np.float64, **more):
