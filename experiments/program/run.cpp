@@ -340,12 +340,10 @@ int train_in_two_steps(const Arguments& arguments, Console& console) {
   const fs::path store = store_path_of(arguments, study), rates = store.string() + "-rates";
   Arguments first = arguments;
   for (const char* option : {"best", "best-by", "rates-short"}) first.options.erase(option);
-  std::vector<std::string>& sets = first.options["set"];
-  std::erase_if(sets, [](const std::string& set) { return set.starts_with("seeds="); });
   const auto seed = std::min_element(study.runs.begin(), study.runs.end(),
                                      [](const Run& a, const Run& b) { return a.seed < b.seed; });
-  sets.push_back(fmt::format("seeds={}", seed->seed));
-  sets.push_back("train.share=" + share);
+  set_instead(first, fmt::format("seeds={}", seed->seed));
+  set_instead(first, "train.share=" + share);
   first.options["out"] = {rates.string()};
   if (const int code = TrainingCommand(first, Which::missing, console).run(); code != exit_done) return code;
   Arguments second = arguments;

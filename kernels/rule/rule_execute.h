@@ -226,6 +226,31 @@ CT_HD void execute_softmax(const Team& team, const RuleOperation& op, Real* m) {
   team.each(n, [&](int i) { y[i] = power(a[i]) / total; });
 }
 
+/// By elimination without a choice of pivots: rows below one lose their share of it, then rows above.
+template <class Real, class Team>
+CT_HD void execute_solve(const Team& team, const RuleOperation& op, Real* m) {
+  const int n = op.rows;
+  const Numbers<Real> a{m + op.a}, b{m + op.b};
+  Real *left = m + op.c, *y = m + op.y;
+  team.fill(n * n, left, [&](auto i) { return a[i]; });
+  team.fill(n, y, [&](auto i) { return b[i]; });
+  for (int p = 0; p < n; ++p) {
+    const int columns = n - p;  // those of the matrix behind p, and y
+    team.each((n - 1 - p) * columns, [&](int e) {
+      const int i = p + 1 + e / columns, j = p + 1 + e % columns;
+      const Real share = left[i * n + p] / left[p * n + p];
+      if (j < n) {
+        left[i * n + j] -= share * left[p * n + j];
+      } else {
+        y[i] -= share * y[p];
+      }
+    });
+  }
+  for (int p = n - 1; p > 0; --p)
+    team.each(p, [&](int i) { y[i] -= left[i * n + p] * (y[p] / left[p * n + p]); });
+  team.each(n, [&](int i) { y[i] /= left[i * n + i]; });
+}
+
 template <class Real, class Team>
 CT_HD void execute(const Team& team, const RuleOperation& op, Real* m) {
   const Numbers<Real> a{m + op.a}, b{m + op.b};
@@ -283,6 +308,8 @@ CT_HD void execute(const Team& team, const RuleOperation& op, Real* m) {
       return execute_sums(team, op, m);
     case RuleCode::softmax:
       return execute_softmax(team, op, m);
+    case RuleCode::solve:
+      return execute_solve(team, op, m);
     case RuleCode::unit: {
       const Real length = sqrt_(team.sum(n, [&](auto i) { return a[i] * a[i]; }) + Real(1e-6));
       return team.fill(n, y, [&](auto i) { return a[i] / length; });

@@ -38,7 +38,8 @@ enum class RuleCode : std::uint8_t {
   row_sums,     ///< the same along rows of inner numbers
   column_sums,  ///< the same along columns of inner numbers
   softmax,
-  unit,  ///< a / sqrt(|a|^2 + 1e-6)
+  unit,   ///< a / sqrt(|a|^2 + 1e-6)
+  solve,  ///< x of a x = b, a symmetric and positive definite; c is room for a
 };
 
 /// Functions of `map` beside MapKind.

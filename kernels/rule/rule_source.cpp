@@ -355,6 +355,9 @@ RuleSource rule_source(const RuleProgram& program, bool wide, bool positions, st
         out.refused = fmt::format(
             "keys and values of one number beside a state of {} x {}; give both more than one, or leave memory.form out",
             one.rows, one.columns);
+  const auto& all = program.operations;
+  if (std::any_of(all.begin(), all.end(), [](const auto& op) { return op.code == RuleCode::solve; }))
+    out.refused = "solve() is not compiled; leave memory.form out";
   if (!out.refused.empty()) return out;
   const auto whole = [](int place) { return place % 4 == 0; };  // what moves in accesses of four numbers
   if (!whole(program.size) || !std::all_of(program.states.begin(), program.states.end(),

@@ -93,6 +93,8 @@ RuleCode code_of(Kind kind) {
       return RuleCode::softmax;
     case Kind::unit:
       return RuleCode::unit;
+    case Kind::solve:
+      return RuleCode::solve;
     default:
       throw std::logic_error("[rules] a leaf is no operation");
   }
@@ -455,6 +457,7 @@ std::pair<RuleProgram::Part, int> Emitter::emit(const std::vector<std::pair<Valu
     const Value node = todo[static_cast<std::size_t>(now)];
     RuleOperation op = operation(node);
     op.y = target(node, op, now);
+    if (op.code == RuleCode::solve) op.c = aligned(end_), end_ = op.c + op.rows * op.rows;
     at_[node] = op.y;
     release(node, now);
     program_.operations.push_back(op);

@@ -100,11 +100,11 @@ class EmittedPart : public ::testing::Test {
   std::string codes() const {
     std::string out;
     for (const RuleOperation& op : program.operations) {
-      static const char* kNames[] = {"",          "add",         "sub",         "mul",     "div",
-                                     "max",       "min",         "neg",         "map",     "copy",
-                                     "fill",      "add_product", "add_outer",   "eye",     "product",
-                                     "transpose", "columns",     "rows",        "diag",    "diagonal",
-                                     "sum",       "row_sums",    "column_sums", "softmax", "unit"};
+      static const char* kNames[] = {
+          "",         "add",         "sub",     "mul",  "div",         "max",       "min",
+          "neg",      "map",         "copy",    "fill", "add_product", "add_outer", "eye",
+          "product",  "transpose",   "columns", "rows", "diag",        "diagonal",  "sum",
+          "row_sums", "column_sums", "softmax", "unit", "solve"};
       if (op.code != RuleCode::numbers) out += std::string(kNames[static_cast<int>(op.code)]) + " ";
     }
     return out.substr(0, out.size() - 1);

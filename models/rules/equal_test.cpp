@@ -54,14 +54,14 @@ const std::vector<Same>& own_pairs() {
   return all;
 }
 
-/// With every memory that has a law, but slots, whose letter a rule has not, cells, which no query asks, and the five whose words are of
-/// kernels alone or whose inputs are called as a rule may call none.
+/// With every memory that has a law, but slots, whose letter a rule has not, cells, which no query asks, and the six whose words are of
+/// kernels alone, whose inputs are called as a rule may call none, or whose states look at queries.
 const std::vector<Same>& pairs() {
   static const std::vector<Same> all = [] {
     std::vector<Same> made = own_pairs();
     Options plain;
     plain.set("memory.read_norm", std::string("none"));
-    const std::set<std::string> others = {"mesa", "s4d", "titans_mlp", "ttt_linear", "ttt_mlp"};
+    const std::set<std::string> others = {"mesa", "q_delta", "s4d", "titans_mlp", "ttt_linear", "ttt_mlp"};
     for (const Memory& memory : all_memories())
       if (!memory.law.empty() && memory.letters.empty() && memory.own_queries &&
           others.count(memory.name) == 0) {

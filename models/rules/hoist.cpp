@@ -165,7 +165,9 @@ typename Hoist<Real>::Made Hoist<Real>::learned(const Learned& one) {
   // Inputs of a memory are made of weights; those of a law that a study writes are weights themselves.
   const auto input = [&](const auto& law) { return one.weight ? law() : m_.input(one.name, law); };
   if (one.made)
-    return {one.kind == Kind::parameter ? Place::head : Place::token,
+    return {one.kind == Kind::parameter ? Place::head
+            : one.kind == Kind::asking  ? Place::query
+                                        : Place::token,
             input([&] { return made(one.made).x; })};
   const std::optional<Init> init = init_of(one, m_.H, one.shape.columns == 1 ? rows : columns, m_.depth());
   if (one.kind == Kind::parameter) {

@@ -156,7 +156,7 @@ class Reader {
       set_at_.push_back({name, {values_.step(), step.column}});
       return;
     }
-    if (!meaning.is_identity()) {
+    if (!meaning.is_identity() && !(memory_ && memory_->asks_at_tokens)) {
       for (Value node : order({values_.expanded(meaning.value)})) {
         if (node->kind != Kind::asking && !(node->kind == Kind::given && node->name == "q")) continue;
         const std::string what = node->kind == Kind::asking ? "asking" : "q";
@@ -188,7 +188,8 @@ class Reader {
     const bool of_token = holds(made, [](Value n) {
       return n->kind == Kind::token || (n->kind == Kind::given && n->name != "head");
     });
-    const Kind kind = of_token ? Kind::token : Kind::parameter;
+    const bool asks = holds(made, [](Value n) { return n->kind == Kind::asking; });
+    const Kind kind = asks ? Kind::asking : of_token ? Kind::token : Kind::parameter;
     law_->learned.push_back({.kind = kind, .name = name, .shape = made->shape, .made = made});
     for (const Learned& one : memory_->inputs)
       if (one.name == name) law_->learned.back().any_sign = one.any_sign;
@@ -204,7 +205,10 @@ class Reader {
                  n->kind == Kind::state;
         }))
       values_.fail(step.column, "a state starts as parameters and numbers say: no token is there yet");
-    if (memory_ && memory_->given && holds(node, [](Value n) { return n->kind == Kind::parameter; })) return;
+    const auto weight = [&](Value n) {
+      return n->kind == Kind::parameter && !(memory_ && is_input(n->name));
+    };
+    if (memory_ && memory_->given && holds(node, weight)) return;
     for (Value n : order({node})) {
       if (!memory_ && n->kind == Kind::parameter && !n->name.starts_with(step.name + "_start"))
         values_.fail(

@@ -53,6 +53,7 @@ struct MemoryText {
   bool study = false;  ///< as a law of a study: inputs are values, or learned where no step makes them
   bool given =
       false;  ///< inputs are given, and states begin at 0 where nobody gives them: no parameter is there
+  bool asks_at_tokens = false;  ///< every token has a query, which steps of states may look at
 };
 
 /// A grad() of the text.

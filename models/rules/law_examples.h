@@ -79,6 +79,11 @@ inline const std::vector<Example>& examples() {
       {"signed_sum", "g = token(K); state z[K]; z = tanh(g) * z + k; S = S + v k^T; read S (q * z)"},
       {"kda_transposed",
        "beta = sigmoid(token); alpha = sigmoid(token(K)); state H[K, V]; H = (I - beta k k^T) diag(alpha) H + beta k v^T; read H^T q"},
+      {"ridge",
+       "g = sigmoid(token); state H[K, K]; H = g H + k k^T; S = g S + v k^T; read S solve(H + diag(0.3 (1 + norm(H)) ones(K)), q)"},
+      // A step that solves.
+      {"newton",
+       "g = sigmoid(token); state H[K, K]; H = g H + k k^T; S += (v - S k) solve(H + I, k)^T; read S q"},
       // What engines can do and no law above wants: reads before the token, erases of what has not decayed, quotients of what
       // decays, signs of a number.
       {"before_sum", "read S q; S += v k^T"},

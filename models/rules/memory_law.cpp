@@ -18,6 +18,7 @@
 #include "models/rules/lower.h"
 #include "models/rules/recognise.h"
 #include "models/rules/report.h"
+#include "models/rules/sequential.h"
 
 namespace crosstalk::rules {
 namespace {
@@ -121,15 +122,20 @@ const OwnLaw& own_law(const Memory& memory, const Options& options, const TextPl
                       const std::vector<std::string>& absent = {}) {
   static std::mutex mutex;
   static std::map<std::string, std::unique_ptr<OwnLaw>> known;
-  OwnText text = own_text(memory, options, place);
-  text.memory.absent = absent, text.memory.given = !place.learned;
   std::string key = memory.name + memory.law;
-  for (const NamedNumber& one : text.numbers) key += fmt::format("\n{}={}", one.name, one.value);
-  for (const auto& [name, value] : text.memory.options) key += "\n" + name + "=" + value;
+  for (const double number : {place.eps, place.scale, place.keys, place.values, place.d, place.heads,
+                              place.width, place.learned ? 1. : 0., place.beside ? 1. : 0.})
+    key.append(reinterpret_cast<const char*>(&number), sizeof number);
+  for (const OptionSpec& spec : memory.options) {
+    const std::string name = "memory." + spec.name;
+    key += "\n" + name + to_text(options.has(name) ? options.at(name) : spec.default_value);
+  }
   for (const std::string& name : absent) key += "\nwithout " + name;
   const std::lock_guard lock(mutex);
   auto& one = known[key];
   if (one) return *one;
+  OwnText text = own_text(memory, options, place);
+  text.memory.absent = absent, text.memory.given = !place.learned;
   try {
     one = std::make_unique<OwnLaw>(made_law(std::move(text)));
   } catch (const LawError& error) {
@@ -160,6 +166,9 @@ TextPlace place_of(Mixer<Real>& m, const Memory& memory) {
   TextPlace place;
   place.keys = m.K, place.values = m.V, place.d = m.d, place.heads = m.H, place.width = m.token_size();
   place.learned = m.learned(), place.beside = m.learned() && !m.has_input("of a token");
+  place.earlier = m.earlier();
+  // A text whose states look at queries: a probe without a model has them beside the sequence.
+  if (memory.own_token && memory.own_queries && !m.at_tokens()) place.beside = true;
   if (memory.own_queries) place.scale = m.query_scale();
   return place;
 }
@@ -192,10 +201,19 @@ Var<Real> build(const Memory& memory, Mixer<Real>& m) {
     place.eps = m.read_eps();
   const OwnLaw& own = own_law(memory, m.options, place, absent);
   const LawKernel* kernel = kernel_of_law(memory.name);
-  if (!kernel && (!own.plan.reason.empty() || own.plan.transposed))
-    throw std::logic_error(fmt::format(".law is no call of the engines ({}); give .build too",
-                                       own.plan.transposed ? "its state is H = S^T" : own.plan.reason));
-  const Var<Real> o = kernel ? read_by_kernel(m, own, *kernel) : read_law(m, *own.law, own.plan);
+  const bool engine = own.plan.reason.empty() && !own.plan.transposed;
+  if (!kernel && !engine && !memory.forms_state)
+    throw std::logic_error(fmt::format(
+        ".law is no call of the engines ({}); give .build too, or say .forms_state = true, and it runs token after token",
+        own.plan.transposed ? "its state is H = S^T" : own.plan.reason));
+  const auto token_by_token =
+      [&] {  // a law of its own: the adjoint adds nodes to it, and others may build at the same time
+        const auto law = parse_law(own.text.steps, own.text.numbers, &own.text.memory);
+        return read_sequentially(m, *law);
+      };
+  const Var<Real> o = kernel   ? read_by_kernel(m, own, *kernel)
+                      : engine ? read_law(m, *own.law, own.plan)
+                               : token_by_token();
   return m.has("read_norm") ? normalised_read(m, o) : o;
 }
 
@@ -254,7 +272,7 @@ void follow(const Law& law, Memory& memory) {
 
 namespace {
 
-/// "repeat OPTION: a{n} = f(a{n-1})" is a step of each n from 1 to the option, and {OPTION} its number.
+/// "repeat OPTION: a{n} = f(a{n-1}); b{n} = .." is these steps for each n from 1 to the option, and {OPTION} its number.
 std::vector<std::string> repeated(std::string line, const Memory& memory, const Options& options) {
   const auto replace = [](std::string text, const std::string& what, std::int64_t by) {
     for (std::size_t at; (at = text.find(what)) != std::string::npos;)
@@ -274,8 +292,12 @@ std::vector<std::string> repeated(std::string line, const Memory& memory, const 
   }
   if (!repeats) return {line};
   std::vector<std::string> steps;
-  for (std::int64_t n = 1; n <= times; ++n)
-    steps.push_back(replace(replace(line.substr(colon + 2), "{n-1}", n - 1), "{n}", n));
+  for (std::int64_t n = 1; n <= times; ++n) {
+    std::string all = replace(replace(line.substr(colon + 2), "{n-1}", n - 1), "{n}", n);
+    for (std::size_t end; (end = all.find("; ")) != std::string::npos; all.erase(0, end + 2))
+      steps.push_back(all.substr(0, end));
+    steps.push_back(all);
+  }
   return steps;
 }
 
@@ -299,10 +321,12 @@ OwnText own_text(const Memory& memory, const Options& options, const TextPlace& 
                     [&](const MemoryInput& one) { return one.name == name; }))
       out.of_inputs = out.steps.size();
   }
-  out.numbers = {{"eps", place.eps}, {"scale", place.scale}, {"keys", place.keys},  {"values", place.values},
-                 {"d", place.d},     {"heads", place.heads}, {"width", place.width}};
+  out.numbers = {
+      {"eps", place.eps}, {"scale", place.scale}, {"keys", place.keys},   {"values", place.values},
+      {"d", place.d},     {"heads", place.heads}, {"width", place.width}, {"earlier", place.earlier}};
   out.numbers.push_back(
       {"rwkv7_rank", static_cast<double>(rwkv7_rank(2.5 * place.d / 64, static_cast<int>(place.width)))});
+  out.memory.asks_at_tokens = memory.own_token && !place.beside;
   out.memory.options = {{"learned", place.learned ? "true" : "false"},
                         {"beside", place.beside ? "true" : "false"}};
   for (const OptionSpec& spec : memory.options) {

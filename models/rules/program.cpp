@@ -216,7 +216,8 @@ class Layout {
     const std::set<Value> of_step(forward.begin(), forward.end());
     const auto matrix = [](Value x) { return x->shape.rows != 1 && x->shape.columns != 1; };
     const auto sums = [&](Value x) {
-      if (matrix(x) || (x->kind != Kind::matmul && x->kind != Kind::sum && x->kind != Kind::row_sums))
+      if (matrix(x) || (x->kind != Kind::matmul && x->kind != Kind::sum && x->kind != Kind::row_sums &&
+                        x->kind != Kind::solve))
         return false;
       return std::any_of(x->args.begin(), x->args.end(), matrix);
     };
@@ -321,9 +322,7 @@ CutLaw cut(Law& law, bool beside, const GivenStarts& given) {
 std::string refused_by_program(Law& law) {
   const std::size_t states = law.states.size();
   for (Value node : order(law.roots()))
-    if (node->kind == Kind::solve || node->kind == Kind::fit)
-      return fmt::format("{}() is an operation of kernels of memories alone",
-                         node->kind == Kind::solve ? "solve" : "fit");
+    if (node->kind == Kind::fit) return "fit() is an operation of kernels of memories alone";
   if (states > RuleProgram::kMostStates)
     return fmt::format("it has {} states, and token after token at most {} are carried", states,
                        RuleProgram::kMostStates);

@@ -185,7 +185,8 @@ TEST_P(MemoryApply, SinglePrecisionAgreesWithDouble) {
     if (!smooth(one.options())) continue;  // a rounding may go the other way
     // LayerNorm of three values divides by what may be small.
     const auto inputs = apply_inputs(one.of(), one.sizes);
-    const bool layer_norm = one.name.find("layernorm") != std::string::npos ||
+    // gka solves a system whose condition is 51.
+    const bool layer_norm = one.memory == "gka" || one.name.find("layernorm") != std::string::npos ||
                             one.options().has("memory.inner_steps") ||
                             std::any_of(inputs.begin(), inputs.end(),
                                         [](const ApplyInput& input) { return input.name == "gain"; });

@@ -94,7 +94,7 @@ TEST_P(Probe, EveryMemoryIsRead) {
 TEST_P(Probe, OfOnePairTheValueIsRead) {  // up to its length, that is: signal and no noise
   if (GetParam() == "ttt_linear" || GetParam() == "ttt_mlp" || GetParam() == "titans_mlp")
     GTEST_SKIP() << "one step of gradient descent does not learn a value";
-  if (GetParam() == "lstm" || GetParam() == "gru" || GetParam() == "slstm")
+  if (GetParam() == "lstm" || GetParam() == "gru" || GetParam() == "slstm" || GetParam() == "m2rnn")
     GTEST_SKIP() << "a cell holds tanh of a value";
   const Measured got = measure(plain(GetParam(), 16), 1);
   EXPECT_GT(got.signal, 0)
@@ -120,14 +120,16 @@ TEST(ProbeModel, OpenGatesMakeTheSumRuleOfMemoriesThatAdd) {
 
 TEST(ProbeModel, OpenGatesMakeTheDeltaRuleOfMemoriesThatErase) {
   const Measured delta = measure(plain("delta", 8), 12);
-  for (const char* memory : {"deltanet", "gated_delta", "kda", "complex_kda", "gated_delta2", "comba",
-                             "delta_product", "rwkv7", "dplr", "titans_linear"})
+  for (const char* memory :
+       {"deltanet", "gated_delta", "kda", "complex_kda", "gated_delta2", "comba", "delta_product", "rwkv7",
+        "dplr", "titans_linear", "erase_then_delta", "q_delta"})
     EXPECT_LT(difference(measure(plain(memory, 8), 12), delta), 1e-9) << memory;
 }
 
 TEST(ProbeModel, OpenGatesMakeSoftmaxOfMemoriesThatKeep) {
   const Measured softmax = measure(plain("softmax", 8), 12);
-  for (const char* memory : {"alibi", "fox", "attention_sink", "gated_attention", "path", "path_fox"})
+  for (const char* memory :
+       {"alibi", "fox", "attention_sink", "gated_attention", "path", "path_fox", "differential_attention"})
     EXPECT_LT(difference(measure(plain(memory, 8), 12), softmax), 1e-9) << memory;
 }
 

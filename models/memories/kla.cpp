@@ -1,0 +1,58 @@
+// Kalman Linear Attention: every entry of the state is a Kalman filter in information form, of precision 1 + P and E, that times its mean
+// (Shaj et al. 2026, arXiv 2602.10743).
+// SPDX-License-Identifier: Apache-2.0
+#include "models/memories/memory_file.h"
+
+namespace crosstalk::memories {
+
+Memory kla() {
+  return {
+      .name = "kla",
+      .summary = "a Kalman filter in every entry of the state, read as its mean",
+      .does = "filters every entry of the state as a Kalman filter: precise values move uncertain entries",
+      .family = Family::own_law,
+      .law = R"(
+    step = softplus(parameter(V, K, inverse_softplus(1e-3, 0.1)))
+    rate = exp(parameter(V, K, constant(0)))
+    log_decay = -(rate * step)
+    process = parameter(V, K, constant(0.01))
+    noise = max(process, 1e-7) / (2 rate) * (1 - exp(2 log_decay))
+    sigma = token(V, rank = width / 8)
+    precision = 1 / (1e-4 + softplus(sigma))
+    state P[V, K]
+    state E[V, K]
+    L = 1 + P
+    D = exp(2 log_decay) + noise * L
+    E = exp(log_decay) * E / D + (precision * v) k^T
+    P = L / D + precision (k * k)^T - 1
+    read (E / (1 + P)) q)",
+      .source = "Shaj et al. 2026, arXiv 2602.10743",
+      .notes =
+          "noise is that of an Ornstein-Uhlenbeck process; the rank of W2 W1 is an eighth of the token's size, rounded up.",
+      .parts = {feature_map("identity"), key_norm("l2")},
+      .inputs =
+          {{.name = "log_decay", .per = Per::other, .shape = "[H,V,K]", .range = {-1.5, -0.01}},
+           {.name = "noise", .per = Per::other, .shape = "[H,V,K]", .open = Open{1}, .range = {0.05, 0.95}},
+           {.name = "precision", .open = Open{1e9}, .range = {0.05, 0.95}}},
+      .forms_state = true,
+      .published = {
+          .source =
+              "Shaj et al. 2026, arXiv 2602.10743; vaisakh-shaj/kalman-linear-attention@20b80d5 src/kla/layers/kla_layer.py, its mamba block",
+          .set = {{"model.inner", true},
+                  {"model.short_conv", "v"},
+                  {"model.short_conv_bias", true},
+                  {"model.silu", "v"},
+                  {"model.key_groups", std::int64_t{1}},
+                  {"model.biases", "-sigma -out_gate"},
+                  {"model.out_skip", "channel"},
+                  {"model.out_gate", "silu"}},
+          .expand_k = 0.5,
+          .expand_v = 2,
+          .parameters = 37632,
+          .undecayed = {"step", "rate"},
+          .lacks =
+              "the projection of values in its plain block; its skip starts at -1; a state of 16 needs heads of 64",
+      }};
+}
+
+}  // namespace crosstalk::memories
