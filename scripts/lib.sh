@@ -66,6 +66,13 @@ sys.exit(not os.path.exists(os.path.join(sysconfig.get_paths()["include"], "Pyth
     "$python" -m pip install --quiet --disable-pip-version-check --retries 2 mkdocs-material >&2 ||
       say "mkdocs-material cannot be installed: the documentation site is not built"
   fi
+  # Continuous integration tests what needs PyTorch, JAX and type checkers, too: 6.2 GB, most of it CUDA's libraries, which PyTorch
+  # from PyPI links even where there is no GPU.
+  if [ "${CI:-}" = true ] && ! "$python" -c 'import torch, jax, pyright, mypy, safetensors, pyarrow, datasets, nbclient, ipykernel' >/dev/null 2>&1; then
+    "$python" -m pip install --quiet --disable-pip-version-check --retries 2 \
+      torch 'jax[cpu]' 'pyright[nodejs]' mypy safetensors pyarrow datasets nbclient ipykernel >&2 ||
+      say "PyTorch, JAX and what is tested with them cannot be installed: these tests are skipped"
+  fi
   echo "$python"
 }
 

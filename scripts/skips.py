@@ -23,7 +23,7 @@ ALLOWED = [
     r"only root can become|no small disk",  # root, and a machine that lets it mount
     r"slow: CROSSTALK_SLOW=1 runs it",
     # Large packages: PyTorch with its notebooks, JAX, NVRTC, a browser.
-    r"(PyTorch|torch|mypy|nbclient|ipykernel) is not installed|this Python has no .*torch|needs_torch",
+    r"(PyTorch|torch|JAX|jax|mypy|pyright|safetensors|pyarrow|datasets|nbclient|ipykernel) is not installed|this Python has no .*torch|needs_torch",
     r"NVRTC|nvrtc|libnvrtc",
     r"no playwright|no Chromium",
     # The memory or task of a test over all of them.

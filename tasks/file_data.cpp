@@ -243,6 +243,10 @@ FileData::Part FileData::read_part(const std::string& folder, const std::string&
                    found, path, split);
     found = path;
   }
+  if (found.empty())
+    refuse_files("{0}: holds no {1}_tokens.npy, {1}_x.npy, {1}/keys.npy or {1}/x.npy; {2}", folder, split,
+                 remedy_for(folder).value_or(fmt::format(
+                     "task file needs the sequences of {} there ('crosstalk describe file')", split)));
   if (is_real(folder, split)) return read_examples(folder, split);
   const bool sample = is_sampled(folder, split);
   const auto path = [&](const std::string& array) {

@@ -2,6 +2,7 @@
 #include "tasks/given_files.h"
 
 #include <algorithm>
+#include <set>
 
 namespace crosstalk {
 
@@ -81,6 +82,31 @@ std::string wrapped_text(int bytes, std::int64_t number, const std::string& plac
       "holds {0} at {1}, which {2} (none) becomes where it is saved as uint{3}; save what is still signed as "
       "int64: there {2} is none, and {0} is meant",
       number, place, number - (std::int64_t{1} << (8 * bytes)), 8 * bytes);
+}
+
+std::optional<std::string> remedy_for(const std::string& path) {
+  namespace fs = std::filesystem;
+  const auto is_other = [](const fs::path& file) {
+    static const std::set<std::string> kinds = {".npz", ".pt", ".pth", ".safetensors", ".parquet", ".arrow"};
+    return kinds.count(file.extension().string()) != 0 || file.filename() == "dataset_dict.json";
+  };
+  const auto remedy = [&](const fs::path& found) {
+    return fmt::format(
+        "{} is brought into .npy files of task tokens or file by the Python package: python -m crosstalk arrays {} NEW_FOLDER",
+        found.string(), path);
+  };
+  std::error_code error;
+  if (!fs::is_directory(path, error)) {
+    if (fs::is_regular_file(path, error) && is_other(path)) return remedy(path);
+    return std::nullopt;
+  }
+  std::set<fs::path> found;  // of several the first by name
+  fs::recursive_directory_iterator at(path, error);
+  for (int looked = 0; !error && looked < 1000 && at != fs::recursive_directory_iterator();
+       at.increment(error), ++looked)
+    if (is_other(at->path())) found.insert(at->path());
+  if (found.empty()) return std::nullopt;
+  return remedy(*found.begin());
 }
 
 std::optional<FilesChanged> files_changed(const Task& task) {

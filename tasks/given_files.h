@@ -81,6 +81,10 @@ inline std::string shape_text(const std::vector<std::int64_t>& shape) {
 void resolve_size(Options& options, const std::string& key, std::int64_t least, std::int64_t standard,
                   const std::string& what);
 
+/// What brings data of another form (.npz, .safetensors, .pt, .parquet, a dataset of Hugging Face) that lies at `path`, a file
+/// or in a folder, into .npy files; none where nothing of the kind is there.
+std::optional<std::string> remedy_for(const std::string& path);
+
 /// A task of such files.
 class ReadsFiles {
  public:
@@ -105,9 +109,10 @@ std::shared_ptr<const Data> files_in(const std::string& folder) {
   if (!std::filesystem::is_directory(folder, ignored))
     throw OptionError(
         "task.folder",
-        fmt::format(
-            "task.folder = \"{:.500}\": {:.500} is no folder; it must hold {} ('crosstalk describe {}')",
-            folder, std::filesystem::absolute(folder, ignored).string(), Data::kHolds, Data::kTask));
+        fmt::format("task.folder = \"{:.500}\": {:.500} is no folder; {}", folder,
+                    std::filesystem::absolute(folder, ignored).string(),
+                    remedy_for(folder).value_or(fmt::format("it must hold {} ('crosstalk describe {}')",
+                                                            Data::kHolds, Data::kTask))));
   std::shared_ptr<const Data>& data = known[folder];
   if (!data || data->changed()) data = std::make_shared<const Data>(folder);
   return data;

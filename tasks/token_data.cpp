@@ -91,14 +91,26 @@ IntegerFile::IntegerFile(const std::string& path, const NpyLayout& layout, std::
   shape_ = layout.shape;
   offset_ = layout.offset;
   numbers_ = {nullptr, width, type[1] == 'i'};
+  const auto bytes = static_cast<std::size_t>(layout.bytes);
+  if (layout.fortran && bytes > TokenData::kHeld)
+    throw std::runtime_error(
+        fmt::format("{}: is in Fortran order, which is read of at most 1 GiB, and holds {:.1f}; save "
+                    "numpy.ascontiguousarray(array)",
+                    path, static_cast<double>(bytes) / static_cast<double>(TokenData::kHeld)));
   file_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (file_ < 0) throw std::runtime_error(fmt::format("{}: cannot be read ({})", path, std::strerror(errno)));
-  const auto bytes = static_cast<std::size_t>(layout.bytes);
-  if (bytes > room) return;
+  if (bytes > room && !layout.fortran) return;
   numbers_ = read(0, count_, held_);
+  if (layout.fortran) {
+    std::vector<std::int64_t> ordered(held_.size());
+    put_in_c_order(shape_, static_cast<std::size_t>(width), reinterpret_cast<const char*>(held_.data()),
+                   reinterpret_cast<char*>(ordered.data()));
+    held_ = std::move(ordered);
+    numbers_.at = held_.data();
+  }
   ::close(std::exchange(file_, -1));
   if (broken_) throw std::runtime_error(fmt::format("{}: cannot be read to its end", path));
-  room -= bytes;
+  room -= std::min(room, bytes);
 }
 
 IntegerFile::~IntegerFile() {
@@ -141,14 +153,9 @@ void TokenData::open(Part& part, const std::string& folder, int split, std::size
   if (tokens.empty()) {
     if (!find(folder, split, {"keys"}).empty())
       refuse_files("{}: holds keys and values, tokens of two numbers; task file reads those", folder);
-    if (std::error_code ignored; fs::exists(fs::path(folder) / (name + ".npz"), ignored))
-      refuse_files(
-          "{0}: holds {1}.npz, an archive; task tokens reads single arrays: with z = numpy.load(\"{0}/{1}.npz\"), numpy.save(\"{0}/{1}_inputs.npy\", "
-          "z[...]) and {1}_labels.npy likewise",
-          folder, name);
-    refuse_files(
-        "{0}: holds no {1}_inputs.npy, {1}_tokens.npy or {1}/tokens.npy; task tokens needs the sequences of {1} there ('crosstalk describe tokens')",
-        folder, name);
+    refuse_files("{0}: holds no {1}_inputs.npy, {1}_tokens.npy or {1}/tokens.npy; {2}", folder, name,
+                 remedy_for(folder).value_or(fmt::format(
+                     "task tokens needs the sequences of {} there ('crosstalk describe tokens')", name)));
   }
   part.tokens = opened(tokens, 2, "[N,T] (N sequences of T tokens)", room);
   part.N = part.tokens->shape()[0], part.T = part.tokens->shape()[1];

@@ -22,8 +22,8 @@ namespace crosstalk {
 /// short must not end the program.
 class IntegerFile {
  public:
-  /// Holds the array where it takes no more than `room` bytes, which become fewer. Throws std::runtime_error that says what
-  /// the file holds instead.
+  /// Holds the array where it takes no more than `room` bytes, which become fewer, or is in Fortran order, whose sequences do not lie
+  /// together. Throws std::runtime_error that says what the file holds instead.
   IntegerFile(const std::string& path, std::size_t& room);
   /// The same of numbers that stand in a file as `layout` says.
   IntegerFile(const std::string& path, const NpyLayout& layout, std::size_t& room);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "experiments/program/help/topics.h"
 #include "kernels/base/error.h"
 
 namespace crosstalk::python {
@@ -30,7 +31,14 @@ const T& named(const T* kind, const std::string& name, const std::vector<T>& all
   if (kind != nullptr) return *kind;
   std::vector<std::string> names;
   for (const T& one : all) names.push_back(one.name);
-  throw nb::value_error(fmt::format("unknown {} '{}'; {}", what, name, hint(name, names, what)).c_str());
+  std::string told = hint(name, names, what);
+  if (nearest_name(name, names).empty()) {  // something else may be called so, as `crosstalk describe` knows
+    if (program::is_described(name))
+      told = fmt::format("it is something else, which describe(\"{}\") explains", name);
+    else if (const std::string meant = program::meant_by(name); !meant.empty())
+      told = meant;
+  }
+  throw nb::value_error(fmt::format("unknown {} '{}'; {}", what, name, told).c_str());
 }
 
 }  // namespace

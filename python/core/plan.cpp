@@ -93,11 +93,12 @@ constexpr std::size_t kSmall = std::size_t{1} << 16;
 bool is_aligned(const void* p) { return reinterpret_cast<std::uintptr_t>(p) % Recycled::kAlignment == 0; }
 
 /// Fills a place, or, where `borrow` asks for it and the memory suits, makes that the place; whoever calls keeps it then as it is.
-/// Gives the flaws of the numbers.
-int fill(const Call& call, const std::string& what, const std::string& name, const Place& place,
-         const void* from, int threads, bool& borrow) {
+/// What was borrowed before is let go and not written. Gives the flaws of the numbers.
+int fill(const Call& call, const std::string& what, const std::string& name, Place place, const void* from,
+         int threads, bool& borrow) {
   const std::size_t bytes = place.size() * call.plan().word();
   borrow = borrow && is_aligned(from) && bytes >= kSmall && call.bind(what, name, const_cast<void*>(from));
+  if (!borrow && call.plan().is_bound() && call.bind(what, name, nullptr)) place = found(call, what, name);
   void* to = borrow ? nullptr : place.data;
   const auto n = static_cast<std::int64_t>(place.size());
   const Exec exec = Where{}.exec(threads_of(threads, bytes));
@@ -224,6 +225,7 @@ bool put_on_device(const Call& call, const std::string& what, const std::string&
                    bool borrow) {
   auto* data = reinterpret_cast<void*>(pointer);
   if (borrow && is_aligned(data) && call.bind(what, name, data)) return true;
+  call.bind(what, name, nullptr);
   move_on_device(call, what, name, pointer, true);
   return false;
 }

@@ -6,6 +6,7 @@
 #pragma once
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -72,14 +73,17 @@ class Plan {
   virtual void backward(const Exec& exec) = 0;
 
   /// Makes memory of the caller that of a place, until unbind(): what is there now is not looked at. Returns false where the place
-  /// has to stay. `what`: "input", "gradient", "output", "cotangent" or "state".
+  /// has to stay. `what`: "input", "gradient", "output", "cotangent" or "state". No memory (null): the place has its own again;
+  /// false where it had it.
   virtual bool bind(const std::string& /*what*/, const std::string& /*name*/, void* /*data*/) {
     return false;
   }
+  bool is_bound() const { return !own_.empty(); }  ///< whether any place had such memory
   void unbind() {
     for (auto back = unbound_.rbegin(); back != unbound_.rend(); ++back) (*back)();
     unbound_.clear();
     moved_.clear();
+    own_.clear();
   }
 
  protected:
@@ -89,7 +93,14 @@ class Plan {
                      bool alone = false) {
     Variable<Real>* const root = variable->root();
     const auto part = gradient ? &Variable<Real>::gradient : &Variable<Real>::value;
+    if (data == nullptr) {
+      const auto own = own_.find({root, gradient});
+      if (own == own_.end()) return false;
+      move(graph, root, gradient, static_cast<Real*>(own->second));
+      return true;
+    }
     if (!root->owned || (root->*part).data == nullptr) return false;
+    own_.try_emplace({root, gradient}, (root->*part).data);
     if (alone && std::find(moved_.begin(), moved_.end(), root) != moved_.end()) return false;
     moved_.push_back(root);
     unbound_.push_back(
@@ -116,7 +127,8 @@ class Plan {
     }
   }
   std::vector<std::function<void()>> unbound_;
-  std::vector<const void*> moved_;  ///< variables that have memory of the caller
+  std::vector<const void*> moved_;                     ///< variables that have memory of the caller
+  std::map<std::pair<const void*, bool>, void*> own_;  ///< of variables, or their gradients, that had such
 };
 
 /// Where a plan lies and runs. `stream`: a cudaStream_t of whoever calls, in whose order everything is queued.

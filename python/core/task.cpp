@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "experiments/inspect/sample.h"
+#include "experiments/program/help/topics.h"
 #include "experiments/training/epoch.h"
 #include "kernels/base/error.h"
 #include "python/core/plan.h"
@@ -154,6 +155,16 @@ void Stream::draw_on_device(const std::string& split, int R, int B, std::int64_t
 
 namespace {
 
+/// What `crosstalk describe` prints of a name. Throws ValueError, which says what may be meant.
+std::string described(const std::string& name) {
+  std::string text = program::described(name);
+  if (!text.empty()) return text;
+  const std::string meant = program::meant_by(name);
+  throw nb::value_error(fmt::format("nothing is called '{}'; {}", name,
+                                    meant.empty() ? "memories() and tasks() list names" : meant)
+                            .c_str());
+}
+
 nb::dict describe_task(const std::string& name) {
   const TaskKind& kind = named_task(name);
   nb::dict all;
@@ -171,6 +182,7 @@ void bind_task(nb::module_& m) {
     return names;
   });
   m.def("describe_task", &describe_task, "name"_a);
+  m.def("described", &described, "name"_a);
   nb::class_<Stream>(m, "Stream")
       .def(nb::init<const std::string&, const nb::dict&>(), "name"_a, "options"_a)
       .def_prop_ro("name", &Stream::name)

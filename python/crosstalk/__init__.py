@@ -32,6 +32,7 @@ except ImportError as _error:
     raise ImportError(f"{_error}: OpenMP's library is missing; apt install libgomp1, or import torch first") from None
 
 from ._core import ConfigError, DeviceError, OptionError, OutOfMemory, StoreError
+from .conversion import write_arrays
 from .memories import Description, _limit_threads, apply, describe, memories, release, set_threads
 from .rules import Rule, rule
 from .studies import Plan, Result, difference, plan, run, table
@@ -56,6 +57,7 @@ __all__ = [
     "apply",
     "describe",
     "difference",
+    "jax",
     "memories",
     "plan",
     "plot",
@@ -71,11 +73,12 @@ __all__ = [
     "train",
     "verify",
     "weights",
+    "write_arrays",
 ]
 
 
 def __getattr__(name: str) -> object:
-    # What needs PyTorch or matplotlib is looked for when it is used.
+    # What needs PyTorch, JAX or matplotlib is looked for when it is used.
     if name == "train":
         from .training import train
 
@@ -84,15 +87,20 @@ def __getattr__(name: str) -> object:
         from .verifying import verify
 
         return verify
-    if name == "torch":
+    if name in ("torch", "jax"):
         import importlib
 
-        return importlib.import_module(".torch", __name__)
+        return importlib.import_module(f".{name}", __name__)
     if name == "plot":
         from .plots import plot
 
         return plot
     raise AttributeError(f"module 'crosstalk' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    # For editors and notebooks: with what is looked for when it is used, without modules and names of the inside.
+    return [*__all__, "__doc__", "__file__", "__name__", "__path__", "__version__"]
 
 
 # A child forked after its parent had used OpenMP's threads hangs where it asks for more than one.

@@ -1,4 +1,4 @@
-"""`python -m crosstalk quickstart`: the first figure; `train STUDY`: PyTorch models of a study; every other command is the program's."""
+"""`python -m crosstalk quickstart`: the first figure; `train STUDY`: PyTorch models of a study; `arrays`: data of another form; the rest is the program's."""
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
@@ -11,6 +11,10 @@ from .studies import STOPPED, program
 
 
 def main(words: list[str]) -> int:
+    if words and words[0] == "arrays":
+        from .conversion import main as arrays
+
+        return arrays(words[1:])
     if not words or words[0] not in ("quickstart", "train", "verify"):
         os.execv(program(), ["crosstalk", *words])
     parser = argparse.ArgumentParser(prog=f"python -m crosstalk {words[0]}", description=None)

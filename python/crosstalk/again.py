@@ -31,6 +31,12 @@ def _of_torch() -> tuple[Any, ...] | None:
     return _torch
 
 
+def is_compiling() -> bool:
+    """Whether torch.compile looks at a call, which it cannot follow."""
+    torch: Any = sys.modules.get("torch")
+    return torch is not None and hasattr(torch, "compiler") and bool(torch.compiler.is_compiling())
+
+
 def key_of(memory: str, given: Mapping[str, Any], form: str, precision: str | None) -> tuple[Any, list[int]] | None:
     """By what a call is known, and where its inputs lie; None: it goes the long way."""
     tensor = parameter = strided = None

@@ -148,6 +148,12 @@ class _Backward(torch.autograd.Function):
         raise RuntimeError("memories are differentiable once, and this asks for a derivative of their gradients (twice)")
 
 
+@torch.compiler.disable  # type: ignore[untyped-decorator, unused-ignore]
+def uncompiled(function: Any, *given: Any, **named: Any) -> Any:
+    """A call that torch.compile leaves as it is: what it compiles ends before, and begins anew behind."""
+    return function(*given, **named)
+
+
 def is_followed(inputs: dict[str, Any]) -> bool:
     """Whether somebody may ask for gradients or for replicas of a call."""
     if torch._C._are_functorch_transforms_active():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import warnings
 from typing import Any, Mapping, Sequence
 
 import numpy as np
@@ -40,7 +41,11 @@ def threads_now(threads: int | None = None) -> int:
 
 
 def memories() -> list[str]:
-    """Names of all memories, as `crosstalk list memories` has them."""
+    """Names of all memories, as `crosstalk list memories` has them.
+
+    >>> "gated_delta" in ct.memories()
+    True
+    """
     return list(_core.memories())
 
 
@@ -69,6 +74,8 @@ class Description:
         self.options: dict[str, dict[str, Any]] = {option["name"]: option for option in facts["options"]}
 
     def __repr__(self) -> str:
+        if not self.summary:  # of what is neither a memory nor a task
+            return self.text.rstrip("\n")
         lines = [f"{self.name}: {self.summary}", ""]
         if self.equation:
             lines += [f"  {self.equation}"]
@@ -94,11 +101,17 @@ class Description:
 
 
 def describe(name: str) -> Description:
-    """A memory or a task: equation, source, inputs and options."""
+    """A memory or a task: equation, source, inputs and options; of any other name the text of `crosstalk describe`.
+
+    >>> ct.describe("delta").inputs["beta"]
+    ('[B,T,H]', False)
+    """
     checks.text("the name of a memory or a task", name)
     if name in _core.tasks():
         return Description(_core.describe_task(name))
-    return Description(_core.describe_memory(name))
+    if name in _core.memories():
+        return Description(_core.describe_memory(name))
+    return Description({"name": name, "summary": "", "text": _core.described(name), "options": ()})
 
 
 def _plain(value: Any) -> Any:
@@ -180,8 +193,24 @@ def _check_shapes(
             if not optional:
                 raise TypeError(f"{memory} needs {name} of shape {letters}")
         elif list(shapes[name]) != list(dims):
-            raise ValueError(f"{name} has shape {list(shapes[name])}; expected {letters} = {list(dims)}")
+            turned = letters.startswith("[B,T,H") and list(shapes[name]) == [dims[0], dims[2], dims[1], *dims[3:]]
+            hint = f"; heads stand behind tokens: swapaxes(1, 2) of {name}, or of q, k and v where they are [B,H,T,K]" if turned else ""
+            raise ValueError(f"{name} has shape {list(shapes[name])}; expected {letters} = {list(dims)}{hint}")
     return [name for name in known if name in shapes and known[name][2]]
+
+
+#: Heads that say, where tokens are a quarter of them at most, that the two were swapped.
+_MANY_HEADS = 32
+
+
+def _warn_of_swapped(memory: str, sizes: Sequence[int], shapes: Mapping[str, Sequence[int]]) -> None:
+    """Says it where [B,H,T,K] is likely meant: all shapes agree then, and nothing else would tell."""
+    _, T, H, *_ = sizes
+    if H >= _MANY_HEADS and 1 < T <= H // 4:
+        warnings.warn(
+            f"{memory} reads v {list(shapes['v'])} as [B,T,H,V], {T} tokens of {H} heads; of [B,H,T,V] swapaxes(1, 2) makes that",
+            stacklevel=5,
+        )
 
 
 def _precision_of(dtype: str, precision: str | None) -> str:
@@ -238,15 +267,16 @@ class _Fold:
     def __init__(self, kind: _ApplyKind, R: int, at: dict[str, int], of_o: int, of_states: int):
         self.kind, self.R, self._at, self._of_o, self._of_states = kind, R, at, of_o, of_states
 
-    def _place(self, name: str) -> int:
+    def place(self, name: str) -> int:
+        """The dimension of an input or an output that replicas are folded into."""
         return self._at.get(name, self._of_o if name == OF_O else self._of_states)
 
     def put(self, name: str, x: Any) -> Any:
-        at = self._place(name)
+        at = self.place(name)
         return x.movedim(0, at).flatten(at, at + 1)
 
     def take(self, name: str, x: Any) -> Any:
-        at = self._place(name)
+        at = self.place(name)
         return x.unflatten(at, (self.R, -1)).movedim(at, 0)
 
 
@@ -263,6 +293,7 @@ def _kept_kind(
     of = dict(shapes)
     sizes = _sizes_of(memory, given, of)
     present = _check_shapes(memory, given, sizes, of)
+    _warn_of_swapped(memory, sizes, of)
     kind = _precision_of(dtype, precision)
     checks.text("form", form)
     return _ApplyKind(memory, given, sizes, present, form, kind)
@@ -314,6 +345,13 @@ def placed(given: dict[str, Any], tensors: Sequence[Any]) -> dict[str, Any]:
     return {**by_place, **given}
 
 
+def options_and_inputs(memory: str, given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What is given to a memory by name: its inputs and whatever has a shape, which may be meant as one; the rest are options."""
+    known = _names(memory, _law(given))
+    options = {n: x for n, x in given.items() if n not in known and not (hasattr(x, "shape") and np.ndim(x) > 0)}
+    return options, {n: x for n, x in given.items() if n not in options}
+
+
 def apply(
     memory: str,
     *tensors: Any,
@@ -327,13 +365,23 @@ def apply(
     """One memory on given tensors: `(o, state)`, and with `d_o` or `d_state` gradients as a third.
 
     What is given goes into the memory's equation, and nothing else: no hidden scale, normalisation or feature map. Inputs and
-    options are named as `describe(memory)` has them; q, k and v may be given by their places: q, k `[B,T,H,K]`, v `[B,T,H,V]`, states before the first token `s0`
-    `[B,H,V,K]`. `state` holds the states after the last token by name ("S"). Gradients are those of `sum(o * d_o)`, and of
+    options are named as `describe(memory)` has them; q, k and v may be given by their places: q, k `[B,T,H,K]`, v `[B,T,H,V]`,
+    states before the first token `s0` `[B,H,V,K]`. `state` holds the states after the last token by name ("S"). Gradients are those of `sum(o * d_o)`, and of
     `sum(state[NAME] * d_state[NAME])` for each state that `d_state` names, added. float64 is calculated in float64, float32 in
     float32 (`precision="tf32"` or `"bf16"` rounds the factors of products). Torch tensors give torch tensors, differentiable
     once by every input, o and states alike. Tensors on a GPU (torch, or with `__cuda_array_interface__`) stay there: work is
     queued on torch's current stream, and nothing waits; values are not looked at there.
+
+    >>> k = np.eye(4, dtype="float32").reshape(1, 4, 1, 4)                      # B = 1, T = 4, H = 1, K = 4
+    >>> v = np.arange(8, dtype="float32").reshape(1, 4, 1, 2)
+    >>> o, state = ct.apply("delta", k, k, v, beta=np.ones((1, 4, 1), "float32"))
+    >>> bool((o == v).all()), state["S"].shape
+    (True, (1, 1, 2, 4))
     """
+    if again.is_compiling():
+        from .autograd import uncompiled
+
+        return uncompiled(apply, memory, *tensors, d_o=d_o, d_state=d_state, form=form, precision=precision, threads=threads, **given)
     if tensors:
         given = placed(given, tensors)
     short = again.key_of(memory, given, form, precision) if d_o is None and d_state is None else None
@@ -342,9 +390,7 @@ def apply(
         result = None if quick is None else quick(short[1], threads_now(threads))
         if result is not None:
             return result
-    known = _names(memory, _law(given))
-    options = {n: x for n, x in given.items() if n not in known and not (hasattr(x, "shape") and np.ndim(x) > 0)}
-    inputs = {n: x for n, x in given.items() if n not in options}
+    options, inputs = options_and_inputs(memory, given)
     arrays = arrays_of(inputs, threads_now(threads))
     checked = {name: arrays.given(name, x) for name, x in inputs.items()}
     kind = _kind_of(memory, arrays, checked, options, form, precision)

@@ -46,7 +46,10 @@ class Rule:
 def rule(law: str | Sequence[str], **options: Any) -> Rule:
     """The memory that these steps write down (docs/rules.md), as a function.
 
-    `rule(["beta = sigmoid(token)", "S += beta (v - S k) k^T", "read S q"])` is the delta rule. Numbers c, c2, c3 of the law, and
-    other options of the memory `rule`, are keywords.
+    Numbers c, c2, c3 of the law, and other options of the memory `rule`, are keywords.
+
+    >>> delta = ct.rule(["beta = sigmoid(token)", "S += beta (v - S k) k^T", "read S q"])
+    >>> delta.inputs["beta"]
+    ('[B,T,H]', False)
     """
     return Rule(law, **options)

@@ -92,6 +92,39 @@ def _numpy(column: Any) -> Any:
     return np.ma.masked_array(values.astype(bool) if kind == "bool" else values, more == 0)
 
 
+def _key(column: Any) -> list[Any]:
+    """Keys of np.lexsort by which a column's rows rise, what is missing last; the one that decides most stands last."""
+    kind, values, more = column
+    if kind == "float":
+        return [values]
+    if kind == "text":
+        place = np.empty(len(more) + 1, np.int64)  # of a category; of none (-1) the last
+        place[np.argsort(np.array(more, dtype=str), kind="stable") if more else []] = np.arange(len(more))
+        place[-1] = len(more)
+        return [place[values]]
+    return [values, more == 0]
+
+
+def _differs(column: Any) -> bool:
+    return any((key[1:] != key[:-1]).any() for key in _key(column))
+
+
+def _in_order(columns: list[tuple[str, Any]], by: Iterable[str]) -> list[tuple[str, Any]]:
+    """Rows that rise by these columns, the first decides most; equal ones stay as they are."""
+    of = dict(columns)
+    keys = [key for name in reversed([n for n in by if n in of and _differs(of[n])]) for key in _key(of[name])]
+    if not keys:
+        return columns
+    at = np.lexsort(keys)
+    return [(n, (kind, x[at], more if kind == "text" else more[at])) for n, (kind, x, more) in columns]
+
+
+def _keys_of(columns: list[tuple[str, Any]]) -> list[str]:
+    """Names of the configuration's columns, `task.pairs` and the like."""
+    names = [name for name, _ in columns]
+    return [name for name in names[: names.index("d_dot")] if "." in name]
+
+
 def read(
     paths: Any,
     *,
@@ -105,7 +138,14 @@ def read(
     """Results of stores, studies or tables, as `crosstalk export` gives them, with the type of each option.
 
     One row a run and label; integers stay integers (`Int64`) and texts are categories, also where some memories lack the
-    option. `curves=True`: id, label, seed, step, metric, value. `where={"label": "dpfp*", "task.pairs": [4, 8]}` chooses rows.
+    option. Rows rise by study, label, the keys of the configuration that differ (in the order of their columns) and seed.
+    `curves=True`: id, label, seed, step, metric, value, by label, seed, id, metric and step.
+    `where={"label": "dpfp*", "task.pairs": [4, 8]}` chooses rows.
+
+    >>> frame = ct.read("runs/mqar", where={"label": "delta*"})
+    >>> frame.columns[:5].tolist()
+    ['id', 'study', 'label', 'status', 'seed']
+    >>> by_pairs = frame.groupby("task.pairs").test_accuracy.median()
     """
     names, conditions = _names(paths), _texts(where, "where")
     sets, place = _texts(set, "set"), None if store is None else checks.path(store)
@@ -113,11 +153,13 @@ def read(
         if provenance:
             raise ValueError("curves have no provenance; read the runs with provenance=True")
         columns, _, told = _core.curves(names, conditions, sets, place)
+        by = ["label", "seed", "id", "metric", "step"]
     else:
         columns, _, told = _core.columns(names, conditions, sets, place, provenance)
+        by = ["study", "label", *_keys_of(columns), "seed", "id"]
     for line in told.splitlines():
         warnings.warn(line.removeprefix("crosstalk: ").removeprefix("warning: "), stacklevel=2)
-    return _frame(columns, lib)
+    return _frame(_in_order(columns, by), lib)
 
 
 def weights(store: Any, id: str) -> dict[str, Any]:

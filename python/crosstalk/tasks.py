@@ -284,5 +284,10 @@ class _Ring:
 
 
 def task(name: str, **options: Any) -> Task:
-    """A task by its name, with options as `describe(name)` lists them."""
+    """A task by its name, with options as `describe(name)` lists them.
+
+    >>> task = ct.task("mqar", vocabulary=256, length=64, pairs=8)
+    >>> next(task.batches("train", batch=32, seed=1)).tokens.shape
+    (32, 64)
+    """
     return Task(name, **options)

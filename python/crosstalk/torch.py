@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 import functools
-from typing import Any, Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 import torch
@@ -19,6 +19,11 @@ from . import _core, checks
 from .arrays import arrays_of
 from .autograd import differentiable
 from .memories import _plain, apply, threads_now
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ._options import Given, Named, OfLayer, OfModel
 
 __all__ = ["LanguageModel", "Memory", "function"]
 
@@ -133,9 +138,15 @@ class Memory(nn.Module):
     Parameters have the names, shapes and initial values of layer `number` of the program's language model with that
     `seed`; without one they follow `torch.manual_seed`. `state` is a dict of tensors by name ("S"), or None at the start;
     memories that keep their keys and values, and layers that look back by a convolution or a shift, have none: it is then empty.
+
+    >>> layer = ct.torch.Memory("gated_delta", 64, heads=4, key_norm="l2")
+    >>> layer
+    Memory('gated_delta', width=64, heads=4, d_key=64, d_value=64: 16908 parameters; state S [4, 16, 16])
+    >>> y, state = layer(torch.randn(2, 32, 64))
+    >>> y, state = layer(torch.randn(2, 8, 64), state)
     """
 
-    def __init__(self, memory: str, width: int, *, number: int = 0, seed: int | None = None, **options: Any):
+    def __init__(self, memory: str, width: int, *, number: int = 0, seed: int | None = None, **options: Unpack[OfLayer]):
         super().__init__()
         #: resolved options, by their whole names
         self.config: dict[str, Any] = _core.layer_options(_keyed(memory, {**options, "width": width}))
@@ -161,8 +172,15 @@ class Memory(nn.Module):
         #: state -> (its input before the first token, its shape for one sequence)
         self._states: dict[str, tuple[str, list[int]]] = {name: (start, shape) for name, start, shape in carried}
 
-    def extra_repr(self) -> str:
-        return f"{self.kind!r}, width={self.width}, heads={self.config['model.heads']}"
+    def __repr__(self) -> str:
+        """The memory and its sizes in one line: parameters lie in many small modules, which say less."""
+        heads, d_key, d_value = (self.config[f"model.{name}"] for name in ("heads", "d_key", "d_value"))
+        states = ", ".join(f"{name} {shape[1:]}" for name, (_, shape) in self._states.items()) or "none"
+        size = sum(x.numel() for x in self.parameters())
+        return (
+            f"Memory({self.kind!r}, width={self.width}, heads={heads}, d_key={d_key}, d_value={d_value}: "
+            f"{size} parameters; state {states})"
+        )
 
     def weights(self) -> dict[str, np.ndarray[Any, Any]]:
         """Parameters by the names that they have in the program."""
@@ -242,6 +260,10 @@ class LanguageModel(nn.Module):
     `mixer(width, layer)` makes a module x `[B,T,width]` -> y, or (y, anything), which stands in the place of the memory. Options,
     names, shapes and initial values of parameters are those of the program: `load_weights(ct.weights(STORE, ID))` takes those of
     a run. Without a seed initial values follow `torch.manual_seed`.
+
+    >>> model = ct.torch.LanguageModel("deltanet", vocabulary=256, width=64, layers=2, heads=2, mlp="swiglu")
+    >>> model(torch.randint(256, (2, 32))).shape
+    torch.Size([2, 32, 256])
     """
 
     def __init__(
@@ -252,7 +274,7 @@ class LanguageModel(nn.Module):
         mixer: Callable[[int, int], nn.Module] | None = None,
         vocabulary: int | None = None,
         seed: int | None = None,
-        **options: Any,
+        **options: Unpack[OfModel],
     ):
         super().__init__()
         if isinstance(config, str):
@@ -403,14 +425,22 @@ def _of_config(config: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 class function:
-    """The bare law of a memory: `f(q, k, v, beta=...)` -> (o, state), as `ct.apply` has it, with options kept."""
+    """The bare law of a memory: `f(q, k, v, beta=...)` -> (o, state), as `ct.apply` has it, with options kept.
 
-    def __init__(self, memory: str, **options: Any):
-        self.memory, self.options = memory, options
+    >>> delta = ct.torch.function("delta", key_norm="l2")
+    >>> x = torch.randn(2, 8, 4, 16)
+    >>> delta(x, x, x, beta=torch.rand(2, 8, 4))[0].shape
+    torch.Size([2, 8, 4, 16])
+    """
+
+    def __init__(self, memory: str, **options: Unpack[Given]):
+        self.memory = memory
+        self.options: dict[str, Any] = dict(options)
         self.inputs = list(_core.describe_memory(memory)["inputs"])
 
-    def __call__(self, *qkv: Any, **inputs: Any) -> Any:
-        return apply(self.memory, *qkv, **inputs, **self.options)
+    def __call__(self, *qkv: torch.Tensor, **inputs: Unpack[Named]) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+        named: dict[str, Any] = dict(inputs)
+        return apply(self.memory, *qkv, **named, **self.options)  # type: ignore[no-any-return, unused-ignore]
 
     def __repr__(self) -> str:
         return f"crosstalk.torch.function({', '.join([repr(self.memory)] + [f'{n}={x!r}' for n, x in self.options.items()])})"

@@ -2,9 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import zlib
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +17,13 @@ from crosstalk import studies
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 # A shell's background jobs begin with interrupts ignored, and Python leaves that so.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def examples_of(page):
+    """(language, name of the file that it is, content, line) of every fenced block of a page."""
+    text = page.read_text()
+    pattern = r"(?:<!-- (?:file: (\S+)|not run: (needs a GPU)) -->\n)?^```(\w*)\n(.*?)^```"
+    return [(m[3], m[1], m[4], text[: m.start(4)].count("\n")) for m in re.finditer(pattern, text, re.S | re.M) if not m[2]]
 
 
 def call(*words):
@@ -41,7 +50,7 @@ RANGES = {"log_decay": (-1.0, -0.01), "log_decay_a": (-1.0, -0.01), "log_decay_v
           "log_input": (-1.0, 1.0), "log_rate": (-1.0, 0.0)}
 
 
-def inputs_of(memory, dtype=np.float64, B=2, T=9, H=2, K=4, V=3, N=2, optional=False, **options):
+def inputs_of(memory, dtype: Any = np.float64, B=2, T=9, H=2, K=4, V=3, N=2, optional=False, **options) -> dict[str, Any]:
     """Numbers for which every memory makes sense: keys of length 1, gates inside (0, 1)."""
     random = np.random.default_rng(zlib.crc32(memory.encode()))
     H = 1 if memory in ("mamba1", "rwkv4") else H
@@ -59,5 +68,5 @@ def inputs_of(memory, dtype=np.float64, B=2, T=9, H=2, K=4, V=3, N=2, optional=F
     return all
 
 
-OPTIONS = {"rule": {"law": "beta = token; S += beta (v - S k) k^T; read S q"}}
+OPTIONS: dict[str, dict[str, Any]] = {"rule": {"law": "beta = token; S += beta (v - S k) k^T; read S q"}}
 os.environ.setdefault("OMP_NUM_THREADS", "1")

@@ -6,6 +6,7 @@ Skipped without a GPU, or where the module was built for the CPU alone; with CRO
 import ctypes
 import os
 import time
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ if not ct._core.built_with_cuda() or ct._core.cuda_devices() == 0:
         pytest.fail(why, pytrace=False)
     pytest.skip(why, allow_module_level=True)
 
+torch: Any = None
 try:
     import torch
 
@@ -39,7 +41,7 @@ def close(got, want, what, limit=1e-12):
 class Theirs:
     """What is known of an array of a library that this package does not know."""
 
-    def __init__(self, x, stream=1):  # 1: the default stream
+    def __init__(self, x, stream: Any = 1):  # 1: the default stream
         self.kept = torch.from_numpy(np.ascontiguousarray(x)).cuda()
         torch.cuda.synchronize()
         self.__cuda_array_interface__ = {**self.kept.__cuda_array_interface__, "stream": stream}
@@ -191,7 +193,8 @@ def test_memories_on_arrays_of_others(memory):
     x = inputs_of(memory, T=40)
     d_o = np.random.default_rng(1).normal(size=ct.apply(memory, **x)[0].shape)
     want = ct.apply(memory, d_o=d_o, **x)
-    o, state, d = ct.apply(memory, d_o=Theirs(d_o), **{n: Theirs(y) for n, y in x.items()})
+    there: dict[str, Any] = {n: Theirs(y) for n, y in x.items()}
+    o, state, d = ct.apply(memory, d_o=Theirs(d_o), **there)
     assert hasattr(o, "__cuda_array_interface__")
     close(o.numpy(), want[0], "o")
     for name in d:
@@ -228,7 +231,7 @@ def test_layers_and_models_on_the_gpu(dtype):
     batch = next(ct.task("mqar", vocabulary=64, length=32, pairs=4).batches(batch=8, device="cpu"))
     loss = batch.cross_entropy(model(batch.tokens))
     loss.backward()
-    want = {n: p.grad.clone() for n, p in model.named_parameters()}
+    want = {n: torch.clone(p.grad) for n, p in model.named_parameters()}
     there = model.cuda()
     there.zero_grad()
     on_gpu = next(ct.task("mqar", vocabulary=64, length=32, pairs=4).batches(batch=8, device="cuda"))
@@ -237,7 +240,7 @@ def test_layers_and_models_on_the_gpu(dtype):
     limit = 1e-9 if dtype == torch.float64 else 2e-3
     assert abs(float(again) - float(loss)) < limit
     for name, p in there.named_parameters():
-        close(p.grad.cpu().numpy(), want[name].numpy(), name, limit)
+        close(torch.clone(p.grad).cpu().numpy(), want[name].numpy(), name, limit)
 
 
 @needs_torch
@@ -308,12 +311,15 @@ def test_a_stream_that_is_gone_leaves_its_plans():
     want = ct.apply("delta", **x)[0]
     cuda, stream = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p()
     assert cuda.cuStreamCreate(ctypes.byref(stream), 1) == 0  # of its own, ordered after no other
-    o, _ = ct.apply("delta", **{n: Theirs(y, stream.value) for n, y in x.items()})
+    there: dict[str, Any] = {n: Theirs(y, stream.value) for n, y in x.items()}
+    o: Any = ct.apply("delta", **there)[0]
     close(o.numpy(), want, "o")
-    del o, _
+    del o
     assert cuda.cuStreamDestroy_v2(stream) == 0
     ct.release()
-    close(ct.apply("delta", **{n: Theirs(y) for n, y in x.items()})[0].numpy(), want, "o")
+    there = {n: Theirs(y) for n, y in x.items()}
+    o = ct.apply("delta", **there)[0]
+    close(o.numpy(), want, "o")
 
 
 @needs_torch

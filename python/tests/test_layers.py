@@ -1,5 +1,7 @@
 """Layers and language models in PyTorch: the program's initial values, forward and gradients, for every memory."""
 # SPDX-License-Identifier: Apache-2.0
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -46,7 +48,8 @@ def runs(tmp_path_factory):
 
 def model_of(label, **more):
     memory, options = MODELS[label]
-    return ct.torch.LanguageModel(memory, vocabulary=64, **{"width": 16, **options, **more})
+    given: dict[str, Any] = {"width": 16, **options, **more}
+    return ct.torch.LanguageModel(memory, vocabulary=64, **given)
 
 
 @pytest.mark.parametrize("label", MODELS)
@@ -74,7 +77,8 @@ def test_a_model_begins_as_the_program_does_and_learns_the_same(tmp_path, runs, 
 
     class Mine(ct.torch.LanguageModel):
         def __init__(self, config):
-            super().__init__(memory, vocabulary=config.vocabulary, seed=config["init_seed"], **{"width": 16, **options})
+            given: dict[str, Any] = {"width": 16, **options}
+            super().__init__(memory, vocabulary=config.vocabulary, seed=config["init_seed"], **given)
             made[label] = self
 
     path = study_of(tmp_path, {label: ("python", {})})
@@ -88,7 +92,7 @@ def test_a_model_begins_as_the_program_does_and_learns_the_same(tmp_path, runs, 
 
 @pytest.mark.parametrize("memory", ct.memories())
 def test_every_memory_is_a_layer_with_gradients(memory):
-    published = {"layer": "published"} if "layer of its authors" not in _published(memory) else {}
+    published: dict[str, Any] = {"layer": "published"} if "layer of its authors" not in _published(memory) else {}
     layer = ct.torch.Memory(memory, 8, heads=heads_of(memory), seed=1, **published).double()
     torch.manual_seed(0)  # fast weights are steep at some inputs, where finite differences are not good enough
     x = torch.randn(1, 4, 8, dtype=torch.float64, requires_grad=True)
@@ -138,7 +142,7 @@ def test_what_a_layer_refuses():
     with pytest.raises(TypeError, match="float32 and float64; they must be"):
         layer(x.double())
     with pytest.raises(ct.OptionError, match="did you mean short_conv"):
-        ct.torch.Memory("delta", 8, shrt_conv="qk")
+        ct.torch.Memory("delta", 8, shrt_conv="qk")  # pyright: ignore[reportCallIssue]
     with pytest.raises(ct.OptionError, match="heads = 3 does not divide"):
         ct.torch.Memory("delta", 8, heads=3)
     with pytest.raises(ValueError, match="unknown memory 'delt'"):
@@ -151,6 +155,13 @@ def test_what_a_layer_refuses():
         ct.torch.LanguageModel("delta", vocabulary=8, width=8).load_weights({})
     with pytest.raises(ValueError, match="model.decoder = 'last'"):
         ct.torch.LanguageModel("delta", vocabulary=8, width=8, decoder="last")
+
+
+def test_a_layer_says_what_it_is():
+    layer = ct.torch.Memory("mlstm", 16, heads=2)
+    size = sum(p.numel() for p in layer.parameters())
+    assert repr(layer) == f"Memory('mlstm', width=16, heads=2, d_key=16, d_value=16: {size} parameters; state S [2, 8, 8], m [2], n [2, 8])"
+    assert repr(layer) in repr(torch.nn.Sequential(layer))
 
 
 def test_seeds_state_dicts_and_names():

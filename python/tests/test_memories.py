@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import subprocess
 import types
+import warnings
 
 import numpy as np
 import pytest
@@ -180,7 +181,7 @@ def test_descriptions_are_those_of_the_registry():
     assert ct.describe("gated_delta").options["predict"]["choices"] == ["decayed", "undecayed"]
     for name in ct.tasks():
         assert ct.describe(name).summary
-    with pytest.raises(ValueError, match="unknown memory"):
+    with pytest.raises(ValueError, match="nothing is called 'nothing_like_it'; memories\\(\\) and"):
         ct.describe("nothing_like_it")
 
 
@@ -220,7 +221,7 @@ def test_the_short_way_is_for_calls_of_one_kind_alone():
         with pytest.raises(TypeError, match="several types"):
             ct.apply("gated_delta", **{**x, "v": x["v"].astype(np.float64)})
         with pytest.raises(TypeError, match="has no input vv"):
-            ct.apply("gated_delta", **x, vv=x["v"])
+            ct.apply("gated_delta", **x, vv=x["v"])  # pyright: ignore[reportCallIssue]
         with pytest.raises(ValueError, match="threads is 0"):
             ct.apply("gated_delta", **x, threads=0)
 
@@ -282,3 +283,26 @@ def test_arrays_of_others_on_the_cpu_are_read_by_dlpack():
     want, _ = ct.apply("delta", **x)
     got, _ = ct.apply("delta", **{name: Lent(y) for name, y in x.items()})
     np.testing.assert_array_equal(got, want)
+
+
+def test_heads_before_tokens_are_noticed():
+    x = inputs_of("delta", np.float32, T=9, H=2)
+    with pytest.raises(ValueError, match=r"beta has shape \[2, 2, 9\]; expected .* = \[2, 9, 2\]; heads stand behind tokens: swapaxes"):
+        ct.apply("delta", **{**x, "beta": x["beta"].swapaxes(1, 2)})
+    swapped = {n: np.ascontiguousarray(y.swapaxes(1, 2)) for n, y in inputs_of("delta", np.float32, T=64, H=8).items()}
+    with pytest.warns(UserWarning, match=r"reads v \[2, 8, 64, 3\] as \[B,T,H,V\], 8 tokens of 64 heads; of \[B,H,T,V\] swapaxes"):
+        ct.apply("delta", **swapped)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for T, H in ((1, 64), (9, 32), (4, 16)):  # one token after the other, and what may be meant as it is
+            ct.apply("delta", **inputs_of("delta", np.float32, T=T, H=H))
+
+
+def test_names_that_are_something_else():
+    for call_ in (ct.task, ct.describe):
+        with pytest.raises(ValueError, match="'num_kv_pairs'; did you mean 'task.pairs'"):
+            call_("num_kv_pairs")
+    with pytest.raises(ValueError, match="unknown task 'softmax'; it is something else, which describe"):
+        ct.task("softmax")
+    assert "stop after more than this many evaluations" in repr(ct.describe("train.patience"))
+    assert call("describe", "train.patience").rstrip("\n") == repr(ct.describe("train.patience"))

@@ -9,6 +9,7 @@ import pytest
 from conftest import SOURCE
 
 spec = importlib.util.spec_from_file_location("notebook", SOURCE / "scripts/notebook.py")
+assert spec is not None and spec.loader is not None
 notebook = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(notebook)
 PATH = SOURCE / "docs/notebook.ipynb"

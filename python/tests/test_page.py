@@ -1,24 +1,16 @@
 """Examples of docs/python.md, and of docs/own_model.md what needs PyTorch, run in order in an empty folder."""
 # SPDX-License-Identifier: Apache-2.0
 import os
-import re
 import subprocess
 import sys
 
 import pytest
 
-from conftest import SOURCE
+from conftest import SOURCE, examples_of
 from crosstalk import studies
 
-for package in ("torch", "pandas", "matplotlib"):
+for package in ("torch", "jax", "pandas", "matplotlib"):
     pytest.importorskip(package, reason=f"{package} is not installed")
-
-
-def blocks(text):
-    """(language, name of the file that it is, content, line) of every fenced block."""
-    pattern = r"(?:<!-- (?:file: (\S+)|not run: (needs a GPU)) -->\n)?^```(\w*)\n(.*?)^```"
-    found = re.finditer(pattern, text, re.S | re.M)
-    return [(m[3], m[1], m[4], text[: m.start(4)].count("\n")) for m in found if not m[2]]
 
 
 @pytest.mark.parametrize("name_of_page, first", [("python.md", "# Python"), ("own_model.md", "## A PyTorch model")])
@@ -36,11 +28,13 @@ def test_the_examples_of_the_page(tmp_path, monkeypatch, name_of_page, first):
     page, names, ran = SOURCE / "docs" / name_of_page, {"__name__": "page"}, []
     whole = page.read_text()
     before = whole[: whole.index(first)].count("\n")
-    for language, name, text, line in blocks(whole[whole.index(first) :]):
+    for language, name, text, line in examples_of(page):
+        if line < before:
+            continue
         if name:
             (tmp_path / name).write_text(text)
         elif language == "python":
-            exec(compile("\n" * (before + line) + text, str(page), "exec"), names)
+            exec(compile("\n" * line + text, str(page), "exec"), names)
         elif language == "sh" and "pip install" not in text:
             done = subprocess.run(["bash", "-euo", "pipefail", "-c", text], capture_output=True, text=True)
             assert done.returncode == 0, f"{text}\n{done.stdout}{done.stderr}"

@@ -22,6 +22,7 @@ def test_columns_are_those_of_export(store):
     rows = list(csv.reader(io.StringIO(call("export", store))))
     assert list(frame.columns) == rows[0]
     assert len(frame) == len(rows) - 1 == 12
+    rows[1:] = sorted(rows[1:], key=lambda row: list(frame.id).index(row[0]))  # by id there
     for name, column in zip(rows[0], zip(*rows[1:])):
         for value, text in zip(frame[name], column):
             if text == "":
@@ -42,6 +43,14 @@ def test_types_are_those_of_options(store):
     assert str(frame["model.bias"].dtype) == "boolean"
     lacking = [n for n in frame if n.startswith("memory.") and frame[n].isna().any()]
     assert any(str(frame[n].dtype) == "Int64" for n in lacking)
+
+
+def test_rows_are_in_the_stated_order(store):
+    frame = ct.read(store)
+    by = frame[["label", "task.pairs", "seed"]].astype({"label": str})
+    pandas.testing.assert_frame_equal(by, by.sort_values(list(by.columns), ignore_index=True))
+    curves = ct.read(store, curves=True)[["label", "seed", "id", "metric", "step"]].astype({"label": str, "id": str, "metric": str})
+    pandas.testing.assert_frame_equal(curves, curves.sort_values(list(curves.columns), ignore_index=True))
 
 
 def test_rows_are_chosen(store):

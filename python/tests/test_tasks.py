@@ -4,6 +4,7 @@ import os
 import signal
 import sys
 import threading
+from typing import Any
 
 import numpy as np
 import pytest
@@ -106,7 +107,7 @@ def test_a_mixture_gives_its_segments_in_the_order_of_training():
 
 def test_options_are_checked():
     with pytest.raises(ct.OptionError, match="mqar has no option vocabulry; did you mean vocabulary"):
-        ct.task("mqar", vocabulry=10)
+        ct.task("mqar", vocabulry=10)  # pyright: ignore[reportCallIssue]
     with pytest.raises(ct.OptionError):
         ct.task("mqar", length=64, pairs=40)
     with pytest.raises(TypeError, match="an option is a bool, an int, a float or a str"):
@@ -115,13 +116,14 @@ def test_options_are_checked():
         ct.task("mqarr")
     with pytest.raises(ValueError, match="split"):
         ct.task("mqar").batches("validation")
+    wrong: dict[str, Any]
     for wrong in ({"batch": 0}, {"buffers": 0}, {"seed": []}, {"seed": -1}, {"first": -1}):
         with pytest.raises(ValueError):
             ct.task("mqar").batches(**wrong)
 
 
 def test_arrays_of_another_kind_are_refused_and_not_converted():
-    core = ct.task("mqar", **MQAR)._core
+    core: Any = ct.task("mqar", **MQAR)._core
     T, C, Q = core.shape("train")
     rest = [np.empty((1, 2, Q), np.int32) for _ in range(3)]
     good = np.empty((1, 2, T, C), np.int32)
@@ -137,7 +139,8 @@ def test_arrays_of_another_kind_are_refused_and_not_converted():
 
 
 def test_threads_of_python_draw_at_the_same_time():
-    task, results, ticks, stop = ct.task("mqar", **MQAR), [None] * 4, [0], threading.Event()
+    task, ticks, stop = ct.task("mqar", **MQAR), [0], threading.Event()
+    results: list[Any] = [None] * 4
 
     def count():
         while not stop.wait(0.001):

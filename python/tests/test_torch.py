@@ -4,6 +4,8 @@ import gc
 import re
 import subprocess
 import sys
+import warnings
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +16,7 @@ from conftest import OPTIONS, inputs_of
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
 
-def tensors(memory, dtype=np.float64, **sizes):
+def tensors(memory, dtype: Any = np.float64, **sizes):
     return {n: torch.from_numpy(x).requires_grad_() for n, x in inputs_of(memory, dtype, **sizes).items()}
 
 
@@ -183,6 +185,31 @@ def test_one_openmp_runtime(first, second):
     assert len({line.split()[-1] for line in maps.splitlines() if re.search(r"lib(gomp|iomp5|omp)[-.]", line)}) == 1
 
 
+def unaligned(x):
+    """A copy that is no multiple of 64 bytes from the beginning of memory."""
+    room = torch.empty(x.numel() + 1, dtype=x.dtype)[1:].view(x.shape)
+    return room.copy_(x)
+
+
+def test_memory_that_was_read_in_place_is_let_go_where_other_memory_comes():
+    x = {n: torch.from_numpy(y) for n, y in inputs_of("delta", np.float32, B=8, T=64, K=32, V=32).items()}  # large enough
+    want = ct.apply("delta", **{n: y.numpy() for n, y in x.items()}, d_o=np.ones((8, 64, 2, 32), np.float32))[2]
+    given = {n: y.clone().requires_grad_() for n, y in x.items()}
+    with torch.autograd.graph.saved_tensors_hooks(lambda y: y.detach().clone(), unaligned):  # as those that move tensors away
+        o, _ = ct.apply("delta", **given)
+    with torch.no_grad():
+        for y in given.values():
+            y.fill_(7)
+    first = torch.ones_like(o)
+    o.backward(first, retain_graph=True)
+    for name, y in given.items():
+        assert (y == 7).all(), f"{name} was written"
+        torch.testing.assert_close(y.grad, torch.from_numpy(want[name]))
+    o.backward(unaligned(torch.full_like(o, 2)))
+    assert (first == 1).all()
+    torch.testing.assert_close(given["v"].grad, 3 * torch.from_numpy(want["v"]))
+
+
 def test_a_loop_of_ones_own_learns():
     torch.manual_seed(0)
     task = ct.task("mqar", vocabulary=32, length=16, pairs=2)
@@ -226,3 +253,28 @@ def test_the_short_way_of_tensors():
         ct.apply("gated_delta", **{**x, "v": x["v"] * float("nan")})
     with pytest.raises(TypeError, match="dense"):
         ct.apply("gated_delta", **{**x, "v": x["v"].to_sparse()})
+
+
+def test_compiled_modules_leave_memories_as_they_are():
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer, self.linear = ct.torch.Memory("gated_delta", 16, heads=2), torch.nn.Linear(16, 16)
+            self.delta = ct.torch.function("delta")
+
+        def forward(self, x):
+            q = self.layer(self.linear(x))[0].unflatten(-1, (2, 8))
+            beta = torch.sigmoid(q[..., 0])
+            return (ct.apply("delta", q, q, q, beta=beta)[0] + self.delta(q, q, q, beta=beta)[0]).flatten(-2) @ self.linear.weight
+
+    torch.manual_seed(0)
+    net, x = Net(), torch.randn(2, 8, 16)
+    net(x).square().sum().backward()
+    want, gradient = net(x), net.linear.weight.grad.clone()
+    net.zero_grad()
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        got = torch.compile(net, backend="aot_eager")(x)
+    assert torch.equal(got, want) and [str(warning.message) for warning in told] == []
+    got.square().sum().backward()
+    torch.testing.assert_close(net.linear.weight.grad, gradient)

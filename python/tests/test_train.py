@@ -15,6 +15,7 @@ import pytest
 
 import crosstalk as ct
 from conftest import call
+from crosstalk import sources
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 pytest.importorskip("pandas", reason="pandas is not installed")
@@ -92,9 +93,8 @@ def test_records_stand_beside_those_of_built_in_memories(folder):
     mine, theirs = (frame[frame.label == label] for label in ("mine", "delta"))
     assert set(mine["memory.name"]) == {"python"} and set(mine["state_size"]) == {256}
     # A record says all that one of a built-in memory says, of the same task and splits.
-    one, other = next(iter(records("s").values())), None
-    for line in call("export", "s", "--where", "label=delta", "--format", "jsonl").splitlines()[:1]:
-        other = json.loads(line)
+    one = next(iter(records("s").values()))
+    other = json.loads(call("export", "s", "--where", "label=delta", "--format", "jsonl").splitlines()[0])
     assert {"test_loss", "test_accuracy", "test_exact", "parameters", "chance_accuracy"} <= set(one["metrics"])
     assert {n for n in other if n.startswith(("test_", "baseline_", "chance_", "error_"))} <= set(one["metrics"])
     curves = ct.read("s", curves=True)
@@ -125,7 +125,7 @@ def test_replicas_are_runs_alone_and_those_of_torch(folder):
     import own_model
 
     run = next(r for r in ct.plan(study).configs if r["label"] == "mine" and r["seed"] == 2)
-    config = ct.sources.Config(run["config"], 32)
+    config = sources.Config(run["config"], 32)
     torch.manual_seed(config["init_seed"])
     model = own_model.Model(config).double()
     rate, steps = config["train.learning_rate"], config["train.max_steps"]
@@ -342,7 +342,7 @@ def test_what_is_installed_beside_a_model_is_not_of_it(folder):
         "    for n in range(30):\n        importlib.import_module(f'm{i}_{n}')\nfrom own_model import Model as Mine\n")
     names = ", ".join(sorted(f"own/m3_{n}.py" for n in range(30))[:8])
     with pytest.warns(UserWarning) as caught:
-        ct.sources.load("imports.py:Mine", "own_model.py")
+        sources.load("imports.py:Mine", "own_model.py")
     (told,) = (str(warning.message) for warning in caught)
     assert told == (f"imports.py imports {names}, 22 more files, which memory.files does not name: a change there makes no new run")
 
@@ -414,9 +414,9 @@ def test_precisions_and_what_is_refused(folder):
 
 
 def test_arguments_and_diverging_runs(folder):
-    assert ct.sources.arguments_of('a = 1, b = 2.5, c = true, d = "x"') == {"a": 1, "b": 2.5, "c": True, "d": "x"}
+    assert sources.arguments_of('a = 1, b = 2.5, c = true, d = "x"') == {"a": 1, "b": 2.5, "c": True, "d": "x"}
     with pytest.raises(ct.OptionError, match="is not NAME = VALUE"):
-        ct.sources.arguments_of("a b")
+        sources.arguments_of("a b")
     result = ct.train(write(folder, model="Explodes"), out="e", quiet=True)
     assert result.diverged == 4
     assert all(r["status"] == "diverged" for r in records("e").values())
@@ -450,7 +450,7 @@ def test_a_class_that_takes_no_configuration_is_told(folder):
     study = write(folder)
     (folder / study).write_text((folder / study).read_text().replace('source = "own_model.py:Model"\n', ""))
     with pytest.raises(TypeError, match="mine: Mine is called with one argument, the run's configuration"):
-        ct.train(study, Mine, out="s", quiet=True)
+        ct.train(study, Mine, out="s", quiet=True)  # pyright: ignore[reportArgumentType]
 
 
 def test_operators_that_vmap_does_not_know_are_told_once(folder, capfd):

@@ -87,7 +87,7 @@ def test_jacobians():
     torch.testing.assert_close(jacrev(delta, argnums=1)(q[0], k[0], v[0], beta[0]), want, rtol=1e-12, atol=1e-12)
     alone = torch.stack([jacrev(delta, argnums=1)(q[r], k[r], v[r], beta[r]) for r in range(R)])
     torch.testing.assert_close(vmap(jacrev(delta, argnums=1))(q, k, v, beta), alone, rtol=1e-12, atol=1e-12)
-    o, back = vjp(lambda k: delta(q[0], k, v[0], beta[0]), k[0])
+    o, back, *_ = vjp(lambda k: delta(q[0], k, v[0], beta[0]), k[0])
     (want,) = gradients(lambda k: delta(q[0], k, v[0], beta[0]).sum(), [k[0]])
     torch.testing.assert_close(back(torch.ones_like(o))[0], want)
 

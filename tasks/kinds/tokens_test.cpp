@@ -156,6 +156,22 @@ TEST_F(Tokens, AnEpochHasEachSequenceOnceInAnOrderOfItsOwn) {
   EXPECT_EQ(orders.size(), 6u);
 }
 
+TEST_F(Tokens, FortranOrderIsReadAsItIs) {
+  const std::string content = TokenData(folder_.path()).content();
+  const ExampleTokens files = example_tokens(7, 20, 8);
+  for (const char* split : splits) {
+    NpyArray<std::int64_t> turned{{8, 20}, {}};
+    for (std::size_t t = 0; t < 8; ++t)
+      for (std::size_t n = 0; n < 20; ++n) turned.data.push_back(files.inputs.data[n * 8 + t]);
+    const std::string path = file(std::string(split) + "_inputs.npy");
+    std::string bytes = npy_bytes(turned, path);
+    bytes.replace(bytes.find("False, "), 7, "True,  ").replace(bytes.find("(8,20)"), 6, "(20,8)");
+    std::ofstream(path, std::ios::binary) << bytes;
+  }
+  for (const std::size_t held : {TokenData::kHeld, std::size_t{0}})
+    EXPECT_EQ(TokenData(folder_.path(), held).content(), content);
+}
+
 TEST_F(Tokens, BothLayoutsAndAllWidthsAreTheSameContent) {
   const std::string content = TokenData(folder_.path()).content();
   const ExampleTokens files = example_tokens(7, 20, 8);
@@ -475,7 +491,11 @@ TEST_F(Tokens, WhatIsWrongIsNamedWithItsFileAndPlace) {
   expect_refused("train_labels.npy", "asks nothing, all its labels are below 0");
   std::filesystem::remove(file("test_inputs.npy"));
   std::ofstream(file("test.npz")) << "PK";
-  EXPECT_NE(refusal().find("holds test.npz, an archive"), std::string::npos) << refusal();
+  EXPECT_NE(
+      refusal().find(
+          "test.npz is brought into .npy files of task tokens or file by the Python package: python -m crosstalk arrays"),
+      std::string::npos)
+      << refusal();
   put_all();
   std::filesystem::remove(file("eval_labels.npy"));
   for (const auto& [second, why] :

@@ -171,37 +171,16 @@ std::string answer_to(const std::string& name) {
   return "";
 }
 
-[[noreturn]] void unknown(const std::string& name) {
-  if (name == "task" || name == "memory")
-    throw UsageError(
-        fmt::format("describe: the keys of [{0}] depend on which {0} it is; 'crosstalk list {1}' lists them, "
-                    "'crosstalk describe NAME' shows the keys of one",
-                    name, name == "task" ? "tasks" : "memories"));
-  std::string small = name;
-  std::transform(small.begin(), small.end(), small.begin(), [](unsigned char c) { return std::tolower(c); });
-  if (const std::string answer = answer_to(small); !answer.empty())
-    throw UsageError(fmt::format("describe: nothing is called '{}'; {}", name, answer));
-  const std::vector<std::string> names = known_names();
-  const std::string last = name.substr(name.find('.') == std::string::npos ? 0 : name.find('.') + 1);
-  if (const std::string ours = synonym_of(last, names); !ours.empty())
-    throw UsageError(fmt::format("describe: nothing is called '{}'; did you mean '{}'?", name, ours));
-  // A key under another table; a table alone would look near to all its short keys.
-  for (const std::string& known : names)
-    if (last != name && known.ends_with("." + last))
-      throw UsageError(fmt::format("describe: nothing is called '{}'; did you mean '{}'?", name, known));
-  const std::string near = nearest_name(name, names);
-  throw UsageError(fmt::format(
-      "describe: nothing is called '{}'{}", name,
-      near.empty()
-          ? "; 'crosstalk list tasks|memories|feature-maps|figures' lists names, 'crosstalk reference' all keys"
-          : fmt::format("; did you mean '{}'?", near)));
-}
-
 /// The memory that papers call `name`; "" for any other word.
 std::string memory_of_papers(const std::string& name) {
   std::vector<std::string> memories;
   for (const Memory& kind : all_memories()) memories.push_back(kind.name);
   return synonym_of(name, memories);
+}
+
+std::string folded(std::string name) {
+  std::replace(name.begin(), name.end(), ' ', '_');
+  return name;
 }
 
 std::vector<Description> find_all(const std::string& name) {
@@ -211,22 +190,55 @@ std::vector<Description> find_all(const std::string& name) {
 
 int run_describe(const Arguments& arguments, Console& console) {
   const std::string name = fmt::format("{}", fmt::join(arguments.positional, " "));  // Gated DeltaNet
-  const std::vector<Description> found = find_all(fmt::format("{}", fmt::join(arguments.positional, "_")));
-  if (found.empty()) unknown(name);
+  const std::vector<Description> found = find_all(folded(name));
+  if (found.empty()) {
+    const std::string meant = meant_by(name);
+    throw UsageError(fmt::format("describe: nothing is called '{}'; {}", name,
+                                 meant.empty() ? "'crosstalk list tasks|memories|feature-maps|figures' lists "
+                                                 "names, 'crosstalk reference' all keys"
+                                               : meant));
+  }
   if (arguments.has("json")) {
     Json json = Json::array();
     for (const Description& description : found) json.push_back(description.json);
     console.out << dump(found.size() == 1 ? json[0] : json);
-    return exit_done;
+  } else {
+    console.out << described(name);
   }
-  // Mamba is a value of an option, but who asks means the memory.
-  if (const std::string memory = memory_of_papers(name); found[0].json["kind"] == "option" && !memory.empty())
-    console.out << fmt::format("The memory is {}: 'crosstalk describe {}'.\n\n", memory, memory);
-  for (std::size_t i = 0; i < found.size(); ++i) console.out << (i > 0 ? "\n" : "") << found[i].text;
   return exit_done;
 }
 
 }  // namespace
+
+std::string described(const std::string& name) {
+  const std::vector<Description> found = find_all(folded(name));
+  if (found.empty()) return "";
+  std::string text;
+  // Mamba is a value of an option, but who asks means the memory.
+  if (const std::string memory = memory_of_papers(name); found[0].json["kind"] == "option" && !memory.empty())
+    text = fmt::format("The memory is {}: 'crosstalk describe {}'.\n\n", memory, memory);
+  for (std::size_t i = 0; i < found.size(); ++i) text += (i > 0 ? "\n" : "") + found[i].text;
+  return text;
+}
+
+std::string meant_by(const std::string& name) {
+  if (name == "task" || name == "memory")
+    return fmt::format(
+        "the keys of [{0}] depend on which {0} it is; 'crosstalk list {1}' lists them, 'crosstalk describe "
+        "NAME' shows the keys of one",
+        name, name == "task" ? "tasks" : "memories");
+  std::string small = name;
+  std::transform(small.begin(), small.end(), small.begin(), [](unsigned char c) { return std::tolower(c); });
+  if (const std::string answer = answer_to(small); !answer.empty()) return answer;
+  const std::vector<std::string> names = known_names();
+  const std::string last = name.substr(name.find('.') == std::string::npos ? 0 : name.find('.') + 1);
+  std::string near = synonym_of(last, names);
+  // A key under another table; a table alone would look near to all its short keys.
+  for (const std::string& known : names)
+    if (near.empty() && last != name && known.ends_with("." + last)) near = known;
+  if (near.empty()) near = nearest_name(name, names);
+  return near.empty() ? "" : fmt::format("did you mean '{}'?", near);
+}
 
 bool is_described(const std::string& name) { return !find_all(name).empty(); }
 

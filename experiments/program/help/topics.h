@@ -18,5 +18,9 @@ const std::vector<Topic>& columns();
 
 /// Whether 'crosstalk describe NAME' explains it.
 bool is_described(const std::string& name);
+/// What `crosstalk describe NAME` prints; "" where nothing is called so.
+std::string described(const std::string& name);
+/// What somebody may mean by a name that nothing has: "did you mean 'task.pairs'?"; "" where nothing is near.
+std::string meant_by(const std::string& name);
 
 }  // namespace crosstalk::program

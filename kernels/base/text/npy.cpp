@@ -83,6 +83,22 @@ std::vector<std::int64_t> parse_shape(const std::string& path, std::string text)
 
 }  // namespace
 
+void put_in_c_order(const std::vector<std::int64_t>& shape, std::size_t width, const char* from, char* to) {
+  const std::int64_t count = element_count(shape);
+  std::vector<std::int64_t> step(shape.size(), 1), index(shape.size(), 0);
+  for (std::size_t d = 1; d < shape.size(); ++d) step[d] = step[d - 1] * shape[d - 1];
+  std::int64_t at = 0;
+  for (std::int64_t i = 0; i < count; ++i, to += width) {
+    std::memcpy(to, from + at * static_cast<std::int64_t>(width), width);
+    for (std::size_t d = shape.size(); d-- > 0;) {
+      at += step[d];
+      if (++index[d] < shape[d]) break;
+      at -= step[d] * shape[d];
+      index[d] = 0;
+    }
+  }
+}
+
 template <typename T>
 std::string npy_bytes(const NpyArray<T>& array, const std::string& path) {
   if (element_count(array.shape) != static_cast<std::int64_t>(array.data.size()))
@@ -120,6 +136,7 @@ struct OpenNpy {
   std::string type;  ///< as the header has it, with quotes
   std::vector<std::int64_t> shape;
   std::int64_t count = 0, bytes = 0;  ///< elements that the shape says, bytes that follow
+  bool fortran = false;
 };
 
 OpenNpy read_header(std::unique_ptr<std::istream> stream, const std::string& path) {
@@ -140,8 +157,7 @@ OpenNpy read_header(std::unique_ptr<std::istream> stream, const std::string& pat
   if (!file) broken(path, "ends within its .npy header");
 
   npy.type = header_field(path, header, "descr", ',');
-  if (header_field(path, header, "fortran_order", ',') != "False")
-    broken(path, "is in Fortran order; save it with numpy.ascontiguousarray");
+  npy.fortran = header_field(path, header, "fortran_order", ',') == "True";
   npy.shape = parse_shape(path, header_field(path, header, "shape", ')'));
   npy.count = element_count(npy.shape);
   if (npy.count < 0) broken(path, "has an impossible shape");
@@ -171,7 +187,11 @@ std::vector<T> read_elements(const std::string& path, OpenNpy& npy) {
   std::vector<T> data(static_cast<std::size_t>(npy.count));
   npy.stream->read(reinterpret_cast<char*>(data.data()), static_cast<std::streamsize>(expected));
   if (!*npy.stream) broken(path, "cannot be read to its end");
-  return data;
+  if (!npy.fortran) return data;
+  std::vector<T> ordered(data.size());
+  put_in_c_order(npy.shape, sizeof(T), reinterpret_cast<const char*>(data.data()),
+                 reinterpret_cast<char*>(ordered.data()));
+  return ordered;
 }
 
 template <typename T>
@@ -221,7 +241,7 @@ std::string npy_type(const std::string& bytes, const std::string& name) {
 
 NpyLayout npy_layout(const std::string& path) {
   const OpenNpy npy = open_npy(path);
-  NpyLayout layout{npy.type, npy.shape, npy.stream->tellg(), npy.bytes};
+  NpyLayout layout{npy.type, npy.shape, npy.stream->tellg(), npy.bytes, npy.fortran};
   if (layout.type.size() > 2) layout.type = layout.type.substr(1, layout.type.size() - 2);
   return layout;
 }

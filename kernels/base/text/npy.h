@@ -1,4 +1,4 @@
-// Arrays in NumPy's .npy format, version 1.0: C order, little endian (numpy.lib.format).
+// Arrays in NumPy's .npy format, little endian (numpy.lib.format): written in C order as version 1.0, read in either order.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cstdint>
@@ -18,22 +18,26 @@ struct NpyArray {
 template <typename T>
 void write_npy(const std::string& path, const NpyArray<T>& array);
 
-/// Reads a regular file of exactly this element type in C order. Throws std::runtime_error that says what the
-/// file holds instead.
+/// Reads a regular file of exactly this element type; of Fortran order it is brought into C order. Throws std::runtime_error that
+/// says what the file holds instead.
 template <typename T>
 NpyArray<T> read_npy(const std::string& path);
 
 /// The same for whole numbers of any width, signed or not.
 NpyArray<std::int64_t> read_npy_integers(const std::string& path);
 
-/// Place of the elements of a regular file of C order, for those who map it into memory.
+/// Place of the elements of a regular file, for those who read it piece by piece.
 struct NpyLayout {
   std::string type;  ///< "<i4", ...
   std::vector<std::int64_t> shape;
   std::int64_t offset = 0;  ///< of the first element, in bytes
   std::int64_t bytes = 0;   ///< that follow
+  bool fortran = false;     ///< the first index is the fastest: put_in_c_order() of all elements
 };
 NpyLayout npy_layout(const std::string& path);
+
+/// Elements of `width` bytes each, the first index fastest in `from`, the last in `to`.
+void put_in_c_order(const std::vector<std::int64_t>& shape, std::size_t width, const char* from, char* to);
 
 /// The bytes of such a file, and what bytes hold; `name` is for messages. npy_type: "<f4", ...
 template <typename T>

@@ -83,10 +83,6 @@ TEST_F(Npy, SaysWhatAFileHoldsInstead) {
   const std::string good = bytes();
   overwrite(good.substr(0, good.size() - 1));
   EXPECT_NE(error<double>().find("holds 15 bytes of data where its shape says 16"), std::string::npos);
-  std::string fortran = good;
-  fortran.replace(fortran.find("False, "), 7, "True,  ");
-  overwrite(fortran);
-  EXPECT_NE(error<double>().find("Fortran order"), std::string::npos);
   std::string huge = good;
   huge.replace(huge.find("(2,), }                "), 23, "(9999999999999999999), ");
   overwrite(huge);
@@ -95,6 +91,20 @@ TEST_F(Npy, SaysWhatAFileHoldsInstead) {
   EXPECT_NE(error<double>().find("ends within its .npy header"), std::string::npos);
   overwrite("PK\x03\x04 something else");
   EXPECT_NE(error<double>().find("is not an .npy file"), std::string::npos);
+}
+
+TEST_F(Npy, BringsFortranOrderIntoCOrder) {
+  write_npy<std::int32_t>(file(),
+                          {{2, 3, 2}, {0, 6, 2, 8, 4, 10, 1, 7, 3, 9, 5, 11}});  // 2 (c + 2 b) .. of [a,b,c]
+  std::string fortran = bytes();
+  fortran.replace(fortran.find("False, "), 7, "True,  ");
+  overwrite(fortran);
+  const NpyArray<std::int32_t> read = read_npy<std::int32_t>(file());
+  EXPECT_EQ(read.shape, (std::vector<std::int64_t>{2, 3, 2}));
+  // Element [a,b,c] stands at a + 2 b + 6 c.
+  EXPECT_EQ(read.data, (std::vector<std::int32_t>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}));
+  EXPECT_EQ(read_npy_integers(file()).data[1], 1);
+  EXPECT_TRUE(npy_layout(file()).fortran);
 }
 
 TEST_F(Npy, ReadsWholeNumbersOfEveryWidth) {
