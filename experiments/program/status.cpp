@@ -166,12 +166,16 @@ StateCounts total_of(const Status& status) {
   return total;
 }
 
-/// Runs that are missing and saved: they go on from there.
+/// Runs that are missing and saved, those of PyTorch models too: they go on from there.
 std::int64_t count_half_way(const Status& status) {
-  std::int64_t n = 0;
-  for (const std::string& id : checkpointed(status.target.store))
-    if (status.asked.count(id) != 0 && status.heads.contents.records.count(id) == 0) ++n;
-  return n;
+  std::set<std::string> saved = checkpointed(status.target.store);
+  std::error_code error;
+  for (fs::directory_iterator at(status.target.store / "python", error);
+       !error && at != fs::directory_iterator(); at.increment(error))
+    if (at->path().extension() == ".pt") saved.insert(at->path().stem().string());
+  return std::count_if(saved.begin(), saved.end(), [&](const std::string& id) {
+    return status.asked.count(id) != 0 && status.heads.contents.records.count(id) == 0;
+  });
 }
 
 std::string said_text(const ClaimingWorker& worker, const char* key, const char* otherwise = "-") {

@@ -14,8 +14,10 @@
 #include "experiments/common/requests.h"
 #include "experiments/common/stores.h"
 #include "experiments/common/text.h"
+#include "experiments/sharing/python_package.h"
 #include "experiments/sharing/session.h"
 #include "experiments/sharing/session_options.h"
+#include "experiments/training/foreign_memory.h"
 #include "results/printable.h"
 #include "results/store/files.h"
 
@@ -206,6 +208,19 @@ int run_submit(const Arguments& arguments, Console& console) {
                     job.store.string()));
   if (!job.gpus) job.work = {"--device", "cpu"};
   if (!job.gpus && job.cores > 0) job.work.insert(job.work.end(), {"--threads", std::to_string(job.cores)});
+  if (std::any_of(study.runs.begin(), study.runs.end(),
+                  [](const Run& run) { return is_foreign(run.config); })) {
+    const PackagePython python = package_python(arguments);
+    if (python.path.empty())
+      print_note(
+          console,
+          fmt::format("workers leave the runs of PyTorch models where they find what is found here: {}",
+                      python.why_none));
+    if (!python.path.empty() || arguments.has("python"))
+      job.work.insert(job.work.end(), {"--python", python.path.empty() ? "none" : python.path});
+  } else if (arguments.has("python")) {
+    throw UsageError("--python: the study has no PyTorch models, which it is for; leave it out");
+  }
   job.work.insert(job.work.end(), {"--time-limit", fmt::format("{:.0f}s", job.time - kSignalBefore)});
   const std::string script = script_of(job);
   if (arguments.has("print")) {
@@ -285,6 +300,7 @@ const Command submit_command = {
            false,
            {}},
           {"print", "", "Only print the script", false, {}},
+          python_option(),
       };
       options.insert(options.end(), own.begin(), own.end());
       return options;

@@ -258,7 +258,7 @@ void print_json(const Study& study, const StoreHeads& heads, const std::filesyst
          {"label", run.label},
          {"labels", run.labels},
          {"seed", run.seed},
-         {"d_dot", run.d_dot},
+         {"d_dot", run.d_dot > 0 ? nlohmann::ordered_json(run.d_dot) : nullptr},
          {"state_size", run.state_size > 0 ? nlohmann::ordered_json(run.state_size) : nullptr},
          {"state", state_of(run, contents)},
          {"config", to_json(run.config)}});
