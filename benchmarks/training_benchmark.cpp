@@ -119,8 +119,7 @@ int run_all(const Arguments& a) {
   out["results"] = nlohmann::json::array();
   if (!a.json) {
     fmt::print(
-        "{} {} ({}{})\n{} threads, {} models at a time; peak of a 1024^3 product on each thread: {:.1f} "
-        "GFLOP/s\n\n",
+        "{} {} ({}{})\n{} threads, {} models at a time; peak of a 1024^3 product on each thread: {:.1f} GFLOP/s\n\n",
         "crosstalk", version().version, std::string(version().commit).substr(0, 12),
         version().dirty ? ", changed" : "", a.threads, a.models, peak * 1e-9);
     fmt::print("{:<28}{:>10}{:>18}{:>12}{:>10}{:>8}\n", "model", "steps/s", "slowest, fastest", "MFLOP/step",

@@ -86,9 +86,9 @@ ApplySizes with_letters(const Memory& memory, ApplySizes sizes,
         std::string("BTNHKVML").find(letter) != std::string::npos)
       throw MemoryError(
           memory.name,
-          fmt::format(".letters gives '{}' to {}; it wants a letter that is none of B T N H K V M L and "
-                      "the name of a whole number in .options",
-                      letter, name));
+          fmt::format(
+              ".letters gives '{}' to {}; it wants a letter that is none of B T N H K V M L and the name of a whole number in .options",
+              letter, name));
     const auto found = given.find(name);
     const OptionValue& value = found == given.end() ? spec->default_value : found->second;
     if (found != given.end() || sizes.letters.count(letter) == 0)

@@ -24,41 +24,33 @@ const std::vector<OptionSpec>& model_options() {
     std::vector<OptionSpec> all = {
         {"name",
          std::string("retrieval"),
-         "model around the memory: retrieval (one memory between associations and answer; Schlag, Irie and "
-         "Schmidhuber "
-         "2021), language (blocks over tokens) or probe (a memory on random codes, nothing learned)",
+         "model around the memory: retrieval (one memory between associations and answer; Schlag, Irie and Schmidhuber 2021), language (blocks over "
+         "tokens) or probe (a memory on random codes, nothing learned)",
          0,
          0,
          {"retrieval", "language", "probe"}},
         {"d_key", std::int64_t{0},
-         "dimension of keys and queries before phi, all heads together (0: 64, in the language model "
-         "model.width)",
+         "dimension of keys and queries before phi, all heads together (0: 64, in the language model model.width)",
          0, 4096},
         {"heads", std::int64_t{1},
-         "heads: memories side by side, each with d_key / heads; their reads are added up, in the language "
-         "model "
-         "joined by a projection",
+         "heads: memories side by side, each with d_key / heads; their reads are added up, in the language model joined by a projection",
          1, 64},
         {"embedding", std::int64_t{0},
          "width of key embeddings of the retrieval model (0: int(1.1 (keys + values)))", 0, 1 << 20},
         {"key_codes",
          std::string("learned"),
-         "retrieval model: embeddings of keys. learned; frozen: random vectors of length 1 (0 numbers in "
-         "model.embedding: as "
-         "d_key)",
+         "retrieval model: embeddings of keys. learned; frozen: random vectors of length 1 (0 numbers in model.embedding: as d_key)",
          0,
          0,
          {"learned", "frozen"}},
         {"value_codes", std::int64_t{0},
-         "retrieval model: numbers a value, a frozen random vector of length 1; what is read goes through a "
-         "projection, and "
-         "is scored against all of them by cross-entropy (0: one-hot values and their squared error)",
+         "retrieval model: numbers a value, a frozen random vector of length 1; what is read goes through a projection, and is scored against all of "
+         "them by cross-entropy (0: one-hot values and their squared error)",
          0, 1 << 14},
         {"parts",
          std::string("own"),
-         "feature map, key_norm and read_norm of memories that have them, where the study says nothing. own: those that "
-         "each memory starts with ('crosstalk describe comparable'); equal: identity, l2 and none for all, so that "
-         "labels differ in their update rules",
+         "feature map, key_norm and read_norm of memories that have them, where the study says nothing. own: those that each memory starts with "
+         "('crosstalk describe comparable'); equal: identity, l2 and none for all, so that labels differ in their update rules",
          0,
          0,
          {"own", "equal"}},
@@ -101,17 +93,18 @@ void refuse_what_examples_lack(Options& options, int numbers) {
     const auto spec = std::find_if(model_options().begin(), model_options().end(), is_it);
     const OptionValue derived = std::int64_t{spec->name == "embedding" ? numbers : 1};
     if (!options.has(key) || options.at(key) == spec->default_value || options.at(key) == derived) continue;
-    throw OptionError(key, fmt::format("{} is of keys and values that are ids, and {} gives real numbers; "
-                                       "leave it out",
-                                       key, task_of(options)));
+    throw OptionError(
+        key, fmt::format("{} is of keys and values that are ids, and {} gives real numbers; leave it out",
+                         key, task_of(options)));
   }
   if (is_probe(options)) {
     if (options.get_int("model.d_key") == 0) options.set("model.d_key", std::int64_t{numbers});
     if (options.get_int("model.d_key") != numbers)
-      throw OptionError("model.d_key",
-                        fmt::format("keys of a probe are the inputs of examples as they are, {} numbers "
-                                    "(task.inputs); leave model.d_key out",
-                                    numbers));
+      throw OptionError(
+          "model.d_key",
+          fmt::format(
+              "keys of a probe are the inputs of examples as they are, {} numbers (task.inputs); leave model.d_key out",
+              numbers));
     options.set("model.probe_values", std::int64_t{1});
   }
   options.set("model.embedding", std::int64_t{numbers});
@@ -124,22 +117,21 @@ void resolve_model(Options& options, const Vocabulary& vocabulary) {
   if (vocabulary.tokens > 0 && is_probe(options))
     throw OptionError(
         "model.name",
-        fmt::format("{} gives tokens, which a probe does not read; take a task of associations (crosstalk "
-                    "list tasks), or model.name = \"language\"",
-                    task_of(options)));
+        fmt::format(
+            "{} gives tokens, which a probe does not read; take a task of associations (crosstalk list tasks), or model.name = \"language\"",
+            task_of(options)));
   if (vocabulary.tokens > 0 && !language)
     throw OptionError(
         "model.name",
-        fmt::format("{} gives tokens, which the retrieval model does not read; add model.name = "
-                    "\"language\"",
+        fmt::format("{} gives tokens, which the retrieval model does not read; add model.name = \"language\"",
                     task_of(options)));
   if (vocabulary.tokens == 0 && language)
     throw OptionError(
         "model.name",
-        fmt::format("model.name = \"language\" reads tokens, and {} gives {}; leave model.name "
-                    "out, or take a task of tokens (crosstalk list tasks)",
-                    task_of(options),
-                    vocabulary.numbers > 0 ? "examples of real numbers" : "associations of keys and values"));
+        fmt::format(
+            "model.name = \"language\" reads tokens, and {} gives {}; leave model.name out, or take a task of tokens (crosstalk list tasks)",
+            task_of(options),
+            vocabulary.numbers > 0 ? "examples of real numbers" : "associations of keys and values"));
   if (vocabulary.numbers > 0) refuse_what_examples_lack(options, vocabulary.numbers);
   if (language || is_probe(options)) refuse_codes(options);
   if (language) {

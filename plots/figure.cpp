@@ -41,10 +41,9 @@ Drawing draw_panels(const Figure& figure, const Prepared& prepared, const Figure
   constexpr std::size_t most = 12;
   values = sorted_values(values);
   if (values.size() > most)
-    throw std::invalid_argument(
-        fmt::format("--facet {}: {} values would make {} panels, and at most {} fit; "
-                    "choose some: --where {}={},{}",
-                    options.facet, values.size(), values.size(), most, options.facet, values[0], values[1]));
+    throw std::invalid_argument(fmt::format(
+        "--facet {}: {} values would make {} panels, and at most {} fit; choose some: --where {}={},{}",
+        options.facet, values.size(), values.size(), most, options.facet, values[0], values[1]));
   std::vector<std::pair<std::string, std::vector<std::string>>> said;  // line -> panels
   for (const std::string& value : values) {
     RecordList part;  // not by choose_records(), to which commas and stars mean something

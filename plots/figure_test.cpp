@@ -351,8 +351,10 @@ TEST_F(FigureTest, UnequalSeedsAreChosenByThoseThatAllShare) {
   EXPECT_THAT(csv, HasSubstr("train.learning_rate=0.01"));
   EXPECT_THAT(csv, HasSubstr("train.learning_rate=0.003"));
   EXPECT_THAT(csv, Not(HasSubstr("train.learning_rate=0.001")));
-  EXPECT_THAT(script(), HasSubstr("At 4 of 4 points the values were tried with unequal seeds: chosen by the "
-                                  "seeds that all of them share (1)."));
+  EXPECT_THAT(
+      script(),
+      HasSubstr(
+          "At 4 of 4 points the values were tried with unequal seeds: chosen by the seeds that all of them share (1)."));
   for (auto& [id, record] : records)
     if (record.config["train.learning_rate"] == 1e-3) record.seed = 7;  // now none is common
   draw("capacity", records);
@@ -369,9 +371,10 @@ TEST_F(FigureTest, ARateAtTheEdgeOfItsGridIsSaid) {
   EXPECT_THAT(notes(), HasSubstr("warning: " + said + "\n"));
   EXPECT_THAT(script(), HasSubstr(said));
   draw("capacity", at_rates({3e-3, 1e-2}));
-  EXPECT_THAT(notes(),
-              HasSubstr("the largest tried for climber (2 of 2 points); the smallest tried for fine (2 of 2 "
-                        "points): a better"));
+  EXPECT_THAT(
+      notes(),
+      HasSubstr(
+          "the largest tried for climber (2 of 2 points); the smallest tried for fine (2 of 2 points): a better"));
   RecordMap one = at_rates({1e-3, 3e-3, 1e-2});
   std::erase_if(one, [](const auto& entry) { return entry.second.label == "climber"; });
   draw("capacity", one);
@@ -694,9 +697,10 @@ TEST_F(FigureTest, ALineIsOfOneTask) {
   add_recall(records, "delta", 1, 4, 16, 0.4);
   add_recall(records, "delta", 1, 4, 8, 0.0001).config["task.name"] = "reassign";
   for (const char* figure : {"capacity", "capacity-vs-ddot"})
-    EXPECT_THAT(refusal(figure, records),
-                HasSubstr("differ in task.name (reassign, recall), and a line is of one task; pick one, for "
-                          "example: --where task.name="));
+    EXPECT_THAT(
+        refusal(figure, records),
+        HasSubstr(
+            "differ in task.name (reassign, recall), and a line is of one task; pick one, for example: --where task.name="));
   options_.where["task.name"] = "recall";
   EXPECT_THAT(draw("capacity-vs-ddot", records), HasSubstr("delta,4,4,1,4,4,16,0,16\n"));
 }
@@ -741,9 +745,8 @@ TEST_F(FigureTest, UnsuitableRecordsAreRefusedWithWhatIsNeeded) {
   EXPECT_THAT(
       refusal("tracking", two_memories()),
       HasSubstr(
-          "needs records with a profile accuracy_by_operations or accuracy_by_position (tasks swap and "
-          "words); these have neither curves "
-          "nor profiles, as rows of an export: 'crosstalk export STORE --curves --out NAME.curves.csv'"));
+          "needs records with a profile accuracy_by_operations or accuracy_by_position (tasks swap and words); these have neither curves nor "
+          "profiles, as rows of an export: 'crosstalk export STORE --curves --out NAME.curves.csv'"));
   RecordMap others;
   add_recall(others, "a", 1, 4, 4, 0.1).profiles["loss_by_length"] = {{1}, {0.1}};
   EXPECT_THAT(refusal("tracking", others), HasSubstr("(tasks swap and words); they have task.name = recall"));
@@ -888,9 +891,10 @@ TEST_F(FigureTest, WhatIsSaidOfPanelsIsSaidOnceAndNamesThem) {
   for (auto& [id, record] : records)
     if (record.config["model.d_key"] == 4) record.eval_loss = 0.001;
   draw("capacity-vs-state", records);
-  EXPECT_THAT(notes(),
-              HasSubstr("model.d_key = 8: no memory solves its smallest number of associations (median "
-                        "validation loss at most 0.002"));
+  EXPECT_THAT(
+      notes(),
+      HasSubstr(
+          "model.d_key = 8: no memory solves its smallest number of associations (median validation loss at most 0.002"));
 }
 
 // Every point of one panel has one seed, every point of the other two: no line lacks any.

@@ -329,8 +329,7 @@ std::vector<fs::path> render_figure(const fs::path& base, std::ostream& notes) {
   const Python python = find_python(tried);
   if (python.name.empty()) {
     notes << fmt::format(
-        "no Python with matplotlib (tried {}); the numbers and the script are written. To "
-        "render: {} (once), then draw again or run the script {}\n",
+        "no Python with matplotlib (tried {}); the numbers and the script are written. To render: {} (once), then draw again or run the script {}\n",
         tried, matplotlib_command(), shell_word(script.string()));
   } else {
     // As a file on the command line it would bring its folder along, where a figure may be named csv.py.

@@ -104,8 +104,7 @@ TEST_F(OutputTest, WithoutMatplotlibTableAndScriptStayAndANoteSaysHow) {
 
 TEST_F(OutputTest, FailedRenderingSaysPythonsLastLine) {
   use_python(
-      "case \"$*\" in *'import matplotlib') exit 0 ;; esac\necho Traceback >&2\necho 'ValueError: no such "
-      "colour' >&2\nexit 1\n");
+      "case \"$*\" in *'import matplotlib') exit 0 ;; esac\necho Traceback >&2\necho 'ValueError: no such colour' >&2\nexit 1\n");
   write(folder_ / "figure.pdf", "old");
   EXPECT_EQ(draw_capacity().size(), 3u);
   EXPECT_THAT(notes(), HasSubstr(": ValueError: no such colour\n"));

@@ -161,10 +161,9 @@ void read_csv(std::string_view text, const std::string& path, const std::functio
     const CsvRow one(columns, std::move(cells), where);
     for (std::size_t i = 0; separator != ',' && i < columns.size(); ++i)
       if (has_decimal_comma(one.cell(i)))
-        one.fail(
-            fmt::format("column '{}': '{}' has a comma; decimals have a point, and lists in cells need a "
-                        "file whose cells are separated by commas",
-                        columns[i], one.cell(i)));
+        one.fail(fmt::format(
+            "column '{}': '{}' has a comma; decimals have a point, and lists in cells need a file whose cells are separated by commas",
+            columns[i], one.cell(i)));
     row(one);
   }
 }

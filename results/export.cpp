@@ -142,15 +142,6 @@ class Table {
   std::size_t column_ = 0;
 };
 
-/// Rows of somebody's table may say neither, and know of no last step.
-bool knows_steps(const Record& record) {
-  return record.steps > 0 || record.config.contains("train.max_steps");
-}
-bool knows_verdict(const Record& record) {
-  return knows_steps(record) || record.provenance.contains("verdict") ||
-         verdict_of(record) != Verdict::out_of_steps;
-}
-
 using Names = std::set<std::string>;
 
 std::string_view text_in(const RecordTexts::Members& members, std::string_view key) {
@@ -328,7 +319,7 @@ void stream_runs(std::ostream& out, const RowSource& rows, ExportFormat format, 
     table.add(record.d_dot);
     table.add(record.state_size > 0 ? json(record.state_size) : json());
     table.add(knows_steps(record) ? json(record.steps) : json());
-    table.add(knows_verdict(record) ? json(to_text(verdict_of(record))) : json());
+    table.add(verdict_of(record) == Verdict::unknown ? json() : json(to_text(verdict_of(record))));
     for (const double value : {record.eval_loss, record.best_eval_loss, record.eval_accuracy})
       table.add(value);
     for (const std::string& name : metrics) {

@@ -57,12 +57,10 @@ std::string runs(ExportFormat format, bool provenance = false) {
 TEST(Export, RunsAsCsv) {
   EXPECT_EQ(
       runs(ExportFormat::csv),
-      "id,study,label,status,seed,model.bias,model.sizes,task.associations,train.learning_rate,d_dot,"
-      "state_size,steps,verdict,eval_loss,best_eval_loss,eval_accuracy,chance,metric.eval_loss\n"
-      "ct-00000000000000000000000000000001,plain,\"sönne\nzwei\",diverged,0,,\"[1,2]\",600,,0,,7,diverged,,-"
-      "0.25,,,\n"
-      "ct-0000000000000000000000000000000e,\"a, \"\"quoted\"\" study\",linear,done,1,true,,20,0.001,64,4160,"
-      "300,out_of_steps,0.3333333333333333,5e-324,1,0.05,2.5\n");
+      "id,study,label,status,seed,model.bias,model.sizes,task.associations,train.learning_rate,d_dot,state_size,steps,verdict,eval_loss,best_eval_loss,eval_accuracy,chance,metric.eval_loss\n"
+      "ct-00000000000000000000000000000001,plain,\"sönne\nzwei\",diverged,0,,\"[1,2]\",600,,0,,7,diverged,,-0.25,,,\n"
+      "ct-0000000000000000000000000000000e,\"a, \"\"quoted\"\" "
+      "study\",linear,done,1,true,,20,0.001,64,4160,300,out_of_steps,0.3333333333333333,5e-324,1,0.05,2.5\n");
 }
 
 TEST(Export, RunsAsJsonLines) {
@@ -71,14 +69,12 @@ TEST(Export, RunsAsJsonLines) {
       R"({"id":"ct-00000000000000000000000000000001","study":"plain","label":"sönne\nzwei",)"
       R"("status":"diverged","seed":0,"model.bias":null,"model.sizes":[1,2],"task.associations":600,)"
       R"("train.learning_rate":null,"d_dot":0,"state_size":null,"steps":7,"verdict":"diverged","eval_loss":null,)"
-      R"("best_eval_loss":-0.25,"eval_accuracy":null,"chance":null,"metric.eval_loss":null})"
-      "\n"
+      R"("best_eval_loss":-0.25,"eval_accuracy":null,"chance":null,"metric.eval_loss":null})\n"
       R"({"id":"ct-0000000000000000000000000000000e","study":"a, \"quoted\" study","label":"linear",)"
       R"("status":"done","seed":1,"model.bias":true,"model.sizes":null,"task.associations":20,)"
       R"("train.learning_rate":0.001,"d_dot":64,"state_size":4160,"steps":300,"verdict":"out_of_steps",)"
       R"("eval_loss":0.3333333333333333,"best_eval_loss":5e-324,"eval_accuracy":1,"chance":0.05,)"
-      R"("metric.eval_loss":2.5})"
-      "\n");
+      R"("metric.eval_loss":2.5})\n");
 }
 
 TEST(Export, ProvenanceIsAddedOnRequest) {

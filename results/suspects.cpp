@@ -52,8 +52,7 @@ std::vector<std::string> suspects(const Record& record) {
   const std::string task = config_text(record, "task.name").value_or("");
   if (task == "tokens" || task == "file")
     all.emplace_back(
-        "tasks tokens and file: arrays that changed while a run trained were not noticed, and labels of uint8 or uint16 "
-        "had 156 or 65436 for -100");
+        "tasks tokens and file: arrays that changed while a run trained were not noticed, and labels of uint8 or uint16 had 156 or 65436 for -100");
   return all;
 }
 

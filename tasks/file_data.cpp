@@ -151,8 +151,7 @@ RealArray read_real(const std::string& path, const char* shape, bool outputs) {
   for (std::size_t i = 0; i < numbers.size(); ++i) {
     if (!(std::abs(numbers[i]) <= kMost))
       refuse_files(
-          "{}: holds {} at {}; real numbers are kept as whole multiples of 2^-20 and must lie in -{:.0f} .. "
-          "{:.0f}: divide all by a constant",
+          "{}: holds {} at {}; real numbers are kept as whole multiples of 2^-20 and must lie in -{:.0f} .. {:.0f}: divide all by a constant",
           path, numbers[i], place(found, i), kMost, kMost);
     array.data.push_back(static_cast<std::int32_t>(std::floor(numbers[i] / kNumberUnit + 0.5)));
   }
@@ -212,8 +211,7 @@ FileData::Part FileData::read_examples(const std::string& folder, const std::str
   fits(asked_y, part.Q, 1, asked_x);
   if (part.Q > part.T)
     refuse_files(
-        "{}: asks {} inputs after {} examples; what is asked stands beside what is shown, so at most {} can "
-        "be",
+        "{}: asks {} inputs after {} examples; what is asked stands beside what is shown, so at most {} can be",
         asked_x.path, part.Q, part.T, part.T);
   const auto put = [&](const RealArray& array, std::int64_t row, std::int64_t count) {
     for (std::int64_t i = 0; i < count; ++i)
@@ -260,9 +258,9 @@ FileData::Part FileData::read_part(const std::string& folder, const std::string&
   const NpyArray<std::int64_t> tokens =
       sample
           ? read_channels(folder, split)
-          : read_array(path("tokens"), 3,
-                       "[N,T,C] (N sequences of T tokens of C numbers each: key and value, or key, value and "
-                       "second key)");
+          : read_array(
+                path("tokens"), 3,
+                "[N,T,C] (N sequences of T tokens of C numbers each: key and value, or key, value and second key)");
   const char* of_queries = "[N,Q] (N sequences of Q queries each)";
   const NpyArray<std::int64_t> query = read_array(path("query"), 2, of_queries),
                                position = read_array(path("position"), 2, of_queries),
@@ -271,8 +269,7 @@ FileData::Part FileData::read_part(const std::string& folder, const std::string&
   part.N = tokens.shape[0], part.T = tokens.shape[1], part.C = tokens.shape[2], part.Q = query.shape[1];
   if (part.C != 2 && part.C != 3)
     refuse_files(
-        "{}: has the shape {}; a token is [key, value] or [key, value, second key], so the last size must be "
-        "2 or 3",
+        "{}: has the shape {}; a token is [key, value] or [key, value, second key], so the last size must be 2 or 3",
         path("tokens"), shape_text(tokens.shape));
   if (query.shape[0] != part.N)
     refuse_files("{}: has the shape {}; there are {} sequences in {}, so it must be [{}, Q]", path("query"),

@@ -69,10 +69,10 @@ std::optional<FilesChanged> GivenFiles::changed() const {
   }
   return FilesChanged(
       "task.folder",
-      fmt::format("{}: was changed after it was read, and runs train on it; of what it holds now nothing is "
-                  "recorded. Bring the files of {} back as they were, and the same command trains what is "
-                  "missing; as they are now, it makes runs of their own",
-                  path.empty() ? folder_ : path, folder_));
+      fmt::format(
+          "{}: was changed after it was read, and runs train on it; of what it holds now nothing is recorded. Bring the files of {} back as "
+          "they were, and the same command trains what is missing; as they are now, it makes runs of their own",
+          path.empty() ? folder_ : path, folder_));
 }
 
 std::string wrapped_text(int bytes, std::int64_t number, const std::string& place) {

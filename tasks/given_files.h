@@ -105,9 +105,9 @@ std::shared_ptr<const Data> files_in(const std::string& folder) {
   if (!std::filesystem::is_directory(folder, ignored))
     throw OptionError(
         "task.folder",
-        fmt::format("task.folder = \"{:.500}\": {:.500} is no folder; it must hold {} ('crosstalk "
-                    "describe {}')",
-                    folder, std::filesystem::absolute(folder, ignored).string(), Data::kHolds, Data::kTask));
+        fmt::format(
+            "task.folder = \"{:.500}\": {:.500} is no folder; it must hold {} ('crosstalk describe {}')",
+            folder, std::filesystem::absolute(folder, ignored).string(), Data::kHolds, Data::kTask));
   std::shared_ptr<const Data>& data = known[folder];
   if (!data || data->changed()) data = std::make_shared<const Data>(folder);
   return data;
@@ -118,10 +118,11 @@ template <class Data>
 std::shared_ptr<const Data> files_of(const Options& options) {
   const std::string &folder = options.get_string("task.folder"), &wanted = options.get_string("task.content");
   if (folder.empty())
-    throw OptionError("task.folder",
-                      fmt::format("task {0} needs task.folder, the folder of its .npy files; 'crosstalk "
-                                  "describe {0}' says what they hold",
-                                  Data::kTask));
+    throw OptionError(
+        "task.folder",
+        fmt::format(
+            "task {0} needs task.folder, the folder of its .npy files; 'crosstalk describe {0}' says what they hold",
+            Data::kTask));
   std::shared_ptr<const Data> data;
   try {
     data = files_in<Data>(folder);

@@ -34,8 +34,7 @@ TEST(Golden, TheDataStreamIsTheOneThatWasPublished) {
     EXPECT_TRUE(train == row.train && eval == row.eval)
         << "the data stream of task " << row.task << " (" << row.variant
         << ") changed: all results made with "
-        << "it stand for other data now.\nIf that is intended, bump the task's semantics version (so that "
-           "run "
+        << "it stand for other data now.\nIf that is intended, bump the task's semantics version (so that run "
         << "ids change), say so in CHANGELOG.md and pin the new numbers: 0x" << std::hex << train << "u, 0x"
         << eval << "u";
   }

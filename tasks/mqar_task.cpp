@@ -83,8 +83,7 @@ class Mqar final : public DrawnTask<Mqar, TokenTask, mqar_sequence, mqar_scratch
       throw OptionError(
           "eval.length_factors",
           fmt::format(
-              "a length factor of {} makes {} pairs in {} tokens; there are {} keys and {} values, and at "
-              "most {} tokens are supported",
+              "a length factor of {} makes {} pairs in {} tokens; there are {} keys and {} values, and at most {} tokens are supported",
               factor, eval_.pairs, eval_.length, spec_.keys, spec_.values, mqar_largest_length));
   }
 
@@ -151,15 +150,15 @@ void check_mqar(const MqarSpec& spec, const std::string& length_key, const std::
   if (needed > spec.length)
     throw OptionError(
         length_key,
-        fmt::format("{}: {} pairs need {} tokens of context and {} of slots, more than a length of "
-                    "{}; give a length of at least {}, or fewer pairs",
-                    length_key, pairs, context, 2 * pairs, spec.length, needed));
+        fmt::format(
+            "{}: {} pairs need {} tokens of context and {} of slots, more than a length of {}; give a length of at least {}, or fewer pairs",
+            length_key, pairs, context, 2 * pairs, spec.length, needed));
   if (pairs > spec.keys || pairs > spec.values)
     throw OptionError(
         pairs_key,
-        fmt::format("{}: {} pairs need as many distinct keys and values, but there are {} and {}; give "
-                    "fewer pairs, or a larger {}",
-                    pairs_key, pairs, spec.keys, spec.values, names.more_keys));
+        fmt::format(
+            "{}: {} pairs need as many distinct keys and values, but there are {} and {}; give fewer pairs, or a larger {}",
+            pairs_key, pairs, spec.keys, spec.values, names.more_keys));
   if (spec.updates > 0 && spec.values < 2)
     throw OptionError(pairs_key,
                       fmt::format("{}: one value leaves no different one for an update; give a larger {}",

@@ -236,9 +236,8 @@ TEST_P(EveryTask, AnswersAreAmongItsWrites) {
         if (write.key == task->asked_key(s, q) && write.context == task->context_of(s, q)) held = write.value;
       }
       const std::string wrong = fmt::format(
-          "task {}, sequence {}, query {}: writes() does not give the asked key its answer; override "
-          "writes() (and asked_key(), context_of()) to say what a sequence stores, or give its tokens "
-          "no role `write` (docs/extending.md)",
+          "task {}, sequence {}, query {}: writes() does not give the asked key its answer; override writes() (and asked_key(), context_of()) to say "
+          "what a sequence stores, or give its tokens no role `write` (docs/extending.md)",
           kind().name, n, q);
       ASSERT_TRUE(is_there) << wrong;
       if (swaps) continue;

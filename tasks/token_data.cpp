@@ -143,13 +143,11 @@ void TokenData::open(Part& part, const std::string& folder, int split, std::size
       refuse_files("{}: holds keys and values, tokens of two numbers; task file reads those", folder);
     if (std::error_code ignored; fs::exists(fs::path(folder) / (name + ".npz"), ignored))
       refuse_files(
-          "{0}: holds {1}.npz, an archive; task tokens reads single arrays: with z = "
-          "numpy.load(\"{0}/{1}.npz\"), numpy.save(\"{0}/{1}_inputs.npy\", z[...]) and {1}_labels.npy "
-          "likewise",
+          "{0}: holds {1}.npz, an archive; task tokens reads single arrays: with z = numpy.load(\"{0}/{1}.npz\"), numpy.save(\"{0}/{1}_inputs.npy\", "
+          "z[...]) and {1}_labels.npy likewise",
           folder, name);
     refuse_files(
-        "{0}: holds no {1}_inputs.npy, {1}_tokens.npy or {1}/tokens.npy; task tokens needs the sequences of "
-        "{1} there ('crosstalk describe tokens')",
+        "{0}: holds no {1}_inputs.npy, {1}_tokens.npy or {1}/tokens.npy; task tokens needs the sequences of {1} there ('crosstalk describe tokens')",
         folder, name);
   }
   part.tokens = opened(tokens, 2, "[N,T] (N sequences of T tokens)", room);
@@ -164,8 +162,7 @@ void TokenData::open(Part& part, const std::string& folder, int split, std::size
         labels, positions);
   if (labels.empty())
     refuse_files(
-        "{0}: holds no {1}_labels.npy (or {1}_positions.npy and {1}_targets.npy), what is right at which "
-        "token of {2}",
+        "{0}: holds no {1}_labels.npy (or {1}_positions.npy and {1}_targets.npy), what is right at which token of {2}",
         folder, name, tokens);
   part.targets = opened(labels, 2,
                         positions.empty() ? "[N,T] (a label for each token, -100 or -1: none)"

@@ -109,9 +109,9 @@ void resolve_curriculum(Options& options, const std::string& size, std::int64_t 
 OptionSpec curriculum_option(const std::string& what) {
   return {
       "curriculum", std::string(),
-      fmt::format("{} of the stages of a curriculum, rising, the last of them the task's own: \"32 64 128\"; "
-                  "empty means one stage",
-                  what)};
+      fmt::format(
+          "{} of the stages of a curriculum, rising, the last of them the task's own: \"32 64 128\"; empty means one stage",
+          what)};
 }
 
 void check_sequence_shape(const Task& task, Split split, const SequenceView& out) {

@@ -82,8 +82,7 @@ std::string said_here(const Command& command, const std::string& bare) {
     return "the device is named by --device: --device cuda:0 (the first GPU) or --device cpu";
   if (is({"resume", "continue", "restart", "checkpoint", "resume-from"}) && has("time-limit"))
     return fmt::format(
-        "nothing is needed to resume: 'crosstalk {}' trains what is missing in the store, and continues what "
-        "was stopped",
+        "nothing is needed to resume: 'crosstalk {}' trains what is missing in the store, and continues what was stopped",
         command.name);
   if (is({"force", "overwrite"}) && has("out")) {
     const auto out = std::find_if(command.options.begin(), command.options.end(),

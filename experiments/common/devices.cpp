@@ -23,10 +23,9 @@ namespace {
 constexpr int kMaxWorkers = 64;
 
 [[noreturn]] void refuse(const std::string& text) {
-  throw UsageError(
-      fmt::format("--device takes auto, cpu, cuda or cuda:N ('run' and 'retry' also cuda:all and cuda:0,1), "
-                  "not '{}'",
-                  text));
+  throw UsageError(fmt::format(
+      "--device takes auto, cpu, cuda or cuda:N ('run' and 'retry' also cuda:all and cuda:0,1), not '{}'",
+      text));
 }
 
 /// A whole number, or -1.

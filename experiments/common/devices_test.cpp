@@ -35,10 +35,9 @@ TEST(OfferedGpus, AutoFallsToTheCpuWithASentence) {
   TrainingOptions options;
   EXPECT_EQ(choose_device("auto", options, {}, built), "");
   EXPECT_EQ(options.device, Device::cpu);
-  EXPECT_EQ(choose_device("auto", options, {old}, built),
-            "Tesla T4 (compute capability 7.5) runs no code of this crosstalk, which was built for 80-real, "
-            "90a-real; "
-            "using the CPU");
+  EXPECT_EQ(
+      choose_device("auto", options, {old}, built),
+      "Tesla T4 (compute capability 7.5) runs no code of this crosstalk, which was built for 80-real, 90a-real; using the CPU");
   EXPECT_EQ(options.device, Device::cpu);
   EXPECT_EQ(choose_device("auto", options, {old, newer}, built), "");
   EXPECT_EQ(options.device, Device::cuda);

@@ -104,8 +104,7 @@ void check_set_steps(const Study& study, const std::vector<std::string>& sets) {
     const std::int64_t epochs = run.config.has("train.epochs") ? run.config.get_int("train.epochs") : 0;
     if (epochs == 0) continue;
     throw ConfigError(fmt::format(
-        "--set {}: train.epochs = {} decides the steps here ({}); add --set train.epochs=0, or set train.epochs "
-        "in its place",
+        "--set {}: train.epochs = {} decides the steps here ({}); add --set train.epochs=0, or set train.epochs in its place",
         *steps, epochs, run.config.get_int("train.max_steps")));
   }
 }
@@ -158,8 +157,7 @@ std::vector<std::string> other_semantics(const StoreHeads& heads, const fs::path
   std::vector<std::string> lines;
   for (const auto& [semantics, count] : counts)
     lines.push_back(fmt::format(
-        "{} holds {} of semantics {} (this program's is {}): kept, not mixed; 'crosstalk status {} --where semantics={}' "
-        "shows them",
+        "{} holds {} of semantics {} (this program's is {}): kept, not mixed; 'crosstalk status {} --where semantics={}' shows them",
         full_path(store), plural(count, "record"), semantics, kSemantics, shell_quote(store.string()),
         semantics));
   return lines;
@@ -225,10 +223,9 @@ namespace {
 void require_store(const Target& target, const std::string& name) {
   std::error_code error;
   if (target.study && !fs::exists(target.store, error))
-    throw UsageError(
-        fmt::format("study '{0}' has no store at {1} yet; make it with 'crosstalk run {0}', or give the "
-                    "store's path if it lies elsewhere",
-                    name, target.store.string()));
+    throw UsageError(fmt::format(
+        "study '{0}' has no store at {1} yet; make it with 'crosstalk run {0}', or give the store's path if it lies elsewhere",
+        name, target.store.string()));
 }
 
 }  // namespace

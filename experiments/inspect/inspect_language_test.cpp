@@ -21,8 +21,7 @@ constexpr std::uint64_t kSequence = 2;
 Options config_of(const std::string& memory, const std::string& base = "") {
   return parse_study(
              "[study]\nname = \"t\"\nseeds = [3]\n[base]\ntask.name = \"mqar\"\ntask.vocabulary = 16\n"
-             "task.length = 12\ntask.pairs = 3\nmodel.name = \"language\"\nmodel.width = 8\nmodel.d_key = "
-             "8\nmodel.heads = 2\n"
+             "task.length = 12\ntask.pairs = 3\nmodel.name = \"language\"\nmodel.width = 8\nmodel.d_key = 8\nmodel.heads = 2\n"
              "model.weight_deviation = 0.5\n" +
                  base + "\n[memories.m]\nname = \"" + memory + "\"\n",
              "t.toml")

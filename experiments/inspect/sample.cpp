@@ -268,9 +268,7 @@ void write_sample(const std::string& directory, const Task& task, const SampleRe
         fmt::format("a sample of {} sequences is none; ask for 1 or more", request.count));
   if (!task.segments(request.split).empty())
     throw std::runtime_error(
-        "the sequences of a mixture have several shapes, which no one array holds; ask for one segment, by "
-        "the "
-        "task's own sizes");
+        "the sequences of a mixture have several shapes, which no one array holds; ask for one segment, by the task's own sizes");
   check_directory(directory);
   SequenceBuffer buffer(task, request.split, request.max_queries);
   const SequenceShape shape = task.shape(request.split, request.max_queries);

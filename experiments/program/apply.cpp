@@ -100,11 +100,11 @@ void expect_range(const fs::path& path, const std::string& name, const Array& ar
   for (std::size_t i = 0; i < array.data.size(); ++i) {
     const double x = array.data[i];
     if (logarithm ? x <= 0 : std::abs(x) <= 1) continue;
-    throw UsageError(fmt::format("apply: {} holds {} at element {}; {}", path.string(), x, i,
-                                 logarithm
-                                     ? "a decay is given by its logarithm, which is 0 or negative (alpha = "
-                                       "e^log_decay, at most 1)"
-                                     : "a decay with a sign lies between -1 and 1"));
+    throw UsageError(fmt::format(
+        "apply: {} holds {} at element {}; {}", path.string(), x, i,
+        logarithm
+            ? "a decay is given by its logarithm, which is 0 or negative (alpha = e^log_decay, at most 1)"
+            : "a decay with a sign lies between -1 and 1"));
   }
 }
 
@@ -211,10 +211,9 @@ std::map<std::string, OptionValue> settings_of(const Memory& kind, const Argumen
     std::string name = set.substr(0, equals);
     const std::string text = set.substr(equals + 1);
     if (name == "model.layer")
-      throw UsageError(
-          fmt::format("apply: --set {}: model.layer belongs to the language model: apply holds the bare "
-                      "recurrence; leave it out",
-                      set));
+      throw UsageError(fmt::format(
+          "apply: --set {}: model.layer belongs to the language model: apply holds the bare recurrence; leave it out",
+          set));
     if (name.rfind("memory.", 0) == 0) name = name.substr(7);
     const auto at = std::find(names.begin(), names.end(), name);
     if (at == names.end()) {

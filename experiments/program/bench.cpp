@@ -205,11 +205,11 @@ int bench_shapes(const Study& study, const Arguments& arguments, const TrainingO
   const std::vector<int> numbers = replicas_of(arguments, training.device);
   const auto total = static_cast<std::int64_t>(shapes.size() * numbers.size());
   if (!arguments.has("json") && total > 1)
-    print_note(console,
-               fmt::format("{} to measure, {} each; --set memory=LABEL or --set KEY=VALUE measures fewer, "
-                           "--study-packs the whole study in 20 s",
-                           plural(total, "shape"),
-                           steps > 0 ? plural(3 * kEvaluations * steps, "step") : "about 5 s"));
+    print_note(
+        console,
+        fmt::format(
+            "{} to measure, {} each; --set memory=LABEL or --set KEY=VALUE measures fewer, --study-packs the whole study in 20 s",
+            plural(total, "shape"), steps > 0 ? plural(3 * kEvaluations * steps, "step") : "about 5 s"));
   std::vector<TrialRow> rows;
   const double start = steady_seconds();
   for (const Run& shape : shapes) {
@@ -330,15 +330,13 @@ int run_bench(const Arguments& arguments, Console& console) {
   arguments.number("seconds", 20, 0.01);  // checked also where it means nothing
   if (arguments.has("seconds") && !arguments.has("study-packs"))
     throw UsageError(
-        "bench: --seconds belongs to --study-packs, which trains the whole study for so long; without it "
-        "each shape "
-        "is measured for as long as it needs, or for --steps N");
+        "bench: --seconds belongs to --study-packs, which trains the whole study for so long; without it each shape is measured for as long as it "
+        "needs, or for --steps N");
   if (study.runs.empty()) throw UsageError("the study has no runs");
   const auto probes = std::erase_if(study.runs, [](const Run& run) { return is_probe(run.config); });
   if (study.runs.empty())
     throw UsageError(fmt::format(
-        "bench times steps of training, and a probe (model.name = \"probe\") has none; to see how long "
-        "it takes: crosstalk run {}",
+        "bench times steps of training, and a probe (model.name = \"probe\") has none; to see how long it takes: crosstalk run {}",
         shell_quote(arguments.positional.at(0))));
   if (probes > 0)
     print_note(console, fmt::format("{} of probes left out: they train nothing",

@@ -55,11 +55,9 @@ StudyRule rule_of_study(const std::filesystem::path& path, const std::string& la
     for (const std::string& name : run.labels) {
       if (run.config.get_string("memory.name") != "rule") {
         if (name == label)
-          throw UsageError(
-              fmt::format("check: {} of {} is {}, which has no law as text; 'crosstalk describe {}' "
-                          "explains it",
-                          label, path.string(), run.config.get_string("memory.name"),
-                          run.config.get_string("memory.name")));
+          throw UsageError(fmt::format(
+              "check: {} of {} is {}, which has no law as text; 'crosstalk describe {}' explains it", label,
+              path.string(), run.config.get_string("memory.name"), run.config.get_string("memory.name")));
         continue;
       }
       if (std::find(rules.begin(), rules.end(), name) == rules.end()) rules.push_back(name);
@@ -123,8 +121,7 @@ int run_check(const Arguments& arguments, Console& console) {
   const bool study = given.ends_with(".toml");
   if (!study && arguments.positional.size() > 1)
     throw UsageError(
-        "check: a law is one word of the command line; put quotes around it: crosstalk check \"S += v "
-        "k^T; read S q\"");
+        "check: a law is one word of the command line; put quotes around it: crosstalk check \"S += v k^T; read S q\"");
   if (study && arguments.positional.size() > 2) throw UsageError("check: one label at a time");
   std::string text = given;
   const rules::Rule* rule = nullptr;

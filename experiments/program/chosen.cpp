@@ -13,7 +13,6 @@
 #include "experiments/common/text.h"
 #include "experiments/sharing/session_options.h"
 #include "experiments/sharing/shares.h"
-#include "experiments/training/foreign_memory.h"
 #include "experiments/training/state/record_of.h"
 #include "results/csv.h"
 
@@ -287,12 +286,6 @@ std::optional<std::vector<Run>> part_of(const Arguments& arguments, const Study&
   std::vector<Run> part = only.empty() ? study.runs : named_runs(study, only);
   if (arguments.has("shard")) keep_shard(part, study, place_of(arguments.get("shard"), "--shard"));
   return part;
-}
-
-std::int64_t leave_untried(const Arguments& arguments, Study& study, bool foreign) {
-  if (!arguments.has("chosen-of")) return 0;
-  return static_cast<std::int64_t>(
-      std::erase_if(study.runs, [&](const Run& run) { return is_foreign(run.config) != foreign; }));
 }
 
 }  // namespace crosstalk::program

@@ -31,8 +31,4 @@ void keep_chosen(const Arguments& arguments, Study& study, Console& console);
 /// Of its runs those that --only and --shard ask for; nothing: all. Throws UsageError.
 std::optional<std::vector<Run>> part_of(const Arguments& arguments, const Study& study);
 
-/// With --chosen-of leaves the runs of PyTorch models (`foreign`) or the others alone: each kind is tried and trained by a call of its
-/// own. Returns how many it took away.
-std::int64_t leave_untried(const Arguments& arguments, Study& study, bool foreign);
-
 }  // namespace crosstalk::program

@@ -21,10 +21,8 @@ const std::vector<std::string> kRate = {"train.learning_rate"};
 
 std::string study_text(const std::string& seeds, int steps, const std::string& rates = "[0.001, 0.003]") {
   return fmt::format(
-      "[study]\nname = \"s\"\nseeds = {}\n[base]\ntask.name = \"recall\"\nmodel.d_key = "
-      "4\n"
-      "train.batch = 8\ntrain.max_steps = {}\n[memories.a]\nname = \"delta\"\n[memories.b]\nname = "
-      "\"softmax\"\n"
+      "[study]\nname = \"s\"\nseeds = {}\n[base]\ntask.name = \"recall\"\nmodel.d_key = 4\n"
+      "train.batch = 8\ntrain.max_steps = {}\n[memories.a]\nname = \"delta\"\n[memories.b]\nname = \"softmax\"\n"
       "[[grid]]\n\"task.associations\" = [4, 8]\n\"train.learning_rate\" = {}\n",
       seeds, steps, rates);
 }
@@ -122,9 +120,10 @@ TEST(Chosen, FurtherSeedsAtTheChosenRatesDoNotChangeTheChoice) {
   ASSERT_EQ(again.size(), kept.size());
   for (std::size_t i = 0; i < kept.size(); ++i) EXPECT_EQ(again[i].id, kept[i].id);
   ASSERT_THAT(said, SizeIs(1));
-  EXPECT_THAT(said[0],
-              HasSubstr("At 4 of 4 points the values were tried with unequal seeds: chosen by the seeds "
-                        "that all of them share (1)."));
+  EXPECT_THAT(
+      said[0],
+      HasSubstr(
+          "At 4 of 4 points the values were tried with unequal seeds: chosen by the seeds that all of them share (1)."));
 }
 
 TEST(Chosen, SaysWhatIsMissingOrAmbiguous) {
@@ -140,10 +139,11 @@ TEST(Chosen, SaysWhatIsMissingOrAmbiguous) {
   ASSERT_FALSE(said.empty());
   EXPECT_THAT(
       said[0],
-      AllOf(HasSubstr("--chosen-of x: nothing was tried at 2 of 4 points, whose runs are left out: a, "
-                      "task.associations = 8"),
-            HasSubstr("; the nearest run differs in "), HasSubstr("task.associations (4, asked 8)"),
-            HasSubstr("; and others")));
+      AllOf(
+          HasSubstr(
+              "--chosen-of x: nothing was tried at 2 of 4 points, whose runs are left out: a, task.associations = 8"),
+          HasSubstr("; the nearest run differs in "), HasSubstr("task.associations (4, asked 8)"),
+          HasSubstr("; and others")));
   EXPECT_THAT(refusal(all, {}), HasSubstr("none of its 0 runs is at a point of the study"));
   EXPECT_THAT(refusal(runs_of("[1]", 9, "[0.001, 0.01]"), tried),
               HasSubstr("the best train.learning_rate is 0.003, which the study does not have"));

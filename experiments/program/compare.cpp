@@ -112,8 +112,7 @@ int run_compare(const Arguments& arguments, Console& console) {
   }
   if (rows.empty()) {
     std::string text =
-        "compare: no run of these is one of the published runs (all that is known of them must agree; "
-        "--allow KEY says what may differ)";
+        "compare: no run of these is one of the published runs (all that is known of them must agree; --allow KEY says what may differ)";
     for (const std::string& line : alone) text += "\n" + line;
     throw UsageError(text);
   }
@@ -128,10 +127,11 @@ int run_compare(const Arguments& arguments, Console& console) {
   const std::string said = fmt::format(
       "{} of {} points agree{} ({}{}{}){}", agreeing, all.size(), by.starts_with("test_") ? " by " + by : "",
       power_text(all), beside.empty() ? "" : "; ", beside,
-      foreign == 0 ? ""
-                   : fmt::format(", {} cannot: trained otherwise than the study that replays {} "
-                                 "(--allow KEY,KEY where that is meant)",
-                                 foreign, foreign == 1 ? "it" : "them"));
+      foreign == 0
+          ? ""
+          : fmt::format(
+                ", {} cannot: trained otherwise than the study that replays {} (--allow KEY,KEY where that is meant)",
+                foreign, foreign == 1 ? "it" : "them"));
   if (arguments.has("json")) {
     console.out << json_of(rows).dump(1) << "\n";
     print_note(console, said);
@@ -198,8 +198,7 @@ const Command compare_command = {
          {}},
         {"figure",
          "CSV",
-         "Medians and ranges by length that 'plot length' wrote of these runs, where the runs "
-         "themselves are exports without profiles",
+         "Medians and ranges by length that 'plot length' wrote of these runs, where the runs themselves are exports without profiles",
          false,
          {}},
         {"outside", "", "Rows that do not agree only", false, {}},

@@ -146,9 +146,9 @@ void look_at_gpus(Findings& findings, const std::string& nvcc) {
     try {
       const Gpu gpu = cuda_gpu(i);
       if (gpu.code == 0) {
-        note(findings, name, gpu.name + ", " + code_text(gpu),
-             "GPUs from Ampere on can be used (build with -DCMAKE_CUDA_ARCHITECTURES=...); others are left "
-             "to themselves");
+        note(
+            findings, name, gpu.name + ", " + code_text(gpu),
+            "GPUs from Ampere on can be used (build with -DCMAKE_CUDA_ARCHITECTURES=...); others are left to themselves");
         continue;
       }
       const CudaMemory memory = cuda_memory();

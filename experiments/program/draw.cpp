@@ -151,11 +151,11 @@ FigureOptions figure_options(const Arguments& arguments, const std::string& figu
         options.published = default_published();
       } else {
         if (!fs::is_regular_file(path))
-          throw UsageError(fmt::format("--published {}: {}", path,
-                                       fs::is_directory(path)
-                                           ? "is a folder; name a CSV file in it, or literature for the "
-                                             "points that come with the program"
-                                           : "there is no such file"));
+          throw UsageError(fmt::format(
+              "--published {}: {}", path,
+              fs::is_directory(path)
+                  ? "is a folder; name a CSV file in it, or literature for the points that come with the program"
+                  : "there is no such file"));
         options.published = read_published(path);
       }
       options.studies = replayed_studies(options.published);

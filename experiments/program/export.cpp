@@ -199,8 +199,7 @@ const Command export_command = {
     "  crosstalk export runs/quickstart --follow tensorboard --out events\n"
     "  crosstalk export runs/a runs/b --where label='dpfp*' --where task.associations=40,60\n"
     "  crosstalk export runs/quickstart --format jsonl | jq -r '[.label, .eval_loss] | @tsv'\n"
-    "  python3 -c 'import pandas; "
-    "print(pandas.read_csv(\"runs.csv\").groupby(\"label\").eval_loss.median())'\n",
+    "  python3 -c 'import pandas; print(pandas.read_csv(\"runs.csv\").groupby(\"label\").eval_loss.median())'\n",
     1,
     -1,
     "needs a store, for example: crosstalk export runs/quickstart",

@@ -18,21 +18,20 @@ TEST(GpuReport, CodeOfEveryKindOfGpu) {
   EXPECT_EQ(code_text(gpu),
             "compute capability 9.0 with code of its own: products by wgmma, clusters of blocks");
   gpu.capability = 121, gpu.wgmma = false, gpu.by_driver = true;
-  EXPECT_EQ(code_text(gpu),
-            "compute capability 12.1, code for 9.0 that the driver compiles when it is first used: products "
-            "by mma.sync, "
-            "clusters of blocks");
+  EXPECT_EQ(
+      code_text(gpu),
+      "compute capability 12.1, code for 9.0 that the driver compiles when it is first used: products by mma.sync, clusters of blocks");
 }
 
 TEST(GpuReport, FusedFormsFollowSharedMemory) {
-  EXPECT_EQ(fused_forms_text(227 * 1024),
-            "227 KiB of shared memory a block (bf16, width 64: 8 maps joined, attention in whole heads to "
-            "256 tokens; "
-            "width 128: 4 maps joined, attention in whole heads to 256 tokens)");
-  EXPECT_EQ(fused_forms_text(99 * 1024),
-            "99 KiB of shared memory a block (bf16, width 64: 5 maps joined, attention in whole heads to 192 "
-            "tokens; "
-            "width 128: 1 map joined, attention in whole heads to 32 tokens)");
+  EXPECT_EQ(
+      fused_forms_text(227 * 1024),
+      "227 KiB of shared memory a block (bf16, width 64: 8 maps joined, attention in whole heads to 256 tokens; width 128: 4 maps joined, "
+      "attention in whole heads to 256 tokens)");
+  EXPECT_EQ(
+      fused_forms_text(99 * 1024),
+      "99 KiB of shared memory a block (bf16, width 64: 5 maps joined, attention in whole heads to 192 tokens; width 128: 1 map joined, "
+      "attention in whole heads to 32 tokens)");
 }
 
 }  // namespace

@@ -46,11 +46,10 @@ std::string remedy(const Record& record, const fs::path& store, const Console& c
 void check_model(const Record& record, const fs::path& store) {
   const std::string model = config_text(record, "model.name").value_or("retrieval");
   if (model == "probe")
-    throw UsageError(
-        fmt::format("run {} is a probe, whose memory learns nothing to look at; what it measured: crosstalk "
-                    "plot probe {}. To look "
-                    "inside, train the memory in model.name = \"retrieval\"",
-                    name_of(record), shell_quote(store.string())));
+    throw UsageError(fmt::format(
+        "run {} is a probe, whose memory learns nothing to look at; what it measured: crosstalk plot probe {}. To look inside, train the "
+        "memory in model.name = \"retrieval\"",
+        name_of(record), shell_quote(store.string())));
 }
 
 /// The one run that --run and --where name; of several, those whose weights are kept.

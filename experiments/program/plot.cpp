@@ -35,8 +35,7 @@ void check_out(const Arguments& arguments) {
   const std::string foreign = foreign_ending(out, ".csv .py .pdf .png");
   if (foreign.empty()) return;
   throw UsageError(fmt::format(
-      "--out {}: a figure is {}.pdf, .png, .csv and the script .py, which may be edited to save others; "
-      "leave {} out",
+      "--out {}: a figure is {}.pdf, .png, .csv and the script .py, which may be edited to save others; leave {} out",
       out.string(), (out.parent_path() / out.stem()).string(), foreign));
 }
 
@@ -110,8 +109,7 @@ const Command plot_command = {
           {"facet", "KEY", "A panel for each value of KEY", false, {}},
           {"x",
            "KEY",
-           "Key on the axis of 'accuracy' and 'difference', or state_bytes, there and in capacity-vs-state (default: the one "
-           "that varies)",
+           "Key on the axis of 'accuracy' and 'difference', or state_bytes, there and in capacity-vs-state (default: the one that varies)",
            false,
            {}},
           {"log", "AXIS", "A logarithmic axis: x or y", true, {"x", "y"}},

@@ -81,7 +81,9 @@ class TrainingCommand {
       nothing_begun_.reset();
       return run_worker(study_, store_, options_, arguments_, console_);
     }
-    foreign_ = leave_untried(arguments_, study_, false);
+    if (arguments_.has("chosen-of"))  // each kind is tried and trained by a call of its own
+      foreign_ = static_cast<std::int64_t>(
+          std::erase_if(study_.runs, [](const Run& run) { return is_foreign(run.config); }));
     if (!study_.runs.empty()) keep_chosen(arguments_, study_, console_);
     part_ = part_of(arguments_, study_);
     options_.since =
@@ -187,9 +189,11 @@ class TrainingCommand {
     if (!quiet_) {
       for (const std::string& line : other_semantics(heads_, store_)) print_note(console_, line);
       if (!again_.empty())
-        print_note(console_, fmt::format("{}: {} were recorded without weights (train.keep_weights), to be "
-                                         "trained again for them",
-                                         study_.name, plural(std::ssize(again_), "run")));
+        print_note(
+            console_,
+            fmt::format(
+                "{}: {} were recorded without weights (train.keep_weights), to be trained again for them",
+                study_.name, plural(std::ssize(again_), "run")));
     }
     std::vector<const Run*> all;
     for (const Run& run : selected()) all.push_back(&run);
@@ -226,10 +230,11 @@ class TrainingCommand {
       return exit_some_failed;
     }
     if (result.left_out == 0) return std::nullopt;
-    print_error(console_,
-                fmt::format("the study was changed while its workers began: {} of {} were not trained; "
-                            "the same command trains what it asks for now",
-                            result.left_out, plural(all, "run")));
+    print_error(
+        console_,
+        fmt::format(
+            "the study was changed while its workers began: {} of {} were not trained; the same command trains what it asks for now",
+            result.left_out, plural(all, "run")));
     return exit_some_failed;
   }
 
@@ -308,8 +313,7 @@ std::pair<Arguments, Arguments> two_steps_of(const Arguments& arguments) {
   for (const char* other : {"chosen-of", "only", "shard", "dry-run", "worker"})
     if (arguments.has(other))
       throw UsageError(fmt::format(
-          "--rates-short: trains a study in two steps, and --{} is for one; give them by hand: --set "
-          "train.share={}, then --chosen-of",
+          "--rates-short: trains a study in two steps, and --{} is for one; give them by hand: --set train.share={}, then --chosen-of",
           other, share));
   const Study study = study_of(arguments);
   std::vector<std::string> keys = keys_of(arguments, "best");
@@ -347,8 +351,7 @@ std::vector<CommandOption> training_options() {
       {"only", "RUNID", "Train only this run; the beginning of an id is enough", true, {}},
       {"shard",
        "I/N",
-       "Train only the I-th of N parts of the study (1/N to N/N), about equal in work; the parts make the "
-       "whole",
+       "Train only the I-th of N parts of the study (1/N to N/N), about equal in work; the parts make the whole",
        false,
        {}},
   };
@@ -395,8 +398,7 @@ const Command run_command = {
       options.push_back(
           {"rates-short",
            "SHARE",
-           "First choose among the values of --best (rates and decays, if not given) by one seed and this share of "
-           "the steps",
+           "First choose among the values of --best (rates and decays, if not given) by one seed and this share of the steps",
            false,
            {}});
       options.push_back(

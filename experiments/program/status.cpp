@@ -18,6 +18,7 @@
 #include "experiments/program/planning/survey.h"
 #include "experiments/sharing/progress.h"
 #include "experiments/sharing/signals.h"
+#include "experiments/training/foreign_memory.h"
 #include "experiments/training/pack.h"
 #include "results/printable.h"
 #include "results/store/checkpoint.h"
@@ -325,6 +326,17 @@ void print_text(const Status& status, Console& console) {
   if (const std::int64_t others = count_others(status.target, contents); others > 0)
     console.out << fmt::format("the store has {} more, which this study does not ask for\n",
                                plural(others, "run"));
+  const auto foreign =
+      !status.target.study
+          ? 0
+          : std::count_if(status.target.study->runs.begin(), status.target.study->runs.end(),
+                          [&](const Run& run) {
+                            return is_foreign(run.config) && state_of(run, contents) == "missing";
+                          });
+  if (foreign > 0)
+    console.out << fmt::format(
+        "PyTorch models: {} of the missing; 'crosstalk work {}' or 'python -m crosstalk train {}' trains them\n",
+        foreign, full_path(status.target.store), status.name);
   if (const std::int64_t half_way = count_half_way(status); half_way > 0)
     console.out << fmt::format("half-way: {} of the missing, saved; 'crosstalk {} {}' resumes them\n",
                                half_way, status.target.study ? "run" : "work",
@@ -489,8 +501,7 @@ const Command status_command = {
     "STUDY.toml|STORE [--out STORE] [--where KEY=VALUE] [--watch] [--json]",
     "Of a study: how many runs of each label are done, diverged, failed and missing in its store.\n"
     "Of a store: what it holds, and what the studies that were run into it still lack. Missing runs\n"
-    "that are half-way (saved) are counted too. Reads only, also while a run is writing. The processes that "
-    "train\n"
+    "that are half-way (saved) are counted too. Reads only, also while a run is writing. The processes that train\n"
     "into the store, on this and other machines, are listed with what they have claimed and how\n"
     "fast they are, and the curves of the runs that train now (a point a second at most); --watch repeats this\n"
     "until all that was asked for is recorded.\n"

@@ -159,8 +159,7 @@ std::vector<std::string> behind_dashes(const Console& console) {
 int run_submit(const Arguments& arguments, Console& console) {
   if (arguments.positional.at(0) != "slurm")
     throw UsageError(fmt::format(
-        "submit knows the launcher 'slurm', not '{}'; for others see 'crosstalk work' and 'run --shard', and "
-        "docs/cluster.md",
+        "submit knows the launcher 'slurm', not '{}'; for others see 'crosstalk work' and 'run --shard', and docs/cluster.md",
         arguments.positional[0]));
   Job job;
   job.extra = behind_dashes(console);
@@ -176,8 +175,7 @@ int run_submit(const Arguments& arguments, Console& console) {
       check_characters("the option of sbatch", option);
   if (arguments.has("gpus") == arguments.has("cpus"))
     throw UsageError(
-        "submit slurm needs --gpus N (a worker for each GPU) or --cpus N (workers on CPUs), one of "
-        "them");
+        "submit slurm needs --gpus N (a worker for each GPU) or --cpus N (workers on CPUs), one of them");
   job.gpus = arguments.has("gpus");
   job.workers = static_cast<int>(arguments.integer(job.gpus ? "gpus" : "cpus", 1, 1, 100000));
   job.at_once = static_cast<int>(arguments.integer("at-once", 0, 1, 100000));
@@ -186,8 +184,7 @@ int run_submit(const Arguments& arguments, Console& console) {
   job.time = seconds_of(arguments.get("time"), "--time");
   if (job.time < 2 * kSignalBefore)
     throw UsageError(fmt::format(
-        "--time {} is {}, of which a worker needs {} at its end; give at least {} (a number without "
-        "a unit is seconds)",
+        "--time {} is {}, of which a worker needs {} at its end; give at least {} (a number without a unit is seconds)",
         arguments.get("time"), duration(job.time), duration(kSignalBefore), duration(2 * kSignalBefore)));
 
   Arguments of_study = arguments;
@@ -201,11 +198,9 @@ int run_submit(const Arguments& arguments, Console& console) {
   check_characters("the store", job.store.string());
   check_characters("the program", job.program);
   if (job.store.string().find('\\') != std::string::npos)
-    throw UsageError(
-        fmt::format("the path of the store, {}, has a backslash, after which Slurm puts no numbers in the "
-                    "names of logs; give another "
-                    "--out",
-                    job.store.string()));
+    throw UsageError(fmt::format(
+        "the path of the store, {}, has a backslash, after which Slurm puts no numbers in the names of logs; give another --out",
+        job.store.string()));
   if (!job.gpus) job.work = {"--device", "cpu"};
   if (!job.gpus && job.cores > 0) job.work.insert(job.work.end(), {"--threads", std::to_string(job.cores)});
   if (std::any_of(study.runs.begin(), study.runs.end(),
@@ -271,8 +266,7 @@ extern const Command submit_command;
 const Command submit_command = {
     "submit",
     "train a study on a cluster: an array of workers on one store",
-    "slurm STUDY.toml (--gpus N | --cpus N) --time TIME [--out STORE] [--print] [OPTIONS] [-- SBATCH "
-    "OPTIONS]",
+    "slurm STUDY.toml (--gpus N | --cpus N) --time TIME [--out STORE] [--print] [OPTIONS] [-- SBATCH OPTIONS]",
     "Makes the store on the shared folder, writes a script for sbatch into it and submits the script:\n"
     "an array of N workers ('crosstalk work STORE') with one GPU each. Slurm may start workers later,\n"
     "preempt them, lose them with their node or end them at their time; results do not change. What\n"

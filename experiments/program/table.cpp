@@ -34,10 +34,9 @@ TableFormat format_of(const Arguments& arguments) {
   const fs::path path = arguments.get("out");
   if (const std::string foreign = foreign_ending(path, ".tex .csv .md");
       !arguments.has("format") && !foreign.empty())
-    throw UsageError(
-        fmt::format("--out {}: tables are LaTeX (.tex), Markdown (.md) or CSV (.csv), not {}; name one "
-                    "of these, or say --format",
-                    path.string(), foreign));
+    throw UsageError(fmt::format(
+        "--out {}: tables are LaTeX (.tex), Markdown (.md) or CSV (.csv), not {}; name one of these, or say --format",
+        path.string(), foreign));
   const std::string ending = path.extension().string();
   const std::string asked = arguments.get("format", ending == ".tex"   ? "latex"
                                                     : ending == ".csv" ? "csv"

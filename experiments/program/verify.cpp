@@ -31,7 +31,6 @@ struct Check {
   const Record* recorded = nullptr;
   bool exact = false;  ///< must be equal to the bit
   std::optional<Record> again;
-  bool left = false;    ///< a PyTorch model, and no Python here trains it
   std::string problem;  ///< why it could not be trained again
   Agreement agreement = Agreement::differs;
 };
@@ -55,11 +54,11 @@ bool same_machine(const nlohmann::json& a, const nlohmann::json& b) {
                      [&](const char* key) { return text_at(a, key) == text_at(b, key); });
 }
 
-const char* word(const Check& check) {
-  return check.left                                       ? "not trained here"
-         : check.agreement == Agreement::identical        ? "identical"
-         : check.agreement == Agreement::within_tolerance ? "within tolerance"
-                                                          : "DIFFERS";
+const char* word(Agreement agreement) {
+  return agreement == Agreement::identical          ? "identical"
+         : agreement == Agreement::within_tolerance ? "within tolerance"
+         : agreement == Agreement::not_trained      ? "not trained here"
+                                                    : "DIFFERS";
 }
 
 std::string loss_text(double loss) { return std::isnan(loss) ? "-" : fmt::format("{:.6g}", loss); }
@@ -108,10 +107,11 @@ void train_foreign_again(const std::map<std::string, Check*>& by_id, const std::
                                     arguments.get("device", "auto")};
   for (const auto& [id, check] : by_id) {
     words.insert(words.end(), {"--only", id});
-    check->left = python.path.empty();
-    check->problem = check->left ? fmt::format("{}; where there is one: python -m crosstalk verify {}",
-                                               python.why_none, shell_quote(store))
-                                 : fmt::format("{} did not train it, see above", python.path);
+    check->problem = fmt::format("{} did not train it, see above", python.path);
+    if (!python.path.empty()) continue;
+    check->agreement = Agreement::not_trained;
+    check->problem = fmt::format("{}; where there is one: python -m crosstalk verify {}", python.why_none,
+                                 shell_quote(store));
   }
   if (python.path.empty()) return;
   std::istringstream lines(output_of(package_call(python.path, words), true).text);
@@ -167,7 +167,7 @@ void print_json(const std::vector<Check>& checks, const std::string& store, std:
     row["steps_again"] = check.again ? nlohmann::ordered_json(check.again->steps) : nullptr;
     row["eval_loss_again"] = check.again ? nlohmann::ordered_json(check.again->eval_loss) : nullptr;
     row["must_be_identical"] = check.exact;
-    row["result"] = word(check);
+    row["result"] = word(check.agreement);
     row["problem"] = check.problem;
     json["runs"].push_back(std::move(row));
   }
@@ -178,7 +178,7 @@ void print_table(const std::vector<Check>& checks, Console& console) {
   std::vector<std::vector<std::string>> cells = {
       {"id", "label", "recorded loss", "loss again", "steps", "steps again", "result"}};
   for (const Check& check : checks) {
-    std::string result = word(check);
+    std::string result = word(check.agreement);
     if (!check.problem.empty()) result += ": " + check.problem;
     const auto status = [](const Record& record) {
       return record.status == RunStatus::done ? loss_text(record.eval_loss) : to_text(record.status);
@@ -216,8 +216,8 @@ int run_verify(const Arguments& arguments, Console& console) {
     // Replicas of a PyTorch model are not packed again as they were.
     check.exact = !of_python(check) && same_machine(check.recorded->provenance, here);
     if (check.again) check.agreement = compare(*check.recorded, *check.again, check.exact, tolerance);
-    left += check.left;
-    wrong += !check.left && check.agreement == Agreement::differs;
+    left += check.agreement == Agreement::not_trained;
+    wrong += check.agreement == Agreement::differs;
     exact += check.agreement == Agreement::identical;
   }
   if (arguments.has("json")) {

@@ -44,10 +44,8 @@ PackagePython look_at(const std::string& python, std::string& lacks) {
   std::getline(lines, torch);
   std::getline(lines, package);
   if (!torch.empty() && !package.empty()) return {path, torch + ", " + package, ""};
-  lacks = path.empty()       ? "cannot be called"
-          : !torch.empty()   ? "has no crosstalk"
-          : !package.empty() ? "has no torch"
-                             : "has neither";
+  const std::string what = !torch.empty() ? "crosstalk" : package.empty() ? "both" : "torch";
+  lacks = path.empty() ? "cannot be called" : "lacks " + what;
   return {};
 }
 

@@ -261,8 +261,7 @@ class Session final : private TrainingClient {
     const std::lock_guard lock(mutex_);
     if (options_.has_parent || options_.style == ProgressStyle::quiet) return;
     progress_.announce(fmt::format(
-        "crosstalk: waiting for {} that other processes train ('crosstalk status {} --watch' "
-        "shows them); what they leave is trained here\n",
+        "crosstalk: waiting for {} that other processes train ('crosstalk status {} --watch' shows them); what they leave is trained here\n",
         plural(static_cast<std::int64_t>(work_.unrecorded()), "run"), shell_quote(path_.string())));
   }
 
@@ -283,8 +282,7 @@ class Session final : private TrainingClient {
     }
     const std::lock_guard lock(mutex_);
     progress_.announce(fmt::format(
-        "crosstalk: warning: run {} is trained from its start, as its saved state cannot be used: "
-        "{} ({})\n",
+        "crosstalk: warning: run {} is trained from its start, as its saved state cannot be used: {} ({})\n",
         id, why, where));
   }
 

@@ -65,10 +65,9 @@ Place place_of(const std::string& text, const std::string& option) {
   if (has_slash) at = std::from_chars(at.ptr + 1, end, place.n);
   if (!has_slash || at.ec != std::errc() || at.ptr != end || place.i < 1 || place.n < place.i ||
       place.n > 100000)
-    throw UsageError(
-        fmt::format("{0} takes I/N with I from 1 to N, such as 1/4 ... 4/4, not '{1}'; where ranks "
-                    "count from 0: {0} $((RANK + 1))/$N",
-                    option, text));
+    throw UsageError(fmt::format(
+        "{0} takes I/N with I from 1 to N, such as 1/4 ... 4/4, not '{1}'; where ranks count from 0: {0} $((RANK + 1))/$N",
+        option, text));
   return place;
 }
 

@@ -290,8 +290,7 @@ class Parent {
         stop_flag() || std::any_of(workers_.begin(), workers_.end(), ended_with(exit_stopped));
     if (!stopped)
       throw DeviceError(fmt::format(
-          "every worker was lost; {} of {} are not in the store, and the same command trains them:"
-          "\n  {}",
+          "every worker was lost; {} of {} are not in the store, and the same command trains them:\n  {}",
           missing_.size(), plural(std::ssize(missing_) + progress_.ended(), "run"), options_.resume));
     std::error_code ignored;
     for (const auto& [id, cost] : missing_)

@@ -44,8 +44,7 @@ std::string said_elsewhere(const std::string& name) {
       {{"out", "out_dir", "output", "output_dir", "save_dir", "log_dir", "store"},
        "the store is chosen when the study is run: crosstalk run STUDY.toml --out STORE"},
       {{"resume", "resume_from", "checkpoint"},
-       "'crosstalk run' always resumes: it trains what is missing in the store, and continues what was "
-       "stopped"},
+       "'crosstalk run' always resumes: it trains what is missing in the store, and continues what was stopped"},
   };
   for (const Elsewhere& one : all)
     if (std::find(one.names.begin(), one.names.end(), name) != one.names.end()) return one.text;
@@ -114,8 +113,7 @@ std::string Schema::unknown_key(const std::string& key) const {
   if (!near.empty()) return fmt::format("unknown key {}; did you mean {}?", key, near);
   if (!siblings.empty()) return fmt::format("unknown key {}; it could be {}", key, join_names(siblings));
   return fmt::format(
-      "unknown key {}; keys begin with task., model., memory., train. or eval., or are data_seed or "
-      "init_seed",
+      "unknown key {}; keys begin with task., model., memory., train. or eval., or are data_seed or init_seed",
       key);
 }
 

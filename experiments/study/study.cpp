@@ -26,10 +26,8 @@ std::string read_study_text(const std::filesystem::path& path) {
     throw ConfigError(fmt::format("{}: is a directory; name a study file (*.toml) in it", path.string()));
   }
   if (!std::filesystem::is_regular_file(status)) {  // a pipe may never end, nor ever begin
-    throw ConfigError(
-        fmt::format("{}: is no regular file; a study is a TOML file such as "
-                    "experiments/quickstart.toml",
-                    path.string()));
+    throw ConfigError(fmt::format(
+        "{}: is no regular file; a study is a TOML file such as experiments/quickstart.toml", path.string()));
   }
   const auto fail = [&] {
     throw ConfigError(fmt::format("{}: cannot be read: {}", path.string(), std::strerror(errno)));

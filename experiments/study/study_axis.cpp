@@ -94,8 +94,7 @@ AxisValues make_range(const std::vector<OptionValue>& numbers) {
   // Three rising numbers, the third of which is no step: a list of values was meant.
   if (axis.range_count == 1 && numbers.size() == 3 && first < last && last < step) {
     throw std::invalid_argument(fmt::format(
-        "is its first value alone: [first, last, step] with step {} leads from {} past {}; values "
-        "are listed without range: {}, {}, {}",
+        "is its first value alone: [first, last, step] with step {} leads from {} past {}; values are listed without range: {}, {}, {}",
         to_text(axis.step), to_text(numbers[0]), to_text(numbers[1]), to_text(numbers[0]),
         to_text(numbers[1]), to_text(numbers[2])));
   }

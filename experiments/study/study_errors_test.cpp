@@ -22,8 +22,7 @@ std::string error(const std::string& text) {
 
 /// Six lines, then `rest` from line 7.
 std::string with(const std::string& rest) {
-  return "[study]\nname = \"small\"\n[memories.linear]\nname = \"linear_attention\"\n[base]\ntask.name = "
-         "\"recall\"\n" +
+  return "[study]\nname = \"small\"\n[memories.linear]\nname = \"linear_attention\"\n[base]\ntask.name = \"recall\"\n" +
          rest;
 }
 
@@ -42,17 +41,15 @@ TEST(StudyErrors, UnknownKeys) {
   expect("train.associations = 3\n", "7:1: unknown key train.associations; did you mean task.associations?");
   expect("eval.zzzzzzzzzzz = 3\n",
          "7:1: unknown key eval.zzzzzzzzzzz; it could be eval.every, eval.length_factors or eval.protocol");
-  expect("zzzzzzzzzzzzzzz = 3\n",
-         "7:1: unknown key zzzzzzzzzzzzzzz; keys begin with task., model., memory., train. or eval., or are "
-         "data_seed "
-         "or init_seed");
-  expect("seed = 3\n",
-         "7:1: seed does not belong here; write seeds = [1, 2, 3] in [study] (data_seed and init_seed may be "
-         "set "
-         "alone)");
-  expect("memory.name = \"delta\"\n",
-         "7:1: memory.name is chosen by [memories.LABEL] name = \"...\", and by memory = [\"LABEL\"] in "
-         "[[grid]]");
+  expect(
+      "zzzzzzzzzzzzzzz = 3\n",
+      "7:1: unknown key zzzzzzzzzzzzzzz; keys begin with task., model., memory., train. or eval., or are data_seed or init_seed");
+  expect(
+      "seed = 3\n",
+      "7:1: seed does not belong here; write seeds = [1, 2, 3] in [study] (data_seed and init_seed may be set alone)");
+  expect(
+      "memory.name = \"delta\"\n",
+      "7:1: memory.name is chosen by [memories.LABEL] name = \"...\", and by memory = [\"LABEL\"] in [[grid]]");
   expect("[[grid]]\n\"task.asociations\" = [1]\n",
          "8:1: unknown key task.asociations; did you mean task.associations?");
   expect("[[grid]]\n[[grid.zip]]\ntrain.bath = [1]\n",
@@ -70,10 +67,9 @@ TEST(StudyErrors, UnknownKeys) {
 TEST(StudyErrors, Memories) {
   expect("[memories.x]\nname = \"linear_atention\"\n",
          "8:1: unknown memory \"linear_atention\"; did you mean linear_attention?");
-  expect("[memories.x]\nname = \"base_conv\"\n",
-         "8:1: base_conv is no memory but a layer beside one; write model.stack = \"base_conv memory\" in "
-         "[base], and name "
-         "a memory here");
+  expect(
+      "[memories.x]\nname = \"base_conv\"\n",
+      "8:1: base_conv is no memory but a layer beside one; write model.stack = \"base_conv memory\" in [base], and name a memory here");
   expect("[memories.x]\nname = \"mamba\"\n",
          "8:1: unknown memory \"mamba\"; there are softmax, linear_attention or delta");
   expect("[memories.x]\nnu = 2\n",
@@ -89,10 +85,9 @@ TEST(StudyErrors, Memories) {
          "9:1: unknown key nu of memory \"softmax\"; it has no options");
   expect("[memories.x]\nname = \"delta\"\nbatch = 2\n",
          "9:1: unknown key batch of memory \"delta\"; did you mean train.batch?");
-  expect("[memories.x]\nname = \"delta\"\nfeature_map = \"dpfpp\"\n",
-         "9:1: memory.feature_map = \"dpfpp\" is not known (did you mean \"dpfp\"?); it can be identity, "
-         "elu1, relu, "
-         "dpfp");
+  expect(
+      "[memories.x]\nname = \"delta\"\nfeature_map = \"dpfpp\"\n",
+      "9:1: memory.feature_map = \"dpfpp\" is not known (did you mean \"dpfp\"?); it can be identity, elu1, relu, dpfp");
   expect("[memories.x]\nname = \"delta\"\nnu = 1\nmemory.nu = 2\n",
          "10:1: duplicate key memory.nu: it is already set in line 9; keep one of the two");
   expect("[memories.x]\nname = \"delta\"\nd_dot = 100\n", "9:1: memory.d_dot = 100 has no solution, got 64");
@@ -100,29 +95,28 @@ TEST(StudyErrors, Memories) {
          "8:1: nu stands in [memories] itself; each memory has its own table [memories.LABEL]");
   expect("[memories.\"a,b\"]\nname = \"delta\"\n",
          "7:2: label \"a,b\" of a memory: use printable ASCII without commas, quotes and backslashes");
-  expect("[memories.\"=1+1\"]\nname = \"delta\"\n",
-         "7:2: label \"=1+1\" of a memory: a spreadsheet takes what begins with = for a formula; choose "
-         "another");
+  expect(
+      "[memories.\"=1+1\"]\nname = \"delta\"\n",
+      "7:2: label \"=1+1\" of a memory: a spreadsheet takes what begins with = for a formula; choose another");
   expect("[memories.\"NA\"]\nname = \"delta\"\n",
          "7:2: label \"NA\" of a memory: pandas and R read it as a missing value; choose another");
   expect("[memories.\"null\"]\nname = \"delta\"\n",
          "7:2: label \"null\" of a memory: pandas and R read it as a missing value; choose another");
   expect("[memories.\"NaN\"]\nname = \"delta\"\n",
          "7:2: label \"NaN\" of a memory: pandas and R read it as a missing value; choose another");
-  expect("[memories.\"fit: slope\"]\nname = \"delta\"\n",
-         "7:2: label \"fit: slope\" of a memory: what begins with \"fit:\" are rows of a figure's own; "
-         "choose another");
-  expect("[memories.\"theory: x\"]\nname = \"delta\"\n",
-         "7:2: label \"theory: x\" of a memory: what begins with \"theory:\" are rows of a figure's own; "
-         "choose another");
+  expect(
+      "[memories.\"fit: slope\"]\nname = \"delta\"\n",
+      "7:2: label \"fit: slope\" of a memory: what begins with \"fit:\" are rows of a figure's own; choose another");
+  expect(
+      "[memories.\"theory: x\"]\nname = \"delta\"\n",
+      "7:2: label \"theory: x\" of a memory: what begins with \"theory:\" are rows of a figure's own; choose another");
   expect("[memories.\" a\"]\nname = \"delta\"\n",
          "7:2: label \" a\" of a memory: it begins or ends with a space");
   expect("[[grid]]\nmemory = [\"linear\", \"liner\"]\n",
          "8:21: unknown memory \"liner\"; did you mean linear?");
   expect("[[grid]]\nmemory = 3\n", "8:10: unknown memory 3; [memories] has linear");
   expect("memory.beta_max = 2\n",
-         "7:1: memory.beta_max means nothing to linear_attention, the memories here; it "
-         "belongs to delta");
+         "7:1: memory.beta_max means nothing to linear_attention, the memories here; it belongs to delta");
   expect_whole(
       "[study]\nname = \"x\"\n[base]\ntask.name = \"recall\"\n",
       "1:2: no memory to train; add [memories.LABEL] with name = softmax, linear_attention or delta");
@@ -175,17 +169,16 @@ TEST(StudyErrors, Axes) {
          "8:17: range of train.batch is empty: no steps of 1 lead from 5 to 1");
   expect("[[grid]]\ntrain.batch = { range = [1, 5, 0] }\n",
          "8:17: range of train.batch has step 0; a step moves from the first value to the last");
-  expect("[[grid]]\ntrain.batch = { range = [1, 3, 5] }\n",
-         "8:17: range of train.batch is its first value alone: [first, last, step] with step 5 leads from 1 "
-         "past 3; "
-         "values are listed without range: 1, 3, 5");
+  expect(
+      "[[grid]]\ntrain.batch = { range = [1, 3, 5] }\n",
+      "8:17: range of train.batch is its first value alone: [first, last, step] with step 5 leads from 1 past 3; values are listed without range: "
+      "1, 3, 5");
   expect(
       "[[grid]]\ntrain.batch = { range = [3, 6, 2] }\n",
       "8:17: range of train.batch does not end at 6: steps of 2 lead to 5 and then to 7; let it end at one of these");
   expect(
       "[[grid]]\ntrain.batch = { logrange = [4, 40] }\n",
-      "8:17: logrange of train.batch does not end at 40: factors of 2 lead to 32 and then to 64; let it end at one of "
-      "these");
+      "8:17: logrange of train.batch does not end at 40: factors of 2 lead to 32 and then to 64; let it end at one of these");
   expect(
       "[[grid]]\ntrain.learning_rate = { range = [1, 1.00000000000003, 1e-14] }\n",
       "8:25: range of train.learning_rate has steps of 1e-14, by which numbers of 12 digits near 1 do not change");
@@ -205,12 +198,10 @@ TEST(StudyErrors, Axes) {
          "8:17: logrange of train.batch needs a base above 1");
   expect(
       "[[grid]]\ntrain.batch = { rang = [1, 8] }\n",
-      "8:17: unknown key rang in train.batch; train.batch takes a list, { range = [first, last, step] } or { "
-      "logrange = [first, last], base = 2 }");
-  expect("[[grid]]\n[[grid.zip]]\ntrain.batch = [1, 2]\ntask.queries = [1, 2, 3]\n",
-         "10:1: [[grid.zip]] lists advance together, but train.batch has 2 and task.queries has 3 values; "
-         "make them "
-         "equally long");
+      "8:17: unknown key rang in train.batch; train.batch takes a list, { range = [first, last, step] } or { logrange = [first, last], base = 2 }");
+  expect(
+      "[[grid]]\n[[grid.zip]]\ntrain.batch = [1, 2]\ntask.queries = [1, 2, 3]\n",
+      "10:1: [[grid.zip]] lists advance together, but train.batch has 2 and task.queries has 3 values; make them equally long");
   expect("[[grid]]\n[[grid.zip]]\n", "8:1: [[grid.zip]] is empty; give it two lists or more");
   expect("[[grid]]\n[[grid.skip]]\n",
          "8:1: [[grid.skip]] is empty and would skip everything; name keys and values to leave out");
@@ -222,28 +213,27 @@ TEST(StudyErrors, Axes) {
 }
 
 TEST(StudyErrors, ALongRangeOfLoadsNeedsAStep) {
-  expect("[[grid]]\ntask.associations = { range = [8, 64] }\n",
-         "8:23: range of task.associations has no step, so that it is every number from 8 to 64; give one, "
-         "such as "
-         "{ range = [8, 64, 8] }, or 1 for every number");
-  expect("[[grid]]\ntask.associations = { range = [1, 100] }\n",
-         "8:23: range of task.associations has no step, so that it is every number from 1 to 100; give one, "
-         "such as "
-         "{ range = [1, 100, 10] }, or 1 for every number");
+  expect(
+      "[[grid]]\ntask.associations = { range = [8, 64] }\n",
+      "8:23: range of task.associations has no step, so that it is every number from 8 to 64; give one, such as { range = [8, 64, 8] }, or 1 for "
+      "every number");
+  expect(
+      "[[grid]]\ntask.associations = { range = [1, 100] }\n",
+      "8:23: range of task.associations has no step, so that it is every number from 1 to 100; give one, such as { range = [1, 100, 10] }, or 1 "
+      "for every number");
 }
 
 TEST(StudyErrors, NamesOfOtherPrograms) {
   expect("train.lr = 1\n", "7:1: unknown key train.lr; did you mean train.learning_rate?");
   expect("lr = 1\n", "7:1: unknown key lr; did you mean train.learning_rate?");
   expect("batch_size = 1\n", "7:1: unknown key batch_size; did you mean train.batch?");
-  expect("device = \"cuda\"\n",
-         "7:1: unknown key device: the device is chosen when the study is run: crosstalk run STUDY.toml "
-         "--device "
-         "cuda:0");
+  expect(
+      "device = \"cuda\"\n",
+      "7:1: unknown key device: the device is chosen when the study is run: crosstalk run STUDY.toml --device cuda:0");
   expect("train.Batch_Size = 1\n", "7:1: unknown key train.Batch_Size; did you mean train.batch?");
-  expect("train.seed = 1\n",
-         "7:1: train.seed does not belong here; write seeds = [1, 2, 3] in [study] "
-         "(data_seed and init_seed may be set alone)");
+  expect(
+      "train.seed = 1\n",
+      "7:1: train.seed does not belong here; write seeds = [1, 2, 3] in [study] (data_seed and init_seed may be set alone)");
 }
 
 TEST(StudyErrors, SeedsThatWouldTrainTheSameAgain) {
@@ -252,8 +242,7 @@ TEST(StudyErrors, SeedsThatWouldTrainTheSameAgain) {
       memory = "[memories.linear]\nname = \"linear_attention\"\n";
   expect_whole(
       base + "init_seed = 5\n" + memory,
-      "6:1: data_seed and init_seed are both fixed, so 3 seeds would be 3 times the same training; leave one "
-      "of them out, or give one seed");
+      "6:1: data_seed and init_seed are both fixed, so 3 seeds would be 3 times the same training; leave one of them out, or give one seed");
   EXPECT_EQ(parse_study(fixture_schema(), base + memory, "x.toml", {}).runs.size(), 3u);
 }
 
@@ -326,18 +315,18 @@ TEST(StudyErrors, Head) {
 
 TEST(StudyErrors, HugeProductsAreRefusedAtOnce) {
   const auto start = std::chrono::steady_clock::now();
-  expect("[[grid]]\ntrain.batch = { range = [1, 1_000_000] }\ntask.queries = { range = [1, 1_000_000] }\n",
-         "7:1: 1 memory x 1000000 batch x 1000000 queries x 1 seed = 1000000000000 runs are more than "
-         "100000; make "
-         "the study smaller or allow more with --max-runs");
-  expect("[[grid]]\ntrain.batch = { range = [1, 9_000_000_000_000_000_000] }\ntask.queries = [1, 2]\n",
-         "7:1: 1 memory x 9000000000000000000 batch x 2 queries x 1 seed = more than 10^18 runs are more "
-         "than 100000; "
-         "make the study smaller or allow more with --max-runs");
-  expect("[[grid]]\ntrain.learning_rate = { range = [1e-30, 1e30, 1e-30] }\n",
-         "7:1: 1 memory x more than 10^18 learning_rate x 1 seed = more than 10^18 runs are more than "
-         "100000; make the "
-         "study smaller or allow more with --max-runs");
+  expect(
+      "[[grid]]\ntrain.batch = { range = [1, 1_000_000] }\ntask.queries = { range = [1, 1_000_000] }\n",
+      "7:1: 1 memory x 1000000 batch x 1000000 queries x 1 seed = 1000000000000 runs are more than 100000; make the study smaller or allow more "
+      "with --max-runs");
+  expect(
+      "[[grid]]\ntrain.batch = { range = [1, 9_000_000_000_000_000_000] }\ntask.queries = [1, 2]\n",
+      "7:1: 1 memory x 9000000000000000000 batch x 2 queries x 1 seed = more than 10^18 runs are more than 100000; make the study smaller or "
+      "allow more with --max-runs");
+  expect(
+      "[[grid]]\ntrain.learning_rate = { range = [1e-30, 1e30, 1e-30] }\n",
+      "7:1: 1 memory x more than 10^18 learning_rate x 1 seed = more than 10^18 runs are more than 100000; make the study smaller or allow more "
+      "with --max-runs");
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
 }
 

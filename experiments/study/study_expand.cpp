@@ -282,10 +282,10 @@ void expand(const Schema& schema, const Blame& blame, const StudyFile& file, std
   }
   if (terms > kTerms) text += fmt::format(" + ... ({} blocks in all)", terms);
   if (total > max_runs) {
-    blame.fail(largest->at,
-               fmt::format("{} = {} runs are more than {}; make the study smaller or allow more with "
-                           "--max-runs",
-                           text, count_text(total), max_runs));
+    blame.fail(
+        largest->at,
+        fmt::format("{} = {} runs are more than {}; make the study smaller or allow more with --max-runs",
+                    text, count_text(total), max_runs));
   }
   Expander expander(schema, blame, file, study);
   for (const Block& block : file.blocks) expander.block(block);

@@ -59,11 +59,11 @@ class Reader {
     for (const TomlEntry& entry : root.entries) {
       static const std::vector<std::string> kTables = {"study", "base", "memories", "grid"};
       if (std::find(kTables.begin(), kTables.end(), entry.key) == kTables.end()) {
-        blame_.fail(entry.at, fmt::format("unknown {} {}; {}",
-                                          entry.node.kind == Kind::scalar ? "key" : "table", entry.key,
-                                          near_or(entry.key, kTables,
-                                                  "a study has [study], [base], "
-                                                  "[memories.LABEL] and [[grid]]")));
+        blame_.fail(
+            entry.at,
+            fmt::format(
+                "unknown {} {}; {}", entry.node.kind == Kind::scalar ? "key" : "table", entry.key,
+                near_or(entry.key, kTables, "a study has [study], [base], [memories.LABEL] and [[grid]]")));
       }
     }
     read_head(root.find("study"));
@@ -173,10 +173,10 @@ class Reader {
     const auto good = [](unsigned char c) { return std::isalnum(c) || c == '_' || c == '-' || c == '.'; };
     if (name.empty() || name.size() > 100 || !std::all_of(name.begin(), name.end(), good) || name[0] == '.' ||
         name[0] == '-') {
-      blame_.fail(at,
-                  fmt::format("name = \"{}\" cannot name files; use up to 100 letters, digits, _, - and . "
-                              "(not first)",
-                              name));
+      blame_.fail(
+          at, fmt::format(
+                  "name = \"{}\" cannot name files; use up to 100 letters, digits, _, - and . (not first)",
+                  name));
     }
   }
 
@@ -209,16 +209,17 @@ class Reader {
 
   void check_key(const std::string& key, Position at) const {
     if (const std::string last = key.substr(key.find('.') + 1); last == "seed" || last == "seeds") {
-      blame_.fail(at,
-                  fmt::format("{} does not belong here; write seeds = [1, 2, 3] in [study] (data_seed and "
-                              "init_seed may be set alone)",
-                              key));
+      blame_.fail(
+          at,
+          fmt::format(
+              "{} does not belong here; write seeds = [1, 2, 3] in [study] (data_seed and init_seed may be set alone)",
+              key));
     }
     if (key == "memory.name" || key == "memory") {
       blame_.fail(
-          at, fmt::format("{} is chosen by [memories.LABEL] name = \"...\", and by memory = [\"LABEL\"] in "
-                          "[[grid]]",
-                          key));
+          at, fmt::format(
+                  "{} is chosen by [memories.LABEL] name = \"...\", and by memory = [\"LABEL\"] in [[grid]]",
+                  key));
     }
     if (!schema_.knows(key)) blame_.fail(at, schema_.unknown_key(key));
   }
@@ -267,10 +268,10 @@ class Reader {
       if (!value) continue;
       const bool slip = !nearest_name(item.key, {"name"}).empty();
       if (slip || schema_.find_memory(*value))
-        blame_.fail(item.at,
-                    fmt::format("unknown key {} in [memories.{}], which has no name; did you mean name "
-                                "= \"{}\"?",
-                                item.key, entry.key, *value));
+        blame_.fail(
+            item.at,
+            fmt::format("unknown key {} in [memories.{}], which has no name; did you mean name = \"{}\"?",
+                        item.key, entry.key, *value));
     }
     const std::string meant = nearest_name(entry.key, schema_.memory_names());
     blame_.fail(entry.at, fmt::format("[memories.{}] has no name; add name = {}", entry.key,
@@ -279,18 +280,19 @@ class Reader {
 
   void read_memory(const TomlEntry& entry) {
     if (entry.node.kind != Kind::table) {
-      blame_.fail(entry.at, fmt::format("{} stands in [memories] itself; each memory has its own table "
-                                        "[memories.LABEL]",
-                                        entry.key));
+      blame_.fail(
+          entry.at,
+          fmt::format("{} stands in [memories] itself; each memory has its own table [memories.LABEL]",
+                      entry.key));
     }
     const auto good = [](unsigned char c) {
       return c >= 0x20 && c < 0x7F && c != ',' && c != '"' && c != '\\';
     };
     if (entry.key.empty() || !std::all_of(entry.key.begin(), entry.key.end(), good)) {
-      blame_.fail(entry.at,
-                  fmt::format("label \"{}\" of a memory: use printable ASCII without commas, quotes and "
-                              "backslashes",
-                              entry.key));
+      blame_.fail(
+          entry.at,
+          fmt::format("label \"{}\" of a memory: use printable ASCII without commas, quotes and backslashes",
+                      entry.key));
     }
     if (const std::string why = misread_label(entry.key); !why.empty()) {
       blame_.fail(entry.at, fmt::format("label \"{}\" of a memory: {}", entry.key, why));
@@ -306,9 +308,9 @@ class Reader {
     }
     const SchemaMemory* kind = schema_.find_memory(memory.name);
     if (!kind && memory.name == "base_conv")
-      blame_.fail(memory.name_at,
-                  "base_conv is no memory but a layer beside one; write model.stack = \"base_conv memory\" "
-                  "in [base], and name a memory here");
+      blame_.fail(
+          memory.name_at,
+          "base_conv is no memory but a layer beside one; write model.stack = \"base_conv memory\" in [base], and name a memory here");
     if (!kind) {
       blame_.fail(memory.name_at,
                   fmt::format("unknown memory \"{}\"; {}", memory.name,
@@ -393,10 +395,11 @@ class Reader {
           together.columns.push_back(column(flat));
           const AxisValues &first = together.columns.front(), &last = together.columns.back();
           if (last.count() != first.count()) {
-            blame_.fail(flat.at,
-                        fmt::format("[[grid.zip]] lists advance together, but {} has {} and {} has {} "
-                                    "values; make them equally long",
-                                    first.key, first.count(), last.key, last.count()));
+            blame_.fail(
+                flat.at,
+                fmt::format(
+                    "[[grid.zip]] lists advance together, but {} has {} and {} has {} values; make them equally long",
+                    first.key, first.count(), last.key, last.count()));
           }
         }
         if (together.columns.empty()) blame_.fail(zip.at, "[[grid.zip]] is empty; give it two lists or more");

@@ -164,8 +164,7 @@ memory = ["softmax", "linear", "dpfp2"]
 "train.learning_rate" = [3e-3, 1e-3]
 
 [[grid.skip]]                             # optional: leave out what matches
-memory = "softmax"
-"task.associations" = 600
+memory = "softmaxtask.associations" = 600
 )toml";
 }
 

@@ -76,8 +76,7 @@ nu = 2
 memory = ["softmax", "dpfp"]
 "task.associations" = [20, 40]
 [[grid.skip]]
-memory = "softmax"
-"task.associations" = 40
+memory = "softmaxtask.associations" = 40
 )toml";
 
 }  // namespace crosstalk::study_fuzz

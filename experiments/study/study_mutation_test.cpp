@@ -13,10 +13,8 @@ namespace crosstalk {
 namespace {
 
 const std::string kSmall =
-    "[study]\nname = \"s\"\nseeds = [1, 2]\n[base]\ntask.name = \"recall\"\ntrain.batch = "
-    "32\n[memories.a]\nname = "
-    "\"delta\"\nbeta_max = 2\n[memories.b]\nname = \"softmax\"\ntrain.batch = 128\n[[grid]]\nmemory = [\"a\", "
-    "\"b\"]\n"
+    "[study]\nname = \"s\"\nseeds = [1, 2]\n[base]\ntask.name = \"recall\"\ntrain.batch = 32\n[memories.a]\nname = \"delta\"\nbeta_max = "
+    "2\n[memories.b]\nname = \"softmax\"\ntrain.batch = 128\n[[grid]]\nmemory = [\"a\", \"b\"]\n"
     "\"task.associations\" = { range = [4, 8, 2] }\n[[grid.zip]]\n\"model.d_key\" = [16, 32]\n"
     "train.learning_rate = [3e-3, 1e-3]\n[[grid.skip]]\nmemory = \"b\"\ntask.associations = 8\n";
 

@@ -85,8 +85,7 @@ Run resolve_run(const Schema& schema, const std::map<std::string, Setting>& sett
   if (published && equal)
     throw OptionError(
         "model.parts",
-        "model.parts = \"equal\" sets maps and norms alike, and model.layer = \"published\" as each "
-        "memory's authors do; leave one of them out");
+        "model.parts = \"equal\" sets maps and norms alike, and model.layer = \"published\" as each memory's authors do; leave one of them out");
   if (equal && kind.equal.empty())
     throw NoEffect(
         "model.parts",

@@ -127,10 +127,9 @@ class Setter {
     for (const std::string& piece : split(inside)) numbers.push_back(scalar(piece));
     if (const std::int64_t step = function == "range" ? missing_step(key, numbers) : 0; step > 0) {
       const std::string first = to_text(numbers[0]), last = to_text(numbers[1]);
-      fail(
-          fmt::format("range has no step, so that it is every number from {0} to {1}; give one, such as "
-                      "range({0},{1},{2}), or 1 for every number",
-                      first, last, step));
+      fail(fmt::format(
+          "range has no step, so that it is every number from {0} to {1}; give one, such as range({0},{1},{2}), or 1 for every number",
+          first, last, step));
     }
     try {
       if (function == "range") return make_range(numbers);
@@ -269,8 +268,7 @@ std::string conditions_instead(const StudyFile& file, const std::vector<std::str
     const std::string key = trimmed(set.substr(0, equals)), value = trimmed(set.substr(equals + 1));
     if (key != "memory" && tells_runs_apart(file, key, value))
       return fmt::format(
-          " (--set puts {0} = {1} into every part of the study; 'run' and 'plan' with --where {0}={1} take the runs "
-          "that have it)",
+          " (--set puts {0} = {1} into every part of the study; 'run' and 'plan' with --where {0}={1} take the runs that have it)",
           key, value);
   }
   return "";

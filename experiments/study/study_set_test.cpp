@@ -117,8 +117,7 @@ TEST(StudySet, ErrorsNameTheConditionThatTakesAPart) {
     return "accepted";
   };
   const std::string hint =
-      " (--set puts task.name = recall into every part of the study; 'run' and 'plan' with "
-      "--where task.name=recall take the runs that have it)";
+      " (--set puts task.name = recall into every part of the study; 'run' and 'plan' with --where task.name=recall take the runs that have it)";
   EXPECT_TRUE(message("task.name=recall").ends_with(hint)) << message("task.name=recall");
   EXPECT_FALSE(message("task.name=recoll").ends_with(")")) << "no run has it";
 }
@@ -165,8 +164,7 @@ TEST(StudySet, ErrorsNameTheSet) {
          "range is empty: no steps of 1 lead from 5 to 1; write it as range(1,5) or range(20,600,20)");
   expect(
       "task.associations=range(8,64)",
-      "range has no step, so that it is every number from 8 to 64; give one, such as range(8,64,8), or 1 for "
-      "every number");
+      "range has no step, so that it is every number from 8 to 64; give one, such as range(8,64,8), or 1 for every number");
   expect("seeds=1,range(2,3)", "range(2,3) stands alone; write either a range or a list");
   expect("task.name=recal", "unknown task \"recal\"; did you mean recall?");
   expect("task.update_fraction=0.5",

@@ -31,8 +31,7 @@ std::set<std::string> id_set(const std::string& text) {
 
 /// A small study: head and one memory, then `rest`.
 std::string small(const std::string& rest) {
-  return "[study]\nname = \"small\"\n[base]\ntask.name = \"recall\"\n[memories.linear]\nname = "
-         "\"linear_attention\"\n"
+  return "[study]\nname = \"small\"\n[base]\ntask.name = \"recall\"\n[memories.linear]\nname = \"linear_attention\"\n"
          "[memories.softmax]\nname = \"softmax\"\n" +
          rest;
 }
@@ -48,9 +47,9 @@ TEST(Study, GoldenExpansionOfTheExample) {
   EXPECT_EQ(study.name, "schlag2021_capacity");
   EXPECT_EQ(study.title, "Capacity without replacement (Schlag, Irie, Schmidhuber 2021, setting 1)");
   EXPECT_EQ(study.text, example_study());
-  EXPECT_EQ(study.product,
-            "3 memories x 30 associations x 2 d_key+learning_rate x 5 seeds - 10 skipped = 890 runs; "
-            "[memories.dpfp1_delta] has no run");
+  EXPECT_EQ(
+      study.product,
+      "3 memories x 30 associations x 2 d_key+learning_rate x 5 seeds - 10 skipped = 890 runs; [memories.dpfp1_delta] has no run");
   ASSERT_EQ(study.runs.size(), 890u);
   EXPECT_EQ(id_set(example_study()).size(), 890u);
 

@@ -120,9 +120,10 @@ class Depth {
     if (c != ' ' && c != '\t') fresh_ = false;
     if (above_ + dots_ + (header_line_ ? 0 : header_) > kMaxDepth) {
       throw TomlError(
-          at, fmt::format("tables and lists nested more than {} deep, counted by dots and brackets; a "
-                          "study needs five",
-                          kMaxDepth));
+          at,
+          fmt::format(
+              "tables and lists nested more than {} deep, counted by dots and brackets; a study needs five",
+              kMaxDepth));
     }
   }
 

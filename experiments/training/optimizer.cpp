@@ -107,10 +107,11 @@ std::vector<bool> undecayed_parameters(const Options& config, const ParameterBlo
   if (config.get_string("train.optimizer") == "muon")
     for (const int i : hidden_matrices(parameters))
       if (found[static_cast<std::size_t>(i)])
-        throw OptionError("train.no_decay",
-                          fmt::format("train.no_decay: {} is a matrix that Muon trains, and all of these "
-                                      "decay; name others",
-                                      parameters.name(i)));
+        throw OptionError(
+            "train.no_decay",
+            fmt::format(
+                "train.no_decay: {} is a matrix that Muon trains, and all of these decay; name others",
+                parameters.name(i)));
   return found;
 }
 
@@ -158,9 +159,9 @@ void Optimizer<Real>::find_matrices() {
     workspace += muon_workspace_size(matrix.dim(0), matrix.dim(1));
   }
   if (matrices_.empty())
-    throw OptionError("train.optimizer",
-                      "train.optimizer = \"muon\" trains weights of linear maps, and this model has none; "
-                      "use \"adamw\"");
+    throw OptionError(
+        "train.optimizer",
+        "train.optimizer = \"muon\" trains weights of linear maps, and this model has none; use \"adamw\"");
   const int R = replicas_.count();
   matrix_table_ =
       shaped<std::int32_t>(R, {static_cast<int>(matrices_.size()) / int{kMuonColumns}, int{kMuonColumns}});

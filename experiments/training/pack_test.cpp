@@ -158,10 +158,9 @@ TEST(Packs, AStudyThatOthersTrainEndsAtOnce) {
 }
 
 TEST(Packs, MixedShapesAreSortedIntoPacks) {
-  auto runs =
-      runs_of("train.max_steps = 10\neval.every = 5\ntrain.stop_loss = 0", "name = \"delta\"", "[1, 2]",
-              "\"task.associations\" = [3, 4]\n\"train.learning_rate\" = [1e-3, 1e-2]\n\"train.max_steps\" = "
-              "[10, 15]");
+  auto runs = runs_of(
+      "train.max_steps = 10\neval.every = 5\ntrain.stop_loss = 0", "name = \"delta\"", "[1, 2]",
+      "\"task.associations\" = [3, 4]\n\"train.learning_rate\" = [1e-3, 1e-2]\n\"train.max_steps\" = [10, 15]");
   ASSERT_EQ(runs.size(), 16u);
   const Records alone = train(runs, 1, 1);
   std::reverse(runs.begin(), runs.end());
@@ -172,8 +171,7 @@ TEST(Packs, MixedShapesAreSortedIntoPacks) {
 // Rates and weight decays are axes within a pack.
 TEST(Packs, RatesAndDecaysOfAPackDoNotMix) {
   const auto runs = runs_of(
-      "train.optimizer = \"adamw\"\ntrain.schedule = \"cosine\"\ntrain.warmup_steps = 6\ntrain.clip_norm = "
-      "0.2\n"
+      "train.optimizer = \"adamw\"\ntrain.schedule = \"cosine\"\ntrain.warmup_steps = 6\ntrain.clip_norm = 0.2\n"
       "train.max_steps = 40\neval.every = 20\ntrain.stop_loss = 0",
       "name = \"delta\"", "[1]",
       "\"train.learning_rate\" = [1e-3, 1e-2]\n\"train.weight_decay\" = [0.0, 0.1, 0.5]");

@@ -29,11 +29,8 @@ const std::vector<OptionSpec>& train_options() {
       {"learning_rate", 1e-3, "Adam's step size", 0, 10, {}, true},
       {"optimizer",
        std::string("adam"),
-       "adam; adamw: Adam, and every weight decays by learning_rate * weight_decay of itself a step; muon: "
-       "Muon "
-       "(Jordan et al. 2024) for the weights of linear maps, AdamW for all else (embedding, head, filters, "
-       "gains, "
-       "biases, numbers of a head)",
+       "adam; adamw: Adam, and every weight decays by learning_rate * weight_decay of itself a step; muon: Muon (Jordan et al. 2024) for the weights "
+       "of linear maps, AdamW for all else (embedding, head, filters, gains, biases, numbers of a head)",
        0,
        0,
        {"adam", "adamw", "muon"}},
@@ -50,10 +47,9 @@ const std::vector<OptionSpec>& train_options() {
       {"beta2", 0.999, "Adam's decay of the mean of their squares", 0, 0.999999},
       {"schedule",
        std::string("constant"),
-       "of the learning rate: constant; cosine: down to 0 over max_steps, step by step; cosine_epoch: the same curve, but a new rate "
-       "in each epoch only; linear: a line down to 0; wsd: constant, and a line down to 0 over the last train.decay_share; "
-       "one_cycle: PyTorch's OneCycleLR, half a cosine up from 1/25 over the steps of the warm-up, another one down to 4e-6 of the "
-       "rate (Adam's beta1 stays as it is)",
+       "of the learning rate: constant; cosine: down to 0 over max_steps, step by step; cosine_epoch: the same curve, but a new rate in each epoch "
+       "only; linear: a line down to 0; wsd: constant, and a line down to 0 over the last train.decay_share; one_cycle: PyTorch's OneCycleLR, half a "
+       "cosine up from 1/25 over the steps of the warm-up, another one down to 4e-6 of the rate (Adam's beta1 stays as it is)",
        0,
        0,
        {"constant", "cosine", "cosine_epoch", "linear", "wsd", "one_cycle"}},
@@ -66,8 +62,7 @@ const std::vector<OptionSpec>& train_options() {
        true},
       {"warmup_steps", std::int64_t{0}, "first steps, over which the learning rate rises in a line", 0, 1e9},
       {"warmup_share", 0.0,
-       "the same as a share of train.max_steps, which it is resolved to (one_cycle: of its rise, 0.3 in "
-       "PyTorch)",
+       "the same as a share of train.max_steps, which it is resolved to (one_cycle: of its rise, 0.3 in PyTorch)",
        0, 1},
       {"least_rate", 0.0,
        "what cosine, cosine_epoch, linear and wsd come down to, as a share of train.learning_rate", 0, 1},
@@ -76,9 +71,7 @@ const std::vector<OptionSpec>& train_options() {
       {"batch", std::int64_t{32}, "sequences a training step", 1, 1 << 16},
       {"max_steps", std::int64_t{100000}, "steps at most", 0, 1e9},
       {"epochs", std::int64_t{0},
-       "times that training goes through all training sequences, which decides max_steps (0: max_steps "
-       "does); "
-       "for tasks that have an end of them",
+       "times that training goes through all training sequences, which decides max_steps (0: max_steps does); for tasks that have an end of them",
        0, 1e9},
       {"share",
        1.0,
@@ -97,19 +90,14 @@ const std::vector<OptionSpec>& train_options() {
        1},
       {"promote",
        std::string("accuracy"),
-       "what ends a stage of the task's curriculum: accuracy: train.promote_accuracy, so that a run may "
-       "never see the "
-       "last stage; schedule: each stage has an equal share of train.max_steps, ended by the first "
-       "evaluation after it, "
-       "and train.patience counts in the last one only",
+       "what ends a stage of the task's curriculum: accuracy: train.promote_accuracy, so that a run may never see the last stage; schedule: each "
+       "stage has an equal share of train.max_steps, ended by the first evaluation after it, and train.patience counts in the last one only",
        0,
        0,
        {"accuracy", "schedule"}},
       {"precision",
        std::string("fp32"),
-       "arithmetic of parameters and activations; tf32, bf16: fp32, but factors in the products of linear "
-       "maps "
-       "rounded to 11 or 8 bits",
+       "arithmetic of parameters and activations; tf32, bf16: fp32, but factors in the products of linear maps rounded to 11 or 8 bits",
        0,
        0,
        {"fp32", "fp64", "tf32", "bf16"}},
@@ -122,8 +110,7 @@ const std::vector<OptionSpec>& train_options() {
        "start from kept weights: STORE:RUN (the beginning of an id is enough), STORE that keeps those of one "
        "run, or a .npz file; names and shapes must be the model's"},
       {"init_digest", std::string(),
-       "hash of the weights that init_from names, derived from them: it, not the path, is part of a run's "
-       "identity"},
+       "hash of the weights that init_from names, derived from them: it, not the path, is part of a run's identity"},
   };
   return options;
 }
@@ -133,9 +120,8 @@ const std::vector<OptionSpec>& eval_options() {
       {"every", std::int64_t{100}, "steps between evaluations (0: an epoch)", 0, 1e9},
       {"protocol",
        std::string("uniform"),
-       "uniform: a fixed set of sequences, all queries of each, mean over queries; schlag2021: as the "
-       "released code, 20 fresh "
-       "sequences, at most 200 queries each, mean of the means of chunks of train.batch queries",
+       "uniform: a fixed set of sequences, all queries of each, mean over queries; schlag2021: as the released code, 20 fresh sequences, at most 200 "
+       "queries each, mean of the means of chunks of train.batch queries",
        0,
        0,
        {"uniform", "schlag2021"}},
@@ -143,8 +129,7 @@ const std::vector<OptionSpec>& eval_options() {
        "evaluation sequences (schlag2021: always 20; a mixture: of each segment that does not say how many)",
        1, 1 << 20},
       {"length_factors", std::string(),
-       "lengths, as multiples of the training length, at which the trained memory is read once at the end, "
-       "such as \"1 2 4 8\""},
+       "lengths, as multiples of the training length, at which the trained memory is read once at the end, such as \"1 2 4 8\""},
       {"prefixes", std::string(),
        "numbers of answers, such as \"180 245\", for tasks of single tokens: besides, the share of the longest "
        "sequences whose first so many answers are all right, as points of exact_by_length"},
@@ -170,9 +155,10 @@ std::vector<int> growing_numbers(const char* key, const std::string& text, std::
       number = std::stoi(word);
     if (number < 1 || (!numbers.empty() && number <= numbers.back())) {
       throw OptionError(
-          key, fmt::format("{} = \"{}\": \"{}\" does not fit; want growing whole numbers of at least 1 "
-                           "separated by spaces, such as \"{}\"",
-                           key, text, word, example));
+          key,
+          fmt::format(
+              "{} = \"{}\": \"{}\" does not fit; want growing whole numbers of at least 1 separated by spaces, such as \"{}\"",
+              key, text, word, example));
     }
     numbers.push_back(number);
   }
@@ -206,9 +192,9 @@ void check_prefixes(const Options& options, const std::vector<int>& factors) {
   if (prefixes.back() > answers)
     throw OptionError(
         "eval.prefixes",
-        fmt::format("eval.prefixes = \"{}\", but the longest sequences (eval.length_factors) have "
-                    "{} answers; give at most that",
-                    options.get_string("eval.prefixes"), answers));
+        fmt::format(
+            "eval.prefixes = \"{}\", but the longest sequences (eval.length_factors) have {} answers; give at most that",
+            options.get_string("eval.prefixes"), answers));
 }
 
 /// Checks and defaults by the number of steps of an epoch.
@@ -243,9 +229,9 @@ void resolve_epochs(Options& options) {
                                          : "0 (once an epoch)";
     throw OptionError(
         key,
-        fmt::format("{} = {}, but task {} has no epochs: {}; give train.max_steps, eval.every "
-                    "and another schedule",
-                    key, value, name, steps == 0 ? "it draws new sequences without end" : "it has stages"));
+        fmt::format(
+            "{} = {}, but task {} has no epochs: {}; give train.max_steps, eval.every and another schedule",
+            key, value, name, steps == 0 ? "it draws new sequences without end" : "it has stages"));
   }
   constexpr std::int64_t most = 1000000000;
   if (epochs > most / steps)
@@ -282,10 +268,11 @@ void check_no_decay(const Options& options) {
   const std::string& words = options.get_string("train.no_decay");
   if (words == "none") return;
   if (options.get_double("train.weight_decay") == 0)
-    throw NoEffect("train.no_decay",
-                   fmt::format("train.no_decay = \"{}\" has no effect without train.weight_decay; leave it "
-                               "out, or set train.weight_decay",
-                               words));
+    throw NoEffect(
+        "train.no_decay",
+        fmt::format(
+            "train.no_decay = \"{}\" has no effect without train.weight_decay; leave it out, or set train.weight_decay",
+            words));
   if (is_foreign(options)) return;  // Python looks at its model
   static thread_local Options passed;
   Options own;
@@ -343,9 +330,9 @@ void resolve_schedule(Options& options) {
     if (steps < 3)
       throw OptionError(
           "train.max_steps",
-          fmt::format("train.max_steps = {}, but train.schedule = \"one_cycle\" needs at least 3: two of "
-                      "warm-up and one behind them",
-                      steps));
+          fmt::format(
+              "train.max_steps = {}, but train.schedule = \"one_cycle\" needs at least 3: two of warm-up and one behind them",
+              steps));
     if (share > 0 && warmup < 2)
       throw OptionError(
           "train.warmup_share",
@@ -365,8 +352,7 @@ void resolve_schedule(Options& options) {
     throw OptionError(
         "train.least_rate",
         fmt::format(
-            "train.least_rate = {} belongs to train.schedule = \"cosine\", \"cosine_epoch\", \"linear\" and "
-            "\"wsd\"; leave it out for \"{}\"",
+            "train.least_rate = {} belongs to train.schedule = \"cosine\", \"cosine_epoch\", \"linear\" and \"wsd\"; leave it out for \"{}\"",
             least, schedule));
   if (schedule != "wsd") {
     refuse_without_effect(options, "train", train_options(), "decay_share",
@@ -404,17 +390,18 @@ void check_promotion(const Options& options) {
   if (!scheduled) return;
   const std::int64_t stages = stages_of();
   if (stages == 0)
-    throw OptionError("train.promote",
-                      fmt::format("train.promote = \"schedule\", but task {} has no curriculum; give "
-                                  "task.curriculum or leave it out",
-                                  name));
+    throw OptionError(
+        "train.promote",
+        fmt::format(
+            "train.promote = \"schedule\", but task {} has no curriculum; give task.curriculum or leave it out",
+            name));
   const std::int64_t every = options.get_int("eval.every"), steps = options.get_int("train.max_steps");
   if (steps > 0 && (every == 0 || every > steps / stages))
     throw OptionError(
         "eval.every",
-        fmt::format("eval.every = {}, but each of {} stages has {} steps of train.max_steps = {} and ends "
-                    "at an evaluation; give at most {}",
-                    every, stages, steps / stages, steps, steps / stages));
+        fmt::format(
+            "eval.every = {}, but each of {} stages has {} steps of train.max_steps = {} and ends at an evaluation; give at most {}",
+            every, stages, steps / stages, steps, steps / stages));
 }
 
 /// Tokens of the longest sequence that a task draws in these splits, in any segment or stage.
@@ -461,9 +448,8 @@ void check_decoder(const Options& options) {
   if (options.has("model.decoder") && options.get_string("model.decoder") == "last") return;
   throw OptionError(
       "model.decoder",
-      "task.name = \"compression\" asks at every token for the token itself, which is a task only "
-      "where answers are made of what the last token holds; add model.decoder = \"last\" (and "
-      "model.name = \"language\")");
+      "task.name = \"compression\" asks at every token for the token itself, which is a task only where answers are made of what the last token "
+      "holds; add model.decoder = \"last\" (and model.name = \"language\")");
 }
 
 /// Whether every evaluation sequence is of a segment that says how many it has, so that eval.sequences decides nothing. One that
@@ -508,9 +494,9 @@ void check_lengths(const Options& options, const Task& task, const std::vector<i
   if (const std::int64_t given = options.get_int("model.max_length"); given < most)
     throw OptionError(
         "model.max_length",
-        fmt::format("model.max_length = {} is less than the {} tokens of the longest sequence of "
-                    "training, validation and test; give at least {}",
-                    given, most, most));
+        fmt::format(
+            "model.max_length = {} is less than the {} tokens of the longest sequence of training, validation and test; give at least {}",
+            given, most, most));
 }
 
 }  // namespace

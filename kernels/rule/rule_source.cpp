@@ -202,8 +202,7 @@ class LawSource {
   /// A state's numbers at the sequence's end, or their gradient, if they are wanted.
   std::string at_end(std::size_t i, const char* call, const char* what, const std::string& variable) const {
     return fmt::format(
-        "    if (at.a.ends[{0}].{2}) {1}(at.a.ends[{0}].{2} + at.r * at.a.ends[{0}].{2}_stride + at.item * {3}ll, "
-        "{4});\n",
+        "    if (at.a.ends[{0}].{2}) {1}(at.a.ends[{0}].{2} + at.r * at.a.ends[{0}].{2}_stride + at.item * {3}ll, {4});\n",
         i, call, what, lasting_.at(states_[i]).shape.numbers(), variable);
   }
   std::string loads() const {

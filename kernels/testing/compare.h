@@ -69,8 +69,7 @@ template <class Got, class Want>
   if (bad == 0 && std::isfinite(limit)) return ::testing::AssertionSuccess();
   if (worst < 0) return ::testing::AssertionFailure() << what << ": tolerance is not finite";
   return ::testing::AssertionFailure() << fmt::format(
-             "{}: {} of {} elements are off; worst at {}: got {:.17g}, want {:.17g}, error {:.3g}, {:.3g} of "
-             "the tolerance {:.3g}",
+             "{}: {} of {} elements are off; worst at {}: got {:.17g}, want {:.17g}, error {:.3g}, {:.3g} of the tolerance {:.3g}",
              what, bad, n, index_text(worst, dims), static_cast<double>(got[worst]),
              static_cast<double>(want[worst]), worst_error, worst_error / limit, limit);
 }

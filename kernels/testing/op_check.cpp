@@ -77,9 +77,8 @@ void ask_for(TensorSet<Real>& set, Write write) {
 /// What a case says where an error is larger than it has reason to be.
 std::string knobs(double roundings, double condition) {
   return fmt::format(
-      "\nThe limit follows from .roundings({:g}), those on the longest path of forward, and .condition({:g}), how much larger "
-      "numbers on the way are than the result where terms cancel (kernels/testing/op_check.h). If the op is right and has more "
-      "of either, its case says so.",
+      "\nThe limit follows from .roundings({:g}), those on the longest path of forward, and .condition({:g}), how much larger numbers on the way are "
+      "than the result where terms cancel (kernels/testing/op_check.h). If the op is right and has more of either, its case says so.",
       roundings, condition);
 }
 

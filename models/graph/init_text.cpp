@@ -73,10 +73,9 @@ std::string Init::text() const {
 
 Init Init::parse(const std::string& text) {
   const auto wrong = [&] {
-    return std::invalid_argument(
-        fmt::format("'{}' is no law; write for example 0.5, U(-0.1, 0.1), N(0, 0.02^2), log U(1, 16) or "
-                    "softplus^-1(exp U(log 0.001, log 0.1))",
-                    text));
+    return std::invalid_argument(fmt::format(
+        "'{}' is no law; write for example 0.5, U(-0.1, 0.1), N(0, 0.02^2), log U(1, 16) or softplus^-1(exp U(log 0.001, log 0.1))",
+        text));
   };
   struct Pattern {
     const char* pattern;

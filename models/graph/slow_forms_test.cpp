@@ -56,13 +56,12 @@ TEST(SlowForms, NameTheOpAndTheReason) {
   EXPECT_THAT(
       of<float>({.K = 256}),
       ElementsAre(
-          "state_read walks token after token: 256 key channels a head are more than 128 where the state "
-          "erases"));
+          "state_read walks token after token: 256 key channels a head are more than 128 where the state erases"));
   EXPECT_THAT(of<double>({}), ElementsAre("state_read walks token after token: numbers are fp64"));
   EXPECT_THAT(
       of<float>({.form = StateForm::recurrent}),
-      ElementsAre("state_read walks token after token: memory.form asks for it, or every row of the state "
-                  "fades at a rate of its own"));
+      ElementsAre(
+          "state_read walks token after token: memory.form asks for it, or every row of the state fades at a rate of its own"));
 }
 
 TEST(SlowForms, OfAttentionAreThoseWithAllWeightsInMemory) {
@@ -74,9 +73,10 @@ TEST(SlowForms, OfAttentionAreThoseWithAllWeightsInMemory) {
     op.x = in(graph.variable({2, 64, 1, K})), op.k = in(graph.variable({2, 64, 1, K}));
     graph.add(op);
     if (K > 128) {
-      EXPECT_THAT(slow_forms(graph),
-                  ElementsAre("attend keeps all 64 x 64 weights of a head: 192 key channels a head "
-                              "are more than 128"));
+      EXPECT_THAT(
+          slow_forms(graph),
+          ElementsAre(
+              "attend keeps all 64 x 64 weights of a head: 192 key channels a head are more than 128"));
     } else {
       EXPECT_THAT(slow_forms(graph), IsEmpty());  // a pass, or few queries, make it attend_mix
     }

@@ -9,14 +9,11 @@ namespace crosstalk::memories {
 Memory attention_sink() {
   return {
       .name = "attention_sink",
-      .summary =
-          "softmax attention that may read nothing: a learned logit a head stands in the "
-          "denominator",
+      .summary = "softmax attention that may read nothing: a learned logit a head stands in the denominator",
       .does = "softmax attention with a learned extra logit, so that a query can retrieve little",
       .family = Family::keeps,
       .equation =
-          "o = sum_t e^{s_t} v_t / (e^{sink_h} + sum_t e^{s_t}), s_t = q.k_t / sqrt(d_key), over "
-          "the tokens seen",
+          "o = sum_t e^{s_t} v_t / (e^{sink_h} + sum_t e^{s_t}), s_t = q.k_t / sqrt(d_key), over the tokens seen",
       .source = "Xiao et al. 2024, arXiv 2309.17453; learned as in gpt-oss, OpenAI 2025, arXiv 2508.10925",
       .notes = "The sink starts at 0, which is softmax with 1 added to the denominator.",
       .order_free = true,

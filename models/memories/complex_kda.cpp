@@ -29,9 +29,8 @@ Memory complex_kda() {
           "Complex KDA, OpenEuroLLM/ComplexKDA@03af970; Kimi team 2025, arXiv 2510.26692; signed_exp: the "
           "gates of Grazzi et al. 2024, arXiv 2411.12537",
       .notes =
-          "Signs are multiplied into keys and queries, where they cost nothing. Decays start with either "
-          "sign, "
-          "half-lives between 7 and 700 tokens; those of signed_exp start positive, nearly all.",
+          "Signs are multiplied into keys and queries, where they cost nothing. Decays start with either sign, half-lives between 7 and 700 tokens; "
+          "those of signed_exp start positive, nearly all.",
       .parts = {feature_map("identity"), key_norm("l2"), beta_max()},
       .options =
           {{"gate",

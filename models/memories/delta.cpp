@@ -13,8 +13,7 @@ Var<Real> divided_read(Mixer<Real>& m, Var<Real> q, Var<Real> k, Var<Real> beta)
   if (m.H > 1 || !m.position() || !m.batch())
     throw OptionError(
         "memory.read_norm",
-        "memory.read_norm = \"attention\" of the delta rule has one head and reads beside the sequence; "
-        "use read_norm \"none\" or model.heads = 1");
+        "memory.read_norm = \"attention\" of the delta rule has one head and reads beside the sequence; use read_norm \"none\" or model.heads = 1");
   const Attention products{.kernel = Kernel::identity, .normalised = false};
   Attention earlier = products;
   earlier.strict = true;
@@ -30,33 +29,33 @@ Var<Real> divided_read(Mixer<Real>& m, Var<Real> q, Var<Real> k, Var<Real> beta)
 }  // namespace
 
 Memory delta() {
-  return {.name = "delta",
-          .summary = "delta rule: reads what a key holds, writes the difference",
-          .does = "retrieves what the key holds, writes the difference (DeltaNet)",
-          .family = Family::erases,
-          .law = R"(
+  return {
+      .name = "delta",
+      .summary = "delta rule: reads what a key holds, writes the difference",
+      .does = "retrieves what the key holds, writes the difference (DeltaNet)",
+      .family = Family::erases,
+      .law = R"(
     gate = token
     beta = beta_max sigmoid(gate)
     state z[K]
     S += beta (v - (read_norm == "attention" ? inverse(z^T k) S k : S k)) k^T
     z += k
     read read_norm == "attention" ? S q / (z^T q + eps) : S q)",
-          .source = "Schlag, Irie, Schmidhuber 2021, arXiv 2102.11174; Yang et al. 2024, arXiv 2406.06484",
-          .notes =
-              "With a unit key and beta = 1 the old value is replaced exactly; beta = 2 and no value "
-              "reflects, which exchanges two values. read_norm attention: the retrieved value is "
-              "divided too (vbar_t = S_{t-1} k_t / (z_{t-1}.k_t), vbar_1 = 0, o = S q / (z.q)).",
-          .parts = {feature_map("elu1"), key_norm("sum"),
-                    read_norm("none", {"none", "attention", "layernorm"}), beta_max()},
-          .inputs = {{"beta"}},
-          .build = [](auto& m) {
-            const auto [q, k] = features(m);
-            const auto beta = beta_gate(m, "gate");
-            if (m.text("read_norm") == "attention") return divided_read(m, q, k, beta);
-            const bool contracting = normalised(m);  // then |k| <= 1, and beta <= 2
-            return normalised_read(
-                m, read(m, q, {.key = k, .gain = beta, .erase = Erase::delta, .contracting = contracting}));
-          }};
+      .source = "Schlag, Irie, Schmidhuber 2021, arXiv 2102.11174; Yang et al. 2024, arXiv 2406.06484",
+      .notes =
+          "With a unit key and beta = 1 the old value is replaced exactly; beta = 2 and no value reflects, which exchanges two values. read_norm "
+          "attention: the retrieved value is divided too (vbar_t = S_{t-1} k_t / (z_{t-1}.k_t), vbar_1 = 0, o = S q / (z.q)).",
+      .parts = {feature_map("elu1"), key_norm("sum"), read_norm("none", {"none", "attention", "layernorm"}),
+                beta_max()},
+      .inputs = {{"beta"}},
+      .build = [](auto& m) {
+        const auto [q, k] = features(m);
+        const auto beta = beta_gate(m, "gate");
+        if (m.text("read_norm") == "attention") return divided_read(m, q, k, beta);
+        const bool contracting = normalised(m);  // then |k| <= 1, and beta <= 2
+        return normalised_read(
+            m, read(m, q, {.key = k, .gain = beta, .erase = Erase::delta, .contracting = contracting}));
+      }};
 }
 
 }  // namespace crosstalk::memories

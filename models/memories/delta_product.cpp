@@ -45,8 +45,8 @@ Memory delta_product() {
                                     "with memory.decay = \"none\"", "set memory.decay = \"mamba\" too");
           },
       .published = {
-          .source = "Siems et al. 2025, arXiv 2502.10297; fla-org/flash-linear-attention@bc3b101d "
-                    "fla/layers/gated_deltaproduct.py",
+          .source =
+              "Siems et al. 2025, arXiv 2502.10297; fla-org/flash-linear-attention@bc3b101d fla/layers/gated_deltaproduct.py",
           .set = {{"model.short_conv", "qkv"},
                   {"model.silu", "qkv"},
                   {"model.biases", "-beta -out_gate"},

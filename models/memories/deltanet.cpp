@@ -6,28 +6,30 @@
 namespace crosstalk::memories {
 
 Memory deltanet() {
-  return {.name = "deltanet",
-          .summary = "delta rule with keys of length 1, as it is trained since 2024",
-          .does = "retrieves what the key holds, writes the difference, with keys of length 1, as of 2024",
-          .family = Family::erases,
-          .law = R"(
+  return {
+      .name = "deltanet",
+      .summary = "delta rule with keys of length 1, as it is trained since 2024",
+      .does = "retrieves what the key holds, writes the difference, with keys of length 1, as of 2024",
+      .family = Family::erases,
+      .law = R"(
     beta = beta_max sigmoid(token)
     S += beta (v - S k) k^T
     read S q)",
-          .source = "Yang et al. 2024, arXiv 2406.06484",
-          .notes = "The short convolution that it has before silu is model.short_conv.",
-          .parts = {feature_map("silu"), key_norm("l2"), beta_max()},
-          .inputs = {{"beta"}},
-          .published = {.source = "Yang et al. 2024, arXiv 2406.06484; "
-                                  "fla-org/flash-linear-attention@bc3b101d fla/layers/delta_net.py",
-                        .set = {{"model.short_conv", "qkv"},
-                                {"model.silu", "qkv"},
-                                {"memory.feature_map", "identity"},
-                                {"model.biases", "-beta"},
-                                {"model.out_norm", "rms"},
-                                {"model.out_norm_gain", "shared"}},
-                        .eps_times = HeadChannels::keys,
-                        .parameters = 17312}};
+      .source = "Yang et al. 2024, arXiv 2406.06484",
+      .notes = "The short convolution that it has before silu is model.short_conv.",
+      .parts = {feature_map("silu"), key_norm("l2"), beta_max()},
+      .inputs = {{"beta"}},
+      .published = {
+          .source =
+              "Yang et al. 2024, arXiv 2406.06484; fla-org/flash-linear-attention@bc3b101d fla/layers/delta_net.py",
+          .set = {{"model.short_conv", "qkv"},
+                  {"model.silu", "qkv"},
+                  {"memory.feature_map", "identity"},
+                  {"model.biases", "-beta"},
+                  {"model.out_norm", "rms"},
+                  {"model.out_norm_gain", "shared"}},
+          .eps_times = HeadChannels::keys,
+          .parameters = 17312}};
 }
 
 }  // namespace crosstalk::memories

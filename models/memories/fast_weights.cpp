@@ -8,31 +8,31 @@
 namespace crosstalk::memories {
 
 Memory fast_weights() {
-  return {.name = "fast_weights",
-          .summary = "fast weights of 2016: constant decay, and queries that settle in an inner loop",
-          .does =
-              "decays the whole state by a constant, then adds; queries settle in an inner loop first (fast "
-              "weights of 2016)",
-          .family = Family::adds,
-          .law = R"(
+  return {
+      .name = "fast_weights",
+      .summary = "fast weights of 2016: constant decay, and queries that settle in an inner loop",
+      .does =
+          "decays the whole state by a constant, then adds; queries settle in an inner loop first (fast weights of 2016)",
+      .family = Family::adds,
+      .law = R"(
     state A[K, K]
     S = exp(log(decay)) S + v (rate k)^T
     A = exp(log(decay)) A + k (rate k)^T
     h0 = inner_steps == 0 ? q : relu(layernorm(q))
     repeat inner_steps: h{n} = relu(layernorm(q + A h{n-1}))
     read S h{inner_steps})",
-          .source = "Ba, Hinton, Mnih, Leibo, Ionescu 2016, arXiv 1610.06258",
-          .notes = "The paper's A is auto-associative; S beside it reads values. LayerNorm has no gain.",
-          .bounded_by_rank = true,
-          .parts = {feature_map("identity"), key_norm("none")},
-          .options = {{"decay", 0.95, "what a step leaves of the state (lambda)", 0, 1},
-                      {"rate", 0.5, "what a write is multiplied by (eta)", 0},
-                      {.name = "inner_steps",
-                       .default_value = std::int64_t{1},
-                       .help = "steps of the inner loop",
-                       .min = 0,
-                       .max = 100,
-                       .tried = {0, 1, 2}}}};
+      .source = "Ba, Hinton, Mnih, Leibo, Ionescu 2016, arXiv 1610.06258",
+      .notes = "The paper's A is auto-associative; S beside it reads values. LayerNorm has no gain.",
+      .bounded_by_rank = true,
+      .parts = {feature_map("identity"), key_norm("none")},
+      .options = {{"decay", 0.95, "what a step leaves of the state (lambda)", 0, 1},
+                  {"rate", 0.5, "what a write is multiplied by (eta)", 0},
+                  {.name = "inner_steps",
+                   .default_value = std::int64_t{1},
+                   .help = "steps of the inner loop",
+                   .min = 0,
+                   .max = 100,
+                   .tried = {0, 1, 2}}}};
 }
 
 }  // namespace crosstalk::memories

@@ -21,9 +21,7 @@ Memory fwm() {
     S = S / (relu(norm(S) - 1) (1 - first) + 1)
     first = 0
     read S q)",
-      .source =
-          "Schlag, Munkhdalai, Schmidhuber 2021, arXiv 2011.07831; as in the code of arXiv "
-          "2102.11174",
+      .source = "Schlag, Munkhdalai, Schmidhuber 2021, arXiv 2011.07831; as in the code of arXiv 2102.11174",
       .notes =
           "Not linear in its state, so the state is formed. Read through LayerNorm without gain (read_norm).",
       .parts = {feature_map("tanh"), key_norm("none"),

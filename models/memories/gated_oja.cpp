@@ -15,8 +15,7 @@ Memory gated_oja() {
       .name = "gated_oja",
       .summary = "delta rule with keys and values exchanged, in a state whose value channels decay",
       .does =
-          "decays every value channel, then adds the part of the key that the state does not hold for the "
-          "value",
+          "decays every value channel, then adds the part of the key that the state does not hold for the value",
       .family = Family::erases,
       .law = R"(
     u = value_norm == "l2" ? unit(v) : v

@@ -25,9 +25,7 @@ Memory gru() {
     read beside ? sigmoid(query_gate) * h : h)",
       .source = "Cho et al. 2014, arXiv 1406.1078",
       .notes =
-          "Heads are blocks of U. There are no queries: beside the sequence h is read times sigmoid(R x), x "
-          "the "
-          "query's embedding.",
+          "Heads are blocks of U. There are no queries: beside the sequence h is read times sigmoid(R x), x the query's embedding.",
       .inputs = {{"reset_gate"},
                  {"update_gate"},
                  {.name = "u_reset", .open = Open{0}},

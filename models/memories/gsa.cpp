@@ -10,8 +10,7 @@ Memory gsa() {
       .summary =
           "softmax attention over slots with data-dependent decays, which hold averages of keys and values",
       .does =
-          "decays each slot by a data-dependent rate of its own and adds with weight 1 - decay (gated slot "
-          "attention)",
+          "decays each slot by a data-dependent rate of its own and adds with weight 1 - decay (gated slot attention)",
       .family = Family::adds,
       .law = R"(
     decay = token(slots)
@@ -38,8 +37,8 @@ Memory gsa() {
       .forms_state = true,
       .letters = {{'S', "slots"}},
       .published = {
-          .source = "Zhang et al. 2024, arXiv 2409.07146; fla-org/flash-linear-attention@bc3b101d "
-                    "fla/layers/gsa.py",
+          .source =
+              "Zhang et al. 2024, arXiv 2409.07146; fla-org/flash-linear-attention@bc3b101d fla/layers/gsa.py",
           .set = {{"model.silu", "qkv"},
                   {"model.biases", "-decay"},
                   {"memory.slots", std::int64_t{32}},

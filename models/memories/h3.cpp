@@ -17,20 +17,16 @@ Memory h3() {
       .name = "h3",
       .summary = "products of key and value through a state space that no token changes, times the query",
       .does =
-          "adds an outer product to several states that decay and rotate at fixed rates, whatever the token "
-          "(H3)",
+          "adds an outer product to several states that decay and rotate at fixed rates, whatever the token (H3)",
       .family = Family::adds,
       .equation =
-          "o_t = sum_{s <= t} h_{t-s} (q_t.k_s) v_s + skip (q_t.k_t) v_t, h_l = 2 sum_n e^{-rate_n l} "
-          "(read_n "
-          "cos(angle_n l) - read_imag_n sin(angle_n l))",
+          "o_t = sum_{s <= t} h_{t-s} (q_t.k_s) v_s + skip (q_t.k_t) v_t, h_l = 2 sum_n e^{-rate_n l} (read_n cos(angle_n l) - read_imag_n "
+          "sin(angle_n l))",
       .laws =
           "rate = e^log_step / 2, angle = e^log_step e^log_angle, all of a head and a wave, read N(0, 1/2)",
       .source = "Fu et al. 2022, arXiv 2212.14052",
       .notes =
-          "Steps start as log U(1e-3, 0.1), angles as those of S4D-Lin: pi n. Its first state space, a shift "
-          "of keys, is "
-          "model.short_conv.",
+          "Steps start as log U(1e-3, 0.1), angles as those of S4D-Lin: pi n. Its first state space, a shift of keys, is model.short_conv.",
       .bounded_by_rank = true,
       .flops = [](const Options&, double K, double V, double T, double) { return 6 * K * V * T * T; },
       .options = {{.name = "waves",
@@ -98,8 +94,8 @@ Memory h3() {
               .source =
                   "Fu et al. 2022, arXiv 2212.14052; HazyResearch/zoology@d88d6f5 zoology/mixers/h3/h3.py",
               .set = {{"model.bias", true}, {"model.short_conv", "k"}},
-              .lacks = "heads of two channels, a shift of keys as long as the state, and HiPPO's start of "
-                       "its kernel",
+              .lacks =
+                  "heads of two channels, a shift of keys as long as the state, and HiPPO's start of its kernel",
           }};
 }
 

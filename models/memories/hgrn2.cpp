@@ -17,8 +17,7 @@ Memory hgrn2() {
     read S q)",
       .source = "Qin et al. 2024, arXiv 2404.07904",
       .notes =
-          "It has no keys of its own. The paper's q is silu(W' token), and l grows from layer to "
-          "layer, from 0.",
+          "It has no keys of its own. The paper's q is silu(W' token), and l grows from layer to layer, from 0.",
       .options = {{.name = "lower_bound",
                    .default_value = 0.0,
                    .help = "what a forget gate is at least (l)",
@@ -28,8 +27,8 @@ Memory hgrn2() {
       .inputs = {{"log_decay"}},
       .own_keys = false,
       .published = {
-          .source = "Qin et al. 2024, arXiv 2404.07904; fla-org/flash-linear-attention@bc3b101d "
-                    "fla/layers/hgrn2.py",
+          .source =
+              "Qin et al. 2024, arXiv 2404.07904; fla-org/flash-linear-attention@bc3b101d fla/layers/hgrn2.py",
           .set = {{"model.silu", "q"}, {"model.biases", "-forget_gate"}, {"model.out_norm", "rms_all"}},
           .eps_times = HeadChannels::keys,
           .parameters = 16448,

@@ -29,17 +29,13 @@ Memory hyena() {
       .does = "a causal convolution as long as the sequence between two gates of the tokens (Hyena)",
       .family = Family::own_law,
       .equation =
-          "o_t = post_t * (skip * u_t + sum_{s <= t} h_s * u_{t-s}), u = pre * v, h_s = e^{-window s / "
-          "(length "
-          "- 1)} * W_out sin(f (W_2 sin(f (W_1 sin(f (W_in z_s + b_in)) + b_1)) + b_2)), z_s as in long_conv",
+          "o_t = post_t * (skip * u_t + sum_{s <= t} h_s * u_{t-s}), u = pre * v, h_s = e^{-window s / (length - 1)} * W_out sin(f (W_2 sin(f (W_1 "
+          "sin(f (W_in z_s + b_in)) + b_1)) + b_2)), z_s as in long_conv",
       .laws = "pre = W token + b, post = W' x + b', x the token that asks",
       .source = "Poli et al. 2023, arXiv 2302.10866",
       .notes =
-          "All heads have the same filter. There are no keys and no queries. W_in has the columns "
-          "filter_time, "
-          "filter_cos, filter_sin, b_in is filter_bias. The rates of the window are learned; in its code "
-          "they are "
-          "fixed.",
+          "All heads have the same filter. There are no keys and no queries. W_in has the columns filter_time, filter_cos, filter_sin, b_in is "
+          "filter_bias. The rates of the window are learned; in its code they are fixed.",
       .flops = [](const Options&, double, double V, double T, double) { return 6 * V * T * T; },
       .options = filter_options(),
       .inputs =

@@ -41,8 +41,8 @@ Memory kda() {
             o.set("memory.rate", std::string(o.get_string("memory.gate") == "softplus" ? "drawn" : "one"));
           },
       .published = {
-          .source = "Kimi team 2025, arXiv 2510.26692; fla-org/flash-linear-attention@bc3b101d "
-                    "fla/layers/kda.py",
+          .source =
+              "Kimi team 2025, arXiv 2510.26692; fla-org/flash-linear-attention@bc3b101d fla/layers/kda.py",
           .set = {{"model.short_conv", "qkv"},
                   {"model.silu", "qkv"},
                   {"model.biases", "-beta"},

@@ -8,23 +8,23 @@
 namespace crosstalk::memories {
 
 Memory kernel_attention() {
-  return {.name = "kernel_attention",
-          .summary = "attention with a kernel to choose, applied to the product of query and key",
-          .does = "attention with another kernel in place of the exponential of softmax",
-          .family = Family::keeps,
-          .equation =
-              "o_t = sum_{j<=t} kappa(q_t.k_j / sqrt(d)) v_j, divided by the sum of the weights if "
-              "row_norm is sum",
-          .source = "kernels of Zhong et al. 2025, arXiv 2505.19488",
-          .order_free = true,
-          .parts = {kernels({{"kernel", "linear"}}), row_norm("row_norm", "none"), key_norm("none")},
-          .states = {},
-          .keeps_keys = true,
-          .state = state::cache,
-          .build = [](auto& m) {
-            const auto [q, k] = features(m);
-            return m.mix(attend(m, q, k, kernel_of(m, "kernel", "row_norm", m.scale())));
-          }};
+  return {
+      .name = "kernel_attention",
+      .summary = "attention with a kernel to choose, applied to the product of query and key",
+      .does = "attention with another kernel in place of the exponential of softmax",
+      .family = Family::keeps,
+      .equation =
+          "o_t = sum_{j<=t} kappa(q_t.k_j / sqrt(d)) v_j, divided by the sum of the weights if row_norm is sum",
+      .source = "kernels of Zhong et al. 2025, arXiv 2505.19488",
+      .order_free = true,
+      .parts = {kernels({{"kernel", "linear"}}), row_norm("row_norm", "none"), key_norm("none")},
+      .states = {},
+      .keeps_keys = true,
+      .state = state::cache,
+      .build = [](auto& m) {
+        const auto [q, k] = features(m);
+        return m.mix(attend(m, q, k, kernel_of(m, "kernel", "row_norm", m.scale())));
+      }};
 }
 
 }  // namespace crosstalk::memories

@@ -5,31 +5,32 @@
 namespace crosstalk::memories {
 
 Memory linear_attention() {
-  return {.name = "linear_attention",
-          .summary = "sum rule: adds up outer products, never erases",
-          .does = "adds an outer product (the sum rule), never erases",
-          .family = Family::adds,
-          .law = R"(
+  return {
+      .name = "linear_attention",
+      .summary = "sum rule: adds up outer products, never erases",
+      .does = "adds an outer product (the sum rule), never erases",
+      .family = Family::adds,
+      .law = R"(
     state z[K]
     S += v k^T
     z += k
     read read_norm == "attention" ? S q / (z^T q + eps) : S q)",
+      .source =
+          "Katharopoulos et al. 2020, arXiv 2006.16236 (elu1); Schlag, Irie, Schmidhuber 2021, "
+          "arXiv 2102.11174 (dpfp); Choromanski et al. 2021, arXiv 2009.14794 (favor)",
+      .notes = "At most d_dot associations can be told apart.",
+      .order_free = true,
+      .parts = {feature_map("elu1"), key_norm("none"),
+                read_norm("attention", {"none", "attention", "layernorm"})},
+      .published = {
           .source =
-              "Katharopoulos et al. 2020, arXiv 2006.16236 (elu1); Schlag, Irie, Schmidhuber 2021, "
-              "arXiv 2102.11174 (dpfp); Choromanski et al. 2021, arXiv 2009.14794 (favor)",
-          .notes = "At most d_dot associations can be told apart.",
-          .order_free = true,
-          .parts = {feature_map("elu1"), key_norm("none"),
-                    read_norm("attention", {"none", "attention", "layernorm"})},
-          .published = {
-              .source = "Arora et al. 2024 (Based), arXiv 2402.18668; HazyResearch/zoology@d88d6f5 "
-                        "zoology/mixers/based.py",
-              .set = {{"memory.feature_map", "taylor"},
-                      {"model.d_key", std::int64_t{16}},
-                      {"model.feature_scale", true},
-                      {"model.out_deviation", "plain"}},
-              .lacks = "eps 1e-12 of the denominator (here 1e-6); its authors have one head",
-          }};
+              "Arora et al. 2024 (Based), arXiv 2402.18668; HazyResearch/zoology@d88d6f5 zoology/mixers/based.py",
+          .set = {{"memory.feature_map", "taylor"},
+                  {"model.d_key", std::int64_t{16}},
+                  {"model.feature_scale", true},
+                  {"model.out_deviation", "plain"}},
+          .lacks = "eps 1e-12 of the denominator (here 1e-6); its authors have one head",
+      }};
 }
 
 }  // namespace crosstalk::memories

@@ -16,16 +16,13 @@ Memory log_linear_attention() {
           "decays by a data-dependent scalar, then adds, in log T states: older tokens in ever larger blocks",
       .family = Family::adds,
       .equation =
-          "S_t = alpha_t S_{t-1} + step_t v_t phi(k_t)^T, kept in parts S^l: token t alone (l = 0) and the "
-          "blocks of 2^(l-1) tokens before it that the binary digits of t say; o = sum_l lambda_t^l "
-          "S^l phi(q)",
+          "S_t = alpha_t S_{t-1} + step_t v_t phi(k_t)^T, kept in parts S^l: token t alone (l = 0) and the blocks of 2^(l-1) tokens before it that "
+          "the binary digits of t say; o = sum_l lambda_t^l S^l phi(q)",
       .laws =
-          "lambda_t = softplus(L * (W token + b)), step_t = softplus(w.token + b'), alpha_t = exp(-e^A "
-          "step_t)",
+          "lambda_t = softplus(L * (W token + b)), step_t = softplus(w.token + b'), alpha_t = exp(-e^A step_t)",
       .source = "Guo et al. 2025, arXiv 2506.04761",
       .notes =
-          "write \"step\" is Mamba-2 by levels, with e^A = 1, 2, .. over the heads; \"one\" writes without a "
-          "step, e^A from U(1, 16).",
+          "write \"step\" is Mamba-2 by levels, with e^A = 1, 2, .. over the heads; \"one\" writes without a step, e^A from U(1, 16).",
       .bounded_by_rank = true,
       .parts = {feature_map("identity"), key_norm("none")},
       .options = {{"write",
@@ -58,8 +55,8 @@ Memory log_linear_attention() {
             return read_by_levels(m, q, {.key = k, .gain = step, .log_decay = g}, level_gates(m));
           },
       .published = {
-          .source = "Guo et al. 2025, arXiv 2506.04761; fla-org/flash-linear-attention@bc3b101d "
-                    "fla/layers/log_linear_mamba2.py",
+          .source =
+              "Guo et al. 2025, arXiv 2506.04761; fla-org/flash-linear-attention@bc3b101d fla/layers/log_linear_mamba2.py",
           .set = {{"model.short_conv", "qkv"},
                   {"model.silu", "qkv"},
                   {"model.short_conv_bias", true},

@@ -12,13 +12,11 @@ Memory log_linear_gated_delta() {
       .name = "log_linear_gated_delta",
       .summary = "gated delta rule with log T states: the far past in ever larger blocks",
       .does =
-          "decays by a data-dependent scalar, then the delta rule, in log T states: older tokens in ever "
-          "larger blocks",
+          "decays by a data-dependent scalar, then the delta rule, in log T states: older tokens in ever larger blocks",
       .family = Family::erases,
       .equation =
-          "S_t = alpha_t S_{t-1} (I - beta_t k_t k_t^T) + beta_t v_t k_t^T, kept in parts S^l: "
-          "token t alone (l = 0) and the blocks of 2^(l-1) tokens before it that the binary digits "
-          "of t say; o = sum_l lambda_t^l S^l q",
+          "S_t = alpha_t S_{t-1} (I - beta_t k_t k_t^T) + beta_t v_t k_t^T, kept in parts S^l: token t alone (l = 0) and the blocks of 2^(l-1) "
+          "tokens before it that the binary digits of t say; o = sum_l lambda_t^l S^l q",
       .laws = "lambda_t = softplus(L * (W token + b)); alpha_t, beta_t as in gated_delta",
       .source = "Guo et al. 2025, arXiv 2506.04761",
       .bounded_by_rank = true,

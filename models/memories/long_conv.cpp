@@ -22,9 +22,8 @@ Memory long_conv() {
       .laws = "gate = W x + b, x the token that asks",
       .source = "Arora et al. 2023, arXiv 2312.04927",
       .notes =
-          "All heads have the same filter. There are no keys and no queries. W_in has the columns "
-          "filter_time, "
-          "filter_cos, filter_sin, b_in is filter_bias.",
+          "All heads have the same filter. There are no keys and no queries. W_in has the columns filter_time, filter_cos, filter_sin, b_in is "
+          "filter_bias.",
       .flops = [](const Options&, double, double V, double T, double) { return 6 * V * T * T; },
       .options = filter_options(),
       .inputs = {{.name = "gate", .per = Per::value},
@@ -57,12 +56,11 @@ Memory long_conv() {
           },
       .published =
           {
-              .source = "Arora et al. 2023, arXiv 2312.04927; HazyResearch/zoology@d88d6f5 "
-                        "zoology/mixers/base_conv.py",
+              .source =
+                  "Arora et al. 2023, arXiv 2312.04927; HazyResearch/zoology@d88d6f5 zoology/mixers/base_conv.py",
               .set = {},
-              .lacks = "a convolution of the layer's input itself, which it adds to what is read, without "
-                       "projections of "
-                       "values and of the output",
+              .lacks =
+                  "a convolution of the layer's input itself, which it adds to what is read, without projections of values and of the output",
           }};
 }
 

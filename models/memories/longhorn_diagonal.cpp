@@ -6,37 +6,36 @@
 namespace crosstalk::memories {
 
 Memory longhorn_diagonal() {
-  return {.name = "longhorn_diagonal",
-          .summary = "the implicit delta rule entry by entry, as Longhorn was released",
-          .does = "every entry of the state decays by the square of its key's channel, then adds",
-          .family = Family::own_law,
-          .law = R"(
+  return {
+      .name = "longhorn_diagonal",
+      .summary = "the implicit delta rule entry by entry, as Longhorn was released",
+      .does = "every entry of the state decays by the square of its key's channel, then adds",
+      .family = Family::own_law,
+      .law = R"(
     beta = sigmoid(token(V, rank = width / 16))
     D = beta / (1 + beta k^T k)
     S = (1 - D (k^2)^T) * S + (D * v) k^T
     read S q)",
-          .source = "Liu et al. 2024, arXiv 2407.14207",
-          .notes =
-              "With keys of one channel each it is longhorn, the exact solution. The rank of W2 W1 is a "
-              "sixteenth of the "
-              "token's size, rounded up.",
-          .parts = {feature_map("identity"), key_norm("none")},
-          .inputs = {{"beta"}},
-          .forms_state = true,
-          .published = {
-              .source = "Liu et al. 2024, arXiv 2407.14207; Cranial-XIX/longhorn@4ea1745 models/longhorn.py",
-              .set = {{"model.inner", true},
-                      {"model.short_conv", "v"},
-                      {"model.short_conv_bias", true},
-                      {"model.silu", "v"},
-                      {"model.key_groups", std::int64_t{1}},
-                      {"model.biases", "-out_gate"},
-                      {"model.out_skip", "channel"},
-                      {"model.out_gate", "silu"}},
-              .expand_k = 0.5,
-              .expand_v = 2,
-              .lacks = "a state of 16 at every width (model.d_key sets it)",
-          }};
+      .source = "Liu et al. 2024, arXiv 2407.14207",
+      .notes =
+          "With keys of one channel each it is longhorn, the exact solution. The rank of W2 W1 is a sixteenth of the token's size, rounded up.",
+      .parts = {feature_map("identity"), key_norm("none")},
+      .inputs = {{"beta"}},
+      .forms_state = true,
+      .published = {
+          .source = "Liu et al. 2024, arXiv 2407.14207; Cranial-XIX/longhorn@4ea1745 models/longhorn.py",
+          .set = {{"model.inner", true},
+                  {"model.short_conv", "v"},
+                  {"model.short_conv_bias", true},
+                  {"model.silu", "v"},
+                  {"model.key_groups", std::int64_t{1}},
+                  {"model.biases", "-out_gate"},
+                  {"model.out_skip", "channel"},
+                  {"model.out_gate", "silu"}},
+          .expand_k = 0.5,
+          .expand_v = 2,
+          .lacks = "a state of 16 at every width (model.d_key sets it)",
+      }};
 }
 
 }  // namespace crosstalk::memories

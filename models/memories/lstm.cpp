@@ -31,9 +31,7 @@ Memory lstm() {
     read beside ? sigmoid(query_gate) * h : h)",
       .source = "Hochreiter and Schmidhuber 1997; Greff et al. 2015, arXiv 1503.04069",
       .notes =
-          "Heads are blocks of U. There are no queries: beside the sequence h is read times sigmoid(R x), x "
-          "the "
-          "query's embedding.",
+          "Heads are blocks of U. There are no queries: beside the sequence h is read times sigmoid(R x), x the query's embedding.",
       .inputs = {{"input_gate"},
                  {"forget_gate"},
                  {"output_gate"},

@@ -17,12 +17,10 @@ Memory mamba1() {
     S = (eigenvalues == "either" ? 2 A - 1 : A) * S + (step * v) k^T
     read S q)",
       .source =
-          "Gu and Dao 2023, arXiv 2312.00752; eigenvalues of either sign: Grazzi et al. 2024, arXiv "
-          "2411.12537",
+          "Gu and Dao 2023, arXiv 2312.00752; eigenvalues of either sign: Grazzi et al. 2024, arXiv 2411.12537",
       .notes =
-          "The rank of W2 W1 is d_key / 16, rounded up; Mamba's is that of the token, and its rates start as "
-          "1, "
-          "2, .., K. In `apply` log_rate is that of all heads.",
+          "The rank of W2 W1 is d_key / 16, rounded up; Mamba's is that of the token, and its rates start as 1, 2, .., K. In `apply` log_rate is "
+          "that of all heads.",
       .parts = {feature_map("identity"), key_norm("none")},
       .options =
           {{"rates",
@@ -39,16 +37,15 @@ Memory mamba1() {
             {"keys", "token"}},
            {"eigenvalues",
             std::string("positive"),
-            "of A_t: between 0 and 1, or of either sign, 2 A_t - 1 in place of A_t, which a model needs to "
-            "count modulo 2",
+            "of A_t: between 0 and 1, or of either sign, 2 A_t - 1 in place of A_t, which a model needs to count modulo 2",
             0,
             0,
             {"positive", "either"}}},
       .inputs = {{"step"}, {.name = "log_rate", .per = Per::other, .shape = "[V,K]", .open = Open{-30}}},
       .forms_state = true,
       .published = {
-          .source = "Gu and Dao 2023, arXiv 2312.00752; fla-org/flash-linear-attention@bc3b101d "
-                    "fla/layers/mamba.py",
+          .source =
+              "Gu and Dao 2023, arXiv 2312.00752; fla-org/flash-linear-attention@bc3b101d fla/layers/mamba.py",
           .set = {{"model.inner", true},
                   {"model.short_conv", "v"},
                   {"model.short_conv_bias", true},
@@ -63,8 +60,8 @@ Memory mamba1() {
           .expand_v = 2,
           .parameters = 32640,
           .undecayed = {"log_rate", "out_skip"},
-          .lacks = "the start of the weights of its steps, U(-1/sqrt(rank), 1/sqrt(rank)); a state of 16 "
-                   "needs heads of 64",
+          .lacks =
+              "the start of the weights of its steps, U(-1/sqrt(rank), 1/sqrt(rank)); a state of 16 needs heads of 64",
       }};
 }
 

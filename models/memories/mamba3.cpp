@@ -21,20 +21,14 @@ Memory mamba3() {
       .summary =
           "sum rule with a scalar decay, trapezoidal writes, and keys turned by angles that tokens say",
       .does =
-          "decay and trapezoidal writes by a data-dependent step, keys and queries rotated by what tokens "
-          "say",
+          "decay and trapezoidal writes by a data-dependent step, keys and queries rotated by what tokens say",
       .family = Family::adds,
       .equation =
-          "h_t = alpha_t h_{t-1} + (1 - lambda_t) step_t alpha_t v_{t-1} k'_{t-1}^T + lambda_t step_t v_t "
-          "k'_t^T, o = h q', k' = R_t (k + k_bias), q' = R_t (q + q_bias), R_t turns channels 2c and 2c + 1 "
-          "by the sum "
-          "of angle_c up to token t",
+          "h_t = alpha_t h_{t-1} + (1 - lambda_t) step_t alpha_t v_{t-1} k'_{t-1}^T + lambda_t step_t v_t k'_t^T, o = h q', k' = R_t (k + k_bias), "
+          "q' = R_t (q + q_bias), R_t turns channels 2c and 2c + 1 by the sum of angle_c up to token t",
       .laws =
-          "step_t = softplus(w.token + b), alpha_t = exp(-step_t f(w'.token + b')), f(x) = 1 + x for x > 0, "
-          "1 / "
-          "(1 - x) below (rate rational), or softplus, lambda_t = sigmoid(w''.token + b''), angle_t = step_t "
-          "pi "
-          "tanh(W token + b), biases of k and q start at 1",
+          "step_t = softplus(w.token + b), alpha_t = exp(-step_t f(w'.token + b')), f(x) = 1 + x for x > 0, 1 / (1 - x) below (rate rational), or "
+          "softplus, lambda_t = sigmoid(w''.token + b''), angle_t = step_t pi tanh(W token + b), biases of k and q start at 1",
       .source = "Mamba-3 2026, arXiv 2603.15569",
       .notes = "Channels behind 2 angles are not turned.",
       .bounded_by_rank = true,
@@ -91,8 +85,7 @@ Memory mamba3() {
             if (!m.start("k") != !m.start("v"))
               throw OptionError(
                   "memory.name",
-                  "mamba3: k0 and v0 are of the token before, whose write is their product; give "
-                  "both or none");
+                  "mamba3: k0 and v0 are of the token before, whose write is their product; give both or none");
             PartOfState now{m.start("S"), decltype(q){}}, before{decltype(q){}, decltype(q){}};
             const auto own = read(m, q, {.key = k, .gain = mix * step, .log_decay = g, .part = &now});
             const auto last = read(m, q,
@@ -119,8 +112,8 @@ Memory mamba3() {
               .expand_k = 0.5,
               .expand_v = 2,
               .undecayed = {"step.bias", "out_skip"},
-              .lacks = "a state of 128 (here 16 with heads of 64; model.d_key sets it), and angles that all "
-                       "heads share",
+              .lacks =
+                  "a state of 128 (here 16 with heads of 64; model.d_key sets it), and angles that all heads share",
           }};
 }
 

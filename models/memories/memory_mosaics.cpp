@@ -15,15 +15,13 @@ Memory memory_mosaics() {
       .does = "softmax attention whose keys are leaky averages over time",
       .family = Family::keeps,
       .equation =
-          "o_t = sum_{j<t} softmax_j(c a_t.b_j) v_j, b_j = unit(sum_{i<=j} e^{g (j - i)} k_i), a_t "
-          "= unit(q_t + sum_{i<t} e^{g (t - i)} k_i)",
+          "o_t = sum_{j<t} softmax_j(c a_t.b_j) v_j, b_j = unit(sum_{i<=j} e^{g (j - i)} k_i), a_t = unit(q_t + sum_{i<t} e^{g (t - i)} k_i)",
       .laws = "c and g < 0 learned for every head",
       .source = "Zhang et al. 2024, arXiv 2405.06394",
       .notes =
-          "A token does not see itself, and q = k in the paper. c starts at e^2, -g at 0.5 .. 5 "
-          "over the heads, as in its code. In the retrieval model a query comes after the last "
-          "token that it sees. Values are taken as they are: the paper's look at the value that "
-          "follows belongs to a model whose tokens are not whole associations.",
+          "A token does not see itself, and q = k in the paper. c starts at e^2, -g at 0.5 .. 5 over the heads, as in its code. In the retrieval "
+          "model a query comes after the last token that it sees. Values are taken as they are: the paper's look at the value that follows belongs "
+          "to a model whose tokens are not whole associations.",
       .flops =
           [](const Options&, double K, double, double T, double Q) {
             return 12 * K * T * Q + 6 * K * T * T;  // averages of keys, where tokens and queries stand
@@ -65,11 +63,11 @@ Memory memory_mosaics() {
           },
       .published =
           {
-              .source = "Zhang et al. 2024, arXiv 2405.06394; facebookresearch/MemoryMosaics@1911581 "
-                        "nanoMosaics/mosaic_model.py",
+              .source =
+                  "Zhang et al. 2024, arXiv 2405.06394; facebookresearch/MemoryMosaics@1911581 nanoMosaics/mosaic_model.py",
               .set = {},
-              .lacks = "values that look at the token that follows, keys that are the queries, and "
-                       "persistent memory in place of the MLP",
+              .lacks =
+                  "values that look at the token that follows, keys that are the queries, and persistent memory in place of the MLP",
           }};
 }
 

@@ -31,8 +31,8 @@ Memory mesa() {
       .inputs = {{"log_decay"}, {"beta"}, {.name = "ridge", .open = Open{1e-3}, .range = {0.3, 1.3}}},
       .forms_state = true,
       .published = {
-          .source = "von Oswald et al. 2025, arXiv 2506.05233; "
-                    "fla-org/flash-linear-attention@bc3b101d fla/layers/mesa_net.py",
+          .source =
+              "von Oswald et al. 2025, arXiv 2506.05233; fla-org/flash-linear-attention@bc3b101d fla/layers/mesa_net.py",
           .set = {{"model.short_conv", "qk"},
                   {"model.silu", "qk"},
                   {"model.out_norm", "rms"},

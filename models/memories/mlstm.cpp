@@ -37,8 +37,7 @@ Memory mlstm() {
       .options =
           {{"gate_weights",
             std::string("zero"),
-            "how the weights of both gates start: 0, so that every token has the same gates at first, or "
-            "as other projections (drawn)",
+            "how the weights of both gates start: 0, so that every token has the same gates at first, or as other projections (drawn)",
             0,
             0,
             {"zero", "drawn"}}},
@@ -55,8 +54,8 @@ Memory mlstm() {
                   {"model.out_gate", "silu"}},
           .expand_k = 2,
           .expand_v = 2,
-          .lacks = "the projection before the convolution, block-diagonal maps of it, and the skip of "
-                   "what is convolved",
+          .lacks =
+              "the projection before the convolution, block-diagonal maps of it, and the skip of what is convolved",
       }};
 }
 

@@ -19,20 +19,16 @@ Memory mom() {
       .name = "mom",
       .summary = "several states of Gated DeltaNet, a few of which a router picks for each token",
       .does =
-          "decays, erases and writes only the states that a router picks, and reads these (mixture of "
-          "memories)",
+          "decays, erases and writes only the states that a router picks, and reads these (mixture of memories)",
       .family = Family::erases,
       .equation =
-          "S_e,t = S' + beta_t (v_t - S' k_t) k_t^T, S' = alpha_t S_e,t-1 for the memories e with the "
-          "largest "
-          "router_t, S_e,t = S_e,t-1 for the others, o = sum_e w_e S_e q, w the softmax of router_t over the "
-          "largest",
+          "S_e,t = S' + beta_t (v_t - S' k_t) k_t^T, S' = alpha_t S_e,t-1 for the memories e with the largest router_t, S_e,t = S_e,t-1 for the "
+          "others, o = sum_e w_e S_e q, w the softmax of router_t over the largest",
       .laws = "alpha_t, beta_t as in gated_delta, router = W token + b",
       .source = "Du et al. 2025, arXiv 2502.13685",
       .notes =
-          "Keys, values and gates are the same for all memories (single_kv_proj of the released layer). "
-          "Beside the "
-          "sequence a query has a router of its own.",
+          "Keys, values and gates are the same for all memories (single_kv_proj of the released layer). Beside the sequence a query has a router of "
+          "its own.",
       .flops = [](const Options& o, double K, double V, double T,
                   double) { return 24 * static_cast<double>(o.get_int("memory.memories")) * K * V * T; },
       .parts = {feature_map("identity"), key_norm("l2"), beta_max(), rate_from()},
@@ -65,9 +61,9 @@ Memory mom() {
             if (selected > memories)
               throw OptionError(
                   "memory.selected",
-                  fmt::format("memory.selected = {} picks more than the memory.memories = {} that there "
-                              "are; give at most {}",
-                              selected, memories, memories));
+                  fmt::format(
+                      "memory.selected = {} picks more than the memory.memories = {} that there are; give at most {}",
+                      selected, memories, memories));
           },
       .build =
           [](auto& m) {
@@ -96,8 +92,8 @@ Memory mom() {
           },
       .published =
           {
-              .source = "Du et al. 2025, arXiv 2502.13685; fla-org/flash-linear-attention@bc3b101d "
-                        "fla/layers/mom.py",
+              .source =
+                  "Du et al. 2025, arXiv 2502.13685; fla-org/flash-linear-attention@bc3b101d fla/layers/mom.py",
               .set = {{"model.short_conv", "qkv"},
                       {"model.silu", "qkv"},
                       {"model.biases", "-beta -router -out_gate"},
@@ -108,9 +104,9 @@ Memory mom() {
               .expand_v = 2,
               .eps_times = HeadChannels::keys,
               .undecayed = {"A_log", "decay.bias"},
-              .lacks = "own projections of keys, values and gates for every memory, convolutions over the "
-                       "tokens of one "
-                       "memory alone, and one router for all heads",
+              .lacks =
+                  "own projections of keys, values and gates for every memory, convolutions over the tokens of one memory alone, and one router "
+                  "for all heads",
           }};
 }
 

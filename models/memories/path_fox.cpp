@@ -14,28 +14,25 @@ Memory path_fox() {
       .does = "the reflections of path with the forget gate of fox",
       .family = Family::keeps,
       .equation =
-          "o_i = sum_j softmax_j(q_i.(H_i H_{i-1} .. H_{j+1} k_j) / sqrt(d) + sum_{s=j+1..i} log "
-          "f_s) v_j, H_t = I - beta_t w_t w_t^T",
+          "o_i = sum_j softmax_j(q_i.(H_i H_{i-1} .. H_{j+1} k_j) / sqrt(d) + sum_{s=j+1..i} log f_s) v_j, H_t = I - beta_t w_t w_t^T",
       .laws =
-          "w = unit(silu(W2 W1 token + b)), after a convolution of W2 W1 token + b where path_conv says "
-          "so, beta = beta_max sigmoid(w.token + b), f = sigmoid(w.token + b), log f / sqrt(d) where "
-          "gate_scale is key",
+          "w = unit(silu(W2 W1 token + b)), after a convolution of W2 W1 token + b where path_conv says so, beta = beta_max sigmoid(w.token + b), f "
+          "= sigmoid(w.token + b), log f / sqrt(d) where gate_scale is key",
       .source = "Yang et al. 2025, arXiv 2505.16381",
       .notes =
-          "The short convolution that the paper has before w is off by default: a token of the retrieval "
-          "model is a whole association. In the paper log f stands beside the logits that are divided by "
-          "sqrt(d); its authors' code divides both, so that heads of 32 numbers start with a half-life of "
-          "6 tokens in place of 1.",
+          "The short convolution that the paper has before w is off by default: a token of the retrieval model is a whole association. In the paper "
+          "log f stands beside the logits that are divided by sqrt(d); its authors' code divides both, so that heads of 32 numbers start with a "
+          "half-life of 6 tokens in place of 1.",
       .flops = path_flops,
       .parts = {beta_max(2)},
-      .options = {path_conv_option(),
-                  {"gate_scale",
-                   std::string("one"),
-                   "what log f is multiplied by: 1 as in the paper (one), or 1 / sqrt(d) as the logits are "
-                   "in its authors' code (key)",
-                   0,
-                   0,
-                   {"one", "key"}}},
+      .options =
+          {path_conv_option(),
+           {"gate_scale",
+            std::string("one"),
+            "what log f is multiplied by: 1 as in the paper (one), or 1 / sqrt(d) as the logits are in its authors' code (key)",
+            0,
+            0,
+            {"one", "key"}}},
       .inputs = {{.name = "path_key", .per = Per::key, .symbol = "w", .open = Open{0, 1}, .unit = true},
                  {.name = "beta", .open = Open{0}, .range = {0.05, 0.95}},
                  {.name = "log_decay", .symbol = "log f", .range = {-1.5, -0.01, -20}}},
@@ -54,8 +51,8 @@ Memory path_fox() {
             return m.mix(attend_reflected(m, q, k, w, beta_gate(m), g));
           },
       .published = {
-          .source = "Yang et al. 2025, arXiv 2505.16381; fla-org/flash-linear-attention@bc3b101d "
-                    "fla/layers/path_attn.py",
+          .source =
+              "Yang et al. 2025, arXiv 2505.16381; fla-org/flash-linear-attention@bc3b101d fla/layers/path_attn.py",
           .set = {{"memory.path_conv", std::int64_t{3}},
                   {"memory.gate_scale", "key"},
                   {"model.biases", "-path_key"}},

@@ -38,8 +38,8 @@ Memory precond_gated_delta() {
                    .tried = {1.0, 1.5}}},
       .inputs = {{"log_decay"}, {"beta"}, {"log_decay_a"}, {"beta_a"}, {.name = "center", .open = Open{0}}},
       .published = {
-          .source = "Preconditioned DeltaNet 2026, arXiv 2604.21100; "
-                    "fla-org/flash-linear-attention@bc3b101d fla/layers/precond_gated_deltanet.py",
+          .source =
+              "Preconditioned DeltaNet 2026, arXiv 2604.21100; fla-org/flash-linear-attention@bc3b101d fla/layers/precond_gated_deltanet.py",
           .set = {{"model.short_conv", "qkv"},
                   {"model.silu", "qkv"},
                   {"model.biases", "-beta -beta_a -out_gate"},

@@ -13,8 +13,7 @@ Memory qk_norm() {
       .does = "softmax attention with normalised queries and keys",
       .family = Family::keeps,
       .equation =
-          "o = sum_t softmax_t((a * rms(q)).(b * rms(k_t)) / sqrt(d)) v_t, rms(x) = x / sqrt(mean "
-          "x^2 + eps), a and b gains of the channels",
+          "o = sum_t softmax_t((a * rms(q)).(b * rms(k_t)) / sqrt(d)) v_t, rms(x) = x / sqrt(mean x^2 + eps), a and b gains of the channels",
       .source =
           "Henry et al. 2020, arXiv 2010.04245 (there L2 and a learned scale); with RMSNorm and gains as in "
           "fla-org/flash-linear-attention@bc3b101d fla/layers/attn.py",

@@ -11,8 +11,7 @@ Memory raven() {
       .name = "raven",
       .summary = "softmax attention over slots, of which a router picks those that a token is written into",
       .does =
-          "writes into the slots that a router picks, each decaying as much as it is written; retrieves by "
-          "softmax",
+          "writes into the slots that a router picks, each decaying as much as it is written; retrieves by softmax",
       .family = Family::adds,
       .law = R"(
     A_log = parameter(log_uniform(1e-4, 16))
@@ -28,9 +27,7 @@ Memory raven() {
     read C softmax(A q))",
       .source = "fla-org/flash-linear-attention@bc3b101d fla/layers/raven.py",
       .notes =
-          "Products of slots and queries are not scaled. Without the Gumbel noise that its layer adds to the "
-          "router "
-          "in training.",
+          "Products of slots and queries are not scaled. Without the Gumbel noise that its layer adds to the router in training.",
       .parts = {feature_map("identity"), key_norm("none")},
       .options = {{.name = "slots",
                    .default_value = std::int64_t{64},
@@ -60,9 +57,8 @@ Memory raven() {
                   {"model.out_norm", "rms_all"}},
           .parameters = 20740,
           .undecayed = {"A_log", "decay.bias"},
-          .lacks = "Gumbel noise on the router in training, and as many slots as a head's keys have "
-                   "channels (here 32; "
-                   "memory.slots sets it)",
+          .lacks =
+              "Gumbel noise on the router in training, and as many slots as a head's keys have channels (here 32; memory.slots sets it)",
       }};
 }
 

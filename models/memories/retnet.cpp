@@ -19,8 +19,8 @@ Memory retnet() {
       .parts = {feature_map("identity"), key_norm("none")},
       .inputs = {{.name = "log_decay", .range = {-1.5, -0.01, -20}}},
       .published = {
-          .source = "Sun et al. 2023, arXiv 2307.08621; microsoft/torchscale@05a9628 "
-                    "torchscale/component/multiscale_retention.py",
+          .source =
+              "Sun et al. 2023, arXiv 2307.08621; microsoft/torchscale@05a9628 torchscale/component/multiscale_retention.py",
           .set = {{"model.rotary", true},
                   {"model.biases", "-out_gate"},
                   {"model.out_norm", "rms"},

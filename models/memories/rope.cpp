@@ -15,12 +15,10 @@ Memory rope() {
       .does = "softmax attention with queries and keys rotated by their positions",
       .family = Family::keeps,
       .equation =
-          "o_t = sum_j softmax_j((R_t q_t).(R_j k_j) / sqrt(d)) v_j, R_t turns channels 2c and 2c + "
-          "1 by t base^(-2c / d)",
+          "o_t = sum_j softmax_j((R_t q_t).(R_j k_j) / sqrt(d)) v_j, R_t turns channels 2c and 2c + 1 by t base^(-2c / d)",
       .source = "Su et al. 2021, arXiv 2104.09864",
       .notes =
-          "In the retrieval model a query stands at the last token that it sees. A last channel "
-          "without a partner is not turned.",
+          "In the retrieval model a query stands at the last token that it sees. A last channel without a partner is not turned.",
       .options = {base},
       .states = {},
       .keeps_keys = true,

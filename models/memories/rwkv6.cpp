@@ -8,8 +8,7 @@ Memory rwkv6() {
   return {
       .name = "rwkv6",
       .summary =
-          "sum rule with a decay for every key channel; a token reads before it writes, and itself "
-          "by a bonus",
+          "sum rule with a decay for every key channel; a token reads before it writes, and itself by a bonus",
       .does = "decay by key channels, but retrieves before it writes, and the current token with a bonus",
       .family = Family::adds,
       .law = R"(
@@ -20,22 +19,21 @@ Memory rwkv6() {
     S = S diag(exp(log_decay)) + v k^T)",
       .source = "Peng et al. 2024, arXiv 2404.05892",
       .parts = {feature_map("identity"), key_norm("none")},
-      .options = {{"start",
-                   std::string("drawn"),
-                   "ramps: bias of the decay and bonus start as ramps over the channels and the depth of the "
-                   "layer, as "
-                   "its authors start them; drawn: U(-6, -1) and U(-0.5, 0.5)",
-                   0,
-                   0,
-                   {"drawn", "ramps"}},
-                  {"lora",
-                   std::string("linear"),
-                   "what the projection of decays goes through on its way: linear, through as many numbers "
-                   "as a head's key; "
-                   "tanh, through 64, with weights that start at 0, as its authors have it",
-                   0,
-                   0,
-                   {"linear", "tanh"}}},
+      .options =
+          {{"start",
+            std::string("drawn"),
+            "ramps: bias of the decay and bonus start as ramps over the channels and the depth of the layer, as its authors start them; "
+            "drawn: U(-6, -1) and U(-0.5, 0.5)",
+            0,
+            0,
+            {"drawn", "ramps"}},
+           {"lora",
+            std::string("linear"),
+            "what the projection of decays goes through on its way: linear, through as many numbers as a head's key; tanh, through 64, with "
+            "weights that start at 0, as its authors have it",
+            0,
+            0,
+            {"linear", "tanh"}}},
       .inputs = {{"log_decay"}, {"bonus"}},
       .published = {
           .source = "Peng et al. 2024, arXiv 2404.05892; BlinkDL/RWKV-LM@033ce84 RWKV-v5/src/model.py",

@@ -26,9 +26,8 @@ Memory rwkv7() {
       .options =
           {{"start",
             std::string("ramps"),
-            "ramps: the decay goes through tanh, and its bias, that of a, u and c start as ramps over the "
-            "channels and the depth of the layer, as its authors start them; constants: the decay is "
-            "linear, u starts as 0.85 and c as 1, biases as the model's",
+            "ramps: the decay goes through tanh, and its bias, that of a, u and c start as ramps over the channels and the depth of the layer, as "
+            "its authors start them; constants: the decay is linear, u starts as 0.85 and c as 1, biases as the model's",
             0,
             0,
             {"ramps", "constants"}},
@@ -42,8 +41,8 @@ Memory rwkv7() {
       .inputs = {{"log_decay"}, {.name = "erase_key", .open = Open{0, 1}}, {"in_context_rate"}},
       .read_at_all = true,
       .published = {
-          .source = "Peng et al. 2025, arXiv 2503.14456; fla-org/flash-linear-attention@bc3b101d "
-                    "fla/layers/rwkv7.py",
+          .source =
+              "Peng et al. 2025, arXiv 2503.14456; fla-org/flash-linear-attention@bc3b101d fla/layers/rwkv7.py",
           .set = {{"model.input_shift", "static"},
                   {"model.input_shift_start", "rwkv7"},
                   {"model.biases", "-out_gate"},

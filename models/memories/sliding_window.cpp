@@ -34,8 +34,8 @@ Memory sliding_window() {
           },
       .published =
           {
-              .source = "Arora et al. 2024 (Based), arXiv 2402.18668; HazyResearch/zoology@d88d6f5 "
-                        "zoology/mixers/slide_attn.py",
+              .source =
+                  "Arora et al. 2024 (Based), arXiv 2402.18668; HazyResearch/zoology@d88d6f5 zoology/mixers/slide_attn.py",
               .set = {{"model.biases", "query key value output"}},
               .lacks =
                   "a window that counts the own token beside its size: there a window of w sees w + 1 tokens",

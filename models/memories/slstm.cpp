@@ -31,10 +31,8 @@ Memory slstm() {
     read beside ? sigmoid(query_gate) * h : h)",
       .source = "Beck et al. 2024, arXiv 2405.04517",
       .notes =
-          "c_t = f c_{t-1} + e^i tanh(v_t + U h_{t-1}) and n_t = f n_{t-1} + e^i are kept as y = c / n and L = log n, so that no "
-          "exponential overflows. Heads are blocks of U. There "
-          "are no "
-          "queries: beside the sequence h is read times sigmoid(R x), x the query's embedding.",
+          "c_t = f c_{t-1} + e^i tanh(v_t + U h_{t-1}) and n_t = f n_{t-1} + e^i are kept as y = c / n and L = log n, so that no exponential "
+          "overflows. Heads are blocks of U. There are no queries: beside the sequence h is read times sigmoid(R x), x the query's embedding.",
       .options =
           {{"start",
             std::string("plain"),
@@ -59,9 +57,9 @@ Memory slstm() {
       .published = {
           .source = "Beck et al. 2024, arXiv 2405.04517; NX-AI/xlstm@032a6fb xlstm/blocks/slstm/layer.py",
           .set = {{"memory.start", "released"}, {"model.out_norm", "group"}, {"model.out_norm_bias", false}},
-          .lacks = "the convolution in front of input and forget gates, maps of them head by head, and a "
-                   "slope of "
-                   "their biases that depends on the layer",
+          .lacks =
+              "the convolution in front of input and forget gates, maps of them head by head, and a slope of their biases that depends on the "
+              "layer",
       }};
 }
 

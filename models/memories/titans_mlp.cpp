@@ -9,11 +9,9 @@ Memory titans_mlp() {
   return {
       .name = "titans_mlp",
       .summary =
-          "Titans: a network of one hidden layer, trained while it reads, with momentum and "
-          "forgetting",
+          "Titans: a network of one hidden layer, trained while it reads, with momentum and forgetting",
       .does =
-          "takes a step of gradient descent with momentum and forgetting on a network of one hidden "
-          "layer",
+          "takes a step of gradient descent with momentum and forgetting on a network of one hidden layer",
       .family = Family::own_law,
       .law = R"(
     rate = max_rate sigmoid(token)
@@ -45,13 +43,10 @@ Memory titans_mlp() {
     read W2 (0.5 y * (1 + tanh(0.7978845608028654 (y + 0.044715 y^3)))))",
       .source = "Behrouz, Zhong, Mirrokni 2025, arXiv 2501.00663",
       .notes =
-          "4 d_key hidden units, gelu by tanh. The loss is half of the squared error; forget's b "
-          "starts at -4. Keys and queries are divided by their lengths: a step of gradient descent "
-          "is stable while keys are short. The longer the values that it stores, the steeper the network: "
-          "where they "
-          "are longer than about 1 a step diverges, unless max_rate is below 1. W1 and W2 start as "
-          "parameters; in "
-          "`apply` as w1_0 and w2_0, and keys are taken as they are.",
+          "4 d_key hidden units, gelu by tanh. The loss is half of the squared error; forget's b starts at -4. Keys and queries are divided by their "
+          "lengths: a step of gradient descent is stable while keys are short. The longer the values that it stores, the steeper the network: where "
+          "they are longer than about 1 a step diverges, unless max_rate is below 1. W1 and W2 start as parameters; in `apply` as w1_0 and w2_0, and "
+          "keys are taken as they are.",
       .options = {{.name = "max_rate",
                    .default_value = 1.0,
                    .help = "largest rate of a step; values far longer than 1 need a smaller one",

@@ -6,11 +6,12 @@
 namespace crosstalk::memories {
 
 Memory ttt_linear() {
-  return {.name = "ttt_linear",
-          .summary = "TTT-Linear: a linear map behind LayerNorm, trained while it reads",
-          .does = "takes a step of gradient descent on a linear map behind LayerNorm",
-          .family = Family::own_law,
-          .law = R"(
+  return {
+      .name = "ttt_linear",
+      .summary = "TTT-Linear: a linear map behind LayerNorm, trained while it reads",
+      .does = "takes a step of gradient descent on a linear map behind LayerNorm",
+      .family = Family::own_law,
+      .law = R"(
     rate = (1 / d) sigmoid(token)
     gain = parameter(V, constant(1))
     bias = parameter(V, constant(0))
@@ -30,33 +31,32 @@ Memory ttt_linear() {
     b -= rate grad(loss, c)
     place = (place + 1) positive(mini_batch - 1 - place)
     read gain * layernorm(S q + b, 1e-6) + (residual ? bias + fit(q, V) : bias))",
-          .source = "Sun et al. 2024, arXiv 2407.04620",
-          .notes =
-              "x in f is cut to the values' size or filled with zeros; residual = false leaves it out. "
-              "The authors' code has mini-batches of 16, in which it also weighs gradients by the "
-              "reader's place. S starts as a parameter.",
-          .parts = {feature_map("identity"), key_norm("none")},
-          .options = {{.name = "mini_batch",
-                       .default_value = std::int64_t{1},
-                       .help = "tokens whose gradients are taken at the same S",
-                       .min = 1,
-                       .max = 1 << 20,
-                       .tried = {1, 3}},
-                      {"residual", true, "whether f adds x"}},
-          .inputs = {{.name = "rate", .open = Open{0.01}, .range = {0.02, 0.12}},
-                     {"gain"},
-                     {.name = "bias", .open = Open{0}}},
-          .states = {"S", "b"},
-          .forms_state = true,
-          .published = {
-              .source = "Sun et al. 2024, arXiv 2407.04620; test-time-training/ttt-lm-pytorch@6990c68 ttt.py",
-              .set = {{"memory.mini_batch", std::int64_t{16}},
-                      {"model.rotary", true},
-                      {"model.rotary_period", std::int64_t{16}},
-                      {"model.out_norm", "layer"},
-                      {"model.out_norm_eps", 1e-6}},
-              .lacks = "the weights of a mini-batch's gradients by the place of the reader",
-          }};
+      .source = "Sun et al. 2024, arXiv 2407.04620",
+      .notes =
+          "x in f is cut to the values' size or filled with zeros; residual = false leaves it out. The authors' code has mini-batches of 16, in "
+          "which it also weighs gradients by the reader's place. S starts as a parameter.",
+      .parts = {feature_map("identity"), key_norm("none")},
+      .options = {{.name = "mini_batch",
+                   .default_value = std::int64_t{1},
+                   .help = "tokens whose gradients are taken at the same S",
+                   .min = 1,
+                   .max = 1 << 20,
+                   .tried = {1, 3}},
+                  {"residual", true, "whether f adds x"}},
+      .inputs = {{.name = "rate", .open = Open{0.01}, .range = {0.02, 0.12}},
+                 {"gain"},
+                 {.name = "bias", .open = Open{0}}},
+      .states = {"S", "b"},
+      .forms_state = true,
+      .published = {
+          .source = "Sun et al. 2024, arXiv 2407.04620; test-time-training/ttt-lm-pytorch@6990c68 ttt.py",
+          .set = {{"memory.mini_batch", std::int64_t{16}},
+                  {"model.rotary", true},
+                  {"model.rotary_period", std::int64_t{16}},
+                  {"model.out_norm", "layer"},
+                  {"model.out_norm_eps", 1e-6}},
+          .lacks = "the weights of a mini-batch's gradients by the place of the reader",
+      }};
 }
 
 }  // namespace crosstalk::memories

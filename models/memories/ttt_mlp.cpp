@@ -6,11 +6,12 @@
 namespace crosstalk::memories {
 
 Memory ttt_mlp() {
-  return {.name = "ttt_mlp",
-          .summary = "TTT-MLP: a network of one hidden layer behind LayerNorm, trained while it reads",
-          .does = "takes a step of gradient descent on a network of one hidden layer behind LayerNorm",
-          .family = Family::own_law,
-          .law = R"(
+  return {
+      .name = "ttt_mlp",
+      .summary = "TTT-MLP: a network of one hidden layer behind LayerNorm, trained while it reads",
+      .does = "takes a step of gradient descent on a network of one hidden layer behind LayerNorm",
+      .family = Family::own_law,
+      .law = R"(
     rate = (0.1 / d) sigmoid(token)
     gain = parameter(V, constant(1))
     bias = parameter(V, constant(0))
@@ -44,38 +45,37 @@ Memory ttt_mlp() {
     y = W1 q + b1
     o = W2 (0.5 y * (1 + tanh(0.7978845608028654 (y + 0.044715 y^3)))) + b2
     read gain * layernorm(o, 1e-6) + (residual ? bias + fit(q, V) : bias))",
-          .source = "Sun et al. 2024, arXiv 2407.04620",
-          .notes =
-              "4 d_key hidden units, gelu by tanh. x in f is cut to the values' size or filled with "
-              "zeros; residual = false leaves it out. The authors' code has mini-batches of 16, in "
-              "which it also weighs gradients by the reader's place. W1, b1, W2, b2 start as "
-              "parameters; in `apply` as w1_0 and so on.",
-          .parts = {key_norm("none")},
-          .options = {{.name = "mini_batch",
-                       .default_value = std::int64_t{1},
-                       .help = "tokens whose gradients are taken at the same W",
-                       .min = 1,
-                       .max = 1 << 20,
-                       .tried = {1, 3}},
-                      {"residual", true, "whether f adds x"}},
-          .inputs = {{.name = "rate", .open = Open{0.01}, .range = {0.02, 0.12}},
-                     {"gain"},
-                     {.name = "bias", .open = Open{0}},
-                     {.name = "w1_0", .per = Per::other, .shape = "[B,H,M,K]", .range = {-1.3, 1.3}},
-                     {.name = "b1_0", .per = Per::other, .shape = "[B,H,M]", .range = {-1.3, 1.3}},
-                     {.name = "w2_0", .per = Per::other, .shape = "[B,H,V,M]", .range = {-1.3, 1.3}},
-                     {.name = "b2_0", .per = Per::other, .shape = "[B,H,V]", .range = {-1.3, 1.3}}},
-          .states = {"W1", "b1", "W2", "b2"},
-          .forms_state = true,
-          .published = {
-              .source = "Sun et al. 2024, arXiv 2407.04620; test-time-training/ttt-lm-pytorch@6990c68 ttt.py",
-              .set = {{"memory.mini_batch", std::int64_t{16}},
-                      {"model.rotary", true},
-                      {"model.rotary_period", std::int64_t{16}},
-                      {"model.out_norm", "layer"},
-                      {"model.out_norm_eps", 1e-6}},
-              .lacks = "the weights of a mini-batch's gradients by the place of the reader",
-          }};
+      .source = "Sun et al. 2024, arXiv 2407.04620",
+      .notes =
+          "4 d_key hidden units, gelu by tanh. x in f is cut to the values' size or filled with zeros; residual = false leaves it out. The "
+          "authors' code has mini-batches of 16, in which it also weighs gradients by the reader's place. W1, b1, W2, b2 start as parameters; in "
+          "`apply` as w1_0 and so on.",
+      .parts = {key_norm("none")},
+      .options = {{.name = "mini_batch",
+                   .default_value = std::int64_t{1},
+                   .help = "tokens whose gradients are taken at the same W",
+                   .min = 1,
+                   .max = 1 << 20,
+                   .tried = {1, 3}},
+                  {"residual", true, "whether f adds x"}},
+      .inputs = {{.name = "rate", .open = Open{0.01}, .range = {0.02, 0.12}},
+                 {"gain"},
+                 {.name = "bias", .open = Open{0}},
+                 {.name = "w1_0", .per = Per::other, .shape = "[B,H,M,K]", .range = {-1.3, 1.3}},
+                 {.name = "b1_0", .per = Per::other, .shape = "[B,H,M]", .range = {-1.3, 1.3}},
+                 {.name = "w2_0", .per = Per::other, .shape = "[B,H,V,M]", .range = {-1.3, 1.3}},
+                 {.name = "b2_0", .per = Per::other, .shape = "[B,H,V]", .range = {-1.3, 1.3}}},
+      .states = {"W1", "b1", "W2", "b2"},
+      .forms_state = true,
+      .published = {
+          .source = "Sun et al. 2024, arXiv 2407.04620; test-time-training/ttt-lm-pytorch@6990c68 ttt.py",
+          .set = {{"memory.mini_batch", std::int64_t{16}},
+                  {"model.rotary", true},
+                  {"model.rotary_period", std::int64_t{16}},
+                  {"model.out_norm", "layer"},
+                  {"model.out_norm_eps", 1e-6}},
+          .lacks = "the weights of a mini-batch's gradients by the place of the reader",
+      }};
 }
 
 }  // namespace crosstalk::memories

@@ -33,17 +33,13 @@ const std::vector<OptionSpec>& language_options() {
         {"width", std::int64_t{64}, "language model: numbers of a token between the layers", 1, 1 << 14},
         {"layers", std::int64_t{2}, "language model: blocks, each a mixer and an MLP", 1, 256},
         {"stack", std::string("memory"),
-         "language model: the mixers of the blocks, repeated in turn: memory (that of the study), base_conv "
-         "(Zoology's "
-         "short convolution times a projection), or the name of any memory, with options of its own or of "
-         "the parts in "
-         "parentheses: 'base_conv memory', 'sliding_window(window=16) memory', 'memory(heads=2, "
-         "short_conv=qkv)'"},
+         "language model: the mixers of the blocks, repeated in turn: memory (that of the study), base_conv (Zoology's short convolution times a "
+         "projection), or the name of any memory, with options of its own or of the parts in parentheses: 'base_conv memory', "
+         "'sliding_window(window=16) memory', 'memory(heads=2, short_conv=qkv)'"},
         {"layer",
          std::string("bare"),
-         "language model: what stands around a memory where the study says nothing. bare: the parts at their "
-         "defaults, which are off; published: the layer of the memory's authors (crosstalk describe MEMORY), "
-         "also of memories that the stack names",
+         "language model: what stands around a memory where the study says nothing. bare: the parts at their defaults, which are off; published: the "
+         "layer of the memory's authors (crosstalk describe MEMORY), also of memories that the stack names",
          0,
          0,
          {"bare", "published"}},
@@ -54,11 +50,8 @@ const std::vector<OptionSpec>& language_options() {
          64},
         {"mlp",
          std::string("none"),
-         "language model: what follows the mixer of a block. none: nothing; identity: x += norm(x), the norm "
-         "of the stream itself "
-         "(Zoology's state mixer of MQAR: Arora et al. 2023, arXiv 2312.04927); gelu, swiglu: x += "
-         "MLP(norm(x)) (SwiGLU: "
-         "Shazeer 2020, arXiv 2002.05202)",
+         "language model: what follows the mixer of a block. none: nothing; identity: x += norm(x), the norm of the stream itself (Zoology's state "
+         "mixer of MQAR: Arora et al. 2023, arXiv 2312.04927); gelu, swiglu: x += MLP(norm(x)) (SwiGLU: Shazeer 2020, arXiv 2002.05202)",
          0,
          0,
          {"none", "identity", "gelu", "swiglu"}},
@@ -71,27 +64,21 @@ const std::vector<OptionSpec>& language_options() {
          {"layer", "rms"}},
         {"last_norm",
          std::string("same"),
-         "language model: norm in front of the head, where it is not that of model.norm (layer: Zoology's "
-         "blocks of Mamba, whose own norms are rms)",
+         "language model: norm in front of the head, where it is not that of model.norm (layer: Zoology's blocks of Mamba, whose own norms are rms)",
          0,
          0,
          {"same", "layer", "rms"}},
         {"prenorm", true,
-         "language model: whether that norm stands in front of mixers; without it they see the stream as it "
-         "is "
-         "(Complex KDA's word problems)"},
+         "language model: whether that norm stands in front of mixers; without it they see the stream as it is (Complex KDA's word problems)"},
         {"readout",
          std::string("linear"),
-         "language model: from the last norm to the answers. linear: a linear map; mlp: two, with GELU "
-         "between them and "
-         "model.mlp_ratio times model.width hidden units with biases, in place of the tied or own head",
+         "language model: from the last norm to the answers. linear: a linear map; mlp: two, with GELU between them and model.mlp_ratio times "
+         "model.width hidden units with biases, in place of the tied or own head",
          0,
          0,
          {"linear", "mlp"}},
         {"tied_head", true,
-         "language model: whether the embedding is the head too, where answers are tokens; else the head has "
-         "weights of "
-         "its own"},
+         "language model: whether the embedding is the head too, where answers are tokens; else the head has weights of its own"},
         {"positions",
          std::string("none"),
          "language model: learned: a vector a position is added to the embedding",
@@ -102,11 +89,9 @@ const std::vector<OptionSpec>& language_options() {
          0, 1 << 20},
         {"decoder",
          std::string("none"),
-         "language model: what answers are made of. none: the stream at the token at which an answer is due; "
-         "last: what "
-         "the last token holds, plus sines and cosines of the place at which an answer is due, through two "
-         "layers (the "
-         "decoder of MAD's compression: Poli et al. 2024, arXiv 2403.17844)",
+         "language model: what answers are made of. none: the stream at the token at which an answer is due; last: what the last token holds, plus "
+         "sines and cosines of the place at which an answer is due, through two layers (the decoder of MAD's compression: Poli et al. 2024, arXiv "
+         "2403.17844)",
          0,
          0,
          {"none", "last"}},
@@ -114,15 +99,12 @@ const std::vector<OptionSpec>& language_options() {
         {"dropout", 0.0, "language model: dropout of what mixers and MLPs add to the stream (training only)",
          0, 0.99},
         {"weight_dropout", 0.0,
-         "language model: dropout of the weights by which a memory that keeps its keys reads its values "
-         "(attention, "
-         "training only); others drop nothing",
+         "language model: dropout of the weights by which a memory that keeps its keys reads its values (attention, training only); others drop "
+         "nothing",
          0, 0.99},
         {"weight_deviation", 0.02,
-         "language model: weights and embedding start as N(0, this^2), projections back into the stream "
-         "divided by "
-         "sqrt(2 layers), biases 0 (Zoology, GPT-2); 0: U(-1/sqrt(n), 1/sqrt(n)), n inputs, and the "
-         "embedding N(0, 1)",
+         "language model: weights and embedding start as N(0, this^2), projections back into the stream divided by sqrt(2 layers), biases 0 "
+         "(Zoology, GPT-2); 0: U(-1/sqrt(n), 1/sqrt(n)), n inputs, and the embedding N(0, 1)",
          0, 10},
     };
   }();
@@ -138,11 +120,12 @@ void refuse_language_options(const Options& options) {
     const std::string key = "model." + spec.name;
     if (!options.has(key) || options.at(key) == spec.default_value) continue;
     if (spec.name == "layer")
-      throw OptionError(key,
-                        fmt::format("model.layer = \"published\" belongs to the language model: model.name = "
-                                    "\"{}\" holds the bare recurrence; leave it out, or add model.name = "
-                                    "\"language\" (and a task of tokens)",
-                                    options.has("model.name") ? options.get_string("model.name") : ""));
+      throw OptionError(
+          key,
+          fmt::format(
+              "model.layer = \"published\" belongs to the language model: model.name = \"{}\" holds the bare recurrence; leave "
+              "it out, or add model.name = \"language\" (and a task of tokens)",
+              options.has("model.name") ? options.get_string("model.name") : ""));
     const std::string told = fmt::format(
         "{} belongs to the language model; leave it out, or add model.name = \"language\" (and a task of tokens)",
         key);
@@ -181,8 +164,7 @@ void resolve_language(Options& options, const Vocabulary& vocabulary) {
   if (options.get_int("model.embedding") != 0)
     throw OptionError(
         "model.embedding",
-        "model.embedding belongs to the retrieval model; embeddings of the language model have model.width "
-        "numbers");
+        "model.embedding belongs to the retrieval model; embeddings of the language model have model.width numbers");
   const std::int64_t width = options.get_int("model.width");
   for (const char* key : {"model.d_key", "model.d_value"}) {
     if (options.get_int(key) == 0) options.set(key, width);
@@ -192,10 +174,11 @@ void resolve_language(Options& options, const Vocabulary& vocabulary) {
   check_head_sizes(options);
   refuse_parts_of_no_layer(options);
   if (options.get_string("model.decoder") != "none" && width % 2 != 0)
-    throw OptionError("model.width",
-                      fmt::format("model.width = {} is odd; model.decoder adds as many sines as "
-                                  "cosines, so give an even one",
-                                  width));
+    throw OptionError(
+        "model.width",
+        fmt::format(
+            "model.width = {} is odd; model.decoder adds as many sines as cosines, so give an even one",
+            width));
   const bool learned = options.get_string("model.positions") == "learned";
   if (learned != (options.get_int("model.max_length") > 0))
     throw OptionError(

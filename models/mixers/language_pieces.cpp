@@ -25,28 +25,31 @@ namespace {
 // Checks what is known without building anything.
 void check_pieces(const Options& options, const std::vector<LanguageLayer>& layers, int piece) {
   if (options.get_string("model.positions") != "none")
-    refuse(piece, fmt::format("is for sequences of any length, model.positions = \"{}\" for those up to "
-                              "model.max_length",
-                              options.get_string("model.positions")));
+    refuse(piece,
+           fmt::format(
+               "is for sequences of any length, model.positions = \"{}\" for those up to model.max_length",
+               options.get_string("model.positions")));
   if (options.get_string("model.decoder") != "none")
     refuse(piece,
-           fmt::format("reads answers where they are due, model.decoder = \"{}\" all of them behind the "
-                       "last token",
-                       options.get_string("model.decoder")));
+           fmt::format(
+               "reads answers where they are due, model.decoder = \"{}\" all of them behind the last token",
+               options.get_string("model.decoder")));
   for (const LanguageLayer& layer : layers) {
     if (layer.conv) continue;
     const Options& own = layer.options;
     const Memory& memory = memory_of(own);
     if (memory.states.empty())
-      refuse(piece, fmt::format("wants a memory that hands its state from one piece to the next, and {} has "
-                                "none: it reads all tokens before",
-                                memory.name));
+      refuse(
+          piece,
+          fmt::format(
+              "wants a memory that hands its state from one piece to the next, and {} has none: it reads all tokens before",
+              memory.name));
     if (own.has("memory.mini_batch") && piece % own.get_int("memory.mini_batch") != 0)
       throw OptionError(
           "eval.piece",
-          fmt::format("eval.piece = {} cuts mini-batches of memory.mini_batch = {} tokens; give "
-                      "a multiple of it",
-                      piece, own.get_int("memory.mini_batch")));
+          fmt::format(
+              "eval.piece = {} cuts mini-batches of memory.mini_batch = {} tokens; give a multiple of it",
+              piece, own.get_int("memory.mini_batch")));
     if (own.get_bool("model.rotary") && own.has("memory.writes") && own.get_int("memory.writes") > 1)
       refuse(piece, "does not go with several writes a token that are turned (model.rotary)");
   }
@@ -130,9 +133,9 @@ std::unique_ptr<PieceGraphs<Real>> LanguageModel<Real>::pieces(int B, SequenceSh
     for (const auto& [name, of_first] : first[i].ends) {
       if (next[i].asked.count(name) == 0)
         refuse(shape.T,
-               fmt::format("wants a memory that goes on from all that it holds, and {} does not take its "
-                           "{} back",
-                           memory_of(layers_[i].options).name, name));
+               fmt::format(
+                   "wants a memory that goes on from all that it holds, and {} does not take its {} back",
+                   memory_of(layers_[i].options).name, name));
       result->hands.push_back({of_first, next[i].ends.at(name), next[i].starts.at(name)});
     }
   }

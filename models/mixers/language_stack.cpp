@@ -61,9 +61,9 @@ LanguageLayer layer_of(const Options& model, const StackEntry& entry) {
     const std::string near = nearest_name(name, names);
     throw OptionError(
         kStack,
-        fmt::format("model.stack: there is no layer '{}'; write memory (that of the study), base_conv "
-                    "or the name of a memory{}",
-                    name, near.empty() ? "" : "; did you mean " + near + "?"));
+        fmt::format(
+            "model.stack: there is no layer '{}'; write memory (that of the study), base_conv or the name of a memory{}",
+            name, near.empty() ? "" : "; did you mean " + near + "?"));
   }
   if (name == "rule")
     throw OptionError(
@@ -111,9 +111,9 @@ std::vector<LanguageLayer> language_layers(const Options& options) {
   if (!studied)
     throw OptionError(
         kStack,
-        fmt::format("model.stack = \"{}\" has no layer `memory`, so that the memory of the study would "
-                    "decide nothing",
-                    stack));
+        fmt::format(
+            "model.stack = \"{}\" has no layer `memory`, so that the memory of the study would decide nothing",
+            stack));
   if (kinds.size() > count)
     throw OptionError(kStack, fmt::format("model.stack = \"{}\" names {} layers and model.layers = {}", stack,
                                           kinds.size(), count));

@@ -55,10 +55,10 @@ Options layer_options(const Memory& memory, const Options& given, const Vocabula
   // A layer of its own is the first one: what the authors mix in of an earlier layer, nobody hands to it.
   if (options.get_bool("model.value_residual")) {
     if (given.has("model.value_residual"))
-      throw OptionError("model.value_residual",
-                        "model.value_residual mixes in the values of an earlier layer, and a layer in "
-                        "PyTorch stands alone; "
-                        "leave it out, and mix them in a model of your own");
+      throw OptionError(
+          "model.value_residual",
+          "model.value_residual mixes in the values of an earlier layer, and a layer in PyTorch stands alone; leave it out, and mix "
+          "them in a model of your own");
     options.set("model.value_residual", false);
   }
   resolve_model(options, vocabulary);
@@ -66,8 +66,7 @@ Options layer_options(const Memory& memory, const Options& given, const Vocabula
   if (options.get_double("model.weight_dropout") > 0)
     throw OptionError(
         "model.weight_dropout",
-        "model.weight_dropout is of models that crosstalk trains: a layer in PyTorch drops nothing "
-        "inside; leave it out");
+        "model.weight_dropout is of models that crosstalk trains: a layer in PyTorch drops nothing inside; leave it out");
   return options;
 }
 

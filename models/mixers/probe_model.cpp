@@ -241,18 +241,15 @@ const std::vector<OptionSpec>& probe_options() {
   static const std::vector<OptionSpec> options = {
       {"probe_keys",
        std::string("random"),
-       "of a probe: keys are random vectors of length 1, orthonormal ones (at most d_key of them), or random "
-       "ones that were moved "
-       "apart (near_orthogonal), until no product is much above the least that so many can have",
+       "of a probe: keys are random vectors of length 1, orthonormal ones (at most d_key of them), or random ones that were moved apart "
+       "(near_orthogonal), until no product is much above the least that so many can have",
        0,
        0,
        {"random", "orthonormal", "near_orthogonal"}},
       {"probe_values", std::int64_t{0},
        "of a probe: numbers a value, a random vector of length 1 (0: as d_key)", 0, 1 << 16},
       {"probe_scale", 0.0,
-       "of a probe: what attention multiplies products of queries and keys by (0: d_key / 2 under an "
-       "exponential, "
-       "else 1)",
+       "of a probe: what attention multiplies products of queries and keys by (0: d_key / 2 under an exponential, else 1)",
        0, 1e9},
   };
   return options;
@@ -268,9 +265,9 @@ void resolve_probe(Options& options, std::int64_t keys) {
       if (!neutral(spec))
         throw OptionError(
             "model." + spec.name,
-            fmt::format("model.{} is of a probe, and this model is {}; set model.name = \"probe\", or "
-                        "leave it out",
-                        spec.name, options.get_string("model.name")));
+            fmt::format(
+                "model.{} is of a probe, and this model is {}; set model.name = \"probe\", or leave it out",
+                spec.name, options.get_string("model.name")));
     }
     return;
   }
@@ -280,9 +277,9 @@ void resolve_probe(Options& options, std::int64_t keys) {
     if (neutral(spec)) return;
     throw OptionError(
         "model." + spec.name,
-        fmt::format("model.{} has no effect: a probe has nothing but the memory; leave it out, or use "
-                    "model.name = \"retrieval\"",
-                    spec.name));
+        fmt::format(
+            "model.{} has no effect: a probe has nothing but the memory; leave it out, or use model.name = \"retrieval\"",
+            spec.name));
   };
   for (const OptionSpec& spec : part_options()) unused(spec);
   for (const OptionSpec& spec : model_options()) {
@@ -292,9 +289,9 @@ void resolve_probe(Options& options, std::int64_t keys) {
   if (options.get_string("model.probe_keys") == "orthonormal" && keys > d)
     throw OptionError(
         "model.probe_keys",
-        fmt::format("{} keys of {} numbers cannot be orthonormal; give at most task.keys = {}, or "
-                    "model.probe_keys = \"random\"",
-                    keys, d, d));
+        fmt::format(
+            "{} keys of {} numbers cannot be orthonormal; give at most task.keys = {}, or model.probe_keys = \"random\"",
+            keys, d, d));
   options.set("model.probe_values", value_size(options, 0));
 }
 

@@ -220,9 +220,9 @@ Var<Real> ModelParts<Real>::with_bonus(Mixer<Real>& m, Var<Real> o, Var<Real> wr
   if (!flag(options_, "model.bonus")) return o;
   const Var<Real> k = m.at_queries(written ? written : m.keys()), q = m.queries();
   if (k.dim(3) != q.dim(3))
-    throw OptionError("model.bonus",
-                      "model.bonus = true needs keys as they are written; it cannot go with a "
-                      "feature map that changes their size");
+    throw OptionError(
+        "model.bonus",
+        "model.bonus = true needs keys as they are written; it cannot go with a feature map that changes their size");
   auto* r = parameter_("bonus", {m.H, q.dim(3)}, Init::constant(-0.04));
   const Var<Real> own =
       fold(q * (Var<Real>{&graph_, graph_.view(r, {1, 1, m.H, q.dim(3)})} * k), {m.B, m.Q, m.H, 1});

@@ -60,9 +60,8 @@ const std::vector<const char*> kOfLayers = {"token_shift_law",
 std::vector<OptionSpec> before_memory() {
   return {
       {"short_conv", std::string("none"),
-       "which of queries, keys and values go through a short causal convolution, channel by channel, before "
-       "the feature map. In the retrieval model keys alone can: there a token is a whole association, and a "
-       "convolution mixes its key with those of the associations before it",
+       "which of queries, keys and values go through a short causal convolution, channel by channel, before the feature map. In the retrieval model "
+       "keys alone can: there a token is a whole association, and a convolution mixes its key with those of the associations before it",
        0, 0, kOf},
       {"short_conv_width", std::int64_t{4}, "tokens that the convolution sees, the own one counted", 2, 64},
       {"short_conv_silu", false, "whether SiLU follows the convolution, for all that are convolved"},
@@ -74,8 +73,7 @@ std::vector<OptionSpec> before_memory() {
        0,
        {"uniform", "deviation"}},
       {"silu", std::string("none"),
-       "language model: which of queries, keys and values SiLU is taken of, after the convolution or without "
-       "one",
+       "language model: which of queries, keys and values SiLU is taken of, after the convolution or without one",
        0, 0, kOf},
       {"token_shift", std::string("none"),
        "which of queries, keys and values are mixed with those of the token before, x + mu (x_before - x), a "
@@ -83,39 +81,32 @@ std::vector<OptionSpec> before_memory() {
        0, 0, kOf},
       {"token_shift_law",
        std::string("channel"),
-       "what mu of token_shift is. channel: learned numbers, one a channel; head: sigmoid(w.token), one a "
-       "head, which the "
-       "token decides (FoX Pro: Lin et al. 2025, arXiv 2503.02130; in the language model)",
+       "what mu of token_shift is. channel: learned numbers, one a channel; head: sigmoid(w.token), one a head, which the token decides (FoX Pro: "
+       "Lin et al. 2025, arXiv 2503.02130; in the language model)",
        0,
        0,
        {"channel", "head"}},
       {"input_shift",
        std::string("none"),
-       "language model: what projections of a layer see of its input x. none: x; static: x + mu (x_before - "
-       "x), a mu of "
-       "its own for each projection and channel (RWKV-4, 7); token: mu + W2 tanh(W1 x') in place of mu, x' "
-       "itself such a "
-       "mixture (RWKV-6: Peng et al. 2024, arXiv 2404.05892)",
+       "language model: what projections of a layer see of its input x. none: x; static: x + mu (x_before - x), a mu of its own for each projection "
+       "and channel (RWKV-4, 7); token: mu + W2 tanh(W1 x') in place of mu, x' itself such a mixture (RWKV-6: Peng et al. 2024, arXiv 2404.05892)",
        0,
        0,
        {"none", "static", "token"}},
       {"input_shift_start",
        std::string("uniform"),
-       "how mu of input_shift starts: U(0, 1), or as ramps over the channels and the depth of the layer, as "
-       "RWKV-4 and "
-       "RWKV-6 (rwkv4) or RWKV-7 start it",
+       "how mu of input_shift starts: U(0, 1), or as ramps over the channels and the depth of the layer, as RWKV-4 and RWKV-6 (rwkv4) or RWKV-7 "
+       "start it",
        0,
        0,
        {"uniform", "rwkv4", "rwkv7"}},
       {"inner", false,
-       "language model: queries, keys and gates are projections of the values (after convolution and SiLU), "
-       "as in Mamba, and not of the token"},
+       "language model: queries, keys and gates are projections of the values (after convolution and SiLU), as in Mamba, and not of the token"},
       {"key_groups", std::int64_t{0},
        "language model: so many keys and queries, which neighbouring heads share (0: one a head)", 0, 64},
       {"qk_norm",
        std::string("none"),
-       "language model: RMSNorm of queries and keys before the feature map, with gains of a head's channels "
-       "that all heads share or own ones",
+       "language model: RMSNorm of queries and keys before the feature map, with gains of a head's channels that all heads share or own ones",
        0,
        0,
        {"none", "shared", "head"}},
@@ -123,26 +114,22 @@ std::vector<OptionSpec> before_memory() {
       {"rotary_base", 1e4, "the base of the angles of rotary", 1.0000001, 1e12},
       {"rotary_period", std::int64_t{0}, "positions of rotary are counted modulo this (0: not)", 0, 1 << 20},
       {"feature_scale", false,
-       "language model: queries and keys are multiplied by d^(-1/4) before the feature map, d those of a "
-       "head (Based)"},
+       "language model: queries and keys are multiplied by d^(-1/4) before the feature map, d those of a head (Based)"},
       {"value_residual", false,
-       "language model: values v of every layer but the first that has this are mixed with those of that "
-       "one, v + "
-       "sigmoid(W2 W1 x + b) (v_first - v), b a ramp around 0.73 at the start (RWKV-7)"},
+       "language model: values v of every layer but the first that has this are mixed with those of that one, v + sigmoid(W2 W1 x + b) (v_first - "
+       "v), b a ramp around 0.73 at the start (RWKV-7)"},
       {"key_start", 1.0,
        "language model: what the weights of the key projection are multiplied by at the start", 0, 1e6},
       {"projection_start",
        std::string("law"),
-       "language model: how projections of queries, keys and values start: as all weights do (law), or as orthogonal "
-       "matrices, and then the inner maps of gates of low rank at 0, the outer ones as orthogonal matrices times 0.1 "
-       "(RWKV-7)",
+       "language model: how projections of queries, keys and values start: as all weights do (law), or as orthogonal matrices, and then the inner "
+       "maps of gates of low rank at 0, the outer ones as orthogonal matrices times 0.1 (RWKV-7)",
        0,
        0,
        {"law", "orthogonal"}},
       {"biases", std::string(),
-       "language model: projections of a layer with a bias, and, behind a minus, without one, by their "
-       "names, "
-       "whatever model.bias and the laws of gates say: 'query key -beta -out_gate'"},
+       "language model: projections of a layer with a bias, and, behind a minus, without one, by their names, whatever model.bias and the laws of "
+       "gates say: 'query key -beta -out_gate'"},
   };
 }
 
@@ -150,8 +137,7 @@ std::vector<OptionSpec> after_memory() {
   return {
       {"out_skip",
        std::string("none"),
-       "language model: adds D v to what is read, v the value of the token, D a number a head or a channel "
-       "that starts at 1",
+       "language model: adds D v to what is read, v the value of the token, D a number a head or a channel that starts at 1",
        0,
        0,
        {"none", "head", "channel"}},
@@ -165,8 +151,7 @@ std::vector<OptionSpec> after_memory() {
        {"none", "rms", "layer", "group", "rms_all"}},
       {"out_norm_gain",
        std::string("head"),
-       "gains of out_norm: of every head's channels, of a head's channels that all heads share, or none "
-       "(off)",
+       "gains of out_norm: of every head's channels, of a head's channels that all heads share, or none (off)",
        0,
        0,
        {"head", "shared", "off"}},
@@ -185,19 +170,16 @@ std::vector<OptionSpec> after_memory() {
        0,
        {"before", "after"}},
       {"bonus", false,
-       "language model: adds (q.(r k)) v to what is read, behind its norm, with key and value of the token "
-       "itself; r, a "
-       "number a key channel, starts at -0.04 (RWKV-7)"},
+       "language model: adds (q.(r k)) v to what is read, behind its norm, with key and value of the token itself; r, a number a key channel, starts "
+       "at -0.04 (RWKV-7)"},
       {"out_gate",
        std::string("none"),
-       "gate on every channel that is read, by a projection of what asks (in the retrieval model the query), "
-       "after the norm; lora: W2 sigmoid(W1 x)",
+       "gate on every channel that is read, by a projection of what asks (in the retrieval model the query), after the norm; lora: W2 sigmoid(W1 x)",
        0,
        0,
        {"none", "sigmoid", "silu", "gelu", "lora"}},
       {"out_gate_rank", std::int64_t{0},
-       "rank of the gate's projection (0: full; -1: the size of a head's values; -2: 5 sqrt(model.width) in multiples of "
-       "32, as RWKV-7 has it)",
+       "rank of the gate's projection (0: full; -1: the size of a head's values; -2: 5 sqrt(model.width) in multiples of 32, as RWKV-7 has it)",
        -2, 1 << 14},
       {"out_deviation",
        std::string("scaled"),
@@ -229,15 +211,13 @@ void resolve_parts(const Options& options) {
   else if (options.get_bool("model.inner"))
     throw OptionError(
         "model.input_shift",
-        "model.input_shift mixes what projections see, and model.inner has them see the values; leave one "
-        "out");
+        "model.input_shift mixes what projections see, and model.inner has them see the values; leave one out");
   if (text(options, "token_shift") == "none")
     refuse(options, {"token_shift_law"}, "without a shift", "set model.token_shift too");
   if (text(options, "token_shift_law") == "head" && !is_default(options, "key_groups"))
     throw OptionError(
         "model.token_shift_law",
-        "model.token_shift_law = \"head\" has a number a head, and model.key_groups shares keys among "
-        "heads; leave one out");
+        "model.token_shift_law = \"head\" has a number a head, and model.key_groups shares keys among heads; leave one out");
   const std::string norm = text(options, "out_norm");
   if (norm == "none")
     refuse(options, {"out_norm_gain", "out_norm_bias", "out_norm_eps", "out_norm_order", "out_norm_start"},
@@ -267,25 +247,25 @@ void resolve_parts(const Options& options) {
     for (const char* name : {"rotary", "inner", "value_residual"}) {
       const std::string key = std::string("model.") + name;
       if (options.get_bool(key) && options.has("memory.writes") && options.get_int("memory.writes") > 1)
-        throw OptionError(key, fmt::format("{} has no meaning with several writes a token; use "
-                                           "memory.writes = 1, or leave it out",
-                                           key));
+        throw OptionError(
+            key, fmt::format(
+                     "{} has no meaning with several writes a token; use memory.writes = 1, or leave it out",
+                     key));
     }
     if (text(options, "out_skip") != "none" && options.has("memory.writes") &&
         options.get_int("memory.writes") > 1)
       throw OptionError(
           "model.out_skip",
-          "model.out_skip has no meaning with several values a token; use memory.writes = 1, or "
-          "leave it out");
+          "model.out_skip has no meaning with several values a token; use memory.writes = 1, or leave it out");
     return;
   }
   for (const char* name : kOfLayers) {
     if (is_default(options, name)) continue;
     throw OptionError(
         std::string("model.") + name,
-        fmt::format("model.{} belongs to the layers of the language model; leave it out, or add "
-                    "model.name = \"language\" (and a task of tokens)",
-                    name));
+        fmt::format(
+            "model.{} belongs to the layers of the language model; leave it out, or add model.name = \"language\" (and a task of tokens)",
+            name));
   }
   if (options.get_string("model.name") != "retrieval") return;
   for (const char* name : {"short_conv", "token_shift"}) {

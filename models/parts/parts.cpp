@@ -149,20 +149,20 @@ Part feature_map(const std::string& default_map) {
 }
 
 Part key_norm(const std::string& default_norm) {
-  return {{{"key_norm",
-            default_norm,
-            "normalisation of phi(k) and phi(q): by their sum, by their length, or none",
-            0,
-            0,
-            {"none", "sum", "l2"}}},
-          [](Options& o) {
-            if (o.get_string("memory.key_norm") != "sum" || o.has("memory.feature_map") || !in_a_model(o))
-              return;
-            throw OptionError("memory.key_norm",
-                              "memory.key_norm = \"sum\" has no meaning without a positive feature map: keys "
-                              "change sign, so the "
-                              "sum that divides can vanish; use key_norm \"l2\" or \"none\"");
-          }};
+  return {
+      {{"key_norm",
+        default_norm,
+        "normalisation of phi(k) and phi(q): by their sum, by their length, or none",
+        0,
+        0,
+        {"none", "sum", "l2"}}},
+      [](Options& o) {
+        if (o.get_string("memory.key_norm") != "sum" || o.has("memory.feature_map") || !in_a_model(o)) return;
+        throw OptionError(
+            "memory.key_norm",
+            "memory.key_norm = \"sum\" has no meaning without a positive feature map: keys change sign, so the sum that divides "
+            "can vanish; use key_norm \"l2\" or \"none\"");
+      }};
 }
 
 Part read_norm(const std::string& default_norm, std::vector<std::string> choices) {

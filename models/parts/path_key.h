@@ -12,10 +12,10 @@ namespace crosstalk {
 
 /// memory.path_conv, for both memories that reflect.
 inline OptionSpec path_conv_option() {
-  return {"path_conv", std::int64_t{0},
-          "tokens that a causal convolution of w sees before its SiLU, the own one counted (0: none; its "
-          "authors: 3)",
-          0, 64};
+  return {
+      "path_conv", std::int64_t{0},
+      "tokens that a causal convolution of w sees before its SiLU, the own one counted (0: none; its authors: 3)",
+      0, 64};
 }
 
 /// w [B,T,H,K].

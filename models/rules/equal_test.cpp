@@ -46,9 +46,8 @@ const std::vector<Same>& own_pairs() {
        {},
        {"s0", "p0"}},
       {"ttt_linear",
-       "rate = token; gain = parameter(V, constant(1)); bias = parameter(V, constant(0)); state b[V]; "
-       "e = gain * layernorm(S k + b, 0.000001) + bias - v; loss = 0.5 * sum(e * e); G = grad(loss, S); "
-       "b -= rate grad(loss, b); S -= rate G; read gain * layernorm(S q + b, 0.000001) + bias",
+       "rate = token; gain = parameter(V, constant(1)); bias = parameter(V, constant(0)); state b[V]; e = gain * layernorm(S k + b, 0.000001) + bias "
+       "- v; loss = 0.5 * sum(e * e); G = grad(loss, S); b -= rate grad(loss, b); S -= rate G; read gain * layernorm(S q + b, 0.000001) + bias",
        {{"residual", false}},
        {"s0", "b0"}},
   };

@@ -40,8 +40,8 @@ TEST(RuleLatex, ValuesKeepTheirNamesAndLearnedOnesAreTheirs) {
 
 TEST(RuleLatex, StatesOfTheReadingAreThoseBehindTheStep) {
   EXPECT_EQ(
-      equations("state P[V, K]; state n[1] = 1; P = 0.9 P + v k^T; S += P; n += 1; held = S q; "
-                "read held / (n + 0.000001)"),
+      equations(
+          "state P[V, K]; state n[1] = 1; P = 0.9 P + v k^T; S += P; n += 1; held = S q; read held / (n + 0.000001)"),
       (Lines{R"(n_0 &= 1)", R"(\mathbf{P}_t &= 0.9 \mathbf{P}_{t-1} + \mathbf{v}_t \mathbf{k}_t^{\top})",
              R"(n_t &= n_{t-1} + 1)", R"(\mathbf{S}_t &= \mathbf{S}_{t-1} + \mathbf{P}_t)",
              R"(\mathbf{held}_t &= \mathbf{S}_t \mathbf{q}_t)",
@@ -54,13 +54,14 @@ TEST(RuleLatex, StatesOfTheReadingAreThoseBehindTheStep) {
 }
 
 TEST(RuleLatex, GradientsStayGradients) {
-  EXPECT_EQ(equations("e = S k - v; loss = 0.5 sum(e * e); state b[V]; b -= c grad(loss, e); S = S + b k^T; "
-                      "read layernorm(S q)"),
-            (Lines{R"(\mathbf{e}_t &= \mathbf{S}_{t-1} \mathbf{k}_t - \mathbf{v}_t)",
-                   R"(\mathrm{loss}_t &= 0.5 \|\mathbf{e}_t\|^{2})",
-                   R"(\mathbf{b}_t &= \mathbf{b}_{t-1} - c \nabla_{\mathbf{e}_t} \mathrm{loss}_t)",
-                   R"(\mathbf{S}_t &= \mathbf{S}_{t-1} + \mathbf{b}_t \mathbf{k}_t^{\top})",
-                   R"(\mathbf{o}_t &= \operatorname{LN}(\mathbf{S}_t \mathbf{q}_t))"}));
+  EXPECT_EQ(
+      equations(
+          "e = S k - v; loss = 0.5 sum(e * e); state b[V]; b -= c grad(loss, e); S = S + b k^T; read layernorm(S q)"),
+      (Lines{R"(\mathbf{e}_t &= \mathbf{S}_{t-1} \mathbf{k}_t - \mathbf{v}_t)",
+             R"(\mathrm{loss}_t &= 0.5 \|\mathbf{e}_t\|^{2})",
+             R"(\mathbf{b}_t &= \mathbf{b}_{t-1} - c \nabla_{\mathbf{e}_t} \mathrm{loss}_t)",
+             R"(\mathbf{S}_t &= \mathbf{S}_{t-1} + \mathbf{b}_t \mathbf{k}_t^{\top})",
+             R"(\mathbf{o}_t &= \operatorname{LN}(\mathbf{S}_t \mathbf{q}_t))"}));
 }
 
 TEST(RuleLatex, WhatIsLongAndRepeatsHasAnEquationOfItsOwn) {
@@ -83,9 +84,11 @@ TEST(RuleLatex, WhatIsLongAndRepeatsHasAnEquationOfItsOwn) {
 // As it is kept, a law has names only where something is needed twice.
 TEST(RuleLatex, OfACanonicalTextIsShortToo) {
   EXPECT_EQ(
-      equations(accept_law(steps_of("eta = sigmoid(token); state M[V, K]; loss = sum((S k - v)^2); "
-                                    "M = eta M - grad(loss, S); S += M; read S q"))
-                    .text),
+      equations(
+          accept_law(
+              steps_of(
+                  "eta = sigmoid(token); state M[V, K]; loss = sum((S k - v)^2); M = eta M - grad(loss, S); S += M; read S q"))
+              .text),
       (Lines{R"(\eta_t &= \mathbf{w}_{\eta}^{\top} \mathbf{x}_t)",
              R"(\mathbf{x}_{1,t} &= \mathbf{S}_{t-1} \mathbf{k}_t - \mathbf{v}_t)",
              R"(\mathbf{M}_t &= \sigma(\eta_t) \mathbf{M}_{t-1} - 2 \mathbf{x}_{1,t} \mathbf{k}_t^{\top})",

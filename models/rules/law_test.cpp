@@ -122,8 +122,7 @@ TEST(RuleLaw, SaysWhereAndWhatWouldBeRight) {
       {{"S += v k", "read S q"},
        "1:8: product of a vector over V and a vector over K; a b^T is their outer product"},
       {{"S = S * k", "read S q"},
-       "1:7: * of a V x K matrix and a vector over K; A x without * is the product, and A diag(x) scales the "
-       "columns of A"},
+       "1:7: * of a V x K matrix and a vector over K; A x without * is the product, and A diag(x) scales the columns of A"},
       {{"S += v q^T", "read S q"},
        "1:8: q asks, so only read may use it; a state's step sees the token: k, v, token"},
       {{"S += sigmoyd(token) v k^T", "read S q"}, "1:6: unknown name sigmoyd; did you mean sigmoid?"},
@@ -152,8 +151,7 @@ TEST(RuleLaw, SaysWhereAndWhatWouldBeRight) {
       {{"S += v k^T", "read S q", "read S q"}, "3:1: read stands once; a law has one reading"},
       {{"S = I - k k^T", "read S q"}, "1:1: this is a K x K matrix, and a V x K matrix is wanted"},
       {{"S += v k^3.5^T", "read S q"},
-       "1:10: a power is a whole number from -8 to 8 without 0, a value in parentheses, or T for the transpose; sqrt(x) is "
-       "the root"},
+       "1:10: a power is a whole number from -8 to 8 without 0, a value in parentheses, or T for the transpose; sqrt(x) is the root"},
       {{"S += 0^(k^T k) v k^T", "read S q"}, "1:7: x^(y) is e^(y log x), of x above 0"},
       {{"S += v k^T", "read c == 2 ? S q : S q"},
        "2:8: ? : chooses by an option of a memory, and a law of a study has none; write two laws"},
@@ -167,8 +165,7 @@ TEST(RuleLaw, SaysWhereAndWhatWouldBeRight) {
       {{"S = S * I + v k^T", "read S q"},
        "1:7: * goes entry by entry, and I is square; a product with I is written I a"},
       {{"w = tanh(S k)", "g = grad(sum(w * w), S)", "S -= 0.1 outer(grad(sum(g * g), w), k)", "read S q"},
-       "3:16: this grad is of a gradient that went through what it is by, and would miss that part; write the inner "
-       "gradient out"},
+       "3:16: this grad is of a gradient that went through what it is by, and would miss that part; write the inner gradient out"},
       {{"S += v k^2^3^T", "read S q"},
        "1:11: a power of a power wants parentheses: (a^b)^c, or the product of both"},
       {{"S = S + asking v k^T", "read S q"},
@@ -176,8 +173,7 @@ TEST(RuleLaw, SaysWhereAndWhatWouldBeRight) {
       {{"state S[V, K, 2]", "S += v k^T", "read S q"},
        "1:7: a state is a number, a vector or a matrix: at most two sizes"},
       {{"old = S k", "S += v k^T", "read old"},
-       "3:6: old saw states as they were before their steps; read sees them as they are: write out what it "
-       "wants of them"},
+       "3:6: old saw states as they were before their steps; read sees them as they are: write out what it wants of them"},
       {{"S += parameter(K, log_uniform(1)) v k^T", "read S q"},
        "1:19: a start is a number, constant(x), normal(deviation), uniform(bound), uniform(a, b), log_uniform(a, b), "
        "inverse_softplus(a, b), logit_step(a, b), signed_step(a, b) or ramp(\"name\")"},
@@ -225,13 +221,11 @@ TEST(RuleLaw, SaysWhereAndWhatWouldBeRight) {
       {{"S += grad(v, S)", "read S q"}, "1:6: grad wants a number to descend on, not a vector over V"},
       {{"P += v k^T", "read S q"}, "1:1: P is no state; += changes a state (state P[K] declares one)"},
       {{"state H[K, K]", "H += k k^T", "S += v k^T", "read S inverse(H) q"},
-       "4:8: inverse goes entry by entry, which is not the inverse of a K x K matrix; write 1 / M for 1 over "
-       "every entry of M"},
+       "4:8: inverse goes entry by entry, which is not the inverse of a K x K matrix; write 1 / M for 1 over every entry of M"},
       {{"S += v (k / rms(k))^T", "read S q"},
        "1:13: rms(x) is x divided by its root mean square and no number; that is sqrt(mean(x * x))"},
       {{"state z[K]", "z0 = token", "z += z0 k", "S += v k^T", "read S (z * q)"},
-       "2:1: z0 is what crosstalk apply calls the state z before the first token; give the quantity another "
-       "name"},
+       "2:1: z0 is what crosstalk apply calls the state z before the first token; give the quantity another name"},
       {{"d_k = token", "S += d_k v k^T", "read S q"},
        "1:1: d_k is what crosstalk apply calls the gradient by k; give the quantity another name"},
       {{"d_s0 = token", "S += d_s0 v k^T", "read S q"},
@@ -260,8 +254,7 @@ TEST(RuleLaw, SaysWhereAndWhatWouldBeRight) {
        "4:18: read sees z as it is, so grad would miss the way from S through the step of z; write the gradient out, or, "
        "where no q is in it, take it in a step of a state behind: state G[V, K]; G = grad(...)"},
       {{"loss = sum((S k)^2)", "S += v k^T", "S -= 0.1 grad(loss, S)", "read S q"},
-       "3:10: what grad is of does not depend on S as it is now: it saw S as it was before; put the step that makes it "
-       "behind that of S"},
+       "3:10: what grad is of does not depend on S as it is now: it saw S as it was before; put the step that makes it behind that of S"},
       {{"S -= 0.1 grad(sum(v * v), S)", "read S q"}, "1:10: what grad is of does not depend on S"},
       {{"S += 1.5.2 v k^T", "read S q"}, "1:6: 1.5.2 is no number; numbers are 12, 1.5, .5 and 1e-3"},
       {{"S += v k^T", "read 1..2 S q"}, "2:6: 1..2 is no number; numbers are 12, 1.5, .5 and 1e-3"},
@@ -278,18 +271,14 @@ TEST(RuleLaw, SaysWhereAndWhatWouldBeRight) {
       {{"S += v k^T", "read exp(I) v"},
        "2:6: I may be added, subtracted and multiplied; diag(x) has other entries"},
       {{"S += zebra v k^T", "read S q"},
-       "1:6: unknown name zebra; so far there are S, head, k, q, v, and what is learned is token(...) or "
-       "parameter(...)"},
+       "1:6: unknown name zebra; so far there are S, head, k, q, v, and what is learned is token(...) or parameter(...)"},
       {{"M = 0.5 M + v k^T", "S += M", "read S q"},
-       "1:9: M has no value before its own step; what is kept from token to token is declared first, a "
-       "matrix as "
-       "state M[V, K]"},
+       "1:9: M has no value before its own step; what is kept from token to token is declared first, a matrix as state M[V, K]"},
       {{"S += exp(x = 1) v k^T", "read S q"}, "1:6: exp takes no named arguments"},
       {{"S += rms() k^T", "read S q"}, "1:6: rms takes 1 to 2 arguments, and here are 0"},
       {{"S += exp(v, k) k^T", "read S q"}, "1:6: exp takes 1 argument, and here are 2"},
       {{"S += constant(1) v k^T", "read S q"},
-       "1:6: constant is how a parameter or a bias starts: parameter(constant(...)), token(bias = "
-       "constant(...))"},
+       "1:6: constant is how a parameter or a bias starts: parameter(constant(...)), token(bias = constant(...))"},
       {{"S = S + fill(v, V, K)", "read S q"},
        "1:9: fill wants a number, then a size or two: fill(0.1, V, K)"},
       {{"S += dot(k, v) v k^T", "read S q"},
@@ -302,8 +291,7 @@ TEST(RuleLaw, SaysWhereAndWhatWouldBeRight) {
        "1:6: parameter has no argument width; it has its sizes and how it starts"},
       {{"S += token(K, V) k^T", "read S q"}, "1:6: token has too many sizes"},
       {{"S_token = token", "S += S_token token v k^T", "read S q"},
-       "2:14: the parameter S_token is there already; give this one a name of its own first: name = "
-       "token(...)"},
+       "2:14: the parameter S_token is there already; give this one a name of its own first: name = token(...)"},
       {{"b = parameter(normal(k))", "S += b v k^T", "read S q"},
        "1:22: how something starts is said in numbers"},
       {{"b = parameter(log_uniform(2, 1))", "S += b v k^T", "read S q"},
@@ -333,8 +321,7 @@ TEST(RuleLaw, SaysWhereAndWhatWouldBeRight) {
       {{"S = S^2", "read S q"},
        "1:6: a power goes entry by entry, and here stands a V x K matrix; write A * A, or A A"},
       {{"S += (k k) v k^T", "read S q"},
-       "1:9: product of a vector over K and a vector over K; a^T b is a number, a b^T their outer product, a "
-       "* b goes entry by entry"},
+       "1:9: product of a vector over K and a vector over K; a^T b is a number, a b^T their outer product, a * b goes entry by entry"},
       {{"S += v k^T", "read S q", "read"}, "3:5: a value is wanted here, not the end"},
       {{"1 = v", "S += v k^T", "read S q"}, "1:1: a name, state or read is wanted here, not 1"},
       {{"S += v k^T", "read (S q"}, "2:10: the ) of the parenthesis is wanted here, not the end"},
@@ -345,18 +332,15 @@ TEST(RuleLaw, SaysWhereAndWhatWouldBeRight) {
        "1:8: 'byte 206' means nothing here; there are + - * / ^ ( ) [ ] , and names"},
       // Notations of papers and programs that differ.
       {{"beta = sigmoid(W x)", "S += v k^T", "read S q"},
-       "1:16: unknown name W; so far there are S, head, k, q, v, and what is learned is token(...) or "
-       "parameter(...)"},
+       "1:16: unknown name W; so far there are S, head, k, q, v, and what is learned is token(...) or parameter(...)"},
       {{"S = S_{t-1} + v k^T", "read S q"},
-       "1:7: '{' means nothing here; names have no indices: on the right of its step, S is what it was "
-       "before"},
+       "1:7: '{' means nothing here; names have no indices: on the right of its step, S is what it was before"},
       {{"S = S @ S", "read S q"},
        "1:7: '@' means nothing here; A B is the product of matrices, a b^T an outer product"},
       {{"S <- S + v k^T", "read S q"},
        "1:3: '<' means nothing here; a step says NAME = ..., and positive(x) is 1 where x > 0"},
       {{"S += v k.T", "read S q"},
-       "1:9: '.' means nothing here; the transpose is x^T; numbers begin with a digit or a point and a "
-       "digit"},
+       "1:9: '.' means nothing here; the transpose is x^T; numbers begin with a digit or a point and a digit"},
       {{"S += v \xE2\x8A\x97 k", "read S q"},
        "1:8: '\xE2\x8A\x97' means nothing here; an outer product is a b^T"},
       {{"S = S \xE2\x88\x92 v k^T", "read S q"}, "1:7: '\xE2\x88\x92' means nothing here; the minus is -"},

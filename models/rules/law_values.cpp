@@ -105,10 +105,10 @@ void LawValues::check_gradient(const Tree& tree, Value of, Value by) {
         reached(step->second).count(was) != 0)
       fail(
           tree.column,
-          fmt::format("read sees {0} as it is, so grad would miss the way from {1} through the step of {0}; "
-                      "write the gradient out, or, where no q is in it, take it in a step of a state behind: "
-                      "state G[{2}]; G = grad(...)",
-                      one.name, name, sizes_text(by->shape)));
+          fmt::format(
+              "read sees {0} as it is, so grad would miss the way from {1} through the step of {0}; write the gradient out, or, where no q "
+              "is in it, take it in a step of a state behind: state G[{2}]; G = grad(...)",
+              one.name, name, sizes_text(by->shape)));
     if (now->kind == Kind::state) continue;
     if (now == by) changed = &one;
     others.insert(now);
@@ -119,12 +119,15 @@ void LawValues::check_gradient(const Tree& tree, Value of, Value by) {
           definition_, one.name));
   }
   if (inside.count(by) == 0)
-    fail(tree.column,
-         fmt::format("what grad is of does not depend on {0}{1}", name,
-                     changed ? fmt::format(" as it is now: it saw {0} as it was before; put the step that "
-                                           "makes it behind that of {0}",
-                                           name)
-                             : ""));
+    fail(
+        tree.column,
+        fmt::format(
+            "what grad is of does not depend on {0}{1}", name,
+            changed
+                ? fmt::format(
+                      " as it is now: it saw {0} as it was before; put the step that makes it behind that of {0}",
+                      name)
+                : ""));
   if (!changed) return;
   for (Value node : reached(of, others))
     if (node->kind == Kind::state && node->name == changed->name)
@@ -182,10 +185,11 @@ Meaning LawValues::named(const Tree& tree) {
     for (const auto& [name, node] : names_) list += (list.empty() ? "" : ", ") + name, all.push_back(name);
     all.insert(all.end(), function_names().begin(), function_names().end());
     if (tree.name == definition_)
-      fail(tree.column,
-           fmt::format("{0} has no value before its own step; what is kept from token to token is "
-                       "declared first, a matrix as state {0}[V, K]",
-                       tree.name));
+      fail(
+          tree.column,
+          fmt::format(
+              "{0} has no value before its own step; what is kept from token to token is declared first, a matrix as state {0}[V, K]",
+              tree.name));
     // Every other letter would be near a single one.
     const std::string near = tree.name.size() == 1 ? "" : nearest_name(tree.name, all);
     fail(tree.column, fmt::format("unknown name {}; {}", tree.name,
@@ -194,10 +198,11 @@ Meaning LawValues::named(const Tree& tree) {
                                                : "did you mean " + near + "?"));
   }
   if (!it->second)
-    fail(tree.column,
-         fmt::format("{} saw states as they were before their steps; read sees them as they are: write out "
-                     "what it wants of them",
-                     tree.name));
+    fail(
+        tree.column,
+        fmt::format(
+            "{} saw states as they were before their steps; read sees them as they are: write out what it wants of them",
+            tree.name));
   used_.insert(tree.name);
   return {it->second};
 }
@@ -379,8 +384,7 @@ Value LawValues::call(const Tree& tree) {
   const Value a = parts[0], b = parts.size() > 1 ? parts[1] : nullptr;
   if (name == "inverse" && is_square(a))
     throw ShapeRefused(fmt::format(
-        "inverse goes entry by entry, which is not the inverse of {}; write 1 / M for 1 over every "
-        "entry of M",
+        "inverse goes entry by entry, which is not the inverse of {}; write 1 / M for 1 over every entry of M",
         shape_text(a->shape)));
   if (name == "sqrt" && memory_ && a->kind == Kind::number) return g_.number(std::sqrt(a->value));
   if (is_map(name)) return g_.map(name, a);
@@ -417,8 +421,7 @@ Value LawValues::call(const Tree& tree) {
     if (one.through.count(b) != 0 && inside.count(one.gradient) != 0)
       fail(
           tree.column,
-          "this grad is of a gradient that went through what it is by, and would miss that part; write the inner "
-          "gradient out");
+          "this grad is of a gradient that went through what it is by, and would miss that part; write the inner gradient out");
   check_gradient(tree, a, b);
   const Value of = expanded(a, b);
   Value found = gradients(g_, {{of, g_.number(1)}}, {b})[0];

@@ -331,9 +331,7 @@ std::string refused_by_program(Law& law) {
   if (inputs == 0) return "it looks at no token, query or parameter";
   if (inputs > RuleProgram::kMostInputs)
     return fmt::format(
-        "its steps and its reading look at {} values that tokens, queries and parameters make, and token "
-        "after token "
-        "at most {} are carried",
+        "its steps and its reading look at {} values that tokens, queries and parameters make, and token after token at most {} are carried",
         inputs, RuleProgram::kMostInputs);
   return "";
 }

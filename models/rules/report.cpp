@@ -144,8 +144,7 @@ std::vector<std::string> warnings_of(const Law& law) {
     if (!kept || (kept->low <= 1 && kept->high >= -1)) continue;
     const bool exact = kept->low == kept->high;
     warnings.push_back(fmt::format(
-        "what {} holds is multiplied by {}{:.6g} at every token and grows without bound; a decay is "
-        "a number up to 1",
+        "what {} holds is multiplied by {}{:.6g} at every token and grows without bound; a decay is a number up to 1",
         one.name,
         exact           ? ""
         : kept->low > 1 ? "more than "

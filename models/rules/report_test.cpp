@@ -18,8 +18,7 @@ LawReport report_of(const std::string& text) {
 
 TEST(LawReport, NamesEveryTypeAndWhatRuns) {
   const LawReport got = report_of(
-      "beta = 2 sigmoid(token); state z[K]; z += k; error = v - S k; S += beta error k^T; read S q / (z^T "
-      "q)");
+      "beta = 2 sigmoid(token); state z[K]; z += k; error = v - S k; S += beta error k^T; read S q / (z^T q)");
   EXPECT_EQ(got.names, (Rows{{"k", "a vector over K", "given, of the token"},
                              {"v", "a vector over V", "given, of the token"},
                              {"q", "a vector over K", "given, of what asks"},
@@ -30,11 +29,11 @@ TEST(LawReport, NamesEveryTypeAndWhatRuns) {
                              {"S", "a V x K matrix", "state, starts at 0"}}));
   EXPECT_EQ(
       got.engines,
-      (Rows{{"z", "scan: times 1, plus k"},
-            {"S",
-             "recurrence: key k, value v, gain 2 * sigmoid(beta), erases along the key, by the gain; forms "
-             "query, parallel, chunk, recurrent"},
-            {"read", "asks S with q"}}));
+      (Rows{
+          {"z", "scan: times 1, plus k"},
+          {"S",
+           "recurrence: key k, value v, gain 2 * sigmoid(beta), erases along the key, by the gain; forms query, parallel, chunk, recurrent"},
+          {"read", "asks S with q"}}));
   // S k, v - S k, its multiple, the outer product, the sum; z + k; S q, z^T q, the quotient.
   EXPECT_EQ(got.with_state, "6 V K + 3 V + 3 K");
   EXPECT_EQ(got.without_state, "2");
@@ -91,10 +90,10 @@ TEST(LawReport, SaysThatANumberBesideASquareMatrixIsNoIdentity) {
   const auto notes = [](const std::string& factor) {
     return report_of("b = sigmoid(token); S = S " + factor + " + b v k^T; read S q").notes;
   };
-  EXPECT_EQ(notes("(1 - b k k^T)"),
-            (std::vector<std::string>{
-                "a number beside a square matrix is added to, or subtracted at, every entry; the "
-                "identity is I: I - k k^T"}));
+  EXPECT_EQ(
+      notes("(1 - b k k^T)"),
+      (std::vector<std::string>{
+          "a number beside a square matrix is added to, or subtracted at, every entry; the identity is I: I - k k^T"}));
   EXPECT_TRUE(notes("(I - b k k^T)").empty());
   EXPECT_TRUE(report_of("S = (1 - v k^T) * S + v k^T; read S q").notes.empty());
 }

@@ -136,8 +136,7 @@ Memory memory_with(const Rule& rule) {
   forms.push_back("compiled");
   memory.options.push_back(
       {"form", forms.front(),
-       "which of the equal forms computes it (automatic: by shapes; compiled: a law that runs "
-       "token after token, by NVRTC for the GPU at hand)",
+       "which of the equal forms computes it (automatic: by shapes; compiled: a law that runs token after token, by NVRTC for the GPU at hand)",
        0, 0, forms});
   follow(law, memory);
   return memory;

@@ -20,8 +20,7 @@ namespace {
 /// A sequence cut in two, the states of the first part handed to the second.
 TEST(SequentialRules, AreSplitAtAnyToken) {
   const std::string law =
-      "g = token(V); state z[3]; z = softmax(z + ones(3) tanh(sum(S))); S = 0.9 S + tanh(S k + v) k^T; "
-      "read S q + g * sum(z * z)";
+      "g = token(V); state z[3]; z = softmax(z + ones(3) tanh(sum(S))); S = 0.9 S + tanh(S k + v) k^T; read S q + g * sum(z * z)";
   const Rule& rule = rule_of(law, {});
   constexpr int T = 10, K = 4, V = 3;
   const auto row = [](const std::string& name, int t, int i) {

@@ -316,8 +316,7 @@ class Parser {
       if (now().kind != Token::Kind::number || now().text.size() != 1 || now().text[0] < '1' ||
           now().text[0] > '8')
         fail(
-            "a power is a whole number from -8 to 8 without 0, a value in parentheses, or T for the transpose; sqrt(x) is "
-            "the root");
+            "a power is a whole number from -8 to 8 without 0, a value in parentheses, or T for the transpose; sqrt(x) is the root");
       const int n = now().text[0] - '0';
       ++at_;
       base = tree(Kind::power, at, std::move(base));

@@ -232,8 +232,7 @@ INSTANTIATE_TEST_SUITE_P(Laws, RuleInRetrieval, ::testing::ValuesIn(examples()),
 // A study's law that says what a built-in memory does has its nodes and trains to its bits.
 TEST(RuleOfABuiltIn, HasItsNodesAndItsBits) {
   const std::string decay =
-      "beta = sigmoid(token); A_log = parameter(log_uniform(1, 16)); decay = token({}bias = "
-      "inverse_softplus(0.001, 0.1)); ";
+      "beta = sigmoid(token); A_log = parameter(log_uniform(1, 16)); decay = token({}bias = inverse_softplus(0.001, 0.1)); ";
   struct {
     const char* memory;
     std::string law;

@@ -69,8 +69,7 @@ TEST_P(GateStarts, OfEveryOptionThatChangesThemAreStated) {
       const bool other = !usual || std::abs(median - usual->median()) > 0.03 * usual->median() ||
                          std::abs(start->negative - usual->negative) > 0.01;
       EXPECT_FALSE(other) << fmt::format(
-          "models/memories/{0}_test.cpp does not state it: CROSSTALK_START({0}, "
-          "{1}, \"{2}\", {3:.4g}, {4:.2g});",
+          "models/memories/{0}_test.cpp does not state it: CROSSTALK_START({0}, {1}, \"{2}\", {3:.4g}, {4:.2g});",
           kind.name, spec.name, bare(value), median, start->negative);
     }
   }

@@ -336,8 +336,7 @@ TEST(RankLaw, ReadsThroughFeaturesHaveNoMoreRankThanTheyHave) {
                          << values.transpose();
     } else {
       EXPECT_GT(rank, std::max<std::int64_t>(d, kFew))
-          << "reads have no higher rank than keys have features: where that is so by the equation, say "
-             ".bounded_by_rank = true in models/memories/"
+          << "reads have no higher rank than keys have features: where that is so by the equation, say .bounded_by_rank = true in models/memories/"
           << kind.name << ".cpp; singular values " << values.transpose();
     }
   }

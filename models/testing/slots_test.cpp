@@ -13,37 +13,37 @@ namespace crosstalk::checks {
 namespace {
 
 Memory gated_slots() {
-  return {.name = "gated_slots",
-          .summary = "a softmax over slots, which fade as the token says",
-          .does = "fades every slot at a rate of its own, and fills it by what it let go",
-          .family = Family::adds,
-          .equation =
-              "A_t = Diag(alpha_t) A_{t-1} + (1 - alpha_t) k_t^T, C_t = C_{t-1} Diag(alpha_t) + v_t (1 - "
-              "alpha_t)^T, o = C softmax(A q)",
-          .laws = "alpha_t = sigmoid(W token + b)^(1/16)",
-          .source = "Zhang et al. 2024, arXiv 2409.07146",
-          .options = {{.name = "slots",
-                       .default_value = std::int64_t{64},
-                       .help = "rows of A and columns of C",
-                       .min = 1,
-                       .max = 4096,
-                       .tried = {2, 5}}},
-          .inputs = {{.name = "log_decay", .per = Per::other, .shape = "[B,T,H,S]", .symbol = "log alpha"}},
-          .states = {"A", "C"},
-          .state = [](const Options& o, std::int64_t K, std::int64_t V,
-                      std::int64_t) { return o.get_int("memory.slots") * (K + V); },
-          .letters = {{'S', "slots"}},
-          .build =
-              [](auto& m) {
-                const auto [q, k] = features(m);
-                const int slots = m.integer("slots");
-                const auto g =
-                    m.input("log_decay", [&] { return (1.0 / 16) * log_sigmoid(m.token("decay", slots)); });
-                const auto filled = 1.0 - exp(g);
-                const auto weights =
-                    softmax(read(m, q, {.key = k, .value = filled, .value_log_decay = g, .state = "A"}));
-                return read(m, weights, {.key = filled, .log_decay = g, .state = "C"});
-              }};
+  return {
+      .name = "gated_slots",
+      .summary = "a softmax over slots, which fade as the token says",
+      .does = "fades every slot at a rate of its own, and fills it by what it let go",
+      .family = Family::adds,
+      .equation =
+          "A_t = Diag(alpha_t) A_{t-1} + (1 - alpha_t) k_t^T, C_t = C_{t-1} Diag(alpha_t) + v_t (1 - alpha_t)^T, o = C softmax(A q)",
+      .laws = "alpha_t = sigmoid(W token + b)^(1/16)",
+      .source = "Zhang et al. 2024, arXiv 2409.07146",
+      .options = {{.name = "slots",
+                   .default_value = std::int64_t{64},
+                   .help = "rows of A and columns of C",
+                   .min = 1,
+                   .max = 4096,
+                   .tried = {2, 5}}},
+      .inputs = {{.name = "log_decay", .per = Per::other, .shape = "[B,T,H,S]", .symbol = "log alpha"}},
+      .states = {"A", "C"},
+      .state = [](const Options& o, std::int64_t K, std::int64_t V,
+                  std::int64_t) { return o.get_int("memory.slots") * (K + V); },
+      .letters = {{'S', "slots"}},
+      .build =
+          [](auto& m) {
+            const auto [q, k] = features(m);
+            const int slots = m.integer("slots");
+            const auto g =
+                m.input("log_decay", [&] { return (1.0 / 16) * log_sigmoid(m.token("decay", slots)); });
+            const auto filled = 1.0 - exp(g);
+            const auto weights =
+                softmax(read(m, q, {.key = k, .value = filled, .value_log_decay = g, .state = "A"}));
+            return read(m, weights, {.key = filled, .log_decay = g, .state = "C"});
+          }};
 }
 
 const ApplySizes kSizes = {.B = 2, .T = 7, .H = 2, .K = 3, .V = 4};

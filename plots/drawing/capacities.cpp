@@ -113,8 +113,7 @@ void add_fit(Drawing& drawing, const std::vector<Measured>& all, std::ostream& n
   drawing.figure["fit"] =
       fmt::format("Fit: slope {:.2f} [{:.2f}, {:.2f}]", fit.slope, fit.slope_lo, fit.slope_hi);
   drawing.footnotes.emplace_back(
-      "Fit: interval regression over all memories, those solved at the largest tested number included; 95 % "
-      "interval of the slope.");
+      "Fit: interval regression over all memories, those solved at the largest tested number included; 95 % interval of the slope.");
 }
 
 }  // namespace
@@ -144,10 +143,9 @@ Drawing draw_capacities(const FigureInput& input, const std::vector<RecordLine>&
   const std::optional<double> accuracy = input.options.metric.empty() ? solved_accuracy(input) : std::nullopt;
   const Metric metric = accuracy ? Metric{"eval_accuracy", "Evaluation accuracy", false} : metric_of(input);
   if (!metric.is_loss && !accuracy)
-    throw std::invalid_argument(
-        fmt::format("a capacity is the largest number of associations with a loss below a threshold; "
-                    "--metric {} is no loss",
-                    metric.name));
+    throw std::invalid_argument(fmt::format(
+        "a capacity is the largest number of associations with a loss below a threshold; --metric {} is no loss",
+        metric.name));
   drawing.metric = metric.name;
   const double threshold = accuracy ? 1 - *accuracy : threshold_of(input);
   const int expected = expected_seeds(lines, input.options.expected_seeds);

@@ -47,14 +47,16 @@ TEST_F(DifferenceTest, ATableHasMediansIntervalsAndWins) {
       table(runs(7)),
       "| Memory | pairs = 4 | pairs = 8 |\n|---|--:|--:|\n"
       "| b | **0.1** [0.1, 0.1] 7/7 | -0.001 [-0.00553, 0.00453] 3/7 |\n"
-      "\nDifference of evaluation accuracy. Median over 7 seeds [95 % confidence interval of the median]. "
-      "Paired by seed, each minus a: above 0 is better. Behind the interval: seeds in which it is better. "
-      "Bold: difference told from 0 (signed-rank test, Holm over 2).\n");
+      "\nDifference of evaluation accuracy. Median over 7 seeds [95 % confidence interval of the median]. Paired by seed, each minus a: above 0 is "
+      "better. Behind the interval: seeds in which it is better. Bold: difference told from 0 (signed-rank test, Holm over 2).\n");
   options_.against = "b";
   EXPECT_THAT(table(runs(7)), HasSubstr("| a | **-0.1** [-0.1, -0.1] 0/7 | 0.001 [-0.00453, 0.00553] 4/7 |"));
-  EXPECT_THAT(table(runs(6)),
-              AllOf(Not(HasSubstr("**")), HasSubstr("No difference can be told from 0: 2 comparisons "
-                                                    "need 7 shared seeds, 1 more than there are.")));
+  EXPECT_THAT(
+      table(runs(6)),
+      AllOf(
+          Not(HasSubstr("**")),
+          HasSubstr(
+              "No difference can be told from 0: 2 comparisons need 7 shared seeds, 1 more than there are.")));
   EXPECT_THAT(table(runs(7), TableFormat::latex),
               HasSubstr("\\textbf{-0.1} {\\scriptsize [-0.1, -0.1] 0/7}"));
 }
@@ -168,8 +170,8 @@ TEST_F(DifferenceTest, BoldIsBestBeyondDoubt) {
                 AllOf(Not(HasSubstr("**")), Not(HasSubstr("Bold:"))));
   EXPECT_THAT(
       table(equal, TableFormat::markdown, "final"),
-      HasSubstr(" Nothing is bold: nothing is better than every other by the same seeds (signed-rank test, "
-                "Holm over 2)."));
+      HasSubstr(
+          " Nothing is bold: nothing is better than every other by the same seeds (signed-rank test, Holm over 2)."));
   draw("difference", equal);
   EXPECT_THAT(caption(), HasSubstr("No difference is told from 0 (signed-rank test, Holm over 2)."));
   // Solved are equal, and so are numbers that look the same.
@@ -183,11 +185,11 @@ TEST_F(DifferenceTest, BoldIsBestBeyondDoubt) {
 
 TEST_F(DifferenceTest, TheSeedsThatADifferenceNeeds) {
   options_.metric = "eval_accuracy";
-  EXPECT_THAT(detect_text(rows_of(runs(7)), options_, 0.05),
-              ::testing::ElementsAre(
-                  "a difference of 0.05 in eval_accuracy needs about 7 seeds to be told in four of five "
-                  "tables of 2 comparisons (from 7 to 7, which b and a need at task.pairs = 4); by the "
-                  "spread of 7 seeds"));
+  EXPECT_THAT(
+      detect_text(rows_of(runs(7)), options_, 0.05),
+      ::testing::ElementsAre(
+          "a difference of 0.05 in eval_accuracy needs about 7 seeds to be told in four of five tables of 2 comparisons (from 7 to 7, which "
+          "b and a need at task.pairs = 4); by the spread of 7 seeds"));
   RecordMap fewer = runs(7, {"a", "b", "c"});
   std::erase_if(fewer, [](const auto& one) { return one.second.label == "c" && one.second.seed > 3; });
   EXPECT_THAT(detect_text(rows_of(fewer), options_, 0.05).at(0), HasSubstr("by the spread of 3 to 7 seeds"));

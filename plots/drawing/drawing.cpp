@@ -155,8 +155,7 @@ double threshold_of(const FigureInput& input) {
   }
   if (const auto nothing = nothing_solves(input, solved_at(input, stops)))
     input.notes << fmt::format(
-        "warning: solved is a loss of at most {}, and answering nothing has {:.3g}: whoever learns nothing is solved; "
-        "give a smaller --threshold\n",
+        "warning: solved is a loss of at most {}, and answering nothing has {:.3g}: whoever learns nothing is solved; give a smaller --threshold\n",
         solved_at(input, stops), *nothing);
   return solved_at(input, stops);
 }

@@ -30,8 +30,7 @@ void check_rates(const FigureInput& input) {
     if (const auto rate = learning_rate_of(*record); rate && *rate > 0) rates.insert(*rate);
   if (rates.size() < 2)
     throw std::invalid_argument(fmt::format(
-        "window needs runs with several learning rates (\"train.learning_rate\" = [...] in a grid, as "
-        "experiments/lr_atlas.toml has); {}",
+        "window needs runs with several learning rates (\"train.learning_rate\" = [...] in a grid, as experiments/lr_atlas.toml has); {}",
         rates.empty() ? "these have none" : fmt::format("these have {} alone", *rates.begin())));
 }
 

@@ -137,16 +137,18 @@ Drawing draw_accuracy(const FigureInput& input) {
 }  // namespace
 
 Figure accuracy() {
-  return {.kind = {.name = "accuracy",
-                   .summary = "Accuracy against pairs, width, state bytes or any other key (--x)",
-                   .x = "--x KEY, state_bytes (4 bytes a float, or as a table gives it), or the key that "
-                        "varies: pairs, associations, width, length, d_key or learning rate.",
-                   .y = "eval_accuracy, with --best test_accuracy; or any --metric. Dashed: chance, "
-                        "where all runs share it.",
-                   .statistic = kMedian,
-                   .options = {"--x", "--no-theory", "--published"},
-                   .columns = columns_over("KEY")},
-          .draw = draw_accuracy};
+  return {
+      .kind =
+          {.name = "accuracy",
+           .summary = "Accuracy against pairs, width, state bytes or any other key (--x)",
+           .x = "--x KEY, state_bytes (4 bytes a float, or as a table gives it), or the key that "
+                "varies: pairs, associations, width, length, d_key or learning rate.",
+           .y =
+               "eval_accuracy, with --best test_accuracy; or any --metric. Dashed: chance, where all runs share it.",
+           .statistic = kMedian,
+           .options = {"--x", "--no-theory", "--published"},
+           .columns = columns_over("KEY")},
+      .draw = draw_accuracy};
 }
 
 }  // namespace crosstalk::figures

@@ -37,8 +37,7 @@ void add_rank_bounds(Drawing& drawing, const std::vector<RecordLine>& lines, con
   if (any) drawing.overlay_names.emplace_back("theory", expected ? "Theory: rank" : "Theory: rank bound");
   if (expected)
     drawing.footnotes.emplace_back(
-        "Theory: the smallest loss of a read-out of rank $d_{\\mathrm{dot}}$, expected over all data; a run "
-        "may lie on either side.");
+        "Theory: the smallest loss of a read-out of rank $d_{\\mathrm{dot}}$, expected over all data; a run may lie on either side.");
 }
 
 }  // namespace

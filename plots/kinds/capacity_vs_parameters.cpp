@@ -18,8 +18,7 @@ Drawing draw_capacity_vs_parameters(const FigureInput& input) {
   });
   if (lines.empty())
     throw std::invalid_argument(
-        "capacity-vs-parameters needs records with their number of parameters (column parameters); these "
-        "have none");
+        "capacity-vs-parameters needs records with their number of parameters (column parameters); these have none");
   return draw_capacities(input, lines, Against::parameters);
 }
 

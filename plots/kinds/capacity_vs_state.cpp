@@ -13,8 +13,7 @@ Drawing draw_capacity_vs_state(const FigureInput& input) {
   });
   if (lines.empty())
     throw std::invalid_argument(
-        "capacity-vs-state needs records with a state size (column state_size, or state_bytes); these have "
-        "none");
+        "capacity-vs-state needs records with a state size (column state_size, or state_bytes); these have none");
   return draw_capacities(input, lines,
                          input.options.x == "state_bytes" ? Against::state_in_bytes : Against::state);
 }

@@ -36,8 +36,7 @@ Drawing draw_curves(const FigureInput& input) {
   const auto lines = lines_with(input, at_one_load(input), &Record::curves, name);
   if (lines.empty())
     throw std::invalid_argument(fmt::format(
-        "curves needs records with a learning curve \"{}\" (eval_loss, eval_accuracy, eval_exact, "
-        "train_loss); {}",
+        "curves needs records with a learning curve \"{}\" (eval_loss, eval_accuracy, eval_exact, train_loss); {}",
         name, what_series_they_have(input.records)));
   Drawing drawing = begin_drawing(kLinesTemplate, input.options, "step");
   drawing.needs = {"curves." + name};
@@ -69,16 +68,18 @@ Drawing draw_curves(const FigureInput& input) {
 }  // namespace
 
 Figure curves() {
-  return {.kind = {.name = "curves",
-                   .summary = "Learning curves: evaluation loss against training step",
-                   .x = "Training step.",
-                   .y = "The curve of --metric: eval_loss (default), eval_accuracy, eval_exact or "
-                        "train_loss; at the largest number of associations unless --where picks another.",
-                   .statistic = "Line: the median over seeds at each step; band: its interval. A run that "
-                                "stopped early keeps its last value.",
-                   .threshold = kSolvedBelow,
-                   .columns = columns_over("step")},
-          .draw = draw_curves};
+  return {
+      .kind =
+          {.name = "curves",
+           .summary = "Learning curves: evaluation loss against training step",
+           .x = "Training step.",
+           .y = "The curve of --metric: eval_loss (default), eval_accuracy, eval_exact or "
+                "train_loss; at the largest number of associations unless --where picks another.",
+           .statistic =
+               "Line: the median over seeds at each step; band: its interval. A run that stopped early keeps its last value.",
+           .threshold = kSolvedBelow,
+           .columns = columns_over("step")},
+      .draw = draw_curves};
 }
 
 }  // namespace crosstalk::figures

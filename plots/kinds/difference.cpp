@@ -58,8 +58,7 @@ void check_same_task(const Record& one, const Record& other) {
   const auto task = config_text(one, "task.name"), against = config_text(other, "task.name");
   if (task && against && *task != *against)
     throw std::invalid_argument(fmt::format(
-        "\"{}\" is of task.name = {}, \"{}\" of {}: no seed pairs them; take one task, for example: "
-        "--where task.name={}",
+        "\"{}\" is of task.name = {}, \"{}\" of {}: no seed pairs them; take one task, for example: --where task.name={}",
         one.label, *task, other.label, *against, *task));
 }
 
@@ -174,12 +173,12 @@ Figure difference() {
           {.name = "difference",
            .summary = "Labels held against one of them (--against), paired by seed",
            .x = "The key that varies, as in table final.",
-           .y = "The median over seeds of a label's metric minus that of --against LABEL (without it the "
-                "first) with the same seed, whose data are the same: test_accuracy of language models, else "
-                "test_loss, or any --metric.",
-           .statistic = "Line: the median of the differences; band: its interval ('crosstalk describe "
-                        "intervals'). A filled marker: told from 0 by the signed-rank test, corrected by "
-                        "Holm over all points and lines ('crosstalk describe bold').",
+           .y =
+               "The median over seeds of a label's metric minus that of --against LABEL (without it the first) with the same seed, whose data are "
+               "the same: test_accuracy of language models, else test_loss, or any --metric.",
+           .statistic =
+               "Line: the median of the differences; band: its interval ('crosstalk describe intervals'). A filled marker: told from 0 by "
+               "the signed-rank test, corrected by Holm over all points and lines ('crosstalk describe bold').",
            .options = {"--against"},
            .columns = columns_over("KEY", {"against", "wins", "p", "p_holm", "told"})},
       .draw = draw_difference};

@@ -110,10 +110,9 @@ Drawing draw_errors(const FigureInput& input) {
     if (named.insert(line.label).second)
       drawing.lines.push_back({line.label, 0, "", count_seeds(line, expected), "-"});
   if (drawing.figure["panels"].size() > kMostPanels || named.size() > kMostLines)
-    throw std::invalid_argument(
-        fmt::format("errors: {} panels of {} memories do not fit (at most {} of {}); choose "
-                    "some with --where",
-                    drawing.figure["panels"].size(), named.size(), kMostPanels, kMostLines));
+    throw std::invalid_argument(fmt::format(
+        "errors: {} panels of {} memories do not fit (at most {} of {}); choose some with --where",
+        drawing.figure["panels"].size(), named.size(), kMostPanels, kMostLines));
   drawing.figure["kinds"] = nlohmann::ordered_json::array();
   for (const Kind& kind : kKinds)
     if (kinds.contains(kind.metric)) drawing.figure["kinds"].push_back({kind.metric, kind.name, kind.colour});
@@ -140,13 +139,12 @@ Figure errors() {
       .kind =
           {.name = "errors",
            .summary = "Kinds of wrong answers: an old value of the key, another key's, never written, ...",
-           .x = "Share of the queries of the test split that were answered wrongly, a bar for each memory; a "
-                "panel for each value of --facet KEY.",
-           .y = "Kinds of wrong answers, the columns error_... of an export: the first that applies to what "
-                "was answered.",
+           .x =
+               "Share of the queries of the test split that were answered wrongly, a bar for each memory; a panel for each value of --facet KEY.",
+           .y =
+               "Kinds of wrong answers, the columns error_... of an export: the first that applies to what was answered.",
            .statistic =
-               "Mean over the seeds that did not diverge (shares of medians would not add up); lo and "
-               "hi are their range.",
+               "Mean over the seeds that did not diverge (shares of medians would not add up); lo and hi are their range.",
            .columns = {"label", "d_dot", "test_accuracy", "n", "mean", "lo", "hi", "metric"}},
       .draw = draw_errors,
       .has_own_panels = true};

@@ -31,12 +31,10 @@ inline constexpr const char* kMedian =
     "Line: the median over seeds; band: its interval ('crosstalk describe intervals'). Diverged runs count "
     "as the worst, and a point of which half or more diverged is a cross.";
 inline constexpr const char* kSolvedBelow =
-    "--threshold X; without it twice the largest train.stop_loss of the runs ('crosstalk describe "
-    "threshold').";
+    "--threshold X; without it twice the largest train.stop_loss of the runs ('crosstalk describe threshold').";
 inline constexpr const char* kCapacityBars =
-    "Point: the capacity from the median over seeds; bar: from the last solved number of a low seed to the "
-    "next tested "
-    "number of a high one ('crosstalk describe intervals'). An arrow: solved to the end of the grid.";
+    "Point: the capacity from the median over seeds; bar: from the last solved number of a low seed to the next tested number of a high one "
+    "('crosstalk describe intervals'). An arrow: solved to the end of the grid.";
 inline constexpr const char* kAssociations = "task.associations, the number of associations S";
 
 /// The columns of a CSV over x.

@@ -17,8 +17,7 @@ Drawing draw_length(const FigureInput& input) {
   const auto lines = lines_with(input, input.records, &Record::profiles, profile);
   if (lines.empty())
     throw std::invalid_argument(fmt::format(
-        "length needs records with a profile \"{}\" (eval.length_factors; --metric loss, accuracy, "
-        "exact or scaled_accuracy); {}",
+        "length needs records with a profile \"{}\" (eval.length_factors; --metric loss, accuracy, exact or scaled_accuracy); {}",
         profile, what_series_they_have(input.records)));
   Drawing drawing = begin_drawing(kLinesTemplate, input.options, "length_factor");
   drawing.needs = {"profiles." + profile};
@@ -55,15 +54,15 @@ Drawing draw_length(const FigureInput& input) {
 
 Figure length() {
   return {
-      .kind = {.name = "length",
-               .summary = "Loss at multiples of the training length",
-               .x =
-                   "Length of the test sequences as a multiple of the training length (eval.length_factors).",
-               .y = "Loss, or --metric accuracy, exact or scaled_accuracy (0 is chance; the default "
-                    "where there is one).",
-               .statistic = kMedian,
-               .options = {"--published"},
-               .columns = columns_over("length_factor")},
+      .kind =
+          {.name = "length",
+           .summary = "Loss at multiples of the training length",
+           .x = "Length of the test sequences as a multiple of the training length (eval.length_factors).",
+           .y =
+               "Loss, or --metric accuracy, exact or scaled_accuracy (0 is chance; the default where there is one).",
+           .statistic = kMedian,
+           .options = {"--published"},
+           .columns = columns_over("length_factor")},
       .draw = draw_length};
 }
 

@@ -29,11 +29,10 @@ void check(const FigureInput& input, const std::vector<RecordLine>& lines) {
   std::set<std::string> labels;
   for (const RecordLine& line : lines) labels.insert(line.label);
   if (labels.size() > kMostLines)
-    throw std::invalid_argument(
-        fmt::format("probe: {} memories are too many lines to tell apart (at most {}); choose some: --where "
-                    "label={},{} (the numbers of all: crosstalk table final STORE --metric squared_error, or "
-                    "snr, test_accuracy)",
-                    labels.size(), kMostLines, *labels.begin(), *std::next(labels.begin())));
+    throw std::invalid_argument(fmt::format(
+        "probe: {} memories are too many lines to tell apart (at most {}); choose some: --where label={},{} (the numbers of all: "
+        "crosstalk table final STORE --metric squared_error, or snr, test_accuracy)",
+        labels.size(), kMostLines, *labels.begin(), *std::next(labels.begin())));
   if (!input.options.facet.empty())
     throw std::invalid_argument("probe has a panel for each model.d_key already; leave out --facet");
   if (!input.options.metric.empty())
@@ -160,17 +159,18 @@ Drawing draw_probe(const FigureInput& input) {
 }  // namespace
 
 Figure probe() {
-  return {.kind = {.name = "probe",
-                   .summary =
-                       "Squared error and recall of untrained memories (model.name = probe), beside theory",
-                   .x = "Pairs stored per dimension, n / d_key, a column of panels for each d_key.",
-                   .y = "Squared error of what is retrieved (above) and recall among random codes "
-                        "(below), beside theory.",
-                   .statistic = kMedian,
-                   .options = {"--no-theory"},
-                   .columns = columns_over("associations", {"model.d_key", "metric"})},
-          .draw = draw_probe,
-          .has_own_panels = true};
+  return {
+      .kind =
+          {.name = "probe",
+           .summary = "Squared error and recall of untrained memories (model.name = probe), beside theory",
+           .x = "Pairs stored per dimension, n / d_key, a column of panels for each d_key.",
+           .y =
+               "Squared error of what is retrieved (above) and recall among random codes (below), beside theory.",
+           .statistic = kMedian,
+           .options = {"--no-theory"},
+           .columns = columns_over("associations", {"model.d_key", "metric"})},
+      .draw = draw_probe,
+      .has_own_panels = true};
 }
 
 }  // namespace crosstalk::figures

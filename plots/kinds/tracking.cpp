@@ -43,10 +43,9 @@ Drawing draw_tracking(const FigureInput& input) {
   const std::string profile = "accuracy_" + by, exact = "exact_" + by;
   const auto lines = lines_with(input, input.records, &Record::profiles, profile);
   if (lines.empty())
-    throw std::invalid_argument(
-        fmt::format("tracking needs records with a profile accuracy_by_operations or accuracy_by_position "
-                    "(tasks swap and words); {}",
-                    what_series_they_have(input.records)));
+    throw std::invalid_argument(fmt::format(
+        "tracking needs records with a profile accuracy_by_operations or accuracy_by_position (tasks swap and words); {}",
+        what_series_they_have(input.records)));
   Drawing drawing = begin_drawing(kLinesTemplate, input.options, by_operations ? "operations" : "position");
   drawing.needs = {"profiles." + profile};
   const int expected = expected_seeds(lines, input.options.expected_seeds);
@@ -96,8 +95,8 @@ Figure tracking() {
            .summary = "Accuracy against the number of operations before the query",
            .x = "Operations before the query (task swap), or the position of the token (task words); where "
                 "a sequence has one answer (task arithmetic) its tokens, sixteen groups of lengths.",
-           .y = "Accuracy there; thin lines: the share of sequences with every answer so far "
-                "right. Dotted line: the training length.",
+           .y =
+               "Accuracy there; thin lines: the share of sequences with every answer so far right. Dotted line: the training length.",
            .statistic = kMedian,
            .options = {"--no-theory"},
            .columns = columns_over("operations")},

@@ -46,9 +46,9 @@ void add_sum_rule_floor(Drawing& drawing, const std::vector<RecordLine>& lines, 
     drawing.overlays.push_back({label, 0, "#555555"});
   }
   if (known.empty()) {
-    input.notes << "theory: the sum rule's floor binds memories that do not see the order of writes (as "
-                   "linear_attention "
-                   "and softmax) on task reassign; there are none here, and nothing is drawn behind\n";
+    input.notes
+        << "theory: the sum rule's floor binds memories that do not see the order of writes (as linear_attention and softmax) on task "
+           "reassign; there are none here, and nothing is drawn behind\n";
     return;
   }
   drawing.overlay_names.emplace_back("theory", "Theory: best answer without order");
@@ -57,26 +57,27 @@ void add_sum_rule_floor(Drawing& drawing, const std::vector<RecordLine>& lines, 
         "Theory: the mean of the values written to a key, on the sequences of these runs.");
   if (any_expected)
     drawing.footnotes.emplace_back(
-        "Theory: the mean of the values written to a key, expected over all data; a run may lie on either "
-        "side.");
+        "Theory: the mean of the values written to a key, expected over all data; a run may lie on either side.");
 }
 
 }  // namespace
 
 Figure updates() {
-  return {.kind = {.name = "updates",
-                   .summary = "Final loss against associations of update rules, with the sum rule's floor",
-                   .x = kAssociations,
-                   .y = "The final loss, on a logarithmic axis that ends at half the threshold: what is "
-                        "below is solved. Thin line: the floor of memories that do not see the order of "
-                        "writes.",
-                   .statistic = kMedian,
-                   .threshold = kSolvedBelow,
-                   .options = {"--no-theory", "--published"},
-                   .columns = columns_over("associations")},
-          .draw = [](const FigureInput& input) {
-            return draw_loads(input, {"updates", false, true, add_sum_rule_floor});
-          }};
+  return {
+      .kind =
+          {.name = "updates",
+           .summary = "Final loss against associations of update rules, with the sum rule's floor",
+           .x = kAssociations,
+           .y =
+               "The final loss, on a logarithmic axis that ends at half the threshold: what is below is solved. Thin line: the floor of "
+               "memories that do not see the order of writes.",
+           .statistic = kMedian,
+           .threshold = kSolvedBelow,
+           .options = {"--no-theory", "--published"},
+           .columns = columns_over("associations")},
+      .draw = [](const FigureInput& input) {
+        return draw_loads(input, {"updates", false, true, add_sum_rule_floor});
+      }};
 }
 
 }  // namespace crosstalk::figures

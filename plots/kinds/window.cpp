@@ -197,8 +197,7 @@ Drawing draw_window(const FigureInput& input) {
     drawing.footnotes.emplace_back("Gradient norm: before clipping, the median over training.");
   } else {
     drawing.footnotes.emplace_back(
-        "Norms of gradients are missing: the runs are older than this metric, or an export without "
-        "NAME.curves.csv.");
+        "Norms of gradients are missing: the runs are older than this metric, or an export without NAME.curves.csv.");
   }
   drawing.overlay_names.emplace_back("chosen", "Best rate on validation");
   drawing.footnotes.insert(
@@ -229,20 +228,21 @@ Drawing draw_window(const FigureInput& input) {
 
 Figure window() {
   return {
-      .kind = {.name = "window",
-               .summary =
-                   "Metric, share solved and gradient norm against the learning rate, the best rate marked",
-               .x = "Learning rate.",
-               .y = "Above: test_accuracy of language models, else test_loss, or any --metric; then the "
-                    "share of runs that are solved; below: the norm of the gradient before clipping, the "
-                    "median over training, dotted the largest. Of more than eight memories each has a "
-                    "panel, shaded by the share that is solved.",
-               .statistic = "Point: one seed; line: the median over seeds. Ring: the rate with the "
-                            "lowest median validation loss (--best-by accuracy: the highest accuracy); "
-                            "below it stands for whom that is the largest or smallest tried.",
-               .threshold =
-                   "Runs that met train.stop_loss or train.stop_accuracy ('crosstalk describe verdict').",
-               .columns = columns_over("train.learning_rate", {"metric"})},
+      .kind =
+          {.name = "window",
+           .summary =
+               "Metric, share solved and gradient norm against the learning rate, the best rate marked",
+           .x = "Learning rate.",
+           .y =
+               "Above: test_accuracy of language models, else test_loss, or any --metric; then the share of runs that are solved; below: the "
+               "norm of the gradient before clipping, the median over training, dotted the largest. Of more than eight memories each has a "
+               "panel, shaded by the share that is solved.",
+           .statistic =
+               "Point: one seed; line: the median over seeds. Ring: the rate with the lowest median validation loss (--best-by "
+               "accuracy: the highest accuracy); below it stands for whom that is the largest or smallest tried.",
+           .threshold =
+               "Runs that met train.stop_loss or train.stop_accuracy ('crosstalk describe verdict').",
+           .columns = columns_over("train.learning_rate", {"metric"})},
       .draw = draw_window,
       .has_own_panels = true};
 }

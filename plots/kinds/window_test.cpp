@@ -120,10 +120,12 @@ TEST_F(WindowTest, TheTableSaysAtWhichRatesTheMedianOfTheSeedsSolves) {
     add_rate(records, "c", 1e-2, seed, 0.93);
   }
   const std::string text = windows_table_text(records, options_, TableFormat::markdown);
-  EXPECT_THAT(text, HasSubstr("| Memory | Rates of 3 | From | To | Best median | At "
-                              "|\n|---|--:|--:|--:|--:|--:|\n| c | 2 | 0.001 | 0.01 | 0.94 [0.19, 0.94] | "
-                              "0.001 |\n| a | 1 | 0.001 | 0.001 | 0.99 [0.98, 1] | 0.001 |\n| b | 0 | -- | "
-                              "-- | 0.61 [0.6, 0.62] | 0.01 |\n"));
+  EXPECT_THAT(
+      text,
+      HasSubstr(
+          "| Memory | Rates of 3 | From | To | Best median | At |\n|---|--:|--:|--:|--:|--:|\n| c | 2 | 0.001 | 0.01 | 0.94 "
+          "[0.19, 0.94] | 0.001 |\n| a | 1 | 0.001 | 0.001 | 0.99 [0.98, 1] | 0.001 |\n| b | 0 | -- | -- | 0.61 [0.6, 0.62] | "
+          "0.01 |\n"));
   EXPECT_THAT(text,
               HasSubstr("at least 0.9, and the best of these medians. Test accuracy. Median over 3 seeds"));
   EXPECT_THAT(text, Not(HasSubstr("Not at all rates")));

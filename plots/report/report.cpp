@@ -63,8 +63,7 @@ std::string asked_text(const RecordList& records, const Names& names, const Repo
       asked > records.size())
     ended.push_back(fmt::format("{} not yet trained", asked - records.size()));
   return fmt::format(
-      "<p class=\"lead\">This study trains {} ({}) on {} {}. It {} {}, with seed{} {}: {} "
-      "({}).</p>\n",
+      "<p class=\"lead\">This study trains {} ({}) on {} {}. It {} {}, with seed{} {}: {} ({}).</p>\n",
       count == 1 ? "one memory" : fmt::format("{} memories", count), listed(memories),
       tasks.size() == 1 ? "the task" : "the tasks",
       tasks.empty() ? "that its records do not name" : listed(tasks),
@@ -76,9 +75,8 @@ std::string asked_text(const RecordList& records, const Names& names, const Repo
 
 std::string command_block(const std::string& command, const std::string& id) {
   return fmt::format(
-      "<pre id=\"{0}\"><code>{1}</code></pre>\n<p class=\"screen\" hidden><button type=\"button\" "
-      "class=\"tool\" "
-      "data-copy=\"{0}\">Copy the command</button></p>\n",
+      "<pre id=\"{0}\"><code>{1}</code></pre>\n<p class=\"screen\" hidden><button type=\"button\" class=\"tool\" data-copy=\"{0}\">Copy the "
+      "command</button></p>\n",
       id, html(command));
 }
 
@@ -119,9 +117,8 @@ std::string figure_text(const SuggestedFigure& figure, const LabelledRecords& ro
   text += fmt::format("<figcaption>{}</figcaption>\n</figure>\n", footnote);
   if (made.drawing.rows.size() <= kMostFigureRows)
     text += fmt::format(
-        "<details><summary>The numbers of this figure (CSV)</summary>\n<p class=\"screen\" hidden><button "
-        "type=\"button\" "
-        "class=\"tool\" data-copy=\"{0}-csv\">Copy as CSV</button></p>\n{1}</details>\n",
+        "<details><summary>The numbers of this figure (CSV)</summary>\n<p class=\"screen\" hidden><button type=\"button\" class=\"tool\" "
+        "data-copy=\"{0}-csv\">Copy as CSV</button></p>\n{1}</details>\n",
         id, numbers_table(csv_cells(made.drawing, made.prepared.by), id + "-csv"));
   if (!figure.table.empty()) {
     FigureOptions options = figure.options;
@@ -132,10 +129,8 @@ std::string figure_text(const SuggestedFigure& figure, const LabelledRecords& ro
     try {
       const std::string latex = table_text(figure.table, rows, options, TableFormat::latex, unsaid);
       text += fmt::format(
-          "<details><summary>A table for a paper (LaTeX)</summary>\n<p class=\"screen\" hidden><button "
-          "type=\"button\" "
-          "class=\"tool\" data-copy=\"{0}-tex\">Copy the LaTeX</button></p>\n<pre "
-          "id=\"{0}-tex\">{1}</pre>\n{2}</details>\n",
+          "<details><summary>A table for a paper (LaTeX)</summary>\n<p class=\"screen\" hidden><button type=\"button\" class=\"tool\" "
+          "data-copy=\"{0}-tex\">Copy the LaTeX</button></p>\n<pre id=\"{0}-tex\">{1}</pre>\n{2}</details>\n",
           id, html(latex), command_block(input.command("table", figure.table, options), id + "-table"));
     } catch (const std::invalid_argument&) {  // not every figure can be a table
     }
@@ -222,11 +217,9 @@ std::string rates_text(const RecordList& records, const Names& names) {
     text +=
         fmt::format("<p class=\"warning\" role=\"note\"><strong>Warning:</strong> {}</p>\n", html_of(said));
   return text +
-         "<div class=\"scroll\"><table>\n<caption>For each setting, the rate with the lowest median "
-         "validation loss over "
-         "seeds.</caption>\n<thead><tr><th scope=\"col\">Label</th><th scope=\"col\">Rates tried</th><th "
-         "scope=\"col\">Best"
-         "</th><th scope=\"col\">Note</th></tr></thead>\n<tbody>\n" +
+         "<div class=\"scroll\"><table>\n<caption>For each setting, the rate with the lowest median validation loss over "
+         "seeds.</caption>\n<thead><tr><th scope=\"col\">Label</th><th scope=\"col\">Rates tried</th><th scope=\"col\">Best</th><th "
+         "scope=\"col\">Note</th></tr></thead>\n<tbody>\n" +
          rows + "</tbody></table></div>\n</section>\n";
 }
 
@@ -309,18 +302,15 @@ std::string report_page(const LabelledRecords& rows, const FigureOptions& option
     body += fmt::format("<p class=\"warning\" role=\"note\">{}</p>\n", html_of(text));
   for (const std::string& sentence : beside_studies(records, options))
     body += fmt::format(
-        "<p class=\"warning\" role=\"note\"><strong>Not the published training.</strong> {} Published points stand "
-        "beside these runs.</p>\n",
+        "<p class=\"warning\" role=\"note\"><strong>Not the published training.</strong> {} Published points stand beside these runs.</p>\n",
         html_of(sentence));
   for (const std::string& line : suspects_text(records))
     body +=
         fmt::format("<p class=\"warning\" role=\"note\"><strong>Perhaps recorded wrongly.</strong> {}.</p>\n",
                     html_of(line));
   body += fmt::format(
-      "<nav aria-label=\"Sections\"><ul><li><a href=\"#figures\">Figures</a></li>{}<li><a "
-      "href=\"#runs\">Runs</a></li>"
-      "<li><a href=\"#provenance\">Provenance</a></li><li><a "
-      "href=\"#commands\">Commands</a></li></ul></nav>\n</header>\n<main>\n",
+      "<nav aria-label=\"Sections\"><ul><li><a href=\"#figures\">Figures</a></li>{}<li><a href=\"#runs\">Runs</a></li><li><a "
+      "href=\"#provenance\">Provenance</a></li><li><a href=\"#commands\">Commands</a></li></ul></nav>\n</header>\n<main>\n",
       rates.empty() ? "" : "<li><a href=\"#rates\">Best learning rates</a></li>");
   body += training + "<section aria-labelledby=\"figures\">\n<h2 id=\"figures\">Figures</h2>\n" +
           figures_text(rows, options, input, notes) + "</section>\n" + rates + runs.text +

@@ -140,20 +140,15 @@ std::string runs_text(const RecordList& records, const std::vector<Column>& colu
   for (const std::string& label : names.labels(records))
     text += fmt::format("<option>{}</option>", html(label));
   text +=
-      "</select></div>\n<button type=\"button\" class=\"tool\" data-copy=\"runs-csv\">Copy the shown runs as "
-      "CSV</button>\n"
+      "</select></div>\n<button type=\"button\" class=\"tool\" data-copy=\"runs-csv\">Copy the shown runs as CSV</button>\n"
       "<button type=\"button\" class=\"tool\" data-copy=\"runs-latex\">Copy them as LaTeX</button>\n"
       "<button type=\"button\" class=\"tool\" id=\"save\">Save them as CSV</button>\n</div>\n";
   text += fmt::format(
-      "<p class=\"soft\"><span id=\"count\" role=\"status\">{}</span><span class=\"screen\" hidden>. A row "
-      "under the pointer, or "
-      "reached by the arrow keys, shows its curves; the heads sort.</span></p>\n<p id=\"said\" "
-      "class=\"visually-hidden\" "
-      "role=\"status\"></p>\n",
+      "<p class=\"soft\"><span id=\"count\" role=\"status\">{}</span><span class=\"screen\" hidden>. A row under the pointer, or reached by the "
+      "arrow keys, shows its curves; the heads sort.</span></p>\n<p id=\"said\" class=\"visually-hidden\" role=\"status\"></p>\n",
       plural(records.size(), "run"));
   text +=
-      "<div class=\"scroll\"><table id=\"runs-table\">\n<caption>Every run; losses are those at the end of "
-      "training.</caption>\n"
+      "<div class=\"scroll\"><table id=\"runs-table\">\n<caption>Every run; losses are those at the end of training.</caption>\n"
       "<thead><tr>";
   for (const Column& column : columns)
     text += fmt::format("<th scope=\"col\" class=\"{}\"><button type=\"button\">{}</button></th>",
@@ -174,8 +169,7 @@ std::string runs_text(const RecordList& records, const std::vector<Column>& colu
     text += "</tr>\n";
   }
   return text +
-         "</tbody></table></div>\n<div id=\"curve\" role=\"region\" aria-label=\"Curves of one run\" "
-         "hidden></div>\n</section>\n";
+         "</tbody></table></div>\n<div id=\"curve\" role=\"region\" aria-label=\"Curves of one run\" hidden></div>\n</section>\n";
 }
 
 std::string settings_table(const std::string& caption,
@@ -240,9 +234,8 @@ RunsTable runs_table(const RecordList& all, const Names& names) {
   table.text = runs_text(records, columns, table.data, names);
   if (records.size() < all.size())
     table.text += fmt::format(
-        "<p class=\"warning\" role=\"note\"><strong>The first {} of {} runs</strong> stand in this "
-        "table, in the order of labels and settings; figures are of all of them, and the export "
-        "below (Commands) has every run.</p>\n",
+        "<p class=\"warning\" role=\"note\"><strong>The first {} of {} runs</strong> stand in this table, in the order of labels and settings; "
+        "figures are of all of them, and the export below (Commands) has every run.</p>\n",
         records.size(), all.size());
   return table;
 }
@@ -284,9 +277,8 @@ std::string provenance_text(const RecordList& records, const std::string& study_
                       shared.size(), settings_table("The same in every run", shared));
   if (!study_file.empty())
     text += fmt::format(
-        "<details><summary>The study file</summary>\n<p class=\"screen\" hidden><button type=\"button\" "
-        "class=\"tool\" "
-        "data-copy=\"study\">Copy the study</button></p>\n<pre id=\"study\">{}</pre></details>\n",
+        "<details><summary>The study file</summary>\n<p class=\"screen\" hidden><button type=\"button\" class=\"tool\" data-copy=\"study\">Copy the "
+        "study</button></p>\n<pre id=\"study\">{}</pre></details>\n",
         html(study_file));
   return text + "</section>\n";
 }

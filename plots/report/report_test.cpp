@@ -87,10 +87,9 @@ TEST_F(Report, SaysWhatWasAskedInTwoSentences) {
   EXPECT_THAT(
       text,
       HasSubstr(
-          "This study trains 2 memories (Delta and Linear) on the task <strong>recall</strong> (store pairs "
-          "&amp; read them). It compares them over <code>task.associations</code> = 4, 8 and 16; and "
-          "<code>train.learning_rate</code> = 0.001 and 0.01, with seeds 1, 2 and 3: 36 runs (36 done and 4 "
-          "not yet trained)."));
+          "This study trains 2 memories (Delta and Linear) on the task <strong>recall</strong> (store pairs &amp; read them). It compares them over "
+          "<code>task.associations</code> = 4, 8 and 16; and <code>train.learning_rate</code> = 0.001 and 0.01, with seeds 1, 2 and 3: 36 runs (36 "
+          "done and 4 not yet trained)."));
 }
 
 TEST_F(Report, TheTableOfAFigureHoldsWhatItShowsAndDoubtsStandAbove) {
@@ -138,23 +137,22 @@ TEST_F(Report, OpensWithTheFinding) {
   const std::string text = page(mqar(9));
   EXPECT_TRUE(has(
       text,
-      "<p class=\"lead\"><strong>Finding.</strong> Held against deltanet by evaluation accuracy, paired by "
-      "seed: gla is ahead at 1 of 4 points (by 0.1 [0.1, 0.1] at pairs = 8); undecided at 1 of 4 points; "
-      "solved like it at 1 of 4 points; and at chance like it at 1 of 4 points. By the signed-rank test, Holm "
-      "over 4.</p>"));
+      "<p class=\"lead\"><strong>Finding.</strong> Held against deltanet by evaluation accuracy, paired by seed: gla is ahead at 1 of 4 points (by "
+      "0.1 [0.1, 0.1] at pairs = 8); undecided at 1 of 4 points; solved like it at 1 of 4 points; and at chance like it at 1 of 4 points. By the "
+      "signed-rank test, Holm over 4.</p>"));
   EXPECT_LT(text.find("Finding."), text.find("This study trains"));
-  EXPECT_TRUE(has(page(mqar(2)),
-                  "gla is undecided at 2 of 4 points, solved like it at 1 of 4 points and at chance like "
-                  "it at 1 of 4 points. No difference can be told from 0: 4 comparisons need 8 shared "
-                  "seeds, 6 more than there are."));
+  EXPECT_TRUE(has(
+      page(mqar(2)),
+      "gla is undecided at 2 of 4 points, solved like it at 1 of 4 points and at chance like it at 1 of 4 points. No difference can be "
+      "told from 0: 4 comparisons need 8 shared seeds, 6 more than there are."));
   RecordMap records = mqar(9);
   for (auto& [id, record] : records) record.eval_accuracy = 0.03;
   EXPECT_TRUE(
       has(page(records), "paired by seed: all runs lie within the noise of chance; nothing is to be seen."));
   options_.against = "gla";
-  EXPECT_TRUE(has(page(mqar(9)),
-                  "Held against gla by evaluation accuracy, paired by seed: deltanet is behind at 1 of 4 "
-                  "points (by 0.1 [0.1, 0.1] at pairs = 8)"));
+  EXPECT_TRUE(has(
+      page(mqar(9)),
+      "Held against gla by evaluation accuracy, paired by seed: deltanet is behind at 1 of 4 points (by 0.1 [0.1, 0.1] at pairs = 8)"));
   std::erase_if(records, [](const auto& one) { return one.second.label == "gla"; });
   options_.against = "";
   EXPECT_TRUE(
@@ -210,8 +208,7 @@ TEST_F(Report, ChoosesTheRateShowsTheTestSplitAndWarnsAtTheEdge) {
   EXPECT_THAT(
       text,
       HasSubstr(
-          "<td>0.001, 0.01</td><td>0.01 (3 settings)</td><td><span class=\"diverged\">at the edge of the "
-          "grid: the largest in 3 of 3</span></td>"));
+          "<td>0.001, 0.01</td><td>0.01 (3 settings)</td><td><span class=\"diverged\">at the edge of the grid: the largest in 3 of 3</span></td>"));
 }
 
 TEST_F(Report, HasEveryRunWithItsCurveAndItsOrigin) {

@@ -64,9 +64,8 @@ std::size_t length_of(char lead) {
 
 [[noreturn]] void refuse(const std::string& text, const std::string& why) {
   throw std::invalid_argument(fmt::format(
-      "\"{}\" cannot stand in a LaTeX table: {}. Between $ stand letters, digits, signs, braces in pairs and "
-      "commands that only set a formula, such as \\alpha, \\mathrm{{...}}, \\frac, \\hat, \\leq; a dollar "
-      "sign is \\$. Change the title in the study, or take --format markdown",
+      "\"{}\" cannot stand in a LaTeX table: {}. Between $ stand letters, digits, signs, braces in pairs and commands that only set a formula, such "
+      "as \\alpha, \\mathrm{{...}}, \\frac, \\hat, \\leq; a dollar sign is \\$. Change the title in the study, or take --format markdown",
       printable_line(text), why));
 }
 

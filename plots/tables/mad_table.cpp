@@ -83,8 +83,7 @@ Drawing draw_mad(const FigureInput& input) {
   auto lines = make_lines(input.records, place, "", Apart::label);
   if (lines.empty())
     throw std::invalid_argument(
-        "mad: no run is of a task of MAD (compression, mad_recall, memorise, selective_copy); "
-        "experiments/mad.toml has them");
+        "mad: no run is of a task of MAD (compression, mad_recall, memorise, selective_copy); experiments/mad.toml has them");
   sort_lines(lines, input.styles);
   const int expected = expected_seeds(lines, input.options.expected_seeds);
   note_missing(lines, expected, "", input.notes);

@@ -207,8 +207,7 @@ class Protocol {
     std::string text;
     for (const std::string& key : options_.best)
       text += fmt::format(
-          "{}{} is chosen for each memory and point among {} by the {} of the validation data, median over "
-          "seeds.",
+          "{}{} is chosen for each memory and point among {} by the {} of the validation data, median over seeds.",
           text.empty() ? "" : " ", key == "train.learning_rate" ? "The learning rate" : code(key),
           listed(values(all_, key)),
           options_.best_by == BestBy::accuracy ? "largest accuracy" : "smallest loss");
@@ -383,9 +382,8 @@ std::string protocol_text(const std::string& table, const LabelledRecords& rows,
   };
   if (!std::all_of(prepared.records.begin(), prepared.records.end(), trained))
     throw std::invalid_argument(
-        "--protocol: some rows are no runs of this program (they have no train.max_steps), so nothing is "
-        "known of "
-        "their training; leave them out with --where");
+        "--protocol: some rows are no runs of this program (they have no train.max_steps), so nothing is known of their training; leave them out "
+        "with --where");
   return Protocol(all, prepared.records, options, shown_metric(table, prepared, options)).text();
 }
 

@@ -60,15 +60,13 @@ TEST_F(ProtocolTest, Golden) {
   options_.best = {"train.learning_rate"};
   EXPECT_EQ(
       protocol_text("final", runs(), options_),
-      "\\paragraph{Protocol.} Task \\texttt{mqar} (examples 1000; pairs 4, 8 and 16). Training goes over a "
-      "fixed set of sequences again and again. Every 100 steps the model is evaluated on 64 validation "
-      "sequences; shown is \\texttt{test\\_loss} on sequences of the test split, which nothing was chosen "
-      "by. Language model of width 32, 2 layers, 1 head, keys of 16 and values of 32 numbers, layer "
-      "published, stack base\\_conv memory. AdamW on batches of 64 sequences, $\\beta_1$ 0.9, $\\beta_2$ "
-      "0.999, weight decay 0.1, learning rate by the schedule cosine\\_epoch. The learning rate is chosen "
-      "for each memory and point among 0.001 and 0.003 by the smallest loss of the validation data, median "
-      "over seeds. 3 seeds (1, 2 and 3), each of both data and initialisation; medians over seeds. Training "
-      "stops when the validation accuracy is at least 0.99, or 1000 steps are done.\n");
+      "\\paragraph{Protocol.} Task \\texttt{mqar} (examples 1000; pairs 4, 8 and 16). Training goes over a fixed set of sequences again and again. "
+      "Every 100 steps the model is evaluated on 64 validation sequences; shown is \\texttt{test\\_loss} on sequences of the test split, which "
+      "nothing was chosen by. Language model of width 32, 2 layers, 1 head, keys of 16 and values of 32 numbers, layer published, stack base\\_conv "
+      "memory. AdamW on batches of 64 sequences, $\\beta_1$ 0.9, $\\beta_2$ 0.999, weight decay 0.1, learning rate by the schedule cosine\\_epoch. "
+      "The learning rate is chosen for each memory and point among 0.001 and 0.003 by the smallest loss of the validation data, median over seeds. 3 "
+      "seeds (1, 2 and 3), each of both data and initialisation; medians over seeds. Training stops when the validation accuracy is at least 0.99, "
+      "or 1000 steps are done.\n");
   // 10 evaluations in a row are all that there are: with fewer a run may end.
   LabelledRecords sooner = runs();
   for (auto& [id, record] : sooner.rows) record.config["train.patience"] = 3;

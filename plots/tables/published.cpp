@@ -107,8 +107,7 @@ void add_published(Drawing& drawing, const std::vector<RecordLine>& lines,
   for (const std::string& text : without_partner(alone, records, true)) input.notes << text << '\n';
   if (beyond > 0)
     input.notes << fmt::format(
-        "{} published points lie beyond the largest number of associations of these runs ({}), where the "
-        "axis ends\n",
+        "{} published points lie beyond the largest number of associations of these runs ({}), where the axis ends\n",
         beyond, last);
   if (without_loss > 0)
     input.notes << fmt::format("{} published points have no eval_loss and task.associations; left out\n",

@@ -274,8 +274,8 @@ TEST_F(TableTest, LatexIsSafeAndBold) {
   EXPECT_THAT(text, HasSubstr("% needs \\usepackage{booktabs,graphicx}"));
   EXPECT_THAT(
       text,
-      HasSubstr("\\toprule\nMemory & $d_{\\mathrm{dot}}$ & State size (floats) & Capacity (associations) "
-                "\\\\\n\\midrule\n"));
+      HasSubstr(
+          "\\toprule\nMemory & $d_{\\mathrm{dot}}$ & State size (floats) & Capacity (associations) \\\\\n\\midrule\n"));
   EXPECT_THAT(text, HasSubstr("50 \\% of $\\beta_t$ \\& $\\nu$ & 4 & 16 & 4 {\\scriptsize [4, 8)} \\\\\n"));
   EXPECT_THAT(text, HasSubstr("\\textbf{$\\geq$ 8} {\\scriptsize [8, $\\infty$)} \\\\\n"));
   EXPECT_THAT(text, HasSubstr("95 \\% confidence interval"));
@@ -417,9 +417,10 @@ TEST_F(TableTest, SemanticsAreNeverPooledAndSaidSideBySide) {
     table("final", rows, TableFormat::markdown);
     FAIL();
   } catch (const std::invalid_argument& error) {
-    EXPECT_THAT(error.what(),
-                HasSubstr("differ in semantics (4, 5), and a figure pools over seeds only; pick one, for "
-                          "example: --where semantics=4"));
+    EXPECT_THAT(
+        error.what(),
+        HasSubstr(
+            "differ in semantics (4, 5), and a figure pools over seeds only; pick one, for example: --where semantics=4"));
   }
   options_.where = {{"semantics", "5"}};
   EXPECT_THAT(table("final", rows, TableFormat::markdown), HasSubstr("Median over 2 seeds"));
@@ -449,8 +450,8 @@ TEST_F(TableTest, ARateAtTheEdgeOfItsGridIsAFootnote) {
     for (const TableFormat format : {TableFormat::latex, TableFormat::markdown})
       EXPECT_THAT(
           table(name, rows_of(records), format),
-          HasSubstr("The best learning rate is the largest tried for a (1 of 1 points): a better one may lie "
-                    "beyond."));
+          HasSubstr(
+              "The best learning rate is the largest tried for a (1 of 1 points): a better one may lie beyond."));
   EXPECT_THAT(table("final", rows_of(records), TableFormat::markdown), HasSubstr(" Chosen: a: 0.01."));
   for (auto& [id, record] : records)
     record.config["task.folder"] = "own", record.config["eval.sequences"] = 64;
@@ -544,9 +545,10 @@ TEST_F(TableTest, LatexTurnsATableThatIsTooWide) {
   const std::string wide = table("final", many(8, 8), TableFormat::latex);
   EXPECT_THAT(wide, HasSubstr("% needs \\usepackage{booktabs,graphicx}\n"));
   EXPECT_THAT(wide, HasSubstr("\\sbox0{%\n\\begin{tabular}"));
-  EXPECT_THAT(wide,
-              HasSubstr("\\end{tabular}}\n\\ifdim\\wd0>\\linewidth\\resizebox{\\linewidth}{!}{\\usebox0}"
-                        "\\else\\usebox0\\fi\n"));
+  EXPECT_THAT(
+      wide,
+      HasSubstr(
+          "\\end{tabular}}\n\\ifdim\\wd0>\\linewidth\\resizebox{\\linewidth}{!}{\\usebox0}\\else\\usebox0\\fi\n"));
   EXPECT_THAT(table("final", many(2, 1), TableFormat::latex), ::testing::Not(HasSubstr("sbox")));
 }
 

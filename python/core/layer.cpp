@@ -207,9 +207,9 @@ void bind_layer(nb::module_& m) {
   m.def("stacked_layers", &stacked_layers, "config"_a);
   m.def("layer_parameters", &layer_parameters, "config"_a, "layer"_a, "seed"_a);
   m.def("language_parameters", &language_parameters, "config"_a, "tokens"_a, "values"_a, "seed"_a);
-  m.def("layer_states", &states_of_layer, "config"_a,
-        "[(state, its input before the first token, its shape for one sequence)] and why it cannot go on "
-        "from states, or nothing.");
+  m.def(
+      "layer_states", &states_of_layer, "config"_a,
+      "[(state, its input before the first token, its shape for one sequence)] and why it cannot go on from states, or nothing.");
   m.def("layer_recipe", &layer_recipe, "config"_a, "layer"_a, "B"_a, "T"_a, "starts"_a, "ends"_a,
         "precision"_a, "seeds"_a, "replicas"_a);
 }

@@ -418,9 +418,9 @@ void bind_plan(nb::module_& m) {
       .def("once_on_device", &once_on_device, "device"_a, "stream"_a, "names"_a, "pointers"_a, "results"_a,
            "targets"_a);
   nb::class_<Call>(m, "Call")
-      .def("put", &put, "what"_a, "name"_a, "array"_a.noconvert(), "threads"_a, "borrow"_a,
-           "Flaws of the numbers (1 not finite, 2 positive, 4 larger than 1), and whether the array is "
-           "borrowed.")
+      .def(
+          "put", &put, "what"_a, "name"_a, "array"_a.noconvert(), "threads"_a, "borrow"_a,
+          "Flaws of the numbers (1 not finite, 2 positive, 4 larger than 1), and whether the array is borrowed.")
       .def("bound", &bound, "what"_a, "name"_a)
       .def("take", &take, "what"_a, "name"_a, "threads"_a)
       .def("put_on_device", &put_on_device, "what"_a, "name"_a, "pointer"_a, "borrow"_a,

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <sstream>
 
 #include "experiments/common/requests.h"
@@ -11,6 +12,7 @@
 #include "experiments/program/chosen.h"
 #include "experiments/program/run.h"
 #include "experiments/sharing/session_options.h"
+#include "experiments/training/foreign_memory.h"
 #include "python/core/convert.h"
 
 using namespace nb::literals;
@@ -26,27 +28,27 @@ Arguments arguments_of(const std::string& path, std::vector<std::string> words) 
   return program::parse_arguments(*program::find_command("run"), words);
 }
 
-nb::dict dict_of_run(const Run& run, const std::string& study) {
-  nb::dict one;
-  one["id"] = run.id, one["label"] = run.label, one["labels"] = run.labels, one["seed"] = run.seed;
-  one["config"] = dict_of(run.config);
-  one["d_dot"] = run.d_dot > 0 ? nb::cast(run.d_dot) : nb::none();
-  one["state_size"] = run.state_size > 0 ? nb::cast(run.state_size) : nb::none();
-  one["keep_weights"] = run.keep_weights, one["study"] = study;
-  return one;
-}
-
-/// What is asked of PyTorch models (`foreign`: with --chosen-of, these alone are tried and trained here), or of all.
+/// A study's runs, as `words` choose them (with --chosen-of those of PyTorch models alone are tried and trained here where `foreign`);
+/// or what was asked of a store, without labels.
 nb::dict study_of(const std::string& path, const std::vector<std::string>& words, bool foreign) {
   std::ostringstream out, told;
   Asked asked;
+  std::map<std::string, std::string> names;  // of the studies that ask a store, by run
   const Study study = [&] {
     const nb::gil_scoped_release release;
-    const Arguments arguments = arguments_of(path, words);
     program::Console console{.out = out, .err = told, .arguments = {}};
+    if (std::filesystem::exists(std::filesystem::path(path) / "store.json")) {
+      std::vector<std::string> notes, problems;
+      Study joint = program::joint_study(program::read_requests(path, notes), path, names, problems);
+      notes.insert(notes.end(), problems.begin(), problems.end());
+      for (const std::string& note : notes) program::print_warning(console, note);
+      return joint;
+    }
+    const Arguments arguments = arguments_of(path, words);
     Study read = program::study_of(arguments);
-    if (foreign) program::leave_untried(arguments, read, true);
-    program::keep_chosen(arguments, read, console);
+    if (foreign && arguments.has("chosen-of"))
+      std::erase_if(read.runs, [](const Run& run) { return !is_foreign(run.config); });
+    if (!read.runs.empty()) program::keep_chosen(arguments, read, console);
     if (auto part = program::part_of(arguments, read)) read.runs = std::move(*part);
     asked = program::asked_of(read);
     return read;
@@ -57,24 +59,16 @@ nb::dict study_of(const std::string& path, const std::vector<std::string>& words
   nb::list labels, runs;
   for (const AskedLabel& label : asked.labels)
     labels.append(nb::make_tuple(label.label, label.title, label.runs, label.work));
-  for (const Run& run : study.runs) runs.append(dict_of_run(run, study.name));
+  for (const Run& run : study.runs) {
+    nb::dict one;
+    one["id"] = run.id, one["label"] = run.label, one["labels"] = run.labels, one["seed"] = run.seed;
+    one["config"] = dict_of(run.config);
+    one["d_dot"] = run.d_dot > 0 ? nb::cast(run.d_dot) : nb::none();
+    one["state_size"] = run.state_size > 0 ? nb::cast(run.state_size) : nb::none();
+    one["keep_weights"] = run.keep_weights, one["study"] = names.empty() ? study.name : names[run.id];
+    runs.append(one);
+  }
   all["labels"] = labels, all["runs"] = runs;
-  return all;
-}
-
-/// What was asked of a store: the name of its studies, their runs, and what cannot be read of them.
-nb::dict asked_of_store(const std::string& store) {
-  std::vector<std::string> notes, problems;
-  std::map<std::string, std::string> names;
-  const Study study = [&] {
-    const nb::gil_scoped_release release;
-    return program::joint_study(program::read_requests(store, notes), store, names, problems);
-  }();
-  notes.insert(notes.end(), problems.begin(), problems.end());
-  nb::list runs;
-  for (const Run& run : study.runs) runs.append(dict_of_run(run, names[run.id]));
-  nb::dict all;
-  all["name"] = study.name, all["runs"] = runs, all["notes"] = notes;
   return all;
 }
 
@@ -95,7 +89,6 @@ std::pair<std::vector<std::string>, std::vector<std::string>> two_steps(
 
 void bind_study(nb::module_& m) {
   m.def("study", &study_of, "path"_a, "words"_a, "foreign"_a = false);
-  m.def("asked_of_store", &asked_of_store, "store"_a);
   m.def("two_steps", &two_steps, "path"_a, "words"_a);
   m.def("seconds_of", &program::seconds_of, "text"_a, "option"_a);
   m.def(

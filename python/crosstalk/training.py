@@ -96,42 +96,39 @@ def train_by_words(path: str, words: list[str], models: Any, how: How, out: str 
     """`words`: options of `crosstalk run`, which reads them."""
     if time_limit is not None:
         how.deadline = time.monotonic() + _core.seconds_of(_text(time_limit), "--time-limit")
-    if os.path.isfile(os.path.join(path, "store.json")):
+    if _is_store(path):
         if words or models is not None or out is not None or how.failed:
             raise _core.ConfigError(
                 f"{path} is a store: what was asked of it is trained as it was asked; options that choose runs are of a study"
             )
-        return Session(_asked_of(path), {}, path, how, None).train()
+        return Session(_facts(path, []), None, path, how, None).train()
     if "--rates-short" in words:
         store = out or os.path.join("runs", _core.study(path, [])["name"])
         first, second = _core.two_steps(path, words + ["--out", store])
-        tried = Session(_facts(path, first, models), models, f"{store}-rates", how, None).train()
+        tried = Session(_facts(path, first), models, f"{store}-rates", how, None).train()
         if tried.failed or tried.missing:
             return tried
-        return Session(_facts(path, second, models), models, store, how, None).train()
-    facts = _facts(path, words, models)
+        return Session(_facts(path, second), models, store, how, None).train()
+    facts = _facts(path, words)
     whole = all(word == "--set" for word in words[::2]) and models is None
     return Session(facts, models, out or os.path.join("runs", facts["name"]), how, words[1::2] if whole else None).train()
 
 
-def _asked_of(store: str) -> dict[str, Any]:
-    facts = _core.asked_of_store(store)
-    if not any(map(_is_ours, facts["runs"])):
-        told = "\n".join(["", *facts["notes"]])
-        raise _core.ConfigError(f"nothing that was asked of {store} is of a PyTorch model{told}")
-    return facts
-
-
-def _facts(path: str, words: list[str], models: Any) -> dict[str, Any]:
+def _facts(path: str, words: list[str]) -> dict[str, Any]:
     facts = _core.study(path, words, True)
-    facts["notes"] = [line.removeprefix("crosstalk: ") for line in facts["notes"].splitlines()]
     if any(map(_is_ours, facts["runs"])):
         return facts
+    if _is_store(path):
+        raise _core.ConfigError(f"nothing that was asked of {path} is of a PyTorch model{facts['notes']}")
     if any(map(_is_ours, _core.study(path, [])["runs"])):
         raise _core.ConfigError(f"no run of a PyTorch model is among these: {facts['product']}")
     raise _core.ConfigError(
         'the study has no PyTorch model: [memories.mine] with name = "python" and source = "mine.py:Mine" is one'
     )
+
+
+def _is_store(path: str) -> bool:
+    return os.path.isfile(os.path.join(path, "store.json"))
 
 
 def _models_of(facts: dict[str, Any], models: Any) -> dict[str, Any]:
@@ -236,8 +233,8 @@ class Session:
         self.left[run["id"]] = error
 
     def train(self) -> Result:
-        for note in self.facts["notes"]:
-            self.progress.show(f"crosstalk: {note}")
+        for line in self.facts["notes"].splitlines():
+            self.progress.show(line)
         ours = [run for run in self.runs if _is_ours(run)]
         known, wanted = _core.statuses(str(self.path)), "failed" if self.how.failed else None
         for run in ours:
@@ -253,7 +250,7 @@ class Session:
         self.progress.show(
             f"crosstalk: {self.facts['name']}: {len(missing)} {kind} of PyTorch models to train into {self.path} on {self._place_told()}"
         )
-        if "labels" in self.facts:
+        if self.facts["labels"]:  # of a store they are kept
             ids = {old["id"]: run["id"] for old, run in zip(self.facts["runs"], self.runs)}
             labels = [(label, title, [ids[id] for id in of_label], work) for label, title, of_label, work in self.facts["labels"]]
             self.store.keep_study(self.facts["name"], self.facts["title"], self.facts["text"], labels, self.asks)

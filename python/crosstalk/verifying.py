@@ -52,7 +52,7 @@ def again(store: pathlib.Path, record: dict[str, Any], device: Any) -> str:
     }  # fmt: skip
     kept = store / "python" / f"{config['memory.digest']}.py"
     with tempfile.TemporaryDirectory() as folder:
-        facts = {"name": record["study"], "runs": [run], "notes": []}
+        facts = {"name": record["study"], "labels": [], "runs": [run], "notes": ""}
         session = Session(facts, None, os.path.join(folder, "again"), How(device, 1, True), None)
         if not config["memory.source"]:
             name = (kept.with_suffix(".name")).read_text(encoding="utf-8").strip()

@@ -109,8 +109,7 @@ TEST(Unequal, NamesOptionsThatDifferAndTheirLabels) {
                own = with("own", {{"memory.name", "python"}, {"model.short_conv", "none"}});
   EXPECT_EQ(
       differ({delta, gated}),
-      "Labels differ in learning_rate: 0.1 (delta), 0.2 (gated); feature_map: identity (gated), silu (delta); "
-      "short_conv: k (delta), none (gated).");
+      "Labels differ in learning_rate: 0.1 (delta), 0.2 (gated); feature_map: identity (gated), silu (delta); short_conv: k (delta), none (gated).");
   EXPECT_EQ(differ({delta, gated}, 1),
             "Labels differ in learning_rate: 0.1 (delta), 0.2 (gated); and 2 more.");
   EXPECT_EQ(differ({delta, gated}, 9, {"memory.feature_map", "train.learning_rate"}),

@@ -127,8 +127,7 @@ const std::pair<const Values, RecordList>& best_of(const std::map<Values, Record
             "--best-by accuracy: the runs of \"{}\" have no eval_accuracy; choose by loss", run->label));
       if (candidates.size() > 1 && by == BestBy::loss && lacks_loss(*run))
         throw std::invalid_argument(fmt::format(
-            "--best: the runs of \"{}\" have no eval_loss, by which the best value is chosen; add the "
-            "column, or take one value with --where",
+            "--best: the runs of \"{}\" have no eval_loss, by which the best value is chosen; add the column, or take one value with --where",
             run->label));
       losses.push_back(score_of(*run, by));
     }
@@ -347,8 +346,7 @@ RecordList choose_best(const RecordList& records, const std::vector<std::string>
   for (const std::string& key : keys)
     if (is_seed_key(key))
       throw std::invalid_argument(fmt::format(
-          "--best {}: it would take the luckiest of the repeats; seeds are pooled: leave it out (--where "
-          "{}=1 takes one)",
+          "--best {}: it would take the luckiest of the repeats; seeds are pooled: leave it out (--where {}=1 takes one)",
           key, key));
   std::map<std::string, std::set<std::string>> seen;
   for (const Record* record : records)
@@ -374,9 +372,7 @@ RecordList choose_best(const RecordList& records, const std::vector<std::string>
   }
   if (!any)
     throw std::invalid_argument(fmt::format(
-        "--best {}: no two runs differ in it alone, so there is nothing to choose; it is {} in all of them "
-        "or "
-        "goes together with another key",
+        "--best {}: no two runs differ in it alone, so there is nothing to choose; it is {} in all of them or goes together with another key",
         fmt::join(keys, ","), keys.empty() ? "" : fmt::format("{}", fmt::join(seen[keys[0]], " or "))));
   return chosen;
 }
@@ -544,9 +540,8 @@ std::string drop_repeats(std::map<std::string, Record>& rows,
     again.seed = first->second.seed;
     if (!agree_where_known(first->second, again))
       throw std::invalid_argument(fmt::format(
-          "{} and {} are of one label (\"{}\"), configuration and {}, and differ in their results: give each "
-          "its seed, add a column of what tells them apart (such as model.variant), leave one of them out, or take "
-          "one with --where",
+          "{} and {} are of one label (\"{}\"), configuration and {}, and differ in their results: give each its seed, add a column of what tells "
+          "them apart (such as model.variant), leave one of them out, or take one with --where",
           place(first), place(row), record.label,
           first->second.seed == record.seed
               ? fmt::format("seed ({})", record.seed)

@@ -87,11 +87,16 @@ std::optional<Verdict> without_curve(const Record& record) {
 
 }  // namespace
 
+bool knows_steps(const Record& record) {
+  return record.steps > 0 || record.config.contains("train.max_steps");
+}
+
 Verdict verdict_of(const Record& record) {
   if (const auto verdict = without_curve(record)) return *verdict;
   const Verdict end = end_of(last_losses(record));
-  const bool still = end == Verdict::plateau || end == Verdict::out_of_steps;
-  return still && is_at_chance(record) ? Verdict::at_chance : end;
+  if (end != Verdict::plateau && end != Verdict::out_of_steps) return end;
+  if (is_at_chance(record)) return Verdict::at_chance;
+  return end == Verdict::out_of_steps && !knows_steps(record) ? Verdict::unknown : end;
 }
 
 const std::vector<std::string>& verdict_keys() {
@@ -124,6 +129,8 @@ std::string to_text(Verdict verdict) {
       return "rising";
     case Verdict::out_of_steps:
       return "out_of_steps";
+    case Verdict::unknown:
+      return "unknown";
   }
   throw std::logic_error("unknown Verdict");
 }
@@ -132,7 +139,7 @@ const std::vector<Verdict>& verdicts() {
   static const std::vector<Verdict> all = {
       Verdict::solved,        Verdict::plateau, Verdict::at_chance,    Verdict::worse_than_nothing,
       Verdict::still_falling, Verdict::rising,  Verdict::out_of_steps, Verdict::not_trained,
-      Verdict::diverged,      Verdict::failed};
+      Verdict::diverged,      Verdict::failed,  Verdict::unknown};
   return all;
 }
 

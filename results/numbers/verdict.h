@@ -24,6 +24,7 @@ enum class Verdict {
   still_falling,  ///< ended at the last step while the loss fell
   rising,         ///< ended at the last step while the loss rose
   out_of_steps,   ///< ended at the last step with too few evaluations to tell (fewer than kLeastEvaluations)
+  unknown,        ///< a row of somebody's table that says neither its steps nor a verdict
 };
 // Fell and rose: of the evaluations of the last stage of training, the median loss of the last quarter lies by more than
 // kTrend below, or above, that of the quarter before it.
@@ -31,8 +32,11 @@ inline constexpr double kSolvedAccuracy = 0.99, kChanceMargin = 0.02, kTrend = 0
 inline constexpr int kLeastEvaluations = 8;
 
 /// Of a record with its curves. Rows of a table (results/replay/import.h) keep the word that stands there; without one and
-/// without a curve, the last step is reached by runs that are out_of_steps.
+/// without a curve, the last step is reached by runs that are out_of_steps, or unknown where the table knows of no steps.
 Verdict verdict_of(const Record& record);
+
+/// Whether it says how long it was trained; rows of somebody's table may not.
+bool knows_steps(const Record& record);
 
 /// Keys of the configuration that verdict_of() reads.
 const std::vector<std::string>& verdict_keys();

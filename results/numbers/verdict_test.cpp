@@ -159,12 +159,15 @@ TEST(Verdict, OfATableIsTheTables) {
   EXPECT_EQ(verdict_of(record), Verdict::still_falling);
   record.provenance = {{"verdict", "fine"}};
   EXPECT_EQ(verdict_of(record), Verdict::out_of_steps);
+  record.steps = 0;
+  record.config = {};
+  EXPECT_EQ(verdict_of(record), Verdict::unknown);
 }
 
 TEST(Verdict, Names) {
   std::set<std::string> names;
   for (const Verdict verdict : verdicts()) names.insert(to_text(verdict));
-  EXPECT_EQ(names.size(), 10u);
+  EXPECT_EQ(names.size(), 11u);
 }
 
 }  // namespace

@@ -82,12 +82,10 @@ void check_values(const CsvRow& row, const Record& record) {
   }
   for (const char* key : {"task.associations", "task.pairs", "task.length", "model.width", "model.d_key"}) {
     const auto* value = record.config.find(key);
-    if (value == nullptr ||
-        (value->is_number() && value->get<double>() > 0 && std::isfinite(value->get<double>())))
-      continue;
-    row.fail(
-        fmt::format("column '{}': '{}' is no number above 0, such as 1024 (without separators of thousands)",
-                    key, row.text(key, "runs")));
+    if (value == nullptr || (value->is_number_integer() && value->get<std::int64_t>() > 0)) continue;
+    row.fail(fmt::format(
+        "column '{}': '{}' is no whole number above 0, such as 1024 (without separators of thousands)", key,
+        row.text(key, "runs")));
   }
   for (const auto& [name, value] :
        {std::pair{"d_dot", record.d_dot}, {"state_size", record.state_size}, {"steps", record.steps}})

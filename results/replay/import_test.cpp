@@ -69,11 +69,11 @@ std::string refused(const std::string& text) {
   return "";
 }
 
-TEST(Import, SizesAreNumbersAboveZero) {
+TEST(Import, SizesAreWholeNumbersAboveZero) {
   const std::string head = "label,seed,task.name,task.associations,eval_loss\nmine,1,recall,";
   EXPECT_EQ(refused(head + "8,0.1\n"), "");
   EXPECT_EQ(refused(head + ",0.1\n"), "");
-  for (const char* size : {"1k", "1_000", "\"1,024\"", "0x10", "-8", "0", "inf", "nan"})
+  for (const char* size : {"1k", "1_000", "\"1,024\"", "0x10", "-8", "0", "8.5", "inf", "nan"})
     EXPECT_NE(refused(head + size + ",0.1\n").find("own.csv:2: column 'task.associations': '"),
               std::string::npos)
         << size;
@@ -198,8 +198,7 @@ TEST(Import, WrongFilesAreNamedWithTheirLine) {
   };
   has("", "holds no rows");
   has("label,task.name\nx,recall\n",
-      "x.csv:2: runs need a column 'eval_loss' (or 'eval_accuracy', where that is what is known); "
-      "there are label, task.name");
+      "x.csv:2: runs need a column 'eval_loss' (or 'eval_accuracy', where that is what is known); there are label, task.name");
   has("label,eval_loss,task.name,state_bytes\nx,1,recall,-4\n", "column 'state_bytes': -4 is no size");
   has("label,task.name,eval_accuracy\na,mqar,95\n", "x.csv:2: column 'eval_accuracy': 95 is more than 1");
   has("label,task.name,test_accuracy\na,mqar,-0.5\n", "column 'test_accuracy': -0.5 is below 0");

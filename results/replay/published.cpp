@@ -63,9 +63,7 @@ PublishedHead published_head(std::string_view text) {
 const std::vector<PublishedColumn>& published_columns() {
   static const std::vector<PublishedColumn> columns = {
       {"label",
-       "name of the memory; runs of this label are meant unless memory.* columns say which; a label that the "
-       "store "
-       "lacks is drawn beside its runs",
+       "name of the memory; runs of this label are meant unless memory.* columns say which; a label that the store lacks is drawn beside its runs",
        true},
       {"eval_loss", "final evaluation loss, half the squared error; nan where the run diverged", true},
       {"task.name", "recall or reassign; any task where there is an accuracy", true},
@@ -77,15 +75,11 @@ const std::vector<PublishedColumn>& published_columns() {
       {"best_eval_loss", "smallest evaluation loss of the run", false},
       {"steps", "training steps until the run stopped", false},
       {"model.d_key, train.batch, ...",
-       "any other key of a configuration: a run of ours must agree with what is known; empty cells are not "
-       "known",
+       "any other key of a configuration: a run of ours must agree with what is known; empty cells are not known",
        false},
       {"agreement",
-       "when ours agrees with it, for 'compare': \"median within 0.02 or in range\" (of accuracies, where "
-       "nothing is said), "
-       "\"best within 0.02\", \"in range\" of our seeds, \"each at least 0.99\", \"loss\" (10 % or 0.01; "
-       "solved where it is "
-       "solved)",
+       "when ours agrees with it, for 'compare': \"median within 0.02 or in range\" (of accuracies, where nothing is said), \"best within 0.02\", "
+       "\"in range\" of our seeds, \"each at least 0.99\", \"loss\" (10 % or 0.01; solved where it is solved)",
        false},
       {"scaled_accuracy, exact",
        "read at task.length tokens after training at fewer: our profiles by length (eval.length_factors); "
@@ -122,8 +116,7 @@ void check_needed(const CsvRow& row) {
     if (meant.empty())
       meant = nearest_of(name, {"eval_accuracy", "accuracy", "scaled_accuracy", "eval_loss"});
   row.fail(fmt::format(
-      "published points need a column eval_accuracy, scaled_accuracy, test_class_accuracy or exact, or eval_loss with "
-      "task.associations; {}{}",
+      "published points need a column eval_accuracy, scaled_accuracy, test_class_accuracy or exact, or eval_loss with task.associations; {}{}",
       there,
       meant.empty() ? "" : fmt::format("; did you mean {}?", meant == "accuracy" ? "eval_accuracy" : meant)));
 }

@@ -103,8 +103,8 @@ TEST(Published, WrongFilesAreNamedWithTheirLine) {
             std::string::npos);
   EXPECT_NE(
       problem("label,task.name,acuracy\nx,mqar,0.9\n")
-          .find("eval_loss with task.associations; the columns are label, task.name, acuracy; did you mean "
-                "eval_accuracy?"),
+          .find(
+              "eval_loss with task.associations; the columns are label, task.name, acuracy; did you mean eval_accuracy?"),
       std::string::npos);
   EXPECT_NE(problem("label,task.name,eval_accuracy\nx,mqar,97.5\n").find("97.5 is more than 1"),
             std::string::npos);
@@ -177,9 +177,9 @@ TEST(Published, SaysHowManyHaveNoPartnerAndWhy) {
 
 TEST(Published, OwnResultsNeedALabelALossAndATask) {
   const TemporaryFolder folder;
-  spill(folder.path() / "own.csv",
-        "label,task.name,task.associations,model.d_key,eval_loss\nmine,recall,40,16,0.25\nmine,recall,80,,"
-        "nan\n");
+  spill(
+      folder.path() / "own.csv",
+      "label,task.name,task.associations,model.d_key,eval_loss\nmine,recall,40,16,0.25\nmine,recall,80,,nan\n");
   const auto points = read_published(folder.path() / "own.csv");
   ASSERT_EQ(points.size(), 2U);
   EXPECT_EQ(points[0].setting, 0);

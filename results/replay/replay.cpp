@@ -282,10 +282,9 @@ void Agreement::check(bool is_loss) const {
     throw std::invalid_argument(fmt::format(
         "agreement '{}' is a rule for {}: this row is compared by its {}",
         of == Of::each ? "each at least" : "loss",
-        is_loss ? "accuracies; losses agree by \"loss\", \"median within 0.02\", \"best within 0.02\" "
-                  "or \"in range\""
-                : "losses; accuracies agree by \"median within 0.02\", \"best within 0.02\", \"in "
-                  "range\" or \"each at least 0.99\"",
+        is_loss
+            ? "accuracies; losses agree by \"loss\", \"median within 0.02\", \"best within 0.02\" or \"in range\""
+            : "losses; accuracies agree by \"median within 0.02\", \"best within 0.02\", \"in range\" or \"each at least 0.99\"",
         is_loss ? "eval_loss" : "accuracy"));
 }
 
@@ -414,12 +413,11 @@ std::vector<std::string> without_runs(const std::vector<PublishedPoint>& points,
                           count)
         : metric == "test_class_accuracy"
             ? fmt::format(
-                  "{} published points have runs here without {}, by which they were measured: they were "
-                  "trained before records had it",
+                  "{} published points have runs here without {}, by which they were measured: they were trained before records had it",
                   count, metric)
-            : fmt::format("{} published points have runs here that were not read for {} there "
-                          "(eval.length_factors says at which lengths)",
-                          count, metric));
+            : fmt::format(
+                  "{} published points have runs here that were not read for {} there (eval.length_factors says at which lengths)",
+                  count, metric));
   return lines;
 }
 

@@ -123,9 +123,9 @@ TEST(Replay, SaysWhatAgreementIsWorth) {
   ASSERT_EQ(rows.size(), 3u);
   EXPECT_EQ(power_text(rows), "a guessing model would pass 1, a perfect one 1");
   rows[0].guess_agrees.reset(), rows[2].seeds = 5;
-  EXPECT_EQ(power_text(rows),
-            "a guessing model would pass 0 of the 2 whose chance is known, a perfect one 1; 1 of the 1 with "
-            "more than 2 seeds agrees");
+  EXPECT_EQ(
+      power_text(rows),
+      "a guessing model would pass 0 of the 2 whose chance is known, a perfect one 1; 1 of the 1 with more than 2 seeds agrees");
 }
 
 /// MAD's score: by classes, in compression with the mark, which is always right.

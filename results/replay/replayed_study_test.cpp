@@ -129,9 +129,10 @@ TEST(ReplayedStudy, PointsArePooledOverSeedsAlone) {
     compare({point()}, records, beside());
     ADD_FAILURE() << "two rates";
   } catch (const std::invalid_argument& error) {
-    EXPECT_THAT(error.what(),
-                HasSubstr("differ in train.learning_rate (0.001, 0.003), and a comparison pools over "
-                          "seeds only: --best train.learning_rate"));
+    EXPECT_THAT(
+        error.what(),
+        HasSubstr(
+            "differ in train.learning_rate (0.001, 0.003), and a comparison pools over seeds only: --best train.learning_rate"));
     EXPECT_THAT(error.what(), HasSubstr("--where train.learning_rate=0.001"));
   }
   ReplayOptions best = beside();

@@ -80,8 +80,7 @@ class Reader {
     if (piece.kind == ShardPiece::Kind::torn) {
       ++contents_.torn_tails;
       problems_.push_back(
-          fmt::format("shard {}: line {} left out: it has no end (a write cut short, or still "
-                      "in progress)",
+          fmt::format("shard {}: line {} left out: it has no end (a write cut short, or still in progress)",
                       shard, piece.line));
       return;
     }
@@ -346,10 +345,9 @@ struct StoreWriter::Impl {
     struct stat now {};
     if (::fstat(file.number(), &now) == 0 && (now.st_nlink == 0 || now.st_size < end)) return false;
     if (!is_in_place()) {
-      throw StoreError(
-          fmt::format("{}: the store was moved or deleted while records were written to it; those of "
-                      "this process, up to {}, lie where it is now",
-                      root.string(), record.id));
+      throw StoreError(fmt::format(
+          "{}: the store was moved or deleted while records were written to it; those of this process, up to {}, lie where it is now",
+          root.string(), record.id));
     }
     return true;
   }
@@ -360,10 +358,9 @@ struct StoreWriter::Impl {
   }
 
   [[noreturn]] void fail(const Record& record, int error_number) const {
-    throw StoreError(
-        fmt::format("{}: the record of {} cannot be written: {}. The store is sound; the same command "
-                    "goes on from here",
-                    shard.string(), record.id, reason_of(error_number)));
+    throw StoreError(fmt::format(
+        "{}: the record of {} cannot be written: {}. The store is sound; the same command goes on from here",
+        shard.string(), record.id, reason_of(error_number)));
   }
 
   FileSystem& system;

@@ -50,10 +50,11 @@ void check_folder(const fs::path& store) {
     if (!names.empty() && read_mark(FileSystem::real(), store) == StoreMark::missing) {
       std::string shown = names[0];
       for (std::size_t i = 1; i < std::min<std::size_t>(names.size(), 3); ++i) shown += ", " + names[i];
-      refuse(store,
-             fmt::format("it is a folder with other things in it ({}{}) and has no store.json; give a new or "
-                         "an empty folder, or an existing store",
-                         shown, names.size() > 3 ? fmt::format(", ... {} in all", names.size()) : ""));
+      refuse(
+          store,
+          fmt::format(
+              "it is a folder with other things in it ({}{}) and has no store.json; give a new or an empty folder, or an existing store",
+              shown, names.size() > 3 ? fmt::format(", ... {} in all", names.size()) : ""));
     }
   }
   require_writable(store, store);
@@ -109,10 +110,9 @@ StoreMark mark_of(const std::string& text, const std::string& path) {
     return StoreMark::damaged;
   }
   if (mark["format"] != store_format) {
-    throw StorePathError(
-        fmt::format("{}: a store of format {}, written by another version of crosstalk; this version "
-                    "reads and writes format {}",
-                    path, mark["format"].dump(), store_format));
+    throw StorePathError(fmt::format(
+        "{}: a store of format {}, written by another version of crosstalk; this version reads and writes format {}",
+        path, mark["format"].dump(), store_format));
   }
   return StoreMark::good;
 }

@@ -126,19 +126,16 @@ TaskKind kind() {
   return {
       "arithmetic",
       "parity, and arithmetic modulo 5 without and with brackets",
-      "form = \"parity\": bits, and the parity of all of them due at the last one. form = \"flat\": digits "
-      "modulo `modulus` with + - * between and = at the end, where the value is due; * binds tighter. form = "
-      "\"brackets\": expressions of digits, -d, (d), (-d) and (left op right), split at random. Sizes (bits, "
-      "operands, tokens) are uniform in shortest .. longest, of evaluation in eval_shortest .. eval_longest; "
-      "the rest of a sequence is blank. query_at = \"every\" asks at every bit or operand what the value is "
-      "so far, which is learned far sooner than one label a sequence: say which of the two a number belongs "
-      "to. The languages are those of Deletang et al. 2023 (arXiv 2207.02098), one label and training on 3 "
-      ".. 40 tokens, read at 40 .. 256, those of Grazzi et al. 2024 (arXiv 2411.12537; their code counts the "
-      "answer, = and a blank among the tokens, so that these are 2 .. 39 bits, 1 .. 19 operands, and "
-      "brackets of 2 .. 37 tokens without *; table 3: scaled accuracy of DeltaNet with eigenvalues in [-1, "
-      "1] 1.000 on parity, 0.971 without and 0.260 with brackets, with those in [0, 1] 0.017, 0.314 and "
-      "0.194). times = false leaves * out. Guessing is right once in `modulus` (chance_accuracy; parity "
-      "1/2), and as products are often 0, baseline_most_common_accuracy is more.",
+      "form = \"parity\": bits, and the parity of all of them due at the last one. form = \"flat\": digits modulo `modulus` with + - * between and = "
+      "at the end, where the value is due; * binds tighter. form = \"brackets\": expressions of digits, -d, (d), (-d) and (left op right), split at "
+      "random. Sizes (bits, operands, tokens) are uniform in shortest .. longest, of evaluation in eval_shortest .. eval_longest; the rest of a "
+      "sequence is blank. query_at = \"every\" asks at every bit or operand what the value is so far, which is learned far sooner than one label a "
+      "sequence: say which of the two a number belongs to. The languages are those of Deletang et al. 2023 (arXiv 2207.02098), one label and "
+      "training on 3 .. 40 tokens, read at 40 .. 256, those of Grazzi et al. 2024 (arXiv 2411.12537; their code counts the answer, = and a blank "
+      "among the tokens, so that these are 2 .. 39 bits, 1 .. 19 operands, and brackets of 2 .. 37 tokens without *; table 3: scaled accuracy of "
+      "DeltaNet with eigenvalues in [-1, 1] 1.000 on parity, 0.971 without and 0.260 with brackets, with those in [0, 1] 0.017, 0.314 and 0.194). "
+      "times = false leaves * out. Guessing is right once in `modulus` (chance_accuracy; parity 1/2), and as products are often 0, "
+      "baseline_most_common_accuracy is more.",
       {choice("form", "parity", "parity, or arithmetic without or with brackets",
               {"parity", "flat", "brackets"}),
        {"modulus", std::int64_t{5}, "digits are 0 .. modulus - 1; of parity 2", 2, 1024},

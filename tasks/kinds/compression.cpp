@@ -53,15 +53,12 @@ TaskKind kind() {
   return {
       "compression",
       "hold all tokens of a sequence at its end, and tell each by its place",
-      "length - 1 tokens, drawn uniformly with replacement from 0 .. vocabulary - 2, then a mark, id "
-      "vocabulary - 1. Every token is due at its own place, of a model with model.decoder = \"last\", whose "
-      "answers are made of what the last token holds and the place asked; others are refused. The task "
-      "compression of MAD (Poli et al. 2024, arXiv 2403.17844; mad-lab): vocabulary 16 (32, 64, 128), length "
-      "32 (64, 128, 256), examples = 12800 (6400 to 800). There the mark itself is scored too, as one class "
-      "of `vocabulary` that is always right, so a score of MAD is ((vocabulary - 1) test_class_accuracy + 1) "
-      "/ vocabulary; and the published generator, which can put noise among the tokens, returns its inputs "
-      "as targets, so that noise is scored like data: noise is left out here. chance_accuracy is one among "
-      "the data ids.",
+      "length - 1 tokens, drawn uniformly with replacement from 0 .. vocabulary - 2, then a mark, id vocabulary - 1. Every token is due at its own "
+      "place, of a model with model.decoder = \"last\", whose answers are made of what the last token holds and the place asked; others are refused. "
+      "The task compression of MAD (Poli et al. 2024, arXiv 2403.17844; mad-lab): vocabulary 16 (32, 64, 128), length 32 (64, 128, 256), examples = "
+      "12800 (6400 to 800). There the mark itself is scored too, as one class of `vocabulary` that is always right, so a score of MAD is "
+      "((vocabulary - 1) test_class_accuracy + 1) / vocabulary; and the published generator, which can put noise among the tokens, returns its "
+      "inputs as targets, so that noise is scored like data: noise is left out here. chance_accuracy is one among the data ids.",
       {{"vocabulary", std::int64_t{16}, "token ids: data, and one mark", 2, 1 << 20},
        {"length", std::int64_t{32}, "tokens of a sequence, the mark included", 2, max_option_size},
        examples_option()},

@@ -44,9 +44,9 @@ void check(const ContextRecallSpec& spec, const std::string& size_key) {
                     "give a length of at least that, or fewer keys",
                     size_key, spec.pairs, spec.contexts, least_length(spec), spec.length));
   const auto refuse = [&](const char* key, const char* what, std::int64_t needed, std::int32_t there) {
-    throw OptionError(key, fmt::format("{}: a sequence has {} different {}, and there are {}; give fewer, or "
-                                       "a larger {}",
-                                       key, needed, what, std::max(there, 0), key));
+    throw OptionError(
+        key, fmt::format("{}: a sequence has {} different {}, and there are {}; give fewer, or a larger {}",
+                         key, needed, what, std::max(there, 0), key));
   };
   const std::int64_t records = std::int64_t{spec.contexts} * spec.pairs,
                      keys = spec.shared ? spec.pairs : records;
@@ -185,24 +185,19 @@ TaskKind kind() {
   return {
       "context_recall",
       "the same keys with other values in every context: context-dependent and joint recall",
-      "A sequence shows `contexts` contexts and in each of them `pairs` keys with a value; with keys = "
-      "\"shared\" these are the same keys in all, so that no answer follows from the key alone (\"unique\" "
-      "is the control). layout = \"blocks\": a context, its keys and values, the next context; \"triples\": "
-      "a context, a key and a value for each record, in random order. Then query_by = \"zone\" gives every "
-      "context an equal part of the rest, which names it once and then asks its keys, as context-dependent "
-      "associative recall (CDAR: Switching Linear Attention 2026, section 5.2: length 1024, vocabulary 8192, "
-      "4 contexts of 32 keys, all values distinct, examples = 100000; how the paper cuts zones and numbers "
-      "contexts is not printed, so equal zones and the ids behind the blank are ours); \"pair\" names the "
-      "context before every key, as joint recall (arXiv 2507.00449: a state of |U| values errs on at least 1 "
-      "- |U| / |V|^n of n = contexts x pairs records). With layout = \"triples\" and query_by = \"pair\" it "
-      "is Zoology's compositional MQAR (grids of contexts = pairs = sqrt(D), thirds of the ids for each part "
-      "of a key and for values, filler = \"random\"; its fillers come from a generator that its seed does "
-      "not set). Slots are drawn by the law of mqar, and the answer, due at the key, is not in the input "
-      "there. Ids: 0 blank, contexts, keys, values. test_accuracy_other_context is how often the answer is "
-      "the key's value in another context, and context_gap = test_accuracy minus that: 0 for a model that is "
-      "blind to contexts. baseline_any_context_accuracy is what such a model scores, "
-      "baseline_own_context_accuracy one that is blind to keys, baseline_last_context_accuracy one that "
-      "overwrites.",
+      "A sequence shows `contexts` contexts and in each of them `pairs` keys with a value; with keys = \"shared\" these are the same keys in all, so "
+      "that no answer follows from the key alone (\"unique\" is the control). layout = \"blocks\": a context, its keys and values, the next context; "
+      "\"triples\": a context, a key and a value for each record, in random order. Then query_by = \"zone\" gives every context an equal part of the "
+      "rest, which names it once and then asks its keys, as context-dependent associative recall (CDAR: Switching Linear Attention 2026, section "
+      "5.2: length 1024, vocabulary 8192, 4 contexts of 32 keys, all values distinct, examples = 100000; how the paper cuts zones and numbers "
+      "contexts is not printed, so equal zones and the ids behind the blank are ours); \"pair\" names the context before every key, as joint recall "
+      "(arXiv 2507.00449: a state of |U| values errs on at least 1 - |U| / |V|^n of n = contexts x pairs records). With layout = \"triples\" and "
+      "query_by = \"pair\" it is Zoology's compositional MQAR (grids of contexts = pairs = sqrt(D), thirds of the ids for each part of a key and for "
+      "values, filler = \"random\"; its fillers come from a generator that its seed does not set). Slots are drawn by the law of mqar, and the "
+      "answer, due at the key, is not in the input there. Ids: 0 blank, contexts, keys, values. test_accuracy_other_context is how often the answer "
+      "is the key's value in another context, and context_gap = test_accuracy minus that: 0 for a model that is blind to contexts. "
+      "baseline_any_context_accuracy is what such a model scores, baseline_own_context_accuracy one that is blind to keys, "
+      "baseline_last_context_accuracy one that overwrites.",
       {{"contexts", std::int64_t{4}, "contexts of a sequence", 1, 1 << 12},
        {"pairs", std::int64_t{32}, "keys of a context", 1, 1 << 15},
        {"length", std::int64_t{1024}, "tokens of a sequence", 4, mqar_largest_length},

@@ -57,9 +57,9 @@ class Depo final : public DrawnTask<Depo, TokenTask, depo_sequence, depo_scratch
     if (words_of(spec_) < 2.0 * eval_.nodes)
       throw OptionError(
           "eval.length_factors",
-          fmt::format("a length factor of {} makes {} nodes, and there are {} words for them; give a "
-                      "smaller factor",
-                      factor, eval_.nodes, words_of(spec_)));
+          fmt::format(
+              "a length factor of {} makes {} nodes, and there are {} words for them; give a smaller factor",
+              factor, eval_.nodes, words_of(spec_)));
     weigh(eval_);
   }
   int eval_load() const override { return eval_.nodes; }
@@ -144,17 +144,14 @@ TaskKind kind() {
   return {
       "depo",
       "a cycle as a shuffled list of edges: which node is k steps further",
-      "The edges v_i v_(i+1) of a cycle of n nodes in random order, then at most `queries` queries [k] v = "
-      "and the answer, the node k steps behind v, in the input behind the tokens at which it was due. Nodes "
-      "are named by words of shortest_word .. longest_word tokens, the last of which is from a second "
-      "alphabet. Depo of Physics of language models 4.1 (Allen-Zhu 2025, arXiv 2512.17351; law of "
-      "PhysicsLM4): in training n = 3 .. nodes with weight 1 / (n + sqrt(nodes)) and k uniform in 1 .. hops, "
-      "in evaluation n = nodes and k a power of 2, or hops. Depo1: nodes = 225, 300 or 375, hops = 8, words "
-      "of 1 or 2 tokens of 50; Depo2: nodes = 75, 100 or 125, hops = 16, shortest_word = 5, longest_word = "
-      "7, alphabet = 3. Sequences are as long as the longest one and end in blanks. Otherwise than there the "
-      "answer mark, which always follows, is not due itself; the released generator stops at a name that it "
-      "does not define (its assertion on token_type). accuracy_by_touches is accuracy by k. chance_accuracy "
-      "is one among the tokens of words; baseline_one_hop_accuracy is the successor.",
+      "The edges v_i v_(i+1) of a cycle of n nodes in random order, then at most `queries` queries [k] v = and the answer, the node k steps behind "
+      "v, in the input behind the tokens at which it was due. Nodes are named by words of shortest_word .. longest_word tokens, the last of which is "
+      "from a second alphabet. Depo of Physics of language models 4.1 (Allen-Zhu 2025, arXiv 2512.17351; law of PhysicsLM4): in training n = 3 .. "
+      "nodes with weight 1 / (n + sqrt(nodes)) and k uniform in 1 .. hops, in evaluation n = nodes and k a power of 2, or hops. Depo1: nodes = 225, "
+      "300 or 375, hops = 8, words of 1 or 2 tokens of 50; Depo2: nodes = 75, 100 or 125, hops = 16, shortest_word = 5, longest_word = 7, alphabet = "
+      "3. Sequences are as long as the longest one and end in blanks. Otherwise than there the answer mark, which always follows, is not due itself; "
+      "the released generator stops at a name that it does not define (its assertion on token_type). accuracy_by_touches is accuracy by k. "
+      "chance_accuracy is one among the tokens of words; baseline_one_hop_accuracy is the successor.",
       {{"nodes", std::int64_t{225}, "largest number of nodes (N)", 3, 1 << 14},
        {"hops", std::int64_t{8}, "largest k (K)", 1, 1 << 12},
        {"queries", std::int64_t{10}, "queries of a sequence, as many as it has nodes at most (M)", 1,

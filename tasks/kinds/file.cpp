@@ -86,23 +86,18 @@ TaskKind kind() {
       .name = "file",
       .summary = "sequences of your own, read from .npy files",
       .description =
-          "The folder holds SPLIT_tokens.npy, SPLIT_query.npy, SPLIT_position.npy and SPLIT_target.npy for "
-          "each SPLIT of train, eval (validation: stops training, chooses rates) and test; whole numbers of "
-          "any width, as numpy.save writes them. tokens is [N,T,2] or [N,T,3]: N sequences of T tokens, each "
-          "[key, value] or [key, value, second key]; keys and values are counted from 0, value -1 writes "
-          "none, second key -1 is none (with one, the values of the two keys change places). query is [N,Q], "
-          "the key that is read; position [N,Q], how many tokens the read sees (1 .. T); target [N,Q], the "
-          "value that is right, -1 in an unused slot. N, T and Q may differ between splits. Training goes "
-          "through its N sequences epoch after epoch, each in an order of its own that follows from the data "
-          "seed; eval.sequences are taken from the start of eval and test. order = \"file\" takes them as "
-          "they stand. A folder SPLIT/ with what 'crosstalk sample TASK --split SPLIT --out FOLDER/SPLIT' "
-          "writes of a task of keys and values stands for the four files; single tokens are read by task "
-          "tokens. Examples of real numbers, as task regression has them, are SPLIT_x.npy [N,T,n], the "
-          "inputs that are shown, SPLIT_y.npy [N,T], their outputs, SPLIT_asked_x.npy [N,Q,n] and "
-          "SPLIT_asked_y.npy [N,Q], what is asked after them and right, Q at most T; or what sample writes "
-          "of regression. They are kept as whole multiples of 2^-20, up to 2047. What the numbers are, not "
-          "where they lie, is part of a run's identity: changed files make other runs. docs/own_data.md "
-          "makes in-context recall of MAD (Poli et al. 2024, arXiv 2403.17844) with numpy.",
+          "The folder holds SPLIT_tokens.npy, SPLIT_query.npy, SPLIT_position.npy and SPLIT_target.npy for each SPLIT of train, eval (validation: "
+          "stops training, chooses rates) and test; whole numbers of any width, as numpy.save writes them. tokens is [N,T,2] or [N,T,3]: N sequences "
+          "of T tokens, each [key, value] or [key, value, second key]; keys and values are counted from 0, value -1 writes none, second key -1 is "
+          "none (with one, the values of the two keys change places). query is [N,Q], the key that is read; position [N,Q], how many tokens the read "
+          "sees (1 .. T); target [N,Q], the value that is right, -1 in an unused slot. N, T and Q may differ between splits. Training goes through "
+          "its N sequences epoch after epoch, each in an order of its own that follows from the data seed; eval.sequences are taken from the start "
+          "of eval and test. order = \"file\" takes them as they stand. A folder SPLIT/ with what 'crosstalk sample TASK --split SPLIT --out "
+          "FOLDER/SPLIT' writes of a task of keys and values stands for the four files; single tokens are read by task tokens. Examples of real "
+          "numbers, as task regression has them, are SPLIT_x.npy [N,T,n], the inputs that are shown, SPLIT_y.npy [N,T], their outputs, "
+          "SPLIT_asked_x.npy [N,Q,n] and SPLIT_asked_y.npy [N,Q], what is asked after them and right, Q at most T; or what sample writes of "
+          "regression. They are kept as whole multiples of 2^-20, up to 2047. What the numbers are, not where they lie, is part of a run's identity: "
+          "changed files make other runs. docs/own_data.md makes in-context recall of MAD (Poli et al. 2024, arXiv 2403.17844) with numpy.",
       .options =
           {{"folder", std::string(), "folder of the .npy files, from where the program is started"},
            {"content", std::string(), "hash of the numbers in the files; filled in, a study may pin it"},

@@ -44,13 +44,11 @@ TaskKind kind() {
   return {
       "induction",
       "random tokens with one trigger; when it comes again, say what followed it",
-      "A sequence of `length` tokens drawn uniformly from 0 .. vocabulary - 2. One token but the last two "
-      "is the trigger, id vocabulary - 1, and so is the last one, where the token that followed the first "
-      "trigger is the answer: one bigram to be found and repeated, the induction head of Olsson et al. "
-      "2022 (arXiv 2209.11895), as a task of 256 tokens and 16 ids in Gu and Dao 2023 (arXiv 2312.00752, "
-      "table 2), read at up to 4,096 times the length. A layer whose keys and values come from the same "
-      "token cannot bind the trigger to what follows: it takes a short convolution, a token shift or a "
-      "second layer.",
+      "A sequence of `length` tokens drawn uniformly from 0 .. vocabulary - 2. One token but the last two is the trigger, id vocabulary - 1, and so "
+      "is the last one, where the token that followed the first trigger is the answer: one bigram to be found and repeated, the induction head of "
+      "Olsson et al. 2022 (arXiv 2209.11895), as a task of 256 tokens and 16 ids in Gu and Dao 2023 (arXiv 2312.00752, table 2), read at up to 4,096 "
+      "times the length. A layer whose keys and values come from the same token cannot bind the trigger to what follows: it takes a short "
+      "convolution, a token shift or a second layer.",
       {{"vocabulary", std::int64_t{16}, "token ids, the trigger among them", 3, 1 << 20},
        {"length", std::int64_t{256}, "tokens of a sequence", 3, max_option_size}},
       nullptr,

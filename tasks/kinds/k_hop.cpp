@@ -75,15 +75,12 @@ TaskKind kind() {
   return {
       "k_hop",
       "induction k times over: what followed the last showing of a letter, and of that one, ...",
-      "A sequence names a number k, then shows `length` letters, drawn uniformly. find(i) is the place "
-      "behind the last earlier showing of letter i, and at every letter hop_k(i) = x_find(find(..find(i))), "
-      "k times, is due, or \"none\" where it leads out of the sequence. k is uniform in least_hops .. hops; "
-      "hop_0 is the letter itself, hop_1 what an induction head says. Sanford, Hsu and Telgarsky 2024 (arXiv "
-      "2402.09268): 100 letters of 4, k from 0 to 16; attention of depth L learns k <= 2^(L-2), a recurrent "
-      "memory needs depth k or a width of about N / k^6. Letters are independent here; the law of the "
-      "paper's sequences was not at hand. query_at = \"end\" asks at the last letter only. "
-      "accuracy_by_touches is accuracy by k. chance_accuracy is one among the letters and \"none\"; "
-      "baseline_one_hop_accuracy is induction alone.",
+      "A sequence names a number k, then shows `length` letters, drawn uniformly. find(i) is the place behind the last earlier showing of letter i, "
+      "and at every letter hop_k(i) = x_find(find(..find(i))), k times, is due, or \"none\" where it leads out of the sequence. k is uniform in "
+      "least_hops .. hops; hop_0 is the letter itself, hop_1 what an induction head says. Sanford, Hsu and Telgarsky 2024 (arXiv 2402.09268): 100 "
+      "letters of 4, k from 0 to 16; attention of depth L learns k <= 2^(L-2), a recurrent memory needs depth k or a width of about N / k^6. Letters "
+      "are independent here; the law of the paper's sequences was not at hand. query_at = \"end\" asks at the last letter only. accuracy_by_touches "
+      "is accuracy by k. chance_accuracy is one among the letters and \"none\"; baseline_one_hop_accuracy is induction alone.",
       {{"length", std::int64_t{100}, "letters of a sequence (N)", 1, max_option_size},
        {"letters", std::int64_t{4}, "different letters", 1, 1 << 20},
        {"hops", std::int64_t{16}, "largest k", 0, 1 << 16},

@@ -119,9 +119,9 @@ void resolve(Options& options) {
   if (spec.keys < spec.motif || spec.values < spec.motif || spec.keys < 1)
     refuse(
         options, "task.vocabulary",
-        fmt::format(" leaves {} ids for keys and {} for values; {} needs as many of each, so give a larger "
-                    "vocabulary or less task.noise_vocabulary",
-                    std::max(spec.keys, 0), std::max(spec.values, 0), motif));
+        fmt::format(
+            " leaves {} ids for keys and {} for values; {} needs as many of each, so give a larger vocabulary or less task.noise_vocabulary",
+            std::max(spec.keys, 0), std::max(spec.values, 0), motif));
   if (std::pow(spec.keys + 1.0, spec.motif) > 2e9)
     refuse(options, "task.motif",
            fmt::format(" of {} keys are more motifs than are counted; give less", spec.keys));
@@ -142,19 +142,16 @@ TaskKind kind() {
   return {
       "mad_recall",
       "keys with their values again and again: in-context, noisy and fuzzy recall of MAD",
-      "Keys, each followed by its value, in a vocabulary whose first half are keys and whose second are "
-      "values. Keys are drawn uniformly with replacement; a key's value is drawn at its first showing (keys "
-      "may share values) and the same from then on, and wherever a key comes again its value is due before "
-      "it is shown. In-context recall of MAD (Poli et al. 2024, arXiv 2403.17844; mad-lab, multi_query): "
-      "vocabulary 16, length 128, of which 127 tokens are read. Noisy recall: a pair gives way to two ids of "
-      "noise with probability `noise`: vocabulary = 32, noise_vocabulary = 16, noise = 0.2. Fuzzy recall: "
-      "motif = 3; keys and values have 1 .. motif different tokens, keys of evaluation always `motif`, one "
-      "pair stands in every sequence and comes last again, and one id fills up the front. train_labels = "
-      "\"next\" trains on all next tokens, as MAD does, and evaluation scores the due ones only; examples = "
-      "12800 is MAD's training set. Two faults of the published generator are not kept: where all pairs are "
-      "noise it fails, and in one fuzzy sequence in some hundreds the pair that is asked last was never "
-      "shown. MAD's score is the mean over classes, test_class_accuracy. chance_accuracy is one among the "
-      "values. MAD's grid: vocabulary to 128, length to 1024, examples from 800, noise to 0.8.",
+      "Keys, each followed by its value, in a vocabulary whose first half are keys and whose second are values. Keys are drawn uniformly with "
+      "replacement; a key's value is drawn at its first showing (keys may share values) and the same from then on, and wherever a key comes again "
+      "its value is due before it is shown. In-context recall of MAD (Poli et al. 2024, arXiv 2403.17844; mad-lab, multi_query): vocabulary 16, "
+      "length 128, of which 127 tokens are read. Noisy recall: a pair gives way to two ids of noise with probability `noise`: vocabulary = 32, "
+      "noise_vocabulary = 16, noise = 0.2. Fuzzy recall: motif = 3; keys and values have 1 .. motif different tokens, keys of evaluation always "
+      "`motif`, one pair stands in every sequence and comes last again, and one id fills up the front. train_labels = \"next\" trains on all next "
+      "tokens, as MAD does, and evaluation scores the due ones only; examples = 12800 is MAD's training set. Two faults of the published generator "
+      "are not kept: where all pairs are noise it fails, and in one fuzzy sequence in some hundreds the pair that is asked last was never shown. "
+      "MAD's score is the mean over classes, test_class_accuracy. chance_accuracy is one among the values. MAD's grid: vocabulary to 128, length to "
+      "1024, examples from 800, noise to 0.8.",
       {{"vocabulary", std::int64_t{16}, "token ids: keys, values, noise, and one blank where motif > 1", 2,
         1 << 20},
        {"length", std::int64_t{128}, "tokens of a sequence, the last answer included where motif = 1", 4,

@@ -51,22 +51,17 @@ TaskKind kind() {
   return {
       "mqar",
       "multi-query associative recall in single tokens: pairs first, then each key once among fillers",
-      "A sequence of `length` tokens begins with D = pairs keys, each followed by its value: k1 v1 .. kD "
-      "vD, shown `passes` times. Keys are distinct ids of 1 .. vocabulary/2 - 1, values distinct ids of "
-      "vocabulary/2 .. vocabulary - 1, 0 is blank. What follows is cut into slots of two tokens; D "
-      "different slots begin with a key, each key once, and the answer, due at that token, is its value, "
-      "which is not in the input there. Slot i = 1 .. n is drawn with weight i^(power - 1), one after the "
-      "other without replacement, and the slots drawn first go to the keys that were shown first; power = "
-      "1 is uniform, 0.01 asks most keys soon. All other tokens are blank (filler = zero) or any id, keys "
-      "and values among them (filler = random). Layout, labels and law are those of Zoology (Arora et al. "
-      "2023, arXiv 2312.04927). With examples = N training has N sequences, the same ones in the same "
-      "order in every epoch, as there; with fresh = true every epoch has new ones. A mixture is named by "
-      "its segments: task.segments = \"64:4:100000 128:8:20000\" trains on 100,000 sequences of length 64 "
-      "with 4 pairs in an epoch, then 20,000 of length 128 with 8 pairs; task.test_segments = \"64:4 "
-      "1024:256\" evaluates on those, each on as many sequences as eval.sequences says or as a third "
-      "number says, and says so for each. A guess among the values in the context is right once in `pairs` "
-      "(baseline_random_in_context_accuracy); baseline_in_order_accuracy is what the order of the gaps "
-      "gives away.",
+      "A sequence of `length` tokens begins with D = pairs keys, each followed by its value: k1 v1 .. kD vD, shown `passes` times. Keys are distinct "
+      "ids of 1 .. vocabulary/2 - 1, values distinct ids of vocabulary/2 .. vocabulary - 1, 0 is blank. What follows is cut into slots of two "
+      "tokens; D different slots begin with a key, each key once, and the answer, due at that token, is its value, which is not in the input there. "
+      "Slot i = 1 .. n is drawn with weight i^(power - 1), one after the other without replacement, and the slots drawn first go to the keys that "
+      "were shown first; power = 1 is uniform, 0.01 asks most keys soon. All other tokens are blank (filler = zero) or any id, keys and values among "
+      "them (filler = random). Layout, labels and law are those of Zoology (Arora et al. 2023, arXiv 2312.04927). With examples = N training has N "
+      "sequences, the same ones in the same order in every epoch, as there; with fresh = true every epoch has new ones. A mixture is named by its "
+      "segments: task.segments = \"64:4:100000 128:8:20000\" trains on 100,000 sequences of length 64 with 4 pairs in an epoch, then 20,000 of "
+      "length 128 with 8 pairs; task.test_segments = \"64:4 1024:256\" evaluates on those, each on as many sequences as eval.sequences says or as a "
+      "third number says, and says so for each. A guess among the values in the context is right once in `pairs` "
+      "(baseline_random_in_context_accuracy); baseline_in_order_accuracy is what the order of the gaps gives away.",
       options(),
       resolve,
       [](const Options& options) { return make_mqar(plan_of(options)); }};

@@ -316,18 +316,17 @@ std::string refused(const Settings& settings) {
 TEST(Mqar, RefusesWhatHasNoRoom) {
   EXPECT_EQ(
       refused({{"length", whole(62)}, {"pairs", whole(16)}}),
-      "task.length: 16 pairs need 32 tokens of context and 32 of slots, more than a length of 62; give a "
-      "length of at least 64, or fewer pairs");
+      "task.length: 16 pairs need 32 tokens of context and 32 of slots, more than a length of 62; give a length of at least 64, or fewer pairs");
   EXPECT_NE(refused({{"length", whole(63)}}).find("odd"), std::string::npos);
-  EXPECT_EQ(refused({{"vocabulary", whole(8)}}),
-            "task.pairs: 4 pairs need as many distinct keys and values, but there are 3 and 4; give fewer "
-            "pairs, or a larger task.vocabulary");
+  EXPECT_EQ(
+      refused({{"vocabulary", whole(8)}}),
+      "task.pairs: 4 pairs need as many distinct keys and values, but there are 3 and 4; give fewer pairs, or a larger task.vocabulary");
   EXPECT_EQ(refused({{"vocabulary", whole(10)}}), "accepted");
   EXPECT_EQ(refused({{"length", whole(16)}}), "accepted");
   EXPECT_NE(refused({{"fresh", true}}), "accepted");
-  EXPECT_EQ(refused({{"segments", std::string("64:4")}}),
-            "task.segments = \"64:4\": \"64:4\" has 2 numbers; it wants words like 64:4:100000 "
-            "(length:pairs:sequences)");
+  EXPECT_EQ(
+      refused({{"segments", std::string("64:4")}}),
+      "task.segments = \"64:4\": \"64:4\" has 2 numbers; it wants words like 64:4:100000 (length:pairs:sequences)");
   EXPECT_NE(refused({{"segments", std::string("64:x:3")}}).find("\"64:x:3\" is not made of whole numbers"),
             std::string::npos);
   EXPECT_NE(refused({{"test_segments", std::string("64:17")}}).find("at least 68"), std::string::npos);

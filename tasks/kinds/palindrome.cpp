@@ -82,15 +82,13 @@ TaskKind kind() {
   return {
       "palindrome",
       "read tokens, then say them backwards (or in their order, or the odd ones first)",
-      "length / 2 tokens, drawn uniformly with replacement from 0 .. vocabulary - 2, then a mark, id "
-      "vocabulary - 1, at which the first answer is due. Each answer but the last stands in the input behind "
-      "the token at which it was due (teacher forcing), so that a model reads where it has come to. order = "
-      "\"reverse\" is the palindrome of Kimi Linear (Zhang et al. 2025, arXiv 2510.26692, section 5.1: "
-      "lengths 256 to 2048, 2 layers with 2 heads of 128, at most 20,000 steps; its vocabulary and batch are "
-      "not printed, and two readings of its figure contradict each other, so no number is held). \"same\" is "
-      "copying (Jelassi et al. 2024, arXiv 2402.01032: a state of |U| values errs on at least 1 - |U| / "
-      "V^n), \"odds_first\" and \"reverse\" are languages of Deletang et al. 2023 (arXiv 2207.02098), which "
-      "asks them without teacher forcing. chance_accuracy is one among the data ids.",
+      "length / 2 tokens, drawn uniformly with replacement from 0 .. vocabulary - 2, then a mark, id vocabulary - 1, at which the first answer is "
+      "due. Each answer but the last stands in the input behind the token at which it was due (teacher forcing), so that a model reads where it has "
+      "come to. order = \"reverse\" is the palindrome of Kimi Linear (Zhang et al. 2025, arXiv 2510.26692, section 5.1: lengths 256 to 2048, 2 "
+      "layers with 2 heads of 128, at most 20,000 steps; its vocabulary and batch are not printed, and two readings of its figure contradict each "
+      "other, so no number is held). \"same\" is copying (Jelassi et al. 2024, arXiv 2402.01032: a state of |U| values errs on at least 1 - |U| / "
+      "V^n), \"odds_first\" and \"reverse\" are languages of Deletang et al. 2023 (arXiv 2207.02098), which asks them without teacher forcing. "
+      "chance_accuracy is one among the data ids.",
       {{"length", std::int64_t{256}, "tokens of a sequence, even: half of them are read", 2, max_option_size},
        {"vocabulary", std::int64_t{64}, "token ids: data, and one mark", 2, 1 << 20},
        choice("order", "reverse", "order in which they are said", {"reverse", "same", "odds_first"}),

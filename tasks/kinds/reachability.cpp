@@ -31,9 +31,9 @@ class Reachability final
     if (eval_.nodes > spec_.vocabulary)
       throw OptionError(
           "eval.length_factors",
-          fmt::format("a length factor of {} makes {} nodes, and there are {} ids; give a larger "
-                      "task.vocabulary",
-                      factor, eval_.nodes, spec_.vocabulary));
+          fmt::format(
+              "a length factor of {} makes {} nodes, and there are {} ids; give a larger task.vocabulary",
+              factor, eval_.nodes, spec_.vocabulary));
   }
   int eval_load() const override { return eval_.nodes; }
 
@@ -65,24 +65,22 @@ void resolve(Options& options) {
 }  // namespace
 
 TaskKind kind() {
-  return {"reachability",
-          "two trees as edges: does a node descend from the first one, however many steps away",
-          "Every node once, behind its parent, which was shown before; a root stands behind itself. At the "
-          "node it is due whether it is in the tree of the first node. Nodes fall into two equal halves at "
-          "random, and in each half a node has a uniform earlier one of that half as its parent. DAG "
-          "reachability of DeltaFormer (2025, arXiv 2505.19488, section 4.2 and appendix G.2: 32 nodes; one "
-          "layer of DeltaFormer about 100 %, several layers of attention below). There a token is the row of "
-          "an adjacency matrix, real numbers; here it is an id, and an edge is two tokens. names = "
-          "\"sorted\" names nodes by their place, as there; \"random\" by random ids. accuracy_by_touches is "
-          "accuracy by the steps from the root. Guessing is right half of the time; "
-          "baseline_one_hop_accuracy looks at the parent only.",
-          {{"nodes", std::int64_t{32}, "nodes of a sequence, even", 2, 1 << 16},
-           {"vocabulary", std::int64_t{0}, "ids that nodes may have; 0 means as many as there are nodes", 0,
-            1 << 20},
-           choice("names", "sorted", "how nodes are named", {"sorted", "random"}),
-           examples_option()},
-          resolve,
-          make<Reachability>};
+  return {
+      "reachability",
+      "two trees as edges: does a node descend from the first one, however many steps away",
+      "Every node once, behind its parent, which was shown before; a root stands behind itself. At the node it is due whether it is in the tree "
+      "of the first node. Nodes fall into two equal halves at random, and in each half a node has a uniform earlier one of that half as its "
+      "parent. DAG reachability of DeltaFormer (2025, arXiv 2505.19488, section 4.2 and appendix G.2: 32 nodes; one layer of DeltaFormer about "
+      "100 %, several layers of attention below). There a token is the row of an adjacency matrix, real numbers; here it is an id, and an edge "
+      "is two tokens. names = \"sorted\" names nodes by their place, as there; \"random\" by random ids. accuracy_by_touches is accuracy by the "
+      "steps from the root. Guessing is right half of the time; baseline_one_hop_accuracy looks at the parent only.",
+      {{"nodes", std::int64_t{32}, "nodes of a sequence, even", 2, 1 << 16},
+       {"vocabulary", std::int64_t{0}, "ids that nodes may have; 0 means as many as there are nodes", 0,
+        1 << 20},
+       choice("names", "sorted", "how nodes are named", {"sorted", "random"}),
+       examples_option()},
+      resolve,
+      make<Reachability>};
 }
 
 }  // namespace crosstalk::reachability_task

@@ -195,11 +195,11 @@ MqarPlan plan_of(const Options& options) {
 void derive_length(Options& options, const std::string& key, std::int64_t derived, bool fixed) {
   const std::int64_t given = options.get_int(key);
   if (fixed && given != 0 && given != derived)
-    refuse(options, key,
-           fmt::format(
-               " contradicts task.update_fraction, which fixes the length at {} (associations + updates); "
-               "leave {} out",
-               derived, key));
+    refuse(
+        options, key,
+        fmt::format(
+            " contradicts task.update_fraction, which fixes the length at {} (associations + updates); leave {} out",
+            derived, key));
   if (given == 0) options.set(key, derived);
 }
 
@@ -283,8 +283,7 @@ std::vector<OptionSpec> options() {
   std::vector<OptionSpec> all = with_vocabulary(
       {{"associations", std::int64_t{20}, "keys in play (S)", 1, max_option_size},
        {"length", std::int64_t{0},
-        "tokens of a training sequence, writes in layout split; 0 means 2 x associations, or the updates' "
-        "least",
+        "tokens of a training sequence, writes in layout split; 0 means 2 x associations, or the updates' least",
         0, max_option_size},
        {"eval_length", std::int64_t{0},
         "tokens of an evaluation sequence; 0 means as many as associations, as the released code of Schlag "
@@ -311,26 +310,21 @@ TaskKind kind() {
   return {
       "reassign",
       "write keys again and again, then retrieve: the last value is right",
-      "A sequence holds `length` tokens, each a key together with its value, both drawn with replacement, so "
-      "that keys are written several times; then a key is asked and the value written to it last is right. "
-      "This is setting 2 of Schlag, Irie and Schmidhuber 2021 (arXiv 2102.11174, section 6.1.2). A memory "
-      "that does not see the order of writes can at best read the mean of the m values written to a key and "
-      "cannot get below 0.5 (1 - E[1/m]) (1 - 1/values) (sum_rule_floor_exact); a delta rule can. Training "
-      "asks the key of a random element, so keys count as often as they occur; evaluation asks each key that "
-      "occurs, once, in ascending order. The released code trains with 2 S tokens but evaluates with S: "
-      "eval_length = 0 means the same here. With update_fraction in 0 .. 1 every key is first bound once and "
-      "then that fraction of the keys gets another value, as in the forgetting test of Zoology: "
-      "baseline_unchanged_accuracy is what ignoring the updates scores. For a language model the same comes "
-      "in single tokens. layout = \"slots\" is Zoology's forgetting: k v for each of S distinct keys with "
-      "distinct values, k v for each update (whose new value is another one; the released code excludes the "
-      "old value of another key instead), then every key once at the head of a slot of two tokens, with "
-      "fillers between, the answer due there (slots, power and filler as in task mqar; `length` counts "
-      "tokens; ids are 0 blank, then keys, then values; mixtures name length:associations, and the fraction "
-      "holds in each). layout = \"split\" writes k v for each of `length` writes, then [QRY k] for each of "
-      "`queries`: with update_fraction = 0 it is \"remember\" of ARMT (Rodkin et al. 2024, arXiv 2407.04841, "
-      "appendix B), with -1 \"rewrite\", where a key and a value are one token each (there strings of "
-      "digits: 4,096 keys and 16 keys), and task.curriculum = \"1 2 3 5 10 20 40 50\" names their pairs. Of "
-      "the numbers beside a query, `writes` tells whether its key was updated.",
+      "A sequence holds `length` tokens, each a key together with its value, both drawn with replacement, so that keys are written several times; "
+      "then a key is asked and the value written to it last is right. This is setting 2 of Schlag, Irie and Schmidhuber 2021 (arXiv 2102.11174, "
+      "section 6.1.2). A memory that does not see the order of writes can at best read the mean of the m values written to a key and cannot get "
+      "below 0.5 (1 - E[1/m]) (1 - 1/values) (sum_rule_floor_exact); a delta rule can. Training asks the key of a random element, so keys count as "
+      "often as they occur; evaluation asks each key that occurs, once, in ascending order. The released code trains with 2 S tokens but evaluates "
+      "with S: eval_length = 0 means the same here. With update_fraction in 0 .. 1 every key is first bound once and then that fraction of the keys "
+      "gets another value, as in the forgetting test of Zoology: baseline_unchanged_accuracy is what ignoring the updates scores. For a language "
+      "model the same comes in single tokens. layout = \"slots\" is Zoology's forgetting: k v for each of S distinct keys with distinct values, k v "
+      "for each update (whose new value is another one; the released code excludes the old value of another key instead), then every key once at the "
+      "head of a slot of two tokens, with fillers between, the answer due there (slots, power and filler as in task mqar; `length` counts tokens; "
+      "ids are 0 blank, then keys, then values; mixtures name length:associations, and the fraction holds in each). layout = \"split\" writes k v "
+      "for each of `length` writes, then [QRY k] for each of `queries`: with update_fraction = 0 it is \"remember\" of ARMT (Rodkin et al. 2024, "
+      "arXiv 2407.04841, appendix B), with -1 \"rewrite\", where a key and a value are one token each (there strings of digits: 4,096 keys and 16 "
+      "keys), and task.curriculum = \"1 2 3 5 10 20 40 50\" names their pairs. Of the numbers beside a query, `writes` tells whether its key was "
+      "updated.",
       options(),
       resolve,
       [](const Options& options) -> std::unique_ptr<Task> {

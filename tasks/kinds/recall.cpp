@@ -52,17 +52,14 @@ TaskKind kind() {
   return {
       "recall",
       "store S associations, each key once, then retrieve them: capacity",
-      "A sequence holds S = associations tokens; each is a key together with its value. Keys and values are "
-      "drawn without replacement, in random order. Then a stored key is asked and its value is right. With "
-      "keys = values = associations this is setting 1 of Schlag, Irie and Schmidhuber 2021 (arXiv "
-      "2102.11174, section 6.1.1): every key occurs in every sequence and only the binding changes. A memory "
-      "whose reads depend on d_dot features of the key cannot get below 0.5 (1 - d_dot / S) where all "
-      "queries weigh the same ('crosstalk describe loss'). With more keys than associations and queries = "
-      "associations it is multi-query associative recall (MQAR; Arora et al. 2023, arXiv 2312.04927) with "
-      "key and value fused in one token; with frozen codes for both (model.key_codes, model.value_codes) the "
-      "continuous MQAR of Zoology (keys = values = 4096, 4 to 64 associations in training, up to 256 in "
-      "evaluation). Training asks `queries` distinct stored keys; evaluation asks all of them, in ascending "
-      "order of the key.",
+      "A sequence holds S = associations tokens; each is a key together with its value. Keys and values are drawn without replacement, in random "
+      "order. Then a stored key is asked and its value is right. With keys = values = associations this is setting 1 of Schlag, Irie and Schmidhuber "
+      "2021 (arXiv 2102.11174, section 6.1.1): every key occurs in every sequence and only the binding changes. A memory whose reads depend on d_dot "
+      "features of the key cannot get below 0.5 (1 - d_dot / S) where all queries weigh the same ('crosstalk describe loss'). With more keys than "
+      "associations and queries = associations it is multi-query associative recall (MQAR; Arora et al. 2023, arXiv 2312.04927) with key and value "
+      "fused in one token; with frozen codes for both (model.key_codes, model.value_codes) the continuous MQAR of Zoology (keys = values = 4096, 4 "
+      "to 64 associations in training, up to 256 in evaluation). Training asks `queries` distinct stored keys; evaluation asks all of them, in "
+      "ascending order of the key.",
       with_vocabulary(
           {{"associations", std::int64_t{20}, "key/value pairs stored in a sequence (S)", 1, max_option_size},
            {"queries", std::int64_t{1}, "distinct stored keys asked in a training sequence", 1,

@@ -125,13 +125,12 @@ std::string refused(const Settings& settings) {
 TEST(Recall, RefusesWhatCannotBeStored) {
   EXPECT_EQ(
       refused({{"associations", whole(20)}, {"keys", whole(19)}}),
-      "task.keys: task.keys = 19 is less than task.associations = 20, which need as many distinct keys; "
-      "give at least 20, or 0 for exactly as many");
+      "task.keys: task.keys = 19 is less than task.associations = 20, which need as many distinct keys; give at least 20, or 0 for exactly as many");
   EXPECT_NE(refused({{"associations", whole(20)}, {"values", whole(3)}}).find("distinct values"),
             std::string::npos);
-  EXPECT_EQ(refused({{"associations", whole(4)}, {"queries", whole(5)}}),
-            "task.queries: task.queries = 5 asks more distinct keys than the task.associations = 4 that are "
-            "stored; give at most 4");
+  EXPECT_EQ(
+      refused({{"associations", whole(4)}, {"queries", whole(5)}}),
+      "task.queries: task.queries = 5 asks more distinct keys than the task.associations = 4 that are stored; give at most 4");
   EXPECT_EQ(refused({{"associations", whole(4)}, {"queries", whole(4)}}), "accepted");
   EXPECT_NE(refused({{"associations", whole(0)}}), "accepted");
 }

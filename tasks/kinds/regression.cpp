@@ -55,11 +55,11 @@ void resolve(Options& options) {
   const std::int64_t examples = options.get_int("task.pairs"), queries = options.get_int("task.queries");
   if (queries == 0) options.set("task.queries", examples);
   if (queries > examples)
-    refuse(options, "task.queries",
-           fmt::format(
-               " asks more inputs than the task.pairs = {0} that are shown, beside which they stand; give at "
-               "most {0}, or 0 for as many",
-               examples));
+    refuse(
+        options, "task.queries",
+        fmt::format(
+            " asks more inputs than the task.pairs = {0} that are shown, beside which they stand; give at most {0}, or 0 for as many",
+            examples));
 }
 
 }  // namespace
@@ -67,22 +67,17 @@ void resolve(Options& options) {
 TaskKind kind() {
   return {
       "regression",
-      "in-context linear regression: real inputs and outputs, asked at new inputs; least squares is the "
-      "optimum",
-      "Every sequence has a w of its own, n = inputs normal numbers of variance 1 / n. It shows `pairs` "
-      "pairs (x, y), x of n standard normal numbers and y = w.x + noise, and then asks w.x at new x, as many "
-      "in evaluation. Garg, Tsipras, Liang and Valiant 2022 (arXiv 2208.01066), whose model reads after "
-      "every example; here the memory reads once, after the last. The loss is 0.5 (read - w.x)^2; an answer "
-      "counts as right if it has the sign of w.x. Inputs are no ids: nothing of x is learned by heart, and "
-      "what is read is a sum of outputs. constant_loss 0.5 answers 0; optimum_loss is that of ridge "
-      "regression with ridge n noise^2, the mean of w given the examples, below which nothing comes; "
-      "least_squares_loss takes the shortest w of the least squared error, noise and all, and grows large "
-      "where there are about n examples; delta_rule_loss is one pass of w += (y - w.x) x / |x|^2; "
-      "one_step_loss that of the sum rule, w = c sum y x, with the best c. The loss of least squares is 0.5 "
-      "noise^2 n / (pairs - n - 1) from n + 2 pairs on, without noise 0.5 (1 - pairs / n) below n; that of "
-      "the delta rule without noise 0.5 (1 - 1 / n)^pairs. Real numbers are whole multiples of 2^-20. For "
-      "model.name = \"retrieval\", and for a probe, whose keys are x / sqrt(n) and whose values are y. What "
-      "is read is one number: a memory that normalises it, as fwm does, reads 0.",
+      "in-context linear regression: real inputs and outputs, asked at new inputs; least squares is the optimum",
+      "Every sequence has a w of its own, n = inputs normal numbers of variance 1 / n. It shows `pairs` pairs (x, y), x of n standard normal numbers "
+      "and y = w.x + noise, and then asks w.x at new x, as many in evaluation. Garg, Tsipras, Liang and Valiant 2022 (arXiv 2208.01066), whose model "
+      "reads after every example; here the memory reads once, after the last. The loss is 0.5 (read - w.x)^2; an answer counts as right if it has "
+      "the sign of w.x. Inputs are no ids: nothing of x is learned by heart, and what is read is a sum of outputs. constant_loss 0.5 answers 0; "
+      "optimum_loss is that of ridge regression with ridge n noise^2, the mean of w given the examples, below which nothing comes; "
+      "least_squares_loss takes the shortest w of the least squared error, noise and all, and grows large where there are about n examples; "
+      "delta_rule_loss is one pass of w += (y - w.x) x / |x|^2; one_step_loss that of the sum rule, w = c sum y x, with the best c. The loss of "
+      "least squares is 0.5 noise^2 n / (pairs - n - 1) from n + 2 pairs on, without noise 0.5 (1 - pairs / n) below n; that of the delta rule "
+      "without noise 0.5 (1 - 1 / n)^pairs. Real numbers are whole multiples of 2^-20. For model.name = \"retrieval\", and for a probe, whose keys "
+      "are x / sqrt(n) and whose values are y. What is read is one number: a memory that normalises it, as fwm does, reads 0.",
       {{"inputs", std::int64_t{16}, "numbers of an input (n)", 1, kMostInputs},
        {"pairs", std::int64_t{32}, "examples (x, y) shown in a sequence", 1, kMostExamples},
        {"noise", 0.1, "standard deviation of what is added to outputs that are shown, whose own is 1", 0,

@@ -80,15 +80,13 @@ TaskKind kind() {
   return {
       "selective_copy",
       "data tokens among blanks, then say them in their order",
-      "`data` tokens, drawn uniformly with replacement from 0 .. vocabulary - 3, stand in order among "
-      "blanks, id vocabulary - 2; then comes the copy token, id vocabulary - 1, and as many blanks as there "
-      "are data tokens, at which those are due, one after the other. A memory has to keep what matters and "
-      "count. places = \"before\" is the law of mad-lab (Poli et al. 2024, arXiv 2403.17844; vocabulary 16, "
-      "length 256, 16 data tokens, and 32, 64, 96 of them): each blank goes in front of a data token that is "
-      "drawn uniformly, so that none stands behind the last (a known shortcut, and the published generator "
-      "takes blanks from numpy's global state, which no seed fixes); places = \"uniform\" chooses all places "
-      "uniformly, as Gu and Dao 2023 (arXiv 2312.00752, table 1: length 4096, 16 data tokens, vocabulary "
-      "16). chance_accuracy is one among the data tokens' ids.",
+      "`data` tokens, drawn uniformly with replacement from 0 .. vocabulary - 3, stand in order among blanks, id vocabulary - 2; then comes the copy "
+      "token, id vocabulary - 1, and as many blanks as there are data tokens, at which those are due, one after the other. A memory has to keep what "
+      "matters and count. places = \"before\" is the law of mad-lab (Poli et al. 2024, arXiv 2403.17844; vocabulary 16, length 256, 16 data tokens, "
+      "and 32, 64, 96 of them): each blank goes in front of a data token that is drawn uniformly, so that none stands behind the last (a known "
+      "shortcut, and the published generator takes blanks from numpy's global state, which no seed fixes); places = \"uniform\" chooses all places "
+      "uniformly, as Gu and Dao 2023 (arXiv 2312.00752, table 1: length 4096, 16 data tokens, vocabulary 16). chance_accuracy is one among the data "
+      "tokens' ids.",
       {{"vocabulary", std::int64_t{16}, "token ids: data, blank and copy", 3, 1 << 20},
        {"length", std::int64_t{256}, "tokens of a sequence", 3, max_option_size},
        {"data", std::int64_t{16}, "tokens to copy", 1, 1 << 16},

@@ -96,25 +96,23 @@ void resolve(Options& options) {
 }  // namespace
 
 TaskKind kind() {
-  return {"stacks",
-          "many stacks at once: what was pushed last, and not popped yet",
-          "Operations of three tokens: PUSH s x puts element x on stack s, POP s x takes it from there; x is "
-          "due at the s of a pop, and stands in the input behind it. An operation pops with probability "
-          "`pop` where any stack holds something, a stack drawn uniformly from those that do, else it pushes "
-          "a uniform element on a uniform stack; the last one pops. length is rounded down to whole "
-          "operations. The 64 stacks of Kimi Linear (Zhang et al. 2025, arXiv 2510.26692, section 5.1: "
-          "lengths 256 to 2048, 2 layers with 2 heads of 128; the law of operations and the number of "
-          "elements are not printed, those here are ours). A third party's rerun at three seeds: KDA 0.965, "
-          "Gated DeltaNet 0.942. baseline_latest_of_stack_accuracy is what a memory scores that holds one "
-          "element a stack: so much is recall, the rest is a stack. chance_accuracy is one among the "
-          "elements.",
-          {{"stacks", std::int64_t{64}, "stacks (ids behind PUSH and POP)", 1, 1 << 16},
-           {"elements", std::int64_t{64}, "different elements", 1, 1 << 20},
-           {"length", std::int64_t{256}, "tokens of a sequence; three an operation", 3, max_option_size},
-           {"pop", 0.5, "probability that an operation pops, where it can", 0, 1},
-           examples_option()},
-          resolve,
-          make<Stacks>};
+  return {
+      "stacks",
+      "many stacks at once: what was pushed last, and not popped yet",
+      "Operations of three tokens: PUSH s x puts element x on stack s, POP s x takes it from there; x is due at the s of a pop, and stands in "
+      "the input behind it. An operation pops with probability `pop` where any stack holds something, a stack drawn uniformly from those that "
+      "do, else it pushes a uniform element on a uniform stack; the last one pops. length is rounded down to whole operations. The 64 stacks of "
+      "Kimi Linear (Zhang et al. 2025, arXiv 2510.26692, section 5.1: lengths 256 to 2048, 2 layers with 2 heads of 128; the law of operations "
+      "and the number of elements are not printed, those here are ours). A third party's rerun at three seeds: KDA 0.965, Gated DeltaNet 0.942. "
+      "baseline_latest_of_stack_accuracy is what a memory scores that holds one element a stack: so much is recall, the rest is a stack. "
+      "chance_accuracy is one among the elements.",
+      {{"stacks", std::int64_t{64}, "stacks (ids behind PUSH and POP)", 1, 1 << 16},
+       {"elements", std::int64_t{64}, "different elements", 1, 1 << 20},
+       {"length", std::int64_t{256}, "tokens of a sequence; three an operation", 3, max_option_size},
+       {"pop", 0.5, "probability that an operation pops, where it can", 0, 1},
+       examples_option()},
+      resolve,
+      make<Stacks>};
 }
 
 }  // namespace crosstalk::stacks_task

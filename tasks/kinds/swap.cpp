@@ -159,8 +159,7 @@ void resolve_layout(Options& options) {
     if (!options.get_string("task.curriculum").empty())
       throw OptionError(
           "task.curriculum",
-          "task.curriculum belongs to single tokens; leave it out, or set task.layout = \"tag\" or "
-          "\"split\"");
+          "task.curriculum belongs to single tokens; leave it out, or set task.layout = \"tag\" or \"split\"");
     return;
   }
   resolve_curriculum(options, "operations", 16);
@@ -191,16 +190,15 @@ void resolve(Options& options) {
   if (identity + set > 1.0)
     throw OptionError(
         "task.set_fraction",
-        fmt::format("task.identity_fraction = {} and task.set_fraction = {} add up to more than "
-                    "1; what they leave of 1 is the fraction of swaps",
-                    identity, set));
+        fmt::format(
+            "task.identity_fraction = {} and task.set_fraction = {} add up to more than 1; what they leave of 1 is the fraction of swaps",
+            identity, set));
   const std::int64_t queries = options.get_int("task.queries");
   const std::int64_t associations = options.get_int("task.associations");
   if (options.get_string("task.query_at") == "every" && queries != 1)
     refuse(
         options, "task.queries",
-        " has no meaning with task.query_at = \"every\", which asks one key after every operation; leave it "
-        "out, or set task.query_at = \"end\"");
+        " has no meaning with task.query_at = \"every\", which asks one key after every operation; leave it out, or set task.query_at = \"end\"");
   if (queries > associations)
     refuse(options, "task.queries",
            fmt::format(" asks more distinct keys than the task.associations = {0} in play; give at most {0}",
@@ -213,24 +211,19 @@ TaskKind kind() {
   return {
       "swap",
       "bind n keys, exchange the values of two keys again and again, then retrieve: state tracking",
-      "A sequence first binds n = associations keys to distinct values, one token each, then holds "
-      "`operations` tokens that each name two keys and no value: their values change places. A key is asked "
-      "and the value that it holds by then is right. This is the tracking problem of DeltaFormer (Zhong et "
-      "al. 2025, arXiv 2505.19488) with both keys in one token. Writing value zero under the difference of "
-      "the two keys by a delta rule with beta = 2 (key of norm 1) is a reflection that exchanges them "
-      "exactly; beta in (0, 1) has no negative eigenvalue and cannot do it. Swaps alone reach only every "
-      "other permutation at a given step: identity_fraction mixes in operations that change nothing, "
-      "set_fraction operations that overwrite a key with a value drawn from all values. With query_at = "
-      "\"every\" one key drawn uniformly is asked after every operation, in training and evaluation; with "
-      "\"end\" keys are asked after the last one (evaluation: all n). baseline_unchanged_accuracy is what "
-      "reading the first binding scores. layout = \"tag\" is the paper's own experiment for a language model "
-      "(appendix G.1, there n = 5 and 16 operations, which are the defaults here): one token names a pair of "
-      "places, n (n - 1) / 2 tokens in all and one more where identity_fraction > 0; element i lies at place "
-      "i at first, and the answer at every token (query_at = \"end\": at the last one) is the element that "
-      "lies at place 0 by then. Figure 4 trains 256 operations through task.curriculum = \"32 64 128 256\". "
-      "layout = \"split\" writes the same as words for a language model: [SET k v] for a binding, [SWAP k k] "
-      "for an operation (one that changes nothing names a key twice), [QRY k] after every operation or at "
-      "the end (`queries` distinct keys), the answer due at k.",
+      "A sequence first binds n = associations keys to distinct values, one token each, then holds `operations` tokens that each name two keys and "
+      "no value: their values change places. A key is asked and the value that it holds by then is right. This is the tracking problem of "
+      "DeltaFormer (Zhong et al. 2025, arXiv 2505.19488) with both keys in one token. Writing value zero under the difference of the two keys by a "
+      "delta rule with beta = 2 (key of norm 1) is a reflection that exchanges them exactly; beta in (0, 1) has no negative eigenvalue and cannot do "
+      "it. Swaps alone reach only every other permutation at a given step: identity_fraction mixes in operations that change nothing, set_fraction "
+      "operations that overwrite a key with a value drawn from all values. With query_at = \"every\" one key drawn uniformly is asked after every "
+      "operation, in training and evaluation; with \"end\" keys are asked after the last one (evaluation: all n). baseline_unchanged_accuracy is "
+      "what reading the first binding scores. layout = \"tag\" is the paper's own experiment for a language model (appendix G.1, there n = 5 and 16 "
+      "operations, which are the defaults here): one token names a pair of places, n (n - 1) / 2 tokens in all and one more where identity_fraction "
+      "> 0; element i lies at place i at first, and the answer at every token (query_at = \"end\": at the last one) is the element that lies at "
+      "place 0 by then. Figure 4 trains 256 operations through task.curriculum = \"32 64 128 256\". layout = \"split\" writes the same as words for "
+      "a language model: [SET k v] for a binding, [SWAP k k] for an operation (one that changes nothing names a key twice), [QRY k] after every "
+      "operation or at the end (`queries` distinct keys), the answer due at k.",
       with_vocabulary(
           {{"associations", std::int64_t{5}, "keys in play, each bound once first (n)", 2, max_option_size},
            {"operations", std::int64_t{16}, "operations after the bindings", 1, max_option_size},

@@ -126,25 +126,20 @@ TaskKind kind() {
       .name = "tokens",
       .summary = "sequences of single tokens of your own, read from .npy files",
       .description =
-          "The folder holds, for each SPLIT of train, eval (validation: stops training, chooses rates) and "
-          "test, SPLIT_inputs.npy and SPLIT_labels.npy, whole numbers of any width of shape [N,T], as "
-          "numpy.save writes them: N sequences of T token ids, and beside each token the answer that is due "
-          "there, -100 or -1 where none is. Or SPLIT_tokens.npy [N,T], SPLIT_positions.npy and "
-          "SPLIT_targets.npy [N,Q]: the tokens, counted from 0, at which answers are due, in rising order, "
-          "and the answers, -1 in an unused slot. Either may lie in a folder SPLIT/ without the prefix, as "
-          "'crosstalk sample TASK --split SPLIT --out FOLDER/SPLIT' writes them. The loss is the mean over "
-          "all labelled tokens; sequences without a label are left out. SPLIT_segment.npy [N] of eval and "
-          "test, where it is there, names the kind of each sequence, and accuracy is said for each kind. N, "
-          "T and Q may differ between splits. Training goes through its N sequences epoch after epoch, each "
-          "in an order of its own that follows from the data seed (order = \"file\": as they stand); "
-          "eval.sequences are taken from the start of eval and test, of segments all. What the numbers are, "
-          "not where they lie, is part of a run's identity; files that change while runs train on them stop "
-          "these. A DataSegment of Zoology (Arora et al. 2023, arXiv 2312.04927) and a data set of MAD (Poli "
-          "et al. 2024, arXiv 2403.17844) are such arrays: docs/own_data.md has the lines of numpy. "
-          "chance_accuracy is one among the different labels in the files. Wrong answers (error_...) are "
-          "told apart by what followed the token at which they were due: at its first showing (oldest), its "
-          "last (newest) or another one, another token of the sequence (other_value), that token itself "
-          "(key), or a token that was not shown (never).",
+          "The folder holds, for each SPLIT of train, eval (validation: stops training, chooses rates) and test, SPLIT_inputs.npy and "
+          "SPLIT_labels.npy, whole numbers of any width of shape [N,T], as numpy.save writes them: N sequences of T token ids, and beside each token "
+          "the answer that is due there, -100 or -1 where none is. Or SPLIT_tokens.npy [N,T], SPLIT_positions.npy and SPLIT_targets.npy [N,Q]: the "
+          "tokens, counted from 0, at which answers are due, in rising order, and the answers, -1 in an unused slot. Either may lie in a folder "
+          "SPLIT/ without the prefix, as 'crosstalk sample TASK --split SPLIT --out FOLDER/SPLIT' writes them. The loss is the mean over all "
+          "labelled tokens; sequences without a label are left out. SPLIT_segment.npy [N] of eval and test, where it is there, names the kind of "
+          "each sequence, and accuracy is said for each kind. N, T and Q may differ between splits. Training goes through its N sequences epoch "
+          "after epoch, each in an order of its own that follows from the data seed (order = \"file\": as they stand); eval.sequences are taken from "
+          "the start of eval and test, of segments all. What the numbers are, not where they lie, is part of a run's identity; files that change "
+          "while runs train on them stop these. A DataSegment of Zoology (Arora et al. 2023, arXiv 2312.04927) and a data set of MAD (Poli et al. "
+          "2024, arXiv 2403.17844) are such arrays: docs/own_data.md has the lines of numpy. chance_accuracy is one among the different labels in "
+          "the files. Wrong answers (error_...) are told apart by what followed the token at which they were due: at its first showing (oldest), its "
+          "last (newest) or another one, another token of the sequence (other_value), that token itself (key), or a token that was not shown "
+          "(never).",
       .options = {{"folder", std::string(), "folder of the .npy files, from where the program is started"},
                   {"content", std::string(),
                    "hash of the numbers in the files; filled in, a study may pin it"},

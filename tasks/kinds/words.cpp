@@ -21,11 +21,11 @@ std::vector<std::int32_t> factors_of(const Options& options, const Group& group)
   const std::string& factors = options.get_string("task.factors");
   const int most = factors == "swaps" ? 2 : factors == "three" ? 3 : 0;
   if (most > 0 && group.moved.empty())
-    refuse(options, "task.factors",
-           fmt::format(
-               " counts the points that a permutation moves, and task.group = \"{}\" has none; give S<n> or "
-               "A<n>, or leave task.factors out",
-               options.get_string("task.group")));
+    refuse(
+        options, "task.factors",
+        fmt::format(
+            " counts the points that a permutation moves, and task.group = \"{}\" has none; give S<n> or A<n>, or leave task.factors out",
+            options.get_string("task.group")));
   std::vector<std::int32_t> elements;
   for (int x = 0; x < group.order; ++x)
     if (most == 0 || group.moved[static_cast<std::size_t>(x)] <= most) elements.push_back(x);
@@ -205,24 +205,19 @@ TaskKind kind() {
   return {
       "words",
       "multiply elements of a group: the word problem, state tracking in its purest form",
-      "Every token is an element x_t of a group, drawn uniformly; the answer at every token is the product "
-      "x_1 x_2 .. x_t (query_at = \"end\": at the last token only). group names Z<n> (Z2 is parity), S<n> or "
-      "A<n>, the permutations of n points, all or the even ones, with (a b)(i) = a(b(i)), or a direct "
-      "product, as A4xZ5; \"table\" takes any other group from task.table, rows of element numbers with ';' "
-      "between, or a file of such rows. Elements are numbered in lexicographic order of the permutations, 0 "
-      "is the identity. factors = \"swaps\" draws only the identity and exchanges of two points, \"three\" "
-      "what moves at most three points; the answers are all elements then, too. After Merrill, Petty and "
-      "Sabharwal 2024 (arXiv 2404.08819) and Grazzi et al. 2024 (arXiv 2411.12537), who train on 32 tokens "
-      "and read beyond: task.curriculum = \"4 8 16 32\" and eval.length_factors. No linear recurrence with "
-      "states that only shrink, decay and erase within (0, 1), tells even parity apart at every length; S_5 "
-      "needs products of several reflections. Guessing is right once in `order` (chance_accuracy), and "
-      "scaled accuracy counts from there. start = true puts one more token in front, as the published code "
-      "does: a memory that starts empty can then be given something to turn around, which elements that are "
-      "not reflections need. transition = 4 gives an element four tokens, itself and pauses, with answers "
-      "three tokens late (Grazzi et al.: a layer of one reflection a token then has time for several). "
-      "held_out_pairs = 28 of the 36 of S3: training shows 8 ordered pairs of elements next to each other, "
-      "one cycle through all elements among them, evaluation shows all (2606.07254); pair_choice names "
-      "another choice.",
+      "Every token is an element x_t of a group, drawn uniformly; the answer at every token is the product x_1 x_2 .. x_t (query_at = \"end\": at "
+      "the last token only). group names Z<n> (Z2 is parity), S<n> or A<n>, the permutations of n points, all or the even ones, with (a b)(i) = "
+      "a(b(i)), or a direct product, as A4xZ5; \"table\" takes any other group from task.table, rows of element numbers with ';' between, or a file "
+      "of such rows. Elements are numbered in lexicographic order of the permutations, 0 is the identity. factors = \"swaps\" draws only the "
+      "identity and exchanges of two points, \"three\" what moves at most three points; the answers are all elements then, too. After Merrill, Petty "
+      "and Sabharwal 2024 (arXiv 2404.08819) and Grazzi et al. 2024 (arXiv 2411.12537), who train on 32 tokens and read beyond: task.curriculum = "
+      "\"4 8 16 32\" and eval.length_factors. No linear recurrence with states that only shrink, decay and erase within (0, 1), tells even parity "
+      "apart at every length; S_5 needs products of several reflections. Guessing is right once in `order` (chance_accuracy), and scaled accuracy "
+      "counts from there. start = true puts one more token in front, as the published code does: a memory that starts empty can then be given "
+      "something to turn around, which elements that are not reflections need. transition = 4 gives an element four tokens, itself and pauses, with "
+      "answers three tokens late (Grazzi et al.: a layer of one reflection a token then has time for several). held_out_pairs = 28 of the 36 of S3: "
+      "training shows 8 ordered pairs of elements next to each other, one cycle through all elements among them, evaluation shows all (2606.07254); "
+      "pair_choice names another choice.",
       {{"group", std::string("S3"), "Z<n>, S<n>, A<n>, a direct product as A4xZ5, or table"},
        {"table", std::string(), "multiplication table of the group, or a file that holds it"},
        choice("factors", "all",

@@ -162,13 +162,11 @@ std::vector<std::string> known_names() {
 /// What people ask for that has no entry of its own; "" for anything else.
 std::string answer_to(const std::string& name) {
   if (name == "python")
-    return "the package is 'import crosstalk' (docs/python.md), and a PyTorch model is a memory of a study "
-           "there. Without it, 'crosstalk export STORE' writes for pandas, 'crosstalk sample TASK --out DIR' "
-           "and 'crosstalk apply' for numpy; 'crosstalk describe published-csv' says how your own results "
-           "come in";
+    return "the package is 'import crosstalk' (docs/python.md), and a PyTorch model is a memory of a study there. Without it, 'crosstalk export "
+           "STORE' writes for pandas, 'crosstalk sample TASK --out DIR' and 'crosstalk apply' for numpy; 'crosstalk describe published-csv' says how "
+           "your own results come in";
   if (name == "mad" || name == "mad-lab")
-    return "the tasks of MAD are mad_recall (in-context, noisy and fuzzy recall), selective_copy, "
-           "memorise and compression, all in "
+    return "the tasks of MAD are mad_recall (in-context, noisy and fuzzy recall), selective_copy, memorise and compression, all in "
            "experiments/mad.toml; its own arrays are read by task tokens (docs/own_data.md)";
   return "";
 }
@@ -194,9 +192,9 @@ std::string answer_to(const std::string& name) {
   const std::string near = nearest_name(name, names);
   throw UsageError(fmt::format(
       "describe: nothing is called '{}'{}", name,
-      near.empty() ? "; 'crosstalk list tasks|memories|feature-maps|figures' lists names, 'crosstalk "
-                     "reference' all keys"
-                   : fmt::format("; did you mean '{}'?", near)));
+      near.empty()
+          ? "; 'crosstalk list tasks|memories|feature-maps|figures' lists names, 'crosstalk reference' all keys"
+          : fmt::format("; did you mean '{}'?", near)));
 }
 
 /// The memory that papers call `name`; "" for any other word.
@@ -241,8 +239,7 @@ const Command describe_command = {
     "eval, model), a key such as train.patience (or patience), a value of one (adamw), a column of an\n"
     "export (test_loss), base_conv, or one of study,\n"
     "memories, grid, zip, skip, seeds, record, store, weights, loss, intervals, best, threshold,\n"
-    "comparable, published-csv; in any case, with - or _. Shows equations and source, d_dot and state size, and every "
-    "option\n"
+    "comparable, published-csv; in any case, with - or _. Shows equations and source, d_dot and state size, and every option\n"
     "with its type, default and range; of a figure its axes, statistic, options and columns.\n\n"
     "Examples:\n"
     "  crosstalk describe delta\n"

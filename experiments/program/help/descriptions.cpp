@@ -133,8 +133,7 @@ Description describe(const Memory& kind) {
                        state = kind.state_size(*options, kValues, kLength);
     const std::string d_dot = dot == 0 ? "none (no feature map bounds it)" : fmt::format("{}", dot);
     described.text += fmt::format(
-        "\nWith the defaults and d_key = {}: d_dot {}; state size {} floats\n(with {} values, after {} "
-        "tokens).\n",
+        "\nWith the defaults and d_key = {}: d_dot {}; state size {} floats\n(with {} values, after {} tokens).\n",
         d_key, d_dot, state, kValues, kLength);
     described.json["defaults"] = {{"model.d_key", d_key},
                                   {"values", kValues},
@@ -229,11 +228,11 @@ Description describe(const FigureKind& kind) {
                              "--log", "--width", "--venue", "--title", "--footnote", "--out"})
     if (std::string(option) != "--threshold" || !kind.threshold.empty()) options.emplace_back(option);
   text += part("options", join(options, ", ") + " ('crosstalk plot --help')");
-  text += part("columns",
-               join(kind.columns, ", ") +
-                   "; then a column for each key of --by and --facet, and with --best the chosen value "
-                   "(selected). Rows whose label begins with theory:, published:, fit: or prefix-exact: are "
-                   "drawn behind.");
+  text += part(
+      "columns",
+      join(kind.columns, ", ") +
+          "; then a column for each key of --by and --facet, and with --best the chosen value (selected). Rows whose label begins with "
+          "theory:, published:, fit: or prefix-exact: are drawn behind.");
   text += fmt::format("\nDraw it with: crosstalk plot {} STORE\n", kind.name);
   return {text,
           {{"kind", "figure"},

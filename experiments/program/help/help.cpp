@@ -25,10 +25,11 @@ int run_help(const Arguments& arguments, Console& console) {
     const std::string near = nearest_name(name, names);
     throw UsageError(fmt::format(
         "help: there is no command '{0}'{1}", name,
-        near.empty() ? fmt::format("; 'crosstalk help' lists commands, and 'crosstalk describe {}' looks for "
-                                   "tasks, memories and keys",
-                                   shell_quote(name))
-                     : fmt::format("; did you mean '{}'?", near)));
+        near.empty()
+            ? fmt::format(
+                  "; 'crosstalk help' lists commands, and 'crosstalk describe {}' looks for tasks, memories and keys",
+                  shell_quote(name))
+            : fmt::format("; did you mean '{}'?", near)));
   }
   console.out << command_help(*command);
   return exit_done;

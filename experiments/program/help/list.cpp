@@ -104,10 +104,9 @@ int run_list(const Arguments& arguments, Console& console) {
                                                 : fmt::format("; did you mean {}?", near)));
   }
   if (kind != "studies" && arguments.positional.size() > 1)
-    throw UsageError(
-        fmt::format("list {0}: unexpected argument '{1}': all {0} are listed; 'crosstalk describe NAME' "
-                    "explains one",
-                    kind, arguments.positional[1]));
+    throw UsageError(fmt::format(
+        "list {0}: unexpected argument '{1}': all {0} are listed; 'crosstalk describe NAME' explains one",
+        kind, arguments.positional[1]));
   const Listing listing =
       kind == "tasks"          ? list_tasks()
       : kind == "memories"     ? list_memories()

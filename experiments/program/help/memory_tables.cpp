@@ -84,12 +84,11 @@ std::string memories_table() {
   std::vector<std::string> without;
   for (const Memory& memory : all_memories())
     if (!memory.published) without.push_back(fmt::format("`{}`", memory.name));
-  return text + fmt::format(
-                    "\nEach is the recurrence, without the layer of its source, unless a language model asks "
-                    "for that layer "
-                    "(`model.layer = \"published\"`), which\n{} of these {} have; {} have none.\n",
-                    all_memories().size() - without.size(), all_memories().size(),
-                    join(without, ", ", " and "));
+  return text +
+         fmt::format(
+             "\nEach is the recurrence, without the layer of its source, unless a language model asks for that layer (`model.layer = "
+             "\"published\"`), which\n{} of these {} have; {} have none.\n",
+             all_memories().size() - without.size(), all_memories().size(), join(without, ", ", " and "));
 }
 
 std::string families_table() {
@@ -160,8 +159,7 @@ std::string comparable_text() {
 
 std::string apply_table() {
   std::string text =
-      "| memory | inputs besides q, k, v | equation | own options (default) | states "
-      "|\n|---|---|---|---|---|\n";
+      "| memory | inputs besides q, k, v | equation | own options (default) | states |\n|---|---|---|---|---|\n";
   for (const Family family : kFamilies) {
     for (const Memory& memory : all_memories()) {
       if (memory.family != family) continue;

@@ -290,13 +290,10 @@ const Template& template_of(const std::string& task) {
         "\"FOLDER\" in place of its keys of task ('crosstalk describe {0}' says which arrays)",
         task));
   if (find_task(task) != nullptr)
-    throw UsageError(
-        fmt::format("new: --task {0}: there is no study of it to start from, but of {1}; start from one of "
-                    "these, and write "
-                    "task.name = \"{0}\" ('crosstalk describe {0}' lists its keys, 'crosstalk list studies' "
-                    "the studies that "
-                    "come with the program)",
-                    task, join(names, ", ", " and ")));
+    throw UsageError(fmt::format(
+        "new: --task {0}: there is no study of it to start from, but of {1}; start from one of these, and write task.name = \"{0}\" "
+        "('crosstalk describe {0}' lists its keys, 'crosstalk list studies' the studies that come with the program)",
+        task, join(names, ", ", " and ")));
   const std::string near = nearest_name(task, names);
   throw UsageError(fmt::format("new: --task {}: there are studies of {}{}", task, join(names, ", ", " and "),
                                near.empty() ? "" : fmt::format("; did you mean {}?", near)));

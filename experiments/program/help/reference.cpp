@@ -65,18 +65,14 @@ std::string topic_text(const Topic& topic) {
 
 std::string reference() {
   std::string text =
-      "# Reference\n\nEverything that the program knows of itself: `ninja -C build/cpu documents` "
-      "makes this "
-      "page, a test keeps it current. `crosstalk describe NAME` says the same of one name, `crosstalk help "
-      "COMMAND` of a "
-      "command.\n\n## Studies, records, figures\n\n";
+      "# Reference\n\nEverything that the program knows of itself: `ninja -C build/cpu documents` makes this page, a test keeps it current. "
+      "`crosstalk describe NAME` says the same of one name, `crosstalk help COMMAND` of a command.\n\n## Studies, records, figures\n\n";
   for (const Topic& topic : topics())
     text +=
         fmt::format("### {}\n\n{}{}.\n\n{}\n", topic.name, static_cast<char>(std::toupper(topic.summary[0])),
                     topic.summary.substr(1), topic_text(topic));
   text +=
-      "## Columns of an export\n\nBeside these, every key of the configuration by its dotted name.\n\n| "
-      "column | |\n|---|---|\n";
+      "## Columns of an export\n\nBeside these, every key of the configuration by its dotted name.\n\n| column | |\n|---|---|\n";
   for (const Topic& column : columns())
     text += fmt::format("| `{}` | {} |\n", column.name, cell(column.summary));
   text += "\n## Keys of every run\n\n";
@@ -99,8 +95,7 @@ std::string reference() {
     text += fmt::format("| `{}` | {} | {} | {} |\n", info.name, cell(info.formula), cell(info.d_dot),
                         cell(info.source));
   text +=
-      "\n## Figures and tables\n\n`crosstalk plot FIGURE STORE`, `crosstalk table TABLE STORE`\n\n| figure | "
-      "|\n|---|---|\n";
+      "\n## Figures and tables\n\n`crosstalk plot FIGURE STORE`, `crosstalk table TABLE STORE`\n\n| figure | |\n|---|---|\n";
   for (const FigureKind& kind : figure_kinds())
     text += fmt::format("| `{}` | {} |\n", kind.name, cell(kind.summary));
   text += "\n| table | |\n|---|---|\n";

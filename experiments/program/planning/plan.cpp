@@ -108,13 +108,25 @@ TrainingOptions training_here() {
   return training;
 }
 
-/// By what is recorded, and before that, or where a place is asked for, by a try.
+/// By what is recorded, and before that, or where a place is asked for, by a try. What PyTorch models take is not known.
 TimeForecast time_of(const Study& study, const StoreHeads& heads,
                      const std::optional<TrainingOptions>& asked) {
-  if (asked) return estimate_time(missing_of(study, heads.contents), *asked);
-  TimeForecast time = time_forecast(study.runs, heads);
-  if (time.seconds) return time;
-  return estimate_time(missing_of(study, heads.contents), training_here());
+  const auto foreign_left = std::count_if(study.runs.begin(), study.runs.end(), [&](const Run& run) {
+    return is_foreign(run.config) && state_of(run, heads.contents) == "missing";
+  });
+  std::vector<Run> ours;  // else no copy of a large study
+  if (foreign_left > 0)
+    std::copy_if(study.runs.begin(), study.runs.end(), std::back_inserter(ours),
+                 [](const Run& run) { return !is_foreign(run.config); });
+  TimeForecast time;
+  if (!asked) time = time_forecast(foreign_left > 0 ? ours : study.runs, heads);
+  if (!time.seconds)
+    time = estimate_time(missing_of(study, heads.contents), asked ? *asked : training_here());
+  if (foreign_left > 0)
+    time.text += fmt::format(
+        " (without {} of PyTorch models, which 'crosstalk work' or 'python -m crosstalk train' trains)",
+        plural(foreign_left, "run"));
+  return time;
 }
 
 /// Slow forms on the GPU that trains (none on a CPU, where there is one form): a sentence, and the labels of its runs. Of
@@ -410,10 +422,8 @@ std::string too_many_keys(const std::vector<const Run*>& runs) {
   const std::string which =
       labels.size() > 4 ? plural(std::ssize(labels), "label") : join(labels, ", ", " and ");
   return fmt::format(
-      "{}: task.keys = {} is above d_dot = {}, so that some loss is left however few associations are stored "
-      "(capacity 0); leave task.keys out (it is then task.associations), and set task.values alone where "
-      "values "
-      "should stay the same",
+      "{}: task.keys = {} is above d_dot = {}, so that some loss is left however few associations are stored (capacity 0); leave task.keys out (it "
+      "is then task.associations), and set task.values alone where values should stay the same",
       which, keys, d_dot);
 }
 

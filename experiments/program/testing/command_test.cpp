@@ -84,8 +84,7 @@ TEST(Arguments, OptionsOfOtherProgramsAreAnswered) {
   EXPECT_NE(refusal_of("run", "--resume").find("trains what is missing"), std::string::npos);
   EXPECT_EQ(
       refusal_of("plan", "--lr"),
-      "plan: unknown option --lr: train.learning_rate is a key of the study, and --set replaces it: --set "
-      "train.learning_rate=VALUE");
+      "plan: unknown option --lr: train.learning_rate is a key of the study, and --set replaces it: --set train.learning_rate=VALUE");
   EXPECT_NE(refusal_of("run", "--epochs").find("--set train.epochs=VALUE"), std::string::npos);
   EXPECT_NE(refusal_of("run", "--batch-size").find("--set train.batch=VALUE"), std::string::npos);
   EXPECT_NE(refusal_of("run", "--d-key").find("--set model.d_key=VALUE"), std::string::npos);
@@ -94,9 +93,9 @@ TEST(Arguments, OptionsOfOtherProgramsAreAnswered) {
   EXPECT_NE(refusal_of("run", "--output-dir").find("did you mean --out?"), std::string::npos);
   EXPECT_NE(refusal_of("run", "--config").find("the study stands without an option"), std::string::npos);
   EXPECT_NE(refusal_of("run", "-j").find("did you mean --threads?"), std::string::npos);
-  EXPECT_EQ(refusal_of("inspect", "--heads"),
-            "inspect: unknown option --heads: did you mean --head? (The study's model.heads is replaced by "
-            "--set model.heads=VALUE)");
+  EXPECT_EQ(
+      refusal_of("inspect", "--heads"),
+      "inspect: unknown option --heads: did you mean --head? (The study's model.heads is replaced by --set model.heads=VALUE)");
   EXPECT_NE(refusal_of("run", "--heads").find(": model.heads is a key of the study"), std::string::npos);
   EXPECT_NE(refusal_of("doctor", "--lr").find("unknown option --lr ("), std::string::npos);
 }

@@ -36,8 +36,7 @@ void expect(const std::string& told, const std::string& base, const std::string&
 TEST(IdleOptions, OfMemories) {
   const std::string kernel = "name = \"kernel_attention\"\nkernel = ";
   expect(
-      "memory.order has no effect with memory.kernel = \"exp\"; it is of the kernels taylor and power: choose that, or "
-      "leave memory.order out",
+      "memory.order has no effect with memory.kernel = \"exp\"; it is of the kernels taylor and power: choose that, or leave memory.order out",
       kRecall, kernel + "\"exp\"\norder = 3\n");
   expect("memory.order has no effect", kRecall, kernel + "\"exp\"\norder = 2\n");  // the default
   expect("memory.tau has no effect", kRecall, kernel + "\"power\"\ntau = 2\n");

@@ -30,8 +30,7 @@ TEST(Options, LearnedPositionsMustReachTheEndOfEverySequence) {
   EXPECT_EQ(refusal("model.max_length = 32\n" + mqar), "");
   EXPECT_EQ(
       refusal("model.max_length = 31\n" + mqar),
-      "s.toml:6:1: model.max_length = 31 is less than the 32 tokens of the longest sequence of training, "
-      "validation and test; give at least 32");
+      "s.toml:6:1: model.max_length = 31 is less than the 32 tokens of the longest sequence of training, validation and test; give at least 32");
   const std::string mixture = mqar + "\ntask.test_segments = \"32:8:10 64:8:10\"";
   EXPECT_EQ(refusal("model.max_length = 64\n" + mixture), "");
   EXPECT_THAT(refusal("model.max_length = 63\n" + mixture), HasSubstr("s.toml:6:1: model.max_length = 63"));
@@ -54,9 +53,10 @@ TEST(Options, MemoriesByLevelsReadNoLongerSequences) {
   };
   for (const std::string memory : {"log_linear_attention", "log_linear_gated_delta"}) {
     EXPECT_EQ(refused(memory, 32768), "");
-    EXPECT_EQ(refused(memory, 32769), "s.toml:7:1: " + memory +
-                                          " reads at most 32768 tokens, and here are 32769; give shorter "
-                                          "sequences or another memory");
+    EXPECT_EQ(
+        refused(memory, 32769),
+        "s.toml:7:1: " + memory +
+            " reads at most 32768 tokens, and here are 32769; give shorter sequences or another memory");
   }
   EXPECT_EQ(refused("linear_attention", 32769), "");
 }

@@ -76,8 +76,7 @@ TEST(ProbeTraining, OrthonormalKeysAreExact) {
 // A swap writes nothing under the difference of two keys, which the delta rule follows and the sum rule does not.
 TEST(ProbeTraining, SwapsOfOrthonormalKeysAreExact) {
   const std::string swap =
-      "model.probe_keys = \"orthonormal\"\ntask.name = \"swap\"\ntask.operations = 40\ntask.query_at = "
-      "\"end\"\n";
+      "model.probe_keys = \"orthonormal\"\ntask.name = \"swap\"\ntask.operations = 40\ntask.query_at = \"end\"\n";
   const auto delta = train(probes_of(kDelta, 8, swap)).begin()->second,
              sum = train(probes_of(kSum, 8, swap)).begin()->second;
   EXPECT_LT(delta.metrics.at("squared_error"), 1e-8);

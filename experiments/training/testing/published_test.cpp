@@ -14,8 +14,7 @@ namespace {
 std::string study_text(const std::string& memory, const std::string& base, const std::string& own = "") {
   return fmt::format(
       "[study]\nname = \"s\"\nseeds = [1]\n[base]\ntask.name = \"mqar\"\ntask.length = 8\ntask.pairs = 1\n"
-      "task.vocabulary = 8\nmodel.name = \"language\"\nmodel.width = 64\nmodel.heads = 2\nmodel.layers = "
-      "2\n{}\n[memories.a]\nname = \"{}\"\n{}\n",
+      "task.vocabulary = 8\nmodel.name = \"language\"\nmodel.width = 64\nmodel.heads = 2\nmodel.layers = 2\n{}\n[memories.a]\nname = \"{}\"\n{}\n",
       base, memory, own);
 }
 crosstalk::Run run_of(const std::string& text) { return parse_study(text, "s.toml").runs.at(0); }

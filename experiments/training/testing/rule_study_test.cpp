@@ -36,14 +36,12 @@ TEST(RuleStudy, AnErrorOfALawNamesItsLineAndColumn) {
   EXPECT_EQ(list("S += beta (v - S k) k^T"), "read");
   EXPECT_EQ(
       list("S += beta (v - S k) k"),
-      "mine.toml:11:24: S += beta (v - S k) k: product of a vector over V and a vector over K; a b^T is "
-      "their outer product");
+      "mine.toml:11:24: S += beta (v - S k) k: product of a vector over V and a vector over K; a b^T is their outer product");
   EXPECT_EQ(list("S += sigmoyd(beta) v k^T"),
             "mine.toml:11:9: S += sigmoyd(beta) v k^T: unknown name sigmoyd; did you mean sigmoid?");
   EXPECT_EQ(
       list("S += beta v q^T"),
-      "mine.toml:11:16: S += beta v q^T: q asks, so only read may use it; a state's step sees the token: "
-      "k, v, token");
+      "mine.toml:11:16: S += beta v q^T: q asks, so only read may use it; a state's step sees the token: k, v, token");
   EXPECT_EQ(
       list("S += beta v k^T; S *= 2"),
       "mine.toml:11:3: each string of law is one step; write what stands behind ; as a string of its own");
@@ -80,8 +78,7 @@ std::vector<std::string> places(const std::string& said) {
 
 TEST(RuleStudy, AllLawsThatAreWrongAreToldAtOnce) {
   const std::string memories =
-      "law = \"S += v k; read S q\"\n[memories.other]\nname = \"rule\"\nlaw = [\"S += v k^T\", \"read S "
-      "qq\"]\n";
+      "law = \"S += v k; read S q\"\n[memories.other]\nname = \"rule\"\nlaw = [\"S += v k^T\", \"read S qq\"]\n";
   EXPECT_EQ(places(refusal(study_of(memories))), (std::vector<std::string>{"mine.toml:9", "mine.toml:12"}));
   EXPECT_EQ(places(refusal(study_of(memories,
                                     "\"memory.law\" = [\"S += v k^T; read S q\", \"S += v; read S q\"]\n"
@@ -112,10 +109,11 @@ TEST(RuleStudy, AQuantityIsNoConvolution) {
     const std::string law = fmt::format("{0} = token(K); S += v ({0} * k)^T; read S q", name),
                       model = "model.name = \"language\"\nmodel.width = 8\n";
     const Options config =
-        parse_study(fmt::format("[study]\nname = \"m\"\n[base]\ntask.name = \"mqar\"\n{}[memories.m]\nname = "
-                                "\"rule\"\nlaw = \"{}\"\n",
-                                model, law),
-                    "mine.toml")
+        parse_study(
+            fmt::format(
+                "[study]\nname = \"m\"\n[base]\ntask.name = \"mqar\"\n{}[memories.m]\nname = \"rule\"\nlaw = \"{}\"\n",
+                model, law),
+            "mine.toml")
             .runs.at(0)
             .config;
     const auto made =

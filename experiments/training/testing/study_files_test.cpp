@@ -221,9 +221,9 @@ TEST(StudyFiles, ContextsAndFormalLanguages) {
 // Least squares stands in for the optimum; and the studies of DeltaFormer say which beta they have.
 TEST(StudyFiles, RegressionAndBetaOfDeltaFormer) {
   const Study regression = read("regression");
-  EXPECT_EQ(regression.product,
-            "(1 memory x 3 pairs x 2 learning_rate x 3 seeds) + (5 memories x 7 pairs x 2 learning_rate x 3 "
-            "seeds) = 228 runs");
+  EXPECT_EQ(
+      regression.product,
+      "(1 memory x 3 pairs x 2 learning_rate x 3 seeds) + (5 memories x 7 pairs x 2 learning_rate x 3 seeds) = 228 runs");
   for (const auto& run : regression.runs) EXPECT_EQ(run.config.get_string("task.name"), "regression");
   std::map<std::string, std::set<std::string>> betas;
   for (const auto& run : read("deltaformer2025_table1_beta").runs)

@@ -494,8 +494,7 @@ TEST(Profiles, ByLengthAreThoseOfABruteForceRead) {
 TEST(Profiles, OfTokenTasksAreThoseOfABruteForceRead) {
   const auto runs = token_runs_of(
       "task.name = \"mqar\"\ntask.vocabulary = 16\ntask.length = 16\ntask.pairs = 3\ntask.power = 1\n"
-      "train.precision = \"fp64\"\ntrain.batch = 4\ntrain.max_steps = 60\neval.every = "
-      "30\ntrain.learning_rate = 0.02\n"
+      "train.precision = \"fp64\"\ntrain.batch = 4\ntrain.max_steps = 60\neval.every = 30\ntrain.learning_rate = 0.02\n"
       "eval.sequences = 40\neval.length_factors = \"1 2\"",
       "name = \"softmax\"");
   const Record record = train_one(runs);

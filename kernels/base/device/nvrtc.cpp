@@ -68,10 +68,8 @@ const Library& library() {
       }
     }
     out.about.missing =
-        "NVRTC was not found: libnvrtc.so.13 or .12 on the loader's path, in $CUDA_HOME/lib64 or in "
-        "/usr/local/cuda/lib64. It comes with every CUDA toolkit, and as nvidia-cuda-nvrtc from PyPI (name "
-        "its folder in "
-        "LD_LIBRARY_PATH)";
+        "NVRTC was not found: libnvrtc.so.13 or .12 on the loader's path, in $CUDA_HOME/lib64 or in /usr/local/cuda/lib64. It comes with every CUDA "
+        "toolkit, and as nvidia-cuda-nvrtc from PyPI (name its folder in LD_LIBRARY_PATH)";
     return out;
   }();
   return one;

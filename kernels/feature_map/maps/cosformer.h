@@ -25,18 +25,18 @@ struct cosformer : RowMap {
   static bool all_zero(std::int64_t) { return true; }
   static std::int64_t resolve(MapSetting& s) { return s.agreed(2 * s.d, "it must equal 2 d_key"); }
   static MapInfo info() {
-    return {.name = "cosformer",
-            .formula =
-                "phi(x_t) = [relu(x) cos(a); relu(x) sin(a)], a = pi t / (2 T): phi(q_i).phi(k_j) = "
-                "relu(q).relu(k) cos(pi (i - j) / (2 T))",
-            .d_dot = "2 d_key",
-            .source = "Qin et al. 2022, arXiv 2202.08791",
-            .positive = true,
-            .divides = always,
-            .smooth = false,
-            .vanishes = all_zero,
-            .turned = true,
-            .resolve = resolve};
+    return {
+        .name = "cosformer",
+        .formula =
+            "phi(x_t) = [relu(x) cos(a); relu(x) sin(a)], a = pi t / (2 T): phi(q_i).phi(k_j) = relu(q).relu(k) cos(pi (i - j) / (2 T))",
+        .d_dot = "2 d_key",
+        .source = "Qin et al. 2022, arXiv 2202.08791",
+        .positive = true,
+        .divides = always,
+        .smooth = false,
+        .vanishes = all_zero,
+        .turned = true,
+        .resolve = resolve};
   }
 };
 

@@ -16,25 +16,25 @@ struct favor : FusedMap {
   }
   static std::int64_t resolve(MapSetting& s) { return resolve_features(s, halves(s.options, s.d)); }
   static MapInfo info() {
-    return {.name = "favor",
-            .formula =
-                "phi(x) = exp(-|x|^2/2) [exp(O x); exp(-O x)] / sqrt(2 m), O random and orthogonal; variant "
-                "positive: exp(O x) / sqrt(m) alone",
-            .d_dot = "2 features (hyperbolic), features (positive)",
-            .source = "Choromanski et al. 2021, arXiv 2009.14794",
-            .positive = true,
-            .divides = always,
-            .projection = Projection::random,
-            .options = {features_option(),
-                        {"favor_variant",
-                         std::string("hyperbolic"),
-                         "FAVOR+ estimator: d_dot = 2 m (hyperbolic) or m (positive)",
-                         0,
-                         0,
-                         {"hyperbolic", "positive"}},
-                        redraw_option()},
-            .resolve = resolve,
-            .number = halves};
+    return {
+        .name = "favor",
+        .formula =
+            "phi(x) = exp(-|x|^2/2) [exp(O x); exp(-O x)] / sqrt(2 m), O random and orthogonal; variant positive: exp(O x) / sqrt(m) alone",
+        .d_dot = "2 features (hyperbolic), features (positive)",
+        .source = "Choromanski et al. 2021, arXiv 2009.14794",
+        .positive = true,
+        .divides = always,
+        .projection = Projection::random,
+        .options = {features_option(),
+                    {"favor_variant",
+                     std::string("hyperbolic"),
+                     "FAVOR+ estimator: d_dot = 2 m (hyperbolic) or m (positive)",
+                     0,
+                     0,
+                     {"hyperbolic", "positive"}},
+                    redraw_option()},
+        .resolve = resolve,
+        .number = halves};
   }
 };
 

@@ -137,14 +137,13 @@ inline OptionSpec features_option() {
           "number m of random features of favor, favor_relu and rfa (0: d_key, or from d_dot)", 0, 65536};
 }
 inline OptionSpec redraw_option() {
-  return {"favor_redraw",
-          std::string("every_forward"),
-          "when random features are drawn anew: in every forward pass, training and evaluation (Schlag et "
-          "al. 2021), or "
-          "never",
-          0,
-          0,
-          {"every_forward", "fixed"}};
+  return {
+      "favor_redraw",
+      std::string("every_forward"),
+      "when random features are drawn anew: in every forward pass, training and evaluation (Schlag et al. 2021), or never",
+      0,
+      0,
+      {"every_forward", "fixed"}};
 }
 /// d_dot = per_feature m.
 inline std::int64_t resolve_features(MapSetting& s, std::int64_t per_feature) {
