@@ -23,7 +23,6 @@
 #include "experiments/sharing/workers.h"
 #include "experiments/training/foreign_memory.h"
 #include "kernels/base/error.h"
-#include "kernels/base/parallel.h"
 #include "results/printable.h"
 #include "results/store/checkpoint.h"
 
@@ -116,10 +115,8 @@ bool has_new(const Left& left, std::set<std::string>& known) {
 /// Runs of PyTorch models, which Python trains.
 class ForeignWork {
  public:
-  ForeignWork(const Arguments& arguments, fs::path store, const std::vector<std::string>& devices)
-      : arguments_(arguments), store_(std::move(store)), devices_(devices) {
-    if (arguments.get("python", "none") != "none")
-      python_ = package_python(arguments);  // refused before all else
+  ForeignWork(const Arguments& arguments, fs::path store) : arguments_(arguments), store_(std::move(store)) {
+    if (arguments.has("python")) python_ = package_python(arguments);  // refused before all else
   }
 
   /// Whether there are any that Python was not called for yet; looks for it when there are.
@@ -132,35 +129,28 @@ class ForeignWork {
 
   /// Of those that are left: who trains them, or the command that does. "" where there are none.
   std::string text(const Left& left) {
-    const std::string call = shell_quote({"python", "-m", "crosstalk", "train", store_.string()}),
-                      runs = plural(std::ssize(left.foreign), "run") + " of PyTorch models";
+    const std::string runs = plural(std::ssize(left.foreign), "run") + " of PyTorch models";
     if (has_work(left)) return fmt::format("{} by {} ({})", runs, python_->path, python_->versions);
     if (left.foreign.empty()) return "";
-    return fmt::format("{} are left{}: {}", runs,
-                       !problem_.empty() ? problem_
-                       : python_->path.empty()
-                           ? ", for there is " + python_->why_none + "; where there is one"
-                           : ", which Python did not train; by hand",
-                       call);
+    const std::string why =
+        !failed(left) ? python_->why_none + "; where there is one"
+        : code_ == 0  ? "Python did not train them; by hand"
+                      : fmt::format("Python ended with exit code {}, see above; once that is mended", code_);
+    return fmt::format("{} are left, for {}: {}", runs, why,
+                       shell_quote({"python", "-m", "crosstalk", "train", store_.string()}));
   }
 
-  /// Calls Python on each device. `stops`: true ends it.
-  void train(const Left& left, int threads, double grace, const std::function<bool()>& stops) {
+  /// Calls Python until all are recorded, by whomever, or `stops`.
+  void train(const Left& left, double grace, const std::function<bool()>& stops) {
     tried_.insert(left.foreign.begin(), left.foreign.end());
-    problem_.clear();
-    if (!devices_.empty() && devices_[0] == "cpu")
-      threads = std::max(1, (threads > 0 ? threads : available_cores()) / static_cast<int>(devices_.size()));
-    std::vector<std::vector<std::string>> calls;
-    const std::vector<std::string> own = {arguments_.get("device", "auto")};
-    for (const std::string& device : devices_.empty() ? own : devices_) {
-      std::vector<std::string> words = {"train", store_.string(), "--keep-going", "--device", device};
-      if (arguments_.has("quiet")) words.emplace_back("--quiet");
-      if (arguments_.has("lease")) words.insert(words.end(), {"--lease", arguments_.get("lease")});
-      calls.push_back(package_call(python_->path, words));
-    }
-    for (const int code : run_calls(calls, threads, stops, grace))
-      if (code != exit_done && code != exit_some_failed && code != exit_stopped)
-        problem_ = fmt::format(", for Python ended with exit code {}, see above; once that is mended", code);
+    std::vector<std::string> words = {"train", store_.string(), "--keep-going", "--device",
+                                      arguments_.get("device", "auto")};
+    for (const char* option : {"threads", "lease"})
+      if (arguments_.has(option))
+        words.insert(words.end(), {fmt::format("--{}", option), arguments_.get(option)});
+    if (arguments_.has("quiet")) words.emplace_back("--quiet");
+    code_ = run_call(package_call(python_->path, words), stops, grace);
+    if (code_ == exit_some_failed || code_ == exit_stopped) code_ = 0;
   }
 
   /// Whether Python was there and left some.
@@ -169,10 +159,9 @@ class ForeignWork {
  private:
   const Arguments& arguments_;
   const fs::path store_;
-  const std::vector<std::string>& devices_;
   std::optional<PackagePython> python_;
   std::set<std::string> tried_;
-  std::string problem_;  ///< ", for Python ...", where a call went wrong
+  int code_ = 0;  ///< of the last call; 0: nothing unusual
 };
 
 /// Nothing is left to train: says what was trained here (`ended`) and elsewhere, and of PyTorch models (`by_python`) by anybody.
@@ -233,7 +222,7 @@ int run_work(const Arguments& arguments, Console& console) {
     return run_worker(left.study, store, options, arguments, console);
   }
 
-  ForeignWork foreign(arguments, store, devices);
+  ForeignWork foreign(arguments, store);
   options.started = start;
   options.begins = [&] { nothing_begun.reset(); };
   options.requests_changed = [&] { return requests_stamp(store) != left.stamp || foreign.has_work(left); };
@@ -295,8 +284,7 @@ int run_work(const Arguments& arguments, Console& console) {
     if (foreign.has_work(left)) {
       const std::set<std::string> before = left.foreign;
       nothing_begun.reset();
-      foreign.train(left, options.training.threads, options.grace + kBeyondGrace,
-                    [&] { return stop_flag() || time_is_up(); });
+      foreign.train(left, options.grace + kBeyondGrace, [&] { return stop_flag() || time_is_up(); });
       left = read_left(store);
       by_python += std::count_if(before.begin(), before.end(),
                                  [&](const std::string& id) { return left.foreign.count(id) == 0; });

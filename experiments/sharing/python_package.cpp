@@ -7,7 +7,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
@@ -104,49 +103,28 @@ std::vector<std::string> package_call(const std::string& python, const std::vect
   return call;
 }
 
-std::vector<int> run_calls(const std::vector<std::vector<std::string>>& calls, int threads,
-                           const std::function<bool()>& stops, double grace) {
-  std::vector<pid_t> children;
-  std::vector<int> codes(calls.size(), -1);
-  const auto signal_all = [&](int signal) {
-    for (std::size_t i = 0; i < children.size(); ++i)
-      if (codes[i] < 0) ::kill(children[i], signal);
-  };
-  for (std::vector<std::string> words : calls) {
-    if (threads > 0) words.insert(words.begin(), {"env", fmt::format("OMP_NUM_THREADS={}", threads)});
-    std::vector<char*> argv;
-    for (std::string& word : words) argv.push_back(word.data());
-    argv.push_back(nullptr);
-    const pid_t parent = ::getpid(), child = ::fork();
-    if (child == 0) {
-      ::prctl(PR_SET_PDEATHSIG, SIGTERM);  // a parent that is killed takes it along; it saves its runs
-      if (::getppid() != parent) ::_exit(exit_stopped);
-      ::dup2(STDERR_FILENO, STDOUT_FILENO);
-      ::execvp(argv[0], argv.data());
-      ::_exit(127);
-    }
-    if (child < 0) {
-      const std::string why = std::strerror(errno);
-      signal_all(SIGTERM);
-      throw DeviceError(fmt::format("Python could not be started: {}", why));
-    }
-    children.push_back(child);
+int run_call(std::vector<std::string> words, const std::function<bool()>& stops, double grace) {
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  const pid_t parent = ::getpid(), child = ::fork();
+  if (child < 0) throw DeviceError(fmt::format("Python could not be started: {}", std::strerror(errno)));
+  if (child == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGTERM);  // a parent that is killed takes it along; it saves its runs
+    if (::getppid() != parent) ::_exit(exit_stopped);
+    ::dup2(STDERR_FILENO, STDOUT_FILENO);
+    ::execvp(argv[0], argv.data());
+    ::_exit(127);
   }
-  double asked = -1;  // to stop
-  while (std::count(codes.begin(), codes.end(), -1) > 0) {
-    ::usleep(20000);
-    for (std::size_t i = 0; i < children.size(); ++i) {
-      int status = 0;
-      if (codes[i] < 0 && ::waitpid(children[i], &status, WNOHANG) == children[i])
-        codes[i] = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-    }
+  int status = 0;
+  for (double asked = -1; ::waitpid(child, &status, WNOHANG) != child; ::usleep(20000)) {
     if (asked < 0 && stops()) {
       asked = steady_seconds();
-      signal_all(SIGTERM);
+      ::kill(child, SIGTERM);
     }
-    if (asked >= 0 && steady_seconds() - asked > grace) signal_all(SIGKILL);
+    if (asked >= 0 && steady_seconds() - asked > grace) ::kill(child, SIGKILL);
   }
-  return codes;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
 }  // namespace crosstalk::program

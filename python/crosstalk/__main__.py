@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
+import subprocess
 import sys
 
-from . import ConfigError, DeviceError, StoreError
+from . import ConfigError, DeviceError, StoreError, _core
 from .studies import STOPPED, program
 
 
@@ -24,11 +26,47 @@ CHOOSING = {
 }
 
 
+#: What a process for each device runs; it finds the package where this one did.
+ONE = "import sys; sys.path[:] = {path!r}; from crosstalk.__main__ import main; sys.exit(main(sys.argv[1:]))"
+
+
+def devices_of(text: str) -> list[str]:
+    """The devices of processes of their own: of "cuda:all", "cuda:0,1" and "cpu:all:N", as crosstalk run has them; else none."""
+    if text == "cuda:all":
+        import torch
+
+        if torch.cuda.device_count() == 0:
+            raise DeviceError("--device cuda:all: torch sees no GPU")
+        return [f"cuda:{i}" for i in range(torch.cuda.device_count())]
+    kind, _, rest = text.partition(":")
+    if kind == "cuda" and "," in rest:
+        return [f"cuda:{i}" for i in rest.split(",")]
+    if text.startswith("cpu:all:") and text[8:].isdigit():
+        return ["cpu"] * int(text[8:])
+    return []
+
+
+def on_each(devices: list[str], words: list[str], threads: int) -> int:
+    """`words` once more in a process for each device, which share the runs; the gravest of their exit codes."""
+    call = [sys.executable, "-c", ONE.format(path=sys.path)]
+    children: list[subprocess.Popen[bytes]] = []
+    for number in (signal.SIGINT, signal.SIGTERM):  # a terminal tells them by itself; SIGTERM does not count as a second Ctrl-C
+        signal.signal(number, lambda *_: [child.terminate() for child in children])
+    for device in devices:
+        more = ["--device", device] + (["--threads", str(threads)] if threads else [])
+        children.append(subprocess.Popen([*call, *words, *more]))
+    codes = [STOPPED if code < 0 else code for code in (child.wait() for child in children)]
+    return next((code for code in (3, 4, 2, STOPPED, 1) if code in codes), max(codes))
+
+
 def main(words: list[str]) -> int:
     if not words or words[0] not in ("train", "verify"):
         os.execv(program(), ["crosstalk", *words])
     parser = argparse.ArgumentParser(prog=f"python -m crosstalk {words[0]}", description=None, allow_abbrev=False)
-    parser.add_argument("--device", default="cpu", help="cpu (default), cuda, cuda:N, or auto: a GPU if there is one")
+    parser.add_argument(
+        "--device", default="cpu",
+        help="cpu (default), cuda, cuda:N, or auto: a GPU if there is one; of train also cuda:all and cuda:0,1: a process for each GPU",
+    )  # fmt: skip
     if words[0] == "train":
         parser.add_argument("study", help='a study with PyTorch models ([memories.NAME] with name = "python"), or a store: all that was asked of it')
         choosing = parser.add_argument_group("which runs, as crosstalk run has it")
@@ -37,6 +75,7 @@ def main(words: list[str]) -> int:
         choosing.add_argument("--seeds", metavar="A,B", help="the same as --set seeds=A,B")
         parser.add_argument("--failed", action="store_true", help="train failed runs again, as crosstalk retry does")
         parser.add_argument("--out", metavar="STORE", help="folder of the results (default ./runs/<study>)")
+        parser.add_argument("--threads", type=int, default=0, metavar="N", help="threads of PyTorch (default: as it takes them)")
         parser.add_argument("--replicas", type=int, default=16, help="runs side by side at most (default 16)")
         parser.add_argument("--time-limit", metavar="TIME", help="stop after this time (90, 30m, 2h, HH:MM:SS) with exit code 75")
         parser.add_argument("--keep-going", action="store_true", help="record a run whose model raises an exception as failed, and go on")
@@ -57,6 +96,13 @@ def main(words: list[str]) -> int:
                 verify_for_program(given.store, given.only, given.device)
                 return 0
             return 0 if verify(given.store, given.n, device=given.device) else 1
+        if devices := devices_of(given.device):
+            threads = given.threads or (_core.cores() if devices[0] == "cpu" else 0)
+            return on_each(devices, words, max(1, threads // len(devices)) if devices[0] == "cpu" else threads)
+        if given.threads:
+            import torch
+
+            torch.set_num_threads(given.threads)
         chosen = [w for name in CHOOSING for value in getattr(given, name.replace("-", "_")) for w in (f"--{name}", value)]
         chosen += ["--set", f"seeds={given.seeds}"] if given.seeds is not None else []
         how = How(given.device, given.replicas, given.quiet, given.failed, given.keep_going, given.lease)
