@@ -50,8 +50,13 @@ def on_each(devices: list[str], words: list[str], threads: int) -> int:
     """`words` once more in a process for each device, which share the runs; the gravest of their exit codes."""
     call = [sys.executable, "-c", ONE.format(path=sys.path)]
     children: list[subprocess.Popen[bytes]] = []
-    for number in (signal.SIGINT, signal.SIGTERM):  # a terminal tells them by itself; SIGTERM does not count as a second Ctrl-C
-        signal.signal(number, lambda *_: [child.terminate() for child in children])
+
+    def stop(*_: object) -> None:  # a terminal tells them by itself; SIGTERM does not count as a second Ctrl-C
+        for child in children:
+            child.terminate()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, stop)
     for device in devices:
         more = ["--device", device] + (["--threads", str(threads)] if threads else [])
         children.append(subprocess.Popen([*call, *words, *more]))
