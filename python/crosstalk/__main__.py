@@ -59,7 +59,7 @@ def on_each(devices: list[str], words: list[str], threads: int) -> int:
         signal.signal(number, stop)
     for device in devices:
         more = ["--device", device] + (["--threads", str(threads)] if threads else [])
-        children.append(subprocess.Popen([*call, *words, *more]))
+        children.append(subprocess.Popen([*call, *words, *more], stdout=subprocess.DEVNULL if children else None))  # the store's path, once
     codes = [STOPPED if code < 0 else code for code in (child.wait() for child in children)]
     return next((code for code in (3, 4, 2, STOPPED, 1) if code in codes), max(codes))
 

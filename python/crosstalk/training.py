@@ -246,7 +246,7 @@ class Session:
         self.store = _core.Store(str(self.path))  # nothing that others record from now on is overlooked
         known = _core.statuses(str(self.path))
         missing = [run for run in ours if known.get(run["id"]) == wanted and run["id"] not in self.left]
-        kind = "failed runs" if wanted else "runs"
+        kind = ("failed " if wanted else "") + ("run" if len(missing) == 1 else "runs")
         self.progress.show(
             f"crosstalk: {self.facts['name']}: {len(missing)} {kind} of PyTorch models to train into {self.path} on {self._place_told()}"
         )
@@ -344,6 +344,8 @@ class Session:
         for group in groups.values():
             course = _core.Course(group[0]["id"], group[0]["label"], group[0]["seed"], group[0]["config"])
             most = 1 if course.has_stages else self.most  # runs of a curriculum leave its stages at their own time
+            if not self.facts["labels"] and str(self.device) == "cpu":  # a worker: half is left to others, and a large pack gains little there
+                most = min(most, (len(group) + 1) // 2)
             taken: list[dict[str, Any]] = []
             for run in group:
                 if len(taken) < most and self.store.take(run["id"]):

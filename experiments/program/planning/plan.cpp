@@ -50,7 +50,8 @@ std::vector<LabelRow> rows_of(const Study& study, const StoreContents& contents)
     const std::int64_t heads = run.config.has("model.heads") ? run.config.get_int("model.heads") : 1;
     if (is_new) {
       const std::string memory = run.config.has("memory.name") ? run.config.get_string("memory.name") : "";
-      const bool language = run.config.has("model.name") && run.config.get_string("model.name") == "language";
+      const bool language = !is_foreign(run.config) && run.config.has("model.name") &&
+                            run.config.get_string("model.name") == "language";
       const std::string layer = language ? run.config.get_string("model.layer") : "-";
       rows.push_back(
           {label, memory, layer, {}, run.d_dot, run.d_dot, run.state_size, run.state_size, heads, heads});
