@@ -56,6 +56,7 @@ def again(store: pathlib.Path, record: dict[str, Any], device: Any) -> str:
         session = Session(facts, None, os.path.join(folder, "again"), How(device, 1, True), None)
         if not config["memory.source"]:
             name = (kept.with_suffix(".name")).read_text(encoding="utf-8").strip()
+            _check_text({**config, "memory.source": f"{kept}:{name}"})
             session.makers[record["id"]] = load(f"{kept}:{name}", "")
         else:
             _check_text(config)
