@@ -2,9 +2,6 @@
 #include "tasks/file_data.h"
 
 #include <fmt/format.h>
-#define XXH_INLINE_ALL
-#define XXH_VECTOR 0  // scalar: g++ 12 warns about the library's own AVX-512 headers
-#include <xxhash.h>
 
 #include <algorithm>
 #include <cmath>
@@ -14,6 +11,7 @@
 
 #include "kernels/base/device/cuda_runtime.h"
 #include "kernels/base/error.h"
+#include "kernels/base/text/digest.h"
 #include "kernels/base/text/narrow.h"
 #include "kernels/base/text/npy.h"
 
@@ -316,7 +314,7 @@ FileData::Part FileData::read_part(const std::string& folder, const std::string&
   return part;
 }
 
-FileData::FileData(const std::string& folder) : GivenFiles(folder, kFileArrays) {
+FileData::FileData(const std::string& folder) : GivenFiles(folder, arrays_in(folder, kFileArrays)) {
   refuse_others(folder, kFileArrays, false);
   XXH3_state_t state;
   XXH3_128bits_reset(&state);
@@ -349,9 +347,7 @@ FileData::FileData(const std::string& folder) : GivenFiles(folder, kFileArrays) 
   }
   refuse_others(folder, kFileArrays, true);
   end_reading();
-  XXH128_canonical_t digest;
-  XXH128_canonicalFromHash(&digest, XXH3_128bits_digest(&state));
-  for (const unsigned char byte : digest.digest) content_ += fmt::format("{:02x}", byte);
+  content_ = digest_text(XXH3_128bits_digest(&state));
 }
 
 const FileSpec& FileData::upload() const {

@@ -5,7 +5,8 @@
 
 namespace crosstalk {
 
-std::vector<std::string> GivenFiles::in(const std::string& folder, const std::vector<std::string>& names) {
+std::vector<std::string> GivenFiles::arrays_in(const std::string& folder,
+                                               const std::vector<std::string>& names) {
   std::vector<std::string> paths;
   for (const char* split : {"train", "eval", "test"})
     for (const char* between : {"_", "/"})
@@ -15,12 +16,12 @@ std::vector<std::string> GivenFiles::in(const std::string& folder, const std::ve
   return paths;
 }
 
-GivenFiles::GivenFiles(const std::string& folder, const std::vector<std::string>& names)
-    : folder_(folder), paths_(in(folder, names)), stamps_(paths_) {}
+GivenFiles::GivenFiles(std::string folder, std::vector<std::string> paths)
+    : paths_(std::move(paths)), folder_(std::move(folder)), stamps_(paths_) {}
 
 void GivenFiles::refuse_others(const std::string& folder, const std::vector<std::string>& names, bool all) {
   namespace fs = std::filesystem;
-  const std::vector<std::string> right = in("", names);
+  const std::vector<std::string> right = arrays_in("", names);
   const auto near = [&](const std::string& name) {
     const std::size_t cut = name.find_first_of("_/") + 1, dot = name.rfind('.');
     const std::string split = name.substr(0, cut), what = nearest_name(name.substr(cut, dot - cut), names);

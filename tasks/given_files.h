@@ -33,8 +33,10 @@ class GivenFiles {
   std::optional<FilesChanged> changed() const;
 
  protected:
-  /// `names` within the folder: all that may be read, there or not.
-  GivenFiles(const std::string& folder, const std::vector<std::string>& names);
+  /// `paths`: all that may be read, there or not.
+  GivenFiles(std::string folder, std::vector<std::string> paths);
+  /// SPLIT_NAME.npy and SPLIT/NAME.npy of the folder.
+  static std::vector<std::string> arrays_in(const std::string& folder, const std::vector<std::string>& names);
   /// Refuses arrays beside those of `names` (SPLIT_NAME.npy, SPLIT/NAME.npy), which would be left out without a word: all, or those
   /// whose names are slips of the pen.
   static void refuse_others(const std::string& folder, const std::vector<std::string>& names, bool all);
@@ -46,12 +48,10 @@ class GivenFiles {
 
   std::string content_;
   std::vector<std::string> unused_;
+  const std::vector<std::string> paths_;  ///< all that may be read
 
  private:
-  static std::vector<std::string> in(const std::string& folder, const std::vector<std::string>& names);
-
   std::string folder_;
-  std::vector<std::string> paths_;
   mutable std::mutex mutex_;
   mutable FileStamps stamps_;
 };

@@ -134,6 +134,9 @@ class Task {
   /// the task has no contexts.
   virtual std::unique_ptr<Task> confused() const { return nullptr; }
 
+  /// Whether a sequence is text, whose every token has the next one as its answer: a loss in nats is then one in bits too.
+  virtual bool is_text() const { return false; }
+
   /// Length that figures put on an axis for the eval split: written associations (recall, reassign) or
   /// operations (swap).
   virtual int eval_load() const = 0;

@@ -4,9 +4,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
-#define XXH_INLINE_ALL
-#define XXH_VECTOR 0  // scalar: g++ 12 warns about the library's own AVX-512 headers
-#include <xxhash.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -19,6 +16,7 @@
 
 #include "kernels/base/device/cuda_runtime.h"
 #include "kernels/base/error.h"
+#include "kernels/base/text/digest.h"
 #include "kernels/base/text/narrow.h"
 #include "kernels/base/text/npy.h"
 
@@ -74,8 +72,10 @@ std::unique_ptr<IntegerFile> opened(const std::string& path, std::size_t rank, c
 
 }  // namespace
 
-IntegerFile::IntegerFile(const std::string& path, std::size_t& room) : path_(path) {
-  const NpyLayout layout = npy_layout(path);
+IntegerFile::IntegerFile(const std::string& path, std::size_t& room)
+    : IntegerFile(path, npy_layout(path), room) {}
+
+IntegerFile::IntegerFile(const std::string& path, const NpyLayout& layout, std::size_t& room) : path_(path) {
   const std::string& type = layout.type;
   const bool whole =
       type.size() == 3 && (type[1] == 'i' || type[1] == 'u') && (type[0] == '<' || type[0] == '|');
@@ -279,7 +279,8 @@ void TokenData::leave_out_silent_rows(Part& part) {
   std::erase_if(part.rows, [](const auto& kind) { return kind.second.empty(); });
 }
 
-TokenData::TokenData(const std::string& folder, std::size_t most_held) : GivenFiles(folder, kArrays) {
+TokenData::TokenData(const std::string& folder, std::size_t most_held)
+    : GivenFiles(folder, arrays_in(folder, kArrays)) {
   refuse_others(folder, kArrays, false);
   XXH3_state_t state;
   XXH3_128bits_reset(&state);
@@ -307,9 +308,7 @@ TokenData::TokenData(const std::string& folder, std::size_t most_held) : GivenFi
   const auto all = files();
   is_held_ = std::all_of(all.begin(), all.end(), [](const IntegerFile* file) { return file->is_held(); });
   end_reading();
-  XXH128_canonical_t digest;
-  XXH128_canonicalFromHash(&digest, XXH3_128bits_digest(&state));
-  for (const unsigned char byte : digest.digest) content_ += fmt::format("{:02x}", byte);
+  content_ = digest_text(XXH3_128bits_digest(&state));
 }
 
 std::vector<const IntegerFile*> TokenData::files() const {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "kernels/base/buffer.h"
+#include "kernels/base/text/npy.h"
 #include "tasks/given_files.h"
 #include "tasks/kinds/tokens_sequence.h"
 
@@ -24,6 +25,8 @@ class IntegerFile {
   /// Holds the array where it takes no more than `room` bytes, which become fewer. Throws std::runtime_error that says what
   /// the file holds instead.
   IntegerFile(const std::string& path, std::size_t& room);
+  /// The same of numbers that stand in a file as `layout` says.
+  IntegerFile(const std::string& path, const NpyLayout& layout, std::size_t& room);
   IntegerFile(const IntegerFile&) = delete;
   IntegerFile& operator=(const IntegerFile&) = delete;
   ~IntegerFile();

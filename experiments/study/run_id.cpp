@@ -2,10 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#define XXH_INLINE_ALL
-#define XXH_VECTOR \
-  0  // scalar: some hundred bytes need no more, and g++ 12 warns about its own AVX-512 headers
-#include <xxhash.h>
 
 #include <map>
 #include <set>
@@ -13,6 +9,7 @@
 
 #include "experiments/study/schema.h"
 #include "experiments/study/study.h"
+#include "kernels/base/text/digest.h"
 
 namespace crosstalk {
 namespace {
@@ -32,9 +29,9 @@ const std::map<std::string, OptionValue> kNeutralOverrides = {
 
 /// Options that stand for others ("KIND.KEY", as above): where something lies, since what lies there is hashed under
 /// another key; the layer and equal parts, since what they resolved to is.
-const std::set<std::string> kStandIns = {"file.task.folder", "tokens.task.folder",   ".train.init_from",
-                                         ".model.layer",     "python.memory.source", "python.memory.files",
-                                         ".model.parts"};
+const std::set<std::string> kStandIns = {"file.task.folder",    "tokens.task.folder", "text.task.folder",
+                                         ".train.init_from",    ".model.layer",       "python.memory.source",
+                                         "python.memory.files", ".model.parts"};
 
 bool always_hashed(const std::string& key) {
   return key == "task.name" || key == "memory.name" || key == "model.name" || key == "seed" ||
@@ -103,9 +100,7 @@ std::string run_id(const Schema& schema, const Options& config) {
 }
 
 std::string id_of_text(const std::string& text) {
-  XXH128_canonical_t digest;
-  XXH128_canonicalFromHash(&digest, XXH3_128bits(text.data(), text.size()));
-  return fmt::format("ct-{:02x}", fmt::join(digest.digest, ""));
+  return "ct-" + digest_text(XXH3_128bits(text.data(), text.size()));
 }
 
 }  // namespace crosstalk

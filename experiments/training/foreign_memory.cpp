@@ -2,13 +2,11 @@
 #include "experiments/training/foreign_memory.h"
 
 #include <fmt/format.h>
-#define XXH_INLINE_ALL
-#define XXH_VECTOR 0  // scalar: sources are short, and g++ 12 warns about its own AVX-512 headers
-#include <xxhash.h>
 
 #include <sstream>
 
 #include "kernels/base/error.h"
+#include "kernels/base/text/digest.h"
 #include "results/store/files.h"
 #include "results/store/store.h"
 
@@ -48,11 +46,7 @@ const std::vector<OptionSpec>& foreign_options() {
 std::string source_digest(const std::vector<std::string>& texts) {
   std::string all;
   for (const std::string& text : texts) all += fmt::format("{} ", text.size()) + text;
-  XXH128_canonical_t digest;
-  XXH128_canonicalFromHash(&digest, XXH3_128bits(all.data(), all.size()));
-  std::string hex;
-  for (const unsigned char byte : digest.digest) hex += fmt::format("{:02x}", byte);
-  return hex;
+  return digest_text(XXH3_128bits(all.data(), all.size()));
 }
 
 void resolve_foreign(Options& options) {

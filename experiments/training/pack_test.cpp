@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <random>
 #include <set>
 #include <stdexcept>
@@ -14,6 +15,7 @@
 #include "experiments/training/testing/training_fixture.h"
 #include "models/memory.h"
 #include "tasks/kinds/file_example.h"
+#include "tasks/sequence_buffer.h"
 #include "tasks/task.h"
 
 namespace crosstalk::checks {
@@ -330,6 +332,34 @@ TEST(Learning, EveryTaskTrainsWithEveryMemory) {
           falls);
     }
   }
+}
+
+// Letters that follow one another with known probabilities: the loss is what those lose on the same windows.
+TEST(Learning, ATextIsLearntToItsEntropy) {
+  const std::string folder = std::get<std::string>(testing::needs().at("text")().at("folder"));
+  const auto runs =
+      parse_study(
+          fmt::format(
+              "[study]\nname = \"test\"\nseeds = [1]\n[base]\nmodel.name = \"language\"\nmodel.width = 32\n"
+              "task.name = \"text\"\ntask.folder = \"{}\"\ntask.length = 32\ntrain.max_steps = 400\n"
+              "eval.every = 400\ntrain.batch = 32\ntrain.learning_rate = 0.003\ntrain.schedule = \"cosine\"\n"
+              "eval.sequences = 60\ntrain.stop_loss = 0\n[memories.m]\nname = \"deltanet\"\n",
+              folder),
+          "test.toml")
+          .runs;
+  const Record record = train(runs, 1, 1).begin()->second;
+  const auto task = testing::make_task("text", {{"length", std::int64_t{32}}});
+  SequenceBuffer buffer(*task, Split::test);
+  double bits = 0;
+  for (std::uint64_t n = 0; n < 60; ++n) {
+    const SequenceView s = buffer.draw(0, n);
+    for (int t = 0; t < 32; ++t)
+      bits -= std::log2((s.target[t] - s.tokens[t] + 4) % 4 == 1 ? 13.0 / 16 : 1.0 / 16) / (60 * 32);
+  }
+  EXPECT_NEAR(record.metrics.at("test_bits_per_token"), bits, 0.01);
+  EXPECT_NEAR(record.metrics.at("test_perplexity"), std::exp2(record.metrics.at("test_bits_per_token")),
+              1e-6);
+  EXPECT_NEAR(record.metrics.at("unigram_loss"), std::log(4), 1e-3);
 }
 
 TEST(Learning, AnswersThatAreRightInAnotherContextAreCounted) {

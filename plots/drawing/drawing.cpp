@@ -34,6 +34,8 @@ constexpr KnownMetric kMetrics[] = {
     {"test_scaled_accuracy", "Test accuracy, 0 at chance", false},
     {"scaled_accuracy_last_quarter", "Scaled accuracy, last quarter", false},
     {"test_class_accuracy", "Test accuracy, mean over classes", false},
+    {"test_bits_per_token", "Test loss in bits a token", true},
+    {"test_perplexity", "Test perplexity", true},
     {"context_gap", "Test accuracy minus that for the next context", false},
     {"eval_exact", "Sequences with every answer right", false},
     {"test_exact", "Test sequences with every answer right", false},

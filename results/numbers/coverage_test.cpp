@@ -188,6 +188,27 @@ TEST(Coverage, OfSlopes) {
 }
 
 /// Leaving censored memories out bends the line; regression over brackets does not.
+// Of normal pairs of correlation c the ranks correlate by 6 / pi asin(c / 2).
+TEST(Coverage, OfRankCorrelations) {
+  for (const int n : {8, 16, 40})
+    for (const double c : {0.0, 0.6}) {
+      Random random(static_cast<unsigned>(n));
+      int held = 0;
+      constexpr int rounds = 4000;
+      for (int i = 0; i < rounds; ++i) {
+        std::vector<double> x, y;
+        for (int k = 0; k < n; ++k) {
+          x.push_back(random.normal());
+          y.push_back(c * x.back() + std::sqrt(1 - c * c) * random.normal());
+        }
+        const RankCorrelation r = rank_correlation(x, y);
+        const double truth = 6 / M_PI * std::asin(c / 2);
+        held += r.lo <= truth && truth <= r.hi ? 1 : 0;
+      }
+      EXPECT_NEAR(static_cast<double>(held) / rounds, 0.95, 0.02) << n << " pairs, correlation " << c;
+    }
+}
+
 TEST(Coverage, CensoredMemoriesDoNotBendTheLine) {
   Random random(3);
   double with = 0, without = 0;

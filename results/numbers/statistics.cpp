@@ -178,4 +178,27 @@ Capacity capacity(const std::vector<LoadPoint>& points, double threshold) {
   return out;
 }
 
+RankCorrelation rank_correlation(const std::vector<double>& x, const std::vector<double>& y) {
+  const auto ranks = [](const std::vector<double>& values) {
+    std::vector<double> all;
+    for (const double value : values) {
+      double rank = 0.5;
+      for (const double other : values) rank += other < value ? 1.0 : other == value ? 0.5 : 0.0;
+      all.push_back(rank - 0.5 * (static_cast<double>(values.size()) + 1));  // about 0
+    }
+    return all;
+  };
+  const std::vector<double> a = ranks(x), b = ranks(y);
+  double ab = 0, aa = 0, bb = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) ab += a[i] * b[i], aa += a[i] * a[i], bb += b[i] * b[i];
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  RankCorrelation r{static_cast<int>(a.size()), nan, nan, nan};
+  if (r.n < 4 || aa == 0 || bb == 0) return r;
+  r.value = ab / std::sqrt(aa * bb);
+  const double z = std::atanh(std::clamp(r.value, -1 + 1e-12, 1 - 1e-12)),
+               width = 1.959963985 * std::sqrt((1 + r.value * r.value / 2) / (r.n - 3));
+  r.lo = std::tanh(z - width), r.hi = std::tanh(z + width);
+  return r;
+}
+
 }  // namespace crosstalk

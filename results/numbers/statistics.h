@@ -73,4 +73,12 @@ struct LineFit {
 };
 LineFit fit_line(const std::vector<Bracket>& brackets);
 
+/// Spearman's rank correlation of pairs (equal values share the mean of their ranks) and its 95 % interval by Fisher's z with
+/// Bonett and Wright's (2000) variance (1 + r^2 / 2) / (n - 3). NaN where fewer than four pairs, or none that differ.
+struct RankCorrelation {
+  int n = 0;
+  double value = 0, lo = 0, hi = 0;
+};
+RankCorrelation rank_correlation(const std::vector<double>& x, const std::vector<double>& y);
+
 }  // namespace crosstalk

@@ -216,6 +216,19 @@ TEST(FitLine, PointsGiveLeastSquaresAndStudentsInterval) {
   expect_near(fit.slope_hi, 0.6 + half_width, 1e-3);
 }
 
+TEST(RankCorrelation, KnownValues) {
+  // Ranks 1 2 3 4 5 and 1 2 3 5 4: 1 - 6 * 2 / (5 * 24) = .9; of equal values as scipy.stats.spearmanr has it.
+  const RankCorrelation r = rank_correlation({1, 2, 3, 4, 5}, {2, 7, 9, 30, 20});
+  EXPECT_EQ(r.n, 5);
+  EXPECT_NEAR(r.value, 0.9, 1e-12);
+  const double width = 1.959963985 * std::sqrt((1 + 0.405) / 2);
+  EXPECT_NEAR(r.lo, std::tanh(std::atanh(0.9) - width), 1e-12);
+  EXPECT_NEAR(rank_correlation({1, 1, 2, 3}, {4, 3, 3, 1}).value, -0.8333333333333334, 1e-12);
+  EXPECT_EQ(rank_correlation({1, 2, 3, 4}, {4, 3, 2, 1}).value, -1);
+  EXPECT_TRUE(std::isnan(rank_correlation({1, 2, 3}, {1, 2, 3}).lo));
+  EXPECT_TRUE(std::isnan(rank_correlation({1, 1, 1, 1}, {1, 2, 3, 4}).value));
+}
+
 TEST(FitLine, NeedsThreeDistinctX) {
   EXPECT_TRUE(std::isnan(fit_line(points_on({1, 2}, {1, 3})).slope));
   EXPECT_TRUE(std::isnan(fit_line(points_on({1, 2, 2, 1}, {1, 2, 3, 1})).slope));

@@ -176,6 +176,12 @@ def task_page(task, crosstalk):
                 said(crosstalk, "sample", *stand_in, "-n", "4", "--split", split, "--out", f"{folder}/{split}")
             sample = said(crosstalk, "sample", task["name"], "-n", "1", "--set", f"task.folder={folder}")
         text += f"crosstalk sample {task['name']} -n 1 --set task.folder=data\n```\n\n"
+    elif task["name"] == "text":
+        text += "Its text is your own ([own data](../docs/own_data.md)). Here it is this project's licence.\n\n```sh\nmkdir -p data && cp LICENSE data\n"
+        with tempfile.TemporaryDirectory() as folder:
+            shutil.copy(ROOT / "LICENSE", folder)
+            sample = said(crosstalk, "sample", "text", "-n", "1", "--set", f"task.folder={folder}", "--set", "task.length=64")
+        text += "crosstalk sample text -n 1 --set task.folder=data --set task.length=64\n```\n\n"
     else:
         sample = said(crosstalk, "sample", task["name"], "-n", "1")
         text += f"`crosstalk sample {task['name']} -n 1`. "

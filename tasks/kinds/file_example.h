@@ -1,11 +1,12 @@
 // Folders of files for the tests: for task `file` writes, swaps and identities, read in between and at the end; for task
-// `tokens` sequences of single tokens with labels.
+// `tokens` sequences of single tokens with labels, for `text` letters.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <numeric>
 #include <stdexcept>
@@ -166,9 +167,25 @@ inline const std::string& example_token_folder() {
   return folder.path();
 }
 
+/// A file of 40,000 letters a .. d, each of which is most often followed by the next one.
+inline std::string example_text_folder() {
+  static const ExampleFolder folder;
+  static const bool written = [] {
+    RandomStream random(4, RandomDomain::task_train, 0);
+    std::string text = "a";
+    while (text.size() < 40000)
+      text += static_cast<char>('a' + (text.back() - 'a' + (random.below(4) > 0 ? 1u : random.below(4))) % 4);
+    std::ofstream(folder.path() + "/text.txt") << text;
+    return true;
+  }();
+  static_cast<void>(written);
+  return folder.path();
+}
+
 [[maybe_unused]] inline const bool file_has_its_example = [] {
   needs()["file"] = [] { return Settings{{"folder", example_folder()}}; };
   needs()["tokens"] = [] { return Settings{{"folder", example_token_folder()}}; };
+  needs()["text"] = [] { return Settings{{"folder", example_text_folder()}, {"length", std::int64_t{16}}}; };
   return true;
 }();
 

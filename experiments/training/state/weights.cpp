@@ -3,9 +3,6 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#define XXH_INLINE_ALL
-#define XXH_VECTOR 0  // scalar: g++ 12 warns about its own AVX-512 headers
-#include <xxhash.h>
 
 #include <algorithm>
 #include <cmath>
@@ -17,6 +14,7 @@
 
 #include "kernels/base/device/cuda_runtime.h"
 #include "kernels/base/error.h"
+#include "kernels/base/text/digest.h"
 #include "kernels/base/text/file_stamps.h"
 #include "kernels/base/text/npy.h"
 #include "kernels/base/text/npz.h"
@@ -178,11 +176,7 @@ std::string digest(const Weights& weights) {
     text += fmt::format("{} {}\n", name, shape_text(array->shape));
     text.append(reinterpret_cast<const char*>(array->data.data()), array->data.size() * sizeof(double));
   }
-  XXH128_canonical_t canonical;
-  XXH128_canonicalFromHash(&canonical, XXH3_128bits(text.data(), text.size()));
-  std::string hex;
-  for (const unsigned char byte : canonical.digest) hex += fmt::format("{:02x}", byte);
-  return hex;
+  return digest_text(XXH3_128bits(text.data(), text.size()));
 }
 
 template <class Real>

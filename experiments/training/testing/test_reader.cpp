@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 #include <memory>
+#include <numbers>
 
 #include "experiments/training/error_kinds.h"
 #include "experiments/training/length_factors.h"
@@ -127,6 +128,10 @@ void add_token_test(Record& record, const Task& task, const EvalSummary& test,
   record.metrics["test_exact"] = test.exact;
   const double chance = chance_of(record);
   record.metrics["test_scaled_accuracy"] = (test.accuracy - chance) / (1 - chance);
+  if (task.is_text()) {
+    record.metrics["test_bits_per_token"] = test.loss / std::numbers::ln2;
+    record.metrics["test_perplexity"] = std::exp(test.loss);
+  }
   add_token_profiles(record, results, facts);
   if (!parts[0].name.empty()) return;
   const double scaled = scaled_accuracy_last_quarter(results[0], facts[0], task.shape(Split::test).T, chance);

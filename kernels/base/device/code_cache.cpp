@@ -1,14 +1,11 @@
 // The files of a folder of compiled code: their names, their first lines, and whose they are.
 // SPDX-License-Identifier: Apache-2.0
-#define XXH_INLINE_ALL
-#define XXH_VECTOR 0  // scalar: g++ 12 warns about the library's own AVX-512 headers
 #include "kernels/base/device/code_cache.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <xxhash.h>
 
 #include <atomic>
 #include <cstdint>
@@ -16,13 +13,14 @@
 #include <filesystem>
 #include <optional>
 
+#include "kernels/base/text/digest.h"
+
 namespace crosstalk {
 namespace {
 
-/// XXH3, 128 bits, as run ids are made.
+/// As run ids are made.
 std::string fingerprint(const std::string& text) {
-  const XXH128_hash_t hash = XXH3_128bits(text.data(), text.size());
-  return fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
+  return digest_text(XXH3_128bits(text.data(), text.size()));
 }
 std::string head_of(const std::string& key, const std::string& code) {
   return fmt::format("crosstalk code 1 {} {} {}\n", fingerprint(key), fingerprint(code), code.size());

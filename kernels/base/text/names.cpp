@@ -100,6 +100,7 @@ const std::vector<Synonym>& synonyms() {
       {"induction", {"inductionhead", "inductionheads"}},
       {"file", {"custom", "npy", "numpy", "owntask"}},
       {"tokens", {"arrays", "datasegment", "tokenfile", "tokenfiles"}},
+      {"text", {"corpus", "bytes", "wikitext", "enwik8", "charlm", "languagemodelling", "languagemodeling"}},
       {"mad_recall", {"incontextrecall", "noisyrecall", "fuzzyrecall"}},
       {"selective_copy", {"selectivecopying", "copying"}},
       {"memorise", {"memorize", "memorisation", "memorization"}},

@@ -1,0 +1,184 @@
+// A text as it stands: windows, parts, widths of ids, what is refused, and that it is watched.
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <set>
+
+#include "kernels/base/error.h"
+#include "tasks/golden.h"
+#include "tasks/kinds/file_example.h"
+#include "tasks/sequence_buffer.h"
+#include "tasks/text_data.h"
+
+namespace crosstalk {
+namespace {
+
+using testing::Settings;
+using testing::whole;
+
+[[maybe_unused]] const bool pinned =
+    testing::pin({{"text", "letters", {}, 0x1eca17ef9b730fc1u, 0x43db8a0101264827u}});
+
+class TextFiles : public ::testing::Test {
+ protected:
+  void put(const std::string& name, const std::string& bytes) const {
+    std::ofstream(folder_.path() + "/" + name, std::ios::binary | std::ios::trunc) << bytes;
+  }
+  void put(const std::string& name, const std::vector<std::uint16_t>& ids) const {
+    put(name, std::string(reinterpret_cast<const char*>(ids.data()), 2 * ids.size()));
+  }
+  std::unique_ptr<Task> task(Settings settings = {}) const {
+    settings["folder"] = folder_.path();
+    settings.emplace("length", whole(8));
+    return testing::make_task("text", settings);
+  }
+  std::string refusal(const Settings& settings = {}) const {
+    try {
+      task(settings);
+    } catch (const OptionError& error) {
+      return error.what();
+    }
+    return "read";
+  }
+  void expect_refused(const std::string& why, const Settings& settings = {}) const {
+    const std::string message = refusal(settings);
+    EXPECT_NE(message.find(why), std::string::npos) << message;
+  }
+  testing::ExampleFolder folder_;
+};
+
+/// Bytes 0 .. 199 and on: where a window begins can be read off its first byte.
+std::string counted(int n) {
+  std::string bytes;
+  for (int i = 0; i < n; ++i) bytes += static_cast<char>(i);
+  return bytes;
+}
+
+TEST_F(TextFiles, TheNextByteIsDueAtEachAndPartsDoNotOverlap) {
+  put("text", counted(200));
+  const auto text = task({{"eval_share", 0.2}, {"test_share", 0.25}});
+  const int first[] = {0, 110, 150}, count[] = {110, 40, 50};
+  for (const Split split : {Split::train, Split::eval, Split::test}) {
+    SequenceBuffer buffer(*text, split);
+    const int from = first[static_cast<int>(split)], all = count[static_cast<int>(split)];
+    std::vector<int> begins(static_cast<std::size_t>(all - 8));
+    for (std::uint64_t n = 0; n < 20000; ++n) {
+      const SequenceView s = buffer.draw(5, n);
+      const int begin = s.tokens[0] - from;
+      ASSERT_TRUE(begin >= 0 && begin < all - 8) << begin;
+      for (int t = 0; t < 8; ++t) {
+        ASSERT_EQ(s.tokens[t], from + begin + t);
+        ASSERT_EQ(s.target[t], from + begin + t + 1);
+        ASSERT_EQ(s.query_position[t], t + 1);
+      }
+      ++begins[static_cast<std::size_t>(begin)];
+      if (split != Split::train) {
+        ASSERT_EQ(begin, static_cast<int>(n % static_cast<std::uint64_t>(text->sequences(split))) * 8);
+      }
+    }
+    if (split == Split::train) {
+      EXPECT_LT(testing::uniformity_score(begins), 4.5);
+    }
+  }
+  EXPECT_EQ(text->sequences(Split::eval), 4);  // 33 tokens; the 40th is the last answer there could be
+  EXPECT_EQ(text->sequences(Split::test), 6);
+  EXPECT_EQ(text->lengthened(2)->sequences(Split::test), 3);
+}
+
+TEST_F(TextFiles, BytesIdsAndArraysOfThemAreOneText) {
+  const std::string bytes = counted(120) + counted(80);
+  put("text.txt", bytes);
+  const auto text = task();
+  SequenceBuffer of_bytes(*text, Split::train);
+  std::vector<std::vector<std::int32_t>> all;
+  for (std::uint64_t n = 0; n < 50; ++n) {
+    of_bytes.draw(1, n);
+    all.push_back(of_bytes.contents());
+  }
+  std::filesystem::remove(folder_.path() + "/text.txt");
+  const auto expect_equal = [&](int vocabulary) {
+    const auto other = task();
+    EXPECT_EQ(other->vocabulary().tokens, vocabulary);
+    SequenceBuffer buffer(*other, Split::train);
+    for (std::uint64_t n = 0; n < 50; ++n) {
+      buffer.draw(1, n);
+      EXPECT_EQ(buffer.contents(), all[n]);
+    }
+  };
+  put("ids.bin", std::vector<std::uint16_t>(bytes.begin(), bytes.end()));
+  expect_equal(120);
+  std::filesystem::remove(folder_.path() + "/ids.bin");
+  write_npy(folder_.path() + "/ids.npy", NpyArray<std::int64_t>{{200}, {bytes.begin(), bytes.end()}});
+  expect_equal(120);
+}
+
+TEST_F(TextFiles, AFileForEachSplitAndWithoutTestTheSecondHalfOfEval) {
+  put("train.txt", counted(100));
+  put("val.txt", counted(60));
+  const auto two = task();
+  EXPECT_EQ(two->sequences(Split::eval), 3);
+  SequenceBuffer test(*two, Split::test);
+  EXPECT_EQ(test.draw(0, 0).tokens[0], 30);
+  put("test.txt", counted(50));
+  EXPECT_EQ(task()->sequences(Split::eval), 7);
+  EXPECT_EQ(task()->sequences(Split::test), 6);
+  expect_refused("a share cuts one file alone", {{"test_share", 0.5}});
+  put("eval.txt", counted(60));
+  expect_refused("say the same of eval");
+}
+
+TEST_F(TextFiles, WhatCannotBeMeantIsRefused) {
+  expect_refused("holds no file");
+  put("a.txt", counted(30));
+  expect_refused("give shorter windows, or more text");
+  expect_refused("leave nothing to train on", {{"eval_share", 0.5}, {"test_share", 0.5}});
+  put("b.txt", counted(30));
+  expect_refused("which of them is the text?");
+  std::filesystem::remove(folder_.path() + "/b.txt");
+  std::filesystem::rename(folder_.path() + "/a.txt", folder_.path() + "/train.txt");
+  expect_refused("and no eval");
+  std::filesystem::remove(folder_.path() + "/train.txt");
+  put("a.bin", std::string("abc"));
+  expect_refused("an odd number");
+  std::filesystem::remove(folder_.path() + "/a.bin");
+  const std::string array = folder_.path() + "/a.npy";
+  write_npy(array, NpyArray<std::int64_t>{{2, 200}, std::vector<std::int64_t>(400)});
+  expect_refused("has the shape [2, 200]; it must be [N]");
+  std::vector<std::int64_t> ids(400, 3);
+  ids[7] = -1;
+  write_npy(array, NpyArray<std::int64_t>{{400}, ids});
+  expect_refused("holds -1 at [7]");
+  ids[7] = 9;
+  write_npy(array, NpyArray<std::int64_t>{{400}, ids});
+  EXPECT_EQ(refusal(), "read");
+  expect_refused("give at least 10", {{"vocabulary", whole(9)}});
+  std::ofstream(array) << "no array";
+  expect_refused("task text reads");
+}
+
+TEST_F(TextFiles, ATextThatIsNotHeldIsReadAlikeAndWatched) {
+  std::vector<std::uint16_t> ids;
+  for (int i = 0; i < 2000; ++i) ids.push_back(static_cast<std::uint16_t>(i * i % 50000));
+  put("ids.bin", ids);
+  const TextData held(folder_.path()), left(folder_.path(), 0);
+  EXPECT_TRUE(held.is_held());
+  EXPECT_FALSE(left.is_held());
+  EXPECT_EQ(held.content(), left.content());
+  EXPECT_EQ(held.tokens(), left.tokens());
+  for (const Split split : {Split::train, Split::eval, Split::test})
+    for (const std::int64_t first : {0, 17, 1900}) {
+      const TokenNumbers numbers = left.read(split, first, 100);
+      for (int i = 0; i < 100; ++i) ASSERT_EQ(numbers[i], ids[static_cast<std::size_t>(first + i)]);
+    }
+  EXPECT_FALSE(left.changed());
+  ids.resize(1000);
+  put("ids.bin", ids);
+  EXPECT_EQ(left.read(Split::test, 1900, 10)[3], 0);  // there is nothing: known by what follows
+  EXPECT_TRUE(left.changed());
+  EXPECT_TRUE(held.changed());
+}
+
+}  // namespace
+}  // namespace crosstalk
