@@ -207,10 +207,9 @@ int run_submit(const Arguments& arguments, Console& console) {
                   [](const Run& run) { return is_foreign(run.config); })) {
     const PackagePython python = package_python(arguments);
     if (python.path.empty())
-      print_note(
-          console,
-          fmt::format("workers leave the runs of PyTorch models where they find what is found here: {}",
-                      python.why_none));
+      print_note(console,
+                 fmt::format("{}; where a node has none either, workers leave the runs of PyTorch models",
+                             python.why_none));
     if (!python.path.empty() || arguments.has("python"))
       job.work.insert(job.work.end(), {"--python", python.path.empty() ? "none" : python.path});
   } else if (arguments.has("python")) {

@@ -538,6 +538,26 @@ def test_workers_train_both_kinds(folder):
     assert len(lines) == len(set(lines)) == 8
 
 
+def test_a_process_for_each_device(folder):
+    from crosstalk.__main__ import devices_of
+
+    assert devices_of("cuda:0,2") == ["cuda:0", "cuda:2"] and devices_of("cpu:all:2") == ["cpu", "cpu"]
+    assert devices_of("cpu") == devices_of("cuda:1") == devices_of("auto") == []
+    words = [sys.executable, "-m", "crosstalk", "train", write(folder), "--out", "s", "--device", "cpu:all:2", "--replicas", "2"]
+    assert subprocess.run(words, capture_output=True, text=True, check=True).stdout == "s\n"
+    assert len(results("s")) == 4
+    # A signal to the one that started them stops all, and what they have begun is saved.
+    words += ["--set", "train.max_steps=100000", "--set", "train.patience=1000000"]
+    parent = subprocess.Popen(words, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+    deadline = time.monotonic() + 300
+    while time.monotonic() < deadline and not list((folder / "s" / "live").glob("*.jsonl")):  # the first evaluation
+        time.sleep(0.1)
+    parent.send_signal(signal.SIGINT)
+    told = parent.communicate()[1]
+    assert parent.returncode == 75 and "the same call resumes from there" in told, told
+    assert list((folder / "s" / "python").glob("*.pt")) and not (folder / "s" / "claims").exists()
+
+
 def test_runs_of_a_worker_that_is_killed_are_neither_lost_nor_counted_twice(folder):
     study = write(folder, extra="train.patience = 1000000")
     sets = {"train.max_steps": 400}
