@@ -420,5 +420,5 @@ TOML
   run -0 --separate-stderr "$crosstalk" export "my store"
   run -0 --separate-stderr "$crosstalk" plan own.toml
   echo "$output"
-  grep -q '^mine  *python  *bare  *-  *-  *1 ' <<<"$output"  # neither d_dot nor a state that is known
+  grep -q '^mine  *python  *-  *-  *-  *1 ' <<<"$output"  # neither layer, nor d_dot, nor a state that is known
 }
