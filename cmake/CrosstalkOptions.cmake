@@ -56,7 +56,6 @@ if(CROSSTALK_ARCH)
 endif()
 if(CROSSTALK_PORTABLE)  # cmake/CrosstalkPackages.cmake chooses static libraries
   target_compile_definitions(crosstalk_flags INTERFACE FMT_HEADER_ONLY)
-  target_link_options(crosstalk_flags INTERFACE -static-libstdc++ -static-libgcc LINKER:--as-needed)
 endif()
 if(CROSSTALK_SANITIZE)
   target_compile_options(crosstalk_flags INTERFACE

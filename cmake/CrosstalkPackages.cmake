@@ -1,18 +1,25 @@
 # Everything is found on the system; nothing is fetched. scripts/install-deps.sh installs it.
-if(CROSSTALK_PORTABLE)
-  set(Boost_USE_STATIC_LIBS ON)
-  execute_process(COMMAND "${CMAKE_CXX_COMPILER}" -print-file-name=libgomp.a
-    OUTPUT_VARIABLE gomp OUTPUT_STRIP_TRAILING_WHITESPACE)
-  if(IS_ABSOLUTE "${gomp}")
-    set(OpenMP_gomp_LIBRARY "${gomp}" CACHE FILEPATH "" FORCE)
-  endif()
-endif()
 find_package(Threads REQUIRED)
 find_package(OpenMP REQUIRED COMPONENTS CXX)
 find_package(Eigen3 3.4 REQUIRED NO_MODULE)
 find_package(fmt REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(Boost 1.74 REQUIRED COMPONENTS program_options)
+set(CROSSTALK_BOOST Boost::program_options)
+if(CROSSTALK_PORTABLE)
+  # Into programs alone. A Python module shares the OpenMP and the C++ library of its process, of PyTorch say; auditwheel puts
+  # Boost beside it, whose static library is not made for modules.
+  set(program "$<STREQUAL:$<TARGET_PROPERTY:TYPE>,EXECUTABLE>")
+  execute_process(COMMAND "${CMAKE_CXX_COMPILER}" -print-file-name=libgomp.a OUTPUT_VARIABLE gomp OUTPUT_STRIP_TRAILING_WHITESPACE)
+  if(IS_ABSOLUTE "${gomp}")
+    set_property(TARGET OpenMP::OpenMP_CXX PROPERTY INTERFACE_LINK_LIBRARIES
+      "$<IF:${program},${gomp},${OpenMP_gomp_LIBRARY}>" Threads::Threads)
+  endif()
+  find_library(CROSSTALK_STATIC_BOOST libboost_program_options.a REQUIRED)
+  set(CROSSTALK_BOOST "$<IF:${program},${CROSSTALK_STATIC_BOOST},Boost::program_options>")
+  # For glibc 2.34: -static-libgcc asks for 2.35, and sections of libstdc++ that nothing calls for 2.36.
+  target_link_options(crosstalk_flags INTERFACE "$<${program}:-static-libstdc++>" LINKER:--as-needed LINKER:--gc-sections)
+endif()
 
 # Header-only packages without a CMake file: found by one of their headers.
 function(crosstalk_find_header variable header package)

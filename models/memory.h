@@ -131,6 +131,11 @@ struct Build {
 /// Channels of a head: none (1), those of its keys (K) or of its values (V).
 enum class HeadChannels { none, keys, values };
 
+/// A thing that a published layer lacks or has otherwise, and what follows.
+struct Difference {
+  std::string what, consequence;
+};
+
 /// The layer that a memory's authors put around it: what model.layer = "published" sets where a study says nothing.
 struct PublishedLayer {
   std::string source;  ///< where it is read: a paper, or a file at a commit
@@ -143,7 +148,7 @@ struct PublishedLayer {
   std::int64_t parameters = 0;  ///< of one layer of width 64 with 2 heads, as the source counts; 0: no count
   /// Ends of names of parameters that the source takes out of weight decay (train.no_decay = "marked").
   std::vector<std::string> undecayed = {};
-  std::string lacks = {};  ///< what the authors have and no part can say, a sentence
+  std::vector<Difference> lacks = {};  ///< what the authors have and no part can say
   explicit operator bool() const { return !source.empty(); }
 };
 

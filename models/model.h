@@ -113,8 +113,8 @@ template <class Real>
 std::unique_ptr<Model<Real>> make_model(const Options& options, const Vocabulary& vocabulary, Device device,
                                         int R, Precision products = Precision::full);
 
-/// Half-lives of what a memory holds, ln 2 / -log(decay) tokens, of a new model on random tokens: one for each of
-/// its numbers of many tokens and draws, in rising order. Empty where nothing fades.
+/// Half-lives of what a memory holds, ln 2 / -log(decay) tokens, of a new model on random tokens, over its numbers at many tokens
+/// and draws: the 5th, the 50th and the 95th of 100. Empty where nothing fades.
 std::vector<double> half_lives_at_start(const Options& options, const Vocabulary& vocabulary);
 
 }  // namespace crosstalk

@@ -976,10 +976,10 @@ TEST_F(FigureTest, RunsThatEndedTooSoonAreCountedBelow) {
       }
     }
   draw("capacity", records);
-  EXPECT_NE(script().find("Of 4 runs 1 ended at the last step while the loss still fell."),
+  EXPECT_NE(script().find("1 of 4 runs ended at the last step while the loss still fell."),
             std::string::npos);
   std::ostringstream notes;
-  EXPECT_NE(table_text("final", rows_of(records), options_, TableFormat::markdown, notes).find("Of 4 runs 1"),
+  EXPECT_NE(table_text("final", rows_of(records), options_, TableFormat::markdown, notes).find("1 of 4 runs"),
             std::string::npos);
   options_.where = {{"verdict", "plateau"}};
   draw("capacity", records);

@@ -69,12 +69,14 @@ TEST(Export, RunsAsJsonLines) {
       R"({"id":"ct-00000000000000000000000000000001","study":"plain","label":"sönne\nzwei",)"
       R"("status":"diverged","seed":0,"model.bias":null,"model.sizes":[1,2],"task.associations":600,)"
       R"("train.learning_rate":null,"d_dot":0,"state_size":null,"steps":7,"verdict":"diverged","eval_loss":null,)"
-      R"("best_eval_loss":-0.25,"eval_accuracy":null,"chance":null,"metric.eval_loss":null})\n"
+      R"("best_eval_loss":-0.25,"eval_accuracy":null,"chance":null,"metric.eval_loss":null})"
+      "\n"
       R"({"id":"ct-0000000000000000000000000000000e","study":"a, \"quoted\" study","label":"linear",)"
       R"("status":"done","seed":1,"model.bias":true,"model.sizes":null,"task.associations":20,)"
       R"("train.learning_rate":0.001,"d_dot":64,"state_size":4160,"steps":300,"verdict":"out_of_steps",)"
       R"("eval_loss":0.3333333333333333,"best_eval_loss":5e-324,"eval_accuracy":1,"chance":0.05,)"
-      R"("metric.eval_loss":2.5})\n");
+      R"("metric.eval_loss":2.5})"
+      "\n");
 }
 
 TEST(Export, ProvenanceIsAddedOnRequest) {

@@ -88,8 +88,6 @@ build_everything() { # build_everything PRESET [-DOPTION=VALUE ...]
   configure "$preset" -DCROSSTALK_TESTS=ON ${warnings[@]+"${warnings[@]}"} "$@" && build "$preset"
 }
 
-build_portable() { configure portable && build portable; }
-
 bash "$root/scripts/install-deps.sh"
 given_python=${CROSSTALK_PYTHON:-}
 if [ -z "$given_python" ] && python=$(figure_python); then export CROSSTALK_PYTHON=$python; fi
@@ -131,11 +129,8 @@ elif check "build (preset cuda)" build_everything cuda; then
   fi
 fi
 
-if $slow; then # the tarball for other machines, without the libraries of the build
-  if check "build (preset portable)" build_portable; then
-    check "package" bash "$root/scripts/install_test.sh" "$root/build/portable" --package || true
-  fi
-  check "wheel" bash "$root/scripts/wheel_test.sh" || true
+if $slow; then # for other machines, without the libraries of the build
+  check "release" bash "$root/scripts/release.sh" --out "$logs/release" python3 || true
 fi
 
 if $asan; then

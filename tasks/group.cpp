@@ -9,6 +9,8 @@
 #include <numeric>
 #include <sstream>
 
+#include "tasks/number_groups.h"
+
 namespace crosstalk {
 namespace {
 
@@ -129,32 +131,16 @@ Group group_of_table(const std::string& key, const std::string& text) {
     return OptionError(key, fmt::format("{}: {}", key, why));
   };
   Group group;
-  std::istringstream rows(text);
-  std::vector<std::int64_t> entries;
-  std::int64_t width = -1, count = 0;
-  for (std::string row; std::getline(rows, row, ';');) {
-    std::istringstream words(row);
-    std::int64_t columns = 0;
-    for (std::string word; words >> word; ++columns) {
-      std::int64_t entry = 0;
-      const char* end = word.data() + word.size();
-      if (std::from_chars(word.data(), end, entry).ptr != end)
-        throw refuse(fmt::format("\"{}\" in row {} is no number of an element", word, count));
-      entries.push_back(entry);
-    }
-    if (columns == 0) continue;
-    if (width >= 0 && columns != width)
-      throw refuse(
-          fmt::format("row {} has {} numbers, row 0 has {}; a table is square", count, columns, width));
-    width = columns;
-    if (++count > kLargestGroup) break;
-  }
-  if (count == 0) throw refuse("it is empty; give rows of element numbers, as \"0 1; 1 0\"");
-  if (count > kLargestGroup)
+  const std::vector<std::vector<std::int64_t>> rows = number_rows(key, text);
+  const auto n = static_cast<std::int64_t>(rows.size());
+  if (n > kLargestGroup)
     throw refuse(fmt::format("it has more than the {} rows that are supported", kLargestGroup));
-  if (count != width)
-    throw refuse(fmt::format("it has {} rows of {} numbers; a table is square", count, width));
-  const std::int64_t n = count;
+  std::vector<std::int64_t> entries;
+  for (const auto& row : rows) {
+    if (std::ssize(row) != n)
+      throw refuse(fmt::format("it has {} rows of {} numbers; a table is square", n, row.size()));
+    entries.insert(entries.end(), row.begin(), row.end());
+  }
   for (const std::int64_t entry : entries)
     if (entry < 0 || entry >= n)
       throw refuse(fmt::format("{} is no element; they are 0 .. {}", entry, n - 1));

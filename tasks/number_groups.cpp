@@ -46,4 +46,23 @@ std::vector<NumberGroup> number_groups(const std::string& key, const std::string
   return groups;
 }
 
+std::vector<std::vector<std::int64_t>> number_rows(const std::string& key, const std::string& text) {
+  std::vector<std::vector<std::int64_t>> all;
+  std::istringstream rows(text);
+  for (std::string row; std::getline(rows, row, ';');) {
+    std::istringstream words(row);
+    std::vector<std::int64_t> numbers;
+    for (std::string word; words >> word;) {
+      const char* end = word.data() + word.size();
+      const auto [at, error] = std::from_chars(word.data(), end, numbers.emplace_back());
+      if (error != std::errc() || at != end)
+        throw OptionError(key, fmt::format("{}: \"{}\" in row {} is no whole number", key, word, all.size()));
+    }
+    if (!numbers.empty()) all.push_back(std::move(numbers));
+  }
+  if (all.empty())
+    throw OptionError(key, fmt::format("{} is empty; give rows of numbers, as \"0 1; 1 0\"", key));
+  return all;
+}
+
 }  // namespace crosstalk

@@ -114,6 +114,25 @@ OptionSpec curriculum_option(const std::string& what) {
           what)};
 }
 
+std::vector<OptionSpec> with_sizes(std::vector<OptionSpec> options, const std::string& what,
+                                   std::int64_t shortest) {
+  constexpr double most = 1 << 20;
+  options.push_back({"shortest", shortest, "smallest size in training: " + what, 1, most});
+  options.push_back({"longest", std::int64_t{40}, "largest size in training", 1, most});
+  for (const auto& [name, which] : {std::pair{"eval_shortest", "smallest"}, {"eval_longest", "largest"}})
+    options.push_back({name, std::int64_t{0},
+                       fmt::format("{} size in evaluation; 0 means as in training", which), 0, most});
+  return options;
+}
+
+void resolve_sizes(Options& options) {
+  for (const std::string size : {"shortest", "longest"})
+    if (options.get_int("task.eval_" + size) == 0)
+      options.set("task.eval_" + size, options.get_int("task." + size));
+  refuse_above(options, "task.shortest", "task.longest");
+  refuse_above(options, "task.eval_shortest", "task.eval_longest");
+}
+
 void check_sequence_shape(const Task& task, Split split, const SequenceView& out) {
   const SequenceShape full = task.shape(split);
   const bool queries_fit =

@@ -56,6 +56,11 @@ void resolve_curriculum(Options& options, const std::string& size, std::int64_t 
 /// The option task.curriculum, which counts `what`.
 OptionSpec curriculum_option(const std::string& what);
 
+/// Options task.shortest and task.longest, which count `what`, and those of evaluation, 0 as in training, behind `options`; and their derivation.
+std::vector<OptionSpec> with_sizes(std::vector<OptionSpec> options, const std::string& what,
+                                   std::int64_t shortest);
+void resolve_sizes(Options& options);
+
 /// std::logic_error unless `out` has the sizes of task.shape(split, m) for some m.
 void check_sequence_shape(const Task& task, Split split, const SequenceView& out);
 

@@ -97,6 +97,7 @@ std::string said_here(const Command& command, const std::string& bare) {
     return fmt::format("did you mean --out? (crosstalk {} {})", command.name, command.synopsis);
   if (is({"config", "cfg", "study", "file"}) && command.synopsis.starts_with("STUDY"))
     return fmt::format("the study stands without an option: crosstalk {} {}", command.name, command.synopsis);
+  if (is({"print", "test-only"}) && has("dry-run")) return "did you mean --dry-run?";
   if (is({"j", "jobs", "workers", "num-workers", "cores", "nproc"}) && has("threads"))
     return "did you mean --threads?";
   if (!has("set")) return "";

@@ -121,6 +121,15 @@ Study study_named(const std::string& name, const StudyOptions& options) {
   return study;
 }
 
+void set_instead(Arguments& arguments, const std::string& set) {
+  const std::string key = set.substr(0, set.find('='));
+  std::vector<std::string>& sets = arguments.options["set"];
+  std::erase_if(sets, [&](const std::string& one) {
+    return one.starts_with(key) && one.find_first_not_of(' ', key.size()) == one.find('=');
+  });
+  sets.push_back(set);
+}
+
 Study study_of(const Arguments& arguments) {
   StudyOptions options;
   options.set = arguments.all("set");

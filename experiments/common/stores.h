@@ -20,6 +20,8 @@ namespace crosstalk::program {
 std::vector<CommandOption> study_options();
 /// Reads the study that the first positional argument names, with --set and --max-runs.
 Study study_of(const Arguments& arguments);
+/// --set KEY=VALUE in place of what the user sets KEY to.
+void set_instead(Arguments& arguments, const std::string& set);
 /// Reads a study's file, and names the nearest where there is none. Throws ConfigError.
 Study study_named(const std::string& name, const StudyOptions& options = {});
 /// --out, or ./runs/<study>.

@@ -5,7 +5,7 @@
 namespace crosstalk {
 
 struct Version {
-  const char* version;     ///< "0.1.0"
+  const char* version;     ///< "0.2.0"
   const char* commit;      ///< 40 hex digits, or "unknown" where the source is not a git checkout
   bool dirty;              ///< tracked files differed from the commit
   const char* compiler;    ///< "GNU 12.2.0"

@@ -39,7 +39,7 @@ struct Budget {
   std::vector<std::string>
       edges;  ///< labels whose best rate is the smallest or the largest tried, a sentence each
 };
-/// Twice the steps that the slowest label needed with its best rate (seeds differ by as much), in 20 evaluations; the rates with which some label did
+/// Twice the steps that the slowest label needed with its best rate (few seeds need more), in 20 evaluations; the rates with which some label did
 /// nearly as well as with its best one.
 Budget budget_of(const std::vector<std::vector<Tried>>& tried, const std::set<double>& all_rates);
 

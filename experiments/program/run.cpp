@@ -325,12 +325,10 @@ std::pair<Arguments, Arguments> two_steps_of(const Arguments& arguments) {
   const fs::path store = store_path_of(arguments, study), rates = store.string() + "-rates";
   Arguments first = arguments, second = arguments;
   for (const char* option : {"best", "best-by", "rates-short"}) first.options.erase(option);
-  std::vector<std::string>& sets = first.options["set"];
-  std::erase_if(sets, [](const std::string& set) { return set.starts_with("seeds="); });
   const auto seed = std::min_element(study.runs.begin(), study.runs.end(),
                                      [](const Run& a, const Run& b) { return a.seed < b.seed; });
-  sets.push_back(fmt::format("seeds={}", seed->seed));
-  sets.push_back("train.share=" + share);
+  set_instead(first, fmt::format("seeds={}", seed->seed));
+  set_instead(first, "train.share=" + share);
   first.options["out"] = {rates.string()};
   second.options.erase("rates-short");
   second.options["chosen-of"] = {rates.string()};

@@ -185,8 +185,8 @@ std::string said_text(const ClaimingWorker& worker, const char* key, const char*
 }
 
 double rate_of(const ClaimingWorker& worker, const char* key) {
-  const double seconds = said(worker, "seconds");
-  return worker.lives && worker.silent <= 0 && seconds > 0 ? said(worker, key) / seconds : 0;
+  const double seconds = said(worker.activity, "seconds");
+  return worker.lives && worker.silent <= 0 && seconds > 0 ? said(worker.activity, key) / seconds : 0;
 }
 
 /// What is left of the costs at the rate of all workers that live; nothing where nobody has trained anything yet.
@@ -196,7 +196,7 @@ std::optional<double> seconds_left(const Status& status) {
     if (status.heads.contents.records.count(id) == 0) left += run.cost;
   for (const ClaimingWorker& worker : status.workers) {
     rate += rate_of(worker, "cost") + rate_of(worker, "half_way");
-    if (worker.lives) left += said(worker, "beyond") - said(worker, "half_way");
+    if (worker.lives) left += said(worker.activity, "beyond") - said(worker.activity, "half_way");
   }
   if (status.asked.empty() || rate <= 0) return std::nullopt;
   return std::max(0., left) / rate;
@@ -236,8 +236,8 @@ void print_json(const Status& status, Console& console) {
                                {"silent", worker.silent},
                                {"claims", worker.claims},
                                {"device", said_text(worker, "device")},
-                               {"ended", static_cast<std::int64_t>(said(worker, "ended"))},
-                               {"failed", static_cast<std::int64_t>(said(worker, "failed"))},
+                               {"ended", static_cast<std::int64_t>(said(worker.activity, "ended"))},
+                               {"failed", static_cast<std::int64_t>(said(worker.activity, "failed"))},
                                {"steps_per_second", rate_of(worker, "steps")}});
   const std::optional<double> left = seconds_left(status);
   json["seconds_left"] = left ? nlohmann::ordered_json(*left) : nlohmann::ordered_json(nullptr);
@@ -291,8 +291,8 @@ void print_workers(const Status& status, Console& console) {
                      works          ? "works"
                      : worker.lives ? fmt::format("silent {}", duration(worker.silent))
                                     : "lost",
-                     fmt::format("{:.0f}", said(worker, "ended")),
-                     fmt::format("{:.0f}", said(worker, "failed")), fmt::format("{}", worker.claims),
+                     fmt::format("{:.0f}", said(worker.activity, "ended")),
+                     fmt::format("{:.0f}", said(worker.activity, "failed")), fmt::format("{}", worker.claims),
                      fmt::format("{:.3g}", rate_of(worker, "ended")),
                      fmt::format("{:.0f}", rate_of(worker, "steps"))});
     if (has_jobs) cells.back().insert(cells.back().begin(), printable_line(said_text(worker, "job", "")));

@@ -14,6 +14,7 @@
 #include "experiments/common/requests.h"
 #include "experiments/common/stores.h"
 #include "experiments/common/text.h"
+#include "experiments/program/planning/estimate.h"
 #include "experiments/sharing/python_package.h"
 #include "experiments/sharing/session.h"
 #include "experiments/sharing/session_options.h"
@@ -28,6 +29,8 @@ namespace fs = std::filesystem;
 
 /// What a worker needs at the end of its allocation: to save what is unfinished, and to leave.
 constexpr int kSignalBefore = 120;
+/// Seconds of work that are worth a worker: it waits in the queue and starts for less, and few runs fill a GPU badly.
+constexpr double kWorthAWorker = 1800;
 
 /// "4:00:00" for 4 hours, as Slurm takes it.
 std::string slurm_time(double seconds) {
@@ -66,13 +69,14 @@ void check_characters(const std::string& what, const std::string& text) {
 struct Job {
   std::string program, name;
   fs::path store;
+  std::string each;  ///< worker has: "gpus" one GPU, "nodes" a node with all of its GPUs, "cpus" no GPU
   int workers = 1;
-  int at_once = 0;                 ///< 0: all
-  bool gpus = true;                ///< else a CPU worker each
-  int cores = 0;                   ///< a worker; 0: as the cluster gives them
-  double time = 0;                 ///< seconds
-  std::vector<std::string> extra;  ///< the user's options for sbatch
-  std::vector<std::string> work;   ///< options of crosstalk work
+  int at_once = 0;                  ///< 0: all
+  int cores = 0;                    ///< a worker; 0: as the cluster gives them
+  double time = 0;                  ///< seconds
+  std::vector<std::string> before;  ///< commands of bash
+  std::vector<std::string> extra;   ///< the user's options for sbatch
+  std::vector<std::string> work;    ///< options of crosstalk work
 };
 
 std::string script_of(const Job& job) {
@@ -86,7 +90,9 @@ std::string script_of(const Job& job) {
   script += directive(
       fmt::format("--array=0-{}{}", job.workers - 1, job.at_once > 0 ? fmt::format("%{}", job.at_once) : ""));
   script += directive("--ntasks=1");
-  if (job.gpus) script += directive("--gpus-per-task=1");
+  if (job.each == "gpus") script += directive("--gpus-per-task=1");
+  if (job.each == "nodes")  // with all of its cores and GPUs; --mem=0 is all of its memory
+    for (const char* option : {"--nodes=1", "--exclusive", "--mem=0"}) script += directive(option);
   if (job.cores > 0) script += directive(fmt::format("--cpus-per-task={}", job.cores));
   script += directive("--time=" + slurm_time(job.time));
   script += directive("--requeue");
@@ -95,6 +101,11 @@ std::string script_of(const Job& job) {
   script += fmt::format("# To the batch shell (B:), for one to a plain child of it never arrives.\n");
   script += directive(fmt::format("--signal=B:USR1@{}", kSignalBefore));
   for (const std::string& option : job.extra) script += directive(option);
+  // Through eval, so that nothing in it, such as an open quote, reaches into the lines below.
+  for (const std::string& command : job.before)
+    script += fmt::format(
+        "\neval {} || {{ code=$?; echo 'no worker starts: --before ended with code' $code >&2; exit $code; }}",
+        shell_quote(command));
   std::vector<std::string> words = {job.program, "work", job.store.string()};
   words.insert(words.end(), job.work.begin(), job.work.end());
   script += fmt::format(R"sh(
@@ -140,13 +151,46 @@ int call_sbatch(const fs::path& script) {
 }
 
 /// Of the study's runs in its store.
-StateCounts states_of(const Study& study, const fs::path& store, Console& console) {
+struct States {
+  StateCounts counts;
+  std::vector<const Run*> missing;  ///< without PyTorch models, whose time nobody knows
+};
+States states_of(const Study& study, const fs::path& store, Console& console) {
   const StoreContents contents = load_heads(store, console).contents;
   const std::set<std::string> again = lacking_weights(study.runs, contents, store);
-  StateCounts counts;
-  for (const Run& run : study.runs)
-    counts.add(again.count(run.id) != 0 ? "missing" : state_of(run, contents));
-  return counts;
+  States states;
+  for (const Run& run : study.runs) {
+    const std::string state = again.count(run.id) != 0 ? "missing" : state_of(run, contents);
+    states.counts.add(state);
+    if (state == "missing" && !is_foreign(run.config)) states.missing.push_back(&run);
+  }
+  return states;
+}
+
+/// How long the job's workers have to train, and how many of them are worth it; "" where that is not known.
+std::string sensible_workers(const Job& job, const std::vector<const Run*>& missing) {
+  TrainingOptions training;
+  training.device = job.each == "cpus" ? Device::cpu : Device::cuda;
+  training.threads = job.cores;
+  const TimeForecast time = missing.empty() ? TimeForecast{} : estimate_time(missing, training);
+  if (!time.seconds) return "";
+  const auto most =
+      std::min<std::int64_t>(std::ssize(missing), static_cast<std::int64_t>(*time.seconds / kWorthAWorker));
+  const std::string one = job.each == "cpus"
+                              ? fmt::format("a worker with {} like these",
+                                            plural(job.cores > 0 ? job.cores : available_cores(), "core"))
+                              : "one GPU (H100 or H200)";
+  const std::string worth =
+      most > 1 ? fmt::format("{} or fewer are sensible, with half an hour of work each", most)
+               : "1 is sensible: half an hour of work is worth a worker";
+  const double share = *time.seconds / job.workers;
+  return fmt::format(
+      "'crosstalk plan' says about {} for {}: {}", duration(*time.seconds), one,
+      job.each == "nodes" ? fmt::format("of the GPUs of all nodes together, {}", worth)
+      : job.workers > std::max<std::int64_t>(most, 1)
+          ? fmt::format("about {} for each of {}; {}", duration(share), plural(job.workers, "worker"), worth)
+          : fmt::format("about {} for each of {}{}", duration(share), plural(job.workers, "worker"),
+                        share > job.time - kSignalBefore ? ", requeued whenever its time is up" : ""));
 }
 
 /// What stands behind "--" on the command line is sbatch's.
@@ -173,13 +217,24 @@ int run_submit(const Arguments& arguments, Console& console) {
           "'{}' is no option of sbatch; write them as one word, such as --partition=gpu", option));
     else
       check_characters("the option of sbatch", option);
-  if (arguments.has("gpus") == arguments.has("cpus"))
+  for (const char* each : {"gpus", "nodes", "cpus"}) {
+    if (!arguments.has(each)) continue;
+    if (!job.each.empty())
+      throw UsageError(fmt::format("--{} or --{}: workers are of one kind; leave one out", job.each, each));
+    job.each = each;
+  }
+  if (job.each.empty())
     throw UsageError(
-        "submit slurm needs --gpus N (a worker for each GPU) or --cpus N (workers on CPUs), one of them");
-  job.gpus = arguments.has("gpus");
-  job.workers = static_cast<int>(arguments.integer(job.gpus ? "gpus" : "cpus", 1, 1, 100000));
+        "submit slurm needs --gpus N (a worker for each GPU), --nodes N (a worker for each node and all of its GPUs) or "
+        "--cpus N (workers on CPUs)");
+  job.workers = static_cast<int>(arguments.integer(job.each, 1, 1, 100000));
   job.at_once = static_cast<int>(arguments.integer("at-once", 0, 1, 100000));
   job.cores = static_cast<int>(arguments.integer("cores", 0, 1, 4096));
+  if (job.each == "nodes" && job.cores > 0)
+    throw UsageError(
+        "--cores is of --gpus and --cpus; a node of --nodes is given whole, with all of its cores");
+  job.before = arguments.all("before");
+  for (const std::string& command : job.before) check_characters("--before", command);
   if (!arguments.has("time")) throw UsageError("submit slurm needs --time, such as --time 4:00:00");
   job.time = seconds_of(arguments.get("time"), "--time");
   if (job.time < 2 * kSignalBefore)
@@ -201,8 +256,9 @@ int run_submit(const Arguments& arguments, Console& console) {
     throw UsageError(fmt::format(
         "the path of the store, {}, has a backslash, after which Slurm puts no numbers in the names of logs; give another --out",
         job.store.string()));
-  if (!job.gpus) job.work = {"--device", "cpu"};
-  if (!job.gpus && job.cores > 0) job.work.insert(job.work.end(), {"--threads", std::to_string(job.cores)});
+  if (job.each != "gpus") job.work = {"--device", job.each == "nodes" ? "cuda:all" : "cpu"};
+  if (job.each == "cpus" && job.cores > 0)
+    job.work.insert(job.work.end(), {"--threads", std::to_string(job.cores)});
   if (std::any_of(study.runs.begin(), study.runs.end(),
                   [](const Run& run) { return is_foreign(run.config); })) {
     const PackagePython python = package_python(arguments);
@@ -217,31 +273,36 @@ int run_submit(const Arguments& arguments, Console& console) {
   }
   job.work.insert(job.work.end(), {"--time-limit", fmt::format("{:.0f}s", job.time - kSignalBefore)});
   const std::string script = script_of(job);
-  if (arguments.has("print")) {
+  const bool dry = arguments.has("dry-run");
+  if (dry) {
     console.out << script;
     if (!fs::exists(job.store, ignored))
       print_note(console,
-                 fmt::format("its store is not made yet; without --print this makes {0} and writes the "
+                 fmt::format("its store is not made yet; without --dry-run this makes {0} and writes the "
                              "script to {0}/{1}.sbatch, where you may edit it and sbatch it again",
                              job.store.string(), job.name));
-    return exit_done;
   }
 
-  SessionOptions options;
-  options.request = Request{study.name, study.text, arguments.all("set")};
-  check_store_path(job.store);
-  make_store(study, job.store, options);
-  make_folders(FileSystem::real(), job.store / "logs");
   const fs::path path = job.store / (study.name + ".sbatch");
-  write_whole(FileSystem::real(), path, script);
-  const StateCounts counts = states_of(study, job.store, console);
+  if (!dry) {
+    SessionOptions options;
+    options.request = Request{study.name, study.text, arguments.all("set")};
+    check_store_path(job.store);
+    make_store(study, job.store, options);
+    make_folders(FileSystem::real(), job.store / "logs");
+    write_whole(FileSystem::real(), path, script);
+  }
+  const States states = states_of(study, job.store, console);
   print_note(console,
-             fmt::format("{} in {}: {} to train{}", study.product, job.store.string(), counts.missing,
-                         counts.failed > 0
+             fmt::format("{} in {}: {} to train{}", study.product, job.store.string(), states.counts.missing,
+                         states.counts.failed > 0
                              ? fmt::format("; {} failed before, which only 'crosstalk retry' trains again",
-                                           counts.failed)
+                                           states.counts.failed)
                              : ""));
-  if (counts.missing == 0) {
+  if (const std::string text = sensible_workers(job, states.missing); !text.empty())
+    print_note(console, text);
+  if (dry) return exit_done;
+  if (states.counts.missing == 0) {
     print_note(console, fmt::format("no worker is started for it; the script is {}", path.string()));
     return exit_done;
   }
@@ -265,16 +326,18 @@ extern const Command submit_command;
 const Command submit_command = {
     "submit",
     "train a study on a cluster: an array of workers on one store",
-    "slurm STUDY.toml (--gpus N | --cpus N) --time TIME [--out STORE] [--print] [OPTIONS] [-- SBATCH OPTIONS]",
+    "slurm STUDY.toml (--gpus N | --nodes N | --cpus N) --time TIME [--out STORE] [--dry-run] [OPTIONS] [-- SBATCH OPTIONS]",
     "Makes the store on the shared folder, writes a script for sbatch into it and submits the script:\n"
-    "an array of N workers ('crosstalk work STORE') with one GPU each. Slurm may start workers later,\n"
+    "an array of N workers ('crosstalk work STORE') with one GPU each (--nodes: with a node and all of\n"
+    "its GPUs). It says how many workers are worth it. Slurm may start workers later,\n"
     "preempt them, lose them with their node or end them at their time; results do not change. What\n"
     "they saved is resumed, what they claimed is taken over, and they are requeued.\n"
-    "--print shows the script and does nothing else; it is yours to edit. docs/cluster.md says what a\n"
+    "--dry-run shows the script and does nothing else; it is yours to edit. docs/cluster.md says what a\n"
     "cluster needs, and how to do the same without Slurm.\n\n"
     "Examples:\n"
     "  crosstalk submit slurm my.toml --gpus 16 --time 4:00:00 --out /shared/me/first\n"
-    "  crosstalk submit slurm my.toml --gpus 16 --at-once 4 --time 2h --print\n"
+    "  crosstalk submit slurm my.toml --gpus 16 --at-once 4 --time 2h --dry-run\n"
+    "  crosstalk submit slurm my.toml --nodes 2 --time 4h --before 'module load cuda' -- --account=mine\n"
     "  crosstalk submit slurm my.toml --cpus 8 --cores 4 --time 1h -- --partition=short --mem=8G\n",
     2,
     -1,
@@ -284,6 +347,7 @@ const Command submit_command = {
       const std::vector<CommandOption> own = {
           {"out,o", "STORE", "Folder of the results, seen by all nodes (default ./runs/<study>)", false, {}},
           {"gpus", "N", "Workers, one GPU each", false, {}},
+          {"nodes", "N", "Workers with a whole node each: all of its GPUs, cores and memory", false, {}},
           {"cpus", "N", "Workers on CPUs instead", false, {}},
           {"cores", "N", "Cores for each worker (default: as the cluster gives them)", false, {}},
           {"at-once", "N", "Workers at a time, at most (default: all)", false, {}},
@@ -292,7 +356,12 @@ const Command submit_command = {
            "Time of each worker (30m, 4h, HH:MM:SS, D-HH:MM:SS); then it is requeued",
            false,
            {}},
-          {"print", "", "Only print the script", false, {}},
+          {"before",
+           "COMMAND",
+           "What bash does before the worker starts, such as 'module load cuda'; may be repeated",
+           true,
+           {}},
+          {"dry-run,n", "", "Only print the script, and what there is to train", false, {}},
           python_option(),
       };
       options.insert(options.end(), own.begin(), own.end());

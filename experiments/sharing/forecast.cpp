@@ -77,7 +77,12 @@ TimeForecast time_forecast(const std::vector<Run>& runs, const StoreHeads& heads
   const double seconds = missing / cost * elapsed;
   return {seconds,
           fmt::format("about {} for one process, at the rate of {} on {}", duration(seconds),
-                      plural(count, "earlier run"), join({places.begin(), places.end()}, ", ", " and "))};
+                      plural(count, "earlier run"), join({places.begin(), places.end()}, ", ", " and ")),
+          "", [each = elapsed / cost](const std::vector<const Run*>& some) {
+            double all = 0;
+            for (const Run* run : some) all += each * estimated_work(*run);
+            return all;
+          }};
 }
 
 double parameter_bytes(const Run& run) {

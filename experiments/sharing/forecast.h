@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -16,6 +17,8 @@ struct TimeForecast {
   std::optional<double> seconds;  ///< nothing: not known
   std::string text;
   std::string basis = {};  ///< what an estimate rests on
+  std::function<double(const std::vector<const Run*>&)> seconds_of =
+      {};  ///< the same of some of them; empty: not known
 };
 /// "about 12 min, at the rate of 36 runs on cpu of HOST"; not known where the store has no run of these.
 TimeForecast time_forecast(const std::vector<Run>& runs, const StoreHeads& heads);

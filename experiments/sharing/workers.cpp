@@ -255,8 +255,8 @@ class Parent {
         return worker.process > 0 && worker.process == claiming.process.pid;
       });
       if (!ours || claiming.process.host != own_.host) continue;
-      half_way += said(claiming, "half_way");
-      beyond += said(claiming, "beyond");
+      half_way += said(claiming.activity, "half_way");
+      beyond += said(claiming.activity, "beyond");
     }
     progress_.half_way(half_way, beyond);
   }

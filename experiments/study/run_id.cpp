@@ -68,15 +68,14 @@ std::string name_or_empty(const Options& config, const std::string& key) {
 
 std::string canonical_text(const Schema& schema, const Options& config) {
   const std::string task = name_or_empty(config, "task.name"), memory = name_or_empty(config, "memory.name");
-  std::string text;
+  std::string text, name;
   for (const auto& [key, value] : config.values()) {
     if (!always_hashed(key)) {
-      const std::string kind = key.compare(0, 5, "task.") == 0     ? task
-                               : key.compare(0, 7, "memory.") == 0 ? memory
-                                                                   : std::string();
-      if (kStandIns.count(kind + "." + key) != 0) continue;
+      name = key.starts_with("task.") ? task : key.starts_with("memory.") ? memory : "";
+      name.append(".").append(key);
+      if (kStandIns.count(name) != 0) continue;
       const OptionSpec* spec = find_option(schema, task, memory, key);
-      const auto override = kNeutralOverrides.find(kind + "." + key);
+      const auto override = kNeutralOverrides.find(name);
       const OptionValue* neutral = override != kNeutralOverrides.end() ? &override->second
                                    : spec                              ? &spec->default_value
                                                                        : nullptr;

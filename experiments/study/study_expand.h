@@ -12,8 +12,10 @@ void expand(const Schema& schema, const Blame& blame, const StudyFile& file, std
 
 /// One combination, resolved: every key of every schema that applies, without the seeds. `settings` are what
 /// [base], the memory's table, the grid and --set say, by dotted key; those that this task or memory does not
-/// have are passed over (check_keys_apply has seen to it that some other has them). Throws OptionError.
-Run resolve_run(const Schema& schema, const std::map<std::string, Setting>& settings,
-                const std::string& memory);
+/// have are passed over (check_keys_apply has seen to it that some other has them). Task, memory and model first, for which train.*
+/// and eval.* say nothing; then these. Both throw OptionError.
+Run resolve_model_of(const Schema& schema, const std::map<std::string, Setting>& settings,
+                     const std::string& memory);
+void resolve_training_of(const Schema& schema, const std::map<std::string, Setting>& settings, Run& run);
 
 }  // namespace crosstalk

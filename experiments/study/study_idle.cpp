@@ -25,6 +25,21 @@ std::optional<OptionValue> other_number(const OptionSpec& spec) {
 
 }  // namespace
 
+Run IdleOptions::resolved(const Settings& settings, const std::string& memory) {
+  std::string text = memory;
+  for (const auto& [key, setting] : settings)
+    if (!key.starts_with("train.") && !key.starts_with("eval."))
+      text.append("\n")
+          .append(key)
+          .append(1, static_cast<char>('0' + setting.value.index()))
+          .append(to_text(setting.value));
+  auto known = known_.find(text);
+  if (known == known_.end()) known = known_.emplace(text, resolve_model_of(schema_, settings, memory)).first;
+  Run run = known->second;
+  resolve_training_of(schema_, settings, run);
+  return run;
+}
+
 Run IdleOptions::resolve(const Settings& settings, const MemoryTable& memory) {
   const SchemaMemory& kind = *schema_.find_memory(memory.name);
   const Settings* now = &settings;
@@ -35,7 +50,7 @@ Run IdleOptions::resolve(const Settings& settings, const MemoryTable& memory) {
   Run run;
   while (true) {
     try {
-      run = resolve_run(schema_, *now, memory.name);
+      run = resolved(*now, memory.name);
       break;
     } catch (const NoEffect& error) {
       const auto task = settings.find("task.name");
@@ -77,7 +92,7 @@ void IdleOptions::try_default(const std::string& key, const OptionSpec& spec, co
     Settings changed = settings;
     changed[key].value = *other;
     try {
-      resolve_run(schema_, changed, memory.name);
+      resolved(changed, memory.name);
     } catch (const NoEffect& error) {
       if (error.key == key) {
         unused_.emplace(place(key, given.from), std::pair{given.from, std::string(error.what())});

@@ -19,7 +19,7 @@ class IdleOptions {
 
   IdleOptions(const Schema& schema, const Blame& blame) : schema_(schema), blame_(blame) {}
 
-  /// resolve_run(), with the options that have no effect at their defaults.
+  /// One combination, with the options that have no effect at their defaults.
   Run resolve(const Settings& settings, const MemoryTable& memory);
   /// The combination resolved last has this id: refuses an option that alone tells it from the first that has.
   void named(const std::string& id, bool is_first);
@@ -36,12 +36,15 @@ class IdleOptions {
   static Place place(const std::string& key, const Origin& from) {
     return {key, from.set, from.at.line, from.at.column};
   }
+  Run resolved(const Settings& settings, const std::string& memory);
   /// Whether another value of a default that stands there would be refused, and why.
   void try_default(const std::string& key, const OptionSpec& spec, const Settings& settings,
                    const MemoryTable& memory);
 
   const Schema& schema_;
   const Blame& blame_;
+  std::unordered_map<std::string, Run>
+      known_;  ///< resolve_model_of(), by memory and settings: rates share it
   std::set<Place> used_;
   std::map<Place, std::pair<Origin, std::string>> unused_;
   std::map<std::string, Idle> last_;  ///< away from their defaults, of the combination resolved last

@@ -64,8 +64,8 @@ void fill_train(const Schema& schema, const std::map<std::string, Setting>& sett
 
 }  // namespace
 
-Run resolve_run(const Schema& schema, const std::map<std::string, Setting>& settings,
-                const std::string& memory) {
+Run resolve_model_of(const Schema& schema, const std::map<std::string, Setting>& settings,
+                     const std::string& memory) {
   const auto name = settings.find("task.name");
   if (name == settings.end()) {
     throw OptionError("task.name", fmt::format("no task to train on; add task.name = {} to [base]",
@@ -104,12 +104,15 @@ Run resolve_run(const Schema& schema, const std::map<std::string, Setting>& sett
   options.set("memory.name", kind.name);
   fill(settings, "memory", kind.options, options, authors);
   if (kind.resolve) kind.resolve(options);
-  fill_train(schema, settings, run);
-  fill(settings, "eval", schema.eval, options);
-  if (schema.resolve_training) schema.resolve_training(options);
   if (kind.d_dot) run.d_dot = kind.d_dot(options);
   if (kind.state_size) run.state_size = kind.state_size(options, sizes.vocabulary.values, sizes.eval_length);
   return run;
+}
+
+void resolve_training_of(const Schema& schema, const std::map<std::string, Setting>& settings, Run& run) {
+  fill_train(schema, settings, run);
+  fill(settings, "eval", schema.eval, run.config);
+  if (schema.resolve_training) schema.resolve_training(run.config);
 }
 
 }  // namespace crosstalk

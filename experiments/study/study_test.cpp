@@ -42,6 +42,24 @@ std::vector<Int> loads(const Study& study) {
   return out;
 }
 
+TEST(Study, RunsThatDifferInTrainingAloneResolveTheirModelOnce) {
+  Schema schema = fixture_schema();
+  int resolved = 0;
+  for (SchemaMemory& memory : schema.memories)
+    memory.resolve = [&resolved, resolve = memory.resolve](Options& options) {
+      ++resolved;
+      if (resolve) resolve(options);
+    };
+  const std::string text = small(
+      "[[grid]]\nmemory = [\"linear\", \"softmax\"]\n\"train.learning_rate\" = [1e-3, 1e-2, 1e-1]\n\"task.associations\" = [4, 8]\n");
+  const Study study = parse_study(schema, text, "x.toml", {});
+  ASSERT_EQ(study.runs.size(), 12u);
+  EXPECT_EQ(resolved, 4);  // labels and loads
+  const auto alone = parse_study(schema, text, "x.toml",
+                                 {{"memory=softmax", "train.learning_rate=0.01", "task.associations=8"}});
+  EXPECT_EQ(alone.runs.at(0).config, study.runs.at(9).config);
+}
+
 TEST(Study, GoldenExpansionOfTheExample) {
   const Study study = parse(example_study());
   EXPECT_EQ(study.name, "schlag2021_capacity");

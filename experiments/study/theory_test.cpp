@@ -227,7 +227,7 @@ TEST(Theory, SaysNothingWhereItIsNoTheorem) {
     EXPECT_EQ(rank_bound(other, kFacts).has_value(), bounded) << part;
   }
   // Keys mixed with those before them tell the order.
-  for (const char* key : {"model.short_conv", "model.token_shift"}) {
+  for (const char* key : {"model.short_conv", "model.token_shift", "model.input_conv"}) {
     other = record_of(reassign, "softmax");
     EXPECT_TRUE(sum_rule_floor(other, kFacts).has_value());
     other.config[key] = "k";

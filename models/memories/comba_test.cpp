@@ -24,6 +24,19 @@ TEST(CombaOracle, ErasingWithTheDecayedKeyIsGatedDelta) {
   expect_close(read("comba", s), read("gated_delta", s));
 }
 
+// As its authors' kernels: q - d p of q and p as they are, then key, feedback key and query of length 1.
+TEST(CombaOracle, LengthsAfterAreThoseOfTheCorrectedQuery) {
+  Sequence s = random_sequence(option("key_norm", std::string("none")), 5, 4, 3, 4);
+  s.in["log_decay"] = uniform_rows(5, 1, -1, 0, 5), s.in["beta"] = constant_rows(5, 1, 0.5);
+  s.in["erase_key"] = normal_rows(5, 4, 6), s.in["correction"] = {{0.3}};
+  Sequence after = s;
+  after.options = option("lengths", std::string("after"), s.options);
+  for (std::size_t t = 0; t < 5; ++t) s.q[t] = plus(s.q[t], -0.3, s.in["erase_key"][t]);
+  s.q = unit_rows(s.q), s.k = unit_rows(s.k), s.in["erase_key"] = unit_rows(s.in["erase_key"]);
+  s.in.erase("correction");
+  expect_close(read("comba", after), read("comba", s), 1e-5);
+}
+
 TEST(CombaOracle, TheCorrectionMovesTheQuery) {
   Sequence s = random_sequence(no_options(), 5, 4, 3, 4);
   s.in["log_decay"] = uniform_rows(5, 1, -1, 0, 5), s.in["beta"] = constant_rows(5, 1, 0.5);

@@ -52,6 +52,7 @@ Memory complex_kda() {
           .source = "OpenEuroLLM/ComplexKDA@03af970 fla/layers/complex_kda_layer.py",
           .set = {{"model.short_conv", "qkv"},
                   {"model.silu", "qkv"},
+                  {"model.short_conv_start", "normal"},
                   {"model.biases", "-beta"},
                   {"model.out_norm", "rms"},
                   {"model.out_norm_gain", "shared"},
@@ -59,6 +60,9 @@ Memory complex_kda() {
                   {"model.out_gate_rank", std::int64_t{-1}}},
           .eps_times = HeadChannels::keys,
           .parameters = 25634,
+          .lacks =
+              {{"the start of convolutions in its models, which could not be read (here that of flash-linear-attention, whose layers it extends)",
+                "its word problems have no convolution"}},
       }};
 }
 

@@ -49,6 +49,7 @@ Memory delta_product() {
               "Siems et al. 2025, arXiv 2502.10297; fla-org/flash-linear-attention@bc3b101d fla/layers/gated_deltaproduct.py",
           .set = {{"model.short_conv", "qkv"},
                   {"model.silu", "qkv"},
+                  {"model.short_conv_start", "normal"},
                   {"model.biases", "-beta -out_gate"},
                   {"memory.beta_max", 2.0},
                   {"memory.decay", "mamba"},

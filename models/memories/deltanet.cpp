@@ -24,6 +24,7 @@ Memory deltanet() {
               "Yang et al. 2024, arXiv 2406.06484; fla-org/flash-linear-attention@bc3b101d fla/layers/delta_net.py",
           .set = {{"model.short_conv", "qkv"},
                   {"model.silu", "qkv"},
+                  {"model.short_conv_start", "normal"},
                   {"memory.feature_map", "identity"},
                   {"model.biases", "-beta"},
                   {"model.out_norm", "rms"},

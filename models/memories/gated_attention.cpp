@@ -30,7 +30,7 @@ Memory gated_attention() {
           .published = {
               .source = "Qiu et al. 2025, arXiv 2505.06708; qiuzh20/gated_attention@df42212",
               .set = {{"model.qk_norm", "shared"}, {"model.rotary", true}, {"model.biases", "-gate"}},
-              .lacks = "what its modelling code has, which was not read",
+              .lacks = {{"what its modelling code has beside the layer, which was not read", "unknown"}},
           }};
 }
 

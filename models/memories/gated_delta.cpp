@@ -31,6 +31,7 @@ Memory gated_delta() {
                                   "fla-org/flash-linear-attention@bc3b101d fla/layers/gated_deltanet.py",
                         .set = {{"model.short_conv", "qkv"},
                                 {"model.silu", "qkv"},
+                                {"model.short_conv_start", "normal"},
                                 {"model.biases", "-beta -out_gate"},
                                 {"memory.rate_from", 0.0},
                                 {"model.out_norm", "rms"},

@@ -41,11 +41,9 @@ Memory gsa() {
               "Zhang et al. 2024, arXiv 2409.07146; fla-org/flash-linear-attention@bc3b101d fla/layers/gsa.py",
           .set = {{"model.silu", "qkv"},
                   {"model.biases", "-decay"},
-                  {"memory.slots", std::int64_t{32}},
                   {"model.out_act", "silu"},
                   {"model.out_norm", "rms_all"}},
-          .parameters = 20544,
-          .lacks = "as many slots as a head's keys have channels (here 32; memory.slots sets it)",
+          .parameters = 24640,
       }};
 }
 

@@ -95,7 +95,8 @@ Memory h3() {
                   "Fu et al. 2022, arXiv 2212.14052; HazyResearch/zoology@d88d6f5 zoology/mixers/h3/h3.py",
               .set = {{"model.bias", true}, {"model.short_conv", "k"}},
               .lacks =
-                  "heads of two channels, a shift of keys as long as the state, and HiPPO's start of its kernel",
+                  {{"heads of two channels, a shift of keys as long as the state, and HiPPO's start of its kernel",
+                    "another memory of the past at the start: rows of H3 in Zoology's figures are not those of this layer"}},
           }};
 }
 

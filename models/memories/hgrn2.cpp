@@ -1,5 +1,6 @@
 // HGRN2: a forget gate a key channel, and what it lets go is the key (Qin et al. 2024, arXiv 2404.07904, eq. 5).
 // SPDX-License-Identifier: Apache-2.0
+#include "kernels/base/error.h"
 #include "models/memories/memory_file.h"
 
 namespace crosstalk::memories {
@@ -12,27 +13,52 @@ Memory hgrn2() {
       .family = Family::adds,
       .law = R"(
     forget_gate = token(K)
-    log_decay = lower_bound == 0 ? log_sigmoid(forget_gate) : log(lower_bound + (1 - lower_bound) sigmoid(forget_gate))
+    bound = parameter(K, constant(earlier == 0 ? 0 : log(earlier / (1 - earlier))))
+    least = bounds == "layers" ? sigmoid(bound) : lower_bound
+    bounded = log(least + (1 - least) * sigmoid(forget_gate))
+    log_decay = bounds == "layers" ? (earlier == 0 ? log_sigmoid(forget_gate) : bounded) : lower_bound == 0 ? log_sigmoid(forget_gate) : bounded
     S = S diag(exp(log_decay)) + v (1 - exp(log_decay))^T
     read S q)",
       .source = "Qin et al. 2024, arXiv 2404.07904",
       .notes =
-          "It has no keys of its own. The paper's q is silu(W' token), and l grows from layer to layer, from 0.",
-      .options = {{.name = "lower_bound",
-                   .default_value = 0.0,
-                   .help = "what a forget gate is at least (l)",
-                   .min = 0,
-                   .max = 0.999,
-                   .tried = {0.0, 0.4}}},
+          "It has no keys of its own. The paper's q is silu(W' token), and l grows from layer to layer, from 0 (bounds \"layers\").",
+      .options =
+          {{.name = "lower_bound",
+            .default_value = 0.0,
+            .help = "what a forget gate is at least (l)",
+            .min = 0,
+            .max = 0.999,
+            .tried = {0.0, 0.4}},
+           {"bounds",
+            std::string("same"),
+            "same: lower_bound in every layer; layers: 0 in the first layer of a model, and in a later one a learned number a "
+            "channel, which starts at the share of layers before it",
+            0,
+            0,
+            {"same", "layers"}}},
       .inputs = {{"log_decay"}},
       .own_keys = false,
+      .check =
+          [](Options& o) {
+            if (o.get_string("memory.bounds") == "layers" && o.get_double("memory.lower_bound") != 0)
+              throw OptionError(
+                  "memory.lower_bound",
+                  "memory.lower_bound has no effect with memory.bounds = \"layers\", where every layer "
+                  "learns its own; leave one of them out");
+            if (!has_later_layers(o)) o.set("memory.bounds", std::string("same"));
+          },
       .published = {
           .source =
               "Qin et al. 2024, arXiv 2404.07904; fla-org/flash-linear-attention@bc3b101d fla/layers/hgrn2.py",
-          .set = {{"model.silu", "q"}, {"model.biases", "-forget_gate"}, {"model.out_norm", "rms_all"}},
+          .set = {{"memory.bounds", "layers"},
+                  {"model.silu", "q"},
+                  {"model.biases", "-forget_gate"},
+                  {"model.out_norm", "rms_all"}},
           .eps_times = HeadChannels::keys,
           .parameters = 16448,
-          .lacks = "lower bounds of the gates that are learned and grow from layer to layer (0 in the first)",
+          .lacks =
+              {{"a softmax over all layers whose sums are the bounds, so that they never fall from layer to layer",
+                "of two layers it is the same law; of more, bounds are learned freely from the same start, 0, 1/L, 2/L and so on"}},
       }};
 }
 

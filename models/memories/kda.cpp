@@ -45,6 +45,7 @@ Memory kda() {
               "Kimi team 2025, arXiv 2510.26692; fla-org/flash-linear-attention@bc3b101d fla/layers/kda.py",
           .set = {{"model.short_conv", "qkv"},
                   {"model.silu", "qkv"},
+                  {"model.short_conv_start", "normal"},
                   {"model.biases", "-beta"},
                   {"model.out_norm", "rms"},
                   {"model.out_norm_gain", "shared"},

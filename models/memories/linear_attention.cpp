@@ -29,7 +29,9 @@ Memory linear_attention() {
                   {"model.d_key", std::int64_t{16}},
                   {"model.feature_scale", true},
                   {"model.out_deviation", "plain"}},
-          .lacks = "eps 1e-12 of the denominator (here 1e-6); its authors have one head",
+          .lacks = {{"eps 1e-12 of the denominator (here 1e-6)",
+                     "the first tokens are read 1e-6 less"},
+                    {"one head", "a study says model.heads"}},
       }};
 }
 

@@ -59,9 +59,10 @@ Memory log_linear_attention() {
               "Guo et al. 2025, arXiv 2506.04761; fla-org/flash-linear-attention@bc3b101d fla/layers/log_linear_mamba2.py",
           .set = {{"model.short_conv", "qkv"},
                   {"model.silu", "qkv"},
+                  {"model.short_conv_start", "normal"},
                   {"model.short_conv_bias", true},
                   {"model.key_groups", std::int64_t{1}},
-                  {"model.biases", "-out_gate"},
+                  {"model.biases", "-levels -out_gate"},
                   {"model.out_skip", "head"},
                   {"model.out_norm", "rms_all"},
                   {"model.out_norm_order", "after"},
@@ -69,7 +70,9 @@ Memory log_linear_attention() {
           .expand_k = 0.5,
           .expand_v = 2,
           .undecayed = {"A_log", "step.bias", "level_scale", "out_skip"},
-          .lacks = "a state of 128 (here 16 with heads of 64; model.d_key sets it)",
+          .lacks =
+              {{"a state of 128 numbers a value channel (here a quarter of the width; model.d_key = 128 model.heads sets it)",
+                "a state 8 times smaller at width 64: it holds less where the state decides"}},
       }};
 }
 

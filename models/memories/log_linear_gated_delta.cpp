@@ -21,7 +21,7 @@ Memory log_linear_gated_delta() {
       .source = "Guo et al. 2025, arXiv 2506.04761",
       .bounded_by_rank = true,
       .flops = flops::weights<14>,
-      .parts = {feature_map("identity"), key_norm("l2"), beta_max()},
+      .parts = {feature_map("identity"), key_norm("l2"), beta_max(), rate_from()},
       .inputs = {{.name = "log_decay", .symbol = "log alpha", .range = {-1.5, -0.01, -20}},
                  {.name = "beta", .range = {0.05, 0.95}},
                  {.name = "level_gate",
@@ -40,16 +40,20 @@ Memory log_linear_gated_delta() {
                                   level_gates(m));
           },
       .published = {
-          .source = "Guo et al. 2025, arXiv 2506.04761",
+          .source = "Guo et al. 2025, arXiv 2506.04761; HanGuo97/log-linear-attention@7f86441 "
+                    "hattention/modeling_h_gated_deltanet.py",
           .set = {{"model.short_conv", "qkv"},
                   {"model.silu", "qkv"},
-                  {"model.biases", "-beta -out_gate"},
+                  {"model.short_conv_start", "normal"},
+                  {"model.biases", "-beta -levels -out_gate"},
+                  {"memory.rate_from", 0.0},
                   {"model.out_norm", "rms"},
                   {"model.out_norm_gain", "shared"},
                   {"model.out_gate", "silu"}},
           .expand_v = 2,
           .eps_times = HeadChannels::keys,
-          .lacks = "what its authors' code has, which could not be read: this is the layer of gated_delta",
+          .undecayed = {"A_log", "decay.bias", "level_scale"},
+          .lacks = {{"15 levels (here 16)", "the last level is of tokens more than 16,384 back alone"}},
       }};
 }
 

@@ -60,7 +60,8 @@ Memory long_conv() {
                   "Arora et al. 2023, arXiv 2312.04927; HazyResearch/zoology@d88d6f5 zoology/mixers/base_conv.py",
               .set = {},
               .lacks =
-                  "a convolution of the layer's input itself, which it adds to what is read, without projections of values and of the output",
+                  {{"a convolution of the layer's input itself, which it adds to what is read, without projections of values and of the output",
+                    "more weights, and no path past the layer but the block's"}},
           }};
 }
 

@@ -34,7 +34,9 @@ Memory longhorn_diagonal() {
                   {"model.out_gate", "silu"}},
           .expand_k = 0.5,
           .expand_v = 2,
-          .lacks = "a state of 16 at every width (model.d_key sets it)",
+          .lacks =
+              {{"a state of 16 numbers a value channel at every width (here a quarter of the width; model.d_key = 16 model.heads sets it)",
+                "the same at width 64, a larger one at larger widths"}},
       }};
 }
 

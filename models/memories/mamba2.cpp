@@ -35,7 +35,9 @@ Memory mamba2() {
           .expand_v = 2,
           .parameters = 27686,
           .undecayed = {"A_log", "step.bias", "out_skip"},
-          .lacks = "a state of 128 (here 16 with heads of 64; model.d_key sets it)",
+          .lacks =
+              {{"a state of 128 numbers a value channel (here a quarter of the width; model.d_key = 128 model.heads sets it)",
+                "a state 8 times smaller at width 64: it holds less where the state decides"}},
       }};
 }
 

@@ -8,6 +8,7 @@
 // second of which writes the tokens one later.
 // In C++: channels turn in pairs and states are called k, v and angle, for which the language of laws has no words.
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cmath>
 
 #include "kernels/base/error.h"
@@ -34,18 +35,21 @@ Memory mamba3() {
       .bounded_by_rank = true,
       .flops = flops::weights<16>,
       .parts = {feature_map("identity"), key_norm("none")},
-      .options = {{.name = "angles",
-                   .default_value = std::int64_t{4},
-                   .help = "pairs of channels that are turned (all of them where there are fewer)",
-                   .min = 1,
-                   .max = 4096,
-                   .tried = {1, 3}},
-                  {"rate",
-                   std::string("rational"),
-                   "f of the decay: 1 + x above 0 and 1 / (1 - x) below, as its authors have it, or softplus",
-                   0,
-                   0,
-                   {"rational", "softplus"}}},
+      .options =
+          {{.name = "angles",
+            .default_value = std::int64_t{4},
+            .help =
+                "pairs of channels that are turned (all of them where there are fewer; 0: of a quarter of a head's key channels, as its "
+                "authors turn them)",
+            .min = 0,
+            .max = 4096,
+            .tried = {1, 3}},
+           {"rate",
+            std::string("rational"),
+            "f of the decay: 1 + x above 0 and 1 / (1 - x) below, as its authors have it, or softplus",
+            0,
+            0,
+            {"rational", "softplus"}}},
       .inputs = {{.name = "log_decay", .symbol = "log alpha", .range = {-1.5, -0.01, -20}},
                  {.name = "step", .range = {0.05, 0.95}},
                  {.name = "mix", .symbol = "lambda", .range = {0.05, 0.95}},
@@ -59,6 +63,11 @@ Memory mamba3() {
       .state = [](const Options& o, std::int64_t K, std::int64_t V,
                   std::int64_t) { return K * V + K + V + std::min(o.get_int("memory.angles"), K / 2); },
       .letters = {{'A', "angles"}},
+      .check =
+          [](Options& o) {
+            if (o.get_int("memory.angles") == 0)
+              o.set("memory.angles", std::max<std::int64_t>(1, head_d_key(o) / 4));
+          },
       .build =
           [](auto& m) {
             auto [q, k] = features(m);
@@ -104,7 +113,8 @@ Memory mamba3() {
           {
               .source =
                   "Mamba-3 2026, arXiv 2603.15569; state-spaces/mamba@e9594ce mamba_ssm/modules/mamba3.py",
-              .set = {{"model.key_groups", std::int64_t{1}},
+              .set = {{"memory.angles", std::int64_t{0}},
+                      {"model.key_groups", std::int64_t{1}},
                       {"model.qk_norm", "shared"},
                       {"model.biases", "-out_gate -rate -mix -angle"},
                       {"model.out_skip", "head"},
@@ -113,7 +123,10 @@ Memory mamba3() {
               .expand_v = 2,
               .undecayed = {"step.bias", "out_skip"},
               .lacks =
-                  "a state of 128 (here 16 with heads of 64; model.d_key sets it), and angles that all heads share",
+                  {{"a state of 128 numbers a value channel (here a quarter of the width; model.d_key = 128 model.heads sets it)",
+                    "a state 8 times smaller at width 64: it holds less where the state decides"},
+                   {"angles that all heads share (here each has its own)",
+                    "more weights, which can say the same"}},
           }};
 }
 

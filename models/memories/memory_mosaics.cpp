@@ -67,7 +67,8 @@ Memory memory_mosaics() {
                   "Zhang et al. 2024, arXiv 2405.06394; facebookresearch/MemoryMosaics@1911581 nanoMosaics/mosaic_model.py",
               .set = {},
               .lacks =
-                  "values that look at the token that follows, keys that are the queries, and persistent memory in place of the MLP",
+                  {{"values that look at the token that follows, keys that are the queries, and persistent memory in place of the MLP",
+                    "another block: results of its paper are not those of this layer"}},
           }};
 }
 

@@ -35,6 +35,7 @@ Memory mesa() {
               "von Oswald et al. 2025, arXiv 2506.05233; fla-org/flash-linear-attention@bc3b101d fla/layers/mesa_net.py",
           .set = {{"model.short_conv", "qk"},
                   {"model.silu", "qk"},
+                  {"model.short_conv_start", "normal"},
                   {"model.out_norm", "rms"},
                   {"model.out_norm_gain", "shared"}},
           .parameters = 17252,

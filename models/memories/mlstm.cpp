@@ -31,7 +31,7 @@ Memory mlstm() {
       .source = "Beck et al. 2024, arXiv 2405.04517",
       .notes =
           "S and n (the paper's C and n) are kept times exp(-m), which leaves the read as it is: "
-          "S_t = f_t S_{t-1} + i_t v_t k_t^T, o = S q / max(|n.q|, 1). The gates see the token; in xLSTM q, k and v.",
+          "S_t = f_t S_{t-1} + i_t v_t k_t^T, o = S q / max(|n.q|, 1). The gates see the token; in xLSTM's block (model.blocks) q, k and v.",
       .bounded_by_rank = true,
       .parts = {feature_map("identity"), key_norm("none")},
       .options =
@@ -45,17 +45,17 @@ Memory mlstm() {
       .states = {"S", "n", "m"},
       .published = {
           .source = "Beck et al. 2024, arXiv 2405.04517; NX-AI/xlstm@032a6fb xlstm/blocks/mlstm/layer.py",
-          .set = {{"model.short_conv", "qk"},
+          .set = {{"model.blocks", std::int64_t{4}},
                   {"model.short_conv_bias", true},
-                  {"model.silu", "qk"},
-                  {"model.biases", "-out_gate"},
+                  {"model.biases", "-up -out_gate"},
+                  {"model.out_skip", "convolved"},
+                  {"model.projection_start", "small"},
                   {"model.out_norm", "group"},
                   {"model.out_norm_bias", false},
                   {"model.out_gate", "silu"}},
           .expand_k = 2,
           .expand_v = 2,
-          .lacks =
-              "the projection before the convolution, block-diagonal maps of it, and the skip of what is convolved",
+          .parameters = 28548,
       }};
 }
 

@@ -1,4 +1,5 @@
-// Mixture of memories: several states of Gated DeltaNet, of which a router picks those that a token decays, writes into and reads
+// Mixture of memories in its form of one projection (single_kv_proj), not the one that was released, whose memories have projections of
+// their own and share one more memory: several states of Gated DeltaNet, of which a router picks those that a token decays, writes into and reads
 // (Du et al. 2025, arXiv 2502.13685).
 //
 //   S_e,t = S_e,t-1 where e is not picked, else S' + beta_t (v_t - S' k_t) k_t^T with S' = alpha_t S_e,t-1
@@ -96,6 +97,7 @@ Memory mom() {
                   "Du et al. 2025, arXiv 2502.13685; fla-org/flash-linear-attention@bc3b101d fla/layers/mom.py",
               .set = {{"model.short_conv", "qkv"},
                       {"model.silu", "qkv"},
+                      {"model.short_conv_start", "normal"},
                       {"model.biases", "-beta -router -out_gate"},
                       {"memory.rate_from", 0.0},
                       {"model.out_norm", "rms"},
@@ -105,8 +107,11 @@ Memory mom() {
               .eps_times = HeadChannels::keys,
               .undecayed = {"A_log", "decay.bias"},
               .lacks =
-                  "own projections of keys, values and gates for every memory, convolutions over the tokens of one memory alone, and one router "
-                  "for all heads",
+                  {{"own projections of keys, values and gates for every memory, and convolutions over the tokens of one memory alone",
+                    "3.5 times fewer weights: what routed gates give is seen here, not what experts give"},
+                   {"a shared memory that every token goes into", "nothing holds what no picked memory held"},
+                   {"a loss that balances the router", "some memories may never be picked"},
+                   {"one router for all heads (here each has its own)", "heads go into different memories"}},
           }};
 }
 

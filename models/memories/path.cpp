@@ -22,8 +22,7 @@ Memory path() {
       .notes =
           "The short convolution that the paper has before w is off by default: a token of the retrieval model is a whole association.",
       .flops = path_flops,
-      .parts = {beta_max(2)},
-      .options = {path_conv_option()},
+      .parts = {beta_max(2), path_conv()},
       .inputs = {{.name = "path_key", .per = Per::key, .symbol = "w", .open = Open{0, 1}, .unit = true},
                  {.name = "beta", .open = Open{0}, .range = {0.05, 0.95}}},
       .states = {},
@@ -39,7 +38,9 @@ Memory path() {
       .published = {
           .source =
               "Yang et al. 2025, arXiv 2505.16381; fla-org/flash-linear-attention@bc3b101d fla/layers/path_attn.py",
-          .set = {{"memory.path_conv", std::int64_t{3}}, {"model.biases", "-path_key"}},
+          .set = {{"memory.path_conv", std::int64_t{3}},
+                  {"memory.path_conv_start", "normal"},
+                  {"model.biases", "-path_key"}},
           .parameters = 20802,
       }};
 }

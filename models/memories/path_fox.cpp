@@ -24,10 +24,9 @@ Memory path_fox() {
           "log f stands beside the logits that are divided by sqrt(d); its authors' code divides both, so that heads of 32 numbers start with a "
           "half-life of 6 tokens in place of 1.",
       .flops = path_flops,
-      .parts = {beta_max(2)},
+      .parts = {beta_max(2), path_conv()},
       .options =
-          {path_conv_option(),
-           {"gate_scale",
+          {{"gate_scale",
             std::string("one"),
             "what log f is multiplied by: 1 as in the paper (one), or 1 / sqrt(d) as the logits are in its authors' code (key)",
             0,
@@ -54,6 +53,7 @@ Memory path_fox() {
           .source =
               "Yang et al. 2025, arXiv 2505.16381; fla-org/flash-linear-attention@bc3b101d fla/layers/path_attn.py",
           .set = {{"memory.path_conv", std::int64_t{3}},
+                  {"memory.path_conv_start", "normal"},
                   {"memory.gate_scale", "key"},
                   {"model.biases", "-path_key"}},
           .parameters = 20932,

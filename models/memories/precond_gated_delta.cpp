@@ -42,6 +42,7 @@ Memory precond_gated_delta() {
               "Preconditioned DeltaNet 2026, arXiv 2604.21100; fla-org/flash-linear-attention@bc3b101d fla/layers/precond_gated_deltanet.py",
           .set = {{"model.short_conv", "qkv"},
                   {"model.silu", "qkv"},
+                  {"model.short_conv_start", "normal"},
                   {"model.biases", "-beta -beta_a -out_gate"},
                   {"memory.rate_from", 0.0},
                   {"model.out_norm", "rms"},

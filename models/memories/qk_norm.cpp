@@ -38,7 +38,8 @@ Memory qk_norm() {
       .published = {
           .source = "fla-org/flash-linear-attention@bc3b101d fla/layers/attn.py",
           .set = {{"model.rotary", true}},
-          .lacks = "gains that all heads share (here each has its own)",
+          .lacks = {{"gains that all heads share (here each has its own)",
+                     "more weights, which can say the same"}},
       }};
 }
 

@@ -23,6 +23,7 @@ Memory retnet() {
               "Sun et al. 2023, arXiv 2307.08621; microsoft/torchscale@05a9628 torchscale/component/multiscale_retention.py",
           .set = {{"model.rotary", true},
                   {"model.biases", "-out_gate"},
+                  {"model.projection_start", "xavier"},
                   {"model.out_norm", "rms"},
                   {"model.out_norm_eps", 1e-6},
                   {"model.out_norm_gain", "off"},
@@ -30,8 +31,8 @@ Memory retnet() {
           .expand_v = 2,
           .eps_times = HeadChannels::keys,
           .parameters = 32768,
-          .lacks = "the division of a row's weights by their sum, which the norm undoes but for its eps, and "
-                   "the start of its weights, Xavier / 2^(5/2)",
+          .lacks = {{"the division of a row's weights by their sum",
+                     "the norm undoes it but for its eps"}},
       }};
 }
 

@@ -58,6 +58,10 @@ Memory rwkv7() {
                   {"model.out_deviation", "zero"}},
           .eps_times = HeadChannels::values,
           .parameters = 29504,  // of the first layer; a later one has 4160 more, of the value residual
+          .lacks =
+              {{"ranks 64, 64, 128 and 16 of the maps of decays, rates, gates and values, as fla's model has them at every width (here those of "
+                "fla's layer, which grow with the width: 32 at width 64)",
+                "other numbers of weights: memory.rank and model.out_gate_rank set ranks"}},
       }};
 }
 

@@ -38,7 +38,8 @@ Memory sliding_window() {
                   "Arora et al. 2024 (Based), arXiv 2402.18668; HazyResearch/zoology@d88d6f5 zoology/mixers/slide_attn.py",
               .set = {{"model.biases", "query key value output"}},
               .lacks =
-                  "a window that counts the own token beside its size: there a window of w sees w + 1 tokens",
+                  {{"a window that counts the own token beside its size: there a window of w sees w + 1 tokens",
+                    "memory.window one larger is the same"}},
           }};
 }
 

@@ -11,7 +11,7 @@ Memory slstm() {
       .does = "averages cells by exponential input gates that see the hidden state (nonlinear)",
       .family = Family::own_law,
       .law = R"(
-    input_gate = token(V, bias = start == "plain" ? constant(0) : ramp("slstm.input"))
+    input_gate = token(V, bias = start == "plain" ? constant(0) : start == "layers" ? ramp("slstm.layers") : ramp("slstm.input"))
     forget_gate = token(V, bias = start == "plain" ? 1 : 0)
     output_gate = token(V, bias = 0)
     query_gate = asking(V)
@@ -37,10 +37,11 @@ Memory slstm() {
           {{"start",
             std::string("plain"),
             "plain: b of f is 1, U starts as U(-1/sqrt(V), 1/sqrt(V)); released: U is 0 and b of i is 5 - 12 "
-            "x^0.3, x from 0 to 1 over the channels, as the released code runs (it exchanges i and f)",
+            "x^0.3, x from 0 to 1 over the channels, as the first layer of the released code runs (it exchanges i and f); layers: the same with "
+            "x^(0.3 + 1.3 depth), depth from 0 in the first layer to 1 in the last, as all of its layers run",
             0,
             0,
-            {"plain", "released"}}},
+            {"plain", "released", "layers"}}},
       .inputs = {{.name = "input_gate", .open = Open{0}},
                  {"forget_gate"},
                  {"output_gate"},
@@ -54,12 +55,22 @@ Memory slstm() {
       .token_by_token = true,
       .own_token = true,
       .keeps_keys = true,
+      .check =
+          [](Options& o) {
+            if (o.get_string("memory.start") == "layers" && !has_later_layers(o))
+              o.set("memory.start", std::string("released"));
+          },
       .published = {
           .source = "Beck et al. 2024, arXiv 2405.04517; NX-AI/xlstm@032a6fb xlstm/blocks/slstm/layer.py",
-          .set = {{"memory.start", "released"}, {"model.out_norm", "group"}, {"model.out_norm_bias", false}},
+          .set = {{"memory.start", "layers"},
+                  {"model.input_conv", "input_gate forget_gate"},
+                  {"model.short_conv_bias", true},
+                  {"model.projection_start", "small"},
+                  {"model.out_norm", "group"},
+                  {"model.out_norm_bias", false}},
           .lacks =
-              "the convolution in front of input and forget gates, maps of them head by head, and a slope of their biases that depends on the "
-              "layer",
+              {{"maps of gates and values head by head with none behind the norm (here full maps, and an output projection)",
+                "about twice the weights, which can say the same; heads see each other"}},
       }};
 }
 

@@ -31,8 +31,8 @@ Memory softmax() {
           .source =
               "Arora et al. 2023 (Zoology), arXiv 2312.04927; HazyResearch/zoology@d88d6f5 zoology/mixers/attention.py",
           .set = {{"model.biases", "query key value output"}},
-          .lacks =
-              "dropout 0.1 of the weights, which is model.weight_dropout, and learned positions, which are model.positions",
+          .lacks = {{"dropout 0.1 of the weights, and learned positions",
+                     "studies set them: model.weight_dropout, model.positions"}},
       }};
 }
 

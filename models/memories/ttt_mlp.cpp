@@ -74,7 +74,8 @@ Memory ttt_mlp() {
                   {"model.rotary_period", std::int64_t{16}},
                   {"model.out_norm", "layer"},
                   {"model.out_norm_eps", 1e-6}},
-          .lacks = "the weights of a mini-batch's gradients by the place of the reader",
+          .lacks = {{"the weights of a mini-batch's gradients by the place of the reader",
+                     "steps inside a mini-batch are all as long as the last one's"}},
       }};
 }
 

@@ -62,35 +62,57 @@ Variable<Real>* LayerWeights<Real>::project(Variable<Real>* x, const std::string
 }
 
 template <class Real>
+Init LayerWeights<Real>::law_of(const std::string& name, int inputs, int columns) const {
+  const bool is_one = name == "query" || name == "key" || name == "value";
+  if (start_ == "orthogonal" && is_one) return Init::orthogonal(1);
+  if (start_ == "xavier" && (is_one || name == "out_gate" || name == "output"))
+    return Init::uniform((name == "output" ? 1 : std::pow(2, -2.5)) * std::sqrt(6.0 / (inputs + columns)));
+  if (start_ == "small")
+    return Init::normal(name == "output" ? 2 / (layers_ * std::sqrt(width_)) : std::sqrt(2 / (5.0 * width_)));
+  return law(inputs);
+}
+
+template <class Real>
 Variable<Real>* LayerWeights<Real>::project_from(Variable<Real>* x, const std::string& name, int columns,
                                                  double start) {
   const int inputs = x->value.columns();
-  return project(x, name, columns, law_of(name, inputs).times(start), bias_law(inputs), bias_);
+  return project(x, name, columns, law_of(name, inputs, columns).times(start), bias_law(inputs), bias_);
 }
 
 template <class Real>
 Variable<Real>* LayerWeights<Real>::back(Variable<Real>* x, const std::string& name, int columns) {
+  const bool is_output = name == "output";
   Init weight = law(x->value.columns());
-  if (zero_back_ && name == "output")
+  if (zero_back_ && is_output)
     weight = Init::constant(0);
+  else if (is_output && (start_ == "xavier" || start_ == "small"))
+    weight = law_of(name, x->value.columns(), columns);
   else if (deviation_ > 0 && !plain_back_)
     weight = Init::normal(deviation_ / std::sqrt(2.0 * layers_));
   return project(x, name, columns, weight, bias_law(x->value.columns()), bias_);
 }
 
 template <class Real>
-void LayerWeights<Real>::check_biases() const {
-  for (const NamedBias& one : biases_) {
-    if (one.name == "out_gate" ||  // which may be off
-        std::find(projections_.begin(), projections_.end(), one.name) != projections_.end())
-      continue;
-    const std::string near = nearest_name(one.name, projections_);
-    throw OptionError(
-        "model.biases",
-        fmt::format("model.biases names {}, which no projection of the layer is called; it has {}{}",
-                    one.name, fmt::join(projections_, ", "),
-                    near.empty() ? "" : fmt::format(": did you mean {}?", near)));
-  }
+Variable<Real>* LayerWeights<Real>::blockwise(Variable<Real>* x, const std::string& name, int size) {
+  const Size B(x->value.dim(0)), T(x->value.dim(1)), C(x->value.dim(2)), n(size);
+  const Var<Real> rows{&graph_, graph_.view(x, {B * T, C / n, 1, n})};
+  auto* weight = leaf(name + ".weight", {C, n}, law_of(name, size, size));
+  const Var<Real> maps{&graph_, graph_.view(weight, {1, C / n, n, n})};
+  return graph_.view(fold(maps * rows, {B * T, C / n, n, 1}).variable, {B, T, C});
+}
+
+template <class Real>
+void LayerWeights<Real>::check_names() const {
+  const auto check = [&](const char* key, const std::string& name) {
+    if (std::find(projections_.begin(), projections_.end(), name) != projections_.end()) return;
+    const std::string near = nearest_name(name, projections_);
+    throw OptionError(key, fmt::format("{} names {}, which no projection of the layer is called; it has {}{}",
+                                       key, name, fmt::join(projections_, ", "),
+                                       near.empty() ? "" : fmt::format(": did you mean {}?", near)));
+  };
+  for (const NamedBias& one : biases_)
+    if (one.name != "out_gate") check("model.biases", one.name);  // it may be off
+  for (const std::string& name : convolved_) check("model.input_conv", name);
 }
 
 template <class Real>
@@ -138,8 +160,18 @@ Init LanguageMixer<Real>::shift_start(const std::string& name) const {
 }
 
 template <class Real>
+bool LanguageMixer<Real>::sees_convolved(const std::string& name) const {
+  const std::vector<std::string> names = words_of(options.get_string("model.input_conv"));
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+template <class Real>
 Variable<Real>* LanguageMixer<Real>::seen_by(const std::string& name, const std::string& quantity) {
   constexpr int kRank = 32;
+  if (sees_convolved(name)) {
+    if (!convolved_) convolved_ = parts_.convolved_as_told("input", x_, true, this);
+    return convolved_;
+  }
   const std::string& shift = options.get_string("model.input_shift");
   if (shift == "none") return name == "value" ? x_ : source();
   const int width = x_->value.columns();
@@ -174,7 +206,18 @@ Var<Real> LanguageMixer<Real>::of_heads(Var<Real> x) {
 }
 
 template <class Real>
+Variable<Real>* LanguageMixer<Real>::in_blocks(const std::string& name) {
+  Variable<Real>*& rows = in_blocks_[name];
+  if (rows) return rows;
+  if (!up_) up_ = weights_.project(x_, "up", H * V);
+  if (!convolved_) convolved_ = parts_.convolved_as_told("up", up_, true, this);
+  return rows = weights_.blockwise(name == "value" ? up_ : convolved_, name,
+                                   narrow<int>(options, "model.blocks"));
+}
+
+template <class Real>
 Variable<Real>* LanguageMixer<Real>::key_rows(int columns) {
+  if (options.get_int("model.blocks") > 0) return in_blocks("key");
   const double start = options.get_double("model.key_start");
   Variable<Real>* seen = seen_by("key");
   if (start == 1) return weights_.project(seen, "key", columns);
@@ -196,9 +239,12 @@ template <class Real>
 Var<Real> LanguageMixer<Real>::queries() {
   // A convolution or a shift looks at the tokens before, wherever answers are due.
   const int G = narrow<int>(key_heads(options), "model.key_groups");
-  const bool alone = asking_ && !parts_.mixes("q") && !options.get_bool("model.inner") &&
-                     options.get_string("model.input_shift") == "none";
-  auto* rows = parts_.mixed("q", weights_.project(alone ? asking_ : seen_by("query"), "query", G * d), this);
+  const bool blocks = options.get_int("model.blocks") > 0;
+  const bool alone = asking_ && !blocks && !parts_.mixes("q") && !options.get_bool("model.inner") &&
+                     options.get_string("model.input_shift") == "none" && !sees_convolved("query");
+  auto* made =
+      blocks ? in_blocks("query") : weights_.project(alone ? asking_ : seen_by("query"), "query", G * d);
+  auto* rows = parts_.mixed("q", made, this);
   Var<Real> q = shaped_as(rows, {B, alone ? Q : T, G, d});
   if (asking_ && !alone) q = this->at_queries(q);
   return noted("q", of_heads(parts_.placed(*this, "q", q)));
@@ -208,7 +254,9 @@ template <class Real>
 Var<Real> LanguageMixer<Real>::values() {
   if (values_) return values_;
   Variable<Real>* seen = seen_by("value");
-  values_ = shaped_as(parts_.mixed("v", weights_.project(seen, "value", N * H * V), this), {B, T * N, H, V});
+  auto* made =
+      options.get_int("model.blocks") > 0 ? in_blocks("value") : weights_.project(seen, "value", N * H * V);
+  values_ = shaped_as(parts_.mixed("v", made, this), {B, T * N, H, V});
   if (options.get_bool("model.value_residual")) values_ = with_first(values_, seen);
   return noted("v", values_);
 }
@@ -240,7 +288,7 @@ Var<Real> LanguageMixer<Real>::projected(Variable<Real>* from, const std::string
   this->first_asked(name);
   const auto asking = weights_.asking(this->quantity(name));
   std::string last = name;
-  Init weight = weights_.law_of(name, from->value.columns());
+  Init weight = weights_.law_of(name, from->value.columns(), columns);
   if (through.rank > 0) {
     const int inputs = from->value.columns();
     from = inner(
@@ -272,6 +320,25 @@ Var<Real> LanguageMixer<Real>::token(const std::string& asked, int width, std::o
                                      Through through, bool per_write) {
   const int n = per_write ? N : 1;
   const std::string name = called(asked);
+  if (options.get_int("model.blocks") > 0) {
+    if (through.rank > 0)
+      throw OptionError(
+          "model.blocks",
+          fmt::format("model.blocks has gates see queries, keys and values at once, and {} goes through "
+                      "fewer numbers; leave model.blocks out",
+                      name));
+    const int columns = H * width;
+    Var<Real> sum = projected(in_blocks("value"), name, T, columns, width, bias, through);
+    const auto asking = weights_.asking(this->quantity(name));
+    for (const char* what : {"query", "key"}) {
+      Variable<Real>* seen = in_blocks(what);
+      const int inputs = seen->value.columns();
+      const Init start = weights_.law_of(name, inputs, columns).times(through.start);
+      auto* weight = weights_.leaf(name + "." + what + ".weight", {columns, inputs}, start);
+      sum = sum + shaped_as(linear<Real>(graph, seen, weight, nullptr), {B, T, H, width});
+    }
+    return sum;
+  }
   return projected(seen_by(name, this->quantity(name)), name, T * n, n * H * width, width, bias, through);
 }
 
@@ -280,7 +347,7 @@ Var<Real> LanguageMixer<Real>::asking(const std::string& asked, int width, std::
                                       Through through) {
   const std::string name = called(asked);
   Variable<Real>* from = asking_ ? asking_ : x_;
-  if (options.get_string("model.input_shift") != "none") {
+  if (options.get_string("model.input_shift") != "none" || sees_convolved(name)) {
     const int columns = x_->value.columns();
     Variable<Real>* seen = seen_by(name, this->quantity(name));
     from = graph.view(this->at_queries(shaped_as(seen, {B, T, 1, columns})).variable, {B, Q, columns});
@@ -323,7 +390,7 @@ Variable<Real>* memory_layer(ModelGraph<Real>& target, LayerWeights<Real>& weigh
   const int width = narrow<int>(options, "model.width");
   Variable<Real>* y =
       weights.back(target.graph.view(o.variable, {mixer.B, mixer.Q, mixer.H * mixer.V}), "output", width);
-  weights.check_biases();
+  weights.check_names();
   return y;
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -31,10 +32,12 @@ class LayerWeights {
         deviation_(options.get_double("model.weight_deviation")),
         bias_(options.get_bool("model.bias")),
         biases_(named_biases(options)),
+        convolved_(words_of(options.get_string("model.input_conv"))),
         plain_back_(options.get_string("model.out_deviation") == "plain"),
         zero_back_(options.get_string("model.out_deviation") == "zero"),
-        orthogonal_(options.get_string("model.projection_start") == "orthogonal"),
+        start_(options.get_string("model.projection_start")),
         layers_(narrow<int>(options, "model.layers")),
+        width_(narrow<int>(options, "model.width")),
         prefix_(std::move(prefix)) {}
 
   Variable<Real>* leaf(const std::string& name, const std::vector<int>& dims, Init init) {
@@ -45,20 +48,17 @@ class LayerWeights {
     return deviation_ > 0 ? Init::normal(deviation_)
                           : Init::uniform(1 / std::sqrt(static_cast<double>(inputs)));
   }
-  /// The same of a projection that may start orthogonal.
-  Init law_of(const std::string& name, int inputs) const {
-    const bool is_one = name == "query" || name == "key" || name == "value";
-    return orthogonal_ && is_one ? Init::orthogonal(1) : law(inputs);
-  }
+  /// The same of a projection that may start in a way of its own (model.projection_start).
+  Init law_of(const std::string& name, int inputs, int columns) const;
   /// Starts of the two maps of a projection of low rank.
-  Init inner_law(int inputs) const { return orthogonal_ ? Init::constant(0) : law(inputs); }
+  Init inner_law(int inputs) const { return start_ == "orthogonal" ? Init::constant(0) : law(inputs); }
   Init outer_law(int rank, int columns) const {
-    if (!orthogonal_) return law(rank);
+    if (start_ != "orthogonal") return law(rank);
     return Init::orthogonal(0.1 * std::sqrt(std::max(1.0, static_cast<double>(rank) / columns)));
   }
   Init bias_law(int inputs) const { return deviation_ > 0 ? Init::constant(0) : law(inputs); }
-  /// Refuses names of model.biases that no projection of this layer has.
-  void check_biases() const;
+  /// Refuses names of model.biases and model.input_conv that no projection of this layer has.
+  void check_names() const;
   /// x [R,B,T,n] -> [R,B,T,columns]; a bias where the options say so.
   Variable<Real>* project(Variable<Real>* x, const std::string& name, int columns);
   /// The same with this bias; the weights start as `weight` says, or as law().
@@ -66,6 +66,8 @@ class LayerWeights {
                           std::optional<Init> weight = {});
   /// A bias where the options say so; the weights start as law() says, times `start`.
   Variable<Real>* project_from(Variable<Real>* x, const std::string& name, int columns, double start);
+  /// x [R,B,T,C] by maps of `size` neighbouring channels each, without biases.
+  Variable<Real>* blockwise(Variable<Real>* x, const std::string& name, int size);
   /// The same back into the residual stream.
   Variable<Real>* back(Variable<Real>* x, const std::string& name, int columns);
 
@@ -83,9 +85,11 @@ class LayerWeights {
   double deviation_;
   bool bias_;
   std::vector<NamedBias> biases_;
+  std::vector<std::string> convolved_;    ///< names of model.input_conv
   std::vector<std::string> projections_;  ///< made so far
-  bool plain_back_, zero_back_, orthogonal_;
-  int layers_;
+  bool plain_back_, zero_back_;
+  std::string start_;
+  int layers_, width_;
   std::string prefix_;
 };
 
@@ -115,6 +119,7 @@ class LanguageMixer final : public Mixer<Real> {
   }
   Var<Real> asking(const std::string& name, int width, std::optional<Init> bias, Through through) override;
   double depth() const override;
+  double earlier() const override { return layer_ / static_cast<double>(options.get_int("model.layers")); }
   int token_size() const override { return x_->value.columns(); }
   Var<Real> parameter(const std::string& name, std::vector<int> dims, Init init) override;
   Variable<Real>* omega(int m) override;
@@ -142,7 +147,11 @@ class LanguageMixer final : public Mixer<Real> {
   }
   Carried<Real>* piece() override { return carried_ && carried_->parts ? carried_ : nullptr; }
   /// The memory's read, o [B,Q,H,V], normalised and gated.
-  Var<Real> finished(Var<Real> o) { return parts_.finished(*this, noted("retrieved", o), written_key_); }
+  Var<Real> finished(Var<Real> o) {
+    const bool skips = options.get_string("model.out_skip") == "convolved";
+    return parts_.finished(*this, noted("retrieved", o), written_key_,
+                           skips ? shaped_as(convolved_, {B, T, H, V}) : Var<Real>{});
+  }
 
  private:
   Var<Real> noted(const std::string& name, Var<Real> x) {
@@ -154,7 +163,9 @@ class LanguageMixer final : public Mixer<Real> {
   }
   /// Source of the projections of queries, keys and gates, [R,B,T,n].
   Variable<Real>* source();
-  /// Source of the projection of this name, [R,B,T,n]: that, or tokens mixed with the ones before them (model.input_shift);
+  /// Tells whether the projection of this name sees a convolution of the input (model.input_conv).
+  bool sees_convolved(const std::string& name) const;
+  /// Source of the projection of this name, [R,B,T,n]: that, or tokens mixed with the ones before them (model.input_shift, input_conv);
   /// its weights are those of a quantity of the memory, or the model's.
   Variable<Real>* seen_by(const std::string& name, const std::string& quantity = "");
   /// What a projection is called that is asked for: options of the model (biases, starts) name its own.
@@ -164,6 +175,8 @@ class LanguageMixer final : public Mixer<Real> {
   double gain_of_depth() const;
   Var<Real> projected(Variable<Real>* from, const std::string& name, int rows, int columns, int width,
                       std::optional<Init> bias, const Through& through);
+  /// Queries, keys or values of all heads in a layer of blocks (model.blocks), [R,B,T,d_value].
+  Variable<Real>* in_blocks(const std::string& name);
   /// Rows that keys are made of, before they are shifted and convolved.
   Variable<Real>* key_rows(int columns);
   /// Values v [B,T,H,V] of this layer, which sees `seen`, with those of the first (model.value_residual).
@@ -173,7 +186,8 @@ class LanguageMixer final : public Mixer<Real> {
 
   ModelGraph<Real>& target_;
   LayerWeights<Real>& weights_;
-  Variable<Real>*x_, *asking_;
+  Variable<Real>*x_, *asking_, *convolved_ = nullptr, *up_ = nullptr;
+  std::map<std::string, Variable<Real>*> in_blocks_;
   int layer_;
   double rate_;  ///< of dropout of read weights
   bool own_keys_;

@@ -83,11 +83,15 @@ LayerStates layer_states(const Memory& memory, const Options& options) {
   const auto refused = [](std::string why) { return LayerStates{{}, {}, std::move(why)}; };
   if (memory.states.empty())
     return refused(fmt::format("{} keeps its keys and values, not a state", memory.name));
-  for (const auto& [key, neutral] :
-       {std::pair{"model.short_conv", "none"}, {"model.token_shift", "none"}, {"model.input_shift", "none"}})
+  for (const auto& [key, neutral] : {std::pair{"model.short_conv", "none"},
+                                     {"model.token_shift", "none"},
+                                     {"model.input_shift", "none"},
+                                     {"model.input_conv", ""}})
     if (options.get_string(key) != neutral)
       return refused(fmt::format("{} = \"{}\" looks at tokens before, which no state holds", key,
                                  options.get_string(key)));
+  if (options.get_int("model.blocks") > 0)
+    return refused("model.blocks has a convolution that looks at tokens before, which no state holds");
   const std::vector<ApplyInput> inputs = apply_inputs(memory, sizes_of(memory, options, 1, 1));
   LayerStates states;
   ModelGraph<double> target(Device::cpu, 1, false);  // which of them it keeps, its options decide

@@ -200,6 +200,8 @@ class Mixer {
   virtual double norm_eps() const { return 1e-6; }
   /// Place of the layer among those of the model, from 0 (the first, or the only one) to 1 (the last).
   virtual double depth() const { return 0; }
+  /// Share of the model's layers that stand before this one.
+  virtual double earlier() const { return 0; }
   /// Numbers of a token, of which ranks are derived.
   virtual int token_size() const { return H * d; }
   /// Tells whether gates follow their laws from the token (a model), or are given as they are.

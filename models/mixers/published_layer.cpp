@@ -29,6 +29,9 @@ const OptionSpec& model_option(const std::string& name) {
   return it == options.end() ? throw std::logic_error("no option model." + name) : *it;
 }
 
+/// Tells whether an option says how the convolution is, which nothing reads where a study has taken it out.
+bool is_of_convolution(const std::string& name) { return name.starts_with("short_conv_"); }
+
 std::int64_t sized(std::int64_t width, double factor) {
   return std::llround(static_cast<double>(width) * factor);
 }
@@ -63,7 +66,12 @@ std::string published_entry(const StackEntry& entry, const Memory& kind, const O
     if (!said(name)) settings.emplace_back(name, bare_text(value));
   };
   const bool eps_said = said("out_norm_eps") != nullptr;
-  for (const auto& [key, value] : kind.published.set) add(key.substr(key.find('.') + 1), value);
+  const std::string* conv = said("short_conv");
+  const bool convolved = conv == nullptr || *conv != "none" || !setting_of(kind.published, "model.short_conv");
+  for (const auto& [key, value] : kind.published.set) {
+    const std::string name = key.substr(key.find('.') + 1);
+    if (convolved || !is_of_convolution(name)) add(name, value);
+  }
   const std::int64_t width = options.get_int("model.width");
   for (const auto& [name, factor] :
        {std::pair{"d_key", kind.published.expand_k}, {"d_value", kind.published.expand_v}}) {
@@ -101,6 +109,11 @@ void publish(Options& options, const Memory& kind, const std::vector<std::string
                       fmt::format("model.layer = \"published\": memory {} has no layer of its authors; write "
                                   "model.layer = \"bare\" in its table [memories.LABEL]",
                                   kind.name));
+  if (setting_of(kind.published, "model.short_conv") && options.get_string("model.short_conv") == "none")
+    for (const OptionSpec& spec : part_options())
+      if (is_of_convolution(spec.name) &&
+          std::find(said.begin(), said.end(), "model." + spec.name) == said.end())
+        options.set("model." + spec.name, spec.default_value);
   const std::int64_t width = options.get_int("model.width");
   const auto size = [&](const char* key, double factor) {
     if (std::find(said.begin(), said.end(), key) == said.end() && !setting_of(kind.published, key) &&
@@ -139,8 +152,10 @@ std::string Memory::published_text() const {
   for (std::size_t i = 0; i < settings.size(); ++i) text += (i == 0 ? "" : ", ") + settings[i];
   if (settings.empty()) text += "projections alone";
   text += fmt::format(". Source: {}.", published.source);
-  text +=
-      published.lacks.empty() ? " Lacks nothing that is known." : fmt::format(" Lacks: {}.", published.lacks);
+  std::vector<std::string> lacks;
+  for (const Difference& one : published.lacks)
+    lacks.push_back(fmt::format("{}: {}", one.what, one.consequence));
+  text += lacks.empty() ? " Lacks nothing that is known." : fmt::format(" Lacks {}.", fmt::join(lacks, "; "));
   if (!published.undecayed.empty())
     text += fmt::format(
         " Its source marks {} as without weight decay (train.no_decay = \"marked\"); of trainers, xLSTM's honours such marks, while "

@@ -381,19 +381,23 @@ std::int64_t RetrievalModel<Real>::trainable() const {
 
 template <class Real>
 std::vector<double> RetrievalModel<Real>::half_lives(int draws) {
-  constexpr int kSequences = 8, kTokens = 32;
+  constexpr int kTokens = 32;
+  constexpr std::int64_t kMany = 1 << 19;  // numbers of a draw: then those of one sequence do
   const int C = channels(), numbers = vocabulary_.numbers;
-  const auto graph = build(kSequences, {kTokens, C, 1}, false, 1);
+  int sequences = 8;
+  auto graph = build(sequences, {kTokens, C, 1}, false, 1);
   if (graph->decays.empty()) return {};
+  if (graph->decays[0].variable->value.size() > kMany)
+    graph = build(sequences = 1, {kTokens, C, 1}, false, 1);
   for (const auto& decay : graph->decays) graph->graph.keep(decay.variable->root());
   graph->graph.plan();
-  for (int b = 0; b < kSequences; ++b) graph->batch.position->at(0)[b] = kTokens;
+  for (int b = 0; b < sequences; ++b) graph->batch.position->at(0)[b] = kTokens;
   std::vector<double> lives;
   for (int draw = 0; draw < draws; ++draw) {
     parameters_.initialise(0, static_cast<std::uint64_t>(draw));
     RandomStream random(static_cast<std::uint64_t>(draw), RandomDomain::initialisation, 0);
     std::int32_t* token = graph->batch.tokens->at(0);
-    for (int i = 0; i < kSequences * kTokens * C; ++i) {
+    for (int i = 0; i < sequences * kTokens * C; ++i) {
       const double u = random.uniform();
       const int most = i % C == channel_value ? vocabulary_.values : vocabulary_.keys;
       token[i] = static_cast<std::int32_t>(numbers > 0 ? normal_from_uniform(u) / kNumberUnit : u * most);
@@ -407,8 +411,13 @@ std::vector<double> RetrievalModel<Real>::half_lives(int draws) {
       }
     }
   }
-  std::sort(lives.begin(), lives.end());
-  return lives;
+  const auto quantile = [&](double share) {
+    const auto at =
+        lives.begin() + static_cast<std::ptrdiff_t>(share * static_cast<double>(lives.size() - 1));
+    std::nth_element(lives.begin(), at, lives.end());
+    return *at;
+  };
+  return {quantile(0.05), quantile(0.5), quantile(0.95)};
 }
 
 template <class Real>

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <iterator>
 #include <set>
 #include <sstream>
 
@@ -44,11 +45,15 @@ std::int64_t key_heads(const Options& options) {
   return groups > 0 ? groups : heads_of(options);
 }
 
+std::vector<std::string> words_of(const std::string& text) {
+  std::istringstream words(text);
+  return {std::istream_iterator<std::string>(words), {}};
+}
+
 std::vector<NamedBias> named_biases(const Options& options) {
   std::vector<NamedBias> all;
   if (!options.has("model.biases")) return all;
-  std::istringstream words(options.get_string("model.biases"));
-  for (std::string word; words >> word;) {
+  for (const std::string& word : words_of(options.get_string("model.biases"))) {
     const bool has = word.front() != '-';
     all.push_back({has ? word : word.substr(1), has});
   }
@@ -73,6 +78,10 @@ std::int64_t parts_state(const Options& options, std::int64_t values) {
   const std::int64_t heads = whole(options, "model.heads", 1), writes = whole(options, "memory.writes", 1);
   const std::int64_t d_key = options.get_int("model.d_key") / heads * key_heads(options);
   std::int64_t floats = text(options, "input_shift") == "none" ? 0 : options.get_int("model.width");
+  if (options.has("model.input_conv") && !options.get_string("model.input_conv").empty())
+    floats += (whole(options, "model.short_conv_width", 4) - 1) * options.get_int("model.width");
+  if (whole(options, "model.blocks", 0) > 0)
+    floats += (whole(options, "model.short_conv_width", 4) - 1) * heads * values;
   for (const auto& [what, size] :
        {std::pair{'q', d_key}, {'k', writes * d_key}, {'v', writes * heads * values}}) {
     if (concerns(text(options, "token_shift"), what)) floats += size;
@@ -127,11 +136,11 @@ Variable<Real>* ModelParts<Real>::convolved_as_told(const std::string& what, Var
   const Size B(x->value.dim(0)), T(x->value.dim(1)), C(x->value.dim(2));
   const int width = narrow<int>(options_, "model.short_conv_width");
   const bool biased = flag(options_, "model.short_conv_bias");
-  const Init start = text(options_, "short_conv_start") == "deviation"
-                         ? Init::normal(0.02)
-                         : Init::uniform(1 / std::sqrt(static_cast<double>(width)));
-  auto* weight = parameter_("short_conv." + what, {C, width}, start);
-  auto* bias = biased ? parameter_("short_conv." + what + ".bias", {C}, start) : nullptr;
+  const Init plain = Init::uniform(1 / std::sqrt(static_cast<double>(width)));
+  const bool normal = text(options_, "short_conv_start") == "normal";
+  auto* weight = parameter_("short_conv." + what, {C, width}, normal ? Init::normal(0.02) : plain);
+  auto* bias =
+      biased ? parameter_("short_conv." + what + ".bias", {C}, normal ? Init::constant(0) : plain) : nullptr;
   if (m && m->piece()) return carried_conv(graph_, *m->piece(), "short_conv." + what, x, weight, silu, bias);
   // One op on a GPU; the CPU adds the bias last, as it always did.
   if (!biased || graph_.device() == Device::cuda) return convolved(x, weight, silu, bias);
@@ -174,7 +183,7 @@ Var<Real> ModelParts<Real>::placed(Mixer<Real>& m, const std::string& what, Var<
 template <class Real>
 Var<Real> ModelParts<Real>::skipped(Mixer<Real>& m, Var<Real> o) {
   const std::string skip = text(options_, "out_skip");
-  if (skip == "none") return o;
+  if (skip == "none" || skip == "convolved") return o;
   const int size = skip == "head" ? 1 : m.V;
   auto* D = parameter_("out_skip", {m.H, size}, Init::constant(1));
   return o + Var<Real>{&graph_, graph_.view(D, {1, 1, m.H, size})} * m.at_queries(m.values());
@@ -230,11 +239,16 @@ Var<Real> ModelParts<Real>::with_bonus(Mixer<Real>& m, Var<Real> o, Var<Real> wr
 }
 
 template <class Real>
-Var<Real> ModelParts<Real>::finished(Mixer<Real>& m, Var<Real> o, Var<Real> written) {
+Var<Real> ModelParts<Real>::finished(Mixer<Real>& m, Var<Real> o, Var<Real> written, Var<Real> convolved) {
   o = skipped(m, o);
   if (text(options_, "out_act") == "silu") o = map(MapKind::silu, o);
   if (text(options_, "out_norm_order") == "after") return with_bonus(m, normalised(m, gated(m, o)), written);
-  return gated(m, with_bonus(m, normalised(m, o), written));
+  o = with_bonus(m, normalised(m, o), written);
+  if (convolved) {
+    auto* D = parameter_("out_skip", {m.H, m.V}, Init::constant(1));
+    o = o + Var<Real>{&graph_, graph_.view(D, {1, 1, m.H, m.V})} * m.at_queries(convolved);
+  }
+  return gated(m, o);
 }
 
 template class ModelParts<float>;

@@ -41,6 +41,8 @@ struct NamedBias {
   bool has;
 };
 std::vector<NamedBias> named_biases(const Options& options);
+/// Words of a text, at its spaces.
+std::vector<std::string> words_of(const std::string& text);
 
 /// Name under which an input of the memory is shown (models/parts/look.h): a law may call what it learns as something else is called that
 /// is shown, and `inspect` reads a decay as one.
@@ -61,13 +63,14 @@ class ModelParts {
   /// Queries ("q") or keys ("k") [B,n,G,d], normalised, turned and scaled where the options say so.
   Var<Real> placed(Mixer<Real>& m, const std::string& what, Var<Real> x);
   /// The read o [B,Q,H,V], with the skip, activated, normalised and gated. `written`: keys [B,T,H,K] that the memory
-  /// wrote along, where they are not the model's.
-  Var<Real> finished(Mixer<Real>& m, Var<Real> o, Var<Real> written = {});
+  /// wrote along, where they are not the model's; `convolved` [B,T,H,V]: what out_skip = "convolved" adds behind the norm.
+  Var<Real> finished(Mixer<Real>& m, Var<Real> o, Var<Real> written = {}, Var<Real> convolved = {});
+  /// x [B,T,C] convolved as the options say, its weights called short_conv.WHAT.
+  Variable<Real>* convolved_as_told(const std::string& what, Variable<Real>* x, bool silu, Mixer<Real>* m);
 
  private:
   Variable<Real>* shifted(const std::string& what, Variable<Real>* x, Mixer<Real>* m);
   Variable<Real>* convolved(Variable<Real>* x, Variable<Real>* w, bool silu, Variable<Real>* bias = nullptr);
-  Variable<Real>* convolved_as_told(const std::string& what, Variable<Real>* x, bool silu, Mixer<Real>* m);
   Var<Real> skipped(Mixer<Real>& m, Var<Real> o);
   Var<Real> normalised(Mixer<Real>& m, Var<Real> o);
   Var<Real> with_bonus(Mixer<Real>& m, Var<Real> o, Var<Real> written);

@@ -38,24 +38,42 @@ void check_biases(const Options& options) {
           fmt::format("model.biases names {} twice, and the last word alone counts; name it once", one.name));
 }
 
+/// Refuses what a layer of blocks (model.blocks) has no place for.
+void check_blocks(const Options& options) {
+  if (is_default(options, "blocks")) {
+    if (text(options, "out_skip") == "convolved")
+      throw OptionError(
+          "model.out_skip",
+          "model.out_skip = \"convolved\" adds what the convolution of model.blocks gives; set model.blocks too");
+    return;
+  }
+  for (const char* name : {"inner", "input_shift", "input_conv", "key_groups", "key_start"})
+    if (!is_default(options, name))
+      throw OptionError(
+          std::string("model.") + name,
+          fmt::format(
+              "model.blocks says what queries, keys and values are made of, and leaves no place for model.{}; leave "
+              "one of them out",
+              name));
+  const std::int64_t blocks = options.get_int("model.blocks"), values = options.get_int("model.d_value");
+  if (options.get_int("model.d_key") != values || values % blocks != 0)
+    throw OptionError(
+        "model.blocks",
+        fmt::format(
+            "model.blocks = {} makes queries, keys and values of as many channels, in blocks: model.d_key = {} and "
+            "model.d_value = {} must be one multiple of it",
+            blocks, options.get_int("model.d_key"), values));
+  if (options.has("memory.writes") && options.get_int("memory.writes") > 1)
+    throw OptionError("model.blocks",
+                      "model.blocks has no meaning with several writes a token; use memory.writes = 1");
+}
+
 /// Parts that need tokens in order, with projections of their own.
-const std::vector<const char*> kOfLayers = {"token_shift_law",
-                                            "input_shift",
-                                            "input_shift_start",
-                                            "bonus",
-                                            "silu",
-                                            "inner",
-                                            "key_groups",
-                                            "qk_norm",
-                                            "rotary",
-                                            "biases",
-                                            "out_deviation",
-                                            "out_skip",
-                                            "feature_scale",
-                                            "value_residual",
-                                            "key_start",
-                                            "projection_start",
-                                            "out_norm_start"};
+const std::vector<const char*> kOfLayers = {
+    "input_conv",     "token_shift_law", "input_shift",      "input_shift_start", "bonus",
+    "silu",           "inner",           "blocks",           "key_groups",        "qk_norm",
+    "rotary",         "biases",          "out_deviation",    "out_skip",          "feature_scale",
+    "value_residual", "key_start",       "projection_start", "out_norm_start"};
 
 std::vector<OptionSpec> before_memory() {
   return {
@@ -68,13 +86,17 @@ std::vector<OptionSpec> before_memory() {
       {"short_conv_bias", false, "whether the convolution has a bias a channel"},
       {"short_conv_start",
        std::string("uniform"),
-       "how the convolution starts: U(-1/sqrt(width), 1/sqrt(width)), or N(0, 0.02^2) (deviation)",
+       "how the convolution starts: weights and bias as U(-1/sqrt(width), 1/sqrt(width)), PyTorch's start (uniform), or weights as "
+       "N(0, 0.02^2) and the bias at 0, as models of flash-linear-attention start theirs (normal)",
        0,
        0,
-       {"uniform", "deviation"}},
+       {"uniform", "normal"}},
       {"silu", std::string("none"),
        "language model: which of queries, keys and values SiLU is taken of, after the convolution or without one",
        0, 0, kOf},
+      {"input_conv", std::string(),
+       "language model: projections, by their names, that see SiLU of a causal convolution of the layer's input, of short_conv_width, _bias and "
+       "_start, in place of the input: 'input_gate forget_gate' (sLSTM)"},
       {"token_shift", std::string("none"),
        "which of queries, keys and values are mixed with those of the token before, x + mu (x_before - x), a "
        "mu for every channel; in the retrieval model keys alone",
@@ -102,6 +124,11 @@ std::vector<OptionSpec> before_memory() {
        {"uniform", "rwkv4", "rwkv7"}},
       {"inner", false,
        "language model: queries, keys and gates are projections of the values (after convolution and SiLU), as in Mamba, and not of the token"},
+      {"blocks", std::int64_t{0},
+       "language model: the block of xLSTM's mLSTM: the layer's input goes up to model.d_value channels; queries and keys are made of SiLU of a "
+       "convolution of these (short_conv_width, _bias, _start), values of themselves, by maps of so many neighbouring channels each (there 4), "
+       "and gates see queries, keys and values (0: not)",
+       0, 64},
       {"key_groups", std::int64_t{0},
        "language model: so many keys and queries, which neighbouring heads share (0: one a head)", 0, 64},
       {"qk_norm",
@@ -122,11 +149,13 @@ std::vector<OptionSpec> before_memory() {
        "language model: what the weights of the key projection are multiplied by at the start", 0, 1e6},
       {"projection_start",
        std::string("law"),
-       "language model: how projections of queries, keys and values start: as all weights do (law), or as orthogonal matrices, and then the inner "
-       "maps of gates of low rank at 0, the outer ones as orthogonal matrices times 0.1 (RWKV-7)",
+       "language model: how projections of queries, keys and values start: as all weights do (law); as orthogonal matrices, and then the inner "
+       "maps of gates of low rank at 0, the outer ones as orthogonal matrices times 0.1 (RWKV-7); with out_gate as U(-b, b), b = 2^(-5/2) sqrt(6 / "
+       "(inputs + outputs)), and the output with b = sqrt(6 / (inputs + outputs)) (xavier; RetNet); all but the output as N(0, 2 / (5 width)), "
+       "and that as N(0, 4 / (layers^2 width)) (small; xLSTM)",
        0,
        0,
-       {"law", "orthogonal"}},
+       {"law", "orthogonal", "xavier", "small"}},
       {"biases", std::string(),
        "language model: projections of a layer with a bias, and, behind a minus, without one, by their names, whatever model.bias and the laws of "
        "gates say: 'query key -beta -out_gate'"},
@@ -137,10 +166,11 @@ std::vector<OptionSpec> after_memory() {
   return {
       {"out_skip",
        std::string("none"),
-       "language model: adds D v to what is read, v the value of the token, D a number a head or a channel that starts at 1",
+       "language model: adds D v to what is read, v the value of the token, D a number a head or a channel that starts at 1; convolved: adds D c "
+       "behind the norm, c what the convolution of model.blocks gives, D a number a channel",
        0,
        0,
-       {"none", "head", "channel"}},
+       {"none", "head", "channel", "convolved"}},
       {"out_act", std::string("none"), "function of what is read, before the norm", 0, 0, {"none", "silu"}},
       {"out_norm",
        std::string("none"),
@@ -203,9 +233,24 @@ const std::vector<OptionSpec>& part_options() {
 }
 
 void resolve_parts(const Options& options) {
-  if (text(options, "short_conv") == "none")
-    refuse(options, {"short_conv_width", "short_conv_silu", "short_conv_bias", "short_conv_start"},
-           "without a convolution", "set model.short_conv too");
+  const bool convolved = text(options, "short_conv") != "none";
+  if (!convolved) refuse(options, {"short_conv_silu"}, "without a convolution", "set model.short_conv too");
+  if (!convolved && is_default(options, "input_conv") && is_default(options, "blocks"))
+    refuse(options, {"short_conv_width", "short_conv_bias", "short_conv_start"}, "without a convolution",
+           "set model.short_conv, model.input_conv or model.blocks too");
+  if (!is_default(options, "input_conv") && text(options, "input_shift") != "none")
+    throw OptionError(
+        "model.input_conv",
+        "model.input_conv and model.input_shift both say what projections see in place of a layer's input; leave one out");
+  if (const std::string start = text(options, "projection_start"); start == "xavier" || start == "small")
+    if (text(options, "out_deviation") == "plain")
+      throw OptionError(
+          "model.out_deviation",
+          fmt::format(
+              "model.out_deviation = \"plain\" has no effect with model.projection_start = \"{}\", which "
+              "says how the output projection starts; leave it out",
+              start));
+  check_blocks(options);
   if (text(options, "input_shift") == "none")
     refuse(options, {"input_shift_start"}, "without a shift of the input", "set model.input_shift too");
   else if (options.get_bool("model.inner"))

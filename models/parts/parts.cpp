@@ -130,6 +130,10 @@ std::int64_t heads_of(const Options& options) {
   return options.has("model.heads") ? options.get_int("model.heads") : 1;
 }
 
+bool has_later_layers(const Options& options) {
+  return in_a_model(options) && options.get_string("model.name") == "language" &&
+         options.get_int("model.layers") > 1;
+}
 std::int64_t head_d_key(const Options& options) { return options.get_int("model.d_key") / heads_of(options); }
 std::int64_t head_d_dot(const Options& options) {
   return options.has("memory.d_dot") ? options.get_int("memory.d_dot") : head_d_key(options);

@@ -66,5 +66,7 @@ std::int64_t head_d_dot(const Options& options);
 std::int64_t heads_of(const Options& options);
 /// Keys of one head: model.d_key / model.heads.
 std::int64_t head_d_key(const Options& options);
+/// Tells whether the model has layers behind its first, in which a memory may start otherwise.
+bool has_later_layers(const Options& options);
 
 }  // namespace crosstalk

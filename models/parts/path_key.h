@@ -5,17 +5,30 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/base/error.h"
 #include "kernels/conv/short_conv.h"
 #include "models/memories/memory_file.h"
 
 namespace crosstalk {
 
-/// memory.path_conv, for both memories that reflect.
-inline OptionSpec path_conv_option() {
+/// memory.path_conv and its start, for both memories that reflect.
+inline Part path_conv() {
   return {
-      "path_conv", std::int64_t{0},
-      "tokens that a causal convolution of w sees before its SiLU, the own one counted (0: none; its authors: 3)",
-      0, 64};
+      {{"path_conv", std::int64_t{0},
+        "tokens that a causal convolution of w sees before its SiLU, the own one counted (0: none; its authors: 3)",
+        0, 64},
+       {"path_conv_start",
+        std::string("uniform"),
+        "how path_conv starts: U(-1/sqrt(path_conv), 1/sqrt(path_conv)), or N(0, 0.02^2), as its authors' model (normal)",
+        0,
+        0,
+        {"uniform", "normal"}}},
+      [](Options& o) {
+        if (o.get_int("memory.path_conv") == 0 && o.get_string("memory.path_conv_start") != "uniform")
+          throw OptionError(
+              "memory.path_conv_start",
+              "memory.path_conv_start has no effect without a convolution; set memory.path_conv too");
+      }};
 }
 
 /// w [B,T,H,K].
@@ -25,7 +38,9 @@ Var<Real> path_key(Mixer<Real>& m) {
   const int width = m.integer("path_conv");
   if (width == 0) return unit(map(MapKind::silu, x));
   const Var<Real> taps = m.parameter("path_key_conv", {m.H, m.K, width},
-                                     Init::uniform(1 / std::sqrt(static_cast<double>(width))));
+                                     m.text("path_conv_start") == "normal"
+                                         ? Init::normal(0.02)
+                                         : Init::uniform(1 / std::sqrt(static_cast<double>(width))));
   ShortConv<Real> op;
   op.silu = true;
   op.x = in(m.graph.view(x.variable, {m.B, m.T, m.H * m.K}));

@@ -70,6 +70,12 @@ Rwkv7Starts rwkv7_starts(int H, int K, double depth) {
 
 namespace {
 
+std::vector<double> slstm_biases(int n, double power) {
+  std::vector<double> biases;
+  for (int i = 0; i < n; ++i) biases.push_back(5 - 12 * std::pow(place(i, n), power));
+  return biases;
+}
+
 struct Ramp {
   const char* name;
   std::vector<double> (*numbers)(int H, int n, double depth);
@@ -81,12 +87,9 @@ const Ramp kRamps[] = {
        for (int i = 1; i <= n; ++i) logs.push_back(portable_log(i));
        return logs;
      }},
-    {"slstm.input",  // 5 - 12 x^0.3 over the channels of a head, as the released code runs
-     [](int, int n, double) {
-       std::vector<double> biases;
-       for (int i = 0; i < n; ++i) biases.push_back(5 - 12 * std::pow(place(i, n), 0.3));
-       return biases;
-     }},
+    // 5 - 12 x^p over the channels of a head; p is 0.3 (input), or 0.3 + 1.3 depth, as the released code runs (layers).
+    {"slstm.input", [](int, int n, double) { return slstm_biases(n, 0.3); }},
+    {"slstm.layers", [](int, int n, double depth) { return slstm_biases(n, 0.3 + 1.3 * depth); }},
     {"rwkv4.decay", [](int H, int n, double depth) { return rwkv4_starts(H * n, depth).decay; }},
     {"rwkv4.bonus", [](int H, int n, double depth) { return rwkv4_starts(H * n, depth).bonus; }},
     {"rwkv6.decay", [](int H, int n, double depth) { return rwkv6_starts(H * n, depth).decay; }},

@@ -191,7 +191,7 @@ TEST(RuleLaw, SaysWhereAndWhatWouldBeRight) {
       {{"g = token(K, rank = 2, through = \"exp\")", "S += v (g * k)^T", "read S q"},
        "1:34: what the numbers of a rank go through is \"tanh\""},
       {{"g = parameter(K, ramp(\"steep\"))", "S += v (g * k)^T", "read S q"},
-       "1:18: a ramp is one of counted, slstm.input, rwkv4.decay, rwkv4.bonus, rwkv6.decay, rwkv6.bonus, rwkv7.decay, "
+       "1:18: a ramp is one of counted, slstm.input, slstm.layers, rwkv4.decay, rwkv4.bonus, rwkv6.decay, rwkv6.bonus, rwkv7.decay, "
        "rwkv7.rate, rwkv7.erase_scale: ramp(\"counted\")"},
       {{"g = parameter(K, uniform(2, 1))", "S += v (g * k)^T", "read S q"},
        "1:18: uniform(a, b) wants a <= b"},

@@ -121,15 +121,20 @@ const OwnLaw& own_law(const Memory& memory, const Options& options, const TextPl
                       const std::vector<std::string>& absent = {}) {
   static std::mutex mutex;
   static std::map<std::string, std::unique_ptr<OwnLaw>> known;
-  OwnText text = own_text(memory, options, place);
-  text.memory.absent = absent, text.memory.given = !place.learned;
   std::string key = memory.name + memory.law;
-  for (const NamedNumber& one : text.numbers) key += fmt::format("\n{}={}", one.name, one.value);
-  for (const auto& [name, value] : text.memory.options) key += "\n" + name + "=" + value;
+  for (const double number : {place.eps, place.scale, place.keys, place.values, place.d, place.heads,
+                              place.width, place.learned ? 1. : 0., place.beside ? 1. : 0.})
+    key.append(reinterpret_cast<const char*>(&number), sizeof number);
+  for (const OptionSpec& spec : memory.options) {
+    const std::string name = "memory." + spec.name;
+    key += "\n" + name + to_text(options.has(name) ? options.at(name) : spec.default_value);
+  }
   for (const std::string& name : absent) key += "\nwithout " + name;
   const std::lock_guard lock(mutex);
   auto& one = known[key];
   if (one) return *one;
+  OwnText text = own_text(memory, options, place);
+  text.memory.absent = absent, text.memory.given = !place.learned;
   try {
     one = std::make_unique<OwnLaw>(made_law(std::move(text)));
   } catch (const LawError& error) {
@@ -160,6 +165,7 @@ TextPlace place_of(Mixer<Real>& m, const Memory& memory) {
   TextPlace place;
   place.keys = m.K, place.values = m.V, place.d = m.d, place.heads = m.H, place.width = m.token_size();
   place.learned = m.learned(), place.beside = m.learned() && !m.has_input("of a token");
+  place.earlier = m.earlier();
   if (memory.own_queries) place.scale = m.query_scale();
   return place;
 }
@@ -299,8 +305,9 @@ OwnText own_text(const Memory& memory, const Options& options, const TextPlace& 
                     [&](const MemoryInput& one) { return one.name == name; }))
       out.of_inputs = out.steps.size();
   }
-  out.numbers = {{"eps", place.eps}, {"scale", place.scale}, {"keys", place.keys},  {"values", place.values},
-                 {"d", place.d},     {"heads", place.heads}, {"width", place.width}};
+  out.numbers = {
+      {"eps", place.eps}, {"scale", place.scale}, {"keys", place.keys},   {"values", place.values},
+      {"d", place.d},     {"heads", place.heads}, {"width", place.width}, {"earlier", place.earlier}};
   out.numbers.push_back(
       {"rwkv7_rank", static_cast<double>(rwkv7_rank(2.5 * place.d / 64, static_cast<int>(place.width)))});
   out.memory.options = {{"learned", place.learned ? "true" : "false"},

@@ -20,7 +20,7 @@ std::int64_t numbers_of_states(const Law& law, std::int64_t K, std::int64_t V,
 /// queries stand beside the sequence.
 struct TextPlace {
   double keys = 64, values = 64, d = 64, heads = 1, width = 64;
-  double eps = 1e-6, scale = 1;
+  double eps = 1e-6, scale = 1, earlier = 0;
   bool learned = false, beside = false;
 };
 

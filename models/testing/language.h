@@ -141,7 +141,7 @@ inline const std::vector<std::pair<std::string, Settings>>& block_kinds() {
         {"model.inner", true},
         {"model.short_conv", word("qkv")},
         {"model.short_conv_bias", true},
-        {"model.short_conv_start", word("deviation")},
+        {"model.short_conv_start", word("normal")},
         {"model.silu", word("qv")},
         {"model.key_groups", Int{1}},
         {"model.out_norm", word("rms_all")},
@@ -173,7 +173,22 @@ inline const std::vector<std::pair<std::string, Settings>>& block_kinds() {
         {"model.d_key", Int{4}},
         {"model.d_value", Int{8}},
         {"model.key_start", 0.1},
-        {"model.out_deviation", word("zero")}}}};
+        {"model.out_deviation", word("zero")}}},
+      {"queries and values of a convolution of the input",
+       {{"model.input_conv", word("query value")},
+        {"model.short_conv_width", Int{3}},
+        {"model.short_conv_bias", true},
+        {"model.projection_start", word("small")}}},
+      {"xLSTM's block",
+       {{"model.heads", Int{2}},
+        {"model.d_key", Int{8}},
+        {"model.d_value", Int{8}},
+        {"model.blocks", Int{4}},
+        {"model.short_conv_bias", true},
+        {"model.out_norm", word("group")},
+        {"model.out_skip", word("convolved")},
+        {"model.out_gate", word("silu")},
+        {"model.projection_start", word("xavier")}}}};
   return all;
 }
 

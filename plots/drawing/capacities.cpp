@@ -194,7 +194,7 @@ Drawing draw_capacities(const FigureInput& input, const std::vector<RecordLine>&
   drawing.figure["fit"] = "";
   const std::string interval = most <= 1 ? "one seed" : interval_name(fewest, most);
   drawing.footnotes.push_back(fmt::format(
-      "Capacity: the largest number of associations such that it and every smaller tested number are solved "
+      "Capacity: the largest tested number of associations up to which every tested one is solved "
       "({}). Bars: {}, from the last solved number to the next tested one.",
       solved_text(input, metric), interval));
   drawing.brief[drawing.footnotes.back()] = fmt::format("Bars: {}.", interval);

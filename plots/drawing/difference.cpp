@@ -38,12 +38,13 @@ std::string correct_differences(Drawing& drawing, bool figure) {
     any = any || rows[i]->told;
   }
   const std::string lacking = lacking_seeds(p.size(), most);
-  if (!lacking.empty()) return fmt::format("No difference can be told from 0: {}.", lacking);
-  return fmt::format("{} told from 0 (signed-rank test, Holm over {}).",
-                     !any     ? "No difference is"
-                     : figure ? "Filled: difference"
-                              : "Bold: difference",
-                     p.size());
+  if (!lacking.empty())
+    return drawing.told_by = fmt::format("No difference can be told from 0: {}.", lacking);
+  const std::string test = fmt::format("signed-rank test, Holm over {}", p.size());
+  drawing.told_by =
+      any ? fmt::format("By the {}.", test) : fmt::format("No difference is told from 0 ({}).", test);
+  return !any ? drawing.told_by
+              : fmt::format("{}: difference told from 0 ({}).", figure ? "Filled" : "Bold", test);
 }
 
 std::vector<std::string> detect_text(const LabelledRecords& rows, const FigureOptions& options, double size) {

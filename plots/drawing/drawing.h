@@ -67,6 +67,7 @@ struct Drawing {
   std::string script;             ///< text of the template
   std::string x_column;           ///< name of the third column
   std::string middle = "median";  ///< name of the fifth column
+  bool continuous_x = false;      ///< x is measured: markers that come close stay where they are
   bool capacity_columns = false;  ///< last columns "censored" (0 or 1) and "unsolved"
   std::vector<FigureRow> rows;
   nlohmann::ordered_json figure;  ///< FIGURE = {...} of the script, in this order
@@ -86,6 +87,9 @@ struct Drawing {
   /// profiles.NAME; and the metric that is drawn of it ("" = what the last of these holds).
   std::vector<std::string> needs = {};
   std::string metric = {};
+  // Of figure difference:
+  std::string difference_of = {};  ///< "test loss (cross-entropy)"
+  std::string told_by = {};        ///< a sentence: by which test, or how many seeds are missing
 };
 
 /// The figures. `records` are chosen already; `styles` covers every label of the store.

@@ -10,6 +10,7 @@
 #include <set>
 #include <stdexcept>
 
+#include "plots/report/report_parts.h"
 #include "results/csv.h"
 #include "results/numbers/unequal.h"
 #include "results/numbers/verdict.h"
@@ -273,7 +274,8 @@ void note_doubts(Drawing& drawing, const Prepared& prepared, const FigureOptions
     return verdict_of(*record) == Verdict::still_falling;
   });
   if (falling > 0)
-    add(fmt::format("Of {} runs {} ended at the last step while the loss still fell.", runs.size(), falling),
+    add(fmt::format("{} of {} ended at the last step while the loss still fell.", falling,
+                    plural(runs.size(), "run")),
         "still falling", static_cast<std::size_t>(falling), runs.size());
   drawing.doubts.assign(drawing.footnotes.begin() + static_cast<std::ptrdiff_t>(first),
                         drawing.footnotes.end());

@@ -165,7 +165,9 @@ std::string script_text(const Drawing& drawing, const std::map<std::string, Labe
       entries.emplace_back(python_text(kind), python_text(name));
     settings += dict("OVERLAY_NAMES", "  # what stands before ':' in a label: legend", entries);
   } else {
-    settings += "BESIDE = 5.5  # points of the page from one marker to the next where several have one x\n";
+    settings += fmt::format(
+        "BESIDE = {}  # points of the page from one marker to the next where several have one x\n",
+        drawing.continuous_x ? 0 : 5.5);
   }
   return script.substr(0, first + begin.size()) + settings + script.substr(last);
 }

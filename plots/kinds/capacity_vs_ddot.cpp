@@ -27,8 +27,7 @@ Figure capacity_vs_ddot() {
           {.name = "capacity-vs-ddot",
            .summary = "Capacity of each memory against d_dot, with the fitted slope",
            .x = "d_dot, the dimension of the feature map's output; memories without one are left out.",
-           .y =
-               "Capacity: the largest number of associations such that it and every smaller tested number are solved.",
+           .y = "Capacity: the largest tested number of associations up to which every tested one is solved.",
            .statistic = kCapacityBars,
            .threshold = kSolvedBelow,
            .options = {"--no-theory"},

@@ -138,7 +138,7 @@ Drawing draw_difference(const FigureInput& input) {
   const std::pair<double, double> range =
       octaves ? std::pair{first / 1.15, last * 1.15} : std::pair{first - margin, last + margin};
   const double room = std::max(0.06 * (high - low), 1e-9);
-  std::string what = metric.axis;
+  std::string& what = drawing.difference_of = metric.axis;
   what[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(what[0])));
   set_axes(drawing,
            !has_place   ? ""

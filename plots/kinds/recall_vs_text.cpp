@@ -48,7 +48,7 @@ Drawing draw_recall_vs_text(const FigureInput& input) {
              of_task = values_by_label(others, metric, input.notes);
   std::vector<double> x, y;
   Drawing drawing = begin_drawing(kPointsTemplate, input.options, "bits");
-  drawing.capacity_columns = true;
+  drawing.capacity_columns = drawing.continuous_x = true;
   std::vector<std::string> alone;
   double low = kInfinity, high = -kInfinity;
   int fewest = 0, most = 0;

@@ -71,17 +71,10 @@ std::string standing_text(const Standing& standing, const Drawing& drawing) {
 
 /// Of one label: how its runs ended.
 std::string alone_text(const RecordList& records, const Names& names) {
-  std::map<std::string, std::size_t> ends;
-  for (const Record* record : records) ++ends[to_text(verdict_of(*record))];
-  std::vector<std::string> parts;
-  for (const Verdict verdict : verdicts())
-    if (const auto end = ends.find(to_text(verdict)); end != ends.end()) {
-      std::string word = end->first;
-      std::replace(word.begin(), word.end(), '_', ' ');
-      parts.push_back(fmt::format("{} {}", end->second, word));
-    }
+  VerdictCounts ends;
+  for (const Record* record : records) ++ends[verdict_of(*record)];
   return fmt::format("There is one label, {}, and nothing to hold it against. Its {}: {}.",
-                     names.of(records.front()->label), plural(records.size(), "run"), listed(parts));
+                     names.of(records.front()->label), plural(records.size(), "run"), listed(counted(ends)));
 }
 
 std::string compared_text(const ComposedFigure& made) {
@@ -103,10 +96,9 @@ std::string compared_text(const ComposedFigure& made) {
     at_chance += static_cast<std::size_t>(standing.at_chance);
     labels.emplace_back(line.label, standing);
   }
-  std::string axis = drawing.figure.value("ylabel", std::string());
-  axis = axis.substr(axis.find("of ") + 3);
-  std::string text = fmt::format("Held against {} by {}, paired by seed: ",
-                                 one ? made.prepared.styles.at(against).name : "its like", axis);
+  std::string text = fmt::format(
+      "Held against {} by {}, paired by seed: ", one ? made.prepared.styles.at(against).name : "its like",
+      drawing.difference_of);
   if (at_chance == all) return text + "all runs lie within the noise of chance; nothing is to be seen.";
   constexpr std::size_t most = 6;
   std::stable_sort(labels.begin(), labels.end(), [](const auto& a, const auto& b) {
@@ -125,14 +117,7 @@ std::string compared_text(const ComposedFigure& made) {
     }
     parts.push_back(fmt::format("{} more labels are {}", labels.size() - most, standing_text(rest, drawing)));
   }
-  text += fmt::format("{}.", fmt::join(parts, ". "));
-  for (const std::string& footnote : drawing.footnotes)  // by which test, or how many seeds are missing
-    if (footnote.starts_with("No difference"))
-      text += " " + footnote;
-    else if (footnote.starts_with("Filled: "))
-      text += " By the " +
-              footnote.substr(footnote.find('(') + 1, footnote.find(')') - footnote.find('(') - 1) + ".";
-  return text;
+  return fmt::format("{}{}. {}", text, fmt::join(parts, ". "), drawing.told_by);
 }
 
 }  // namespace

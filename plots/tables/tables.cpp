@@ -481,7 +481,8 @@ std::string table_text(const std::string& name, const LabelledRecords& rows, con
   for (std::size_t i = footnotes; i < drawing.footnotes.size() && name != "capacity"; ++i) {
     const std::string& one = drawing.footnotes[i];
     const bool doubt = std::find(drawing.doubts.begin(), drawing.doubts.end(), one) != drawing.doubts.end();
-    (doubt || one.starts_with("Chance:") ? table.caption : table.notes) += " " + one;
+    const bool unequal = format == TableFormat::latex && one.starts_with("Labels differ");
+    (doubt || unequal || one.starts_with("Chance:") ? table.caption : table.notes) += " " + one;
   }
   if (!plain.best.empty()) table.notes += chosen_text(prepared, plain.best);
   table.caption += layers_text(prepared);

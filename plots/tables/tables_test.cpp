@@ -163,7 +163,10 @@ TEST_F(TableTest, SaysThatThereIsNothingToSee) {
   EXPECT_THAT(text, HasSubstr("Chance: accuracy 0.0312; all 54 runs lie within its noise."));
   EXPECT_THAT(text, HasSubstr(" at chance |"));
   EXPECT_THAT(text, Not(HasSubstr("**")));
-  EXPECT_THAT(table("final", rows_of(records), TableFormat::latex), HasSubstr("{\\scriptsize at chance}"));
+  const std::string latex = table("final", rows_of(records), TableFormat::latex);
+  EXPECT_THAT(latex, HasSubstr("{\\scriptsize at chance}"));
+  EXPECT_THAT(latex, HasSubstr("Labels differ in feature\\_map: identity (b), silu (a)."))
+      << "of the caption";
   EXPECT_THAT(notes_.str(), Not(HasSubstr("Chance")));
   EXPECT_THAT(table("final", rows_of(records), TableFormat::csv),
               ::testing::StartsWith("label,d_dot,task.pairs,n,median,lo,hi,at_chance\na,,4,3,"));

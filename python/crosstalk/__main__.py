@@ -1,4 +1,4 @@
-"""`python -m crosstalk train STUDY`: PyTorch models of a study; every other command is the program's."""
+"""`python -m crosstalk quickstart`: the first figure; `train STUDY`: PyTorch models of a study; every other command is the program's."""
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
@@ -65,13 +65,18 @@ def on_each(devices: list[str], words: list[str], threads: int) -> int:
 
 
 def main(words: list[str]) -> int:
-    if not words or words[0] not in ("train", "verify"):
+    if not words or words[0] not in ("quickstart", "train", "verify"):
         os.execv(program(), ["crosstalk", *words])
     parser = argparse.ArgumentParser(prog=f"python -m crosstalk {words[0]}", description=None, allow_abbrev=False)
-    parser.add_argument(
-        "--device", default="cpu",
-        help="cpu (default), cuda, cuda:N, or auto: a GPU if there is one; of train also cuda:all and cuda:0,1: a process for each GPU",
-    )  # fmt: skip
+    if words[0] == "quickstart":
+        parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="as crosstalk run has it")
+    else:
+        parser.add_argument(
+            "--device", default="cpu",
+            help="cpu (default), cuda, cuda:N, or auto: a GPU if there is one; of train also cuda:all and cuda:0,1: a process for each GPU",
+        )  # fmt: skip
+    if words[0] != "verify":
+        parser.add_argument("--quiet", action="store_true", help="no progress; failures and warnings only")
     if words[0] == "train":
         parser.add_argument("study", help='a study with PyTorch models ([memories.NAME] with name = "python"), or a store: all that was asked of it')
         choosing = parser.add_argument_group("which runs, as crosstalk run has it")
@@ -85,17 +90,26 @@ def main(words: list[str]) -> int:
         parser.add_argument("--time-limit", metavar="TIME", help="stop after this time (90, 30m, 2h, HH:MM:SS) with exit code 75")
         parser.add_argument("--keep-going", action="store_true", help="record a run whose model raises an exception as failed, and go on")
         parser.add_argument("--lease", type=float, default=60, metavar="SECONDS", help="take over the runs of a process elsewhere after this time (default 60)")
-        parser.add_argument("--quiet", action="store_true", help="no progress; failures and warnings only")
-    else:
+    elif words[0] == "verify":
         parser.add_argument("store", help="a store with records of PyTorch models")
         parser.add_argument("-n", type=int, default=4, help="how many to train again (default 4)")
         parser.add_argument("--records", action="store_true", help=argparse.SUPPRESS)
         parser.add_argument("--only", action="append", default=[], help=argparse.SUPPRESS)
     given = parser.parse_args(words[1:])
-    from .training import How, train_by_words
-    from .verifying import verify, verify_for_program
 
     try:
+        if words[0] == "quickstart":
+            from .quickstart import quickstart
+
+            sets: dict[str, str] = {}
+            for key, value in (word.split("=", 1) for word in given.set):
+                if sets.setdefault(key, value) != value:
+                    raise ValueError(f"--set {key}={value}: {key} is set already, by --set {key}={sets[key]}; keep one of the two")
+            print(quickstart(sets, given.quiet))
+            return 0
+        from .training import How, train_by_words
+        from .verifying import verify, verify_for_program
+
         if words[0] == "verify":
             if given.records:
                 verify_for_program(given.store, given.only, given.device)
@@ -120,7 +134,7 @@ def main(words: list[str]) -> int:
     except KeyboardInterrupt as stop:
         print(f"crosstalk: {stop}", file=sys.stderr)
         return STOPPED
-    except (ConfigError, StoreError, DeviceError, ValueError) as error:
+    except (ConfigError, StoreError, DeviceError, ImportError, ValueError) as error:
         print(f"crosstalk: error: {error}", file=sys.stderr)
         return {StoreError: 3, DeviceError: 4}.get(type(error), 2)
 

@@ -196,9 +196,13 @@ bool reads_through_features(const Record& record, const MemoryFacts& facts) {
 
 /// A short convolution or a shift of keys tells tokens by those before them.
 bool blind_to_order(const Record& record, const MemoryFacts& facts) {
+  const auto is_off = [&](const char* key) {
+    const std::string value = model_part(record, key);
+    return value == "none" || value.empty() || value == "0";
+  };
   return facts.order_free.count(config_text(record, "memory.name").value_or("")) != 0 &&
-         model_part(record, "model.short_conv") == "none" &&
-         model_part(record, "model.token_shift") == "none";
+         is_off("model.short_conv") && is_off("model.token_shift") && is_off("model.input_conv") &&
+         is_off("model.blocks");
 }
 
 double own_load(const Record& record) { return config_number(record, "task.associations").value_or(0); }

@@ -10,12 +10,12 @@
 namespace crosstalk {
 namespace {
 
-/// Keys that say which memory it is, what follows from others, and forms of equal results.
-const std::set<std::string>& passed_over() {
+/// Keys that say which memory it is, what follows from others (digests do), and forms of equal results.
+bool passed_over(const std::string& key) {
   static const std::set<std::string> keys = {
-      "memory.name",      "memory.form", "memory.source", "memory.files",    "memory.digest", "memory.d_dot",
+      "memory.name",      "memory.form", "memory.source", "memory.files",    "memory.d_dot",
       "memory.arguments", "model.parts", "model.name",    "model.embedding", "model.layer"};
-  return keys;
+  return key.ends_with("digest") || keys.count(key) != 0;
 }
 
 /// Parts that a memory without the option has none of: it is compared all the same.
@@ -34,10 +34,7 @@ bool has_word(const std::string& law, const std::string& name) {
 }
 
 /// What is asked of a model and how it was trained; where it goes by something else, such as --by, nobody takes labels for equal.
-bool is_of_the_task(const std::string& key) {
-  static const std::set<std::string> passed = {"train.keep_weights", "train.init_digest", "task.digest"};
-  return (key.starts_with("task.") || key.starts_with("train.")) && passed.count(key) == 0;
-}
+bool is_of_the_task(const std::string& key) { return key.starts_with("task.") || key.starts_with("train."); }
 
 /// The task and the training come first, then what changes what is stored, the memory's own, and the layer's.
 int rank_of(const std::string& key) {
@@ -67,8 +64,7 @@ std::string value_text(const std::string& value, const std::vector<std::string>&
 
 void UnequalOptions::add(const std::string& label, const std::string& key, const std::string& value) {
   if (key == "memory.name") labels_[label] = value == "python";
-  if (is_of_the_task(key) ||
-      ((key.starts_with("memory.") || key.starts_with("model.")) && passed_over().count(key) == 0))
+  if (!passed_over(key) && (is_of_the_task(key) || key.starts_with("memory.") || key.starts_with("model.")))
     values_[key][label].insert(value);
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "results/numbers/verdict.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -141,6 +143,20 @@ const std::vector<Verdict>& verdicts() {
       Verdict::still_falling, Verdict::rising,  Verdict::out_of_steps, Verdict::not_trained,
       Verdict::diverged,      Verdict::failed,  Verdict::unknown};
   return all;
+}
+
+std::string words_of(Verdict verdict) {
+  std::string words = to_text(verdict);
+  std::replace(words.begin(), words.end(), '_', ' ');
+  return words;
+}
+
+std::vector<std::string> counted(const VerdictCounts& counts) {
+  std::vector<std::string> texts;
+  for (const Verdict verdict : verdicts())
+    if (const auto n = counts.find(verdict); n != counts.end())
+      texts.push_back(fmt::format("{} {}", n->second, words_of(verdict)));
+  return texts;
 }
 
 }  // namespace crosstalk

@@ -52,4 +52,9 @@ const std::vector<Verdict>& verdicts();
 /// Runs by verdict.
 using VerdictCounts = std::map<Verdict, int>;
 
+/// "solved", "still falling", ...: as people read it.
+std::string words_of(Verdict verdict);
+/// "3 solved", "2 still falling", in the order of verdicts().
+std::vector<std::string> counted(const VerdictCounts& counts);
+
 }  // namespace crosstalk

@@ -91,9 +91,4 @@ std::optional<ClaimingWorker> read_worker(const fs::path& path) {
   return worker_of_text(text_of(path), path.stem().string());
 }
 
-double said(const ClaimingWorker& worker, const char* key) {
-  const auto found = worker.activity.find(key);
-  return found != worker.activity.end() && found->is_number() ? found->get<double>() : 0;
-}
-
 }  // namespace crosstalk

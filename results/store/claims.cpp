@@ -11,7 +11,6 @@
 #include <cerrno>
 #include <chrono>
 #include <mutex>
-#include <random>
 
 #include "results/store/claim_files.h"
 #include "results/store/files.h"
@@ -39,10 +38,7 @@ std::vector<std::string> names_in(const fs::path& folder) {
   return names;
 }
 
-std::string new_name() {
-  std::random_device random;
-  return fmt::format("{}-{:08x}", process_name(), random());
-}
+std::string new_name() { return fmt::format("{}-{:08x}", process_name(), random_number()); }
 
 }  // namespace
 

@@ -46,9 +46,6 @@ struct ClaimingWorker {
   double silent = 0;        ///< seconds since the watcher saw its heartbeat move; 0: it beats as it said
 };
 
-/// A number that a worker said of its work; 0 if it did not.
-double said(const ClaimingWorker& worker, const char* key);
-
 /// Looks at the workers of a store and judges whether they live. Changes nothing. Not thread-safe.
 class WorkerWatch {
  public:

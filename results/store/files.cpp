@@ -12,7 +12,7 @@
 #include <cctype>
 #include <cerrno>
 #include <cstring>
-#include <random>
+#include <stdexcept>
 #include <vector>
 
 #include "results/printable.h"
@@ -140,6 +140,14 @@ std::filesystem::path file_named(const std::filesystem::path& folder, const std:
   return folder / (name + std::string(ending));
 }
 
+std::uint32_t random_number() {
+  // Not std::random_device: of GCC 12 it asks for a C library of 2022, which clusters have not.
+  std::uint32_t number = 0;
+  if (::getentropy(&number, sizeof number) != 0)
+    throw std::runtime_error(fmt::format("no random number from the system: {}", std::strerror(errno)));
+  return number;
+}
+
 std::string process_name() {
   std::array<char, 256> host{};
   if (::gethostname(host.data(), host.size() - 1) != 0 || host[0] == '\0') std::strcpy(host.data(), "host");
@@ -149,7 +157,7 @@ std::string process_name() {
   }
   if (name.front() == '.') name.front() = '_';
   // Containers often have equal names and pids.
-  static const std::uint32_t chance = std::random_device()();
+  static const std::uint32_t chance = random_number();
   return fmt::format("{}-{}-{:08x}", name, ::getpid(), chance);
 }
 

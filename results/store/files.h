@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <limits>
 #include <string>
@@ -61,6 +62,8 @@ void make_folders(FileSystem& system, const std::filesystem::path& folder);
 std::filesystem::path file_named(const std::filesystem::path& folder, const std::string& name,
                                  std::string_view ending);
 
+/// Of the system, another one at each call. Throws std::runtime_error.
+std::uint32_t random_number();
 /// A name that no other process uses: "host-pid-chance".
 std::string process_name();
 

@@ -51,11 +51,6 @@ void read_lines(const fs::path& path, const Line& line, const Dead& dead) {
   }
 }
 
-double number_at(const nlohmann::json& json, const char* key) {
-  const auto found = json.find(key);
-  return found != json.end() && found->is_number() ? found->get<double>() : std::nan("");
-}
-
 }  // namespace
 
 LiveWriter::~LiveWriter() {
@@ -97,17 +92,17 @@ std::map<std::string, LiveRun> live_runs(const fs::path& store) {
         path,
         [&](const nlohmann::json& line) {
           const auto id = line.find("id"), label = line.find("label");
-          const double step = number_at(line, "step");
+          const double step = said(line, "step", std::nan(""));
           if (id == line.end() || !id->is_string() || label == line.end() || !label->is_string() ||
               std::isnan(step))
             return;
           LiveRun& run = runs[id->get<std::string>()];
           run.label = label->get<std::string>();
-          const double seed = number_at(line, "seed"), most = number_at(line, "max_steps");
+          const double seed = said(line, "seed", std::nan("")), most = said(line, "max_steps", std::nan(""));
           if (std::abs(seed) < 9e15) run.seed = static_cast<std::int64_t>(seed);
           if (std::abs(most) < 9e15) run.max_steps = static_cast<std::int64_t>(most);
           for (const char* name : {"eval_loss", "eval_accuracy", "train_loss"}) {
-            const double value = number_at(line, name);
+            const double value = said(line, name, std::nan(""));
             if (std::isnan(value)) continue;
             run.curves[name].x.push_back(step);
             run.curves[name].y.push_back(value);

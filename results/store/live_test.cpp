@@ -42,7 +42,8 @@ TEST(Live, WhatADeadProcessOrAStrangerLeftIsNotRead) {
   const TemporaryFolder folder;
   std::filesystem::create_directory(folder.path() / "live");
   const std::filesystem::path stale = folder.path() / "live" / "x.jsonl";
-  const std::string point = R"({"id":"a","label":"l","seed":1,"max_steps":5,"step":1,"eval_loss":2})\n";
+  const std::string point = R"({"id":"a","label":"l","seed":1,"max_steps":5,"step":1,"eval_loss":2})"
+                            "\n";
   ProcessIdentity dead = this_process();
   dead.pid = 1 << 22;
   spill(stale, nlohmann::json{{"process", to_json(dead)}}.dump() + "\n" + point);

@@ -89,4 +89,9 @@ std::optional<ProcessIdentity> process_identity(const nlohmann::json& json) {
   }
 }
 
+double said(const nlohmann::json& activity, const char* key, double otherwise) {
+  const auto found = activity.find(key);
+  return found != activity.end() && found->is_number() ? found->get<double>() : otherwise;
+}
+
 }  // namespace crosstalk

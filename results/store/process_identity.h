@@ -27,4 +27,7 @@ nlohmann::json to_json(const ProcessIdentity& process);
 /// Nothing if fields are missing or of another type.
 std::optional<ProcessIdentity> process_identity(const nlohmann::json& json);
 
+/// A number of what a process says of its work, an object; `otherwise` where it says none.
+double said(const nlohmann::json& activity, const char* key, double otherwise = 0);
+
 }  // namespace crosstalk

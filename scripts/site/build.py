@@ -128,7 +128,8 @@ def memory_page(memory, compared):
         text += f"`model.layer = \"published\"` sets the layer of {layer['source']}:\n\n| key | value |\n|---|---|\n"
         text += "".join(f"| `{key}` | `{json.dumps(value)}` |\n" for key, value in layer["set"].items())
         text += f"\nOne layer of width 64 with 2 heads has {layer['parameters']:,} parameters.\n" if layer.get("parameters") else ""
-        text += f"\nLacking: {layer['lacks']}.\n" if layer.get("lacks") else ""
+        lacks = "; ".join(f"{one['what']}: {one['consequence']}" for one in layer["lacks"])
+        text += f"\nLacking: {lacks}.\n" if lacks else ""
     else:
         text += "None; a language model has the memory with the parts that the study sets.\n"
     name = memory["name"]

@@ -9,9 +9,10 @@ namespace crosstalk::arithmetic_task {
 namespace {
 ArithmeticSpec spec_of(const Options& options, bool eval) {
   const std::string &form = options.get_string("task.form"), prefix = eval ? "eval_" : "";
-  return {form == "parity" ? ArithmeticForm::parity
-          : form == "flat" ? ArithmeticForm::flat
-                           : ArithmeticForm::brackets,
+  return {form == "parity"   ? ArithmeticForm::parity
+          : form == "flat"   ? ArithmeticForm::flat
+          : form == "prefix" ? ArithmeticForm::prefix
+                             : ArithmeticForm::brackets,
           form == "parity" ? 2 : int_option(options, "modulus"),
           int_option(options, prefix + "shortest"),
           int_option(options, prefix + "longest"),
@@ -39,7 +40,9 @@ class Arithmetic final
     Reader reader{*this, sequence.tokens, 0, position};
     if (spec_.form == ArithmeticForm::parity)
       return static_cast<std::int32_t>(std::count(sequence.tokens, sequence.tokens + position, 2) % 2);
-    const std::int64_t value = spec_.form == ArithmeticForm::flat ? reader.sum() : reader.expression();
+    const std::int64_t value = spec_.form == ArithmeticForm::flat     ? reader.sum()
+                               : spec_.form == ArithmeticForm::prefix ? reader.prefix()
+                                                                      : reader.expression();
     return static_cast<std::int32_t>((value % spec_.modulus + spec_.modulus) % spec_.modulus);
   }
 
@@ -89,6 +92,16 @@ class Arithmetic final
       }
       return value;
     }
+    static std::int64_t applied(char op, std::int64_t a, std::int64_t b, int modulus) {
+      return (op == '+' ? a + b : op == '-' ? a - b : a * b) % modulus;
+    }
+    std::int64_t prefix() {
+      if (look() == '0') return digit();
+      const char op = look();
+      ++at;
+      const std::int64_t left = prefix();
+      return applied(op, left, prefix(), task.spec_.modulus);
+    }
     std::int64_t expression() {
       if (look() == '-') return ++at, -digit();
       if (look() == '0') return digit();
@@ -97,8 +110,7 @@ class Arithmetic final
       if (look() != ')') {
         const char op = look();
         ++at;
-        const std::int64_t right = expression();
-        value = (op == '+' ? value + right : op == '-' ? value - right : value * right) % task.spec_.modulus;
+        value = applied(op, value, expression(), task.spec_.modulus);
       }
       ++at;  // )
       return value;
@@ -107,17 +119,13 @@ class Arithmetic final
 };
 
 void resolve(Options& options) {
-  for (const std::string prefix : {"", "eval_"}) {
-    const std::string low = "task." + prefix + "shortest", high = "task." + prefix + "longest";
-    for (const auto& [key, from] :
-         {std::pair{low, std::string("task.shortest")}, {high, std::string("task.longest")}})
-      if (!prefix.empty() && options.get_int(key) == 0) options.set(key, options.get_int(from));
-    refuse_above(options, low, high);
-  }
-  if (options.get_string("task.form") == "brackets" && options.get_string("task.query_at") == "every")
+  resolve_sizes(options);
+  const std::string& form = options.get_string("task.form");
+  if ((form == "brackets" || form == "prefix") && options.get_string("task.query_at") == "every")
     throw OptionError(
         "task.query_at",
-        "task.query_at = \"every\": an open bracket has no value yet; form brackets is asked at the end");
+        fmt::format("task.query_at = \"every\": what is open has no value yet; form {} is asked at the end",
+                    form));
 }
 
 }  // namespace
@@ -125,10 +133,12 @@ void resolve(Options& options) {
 TaskKind kind() {
   return {
       "arithmetic",
-      "parity, and arithmetic modulo 5 without and with brackets",
+      "parity, and arithmetic modulo 5 without brackets, with them, or in prefix notation",
       "form = \"parity\": bits, and the parity of all of them due at the last one. form = \"flat\": digits modulo `modulus` with + - * between and = "
       "at the end, where the value is due; * binds tighter. form = \"brackets\": expressions of digits, -d, (d), (-d) and (left op right), split at "
-      "random. Sizes (bits, operands, tokens) are uniform in shortest .. longest, of evaluation in eval_shortest .. eval_longest; the rest of a "
+      "random. form = \"prefix\" with modulus = 23: + - * in front of two operands, as many operators left of the second as a uniform draw says (Mano, "
+      "Allen-Zhu 2025, arXiv 2512.17351: 1 to L operators in training, L in evaluation, L = 10, 13, 16; the published text opens with a token for the "
+      "number of operators, left out here as prefix notation says where it ends). Sizes (bits, operands, tokens, operators) are uniform in shortest .. longest, of evaluation in eval_shortest .. eval_longest; the rest of a "
       "sequence is blank. query_at = \"every\" asks at every bit or operand what the value is so far, which is learned far sooner than one label a "
       "sequence: say which of the two a number belongs to. The languages are those of Deletang et al. 2023 (arXiv 2207.02098), one label and "
       "training on 3 .. 40 tokens, read at 40 .. 256, those of Grazzi et al. 2024 (arXiv 2411.12537; their code counts the answer, = and a blank "
@@ -136,16 +146,12 @@ TaskKind kind() {
       "DeltaNet with eigenvalues in [-1, 1] 1.000 on parity, 0.971 without and 0.260 with brackets, with those in [0, 1] 0.017, 0.314 and 0.194). "
       "times = false leaves * out. Guessing is right once in `modulus` (chance_accuracy; parity 1/2), and as products are often 0, "
       "baseline_most_common_accuracy is more.",
-      {choice("form", "parity", "parity, or arithmetic without or with brackets",
-              {"parity", "flat", "brackets"}),
-       {"modulus", std::int64_t{5}, "digits are 0 .. modulus - 1; of parity 2", 2, 1024},
-       {"shortest", std::int64_t{3}, "smallest size in training: bits, operands (flat), tokens (brackets)", 1,
-        1 << 20},
-       {"longest", std::int64_t{40}, "largest size in training", 1, 1 << 20},
-       {"eval_shortest", std::int64_t{0}, "smallest size in evaluation; 0 means as in training", 0, 1 << 20},
-       {"eval_longest", std::int64_t{0}, "largest size in evaluation; 0 means as in training", 0, 1 << 20},
-       choice("query_at", "end", "where an answer is due", {"end", "every"}),
-       {"times", true, "whether products occur"}},
+      with_sizes({choice("form", "parity", "parity, arithmetic without or with brackets, or prefix notation",
+                         {"parity", "flat", "brackets", "prefix"}),
+                  {"modulus", std::int64_t{5}, "digits are 0 .. modulus - 1; of parity 2", 2, 1024},
+                  choice("query_at", "end", "where an answer is due", {"end", "every"}),
+                  {"times", true, "whether products occur"}},
+                 "bits, operands (flat), tokens (brackets), operators (prefix)", 3),
       resolve,
       make<Arithmetic>};
 }

@@ -5,6 +5,8 @@
 // flat:      digit op digit op .. digit =, op one of + - *, of which * binds tighter; s operands. Due at "=".
 // brackets:  an expression of s tokens and "=". s = 1: d, 2: -d, 3: (d), 4: (-d), else (left op right), the length of left
 //            uniform in 1 .. s - 4. Due at "=".
+// prefix:    s operators, each in front of its two operands, and "=". Of the operators that follow one a uniform share belongs to its left operand
+//            (Mano of Allen-Zhu 2025, arXiv 2512.17351).
 //
 // What follows is blank. Dense: due at every bit, or at every operand, of what stands there so far.
 // SPDX-License-Identifier: Apache-2.0
@@ -13,7 +15,7 @@
 
 namespace crosstalk {
 
-enum class ArithmeticForm : std::int32_t { parity, flat, brackets };
+enum class ArithmeticForm : std::int32_t { parity, flat, brackets, prefix };
 
 struct ArithmeticSpec {
   ArithmeticForm form = ArithmeticForm::parity;
@@ -26,12 +28,13 @@ struct ArithmeticSpec {
   CT_HD std::int32_t digit(std::int32_t value) const { return 1 + value; }
   CT_HD std::int32_t sign(std::int32_t i) const { return 1 + modulus + i; }  ///< of "+-*=()"
   CT_HD std::int32_t vocabulary() const {
-    return 1 + modulus + (form == ArithmeticForm::parity ? 0 : form == ArithmeticForm::flat ? 4 : 6);
+    return 1 + modulus + (form == ArithmeticForm::parity ? 0 : form == ArithmeticForm::brackets ? 6 : 4);
   }
   CT_HD std::int32_t tokens() const {
-    return form == ArithmeticForm::parity ? longest
-           : form == ArithmeticForm::flat ? 2 * longest
-                                          : longest + 1;
+    return form == ArithmeticForm::parity   ? longest
+           : form == ArithmeticForm::flat   ? 2 * longest
+           : form == ArithmeticForm::prefix ? 2 * longest + 2
+                                            : longest + 1;
   }
 };
 
@@ -81,11 +84,42 @@ CT_HD inline std::int32_t write_brackets(RandomStream& random, const ArithmeticS
   return values[0];
 }
 
+/// Writes an expression of `size` operators and returns its value. `work` holds 2 (size + 1) integers: operators of what is still to be written, and
+/// values.
+CT_HD inline std::int32_t write_prefix(RandomStream& random, const ArithmeticSpec& spec, std::int32_t size,
+                                       std::int32_t* tokens, std::int32_t* work) {
+  std::int32_t *todo = work, *values = work + size + 1;
+  std::int32_t left = 1, known = 0;
+  todo[0] = size;
+  for (std::int32_t t = 0; t < 2 * size + 1; ++t) {
+    const std::int32_t operators = todo[--left];
+    if (operators == 0) {
+      tokens[t] = spec.digit(draw_below(random, spec.modulus));
+      continue;
+    }
+    tokens[t] = spec.sign(draw_below(random, spec.times ? 3 : 2));
+    const std::int32_t first = draw_below(random, operators);
+    todo[left++] = operators - 1 - first;
+    todo[left++] = first;
+  }
+  for (std::int32_t t = 2 * size; t >= 0; --t) {
+    const std::int32_t op = tokens[t] - spec.sign(0);
+    if (op < 0) {
+      values[known++] = tokens[t] - spec.digit(0);
+      continue;
+    }
+    const std::int32_t a = values[--known], b = values[--known];
+    values[known++] = applied(op, a, b, spec.modulus);
+  }
+  return values[0];
+}
+
 }  // namespace arithmetic
 
 /// [labels | what brackets need]
 CT_HD inline std::int32_t arithmetic_scratch_size(const ArithmeticSpec& spec) {
-  return spec.tokens() + (spec.form == ArithmeticForm::brackets ? 4 * spec.longest + 8 : 0);
+  const bool work = spec.form == ArithmeticForm::brackets || spec.form == ArithmeticForm::prefix;
+  return spec.tokens() + (work ? 4 * spec.longest + 8 : 0);
 }
 
 CT_HD inline void arithmetic_sequence(const ArithmeticSpec& spec, std::uint64_t data_seed, Split split,
@@ -97,6 +131,9 @@ CT_HD inline void arithmetic_sequence(const ArithmeticSpec& spec, std::uint64_t 
   if (spec.form == ArithmeticForm::brackets) {
     labels[size] = arithmetic::write_brackets(random, spec, size, out.tokens, labels + T);
     out.tokens[size] = spec.sign(arithmetic::equals);
+  } else if (spec.form == ArithmeticForm::prefix) {
+    labels[2 * size + 1] = arithmetic::write_prefix(random, spec, size, out.tokens, labels + T);
+    out.tokens[2 * size + 1] = spec.sign(arithmetic::equals);
   } else if (spec.form == ArithmeticForm::parity) {
     std::int32_t sum = 0;
     for (std::int32_t t = 0; t < size; ++t) {

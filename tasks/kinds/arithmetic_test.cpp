@@ -20,12 +20,16 @@ using testing::Settings;
 using testing::uniformity_score;
 using testing::whole;
 
-const Settings flat = {{"form", std::string("flat")}}, brackets = {{"form", std::string("brackets")}};
+const Settings flat = {{"form", std::string("flat")}}, brackets = {{"form", std::string("brackets")}},
+               mano = {{"form", std::string("prefix")}, {"modulus", whole(23)},
+                       {"shortest", whole(1)},          {"longest", whole(10)},
+                       {"eval_shortest", whole(6)},     {"eval_longest", whole(6)}};
 
 [[maybe_unused]] const bool pinned =
     testing::pin({{"arithmetic", "parity", {}, 0xe585b4d5eed88b52u, 0x824cbe3b92886694u},
                   {"arithmetic", "flat", flat, 0x92625582d99f6f13u, 0x93c51d3204f6f835u},
-                  {"arithmetic", "brackets", brackets, 0x2c2c18cdaa5cf6c4u, 0xee357ef8b0ba0b5cu}});
+                  {"arithmetic", "brackets", brackets, 0x2c2c18cdaa5cf6c4u, 0xee357ef8b0ba0b5cu},
+                  {"arithmetic", "prefix", mano, 0xee80287bb3bd7b39u, 0x50872a2445b52d02u}});
 
 [[maybe_unused]] const bool fitted = [] {
   testing::fit()["arithmetic"] = [](Settings& settings) {
@@ -128,6 +132,53 @@ TEST(Arithmetic, BracketsAreWhatTheirGrammarSays) {
       EXPECT_LT(std::abs(uniformity_score(signs)), 4) << size;
     }
   }
+}
+
+// Mano: read from behind with a stack of values, 10,000 of each split.
+TEST(Arithmetic, PrefixNotationHasAsManyOperatorsAsItsSize) {
+  const auto task = make_task("arithmetic", mano);
+  EXPECT_EQ(task->vocabulary().tokens, 28);
+  std::vector<int> left(6), signs(3);
+  for (const Split split : {Split::train, Split::eval, Split::test}) {
+    const bool train = split == Split::train;
+    EXPECT_EQ(task->shape(split), (SequenceShape{train ? 22 : 14, 1, 1}));
+    SequenceBuffer buffer(*task, split);
+    std::vector<int> sizes(10);
+    for (std::uint64_t n = 0; n < 10000; ++n) {
+      const SequenceView s = buffer.draw(2, n);
+      const int end = s.query_position[0] - 1;
+      ASSERT_EQ(s.tokens[end], 27);
+      std::vector<int> values, operators;
+      for (int t = end - 1; t >= 0; --t) {
+        if (s.tokens[t] <= 23) {
+          values.push_back(s.tokens[t] - 1), operators.push_back(0);
+          continue;
+        }
+        const int a = values.back(), b = values[values.size() - 2], op = s.tokens[t] - 24,
+                  of_left = operators.back();
+        const int both = 1 + of_left + operators[operators.size() - 2];
+        values.resize(values.size() - 2), operators.resize(operators.size() - 2);
+        values.push_back(((op == 0   ? a + b
+                           : op == 1 ? a - b
+                                     : a * b) %
+                              23 +
+                          23) %
+                         23),
+            operators.push_back(both);
+        ++signs[static_cast<std::size_t>(op)];
+        if (t == 0 && both == 6) ++left[static_cast<std::size_t>(of_left)];
+      }
+      ASSERT_EQ(values, std::vector{s.target[0]});
+      ASSERT_EQ(end, 2 * operators[0] + 1);
+      ++sizes[static_cast<std::size_t>(operators[0] - 1)];
+    }
+    if (train) {
+      EXPECT_LT(std::abs(uniformity_score(sizes)), 4);
+    } else {
+      EXPECT_EQ(sizes[5], 10000);
+    }
+  }
+  for (const auto& counts : {left, signs}) EXPECT_LT(std::abs(uniformity_score(counts)), 4);
 }
 
 TEST(Arithmetic, LengthsAndRefusals) {

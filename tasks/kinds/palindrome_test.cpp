@@ -22,7 +22,12 @@ using testing::whole;
                    "odds_first",
                    {{"order", std::string("odds_first")}, {"length", whole(30)}},
                    0xc59a8a523b805275u,
-                   0x493464250f06e785u}});
+                   0x493464250f06e785u},
+                  {"palindrome",
+                   "set",
+                   {{"order", std::string("set")}, {"vocabulary", whole(9)}},
+                   0x6e86ec69329991f7u,
+                   0x17ac9634c2b0d497u}});
 
 TEST(Palindrome, SaysEachOrderAndShowsWhatWasDue) {
   const std::map<std::string, std::vector<int>> orders = {
@@ -48,6 +53,35 @@ TEST(Palindrome, SaysEachOrderAndShowsWhatWasDue) {
       }
     }
     EXPECT_LT(std::abs(uniformity_score(data)), 4);
+  }
+}
+
+// Bucket sort, and the different ones: 10,000 of each split, and what is not asked is not in the way.
+TEST(Palindrome, SortsAndSaysEachOnce) {
+  for (const bool set : {false, true}) {
+    const auto task = make_task(
+        "palindrome",
+        {{"length", whole(12)}, {"vocabulary", whole(6)}, {"order", std::string(set ? "set" : "sorted")}});
+    for (const Split split : {Split::train, Split::eval, Split::test}) {
+      SequenceBuffer buffer(*task, split);
+      for (std::uint64_t n = 0; n < 10000; ++n) {
+        const SequenceView s = buffer.draw(3, n);
+        std::vector<int> said;
+        for (int v = 0; v < 5; ++v)
+          for (int t = 0, seen = 0; t < 6; ++t)
+            if (s.tokens[t] == v && (!set || seen++ == 0)) said.push_back(v);
+        if (set) said.push_back(5);
+        for (int i = 0; i < 6; ++i) {
+          const bool due = i < std::ssize(said);
+          ASSERT_EQ(s.target[i], due ? said[static_cast<std::size_t>(i)] : -1);
+          if (due) {
+            ASSERT_EQ(s.query_position[i], 7 + i);
+          }
+          ASSERT_EQ(s.tokens[6 + i], i == 0 || !due ? 5 : said[static_cast<std::size_t>(i - 1)]);
+        }
+      }
+    }
+    EXPECT_DOUBLE_EQ(task->baselines().at("chance_accuracy"), set ? 1.0 / 6 : 1.0 / 5);
   }
 }
 

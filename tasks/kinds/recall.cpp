@@ -1,5 +1,7 @@
 // recall: how many associations can a memory hold? (Schlag et al. 2021, arXiv 2102.11174, section 6.1.1)
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
 #include "tasks/drawn_task.h"
 #include "tasks/kinds/recall_sequence.h"
 
@@ -15,7 +17,7 @@ class Recall final : public DrawnTask<Recall, FusedTask, recall_sequence, recall
   Vocabulary vocabulary() const override { return {spec_.keys, spec_.values, false}; }
 
   SequenceShape full_shape(Split split) const override {
-    return {spec_.associations, 2, split == Split::train ? queries_ : spec_.associations};
+    return {of(split).associations, 2, split == Split::train ? queries_ : of(split).associations};
   }
 
   std::map<std::string, double> baselines() const override {
@@ -25,11 +27,14 @@ class Recall final : public DrawnTask<Recall, FusedTask, recall_sequence, recall
   }
 
   void lengthen(int factor) override {
-    refuse_longer(factor, "task recall", "it stores each key once and would run out of keys",
-                  "or task reassign or swap");
+    eval_.associations = lengthened_size(spec_.associations, factor);
+    if (eval_.associations > std::min(spec_.keys, spec_.values))
+      refuse_longer(factor, "task recall", "it stores each key once and would run out of keys",
+                    fmt::format("or task.keys and task.values of at least {}, or task reassign or swap",
+                                eval_.associations));
   }
 
-  int eval_load() const override { return spec_.associations; }
+  int eval_load() const override { return eval_.associations; }
 
  private:
   int queries_;

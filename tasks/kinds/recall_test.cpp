@@ -135,8 +135,14 @@ TEST(Recall, RefusesWhatCannotBeStored) {
   EXPECT_NE(refused({{"associations", whole(0)}}), "accepted");
 }
 
-TEST(Recall, HasNoLongerForm) {
+TEST(Recall, HasALongerFormWhereItHasKeysForIt) {
   const auto task = make_task("recall");
+  const auto longer = make_task("recall", {{"keys", whole(80)}, {"values", whole(90)}})->lengthened(4);
+  EXPECT_EQ(longer->eval_load(), 80);
+  EXPECT_EQ(longer->shape(Split::eval), (SequenceShape{80, 2, 80}));
+  SequenceBuffer buffer(*longer, Split::eval);
+  const SequenceView s = buffer.draw(1, 2);
+  for (int q = 0; q < 80; ++q) ASSERT_EQ(s.target[q], longer->reference_answer(s, s.query[q], 80));
   EXPECT_EQ(task->lengthened(1)->shape(Split::eval), task->shape(Split::eval));
   try {
     task->lengthened(2);

@@ -151,9 +151,11 @@ Description describe(const Memory& kind) {
              {"expand_k", kind.published.expand_k},
              {"expand_v", kind.published.expand_v},
              {"parameters", kind.published.parameters},
-             {"lacks", kind.published.lacks},
+             {"lacks", Json::array()},
              {"eps_times", std::array{"none", "keys", "values"}[static_cast<int>(kind.published.eps_times)]}};
     for (const auto& [key, value] : kind.published.set) layer["set"][key] = to_json(value);
+    for (const Difference& one : kind.published.lacks)
+      layer["lacks"].push_back({{"what", one.what}, {"consequence", one.consequence}});
   }
   described.json["published"] = layer;
   described.text += "\nInputs (crosstalk apply):";
@@ -187,15 +189,11 @@ Description describe(const Memory& kind) {
   std::vector<double> lives;  // none where nothing fades
   if (options) lives = half_lives_at_start(*options, {kKeys, kValues});
   if (!lives.empty()) {
-    const auto quantile = [&](double share) {
-      return lives[static_cast<std::size_t>(share * static_cast<double>(lives.size() - 1))];
-    };
     described.text += fmt::format(
         "What it holds decays at the start with a half-life of {:.3g} tokens (median; 90 of 100 numbers\n"
         "between {:.3g} and {:.3g}).\n",
-        quantile(0.5), quantile(0.05), quantile(0.95));
-    described.json["half_life_at_start"] = {
-        {"median", quantile(0.5)}, {"low", quantile(0.05)}, {"high", quantile(0.95)}};
+        lives[1], lives[0], lives[2]);
+    described.json["half_life_at_start"] = {{"median", lives[1]}, {"low", lives[0]}, {"high", lives[2]}};
   }
   const std::vector<std::string> forms = apply_forms(kind);
   described.json["forms"] = forms;

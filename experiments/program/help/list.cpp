@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <future>
 
 #include "experiments/common/command.h"
 #include "experiments/common/exit_codes.h"
@@ -75,19 +76,26 @@ Listing list_studies(const fs::path& folder, Console& console) {
   for (const fs::directory_entry& entry : fs::directory_iterator(folder))
     if (entry.path().extension() == ".toml") paths.push_back(entry.path());
   std::sort(paths.begin(), paths.end());
+  std::vector<std::future<Json>> items;  // or what is wrong with a file
+  for (const fs::path& path : paths)
+    items.push_back(std::async(std::launch::async, [&path]() -> Json {
+      try {
+        const Study study = read_study(path);
+        return {{"path", path.string()},
+                {"name", study.name},
+                {"title", study.title},
+                {"runs", study.runs.size()},
+                {"product", study.product}};
+      } catch (const ConfigError& error) {
+        return error.what();
+      }
+    }));
   Listing listing{{"path", "runs", "title"}};
-  for (const fs::path& path : paths) {
-    try {
-      const Study study = read_study(path);
-      listing.items.push_back({{"path", path.string()},
-                               {"name", study.name},
-                               {"title", study.title},
-                               {"runs", study.runs.size()},
-                               {"product", study.product}});
-    } catch (const ConfigError& error) {
-      print_plain(console, error.what());
-    }
-  }
+  for (std::future<Json>& one : items)
+    if (const Json item = one.get(); item.is_string())
+      print_plain(console, item.get<std::string>());
+    else
+      listing.items.push_back(item);
   if (listing.items.empty()) print_note(console, fmt::format("no study files in {}", folder.string()));
   return listing;
 }

@@ -129,21 +129,42 @@ std::vector<std::string> starting_cells(const Memory& memory) {
 
 std::string comparable_table() {
   std::string text =
-      "| memory | map | norm of k, q | norm of the read | gates | how they are made, and start | read and scale | "
-      "published layer |\n|---|---|---|---|---|---|---|---|\n";
+      "| memory | map | norm of k, q | norm of the read | gates | how they are made, and start | read and scale "
+      "|\n|---|---|---|---|---|---|---|\n";
   for (const Memory& memory : all_memories()) {
-    std::vector<std::string> cells = starting_cells(memory), layer;
-    for (const auto& [key, value] : memory.published.set) {
-      std::string word = to_text(value);
-      std::erase(word, '"');
-      layer.push_back(fmt::format("{} {}", key.substr(key.find('.') + 1), word));
-    }
-    cells.insert(cells.end(), {memory.laws.empty() ? "-" : memory.laws, memory.equation,
-                               memory.published ? layer.empty() ? "sizes alone" : join(layer, ", ") : "-"});
+    std::vector<std::string> cells = starting_cells(memory);
+    cells.insert(cells.end(), {memory.laws.empty() ? "-" : memory.laws, memory.equation});
     cells[0] = fmt::format("`{}`", cells[0]);
     text += "|";
     for (const std::string& one : cells) text += fmt::format(" {} |", cell(one));
     text += "\n";
+  }
+  return text;
+}
+
+std::string layers_table() {
+  std::string text =
+      "| memory | source | weights of width 64, 2 heads | agrees | differs | what follows |\n|---|---|--:|---|---|---|\n";
+  for (const Memory& memory : all_memories()) {
+    const PublishedLayer& layer = memory.published;
+    std::vector<std::string> agrees, differs, follows;
+    for (const auto& [key, value] : layer.set) {
+      std::string word = to_text(value);
+      std::erase(word, '"');
+      agrees.push_back(fmt::format("{} {}", key.substr(key.find('.') + 1), word));
+    }
+    for (std::size_t i = 0; i < layer.lacks.size(); ++i) {
+      const std::string number = layer.lacks.size() > 1 ? fmt::format("{}. ", i + 1) : "";
+      differs.push_back(number + layer.lacks[i].what), follows.push_back(number + layer.lacks[i].consequence);
+    }
+    if (!layer) differs = {"its authors have no layer, or none that is built here"}, follows = {"it is used as it is"};
+    const auto words = [](const std::vector<std::string>& all, const char* sign, const char* otherwise) {
+      return cell(all.empty() ? otherwise : join(all, sign));
+    };
+    text += fmt::format("| `{}` | {} | {} | {} | {} | {} |\n", memory.name, layer ? cell(layer.source) : "-",
+                        layer.parameters > 0 ? fmt::format("{}, as counted there", layer.parameters) : "-",
+                        layer ? words(agrees, ", ", "projections alone") : "-", words(differs, "; ", "nothing that is known"),
+                        words(follows, "; ", "-"));
   }
   return text;
 }

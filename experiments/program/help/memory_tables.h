@@ -13,8 +13,10 @@ std::string families_table();
 std::string tasks_table();
 /// memory | what a token does, by family (docs/memories.md).
 std::string memories_table();
-/// memory | what it starts with: map, norms, gates, and in a published layer what stands around it (docs/comparable.md).
+/// memory | what it starts with: map, norms, gates (docs/comparable.md).
 std::string comparable_table();
+/// memory | source and counted weights of its published layer | what agrees | what differs | what follows (docs/comparable.md).
+std::string layers_table();
 /// The same of map, norms and gates in plain text, for a terminal.
 std::string comparable_text();
 /// memory | inputs | equation | options | states (docs/apply.md).

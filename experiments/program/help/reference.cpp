@@ -194,11 +194,13 @@ int run_reference(const Arguments& arguments, Console& console) {
     console.out << tasks_table();
   else if (page == "comparable")
     console.out << comparable_table();
+  else if (page == "layers")
+    console.out << layers_table();
   else if (page == "apply")
     console.out << apply_table();
   else
     throw UsageError(
-        fmt::format("reference: '{}' is none of tasks, families, memories, comparable and apply", page));
+        fmt::format("reference: '{}' is none of tasks, families, memories, comparable, layers and apply", page));
   return exit_done;
 }
 
@@ -256,10 +258,10 @@ extern const Command reference_command, completion_command, man_command;
 const Command reference_command = {
     "reference",
     "print every key, column, figure, task and memory as one page",
-    "[tasks|families|memories|comparable|apply]",
+    "[tasks|families|memories|comparable|layers|apply]",
     "Markdown on stdout; docs/reference.md is made by it. With 'tasks' and 'families' the tables that\n"
-    "README has, with 'memories' that of docs/memories.md, with 'comparable' that of docs/comparable.md,\n"
-    "with 'apply' that of docs/apply.md: inputs, equations and states.\n\n"
+    "README has, with 'memories' that of docs/memories.md, with 'comparable' and 'layers' those of\n"
+    "docs/comparable.md, with 'apply' that of docs/apply.md: inputs, equations and states.\n\n"
     "Example:\n  crosstalk reference > reference.md\n",
     0,
     1,

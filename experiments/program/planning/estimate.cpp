@@ -149,13 +149,18 @@ std::string roughly(double seconds) {
 
 const char* const kMeasure = "('crosstalk bench STUDY --study-packs' measures)";
 
-TimeForecast on_gpu(const std::vector<const Run*>& runs) {
+double seconds_on_gpu(const std::vector<const Run*>& runs) {
   std::vector<PacedRun> paced;
   for (const Run* run : runs) paced.push_back({run, max_steps(*run)});
-  const double seconds = gpu_seconds(paced);
+  return gpu_seconds(paced);
+}
+
+TimeForecast on_gpu(const std::vector<const Run*>& runs) {
+  const double seconds = seconds_on_gpu(runs);
   return {seconds, fmt::format("about {} on one H100 or H200", roughly(seconds)),
           fmt::format("on a GPU by the milliseconds of each memory there, right within a factor of three {}",
-                      kMeasure)};
+                      kMeasure),
+          seconds_on_gpu};
 }
 
 /// " if every run takes its train.max_steps, less where runs stop early"; "" of probes, which take none.
@@ -181,13 +186,12 @@ TimeForecast estimate_time(const std::vector<const Run*>& runs, const TrainingOp
   }
   const int cores = training.threads > 0 ? training.threads : available_cores();
   std::map<std::string, Tried> tried;
-  std::vector<double> works;
   for (const Run* run : runs) {
-    works.push_back(work_of_step(*run));
+    const double of_step = work_of_step(*run);
     Tried& one = tried[run->label];
-    if (too_long(*run, works.back())) continue;
-    if (one.light.run == nullptr || works.back() < one.light.work) one.light = {run, works.back(), {}};
-    if (one.heavy.run == nullptr || works.back() > one.heavy.work) one.heavy = {run, works.back(), {}};
+    if (too_long(*run, of_step)) continue;
+    if (one.light.run == nullptr || of_step < one.light.work) one.light = {run, of_step, {}};
+    if (one.heavy.run == nullptr || of_step > one.heavy.work) one.heavy = {run, of_step, {}};
   }
   const auto begin = Clock::now();
   const auto end = begin + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(budget));
@@ -209,18 +213,22 @@ TimeForecast estimate_time(const std::vector<const Run*>& runs, const TrainingOp
     return {std::nullopt, "not known here; " + gpu.text + whole_runs,
             fmt::format("here nothing was tried: these runs are too large for a moment {}; {}", kMeasure,
                         gpu.basis)};
-  double whole = 0, typical = 0;
-  for (std::size_t i = 0; i < runs.size(); ++i) {
-    double step = tried.at(runs[i]->label).seconds(works[i]);
-    if (std::isnan(step)) step = known / work * works[i];
-    const double lengths = work_of_lengths(*runs[i]) / works[i];  // in steps of training
-    const double steps = max_steps(*runs[i]) * mean_size(runs[i]->config);
-    whole += step * (steps + lengths);
-    typical += step * (std::min(5000.0, steps) + lengths);
-  }
-  const double side_by_side = std::min<double>(cores, static_cast<double>(runs.size()));
-  whole /= side_by_side;
-  typical /= side_by_side;
+  const auto seconds_within = [tried, other = known / work, cores](const std::vector<const Run*>& some,
+                                                                   double most_steps) {
+    double all = 0;
+    for (const Run* run : some) {
+      const double of_step = work_of_step(*run);
+      double step = tried.at(run->label).seconds(of_step);
+      if (std::isnan(step)) step = other * of_step;
+      const double lengths = work_of_lengths(*run) / of_step;  // in steps of training
+      all += step * (std::min(most_steps, max_steps(*run) * mean_size(run->config)) + lengths);
+    }
+    return all / std::min<double>(cores, static_cast<double>(some.size()));
+  };
+  const auto seconds_of = [=](const std::vector<const Run*>& some) {
+    return seconds_within(some, std::numeric_limits<double>::infinity());
+  };
+  const double whole = seconds_of(runs), typical = seconds_within(runs, 5000);
   const bool stops =
       std::any_of(runs.begin(), runs.end(), [](const Run* run) { return may_stop(run->config); });
   std::string text = fmt::format("about {} on {} like these", roughly(whole), plural(cores, "idle core"));
@@ -231,7 +239,7 @@ TimeForecast estimate_time(const std::vector<const Run*>& runs, const TrainingOp
                                   tried.size() == 1 ? "1 memory" : fmt::format("{} memories", tried.size()),
                                   duration(since(begin)));
   if (!whole_runs.empty()) basis += "; " + gpu.basis;
-  return {whole, text, basis};
+  return {whole, text, basis, seconds_of};
 }
 
 }  // namespace crosstalk::program

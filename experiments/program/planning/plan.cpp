@@ -15,9 +15,9 @@
 #include "experiments/common/stores.h"
 #include "experiments/common/text.h"
 #include "experiments/program/chosen.h"
+#include "experiments/program/planning/budget.h"
 #include "experiments/program/planning/estimate.h"
 #include "experiments/program/planning/survey.h"
-#include "experiments/sharing/forecast.h"
 #include "experiments/sharing/session_options.h"
 #include "experiments/training/foreign_memory.h"
 #include "experiments/training/pack.h"
@@ -317,10 +317,13 @@ int run_plan(const Arguments& arguments, Console& console) {
   keep_chosen(arguments, study, console);
   const std::filesystem::path store = store_path_of(arguments, study);
   const bool detect = arguments.has("detect"), json = arguments.has("json");
+  const double budget = arguments.has("budget") ? seconds_of(arguments.get("budget"), "--budget") : 0;
   FigureOptions options;
   options.metric = arguments.get("metric");
   const double size = detect ? number_in(arguments.get("detect")).value_or(0) : 1;
-  if (detect && json) throw UsageError("--detect prints a sentence; leave --json out");
+  for (const char* sentence : {"detect", "budget"})
+    if (json && arguments.has(sentence))
+      throw UsageError(fmt::format("--{} prints a sentence; leave --json out", sentence));
   if (!(size > 0 && std::isfinite(size)))
     throw UsageError(
         fmt::format("--detect {}: the size of a difference, above 0 in either direction, such as 0.05",
@@ -328,7 +331,10 @@ int run_plan(const Arguments& arguments, Console& console) {
   if (!detect && !options.metric.empty())
     throw UsageError("--metric: of --detect SIZE, the difference that shall be told");
   const StoreHeads heads = load_heads(store, console);
-  print_plan(study, heads, store, json, asked, console);
+  const TimeForecast time = print_plan(study, heads, store, json, asked, console);
+  if (arguments.has("budget"))
+    console.out << fmt::format("budget: {}\n", budget_text(missing_of(study, heads.contents), time, arguments,
+                                                           budget, console.program));
   if (!detect) return exit_done;
   try {
     LabelledRecords rows;
@@ -346,10 +352,13 @@ int run_plan(const Arguments& arguments, Console& console) {
 
 }  // namespace
 
-void print_plan(const Study& study, const StoreHeads& heads, const std::filesystem::path& store, bool json,
-                const std::optional<TrainingOptions>& asked, Console& console) {
+TimeForecast print_plan(const Study& study, const StoreHeads& heads, const std::filesystem::path& store,
+                        bool json, const std::optional<TrainingOptions>& asked, Console& console) {
   const StoreContents& contents = heads.contents;
-  if (json) return print_json(study, heads, store, asked, console);
+  if (json) {
+    print_json(study, heads, store, asked, console);
+    return {};
+  }
   const std::vector<LabelRow> rows = rows_of(study, contents);
   StateCounts total;
   for (const Run& run : study.runs) total.add(state_of(run, contents));  // once, whatever its labels
@@ -403,6 +412,7 @@ void print_plan(const Study& study, const StoreHeads& heads, const std::filesyst
   if (total.failed > 0)
     console.out << fmt::format("{} failed and are not tried again by 'run'; 'crosstalk retry' does\n",
                                plural(total.failed, "run"));
+  return time;
 }
 
 std::string too_many_keys(const std::vector<const Run*>& runs) {
@@ -500,7 +510,7 @@ extern const Command plan_command;
 const Command plan_command = {
     "plan",
     "show what a study would train, and what of it is done",
-    "STUDY.toml [--out STORE] [--set KEY=VALUE]... [--device DEVICE] [--threads N] [--detect SIZE] [--json]",
+    "STUDY.toml [--out STORE] [--set KEY=VALUE]... [--device DEVICE] [--threads N] [--budget TIME] [--detect SIZE] [--json]",
     "Reads and checks the study. Three lines say how much is to be trained, how long it takes and what to look at;\n"
     "then it spells out the product of the axes, and lists each memory\n"
     "with its feature dimension d_dot, its state size (floats a sequence at inference) and\n"
@@ -508,7 +518,8 @@ const Command plan_command = {
     "'crosstalk describe verdict'); when a run stops early, and whether memory can do it. The time is that of the records\n"
     "of the store; before there are any, or with --device and --threads, it is estimated: on the CPU by trying some shapes\n"
     "for two seconds, on a GPU, which need not be there, by the milliseconds that each memory took on one. On a GPU it names memories whose shapes only the slow form of a kernel covers, and\n"
-    "why. --detect 0.05 says how many seeds such a difference of labels needs, by the spread of the recorded runs\n"
+    "why. --budget 10m says what of it is trained in so long, and by which command: whole seeds, then some rates and points of one\n"
+    "seed. --detect 0.05 says how many seeds such a difference of labels needs, by the spread of the recorded runs\n"
     "('crosstalk describe bold').\n"
     "What labels differ in besides the swept keys, defaults included, is told: 'crosstalk describe comparable'.\n"
     "Creates nothing.\n\n"
@@ -527,6 +538,11 @@ const Command plan_command = {
       for (CommandOption& option :
            session_option_list())  // the time is then that of this place, whatever is recorded
         if (option.name == "device" || option.name == "threads") options.push_back(std::move(option));
+      options.push_back({"budget",
+                         "TIME",
+                         "Say what of the study fits into so long (90s, 10m, 4h), and the command for it",
+                         false,
+                         {}});
       options.push_back(
           {"detect",
            "SIZE",

@@ -6,12 +6,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "experiments/program/planning/budget.h"
 #include "tasks/kinds/file_example.h"
 
 namespace crosstalk::program {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Pair;
 
 std::vector<std::string> warnings_with(const std::string& base) {
   const Study study = parse_study(
@@ -68,6 +71,33 @@ TEST(Plan, WarnsOfTokensAndLabelsThatTrainingNeverHas) {
   EXPECT_THAT(
       warnings_in(folder.path()),
       ::testing::ElementsAre(HasSubstr("1 token (21) and 1 answer (17) of test never come in training")));
+}
+
+// 2 labels, 3 rates, 2 loads, 3 seeds of 90 s: a run takes as many seconds as it has associations.
+TEST(Plan, OfABudgetTakesWholeSeedsThenRatesInTheMiddleThenTheSmallestLoads) {
+  const Study study = parse_study(
+      "[study]\nname = \"s\"\nseeds = [2, 3, 4]\n[base]\ntask.name = \"recall\"\nmodel.d_key = 4\n[memories.delta]\n"
+      "name = \"delta\"\n[memories.softmax]\nname = \"softmax\"\n[[grid]]\nmemory = [\"delta\", \"softmax\"]\n"
+      "\"train.learning_rate\" = [1e-4, 1e-3, 3e-2]\n\"task.associations\" = [5, 10]\n",
+      "s.toml");
+  std::vector<const Run*> runs;
+  for (const Run& run : study.runs) runs.push_back(&run);
+  TimeForecast time;
+  time.seconds_of = [](const std::vector<const Run*>& some) {
+    double all = 0;
+    for (const Run* run : some) all += static_cast<double>(run->config.get_int("task.associations"));
+    return all;
+  };
+  const auto within = [&](double seconds) { return part_within(runs, seconds, time); };
+  EXPECT_TRUE(within(270).where.empty());
+  EXPECT_THAT(within(269).where, ElementsAre(Pair("seed", ElementsAre("2", "3"))));
+  EXPECT_EQ(within(269).runs.size(), 24U);
+  EXPECT_EQ(within(269).seconds, 180);
+  EXPECT_THAT(within(60).where, ElementsAre(Pair("seed", ElementsAre("2")),
+                                            Pair("train.learning_rate", ElementsAre("0.0001", "0.001"))));
+  EXPECT_THAT(within(59).where.back(), Pair("train.learning_rate", ElementsAre("0.001")));
+  EXPECT_THAT(within(29).where.back(), Pair("task.associations", ElementsAre("5")));
+  EXPECT_EQ(within(9).seconds, 10) << "both labels, and more than it may: nothing fits";
 }
 
 }  // namespace

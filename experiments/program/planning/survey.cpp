@@ -52,28 +52,15 @@ StoreSurvey survey(const Study* study, const std::filesystem::path& store, const
   return found;
 }
 
-namespace {
-
-std::string words_of(Verdict verdict) {
-  std::string words = to_text(verdict);
-  std::replace(words.begin(), words.end(), '_', ' ');
-  return words;
-}
-
-}  // namespace
-
 std::string outcome_text(const StoreSurvey& survey) {
   const std::string table = verdict_table(survey);
   return table.empty() || survey.chance.text.empty() ? table : table + "\n" + survey.chance.text + "\n";
 }
 
 std::string outcome_line(const StoreSurvey& survey) {
-  std::vector<std::string> parts;
-  for (const Verdict verdict : verdicts())
-    if (const auto n = survey.verdicts.find(verdict); n != survey.verdicts.end())
-      parts.push_back(fmt::format("{} {}", n->second, words_of(verdict)));
-  if (parts.empty()) return "";
-  return join(parts, ", ") + "." + (survey.chance.text.empty() ? "" : " " + survey.chance.text);
+  if (survey.verdicts.empty()) return "";
+  return join(counted(survey.verdicts), ", ") + "." +
+         (survey.chance.text.empty() ? "" : " " + survey.chance.text);
 }
 
 std::string verdict_table(const StoreSurvey& survey) {

@@ -366,7 +366,7 @@ PY
     done
   done
   for name in $("$crosstalk" list tasks --json | python3 -c 'import json, sys; print(*[x["name"] for x in json.load(sys.stdin)])'); do
-    case $name in file | tokens) continue ;; esac  # have no sequences of their own
+    case $name in file | tokens | text) continue ;; esac  # have no sequences of their own
     run -0 --separate-stderr "$crosstalk" sample "$name" -n 2 --split eval
     [ -n "$output" ]
   done
@@ -1114,6 +1114,32 @@ assert list(pandas.read_json("runs.jsonl", lines=True).id) == list(pandas.read_c
 verdicts = json.loads(subprocess.check_output([sys.argv[1], "status", "runs/tiny", "--json"]))["verdicts"]
 assert set(verdicts) == {"solved"}, verdicts' "$crosstalk"
   refused "needs a study file" "$crosstalk" pilot
+  # What the user sets is not in its way.
+  run -0 --separate-stderr "$crosstalk" pilot wrong.toml --set task.associations=2,3 --set train.learning_rate=1e-2,3e-2 \
+    --set seeds=1,2 --set train.max_steps=300 --set memory=softmax --device cpu --json
+  python3 -c 'import json, sys
+pilot = json.load(sys.stdin)
+assert [point["point"] for point in pilot["points"]] == ["easiest", "hardest"] and pilot["points"][0]["solved"], pilot
+assert pilot["command"].count("train.max_steps=") == pilot["command"].count("train.learning_rate=") == 1, pilot
+assert "--set seeds=1,2" in pilot["command"] and pilot["time"]["seconds"] > 0 and pilot["runs"] > 0, pilot' <<<"$output"
+}
+
+@test "a plan says what of it fits into a budget, and the command trains that" {
+  study 's/^seeds = .*/seeds = [1, 2, 3]/; s/^train.max_steps .*/train.max_steps = 2000/'
+  run -0 --separate-stderr "$crosstalk" plan wrong.toml --budget 1000h --device cpu
+  [[ $output == *"budget: all "*" runs fit into 1000h"* ]]
+  run -0 --separate-stderr "$crosstalk" plan wrong.toml --budget 0.000001s --device cpu
+  [[ $output == *"budget: nothing fits into 0.000001s: "*" with seed = 1"* ]]
+  part=("$source/experiments/mqar.toml" --device cuda --out part)
+  most=$("$crosstalk" plan "${part[@]}" --json | python3 -c 'import json, sys; print(0.7 * json.load(sys.stdin)["time"]["seconds"])')
+  run -0 --separate-stderr "$crosstalk" plan "${part[@]}" --budget "$most"
+  [[ $output =~ budget:\ into\ $most\ fit\ ([0-9]+)\ of\ ([0-9]+)\ runs\ with\ seed\ =\ 1 ]]
+  fits=${BASH_REMATCH[1]} command=$(tail -1 <<<"$output")
+  [[ $command == *" run "*"/mqar.toml --out part --where seed=1"* ]]
+  run -0 --separate-stderr bash -c "$command --dry-run"
+  [[ $output == *", $fits to train"* ]]
+  refused "budget takes seconds" "$crosstalk" plan wrong.toml --budget soon
+  refused "leave --json out" "$crosstalk" plan wrong.toml --budget 1h --json
 }
 
 @test "curves of runs that train: status, report, TensorBoard; and time left before any of them ends" {

@@ -249,7 +249,7 @@ SH
   run -0 --separate-stderr "$crosstalk" work runs/s --python none
   [[ $stderr == *"for no Python (--python none)"* ]]
   refused "--python: no Python with torch and crosstalk" "$crosstalk" work runs/s --python /nowhere/python
-  refused "--python: no Python with torch and crosstalk" "$crosstalk" submit slurm s.toml --cpus 1 --time 1h --print --python /nowhere/python
+  refused "--python: no Python with torch and crosstalk" "$crosstalk" submit slurm s.toml --cpus 1 --time 1h --dry-run --python /nowhere/python
   # They are known everywhere, with a size and a time that nobody knows.
   run -0 "$crosstalk" status s.toml
   [[ $output == *"PyTorch models: 2 of the missing; 'crosstalk work $PWD/runs/s' or 'python -m crosstalk train s.toml' trains them"* ]]
@@ -273,10 +273,10 @@ assert len(mine) == 2 and all(r["d_dot"] is None and r["state_size"] is None for
   a_python 3
   run -1 --separate-stderr "$crosstalk" work runs/s --python ./python
   [[ $stderr == *"for Python ended with exit code 3, see above; once that is mended"* ]]
-  run -0 "$crosstalk" submit slurm s.toml --gpus 2 --time 1h --print --python ./python
+  run -0 "$crosstalk" submit slurm s.toml --gpus 2 --time 1h --dry-run --python ./python
   [[ $output == *" work $PWD/runs/s --python $PWD/python --time-limit"* ]]
   sed -i '/memories.mine/,$d' s.toml
-  refused "the study has no PyTorch models" "$crosstalk" submit slurm s.toml --gpus 2 --time 1h --print --python ./python
+  refused "the study has no PyTorch models" "$crosstalk" submit slurm s.toml --gpus 2 --time 1h --dry-run --python ./python
 }
 
 @test "a signal and the time limit reach the Python that a worker called" {
