@@ -87,7 +87,7 @@ struct FigureWriteError : std::runtime_error {
 };
 
 /// Pythons that may draw, in the order in which they are tried: $CROSSTALK_PYTHON alone if it is set, else
-/// python3 on PATH, /usr/bin/python3, .venv/bin/python beside the sources.
+/// python3 beside the program, on PATH, /usr/bin/python3, .venv/bin/python beside the sources.
 std::vector<std::string> figure_pythons();
 /// The one command after which one of them does: into .venv beside the sources, which needs no rights; elsewhere by pip.
 std::string matplotlib_command();

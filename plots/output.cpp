@@ -242,9 +242,13 @@ std::vector<std::string> figure_pythons() {
     return {name.find('/') == std::string::npos ? name : fs::absolute(name).string()};
   }
   std::vector<std::string> names = {"python3", "/usr/bin/python3"};
-  // Set-up makes one beside the sources; the program lies in build/PRESET. Never one of the current folder.
+  // pip puts the program beside its Python. Set-up makes one beside the sources; the program lies in build/PRESET. Never one of the
+  // current folder.
   std::error_code error;
   fs::path folder = fs::read_symlink("/proc/self/exe", error).parent_path();
+  const fs::path beside = folder / "python3";
+  if (!error && beside != "/usr/bin/python3" && fs::exists(beside, error))
+    names.insert(names.begin(), beside.string());
   for (int up = 0; up < 2; ++up) folder = folder.parent_path();
   const fs::path own = folder / ".venv" / "bin" / "python";
   if (!error && fs::exists(own, error)) names.push_back(own.string());

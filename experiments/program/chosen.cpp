@@ -11,6 +11,8 @@
 
 #include "experiments/common/stores.h"
 #include "experiments/common/text.h"
+#include "experiments/sharing/session_options.h"
+#include "experiments/sharing/shares.h"
 #include "experiments/training/state/record_of.h"
 #include "results/csv.h"
 
@@ -106,6 +108,35 @@ std::string nearest_text(const Run& run, const RecordList& tried, const Texts& t
     if (fewest.empty() || differ.size() < fewest.size()) fewest = differ;
   }
   return fewest.empty() ? "" : "; the nearest run differs in " + join(fewest, ", ", " and ");
+}
+
+/// The runs that --only names (by id or a beginning of it).
+std::vector<Run> named_runs(const Study& study, const std::vector<std::string>& only) {
+  std::vector<Run> runs;
+  for (const std::string& id : only) {
+    const auto match = [&](const Run& run) { return run.id.rfind(id, 0) == 0; };
+    const auto count = std::count_if(study.runs.begin(), study.runs.end(), match);
+    if (count == 0)
+      throw UsageError(
+          fmt::format("--only {}: the study has no such run ('crosstalk plan STUDY --json' lists ids; a run "
+                      "that was planned with --set needs the same --set)",
+                      id));
+    if (count > 1 && id.size() < study.runs[0].id.size())
+      throw UsageError(fmt::format("--only {}: {} runs begin so; give more of the id", id, count));
+    runs.push_back(*std::find_if(study.runs.begin(), study.runs.end(), match));
+  }
+  return runs;
+}
+
+/// Leaves of `runs` those of one of several parts of the study, a pure function of the study: processes that know nothing of
+/// each other train everything, once, whatever their devices and stores.
+void keep_shard(std::vector<Run>& runs, const Study& study, const Place& place) {
+  TrainingOptions any;
+  any.device = Device::cuda;  // keeps runs that make a pack together, which costs no CPU anything
+  const Share share = share_out(study.runs, place.n, any).at(static_cast<std::size_t>(place.i - 1));
+  std::set<std::string> ids;
+  for (const Unit& unit : share) ids.insert(unit.begin(), unit.end());
+  std::erase_if(runs, [&](const Run& run) { return ids.count(run.id) == 0; });
 }
 
 /// Of a study what --where asks for.
@@ -247,6 +278,14 @@ void keep_chosen(const Arguments& arguments, Study& study, Console& console) {
   }
   for (const std::string& warning : warnings) print_note(console, warning);
   study.product += fmt::format(", {} at the {} chosen of {}", study.runs.size(), join(keys, ", "), store);
+}
+
+std::optional<std::vector<Run>> part_of(const Arguments& arguments, const Study& study) {
+  const std::vector<std::string> only = arguments.all("only");
+  if (only.empty() && !arguments.has("shard")) return std::nullopt;
+  std::vector<Run> part = only.empty() ? study.runs : named_runs(study, only);
+  if (arguments.has("shard")) keep_shard(part, study, place_of(arguments.get("shard"), "--shard"));
+  return part;
 }
 
 }  // namespace crosstalk::program

@@ -2,6 +2,7 @@
 // further seeds and whole lengths are trained at the chosen rate alone.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,5 +27,8 @@ std::vector<Run> chosen_runs(const std::vector<Run>& runs, const RecordList& tri
 
 /// Keeps of a study what --where and then --chosen-of ask for, and says so in `product`; all where neither is given. Throws UsageError.
 void keep_chosen(const Arguments& arguments, Study& study, Console& console);
+
+/// Of its runs those that --only and --shard ask for; nothing: all. Throws UsageError.
+std::optional<std::vector<Run>> part_of(const Arguments& arguments, const Study& study);
 
 }  // namespace crosstalk::program

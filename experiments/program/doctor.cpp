@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <array>
-#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -16,6 +14,7 @@
 #include "experiments/common/text.h"
 #include "experiments/common/version.h"
 #include "experiments/program/gpu_report.h"
+#include "experiments/sharing/python_package.h"
 #include "kernels/base/device/cuda_runtime.h"
 #include "kernels/base/device/nvrtc.h"
 #include "kernels/base/error.h"
@@ -49,24 +48,6 @@ void problem(Findings& findings, const std::string& name, const std::string& tex
 }
 
 std::string gib(double bytes) { return fmt::format("{:.1f} GiB", bytes / (1024.0 * 1024 * 1024)); }
-
-struct Output {
-  int status = -1;  ///< 0: success
-  std::string text;
-};
-
-/// What a program prints; it gets a minute.
-Output output_of(const std::vector<std::string>& words) {
-  const std::string command = "cd / && timeout 60 " + shell_quote(words) + " 2>/dev/null </dev/null";
-  Output output;
-  std::FILE* pipe = ::popen(command.c_str(), "r");
-  if (pipe == nullptr) return output;
-  std::array<char, 4096> buffer;
-  while (const std::size_t n = std::fread(buffer.data(), 1, buffer.size(), pipe))
-    output.text.append(buffer.data(), n);
-  output.status = ::pclose(pipe);
-  return output;
-}
 
 std::string environment(const char* name) {
   const char* value = std::getenv(name);
@@ -284,6 +265,16 @@ void look_at_python(Findings& findings) {
        matplotlib_command() + " (or name a Python that has it in $CROSSTALK_PYTHON)");
 }
 
+/// The Python that trains PyTorch models, as 'crosstalk work' finds it.
+void look_at_package(Findings& findings) {
+  const PackagePython found = package_python({});
+  if (found.path.empty())
+    note(findings, "pytorch", found.why_none, "only for PyTorch models of your own (docs/own_model.md)");
+  else
+    ok(findings, "pytorch",
+       fmt::format("{} with {}: 'crosstalk work' trains PyTorch models", found.path, found.versions));
+}
+
 int run_doctor(const Arguments& arguments, Console& console) {
   const std::string nvcc = find_nvcc();
   Findings findings;
@@ -294,6 +285,7 @@ int run_doctor(const Arguments& arguments, Console& console) {
   if (built_with_cuda()) look_at_nvrtc(findings);
   look_at_store(findings, arguments.positional.empty() ? "" : arguments.positional[0]);
   look_at_python(findings);
+  look_at_package(findings);
 
   std::int64_t problems = 0;
   for (const Finding& finding : findings) problems += finding.level == "problem";

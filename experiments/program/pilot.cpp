@@ -133,8 +133,14 @@ class Pilot {
   Pilot(const Arguments& arguments, Console& console)
       : arguments_(arguments), console_(console), study_(study_of(arguments)) {
     keep_chosen(arguments, study_, console);
-    std::erase_if(study_.runs, [](const Run& run) { return is_foreign(run.config); });
-    if (study_.runs.empty()) throw UsageError("pilot: the study has no runs that this program trains");
+    const auto foreign = std::erase_if(study_.runs, [](const Run& run) { return is_foreign(run.config); });
+    if (study_.runs.empty())
+      throw UsageError(
+          "pilot: tries built-in memories, and these runs are all of PyTorch models; 'python -m crosstalk train STUDY --rates-short "
+          "0.125' chooses their rates");
+    if (foreign > 0)
+      print_note(console,
+                 "pilot: PyTorch models are left out; steps and rates are those of the other labels");
     const Options& config = study_.runs[0].config;
     in_epochs_ = config.has("train.epochs") && config.get_int("train.epochs") > 0;
     for (const Run& run : study_.runs) {

@@ -20,7 +20,6 @@
 #include "experiments/sharing/progress.h"
 #include "experiments/sharing/session.h"
 #include "experiments/sharing/session_options.h"
-#include "experiments/sharing/shares.h"
 #include "experiments/sharing/signals.h"
 #include "experiments/sharing/workers.h"
 #include "experiments/training/foreign_memory.h"
@@ -30,35 +29,6 @@ namespace crosstalk::program {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// The runs that --only names (by id or a beginning of it).
-std::vector<Run> named_runs(const Study& study, const std::vector<std::string>& only) {
-  std::vector<Run> runs;
-  for (const std::string& id : only) {
-    const auto match = [&](const Run& run) { return run.id.rfind(id, 0) == 0; };
-    const auto count = std::count_if(study.runs.begin(), study.runs.end(), match);
-    if (count == 0)
-      throw UsageError(
-          fmt::format("--only {}: the study has no such run ('crosstalk plan STUDY --json' lists ids; a run "
-                      "that was planned with --set needs the same --set)",
-                      id));
-    if (count > 1 && id.size() < study.runs[0].id.size())
-      throw UsageError(fmt::format("--only {}: {} runs begin so; give more of the id", id, count));
-    runs.push_back(*std::find_if(study.runs.begin(), study.runs.end(), match));
-  }
-  return runs;
-}
-
-/// Leaves of `runs` those of one of several parts of the study, a pure function of the study: processes that know nothing of
-/// each other train everything, once, whatever their devices and stores.
-void keep_shard(std::vector<Run>& runs, const Study& study, const Place& place) {
-  TrainingOptions any;
-  any.device = Device::cuda;  // keeps runs that make a pack together, which costs no CPU anything
-  const Share share = share_out(study.runs, place.n, any).at(static_cast<std::size_t>(place.i - 1));
-  std::set<std::string> ids;
-  for (const Unit& unit : share) ids.insert(unit.begin(), unit.end());
-  std::erase_if(runs, [&](const Run& run) { return ids.count(run.id) == 0; });
-}
 
 std::string outcome(const SessionResult& result) {
   std::string text = fmt::format("{} done", result.done);
@@ -111,8 +81,11 @@ class TrainingCommand {
       nothing_begun_.reset();
       return run_worker(study_, store_, options_, arguments_, console_);
     }
-    keep_chosen(arguments_, study_, console_);
-    take_part();
+    if (arguments_.has("chosen-of"))  // each kind is tried and trained by a call of its own
+      foreign_ = static_cast<std::int64_t>(
+          std::erase_if(study_.runs, [](const Run& run) { return is_foreign(run.config); }));
+    if (!study_.runs.empty()) keep_chosen(arguments_, study_, console_);
+    part_ = part_of(arguments_, study_);
     options_.since =
         shard_positions(store_);  // before the look at the records: nothing falls between the two
     heads_ = load_heads(store_, console_);
@@ -139,13 +112,6 @@ class TrainingCommand {
   /// Of runs(), those to train.
   const std::vector<Run>& selected() const { return selected_ ? *selected_ : runs(); }
 
-  void take_part() {
-    const std::vector<std::string> only = arguments_.all("only");
-    if (only.empty() && !arguments_.has("shard")) return;
-    part_ = only.empty() ? study_.runs : named_runs(study_, only);
-    if (arguments_.has("shard")) keep_shard(*part_, study_, place_of(arguments_.get("shard"), "--shard"));
-  }
-
   int show_plan() const {
     Study part = study_;
     part.runs = runs();
@@ -162,7 +128,7 @@ class TrainingCommand {
     if (!all) selected_.emplace();
     for (const Run& run : runs()) {
       if (is_foreign(run.config)) {
-        foreign_ += state_of(run, before()) == "missing";
+        foreign_ += state_of(run, before()) == state;
       } else if (!all && (state_of(run, before()) == state || again_.count(run.id) != 0)) {
         selected_->push_back(run);
       }
@@ -194,23 +160,28 @@ class TrainingCommand {
     }
   }
 
+  /// `words` for this study and store.
+  std::string command_for(std::vector<std::string> words, const std::vector<std::string>& options) const {
+    words.insert(words.end(), {arguments_.positional.at(0), "--out", store_.string()});
+    for (const std::string& option : options)
+      for (const std::string& value : arguments_.all(option))
+        words.insert(words.end(), {"--" + option, value});
+    return shell_quote(words);
+  }
   /// The command that trains failed runs again: one of them, or all if `id` is empty.
   std::string retry_command(const std::string& id) const {
-    std::vector<std::string> words = {console_.program, "retry", arguments_.positional.at(0), "--out",
-                                      store_.string()};
-    for (const std::string& set : arguments_.all("set")) words.insert(words.end(), {"--set", set});
-    if (!id.empty()) words.insert(words.end(), {"--only", id});
-    return shell_quote(words);
+    return command_for({console_.program, "retry"}, {"set"}) + (id.empty() ? "" : " --only " + id);
   }
 
   void note_foreign() const {
-    if (foreign_ > 0 && !quiet_)
-      print_note(
-          console_,
-          fmt::format(
-              "{} of PyTorch models are left out, which the Python package trains: python -m crosstalk train {} --out {}",
-              plural(foreign_, "run"), shell_quote(arguments_.positional.at(0)),
-              shell_quote(store_.string())));
+    if (foreign_ == 0 || quiet_) return;
+    std::vector<std::string> words = {"python", "-m", "crosstalk", "train"};
+    if (which_ == Which::failed) words.emplace_back("--failed");
+    print_note(
+        console_,
+        fmt::format("{} of PyTorch models are left out, which the Python package trains: {}",
+                    plural(foreign_, "run"),
+                    command_for(words, {"set", "where", "chosen-of", "best", "best-by", "only", "shard"})));
   }
 
   /// How much is to be trained, and reasons to hesitate.
@@ -231,8 +202,9 @@ class TrainingCommand {
     if (quiet_) return;
     for (const std::string& warning : warnings_of(all)) print_warning(console_, warning);
     const std::string count = plural(std::ssize(all), "run");
-    const std::int64_t recorded =
-        which_ == Which::missing ? std::ssize(runs()) - std::ssize(all) - foreign_ : 0;
+    const std::int64_t recorded = which_ == Which::missing ? std::ssize(runs()) - std::ssize(all) -
+                                                                 (arguments_.has("chosen-of") ? 0 : foreign_)
+                                                           : 0;
     print_note(console_, recorded > 0
                              ? fmt::format("{}: {} to train, {} already in {}", study_.name, count, recorded,
                                            full_path(store_))
@@ -307,7 +279,7 @@ class TrainingCommand {
   std::optional<std::vector<Run>> part_, selected_;  ///< nothing: all
   StoreHeads heads_;
   std::set<std::string> again_;  ///< recorded, but without the weights that are wanted
-  std::int64_t foreign_ = 0;     ///< missing runs of PyTorch models
+  std::int64_t foreign_ = 0;     ///< runs of PyTorch models that are left
 };
 
 /// The rates of a study's optimizers, of those that take several values.
@@ -323,33 +295,9 @@ std::vector<std::string> tried_rates(const Study& study) {
 
 /// --rates-short: short runs of one seed into STORE-rates, and then the study at the best rates among them.
 int train_in_two_steps(const Arguments& arguments, Console& console) {
-  const std::string share = arguments.get("rates-short");
-  for (const char* other : {"chosen-of", "only", "shard", "dry-run", "worker"})
-    if (arguments.has(other))
-      throw UsageError(fmt::format(
-          "--rates-short: trains a study in two steps, and --{} is for one; give them by hand: --set train.share={}, then --chosen-of",
-          other, share));
   const double started = steady_seconds();
-  const Study study = study_of(arguments);
-  std::vector<std::string> keys = keys_of(arguments, "best");
-  if (keys.empty()) keys = tried_rates(study);
-  if (keys.empty())
-    throw UsageError(
-        "--rates-short: the study has one learning rate (and one decay), so there is nothing to choose; list several, "
-        "or name other keys with --best");
-  const fs::path store = store_path_of(arguments, study), rates = store.string() + "-rates";
-  Arguments first = arguments;
-  for (const char* option : {"best", "best-by", "rates-short"}) first.options.erase(option);
-  const auto seed = std::min_element(study.runs.begin(), study.runs.end(),
-                                     [](const Run& a, const Run& b) { return a.seed < b.seed; });
-  set_instead(first, fmt::format("seeds={}", seed->seed));
-  set_instead(first, "train.share=" + share);
-  first.options["out"] = {rates.string()};
+  auto [first, second] = two_steps_of(arguments);
   if (const int code = TrainingCommand(first, Which::missing, console).run(); code != exit_done) return code;
-  Arguments second = arguments;
-  second.options.erase("rates-short");
-  second.options["chosen-of"] = {rates.string()};
-  second.options["best"] = {join(keys, ",")};
   if (arguments.has("time-limit")) {
     const double left =
         seconds_of(arguments.get("time-limit"), "--time-limit") - (steady_seconds() - started);
@@ -359,6 +307,34 @@ int train_in_two_steps(const Arguments& arguments, Console& console) {
 }
 
 }  // namespace
+
+std::pair<Arguments, Arguments> two_steps_of(const Arguments& arguments) {
+  const std::string share = arguments.get("rates-short");
+  for (const char* other : {"chosen-of", "only", "shard", "dry-run", "worker"})
+    if (arguments.has(other))
+      throw UsageError(fmt::format(
+          "--rates-short: trains a study in two steps, and --{} is for one; give them by hand: --set train.share={}, then --chosen-of",
+          other, share));
+  const Study study = study_of(arguments);
+  std::vector<std::string> keys = keys_of(arguments, "best");
+  if (keys.empty()) keys = tried_rates(study);
+  if (keys.empty())
+    throw UsageError(
+        "--rates-short: the study has one learning rate (and one decay), so there is nothing to choose; list several, "
+        "or name other keys with --best");
+  const fs::path store = store_path_of(arguments, study), rates = store.string() + "-rates";
+  Arguments first = arguments, second = arguments;
+  for (const char* option : {"best", "best-by", "rates-short"}) first.options.erase(option);
+  const auto seed = std::min_element(study.runs.begin(), study.runs.end(),
+                                     [](const Run& a, const Run& b) { return a.seed < b.seed; });
+  set_instead(first, fmt::format("seeds={}", seed->seed));
+  set_instead(first, "train.share=" + share);
+  first.options["out"] = {rates.string()};
+  second.options.erase("rates-short");
+  second.options["chosen-of"] = {rates.string()};
+  second.options["best"] = {join(keys, ",")};
+  return {first, second};
+}
 
 int train_study(const Arguments& arguments, Which which, Console& console) {
   catch_stop_signals();

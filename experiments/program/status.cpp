@@ -18,6 +18,7 @@
 #include "experiments/program/planning/survey.h"
 #include "experiments/sharing/progress.h"
 #include "experiments/sharing/signals.h"
+#include "experiments/training/foreign_memory.h"
 #include "experiments/training/pack.h"
 #include "results/printable.h"
 #include "results/store/checkpoint.h"
@@ -166,12 +167,16 @@ StateCounts total_of(const Status& status) {
   return total;
 }
 
-/// Runs that are missing and saved: they go on from there.
+/// Runs that are missing and saved, those of PyTorch models too: they go on from there.
 std::int64_t count_half_way(const Status& status) {
-  std::int64_t n = 0;
-  for (const std::string& id : checkpointed(status.target.store))
-    if (status.asked.count(id) != 0 && status.heads.contents.records.count(id) == 0) ++n;
-  return n;
+  std::set<std::string> saved = checkpointed(status.target.store);
+  std::error_code error;
+  for (fs::directory_iterator at(status.target.store / "python", error);
+       !error && at != fs::directory_iterator(); at.increment(error))
+    if (at->path().extension() == ".pt") saved.insert(at->path().stem().string());
+  return std::count_if(saved.begin(), saved.end(), [&](const std::string& id) {
+    return status.asked.count(id) != 0 && status.heads.contents.records.count(id) == 0;
+  });
 }
 
 std::string said_text(const ClaimingWorker& worker, const char* key, const char* otherwise = "-") {
@@ -321,6 +326,17 @@ void print_text(const Status& status, Console& console) {
   if (const std::int64_t others = count_others(status.target, contents); others > 0)
     console.out << fmt::format("the store has {} more, which this study does not ask for\n",
                                plural(others, "run"));
+  const auto foreign =
+      !status.target.study
+          ? 0
+          : std::count_if(status.target.study->runs.begin(), status.target.study->runs.end(),
+                          [&](const Run& run) {
+                            return is_foreign(run.config) && state_of(run, contents) == "missing";
+                          });
+  if (foreign > 0)
+    console.out << fmt::format(
+        "PyTorch models: {} of the missing; 'crosstalk work {}' or 'python -m crosstalk train {}' trains them\n",
+        foreign, full_path(status.target.store), status.name);
   if (const std::int64_t half_way = count_half_way(status); half_way > 0)
     console.out << fmt::format("half-way: {} of the missing, saved; 'crosstalk {} {}' resumes them\n",
                                half_way, status.target.study ? "run" : "work",

@@ -15,6 +15,7 @@
 #include "experiments/common/stores.h"
 #include "experiments/common/text.h"
 #include "experiments/program/planning/estimate.h"
+#include "experiments/sharing/python_package.h"
 #include "experiments/sharing/session.h"
 #include "experiments/sharing/session_options.h"
 #include "experiments/training/foreign_memory.h"
@@ -258,6 +259,18 @@ int run_submit(const Arguments& arguments, Console& console) {
   if (job.each != "gpus") job.work = {"--device", job.each == "nodes" ? "cuda:all" : "cpu"};
   if (job.each == "cpus" && job.cores > 0)
     job.work.insert(job.work.end(), {"--threads", std::to_string(job.cores)});
+  if (std::any_of(study.runs.begin(), study.runs.end(),
+                  [](const Run& run) { return is_foreign(run.config); })) {
+    const PackagePython python = package_python(arguments);
+    if (python.path.empty())
+      print_note(console,
+                 fmt::format("{}; where a node has none either, workers leave the runs of PyTorch models",
+                             python.why_none));
+    if (!python.path.empty() || arguments.has("python"))
+      job.work.insert(job.work.end(), {"--python", python.path.empty() ? "none" : python.path});
+  } else if (arguments.has("python")) {
+    throw UsageError("--python: the study has no PyTorch models, which it is for; leave it out");
+  }
   job.work.insert(job.work.end(), {"--time-limit", fmt::format("{:.0f}s", job.time - kSignalBefore)});
   const std::string script = script_of(job);
   const bool dry = arguments.has("dry-run");
@@ -349,6 +362,7 @@ const Command submit_command = {
            true,
            {}},
           {"dry-run,n", "", "Only print the script, and what there is to train", false, {}},
+          python_option(),
       };
       options.insert(options.end(), own.begin(), own.end());
       return options;

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <optional>
 #include <set>
+#include <sstream>
 
 #include "experiments/common/devices.h"
 #include "experiments/common/exit_codes.h"
@@ -15,6 +16,7 @@
 #include "experiments/common/stores.h"
 #include "experiments/common/text.h"
 #include "experiments/common/version.h"
+#include "experiments/sharing/python_package.h"
 #include "experiments/study/schema.h"
 #include "experiments/training/foreign_memory.h"
 #include "experiments/training/training.h"
@@ -55,6 +57,7 @@ bool same_machine(const nlohmann::json& a, const nlohmann::json& b) {
 const char* word(Agreement agreement) {
   return agreement == Agreement::identical          ? "identical"
          : agreement == Agreement::within_tolerance ? "within tolerance"
+         : agreement == Agreement::not_trained      ? "not trained here"
                                                     : "DIFFERS";
 }
 
@@ -93,14 +96,50 @@ class Checker final : public TrainingClient {
   std::size_t ended_ = 0;
 };
 
+bool of_python(const Check& check) { return config_text(*check.recorded, "memory.name") == kForeignMemory; }
+
+/// Lets Python train the records of PyTorch models: a line each comes back, a record or {"id", "problem"}.
+void train_foreign_again(const std::map<std::string, Check*>& by_id, const std::string& store,
+                         const Arguments& arguments) {
+  if (by_id.empty()) return;
+  const PackagePython python = package_python(arguments);
+  std::vector<std::string> words = {"verify", store, "--records", "--device",
+                                    arguments.get("device", "auto")};
+  for (const auto& [id, check] : by_id) {
+    words.insert(words.end(), {"--only", id});
+    check->problem = fmt::format("{} did not train it, see above", python.path);
+    if (!python.path.empty()) continue;
+    check->agreement = Agreement::not_trained;
+    check->problem = fmt::format("{}; where there is one: python -m crosstalk verify {}", python.why_none,
+                                 shell_quote(store));
+  }
+  if (python.path.empty()) return;
+  std::istringstream lines(output_of(package_call(python.path, words), true).text);
+  for (std::string line; std::getline(lines, line);) {
+    if (ParsedLine parsed = from_line(line); parsed.record) {
+      if (const auto found = by_id.find(parsed.record->id); found != by_id.end()) {
+        found->second->problem = "";
+        found->second->again = std::move(parsed.record);
+      }
+      continue;
+    }
+    const nlohmann::json told = nlohmann::json::parse(line, nullptr, false);
+    if (const auto found = by_id.find(text_at(told, "id")); found != by_id.end())
+      found->second->problem = text_at(told, "problem");
+  }
+}
+
 /// Trains what can be trained.
-void train_again(std::vector<Check>& checks, const TrainingOptions& training, Console& console) {
+void train_again(std::vector<Check>& checks, const TrainingOptions& training, const std::string& store,
+                 const Arguments& arguments, Console& console) {
   std::vector<Run> runs;
-  std::map<std::string, Check*> by_id;
+  std::map<std::string, Check*> by_id, foreign;
   for (Check& check : checks) {
+    if (of_python(check)) {
+      foreign[check.recorded->id] = &check;
+      continue;
+    }
     try {
-      if (config_text(*check.recorded, "memory.name") == kForeignMemory)
-        throw std::runtime_error("a PyTorch model: 'python -m crosstalk verify STORE' trains it again");
       runs.push_back(run_of(*check.recorded));
       by_id[check.recorded->id] = &check;
     } catch (const std::exception& error) {
@@ -110,6 +149,7 @@ void train_again(std::vector<Check>& checks, const TrainingOptions& training, Co
   Checker checker(by_id, console);
   train_runs(checks[0].recorded->study, runs, training, checker);
   if (console.err_terminal) console.err << "\r\x1b[K" << std::flush;
+  train_foreign_again(foreign, store, arguments);
 }
 
 void print_json(const std::vector<Check>& checks, const std::string& store, std::int64_t wrong,
@@ -170,11 +210,13 @@ int run_verify(const Arguments& arguments, Console& console) {
                                  target.study ? "of the study " : "", target.store.string()));
 
   const nlohmann::json here = process_provenance("", device_name(training), training.threads);
-  train_again(checks, training, console);
-  std::int64_t wrong = 0, exact = 0;
+  train_again(checks, training, target.store.string(), arguments, console);
+  std::int64_t wrong = 0, exact = 0, left = 0;
   for (Check& check : checks) {
-    check.exact = same_machine(check.recorded->provenance, here);
+    // Replicas of a PyTorch model are not packed again as they were.
+    check.exact = !of_python(check) && same_machine(check.recorded->provenance, here);
     if (check.again) check.agreement = compare(*check.recorded, *check.again, check.exact, tolerance);
+    left += check.agreement == Agreement::not_trained;
     wrong += check.agreement == Agreement::differs;
     exact += check.agreement == Agreement::identical;
   }
@@ -182,12 +224,13 @@ int run_verify(const Arguments& arguments, Console& console) {
     print_json(checks, target.store.string(), wrong, console);
   } else {
     print_table(checks, console);
-    const auto elsewhere =
-        std::count_if(checks.begin(), checks.end(), [](const Check& check) { return !check.exact; });
-    std::string text = fmt::format("\n{} trained again on {}: {} identical, {} within tolerance, {}",
-                                   plural(std::ssize(checks), "run"), text_at(here, "device"), exact,
-                                   std::ssize(checks) - wrong - exact,
-                                   wrong == 0 ? "none differs" : fmt::format("{} DIFFER", wrong));
+    const auto elsewhere = std::count_if(
+        checks.begin(), checks.end(), [](const Check& check) { return !check.exact && !of_python(check); });
+    std::string text = fmt::format("\n{} trained again on {}: {} identical, {} within tolerance, {}{}",
+                                   plural(std::ssize(checks) - left, "run"), text_at(here, "device"), exact,
+                                   std::ssize(checks) - left - wrong - exact,
+                                   wrong == 0 ? "none differs" : fmt::format("{} DIFFER", wrong),
+                                   left > 0 ? fmt::format("; {} of PyTorch models not", left) : "");
     if (elsewhere > 0)
       text += fmt::format(
           "\n{} recorded by another device or compiler: its bits may differ, its losses by {:g} % or {:g}",
@@ -275,6 +318,8 @@ const Command verify_command = {
     "configuration, and compares every result. On the device, the CPU model and with the compiler\n"
     "that recorded a run, each number must be equal to the bit; elsewhere the losses may differ by\n"
     "the tolerance (5 % or 0.01). Writes nothing into the store.\n\n"
+    "PyTorch models are trained again by a Python that has torch and crosstalk (--python), within the tolerance, which runs\n"
+    "their Python files: of a store that you do not trust, --python none leaves them out.\n\n"
     "Examples:\n"
     "  crosstalk verify runs/quickstart\n"
     "  crosstalk verify runs/quickstart -n 5 --device cpu\n"
@@ -295,6 +340,7 @@ const Command verify_command = {
         {"threads", "N", "Threads (default: all cores); changes no result", false, {}},
         {"pack", "N", "Runs trained in lockstep, at most (default: chosen); changes no result", false, {}},
         {"streams", "N", "CUDA: packs at a time (default: chosen); changes no result", false, {}},
+        python_option(),
         {"json", "", "Print JSON: store, checked, differ, runs", false, {}},
     },
     run_verify,

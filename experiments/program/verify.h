@@ -12,7 +12,8 @@ Run run_of(const Record& record);
 /// The same whatever its id: records of other semantics resolve as this program would.
 Run resolved_run(const Record& record);
 
-enum class Agreement { identical, within_tolerance, differs };
+/// not_trained: a PyTorch model, and there is no Python for it.
+enum class Agreement { identical, within_tolerance, differs, not_trained };
 
 /// `exact`: nothing but equal bits will do. Else final and best losses may differ by the share `tolerance`,
 /// or absolutely by a fifth of it; how the runs ended may not.

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
 #include <memory>
+#include <optional>
 
 #include "experiments/common/devices.h"
 #include "experiments/common/exit_codes.h"
@@ -13,6 +15,7 @@
 #include "experiments/common/stores.h"
 #include "experiments/common/text.h"
 #include "experiments/sharing/progress.h"
+#include "experiments/sharing/python_package.h"
 #include "experiments/sharing/session.h"
 #include "experiments/sharing/session_options.h"
 #include "experiments/sharing/shares.h"
@@ -30,6 +33,9 @@ namespace fs = std::filesystem;
 
 /// A device on which the first so many runs all fail is left out.
 constexpr std::int64_t kBlackHole = 8;
+
+/// Time that Python may take to stop beyond the grace before it is killed, in seconds.
+constexpr double kBeyondGrace = 10;
 
 /// A whole number from the environment, or `fallback`.
 int variable(const char* name, int fallback) {
@@ -57,45 +63,31 @@ struct Left {
   std::map<std::string, std::string> names;  ///< of the study that asks for a run, by id
   std::vector<Run> runs;                     ///< missing
   std::set<std::string> again;               ///< of them: recorded, but without the weights that are wanted
-  std::int64_t failed = 0, foreign = 0;      ///< foreign: missing runs of PyTorch models
-  std::string trained_by;                    ///< commands that train these
+  std::set<std::string> foreign;             ///< missing runs of PyTorch models
+  std::int64_t failed = 0;
   std::vector<std::string> warnings, problems;  ///< problems: of studies that cannot be read here
 };
-
-std::string foreign_command(const Request& request, const fs::path& store) {
-  std::vector<std::string> words = {"crosstalk", "train",
-                                    (store / "studies" / (request.study + ".toml")).string(), "--out",
-                                    store.string()};
-  for (const std::string& set : request.set) words.insert(words.end(), {"--set", set});
-  return shell_quote(words);
-}
 
 Left read_left(const fs::path& store) {
   Left left;
   left.stamp = requests_stamp(store);
   const StoreContents contents = read_heads(store).contents;
-  const std::vector<Request> requests = read_requests(store, left.warnings);
-  left.study = joint_study(requests, store, left.names, left.problems);
+  left.study = joint_study(read_requests(store, left.warnings), store, left.names, left.problems);
   left.warnings.insert(left.warnings.end(), contents.warnings.begin(), contents.warnings.end());
   left.again = lacking_weights(left.study.runs, contents, store);
   // Whoever was killed between the record and the end of its state left that.
   sweep_checkpoints(store, [&](const std::string& id) {
     return contents.records.count(id) != 0 && left.again.count(id) == 0;
   });
-  std::set<std::string> foreign;  // studies
   for (const Run& run : left.study.runs) {
     const std::string state = state_of(run, contents);
-    if (is_foreign(run.config)) {
-      left.foreign += state == "missing";
-      if (state == "missing") foreign.insert(left.names[run.id]);
-      continue;
-    }
-    if (state == "missing" || left.again.count(run.id) != 0) left.runs.push_back(run);
     if (state == "failed") ++left.failed;
+    if (is_foreign(run.config)) {
+      if (state == "missing") left.foreign.insert(run.id);
+    } else if (state == "missing" || left.again.count(run.id) != 0) {
+      left.runs.push_back(run);
+    }
   }
-  for (const Request& request : requests)
-    if (foreign.count(request.study) != 0)
-      left.trained_by += "\n  python -m " + foreign_command(request, store);
   return left;
 }
 
@@ -120,23 +112,75 @@ bool has_new(const Left& left, std::set<std::string>& known) {
   return any;
 }
 
-/// Nothing is left to train: says what was trained here (`ended`) and elsewhere. Returns the exit code.
-int say_end(const Left& left, std::int64_t ended, std::int64_t elsewhere, bool quiet, Console& console) {
-  if (!quiet)
+/// Runs of PyTorch models, which Python trains.
+class ForeignWork {
+ public:
+  ForeignWork(const Arguments& arguments, fs::path store) : arguments_(arguments), store_(std::move(store)) {
+    if (arguments.has("python")) python_ = package_python(arguments);  // refused before all else
+  }
+
+  /// Whether there are any that Python was not called for yet; looks for it when there are.
+  bool has_work(const Left& left) {
+    if (left.foreign.empty()) return false;
+    if (!python_) python_ = package_python(arguments_);
+    return !python_->path.empty() &&
+           !std::includes(tried_.begin(), tried_.end(), left.foreign.begin(), left.foreign.end());
+  }
+
+  /// Of those that are left: who trains them, or the command that does. "" where there are none.
+  std::string text(const Left& left) {
+    const std::string runs = plural(std::ssize(left.foreign), "run") + " of PyTorch models";
+    if (has_work(left)) return fmt::format("{} by {} ({})", runs, python_->path, python_->versions);
+    if (left.foreign.empty()) return "";
+    const std::string why =
+        !failed(left) ? python_->why_none + "; where there is one"
+        : code_ == 0  ? "Python did not train them; by hand"
+                      : fmt::format("Python ended with exit code {}, see above; once that is mended", code_);
+    return fmt::format("{} are left, for {}: {}", runs, why,
+                       shell_quote({"python", "-m", "crosstalk", "train", store_.string()}));
+  }
+
+  /// Calls Python until all are recorded, by whomever, or `stops`.
+  void train(const Left& left, double grace, const std::function<bool()>& stops) {
+    tried_.insert(left.foreign.begin(), left.foreign.end());
+    std::vector<std::string> words = {"train", store_.string(), "--keep-going", "--device",
+                                      arguments_.get("device", "auto")};
+    for (const char* option : {"threads", "lease"})
+      if (arguments_.has(option))
+        words.insert(words.end(), {fmt::format("--{}", option), arguments_.get(option)});
+    if (arguments_.has("quiet")) words.emplace_back("--quiet");
+    code_ = run_call(package_call(python_->path, words), stops, grace);
+    if (code_ == exit_some_failed || code_ == exit_stopped) code_ = 0;
+  }
+
+  /// Whether Python was there and left some.
+  bool failed(const Left& left) const { return !left.foreign.empty() && python_ && !python_->path.empty(); }
+
+ private:
+  const Arguments& arguments_;
+  const fs::path store_;
+  std::optional<PackagePython> python_;
+  std::set<std::string> tried_;
+  int code_ = 0;  ///< of the last call; 0: nothing unusual
+};
+
+/// Nothing is left to train: says what was trained here (`ended`) and elsewhere, and of PyTorch models (`by_python`) by anybody.
+/// Returns the exit code.
+int say_end(const Left& left, std::int64_t ended, std::int64_t elsewhere, std::int64_t by_python,
+            ForeignWork& foreign, bool quiet, Console& console) {
+  if (!quiet) {
+    const std::string of_foreign = foreign.text(left);
     print_note(console,
-               fmt::format("{}{} is left; trained {} here, {} by other processes{}{}",
+               fmt::format("{}{} is left; trained {} here, {} by other processes{}{}{}",
                            left.study.name.empty() ? "" : left.study.name + ": ",
-                           left.foreign > 0 ? "nothing of the program's own memories" : "nothing",
+                           of_foreign.empty() ? "nothing" : "nothing of the program's own memories",
                            plural(ended, "run"), elsewhere,
+                           by_python > 0 ? fmt::format(", {} of PyTorch models by Python", by_python) : "",
                            left.failed > 0 ? fmt::format("; {} failed ('crosstalk retry' trains them again)",
                                                          plural(left.failed, "run"))
                                            : "",
-                           left.foreign > 0
-                               ? fmt::format("; {} of PyTorch models, which the Python package trains:{}",
-                                             left.foreign == 1 ? "1 run is"
-                                                               : fmt::format("{} runs are", left.foreign),
-                                             left.trained_by)
-                               : ""));
+                           of_foreign.empty() ? "" : "; " + of_foreign));
+  }
   if (!left.problems.empty()) {
     print_error(console, left.problems.size() == 1
                              ? std::string("one study cannot be read here and was left out, see above")
@@ -144,7 +188,7 @@ int say_end(const Left& left, std::int64_t ended, std::int64_t elsewhere, bool q
                                            left.problems.size()));
     return exit_some_failed;
   }
-  return left.failed > 0 ? exit_some_failed : exit_done;
+  return left.failed > 0 || foreign.failed(left) ? exit_some_failed : exit_done;
 }
 
 int run_work(const Arguments& arguments, Console& console) {
@@ -178,61 +222,81 @@ int run_work(const Arguments& arguments, Console& console) {
     return run_worker(left.study, store, options, arguments, console);
   }
 
+  ForeignWork foreign(arguments, store);
   options.started = start;
   options.begins = [&] { nothing_begun.reset(); };
-  options.requests_changed = [&] { return requests_stamp(store) != left.stamp; };
+  options.requests_changed = [&] { return requests_stamp(store) != left.stamp || foreign.has_work(left); };
   options.share = static_cast<std::size_t>(place.i - 1);
   const bool quiet = arguments.has("quiet");
   const bool has_workers = devices.size() > 1;
-  std::int64_t ended = 0, elsewhere = 0, failed = 0;
+  std::int64_t ended = 0, elsewhere = 0, failed = 0, by_python = 0;
   bool others_train = false;
+  const auto say_stopped = [&](const std::string& reason, std::int64_t saved) {
+    print_note(console, fmt::format("stopped{} after {}{}; to resume: crosstalk work {}",
+                                    reason.empty() ? "" : " by " + reason, plural(ended + by_python, "run"),
+                                    saved > 0 ? fmt::format(" ({} half-way, saved)", saved) : "",
+                                    shell_quote(full_path(store))));
+    return exit_stopped;
+  };
+  const auto time_is_up = [&] {
+    return options.time_limit > 0 && steady_seconds() - options.started >= options.time_limit;
+  };
   std::set<std::string> known, told;
   for (bool is_first = true;; is_first = false) {  // a study may be asked for meanwhile
     for (const std::vector<std::string>* texts : {&left.warnings, &left.problems})
       for (const std::string& text : *texts)
         if (told.insert(text).second) print_warning(console, text);
     const bool is_new = has_new(left, known);
-    if (!quiet && (is_new || is_first))
+    if (!quiet && (is_new || is_first)) {
+      const std::string of_foreign = foreign.text(left);
       print_note(console,
-                 fmt::format("{}: {} to train into {} on {}{}", left.study.name,
+                 fmt::format("{}: {} to train into {} on {}{}{}", left.study.name,
                              plural(std::ssize(left.runs), "run"), full_path(store), options.device,
-                             place.n > 1 ? fmt::format(", as worker {} of {}", place.i, place.n) : ""));
-    if (!is_new && (!others_train || left.runs.empty())) break;
+                             place.n > 1 ? fmt::format(", as worker {} of {}", place.i, place.n) : "",
+                             of_foreign.empty() ? "" : "; " + of_foreign));
+    }
+    const bool trains = is_new || (others_train && !left.runs.empty());
+    if (!trains && !foreign.has_work(left)) break;
     if (has_workers && devices.empty())
       throw DeviceError("every device of this worker was left out, see above; runs are left");
-    options.shares.clear();
-    if (place.n > 1) options.shares = share_out(left.runs, place.n, options.training);
-    const SessionResult result =
-        has_workers ? train_with_workers(left.study, left.runs, store, options, devices, arguments, console)
-                    : train_session(left.study, left.runs, store, options, console);
-    ended += result.done + result.diverged + result.failed;
-    elsewhere += result.elsewhere;
-    failed += result.failed;
-    others_train = result.requests_changed;
-    if (result.stopped) {
-      print_note(console,
-                 fmt::format("stopped{} after {}{}; to resume: crosstalk work {}",
-                             result.reason.empty() ? "" : " by " + result.reason, plural(ended, "run"),
-                             result.saved > 0 ? fmt::format(" ({} half-way, saved)", result.saved) : "",
-                             shell_quote(full_path(store))));
-      return exit_stopped;
+    if (trains) {
+      options.shares.clear();
+      if (place.n > 1) options.shares = share_out(left.runs, place.n, options.training);
+      const SessionResult result =
+          has_workers ? train_with_workers(left.study, left.runs, store, options, devices, arguments, console)
+                      : train_session(left.study, left.runs, store, options, console);
+      ended += result.done + result.diverged + result.failed;
+      elsewhere += result.elsewhere;
+      failed += result.failed;
+      others_train = result.requests_changed;
+      if (result.stopped) return say_stopped(result.reason, result.saved);
+      if (result.too_many_failures) {
+        print_error(console, fmt::format("{} failed (--max-failures {})", plural(failed, "run"),
+                                         arguments.get("max-failures")));
+        return exit_some_failed;
+      }
+      // Limits hold for all that it trains, whenever that was asked for.
+      if (options.max_failures > 0) options.max_failures -= result.failed;
+      if (ended > failed) options.black_hole = 0;
+      for (const std::string& device : result.lost)
+        devices.erase(std::find(devices.begin(), devices.end(), device));
     }
-    if (result.too_many_failures) {
-      print_error(console, fmt::format("{} failed (--max-failures {})", plural(failed, "run"),
-                                       arguments.get("max-failures")));
-      return exit_some_failed;
+    if (foreign.has_work(left)) {
+      const std::set<std::string> before = left.foreign;
+      nothing_begun.reset();
+      foreign.train(left, options.grace + kBeyondGrace, [&] { return stop_flag() || time_is_up(); });
+      left = read_left(store);
+      by_python += std::count_if(before.begin(), before.end(),
+                                 [&](const std::string& id) { return left.foreign.count(id) == 0; });
+      if (stop_flag() || (time_is_up() && !left.foreign.empty()))
+        return say_stopped(stop_flag() ? stop_signal() : "the time limit", 0);
     }
-    // Limits hold for all that it trains, whenever that was asked for.
-    if (options.max_failures > 0) options.max_failures -= result.failed;
-    if (ended > failed) options.black_hole = 0;
-    for (const std::string& device : result.lost)
-      devices.erase(std::find(devices.begin(), devices.end(), device));
     options.since = shard_positions(store);
     left = read_left(store);
     options.study_names = left.names;
   }
   nothing_begun.reset();  // also where nothing was missing
-  return say_end(left, ended, elsewhere, quiet, console);
+  return say_end(left, ended, elsewhere, by_python, foreign, quiet, console);
 }
 
 }  // namespace
@@ -249,6 +313,9 @@ const Command work_command = {
     "at once on the same machine, after --lease elsewhere.\n\n"
     "Each worker begins with its own share of the work, the longest first, and then helps the\n"
     "others. The share is --share, or the place in a Slurm array.\n\n"
+    "PyTorch models of one's own (memory python) are trained by 'python -m crosstalk train', which the worker calls where a\n"
+    "Python has torch and crosstalk (--python); elsewhere they are left, and the command that trains them is said. It runs\n"
+    "the models' Python files: work on stores that you trust, or with --python none.\n\n"
     "Examples:\n"
     "  crosstalk work runs/quickstart\n"
     "  crosstalk work /scratch/me/store --device cuda:all --time-limit 4h\n"
@@ -264,7 +331,8 @@ const Command work_command = {
            "I/N",
            "Begin with the I-th of N shares (default: the place in a Slurm array)",
            false,
-           {}}};
+           {}},
+          python_option()};
       const std::vector<CommandOption> of_sessions = session_option_list();
       options.insert(options.end(), of_sessions.begin(), of_sessions.end());
       return options;

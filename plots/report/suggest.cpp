@@ -83,7 +83,10 @@ std::vector<std::string> names_for(const RecordList& records, const std::string&
     names.emplace_back(all("task.name", "reassign") ? "updates" : "capacity");
     if (different_values(records, x).size() > 2) {
       std::set<std::int64_t> sizes, states;
-      for (const Record* record : records) sizes.insert(record->d_dot), states.insert(record->state_size);
+      for (const Record* record : records) {
+        sizes.insert(record->d_dot);
+        if (record->state_size > 0) states.insert(record->state_size);
+      }
       if (sizes.size() > 3) names.emplace_back("capacity-vs-ddot");
       if (states.size() > 3) names.emplace_back("capacity-vs-state");
     }

@@ -10,7 +10,10 @@
 #include <tuple>
 
 #include "experiments/common/provenance.h"
+#include "experiments/common/requests.h"
 #include "experiments/common/stores.h"
+#include "experiments/sharing/progress.h"
+#include "experiments/sharing/shared_work.h"
 #include "experiments/training/error_kinds.h"
 #include "experiments/training/evaluation_schedule.h"
 #include "experiments/training/foreign_memory.h"
@@ -23,7 +26,7 @@
 #include "python/core/stream.h"
 #include "results/numbers/select.h"
 #include "results/numbers/statistics.h"
-#include "results/store/claims.h"
+#include "results/store/live.h"
 #include "results/store/record_io.h"
 #include "results/store/weights.h"
 #include "tasks/given_files.h"
@@ -173,6 +176,14 @@ class Course {
     if (!parts[0].name.empty()) add_segment_profiles(record_, parts, results);
     add_token_test(record_, task, test, parts, results, facts);
   }
+  /// The last points of its curves.
+  LiveRun live() const {
+    LiveRun run{run_.label, run_.seed, run_.config.get_int("train.max_steps"), {}};
+    for (const char* name : {"eval_loss", "eval_accuracy", "train_loss"})
+      if (const auto curve = slot_.curves.find(name); curve != slot_.curves.end())
+        run.curves[name] = {{curve->second.x.back()}, {curve->second.y.back()}};
+    return run;
+  }
   void failed(const std::string& study, const std::string& message) {
     record_ = record_of(study, slot_, RunStatus::failed);
     record_.message = message;
@@ -252,42 +263,68 @@ class Course {
   Record record_;
 };
 
-/// A store that records are added to, and who trains what in it.
+/// A store that records are added to, and whose runs are shared with the other processes that train into it.
 class Store {
  public:
-  explicit Store(const std::string& path) : path_(path), writer_(path) {}
+  explicit Store(const std::string& path)
+      : path_(path), since_(shard_positions(path)), writer_(path), live_(path) {}
 
   void append(Course& course, const std::string& provenance) {
     const Record& record = course.record(provenance);
     const nb::gil_scoped_release release;
+    if (work_) work_->recording(record.id);
     writer_.append(record);
+    if (work_) work_->recorded(record.id);
   }
-  void keep_study(const std::string& name, const std::string& text) { writer_.keep_study(name, text); }
-  /// (label, title, ids of its runs) of each label, as the study's latest version.
-  void keep_labels(
-      const std::string& study, const std::string& title,
-      const std::vector<std::tuple<std::string, std::string, std::vector<std::string>>>& labels) {
+  /// The study's text and its labels (label, title, ids of its runs, work of each) as its latest version; with `set` as a request, too.
+  void keep_study(
+      const std::string& name, const std::string& title, const std::string& text,
+      const std::vector<std::tuple<std::string, std::string, std::vector<std::string>, std::vector<double>>>&
+          labels,
+      const std::optional<std::vector<std::string>>& set) {
+    writer_.keep_study(name, text);
     Asked asked;
-    asked.study = study, asked.title = title;
-    for (const auto& [label, shown, runs] : labels) asked.labels.push_back({label, shown, runs});
+    asked.study = name, asked.title = title;
+    for (const auto& [label, shown, runs, work] : labels) asked.labels.push_back({label, shown, runs, work});
     keep_asked(path_, asked);
+    if (set) program::keep_request(path_, {name, text, *set, asked.checksum()});
   }
   void keep_weights(const std::string& id, const nb::bytes& npz) {
     save_weights(path_, id, {static_cast<const char*>(npz.data()), npz.size()});
   }
-  bool take(const std::string& id) { return claims().take(id); }
-  void release(const std::string& id) { claims().release(id); }
-  void beat(std::int64_t runs) { claims().beat({{"runs", runs}, {"device", "python"}}); }
-  double seconds_between_beats() { return claims().seconds_between_beats(); }
+
+  /// Begins to share these runs; beats until leave().
+  void share(const std::vector<std::string>& ids, double lease) {
+    std::vector<Run> runs(ids.size());
+    for (std::size_t i = 0; i < ids.size(); ++i) runs[i].id = ids[i];
+    work_ = std::make_unique<program::SharedWork>(path_, runs, since_, lease);
+  }
+  /// Claims the run; later, whether it is still ours.
+  bool take(const std::string& id) {
+    const nb::gil_scoped_release release;
+    return work_->claim(id);
+  }
+  /// Runs that are neither recorded nor claimed by others, and how many have no record.
+  std::pair<std::set<std::string>, std::size_t> free() {
+    const nb::gil_scoped_release release;
+    std::set<std::string> free = work_->free_runs();
+    return {std::move(free), work_->unrecorded()};
+  }
+  /// Why claims cannot be kept; "" if they can.
+  std::string problem() const { return work_->problem(); }
+  /// What the next heartbeats say, an object of JSON.
+  void say(const std::string& activity) { work_->set_activity(json::parse(activity)); }
+  /// Shows the last points of a run's curves to `status`.
+  void show(const Course& course) { live_.add(course.id(), course.live(), program::steady_seconds()); }
+  /// Releases what is claimed and not recorded.
+  void leave() { work_.reset(); }
 
  private:
-  Claims& claims() {
-    if (!claims_) claims_ = std::make_unique<Claims>(path_, ClaimOptions{});
-    return *claims_;
-  }
   std::string path_;
+  ShardPositions since_;
   StoreWriter writer_;
-  std::unique_ptr<Claims> claims_;
+  LiveWriter live_;
+  std::unique_ptr<program::SharedWork> work_;
 };
 
 /// id -> "done", "diverged" or "failed" of the records of a store; empty where there is no store yet.
@@ -361,13 +398,15 @@ void bind_course(nb::module_& m) {
   nb::class_<Store>(m, "Store")
       .def(nb::init<const std::string&>(), "path"_a)
       .def("append", &Store::append, "course"_a, "provenance"_a)
-      .def("keep_study", &Store::keep_study, "name"_a, "text"_a)
-      .def("keep_labels", &Store::keep_labels, "study"_a, "title"_a, "labels"_a)
+      .def("keep_study", &Store::keep_study, "name"_a, "title"_a, "text"_a, "labels"_a, "set"_a.none())
       .def("keep_weights", &Store::keep_weights, "id"_a, "npz"_a)
+      .def("share", &Store::share, "ids"_a, "lease"_a)
       .def("take", &Store::take, "id"_a)
-      .def("release", &Store::release, "id"_a)
-      .def("beat", &Store::beat, "runs"_a)
-      .def_prop_ro("seconds_between_beats", &Store::seconds_between_beats);
+      .def("free", &Store::free)
+      .def_prop_ro("problem", &Store::problem)
+      .def("say", &Store::say, "activity"_a)
+      .def("show", &Store::show, "course"_a)
+      .def("leave", &Store::leave);
 }
 
 }  // namespace crosstalk::python

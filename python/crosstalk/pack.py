@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-import math
 import re
 import time
 import warnings
@@ -137,14 +136,14 @@ class Pack:
 
     def train(self) -> None:
         """Until every run has ended. Raises Stop once what has begun is saved."""
-        begin, saved, told, beaten = time.monotonic(), time.monotonic(), time.monotonic(), -math.inf
+        begin = saved = told = time.monotonic()
         at_begin = self.courses[0].steps + len(self.told)
         parts = self.courses[0].parts()
         while self.rows:
             first = self.courses[self.rows[0]]
             steps = first.to_evaluation
             while len(self.told) < steps:
-                if self.session.signals.asked:
+                if self.session.stops():
                     self.save()
                     raise Stop
                 done = first.steps + len(self.told)
@@ -155,9 +154,7 @@ class Pack:
                 if time.monotonic() - told > TELL_EVERY:
                     told = time.monotonic()
                     self._tell(done + 1, (done + 1 - at_begin) / (told - begin))
-                if time.monotonic() - beaten > self.session.store.seconds_between_beats:
-                    self.session.store.beat(len(self.rows))
-                    beaten = time.monotonic()
+                self.session.advanced(len(self.rows))
             if self._evaluate(steps, begin):
                 parts = self.courses[self.rows[0]].parts()
             if time.monotonic() - saved > SAVE_EVERY:
@@ -184,6 +181,7 @@ class Pack:
                 ended.append((i, False))
                 continue
             what = course.evaluated(read[i], float(own.mean()) if steps else 0.0, norms[:, i].tolist())
+            self.session.store.show(course)
             promoted |= what == "promoted"
             if what in ("done", "diverged"):
                 ended.append((i, what == "done"))
@@ -214,9 +212,8 @@ class Pack:
         if not ended:
             return
         done = [i for i, well in ended if well]
-        study = self.session.facts["name"]
         for i, well in ended:
-            self.courses[self.rows[i]].finish(study, well, float(self.replicas.parameters))
+            self.courses[self.rows[i]].finish(self.group[self.rows[i]]["study"], well, float(self.replicas.parameters))
         if done:
             for i in done:  # runs of a curriculum are alone
                 if not self.courses[self.rows[i]].is_last_stage:

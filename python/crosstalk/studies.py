@@ -109,9 +109,9 @@ class Plan:
 def plan(study: Any, *, set: Mapping[str, Any] | None = None, out: Any = None) -> Plan:
     """What a study would train, without training it. `set` as in `run`."""
     path, sets = checks.path(study), _texts(set, "set")
-    facts = _core.study(path, sets)
+    facts = _core.study(path, [w for s in sets for w in ("--set", s)])
     store = None if out is None else checks.path(out)
-    labels = dict(facts["labels"])
+    labels = {label: title for label, title, *_ in facts["labels"]}
     return Plan(path, facts["name"], facts["title"], facts["product"], labels, facts["runs"], sets, store)
 
 
@@ -125,6 +125,7 @@ class Result:
     failed: int
     missing: int
     seconds: float
+    stopped: bool = False  #: by the time limit; the same call goes on
 
 
 class _Progress:
@@ -194,7 +195,7 @@ def run(
         raise _error(code, "".join(told))
     states = [r["state"] for r in json.loads(_call(_plan_words(asked, store)))["runs"]]
     count = {state: states.count(state) for state in ("done", "diverged", "failed", "missing")}
-    return Result(store, **count, seconds=time.monotonic() - begin)
+    return Result(store, **count, seconds=time.monotonic() - begin, stopped=code == STOPPED)
 
 
 def _plan_words(asked: Plan, store: str) -> list[str]:

@@ -1,5 +1,6 @@
 """Layers and language models in PyTorch: the program's initial values, forward and gradients, for every memory."""
 # SPDX-License-Identifier: Apache-2.0
+import re
 from typing import Any
 
 import numpy as np
@@ -227,3 +228,33 @@ def test_layers_of_a_curriculum_of_shapes_share_no_numbers():
     for (layer, x, _), d in zip(reversed(outs), alone):
         again = torch.autograd.grad(layer(x)[0].square().sum(), layer.get_parameter("key.weight"))[0]
         assert torch.equal(again, d)
+
+
+def test_the_layer_of_the_page_is_ours_with_its_published_parts(tmp_path, monkeypatch):
+    """docs/own_model.md says that nothing but rounding, speed and the numbers drawn differs: the same weights give the same logits."""
+    monkeypatch.chdir(tmp_path)
+    page = (SOURCE / "docs" / "own_model.md").read_text()
+    for name in ("fla_layer.py", "fla.toml"):
+        (text,) = re.findall(rf"<!-- file: {name} -->\n```\w*\n(.*?)```", page, re.S)
+        (tmp_path / name).write_text(text.replace("from fla.layers import DeltaNet", "raise ImportError"))
+    runs = {run["label"]: run for run in ct.plan("fla.toml").configs}
+    config = {label: ct.sources.Config(run["config"], 64) for label, run in runs.items()}
+    torch.manual_seed(1)
+    model = ct.sources.load("fla_layer.py:Fla", "")(config["fla"]).double()
+    ours = ct.torch.LanguageModel(config["deltanet"], memory="deltanet", seed=3).double()
+    assert model.state_size(32) == runs["deltanet"]["state_size"]
+    names = {"key.weight": "k_proj.weight", "query.weight": "q_proj.weight", "value.weight": "v_proj.weight", "beta.weight": "b_proj.weight",
+             "output.weight": "o_proj.weight", "out_norm.gain": "o_norm.weight",
+             **{f"short_conv.{x}": f"{x}_conv1d.weight" for x in "qkv"}}
+    own, given = dict(model.named_parameters()), dict(ours.named_parameters())
+    assert len(own) == len(given)
+    for name, x in given.items():
+        if name.startswith("mixers."):
+            _, layer, inner = name.split(".", 2)
+            name = f"mixers.{layer}.{names[inner]}"
+        y = own[name].detach()
+        assert float(x.detach().std()) == pytest.approx(float(y.std()), rel=0.4), name  # of 64 numbers at least: they begin alike
+        with torch.no_grad():
+            own[name].copy_(x.reshape(own[name].shape))
+    tokens = torch.randint(64, (3, 24))
+    torch.testing.assert_close(model(tokens), ours(tokens), rtol=0, atol=1e-12)

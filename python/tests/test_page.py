@@ -25,6 +25,7 @@ def test_the_examples_of_the_page(tmp_path, monkeypatch, name_of_page, first):
     (tmp_path / "bin" / "python").write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
     (tmp_path / "bin" / "python").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("CROSSTALK_PYTHON", sys.executable)  # crosstalk work finds it
     page, names, ran = SOURCE / "docs" / name_of_page, {"__name__": "page"}, []
     whole = page.read_text()
     before = whole[: whole.index(first)].count("\n")
@@ -42,4 +43,4 @@ def test_the_examples_of_the_page(tmp_path, monkeypatch, name_of_page, first):
     if name_of_page == "python.md":
         assert ran.count("python") >= 6 and "mine.py" in ran and "own.toml" in ran
     else:
-        assert ran == ["mean.py", "beside.toml", "sh"]
+        assert ran == ["mean.py", "beside.toml", "sh", "fla_layer.py", "fla.toml", "sh"]

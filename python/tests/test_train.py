@@ -365,17 +365,217 @@ def test_a_class_without_a_file_of_the_study(folder):
         ct.train(study, {"yours": own_model.Model}, out="s")
 
 
+def program(*words, code=0, python=None):
+    """What the program prints, stdout and stderr, with this Python or another for PyTorch models."""
+    environment = {**os.environ, "CROSSTALK_PYTHON": python or sys.executable, "PYTHONPATH": os.path.dirname(os.path.dirname(ct.__file__))}
+    done = subprocess.run([ct.studies.program(), *map(str, words)], capture_output=True, text=True, env=environment)
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
 def test_verify_trains_again(folder, capsys):
     study = write(folder)
     ct.train(study, set={"seeds": [1]}, out="s", replicas=1, quiet=True)
     assert ct.verify("s")
     assert capsys.readouterr().out.count("identical") == 2
-    told = subprocess.run([ct.studies.program(), "verify", "s"], capture_output=True, text=True).stdout
-    assert "python -m crosstalk verify" in told
+    assert "2 runs trained again on cpu: 2 identical" in program("verify", "s")
+    told = program("verify", "s", "--python", "none")
+    assert told.count("not trained here: no Python (--python none)") == 2 and "python -m crosstalk verify s" in told
+    assert "0 runs trained again" in told and "2 of PyTorch models not" in told
+    rows = json.loads(program("verify", "s", "--json").strip())["runs"]
+    assert [row["result"] for row in rows] == ["identical"] * 2 and all(row["eval_loss"] == row["eval_loss_again"] for row in rows)
     with open("own_model.py", "a") as file:
         file.write("# another text\n")
     with pytest.raises(ct.ConfigError, match="holds another text"):
         ct.verify("s", quiet=True)
+    assert program("verify", "s", code=1).count("DIFFERS: ConfigError: own_model.py holds another text") == 2
+
+
+def test_runs_are_chosen_as_crosstalk_run_chooses_them(folder):
+    study = write(folder)
+
+    def seen(out):
+        return sorted((r["label"], r["seed"], r["config"]["train.learning_rate"]) for r in records(out).values())
+
+    ct.train(study, where={"train.learning_rate": 3e-3, "label": "m*"}, out="where", quiet=True)
+    assert seen("where") == [("mine", 1, 3e-3), ("mine", 2, 3e-3)]
+    ct.train(study, seeds=[7], where={"train.learning_rate": 1e-2}, out="seeds", quiet=True)
+    assert seen("seeds") == [("mine", 7, 1e-2)]
+    ids = [r["id"] for r in ct.plan(study).configs if r["label"] == "mine"]
+    ct.train(study, only=ids[0][:12], out="only", quiet=True)
+    assert list(records("only")) == ids[:1]
+    parts = []
+    for i in (1, 2):
+        try:
+            ct.train(study, shard=f"{i}/2", out=f"part{i}", quiet=True)
+            parts += list(records(f"part{i}"))
+        except ct.ConfigError as error:  # all of them are in the other part
+            assert "no run of a PyTorch model is among these" in str(error)
+    assert sorted(parts) == sorted(ids)
+    # Rates that one seed chose, of PyTorch models alone.
+    ct.train(study, seeds=1, out="tried", quiet=True)
+    ct.train(study, chosen_of="tried", best="train.learning_rate", out="chosen", quiet=True)
+    best = min(records("tried").values(), key=lambda r: r["best_eval_loss"])["config"]["train.learning_rate"]
+    assert seen("chosen") == [("mine", 1, best), ("mine", 2, best)]
+    ct.train(study, rates_short=0.5, out="two", quiet=True)
+    assert [r["steps"] for r in records("two-rates").values()] == [20, 20]
+    assert len({rate for _, _, rate in seen("two")}) == 1 and {seed for _, seed, _ in seen("two")} == {1, 2}
+
+
+REFUSED = {
+    ("--where", "seed"): "--where seed",
+    ("--where", "label=none"): "no run matches",
+    ("--best", "train.learning_rate"): "needs --chosen-of STORE",
+    ("--chosen-of", "nowhere"): "nowhere",
+    ("--only", "ct-none"): "--only ct-none",
+    ("--shard", "3/2"): "--shard takes I/N",
+    ("--best-by", "speed"): "--best-by",
+    ("--time-limit", "soon"): "--time-limit takes seconds",
+    ("--set", "seeds=1", "--seeds", "2"): "seeds is set already",
+}
+
+
+@pytest.mark.parametrize("words", REFUSED)
+def test_what_it_refuses_it_refuses_as_crosstalk_run_does(folder, words):
+    study = write(folder)
+    ours = subprocess.run([sys.executable, "-m", "crosstalk", "train", study, *words], capture_output=True, text=True)
+    same = [w if w != "--seeds" else "--set" for w in words]
+    same[-1] = "seeds=2" if "--seeds" in words else same[-1]
+    theirs = subprocess.run([ct.studies.program(), "run", study, *same], capture_output=True, text=True)
+    last = theirs.stderr.removeprefix("crosstalk: ").removeprefix("error: ").strip().splitlines()[0]
+    assert ours.returncode == theirs.returncode == 2 and REFUSED[words] in ours.stderr
+    assert last in ours.stderr, (ours.stderr, theirs.stderr)
+    assert not (folder / "runs").exists()
+
+
+def test_what_is_not_of_pytorch_models_is_refused_by_name(folder):
+    for word in ("--pack", "--pilot", "--streams", "--no-pass"):
+        done = subprocess.run([sys.executable, "-m", "crosstalk", "train", write(folder), word, "1"], capture_output=True, text=True)
+        assert done.returncode == 2 and word in done.stderr
+    (folder / "own.toml").write_text((folder / "study.toml").read_text().replace('[memories.delta]\nname = "deltanet"\n', ""))
+    assert "PyTorch models" in program("pilot", "own.toml", code=2) and not (folder / "runs").exists()
+
+
+def test_a_time_limit_saves_and_the_same_call_goes_on(folder, monkeypatch):
+    study = write(folder)
+    ct.train(study, out="whole", quiet=True)
+    from crosstalk import replicas
+
+    step = replicas.Replicas.step
+    monkeypatch.setattr(replicas.Replicas, "step", lambda *given: (time.sleep(0.05), step(*given))[1])
+    result = ct.train(study, time_limit=0.8, out="s", quiet=True)
+    assert result.stopped and result.missing == 4 and len(list((folder / "s" / "python").glob("*.pt"))) == 4
+    assert json.loads(call("status", "s", "--json"))["half_way"] == 4
+    monkeypatch.undo()
+    monkeypatch.chdir(folder)
+    assert not ct.train(study, out="s", quiet=True).stopped
+    assert results("s") == results("whole")
+
+
+BREAKS = """import os
+
+from own_model import Model
+
+
+class Mine(Model):
+    def forward(self, tokens):
+        if os.path.exists("broken") and self.training:
+            raise RuntimeError("the disk is on fire")
+        return super().forward(tokens)
+"""
+
+
+def test_failed_runs_are_recorded_and_tried_again(folder):
+    (folder / "breaks.py").write_text(BREAKS)
+    text = (folder / write(folder)).read_text()
+    two = text.replace("[memories.delta]", '[memories.broken]\nname = "python"\nsource = "breaks.py:Mine"\nfiles = "own_model.py"\n\n[memories.delta]')
+    (folder / "two.toml").write_text(two)
+    (folder / "broken").touch()
+    with pytest.raises(RuntimeError, match="on fire"):  # who writes a model wants to see it
+        ct.train("two.toml", where={"label": "broken"}, out="raised", quiet=True)
+    result = ct.train("two.toml", keep_going=True, out="s", quiet=True)
+    assert (result.done, result.failed, result.missing) == (4, 4, 0)
+    failed = [r for r in records("s").values() if r["status"] == "failed"]
+    assert {r["label"] for r in failed} == {"broken"} and failed[0]["message"] == "breaks.py:9: RuntimeError: the disk is on fire"
+    assert ct.train("two.toml", keep_going=True, out="s", quiet=True).failed == 4  # not tried again by itself
+    told = program("retry", "two.toml", "--out", "s")
+    assert "4 runs of PyTorch models" in told and "python -m crosstalk train --failed two.toml --out s" in told
+    (folder / "broken").unlink()
+    result = ct.train("two.toml", failed=True, out="s", quiet=True)
+    assert (result.done, result.failed) == (8, 0)
+
+
+def test_a_store_is_trained_as_it_was_asked(folder):
+    study = write(folder)
+    program("run", study, "--set", "seeds=1", "--out", "s", "--quiet")
+    assert ct.train("s", quiet=True).done == 2
+    program("run", study, "--set", "seeds=2", "--out", "s", "--quiet")
+    assert ct.train("s", quiet=True).done == 4 and len(ct.read("s")) == 8
+    with pytest.raises(ct.ConfigError, match="s is a store: what was asked of it"):
+        ct.train("s", where={"seed": 1})
+    # A study that was asked for here alone is known to workers.
+    ct.train(study, out="t", quiet=True)
+    assert "nothing is left; trained 4 runs here" in program("work", "t")
+
+
+def test_workers_train_both_kinds(folder):
+    study = write(folder, extra="train.patience = 1000000")
+    program("run", study, "--out", "whole")
+    ct.train(study, out="whole", quiet=True)
+    # Asked for, and not trained: the request of a store whose shards are gone.
+    shutil.copytree("whole", "shared")
+    shutil.rmtree("shared/shards")
+    environment = {**os.environ, "CROSSTALK_PYTHON": sys.executable}
+    workers = [subprocess.Popen([ct.studies.program(), "work", "shared"], stderr=subprocess.PIPE, text=True, env=environment) for _ in range(2)]
+    told = [worker.communicate()[1] for worker in workers]
+    assert [worker.returncode for worker in workers] == [0, 0], told
+    assert any("4 runs of PyTorch models by " in text for text in told), told
+    shared, whole = results("shared"), results("whole")
+    assert shared.keys() == whole.keys() and len(whole) == 4
+    for id in whole:  # packs of other sizes
+        np.testing.assert_allclose(shared[id]["curves"]["eval_loss"]["y"], whole[id]["curves"]["eval_loss"]["y"], rtol=1e-4)
+    lines = [json.loads(line)["id"] for path in (folder / "shared" / "shards").glob("*.jsonl") for line in path.read_text().splitlines()]
+    assert len(lines) == len(set(lines)) == 8
+
+
+def test_a_process_for_each_device(folder):
+    from crosstalk.__main__ import devices_of
+
+    assert devices_of("cuda:0,2") == ["cuda:0", "cuda:2"] and devices_of("cpu:all:2") == ["cpu", "cpu"]
+    assert devices_of("cpu") == devices_of("cuda:1") == devices_of("auto") == []
+    words = [sys.executable, "-m", "crosstalk", "train", write(folder), "--out", "s", "--device", "cpu:all:2", "--replicas", "2"]
+    assert subprocess.run(words, capture_output=True, text=True, check=True).stdout == "s\n"
+    assert len(results("s")) == 4
+    # A signal to the one that started them stops all, and what they have begun is saved.
+    words += ["--set", "train.max_steps=100000", "--set", "train.patience=1000000"]
+    parent = subprocess.Popen(words, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+    deadline = time.monotonic() + 300
+    while time.monotonic() < deadline and not list((folder / "s" / "live").glob("*.jsonl")):  # the first evaluation
+        time.sleep(0.1)
+    parent.send_signal(signal.SIGINT)
+    told = parent.communicate()[1]
+    assert parent.returncode == 75 and "the same call resumes from there" in told, told
+    assert list((folder / "s" / "python").glob("*.pt")) and not (folder / "s" / "claims").exists()
+
+
+def test_runs_of_a_worker_that_is_killed_are_neither_lost_nor_counted_twice(folder):
+    study = write(folder, extra="train.patience = 1000000")
+    sets = {"train.max_steps": 400}
+    ct.train(study, set=sets, out="whole", replicas=1, quiet=True)
+    words = [sys.executable, "-m", "crosstalk", "train", study, "--out", "s", "--set", "train.max_steps=400", "--replicas", "1"]
+    first = subprocess.Popen(words, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    deadline = time.monotonic() + 300
+    while time.monotonic() < deadline and not ((folder / "s" / "store.json").exists() and ct._core.statuses("s")):
+        time.sleep(0.05)
+    second = subprocess.Popen(words, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+    time.sleep(0.5)
+    first.kill()
+    first.wait()
+    told = second.communicate()[1]
+    assert second.returncode == 0, told
+    assert results("s") == results("whole") and not list((folder / "s" / "python").glob("*.pt"))
+    lines = [json.loads(line)["id"] for path in (folder / "s" / "shards").glob("*.jsonl") for line in path.read_text().splitlines()]
+    assert len(lines) == len(set(lines)) == 4
 
 
 def test_a_mixture_and_a_curriculum(folder):

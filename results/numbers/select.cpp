@@ -171,7 +171,8 @@ std::optional<std::string> field_text(const Record& record, const std::string& k
       return number->dump();
   if (key == "seed") return std::to_string(record.seed);
   if (key == "d_dot") return std::to_string(record.d_dot);
-  if (key == "state_size") return std::to_string(record.state_size);
+  if (key == "state_size" && record.state_size > 0)
+    return std::to_string(record.state_size);  // else not known
   return config_text(record, key);
 }
 

@@ -50,7 +50,8 @@ std::vector<LabelRow> rows_of(const Study& study, const StoreContents& contents)
     const std::int64_t heads = run.config.has("model.heads") ? run.config.get_int("model.heads") : 1;
     if (is_new) {
       const std::string memory = run.config.has("memory.name") ? run.config.get_string("memory.name") : "";
-      const bool language = run.config.has("model.name") && run.config.get_string("model.name") == "language";
+      const bool language = !is_foreign(run.config) && run.config.has("model.name") &&
+                            run.config.get_string("model.name") == "language";
       const std::string layer = language ? run.config.get_string("model.layer") : "-";
       rows.push_back(
           {label, memory, layer, {}, run.d_dot, run.d_dot, run.state_size, run.state_size, heads, heads});
@@ -108,13 +109,25 @@ TrainingOptions training_here() {
   return training;
 }
 
-/// By what is recorded, and before that, or where a place is asked for, by a try.
+/// By what is recorded, and before that, or where a place is asked for, by a try. What PyTorch models take is not known.
 TimeForecast time_of(const Study& study, const StoreHeads& heads,
                      const std::optional<TrainingOptions>& asked) {
-  if (asked) return estimate_time(missing_of(study, heads.contents), *asked);
-  TimeForecast time = time_forecast(study.runs, heads);
-  if (time.seconds) return time;
-  return estimate_time(missing_of(study, heads.contents), training_here());
+  const auto foreign_left = std::count_if(study.runs.begin(), study.runs.end(), [&](const Run& run) {
+    return is_foreign(run.config) && state_of(run, heads.contents) == "missing";
+  });
+  std::vector<Run> ours;  // else no copy of a large study
+  if (foreign_left > 0)
+    std::copy_if(study.runs.begin(), study.runs.end(), std::back_inserter(ours),
+                 [](const Run& run) { return !is_foreign(run.config); });
+  TimeForecast time;
+  if (!asked) time = time_forecast(foreign_left > 0 ? ours : study.runs, heads);
+  if (!time.seconds)
+    time = estimate_time(missing_of(study, heads.contents), asked ? *asked : training_here());
+  if (foreign_left > 0)
+    time.text += fmt::format(
+        " (without {} of PyTorch models, which 'crosstalk work' or 'python -m crosstalk train' trains)",
+        plural(foreign_left, "run"));
+  return time;
 }
 
 /// Slow forms on the GPU that trains (none on a CPU, where there is one form): a sentence, and the labels of its runs. Of
@@ -258,7 +271,7 @@ void print_json(const Study& study, const StoreHeads& heads, const std::filesyst
          {"label", run.label},
          {"labels", run.labels},
          {"seed", run.seed},
-         {"d_dot", run.d_dot},
+         {"d_dot", run.d_dot > 0 ? nlohmann::ordered_json(run.d_dot) : nullptr},
          {"state_size", run.state_size > 0 ? nlohmann::ordered_json(run.state_size) : nullptr},
          {"state", state_of(run, contents)},
          {"config", to_json(run.config)}});

@@ -218,11 +218,87 @@ PY
   run -1 "$crosstalk" verify runs/s --tolerance 0
 }
 
+# one_foreign: s.toml has a PyTorch model, too.
+one_foreign() {
+  printf 'class Mine: pass\n' >mine.py
+  sed -i 's/= 1000$/= 50/; s/^seeds = .*/seeds = [1]/; s/^task.name .*/task.name = "mqar"\ntask.vocabulary = 16\ntask.length = 8/' s.toml
+  sed -i 's/^model.d_key.*/model.name = "language"\nmodel.width = 8/; /^\[\[grid/,$d' s.toml
+  printf '[[grid]]\n"task.pairs" = [1, 2]\n[memories.mine]\nname = "python"\nsource = "mine.py:Mine"\n' >>s.toml
+}
+
+# a_python CODE [COMMANDS]: an executable that stands for a Python with torch and crosstalk: it notes its calls and ends with CODE.
+a_python() {
+  cat >python <<SH
+#!/bin/bash
+case \$2 in *find_spec*) printf '%s\ntorch 9.9\ncrosstalk 9\n' "$PWD/python"; exit ;; esac
+shift 2
+echo "\$@" >>"$PWD/calls"
+$2
+exit $1
+SH
+  chmod +x python
+}
+
+@test "a worker leaves PyTorch models where no Python has torch, and says how" {
+  one_foreign
+  run -0 --separate-stderr "$crosstalk" run s.toml --set seeds=1
+  [[ $stderr == *"2 runs of PyTorch models are left out"*"python -m crosstalk train s.toml --out runs/s --set seeds=1"* ]]
+  CROSSTALK_PYTHON=/nowhere/python run -0 --separate-stderr "$crosstalk" work runs/s
+  [[ $stderr == *"2 runs of PyTorch models are left, for no Python with torch and crosstalk (/nowhere/python cannot be called)"* ]]
+  [[ $stderr == *"pip install torch"*"where there is one: python -m crosstalk train runs/s"* ]]
+  run -0 --separate-stderr "$crosstalk" work runs/s --python none
+  [[ $stderr == *"for no Python (--python none)"* ]]
+  refused "--python: no Python with torch and crosstalk" "$crosstalk" work runs/s --python /nowhere/python
+  refused "--python: no Python with torch and crosstalk" "$crosstalk" submit slurm s.toml --cpus 1 --time 1h --dry-run --python /nowhere/python
+  # They are known everywhere, with a size and a time that nobody knows.
+  run -0 "$crosstalk" status s.toml
+  [[ $output == *"PyTorch models: 2 of the missing; 'crosstalk work $PWD/runs/s' or 'python -m crosstalk train s.toml' trains them"* ]]
+  run -0 "$crosstalk" plan s.toml
+  [[ $output == *"without 2 runs of PyTorch models"* ]]
+  "$crosstalk" plan s.toml --json | python3 -c 'import json, sys
+mine = [r for r in json.load(sys.stdin)["runs"] if r["label"] == "mine"]
+assert len(mine) == 2 and all(r["d_dot"] is None and r["state_size"] is None for r in mine), mine'
+  run -0 --separate-stderr "$crosstalk" pilot s.toml
+  [[ $stderr == *"pilot: PyTorch models are left out"* ]]
+}
+
+@test "a worker calls the Python that has torch, once, with what it was told, and says what went wrong there" {
+  one_foreign
+  "$crosstalk" run s.toml --quiet
+  a_python 0
+  CROSSTALK_PYTHON=./python run -1 --separate-stderr "$crosstalk" work runs/s --device cpu --threads 1 --lease 9
+  [[ $stderr == *"2 runs of PyTorch models by $PWD/python (torch 9.9, crosstalk 9)"* ]]
+  [[ $stderr == *"for Python did not train them; by hand: python -m crosstalk train runs/s"* ]]
+  [ "$(cat calls)" = "train runs/s --keep-going --device cpu --threads 1 --lease 9" ]
+  a_python 3
+  run -1 --separate-stderr "$crosstalk" work runs/s --python ./python
+  [[ $stderr == *"for Python ended with exit code 3, see above; once that is mended"* ]]
+  run -0 "$crosstalk" submit slurm s.toml --gpus 2 --time 1h --dry-run --python ./python
+  [[ $output == *" work $PWD/runs/s --python $PWD/python --time-limit"* ]]
+  sed -i '/memories.mine/,$d' s.toml
+  refused "the study has no PyTorch models" "$crosstalk" submit slurm s.toml --gpus 2 --time 1h --dry-run --python ./python
+}
+
+@test "a signal and the time limit reach the Python that a worker called" {
+  one_foreign
+  "$crosstalk" run s.toml --quiet
+  a_python 0 'trap "echo stopped >>calls; exit 75" TERM; touch begun; for _ in {1..600}; do sleep 0.1; done'
+  "$crosstalk" work runs/s --python ./python 2>err &
+  pid=$!
+  for _ in $(seq 600); do if [ -e begun ]; then break; fi; sleep 0.05; done
+  kill -TERM "$pid"
+  ends 75
+  grep -q "stopped by SIGTERM after 0 runs; to resume: crosstalk work $PWD/runs/s" err
+  run -75 --separate-stderr "$crosstalk" work runs/s --python ./python --time-limit 2
+  [[ $stderr == *"stopped by the time limit"* ]]
+  [ "$(grep -c stopped calls)" -eq 2 ]
+}
+
 @test "doctor looks and leaves nothing" {
   run -0 --separate-stderr "$crosstalk" doctor
   echo "$output"
   [ -z "$stderr" ]
-  for word in version build cores memory gpu nvcc store python; do [[ $output == *"$word"* ]]; done
+  for word in version build cores memory gpu nvcc store python pytorch; do [[ $output == *"$word"* ]]; done
   [ ! -e runs ]
   "$crosstalk" doctor --json | python3 -c 'import json, sys
 d = json.load(sys.stdin)
