@@ -38,7 +38,7 @@ ROOMS = {
     "kernels/elementwise": ["kernels/matmul"],
     "kernels/norm": ["kernels/matmul"],
     "kernels/loss": ["kernels/matmul", "kernels/linear", "kernels/norm"],
-    "kernels/attention": ["kernels/matmul"],
+    "kernels/attention": ["kernels/elementwise", "kernels/matmul"],
     "kernels/recurrence": ["kernels/law", "kernels/matmul"],
     "kernels/law": ["kernels/elementwise"],
     "kernels/rule": ["kernels/elementwise", "kernels/law"],
