@@ -35,7 +35,8 @@ def apply(
 @overload
 def apply(
     memory: Literal["comba"], q: Array, k: Array, v: _A, *, log_decay: Array, beta: Array, erase_key: Array,
-    correction: Array = ..., s0: Array = ..., beta_max: float = ..., rate_from: float = ..., **options: Unpack[Shared],
+    correction: Array = ..., s0: Array = ..., beta_max: float = ..., rate_from: float = ...,
+    lengths: Literal["before", "after"] = ..., **options: Unpack[Shared],
 ) -> tuple[_A, dict[str, _A]]: ...
 @overload
 def apply(
@@ -75,8 +76,23 @@ def apply(
 ) -> tuple[_A, dict[str, _A]]: ...
 @overload
 def apply(
+    memory: Literal["diag_kdn"], q: Array, k: Array, v: _A, *, log_decay: Array, omega: Array, r: Array, prior: Array,
+    d0: Array = ..., s0: Array = ..., information: float = ..., **options: Unpack[Shared],
+) -> tuple[_A, dict[str, _A]]: ...
+@overload
+def apply(
+    memory: Literal["differential_attention"], q: Array, k: Array, v: _A, *, second_query: Array, second_key: Array, lambda: Array,
+    strict: bool = ..., **options: Unpack[Shared],
+) -> tuple[_A, dict[str, _A]]: ...
+@overload
+def apply(
     memory: Literal["dplr"], q: Array, k: Array, v: _A, *, log_decay: Array, a: Array, b: Array, s0: Array = ...,
     **options: Unpack[Shared],
+) -> tuple[_A, dict[str, _A]]: ...
+@overload
+def apply(
+    memory: Literal["erase_then_delta"], q: Array, k: Array, v: _A, *, log_decay: Array, beta: Array, gamma: Array,
+    erase_key: Array, s0: Array = ..., beta_max: float = ..., **options: Unpack[Shared],
 ) -> tuple[_A, dict[str, _A]]: ...
 @overload
 def apply(
@@ -113,6 +129,12 @@ def apply(
 ) -> tuple[_A, dict[str, _A]]: ...
 @overload
 def apply(
+    memory: Literal["gka"], q: Array, k: Array, v: _A, *, log_decay: Array, beta: Array, alpha: Array, h0: Array = ...,
+    s0: Array = ..., rate_from: float = ..., solver: Literal["chebyshev", "exact"] = ..., iterations: int = ...,
+    ratio: float = ..., **options: Unpack[Shared],
+) -> tuple[_A, dict[str, _A]]: ...
+@overload
+def apply(
     memory: Literal["gla"], q: Array, k: Array, v: _A, *, log_decay: Array, s0: Array = ..., **options: Unpack[Shared],
 ) -> tuple[_A, dict[str, _A]]: ...
 @overload
@@ -133,7 +155,7 @@ def apply(
 @overload
 def apply(
     memory: Literal["hgrn2"], *, q: Array, v: _A, log_decay: Array, s0: Array = ..., lower_bound: float = ...,
-    **options: Unpack[Shared],
+    bounds: Literal["same", "layers"] = ..., **options: Unpack[Shared],
 ) -> tuple[_A, dict[str, _A]]: ...
 @overload
 def apply(
@@ -141,6 +163,11 @@ def apply(
     filter_sin: Array, filter_bias: Array, frequency: Array, filter_1: Array, filter_1_bias: Array, filter_2: Array,
     filter_2_bias: Array, filter_out: Array, window: Array, skip: Array, units: int = ..., length: int = ...,
     **options: Unpack[Shared],
+) -> tuple[_A, dict[str, _A]]: ...
+@overload
+def apply(
+    memory: Literal["iso_kdn"], q: Array, k: Array, v: _A, *, log_decay: Array, omega: Array, r: Array, prior: Array,
+    d0: Array = ..., s0: Array = ..., information: float = ..., **options: Unpack[Shared],
 ) -> tuple[_A, dict[str, _A]]: ...
 @overload
 def apply(
@@ -155,6 +182,11 @@ def apply(
 ) -> tuple[_A, dict[str, _A]]: ...
 @overload
 def apply(
+    memory: Literal["kla"], q: Array, k: Array, v: _A, *, log_decay: Array, noise: Array, precision: Array, p0: Array = ...,
+    e0: Array = ..., **options: Unpack[Shared],
+) -> tuple[_A, dict[str, _A]]: ...
+@overload
+def apply(
     memory: Literal["linear_attention"], q: Array, k: Array, v: _A, *, s0: Array = ..., z0: Array = ...,
     read_norm: Literal["none", "attention", "layernorm"] = ..., **options: Unpack[Shared],
 ) -> tuple[_A, dict[str, _A]]: ...
@@ -166,7 +198,7 @@ def apply(
 @overload
 def apply(
     memory: Literal["log_linear_gated_delta"], q: Array, k: Array, v: _A, *, log_decay: Array, beta: Array, level_gate: Array,
-    beta_max: float = ..., strict: bool = ..., **options: Unpack[Shared],
+    beta_max: float = ..., rate_from: float = ..., strict: bool = ..., **options: Unpack[Shared],
 ) -> tuple[_A, dict[str, _A]]: ...
 @overload
 def apply(
@@ -185,6 +217,11 @@ def apply(
 def apply(
     memory: Literal["lstm"], *, v: _A, input_gate: Array, forget_gate: Array, output_gate: Array, u_input: Array, u_forget: Array,
     u_cell: Array, u_output: Array, h0: Array = ..., c0: Array = ..., **options: Unpack[Shared],
+) -> tuple[_A, dict[str, _A]]: ...
+@overload
+def apply(
+    memory: Literal["m2rnn"], q: Array, k: Array, v: _A, *, log_decay: Array, turn: Array, s0: Array = ..., rate_from: float = ...,
+    **options: Unpack[Shared],
 ) -> tuple[_A, dict[str, _A]]: ...
 @overload
 def apply(
@@ -225,18 +262,24 @@ def apply(
 ) -> tuple[_A, dict[str, _A]]: ...
 @overload
 def apply(
+    memory: Literal["momentum_deltanet"], q: Array, k: Array, v: _A, *, log_decay: Array, log_mu: Array, eta: Array, beta: Array,
+    correction: Array = ..., m0: Array = ..., s0: Array = ..., beta_max: float = ..., rate_from: float = ...,
+    **options: Unpack[Shared],
+) -> tuple[_A, dict[str, _A]]: ...
+@overload
+def apply(
     memory: Literal["parallax"], q: Array, k: Array, v: _A, *, second_query: Array, strict: bool = ..., **options: Unpack[Shared],
 ) -> tuple[_A, dict[str, _A]]: ...
 @overload
 def apply(
     memory: Literal["path"], q: Array, k: Array, v: _A, *, path_key: Array, beta: Array, beta_max: float = ...,
-    path_conv: int = ..., strict: bool = ..., **options: Unpack[Shared],
+    path_conv: int = ..., path_conv_start: Literal["uniform", "normal"] = ..., strict: bool = ..., **options: Unpack[Shared],
 ) -> tuple[_A, dict[str, _A]]: ...
 @overload
 def apply(
     memory: Literal["path_fox"], q: Array, k: Array, v: _A, *, path_key: Array, beta: Array, log_decay: Array,
-    beta_max: float = ..., path_conv: int = ..., gate_scale: Literal["one", "key"] = ..., strict: bool = ...,
-    **options: Unpack[Shared],
+    beta_max: float = ..., path_conv: int = ..., path_conv_start: Literal["uniform", "normal"] = ...,
+    gate_scale: Literal["one", "key"] = ..., strict: bool = ..., **options: Unpack[Shared],
 ) -> tuple[_A, dict[str, _A]]: ...
 @overload
 def apply(
@@ -254,6 +297,11 @@ def apply(
     memory: Literal["precond_kda"], q: Array, k: Array, v: _A, *, log_decay: Array, beta: Array, log_decay_a: Array, beta_a: Array,
     center: Array, a0: Array = ..., s0: Array = ..., beta_max: float = ..., squash: float = ...,
     start: Literal["zero", "steps"] = ..., **options: Unpack[Shared],
+) -> tuple[_A, dict[str, _A]]: ...
+@overload
+def apply(
+    memory: Literal["q_delta"], q: Array, k: Array, v: _A, *, log_decay: Array, beta: Array, lambda: Array = ..., s0: Array = ...,
+    beta_max: float = ..., rate_from: float = ..., **options: Unpack[Shared],
 ) -> tuple[_A, dict[str, _A]]: ...
 @overload
 def apply(
@@ -305,12 +353,16 @@ def apply(
 @overload
 def apply(
     memory: Literal["slstm"], *, v: _A, input_gate: Array, forget_gate: Array, output_gate: Array, u_input: Array, u_forget: Array,
-    u_cell: Array, u_output: Array, h0: Array = ..., y0: Array = ..., l0: Array = ..., start: Literal["plain", "released"] = ...,
-    **options: Unpack[Shared],
+    u_cell: Array, u_output: Array, h0: Array = ..., y0: Array = ..., l0: Array = ...,
+    start: Literal["plain", "released", "layers"] = ..., **options: Unpack[Shared],
 ) -> tuple[_A, dict[str, _A]]: ...
 @overload
 def apply(
     memory: Literal["softmax"], q: Array, k: Array, v: _A, *, strict: bool = ..., **options: Unpack[Shared],
+) -> tuple[_A, dict[str, _A]]: ...
+@overload
+def apply(
+    memory: Literal["stick_breaking"], q: Array, k: Array, v: _A, *, strict: bool = ..., **options: Unpack[Shared],
 ) -> tuple[_A, dict[str, _A]]: ...
 @overload
 def apply(
@@ -356,9 +408,18 @@ def apply(
 ) -> tuple[_A, dict[str, _A], dict[str, _A]]: ...
 @overload
 def task(
-    name: Literal["arithmetic"], *, form: Literal["parity", "flat", "brackets"] = ..., modulus: int = ..., shortest: int = ...,
-    longest: int = ..., eval_shortest: int = ..., eval_longest: int = ..., query_at: Literal["end", "every"] = ...,
-    times: bool = ...,
+    name: Literal["arithmetic"], *, form: Literal["parity", "flat", "brackets", "prefix"] = ..., modulus: int = ...,
+    query_at: Literal["end", "every"] = ..., times: bool = ..., shortest: int = ..., longest: int = ..., eval_shortest: int = ...,
+    eval_longest: int = ...,
+) -> Task: ...
+@overload
+def task(
+    name: Literal["automaton"], *,
+    machine: Literal["parity", "even_pairs", "counter", "cycle", "flip_flop", "undo", "majority", "dyck", "language", "random", "table"] = ...,
+    table: str = ..., answers: str = ..., states: int = ..., inputs: int = ..., drawn_table: int = ...,
+    reveal: Literal["usual", "every", "end", "marks", "shown", "next"] = ..., ignore: float = ..., eval_ignore: float = ...,
+    depth: int = ..., eval_undo: int = ..., string: int = ..., examples: int = ..., shortest: int = ..., longest: int = ...,
+    eval_shortest: int = ..., eval_longest: int = ...,
 ) -> Task: ...
 @overload
 def task(name: Literal["compression"], *, vocabulary: int = ..., length: int = ..., examples: int = ...) -> Task: ...
@@ -401,7 +462,7 @@ def task(
 @overload
 def task(
     name: Literal["palindrome"], *, length: int = ..., vocabulary: int = ...,
-    order: Literal["reverse", "same", "odds_first"] = ..., examples: int = ...,
+    order: Literal["reverse", "same", "odds_first", "sorted", "set"] = ..., examples: int = ...,
 ) -> Task: ...
 @overload
 def task(
@@ -443,6 +504,11 @@ def task(
 def task(
     name: Literal["tokens"], *, folder: str = ..., content: str = ..., vocabulary: int = ..., answers: int = ...,
     order: Literal["shuffled", "file"] = ..., load: int = ...,
+) -> Task: ...
+@overload
+def task(
+    name: Literal["trace"], *, variables: int = ..., values: int = ..., lines: int = ..., reveal_every: int = ...,
+    assign_share: float = ..., hidden_share: float = ..., train_labels: Literal["next", "due"] = ..., examples: int = ...,
 ) -> Task: ...
 @overload
 def task(

@@ -30,6 +30,7 @@ class Given(TypedDict, total=False):
 
     a: Any
     a0: Any
+    alpha: Any
     angle: Any
     angle0: Any
     angles: int | Any
@@ -44,22 +45,26 @@ class Given(TypedDict, total=False):
     beta_on_write: bool | Any
     bias: Any
     bonus: Any
+    bounds: Literal["same", "layers"] | Any
     c: float | Any
     c0: Any
     c2: float | Any
     c3: float | Any
     center: Any
     correction: Any
+    d0: Any
     d_dot: int | Any
     decay: float | Literal["none", "mamba"] | Any
     decay_start: float | Any
     degree: int | Any
     denominator: bool | Any
     digits: int | Any
+    e0: Any
     eigenvalues: Literal["positive", "either"] | Any
     eps: float | Any
     erase_gate: Any
     erase_key: Any
+    eta: Any
     favor_redraw: Literal["every_forward", "fixed"] | Any
     favor_variant: Literal["hyperbolic", "positive"] | Any
     feature_map: Literal["all_poly", "cosformer", "dpfp", "elu1", "exp", "favor", "favor_relu", "hedgehog", "identity", "power", "relu", "rfa", "silu", "square", "tanh", "taylor"] | Any
@@ -77,12 +82,14 @@ class Given(TypedDict, total=False):
     forget_gate: Any
     frequency: Any
     gain: Any
+    gamma: Any
     gate: Any
     gate_scale: Literal["one", "key"] | Any
     gate_weights: Literal["zero", "drawn"] | Any
     h0: Any
     hedgehog_variant: Literal["softmax", "exp"] | Any
     in_context_rate: Any
+    information: float | Any
     inner_steps: int | Any
     input_gate: Any
     iterations: int | Any
@@ -94,13 +101,16 @@ class Given(TypedDict, total=False):
     kernel: Literal["linear", "relu", "relu2", "round", "exp", "cosine_exp", "taylor", "power"] | Any
     key_norm: Literal["none", "sum", "l2"] | Any
     l0: Any
+    lambda: Any
     law: str | Any
     length: int | Any
+    lengths: Literal["before", "after"] | Any
     level_gate: Any
     log_decay: Any
     log_decay_a: Any
     log_decay_v: Any
     log_input: Any
+    log_mu: Any
     log_rate: Any
     lora: Literal["linear", "tanh"] | Any
     lower_bound: float | Any
@@ -111,23 +121,30 @@ class Given(TypedDict, total=False):
     mix: Any
     momentum_gate: Any
     n0: Any
+    noise: Any
     nu: int | Any
+    omega: Any
     order: int | Any
     output_gate: Any
     p0: Any
     p1_0: Any
     p2_0: Any
     path_conv: int | Any
+    path_conv_start: Literal["uniform", "normal"] | Any
     path_key: Any
     post_gate: Any
     pre_gate: Any
+    precision: Any
     predict: Literal["decayed", "undecayed"] | Any
+    prior: Any
     q_bias: Any
     q_gain: Any
+    r: Any
     rank: Literal["head", "width"] | Any
     rate: Any
     rate_from: float | Any
     rates: Literal["drawn", "counted"] | Any
+    ratio: float | Any
     read: Any
     read_imag: Any
     read_norm: Literal["none", "attention", "layernorm"] | Any
@@ -141,6 +158,7 @@ class Given(TypedDict, total=False):
     s0: Any
     s_imag0: Any
     scale: float | Any
+    second_key: Any
     second_query: Any
     selected: int | Any
     sharpness: Any
@@ -150,12 +168,14 @@ class Given(TypedDict, total=False):
     slope: Any
     slots: int | Any
     solve_with: Literal["key", "query"] | Any
+    solver: Literal["chebyshev", "exact"] | Any
     squash: float | Any
-    start: Literal["zero", "steps", "drawn", "ramps", "constants", "plain", "released"] | Any
+    start: Literal["zero", "steps", "drawn", "ramps", "constants", "plain", "released", "layers"] | Any
     step: Any
     step_rank: Literal["keys", "token"] | Any
     strict: bool | Any
     tau: float | Any
+    turn: Any
     u_cell: Any
     u_forget: Any
     u_input: Any
@@ -196,7 +216,9 @@ class OfLayer(TypedDict, total=False):
     beta_on_write: bool | Any
     bias: bool | Any
     biases: str | Any
+    blocks: int | Any
     bonus: bool | Any
+    bounds: Literal["same", "layers"] | Any
     c: float | Any
     c2: float | Any
     c3: float | Any
@@ -225,9 +247,11 @@ class OfLayer(TypedDict, total=False):
     gate_weights: Literal["zero", "drawn"] | Any
     heads: int | Any
     hedgehog_variant: Literal["softmax", "exp"] | Any
+    information: float | Any
     init: str | Any
     inner: bool | Any
     inner_steps: int | Any
+    input_conv: str | Any
     input_shift: Literal["none", "static", "token"] | Any
     input_shift_start: Literal["uniform", "rwkv4", "rwkv7"] | Any
     iterations: int | Any
@@ -243,6 +267,7 @@ class OfLayer(TypedDict, total=False):
     layer: Literal["bare", "published"] | Any
     layers: int | Any
     length: int | Any
+    lengths: Literal["before", "after"] | Any
     lora: Literal["linear", "tanh"] | Any
     lower_bound: float | Any
     max_length: int | Any
@@ -264,21 +289,23 @@ class OfLayer(TypedDict, total=False):
     out_norm_gain: Literal["head", "shared", "off"] | Any
     out_norm_order: Literal["before", "after"] | Any
     out_norm_start: Literal["one", "depth"] | Any
-    out_skip: Literal["none", "head", "channel"] | Any
+    out_skip: Literal["none", "head", "channel", "convolved"] | Any
     parts: Literal["own", "equal"] | Any
     path_conv: int | Any
+    path_conv_start: Literal["uniform", "normal"] | Any
     positions: Literal["none", "learned"] | Any
     predict: Literal["decayed", "undecayed"] | Any
     prenorm: bool | Any
     probe_keys: Literal["random", "orthonormal", "near_orthogonal"] | Any
     probe_scale: float | Any
     probe_values: int | Any
-    projection_start: Literal["law", "orthogonal"] | Any
+    projection_start: Literal["law", "orthogonal", "xavier", "small"] | Any
     qk_norm: Literal["none", "shared", "head"] | Any
     rank: Literal["head", "width"] | Any
     rate: float | Literal["", "drawn", "one", "rational", "softplus"] | Any
     rate_from: float | Any
     rates: Literal["drawn", "counted"] | Any
+    ratio: float | Any
     read_norm: Literal["none", "attention", "layernorm"] | Any
     readout: Literal["linear", "mlp"] | Any
     residual: bool | Any
@@ -293,14 +320,15 @@ class OfLayer(TypedDict, total=False):
     short_conv: Literal["none", "q", "k", "v", "qk", "qv", "kv", "qkv"] | Any
     short_conv_bias: bool | Any
     short_conv_silu: bool | Any
-    short_conv_start: Literal["uniform", "deviation"] | Any
+    short_conv_start: Literal["uniform", "normal"] | Any
     short_conv_width: int | Any
     silu: Literal["none", "q", "k", "v", "qk", "qv", "kv", "qkv"] | Any
     slots: int | Any
     solve_with: Literal["key", "query"] | Any
+    solver: Literal["chebyshev", "exact"] | Any
     squash: float | Any
     stack: str | Any
-    start: Literal["zero", "steps", "drawn", "ramps", "constants", "plain", "released"] | Any
+    start: Literal["zero", "steps", "drawn", "ramps", "constants", "plain", "released", "layers"] | Any
     step_rank: Literal["keys", "token"] | Any
     strict: bool | Any
     tau: float | Any
@@ -329,28 +357,35 @@ class OfTask(TypedDict, total=False):
     """Options of tasks."""
 
     alphabet: int | Any
-    answers: int | Any
+    answers: str | int | Any
+    assign_share: float | Any
     associations: int | Any
     content: str | Any
     context_vocabulary: int | Any
     contexts: int | Any
     curriculum: str | Any
     data: int | Any
+    depth: int | Any
+    drawn_table: int | Any
     elements: int | Any
+    eval_ignore: float | Any
     eval_length: int | Any
     eval_longest: int | Any
     eval_share: float | Any
     eval_shortest: int | Any
+    eval_undo: int | Any
     examples: int | Any
     factors: Literal["all", "swaps", "three"] | Any
     filler: Literal["zero", "random"] | Any
     folder: str | Any
-    form: Literal["parity", "flat", "brackets"] | Any
+    form: Literal["parity", "flat", "brackets", "prefix"] | Any
     fresh: bool | Any
     group: str | Any
     held_out_pairs: int | Any
+    hidden_share: float | Any
     hops: int | Any
     identity_fraction: float | Any
+    ignore: float | Any
     inputs: int | Any
     key_vocabulary: int | Any
     keys: int | Literal["shared", "unique"] | Any
@@ -358,9 +393,11 @@ class OfTask(TypedDict, total=False):
     least_hops: int | Any
     length: int | Any
     letters: int | Any
+    lines: int | Any
     load: int | Any
     longest: int | Any
     longest_word: int | Any
+    machine: Literal["parity", "even_pairs", "counter", "cycle", "flip_flop", "undo", "majority", "dyck", "language", "random", "table"] | Any
     map: int | Any
     modulus: int | Any
     motif: int | Any
@@ -369,7 +406,7 @@ class OfTask(TypedDict, total=False):
     noise: float | Any
     noise_vocabulary: int | Any
     operations: int | Any
-    order: Literal["shuffled", "file", "reverse", "same", "odds_first"] | Any
+    order: Literal["shuffled", "file", "reverse", "same", "odds_first", "sorted", "set"] | Any
     pair_choice: int | Any
     pairs: int | Any
     passes: int | Any
@@ -379,12 +416,16 @@ class OfTask(TypedDict, total=False):
     queries: int | Any
     query_at: Literal["end", "every"] | Any
     query_by: Literal["zone", "pair", "element", "key"] | Any
+    reveal: Literal["usual", "every", "end", "marks", "shown", "next"] | Any
+    reveal_every: int | Any
     segments: str | Any
     set_fraction: float | Any
     shortest: int | Any
     shortest_word: int | Any
     stacks: int | Any
     start: bool | Any
+    states: int | Any
+    string: int | Any
     table: str | Any
     test_segments: str | Any
     test_share: float | Any
@@ -393,4 +434,5 @@ class OfTask(TypedDict, total=False):
     transition: int | Any
     update_fraction: float | Any
     values: int | Literal["distinct", "any"] | Any
+    variables: int | Any
     vocabulary: int | Any

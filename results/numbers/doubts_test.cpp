@@ -15,8 +15,8 @@ const AnswersOf kThousand = [](const Record&, const std::string&) { return 1000;
 
 Record guessing(double accuracy) {
   Record record;
-  record.id = "ct-1";
-  record.label = "a";
+  record.id = std::string("ct-1");
+  record.label = std::string("a");
   record.config = {{"train.max_steps", 100}};
   record.eval_accuracy = accuracy;
   record.eval_loss = record.best_eval_loss = 3.4;

@@ -80,12 +80,13 @@ TEST(Plan, OfABudgetTakesWholeSeedsThenRatesInTheMiddleThenTheSmallestLoads) {
       "name = \"delta\"\n[memories.softmax]\nname = \"softmax\"\n[[grid]]\nmemory = [\"delta\", \"softmax\"]\n"
       "\"train.learning_rate\" = [1e-4, 1e-3, 3e-2]\n\"task.associations\" = [5, 10]\n",
       "s.toml");
-  std::vector<const Run*> runs;
-  for (const Run& run : study.runs) runs.push_back(&run);
+  std::vector<const crosstalk::Run*> runs;
+  for (const crosstalk::Run& run : study.runs) runs.push_back(&run);
   TimeForecast time;
-  time.seconds_of = [](const std::vector<const Run*>& some) {
+  time.seconds_of = [](const std::vector<const crosstalk::Run*>& some) {
     double all = 0;
-    for (const Run* run : some) all += static_cast<double>(run->config.get_int("task.associations"));
+    for (const crosstalk::Run* run : some)
+      all += static_cast<double>(run->config.get_int("task.associations"));
     return all;
   };
   const auto within = [&](double seconds) { return part_within(runs, seconds, time); };
