@@ -127,7 +127,7 @@ TEST_F(HonestTest, SolvedIsBehindTheCriterionOfTheStudy) {
   EXPECT_THAT(draw("capacity-vs-state", records),
               ::testing::AllOf(HasSubstr("deltanet,8,64,3,8,"), HasSubstr("gla,8,64,3,0,")));
   EXPECT_THAT(caption(),
-              HasSubstr("are solved (median validation accuracy at least 0.9, at which training stops)"));
+              HasSubstr("is solved (median validation accuracy at least 0.9, at which training stops)"));
   options_.threshold = 0.25;
   draw("curves", records);
   EXPECT_THAT(caption(), HasSubstr("Solved: median validation loss at most 0.25."));

@@ -31,6 +31,7 @@ Memory gka() {
       .source = "Gated KalmaNet 2025, arXiv 2511.21016",
       .notes =
           "x goes to (H + ratio f I)^-1 q, which solver \"exact\" takes. Gradients are those of the steps.",
+      .bounded_by_rank = true,
       .parts = {feature_map("identity"), key_norm("l2"), rate_from()},
       .options = {{"solver",
                    std::string("chebyshev"),

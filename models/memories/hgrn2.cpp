@@ -13,10 +13,10 @@ Memory hgrn2() {
       .family = Family::adds,
       .law = R"(
     forget_gate = token(K)
-    bound = parameter(K, constant(earlier == 0 ? 0 : log(earlier / (1 - earlier))))
+    bound = parameter(K, constant(odds == 0 ? 0 : log(odds)))
     least = bounds == "layers" ? sigmoid(bound) : lower_bound
     bounded = log(least + (1 - least) * sigmoid(forget_gate))
-    log_decay = bounds == "layers" ? (earlier == 0 ? log_sigmoid(forget_gate) : bounded) : lower_bound == 0 ? log_sigmoid(forget_gate) : bounded
+    log_decay = bounds == "layers" ? (odds == 0 ? log_sigmoid(forget_gate) : bounded) : lower_bound == 0 ? log_sigmoid(forget_gate) : bounded
     S = S diag(exp(log_decay)) + v (1 - exp(log_decay))^T
     read S q)",
       .source = "Qin et al. 2024, arXiv 2404.07904",

@@ -37,6 +37,7 @@ CROSSTALK_GATE_LAW(log_linear_gated_delta, log_decay, mamba_law(x));
 CROSSTALK_GATE_LAW(log_linear_gated_delta, beta, x.option("beta_max") * sigmoid(x("beta")));
 CROSSTALK_GATE_LAW(log_linear_gated_delta, level_gate, softplus(x("level_scale") * x("levels")));
 CROSSTALK_HALF_LIFE(log_linear_gated_delta, 12.32);
+CROSSTALK_START(log_linear_gated_delta, rate_from, "0", 11.18, 0);
 
 TEST(LogLinearGatedDeltaOracle, EqualGatesAreGatedDelta) {
   Sequence s = random_sequence(no_options(), 21, 4, 3, 1);

@@ -30,6 +30,7 @@ Memory momentum_deltanet() {
       .source = "Huang et al. 2026, arXiv 2605.05838",
       .notes =
           "S is the state and M the momentum; tangent is the square of that of the angle which beta and the decay share.",
+      .bounded_by_rank = true,
       .parts = {feature_map("identity"), key_norm("none"), beta_max(), rate_from()},
       .inputs = {{"log_decay"},
                  {"log_mu"},

@@ -136,8 +136,8 @@ std::vector<Value> gradients(LawGraph& g, const std::vector<std::pair<Value, Val
       case Kind::unit:  // (g - y (y.g)) / |x|
         give(a, g.div(g.sub(x, g.mul(g.sum(g.mul(node, x)), node)), g.length(a)));
         break;
-      case Kind::solve: {  // of A = A^T
-        const Value y = g.solve(a, x);
+      case Kind::solve: {
+        const Value y = g.solve(g.transpose(a), x);
         if (active.count(a) != 0) give(a, g.neg(g.product(y, g.transpose(node))));
         if (of_b) give(b, y);
         break;

@@ -26,8 +26,10 @@ TEST(LoweredRules, WhatIsLoweredAndWhyTheOthersAreNot) {
   const std::map<std::string, std::string> wanted = {
       {"fwm", "S: it is not linear in S: S is divided by what depends on S"},
       {"m2rnn", "S: it is not linear in S: tanh() of the state"},
+      {"newton", "S: the state H takes part"},
       {"nonsense", "z: it is a vector, and its step is no a * z + b entry by entry"},
       {"oja", "S: it is not linear in S: rows are scaled by what depends on S"},
+      {"ridge", "read: the reading looks at the state otherwise than by S x"},
       {"rotation", "J: the state S takes part"},
       {"second_order", "H: it starts elsewhere than at 0"},
       {"signed_sum", "z: it is a vector, and its step is no a * z + b entry by entry"},

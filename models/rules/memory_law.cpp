@@ -124,7 +124,7 @@ const OwnLaw& own_law(const Memory& memory, const Options& options, const TextPl
   static std::map<std::string, std::unique_ptr<OwnLaw>> known;
   std::string key = memory.name + memory.law;
   for (const double number : {place.eps, place.scale, place.keys, place.values, place.d, place.heads,
-                              place.width, place.learned ? 1. : 0., place.beside ? 1. : 0.})
+                              place.width, place.earlier, place.learned ? 1. : 0., place.beside ? 1. : 0.})
     key.append(reinterpret_cast<const char*>(&number), sizeof number);
   for (const OptionSpec& spec : memory.options) {
     const std::string name = "memory." + spec.name;
@@ -321,9 +321,10 @@ OwnText own_text(const Memory& memory, const Options& options, const TextPlace& 
                     [&](const MemoryInput& one) { return one.name == name; }))
       out.of_inputs = out.steps.size();
   }
-  out.numbers = {
-      {"eps", place.eps}, {"scale", place.scale}, {"keys", place.keys},   {"values", place.values},
-      {"d", place.d},     {"heads", place.heads}, {"width", place.width}, {"earlier", place.earlier}};
+  out.numbers = {{"eps", place.eps},     {"scale", place.scale},
+                 {"keys", place.keys},   {"values", place.values},
+                 {"d", place.d},         {"heads", place.heads},
+                 {"width", place.width}, {"odds", place.earlier / (1 - place.earlier)}};
   out.numbers.push_back(
       {"rwkv7_rank", static_cast<double>(rwkv7_rank(2.5 * place.d / 64, static_cast<int>(place.width)))});
   out.memory.asks_at_tokens = memory.own_token && !place.beside;

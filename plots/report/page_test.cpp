@@ -111,6 +111,17 @@ void add_errors(RecordMap& records, const std::string& label, int rank) {
   }
 }
 
+/// Runs of text and of a task beside it.
+void add_text(RecordMap& records, const std::string& label, int rank) {
+  for (const char* task : {"text", "mqar"}) {
+    Record& record = add_record(records, label, 1, 0, {{"task.name", task}, {"model.name", "language"}}, 1);
+    if (record.config.at("task.name") == "text")
+      record.metrics["test_bits_per_token"] = 1.5 + 0.01 * (rank * 7 % 19);
+    else
+      record.metrics["test_accuracy"] = 0.05 * (rank * 5 % 19);
+  }
+}
+
 class PageTest : public FigureTest {
  protected:
   /// The figure in the three widths that papers have.
@@ -146,7 +157,7 @@ class PageTest : public FigureTest {
 };
 
 TEST_F(PageTest, NothingIsCutOffAndNothingOverlapsWhateverTheNames) {
-  RecordMap few, many, panels, probes, rates, few_rates, errors;
+  RecordMap few, many, panels, probes, rates, few_rates, errors, texts;
   for (std::size_t i = 0; i < many_names().size(); ++i) {
     const auto rank = static_cast<int>(i);
     add_runs(many, many_names()[i].label, rank, "x", true);
@@ -157,6 +168,7 @@ TEST_F(PageTest, NothingIsCutOffAndNothingOverlapsWhateverTheNames) {
         add_runs(panels, many_names()[i].label, rank, variant, i == 1);
     add_probes(probes, many_names()[i].label, rank);
     add_errors(errors, many_names()[i].label, rank);
+    add_text(texts, many_names()[i].label, rank);
     add_rates(rates, many_names()[i].label, rank);
     if (i < 6) add_rates(few_rates, many_names()[i].label, rank);
   }
@@ -165,6 +177,10 @@ TEST_F(PageTest, NothingIsCutOffAndNothingOverlapsWhateverTheNames) {
     options_.where.clear();
     if (kind.name == "probe") {
       write_scripts(kind.name, rows_of(probes), "many");
+      continue;
+    }
+    if (kind.name == "recall-vs-text") {
+      write_scripts(kind.name, rows_of(texts), "many");
       continue;
     }
     if (kind.name == "errors") {
