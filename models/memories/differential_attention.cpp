@@ -14,18 +14,22 @@ Memory differential_attention() {
       .does =
           "softmax attention less a share of another one, of second queries and keys: what both see cancels",
       .family = Family::keeps,
-      .equation = "o_t = sum_j (softmax_j(q_t.k_j / sqrt(d)) - lambda softmax_j(q'_t.k'_j / sqrt(d))) v_j",
+      .equation =
+          "o_t = sum_j (softmax_j(q_t.k_j / sqrt(d)) - second_share softmax_j(q'_t.k'_j / sqrt(d))) v_j",
       .laws =
-          "q' = W x + b, x the token that asks, k' = W' token + b', lambda = e^(a.b) - e^(a'.b') + 0.8 - 0.6 e^(-0.3 l) in layer l, from 0",
+          "q' = W x + b, x the token that asks, k' = W' token + b', second_share = e^(a.b) - e^(a'.b') + 0.8 - 0.6 e^(-0.3 l) in layer l, from 0",
       .source = "Ye et al. 2024, arXiv 2410.05258",
       .notes =
           "a, b, a', b' in R^d are those of all heads. In the retrieval model x is the query's embedding.",
       .order_free = true,
       .flops = flops::weights<12>,
-      .inputs =
-          {{.name = "second_query", .per = Per::key, .symbol = "q'", .open = Open{0}},
-           {.name = "second_key", .per = Per::key, .symbol = "k'", .open = Open{0}},
-           {.name = "lambda", .per = Per::other, .shape = "[1]", .open = Open{0}, .range = {0.05, 0.95}}},
+      .inputs = {{.name = "second_query", .per = Per::key, .symbol = "q'", .open = Open{0}},
+                 {.name = "second_key", .per = Per::key, .symbol = "k'", .open = Open{0}},
+                 {.name = "second_share",
+                  .per = Per::other,
+                  .shape = "[1]",
+                  .open = Open{0},
+                  .range = {0.05, 0.95}}},
       .states = {},
       .keeps_keys = true,
       .projection_init = ProjectionInit::xavier,
@@ -35,7 +39,7 @@ Memory differential_attention() {
             const auto [q, k] = features(m);
             const auto q2 = m.input("second_query", [&] { return m.asking("second_query", m.K); });
             const auto k2 = m.input("second_key", [&] { return m.token("second_key", m.K); });
-            const auto lambda = m.input("lambda", [&] {
+            const auto lambda = m.input("second_share", [&] {
               const auto vector = [&](const char* name) {
                 return m.parameter(name, {1, m.K}, Init::normal(0.1));
               };

@@ -15,20 +15,20 @@ Matrix differential_attention(const Sequence& s) {
       logits.push_back(dot(s.query(t), s.key(j)));
       second.push_back(s.real("scale", 1) * dot(s.row("second_query", t), s.row("second_key", j)));
     }
-    o.push_back(plus(softmax_average(logits, s.v, 0, s.V), -s.number("lambda"),
+    o.push_back(plus(softmax_average(logits, s.v, 0, s.V), -s.number("second_share"),
                      softmax_average(second, s.v, 0, s.V)));
   }
   return o;
 }
 CROSSTALK_MEMORY_ORACLE(differential_attention, differential_attention);
-CROSSTALK_GATE_LAW(differential_attention, lambda,
+CROSSTALK_GATE_LAW(differential_attention, second_share,
                    0.2 + std::exp(dot(x.all("lambda_q1"), x.all("lambda_k1"))) -
                        std::exp(dot(x.all("lambda_q2"), x.all("lambda_k2"))));
 
 Sequence sequence(std::uint64_t seed, double lambda) {
   Sequence s = random_sequence(no_options(), 6, 4, 3, seed);
   s.in["second_query"] = normal_rows(6, 4, 7), s.in["second_key"] = normal_rows(6, 4, 8);
-  s.in["lambda"] = {{lambda}};
+  s.in["second_share"] = {{lambda}};
   return s;
 }
 

@@ -18,13 +18,13 @@ Memory kla() {
     process = parameter(V, K, constant(0.01))
     noise = max(process, 1e-7) / (2 rate) * (1 - exp(2 log_decay))
     sigma = token(V, rank = width / 8)
-    precision = 1 / (1e-4 + softplus(sigma))
+    value_precision = 1 / (1e-4 + softplus(sigma))
     state P[V, K]
     state E[V, K]
     L = 1 + P
     D = exp(2 log_decay) + noise * L
-    E = exp(log_decay) * E / D + (precision * v) k^T
-    P = L / D + precision (k * k)^T - 1
+    E = exp(log_decay) * E / D + (value_precision * v) k^T
+    P = L / D + value_precision (k * k)^T - 1
     read (E / (1 + P)) q)",
       .source = "Shaj et al. 2026, arXiv 2602.10743",
       .notes =
@@ -33,7 +33,7 @@ Memory kla() {
       .inputs =
           {{.name = "log_decay", .per = Per::other, .shape = "[H,V,K]", .range = {-1.5, -0.01}},
            {.name = "noise", .per = Per::other, .shape = "[H,V,K]", .open = Open{1}, .range = {0.05, 0.95}},
-           {.name = "precision", .open = Open{1e9}, .range = {0.05, 0.95}}},
+           {.name = "value_precision", .open = Open{1e9}, .range = {0.05, 0.95}}},
       .forms_state = true,
       .published = {
           .source =

@@ -9,7 +9,7 @@ namespace {
 Sequence sequence(int T, double noise) {
   Sequence s = random_sequence(no_options(), T, 2, 3, 1);
   s.in["log_decay"] = constant_rows(1, 6, 0), s.in["noise"] = constant_rows(1, 6, noise);
-  s.in["precision"] = uniform_rows(T, 3, 0.2, 2, 2);
+  s.in["value_precision"] = uniform_rows(T, 3, 0.2, 2, 2);
   return s;
 }
 
@@ -21,7 +21,7 @@ TEST(KlaOracle, WithoutNoiseAndDecayIsARegressionOfEveryChannel) {
     o.emplace_back(3, 0);
     for (std::size_t v = 0; v < 3; ++v) {
       for (std::size_t k = 0; k < 2; ++k) {
-        const double key = s.key(t)[k], sure = s.input("precision")[static_cast<std::size_t>(t)][v];
+        const double key = s.key(t)[k], sure = s.input("value_precision")[static_cast<std::size_t>(t)][v];
         sum[v][k] += sure * key * s.value(t)[v], precision[v][k] += sure * key * key;
         o.back()[v] += sum[v][k] / precision[v][k] * s.query(t)[k];
       }
@@ -32,7 +32,7 @@ TEST(KlaOracle, WithoutNoiseAndDecayIsARegressionOfEveryChannel) {
 
 TEST(KlaOracle, AValueWithoutPrecisionMovesNothing) {
   Sequence s = sequence(4, 0);
-  s.in["precision"][3] = Vector(3, 0), s.q[3] = s.q[2];
+  s.in["value_precision"][3] = Vector(3, 0), s.q[3] = s.q[2];
   const Matrix o = read("kla", s);
   expect_close(o[3], o[2]);
 }

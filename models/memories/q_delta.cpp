@@ -13,26 +13,26 @@ Memory q_delta() {
       .family = Family::erases,
       .law = R"(
     beta = beta_max sigmoid(token)
-    lambda = beta_max sigmoid(token - 0.9)
+    query_share = beta_max sigmoid(token - 0.9)
     A_log = parameter(log_uniform(rate_from, 16))
     decay = token(bias = inverse_softplus(1e-3, 0.1))
     log_decay = -(exp(A_log) softplus(decay))
-    mixed = beside ? k : k + lambda q / scale
+    mixed = beside ? k : k + query_share q / scale
     S = exp(log_decay) S
     S += beta (v - S mixed) k^T
     read S q)",
       .source = "Park, Kim, Park 2026, arXiv 2606.08804",
       .notes =
-          "The released kernels have k_t.(k_j + lambda_j q_j) between tokens t > j of a chunk, where this law has (k_t + lambda_t q_t).k_j.",
+          "The released kernels have k_t.(k_j + query_share_j q_j) between tokens t > j of a chunk, where this law has (k_t + query_share_t q_t).k_j.",
       .bounded_by_rank = true,  // beside the sequence
       .parts = {feature_map("identity"), key_norm("l2"), beta_max(), rate_from()},
-      .inputs = {{"log_decay"}, {"beta"}, {.name = "lambda", .optional = true, .open = Open{0}}},
+      .inputs = {{"log_decay"}, {"beta"}, {.name = "query_share", .optional = true, .open = Open{0}}},
       .own_token = true,
       .published = {
           .source = "Park, Kim, Park 2026, arXiv 2606.08804; psmiz/Q-Delta@4afe5b5 qdelta/qdelta.py",
           .set = {{"model.short_conv", "qkv"},
                   {"model.silu", "qkv"},
-                  {"model.biases", "-beta -lambda -out_gate"},
+                  {"model.biases", "-beta -query_share -out_gate"},
                   {"memory.rate_from", 0.0},
                   {"model.out_norm", "rms"},
                   {"model.out_norm_gain", "shared"},

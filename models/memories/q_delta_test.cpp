@@ -14,7 +14,7 @@ Sequence sequence(int T, double lambda) {
   Sequence s = random_sequence(no_options(), T, 4, 3, 1);
   s.k = unit_rows(s.k), s.q = unit_rows(s.q);
   s.in["log_decay"] = uniform_rows(T, 1, -1, 0, 2), s.in["beta"] = uniform_rows(T, 1, 0, 1, 3);
-  s.in["lambda"] = constant_rows(T, 1, lambda);
+  s.in["query_share"] = constant_rows(T, 1, lambda);
   return s;
 }
 

@@ -16,8 +16,8 @@ std::int64_t numbers_of_states(const Law& law, std::int64_t K, std::int64_t V,
                                const Memory* memory = nullptr);
 
 /// What the text of a memory may name beside its options: sizes of a head (keys after the feature map, values, keys before it), of
-/// all heads and of a token, eps of the denominators of reads, the scale of queries and (as odds) the share of layers before. `learned`: a model makes the inputs; `beside`: its
-/// queries stand beside the sequence.
+/// all heads and of a token, eps of the denominators of reads, the scale of queries and, as odds, the share of layers before.
+/// `learned`: a model makes the inputs; `beside`: its queries stand beside the sequence.
 struct TextPlace {
   double keys = 64, values = 64, d = 64, heads = 1, width = 64;
   double eps = 1e-6, scale = 1, earlier = 0;

@@ -81,8 +81,8 @@ def apply(
 ) -> tuple[_A, dict[str, _A]]: ...
 @overload
 def apply(
-    memory: Literal["differential_attention"], q: Array, k: Array, v: _A, *, second_query: Array, second_key: Array, lambda: Array,
-    strict: bool = ..., **options: Unpack[Shared],
+    memory: Literal["differential_attention"], q: Array, k: Array, v: _A, *, second_query: Array, second_key: Array,
+    second_share: Array, strict: bool = ..., **options: Unpack[Shared],
 ) -> tuple[_A, dict[str, _A]]: ...
 @overload
 def apply(
@@ -182,7 +182,7 @@ def apply(
 ) -> tuple[_A, dict[str, _A]]: ...
 @overload
 def apply(
-    memory: Literal["kla"], q: Array, k: Array, v: _A, *, log_decay: Array, noise: Array, precision: Array, p0: Array = ...,
+    memory: Literal["kla"], q: Array, k: Array, v: _A, *, log_decay: Array, noise: Array, value_precision: Array, p0: Array = ...,
     e0: Array = ..., **options: Unpack[Shared],
 ) -> tuple[_A, dict[str, _A]]: ...
 @overload
@@ -300,8 +300,8 @@ def apply(
 ) -> tuple[_A, dict[str, _A]]: ...
 @overload
 def apply(
-    memory: Literal["q_delta"], q: Array, k: Array, v: _A, *, log_decay: Array, beta: Array, lambda: Array = ..., s0: Array = ...,
-    beta_max: float = ..., rate_from: float = ..., **options: Unpack[Shared],
+    memory: Literal["q_delta"], q: Array, k: Array, v: _A, *, log_decay: Array, beta: Array, query_share: Array = ...,
+    s0: Array = ..., beta_max: float = ..., rate_from: float = ..., **options: Unpack[Shared],
 ) -> tuple[_A, dict[str, _A]]: ...
 @overload
 def apply(

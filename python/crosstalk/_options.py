@@ -101,7 +101,6 @@ class Given(TypedDict, total=False):
     kernel: Literal["linear", "relu", "relu2", "round", "exp", "cosine_exp", "taylor", "power"] | Any
     key_norm: Literal["none", "sum", "l2"] | Any
     l0: Any
-    lambda: Any
     law: str | Any
     length: int | Any
     lengths: Literal["before", "after"] | Any
@@ -134,11 +133,11 @@ class Given(TypedDict, total=False):
     path_key: Any
     post_gate: Any
     pre_gate: Any
-    precision: Any
     predict: Literal["decayed", "undecayed"] | Any
     prior: Any
     q_bias: Any
     q_gain: Any
+    query_share: Any
     r: Any
     rank: Literal["head", "width"] | Any
     rate: Any
@@ -160,6 +159,7 @@ class Given(TypedDict, total=False):
     scale: float | Any
     second_key: Any
     second_query: Any
+    second_share: Any
     selected: int | Any
     sharpness: Any
     signed_decay: Any
@@ -187,6 +187,7 @@ class Given(TypedDict, total=False):
     update_gate: Any
     v0: Any
     value_norm: Literal["l2", "none"] | Any
+    value_precision: Any
     w1_0: Any
     w2_0: Any
     waves: int | Any

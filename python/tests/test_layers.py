@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import crosstalk as ct
+from crosstalk import sources
 from conftest import SOURCE
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
@@ -238,9 +239,9 @@ def test_the_layer_of_the_page_is_ours_with_its_published_parts(tmp_path, monkey
         (text,) = re.findall(rf"<!-- file: {name} -->\n```\w*\n(.*?)```", page, re.S)
         (tmp_path / name).write_text(text.replace("from fla.layers import DeltaNet", "raise ImportError"))
     runs = {run["label"]: run for run in ct.plan("fla.toml").configs}
-    config = {label: ct.sources.Config(run["config"], 64) for label, run in runs.items()}
+    config = {label: sources.Config(run["config"], 64) for label, run in runs.items()}
     torch.manual_seed(1)
-    model = ct.sources.load("fla_layer.py:Fla", "")(config["fla"]).double()
+    model = sources.load("fla_layer.py:Fla", "")(config["fla"]).double()
     ours = ct.torch.LanguageModel(config["deltanet"], memory="deltanet", seed=3).double()
     assert model.state_size(32) == runs["deltanet"]["state_size"]
     names = {"key.weight": "k_proj.weight", "query.weight": "q_proj.weight", "value.weight": "v_proj.weight", "beta.weight": "b_proj.weight",

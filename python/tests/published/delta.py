@@ -4,6 +4,7 @@ F: fla-org/flash-linear-attention@bc3b101d; C: OpenEuroLLM/ComplexKDA@03af970; H
 Where a `deviation` is given, the program's layer is computed instead at that one place.
 """
 # SPDX-License-Identifier: Apache-2.0
+# pyright: reportAttributeAccessIssue=false, reportIndexIssue=false
 import math
 
 import numpy as np
@@ -128,7 +129,7 @@ def delta_product(w, x, deviations):
     n, of = 2, short(w)
     q = unit(w.heads_of(of("q", x)))
     k, v = (of(name, x).reshape(B, T * n, w.heads, -1) for name in "kv")
-    beta = 2 * sigmoid(w("beta", x)).reshape(B, T * n, w.heads)
+    beta = 2 * np.reshape(sigmoid(w("beta", x)), (B, T * n, w.heads))
     g = np.zeros((B, T, n, w.heads))
     g[:, :, 0] = mamba_gate(w, x)
     late = np.zeros((B, T, n) + q.shape[2:])

@@ -6,6 +6,7 @@ R4, R6: BlinkDL/RWKV-LM@083f950 RWKV-v4/src/model.py, @033ce84 RWKV-v5/src/model
 Where a `deviation` is given, the program's layer is computed instead at that one place.
 """
 # SPDX-License-Identifier: Apache-2.0
+# pyright: reportAttributeAccessIssue=false, reportIndexIssue=false
 import math
 
 import numpy as np
@@ -123,7 +124,7 @@ def mamba2(w, x, deviations):
     u, B, C, step, rate = mamba2_parts(w, x)
     h, read = 0.0, []
     for t in range(x.shape[1]):
-        h = np.exp(-step[:, t] * rate)[..., None, None] * h + (step[:, t, :, None] * u[:, t])[..., None] * B[:, t, None, None]
+        h = np.asarray(np.exp(-step[:, t] * rate))[..., None, None] * h + (step[:, t, :, None] * u[:, t])[..., None] * B[:, t, None, None]
         read.append(np.einsum("bhpn,bn->bhp", h, C[:, t]))
     return mamba2_end(w, x, np.stack(read, 1), u)
 
@@ -258,7 +259,7 @@ def mlstm(w, x, deviations):
     q, k, v = headwise(w, "query", c), headwise(w, "key", c), headwise(w, "value", inner)
     i, f = (w(name, v) + w(name + ".query", q) + w(name + ".key", k) for name in ("input_gate", "forget_gate"))
     spread = 3 * np.arange(w.heads) / max(w.heads - 1, 1)
-    h = mlstm_cell(*(w.heads_of(y) for y in (q, k, v)), i, 3 + spread + f)
+    h = mlstm_cell(w.heads_of(q), w.heads_of(k), w.heads_of(v), i, 3 + spread + f)
     h = join(layer_norm(h) * w["out_norm.gain"]) + w.flat("out_skip") * c
     return w("output", h * silu(w("out_gate", x)))
 
