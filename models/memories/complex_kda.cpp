@@ -62,7 +62,9 @@ Memory complex_kda() {
           .parameters = 25634,
           .lacks =
               {{"the start of convolutions in its models, which could not be read (here that of flash-linear-attention, whose layers it extends)",
-                "its word problems have no convolution"}},
+                "its word problems have no convolution"},
+               {"decays whose signs start as its source ships them (here half of them negative)",
+                "memory.gate and its start decide what is tracked at first"}},
       }};
 }
 

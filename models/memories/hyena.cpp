@@ -93,8 +93,11 @@ Memory hyena() {
                       {"model.short_conv_width", std::int64_t{3}},
                       {"model.short_conv_bias", true},
                       {"memory.units", std::int64_t{64}}},
-              .lacks = {{"the short convolutions of its gates, and a window that is not learned",
-                         "gates see one token: fewer weights than in Zoology's figures"}},
+              .lacks =
+                  {{"the short convolutions of its gates, and a window that is not learned",
+                    "gates see one token: fewer weights than in Zoology's figures"},
+                   {"biases of its maps of values and of the output, learned positions, and filters that start as N(0, 0.02^2)",
+                    "filters start larger here, and the layer has a few weights fewer"}},
           }};
 }
 

@@ -72,7 +72,9 @@ Memory log_linear_attention() {
           .undecayed = {"A_log", "step.bias", "level_scale", "out_skip"},
           .lacks =
               {{"a state of 128 numbers a value channel (here a quarter of the width; model.d_key = 128 model.heads sets it)",
-                "a state 8 times smaller at width 64: it holds less where the state decides"}},
+                "a state 8 times smaller at width 64: it holds less where the state decides"},
+               {"15 levels (here 16), and the start of its output map, smaller the more layers there are",
+                "the last level is of tokens more than 16,384 back alone; the first steps of training differ"}},
       }};
 }
 

@@ -61,7 +61,8 @@ Memory long_conv() {
               .set = {},
               .lacks =
                   {{"a convolution of the layer's input itself, which it adds to what is read, without projections of values and of the output",
-                    "more weights, and no path past the layer but the block's"}},
+                    "more weights, and no path past the layer but the block's"},
+                   {"filters that start as N(0, 0.02^2)", "filters start larger here"}},
           }};
 }
 

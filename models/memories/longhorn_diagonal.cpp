@@ -36,7 +36,9 @@ Memory longhorn_diagonal() {
           .expand_v = 2,
           .lacks =
               {{"a state of 16 numbers a value channel at every width (here a quarter of the width; model.d_key = 16 model.heads sets it)",
-                "the same at width 64, a larger one at larger widths"}},
+                "the same at width 64, a larger one at larger widths"},
+               {"maps that start as nn.Linear does, the output's smaller the more layers there are",
+                "the first steps of training differ"}},
       }};
 }
 

@@ -64,7 +64,9 @@ Memory mamba1() {
               {{"the start of the weights of its steps, U(-1/sqrt(rank), 1/sqrt(rank)) (here as all weights)",
                 "steps differ less from token to token at the start"},
                {"a state of 16 numbers a value channel at every width (here a quarter of the width; model.d_key = 16 model.heads sets it)",
-                "the same at width 64 and two heads, a larger one at larger widths"}},
+                "the same at width 64 and two heads, a larger one at larger widths"},
+               {"maps that start as nn.Linear does, the output's smaller the more layers there are",
+                "the first steps of training differ"}},
       }};
 }
 

@@ -37,7 +37,9 @@ Memory mamba2() {
           .undecayed = {"A_log", "step.bias", "out_skip"},
           .lacks =
               {{"a state of 128 numbers a value channel (here a quarter of the width; model.d_key = 128 model.heads sets it)",
-                "a state 8 times smaller at width 64: it holds less where the state decides"}},
+                "a state 8 times smaller at width 64: it holds less where the state decides"},
+               {"maps that start as nn.Linear does, the output's smaller the more layers there are",
+                "the first steps of training differ"}},
       }};
 }
 

@@ -126,7 +126,9 @@ Memory mamba3() {
                   {{"a state of 128 numbers a value channel (here a quarter of the width; model.d_key = 128 model.heads sets it)",
                     "a state 8 times smaller at width 64: it holds less where the state decides"},
                    {"angles that all heads share (here each has its own)",
-                    "more weights, which can say the same"}},
+                    "more weights, which can say the same"},
+                   {"maps that start as nn.Linear does, the output's smaller the more layers there are",
+                    "the first steps of training differ"}},
           }};
 }
 

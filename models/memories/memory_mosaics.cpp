@@ -68,7 +68,8 @@ Memory memory_mosaics() {
               .set = {},
               .lacks =
                   {{"values that look at the token that follows, keys that are the queries, and persistent memory in place of the MLP",
-                    "another block: results of its paper are not those of this layer"}},
+                    "another block: results of its paper are not those of this layer"},
+                   {"biases of its maps", "fewer weights"}},
           }};
 }
 

@@ -53,7 +53,9 @@ Memory rwkv4() {
           .set = {{"memory.start", "ramps"},
                   {"model.input_shift", "static"},
                   {"model.input_shift_start", "rwkv4"}},
-          .lacks = {{"keys and receptances that start at 0", "the first steps of training differ"}},
+          .lacks = {{"keys and receptances that start at 0", "the first steps of training differ"},
+                    {"biases of keys and receptances, and the starts of its value and output maps",
+                     "the loss of a small model differs by 4e-4 by the biases"}},
       }};
 }
 

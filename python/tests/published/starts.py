@@ -236,20 +236,21 @@ STARTS = {
 WITHOUT = {"attention_sink", "deltaformer"}  # gpt-oss has no start in its code, DeltaFormer no code
 # Parameters that the program starts otherwise, with the words of 'Lacks' that say so, or None where none do.
 KNOWN = {
-    "complex_kda": {"decay.up.*": None},  # "spread" (half of the signs negative) where the source's default is "shipped"
-    "h3": {"short_conv.k": "HiPPO's start", "memory.log_angle": "HiPPO's start", "output.weight": None},
-    "hyena": {"memory.filter_*": None},
-    "log_linear_attention": {"output.weight": None},
-    "long_conv": {"memory.filter_*": None, "output.weight": "without projections of values and of the output"},
-    "longhorn_diagonal": {"*.weight": None},
-    "mamba1": {"step.up.weight": "start of the weights of its steps", "*.weight": None},
-    "mamba2": {"*.weight": None},
-    "mamba3": {"*.weight": None},
+    "complex_kda": {"decay.up.*": "decays whose signs start as its source ships them"},
+    "h3": {"short_conv.k": "HiPPO's start", "memory.log_angle": "HiPPO's start", "output.weight": "the start of its output map"},
+    "hyena": {"memory.filter_*": "filters that start as N(0, 0.02^2)"},
+    "log_linear_attention": {"output.weight": "the start of its output map"},
+    "long_conv": {"memory.filter_*": "filters that start as N(0, 0.02^2)", "output.weight": "without projections of values and of the output"},
+    "longhorn_diagonal": {"*.weight": "maps that start as nn.Linear"},
+    "mamba1": {"step.up.weight": "start of the weights of its steps", "*.weight": "maps that start as nn.Linear"},
+    "mamba2": {"*.weight": "maps that start as nn.Linear"},
+    "mamba3": {"*.weight": "maps that start as nn.Linear"},
     "rwkv4": {"channel_key.weight": "keys and receptances that start at 0", "receptance.weight": "keys and receptances that start at 0",
-              "value.weight": None, "output.weight": None},
-    "rwkv6": dict.fromkeys(["query.weight", "key.weight", "value.weight", "out_gate.weight", "output.weight", "decay.*.weight", "out_norm.gain"]),
-    # The slope of the forget gate's bias stands at the input gate's.
-    "slstm": {"output.weight": "an output projection", "input_gate.bias": None, "forget_gate.bias": None},
+              "value.weight": "starts of its value and output maps", "output.weight": "starts of its value and output maps"},
+    "rwkv6": {"query.weight": "orthogonal starts", "key.weight": "orthogonal starts", "value.weight": "orthogonal starts",
+              "out_gate.weight": "orthogonal starts", "output.weight": "an output map that starts at 0",
+              "decay.*.weight": "the other factor of its small maps", "out_norm.gain": "gains of the norm that grow"},
+    "slstm": {"output.weight": "an output projection", "input_gate.bias": "slope of the gates' biases", "forget_gate.bias": "slope of the gates' biases"},
 }
 
 
