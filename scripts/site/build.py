@@ -180,7 +180,7 @@ def task_page(task, crosstalk):
     elif task["name"] == "text":
         text += "Its text is your own ([own data](../docs/own_data.md)). Here it is this project's licence.\n\n```sh\nmkdir -p data && cp LICENSE data\n"
         with tempfile.TemporaryDirectory() as folder:
-            shutil.copy(SOURCE / "LICENSE", folder)
+            shutil.copy(HERE.parents[1] / "LICENSE", folder)
             sample = said(crosstalk, "sample", "text", "-n", "1", "--set", f"task.folder={folder}", "--set", "task.length=64")
         text += "crosstalk sample text -n 1 --set task.folder=data --set task.length=64\n```\n\n"
     else:
