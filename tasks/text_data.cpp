@@ -181,17 +181,26 @@ TokenNumbers TextData::read(Split split, std::int64_t first, std::int64_t n) con
   return {room.data(), 4, true};
 }
 
-std::vector<double> TextData::shares_of_training(const TextSpec& spec) const {
+TextData::Unigrams TextData::unigrams(const TextSpec& spec) const {
   const TextPart& part = spec.part[0];
-  std::vector<double> shares(static_cast<std::size_t>(tokens_));
   const std::int64_t all = std::min<std::int64_t>(part.count, std::int64_t{1} << 22);
+  const std::lock_guard lock(mutex_);
+  const auto [entry, fresh] = unigrams_.try_emplace(all);
+  if (!fresh) return entry->second;
+  std::vector<std::int64_t> counts(static_cast<std::size_t>(tokens_));
   for (std::int64_t first = 0; first < all; first += kBlock) {
     const std::int64_t n = std::min(kBlock, all - first);
     const TokenNumbers ids = read(Split::train, part.first + first, n);
-    for (std::int64_t i = 0; i < n; ++i) ++shares[static_cast<std::size_t>(ids[i])];
+    for (std::int64_t i = 0; i < n; ++i) ++counts[static_cast<std::size_t>(ids[i])];
   }
-  for (double& share : shares) share /= static_cast<double>(all);
-  return shares;
+  for (const std::int64_t count : counts)
+    if (count > 0) {
+      const double share = static_cast<double>(count) / static_cast<double>(all);
+      entry->second.entropy -= share * std::log(share);
+    }
+  entry->second.most_common =
+      static_cast<int>(std::max_element(counts.begin(), counts.end()) - counts.begin());
+  return entry->second;
 }
 
 void TextData::upload() const {

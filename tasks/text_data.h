@@ -38,8 +38,12 @@ class TextData final : public GivenFiles {
   void upload() const;
   /// Ids first .. first + n - 1 of a split's file, which stay until the thread's next: of texts that are not held.
   TokenNumbers read(Split split, std::int64_t first, std::int64_t n) const;
-  /// Share of each id among the first ids of training, 2^22 at most.
-  std::vector<double> shares_of_training(const TextSpec& spec) const;
+  /// Of the first ids of training, 2^22 at most; counted when they are first asked for.
+  struct Unigrams {
+    double entropy = 0;   ///< of their shares, in nats
+    int most_common = 0;  ///< the id
+  };
+  Unigrams unigrams(const TextSpec& spec) const;
 
  private:
   const IntegerFile& file_of(std::size_t split) const {
@@ -54,6 +58,7 @@ class TextData final : public GivenFiles {
   int tokens_ = 0;
   mutable std::mutex mutex_;
   mutable std::map<int, std::vector<Buffer>> on_device_;  ///< a buffer a file
+  mutable std::map<std::int64_t, Unigrams> unigrams_;     ///< by how many ids were counted
 };
 
 }  // namespace crosstalk

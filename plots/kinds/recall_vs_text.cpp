@@ -16,7 +16,10 @@ std::map<std::string, BySeed> values_by_label(const RecordList& records, const M
   int without = 0;
   for (const Record* record : records) {
     const double value = value_of(*record, metric);
-    if (std::isnan(value) && ++without > 0) continue;
+    if (std::isnan(value)) {
+      ++without;
+      continue;
+    }
     if (!all[record->label].emplace(record->seed, value).second)
       throw std::invalid_argument(fmt::format(
           "recall-vs-text: label '{}' has several runs of seed {} with {}; choose one setting (--where KEY=VALUE), and rates by --best "

@@ -1,7 +1,5 @@
 // text: somebody's own text, byte after byte or in token ids; the next token is due at each.
 // SPDX-License-Identifier: Apache-2.0
-#include <cmath>
-
 #include "tasks/drawn_task.h"
 #include "tasks/kinds/text_sequence.h"
 #include "tasks/text_data.h"
@@ -34,10 +32,7 @@ class Text final : public DrawnTask<Text, TokenTask, text_sequence, text_scratch
 
   std::map<std::string, double> baselines() const override {
     auto numbers = TokenTask::baselines();
-    double entropy = 0;
-    for (const double share : shares_)
-      if (share > 0) entropy -= share * std::log(share);
-    numbers["unigram_loss"] = entropy;
+    numbers["unigram_loss"] = data_->unigrams(spec_).entropy;
     return numbers;
   }
 
@@ -70,7 +65,7 @@ class Text final : public DrawnTask<Text, TokenTask, text_sequence, text_scratch
 
   /// most_common: the most frequent token of training. most_recent: the token itself.
   Shortcuts shortcuts(const SequenceView& sequence, int q) const override {
-    return {{"most_common", sequence.target[q] == most_common_ ? 1.0 : 0.0},
+    return {{"most_common", sequence.target[q] == data_->unigrams(spec_).most_common ? 1.0 : 0.0},
             {"most_recent", sequence.target[q] == sequence.query[q] ? 1.0 : 0.0}};
   }
 
@@ -79,20 +74,16 @@ class Text final : public DrawnTask<Text, TokenTask, text_sequence, text_scratch
       : DrawnTask(data->spec(int_option(options, "length"), options.get_double("task.eval_share"),
                              options.get_double("task.test_share"))),
         data_(std::move(data)),
-        shares_(data_->shares_of_training(spec_)),
         tokens_(int_option(options, "vocabulary")),
         eval_share_(options.get_double("task.eval_share")),
-        test_share_(options.get_double("task.test_share")) {
-    most_common_ = static_cast<int>(std::max_element(shares_.begin(), shares_.end()) - shares_.begin());
-  }
+        test_share_(options.get_double("task.test_share")) {}
 
   void draw_cuda(const Exec& exec, const DrawArgs& args) const override {
     draw_on_cuda(data_->uploaded(of(args.split)), exec, args);
   }
 
   std::shared_ptr<const TextData> data_;
-  std::vector<double> shares_;  ///< of ids in training
-  int tokens_, most_common_ = 0;
+  int tokens_;
   double eval_share_, test_share_;
 };
 
@@ -101,6 +92,8 @@ constexpr double kShare = 0.05;
 void resolve(Options& options) {
   const auto data = files_of<TextData>(options);
   options.set("task.content", data->content());
+  if (data->is_bytes() && options.get_int("task.vocabulary") > 0 && options.get_int("task.vocabulary") < 256)
+    refuse(options, "task.vocabulary", ", but a text of bytes has 256 tokens; give at least 256, or 0");
   resolve_size(options, "task.vocabulary", data->tokens(), data->tokens(), "token");
   for (const char* key : {"task.eval_share", "task.test_share"})
     if (!data->is_one_file() && options.get_double(key) != kShare)

@@ -133,6 +133,7 @@ TEST_F(TextFiles, WhatCannotBeMeantIsRefused) {
   expect_refused("holds no file");
   put("a.txt", counted(30));
   expect_refused("give shorter windows, or more text");
+  expect_refused("a text of bytes has 256 tokens", {{"vocabulary", whole(128)}, {"length", whole(1)}});
   expect_refused("leave nothing to train on", {{"eval_share", 0.5}, {"test_share", 0.5}});
   put("b.txt", counted(30));
   expect_refused("which of them is the text?");
