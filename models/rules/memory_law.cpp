@@ -121,18 +121,15 @@ OwnLaw made_law(OwnText text) {
 const OwnLaw& own_law(const Memory& memory, const Options& options, const TextPlace& place = {},
                       const std::vector<std::string>& absent = {}) {
   static std::mutex mutex;
-  static std::map<std::string, std::unique_ptr<OwnLaw>> known;
+  static std::map<std::pair<std::string, TextPlace>, std::unique_ptr<OwnLaw>> known;
   std::string key = memory.name + memory.law;
-  for (const double number : {place.eps, place.scale, place.keys, place.values, place.d, place.heads,
-                              place.width, place.earlier, place.learned ? 1. : 0., place.beside ? 1. : 0.})
-    key.append(reinterpret_cast<const char*>(&number), sizeof number);
   for (const OptionSpec& spec : memory.options) {
     const std::string name = "memory." + spec.name;
     key += "\n" + name + to_text(options.has(name) ? options.at(name) : spec.default_value);
   }
   for (const std::string& name : absent) key += "\nwithout " + name;
   const std::lock_guard lock(mutex);
-  auto& one = known[key];
+  auto& one = known[{key, place}];
   if (one) return *one;
   OwnText text = own_text(memory, options, place);
   text.memory.absent = absent, text.memory.given = !place.learned;

@@ -1,6 +1,7 @@
 // What the text of a law says of its memory: of `rule`, whose text stands in a study, and of memories whose law is Memory::law.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <compare>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,7 @@ struct TextPlace {
   double keys = 64, values = 64, d = 64, heads = 1, width = 64;
   double eps = 1e-6, scale = 1, earlier = 0;
   bool learned = false, beside = false;
+  friend auto operator<=>(const TextPlace&, const TextPlace&) = default;
 };
 
 /// The text of Memory::law, a step a line, with what it may name.
