@@ -235,7 +235,8 @@ int main(int argc, char** argv) {
       const bool is_law = memory == "rule" && !law.empty();
       const Memory& kind = is_law ? rules::rule_of(law, {}).memory : memory_named(memory);
       const Given given_law = is_law ? Given{{"law", law}} : Given{};
-      const std::vector<std::string> covering = apply_forms(kind, given_law);
+      std::vector<std::string> covering = apply_forms(kind, given_law);
+      if (is_law && device == "cuda") covering.push_back("compiled");
       for (const std::string& form : forms.empty() ? covering : forms)
         for (const std::string& format : formats) {
           const Shape s = shape_of(shape);
