@@ -114,12 +114,13 @@ int run_program(Console& console) {
                             "processes and memory (ulimit -u, ulimit -v)",
                             error.code().message()));
     return exit_device;
-  } catch (const std::invalid_argument& error) {  // records that do not suit what was asked for
-    print_error(console, error.what());
-    return exit_usage;
   } catch (const std::exception& error) {
-    print_error(console, fmt::format("internal error, please report it: {}", error.what()));
-    return exit_internal;
+    // A sentence: records that do not suit what was asked for. The library's own is one word, such as "stod".
+    const bool said = dynamic_cast<const std::invalid_argument*>(&error) != nullptr &&
+                      std::string_view(error.what()).find(' ') != std::string_view::npos;
+    print_error(console,
+                (said ? std::string() : std::string("internal error, please report it: ")) + error.what());
+    return said ? exit_usage : exit_internal;
   }
 }
 
