@@ -20,5 +20,7 @@ LabelledRecords rows_to_draw(const std::vector<std::string>& names, const Argume
 /// Writes what --out names: a file appears whole or not at all; pipes and devices are written as they are. Throws UsageError
 /// and StoreError.
 void write_output(const std::filesystem::path& path, const std::string& text);
+/// The same of a page of `crosstalk KIND`, but over nothing that is not one.
+void write_page(const std::filesystem::path& path, const std::string& page, const std::string& kind);
 
 }  // namespace crosstalk::program

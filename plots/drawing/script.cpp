@@ -17,13 +17,6 @@ using Pairs = std::vector<std::pair<std::string, std::string>>;
 
 std::string csv_number(double value) { return std::isnan(value) ? "" : fmt::format("{}", value); }
 
-std::string csv_field(const std::string& text) {
-  if (text.find_first_of(",\"\n\r") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return quoted + "\"";
-}
-
 std::string dict(const char* name, const char* comment, const Pairs& entries) {
   std::string text = fmt::format("{} = {{{}\n", name, comment);
   for (const auto& [key, value] : entries) text += fmt::format("    {}: {},\n", key, value);
@@ -31,6 +24,13 @@ std::string dict(const char* name, const char* comment, const Pairs& entries) {
 }
 
 }  // namespace
+
+std::string csv_field(const std::string& text) {
+  if (text.find_first_of(",\"\n\r") == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return quoted + "\"";
+}
 
 std::string python_text(const nlohmann::ordered_json& value) {
   if (value.is_boolean()) return value.get<bool>() ? "True" : "False";
