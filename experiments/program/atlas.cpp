@@ -23,34 +23,27 @@ namespace fs = std::filesystem;
 
 using Words = std::vector<std::string>;
 
-std::set<std::string> labels_of(const LabelledRecords& rows) {
-  std::set<std::string> labels;
-  for (const auto& [key, record] : rows.rows) labels.insert(record.label);
-  for (const Record& record : rows.missing) labels.insert(record.label);
-  return labels;
-}
-
-/// Adds the rows of --with; the labels that they bring.
+/// Adds the rows of --with, under another label where the atlas has other runs of theirs; the labels that they bring.
 std::set<std::string> add_mine(LabelledRecords& rows, const Arguments& arguments, Console& console) {
   const Words names = arguments.all("with");
   if (names.empty()) return {};
   LabelledRecords with = load_rows(names, arguments, console, true);
-  if (with.rows.empty())
-    throw UsageError(
-        fmt::format("--with: no records in {}; 'crosstalk run' makes them", places_of(names, arguments)));
-  const std::set<std::string> known = labels_of(rows);
-  std::set<std::string> mine = labels_of(with);
-  for (const auto& [key, record] : with.rows)
-    if (known.count(record.label) != 0 && rows.rows.count(key) == 0)
-      throw UsageError(fmt::format(
-          "--with {}: the atlas has other runs of the label {}; give yours another ([memories.NAME] of its study)",
-          join(names, ", "), record.label));
-  std::erase_if(mine, [&](const std::string& label) { return known.count(label) != 0; });
+  std::set<std::string> known, mine;
+  for (const auto& [key, record] : rows.rows) known.insert(record.label);
+  const auto is_known = [&](const auto& one) { return known.count(one.label) != 0; };
+  std::erase_if(with.rows, [&](const auto& row) { return rows.rows.count(row.first) != 0; });
+  std::erase_if(with.missing, is_known);
+  std::erase_if(with.labels, is_known);
+  for (auto& [key, record] : with.rows) {
+    if (is_known(record)) record.label += " (yours)";
+    mine.insert(record.label);
+  }
   if (mine.empty())
-    throw UsageError(fmt::format("--with {}: all its runs stand in the atlas already", join(names, ", ")));
-  const std::string title = rows.title;
+    throw UsageError(
+        fmt::format("--with: {} has no runs that are not in the atlas already; 'crosstalk run' makes them",
+                    places_of(names, arguments)));
+  with.title = rows.title;
   rows.merge(std::move(with));
-  rows.title = title;
   return mine;
 }
 
@@ -65,15 +58,14 @@ std::optional<TableFormat> format_of(const fs::path& out) {
   return std::nullopt;
 }
 
-/// This command again, into another file.
-std::string again(const Arguments& arguments, const std::string& command, const std::string& out) {
-  Words words = {"crosstalk", command};
+/// This command again, into a file of another ending.
+std::string again(const Arguments& arguments, const fs::path& out, const char* ending) {
+  Words words = {"crosstalk", "atlas"};
   words.insert(words.end(), arguments.positional.begin(), arguments.positional.end());
-  Words options = {"store", "set", "where"};
-  if (command == "atlas") options.insert(options.end(), {"with", "by", "best-by", "metric", "titles", "title"});
-  for (const std::string& name : options)
-    for (const std::string& value : arguments.all(name)) words.insert(words.end(), {"--" + name, value});
-  words.insert(words.end(), {"--out", out});
+  for (const auto& [name, values] : arguments.options)
+    for (const std::string& value : values)
+      if (name != "out") words.insert(words.end(), {"--" + name, value});
+  words.insert(words.end(), {"--out", fs::path(out).replace_extension(ending).string()});
   return shell_quote(words);
 }
 
@@ -98,11 +90,9 @@ int run_atlas(const Arguments& arguments, Console& console) {
       input.study_file = find_target(name, arguments).study->text;
       break;
     }
-  const std::string stem = (out.parent_path() / out.stem()).string();
-  input.commands = {{"This page", again(arguments, "atlas", out.string())},
-                    {"All that is known of its cells, as CSV", again(arguments, "atlas", stem + ".csv")},
-                    {"Its table for a paper", again(arguments, "atlas", stem + ".tex")},
-                    {"Every run with its whole configuration", again(arguments, "export", "runs.csv")}};
+  input.commands = {{"This page", again(arguments, out, ".html")},
+                    {"All that is known of its cells, as CSV", again(arguments, out, ".csv")},
+                    {"Its table for a paper", again(arguments, out, ".tex")}};
   std::ostringstream notes;
   std::string text, wrong;
   try {
@@ -146,11 +136,23 @@ const Command atlas_command = {
     "needs a store or a study, for example: crosstalk atlas runs/atlas",
     [] {
       std::vector<CommandOption> options = {
-          {"out,o", "FILE", "Write there and print the path (default atlas.html); .csv, .tex, .md: a table", false, {}},
+          {"out,o",
+           "FILE",
+           "Write there and print the path (default atlas.html); .csv, .tex, .md: a table",
+           false,
+           {}},
           {"with", "TARGET", "Store, study or table of your own memory", true, {}},
           {"title", "TEXT", "Heading of the page (default: the study's title)", false, {}},
-          {"best-by", "WHAT", "What chooses the rate: loss (default) or accuracy, of validation", false, {"loss", "accuracy"}},
-          {"metric", "NAME", "What to show of every setting (default: accuracy of token tasks, loss of others)", false, {}}};
+          {"best-by",
+           "WHAT",
+           "What chooses the rate: loss (default) or accuracy, of validation",
+           false,
+           {"loss", "accuracy"}},
+          {"metric",
+           "NAME",
+           "What to show of every setting (default: accuracy of token tasks, loss of others)",
+           false,
+           {}}};
       for (const CommandOption& option : drawing_options())
         for (const char* name : {"by", "titles", "where", "store", "set"})
           if (option.name == name) options.push_back(option);

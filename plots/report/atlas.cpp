@@ -52,16 +52,18 @@ std::vector<AtlasColumn> columns_of(const RecordList& planned, const LabelledRec
   std::map<std::string, std::size_t> asked;
   for (const std::string& id : rows.order) asked.emplace(id, asked.size());
   std::map<std::string, RecordList> tasks;
-  for (const Record* record : planned) tasks[config_text(*record, "task.name").value_or("")].push_back(record);
+  for (const Record* record : planned)
+    tasks[config_text(*record, "task.name").value_or("")].push_back(record);
   std::vector<std::pair<std::size_t, AtlasColumn>> found;
   for (const auto& [task, records] : tasks) {
     std::vector<std::string> keys;
     for (const std::string& key : telling_keys(records))
       if (key.starts_with("task.") && key != "task.name") keys.push_back(key);
-    std::map<std::vector<std::string>, std::size_t> places;
+    std::map<std::vector<std::pair<double, std::string>>, std::size_t> places;  // numbers by size
     for (const Record* record : records) {
-      std::vector<std::string> values;
-      for (const std::string& key : keys) values.push_back(config_text(*record, key).value_or(""));
+      std::vector<std::pair<double, std::string>> values;
+      for (const std::string& key : keys)
+        values.emplace_back(config_number(*record, key).value_or(0), config_text(*record, key).value_or(""));
       const auto place = asked.find(record->id);
       const std::size_t at = place == asked.end() ? asked.size() : place->second;
       const auto [one, is_new] = places.emplace(values, at);
@@ -70,14 +72,16 @@ std::vector<AtlasColumn> columns_of(const RecordList& planned, const LabelledRec
     for (const auto& [values, place] : places) {
       AtlasColumn column{task, task, {{"task.name", task}}, {}};
       for (std::size_t i = 0; i < keys.size(); ++i) {
-        if (values[i].empty()) continue;
-        column.where[keys[i]] = values[i];
-        column.title += fmt::format(", {} = {}", keys[i].substr(5), values[i]);
+        const std::string& value = values[i].second;
+        if (value.empty()) continue;
+        column.where[keys[i]] = value;
+        column.title += fmt::format(", {} = {}", keys[i].substr(5), value);
       }
       found.emplace_back(place, column);
     }
   }
-  std::stable_sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::stable_sort(found.begin(), found.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
   std::vector<AtlasColumn> columns;
   for (auto& [place, column] : found) columns.push_back(std::move(column));
   return columns;
@@ -106,7 +110,8 @@ double milliseconds_of(const RecordList& runs) {
     const auto wall = run->provenance.find("wall_s");
     if (wall == run->provenance.end() || !wall->is_number()) continue;
     const double pack = run->provenance.value("pack", 1.0);
-    least = std::fmin(least, 1000 * wall->get<double>() / static_cast<double>(run->steps) / std::max(pack, 1.0));
+    least =
+        std::fmin(least, 1000 * wall->get<double>() / static_cast<double>(run->steps) / std::max(pack, 1.0));
   }
   return least;
 }
@@ -153,15 +158,15 @@ AtlasCell cell_of(const RecordLine& line, const Metric& metric, const FigureOpti
   if (const double floats = state_floats(first); floats > 0) cell.state_size = floats;
   VerdictCounts counts;
   for (const Record* run : cell.runs) ++counts[verdict_of(*run)];
-  cell.verdict =
-      counts.size() == 1 ? words_of(counts.begin()->first) : fmt::format("{}", fmt::join(counted(counts), ", "));
+  cell.verdict = counts.size() == 1 ? words_of(counts.begin()->first)
+                                    : fmt::format("{}", fmt::join(counted(counts), ", "));
   for (const RateWindow& window : windows)
     if (window.line.label == line.label) cell.window = window;
   const ChanceCount chance = chance_of(cell.runs, metric.name, options.answers);
-  cell.state = mostly_diverged(cell.runs)                ? CellState::diverged
-               : cell.row.n == 0                         ? CellState::missing
-               : 2 * chance.within > chance.runs         ? CellState::at_chance
-                                                         : CellState::value;
+  cell.state = mostly_diverged(cell.runs)        ? CellState::diverged
+               : cell.row.n == 0                 ? CellState::missing
+               : 2 * chance.within > chance.runs ? CellState::at_chance
+                                                 : CellState::value;
   return cell;
 }
 
@@ -169,57 +174,49 @@ AtlasCell cell_of(const RecordLine& line, const Metric& metric, const FigureOpti
 
 std::string to_text(CellState state) {
   switch (state) {
-    case CellState::value: return "value";
-    case CellState::at_chance: return "at chance";
-    case CellState::diverged: return "diverged";
-    case CellState::failed: return "failed";
-    case CellState::missing: return "missing";
-    case CellState::not_asked: return "not asked";
+    case CellState::value:
+      return "value";
+    case CellState::at_chance:
+      return "at chance";
+    case CellState::diverged:
+      return "diverged";
+    case CellState::failed:
+      return "failed";
+    case CellState::missing:
+      return "missing";
+    case CellState::not_asked:
+      return "not asked";
   }
   return "";
-}
-
-double Atlas::standing(std::size_t row, std::size_t column) const {
-  const AtlasCell& cell = cells[row][column];
-  if (cell.state == CellState::at_chance || cell.state == CellState::diverged) return -kInfinity;
-  if (cell.state != CellState::value) return kNone;
-  return columns[column].metric.is_loss ? -cell.row.median : cell.row.median;
-}
-
-RankCorrelation Atlas::agreement(std::size_t a, std::size_t b) const {
-  std::vector<double> x, y;
-  for (std::size_t row = 0; row < rows.size(); ++row) {
-    const double one = standing(row, a), other = standing(row, b);
-    if (std::isnan(one) || std::isnan(other)) continue;
-    x.push_back(one), y.push_back(other);
-  }
-  return rank_correlation(x, y);
 }
 
 Atlas make_atlas(LabelledRecords& rows, const FigureOptions& options, const ReportInput& input,
                  std::ostream& notes) {
   std::map<std::string, std::string> bases;
-  if (std::find(options.by.begin(), options.by.end(), kLayer) == options.by.end()) bases = separate_layers(rows);
+  if (std::find(options.by.begin(), options.by.end(), kLayer) == options.by.end())
+    bases = separate_layers(rows);
   Atlas atlas{prepare("atlas", rows, options), {}, {}, {}};
   const Prepared& prepared = atlas.prepared;
   RecordList planned = prepared.records;
   planned.insert(planned.end(), prepared.missing.begin(), prepared.missing.end());
   std::map<std::string, const Record*> labels;
   for (const Record* record : planned) labels.emplace(record->label, record);
+  const Names names(rows);
   for (const auto& [label, record] : labels) {
     const auto base = bases.find(label);
     AtlasRow row;
     row.label = label, row.base = base == bases.end() ? label : base->second;
-    row.name = prepared.styles.at(label).name, row.memory = config_text(*record, "memory.name").value_or("");
+    row.name = names.of(label), row.memory = config_text(*record, "memory.name").value_or("");
     row.bare = base != bases.end();
     row.mine = input.mine.count(row.base) != 0;
     if (const auto family = input.families.find(row.memory); family != input.families.end())
       row.family = family->second;
     atlas.rows.push_back(row);
   }
+  const std::vector<std::string> order = names.labels(planned);
   std::stable_sort(atlas.rows.begin(), atlas.rows.end(), [&](const AtlasRow& a, const AtlasRow& b) {
     if (a.mine != b.mine) return a.mine;
-    return prepared.styles.at(a.label).rank < prepared.styles.at(b.label).rank;
+    return std::find(order.begin(), order.end(), a.label) < std::find(order.begin(), order.end(), b.label);
   });
   std::map<std::string, std::size_t> place;
   for (std::size_t i = 0; i < atlas.rows.size(); ++i) place[atlas.rows[i].label] = i;
@@ -250,9 +247,9 @@ Atlas make_atlas(LabelledRecords& rows, const FigureOptions& options, const Repo
       const FigureInput shown{records, prepared.styles, own, unsaid};
       if (!std::isnan(column.chance) && values_of(records, kLearningRate).size() > 1)
         windows = windows_of(shown, draw_windows(shown)).rows;
-      for (const RecordLine& line :
-           make_lines(records, [](const Record& record) { return learning_rate_of(record).value_or(0); },
-                      kLearningRate, Apart::label)) {
+      for (const RecordLine& line : make_lines(
+               records, [](const Record& record) { return learning_rate_of(record).value_or(0); },
+               kLearningRate, Apart::label)) {
         AtlasCell cell = cell_of(line, column.metric, options, windows);
         const std::size_t at = place.at(line.label);
         if (atlas.rows[at].mine) {
@@ -269,54 +266,6 @@ Atlas make_atlas(LabelledRecords& rows, const FigureOptions& options, const Repo
     for (std::size_t i = 0; i < cells.size(); ++i) atlas.cells[i].push_back(std::move(cells[i]));
   }
   return atlas;
-}
-
-std::vector<AtlasPlace> atlas_places(const Atlas& atlas, std::string& told_by) {
-  std::vector<AtlasPlace> places;
-  std::vector<double> p;
-  int most = 0;
-  for (std::size_t row = 0; row < atlas.rows.size(); ++row)
-    for (std::size_t column = 0; atlas.rows[row].mine && column < atlas.columns.size(); ++column) {
-      if (std::isnan(atlas.standing(row, column))) continue;
-      std::vector<std::size_t> order;
-      for (std::size_t i = 0; i < atlas.rows.size(); ++i)
-        if (!std::isnan(atlas.standing(i, column))) order.push_back(i);
-      std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-        return atlas.standing(a, column) > atlas.standing(b, column);
-      });
-      const double own = atlas.standing(row, column);
-      AtlasPlace place{row, column, 1, order.size()};
-      std::optional<std::size_t> better, worse;
-      for (const std::size_t i : order) {
-        if (atlas.standing(i, column) > own) ++place.place, better = i;
-        if (!worse && i != row && atlas.standing(i, column) <= own) worse = i;
-      }
-      for (const auto& other : {better, worse}) {
-        if (!other) continue;
-        const AtlasCell &mine = atlas.cells[row][column], &theirs = atlas.cells[*other][column];
-        AtlasPlace::Neighbour one{*other, paired(mine.row.seeds, theirs.row.seeds,
-                                                 atlas.columns[column].metric.is_loss)};
-        const bool nothing = mine.row.solved && theirs.row.solved;  // where they stop is no difference
-        if (nothing || mine.state != CellState::value || theirs.state != CellState::value) one.difference.p = 1;
-        if (one.difference.summary.n == 0) continue;
-        most = std::max(most, one.difference.summary.n);
-        p.push_back(one.difference.p);
-        place.neighbours.push_back(one);
-      }
-      places.push_back(place);
-    }
-  const std::vector<double> corrected = holm(p);
-  std::size_t at = 0;
-  for (AtlasPlace& place : places)
-    for (AtlasPlace::Neighbour& one : place.neighbours) {
-      one.corrected = corrected[at++];
-      one.told = is_told(one.corrected, one.difference.summary.lo, one.difference.summary.hi);
-    }
-  const std::string lacking = p.empty() ? "" : lacking_seeds(p.size(), most);
-  told_by = p.empty()         ? "No seed is shared with a neighbour."
-            : lacking.empty() ? fmt::format("Told from 0: signed-rank test, Holm over {}.", p.size())
-                              : fmt::format("No difference can be told from 0: {}.", lacking);
-  return places;
 }
 
 }  // namespace crosstalk

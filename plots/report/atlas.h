@@ -13,15 +13,16 @@
 namespace crosstalk {
 
 struct AtlasColumn {
-  std::string title, task;                         ///< "mqar, pairs = 64"
-  std::map<std::string, std::string> where;        ///< what its runs have in common: the task and what tells its settings apart
+  std::string title, task;  ///< "mqar, pairs = 64"
+  std::map<std::string, std::string>
+      where;  ///< what its runs have in common: the task and what tells its settings apart
   Metric metric;
   double chance = kNone;  ///< its accuracy, or without one the loss of answering nothing
 };
 
 struct AtlasRow {
   std::string label, base, name, memory, family;  ///< `base`: the label in the study
-  bool bare = false, mine = false;                ///< bare: beside a row of the same label in its authors' layer
+  bool bare = false, mine = false;  ///< bare: beside a row of the same label in its authors' layer
 };
 
 /// What became of a cell. Only `value` is a result.
@@ -30,8 +31,8 @@ std::string to_text(CellState state);
 
 struct AtlasCell {
   CellState state = CellState::not_asked;
-  FigureRow row;          ///< over the seeds at the chosen rate
-  RecordList runs = {};   ///< at the chosen rate
+  FigureRow row;                        ///< over the seeds at the chosen rate
+  RecordList runs = {};                 ///< at the chosen rate
   std::string verdict = {}, edge = {};  ///< edge: "smallest" or "largest" of its grid of rates
   double rate = kNone, milliseconds = kNone, state_size = kNone, parameters = kNone;
   RateWindow window = {};
@@ -63,7 +64,8 @@ struct AtlasPlace {
     double corrected = kNone;
     bool told = false;
   };
-  std::vector<Neighbour> neighbours = {};  ///< the next better one, then the next worse one, as far as there are
+  std::vector<Neighbour> neighbours =
+      {};  ///< the next better one, then the next worse one, as far as there are
 };
 /// Of each cell with a value in the rows that are mine. `told_by`: a sentence on the test.
 std::vector<AtlasPlace> atlas_places(const Atlas& atlas, std::string& told_by);

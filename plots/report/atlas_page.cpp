@@ -20,7 +20,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
-std::string csv_number(double value) { return std::isnan(value) ? "" : fmt::format("{}", value); }
+Json count(int value) { return value > 0 ? Json(value) : Json(nullptr); }
+Json words(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
 /// State and parameters stand in a row's head: those of its first cell that has them.
 double first_of(const std::vector<AtlasCell>& cells, double AtlasCell::*what) {
   for (const AtlasCell& cell : cells)
@@ -29,52 +30,46 @@ double first_of(const std::vector<AtlasCell>& cells, double AtlasCell::*what) {
 }
 std::string whole(double value) { return std::isnan(value) ? "" : fmt::format("{:.0f}", value); }
 
+/// All that is known of a cell, in the order of the CSV's columns; null: nothing.
+Json facts_of(const AtlasCell& cell) {
+  const RateWindow& window = cell.window;
+  const auto layer = cell.runs.empty() ? std::nullopt : config_text(*cell.runs.front(), "model.layer");
+  return {{"state", to_text(cell.state)},
+          {"value", number(cell.row.median)},
+          {"lo", number(cell.row.lo)},
+          {"hi", number(cell.row.hi)},
+          {"n", count(cell.row.n)},
+          {"verdict", words(cell.verdict)},
+          {"layer", words(layer.value_or(""))},
+          {"learning_rate", number(cell.rate)},
+          {"edge", words(cell.edge)},
+          {"rates_tried", count(window.tried)},
+          {"rates_solved", window.tried > 0 ? Json(window.good) : Json(nullptr)},
+          {"rate_from", number(window.tried > 0 ? window.smallest : kNone)},
+          {"rate_to", number(window.tried > 0 ? window.largest : kNone)},
+          {"ms_per_step", number(cell.milliseconds)},
+          {"state_size", number(cell.state_size)},
+          {"parameters", number(cell.parameters)}};
+}
+
 std::string csv_of(const Atlas& atlas) {
-  std::string text =
-      "row,label,memory,layer,family,column,task,settings,metric,state,value,lo,hi,n,verdict,chance,learning_rate,edge,rates_tried,"
-      "rates_solved,rate_from,rate_to,ms_per_step,state_size,parameters\n";
+  std::string text = "row,label,memory,family,column,task,settings,metric,chance";
+  for (const auto& [key, value] : facts_of({}).items()) text += "," + key;
   for (std::size_t r = 0; r < atlas.rows.size(); ++r)
     for (std::size_t c = 0; c < atlas.columns.size(); ++c) {
       const AtlasRow& row = atlas.rows[r];
       const AtlasColumn& column = atlas.columns[c];
-      const AtlasCell& cell = atlas.cells[r][c];
-      std::vector<std::string> settings;
+      std::vector<std::string> settings, fields;
       for (const auto& [key, value] : column.where) settings.push_back(fmt::format("{}={}", key, value));
-      const bool has = cell.state == CellState::value || cell.state == CellState::at_chance;
-      const bool ran = has || cell.state == CellState::diverged;
-      const auto of = [&](double value) { return has ? csv_number(value) : std::string(); };
-      const auto count = [&](int value) { return ran && cell.window.tried > 0 ? fmt::format("{}", value) : ""; };
-      std::vector<std::string> fields = {row.label,
-                                         row.base,
-                                         row.memory,
-                                         cell.runs.empty()
-                                             ? (row.bare ? "bare" : "")
-                                             : config_text(*cell.runs.front(), "model.layer").value_or("bare"),
-                                         row.family,
-                                         column.title,
-                                         column.task,
-                                         fmt::format("{}", fmt::join(settings, ";")),
-                                         column.metric.name,
-                                         to_text(cell.state),
-                                         of(cell.row.median),
-                                         of(cell.row.lo),
-                                         of(cell.row.hi),
-                                         ran ? fmt::format("{}", cell.row.n) : "",
-                                         cell.verdict,
-                                         csv_number(column.chance),
-                                         csv_number(cell.rate),
-                                         cell.edge,
-                                         count(cell.window.tried),
-                                         count(cell.window.good),
-                                         csv_number(cell.window.smallest),
-                                         csv_number(cell.window.largest),
-                                         csv_number(cell.milliseconds),
-                                         csv_number(cell.state_size),
-                                         csv_number(cell.parameters)};
-      for (std::string& field : fields) field = csv_field(field);
-      text += fmt::format("{}\n", fmt::join(fields, ","));
+      for (const std::string& field : {row.label, row.base, row.memory, row.family, column.title, column.task,
+                                       fmt::format("{}", fmt::join(settings, ";")), column.metric.name})
+        fields.push_back(csv_field(field));
+      fields.push_back(std::isnan(column.chance) ? "" : fmt::format("{}", column.chance));
+      for (const auto& [key, fact] : facts_of(atlas.cells[r][c]).items())
+        fields.push_back(fact.is_string() ? csv_field(fact) : fact.is_null() ? "" : fact.dump());
+      text += fmt::format("\n{}", fmt::join(fields, ","));
     }
-  return text;
+  return text + "\n";
 }
 
 /// What a table says of a cell: its value, or in words why there is none.
@@ -134,31 +129,38 @@ Json data_of(const Atlas& atlas, const ReportInput& input) {
                             {"mine", row.mine}});
     Json cells = Json::array();
     for (const AtlasCell& cell : atlas.cells[r]) {
-      Json one = {{"is", to_text(cell.state)}};
-      if (!cell.runs.empty()) {
-        const auto layer = config_text(*cell.runs.front(), "model.layer");
-        one.update(Json{{"v", number(cell.row.median)},
-                        {"lo", number(cell.row.lo)},
-                        {"hi", number(cell.row.hi)},
-                        {"n", cell.row.n},
-                        {"verdict", cell.verdict},
-                        {"rate", number(cell.rate)},
-                        {"edge", cell.edge},
-                        {"window",
-                         {cell.window.tried, cell.window.good, number(cell.window.smallest),
-                          number(cell.window.largest)}},
-                        {"ms", number(cell.milliseconds)},
-                        {"size", number(cell.state_size)},
-                        {"parameters", number(cell.parameters)},
-                        {"layer", layer ? Json(*layer) : Json(nullptr)},
-                        {"runs", {runs.size(), runs.size() + cell.runs.size()}}});
-        runs.insert(runs.end(), cell.runs.begin(), cell.runs.end());
-      }
+      Json one = facts_of(cell);
+      one["runs"] = {runs.size(), runs.size() + cell.runs.size()};
+      runs.insert(runs.end(), cell.runs.begin(), cell.runs.end());
       cells.push_back(one);
     }
     data["cells"].push_back(cells);
   }
   data.update(curves_data(runs));
+  data["ranks"] = data["places"] = Json::array();
+  for (std::size_t a = 0; a < atlas.columns.size(); ++a)
+    for (std::size_t b = 0; b < a; ++b)
+      if (const RankCorrelation rho = atlas.agreement(a, b); !std::isnan(rho.value))
+        data["ranks"].push_back({a, b, rho.value, number(rho.lo), number(rho.hi), rho.n});
+  std::string told_by;
+  for (const AtlasPlace& place : atlas_places(atlas, told_by)) {
+    Json neighbours = Json::array();
+    for (const auto& [row, difference, corrected, told] : place.neighbours)
+      neighbours.push_back({{"row", row},
+                            {"difference", number(difference.summary.median)},
+                            {"lo", number(difference.summary.lo)},
+                            {"hi", number(difference.summary.hi)},
+                            {"wins", difference.wins},
+                            {"n", difference.summary.n},
+                            {"told", told}});
+    data["places"].push_back({{"row", place.row},
+                              {"column", place.column},
+                              {"place", place.place},
+                              {"of", place.of},
+                              {"otherwise", atlas.cells[place.row][place.column].otherwise},
+                              {"neighbours", neighbours}});
+  }
+  data["told_by"] = told_by;
   return data;
 }
 
@@ -175,15 +177,15 @@ std::string count_text(const Atlas& atlas) {
   for (const CellState state :
        {CellState::at_chance, CellState::diverged, CellState::failed, CellState::missing})
     if (counts[state] > 0)
-      others.push_back(
-          fmt::format("{} {}", counts[state], state == CellState::missing ? "not yet trained" : to_text(state)));
-  std::string text =
-      fmt::format("{} by {}: {} of {} cells have a result{}{}.", plural(atlas.rows.size(), "row"),
-                  plural(atlas.columns.size(), "setting"), counts[CellState::value], asked,
-                  others.empty() ? "" : "; ", listed(others));
+      others.push_back(fmt::format("{} {}", counts[state],
+                                   state == CellState::missing ? "not yet trained" : to_text(state)));
+  std::string text = fmt::format("{} by {}: {} of {} cells have a result{}{}.",
+                                 plural(atlas.rows.size(), "row"), plural(atlas.columns.size(), "setting"),
+                                 counts[CellState::value], asked, others.empty() ? "" : "; ", listed(others));
   if (edges > 0)
     text += fmt::format(
-        " In {} of them the best learning rate lies at the edge of its grid (*): a better one may lie beyond.", edges);
+        " In {} of them the best learning rate lies at the edge of its grid (*): a better one may lie beyond.",
+        edges);
   return text;
 }
 
@@ -211,7 +213,8 @@ std::string grid_text(const Atlas& atlas, const ReportInput& input) {
   };
   head("Memory", " class=\"name\"", "");
   head("Family", "", "What a token does to what a memory holds");
-  head("State", " class=\"n\"", "Floats kept per sequence at inference, in the first setting that was trained");
+  head("State", " class=\"n\"",
+       "Floats kept per sequence at inference, in the first setting that was trained");
   head("Parameters", " class=\"n\"", "Of the whole model, in the first setting that was trained");
   for (const AtlasColumn& column : atlas.columns) {
     const auto summary = input.tasks.find(column.task);
@@ -229,72 +232,15 @@ std::string grid_text(const Atlas& atlas, const ReportInput& input) {
         whole(first_of(atlas.cells[r], &AtlasCell::parameters)));
     for (const AtlasCell& cell : atlas.cells[r]) {
       const bool value = cell.state == CellState::value;
-      text += fmt::format("<td class=\"n cell{}\">{}{}{}</td>", value ? "" : " none",
-                          html_of(cell_text(cell)), value && !cell.edge.empty() ? "*" : "",
-                          value && cell.row.n > 1 ? fmt::format(" <small>{}</small>", html(interval_of(cell.row))) : "");
+      text += fmt::format(
+          "<td class=\"n cell{}\">{}{}{}</td>", value ? "" : " none", html_of(cell_text(cell)),
+          value && !cell.edge.empty() ? "*" : "",
+          value && cell.row.n > 1 ? fmt::format(" <small>{}</small>", html(interval_of(cell.row))) : "");
     }
     text += "</tr>\n";
   }
-  return text + "</tbody></table></div>\n<div id=\"curve\" role=\"region\" aria-label=\"One cell\" hidden></div>\n</section>\n";
-}
-
-std::string agreement_text(const Atlas& atlas) {
-  std::string text =
-      "<section aria-labelledby=\"ranks\">\n<h2 id=\"ranks\">Which settings say the same</h2>\n"
-      "<p class=\"soft screen\" hidden><button type=\"button\" class=\"tool\" data-copy=\"rank-table\">Copy as CSV</button></p>\n"
-      "<div class=\"scroll\"><table id=\"rank-table\">\n<caption>Spearman's rank correlation of memories between two settings, its 95 % "
-      "interval (Bonett and Wright 2000) and the number of rows that have both; cells at chance share the last rank.</caption>\n"
-      "<thead><tr><td></td>";
-  for (const AtlasColumn& column : atlas.columns)
-    text += fmt::format("<th scope=\"col\">{}</th>", html(column.title));
-  text += "</tr></thead>\n<tbody>\n";
-  bool any = false;
-  for (std::size_t a = 0; a < atlas.columns.size(); ++a) {
-    text += fmt::format("<tr><th scope=\"row\" class=\"name\">{}</th>", html(atlas.columns[a].title));
-    for (std::size_t b = 0; b < atlas.columns.size(); ++b) {
-      const RankCorrelation rho = a == b ? RankCorrelation{0, kNone, kNone, kNone} : atlas.agreement(a, b);
-      any = any || !std::isnan(rho.value);
-      text += std::isnan(rho.value)
-                  ? "<td></td>"
-                  : fmt::format("<td class=\"n\" style=\"background:rgb({} 114 178 / {:.2f})\">{:.2f} <small>[{:.2f}, {:.2f}] {}</small></td>",
-                                rho.value < 0 ? 213 : 0, 0.4 * std::abs(rho.value), rho.value, rho.lo, rho.hi,
-                                rho.n);
-    }
-    text += "</tr>\n";
-  }
-  return any ? text + "</tbody></table></div>\n</section>\n" : "";
-}
-
-std::string places_text(const Atlas& atlas) {
-  std::string told_by;
-  const std::vector<AtlasPlace> places = atlas_places(atlas, told_by);
-  if (places.empty()) return "";
-  std::string text = fmt::format(
-      "<section aria-labelledby=\"mine\">\n<h2 id=\"mine\">Where yours stands</h2>\n<p class=\"soft\">Differences are yours minus the "
-      "neighbour's, by the same seeds: median, interval and the seeds in which yours is better. {}</p>\n<div class=\"scroll\"><table "
-      "id=\"mine-table\">\n<thead><tr><th scope=\"col\">Memory</th><th scope=\"col\">Setting</th><th scope=\"col\">Value</th><th "
-      "scope=\"col\">Place</th><th scope=\"col\">Next better and next worse</th></tr></thead>\n<tbody>\n",
-      html(told_by));
-  for (const AtlasPlace& place : places) {
-    const AtlasCell& cell = atlas.cells[place.row][place.column];
-    std::vector<std::string> neighbours;
-    for (const AtlasPlace::Neighbour& one : place.neighbours)
-      neighbours.push_back(fmt::format(
-          "{}{} {:+.3g} [{:+.3g}, {:+.3g}], {}/{}{}", html_of(atlas.rows[one.row].name),
-          atlas.cells[one.row][place.column].state == CellState::at_chance ? " (at chance)" : "",
-          one.difference.summary.median, one.difference.summary.lo, one.difference.summary.hi,
-          one.difference.wins, one.difference.summary.n, one.told ? ", told from 0" : ""));
-    const bool value = cell.state == CellState::value;
-    text += fmt::format(
-        "<tr><th scope=\"row\">{}</th><td>{}{}</td><td>{} {}</td><td>{}</td><td>{}</td></tr>\n",
-        html_of(atlas.rows[place.row].name), html(atlas.columns[place.column].title),
-        cell.otherwise.empty()
-            ? ""
-            : fmt::format("<br><small class=\"diverged\">trained otherwise: {}</small>", html(cell.otherwise)),
-        html_of(cell_text(cell)), value ? html(interval_of(cell.row)) : "",
-        value ? fmt::format("{} of {}", place.place, place.of) : "none", fmt::join(neighbours, "<br>"));
-  }
-  return text + "</tbody></table></div>\n</section>\n";
+  return text +
+         "</tbody></table></div>\n<div id=\"curve\" role=\"region\" aria-label=\"One cell\" hidden></div>\n</section>\n";
 }
 
 std::string page_of(const Atlas& atlas, const ReportInput& input) {
@@ -306,13 +252,23 @@ std::string page_of(const Atlas& atlas, const ReportInput& input) {
   body +=
       "<nav aria-label=\"Sections\"><ul><li><a href=\"#grid\">Table</a></li><li><a href=\"#state\">Against the state</a></li><li><a "
       "href=\"#provenance\">Provenance</a></li><li><a href=\"#commands\">Commands</a></li></ul></nav>\n</header>\n<main>\n";
-  body += places_text(atlas) + grid_text(atlas, input);
+  if (!input.mine.empty())
+    body +=
+        "<section aria-labelledby=\"mine\">\n<h2 id=\"mine\">Where yours stands</h2>\n<p class=\"soft\">Differences are yours minus the "
+        "neighbour's, by the same seeds: median, interval and the seeds in which yours is better. <span id=\"told-by\"></span></p>\n"
+        "<div class=\"scroll\"><table id=\"mine-table\"></table></div>\n</section>\n";
+  body += grid_text(atlas, input);
   body +=
       "<section id=\"state\" aria-labelledby=\"state-heading\">\n<h2 id=\"state-heading\">Against the state</h2>\n<div class=\"tools screen\" "
       "hidden><div><label for=\"setting\">Setting</label><select id=\"setting\"></select></div></div>\n<figure><div id=\"front\" "
       "class=\"panels\"></div>\n<figcaption>A point a row with a result: floats of its state and its median. The line is the front: no row "
       "has less state and does better. States that grow with the sequence count at its length.</figcaption></figure>\n</section>\n";
-  body += agreement_text(atlas) + provenance_text(records, input.study_file) + commands_text(input);
+  body +=
+      "<section id=\"ranks\" aria-labelledby=\"ranks-heading\">\n<h2 id=\"ranks-heading\">Which settings say the same</h2>\n<p class=\"soft "
+      "screen\" hidden><button type=\"button\" class=\"tool\" data-copy=\"rank-table\">Copy as CSV</button></p>\n<div class=\"scroll\"><table "
+      "id=\"rank-table\"></table></div>\n<p class=\"soft\">Spearman's rank correlation of memories between two settings, its 95 % interval "
+      "(Bonett and Wright 2000) and the number of rows that have both, from four on. Cells at chance share the last rank.</p>\n</section>\n";
+  body += provenance_text(records, input.study_file) + commands_text(input);
   body += fmt::format(
       "<details><summary>The table for a paper (LaTeX)</summary><pre id=\"atlas-tex\">{}</pre></details>\n</main>\n",
       html(latex_table(table_of(atlas, ""))));
@@ -327,9 +283,12 @@ std::string atlas_text(LabelledRecords rows, const FigureOptions& options, const
   if (!format) return page_of(atlas, input);
   notes << count_text(atlas) << '\n';
   switch (*format) {
-    case TableFormat::csv: return csv_of(atlas);
-    case TableFormat::latex: return latex_table(table_of(atlas, options.label));
-    case TableFormat::markdown: return markdown_table(table_of(atlas, options.label));
+    case TableFormat::csv:
+      return csv_of(atlas);
+    case TableFormat::latex:
+      return latex_table(table_of(atlas, options.label));
+    case TableFormat::markdown:
+      return markdown_table(table_of(atlas, options.label));
   }
   return "";
 }

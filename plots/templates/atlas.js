@@ -4,18 +4,18 @@ const heads = [...table.tHead.rows[0].cells], panel = document.getElementById("c
 const filter = document.getElementById("filter"), family = document.getElementById("family"), view = document.getElementById("view");
 rows.forEach((row, i) => { row.at = i; });
 const words = rows.map(row => [...row.cells].slice(0, 2).map(cell => cell.textContent).join(" ").toLowerCase());
-const isValue = cell => cell.is === "value" && cell.v !== null;
+const isValue = cell => cell.state === "value", ran = cell => cell.n !== null;
 const rated = rate => String(rate).replace(/^0\./, ".");
 
 // --- what cells show
 const views = {
-  "median [interval]": [cell => cell.v, cell => null],
+  "median [interval]": [cell => cell.value, cell => null],
   "verdict": [cell => cell.verdict, cell => cell.verdict],
-  "window of rates": [cell => cell.window[1], cell => cell.window[0] === 0 ? "" : cell.window[1] === 0 ? `none of ${cell.window[0]}`
-    : `${rated(cell.window[2])} to ${rated(cell.window[3])}, ${cell.window[1]} of ${cell.window[0]}`],
-  "best rate": [cell => cell.rate, cell => rated(cell.rate) + (cell.edge ? `* (${cell.edge})` : "")],
-  "milliseconds a step": [cell => cell.ms, cell => cell.ms === null ? "" : short(cell.ms)],
-  "state (floats)": [cell => cell.size, cell => cell.size === null ? "" : String(cell.size)],
+  "window of rates": [cell => cell.rates_solved, cell => cell.rates_tried === null ? "" : cell.rates_solved === 0 ? `none of ${cell.rates_tried}`
+    : `${rated(cell.rate_from)} to ${rated(cell.rate_to)}, ${cell.rates_solved} of ${cell.rates_tried}`],
+  "best rate": [cell => cell.learning_rate, cell => rated(cell.learning_rate) + (cell.edge ? `* (${cell.edge})` : "")],
+  "milliseconds a step": [cell => cell.ms_per_step, cell => cell.ms_per_step === null ? "" : short(cell.ms_per_step)],
+  "state (floats)": [cell => cell.state_size, cell => cell.state_size === null ? "" : String(cell.state_size)],
   "parameters": [cell => cell.parameters, cell => cell.parameters === null ? "" : String(cell.parameters)],
   "seeds": [cell => cell.n, cell => String(cell.n)],
 };
@@ -25,7 +25,7 @@ function showView() {
   const says = views[view.value][1];
   for (const row of rows)
     data.cells[row.at].forEach((cell, c) => {
-      const text = cell.n === undefined ? null : says(cell), place = row.cells[c + kept];
+      const text = ran(cell) ? says(cell) : null, place = row.cells[c + kept];
       if (text === null) place.replaceChildren(...written[row.at][c + kept].map(node => node.cloneNode(true)));
       else place.textContent = text;
     });
@@ -39,7 +39,7 @@ function worth(row, column) {
     return column < 2 ? text : text === "" ? null : Number(text);
   }
   const cell = data.cells[row.at][column - kept];
-  if (cell.n === undefined || (view.selectedIndex === 0 && !isValue(cell))) return null;
+  if (!ran(cell) || (view.selectedIndex === 0 && !isValue(cell))) return null;
   return views[view.value][0](cell);
 }
 function sortBy(column) {
@@ -75,23 +75,23 @@ family.addEventListener("change", applyFilter);
 // --- one cell: its numbers, curves and command
 const quoted = text => /^[\w.,=/:+-]+$/.test(text) ? text : `'${text.replace(/'/g, "'\\''")}'`;
 function commandOf(r, c) {
-  const cell = data.cells[r][c], where = [["label", data.rows[r].label], ...Object.entries(data.columns[c].where)];
+  const cell = data.cells[r][c], row = data.rows[r], where = [["label", row.label.replace(/ \(yours\)$/, "")], ...Object.entries(data.columns[c].where)];
   if (cell.layer) where.push(["model.layer", cell.layer]);
-  if (cell.rate !== null) where.push(["train.learning_rate", cell.rate]);
-  return ["crosstalk", "run", data.study, ...where.flatMap(([key, value]) => ["--where", `${key}=${value}`])].map(quoted).join(" ");
+  if (cell.learning_rate !== null) where.push(["train.learning_rate", cell.learning_rate]);
+  return ["crosstalk", "run", row.mine ? "YOURS.toml" : data.study, ...where.flatMap(([key, value]) => ["--where", `${key}=${value}`])].map(quoted).join(" ");
 }
 function showCell(r, c) {
   for (const other of body.querySelectorAll(".shown")) other.classList.remove("shown");
   rows[r].cells[c + kept].classList.add("shown");
   const cell = data.cells[r][c], column = data.columns[c], head = document.createElement("p"), charts = document.createElement("div");
   const says = [`${data.rows[r].name}${cell.layer ? `, layer ${cell.layer}` : ""}`, column.title];
-  if (cell.n === undefined) {
-    says.push(cell.is);
+  if (!ran(cell)) {
+    says.push(cell.state);
   } else {
-    if (isValue(cell)) says.push(`${column.metric} ${short(cell.v)}${cell.n > 1 ? ` [${short(cell.lo)}, ${short(cell.hi)}]` : ""}`);
-    else says.push(cell.is);
+    if (isValue(cell)) says.push(`${column.metric} ${short(cell.value)}${cell.n > 1 ? ` [${short(cell.lo)}, ${short(cell.hi)}]` : ""}`);
+    else says.push(cell.state);
     says.push(`${cell.n} seed${cell.n === 1 ? "" : "s"}`, cell.verdict);
-    if (cell.rate !== null) says.push(`rate ${rated(cell.rate)}${cell.edge ? `, the ${cell.edge} tried: a better one may lie beyond` : ""}`);
+    if (cell.learning_rate !== null) says.push(`rate ${rated(cell.learning_rate)}${cell.edge ? `, the ${cell.edge} tried: a better one may lie beyond` : ""}`);
     for (const name of ["window of rates", "milliseconds a step", "state (floats)", "parameters"])
       if (views[name][1](cell) !== "") says.push(`${name}: ${views[name][1](cell)}`);
     for (let run = cell.runs[0]; run < cell.runs[1]; ++run) {
@@ -130,14 +130,14 @@ body.addEventListener("keydown", event => {
 const colours = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#555555"], setting = document.getElementById("setting");
 const families = [...new Set(data.rows.map(row => row.family))].sort();
 data.columns.forEach((column, c) => setting.append(new Option(column.title, c)));
-const measured = c => rows.filter(row => isValue(data.cells[row.at][c]) && data.cells[row.at][c].size !== null);
+const measured = c => rows.filter(row => isValue(data.cells[row.at][c]) && data.cells[row.at][c].state_size !== null);
 // At first the recall of most pairs; where there is none, the setting with the most results.
 const score = (column, c) => (column.where["task.name"] === "mqar" || column.where["task.name"] === "recall") && measured(c).length ?
   1e6 + Number(column.where["task.pairs"] || column.where["task.associations"] || 0) : measured(c).length;
 setting.value = String(data.columns.map(score).reduce((best, value, c, all) => value > all[best] ? c : best, 0));
 function drawFront() {
   const c = Number(setting.value), column = data.columns[c], place = document.getElementById("front");
-  const points = measured(c).filter(row => !row.hidden).map(row => ({row: row.at, x: data.cells[row.at][c].size, y: data.cells[row.at][c].v}));
+  const points = measured(c).filter(row => !row.hidden).map(row => ({row: row.at, x: data.cells[row.at][c].state_size, y: data.cells[row.at][c].value}));
   if (!points.length) return place.replaceChildren("No row that is shown has a result and a state here.");
   const good = (a, b) => column.loss ? a < b : a > b;
   const front = points.filter(p => !points.some(q => q.x <= p.x && !good(p.y, q.y) && (q.x < p.x || good(q.y, p.y))))
@@ -193,3 +193,43 @@ function drawFront() {
 }
 setting.addEventListener("change", drawFront);
 applyFilter();
+
+// --- ranks of settings, and places of one's own
+function fill(id, lines, heads) {  // a cell is a text, or [text, small text, background]
+  const place = document.getElementById(id);
+  lines.forEach((line, r) => {
+    const row = place.insertRow();
+    line.forEach((cell, c) => {
+      const [text, small, colour] = Array.isArray(cell) ? cell : [cell];
+      const made = document.createElement(r === 0 || (heads && c === 0) ? "th" : "td");
+      made.textContent = text;
+      if (c === 0) made.className = "name";
+      if (small) {
+        const part = document.createElement("small");
+        part.textContent = ` ${small}`;
+        made.append(part);
+      }
+      if (colour) made.style.background = colour;
+      row.append(made);
+    });
+  });
+}
+const ranks = data.columns.map(() => data.columns.map(() => ""));
+for (const [a, b, value, lo, hi, n] of data.ranks)
+  ranks[a][b] = ranks[b][a] = [value.toFixed(2), lo === null ? String(n) : `[${lo.toFixed(2)}, ${hi.toFixed(2)}] ${n}`,
+    `rgb(${value < 0 ? "213 94 0" : "0 114 178"} / ${(.4 * Math.abs(value)).toFixed(2)})`];
+if (data.ranks.length) fill("rank-table", [["", ...data.columns.map(column => column.title)],
+  ...ranks.map((line, c) => [data.columns[c].title, ...line])], true);
+else document.getElementById("ranks").hidden = true;
+if (document.getElementById("mine-table")) {
+  const signed = value => value === null ? "?" : (value > 0 ? "+" : "") + short(value);
+  const beside = one => `${data.rows[one.row].name} ${signed(one.difference)} [${signed(one.lo)}, ${signed(one.hi)}], ${one.wins}/${one.n}` +
+    (one.told ? ", told from 0" : "");
+  fill("mine-table", [["Memory", "Setting", "Value", "Place", "Neighbours: next better, next worse"], ...data.places.map(place => {
+    const cell = data.cells[place.row][place.column], value = isValue(cell);
+    return [data.rows[place.row].name, [data.columns[place.column].title, place.otherwise && `trained otherwise: ${place.otherwise}`],
+      value ? [short(cell.value), cell.n > 1 ? `[${short(cell.lo)}, ${short(cell.hi)}]` : ""] : cell.state,
+      value ? `${place.place} of ${place.of}` : "none", place.neighbours.map(beside).join("; ")];
+  })], true);
+  document.getElementById("told-by").textContent = data.told_by;
+}
