@@ -54,7 +54,8 @@ Json facts_of(const AtlasCell& cell) {
 
 std::string csv_of(const Atlas& atlas) {
   std::string text = "row,label,memory,family,column,task,settings,metric,chance";
-  for (const auto& [key, value] : facts_of({}).items()) text += "," + key;
+  const Json none = facts_of({});
+  for (const auto& [key, value] : none.items()) text += fmt::format(",{}", key);
   for (std::size_t r = 0; r < atlas.rows.size(); ++r)
     for (std::size_t c = 0; c < atlas.columns.size(); ++c) {
       const AtlasRow& row = atlas.rows[r];
@@ -65,7 +66,8 @@ std::string csv_of(const Atlas& atlas) {
                                        fmt::format("{}", fmt::join(settings, ";")), column.metric.name})
         fields.push_back(csv_field(field));
       fields.push_back(std::isnan(column.chance) ? "" : fmt::format("{}", column.chance));
-      for (const auto& [key, fact] : facts_of(atlas.cells[r][c]).items())
+      const Json facts = facts_of(atlas.cells[r][c]);
+      for (const auto& [key, fact] : facts.items())
         fields.push_back(fact.is_string() ? csv_field(fact) : fact.is_null() ? "" : fact.dump());
       text += fmt::format("\n{}", fmt::join(fields, ","));
     }
