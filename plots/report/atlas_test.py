@@ -25,18 +25,18 @@ seeds = [1, 2, 3]
 [base]
 model.name = "language"
 model.layer = "published"
-model.width = 8
+model.width = 16
 model.layers = 2
 model.stack = "base_conv memory"
 model.mlp = "identity"
 model.weight_deviation = 0.1
 train.optimizer = "adamw"
 train.batch = 16
-train.max_steps = 80
+train.max_steps = 300
 train.stop_loss = 0
 train.stop_accuracy = 0.98
 train.patience = 100
-eval.every = 20
+eval.every = 50
 eval.sequences = 32
 [memories.deltanet]
 name = "deltanet"
@@ -57,12 +57,14 @@ name = "softmax"
 "task.name" = "words"
 "task.group" = "Z2"
 "task.length" = 8
+"model.layer" = ["published", "bare"]
 "train.learning_rate" = [3e-3, 1e-2, 3e-2]
 [[grid]]
 "task.name" = "swap"
 "task.layout" = "tag"
 "task.associations" = 3
 "task.operations" = 3
+"model.layer" = ["published", "bare"]
 "train.learning_rate" = [3e-3, 1e-2, 3e-2]
 """
 MINE = STUDY.replace('name = "tiny"', 'name = "mine"').replace("[memories.softmax]\nname = \"softmax\"", "").replace(
@@ -161,7 +163,7 @@ def check_numbers(folder, data):
         both = sorted({row for row, _ in again if all((row, name) in again for name in names)})
         check_quietly(n == len(both) and math.isclose(value, spearman(*([standing[row, name] for row in both] for name in names)), abs_tol=1e-12),
                       f"rank correlation of {names}")
-    check(len(data["ranks"]) == 1, "settings with four rows in common have a rank correlation, which follows from the cells")
+    check(len(data["ranks"]) >= 3, "rank correlations of settings follow from the cells")
 
 
 def check_quietly(truth, what):
