@@ -41,13 +41,14 @@ std::map<std::string, std::string> separate_layers(LabelledRecords& rows) {
   for (const AskedLabel& label : rows.labels) {
     labels.push_back(label);
     if (bases.count(label.label + kBare) != 0)
-      labels.push_back({label.label + kBare, label.title.empty() ? "" : label.title + kBare, {}});
+      labels.push_back(
+          {label.label + kBare, (label.title.empty() ? label_name(label.label) : label.title) + kBare, {}});
   }
   rows.labels = std::move(labels);
   return bases;
 }
 
-/// Settings of tasks, as the study asks for them.
+/// Settings of tasks: tasks as the study asks for them, settings of one by size.
 std::vector<AtlasColumn> columns_of(const RecordList& planned, const LabelledRecords& rows) {
   std::map<std::string, std::size_t> asked;
   for (const std::string& id : rows.order) asked.emplace(id, asked.size());
@@ -59,17 +60,17 @@ std::vector<AtlasColumn> columns_of(const RecordList& planned, const LabelledRec
     std::vector<std::string> keys;
     for (const std::string& key : telling_keys(records))
       if (key.starts_with("task.") && key != "task.name") keys.push_back(key);
-    std::map<std::vector<std::pair<double, std::string>>, std::size_t> places;  // numbers by size
+    std::set<std::vector<std::pair<double, std::string>>> settings;  // numbers by size
+    std::size_t first = asked.size();
     for (const Record* record : records) {
       std::vector<std::pair<double, std::string>> values;
       for (const std::string& key : keys)
         values.emplace_back(config_number(*record, key).value_or(0), config_text(*record, key).value_or(""));
       const auto place = asked.find(record->id);
-      const std::size_t at = place == asked.end() ? asked.size() : place->second;
-      const auto [one, is_new] = places.emplace(values, at);
-      one->second = std::min(one->second, at);
+      if (place != asked.end()) first = std::min(first, place->second);
+      settings.insert(values);
     }
-    for (const auto& [values, place] : places) {
+    for (const auto& values : settings) {
       AtlasColumn column{task, task, {{"task.name", task}}, {}};
       for (std::size_t i = 0; i < keys.size(); ++i) {
         const std::string& value = values[i].second;
@@ -77,7 +78,7 @@ std::vector<AtlasColumn> columns_of(const RecordList& planned, const LabelledRec
         column.where[keys[i]] = value;
         column.title += fmt::format(", {} = {}", keys[i].substr(5), value);
       }
-      found.emplace_back(place, column);
+      found.emplace_back(first, column);
     }
   }
   std::stable_sort(found.begin(), found.end(),

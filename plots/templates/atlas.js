@@ -144,7 +144,7 @@ function drawFront() {
     .sort((a, b) => a.x - b.x);
   const xs = points.map(p => Math.log2(p.x)), ys = points.map(p => p.y);
   const left = Math.floor(Math.min(...xs)) - .3, right = Math.ceil(Math.max(...xs)) + .3;
-  const low = column.loss ? Math.min(...ys) * .97 : 0, high = column.loss ? Math.max(...ys) * 1.03 : Math.max(1.03, ...ys);
+  const low = column.loss ? Math.min(...ys) * .97 : 0, high = column.loss ? Math.max(...ys) * 1.03 : Math.max(1, ...ys);
   const px = x => 60 + (Math.log2(x) - left) / (right - left) * 620, py = y => 330 - (y - low) / (high - low || 1) * 300;
   const svg = element("svg", {viewBox: "0 0 700 390", role: "img", class: "wide",
     "aria-label": `${column.title}: ${column.metric} against floats of state, ${points.length} rows; front: ` +
