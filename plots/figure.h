@@ -152,9 +152,10 @@ struct ReportInput {
   std::map<std::string, Record> training =
       {};  ///< runs that train now, with the curves that they have so far
   // Of the atlas alone:
-  std::map<std::string, std::string> families = {};  ///< memory -> what a token does to its state, as tables list it
-  std::set<std::string> mine = {};                   ///< labels of --with
-  std::string study_path = {};                       ///< by which the command of a cell calls the study
+  std::map<std::string, std::string> families =
+      {};                           ///< memory -> what a token does to its state, as tables list it
+  std::set<std::string> mine = {};  ///< labels of --with
+  std::string study_path = {};      ///< by which the command of a cell calls the study
 };
 /// One HTML file that needs nothing else: what was asked, figures, the best learning rates, every run with its curves, and
 /// where the results come from. Whatever the records say is text in it. The same rows give the same bytes. Throws

@@ -138,8 +138,8 @@ extern const char* const kErrorsTemplate;  // templates/errors.py
 extern const char *const kInsideStyle,
     *const kReadWeightsTemplate, *const kKeyOverlapTemplate, *const kStateTemplate, *const kGatesTemplate;
 // The page of `crosstalk report` and `crosstalk atlas`, and the hashes of their scripts (templates/report.*, page.js, atlas.js).
-extern const char *const kReportPage, *const kReportStyle, *const kReportScript, *const kReportHash,
-    *const kAtlasScript, *const kAtlasHash;
+extern const char *const kReportPage,
+    *const kReportStyle, *const kReportScript, *const kReportHash, *const kAtlasScript, *const kAtlasHash;
 
 /// Python source of a JSON value.
 std::string python_text(const nlohmann::ordered_json& value);
