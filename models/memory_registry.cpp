@@ -43,7 +43,7 @@ void build_to_check(const Options& options) {
       (!given("memory.form", name_of(Form::automatic)) && !given("model.init", "")))
     return;
   Options small = options;
-  small.set("model.embedding", std::int64_t{2});
+  small.set("model.embedding", 2);
   try {
     make_model<float>(small, {2, 2, false}, Device::cpu, 1);
   } catch (const OptionError& error) {

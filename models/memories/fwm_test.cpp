@@ -24,7 +24,7 @@ TEST(FwmOracle, TheStateIsCutToLengthOneAfterTheFirstToken) {
 }
 
 TEST(FwmOracle, LayerNormOfTheReadHasMeanZeroAndVarianceOne) {
-  const Options options = option("read_norm", std::string("layernorm"));
+  const Options options = option("read_norm", "layernorm");
   Sequence s = random_sequence(options, 3, 4, 6, 4);
   s.in["beta"] = constant_rows(3, 1, 1);
   for (Vector& q : s.q) q = scaled(100, q);  // far above LayerNorm's eps

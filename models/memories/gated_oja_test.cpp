@@ -11,7 +11,7 @@ CROSSTALK_GATE_LAW(gated_oja, beta, x.option("beta_max") * sigmoid(x("beta")));
 CROSSTALK_HALF_LIFE(gated_oja, 13.265);
 
 Sequence ordinary(std::uint64_t seed) {
-  static const Options plain = option("value_norm", std::string("none"));
+  static const Options plain = option("value_norm", "none");
   Sequence s = random_sequence(plain, 6, 4, 3, seed);
   s.v = unit_rows(s.v);
   s.in["log_decay"] = zeros(6, 3), s.in["beta"] = constant_rows(6, 1, 1);

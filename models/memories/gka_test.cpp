@@ -55,8 +55,8 @@ Matrix exact(const Sequence& s, double ratio) {
 }
 
 TEST(GkaOracle, ManyStepsAreTheSolution) {
-  const Options many = option("iterations", std::int64_t{140});
-  const Options by_elimination = option("solver", std::string("exact"));
+  const Options many = option("iterations", 140);
+  const Options by_elimination = option("solver", "exact");
   const Sequence s = sequence(many, 0.7);
   const Matrix o = read("gka", s);
   expect_close(o, exact(s, 0.02));

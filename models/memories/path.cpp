@@ -38,7 +38,7 @@ Memory path() {
       .published = {
           .source =
               "Yang et al. 2025, arXiv 2505.16381; fla-org/flash-linear-attention@bc3b101d fla/layers/path_attn.py",
-          .set = {{"memory.path_conv", std::int64_t{3}},
+          .set = {{"memory.path_conv", 3},
                   {"memory.path_conv_start", "normal"},
                   {"model.biases", "-path_key"}},
           .parameters = 20802,

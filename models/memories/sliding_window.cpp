@@ -17,7 +17,7 @@ Memory sliding_window() {
       .equation = "o_t = sum_j softmax_j(q_t.k_j / sqrt(d)) v_j over t - window < j <= t",
       .source = "Beltagy, Peters, Cohan 2020, arXiv 2004.05150",
       .options = {{.name = "window",
-                   .default_value = std::int64_t{16},
+                   .default_value = 16,
                    .help = "tokens that are kept, the newest counted",
                    .min = 1,
                    .max = 1 << 20,

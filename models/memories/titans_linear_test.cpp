@@ -20,7 +20,7 @@ TEST(TitansLinearOracle, WithoutMomentumAndForgettingIsTheDeltaRule) {
 }
 
 TEST(TitansLinearOracle, OneMiniBatchFromZeroIsASum) {
-  const Options options = option("mini_batch", std::int64_t{6});
+  const Options options = option("mini_batch", 6);
   Sequence s = sequence(options, 6, 0, 0);
   s.in["step"] = s.in["rate"], s.in["log_decay"] = constant_rows(6, 1, 0);
   expect_close(read("titans_linear", s), read("mamba2", s));

@@ -34,7 +34,7 @@ TEST(TttLinearOracle, WithoutTheResidualAReadHasMeanZeroAndVarianceOne) {
 // All gradients of a mini-batch are taken where it began: the order of its tokens does not matter to who
 // reads it all.
 TEST(TttLinearOracle, TheOrderWithinAMiniBatchDoesNotMatter) {
-  const Options options = option("mini_batch", std::int64_t{3}, option("residual", true));
+  const Options options = option("mini_batch", 3, option("residual", true));
   Sequence s = sequence(options, 3);
   const Vector last = read("ttt_linear", s)[2];
   std::swap(s.k[0], s.k[2]), std::swap(s.v[0], s.v[2]);

@@ -26,7 +26,7 @@ TEST(TttMlpOracle, AStepBringsTheReadNearerToTheValue) {
 }
 
 TEST(TttMlpOracle, TheOrderWithinAMiniBatchDoesNotMatter) {
-  const Options options = option("mini_batch", std::int64_t{3}, option("residual", true));
+  const Options options = option("mini_batch", 3, option("residual", true));
   Sequence s = sequence(options, 3);
   const Vector last = read("ttt_mlp", s)[2];
   std::swap(s.k[0], s.k[2]), std::swap(s.v[0], s.v[2]);

@@ -56,7 +56,7 @@ inline std::vector<ApplyCase> apply_cases(const std::string& memory, const Apply
         continue;
       cases.push_back({memory, spec.name + "=" + to_text(value), sizes, {{spec.name, value}}, optional});
       // Whole numbers add up to 0 now and then, and nothing divides by that.
-      if (value == OptionValue(std::string("round"))) cases.back().given["digits"] = std::int64_t{4};
+      if (value == OptionValue("round")) cases.back().given["digits"] = 4;
     }
   }
   std::vector<ApplyCase> valid;

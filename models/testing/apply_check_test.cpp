@@ -340,7 +340,7 @@ TEST_P(MemoryApply, GoesOnFromACarriedState) {
   if (kind.states.empty()) GTEST_SKIP() << "keeps its keys, not a state";
   std::vector<ApplyCase> cases;  // by default; with wider keys; divided by a state that is another sum
   for (const auto& given : std::vector<std::map<std::string, OptionValue>>{
-           {}, {{"feature_map", std::string("dpfp")}}, {{"read_norm", std::string("attention")}}}) {
+           {}, {{"feature_map", "dpfp"}}, {{"read_norm", "attention"}}}) {
     ApplyCase one{GetParam(), given.empty() ? "whole" : given.begin()->first, sizes(), given, {}};
     one.sizes.B = 1;
     try {
@@ -395,7 +395,7 @@ TEST_P(MemoryApply, EveryOptionOfApplyCounts) {
     ApplyCase bare{GetParam(), divided ? "divided" : "bare", sizes(), {}, {}};
     bare.sizes = with_letters(kind, bare.sizes, {});
     if (divided && !apply_options(kind, bare.sizes, {}).has("memory.read_norm")) continue;
-    if (divided) bare.given["read_norm"] = std::string("attention");
+    if (divided) bare.given["read_norm"] = "attention";
     for (const OptionSpec& extra : apply_extra_options(kind)) {
       const auto other = others.find(extra.name);
       if (other == others.end()) continue;

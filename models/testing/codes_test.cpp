@@ -17,7 +17,7 @@ Options options_of(const std::string& memory, std::vector<std::pair<std::string,
   Options options;
   options.set("memory.name", kind.name);
   options.set("model.d_key", std::int64_t{kDKey});
-  options.set("model.key_codes", std::string("frozen"));
+  options.set("model.key_codes", "frozen");
   options.set("model.value_codes", std::int64_t{kSize});
   for (const auto& [key, value] : changes) options.set(key, value);
   fill_defaults(options, "memory", kind.options);
@@ -41,9 +41,9 @@ void give_example(ModelRun<Real>& run, std::uint64_t seed) {
 
 // y = sum_t v_t (k_t.q), logits C (W_o y + b_o), with v_t a code and k_t, q projections of codes.
 TEST(Codes, TheSumRuleReadsCodesAndScoresThem) {
-  ModelRun<double> run(options_of("linear_attention", {{"memory.feature_map", std::string("identity")},
-                                                       {"memory.read_norm", std::string("none")}}),
-                       shape(), 1, false);
+  ModelRun<double> run(
+      options_of("linear_attention", {{"memory.feature_map", "identity"}, {"memory.read_norm", "none"}}),
+      shape(), 1, false);
   const Parameters p = run.random_parameters(3);
   run.set_parameters(0, p);
   HandBatch batch(kB, run.shape.sequence);
@@ -149,9 +149,9 @@ TEST(Codes, TrainAsIfAlone) {
 TEST(Codes, BelongToTheRetrievalModel) {
   for (const char* model : {"language", "probe"})
     for (const auto& [key, value] : std::vector<std::pair<std::string, OptionValue>>{
-             {"model.key_codes", std::string("frozen")}, {"model.value_codes", std::int64_t{8}}}) {
+             {"model.key_codes", "frozen"}, {"model.value_codes", 8}}) {
       Options options;
-      options.set("memory.name", std::string("delta"));
+      options.set("memory.name", "delta");
       options.set("model.name", std::string(model));
       options.set(key, value);
       fill_defaults(options, "memory", find_memory("delta")->options);

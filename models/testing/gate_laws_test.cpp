@@ -204,7 +204,7 @@ bool differs(const Memory& memory) {
   bool found = false;
   if (std::any_of(memory.options.begin(), memory.options.end(),
                   [](const OptionSpec& o) { return o.name == "read_norm"; })) {
-    const Options divided = option("eps", 0.3, option("read_norm", std::string("attention")));
+    const Options divided = option("eps", 0.3, option("read_norm", "attention"));
     Sequence s = random_sequence(divided, 5, 3, 3, 1);
     for (Matrix* rows : {&s.q, &s.k})
       for (Vector& row : *rows)

@@ -90,7 +90,7 @@ void add_models(const std::string& memory, Numbers& all) {
     } catch (const OptionError&) {  // what is refused has no numbers
     }
     try {
-      Settings wide = {{"model.heads", std::int64_t{2}}};
+      Settings wide = {{"model.heads", 2}};
       wide.insert(wide.end(), set.begin(), set.end());
       add_model(name + " language", language_options_of(memory, wide), language_shape(), all);
     } catch (const std::exception&) {

@@ -46,7 +46,7 @@ Sequence ordinary(const std::string& name, const Options& options) {
 }
 
 TEST(HardCases, EveryOracleStaysFinite) {
-  const Options options = option("window", std::int64_t{7});
+  const Options options = option("window", 7);
   for (const Memory& memory : all_memories())
     for (const HardCase& hard : hard_cases()) {
       Sequence s = ordinary(memory.name, options);

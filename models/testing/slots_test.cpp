@@ -23,7 +23,7 @@ Memory gated_slots() {
       .laws = "alpha_t = sigmoid(W token + b)^(1/16)",
       .source = "Zhang et al. 2024, arXiv 2409.07146",
       .options = {{.name = "slots",
-                   .default_value = std::int64_t{64},
+                   .default_value = 64,
                    .help = "rows of A and columns of C",
                    .min = 1,
                    .max = 4096,
@@ -92,7 +92,7 @@ TEST(Letters, AreOptionsOfTheMemory) {
     return std::vector<int>();
   };
   EXPECT_EQ(shape({}), (std::vector<int>{2, 7, 2, 64}));
-  EXPECT_EQ(shape({{"slots", std::int64_t{5}}}), (std::vector<int>{2, 7, 2, 5}));
+  EXPECT_EQ(shape({{"slots", 5}}), (std::vector<int>{2, 7, 2, 5}));
 }
 
 TEST(Letters, AreRefusedWhereTheyAreTakenOrMeanNothing) {

@@ -300,10 +300,10 @@ void resolve(Options& options) {
                                                          {"inputs", std::int64_t{facts.inputs}},
                                                          {"table", std::string()},
                                                          {"answers", std::string()},
-                                                         {"depth", std::int64_t{0}},
-                                                         {"eval_undo", std::int64_t{0}},
-                                                         {"string", std::int64_t{50}},
-                                                         {"drawn_table", std::int64_t{1}},
+                                                         {"depth", 0},
+                                                         {"eval_undo", 0},
+                                                         {"string", 50},
+                                                         {"drawn_table", 1},
                                                          {"ignore", 0.0},
                                                          {"eval_ignore", 0.0}};
   for (const auto& [option, value] : neutral)
@@ -315,9 +315,7 @@ void resolve(Options& options) {
   if (options.get_string("task.reveal") == "usual")
     options.set("task.reveal", std::string(anew ? "shown" : facts.reveal));
   const std::string& reveal = options.get_string("task.reveal");
-  const char* reveals = facts.reveal == std::string("next") ? "next"
-                        : anew                              ? "shown"
-                                                            : "every end marks shown";
+  const char* reveals = facts.reveal == "next" ? "next" : anew ? "shown" : "every end marks shown";
   if (!listed(reveals, reveal))
     refuse(options, "task.reveal",
            fmt::format(" is not of task.machine = \"{}\"{}; give one of {}", facts.name,
@@ -360,27 +358,24 @@ TaskKind kind() {
       "symbols and 1 to 4 edges a state, taken alike; accuracy of the symbol drawn is at most one over the edges of its state. \"random\": a table drawn "
       "at random, drawn_table names which, 0 draws one for each sequence. \"table\": rows of next states, one for each state, and `answers` of states. "
       "shortest and longest count tokens; what follows is blank. chance_accuracy is one among the answers.",
-      with_sizes({choice("machine", "parity", "the machine",
-                         {"parity", "even_pairs", "counter", "cycle", "flip_flop", "undo", "majority", "dyck",
-                          "language", "random", "table"}),
-                  {"table", std::string(), "next states: a row for each state, a number for each input"},
-                  {"answers", std::string(), "answer of each state of task.table; empty means its number"},
-                  {"states", std::int64_t{0}, "states, at most so many of a language; 0 means the machine's",
-                   0, 4096},
-                  {"inputs", std::int64_t{0}, "inputs, or kinds of brackets; 0 means the machine's", 0, 4096},
-                  {"drawn_table", std::int64_t{1}, "names a random table; 0 draws one for each sequence", 0,
-                   2147483647.0},
-                  choice("reveal", "usual", "where answers are due; usual is as published",
-                         {"usual", "every", "end", "marks", "shown", "next"}),
-                  {"ignore", -1.0, "share of words to be ignored; below 0 means the machine's", -1, 1},
-                  {"eval_ignore", -1.0, "the same in evaluation; below 0 means as in training", -1, 1},
-                  {"depth", std::int64_t{0}, "most that is open, or written and not undone; 0 means no bound",
-                   0, 1 << 20},
-                  {"eval_undo", std::int64_t{0},
-                   "writes undone one after the other in evaluation; 0 means as drawn", 0, 1 << 18},
-                  {"string", std::int64_t{50}, "most symbols of a string of a language", 1, 1 << 20},
-                  examples_option()},
-                 "tokens", 4),
+      with_sizes(
+          {choice("machine", "parity", "the machine",
+                  {"parity", "even_pairs", "counter", "cycle", "flip_flop", "undo", "majority", "dyck",
+                   "language", "random", "table"}),
+           {"table", "", "next states: a row for each state, a number for each input"},
+           {"answers", "", "answer of each state of task.table; empty means its number"},
+           {"states", 0, "states, at most so many of a language; 0 means the machine's", 0, 4096},
+           {"inputs", 0, "inputs, or kinds of brackets; 0 means the machine's", 0, 4096},
+           {"drawn_table", 1, "names a random table; 0 draws one for each sequence", 0, 2147483647.0},
+           choice("reveal", "usual", "where answers are due; usual is as published",
+                  {"usual", "every", "end", "marks", "shown", "next"}),
+           {"ignore", -1.0, "share of words to be ignored; below 0 means the machine's", -1, 1},
+           {"eval_ignore", -1.0, "the same in evaluation; below 0 means as in training", -1, 1},
+           {"depth", 0, "most that is open, or written and not undone; 0 means no bound", 0, 1 << 20},
+           {"eval_undo", 0, "writes undone one after the other in evaluation; 0 means as drawn", 0, 1 << 18},
+           {"string", 50, "most symbols of a string of a language", 1, 1 << 20},
+           examples_option()},
+          "tokens", 4),
       resolve,
       make<Automaton>};
 }
