@@ -8,7 +8,7 @@
 #include <initializer_list>
 #include <vector>
 
-#include "kernels/base/error.h"
+#include "kernels/testing/refused.h"
 #include "tasks/sequence_buffer.h"
 #include "tasks/testing.h"
 
@@ -44,18 +44,8 @@ inline Settings with(Settings settings, const Settings& more) {
   for (const auto& [name, value] : more) settings[name] = value;
   return settings;
 }
-/// The option for which a task is refused and what is said of it, or "accepted".
-struct Refused {
-  std::string key = "accepted", why = "accepted";
-  bool says(const std::string& part) const { return why.find(part) != std::string::npos; }
-};
-inline Refused refused(const std::string& task, const Settings& settings) {
-  try {
-    make_task(task, settings);
-  } catch (const OptionError& error) {
-    return {error.key, error.what()};
-  }
-  return {};
+inline checks::Refused refused(const std::string& task, const Settings& settings) {
+  return checks::refused([&] { make_task(task, settings); });
 }
 
 }  // namespace crosstalk::testing

@@ -432,7 +432,7 @@ TEST_P(EveryTask, PartsFitIntoTheWhole) {
     const std::vector<TaskSegment> stages = task->stages();
     for (const TaskSegment& stage : stages) fits(stage, Split::train);
     if (stages.empty()) return;
-    SequenceBuffer *task, Split::train, last(*stages.back().task, Split::train);
+    SequenceBuffer whole(*task, Split::train), last(*stages.back().task, Split::train);
     whole.draw(1, 2), last.draw(1, 2);
     RC_ASSERT(whole.contents() == last.contents());
   }));

@@ -26,7 +26,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t most_segments = 64;
-constexpr std::int64_t most_numbers = 1 << 32;  // of an array, which are all looked at: half a minute
+constexpr std::int64_t most_numbers = std::int64_t{1}
+                                      << 32;  // of an array, which are all looked at: half a minute
 
 const std::vector<std::string> kArrays = {"inputs", "tokens",    "labels",   "targets",
                                           "target", "positions", "position", "segment"};

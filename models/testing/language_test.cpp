@@ -11,11 +11,10 @@
 #include "models/mixers/language_model.h"
 #include "models/mixers/stack_fuzz.h"
 #include "models/testing/differences.h"
+#include "models/testing/packs.h"
 
 namespace crosstalk::checks {
 namespace {
-
-constexpr int kPack = 3, kSteps = 3;
 
 void check_gradients(const Options& options, const ModelShape& shape, std::uint64_t seed) {
   constexpr int R = 2;
@@ -25,33 +24,13 @@ void check_gradients(const Options& options, const ModelShape& shape, std::uint6
   run.graph->graph.check_guards();
 }
 
-/// Bits after some steps in a pack, with some threads, and alone.
 void check_pack(const Options& options, const ModelShape& shape, int threads) {
-  Exec parallel;
-  parallel.threads = threads;
   // Small enough that gradient descent on a network (titans_mlp) does not leave the numbers of fp32.
   constexpr double kSize = 0.5;
-  ModelRun<float> pack(options, shape, kPack, true);
-  for (int r = 0; r < kPack; ++r) {
-    give_example(pack, r, static_cast<std::uint64_t>(40 + (r * 2 + 1) % kPack), kSize);
-    pack.set_rate(r, 1e-2 * (1 + r));
-  }
-  for (int step = 0; step < kSteps; ++step) pack.train_step(parallel);
-  for (int r = 0; r < kPack; ++r) {
-    ModelRun<float> alone(options, shape, 1, true);
-    give_example(alone, 0, static_cast<std::uint64_t>(40 + (r * 2 + 1) % kPack), kSize);
-    alone.set_rate(0, 1e-2 * (1 + r));
-    for (int step = 0; step < kSteps; ++step) alone.train_step();
-    auto &p = pack.model.parameters(), &q = alone.model.parameters();
-    const auto same = [&](const char* what, const Tensor<float>& a, const Tensor<float>& b) {
-      ASSERT_TRUE(same_numbers(fmt::format("{} of replica {}", what, r), a.at(r), b.at(0), a.size()));
-    };
-    ASSERT_NO_FATAL_FAILURE(same("loss", pack.graph->loss.loss->value, alone.graph->loss.loss->value));
-    ASSERT_NO_FATAL_FAILURE(same("gradients", p.gradients(), q.gradients()));
-    ASSERT_NO_FATAL_FAILURE(same("parameters", p.values(), q.values()));
-    ASSERT_NO_FATAL_FAILURE(same("first moments", p.first_moments(), q.first_moments()));
-  }
-  pack.graph->graph.check_guards();
+  expect_as_alone<float>(options, shape, 3, threads, [](auto& run, int r, int identity) {
+    give_example(run, r, static_cast<std::uint64_t>(40 + identity), kSize);
+    run.set_rate(r, 1e-2 * (1 + identity));
+  });
 }
 
 class MemoryInLanguage : public ::testing::TestWithParam<std::string> {
@@ -338,19 +317,13 @@ TEST(Language, LearnsToRecall) {
 
 std::string refusal(const std::string& memory, const Settings& settings, const std::string& key,
                     const Vocabulary& vocabulary = language_shape().vocabulary()) {
-  try {
-    language_options_of(memory, settings, vocabulary);
-  } catch (const OptionError& error) {
-    EXPECT_EQ(error.key, key) << error.what();
-    return error.what();
-  }
-  ADD_FAILURE() << "accepted";
-  return "";
+  const Refused found = refused([&] { language_options_of(memory, settings, vocabulary); });
+  EXPECT_EQ(found.key, key) << found.why;
+  return found.why;
 }
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 TEST(Language, RefusesWhatHasNoMeaning) {
-  const auto word = [](const char* text) { return OptionValue(std::string(text)); };
   const auto stack = [&](const char* text) {
     return refusal("softmax", {{"model.stack", text}}, "model.stack");
   };
@@ -380,8 +353,8 @@ TEST(Language, RefusesWhatHasNoMeaning) {
 }
 
 TEST(Language, AnyBytesAreAStackOrAreRefused) {
-  for (const std::string& good : {"base_conv memory(heads=2, scale=1.5,bias=true) sliding_window(window=16)",
-                                  "memory()\tmemory (heads = 2)\n"}) {
+  for (const std::string good : {"base_conv memory(heads=2, scale=1.5,bias=true) sliding_window(window=16)",
+                                 "memory()\tmemory (heads = 2)\n"}) {
     for (std::size_t at = 0; at < good.size(); ++at) {
       check_stack_reader(good.substr(0, at));
       check_stack_reader(good.substr(at));
@@ -406,35 +379,21 @@ TEST(Language, AStackOfManyLayersIsRefusedInNoTime) {
 TEST(Language, RetrievalRefusesWhatIsOfTheLanguageModel) {
   Options options = memory_options(*find_memory("softmax"), 4, kKeys, kValues);
   options.set("model.width", 128);
-  try {
-    resolve_model(options, {kKeys, kValues});
-    FAIL() << "accepted";
-  } catch (const OptionError& error) {
-    EXPECT_EQ(error.key, "model.width");
-    EXPECT_TRUE(has(error.what(), "model.name = \"language\"")) << error.what();
-  }
+  Refused found = refused([&] { resolve_model(options, {kKeys, kValues}); });
+  EXPECT_EQ(found.key, "model.width");
+  EXPECT_TRUE(found.says("model.name = \"language\"")) << found.why;
   options.set("model.width", 64);
   options.set("task.name", "mqar");
-  try {
-    resolve_model(options, {.values = 4, .tokens = 4});
-    FAIL() << "accepted";
-  } catch (const OptionError& error) {
-    EXPECT_EQ(error.key, "model.name");
-    EXPECT_TRUE(has(error.what(), "task.name = \"mqar\"") &&
-                has(error.what(), "add model.name = \"language\""))
-        << error.what();
-  }
+  found = refused([&] { resolve_model(options, {.values = 4, .tokens = 4}); });
+  EXPECT_EQ(found.key, "model.name");
+  EXPECT_TRUE(found.says("task.name = \"mqar\"") && found.says("add model.name = \"language\"")) << found.why;
 }
 
 TEST(Language, LongerSequencesThanPositionsAreRefused) {
   const Options options =
       language_options_of("softmax", {{"model.positions", "learned"}, {"model.max_length", 4}});
-  try {
-    ModelRun<float> run(options, language_shape(5, 1), 1, false);
-    FAIL() << "accepted";
-  } catch (const OptionError& error) {
-    EXPECT_EQ(error.key, "model.max_length");
-  }
+  const Refused found = refused([&] { ModelRun<float>(options, language_shape(5, 1), 1, false); });
+  EXPECT_EQ(found.key, "model.max_length");
 }
 
 TEST(Language, SizesThatAreNotGivenFollowTheWidth) {

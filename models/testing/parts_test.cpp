@@ -5,8 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "kernels/testing/compare.h"
-#include "models/testing/model_run.h"
+#include "models/testing/differences.h"
 #include "models/testing/variants.h"
 
 namespace crosstalk::checks {
@@ -79,29 +78,7 @@ TEST_P(MemoryParts, GradientsAreThoseOfDifferences) {
     const Options options = with_parts(GetParam(), parts);
     ModelRun<double> run(options, shape, 1, true);
     give(run, 0, example_for(options, shape, 9));
-    run.forward();
-    run.backward();
-    auto& block = run.model.parameters();
-    for (int i = 0; i < block.count(); ++i) {
-      const Tensor<double> p = block.value(i);
-      const Vector got(block.gradient(i).at(0), block.gradient(i).at(0) + p.size());
-      Vector want;
-      constexpr double h = 6e-5;
-      for (std::int64_t j = 0; j < p.size(); ++j) {
-        const double x = p.at(0)[j];
-        double slope = 0;
-        for (const auto& [steps, weight] :
-             std::vector<std::pair<double, double>>{{1, 8}, {-1, -8}, {2, -1}, {-2, 1}}) {
-          p.at(0)[j] = x + steps * h;
-          run.forward();
-          slope += weight * run.loss(0) / (12 * h);
-        }
-        p.at(0)[j] = x;
-        want.push_back(slope);
-      }
-      const double scale = std::max(1e-2 * std::max(1., run.loss(0)), magnitude(want.data(), p.size()));
-      ASSERT_TRUE(close("gradient of " + block.name(i), got.data(), want.data(), p.size(), 1e-8 * scale));
-    }
+    ASSERT_NO_FATAL_FAILURE(expect_gradients(run, 1));
     run.graph->graph.check_guards();
   }
 }
@@ -238,8 +215,7 @@ TEST(OutNormLaw, OfOneHeadGroupIsLayer) {
 
 TEST(OutGateLaw, WithoutWeightsASigmoidHalvesAndASiluReadsNothing) {
   for (const char* gate : {"sigmoid", "silu"}) {
-    const Options plain = with_parts("softmax", {}),
-                  gated = with_parts("softmax", {{"out_gate", gate}});
+    const Options plain = with_parts("softmax", {}), gated = with_parts("softmax", {{"out_gate", gate}});
     const Example example = example_for(plain, kShape, 8);
     ModelRun<double> a(plain, kShape, 1, false), b(gated, kShape, 1, false);
     b.zero_parameters(0);
@@ -314,14 +290,9 @@ TEST(PartsState, EveryWriteOfATokenIsConvolved) {
 std::string refusal(const Settings& parts, const std::string& key) {
   Options options = memory_options(*find_memory("softmax"), 4, kKeys, kValues, 3);
   for (const auto& [name, value] : parts) options.set("model." + name, value);
-  try {
-    resolve_model(options, {kKeys, kValues});
-  } catch (const OptionError& error) {
-    EXPECT_EQ(error.key, key);
-    return error.what();
-  }
-  ADD_FAILURE() << "accepted at " << key;
-  return "";
+  const Refused found = refused([&] { resolve_model(options, {kKeys, kValues}); });
+  EXPECT_EQ(found.key, key) << found.why;
+  return found.why;
 }
 
 TEST(PartsResolve, RefuseWhatHasNoMeaning) {

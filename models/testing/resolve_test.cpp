@@ -22,14 +22,9 @@ Options with(const std::string& memory, const Settings& settings, int d_key = 8)
 std::string refusal(const std::string& memory, const Settings& settings, const std::string& key,
                     int d_key = 8) {
   Options options = with(memory, settings, d_key);
-  try {
-    find_memory(memory)->resolve(options);
-  } catch (const OptionError& error) {
-    EXPECT_EQ(error.key, key) << error.what();
-    return error.what();
-  }
-  ADD_FAILURE() << memory << " accepts what it should refuse at " << key;
-  return "";
+  const Refused found = refused([&] { find_memory(memory)->resolve(options); });
+  EXPECT_EQ(found.key, key) << memory << ": " << found.why;
+  return found.why;
 }
 
 std::int64_t d_dot_of(const std::string& memory, const Settings& settings, int d_key = 8) {

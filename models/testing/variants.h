@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/base/error.h"
+#include "kernels/testing/refused.h"
 #include "models/memory.h"
 
 namespace crosstalk::checks {

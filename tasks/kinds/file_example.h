@@ -102,9 +102,9 @@ inline void write_examples(const std::string& folder, const std::string& split, 
     write_npy(folder + "/" + split + "_" + name + ".npy", array);
   };
   put("x", {N, T, 2});
-  put("y", column ? std::vector{N, T, 1} : std::vector{N, T});
+  put("y", column ? std::vector{N, T, std::int64_t{1}} : std::vector{N, T});
   put("asked_x", {N, Q, 2});
-  put("asked_y", column ? std::vector{N, Q, 1} : std::vector{N, Q});
+  put("asked_y", column ? std::vector{N, Q, std::int64_t{1}} : std::vector{N, Q});
 }
 
 /// Examples of real numbers.
@@ -185,7 +185,7 @@ inline std::string example_text_folder() {
 [[maybe_unused]] inline const bool file_has_its_example = [] {
   needs()["file"] = [] { return Settings{{"folder", example_folder()}}; };
   needs()["tokens"] = [] { return Settings{{"folder", example_token_folder()}}; };
-  needs()["text"] = [] { return Settings{{"folder", example_text_folder()}, {"length", 16}}; };
+  needs()["text"] = [] { return Settings{{"folder", example_text_folder()}, {"length", std::int64_t{16}}}; };
   return true;
 }();
 
