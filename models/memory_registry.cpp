@@ -76,6 +76,11 @@ void check_by_building(const Options& options) {
 }  // namespace
 
 Memory completed(Memory memory) {
+  if (memory.family == Family::keeps) {
+    memory.keeps_keys = true;
+    memory.states.clear();
+    if (!memory.state) memory.state = state::cache;
+  }
   std::vector<OptionSpec> options;
   for (const Part& part : memory.parts)
     options.insert(options.end(), part.options.begin(), part.options.end());

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "kernels/base/buffer.h"
+#include "tasks/device_table.h"
 #include "tasks/given_files.h"
 #include "tasks/kinds/file_sequence.h"
 
@@ -36,7 +37,7 @@ class FileData final : public GivenFiles {
   /// In the memory of the calling thread's CUDA device; copied there by the first call for it.
   const FileSpec& upload() const;
   /// The same; a bug if upload() was not called for this device.
-  const FileSpec& uploaded() const;
+  const FileSpec& uploaded() const { return on_device_.uploaded().spec; }
 
  private:
   struct Part {
@@ -54,8 +55,7 @@ class FileData final : public GivenFiles {
   std::array<Part, 3> parts_;
   int channels_ = 0, keys_ = 0, values_ = 0;
   FileSpec spec_;
-  mutable std::mutex mutex_;
-  mutable std::map<int, OnDevice> on_device_;
+  PerDevice<OnDevice> on_device_;
 };
 
 }  // namespace crosstalk

@@ -1,8 +1,6 @@
 // Comba (Hu et al. 2025, arXiv 2506.02475): its laws.
 // SPDX-License-Identifier: Apache-2.0
-#include "models/testing/gate_laws.h"
-#include "models/testing/gate_starts.h"
-#include "models/testing/random_sequence.h"
+#include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::comba_test {
 namespace {

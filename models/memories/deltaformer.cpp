@@ -32,9 +32,6 @@ Memory deltaformer() {
                {"learned", "one"}),
            {"beta_on_write", false, "whether beta scales the value that is written too"}},
       .inputs = {{.name = "beta", .optional = true, .range = {0.05, 0.95}}},
-      .states = {},
-      .keeps_keys = true,
-      .state = state::cache,
       .check =
           [](Options& o) {
             if (o.has("model.name") && o.get_string("memory.beta") == "one") {

@@ -3,10 +3,9 @@
 #include <fmt/format.h>
 
 #include "models/testing/apply_check.h"
-#include "models/testing/gate_laws.h"
 #include "models/testing/kernel_oracle.h"
 #include "models/testing/language.h"
-#include "models/testing/random_sequence.h"
+#include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::deltaformer_test {
 namespace {

@@ -1,7 +1,6 @@
 // Fast weights (Ba et al. 2016, arXiv 1610.06258): their laws.
 // SPDX-License-Identifier: Apache-2.0
-#include "models/testing/gate_laws.h"
-#include "models/testing/random_sequence.h"
+#include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::fast_weights_test {
 namespace {

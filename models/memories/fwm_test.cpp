@@ -1,7 +1,6 @@
 // Fast weight memory (Schlag, Munkhdalai, Schmidhuber 2021, arXiv 2011.07831): its laws.
 // SPDX-License-Identifier: Apache-2.0
-#include "models/testing/gate_laws.h"
-#include "models/testing/random_sequence.h"
+#include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::fwm_test {
 namespace {

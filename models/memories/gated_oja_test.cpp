@@ -1,7 +1,6 @@
 // The gated Oja rule (fla/ops/gated_oja_rule): its laws.
 // SPDX-License-Identifier: Apache-2.0
-#include "models/testing/gate_laws.h"
-#include "models/testing/random_sequence.h"
+#include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::gated_oja_test {
 namespace {

@@ -1,7 +1,6 @@
 // Gated slot attention (Zhang et al. 2024, arXiv 2409.07146): its laws.
 // SPDX-License-Identifier: Apache-2.0
-#include "models/testing/gate_laws.h"
-#include "models/testing/random_sequence.h"
+#include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::gsa_test {
 namespace {

@@ -2,8 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <complex>
 
-#include "models/testing/gate_laws.h"
-#include "models/testing/random_sequence.h"
+#include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::h3_test {
 namespace {

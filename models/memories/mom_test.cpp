@@ -3,9 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "models/testing/gate_laws.h"
-#include "models/testing/gate_starts.h"
-#include "models/testing/random_sequence.h"
+#include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::mom_test {
 namespace {

@@ -25,8 +25,6 @@ Memory path() {
       .parts = {beta_max(2), path_conv()},
       .inputs = {{.name = "path_key", .per = Per::key, .symbol = "w", .open = Open{0, 1}, .unit = true},
                  {.name = "beta", .open = Open{0}, .range = {0.05, 0.95}}},
-      .states = {},
-      .keeps_keys = true,
       .projection_init = ProjectionInit::xavier,
       .state = path_state,
       .build =

@@ -32,8 +32,6 @@ Memory path_fox() {
       .inputs = {{.name = "path_key", .per = Per::key, .symbol = "w", .open = Open{0, 1}, .unit = true},
                  {.name = "beta", .open = Open{0}, .range = {0.05, 0.95}},
                  {.name = "log_decay", .symbol = "log f", .range = {-1.5, -0.01, -20}}},
-      .states = {},
-      .keeps_keys = true,
       .projection_init = ProjectionInit::xavier,
       .state = path_state,
       .build =

@@ -2,9 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/mixers/language_options.h"
 #include "models/parts/look.h"
-#include "models/testing/gate_laws.h"
 #include "models/testing/language.h"
-#include "models/testing/random_sequence.h"
+#include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::path_test {
 namespace {

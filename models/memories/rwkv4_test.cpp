@@ -1,9 +1,7 @@
 // RWKV-4 (Peng et al. 2023, arXiv 2305.13048): its laws.
 // SPDX-License-Identifier: Apache-2.0
 #include "models/parts/ramps.h"
-#include "models/testing/gate_laws.h"
-#include "models/testing/gate_starts.h"
-#include "models/testing/random_sequence.h"
+#include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::rwkv4_test {
 namespace {

@@ -22,8 +22,6 @@ Memory sliding_window() {
                    .min = 1,
                    .max = 1 << 20,
                    .tried = {1, 3}}},
-      .states = {},
-      .keeps_keys = true,
       .projection_init = ProjectionInit::xavier,
       .state = [](const Options& o, std::int64_t K, std::int64_t V,
                   std::int64_t T) { return std::min(T, o.get_int("memory.window")) * (K + V); },

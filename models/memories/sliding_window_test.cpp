@@ -1,6 +1,6 @@
 // Softmax attention in a window (Beltagy et al. 2020, arXiv 2004.05150): its oracle and its laws.
 // SPDX-License-Identifier: Apache-2.0
-#include "models/testing/random_sequence.h"
+#include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::sliding_window_test {
 namespace {

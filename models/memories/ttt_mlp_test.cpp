@@ -1,7 +1,6 @@
 // TTT-MLP (Sun et al. 2024, arXiv 2407.04620): its laws.
 // SPDX-License-Identifier: Apache-2.0
-#include "models/testing/gate_laws.h"
-#include "models/testing/random_sequence.h"
+#include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::ttt_mlp_test {
 namespace {

@@ -148,8 +148,7 @@ bool differs(const Memory& memory) {
   }
   // With one head alone, beside the sequence, or by eps: held by oracle_test.cpp.
   bool found = false;
-  if (std::any_of(memory.options.begin(), memory.options.end(),
-                  [](const OptionSpec& o) { return o.name == "read_norm"; })) {
+  if (has_option(memory, "read_norm")) {
     const Options divided = option("eps", 0.3, option("read_norm", "attention"));
     Sequence s = random_sequence(divided, 5, 3, 3, 1);
     for (Matrix* rows : {&s.q, &s.k})

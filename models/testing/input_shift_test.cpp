@@ -68,7 +68,7 @@ void expect_near(const Vector& got, const Vector& want) {
 }
 
 TEST(InputShift, AShareOfZeroIsNoShift) {
-  const Seen plain({{"model.out_gate", "silu"}});
+  const Seen plain(Settings{{"model.out_gate", "silu"}});
   const Seen shifted({{"model.input_shift", "static"}, {"model.out_gate", "silu"}}, {{"input_shift.", 0}});
   for (int t = 0; t < kLength; ++t) expect_near(shifted.logits(t), plain.logits(t));
 }

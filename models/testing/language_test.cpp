@@ -25,10 +25,9 @@ void check_gradients(const Options& options, const ModelShape& shape, std::uint6
 }
 
 void check_pack(const Options& options, const ModelShape& shape, int threads) {
-  // Small enough that gradient descent on a network (titans_mlp) does not leave the numbers of fp32.
-  constexpr double kSize = 0.5;
   expect_as_alone<float>(options, shape, 3, threads, [](auto& run, int r, int identity) {
-    give_example(run, r, static_cast<std::uint64_t>(40 + identity), kSize);
+    // Small enough that gradient descent on a network (titans_mlp) does not leave the numbers of fp32.
+    give_example(run, r, static_cast<std::uint64_t>(40 + identity), 0.5);
     run.set_rate(r, 1e-2 * (1 + identity));
   });
 }

@@ -13,6 +13,11 @@
 
 namespace crosstalk::checks {
 
+inline bool has_option(const Memory& kind, const std::string& name) {
+  return std::any_of(kind.options.begin(), kind.options.end(),
+                     [&](const OptionSpec& option) { return option.name == name; });
+}
+
 /// Options that a study would write under [base] and [memories.NAME], not yet resolved.
 struct Setting {
   std::string name;  ///< "delta feature_map=dpfp nu=2 ..."
