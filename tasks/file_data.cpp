@@ -9,6 +9,7 @@
 #include <numeric>
 #include <stdexcept>
 
+#include "kernels/base/device/cuda_runtime.h"
 #include "kernels/base/error.h"
 #include "kernels/base/text/digest.h"
 #include "kernels/base/text/narrow.h"
@@ -354,7 +355,11 @@ FileData::FileData(const std::string& folder) : GivenFiles(folder, arrays_in(fol
 }
 
 const FileSpec& FileData::upload() const {
-  const auto fill = [&](OnDevice& there) {
+  const std::lock_guard lock(mutex_);
+  const auto [entry, fresh] = on_device_.try_emplace(cuda_current_device());
+  OnDevice& there = entry->second;
+  if (!fresh) return there.spec;
+  try {
     std::size_t bytes = 0;
     for (const Part& part : parts_)
       for (const auto* data : {&part.tokens, &part.query, &part.position, &part.target})
@@ -375,8 +380,19 @@ const FileSpec& FileData::upload() const {
       part.position = put(parts_[s].position);
       part.target = put(parts_[s].target);
     }
-  };
-  return on_device_.upload(fill).spec;
+  } catch (...) {
+    on_device_.erase(entry);
+    throw;
+  }
+  return there.spec;
+}
+
+const FileSpec& FileData::uploaded() const {
+  const std::lock_guard lock(mutex_);
+  const auto entry = on_device_.find(cuda_current_device());
+  if (entry == on_device_.end())
+    throw std::logic_error("[tasks] files were drawn on a device that lacks them");
+  return entry->second.spec;
 }
 
 }  // namespace crosstalk

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "kernels/base/buffer.h"
-#include "tasks/device_table.h"
 #include "tasks/given_files.h"
 #include "tasks/kinds/file_sequence.h"
 
@@ -37,7 +36,7 @@ class FileData final : public GivenFiles {
   /// In the memory of the calling thread's CUDA device; copied there by the first call for it.
   const FileSpec& upload() const;
   /// The same; a bug if upload() was not called for this device.
-  const FileSpec& uploaded() const { return on_device_.uploaded().spec; }
+  const FileSpec& uploaded() const;
 
  private:
   struct Part {
@@ -55,7 +54,8 @@ class FileData final : public GivenFiles {
   std::array<Part, 3> parts_;
   int channels_ = 0, keys_ = 0, values_ = 0;
   FileSpec spec_;
-  PerDevice<OnDevice> on_device_;
+  mutable std::mutex mutex_;
+  mutable std::map<int, OnDevice> on_device_;
 };
 
 }  // namespace crosstalk

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <stdexcept>
 
+#include "kernels/base/device/cuda_runtime.h"
 #include "kernels/base/text/digest.h"
 
 namespace crosstalk {
@@ -203,26 +204,37 @@ TextData::Unigrams TextData::unigrams(const TextSpec& spec) const {
 }
 
 void TextData::upload() const {
-  on_device_.upload([&](std::vector<Buffer>& there) {
+  const std::lock_guard lock(mutex_);
+  const auto [entry, fresh] = on_device_.try_emplace(cuda_current_device());
+  if (!fresh) return;
+  try {
     const int width = width_for(tokens_ - 1);
     std::vector<std::int32_t> block(static_cast<std::size_t>(kBlock));
     for (const auto& file : files_) {
-      Buffer& ids = there.emplace_back(Device::cuda, static_cast<std::size_t>(file->count() * width));
+      Buffer& there =
+          entry->second.emplace_back(Device::cuda, static_cast<std::size_t>(file->count() * width));
       for (std::int64_t first = 0; first < file->count(); first += kBlock) {
         const std::int64_t n = std::min(kBlock, file->count() - first);
         file->read_narrow(first, n, width, 0, tokens_ - 1, block.data());
-        ids.copy_from_host(block.data(), static_cast<std::size_t>(n * width),
-                           static_cast<std::size_t>(first * width));
+        there.copy_from_host(block.data(), static_cast<std::size_t>(n * width),
+                             static_cast<std::size_t>(first * width));
       }
     }
-  });
+  } catch (...) {
+    on_device_.erase(entry);
+    throw;
+  }
 }
 
 TextSpec TextData::uploaded(TextSpec spec) const {
-  const std::vector<Buffer>& there = on_device_.uploaded();
+  const std::lock_guard lock(mutex_);
+  const auto entry = on_device_.find(cuda_current_device());
+  if (entry == on_device_.end())
+    throw std::logic_error("[tasks] files were drawn on a device that lacks them");
   for (std::size_t s = 0; s < 3; ++s)
     for (std::size_t f = 0; f < files_.size(); ++f)
-      if (files_[f].get() == &file_of(s)) spec.part[s].ids = {there[f].data(), width_for(tokens_ - 1), true};
+      if (files_[f].get() == &file_of(s))
+        spec.part[s].ids = {entry->second[f].data(), width_for(tokens_ - 1), true};
   return spec;
 }
 

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "kernels/base/buffer.h"
-#include "tasks/device_table.h"
 #include "tasks/kinds/text_sequence.h"
 #include "tasks/token_data.h"
 
@@ -58,8 +57,8 @@ class TextData final : public GivenFiles {
   bool is_bytes_ = true;
   int tokens_ = 0;
   mutable std::mutex mutex_;
-  PerDevice<std::vector<Buffer>> on_device_;           ///< a buffer a file
-  mutable std::map<std::int64_t, Unigrams> unigrams_;  ///< by how many ids were counted
+  mutable std::map<int, std::vector<Buffer>> on_device_;  ///< a buffer a file
+  mutable std::map<std::int64_t, Unigrams> unigrams_;     ///< by how many ids were counted
 };
 
 }  // namespace crosstalk

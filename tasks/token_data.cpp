@@ -14,6 +14,7 @@
 #include <stdexcept>
 #include <type_traits>
 
+#include "kernels/base/device/cuda_runtime.h"
 #include "kernels/base/error.h"
 #include "kernels/base/text/digest.h"
 #include "kernels/base/text/narrow.h"
@@ -426,11 +427,15 @@ std::vector<TokenData::Piece> TokenData::pieces() const {
 }
 
 void TokenData::upload() const {
-  on_device_.upload([&](OnDevice& there) {
+  const std::lock_guard lock(mutex_);
+  const auto [entry, fresh] = on_device_.try_emplace(cuda_current_device());
+  if (!fresh) return;
+  try {
     const auto aligned = [](std::size_t bytes) { return (bytes + 15) / 16 * 16; };
     const std::vector<Piece> all = pieces();
     std::size_t bytes = 0, offset = 0;
     for (const Piece& piece : all) bytes += aligned(piece.bytes);
+    OnDevice& there = entry->second;
     there.buffer = Buffer(Device::cuda, bytes);
     std::vector<std::int32_t> block(std::size_t{1} << 20);  // of a file, which need not fit into memory
     for (const Piece& piece : all) {
@@ -444,12 +449,18 @@ void TokenData::upload() const {
       there.places[piece.key] = {static_cast<const char*>(there.buffer.data()) + offset, piece.width, true};
       offset += aligned(piece.bytes);
     }
-  });
+  } catch (...) {
+    on_device_.erase(entry);
+    throw;
+  }
 }
 
 TokensSpec TokenData::uploaded(int segment) const {
-  const OnDevice& there = on_device_.uploaded();
-  return spec(segment, [&](const void* key) { return there.places.at(key); });
+  const std::lock_guard lock(mutex_);
+  const auto entry = on_device_.find(cuda_current_device());
+  if (entry == on_device_.end())
+    throw std::logic_error("[tasks] files were drawn on a device that lacks them");
+  return spec(segment, [&](const void* key) { return entry->second.places.at(key); });
 }
 
 }  // namespace crosstalk

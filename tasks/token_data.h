@@ -13,7 +13,6 @@
 
 #include "kernels/base/buffer.h"
 #include "kernels/base/text/npy.h"
-#include "tasks/device_table.h"
 #include "tasks/given_files.h"
 #include "tasks/kinds/tokens_sequence.h"
 
@@ -126,7 +125,8 @@ class TokenData final : public GivenFiles {
   bool is_held_ = false;
   int tokens_ = 0, labels_ = 0, different_labels_ = 0, most_common_label_ = 0;
   std::vector<std::int64_t> segments_;
-  PerDevice<OnDevice> on_device_;
+  mutable std::mutex mutex_;
+  mutable std::map<int, OnDevice> on_device_;
 };
 
 }  // namespace crosstalk

@@ -1,6 +1,7 @@
 // The retrieval model once more, in the slowest way: explicit one-hot tokens, projections, feature maps and norms; then the
 // memory's oracle (NAME_test.cpp), fed with keys, queries, values and gates that are made of the parameters, the gates by
-// the laws that its test states. A query stands at the last token that it sees, or one behind it where reads see earlier tokens alone. Sums of keys: Schlag, Irie, Schmidhuber 2021 (arXiv 2102.11174), eqs 17-20 and section 4.2.
+// the laws that its test states. A query stands at the last token that it sees, or one behind it where reads see earlier tokens
+// alone. Sums of keys: Schlag, Irie, Schmidhuber 2021 (arXiv 2102.11174), eqs 17-20 and section 4.2.
 //
 // It also tells how near a kink or a vanishing denominator it came, where no comparison makes sense.
 // SPDX-License-Identifier: Apache-2.0

@@ -140,20 +140,6 @@ struct Request {
   program::Console console{.out = out, .err = err, .arguments = {}};
 };
 
-/// Calls f for every record that can be read.
-template <class F>
-void each_record(const RowSource& source, const F& f) {
-  for (const auto& [key, head] : *source.heads) {
-    std::optional<Record> record;
-    try {
-      record = source.whole(head);
-    } catch (const std::runtime_error& error) {
-      source.left_out(error.what());
-    }
-    if (record) f(*record);
-  }
-}
-
 /// (columns in the order of `crosstalk export`, rows, warnings).
 nb::tuple columns_of(const std::vector<std::string>& names, const std::vector<std::string>& where,
                      const std::vector<std::string>& set, const std::optional<std::string>& store,
@@ -169,7 +155,14 @@ nb::tuple columns_of(const std::vector<std::string>& names, const std::vector<st
     const RowSource source = stream.source(provenance ? program::RowStream::Part::results_and_provenance
                                                       : program::RowStream::Part::results);
     std::string first;
-    each_record(source, [&](const Record& record) {
+    for (const auto& [key, head] : *source.heads) {
+      Record record;
+      try {
+        record = source.whole(head);
+      } catch (const std::runtime_error& error) {
+        source.left_out(error.what());
+        continue;
+      }
       if (rows == 0) first = record.version;
       versions |= record.version != first;
       id.add(rows, json(record.id)), study.add(rows, json(record.study)), label.add(rows, json(record.label));
@@ -186,7 +179,7 @@ nb::tuple columns_of(const std::vector<std::string>& names, const std::vector<st
         for (const auto& [name, value] : record.provenance.items())
           origin["provenance." + name].add(rows, value);
       ++rows;
-    });
+    }
   }
   nb::list all;
   const auto take = [&](const std::string& name, Column& column) {
@@ -213,14 +206,21 @@ nb::tuple curves_of(const std::vector<std::string>& names, const std::vector<std
     const nb::gil_scoped_release release;
     program::RowStream stream(request.names, request.arguments, request.console);
     const RowSource source = stream.source(program::RowStream::Part::all);
-    each_record(source, [&](const Record& record) {
+    for (const auto& [key, head] : *source.heads) {
+      Record record;
+      try {
+        record = source.whole(head);
+      } catch (const std::runtime_error& error) {
+        source.left_out(error.what());
+        continue;
+      }
       for (const auto* all : {&record.curves, &record.profiles})
         for (const auto& [name, series] : *all)
           for (std::size_t i = 0; i < std::min(series.x.size(), series.y.size()); ++i) {
             id.add(record.id), label.add(record.label), metric.add(name);
             seed.push_back(record.seed), step.push_back(series.x[i]), value.push_back(series.y[i]);
           }
-    });
+    }
   }
   const std::size_t rows = value.size();
   const std::vector<std::uint8_t> there(rows, 1);

@@ -315,7 +315,9 @@ void resolve(Options& options) {
   if (options.get_string("task.reveal") == "usual")
     options.set("task.reveal", std::string(anew ? "shown" : facts.reveal));
   const std::string& reveal = options.get_string("task.reveal");
-  const char* reveals = facts.reveal == std::string("next") ? "next" : anew ? "shown" : "every end marks shown";
+  const char* reveals = facts.reveal == std::string("next") ? "next"
+                        : anew                              ? "shown"
+                                                            : "every end marks shown";
   if (!listed(reveals, reveal))
     refuse(options, "task.reveal",
            fmt::format(" is not of task.machine = \"{}\"{}; give one of {}", facts.name,

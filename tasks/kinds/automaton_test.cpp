@@ -3,6 +3,7 @@
 #include "tasks/kinds/automaton_sequence.h"
 
 #include <fmt/format.h>
+
 #include <algorithm>
 #include <functional>
 #include <map>

@@ -1,6 +1,7 @@
 // Sequences of somebody's files, ids or real numbers: read as they stand, shuffled by epoch, told by content, refused by place.
 // SPDX-License-Identifier: Apache-2.0
 #include <sys/stat.h>
+
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -8,42 +9,14 @@
 #include <set>
 
 #include "tasks/file_data.h"
-#include "tasks/golden.h"
-#include "tasks/kinds/file_example.h"
+#include "tasks/kinds/files_fixture.h"
 
 namespace crosstalk::testing {
 namespace {
 
 [[maybe_unused]] const bool pinned = pin("file", {{"example", {}, 0x1c434c9117a9c2cdu, 0x1e52ed97f1d1f92cu}});
 
-class File : public ::testing::Test {
- protected:
-  void SetUp() override {
-    for (const char* split : {"train", "eval", "test"}) put(split, example_files(7, 20, 8));
-  }
-  void put(const std::string& split, const ExampleFiles& files) const {
-    write_example(folder_.path(), split, files);
-  }
-  std::string file(const std::string& name) const { return folder_.path() + "/" + name; }
-  std::string refusal() const {
-    try {
-      FileData data(folder_.path());
-    } catch (const OptionError& error) {
-      EXPECT_EQ(error.key, "task.folder");
-      return error.what();
-    }
-    return "read";
-  }
-  void expect_refused(const std::string& file_name, const std::string& why) const {
-    const std::string message = refusal();
-    EXPECT_NE(message.find(file(file_name)), std::string::npos) << message;
-    EXPECT_NE(message.find(why), std::string::npos) << message;
-    for (const char* split : {"train", "eval", "test"}) put(split, example_files(7, 20, 8));
-    EXPECT_EQ(refusal(), "read");
-  }
-
-  ExampleFolder folder_;
-};
+class File : public FilesTest<FileData, ExampleFiles, example_files> {};
 
 // Which of a file's rows sequence n is, by its tokens.
 class Rows {

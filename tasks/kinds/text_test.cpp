@@ -1,6 +1,7 @@
 // A text as it stands: windows, parts, widths of ids, what is refused, and that it is watched.
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
+
 #include <fstream>
 #include <set>
 
@@ -27,12 +28,7 @@ class TextFiles : public ::testing::Test {
     return make_task("text", settings);
   }
   std::string refusal(const Settings& settings = {}) const {
-    try {
-      task(settings);
-    } catch (const OptionError& error) {
-      return error.what();
-    }
-    return "read";
+    return checks::refused([&] { task(settings); }).why;
   }
   void expect_refused(const std::string& why, const Settings& settings = {}) const {
     const std::string message = refusal(settings);
@@ -145,7 +141,7 @@ TEST_F(TextFiles, WhatCannotBeMeantIsRefused) {
   expect_refused("holds -1 at [7]");
   ids[7] = 9;
   write_npy(array, NpyArray<std::int64_t>{{400}, ids});
-  EXPECT_EQ(refusal(), "read");
+  EXPECT_EQ(refusal(), "accepted");
   expect_refused("give at least 10", {{"vocabulary", 9}});
   std::ofstream(array) << "no array";
   expect_refused("task text reads");

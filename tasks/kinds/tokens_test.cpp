@@ -1,12 +1,12 @@
 // Arrays of single tokens: read as they stand in either layout, told by content, segments, refused by place.
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
+
 #include <algorithm>
 #include <fstream>
 #include <set>
 
-#include "tasks/golden.h"
-#include "tasks/kinds/file_example.h"
+#include "tasks/kinds/files_fixture.h"
 #include "tasks/token_data.h"
 
 namespace crosstalk::testing {
@@ -17,37 +17,12 @@ namespace {
 
 constexpr const char* splits[] = {"train", "eval", "test"};
 
-class Tokens : public ::testing::Test {
+class Tokens : public FilesTest<TokenData, ExampleTokens, example_tokens> {
  protected:
-  void SetUp() override { put_all(); }
-  void put(const std::string& split, const ExampleTokens& files) const {
-    write_example(folder_.path(), split, files);
-  }
-  void put_all() const {
-    for (const char* split : splits) put(split, example_tokens(7, 20, 8));
-  }
-  std::string file(const std::string& name) const { return folder_.path() + "/" + name; }
-  std::string refusal() const {
-    try {
-      TokenData data(folder_.path());
-    } catch (const OptionError& error) {
-      EXPECT_EQ(error.key, "task.folder");
-      return error.what();
-    }
-    return "read";
-  }
-  void expect_refused(const std::string& file_name, const std::string& why) const {
-    const std::string message = refusal();
-    EXPECT_NE(message.find(file(file_name)), std::string::npos) << message;
-    EXPECT_NE(message.find(why), std::string::npos) << message;
-    put_all();
-    EXPECT_EQ(refusal(), "read");
-  }
   std::unique_ptr<Task> task(Settings settings = {}) const {
     settings["folder"] = folder_.path();
     return make_task("tokens", settings);
   }
-  ExampleFolder folder_;
 };
 
 /// Arrays as `sample --out` writes them, of any task of single tokens.
