@@ -124,11 +124,11 @@ TaskKind kind() {
           "(its first 4 million), baseline_most_common_accuracy and baseline_most_recent_accuracy are the scores of its most frequent token and of "
           "repeating the last one. What the ids are, not where they lie, is part of a run's identity; files that change while runs train on them "
           "stop these. Texts of more than 64 MiB are read window by window on the CPU, and held on a GPU.",
-      .options = {{"folder", "", "folder of the text, from where the program is started"},
-                  {"content", "", "hash of the ids in the files; filled in, a study may pin it"},
-                  {"length", 256, "tokens of a window", 1, max_option_size},
-                  {"vocabulary", 0, "token ids; 0 means 256 for bytes, else 1 + the largest id", 0,
-                   max_option_size},
+      .options = {{"folder", std::string(), "folder of the text, from where the program is started"},
+                  {"content", std::string(), "hash of the ids in the files; filled in, a study may pin it"},
+                  {"length", std::int64_t{256}, "tokens of a window", 1, max_option_size},
+                  {"vocabulary", std::int64_t{0}, "token ids; 0 means 256 for bytes, else 1 + the largest id",
+                   0, max_option_size},
                   {"eval_share", kShare, "of one file: the share of validation", 0, 1},
                   {"test_share", kShare, "of one file: the share of test, at its end", 0, 1}},
       .resolve = resolve,
