@@ -210,9 +210,12 @@ bool LanguageModel<Real>::asks_at_all(const BatchTensors& batch) const {
 template <class Real>
 bool LanguageModel<Real>::reads_alone(int layer, const BatchTensors& batch) const {
   const LanguageLayer& kind = layers_[static_cast<std::size_t>(layer)];
-  return !every_row_ && !asks_at_all(batch) && !decodes() && layer + 1 == static_cast<int>(layers_.size()) &&
-         !kind.conv && !memory_of(kind.options).own_token &&
-         !(device_ == Device::cuda && memory_of(kind.options).read_at_all);
+  if (every_row_ || asks_at_all(batch) || decodes() || layer + 1 != static_cast<int>(layers_.size()) ||
+      kind.conv)
+    return false;
+  const Memory& memory = memory_of(kind.options);
+  return !memory.own_token && !(memory.own_token_where && memory.own_token_where(kind.options)) &&
+         !(device_ == Device::cuda && memory.read_at_all);
 }
 
 template <class Real>

@@ -13,7 +13,7 @@ namespace {
 std::string with_comment(std::string npz, const std::string& comment) {
   constexpr std::size_t end_size = 22;
   const bool bare = npz.size() >= end_size && npz.compare(npz.size() - end_size, 4, "PK\5\6") == 0 &&
-                    npz.compare(npz.size() - 2, 2, 2, '\0') == 0;
+                    npz.compare(npz.size() - 2, 2, std::string(2, '\0')) == 0;
   if (!bare) return npz;
   npz[npz.size() - 2] = static_cast<char>(comment.size());
   return npz + comment;

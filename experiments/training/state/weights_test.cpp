@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/training/state/weights.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <filesystem>
