@@ -182,7 +182,6 @@ struct Memory {
   bool token_by_token = false;
   bool own_token =
       false;  ///< a query reads the token at which it stands in a way of its own (Mixer::at_tokens)
-  std::function<bool(const Options&)> own_token_where = {};  ///< the same, where its options decide it
   bool read_at_all =
       false;  ///< on a GPU all tokens of a language model ask, wherever answers are due: its kernels are faster
   bool keeps_keys = false;  ///< no feature dimension bounds it: d_dot is 0

@@ -40,7 +40,6 @@ Memory deltaformer() {
            {"beta_on_write", false, "whether beta scales the value that is written too"}},
       .inputs = {{.name = "beta", .optional = true, .range = {0.05, 0.95}}},
       .states = {},
-      .own_token_where = [](const Options& o) { return o.get_string("memory.solve_with") == "query"; },
       .keeps_keys = true,
       .state = state::cache,
       .check =

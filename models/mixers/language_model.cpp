@@ -206,6 +206,11 @@ bool LanguageModel<Real>::asks_at_all(const BatchTensors& batch) const {
   return device_ == Device::cuda && batch.Q >= batch.T;
 }
 
+// Tells whether queries decide what is written, so that every token has one: an option of deltaformer.
+static bool writes_by_queries(const Options& options) {
+  return options.has("memory.solve_with") && options.get_string("memory.solve_with") == "query";
+}
+
 // Tells whether queries of a layer stand only where an answer is due: nothing behind it looks at other tokens.
 template <class Real>
 bool LanguageModel<Real>::reads_alone(int layer, const BatchTensors& batch) const {
@@ -214,7 +219,7 @@ bool LanguageModel<Real>::reads_alone(int layer, const BatchTensors& batch) cons
       kind.conv)
     return false;
   const Memory& memory = memory_of(kind.options);
-  return !memory.own_token && !(memory.own_token_where && memory.own_token_where(kind.options)) &&
+  return !memory.own_token && !writes_by_queries(kind.options) &&
          !(device_ == Device::cuda && memory.read_at_all);
 }
 
