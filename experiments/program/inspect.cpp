@@ -187,7 +187,9 @@ int run_inspect(const Arguments& arguments, Console& console) {
   Inspection inspection;
   try {
     const fs::path file = weights_path(target.store, record.id);
-    inspection = inspect(run_of(record).config, weights_from_npz(read_weights(file), file.string()), request);
+    const Weights weights = weights_from_npz(read_weights(file), file.string());
+    check_run(weights, record.id, file.string());
+    inspection = inspect(run_of(record).config, weights, request);
   } catch (const std::out_of_range& error) {
     throw UsageError(error.what());
   } catch (const StoreError&) {

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include "models/mixers/language_model.h"
 #include "models/testing/apply_check.h"
 #include "models/testing/kernel_oracle.h"
 #include "models/testing/language.h"
@@ -39,6 +40,16 @@ TEST(DeltaformerBeta, OneHasNoParameters) {
     for (int i = 0; i < block.count(); ++i) found = found || block.name(i).find("beta") != std::string::npos;
     EXPECT_EQ(found, std::string(beta) == "learned");
   }
+}
+
+TEST(DeltaformerQueries, ThatWriteStandAtEveryToken) {
+  const Options o = language_options_of("deltaformer", {{"memory.solve_with", std::string("query")}});
+  ModelRun<double> some(o, language_shape(), 1, true), all(o, language_shape(), 1, true);
+  dynamic_cast<LanguageModel<double>&>(all.model).compute_every_row();
+  all.graph = all.model.graph(all.shape.B, all.shape.sequence, true);
+  for (auto* run : {&some, &all}) give_example(*run, 0, 31), run->forward();
+  const Tensor<double> a = some.graph->loss.query_loss->value, b = all.graph->loss.query_loss->value;
+  for (int i = 0; i < a.size(); ++i) EXPECT_NEAR(a.at(0)[i], b.at(0)[i], 1e-12);
 }
 
 Options kernels(const char* kappa, const char* norm) {

@@ -206,13 +206,21 @@ bool LanguageModel<Real>::asks_at_all(const BatchTensors& batch) const {
   return device_ == Device::cuda && batch.Q >= batch.T;
 }
 
+// Tells whether queries decide what is written, so that every token has one: an option of deltaformer.
+static bool writes_by_queries(const Options& options) {
+  return options.has("memory.solve_with") && options.get_string("memory.solve_with") == "query";
+}
+
 // Tells whether queries of a layer stand only where an answer is due: nothing behind it looks at other tokens.
 template <class Real>
 bool LanguageModel<Real>::reads_alone(int layer, const BatchTensors& batch) const {
   const LanguageLayer& kind = layers_[static_cast<std::size_t>(layer)];
-  return !every_row_ && !asks_at_all(batch) && !decodes() && layer + 1 == static_cast<int>(layers_.size()) &&
-         !kind.conv && !memory_of(kind.options).own_token &&
-         !(device_ == Device::cuda && memory_of(kind.options).read_at_all);
+  if (every_row_ || asks_at_all(batch) || decodes() || layer + 1 != static_cast<int>(layers_.size()) ||
+      kind.conv)
+    return false;
+  const Memory& memory = memory_of(kind.options);
+  return !memory.own_token && !writes_by_queries(kind.options) &&
+         !(device_ == Device::cuda && memory.read_at_all);
 }
 
 template <class Real>

@@ -91,7 +91,7 @@ void add_models(const std::string& memory, Numbers& all) {
       Settings wide = {{"model.heads", 2}};
       wide.insert(wide.end(), set.begin(), set.end());
       add_model(name + " language", language_options_of(memory, wide), language_shape(), all);
-    } catch (const std::exception&) {
+    } catch (const OptionError&) {  // another exception is a fault
     }
   }
 }

@@ -1,7 +1,6 @@
 """Memories as functions of JAX's arrays: `ct.jax.apply`, differentiable once, under jit, grad, vjp and vmap.
 
-XLA calls back into the module on the host where a memory stands (`jax.pure_callback`), so that arrays on a GPU are copied there and
-back. Replicas of vmap are further sequences, or further heads, of one call, as torch.func's are.
+XLA calls back into the module on the host where a memory stands, so that arrays on a GPU are copied there and back. Replicas of vmap are further sequences, or further heads, of one call, as torch.func's are.
 """
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
@@ -12,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Callable, Iterable, Mapping, Sequence
 import jax
 import jax.numpy as jnp
 import numpy as np
-
+from jax.extend.core import Primitive
+from jax.interpreters import mlir
 
 from .arrays import Arrays
 from .calls import ENDS, NOTHING, OF_O, OF_STATE, OUTPUT, Call, Kind
@@ -24,6 +24,31 @@ if TYPE_CHECKING:
     from ._options import Named
 
 __all__ = ["apply"]
+
+
+# A function of the host's arrays as an operation of XLA. `jax.pure_callback` makes arrays of JAX of its inputs first, which costs a
+# small call many times its arithmetic.
+_host: Any = Primitive("crosstalk")
+_host.multiple_results = True
+
+
+def _shapes(*tensors: Any, function: Any, outputs: tuple[Any, ...]) -> list[Any]:
+    return [jax.core.ShapedArray(x.shape, x.dtype) for x in outputs]
+
+
+def _lowered(ctx: Any, *tensors: Any, function: Any, outputs: tuple[Any, ...]) -> Any:
+    results, *_ = mlir.emit_python_callback(ctx, function, None, tensors, ctx.avals_in, ctx.avals_out, has_side_effect=False)
+    return results
+
+
+def _at_once(*tensors: Any, function: Any, outputs: tuple[Any, ...]) -> list[Any]:
+    """Under jax.disable_jit()."""
+    return [jnp.array(x) for x in function(*map(np.asarray, tensors))]
+
+
+_host.def_impl(_at_once)
+_host.def_abstract_eval(_shapes)
+mlir.register_lowering(_host, _lowered)
 
 
 class _Memory:
@@ -105,8 +130,9 @@ class _Memory:
         """A callback that vmap folds. `same_of`: this function of the memory that replicas are folded into."""
 
         @jax.custom_batching.custom_vmap
+        @jax.jit
         def call(*tensors: Any) -> Any:
-            return jax.pure_callback(on_host, outputs, *tensors, vmap_method="sequential")
+            return tuple(_host.bind(*tensors, function=on_host, outputs=outputs))
 
         @call.def_vmap
         def replicas(R: int, batched: Sequence[bool], *tensors: Any) -> Any:

@@ -107,7 +107,9 @@ def load(source: str, files: str) -> Callable[[Config], Any]:
         )
     found = getattr(module, name, None)
     if not callable(found):
-        raise _core.OptionError(f'memory.source = "{source}": {path} has no class {name}')
+        there = [n for n, x in vars(module).items() if isinstance(x, type) and x.__module__ == module.__name__]
+        has = f"; it has {', '.join(there)}" if there else ""
+        raise _core.OptionError(f'memory.source = "{source}": {path} has no class {name}{has}')
     return found  # type: ignore[no-any-return]
 
 

@@ -173,4 +173,7 @@ def weights(store: Any, id: str) -> dict[str, Any]:
         why = f"{len(kept)} runs have" if kept else "no run has: train with train.keep_weights = true"
         raise FileNotFoundError(f"{path}: the store has no weights of this run ({why})")
     with np.load(path) as file:
+        of = file.zip.comment.decode("ascii", "replace")
+        if of and of != id:
+            raise ValueError(f"{path} holds the weights of run {of}, not of {id}")
         return {name: file[name] for name in file.files}

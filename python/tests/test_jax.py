@@ -89,6 +89,14 @@ def test_transformations_of_each_other():
     np.testing.assert_array_equal(more, ct.apply("gated_delta", **{n: np.asarray(y) for n, y in x.items()}, s0=np.asarray(state["S"]))[0])
 
 
+def test_without_jit():
+    _, x, options = given("gated_delta")
+    compiled = jax.grad(read("gated_delta", options))(x)
+    with jax.disable_jit():
+        for name, g in jax.grad(read("gated_delta", options))(x).items():
+            np.testing.assert_array_equal(g, compiled[name])
+
+
 def test_what_is_refused():
     _, x, options = given("gated_delta")
     sums = read("gated_delta", options)

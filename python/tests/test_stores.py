@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import os
+import shutil
 import signal
 import threading
 import time
@@ -88,6 +89,14 @@ def test_weights(store):
         ct.weights(store, "ct-0")
     with pytest.raises(ValueError):
         ct.weights(store, "../x")
+    swapped, kept = (store / "weights" / f"{x}.npz" for x in ct.read(store).id[:2])
+    before = swapped.read_bytes()
+    try:
+        shutil.copy(kept, swapped)
+        with pytest.raises(ValueError, match=f"holds the weights of run {kept.stem}, not of {id}"):
+            ct.weights(store, id)
+    finally:
+        swapped.write_bytes(before)
 
 
 def test_a_plan_is_the_programs(store):

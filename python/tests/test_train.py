@@ -613,6 +613,12 @@ def test_precisions_and_what_is_refused(folder):
         ct.train("plain.toml")
 
 
+def test_a_class_that_is_not_there_is_told_with_those_that_are(folder):
+    (folder / "two.py").write_text("from pathlib import Path\nclass One: pass\nclass Two: pass\n")
+    with pytest.raises(ct.OptionError, match="two.py has no class Tow; it has One, Two$"):
+        sources.load("two.py:Tow", "")
+
+
 def test_arguments_and_diverging_runs(folder):
     assert sources.arguments_of('a = 1, b = 2.5, c = true, d = "x"') == {"a": 1, "b": 2.5, "c": True, "d": "x"}
     with pytest.raises(ct.OptionError, match="is not NAME = VALUE"):

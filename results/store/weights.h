@@ -12,7 +12,8 @@ namespace crosstalk {
 /// Throws StoreError for an id that is a path.
 std::filesystem::path weights_path(const std::filesystem::path& store, const std::string& id);
 
-/// Puts the weights of run `id` in place: all or nothing (temporary file, fsync, rename). Throws StoreError.
+/// Puts the weights of run `id` in place: all or nothing (temporary file, fsync, rename). The id is written into the archive too,
+/// as its comment. Throws StoreError.
 void save_weights(const std::filesystem::path& store, const std::string& id, std::string_view npz);
 
 /// The runs whose final weights the store holds; those on the way are called "ID@STEP".

@@ -34,6 +34,14 @@ TEST_F(WeightsTest, AreReplacedAsAWhole) {
   EXPECT_EQ(std::distance(fs::directory_iterator(store_ / "weights"), {}), 1);
 }
 
+TEST_F(WeightsTest, AnArchiveSaysWhoseItIs) {
+  const std::string empty = std::string("PK\5\6") + std::string(18, '\0');
+  save_weights(store_, "ct-1", empty);
+  EXPECT_EQ(read_weights(weights_path(store_, "ct-1")), empty.substr(0, 20) + std::string("\4\0ct-1", 6));
+  save_weights(store_, "ct-1", read_weights(weights_path(store_, "ct-1")));
+  EXPECT_EQ(read_weights(weights_path(store_, "ct-1")).size(), 26u) << "it says so once";
+}
+
 TEST_F(WeightsTest, StayWhenTheStoreIsCompacted) {
   Record record;
   record.id = "ct-1";

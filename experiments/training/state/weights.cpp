@@ -72,18 +72,19 @@ std::string run_in(const fs::path& store, const std::string& begin) {
                                                        found.size(), where, begin));
 }
 
-fs::path weights_file(const std::string& from) {
+/// The file, and the run whose weights it must hold; "" for any.
+std::pair<fs::path, std::string> weights_file(const std::string& from) {
   std::error_code ignored;
-  if (fs::is_regular_file(from, ignored)) return from;
+  if (fs::is_regular_file(from, ignored)) return {from, ""};
   const std::size_t colon = from.rfind(':');
   const bool whole = fs::is_directory(from, ignored);
   const fs::path store = whole || colon == std::string::npos ? from : from.substr(0, colon);
   if (!fs::exists(store / "store.json", ignored))
     throw std::runtime_error(fmt::format("{} is neither a .npz file nor a store",
                                          fs::absolute(store).lexically_normal().string()));
-  const std::string run = whole || colon == std::string::npos ? "" : from.substr(colon + 1);
-  if (run.find('@') != run.npos) return weights_path(store, run);  // on the way, by its whole name
-  return weights_path(store, run_in(store, run));
+  std::string run = whole || colon == std::string::npos ? "" : from.substr(colon + 1);
+  if (run.find('@') == run.npos) run = run_in(store, run);  // those on the way: by their whole name
+  return {weights_path(store, run), run};
 }
 
 /// Files are read once, as long as they stay as they are.
@@ -157,6 +158,7 @@ std::string to_npz(const Weights& weights) {
 
 Weights weights_from_npz(const std::string& bytes, const std::string& path) {
   Weights weights;
+  weights.run = npz_comment(bytes, path);
   for (const auto& [name, content] : npz_members(bytes, path)) {
     const bool is_double = npy_type(content, fmt::format("{}: {}", path, name)) != "<f4";
     weights.is_double |= is_double;
@@ -166,6 +168,12 @@ Weights weights_from_npz(const std::string& bytes, const std::string& path) {
       if (!std::isfinite(x)) throw std::runtime_error(fmt::format("{}: {} holds {}", path, name, x));
   }
   return weights;
+}
+
+void check_run(const Weights& weights, const std::string& run, const std::string& path) {
+  if (!run.empty() && !weights.run.empty() && weights.run != run)
+    throw std::runtime_error(
+        fmt::format("{} holds the weights of run {}, not of {}", path, weights.run, run));
 }
 
 std::string digest(const Weights& weights) {
@@ -206,7 +214,10 @@ std::string misfit(const Weights& weights, const ParameterBlock<Real>& block) {
 
 std::shared_ptr<const Weights> find_weights(const std::string& from) {
   static Cache cache;
-  return cache.get(weights_file(from));
+  const auto [file, run] = weights_file(from);
+  auto weights = cache.get(file);
+  check_run(*weights, run, file.string());
+  return weights;
 }
 
 void resolve_init_from(Options& options) {

@@ -22,6 +22,7 @@ struct WeightArray {
 struct Weights {
   bool is_double = false;  ///< the precision in which they were trained
   std::vector<WeightArray> arrays;
+  std::string run;  ///< whose they are, where their file says so: what a store keeps does
 };
 
 /// The parameters of replica r, and their way back. load_weights() wants names and shapes as check_weights()
@@ -34,6 +35,9 @@ void load_weights(const Weights& weights, ParameterBlock<Real>& block, Device de
 /// Bytes of a .npz file, and back. Throws std::runtime_error; `path` is for messages.
 std::string to_npz(const Weights& weights);
 Weights weights_from_npz(const std::string& bytes, const std::string& path);
+
+/// Throws std::runtime_error where a store's file of this run says that it is another's.
+void check_run(const Weights& weights, const std::string& run, const std::string& path);
 
 /// Hash of names, shapes and numbers as 32 hex digits, independent of path and order.
 std::string digest(const Weights& weights);

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/training/state/weights.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -134,6 +135,24 @@ TEST_F(WeightsFiles, WhatTheyAreIsHashedAndNotWhereTheyLie) {
   EXPECT_NE(runs_of(kShort, kDelta)[0].id, first);
   fs::rename(store, moved);
   EXPECT_EQ(id_of(moved.string() + ":" + one.substr(0, 8)), first);
+}
+
+TEST_F(WeightsFiles, ThoseOfAnotherRunAreRefused) {
+  const auto teacher = runs_of(kShort + "train.keep_weights = true\n", kDelta, "[1, 2]");
+  const fs::path store = folder_ / "store";
+  { const StoreWriter writer(store); }
+  for (const auto& [id, npz] : train_keeping(teacher).npz) save_weights(store, id, npz);
+  const std::string &one = teacher[0].id, &two = teacher[1].id;
+  fs::copy_file(weights_path(store, two), weights_path(store, one), fs::copy_options::overwrite_existing);
+  const std::string swapped = weights_path(store, one).string();
+  EXPECT_EQ(find_weights(swapped)->run, two) << "a file is what it is";
+  try {
+    find_weights(store.string() + ":" + one);
+    ADD_FAILURE() << "read as the other run's";
+  } catch (const std::runtime_error& error) {
+    EXPECT_EQ(std::string(error.what()),
+              fmt::format("{} holds the weights of run {}, not of {}", swapped, two, one));
+  }
 }
 
 TEST_F(WeightsFiles, WhatDoesNotFitIsRefusedWithAllThatDiffers) {

@@ -107,6 +107,18 @@ std::string content_of(std::string_view bytes, const Entry& entry, const std::st
   return std::string(content);
 }
 
+/// Where the end record begins; a comment may follow it.
+std::size_t end_of(std::string_view bytes, const std::string& path) {
+  if (bytes.size() < end_size || bytes.substr(0, 2) != "PK") broken(path, "is not an .npz file");
+  std::size_t end = bytes.size() - end_size;
+  while (get(bytes, end, 4) != end_signature) {
+    if (end == 0 || bytes.size() - end > end_size + longest_comment)
+      broken(path, "has no end as .npz files have; it may be cut short");
+    --end;
+  }
+  return end;
+}
+
 }  // namespace
 
 std::string npz_bytes(const NpzMembers& members) {
@@ -148,13 +160,7 @@ std::string npz_bytes(const NpzMembers& members) {
 
 NpzMembers npz_members(const std::string& all, const std::string& path) {
   const std::string_view bytes = all;
-  if (bytes.size() < end_size || bytes.substr(0, 2) != "PK") broken(path, "is not an .npz file");
-  std::size_t end = bytes.size() - end_size;
-  while (get(bytes, end, 4) != end_signature) {  // a comment may follow
-    if (end == 0 || bytes.size() - end > end_size + longest_comment)
-      broken(path, "has no end as .npz files have; it may be cut short");
-    --end;
-  }
+  const std::size_t end = end_of(bytes, path);
   const std::uint64_t count = get(bytes, end + 10, 2);
   std::size_t at = get(bytes, end + 16, 4);
   NpzMembers members;
@@ -166,6 +172,10 @@ NpzMembers npz_members(const std::string& all, const std::string& path) {
     members.emplace_back(std::move(name), content_of(bytes, entry, path));
   }
   return members;
+}
+
+std::string npz_comment(const std::string& bytes, const std::string& path) {
+  return bytes.substr(end_of(bytes, path) + end_size);
 }
 
 }  // namespace crosstalk

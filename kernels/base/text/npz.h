@@ -17,4 +17,7 @@ std::string npz_bytes(const NpzMembers& members);
 /// The members of an archive. Throws std::runtime_error that says what is wrong; `path` is for messages.
 NpzMembers npz_members(const std::string& bytes, const std::string& path);
 
+/// The comment of an archive, or "". Throws as npz_members() does.
+std::string npz_comment(const std::string& bytes, const std::string& path);
+
 }  // namespace crosstalk

@@ -33,6 +33,8 @@ TEST(Npz, ReadsTheEndBehindAComment) {
   std::string bytes = npz_bytes(kTwo);
   bytes[bytes.size() - 2] = 5;
   EXPECT_EQ(npz_members(bytes + "hello", "a.npz"), kTwo);
+  EXPECT_EQ(npz_comment(bytes + "hello", "a.npz"), "hello");
+  EXPECT_EQ(npz_comment(npz_bytes(kTwo), "a.npz"), "");
 }
 
 TEST(Npz, SaysWhatIsWrong) {
