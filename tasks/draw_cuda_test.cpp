@@ -130,6 +130,7 @@ TEST_F(DrawCuda, SameIntegersAsOnTheCpu) {
         {"shortest_word", whole(5)},
         {"longest_word", whole(7)},
         {"alphabet", whole(3)}}},
+      {"text", {{"lanes", whole(7)}, {"eval_lanes", whole(3)}}},
       {"reachability", {{"names", std::string("random")}, {"vocabulary", whole(500)}}},
       {"words", {{"transition", whole(4)}, {"start", true}}},
       {"words", {{"held_out_pairs", whole(28)}, {"query_at", std::string("end")}}},
