@@ -24,6 +24,7 @@
 #include "models/graph/slow_forms.h"
 #include "results/numbers/statistics.h"
 #include "tasks/given_files.h"
+#include "tasks/lanes.h"
 
 namespace crosstalk {
 namespace {
@@ -415,7 +416,10 @@ std::vector<std::string> ask_forms(const Options& config, const TaskMaker& make_
   const std::unique_ptr<Task> task = make_task(config);
   Replicas<Real> replicas(config, task->vocabulary(), Device::cuda, 1, 0);
   const bool trains = config.get_int("train.max_steps") > 0;
-  const auto graph = replicas.model().graph(1, task->shape(trains ? Split::train : Split::eval), trains, 1);
+  const SequenceShape shape = task->shape(trains ? Split::train : Split::eval);
+  if (const int lanes = train_lanes(*task); lanes > 0 && trains)
+    return slow_forms(replicas.model().pieces(1, shape, {"task.lanes", lanes, true})->next->graph);
+  const auto graph = replicas.model().graph(1, shape, trains, 1);
   return slow_forms(graph->graph);
 }
 

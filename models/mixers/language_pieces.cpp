@@ -123,7 +123,7 @@ void LanguageModel<Real>::make_starts(ModelGraph<Real>& target, const Piece& pie
       const Size n(left.size() / (std::int64_t{B} * H));
       // Shape as apply gives it to memories; what convolutions and shifts hand on has no heads.
       const bool as_left = name == "S" || (left.rank == 4 && left.dim(1) == 1 && left.dim(2) == 1);
-      layer.starts[name] = as_left ? g.tensor(left, false) : g.variable({B, 1, H, n}, false);
+      g.keep(layer.starts[name] = as_left ? g.tensor(left, false) : g.variable({B, 1, H, n}, false));
     }
   }
 }
