@@ -20,7 +20,7 @@ using testing::whole;
 
 [[maybe_unused]] const bool pinned =
     testing::pin({{"text", "letters", {}, 0x1eca17ef9b730fc1u, 0x43db8a0101264827u},
-                  {"text", "lanes", {{"lanes", whole(5)}}, 0x0u, 0x0u}});
+                  {"text", "lanes", {{"lanes", whole(5)}}, 0x6f107229d171ad71u, 0x87f5e4ccb5ec1ad6u}});
 
 class TextFiles : public ::testing::Test {
  protected:
