@@ -55,10 +55,9 @@ void check_pieces(const Options& options, const std::vector<LanguageLayer>& laye
           "wants a memory that hands its state from one piece to the next, and {} has none: it reads all tokens before",
           memory.name));
     if (own.has("memory.mini_batch") && piece % own.get_int("memory.mini_batch") != 0)
-      refusals.fail(fmt::format(
-          "cuts mini-batches of memory.mini_batch = {} tokens{}; give {} a multiple of it",
-          own.get_int("memory.mini_batch"), use.train ? fmt::format(" in windows of {}", piece) : "",
-          use.option == "eval.piece" ? use.option : "task.length"));
+      refusals.fail(fmt::format("cuts mini-batches of memory.mini_batch = {} tokens; give a multiple of it{}",
+                                own.get_int("memory.mini_batch"),
+                                use.option == "eval.piece" ? "" : " as task.length"));
     if (own.get_bool("model.rotary") && own.has("memory.writes") && own.get_int("memory.writes") > 1)
       refusals.refuse("does not go with several writes a token that are turned (model.rotary)");
   }

@@ -132,7 +132,7 @@ TEST(Lanes, AreRefusedWhereNothingCouldBeCarried) {
   expect("eval.length_factors", delta, std::string(kLanes) + "eval.length_factors = \"1 2\"\n");
   expect("model.positions", delta,
          std::string(kLanes) + "model.positions = \"learned\"\nmodel.max_length = 300\n");
-  expect("give task.length a multiple of it", "name = \"ttt_linear\"\nmini_batch = 5", kLanes);
+  expect("give a multiple of it as task.length", "name = \"ttt_linear\"\nmini_batch = 5", kLanes);
   expect("favor_redraw = \"fixed\"", "name = \"linear_attention\"\nfeature_map = \"favor\"", kLanes);
   expect("taken", "name = \"linear_attention\"\nfeature_map = \"favor\"\nfavor_redraw = \"fixed\"", kLanes);
   expect("taken", delta, kLanes);
