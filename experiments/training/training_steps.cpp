@@ -11,6 +11,7 @@
 #include <stdexcept>
 
 #include "kernels/base/error.h"
+#include "kernels/elementwise/elementwise.h"
 #include "tasks/lanes.h"
 
 namespace crosstalk {
@@ -136,6 +137,7 @@ void TrainingSteps<Real>::queue(const Exec& exec, std::size_t index, int steps) 
   graph.prepare(exec);
   for (int u = 0; u < steps; ++u) {
     graph.select(u);
+    if (lanes_ && !goes_on) clear_gradients(exec);
     if (goes_on)
       run(exec, CountPlaces<Real>{narrow<std::int32_t>(epoch_.steps(), "windows of a lane"), replicas_.step,
                                   *lanes_->places});
@@ -144,8 +146,17 @@ void TrainingSteps<Real>::queue(const Exec& exec, std::size_t index, int steps) 
     graph.graph.backward(exec);
     if (lanes_) lanes_->hand_on(exec, !goes_on);  // gradients are taken of what the window began with
     optimizer_.update(exec);
+    if (lanes_ && !goes_on) clear_gradients(exec);  // what states start with has none in windows that go on
   }
   graph.select(0);
+}
+
+template <class Real>
+void TrainingSteps<Real>::clear_gradients(const Exec& exec) {
+  Map<Real> zero;
+  zero.x.value = zero.y.value = replicas_.model().parameters().gradients();
+  zero.scale = 0;
+  forward(exec, zero);
 }
 
 template <class Real>

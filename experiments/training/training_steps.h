@@ -48,6 +48,7 @@ class TrainingSteps {
                   const std::function<bool(std::int64_t queued)>& stopped);
   void queue(const Exec& exec, std::size_t part, int steps);
   void stay_near();
+  void clear_gradients(const Exec& exec);
 
   Replicas<Real>& replicas_;
   Epoch epoch_;
