@@ -14,7 +14,7 @@ namespace {
 
 [[maybe_unused]] const bool pinned =
     pin("text", {{"letters", {}, 0x1eca17ef9b730fc1u, 0x43db8a0101264827u},
-                 {"text", "lanes", {{"lanes", 5}}, 0x6f107229d171ad71u, 0x87f5e4ccb5ec1ad6u}});
+                 {"lanes", {{"lanes", 5}}, 0x6f107229d171ad71u, 0x87f5e4ccb5ec1ad6u}});
 
 class TextFiles : public ::testing::Test {
  protected:
