@@ -167,12 +167,12 @@ void ModelGraph<Real>::prepare(const Exec& exec) const {
 }
 
 template <class Real>
-std::unique_ptr<PieceGraphs<Real>> Model<Real>::pieces(int /*B*/, SequenceShape shape) {
+std::unique_ptr<PieceGraphs<Real>> Model<Real>::pieces(int /*B*/, SequenceShape shape, const PieceUse& use) {
   throw OptionError(
-      "eval.piece",
-      fmt::format("eval.piece = {} is for the language model, whose sequences may be long; leave "
-                  "it out, or add model.name = \"language\" (and a task of tokens)",
-                  shape.T));
+      use.option,
+      fmt::format("{} = {} is for the language model, whose sequences may be long; leave it out, or "
+                  "add model.name = \"language\" (and a task of tokens)",
+                  use.option, use.value > 0 ? use.value : shape.T));
 }
 
 template <class Real>

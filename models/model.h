@@ -72,6 +72,15 @@ struct PieceGraphs {
   void hand_on(const Exec& exec, bool of_first) const;
 };
 
+/// What pieces are for.
+struct PieceUse {
+  std::string option =
+      "eval.piece";  ///< that asks for them, and its value (0: the tokens of a piece), for refusals
+  int value = 0;
+  bool train = false;
+  int batches = 1;  ///< that the integers of `next` hold
+};
+
 template <class Real>
 class Model {
  public:
@@ -91,9 +100,9 @@ class Model {
   /// batches.
   virtual std::unique_ptr<ModelGraph<Real>> graph(int B, SequenceShape shape, bool train,
                                                   int batches = 1) = 0;
-  /// Planned graphs for pieces of B long sequences, shape.T tokens and at most shape.Q answers a piece, to evaluate. Throws
-  /// OptionError("eval.piece", ...) where the model, or a memory in it, cannot go on from what a piece leaves.
-  virtual std::unique_ptr<PieceGraphs<Real>> pieces(int B, SequenceShape shape);
+  /// Planned graphs for pieces of B long sequences, shape.T tokens and at most shape.Q answers a piece. No gradient crosses from
+  /// one to the one before. Throws OptionError(use.option, ...) where the model, or a memory in it, cannot go on from what a piece leaves.
+  virtual std::unique_ptr<PieceGraphs<Real>> pieces(int B, SequenceShape shape, const PieceUse& use = {});
   /// A planned graph of one sequence, to be looked at after forward(): what it shows is kept. A language model shows
   /// look.layer, with a query at every token, and its output is the logits [1,Q,answers].
   virtual std::unique_ptr<ModelGraph<Real>> look(SequenceShape shape, Look<Real>& look) = 0;

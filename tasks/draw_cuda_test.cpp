@@ -110,6 +110,7 @@ TEST_F(DrawCuda, SameIntegersAsOnTheCpu) {
       {"stacks", {{"pop", 0.7}, {"stacks", 5}, {"length", 2048}}},
       {"k_hop", {{"query_at", "end"}, {"letters", 26}}},
       {"depo", {{"nodes", 75}, {"hops", 16}, {"shortest_word", 5}, {"longest_word", 7}, {"alphabet", 3}}},
+      {"text", {{"lanes", 7}, {"eval_lanes", 3}}},
       {"reachability", {{"names", "random"}, {"vocabulary", 500}}},
       {"words", {{"transition", 4}, {"start", true}}},
       {"words", {{"held_out_pairs", 28}, {"query_at", "end"}}},

@@ -5,6 +5,8 @@
 
 #include <stdexcept>
 
+#include "tasks/lanes.h"
+
 namespace crosstalk {
 
 Epoch::Epoch(const Task& task, int batch) {
@@ -18,6 +20,11 @@ Epoch::Epoch(const Task& task, int batch) {
   }
   if (!parts_.empty()) return;
   steps_ = batches(task.sequences(Split::train));
+  if (train_lanes(task) > 0) {
+    parts_.push_back({"", nullptr, &task, 0, 1});
+    parts_.push_back({"", nullptr, &task, 1, steps_ - 1});
+    return;
+  }
   parts_.push_back({"", nullptr, &task, 0, std::numeric_limits<std::int64_t>::max()});
 }
 

@@ -19,7 +19,8 @@ struct EpochPart {
   std::int64_t start = 0, steps = 0;  ///< within an epoch
 };
 
-/// An epoch of a task: a whole number of batches of each of its segments. Where the last batch of a segment takes
+/// An epoch of a task with lanes: the batch that begins them, and those that go on from it. Of others:
+/// a whole number of batches of each of its segments. Where the last batch of a segment takes
 /// more sequences than are left, the next epoch begins later by their number: none is left out for good.
 class Epoch {
  public:

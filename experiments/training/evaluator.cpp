@@ -6,6 +6,7 @@
 #include "kernels/base/text/narrow.h"
 #include "kernels/loss/answers.h"
 #include "results/numbers/theory.h"
+#include "tasks/lanes.h"
 
 namespace crosstalk {
 namespace {
@@ -51,7 +52,8 @@ Evaluator<Real>::Evaluator(const Options& config, const Task& task, Split split,
       replay_([this](const Exec& exec) { queue(exec); }) {
   const Vocabulary vocabulary = task.vocabulary();
   int scratch = 0, most = 1, slots = 1;
-  const int piece = split == Split::test ? narrow<int>(config, "eval.piece") : 0;
+  const int window = eval_window(task), given = narrow<int>(config, "eval.piece"),
+            piece = given > 0 && (split == Split::test || window > 0) ? given : window;
   std::vector<SequenceShape> shapes;
   for (const SplitPart& part : parts_) {
     part.task->prepare(replicas.device());
@@ -104,6 +106,8 @@ DrawArgs Evaluator<Real>::draw_args(std::size_t part, int from) const {
 
 template <class Real>
 void Evaluator<Real>::evaluate(const std::vector<int>& active) {
+  if (readers_[0])
+    return readers_[0]->evaluate(active);  // of the eval split lanes alone, which have no segments
   replay_(replicas_.exec(active), replicas_.stream());
 }
 
@@ -134,7 +138,8 @@ void Evaluator<Real>::queue(const Exec& exec) {
 template <class Real>
 EvalSummary Evaluator<Real>::summary(const double* report) const {
   double sequences = 0;
-  for (const SplitPart& part : parts_) sequences += part.sequences;
+  for (std::size_t p = 0; p < parts_.size(); ++p)
+    sequences += readers_[p] ? readers_[p]->pieces() : parts_[p].sequences;
   return {report[report_loss_sum] / report[report_loss_weight], report[report_right] / report[report_queries],
           report[report_exact] / sequences};
 }

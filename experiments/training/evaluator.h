@@ -47,7 +47,7 @@ class Evaluator {
 
   const std::vector<SplitPart>& parts() const { return parts_; }
   /// The forms that the graphs have taken (provenance).
-  std::string forms() const { return graphs_[0]->graph.forms(); }
+  std::string forms() const { return graphs_[0] ? graphs_[0]->graph.forms() : readers_[0]->forms(); }
   bool is_mixture() const { return !parts_[0].name.empty(); }
 
  private:

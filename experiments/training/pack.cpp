@@ -24,6 +24,7 @@
 #include "models/graph/slow_forms.h"
 #include "results/numbers/statistics.h"
 #include "tasks/given_files.h"
+#include "tasks/lanes.h"
 
 namespace crosstalk {
 namespace {
@@ -96,7 +97,7 @@ class Pack {
   /// The runs that have begun and not ended, as they stand at an evaluation.
   std::vector<PackRun> unfinished() {
     std::vector<PackRun> runs;
-    for (const int r : active_) runs.push_back({*slot(r).run, to_bytes(state_of(slot(r), replicas_, r))});
+    for (const int r : active_) runs.push_back({*slot(r).run, to_bytes(saved(r))});
     return runs;
   }
   /// Those that go on in the next stage.
@@ -160,10 +161,24 @@ class Pack {
     replicas_.put(replicas_.report, r,
                   std::vector<double>(static_cast<std::size_t>(replicas_.report.size()), 0.));
     if (next.state.empty()) return;
-    const RunState state = run_state(next.state);
+    RunState state = run_state(next.state);
     if (state.promotions.size() >= std::max<std::size_t>(1, stages_.size()))
       throw MisfitState(state.id, "it has left more stages than the task has");
+    const std::size_t own = std::min(model.parameters().snapshot(r).size(), state.parameters.size());
+    try {
+      training_.restore_carried(r, state.parameters.substr(own));
+    } catch (const std::runtime_error& error) {
+      throw MisfitState(state.id, error.what());
+    }
+    state.parameters.resize(own);
     restore(state, slot(r), replicas_, r);
+  }
+
+  /// The state of replica r: behind its parameters what its lanes hold.
+  RunState saved(int r) {
+    RunState state = state_of(slot(r), replicas_, r);
+    state.parameters += training_.carried(r);
+    return state;
   }
 
   // Of runs that are `ahead` steps beyond their last evaluation.
@@ -182,7 +197,7 @@ class Pack {
     replicas_.synchronise();
     require_unchanged(*task_);
     for (const int r : active_) {
-      const RunState state = state_of(slot(r), replicas_, r);
+      const RunState state = saved(r);
       if (state.steps > 0) client_.save_state(state.id, to_bytes(state));
     }
     for (const Waiting& waiting : waiting_)
@@ -258,7 +273,7 @@ class Pack {
     one.promotions.push_back(one.steps);
     one.best = std::numeric_limits<double>::infinity();
     one.strikes = 0;
-    promoted_.push_back({*one.run, to_bytes(state_of(slot(r), replicas_, r))});
+    promoted_.push_back({*one.run, to_bytes(saved(r))});
   }
 
   // Records of runs that have ended; the test split is read for all of them at once.
@@ -401,7 +416,10 @@ std::vector<std::string> ask_forms(const Options& config, const TaskMaker& make_
   const std::unique_ptr<Task> task = make_task(config);
   Replicas<Real> replicas(config, task->vocabulary(), Device::cuda, 1, 0);
   const bool trains = config.get_int("train.max_steps") > 0;
-  const auto graph = replicas.model().graph(1, task->shape(trains ? Split::train : Split::eval), trains, 1);
+  const SequenceShape shape = task->shape(trains ? Split::train : Split::eval);
+  if (const int lanes = train_lanes(*task); lanes > 0 && trains)
+    return slow_forms(replicas.model().pieces(1, shape, {"task.lanes", lanes, true})->next->graph);
+  const auto graph = replicas.model().graph(1, shape, trains, 1);
   return slow_forms(graph->graph);
 }
 

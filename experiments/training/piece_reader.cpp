@@ -42,7 +42,8 @@ PieceReader<Real>::PieceReader(const Task& task, Split split, int sequences, int
   batch_ = std::min(held, evaluation_batch(replicas.device(), sequences, shape, task.vocabulary()));
   graphs_ = replicas.model().pieces(batch_, shape);
   answers_ = shaped<std::int32_t>(replicas.count(), {batch_ * shape.Q});
-  arena_.reserve(&answers_);
+  sums_ = shaped<double>(replicas.count(), {batch_, report_exact + 1});
+  arena_.reserve(&answers_), arena_.reserve(&sums_);
   arena_.allocate();
   for (auto* graph : {graphs_->first.get(), graphs_->next.get()}) {
     replicas.bind(*graph, replicas.zero);
@@ -108,12 +109,8 @@ void PieceReader<Real>::take(const ModelGraph<Real>& graph, int r, const std::ve
 }
 
 template <class Real>
-std::vector<QueryResults> PieceReader<Real>::read(const std::vector<int>& active) {
-  const auto slots = static_cast<std::size_t>(sequences_) * static_cast<std::size_t>(shape_.Q);
-  QueryResults nothing{sequences_, shape_.Q, std::vector<double>(slots),
-                       std::vector<std::int32_t>(slots, -1)};
-  nothing.answer = nothing.correct;
-  std::vector<QueryResults> results(active.size(), nothing);
+template <class F>
+void PieceReader<Real>::each_piece(const std::vector<int>& active, const F& f) {
   const Exec exec = replicas_.exec(active);
   for (int first = 0; first < sequences_; first += batch_) {
     for (const int r : active) {
@@ -134,14 +131,40 @@ std::vector<QueryResults> PieceReader<Real>::read(const std::vector<int>& active
       std::vector<std::vector<Due>> due;
       for (const int r : active) due.push_back(give(graph, r, first, from));
       (from == 0 ? first_ : next_)(exec, replicas_.stream());
-      if (std::all_of(due.begin(), due.end(), [](const auto& of_run) { return of_run.empty(); })) continue;
-      run(exec, Answers<Real>{graph.answer_x->value, graph.answer_w ? graph.answer_w->value : Tensor<Real>(),
-                              answers_});
-      replicas_.synchronise();
-      for (std::size_t i = 0; i < active.size(); ++i) take(graph, active[i], due[i], results[i]);
+      f(exec, graph, std::min(batch_, sequences_ - first), first == 0 && from == 0,
+        first + batch_ >= sequences_ && from + piece_ >= shape_.T, due);
     }
   }
+}
+
+template <class Real>
+std::vector<QueryResults> PieceReader<Real>::read(const std::vector<int>& active) {
+  const auto slots = static_cast<std::size_t>(sequences_) * static_cast<std::size_t>(shape_.Q);
+  QueryResults nothing{sequences_, shape_.Q, std::vector<double>(slots),
+                       std::vector<std::int32_t>(slots, -1)};
+  nothing.answer = nothing.correct;
+  std::vector<QueryResults> results(active.size(), nothing);
+  each_piece(active, [&](const Exec& exec, const ModelGraph<Real>& graph, int, bool, bool, const auto& due) {
+    if (std::all_of(due.begin(), due.end(), [](const auto& of_run) { return of_run.empty(); })) return;
+    run(exec, Answers<Real>{graph.answer_x->value, graph.answer_w ? graph.answer_w->value : Tensor<Real>(),
+                            answers_});
+    replicas_.synchronise();
+    for (std::size_t i = 0; i < active.size(); ++i) take(graph, active[i], due[i], results[i]);
+  });
   return results;
+}
+
+template <class Real>
+void PieceReader<Real>::evaluate(const std::vector<int>& active) {
+  each_piece(active, [&](const Exec& exec, const ModelGraph<Real>& graph, int sequences, bool first,
+                         bool last, const auto&) {
+    CountEvaluation<Real> count;
+    count.sequences = sequences, count.first = first, count.last = last;
+    count.query_loss = graph.loss.query_loss->value, count.correct = *graph.loss.correct;
+    count.evaluations = replicas_.evaluations;
+    count.workspace = sums_, count.report = replicas_.report;
+    run(exec, count);
+  });
 }
 
 template class PieceReader<float>;

@@ -1,5 +1,5 @@
-// Reading trained replicas on long sequences in pieces, with states carried from piece to piece (eval.piece): its memory does not
-// grow with the sequence.
+// Reading trained replicas on long sequences in pieces, with states carried from piece to piece (eval.piece, task.eval_lanes): its memory does
+// not grow with the sequence.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <memory>
@@ -20,6 +20,11 @@ class PieceReader {
 
   /// Reads the active replicas query by query, as Evaluator::read() does a part.
   std::vector<QueryResults> read(const std::vector<int>& active);
+  /// Reads them for the sums of their reports, as Evaluator::evaluate() does; the share of exact sequences is that of exact pieces.
+  void evaluate(const std::vector<int>& active);
+  /// Pieces of all sequences.
+  double pieces() const { return static_cast<double>(sequences_) * ((shape_.T + piece_ - 1) / piece_); }
+  std::string forms() const { return graphs_->next->graph.forms(); }
 
  private:
   struct Due {
@@ -28,6 +33,9 @@ class PieceReader {
   };
   /// Gives a replica the piece that begins at token `from` of the sequences drawn for it; returns the queries due in it.
   std::vector<Due> give(const ModelGraph<Real>& graph, int r, int first, int from);
+  /// Reads the active replicas piece by piece: f(exec, graph, sequences of the batch, is the first piece, is the last, due by replica).
+  template <class F>
+  void each_piece(const std::vector<int>& active, const F& f);
   void take(const ModelGraph<Real>& graph, int r, const std::vector<Due>& due, QueryResults& results);
 
   const Task& task_;
@@ -43,6 +51,7 @@ class PieceReader {
   std::vector<std::vector<Drawn>> drawn_;  ///< of every replica
   Arena arena_;
   Tensor<std::int32_t> answers_;  ///< [R,B,Q] of a piece
+  Tensor<double> sums_;           ///< [R,B,5]: workspace of an evaluation
   Replay first_, next_;
 };
 

@@ -20,6 +20,7 @@
 #include "models/mixers/probe_model.h"
 #include "models/model.h"
 #include "tasks/given_files.h"
+#include "tasks/lanes.h"
 #include "tasks/task.h"
 
 namespace crosstalk {
@@ -135,7 +136,7 @@ const std::vector<OptionSpec>& eval_options() {
        "sequences whose first so many answers are all right, as points of exact_by_length"},
       {"piece", std::int64_t{0},
        "tokens of the pieces in which a language model reads longer test sequences, its states carried from "
-       "one to the next, so that memory does not grow with them (0: whole)",
+       "one to the next, so that memory does not grow with them (0: whole; with task.eval_lanes, and there of validation, too: task.length)",
        0, 1 << 20},
   };
   return options;
@@ -419,18 +420,43 @@ int longest_sequence(const Task& task,
 
 /// A memory that cannot go on from a piece is found out here, and not when the first test is read.
 void check_pieces(const Options& options, const Task& task, const std::vector<int>& factors) {
-  const int piece = narrow<int>(options, "eval.piece");
-  if (piece == 0) return;
+  const int piece = narrow<int>(options, "eval.piece"), window = eval_window(task), lanes = train_lanes(task);
+  if (piece == 0 && window == 0) return;
+  const char* key = window == 0 ? "eval.piece" : lanes > 0 ? "task.lanes" : "task.eval_lanes";
   if (is_foreign(options))
-    throw OptionError("eval.piece", "eval.piece is for memories of this program; leave it out");
+    throw OptionError(key, fmt::format("{} is for memories of this program; leave it out", key));
   const MemoryMeasure measure;
-  make_model<float>(options, task.vocabulary(), Device::cpu, 1)->pieces(1, {piece, 1, 1});
+  const auto model = make_model<float>(options, task.vocabulary(), Device::cpu, 1);
+  if (window > 0) model->pieces(1, {window, 1, 1}, {key, narrow<int>(options, key), lanes > 0});
+  if (piece == 0) return;
+  model->pieces(1, {piece, 1, 1});
   int longest = factors.empty() ? longest_sequence(task, {Split::test}) : 0;
   for (const int factor : factors)
     longest = std::max(longest, longest_sequence(*task.lengthened(factor), {Split::test}));
   if (longest <= piece)
     throw NoEffect("eval.piece", fmt::format("on test sequences of at most {} tokens", longest),
                    "give less than that");
+}
+
+/// Lanes of training are the sequences of its batches, and those of evaluation are read from end to end.
+void check_lanes(Options& options) {
+  const auto number = [&](const char* key) { return options.has(key) ? options.get_int(key) : 0; };
+  const std::int64_t lanes = number("task.lanes"), read = number("task.eval_lanes"),
+                     batch = options.get_int("train.batch");
+  if (lanes > 0 && batch != lanes)
+    throw OptionError(
+        "train.batch",
+        fmt::format("train.batch = {}, but training goes through task.lanes = {} at once; make the two equal",
+                    batch, lanes));
+  if (read == 0) return;
+  if (options.get_string("eval.protocol") == "schlag2021")
+    throw OptionError("eval.protocol",
+                      "eval.protocol = \"schlag2021\" takes 20 fresh sequences, task.eval_lanes "
+                      "read a split from end to end; leave one of the two out");
+  if (options.get_int("eval.sequences") != read)
+    refuse_without_effect(options, "eval", eval_options(), "sequences",
+                          "with task.eval_lanes, which read whole splits", "leave it out");
+  options.set("eval.sequences", read);
 }
 
 /// Options that a probe refuses, since it learns nothing.
@@ -507,6 +533,7 @@ void resolve_training(Options& options) {
   check_protocol(options);
   check_mixture(options);
   resolve_share(options);
+  check_lanes(options);
   resolve_epochs(options);
   resolve_schedule(options);
   check_promotion(options);

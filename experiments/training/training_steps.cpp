@@ -6,9 +6,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <numeric>
+#include <stdexcept>
 
 #include "kernels/base/error.h"
+#include "kernels/elementwise/elementwise.h"
+#include "tasks/lanes.h"
 
 namespace crosstalk {
 namespace {
@@ -49,7 +53,12 @@ TrainingSteps<Real>::TrainingSteps(const Options& config, const Task& task, Repl
     const auto known = std::find(shapes.begin(), shapes.end(), shape);
     const std::size_t index = parts_.size();
     parts_.emplace_back();
-    if (known != shapes.end()) {
+    if (train_lanes(task) > 0) {
+      if (!lanes_)
+        lanes_ = replicas.model().pieces(batch_, shape, {"task.lanes", train_lanes(task), true, unroll_});
+      parts_[index].graph = {lanes_, index == 0 ? lanes_->first.get() : lanes_->next.get()};
+      replicas.bind(*parts_[index].graph, replicas.step);
+    } else if (known != shapes.end()) {
       parts_[index].graph = parts_[static_cast<std::size_t>(known - shapes.begin())].graph;
     } else {
       parts_[index].graph = replicas.model().graph(batch_, shape, true, unroll_);
@@ -61,7 +70,7 @@ TrainingSteps<Real>::TrainingSteps(const Options& config, const Task& task, Repl
         std::make_unique<Replay>([this, index](const Exec& exec) { queue(exec, index, unroll_); });
   }
   scratch_ = std::make_unique<DrawScratch>(replicas.device(), replicas.count(), batch_ * unroll_, scratch);
-  if (parts_.size() == 1) return;
+  if (parts_.size() == 1 || lanes_) return;
   number_ = shaped<std::int32_t>(replicas.count(), {1});
   arena_.reserve(&number_);
   arena_.allocate();
@@ -123,16 +132,58 @@ void TrainingSteps<Real>::queue(const Exec& exec, std::size_t index, int steps) 
   draw.stride = batch_;
   draw.scratch = scratch_->tensor();
   part.task->draw(exec, draw);
+  const bool goes_on = lanes_ && index > 0;
   graph.batches = steps;
   graph.prepare(exec);
   for (int u = 0; u < steps; ++u) {
     graph.select(u);
+    if (lanes_ && !goes_on) clear_gradients(exec);
+    if (goes_on)
+      run(exec, CountPlaces<Real>{narrow<std::int32_t>(epoch_.steps(), "windows of a lane"), replicas_.step,
+                                  *lanes_->places});
     graph.graph.forward(exec);
     optimizer_.count(exec, graph.loss.loss->value);
     graph.graph.backward(exec);
+    if (lanes_) lanes_->hand_on(exec, !goes_on);  // gradients are taken of what the window began with
     optimizer_.update(exec);
+    if (lanes_ && !goes_on) clear_gradients(exec);  // what states start with has none in windows that go on
   }
   graph.select(0);
+}
+
+template <class Real>
+void TrainingSteps<Real>::clear_gradients(const Exec& exec) {
+  Map<Real> zero;
+  zero.x.value = zero.y.value = replicas_.model().parameters().gradients();
+  zero.scale = 0;
+  forward(exec, zero);
+}
+
+template <class Real>
+std::string TrainingSteps<Real>::carried(int r) const {
+  std::string bytes;
+  if (!lanes_) return bytes;
+  for (const auto& hand : lanes_->hands) {
+    const Tensor<Real>& to = hand.to->value;
+    const std::vector<Real> numbers = replicas_.copy_of(to, r, static_cast<std::size_t>(to.size()));
+    bytes.append(reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(Real));
+  }
+  return bytes;
+}
+
+template <class Real>
+void TrainingSteps<Real>::restore_carried(int r, const std::string& bytes) {
+  std::size_t at = 0;
+  for (std::size_t i = 0; lanes_ && i < lanes_->hands.size(); ++i) {
+    const Tensor<Real>& to = lanes_->hands[i].to->value;
+    std::vector<Real> numbers(static_cast<std::size_t>(to.size()));
+    const std::size_t size = numbers.size() * sizeof(Real);
+    if (bytes.size() - at < size) throw std::runtime_error("it lacks what its lanes hold");
+    std::memcpy(numbers.data(), bytes.data() + at, size);
+    replicas_.put(to, r, numbers);
+    at += size;
+  }
+  if (at != bytes.size()) throw std::runtime_error("it has parameters of another model");
 }
 
 template <class Real>

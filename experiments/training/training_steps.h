@@ -29,6 +29,11 @@ class TrainingSteps {
   bool advance(const std::vector<int>& active, std::int64_t from, std::int64_t steps,
                const std::function<bool(std::int64_t queued)>& stopped);
 
+  /// What the lanes of replica r hold after the last step, as bytes; none of a task without lanes.
+  std::string carried(int r) const;
+  /// Throws std::runtime_error where `bytes` are not carried().
+  void restore_carried(int r, const std::string& bytes);
+
   /// Whether there is no step to train, and so no graph: train.max_steps = 0.
   bool is_empty() const { return parts_.empty(); }
   /// The forms that the graphs have taken (provenance); not of an empty training.
@@ -43,12 +48,15 @@ class TrainingSteps {
                   const std::function<bool(std::int64_t queued)>& stopped);
   void queue(const Exec& exec, std::size_t part, int steps);
   void stay_near();
+  void clear_gradients(const Exec& exec);
 
   Replicas<Real>& replicas_;
   Epoch epoch_;
   int batch_, unroll_;
   Optimizer<Real> optimizer_;
   std::vector<Part> parts_;
+  std::shared_ptr<PieceGraphs<Real>>
+      lanes_;  ///< the graphs of both parts; absent where the task has no lanes
   std::unique_ptr<DrawScratch> scratch_;
   Arena arena_;
   int ahead_ = 0,

@@ -130,6 +130,18 @@ struct CountBatches {
   CT_HD std::int32_t of(std::int32_t at) const { return at / epoch * steps + at % epoch - start; }
 };
 
+/// Tokens of a lane up to each of a window, [R,B,T], where the window that step [R,1] takes is the (step % windows)-th of the lane.
+template <class Real>
+struct CountPlaces {
+  std::int32_t windows = 1;
+  Tensor<std::int32_t> step, places;
+
+  CT_HD void count(int r, std::int64_t i) const {
+    const int T = places.columns();
+    places.at(r)[i] = *step.at(r) % windows * T + static_cast<std::int32_t>(i % T) + 1;
+  }
+};
+
 /// Counts an evaluation forward pass over sequences of which the first `sequences` count: query_loss [R,B,Q]
 /// and correct [R,B,Q] (-1: slot not used) join the report. chunk 0: mean over queries; chunk n: mean over
 /// chunks of n used queries of a sequence, a short last chunk weighing as much as a full one. by_sequence:
@@ -151,6 +163,8 @@ CROSSTALK_STEP(CountStep)
 CROSSTALK_STEP(TakeNorm)
 
 CROSSTALK_STEP(CountBatches)
+
+CROSSTALK_STEP(CountPlaces)
 
 CROSSTALK_STEP(CountEvaluation)
 

@@ -47,7 +47,15 @@ void run_cpu(const Exec& exec, const CountBatches<Real>& a) {
   parallel_items(exec, a.step.R, 1, [&](int r, std::int64_t) { *a.batch.at(r) = a.of(*a.step.at(r)); });
 }
 
+template <class Real>
+void run_cpu(const Exec& exec, const CountPlaces<Real>& a) {
+  parallel_items(exec, a.step.R, 1, [&](int r, std::int64_t) {
+    for (std::int64_t i = 0; i < a.places.size(); ++i) a.count(r, i);
+  });
+}
+
 CROSSTALK_INSTANTIATE_STEP(cpu, CountBatches)
+CROSSTALK_INSTANTIATE_STEP(cpu, CountPlaces)
 CROSSTALK_INSTANTIATE_STEP(cpu, CountStep)
 CROSSTALK_INSTANTIATE_STEP(cpu, TakeNorm)
 CROSSTALK_INSTANTIATE_STEP(cpu, CountEvaluation)

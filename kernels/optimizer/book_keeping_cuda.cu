@@ -41,6 +41,12 @@ __global__ void count_batches_kernel(const __grid_constant__ CountBatches<Real> 
   if (r < a.step.R) *a.batch.at(r) = a.of(*a.step.at(r));
 }
 
+template <class Real>
+__global__ void count_places_kernel(const __grid_constant__ CountPlaces<Real> a) {
+  const std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x, n = a.places.size();
+  if (i < n * a.places.R) a.count(static_cast<int>(i / n), i % n);
+}
+
 // One thread a sequence, then one thread a sum, which adds up the sequences in order.
 template <class Real>
 __global__ void count_evaluation_kernel(const __grid_constant__ CountEvaluation<Real> a) {
@@ -82,12 +88,19 @@ void run_cuda(const Exec& exec, const CountBatches<Real>& a) {
 }
 
 template <class Real>
+void run_cuda(const Exec& exec, const CountPlaces<Real>& a) {
+  device::launch(exec, "count_places", count_places_kernel<Real>,
+                 device::blocks_for(a.places.size() * a.places.R, 128), 128, 0, a);
+}
+
+template <class Real>
 void run_cuda(const Exec& exec, const CountEvaluation<Real>& a) {
   device::launch(exec, "count_evaluation", count_evaluation_kernel<Real>,
                  static_cast<unsigned>(a.query_loss.R), 64, 0, a);
 }
 
 CROSSTALK_INSTANTIATE_STEP(cuda, CountBatches)
+CROSSTALK_INSTANTIATE_STEP(cuda, CountPlaces)
 CROSSTALK_INSTANTIATE_STEP(cuda, CountStep)
 CROSSTALK_INSTANTIATE_STEP(cuda, TakeNorm)
 CROSSTALK_INSTANTIATE_STEP(cuda, CountEvaluation)

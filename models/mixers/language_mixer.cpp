@@ -377,6 +377,11 @@ Var<Real> LanguageMixer<Real>::parameter(const std::string& name, std::vector<in
 
 template <class Real>
 Variable<Real>* LanguageMixer<Real>::omega(int m) {
+  if (carried_ && graph.train() && target_.redraws)
+    throw OptionError(
+        "memory.favor_redraw",
+        "memory.favor_redraw = \"every_forward\" draws the features anew in which the window before has "
+        "left its state; give memory.favor_redraw = \"fixed\", or leave task.lanes out");
   const unsigned purpose = (graph.train() ? 0u : 1u) + 2u * static_cast<unsigned>(layer_);
   return favor_features(graph, m, d, target_.feature_seed, target_.feature_draw, purpose);
 }

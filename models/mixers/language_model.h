@@ -34,7 +34,7 @@ class LanguageModel final : public Model<Real> {
                 Precision products = Precision::full);
 
   std::unique_ptr<ModelGraph<Real>> graph(int B, SequenceShape shape, bool train, int batches = 1) override;
-  std::unique_ptr<PieceGraphs<Real>> pieces(int B, SequenceShape shape) override;
+  std::unique_ptr<PieceGraphs<Real>> pieces(int B, SequenceShape shape, const PieceUse& use) override;
   /// Graphs made from now on compute the last layer at every token, as if each had an answer: to check the others against.
   void compute_every_row() { every_row_ = true; }
   /// Throws std::out_of_range where look.layer is none, or no memory.

@@ -16,42 +16,50 @@
 namespace crosstalk {
 namespace {
 
-[[noreturn]] void refuse(int piece, const std::string& why) {
-  throw OptionError(
-      "eval.piece",
-      fmt::format("eval.piece = {} {}; leave it out, and sequences are read whole", piece, why));
-}
+class Refusals {
+ public:
+  Refusals(const PieceUse& use, int piece)
+      : option_(use.option), asked_(fmt::format("{} = {}", use.option, use.value > 0 ? use.value : piece)) {}
+
+  [[noreturn]] void refuse(const std::string& why) const {
+    const bool whole = option_ == "eval.piece";
+    fail(fmt::format("{}; leave it out, and {}", why,
+                     whole ? "sequences are read whole" : "every window begins without a past"));
+  }
+  [[noreturn]] void fail(const std::string& why) const {
+    throw OptionError(option_, fmt::format("{} {}", asked_, why));
+  }
+
+ private:
+  std::string option_, asked_;
+};
 
 // Checks what is known without building anything.
-void check_pieces(const Options& options, const std::vector<LanguageLayer>& layers, int piece) {
+void check_pieces(const Options& options, const std::vector<LanguageLayer>& layers, int piece,
+                  const PieceUse& use) {
+  const Refusals refusals(use, piece);
   if (options.get_string("model.positions") != "none")
-    refuse(piece,
-           fmt::format(
-               "is for sequences of any length, model.positions = \"{}\" for those up to model.max_length",
-               options.get_string("model.positions")));
+    refusals.refuse(fmt::format(
+        "is for sequences of any length, model.positions = \"{}\" for those up to model.max_length",
+        options.get_string("model.positions")));
   if (options.get_string("model.decoder") != "none")
-    refuse(piece,
-           fmt::format(
-               "reads answers where they are due, model.decoder = \"{}\" all of them behind the last token",
-               options.get_string("model.decoder")));
+    refusals.refuse(fmt::format(
+        "reads answers where they are due, model.decoder = \"{}\" all of them behind the last token",
+        options.get_string("model.decoder")));
   for (const LanguageLayer& layer : layers) {
     if (layer.conv) continue;
     const Options& own = layer.options;
     const Memory& memory = memory_of(own);
     if (memory.states.empty())
-      refuse(
-          piece,
-          fmt::format(
-              "wants a memory that hands its state from one piece to the next, and {} has none: it reads all tokens before",
-              memory.name));
+      refusals.refuse(fmt::format(
+          "wants a memory that hands its state from one piece to the next, and {} has none: it reads all tokens before",
+          memory.name));
     if (own.has("memory.mini_batch") && piece % own.get_int("memory.mini_batch") != 0)
-      throw OptionError(
-          "eval.piece",
-          fmt::format(
-              "eval.piece = {} cuts mini-batches of memory.mini_batch = {} tokens; give a multiple of it",
-              piece, own.get_int("memory.mini_batch")));
+      refusals.fail(fmt::format("cuts mini-batches of memory.mini_batch = {} tokens; give a multiple of it{}",
+                                own.get_int("memory.mini_batch"),
+                                use.option == "eval.piece" ? "" : " as task.length"));
     if (own.get_bool("model.rotary") && own.has("memory.writes") && own.get_int("memory.writes") > 1)
-      refuse(piece, "does not go with several writes a token that are turned (model.rotary)");
+      refusals.refuse("does not go with several writes a token that are turned (model.rotary)");
   }
 }
 
@@ -114,28 +122,29 @@ void LanguageModel<Real>::make_starts(ModelGraph<Real>& target, const Piece& pie
       const Size n(left.size() / (std::int64_t{B} * H));
       // Shape as apply gives it to memories; what convolutions and shifts hand on has no heads.
       const bool as_left = name == "S" || (left.rank == 4 && left.dim(1) == 1 && left.dim(2) == 1);
-      layer.starts[name] = as_left ? g.tensor(left, false) : g.variable({B, 1, H, n}, false);
+      g.keep(layer.starts[name] = as_left ? g.tensor(left, false) : g.variable({B, 1, H, n}, false));
     }
   }
 }
 
 template <class Real>
-std::unique_ptr<PieceGraphs<Real>> LanguageModel<Real>::pieces(int B, SequenceShape shape) {
-  check_pieces(options_, layers_, shape.T);
+std::unique_ptr<PieceGraphs<Real>> LanguageModel<Real>::pieces(int B, SequenceShape shape,
+                                                               const PieceUse& use) {
+  check_pieces(options_, layers_, shape.T, use);
   auto result = std::make_unique<PieceGraphs<Real>>();
   std::vector<Carried<Real>> first(layers_.size()), next(layers_.size());
   for (auto* carried : {&first, &next})
     for (Carried<Real>& layer : *carried) layer.parts = true;
-  result->first = build(B, shape, false, 1, nullptr, {.carried = &first});
-  result->next = build(B, shape, false, 1, nullptr, {.carried = &next, .before = &first});
+  result->first = build(B, shape, use.train, 1, nullptr, {.carried = &first});
+  result->next = build(B, shape, use.train, use.batches, nullptr, {.carried = &next, .before = &first});
   result->places = next[0].places;
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     for (const auto& [name, of_first] : first[i].ends) {
       if (next[i].asked.count(name) == 0)
-        refuse(shape.T,
-               fmt::format(
-                   "wants a memory that goes on from all that it holds, and {} does not take its {} back",
-                   memory_of(layers_[i].options).name, name));
+        Refusals(use, shape.T)
+            .refuse(fmt::format(
+                "wants a memory that goes on from all that it holds, and {} does not take its {} back",
+                memory_of(layers_[i].options).name, name));
       result->hands.push_back({of_first, next[i].ends.at(name), next[i].starts.at(name)});
     }
   }
@@ -152,7 +161,8 @@ std::unique_ptr<PieceGraphs<Real>> LanguageModel<Real>::pieces(int B, SequenceSh
   template Variable<Real>* carried_conv(Graph<Real>&, Carried<Real>&, const std::string&, Variable<Real>*, \
                                         Variable<Real>*, bool, Variable<Real>*, Variable<Real>*);          \
   template void LanguageModel<Real>::make_starts(ModelGraph<Real>&, const Piece&);                         \
-  template std::unique_ptr<PieceGraphs<Real>> LanguageModel<Real>::pieces(int, SequenceShape);
+  template std::unique_ptr<PieceGraphs<Real>> LanguageModel<Real>::pieces(int, SequenceShape,              \
+                                                                          const PieceUse&);
 CROSSTALK_PIECES(float)
 CROSSTALK_PIECES(double)
 

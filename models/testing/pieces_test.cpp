@@ -47,7 +47,7 @@ std::vector<double> numbers(Device device, const Tensor<T>& tensor) {
 /// says of the whole.
 template <class Real = double>
 void expect_pieces(const Options& options, int T, int piece, Device device = Device::cpu,
-                   double limit = 1e-9) {
+                   double limit = 1e-10) {
   const ModelShape shape = language_shape(T, T);
   const int B = shape.B;
   ModelRun<double> whole(options, shape, 1, false);
@@ -105,6 +105,56 @@ void expect_pieces(const Options& options, int T, int piece, Device device = Dev
   pieces->next->graph.check_guards();
 }
 
+/// Expects that the gradient of a piece's loss, what it began with held fast, is that of central differences along random directions.
+void expect_gradient(const Options& options, int piece) {
+  const ModelShape shape = language_shape(piece, piece);
+  const int B = shape.B;
+  const auto model = make_model<double>(options, shape.vocabulary(), Device::cpu, 1);
+  auto& block = model->parameters();
+  for (int i = 0; i < block.count(); ++i) {
+    RandomStream random(11, RandomDomain::initialisation, static_cast<std::uint32_t>(1000 + i));
+    for (std::int64_t j = 0; j < block.value(i).size(); ++j)
+      block.value(i).at(0)[j] = 0.4 * normal_from_uniform(random.uniform());
+  }
+  const auto pieces = model->pieces(B, {piece, 1, piece}, {"task.lanes", B, true});
+  RandomStream random(11, RandomDomain::task_train, 7);
+  for (auto* graph : {pieces->first.get(), pieces->next.get()}) {
+    const HandBatch batch = asking_batch(random, shape);
+    fill(Device::cpu, *graph->batch.tokens, batch.tokens),
+        fill(Device::cpu, *graph->batch.query, batch.query);
+    fill(Device::cpu, *graph->batch.position, batch.position);
+    fill(Device::cpu, *graph->batch.target, batch.target);
+    fill(Device::cpu, *graph->feature_seed, {11, 0});
+    fill(Device::cpu, *graph->feature_draw, {1});
+  }
+  for (int i = 0; i < B * piece; ++i) pieces->places->at(0)[i] = piece + i % piece + 1;
+  pieces->first->graph.forward({});
+  pieces->hand_on({}, true);
+  const ModelGraph<double>& next = *pieces->next;
+  const Tensor<double> values = block.values(), gradients = block.gradients();
+  std::fill_n(gradients.at(0), gradients.size(), 0.0);
+  next.graph.forward({});
+  next.graph.backward({});
+  const Vector gradient(gradients.at(0), gradients.at(0) + gradients.size()),
+      before(values.at(0), values.at(0) + values.size());
+  for (int turn = 0; turn < 2; ++turn) {
+    Vector along(before.size());
+    for (double& x : along) x = normal_from_uniform(random.uniform());
+    const double h = 1e-5 / std::sqrt(static_cast<double>(before.size()));
+    double slope = 0, difference = 0;
+    for (std::size_t i = 0; i < along.size(); ++i) slope += gradient[i] * along[i];
+    for (const auto& [steps, weight] :
+         std::vector<std::pair<double, double>>{{1, 8}, {-1, -8}, {2, -1}, {-2, 1}}) {
+      for (std::size_t i = 0; i < along.size(); ++i) values.at(0)[i] = before[i] + steps * h * along[i];
+      next.graph.forward({});
+      difference += weight * next.loss.loss->value.at(0)[0] / (12 * h);
+    }
+    std::copy(before.begin(), before.end(), values.at(0));
+    EXPECT_NEAR(slope, difference, 1e-6 * (1 + std::abs(difference)));
+    EXPECT_GT(std::abs(slope), 1e-4);
+  }
+}
+
 std::string refusal_of(const Options& options, int piece = kPiece) {
   ModelRun<double> run(options, language_shape(), 1, false);
   const Refused found = refused([&] { run.model.pieces(1, {piece, 1, 1}); });
@@ -130,6 +180,7 @@ TEST_P(MemoryInPieces, ReadsWhatItReadsOfTheWhole) {
   ASSERT_NO_FATAL_FAILURE(expect_pieces(bare, kTokensRead, kPiece));
   ASSERT_NO_FATAL_FAILURE(expect_pieces(bare, kTokensRead, 5));  // the last piece is not full
   ASSERT_NO_FATAL_FAILURE(expect_pieces(bare, 3, 1));
+  ASSERT_NO_FATAL_FAILURE(expect_gradient(bare, kPiece));
   Settings parts = two;
   for (const auto& [key, value] : Settings{{"model.short_conv", "qkv"},
                                            {"model.short_conv_bias", true},
@@ -139,7 +190,9 @@ TEST_P(MemoryInPieces, ReadsWhatItReadsOfTheWhole) {
                                            {"model.mlp", "gelu"}})
     parts.emplace_back(key, value);
   SCOPED_TRACE("with convolutions and shifts");
-  ASSERT_NO_FATAL_FAILURE(expect_pieces(language_options_of(GetParam(), parts), kTokensRead, kPiece));
+  const Options whole = language_options_of(GetParam(), parts);
+  ASSERT_NO_FATAL_FAILURE(expect_pieces(whole, kTokensRead, kPiece));
+  ASSERT_NO_FATAL_FAILURE(expect_gradient(whole, kPiece));
 }
 
 TEST(Pieces, InTheLayersOfTheirAuthors) {

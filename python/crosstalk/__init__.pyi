@@ -498,7 +498,7 @@ def task(
 @overload
 def task(
     name: Literal["text"], *, folder: str = ..., content: str = ..., length: int = ..., vocabulary: int = ...,
-    eval_share: float = ..., test_share: float = ...,
+    lanes: int = ..., eval_lanes: int = ..., eval_share: float = ..., test_share: float = ...,
 ) -> Task: ...
 @overload
 def task(

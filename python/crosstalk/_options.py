@@ -370,6 +370,7 @@ class OfTask(TypedDict, total=False):
     drawn_table: int | Any
     elements: int | Any
     eval_ignore: float | Any
+    eval_lanes: int | Any
     eval_length: int | Any
     eval_longest: int | Any
     eval_share: float | Any
@@ -390,6 +391,7 @@ class OfTask(TypedDict, total=False):
     inputs: int | Any
     key_vocabulary: int | Any
     keys: int | Literal["shared", "unique"] | Any
+    lanes: int | Any
     layout: Literal["blocks", "triples", "fused", "slots", "split", "tag"] | Any
     least_hops: int | Any
     length: int | Any

@@ -2,17 +2,49 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tasks/drawn_task.h"
 #include "tasks/kinds/text_sequence.h"
+#include "tasks/lanes.h"
 #include "tasks/text_data.h"
 
 namespace crosstalk::text_task {
 namespace {
 
-class Text final : public DrawnTask<Text, TokenTask, text_sequence, text_scratch_size>, public ReadsFiles {
+constexpr std::int64_t kLongestLane =
+    std::int64_t{1} << 23;  // of validation and test: what is read of each token stays in memory
+
+/// The text that resolved options describe, cut into splits and lanes.
+TextSpec spec_of(const Options& options, const TextData& data) {
+  TextSpec spec = data.spec(int_option(options, "length"), options.get_double("task.eval_share"),
+                            options.get_double("task.test_share"));
+  spec.lanes = int_option(options, "lanes"), spec.eval_lanes = int_option(options, "eval_lanes");
+  const auto check = [&](const char* key, Split split, std::int64_t least, std::int64_t most) {
+    const auto s = static_cast<std::size_t>(split);
+    if (options.get_int(key) == 0) return;
+    if (const std::int64_t lane = text_lane(spec, split); lane < least || lane > most)
+      refuse(options, key,
+             fmt::format(" makes lanes of {} tokens of the {} of {}; give {} lanes", lane, spec.part[s].count,
+                         split_names[s],
+                         lane < least ? fmt::format("at most {}", (spec.part[s].count - 1) / least)
+                                      : fmt::format("at least {}", (spec.part[s].count - 2) / most + 1)));
+  };
+  check("task.lanes", Split::train, 2 * std::int64_t{spec.length}, std::int64_t{1} << 32);
+  for (const Split split : {Split::eval, Split::test})
+    check("task.eval_lanes", split, std::int64_t{spec.length} + 1, kLongestLane);
+  return spec;
+}
+
+class Text final : public DrawnTask<Text, TokenTask, text_sequence, text_scratch_size>,
+                   public ReadsFiles,
+                   public HasLanes {
  public:
   explicit Text(const Options& options) : Text(options, files_of<TextData>(options)) {}
 
   Vocabulary vocabulary() const override { return token_vocabulary(tokens_); }
-  SequenceShape full_shape(Split split) const override { return {of(split).length, 1, of(split).length}; }
+  SequenceShape full_shape(Split split) const override {
+    const int length = text_length(of(split), split);
+    return {length, 1, length};
+  }
+  int train_lanes() const override { return spec_.lanes; }
+  int eval_window() const override { return eval_.eval_lanes > 0 ? eval_.length : 0; }
   bool is_text() const override { return true; }
 
   void sequence(std::uint64_t data_seed, Split split, std::uint64_t n, const SequenceView& out,
@@ -24,8 +56,10 @@ class Text final : public DrawnTask<Text, TokenTask, text_sequence, text_scratch
              out);
   }
 
-  /// Windows side by side; of training as many as an epoch has, wherever they lie.
+  /// Windows side by side, of training as many as an epoch has, wherever they lie; or lanes.
   std::int64_t sequences(Split split) const override {
+    if (split == Split::train && spec_.lanes > 0) return spec_.lanes * text_windows(spec_);
+    if (split != Split::train && eval_.eval_lanes > 0) return eval_.eval_lanes;
     return (of(split).part[static_cast<std::size_t>(split)].count - 1) /
            static_cast<std::uint32_t>(of(split).length);
   }
@@ -43,6 +77,12 @@ class Text final : public DrawnTask<Text, TokenTask, text_sequence, text_scratch
   std::vector<KeyWrite> writes(const SequenceView&) const override { return {}; }
 
   void lengthen(int factor) override {
+    if (eval_.eval_lanes > 0)
+      throw OptionError(
+          "eval.length_factors",
+          fmt::format("eval.length_factors has no meaning with task.eval_lanes = {}: validation and test "
+                      "are read from end to end; leave one of the two out",
+                      eval_.eval_lanes));
     const int length = lengthened_size(spec_.length, factor);
     eval_ = data_->spec(length, eval_share_, test_share_);
   }
@@ -71,8 +111,7 @@ class Text final : public DrawnTask<Text, TokenTask, text_sequence, text_scratch
 
  private:
   Text(const Options& options, std::shared_ptr<const TextData> data)
-      : DrawnTask(data->spec(int_option(options, "length"), options.get_double("task.eval_share"),
-                             options.get_double("task.test_share"))),
+      : DrawnTask(spec_of(options, *data)),
         data_(std::move(data)),
         tokens_(int_option(options, "vocabulary")),
         eval_share_(options.get_double("task.eval_share")),
@@ -103,8 +142,8 @@ void resolve(Options& options) {
     refuse(options, "task.eval_share",
            fmt::format(" and task.test_share = {} leave nothing to train on",
                        options.get_double("task.test_share")));
-  data->spec(int_option(options, "length"), options.get_double("task.eval_share"),
-             options.get_double("task.test_share"));
+  if (options.get_int("task.eval_lanes") == 0) options.set("task.eval_lanes", options.get_int("task.lanes"));
+  spec_of(options, *data);
 }
 
 }  // namespace
@@ -119,18 +158,30 @@ TaskKind kind() {
           "other ending: a vocabulary of 256), as token ids of 16 bits (.bin, as nanoGPT writes them), or as an array of ids (.npy, [N], any "
           "width). Training draws windows of `length` tokens anywhere in its part, an epoch as many as lie there side by side; validation and test "
           "go through theirs window after window, each beginning without a past, and what is left at the end is not read. As in Graves 2013 (arXiv "
-          "1308.0850) the loss is the mean cross-entropy in nats of the next token, at every token; metric test_bits_per_token is that of the test "
+          "1308.0850) the loss is the mean cross-entropy in nats of the next token, at every token; with lanes "
+          "and eval_lanes states are carried from window to window (truncated backpropagation), as in tables 2 to 5 of Schlag et al. 2021 (arXiv "
+          "2102.11174). Metric test_bits_per_token is that of the test "
           "split over log 2, for bytes: bits a byte, and test_perplexity its exponential. unigram_loss is that of the shares of tokens in training "
           "(its first 4 million), baseline_most_common_accuracy and baseline_most_recent_accuracy are the scores of its most frequent token and of "
           "repeating the last one. What the ids are, not where they lie, is part of a run's identity; files that change while runs train on them "
           "stop these. Texts of more than 64 MiB are read window by window on the CPU, and held on a GPU.",
-      .options = {{"folder", std::string(), "folder of the text, from where the program is started"},
-                  {"content", std::string(), "hash of the ids in the files; filled in, a study may pin it"},
-                  {"length", std::int64_t{256}, "tokens of a window", 1, max_option_size},
-                  {"vocabulary", std::int64_t{0}, "token ids; 0 means 256 for bytes, else 1 + the largest id",
-                   0, max_option_size},
-                  {"eval_share", kShare, "of one file: the share of validation", 0, 1},
-                  {"test_share", kShare, "of one file: the share of test, at its end", 0, 1}},
+      .options =
+          {{"folder", std::string(), "folder of the text, from where the program is started"},
+           {"content", std::string(), "hash of the ids in the files; filled in, a study may pin it"},
+           {"length", std::int64_t{256}, "tokens of a window", 1, max_option_size},
+           {"vocabulary", std::int64_t{0}, "token ids; 0 means 256 for bytes, else 1 + the largest id", 0,
+            max_option_size},
+           {"lanes", std::int64_t{0},
+            "parts of equal length side by side through which training goes window after window, as many as train.batch: what "
+            "memories hold at the end of a window is what the next begins with, and gradients end there; 0: windows lie anywhere, "
+            "each without a past",
+            0, max_option_size},
+           {"eval_lanes", std::int64_t{0},
+            "the same of validation and test, which are read from end to end: with 1 every token sees all before it; 0 means as many "
+            "as lanes",
+            0, max_option_size},
+           {"eval_share", kShare, "of one file: the share of validation", 0, 1},
+           {"test_share", kShare, "of one file: the share of test, at its end", 0, 1}},
       .resolve = resolve,
       .make = make<Text>,
       .drawn = false};

@@ -1,5 +1,5 @@
-// text: windows of somebody's own text. Training draws a window anywhere in its part; validation and test go through theirs window
-// after window. At every token the next one is due.
+// text: windows of somebody's own text. Training draws a window anywhere in its part, or goes through it in lanes, window after window;
+// validation and test go through theirs in windows, or in lanes. At every token the next one is due.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "tasks/kinds/tokens_sequence.h"
@@ -16,19 +16,47 @@ struct TextPart {
 struct TextSpec {
   TextPart part[3];  ///< by Split
   std::int32_t length = 0;
+  std::int32_t lanes = 0;       ///< of training, parts of equal length side by side; 0: windows lie anywhere
+  std::int32_t eval_lanes = 0;  ///< of validation and of test, each a sequence; 0: windows are
 };
 
 CT_HD inline std::int32_t text_scratch_size(const TextSpec&) { return 0; }
 
-/// Where window n begins in its split.
+/// Tokens of a lane of which the next is known, and its windows in an epoch of training.
+CT_HD inline std::int64_t text_lane(const TextSpec& spec, Split split) {
+  return (static_cast<std::int64_t>(spec.part[static_cast<std::uint32_t>(split)].count) - 1) /
+         (is_train(split) ? spec.lanes : spec.eval_lanes);
+}
+CT_HD inline std::int64_t text_windows(const TextSpec& spec) {
+  return text_lane(spec, Split{0}) / spec.length;
+}
+
+/// Tokens of a sequence.
+CT_HD inline std::int32_t text_length(const TextSpec& spec, Split split) {
+  return is_train(split) || spec.eval_lanes == 0 ? spec.length
+                                                 : static_cast<std::int32_t>(text_lane(spec, split));
+}
+
+/// Where sequence n begins in its split. In lanes sequence n + lanes goes on where n ends, but for the first ones of an epoch, which
+/// leave out some of the tokens that fill no window.
 CT_HD inline std::int64_t text_place(const TextSpec& spec, std::uint64_t data_seed, Split split,
                                      std::uint64_t n) {
-  const auto places =
-      spec.part[static_cast<std::uint32_t>(split)].count -
-      static_cast<std::uint32_t>(spec.length);  // the token behind a window is its last answer
+  const std::int64_t length = text_length(spec, split);
+  if (is_train(split) && spec.lanes > 0) {
+    const auto lanes = static_cast<std::uint64_t>(spec.lanes);
+    const std::int64_t lane = text_lane(spec, split), windows = text_windows(spec);
+    const std::uint64_t epoch = n / lanes / static_cast<std::uint64_t>(windows);
+    const auto left = static_cast<std::uint32_t>(lane - windows * length);
+    const std::int64_t begin = sequence_stream(data_seed, split, epoch).below(left + 1),
+                       window =
+                           static_cast<std::int64_t>(n / lanes - epoch * static_cast<std::uint64_t>(windows));
+    return static_cast<std::int64_t>(n % lanes) * lane + begin + window * length;
+  }
+  const auto places = spec.part[static_cast<std::uint32_t>(split)].count -
+                      static_cast<std::uint32_t>(length);  // the token behind a window is its last answer
   if (is_train(split)) return sequence_stream(data_seed, split, n).below(places);
-  const std::uint32_t windows = (places - 1) / static_cast<std::uint32_t>(spec.length) + 1;
-  return static_cast<std::int64_t>(n % windows) * spec.length;
+  const std::uint32_t windows = (places - 1) / static_cast<std::uint32_t>(length) + 1;
+  return static_cast<std::int64_t>(n % windows) * length;
 }
 
 /// A window and the token behind it: ids[first] .. ids[first + T].

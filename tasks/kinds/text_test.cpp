@@ -12,7 +12,9 @@
 namespace crosstalk::testing {
 namespace {
 
-[[maybe_unused]] const bool pinned = pin("text", {{"letters", {}, 0x1eca17ef9b730fc1u, 0x43db8a0101264827u}});
+[[maybe_unused]] const bool pinned =
+    pin("text", {{"letters", {}, 0x1eca17ef9b730fc1u, 0x43db8a0101264827u},
+                 {"lanes", {{"lanes", 5}}, 0x6f107229d171ad71u, 0x87f5e4ccb5ec1ad6u}});
 
 class TextFiles : public ::testing::Test {
  protected:
@@ -73,6 +75,51 @@ TEST_F(TextFiles, TheNextByteIsDueAtEachAndPartsDoNotOverlap) {
   EXPECT_EQ(text->sequences(Split::eval), 4);  // 33 tokens; the 40th is the last answer there could be
   EXPECT_EQ(text->sequences(Split::test), 6);
   EXPECT_EQ(text->lengthened(2)->sequences(Split::test), 3);
+}
+
+// Replayed from the words of the option: lanes of equal length, windows that follow one another, gradients aside.
+TEST_F(TextFiles, LanesGoOnFromWindowToWindow) {
+  put("train", counted(104));  // lanes of 34 tokens: 4 windows of 8, and 2 tokens that fill none
+  put("eval", counted(41));
+  put("test", counted(60));
+  const auto text = task({{"lanes", 3}, {"eval_lanes", 2}});
+  ASSERT_EQ(text->sequences(Split::train), 12);
+  EXPECT_EQ(text->sequences(Split::eval), 2);
+  EXPECT_EQ(text->shape(Split::eval), (SequenceShape{20, 1, 20}));
+  EXPECT_EQ(text->shape(Split::test), (SequenceShape{29, 1, 29}));
+  SequenceBuffer train(*text, Split::train);
+  std::set<int> left_out;
+  for (std::uint64_t n = 0; n < 12 * 30; ++n) {
+    const int epoch = static_cast<int>(n / 12), lane = static_cast<int>(n % 3),
+              window = static_cast<int>(n / 3 % 4);
+    const int left = train.draw(5, n - n % 12).tokens[0];  // lane 0 begins at 0
+    ASSERT_TRUE(left >= 0 && left <= 2) << epoch;
+    left_out.insert(left);
+    const SequenceView s = train.draw(5, n);
+    for (int t = 0; t < 8; ++t) {
+      ASSERT_EQ(s.tokens[t], lane * 34 + left + window * 8 + t) << n;
+      ASSERT_EQ(s.target[t], s.tokens[t] + 1);
+    }
+  }
+  EXPECT_EQ(left_out.size(), 3u);
+  SequenceBuffer test(*text, Split::test);
+  for (const std::uint64_t lane : {0, 1}) {
+    const SequenceView s = test.draw(5, lane);
+    for (int t = 0; t < 29; ++t) {
+      ASSERT_EQ(s.tokens[t], static_cast<int>(lane) * 29 + t);
+      ASSERT_EQ(s.target[t], s.tokens[t] + 1);
+    }
+  }
+  EXPECT_EQ(task({{"lanes", 3}})->sequences(Split::test), 3) << "eval_lanes is lanes";
+  EXPECT_EQ(task({{"eval_lanes", 1}})->shape(Split::train).T, 8);
+  expect_refused("makes lanes of 14 tokens of the 104 of train; give at most 6 lanes", {{"lanes", 7}});
+  expect_refused("makes lanes of 8 tokens of the 41 of eval; give at most 4 lanes", {{"eval_lanes", 5}});
+  try {
+    text->lengthened(2);
+    ADD_FAILURE();
+  } catch (const OptionError& error) {
+    EXPECT_EQ(error.key, "eval.length_factors");
+  }
 }
 
 TEST_F(TextFiles, BytesIdsAndArraysOfThemAreOneText) {

@@ -22,7 +22,8 @@ struct RunState {
   std::vector<double>
       report;  ///< counts and norms since the last evaluation (kernels/optimizer/book_keeping.h)
   std::map<std::string, Series> curves;
-  std::string parameters;  ///< bytes of parameters and Adam's moments, in the run's precision
+  std::string
+      parameters;  ///< bytes of parameters, Adam's moments and what lanes hold, in the run's precision
 };
 
 /// A line of JSON, then the bytes of the parameters.
