@@ -16,6 +16,7 @@
 
 #include "plots/drawing/drawing.h"
 #include "results/csv.h"
+#include "results/numbers/verdict.h"
 
 namespace crosstalk {
 namespace {
@@ -79,8 +80,9 @@ bool has_diverged(const Record& record) {
 
 RecordList results_of(const RecordList& records) {
   RecordList kept;
-  std::copy_if(records.begin(), records.end(), std::back_inserter(kept),
-               [](const Record* record) { return record->status != RunStatus::failed; });
+  std::copy_if(records.begin(), records.end(), std::back_inserter(kept), [](const Record* record) {
+    return record->status != RunStatus::failed && !is_outrun(*record);
+  });
   return kept;
 }
 
