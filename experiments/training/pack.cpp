@@ -82,6 +82,8 @@ class Pack {
       client_.progressed(chunk * static_cast<std::int64_t>(active_.size()));
       const std::chrono::duration<double> seconds = Clock::now() - chunk_start;
       chooser.measured(threads, seconds.count() / static_cast<double>(std::max<std::int64_t>(1, chunk)));
+      const double sharers = static_cast<double>(active_.size()) * std::max(1, settings_.side_by_side());
+      for (const int r : active_) slot(r).device_s += seconds.count() / sharers;
       require_unchanged(*task_);
       after_evaluation(chunk);
       if (const auto changed = files_changed(*task_)) {  // the data of these steps was in memory, unchanged
@@ -332,6 +334,7 @@ class Pack {
       record.metrics["stage"] = static_cast<double>(one.promotions.size() + 1);
     }
     record.provenance = {{"pack", replicas_.count()},
+                         {"device_s", one.device_s},
                          {"forms", training_.is_empty() ? evaluator_.forms() : training_.forms()}};
     return record;
   }

@@ -272,6 +272,10 @@ class Scheduler {
       const int side_by_side = std::min(workers_, queue_.working + static_cast<int>(queue_.packs.size()));
       return std::max(1, workers_ / std::max(1, side_by_side));
     };
+    const auto side_by_side = [this] {
+      const std::lock_guard lock(queue_.mutex);
+      return queue_.working - queue_.measuring;
+    };
     const auto unfinished = [&] {
       QueuedPack rest{cost, queued.priority, {}, queued.slots, queued.bytes};
       for (const QueuedRun& run : kept) {
@@ -283,7 +287,8 @@ class Scheduler {
     // The rest of the work, once the memory is free again.
     std::function<void(const Admission::Place&)> then;
     try {
-      if (!train_pack(study_, pack, {slots, options_.device, queued.priority, threads}, client)) {
+      if (!train_pack(study_, pack, {slots, options_.device, queued.priority, threads, side_by_side},
+                      client)) {
         const std::lock_guard lock(queue_.mutex);
         queue_.interrupted = true;
       }

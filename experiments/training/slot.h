@@ -20,6 +20,7 @@ constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 struct Slot {
   const Run* run = nullptr;  ///< nullptr: empty
   std::string race = {};
+  double device_s = 0;  ///< seconds of the device: its share of its pack's, and of those side by side
   std::int64_t steps = 0, strikes = 0;
   double best = std::numeric_limits<double>::infinity();
   EvalSummary last{kNaN, kNaN, kNaN};
