@@ -10,10 +10,10 @@ namespace crosstalk::checks {
 namespace {
 
 /// Three rates of two points and two seeds: four races.
-std::vector<Run> raced_runs(bool race, int max_steps = 400) {
+std::vector<Run> raced_runs(bool race, int max_steps = 400, double stop_loss = 0.05) {
   return runs_of(fmt::format("model.d_key = 6\ntask.queries = 3\ntrain.max_steps = {}\neval.every = 20\n"
-                             "train.patience = 1000\ntrain.stop_loss = 0.05\ntrain.race = {}",
-                             max_steps, race),
+                             "train.patience = 1000\ntrain.stop_loss = {}\ntrain.race = {}",
+                             max_steps, stop_loss, race),
                  "name = \"softmax\"", "[1, 2]",
                  "\"task.associations\" = [4, 6]\n\"train.learning_rate\" = [0.001, 0.02, 0.01]");
 }
@@ -78,13 +78,13 @@ TEST(Race, PacksThreadsAndOrderDoNotMatter) {
 }
 
 TEST(Race, StopsAndLostStatesDoNotMatter) {
-  const auto runs = raced_runs(true);
+  const auto runs = raced_runs(true, 400, 1e-6);
   const Records whole = raced(runs, 0);
   for (const bool lose : {false, true}) {
     for (const int pack : {1, 12}) {
       Referee referee;
       int reports = 0;
-      referee.on_progress = [&](std::int64_t) { referee.stop = ++reports % 3 == 0; };
+      referee.on_progress = [&](std::int64_t) { referee.stop = ++reports % 2 == 0; };
       if (lose) {
         train_runs("test", runs, on_cpu(pack), referee);
         ASSERT_FALSE(referee.states.empty());
@@ -127,7 +127,8 @@ TEST(Race, OneRefusedClaimLeavesTheWholeRace) {
     rival.taken = runs[3].id;
     EXPECT_TRUE(train_runs("test", runs, on_cpu(pack), rival));
     EXPECT_EQ(rival.records.size(), 9u);
-    for (const crosstalk::Run& run : runs) EXPECT_EQ(rival.records.count(run.id), race_of(run.config) == race ? 0u : 1u);
+    for (const crosstalk::Run& run : runs)
+      EXPECT_EQ(rival.records.count(run.id), race_of(run.config) == race ? 0u : 1u);
   }
 }
 
