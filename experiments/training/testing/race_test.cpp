@@ -10,10 +10,10 @@ namespace crosstalk::checks {
 namespace {
 
 /// Three rates of two points and two seeds: four races.
-std::vector<Run> raced_runs(bool race, int max_steps = 400, double stop_loss = 0.05) {
-  return runs_of(fmt::format("model.d_key = 6\ntask.queries = 3\ntrain.max_steps = {}\neval.every = 20\n"
+std::vector<Run> raced_runs(bool race, int max_steps = 400, double stop_loss = 0.05, int every = 20) {
+  return runs_of(fmt::format("model.d_key = 6\ntask.queries = 3\ntrain.max_steps = {}\neval.every = {}\n"
                              "train.patience = 1000\ntrain.stop_loss = {}\ntrain.race = {}",
-                             max_steps, stop_loss, race),
+                             max_steps, every, stop_loss, race),
                  "name = \"softmax\"", "[1, 2]",
                  "\"task.associations\" = [4, 6]\n\"train.learning_rate\" = [0.001, 0.02, 0.01]");
 }
@@ -78,7 +78,7 @@ TEST(Race, PacksThreadsAndOrderDoNotMatter) {
 }
 
 TEST(Race, StopsAndLostStatesDoNotMatter) {
-  const auto runs = raced_runs(true, 400, 1e-6);
+  const auto runs = raced_runs(true, 400, 1e-4, 4);
   const Records whole = raced(runs, 0);
   for (const bool lose : {false, true}) {
     for (const int pack : {1, 12}) {
