@@ -65,10 +65,10 @@ std::vector<Share> share_out(const std::vector<Run>& runs, int workers, const Tr
   std::vector<Group> groups;
   for (auto& [key, group] : by_key) {
     // Ids are hashes: in their order, no share has all runs of one seed or rate.
-    std::sort(group.races.begin(), group.races.end());
+    std::ranges::sort(group.races);
     groups.push_back(std::move(group));
   }
-  std::sort(groups.begin(), groups.end(), [](const Group& a, const Group& b) {
+  std::ranges::sort(groups, [](const Group& a, const Group& b) {
     const double x = a.whole(), y = b.whole();
     return x != y ? x > y : a.races[0] < b.races[0];
   });
@@ -93,7 +93,7 @@ std::vector<Share> share_out(const std::vector<Run>& runs, int workers, const Tr
     for (std::size_t part = 0; part < parts; ++part) {
       const auto from = group.races.begin() + static_cast<std::ptrdiff_t>(part * here / parts),
                  to = group.races.begin() + static_cast<std::ptrdiff_t>((part + 1) * here / parts);
-      const auto least = static_cast<std::size_t>(std::min_element(load.begin(), load.end()) - load.begin());
+      const auto least = static_cast<std::size_t>(std::ranges::min_element(load) - load.begin());
       shares[least].push_back(flat(from, to));
       load[least] += group.cost * static_cast<double>(shares[least].back().size());
     }

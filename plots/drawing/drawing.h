@@ -78,10 +78,8 @@ struct Drawing {
   std::vector<std::string> doubts = {};                            ///< of these, what the picture has to say
   std::map<std::string, std::string> brief = {};  ///< footnote -> the same for one line of a narrow picture
   /// Seeds of the drawn medians; said once, of all panels together.
-  struct Seeds {
-    int fewest = 0, most = 0, diverged = 0;
-  };
-  std::optional<Seeds> seeds;
+  std::optional<SeedRange> seeds;
+  int diverged = 0;                ///< runs of its lines
   bool lines_may_coincide = true;  ///< false: each has a panel of its own
   /// What every record must have to be drawn: keys of its configuration, state_bytes, parameters, curves.NAME,
   /// profiles.NAME; and the metric that is drawn of it ("" = what the last of these holds).
@@ -144,6 +142,9 @@ extern const char *const kReportPage, *const kReportStyle, *const kReportScript,
 std::string python_text(const nlohmann::ordered_json& value);
 /// Python source of a row's key in lines.py: ("dpfp2", 64).
 std::string python_key(const std::string& label, std::int64_t d_dot);
+
+/// A template with what stands between its two lines "# --- WHAT" and "# --- end of WHAT" replaced.
+std::string replaced(const std::string& script, const std::string& what, const std::string& by);
 
 /// Orders lines as the legend does: by rank, then by d_dot and d_key.
 void sort_lines(std::vector<RecordLine>& lines, const std::map<std::string, LabelStyle>& styles);
@@ -266,6 +267,20 @@ void add_empty_rows(Drawing& drawing, const std::vector<RecordLine>& lines);
 std::pair<double, double> x_range(const std::vector<FigureRow>& rows);
 /// "Evaluation loss (cross-entropy)".
 std::string loss_axis(const std::string& split, const FigureInput& input);
+/// A flat line of theory ("chance": its legend is `name`) across the axis.
+void add_level(Drawing& drawing, const std::string& what, const std::string& name, double level,
+               std::pair<double, double> xlim);
+/// An entry for a line that is drawn behind, once.
+void add_overlay(Drawing& drawing, const Overlay& overlay);
+/// Counts the seeds of lines for `figure`'s notes and legend. Returns the number that is expected of each.
+int begin_lines(Drawing& drawing, const std::vector<RecordLine>& lines, const FigureInput& input,
+                const std::string& x_name, bool always_d_dot = false);
+/// Scale and ends of an axis of sizes that are spread over octaves (rates have decades), or lie close.
+struct SizeAxis {
+  const char* scale;
+  std::pair<double, double> range;
+};
+SizeAxis size_axis(double first, double last, double margin_of_one);
 /// Says that published points are not drawn here.
 void note_published(const FigureInput& input, const char* figure);
 /// The key along which tables of final values stand: --x, the load, or what else varies.

@@ -100,8 +100,8 @@ std::string figure_text(const SuggestedFigure& figure, const LabelledRecords& ro
   std::ostringstream unsaid;
   const ComposedFigure made = compose_figure(figure.name, rows, figure.options, unsaid);
   const std::string id = fmt::format("f{}", index);
-  const auto kind = std::find_if(figure_kinds().begin(), figure_kinds().end(),
-                                 [&](const FigureKind& one) { return one.name == figure.name; });
+  const auto kind =
+      std::ranges::find_if(figure_kinds(), [&](const FigureKind& one) { return one.name == figure.name; });
   const auto task = figure.options.where.find("task.name");
   std::string text =
       fmt::format("<section aria-labelledby=\"{}\">\n<h3 id=\"{}\">{}{}</h3>\n<figure>\n", id, id,
@@ -169,7 +169,7 @@ std::string figures_text(const LabelledRecords& rows, const FigureOptions& optio
 std::string rates_text(const RecordList& records, const Names& names) {
   const std::string rate = "train.learning_rate";
   const std::vector<std::string> telling = telling_keys(records);
-  if (std::find(telling.begin(), telling.end(), rate) == telling.end()) return "";
+  if (std::ranges::find(telling, rate) == telling.end()) return "";
   std::string rows;
   std::vector<EdgeChoice> edges;
   try {
@@ -194,7 +194,7 @@ std::string rates_text(const RecordList& records, const Names& names) {
       for (const std::string& value : sorted_values(rates))
         parts.push_back(fmt::format("{} ({})", html(value), plural(settings[value].size(), "setting")));
       const auto edge =
-          std::find_if(edges.begin(), edges.end(), [&](const EdgeChoice& one) { return one.label == label; });
+          std::ranges::find_if(edges, [&](const EdgeChoice& one) { return one.label == label; });
       std::string warning;
       if (edge != edges.end()) {
         std::vector<std::string> at;
@@ -283,8 +283,7 @@ std::string report_page(const LabelledRecords& rows, const FigureOptions& option
     for (const std::string& key : telling) numbers.push_back(config_number(*record, key).value_or(0));
     return std::tuple(rank.at(record->label), numbers, record->seed, record->id);
   };
-  std::sort(records.begin(), records.end(),
-            [&](const Record* a, const Record* b) { return place(a) < place(b); });
+  std::ranges::sort(records, [&](const Record* a, const Record* b) { return place(a) < place(b); });
   const RunsTable runs = runs_table(records, names);
   const std::string rates = rates_text(records, names);
   std::string body = fmt::format("<header>\n<h1>{}</h1>\n", html_of(input.title));

@@ -41,9 +41,8 @@ std::vector<Column> columns_of(const RecordList& records) {
                                  {"verdict", "verdict", false}};
   for (const std::string& key : telling_keys(records)) {
     const auto values = values_of(records, key);
-    columns.push_back({key, key, std::all_of(values.begin(), values.end(), [](const auto& v) {
-                         return number_in(v).has_value();
-                       })});
+    columns.push_back(
+        {key, key, std::ranges::all_of(values, [](const auto& v) { return number_in(v).has_value(); })});
   }
   if (values_of(records, "d_dot").size() > 1) columns.push_back({"d_dot", "d_dot"});
   if (values_of(records, "state_size").size() > 1) columns.push_back({"state_size", "state size"});
@@ -51,8 +50,8 @@ std::vector<Column> columns_of(const RecordList& records) {
   columns.push_back({"eval_loss", "eval_loss"});
   for (const char* metric : {"test_loss", "eval_accuracy", "test_accuracy"}) {
     const Metric one{metric, metric};
-    if (std::any_of(records.begin(), records.end(),
-                    [&](const Record* record) { return std::isfinite(value_of(*record, one)); }))
+    if (std::ranges::any_of(records,
+                            [&](const Record* record) { return std::isfinite(value_of(*record, one)); }))
       columns.push_back({metric, metric});
   }
   columns.push_back({"id", "run", false});
@@ -211,9 +210,8 @@ std::string plural(std::size_t count, const std::string& noun) {
 
 std::string listed(const std::vector<std::string>& words, const char* last) {
   if (words.size() < 2) return words.empty() ? "" : words[0];
-  const bool commas = std::any_of(words.begin(), words.end(), [](const std::string& word) {
-    return word.find(',') != std::string::npos;
-  });
+  const bool commas =
+      std::ranges::any_of(words, [](const std::string& word) { return word.find(',') != std::string::npos; });
   return fmt::format("{}{} {} {}", fmt::join(words.begin(), words.end() - 1, commas ? "; " : ", "),
                      commas ? ";" : "", last, words.back());
 }

@@ -16,8 +16,11 @@ using RecordList = std::vector<const Record*>;
 std::optional<std::string> config_text(const Record& record, const std::string& key);
 std::optional<double> config_number(const Record& record, const std::string& key);
 
-/// The same, and "label" (or "memory", as in the grid of a study), "study", "status", "verdict", "semantics", "seed", "id", "d_dot", "state_size" and
-/// "study_version".
+/// NaN where the record has no such metric.
+double metric_in(const Record& record, const std::string& name);
+
+/// A value of the configuration, and "label" (or "memory", as in the grid of a study), "study", "status", "verdict", "semantics",
+/// "seed", "id", "d_dot", "state_size" and "study_version".
 std::optional<std::string> field_text(const Record& record, const std::string& key);
 
 /// Equal as texts or as numbers.
