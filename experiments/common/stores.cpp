@@ -267,7 +267,8 @@ CommandOption where_option() {
   return {
       "where", "KEY=VALUE",
       "Only runs that match; KEY is a dotted key, label (or memory: [memories.LABEL] of the study, whose kind is "
-      "memory.name), study, status or semantics; VALUE may be A,B and may hold * and ?",
+      "memory.name), study, status or semantics; VALUE may be A,B and may hold * and ?; none is also no such key, of runs of "
+      "another task, say",
       true};
 }
 

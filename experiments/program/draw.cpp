@@ -195,4 +195,16 @@ void write_output(const fs::path& path, const std::string& text) {
   if (!(out << text << std::flush)) throw StoreError(fmt::format("{}: could not be written", path.string()));
 }
 
+void write_page(const fs::path& path, const std::string& page, const std::string& kind) {
+  std::error_code error;
+  if (fs::is_regular_file(path, error) && fs::file_size(path, error) > 0) {
+    std::string head(4096, '\0');
+    std::ifstream(path, std::ios::binary).read(head.data(), static_cast<std::streamsize>(head.size()));
+    if (head.find(fmt::format("content=\"crosstalk {}\"", kind)) == std::string::npos)
+      throw UsageError(
+          fmt::format("--out {}: it exists and is no {}; give another name", path.string(), kind));
+  }
+  write_output(path, page);
+}
+
 }  // namespace crosstalk::program

@@ -25,5 +25,7 @@ void with_notes(const std::string& what, Console& console,
 /// Writes what --out names: a file appears whole or not at all; pipes and devices are written as they are. Throws UsageError
 /// and StoreError.
 void write_output(const std::filesystem::path& path, const std::string& text);
+/// The same of a page of `crosstalk KIND`, but over nothing that is not one.
+void write_page(const std::filesystem::path& path, const std::string& page, const std::string& kind);
 
 }  // namespace crosstalk::program

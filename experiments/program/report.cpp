@@ -109,16 +109,6 @@ std::map<std::string, Record> training_of(const Arguments& arguments) {
   return training;
 }
 
-/// Refuses to write over what is no report.
-void check_report(const fs::path& out) {
-  std::error_code error;
-  if (!fs::is_regular_file(out, error) || fs::file_size(out, error) == 0) return;
-  std::string head(4096, '\0');
-  std::ifstream(out, std::ios::binary).read(head.data(), static_cast<std::streamsize>(head.size()));
-  if (head.find("content=\"crosstalk report\"") == std::string::npos)
-    throw UsageError(fmt::format("--out {}: it exists and is no report; give another name", out.string()));
-}
-
 int run_report(const Arguments& arguments, Console& console) {
   if (const std::string ending = foreign_ending(fs::path(arguments.get("out")), ".html .htm");
       !ending.empty())
@@ -157,8 +147,7 @@ int run_report(const Arguments& arguments, Console& console) {
   std::string page;
   with_notes("report", console,
              [&](std::ostream& notes) { page = report_page(rows, options, input, notes); });
-  check_report(out);
-  write_output(out, page);
+  write_page(out, page, "report");
   console.out << out.string() << "\n";
   return exit_done;
 }

@@ -135,8 +135,9 @@ extern const char* const kErrorsTemplate;  // templates/errors.py
 // Of memories that were looked into, and the block that they share.
 extern const char *const kInsideStyle,
     *const kReadWeightsTemplate, *const kKeyOverlapTemplate, *const kStateTemplate, *const kGatesTemplate;
-// The page of `crosstalk report`, and the hash of its script (templates/report.*).
-extern const char *const kReportPage, *const kReportStyle, *const kReportScript, *const kReportHash;
+// The page of `crosstalk report` and `crosstalk atlas`, and the hashes of their scripts (templates/report.*, page.js, atlas.js).
+extern const char *const kReportPage,
+    *const kReportStyle, *const kReportScript, *const kReportHash, *const kAtlasScript, *const kAtlasHash;
 
 /// Python source of a JSON value.
 std::string python_text(const nlohmann::ordered_json& value);
@@ -162,6 +163,10 @@ void add_legend(Drawing& drawing, const std::vector<RecordLine>& lines,
 /// The values of records that stand at one point, as a row; all seeds count, diverged ones as the worst.
 FigureRow row_of(const RecordLine& line, double x, const RecordList& records, const Metric& metric);
 
+/// Its median to three digits, and "[lo, hi]" ("" of one seed), as tables have them.
+std::string cell_number(double value);
+std::string interval_of(const FigureRow& row);
+
 /// Counts the seeds of these lines, for finish_footnotes().
 void count_drawn_seeds(Drawing& drawing, const std::vector<RecordLine>& lines);
 /// "Lines: median over 5 seeds; bands: range ...", a word on diverged runs, and on lines that lie in each other.
@@ -180,6 +185,8 @@ struct ByColumns {
   std::map<std::string, std::vector<std::string>> values;
   std::map<std::string, std::string> names = {};  ///< of the memory alone, for tables
 };
+/// A field of CSV, quoted where it must be.
+std::string csv_field(const std::string& text);
 /// Head and rows of the CSV, cell by cell; and as text.
 std::vector<std::vector<std::string>> csv_cells(const Drawing& drawing, const ByColumns& by = {});
 std::string csv_text(const Drawing& drawing, const ByColumns& by = {});

@@ -26,6 +26,13 @@ std::string dict(const char* name, const char* comment, const Pairs& entries) {
 
 }  // namespace
 
+std::string csv_field(const std::string& text) {
+  if (text.find_first_of(",\"\n\r") == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return quoted + "\"";
+}
+
 std::string python_text(const nlohmann::ordered_json& value) {
   if (value.is_boolean()) return value.get<bool>() ? "True" : "False";
   if (value.is_number_float()) return fmt::format("{}", value.get<double>());

@@ -26,23 +26,6 @@ bool styles_line(const Drawing& drawing, const FigureRow& row) {
   return std::ranges::any_of(drawing.lines, [&](const LineEntry& line) { return line.label == row.label; });
 }
 
-std::string cell_number(double value) {
-  if (std::isinf(value)) return value > 0 ? "diverged" : "$-\\infty$";
-  if (std::isnan(value)) return "";
-  std::string text = fmt::format("{:.3g}", value);
-  if (const auto e = text.find('e'); e != std::string::npos && text[e + 2] == '0')
-    text.erase(e + 2, 1);  // 1e-05
-  return text;
-}
-
-std::string interval_of(const FigureRow& row) {
-  if (row.n < 2 || std::isnan(row.lo)) return "";
-  const auto end = [](double value) {
-    return std::isinf(value) ? fmt::format("{}", value) : cell_number(value);
-  };
-  return fmt::format("[{}, {}]", end(row.lo), end(row.hi));
-}
-
 /// Makes bold what is best of its column among the rows of one group, beyond doubt; a sentence that says by what. `values`: of
 /// rows and columns, null where there is none.
 std::string mark_best(Table& table, const std::vector<std::vector<const FigureRow*>>& values,
@@ -380,6 +363,23 @@ std::vector<double> tracking_places(const Drawing& drawing, const Prepared& prep
 }
 
 }  // namespace
+
+std::string cell_number(double value) {
+  if (std::isinf(value)) return value > 0 ? "diverged" : "$-\\infty$";
+  if (std::isnan(value)) return "";
+  std::string text = fmt::format("{:.3g}", value);
+  if (const auto e = text.find('e'); e != std::string::npos && text[e + 2] == '0')
+    text.erase(e + 2, 1);  // 1e-05
+  return text;
+}
+
+std::string interval_of(const FigureRow& row) {
+  if (row.n < 2 || std::isnan(row.lo)) return "";
+  const auto end = [](double value) {
+    return std::isinf(value) ? fmt::format("{}", value) : cell_number(value);
+  };
+  return fmt::format("[{}, {}]", end(row.lo), end(row.hi));
+}
 
 std::string final_key(const FigureInput& shown) {
   FigureInput input{shown.of_all_panels != nullptr ? *shown.of_all_panels : shown.records, shown.styles,

@@ -218,11 +218,19 @@ bool matches(const std::string& value, const std::string& wanted) {
   return false;
 }
 
+namespace {
+
+/// One entry of `where`; "none" among its alternatives takes records without the key, too (runs of another task, say).
+bool meets(const Record& record, const std::string& key, const std::string& wanted) {
+  if (const auto value = field_text(record, key)) return matches(*value, wanted);
+  return fmt::format(",{},", wanted).find(",none,") != std::string::npos;
+}
+
+}  // namespace
+
 bool matches_all(const Record& record, const std::map<std::string, std::string>& where) {
-  return std::ranges::all_of(where, [&](const auto& condition) {
-    const auto value = field_text(record, condition.first);
-    return value && matches(*value, condition.second);
-  });
+  return std::ranges::all_of(
+      where, [&](const auto& condition) { return meets(record, condition.first, condition.second); });
 }
 
 std::vector<std::string> sorted_values(const std::vector<std::string>& values) {
@@ -302,7 +310,10 @@ void check_alternatives(const RecordList& records, const std::string& key, const
   std::istringstream alternatives(wanted);
   for (std::string one; std::getline(alternatives, one, ',');) {
     if (trimmed(one).empty() ||
-        std::ranges::any_of(values, [&](const std::string& value) { return matches(value, one); }))
+        std::ranges::any_of(values, [&](const std::string& value) { return matches(value, one); }) ||
+        std::ranges::any_of(records, [&](const Record* record) {
+          return !field_text(*record, key) && meets(*record, key, trimmed(one));
+        }))
       continue;
     const std::string other = trimmed(one);
     const std::size_t sign = other.find('=');
@@ -345,10 +356,8 @@ RecordList choose_records(const RecordList& records, const std::map<std::string,
     RecordList matching;
     std::vector<std::string> values;
     for (const Record* record : chosen) {
-      const auto value = field_text(*record, key);
-      if (!value) continue;
-      values.push_back(*value);
-      if (matches(*value, wanted)) matching.push_back(record);
+      if (auto value = field_text(*record, key)) values.push_back(std::move(*value));
+      if (meets(*record, key, wanted)) matching.push_back(record);
     }
     if (matching.empty())
       throw std::invalid_argument(fmt::format(

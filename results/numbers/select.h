@@ -33,7 +33,7 @@ bool matches(const std::string& value, const std::string& wanted);
 /// Values sorted as numbers where they are numbers.
 std::vector<std::string> sorted_values(const std::vector<std::string>& values);
 
-/// Records that match every entry of `where`: key of field_text -> value of matches(). Throws
+/// Records that match every entry of `where`: key of field_text -> value of matches(), where "none" also means no such key. Throws
 /// std::invalid_argument if a key is unknown to all records (names the nearest), if a value between commas stands in
 /// none, or if nothing matches (names the values that there are).
 RecordList choose_records(const RecordList& records, const std::map<std::string, std::string>& where);

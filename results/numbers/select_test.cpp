@@ -184,6 +184,24 @@ TEST(ChooseRecords, ByTextNumberAndPattern) {
               HasSubstr("no record matches; there are 3"));
 }
 
+TEST(ChooseRecords, NoneIsAlsoNoSuchKey) {
+  Runs runs;
+  runs.add(1e-3, 1, 0.1, 20, "text").config.erase("task.associations");
+  runs.add(1e-3, 1, 0.1, 20, "recall");
+  runs.add(1e-3, 1, 0.1, 40, "recall");
+  const auto count = [&](const std::string& wanted) {
+    return choose_records(runs.list(), {{"task.associations", wanted}}).size();
+  };
+  EXPECT_EQ(count("20"), 1U);
+  EXPECT_EQ(count("20,none"), 2U);
+  EXPECT_EQ(count("none"), 1U);
+  EXPECT_EQ(count("*"), 2U);
+  EXPECT_THAT(crosstalk::testing::refusal_of([&] {
+                choose_records(runs.list(), {{"seed", "1,none"}});
+              }),
+              HasSubstr("none"));
+}
+
 TEST(SortedValues, NumbersByTheirValueThenWords) {
   EXPECT_THAT(sorted_values({"10", "b", "9", "1e-3", "a", "9"}), ElementsAre("1e-3", "9", "10", "a", "b"));
 }
