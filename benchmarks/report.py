@@ -8,6 +8,8 @@ report.py memories FOLDER               the same for run_gpu.sh --memories, and 
 report.py memories FILE.csv             the table of such a file
 report.py forms FILE.csv [LIMIT]        of short sequences: time of chunks over time of all pairs, from what crosstalk_forms_benchmark
                                         prints; exits with 1 where the form `automatic` took more than LIMIT times the fastest's
+report.py cliffs FILE.json...           of what `crosstalk bench --json` printed: where a memory takes more than three times its trend;
+                                        exits with 1 where one does
 report.py labels                        the labels of a study whose plan is read as JSON
 """
 # SPDX-License-Identifier: Apache-2.0
@@ -264,6 +266,33 @@ def forms(source, limit=None):
     return 1 if slow else 0
 
 
+def cliffs(sources, limit=3):
+    """Names the shapes at which a memory falls off. The trend: what the median memory takes for a step of that shape, times how the
+    memory itself stands to it at the shapes that suit it (its lower quartile)."""
+    times = {}  # shape -> memory -> us a model-step
+    for source in sources:
+        for row in json.loads(Path(source).read_text())["rows"]:
+            config = row["config"]
+            shape = tuple(config.get(key) for key in ("model.width", "task.length", "model.heads", "train.batch"))
+            if row["us_per_model_step"] > 0:
+                times.setdefault(shape, {})[row["label"]] = row["us_per_model_step"]
+    usual = {shape: statistics.median_low(us.values()) for shape, us in times.items()}
+    ratios = {}  # memory -> shape -> its time over the median memory's
+    for shape, of in times.items():
+        for memory, us in of.items():
+            ratios.setdefault(memory, {})[shape] = us / usual[shape]
+    found = []
+    for memory, of in ratios.items():
+        level = sorted(of.values())[len(of) // 4]
+        found += [(ratio / level, memory, shape) for shape, ratio in of.items() if ratio > limit * level]
+    print(f"{len(ratios)} memories at {len(times)} shapes: {len(found) or 'no'} cliff{'' if len(found) == 1 else 's'}\n")
+    if found:
+        table(["memory", "width", "T", "heads", "sequences", "us a model-step", "times its trend"],
+              [[f"`{memory}`", *map(str, shape), number(times[shape][memory]), f"{factor:.1f}"]
+               for factor, memory, shape in sorted(found, reverse=True)])
+    return 1 if found else 0
+
+
 def labels():
     """Labels of a plan's runs, each once, in its order: one label a memory, the first that stands for its configuration."""
     runs = json.load(sys.stdin)["runs"]
@@ -277,6 +306,8 @@ def main(arguments):
         return {"cpu": cpu, "gpu": gpu, "memories": memories}[arguments[0]](arguments[1])
     if len(arguments) in (2, 3) and arguments[0] == "forms":
         return forms(arguments[1], *map(float, arguments[2:]))
+    if len(arguments) >= 2 and arguments[0] == "cliffs":
+        return cliffs(arguments[1:])
     if arguments == ["labels"]:
         return labels()
     sys.exit(__doc__)

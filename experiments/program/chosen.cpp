@@ -223,7 +223,7 @@ std::vector<Run> chosen_runs(const std::vector<Run>& runs, const RecordList& tri
     }
     if (point.best.size() > 1)
       throw std::invalid_argument(fmt::format(
-          "{}: at {} it has {} best values of {}, of runs that differ in something else; give one of them",
+          "{}: at {} it has {} best values of {}, of runs that differ in something else or were raced (train.race); give one of them",
           what, place_text(run, telling), point.best.size(), join(keys, ",")));
     const Texts& best = *point.best.begin();
     if (point.asked.count(best) == 0)

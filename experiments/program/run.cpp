@@ -309,7 +309,10 @@ int train_in_two_steps(const Arguments& arguments, Console& console) {
 }  // namespace
 
 std::pair<Arguments, Arguments> two_steps_of(const Arguments& arguments) {
-  const std::string share = arguments.get("rates-short");
+  std::string share = arguments.get("rates-short");
+  if (share.starts_with("1/") && share.size() < 6 &&
+      share.find_first_not_of("0123456789", 2) == std::string::npos && std::atoi(share.c_str() + 2) > 0)
+    share = fmt::format("{}", 1. / std::atoi(share.c_str() + 2));
   for (const char* other : {"chosen-of", "only", "shard", "dry-run", "worker"})
     if (arguments.has(other))
       throw UsageError(fmt::format(
@@ -391,7 +394,7 @@ extern const Command run_command = {
       for (CommandOption& option : chosen_options()) options.push_back(std::move(option));
       options.push_back(
           {"rates-short", "SHARE",
-           "First choose among the values of --best (rates and decays, if not given) by one seed and this share of the steps"});
+           "First choose among the values of --best (rates and decays, if not given) by one seed and this share of the steps, such as 1/8"});
       options.push_back({"dry-run,n", "", "Only show what would be trained (as 'crosstalk plan')"});
       return options;
     }(),

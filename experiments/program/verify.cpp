@@ -20,6 +20,7 @@
 #include "experiments/study/schema.h"
 #include "experiments/training/foreign_memory.h"
 #include "experiments/training/training.h"
+#include "results/numbers/verdict.h"
 #include "results/store/record_io.h"
 #include "results/suspects.h"
 
@@ -80,6 +81,11 @@ std::vector<Check> sample(const StoreContents& contents, const std::optional<Stu
 class Checker final : public TrainingClient {
  public:
   Checker(const std::map<std::string, Check*>& by_id, Console& console) : by_id_(by_id), console_(console) {}
+  /// A run that was outrun ends where it did, whoever won.
+  std::int64_t solved_at(const std::string& race) override {
+    const auto found = solved.find(race);
+    return found == solved.end() ? kNeverSolved : found->second;
+  }
   void finished(Record&& record) override {
     Check& check = *by_id_.at(record.id);
     check.problem = record.status == RunStatus::failed ? record.message : "";
@@ -88,6 +94,8 @@ class Checker final : public TrainingClient {
     if (console_.err_terminal)
       console_.err << fmt::format("\r\x1b[K{}/{} runs", ended_, by_id_.size()) << std::flush;
   }
+
+  std::map<std::string, std::int64_t> solved;  ///< race -> step
 
  private:
   const std::map<std::string, Check*>& by_id_;
@@ -146,6 +154,9 @@ void train_again(std::vector<Check>& checks, const TrainingOptions& training, co
     }
   }
   Checker checker(by_id, console);
+  for (const Run& run : runs)
+    if (const Record& record = *by_id.at(run.id)->recorded; is_outrun(record))
+      checker.solved[race_of(run.config)] = record.steps;
   train_runs(checks[0].recorded->study, runs, training, checker);
   if (console.err_terminal) console.err << "\r\x1b[K" << std::flush;
   train_foreign_again(foreign, store, arguments);

@@ -177,6 +177,7 @@ class Session final : private TrainingClient {
   bool stopped() const override { return stop_flag(); }
 
   bool claim(const std::string& id) override { return work_.claim(id); }
+  std::int64_t solved_at(const std::string& race) override { return work_.solved_at(race); }
 
   void progressed(std::int64_t steps) override {
     const std::lock_guard lock(mutex_);

@@ -25,7 +25,14 @@ SharedWork::SharedWork(const std::filesystem::path& store, const std::vector<Run
     : store_(std::filesystem::absolute(store)),
       claims_(store, claim_options(lease)),
       follower_(store, since) {
-  for (const Run& run : runs) unrecorded_ += runs_.try_emplace(run.id).second;
+  for (const Run& run : runs) {
+    const auto [place, is_new] = runs_.try_emplace(run.id);
+    unrecorded_ += is_new;
+    place->second.race = race_of(run.config);
+    if (!place->second.race.empty()) races_[place->second.race].unrecorded += is_new;
+  }
+  if (!races_.empty())
+    for (const RecordHead& head : StoreFollower(store, {}).added()) note_race(head);
   beating_ = std::thread([this] { beat_until_over(); });
 }
 
@@ -42,6 +49,7 @@ bool SharedWork::claim(const std::string& id) {
   const std::lock_guard lock(mutex_);
   SharedRun& run = runs_.at(id);
   if (run.recorded || run.ours) return run.ours;
+  if (!run.race.empty() && !claims_.take(run.race)) return false;
   if (!claims_.take(id)) return false;
   // The process that held the claim before may have recorded the run just now, or stopped and saved it.
   read_added();
@@ -50,6 +58,17 @@ bool SharedWork::claim(const std::string& id) {
     return false;
   }
   return run.ours = true;
+}
+
+std::int64_t SharedWork::solved_at(const std::string& race) {
+  const std::lock_guard lock(mutex_);
+  read_added();
+  return races_.at(race).solved;
+}
+
+void SharedWork::note_race(const RecordHead& head) {
+  if (const auto race = races_.find(head.race); race != races_.end())
+    race->second.solved = std::min(race->second.solved, head.steps);
 }
 
 void SharedWork::state_read(const std::string& id) {
@@ -65,11 +84,12 @@ void SharedWork::recording(const std::string& id) {
 
 void SharedWork::recorded(const std::string& id) {
   const std::lock_guard lock(mutex_);
-  set_recorded(runs_.at(id));
-  claims_.release(id);
+  set_recorded(id, runs_.at(id));
 }
 
-void SharedWork::set_recorded(SharedRun& run) {
+void SharedWork::set_recorded(const std::string& id, SharedRun& run) {
+  claims_.release(id);
+  if (!run.race.empty() && !run.recorded && --races_.at(run.race).unrecorded == 0) claims_.release(run.race);
   unrecorded_ -= !run.recorded;
   run.recorded = true;
   run.ours = false;
@@ -77,10 +97,10 @@ void SharedWork::set_recorded(SharedRun& run) {
 
 void SharedWork::read_added() {
   for (RecordHead& head : follower_.added()) {
+    if (!head.race.empty()) note_race(head);
     const auto found = runs_.find(head.id);
     if (found == runs_.end() || found->second.recorded) continue;
-    if (found->second.ours) claims_.release(head.id);
-    set_recorded(found->second);
+    set_recorded(head.id, found->second);
     if (!found->second.own_record) news_.push_back(std::move(head));
   }
 }
@@ -96,7 +116,7 @@ std::set<std::string> SharedWork::free_runs() {
   read_added();  // in this order: a worker that ended in between has its record read
   std::set<std::string> free;
   for (auto& [id, run] : runs_) {
-    const bool elsewhere = others.count(id) != 0;
+    const bool elsewhere = others.count(id) != 0 || others.count(run.race) != 0;
     run.begun_elsewhere |= elsewhere;
     if (!elsewhere && !run.recorded) free.insert(id);
   }
@@ -127,7 +147,9 @@ void SharedWork::set_activity(nlohmann::json activity) {
 
 void SharedWork::beat() {
   // Claims that others took while this process was suspended for longer than its lease.
-  for (const std::string& id : claims_.beat(activity_)) runs_.at(id).ours = false;
+  for (const std::string& name : claims_.beat(activity_))
+    for (auto& [id, run] : runs_)
+      if (id == name || run.race == name) run.ours = false;
 }
 
 void SharedWork::beat_until_over() {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "experiments/study/study.h"
+#include "experiments/training/race.h"
 #include "results/store/claims.h"
 #include "results/store/follow.h"
 
@@ -28,8 +29,10 @@ class SharedWork {
   SharedWork(const SharedWork&) = delete;
   SharedWork& operator=(const SharedWork&) = delete;
 
-  /// TrainingClient::claim(): claims the run at its beginning; later, whether it is still ours. Any thread.
+  /// TrainingClient::claim(): claims the run, and its race, at its beginning; later, whether it is still ours. Any thread.
   bool claim(const std::string& id);
+  /// TrainingClient::solved_at(). Any thread.
+  std::int64_t solved_at(const std::string& race);
   /// The trainer read the saved state of this run, or found none. A state that is saved afterwards is left to
   /// a later round, which begins with it.
   void state_read(const std::string& id);
@@ -55,13 +58,15 @@ class SharedWork {
 
  private:
   struct SharedRun {
+    std::string race = {};               ///< race_of()
     bool ours = false;                   ///< claimed by this process, and without a record
     bool recorded = false;               ///< by any process
     bool begun_elsewhere = false;        ///< another process had claimed it at some look
     bool own_record = false;             ///< its record is no news
     std::optional<bool> had_state = {};  ///< whether the trainer, which looked for it, found a saved state
   };
-  void set_recorded(SharedRun& run);
+  void set_recorded(const std::string& id, SharedRun& run);
+  void note_race(const RecordHead& head);
   void read_added();
   void beat_until_over();
   void beat();
@@ -72,6 +77,11 @@ class SharedWork {
   std::condition_variable wake_;
   StoreFollower follower_;
   std::unordered_map<std::string, SharedRun> runs_;
+  struct Race {
+    std::int64_t solved = kNeverSolved;  ///< TrainingClient::solved_at()
+    std::int64_t unrecorded = 0;         ///< runs
+  };
+  std::unordered_map<std::string, Race> races_;
   std::size_t unrecorded_ = 0;
   std::vector<RecordHead> news_;
   nlohmann::json activity_ = nlohmann::json::object();

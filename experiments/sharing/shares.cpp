@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "experiments/training/pack.h"
+#include "experiments/training/race.h"
 
 namespace crosstalk::program {
 namespace {
@@ -20,11 +21,18 @@ constexpr double kPacksOfAShare = 4;
 /// Packs of a round, in multiples of those side by side: the barrier after a round costs a tail.
 constexpr std::size_t kOwnRounds = 8;
 
+std::vector<std::string> flat(Share::const_iterator begin, Share::const_iterator end) {
+  std::vector<std::string> ids;
+  for (; begin != end; ++begin) ids.insert(ids.end(), begin->begin(), begin->end());
+  return ids;
+}
+
 /// Runs with equal pack keys.
 struct Group {
-  double cost;  ///< of one run
-  Unit ids;
-  double whole() const { return cost * static_cast<double>(ids.size()); }
+  double cost = 0;  ///< of one run
+  std::size_t runs = 0;
+  std::vector<Unit> races = {};  ///< siblings of a race (train.race) together, other runs each alone
+  double whole() const { return cost * static_cast<double>(runs); }
 };
 
 /// The units of a share that still have something to train.
@@ -39,29 +47,30 @@ Share what_is_left(const Share& share, const std::function<bool(const std::strin
   return left;
 }
 
-std::vector<std::string> flat(Share::const_iterator begin, Share::const_iterator end) {
-  std::vector<std::string> ids;
-  for (; begin != end; ++begin) ids.insert(ids.end(), begin->begin(), begin->end());
-  return ids;
-}
-
 }  // namespace
 
 std::vector<Share> share_out(const std::vector<Run>& runs, int workers, const TrainingOptions& options) {
   const auto n = static_cast<std::size_t>(workers);
-  std::map<std::string, std::vector<const Run*>> by_key;
-  for (const Run& run : runs) by_key[pack_key(run.config)].push_back(&run);
+  std::map<std::string, Group> by_key;
+  std::vector<const Run*> all;
+  for (const Run& run : runs) all.push_back(&run);
+  for (const auto& race : races_in(std::move(all), [](const Run* run) { return race_of(run->config); })) {
+    Group& group = by_key[pack_key(race[0]->config)];
+    if (group.races.empty()) group.cost = estimated_cost(*race[0], options.device);
+    group.runs += race.size();
+    Unit& ids = group.races.emplace_back();
+    for (const Run* run : race) ids.push_back(run->id);
+    std::sort(ids.begin(), ids.end());
+  }
   std::vector<Group> groups;
-  for (auto& [key, members] : by_key) {
-    Group group{estimated_cost(*members[0], options.device), {}};
-    for (const Run* run : members) group.ids.push_back(run->id);
+  for (auto& [key, group] : by_key) {
     // Ids are hashes: in their order, no share has all runs of one seed or rate.
-    std::ranges::sort(group.ids);
+    std::ranges::sort(group.races);
     groups.push_back(std::move(group));
   }
   std::ranges::sort(groups, [](const Group& a, const Group& b) {
     const double x = a.whole(), y = b.whole();
-    return x != y ? x > y : a.ids[0] < b.ids[0];
+    return x != y ? x > y : a.races[0] < b.races[0];
   });
 
   // Longest first to the smallest share: within a third of the optimum (Graham 1969). The cost of a group is an
@@ -74,19 +83,19 @@ std::vector<Share> share_out(const std::vector<Run>& runs, int workers, const Tr
   std::vector<double> load(n, 0);
   const double large = total / (static_cast<double>(n) * kPacksOfAShare);
   for (const Group& group : groups) {
-    const std::size_t runs_here = group.ids.size();
+    const std::size_t here = group.races.size();
     std::size_t size = options.pack > 0 ? static_cast<std::size_t>(options.pack) : 1, parts = 0;
     if (options.device == Device::cuda) {
       size = kLargestPack;
-      parts = std::min({n, runs_here, static_cast<std::size_t>(std::ceil(group.whole() / large))});
+      parts = std::min(n, static_cast<std::size_t>(std::ceil(group.whole() / large)));
     }
-    parts = std::max(parts, (runs_here + size - 1) / size);
+    parts = std::min(here, std::max(parts, (group.runs + size - 1) / size));
     for (std::size_t part = 0; part < parts; ++part) {
-      const auto from = group.ids.begin() + static_cast<std::ptrdiff_t>(part * runs_here / parts),
-                 to = group.ids.begin() + static_cast<std::ptrdiff_t>((part + 1) * runs_here / parts);
+      const auto from = group.races.begin() + static_cast<std::ptrdiff_t>(part * here / parts),
+                 to = group.races.begin() + static_cast<std::ptrdiff_t>((part + 1) * here / parts);
       const auto least = static_cast<std::size_t>(std::ranges::min_element(load) - load.begin());
-      load[least] += group.cost * static_cast<double>(to - from);
-      shares[least].emplace_back(from, to);
+      shares[least].push_back(flat(from, to));
+      load[least] += group.cost * static_cast<double>(shares[least].back().size());
     }
   }
   return shares;

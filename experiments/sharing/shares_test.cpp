@@ -13,6 +13,7 @@
 #include "experiments/common/command.h"
 #include "experiments/common/devices.h"
 #include "experiments/training/pack.h"
+#include "experiments/training/race.h"
 #include "kernels/base/device/cuda_runtime.h"
 #include "kernels/base/error.h"
 
@@ -57,6 +58,31 @@ TEST(Shares, HoldEveryRunOnceInAboutEqualAmounts) {
     for (const crosstalk::Run& run : runs) EXPECT_EQ(ids.count(run.id), 1u);
     EXPECT_LT(most, 1.05 * total / 3);
     EXPECT_EQ(share_out(runs, 3, options), shares);
+  }
+}
+
+TEST(Shares, KeepSiblingsOfARaceTogether) {
+  const auto runs = parse_study(
+                        "[study]\nname = \"s\"\nseeds = { range = [1, 9] }\n[base]\ntask.name = \"recall\"\n"
+                        "task.associations = 4\nmodel.d_key = 8\ntrain.race = true\n"
+                        "[memories.linear]\nname = \"linear_attention\"\n"
+                        "[[grid]]\n\"train.learning_rate\" = [0.1, 0.2, 0.3]\n",
+                        "s.toml")
+                        .runs;
+  std::map<std::string, std::string> race_of_id;
+  for (const crosstalk::Run& run : runs) race_of_id[run.id] = race_of(run.config);
+  for (const Device device : {Device::cpu, Device::cuda}) {
+    TrainingOptions options;
+    options.device = device;
+    std::size_t all = 0;
+    for (const Share& share : share_out(runs, 4, options))
+      for (const Unit& unit : share) {
+        std::map<std::string, int> races;
+        for (const std::string& id : unit) ++races[race_of_id.at(id)];
+        for (const auto& [race, siblings] : races) EXPECT_EQ(siblings, 3);
+        all += unit.size();
+      }
+    EXPECT_EQ(all, runs.size());
   }
 }
 

@@ -23,6 +23,7 @@
 #include "kernels/base/text/narrow.h"
 #include "models/graph/slow_forms.h"
 #include "results/numbers/statistics.h"
+#include "results/numbers/verdict.h"
 #include "tasks/given_files.h"
 #include "tasks/lanes.h"
 
@@ -41,7 +42,8 @@ class Pack {
         settings_(settings),
         client_(client),
         config_(runs[0].run.config),
-        slots_(std::min(static_cast<std::size_t>(settings.slots), runs.size())),
+        slots_(std::max(std::min(static_cast<std::size_t>(settings.slots), runs.size()),
+                        largest_race(runs, [](const PackRun& run) { return race_of(run.run.config); }))),
         stage_(place_of_state(runs[0].state).stage),
         task_(make_task(config_)),
         stages_(task_->stages()),
@@ -51,8 +53,10 @@ class Pack {
         training_(config_, stage_task(), replicas_),
         evaluator_(config_, stage_task(), Split::eval, replicas_),
         schedule_(config_, training_.epoch()) {
-    for (const PackRun& run : runs)
-      waiting_.push_back({&run, schedule_.phase(place_of_state(run.state).steps)});
+    std::vector<const PackRun*> all;
+    for (const PackRun& run : runs) all.push_back(&run);
+    for (auto& race : races_in(std::move(all), [](const PackRun* run) { return race_of(run->run.config); }))
+      waiting_.push_back({race, schedule_.phase(place_of_state(race[0]->state).steps)});
     fill();
   }
 
@@ -79,6 +83,8 @@ class Pack {
       client_.progressed(chunk * static_cast<std::int64_t>(active_.size()));
       const std::chrono::duration<double> seconds = Clock::now() - chunk_start;
       chooser.measured(threads, seconds.count() / static_cast<double>(std::max<std::int64_t>(1, chunk)));
+      const double sharers = static_cast<double>(active_.size()) * std::max(1, settings_.side_by_side());
+      for (const int r : active_) slot(r).device_s += seconds.count() / sharers;
       require_unchanged(*task_);
       after_evaluation(chunk);
       if (const auto changed = files_changed(*task_)) {  // the data of these steps was in memory, unchanged
@@ -105,12 +111,13 @@ class Pack {
 
  private:
   struct Waiting {
-    const PackRun* run;
+    std::vector<const PackRun*> runs;  ///< of one race
     std::int64_t phase;
   };
   struct Ended {
     int r;
     RunStatus status;
+    bool outrun = false;
   };
 
   Slot& slot(int r) { return slots_[static_cast<std::size_t>(r)]; }
@@ -119,28 +126,38 @@ class Pack {
     return last_stage_ ? *task_ : *stages_[static_cast<std::size_t>(stage_)].task;
   }
 
-  /// The next waiting run in phase with those that train.
-  const PackRun* next_waiting() {
+  /// The next waiting runs, of one race, that are in phase with those that train and have room beside them.
+  std::vector<const PackRun*> next_waiting() {
     for (auto it = waiting_.begin(); it != waiting_.end();) {
-      if (!active_.empty() && it->phase != schedule_.phase(slot(active_[0]).steps)) {
+      if (active_.size() + it->runs.size() > slots_.size() ||
+          (!active_.empty() && it->phase != schedule_.phase(slot(active_[0]).steps))) {
         ++it;
         continue;
       }
-      const PackRun* next = it->run;
+      std::vector<const PackRun*> next = std::move(it->runs);
       it = waiting_.erase(it);
-      if (client_.claim(next->run.id)) return next;
+      if (std::all_of(next.begin(), next.end(),
+                      [&](const PackRun* one) { return client_.claim(one->run.id); }))
+        return next;
     }
-    return nullptr;
+    return {};
   }
 
   /// Waiting runs take the empty slots.
   void fill() {
-    for (int r = 0; r < replicas_.count() && !waiting_.empty(); ++r) {
-      if (slot(r).run) continue;
-      const PackRun* next = next_waiting();
-      if (!next) return;
-      begin(r, *next);
-      active_.insert(std::lower_bound(active_.begin(), active_.end(), r), r);
+    while (!waiting_.empty() && active_.size() < slots_.size()) {
+      const std::vector<const PackRun*> next = next_waiting();
+      if (next.empty()) return;
+      const std::string race = race_of(next[0]->run.config);
+      if (!race.empty()) solved_[race] = client_.solved_at(race);
+      for (const PackRun* run : next) {
+        const auto empty =
+            std::find_if(slots_.begin(), slots_.end(), [](const Slot& one) { return one.run == nullptr; });
+        const int r = static_cast<int>(empty - slots_.begin());
+        begin(r, *run);
+        slot(r).race = race;
+        active_.insert(std::lower_bound(active_.begin(), active_.end(), r), r);
+      }
     }
   }
 
@@ -201,13 +218,14 @@ class Pack {
       if (state.steps > 0) client_.save_state(state.id, to_bytes(state));
     }
     for (const Waiting& waiting : waiting_)
-      if (!waiting.run->state.empty()) client_.save_state(waiting.run->run.id, waiting.run->state);
+      for (const PackRun* run : waiting.runs)
+        if (!run->state.empty()) client_.save_state(run->run.id, run->state);
   }
 
   void after_evaluation(std::int64_t chunk) {
     const std::vector<double> reports = replicas_.reports();
     std::vector<Ended> ended;
-    std::vector<int> left;
+    std::vector<int> evaluated, left;
     for (const int r : active_) {
       const double* report = reports.data() + static_cast<std::size_t>(r * replicas_.report.size());
       Slot& one = slot(r);
@@ -222,8 +240,18 @@ class Pack {
       if (chunk > 0) add_training_points(one, report);
       if (!std::isfinite(one.last.loss)) {
         ended.push_back({r, RunStatus::diverged});
-      } else if (one.ends(last_stage_)) {
+        continue;
+      }
+      evaluated.push_back(r);
+      if (!one.race.empty() && one.is_solved())
+        solved_.at(one.race) = std::min(solved_.at(one.race), one.steps);
+    }
+    for (const int r : evaluated) {
+      Slot& one = slot(r);
+      if (one.ends(last_stage_)) {
         ended.push_back({r, RunStatus::done});
+      } else if (!one.race.empty() && one.steps >= solved_.at(one.race)) {
+        ended.push_back({r, RunStatus::done, true});
       } else if (!client_.claim(one.run->id)) {
         left.push_back(r);
       } else {
@@ -282,7 +310,13 @@ class Pack {
     for (const Ended& one : ended)
       if (one.status == RunStatus::done) done.push_back(one.r);
     std::map<int, Record> records;
-    for (const Ended& one : ended) records[one.r] = record_at_end(one.r, one.status);
+    for (const Ended& one : ended) {
+      Record& record = records[one.r] = record_at_end(one.r, one.status);
+      if (one.outrun) record.metrics[kOutrun] = 1;
+      const Slot& at = slot(one.r);
+      if (one.status == RunStatus::done && !at.race.empty() && at.is_solved())
+        record.provenance["race"] = at.race;
+    }
     if (!done.empty()) {
       if (!last_stage_) evaluate_whole_task(done, records);
       read_test(done, records);
@@ -315,6 +349,7 @@ class Pack {
       record.metrics["stage"] = static_cast<double>(one.promotions.size() + 1);
     }
     record.provenance = {{"pack", replicas_.count()},
+                         {"device_s", one.device_s},
                          {"forms", training_.is_empty() ? evaluator_.forms() : training_.forms()}};
     return record;
   }
@@ -355,6 +390,7 @@ class Pack {
   std::optional<std::map<std::string, double>> baselines_;
   std::deque<Waiting> waiting_;
   std::vector<int> active_;
+  std::map<std::string, std::int64_t> solved_;  ///< race -> step at which a sibling was solved
   std::vector<PackRun> promoted_;
   Clock::time_point start_, told_ = {};
 };

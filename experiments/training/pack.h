@@ -39,8 +39,9 @@ double language_flops(const Options& config, const SequenceShape& shape, const V
 struct PackSettings {
   int slots = 1;  ///< replicas at a time, at most
   Device device = Device::cpu;
-  double priority = 0;                              ///< CUDA: of its stream, in [0, 1]
-  std::function<int()> threads = [] { return 1; };  ///< OpenMP threads until the next evaluation
+  double priority = 0;                                   ///< CUDA: of its stream, in [0, 1]
+  std::function<int()> threads = [] { return 1; };       ///< OpenMP threads until the next evaluation
+  std::function<int()> side_by_side = [] { return 1; };  ///< packs that share the device now, with this one
 };
 
 /// A run, and the state (RunState as text) that an earlier, stopped training left of it; empty: from the

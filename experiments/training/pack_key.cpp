@@ -5,11 +5,14 @@
 #include "experiments/training/foreign_memory.h"
 #include "experiments/training/length_factors.h"
 #include "experiments/training/pack.h"
+#include "experiments/training/race.h"
 #include "experiments/training/state/run_state.h"
+#include "kernels/base/text/digest.h"
 #include "kernels/base/text/narrow.h"
 #include "models/memory.h"
 #include "models/mixers/probe_model.h"
 #include "models/rules/rule_memory.h"
+#include "results/store/claims.h"
 
 namespace crosstalk {
 namespace {
@@ -17,6 +20,13 @@ namespace {
 /// In operations: a step of the smallest models of a pack takes about 10 us of a GPU (H200), in which those of large ones
 /// do so many.
 constexpr double kLeastOfAStep = 1e8;
+
+std::string text_without(const Options& config, const std::vector<std::string>& keys) {
+  std::string text;
+  for (const auto& [name, value] : config.values())
+    if (std::find(keys.begin(), keys.end(), name) == keys.end()) text += name + "=" + to_text(value) + "\n";
+  return text;
+}
 
 }  // namespace
 
@@ -35,11 +45,13 @@ std::string pack_key(const Options& config) {
                                                 "train.learning_rate",
                                                 "train.muon_rate",
                                                 "train.weight_decay"};
-  std::string key;
-  for (const auto& [name, value] : config.values()) {
-    if (std::find(free.begin(), free.end(), name) == free.end()) key += name + "=" + to_text(value) + "\n";
-  }
-  return key;
+  return text_without(config, free);
+}
+
+std::string race_of(const Options& config) {
+  if (!config.has("train.race") || !config.get_bool("train.race")) return "";
+  const std::string text = text_without(config, {kRates.begin(), kRates.end()});
+  return std::string(kRacePrefix) + digest_text(XXH3_128bits(text.data(), text.size()));
 }
 
 double language_weights(const Options& config) {

@@ -43,7 +43,24 @@ std::string place_of(const std::string& state, const Options& config) {
   return fmt::format("{} {}", place.stage, schedule.phase(place.steps));
 }
 
+/// Siblings go on from equal steps before the end of their race, or begin anew.
+void align(std::vector<QueuedRun>& race, std::int64_t solved, TrainingClient& client) {
+  const std::int64_t steps = steps_of_state(race[0].state);
+  if (steps < solved && std::all_of(race.begin(), race.end(),
+                                    [&](const QueuedRun& run) { return steps_of_state(run.state) == steps; }))
+    return;
+  for (QueuedRun& run : race) {
+    if (!run.state.empty())
+      client.reject_state(run.run->id, "its siblings of a race (train.race) stand at another step");
+    run.state.clear();
+  }
+}
+
 }  // namespace
+
+std::vector<std::vector<QueuedRun>> races_of(const QueuedPack& pack) {
+  return races_in(pack.runs, [](const QueuedRun& run) { return race_of(run.run->config); });
+}
 
 int slots_of_a_pack(const TrainingOptions& options) {
   if (options.pack > 0) return options.pack;
@@ -68,42 +85,55 @@ void add_packs(std::vector<QueuedPack>& waiting, std::vector<QueuedPack> packs) 
 }
 
 std::pair<QueuedPack, QueuedPack> halves(const QueuedPack& pack, int slots) {
-  const auto& runs = pack.runs;
-  const auto count = static_cast<int>(runs.size());
-  const auto middle = runs.begin() + count / 2;
+  const auto races = races_of(pack);
+  const auto count = static_cast<int>(pack.runs.size());
   const int fewer = std::max(1, (std::min(slots, count) + 1) / 2);
-  return {{pack.cost / 2, pack.priority, {runs.begin(), middle}, fewer},
-          {pack.cost / 2, pack.priority, {middle, runs.end()}, fewer}};
+  QueuedPack first{pack.cost / 2, pack.priority, {}, fewer}, second = first;
+  for (std::size_t i = 0; i < races.size(); ++i) {
+    auto& runs = 2 * i + 1 < races.size() ? first.runs : second.runs;
+    runs.insert(runs.end(), races[i].begin(), races[i].end());
+  }
+  return {first, second};
 }
 
 std::vector<QueuedPack> make_packs(const std::vector<const Run*>& runs, const TrainingOptions& options,
                                    TrainingClient& client) {
   const auto size = static_cast<std::size_t>(runs_of_a_pack(options));
-  std::map<std::string, std::vector<QueuedRun>> groups;
-  for (const Run* run : runs) {
+  std::map<std::string, std::vector<std::vector<QueuedRun>>> groups;
+  for (auto& race : races_in(runs, [](const Run* run) { return race_of(run->config); })) {
     if (client.stopped()) return {};
-    std::string state = client.saved_state(run->id);
-    std::string place = "0 0";
-    if (const std::string why = misfit(state, *run); !why.empty()) {
-      client.reject_state(run->id, why);
-      state.clear();
+    std::vector<QueuedRun> queued;
+    for (const Run* run : race) {
+      std::string state = client.saved_state(run->id);
+      if (const std::string why = misfit(state, *run); !why.empty()) {
+        client.reject_state(run->id, why);
+        state.clear();
+      }
+      queued.push_back({run, std::move(state)});
     }
-    if (!state.empty()) place = place_of(state, run->config);
-    groups[pack_key(run->config) + place].push_back({run, std::move(state)});
+    if (const std::string name = race_of(race[0]->config); !name.empty())
+      align(queued, client.solved_at(name), client);
+    const std::string& state = queued[0].state;
+    const std::string place = state.empty() ? "0 0" : place_of(state, race[0]->config);
+    groups[pack_key(race[0]->config) + place].push_back(std::move(queued));
   }
   std::vector<std::pair<double, std::vector<QueuedRun>>> packs;
   double whole = 0, costliest = 0;
   for (auto& [key, group] : groups) {
     if (client.stopped()) return {};
-    const double cost = estimated_cost(*group[0].run, options.device);
-    whole += cost * static_cast<double>(group.size());
+    const double cost = estimated_cost(*group[0][0].run, options.device);
     costliest = std::max(costliest, cost);
-    for (std::size_t begin = 0; begin < group.size(); begin += size) {
-      const std::size_t end = std::min(group.size(), begin + size);
-      packs.emplace_back(cost * static_cast<double>(end - begin), std::vector<QueuedRun>());
-      std::move(group.begin() + static_cast<std::ptrdiff_t>(begin),
-                group.begin() + static_cast<std::ptrdiff_t>(end), std::back_inserter(packs.back().second));
+    std::vector<QueuedRun> pack;
+    const auto close = [&] {
+      const double of_pack = cost * static_cast<double>(pack.size());
+      whole += of_pack;
+      packs.emplace_back(of_pack, std::exchange(pack, {}));
+    };
+    for (std::vector<QueuedRun>& race : group) {
+      if (!pack.empty() && pack.size() + race.size() > size) close();
+      std::move(race.begin(), race.end(), std::back_inserter(pack));
     }
+    close();
   }
   std::stable_sort(packs.begin(), packs.end(),
                    [](const auto& x, const auto& y) { return x.first < y.first; });

@@ -32,14 +32,18 @@ struct QueuedPack {
 int slots_of_a_pack(const TrainingOptions& options);
 int runs_of_a_pack(const TrainingOptions& options);
 
+/// The runs of a pack, siblings of a race together.
+std::vector<std::vector<QueuedRun>> races_of(const QueuedPack& pack);
+
 /// Adds packs to the waiting ones, the longest last.
 void add_packs(std::vector<QueuedPack>& waiting, std::vector<QueuedPack> packs);
 
-/// The runs of a pack in two, of half the replicas each.
+/// The runs of a pack of several races in two, of half the replicas each.
 std::pair<QueuedPack, QueuedPack> halves(const QueuedPack& pack, int slots);
 
 /// Packs of at most runs_of_a_pack(), the longest last. Runs of one pack have equal keys and, where they go on from a
-/// saved state, are in phase. Empty if a stop cut it short.
+/// saved state, are in phase. Siblings of a race are in one pack, and begin anew if their states stand at different steps, or beyond
+/// the end of their race. Empty if a stop cut it short.
 std::vector<QueuedPack> make_packs(const std::vector<const Run*>& runs, const TrainingOptions& options,
                                    TrainingClient& client);
 

@@ -131,7 +131,10 @@ class Scheduler {
     std::optional<Admission::Holder> place;
   };
 
-  int slots_of(const QueuedPack& pack) const { return pack.slots > 0 ? pack.slots : slots_; }
+  int slots_of(const QueuedPack& pack) const {
+    const auto race = largest_race(pack.runs, [](const QueuedRun& run) { return race_of(run.run->config); });
+    return std::max(pack.slots > 0 ? pack.slots : slots_, static_cast<int>(race));
+  }
 
   void measure(QueuedPack& pack) const {
     const QueuedRun& first = pack.runs.front();
@@ -164,7 +167,7 @@ class Scheduler {
     for (std::size_t i = queue_.packs.size(); i-- > 0;) {
       const auto at = queue_.packs.begin() + static_cast<std::ptrdiff_t>(i);
       const bool known = at->bytes > 0 || !counts;
-      if (known && at->runs.size() > 1 && !admission_.ever_fits(at->bytes)) {
+      if (known && !admission_.ever_fits(at->bytes) && races_of(*at).size() > 1) {
         const QueuedPack whole = std::move(*at);
         queue_.packs.erase(at);
         put_halves_back(whole);
@@ -234,9 +237,12 @@ class Scheduler {
   // is free.
   std::vector<QueuedRun> claimed(std::vector<QueuedRun> runs, int slots) const {
     std::vector<QueuedRun> kept;
-    for (QueuedRun& run : runs)
-      if (kept.size() >= static_cast<std::size_t>(slots) || client_.claim(run.run->id))
-        kept.push_back(std::move(run));
+    for (auto& race :
+         races_in(std::move(runs), [](const QueuedRun& run) { return race_of(run.run->config); }))
+      if (kept.size() >= static_cast<std::size_t>(slots) ||
+          std::all_of(race.begin(), race.end(),
+                      [&](const QueuedRun& run) { return client_.claim(run.run->id); }))
+        std::move(race.begin(), race.end(), std::back_inserter(kept));
     return kept;
   }
 
@@ -266,6 +272,10 @@ class Scheduler {
       const int side_by_side = std::min(workers_, queue_.working + static_cast<int>(queue_.packs.size()));
       return std::max(1, workers_ / std::max(1, side_by_side));
     };
+    const auto side_by_side = [this] {
+      const std::lock_guard lock(queue_.mutex);
+      return queue_.working - queue_.measuring;
+    };
     const auto unfinished = [&] {
       QueuedPack rest{cost, queued.priority, {}, queued.slots, queued.bytes};
       for (const QueuedRun& run : kept) {
@@ -277,7 +287,8 @@ class Scheduler {
     // The rest of the work, once the memory is free again.
     std::function<void(const Admission::Place&)> then;
     try {
-      if (!train_pack(study_, pack, {slots, options_.device, queued.priority, threads}, client)) {
+      if (!train_pack(study_, pack, {slots, options_.device, queued.priority, threads, side_by_side},
+                      client)) {
         const std::lock_guard lock(queue_.mutex);
         queue_.interrupted = true;
       }
@@ -303,14 +314,20 @@ class Scheduler {
     if (then) then(place);
   }
 
-  // A pack that shared the device is tried again when there is more room. One that was alone is halved; a run that does not
-  // fit alone has failed, unless other programs hold the memory.
+  // A pack that shared the device is tried again when there is more room. One that was alone is halved; a run (or a race, whose
+  // runs train side by side) that does not fit alone has failed, unless other programs hold the memory.
   void out_of_memory(QueuedPack pack, const std::string& message, const Admission::Place& place) {
     if (pack.runs.empty()) return;
-    if (!place.shared && pack.runs.size() == 1) {
-      const Run& run = *pack.runs[0].run;
+    if (!place.shared && races_of(pack).size() == 1) {
       if (pack.bytes <= 1) measure(pack);
-      if (!wait_for_others(pack, place.crowded)) report_failure(run, message);
+      if (wait_for_others(pack, place.crowded)) return;
+      const std::string why =
+          pack.runs.size() == 1
+              ? message
+              : fmt::format(
+                    "{} (the {} runs of a race train side by side; train.race = false trains them one by one)",
+                    message, pack.runs.size());
+      for (const QueuedRun& run : pack.runs) report_failure(*run.run, why);
       return;
     }
     const std::lock_guard lock(queue_.mutex);
@@ -347,20 +364,26 @@ class Scheduler {
     return true;
   }
 
-  // The run starts anew, in a pack of its own: it no longer stands where the others do.
+  // The run, with its siblings of a race, starts anew in another pack: it no longer stands where the others do.
   void reject(QueuedPack pack, const MisfitState& error) {
-    std::vector<QueuedRun>& rest = pack.runs;
-    const auto found =
-        std::find_if(rest.begin(), rest.end(), [&](const QueuedRun& run) { return run.run->id == error.id; });
-    if (found == rest.end()) throw std::logic_error("a state that fits no run of its pack");
-    report([&] { client_.reject_state(error.id, error.what()); });
-    const Run* run = found->run;
-    const double cost = pack.cost / static_cast<double>(rest.size());
-    rest.erase(found);
-    pack.cost -= cost;
+    QueuedPack anew{0, pack.priority, {}, pack.slots};
+    std::vector<QueuedRun> rest;
+    for (std::vector<QueuedRun>& race : races_of(pack)) {
+      const bool found = std::any_of(race.begin(), race.end(),
+                                     [&](const QueuedRun& run) { return run.run->id == error.id; });
+      for (QueuedRun& run : race) {
+        if (found) report([&] { client_.reject_state(run.run->id, error.what()); });
+        if (found) run.state.clear();
+        (found ? anew.runs : rest).push_back(std::move(run));
+      }
+    }
+    if (anew.runs.empty()) throw std::logic_error("a state that fits no run of its pack");
+    anew.cost = pack.cost * static_cast<double>(anew.runs.size()) / static_cast<double>(pack.runs.size());
+    pack.cost -= anew.cost;
+    pack.runs = std::move(rest);
     const std::lock_guard lock(queue_.mutex);
-    queue_.packs.push_back({cost, pack.priority, {{run, ""}}, pack.slots});
-    if (!rest.empty()) queue_.packs.push_back(std::move(pack));
+    queue_.packs.push_back(std::move(anew));
+    if (!pack.runs.empty()) queue_.packs.push_back(std::move(pack));
   }
 
   struct StopTraining {};
@@ -398,6 +421,7 @@ class Scheduler {
     explicit PackClient(Scheduler& all) : all_(all), client_(all.client_) {}
     bool stopped() const override { return all_.stopped(); }
     bool claim(const std::string& id) override { return client_.claim(id); }
+    std::int64_t solved_at(const std::string& race) override { return client_.solved_at(race); }
     void save_state(const std::string& id, const std::string& state) override {
       all_.report([&] { client_.save_state(id, state); });
     }

@@ -19,6 +19,8 @@ constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 struct Slot {
   const Run* run = nullptr;  ///< nullptr: empty
+  std::string race = {};
+  double device_s = 0;  ///< seconds of the device: its share of its pack's, and of those side by side
   std::int64_t steps = 0, strikes = 0;
   double best = std::numeric_limits<double>::infinity();
   EvalSummary last{kNaN, kNaN, kNaN};
@@ -40,15 +42,16 @@ struct Slot {
     if (std::isfinite(summary.loss)) best = std::min(best, summary.loss);
   }
 
+  bool is_solved() const {
+    const double stop_loss = run->config.get_double("train.stop_loss"),
+                 stop_accuracy = run->config.get_double("train.stop_accuracy");
+    return (stop_loss > 0 && last.loss <= stop_loss) || (stop_accuracy > 0 && last.accuracy >= stop_accuracy);
+  }
   /// Whether its last evaluation ends it. `last_stage`: of its curriculum; a stage that is learned before ends nothing.
   bool ends(bool last_stage) const {
     const Options& config = run->config;
-    const double stop_loss = config.get_double("train.stop_loss"),
-                 stop_accuracy = config.get_double("train.stop_accuracy");
-    const bool solved =
-        (stop_loss > 0 && last.loss <= stop_loss) || (stop_accuracy > 0 && last.accuracy >= stop_accuracy);
     const bool patient = strikes <= config.get_int("train.patience") || (is_scheduled() && !last_stage);
-    return (solved && last_stage) || !patient || steps >= config.get_int("train.max_steps");
+    return (is_solved() && last_stage) || !patient || steps >= config.get_int("train.max_steps");
   }
   /// Whether it goes on to the next of `stages` stages.
   bool leaves_stage(std::size_t stages) const {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "experiments/study/study.h"
+#include "experiments/training/race.h"
 #include "kernels/base/exec.h"
 #include "kernels/base/parallel.h"
 #include "kernels/base/text/options.h"
@@ -61,6 +62,8 @@ class TrainingClient {
   /// Before a run begins and at each of its evaluations: whether it is trained here. Else (another process trains it, or has
   /// recorded it) it is left without a report.
   virtual bool claim(const std::string& /*id*/) { return true; }
+  /// The step at which a sibling of the race (race_of) was solved, of all records so far; asked when its runs are claimed.
+  virtual std::int64_t solved_at(const std::string& /*race*/) { return kNeverSolved; }
   /// More runs, none of those that are `here`; by one thread at a time. `idle`: fewer packs train than could side by side,
   /// and any free run will do. Else others wait, and only runs that another process had begun and left are due (it was
   /// killed, say): they take their place among those that wait, the longest first.

@@ -86,6 +86,9 @@ const std::vector<OptionSpec>& train_options() {
       {"stop_accuracy", 0.0, "stop when the evaluation accuracy is at least this (0: never)", 0, 1},
       {"patience", std::int64_t{10},
        "stop after more than this many evaluations in a row without a new best loss", 0, 1e9},
+      {"race", false,
+       "runs of one seed that differ in their rates and decay alone train side by side, and all end at the first evaluation at which one meets "
+       "stop_loss or stop_accuracy: the others are outrun ('crosstalk describe race')"},
       {"promote_accuracy", 0.99,
        "a run leaves a stage of the task's curriculum when its evaluation accuracy there is at least this", 0,
        1},
@@ -459,6 +462,21 @@ void check_lanes(Options& options) {
   options.set("eval.sequences", read);
 }
 
+void check_race(const Options& options) {
+  if (!options.get_bool("train.race")) return;
+  if (is_foreign(options))
+    throw OptionError(
+        "train.race",
+        "train.race = true, but PyTorch models are trained one after the other and cannot race; leave it out");
+  if (!find_task(options.get_string("task.name"))->make(options)->stages().empty())
+    throw OptionError(
+        "train.race",
+        "train.race = true, but runs of a curriculum (task.curriculum) leave its stages at steps of their own; leave out one of the two");
+  if (is_probe(options)) throw NoEffect("train.race", "on a probe, which learns nothing", "train a model");
+  if (options.get_double("train.stop_loss") == 0 && options.get_double("train.stop_accuracy") == 0)
+    throw NoEffect("train.race", "without train.stop_loss and train.stop_accuracy", "set one of them");
+}
+
 /// Options that a probe refuses, since it learns nothing.
 void check_probe(const Options& options) {
   if (!is_probe(options)) return;
@@ -537,6 +555,7 @@ void resolve_training(Options& options) {
   resolve_epochs(options);
   resolve_schedule(options);
   check_promotion(options);
+  check_race(options);
   check_probe(options);
   check_decoder(options);
   resolve_sequences(options);

@@ -122,10 +122,12 @@ Prepared prepare(const std::string& name, const LabelledRecords& rows, const Fig
   prepared.records = choose_records(list_of(rows.rows), options.where);
   if (results_of(prepared.records).empty())
     throw std::invalid_argument(
-        fmt::format("{}: all {} runs failed; nothing to draw", name, prepared.records.size()));
+        fmt::format("{}: all {} runs failed or were outrun; nothing to draw", name, prepared.records.size()));
   for (const Record& run : rows.missing)
     if (matches_all(run, options.where)) prepared.missing.push_back(&run);
   prepared.recorded = prepared.records.size();
+  prepared.outrun = static_cast<std::size_t>(std::count_if(
+      prepared.records.begin(), prepared.records.end(), [](const Record* run) { return is_outrun(*run); }));
   const std::string rate = "train.learning_rate";
   if (std::ranges::find(options.best, rate) != options.best.end())
     prepared.edges = edge_choices(prepared.records, options.best, rate, options.best_by);
@@ -133,6 +135,7 @@ Prepared prepare(const std::string& name, const LabelledRecords& rows, const Fig
     prepared.unequal_seeds = unequal_seeds_text(prepared.records, options.best);
     prepared.records = choose_best(prepared.records, options.best, options.best_by);
   }
+  std::erase_if(prepared.records, [](const Record* record) { return is_outrun(*record); });
   std::vector<std::string> order;
   std::map<std::string, std::string> titles;
   for (const AskedLabel& label : rows.labels) {
@@ -262,6 +265,10 @@ void note_doubts(Drawing& drawing, const Prepared& prepared, const FigureOptions
     const std::size_t all = missing + prepared.recorded;
     add(fmt::format("Not whole yet: {} of {} runs are missing.", missing, all), "missing", missing, all);
   }
+  if (prepared.outrun > 0)
+    drawing.footnotes.push_back(
+        fmt::format("{} of {} runs were outrun by another rate of their seed (train.race), and are left out.",
+                    prepared.outrun, prepared.recorded));
   const ChanceCount chance = chance_of(runs, metric_shown(drawing, options), options.answers);
   if (!chance.text.empty() && chance.within == 0)
     drawing.footnotes.push_back(chance.text);

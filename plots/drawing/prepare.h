@@ -17,6 +17,7 @@ struct Prepared {
   std::vector<EdgeChoice> edges;  ///< of the learning rate, where --best took it
   std::string unequal_seeds;      ///< unequal_seeds_text() of what --best chose among
   RecordList missing;             ///< runs that are asked for and not there yet: no results
+  std::size_t outrun = 0;         ///< runs of races (train.race) that are left out
   std::size_t recorded = 0;       ///< runs that are there, before --best chose among them
 };
 

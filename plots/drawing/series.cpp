@@ -17,6 +17,7 @@
 #include "plots/drawing/drawing.h"
 #include "results/csv.h"
 #include "results/numbers/statistics.h"
+#include "results/numbers/verdict.h"
 
 namespace crosstalk {
 namespace {
@@ -80,8 +81,9 @@ bool has_diverged(const Record& record) {
 
 RecordList results_of(const RecordList& records) {
   RecordList kept;
-  std::ranges::copy_if(records, std::back_inserter(kept),
-                       [](const Record* record) { return record->status != RunStatus::failed; });
+  std::ranges::copy_if(records, std::back_inserter(kept), [](const Record* record) {
+    return record->status != RunStatus::failed && !is_outrun(*record);
+  });
   return kept;
 }
 

@@ -32,7 +32,7 @@ std::vector<RecordLine> make_lines(const RecordList& records,
 
 /// A run without a usable end: its status is diverged or its final loss is not finite.
 bool has_diverged(const Record& record);
-/// The records that are results (done or diverged): failed runs are missing ones.
+/// The records that are results (done or diverged): failed runs are missing ones, and those of a race that were outrun are none.
 RecordList results_of(const RecordList& records);
 /// Those that are done, with a finite loss.
 RecordList drawable(const RecordList& records);

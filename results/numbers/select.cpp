@@ -131,6 +131,26 @@ const std::pair<const Values, RecordList>& best_of(const std::map<Values, Record
   return *best;
 }
 
+/// The runs of best_of(); of a point that was raced (train.race) the best run of each seed, for how well the others would have done
+/// there nobody knows.
+RecordList best_runs(const std::map<Values, RecordList>& candidates, BestBy by) {
+  std::map<std::string, const Record*> of_seed;
+  bool raced = false;
+  for (const auto& [values, runs] : candidates)
+    for (const Record* run : runs) {
+      if (is_outrun(*run)) {
+        raced = true;
+        continue;
+      }
+      const auto [best, is_new] = of_seed.try_emplace(seeds_of(*run), run);
+      if (!is_new && score_of(*run, by) < score_of(*best->second, by)) best->second = run;
+    }
+  if (!raced) return best_of(candidates, by).second;
+  RecordList best;
+  for (const auto& [seeds, run] : of_seed) best.push_back(run);
+  return best;
+}
+
 }  // namespace
 
 std::optional<std::string> config_text(const Record& record, const std::string& key) {
@@ -373,7 +393,7 @@ RecordList choose_best(const RecordList& records, const std::vector<std::string>
   bool any = false;
   for (const auto& [rest, candidates] : groups_of(records, keys)) {
     any = any || candidates.size() > 1;
-    const RecordList& best = best_of(candidates, by).second;
+    const RecordList best = best_runs(candidates, by);
     chosen.insert(chosen.end(), best.begin(), best.end());
   }
   if (!any)
@@ -413,6 +433,10 @@ std::vector<EdgeChoice> edge_choices(const RecordList& records, const std::vecto
   std::map<std::string, EdgeChoice> of_label;
   for (const auto& [rest, candidates] : groups_of(records, keys)) {
     std::set<double> grid;
+    bool raced = false;  // and solved: no better rate is needed
+    for (const auto& [values, runs] : candidates)
+      raced |= std::any_of(runs.begin(), runs.end(), [](const Record* run) { return is_outrun(*run); });
+    if (raced) continue;
     for (const auto& [values, runs] : candidates)
       if (const auto number = number_in(values.at(index))) grid.insert(*number);
     const auto& [values, runs] = best_of(candidates, by);

@@ -59,7 +59,8 @@ enum class BestBy { loss, accuracy };
 /// Of runs that differ in `keys` and seeds alone, those with the best values: the smallest median over seeds
 /// of the validation loss (best_eval_loss says what the best step reached, eval_loss what the run ended with;
 /// the latter counts), or the largest of the validation accuracy, diverged ones being the worst. Values that were
-/// tried with unequal seeds are held against each other by the seeds that all of them have; where none is, by all. Throws
+/// tried with unequal seeds are held against each other by the seeds that all of them have; where none is, by all. At points that
+/// were raced (train.race) the best of each seed, of those that were not outrun. Throws
 /// std::invalid_argument if a key is unknown to all records, or no two runs differ in `keys` alone (names what
 /// differs besides).
 RecordList choose_best(const RecordList& records, const std::vector<std::string>& keys,

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <stdexcept>
 
+#include "results/numbers/verdict.h"
 #include "results/test_refusal.h"
 
 namespace crosstalk {
@@ -110,6 +111,24 @@ TEST(ChooseBest, BySharedSeedsAndForEachSetting) {
   for (auto& [id, record] : runs.all())
     if (record.seed == 1 && *config_number(record, kRate) == 1e-2) record.seed = 7;
   EXPECT_THAT(runs.best(), ElementsAre(1e-3, 1e-3, 1e-3, 1e-3));  // none is shared: by all
+}
+
+TEST(ChooseBest, OfARacedPointTheBestOfEachSeedAndNeverOneThatWasOutrun) {
+  Runs runs;
+  const auto outrun = [&](double rate, std::int64_t seed) {
+    runs.add(rate, seed, 1e-9).metrics[kOutrun] = 1;
+  };
+  runs.add(1e-3, 1, 0.3);
+  outrun(1e-2, 1);
+  outrun(1e-3, 2);
+  runs.add(1e-2, 2, 0.2);
+  runs.add(1e-2, 3, 0.2);  // solved at one evaluation
+  runs.add(1e-3, 3, 0.1);
+  runs.add(1e-3, 1, 0.5, 40);  // solved by nobody
+  runs.add(1e-2, 1, 0.4, 40);
+  EXPECT_THAT(runs.best(), ElementsAre(1e-3, 1e-2, 1e-3, 1e-2));
+  EXPECT_EQ(edge_choices(runs.list(), {kRate}, kRate).at(0).choices, 1);
+  EXPECT_EQ(unequal_seeds_text(runs.list(), {kRate}), "");
 }
 
 TEST(ChooseBest, RefusesWhereNothingIsToBeChosen) {

@@ -81,6 +81,7 @@ std::optional<Verdict> without_curve(const Record& record) {
     return Verdict::diverged;
   const auto most = config_number(record, "train.max_steps");
   if (most && *most == 0) return Verdict::not_trained;
+  if (record.metrics.count(kOutrun) != 0) return Verdict::outrun;
   if (is_solved(record)) return Verdict::solved;
   if (is_worse_than_nothing(record)) return Verdict::worse_than_nothing;
   if (!most || static_cast<double>(record.steps) >= *most) return std::nullopt;
@@ -88,6 +89,11 @@ std::optional<Verdict> without_curve(const Record& record) {
 }
 
 }  // namespace
+
+bool is_outrun(const Record& record) {
+  const auto word = given(record);
+  return word ? *word == Verdict::outrun : record.metrics.count(kOutrun) != 0;
+}
 
 bool knows_steps(const Record& record) {
   return record.steps > 0 || record.config.contains("train.max_steps");
@@ -117,6 +123,8 @@ std::string to_text(Verdict verdict) {
       return "diverged";
     case Verdict::not_trained:
       return "not_trained";
+    case Verdict::outrun:
+      return "outrun";
     case Verdict::solved:
       return "solved";
     case Verdict::worse_than_nothing:
@@ -139,9 +147,9 @@ std::string to_text(Verdict verdict) {
 
 const std::vector<Verdict>& verdicts() {
   static const std::vector<Verdict> all = {
-      Verdict::solved,        Verdict::plateau, Verdict::at_chance,    Verdict::worse_than_nothing,
-      Verdict::still_falling, Verdict::rising,  Verdict::out_of_steps, Verdict::not_trained,
-      Verdict::diverged,      Verdict::failed,  Verdict::unknown};
+      Verdict::solved,        Verdict::plateau,  Verdict::at_chance,    Verdict::worse_than_nothing,
+      Verdict::still_falling, Verdict::rising,   Verdict::out_of_steps, Verdict::not_trained,
+      Verdict::outrun,        Verdict::diverged, Verdict::failed,       Verdict::unknown};
   return all;
 }
 

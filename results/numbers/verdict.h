@@ -15,6 +15,7 @@ enum class Verdict {
   failed,       ///< status failed: an error
   diverged,     ///< status diverged, or no finite loss at the end
   not_trained,  ///< train.max_steps = 0: a probe
+  outrun,  ///< train.race ended it when a run that differs in its rates alone was solved (metric kOutrun)
   solved,  ///< the last evaluation meets train.stop_loss or train.stop_accuracy; of a language model with neither, an
            ///< accuracy of kSolvedAccuracy
   worse_than_nothing,  ///< a last validation loss more than kTrend above that of answering nothing (constant_loss, else
@@ -28,6 +29,9 @@ enum class Verdict {
 };
 // Fell and rose: of the evaluations of the last stage of training, the median loss of the last quarter lies by more than
 // kTrend below, or above, that of the quarter before it.
+/// The metric of a run that is outrun: 1. It was trained as far as its race went, so that no choice and no figure takes it.
+inline constexpr const char* kOutrun = "outrun";
+bool is_outrun(const Record& record);
 inline constexpr double kSolvedAccuracy = 0.99, kChanceMargin = 0.02, kTrend = 0.05;
 inline constexpr int kLeastEvaluations = 8;
 

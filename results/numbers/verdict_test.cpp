@@ -42,6 +42,9 @@ TEST(Verdict, OfTheLastStepIsReadFromTheLastTwoQuarters) {
   EXPECT_EQ(verdict_of(run_with(quarters(8, 1.06), 8)), Verdict::rising);
   EXPECT_EQ(verdict_of(run_with(quarters(7, 0.5), 7)), Verdict::out_of_steps);
   EXPECT_EQ(verdict_of(run_with({}, 0)), Verdict::not_trained);
+  Record outrun = run_with(quarters(7, 0.5), 7);
+  outrun.metrics[kOutrun] = 1;
+  EXPECT_EQ(verdict_of(outrun), Verdict::outrun);
   // Where it fell long ago, and one wild evaluation.
   std::vector<double> losses = {9, 8, 7, 6, 5, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 20};
   EXPECT_EQ(verdict_of(run_with(losses, 20)), Verdict::plateau);

@@ -76,7 +76,7 @@ bool WorkerWatch::is_missing(const std::string& file_name) const {
 
 std::vector<ClaimingWorker> WorkerWatch::workers() {
   std::map<std::string, std::int64_t> counts;
-  for (const auto& [id, holder] : claims()) ++counts[holder];
+  for (const auto& [id, holder] : claims()) counts[holder] += !id.starts_with(kRacePrefix);
   std::vector<ClaimingWorker> workers;
   for (const std::string& name : names_in(folder_)) {
     if (!is_worker_name(name)) continue;

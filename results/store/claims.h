@@ -21,11 +21,15 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "results/store/process_identity.h"
 
 namespace crosstalk {
+
+/// Begins the name of a race (train.race), which is claimed before any of its runs.
+inline constexpr std::string_view kRacePrefix = "race-";
 
 struct ClaimOptions {
   double lease = 60;              ///< seconds without a heartbeat until others take over

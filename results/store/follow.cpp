@@ -43,6 +43,15 @@ std::int64_t steps_of(std::string_view line) {
   return steps;
 }
 
+/// provenance.race
+std::string race_of_line(std::string_view line) {
+  constexpr std::string_view key = "\"race\":\"";
+  const std::size_t found = line.find(key, std::min(line.size(), line.rfind(",\"provenance\":")));
+  if (found == std::string_view::npos) return "";
+  const std::size_t begin = found + key.size();
+  return std::string(line.substr(begin, line.find('"', begin) - begin));
+}
+
 std::vector<fs::path> shards_of(const fs::path& store) {
   try {
     return list_shards(store);
@@ -107,7 +116,8 @@ std::vector<RecordHead> StoreFollower::added() {
         std::optional<Record> record = head_of(piece.text);
         if (!record) record = from_intact_line(piece.text).record;
         if (record)
-          heads.push_back({record->id, record->status, steps_of(piece.text), record->study, record->label});
+          heads.push_back({record->id, record->status, steps_of(piece.text), record->study, record->label,
+                           race_of_line(piece.text)});
       }
       position.end += static_cast<std::int64_t>(bytes.size());
     }

@@ -24,6 +24,7 @@ struct RecordHead {
   RunStatus status = RunStatus::done;
   std::int64_t steps = 0;
   std::string study, label;
+  std::string race = {};  ///< of train.race, of a run that was solved
 };
 
 class StoreFollower {

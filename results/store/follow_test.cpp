@@ -35,9 +35,12 @@ TEST(Follow, TellsEachAddedRecordOnce) {
   Record failed = make_record(1);
   failed.status = RunStatus::failed;
   one.append(failed);
-  two.append(make_record(2));
+  Record winner = make_record(2);
+  winner.provenance = {{"command", "\"race\":\"race-0\""}, {"race", "race-1"}, {"wall_s", 1}};
+  two.append(winner);
   const std::vector<RecordHead> heads = follower.added();
   ASSERT_EQ(heads.size(), 2u);
+  EXPECT_EQ(heads[0].race + heads[1].race, "race-1");
   EXPECT_EQ(ids_of(heads), (std::vector<std::string>{failed.id, make_record(2).id}));
   EXPECT_EQ(heads[0].status, RunStatus::failed);
   EXPECT_EQ(heads[1].steps, 200);

@@ -187,7 +187,7 @@ const std::vector<Topic>& columns() {
       {"baseline_most_common_accuracy", "accuracy of answering 0 (arithmetic)"},
       {"baseline_unused_accuracy", "accuracy of answering any value that was no answer before (mqar)"},
       {"provenance",
-       "columns of 'export --provenance': host, cpu, device, commit, compiler, started, wall_s, ..."},
+       "columns of 'export --provenance': host, cpu, device, commit, compiler, started, wall_s, device_s (its share of a device), ..."},
   };
   return all;
 }

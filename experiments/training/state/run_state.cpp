@@ -118,7 +118,8 @@ std::string to_bytes(const RunState& state) {
   nlohmann::json head = {{"version", kVersion},          {"id", state.id},
                          {"steps", state.steps},         {"evaluations", state.evaluations},
                          {"strikes", state.strikes},     {"best", bits({state.best})},
-                         {"report", bits(state.report)}, {"bytes", state.parameters.size()}};
+                         {"report", bits(state.report)}, {"bytes", state.parameters.size()},
+                         {"device_s", state.device_s}};
   if (!state.promotions.empty()) head["promotions"] = state.promotions;
   for (const auto& [name, curve] : state.curves)
     head["curves"][name] = {{"x", bits(curve.x)}, {"y", bits(curve.y)}};
@@ -139,6 +140,7 @@ RunState run_state(const std::string& bytes) {
     state.strikes = integer(head, "strikes");
     state.best = doubles(head.at("best")).at(0);
     state.report = doubles(head.at("report"));
+    state.device_s = head.value("device_s", 0.0);
     const nlohmann::json curves = head.value("curves", nlohmann::json::object());
     for (const auto& [name, curve] : curves.items()) {
       state.curves[name] = {doubles(curve.at("x")), doubles(curve.at("y"))};

@@ -17,6 +17,7 @@ namespace crosstalk {
 struct RunState {
   std::string id;
   std::int64_t steps = 0, evaluations = 0, strikes = 0;
+  double device_s = 0;                   ///< Slot::device_s
   double best = 0;                       ///< best evaluation loss so far, in this stage
   std::vector<std::int64_t> promotions;  ///< steps at which a stage of a curriculum was left
   std::vector<double>

@@ -10,6 +10,7 @@ RunState state_of(const Slot& slot, Replicas<Real>& replicas, int r) {
   state.steps = replicas.copy_of(replicas.step, r, 1)[0];
   state.evaluations = replicas.copy_of(replicas.evaluations, r, 1)[0];
   state.strikes = slot.strikes;
+  state.device_s = slot.device_s;
   state.best = slot.best;
   state.promotions = slot.promotions;
   state.curves = slot.curves;
@@ -25,6 +26,7 @@ void restore(const RunState& state, Slot& slot, Replicas<Real>& replicas, int r)
     throw MisfitState(state.id, "it has parameters of another model");
   slot.steps = state.steps;
   slot.strikes = state.strikes;
+  slot.device_s = state.device_s;
   slot.best = state.best;
   slot.curves = state.curves;
   slot.promotions = state.promotions;
