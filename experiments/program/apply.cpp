@@ -71,7 +71,8 @@ std::optional<Array> read_array(const fs::path& path) {
         fmt::format("apply: {}; inputs are little-endian float64 or float32 in C order", other.what()));
   }
   for (std::size_t i = 0; i < array.data.size(); ++i) {
-    if (!std::isfinite(array.data[i]))
+    const bool none = array.data[i] == -INFINITY && path.stem().string().rfind("log_decay", 0) == 0;
+    if (!std::isfinite(array.data[i]) && !none)
       throw UsageError(fmt::format("apply: {} holds {} at element {}; all must be finite", path.string(),
                                    array.data[i], i));
   }
@@ -284,7 +285,9 @@ Array array_of(const Tensor<Real>& tensor, std::vector<std::int64_t> shape, Devi
 
 template <class Real>
 void fill(const Tensor<Real>& tensor, const Array& array, Device device) {
-  const std::vector<Real> host(array.data.begin(), array.data.end());
+  std::vector<Real> host(array.data.begin(), array.data.end());
+  // A decay of 0 is the least whole number whose exponential is 0: forms subtract such numbers.
+  std::replace(host.begin(), host.end(), static_cast<Real>(-INFINITY), Real(sizeof(Real) == 4 ? -105 : -746));
   if (device == Device::cuda) {
     cuda_copy_to_device(tensor.at(0), host.data(), host.size() * sizeof(Real));
   } else {

@@ -184,8 +184,10 @@ nb::dict describe_memory(const std::string& name) {
 }
 
 /// ([(length, goes_on, rows where its documents begin)], the last document of each sequence).
-nb::tuple documents(const std::vector<std::int64_t>& reset, int B, int T, bool starts) {
-  const Documents found = documents_of(reset, B, T, starts);
+nb::tuple documents(const nb::ndarray<const std::int64_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>& reset,
+                    bool starts) {
+  const auto B = static_cast<int>(reset.shape(0)), T = static_cast<int>(reset.shape(1));
+  const Documents found = documents_of({reset.data(), reset.data() + reset.size()}, B, T, starts);
   nb::list groups;
   for (const DocumentGroup& group : found.groups)
     groups.append(nb::make_tuple(group.length, group.goes_on, group.first));
@@ -195,7 +197,7 @@ nb::tuple documents(const std::vector<std::int64_t>& reset, int B, int T, bool s
 }  // namespace
 
 void bind_apply(nb::module_& m) {
-  m.def("documents", &documents, "reset"_a, "B"_a, "T"_a, "starts"_a);
+  m.def("documents", &documents, "reset"_a.noconvert(), "starts"_a);
   m.def("reset_of", &reset_of, "cu_seqlens"_a, "B"_a, "T"_a);
   m.def("memories", [] {
     std::vector<std::string> names;
