@@ -49,9 +49,9 @@ class Documents:
             sums = _numbers("cu_seqlens", cu_seqlens)
             if sums.ndim != 1:
                 raise ValueError(f"cu_seqlens has shape {list(sums.shape)}; expected [N + 1], N documents")
-            begins = np.asarray(_core.reset_of(sums.tolist(), B, T))
+            begins = np.asarray(_core.reset_of(sums.tolist(), B, T)).reshape(1, T)
         starts = any(shape.startswith("[B") and not shape.startswith("[B,T") for shape in letters.values())
-        groups, last = _core.documents(begins.reshape(-1).tolist(), B, T, starts)
+        groups, last = _core.documents(np.ascontiguousarray(begins), starts)
         self.B, self.T = B, T
         firsts = [np.asarray(first) for _, _, first in groups]
         self.groups = [Group(length, goes_on, first // T) for (length, goes_on, _), first in zip(groups, firsts)]

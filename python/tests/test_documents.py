@@ -256,7 +256,7 @@ def layers():
         yield pytest.param(layer.double(), id=memory)
 
 
-@pytest.mark.parametrize("layer", layers())
+@pytest.mark.parametrize("layer", list(layers()))
 def test_documents_of_every_layer_are_as_one_by_one(layer):
     x = torch.randn(2, T, 16, dtype=torch.float64, generator=torch.Generator().manual_seed(1)).requires_grad_()
     y, state = layer(x, reset=RESET)
