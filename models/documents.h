@@ -76,12 +76,14 @@ inline std::vector<std::int64_t> reset_of(const std::vector<std::int64_t>& cu_se
   return reset;
 }
 
-/// What an input is for: a row a token, a state before the first, or a parameter of all sequences.
-enum class InputPart { tokens, start, shared };
-inline InputPart part_of(const std::string& shape) {
+/// What an input is for: a row a token; a state from which a sequence goes on; one with which each document begins, where a memory
+/// cannot begin without; or a parameter of all sequences.
+enum class InputPart { tokens, start, each, shared };
+inline InputPart part_of(const std::string& shape, bool optional) {
   return shape.rfind("[B,T", 0) == 0 ? InputPart::tokens
-         : shape.rfind("[B", 0) == 0 ? InputPart::start
-                                     : InputPart::shared;
+         : shape.rfind("[B", 0) != 0 ? InputPart::shared
+         : optional                  ? InputPart::start
+                                     : InputPart::each;
 }
 
 }  // namespace crosstalk

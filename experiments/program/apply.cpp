@@ -175,7 +175,8 @@ std::optional<Documents> read_documents(const Memory& kind, const Inputs& inputs
   if (!reset) return {};
   bool starts = false;
   for (const ApplyInput& input : apply_inputs(kind, inputs.sizes))
-    starts = starts || (part_of(input.shape) == InputPart::start && inputs.arrays.count(input.name) != 0);
+    starts = starts || (part_of(input.shape, input.optional) == InputPart::start &&
+                        inputs.arrays.count(input.name) != 0);
   return documents_of(*reset, B, T, starts);
 }
 
@@ -338,7 +339,7 @@ std::map<std::string, Array> compute_documents(const Memory& kind, const Options
   std::map<std::string, InputPart> parts = {{"o", InputPart::tokens}};
   std::map<std::string, Array> results;
   for (const ApplyInput& input : apply_inputs(kind, inputs.sizes))
-    parts["d_" + input.name] = part_of(input.shape);
+    parts["d_" + input.name] = part_of(input.shape, input.optional);
   for (const auto& [name, array] : inputs.arrays)
     if (inputs.cotangent) results["d_" + name] = {array.shape, std::vector<double>(array.data.size(), 0)};
   std::int64_t before = 0;
@@ -386,8 +387,13 @@ std::map<std::string, Array> compute_documents(const Memory& kind, const Options
         const std::int64_t first = group.first[static_cast<std::size_t>(i)], b = first / documents.T;
         if (state && documents.last[static_cast<std::size_t>(b)] != before + i) continue;
         const auto from = array.data.begin() + i * size;
-        std::copy(from, from + size,
-                  all.data.begin() + (part == InputPart::tokens ? first * (size / group.length) : b * size));
+        const auto to =
+            all.data.begin() + (part == InputPart::tokens ? first * (size / group.length) : b * size);
+        if (part == InputPart::each) {
+          std::transform(from, from + size, to, to, std::plus<>());
+        } else {
+          std::copy(from, from + size, to);
+        }
       }
     }
     before += n;

@@ -17,7 +17,7 @@ import numpy as np
 from .arrays import Arrays
 from .calls import ENDS, NOTHING, OF_O, OF_STATE, OUTPUT, Call, Kind
 from .documents import Documents
-from .memories import _kind_of, letters_of, options_and_inputs, placed, threads_now
+from .memories import _kind_of, parts_of, options_and_inputs, placed, threads_now
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -183,9 +183,9 @@ def apply(
     arrays = Arrays(1)
     kind = _kind_of(memory, arrays, taken, options, form, precision)
     if reset is not None or cu_seqlens is not None:
-        letters = letters_of(memory, options, inputs)
-        documents = Documents(*map(int, taken["v"].shape[:2]), reset, cu_seqlens, letters)
-        return documents.read(taken, letters, lambda of: apply(memory, form=form, precision=precision, **of, **options))
+        parts = parts_of(memory, options, inputs)
+        documents = Documents(*map(int, taken["v"].shape[:2]), reset, cu_seqlens, parts)
+        return documents.read(taken, parts, lambda of: apply(memory, form=form, precision=precision, **of, **options))
     function = _memory_of(kind, tuple(taken), arrays.kept)
     o, *states = function.differentiable(*taken.values())
     return o, dict(zip(function.ends, states))

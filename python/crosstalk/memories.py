@@ -11,7 +11,7 @@ import numpy as np
 from . import _core, again, checks
 from .arrays import Arrays, CudaArrays, TorchArrays, arrays_of
 from .calls import ENDS, OF_O, OUTPUT, Call, forward
-from .documents import Documents
+from .documents import Documents, part_of
 
 _threads: int | None = None  # of apply; None: all that OpenMP gives
 _forked = False
@@ -426,9 +426,9 @@ def apply(
     return o, state, call.backward(of_o.get("o"), of_states, list(checked))
 
 
-def letters_of(memory: str, options: Mapping[str, Any], inputs: Mapping[str, Any]) -> dict[str, str]:
-    """The shapes of a memory's inputs in letters: "[B,T,H]"."""
-    return {name: letters for name, _, letters, _ in _inputs(memory, dict(options), [1] * 6) if name in inputs}
+def parts_of(memory: str, options: Mapping[str, Any], inputs: Mapping[str, Any]) -> dict[str, str]:
+    """What each of these inputs is for, where documents are cut."""
+    return {name: part_of(letters, optional) for name, _, letters, optional in _inputs(memory, options, [1] * 6) if name in inputs}
 
 
 def _by_documents(
@@ -440,15 +440,15 @@ def _by_documents(
         raise TypeError("arrays on a GPU are cut at resets by torch alone: torch.as_tensor(x, device='cuda') makes tensors of them")
     taken = inputs if isinstance(arrays, TorchArrays) else {name: arrays.given(name, x) for name, x in inputs.items()}
     _kind_of(memory, arrays, taken, options, how["form"], how["precision"])  # says what is wrong with the whole
-    letters = letters_of(memory, options, inputs)
+    parts = parts_of(memory, options, inputs)
     B, T, *_ = taken["v"].shape
-    documents = Documents(int(B), int(T), reset, cu_seqlens, letters)
+    documents = Documents(int(B), int(T), reset, cu_seqlens, parts)
     if d_o is None and d_state is None:
-        return documents.read(taken, letters, lambda of: apply(memory, **of, **options, **how))
+        return documents.read(taken, parts, lambda of: apply(memory, **of, **options, **how))
     d_o = None if d_o is None else arrays.given("d_o", d_o)
     d_state = None if d_state is None else {name: arrays.given(f"d_state[{name!r}]", d) for name, d in d_state.items()}
     call = lambda of, d, ends: apply(memory, d_o=d, d_state=ends, **of, **options, **how)  # noqa: E731
-    return documents.gradients(taken, letters, call, d_o, d_state)
+    return documents.gradients(taken, parts, call, d_o, d_state)
 
 
 def _law(given: Mapping[str, Any]) -> dict[str, Any]:

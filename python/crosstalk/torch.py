@@ -18,7 +18,7 @@ from torch import nn
 from . import _core, checks
 from .arrays import arrays_of
 from .autograd import differentiable
-from .documents import Documents
+from .documents import START, TOKENS, Documents
 from .memories import _plain, apply, threads_now
 
 if TYPE_CHECKING:
@@ -206,9 +206,9 @@ class Memory(nn.Module):
         state = state or {}
         if state:
             self._started(x, state)  # says what is wrong with the whole
-        letters = {"x": "[B,T", **dict.fromkeys(state, "[B")}
-        documents = Documents(int(x.shape[0]), int(x.shape[1]), reset, cu_seqlens, letters)
-        return documents.read({"x": x, **state}, letters, lambda of: self._run(of.pop("x"), of, True))
+        parts = {"x": TOKENS, **dict.fromkeys(state, START)}
+        documents = Documents(int(x.shape[0]), int(x.shape[1]), reset, cu_seqlens, parts)
+        return documents.read({"x": x, **state}, parts, lambda of: self._run(of.pop("x"), of, True))
 
     def mixed(self, x: torch.Tensor) -> torch.Tensor:
         """y alone."""
