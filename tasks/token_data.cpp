@@ -334,14 +334,20 @@ void TokenData::scan(Part& part, void* hash) {
   part.rows = std::move(kinds);
   part.document.reset();
   part.N = sequences;
-  part.T = 0;
-  for (const TokenDocument& one : part.documents) part.T = std::max(part.T, one.length);
 }
 
 void TokenData::leave_out_silent_rows(Part& part) {
   if (part.Q == 0)
     refuse_files("{}: asks nothing, all its labels are below 0; give at least one sequence a label",
                  part.targets->path());
+  if (!part.documents.empty()) {
+    part.T = 0;
+    for (const TokenDocument& one : part.documents) {
+      const auto number = static_cast<std::int32_t>(&one - part.documents.data());
+      if (part.asking.empty() || std::binary_search(part.asking.begin(), part.asking.end(), number))
+        part.T = std::max(part.T, one.length);
+    }
+  }
   if (part.asking.empty()) return;
   unused_.push_back(fmt::format("{} of the {} {} of {} have no label and are left out",
                                 part.N - std::ssize(part.asking), part.N,

@@ -119,7 +119,7 @@ class TokenData final : public GivenFiles {
   void open(Part& part, const std::string& folder, int split, std::size_t& room);
   void leave_out_silent_rows(Part& part);
   void scan(Part& part, void* hash);
-  /// The rows cut where the number of the document changes; N and T are then those of documents.
+  /// The lengths of a row's documents, which are added to part.documents.
   static std::vector<std::int64_t> cut(Part& part, std::int64_t row);
   std::vector<Piece> pieces() const;
   /// `place`: of a file, or of rows.

@@ -184,8 +184,12 @@ def apply(
     kind = _kind_of(memory, arrays, taken, options, form, precision)
     if reset is not None or cu_seqlens is not None:
         parts = parts_of(memory, options, inputs)
-        documents = Documents(*map(int, taken["v"].shape[:2]), reset, cu_seqlens, parts)
-        return documents.read(taken, parts, lambda of: apply(memory, form=form, precision=precision, **of, **options))
+        B, T, *_ = taken["v"].shape
+        documents = Documents(int(B), int(T), reset, cu_seqlens, parts)
+        found: tuple[jax.Array, dict[str, jax.Array]] = documents.read(
+            taken, parts, lambda of: apply(memory, form=form, precision=precision, **of, **options)
+        )
+        return found
     function = _memory_of(kind, tuple(taken), arrays.kept)
     o, *states = function.differentiable(*taken.values())
     return o, dict(zip(function.ends, states))

@@ -126,7 +126,8 @@ def test_a_decay_of_0_begins_anew_in_every_form(memory):
     zero = dict(x)
     for name in of_tokens(memory):
         zero[name] = np.where(RESET.reshape(2, T, *[1] * (x[name].ndim - 2)) == 1, -np.inf, x[name])
-    d_o, first = None, None
+    d_o: Any = None
+    first: Any = None
     for form in ct.describe(memory).forms:
         o, state = ct.apply(memory, **zero, form=form, **options)
         d_o = np.random.default_rng(5).normal(size=o.shape)
