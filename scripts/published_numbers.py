@@ -466,6 +466,17 @@ def parity_beyond():
             "chance.")
 
 
+def published_layers():
+    """How many memories answer 16 pairs in the layer of their authors, and those that do not."""
+    tried = collections.defaultdict(list)
+    for row in rows("all_memories_published.csv"):
+        if row["task.name"] == "mqar" and row["task.pairs"] == "16":
+            tried[row["label"]].append((-float(row["eval_accuracy"] or 0), float(row["eval_loss"] or "inf"), float(row["test_accuracy"] or 0)))
+    best = {memory: min(runs)[2] for memory, runs in tried.items()}
+    less = [f"`{memory}`" for memory in sorted(best) if best[memory] < .95]
+    return f"{len(best) - len(less)} of the {len(best)} answer at least .95 of 16 pairs. Of {', '.join(less[:-1])} and {less[-1]}"
+
+
 if __name__ == "__main__":
     maker = globals().get(sys.argv[1]) if len(sys.argv) == 2 else None
     if not callable(maker):

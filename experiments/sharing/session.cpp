@@ -81,8 +81,15 @@ class Session final : private TrainingClient {
     if (options_.begins) options_.begins();
     keep_study(*writer_, study_, path_, options_);
     progress_.tick();
-    std::thread watcher([this] { watch(); });
-    std::exception_ptr error;
+    std::exception_ptr error, watch_error;
+    std::thread watcher([&] {
+      try {
+        watch();
+      } catch (...) {  // runs are saved, as after a signal
+        watch_error = std::current_exception();
+        request_stop();
+      }
+    });
     bool ended = false;
     try {
       ended = train_rounds();
@@ -103,6 +110,7 @@ class Session final : private TrainingClient {
           fmt::format("{}: the store was moved or deleted while runs were trained into it; what was "
                       "recorded lies where it is now, what was half-way is lost",
                       path_.string()));
+    if (!error) error = watch_error;
     if (error) std::rethrow_exception(error);
     if (black_hole_)
       throw DeviceError(fmt::format(
@@ -178,9 +186,11 @@ class Session final : private TrainingClient {
   void advanced(const std::vector<RunPlace>& runs) override {
     const std::lock_guard lock(mutex_);
     for (const RunPlace& at : runs) {
-      const auto [known, is_new] = half_way_.try_emplace(
-          at.run->id,
-          HalfWay{by_id_.at(at.run->id).run, at.steps, at.steps});  // the pack's own run goes with it
+      auto known = half_way_.find(at.run->id);
+      if (known == half_way_.end()) {
+        const Run* run = by_id_.at(at.run->id).run;  // the pack's own goes with it
+        known = half_way_.emplace(run->id, HalfWay{run, at.steps, at.steps, estimated_work(*run)}).first;
+      }
       known->second.now = std::max(known->second.now, at.steps);
     }
   }
@@ -198,7 +208,14 @@ class Session final : private TrainingClient {
               steady_seconds());
   }
 
-  /// Costs of the runs that train, each `cost(run)` as a whole: done here, and beyond those that were expected. A run that has
+  /// A run that trains: steps at which it was seen first, and last, and its work as a whole (estimated_work).
+  struct HalfWay {
+    const Run* run;
+    std::int64_t from, now;
+    double work;
+  };
+
+  /// Costs of the runs that train, each `cost(half_way)` as a whole: done here, and beyond those that were expected. A run that has
   /// outlived its expectation is expected to take as many steps again.
   template <class Cost>
   std::pair<double, double> half_way_costs(const Cost& cost) const {
@@ -209,8 +226,8 @@ class Session final : private TrainingClient {
                    here = now - static_cast<double>(run.from);
       const double most = std::max(expected, static_cast<double>(config.get_int("train.max_steps")));
       const double whole = now <= expected ? expected : std::min(most, 2 * now);
-      done += cost(*run.run) * here / expected;
-      beyond += cost(*run.run) * ((whole - now + here) / expected - 1);
+      done += cost(run) * here / expected;
+      beyond += cost(run) * ((whole - now + here) / expected - 1);
     }
     return {done, beyond};
   }
@@ -316,9 +333,9 @@ class Session final : private TrainingClient {
       request_stop();
       return;
     }
-    half_way_.erase(record.id);
+    const auto half_way = half_way_.extract(record.id);  // empty of a run that ended before its first step
+    work_ended_here_ += half_way.empty() ? estimated_work(*by_id_.at(record.id).run) : half_way.mapped().work;
     progress_.finished(record.status, cost_of(record.id));
-    work_ended_here_ += estimated_work(*by_id_.at(record.id).run);
     if (record.status != RunStatus::failed) return;
     progress_.announce(fmt::format("crosstalk: run {} ({}, seed {}) failed: {}\n  alone: {}\n", record.id,
                                    record.label, record.seed, shortened(printable_line(record.message)),
@@ -354,7 +371,8 @@ class Session final : private TrainingClient {
         if (over_) return;
       }
       if (!stop_flag()) {
-        const auto [done, beyond] = half_way_costs([this](const Run& run) { return cost_of(run.id); });
+        const auto [done, beyond] =
+            half_way_costs([this](const HalfWay& run) { return cost_of(run.run->id); });
         progress_.half_way(done, beyond);
         progress_.tick();
         continue;
@@ -387,7 +405,7 @@ class Session final : private TrainingClient {
       progress_.elsewhere(cost_of(head.id));
       if (head.status == RunStatus::failed) ++failed_elsewhere_;
     }
-    const auto [half_way, beyond] = half_way_costs(estimated_work);
+    const auto [half_way, beyond] = half_way_costs([](const HalfWay& run) { return run.work; });
     work_.set_activity({{"study", study_.name},
                         {"device", options_.device},
                         {"job", options_.job},
@@ -438,11 +456,6 @@ class Session final : private TrainingClient {
   Progress progress_;
   nlohmann::json provenance_;
   std::exception_ptr store_error_;
-  /// A run that trains: steps at which it was seen first, and last.
-  struct HalfWay {
-    const Run* run;
-    std::int64_t from, now;
-  };
   std::unordered_map<std::string, HalfWay> half_way_;
   LiveWriter live_{path_};
   std::int64_t saved_ = 0;  ///< unfinished runs whose state was kept

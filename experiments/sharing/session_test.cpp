@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/sharing/session.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -154,6 +155,23 @@ TEST_F(SessionTest, WhatAnotherProcessLeavesIsFoundWhileOtherRunsWait) {
   EXPECT_EQ(call({"run"}), exit_done) << err_;
   EXPECT_TRUE(looked);
   EXPECT_EQ(read_store(store()).records.size(), 5u);
+}
+
+// The work of a run is that of its first step: its files may be gone when others are told of it.
+TEST_F(SessionTest, FilesThatGoWhileRunsTrainEndNoProcess) {
+  fs::create_directory(folder_ / "text");
+  std::ofstream(folder_ / "text" / "a.txt") << std::string(4000, 'a');
+  std::ofstream(folder_ / "s.toml") << fmt::format(
+      "[study]\nname = \"s\"\nseeds = [1]\n[base]\ntask.name = \"text\"\ntask.folder = \"{}\"\ntask.length = 16\n"
+      "model.name = \"language\"\neval.sequences = 2\n[memories.linear]\nname = \"linear_attention\"\n",
+      (folder_ / "text").string());
+  script.before = [&](const std::vector<const crosstalk::Run*>& runs, TrainingClient& client) {
+    client.advanced({{runs[0], 10}});
+    fs::remove_all(folder_ / "text");
+    std::this_thread::sleep_for(std::chrono::milliseconds(900));  // until others are told
+  };
+  EXPECT_EQ(call({"run"}), exit_done) << err_;
+  EXPECT_EQ(read_store(store()).records.size(), 1u);
 }
 
 TEST_F(SessionTest, DryRunTouchesNothing) {

@@ -2,12 +2,12 @@
 
     python3 plots/figures/all_memories.py results/published            writes all_memories_figure.pdf and .png there
     python3 plots/figures/all_memories.py --table results/published    prints its numbers as a table, which README.md there shows
+    python3 plots/figures/all_memories.py --published results/published    the table of each memory in the layer of its authors
 
-Both read all_memories.csv of that folder (`crosstalk export` of experiments/all_memories.toml) and, if it is there,
-all_memories_published.csv (of all_memories_published.toml: MQAR, each memory in the layer of its authors). The learning rate is the one of
-the study's with the smallest median validation loss over the seeds that all rates have, for each memory, task and number of
-associations (on MQAR, whose runs end at an accuracy, with the largest median validation accuracy, then the smallest loss);
-everything else is of the test split and of all seeds at that rate.
+The first two read all_memories.csv of that folder (`crosstalk export` of experiments/all_memories.toml), the third all_memories_published.csv.
+The learning rate is the one of the study's with the smallest median validation loss over the seeds that all rates have, for each memory, task
+and number of associations (in the layers of their authors, whose runs end at an accuracy, with the largest median validation accuracy, then
+the smallest loss); everything else is of the test split and of all seeds at that rate.
 
 recall, reassign: a number of associations is solved when the median test loss over seeds is at most 2e-3 (twice the loss
 at which training stops); the dot is the largest number solved with all smaller ones, the line ends at the next one tried,
@@ -52,25 +52,37 @@ def results():
     return chosen, state, sorted({rate for loads in runs.values() for rates in loads.values() for rate in rates})
 
 
-def as_published():
-    """pairs -> memory -> (median test accuracy at the chosen rate, "rate" or "rate*" at the edge), and the rates."""
-    path, tried, shown, all_rates = HERE / "all_memories_published.csv", {}, {}, set()
-    if not path.exists():
-        return shown, []
-    for row in csv.DictReader(open(path, newline="")):
-        if row["task.name"] == "mqar":
-            rates = tried.setdefault(int(row["task.pairs"]), {}).setdefault(row["label"], {})
-            rates.setdefault(float(row["train.learning_rate"]), {})[row["seed"]] = (
-                float(row["eval_accuracy"] or 0), number(row["eval_loss"]), float(row["test_accuracy"] or 0))
-            all_rates.add(float(row["train.learning_rate"]))
-    for pairs, memories in sorted(tried.items()):
-        for memory, rates in memories.items():
+def print_published():
+    """A row a memory in the layer of its authors: test accuracy at the chosen rate (* at the edge of the rates) of each task and load."""
+    tried, all_rates, guessing = {}, set(), {}
+    for row in csv.DictReader(open(HERE / "all_memories_published.csv", newline="")):
+        task = row["task.name"]
+        column = {"mqar": (0, f"MQAR, {row['task.pairs']} pairs"), "reassign": (1, f"reassign, {row['task.associations']} keys"),
+                  "swap": (2, "swap, 5 keys")}[task]
+        load = int(row["task.pairs"] or row["task.associations"])
+        rate = float(row["train.learning_rate"])
+        all_rates.add(rate)
+        guessing[(column[0], load, column[1])] = float(row["chance_accuracy"])
+        tried.setdefault((column[0], load, column[1]), {}).setdefault(row["label"], {}).setdefault(rate, {})[row["seed"]] = (
+            float(row["eval_accuracy"] or 0), number(row["eval_loss"]), float(row["test_accuracy"] or 0))
+    columns = sorted(tried)
+    print("| memory |" + "".join(f" {title} |" for _, _, title in columns) + "\n|---|" + "--:|" * len(columns))
+    for memory in sorted({label for of in tried.values() for label in of}):
+        cells = []
+        for column in columns:
+            rates = tried[column].get(memory)
+            if rates is None:
+                cells.append("--")
+                continue
             shared = set.intersection(*(set(seeds) for seeds in rates.values()))
             best = min(rates, key=lambda rate: (-statistics.median(rates[rate][seed][0] for seed in shared),
                                                 statistics.median(rates[rate][seed][1] for seed in shared), rate))
             accuracy = statistics.median(run[2] for run in rates[best].values())
-            shown.setdefault(pairs, {})[memory] = accuracy, f"{best:g}" + ("*" if best in (min(all_rates), max(all_rates)) else "")
-    return shown, sorted(all_rates)
+            cells.append(f"{accuracy:.3f}" + ("*" if best in (min(all_rates), max(all_rates)) else ""))
+        print(f"| `{memory}` |" + "".join(f" {cell} |" for cell in cells))
+    print("| guessing |" + "".join(f" {guessing[column]:.3f} |" for column in columns))
+    print(f"\nTest accuracy at the rate of the best validation accuracy among {', '.join(f'{rate:g}' for rate in sorted(all_rates))}; "
+          "* the edge of these rates: beyond it the memory may do better.")
 
 
 def capacity(by_load):
@@ -84,9 +96,7 @@ def capacity(by_load):
 
 
 def print_table(chosen, state, rates, swaps, memories):
-    layers, layer_rates = as_published()
-    lines = ["| memory | state, floats | recall | reassign | swap, accuracy | learning rates |"
-             + "".join(f" published: {pairs} pairs |" for pairs in layers), "|---|--:|--:|--:|--:|---|" + "---|" * len(layers)]
+    lines = ["| memory | state, floats | recall | reassign | swap, accuracy | learning rates |", "|---|--:|--:|--:|--:|---|"]
     edge = False
     for memory in reversed(memories):
         cells = [("≥ " if end is None else "") + str(begin)
@@ -98,16 +108,11 @@ def print_table(chosen, state, rates, swaps, memories):
             rate = chosen[memory, task][end][0] if end else None
             used.append(f"{rate:g}" + ("*" if rate in (rates[0], rates[-1]) else "") if end else "--")
         edge = edge or any(rate.endswith("*") for rate in used)
-        for of in layers.values():
-            used.append("{:.2f} at {}".format(*of[memory]) if memory in of else "")
-        lines.append(f"| `{memory}` | {state[memory]:,} | {cells[0]} | {cells[1]} | {cells[2]} | {', '.join(used[:3])} |"
-                     + "".join(f" {cell} |" for cell in used[3:]))
+        lines.append(f"| `{memory}` | {state[memory]:,} | {cells[0]} | {cells[1]} | {cells[2]} | {', '.join(used)} |")
     lines.append("")
     lines.append(f"Learning rates: chosen on validation data among {', '.join(f'{rate:g}' for rate in rates)}; shown where a memory "
                  "fails: at the smallest number of associations that it does not solve, and at 16 swaps"
-                 + ("; * the edge of these rates: beyond it the memory may do better." if edge else ".")
-                 + (" Published: accuracy on MQAR in the layer of its authors, at the rate of the best validation accuracy among "
-                    f"{', '.join(f'{rate:g}' for rate in layer_rates)}." if layers else ""))
+                 + ("; * the edge of these rates: beyond it the memory may do better." if edge else "."))
     print("\n".join(lines))
 
 
@@ -152,6 +157,9 @@ def draw(chosen, state, _, swaps, memories):
 
 
 def main():
+    if "--published" in sys.argv:
+        print_published()
+        return
     chosen, state, rates = results()
     swaps = {memory: chosen[memory, "swap"][16][2] for memory in state}
     memories = sorted(state, key=lambda m: (state[m], m), reverse=True)
