@@ -236,6 +236,53 @@ def test_the_program_reads_lengths_and_says_what_is_wrong(tmp_path):
     assert "both say where documents begin" in error.value.stderr
 
 
+STUDY = """
+[study]
+name = "documents"
+seeds = [1]
+[base]
+task.name = "tokens"
+task.folder = "{folder}"
+model.name = "language"
+model.width = 16
+model.layer = "published"
+model.positions = "learned"
+model.max_length = 9
+train.batch = 8
+train.max_steps = 8
+eval.every = 4
+eval.sequences = 60
+[memories.gated_delta]
+name = "gated_delta"
+model.heads = 2
+[memories.attention]
+name = "softmax"
+"""
+
+
+def test_training_on_documents_is_training_on_them_one_by_one(tmp_path):
+    random = np.random.default_rng(3)
+    packed, apart = tmp_path / "packed", tmp_path / "apart"
+    for folder in (packed, apart):
+        folder.mkdir()
+    for split in ("train", "eval", "test"):
+        ids, answers = random.integers(12, size=(20, 16)), random.integers(12, size=(20, 16))
+        number = np.repeat([[5, 0, 7]], 20, axis=0).repeat([3, 4, 9], axis=1)
+        rows = [x[row, number[row] == n] for x in (ids, answers) for row in range(20) for n in (5, 0, 7)]
+        filled = [np.pad(x, (0, 9 - len(x)), constant_values=0 if i < 60 else -100) for i, x in enumerate(rows)]
+        for name, x, y in (("inputs", ids, filled[:60]), ("labels", answers, filled[60:])):
+            np.save(packed / f"{split}_{name}.npy", x)
+            np.save(apart / f"{split}_{name}.npy", np.stack(y))
+        np.save(packed / f"{split}_document.npy", number)
+    losses = []
+    for folder in (packed, apart):
+        (tmp_path / "study.toml").write_text(STUDY.format(folder=folder))
+        ct.run(tmp_path / "study.toml", out=tmp_path / f"runs_{folder.name}", quiet=True)
+        curves = ct.read(tmp_path / f"runs_{folder.name}", curves=True, lib="numpy")
+        losses.append((list(curves["label"]), list(curves["metric"]), list(curves["step"]), list(curves["value"])))
+    assert len(losses[0][3]) > 8 and losses[0] == losses[1]
+
+
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
 
