@@ -141,8 +141,9 @@ const std::vector<std::string> kResets = {"reset", "cu_seqlens"};
 void warn_of_surplus(const Memory& kind, const fs::path& folder, Console& console) {
   std::vector<std::string> inputs = {"d_o"};
   for (const ApplyInput& input : apply_inputs(kind, {})) inputs.push_back(input.name);
-  inputs.insert(inputs.end(), kResets.begin(), kResets.end());
-  const std::vector<std::string> surplus = arrays_beside(folder, inputs);
+  std::vector<std::string> known = inputs;
+  known.insert(known.end(), kResets.begin(), kResets.end());
+  const std::vector<std::string> surplus = arrays_beside(folder, known);
   if (!surplus.empty())
     print_warning(console, fmt::format("{} does not read {} in {}; its inputs are {}", kind.name,
                                        some_of(surplus), folder.string(), join(inputs, ", ", " and ")));
@@ -502,7 +503,8 @@ const Command apply_command = {
     "Checks a memory against your own code. The files go into the equation as they are: there is no\n"
     "hidden scale, normalisation, feature map or bias, and options switch them on. Reads q.npy\n"
     "[B,T,H,K], k.npy, v.npy [B,T,H,V] and the inputs that 'crosstalk describe MEMORY' lists\n"
-    "(float64 or float32, C order), optionally s0.npy [B,H,V,K]. Writes o.npy and each state as\n"
+    "(float64 or float32, C order), optionally s0.npy [B,H,V,K] and reset.npy [B,T], 1 where a document\n"
+    "begins (or cu_seqlens.npy, 0, ..., T): each is then calculated by itself. Writes o.npy and each state as\n"
     "state_NAME.npy; with d_o.npy also d_INPUT.npy, the gradients of sum(o * d_o).\n\n"
     "Examples:\n"
     "  crosstalk apply gated_delta --in tensors --out outputs\n"

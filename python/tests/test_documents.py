@@ -217,6 +217,15 @@ def test_the_program_gives_the_same_bits(memory, tmp_path):
         np.testing.assert_array_equal(got[name], y, err_msg=name)
 
 
+@pytest.mark.parametrize("precision", ["fp64", "fp32"])
+def test_the_program_takes_a_decay_of_0(precision, tmp_path):
+    x = inputs_of("gla", np.float64 if precision == "fp64" else np.float32)
+    x["log_decay"][:, 4, :, 1] = -np.inf
+    found = by_program(tmp_path, "gla", x, "--precision", precision, "--form", "chunk")
+    np.testing.assert_array_equal(found["o"], ct.apply("gla", **x, form="chunk")[0])
+    assert np.isfinite(found["o"]).all()
+
+
 def test_the_program_reads_lengths_and_says_what_is_wrong(tmp_path):
     x = inputs_of("delta", B=1)
     one, two = tmp_path / "one", tmp_path / "two"
