@@ -1,6 +1,7 @@
 """Several documents in one sequence: every memory and every published layer gives what it gives of the documents one by one."""
 # SPDX-License-Identifier: Apache-2.0
 import re
+import subprocess
 from typing import Any
 
 import numpy as np
@@ -235,12 +236,12 @@ def test_the_program_reads_lengths_and_says_what_is_wrong(tmp_path):
     np.testing.assert_array_equal(found["o"], ct.apply("delta", **x, cu_seqlens=[0, 4, 9])[0])
     for sums, message in (([0, 4, 8], "cu_seqlens ends with 8"), ([[0, 9]], "has shape [1,2]; expected [N + 1]"), ([0.0, 9.0], "whole")):
         np.save(one / "in" / "cu_seqlens.npy", np.array(sums))
-        with pytest.raises(Exception) as error:
+        with pytest.raises(subprocess.CalledProcessError) as error:
             call("apply", "delta", "--in", one / "in", "--out", two / "out")
         assert error.value.returncode == 2 and "cu_seqlens.npy" in error.value.stderr and message in error.value.stderr
         assert not (two / "out").exists()
     np.save(one / "in" / "reset.npy", np.zeros((1, 9), int))
-    with pytest.raises(Exception) as error:
+    with pytest.raises(subprocess.CalledProcessError) as error:
         call("apply", "delta", "--in", one / "in", "--out", two / "out")
     assert "both say where documents begin" in error.value.stderr
 
