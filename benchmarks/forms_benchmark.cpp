@@ -23,6 +23,7 @@
 #include "models/apply_model.h"
 #include "models/graph/passes.h"
 #include "models/model.h"
+#include "models/rules/rule_memory.h"
 
 namespace crosstalk::benchmarks {
 namespace {
@@ -122,11 +123,14 @@ Times measure_on_cpu(const Graph<float>& graph, int repeats) {
   return best;
 }
 
-void measure(const Memory& memory, const std::string& form, const std::string& format, const Shape& s,
-             int writes, Device device, int repeats) {
+using Given = std::map<std::string, OptionValue>;
+
+void measure(const Memory& memory, Given given, const std::string& form, const std::string& format,
+             const Shape& s, int writes, Device device, int repeats) {
   const ApplySizes sizes{.B = s.B, .T = s.T, .H = s.H, .K = s.K, .V = s.V, .N = writes};
-  const Options options =
-      apply_options(memory, sizes, {{"form", form}, {"scale", 1 / std::sqrt(double(s.K))}});
+  given["form"] = form;
+  if (given.count("law") == 0) given["scale"] = 1 / std::sqrt(double(s.K));
+  const Options options = apply_options(memory, sizes, given);
   const Precision products = format == "bf16"   ? Precision::bf16
                              : format == "tf32" ? Precision::tf32
                                                 : Precision::full;
@@ -183,14 +187,15 @@ void measure_graph(const std::string& memory) {
 int main(int argc, char** argv) {
   namespace po = boost::program_options;
   std::vector<std::string> memories, forms, formats, shapes, without;
-  std::string device;
+  std::string device, law;
   int repeats = 0, writes = 1;
   double largest = 0;
   const auto list = [](std::vector<std::string>* v) { return po::value(v)->composing()->multitoken(); };
   po::options_description all("Time of a memory's forms; prints CSV");
   all.add_options()("help", "this text")(
       "graphs", "memory of a training step's graph instead (recall, S = 100, batch 32, one replica)")(
-      "memory", list(&memories), "memories; default delta")(
+      "memory", list(&memories), "memories; default delta")("law", po::value(&law),
+                                                            "law of the memory `rule`, as in a study")(
       "form", list(&forms), "forms, or `automatic`; default all that cover the memory")(
       "format", list(&formats), "fp32, tf32, bf16; default fp32")(
       "shape", list(&shapes), "BxTxHxD or BxTxHxKxV; default 256x256x2x64")(
@@ -214,7 +219,7 @@ int main(int argc, char** argv) {
         measure_graph(kind.name);
     return 0;
   }
-  if (memories.empty()) memories = {"delta"};
+  if (memories.empty()) memories = {law.empty() ? "delta" : "rule"};
   if (formats.empty()) formats = {"fp32"};
   if (shapes.empty()) shapes = {"256x256x2x64"};
   for (const std::string& name : without) {
@@ -226,21 +231,26 @@ int main(int argc, char** argv) {
   if (device == "cuda") cuda_prepare_process();
   fmt::print("memory,form,format,B,T,H,D,forward_us,backward_us,both_us,floor_mb,arena_mb,ops\n");
   for (const std::string& shape : shapes)
-    for (const std::string& memory : memories)
-      for (const std::string& form : forms.empty() ? apply_forms(memory_named(memory)) : forms)
+    for (const std::string& memory : memories) {
+      const bool is_law = memory == "rule" && !law.empty();
+      const Memory& kind = is_law ? rules::rule_of(law, {}).memory : memory_named(memory);
+      const Given given_law = is_law ? Given{{"law", law}} : Given{};
+      std::vector<std::string> covering = apply_forms(kind, given_law);
+      if (is_law && device == "cuda") covering.push_back("compiled");
+      for (const std::string& form : forms.empty() ? covering : forms)
         for (const std::string& format : formats) {
           const Shape s = shape_of(shape);
           const double weights = 4. * s.B * s.H * s.T * s.T * 4;
           if ((form == "parallel" || form == "query") && weights > largest) continue;
-          const std::vector<std::string> covering = apply_forms(memory_named(memory));
           if (form != "automatic" && std::count(covering.begin(), covering.end(), form) == 0) continue;
           try {
-            measure(memory_named(memory), form, format, s, writes,
-                    device == "cuda" ? Device::cuda : Device::cpu, repeats);
+            measure(kind, given_law, form, format, s, writes, device == "cuda" ? Device::cuda : Device::cpu,
+                    repeats);
           } catch (const std::exception& error) {
             fmt::print(stderr, "{} {} {} {}: {}\n", memory, form, format, shape, error.what());
           }
         }
+    }
   return 0;
 }
 

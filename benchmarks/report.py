@@ -73,6 +73,21 @@ def table(header, rows):
     print()
 
 
+def bench_name(row):
+    """The case of benchmarks/README.md that a row of `crosstalk bench` is."""
+    load_ = row["config"]["task.associations"]
+    if row["label"] == "dpfp1_delta":
+        return f"DPFP-1 delta S={load_} (L={2 * load_})"
+    return f"{row['label']} S={load_}"
+
+
+def ours_of(folder, pattern):
+    """Rows of `crosstalk bench` as results of a peer."""
+    rows = [row for file in load(folder, pattern) for row in file["rows"] if not row["problem"]]
+    return {"results": [{"model": bench_name(row), "variant": "crosstalk", "flop_per_step": row["flop_per_step"],
+                         "repeats": [row["model_steps_per_second"]]} for row in rows]}
+
+
 def cpu_table(files):
     groups = by_model(files)
     models = list(dict.fromkeys(model for model, _ in groups))
@@ -92,11 +107,10 @@ def cpu_table(files):
                 number(best),
                 "-" if not (rate and best) else f"{rate / best:.1f}",
                 f"{ours[0]['flop_per_step'] * 1e-6:.1f} M" if ours else "-",
-                f"{100 * statistics.median(r['share_of_peak'] for r in ours):.1f} %" if ours else "-",
             ]
         )
     header = ["model", "Crosstalk, steps/s", "lowest to highest", "PyTorch original", "PyTorch expert"]
-    table(header + ["Crosstalk / expert", "FLOP a step", "share of peak"], rows)
+    table(header + ["Crosstalk / expert", "FLOP a step"], rows)
 
 
 def choices(files):
@@ -116,18 +130,14 @@ def choices(files):
 
 
 def cpu(folder):
-    one, many = load(folder, "one.*.json"), load(folder, "many.*.json")
-    ours = [f for f in one + many if f["program"] == "crosstalk_training_benchmark"]
-    peers = [f for f in one if f["program"] == "pytorch_cpu.py"]
-    if not ours:
-        sys.exit(f"{folder}: no results of crosstalk_training_benchmark")
-    version = ours[0]["version"]
-    changed = ", with changes" if version["dirty"] else ""
-    print(f"Crosstalk {version['version']} ({version['commit'][:12]}{changed}), {version['compiler']} {version['flags']}")
+    peers = load(folder, "one.*.json")
+    ours, side_by_side = ours_of(folder, "ours.one.*.json"), ours_of(folder, "ours.many.*.json")
+    if not ours["results"]:
+        sys.exit(f"{folder}: no results of crosstalk bench")
+    one, many = peers + [ours], load(folder, "many.*.json") + [side_by_side]
+    print((Path(folder) / "version.txt").read_text().strip())
     machine = next(iter(load(folder, "machine.json")), {})
-    print(f"on {machine.get('cpu', 'an unknown CPU')}, {ours[0]['threads']} threads;", end=" ")
-    peak = statistics.median(f["peak_gflop_per_s"] for f in ours)
-    print(f"peak {peak:.0f} GFLOP/s (fp32 product of 1024 x 1024 on each thread).")
+    print(f"on {machine.get('cpu', 'an unknown CPU')}.")
     if peers:
         print("Peers: " + ", ".join(f"{name} {v}" for name, v in peers[0]["versions"].items()) + ".")
     load_average = machine.get("load_average", 0)
@@ -136,8 +146,8 @@ def cpu(folder):
     print("\nOne model on all threads (the faster of one and all, for each program):\n")
     cpu_table(one)
     choices(one)
-    if many:
-        print(f"{many[0]['results'][0]['models']} models side by side, one thread each, steps/s of all together:\n")
+    if side_by_side["results"]:
+        print("As many models as threads side by side, one thread each, steps/s of all together:\n")
         cpu_table(many)
     for run in load(folder, "quickstart.json"):
         if run["status"] != 0:
@@ -161,9 +171,7 @@ def gpu(folder):
             if r["problem"]:
                 print(f"Crosstalk, {r['label']} with {r['replicas']} replicas: {r['problem']}\n")
                 continue
-            load_ = r["config"]["task.associations"]
-            name = f"linear S={load_}" if r["label"] == "linear" else f"DPFP-1 delta S={load_} (L={2 * load_})"
-            ours.setdefault((name, r["replicas"]), []).append(r)
+            ours.setdefault((bench_name(r), r["replicas"]), []).append(r)
     if not ours and not jax:
         sys.exit(f"{folder}: no results")
     if jax:

@@ -4,7 +4,7 @@
 #   benchmarks/run_cpu.sh [--rounds N] [--seconds S] [--threads N] [--python PYTHON] [--out FOLDER] [--no-build]
 #
 #   --rounds N       times that all programs run, one after the other (3)
-#   --seconds S      length of one repeat, of 5 a round (1)
+#   --seconds S      length of one repeat of a peer, of 5 a round (1); ours is what crosstalk bench measures, three times a round
 #   --threads N      threads to use at most (all cores of this process)
 #   --python PYTHON  a Python that can import torch and numpy (CROSSTALK_PEER_PYTHON, or python3);
 #                    without one only Crosstalk is measured
@@ -46,13 +46,14 @@ PYTHON
 machine=$(machine_json) # before the build makes the machine busy
 
 if [ "$build" = yes ]; then
-  cmake --preset cpu -B build/benchmarks -DCROSSTALK_BENCHMARKS=ON -DCROSSTALK_TESTS=OFF >&2
-  cmake --build build/benchmarks --target crosstalk crosstalk_training_benchmark >&2
+  cmake --preset cpu -B build/benchmarks -DCROSSTALK_TESTS=OFF >&2
+  cmake --build build/benchmarks --target crosstalk >&2
 fi
-ours=build/benchmarks/crosstalk_training_benchmark
+ours=build/benchmarks/crosstalk
 mkdir -p "$out"
 rm -f "$out"/*.json "$out"/*.log "$out"/choices.txt # of an earlier call
 echo "$machine" >"$out/machine.json"
+"$ours" --version >"$out/version.txt"
 
 peer=benchmarks/peers/pytorch_cpu.py
 if ! "$python" -c 'import torch, numpy' 2>/dev/null; then
@@ -68,7 +69,7 @@ measure() {
   local name=$1
   shift
   say "  $name"
-  if ! "$@" --seconds "$seconds" --json >"$out/$name.json" 2>"$out/$name.log"; then
+  if ! "$@" --json >"$out/$name.json" 2>"$out/$name.log"; then
     say "    failed; see $out/$name.log"
     rm -f "$out/$name.json"
   fi
@@ -76,12 +77,19 @@ measure() {
 for round in $(seq "$rounds"); do
   say "round $round of $rounds"
   for model in linear delta softmax; do
-    measure "one.$round.$model.crosstalk" "$ours" --model "$model" --threads "$threads"
-    [ "$threads" = 1 ] || measure "many.$round.$model.crosstalk" "$ours" --model "$model" --threads "$threads" \
-      --models "$threads"
+    case $model in
+      delta) study=schlag2021_updates memory=dpfp1_delta ;;
+      *) study=schlag2021_capacity memory=$model ;;
+    esac
+    bench=("$ours" bench "experiments/$study.toml" --set "memory=$memory" --set task.associations=100 --device cpu
+      --threads "$threads")
+    for repeat in 1 2 3; do
+      measure "ours.one.$round.$model.$repeat" "${bench[@]}"
+      [ "$threads" = 1 ] || measure "ours.many.$round.$model.$repeat" "${bench[@]}" --streams "$threads"
+    done
     [ -n "$python" ] || continue
     for variant in original expert; do
-      arguments=(--model "$model" --variant "$variant" --threads "$threads" --choices "$out/choices.txt")
+      arguments=(--model "$model" --variant "$variant" --threads "$threads" --choices "$out/choices.txt" --seconds "$seconds")
       measure "one.$round.$model.$variant" "$python" "$peer" "${arguments[@]}"
       [ "$threads" = 1 ] || measure "many.$round.$model.$variant" "$python" "$peer" "${arguments[@]}" \
         --models "$threads"

@@ -54,7 +54,7 @@ class Case:
 
     @property
     def flop_per_step(self):
-        """As in benchmarks/cases.cpp: what a step must compute, whoever computes it."""
+        """As in benchmarks/README.md: what a step must compute, whoever computes it."""
         s, e, tokens = self.keys, self.embedding, self.batch * self.length
         reading = 14 * 2 * D * tokens if self.memory == "delta" else 6 * D * tokens
         return 6 * s * e * D + 6 * self.batch * e * D + reading

@@ -60,7 +60,7 @@ class Case:
 
     @property
     def flop_per_step(self):
-        """As in benchmarks/cases.cpp: what a step must compute, whoever computes it."""
+        """As in benchmarks/README.md: what a step must compute, whoever computes it."""
         s, e = self.keys, self.embedding
         per_feature = 14 if self.memory == "delta" else 6
         return 6 * s * e * D + 6 * B * e * D + per_feature * self.features * B * self.length

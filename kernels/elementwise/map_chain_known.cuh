@@ -35,93 +35,55 @@ struct ChainShape {
   constexpr bool is_of_rows(int i) const { return rows >> i & 1; }
 };
 
-using Kind = ChainKind;
 using By = MapKind;
+constexpr ChainShape::Step map(int a, By f = By::affine) { return {ChainKind::map, a, f}; }
+constexpr ChainShape::Step l2(int a = 0, By f = By::affine) { return {ChainKind::l2, a, f}; }
+constexpr ChainShape::Step row_sum(int a) { return {ChainKind::row_sum, a}; }
+constexpr ChainShape::Step times(int a, int b, By f = By::affine, By g = By::affine) {
+  return {ChainKind::multiply, a, f, b, g};
+}
+constexpr ChainShape::Step plus(int a, int b, By f = By::affine) { return {ChainKind::add, a, f, b}; }
+constexpr ChainShape::Step larger(int a, int b) { return {ChainKind::larger, a, By::affine, b}; }
 constexpr ChainShape kChainShapes[] = {
-    {1, 1, 1, 0, 0, {{Kind::l2}}, {1}},
-    {1, 1, 1, 0, 0, {{Kind::l2, 0, By::silu}}, {1}},
-    {1, 1, 1, 0, 0, {{Kind::map}}, {1}},
-    {1, 1, 1, 0, 0, {{Kind::map, 0, By::exp}}, {1}},
-    {1, 1, 1, 0, 0, {{Kind::map, 0, By::sigmoid}}, {1}},
-    {1, 1, 1, 0, 0, {{Kind::map, 0, By::log_sigmoid}}, {1}},
-    {1, 1, 1, 0, 0, {{Kind::map, 0, By::tanh}}, {1}},
-    {1, 1, 1, 0, 0, {{Kind::map, 0, By::silu}}, {1}},
-    {1, 2, 2, 0, 0, {{Kind::map, 0, By::log_sigmoid}, {Kind::map, 1, By::expm1}}, {1, 2}},  // HGRN2
-    {2, 1, 1, 2, 0, {{Kind::multiply, 1, By::exp, 0, By::softplus}}, {2}},                  // KDA
-    {2, 1, 1, 0, 0, {{Kind::multiply, 0, By::sigmoid, 1}}, {2}},  // Gated DeltaNet-2
-    {2, 2, 2, 0, 0, {{Kind::l2}, {Kind::multiply, 1, By::sigmoid, 2}}, {2, 3}},
+    {1, 1, 1, 0, 0, {l2()}, {1}},
+    {1, 1, 1, 0, 0, {l2(0, By::silu)}, {1}},
+    {1, 1, 1, 0, 0, {map(0)}, {1}},
+    {1, 1, 1, 0, 0, {map(0, By::exp)}, {1}},
+    {1, 1, 1, 0, 0, {map(0, By::sigmoid)}, {1}},
+    {1, 1, 1, 0, 0, {map(0, By::log_sigmoid)}, {1}},
+    {1, 1, 1, 0, 0, {map(0, By::tanh)}, {1}},
+    {1, 1, 1, 0, 0, {map(0, By::silu)}, {1}},
+    {1, 2, 2, 0, 0, {map(0, By::log_sigmoid), map(1, By::expm1)}, {1, 2}},  // HGRN2
+    {2, 1, 1, 2, 0, {times(1, 0, By::exp, By::softplus)}, {2}},             // KDA
+    {2, 1, 1, 0, 0, {times(0, 1, By::sigmoid)}, {2}},                       // Gated DeltaNet-2
+    {2, 2, 2, 0, 0, {l2(), times(1, 2, By::sigmoid)}, {2, 3}},
+    // RWKV-7, RWKV-6
     {4,
      6,
      3,
      0b1010,
      0,
-     {{Kind::multiply, 0, By::affine, 1},
-      {Kind::l2, 4},
-      {Kind::map, 2, By::sigmoid},
-      {Kind::multiply, 6, By::affine, 3},
-      {Kind::multiply, 0, By::affine, 7},
-      {Kind::multiply, 6, By::affine, 5}},
-     {5, 8, 9}},  // RWKV-7
-    {5,
-     5,
-     1,
-     0b00001,
-     0,
-     {{Kind::multiply, 0, By::affine, 1},
-      {Kind::multiply, 2, By::affine, 5},
-      {Kind::row_sum, 6},
-      {Kind::multiply, 7, By::affine, 3},
-      {Kind::add, 4, By::affine, 8}},
-     {9}},                                // RWKV-6
-    {1, 1, 1, 0, 1, {{Kind::map}}, {1}},  // a number a row in all columns
-    {4,
-     5,
-     3,
-     0b0110,
-     0,
-     {{Kind::l2},
-      {Kind::multiply, 1, By::sigmoid, 4},
-      {Kind::multiply, 2, By::affine, 5},
-      {Kind::l2, 3},
-      {Kind::add, 7, By::affine, 6}},
-     {4, 5, 8}},  // Comba, and with queries at positions
-    {2, 2, 2, 2, 0, {{Kind::l2}, {Kind::multiply, 1, By::sigmoid, 2}}, {2, 3}},
-    {3, 3, 1, 2, 0, {{Kind::l2}, {Kind::multiply, 1, By::affine, 2}, {Kind::add, 3, By::affine, 4}}, {5}},
-    {2,
-     3,
-     2,
-     0,
-     2,
-     {{Kind::l2}, {Kind::multiply, 2, By::affine, 2}, {Kind::multiply, 1, By::sigmoid, 3}},
-     {2, 4}},
-    {3,
-     4,
-     1,
-     2,
-     0,
-     {{Kind::map}, {Kind::add, 3, By::log, 1}, {Kind::map, 4, By::softsign}, {Kind::multiply, 5, By::exp, 2}},
-     {6}},  // preconditioned memories
-    {2, 2, 2, 0, 2, {{Kind::map}, {Kind::multiply, 1, By::affine, 2}}, {2, 3}},
+     {times(0, 1), l2(4), map(2, By::sigmoid), times(6, 3), times(0, 7), times(6, 5)},
+     {5, 8, 9}},
+    {5, 5, 1, 0b00001, 0, {times(0, 1), times(2, 5), row_sum(6), times(7, 3), plus(4, 8)}, {9}},
+    {1, 1, 1, 0, 1, {map(0)}, {1}},  // a number a row in all columns
+    // Comba, and with queries at positions
+    {4, 5, 3, 0b0110, 0, {l2(), times(1, 4, By::sigmoid), times(2, 5), l2(3), plus(7, 6)}, {4, 5, 8}},
+    {2, 2, 2, 2, 0, {l2(), times(1, 2, By::sigmoid)}, {2, 3}},
+    {3, 3, 1, 2, 0, {l2(), times(1, 2), plus(3, 4)}, {5}},
+    {2, 3, 2, 0, 2, {l2(), times(2, 2), times(1, 3, By::sigmoid)}, {2, 4}},
+    // preconditioned memories
+    {3, 4, 1, 2, 0, {map(0), plus(3, 1, By::log), map(4, By::softsign), times(5, 2, By::exp)}, {6}},
+    {2, 2, 2, 0, 2, {map(0), times(1, 2)}, {2, 3}},
     {4,
      4,
      1,
      0,
      0b0100,
-     {{Kind::multiply, 0, By::affine, 1},
-      {Kind::row_sum, 4},
-      {Kind::larger, 5, By::affine, 2},
-      {Kind::multiply, 3, By::affine, 6, By::inverse}},
+     {times(0, 1), row_sum(4), larger(5, 2), times(3, 6, By::affine, By::inverse)},
      {7}},  // mLSTM
-    {3,
-     4,
-     1,
-     0,
-     0,
-     {{Kind::multiply, 0, By::affine, 1},
-      {Kind::row_sum, 3},
-      {Kind::map, 4},
-      {Kind::multiply, 2, By::affine, 5, By::reciprocal}},
-     {6}},  // reads divided by sums of keys
+    // reads divided by sums of keys
+    {3, 4, 1, 0, 0, {times(0, 1), row_sum(3), map(4), times(2, 5, By::affine, By::reciprocal)}, {6}},
 };
 constexpr int kKnownChains = static_cast<int>(std::size(kChainShapes)), kKnownThreads = 256;
 

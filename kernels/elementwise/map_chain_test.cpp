@@ -33,40 +33,6 @@ void divide_rows(Numbers& x, int D, double eps, bool mean) {
   }
 }
 
-/// The gates of RWKV-7: decays, kappa, written keys and rate * kappa, of keys, two projections and two parameters.
-OpCase gates(const std::string& name, const Dims& dims, int terms) {
-  const Dims heads = {1, 1, dims[2], dims[3]};
-  OpCase op(name);
-  op.input("x0", dims, normal()).input("x1", heads, normal()).input("x2", dims, normal());
-  op.input("x3", dims, normal()).input("x4", heads, normal());
-  for (const char* y : {"y0", "y1", "y2", "y3"}) op.output(y, dims);
-  call_planned<MapChain>(op, [=](auto& o) {
-    o.inputs = 5, o.outputs = 4, o.steps = 7;
-    std::copy_n(dims.begin(), 4, o.dims);
-    o.step[0] = {.kind = ChainKind::map, .a = 2, .of_a = {MapKind::sigmoid, -0.6, 0}};
-    o.step[1] = {.kind = ChainKind::multiply, .a = 0, .b = 1};
-    o.step[2] = {.kind = ChainKind::l2, .a = 6, .eps = 0.01};
-    o.step[3] = {.kind = ChainKind::map, .a = 3, .of_a = {MapKind::sigmoid, 1, 0}};
-    o.step[4] = {.kind = ChainKind::multiply, .a = 8, .b = 4, .of_a = {MapKind::affine, 1, -1}};
-    o.step[5] = {.kind = ChainKind::multiply, .a = 0, .b = 9, .of_b = {MapKind::affine, 1, 1}};
-    o.step[6] = {.kind = ChainKind::multiply, .a = 8, .b = 7};
-    o.made_by[0] = 5, o.made_by[1] = 7, o.made_by[2] = 10, o.made_by[3] = 11;
-  });
-  op.oracle([=](const Values& in, Values& out) {
-    Numbers &decay = out.real["y0"], &kappa = out.real["y1"], &key = out.real["y2"], &erased = out.real["y3"];
-    for (int n = 0; n < size_of(dims); ++n) {
-      const double k = in["x0"][std::size_t(n)], rate = sigmoid(in["x3"][std::size_t(n)]);
-      decay.push_back(-0.6 * sigmoid(in["x2"][std::size_t(n)]));
-      kappa.push_back(k * at(in["x1"], dims, heads, n));
-      key.push_back(k * (1 + (rate - 1) * at(in["x4"], dims, heads, n)));
-      erased.push_back(rate);
-    }
-    divide_rows(kappa, dims[3], 0.01, false);
-    for (std::size_t n = 0; n < kappa.size(); ++n) erased[n] *= kappa[n];
-  });
-  return op.roundings(terms).condition(8).gradient_elements(60);
-}
-
 /// A sum with what stands beside every row and every head, the larger of two, a number squared, and rows of one mean square.
 OpCase mixture(const std::string& name, const Dims& dims, int terms) {
   const Dims of_rows = {dims[0], dims[1], dims[2], 1}, of_heads = {1, 1, dims[2], 1};
@@ -109,177 +75,49 @@ OpCase mixture(const std::string& name, const Dims& dims, int terms) {
   return op.roundings(terms).condition(16).gradient_elements(60);
 }
 
-/// Two numbers a head and token, as Mamba-2 makes them of one projection and one rate a head.
-OpCase steps(const std::string& name, const Dims& dims, int terms) {
-  const Dims heads = {1, 1, dims[2], 1};
-  OpCase op(name);
-  op.input("x0", dims, normal()).input("x1", heads, normal()).output("y0", dims).output("y1", dims);
-  call_planned<MapChain>(op, [=](auto& o) {
-    o.inputs = 2, o.outputs = 2, o.steps = 3;
-    std::copy_n(dims.begin(), 4, o.dims);
-    o.step[0] = {.kind = ChainKind::map, .a = 0, .of_a = {MapKind::softplus, 1, 0}};
-    o.step[1] = {.kind = ChainKind::map, .a = 1, .of_a = {MapKind::exp, 1, 0}};
-    o.step[2] = {.kind = ChainKind::multiply, .a = 3, .b = 2, .of_a = {MapKind::affine, -1, 0}};
-    o.made_by[0] = 2, o.made_by[1] = 4;
-  });
-  op.oracle([=](const Values& in, Values& out) {
-    for (int n = 0; n < size_of(dims); ++n) {
-      const double step = std::log1p(std::exp(in["x0"][std::size_t(n)]));
-      out.real["y0"].push_back(step);
-      out.real["y1"].push_back(-std::exp(at(in["x1"], dims, heads, n)) * step);
-    }
-  });
-  return op.roundings(terms).condition(8).gradient_elements(60);
-}
-
-/// One step alone, of rows: known to the compiler.
-OpCase one_step(const std::string& name, const Dims& dims, ChainKind kind, OperandMap map, int terms) {
-  OpCase op(name);
-  op.input("x0", dims, normal()).output("y0", dims);
-  call_planned<MapChain>(op, [=](auto& o) {
-    o.inputs = o.outputs = o.steps = 1, o.made_by[0] = 1;
-    std::copy_n(dims.begin(), 4, o.dims);
-    o.step[0] = {.kind = kind, .of_a = map, .eps = 0.01};
-  });
-  op.oracle([=](const Values& in, Values& out) {
-    for (const double x : in["x0"]) out.real["y0"].push_back(Mapping<double>(map).value(x));
-    if (kind != ChainKind::map) divide_rows(out.real["y0"], dims[3], 0.01, kind == ChainKind::rms);
-  });
-  return op.roundings(terms).condition(8).gradient_elements(60);
-}
-
-/// Decays of key channels as KDA makes them of one projection and one rate a head, or a channel.
-OpCase decays(const std::string& name, const Dims& dims, bool of_heads, int terms) {
-  const Dims rates = {1, 1, dims[2], of_heads ? 1 : dims[3]};
-  OpCase op(name);
-  op.input("x0", dims, normal()).input("x1", rates, normal()).output("y0", dims);
-  call_planned<MapChain>(op, [=](auto& o) {
-    o.inputs = 2, o.outputs = 1, o.steps = 1, o.made_by[0] = 2;
-    std::copy_n(dims.begin(), 4, o.dims);
-    o.step[0] = {.kind = ChainKind::multiply,
-                 .a = 1,
-                 .b = 0,
-                 .of_a = {MapKind::exp, -0.5, 0},
-                 .of_b = {MapKind::softplus, 1, 0}};
-  });
-  op.oracle([=](const Values& in, Values& out) {
-    for (int n = 0; n < size_of(dims); ++n)
-      out.real["y0"].push_back(-0.5 * std::exp(at(in["x1"], dims, rates, n)) *
-                               std::log1p(std::exp(in["x0"][std::size_t(n)])));
-  });
-  return op.roundings(terms).condition(8).gradient_elements(60);
-}
-
-/// Directions along which RWKV-7 erases, and keys: gates() without decays.
-OpCase keys(const std::string& name, const Dims& dims, int terms) {
-  const Dims heads = {1, 1, dims[2], dims[3]};
-  OpCase op(name);
-  op.input("x0", dims, normal()).input("x1", heads, normal()).input("x2", dims, normal());
-  op.input("x3", heads, normal());
-  for (const char* y : {"y0", "y1", "y2"}) op.output(y, dims);
-  call_planned<MapChain>(op, [=](auto& o) {
-    o.inputs = 4, o.outputs = 3, o.steps = 6;
-    std::copy_n(dims.begin(), 4, o.dims);
-    o.step[0] = {.kind = ChainKind::multiply, .a = 0, .b = 1};
-    o.step[1] = {.kind = ChainKind::l2, .a = 4, .eps = 0.01};
-    o.step[2] = {.kind = ChainKind::map, .a = 2, .of_a = {MapKind::sigmoid, 1, 0}};
-    o.step[3] = {.kind = ChainKind::multiply, .a = 6, .b = 3, .of_a = {MapKind::affine, 1, -1}};
-    o.step[4] = {.kind = ChainKind::multiply, .a = 0, .b = 7, .of_b = {MapKind::affine, 1, 1}};
-    o.step[5] = {.kind = ChainKind::multiply, .a = 6, .b = 5};
-    o.made_by[0] = 5, o.made_by[1] = 8, o.made_by[2] = 9;
-  });
-  op.oracle([=](const Values& in, Values& out) {
-    Numbers &kappa = out.real["y0"], &key = out.real["y1"], &erased = out.real["y2"];
-    for (int n = 0; n < size_of(dims); ++n) {
-      const double k = in["x0"][std::size_t(n)], rate = sigmoid(in["x2"][std::size_t(n)]);
-      kappa.push_back(k * at(in["x1"], dims, heads, n));
-      key.push_back(k * (1 + (rate - 1) * at(in["x3"], dims, heads, n)));
-      erased.push_back(rate);
-    }
-    divide_rows(kappa, dims[3], 0.01, false);
-    for (std::size_t n = 0; n < kappa.size(); ++n) erased[n] *= kappa[n];
-  });
-  return op.roundings(terms).condition(8).gradient_elements(60);
-}
-
-/// RWKV-6's bonus: o + v ((q * u) . k), a sum over a row.
-OpCase bonus(const std::string& name, const Dims& dims, int terms) {
-  const Dims heads = {1, 1, dims[2], dims[3]};
-  OpCase op(name);
-  op.input("x0", heads, normal());
-  for (const char* x : {"x1", "x2", "x3", "x4"}) op.input(x, dims, normal());
-  op.output("y0", dims);
-  call_planned<MapChain>(op, [=](auto& o) {
-    o.inputs = 5, o.outputs = 1, o.steps = 5, o.made_by[0] = 9;
-    std::copy_n(dims.begin(), 4, o.dims);
-    o.step[0] = {.kind = ChainKind::multiply, .a = 0, .b = 1};
-    o.step[1] = {.kind = ChainKind::multiply, .a = 2, .b = 5};
-    o.step[2] = {.kind = ChainKind::row_sum, .a = 6};
-    o.step[3] = {.kind = ChainKind::multiply, .a = 7, .b = 3};
-    o.step[4] = {.kind = ChainKind::add, .a = 4, .b = 8};
-  });
-  op.oracle([=](const Values& in, Values& out) {
-    for (int n = 0; n < size_of(dims); ++n) {
-      double sum = 0;
-      for (int m = n / dims[3] * dims[3], end = m + dims[3]; m < end; ++m)
-        sum += at(in["x0"], dims, heads, m) * in["x1"][std::size_t(m)] * in["x2"][std::size_t(m)];
-      out.real["y0"].push_back(in["x4"][std::size_t(n)] + sum * in["x3"][std::size_t(n)]);
-    }
-  });
-  return op.roundings(terms).condition(16).gradient_elements(60);
-}
-
-/// A number through two maps, both of which are given; or rows of one length times a gate (l2).
-OpCase two_steps(const std::string& name, const Dims& dims, bool l2, int terms) {
-  OpCase op(name);
-  op.input("x0", dims, normal());
-  if (l2) op.input("x1", dims, normal());
-  op.output("y0", dims).output("y1", dims);
-  call_planned<MapChain>(op, [=](auto& o) {
-    o.inputs = l2 ? 2 : 1, o.outputs = o.steps = 2;
-    std::copy_n(dims.begin(), 4, o.dims);
-    if (l2) {
-      o.step[0] = {.kind = ChainKind::l2, .a = 0, .eps = 0.01};
-      o.step[1] = {.kind = ChainKind::multiply, .a = 1, .b = 2, .of_a = {MapKind::sigmoid, 1, 0}};
-    } else {
-      o.step[0] = {.kind = ChainKind::map, .a = 0, .of_a = {MapKind::log_sigmoid, 1, 0}};
-      o.step[1] = {.kind = ChainKind::map, .a = 1, .of_a = {MapKind::exp, -1, 1}};
-    }
-    o.made_by[0] = o.inputs, o.made_by[1] = o.inputs + 1;
-  });
-  op.oracle([=](const Values& in, Values& out) {
-    Numbers &first = out.real["y0"], &second = out.real["y1"];
-    for (const double x : in["x0"]) first.push_back(l2 ? x : std::log(sigmoid(x)));
-    if (l2) divide_rows(first, dims[3], 0.01, false);
-    for (std::size_t n = 0; n < first.size(); ++n)
-      second.push_back(l2 ? sigmoid(in["x1"][n]) * first[n] : 1 - std::exp(first[n]));
-  });
-  return op.roundings(terms).condition(8).gradient_elements(60);
-}
-
-/// A chain of a memory by its steps. `inputs`: w of the chain's shape, p so and positive, h a number a head, c so and far
-/// from the others, r a number a row.
+/// A chain by its steps. `inputs`: w of the chain's shape, p so and positive, d a parameter of heads and columns, h a number a
+/// head, c so and far from the others, r a number a row.
 struct Steps {
   std::string name, inputs;
   std::vector<ChainStep> steps;
   std::vector<int> made;
+  double condition = 16;
 };
 double mapped_here(const OperandMap& m, double x) {
-  const double y = m.map == MapKind::exp          ? std::exp(x)
-                   : m.map == MapKind::log        ? std::log(x)
-                   : m.map == MapKind::sigmoid    ? sigmoid(x)
-                   : m.map == MapKind::reciprocal ? 1 / x
-                   : m.map == MapKind::softsign   ? x / (1 + std::abs(x))
-                                                  : x;
-  return m.scale * y + m.shift;
+  const auto f = [&] {
+    switch (m.map) {
+      case MapKind::exp:
+        return std::exp(x);
+      case MapKind::log:
+        return std::log(x);
+      case MapKind::sigmoid:
+        return sigmoid(x);
+      case MapKind::log_sigmoid:
+        return std::log(sigmoid(x));
+      case MapKind::softplus:
+        return std::log1p(std::exp(x));
+      case MapKind::tanh:
+        return std::tanh(x);
+      case MapKind::silu:
+        return x * sigmoid(x);
+      case MapKind::reciprocal:
+        return 1 / x;
+      case MapKind::softsign:
+        return x / (1 + std::abs(x));
+      default:
+        return x;
+    }
+  };
+  return m.scale * f() + m.shift;
 }
-OpCase of_memory(const Steps& chain, const Dims& dims, int terms) {
+OpCase chain_of(const Steps& chain, const Dims& dims, int terms) {
   const auto shape_of = [dims](char input) {
     return input == 'h' || input == 'c' ? Dims{1, 1, dims[2], 1}
+           : input == 'd'               ? Dims{1, 1, dims[2], dims[3]}
            : input == 'r'               ? Dims{dims[0], dims[1], dims[2], 1}
                                         : dims;
   };
-  OpCase op(chain.name + (dims[1] > 10 ? "Large" : ""));
+  OpCase op(chain.name);
   for (std::size_t i = 0; i < chain.inputs.size(); ++i)
     op.input(fmt::format("x{}", i), shape_of(chain.inputs[i]),
              chain.inputs[i] == 'p' || chain.inputs[i] == 'r' ? uniform(0.5, 2)
@@ -317,56 +155,121 @@ OpCase of_memory(const Steps& chain, const Dims& dims, int terms) {
                     : step.kind == ChainKind::row_sum  ? sum
                                                        : a);
       }
-      if (step.kind == ChainKind::l2) divide_rows(y, D, step.eps, false);
+      if (step.kind == ChainKind::l2 || step.kind == ChainKind::rms)
+        divide_rows(y, D, step.eps, step.kind == ChainKind::rms);
       all.push_back(y);
     }
     for (std::size_t o = 0; o < chain.made.size(); ++o)
       out.real[fmt::format("y{}", o)] = all[static_cast<std::size_t>(chain.made[o])];
   });
-  return op.roundings(terms).condition(16).gradient_elements(60);
+  return op.roundings(terms).condition(chain.condition).gradient_elements(60);
 }
+const OperandMap kOpen{MapKind::sigmoid, 1, 0}, kInverse{MapKind::reciprocal, 1, 0};
+ChainStep l2(int a) { return {.kind = ChainKind::l2, .a = a, .eps = 0.01}; }
+ChainStep map(int a, OperandMap f) { return {.kind = ChainKind::map, .a = a, .of_a = f}; }
+ChainStep multiply(int a, int b, OperandMap f = {}, OperandMap g = {}) {
+  return {.kind = ChainKind::multiply, .a = a, .b = b, .of_a = f, .of_b = g};
+}
+ChainStep less(int a, int b, OperandMap f = {}) {
+  return {.kind = ChainKind::add, .a = a, .b = b, .of_a = f, .scale_b = -1};
+}
+
+/// One step alone, of rows: known to the compiler.
+OpCase one_step(const std::string& name, const Dims& dims, ChainKind kind, OperandMap f, int terms) {
+  return chain_of({name, "w", {{.kind = kind, .of_a = f, .eps = 0.01}}, {1}, 8}, dims, terms);
+}
+/// The gates of RWKV-7: decays, kappa, written keys and rate * kappa, of keys, two projections and two parameters.
+OpCase gates(const std::string& name, const Dims& dims, int terms) {
+  return chain_of({name,
+                   "wdwwd",
+                   {map(2, {MapKind::sigmoid, -0.6, 0}), multiply(0, 1), l2(6), map(3, kOpen),
+                    multiply(8, 4, {MapKind::affine, 1, -1}), multiply(0, 9, {}, {MapKind::affine, 1, 1}),
+                    multiply(8, 7)},
+                   {5, 7, 10, 11},
+                   8},
+                  dims, terms);
+}
+/// Directions along which RWKV-7 erases, and keys: gates() without decays.
+OpCase keys(const std::string& name, const Dims& dims, int terms) {
+  return chain_of({name,
+                   "wdwd",
+                   {multiply(0, 1), l2(4), map(2, kOpen), multiply(6, 3, {MapKind::affine, 1, -1}),
+                    multiply(0, 7, {}, {MapKind::affine, 1, 1}), multiply(6, 5)},
+                   {5, 8, 9},
+                   8},
+                  dims, terms);
+}
+/// Two numbers a head and token, as Mamba-2 makes them of one projection and one rate a head.
+OpCase steps(const std::string& name, const Dims& dims, int terms) {
+  return chain_of({name,
+                   "wh",
+                   {map(0, {MapKind::softplus, 1, 0}), map(1, {MapKind::exp, 1, 0}),
+                    multiply(3, 2, {MapKind::affine, -1, 0})},
+                   {2, 4},
+                   8},
+                  dims, terms);
+}
+/// Decays of key channels as KDA makes them of one projection and one rate a head, or a channel.
+OpCase decays(const std::string& name, const Dims& dims, bool of_heads, int terms) {
+  return chain_of({name,
+                   of_heads ? "wh" : "wd",
+                   {multiply(1, 0, {MapKind::exp, -0.5, 0}, {MapKind::softplus, 1, 0})},
+                   {2},
+                   8},
+                  dims, terms);
+}
+/// RWKV-6's bonus: o + v ((q * u) . k), a sum over a row.
+OpCase bonus(const std::string& name, const Dims& dims, int terms) {
+  return chain_of({name,
+                   "dwwww",
+                   {multiply(0, 1),
+                    multiply(2, 5),
+                    {.kind = ChainKind::row_sum, .a = 6},
+                    multiply(7, 3),
+                    {.kind = ChainKind::add, .a = 4, .b = 8}},
+                   {9}},
+                  dims, terms);
+}
+/// A number through two maps, both of which are given; or rows of one length times a gate (l2).
+OpCase two_steps(const std::string& name, const Dims& dims, bool of_rows, int terms) {
+  if (of_rows) return chain_of({name, "ww", {l2(0), multiply(1, 2, kOpen)}, {2, 3}, 8}, dims, terms);
+  return chain_of(
+      {name, "w", {map(0, {MapKind::log_sigmoid, 1, 0}), map(1, {MapKind::exp, -1, 1})}, {1, 2}, 8}, dims,
+      terms);
+}
+
 std::vector<OpCase> of_memories(const Dims& dims, int terms) {
-  using Kind = ChainKind;
-  const OperandMap open{MapKind::sigmoid, 1, 0}, inverse{MapKind::reciprocal, 1, 0};
-  const auto l2 = [](int a) { return ChainStep{.kind = Kind::l2, .a = a, .eps = 0.01}; };
-  const auto map = [](int a, OperandMap f) { return ChainStep{.kind = Kind::map, .a = a, .of_a = f}; };
-  const auto of_two = [](Kind kind, int a, int b, OperandMap f = {}, OperandMap g = {}) {
-    return ChainStep{.kind = kind, .a = a, .b = b, .of_a = f, .of_b = g};
-  };
-  const auto less = [](int a, int b, OperandMap f = {}) {
-    return ChainStep{.kind = Kind::add, .a = a, .b = b, .of_a = f, .scale_b = -1};
-  };
   const std::vector<Steps> all = {
       {"RowsOfOneNumber", "r", {map(0, {MapKind::affine, 2, 1})}, {1}},
-      {"Feedback",
-       "whhw",
-       {l2(0), of_two(Kind::multiply, 1, 4, open), of_two(Kind::multiply, 2, 5), l2(3), less(7, 6)},
-       {4, 5, 8}},
-      {"FeedbackKeys", "wh", {l2(0), of_two(Kind::multiply, 1, 2, open)}, {2, 3}},
-      {"Corrected", "whw", {l2(0), of_two(Kind::multiply, 1, 2), less(3, 4)}, {5}},
-      {"Squares", "wr", {l2(0), of_two(Kind::multiply, 2, 2), of_two(Kind::multiply, 1, 3, open)}, {2, 4}},
+      {"Feedback", "whhw", {l2(0), multiply(1, 4, kOpen), multiply(2, 5), l2(3), less(7, 6)}, {4, 5, 8}},
+      {"FeedbackKeys", "wh", {l2(0), multiply(1, 2, kOpen)}, {2, 3}},
+      {"Corrected", "whw", {l2(0), multiply(1, 2), less(3, 4)}, {5}},
+      {"Squares", "wr", {l2(0), multiply(2, 2), multiply(1, 3, kOpen)}, {2, 4}},
       {"Preconditioned",
        "pcw",
        {map(0, {MapKind::affine, 1, 0.01}), less(3, 1, {MapKind::log, 1, 0}),
-        map(4, {MapKind::softsign, -0.4, 0}), of_two(Kind::multiply, 5, 2, {MapKind::exp, 1, 0})},
+        map(4, {MapKind::softsign, -0.4, 0}), multiply(5, 2, {MapKind::exp, 1, 0})},
        {6}},
-      {"ScaledAndWritten", "wr", {map(0, {MapKind::affine, 0.125, 0}), of_two(Kind::multiply, 1, 2)}, {2, 3}},
+      {"ScaledAndWritten", "wr", {map(0, {MapKind::affine, 0.125, 0}), multiply(1, 2)}, {2, 3}},
       {"AtLeast",
        "wwrw",
-       {of_two(Kind::multiply, 0, 1),
-        {.kind = Kind::row_sum, .a = 4},
-        of_two(Kind::larger, 5, 2),
-        of_two(Kind::multiply, 3, 6, {}, inverse)},
+       {multiply(0, 1),
+        {.kind = ChainKind::row_sum, .a = 4},
+        {.kind = ChainKind::larger, .a = 5, .b = 2},
+        multiply(3, 6, {}, kInverse)},
        {7}},
       {"Divided",
        "ppw",
-       {of_two(Kind::multiply, 0, 1),
-        {.kind = Kind::row_sum, .a = 3},
+       {multiply(0, 1),
+        {.kind = ChainKind::row_sum, .a = 3},
         map(4, {MapKind::affine, 1, 0.01}),
-        of_two(Kind::multiply, 2, 5, {}, inverse)},
+        multiply(2, 5, {}, kInverse)},
        {6}}};
   std::vector<OpCase> cases;
-  for (const Steps& chain : all) cases.push_back(of_memory(chain, dims, terms));
+  for (Steps chain : all) {
+    if (dims[1] > 10) chain.name += "Large";
+    cases.push_back(chain_of(chain, dims, terms));
+  }
   return cases;
 }
 

@@ -59,11 +59,6 @@ struct LookupNode {
   std::vector<Table<Real>> tables;
   Variable<Real>* bias;
 };
-/// The same, mapped by DPFP and normalised, in one op that forms no keys (fused/table_features.h; CPU) -> y [R,B,T,p].
-/// norm nullptr: not normalised.
-template <class Real>
-void table_features(Graph<Real>& g, const Tensor<std::int32_t>* ids, const std::vector<Table<Real>>& tables,
-                    FeatureMap map, int nu, const RowNorm* norm, double eps, Variable<Real>* y);
 
 /// phi of rows: [R,B,N,d] -> [R,B,N,p]. number: what the map counts (feature_map/feature_map.h). omega
 /// [R,m,d] for FAVOR+, else nullptr.

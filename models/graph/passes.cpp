@@ -8,7 +8,6 @@
 #include "kernels/attention/attend.h"
 #include "kernels/attention/attend_mix.h"
 #include "kernels/elementwise/elementwise.h"
-#include "kernels/fused/table_features.h"
 #include "kernels/fused/table_scores.h"
 #include "kernels/linear/joined_linear.h"
 #include "kernels/linear/swiglu.h"
@@ -103,39 +102,6 @@ bool table_scores_once(Graph<Real>& graph) {
       weights.d_s = {};  // products have no gradients here
       static_cast<Variable<Real>*>(from.d_s.variable)->owned = false;
       graph.add(weights);
-    });
-    return true;
-  }
-  return false;
-}
-
-template <class Real>
-bool table_features_once(Graph<Real>& graph, bool normalised) {
-  if (graph.device() != Device::cpu) return false;
-  const Links<Real> links(graph);
-  for (auto& node : graph.nodes()) {
-    const auto* found = std::any_cast<std::shared_ptr<const Normalize<Real>>>(&node.info);
-    const Normalize<Real>* norm = found ? found->get() : nullptr;
-    const auto* map =
-        norm ? links.template alone<Phi<Real>>(of(norm->x)) : std::any_cast<Phi<Real>>(&node.info);
-    if (!map || (normalised ? !norm : norm != nullptr)) continue;
-    if (norm && norm->norm != RowNorm::sum && norm->norm != RowNorm::l2) continue;
-    Variable<Real>* y = node.outputs[0];
-    const MapFeatures<Real> key = **map;
-    std::vector<typename Graph<Real>::Node*> chain = {&node};
-    if (norm) chain.push_back(links.maker(of(norm->x)));
-    const auto* lookup = links.template alone<LookupNode<Real>>(of(key.x));
-    // One head: a row of features is one row of the tables.
-    if (!lookup || lookup->bias || !table_features_cover(key.map, key.number) ||
-        lookup->tables[0].rows->value.columns() != key.x.value.columns())
-      continue;
-    chain.push_back(links.maker(of(key.x)));
-    const std::vector<Table<Real>> tables = lookup->tables;
-    const auto* ids = lookup->ids;
-    const RowNorm row_norm = norm ? norm->norm : RowNorm::sum;
-    const double eps = norm ? norm->eps : 0;
-    replace(graph, chain, [&] {
-      table_features(graph, ids, tables, key.map, key.number, normalised ? &row_norm : nullptr, eps, y);
     });
     return true;
   }
@@ -305,8 +271,8 @@ bool gated_norm_once(Graph<Real>& graph) {
 }  // namespace
 
 const std::vector<std::string>& pass_names() {
-  static const std::vector<std::string> names = {"table_scores",  "table_features", "attend_mix", "swiglu",
-                                                 "joined_linear", "gained_norm",    "map_chain",  "rounded"};
+  static const std::vector<std::string> names = {"table_scores", "attend_mix", "swiglu", "joined_linear",
+                                                 "gained_norm",  "map_chain",  "rounded"};
   return names;
 }
 
@@ -317,9 +283,6 @@ int run_pass(Graph<Real>& graph, const std::string& name) {
   int count = 0;
   if (name == "table_scores") {
     while (table_scores_once(graph)) ++count;
-  } else if (name == "table_features") {
-    while (table_features_once(graph, true)) ++count;  // the longer chain first
-    while (table_features_once(graph, false)) ++count;
   } else if (name == "attend_mix") {
     while (attend_mix_once(graph)) ++count;
   } else if (name == "swiglu") {
@@ -341,10 +304,9 @@ int run_pass(Graph<Real>& graph, const std::string& name) {
 
 template <class Real>
 void run_passes(Graph<Real>& graph) {
-  for (const std::string& name : pass_names()) {
-    const bool fits = graph.device() == Device::cuda || name == "table_features";
-    if (fits && switched_off().count(name) == 0) run_pass(graph, name);
-  }
+  if (graph.device() != Device::cuda) return;
+  for (const std::string& name : pass_names())
+    if (switched_off().count(name) == 0) run_pass(graph, name);
 }
 
 template int run_pass(Graph<float>&, const std::string&);

@@ -5,7 +5,6 @@
 //
 //   table_scores    embedding > feature map > products of attend   no keys are written (training on CUDA, few
 //   queries)
-//   table_features  embedding > feature map > norm         DPFP's features straight from the embedding's rows (CPU)
 //   attend_mix      attend (e^s) > mix                     no T x T weights are written (CUDA)
 //   swiglu          two linear maps of one input > silu, product > linear map   no hidden unit is written (CUDA; bf16)
 //   joined_linear   linear maps of one input               x is read once, d_x written once (CUDA; float:

@@ -34,9 +34,9 @@ struct Shape {
   int B, T, Q, d, rows;
 };
 
-/// Weights (or features) of random tables under a squared loss. `pass`: the one that runs, or none.
+/// Weights of random tables under a squared loss. `pass`: the one that runs, or none.
 struct Chain {
-  Chain(const Shape& s, FeatureMap map, int nu, bool normalised, bool scored, const std::string& pass,
+  Chain(const Shape& s, FeatureMap map, int nu, bool normalised, const std::string& pass,
         Device device = Device::cpu, Kernel kernel = Kernel::identity)
       : block(device, kReplicas), graph(device, kReplicas, true) {
     for (const char* name : {"keys", "values"}) block.add(name, {s.rows, s.d}, Init::normal(0.5));
@@ -46,7 +46,7 @@ struct Chain {
     batch.B = s.B, batch.T = s.T, batch.Q = s.Q, batch.C = 2;
     batch.tokens = graph.integers({s.B, s.T, 2});
     batch.position = graph.integers({s.B, s.Q});
-    batch.target = graph.integers({s.B, scored ? s.Q : s.T});
+    batch.target = graph.integers({s.B, s.Q});
     std::vector<Table<double>> tables;
     for (int i = 0; i < 2; ++i)
       tables.push_back({graph.parameter(block, i),
@@ -55,21 +55,16 @@ struct Chain {
     auto* k =
         feature_map<double>(graph, map, nu, lookup<double>(graph, batch.tokens, tables, nullptr), nullptr);
     if (normalised) k = normalize(graph, RowNorm::l2, 1e-6, k);
-    result = k;
-    if (scored) {
-      auto* q = feature_map<double>(graph, map, nu, graph.parameter(block, 2), nullptr);
-      Attend<double> op;
-      op.kernel = kernel, op.normalised = kernel == Kernel::exp, op.scale = 0.7;
-      op.k = in(graph.view(k, {s.B, s.T, 1, k->value.columns()}));
-      op.x = in(graph.view(q, {s.B, s.Q, 1, k->value.columns()}));
-      op.position = ids(batch.position);
-      result = graph.view(out(graph.add(op).a), {s.B, s.Q, s.T});
-    } else {
-      batch.Q = s.T;
-    }
+    auto* q = feature_map<double>(graph, map, nu, graph.parameter(block, 2), nullptr);
+    Attend<double> op;
+    op.kernel = kernel, op.normalised = kernel == Kernel::exp, op.scale = 0.7;
+    op.k = in(graph.view(k, {s.B, s.T, 1, k->value.columns()}));
+    op.x = in(graph.view(q, {s.B, s.Q, 1, k->value.columns()}));
+    op.position = ids(batch.position);
+    result = graph.view(out(graph.add(op).a), {s.B, s.Q, s.T});
     squared_loss(graph, result, batch);
     if (!pass.empty()) replaced = run_pass(graph, pass);
-    if (replaced > 0 && device == Device::cpu && pass != "table_features") return;
+    if (replaced > 0 && device == Device::cpu) return;
     graph.keep(result);
     graph.plan();
     for (int r = 0; r < kReplicas; ++r) {
@@ -84,7 +79,7 @@ struct Chain {
       };
       fill(batch.tokens, 0, s.rows - 1);
       fill(batch.position, 0, s.T);
-      fill(batch.target, 0, (scored ? s.T : result->value.columns()) - 1);
+      fill(batch.target, 0, s.T - 1);
     }
     Exec exec;
     exec.device = device;
@@ -140,8 +135,8 @@ void check_scores(Device device) {
     for (const Shape& s : {Shape{4, 9, 1, 8, 6}, Shape{3, 5, 3, 6, 4}}) {
       SCOPED_TRACE(fmt::format("map {} nu {} Q {}", static_cast<int>(m.map), m.nu, s.Q));
       for (const Kernel kernel : {Kernel::identity, Kernel::exp, Kernel::taylor}) {
-        const Chain chain(s, m.map, m.nu, false, true, "", Device::cpu, kernel),
-            fused(s, m.map, m.nu, false, true, "table_scores", device, kernel);
+        const Chain chain(s, m.map, m.nu, false, "", Device::cpu, kernel),
+            fused(s, m.map, m.nu, false, "table_scores", device, kernel);
         EXPECT_EQ(fused.replaced, 1);
         EXPECT_TRUE(fused.has("table_scores") && !fused.has("lookup"));
         EXPECT_EQ(fused.has("attend"), kernel != Kernel::identity);  // weights of scores that are given
@@ -152,31 +147,11 @@ void check_scores(Device device) {
   }
 }
 
-/// Features of keys of d numbers a row, by the pass where it covers them.
-void check_features(Device device) {
-  for (const Mapped& m : kMaps) {
-    for (const bool normalised : {false, true}) {
-      SCOPED_TRACE(fmt::format("map {} nu {} normalised {}", static_cast<int>(m.map), m.nu, normalised));
-      const Shape s{3, 7, 1, 32, 5};
-      const Chain chain(s, m.map, m.nu, normalised, false, ""),
-          fused(s, m.map, m.nu, normalised, false, "table_features", device);
-      const bool covered = device == Device::cpu && m.map == FeatureMap::dpfp && m.nu == 2;
-      EXPECT_EQ(fused.replaced, covered ? 1 : 0);
-      EXPECT_EQ(fused.has("table_features"), covered);
-      EXPECT_EQ(fused.has("lookup"), !covered);
-      EXPECT_EQ(fused.has("normalize"), normalised && !covered);
-      expect_equal(fused, chain);
-    }
-  }
-}
-
 TEST(Passes, ScoresAreTakenFromTables) { check_scores(Device::cpu); }
-TEST(Passes, FeaturesAreTakenFromTables) { check_features(Device::cpu); }
 
 class PassesOnCuda : public CudaTest {};
 
 TEST_F(PassesOnCuda, ScoresFromTablesAreThoseOfTheChain) { check_scores(Device::cuda); }
-TEST_F(PassesOnCuda, FeaturesAreThoseOfTheChainThatStays) { check_features(Device::cuda); }
 
 // Where there is no GPU a fused op says what to do.
 TEST(Passes, ScoresFromTablesHaveNoCpuForm) {
@@ -198,9 +173,9 @@ TEST(Passes, ScoresFromTablesHaveNoCpuForm) {
 }
 
 TEST(Passes, LeaveManyQueriesAndWideKeysToTheChain) {
-  EXPECT_EQ(Chain({2, 5, 40, 6, 5}, FeatureMap::elu1, 1, false, true, "table_scores").replaced, 0);
-  EXPECT_EQ(Chain({2, 5, 1, 200, 5}, FeatureMap::elu1, 1, false, true, "table_scores").replaced, 0);
-  EXPECT_EQ(Chain({2, 5, 1, 8, 5}, FeatureMap::elu1, 1, true, true, "table_scores").replaced, 0);
+  EXPECT_EQ(Chain({2, 5, 40, 6, 5}, FeatureMap::elu1, 1, false, "table_scores").replaced, 0);
+  EXPECT_EQ(Chain({2, 5, 1, 200, 5}, FeatureMap::elu1, 1, false, "table_scores").replaced, 0);
+  EXPECT_EQ(Chain({2, 5, 1, 8, 5}, FeatureMap::elu1, 1, true, "table_scores").replaced, 0);
 }
 
 /// Softmax attention of T tokens as a chain, its output's gradient drawn; `pass`: made one op, which a GPU

@@ -166,7 +166,11 @@ TEST_P(RuleInParts, IsTheSameCutAtAnyToken) {
     Numbers second = part(rule, at, T, first);
     o.insert(o.end(), second["o"].begin(), second["o"].end());
     second["o"] = o;
-    expect_close(second, whole, 1e-12);
+    if (rule.plan.reason.empty()) {
+      expect_close(second, whole, 1e-12);
+    } else {  // token after token
+      EXPECT_EQ(second, whole);
+    }
   }
 }
 INSTANTIATE_TEST_SUITE_P(Laws, RuleInParts, ::testing::ValuesIn(examples()),

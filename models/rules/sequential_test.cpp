@@ -17,53 +17,6 @@
 namespace crosstalk::rules {
 namespace {
 
-/// A sequence cut in two, the states of the first part handed to the second.
-TEST(SequentialRules, AreSplitAtAnyToken) {
-  const std::string law =
-      "g = token(V); state z[3]; z = softmax(z + ones(3) tanh(sum(S))); S = 0.9 S + tanh(S k + v) k^T; read S q + g * sum(z * z)";
-  const Rule& rule = rule_of(law, {});
-  constexpr int T = 10, K = 4, V = 3;
-  const auto row = [](const std::string& name, int t, int i) {
-    return std::sin(static_cast<double>(name[0]) + 2.3 * t + 0.7 * i);
-  };
-  struct Part {
-    std::vector<double> o, S, z;
-  };
-  const auto run = [&](int from, int to, const Part* before) {
-    const ApplySizes sizes{.B = 1, .T = to - from, .H = 1, .K = K, .V = V};
-    const Options options = apply_options(rule.memory, sizes, {{"law", rule.text}});
-    ApplyModel<double> model(rule.memory, options, sizes,
-                             before ? std::vector<std::string>{"s0", "z0"} : std::vector<std::string>{},
-                             Device::cpu, false);
-    for (const std::string name : {"q", "k", "v", "g"}) {
-      const Tensor<double> x = model.input(name);
-      const int width = x.columns();
-      for (int t = from; t < to; ++t) {
-        for (int i = 0; i < width; ++i) x.at(0)[(t - from) * width + i] = row(name, t, i);
-      }
-    }
-    if (before) {
-      std::copy(before->S.begin(), before->S.end(), model.input("s0").at(0));
-      std::copy(before->z.begin(), before->z.end(), model.input("z0").at(0));
-    }
-    model.graph().forward({});
-    const auto copied = [](const Tensor<double>& x) {
-      return std::vector<double>(x.at(0), x.at(0) + x.size());
-    };
-    return Part{copied(model.output()), copied(model.states().at("S")->value),
-                copied(model.states().at("z")->value)};
-  };
-  const Part whole = run(0, T, nullptr);
-  for (int at = 1; at < T; ++at) {
-    const Part first = run(0, at, nullptr), second = run(at, T, &first);
-    std::vector<double> o = first.o;
-    o.insert(o.end(), second.o.begin(), second.o.end());
-    EXPECT_EQ(o, whole.o) << "split at " << at;
-    EXPECT_EQ(second.S, whole.S);
-    EXPECT_EQ(second.z, whole.z);
-  }
-}
-
 Options options_of(const std::string& law) {
   const Memory& kind = *find_memory("rule");
   Options options = checks::memory_options(kind, 4, checks::kKeys, checks::kValues);
