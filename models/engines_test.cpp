@@ -75,10 +75,10 @@ std::string doors_of(const Memory& kind, const Case& c) {
   Options options;
   options.set("memory.name", kind.name);
   if (language) {
-    options.set("model.name", std::string("language"));
+    options.set("model.name", "language");
     options.set("model.width", std::int64_t{c.width});
-    options.set("model.layers", std::int64_t{1});
-    options.set("model.heads", std::int64_t{1});
+    options.set("model.layers", 1);
+    options.set("model.heads", 1);
   } else {
     options.set("model.d_key", std::int64_t{c.width});
   }

@@ -32,8 +32,7 @@ Options options_of(const std::string& memory, const Changes& changes) {
   return options;
 }
 Options sum_rule(Changes changes) {
-  changes.insert(
-      {{"memory.feature_map", std::string("identity")}, {"memory.read_norm", std::string("none")}});
+  changes.insert({{"memory.feature_map", "identity"}, {"memory.read_norm", "none"}});
   return options_of("linear_attention", changes);
 }
 
@@ -78,7 +77,7 @@ struct Filled {
 };
 
 TEST(Examples, ProbeOfTheSumRuleAddsOutputsByTheLikenessOfInputs) {
-  const Filled run(sum_rule({{"model.name", std::string("probe")}}));
+  const Filled run(sum_rule({{"model.name", "probe"}}));
   const int Q = run.Q;
   double losses = 0;
   for (int b = 0; b < B; ++b)
@@ -97,9 +96,8 @@ TEST(Examples, ProbeOfTheSumRuleAddsOutputsByTheLikenessOfInputs) {
 }
 
 TEST(Examples, ProbeOfTheDeltaRuleIsAPassOfGradientDescent) {
-  const Filled run(options_of("delta", {{"model.name", std::string("probe")},
-                                        {"memory.feature_map", std::string("identity")},
-                                        {"memory.key_norm", std::string("none")}}));
+  const Filled run(options_of(
+      "delta", {{"model.name", "probe"}, {"memory.feature_map", "identity"}, {"memory.key_norm", "none"}}));
   const int Q = run.Q;
   for (int b = 0; b < B; ++b)
     for (int q = 0; q < Q; ++q) {
@@ -119,7 +117,7 @@ TEST(Examples, ProbeOfTheDeltaRuleIsAPassOfGradientDescent) {
 }
 
 TEST(Examples, ProbeRecordsTheErrorThatOneGainWouldLeave) {
-  const Filled run(sum_rule({{"model.name", std::string("probe")}}));
+  const Filled run(sum_rule({{"model.name", "probe"}}));
   std::map<std::string, double> metrics = {{"test_loss", run.loss()}};
   const int Q = run.Q;
   double along = 0, power = 0, right = 0;
@@ -139,7 +137,7 @@ TEST(Examples, ProbeRecordsTheErrorThatOneGainWouldLeave) {
 }
 
 TEST(Examples, RetrievalProjectsInputAndOutputToKeysAndTheAskedInputToQueries) {
-  const Filled run(sum_rule({{"model.d_key", std::int64_t{4}}}));
+  const Filled run(sum_rule({{"model.d_key", 4}}));
   const Tensor<double> key = run.parameter("key_projection.example"),
                        key_bias = run.parameter("key_projection.bias"),
                        query = run.parameter("query_projection.key"),
@@ -171,8 +169,8 @@ INSTANTIATE_TEST_SUITE_P(Examples, EveryMemoryOfExamples, ::testing::ValuesIn(na
                          [](const auto& test) { return test.param; });
 
 TEST_P(EveryMemoryOfExamples, GradientsAreThoseOfDifferences) {
-  Changes changes = {{"model.d_key", std::int64_t{4}}};
-  if (GetParam() == "fwm") changes["memory.read_norm"] = std::string("none");  // LayerNorm of one number is 0
+  Changes changes = {{"model.d_key", 4}};
+  if (GetParam() == "fwm") changes["memory.read_norm"] = "none";  // LayerNorm of one number is 0
   Options options;
   try {
     options = options_of(GetParam(), changes);
@@ -206,7 +204,7 @@ TEST_P(EveryMemoryOfExamples, GradientsAreThoseOfDifferences) {
 TEST_P(EveryMemoryOfExamples, AProbeReadsNumbers) {
   Options options;
   try {
-    options = options_of(GetParam(), {{"model.name", std::string("probe")}});
+    options = options_of(GetParam(), {{"model.name", "probe"}});
   } catch (const OptionError& error) {
     GTEST_SKIP() << error.what();
   }
@@ -233,11 +231,10 @@ TEST(Examples, WhatIsOfIdsIsRefused) {
     return text.find(part) != std::string::npos;
   };
   EXPECT_EQ(refusal({}), "");
-  EXPECT_TRUE(mentions(refusal({{"model.key_codes", std::string("frozen")}}), "real numbers"));
-  EXPECT_TRUE(mentions(refusal({{"model.embedding", std::int64_t{7}}}), "leave it out"));
-  EXPECT_TRUE(mentions(refusal({{"model.name", std::string("language")}}), "examples of real numbers"));
-  EXPECT_TRUE(mentions(refusal({{"model.name", std::string("probe")}, {"model.d_key", std::int64_t{7}}}),
-                       "3 numbers"));
+  EXPECT_TRUE(mentions(refusal({{"model.key_codes", "frozen"}}), "real numbers"));
+  EXPECT_TRUE(mentions(refusal({{"model.embedding", 7}}), "leave it out"));
+  EXPECT_TRUE(mentions(refusal({{"model.name", "language"}}), "examples of real numbers"));
+  EXPECT_TRUE(mentions(refusal({{"model.name", "probe"}, {"model.d_key", 7}}), "3 numbers"));
   // Resolved options resolve again to themselves.
   for (const char* model : {"retrieval", "probe"}) {
     Options once = options_of("delta", {{"model.name", std::string(model)}}), twice = once;

@@ -70,7 +70,7 @@ struct MemoryInput {
 
 /// A token's effect on what a memory holds; tables list memories by it.
 enum class Family {
-  keeps,    ///< keeps keys and values
+  keeps,    ///< keeps keys and values: keeps_keys, no states, and state::cache follow
   adds,     ///< adds to a state
   erases,   ///< takes out of a state what it replaces
   own_law,  ///< has a law of its own

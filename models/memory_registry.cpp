@@ -43,7 +43,7 @@ void build_to_check(const Options& options) {
       (!given("memory.form", name_of(Form::automatic)) && !given("model.init", "")))
     return;
   Options small = options;
-  small.set("model.embedding", std::int64_t{2});
+  small.set("model.embedding", 2);
   try {
     make_model<float>(small, {2, 2, false}, Device::cpu, 1);
   } catch (const OptionError& error) {
@@ -76,6 +76,11 @@ void check_by_building(const Options& options) {
 }  // namespace
 
 Memory completed(Memory memory) {
+  if (memory.family == Family::keeps) {
+    memory.keeps_keys = true;
+    memory.states.clear();
+    if (!memory.state) memory.state = state::cache;
+  }
   std::vector<OptionSpec> options;
   for (const Part& part : memory.parts)
     options.insert(options.end(), part.options.begin(), part.options.end());

@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "kernels/base/error.h"
+#include "kernels/base/text/choice.h"
 #include "kernels/embedding/lookup.h"
 #include "models/memory.h"
 #include "models/mixers/language_model.h"
@@ -22,39 +23,33 @@ namespace crosstalk {
 const std::vector<OptionSpec>& model_options() {
   static const std::vector<OptionSpec> options = [] {
     std::vector<OptionSpec> all = {
-        {"name",
-         std::string("retrieval"),
-         "model around the memory: retrieval (one memory between associations and answer; Schlag, Irie and Schmidhuber 2021), language (blocks over "
-         "tokens) or probe (a memory on random codes, nothing learned)",
-         0,
-         0,
-         {"retrieval", "language", "probe"}},
-        {"d_key", std::int64_t{0},
+        choice(
+            "name", "retrieval",
+            "model around the memory: retrieval (one memory between associations and answer; Schlag, Irie and Schmidhuber 2021), language (blocks over "
+            "tokens) or probe (a memory on random codes, nothing learned)",
+            {"retrieval", "language", "probe"}),
+        {"d_key", 0,
          "dimension of keys and queries before phi, all heads together (0: 64, in the language model model.width)",
          0, 4096},
-        {"heads", std::int64_t{1},
+        {"heads", 1,
          "heads: memories side by side, each with d_key / heads; their reads are added up, in the language model joined by a projection",
          1, 64},
-        {"embedding", std::int64_t{0},
-         "width of key embeddings of the retrieval model (0: int(1.1 (keys + values)))", 0, 1 << 20},
-        {"key_codes",
-         std::string("learned"),
-         "retrieval model: embeddings of keys. learned; frozen: random vectors of length 1 (0 numbers in model.embedding: as d_key)",
-         0,
-         0,
-         {"learned", "frozen"}},
-        {"value_codes", std::int64_t{0},
+        {"embedding", 0, "width of key embeddings of the retrieval model (0: int(1.1 (keys + values)))", 0,
+         1 << 20},
+        choice(
+            "key_codes", "learned",
+            "retrieval model: embeddings of keys. learned; frozen: random vectors of length 1 (0 numbers in model.embedding: as d_key)",
+            {"learned", "frozen"}),
+        {"value_codes", 0,
          "retrieval model: numbers a value, a frozen random vector of length 1; what is read goes through a projection, and is scored against all of "
          "them by cross-entropy (0: one-hot values and their squared error)",
          0, 1 << 14},
-        {"parts",
-         std::string("own"),
-         "feature map, key_norm and read_norm of memories that have them, where the study says nothing. own: those that each memory starts with "
-         "('crosstalk describe comparable'); equal: identity, l2 and none for all, so that labels differ in their update rules",
-         0,
-         0,
-         {"own", "equal"}},
-        {"init", std::string(),
+        choice(
+            "parts", "own",
+            "feature map, key_norm and read_norm of memories that have them, where the study says nothing. own: those that each memory starts with "
+            "('crosstalk describe comparable'); equal: identity, l2 and none for all, so that labels differ in their update rules",
+            {"own", "equal"}),
+        {"init", "",
          "laws by which parameters start, in place of those that describe MEMORY prints, as it prints them: "
          "'gate.bias = 0; key_embedding = N(0, 0.1^2)'"},
     };
@@ -70,7 +65,7 @@ namespace {
 // The task's name, for messages.
 std::string task_of(const Options& options) {
   return options.has("task.name") ? fmt::format("task.name = \"{}\"", options.get_string("task.name"))
-                                  : std::string("the task");
+                                  : "the task";
 }
 
 /// Codes of the retrieval model.
@@ -105,7 +100,7 @@ void refuse_what_examples_lack(Options& options, int numbers) {
           fmt::format(
               "keys of a probe are the inputs of examples as they are, {} numbers (task.inputs); leave model.d_key out",
               numbers));
-    options.set("model.probe_values", std::int64_t{1});
+    options.set("model.probe_values", 1);
   }
   options.set("model.embedding", std::int64_t{numbers});
 }
@@ -141,7 +136,7 @@ void resolve_model(Options& options, const Vocabulary& vocabulary) {
     return;
   }
   refuse_language_options(options);
-  if (options.get_int("model.d_key") == 0) options.set("model.d_key", std::int64_t{64});
+  if (options.get_int("model.d_key") == 0) options.set("model.d_key", 64);
   resolve_parts(options);
   resolve_probe(options, vocabulary.keys);
   if (options.get_string("model.key_codes") == "frozen" && options.get_int("model.embedding") == 0)

@@ -34,32 +34,25 @@ Drawing draw_panels(const Figure& figure, const Prepared& prepared, const Figure
   if (options.facet.empty() || figure.has_own_panels)
     return figure.draw({prepared.records, prepared.styles, options, notes, &prepared.records});
   check_key(prepared.records, "--facet", options.facet);
-  std::vector<std::string> values;
-  for (const Record* record : prepared.records)
-    if (const auto value = field_text(*record, options.facet)) values.push_back(*value);
   std::vector<std::pair<std::string, Drawing>> panels;
   constexpr std::size_t most = 12;
-  values = sorted_values(values);
-  if (values.size() > most)
+  const auto parts = parts_by(prepared.records, options.facet);
+  if (parts.size() > most)
     throw std::invalid_argument(fmt::format(
         "--facet {}: {} values would make {} panels, and at most {} fit; choose some: --where {}={},{}",
-        options.facet, values.size(), values.size(), most, options.facet, values[0], values[1]));
+        options.facet, parts.size(), parts.size(), most, options.facet, parts[0].first, parts[1].first));
   std::vector<std::pair<std::string, std::vector<std::string>>> said;  // line -> panels
-  for (const std::string& value : values) {
-    RecordList part;  // not by choose_records(), to which commas and stars mean something
-    for (const Record* record : prepared.records)
-      if (const auto own = field_text(*record, options.facet); own && same_text(*own, value))
-        part.push_back(record);
+  for (const auto& [value, part] : parts) {
     std::stringstream own;
     panels.emplace_back(value, figure.draw({part, prepared.styles, options, own, &prepared.records}));
     for (std::string line; std::getline(own, line);) {
-      auto known = std::find_if(said.begin(), said.end(), [&](const auto& one) { return one.first == line; });
+      auto known = std::ranges::find_if(said, [&](const auto& one) { return one.first == line; });
       if (known == said.end()) known = said.insert(said.end(), {line, {}});
       if (known->second.empty() || known->second.back() != value) known->second.push_back(value);
     }
   }
   for (const auto& [line, where] : said)
-    notes << (where.size() == values.size()
+    notes << (where.size() == parts.size()
                   ? fmt::format("{}\n", line)
                   : fmt::format("{} = {}: {}\n", options.facet, fmt::join(where, ", "), line));
   return join_panels(std::move(panels), options.facet);

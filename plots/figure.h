@@ -12,6 +12,7 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -150,11 +151,22 @@ struct ReportInput {
   std::vector<std::pair<std::string, std::string>> commands = {};  ///< what for, and how
   std::map<std::string, Record> training =
       {};  ///< runs that train now, with the curves that they have so far
+  // Of the atlas alone:
+  std::map<std::string, std::string> families =
+      {};                           ///< memory -> what a token does to its state, as tables list it
+  std::set<std::string> mine = {};  ///< labels of --with
+  std::string study_path = {};      ///< by which the command of a cell calls the study
 };
 /// One HTML file that needs nothing else: what was asked, figures, the best learning rates, every run with its curves, and
 /// where the results come from. Whatever the records say is text in it. The same rows give the same bytes. Throws
 /// std::invalid_argument where there is nothing to report, or `figure` does not suit the rows.
 std::string report_page(const LabelledRecords& rows, const FigureOptions& options, const ReportInput& input,
                         std::ostream& notes);
+
+/// What every label reaches at every setting of every task, at its best rate, as a page (without `format`) or a table; as CSV with all
+/// that is known of a cell. A label's runs in its authors' layer and bare are two rows. Throws as draw_figure, and for runs of one
+/// cell that differ in more than rate and seeds.
+std::string atlas_text(LabelledRecords rows, const FigureOptions& options, const ReportInput& input,
+                       std::optional<TableFormat> format, std::ostream& notes);
 
 }  // namespace crosstalk

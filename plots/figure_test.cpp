@@ -224,7 +224,7 @@ TEST_F(FigureTest, PublishedPointsOfALabelThatTheStoreLacksAreDrawnAndNamed) {
   EXPECT_THAT(rows_of(csv, "published: linear"), ::testing::SizeIs(1));
   EXPECT_THAT(script(), HasSubstr(R"py("published: rival": "rival (published)",)py"));
   EXPECT_THAT(script(), HasSubstr(R"py("published": "Published",)py"));
-  EXPECT_THAT(notes(), ::testing::Not(HasSubstr("have no run here")));
+  EXPECT_THAT(notes(), Not(HasSubstr("have no run here")));
 }
 
 // A shortened run beside published points is said to be one, in the footnote and on stderr.
@@ -241,7 +241,7 @@ TEST_F(FigureTest, RunsBesidePublishedPointsSayWhatTheyDoOtherwiseThanTheStudy) 
   }
   options_.studies = {study};
   draw("capacity", records);
-  EXPECT_THAT(script(), ::testing::Not(HasSubstr("Otherwise than")));
+  EXPECT_THAT(script(), Not(HasSubstr("Otherwise than")));
   for (Record& run : options_.studies[0].runs) run.config["train.batch"] = 512;
   draw("capacity", records);
   EXPECT_THAT(script(), HasSubstr("Otherwise than experiments/whole.toml: train.batch 16 (512)."));
@@ -314,7 +314,7 @@ TEST_F(FigureTest, WhereAccuracyIsDrawnARowNeedsNoLoss) {
   options_.x = "state_bytes";
   EXPECT_THAT(rows_of(draw("accuracy", records), "mine,"),
               ::testing::ElementsAre("mine,,3000,1,0.7,0.7,0.7"));
-  EXPECT_THAT(notes(), ::testing::Not(HasSubstr("diverged")));
+  EXPECT_THAT(notes(), Not(HasSubstr("diverged")));
   options_.metric = "eval_loss";
   EXPECT_THAT(refusal("accuracy", records), HasSubstr("has no eval_loss, and"));
 }
@@ -378,8 +378,8 @@ TEST_F(FigureTest, ARateAtTheEdgeOfItsGridIsSaid) {
   RecordMap one = at_rates({1e-3, 3e-3, 1e-2});
   std::erase_if(one, [](const auto& entry) { return entry.second.label == "climber"; });
   draw("capacity", one);
-  EXPECT_THAT(notes(), ::testing::Not(HasSubstr("may lie beyond")));
-  EXPECT_THAT(script(), ::testing::Not(HasSubstr("may lie beyond")));
+  EXPECT_THAT(notes(), Not(HasSubstr("may lie beyond")));
+  EXPECT_THAT(script(), Not(HasSubstr("may lie beyond")));
 }
 
 TEST_F(FigureTest, TheBestOfRowsWithoutALossIsRefused) {
@@ -643,7 +643,7 @@ TEST_F(FigureTest, LengthsWithOneAnswerStandTogether) {
   EXPECT_THAT(rows_of(csv, "delta,"), ::testing::SizeIs(16));
   EXPECT_THAT(csv, HasSubstr("delta,8,5,1,0.5,0.5,0.5\n"));
   EXPECT_THAT(csv, HasSubstr("delta,8,35,1,0.375,0.375,0.375\n"));
-  EXPECT_THAT(csv, ::testing::Not(HasSubstr("prefix-exact")));
+  EXPECT_THAT(csv, Not(HasSubstr("prefix-exact")));
   EXPECT_THAT(script(), HasSubstr("Points: sequences of 2 neighbouring lengths."));
   EXPECT_THAT(script(), HasSubstr("Tokens before the answer"));
   record.config["task.query_at"] = "every";
@@ -908,7 +908,7 @@ TEST_F(FigureTest, SeedsOfPanelsStandAboveThem) {
   EXPECT_THAT(script(), HasSubstr("= 4, one seed\"]"));
   EXPECT_THAT(script(), HasSubstr("= 8, 2 seeds\"]"));
   EXPECT_THAT(script(), HasSubstr("\"Linear\""));
-  EXPECT_THAT(script(), ::testing::Not(HasSubstr("/2 seeds)")));
+  EXPECT_THAT(script(), Not(HasSubstr("/2 seeds)")));
   // Panels of studies are named by them.
   for (auto& [id, record] : records)
     record.study = record.config["model.d_key"] == 4 ? "released logs" : "ours";
@@ -976,14 +976,13 @@ TEST_F(FigureTest, RunsThatEndedTooSoonAreCountedBelow) {
       }
     }
   draw("capacity", records);
-  EXPECT_NE(script().find("1 of 4 runs ended at the last step while the loss still fell."),
-            std::string::npos);
+  EXPECT_THAT(script(), HasSubstr("1 of 4 runs ended at the last step while the loss still fell."));
   std::ostringstream notes;
-  EXPECT_NE(table_text("final", rows_of(records), options_, TableFormat::markdown, notes).find("1 of 4 runs"),
-            std::string::npos);
+  EXPECT_THAT(table_text("final", rows_of(records), options_, TableFormat::markdown, notes),
+              HasSubstr("1 of 4 runs"));
   options_.where = {{"verdict", "plateau"}};
   draw("capacity", records);
-  EXPECT_EQ(script().find("still fell"), std::string::npos);
+  EXPECT_THAT(script(), Not(HasSubstr("still fell")));
 }
 
 }  // namespace

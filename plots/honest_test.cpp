@@ -183,7 +183,7 @@ TEST_F(HonestTest, LatexHasPowersOfTenShortCaptionsAndPlainNames) {
   std::smatch words;
   ASSERT_TRUE(std::regex_search(latex, words, std::regex("caption\\{(.*)\\}\n")));
   const std::string text = words[1].str();
-  EXPECT_LE(std::count(text.begin(), text.end(), ' '), 45) << text;
+  EXPECT_LE(std::ranges::count(text, ' '), 45) << text;
   EXPECT_THAT(latex, HasSubstr("% needs \\usepackage{booktabs"));
 }
 

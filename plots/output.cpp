@@ -4,28 +4,24 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <cctype>
+#include <array>
 #include <cerrno>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <map>
 #include <optional>
 #include <ostream>
-#include <sstream>
 #include <stdexcept>
-#include <string_view>
 #include <utility>
 
 #include "plots/figure.h"
-
-extern char** environ;
+#include "results/printable.h"
+#include "results/store/files.h"
 
 namespace crosstalk {
 namespace {
@@ -45,13 +41,6 @@ std::string signed_script(const std::string& script) {
   return script + kSignature + checksum(script) + " (an edited script is kept when the figure is redrawn)\n";
 }
 
-std::string read_file(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
 [[noreturn]] void fail(const fs::path& path, const std::string& why) {
   throw std::runtime_error(fmt::format("cannot write {}: {}", path.string(), why));
 }
@@ -61,18 +50,10 @@ class NewFile {
  public:
   NewFile(fs::path path, const std::string& text)
       : path_(std::move(path)), temporary_(path_.string() + fmt::format(".{}.tmp", getpid())) {
-    const int file = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (file < 0) fail_for(errno);
-    std::size_t done = 0;
-    int error = 0;
-    while (done < text.size() && error == 0) {
-      const ssize_t written = write(file, text.data() + done, text.size() - done);
-      if (written >= 0)
-        done += static_cast<std::size_t>(written);
-      else if (errno != EINTR)
-        error = errno;
-    }
-    if (close(file) != 0 && error == 0) error = errno;
+    File file = open_file(FileSystem::real(), temporary_, O_WRONLY | O_CREAT | O_TRUNC);
+    if (!file.is_open()) fail_for(errno);
+    int error = write_all(FileSystem::real(), file, text);
+    if (file.close() != 0 && error == 0) error = errno;
     if (error == 0) return;
     unlink(temporary_.c_str());
     fail_for(error);
@@ -100,14 +81,15 @@ class NewFile {
   bool in_place_ = false;
 };
 
-enum class ScriptState { absent, fresh, edited, foreign };
-
-ScriptState script_state(const fs::path& path) {
-  if (!fs::exists(path)) return ScriptState::absent;
-  const std::string text = read_file(path);
+/// Whether a script was edited by hand since it was written, which a note says. Refuses a file that is no figure's script.
+bool is_edited(const fs::path& path, std::ostream& notes) {
+  if (!fs::exists(path)) return false;
+  const std::string text = read_file(FileSystem::real(), path);
   const auto signature = text.rfind(kSignature);
-  if (signature == std::string::npos) return ScriptState::foreign;
-  return text == signed_script(text.substr(0, signature)) ? ScriptState::fresh : ScriptState::edited;
+  if (signature == std::string::npos) fail(path, "it exists and is not a figure's script; give another name");
+  if (text == signed_script(text.substr(0, signature))) return false;
+  notes << fmt::format("{} was edited by hand and is kept; delete it to get a fresh one\n", path.string());
+  return true;
 }
 
 struct Outcome {
@@ -115,60 +97,19 @@ struct Outcome {
   std::string output;  ///< stdout and stderr
 };
 
-/// Runs a program without a shell, in the root folder, and waits; status 127 if it cannot be started.
-Outcome run_program(const std::vector<std::string>& arguments) {
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) return {127, std::strerror(errno)};
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
-  posix_spawn_file_actions_adddup2(&actions, ends[1], STDERR_FILENO);
-  posix_spawn_file_actions_addchdir_np(&actions, "/");
-  std::vector<char*> argv;
-  for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
-  argv.push_back(nullptr);
-  pid_t child = 0;
-  const int error = posix_spawnp(&child, argv[0], &actions, nullptr, argv.data(), environ);
-  posix_spawn_file_actions_destroy(&actions);
-  close(ends[1]);
+/// Runs a program in the root folder: its exit status (127 where it cannot be started) and all that it prints.
+Outcome run_program(const std::vector<std::string>& words) {
+  std::string command = "cd / && exec";
+  for (const std::string& word : words) command += " " + shell_quote(word);
   Outcome outcome;
-  if (error != 0) {
-    close(ends[0]);
-    return {127, std::strerror(error)};
-  }
-  char buffer[4096];
-  for (;;) {
-    const ssize_t got = read(ends[0], buffer, sizeof buffer);
-    if (got > 0)
-      outcome.output.append(buffer, static_cast<std::size_t>(got));
-    else if (got == 0 || errno != EINTR)
-      break;
-  }
-  close(ends[0]);
-  int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
+  std::FILE* pipe = ::popen((command + " </dev/null 2>&1").c_str(), "r");
+  if (pipe == nullptr) return {127, std::strerror(errno)};
+  std::array<char, 4096> buffer;
+  while (const std::size_t n = std::fread(buffer.data(), 1, buffer.size(), pipe))
+    outcome.output.append(buffer.data(), n);
+  const int status = ::pclose(pipe);
   outcome.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   return outcome;
-}
-
-/// As a POSIX shell takes it.
-std::string shell_word(const std::string& text) {
-  const bool plain = std::all_of(text.begin(), text.end(), [](unsigned char c) {
-    return std::isalnum(c) != 0 ||
-           std::string_view("_@%+=:,./-").find(static_cast<char>(c)) != std::string::npos;
-  });
-  if (plain && !text.empty()) return text;
-  std::string word(1, '\'');
-  for (const char c : text) {
-    if (c == '\'')
-      word.append("'\\''");
-    else
-      word.push_back(c);
-  }
-  word.push_back('\'');
-  return word;
 }
 
 std::string last_line(std::string text) {
@@ -232,7 +173,7 @@ std::string matplotlib_command() {
     folder = folder.parent_path();
   if (!fs::exists(folder / "CMakeLists.txt", error)) return "pip install matplotlib";
   const std::string venv = (folder / ".venv").string();
-  return fmt::format("python3 -m venv {0} && {0}/bin/pip install matplotlib", shell_word(venv));
+  return fmt::format("python3 -m venv {0} && {0}/bin/pip install matplotlib", shell_quote(venv));
 }
 
 std::vector<std::string> figure_pythons() {
@@ -270,35 +211,21 @@ void write_figure_files(const fs::path& base, const std::string& csv, const std:
   }
   for (const fs::path& path : {csv_path, script_path, caption_path})
     if (fs::is_directory(path)) fail(path, "it is a folder");
-  if (fs::exists(csv_path) && !read_file(csv_path).starts_with("label,d_dot,"))
+  if (fs::exists(csv_path) && !read_file(FileSystem::real(), csv_path).starts_with("label,d_dot,"))
     fail(csv_path, "it exists and is not a figure's table; give another name");
-  const ScriptState state = script_state(script_path);
-  if (state == ScriptState::foreign)
-    fail(script_path, "it exists and is not a figure's script; give another name");
+  const bool keeps_script = is_edited(script_path, notes);
   NewFile table(csv_path, csv), words(caption_path, caption);
-  if (state == ScriptState::edited) {
-    table.put_in_place();
-    words.put_in_place();
-    notes << fmt::format("{} was edited by hand and is kept; delete it to get a fresh one\n",
-                         script_path.string());
-    return;
-  }
-  NewFile fresh(script_path, signed_script(script));  // both, or none
+  std::optional<NewFile> fresh;  // all, or none
+  if (!keeps_script) fresh.emplace(script_path, signed_script(script));
   table.put_in_place();
   words.put_in_place();
-  fresh.put_in_place();
+  if (fresh) fresh->put_in_place();
 }
 
 void write_figure_script(const fs::path& base, const std::string& script, std::ostream& notes) {
   const fs::path path = with_extension(base, ".py");
   if (fs::is_directory(path)) fail(path, "it is a folder");
-  const ScriptState state = script_state(path);
-  if (state == ScriptState::foreign) fail(path, "it exists and is not a figure's script; give another name");
-  if (state == ScriptState::edited) {
-    notes << fmt::format("{} was edited by hand and is kept; delete it to get a fresh one\n", path.string());
-    return;
-  }
-  NewFile(path, signed_script(script)).put_in_place();
+  if (!is_edited(path, notes)) NewFile(path, signed_script(script)).put_in_place();
 }
 
 namespace {
@@ -330,7 +257,7 @@ std::vector<fs::path> render_figure(const fs::path& base, std::ostream& notes) {
   if (python.name.empty()) {
     notes << fmt::format(
         "no Python with matplotlib (tried {}); the numbers and the script are written. To render: {} (once), then draw again or run the script {}\n",
-        tried, matplotlib_command(), shell_word(script.string()));
+        tried, matplotlib_command(), shell_quote(script.string()));
   } else {
     // As a file on the command line it would bring its folder along, where a figure may be named csv.py.
     const Outcome outcome = run_program(

@@ -55,7 +55,7 @@ class OutputTest : public FigureTest {
   /// The figure of records that suit it.
   std::vector<std::filesystem::path> draw_for_all(const std::string& figure) {
     std::string file = figure;
-    std::replace(file.begin(), file.end(), '-', '_');
+    std::ranges::replace(file, '-', '_');
     if (const auto own = records_of_figures().find(file); own != records_of_figures().end())
       return draw_figure(figure, rows_of(own->second()), options_, notes_);
     // The profiles of tracking and length stand in the records of one load, and errors are those of one.
@@ -273,7 +273,7 @@ TEST_F(RenderTest, LogAxesHaveLabelsAndSinglePlacesHaveBars) {
   options_.metric = "eval_loss";
   draw("accuracy", rates({1e-3, 3e-3}));  // all losses are 0.1
   const std::string labels = asked(y_labels);
-  EXPECT_GE(std::count(labels.begin(), labels.end(), '.'), 3) << labels;  // within one decade
+  EXPECT_GE(std::ranges::count(labels, '.'), 3) << labels;  // within one decade
   options_.metric = "";
   options_.log_y = false;
   options_.x = "train.learning_rate";

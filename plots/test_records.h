@@ -12,6 +12,7 @@
 #include <string>
 
 #include "plots/figure.h"
+#include "results/test_refusal.h"
 
 namespace crosstalk {
 
@@ -106,12 +107,8 @@ class FigureTest : public ::testing::Test {
   }
   /// The message of the std::invalid_argument that drawing throws.
   std::string refusal(const std::string& name, const RecordMap& records) {
-    try {
-      draw_figure(name, rows_of(records), options_, notes_);
-    } catch (const std::invalid_argument& error) {
-      return error.what();
-    }
-    return "(drawn)";
+    return crosstalk::testing::refusal_of([&] { draw_figure(name, rows_of(records), options_, notes_); },
+                                          "(drawn)");
   }
 
   std::filesystem::path folder_;

@@ -65,8 +65,8 @@ void add_row(LabelledRecords& rows, Record record) {
 
 void add_label(LabelledRecords& rows, const std::string& given, const std::string& title) {
   const std::string label = safe_label(given);
-  const auto found = std::find_if(rows.labels.begin(), rows.labels.end(),
-                                  [&](const AskedLabel& known) { return known.label == label; });
+  const auto found =
+      std::ranges::find_if(rows.labels, [&](const AskedLabel& known) { return known.label == label; });
   if (found == rows.labels.end())
     rows.labels.push_back({label, title, {}});
   else if (found->title.empty())
@@ -100,7 +100,7 @@ std::vector<Asked> read_asked(const fs::path& store) {
       // Labels only: its records are shown under those that they were trained with.
     }
   }
-  std::sort(versions.begin(), versions.end(), [](const Asked& a, const Asked& b) {
+  std::ranges::sort(versions, [](const Asked& a, const Asked& b) {
     return a.order != b.order ? a.order > b.order : a.version > b.version;
   });
   return versions;
@@ -109,8 +109,8 @@ std::vector<Asked> read_asked(const fs::path& store) {
 void keep_asked(const fs::path& store, Asked asked) {
   asked.version = asked.checksum();
   const std::vector<Asked> known = read_asked(store);
-  const auto latest = std::find_if(known.begin(), known.end(),
-                                   [&](const Asked& version) { return version.study == asked.study; });
+  const auto latest =
+      std::ranges::find_if(known, [&](const Asked& version) { return version.study == asked.study; });
   const bool is_latest = latest != known.end() && latest->version == asked.version;
   asked.order = is_latest ? latest->order : known.empty() ? 1 : known.front().order + 1;
   if (is_latest && text_of(*latest) == text_of(asked)) return;

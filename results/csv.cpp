@@ -98,12 +98,12 @@ CsvRow::CsvRow(const std::vector<std::string>& columns, std::vector<std::string>
 void CsvRow::fail(const std::string& message) const { throw std::invalid_argument(where_ + ": " + message); }
 
 bool CsvRow::has(const std::string& column) const {
-  const auto found = std::find(columns_.begin(), columns_.end(), column);
+  const auto found = std::ranges::find(columns_, column);
   return found != columns_.end() && !cells_[static_cast<std::size_t>(found - columns_.begin())].empty();
 }
 
 const std::string& CsvRow::text(const std::string& column, const std::string& what) const {
-  const auto found = std::find(columns_.begin(), columns_.end(), column);
+  const auto found = std::ranges::find(columns_, column);
   if (found == columns_.end())
     fail(fmt::format("{} need a column '{}'; there are {}{}", what, column, fmt::join(columns_, ", "),
                      other_case(columns_, column)));
@@ -166,6 +166,15 @@ void read_csv(std::string_view text, const std::string& path, const std::functio
             columns[i], one.cell(i)));
     row(one);
   }
+}
+
+std::string csv_cell(const std::string& text) {
+  const bool plain = text.find_first_of(",\"\r\n") == std::string::npos &&
+                     (text.empty() || (text.front() != ' ' && text.back() != ' '));
+  if (plain) return text;
+  std::string quoted = "\"";
+  for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return quoted + "\"";
 }
 
 std::optional<double> number_in(std::string_view text) {

@@ -42,6 +42,9 @@ void check_loss(const CsvRow& row, const std::string& column, double value);
 /// tabs or |; numbers have decimal points everywhere. `path` is for messages. Throws std::invalid_argument.
 void read_csv(std::string_view text, const std::string& path, const std::function<void(const CsvRow&)>& row);
 
+/// A text as a cell: in quotes where it would be read as something else.
+std::string csv_cell(const std::string& text);
+
 /// A whole number or a decimal one, and nothing else.
 std::optional<double> number_in(std::string_view text);
 /// A whole number, perhaps written as a decimal one ("1.0").

@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <iterator>
 #include <optional>
@@ -15,6 +14,8 @@
 #include <stdexcept>
 #include <vector>
 
+#include "results/csv.h"
+#include "results/numbers/select.h"
 #include "results/numbers/verdict.h"
 #include "results/printable.h"
 #include "results/store/record_scan.h"
@@ -26,28 +27,6 @@ using nlohmann::json;
 
 // Numbers look the same in both formats: shortest digits that give the same double back, no trailing ".0".
 void add_number(std::string& out, double value) { fmt::format_to(std::back_inserter(out), "{}", value); }
-
-void add_csv_text(std::string& out, const std::string& text) {
-  const bool plain = text.find_first_of(",\"\r\n") == std::string::npos &&
-                     (text.empty() || (text.front() != ' ' && text.back() != ' '));
-  if (plain) {
-    out += text;
-    return;
-  }
-  out += '"';
-  for (const char c : text) {
-    if (c == '"') out += '"';
-    out += c;
-  }
-  out += '"';
-}
-
-/// NaN for null.
-double number_of(std::string_view text) {
-  double value = std::nan("");
-  std::from_chars(text.data(), text.data() + text.size(), value);
-  return value;
-}
 
 std::string json_text(const json& value) {
   return value.dump(-1, ' ', false, json::error_handler_t::replace);
@@ -61,7 +40,7 @@ class Table {
     for (std::string& column : columns_) {
       if (csv_) {
         if (&column != columns_.data()) row_ += ',';
-        add_csv_text(row_, column);
+        row_ += csv_cell(column);
       } else {
         column = json_text(column) + ":";
       }
@@ -76,9 +55,9 @@ class Table {
     } else if (!csv_) {
       row_ += json_text(value);
     } else if (value.is_string()) {
-      add_csv_text(row_, value.get_ref<const std::string&>());
+      row_ += csv_cell(value.get_ref<const std::string&>());
     } else if (!value.is_null()) {
-      add_csv_text(row_, json_text(value));
+      row_ += csv_cell(json_text(value));
     }
   }
   void add(double value) {
@@ -92,7 +71,7 @@ class Table {
   void add(const std::string& text) {
     begin_cell();
     if (csv_)
-      add_csv_text(row_, text);
+      row_ += csv_cell(text);
     else
       row_ += json_text(text);
   }
@@ -145,17 +124,8 @@ class Table {
 using Names = std::set<std::string>;
 
 std::string_view text_in(const RecordTexts::Members& members, std::string_view key) {
-  const auto found =
-      std::find_if(members.begin(), members.end(), [&](const auto& one) { return one.first == key; });
+  const auto found = std::ranges::find_if(members, [&](const auto& one) { return one.first == key; });
   return found == members.end() ? std::string_view() : found->second;
-}
-
-Series series_of(std::string_view text) {
-  Series series;
-  const json parsed = json::parse(text);
-  for (const auto& [name, list] : {std::pair{"x", &series.x}, {"y", &series.y}})
-    for (const json& one : parsed.at(name)) list->push_back(one.is_null() ? std::nan("") : one.get<double>());
-  return series;
 }
 
 /// What verdict_of() reads.
@@ -172,9 +142,9 @@ Record verdict_part(const Record& head, const RecordTexts& texts) {
   for (const auto& [name, value] : texts.metrics) record.metrics[std::string(name)] = number_of(value);
   if (!verdict_needs_curve(record)) return record;
   if (const std::string_view curve = text_in(texts.curves, "eval_loss"); !curve.empty())
-    record.curves["eval_loss"] = series_of(curve);
+    record.curves["eval_loss"] = series_in(curve);
   if (const std::string_view stages = text_in(texts.profiles, "steps_by_stage"); !stages.empty())
-    record.profiles["steps_by_stage"] = series_of(stages);
+    record.profiles["steps_by_stage"] = series_in(stages);
   return record;
 }
 
@@ -256,7 +226,7 @@ void export_curves(std::ostream& out, const std::map<std::string, Record>& recor
 void stream_runs(std::ostream& out, const RowSource& rows, ExportFormat format, bool provenance) {
   std::vector<std::string> head = {"id", "study", "label", "status", "seed"};
   // Only where there is something to tell apart: equal studies give equal bytes, with whatever name.
-  const bool versions = std::any_of(rows.heads->begin(), rows.heads->end(), [&](const auto& entry) {
+  const bool versions = std::ranges::any_of(*rows.heads, [&](const auto& entry) {
     return entry.second.version != rows.heads->begin()->second.version;
   });
   if (versions) head.emplace_back("study_version");
@@ -322,10 +292,7 @@ void stream_runs(std::ostream& out, const RowSource& rows, ExportFormat format, 
     table.add(verdict_of(record) == Verdict::unknown ? json() : json(to_text(verdict_of(record))));
     for (const double value : {record.eval_loss, record.best_eval_loss, record.eval_accuracy})
       table.add(value);
-    for (const std::string& name : metrics) {
-      const auto found = record.metrics.find(name);
-      table.add(found == record.metrics.end() ? std::nan("") : found->second);
-    }
+    for (const std::string& name : metrics) table.add(metric_in(record, name));
     for (const std::string& name : provenances) {
       const auto found = record.provenance.find(name);
       table.add(found == record.provenance.end() ? json() : *found);

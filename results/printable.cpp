@@ -90,6 +90,14 @@ std::string printable(std::string_view text) { return made_harmless(text, false)
 
 std::string printable_line(std::string_view text) { return made_harmless(text, true); }
 
+std::string shell_quote(const std::string& word) {
+  static const std::string safe = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-";
+  if (!word.empty() && word.find_first_not_of(safe) == std::string::npos) return word;
+  std::string quoted = "'";
+  for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
+}
+
 std::size_t cut_character(std::string_view text) {
   for (std::size_t back = 1; back <= std::min<std::size_t>(3, text.size()); ++back) {
     const auto c = static_cast<unsigned char>(text[text.size() - back]);

@@ -14,6 +14,9 @@ std::string printable(std::string_view text);
 /// The same for text that must stay on one line: newlines and tabs as \u000a and \u0009.
 std::string printable_line(std::string_view text);
 
+/// A word as a POSIX shell takes it; quoted only if it must be.
+std::string shell_quote(const std::string& word);
+
 /// Bytes at the end of `text` that may be the beginning of a character that goes on elsewhere.
 std::size_t cut_character(std::string_view text);
 

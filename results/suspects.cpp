@@ -30,8 +30,8 @@ bool has_name(std::string_view law, std::string_view name, char next) {
 
 bool has_any(const Record& record, const std::set<std::string>& names, char next) {
   const auto law = config_text(record, "memory.law");
-  return law && std::any_of(names.begin(), names.end(),
-                            [&](const std::string& name) { return has_name(*law, name, next); });
+  return law &&
+         std::ranges::any_of(names, [&](const std::string& name) { return has_name(*law, name, next); });
 }
 
 }  // namespace

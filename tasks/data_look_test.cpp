@@ -43,17 +43,15 @@ std::int64_t sum(const std::vector<std::int64_t>& inputs, std::size_t i) {
 
 TEST_F(DataLook, LabelsThatFollowFromOnePlaceOrAreOne) {
   EXPECT_THAT(doubts(sum), IsEmpty());
-  EXPECT_THAT(doubts([](const auto& x, std::size_t i) { return i % 12 == 11 ? std::int64_t{-1} : x[i + 1]; }),
-              IsEmpty())
+  EXPECT_THAT(doubts([](const auto& x, std::size_t i) { return i % 12 == 11 ? -1 : x[i + 1]; }), IsEmpty())
       << "next tokens";
   EXPECT_THAT(doubts([](const auto& x, std::size_t i) { return x[i]; }),
               ElementsAre(HasSubstr(
                   "data: 550 of the 550 answers of training (100 %) are the token at which they are due")));
   EXPECT_THAT(doubts([](const auto& x, std::size_t i) { return x[i - 1]; })[0],
               HasSubstr("are the token before the one at which"));
-  EXPECT_THAT(
-      doubts([](const auto&, std::size_t i) { return i == 1 ? std::int64_t{2} : std::int64_t{4}; })[0],
-      HasSubstr("data: 549 of the 550 answers of training (99.8 %) are 4: saying it always"));
+  EXPECT_THAT(doubts([](const auto&, std::size_t i) { return i == 1 ? 2 : 4; })[0],
+              HasSubstr("data: 549 of the 550 answers of training (99.8 %) are 4: saying it always"));
   EXPECT_THAT(doubts([](const auto&, std::size_t i) { return static_cast<std::int64_t>(i % 12 % 5); })[0],
               HasSubstr("all 50 sequences of training have the same answers"));
 }
@@ -109,21 +107,18 @@ TEST_F(DataLook, IdsThatTrainingLacksAndIdsFarAboveThoseInUse) {
 
 // Words of Z2 of 6 bits: 64 sequences. Of 20 random keys and values there is no end.
 TEST(Spaces, AreEstimatedByRepeats) {
-  const auto few = space_of(
-      *testing::make_task("words", {{"group", std::string("Z2")}, {"length", testing::whole(6)}}), 1e5);
+  const auto few = space_of(*testing::make_task("words", {{"group", "Z2"}, {"length", 6}}), 1e5);
   ASSERT_TRUE(few);
   EXPECT_NEAR(few->different, 64, 1);
   EXPECT_EQ(few->tested, 1);
-  const auto more = space_of(
-      *testing::make_task("words", {{"group", std::string("Z2")}, {"length", testing::whole(18)}}), 1 << 18);
+  const auto more = space_of(*testing::make_task("words", {{"group", "Z2"}, {"length", 18}}), 1 << 18);
   ASSERT_TRUE(more);
   EXPECT_NEAR(more->different, 1 << 18, 0.2 * (1 << 18));
   EXPECT_NEAR(more->tested, 1 - std::exp(-1), 0.1);
-  const auto short_training = space_of(
-      *testing::make_task("words", {{"group", std::string("Z2")}, {"length", testing::whole(16)}}), 1600);
+  const auto short_training = space_of(*testing::make_task("words", {{"group", "Z2"}, {"length", 16}}), 1600);
   ASSERT_TRUE(short_training);
   EXPECT_NEAR(short_training->tested, 1600. / (1 << 16), 0.02);
-  EXPECT_FALSE(space_of(*testing::make_task("recall", {{"associations", testing::whole(20)}}), 1e6));
+  EXPECT_FALSE(space_of(*testing::make_task("recall", {{"associations", 20}}), 1e6));
 }
 
 }  // namespace

@@ -189,18 +189,12 @@ void refuse_longer(int factor, const std::string& task, const std::string& reaso
                                   reason, instead.empty() ? "" : ", ", instead));
 }
 
-OptionSpec choice(const char* name, const char* standard, const char* help, std::vector<std::string> values) {
-  OptionSpec option{name, std::string(standard), help};
-  option.choices = std::move(values);
-  return option;
-}
-
 std::vector<OptionSpec> with_vocabulary(std::vector<OptionSpec> options) {
   for (const std::string name : {"value", "key"})
-    options.insert(options.begin() + 1,
-                   {name + "s", std::int64_t{0},
-                    fmt::format("size of the {} vocabulary; 0 means as many as associations", name), 0,
-                    max_option_size});
+    options.insert(
+        options.begin() + 1,
+        {name + "s", 0, fmt::format("size of the {} vocabulary; 0 means as many as associations", name), 0,
+         max_option_size});
   return options;
 }
 

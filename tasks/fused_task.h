@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/base/text/choice.h"
 #include "tasks/task.h"
 
 namespace crosstalk {
@@ -41,8 +42,6 @@ void refuse_above(const Options& options, const std::string& low, const std::str
 void refuse_longer(int factor, const std::string& task, const std::string& reason,
                    const std::string& instead);
 
-/// A string option with these values.
-OptionSpec choice(const char* name, const char* standard, const char* help, std::vector<std::string> values);
 /// These options, with keys and values, which resolve_vocabulary() resolves, behind the first of them.
 std::vector<OptionSpec> with_vocabulary(std::vector<OptionSpec> options);
 

@@ -1,16 +1,9 @@
 // Pins the data: sequence n of a task is the same on every machine, for every later version (level L2).
 // SPDX-License-Identifier: Apache-2.0
-#include <gtest/gtest.h>
-
 #include "tasks/golden.h"
-#include "tasks/sequence_buffer.h"
-#include "tasks/testing.h"
 
-namespace crosstalk {
+namespace crosstalk::testing {
 namespace {
-
-using testing::Golden;
-using testing::golden;
 
 /// FNV-1a (64 bit) over the bytes, least significant first, of the first eight sequences of a split.
 std::uint64_t stream_hash(const Task& task, Split split) {
@@ -28,30 +21,28 @@ std::uint64_t stream_hash(const Task& task, Split split) {
 }
 
 TEST(Golden, TheDataStreamIsTheOneThatWasPublished) {
-  for (const Golden& row : golden()) {
-    const auto task = testing::make_task(row.task, row.settings);
-    const std::uint64_t train = stream_hash(*task, Split::train), eval = stream_hash(*task, Split::eval);
-    EXPECT_TRUE(train == row.train && eval == row.eval)
-        << "the data stream of task " << row.task << " (" << row.variant
-        << ") changed: all results made with "
-        << "it stand for other data now.\nIf that is intended, bump the task's semantics version (so that run "
-        << "ids change), say so in CHANGELOG.md and pin the new numbers: 0x" << std::hex << train << "u, 0x"
-        << eval << "u";
-  }
+  for (const auto& [name, rows] : golden())
+    for (const Golden& row : rows) {
+      const auto task = make_task(name, row.settings);
+      const std::uint64_t train = stream_hash(*task, Split::train), eval = stream_hash(*task, Split::eval);
+      EXPECT_TRUE(train == row.train && eval == row.eval)
+          << "the data stream of task " << name << " (" << row.variant
+          << ") changed: all results made with it stand for other data now.\nIf that is intended, bump the "
+             "task's semantics version (so that run ids change), say so in CHANGELOG.md and pin the new numbers: 0x"
+          << std::hex << train << "u, 0x" << eval << "u";
+    }
 }
 
 TEST(Golden, EveryTaskIsPinned) {
   for (const TaskKind& kind : task_kinds()) {
-    bool pinned = false;
-    for (const Golden& row : golden()) pinned = pinned || row.task == kind.name;
-    const auto task = testing::make_task(kind.name);
-    EXPECT_TRUE(pinned) << "no data of task " << kind.name
-                        << " is pinned; once it is as it should be, add to tasks/kinds/" << kind.name
-                        << "_test.cpp\n[[maybe_unused]] const bool pinned = testing::pin({{\"" << kind.name
-                        << "\", \"standard\", {}, 0x" << std::hex << stream_hash(*task, Split::train)
-                        << "u, 0x" << stream_hash(*task, Split::eval) << "u}});";
+    const auto task = make_task(kind.name);
+    EXPECT_TRUE(golden().contains(kind.name))
+        << "no data of task " << kind.name << " is pinned; once it is as it should be, add to tasks/kinds/"
+        << kind.name << "_test.cpp\n[[maybe_unused]] const bool pinned = pin(\"" << kind.name
+        << "\", {{\"standard\", {}, 0x" << std::hex << stream_hash(*task, Split::train) << "u, 0x"
+        << stream_hash(*task, Split::eval) << "u}});";
   }
 }
 
 }  // namespace
-}  // namespace crosstalk
+}  // namespace crosstalk::testing

@@ -169,12 +169,12 @@ std::vector<OptionSpec> mqar_options() {
   return {
       {"power", 0.01, "of the law of gaps: slot i has weight i^(power - 1); 1 is uniform", 0, 16, {}, true},
       choice("filler", "zero", "tokens between the queries", {"zero", "random"}),
-      {"examples", std::int64_t{0},
+      {"examples", 0,
        "sequences of an epoch of training; 0 means no end (with task.segments: what they add up to)", 0,
        1099511627776.0},
       {"fresh", false, "whether every epoch has new sequences"},
-      {"segments", std::string(), "training on a mixture: length:pairs:sequences, one after the other"},
-      {"test_segments", std::string(),
+      {"segments", "", "training on a mixture: length:pairs:sequences, one after the other"},
+      {"test_segments", "",
        "evaluation on a mixture: length:pairs or length:pairs:sequences; empty means as in training"}};
 }
 

@@ -35,7 +35,7 @@ std::string TokenTask::to_text(const SequenceView& sequence) const {
       text += line + '\n';
       line.clear();
     }
-    line += (line.empty() ? fmt::format("{:>6}: ", t + 1) : std::string(" ")) + words[t];
+    line += (line.empty() ? fmt::format("{:>6}: ", t + 1) : " ") + words[t];
   }
   return text + line + '\n';
 }
@@ -74,8 +74,8 @@ Vocabulary token_vocabulary(int tokens, int answers) {
 }
 
 OptionSpec examples_option() {
-  return {"examples", std::int64_t{0}, "sequences of an epoch of training, the same in each; 0 means no end",
-          0, 1099511627776.0};
+  return {"examples", 0, "sequences of an epoch of training, the same in each; 0 means no end", 0,
+          1099511627776.0};
 }
 std::uint64_t examples_of(const Options& options) {
   return static_cast<std::uint64_t>(options.get_int("task.examples"));
@@ -108,7 +108,7 @@ void resolve_curriculum(Options& options, const std::string& size, std::int64_t 
 
 OptionSpec curriculum_option(const std::string& what) {
   return {
-      "curriculum", std::string(),
+      "curriculum", "",
       fmt::format(
           "{} of the stages of a curriculum, rising, the last of them the task's own: \"32 64 128\"; empty means one stage",
           what)};
@@ -118,10 +118,10 @@ std::vector<OptionSpec> with_sizes(std::vector<OptionSpec> options, const std::s
                                    std::int64_t shortest) {
   constexpr double most = 1 << 20;
   options.push_back({"shortest", shortest, "smallest size in training: " + what, 1, most});
-  options.push_back({"longest", std::int64_t{40}, "largest size in training", 1, most});
+  options.push_back({"longest", 40, "largest size in training", 1, most});
   for (const auto& [name, which] : {std::pair{"eval_shortest", "smallest"}, {"eval_longest", "largest"}})
-    options.push_back({name, std::int64_t{0},
-                       fmt::format("{} size in evaluation; 0 means as in training", which), 0, most});
+    options.push_back(
+        {name, 0, fmt::format("{} size in evaluation; 0 means as in training", which), 0, most});
   return options;
 }
 

@@ -22,7 +22,7 @@ namespace po = boost::program_options;
 const std::vector<CommandOption>& common_options() {
   static const std::vector<CommandOption> options = {
       {"color", "WHEN", "Colour on stderr: auto, always or never", false, {"auto", "always", "never"}},
-      {"help,h", "", "Show this help", false, {}},
+      {"help,h", "", "Show this help"},
   };
   return options;
 }
@@ -30,9 +30,7 @@ const std::vector<CommandOption>& common_options() {
 std::string long_name(const CommandOption& option) { return option.name.substr(0, option.name.find(',')); }
 
 std::vector<CommandOption> all_options(const Command& command) {
-  std::vector<CommandOption> options = command.options;
-  options.insert(options.end(), common_options().begin(), common_options().end());
-  return options;
+  return joined({command.options, common_options()});
 }
 
 po::options_description describe_options(const Command& command) {
@@ -68,11 +66,11 @@ std::string nearest_option(const std::vector<CommandOption>& options, const std:
 /// What options of other programs are called here; "" for anything else.
 std::string said_here(const Command& command, const std::string& bare) {
   const auto is = [&](const std::vector<std::string>& names) {
-    return std::find(names.begin(), names.end(), bare) != names.end();
+    return std::ranges::find(names, bare) != names.end();
   };
   const auto has = [&](const std::string& option) {
-    return std::any_of(command.options.begin(), command.options.end(),
-                       [&](const CommandOption& one) { return long_name(one) == option; });
+    return std::ranges::any_of(command.options,
+                               [&](const CommandOption& one) { return long_name(one) == option; });
   };
   if (is({"seed", "seeds", "n-seeds", "num-seeds", "random-seed"})) {
     if (has("where") && !has("chosen-of")) return "to take some of the seeds: --where seed=1,2,3";
@@ -85,8 +83,8 @@ std::string said_here(const Command& command, const std::string& bare) {
         "nothing is needed to resume: 'crosstalk {}' trains what is missing in the store, and continues what was stopped",
         command.name);
   if (is({"force", "overwrite"}) && has("out")) {
-    const auto out = std::find_if(command.options.begin(), command.options.end(),
-                                  [](const CommandOption& one) { return long_name(one) == "out"; });
+    const auto out = std::ranges::find_if(command.options,
+                                          [](const CommandOption& one) { return long_name(one) == "out"; });
     if (out->value == "STORE")
       return "results in a store are never overwritten; name another --out, or remove the old one first";
     return fmt::format("nothing is needed to write again: what 'crosstalk {}' wrote at --out is replaced{}",
@@ -103,7 +101,7 @@ std::string said_here(const Command& command, const std::string& bare) {
   if (!has("set")) return "";
   const std::vector<std::string> keys = default_schema().keys();
   std::string key = synonym_of(bare, keys), end = bare;
-  std::replace(end.begin(), end.end(), '-', '_');
+  std::ranges::replace(end, '-', '_');
   for (const std::string& known : keys)
     if (known == end || (known.ends_with("." + end) && !known.ends_with(".name"))) key = known;
   if (key.empty()) return "";
@@ -136,6 +134,12 @@ void check_choice(const Command& command, const CommandOption& option, const std
 }
 
 }  // namespace
+
+std::vector<CommandOption> joined(const std::vector<std::vector<CommandOption>>& parts) {
+  std::vector<CommandOption> all;
+  for (const auto& part : parts) all.insert(all.end(), part.begin(), part.end());
+  return all;
+}
 
 std::string Arguments::get(const std::string& name, const std::string& fallback) const {
   const auto found = options.find(name);

@@ -29,6 +29,9 @@ struct CommandOption {
   std::vector<std::string> choices = {};  ///< the values it takes; empty = any
 };
 
+/// Options that commands share, and a command's own, in this order.
+std::vector<CommandOption> joined(const std::vector<std::vector<CommandOption>>& parts);
+
 /// What the user gave to a command.
 class Arguments {
  public:

@@ -73,7 +73,7 @@ void check_build(const std::string& text) {
 
 void choose_passes(const std::vector<std::string>& names) {
   for (const std::string& name : names) {
-    if (std::find(pass_names().begin(), pass_names().end(), name) == pass_names().end())
+    if (std::ranges::find(pass_names(), name) == pass_names().end())
       throw UsageError(fmt::format("--no-pass takes {}, not '{}'", join(pass_names(), ", ", " and "), name));
   }
   switch_off_passes({names.begin(), names.end()});

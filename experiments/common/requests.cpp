@@ -33,7 +33,7 @@ std::vector<fs::path> request_files(const fs::path& store) {
     if (name.front() != '.' && name.find(kMark) != std::string::npos && at->path().extension() == ".json")
       paths.push_back(at->path());
   }
-  std::sort(paths.begin(), paths.end());
+  std::ranges::sort(paths);
   return paths;
 }
 

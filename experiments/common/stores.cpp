@@ -23,12 +23,10 @@ namespace fs = std::filesystem;
 
 std::vector<CommandOption> study_options() {
   return {
-      {"set",
-       "KEY=VALUE",
+      {"set", "KEY=VALUE",
        "Replace a key of [base] and of every grid; KEY=A,B makes an axis; seeds=1,2,3 replaces the seeds",
-       true,
-       {}},
-      {"max-runs", "N", "Refuse a study of more runs than this (default 100000, at most 250000)", false, {}},
+       true},
+      {"max-runs", "N", "Refuse a study of more runs than this (default 100000, at most 250000)"},
   };
 }
 
@@ -66,7 +64,7 @@ std::string nearest_in(const fs::path& folder, const std::string& name, Named ki
       names.push_back(path.stem().string());
     entry.increment(error);
   }
-  std::sort(names.begin(), names.end());
+  std::ranges::sort(names);
   return nearest_name(name, names);
 }
 
@@ -95,8 +93,7 @@ namespace {
 /// Refuses --set train.max_steps where train.epochs decides the steps, which would be as if it had not been given.
 void check_set_steps(const Study& study, const std::vector<std::string>& sets) {
   const auto setting = [&](const std::string& key) {
-    return std::find_if(sets.begin(), sets.end(),
-                        [&](const std::string& set) { return set.starts_with(key + "="); });
+    return std::ranges::find_if(sets, [&](const std::string& set) { return set.starts_with(key + "="); });
   };
   const auto steps = setting("train.max_steps");
   if (steps == sets.end()) return;
@@ -224,7 +221,7 @@ std::string places_of(const std::vector<std::string>& names, const Arguments& ar
 }
 
 CommandOption store_option() {
-  return {"store", "PATH", "Where the runs of a study lie (default ./runs/<study>)", false, {}};
+  return {"store", "PATH", "Where the runs of a study lie (default ./runs/<study>)"};
 }
 
 namespace {
@@ -268,12 +265,11 @@ Asked asked_of(const Study& study) {
 
 CommandOption where_option() {
   return {
-      "where",
-      "KEY=VALUE",
+      "where", "KEY=VALUE",
       "Only runs that match; KEY is a dotted key, label (or memory: [memories.LABEL] of the study, whose kind is "
-      "memory.name), study, status or semantics; VALUE may be A,B and may hold * and ?",
-      true,
-      {}};
+      "memory.name), study, status or semantics; VALUE may be A,B and may hold * and ?; none is also no such key, of runs of "
+      "another task, say",
+      true};
 }
 
 std::map<std::string, std::string> conditions_of(const Arguments& arguments) {
@@ -318,10 +314,10 @@ void add_missing(LabelledRecords& rows, const Study& study, const StoreContents&
 
 /// Whether the studies of a store ask for runs that are not there.
 bool lacks_asked(const std::vector<Asked>& versions, const StoreContents& contents) {
-  return std::any_of(versions.begin(), versions.end(), [&](const Asked& asked) {
-    return std::any_of(asked.labels.begin(), asked.labels.end(), [&](const AskedLabel& label) {
-      return std::any_of(label.runs.begin(), label.runs.end(),
-                         [&](const std::string& id) { return contents.records.count(id) == 0; });
+  return std::ranges::any_of(versions, [&](const Asked& asked) {
+    return std::ranges::any_of(asked.labels, [&](const AskedLabel& label) {
+      return std::ranges::any_of(label.runs,
+                                 [&](const std::string& id) { return contents.records.count(id) == 0; });
     });
   });
 }
@@ -336,28 +332,20 @@ LabelledRecords join_rows(const std::vector<std::string>& names, const Arguments
     if (names.size() > 1)
       for (const auto& [key, record] : more.rows)
         more.places.emplace(key, fmt::format("run {} in {}", record.id, source));
-    try {
-      rows.merge(std::move(more), whole);
-    } catch (const std::invalid_argument& error) {
-      throw UsageError(error.what());
-    }
+    rows.merge(std::move(more), whole);
   };
   check_of_studies(names, arguments);
   for (const std::string& name : names) {
     if (fs::path(name).extension() == ".csv") {  // an export, or somebody's own results
-      try {
-        LabelledRecords table = read_export(name);
-        for (const std::string& note : table.notes) print_note(console, note);
-        for (const auto& [key, varies] : config_keys(list_of(table.rows)))
-          if (const std::string near =
-                  default_schema().knows(key) ? "" : nearest_name(key, default_schema().keys());
-              !near.empty() && key.find('.') != std::string::npos)
-            print_warning(console, fmt::format("{}: column {} is no key of a study; did you mean {}?", name,
-                                               key, near));
-        add(std::move(table), name);
-      } catch (const std::invalid_argument& error) {
-        throw UsageError(error.what());
-      }
+      LabelledRecords table = read_export(name);
+      for (const std::string& note : table.notes) print_note(console, note);
+      for (const auto& [key, varies] : config_keys(list_of(table.rows)))
+        if (const std::string near =
+                default_schema().knows(key) ? "" : nearest_name(key, default_schema().keys());
+            !near.empty() && key.find('.') != std::string::npos)
+          print_warning(console,
+                        fmt::format("{}: column {} is no key of a study; did you mean {}?", name, key, near));
+      add(std::move(table), name);
       continue;
     }
     const Target target = find_target(name, arguments);
@@ -397,18 +385,13 @@ LabelledRecords load_rows(const std::vector<std::string>& names, const Arguments
       with_missing);
   std::set<std::string> there;  // in another store, perhaps
   for (const auto& [key, record] : rows.rows) there.insert(record.id);
-  try {
-    const auto conditions = conditions_of(arguments);
-    keep_matching(rows.rows, conditions);
-    const bool of_results = conditions.count("status") + conditions.count("verdict") > 0;
-    std::erase_if(rows.missing, [&](const Record& run) {
-      return of_results || there.count(run.id) != 0 || !matches_all(run, conditions);
-    });
-    if (const std::string told = drop_repeats(rows.rows, rows.places); !told.empty())
-      print_note(console, told);
-  } catch (const std::invalid_argument& error) {
-    throw UsageError(error.what());
-  }
+  const auto conditions = conditions_of(arguments);
+  keep_matching(rows.rows, conditions);
+  const bool of_results = conditions.count("status") + conditions.count("verdict") > 0;
+  std::erase_if(rows.missing, [&](const Record& run) {
+    return of_results || there.count(run.id) != 0 || !matches_all(run, conditions);
+  });
+  if (const std::string told = drop_repeats(rows.rows, rows.places); !told.empty()) print_note(console, told);
   return rows;
 }
 

@@ -51,7 +51,7 @@ StoreContents load_target(const Target& target, const std::string& name, Console
 Asked asked_of(const Study& study);
 /// The rows of several stores and studies: of a study (with --set) what it asks for, under its labels; of a
 /// store everything, under the labels of the studies that it knows; then only what --where says. Throws
-/// UsageError. `with_missing`: what is asked for and not there is told as missing, but where --where asks for what only results have.
+/// UsageError, std::invalid_argument. `with_missing`: tells what is asked for and not there, unless --where asks for results.
 LabelledRecords load_rows(const std::vector<std::string>& names, const Arguments& arguments, Console& console,
                           bool with_missing = false);
 

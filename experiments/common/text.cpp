@@ -8,6 +8,7 @@
 #include <cmath>
 #include <sstream>
 
+#include "kernels/base/text/names.h"
 #include "results/printable.h"
 
 namespace crosstalk::program {
@@ -15,8 +16,8 @@ namespace {
 
 /// Characters, not bytes: UTF-8 continuation bytes take no room.
 std::size_t width_of(const std::string& text) {
-  return static_cast<std::size_t>(std::count_if(
-      text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+  return static_cast<std::size_t>(
+      std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
 }
 
 std::string spaces(std::size_t n) { return std::string(n, ' '); }
@@ -35,6 +36,12 @@ std::string join(const std::vector<std::string>& words, const std::string& separ
     text += words[i];
   }
   return text;
+}
+
+std::string suggestion(const std::string& name, const std::vector<std::string>& names, const char* quote) {
+  const std::string near = nearest_name(name, names);
+  return near.empty() ? "there are " + join(names, ", ", " and ")
+                      : fmt::format("did you mean {0}{1}{0}?", quote, near);
 }
 
 std::string table(const std::vector<std::vector<std::string>>& all, const std::string& indent) {
@@ -114,14 +121,6 @@ std::string duration(double seconds) {
   if (s < 3600) return fmt::format("{} min {} s", s / 60, s % 60);
   if (s < 48 * 3600) return fmt::format("{} h {} min", s / 3600, s % 3600 / 60);
   return fmt::format("{} d {} h", s / 86400, s % 86400 / 3600);
-}
-
-std::string shell_quote(const std::string& word) {
-  static const std::string safe = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-";
-  if (!word.empty() && word.find_first_not_of(safe) == std::string::npos) return word;
-  std::string quoted = "'";
-  for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return quoted + "'";
 }
 
 std::string shell_quote(const std::vector<std::string>& words) {

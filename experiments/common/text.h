@@ -3,15 +3,33 @@
 #pragma once
 #include <nlohmann/json.hpp>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "kernels/base/text/options.h"
+#include "results/printable.h"
 
 namespace crosstalk::program {
 
 /// "a, b or c" for join({a,b,c}, ", ", " or "); an empty `last` means `separator`.
 std::string join(const std::vector<std::string>& words, const std::string& separator,
                  const std::string& last = "");
+
+/// Names of tasks, memories, figures, commands, ...
+template <class Things>
+std::vector<std::string> names_of(const Things& things) {
+  std::vector<std::string> names;
+  for (const auto& one : things)
+    if constexpr (std::is_pointer_v<std::remove_cvref_t<decltype(one)>>)
+      names.push_back(one->name);
+    else
+      names.push_back(one.name);
+  return names;
+}
+
+/// "did you mean a?" of the nearest in quotes of this kind, or where none is near, "there are a, b and c".
+std::string suggestion(const std::string& name, const std::vector<std::string>& names,
+                       const char* quote = "");
 
 /// Rows as aligned columns, two spaces apart; the first row is the head. Columns of numbers are set flush
 /// right (decided by the body), the last column is not padded.
@@ -28,8 +46,8 @@ std::string wrap(const std::string& text, std::size_t width, const std::string& 
 /// "0.4 s", "41 s", "3 min 20 s", "2 h 5 min".
 std::string duration(double seconds);
 
-/// A word as a POSIX shell takes it; quoted only if it must be.
-std::string shell_quote(const std::string& word);
+/// Words as a POSIX shell takes them; quoted only if they must be.
+using crosstalk::shell_quote;
 std::string shell_quote(const std::vector<std::string>& words);
 
 /// "1 run", "2 runs".

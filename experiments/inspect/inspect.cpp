@@ -331,8 +331,7 @@ class Inspector {
 }  // namespace
 
 const InspectArray* Inspection::find(const std::string& name) const {
-  const auto at = std::find_if(arrays.begin(), arrays.end(),
-                               [&](const InspectArray& array) { return array.name == name; });
+  const auto at = std::ranges::find_if(arrays, [&](const InspectArray& array) { return array.name == name; });
   return at == arrays.end() ? nullptr : &*at;
 }
 

@@ -10,6 +10,7 @@
 #include "experiments/study/study.h"
 #include "models/memory.h"
 #include "models/model.h"
+#include "results/test_refusal.h"
 #include "tasks/sequence_buffer.h"
 
 namespace crosstalk {
@@ -106,7 +107,7 @@ std::vector<double> weighted_values(const Inspection& seen) {
   return sum;
 }
 
-class InspectLayer : public testing::TestWithParam<std::string> {};
+class InspectLayer : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(InspectLayer, ShowsWhatItCalculatesWith) {
   const Memory& kind = *find_memory(GetParam());
@@ -140,7 +141,7 @@ TEST_P(InspectLayer, ShowsWhatItCalculatesWith) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Registry, InspectLayer, testing::ValuesIn([] {
+INSTANTIATE_TEST_SUITE_P(Registry, InspectLayer, ::testing::ValuesIn([] {
                            std::vector<std::string> names;
                            for (const Memory& kind : all_memories()) names.push_back(kind.name);
                            return names;
@@ -198,12 +199,7 @@ TEST(InspectLanguage, AHeadIsItsPartOfTheArrays) {
 }
 
 std::string refusal(const Options& config, std::optional<int> layer, std::optional<int> head) {
-  try {
-    look(config, layer, head);
-  } catch (const std::out_of_range& error) {
-    return error.what();
-  }
-  return "";
+  return crosstalk::testing::refusal_of<std::out_of_range>([&] { look(config, layer, head); });
 }
 
 TEST(InspectLanguage, TheFirstMemoryIsShownUnlessALayerIsNamed) {

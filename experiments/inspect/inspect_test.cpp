@@ -133,8 +133,8 @@ TEST_P(InspectMemory, ShowsWhatItCalculatesWith) {
     }
     EXPECT_NE(seen.find("output"), nullptr);
     EXPECT_EQ(seen.find("q") != nullptr, kind.own_queries);
-    const bool given = std::any_of(kind.inputs.begin(), kind.inputs.end(),
-                                   [](const MemoryInput& input) { return input.name == "k"; });
+    const bool given =
+        std::ranges::any_of(kind.inputs, [](const MemoryInput& input) { return input.name == "k"; });
     EXPECT_EQ(seen.find("k") != nullptr, kind.own_keys || given);
     for (const MemoryInput& input : kind.inputs)  // the bonus is for reads at tokens
       EXPECT_TRUE(input.optional || input.name == "bonus" || seen.find(input.name) != nullptr) << input.name;
@@ -250,8 +250,8 @@ TEST(Inspect, SwapsHaveNamesAndSecondKeys) {
   const Inspection seen = look(config_of("delta", "task.operations = 5", "swap"));
   EXPECT_EQ(seen.token_names.size(), need(seen, "second_keys").data.size());
   EXPECT_NE(seen.token_names.front().find(':'), std::string::npos);
-  EXPECT_TRUE(std::any_of(seen.token_names.begin(), seen.token_names.end(),
-                          [](const std::string& name) { return name.find('-') != std::string::npos; }));
+  EXPECT_TRUE(std::ranges::any_of(
+      seen.token_names, [](const std::string& name) { return name.find('-') != std::string::npos; }));
 }
 
 TEST(Inspect, RandomFeaturesAreThoseOfTheTestSplit) {

@@ -101,7 +101,7 @@ const std::vector<KnownArray>& known_arrays() {
 
 ArrayMeaning meaning_of(const std::string& name, const Memory& memory, bool language) {
   ArrayMeaning found = plain_meaning(name, memory, language);
-  if (language && !of_task(name)) std::replace(found.shape.begin(), found.shape.end(), 'Q', 'T');
+  if (language && !of_task(name)) std::ranges::replace(found.shape, 'Q', 'T');
   return found;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/inspect/sample.h"
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -11,6 +11,7 @@
 #include <stdexcept>
 
 #include "kernels/base/text/npy.h"
+#include "results/test_refusal.h"
 #include "tasks/kinds/file_example.h"
 #include "tasks/sequence_buffer.h"
 #include "tasks/testing.h"
@@ -19,6 +20,7 @@ namespace crosstalk {
 namespace {
 
 namespace fs = std::filesystem;
+using ::testing::HasSubstr;
 using testing::whole;
 
 class Sample : public ::testing::Test {
@@ -38,12 +40,7 @@ class Sample : public ::testing::Test {
   }
 
   std::string refusal(const std::string& directory) const {
-    try {
-      write(directory, "recall");
-    } catch (const std::runtime_error& error) {
-      return error.what();
-    }
-    return "written";
+    return crosstalk::testing::refusal_of<std::runtime_error>([&] { write(directory, "recall"); }, "written");
   }
 
   static std::string text_of(const fs::path& path) {
@@ -145,8 +142,8 @@ TEST_F(Sample, FilesOfRealNumbersHoldInputsAndOutputs) {
     }
   }
   const std::string readme = text_of(folder_ / "README.txt");
-  EXPECT_NE(readme.find("float64"), std::string::npos);
-  EXPECT_NE(readme.find("[3, 5, 3]"), std::string::npos);
+  EXPECT_THAT(readme, HasSubstr("float64"));
+  EXPECT_THAT(readme, HasSubstr("[3, 5, 3]"));
 }
 
 TEST_F(Sample, AMixtureIsShownSegmentBySegment) {
@@ -154,7 +151,7 @@ TEST_F(Sample, AMixtureIsShownSegmentBySegment) {
   const std::string text = sample_text(*testing::make_task("mqar", mixture), Split::train, 3, 2);
   for (const char* heading : {"train sequence 0 of segment 16:2 (data seed 3)\n",
                               "\ntrain sequence 1 of segment 32:4 (data seed 3)\n"})
-    EXPECT_NE(text.find(heading), std::string::npos) << text;
+    EXPECT_THAT(text, HasSubstr(heading));
   EXPECT_THROW(write((folder_ / "out").string(), "mqar", mixture), std::runtime_error);
   EXPECT_FALSE(fs::exists(folder_ / "out"));
 }
@@ -166,7 +163,7 @@ TEST_F(Sample, ReadmeSaysWhatEachFileIs) {
        {"task.name = \"swap\"\n", "task.operations = 7\n", "task.keys = 5\n", "task.query_at = \"every\"\n",
         "data seed: 42\n", "split: train\n", "keys.npy            [3, 12]", "second_keys.npy     [3, 12]",
         "answer.npy          [3, 7]", "1 write", "2 swap", "3 identity", "-1 means absent"})
-    EXPECT_NE(text.find(part), std::string::npos) << part << " is missing in\n" << text;
+    EXPECT_THAT(text, HasSubstr(part)) << part << " is missing in\n";
 }
 
 TEST_F(Sample, ALaterSampleReplacesAnEarlierOne) {
@@ -175,41 +172,37 @@ TEST_F(Sample, ALaterSampleReplacesAnEarlierOne) {
   EXPECT_TRUE(fs::exists(folder_ / "out" / "second_keys.npy"));
   write(out, "recall");
   EXPECT_FALSE(fs::exists(folder_ / "out" / "second_keys.npy"));
-  EXPECT_NE(text_of(folder_ / "out" / "README.txt").find("\"recall\""), std::string::npos);
+  EXPECT_THAT(text_of(folder_ / "out" / "README.txt"), HasSubstr("\"recall\""));
   write(out, "mqar");
   EXPECT_FALSE(fs::exists(folder_ / "out" / "keys.npy"));
-  EXPECT_NE(text_of(folder_ / "out" / "README.txt").find("tokens.npy          [3, 64]  token ids, 0 .. 8191"),
-            std::string::npos);
+  EXPECT_THAT(text_of(folder_ / "out" / "README.txt"),
+              HasSubstr("tokens.npy          [3, 64]  token ids, 0 .. 8191"));
 }
 
 TEST_F(Sample, RefusesBeforeCreatingAnything) {
   std::ofstream(folder_ / "file") << "mine";
-  EXPECT_NE(refusal((folder_ / "file").string()).find("exists and is not a directory"), std::string::npos);
-  EXPECT_NE(refusal((folder_ / "file" / "below").string()).find("is no directory"), std::string::npos);
-  EXPECT_NE(refusal((folder_ / "file" / "far" / "below").string()).find("is no directory"),
-            std::string::npos);
-  EXPECT_NE(refusal("").find("name is empty"), std::string::npos);
+  EXPECT_THAT(refusal((folder_ / "file").string()), HasSubstr("exists and is not a directory"));
+  EXPECT_THAT(refusal((folder_ / "file" / "below").string()), HasSubstr("is no directory"));
+  EXPECT_THAT(refusal((folder_ / "file" / "far" / "below").string()), HasSubstr("is no directory"));
+  EXPECT_THAT(refusal(""), HasSubstr("name is empty"));
   EXPECT_EQ(text_of(folder_ / "file"), "mine");
   EXPECT_THROW(write((folder_ / "none").string(), "recall", {}, Split::eval, 0), std::runtime_error);
   EXPECT_FALSE(fs::exists(folder_ / "none"));
 
   fs::create_directory(folder_ / "project");
   std::ofstream(folder_ / "project" / "README.txt") << "My thesis\n";
-  EXPECT_NE(refusal((folder_ / "project").string()).find("README.txt that is not a sample's"),
-            std::string::npos);
+  EXPECT_THAT(refusal((folder_ / "project").string()), HasSubstr("README.txt that is not a sample's"));
   EXPECT_EQ(text_of(folder_ / "project" / "README.txt"), "My thesis\n");
   EXPECT_FALSE(fs::exists(folder_ / "project" / "keys.npy"));
 
   fs::create_directory(folder_ / "arrays");
   std::ofstream(folder_ / "arrays" / "tokens.npy") << "mine";
-  EXPECT_NE(refusal((folder_ / "arrays").string()).find("a tokens.npy that is no sample's"),
-            std::string::npos);
+  EXPECT_THAT(refusal((folder_ / "arrays").string()), HasSubstr("a tokens.npy that is no sample's"));
   fs::remove(folder_ / "arrays" / "tokens.npy");
   write((folder_ / "arrays").string(), "recall");
   write((folder_ / "arrays").string(), "recall");
   std::ofstream(folder_ / "arrays" / "tokens.npy") << "mine";
-  EXPECT_NE(refusal((folder_ / "arrays").string()).find("a tokens.npy that is no sample's"),
-            std::string::npos);
+  EXPECT_THAT(refusal((folder_ / "arrays").string()), HasSubstr("a tokens.npy that is no sample's"));
   EXPECT_EQ(text_of(folder_ / "arrays" / "tokens.npy"), "mine");
 }
 
@@ -229,8 +222,8 @@ TEST_F(Sample, RefusesADirectoryWithoutPermission) {
   if (root) {
     ASSERT_EQ(setresuid(65534, 65534, 0), 0);
   }
-  EXPECT_NE(refusal((folder_ / "locked").string()).find("may not be written"), std::string::npos);
-  EXPECT_NE(refusal((folder_ / "locked" / "new").string()).find("may not be written"), std::string::npos);
+  EXPECT_THAT(refusal((folder_ / "locked").string()), HasSubstr("may not be written"));
+  EXPECT_THAT(refusal((folder_ / "locked" / "new").string()), HasSubstr("may not be written"));
   if (root) {
     ASSERT_EQ(setresuid(0, 0, 0), 0);
   }
@@ -242,8 +235,8 @@ TEST_F(Sample, TextShowsEachSequenceOnceAndTheSameEveryTime) {
   const std::string text = sample_text(*task, Split::train, 7, 2);
   EXPECT_EQ(text, sample_text(*task, Split::train, 7, 2));
   EXPECT_EQ(text.find("train sequence 0 (data seed 7)\n"), 0u);
-  EXPECT_NE(text.find("\ntrain sequence 1 (data seed 7)\n"), std::string::npos);
-  EXPECT_NE(text.find("<>"), std::string::npos);
+  EXPECT_THAT(text, HasSubstr("\ntrain sequence 1 (data seed 7)\n"));
+  EXPECT_THAT(text, HasSubstr("<>"));
   EXPECT_NE(text, sample_text(*task, Split::train, 8, 2));
 }
 

@@ -39,12 +39,8 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
 
 const Memory& named(const std::string& name) {
   if (const Memory* kind = find_memory(name)) return *kind;
-  std::vector<std::string> names;
-  for (const Memory& kind : all_memories()) names.push_back(kind.name);
-  const std::string near = nearest_name(name, names);
-  throw UsageError(fmt::format(
-      "apply: unknown memory '{}'; {}", name,
-      near.empty() ? "there are " + join(names, ", ", " and ") : fmt::format("did you mean '{}'?", near)));
+  throw UsageError(
+      fmt::format("apply: unknown memory '{}'; {}", name, suggestion(name, names_of(all_memories()), "'")));
 }
 
 /// float64 or float32, as double; nothing if there is no such file.
@@ -126,11 +122,10 @@ std::vector<std::string> arrays_beside(const fs::path& folder, const std::vector
   for (fs::directory_iterator at(folder, error); !error && at != fs::directory_iterator();
        at.increment(error)) {
     const fs::path path = at->path();
-    if (path.extension() == ".npy" &&
-        std::find(known.begin(), known.end(), path.stem().string()) == known.end())
+    if (path.extension() == ".npy" && std::ranges::find(known, path.stem().string()) == known.end())
       names.push_back(printable_line(path.filename().string()));
   }
-  std::sort(names.begin(), names.end());
+  std::ranges::sort(names);
   return names;
 }
 
@@ -242,8 +237,7 @@ std::map<std::string, OptionValue> settings_of(const Memory& kind, const Argumen
   std::vector<OptionSpec> specs = kind.options;
   const std::vector<OptionSpec> extra = apply_extra_options(kind);
   specs.insert(specs.end(), extra.begin(), extra.end());
-  std::vector<std::string> names;
-  for (const OptionSpec& spec : specs) names.push_back(spec.name);
+  const std::vector<std::string> names = names_of(specs);
   std::map<std::string, OptionValue> given;
   for (const std::string& set : arguments.all("set")) {
     const auto equals = set.find('=');
@@ -256,7 +250,7 @@ std::map<std::string, OptionValue> settings_of(const Memory& kind, const Argumen
           "apply: --set {}: model.layer belongs to the language model: apply holds the bare recurrence; leave it out",
           set));
     if (name.rfind("memory.", 0) == 0) name = name.substr(7);
-    const auto at = std::find(names.begin(), names.end(), name);
+    const auto at = std::ranges::find(names, name);
     if (at == names.end()) {
       const std::string near = nearest_name(name, names);
       throw UsageError(fmt::format("apply: --set {}: {} has no option {}; {}", set, kind.name, name,
@@ -406,7 +400,7 @@ std::map<std::string, Array> compute_documents(const Memory& kind, const Options
 void warn_of_overflow(const std::map<std::string, Array>& results, Console& console) {
   std::vector<std::string> names;
   for (const auto& [name, array] : results)
-    if (!std::all_of(array.data.begin(), array.data.end(), [](double x) { return std::isfinite(x); }))
+    if (!std::ranges::all_of(array.data, [](double x) { return std::isfinite(x); }))
       names.push_back(name + ".npy");
   if (!names.empty())
     print_warning(console, fmt::format("NaN or infinity in {}, from inputs that are finite", some_of(names)));
@@ -450,7 +444,7 @@ int run_apply(const Arguments& arguments, Console& console) {
     warn_of_surplus(kind, arguments.get("in"), console);
     if (form != "automatic") {
       const std::vector<std::string> forms = apply_forms(kind, given, inputs.sizes);
-      if (std::find(forms.begin(), forms.end(), form) == forms.end())
+      if (std::ranges::find(forms, form) == forms.end())
         throw UsageError(
             fmt::format("apply: --form {}: {} has {}", form, kind.name, join(forms, ", ", " and ")));
       if (forms.size() > 1) given["form"] = form;
@@ -495,8 +489,7 @@ int run_apply(const Arguments& arguments, Console& console) {
 
 }  // namespace
 
-extern const Command apply_command;
-const Command apply_command = {
+extern const Command apply_command = {
     "apply",
     "run one memory on given tensors, forward and backward",
     "MEMORY --in DIR --out DIR [--form FORM] [--precision P] [--device D] [--set OPTION=VALUE]...",
@@ -513,12 +506,12 @@ const Command apply_command = {
     1,
     "needs a memory, for example: crosstalk apply delta --in tensors --out outputs",
     {
-        {"in,i", "DIR", "Folder of the inputs", false, {}},
-        {"out,o", "DIR", "Folder to write results to", false, {}},
+        {"in,i", "DIR", "Folder of the inputs"},
+        {"out,o", "DIR", "Folder to write results to"},
         {"form", "FORM", "automatic (default), recurrent, chunk, parallel or query", false, form_names()},
         {"precision", "P", "fp64 (default), fp32, tf32 or bf16", false, {"fp64", "fp32", "tf32", "bf16"}},
-        {"device", "D", "cpu (default), cuda or cuda:N", false, {}},
-        {"set", "OPTION=VALUE", "Set an option of the memory, or scale, eps, denominator", true, {}},
+        {"device", "D", "cpu (default), cuda or cuda:N"},
+        {"set", "OPTION=VALUE", "Set an option of the memory, or scale, eps, denominator", true},
     },
     run_apply,
 };

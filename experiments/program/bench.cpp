@@ -235,8 +235,7 @@ int bench_shapes(const Study& study, const Arguments& arguments, const TrainingO
       rows.push_back(std::move(row));
     }
   }
-  const bool failed =
-      std::any_of(rows.begin(), rows.end(), [](const TrialRow& row) { return !row.problem.empty(); });
+  const bool failed = std::ranges::any_of(rows, [](const TrialRow& row) { return !row.problem.empty(); });
   if (arguments.has("json")) {
     nlohmann::ordered_json json = {{"study", study.name}, {"device", device_name(training)}};
     json["rows"] = nlohmann::ordered_json::array();
@@ -411,8 +410,7 @@ StepTime measure_steps(const std::function<double(std::int64_t)>& interval, std:
   }
 }
 
-extern const Command bench_command;
-const Command bench_command = {
+extern const Command bench_command = {
     "bench",
     "measure training: model-steps a second of each shape, or of the study",
     "STUDY.toml [--replicas 1,16,128] [--device DEVICE] [--json] [OPTIONS]",
@@ -431,27 +429,20 @@ const Command bench_command = {
     1,
     1,
     "needs a study file, for example: crosstalk bench experiments/quickstart.toml",
-    [] {
-      std::vector<CommandOption> options = study_options();
-      const std::vector<CommandOption> own = {
-          {"replicas", "N,...", "Replicas in lockstep (default 1,16,128 on a GPU, 1 on the CPU)", false, {}},
-          {"steps", "N", "Compares N and 2 N steps (default: as many as take 0.25 s)", false, {}},
-          {"device", "DEVICE", "auto (a GPU if there is one), cpu, cuda or cuda:N", false, {}},
-          {"no-pass", "NAME", "Leave out a pass that fuses ops, to see what it gains", true, {}},
-          {"streams", "N", "Packs side by side (default 1; with --study-packs as 'run' does it)", false, {}},
-          {"threads", "N", "Threads (default: all cores)", false, {}},
-          {"floor-tflops",
-           "T",
-           "Arithmetic of the floor, in TFLOP/s (default on a GPU: 50 in fp32, 350 tf32, 680 bf16)",
-           false,
-           {}},
-          {"study-packs", "", "Train the whole study for some seconds instead", false, {}},
-          {"seconds", "T", "With --study-packs: for how long (default 20)", false, {}},
-          {"json", "", "Print JSON", false, {}},
-      };
-      options.insert(options.end(), own.begin(), own.end());
-      return options;
-    }(),
+    joined({study_options(),
+            {
+                {"replicas", "N,...", "Replicas in lockstep (default 1,16,128 on a GPU, 1 on the CPU)"},
+                {"steps", "N", "Compares N and 2 N steps (default: as many as take 0.25 s)"},
+                {"device", "DEVICE", "auto (a GPU if there is one), cpu, cuda or cuda:N"},
+                {"no-pass", "NAME", "Leave out a pass that fuses ops, to see what it gains", true},
+                {"streams", "N", "Packs side by side (default 1; with --study-packs as 'run' does it)"},
+                {"threads", "N", "Threads (default: all cores)"},
+                {"floor-tflops", "T",
+                 "Arithmetic of the floor, in TFLOP/s (default on a GPU: 50 in fp32, 350 tf32, 680 bf16)"},
+                {"study-packs", "", "Train the whole study for some seconds instead"},
+                {"seconds", "T", "With --study-packs: for how long (default 20)"},
+                {"json", "", "Print JSON"},
+            }}),
     run_bench,
 };
 

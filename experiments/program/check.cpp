@@ -60,7 +60,7 @@ StudyRule rule_of_study(const std::filesystem::path& path, const std::string& la
               path.string(), run.config.get_string("memory.name"), run.config.get_string("memory.name")));
         continue;
       }
-      if (std::find(rules.begin(), rules.end(), name) == rules.end()) rules.push_back(name);
+      if (std::ranges::find(rules, name) == rules.end()) rules.push_back(name);
       if (!found && (label.empty() || name == label)) found = &run;
     }
   }
@@ -73,12 +73,9 @@ StudyRule rule_of_study(const std::filesystem::path& path, const std::string& la
                     path.string(), join(labels, ", ", " and "), labels.size() == 1 ? "is" : "are",
                     shell_quote(path.string())));
   }
-  if (!found) {
-    const std::string near = nearest_name(label, rules);
-    throw UsageError(fmt::format(
-        "check: {} has no rule {}; {}", path.string(), label,
-        near.empty() ? "there are " + join(rules, ", ", " and ") : fmt::format("did you mean {}?", near)));
-  }
+  if (!found)
+    throw UsageError(
+        fmt::format("check: {} has no rule {}; {}", path.string(), label, suggestion(label, rules)));
   if (label.empty() && rules.size() > 1)
     throw UsageError(fmt::format("check: {} has the rules {}; name one: crosstalk check {} {}", path.string(),
                                  join(rules, ", ", " and "), shell_quote(path.string()), rules[0]));
@@ -91,9 +88,7 @@ void check_is_law(const std::string& given) {
   if (given.find_first_of("=;([ \t\n") != std::string::npos) return;
   if (given.find_first_of("./") != std::string::npos)
     throw UsageError(fmt::format("check: {} is neither a law nor a study file, which ends in .toml", given));
-  std::vector<std::string> names;
-  for (const Memory& memory : all_memories()) names.push_back(memory.name);
-  if (const std::string near = nearest_name(given, names); !near.empty())
+  if (const std::string near = nearest_name(given, names_of(all_memories())); !near.empty())
     throw UsageError(
         fmt::format("check: {} is no law; the memory {} is explained by 'crosstalk describe {}', and a law "
                     "is text: crosstalk check \"S += v k^T; read S q\"",
@@ -169,8 +164,7 @@ int run_check(const Arguments& arguments, Console& console) {
 
 }  // namespace
 
-extern const Command check_command;
-const Command check_command = {
+extern const Command check_command = {
     "check",
     "what a law of the memory `rule` is, and what runs it",
     "\"LAW\" | MEMORY | STUDY.toml [LABEL]",

@@ -54,7 +54,7 @@ Texts telling_apart(const std::vector<Run>& runs, const Texts& keys) {
   std::map<std::string, std::size_t> times;
   for (const Run& run : runs)
     for (const auto& [key, value] : run.config.values()) {
-      if (is_seed_key(key) || std::find(keys.begin(), keys.end(), key) != keys.end()) continue;
+      if (is_seed_key(key) || std::ranges::find(keys, key) != keys.end()) continue;
       seen[key].insert(text_of_value(value));
       ++times[key];
     }
@@ -74,13 +74,11 @@ void tell_apart_tried(const std::vector<Run>& runs, const RecordList& tried, con
       if (key.starts_with("task.") || key.starts_with("model.") || key.starts_with("memory."))
         asked[key].insert(text_of_value(value));
   for (const auto& [key, values] : asked) {
-    if (std::find(keys.begin(), keys.end(), key) != keys.end() ||
-        std::find(telling.begin(), telling.end(), key) != telling.end())
+    if (std::ranges::find(keys, key) != keys.end() || std::ranges::find(telling, key) != telling.end())
       continue;
     std::set<std::string> seen;
     for (const Record* record : tried) seen.insert(same_for_equal(config_text(*record, key).value_or("")));
-    if (seen.size() > 1 && std::includes(seen.begin(), seen.end(), values.begin(), values.end()))
-      telling.push_back(key);
+    if (seen.size() > 1 && std::ranges::includes(seen, values)) telling.push_back(key);
   }
 }
 
@@ -115,7 +113,7 @@ std::vector<Run> named_runs(const Study& study, const std::vector<std::string>& 
   std::vector<Run> runs;
   for (const std::string& id : only) {
     const auto match = [&](const Run& run) { return run.id.rfind(id, 0) == 0; };
-    const auto count = std::count_if(study.runs.begin(), study.runs.end(), match);
+    const auto count = std::ranges::count_if(study.runs, match);
     if (count == 0)
       throw UsageError(
           fmt::format("--only {}: the study has no such run ('crosstalk plan STUDY --json' lists ids; a run "
@@ -123,7 +121,7 @@ std::vector<Run> named_runs(const Study& study, const std::vector<std::string>& 
                       id));
     if (count > 1 && id.size() < study.runs[0].id.size())
       throw UsageError(fmt::format("--only {}: {} runs begin so; give more of the id", id, count));
-    runs.push_back(*std::find_if(study.runs.begin(), study.runs.end(), match));
+    runs.push_back(*std::ranges::find_if(study.runs, match));
   }
   return runs;
 }
@@ -168,19 +166,14 @@ void keep_part(const Arguments& arguments, Study& study) {
 
 std::vector<CommandOption> chosen_options() {
   return {
-      {"where",
-       "KEY=VALUE",
+      {"where", "KEY=VALUE",
        "Only runs of the study that match; KEY is a dotted key, label (or memory: [memories.LABEL], whose kind is "
        "memory.name) or seed; VALUE may be A,B and may hold * and ?",
-       true,
-       {}},
-      {"chosen-of",
-       "STORE",
+       true},
+      {"chosen-of", "STORE",
        "Only runs at the best values of --best among the runs of STORE (a store, an export or a study), in "
-       "which rates were tried with fewer seeds or steps",
-       false,
-       {}},
-      {"best", "KEY,KEY", "Of --chosen-of: the keys whose value is chosen, by the validation loss", true, {}},
+       "which rates were tried with fewer seeds or steps"},
+      {"best", "KEY,KEY", "Of --chosen-of: the keys whose value is chosen, by the validation loss", true},
       {"best-by",
        "WHAT",
        "Of --best: loss (default) or accuracy, of validation",
@@ -191,7 +184,7 @@ std::vector<CommandOption> chosen_options() {
 std::vector<Run> chosen_runs(const std::vector<Run>& runs, const RecordList& tried, const Texts& keys,
                              BestBy by, const std::string& what, std::vector<std::string>& warnings) {
   for (const std::string& key : keys)
-    if (std::none_of(runs.begin(), runs.end(), [&](const Run& run) { return run.config.has(key); }))
+    if (std::ranges::none_of(runs, [&](const Run& run) { return run.config.has(key); }))
       throw std::invalid_argument(fmt::format("{}: no run of the study has the key \"{}\"", what, key));
   Texts telling = telling_apart(runs, keys);
   tell_apart_tried(runs, tried, keys, telling);
@@ -239,8 +232,7 @@ std::vector<Run> chosen_runs(const std::vector<Run>& runs, const RecordList& tri
                                               join(best, ",")));
     if (!point.found) {
       point.found = true;
-      if (!std::includes(point.tried.begin(), point.tried.end(), point.asked.begin(), point.asked.end()))
-        ++incomplete;
+      if (!std::ranges::includes(point.tried, point.asked)) ++incomplete;
     }
     if (values_in(run.config, keys) == best) chosen.push_back(run);
   }
@@ -269,13 +261,9 @@ void keep_chosen(const Arguments& arguments, Study& study, Console& console) {
   if (keys.empty()) throw UsageError(what + ": needs --best KEY, such as --best train.learning_rate");
   const LabelledRecords tried = load_rows({store}, Arguments(), console);
   std::vector<std::string> warnings;
-  try {
-    study.runs =
-        chosen_runs(study.runs, list_of(tried.rows), keys,
-                    arguments.get("best-by") == "accuracy" ? BestBy::accuracy : BestBy::loss, what, warnings);
-  } catch (const std::invalid_argument& error) {
-    throw UsageError(error.what());
-  }
+  study.runs =
+      chosen_runs(study.runs, list_of(tried.rows), keys,
+                  arguments.get("best-by") == "accuracy" ? BestBy::accuracy : BestBy::loss, what, warnings);
   for (const std::string& warning : warnings) print_note(console, warning);
   study.product += fmt::format(", {} at the {} chosen of {}", study.runs.size(), join(keys, ", "), store);
 }

@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "experiments/common/text.h"
+#include "results/test_refusal.h"
 
 namespace crosstalk::program {
 namespace {
@@ -62,12 +63,7 @@ std::vector<Run> chosen(const std::vector<Run>& runs, const std::map<std::string
 }
 
 std::string refusal(const std::vector<Run>& runs, const std::map<std::string, Record>& tried) {
-  try {
-    chosen(runs, tried);
-  } catch (const std::invalid_argument& error) {
-    return error.what();
-  }
-  return "(chosen)";
+  return crosstalk::testing::refusal_of([&] { chosen(runs, tried); }, "(chosen)");
 }
 
 // Rates from one seed of 2 steps; three seeds of 9 steps are trained at the best.

@@ -30,8 +30,7 @@ int run_compact(const Arguments& arguments, Console& console) {
 
 }  // namespace
 
-extern const Command compact_command;
-const Command compact_command = {
+extern const Command compact_command = {
     "compact",
     "merge the shards of a store into one file",
     "STORE",

@@ -19,16 +19,12 @@ ReplayOptions options_of(const Arguments& arguments, const std::map<std::string,
   options.allowed = keys_of(arguments, "allow");
   options.best = keys_of(arguments, "best");
   options.best_by = arguments.get("best-by") == "accuracy" ? BestBy::accuracy : BestBy::loss;
-  try {
-    for (const std::string& key : options.best) check_key(list_of(records), "--best", key);
-    check_varies(list_of(records), options.best);
-    for (const std::string& key : options.allowed)
-      if (const std::string wrong = unknown_to_all(key, list_of(records)); !wrong.empty())
-        throw UsageError(fmt::format("--allow {}: {}", key, wrong));
-    if (arguments.has("figure")) options.figure = read_figure(arguments.get("figure"));
-  } catch (const std::invalid_argument& error) {
-    throw UsageError(error.what());
-  }
+  for (const std::string& key : options.best) check_key(list_of(records), "--best", key);
+  check_varies(list_of(records), options.best);
+  for (const std::string& key : options.allowed)
+    if (const std::string wrong = unknown_to_all(key, list_of(records)); !wrong.empty())
+      throw UsageError(fmt::format("--allow {}: {}", key, wrong));
+  if (arguments.has("figure")) options.figure = read_figure(arguments.get("figure"));
   return options;
 }
 
@@ -77,33 +73,24 @@ RecordList runs_of(const std::vector<Comparison>& rows) {
 int run_compare(const Arguments& arguments, Console& console) {
   const LabelledRecords rows_of_all = load_rows(arguments.positional, arguments, console);
   const std::map<std::string, Record>& records = rows_of_all.rows;
+  ReplayOptions options = options_of(arguments, records);
   std::vector<PublishedPoint> points;
   try {
     points = arguments.has("published") ? read_published(arguments.get("published")) : default_published();
-  } catch (const std::invalid_argument& error) {
-    throw UsageError(std::string("--published: ") + error.what());
-  }
-  std::vector<Comparison> rows;
-  std::vector<std::string> sources;
-  ReplayOptions options = options_of(arguments, records);
-  try {
     options.studies = replayed_studies(points);
     check_columns(points, list_of(records));
   } catch (const std::invalid_argument& error) {
     throw UsageError(std::string("--published: ") + error.what());
   }
-  try {
-    if (arguments.has("metric")) check_metric(points, arguments.get("metric"));
-    rows = compare(points, records, options);
-    for (const std::string& name : arguments.positional)
-      for (const std::string& line : provenance_of(name)) sources.push_back(line);
-  } catch (const std::invalid_argument& error) {
-    throw UsageError(error.what());
-  }
+  if (arguments.has("metric")) check_metric(points, arguments.get("metric"));
+  const std::vector<Comparison> all = compare(points, records, options);
+  std::vector<Comparison> rows = all;
+  std::vector<std::string> sources;
+  for (const std::string& name : arguments.positional)
+    for (const std::string& line : provenance_of(name)) sources.push_back(line);
   const std::vector<std::string> alone = without_runs(points, records, options, rows);
-  const bool unmeasured = std::any_of(alone.begin(), alone.end(), [](const std::string& line) {
-    return line.find("have runs here") != std::string::npos;
-  });
+  const bool unmeasured = std::ranges::any_of(
+      alone, [](const std::string& line) { return line.find("have runs here") != std::string::npos; });
   if (rows.empty() && unmeasured) {
     console.out << (arguments.has("json")
                         ? "[]\n"
@@ -116,12 +103,9 @@ int run_compare(const Arguments& arguments, Console& console) {
     for (const std::string& line : alone) text += "\n" + line;
     throw UsageError(text);
   }
-  const auto agreeing =
-      std::count_if(rows.begin(), rows.end(), [](const Comparison& row) { return row.agrees; });
-  const std::vector<Comparison> all = rows;
+  const auto agreeing = std::ranges::count_if(rows, &Comparison::agrees);
   if (arguments.has("outside")) std::erase_if(rows, [](const Comparison& row) { return row.agrees; });
-  const auto foreign =
-      std::count_if(rows.begin(), rows.end(), [](const Comparison& row) { return row.trained_otherwise; });
+  const auto foreign = std::ranges::count_if(rows, &Comparison::trained_otherwise);
   const auto& head = points.front().head;
   const std::string by = all.front().metric, beside = head ? head->beside : "";
   const std::string said = fmt::format(
@@ -156,8 +140,7 @@ int run_compare(const Arguments& arguments, Console& console) {
 
 }  // namespace
 
-extern const Command compare_command;
-const Command compare_command = {
+extern const Command compare_command = {
     "compare",
     "compare results with published numbers",
     "STORE|STUDY.toml|RUNS.csv... [--published CSV] [--allow KEY]... [--best KEY] [--json]",
@@ -183,26 +166,16 @@ const Command compare_command = {
     1000,
     "needs a store, for example: crosstalk compare runs/schlag2021_capacity",
     {
-        {"published", "CSV", "Published points (default: Schlag, Irie, Schmidhuber 2021)", false, {}},
-        {"allow", "KEY", "A key in which runs may differ from the published ones; KEY may be A,B", true, {}},
-        {"best",
-         "KEY",
-         "Take the best value of a key, such as train.learning_rate, on validation data",
-         true,
-         {}},
+        {"published", "CSV", "Published points (default: Schlag, Irie, Schmidhuber 2021)"},
+        {"allow", "KEY", "A key in which runs may differ from the published ones; KEY may be A,B", true},
+        {"best", "KEY", "Take the best value of a key, such as train.learning_rate, on validation data",
+         true},
         {"best-by", "METRIC", "What is best: loss (default) or accuracy", false, {"loss", "accuracy"}},
-        {"metric",
-         "NAME",
-         "What the published file was measured by (a column of it); any other is refused",
-         false,
-         {}},
-        {"figure",
-         "CSV",
-         "Medians and ranges by length that 'plot length' wrote of these runs, where the runs themselves are exports without profiles",
-         false,
-         {}},
-        {"outside", "", "Rows that do not agree only", false, {}},
-        {"json", "", "JSON instead of a Markdown table", false, {}},
+        {"metric", "NAME", "What the published file was measured by (a column of it); any other is refused"},
+        {"figure", "CSV",
+         "Medians and ranges by length that 'plot length' wrote of these runs, where the runs themselves are exports without profiles"},
+        {"outside", "", "Rows that do not agree only"},
+        {"json", "", "JSON instead of a Markdown table"},
         where_option(),
         store_option(),
         study_options()[0],

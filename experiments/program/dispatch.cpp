@@ -23,8 +23,7 @@ namespace crosstalk::program {
 namespace {
 
 [[noreturn]] void unknown_command(const std::string& name) {
-  std::vector<std::string> names;
-  for (const Command* command : commands()) names.push_back(command->name);
+  const std::vector<std::string> names = names_of(commands());
   if (name.ends_with(".toml"))
     throw UsageError(
         fmt::format("'{0}' is no command; to train this study: crosstalk run {0}", shell_quote(name)));
@@ -32,13 +31,11 @@ namespace {
     throw UsageError(fmt::format("unknown command '{}'; did you mean '{}'?", name, ours));
   if (is_described(name))
     throw UsageError(fmt::format("'{0}' is no command; 'crosstalk describe {0}' explains it", name));
-  const std::string near = nearest_name(name, names);
-  if (!near.empty()) throw UsageError(fmt::format("unknown command '{}'; did you mean '{}'?", name, near));
-  throw UsageError(fmt::format("unknown command '{}'; there are {}", name, join(names, ", ", " and ")));
+  throw UsageError(fmt::format("unknown command '{}'; {}", name, suggestion(name, names, "'")));
 }
 
 bool asks_for_help(const std::vector<std::string>& words) {
-  const auto end = std::find(words.begin(), words.end(), "--");
+  const auto end = std::ranges::find(words, "--");
   return std::any_of(words.begin(), end, [](const std::string& w) { return w == "--help" || w == "-h"; });
 }
 
@@ -118,8 +115,12 @@ int run_program(Console& console) {
                             error.code().message()));
     return exit_device;
   } catch (const std::exception& error) {
-    print_error(console, fmt::format("internal error, please report it: {}", error.what()));
-    return exit_internal;
+    // A sentence: records that do not suit what was asked for. The library's own is one word, such as "stod".
+    const bool said = dynamic_cast<const std::invalid_argument*>(&error) != nullptr &&
+                      std::string_view(error.what()).find(' ') != std::string_view::npos;
+    print_error(console,
+                (said ? std::string() : std::string("internal error, please report it: ")) + error.what());
+    return said ? exit_usage : exit_internal;
   }
 }
 

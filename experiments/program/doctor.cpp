@@ -309,8 +309,7 @@ int run_doctor(const Arguments& arguments, Console& console) {
 
 }  // namespace
 
-extern const Command doctor_command;
-const Command doctor_command = {
+extern const Command doctor_command = {
     "doctor",
     "look at build, GPUs, store and Python, and say what to mend",
     "[STORE] [--json]",
@@ -325,7 +324,7 @@ const Command doctor_command = {
     0,
     1,
     "",
-    {{"json", "", "Print JSON: problems, findings", false, {}}},
+    {{"json", "", "Print JSON: problems, findings"}},
     run_doctor,
 };
 

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <set>
+#include <sstream>
 
 #include "experiments/common/stores.h"
 #include "experiments/common/text.h"
@@ -29,8 +30,7 @@ namespace fs = std::filesystem;
 fs::path base_of(const std::string& out) {
   static const std::vector<std::string> written = {".csv", ".py", ".pdf", ".png"};
   fs::path path = out;
-  if (std::find(written.begin(), written.end(), path.extension().string()) != written.end())
-    path.replace_extension();
+  if (std::ranges::find(written, path.extension().string()) != written.end()) path.replace_extension();
   return path;
 }
 
@@ -54,7 +54,7 @@ double width_of(const Arguments& arguments, const std::string& venue) {
 bool asks_what_is_solved(const std::string& figure) {
   if (figure == "report") return true;
   const auto& kinds = figure_kinds();
-  return std::any_of(kinds.begin(), kinds.end(), [&](const FigureKind& kind) {
+  return std::ranges::any_of(kinds, [&](const FigureKind& kind) {
     return kind.name == (figure == "windows" ? "window" : figure) && !kind.threshold.empty();
   });
 }
@@ -63,43 +63,21 @@ bool asks_what_is_solved(const std::string& figure) {
 
 std::vector<CommandOption> drawing_options() {
   return {
-      {"by", "KEY,KEY", "A line for each value of these keys, beside labels", true, {}},
-      {"best",
-       "KEY,KEY",
-       "Take the value of KEY with the best validation loss; shows the test split",
-       true,
-       {}},
+      {"by", "KEY,KEY", "A line for each value of these keys, beside labels", true},
+      {"best", "KEY,KEY", "Take the value of KEY with the best validation loss; shows the test split", true},
       {"best-by",
        "WHAT",
        "Of --best: loss (default) or accuracy, of validation",
        false,
        {"loss", "accuracy"}},
-      {"metric",
-       "NAME",
-       "What to show: eval_loss, test_loss, eval_accuracy, ... (default eval_loss)",
-       false,
-       {}},
-      {"against",
-       "LABEL",
-       "Of 'difference': the label that the others are held against (default: the first)",
-       false,
-       {}},
-      {"threshold",
-       "X",
-       "Median loss up to which a number of associations is solved (default: twice train.stop_loss)",
-       false,
-       {}},
-      {"published",
-       "CSV",
-       "Overlay published points; literature: those that come with the program",
-       false,
-       {}},
-      {"titles",
-       "STUDY.toml",
-       "Names and order of labels as in this study: for exports, which hold neither",
-       false,
-       {}},
-      {"seeds", "N", "Seeds that every point should have (default: the most that any has)", false, {}},
+      {"metric", "NAME", "What to show: eval_loss, test_loss, eval_accuracy, ... (default eval_loss)"},
+      {"against", "LABEL",
+       "Of 'difference': the label that the others are held against (default: the first)"},
+      {"threshold", "X",
+       "Median loss up to which a number of associations is solved (default: twice train.stop_loss)"},
+      {"published", "CSV", "Overlay published points; literature: those that come with the program"},
+      {"titles", "STUDY.toml", "Names and order of labels as in this study: for exports, which hold neither"},
+      {"seeds", "N", "Seeds that every point should have (default: the most that any has)"},
       where_option(),
       store_option(),
       study_options()[0],
@@ -119,7 +97,7 @@ FigureOptions figure_options(const Arguments& arguments, const std::string& figu
   options.by = keys_of(arguments, "by");
   options.best = keys_of(arguments, "best");
   for (const std::string& key : options.best)
-    if (std::find(options.by.begin(), options.by.end(), key) != options.by.end())
+    if (std::ranges::find(options.by, key) != options.by.end())
       throw UsageError(
           fmt::format("--best {0} draws its best value alone, --by {0} all of them; leave one out", key));
   if (arguments.has("best-by") && options.best.empty())
@@ -131,14 +109,10 @@ FigureOptions figure_options(const Arguments& arguments, const std::string& figu
   options.against = arguments.get("against");
   for (const std::string& axis : arguments.all("log")) (axis == "x" ? options.log_x : options.log_y) = true;
   options.venue = arguments.get("venue");
-  if (!options.venue.empty() && std::none_of(venues().begin(), venues().end(),
-                                             [&](const Venue& one) { return one.name == options.venue; })) {
-    std::vector<std::string> names;
-    for (const Venue& one : venues()) names.push_back(one.name);
-    const std::string near = nearest_name(options.venue, names);
-    throw UsageError(fmt::format(
-        "--venue {}: {}", options.venue,
-        near.empty() ? "there are " + join(names, ", ", " and ") : fmt::format("did you mean {}?", near)));
+  if (!options.venue.empty() &&
+      std::ranges::none_of(venues(), [&](const Venue& one) { return one.name == options.venue; })) {
+    throw UsageError(
+        fmt::format("--venue {}: {}", options.venue, suggestion(options.venue, names_of(venues()))));
   }
   options.width = width_of(arguments, options.venue);
   options.footnote = arguments.get("footnote", "on") == "on";
@@ -195,6 +169,20 @@ LabelledRecords rows_to_draw(const std::vector<std::string>& names, const Argume
   return rows;
 }
 
+void with_notes(const std::string& what, Console& console,
+                const std::function<void(std::ostream& notes)>& draw) {
+  std::ostringstream notes;
+  std::string wrong;
+  try {
+    draw(notes);
+  } catch (const std::invalid_argument& problem) {
+    wrong = problem.what();
+  }
+  if (const std::string said = notes.str(); !said.empty())
+    print_plain(console, said.substr(0, said.find_last_not_of('\n') + 1));
+  if (!wrong.empty()) throw UsageError(fmt::format("{}: {}", what, wrong));
+}
+
 void write_output(const fs::path& path, const std::string& text) {
   std::error_code error;
   const fs::path folder = path.has_parent_path() ? path.parent_path() : ".";
@@ -205,6 +193,18 @@ void write_output(const fs::path& path, const std::string& text) {
     return write_whole(FileSystem::real(), fs::absolute(path), text);
   std::ofstream out(path, std::ios::binary);
   if (!(out << text << std::flush)) throw StoreError(fmt::format("{}: could not be written", path.string()));
+}
+
+void write_page(const fs::path& path, const std::string& page, const std::string& kind) {
+  std::error_code error;
+  if (fs::is_regular_file(path, error) && fs::file_size(path, error) > 0) {
+    std::string head(4096, '\0');
+    std::ifstream(path, std::ios::binary).read(head.data(), static_cast<std::streamsize>(head.size()));
+    if (head.find(fmt::format("content=\"crosstalk {}\"", kind)) == std::string::npos)
+      throw UsageError(
+          fmt::format("--out {}: it exists and is no {}; give another name", path.string(), kind));
+  }
+  write_output(path, page);
 }
 
 }  // namespace crosstalk::program

@@ -23,7 +23,7 @@ inline std::string foreign_ending(const std::filesystem::path& path, std::string
       ".npz",   ".ods", ".parquet", ".pgf",  ".pdf",  ".pickle", ".pkl",     ".png", ".rst",    ".sqlite",
       ".svg",   ".tex", ".tiff",    ".toml", ".tsv",  ".xlsx",   ".zip"};
   const std::string ending = path.extension().string();
-  const bool foreign = std::find(known.begin(), known.end(), ending) != known.end() &&
+  const bool foreign = std::ranges::find(known, ending) != known.end() &&
                        (' ' + std::string(written) + ' ').find(' ' + ending + ' ') == std::string::npos;
   return foreign ? ending : "";
 }

@@ -102,11 +102,11 @@ int follow(const Arguments& arguments, Console& console) {
       if (recorded.count(id) == 0) add(id, run.label, run.seed, run.curves);
     const std::vector<Asked> asked = read_asked(store);
     std::set<std::string> studies;  // of each its latest version, which comes first
-    const bool missing = std::any_of(asked.begin(), asked.end(), [&](const Asked& version) {
+    const bool missing = std::ranges::any_of(asked, [&](const Asked& version) {
       return studies.insert(version.study).second &&
-             std::any_of(version.labels.begin(), version.labels.end(), [&](const AskedLabel& label) {
-               return std::any_of(label.runs.begin(), label.runs.end(),
-                                  [&](const std::string& id) { return recorded.count(id) == 0; });
+             std::ranges::any_of(version.labels, [&](const AskedLabel& label) {
+               return std::ranges::any_of(label.runs,
+                                          [&](const std::string& id) { return recorded.count(id) == 0; });
              });
     });
     for (int i = 0; missing && i < 20 && !stop_flag(); ++i)
@@ -177,8 +177,7 @@ int run_export(const Arguments& arguments, Console& console) {
 
 }  // namespace
 
-extern const Command export_command;
-const Command export_command = {
+extern const Command export_command = {
     "export",
     "write results as CSV or JSON lines",
     "STORE|STUDY.toml|RUNS.csv... [--where KEY=VALUE]... [--format csv|jsonl] [--out FILE] [OPTIONS]",
@@ -205,14 +204,14 @@ const Command export_command = {
     "needs a store, for example: crosstalk export runs/quickstart",
     {
         {"format", "FORMAT", "csv or jsonl (default: as FILE ends, else csv)", false, {"csv", "jsonl"}},
-        {"out,o", "FILE", "Write there instead of stdout, and print the path", false, {}},
+        {"out,o", "FILE", "Write there instead of stdout, and print the path"},
         {"follow",
          "WHAT",
          "tensorboard: write event files of all learning curves into the folder --out, also while runs train",
          false,
          {"tensorboard"}},
-        {"curves", "", "Learning curves instead: id, step, metric, value", false, {}},
-        {"provenance", "", "Add where, when and by what each run was made", false, {}},
+        {"curves", "", "Learning curves instead: id, step, metric, value"},
+        {"provenance", "", "Add where, when and by what each run was made"},
         where_option(),
         store_option(),
         study_options()[0],

@@ -45,14 +45,10 @@ int run_import(const Arguments& arguments, Console& console) {
   if (const std::string ending = foreign_ending(out, ".csv"); !ending.empty())
     throw UsageError(fmt::format("--out {}: imported runs are CSV, not {}", out.string(), ending));
   LabelledRecords rows;
-  try {
-    for (const std::string& path : arguments.positional) {
-      LabelledRecords one = read_foreign(path, renaming);
-      for (const std::string& note : one.notes) print_note(console, note);
-      rows.merge(std::move(one));
-    }
-  } catch (const std::invalid_argument& wrong) {
-    throw UsageError(wrong.what());
+  for (const std::string& path : arguments.positional) {
+    LabelledRecords one = read_foreign(path, renaming);
+    for (const std::string& note : one.notes) print_note(console, note);
+    rows.merge(std::move(one));
   }
   std::ostringstream runs, curves;
   export_runs(runs, rows.rows, ExportFormat::csv, false);
@@ -61,8 +57,8 @@ int run_import(const Arguments& arguments, Console& console) {
     console.out << runs.str();
     return exit_done;
   }
-  const bool has_curves = std::any_of(rows.rows.begin(), rows.rows.end(),
-                                      [](const auto& row) { return !row.second.curves.empty(); });
+  const bool has_curves =
+      std::ranges::any_of(rows.rows, [](const auto& row) { return !row.second.curves.empty(); });
   if (has_curves) {
     fs::path beside = out;
     beside.replace_extension(".curves.csv");
@@ -76,8 +72,7 @@ int run_import(const Arguments& arguments, Console& console) {
 
 }  // namespace
 
-extern const Command import_command;
-const Command import_command = {
+extern const Command import_command = {
     "import",
     "read runs that Weights & Biases or TensorBoard exported as CSV",
     "FILE.csv... --columns OURS=THEIRS[,...] [--set OURS=VALUE]... [--out RUNS.csv]",
@@ -94,13 +89,10 @@ const Command import_command = {
     -1,
     "needs a table, for example: crosstalk import wandb.csv --columns label=Name,eval_loss=loss,task.pairs=pairs",
     {
-        {"columns",
-         "OURS=THEIRS",
-         "Columns to read, by our names and theirs; a comma separates several",
-         true,
-         {}},
-        {"set", "OURS=VALUE", "What all rows have", true, {}},
-        {"out,o", "FILE", "Write there instead of stdout, and print the paths", false, {}},
+        {"columns", "OURS=THEIRS", "Columns to read, by our names and theirs; a comma separates several",
+         true},
+        {"set", "OURS=VALUE", "What all rows have", true},
+        {"out,o", "FILE", "Write there instead of stdout, and print the paths"},
     },
     run_import,
 };

@@ -235,8 +235,7 @@ int run_inspect(const Arguments& arguments, Console& console) {
 
 }  // namespace
 
-extern const Command inspect_command;
-const Command inspect_command = {
+extern const Command inspect_command = {
     "inspect",
     "look inside a trained memory: keys, gates, read weights, states",
     "STORE|STUDY.toml [--run ID] [--where KEY=VALUE]... [--layer N] [--head N]\n"
@@ -262,20 +261,20 @@ const Command inspect_command = {
     1,
     "needs a store, for example: crosstalk inspect runs/mine --where label=delta",
     {
-        {"run", "ID", "The run; the beginning of its id is enough", false, {}},
+        {"run", "ID", "The run; the beginning of its id is enough"},
         where_option(),
         store_option(),
         study_options()[0],
-        {"sequence,n", "N", "Number of the sequence in its split (default 0)", false, {}},
+        {"sequence,n", "N", "Number of the sequence in its split (default 0)"},
         {"split", "SPLIT", "test (default), eval or train", false, {"train", "eval", "test"}},
-        {"layer", "N", "Layer of a language model, from 0 (default: the first with a memory)", false, {}},
-        {"head", "N|all", "Head, from 0 (default: all; of a language model 0)", false, {}},
-        {"positions", "N,N", "Tokens after which states are written (default: the last)", false, {}},
-        {"out,o", "DIR", "Folder to write to (default ./inside)", false, {}},
+        {"layer", "N", "Layer of a language model, from 0 (default: the first with a memory)"},
+        {"head", "N|all", "Head, from 0 (default: all; of a language model 0)"},
+        {"positions", "N,N", "Tokens after which states are written (default: the last)"},
+        {"out,o", "DIR", "Folder to write to (default ./inside)"},
         {"figures", "on|off", "Draw figures (default on)", false, {"on", "off"}},
-        {"width", "INCHES", "Width of the figures (default 3.25)", false, {}},
-        {"title", "TEXT", "Title of the figures (default: label, seed, sequence)", false, {}},
-        {"no-title", "", "No title", false, {}},
+        {"width", "INCHES", "Width of the figures (default 3.25)"},
+        {"title", "TEXT", "Title of the figures (default: label, seed, sequence)"},
+        {"no-title", "", "No title"},
     },
     run_inspect,
 };

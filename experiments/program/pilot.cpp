@@ -88,7 +88,7 @@ std::vector<Tried> by_success(const std::vector<const Record*>& records) {
     tried.push_back({record->label, config_number(*record, kRate).value_or(0), steps_needed(*record),
                      verdict_of(*record) == Verdict::solved,
                      std::isfinite(record->eval_accuracy) ? record->eval_accuracy : 0});
-  std::stable_sort(tried.begin(), tried.end(), [](const Tried& a, const Tried& b) {
+  std::ranges::stable_sort(tried, [](const Tried& a, const Tried& b) {
     if (a.solved != b.solved) return a.solved;
     return a.solved ? a.steps < b.steps : a.accuracy > b.accuracy;
   });
@@ -118,7 +118,7 @@ Budget budget_of(const std::vector<std::vector<Tried>>& tried, const std::set<do
             fmt::format("the best rate of {} is the {} tried ({:g}): a better one may lie beyond",
                         printable_line(best.label), word, edge));
   }
-  std::sort(budget.edges.begin(), budget.edges.end());
+  std::ranges::sort(budget.edges);
   budget.edges.erase(std::unique(budget.edges.begin(), budget.edges.end()), budget.edges.end());
   budget.every = rounded_up(kMargin * needed / kEvaluations);
   budget.steps = kEvaluations * budget.every;
@@ -188,7 +188,7 @@ class Pilot {
         "train.patience=40"};
     sets.push_back(in_epochs_ ? fmt::format("train.epochs={}", kTimes * epochs_)
                               : fmt::format("train.max_steps={}", kTimes * most_));
-    const bool stops = std::all_of(study_.runs.begin(), study_.runs.end(), [](const Run& run) {
+    const bool stops = std::ranges::all_of(study_.runs, [](const Run& run) {
       return run.config.get_double("train.stop_loss") > 0 || run.config.get_double("train.stop_accuracy") > 0;
     });
     if (!stops) sets.push_back(fmt::format("train.stop_accuracy={}", kSolvedAccuracy));
@@ -240,7 +240,7 @@ class Pilot {
     const auto tried = easy.find(run.label);
     if (tried == easy.end() || tried->second.empty() || !tried->second[0].solved) return true;
     const double rate = run.config.get_double(kRate);
-    return std::any_of(tried->second.begin(), tried->second.end(), [&](const Tried& one) {
+    return std::ranges::any_of(tried->second, [&](const Tried& one) {
       return one.rate == rate && one.solved &&
              static_cast<double>(one.steps) <= kSlower * static_cast<double>(tried->second[0].steps);
     });
@@ -328,8 +328,7 @@ class Pilot {
 
 }  // namespace
 
-extern const Command pilot_command;
-const Command pilot_command = {
+extern const Command pilot_command = {
     "pilot",
     "find steps and rates for a study by its easiest and its hardest point",
     "STUDY.toml [--out STORE] [--set KEY=VALUE]... [--where KEY=VALUE]... [--json] [OPTIONS]",
@@ -346,19 +345,12 @@ const Command pilot_command = {
     1,
     1,
     "needs a study file, for example: crosstalk pilot experiments/mqar.toml",
-    [] {
-      std::vector<CommandOption> options = study_options();
-      options.push_back(where_option());
-      options.push_back({"out,o", "STORE", "Folder of its runs (default ./runs/<study>_pilot)", false, {}});
-      options.push_back(
-          {"json",
-           "",
-           "Print JSON: study, store, points, edges, steps, every, rates, runs, time, set, command",
-           false,
-           {}});
-      for (CommandOption& option : session_option_list()) options.push_back(std::move(option));
-      return options;
-    }(),
+    joined({study_options(),
+            {where_option(),
+             {"out,o", "STORE", "Folder of its runs (default ./runs/<study>_pilot)"},
+             {"json", "",
+              "Print JSON: study, store, points, edges, steps, every, rates, runs, time, set, command"}},
+            session_option_list()}),
     [](const Arguments& arguments, Console& console) { return Pilot(arguments, console).run(); },
 };
 

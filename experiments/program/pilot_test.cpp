@@ -43,7 +43,7 @@ Record record(double rate, std::vector<double> losses, double accuracy) {
   loss.y = losses;
   record.steps = static_cast<std::int64_t>(loss.x.back());
   record.eval_loss = losses.back();
-  record.best_eval_loss = *std::min_element(losses.begin(), losses.end());
+  record.best_eval_loss = *std::ranges::min_element(losses);
   record.eval_accuracy = accuracy;
   return record;
 }

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <sstream>
 
 #include "experiments/common/exit_codes.h"
 #include "experiments/common/stores.h"
@@ -20,13 +19,9 @@ namespace {
 namespace fs = std::filesystem;
 
 void check_figure(const std::string& name) {
-  std::vector<std::string> names;
-  for (const FigureKind& kind : figure_kinds()) names.push_back(kind.name);
-  if (std::find(names.begin(), names.end(), name) != names.end()) return;
-  const std::string near = nearest_name(name, names);
-  throw UsageError(fmt::format(
-      "unknown figure '{}'; {}", name,
-      near.empty() ? "there are " + join(names, ", ", " and ") : fmt::format("did you mean '{}'?", near)));
+  const std::vector<std::string> names = names_of(figure_kinds());
+  if (std::ranges::find(names, name) != names.end()) return;
+  throw UsageError(fmt::format("unknown figure '{}'; {}", name, suggestion(name, names, "'")));
 }
 
 /// --out names all files of a figure, which have endings of their own.
@@ -49,29 +44,23 @@ int run_plot(const Arguments& arguments, Console& console) {
   std::error_code error;
   if (options.out.has_parent_path()) fs::create_directories(options.out.parent_path(), error);
 
-  std::ostringstream notes;
   std::vector<fs::path> paths;
-  std::string wrong;
-  try {
-    paths = draw_figure(figure, rows, options, notes);
-  } catch (const std::invalid_argument& problem) {
-    wrong = problem.what();
-  } catch (const FigureWriteError& problem) {
-    throw StoreError(fmt::format("plot {}: {}", figure, problem.what()));
-  } catch (const std::runtime_error& problem) {
-    wrong = problem.what();
-  }
-  const std::string text = notes.str();
-  if (!text.empty()) print_plain(console, text.substr(0, text.find_last_not_of('\n') + 1));
-  if (!wrong.empty()) throw UsageError(fmt::format("plot {}: {}", figure, wrong));
+  with_notes("plot " + figure, console, [&](std::ostream& notes) {
+    try {
+      paths = draw_figure(figure, rows, options, notes);
+    } catch (const FigureWriteError& problem) {
+      throw StoreError(fmt::format("plot {}: {}", figure, problem.what()));
+    } catch (const std::runtime_error& problem) {
+      throw std::invalid_argument(problem.what());
+    }
+  });
   for (const fs::path& path : paths) console.out << path.string() << "\n";
   return exit_done;
 }
 
 }  // namespace
 
-extern const Command plot_command;
-const Command plot_command = {
+extern const Command plot_command = {
     "plot",
     "draw a figure from one or more stores",
     "FIGURE STORE|STUDY.toml|RUNS.csv... [--out PATH] [OPTIONS]",
@@ -98,38 +87,24 @@ const Command plot_command = {
     2,
     -1,
     "needs a figure and a store, for example: crosstalk plot capacity runs/quickstart",
-    [] {
-      std::vector<CommandOption> options = {
-          {"out,o",
-           "PATH",
-           "Path without extension, or a folder (default: the figure's name, here)",
-           false,
-           {}},
-          {"no-theory", "", "Leave out bounds and floors", false, {}},
-          {"facet", "KEY", "A panel for each value of KEY", false, {}},
-          {"x",
-           "KEY",
-           "Key on the axis of 'accuracy' and 'difference', or state_bytes, there and in capacity-vs-state (default: the one that varies)",
-           false,
-           {}},
-          {"log", "AXIS", "A logarithmic axis: x or y", true, {"x", "y"}},
-          {"width",
-           "INCHES",
-           "Final width: a number, or text or column of the venue (default 5.5)",
-           false,
-           {}},
-          {"venue", "NAME", "Column width and fonts of neurips, icml, iclr, acl or tmlr", false, {}},
-          {"footnote",
-           "off",
-           "Leave out the line below the picture that says what lines and bands are (PATH.caption.txt has it)",
-           false,
-           {"on", "off"}},
-          {"title", "TEXT", "Title above the figure", false, {}},
-      };
-      const std::vector<CommandOption> shared = drawing_options();
-      options.insert(options.end(), shared.begin(), shared.end());
-      return options;
-    }(),
+    joined(
+        {{
+             {"out,o", "PATH", "Path without extension, or a folder (default: the figure's name, here)"},
+             {"no-theory", "", "Leave out bounds and floors"},
+             {"facet", "KEY", "A panel for each value of KEY"},
+             {"x", "KEY",
+              "Key on the axis of 'accuracy' and 'difference', or state_bytes, there and in capacity-vs-state (default: the one that varies)"},
+             {"log", "AXIS", "A logarithmic axis: x or y", true, {"x", "y"}},
+             {"width", "INCHES", "Final width: a number, or text or column of the venue (default 5.5)"},
+             {"venue", "NAME", "Column width and fonts of neurips, icml, iclr, acl or tmlr"},
+             {"footnote",
+              "off",
+              "Leave out the line below the picture that says what lines and bands are (PATH.caption.txt has it)",
+              false,
+              {"on", "off"}},
+             {"title", "TEXT", "Title above the figure"},
+         },
+         drawing_options()}),
     run_plot,
 };
 

@@ -48,7 +48,7 @@ void check_shipped(const std::set<std::string>& wanted) {
   for (const auto* shipped = kShippedStudies; *shipped->first != '\0'; ++shipped)
     names.emplace_back(shipped->first);
   for (const std::string& study : wanted) {
-    if (std::find(names.begin(), names.end(), study) != names.end()) continue;
+    if (std::ranges::find(names, study) != names.end()) continue;
     const std::string near = nearest_of(study, names);
     throw std::invalid_argument(fmt::format(
         "the head says # Studies: {}, which does not come with this program{}", printable_line(study),
@@ -60,8 +60,8 @@ void check_shipped(const std::set<std::string>& wanted) {
 }  // namespace
 
 std::string unknown_to_all(const std::string& key, const std::vector<const Record*>& records) {
-  const bool some = std::any_of(records.begin(), records.end(),
-                                [&](const Record* record) { return field_text(*record, key).has_value(); });
+  const bool some = std::ranges::any_of(
+      records, [&](const Record* record) { return field_text(*record, key).has_value(); });
   return some || default_schema().knows(key) ? "" : default_schema().unknown_key(key);
 }
 

@@ -58,8 +58,8 @@ TEST(Replayed, ARecordOlderThanAnOptionHasItsDefault) {
   const std::vector<PublishedPoint> points =
       read_published(literature_folder() / "complex_kda2026_words.csv");
   const std::vector<ReplayedStudy> studies = replayed_studies(points);
-  const auto full = std::find_if(studies.begin(), studies.end(),
-                                 [](const ReplayedStudy& study) { return study.name == "words_full"; });
+  const auto full =
+      std::ranges::find_if(studies, [](const ReplayedStudy& study) { return study.name == "words_full"; });
   ASSERT_NE(full, studies.end());
   for (const Record& run : full->runs) {
     if (run.config["task.group"] != points[0].known.at("task.group")) continue;

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 
 #include "experiments/common/exit_codes.h"
 #include "experiments/common/stores.h"
@@ -110,16 +109,6 @@ std::map<std::string, Record> training_of(const Arguments& arguments) {
   return training;
 }
 
-/// Refuses to write over what is no report.
-void check_report(const fs::path& out) {
-  std::error_code error;
-  if (!fs::is_regular_file(out, error) || fs::file_size(out, error) == 0) return;
-  std::string head(4096, '\0');
-  std::ifstream(out, std::ios::binary).read(head.data(), static_cast<std::streamsize>(head.size()));
-  if (head.find("content=\"crosstalk report\"") == std::string::npos)
-    throw UsageError(fmt::format("--out {}: it exists and is no report; give another name", out.string()));
-}
-
 int run_report(const Arguments& arguments, Console& console) {
   if (const std::string ending = foreign_ending(fs::path(arguments.get("out")), ".html .htm");
       !ending.empty())
@@ -155,32 +144,17 @@ int run_report(const Arguments& arguments, Console& console) {
     return command_of(arguments, command, figure, own);
   };
   input.commands = commands_of(arguments, out);
-  std::ostringstream notes;
-  std::string page, wrong;
-  try {
-    page = report_page(rows, options, input, notes);
-  } catch (const std::invalid_argument& problem) {
-    wrong = problem.what();
-  }
-  if (const std::string said = notes.str(); !said.empty())
-    print_plain(console, said.substr(0, said.find_last_not_of('\n') + 1));
-  if (!wrong.empty()) throw UsageError(fmt::format("report: {}", wrong));
-  check_report(out);
-  write_output(out, page);
+  std::string page;
+  with_notes("report", console,
+             [&](std::ostream& notes) { page = report_page(rows, options, input, notes); });
+  write_page(out, page, "report");
   console.out << out.string() << "\n";
   return exit_done;
 }
 
-std::vector<std::string> figure_names() {
-  std::vector<std::string> names;
-  for (const FigureKind& kind : figure_kinds()) names.push_back(kind.name);
-  return names;
-}
-
 }  // namespace
 
-extern const Command report_command;
-const Command report_command = {
+extern const Command report_command = {
     "report",
     "write a study as one page, to be sent",
     "STORE|STUDY.toml|RUNS.csv... [--out page.html] [OPTIONS]",
@@ -200,20 +174,17 @@ const Command report_command = {
     1,
     -1,
     "needs a store or a study, for example: crosstalk report runs/quickstart",
-    [] {
-      std::vector<CommandOption> options = {
-          {"out,o", "FILE", "Write there and print the path (default report.html)", false, {}},
-          {"figure", "NAME", "Draw this figure alone ('crosstalk list figures')", false, figure_names()},
-          {"title", "TEXT", "Heading of the page (default: the study's title)", false, {}},
-          {"facet", "KEY", "A panel for each value of KEY", false, {}},
-          {"x", "KEY", "Key on the axis of 'accuracy' (default: the one that varies)", false, {}},
-          {"log", "AXIS", "A logarithmic axis: x or y", true, {"x", "y"}},
-          {"no-theory", "", "Leave out bounds and floors", false, {}},
-      };
-      const std::vector<CommandOption> shared = drawing_options();
-      options.insert(options.end(), shared.begin(), shared.end());
-      return options;
-    }(),
+    joined({{
+                {"out,o", "FILE", "Write there and print the path (default report.html)"},
+                {"figure", "NAME", "Draw this figure alone ('crosstalk list figures')", false,
+                 names_of(figure_kinds())},
+                {"title", "TEXT", "Heading of the page (default: the study's title)"},
+                {"facet", "KEY", "A panel for each value of KEY"},
+                {"x", "KEY", "Key on the axis of 'accuracy' (default: the one that varies)"},
+                {"log", "AXIS", "A logarithmic axis: x or y", true, {"x", "y"}},
+                {"no-theory", "", "Leave out bounds and floors"},
+            },
+            drawing_options()}),
     run_report,
 };
 

@@ -4,8 +4,7 @@
 
 namespace crosstalk::program {
 
-extern const Command retry_command;
-const Command retry_command = {
+extern const Command retry_command = {
     "retry",
     "train again the runs of a study that failed",
     "STUDY.toml [--out STORE] [--only RUNID]... [OPTIONS]",

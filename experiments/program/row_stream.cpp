@@ -78,8 +78,8 @@ struct RowStream::Impl {
 
   /// Leaves the rows that --where names; of the others, configurations are read if need be, and let go again.
   void keep(const std::map<std::string, std::string>& conditions) {
-    const bool by_heads = std::all_of(conditions.begin(), conditions.end(),
-                                      [](const auto& one) { return stands_in_head(one.first); });
+    const bool by_heads =
+        std::ranges::all_of(conditions, [](const auto& one) { return stands_in_head(one.first); });
     if (!by_heads) {
       for (auto& [key, row] : rows.rows) {
         if (!is_head(row)) continue;
@@ -119,11 +119,7 @@ RowStream::RowStream(const std::vector<std::string>& names, const Arguments& arg
       },
       [&](const Record& row) { return impl.whole(row, Part::all); });
   for (StoreHeads& store : impl.stores) store.contents.records.clear();  // the rows have copies
-  try {
-    impl.keep(conditions_of(arguments));
-  } catch (const std::invalid_argument& error) {
-    throw UsageError(error.what());
-  }
+  impl.keep(conditions_of(arguments));
 }
 
 RowStream::~RowStream() = default;

@@ -345,13 +345,10 @@ int train_study(const Arguments& arguments, Which which, Console& console) {
 std::vector<CommandOption> training_options() {
   std::vector<CommandOption> options = study_options();
   const std::vector<CommandOption> own = {
-      {"out,o", "STORE", "Folder of the results (default ./runs/<study>)", false, {}},
-      {"only", "RUNID", "Train only this run; the beginning of an id is enough", true, {}},
-      {"shard",
-       "I/N",
-       "Train only the I-th of N parts of the study (1/N to N/N), about equal in work; the parts make the whole",
-       false,
-       {}},
+      {"out,o", "STORE", "Folder of the results (default ./runs/<study>)"},
+      {"only", "RUNID", "Train only this run; the beginning of an id is enough", true},
+      {"shard", "I/N",
+       "Train only the I-th of N parts of the study (1/N to N/N), about equal in work; the parts make the whole"},
   };
   options.insert(options.end(), own.begin(), own.end());
   const std::vector<CommandOption> of_sessions = session_option_list();
@@ -359,8 +356,7 @@ std::vector<CommandOption> training_options() {
   return options;
 }
 
-extern const Command run_command;
-const Command run_command = {
+extern const Command run_command = {
     "run",
     "train what is missing of a study",
     "STUDY.toml [--out STORE] [--set KEY=VALUE]... [OPTIONS]",
@@ -394,13 +390,9 @@ const Command run_command = {
       std::vector<CommandOption> options = training_options();
       for (CommandOption& option : chosen_options()) options.push_back(std::move(option));
       options.push_back(
-          {"rates-short",
-           "SHARE",
-           "First choose among the values of --best (rates and decays, if not given) by one seed and this share of the steps",
-           false,
-           {}});
-      options.push_back(
-          {"dry-run,n", "", "Only show what would be trained (as 'crosstalk plan')", false, {}});
+          {"rates-short", "SHARE",
+           "First choose among the values of --best (rates and decays, if not given) by one seed and this share of the steps"});
+      options.push_back({"dry-run,n", "", "Only show what would be trained (as 'crosstalk plan')"});
       return options;
     }(),
     [](const Arguments& arguments, Console& console) {

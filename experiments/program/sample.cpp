@@ -60,12 +60,8 @@ const TaskKind& task_of(const std::string& name) {
                                  call.empty() ? "for example crosstalk sample recall -n 2"
                                               : "what its first run sees, shows: " + call));
   }
-  std::vector<std::string> names;
-  for (const TaskKind& kind : task_kinds()) names.push_back(kind.name);
-  const std::string near = nearest_name(name, names);
-  throw UsageError(fmt::format(
-      "sample: unknown task '{}'; {}", name,
-      near.empty() ? "there are " + join(names, ", ", " and ") : fmt::format("did you mean '{}'?", near)));
+  throw UsageError(
+      fmt::format("sample: unknown task '{}'; {}", name, suggestion(name, names_of(task_kinds()), "'")));
 }
 
 /// Options of the task after --set, checked and resolved.
@@ -81,10 +77,10 @@ Options options_of(const TaskKind& kind, const std::vector<std::string>& sets) {
     if (equals == std::string::npos || equals == 0)
       throw fail("needs KEY=VALUE, for example task.associations=8");
     const std::string key = set.substr(0, equals), text = set.substr(equals + 1);
-    const auto at = std::find(keys.begin(), keys.end(), key);
+    const auto at = std::ranges::find(keys, key);
     if (at == keys.end()) {
       const std::string near = nearest_name(key, keys);
-      const bool bare = std::find(keys.begin(), keys.end(), "task." + key) != keys.end();
+      const bool bare = std::ranges::find(keys, "task." + key) != keys.end();
       throw fail(fmt::format("{} has no key {}{}", kind.name, key,
                              bare           ? fmt::format("; did you mean task.{}?", key)
                              : near.empty() ? fmt::format("; its keys are {}", join(keys, ", ", " and "))
@@ -140,8 +136,7 @@ int run_sample(const Arguments& arguments, Console& console) {
 
 }  // namespace
 
-extern const Command sample_command;
-const Command sample_command = {
+extern const Command sample_command = {
     "sample",
     "show examples of a task, or write them as .npy",
     "TASK [-n N] [--seed K] [--split train|eval|test] [--set KEY=VALUE]... [--out DIR]",
@@ -157,11 +152,11 @@ const Command sample_command = {
     1,
     "needs a task, for example: crosstalk sample recall -n 2",
     {
-        {"count,n", "N", "Sequences (default 4)", false, {}},
-        {"seed", "K", "Data seed (default 0)", false, {}},
+        {"count,n", "N", "Sequences (default 4)"},
+        {"seed", "K", "Data seed (default 0)"},
         {"split", "SPLIT", "train (default), eval or test", false, {"train", "eval", "test"}},
-        {"set", "KEY=VALUE", "Set a key of the task", true, {}},
-        {"out,o", "DIR", "Write .npy files there instead of text", false, {}},
+        {"set", "KEY=VALUE", "Set a key of the task", true},
+        {"out,o", "DIR", "Write .npy files there instead of text"},
     },
     run_sample,
 };

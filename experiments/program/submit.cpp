@@ -59,8 +59,8 @@ std::string pattern_of(const fs::path& folder) {
 
 /// What a script is made of stands in lines; one that ends early would make lines, and commands, of its rest.
 void check_characters(const std::string& what, const std::string& text) {
-  const auto bad = std::find_if(text.begin(), text.end(),
-                                [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; });
+  const auto bad =
+      std::ranges::find_if(text, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; });
   if (bad != text.end())
     throw UsageError(fmt::format("{} '{}' has the control character 0x{:02x}, which no batch script can hold",
                                  what, printable_line(text), static_cast<unsigned char>(*bad)));
@@ -195,7 +195,7 @@ std::string sensible_workers(const Job& job, const std::vector<const Run*>& miss
 
 /// What stands behind "--" on the command line is sbatch's.
 std::vector<std::string> behind_dashes(const Console& console) {
-  const auto dashes = std::find(console.arguments.begin(), console.arguments.end(), "--");
+  const auto dashes = std::ranges::find(console.arguments, "--");
   return dashes == console.arguments.end() ? std::vector<std::string>()
                                            : std::vector<std::string>(dashes + 1, console.arguments.end());
 }
@@ -259,8 +259,7 @@ int run_submit(const Arguments& arguments, Console& console) {
   if (job.each != "gpus") job.work = {"--device", job.each == "nodes" ? "cuda:all" : "cpu"};
   if (job.each == "cpus" && job.cores > 0)
     job.work.insert(job.work.end(), {"--threads", std::to_string(job.cores)});
-  if (std::any_of(study.runs.begin(), study.runs.end(),
-                  [](const Run& run) { return is_foreign(run.config); })) {
+  if (std::ranges::any_of(study.runs, [](const Run& run) { return is_foreign(run.config); })) {
     const PackagePython python = package_python(arguments);
     if (python.path.empty())
       print_note(console,
@@ -322,8 +321,7 @@ int run_submit(const Arguments& arguments, Console& console) {
 
 }  // namespace
 
-extern const Command submit_command;
-const Command submit_command = {
+extern const Command submit_command = {
     "submit",
     "train a study on a cluster: an array of workers on one store",
     "slurm STUDY.toml (--gpus N | --nodes N | --cpus N) --time TIME [--out STORE] [--dry-run] [OPTIONS] [-- SBATCH OPTIONS]",
@@ -342,31 +340,21 @@ const Command submit_command = {
     2,
     -1,
     "needs a launcher and a study file, for example: crosstalk submit slurm my.toml --gpus 4 --time 2h",
-    [] {
-      std::vector<CommandOption> options = study_options();
-      const std::vector<CommandOption> own = {
-          {"out,o", "STORE", "Folder of the results, seen by all nodes (default ./runs/<study>)", false, {}},
-          {"gpus", "N", "Workers, one GPU each", false, {}},
-          {"nodes", "N", "Workers with a whole node each: all of its GPUs, cores and memory", false, {}},
-          {"cpus", "N", "Workers on CPUs instead", false, {}},
-          {"cores", "N", "Cores for each worker (default: as the cluster gives them)", false, {}},
-          {"at-once", "N", "Workers at a time, at most (default: all)", false, {}},
-          {"time",
-           "TIME",
-           "Time of each worker (30m, 4h, HH:MM:SS, D-HH:MM:SS); then it is requeued",
-           false,
-           {}},
-          {"before",
-           "COMMAND",
-           "What bash does before the worker starts, such as 'module load cuda'; may be repeated",
-           true,
-           {}},
-          {"dry-run,n", "", "Only print the script, and what there is to train", false, {}},
-          python_option(),
-      };
-      options.insert(options.end(), own.begin(), own.end());
-      return options;
-    }(),
+    joined(
+        {study_options(),
+         {
+             {"out,o", "STORE", "Folder of the results, seen by all nodes (default ./runs/<study>)"},
+             {"gpus", "N", "Workers, one GPU each"},
+             {"nodes", "N", "Workers with a whole node each: all of its GPUs, cores and memory"},
+             {"cpus", "N", "Workers on CPUs instead"},
+             {"cores", "N", "Cores for each worker (default: as the cluster gives them)"},
+             {"at-once", "N", "Workers at a time, at most (default: all)"},
+             {"time", "TIME", "Time of each worker (30m, 4h, HH:MM:SS, D-HH:MM:SS); then it is requeued"},
+             {"before", "COMMAND",
+              "What bash does before the worker starts, such as 'module load cuda'; may be repeated", true},
+             {"dry-run,n", "", "Only print the script, and what there is to train"},
+             python_option(),
+         }}),
     run_submit,
     "sbatch",
 };

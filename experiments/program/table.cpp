@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
-#include <sstream>
 
 #include "experiments/common/exit_codes.h"
 #include "experiments/common/text.h"
@@ -20,13 +19,9 @@ namespace {
 namespace fs = std::filesystem;
 
 void check_table(const std::string& name) {
-  std::vector<std::string> names;
-  for (const FigureKind& kind : table_kinds()) names.push_back(kind.name);
-  if (std::find(names.begin(), names.end(), name) != names.end()) return;
-  const std::string near = nearest_name(name, names);
-  throw UsageError(fmt::format(
-      "unknown table '{}'; {}", name,
-      near.empty() ? "there are " + join(names, ", ", " and ") : fmt::format("did you mean '{}'?", near)));
+  const std::vector<std::string> names = names_of(table_kinds());
+  if (std::ranges::find(names, name) != names.end()) return;
+  throw UsageError(fmt::format("unknown table '{}'; {}", name, suggestion(name, names, "'")));
 }
 
 /// --format, or what the name of --out ends in.
@@ -52,7 +47,7 @@ std::string label_of(const Arguments& arguments, TableFormat format) {
   if (!label.empty() && format != TableFormat::latex)
     throw UsageError(
         fmt::format("--label {}: of LaTeX's \\label alone; say --format latex, or leave it out", label));
-  const bool known = std::all_of(label.begin(), label.end(), [](unsigned char c) {
+  const bool known = std::ranges::all_of(label, [](unsigned char c) {
     return std::isalnum(c) != 0 ||
            std::string_view(":._-+/").find(static_cast<char>(c)) != std::string_view::npos;
   });
@@ -76,19 +71,13 @@ int run_table(const Arguments& arguments, Console& console) {
   };
   const LabelledRecords rows =
       rows_to_draw({arguments.positional.begin() + 1, arguments.positional.end()}, arguments, console);
-  std::ostringstream notes;
-  std::string text, wrong;
+  std::string text;
   const bool protocol = arguments.has("protocol");
   if (protocol && arguments.has("format") && format != TableFormat::latex)
     throw UsageError("--protocol is a paragraph in LaTeX; leave --format out, or say --format latex");
-  try {
+  with_notes("table " + name, console, [&](std::ostream& notes) {
     text = protocol ? protocol_text(name, rows, options) : table_text(name, rows, options, format, notes);
-  } catch (const std::invalid_argument& problem) {
-    wrong = problem.what();
-  }
-  if (const std::string said = notes.str(); !said.empty())
-    print_plain(console, said.substr(0, said.find_last_not_of('\n') + 1));
-  if (!wrong.empty()) throw UsageError(fmt::format("table {}: {}", name, wrong));
+  });
   if (!arguments.has("out")) {
     console.out << text;
     return exit_done;
@@ -100,8 +89,7 @@ int run_table(const Arguments& arguments, Console& console) {
 
 }  // namespace
 
-extern const Command table_command;
-const Command table_command = {
+extern const Command table_command = {
     "table",
     "print results as a table for a paper",
     "capacity|updates|tracking|mad|difference|final STORE|STUDY.toml|RUNS.csv... [--out FILE] [OPTIONS]",
@@ -137,18 +125,10 @@ const Command table_command = {
            "markdown, latex or csv (default: as --out ends, else markdown)",
            false,
            {"latex", "markdown", "csv"}},
-          {"out,o", "FILE", "Write there and print the path; .tex, .md and .csv say the format", false, {}},
-          {"protocol",
-           "",
-           "Instead of the table: how its runs were made, as a paragraph in LaTeX",
-           false,
-           {}},
-          {"label", "NAME", "Of LaTeX's \\label (default: tab: and the table's name)", false, {}},
-          {"x",
-           "KEY",
-           "Of final and difference: the key of the columns (default: the one that varies)",
-           false,
-           {}}};
+          {"out,o", "FILE", "Write there and print the path; .tex, .md and .csv say the format"},
+          {"protocol", "", "Instead of the table: how its runs were made, as a paragraph in LaTeX"},
+          {"label", "NAME", "Of LaTeX's \\label (default: tab: and the table's name)"},
+          {"x", "KEY", "Of final and difference: the key of the columns (default: the one that varies)"}};
       for (const CommandOption& option : drawing_options())
         if (option.name != "published") options.push_back(option);
       return options;

@@ -50,8 +50,7 @@ std::string text_at(const nlohmann::json& object, const char* key) {
 bool same_machine(const nlohmann::json& a, const nlohmann::json& b) {
   std::vector<const char*> keys = {"device", "compiler", "flags"};
   if (text_at(a, "device") == "cpu") keys.push_back("cpu");
-  return std::all_of(keys.begin(), keys.end(),
-                     [&](const char* key) { return text_at(a, key) == text_at(b, key); });
+  return std::ranges::all_of(keys, [&](const char* key) { return text_at(a, key) == text_at(b, key); });
 }
 
 const char* word(Agreement agreement) {
@@ -224,8 +223,8 @@ int run_verify(const Arguments& arguments, Console& console) {
     print_json(checks, target.store.string(), wrong, console);
   } else {
     print_table(checks, console);
-    const auto elsewhere = std::count_if(
-        checks.begin(), checks.end(), [](const Check& check) { return !check.exact && !of_python(check); });
+    const auto elsewhere =
+        std::ranges::count_if(checks, [](const Check& check) { return !check.exact && !of_python(check); });
     std::string text = fmt::format("\n{} trained again on {}: {} identical, {} within tolerance, {}{}",
                                    plural(std::ssize(checks) - left, "run"), text_at(here, "device"), exact,
                                    std::ssize(checks) - left - wrong - exact,
@@ -309,8 +308,7 @@ Agreement compare(const Record& recorded, const Record& again, bool exact, doubl
              : Agreement::differs;
 }
 
-extern const Command verify_command;
-const Command verify_command = {
+extern const Command verify_command = {
     "verify",
     "train a sample of a store again and compare",
     "STORE|STUDY.toml [-n N] [--device DEVICE] [--tolerance SHARE] [--json]",
@@ -329,19 +327,16 @@ const Command verify_command = {
     1,
     "needs a store, for example: crosstalk verify runs/quickstart",
     {
-        {"count,n", "N", "Runs to train again (default 20)", false, {}},
-        {"device", "DEVICE", "auto (a GPU if there is one), cpu, cuda or cuda:N", false, {}},
-        {"tolerance",
-         "SHARE",
-         "Largest share by which losses may differ; or a fifth of it, absolute (default 0.05)",
-         false,
-         {}},
-        {"out,o", "STORE", "The study's store (default ./runs/<study>)", false, {}},
-        {"threads", "N", "Threads (default: all cores); changes no result", false, {}},
-        {"pack", "N", "Runs trained in lockstep, at most (default: chosen); changes no result", false, {}},
-        {"streams", "N", "CUDA: packs at a time (default: chosen); changes no result", false, {}},
+        {"count,n", "N", "Runs to train again (default 20)"},
+        {"device", "DEVICE", "auto (a GPU if there is one), cpu, cuda or cuda:N"},
+        {"tolerance", "SHARE",
+         "Largest share by which losses may differ; or a fifth of it, absolute (default 0.05)"},
+        {"out,o", "STORE", "The study's store (default ./runs/<study>)"},
+        {"threads", "N", "Threads (default: all cores); changes no result"},
+        {"pack", "N", "Runs trained in lockstep, at most (default: chosen); changes no result"},
+        {"streams", "N", "CUDA: packs at a time (default: chosen); changes no result"},
         python_option(),
-        {"json", "", "Print JSON: store, checked, differ, runs", false, {}},
+        {"json", "", "Print JSON: store, checked, differ, runs"},
     },
     run_verify,
 };

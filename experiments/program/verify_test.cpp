@@ -9,6 +9,7 @@
 #include "experiments/training/state/record_of.h"
 #include "experiments/training/testing/training_fixture.h"
 #include "results/store/record_io.h"
+#include "results/test_refusal.h"
 
 namespace crosstalk::program {
 namespace {
@@ -41,12 +42,7 @@ TEST(Verify, ARecordLeadsBackToItsRun) {
 }
 
 std::string refusal(const Record& record) {
-  try {
-    run_of(record);
-  } catch (const std::exception& error) {
-    return error.what();
-  }
-  return "accepted";
+  return crosstalk::testing::refusal_of<std::exception>([&] { run_of(record); }, "accepted");
 }
 
 TEST(Verify, AChangedRecordIsRefused) {

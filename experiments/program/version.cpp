@@ -36,8 +36,7 @@ int run_version(const Arguments& arguments, Console& console) {
 
 }  // namespace
 
-extern const Command version_command;
-const Command version_command = {
+extern const Command version_command = {
     "version",
     "show version, commit, compiler and devices",
     "[--json]",
@@ -48,7 +47,7 @@ const Command version_command = {
     0,
     0,
     "",
-    {{"json", "", "Print JSON", false, {}}},
+    {{"json", "", "Print JSON"}},
     run_version,
 };
 

@@ -123,8 +123,7 @@ class ForeignWork {
   bool has_work(const Left& left) {
     if (left.foreign.empty()) return false;
     if (!python_) python_ = package_python(arguments_);
-    return !python_->path.empty() &&
-           !std::includes(tried_.begin(), tried_.end(), left.foreign.begin(), left.foreign.end());
+    return !python_->path.empty() && !std::ranges::includes(tried_, left.foreign);
   }
 
   /// Of those that are left: who trains them, or the command that does. "" where there are none.
@@ -278,16 +277,15 @@ int run_work(const Arguments& arguments, Console& console) {
       // Limits hold for all that it trains, whenever that was asked for.
       if (options.max_failures > 0) options.max_failures -= result.failed;
       if (ended > failed) options.black_hole = 0;
-      for (const std::string& device : result.lost)
-        devices.erase(std::find(devices.begin(), devices.end(), device));
+      for (const std::string& device : result.lost) devices.erase(std::ranges::find(devices, device));
     }
     if (foreign.has_work(left)) {
       const std::set<std::string> before = left.foreign;
       nothing_begun.reset();
       foreign.train(left, options.grace + kBeyondGrace, [&] { return stop_flag() || time_is_up(); });
       left = read_left(store);
-      by_python += std::count_if(before.begin(), before.end(),
-                                 [&](const std::string& id) { return left.foreign.count(id) == 0; });
+      by_python +=
+          std::ranges::count_if(before, [&](const std::string& id) { return left.foreign.count(id) == 0; });
       if (stop_flag() || (time_is_up() && !left.foreign.empty()))
         return say_stopped(stop_flag() ? stop_signal() : "the time limit", 0);
     }
@@ -301,8 +299,7 @@ int run_work(const Arguments& arguments, Console& console) {
 
 }  // namespace
 
-extern const Command work_command;
-const Command work_command = {
+extern const Command work_command = {
     "work",
     "train what is asked of a store, together with other workers",
     "STORE [--share I/N] [OPTIONS]",
@@ -325,18 +322,9 @@ const Command work_command = {
     1,
     1,
     "needs a store, for example: crosstalk work runs/quickstart",
-    [] {
-      std::vector<CommandOption> options = {
-          {"share",
-           "I/N",
-           "Begin with the I-th of N shares (default: the place in a Slurm array)",
-           false,
-           {}},
-          python_option()};
-      const std::vector<CommandOption> of_sessions = session_option_list();
-      options.insert(options.end(), of_sessions.begin(), of_sessions.end());
-      return options;
-    }(),
+    joined({{{"share", "I/N", "Begin with the I-th of N shares (default: the place in a Slurm array)"},
+             python_option()},
+            session_option_list()}),
     run_work,
 };
 

@@ -21,6 +21,12 @@ Study four_runs(const std::string& keys = "0") {
       "s.toml");
 }
 
+Record trained(const Run& run, const char* host, const char* started, const char* finished) {
+  Record record = record_of("s", run, RunStatus::done);
+  record.provenance = {{"device", "cpu"}, {"host", host}, {"started", started}, {"finished", finished}};
+  return record;
+}
+
 TEST(Forecast, TimeGoesByWhatEarlierSittingsTook) {
   const Study study = four_runs();
   const crosstalk::testing::ExampleFolder folder;
@@ -28,27 +34,12 @@ TEST(Forecast, TimeGoesByWhatEarlierSittingsTook) {
   {
     StoreWriter writer(store);
     EXPECT_THAT(time_forecast(study.runs, read_heads(store)).text, HasSubstr("not known"));
-    Record record = record_of("s", study.runs[0], RunStatus::done);
-    record.provenance = {{"device", "cpu"},
-                         {"host", "a"},
-                         {"started", "2026-01-31T23:59:50Z"},
-                         {"finished", "2026-02-01T00:00:10Z"}};
-    writer.append(record);
+    writer.append(trained(study.runs[0], "a", "2026-01-31T23:59:50Z", "2026-02-01T00:00:10Z"));
     EXPECT_EQ(time_forecast(study.runs, read_heads(store)).text,
               "about 1 min 0 s for one process, at the rate of 1 earlier run on cpu of a");
     // The same sitting went on for ten seconds, and another one took thirty for one run: 60 s for three.
-    record = record_of("s", study.runs[1], RunStatus::done);
-    record.provenance = {{"device", "cpu"},
-                         {"host", "a"},
-                         {"started", "2026-01-31T23:59:50Z"},
-                         {"finished", "2026-02-01T00:00:20Z"}};
-    writer.append(record);
-    record = record_of("s", study.runs[2], RunStatus::done);
-    record.provenance = {{"device", "cpu"},
-                         {"host", "b"},
-                         {"started", "2026-02-02T00:00:00Z"},
-                         {"finished", "2026-02-02T00:00:30Z"}};
-    writer.append(record);
+    writer.append(trained(study.runs[1], "a", "2026-01-31T23:59:50Z", "2026-02-01T00:00:20Z"));
+    writer.append(trained(study.runs[2], "b", "2026-02-02T00:00:00Z", "2026-02-02T00:00:30Z"));
   }
   EXPECT_EQ(time_forecast(study.runs, read_heads(store)).text,
             "about 20 s for one process, at the rate of 3 earlier runs on cpu of a and cpu of b");

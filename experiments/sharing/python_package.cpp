@@ -65,12 +65,9 @@ Output output_of(const std::vector<std::string>& words, bool here) {
 
 CommandOption python_option() {
   return {
-      "python",
-      "PYTHON",
+      "python", "PYTHON",
       "Train PyTorch models by this Python, which has torch and crosstalk (default: $CROSSTALK_PYTHON, that beside "
-      "the program, python3); none: leave them",
-      false,
-      {}};
+      "the program, python3); none: leave them"};
 }
 
 PackagePython package_python(const Arguments& arguments) {

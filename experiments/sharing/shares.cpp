@@ -56,10 +56,10 @@ std::vector<Share> share_out(const std::vector<Run>& runs, int workers, const Tr
     Group group{estimated_cost(*members[0], options.device), {}};
     for (const Run* run : members) group.ids.push_back(run->id);
     // Ids are hashes: in their order, no share has all runs of one seed or rate.
-    std::sort(group.ids.begin(), group.ids.end());
+    std::ranges::sort(group.ids);
     groups.push_back(std::move(group));
   }
-  std::sort(groups.begin(), groups.end(), [](const Group& a, const Group& b) {
+  std::ranges::sort(groups, [](const Group& a, const Group& b) {
     const double x = a.whole(), y = b.whole();
     return x != y ? x > y : a.ids[0] < b.ids[0];
   });
@@ -84,7 +84,7 @@ std::vector<Share> share_out(const std::vector<Run>& runs, int workers, const Tr
     for (std::size_t part = 0; part < parts; ++part) {
       const auto from = group.ids.begin() + static_cast<std::ptrdiff_t>(part * runs_here / parts),
                  to = group.ids.begin() + static_cast<std::ptrdiff_t>((part + 1) * runs_here / parts);
-      const auto least = static_cast<std::size_t>(std::min_element(load.begin(), load.end()) - load.begin());
+      const auto least = static_cast<std::size_t>(std::ranges::min_element(load) - load.begin());
       load[least] += group.cost * static_cast<double>(to - from);
       shares[least].emplace_back(from, to);
     }

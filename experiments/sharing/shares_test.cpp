@@ -34,8 +34,8 @@ double cost_of(const Share& share, const std::vector<Run>& runs, const TrainingO
   double cost = 0;
   for (const Unit& unit : share)
     for (const std::string& id : unit)
-      cost += estimated_cost(
-          *std::find_if(runs.begin(), runs.end(), [&](const Run& r) { return r.id == id; }), options.device);
+      cost += estimated_cost(*std::ranges::find_if(runs, [&](const Run& r) { return r.id == id; }),
+                             options.device);
   return cost;
 }
 
@@ -87,7 +87,7 @@ TEST(Shares, DealLargePacksToAllWorkersOfAGpu) {
     std::ptrdiff_t largest = 0;
     for (const crosstalk::Run& run : runs) {
       if (run.config.get_int("task.associations") != 100) continue;
-      for (const Unit& unit : share) largest += std::count(unit.begin(), unit.end(), run.id);
+      for (const Unit& unit : share) largest += std::ranges::count(unit, run.id);
     }
     EXPECT_NEAR(static_cast<double>(largest), 5, 1);  // 10 of either memory
     EXPECT_NEAR(cost_of(share, runs, options), total / 2, total / 20);
@@ -117,9 +117,7 @@ TEST(Shares, OwnRunsComeFirstAndInOrder) {
   EXPECT_EQ(round.size(), 10u);
   EXPECT_EQ(round[0], "w1u0");
   EXPECT_EQ(round[9], "w1u9");
-  const auto first_ten = [&](const std::string& id) {
-    return std::find(round.begin(), round.end(), id) != round.end();
-  };
+  const auto first_ten = [&](const std::string& id) { return std::ranges::find(round, id) != round.end(); };
   EXPECT_EQ(next_round(plan, 1, 1, first_ten)[0], "w1u10");
   EXPECT_EQ(next_round(plan, 1, 100, first_ten).size(), 10u);
 }
@@ -158,8 +156,7 @@ double makespan(const std::vector<crosstalk::Run>& runs, int workers) {
   std::set<std::string> begun;
   std::vector<double> free_at(shares.size(), 0);
   for (;;) {
-    const auto next =
-        static_cast<std::size_t>(std::min_element(free_at.begin(), free_at.end()) - free_at.begin());
+    const auto next = static_cast<std::size_t>(std::ranges::min_element(free_at) - free_at.begin());
     const std::vector<std::string> ids =
         next_round(shares, next, 1, [&](const std::string& id) { return begun.count(id) != 0; });
     if (ids.empty()) break;
@@ -169,7 +166,7 @@ double makespan(const std::vector<crosstalk::Run>& runs, int workers) {
     }
   }
   EXPECT_EQ(begun.size(), runs.size());
-  return *std::max_element(free_at.begin(), free_at.end());
+  return *std::ranges::max_element(free_at);
 }
 
 // No worker ends later than a pack after the others; with one heavy load among light ones, and with one pack for many, too.

@@ -154,7 +154,7 @@ class Parent {
   }
 
   std::int64_t living() const {
-    return std::count_if(workers_.begin(), workers_.end(), [](const Worker& w) { return w.process > 0; });
+    return std::ranges::count_if(workers_, [](const Worker& w) { return w.process > 0; });
   }
 
   /// Whole lines of the workers go on to people, above the progress line.
@@ -251,7 +251,7 @@ class Parent {
     }
     double half_way = 0, beyond = 0;
     for (const ClaimingWorker& claiming : watch_.workers()) {
-      const bool ours = std::any_of(workers_.begin(), workers_.end(), [&](const Worker& worker) {
+      const bool ours = std::ranges::any_of(workers_, [&](const Worker& worker) {
         return worker.process > 0 && worker.process == claiming.process.pid;
       });
       if (!ours || claiming.process.host != own_.host) continue;
@@ -275,19 +275,18 @@ class Parent {
     for (const Worker& worker : workers_)
       if (ended_with(exit_device)(worker)) result.lost.push_back(worker.device);
     if (missing_.empty()) return result;
-    if (std::all_of(workers_.begin(), workers_.end(), ended_with(exit_done))) {
+    if (std::ranges::all_of(workers_, ended_with(exit_done))) {
       result.left_out = std::ssize(missing_);
       return result;
     }
 
     if (store_failed_) throw StoreError("a worker could not write to the store; the same command resumes");
-    if (std::any_of(workers_.begin(), workers_.end(), ended_with(exit_some_failed)))
+    if (std::ranges::any_of(workers_, ended_with(exit_some_failed)))
       throw FilesChanged(
           "task.folder",
           fmt::format("files that runs train on were changed, see above; {} of {} are not in the store",
                       missing_.size(), plural(std::ssize(missing_) + progress_.ended(), "run")));
-    const bool stopped =
-        stop_flag() || std::any_of(workers_.begin(), workers_.end(), ended_with(exit_stopped));
+    const bool stopped = stop_flag() || std::ranges::any_of(workers_, ended_with(exit_stopped));
     if (!stopped)
       throw DeviceError(fmt::format(
           "every worker was lost; {} of {} are not in the store, and the same command trains them:\n  {}",

@@ -12,14 +12,13 @@ namespace crosstalk {
 namespace {
 
 const OptionSpec* find_spec(const std::vector<OptionSpec>& specs, const std::string& name) {
-  const auto it =
-      std::find_if(specs.begin(), specs.end(), [&](const OptionSpec& s) { return s.name == name; });
+  const auto it = std::ranges::find_if(specs, [&](const OptionSpec& s) { return s.name == name; });
   return it == specs.end() ? nullptr : &*it;
 }
 
 template <class Named>
 const Named* find_named(const std::vector<Named>& all, const std::string& name) {
-  const auto it = std::find_if(all.begin(), all.end(), [&](const Named& n) { return n.name == name; });
+  const auto it = std::ranges::find_if(all, [&](const Named& n) { return n.name == name; });
   return it == all.end() ? nullptr : &*it;
 }
 
@@ -47,7 +46,7 @@ std::string said_elsewhere(const std::string& name) {
        "'crosstalk run' always resumes: it trains what is missing in the store, and continues what was stopped"},
   };
   for (const Elsewhere& one : all)
-    if (std::find(one.names.begin(), one.names.end(), name) != one.names.end()) return one.text;
+    if (std::ranges::find(one.names, name) != one.names.end()) return one.text;
   return "";
 }
 
@@ -76,8 +75,8 @@ bool Schema::knows(const std::string& key) const {
   const std::string prefix = key.substr(0, dot), name = dot == std::string::npos ? "" : key.substr(dot + 1);
   const auto has = [&](const auto& kind) { return find_spec(kind.options, name) != nullptr; };
   if (key == "task.name" || key == "memory.name" || key == "data_seed" || key == "init_seed") return true;
-  if (prefix == "task") return std::any_of(tasks.begin(), tasks.end(), has);
-  if (prefix == "memory") return std::any_of(memories.begin(), memories.end(), has);
+  if (prefix == "task") return std::ranges::any_of(tasks, has);
+  if (prefix == "memory") return std::ranges::any_of(memories, has);
   return find_option(*this, "", "", key) != nullptr;
 }
 
@@ -107,7 +106,7 @@ std::string Schema::unknown_key(const std::string& key) const {
     std::vector<std::string> ends;
     for (const std::string& known : all) ends.push_back(known.substr(known.find('.') + 1));
     if (const std::string end = nearest_name(last, ends); !end.empty())
-      near = all[static_cast<std::size_t>(std::find(ends.begin(), ends.end(), end) - ends.begin())];
+      near = all[static_cast<std::size_t>(std::ranges::find(ends, end) - ends.begin())];
   }
   if (near.empty()) near = nearest_name(key, all);
   if (!near.empty()) return fmt::format("unknown key {}; did you mean {}?", key, near);

@@ -5,19 +5,18 @@
 #include <chrono>
 #include <filesystem>
 
+#include "results/test_refusal.h"
+
 #include "experiments/study/study_fixture.h"
 
 namespace crosstalk {
 namespace {
 
 std::string error(const std::string& text) {
-  try {
-    parse_study(fixture_schema(), text, "x.toml", {});
-  } catch (const ConfigError& e) {
-    return e.what();
-  }
-  ADD_FAILURE() << "accepted: " << text;
-  return "";
+  const std::string said =
+      crosstalk::testing::refusal_of<ConfigError>([&] { parse_study(fixture_schema(), text, "x.toml", {}); });
+  EXPECT_NE(said, "") << "accepted: " << text;
+  return said;
 }
 
 /// Six lines, then `rest` from line 7.
@@ -332,14 +331,9 @@ TEST(StudyErrors, HugeProductsAreRefusedAtOnce) {
 
 TEST(StudyErrors, FilesThatCannotBeRead) {
   const auto of = [](const std::filesystem::path& path) -> std::string {
-    try {
-      read_study_text(path);
-    } catch (const ConfigError& e) {
-      return e.what();
-    }
-    return "";
+    return crosstalk::testing::refusal_of<ConfigError>([&] { read_study_text(path); });
   };
-  const std::string directory = testing::TempDir();
+  const std::string directory = ::testing::TempDir();
   EXPECT_EQ(of("/no/such.toml"),
             "/no/such.toml: no such file; a study is a TOML file such as experiments/quickstart.toml");
   EXPECT_EQ(of(directory), directory + ": is a directory; name a study file (*.toml) in it");

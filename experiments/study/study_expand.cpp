@@ -234,8 +234,7 @@ class Expander {
       } else {
         return false;
       }
-      if (std::none_of(any.begin(), any.end(),
-                       [&](const Setting& s) { return same_value(s.value, value); })) {
+      if (std::ranges::none_of(any, [&](const Setting& s) { return same_value(s.value, value); })) {
         return false;
       }
     }

@@ -38,7 +38,7 @@ std::vector<Flat> flatten(const TomlNode& table, const std::set<std::string>& le
   std::vector<Flat> out;
   for (const TomlEntry& entry : table.entries) {
     if (leave.count(entry.key)) continue;
-    const bool prefix = std::find(kPrefixes.begin(), kPrefixes.end(), entry.key) != kPrefixes.end();
+    const bool prefix = std::ranges::find(kPrefixes, entry.key) != kPrefixes.end();
     if (prefix && entry.node.kind == Kind::table) {
       for (const TomlEntry& inner : entry.node.entries) {
         out.push_back({entry.key + "." + inner.key, inner.at, &inner.node});
@@ -47,7 +47,7 @@ std::vector<Flat> flatten(const TomlNode& table, const std::set<std::string>& le
       out.push_back({entry.key, entry.at, &entry.node});
     }
   }
-  std::stable_sort(out.begin(), out.end(), [](const Flat& a, const Flat& b) { return a.at < b.at; });
+  std::ranges::stable_sort(out, [](const Flat& a, const Flat& b) { return a.at < b.at; });
   return out;
 }
 
@@ -58,7 +58,7 @@ class Reader {
   StudyFile read(const TomlNode& root) {
     for (const TomlEntry& entry : root.entries) {
       static const std::vector<std::string> kTables = {"study", "base", "memories", "grid"};
-      if (std::find(kTables.begin(), kTables.end(), entry.key) == kTables.end()) {
+      if (std::ranges::find(kTables, entry.key) == kTables.end()) {
         blame_.fail(
             entry.at,
             fmt::format(
@@ -171,7 +171,7 @@ class Reader {
 
   void check_name(const std::string& name, Position at) const {
     const auto good = [](unsigned char c) { return std::isalnum(c) || c == '_' || c == '-' || c == '.'; };
-    if (name.empty() || name.size() > 100 || !std::all_of(name.begin(), name.end(), good) || name[0] == '.' ||
+    if (name.empty() || name.size() > 100 || !std::ranges::all_of(name, good) || name[0] == '.' ||
         name[0] == '-') {
       blame_.fail(
           at, fmt::format(
@@ -233,8 +233,8 @@ class Reader {
       for (const TomlEntry& item : table(*entry, "[memories.LABEL]").entries) read_memory(item);
     }
     if (every_memory_) add_other_memories(*every_memory_);
-    std::stable_sort(file_.memories.begin(), file_.memories.end(),
-                     [](const MemoryTable& a, const MemoryTable& b) { return a.at < b.at; });
+    std::ranges::stable_sort(file_.memories,
+                             [](const MemoryTable& a, const MemoryTable& b) { return a.at < b.at; });
     for (std::size_t i = 0; i < file_.memories.size(); ++i) file_.places.emplace(file_.memories[i].label, i);
   }
 
@@ -288,7 +288,7 @@ class Reader {
     const auto good = [](unsigned char c) {
       return c >= 0x20 && c < 0x7F && c != ',' && c != '"' && c != '\\';
     };
-    if (entry.key.empty() || !std::all_of(entry.key.begin(), entry.key.end(), good)) {
+    if (entry.key.empty() || !std::ranges::all_of(entry.key, good)) {
       blame_.fail(
           entry.at,
           fmt::format("label \"{}\" of a memory: use printable ASCII without commas, quotes and backslashes",
@@ -474,8 +474,8 @@ class Reader {
                     *base = node.find("base");
     for (const TomlEntry& entry : node.entries) {
       if (&entry != plain && &entry != logarithmic && (&entry != base || !logarithmic)) {
-        const bool is_key = std::find(kPrefixes.begin(), kPrefixes.end(), key) != kPrefixes.end() ||
-                            key.find('.') != std::string::npos;
+        const bool is_key =
+            std::ranges::find(kPrefixes, key) != kPrefixes.end() || key.find('.') != std::string::npos;
         blame_.fail(entry.at, fmt::format("unknown key {} in {}; {} takes a list, {}", entry.key, key,
                                           is_key ? key : "it", kWanted));
       }
@@ -537,13 +537,12 @@ void Blame::refuse(const Origin& origin, const std::string& message) const {
           ? fmt::format("--set {}: {}", printable_line(sets.at(static_cast<std::size_t>(origin.set))), line)
           : fmt::format("{}:{}:{}: {}", printable_line(path), origin.at.line, origin.at.column, line);
   const auto same = [&](const auto& one) { return one.second == told; };
-  if (std::none_of(refused.begin(), refused.end(), same)) refused.emplace_back(origin.at, told);
+  if (std::ranges::none_of(refused, same)) refused.emplace_back(origin.at, told);
 }
 
 void Blame::settle() const {
   if (refused.empty()) return;
-  std::stable_sort(refused.begin(), refused.end(),
-                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::ranges::stable_sort(refused, [](const auto& a, const auto& b) { return a.first < b.first; });
   std::string all;
   for (const auto& [at, told] : refused) all += (all.empty() ? "" : "\n") + told;
   throw ConfigError(all);

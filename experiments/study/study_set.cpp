@@ -180,7 +180,7 @@ class Setter {
       for (AxisValues& other : kept) other = {other.key, other.from, {}, false, false, {}, {}, 0};
       for (std::int64_t row = 0; row < axis.count(); ++row) {
         const std::string label = std::get<std::string>(column.value(row).value);
-        if (std::find(wanted.begin(), wanted.end(), label) == wanted.end()) continue;
+        if (std::ranges::find(wanted, label) == wanted.end()) continue;
         for (std::size_t c = 0; c < kept.size(); ++c) kept[c].list.push_back(axis.columns[c].value(row));
       }
       if (axis.columns.size() == 1) {
@@ -193,8 +193,7 @@ class Setter {
       axis.columns = std::move(kept);
     });
     const auto empty = [](const Block& block) {
-      return std::any_of(block.axes.begin(), block.axes.end(),
-                         [](const Axis& axis) { return axis.count() == 0; });
+      return std::ranges::any_of(block.axes, [](const Axis& axis) { return axis.count() == 0; });
     };
     file_.blocks.erase(std::remove_if(file_.blocks.begin(), file_.blocks.end(), empty), file_.blocks.end());
   }
@@ -223,8 +222,7 @@ class Setter {
       bool placed = single;
       for (auto axis = block.axes.begin(); axis != block.axes.end();) {
         auto& columns = axis->columns;
-        const auto column =
-            std::find_if(columns.begin(), columns.end(), [&](const AxisValues& c) { return c.key == key; });
+        const auto column = std::ranges::find_if(columns, [&](const AxisValues& c) { return c.key == key; });
         if (column != columns.end()) columns.erase(column);
         if (columns.empty() && !placed) {
           columns = {values};

@@ -4,6 +4,8 @@
 
 #include <set>
 
+#include "results/test_refusal.h"
+
 #include "experiments/study/study_fixture.h"
 
 namespace crosstalk {
@@ -18,13 +20,9 @@ Study set(const std::vector<std::string>& sets, const std::string& text = exampl
 std::string product(const std::vector<std::string>& sets) { return set(sets).product; }
 
 std::string error(const std::string& one) {
-  try {
-    set({one});
-  } catch (const ConfigError& e) {
-    return e.what();
-  }
-  ADD_FAILURE() << "accepted: " << one;
-  return "";
+  const std::string said = crosstalk::testing::refusal_of<ConfigError>([&] { set({one}); });
+  EXPECT_NE(said, "") << "accepted: " << one;
+  return said;
 }
 
 TEST(StudySet, ReplacesInBase) {
@@ -32,15 +30,12 @@ TEST(StudySet, ReplacesInBase) {
 }
 
 TEST(StudySet, OneKeyIsSetOnce) {
-  try {
-    set({"train.batch=64", "seeds=1", "train.batch=32"});
-    ADD_FAILURE() << "train.batch is 64 and 32";
-  } catch (const ConfigError& error) {
-    EXPECT_STREQ(
-        error.what(),
-        "--set train.batch=32: train.batch is set already, by --set train.batch=64; keep one of the two (several "
-        "values: --set train.batch=VALUE,VALUE)");
-  }
+  EXPECT_EQ(
+      crosstalk::testing::refusal_of<ConfigError>([&] {
+        set({"train.batch=64", "seeds=1", "train.batch=32"});
+      }),
+      "--set train.batch=32: train.batch is set already, by --set train.batch=64; keep one of the two (several "
+      "values: --set train.batch=VALUE,VALUE)");
   EXPECT_EQ(set({"train.batch=64", "train.batch = 64"}).runs.at(0).config.get_int("train.batch"), 64);
 }
 
@@ -109,12 +104,7 @@ TEST(StudySet, ErrorsNameTheConditionThatTakesAPart) {
       "[[grid]]\nmemory = \"linear\"\ntask.name = \"recall\"\ntask.associations = 10\n"
       "[[grid]]\nmemory = \"linear\"\ntask.name = \"reassign\"\ntask.update_fraction = 0.5\n";
   const auto message = [&](const std::string& one) -> std::string {
-    try {
-      set({one}, two_blocks);
-    } catch (const ConfigError& error) {
-      return error.what();
-    }
-    return "accepted";
+    return crosstalk::testing::refusal_of<ConfigError>([&] { set({one}, two_blocks); }, "accepted");
   };
   const std::string hint =
       " (--set puts task.name = recall into every part of the study; 'run' and 'plan' with --where task.name=recall take the runs that have it)";

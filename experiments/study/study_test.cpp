@@ -10,6 +10,7 @@
 #include <set>
 
 #include "experiments/study/study_fixture.h"
+#include "results/test_refusal.h"
 
 namespace crosstalk {
 namespace {
@@ -301,7 +302,7 @@ TEST(Study, TaskMayBeAnAxis) {
 }
 
 TEST(Study, ReadsFiles) {
-  const std::filesystem::path path = std::filesystem::path(testing::TempDir()) / "read me.toml";
+  const std::filesystem::path path = std::filesystem::path(::testing::TempDir()) / "read me.toml";
   std::ofstream(path, std::ios::binary) << example_study();
   EXPECT_EQ(read_study_text(path), example_study());
   std::filesystem::remove(path);
@@ -335,12 +336,9 @@ TEST(StudyExpansion, EveryMemoryAddsThoseWithoutATable) {
     if (kind.name != "delta") want.insert(kind.name);
   EXPECT_EQ(labels, want);
   EXPECT_EQ(parse(head + base).runs.size(), fixture_schema().memories.size());
-  try {
-    parse("[study]\nname = \"small\"\nevery_memory = 3\n" + base);
-    FAIL() << "every_memory = 3 was taken";
-  } catch (const ConfigError& error) {
-    EXPECT_STREQ(error.what(), "x.toml:3:1: every_memory is true or false");
-  }
+  EXPECT_EQ(crosstalk::testing::refusal_of<ConfigError>(
+                [&] { parse("[study]\nname = \"small\"\nevery_memory = 3\n" + base); }),
+            "x.toml:3:1: every_memory is true or false");
 }
 
 }  // namespace

@@ -113,7 +113,7 @@ class Converter {
         const Position at = source_.key_begin(position(key.source().begin));
         to.entries.push_back({std::string(key.str()), at, node(value)});
       }
-      std::stable_sort(to.entries.begin(), to.entries.end(), [](const TomlEntry& a, const TomlEntry& b) {
+      std::ranges::stable_sort(to.entries, [](const TomlEntry& a, const TomlEntry& b) {
         return std::tie(a.at, a.node.at) < std::tie(b.at, b.node.at);
       });
     } else {

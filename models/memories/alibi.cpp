@@ -19,10 +19,7 @@ Memory alibi() {
       .source = "Press, Smith, Lewis 2022, arXiv 2108.12409",
       .inputs =
           {{.name = "slope", .per = Per::head, .symbol = "slope_h", .open = Open{0}, .range = {0.05, 0.95}}},
-      .states = {},
-      .keeps_keys = true,
       .projection_init = ProjectionInit::xavier,
-      .state = state::cache,
       .build = [](auto& m) {
         const auto [q, k] = features(m);
         const int heads = m.H;

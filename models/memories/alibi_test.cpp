@@ -1,7 +1,6 @@
 // Softmax attention with a linear bias (Press et al. 2022, arXiv 2108.12409): its oracle and its laws.
 // SPDX-License-Identifier: Apache-2.0
-#include "models/testing/gate_laws.h"
-#include "models/testing/random_sequence.h"
+#include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::alibi_test {
 namespace {

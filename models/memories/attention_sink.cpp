@@ -18,10 +18,7 @@ Memory attention_sink() {
       .notes = "The sink starts at 0, which is softmax with 1 added to the denominator.",
       .order_free = true,
       .inputs = {{.name = "sink", .per = Per::head, .symbol = "sink_h", .open = Open{-30}}},
-      .states = {},
-      .keeps_keys = true,
       .projection_init = ProjectionInit::xavier,
-      .state = state::cache,
       .build =
           [](auto& m) {
             const auto [q, k] = features(m);

@@ -1,7 +1,6 @@
 // Softmax attention with a learned sink (Xiao et al. 2024, arXiv 2309.17453): its oracle and its laws.
 // SPDX-License-Identifier: Apache-2.0
-#include "models/testing/gate_laws.h"
-#include "models/testing/random_sequence.h"
+#include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::attention_sink_test {
 namespace {

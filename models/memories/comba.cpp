@@ -29,14 +29,11 @@ Memory comba() {
       .source = "Hu et al. 2025, arXiv 2506.02475",
       .bounded_by_rank = true,  // beside the sequence
       .parts = {feature_map("identity"), key_norm("l2"), beta_max(), rate_from()},
-      .options =
-          {{"lengths",
-            std::string("before"),
-            "before: keys and queries have the length that key_norm says before the feedback key is made and the query is corrected; after: key, "
-            "feedback key and corrected query are brought to length 1 behind it, as its authors' kernels do (with key_norm \"none\")",
-            0,
-            0,
-            {"before", "after"}}},
+      .options = {choice(
+          "lengths", "before",
+          "before: keys and queries have the length that key_norm says before the feedback key is made and the query is corrected; after: key, "
+          "feedback key and corrected query are brought to length 1 behind it, as its authors' kernels do (with key_norm \"none\")",
+          {"before", "after"})},
       .inputs = {{"log_decay"},
                  {"beta"},
                  {.name = "erase_key", .open = Open{0, 1}, .range = {-0.9, 0.9}},

@@ -1,8 +1,6 @@
 // Comba (Hu et al. 2025, arXiv 2506.02475): its laws.
 // SPDX-License-Identifier: Apache-2.0
-#include "models/testing/gate_laws.h"
-#include "models/testing/gate_starts.h"
-#include "models/testing/random_sequence.h"
+#include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::comba_test {
 namespace {
@@ -15,7 +13,7 @@ TEST(CombaOracle, ErasingWithTheDecayedKeyIsGatedDelta) {
   s.k = unit_rows(s.k);
   s.in["log_decay"] = uniform_rows(6, 1, -1, 0, 2), s.in["beta"] = uniform_rows(6, 1, 0, 1, 3);
   s.in["erase_key"] = s.k;
-  const Options undecayed = option("predict", std::string("undecayed"));
+  const Options undecayed = option("predict", "undecayed");
   expect_close(read("comba", s), read("gated_delta", with_options(s, undecayed)));
   for (int t = 0; t < 6; ++t) {
     Vector& p = s.in["erase_key"][static_cast<std::size_t>(t)];
@@ -26,8 +24,7 @@ TEST(CombaOracle, ErasingWithTheDecayedKeyIsGatedDelta) {
 
 // As its authors' kernels: q - d p of q and p as they are, then key, feedback key and query of length 1.
 TEST(CombaOracle, LengthsAfterAreThoseOfTheCorrectedQuery) {
-  const Options plain = option("key_norm", std::string("none")),
-                later = option("lengths", std::string("after"), plain);
+  const Options plain = option("key_norm", "none"), later = option("lengths", "after", plain);
   Sequence s = random_sequence(plain, 5, 4, 3, 4);
   s.in["log_decay"] = uniform_rows(5, 1, -1, 0, 5), s.in["beta"] = constant_rows(5, 1, 0.5);
   s.in["erase_key"] = normal_rows(5, 4, 6), s.in["correction"] = {{0.3}};

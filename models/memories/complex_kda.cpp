@@ -33,13 +33,11 @@ Memory complex_kda() {
           "those of signed_exp start positive, nearly all.",
       .parts = {feature_map("identity"), key_norm("l2"), beta_max()},
       .options =
-          {{"gate",
-            std::string("signed_sigmoid2"),
-            "law of the decay: of either sign and at least e^-5 (signed_sigmoid2), positive and at least "
-            "e^-5 (sigmoid), or 2 e^g - 1 with Mamba-2's g (signed_exp)",
-            0,
-            0,
-            {"signed_sigmoid2", "sigmoid", "signed_exp"}},
+          {choice(
+               "gate", "signed_sigmoid2",
+               "law of the decay: of either sign and at least e^-5 (signed_sigmoid2), positive and at least "
+               "e^-5 (sigmoid), or 2 e^g - 1 with Mamba-2's g (signed_exp)",
+               {"signed_sigmoid2", "sigmoid", "signed_exp"}),
            start},
       .inputs = {{.name = "signed_decay", .range = {-1, 1, 1e-9}}, {"beta"}},
       .check =
@@ -57,7 +55,7 @@ Memory complex_kda() {
                   {"model.out_norm", "rms"},
                   {"model.out_norm_gain", "shared"},
                   {"model.out_gate", "sigmoid"},
-                  {"model.out_gate_rank", std::int64_t{-1}}},
+                  {"model.out_gate_rank", -1}},
           .eps_times = HeadChannels::keys,
           .parameters = 25634,
           .lacks =

@@ -1,8 +1,6 @@
 // KDA with signed gates (Complex KDA; Grazzi et al. 2024, arXiv 2411.12537): laws, and how decays start.
 // SPDX-License-Identifier: Apache-2.0
-#include "models/testing/gate_laws.h"
-#include "models/testing/gate_starts.h"
-#include "models/testing/random_sequence.h"
+#include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::complex_kda_test {
 namespace {

@@ -1,7 +1,6 @@
 // Delta rule (Schlag et al. 2021, arXiv 2102.11174; Yang et al. 2024, arXiv 2406.06484): its oracle and laws.
 // SPDX-License-Identifier: Apache-2.0
-#include "models/testing/gate_laws.h"
-#include "models/testing/random_sequence.h"
+#include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::delta_test {
 namespace {

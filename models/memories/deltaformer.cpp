@@ -25,23 +25,13 @@ Memory deltaformer() {
       .parts = {kernels({{"kappa1", "exp"}, {"kappa2", "exp"}}), row_norm("row_norm1", "sum"),
                 row_norm("row_norm2", "sum"), key_norm("none"), beta_max()},
       .options =
-          {{"solve_with",
-            std::string("key"),
-            "whose products with earlier keys are taken out",
-            0,
-            0,
-            {"key", "query"}},
-           {"beta",
-            std::string("learned"),
-            "the rate at which earlier tokens are taken out: learned from the token, or 1 (the paper's)",
-            0,
-            0,
-            {"learned", "one"}},
+          {choice("solve_with", "key", "whose products with earlier keys are taken out", {"key", "query"}),
+           choice(
+               "beta", "learned",
+               "the rate at which earlier tokens are taken out: learned from the token, or 1 (the paper's)",
+               {"learned", "one"}),
            {"beta_on_write", false, "whether beta scales the value that is written too"}},
       .inputs = {{.name = "beta", .optional = true, .range = {0.05, 0.95}}},
-      .states = {},
-      .keeps_keys = true,
-      .state = state::cache,
       .check =
           [](Options& o) {
             if (o.has("model.name") && o.get_string("memory.beta") == "one") {

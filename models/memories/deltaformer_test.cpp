@@ -3,10 +3,9 @@
 #include <fmt/format.h>
 
 #include "models/testing/apply_check.h"
-#include "models/testing/gate_laws.h"
 #include "models/testing/kernel_oracle.h"
 #include "models/testing/language.h"
-#include "models/testing/random_sequence.h"
+#include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::deltaformer_test {
 namespace {
@@ -152,7 +151,7 @@ TEST(DeltaformerOracle, SoftmaxSolveNeverAmplifies) {
 }
 
 TEST(DeltaformerOracle, SolvesWithTheQueryIfTold) {
-  const Options with_query = option("solve_with", std::string("query"));
+  const Options with_query = option("solve_with", "query");
   Sequence s = random_sequence(with_query, 5, 4, 3, 6);
   const Matrix o = read("deltaformer", s);
   s.q = s.k;
@@ -175,8 +174,7 @@ TEST(Deltaformer, EveryPairOfKernelsIsTheOracle) {
                      {"row_norm2", norm(1)},
                      {"solve_with", std::string(choice & 4 ? "query" : "key")},
                      {"beta_on_write", choice >= 8}};
-        if (std::string(kappa1) == "round" || std::string(kappa2) == "round")
-          one.given["digits"] = std::int64_t{4};
+        if (std::string(kappa1) == "round" || std::string(kappa2) == "round") one.given["digits"] = 4;
         const ApplyData data = apply_data(one, 3);
         const Vector want = oracle_read(one, data), got = apply<double>(one, "", data).at("o");
         double largest = 1;

@@ -1,8 +1,7 @@
 // DeltaNet (Yang et al. 2024, arXiv 2406.06484): its oracle, and the three forms of the delta rule that the papers
 // derive, held against each other.
 // SPDX-License-Identifier: Apache-2.0
-#include "models/testing/gate_laws.h"
-#include "models/testing/random_sequence.h"
+#include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::deltanet_test {
 namespace {

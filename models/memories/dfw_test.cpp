@@ -1,8 +1,6 @@
 // Fast weights with decay on both sides (Mao 2022, arXiv 2210.04243): their oracle and their laws.
 // SPDX-License-Identifier: Apache-2.0
-#include "models/testing/gate_laws.h"
-#include "models/testing/gate_starts.h"
-#include "models/testing/random_sequence.h"
+#include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::dfw_test {
 namespace {

@@ -30,8 +30,6 @@ Memory differential_attention() {
                   .shape = "[1]",
                   .open = Open{0},
                   .range = {0.05, 0.95}}},
-      .states = {},
-      .keeps_keys = true,
       .projection_init = ProjectionInit::xavier,
       .state = [](const Options&, std::int64_t K, std::int64_t V, std::int64_t T) { return T * (2 * K + V); },
       .build =

@@ -1,7 +1,6 @@
 // Differential attention (Ye et al. 2024, arXiv 2410.05258): its oracle and its laws.
 // SPDX-License-Identifier: Apache-2.0
-#include "models/testing/gate_laws.h"
-#include "models/testing/random_sequence.h"
+#include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::differential_attention_test {
 namespace {

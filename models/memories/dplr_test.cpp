@@ -1,7 +1,6 @@
 // Diagonal plus low rank, the form that holds RWKV-7 and the delta rules: its laws.
 // SPDX-License-Identifier: Apache-2.0
-#include "models/testing/gate_laws.h"
-#include "models/testing/random_sequence.h"
+#include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::dplr_test {
 namespace {

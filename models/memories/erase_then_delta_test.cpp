@@ -1,7 +1,6 @@
 // Erase-then-Delta Attention (Li et al. 2026, arXiv 2606.26560): its laws.
 // SPDX-License-Identifier: Apache-2.0
-#include "models/testing/gate_laws.h"
-#include "models/testing/random_sequence.h"
+#include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::erase_then_delta_test {
 namespace {

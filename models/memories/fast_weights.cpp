@@ -28,7 +28,7 @@ Memory fast_weights() {
       .options = {{"decay", 0.95, "what a step leaves of the state (lambda)", 0, 1},
                   {"rate", 0.5, "what a write is multiplied by (eta)", 0},
                   {.name = "inner_steps",
-                   .default_value = std::int64_t{1},
+                   .default_value = 1,
                    .help = "steps of the inner loop",
                    .min = 0,
                    .max = 100,

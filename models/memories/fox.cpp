@@ -15,10 +15,7 @@ Memory fox() {
           .laws = "f_s = sigmoid(w.token + b)",
           .source = "Lin et al. 2025, arXiv 2503.02130",
           .inputs = {{.name = "log_decay", .symbol = "log f", .range = {-1.5, -0.01, -20}}},
-          .states = {},
-          .keeps_keys = true,
           .projection_init = ProjectionInit::xavier,
-          .state = state::cache,
           .build =
               [](auto& m) {
                 const auto [q, k] = features(m);

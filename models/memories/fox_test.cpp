@@ -1,7 +1,6 @@
 // Forgetting attention (Lin et al. 2025, arXiv 2503.02130): its oracle and its laws.
 // SPDX-License-Identifier: Apache-2.0
-#include "models/testing/gate_laws.h"
-#include "models/testing/random_sequence.h"
+#include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::fox_test {
 namespace {

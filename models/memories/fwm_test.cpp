@@ -1,7 +1,6 @@
 // Fast weight memory (Schlag, Munkhdalai, Schmidhuber 2021, arXiv 2011.07831): its laws.
 // SPDX-License-Identifier: Apache-2.0
-#include "models/testing/gate_laws.h"
-#include "models/testing/random_sequence.h"
+#include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::fwm_test {
 namespace {
@@ -24,7 +23,7 @@ TEST(FwmOracle, TheStateIsCutToLengthOneAfterTheFirstToken) {
 }
 
 TEST(FwmOracle, LayerNormOfTheReadHasMeanZeroAndVarianceOne) {
-  const Options options = option("read_norm", std::string("layernorm"));
+  const Options options = option("read_norm", "layernorm");
   Sequence s = random_sequence(options, 3, 4, 6, 4);
   s.in["beta"] = constant_rows(3, 1, 1);
   for (Vector& q : s.q) q = scaled(100, q);  // far above LayerNorm's eps

@@ -17,10 +17,7 @@ Memory gated_attention() {
           .notes = "In the retrieval model x is the query's embedding.",
           .order_free = true,
           .inputs = {{.name = "gate", .per = Per::value, .range = {0.05, 0.95}}},
-          .states = {},
-          .keeps_keys = true,
           .projection_init = ProjectionInit::xavier,
-          .state = state::cache,
           .build =
               [](auto& m) {
                 const auto [q, k] = features(m);

@@ -1,7 +1,6 @@
 // Softmax attention with an output gate (Qiu et al. 2025, arXiv 2505.06708): its oracle and its laws.
 // SPDX-License-Identifier: Apache-2.0
-#include "models/testing/gate_laws.h"
-#include "models/testing/random_sequence.h"
+#include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::gated_attention_test {
 namespace {

@@ -31,7 +31,7 @@ Memory gated_delta2() {
                       {"model.out_norm", "rms"},
                       {"model.out_norm_gain", "shared"},
                       {"model.out_gate", "sigmoid"},
-                      {"model.out_gate_rank", std::int64_t{-1}}},
+                      {"model.out_gate_rank", -1}},
               .eps_times = HeadChannels::keys,
               .parameters = 33698,
               .undecayed = {"A_log", "decay.bias"},

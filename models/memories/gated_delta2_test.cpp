@@ -1,7 +1,6 @@
 // Gated DeltaNet-2 (arXiv 2605.22791): its laws.
 // SPDX-License-Identifier: Apache-2.0
-#include "models/testing/gate_laws.h"
-#include "models/testing/random_sequence.h"
+#include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::gated_delta2_test {
 namespace {

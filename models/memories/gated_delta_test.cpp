@@ -1,8 +1,6 @@
 // Gated DeltaNet (Yang et al. 2025, arXiv 2412.06464): its laws.
 // SPDX-License-Identifier: Apache-2.0
-#include "models/testing/gate_laws.h"
-#include "models/testing/gate_starts.h"
-#include "models/testing/random_sequence.h"
+#include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::gated_delta_test {
 namespace {
@@ -11,7 +9,7 @@ CROSSTALK_HALF_LIFE(gated_delta, 12.32);
 CROSSTALK_START(gated_delta, rate_from, "0", 11.18, 0);
 
 TEST(GatedDeltaOracle, WithoutDecayIsDeltaWhateverItPredictsFrom) {
-  const Options undecayed = option("predict", std::string("undecayed"));
+  const Options undecayed = option("predict", "undecayed");
   Sequence s = random_sequence(no_options(), 6, 4, 3, 1);
   s.k = unit_rows(s.k);
   s.in["log_decay"] = constant_rows(6, 1, 0), s.in["beta"] = uniform_rows(6, 1, 0, 2, 2);
@@ -27,7 +25,7 @@ TEST(GatedDeltaOracle, BetaZeroIsPureDecay) {
 }
 
 TEST(GatedDeltaOracle, PredictsFromTheDecayedStateUnlessTold) {
-  const Options undecayed = option("predict", std::string("undecayed"));
+  const Options undecayed = option("predict", "undecayed");
   Sequence s = random_sequence(no_options(), 2, 4, 3, 5);
   s.k = Matrix(2, unit(4, 0)), s.q = s.k;
   s.in["log_decay"] = {{0}, {std::log(0.5)}}, s.in["beta"] = {{1}, {1}};

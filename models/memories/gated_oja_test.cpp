@@ -1,7 +1,6 @@
 // The gated Oja rule (fla/ops/gated_oja_rule): its laws.
 // SPDX-License-Identifier: Apache-2.0
-#include "models/testing/gate_laws.h"
-#include "models/testing/random_sequence.h"
+#include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::gated_oja_test {
 namespace {
@@ -11,7 +10,7 @@ CROSSTALK_GATE_LAW(gated_oja, beta, x.option("beta_max") * sigmoid(x("beta")));
 CROSSTALK_HALF_LIFE(gated_oja, 13.265);
 
 Sequence ordinary(std::uint64_t seed) {
-  static const Options plain = option("value_norm", std::string("none"));
+  static const Options plain = option("value_norm", "none");
   Sequence s = random_sequence(plain, 6, 4, 3, seed);
   s.v = unit_rows(s.v);
   s.in["log_decay"] = zeros(6, 3), s.in["beta"] = constant_rows(6, 1, 1);

@@ -1,8 +1,6 @@
 // Gated KalmaNet (arXiv 2511.21016): its laws.
 // SPDX-License-Identifier: Apache-2.0
-#include "models/testing/gate_laws.h"
-#include "models/testing/gate_starts.h"
-#include "models/testing/random_sequence.h"
+#include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::gka_test {
 namespace {
@@ -55,8 +53,8 @@ Matrix exact(const Sequence& s, double ratio) {
 }
 
 TEST(GkaOracle, ManyStepsAreTheSolution) {
-  const Options many = option("iterations", std::int64_t{140});
-  const Options by_elimination = option("solver", std::string("exact"));
+  const Options many = option("iterations", 140);
+  const Options by_elimination = option("solver", "exact");
   const Sequence s = sequence(many, 0.7);
   const Matrix o = read("gka", s);
   expect_close(o, exact(s, 0.02));

@@ -1,7 +1,6 @@
 // Gated linear attention (Yang et al. 2024, arXiv 2312.06635): its laws.
 // SPDX-License-Identifier: Apache-2.0
-#include "models/testing/gate_laws.h"
-#include "models/testing/random_sequence.h"
+#include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::gla_test {
 namespace {

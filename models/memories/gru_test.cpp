@@ -1,7 +1,6 @@
 // GRU (Cho et al. 2014, arXiv 1406.1078): its laws.
 // SPDX-License-Identifier: Apache-2.0
-#include "models/testing/gate_laws.h"
-#include "models/testing/random_sequence.h"
+#include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::gru_test {
 namespace {

@@ -26,7 +26,7 @@ Memory gsa() {
                   double) { return 20 * static_cast<double>(o.get_int("memory.slots")) * (K + V) * T; },
       .parts = {feature_map("identity"), key_norm("none")},
       .options = {{.name = "slots",
-                   .default_value = std::int64_t{64},
+                   .default_value = 64,
                    .help = "slots of a head: rows of A and columns of C",
                    .min = 1,
                    .max = 4096,

@@ -30,7 +30,7 @@ Memory h3() {
       .bounded_by_rank = true,
       .flops = [](const Options&, double K, double V, double T, double) { return 6 * K * V * T * T; },
       .options = {{.name = "waves",
-                   .default_value = std::int64_t{16},
+                   .default_value = 16,
                    .help = "states of a product of key and value (complex numbers)",
                    .min = 1,
                    .max = 4096,

@@ -2,8 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <complex>
 
-#include "models/testing/gate_laws.h"
-#include "models/testing/random_sequence.h"
+#include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::h3_test {
 namespace {
@@ -37,7 +36,7 @@ CROSSTALK_GATE_LAW(h3, rate, std::exp(x("log_step")) / 2);
 CROSSTALK_GATE_LAW(h3, angle, std::exp(x("log_step") + x("log_angle")));
 
 TEST(H3Oracle, WithoutRatesItIsLinearAttention) {
-  const Options one = option("waves", std::int64_t{1});
+  const Options one = option("waves", 1);
   Sequence s = random_sequence(one, 6, 4, 3, 1);
   s.in["rate"] = s.in["angle"] = s.in["read_imag"] = s.in["skip"] = zeros(1, 1);
   s.in["read"] = {{0.5}};

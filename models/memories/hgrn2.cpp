@@ -29,13 +29,11 @@ Memory hgrn2() {
             .min = 0,
             .max = 0.999,
             .tried = {0.0, 0.4}},
-           {"bounds",
-            std::string("same"),
-            "same: lower_bound in every layer; layers: 0 in the first layer of a model, and in a later one a learned number a "
-            "channel, which starts at the share of layers before it",
-            0,
-            0,
-            {"same", "layers"}}},
+           choice(
+               "bounds", "same",
+               "same: lower_bound in every layer; layers: 0 in the first layer of a model, and in a later one a learned number a "
+               "channel, which starts at the share of layers before it",
+               {"same", "layers"})},
       .inputs = {{"log_decay"}},
       .own_keys = false,
       .check =
@@ -45,7 +43,7 @@ Memory hgrn2() {
                   "memory.lower_bound",
                   "memory.lower_bound has no effect with memory.bounds = \"layers\", where every layer "
                   "learns its own; leave one of them out");
-            if (!has_later_layers(o)) o.set("memory.bounds", std::string("same"));
+            if (!has_later_layers(o)) o.set("memory.bounds", "same");
           },
       .published = {
           .source =

@@ -1,8 +1,6 @@
 // HGRN2 (Qin et al. 2024, arXiv 2404.07904): its laws.
 // SPDX-License-Identifier: Apache-2.0
-#include "models/testing/gate_laws.h"
-#include "models/testing/gate_starts.h"
-#include "models/testing/random_sequence.h"
+#include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::hgrn2_test {
 namespace {

@@ -90,9 +90,9 @@ Memory hyena() {
               .source =
                   "Poli et al. 2023, arXiv 2302.10866; HazyResearch/zoology@d88d6f5 zoology/mixers/hyena.py",
               .set = {{"model.short_conv", "v"},
-                      {"model.short_conv_width", std::int64_t{3}},
+                      {"model.short_conv_width", 3},
                       {"model.short_conv_bias", true},
-                      {"memory.units", std::int64_t{64}}},
+                      {"memory.units", 64}},
               .lacks =
                   {{"the short convolutions of its gates, and a window that is not learned",
                     "gates see one token: fewer weights than in Zoology's figures"},

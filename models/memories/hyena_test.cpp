@@ -1,7 +1,6 @@
 // Hyena (Poli et al. 2023, arXiv 2302.10866): its oracle and its laws.
 // SPDX-License-Identifier: Apache-2.0
-#include "models/testing/gate_laws.h"
-#include "models/testing/random_sequence.h"
+#include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::hyena_test {
 namespace {

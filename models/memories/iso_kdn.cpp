@@ -48,7 +48,7 @@ Memory iso_kdn() {
                   {"model.out_norm", "rms"},
                   {"model.out_norm_gain", "shared"},
                   {"model.out_gate", "sigmoid"},
-                  {"model.out_gate_rank", std::int64_t{-1}}},
+                  {"model.out_gate_rank", -1}},
           .eps_times = HeadChannels::keys,
           .parameters = 25768,
           .undecayed = {"A_log", "decay.bias", "omega.bias", "r.bias", "prior"},

@@ -1,7 +1,6 @@
 // Isotropic Kalman Delta Network (arXiv 2609.07816): its laws.
 // SPDX-License-Identifier: Apache-2.0
-#include "models/testing/gate_laws.h"
-#include "models/testing/random_sequence.h"
+#include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::iso_kdn_test {
 namespace {

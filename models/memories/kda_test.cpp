@@ -1,8 +1,6 @@
 // Kimi delta attention (Kimi Linear, 2025, arXiv 2510.26692): its laws.
 // SPDX-License-Identifier: Apache-2.0
-#include "models/testing/gate_laws.h"
-#include "models/testing/gate_starts.h"
-#include "models/testing/random_sequence.h"
+#include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::kda_test {
 namespace {

@@ -18,9 +18,6 @@ Memory kernel_attention() {
       .source = "kernels of Zhong et al. 2025, arXiv 2505.19488",
       .order_free = true,
       .parts = {kernels({{"kernel", "linear"}}), row_norm("row_norm", "none"), key_norm("none")},
-      .states = {},
-      .keeps_keys = true,
-      .state = state::cache,
       .build = [](auto& m) {
         const auto [q, k] = features(m);
         return m.mix(attend(m, q, k, kernel_of(m, "kernel", "row_norm", m.scale())));

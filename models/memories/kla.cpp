@@ -42,7 +42,7 @@ Memory kla() {
                   {"model.short_conv", "v"},
                   {"model.short_conv_bias", true},
                   {"model.silu", "v"},
-                  {"model.key_groups", std::int64_t{1}},
+                  {"model.key_groups", 1},
                   {"model.biases", "-sigma -out_gate"},
                   {"model.out_skip", "channel"},
                   {"model.out_gate", "silu"}},

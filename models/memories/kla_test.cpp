@@ -1,7 +1,6 @@
 // Kalman Linear Attention (Shaj et al. 2026, arXiv 2602.10743): its laws.
 // SPDX-License-Identifier: Apache-2.0
-#include "models/testing/gate_laws.h"
-#include "models/testing/random_sequence.h"
+#include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::kla_test {
 namespace {

@@ -26,7 +26,7 @@ Memory linear_attention() {
           .source =
               "Arora et al. 2024 (Based), arXiv 2402.18668; HazyResearch/zoology@d88d6f5 zoology/mixers/based.py",
           .set = {{"memory.feature_map", "taylor"},
-                  {"model.d_key", std::int64_t{16}},
+                  {"model.d_key", 16},
                   {"model.feature_scale", true},
                   {"model.out_deviation", "plain"}},
           .lacks = {{"eps 1e-12 of the denominator (here 1e-6)", "the first tokens are read 1e-6 less"},

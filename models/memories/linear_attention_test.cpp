@@ -1,6 +1,6 @@
 // Linear attention, the sum rule (Katharopoulos et al. 2020, arXiv 2006.16236): its laws.
 // SPDX-License-Identifier: Apache-2.0
-#include "models/testing/random_sequence.h"
+#include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::linear_attention_test {
 namespace {

@@ -1,8 +1,6 @@
 // Log-linear attention (Guo et al. 2025, arXiv 2506.04761): its oracle, with the states of a Fenwick tree, and its laws.
 // SPDX-License-Identifier: Apache-2.0
-#include "models/testing/gate_laws.h"
-#include "models/testing/gate_starts.h"
-#include "models/testing/random_sequence.h"
+#include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::log_linear_attention_test {
 namespace {

@@ -1,7 +1,6 @@
 // Log-linear Gated DeltaNet (Guo et al. 2025, arXiv 2506.04761): its oracle, with the states of a Fenwick tree, and its laws.
 // SPDX-License-Identifier: Apache-2.0
-#include "models/testing/gate_laws.h"
-#include "models/testing/random_sequence.h"
+#include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::log_linear_gated_delta_test {
 namespace {

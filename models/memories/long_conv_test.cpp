@@ -1,7 +1,6 @@
 // BaseConv with a long convolution (Arora et al. 2023, arXiv 2312.04927): its oracle and its laws.
 // SPDX-License-Identifier: Apache-2.0
-#include "models/testing/gate_laws.h"
-#include "models/testing/random_sequence.h"
+#include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::long_conv_test {
 namespace {

@@ -28,7 +28,7 @@ Memory longhorn_diagonal() {
                   {"model.short_conv", "v"},
                   {"model.short_conv_bias", true},
                   {"model.silu", "v"},
-                  {"model.key_groups", std::int64_t{1}},
+                  {"model.key_groups", 1},
                   {"model.biases", "-out_gate"},
                   {"model.out_skip", "channel"},
                   {"model.out_gate", "silu"}},

@@ -1,7 +1,6 @@
 // Longhorn, the implicit delta rule (Liu et al. 2024, arXiv 2407.14207): its laws.
 // SPDX-License-Identifier: Apache-2.0
-#include "models/testing/gate_laws.h"
-#include "models/testing/random_sequence.h"
+#include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::longhorn_test {
 namespace {

@@ -1,7 +1,6 @@
 // LSTM (Hochreiter and Schmidhuber 1997): its laws.
 // SPDX-License-Identifier: Apache-2.0
-#include "models/testing/gate_laws.h"
-#include "models/testing/random_sequence.h"
+#include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::lstm_test {
 namespace {

@@ -1,8 +1,6 @@
 // M2RNN (Mishra et al. 2026, arXiv 2603.14360): its laws.
 // SPDX-License-Identifier: Apache-2.0
-#include "models/testing/gate_laws.h"
-#include "models/testing/gate_starts.h"
-#include "models/testing/random_sequence.h"
+#include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::m2rnn_test {
 namespace {

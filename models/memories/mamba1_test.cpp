@@ -1,7 +1,6 @@
 // Mamba (Gu and Dao 2023, arXiv 2312.00752): its laws.
 // SPDX-License-Identifier: Apache-2.0
-#include "models/testing/gate_laws.h"
-#include "models/testing/random_sequence.h"
+#include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::mamba1_test {
 namespace {

@@ -25,7 +25,7 @@ Memory mamba2() {
           .set = {{"model.short_conv", "qkv"},
                   {"model.silu", "qkv"},
                   {"model.short_conv_bias", true},
-                  {"model.key_groups", std::int64_t{1}},
+                  {"model.key_groups", 1},
                   {"model.biases", "-out_gate"},
                   {"model.out_skip", "head"},
                   {"model.out_norm", "rms_all"},

@@ -1,7 +1,6 @@
 // Mamba-2's state space duality (Dao, Gu 2024, arXiv 2405.21060): its laws.
 // SPDX-License-Identifier: Apache-2.0
-#include "models/testing/gate_laws.h"
-#include "models/testing/random_sequence.h"
+#include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::mamba2_test {
 namespace {

@@ -37,19 +37,16 @@ Memory mamba3() {
       .parts = {feature_map("identity"), key_norm("none")},
       .options =
           {{.name = "angles",
-            .default_value = std::int64_t{4},
+            .default_value = 4,
             .help =
                 "pairs of channels that are turned (all of them where there are fewer; 0: of a quarter of a head's key channels, as its "
                 "authors turn them)",
             .min = 0,
             .max = 4096,
             .tried = {1, 3}},
-           {"rate",
-            std::string("rational"),
-            "f of the decay: 1 + x above 0 and 1 / (1 - x) below, as its authors have it, or softplus",
-            0,
-            0,
-            {"rational", "softplus"}}},
+           choice("rate", "rational",
+                  "f of the decay: 1 + x above 0 and 1 / (1 - x) below, as its authors have it, or softplus",
+                  {"rational", "softplus"})},
       .inputs = {{.name = "log_decay", .symbol = "log alpha", .range = {-1.5, -0.01, -20}},
                  {.name = "step", .range = {0.05, 0.95}},
                  {.name = "mix", .symbol = "lambda", .range = {0.05, 0.95}},
@@ -113,8 +110,8 @@ Memory mamba3() {
           {
               .source =
                   "Mamba-3 2026, arXiv 2603.15569; state-spaces/mamba@e9594ce mamba_ssm/modules/mamba3.py",
-              .set = {{"memory.angles", std::int64_t{0}},
-                      {"model.key_groups", std::int64_t{1}},
+              .set = {{"memory.angles", 0},
+                      {"model.key_groups", 1},
                       {"model.qk_norm", "shared"},
                       {"model.biases", "-out_gate -rate -mix -angle"},
                       {"model.out_skip", "head"},

@@ -2,9 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <complex>
 
-#include "models/testing/gate_laws.h"
-#include "models/testing/gate_starts.h"
-#include "models/testing/random_sequence.h"
+#include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::mamba3_test {
 namespace {

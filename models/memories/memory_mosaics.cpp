@@ -32,9 +32,7 @@ Memory memory_mosaics() {
                   .open = Open{-30},
                   .range = {-1.5, -0.01, -20}},
                  {.name = "sharpness", .per = Per::head, .symbol = "c"}},
-      .states = {},
       .own_token = true,
-      .keeps_keys = true,
       .projection_init = ProjectionInit::xavier,
       .state = [](const Options&, std::int64_t K, std::int64_t V, std::int64_t T) { return T * (K + V) + K; },
       .build =

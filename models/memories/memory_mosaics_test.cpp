@@ -1,7 +1,6 @@
 // Memory Mosaics (Zhang et al. 2024, arXiv 2405.06394): its oracle and its laws.
 // SPDX-License-Identifier: Apache-2.0
-#include "models/testing/gate_laws.h"
-#include "models/testing/random_sequence.h"
+#include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::memory_mosaics_test {
 namespace {
@@ -27,7 +26,8 @@ Matrix memory_mosaics(const Sequence& s) {
   return o;
 }
 CROSSTALK_MEMORY_ORACLE(memory_mosaics, memory_mosaics);
-CROSSTALK_GATE_LAW(memory_mosaics, log_decay, -(0.5 + 4.5 * x.head / (x.heads - 1)) * std::exp(x("leak")));
+CROSSTALK_GATE_LAW(memory_mosaics, log_decay,
+                   -(0.5 + 4.5 * x.head / std::max(x.heads - 1, 1)) * std::exp(x("leak")));
 CROSSTALK_GATE_LAW(memory_mosaics, sharpness, std::exp(x("log_sharpness")));
 CROSSTALK_HALF_LIFE(memory_mosaics, 1.386);
 

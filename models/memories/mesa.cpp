@@ -27,7 +27,7 @@ Memory mesa() {
           "gradient is that of the exact solution.",
       .bounded_by_rank = true,
       .parts = {feature_map("identity"), key_norm("l2")},
-      .options = {{"iterations", std::int64_t{30}, "conjugate gradients a query", 1, 10000}},
+      .options = {{"iterations", 30, "conjugate gradients a query", 1, 10000}},
       .inputs = {{"log_decay"}, {"beta"}, {.name = "ridge", .open = Open{1e-3}, .range = {0.3, 1.3}}},
       .forms_state = true,
       .published = {

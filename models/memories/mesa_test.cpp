@@ -1,7 +1,6 @@
 // MesaNet (von Oswald et al. 2025, arXiv 2506.05233): its laws.
 // SPDX-License-Identifier: Apache-2.0
-#include "models/testing/gate_laws.h"
-#include "models/testing/random_sequence.h"
+#include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::mesa_test {
 namespace {

@@ -34,18 +34,15 @@ Memory mlstm() {
           "S_t = f_t S_{t-1} + i_t v_t k_t^T, o = S q / max(|n.q|, 1). The gates see the token; in xLSTM's block (model.blocks) q, k and v.",
       .bounded_by_rank = true,
       .parts = {feature_map("identity"), key_norm("none")},
-      .options =
-          {{"gate_weights",
-            std::string("zero"),
-            "how the weights of both gates start: 0, so that every token has the same gates at first, or as other projections (drawn)",
-            0,
-            0,
-            {"zero", "drawn"}}},
+      .options = {choice(
+          "gate_weights", "zero",
+          "how the weights of both gates start: 0, so that every token has the same gates at first, or as other projections (drawn)",
+          {"zero", "drawn"})},
       .inputs = {{"log_decay"}, {"log_input"}},
       .states = {"S", "n", "m"},
       .published = {
           .source = "Beck et al. 2024, arXiv 2405.04517; NX-AI/xlstm@032a6fb xlstm/blocks/mlstm/layer.py",
-          .set = {{"model.blocks", std::int64_t{4}},
+          .set = {{"model.blocks", 4},
                   {"model.short_conv_bias", true},
                   {"model.biases", "-up -out_gate"},
                   {"model.out_skip", "convolved"},

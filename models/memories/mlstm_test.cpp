@@ -1,9 +1,7 @@
 // mLSTM of xLSTM (Beck et al. 2024, arXiv 2405.04517): its laws.
 // SPDX-License-Identifier: Apache-2.0
-#include "models/testing/gate_laws.h"
-#include "models/testing/gate_starts.h"
 #include "models/testing/language.h"
-#include "models/testing/random_sequence.h"
+#include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::mlstm_test {
 namespace {
@@ -20,8 +18,8 @@ TEST(MlstmGates, StartWithTheHalfLivesOfTheirSource) {
 // The weights of the gates start at 0: every token has these half-lives, whatever it is.
 TEST(MlstmGates, AreThoseOfNoTokenAtTheStart) {
   for (const bool drawn : {false, true}) {
-    Settings settings = {{"model.heads", std::int64_t{2}}};
-    if (drawn) settings.emplace_back("memory.gate_weights", std::string("drawn"));
+    Settings settings = {{"model.heads", 2}};
+    if (drawn) settings.emplace_back("memory.gate_weights", "drawn");
     ModelRun<double> run(language_options_of("mlstm", settings), language_shape(), 1, false);
     run.model.initialise(0, 1);
     for (const char* gate : {"forget_gate", "input_gate"}) {

@@ -3,9 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "models/testing/gate_laws.h"
-#include "models/testing/gate_starts.h"
-#include "models/testing/random_sequence.h"
+#include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::mom_test {
 namespace {
@@ -53,7 +51,7 @@ Sequence ordinary(const Options& options, std::uint64_t seed) {
 }
 
 TEST(MomOracle, OneMemoryIsGatedDelta) {
-  const Options one = option("memories", std::int64_t{1}, option("selected", std::int64_t{1}));
+  const Options one = option("memories", 1, option("selected", 1));
   Sequence s = ordinary(one, 1);
   s.in["router"] = normal_rows(6, 1, 5);
   expect_close(read("mom", s), read("gated_delta", with_options(s, no_options())));
@@ -61,7 +59,7 @@ TEST(MomOracle, OneMemoryIsGatedDelta) {
 
 // The content of one memory neither fades nor changes while tokens go elsewhere.
 TEST(MomOracle, TokensThatGoElsewhereLeaveNoTrace) {
-  const Options two = option("memories", std::int64_t{2}, option("selected", std::int64_t{1}));
+  const Options two = option("memories", 2, option("selected", 1));
   Sequence s = ordinary(two, 2);
   s.in["beta"] = constant_rows(6, 1, 1);
   s.in["router"] = {{1, 0}, {0, 1}, {0, 1}, {0, 1}, {0, 1}, {1, 0}};

@@ -1,8 +1,6 @@
 // Momentum DeltaNet (Huang et al. 2026, arXiv 2605.05838): its laws.
 // SPDX-License-Identifier: Apache-2.0
-#include "models/testing/gate_laws.h"
-#include "models/testing/gate_starts.h"
-#include "models/testing/random_sequence.h"
+#include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::momentum_deltanet_test {
 namespace {

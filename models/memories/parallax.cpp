@@ -19,10 +19,7 @@ Memory parallax() {
       .order_free = true,
       .flops = flops::weights<18>,
       .inputs = {{.name = "second_query", .per = Per::key, .symbol = "r", .open = Open{0}}},
-      .states = {},
-      .keeps_keys = true,
       .projection_init = ProjectionInit::xavier,
-      .state = state::cache,
       .build =
           [](auto& m) {
             const auto [q, k] = features(m);

@@ -1,7 +1,6 @@
 // Parallax (2026, arXiv 2605.29157): its oracle and its laws.
 // SPDX-License-Identifier: Apache-2.0
-#include "models/testing/gate_laws.h"
-#include "models/testing/random_sequence.h"
+#include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::parallax_test {
 namespace {

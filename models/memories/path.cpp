@@ -25,8 +25,6 @@ Memory path() {
       .parts = {beta_max(2), path_conv()},
       .inputs = {{.name = "path_key", .per = Per::key, .symbol = "w", .open = Open{0, 1}, .unit = true},
                  {.name = "beta", .open = Open{0}, .range = {0.05, 0.95}}},
-      .states = {},
-      .keeps_keys = true,
       .projection_init = ProjectionInit::xavier,
       .state = path_state,
       .build =
@@ -38,7 +36,7 @@ Memory path() {
       .published = {
           .source =
               "Yang et al. 2025, arXiv 2505.16381; fla-org/flash-linear-attention@bc3b101d fla/layers/path_attn.py",
-          .set = {{"memory.path_conv", std::int64_t{3}},
+          .set = {{"memory.path_conv", 3},
                   {"memory.path_conv_start", "normal"},
                   {"model.biases", "-path_key"}},
           .parameters = 20802,

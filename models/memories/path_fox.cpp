@@ -25,18 +25,13 @@ Memory path_fox() {
           "half-life of 6 tokens in place of 1.",
       .flops = path_flops,
       .parts = {beta_max(2), path_conv()},
-      .options =
-          {{"gate_scale",
-            std::string("one"),
-            "what log f is multiplied by: 1 as in the paper (one), or 1 / sqrt(d) as the logits are in its authors' code (key)",
-            0,
-            0,
-            {"one", "key"}}},
+      .options = {choice(
+          "gate_scale", "one",
+          "what log f is multiplied by: 1 as in the paper (one), or 1 / sqrt(d) as the logits are in its authors' code (key)",
+          {"one", "key"})},
       .inputs = {{.name = "path_key", .per = Per::key, .symbol = "w", .open = Open{0, 1}, .unit = true},
                  {.name = "beta", .open = Open{0}, .range = {0.05, 0.95}},
                  {.name = "log_decay", .symbol = "log f", .range = {-1.5, -0.01, -20}}},
-      .states = {},
-      .keeps_keys = true,
       .projection_init = ProjectionInit::xavier,
       .state = path_state,
       .build =
@@ -52,7 +47,7 @@ Memory path_fox() {
       .published = {
           .source =
               "Yang et al. 2025, arXiv 2505.16381; fla-org/flash-linear-attention@bc3b101d fla/layers/path_attn.py",
-          .set = {{"memory.path_conv", std::int64_t{3}},
+          .set = {{"memory.path_conv", 3},
                   {"memory.path_conv_start", "normal"},
                   {"memory.gate_scale", "key"},
                   {"model.biases", "-path_key"}},

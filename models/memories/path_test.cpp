@@ -2,9 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/mixers/language_options.h"
 #include "models/parts/look.h"
-#include "models/testing/gate_laws.h"
 #include "models/testing/language.h"
-#include "models/testing/random_sequence.h"
+#include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::path_test {
 namespace {
@@ -72,7 +71,7 @@ TEST(PathOracle, IsSoftmaxOverKeysThatTokensReflect) {
 
 // With path_conv w is made of the tokens before, too: SiLU of their weighted sum, channel by channel.
 TEST(PathKey, IsConvolvedOverTheTokensBefore) {
-  const Options options = language_options_of("path", {{"memory.path_conv", std::int64_t{3}}});
+  const Options options = language_options_of("path", {{"memory.path_conv", 3}});
   const int T = 6, K = kWidth;
   ModelRun<double> run(options, language_shape(T, T, 0, 1), 1, true);
   give_example(run, 0, 3);

@@ -1,7 +1,6 @@
 // Random feature attention with a gate (Peng et al. 2021, arXiv 2103.02143): its laws.
 // SPDX-License-Identifier: Apache-2.0
-#include "models/testing/gate_laws.h"
-#include "models/testing/random_sequence.h"
+#include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::peng_gate_test {
 namespace {

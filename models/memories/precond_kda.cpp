@@ -39,12 +39,10 @@ Memory precond_kda() {
             .min = 1,
             .max = 2,
             .tried = {1.0, 1.5}},
-           {"start",
-            std::string("zero"),
-            "biases of the decay: 0, which forgets within a token, or as in kda and in its authors' model (steps of 1e-3 .. 0.1)",
-            0,
-            0,
-            {"zero", "steps"}}},
+           choice(
+               "start", "zero",
+               "biases of the decay: 0, which forgets within a token, or as in kda and in its authors' model (steps of 1e-3 .. 0.1)",
+               {"zero", "steps"})},
       .inputs = {{"log_decay"}, {"beta"}, {"log_decay_a"}, {"beta_a"}, {.name = "center", .open = Open{0}}},
       .published = {
           .source =
@@ -57,7 +55,7 @@ Memory precond_kda() {
                   {"model.out_norm", "rms"},
                   {"model.out_norm_gain", "shared"},
                   {"model.out_gate", "sigmoid"},
-                  {"model.out_gate_rank", std::int64_t{-1}}},
+                  {"model.out_gate_rank", -1}},
           .eps_times = HeadChannels::keys,
           .parameters = 25896,
           .undecayed = {"A_log", "A_log_a", "decay.bias", "decay_a.bias", "center"},

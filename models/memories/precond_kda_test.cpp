@@ -1,7 +1,6 @@
 // Preconditioned KDA (arXiv 2604.21100): its laws.
 // SPDX-License-Identifier: Apache-2.0
-#include "models/testing/gate_laws.h"
-#include "models/testing/gate_starts.h"
+#include "models/testing/memory_test.h"
 #include "models/testing/preconditioned.h"
 
 namespace crosstalk::checks::precond_kda_test {

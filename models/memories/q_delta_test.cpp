@@ -1,8 +1,6 @@
 // Q-Delta (Park, Kim, Park 2026, arXiv 2606.08804): its laws.
 // SPDX-License-Identifier: Apache-2.0
-#include "models/testing/gate_laws.h"
-#include "models/testing/gate_starts.h"
-#include "models/testing/random_sequence.h"
+#include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::q_delta_test {
 namespace {

@@ -21,10 +21,7 @@ Memory qk_norm() {
       .order_free = true,
       .inputs = {{.name = "q_gain", .per = Per::head_key, .optional = true, .symbol = "a"},
                  {.name = "k_gain", .per = Per::head_key, .optional = true, .symbol = "b"}},
-      .states = {},
-      .keeps_keys = true,
       .projection_init = ProjectionInit::xavier,
-      .state = state::cache,
       .build =
           [](auto& m) {
             const auto normalised = [&](auto x, const char* gain) {

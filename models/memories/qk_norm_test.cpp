@@ -1,7 +1,6 @@
 // Softmax attention of normalised queries and keys (Henry et al. 2020, arXiv 2010.04245): its oracle and its laws.
 // SPDX-License-Identifier: Apache-2.0
-#include "models/testing/gate_laws.h"
-#include "models/testing/random_sequence.h"
+#include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::qk_norm_test {
 namespace {

@@ -1,7 +1,6 @@
 // Raven (fla/layers/raven.py): its laws.
 // SPDX-License-Identifier: Apache-2.0
-#include "models/testing/gate_laws.h"
-#include "models/testing/random_sequence.h"
+#include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::raven_test {
 namespace {
@@ -10,7 +9,7 @@ CROSSTALK_HALF_LIFE(raven, 14.161);
 
 // A decay of -800 replaces what a slot holds; a router that picks one slot a token fills them in turn.
 TEST(RavenOracle, ARouterOfOneSlotATokenIsSoftmaxAttention) {
-  const Options one = option("selected", std::int64_t{1}, option("slots", std::int64_t{5}));
+  const Options one = option("selected", 1, option("slots", 5));
   Sequence s = random_sequence(one, 5, 4, 3, 1);
   s.in["log_decay"] = constant_rows(5, 1, -800);
   s.in["router"] = zeros(5, 5);
@@ -20,7 +19,7 @@ TEST(RavenOracle, ARouterOfOneSlotATokenIsSoftmaxAttention) {
 }
 
 TEST(RavenOracle, SlotsThatAreNotPickedStayAsTheyAre) {
-  const Options one = option("selected", std::int64_t{1}, option("slots", std::int64_t{2}));
+  const Options one = option("selected", 1, option("slots", 2));
   Sequence s = random_sequence(one, 4, 3, 2, 2);
   s.in["log_decay"] = constant_rows(4, 1, -800);
   s.in["router"] = {{1, 0}, {0, 1}, {0, 1}, {0, 1}};

@@ -1,7 +1,6 @@
 // RetNet's retention (Sun et al. 2023, arXiv 2307.08621): its laws.
 // SPDX-License-Identifier: Apache-2.0
-#include "models/testing/gate_laws.h"
-#include "models/testing/random_sequence.h"
+#include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::retnet_test {
 namespace {

@@ -20,10 +20,7 @@ Memory rope() {
       .notes =
           "In the retrieval model a query stands at the last token that it sees. A last channel without a partner is not turned.",
       .options = {base},
-      .states = {},
-      .keeps_keys = true,
       .projection_init = ProjectionInit::xavier,
-      .state = state::cache,
       .build =
           [](auto& m) {
             const auto [q, k] = features(m);

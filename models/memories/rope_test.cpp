@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <complex>
 
-#include "models/testing/random_sequence.h"
+#include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::rope_test {
 namespace {

@@ -1,7 +1,6 @@
 // A memory whose law is text: the oracle of its default, the delta rule.
 // SPDX-License-Identifier: Apache-2.0
-#include "models/testing/gate_laws.h"
-#include "models/testing/random_sequence.h"
+#include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::rule_test {
 namespace {

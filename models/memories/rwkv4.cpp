@@ -32,14 +32,11 @@ Memory rwkv4() {
           "Kept as the average y and the logarithm L of its divisor, so that no exponential overflows. A query beside the sequence has no value of "
           "its own, hence no bonus: it reads y, and x is its embedding. In `apply` there is no q and no R; log_decay and bonus are those of all "
           "heads.",
-      .options =
-          {{"start",
-            std::string("drawn"),
-            "ramps: w and bonus start as ramps over the channels and the depth of the layer, as its authors start them; drawn: U(-5, 3) and "
-            "log 0.3",
-            0,
-            0,
-            {"drawn", "ramps"}}},
+      .options = {choice(
+          "start", "drawn",
+          "ramps: w and bonus start as ramps over the channels and the depth of the layer, as its authors start them; drawn: U(-5, 3) and "
+          "log 0.3",
+          {"drawn", "ramps"})},
       .inputs = {{.name = "k", .open = Open{0}, .range = {-0.9, 0.9}},
                  {.name = "log_decay", .per = Per::other, .shape = "[V]"},
                  {.name = "bonus", .per = Per::other, .shape = "[V]"}},

@@ -1,9 +1,7 @@
 // RWKV-4 (Peng et al. 2023, arXiv 2305.13048): its laws.
 // SPDX-License-Identifier: Apache-2.0
 #include "models/parts/ramps.h"
-#include "models/testing/gate_laws.h"
-#include "models/testing/gate_starts.h"
-#include "models/testing/random_sequence.h"
+#include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::rwkv4_test {
 namespace {
@@ -13,8 +11,8 @@ CROSSTALK_START(rwkv4, start, "ramps", 0.7896, 0);
 
 // Width 64, layer 0 of 2 (published: .05, .15, .79, 5.5, 40).
 TEST(Rwkv4Gates, StartWithTheHalfLivesOfTheirSource) {
-  const DecayStart first = decay_start(
-      input_at_start("rwkv4", "log_decay", {{"memory.start", std::string("ramps")}}, 1, 64, 0, 1), true);
+  const DecayStart first =
+      decay_start(input_at_start("rwkv4", "log_decay", {{"memory.start", "ramps"}}, 1, 64, 0, 1), true);
   const double shares[] = {0.05, 0.25, 0.5, 0.75, 0.95}, lives[] = {0.05, 0.15, 0.79, 5.5, 40};
   for (int i = 0; i < 5; ++i) EXPECT_NEAR(first.quantile(shares[i]), lives[i], 0.1 * lives[i]) << shares[i];
   const std::vector<double> bonus = rwkv4_starts(64, 0).bonus;

@@ -20,20 +20,16 @@ Memory rwkv6() {
       .source = "Peng et al. 2024, arXiv 2404.05892",
       .parts = {feature_map("identity"), key_norm("none")},
       .options =
-          {{"start",
-            std::string("drawn"),
-            "ramps: bias of the decay and bonus start as ramps over the channels and the depth of the layer, as its authors start them; "
-            "drawn: U(-6, -1) and U(-0.5, 0.5)",
-            0,
-            0,
-            {"drawn", "ramps"}},
-           {"lora",
-            std::string("linear"),
-            "what the projection of decays goes through on its way: linear, through as many numbers as a head's key; tanh, through 64, with "
-            "weights that start at 0, as its authors have it",
-            0,
-            0,
-            {"linear", "tanh"}}},
+          {choice(
+               "start", "drawn",
+               "ramps: bias of the decay and bonus start as ramps over the channels and the depth of the layer, as its authors start them; "
+               "drawn: U(-6, -1) and U(-0.5, 0.5)",
+               {"drawn", "ramps"}),
+           choice(
+               "lora", "linear",
+               "what the projection of decays goes through on its way: linear, through as many numbers as a head's key; tanh, through 64, with "
+               "weights that start at 0, as its authors have it",
+               {"linear", "tanh"})},
       .inputs = {{"log_decay"}, {"bonus"}},
       .published = {
           .source = "Peng et al. 2024, arXiv 2404.05892; BlinkDL/RWKV-LM@033ce84 RWKV-v5/src/model.py",

@@ -1,9 +1,7 @@
 // RWKV-6, Finch (Peng et al. 2024, arXiv 2404.05892): its laws.
 // SPDX-License-Identifier: Apache-2.0
 #include "models/parts/ramps.h"
-#include "models/testing/gate_laws.h"
-#include "models/testing/gate_starts.h"
-#include "models/testing/random_sequence.h"
+#include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::rwkv6_test {
 namespace {

@@ -24,20 +24,16 @@ Memory rwkv7() {
       .source = "Peng et al. 2025, arXiv 2503.14456",
       .parts = {feature_map("identity"), key_norm("none")},
       .options =
-          {{"start",
-            std::string("ramps"),
-            "ramps: the decay goes through tanh, and its bias, that of a, u and c start as ramps over the channels and the depth of the layer, as "
-            "its authors start them; constants: the decay is linear, u starts as 0.85 and c as 1, biases as the model's",
-            0,
-            0,
-            {"ramps", "constants"}},
-           {"rank",
-            std::string("head"),
-            "rank of the maps of decays and of rates: the size of a head's keys (head), or one that grows with the "
-            "width, 2.5 sqrt(model.width) K / 64 in multiples of 32 (width), as its authors have it",
-            0,
-            0,
-            {"head", "width"}}},
+          {choice(
+               "start", "ramps",
+               "ramps: the decay goes through tanh, and its bias, that of a, u and c start as ramps over the channels and the depth of the layer, as "
+               "its authors start them; constants: the decay is linear, u starts as 0.85 and c as 1, biases as the model's",
+               {"ramps", "constants"}),
+           choice(
+               "rank", "head",
+               "rank of the maps of decays and of rates: the size of a head's keys (head), or one that grows with the "
+               "width, 2.5 sqrt(model.width) K / 64 in multiples of 32 (width), as its authors have it",
+               {"head", "width"})},
       .inputs = {{"log_decay"}, {.name = "erase_key", .open = Open{0, 1}}, {"in_context_rate"}},
       .read_at_all = true,
       .published = {
@@ -49,7 +45,7 @@ Memory rwkv7() {
                   {"model.out_norm", "group"},
                   {"model.bonus", true},
                   {"model.out_gate", "lora"},
-                  {"model.out_gate_rank", std::int64_t{-2}},
+                  {"model.out_gate_rank", -2},
                   {"memory.rank", "width"},
                   {"model.value_residual", true},
                   {"model.key_start", 0.1},

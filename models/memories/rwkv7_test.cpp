@@ -1,8 +1,6 @@
 // RWKV-7, Goose (Peng et al. 2025, arXiv 2503.14456): its laws.
 // SPDX-License-Identifier: Apache-2.0
-#include "models/testing/gate_laws.h"
-#include "models/testing/gate_starts.h"
-#include "models/testing/random_sequence.h"
+#include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::rwkv7_test {
 namespace {
@@ -18,8 +16,8 @@ TEST(Rwkv7Gates, StartWithTheHalfLivesOfTheirSource) {
   EXPECT_NEAR(first.median(), 16.8, 1);
   EXPECT_NEAR(first.quantile(0.95), 743, 75);
   EXPECT_NEAR(last.median(), 55, 5);
-  const DecayStart old = decay_start(
-      input_at_start("rwkv7", "log_decay", {{"memory.start", std::string("constants")}}, 4, 16, 0, 1), true);
+  const DecayStart old =
+      decay_start(input_at_start("rwkv7", "log_decay", {{"memory.start", "constants"}}, 4, 16, 0, 1), true);
   EXPECT_NEAR(old.median(), 2.29, 0.01);
 }
 

@@ -1,7 +1,6 @@
 // S4D (Gu, Gupta, Goel, Re 2022, arXiv 2206.11893): its laws.
 // SPDX-License-Identifier: Apache-2.0
-#include "models/testing/gate_laws.h"
-#include "models/testing/random_sequence.h"
+#include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::s4d_test {
 namespace {

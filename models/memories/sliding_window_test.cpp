@@ -1,6 +1,6 @@
 // Softmax attention in a window (Beltagy et al. 2020, arXiv 2004.05150): its oracle and its laws.
 // SPDX-License-Identifier: Apache-2.0
-#include "models/testing/random_sequence.h"
+#include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::sliding_window_test {
 namespace {
@@ -19,19 +19,19 @@ Matrix sliding_window(const Sequence& s) {
 CROSSTALK_MEMORY_ORACLE(sliding_window, sliding_window);
 
 TEST(SlidingWindowOracle, WindowOfOneReadsTheTokenItself) {
-  const Options one = option("window", std::int64_t{1});
+  const Options one = option("window", 1);
   const Sequence s = random_sequence(one, 6, 4, 3, 1);
   expect_close(read("sliding_window", s), s.v);
 }
 
 TEST(SlidingWindowOracle, WindowOfTheWholeSequenceIsSoftmax) {
-  const Options all = option("window", std::int64_t{6});
+  const Options all = option("window", 6);
   const Sequence s = random_sequence(all, 6, 4, 3, 2);
   expect_close(read("sliding_window", s), read("softmax", s));
 }
 
 TEST(SlidingWindowOracle, ForgetsWhatLeftTheWindow) {
-  const Options two = option("window", std::int64_t{2});
+  const Options two = option("window", 2);
   Sequence s = random_sequence(two, 6, 4, 3, 3);
   const Matrix before = read("sliding_window", s);
   s.v[2] = Vector(3, 100);

@@ -33,15 +33,12 @@ Memory slstm() {
       .notes =
           "c_t = f c_{t-1} + e^i tanh(v_t + U h_{t-1}) and n_t = f n_{t-1} + e^i are kept as y = c / n and L = log n, so that no exponential "
           "overflows. Heads are blocks of U. There are no queries: beside the sequence h is read times sigmoid(R x), x the query's embedding.",
-      .options =
-          {{"start",
-            std::string("plain"),
-            "plain: b of f is 1, U starts as U(-1/sqrt(V), 1/sqrt(V)); released: U is 0 and b of i is 5 - 12 "
-            "x^0.3, x from 0 to 1 over the channels, as the first layer of the released code runs (it exchanges i and f); layers: the same with "
-            "x^(0.3 + 1.3 depth), depth from 0 in the first layer to 1 in the last, as all of its layers run",
-            0,
-            0,
-            {"plain", "released", "layers"}}},
+      .options = {choice(
+          "start", "plain",
+          "plain: b of f is 1, U starts as U(-1/sqrt(V), 1/sqrt(V)); released: U is 0 and b of i is 5 - 12 "
+          "x^0.3, x from 0 to 1 over the channels, as the first layer of the released code runs (it exchanges i and f); layers: the same with "
+          "x^(0.3 + 1.3 depth), depth from 0 in the first layer to 1 in the last, as all of its layers run",
+          {"plain", "released", "layers"})},
       .inputs = {{.name = "input_gate", .open = Open{0}},
                  {"forget_gate"},
                  {"output_gate"},
@@ -58,7 +55,7 @@ Memory slstm() {
       .check =
           [](Options& o) {
             if (o.get_string("memory.start") == "layers" && !has_later_layers(o))
-              o.set("memory.start", std::string("released"));
+              o.set("memory.start", "released");
           },
       .published = {
           .source = "Beck et al. 2024, arXiv 2405.04517; NX-AI/xlstm@032a6fb xlstm/blocks/slstm/layer.py",

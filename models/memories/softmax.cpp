@@ -18,10 +18,7 @@ Memory softmax() {
       .notes =
           "No feature map bounds it; its state is the cache of all keys and values. The projections of keys and queries start Xavier-uniform.",
       .order_free = true,
-      .states = {},
-      .keeps_keys = true,
       .projection_init = ProjectionInit::xavier,
-      .state = state::cache,
       .build =
           [](auto& m) {
             const auto [q, k] = features(m);

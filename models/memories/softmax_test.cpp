@@ -1,6 +1,6 @@
 // Softmax attention (Vaswani et al. 2017, arXiv 1706.03762): its oracle and its laws.
 // SPDX-License-Identifier: Apache-2.0
-#include "models/testing/random_sequence.h"
+#include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::softmax_test {
 namespace {

@@ -29,11 +29,8 @@ Memory stick_breaking() {
       .source = "Tan et al. 2024, arXiv 2410.17980",
       .notes =
           "A token does not see itself; in the retrieval model a query comes after the last token that it sees.",
-      .states = {},
       .own_token = true,
-      .keeps_keys = true,
       .projection_init = ProjectionInit::xavier,
-      .state = state::cache,
       .build =
           [](auto& m) {
             const auto [q, k] = features(m);

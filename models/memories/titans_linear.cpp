@@ -30,7 +30,7 @@ Memory titans_linear() {
           .notes = "The loss is half of the squared error; forget's b starts at -4. S starts as a parameter.",
           .parts = {feature_map("identity"), key_norm("l2")},
           .options = {{.name = "mini_batch",
-                       .default_value = std::int64_t{1},
+                       .default_value = 1,
                        .help = "tokens whose gradients are taken at the same S",
                        .min = 1,
                        .max = 1 << 20,

@@ -1,7 +1,6 @@
 // Titans with a linear memory (Behrouz, Zhong, Mirrokni 2025, arXiv 2501.00663): its laws.
 // SPDX-License-Identifier: Apache-2.0
-#include "models/testing/gate_laws.h"
-#include "models/testing/random_sequence.h"
+#include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::titans_linear_test {
 namespace {
@@ -20,7 +19,7 @@ TEST(TitansLinearOracle, WithoutMomentumAndForgettingIsTheDeltaRule) {
 }
 
 TEST(TitansLinearOracle, OneMiniBatchFromZeroIsASum) {
-  const Options options = option("mini_batch", std::int64_t{6});
+  const Options options = option("mini_batch", 6);
   Sequence s = sequence(options, 6, 0, 0);
   s.in["step"] = s.in["rate"], s.in["log_decay"] = constant_rows(6, 1, 0);
   expect_close(read("titans_linear", s), read("mamba2", s));

@@ -55,7 +55,7 @@ Memory titans_mlp() {
                    .min_exclusive = true,
                    .tried = {1.0, 0.25}},
                   {.name = "mini_batch",
-                   .default_value = std::int64_t{1},
+                   .default_value = 1,
                    .help = "tokens whose gradients are taken at the same W",
                    .min = 1,
                    .max = 1 << 20,

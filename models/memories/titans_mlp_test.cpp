@@ -1,7 +1,6 @@
 // Titans with a network of one hidden layer (Behrouz, Zhong, Mirrokni 2025, arXiv 2501.00663): its laws.
 // SPDX-License-Identifier: Apache-2.0
-#include "models/testing/gate_laws.h"
-#include "models/testing/random_sequence.h"
+#include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::titans_mlp_test {
 namespace {

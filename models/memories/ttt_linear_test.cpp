@@ -1,7 +1,6 @@
 // TTT-Linear (Sun et al. 2024, arXiv 2407.04620): its laws.
 // SPDX-License-Identifier: Apache-2.0
-#include "models/testing/gate_laws.h"
-#include "models/testing/random_sequence.h"
+#include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::ttt_linear_test {
 namespace {
@@ -34,7 +33,7 @@ TEST(TttLinearOracle, WithoutTheResidualAReadHasMeanZeroAndVarianceOne) {
 // All gradients of a mini-batch are taken where it began: the order of its tokens does not matter to who
 // reads it all.
 TEST(TttLinearOracle, TheOrderWithinAMiniBatchDoesNotMatter) {
-  const Options options = option("mini_batch", std::int64_t{3}, option("residual", true));
+  const Options options = option("mini_batch", 3, option("residual", true));
   Sequence s = sequence(options, 3);
   const Vector last = read("ttt_linear", s)[2];
   std::swap(s.k[0], s.k[2]), std::swap(s.v[0], s.v[2]);

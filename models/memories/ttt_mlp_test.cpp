@@ -1,7 +1,6 @@
 // TTT-MLP (Sun et al. 2024, arXiv 2407.04620): its laws.
 // SPDX-License-Identifier: Apache-2.0
-#include "models/testing/gate_laws.h"
-#include "models/testing/random_sequence.h"
+#include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::ttt_mlp_test {
 namespace {
@@ -26,7 +25,7 @@ TEST(TttMlpOracle, AStepBringsTheReadNearerToTheValue) {
 }
 
 TEST(TttMlpOracle, TheOrderWithinAMiniBatchDoesNotMatter) {
-  const Options options = option("mini_batch", std::int64_t{3}, option("residual", true));
+  const Options options = option("mini_batch", 3, option("residual", true));
   Sequence s = sequence(options, 3);
   const Vector last = read("ttt_mlp", s)[2];
   std::swap(s.k[0], s.k[2]), std::swap(s.v[0], s.v[2]);

@@ -16,8 +16,6 @@ Memory wall() {
       .laws = "f_s = sigmoid(W token + b), b = 8 at the start",
       .source = "fla-org/flash-linear-attention@bc3b101d fla/layers/wall_attn.py",
       .inputs = {{.name = "log_decay", .per = Per::key, .symbol = "log f", .range = {-1.5, -0.01, -20}}},
-      .states = {},
-      .keeps_keys = true,
       .projection_init = ProjectionInit::xavier,
       .state = [](const Options&, std::int64_t K, std::int64_t V, std::int64_t T) { return T * (2 * K + V); },
       .build =

@@ -1,8 +1,6 @@
 // Wall attention (fla/layers/wall_attn.py): its oracle and its laws.
 // SPDX-License-Identifier: Apache-2.0
-#include "models/testing/gate_laws.h"
-#include "models/testing/gate_starts.h"
-#include "models/testing/random_sequence.h"
+#include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::wall_test {
 namespace {

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "kernels/base/error.h"
+#include "kernels/base/text/choice.h"
 #include "kernels/base/text/no_effect.h"
 #include "models/memories/memory_file.h"
 #include "models/mixers/stack_text.h"
@@ -30,71 +31,51 @@ const std::vector<OptionSpec>& language_options() {
     OptionSpec ratio{"mlp_ratio", 4.0, "hidden units of the MLP, as a multiple of model.width", 0, 64};
     ratio.min_exclusive = true;
     return std::vector<OptionSpec>{
-        {"width", std::int64_t{64}, "language model: numbers of a token between the layers", 1, 1 << 14},
-        {"layers", std::int64_t{2}, "language model: blocks, each a mixer and an MLP", 1, 256},
-        {"stack", std::string("memory"),
+        {"width", 64, "language model: numbers of a token between the layers", 1, 1 << 14},
+        {"layers", 2, "language model: blocks, each a mixer and an MLP", 1, 256},
+        {"stack", "memory",
          "language model: the mixers of the blocks, repeated in turn: memory (that of the study), base_conv (Zoology's short convolution times a "
          "projection), or the name of any memory, with options of its own or of the parts in parentheses: 'base_conv memory', "
          "'sliding_window(window=16) memory', 'memory(heads=2, short_conv=qkv)'"},
-        {"layer",
-         std::string("bare"),
-         "language model: what stands around a memory where the study says nothing. bare: the parts at their defaults, which are off; published: the "
-         "layer of the memory's authors (crosstalk describe MEMORY), also of memories that the stack names",
-         0,
-         0,
-         {"bare", "published"}},
-        {"d_value", std::int64_t{0},
-         "language model: dimension of values, all heads together (0: model.width)", 0, 1 << 14},
+        choice(
+            "layer", "bare",
+            "language model: what stands around a memory where the study says nothing. bare: the parts at their defaults, which are off; published: the "
+            "layer of the memory's authors (crosstalk describe MEMORY), also of memories that the stack names",
+            {"bare", "published"}),
+        {"d_value", 0, "language model: dimension of values, all heads together (0: model.width)", 0,
+         1 << 14},
         {"bias", false, "language model: whether projections of the blocks have biases"},
-        {"conv_width", std::int64_t{3}, "language model: tokens that base_conv sees, the own one counted", 2,
-         64},
-        {"mlp",
-         std::string("none"),
-         "language model: what follows the mixer of a block. none: nothing; identity: x += norm(x), the norm of the stream itself (Zoology's state "
-         "mixer of MQAR: Arora et al. 2023, arXiv 2312.04927); gelu, swiglu: x += MLP(norm(x)) (SwiGLU: Shazeer 2020, arXiv 2002.05202)",
-         0,
-         0,
-         {"none", "identity", "gelu", "swiglu"}},
+        {"conv_width", 3, "language model: tokens that base_conv sees, the own one counted", 2, 64},
+        choice(
+            "mlp", "none",
+            "language model: what follows the mixer of a block. none: nothing; identity: x += norm(x), the norm of the stream itself (Zoology's state "
+            "mixer of MQAR: Arora et al. 2023, arXiv 2312.04927); gelu, swiglu: x += MLP(norm(x)) (SwiGLU: Shazeer 2020, arXiv 2002.05202)",
+            {"none", "identity", "gelu", "swiglu"}),
         ratio,
-        {"norm",
-         std::string("layer"),
-         "language model: norm in front of mixers, MLPs and head, with learned gains",
-         0,
-         0,
-         {"layer", "rms"}},
-        {"last_norm",
-         std::string("same"),
-         "language model: norm in front of the head, where it is not that of model.norm (layer: Zoology's blocks of Mamba, whose own norms are rms)",
-         0,
-         0,
-         {"same", "layer", "rms"}},
+        choice("norm", "layer", "language model: norm in front of mixers, MLPs and head, with learned gains",
+               {"layer", "rms"}),
+        choice(
+            "last_norm", "same",
+            "language model: norm in front of the head, where it is not that of model.norm (layer: Zoology's blocks of Mamba, whose own norms are rms)",
+            {"same", "layer", "rms"}),
         {"prenorm", true,
          "language model: whether that norm stands in front of mixers; without it they see the stream as it is (Complex KDA's word problems)"},
-        {"readout",
-         std::string("linear"),
-         "language model: from the last norm to the answers. linear: a linear map; mlp: two, with GELU between them and model.mlp_ratio times "
-         "model.width hidden units with biases, in place of the tied or own head",
-         0,
-         0,
-         {"linear", "mlp"}},
+        choice(
+            "readout", "linear",
+            "language model: from the last norm to the answers. linear: a linear map; mlp: two, with GELU between them and model.mlp_ratio times "
+            "model.width hidden units with biases, in place of the tied or own head",
+            {"linear", "mlp"}),
         {"tied_head", true,
          "language model: whether the embedding is the head too, where answers are tokens; else the head has weights of its own"},
-        {"positions",
-         std::string("none"),
-         "language model: learned: a vector a position is added to the embedding",
-         0,
-         0,
-         {"none", "learned"}},
-        {"max_length", std::int64_t{0}, "language model: positions that learned positions have vectors for",
-         0, 1 << 20},
-        {"decoder",
-         std::string("none"),
-         "language model: what answers are made of. none: the stream at the token at which an answer is due; last: what the last token holds, plus "
-         "sines and cosines of the place at which an answer is due, through two layers (the decoder of MAD's compression: Poli et al. 2024, arXiv "
-         "2403.17844)",
-         0,
-         0,
-         {"none", "last"}},
+        choice("positions", "none", "language model: learned: a vector a position is added to the embedding",
+               {"none", "learned"}),
+        {"max_length", 0, "language model: positions that learned positions have vectors for", 0, 1 << 20},
+        choice(
+            "decoder", "none",
+            "language model: what answers are made of. none: the stream at the token at which an answer is due; last: what the last token holds, plus "
+            "sines and cosines of the place at which an answer is due, through two layers (the decoder of MAD's compression: Poli et al. 2024, arXiv "
+            "2403.17844)",
+            {"none", "last"}),
         {"embed_dropout", 0.0, "language model: dropout of embedded tokens (training only)", 0, 0.99},
         {"dropout", 0.0, "language model: dropout of what mixers and MLPs add to the stream (training only)",
          0, 0.99},

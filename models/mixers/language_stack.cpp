@@ -86,7 +86,7 @@ LanguageLayer layer_of(const Options& model, const StackEntry& entry) {
   // Those of the study are resolved by now, but what its layer says may change a size that was derived.
   try {
     if (!studied || entry.has_settings) {
-      if (layer.options.has("memory.d_dot")) layer.options.set("memory.d_dot", std::int64_t{0});
+      if (layer.options.has("memory.d_dot")) layer.options.set("memory.d_dot", 0);
       kind->resolve_alone(layer.options);
     }
     resolve_parts(layer.options);

@@ -40,7 +40,7 @@ void make_batch(ModelGraph<Real>& target, int B, int T) {
 
 Options layer_options(const Memory& memory, const Options& given, const Vocabulary& vocabulary) {
   Options options = given;
-  options.set("model.name", std::string("language"));
+  options.set("model.name", "language");
   options.set("memory.name", memory.name);
   std::vector<std::string> said;
   for (const auto& [key, value] : given.values()) said.push_back(key);

@@ -10,6 +10,7 @@
 
 #include "kernels/base/device/cuda_runtime.h"
 #include "kernels/base/error.h"
+#include "kernels/base/text/choice.h"
 #include "kernels/base/text/narrow.h"
 #include "models/apply_model.h"
 #include "models/build.h"
@@ -239,15 +240,13 @@ bool is_probe(const Options& options) {
 
 const std::vector<OptionSpec>& probe_options() {
   static const std::vector<OptionSpec> options = {
-      {"probe_keys",
-       std::string("random"),
-       "of a probe: keys are random vectors of length 1, orthonormal ones (at most d_key of them), or random ones that were moved apart "
-       "(near_orthogonal), until no product is much above the least that so many can have",
-       0,
-       0,
-       {"random", "orthonormal", "near_orthogonal"}},
-      {"probe_values", std::int64_t{0},
-       "of a probe: numbers a value, a random vector of length 1 (0: as d_key)", 0, 1 << 16},
+      choice(
+          "probe_keys", "random",
+          "of a probe: keys are random vectors of length 1, orthonormal ones (at most d_key of them), or random ones that were moved apart "
+          "(near_orthogonal), until no product is much above the least that so many can have",
+          {"random", "orthonormal", "near_orthogonal"}),
+      {"probe_values", 0, "of a probe: numbers a value, a random vector of length 1 (0: as d_key)", 0,
+       1 << 16},
       {"probe_scale", 0.0,
        "of a probe: what attention multiplies products of queries and keys by (0: d_key / 2 under an exponential, else 1)",
        0, 1e9},

@@ -14,8 +14,7 @@ namespace crosstalk {
 /// Aborts where the reader breaks its promise: 1 to 8 entries, no option twice in one, values of their options' types; or
 /// OptionError for model.stack.
 inline void check_stack_reader(std::string_view bytes) {
-  const OptionSpec specs[] = {
-      {"heads", std::int64_t{1}, ""}, {"scale", 1.0, ""}, {"bias", false, ""}, {"map", std::string(), ""}};
+  const OptionSpec specs[] = {{"heads", 1, ""}, {"scale", 1.0, ""}, {"bias", false, ""}, {"map", "", ""}};
   try {
     const std::vector<StackEntry> entries = stack_entries(std::string(bytes), 8);
     if (entries.empty() || entries.size() > 8) std::abort();

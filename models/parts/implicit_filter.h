@@ -12,13 +12,13 @@ namespace crosstalk {
 /// Options of a memory that has such a filter.
 inline std::vector<OptionSpec> filter_options() {
   return {{.name = "units",
-           .default_value = std::int64_t{16},
+           .default_value = 16,
            .help = "hidden units of the filter's network",
            .min = 1,
            .max = 1024,
            .tried = {2, 3}},
           {.name = "length",
-           .default_value = std::int64_t{256},
+           .default_value = 256,
            .help = "distance that counts as 1",
            .min = 2,
            .max = 1 << 20,

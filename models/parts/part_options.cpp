@@ -5,6 +5,7 @@
 #include <set>
 
 #include "kernels/base/error.h"
+#include "kernels/base/text/choice.h"
 #include "kernels/base/text/no_effect.h"
 #include "models/parts/model_parts.h"
 #include "models/parts/parts.h"
@@ -77,69 +78,62 @@ const std::vector<const char*> kOfLayers = {
 
 std::vector<OptionSpec> before_memory() {
   return {
-      {"short_conv", std::string("none"),
-       "which of queries, keys and values go through a short causal convolution, channel by channel, before the feature map. In the retrieval model "
-       "keys alone can: there a token is a whole association, and a convolution mixes its key with those of the associations before it",
-       0, 0, kOf},
-      {"short_conv_width", std::int64_t{4}, "tokens that the convolution sees, the own one counted", 2, 64},
+      choice(
+          "short_conv", "none",
+          "which of queries, keys and values go through a short causal convolution, channel by channel, before the feature map. In the retrieval model "
+          "keys alone can: there a token is a whole association, and a convolution mixes its key with those of the associations before it",
+          kOf),
+      {"short_conv_width", 4, "tokens that the convolution sees, the own one counted", 2, 64},
       {"short_conv_silu", false, "whether SiLU follows the convolution, for all that are convolved"},
       {"short_conv_bias", false, "whether the convolution has a bias a channel"},
-      {"short_conv_start",
-       std::string("uniform"),
-       "how the convolution starts: weights and bias as U(-1/sqrt(width), 1/sqrt(width)), PyTorch's start (uniform), or weights as "
-       "N(0, 0.02^2) and the bias at 0, as models of flash-linear-attention start theirs (normal)",
-       0,
-       0,
-       {"uniform", "normal"}},
-      {"silu", std::string("none"),
-       "language model: which of queries, keys and values SiLU is taken of, after the convolution or without one",
-       0, 0, kOf},
-      {"input_conv", std::string(),
+      choice(
+          "short_conv_start", "uniform",
+          "how the convolution starts: weights and bias as U(-1/sqrt(width), 1/sqrt(width)), PyTorch's start (uniform), or weights as "
+          "N(0, 0.02^2) and the bias at 0, as models of flash-linear-attention start theirs (normal)",
+          {"uniform", "normal"}),
+      choice(
+          "silu", "none",
+          "language model: which of queries, keys and values SiLU is taken of, after the convolution or without one",
+          kOf),
+      {"input_conv", "",
        "language model: projections, by their names, that see SiLU of a causal convolution of the layer's input, of short_conv_width, _bias and "
        "_start, in place of the input: 'input_gate forget_gate' (sLSTM)"},
-      {"token_shift", std::string("none"),
-       "which of queries, keys and values are mixed with those of the token before, x + mu (x_before - x), a "
-       "mu for every channel; in the retrieval model keys alone",
-       0, 0, kOf},
-      {"token_shift_law",
-       std::string("channel"),
-       "what mu of token_shift is. channel: learned numbers, one a channel; head: sigmoid(w.token), one a head, which the token decides (FoX Pro: "
-       "Lin et al. 2025, arXiv 2503.02130; in the language model)",
-       0,
-       0,
-       {"channel", "head"}},
-      {"input_shift",
-       std::string("none"),
-       "language model: what projections of a layer see of its input x. none: x; static: x + mu (x_before - x), a mu of its own for each projection "
-       "and channel (RWKV-4, 7); token: mu + W2 tanh(W1 x') in place of mu, x' itself such a mixture (RWKV-6: Peng et al. 2024, arXiv 2404.05892)",
-       0,
-       0,
-       {"none", "static", "token"}},
-      {"input_shift_start",
-       std::string("uniform"),
-       "how mu of input_shift starts: U(0, 1), or as ramps over the channels and the depth of the layer, as RWKV-4 and RWKV-6 (rwkv4) or RWKV-7 "
-       "start it",
-       0,
-       0,
-       {"uniform", "rwkv4", "rwkv7"}},
+      choice(
+          "token_shift", "none",
+          "which of queries, keys and values are mixed with those of the token before, x + mu (x_before - x), a "
+          "mu for every channel; in the retrieval model keys alone",
+          kOf),
+      choice(
+          "token_shift_law", "channel",
+          "what mu of token_shift is. channel: learned numbers, one a channel; head: sigmoid(w.token), one a head, which the token decides (FoX Pro: "
+          "Lin et al. 2025, arXiv 2503.02130; in the language model)",
+          {"channel", "head"}),
+      choice(
+          "input_shift", "none",
+          "language model: what projections of a layer see of its input x. none: x; static: x + mu (x_before - x), a mu of its own for each projection "
+          "and channel (RWKV-4, 7); token: mu + W2 tanh(W1 x') in place of mu, x' itself such a mixture (RWKV-6: Peng et al. 2024, arXiv 2404.05892)",
+          {"none", "static", "token"}),
+      choice(
+          "input_shift_start", "uniform",
+          "how mu of input_shift starts: U(0, 1), or as ramps over the channels and the depth of the layer, as RWKV-4 and RWKV-6 (rwkv4) or RWKV-7 "
+          "start it",
+          {"uniform", "rwkv4", "rwkv7"}),
       {"inner", false,
        "language model: queries, keys and gates are projections of the values (after convolution and SiLU), as in Mamba, and not of the token"},
-      {"blocks", std::int64_t{0},
+      {"blocks", 0,
        "language model: the block of xLSTM's mLSTM: the layer's input goes up to model.d_value channels; queries and keys are made of SiLU of a "
        "convolution of these (short_conv_width, _bias, _start), values of themselves, by maps of so many neighbouring channels each (there 4), "
        "and gates see queries, keys and values (0: not)",
        0, 64},
-      {"key_groups", std::int64_t{0},
+      {"key_groups", 0,
        "language model: so many keys and queries, which neighbouring heads share (0: one a head)", 0, 64},
-      {"qk_norm",
-       std::string("none"),
-       "language model: RMSNorm of queries and keys before the feature map, with gains of a head's channels that all heads share or own ones",
-       0,
-       0,
-       {"none", "shared", "head"}},
+      choice(
+          "qk_norm", "none",
+          "language model: RMSNorm of queries and keys before the feature map, with gains of a head's channels that all heads share or own ones",
+          {"none", "shared", "head"}),
       {"rotary", false, "language model: queries and keys are turned by their positions (RoPE)"},
       {"rotary_base", 1e4, "the base of the angles of rotary", 1.0000001, 1e12},
-      {"rotary_period", std::int64_t{0}, "positions of rotary are counted modulo this (0: not)", 0, 1 << 20},
+      {"rotary_period", 0, "positions of rotary are counted modulo this (0: not)", 0, 1 << 20},
       {"feature_scale", false,
        "language model: queries and keys are multiplied by d^(-1/4) before the feature map, d those of a head (Based)"},
       {"value_residual", false,
@@ -147,16 +141,14 @@ std::vector<OptionSpec> before_memory() {
        "v), b a ramp around 0.73 at the start (RWKV-7)"},
       {"key_start", 1.0,
        "language model: what the weights of the key projection are multiplied by at the start", 0, 1e6},
-      {"projection_start",
-       std::string("law"),
-       "language model: how projections of queries, keys and values start: as all weights do (law); as orthogonal matrices, and then the inner "
-       "maps of gates of low rank at 0, the outer ones as orthogonal matrices times 0.1 (RWKV-7); with out_gate as U(-b, b), b = 2^(-5/2) sqrt(6 / "
-       "(inputs + outputs)), and the output with b = sqrt(6 / (inputs + outputs)) (xavier; RetNet); all but the output as N(0, 2 / (5 width)), "
-       "and that as N(0, 4 / (layers^2 width)) (small; xLSTM)",
-       0,
-       0,
-       {"law", "orthogonal", "xavier", "small"}},
-      {"biases", std::string(),
+      choice(
+          "projection_start", "law",
+          "language model: how projections of queries, keys and values start: as all weights do (law); as orthogonal matrices, and then the inner "
+          "maps of gates of low rank at 0, the outer ones as orthogonal matrices times 0.1 (RWKV-7); with out_gate as U(-b, b), b = 2^(-5/2) sqrt(6 / "
+          "(inputs + outputs)), and the output with b = sqrt(6 / (inputs + outputs)) (xavier; RetNet); all but the output as N(0, 2 / (5 width)), "
+          "and that as N(0, 4 / (layers^2 width)) (small; xLSTM)",
+          {"law", "orthogonal", "xavier", "small"}),
+      {"biases", "",
        "language model: projections of a layer with a bias, and, behind a minus, without one, by their names, whatever model.bias and the laws of "
        "gates say: 'query key -beta -out_gate'"},
   };
@@ -164,60 +156,44 @@ std::vector<OptionSpec> before_memory() {
 
 std::vector<OptionSpec> after_memory() {
   return {
-      {"out_skip",
-       std::string("none"),
-       "language model: adds D v to what is read, v the value of the token, D a number a head or a channel that starts at 1; convolved: adds D c "
-       "behind the norm, c what the convolution of model.blocks gives, D a number a channel",
-       0,
-       0,
-       {"none", "head", "channel", "convolved"}},
-      {"out_act", std::string("none"), "function of what is read, before the norm", 0, 0, {"none", "silu"}},
-      {"out_norm",
-       std::string("none"),
-       "normalisation of what is read, with learned gains: RMSNorm head by head (rms) or over all heads "
-       "(rms_all), LayerNorm over all heads (layer) or head by head (group)",
-       0,
-       0,
-       {"none", "rms", "layer", "group", "rms_all"}},
-      {"out_norm_gain",
-       std::string("head"),
-       "gains of out_norm: of every head's channels, of a head's channels that all heads share, or none (off)",
-       0,
-       0,
-       {"head", "shared", "off"}},
-      {"out_norm_start",
-       std::string("one"),
-       "language model: where gains of out_norm start: at 1 (one), or at ((layer + 1) / layers)^0.7 (depth; RWKV-7)",
-       0,
-       0,
-       {"one", "depth"}},
+      choice(
+          "out_skip", "none",
+          "language model: adds D v to what is read, v the value of the token, D a number a head or a channel that starts at 1; convolved: adds D c "
+          "behind the norm, c what the convolution of model.blocks gives, D a number a channel",
+          {"none", "head", "channel", "convolved"}),
+      choice("out_act", "none", "function of what is read, before the norm", {"none", "silu"}),
+      choice(
+          "out_norm", "none",
+          "normalisation of what is read, with learned gains: RMSNorm head by head (rms) or over all heads "
+          "(rms_all), LayerNorm over all heads (layer) or head by head (group)",
+          {"none", "rms", "layer", "group", "rms_all"}),
+      choice(
+          "out_norm_gain", "head",
+          "gains of out_norm: of every head's channels, of a head's channels that all heads share, or none (off)",
+          {"head", "shared", "off"}),
+      choice(
+          "out_norm_start", "one",
+          "language model: where gains of out_norm start: at 1 (one), or at ((layer + 1) / layers)^0.7 (depth; RWKV-7)",
+          {"one", "depth"}),
       {"out_norm_bias", true, "whether out_norm = layer or group has biases beside its gains"},
       {"out_norm_eps", 1e-5, "eps of out_norm", 1e-12, 1},
-      {"out_norm_order",
-       std::string("before"),
-       "whether the norm comes before the gate or after it",
-       0,
-       0,
-       {"before", "after"}},
+      choice("out_norm_order", "before", "whether the norm comes before the gate or after it",
+             {"before", "after"}),
       {"bonus", false,
        "language model: adds (q.(r k)) v to what is read, behind its norm, with key and value of the token itself; r, a number a key channel, starts "
        "at -0.04 (RWKV-7)"},
-      {"out_gate",
-       std::string("none"),
-       "gate on every channel that is read, by a projection of what asks (in the retrieval model the query), after the norm; lora: W2 sigmoid(W1 x)",
-       0,
-       0,
-       {"none", "sigmoid", "silu", "gelu", "lora"}},
-      {"out_gate_rank", std::int64_t{0},
+      choice(
+          "out_gate", "none",
+          "gate on every channel that is read, by a projection of what asks (in the retrieval model the query), after the norm; lora: W2 sigmoid(W1 x)",
+          {"none", "sigmoid", "silu", "gelu", "lora"}),
+      {"out_gate_rank", 0,
        "rank of the gate's projection (0: full; -1: the size of a head's values; -2: 5 sqrt(model.width) in multiples of 32, as RWKV-7 has it)",
        -2, 1 << 14},
-      {"out_deviation",
-       std::string("scaled"),
-       "language model: whether the output projection of a layer starts divided by sqrt(2 layers), where "
-       "model.weight_deviation says so (scaled), as the others (plain), or at 0, that of a memory (zero)",
-       0,
-       0,
-       {"scaled", "plain", "zero"}},
+      choice(
+          "out_deviation", "scaled",
+          "language model: whether the output projection of a layer starts divided by sqrt(2 layers), where "
+          "model.weight_deviation says so (scaled), as the others (plain), or at 0, that of a memory (zero)",
+          {"scaled", "plain", "zero"}),
   };
 }
 

@@ -144,8 +144,8 @@ Part feature_map(const std::string& default_map) {
   for (const auto& info : map_infos()) map.choices.push_back(info.name);
   std::vector<OptionSpec> options = {map};
   options.insert(options.end(), map_options().begin(), map_options().end());
-  options.push_back({"d_dot", std::int64_t{0},
-                     "dimension of phi (0: derived; given: solved for nu, features or degree)", 0, 1 << 20});
+  options.push_back(
+      {"d_dot", 0, "dimension of phi (0: derived; given: solved for nu, features or degree)", 0, 1 << 20});
   return {options, [](Options& o) {
             resolve_feature_map(o);
             refuse_vanishing_sums(o);
@@ -205,10 +205,8 @@ Part kernels(const std::vector<std::pair<std::string, std::string>>& names) {
                             {"linear", "relu", "relu2", "round", "exp", "cosine_exp", "taylor", "power"}});
   }
   const std::vector<OptionSpec> named = part.options;
-  part.options.push_back(
-      {"order", std::int64_t{2}, "n of the kernels taylor and power", 1, 32, {}, false, {1, 2, 3}});
-  part.options.push_back(
-      {"digits", std::int64_t{0}, "decimals that the kernel round keeps", 0, 6, {}, false, {0, 1}});
+  part.options.push_back({"order", 2, "n of the kernels taylor and power", 1, 32, {}, false, {1, 2, 3}});
+  part.options.push_back({"digits", 0, "decimals that the kernel round keeps", 0, 6, {}, false, {0, 1}});
   part.options.push_back(
       {"tau", 1.0, "tau of the kernel cosine_exp: exp(tau (cos - 1))", 0, 1e4, {}, false, {1.0, 3.0}});
   part.resolve = [named, all = part.options](Options& o) {

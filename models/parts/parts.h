@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/base/text/choice.h"
 #include "models/engines.h"
 
 namespace crosstalk {

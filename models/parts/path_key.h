@@ -14,15 +14,13 @@ namespace crosstalk {
 /// memory.path_conv and its start, for both memories that reflect.
 inline Part path_conv() {
   return {
-      {{"path_conv", std::int64_t{0},
+      {{"path_conv", 0,
         "tokens that a causal convolution of w sees before its SiLU, the own one counted (0: none; its authors: 3)",
         0, 64},
-       {"path_conv_start",
-        std::string("uniform"),
-        "how path_conv starts: U(-1/sqrt(path_conv), 1/sqrt(path_conv)), or N(0, 0.02^2), as its authors' model (normal)",
-        0,
-        0,
-        {"uniform", "normal"}}},
+       choice(
+           "path_conv_start", "uniform",
+           "how path_conv starts: U(-1/sqrt(path_conv), 1/sqrt(path_conv)), or N(0, 0.02^2), as its authors' model (normal)",
+           {"uniform", "normal"})},
       [](Options& o) {
         if (o.get_int("memory.path_conv") == 0 && o.get_string("memory.path_conv_start") != "uniform")
           throw OptionError(

@@ -56,7 +56,7 @@ inline std::vector<ApplyCase> apply_cases(const std::string& memory, const Apply
         continue;
       cases.push_back({memory, spec.name + "=" + to_text(value), sizes, {{spec.name, value}}, optional});
       // Whole numbers add up to 0 now and then, and nothing divides by that.
-      if (value == OptionValue(std::string("round"))) cases.back().given["digits"] = std::int64_t{4};
+      if (value == OptionValue("round")) cases.back().given["digits"] = 4;
     }
   }
   std::vector<ApplyCase> valid;
@@ -188,6 +188,41 @@ ApplyResult apply(const ApplyCase& one, const std::string& form, const ApplyData
   return result;
 }
 
+/// Rows of an input by its name, q, k and v among them.
+inline Matrix& rows_of(Sequence& s, const std::string& name) {
+  return name == "q" ? s.q : name == "k" ? s.k : name == "v" ? s.v : s.in[name];
+}
+/// Head h of sequence b.
+inline Sequence sequence_of(const ApplyCase& one, const Options& options, const ApplyData& data, int b,
+                            int h) {
+  const ApplySizes& s = one.sizes;
+  Sequence sequence{.T = s.T, .K = s.K, .V = s.V, .options = options};
+  for (const ApplyInput& input : apply_inputs(one.of(), s)) {
+    if (input.optional && std::count(one.present.begin(), one.present.end(), input.name) == 0) continue;
+    const Vector& x = data.at(input.name);
+    Matrix& rows = rows_of(sequence, input.name);
+    const auto row = [&](std::int64_t at, int n) {
+      rows.emplace_back(x.begin() + static_cast<std::ptrdiff_t>(at),
+                        x.begin() + static_cast<std::ptrdiff_t>(at + n));
+    };
+    if (input.name == "s0") {
+      for (int v = 0; v < s.V; ++v) row(((std::int64_t{b} * s.H + h) * s.V + v) * s.K, s.K);
+    } else if (input.shape.find('T') == std::string::npos) {  // one row: [H], [H,V,K], [B,H,K,K]
+      int n = 1;
+      for (const int d : input.dims) n *= d;
+      const int item = input.shape[1] == 'H' ? h : input.shape[1] == 'B' ? b * s.H + h : 0;
+      n /= input.shape[1] == 'H' ? s.H : input.shape[1] == 'B' ? s.B * s.H : 1;
+      row(std::int64_t{item} * n, n);
+    } else {
+      const bool wide = input.shape.back() == ']' && input.shape[input.shape.size() - 2] != 'H';
+      const bool per_write = input.shape.find('N') != std::string::npos;
+      const int n = wide ? input.dims.back() : 1, M = s.T * (per_write ? s.N : 1);
+      for (int t = 0; t < M; ++t) row(((std::int64_t{b} * M + t) * s.H + h) * n, n);
+    }
+  }
+  return sequence;
+}
+
 /// The oracle's read of every head of every sequence, as o lies; `last`: what it says of the last one.
 inline Vector oracle_read(const ApplyCase& one, const ApplyData& data, Witness* last = nullptr,
                           const Oracle& oracle = {}) {
@@ -196,40 +231,8 @@ inline Vector oracle_read(const ApplyCase& one, const ApplyData& data, Witness* 
   Vector o(static_cast<std::size_t>(s.B * s.T * s.H * s.V));
   for (int b = 0; b < s.B; ++b) {
     for (int h = 0; h < s.H; ++h) {
-      Sequence sequence{.T = s.T, .K = s.K, .V = s.V, .options = options};
+      Sequence sequence = sequence_of(one, options, data, b, h);
       if (last != nullptr && b == s.B - 1 && h == s.H - 1) sequence.witness = last;
-      for (const ApplyInput& input : apply_inputs(one.of(), s)) {
-        if (input.optional && std::count(one.present.begin(), one.present.end(), input.name) == 0) continue;
-        const Vector& x = data.at(input.name);
-        Matrix rows;
-        const auto row = [&](std::int64_t at, int n) {
-          rows.emplace_back(x.begin() + static_cast<std::ptrdiff_t>(at),
-                            x.begin() + static_cast<std::ptrdiff_t>(at + n));
-        };
-        if (input.name == "s0") {
-          for (int v = 0; v < s.V; ++v) row(((std::int64_t{b} * s.H + h) * s.V + v) * s.K, s.K);
-        } else if (input.shape.find('T') == std::string::npos) {  // one row: [H], [H,V,K], [B,H,K,K]
-          int n = 1;
-          for (const int d : input.dims) n *= d;
-          const int item = input.shape[1] == 'H' ? h : input.shape[1] == 'B' ? b * s.H + h : 0;
-          n /= input.shape[1] == 'H' ? s.H : input.shape[1] == 'B' ? s.B * s.H : 1;
-          row(std::int64_t{item} * n, n);
-        } else {
-          const bool wide = input.shape.back() == ']' && input.shape[input.shape.size() - 2] != 'H';
-          const bool per_write = input.shape.find('N') != std::string::npos;
-          const int n = wide ? input.dims.back() : 1, M = s.T * (per_write ? s.N : 1);
-          for (int t = 0; t < M; ++t) row(((std::int64_t{b} * M + t) * s.H + h) * n, n);
-        }
-        if (input.name == "q") {
-          sequence.q = rows;
-        } else if (input.name == "k") {
-          sequence.k = rows;
-        } else if (input.name == "v") {
-          sequence.v = rows;
-        } else {
-          sequence.in[input.name] = rows;
-        }
-      }
       if (options.has("memory.key_norm") && options.get_string("memory.key_norm") != "none") {
         const bool l2 = options.get_string("memory.key_norm") == "l2";
         for (Matrix* rows : {&sequence.q, &sequence.k}) {

@@ -215,21 +215,7 @@ TEST_P(MemoryApply, HardDataStaysFiniteAndExact) {
   const Options options = one.options();
   for (const HardCase& hard : hard_cases()) {
     ApplyData data = apply_data(one, 13);
-    Sequence sequence{.T = s.T, .K = s.K, .V = s.V, .options = options};
-    std::map<std::string, Matrix*> rows;
-    for (const ApplyInput& input : apply_inputs(one.of(), s)) {
-      if (starts(input)) continue;
-      Matrix& to = input.name == "q"   ? sequence.q
-                   : input.name == "k" ? sequence.k
-                   : input.name == "v" ? sequence.v
-                                       : sequence.in[input.name];
-      rows[input.name] = &to;
-      const Vector& x = data.at(input.name);
-      const bool wide = input.shape[input.shape.size() - 2] != 'H';
-      const bool one_row = input.shape.find('T') == std::string::npos;
-      const auto n = one_row ? std::ssize(x) : static_cast<std::ptrdiff_t>(wide ? input.dims.back() : 1);
-      for (auto at = x.begin(); at != x.end(); at += n) to.emplace_back(at, at + n);
-    }
+    Sequence sequence = sequence_of(one, options, data, 0, 0);
     hard.change(sequence);
     // Only memories with beta_max have rates above 1.
     if (!options.has("memory.beta_max") && sequence.has("beta")) {
@@ -237,10 +223,11 @@ TEST_P(MemoryApply, HardDataStaysFiniteAndExact) {
         for (double& x : row) x = std::min(x, 1.0);
       }
     }
-    for (const auto& [name, from] : rows) {
-      Vector& x = data[name];
+    for (const ApplyInput& input : apply_inputs(one.of(), s)) {
+      if (starts(input)) continue;
+      Vector& x = data[input.name];
       x.clear();
-      for (const Vector& row : *from) x.insert(x.end(), row.begin(), row.end());
+      for (const Vector& row : rows_of(sequence, input.name)) x.insert(x.end(), row.begin(), row.end());
     }
     const Vector want = oracle_read(one, data);
     const bool explodes =
@@ -340,7 +327,7 @@ TEST_P(MemoryApply, GoesOnFromACarriedState) {
   if (kind.states.empty()) GTEST_SKIP() << "keeps its keys, not a state";
   std::vector<ApplyCase> cases;  // by default; with wider keys; divided by a state that is another sum
   for (const auto& given : std::vector<std::map<std::string, OptionValue>>{
-           {}, {{"feature_map", std::string("dpfp")}}, {{"read_norm", std::string("attention")}}}) {
+           {}, {{"feature_map", "dpfp"}}, {{"read_norm", "attention"}}}) {
     ApplyCase one{GetParam(), given.empty() ? "whole" : given.begin()->first, sizes(), given, {}};
     one.sizes.B = 1;
     try {
@@ -395,7 +382,7 @@ TEST_P(MemoryApply, EveryOptionOfApplyCounts) {
     ApplyCase bare{GetParam(), divided ? "divided" : "bare", sizes(), {}, {}};
     bare.sizes = with_letters(kind, bare.sizes, {});
     if (divided && !apply_options(kind, bare.sizes, {}).has("memory.read_norm")) continue;
-    if (divided) bare.given["read_norm"] = std::string("attention");
+    if (divided) bare.given["read_norm"] = "attention";
     for (const OptionSpec& extra : apply_extra_options(kind)) {
       const auto other = others.find(extra.name);
       if (other == others.end()) continue;

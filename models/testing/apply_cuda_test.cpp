@@ -10,10 +10,7 @@ namespace {
 
 /// Sizes that end inside the kernels' chunks, warps and tiles, and one that fills them.
 std::vector<ApplySizes> sizes_of(const std::string& memory) {
-  int writes = 1;
-  for (const OptionSpec& o : find_memory(memory)->options) {
-    if (o.name == "writes") writes = 2;
-  }
+  const int writes = has_option(*find_memory(memory), "writes") ? 2 : 1;
   return {{.B = 2, .T = 7, .H = 2, .K = 3, .V = 3, .N = writes},
           {.B = 1, .T = 70, .H = 2, .K = 16, .V = 16, .N = writes},
           {.B = 1, .T = 130, .H = 1, .K = 64, .V = 64, .N = writes}};

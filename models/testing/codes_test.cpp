@@ -4,8 +4,8 @@
 
 #include <cmath>
 
-#include "kernels/testing/compare.h"
 #include "models/testing/differences.h"
+#include "models/testing/packs.h"
 
 namespace crosstalk::checks {
 namespace {
@@ -17,7 +17,7 @@ Options options_of(const std::string& memory, std::vector<std::pair<std::string,
   Options options;
   options.set("memory.name", kind.name);
   options.set("model.d_key", std::int64_t{kDKey});
-  options.set("model.key_codes", std::string("frozen"));
+  options.set("model.key_codes", "frozen");
   options.set("model.value_codes", std::int64_t{kSize});
   for (const auto& [key, value] : changes) options.set(key, value);
   fill_defaults(options, "memory", kind.options);
@@ -33,17 +33,17 @@ ModelShape shape() {
 bool is_code(const std::string& name) { return name == "key_embedding" || name == "value_codes"; }
 
 template <class Real>
-void give_example(ModelRun<Real>& run, std::uint64_t seed) {
+void give_example(ModelRun<Real>& run, int r, std::uint64_t seed) {
   RandomStream random(seed, RandomDomain::task_train, 7);
-  run.set_parameters(0, run.random_parameters(seed));
-  run.set_batch(0, random_batch(random, kB, run.shape.sequence, kKeys, kValues));
+  run.set_parameters(r, run.random_parameters(seed));
+  run.set_batch(r, random_batch(random, kB, run.shape.sequence, kKeys, kValues));
 }
 
 // y = sum_t v_t (k_t.q), logits C (W_o y + b_o), with v_t a code and k_t, q projections of codes.
 TEST(Codes, TheSumRuleReadsCodesAndScoresThem) {
-  ModelRun<double> run(options_of("linear_attention", {{"memory.feature_map", std::string("identity")},
-                                                       {"memory.read_norm", std::string("none")}}),
-                       shape(), 1, false);
+  ModelRun<double> run(
+      options_of("linear_attention", {{"memory.feature_map", "identity"}, {"memory.read_norm", "none"}}),
+      shape(), 1, false);
   const Parameters p = run.random_parameters(3);
   run.set_parameters(0, p);
   HandBatch batch(kB, run.shape.sequence);
@@ -103,7 +103,7 @@ TEST(Codes, AreFrozenAndAllElseLearns) {
   for (const char* memory : {"linear_attention", "delta", "softmax", "gated_delta"}) {
     SCOPED_TRACE(memory);
     ModelRun<double> run(options_of(memory), shape(), 1, true);
-    give_example(run, 5);
+    give_example(run, 0, 5);
     run.forward();
     run.backward();
     auto& block = run.model.parameters();
@@ -133,36 +133,24 @@ TEST(Codes, AreFrozenAndAllElseLearns) {
 
 // Codes and packs: a replica's bits do not depend on its neighbours.
 TEST(Codes, TrainAsIfAlone) {
-  ModelRun<float> pack(options_of("delta"), shape(), 2, true), alone(options_of("delta"), shape(), 1, true);
-  for (int r = 0; r < 2; ++r) {
-    RandomStream random(static_cast<std::uint64_t>(r), RandomDomain::task_train, 7);
-    const HandBatch batch = random_batch(random, kB, pack.shape.sequence, kKeys, kValues);
-    const Parameters p = pack.random_parameters(static_cast<std::uint64_t>(r));
-    pack.set_parameters(r, p), pack.set_batch(r, batch);
-    if (r == 1) alone.set_parameters(0, p), alone.set_batch(0, batch);
-  }
-  for (int step = 0; step < 3; ++step) pack.train_step(), alone.train_step();
-  const auto a = pack.model.parameters().values(), b = alone.model.parameters().values();
-  EXPECT_TRUE(same_numbers("parameters", a.at(1), b.at(0), b.size()));
+  expect_as_alone<float>(options_of("delta"), shape(), 2, 1, [](auto& run, int r, int identity) {
+    give_example(run, r, static_cast<std::uint64_t>(identity));
+  });
 }
 
 TEST(Codes, BelongToTheRetrievalModel) {
   for (const char* model : {"language", "probe"})
     for (const auto& [key, value] : std::vector<std::pair<std::string, OptionValue>>{
-             {"model.key_codes", std::string("frozen")}, {"model.value_codes", std::int64_t{8}}}) {
+             {"model.key_codes", "frozen"}, {"model.value_codes", 8}}) {
       Options options;
-      options.set("memory.name", std::string("delta"));
+      options.set("memory.name", "delta");
       options.set("model.name", std::string(model));
       options.set(key, value);
       fill_defaults(options, "memory", find_memory("delta")->options);
       fill_defaults(options, "model", model_options());
       const bool language = std::string(model) == "language";
-      try {
-        resolve_model(options, {language ? 0 : kKeys, kValues, false, language ? kKeys : 0});
-        ADD_FAILURE() << model << " " << key;
-      } catch (const OptionError& error) {
-        EXPECT_EQ(error.key, key);
-      }
+      const Vocabulary vocabulary = {language ? 0 : kKeys, kValues, false, language ? kKeys : 0};
+      EXPECT_EQ(refused([&] { resolve_model(options, vocabulary); }).key, key) << model;
     }
   const Options derived = options_of("delta");
   EXPECT_EQ(derived.get_int("model.embedding"), kDKey);

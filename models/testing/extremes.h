@@ -15,8 +15,7 @@ struct Extreme {
   ApplyData data;
 };
 inline Extreme extreme(const std::string& memory, ApplySizes sizes) {
-  for (const OptionSpec& option : find_memory(memory)->options)
-    if (option.name == "writes") sizes.N = 2;
+  if (has_option(*find_memory(memory), "writes")) sizes.N = 2;
   Extreme e{apply_cases(memory, sizes).front(), {}};
   e.data = apply_data(e.one, 23);
   for (const char* name : {"q", "k", "erase_key", "a", "b"})

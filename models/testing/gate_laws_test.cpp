@@ -5,10 +5,9 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "kernels/base/random.h"
-#include "models/memories/memory_file.h"
 #include "models/model.h"
 #include "models/testing/apply_check.h"
+#include "models/testing/given_mixer.h"
 #include "models/testing/law_oracle.h"
 #include "models/testing/random_sequence.h"
 #include "models/testing/variants.h"
@@ -17,61 +16,6 @@ namespace crosstalk::checks {
 namespace {
 
 constexpr int kTokens = 5, kKeys = 3, kValues = 4;
-
-// A model whose projections and parameters are given numbers, and that looks at every input of a memory.
-class LawMixer final : public Mixer<double> {
- public:
-  struct Given {
-    Var<double> x;
-    int writes;  ///< rows a token; 0: one for the model
-  };
-  std::map<std::string, Given> given;
-  std::map<std::string, Var<double>> made;
-
-  LawMixer(Graph<double>& target, const Options& options_, int writes)
-      : Mixer(target, options_,
-              {1, kTokens, kTokens, static_cast<int>(options_.get_int("model.heads")), kKeys,
-               static_cast<int>(head_d_dot(options_)), kValues, writes}) {}
-
-  Var<double> keys() override { return leaf("k", {1, T * N, H, d}, N); }
-  Var<double> queries() override { return leaf("q", {1, T, H, d}, 1); }
-  Var<double> values() override { return leaf("v", {1, T * N, H, V}, N); }
-  const Tensor<std::int32_t>* position() const override { return nullptr; }
-  Var<double> token(const std::string& name, int width, std::optional<Init>, Through,
-                    bool per_write) override {
-    const int writes = per_write ? N : 1;
-    return leaf(name, {1, T * writes, H, width}, writes);
-  }
-  Var<double> parameter(const std::string& name, std::vector<int> dims, Init) override {
-    return leaf(name, {1, 1, dims[0], dims.size() == 2 ? dims[1] : 1}, 0);
-  }
-  Var<double> input(const std::string& name, const std::function<Var<double>()>& law) override {
-    const Var<double> x = law();
-    graph.keep(x.variable->root());
-    return made[name] = x;
-  }
-  void note(const std::string& name, Var<double> x) override {
-    if (name == "written_key") input(name, [&] { return x; });
-  }
-  Variable<double>* omega(int) override { throw std::logic_error("laws have no random features"); }
-
-  void fill() {
-    for (auto& [name, one] : given) {
-      std::uint32_t stream = 0;
-      for (const char c : name) stream = 31 * stream + static_cast<unsigned char>(c);
-      RandomStream random(1, RandomDomain::initialisation, stream);
-      Tensor<double> x = one.x.variable->value;
-      for (std::int64_t i = 0; i < x.size(); ++i) x.at(0)[i] = 6 * random.uniform() - 3;
-    }
-  }
-
- private:
-  Var<double> leaf(const std::string& name, std::initializer_list<Dimension> dims, int writes) {
-    auto [at, is_new] = given.try_emplace(name);
-    if (is_new) at->second = {{&graph, graph.variable(dims, false)}, writes};
-    return at->second.x;
-  }
-};
 
 // Row `row` of [1,rows,H,n], or of [1,1,H,n].
 Vector row_of(const Tensor<double>& x, int row, int head) {
@@ -85,11 +29,13 @@ template <class Look>
 void each_input(const Memory& memory, const Options& options, const Look& look) {
   Graph<double> graph(Device::cpu, 1, false);
   const int writes = options.has("memory.writes") ? static_cast<int>(options.get_int("memory.writes")) : 1;
-  LawMixer mixer(graph, options, writes);
+  const int heads = static_cast<int>(options.get_int("model.heads")),
+            features = static_cast<int>(head_d_dot(options));
+  GivenMixer mixer(graph, options, {1, kTokens, kTokens, heads, kKeys, features, kValues, writes});
   const Var<double> o = memory.build(mixer);
   graph.keep(o.variable->root());
   graph.plan();
-  mixer.fill();
+  mixer.fill([](const Init&, double u, std::int64_t) { return 6 * u - 3; });
   graph.forward({});
   std::vector<MemoryInput> inputs = memory.inputs;
   inputs.push_back({"written_key"});
@@ -202,9 +148,8 @@ bool differs(const Memory& memory) {
   }
   // With one head alone, beside the sequence, or by eps: held by oracle_test.cpp.
   bool found = false;
-  if (std::any_of(memory.options.begin(), memory.options.end(),
-                  [](const OptionSpec& o) { return o.name == "read_norm"; })) {
-    const Options divided = option("eps", 0.3, option("read_norm", std::string("attention")));
+  if (has_option(memory, "read_norm")) {
+    const Options divided = option("eps", 0.3, option("read_norm", "attention"));
     Sequence s = random_sequence(divided, 5, 3, 3, 1);
     for (Matrix* rows : {&s.q, &s.k})
       for (Vector& row : *rows)

@@ -9,66 +9,10 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/base/random.h"
-#include "models/memories/memory_file.h"
+#include "models/testing/given_mixer.h"
 #include "models/testing/variants.h"
 
 namespace crosstalk::checks {
-
-/// A model of one token whose projections give their biases.
-class StartMixer final : public Mixer<double> {
- public:
-  std::map<std::string, Var<double>> made;
-
-  StartMixer(Graph<double>& target, const Options& options_, int size, double depth)
-      : Mixer(target, options_,
-              {1, 1, 1, static_cast<int>(options_.get_int("model.heads")), size, size, size, 1}),
-        depth_(depth) {}
-  Var<double> keys() override { return leaf("k", {1, 1, H, d}, Init::normal(1)); }
-  Var<double> queries() override { return leaf("q", {1, 1, H, d}, Init::normal(1)); }
-  Var<double> values() override { return leaf("v", {1, 1, H, V}, Init::normal(1)); }
-  const Tensor<std::int32_t>* position() const override { return nullptr; }
-  double depth() const override { return depth_; }
-  Var<double> token(const std::string& name, int width, std::optional<Init> bias, Through, bool) override {
-    return leaf(name, {1, 1, H, width}, bias.value_or(Init::constant(0)));
-  }
-  Var<double> parameter(const std::string& name, std::vector<int> dims, Init init) override {
-    int of_row = 1;
-    for (std::size_t i = 1; i < dims.size(); ++i) of_row *= dims[i];
-    return leaf(name, {1, 1, dims[0], of_row}, init);
-  }
-  Var<double> input(const std::string& name, const std::function<Var<double>()>& law) override {
-    const Var<double> x = law();
-    graph.keep(x.variable->root());
-    return made[name] = x;
-  }
-  Variable<double>* omega(int) override { throw std::logic_error("no random features"); }
-
-  void draw() {
-    for (auto& [name, one] : leaves_) {
-      std::uint32_t stream = 0;
-      for (const char c : name) stream = 31 * stream + static_cast<unsigned char>(c);
-      const Tensor<double> x = one.x.variable->value;
-      for (int r = 0; r < x.R; ++r) {
-        RandomStream random(static_cast<std::uint64_t>(r + 1), RandomDomain::initialisation, stream);
-        for (std::int64_t i = 0; i < x.size(); ++i) x.at(r)[i] = one.init.value(random.uniform(), i);
-      }
-    }
-  }
-
- private:
-  struct Leaf {
-    Var<double> x;
-    Init init;
-  };
-  Var<double> leaf(const std::string& name, std::initializer_list<Dimension> dims, const Init& init) {
-    auto [at, is_new] = leaves_.try_emplace(name);
-    if (is_new) at->second = {{&graph, graph.variable(dims, false)}, init};
-    return at->second.x;
-  }
-  std::map<std::string, Leaf> leaves_;
-  double depth_;
-};
 
 /// The numbers of an input at the start, of `heads` heads of size d, draw after draw.
 inline std::vector<double> input_at_start(
@@ -81,11 +25,11 @@ inline std::vector<double> input_at_start(
   for (const auto& [key, value] : settings) options.set(key, value);
   kind.resolve(options);
   Graph<double> graph(Device::cpu, draws, false);
-  StartMixer mixer(graph, options, d, depth);
+  GivenMixer mixer(graph, options, {1, 1, 1, heads, d, d, d, 1}, depth);
   const Var<double> o = kind.build(mixer);
   graph.keep(o.variable->root());
   graph.plan();
-  mixer.draw();
+  mixer.fill([](const Init& init, double u, std::int64_t i) { return init.value(u, i); });
   graph.forward({});
   const Tensor<double> x = mixer.made.at(input).variable->value;
   std::vector<double> numbers;

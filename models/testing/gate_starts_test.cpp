@@ -89,7 +89,7 @@ TEST_P(GateStarts, OfFurtherDecaysAreStated) {
     if (found == stated_input_starts().end()) {
       ADD_FAILURE() << fmt::format(
           "models/memories/{0}_test.cpp does not state the half-life that {1} starts with. By its laws and inits it is\n"
-          "#include \"models/testing/gate_starts.h\"\nCROSSTALK_INPUT_START({0}, {1}, {2:.4g});",
+          "CROSSTALK_INPUT_START({0}, {1}, {2:.4g});",
           kind.name, input.name, median);
       continue;
     }

@@ -29,9 +29,7 @@ double projected(const std::string& name, const double* x, std::int64_t n) {
 using Numbers = std::vector<std::pair<std::string, double>>;
 
 void add_applied(const std::string& memory, Numbers& all) {
-  const bool often = std::any_of(find_memory(memory)->options.begin(), find_memory(memory)->options.end(),
-                                 [](const OptionSpec& o) { return o.name == "writes"; });
-  const int N = often ? 2 : 1;
+  const int N = has_option(*find_memory(memory), "writes") ? 2 : 1;
   const ApplySizes shapes[] = {{.B = 2, .T = 7, .H = 2, .K = 3, .V = 3, .N = N},
                                {.B = 1, .T = 9, .H = 1, .K = 4, .V = 2, .N = N},
                                {.B = 1, .T = 1, .H = 2, .K = 2, .V = 4, .N = N}};
@@ -90,7 +88,7 @@ void add_models(const std::string& memory, Numbers& all) {
     } catch (const OptionError&) {  // what is refused has no numbers
     }
     try {
-      Settings wide = {{"model.heads", std::int64_t{2}}};
+      Settings wide = {{"model.heads", 2}};
       wide.insert(wide.end(), set.begin(), set.end());
       add_model(name + " language", language_options_of(memory, wide), language_shape(), all);
     } catch (const std::exception&) {

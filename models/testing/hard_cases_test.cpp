@@ -5,6 +5,7 @@
 #include "models/apply_model.h"
 #include "models/memory.h"
 #include "models/testing/random_sequence.h"
+#include "models/testing/variants.h"
 
 namespace crosstalk::checks {
 namespace {
@@ -26,9 +27,7 @@ int columns_of(const Memory& memory, const MemoryInput& input) {
 // Random numbers in the ranges that the memory declares.
 Sequence ordinary(const std::string& name, const Options& options) {
   const Memory& memory = *find_memory(name);
-  const bool often = std::any_of(memory.options.begin(), memory.options.end(),
-                                 [](const OptionSpec& option) { return option.name == "writes"; });
-  const int writes = often ? 3 : 1;
+  const int writes = has_option(memory, "writes") ? 3 : 1;
   Sequence s = random_sequence(options, kTokens, kKeys, kValues, 1, writes);
   to_unit_length(s.k);
   std::uint64_t seed = 2;
@@ -46,7 +45,7 @@ Sequence ordinary(const std::string& name, const Options& options) {
 }
 
 TEST(HardCases, EveryOracleStaysFinite) {
-  const Options options = option("window", std::int64_t{7});
+  const Options options = option("window", 7);
   for (const Memory& memory : all_memories())
     for (const HardCase& hard : hard_cases()) {
       Sequence s = ordinary(memory.name, options);

@@ -14,8 +14,6 @@ namespace {
 
 constexpr int kLength = 6;
 
-OptionValue word(const char* text) { return OptionValue(std::string(text)); }
-
 /// One sequence of tokens 0, 1, .. in a model with these settings, its parameters random but for some: what is looked at, and
 /// the logits.
 class Seen {
@@ -70,14 +68,13 @@ void expect_near(const Vector& got, const Vector& want) {
 }
 
 TEST(InputShift, AShareOfZeroIsNoShift) {
-  const Seen plain({{"model.out_gate", word("silu")}});
-  const Seen shifted({{"model.input_shift", word("static")}, {"model.out_gate", word("silu")}},
-                     {{"input_shift.", 0}});
+  const Seen plain(Settings{{"model.out_gate", "silu"}});
+  const Seen shifted({{"model.input_shift", "static"}, {"model.out_gate", "silu"}}, {{"input_shift.", 0}});
   for (int t = 0; t < kLength; ++t) expect_near(shifted.logits(t), plain.logits(t));
 }
 
 TEST(InputShift, AShareOfOneSeesTheTokenBefore) {
-  const Seen plain({}), shifted({{"model.input_shift", word("static")}}, {{"input_shift.", 1}});
+  const Seen plain({}), shifted({{"model.input_shift", "static"}}, {{"input_shift.", 1}});
   for (const char* name : {"q", "k", "v"}) {
     for (int t = 1; t < kLength; ++t) expect_near(shifted.row(name, t), plain.row(name, t - 1));
     expect_near(shifted.row(name, 0), Vector(shifted.row(name, 0).size(), 0));  // nothing stands before it
@@ -86,7 +83,7 @@ TEST(InputShift, AShareOfOneSeesTheTokenBefore) {
 
 TEST(InputShift, EveryProjectionHasAShareOfItsOwn) {
   const Seen plain({}),
-      shifted({{"model.input_shift", word("static")}},
+      shifted({{"model.input_shift", "static"}},
               {{"input_shift.query", 0}, {"input_shift.key", 1}, {"input_shift.value", 0.25}});
   for (int t = 1; t < kLength; ++t) {
     expect_near(shifted.row("q", t), plain.row("q", t));
@@ -99,8 +96,7 @@ TEST(InputShift, EveryProjectionHasAShareOfItsOwn) {
 
 // With weights of 0 behind the tanh the token decides nothing; with others it does.
 TEST(InputShift, ATokenDecidesByWhatPassesItsTanh) {
-  const Settings token = {{"model.input_shift", word("token")}},
-                 fixed = {{"model.input_shift", word("static")}};
+  const Settings token = {{"model.input_shift", "token"}}, fixed = {{"model.input_shift", "static"}};
   const std::map<std::string, double> share = {{"input_shift.query", 0.5},
                                                {"input_shift.key", 0.5},
                                                {"input_shift.value", 0.5},
@@ -117,9 +113,9 @@ TEST(InputShift, ATokenDecidesByWhatPassesItsTanh) {
 
 // RWKV-7, layer 0 of 2: 1 - (n / N)^0.2 for what asks, 0.9 for decays, 0.7 for keys; half of the exponents in layer 1.
 TEST(InputShift, StartsAsTheRampsOfItsSource) {
-  const Options options = language_options_of("linear_attention", {{"model.input_shift", word("static")},
-                                                                   {"model.input_shift_start", word("rwkv7")},
-                                                                   {"model.layers", std::int64_t{2}}});
+  const Options options = language_options_of(
+      "linear_attention",
+      {{"model.input_shift", "static"}, {"model.input_shift_start", "rwkv7"}, {"model.layers", 2}});
   ModelRun<double> run(options, language_shape(), 1, true);
   run.model.initialise(0, 1);
   for (int layer = 0; layer < 2; ++layer) {

@@ -106,8 +106,7 @@ TEST_F(LanguageOnCuda, EveryKindOfBlockIsTheCpus) {
                                             run_language<double>(Device::cpu, options, small(), 2, 1, 7),
                                             1e-9));
   }
-  const Options positions = on_gpu(
-      "softmax", {{"model.positions", std::string("learned")}, {"model.max_length", std::int64_t{30}}});
+  const Options positions = on_gpu("softmax", {{"model.positions", "learned"}, {"model.max_length", 30}});
   expect_the_same(run_language<double>(Device::cuda, positions, small(), 2, 1, 7),
                   run_language<double>(Device::cpu, positions, small(), 2, 1, 7), 1e-9);
 }
@@ -129,10 +128,10 @@ TEST_F(LanguageOnCuda, AReplicaHasTheSameBitsAlone) {
 TEST_F(LanguageOnCuda, SizesOfAStudy) {
   ModelShape shape{0, 300, false, 16, {128, 1, 24}, 300};
   const Options options = language_options_of("softmax",
-                                              {{"model.width", std::int64_t{64}},
-                                               {"model.layers", std::int64_t{2}},
-                                               {"model.stack", std::string("base_conv memory")},
-                                               {"model.mlp", std::string("gelu")},
+                                              {{"model.width", 64},
+                                               {"model.layers", 2},
+                                               {"model.stack", "base_conv memory"},
+                                               {"model.mlp", "gelu"},
                                                {"model.embed_dropout", 0.1}},
                                               shape.vocabulary());
   const LanguageResult want = run_language<double>(Device::cpu, options, shape, 1, 0, 3);
@@ -152,7 +151,7 @@ TEST_F(LanguageOnCuda, RoundedBetweenMapsAndAttention) {
     const Options options = language_options_of("softmax",
                                                 {{"model.width", std::int64_t{width}},
                                                  {"model.heads", std::int64_t{heads}},
-                                                 {"model.layers", std::int64_t{2}},
+                                                 {"model.layers", 2},
                                                  {"model.bias", true},
                                                  {"model.weight_deviation", 0.1}},
                                                 shape.vocabulary());
@@ -209,7 +208,7 @@ TEST_F(LanguageOnCuda, RecurrencesInRoundedFormats) {
       const Options options = language_options_of(memory,
                                                   {{"model.width", std::int64_t{width}},
                                                    {"model.heads", std::int64_t{heads}},
-                                                   {"model.layers", std::int64_t{2}},
+                                                   {"model.layers", 2},
                                                    {"model.weight_deviation", 0.1}},
                                                   shape.vocabulary());
       const LanguageResult want = run_language<double>(Device::cpu, options, shape, 2, 1, 3);
@@ -242,9 +241,9 @@ TEST_F(LanguageOnCuda, WeightsByTilesInBf16) {
       if (T > 20 && few_replicas()) continue;  // under compute-sanitizer
       const ModelShape shape{0, 100, false, 2, {T, 1, Q}, 100};
       const Options options = language_options_of(memory,
-                                                  {{"model.width", std::int64_t{64}},
+                                                  {{"model.width", 64},
                                                    {"model.heads", std::int64_t{heads}},
-                                                   {"model.layers", std::int64_t{2}},
+                                                   {"model.layers", 2},
                                                    {"model.weight_deviation", 0.1}},
                                                   shape.vocabulary());
       const auto run = [&](int R, int place, std::uint64_t seed) {
@@ -273,11 +272,9 @@ TEST_F(LanguageOnCuda, WeightsByTilesInBf16) {
 TEST_F(LanguageOnCuda, ARoundedReplicaHasTheSameBitsAlone) {
   for (const char* memory : {"softmax", "deltanet", "gated_delta", "kda", "gla", "rwkv7"}) {
     const ModelShape shape{0, 100, false, few_replicas() ? 2 : 64, {40, 1, 9}, 100};
-    const Options options = language_options_of(memory,
-                                                {{"model.width", std::int64_t{64}},
-                                                 {"model.layers", std::int64_t{2}},
-                                                 {"model.weight_deviation", 0.1}},
-                                                shape.vocabulary());
+    const Options options = language_options_of(
+        memory, {{"model.width", 64}, {"model.layers", 2}, {"model.weight_deviation", 0.1}},
+        shape.vocabulary());
     for (const Precision format : {Precision::tf32, Precision::bf16}) {
       SCOPED_TRACE(fmt::format("{} {}", memory, format == Precision::tf32 ? "tf32" : "bf16"));
       const LanguageResult pack = run_language<float>(Device::cuda, options, shape, 3, 2, 7, format),
@@ -296,17 +293,17 @@ TEST_F(LanguageOnCuda, LayersAsPublishedInBf16) {
     for (const auto& [width, Q] : {std::pair{64, 70}, {128, 70}, {128, 9}}) {
       const ModelShape shape{0, 100, false, 8, {70, 1, Q}, 100};
       Settings settings = {{"model.width", std::int64_t{width}},
-                           {"model.heads", std::int64_t{1}},
-                           {"model.layers", std::int64_t{2}},
-                           {"model.mlp", std::string("swiglu")},
+                           {"model.heads", 1},
+                           {"model.layers", 2},
+                           {"model.mlp", "swiglu"},
                            {"model.weight_deviation", 0.1}};
       if (std::string(memory) != "rope") {
-        settings.insert(settings.end(), {{"model.short_conv", std::string("qkv")},
+        settings.insert(settings.end(), {{"model.short_conv", "qkv"},
                                          {"model.short_conv_bias", true},
-                                         {"model.silu", std::string("qkv")},
-                                         {"model.out_norm", std::string("rms")},
-                                         {"model.out_norm_gain", std::string("shared")},
-                                         {"model.out_gate", std::string("silu")}});
+                                         {"model.silu", "qkv"},
+                                         {"model.out_norm", "rms"},
+                                         {"model.out_norm_gain", "shared"},
+                                         {"model.out_gate", "silu"}});
       }
       if (std::string(memory) != "rope" && std::string(memory) != "mesa")
         settings.push_back({"model.d_value", std::int64_t{2 * width}});
@@ -332,12 +329,10 @@ TEST_F(LanguageOnCuda, LayersAsPublishedInBf16) {
 // Which kernels run follows the GPU's shared memory, and the record says so.
 TEST_F(LanguageOnCuda, FormsFollowSharedMemory) {
   const ModelShape shape{0, 100, false, 64, {128, 1, 9}, 100};
-  const Options options = language_options_of("softmax",
-                                              {{"model.width", std::int64_t{128}},
-                                               {"model.heads", std::int64_t{1}},
-                                               {"model.layers", std::int64_t{1}},
-                                               {"model.weight_deviation", 0.1}},
-                                              shape.vocabulary());
+  const Options options = language_options_of(
+      "softmax",
+      {{"model.width", 128}, {"model.heads", 1}, {"model.layers", 1}, {"model.weight_deviation", 0.1}},
+      shape.vocabulary());
   const LanguageResult want = run_language<double>(Device::cpu, options, shape, 1, 0, 3);
   for (const auto& [kib, form] :
        {std::pair{227, "attend_mix:whole"}, {163, "attend_mix:whole"}, {99, "attend_mix:tiles"}}) {
@@ -356,10 +351,10 @@ TEST_F(LanguageOnCuda, WideValuesAreReadByChunks) {
   const ModelShape shape{0, 100, false, 4, {150, 1, 9}, 100};
   for (const char* memory : {"deltanet", "gated_delta", "kda", "gla", "rwkv7"}) {
     const Options options = language_options_of(memory,
-                                                {{"model.width", std::int64_t{64}},
-                                                 {"model.d_value", std::int64_t{384}},
-                                                 {"model.heads", std::int64_t{2}},
-                                                 {"model.layers", std::int64_t{1}},
+                                                {{"model.width", 64},
+                                                 {"model.d_value", 384},
+                                                 {"model.heads", 2},
+                                                 {"model.layers", 1},
                                                  {"model.weight_deviation", 0.1}},
                                                 shape.vocabulary());
     const LanguageResult want = run_language<double>(Device::cpu, options, shape, 1, 0, 3);
@@ -374,8 +369,7 @@ TEST_F(LanguageOnCuda, WideValuesAreReadByChunks) {
 }
 
 TEST_P(MemoryInLanguageOnCuda, IsTheCpus) {
-  const Options options =
-      on_gpu(GetParam(), {{"model.heads", std::int64_t{2}}, {"model.layers", std::int64_t{2}}});
+  const Options options = on_gpu(GetParam(), {{"model.heads", 2}, {"model.layers", 2}});
   expect_the_same(run_language<double>(Device::cuda, options, small(), 2, 1, 7),
                   run_language<double>(Device::cpu, options, small(), 2, 1, 7), 1e-8);
 }

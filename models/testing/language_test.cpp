@@ -11,11 +11,10 @@
 #include "models/mixers/language_model.h"
 #include "models/mixers/stack_fuzz.h"
 #include "models/testing/differences.h"
+#include "models/testing/packs.h"
 
 namespace crosstalk::checks {
 namespace {
-
-constexpr int kPack = 3, kSteps = 3;
 
 void check_gradients(const Options& options, const ModelShape& shape, std::uint64_t seed) {
   constexpr int R = 2;
@@ -25,33 +24,12 @@ void check_gradients(const Options& options, const ModelShape& shape, std::uint6
   run.graph->graph.check_guards();
 }
 
-/// Bits after some steps in a pack, with some threads, and alone.
 void check_pack(const Options& options, const ModelShape& shape, int threads) {
-  Exec parallel;
-  parallel.threads = threads;
-  // Small enough that gradient descent on a network (titans_mlp) does not leave the numbers of fp32.
-  constexpr double kSize = 0.5;
-  ModelRun<float> pack(options, shape, kPack, true);
-  for (int r = 0; r < kPack; ++r) {
-    give_example(pack, r, static_cast<std::uint64_t>(40 + (r * 2 + 1) % kPack), kSize);
-    pack.set_rate(r, 1e-2 * (1 + r));
-  }
-  for (int step = 0; step < kSteps; ++step) pack.train_step(parallel);
-  for (int r = 0; r < kPack; ++r) {
-    ModelRun<float> alone(options, shape, 1, true);
-    give_example(alone, 0, static_cast<std::uint64_t>(40 + (r * 2 + 1) % kPack), kSize);
-    alone.set_rate(0, 1e-2 * (1 + r));
-    for (int step = 0; step < kSteps; ++step) alone.train_step();
-    auto &p = pack.model.parameters(), &q = alone.model.parameters();
-    const auto same = [&](const char* what, const Tensor<float>& a, const Tensor<float>& b) {
-      ASSERT_TRUE(same_numbers(fmt::format("{} of replica {}", what, r), a.at(r), b.at(0), a.size()));
-    };
-    ASSERT_NO_FATAL_FAILURE(same("loss", pack.graph->loss.loss->value, alone.graph->loss.loss->value));
-    ASSERT_NO_FATAL_FAILURE(same("gradients", p.gradients(), q.gradients()));
-    ASSERT_NO_FATAL_FAILURE(same("parameters", p.values(), q.values()));
-    ASSERT_NO_FATAL_FAILURE(same("first moments", p.first_moments(), q.first_moments()));
-  }
-  pack.graph->graph.check_guards();
+  expect_as_alone<float>(options, shape, 3, threads, [](auto& run, int r, int identity) {
+    // Small enough that gradient descent on a network (titans_mlp) does not leave the numbers of fp32.
+    give_example(run, r, static_cast<std::uint64_t>(40 + identity), 0.5);
+    run.set_rate(r, 1e-2 * (1 + identity));
+  });
 }
 
 class MemoryInLanguage : public ::testing::TestWithParam<std::string> {
@@ -63,23 +41,22 @@ TEST_P(MemoryInLanguage, GradientOfEveryParameterIsThatOfTheLoss) {
   const Options o = options();
   if (!smooth(o)) GTEST_SKIP() << "kinks";
   ASSERT_NO_FATAL_FAILURE(check_gradients(o, language_shape(), 60));
-  const Options two = options({{"model.heads", std::int64_t{2}}, {"model.layers", std::int64_t{2}}});
+  const Options two = options({{"model.heads", 2}, {"model.layers", 2}});
   ASSERT_NO_FATAL_FAILURE(check_gradients(two, language_shape(5, 2), 80));
 }
 
 TEST_P(MemoryInLanguage, TrainsAsIfAlone) {
   ASSERT_NO_FATAL_FAILURE(check_pack(options(), language_shape(), 1));
-  ASSERT_NO_FATAL_FAILURE(
-      check_pack(options({{"model.heads", std::int64_t{2}}}), language_shape(19, 4, 0, 3), 2));
+  ASSERT_NO_FATAL_FAILURE(check_pack(options({{"model.heads", 2}}), language_shape(19, 4, 0, 3), 2));
 }
 
 // The last layer computes rows at which an answer is due as it would compute all.
 TEST_P(MemoryInLanguage, RowsOfTheLastLayerAreThoseOfAll) {
-  for (const Settings& settings : {Settings{}, Settings{{"model.layers", std::int64_t{2}},
-                                                        {"model.heads", std::int64_t{2}},
-                                                        {"model.mlp", std::string("gelu")},
-                                                        {"model.short_conv", std::string("qkv")},
-                                                        {"model.out_gate", std::string("sigmoid")}}}) {
+  for (const Settings& settings : {Settings{}, Settings{{"model.layers", 2},
+                                                        {"model.heads", 2},
+                                                        {"model.mlp", "gelu"},
+                                                        {"model.short_conv", "qkv"},
+                                                        {"model.out_gate", "sigmoid"}}}) {
     const Options o = options(settings);
     ModelRun<double> some(o, language_shape(), 1, true), all(o, language_shape(), 1, true);
     dynamic_cast<LanguageModel<double>&>(all.model).compute_every_row();
@@ -105,7 +82,7 @@ TEST_P(MemoryInLanguage, RowsOfTheLastLayerAreThoseOfAll) {
 // Answers at a token know nothing of the tokens behind it.
 TEST_P(MemoryInLanguage, IsCausal) {
   const ModelShape shape = language_shape(8, 8, 0, 1);
-  const Options o = options({{"model.layers", std::int64_t{2}}});
+  const Options o = options({{"model.layers", 2}});
   ModelRun<double> run(o, shape, 1, false);
   give_example(run, 0, 5);
   RandomStream random(9, RandomDomain::task_train, 7);
@@ -220,8 +197,7 @@ TEST(Language, GradientsAreTheSameInEveryPass) {
 // A decoder makes all answers of the last token and of the place asked: where mixers add nothing, of its embedding.
 TEST(Language, ADecoderReadsTheLastTokenAndThePlace) {
   constexpr int T = 5, D = kWidth, half = D / 2;
-  const Options options = language_options_of(
-      "softmax", {{"model.decoder", std::string("last")}, {"model.norm", std::string("rms")}});
+  const Options options = language_options_of("softmax", {{"model.decoder", "last"}, {"model.norm", "rms"}});
   ModelRun<double> run(options, language_shape(T, 2, 0, 1), 1, false);
   Parameters p = run.random_parameters(3);
   for (double& w : p.at("layers.0.output.weight")) w = 0;
@@ -275,8 +251,8 @@ TEST(Language, ADecoderReadsTheLastTokenAndThePlace) {
 
 // Where mixers add nothing, what the head reads is the norm of an embedded token, of the kind that model.last_norm says.
 TEST(Language, TheLastNormMayBeOfAnotherKind) {
-  const Options options = language_options_of(
-      "softmax", {{"model.norm", std::string("rms")}, {"model.last_norm", std::string("layer")}});
+  const Options options =
+      language_options_of("softmax", {{"model.norm", "rms"}, {"model.last_norm", "layer"}});
   ModelRun<double> run(options, language_shape(4, 1, 0, 1), 1, false);
   Parameters p = run.random_parameters(3);
   EXPECT_EQ(p.count("layers.0.norm.bias"), 0u);
@@ -306,10 +282,10 @@ TEST(Language, TheLastNormMayBeOfAnotherKind) {
 // The token after the last one that is equal to it: two layers of attention learn it in 150 steps.
 TEST(Language, LearnsToRecall) {
   const ModelShape shape = language_shape(9, 1, 0, 32);
-  ModelRun<float> run(language_options_of("softmax", {{"model.layers", std::int64_t{2}},
-                                                      {"model.stack", std::string("base_conv memory")},
+  ModelRun<float> run(language_options_of("softmax", {{"model.layers", 2},
+                                                      {"model.stack", "base_conv memory"},
                                                       {"model.weight_deviation", 0.2},
-                                                      {"model.width", std::int64_t{16}}}),
+                                                      {"model.width", 16}}),
                       shape, 1, true);
   run.model.initialise(0, 1);
   run.set_rate(0, 1e-2);
@@ -340,21 +316,15 @@ TEST(Language, LearnsToRecall) {
 
 std::string refusal(const std::string& memory, const Settings& settings, const std::string& key,
                     const Vocabulary& vocabulary = language_shape().vocabulary()) {
-  try {
-    language_options_of(memory, settings, vocabulary);
-  } catch (const OptionError& error) {
-    EXPECT_EQ(error.key, key) << error.what();
-    return error.what();
-  }
-  ADD_FAILURE() << "accepted";
-  return "";
+  const Refused found = refused([&] { language_options_of(memory, settings, vocabulary); });
+  EXPECT_EQ(found.key, key) << found.why;
+  return found.why;
 }
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 TEST(Language, RefusesWhatHasNoMeaning) {
-  const auto word = [](const char* text) { return OptionValue(std::string(text)); };
   const auto stack = [&](const char* text) {
-    return refusal("softmax", {{"model.stack", word(text)}}, "model.stack");
+    return refusal("softmax", {{"model.stack", text}}, "model.stack");
   };
   EXPECT_TRUE(has(stack("softmax"), "no layer `memory`"));
   EXPECT_TRUE(has(stack("memory gated_dleta"), "did you mean gated_delta"));
@@ -369,25 +339,21 @@ TEST(Language, RefusesWhatHasNoMeaning) {
   EXPECT_TRUE(has(stack("base_conv memory"), "model.layers = 1"));
   EXPECT_TRUE(has(stack("memory(heads=1, heads=1)"), "heads stands twice"));
   EXPECT_TRUE(has(stack("sliding_window(window=3,d_key=8,window=4)"), "window stands twice"));
-  EXPECT_TRUE(has(refusal("softmax", {{"model.heads", std::int64_t{4}}}, "model.heads"), "does not divide"));
-  EXPECT_TRUE(has(refusal("softmax", {{"model.d_value", std::int64_t{5}}, {"model.heads", std::int64_t{2}}},
-                          "model.heads"),
+  EXPECT_TRUE(has(refusal("softmax", {{"model.heads", 4}}, "model.heads"), "does not divide"));
+  EXPECT_TRUE(has(refusal("softmax", {{"model.d_value", 5}, {"model.heads", 2}}, "model.heads"),
                   "model.d_value = 5"));
-  EXPECT_TRUE(
-      has(refusal("softmax", {{"model.embedding", std::int64_t{5}}}, "model.embedding"), "model.width"));
-  EXPECT_TRUE(has(refusal("softmax", {{"model.positions", word("learned")}}, "model.max_length"), "longest"));
-  EXPECT_TRUE(
-      has(refusal("softmax", {{"model.max_length", std::int64_t{5}}}, "model.max_length"), "positions"));
+  EXPECT_TRUE(has(refusal("softmax", {{"model.embedding", 5}}, "model.embedding"), "model.width"));
+  EXPECT_TRUE(has(refusal("softmax", {{"model.positions", "learned"}}, "model.max_length"), "longest"));
+  EXPECT_TRUE(has(refusal("softmax", {{"model.max_length", 5}}, "model.max_length"), "positions"));
   EXPECT_TRUE(has(refusal("softmax", {}, "model.name", {5, 4, false}), "associations"));
-  EXPECT_TRUE(has(refusal("delta", {{"memory.read_norm", word("attention")}}, "memory.read_norm"), "beside"));
-  EXPECT_TRUE(has(refusal("softmax", {{"model.init", word("no.weight = 0")}}, "model.init"),
-                  "layers.0.query.weight"));
+  EXPECT_TRUE(has(refusal("delta", {{"memory.read_norm", "attention"}}, "memory.read_norm"), "beside"));
+  EXPECT_TRUE(
+      has(refusal("softmax", {{"model.init", "no.weight = 0"}}, "model.init"), "layers.0.query.weight"));
 }
 
 TEST(Language, AnyBytesAreAStackOrAreRefused) {
-  for (const std::string& good :
-       {std::string("base_conv memory(heads=2, scale=1.5,bias=true) sliding_window(window=16)"),
-        std::string("memory()\tmemory (heads = 2)\n")}) {
+  for (const std::string good : {"base_conv memory(heads=2, scale=1.5,bias=true) sliding_window(window=16)",
+                                 "memory()\tmemory (heads = 2)\n"}) {
     for (std::size_t at = 0; at < good.size(); ++at) {
       check_stack_reader(good.substr(0, at));
       check_stack_reader(good.substr(at));
@@ -411,40 +377,26 @@ TEST(Language, AStackOfManyLayersIsRefusedInNoTime) {
 
 TEST(Language, RetrievalRefusesWhatIsOfTheLanguageModel) {
   Options options = memory_options(*find_memory("softmax"), 4, kKeys, kValues);
-  options.set("model.width", std::int64_t{128});
-  try {
-    resolve_model(options, {kKeys, kValues});
-    FAIL() << "accepted";
-  } catch (const OptionError& error) {
-    EXPECT_EQ(error.key, "model.width");
-    EXPECT_TRUE(has(error.what(), "model.name = \"language\"")) << error.what();
-  }
-  options.set("model.width", std::int64_t{64});
-  options.set("task.name", std::string("mqar"));
-  try {
-    resolve_model(options, {.values = 4, .tokens = 4});
-    FAIL() << "accepted";
-  } catch (const OptionError& error) {
-    EXPECT_EQ(error.key, "model.name");
-    EXPECT_TRUE(has(error.what(), "task.name = \"mqar\"") &&
-                has(error.what(), "add model.name = \"language\""))
-        << error.what();
-  }
+  options.set("model.width", 128);
+  Refused found = refused([&] { resolve_model(options, {kKeys, kValues}); });
+  EXPECT_EQ(found.key, "model.width");
+  EXPECT_TRUE(found.says("model.name = \"language\"")) << found.why;
+  options.set("model.width", 64);
+  options.set("task.name", "mqar");
+  found = refused([&] { resolve_model(options, {.values = 4, .tokens = 4}); });
+  EXPECT_EQ(found.key, "model.name");
+  EXPECT_TRUE(found.says("task.name = \"mqar\"") && found.says("add model.name = \"language\"")) << found.why;
 }
 
 TEST(Language, LongerSequencesThanPositionsAreRefused) {
-  const Options options = language_options_of(
-      "softmax", {{"model.positions", std::string("learned")}, {"model.max_length", std::int64_t{4}}});
-  try {
-    ModelRun<float> run(options, language_shape(5, 1), 1, false);
-    FAIL() << "accepted";
-  } catch (const OptionError& error) {
-    EXPECT_EQ(error.key, "model.max_length");
-  }
+  const Options options =
+      language_options_of("softmax", {{"model.positions", "learned"}, {"model.max_length", 4}});
+  const Refused found = refused([&] { ModelRun<float>(options, language_shape(5, 1), 1, false); });
+  EXPECT_EQ(found.key, "model.max_length");
 }
 
 TEST(Language, SizesThatAreNotGivenFollowTheWidth) {
-  Options options = language_options_of("softmax", {{"model.width", std::int64_t{48}}});
+  Options options = language_options_of("softmax", {{"model.width", 48}});
   EXPECT_EQ(options.get_int("model.d_key"), 48);
   EXPECT_EQ(options.get_int("model.d_value"), 48);
   Options retrieval = memory_options(*find_memory("softmax"), 0, kKeys, kValues);

@@ -310,12 +310,11 @@ TEST(RankLaw, ReadsThroughFeaturesHaveNoMoreRankThanTheyHave) {
     SCOPED_TRACE(kind.name);
     Options plain = memory_options(kind, kFew, kMany, kMany, kMany);
     if (plain.has("memory.feature_map")) {
-      plain.set("memory.feature_map", std::string("identity"));
-      plain.set("memory.key_norm", std::string("none"));
+      plain.set("memory.feature_map", "identity");
+      plain.set("memory.key_norm", "none");
     }
-    if (plain.has("memory.read_norm")) plain.set("memory.read_norm", std::string("none"));
-    if (plain.has("memory.kernel"))
-      plain.set("memory.kernel", std::string("exp"));  // linear is an inner product
+    if (plain.has("memory.read_norm")) plain.set("memory.read_norm", "none");
+    if (plain.has("memory.kernel")) plain.set("memory.kernel", "exp");  // linear is an inner product
     const Options options = resolved(kind, plain);
     const std::int64_t d = kind.d_dot(options);
     EXPECT_TRUE(d > 0 || !kind.bounded_by_rank);

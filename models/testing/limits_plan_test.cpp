@@ -25,8 +25,8 @@ TEST_P(PlannedForAGpu, InAnySharedMemory) {
       const ModelShape shape{0, 100, false, 64, {s.T, 1, s.Q}, 100};
       Settings settings = {{"model.width", std::int64_t{s.width}},
                            {"model.heads", std::int64_t{s.heads}},
-                           {"model.mlp", std::string("swiglu")},
-                           {"model.layers", std::int64_t{2}}};
+                           {"model.mlp", "swiglu"},
+                           {"model.layers", 2}};
       if (published) settings.insert(settings.end(), kind.published.set.begin(), kind.published.set.end());
       const Options options = language_options_of(GetParam(), settings, shape.vocabulary());
       for (const int kib : {99, 163, 227}) {

@@ -1,4 +1,5 @@
-// The retrieval model of 2021: its memories with every combination of its parts against models/testing/retrieval_oracle.h.
+// The retrieval model against models/testing/retrieval_oracle.h: the memories of 2021 with every combination of their parts, and attention,
+// whose queries stand beside the sequence.
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
@@ -22,6 +23,8 @@ class MemoryOracle : public ::testing::TestWithParam<std::string> {
  protected:
   const Memory& kind() const { return *find_memory(GetParam()); }
 };
+
+class AttentionOracle : public ::testing::TestWithParam<std::string> {};
 
 // y and loss of one replica against the oracle, used slots only.
 template <class Real>
@@ -71,6 +74,25 @@ TEST_P(MemoryOracle, OutputsAndLossAreThoseOfTheEquations) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Of2021, MemoryOracle, every_memory_of_2021(), memory_name);
+
+// Attention: what is read after p tokens is what the oracle reads at the last of them.
+TEST_P(AttentionOracle, ReadsBesideTheSequenceAsAtItsLastToken) {
+  const Memory& kind = *find_memory(GetParam());
+  const Options options = resolved(kind, memory_options(kind, 4, kKeys, kValues, kEmbedding));
+  const ModelShape shape{kKeys, kValues, false, kB, {kT, 2, 5}};
+  const Example example = find_example(options, shape, 7, 1);
+  ModelRun<double> run(options, shape, 1, false);
+  give(run, 0, example);
+  run.forward();
+  const bool rooted = kind.name == "qk_norm" || kind.name == "memory_mosaics";  // 1e-6 under roots
+  compare(run, options, 0, example, rooted ? 2e-5 : 1e-12);
+}
+
+INSTANTIATE_TEST_SUITE_P(Attention, AttentionOracle,
+                         ::testing::Values("softmax", "sliding_window", "alibi", "fox", "kernel_attention",
+                                           "attention_sink", "qk_norm", "rope", "path", "path_fox",
+                                           "memory_mosaics", "stick_breaking"),
+                         memory_name);
 
 }  // namespace
 }  // namespace crosstalk::checks

@@ -26,17 +26,15 @@ struct Measured {
 Options probe_of(const std::string& memory, int d_key, std::map<std::string, OptionValue> changes = {}) {
   const Memory& kind = *find_memory(memory);
   Options options = memory_options(kind, d_key, 4, 4);
-  options.set("model.name", std::string("probe"));
+  options.set("model.name", "probe");
   for (const auto& [key, value] : changes) options.set(key, value);
   return resolved(kind, options);
 }
 /// Sum rule, delta rule, ... of keys as they are.
 Options plain(const std::string& memory, int d_key, std::map<std::string, OptionValue> changes = {}) {
   Options options = memory_options(*find_memory(memory), d_key, 4, 4);
-  for (const auto& [key, value] :
-       std::map<std::string, OptionValue>{{"memory.feature_map", std::string("identity")},
-                                          {"memory.key_norm", std::string("none")},
-                                          {"memory.read_norm", std::string("none")}}) {
+  for (const auto& [key, value] : std::map<std::string, OptionValue>{
+           {"memory.feature_map", "identity"}, {"memory.key_norm", "none"}, {"memory.read_norm", "none"}}) {
     if (options.has(key)) changes.emplace(key, value);
   }
   return probe_of(memory, d_key, std::move(changes));
@@ -146,7 +144,7 @@ TEST(ProbeModel, RidgeRegressionComesToLeastSquares) {
   const auto mesa = [](int n) {
     double error = 0;
     for (std::uint64_t seed = 1; seed <= 4; ++seed)
-      error += measure(plain("mesa", 16, {{"memory.iterations", std::int64_t{60}}}), n, seed).error / 4;
+      error += measure(plain("mesa", 16, {{"memory.iterations", 60}}), n, seed).error / 4;
     return error;
   };
   EXPECT_LT(mesa(8), 1e-4);
@@ -169,7 +167,7 @@ TEST(ProbeModel, DeltaRecallsLessThanTheSumFromThreeQuartersOn) {
 
 TEST(ProbeModel, OrthonormalKeysAreReadExactly) {
   for (const char* memory : {"linear_attention", "delta"}) {
-    const Measured got = measure(plain(memory, 12, {{"model.probe_keys", std::string("orthonormal")}}), 12);
+    const Measured got = measure(plain(memory, 12, {{"model.probe_keys", "orthonormal"}}), 12);
     EXPECT_LT(got.error, 1e-24) << memory;
     EXPECT_NEAR(got.recall, 1, 1e-12);
   }
@@ -216,7 +214,7 @@ Measured swapped(Options options, int n, int swaps) {
 // The delta rule with beta = 1 and the difference of two orthonormal keys, whose square is 2, is a reflection that exchanges what
 // they hold (DeltaFormer, Zhong et al. 2025, arXiv 2505.19488, theorem 1).
 TEST(ProbeModel, TheDeltaRuleSwapsOrthonormalKeys) {
-  const std::map<std::string, OptionValue> apart = {{"model.probe_keys", std::string("orthonormal")}};
+  const std::map<std::string, OptionValue> apart = {{"model.probe_keys", "orthonormal"}};
   const auto exact = swapped(plain("delta", 8, apart), 5, 60);
   EXPECT_LT(exact.error, 1e-20);
   EXPECT_NEAR(exact.recall, 1, 1e-12);
@@ -233,11 +231,11 @@ TEST(ProbeModel, ARoundingKernelSwapsNearlyOrthogonalKeys) {
   const auto read = [](const char* kernel) {
     return swapped(probe_of("deltaformer", 64,
                             {{"memory.kappa1", std::string(kernel)},
-                             {"memory.row_norm1", std::string("none")},
+                             {"memory.row_norm1", "none"},
                              {"memory.kappa2", std::string(kernel)},
-                             {"memory.row_norm2", std::string("none")},
-                             {"memory.digits", std::int64_t{0}},
-                             {"model.probe_keys", std::string("near_orthogonal")}}),
+                             {"memory.row_norm2", "none"},
+                             {"memory.digits", 0},
+                             {"model.probe_keys", "near_orthogonal"}}),
                    96, 300);
   };
   EXPECT_LT(read("round").error, 1e-20);
@@ -246,7 +244,7 @@ TEST(ProbeModel, ARoundingKernelSwapsNearlyOrthogonalKeys) {
 
 TEST(ProbeModel, NearlyOrthogonalKeysKeepNearWelchsBound) {
   for (const auto& [n, d] : {std::pair{96, 64}, {20, 32}}) {
-    Options options = plain("delta", d, {{"model.probe_keys", std::string("near_orthogonal")}});
+    Options options = plain("delta", d, {{"model.probe_keys", "near_orthogonal"}});
     resolve_probe(options, n);
     ProbeModel<double> model(options, {n, n, false}, Device::cpu, 1);
     model.initialise(0, 3);
@@ -268,7 +266,7 @@ TEST(ProbeModel, NearlyOrthogonalKeysKeepNearWelchsBound) {
 }
 
 TEST(ProbeModel, CodesAreAFunctionOfTheSeedAndHaveLengthOne) {
-  Options options = plain("linear_attention", 8, {{"model.probe_values", std::int64_t{5}}});
+  Options options = plain("linear_attention", 8, {{"model.probe_values", 5}});
   resolve_probe(options, 6);
   ProbeModel<double> model(options, {6, 6, false}, Device::cpu, 2);
   model.initialise(0, 3), model.initialise(1, 3);
@@ -288,13 +286,8 @@ TEST(ProbeModel, CodesAreAFunctionOfTheSeedAndHaveLengthOne) {
   EXPECT_EQ(model.trainable(), 0);
 }
 
-std::string refused(Options options, int keys) {
-  try {
-    resolve_probe(options, keys);
-  } catch (const OptionError& error) {
-    return error.key;
-  }
-  return "";
+std::string refused_at(Options options, int keys) {
+  return refused([&] { resolve_probe(options, keys); }).key;
 }
 
 TEST(ProbeModel, RefusesWhatHasNoMeaning) {
@@ -304,30 +297,26 @@ TEST(ProbeModel, RefusesWhatHasNoMeaning) {
     other.set(key, std::move(value));
     return other;
   };
-  EXPECT_EQ(refused(options, 9), "");
-  EXPECT_EQ(refused(with("model.heads", std::int64_t{2}), 9), "model.heads");
-  EXPECT_EQ(refused(with("model.out_norm", std::string("rms")), 9), "model.out_norm");
-  EXPECT_EQ(refused(with("model.init", std::string("a = 0")), 9), "model.init");
-  EXPECT_EQ(refused(with("model.probe_keys", std::string("orthonormal")), 9), "model.probe_keys");
-  EXPECT_EQ(refused(with("model.probe_keys", std::string("orthonormal")), 8), "");
-  Options retrieval = with("model.probe_values", std::int64_t{3});
-  retrieval.set("model.name", std::string("retrieval"));
-  EXPECT_EQ(refused(retrieval, 9), "model.probe_values");
+  EXPECT_EQ(refused_at(options, 9), "accepted");
+  EXPECT_EQ(refused_at(with("model.heads", 2), 9), "model.heads");
+  EXPECT_EQ(refused_at(with("model.out_norm", "rms"), 9), "model.out_norm");
+  EXPECT_EQ(refused_at(with("model.init", "a = 0"), 9), "model.init");
+  EXPECT_EQ(refused_at(with("model.probe_keys", "orthonormal"), 9), "model.probe_keys");
+  EXPECT_EQ(refused_at(with("model.probe_keys", "orthonormal"), 8), "accepted");
+  Options retrieval = with("model.probe_values", 3);
+  retrieval.set("model.name", "retrieval");
+  EXPECT_EQ(refused_at(retrieval, 9), "model.probe_values");
   EXPECT_THROW(resolve_model(retrieval, {9, 9}), OptionError);  // which asks it, for every model
 }
 
 TEST(ProbeModel, ReadsAssociationsAndNoTokens) {
   Options options = plain("linear_attention", 8);
-  try {
-    resolve_model(options, {.values = 4, .tokens = 4});
-    FAIL();
-  } catch (const OptionError& error) {
-    EXPECT_EQ(error.key, "model.name");
-    EXPECT_NE(std::string(error.what()).find("a probe does not read"), std::string::npos) << error.what();
-  }
+  const Refused found = refused([&] { resolve_model(options, {.values = 4, .tokens = 4}); });
+  EXPECT_EQ(found.key, "model.name");
+  EXPECT_TRUE(found.says("a probe does not read")) << found.why;
   resolve_model(options, {9, 4});
   EXPECT_EQ(options.get_int("model.probe_values"), 8);
-  options.set("model.width", std::int64_t{128});  // of a language model
+  options.set("model.width", 128);  // of a language model
   EXPECT_THROW(resolve_model(options, {9, 4}), OptionError);
 }
 

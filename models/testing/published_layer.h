@@ -14,11 +14,11 @@ inline constexpr std::int64_t kLayerWidth = 64;
 inline Options published_options(const Memory& kind, const Settings& more = {}) {
   Options options;
   options.set("memory.name", kind.name);
-  options.set("model.name", std::string("language"));
+  options.set("model.name", "language");
   options.set("model.width", kLayerWidth);
-  options.set("model.layers", std::int64_t{1});
-  options.set("model.heads", std::int64_t{2});
-  options.set("model.layer", std::string("published"));
+  options.set("model.layers", 1);
+  options.set("model.heads", 2);
+  options.set("model.layer", "published");
   for (const auto& [key, value] : kind.published.set) options.set(key, value);
   for (const auto& [key, value] : more) options.set(key, value);
   fill_defaults(options, "model", model_options());

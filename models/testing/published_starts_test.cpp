@@ -26,7 +26,7 @@ std::map<std::string, std::string> starts(const std::string& memory, const Setti
   return laws;
 }
 
-const Settings kTwoLayers = {{"model.layers", std::int64_t{2}}};
+const Settings kTwoLayers = {{"model.layers", 2}};
 
 // What models of flash-linear-attention draw by isinstance(module, (nn.Linear, nn.Conv1d)), against PyTorch's start, which is what
 // layers without such a model, Mamba's and Longhorn's own models, xLSTM and Zoology have.
@@ -65,7 +65,7 @@ TEST(PublishedStarts, ConvolutionsStartAsInTheirModels) {
 }
 
 TEST(PublishedStarts, WithoutItsConvolutionNothingSaysHowItStarts) {
-  const Settings none = {{"model.short_conv", std::string("none")}};
+  const Settings none = {{"model.short_conv", "none"}};
   const Memory& delta = *find_memory("deltanet");
   Options options = published_options(delta, none);
   publish(options, delta, {"model.short_conv"});
@@ -105,7 +105,7 @@ TEST(PublishedStarts, LayersOfXlstmStartSmall) {
   for (const char* name : {"value", "input_gate", "forget_gate", "output_gate"})
     EXPECT_EQ(cells.at(std::string("layers.1.") + name + ".weight"), small) << name;
   EXPECT_EQ(cells.count("layers.1.short_conv.input"), 1U);
-  EXPECT_THROW(starts("slstm", {{"model.input_conv", std::string("input_gat")}}), OptionError);
+  EXPECT_THROW(starts("slstm", {{"model.input_conv", "input_gat"}}), OptionError);
 }
 
 // The bias of sLSTM's exponential gate in the last of two layers: 5 - 12 x^1.6 over a head's channels (there by block).
@@ -119,7 +119,7 @@ TEST(PublishedStarts, BiasesOfSlstmDependOnTheLayer) {
 
 // fla: zeros behind a softmax over the layers, summed: 0, 1/3, 2/3 of three.
 TEST(PublishedStarts, BoundsOfHgrn2GrowWithTheLayer) {
-  const auto laws = starts("hgrn2", {{"model.layers", std::int64_t{3}}});
+  const auto laws = starts("hgrn2", {{"model.layers", 3}});
   EXPECT_EQ(laws.count("layers.0.memory.bound"), 0U);
   EXPECT_NEAR(std::stod(laws.at("layers.1.memory.bound")), std::log(0.5), 1e-4);
   EXPECT_NEAR(std::stod(laws.at("layers.2.memory.bound")), std::log(2.0), 1e-4);
@@ -138,8 +138,7 @@ TEST(PublishedStarts, AQuarterOfTheKeysOfMamba3AreTurned) {
 // four channels, an input gate that sees q, k and v, norm head by head, skip, gate.
 TEST(PublishedStarts, BlockOfMlstmIsThatOfXlstm) {
   constexpr std::size_t kInner = 16, kV = 8;
-  LayerModel<double> layer(published_options(*find_memory("mlstm"), {{"model.width", std::int64_t{8}}}), 0,
-                           {});
+  LayerModel<double> layer(published_options(*find_memory("mlstm"), {{"model.width", 8}}), 0, {});
   std::map<std::string, Vector> w;
   RandomStream random(3, RandomDomain::initialisation, 1);
   const auto draw = [&](const Tensor<double>& to) {

@@ -64,7 +64,7 @@ TEST_P(Published, HasTheParametersThatItsSourceCounts) {
 
 TEST_P(Published, HasRightGradients) {
   if (!kind().published) GTEST_SKIP() << "no layer of its authors";
-  const Options options = published_options(kind(), {{"model.width", std::int64_t{8}}});
+  const Options options = published_options(kind(), {{"model.width", 8}});
   if (!smooth(options)) GTEST_SKIP() << "kinks";
   ModelRun<double> run(options, language_shape(5, 2, 0, 1), 1, true);
   give_example(run, 0, 11);
@@ -81,7 +81,7 @@ TEST(PublishedLayer, LayersOfTheStandardMixtureHaveTheirParameters) {
     return parameters_of(published_options(*find_memory(name), more), names);
   };
   EXPECT_EQ(count("deltanet"), 17312);
-  EXPECT_EQ(count("gated_delta", {{"model.out_gate", std::string("none")}}), 25924);
+  EXPECT_EQ(count("gated_delta", {{"model.out_gate", "none"}}), 25924);
   EXPECT_EQ(count("gla"), 17984);
 }
 
@@ -92,7 +92,7 @@ TEST(PublishedLayer, EpsOfTheNormIsThatOfTheSource) {
     return published_options(*find_memory(name), more).get_double("model.out_norm_eps");
   };
   EXPECT_EQ(eps("gla"), 1.6e-4);
-  EXPECT_EQ(eps("gla", {{"model.width", std::int64_t{256}}}), 6.4e-4);
+  EXPECT_EQ(eps("gla", {{"model.width", 256}}), 6.4e-4);
   for (const char* name :
        {"simple_gla", "deltanet", "gated_delta", "gated_delta2", "delta_product", "comba", "kda",
         "complex_kda", "precond_gated_delta", "precond_kda", "mom", "log_linear_gated_delta", "hgrn2",
@@ -118,8 +118,7 @@ TEST(PublishedLayer, EpsOfTheNormCanBeSaidAndIsThatOfEachEntry) {
   publish(options, *find_memory("kda"), {"model.out_norm_eps"});
   EXPECT_EQ(options.get_double("model.out_norm_eps"), 1e-3);
   const auto stack = [](const char* text) {
-    return published_options(*find_memory("mesa"),
-                             {{"model.stack", std::string(text)}, {"model.layers", std::int64_t{2}}})
+    return published_options(*find_memory("mesa"), {{"model.stack", std::string(text)}, {"model.layers", 2}})
         .get_string("model.stack");
   };
   EXPECT_NE(stack("gla memory").find("out_norm_eps=0.00016"), std::string::npos) << stack("gla memory");
@@ -132,16 +131,15 @@ TEST(PublishedLayer, EpsOfTheNormCanBeSaidAndIsThatOfEachEntry) {
 // Layers of sources whose sizes or forms are others than those of the registry's test.
 TEST(PublishedLayer, OtherSizesAndFormsHaveTheirParameters) {
   std::string names;
-  const auto word = [](const char* text) { return OptionValue(std::string(text)); };
   const auto whole = [](std::int64_t n) { return OptionValue(n); };
   // FoX in the layer of LLaMA: no shift, no norms, no gate.
-  EXPECT_EQ(parameters_of(published_options(*find_memory("fox"), {{"model.token_shift", word("none")},
-                                                                  {"model.token_shift_law", word("channel")},
-                                                                  {"model.qk_norm", word("none")},
-                                                                  {"model.out_norm", word("none")},
+  EXPECT_EQ(parameters_of(published_options(*find_memory("fox"), {{"model.token_shift", "none"},
+                                                                  {"model.token_shift_law", "channel"},
+                                                                  {"model.qk_norm", "none"},
+                                                                  {"model.out_norm", "none"},
                                                                   {"model.out_norm_eps", 1e-5},
-                                                                  {"model.biases", word("")},
-                                                                  {"model.out_gate", word("none")}}),
+                                                                  {"model.biases", ""},
+                                                                  {"model.out_gate", "none"}}),
                           names),
             16514);
   // The layer of Complex KDA's word problems: width 48, 12 heads of 16, no convolution, no SiLU.
@@ -149,8 +147,8 @@ TEST(PublishedLayer, OtherSizesAndFormsHaveTheirParameters) {
                                                                           {"model.heads", whole(12)},
                                                                           {"model.d_key", whole(192)},
                                                                           {"model.d_value", whole(192)},
-                                                                          {"model.short_conv", word("none")},
-                                                                          {"model.silu", word("none")}}),
+                                                                          {"model.short_conv", "none"},
+                                                                          {"model.silu", "none"}}),
                           names = ""),
             45532)
       << names;
@@ -158,9 +156,7 @@ TEST(PublishedLayer, OtherSizesAndFormsHaveTheirParameters) {
 
 /// RWKV-7 as its authors run it, in two layers; value_residual of the second one open (share near 1) or shut (near 0).
 double loss_of_rwkv7(bool residual, double bias, std::vector<double>& of_second_values) {
-  Settings two = {{"model.layers", std::int64_t{2}},
-                  {"model.width", std::int64_t{8}},
-                  {"model.value_residual", residual}};
+  Settings two = {{"model.layers", 2}, {"model.width", 8}, {"model.value_residual", residual}};
   ModelRun<double> run(published_options(*find_memory("rwkv7"), two), language_shape(5, 2, 0, 1), 1, true);
   give_example(run, 0, 11);
   auto& block = run.model.parameters();
@@ -186,7 +182,7 @@ TEST(PublishedLayer, ValuesOfALaterLayerOfRwkv7AreMixedWithThoseOfTheFirst) {
   loss_of_rwkv7(true, -800, shut);
   EXPECT_GT(std::abs(shut[0]), 0);
   // The second layer has W1 [32,64], W2 [64,32] and a bias more than the first.
-  ModelRun<float> run(published_options(*find_memory("rwkv7"), {{"model.layers", std::int64_t{2}}}),
+  ModelRun<float> run(published_options(*find_memory("rwkv7"), {{"model.layers", 2}}),
                       {0, kTokens, false, 1, {8, 1, 3}, kTokens}, 1, true);
   std::int64_t more = 0;
   auto& block = run.model.parameters();
@@ -211,7 +207,7 @@ TEST(PublishedLayer, RanksOfRwkv7GrowWithTheWidth) {
     ModelRun<float> run(
         published_options(*find_memory("rwkv7"), {{"model.width", std::int64_t{want.width}},
                                                   {"model.heads", std::int64_t{want.width / 64}},
-                                                  {"model.layers", std::int64_t{2}}}),
+                                                  {"model.layers", 2}}),
         {0, kTokens, false, 1, {2, 1, 1}, kTokens}, 1, true);
     EXPECT_EQ(run.parameter("layers.1.decay.down.weight").dim(0), want.decay);
     EXPECT_EQ(run.parameter("layers.1.rate.down.weight").dim(0), want.decay);
@@ -221,8 +217,7 @@ TEST(PublishedLayer, RanksOfRwkv7GrowWithTheWidth) {
 }
 
 TEST(PublishedLayer, ValueResidualHasRightGradients) {
-  ModelRun<double> run(published_options(*find_memory("rwkv7"), {{"model.layers", std::int64_t{2}},
-                                                                 {"model.width", std::int64_t{8}}}),
+  ModelRun<double> run(published_options(*find_memory("rwkv7"), {{"model.layers", 2}, {"model.width", 8}}),
                        language_shape(5, 2, 0, 1), 1, true);
   give_example(run, 0, 11);
   ASSERT_NO_FATAL_FAILURE(expect_gradients(run, 1));
@@ -231,7 +226,7 @@ TEST(PublishedLayer, ValueResidualHasRightGradients) {
 // As fla-org/flash-linear-attention starts them: the output at 0, queries, keys and values orthogonal, keys at a tenth of the others,
 // inner maps of gates at 0, gains of the norm by the layer's depth, b a ramp around 0.73.
 TEST(PublishedLayer, Rwkv7StartsAsItsSource) {
-  const Settings two = {{"model.layers", std::int64_t{2}}};
+  const Settings two = {{"model.layers", 2}};
   ModelRun<double> run(published_options(*find_memory("rwkv7"), two),
                        {0, kTokens, false, 1, {8, 1, 3}, kTokens}, 1, true);
   run.model.initialise(0, 5);
@@ -281,8 +276,8 @@ TEST(PublishedLayer, Rwkv7StartsAsItsSource) {
 
 TEST(PublishedLayer, AnEntryOfTheStackIsWrittenOutWithItsAuthorsSettings) {
   const Memory& delta = *find_memory("deltanet");
-  const Options options = published_options(
-      delta, {{"model.layers", std::int64_t{2}}, {"model.stack", std::string("gla(out_gate=none) memory")}});
+  const Options options =
+      published_options(delta, {{"model.layers", 2}, {"model.stack", "gla(out_gate=none) memory"}});
   const std::string& stack = options.get_string("model.stack");
   EXPECT_TRUE(stack.starts_with("gla(out_gate=none")) << stack;
   EXPECT_TRUE(stack.ends_with(") memory")) << stack;

@@ -40,9 +40,7 @@ void expect_memory_reads(const std::string& memory, const Sequence& s, const Mat
   const Memory& kind = *find_memory(memory);
   expect_models(kind);
   ApplySizes sizes{.B = 1, .T = s.T, .H = 1, .K = s.K, .V = s.V};
-  const bool often = std::any_of(kind.options.begin(), kind.options.end(),
-                                 [](const OptionSpec& option) { return option.name == "writes"; });
-  if (often) sizes.N = static_cast<int>(s.v.size()) / s.T;
+  if (has_option(kind, "writes")) sizes.N = static_cast<int>(s.v.size()) / s.T;
   // Keys are given as the feature map and the norm made them.
   std::map<std::string, OptionValue> given;
   for (const auto& [key, value] : s.options.values()) {

@@ -1,18 +1,13 @@
 // Replicas are alone: values, gradients and trained parameters of each do not depend on its neighbours, on
 // the number of threads, or on which replicas are computed.
 // SPDX-License-Identifier: Apache-2.0
-#include <fmt/format.h>
-
 #include <limits>
 
-#include "kernels/testing/compare.h"
-#include "models/testing/model_run.h"
+#include "models/testing/packs.h"
 #include "models/testing/variants.h"
 
 namespace crosstalk::checks {
 namespace {
-
-constexpr int kPack = 4, kSteps = 3;
 
 class MemoryReplica : public ::testing::TestWithParam<std::string> {
  protected:
@@ -37,33 +32,8 @@ void fill(ModelRun<Real>& run, int r, int identity) {
 }
 
 template <class Real>
-::testing::AssertionResult same(ModelRun<Real>& pack, int place, ModelRun<Real>& alone) {
-  const auto check = [&](const std::string& what, const Tensor<Real>& a, const Tensor<Real>& b) {
-    return identical(fmt::format("{} in place {}", what, place), a.at(place), b.at(0), a.size());
-  };
-  auto &p = pack.model.parameters(), &q = alone.model.parameters();
-  if (auto ok = check("y", pack.graph->output->value, alone.graph->output->value); !ok) return ok;
-  if (auto ok = check("loss", pack.graph->loss.loss->value, alone.graph->loss.loss->value); !ok) return ok;
-  if (auto ok = check("gradients", p.gradients(), q.gradients()); !ok) return ok;
-  if (auto ok = check("parameters", p.values(), q.values()); !ok) return ok;
-  if (auto ok = check("first moments", p.first_moments(), q.first_moments()); !ok) return ok;
-  return check("second moments", p.second_moments(), q.second_moments());
-}
-
-template <class Real>
-void check_pack(const Setting& setting, const ModelShape& shape, int threads) {
-  Exec parallel;
-  parallel.threads = threads;
-  ModelRun<Real> pack(setting.options, shape, kPack, true);
-  for (int r = 0; r < kPack; ++r) fill(pack, r, (r * 3 + 1) % kPack);  // another order than that of the seeds
-  for (int step = 0; step < kSteps; ++step) pack.train_step(parallel);
-  for (int r = 0; r < kPack; ++r) {
-    ModelRun<Real> alone(setting.options, shape, 1, true);
-    fill(alone, 0, (r * 3 + 1) % kPack);
-    for (int step = 0; step < kSteps; ++step) alone.train_step();
-    ASSERT_TRUE(same(pack, r, alone));
-  }
-  pack.graph->graph.check_guards();
+void check_pack(const Options& options, const ModelShape& shape, int threads) {
+  expect_as_alone<Real>(options, shape, 4, threads, [](auto& run, int r, int i) { fill(run, r, i); });
 }
 
 Options with_sizes(const Setting& setting, const ModelShape& shape) {
@@ -78,9 +48,9 @@ TEST_P(MemoryReplica, TrainsAsIfAlone) {
     SCOPED_TRACE(setting.name);
     const ModelShape& shape = shape_of(turn);
     setting.options = with_sizes(setting, shape);
-    ASSERT_NO_FATAL_FAILURE(check_pack<float>(setting, shape, 1));
+    ASSERT_NO_FATAL_FAILURE(check_pack<float>(setting.options, shape, 1));
     if (turn % 3 == 0) {
-      ASSERT_NO_FATAL_FAILURE(check_pack<double>(setting, shape, 1));
+      ASSERT_NO_FATAL_FAILURE(check_pack<double>(setting.options, shape, 1));
     }
     ++turn;
   }
@@ -93,7 +63,7 @@ TEST_P(MemoryReplica, ThreadsDoNotMatter) {
     SCOPED_TRACE(setting.name);
     const ModelShape& shape = shape_of(2);
     setting.options = with_sizes(setting, shape);
-    ASSERT_NO_FATAL_FAILURE(check_pack<float>(setting, shape, 2));
+    ASSERT_NO_FATAL_FAILURE(check_pack<float>(setting.options, shape, 2));
   }
 }
 

@@ -17,21 +17,14 @@ Options with(const std::string& memory, const Settings& settings, int d_key = 8)
   for (const auto& [name, value] : settings) options.set("memory." + name, value);
   return options;
 }
-OptionValue word(const char* text) { return std::string(text); }
-OptionValue number(std::int64_t n) { return n; }
 
 // Message of the refusal; fails the test where there is none or it blames another key.
 std::string refusal(const std::string& memory, const Settings& settings, const std::string& key,
                     int d_key = 8) {
   Options options = with(memory, settings, d_key);
-  try {
-    find_memory(memory)->resolve(options);
-  } catch (const OptionError& error) {
-    EXPECT_EQ(error.key, key) << error.what();
-    return error.what();
-  }
-  ADD_FAILURE() << memory << " accepts what it should refuse at " << key;
-  return "";
+  const Refused found = refused([&] { find_memory(memory)->resolve(options); });
+  EXPECT_EQ(found.key, key) << memory << ": " << found.why;
+  return found.why;
 }
 
 std::int64_t d_dot_of(const std::string& memory, const Settings& settings, int d_key = 8) {
@@ -56,22 +49,20 @@ std::vector<std::string> with_feature_maps() {
 TEST(Resolve, DerivesTheFeatureDimension) {
   for (const std::string& memory : with_feature_maps()) {
     SCOPED_TRACE(memory);
-    const OptionValue none = word("none");
-    const Settings plain = {{"key_norm", none}, {"read_norm", none}};
+    const Settings plain = {{"key_norm", "none"}, {"read_norm", "none"}};
     const auto plus = [&](Settings more) {
       more.insert(more.end(), plain.begin(), plain.end());
       return more;
     };
     for (const char* map : {"identity", "elu1", "relu", "tanh"})
-      EXPECT_EQ(d_dot_of(memory, plus({{"feature_map", word(map)}})), 8) << map;
-    EXPECT_EQ(d_dot_of(memory, plus({{"feature_map", word("dpfp")}})), 16);
-    EXPECT_EQ(d_dot_of(memory, plus({{"feature_map", word("dpfp")}, {"nu", number(3)}})), 48);
-    EXPECT_EQ(d_dot_of(memory, plus({{"feature_map", word("favor")}})), 16);
-    EXPECT_EQ(d_dot_of(memory, plus({{"feature_map", word("favor")}, {"features", number(20)}})), 40);
-    EXPECT_EQ(d_dot_of(memory, plus({{"feature_map", word("favor")},
-                                     {"features", number(20)},
-                                     {"favor_variant", word("positive")}})),
-              20);
+      EXPECT_EQ(d_dot_of(memory, plus({{"feature_map", map}})), 8) << map;
+    EXPECT_EQ(d_dot_of(memory, plus({{"feature_map", "dpfp"}})), 16);
+    EXPECT_EQ(d_dot_of(memory, plus({{"feature_map", "dpfp"}, {"nu", 3}})), 48);
+    EXPECT_EQ(d_dot_of(memory, plus({{"feature_map", "favor"}})), 16);
+    EXPECT_EQ(d_dot_of(memory, plus({{"feature_map", "favor"}, {"features", 20}})), 40);
+    EXPECT_EQ(
+        d_dot_of(memory, plus({{"feature_map", "favor"}, {"features", 20}, {"favor_variant", "positive"}})),
+        20);
   }
 }
 
@@ -79,43 +70,34 @@ TEST(Resolve, SolvesDDotForNuAndFeatures) {
   for (const std::string& memory : with_feature_maps()) {
     SCOPED_TRACE(memory);
     const Memory& kind = *find_memory(memory);
-    const OptionValue none = word("none");
-    Options dpfp = resolved(
-        kind, with(memory, {{"feature_map", word("dpfp")}, {"d_dot", number(48)}, {"read_norm", none}}));
+    Options dpfp =
+        resolved(kind, with(memory, {{"feature_map", "dpfp"}, {"d_dot", 48}, {"read_norm", "none"}}));
     EXPECT_EQ(dpfp.get_int("memory.nu"), 3);
     EXPECT_EQ(kind.d_dot(dpfp), 48);
-    Options favor = resolved(
-        kind, with(memory, {{"feature_map", word("favor")}, {"d_dot", number(48)}, {"read_norm", none}}));
+    Options favor =
+        resolved(kind, with(memory, {{"feature_map", "favor"}, {"d_dot", 48}, {"read_norm", "none"}}));
     EXPECT_EQ(favor.get_int("memory.features"), 24);
-    Options positive = resolved(kind, with(memory, {{"feature_map", word("favor")},
-                                                    {"favor_variant", word("positive")},
-                                                    {"d_dot", number(48)},
-                                                    {"read_norm", none}}));
+    Options positive = resolved(kind, with(memory, {{"feature_map", "favor"},
+                                                    {"favor_variant", "positive"},
+                                                    {"d_dot", 48},
+                                                    {"read_norm", "none"}}));
     EXPECT_EQ(positive.get_int("memory.features"), 48);
-    EXPECT_EQ(d_dot_of(memory, {{"feature_map", word("elu1")}, {"d_dot", number(8)}, {"read_norm", none}}),
-              8);
+    EXPECT_EQ(d_dot_of(memory, {{"feature_map", "elu1"}, {"d_dot", 8}, {"read_norm", "none"}}), 8);
     // Agreeing twice is no contradiction.
-    EXPECT_EQ(
-        d_dot_of(
-            memory,
-            {{"feature_map", word("dpfp")}, {"nu", number(2)}, {"d_dot", number(32)}, {"read_norm", none}}),
-        32);
+    EXPECT_EQ(d_dot_of(memory, {{"feature_map", "dpfp"}, {"nu", 2}, {"d_dot", 32}, {"read_norm", "none"}}),
+              32);
   }
 }
 
 TEST(Resolve, RefusesDDotWithoutSolution) {
   for (const std::string& memory : with_feature_maps()) {
     SCOPED_TRACE(memory);
-    const OptionValue none = word("none");
-    const std::string odd = refusal(
-        memory, {{"feature_map", word("dpfp")}, {"d_dot", number(40)}, {"read_norm", none}}, "memory.d_dot");
+    const std::string odd =
+        refusal(memory, {{"feature_map", "dpfp"}, {"d_dot", 40}, {"read_norm", "none"}}, "memory.d_dot");
     EXPECT_TRUE(has(odd, "40") && has(odd, "16")) << odd;  // what was asked, and the step that it must obey
-    refusal(memory, {{"feature_map", word("elu1")}, {"d_dot", number(16)}, {"read_norm", none}},
-            "memory.d_dot");
-    refusal(memory, {{"feature_map", word("favor")}, {"d_dot", number(33)}, {"read_norm", none}},
-            "memory.d_dot");
-    refusal(memory,
-            {{"feature_map", word("dpfp")}, {"nu", number(2)}, {"d_dot", number(48)}, {"read_norm", none}},
+    refusal(memory, {{"feature_map", "elu1"}, {"d_dot", 16}, {"read_norm", "none"}}, "memory.d_dot");
+    refusal(memory, {{"feature_map", "favor"}, {"d_dot", 33}, {"read_norm", "none"}}, "memory.d_dot");
+    refusal(memory, {{"feature_map", "dpfp"}, {"nu", 2}, {"d_dot", 48}, {"read_norm", "none"}},
             "memory.d_dot");
   }
 }
@@ -123,11 +105,9 @@ TEST(Resolve, RefusesDDotWithoutSolution) {
 TEST(Resolve, RefusesNuBeyondItsLargestUse) {
   for (const std::string& memory : with_feature_maps()) {
     SCOPED_TRACE(memory);
-    const OptionValue none = word("none");
-    EXPECT_EQ(d_dot_of(memory, {{"feature_map", word("dpfp")}, {"nu", number(15)}, {"read_norm", none}}),
-              240);
-    const std::string message = refusal(
-        memory, {{"feature_map", word("dpfp")}, {"nu", number(16)}, {"read_norm", none}}, "memory.nu");
+    EXPECT_EQ(d_dot_of(memory, {{"feature_map", "dpfp"}, {"nu", 15}, {"read_norm", "none"}}), 240);
+    const std::string message =
+        refusal(memory, {{"feature_map", "dpfp"}, {"nu", 16}, {"read_norm", "none"}}, "memory.nu");
     EXPECT_TRUE(has(message, "15")) << message;  // rolls of 2 d_key = 16 numbers repeat after 15
   }
 }
@@ -135,15 +115,12 @@ TEST(Resolve, RefusesNuBeyondItsLargestUse) {
 TEST(Resolve, RefusesOptionsOfAnotherFeatureMap) {
   for (const std::string& memory : with_feature_maps()) {
     SCOPED_TRACE(memory);
-    const OptionValue none = word("none");
-    EXPECT_TRUE(has(
-        refusal(memory, {{"feature_map", word("elu1")}, {"nu", number(2)}, {"read_norm", none}}, "memory.nu"),
-        "dpfp"));
-    refusal(memory, {{"feature_map", word("favor")}, {"nu", number(2)}, {"read_norm", none}}, "memory.nu");
-    EXPECT_TRUE(
-        has(refusal(memory, {{"feature_map", word("dpfp")}, {"features", number(16)}, {"read_norm", none}},
-                    "memory.features"),
-            "favor"));
+    EXPECT_TRUE(has(refusal(memory, {{"feature_map", "elu1"}, {"nu", 2}, {"read_norm", "none"}}, "memory.nu"),
+                    "dpfp"));
+    refusal(memory, {{"feature_map", "favor"}, {"nu", 2}, {"read_norm", "none"}}, "memory.nu");
+    EXPECT_TRUE(has(refusal(memory, {{"feature_map", "dpfp"}, {"features", 16}, {"read_norm", "none"}},
+                            "memory.features"),
+                    "favor"));
   }
 }
 
@@ -151,49 +128,46 @@ TEST(Resolve, RefusesOptionsOfAnotherFeatureMap) {
 TEST(Resolve, TaylorAndPowerHaveAsManyFeaturesAsMonomials) {
   for (const char* map : {"taylor", "power"}) {
     const auto with_map = [&](Settings more) {
-      more.insert(more.end(), {{"feature_map", word(map)}, {"read_norm", word("none")}});
+      more.insert(more.end(), {{"feature_map", map}, {"read_norm", "none"}});
       return more;
     };
     EXPECT_EQ(d_dot_of("linear_attention", with_map({})), 45);
-    EXPECT_EQ(d_dot_of("linear_attention", with_map({{"degree", number(3)}})), 165);
-    const Options solved = resolved(*find_memory("linear_attention"),
-                                    with("linear_attention", with_map({{"d_dot", number(495)}})));
+    EXPECT_EQ(d_dot_of("linear_attention", with_map({{"degree", 3}})), 165);
+    const Options solved =
+        resolved(*find_memory("linear_attention"), with("linear_attention", with_map({{"d_dot", 495}})));
     EXPECT_EQ(solved.get_int("memory.degree"), 4);
-    const std::string none = refusal("linear_attention", with_map({{"d_dot", number(100)}}), "memory.d_dot");
+    const std::string none = refusal("linear_attention", with_map({{"d_dot", 100}}), "memory.d_dot");
     EXPECT_TRUE(has(none, "100") && has(none, "C(d_key + degree, degree)")) << none;
-    const std::string many =
-        refusal("linear_attention", with_map({{"degree", number(8)}}), "memory.degree", 512);
+    const std::string many = refusal("linear_attention", with_map({{"degree", 8}}), "memory.degree", 512);
     EXPECT_TRUE(has(many, "512") && has(many, "8")) << many;
     // Odd degrees have negative products, by whose sum nothing divides.
     const std::string odd =
-        refusal("linear_attention", {{"feature_map", word(map)}, {"degree", number(3)}}, "memory.read_norm");
+        refusal("linear_attention", {{"feature_map", map}, {"degree", 3}}, "memory.read_norm");
     EXPECT_TRUE(has(odd, "degree 3") && has(odd, "even")) << odd;
-    EXPECT_EQ(d_dot_of("linear_attention", {{"feature_map", word(map)}}), 45);
+    EXPECT_EQ(d_dot_of("linear_attention", {{"feature_map", map}}), 45);
   }
 }
 
 TEST(Resolve, RandomAndLearnedMapsHaveTheirDimensions) {
-  const OptionValue none = word("none");
   const auto d_dot = [&](const char* map, Settings more) {
-    more.insert(more.end(), {{"feature_map", word(map)}, {"read_norm", none}});
+    more.insert(more.end(), {{"feature_map", map}, {"read_norm", "none"}});
     return d_dot_of("linear_attention", more);
   };
   EXPECT_EQ(d_dot("rfa", {}), 16);
-  EXPECT_EQ(d_dot("rfa", {{"d_dot", number(40)}}), 40);
-  EXPECT_EQ(d_dot("favor_relu", {{"features", number(24)}}), 24);
+  EXPECT_EQ(d_dot("rfa", {{"d_dot", 40}}), 40);
+  EXPECT_EQ(d_dot("favor_relu", {{"features", 24}}), 24);
   EXPECT_EQ(d_dot("hedgehog", {}), 16);
   EXPECT_EQ(d_dot("silu", {}), 8);
-  refusal("linear_attention", {{"feature_map", word("hedgehog")}, {"d_dot", number(8)}}, "memory.d_dot");
-  EXPECT_TRUE(
-      has(refusal("linear_attention", {{"feature_map", word("taylor")}, {"hedgehog_variant", word("exp")}},
-                  "memory.hedgehog_variant"),
-          "hedgehog"));
+  refusal("linear_attention", {{"feature_map", "hedgehog"}, {"d_dot", 8}}, "memory.d_dot");
+  EXPECT_TRUE(has(refusal("linear_attention", {{"feature_map", "taylor"}, {"hedgehog_variant", "exp"}},
+                          "memory.hedgehog_variant"),
+                  "hedgehog"));
 }
 
 // Hedgehog's W and b are learned, for queries and for keys; W starts as the identity, b as zero.
 TEST(Resolve, HedgehogLearnsItsProjections) {
-  Options options = resolved(*find_memory("linear_attention"),
-                             with("linear_attention", {{"feature_map", word("hedgehog")}}));
+  Options options =
+      resolved(*find_memory("linear_attention"), with("linear_attention", {{"feature_map", "hedgehog"}}));
   const auto model = make_model<double>(options, {5, 4, false}, Device::cpu, 1);
   model->initialise(0, 1);
   std::set<std::string> learned;
@@ -212,31 +186,27 @@ TEST(Resolve, RefusesSumsThatCanVanish) {
     SCOPED_TRACE(memory);
     for (const char* map : {"identity", "tanh", "silu"}) {
       const std::string sum = refusal(
-          memory, {{"feature_map", word(map)}, {"key_norm", word("sum")}, {"read_norm", word("none")}},
-          "memory.key_norm");
+          memory, {{"feature_map", map}, {"key_norm", "sum"}, {"read_norm", "none"}}, "memory.key_norm");
       EXPECT_TRUE(has(sum, map) && has(sum, "sum")) << sum;
       if (memory == "fwm") continue;
-      const std::string read = refusal(
-          memory, {{"feature_map", word(map)}, {"key_norm", word("none")}, {"read_norm", word("attention")}},
-          "memory.read_norm");
+      const std::string read =
+          refusal(memory, {{"feature_map", map}, {"key_norm", "none"}, {"read_norm", "attention"}},
+                  "memory.read_norm");
       EXPECT_TRUE(has(read, map) && has(read, "sum")) << read;
-      EXPECT_EQ(d_dot_of(memory,
-                         {{"feature_map", word(map)}, {"key_norm", word("l2")}, {"read_norm", word("none")}}),
-                8);
+      EXPECT_EQ(d_dot_of(memory, {{"feature_map", map}, {"key_norm", "l2"}, {"read_norm", "none"}}), 8);
     }
   }
 }
 
 TEST(Resolve, FwmHasNoAttentionNormalisation) {
-  refusal("fwm",
-          {{"feature_map", word("elu1")}, {"key_norm", word("none")}, {"read_norm", word("attention")}},
+  refusal("fwm", {{"feature_map", "elu1"}, {"key_norm", "none"}, {"read_norm", "attention"}},
           "memory.read_norm");
 }
 
 TEST(Resolve, AFormThatDoesNotCoverAMemoryIsRefusedBeforeTraining) {
-  EXPECT_TRUE(has(refusal("kda", {{"form", word("parallel")}}, "memory.form"), "parallel"));
+  EXPECT_TRUE(has(refusal("kda", {{"form", "parallel"}}, "memory.form"), "parallel"));
   const Memory& kind = *find_memory("kda");
-  EXPECT_NO_THROW(resolved(kind, with("kda", {{"form", word("chunk")}}, 8)));
+  EXPECT_NO_THROW(resolved(kind, with("kda", {{"form", "chunk"}}, 8)));
 }
 
 // Every combination is either built or refused with an option's name and a reason; and enough of each.
@@ -312,7 +282,7 @@ TEST(Describe, EmbeddingSizeIsThatOfTheReleasedCode) {
     fill_defaults(options, "model", model_options());
     resolve_model(options, {keys, values});
     EXPECT_EQ(options.get_int("model.embedding"), want);
-    options.set("model.embedding", std::int64_t{7});
+    options.set("model.embedding", 7);
     resolve_model(options, {keys, values});
     EXPECT_EQ(options.get_int("model.embedding"), 7);
   }

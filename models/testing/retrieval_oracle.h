@@ -1,6 +1,7 @@
 // The retrieval model once more, in the slowest way: explicit one-hot tokens, projections, feature maps and norms; then the
 // memory's oracle (NAME_test.cpp), fed with keys, queries, values and gates that are made of the parameters, the gates by
-// the laws that its test states. Sums of keys: Schlag, Irie, Schmidhuber 2021 (arXiv 2102.11174), eqs 17-20 and section 4.2.
+// the laws that its test states. A query stands at the last token that it sees, or one behind it where reads see earlier tokens
+// alone. Sums of keys: Schlag, Irie, Schmidhuber 2021 (arXiv 2102.11174), eqs 17-20 and section 4.2.
 //
 // It also tells how near a kink or a vanishing denominator it came, where no comparison makes sense.
 // SPDX-License-Identifier: Apache-2.0
@@ -40,7 +41,6 @@ class RetrievalOracle {
     rows_ = matrix("key_embedding", embedding_);
     key_weight_ = token_weight("key_projection", d_key_);
     query_weight_ = matrix("query_projection.key", embedding_);
-    if (parameters_.count("gate.key") != 0) gate_weight_ = token_weight("gate", 1);
     const std::string map = options_.has("memory.feature_map") ? text("feature_map") : "identity";
 #define CROSSTALK_PICK_MAP(kind)                        \
   if (map == maps::kind::info().name) {                 \
@@ -50,8 +50,11 @@ class RetrievalOracle {
   }
     CROSSTALK_FEATURE_MAPS(CROSSTALK_PICK_MAP)
 #undef CROSSTALK_PICK_MAP
+    const bool mosaics = memory().name == "memory_mosaics";  // whose scale is learned
+    behind_ = mosaics || memory().name == "stick_breaking" ? 1 : 0;
     // Attention scales its products by default.
-    options_.set("memory.scale", memory().keeps_keys ? 1 / std::sqrt(static_cast<double>(d_key_)) : 1.0);
+    options_.set("memory.scale",
+                 memory().keeps_keys && !mosaics ? 1 / std::sqrt(static_cast<double>(d_key_)) : 1.0);
   }
 
   /// y [Q,V] of sequence b.
@@ -106,6 +109,34 @@ class RetrievalOracle {
   Vector embed(int key) const {
     const auto e = static_cast<std::size_t>(embedding_);
     return key < 0 ? Vector(e, 0) : rows_[static_cast<std::size_t>(key)];
+  }
+  /// Projections of a token by name, through a lower rank or not, and the memory's parameters.
+  std::map<std::string, Vector> numbers_of(const Vector& x) const {
+    std::map<std::string, Vector> numbers;
+    for (const auto& [name, values] : parameters_) {
+      if (name.starts_with("memory.")) numbers[name.substr(7)] = values;
+      if (!name.ends_with(".key") || name.find("_projection.") != name.npos) continue;
+      const std::string prefix = name.substr(0, name.size() - 4);
+      const int outputs = static_cast<int>(values.size()) / embedding_;
+      if (prefix.ends_with(".down")) {
+        const std::string of = prefix.substr(0, prefix.size() - 5);
+        numbers[of] = plus(times(matrix(of + ".up", outputs), times(token_weight(prefix, outputs), x)), 1,
+                           parameters_.at(of + ".bias"));
+      } else {
+        numbers[prefix] = project(prefix, token_weight(prefix, outputs), x);
+      }
+    }
+    return numbers;
+  }
+  /// An input of the memory at a token, by the law that its test states, or the number of its name.
+  Vector made(const MemoryInput& input, const Vector& x) const {
+    GateArguments arguments{options_, numbers_of(x)};
+    const auto law = gate_laws().find({memory().name, input.name});
+    if (law == gate_laws().end()) return arguments.all(input.name);
+    const bool wide = input.per == Per::key || input.per == Per::head_key || input.per == Per::other;
+    Vector y;
+    for (; arguments.channel < (wide ? d_key_ : 1); ++arguments.channel) y.push_back(law->second(arguments));
+    return y;
   }
   Vector onehot(int value) const {
     Vector x(static_cast<std::size_t>(values_), 0);
@@ -186,19 +217,20 @@ class RetrievalOracle {
 
   // All tokens, with the query at each of them.
   Sequence sequence(const HandBatch& batch, int b, const Vector& query) {
-    const int T = batch.shape.T;
+    const int T = batch.shape.T + behind_;
     const bool mapped = options_.has("memory.feature_map");
     Sequence s{.T = T, .V = values_, .options = options_, .witness = &seen_};
     s.q.assign(static_cast<std::size_t>(T), mapped ? feature(query, true) : query);
     for (int t = 0; t < T; ++t) {
+      if (t == batch.shape.T) {  // where a query stands behind all
+        s.k.emplace_back(static_cast<std::size_t>(d_key_), 0.0), s.v.push_back(onehot(-1));
+        for (auto& [name, rows] : s.in) rows.push_back(rows.back());
+        continue;
+      }
       const Vector x = token(batch, b, t), key = project("key_projection", key_weight_, x);
       s.k.push_back(mapped ? feature(key, false) : key);
       s.v.push_back(onehot(batch.token(b, t, channel_value)));
-      for (const MemoryInput& input : memory().inputs) {
-        GateArguments arguments{options_};
-        arguments.numbers["gate"] = project("gate", gate_weight_, x);
-        s.in[input.name].push_back({gate_laws().at({memory().name, input.name})(arguments)});
-      }
+      for (const MemoryInput& input : memory().inputs) s.in[input.name].push_back(made(input, x));
     }
     s.K = static_cast<int>(s.q.front().size());
     return s;
@@ -206,10 +238,10 @@ class RetrievalOracle {
 
   Vector read_after(const HandBatch& batch, int b, int key, int n) {
     Sequence s = sequence(batch, b, project("query_projection", query_weight_, embed(key)));
-    s.used = n - 1;
+    s.used = n - 1 + behind_;
     const Matrix all = find_oracle(memory().name)(s);
-    const Vector y =
-        n > 0 ? all.at(static_cast<std::size_t>(n) - 1) : Vector(static_cast<std::size_t>(values_), 0);
+    const Vector y = n > 0 ? all.at(static_cast<std::size_t>(n - 1 + behind_))
+                           : Vector(static_cast<std::size_t>(values_), 0);
     for (const double a : y) seen_.peak = std::max(seen_.peak, std::abs(a));
     return y;
   }
@@ -218,11 +250,11 @@ class RetrievalOracle {
 
   Options options_;
   MapFeatures<double> map_;  ///< without tensors
-  int keys_, values_, d_key_, embedding_ = 0;
+  int keys_, values_, d_key_, embedding_ = 0, behind_ = 0;
   bool second_key_;
   Parameters parameters_;
   Vector omega_;
-  Matrix rows_, key_weight_, query_weight_, gate_weight_;
+  Matrix rows_, key_weight_, query_weight_;
   Witness seen_;
 };
 

@@ -8,10 +8,15 @@
 #include <string>
 #include <vector>
 
-#include "kernels/base/error.h"
+#include "kernels/testing/refused.h"
 #include "models/memory.h"
 
 namespace crosstalk::checks {
+
+inline bool has_option(const Memory& kind, const std::string& name) {
+  return std::any_of(kind.options.begin(), kind.options.end(),
+                     [&](const OptionSpec& option) { return option.name == name; });
+}
 
 /// Options that a study would write under [base] and [memories.NAME], not yet resolved.
 struct Setting {
@@ -39,9 +44,7 @@ inline Options resolved(const Memory& kind, Options options) {
 /// Maps that models/testing/retrieval_oracle.h knows, varied with everything else. The others have oracles of their own
 /// (kernels/feature_map/maps/NAME_test.cpp), and one memory takes each of them here.
 inline const std::vector<OptionValue>& maps_of_2021() {
-  static const std::vector<OptionValue> maps = {std::string("identity"), std::string("elu1"),
-                                                std::string("relu"),     std::string("tanh"),
-                                                std::string("dpfp"),     std::string("favor")};
+  static const std::vector<OptionValue> maps = {"identity", "elu1", "relu", "tanh", "dpfp", "favor"};
   return maps;
 }
 
@@ -100,7 +103,7 @@ inline std::vector<Setting> all_settings(const Memory& kind, int d_key, int keys
       continue;  // when the trainer draws, and how: not what a graph computes
     const auto choices = settings_of(spec);
     if (spec.name == "nu") {
-      multiply(spec.name, {std::int64_t{1}, std::int64_t{2}}, "dpfp");
+      multiply(spec.name, {1, 2}, "dpfp");
     } else if (spec.name == "features") {
       multiply(spec.name, {std::int64_t{d_key}, std::int64_t{d_key + 2}}, "favor");
     } else if (spec.name == "favor_variant") {

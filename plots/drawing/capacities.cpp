@@ -44,17 +44,11 @@ Measured measure(const RecordLine& line, const Metric& metric, double threshold,
 void add_label_legend(Drawing& drawing, const std::vector<Measured>& all, int expected) {
   for (const Measured& measured : all) {
     const SeedCount count = count_seeds(*measured.line, expected);
-    const auto known = std::find_if(drawing.lines.begin(), drawing.lines.end(), [&](const LineEntry& line) {
-      return line.label == measured.line->label;
-    });
-    if (known == drawing.lines.end()) {
+    const auto known = std::ranges::find(drawing.lines, measured.line->label, &LineEntry::label);
+    if (known == drawing.lines.end())
       drawing.lines.push_back({measured.line->label, measured.line->d_dot, "", count, ""});
-      continue;
-    }
-    known->count.least = std::min(known->count.least, count.least);
-    known->count.most = std::max(known->count.most, count.most);
-    known->count.diverged += count.diverged;
-    known->count.runs += count.runs;
+    else
+      known->count.add(count);
   }
 }
 
@@ -89,10 +83,9 @@ void add_theory(Drawing& drawing, const std::vector<RecordLine>& lines, double t
   const std::string label = "theory: capacity of the rank bound";
   for (const auto& [size, bound] : bounds)
     drawing.rows.push_back({label, static_cast<std::int64_t>(size), kNone, 0, bound});
-  const bool expected =
-      std::any_of(lines.begin(), lines.end(), [](const RecordLine& line) {  // values coincide by chance
-        return config_text(*line.points.begin()->second.front(), "task.name") == "reassign";
-      });
+  const bool expected = std::ranges::any_of(lines, [](const RecordLine& line) {  // values coincide by chance
+    return config_text(*line.points.begin()->second.front(), "task.name") == "reassign";
+  });
   drawing.overlays.push_back(
       {label, 0, expected ? "Theory: rank, expected over all data" : "Theory: rank bound"});
 }
@@ -122,8 +115,8 @@ double size_of(const Record& record, Against against) {
   if (against == Against::d_dot) return static_cast<double>(record.d_dot);
   if (against == Against::state) return state_floats(record);
   if (against == Against::state_in_bytes) return state_bytes(record);
-  const auto parameters = record.metrics.find("parameters");
-  return parameters == record.metrics.end() ? 0 : parameters->second;
+  const double parameters = metric_in(record, "parameters");
+  return std::isnan(parameters) ? 0 : parameters;
 }
 
 Drawing draw_capacities(const FigureInput& input, const std::vector<RecordLine>& lines, Against against) {
@@ -154,7 +147,7 @@ Drawing draw_capacities(const FigureInput& input, const std::vector<RecordLine>&
   std::vector<Measured> all;
   std::vector<double> xs, ys;
   double smallest_load = kInfinity;
-  int fewest = 0, most = 0;
+  SeedRange seeds;
   for (const RecordLine& line : lines) {
     const Measured measured = measure(line, metric, threshold, against);
     const Capacity& result = measured.capacity;
@@ -163,14 +156,11 @@ Drawing draw_capacities(const FigureInput& input, const std::vector<RecordLine>&
     FigureRow row{line.label, line.d_dot, against == Against::d_dot ? line.d_key : measured.size,
                   result.seeds};
     if (result.seeds > 0) {
-      row.median = result.capacity;
-      row.lo = result.lo;
-      row.hi = result.hi;
+      row.median = result.capacity, row.lo = result.lo, row.hi = result.hi;
       row.censored = result.censored;
       row.unsolved = result.unsolved;
       for (const auto& [seed, load] : result.by_seed) row.seeds.push_back({std::to_string(seed), load});
-      fewest = fewest == 0 ? result.seeds : std::min(fewest, result.seeds);
-      most = std::max(most, result.seeds);
+      seeds.add(result.seeds);
     }
     drawing.rows.push_back(row);
     xs.push_back(measured.size);
@@ -178,9 +168,8 @@ Drawing draw_capacities(const FigureInput& input, const std::vector<RecordLine>&
       if (std::isfinite(y)) ys.push_back(y);
   }
   add_label_legend(drawing, all, expected);
-  if (std::none_of(ys.begin(), ys.end(), [](double y) { return y > 0; }))
-    ys = {smallest_load, 2 * smallest_load};
-  if (std::all_of(all.begin(), all.end(), [](const Measured& one) { return one.capacity.capacity <= 0; }))
+  if (std::ranges::none_of(ys, [](double y) { return y > 0; })) ys = {smallest_load, 2 * smallest_load};
+  if (std::ranges::all_of(all, [](const Measured& one) { return one.capacity.capacity <= 0; }))
     input.notes << fmt::format("no memory solves its smallest number of associations ({})\n",
                                solved_text(input, metric));
 
@@ -192,12 +181,11 @@ Drawing draw_capacities(const FigureInput& input, const std::vector<RecordLine>&
   drawing.figure["xlim"] = log_limits(xs);
   drawing.figure["ylim"] = log_limits(ys);
   drawing.figure["fit"] = "";
-  const std::string interval = most <= 1 ? "one seed" : interval_name(fewest, most);
   drawing.footnotes.push_back(fmt::format(
       "Capacity: the largest tested number of associations up to which every tested one is solved "
       "({}). Bars: {}, from the last solved number to the next tested one.",
-      solved_text(input, metric), interval));
-  drawing.brief[drawing.footnotes.back()] = fmt::format("Bars: {}.", interval);
+      solved_text(input, metric), seeds.interval()));
+  drawing.brief[drawing.footnotes.back()] = fmt::format("Bars: {}.", seeds.interval());
   if (against != Against::d_dot) return drawing;
   add_fit(drawing, all, input.notes);
   if (input.options.theory && !accuracy) add_theory(drawing, lines, threshold, input.options.memories);

@@ -52,18 +52,18 @@ std::vector<std::string> detect_text(const LabelledRecords& rows, const FigureOp
   for (const SuggestedFigure& figure : suggested_figures(rows, options, "difference", true)) {
     std::ostringstream unsaid;
     const Drawing drawing = compose_figure("difference", rows, figure.options, unsaid).drawing;
-    const auto comparisons = static_cast<std::size_t>(std::count_if(
-        drawing.rows.begin(), drawing.rows.end(), [](const FigureRow& row) { return row.p >= 0; }));
+    const auto comparisons = static_cast<std::size_t>(
+        std::ranges::count_if(drawing.rows, [](const FigureRow& row) { return row.p >= 0; }));
     std::vector<double> needed;
     const FigureRow* widest = nullptr;
-    int fewest = 0, most = 0;
+    SeedRange range;
     for (const FigureRow& row : drawing.rows) {
       std::vector<double> differences;
       for (const SeedValue& one : row.seeds) differences.push_back(one.value);
       const int seeds = seeds_to_detect(differences, size, comparisons);
       if (seeds == 0) continue;
-      fewest = needed.empty() ? row.n : std::min(fewest, row.n), most = std::max(most, row.n);
-      if (needed.empty() || seeds > *std::max_element(needed.begin(), needed.end())) widest = &row;
+      range.add(row.n);
+      if (needed.empty() || seeds > *std::ranges::max_element(needed)) widest = &row;
       needed.push_back(seeds);
     }
     const auto task = figure.options.where.find("task.name");
@@ -77,17 +77,15 @@ std::vector<std::string> detect_text(const LabelledRecords& rows, const FigureOp
     if (comparisons > 1)
       text +=
           fmt::format(" of {} comparisons (from {:g} to {:g}, which {} and {} need{})", comparisons,
-                      *std::min_element(needed.begin(), needed.end()),
-                      *std::max_element(needed.begin(), needed.end()), widest->label, widest->against,
+                      *std::ranges::min_element(needed), *std::ranges::max_element(needed), widest->label,
+                      widest->against,
                       drawing.needs.empty() ? "" : fmt::format(" at {} = {}", drawing.needs[0], widest->x));
-    texts.push_back(
-        text + fmt::format("; by the spread of {} seeds{}{}",
-                           fewest == most ? fmt::format("{}", most) : fmt::format("{} to {}", fewest, most),
-                           figure.options.best.empty()
-                               ? ""
-                               : fmt::format(" at the {} of the lowest validation loss",
-                                             fmt::join(figure.options.best, ", ")),
-                           fewest < seeds_of_an_interval ? ": a rough estimate" : ""));
+    texts.push_back(text + fmt::format("; by the spread of {} seeds{}{}", range.text(),
+                                       figure.options.best.empty()
+                                           ? ""
+                                           : fmt::format(" at the {} of the lowest validation loss",
+                                                         fmt::join(figure.options.best, ", ")),
+                                       range.fewest < seeds_of_an_interval ? ": a rough estimate" : ""));
   }
   return texts;
 }

@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "results/test_refusal.h"
+
 #include "plots/test_records.h"
 
 namespace crosstalk::checks::difference_test {
@@ -33,12 +35,7 @@ class DifferenceTest : public FigureTest {
     return table_text(name, rows_of(records), options_, format, notes_);
   }
   std::string refusal_of(const std::string& name, const RecordMap& records) {
-    try {
-      table(records, TableFormat::markdown, name);
-    } catch (const std::invalid_argument& error) {
-      return error.what();
-    }
-    return "(made)";
+    return crosstalk::testing::refusal_of([&] { table(records, TableFormat::markdown, name); }, "(made)");
   }
 };
 

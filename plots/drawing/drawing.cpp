@@ -47,8 +47,7 @@ double raw_value(const Record& record, const std::string& name) {
   if (name == "best_eval_loss") return record.best_eval_loss;
   if (name == "eval_accuracy") return record.eval_accuracy;
   if (name == "steps") return static_cast<double>(record.steps);
-  const auto metric = record.metrics.find(name);
-  return metric == record.metrics.end() ? kNone : metric->second;
+  return metric_in(record, name);
 }
 
 }  // namespace
@@ -208,7 +207,7 @@ void set_axes(Drawing& drawing, const std::string& xlabel, const std::string& yl
 }
 
 void sort_lines(std::vector<RecordLine>& lines, const std::map<std::string, LabelStyle>& styles) {
-  std::stable_sort(lines.begin(), lines.end(), [&](const RecordLine& a, const RecordLine& b) {
+  std::ranges::stable_sort(lines, [&](const RecordLine& a, const RecordLine& b) {
     return std::tuple(styles.at(a.label).rank, a.d_dot, a.d_key) <
            std::tuple(styles.at(b.label).rank, b.d_dot, b.d_key);
   });
@@ -266,18 +265,14 @@ FigureRow row_of(const RecordLine& line, double x, const RecordList& records, co
 }
 
 void count_drawn_seeds(Drawing& drawing, const std::vector<RecordLine>& lines) {
-  Drawing::Seeds seeds;
   std::set<std::string> drawn;
   for (const RecordLine& line : lines) {
     drawn.insert(line.label);
-    seeds.diverged += count_seeds(line, 0).diverged;
+    drawing.diverged += count_seeds(line, 0).diverged;
   }
-  for (const FigureRow& row : drawing.rows) {
-    if (row.n <= 0 || drawn.count(row.label) == 0) continue;
-    seeds.fewest = seeds.fewest == 0 ? row.n : std::min(seeds.fewest, row.n);
-    seeds.most = std::max(seeds.most, row.n);
-  }
-  drawing.seeds = seeds;
+  drawing.seeds.emplace();
+  for (const FigureRow& row : drawing.rows)
+    if (drawn.count(row.label) != 0) drawing.seeds->add(row.n);
 }
 
 std::pair<double, double> value_range(const std::vector<FigureRow>& rows, bool log, double threshold) {
@@ -338,7 +333,7 @@ std::string symbol_of(const std::string& key) {
   if (dot != std::string::npos && key.substr(dot) == ".name")
     return key.substr(0, dot);  // task, memory, model
   std::string word = key.substr(dot == std::string::npos ? 0 : dot + 1);
-  std::replace(word.begin(), word.end(), '_', ' ');
+  std::ranges::replace(word, '_', ' ');
   return word;
 }
 

@@ -78,10 +78,8 @@ struct Drawing {
   std::vector<std::string> doubts = {};                            ///< of these, what the picture has to say
   std::map<std::string, std::string> brief = {};  ///< footnote -> the same for one line of a narrow picture
   /// Seeds of the drawn medians; said once, of all panels together.
-  struct Seeds {
-    int fewest = 0, most = 0, diverged = 0;
-  };
-  std::optional<Seeds> seeds;
+  std::optional<SeedRange> seeds;
+  int diverged = 0;                ///< runs of its lines
   bool lines_may_coincide = true;  ///< false: each has a panel of its own
   /// What every record must have to be drawn: keys of its configuration, state_bytes, parameters, curves.NAME,
   /// profiles.NAME; and the metric that is drawn of it ("" = what the last of these holds).
@@ -137,13 +135,17 @@ extern const char* const kErrorsTemplate;  // templates/errors.py
 // Of memories that were looked into, and the block that they share.
 extern const char *const kInsideStyle,
     *const kReadWeightsTemplate, *const kKeyOverlapTemplate, *const kStateTemplate, *const kGatesTemplate;
-// The page of `crosstalk report`, and the hash of its script (templates/report.*).
-extern const char *const kReportPage, *const kReportStyle, *const kReportScript, *const kReportHash;
+// The page of `crosstalk report` and `crosstalk atlas`, and the hashes of their scripts (templates/report.*, page.js, atlas.js).
+extern const char *const kReportPage,
+    *const kReportStyle, *const kReportScript, *const kReportHash, *const kAtlasScript, *const kAtlasHash;
 
 /// Python source of a JSON value.
 std::string python_text(const nlohmann::ordered_json& value);
 /// Python source of a row's key in lines.py: ("dpfp2", 64).
 std::string python_key(const std::string& label, std::int64_t d_dot);
+
+/// A template with what stands between its two lines "# --- WHAT" and "# --- end of WHAT" replaced.
+std::string replaced(const std::string& script, const std::string& what, const std::string& by);
 
 /// Orders lines as the legend does: by rank, then by d_dot and d_key.
 void sort_lines(std::vector<RecordLine>& lines, const std::map<std::string, LabelStyle>& styles);
@@ -160,6 +162,10 @@ void add_legend(Drawing& drawing, const std::vector<RecordLine>& lines,
 
 /// The values of records that stand at one point, as a row; all seeds count, diverged ones as the worst.
 FigureRow row_of(const RecordLine& line, double x, const RecordList& records, const Metric& metric);
+
+/// Its median to three digits, and "[lo, hi]" ("" of one seed), as tables have them.
+std::string cell_number(double value);
+std::string interval_of(const FigureRow& row);
 
 /// Counts the seeds of these lines, for finish_footnotes().
 void count_drawn_seeds(Drawing& drawing, const std::vector<RecordLine>& lines);
@@ -179,6 +185,8 @@ struct ByColumns {
   std::map<std::string, std::vector<std::string>> values;
   std::map<std::string, std::string> names = {};  ///< of the memory alone, for tables
 };
+/// A field of CSV, quoted where it must be.
+std::string csv_field(const std::string& text);
 /// Head and rows of the CSV, cell by cell; and as text.
 std::vector<std::vector<std::string>> csv_cells(const Drawing& drawing, const ByColumns& by = {});
 std::string csv_text(const Drawing& drawing, const ByColumns& by = {});
@@ -266,6 +274,20 @@ void add_empty_rows(Drawing& drawing, const std::vector<RecordLine>& lines);
 std::pair<double, double> x_range(const std::vector<FigureRow>& rows);
 /// "Evaluation loss (cross-entropy)".
 std::string loss_axis(const std::string& split, const FigureInput& input);
+/// A flat line of theory ("chance": its legend is `name`) across the axis.
+void add_level(Drawing& drawing, const std::string& what, const std::string& name, double level,
+               std::pair<double, double> xlim);
+/// An entry for a line that is drawn behind, once.
+void add_overlay(Drawing& drawing, const Overlay& overlay);
+/// Counts the seeds of lines for `figure`'s notes and legend. Returns the number that is expected of each.
+int begin_lines(Drawing& drawing, const std::vector<RecordLine>& lines, const FigureInput& input,
+                const std::string& x_name, bool always_d_dot = false);
+/// Scale and ends of an axis of sizes that are spread over octaves (rates have decades), or lie close.
+struct SizeAxis {
+  const char* scale;
+  std::pair<double, double> range;
+};
+SizeAxis size_axis(double first, double last, double margin_of_one);
 /// Says that published points are not drawn here.
 void note_published(const FigureInput& input, const char* figure);
 /// The key along which tables of final values stand: --x, the load, or what else varies.

@@ -35,8 +35,8 @@ void finish(Drawing& drawing, const std::vector<RecordLine>& lines, const Figure
   // One load alone would otherwise stand on the frame.
   const double margin = std::max(0.02 * *loads.rbegin(), loads.size() == 1 ? 1.0 : 0.0);
   std::vector<FigureRow> visible;  // published points may lie at larger loads than the records
-  std::copy_if(drawing.rows.begin(), drawing.rows.end(), std::back_inserter(visible),
-               [&](const FigureRow& row) { return row.x <= *loads.rbegin() + margin; });
+  std::ranges::copy_if(drawing.rows, std::back_inserter(visible),
+                       [&](const FigureRow& row) { return row.x <= *loads.rbegin() + margin; });
   log = log && metric.is_loss;
   auto [low, high] = value_range(visible, log, threshold);
   if (!metric.is_loss) low = -0.02, high = std::max(1.02, high > 1.02 ? high : 0);
@@ -58,14 +58,12 @@ Drawing draw_loads(const FigureInput& input, const LoadsFigure& figure) {
   const bool is_loss = metric.name == "eval_loss" || metric.name == "test_loss";
   // A legend that says d_key = 8 of each line need not say d_dot too, which the axis marks.
   const std::vector<std::string>& by = input.options.by;
-  const bool by_size = std::any_of(
-      by.begin(), by.end(), [](const std::string& key) { return key == "model.d_key" || key == "d_dot"; });
+  const bool by_size =
+      std::ranges::any_of(by, [](const std::string& key) { return key == "model.d_key" || key == "d_dot"; });
   Drawing drawing = begin_drawing(kLinesTemplate, input.options, "associations");
   drawing.needs = {kLoad};
   drawing.metric = metric.name;
-  const int expected = expected_seeds(lines, input.options.expected_seeds);
-  note_missing(lines, expected, kLoad, input.notes);
-  add_legend(drawing, lines, input.styles, expected, figure.by_size && !by_size);
+  begin_lines(drawing, lines, input, kLoad, figure.by_size && !by_size);
   add_final_values(drawing, lines, metric);
   if (input.options.theory && is_loss) figure.add_theory(drawing, lines, input, metric);
   if (!input.options.published.empty()) {
@@ -77,7 +75,7 @@ Drawing draw_loads(const FigureInput& input, const LoadsFigure& figure) {
   finish(drawing, lines, input, metric, figure.log);
   drawing.figure["ticks_at_d_dot"] =
       figure.by_size && is_loss &&
-      std::any_of(lines.begin(), lines.end(), [](const RecordLine& line) { return line.d_dot > 0; });
+      std::ranges::any_of(lines, [](const RecordLine& line) { return line.d_dot > 0; });
   return drawing;
 }
 }  // namespace crosstalk

@@ -27,22 +27,13 @@ std::pair<double, double> union_of(const nlohmann::ordered_json& a, const nlohma
 template <class List, class Same>
 void add_new(List& to, const List& from, const Same& same) {
   for (const auto& one : from)
-    if (std::none_of(to.begin(), to.end(), [&](const auto& known) { return same(known, one); }))
-      to.push_back(one);
-}
-
-void add_counts(SeedCount& to, const SeedCount& from) {
-  to.expected = std::max(to.expected, from.expected);
-  to.least = std::min(to.least, from.least);
-  to.most = std::max(to.most, from.most);
-  to.diverged += from.diverged;
-  to.runs += from.runs;
+    if (std::ranges::none_of(to, [&](const auto& known) { return same(known, one); })) to.push_back(one);
 }
 
 /// Seeds that every point of a panel has; 0 where they differ.
 int seeds_of(const Drawing& panel) {
   const int seeds = panel.lines.empty() ? 0 : panel.lines.front().count.expected;
-  const bool alike = std::all_of(panel.lines.begin(), panel.lines.end(), [&](const LineEntry& line) {
+  const bool alike = std::ranges::all_of(panel.lines, [&](const LineEntry& line) {
     return line.count.least == seeds && line.count.most == seeds && line.count.expected == seeds;
   });
   return alike ? seeds : 0;
@@ -67,14 +58,14 @@ std::vector<LineEntry> join_lines(const std::vector<std::pair<std::string, Drawi
   }
   for (const auto& [value, panel] : panels)
     for (const LineEntry& line : panel.lines) {
-      const auto known = std::find_if(all.begin(), all.end(), [&](const LineEntry& one) {
+      const auto known = std::ranges::find_if(all, [&](const LineEntry& one) {
         return one.label == line.label && (one.d_dot == line.d_dot || several.count(line.label) == 0);
       });
       if (known == all.end()) {
         all.push_back(line);
         continue;
       }
-      add_counts(known->count, line.count);
+      known->count.add(line.count);
       if (known->d_dot != line.d_dot) known->d_dot = 0, known->size.clear();
       if (known->size.empty() && several.count(line.label) != 0) known->size = line.size;
     }
@@ -100,7 +91,7 @@ double place_of(double value, const nlohmann::ordered_json& limits, bool log) {
 std::map<PanelKey, std::map<LineKey, std::map<double, double>>> places_of(const Drawing& drawing) {
   std::map<PanelKey, std::map<LineKey, std::map<double, double>>> places;
   for (const FigureRow& row : drawing.rows) {
-    const bool is_line = std::any_of(drawing.lines.begin(), drawing.lines.end(), [&](const LineEntry& line) {
+    const bool is_line = std::ranges::any_of(drawing.lines, [&](const LineEntry& line) {
       return line.label == row.label && (line.d_dot == row.d_dot || line.d_dot == 0);
     });
     if (!is_line || std::isnan(row.median) || std::isnan(row.x)) continue;
@@ -125,7 +116,7 @@ bool same_places(const std::map<double, double>& a, const std::map<double, doubl
 
 /// "A, B and C"; in quotes where a comma or an "and" of a name would hide where it ends.
 std::string listed(std::vector<std::string> names) {
-  if (std::any_of(names.begin(), names.end(), [](const std::string& name) {
+  if (std::ranges::any_of(names, [](const std::string& name) {
         return name.find(',') != std::string::npos || name.find(" and ") != std::string::npos;
       }))
     for (std::string& name : names) name = "\"" + name + "\"";
@@ -157,11 +148,10 @@ std::vector<std::string> coinciding(const Drawing& drawing, const std::map<std::
         }
       if (names.size() < 2) continue;
       const std::string group = listed(std::move(names));
-      auto known =
-          std::find_if(groups.begin(), groups.end(), [&](const auto& one) { return one.first == group; });
+      auto known = std::ranges::find_if(groups, [&](const auto& one) { return one.first == group; });
       if (known == groups.end()) known = groups.insert(groups.end(), {group, {}});
       std::string where = panel.first;
-      std::replace(where.begin(), where.end(), '_', ' ');
+      std::ranges::replace(where, '_', ' ');
       const auto title = titles.find(panel.second);
       if (title != titles.end() && titles.size() > 1) where += (where.empty() ? "" : ", ") + title->second;
       known->second.push_back(where);
@@ -214,11 +204,8 @@ Drawing join_panels(std::vector<std::pair<std::string, Drawing>> panels, const s
       joined.figure[limits] = {low, high};
     }
     if (joined.seeds && panel.seeds) {
-      if (panel.seeds->fewest > 0 &&
-          (joined.seeds->fewest == 0 || panel.seeds->fewest < joined.seeds->fewest))
-        joined.seeds->fewest = panel.seeds->fewest;
-      joined.seeds->most = std::max(joined.seeds->most, panel.seeds->most);
-      joined.seeds->diverged += panel.seeds->diverged;
+      joined.seeds->add(panel.seeds->fewest), joined.seeds->add(panel.seeds->most);
+      joined.diverged += panel.diverged;
     }
   }
   if (!same_vertical) joined.figure["vertical"] = vertical;
@@ -263,17 +250,16 @@ std::string how_drawn(const Drawing& drawing) {
 void finish_footnotes(Drawing& drawing, const std::map<std::string, LabelStyle>& styles) {
   std::vector<std::string> texts;
   if (drawing.seeds) {
-    const auto [fewest, most, diverged] = *drawing.seeds;
-    const std::string seeds =
-        fewest == most ? fmt::format("{}", most) : fmt::format("{} to {}", fewest, most);
-    texts.push_back(most <= 1
-                        ? "One seed."
-                        : fmt::format(fmt::runtime(how_drawn(drawing)), seeds, interval_name(fewest, most)));
-    drawing.brief[texts[0]] = most <= 1
-                                  ? texts[0]
-                                  : fmt::format("Median, {} of {} seeds.",
-                                                most < seeds_of_an_interval ? "range" : "interval", seeds);
-    if (diverged > 0) texts.emplace_back("Diverged runs count as the worst; crosses: half or more diverged.");
+    const SeedRange& seeds = *drawing.seeds;
+    const bool one = seeds.most <= 1;
+    texts.push_back(one ? "One seed."
+                        : fmt::format(fmt::runtime(how_drawn(drawing)), seeds.text(), seeds.interval()));
+    drawing.brief[texts[0]] =
+        one ? texts[0]
+            : fmt::format("Median, {} of {} seeds.", seeds.most < seeds_of_an_interval ? "range" : "interval",
+                          seeds.text());
+    if (drawing.diverged > 0)
+      texts.emplace_back("Diverged runs count as the worst; crosses: half or more diverged.");
   }
   drawing.footnotes.insert(drawing.footnotes.begin(), texts.begin(), texts.end());
   if (!drawing.lines_may_coincide) return;

@@ -127,7 +127,7 @@ Prepared prepare(const std::string& name, const LabelledRecords& rows, const Fig
     if (matches_all(run, options.where)) prepared.missing.push_back(&run);
   prepared.recorded = prepared.records.size();
   const std::string rate = "train.learning_rate";
-  if (std::find(options.best.begin(), options.best.end(), rate) != options.best.end())
+  if (std::ranges::find(options.best, rate) != options.best.end())
     prepared.edges = edge_choices(prepared.records, options.best, rate, options.best_by);
   if (!options.best.empty()) {
     prepared.unequal_seeds = unequal_seeds_text(prepared.records, options.best);
@@ -153,11 +153,9 @@ Prepared prepare(const std::string& name, const LabelledRecords& rows, const Fig
     split_by(prepared, rows, options.by, order, titles);
     labels = {order.begin(), order.end()};
   }
-  std::stable_sort(prepared.edges.begin(), prepared.edges.end(),
-                   [&](const EdgeChoice& a, const EdgeChoice& b) {
-                     return std::find(given.begin(), given.end(), a.label) <
-                            std::find(given.begin(), given.end(), b.label);
-                   });
+  std::ranges::stable_sort(prepared.edges, [&](const EdgeChoice& a, const EdgeChoice& b) {
+    return std::ranges::find(given, a.label) < std::ranges::find(given, b.label);
+  });
   for (EdgeChoice& edge : prepared.edges) {
     const auto title = titles.find(edge.label);
     edge.label = title != titles.end() && !title->second.empty() ? title->second : label_name(edge.label);
@@ -226,7 +224,7 @@ void mark_selected(Drawing& drawing, const Prepared& prepared, const FigureOptio
   }
   const std::string shown = metric_shown(drawing, options);
   const bool along =  // a line of one run, which goes through all x values
-      std::any_of(drawing.needs.begin(), drawing.needs.end(), [](const std::string& need) {
+      std::ranges::any_of(drawing.needs, [](const std::string& need) {
         return need.starts_with("curves.") || need.starts_with("profiles.");
       });
   drawing.footnotes.push_back(fmt::format(
@@ -270,9 +268,8 @@ void note_doubts(Drawing& drawing, const Prepared& prepared, const FigureOptions
   else if (!chance.text.empty())
     add(chance.text, "at chance", static_cast<std::size_t>(chance.within),
         static_cast<std::size_t>(chance.runs));
-  const auto falling = std::count_if(runs.begin(), runs.end(), [](const Record* record) {
-    return verdict_of(*record) == Verdict::still_falling;
-  });
+  const auto falling = std::ranges::count_if(
+      runs, [](const Record* record) { return verdict_of(*record) == Verdict::still_falling; });
   if (falling > 0)
     add(fmt::format("{} of {} ended at the last step while the loss still fell.", falling,
                     plural(runs.size(), "run")),
@@ -300,8 +297,8 @@ void note_doubts(Drawing& drawing, const Prepared& prepared, const FigureOptions
 
 double width_of(const FigureOptions& options) {
   if (options.venue.empty()) return options.width > 0 ? options.width : 5.5;
-  const auto venue = std::find_if(venues().begin(), venues().end(),
-                                  [&](const Venue& one) { return one.name == options.venue; });
+  const auto venue =
+      std::ranges::find_if(venues(), [&](const Venue& one) { return one.name == options.venue; });
   if (venue == venues().end()) {
     std::vector<std::string> names;
     for (const Venue& one : venues()) names.push_back(one.name);

@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "plots/drawing/drawing.h"
+#include "results/csv.h"
 
 namespace crosstalk {
 namespace {
@@ -17,13 +18,6 @@ using Pairs = std::vector<std::pair<std::string, std::string>>;
 
 std::string csv_number(double value) { return std::isnan(value) ? "" : fmt::format("{}", value); }
 
-std::string csv_field(const std::string& text) {
-  if (text.find_first_of(",\"\n\r") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return quoted + "\"";
-}
-
 std::string dict(const char* name, const char* comment, const Pairs& entries) {
   std::string text = fmt::format("{} = {{{}\n", name, comment);
   for (const auto& [key, value] : entries) text += fmt::format("    {}: {},\n", key, value);
@@ -31,6 +25,13 @@ std::string dict(const char* name, const char* comment, const Pairs& entries) {
 }
 
 }  // namespace
+
+std::string csv_field(const std::string& text) {
+  if (text.find_first_of(",\"\n\r") == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return quoted + "\"";
+}
 
 std::string python_text(const nlohmann::ordered_json& value) {
   if (value.is_boolean()) return value.get<bool>() ? "True" : "False";
@@ -45,26 +46,31 @@ std::string python_text(const nlohmann::ordered_json& value) {
   return value.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
+std::string replaced(const std::string& script, const std::string& what, const std::string& by) {
+  const std::string begin = "# --- " + what + "\n", end = "# --- end of " + what + "\n";
+  const auto first = script.find(begin), last = script.find(end);
+  if (first == std::string::npos || last == std::string::npos || last < first)
+    throw std::logic_error("a figure template lacks its block of " + what);
+  return script.substr(0, first + begin.size()) + by + script.substr(last);
+}
+
 std::string python_key(const std::string& label, std::int64_t d_dot) {
   return fmt::format("({}, {})", python_text(label), d_dot);
 }
 
 std::vector<std::vector<std::string>> csv_cells(const Drawing& drawing, const ByColumns& by) {
-  const bool selected = std::any_of(drawing.rows.begin(), drawing.rows.end(),
-                                    [](const auto& row) { return !row.selected.empty(); });
+  const bool selected =
+      std::ranges::any_of(drawing.rows, [](const auto& row) { return !row.selected.empty(); });
   const std::string facet = drawing.figure.value("facet", std::string());
   std::vector<std::string> cells = {"label", "d_dot", drawing.x_column, "n", drawing.middle, "lo", "hi"};
   if (drawing.capacity_columns) cells.insert(cells.end(), {"censored", "unsolved"});
   for (const std::string& key : by.keys) cells.push_back(key);
   if (!facet.empty()) cells.push_back(facet);
-  const bool metric = std::any_of(drawing.rows.begin(), drawing.rows.end(),
-                                  [](const auto& row) { return !row.metric.empty(); });
+  const bool metric = std::ranges::any_of(drawing.rows, [](const auto& row) { return !row.metric.empty(); });
   if (metric) cells.emplace_back("metric");
-  const bool against = std::any_of(drawing.rows.begin(), drawing.rows.end(),
-                                   [](const auto& row) { return !std::isnan(row.p); });
+  const bool against = std::ranges::any_of(drawing.rows, [](const auto& row) { return !std::isnan(row.p); });
   if (against) cells.insert(cells.end(), {"against", "wins", "p", "p_holm", "told"});
-  const bool chance = std::any_of(drawing.rows.begin(), drawing.rows.end(),
-                                  [](const auto& row) { return row.at_chance >= 0; });
+  const bool chance = std::ranges::any_of(drawing.rows, [](const auto& row) { return row.at_chance >= 0; });
   if (chance) cells.emplace_back("at_chance");
   if (selected) cells.emplace_back("selected");
   std::vector<std::vector<std::string>> lines = {cells};
@@ -97,7 +103,7 @@ std::vector<std::vector<std::string>> csv_cells(const Drawing& drawing, const By
 std::string csv_text(const Drawing& drawing, const ByColumns& by) {
   std::string text;
   for (std::vector<std::string>& cells : csv_cells(drawing, by)) {
-    for (std::string& cell : cells) cell = csv_field(cell);
+    for (std::string& cell : cells) cell = csv_cell(cell);
     text += fmt::format("{}\n", fmt::join(cells, ","));
   }
   return text;
@@ -106,7 +112,7 @@ std::string csv_text(const Drawing& drawing, const ByColumns& by) {
 std::string footnote_line(const Drawing& drawing, double inches) {
   const auto most = static_cast<std::size_t>(inches * 72 / 3.6);  // points of a letter, at 6.5 points
   const auto is_doubt = [&](const std::string& one) {
-    return std::find(drawing.doubts.begin(), drawing.doubts.end(), one) != drawing.doubts.end();
+    return std::ranges::find(drawing.doubts, one) != drawing.doubts.end();
   };
   std::vector<std::string> order = drawing.footnotes;
   if (order.empty()) return "";
@@ -126,12 +132,7 @@ std::string footnote_line(const Drawing& drawing, double inches) {
 
 std::string script_text(const Drawing& drawing, const std::map<std::string, LabelStyle>& styles,
                         const std::string& footnote) {
-  const std::string& script = drawing.script;
-  const std::string begin = "# --- settings\n", end = "# --- end of settings\n";
-  const auto first = script.find(begin), last = script.find(end);
-  if (first == std::string::npos || last == std::string::npos || last < first)
-    throw std::logic_error("a figure template lacks its settings block");
-  const bool lines = script != kPointsTemplate;
+  const bool lines = drawing.script != kPointsTemplate;
 
   std::string settings = "FIGURE = {\n";
   for (const auto& [key, value] : drawing.figure.items())
@@ -169,7 +170,7 @@ std::string script_text(const Drawing& drawing, const std::map<std::string, Labe
         "BESIDE = {}  # points of the page from one marker to the next where several have one x\n",
         drawing.continuous_x ? 0 : 5.5);
   }
-  return script.substr(0, first + begin.size()) + settings + script.substr(last);
+  return replaced(drawing.script, "settings", settings);
 }
 
 }  // namespace crosstalk

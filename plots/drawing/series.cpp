@@ -16,6 +16,7 @@
 
 #include "plots/drawing/drawing.h"
 #include "results/csv.h"
+#include "results/numbers/statistics.h"
 
 namespace crosstalk {
 namespace {
@@ -79,14 +80,14 @@ bool has_diverged(const Record& record) {
 
 RecordList results_of(const RecordList& records) {
   RecordList kept;
-  std::copy_if(records.begin(), records.end(), std::back_inserter(kept),
-               [](const Record* record) { return record->status != RunStatus::failed; });
+  std::ranges::copy_if(records, std::back_inserter(kept),
+                       [](const Record* record) { return record->status != RunStatus::failed; });
   return kept;
 }
 
 RecordList drawable(const RecordList& records) {
   RecordList kept;
-  std::copy_if(records.begin(), records.end(), std::back_inserter(kept), [](const Record* record) {
+  std::ranges::copy_if(records, std::back_inserter(kept), [](const Record* record) {
     return record->status == RunStatus::done && !has_diverged(*record);
   });
   return kept;
@@ -95,6 +96,39 @@ RecordList drawable(const RecordList& records) {
 bool mostly_diverged(const RecordList& records) {
   const auto results = results_of(records);
   return !results.empty() && 2 * drawable(results).size() <= results.size();
+}
+
+void SeedCount::add(const SeedCount& other) {
+  expected = std::max(expected, other.expected);
+  least = std::min(least, other.least), most = std::max(most, other.most);
+  diverged += other.diverged, runs += other.runs;
+}
+
+void SeedRange::add(int seeds) {
+  if (seeds > 0) fewest = fewest == 0 ? seeds : std::min(fewest, seeds);
+  most = std::max(most, seeds);
+}
+
+std::string SeedRange::text() const {
+  return fewest == most ? fmt::format("{}", most) : fmt::format("{} to {}", fewest, most);
+}
+
+std::string SeedRange::interval() const { return most <= 1 ? "one seed" : interval_name(fewest, most); }
+
+std::vector<std::pair<std::string, RecordList>> parts_by(const RecordList& records, const std::string& key) {
+  if (key.empty()) return {{"", records}};
+  std::vector<std::string> values;
+  for (const Record* record : records)
+    if (const auto value = field_text(*record, key)) values.push_back(*value);
+  std::vector<std::pair<std::string, RecordList>> parts;
+  for (const std::string& value : sorted_values(values)) {
+    parts.emplace_back(value,
+                       RecordList());  // not by choose_records(), to which commas and stars mean something
+    for (const Record* record : records)
+      if (const auto own = field_text(*record, key); own && same_text(*own, value))
+        parts.back().second.push_back(record);
+  }
+  return parts;
 }
 
 int expected_seeds(const std::vector<RecordLine>& lines, int stated) {
@@ -114,8 +148,8 @@ SeedCount count_seeds(const RecordLine& line, int expected) {
     count.least = first ? seeds : std::min(count.least, seeds);
     count.most = std::max(count.most, seeds);
     count.runs += seeds;
-    count.diverged += static_cast<int>(
-        std::count_if(records.begin(), records.end(), [](const Record* r) { return has_diverged(*r); }));
+    count.diverged +=
+        static_cast<int>(std::ranges::count_if(records, [](const Record* r) { return has_diverged(*r); }));
     first = false;
   }
   return count;
@@ -147,13 +181,12 @@ std::string varying_key(const FigureInput& input, bool within_a_line) {
                                       "task.length", "model.d_key",       "train.learning_rate"};
   for (const char* key : kKeys) {
     const std::vector<std::string>& best = input.options.best;
-    if (std::find(best.begin(), best.end(), key) != best.end()) continue;
+    if (std::ranges::find(best, key) != best.end()) continue;
     std::map<std::string, std::set<double>> values;
     for (const Record* record : input.records)
       if (const auto value = config_number(*record, key))
         values[within_a_line ? record->label : ""].insert(*value);
-    if (std::any_of(values.begin(), values.end(), [](const auto& line) { return line.second.size() > 1; }))
-      return key;
+    if (std::ranges::any_of(values, [](const auto& line) { return line.second.size() > 1; })) return key;
   }
   return "";
 }
@@ -165,8 +198,8 @@ void add_published_points(Drawing& drawing, const std::vector<RecordLine>& lines
   std::string training;  // in what the first of those differs
   bool of_runs = false;
   for (const PublishedPoint& point : input.options.published) {
-    const auto metric = std::find_if(metrics.begin(), metrics.end(),
-                                     [&](const auto& m) { return point.metrics.contains(m); });
+    const auto metric =
+        std::ranges::find_if(metrics, [&](const auto& m) { return point.metrics.contains(m); });
     if (metric == metrics.end()) {
       ++without_metric;
       continue;
@@ -185,7 +218,7 @@ void add_published_points(Drawing& drawing, const std::vector<RecordLine>& lines
                                     : agrees_but_for_memory(record, point, own);
       if (std::isfinite(x) && !is_here && has_runs && record.label == point.label)
         if (const auto differ = differences(record, elsewhere);
-            std::all_of(differ.begin(), differ.end(), [](const auto& d) { return d.starts_with("train."); }))
+            std::ranges::all_of(differ, [](const auto& d) { return d.starts_with("train."); }))
           otherwise = differ;
       if (!std::isfinite(x) || !is_here) continue;
       ++drawn;
@@ -196,9 +229,7 @@ void add_published_points(Drawing& drawing, const std::vector<RecordLine>& lines
       }
       of_runs = true;
       const std::string label = "published: " + line.label;
-      if (std::none_of(drawing.overlays.begin(), drawing.overlays.end(),
-                       [&](const Overlay& overlay) { return overlay.label == label; }))
-        drawing.overlays.push_back({label, line.d_dot, input.styles.at(line.label).colour});
+      add_overlay(drawing, {label, line.d_dot, input.styles.at(line.label).colour});
       drawing.rows.push_back({label, line.d_dot, x, 1, y});
       break;
     }

@@ -44,7 +44,20 @@ struct SeedCount {
   int expected = 0, least = 0, most = 0;  ///< seeds of its points
   int diverged = 0, runs = 0;             ///< runs that diverged, of all that ended
   bool complete() const { return least >= expected; }
+  void add(const SeedCount& other);  ///< of another part of the same line
 };
+
+/// The fewest and the most seeds of points that have any.
+struct SeedRange {
+  int fewest = 0, most = 0;
+  void add(int seeds);
+  std::string text() const;  ///< "5", or "3 to 5"
+  /// "one seed", or what the bands are: "range of 3 seeds (75 % interval)".
+  std::string interval() const;
+};
+
+/// Records by the value of a key, in the order of values; without a key all of them under "".
+std::vector<std::pair<std::string, RecordList>> parts_by(const RecordList& records, const std::string& key);
 
 /// Largest number of seeds of any point, or `stated` if it is larger than 0.
 int expected_seeds(const std::vector<RecordLine>& lines, int stated);

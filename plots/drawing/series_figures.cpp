@@ -80,7 +80,7 @@ std::vector<RecordLine> lines_with(const FigureInput& input, const RecordList& r
 
 void add_empty_rows(Drawing& drawing, const std::vector<RecordLine>& lines) {
   for (const RecordLine& line : lines) {
-    const bool has_rows = std::any_of(drawing.rows.begin(), drawing.rows.end(), [&](const FigureRow& row) {
+    const bool has_rows = std::ranges::any_of(drawing.rows, [&](const FigureRow& row) {
       return row.label == line.label && row.d_dot == line.d_dot;
     });
     if (!has_rows) drawing.rows.push_back({line.label, line.d_dot});
@@ -97,6 +97,33 @@ std::pair<double, double> x_range(const std::vector<FigureRow>& rows) {
   if (low > high) return {0, 1};
   if (low == high) return {low - 1, high + 1};
   return {low, high};
+}
+
+void add_overlay(Drawing& drawing, const Overlay& overlay) {
+  if (std::ranges::find(drawing.overlays, overlay.label, &Overlay::label) == drawing.overlays.end())
+    drawing.overlays.push_back(overlay);
+}
+
+void add_level(Drawing& drawing, const std::string& what, const std::string& name, double level,
+               std::pair<double, double> xlim) {
+  const std::string label = "theory: " + what;
+  for (const double x : {xlim.first, xlim.second}) drawing.rows.push_back({label, 0, x, 0, level});
+  drawing.overlays.push_back({label, 0, "#555555"});
+  drawing.overlay_names.emplace_back("theory", name);
+}
+
+int begin_lines(Drawing& drawing, const std::vector<RecordLine>& lines, const FigureInput& input,
+                const std::string& x_name, bool always_d_dot) {
+  const int expected = expected_seeds(lines, input.options.expected_seeds);
+  note_missing(lines, expected, x_name, input.notes);
+  add_legend(drawing, lines, input.styles, expected, always_d_dot);
+  return expected;
+}
+
+SizeAxis size_axis(double first, double last, double margin_of_one) {
+  if (first > 0 && last >= 4 * first) return {first >= 1 ? "log2" : "log", {first / 1.15, last * 1.15}};
+  const double margin = first != last ? 0.03 * (last - first) : margin_of_one;
+  return {"linear", {first - margin, last + margin}};
 }
 
 void note_published(const FigureInput& input, const char* figure) {

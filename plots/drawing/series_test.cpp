@@ -9,6 +9,7 @@
 
 #include "plots/drawing/styles.h"
 #include "plots/test_records.h"
+#include "results/test_refusal.h"
 
 namespace crosstalk {
 namespace {
@@ -22,12 +23,7 @@ RecordMap three_labels() {
 }
 
 std::string refused(const RecordMap& records, const std::map<std::string, std::string>& where) {
-  try {
-    choose_records(list_of(records), where);
-  } catch (const std::invalid_argument& error) {
-    return error.what();
-  }
-  return "(chosen)";
+  return crosstalk::testing::refusal_of([&] { choose_records(list_of(records), where); }, "(chosen)");
 }
 
 TEST(ChooseRecords, ComparesTextAndNumbers) {
@@ -73,14 +69,8 @@ TEST(ChooseRecords, AnUnknownKeyIsSaidUnderItsOption) {
   const RecordMap records = three_labels();
   EXPECT_NO_THROW(check_key(list_of(records), "--by", "task.associations"));
   EXPECT_NO_THROW(check_key(list_of(records), "--by", "label"));
-  try {
-    check_key(list_of(records), "--by", "associations");
-    FAIL();
-  } catch (const std::invalid_argument& error) {
-    EXPECT_STREQ(
-        error.what(),
-        "--by associations: no record has the key \"associations\"; did you mean \"task.associations\"?");
-  }
+  EXPECT_EQ(crosstalk::testing::refusal_of([&] { check_key(list_of(records), "--by", "associations"); }),
+            "--by associations: no record has the key \"associations\"; did you mean \"task.associations\"?");
 }
 
 TEST(LabelStyles, KnownLabelsKeepTheirColourInEveryCompany) {

@@ -129,8 +129,7 @@ std::map<std::string, LabelStyle> label_styles(const std::set<std::string>& labe
                                                const std::map<std::string, std::string>& memories) {
   std::vector<std::string> order;
   const auto add = [&](const std::string& label) {
-    if (labels.count(label) != 0 && std::find(order.begin(), order.end(), label) == order.end())
-      order.push_back(label);
+    if (labels.count(label) != 0 && std::ranges::find(order, label) == order.end()) order.push_back(label);
   };
   for (const std::string& label : given) add(label);
   std::map<std::string, std::size_t> preferred;

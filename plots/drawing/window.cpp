@@ -12,8 +12,8 @@ namespace crosstalk {
 namespace {
 
 bool any_has(const FigureInput& input, const std::string& metric) {
-  return std::any_of(input.records.begin(), input.records.end(),
-                     [&](const Record* record) { return record->metrics.contains(metric); });
+  return std::ranges::any_of(input.records,
+                             [&](const Record* record) { return record->metrics.contains(metric); });
 }
 
 }  // namespace
@@ -21,8 +21,7 @@ bool any_has(const FigureInput& input, const std::string& metric) {
 std::optional<double> learning_rate_of(const Record& record) { return config_number(record, kLearningRate); }
 
 void check_rates(const FigureInput& input) {
-  if (std::find(input.options.best.begin(), input.options.best.end(), kLearningRate) !=
-      input.options.best.end())
+  if (std::ranges::find(input.options.best, kLearningRate) != input.options.best.end())
     throw std::invalid_argument(
         "window shows every learning rate and marks the best; leave out --best train.learning_rate");
   std::set<double> rates;
@@ -37,9 +36,8 @@ void check_rates(const FigureInput& input) {
 Metric window_metric(const FigureInput& input) {
   FigureOptions options = input.options;
   if (options.metric.empty()) {
-    const bool language = std::all_of(input.records.begin(), input.records.end(), [](const Record* record) {
-      return config_text(*record, "model.name") == "language";
-    });
+    const bool language = std::ranges::all_of(
+        input.records, [](const Record* record) { return config_text(*record, "model.name") == "language"; });
     const std::string what = language ? "accuracy" : "loss";
     options.metric = (any_has(input, "test_" + what) ? "test_" : "eval_") + what;
   }
@@ -54,9 +52,7 @@ Drawing draw_windows(const FigureInput& input) {
   drawing.metric = metric.name;
   auto lines = make_lines(input.records, learning_rate_of, kLearningRate, Apart::label);
   sort_lines(lines, input.styles);
-  const int expected = expected_seeds(lines, input.options.expected_seeds);
-  note_missing(lines, expected, kLearningRate, input.notes);
-  add_legend(drawing, lines, input.styles, expected, false);
+  begin_lines(drawing, lines, input, kLearningRate);
   for (const RecordLine& line : lines)
     for (const auto& [rate, records] : line.points)
       drawing.rows.push_back(row_of(line, rate, records, metric));
@@ -82,7 +78,7 @@ Windows windows_of(const FigureInput& input, const Drawing& drawing) {
     }
     windows.rows.push_back(window);
   }
-  std::stable_sort(windows.rows.begin(), windows.rows.end(), [&](const RateWindow& a, const RateWindow& b) {
+  std::ranges::stable_sort(windows.rows, [&](const RateWindow& a, const RateWindow& b) {
     if (a.good != b.good) return a.good > b.good;
     return metric.is_loss ? a.best.median < b.best.median : a.best.median > b.best.median;
   });

@@ -24,25 +24,21 @@ std::string axis_of(const std::string& x) {
 }
 
 /// The level of chance where all records share it.
-void add_chance_level(Drawing& drawing, const FigureInput& input, double low, double high) {
+void add_chance_level(Drawing& drawing, const FigureInput& input, std::pair<double, double> xlim) {
   std::set<double> levels;
   for (const Record* record : input.records)
-    if (const auto chance = record->metrics.find("chance_accuracy"); chance != record->metrics.end())
-      levels.insert(chance->second);
-  if (levels.size() != 1) return;
-  const std::string label = "theory: chance";
-  for (const double x : {low, high}) drawing.rows.push_back({label, 0, x, 0, *levels.begin()});
-  drawing.overlays.push_back({label, 0, "#555555"});
-  drawing.overlay_names.emplace_back("theory", "Chance");
+    if (const double chance = metric_in(*record, "chance_accuracy"); !std::isnan(chance))
+      levels.insert(chance);
+  if (levels.size() == 1) add_level(drawing, "chance", "Chance", *levels.begin(), xlim);
 }
 
 /// The least loss that anything has on average, at every place where all records agree on it (task regression).
 void add_optimum(Drawing& drawing, const FigureInput& input, const std::string& x) {
   std::map<double, std::set<double>> losses;
   for (const Record* record : input.records) {
-    const auto optimum = record->metrics.find("optimum_loss");
+    const double optimum = metric_in(*record, "optimum_loss");
     const std::optional<double> place = place_on_axis(*record, x);
-    if (optimum != record->metrics.end() && place) losses[*place].insert(optimum->second);
+    if (!std::isnan(optimum) && place) losses[*place].insert(optimum);
   }
   const std::string label = "theory: optimum";
   bool any = false;
@@ -80,7 +76,7 @@ void add_published_accuracies(Drawing& drawing, const std::vector<RecordLine>& l
 Drawing draw_accuracy(const FigureInput& input) {
   std::string x = varying_key(input);
   for (const char* key : {"task.pairs", "task.associations", "task.length", "model.width"})  // of one setting
-    if (x.empty() && std::all_of(input.records.begin(), input.records.end(), [&](const Record* record) {
+    if (x.empty() && std::ranges::all_of(input.records, [&](const Record* record) {
           return config_number(*record, key).has_value();
         }))
       x = key;
@@ -93,9 +89,7 @@ Drawing draw_accuracy(const FigureInput& input) {
   Drawing drawing = begin_drawing(kLinesTemplate, input.options, x);
   drawing.needs = {x};
   drawing.metric = metric.name;
-  const int expected = expected_seeds(lines, input.options.expected_seeds);
-  note_missing(lines, expected, x, input.notes);
-  add_legend(drawing, lines, input.styles, expected, false);
+  begin_lines(drawing, lines, input, x);
   std::set<double> places;
   for (const RecordLine& line : lines)
     for (const auto& [place, records] : line.points) {
@@ -104,26 +98,20 @@ Drawing draw_accuracy(const FigureInput& input) {
     }
   if (!input.options.published.empty()) add_published_accuracies(drawing, lines, input, x, metric.name);
   for (const FigureRow& row : drawing.rows) places.insert(row.x);
-  // Sizes are spread over octaves.
-  const double first = *places.begin(), last = *places.rbegin();
-  const bool octaves = first > 0 && last >= 4 * first;
-  const double margin = first != last ? 0.03 * (last - first) : first == 0 ? 1 : 0.1 * std::abs(first);
-  const std::pair<double, double> range =
-      octaves ? std::pair{first / 1.15, last * 1.15} : std::pair{first - margin, last + margin};
-  if (input.options.theory && metric.name.ends_with("accuracy"))
-    add_chance_level(drawing, input, range.first, range.second);
+  const double first = *places.begin();
+  const auto [scale, range] = size_axis(first, *places.rbegin(), first == 0 ? 1 : 0.1 * std::abs(first));
+  if (input.options.theory && metric.name.ends_with("accuracy")) add_chance_level(drawing, input, range);
   if (input.options.theory && (metric.name == "test_loss" || metric.name.ends_with("eval_loss")))
     add_optimum(drawing, input, x);
   auto [low, high] = value_range(drawing.rows, false, kNone);
   if (!metric.is_loss) low = -0.02, high = std::max(1.02, high > 1.02 ? high : 0);
-  const char* scale = !octaves ? "linear" : first >= 1 ? "log2" : "log";  // rates have decades
   set_axes(drawing, axis_of(x), metric.axis, scale, "linear", range, {low, high});
   if (x == "task.pairs" || x == kLoad) {  // what a head can tell apart, beside what it has to
     std::set<double> sizes;
     for (const Record* record : input.records)
       if (record->d_dot > 0)
         sizes.insert(static_cast<double>(record->d_dot) / config_number(*record, "model.heads").value_or(1));
-    std::erase_if(sizes, [&](double size) { return size < range.first || size > range.second; });
+    std::erase_if(sizes, [&range = range](double size) { return size < range.first || size > range.second; });
     constexpr std::size_t kMostMarked = 3;
     if (!sizes.empty() && sizes.size() <= kMostMarked) {
       drawing.figure["vertical"] = sizes;

@@ -7,11 +7,11 @@ namespace {
 
 Drawing draw_capacity_vs_ddot(const FigureInput& input) {
   auto lines = lines_over_loads(input, "capacity-vs-ddot", Apart::d_dot_and_d_key);
-  const auto without = std::stable_partition(lines.begin(), lines.end(),
-                                             [](const RecordLine& line) { return line.d_dot > 0; });
   std::set<std::string> dropped;
-  for (auto line = without; line != lines.end(); ++line) dropped.insert(line->label);
-  lines.erase(without, lines.end());
+  std::erase_if(lines, [&](const RecordLine& line) {
+    if (line.d_dot <= 0) dropped.insert(line.label);
+    return line.d_dot <= 0;
+  });
   for (const std::string& label : dropped)
     input.notes << fmt::format("{} has no d_dot and is left out\n", label);
   if (lines.empty())

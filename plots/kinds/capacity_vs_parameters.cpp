@@ -11,7 +11,7 @@ constexpr double kLargestSize = 1e18;
 Drawing draw_capacity_vs_parameters(const FigureInput& input) {
   auto lines = lines_over_loads(input, "capacity-vs-parameters", Apart::d_dot_and_d_key);
   std::erase_if(lines, [](const RecordLine& line) {
-    return std::any_of(line.points.begin(), line.points.end(), [](const auto& point) {
+    return std::ranges::any_of(line.points, [](const auto& point) {
       const double size = size_of(*point.second.front(), Against::parameters);
       return !(size >= 1 && size <= kLargestSize);  // somebody's number may be any, or none
     });

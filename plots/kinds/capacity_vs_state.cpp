@@ -8,8 +8,8 @@ namespace {
 Drawing draw_capacity_vs_state(const FigureInput& input) {
   auto lines = lines_over_loads(input, "capacity-vs-state", Apart::d_dot_and_d_key);
   std::erase_if(lines, [](const RecordLine& line) {
-    return std::any_of(line.points.begin(), line.points.end(),
-                       [](const auto& point) { return state_floats(*point.second.front()) <= 0; });
+    return std::ranges::any_of(line.points,
+                               [](const auto& point) { return state_floats(*point.second.front()) <= 0; });
   });
   if (lines.empty())
     throw std::invalid_argument(

@@ -40,9 +40,7 @@ Drawing draw_curves(const FigureInput& input) {
         name, what_series_they_have(input.records)));
   Drawing drawing = begin_drawing(kLinesTemplate, input.options, "step");
   drawing.needs = {"curves." + name};
-  const int expected = expected_seeds(lines, input.options.expected_seeds);
-  note_missing(lines, expected, "", input.notes);
-  add_legend(drawing, lines, input.styles, expected, false);
+  begin_lines(drawing, lines, input, "");
   for (const RecordLine& line : lines) add_series(drawing, line, &Record::curves, name, line.label, true);
   const bool is_loss = name.ends_with("loss");
   const bool by_accuracy = solved_accuracy(input).has_value();
@@ -58,7 +56,7 @@ Drawing draw_curves(const FigureInput& input) {
   count_drawn_seeds(drawing, lines);
   if (by_accuracy || (std::isfinite(threshold) && drawing.figure["ylim"][0].get<double>() <= threshold))
     drawing.footnotes.push_back(fmt::format("Solved: {}.", solved_text(input, {name, "", !by_accuracy})));
-  if (std::any_of(lines.begin(), lines.end(), [&](const RecordLine& line) { return ends_apart(line, name); }))
+  if (std::ranges::any_of(lines, [&](const RecordLine& line) { return ends_apart(line, name); }))
     drawing.footnotes.emplace_back(
         "A run that stopped before the others of its line keeps its last value there.");
   add_empty_rows(drawing, lines);

@@ -28,8 +28,7 @@ std::string values_of_by(const RecordLine& line, const std::vector<std::string>&
 std::vector<const RecordLine*> others_of(const std::vector<RecordLine>& lines, const FigureOptions& options) {
   const std::vector<std::string>& by = options.by;
   const auto named = [&](const std::string& label) {
-    const auto at =
-        std::find_if(lines.begin(), lines.end(), [&](const RecordLine& line) { return line.label == label; });
+    const auto at = std::ranges::find_if(lines, [&](const RecordLine& line) { return line.label == label; });
     return at == lines.end() ? nullptr : &*at;
   };
   std::string against = options.against;
@@ -44,7 +43,7 @@ std::vector<const RecordLine*> others_of(const std::vector<RecordLine>& lines, c
     others.push_back(one != nullptr ? one : named(against + values_of_by(line, by)));
     labels.insert(line.label);
   }
-  if (std::count(others.begin(), others.end(), nullptr) == std::ssize(others)) {
+  if (std::ranges::count(others, nullptr) == std::ssize(others)) {
     const std::string near = nearest_of(against, {labels.begin(), labels.end()});
     throw std::invalid_argument(fmt::format("--against {}: no label of that name{}; there are {}", against,
                                             near.empty() ? "" : fmt::format("; did you mean \"{}\"?", near),
@@ -75,7 +74,7 @@ Drawing draw_difference(const FigureInput& input) {
   const Metric metric = window_metric(input);
   const std::string x = final_key(input);
   const auto of_x = [&](const Record* record) { return place_on_axis(*record, x).has_value(); };
-  const bool has_place = std::any_of(input.records.begin(), input.records.end(), of_x);
+  const bool has_place = std::ranges::any_of(input.records, of_x);
   auto lines = make_lines(
       input.records,
       [&](const Record& record) { return has_place ? place_on_axis(record, x) : std::optional<double>(0); },
@@ -132,11 +131,8 @@ Drawing draw_difference(const FigureInput& input) {
         lines.size() == 1 ? fmt::format("difference needs two labels, and there is only {}", lines[0].label)
                           : "difference needs two labels with runs of one seed at one place");
   add_legend(drawing, shown, input.styles, expected, false);
-  const double first = *places.begin(), last = *places.rbegin();
-  const bool octaves = first > 0 && last >= 4 * first;
-  const double margin = first != last ? 0.03 * (last - first) : std::max(1.0, 0.1 * std::abs(first));
-  const std::pair<double, double> range =
-      octaves ? std::pair{first / 1.15, last * 1.15} : std::pair{first - margin, last + margin};
+  const double first = *places.begin();
+  const auto [scale, range] = size_axis(first, *places.rbegin(), std::max(1.0, 0.1 * std::abs(first)));
   const double room = std::max(0.06 * (high - low), 1e-9);
   std::string& what = drawing.difference_of = metric.axis;
   what[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(what[0])));
@@ -144,16 +140,9 @@ Drawing draw_difference(const FigureInput& input) {
            !has_place   ? ""
            : x == kLoad ? "Associations $S$"
                         : symbol_of(x),
-           "Difference of " + what,
-           !octaves     ? "linear"
-           : first >= 1 ? "log2"
-                        : "log",
-           "linear", range, {low - room, high + room});
-  const std::string zero = "theory: no difference";
-  for (const double place : {range.first, range.second}) drawing.rows.push_back({zero, 0, place, 0, 0.0});
-  drawing.overlays.push_back({zero, 0, "#555555"});
+           "Difference of " + what, scale, "linear", range, {low - room, high + room});
   const bool one = names.size() == 1;
-  drawing.overlay_names.emplace_back("theory", one ? "Equal to " + *names.begin() : "No difference");
+  add_level(drawing, "no difference", one ? "Equal to " + *names.begin() : "No difference", 0, range);
   drawing.footnotes.push_back(fmt::format(
       "Paired by seed, each minus {}: {} 0 is better.",
       one ? *names.begin() : fmt::format("that of the same {}", fmt::join(input.options.by, ", ")),

@@ -26,11 +26,6 @@ double mean(const std::vector<double>& values) {
   return values.empty() ? kNone : sum / static_cast<double>(values.size());
 }
 
-double metric_in(const Record& record, const std::string& name) {
-  const auto found = record.metrics.find(name);
-  return found == record.metrics.end() ? kNone : found->second;
-}
-
 /// Records with mistakes; diverged runs answer nothing.
 std::vector<RecordLine> lines_of(const RecordList& records, const std::map<std::string, LabelStyle>& styles) {
   auto lines = make_lines(
@@ -44,14 +39,7 @@ std::vector<RecordLine> lines_of(const RecordList& records, const std::map<std::
 }
 
 Drawing draw_errors(const FigureInput& input) {
-  std::vector<std::string> values = {""};
   const std::string& facet = input.options.facet;
-  if (!facet.empty()) {
-    values.clear();
-    for (const Record* record : input.records)
-      if (const auto value = field_text(*record, facet)) values.push_back(*value);
-    values = sorted_values(values);
-  }
   if (!input.options.metric.empty())
     throw std::invalid_argument(
         "errors draws the shares error_...; leave out --metric (table final takes it)");
@@ -65,12 +53,7 @@ Drawing draw_errors(const FigureInput& input) {
   std::set<std::string> named, kinds;
   std::vector<RecordLine> all;
   double most = 0;
-  for (const std::string& value : values) {
-    RecordList part;
-    for (const Record* record : input.records) {
-      const auto own = facet.empty() ? std::optional(value) : field_text(*record, facet);
-      if (own && same_text(*own, value)) part.push_back(record);
-    }
+  for (const auto& [value, part] : parts_by(input.records, facet)) {
     const auto lines = lines_of(part, input.styles);
     if (lines.empty()) continue;
     drawing.figure["panels"].push_back(
@@ -87,8 +70,8 @@ Drawing draw_errors(const FigureInput& input) {
           }
         FigureRow row{line.label, 0, mean(right), static_cast<int>(shares.size()), mean(shares)};
         if (!shares.empty()) {
-          row.lo = *std::min_element(shares.begin(), shares.end());
-          row.hi = *std::max_element(shares.begin(), shares.end());
+          row.lo = *std::ranges::min_element(shares);
+          row.hi = *std::ranges::max_element(shares);
         }
         row.facet = value, row.metric = kind.metric;
         if (row.median >= kSeen) kinds.insert(kind.metric);
@@ -118,16 +101,12 @@ Drawing draw_errors(const FigureInput& input) {
     if (kinds.contains(kind.metric)) drawing.figure["kinds"].push_back({kind.metric, kind.name, kind.colour});
   // Room to see small shares, in tenths.
   drawing.figure["xlim"] = {0, std::clamp(std::ceil(10 * most + 0.01) / 10, 0.1, 1.0)};
-  int seeds = 0, fewest = 0;
-  for (const FigureRow& row : drawing.rows) {
-    seeds = std::max(seeds, row.n);
-    if (row.n > 0) fewest = fewest == 0 ? row.n : std::min(fewest, row.n);
-  }
+  SeedRange seeds;
+  for (const FigureRow& row : drawing.rows) seeds.add(row.n);
   drawing.footnotes.push_back(
-      seeds <= 1
+      seeds.most <= 1
           ? "One seed; what is missing to 1 was answered rightly."
-          : fmt::format("Means over {} seeds; what is missing to 1 was answered rightly.",
-                        fewest == seeds ? fmt::format("{}", seeds) : fmt::format("{} to {}", fewest, seeds)));
+          : fmt::format("Means over {} seeds; what is missing to 1 was answered rightly.", seeds.text()));
   drawing.lines_may_coincide = false;
   return drawing;
 }

@@ -21,9 +21,7 @@ Drawing draw_length(const FigureInput& input) {
         profile, what_series_they_have(input.records)));
   Drawing drawing = begin_drawing(kLinesTemplate, input.options, "length_factor");
   drawing.needs = {"profiles." + profile};
-  const int expected = expected_seeds(lines, input.options.expected_seeds);
-  note_missing(lines, expected, "", input.notes);
-  add_legend(drawing, lines, input.styles, expected, false);
+  begin_lines(drawing, lines, input, "");
   for (const RecordLine& line : lines)
     add_series(drawing, line, &Record::profiles, profile, line.label, false);
   if (!input.options.published.empty())

@@ -71,9 +71,7 @@ void add_theory(Drawing& drawing, const RecordLine& line, const std::string& pan
     }
   }
   drawing.rows.insert(drawing.rows.end(), rows.begin(), rows.end());
-  if (std::none_of(drawing.overlays.begin(), drawing.overlays.end(),
-                   [&](const Overlay& known) { return known.label == label; }))
-    drawing.overlays.push_back({label, 0, colour});
+  add_overlay(drawing, {label, 0, colour});
   if (drawing.overlay_names.empty()) drawing.overlay_names.emplace_back("theory", "Theory, random keys");
 }
 

@@ -54,7 +54,7 @@ Drawing draw_recall_vs_text(const FigureInput& input) {
   drawing.capacity_columns = drawing.continuous_x = true;
   std::vector<std::string> alone;
   double low = kInfinity, high = -kInfinity;
-  int fewest = 0, most = 0;
+  SeedRange seeds;
   for (const auto& [label, values] : of_task) {
     const auto text = of_text.find(label);
     if (text == of_text.end()) {
@@ -67,8 +67,7 @@ Drawing draw_recall_vs_text(const FigureInput& input) {
     drawing.lines.push_back({label, 0, "", {there.n, there.n}, ""});
     x.push_back(here.median), y.push_back(there.median);
     low = std::min(low, here.median), high = std::max(high, here.median);
-    fewest = fewest == 0 ? there.n : std::min(fewest, there.n);
-    most = std::max(most, there.n);
+    seeds.add(there.n);
   }
   if (x.empty())
     throw std::invalid_argument(fmt::format(
@@ -81,7 +80,7 @@ Drawing draw_recall_vs_text(const FigureInput& input) {
                     fmt::join(tasks, ", "), *tasks.begin()));
   if (!alone.empty())
     input.notes << fmt::format("without a run of text, left out: {}\n", fmt::join(alone, ", "));
-  std::stable_sort(drawing.lines.begin(), drawing.lines.end(), [&](const LineEntry& a, const LineEntry& b) {
+  std::ranges::stable_sort(drawing.lines, [&](const LineEntry& a, const LineEntry& b) {
     return input.styles.at(a.label).rank < input.styles.at(b.label).rank;
   });
   const double room = std::max(0.06 * (high - low), 0.005 * high);
@@ -100,8 +99,7 @@ Drawing draw_recall_vs_text(const FigureInput& input) {
           : fmt::format(
                 "Rank correlation {:.2f} [{:.2f}, {:.2f}] over {} memories (Spearman; 95 % interval of Bonett and Wright 2000).",
                 rho.value, rho.lo, rho.hi, rho.n);
-  drawing.footnotes = {text, fmt::format("Point: medians over seeds; bar: {}.",
-                                         most <= 1 ? "one seed" : interval_name(fewest, most))};
+  drawing.footnotes = {text, fmt::format("Point: medians over seeds; bar: {}.", seeds.interval())};
   drawing.brief[drawing.footnotes[1]] = "";
   return drawing;
 }

@@ -9,15 +9,10 @@ namespace {
 void add_chance(Drawing& drawing, const RecordList& records, std::pair<double, double> xlim) {
   std::vector<double> chances;
   for (const Record* record : records)
-    if (const auto found = record->metrics.find("chance_accuracy"); found != record->metrics.end())
-      chances.push_back(found->second);
-  const double chance = median(chances);
-  if (!std::isfinite(chance)) return;
-  const std::string label = "theory: chance";
-  drawing.rows.push_back({label, 0, xlim.first, 0, chance});
-  drawing.rows.push_back({label, 0, xlim.second, 0, chance});
-  drawing.overlays.push_back({label, 0, "#555555"});
-  drawing.overlay_names.emplace_back("theory", "Chance");
+    if (const double chance = metric_in(*record, "chance_accuracy"); !std::isnan(chance))
+      chances.push_back(chance);
+  if (const double chance = median(chances); std::isfinite(chance))
+    add_level(drawing, "chance", "Chance", chance, xlim);
 }
 
 /// Of tasks whose sequences have one answer each, at their end.
@@ -35,10 +30,9 @@ Groups groups_of_lengths(const std::vector<RecordLine>& lines, const std::string
 
 Drawing draw_tracking(const FigureInput& input) {
   note_published(input, "tracking");
-  const bool by_operations =
-      std::any_of(input.records.begin(), input.records.end(), [](const Record* record) {
-        return find_series(*record, &Record::profiles, "accuracy_by_operations") != nullptr;
-      });
+  const bool by_operations = std::ranges::any_of(input.records, [](const Record* record) {
+    return find_series(*record, &Record::profiles, "accuracy_by_operations") != nullptr;
+  });
   const std::string by = by_operations ? "by_operations" : "by_position";
   const std::string profile = "accuracy_" + by, exact = "exact_" + by;
   const auto lines = lines_with(input, input.records, &Record::profiles, profile);
@@ -48,9 +42,7 @@ Drawing draw_tracking(const FigureInput& input) {
         what_series_they_have(input.records)));
   Drawing drawing = begin_drawing(kLinesTemplate, input.options, by_operations ? "operations" : "position");
   drawing.needs = {"profiles." + profile};
-  const int expected = expected_seeds(lines, input.options.expected_seeds);
-  note_missing(lines, expected, "", input.notes);
-  add_legend(drawing, lines, input.styles, expected, false);
+  begin_lines(drawing, lines, input, "");
   const Groups groups = by_operations ? Groups() : groups_of_lengths(lines, profile);
   std::set<double> trained;
   for (const RecordLine& line : lines) {

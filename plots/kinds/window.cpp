@@ -50,27 +50,15 @@ double chosen_rate(const RecordLine& line, BestBy by) {
 
 /// The lines of each panel: all of them; or of each value of the facet; or each in its own.
 PanelLines panels_of(const FigureInput& input, const std::string& facet) {
-  std::vector<std::string> values = {""};
-  if (!facet.empty()) {
-    values.clear();
-    for (const Record* record : input.records)
-      if (const auto value = field_text(*record, facet)) values.push_back(*value);
-    values = sorted_values(values);
-  }
   PanelLines panels;
-  for (const std::string& value : values) {
-    RecordList part;
-    for (const Record* record : input.records) {
-      const auto own = facet.empty() ? std::optional(value) : field_text(*record, facet);
-      if (own && same_text(*own, value)) part.push_back(record);
-    }
+  for (const auto& [value, part] : parts_by(input.records, facet)) {
     auto lines = make_lines(part, learning_rate_of, kLearningRate, Apart::label);
     if (lines.empty()) continue;
     sort_lines(lines, input.styles);
     panels.emplace_back(value, std::move(lines));
   }
   if (facet == "label")
-    std::stable_sort(panels.begin(), panels.end(), [&](const auto& a, const auto& b) {
+    std::ranges::stable_sort(panels, [&](const auto& a, const auto& b) {
       return input.styles.at(a.first).rank < input.styles.at(b.first).rank;
     });
   return panels;
@@ -104,9 +92,7 @@ void add_rows(Drawing& drawing, const RecordLine& line, const std::string& panel
     if (FigureRow norms = row_with(line, rate, records, largest_norm); norms.n > 0)
       add(norms, line.label, "largest_gradient_norm");
   }
-  if (!std::isnan(chosen) && std::none_of(drawing.overlays.begin(), drawing.overlays.end(),
-                                          [&](const Overlay& known) { return known.label == of_choice; }))
-    drawing.overlays.push_back({of_choice, 0, colour});
+  if (!std::isnan(chosen)) add_overlay(drawing, {of_choice, 0, colour});
 }
 
 /// Chance level of an accuracy where all records have the same; null: none is drawn.
@@ -116,17 +102,17 @@ nlohmann::ordered_json chance_of(const RecordList& records, const Metric& metric
   if (!metric.name.ends_with("_accuracy") || metric.name.find("class") != std::string::npos) return nullptr;
   std::set<double> levels;
   for (const Record* record : records) {
-    const auto chance = record->metrics.find("chance_accuracy");
-    levels.insert(chance == record->metrics.end() ? -1 : chance->second);
+    const double chance = metric_in(*record, "chance_accuracy");
+    levels.insert(std::isnan(chance) ? -1 : chance);
   }
-  if (levels.size() != 1 || !(*levels.begin() >= 0)) return nullptr;
+  if (levels.size() != 1 || *levels.begin() < 0) return nullptr;
   return *levels.begin();
 }
 
 std::vector<FigureRow> rows_of(const Drawing& drawing, const std::vector<std::string>& metrics) {
   std::vector<FigureRow> rows;
   for (const FigureRow& row : drawing.rows)
-    if (std::find(metrics.begin(), metrics.end(), row.metric) != metrics.end()) rows.push_back(row);
+    if (std::ranges::find(metrics, row.metric) != metrics.end()) rows.push_back(row);
   return rows;
 }
 
@@ -157,7 +143,7 @@ Drawing draw_window(const FigureInput& input) {
   std::set<std::string> named;
   std::set<double> tried;
   double least = kInfinity, most = 0;
-  int fewest = 0, seeds = 0;
+  SeedRange seeds;
   for (const auto& [panel, lines] : panels) {
     const std::string title = small           ? input.styles.at(panel).name
                               : facet.empty() ? ""
@@ -171,9 +157,7 @@ Drawing draw_window(const FigureInput& input) {
       for (const auto& [rate, records] : line.points) {
         least = std::min(least, rate), most = std::max(most, rate);
         tried.insert(rate);
-        const int n = static_cast<int>(results_of(records).size());
-        if (n > 0) fewest = fewest == 0 ? n : std::min(fewest, n);
-        seeds = std::max(seeds, n);
+        seeds.add(static_cast<int>(results_of(records).size()));
       }
     }
   }
@@ -202,10 +186,8 @@ Drawing draw_window(const FigureInput& input) {
   drawing.overlay_names.emplace_back("chosen", "Best rate on validation");
   drawing.footnotes.insert(
       drawing.footnotes.begin(),
-      {seeds <= 1
-           ? std::string("One seed.")
-           : fmt::format("Points: {} seeds; line: their median.",
-                         fewest == seeds ? fmt::format("{}", seeds) : fmt::format("{} to {}", fewest, seeds)),
+      {seeds.most <= 1 ? std::string("One seed.")
+                       : fmt::format("Points: {} seeds; line: their median.", seeds.text()),
        fmt::format("Solved: runs that met their stop rule{}.",
                    config_text(*input.records.front(), "model.name") == "language"
                        ? fmt::format(" (without one: accuracy {})", kSolvedAccuracy)

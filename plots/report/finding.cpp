@@ -101,7 +101,7 @@ std::string compared_text(const ComposedFigure& made) {
       drawing.difference_of);
   if (at_chance == all) return text + "all runs lie within the noise of chance; nothing is to be seen.";
   constexpr std::size_t most = 6;
-  std::stable_sort(labels.begin(), labels.end(), [](const auto& a, const auto& b) {
+  std::ranges::stable_sort(labels, [](const auto& a, const auto& b) {
     return a.second.ahead - a.second.behind > b.second.ahead - b.second.behind;
   });
   std::vector<std::string> parts;

@@ -124,6 +124,16 @@ class Formula {
   bool too_deep_ = false;
 };
 
+std::string escaped(const std::string& text, const std::map<char, const char*>& by) {
+  std::string safe;
+  for (const char c : text)
+    if (const auto known = by.find(c); known != by.end())
+      safe += known->second;
+    else
+      safe += c;
+  return safe;
+}
+
 std::vector<Piece> pieces_of(const std::string& given) {
   const std::string text = printable_line(given);
   std::vector<std::size_t> dollars;
@@ -150,27 +160,8 @@ std::vector<Piece> pieces_of(const std::string& given) {
 }  // namespace
 
 std::string html(std::string_view text) {
-  std::string safe;
-  for (const char c : printable(text)) switch (c) {
-      case '&':
-        safe += "&amp;";
-        break;
-      case '<':
-        safe += "&lt;";
-        break;
-      case '>':
-        safe += "&gt;";
-        break;
-      case '"':
-        safe += "&quot;";
-        break;
-      case '\'':
-        safe += "&#39;";
-        break;
-      default:
-        safe += c;
-    }
-  return safe;
+  return escaped(printable(text),
+                 {{'&', "&amp;"}, {'<', "&lt;"}, {'>', "&gt;"}, {'"', "&quot;"}, {'\'', "&#39;"}});
 }
 
 std::string html_of(const std::string& mathtext) {
@@ -207,22 +198,8 @@ std::string plain_of(const std::string& mathtext) {
 }
 
 std::string script_json(const nlohmann::ordered_json& value) {
-  std::string safe;
-  for (const char c : value.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace))
-    switch (c) {
-      case '<':
-        safe += "\\u003c";
-        break;
-      case '>':
-        safe += "\\u003e";
-        break;
-      case '&':
-        safe += "\\u0026";
-        break;
-      default:
-        safe += c;
-    }
-  return safe;
+  return escaped(value.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace),
+                 {{'<', "\\u003c"}, {'>', "\\u003e"}, {'&', "\\u0026"}});
 }
 
 }  // namespace crosstalk

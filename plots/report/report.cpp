@@ -73,13 +73,6 @@ std::string asked_text(const RecordList& records, const Names& names, const Repo
       plural(records.size(), "run"), listed(ended));
 }
 
-std::string command_block(const std::string& command, const std::string& id) {
-  return fmt::format(
-      "<pre id=\"{0}\"><code>{1}</code></pre>\n<p class=\"screen\" hidden><button type=\"button\" class=\"tool\" data-copy=\"{0}\">Copy the "
-      "command</button></p>\n",
-      id, html(command));
-}
-
 /// The rows of a figure's CSV as a table.
 std::string numbers_table(const std::vector<std::vector<std::string>>& lines, const std::string& id) {
   std::string text = fmt::format("<div class=\"scroll\"><table id=\"{}\">\n", id);
@@ -100,8 +93,8 @@ std::string figure_text(const SuggestedFigure& figure, const LabelledRecords& ro
   std::ostringstream unsaid;
   const ComposedFigure made = compose_figure(figure.name, rows, figure.options, unsaid);
   const std::string id = fmt::format("f{}", index);
-  const auto kind = std::find_if(figure_kinds().begin(), figure_kinds().end(),
-                                 [&](const FigureKind& one) { return one.name == figure.name; });
+  const auto kind =
+      std::ranges::find_if(figure_kinds(), [&](const FigureKind& one) { return one.name == figure.name; });
   const auto task = figure.options.where.find("task.name");
   std::string text =
       fmt::format("<section aria-labelledby=\"{}\">\n<h3 id=\"{}\">{}{}</h3>\n<figure>\n", id, id,
@@ -169,7 +162,7 @@ std::string figures_text(const LabelledRecords& rows, const FigureOptions& optio
 std::string rates_text(const RecordList& records, const Names& names) {
   const std::string rate = "train.learning_rate";
   const std::vector<std::string> telling = telling_keys(records);
-  if (std::find(telling.begin(), telling.end(), rate) == telling.end()) return "";
+  if (std::ranges::find(telling, rate) == telling.end()) return "";
   std::string rows;
   std::vector<EdgeChoice> edges;
   try {
@@ -194,7 +187,7 @@ std::string rates_text(const RecordList& records, const Names& names) {
       for (const std::string& value : sorted_values(rates))
         parts.push_back(fmt::format("{} ({})", html(value), plural(settings[value].size(), "setting")));
       const auto edge =
-          std::find_if(edges.begin(), edges.end(), [&](const EdgeChoice& one) { return one.label == label; });
+          std::ranges::find_if(edges, [&](const EdgeChoice& one) { return one.label == label; });
       std::string warning;
       if (edge != edges.end()) {
         std::vector<std::string> at;
@@ -223,14 +216,6 @@ std::string rates_text(const RecordList& records, const Names& names) {
          rows + "</tbody></table></div>\n</section>\n";
 }
 
-std::string commands_text(const ReportInput& input) {
-  std::string text = "<section aria-labelledby=\"commands\">\n<h2 id=\"commands\">Commands</h2>\n";
-  for (std::size_t i = 0; i < input.commands.size(); ++i)
-    text += fmt::format("<h3>{}</h3>\n{}", html(input.commands[i].first),
-                        command_block(input.commands[i].second, fmt::format("c{}", i)));
-  return text + "</section>\n";
-}
-
 /// The template with its {{parts}}; what they are replaced by is not looked into.
 std::string filled(std::string_view page, const std::map<std::string, std::string>& parts) {
   std::string text;
@@ -247,6 +232,33 @@ std::string filled(std::string_view page, const std::map<std::string, std::strin
 
 }  // namespace
 
+std::string command_block(const std::string& command, const std::string& id) {
+  return fmt::format(
+      "<pre id=\"{0}\"><code>{1}</code></pre>\n<p class=\"screen\" hidden><button type=\"button\" class=\"tool\" data-copy=\"{0}\">Copy the "
+      "command</button></p>\n",
+      id, html(command));
+}
+
+std::string commands_text(const ReportInput& input) {
+  std::string text = "<section aria-labelledby=\"commands\">\n<h2 id=\"commands\">Commands</h2>\n";
+  for (std::size_t i = 0; i < input.commands.size(); ++i)
+    text += fmt::format("<h3>{}</h3>\n{}", html(input.commands[i].first),
+                        command_block(input.commands[i].second, fmt::format("c{}", i)));
+  return text + "</section>\n";
+}
+
+std::string filled_page(const std::string& script, const std::string& title, const std::string& body,
+                        const nlohmann::ordered_json& data) {
+  const bool atlas = script == "atlas";
+  return filled(kReportPage, {{"title", html(title)},
+                              {"kind", script},
+                              {"hash", atlas ? kAtlasHash : kReportHash},
+                              {"style", kReportStyle},
+                              {"script", atlas ? kAtlasScript : kReportScript},
+                              {"body", body},
+                              {"data", script_json(data)}});
+}
+
 std::string report_page(const LabelledRecords& rows, const FigureOptions& options, const ReportInput& input,
                         std::ostream& notes) {
   if (rows.rows.empty() && input.training.empty())
@@ -254,12 +266,7 @@ std::string report_page(const LabelledRecords& rows, const FigureOptions& option
   const Names names(rows);
   const std::string training = training_section(input.training, names);
   const auto page = [&](const std::string& body, const nlohmann::ordered_json& data) {
-    return filled(kReportPage, {{"title", html(plain_of(input.title))},
-                                {"hash", kReportHash},
-                                {"style", kReportStyle},
-                                {"script", kReportScript},
-                                {"body", body},
-                                {"data", script_json(data)}});
+    return filled_page("report", plain_of(input.title), body, data);
   };
   if (rows.rows.empty()) {
     const RunsTable none = runs_table({}, names);
@@ -283,8 +290,7 @@ std::string report_page(const LabelledRecords& rows, const FigureOptions& option
     for (const std::string& key : telling) numbers.push_back(config_number(*record, key).value_or(0));
     return std::tuple(rank.at(record->label), numbers, record->seed, record->id);
   };
-  std::sort(records.begin(), records.end(),
-            [&](const Record* a, const Record* b) { return place(a) < place(b); });
+  std::ranges::sort(records, [&](const Record* a, const Record* b) { return place(a) < place(b); });
   const RunsTable runs = runs_table(records, names);
   const std::string rates = rates_text(records, names);
   std::string body = fmt::format("<header>\n<h1>{}</h1>\n", html_of(input.title));

@@ -36,6 +36,15 @@ struct RunsTable {
   nlohmann::ordered_json data;
 };
 RunsTable runs_table(const RecordList& records, const Names& names);
+/// "curve_names", "steps" and "curves" of records, of few points: what page.js draws.
+nlohmann::ordered_json curves_data(const RecordList& records);
+
+/// A page in the common template. `script`: "report" or "atlas", that of templates/ which runs in it.
+std::string filled_page(const std::string& script, const std::string& title, const std::string& body,
+                        const nlohmann::ordered_json& data);
+/// A command with a button that copies it.
+std::string command_block(const std::string& command, const std::string& id);
+std::string commands_text(const ReportInput& input);
 
 /// One paragraph a task: which label is ahead of --against (the first) and where, by the paired differences of figure difference;
 /// or that nothing is told, at chance, or that there is one label alone. Plain text.

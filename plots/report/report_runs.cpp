@@ -41,9 +41,8 @@ std::vector<Column> columns_of(const RecordList& records) {
                                  {"verdict", "verdict", false}};
   for (const std::string& key : telling_keys(records)) {
     const auto values = values_of(records, key);
-    columns.push_back({key, key, std::all_of(values.begin(), values.end(), [](const auto& v) {
-                         return number_in(v).has_value();
-                       })});
+    columns.push_back(
+        {key, key, std::ranges::all_of(values, [](const auto& v) { return number_in(v).has_value(); })});
   }
   if (values_of(records, "d_dot").size() > 1) columns.push_back({"d_dot", "d_dot"});
   if (values_of(records, "state_size").size() > 1) columns.push_back({"state_size", "state size"});
@@ -51,8 +50,8 @@ std::vector<Column> columns_of(const RecordList& records) {
   columns.push_back({"eval_loss", "eval_loss"});
   for (const char* metric : {"test_loss", "eval_accuracy", "test_accuracy"}) {
     const Metric one{metric, metric};
-    if (std::any_of(records.begin(), records.end(),
-                    [&](const Record* record) { return std::isfinite(value_of(*record, one)); }))
+    if (std::ranges::any_of(records,
+                            [&](const Record* record) { return std::isfinite(value_of(*record, one)); }))
       columns.push_back({metric, metric});
   }
   columns.push_back({"id", "run", false});
@@ -85,48 +84,13 @@ Json data_of(const RecordList& records, const std::vector<Column>& columns) {
   data["columns"] = Json::array();
   for (const Column& column : columns)
     data["columns"].push_back({{"key", column.key}, {"name", column.name}, {"number", column.number}});
-  data["curve_names"] = {"eval_loss", "eval_accuracy"};
-  std::size_t values = 0;
-  for (const Record* record : records)
-    for (const char* name : {"eval_loss", "eval_accuracy"})
-      if (const auto curve = record->curves.find(name); curve != record->curves.end())
-        values += std::min(curve->second.y.size(), kMostPoints);
-  constexpr std::size_t bytes = 7;  // of a value
-  const std::size_t most = std::clamp<std::size_t>(
-      values == 0 ? kMostPoints : kMostPoints * kMostCurveBytes / (bytes * values), 6, kMostPoints);
-  std::map<std::vector<double>, std::size_t> places;
   data["rows"] = Json::array();
-  data["curves"] = Json::array();
-  data["steps"] = Json::array();
   for (const Record* record : records) {
-    Json row = Json::array(), curves = nullptr;
+    Json row = Json::array();
     for (const Column& column : columns) row.push_back(cell_of(*record, column));
     data["rows"].push_back(row);
-    const auto loss = record->curves.find("eval_loss"), accuracy = record->curves.find("eval_accuracy");
-    const Series* base = loss != record->curves.end()       ? &loss->second
-                         : accuracy != record->curves.end() ? &accuracy->second
-                                                            : nullptr;
-    if (base != nullptr && !base->x.empty()) {
-      std::vector<std::size_t> kept;
-      const std::size_t count = base->x.size(), points = std::min(most, count);
-      for (std::size_t i = 0; i < points; ++i)
-        kept.push_back(points == 1 ? 0 : i * (count - 1) / (points - 1));
-      std::vector<double> steps;
-      for (const std::size_t i : kept) steps.push_back(base->x[i]);
-      const auto [place, is_new] = places.try_emplace(steps, places.size());
-      if (is_new) data["steps"].push_back(steps);
-      curves = {place->second};
-      for (const auto& curve : {loss, accuracy}) {
-        Json list = nullptr;
-        if (curve != record->curves.end() && curve->second.y.size() == count) {
-          list = Json::array();
-          for (const std::size_t i : kept) list.push_back(rounded(curve->second.y[i]));
-        }
-        curves.push_back(list);
-      }
-    }
-    data["curves"].push_back(curves);
   }
+  data.update(curves_data(records));
   return data;
 }
 
@@ -211,9 +175,8 @@ std::string plural(std::size_t count, const std::string& noun) {
 
 std::string listed(const std::vector<std::string>& words, const char* last) {
   if (words.size() < 2) return words.empty() ? "" : words[0];
-  const bool commas = std::any_of(words.begin(), words.end(), [](const std::string& word) {
-    return word.find(',') != std::string::npos;
-  });
+  const bool commas =
+      std::ranges::any_of(words, [](const std::string& word) { return word.find(',') != std::string::npos; });
   return fmt::format("{}{} {} {}", fmt::join(words.begin(), words.end() - 1, commas ? "; " : ", "),
                      commas ? ";" : "", last, words.back());
 }
@@ -223,6 +186,50 @@ std::vector<std::string> values_of(const RecordList& records, const std::string&
   for (const Record* record : records)
     if (const auto value = field_text(*record, key)) values.insert(*value);
   return sorted_values({values.begin(), values.end()});
+}
+
+Json curves_data(const RecordList& records) {
+  Json data;
+  data["curve_names"] = {"eval_loss", "eval_accuracy"};
+  std::size_t values = 0;
+  for (const Record* record : records)
+    for (const char* name : {"eval_loss", "eval_accuracy"})
+      if (const auto curve = record->curves.find(name); curve != record->curves.end())
+        values += std::min(curve->second.y.size(), kMostPoints);
+  constexpr std::size_t bytes = 7;  // of a value
+  const std::size_t most = std::clamp<std::size_t>(
+      values == 0 ? kMostPoints : kMostPoints * kMostCurveBytes / (bytes * values), 6, kMostPoints);
+  std::map<std::vector<double>, std::size_t> places;
+  data["curves"] = Json::array();
+  data["steps"] = Json::array();
+  for (const Record* record : records) {
+    Json curves = nullptr;
+    const auto loss = record->curves.find("eval_loss"), accuracy = record->curves.find("eval_accuracy");
+    const Series* base = loss != record->curves.end()       ? &loss->second
+                         : accuracy != record->curves.end() ? &accuracy->second
+                                                            : nullptr;
+    if (base != nullptr && !base->x.empty()) {
+      std::vector<std::size_t> kept;
+      const std::size_t count = base->x.size(), points = std::min(most, count);
+      for (std::size_t i = 0; i < points; ++i)
+        kept.push_back(points == 1 ? 0 : i * (count - 1) / (points - 1));
+      std::vector<double> steps;
+      for (const std::size_t i : kept) steps.push_back(base->x[i]);
+      const auto [place, is_new] = places.try_emplace(steps, places.size());
+      if (is_new) data["steps"].push_back(steps);
+      curves = {place->second};
+      for (const auto& curve : {loss, accuracy}) {
+        Json list = nullptr;
+        if (curve != record->curves.end() && curve->second.y.size() == count) {
+          list = Json::array();
+          for (const std::size_t i : kept) list.push_back(rounded(curve->second.y[i]));
+        }
+        curves.push_back(list);
+      }
+    }
+    data["curves"].push_back(curves);
+  }
+  return data;
 }
 
 RunsTable runs_table(const RecordList& all, const Names& names) {

@@ -77,7 +77,7 @@ TEST_F(Report, OneSeedHasNoBand) {
   std::smatch found;
   ASSERT_TRUE(std::regex_search(text, found, band));
   const std::string path = found[1];
-  EXPECT_EQ(std::count(path.begin(), path.end(), 'L'), 3) << "two places, both ends of each: " << path;
+  EXPECT_EQ(std::ranges::count(path, 'L'), 3) << "two places, both ends of each: " << path;
 }
 
 TEST_F(Report, SaysWhatWasAskedInTwoSentences) {
@@ -215,7 +215,7 @@ TEST_F(Report, HasEveryRunWithItsCurveAndItsOrigin) {
   const std::string text = page(rates());
   const std::string runs = text.substr(text.find("id=\"runs-table\""));
   const std::string body = runs.substr(runs.find("<tbody>"), runs.find("</tbody>") - runs.find("<tbody>"));
-  EXPECT_EQ(std::count(body.begin(), body.end(), '\n'), 36 + 1);
+  EXPECT_EQ(std::ranges::count(body, '\n'), 36 + 1);
   EXPECT_TRUE(has(text, R"("curves":[[0,[0.5,0.25,)"));
   EXPECT_TRUE(has(text, R"("steps":[[100.0,200.0,300.0]])"));
   EXPECT_TRUE(has(text, "<th scope=\"row\">commit</th><td>abc123</td>"));
@@ -240,13 +240,19 @@ TEST_F(Report, DrawsSeveralSizesAsPanelsAndTasksApart) {
   EXPECT_TRUE(has(text, "crosstalk plot updates --best train.learning_rate --facet model.d_key"));
 }
 
-// The figure's CSV has d_key in its third column; d_dot is on the axis.
-TEST_F(Report, PutsCapacitiesWhereTheirDDotIs) {
+/// A memory of several sizes, which solves up to d_dot / part associations.
+RecordMap sizes(int part) {
   RecordMap records;
   for (const int d_dot : {8, 16, 32, 64})
     for (const int load : {4, 8, 16, 32, 64, 128})
       for (int seed = 1; seed <= 2; ++seed)
-        add_recall(records, "linear", seed, d_dot, load, load <= d_dot ? 0.001 : 0.3, d_dot);
+        add_recall(records, "linear", seed, d_dot, load, load <= d_dot / part ? 0.001 : 0.3, d_dot);
+  return records;
+}
+
+// The figure's CSV has d_key in its third column; d_dot is on the axis.
+TEST_F(Report, PutsCapacitiesWhereTheirDDotIs) {
+  const RecordMap records = sizes(1);
   input_.figure = "capacity-vs-ddot";
   const std::string text = page(records);
   for (const int d_dot : {8, 16, 32, 64})
@@ -254,15 +260,20 @@ TEST_F(Report, PutsCapacitiesWhereTheirDDotIs) {
 }
 
 TEST_F(Report, AnInterceptBelowZeroIsNoCapacity) {
-  RecordMap records;
-  for (const int d_dot : {8, 16, 32, 64})
-    for (const int load : {4, 8, 16, 32, 64, 128})
-      for (int seed = 1; seed <= 2; ++seed)
-        add_recall(records, "linear", seed, d_dot, load, load <= d_dot / 2 ? 0.001 : 0.3, d_dot);
+  RecordMap records = sizes(2);
   input_.figure = "capacity-vs-ddot";
   EXPECT_FALSE(has(page(records), "Below the smallest number tested"));
   for (int seed = 1; seed <= 2; ++seed) add_recall(records, "delta", seed, 8, 4, 0.3, 8);
   EXPECT_TRUE(has(page(records), "Below the smallest number tested"));
+}
+
+/// Where markers stand on the page.
+std::set<std::string> places_of_spots(const std::string& text) {
+  std::set<std::string> places;
+  const std::regex spot("class=\"spot\"><(?:rect x|polygon points|circle cx|path d)=\"M?([0-9.]+)");
+  for (std::sregex_iterator at(text.begin(), text.end(), spot); at != std::sregex_iterator(); ++at)
+    places.insert((*at)[1]);
+  return places;
 }
 
 TEST_F(Report, LinesOfOnePlaceStandSideBySide) {
@@ -270,11 +281,7 @@ TEST_F(Report, LinesOfOnePlaceStandSideBySide) {
   for (const char* label : {"linear", "delta"}) add_recall(records, label, 1, 4, 8, 0.1);
   input_.figure = "capacity";
   const std::string text = page(records);
-  std::set<std::string> places;
-  const std::regex spot("class=\"spot\"><(?:rect x|polygon points)=\"([0-9.]+)");
-  for (std::sregex_iterator at(text.begin(), text.end(), spot); at != std::sregex_iterator(); ++at)
-    places.insert((*at)[1]);
-  EXPECT_EQ(places.size(), 2u);
+  EXPECT_EQ(places_of_spots(text).size(), 2u);
 }
 
 TEST_F(Report, CapacitiesOfOneDDotStandSideBySideAndTheirXIsMarked) {
@@ -285,11 +292,7 @@ TEST_F(Report, CapacitiesOfOneDDotStandSideBySideAndTheirXIsMarked) {
         add_recall(records, label, 1, d_dot, load, load <= d_dot ? 0.001 : 0.3, d_dot);
   input_.figure = "capacity-vs-ddot";
   const std::string text = page(records);
-  std::set<std::string> places;
-  const std::regex spot("class=\"spot\"><(?:rect x|polygon points|circle cx|path d)=\"M?([0-9.]+)");
-  for (std::sregex_iterator at(text.begin(), text.end(), spot); at != std::sregex_iterator(); ++at)
-    places.insert((*at)[1]);
-  EXPECT_EQ(places.size(), 4u);
+  EXPECT_EQ(places_of_spots(text).size(), 4u);
   EXPECT_TRUE(has(text, "True x of the markers beside it"));
   std::erase_if(records, [](const auto& entry) { return entry.second.label == "delta"; });
   EXPECT_FALSE(has(page(records), "True x of the markers beside it"));

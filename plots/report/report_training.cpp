@@ -38,7 +38,7 @@ std::string training_section(const std::map<std::string, Record>& training, cons
   if (training.empty()) return "";
   RecordList runs;
   for (const auto& [id, record] : training) runs.push_back(&record);
-  std::stable_sort(runs.begin(), runs.end(), [](const Record* a, const Record* b) {
+  std::ranges::stable_sort(runs, [](const Record* a, const Record* b) {
     return std::pair(a->label, a->seed) < std::pair(b->label, b->seed);
   });
   std::string text = fmt::format(

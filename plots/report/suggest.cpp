@@ -21,7 +21,7 @@ int rank_of(const std::string& key) {
       "task.name",   "task.pairs",  "task.associations",   "task.length",        "task.operations",
       "model.width", "model.d_key", "train.learning_rate", "train.weight_decay", "model.name"};
   static const std::set<std::string> derived = {"memory.d_dot", "model.embedding", "model.d_value"};
-  const auto found = std::find(first.begin(), first.end(), key);
+  const auto found = std::ranges::find(first, key);
   if (found != first.end()) return static_cast<int>(found - first.begin());
   if (derived.count(key) != 0) return 100;
   int rank = 20;
@@ -40,9 +40,9 @@ std::set<std::string> different_values(const RecordList& records, const std::str
 }
 
 bool any_profile(const RecordList& records, const std::string& part) {
-  return std::any_of(records.begin(), records.end(), [&](const Record* record) {
-    return std::any_of(record->profiles.begin(), record->profiles.end(),
-                       [&](const auto& one) { return one.first.find(part) != std::string::npos; });
+  return std::ranges::any_of(records, [&](const Record* record) {
+    return std::ranges::any_of(record->profiles,
+                               [&](const auto& one) { return one.first.find(part) != std::string::npos; });
   });
 }
 
@@ -72,8 +72,8 @@ std::string table_of(const std::string& figure) {
 /// The figures of one task's records.
 std::vector<std::string> names_for(const RecordList& records, const std::string& x) {
   const auto all = [&](const char* key, const char* value) {
-    return std::all_of(records.begin(), records.end(),
-                       [&](const Record* record) { return config_text(*record, key) == value; });
+    return std::ranges::all_of(records,
+                               [&](const Record* record) { return config_text(*record, key) == value; });
   };
   if (all("model.name", "probe")) return {"probe"};
   const bool loads = x == "task.associations", language = all("model.name", "language");
@@ -94,8 +94,8 @@ std::vector<std::string> names_for(const RecordList& records, const std::string&
     names.emplace_back("accuracy");
   }
   if (any_profile(records, "length")) names.emplace_back("length");
-  const bool curves = std::any_of(records.begin(), records.end(),
-                                  [](const Record* record) { return !record->curves.empty(); });
+  const bool curves =
+      std::ranges::any_of(records, [](const Record* record) { return !record->curves.empty(); });
   if (names.empty()) names = {curves ? "curves" : "accuracy"};  // one setting: nothing to stand against
   std::set<std::string> labels;
   for (const Record* record : records) labels.insert(record->label);
@@ -109,8 +109,8 @@ std::vector<std::string> telling_keys(const RecordList& records) {
   std::vector<std::string> keys;
   for (const auto& [key, varies] : config_keys(records))
     if (varies && !is_seed_key(key)) keys.push_back(key);
-  std::stable_sort(keys.begin(), keys.end(),
-                   [](const std::string& a, const std::string& b) { return rank_of(a) < rank_of(b); });
+  std::ranges::stable_sort(
+      keys, [](const std::string& a, const std::string& b) { return rank_of(a) < rank_of(b); });
   std::map<std::string, std::size_t> labels;
   std::vector<std::size_t> classes;
   for (const Record* record : records)

@@ -159,10 +159,12 @@ class Picture {
   std::vector<const FigureRow*> rows_of(const Panel& panel, const std::string& label,
                                         std::int64_t d_dot) const {
     const auto has = [&](std::int64_t size) {
-      return std::any_of(drawing_.lines.begin(), drawing_.lines.end(),
-                         [&](const LineEntry& line) { return line.label == label && line.d_dot == size; }) ||
-             std::any_of(drawing_.overlays.begin(), drawing_.overlays.end(),
-                         [&](const Overlay& line) { return line.label == label && line.d_dot == size; });
+      return std::ranges::any_of(
+                 drawing_.lines,
+                 [&](const LineEntry& line) { return line.label == label && line.d_dot == size; }) ||
+             std::ranges::any_of(drawing_.overlays, [&](const Overlay& line) {
+               return line.label == label && line.d_dot == size;
+             });
     };
     std::vector<const FigureRow*> rows;
     for (const FigureRow& row : drawing_.rows) {
@@ -177,7 +179,7 @@ class Picture {
 
   std::string frame(const Panel& panel) const {
     std::string text;
-    const bool whole = std::all_of(drawing_.rows.begin(), drawing_.rows.end(), [&](const FigureRow& row) {
+    const bool whole = std::ranges::all_of(drawing_.rows, [&](const FigureRow& row) {
       return std::isnan(x_of(row)) || x_of(row) == std::round(x_of(row));
     });
     std::vector<double> xs = ticks_of(panel.x.low, panel.x.high, panel.x.scale);
@@ -295,8 +297,7 @@ class Picture {
       for (const FigureRow* row : rows_of(panel, line.label, line.d_dot))
         if (const double x = panel.x(x_of(*row)); std::isfinite(x) && !std::isnan(row->median))
           at.emplace_back(x, row);
-    std::stable_sort(at.begin(), at.end(),
-                     [](const auto& one, const auto& other) { return one.first < other.first; });
+    std::ranges::stable_sort(at, [](const auto& one, const auto& other) { return one.first < other.first; });
     Places places;
     for (std::size_t begin = 0, end; begin < at.size(); begin = end) {
       for (end = begin + 1; end < at.size() && at[end].first - at[begin].first < kBeside;) ++end;
@@ -465,7 +466,7 @@ class Picture {
       for (const auto& place : places.is_array() ? places : nlohmann::ordered_json::array())
         if (place.is_array()) {
           const auto name = place[1].get<std::string>();
-          if (std::find(limits.begin(), limits.end(), name) == limits.end()) limits.push_back(name);
+          if (std::ranges::find(limits, name) == limits.end()) limits.push_back(name);
         }
     if (!limits.empty()) text += entry(dots, fmt::format("From the left: {}", fmt::join(limits, ", ")));
     if (figure.value("ticks_at_d_dot", false))
@@ -474,9 +475,10 @@ class Picture {
       if (const std::string fit = figure.value("fit", std::string()); !fit.empty())
         text += entry(stroke(1, 7, 33, 7, R"(stroke="#000")"), fit);
       const auto any = [&](auto test) {
-        return std::any_of(drawing_.rows.begin(), drawing_.rows.end(), [&](const FigureRow& row) {
-          return test(row) && std::any_of(drawing_.lines.begin(), drawing_.lines.end(),
-                                          [&](const LineEntry& line) { return line.label == row.label; });
+        return std::ranges::any_of(drawing_.rows, [&](const FigureRow& row) {
+          return test(row) && std::ranges::any_of(drawing_.lines, [&](const LineEntry& line) {
+                   return line.label == row.label;
+                 });
         });
       };
       if (any([](const FigureRow& row) { return row.censored; }))
@@ -486,8 +488,8 @@ class Picture {
       if (shared_)
         text += entry(stroke(17, 0, 17, 14, R"(stroke="#aaa" stroke-dasharray="1 2")"),
                       "True x of the markers beside it");
-    } else if (std::any_of(drawing_.rows.begin(), drawing_.rows.end(),
-                           [](const FigureRow& row) { return std::isinf(row.median); })) {
+    } else if (std::ranges::any_of(drawing_.rows,
+                                   [](const FigureRow& row) { return std::isinf(row.median); })) {
       text += entry(cross(17, 7, kGrey), "Diverged");
     }
     return text + "</ul>\n";

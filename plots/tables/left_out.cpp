@@ -23,10 +23,7 @@ bool has_series(const std::map<std::string, Series>& all, const std::string& nam
 
 bool has(const Record& record, const std::string& need) {
   if (need == "state_size") return state_floats(record) > 0;
-  if (need == "parameters") {
-    const auto parameters = record.metrics.find(need);
-    return parameters != record.metrics.end() && parameters->second >= 1;
-  }
+  if (need == "parameters") return metric_in(record, need) >= 1;
   if (need.starts_with("curves.") || need.starts_with("profiles.")) {
     const bool is_curve = need.starts_with("curves.");
     return has_diverged(record) ||  // such a run may have none

@@ -59,7 +59,7 @@ const std::vector<std::string>& mad_columns() {
 Metric mad_metric(const FigureInput& input) {
   FigureOptions options = input.options;
   const RecordList runs = results_of(input.records);
-  const bool by_class = std::all_of(runs.begin(), runs.end(), [](const Record* record) {
+  const bool by_class = std::ranges::all_of(runs, [](const Record* record) {
     return mad_task_of(*record) < 0 || has_diverged(*record) || record->metrics.contains(kByClass);
   });
   if (options.metric.empty())

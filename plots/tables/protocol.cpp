@@ -50,8 +50,7 @@ class Protocol {
 
   /// "8", "8, 16 and 32", "20 to 600 (30 values)".
   static std::string listed(const std::vector<std::string>& values) {
-    const bool numbers =
-        std::all_of(values.begin(), values.end(), [](const auto& v) { return number_in(v).has_value(); });
+    const bool numbers = std::ranges::all_of(values, [](const auto& v) { return number_in(v).has_value(); });
     if (values.size() > kMostListed && numbers)
       return fmt::format("{} to {} ({} values)", plain(values.front()), plain(values.back()), values.size());
     std::string text;
@@ -69,9 +68,8 @@ class Protocol {
   /// Whether any run says something else than `neutral`.
   bool differs(const std::string& key, std::initializer_list<const char*> neutral) const {
     const auto found = values(key);
-    return std::any_of(found.begin(), found.end(), [&](const std::string& value) {
-      return std::none_of(neutral.begin(), neutral.end(),
-                          [&](const char* one) { return same_text(value, one); });
+    return std::ranges::any_of(found, [&](const std::string& value) {
+      return std::ranges::none_of(neutral, [&](const char* one) { return same_text(value, one); });
     });
   }
 
@@ -90,7 +88,7 @@ class Protocol {
       std::vector<std::string> settings;
       for (const std::string& key : keys) {
         const auto found = values(of_task, key);
-        const bool silent = std::all_of(found.begin(), found.end(), [](const std::string& value) {
+        const bool silent = std::ranges::all_of(found, [](const std::string& value) {
           return value == "0" || value == "-1" || value == "false" || value == "none";
         });
         if (!silent) settings.push_back(fmt::format("{} {}", plain(key.substr(5)), listed(found)));
@@ -135,7 +133,7 @@ class Protocol {
       double sum = 0;
       std::istringstream all(groups);
       for (std::string group; all >> group;) {
-        const bool counted = !as_trained && std::count(group.begin(), group.end(), ':') > 1;
+        const bool counted = !as_trained && std::ranges::count(group, ':') > 1;
         sum += counted ? number_in(group.substr(group.rfind(':') + 1)).value_or(0) : each;
       }
       if (is_given(*record) && record->profiles.count("accuracy_by_segment") != 0) {
@@ -215,7 +213,7 @@ class Protocol {
       if (const std::string unequal = unequal_seeds_text(all_, options_.best); !unequal.empty())
         text += " " + unequal;
     const std::string rate = "train.learning_rate";
-    if (std::find(options_.best.begin(), options_.best.end(), rate) == options_.best.end() && has(rate))
+    if (std::ranges::find(options_.best, rate) == options_.best.end() && has(rate))
       text += fmt::format("{}Learning rate {}.", text.empty() ? "" : " ", listed(rate));
     if (differs("train.optimizer", {"adam", "adamw"}))
       text += fmt::format(" Muon's rate {}.", listed("train.muon_rate"));
@@ -239,14 +237,13 @@ class Protocol {
 
   std::string seeds() const {
     const auto found = values("seed");
-    const auto diverged = std::count_if(chosen_.begin(), chosen_.end(), [](const Record* record) {
-      return record->status == RunStatus::diverged;
-    });
+    const auto diverged = std::ranges::count_if(
+        chosen_, [](const Record* record) { return record->status == RunStatus::diverged; });
     const auto [fewest, most] = seeds_of_a_point();
     // A seed is that of data and of initialisation, but where a study fixes one of them.
     std::vector<std::string> fixed;
     for (const auto& [key, words] : {std::pair{"data_seed", "data"}, {"init_seed", "initialisation"}})
-      if (std::any_of(chosen_.begin(), chosen_.end(), [key = key](const Record* record) {
+      if (std::ranges::any_of(chosen_, [key = key](const Record* record) {
             const auto own = config_number(*record, key);
             return own && *own != static_cast<double>(record->seed);
           }))
@@ -274,7 +271,7 @@ class Protocol {
       return every > 0 && config_number(*record, "train.patience").value_or(0) <
                               config_number(*record, "train.max_steps").value_or(0) / every;
     };
-    if (has("train.patience") && std::any_of(chosen_.begin(), chosen_.end(), may_lose_patience))
+    if (has("train.patience") && std::ranges::any_of(chosen_, may_lose_patience))
       rules.push_back(
           fmt::format("more than {} evaluations in a row bring no new best loss", listed("train.patience")));
     rules.push_back(fmt::format("{} steps are done", listed("train.max_steps")));
@@ -380,7 +377,7 @@ std::string protocol_text(const std::string& table, const LabelledRecords& rows,
   const auto trained = [](const Record* record) {
     return config_text(*record, "train.max_steps").has_value();
   };
-  if (!std::all_of(prepared.records.begin(), prepared.records.end(), trained))
+  if (!std::ranges::all_of(prepared.records, trained))
     throw std::invalid_argument(
         "--protocol: some rows are no runs of this program (they have no train.max_steps), so nothing is known of their training; leave them out "
         "with --where");

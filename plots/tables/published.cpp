@@ -14,7 +14,7 @@
 namespace crosstalk {
 
 bool has_label(const FigureInput& input, const std::string& label) {
-  return std::any_of(input.records.begin(), input.records.end(), [&](const Record* record) {
+  return std::ranges::any_of(input.records, [&](const Record* record) {
     return record->label == label || (!input.options.by.empty() && record->label.starts_with(label + ", "));
   });
 }
@@ -26,7 +26,7 @@ bool agrees_but_for_memory(const Record& record, const PublishedPoint& point,
   place.label = record.label;
   place.d_dot = 0;
   std::erase_if(place.known, [&](const auto& known) {
-    return known.first.starts_with("memory.") || std::find(own.begin(), own.end(), known.first) != own.end();
+    return known.first.starts_with("memory.") || std::ranges::find(own, known.first) != own.end();
   });
   return differences(record, place, true).empty();
 }
@@ -38,11 +38,10 @@ void add_from_elsewhere(Drawing& drawing, const FigureInput& input, const Publis
   const auto is_it = [&](const auto& overlay) {
     return overlay.label == label && overlay.d_dot == point.d_dot;
   };
-  if (std::none_of(drawing.overlays.begin(), drawing.overlays.end(), is_it))
+  if (std::ranges::none_of(drawing.overlays, is_it))
     drawing.overlays.push_back({label, point.d_dot, style.colour});
   const std::pair<std::string, std::string> named = {label, style.name + " (published)"};
-  if (std::find(drawing.overlay_names.begin(), drawing.overlay_names.end(), named) ==
-      drawing.overlay_names.end())
+  if (std::ranges::find(drawing.overlay_names, named) == drawing.overlay_names.end())
     drawing.overlay_names.push_back(named);
   drawing.rows.push_back({label, point.d_dot, x, 1, y});
 }
@@ -70,8 +69,8 @@ void add_published(Drawing& drawing, const std::vector<RecordLine>& lines,
     last = std::max(last, line.points.rbegin()->first);
     std::vector<FigureRow> rows;
     for (const PublishedPoint& point : points) {
-      const bool here = std::any_of(line.points.begin(), line.points.end(), [&](const auto& place) {
-        return std::any_of(place.second.begin(), place.second.end(), [&](const Record* record) {
+      const bool here = std::ranges::any_of(line.points, [&](const auto& place) {
+        return std::ranges::any_of(place.second, [&](const Record* record) {
           return record->status != RunStatus::failed && differences(*record, point, true).empty();
         });
       });
@@ -83,8 +82,7 @@ void add_published(Drawing& drawing, const std::vector<RecordLine>& lines,
       rows.push_back(row);
     }
     if (rows.empty()) continue;
-    std::stable_sort(rows.begin(), rows.end(),
-                     [](const FigureRow& a, const FigureRow& b) { return a.x < b.x; });
+    std::ranges::stable_sort(rows, [](const FigureRow& a, const FigureRow& b) { return a.x < b.x; });
     drawing.overlays.push_back({rows.front().label, line.d_dot, styles.at(line.label).colour});
     drawing.rows.insert(drawing.rows.end(), rows.begin(), rows.end());
   }
@@ -92,10 +90,10 @@ void add_published(Drawing& drawing, const std::vector<RecordLine>& lines,
   std::vector<PublishedPoint> alone;  // of these some have no run here
   std::size_t beyond = 0;
   for (const PublishedPoint& point : points) {
-    const bool from_elsewhere =
-        drawn.count(&point) == 0 && !has_label(input, point.label) &&
-        std::any_of(input.records.begin(), input.records.end(),
-                    [&](const Record* record) { return agrees_but_for_memory(*record, point, {}); });
+    const bool from_elsewhere = drawn.count(&point) == 0 && !has_label(input, point.label) &&
+                                std::ranges::any_of(input.records, [&](const Record* record) {
+                                  return agrees_but_for_memory(*record, point, {});
+                                });
     if (!from_elsewhere) {
       alone.push_back(point);
     } else if (std::isfinite(point.loss)) {

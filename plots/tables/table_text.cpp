@@ -27,8 +27,8 @@ bool is_number(const std::string& text) { return number_in(text).has_value() || 
 
 /// Names stand at the left, numbers at the right.
 bool at_right(const Table& table, std::size_t column) {
-  return column >= table.keys || std::all_of(table.rows.begin(), table.rows.end(),
-                                             [&](const auto& row) { return is_number(row[column].text); });
+  return column >= table.keys ||
+         std::ranges::all_of(table.rows, [&](const auto& row) { return is_number(row[column].text); });
 }
 
 /// What a row is of, in one cell: "DeltaNet, reassign, $d_{key}$ = 8".

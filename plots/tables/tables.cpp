@@ -23,25 +23,7 @@ namespace {
 
 /// Whether a row belongs to a line of the legend, and to no overlay.
 bool styles_line(const Drawing& drawing, const FigureRow& row) {
-  return std::any_of(drawing.lines.begin(), drawing.lines.end(),
-                     [&](const LineEntry& line) { return line.label == row.label; });
-}
-
-std::string cell_number(double value) {
-  if (std::isinf(value)) return value > 0 ? "diverged" : "$-\\infty$";
-  if (std::isnan(value)) return "";
-  std::string text = fmt::format("{:.3g}", value);
-  if (const auto e = text.find('e'); e != std::string::npos && text[e + 2] == '0')
-    text.erase(e + 2, 1);  // 1e-05
-  return text;
-}
-
-std::string interval_of(const FigureRow& row) {
-  if (row.n < 2 || std::isnan(row.lo)) return "";
-  const auto end = [](double value) {
-    return std::isinf(value) ? fmt::format("{}", value) : cell_number(value);
-  };
-  return fmt::format("[{}, {}]", end(row.lo), end(row.hi));
+  return std::ranges::any_of(drawing.lines, [&](const LineEntry& line) { return line.label == row.label; });
 }
 
 /// Makes bold what is best of its column among the rows of one group, beyond doubt; a sentence that says by what. `values`: of
@@ -65,8 +47,8 @@ std::string mark_best(Table& table, const std::vector<std::vector<const FigureRo
   for (std::size_t point = 0; point < points.size(); ++point) {
     if (found.best[point] < 0) continue;
     Cell& best = *cells[point][static_cast<std::size_t>(found.best[point])];
-    best.best = std::all_of(cells[point].begin(), cells[point].end(),
-                            [&](const Cell* cell) { return cell == &best || cell->text != best.text; });
+    best.best = std::ranges::all_of(
+        cells[point], [&](const Cell* cell) { return cell == &best || cell->text != best.text; });
     any = any || best.best;
   }
   if (found.comparisons == 0) return "";
@@ -77,16 +59,10 @@ std::string mark_best(Table& table, const std::vector<std::vector<const FigureRo
 }
 
 std::string seeds_text(const std::vector<FigureRow>& rows) {
-  int fewest = 0, most = 0;
-  for (const FigureRow& row : rows) {
-    if (row.n <= 0) continue;
-    fewest = fewest == 0 ? row.n : std::min(fewest, row.n);
-    most = std::max(most, row.n);
-  }
-  if (most <= 1) return "One seed.";
-  return fmt::format("Median over {} seeds [{}].",
-                     fewest == most ? fmt::format("{}", most) : fmt::format("{} to {}", fewest, most),
-                     interval_name(fewest, most));
+  SeedRange seeds;
+  for (const FigureRow& row : rows) seeds.add(row.n);
+  if (seeds.most <= 1) return "One seed.";
+  return fmt::format("Median over {} seeds [{}].", seeds.text(), seeds.interval());
 }
 
 /// How the columns of a table's keys are called; in full where two would be called the same.
@@ -135,7 +111,7 @@ std::string group_of(const std::string& label, const ByColumns& by) {
 /// where no record says it, or where a column of --by does.
 std::string layers_text(const Prepared& prepared) {
   const std::string key = "model.layer";
-  if (std::count(prepared.by.keys.begin(), prepared.by.keys.end(), key) > 0) return "";
+  if (std::ranges::count(prepared.by.keys, key) > 0) return "";
   std::map<std::string, std::set<std::string>> labels;  // of each layer
   for (const Record* record : prepared.records)
     if (config_text(*record, "model.name") == "language")
@@ -203,8 +179,8 @@ Table cross_table(const Drawing& drawing, const Prepared& prepared, const std::v
   Table table;
   table.head = heads_of(key_columns(prepared.by));
   table.turns = true;
-  const bool sizes = std::any_of(drawing.lines.begin(), drawing.lines.end(), [&](const LineEntry& line) {
-    return std::any_of(drawing.lines.begin(), drawing.lines.end(), [&](const LineEntry& other) {
+  const bool sizes = std::ranges::any_of(drawing.lines, [&](const LineEntry& line) {
+    return std::ranges::any_of(drawing.lines, [&](const LineEntry& other) {
       return line.label == other.label && line.d_dot != other.d_dot;
     });
   });
@@ -223,7 +199,7 @@ Table cross_table(const Drawing& drawing, const Prepared& prepared, const std::v
     if (sizes) cells.push_back({line.d_dot > 0 ? fmt::format("{}", line.d_dot) : "--", "", false});
     std::vector<const FigureRow*> own;
     for (const double place : places) {
-      const auto row = std::find_if(drawing.rows.begin(), drawing.rows.end(), [&](const FigureRow& one) {
+      const auto row = std::ranges::find_if(drawing.rows, [&](const FigureRow& one) {
         return one.label == line.label && one.d_dot == line.d_dot && one.x == place;
       });
       own.push_back(row == drawing.rows.end() || row->n == 0 ? nullptr : &*row);
@@ -240,8 +216,7 @@ Table cross_table(const Drawing& drawing, const Prepared& prepared, const std::v
     table.rows.push_back(std::move(cells));
     values.push_back(std::move(own));
   }
-  const bool differences =
-      std::any_of(used.begin(), used.end(), [](const FigureRow& row) { return row.p >= 0; });
+  const bool differences = std::ranges::any_of(used, [](const FigureRow& row) { return row.p >= 0; });
   const std::string bold = differences ? "" : mark_best(table, values, groups, smaller);
   table.caption = seeds_text(used) + bold;
   return table;
@@ -273,9 +248,8 @@ Drawing draw_final(const FigureInput& input) {
   const std::string x = final_key(input);
   const bool load = x == "task.associations";
   Drawing drawing = begin_drawing(kLinesTemplate, input.options, load ? "associations" : x);
-  const bool has_place = std::any_of(input.records.begin(), input.records.end(), [&](const Record* record) {
-    return place_on_axis(*record, x).has_value();
-  });
+  const bool has_place = std::ranges::any_of(
+      input.records, [&](const Record* record) { return place_on_axis(*record, x).has_value(); });
   // Tasks without associations stand at one place; where some have the key, runs without it are left out.
   if (!load || has_place) drawing.needs = {x};
   drawing.metric = metric.name;
@@ -288,9 +262,7 @@ Drawing draw_final(const FigureInput& input) {
       has_place ? x : "", load ? Apart::d_dot : Apart::label);
   if (lines.empty()) throw std::invalid_argument("" + no_number(input.records, x));
   sort_lines(lines, input.styles);
-  const int expected = expected_seeds(lines, input.options.expected_seeds);
-  note_missing(lines, expected, has_place ? x : "", input.notes);
-  add_legend(drawing, lines, input.styles, expected, false);
+  begin_lines(drawing, lines, input, has_place ? x : "");
   for (const RecordLine& line : lines)
     for (const auto& [place, records] : line.points)
       drawing.rows.push_back(row_of(line, place, records, metric));
@@ -315,8 +287,8 @@ Table capacity_table(const Drawing& drawing, const Prepared& prepared) {
   std::vector<std::vector<const FigureRow*>> values;
   std::vector<std::string> groups;
   for (const FigureRow& row : drawing.rows) {
-    const auto line = std::find_if(drawing.lines.begin(), drawing.lines.end(),
-                                   [&](const LineEntry& one) { return one.label == row.label; });
+    const auto line =
+        std::ranges::find_if(drawing.lines, [&](const LineEntry& one) { return one.label == row.label; });
     if (line == drawing.lines.end()) continue;
     const std::string bound =
         row.censored ? fmt::format("$\\geq$ {}", row.median) : fmt::format("{}", row.median);
@@ -345,7 +317,7 @@ Table windows_table(const Windows& windows, const Drawing& drawing, const Prepar
   std::vector<std::string> holes;
   for (const RateWindow& window : windows.rows) {
     tried = std::max(tried, window.tried);
-    const auto inside = std::count_if(drawing.rows.begin(), drawing.rows.end(), [&](const FigureRow& row) {
+    const auto inside = std::ranges::count_if(drawing.rows, [&](const FigureRow& row) {
       return row.label == window.line.label && row.n > 0 && row.x >= window.smallest &&
              row.x <= window.largest;
     });
@@ -384,21 +356,37 @@ std::vector<double> tracking_places(const Drawing& drawing, const Prepared& prep
   std::vector<double> places;
   for (const auto& trained : drawing.figure["vertical"])
     for (double place = trained.get<double>(); !all.empty() && place <= all.back(); place *= 2)
-      if (std::find(all.begin(), all.end(), place) != all.end()) places.push_back(place);
-  std::sort(places.begin(), places.end());
+      if (std::ranges::find(all, place) != all.end()) places.push_back(place);
+  std::ranges::sort(places);
   places.erase(std::unique(places.begin(), places.end()), places.end());
   return places.empty() ? all : places;
 }
 
 }  // namespace
 
+std::string cell_number(double value) {
+  if (std::isinf(value)) return value > 0 ? "diverged" : "$-\\infty$";
+  if (std::isnan(value)) return "";
+  std::string text = fmt::format("{:.3g}", value);
+  if (const auto e = text.find('e'); e != std::string::npos && text[e + 2] == '0')
+    text.erase(e + 2, 1);  // 1e-05
+  return text;
+}
+
+std::string interval_of(const FigureRow& row) {
+  if (row.n < 2 || std::isnan(row.lo)) return "";
+  const auto end = [](double value) {
+    return std::isinf(value) ? fmt::format("{}", value) : cell_number(value);
+  };
+  return fmt::format("[{}, {}]", end(row.lo), end(row.hi));
+}
+
 std::string final_key(const FigureInput& shown) {
   FigureInput input{shown.of_all_panels != nullptr ? *shown.of_all_panels : shown.records, shown.styles,
                     shown.options, shown.notes};
   const char* load = "task.associations";
-  const bool loads = std::any_of(input.records.begin(), input.records.end(), [&](const Record* record) {
-    return config_number(*record, load).has_value();
-  });
+  const bool loads = std::ranges::any_of(
+      input.records, [&](const Record* record) { return config_number(*record, load).has_value(); });
   if (loads && input.options.x.empty()) return load;
   const std::string varying = varying_key(input, true);
   return varying.empty() ? load : varying;
@@ -480,7 +468,7 @@ std::string table_text(const std::string& name, const LabelledRecords& rows, con
   table.caption += fewer_seeds_text(drawing, prepared);
   for (std::size_t i = footnotes; i < drawing.footnotes.size() && name != "capacity"; ++i) {
     const std::string& one = drawing.footnotes[i];
-    const bool doubt = std::find(drawing.doubts.begin(), drawing.doubts.end(), one) != drawing.doubts.end();
+    const bool doubt = std::ranges::find(drawing.doubts, one) != drawing.doubts.end();
     const bool unequal = format == TableFormat::latex && one.starts_with("Labels differ");
     (doubt || unequal || one.starts_with("Chance:") ? table.caption : table.notes) += " " + one;
   }

@@ -11,6 +11,7 @@
 
 #include "plots/test_records.h"
 #include "results/numbers/verdict.h"
+#include "results/test_refusal.h"
 
 namespace crosstalk {
 namespace {
@@ -93,12 +94,8 @@ TEST_F(TableTest, MadIsSixTasksAndTheirMean) {
   options_.metric = "eval_loss";
   RecordMap other;
   add_recall(other, "a", 1, 4, 4, 0.1);
-  try {
-    table("mad", rows_of(other), TableFormat::markdown);
-    ADD_FAILURE();
-  } catch (const std::invalid_argument& error) {
-    EXPECT_THAT(error.what(), HasSubstr("experiments/mad.toml"));
-  }
+  EXPECT_THAT(crosstalk::testing::refusal_of([&] { table("mad", rows_of(other), TableFormat::markdown); }),
+              HasSubstr("experiments/mad.toml"));
 }
 
 /// Runs of a language model on tokens.
@@ -262,14 +259,9 @@ TEST_F(TableTest, AnotherKeyMayBeAskedFor) {
 
 TEST_F(TableTest, AMetricWithoutItsSplitIsSuggestedWithOne) {
   options_.metric = "accuracy";
-  try {
-    table("final", rows_of(token_runs("task.pairs", {4})), TableFormat::markdown);
-    FAIL();
-  } catch (const std::invalid_argument& error) {
-    EXPECT_THAT(
-        error.what(),
-        HasSubstr("--metric accuracy: no record has it; did you mean eval_accuracy or test_accuracy?"));
-  }
+  EXPECT_THAT(crosstalk::testing::refusal_of(
+                  [&] { table("final", rows_of(token_runs("task.pairs", {4})), TableFormat::markdown); }),
+              HasSubstr("--metric accuracy: no record has it; did you mean eval_accuracy or test_accuracy?"));
 }
 
 TEST_F(TableTest, LatexIsSafeAndBold) {
@@ -387,12 +379,8 @@ TEST_F(TableTest, ARivalsRowsStandInEveryTableOrAreRefused) {
   EXPECT_THAT(table("final", rows, TableFormat::markdown), HasSubstr("| mine | 0.0001 |  |"));
   options_.x = "model.d_key";
   options_.where = {{"task.associations", "4"}};
-  try {
-    table("final", rows, TableFormat::markdown);
-    FAIL();
-  } catch (const std::invalid_argument& error) {
-    EXPECT_THAT(error.what(), HasSubstr("has no model.d_key, and"));
-  }
+  EXPECT_THAT(crosstalk::testing::refusal_of([&] { table("final", rows, TableFormat::markdown); }),
+              HasSubstr("has no model.d_key, and"));
 }
 
 TEST_F(TableTest, ARowWithoutAPlaceIsNoColumn) {
@@ -402,12 +390,8 @@ TEST_F(TableTest, ARowWithoutAPlaceIsNoColumn) {
   mine.config = {{"task.name", "recall"}, {"model.d_key", 4}};
   mine.eval_loss = 0.0001;
   rows.rows["mine.csv:1\tmine"] = mine;
-  try {
-    table("final", rows, TableFormat::markdown);
-    FAIL();
-  } catch (const std::invalid_argument& error) {
-    EXPECT_THAT(error.what(), HasSubstr("the row mine.csv:1 (\"mine\") has no task.associations"));
-  }
+  EXPECT_THAT(crosstalk::testing::refusal_of([&] { table("final", rows, TableFormat::markdown); }),
+              HasSubstr("the row mine.csv:1 (\"mine\") has no task.associations"));
 }
 
 TEST_F(TableTest, SemanticsAreNeverPooledAndSaidSideBySide) {
@@ -416,15 +400,10 @@ TEST_F(TableTest, SemanticsAreNeverPooledAndSaidSideBySide) {
   EXPECT_THAT(table("final", rows, TableFormat::markdown),
               HasSubstr("Runs of semantics 4 and 5 stand side by side"));
   for (auto& [key, record] : rows.rows) record.provenance = {{"semantics", record.seed == 1 ? 4 : 5}};
-  try {
-    table("final", rows, TableFormat::markdown);
-    FAIL();
-  } catch (const std::invalid_argument& error) {
-    EXPECT_THAT(
-        error.what(),
-        HasSubstr(
-            "differ in semantics (4, 5), and a figure pools over seeds only; pick one, for example: --where semantics=4"));
-  }
+  EXPECT_THAT(
+      crosstalk::testing::refusal_of([&] { table("final", rows, TableFormat::markdown); }),
+      HasSubstr(
+          "differ in semantics (4, 5), and a figure pools over seeds only; pick one, for example: --where semantics=4"));
   options_.where = {{"semantics", "5"}};
   EXPECT_THAT(table("final", rows, TableFormat::markdown), HasSubstr("Median over 2 seeds"));
 }
@@ -464,12 +443,7 @@ TEST_F(TableTest, ARateAtTheEdgeOfItsGridIsAFootnote) {
 
 /// Why a title cannot stand in LaTeX; "" = it can.
 std::string latex_refusal(const std::string& title) {
-  try {
-    latex_of(title);
-  } catch (const std::invalid_argument& error) {
-    return error.what();
-  }
-  return "";
+  return crosstalk::testing::refusal_of([&] { latex_of(title); });
 }
 
 TEST(Latex, FormulasHoldNoOrders) {

@@ -256,8 +256,8 @@ std::pair<double, double> told(const Labels& of, int rounds, bool decades = fals
   int tables = 0, cells = 0;
   for (int i = 0; i < rounds; ++i) {
     const BestOfPoints found = best_of_points(draw(of, random, decades), false);
-    tables += std::any_of(found.best.begin(), found.best.end(), [](int best) { return best >= 0; });
-    cells += static_cast<int>(std::count(found.best.begin(), found.best.end(), 0));
+    tables += std::ranges::any_of(found.best, [](int best) { return best >= 0; });
+    cells += static_cast<int>(std::ranges::count(found.best, 0));
   }
   return {static_cast<double>(tables) / rounds, static_cast<double>(cells) / (rounds * of.points)};
 }

@@ -68,7 +68,7 @@ Paired paired(const SeedValues& a, const SeedValues& b, bool smaller_is_better) 
 std::vector<double> holm(const std::vector<double>& p) {
   std::vector<std::size_t> order(p.size());
   std::iota(order.begin(), order.end(), 0);
-  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return p[a] < p[b]; });
+  std::ranges::sort(order, [&](std::size_t a, std::size_t b) { return p[a] < p[b]; });
   std::vector<double> corrected(p.size());
   double most = 0;
   for (std::size_t i = 0; i < order.size(); ++i)
@@ -86,8 +86,8 @@ int fewest_seeds(std::size_t comparisons) {
 
 int seeds_to_detect(const std::vector<double>& differences, double size, std::size_t comparisons) {
   std::vector<double> finite;
-  std::copy_if(differences.begin(), differences.end(), std::back_inserter(finite),
-               [](double value) { return std::isfinite(value); });
+  std::ranges::copy_if(differences, std::back_inserter(finite),
+                       [](double value) { return std::isfinite(value); });
   const auto n = static_cast<double>(finite.size());
   if (n < 2) return 0;
   const double mean = std::accumulate(finite.begin(), finite.end(), 0.0) / n;

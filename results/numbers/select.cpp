@@ -7,7 +7,6 @@
 #include <fnmatch.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <iterator>
 #include <limits>
@@ -18,6 +17,7 @@
 #include <unordered_map>
 
 #include "kernels/base/text/names.h"
+#include "results/csv.h"
 #include "results/numbers/statistics.h"
 #include "results/numbers/verdict.h"
 #include "results/replay/published.h"
@@ -25,13 +25,6 @@
 
 namespace crosstalk {
 namespace {
-
-std::optional<double> to_number(const std::string& text) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
 
 std::string trimmed(const std::string& text) {
   const auto first = text.find_first_not_of(" \t\"");
@@ -54,8 +47,7 @@ using Groups = std::map<std::string, std::map<Values, RecordList>>;
 Groups groups_of(const RecordList& records, const std::vector<std::string>& keys) {
   std::vector<std::string> others;  // what is equal in all records tells no groups apart
   for (const auto& [key, varies] : config_keys(records))
-    if (varies && !is_seed_key(key) && std::find(keys.begin(), keys.end(), key) == keys.end())
-      others.push_back(key);
+    if (varies && !is_seed_key(key) && std::ranges::find(keys, key) == keys.end()) others.push_back(key);
   const bool apart = known_semantics(records).size() > 1;
   using Of = std::vector<const Configuration::Value*>;
   std::map<std::tuple<std::string, std::string, Of>, std::map<Values, RecordList>*>
@@ -151,6 +143,11 @@ std::optional<double> config_number(const Record& record, const std::string& key
   return found == nullptr || !found->is_number() ? std::nullopt : std::optional(found->get<double>());
 }
 
+double metric_in(const Record& record, const std::string& name) {
+  const auto found = record.metrics.find(name);
+  return found == record.metrics.end() ? std::numeric_limits<double>::quiet_NaN() : found->second;
+}
+
 std::optional<std::string> field_text(const Record& record, const std::string& key) {
   if (key == "id") return record.id;
   if (key == "label") return record.label;
@@ -186,7 +183,7 @@ std::string seeds_of(const Record& record) {
 
 bool same_text(const std::string& a, const std::string& b) {
   if (a == b) return true;
-  const auto x = to_number(a), y = to_number(b);
+  const auto x = number_in(a), y = number_in(b);
   return x && y && *x == *y;
 }
 
@@ -195,24 +192,32 @@ bool matches(const std::string& value, const std::string& wanted) {
   for (std::string one; std::getline(alternatives, one, ',');) {
     one = trimmed(one);
     if (one == value || fnmatch(one.c_str(), value.c_str(), 0) == 0) return true;
-    const auto a = to_number(one), b = to_number(value);
+    const auto a = number_in(one), b = number_in(value);
     if (a && b && *a == *b) return true;
   }
   return false;
 }
 
+namespace {
+
+/// One entry of `where`; "none" among its alternatives takes records without the key, too (runs of another task, say).
+bool meets(const Record& record, const std::string& key, const std::string& wanted) {
+  if (const auto value = field_text(record, key)) return matches(*value, wanted);
+  return fmt::format(",{},", wanted).find(",none,") != std::string::npos;
+}
+
+}  // namespace
+
 bool matches_all(const Record& record, const std::map<std::string, std::string>& where) {
-  return std::all_of(where.begin(), where.end(), [&](const auto& condition) {
-    const auto value = field_text(record, condition.first);
-    return value && matches(*value, condition.second);
-  });
+  return std::ranges::all_of(
+      where, [&](const auto& condition) { return meets(record, condition.first, condition.second); });
 }
 
 std::vector<std::string> sorted_values(const std::vector<std::string>& values) {
   const std::set<std::string> distinct(values.begin(), values.end());
   std::vector<std::string> sorted(distinct.begin(), distinct.end());
-  std::stable_sort(sorted.begin(), sorted.end(), [](const std::string& a, const std::string& b) {
-    const auto x = to_number(a), y = to_number(b);
+  std::ranges::stable_sort(sorted, [](const std::string& a, const std::string& b) {
+    const auto x = number_in(a), y = number_in(b);
     if (x && y) return *x < *y;
     return x.has_value() && !y.has_value();
   });
@@ -284,13 +289,16 @@ void check_alternatives(const RecordList& records, const std::string& key, const
   values = sorted_values(values);
   std::istringstream alternatives(wanted);
   for (std::string one; std::getline(alternatives, one, ',');) {
-    if (trimmed(one).empty() || std::any_of(values.begin(), values.end(),
-                                            [&](const std::string& value) { return matches(value, one); }))
+    if (trimmed(one).empty() ||
+        std::ranges::any_of(values, [&](const std::string& value) { return matches(value, one); }) ||
+        std::ranges::any_of(records, [&](const Record* record) {
+          return !field_text(*record, key) && meets(*record, key, trimmed(one));
+        }))
       continue;
     const std::string other = trimmed(one);
     const std::size_t sign = other.find('=');
     const bool condition =
-        sign != std::string::npos && std::any_of(records.begin(), records.end(), [&](const Record* record) {
+        sign != std::string::npos && std::ranges::any_of(records, [&](const Record* record) {
           return field_text(*record, other.substr(0, sign)).has_value();
         });
     throw std::invalid_argument(fmt::format(
@@ -306,8 +314,8 @@ void check_alternatives(const RecordList& records, const std::string& key, const
 }  // namespace
 
 void check_key(const RecordList& records, const std::string& option, const std::string& key) {
-  if (std::none_of(records.begin(), records.end(),
-                   [&](const Record* record) { return field_text(*record, key).has_value(); }))
+  if (std::ranges::none_of(records,
+                           [&](const Record* record) { return field_text(*record, key).has_value(); }))
     throw std::invalid_argument(fmt::format("{} {}: {}", option, key, unknown_to_all(records, key)));
 }
 
@@ -328,10 +336,8 @@ RecordList choose_records(const RecordList& records, const std::map<std::string,
     RecordList matching;
     std::vector<std::string> values;
     for (const Record* record : chosen) {
-      const auto value = field_text(*record, key);
-      if (!value) continue;
-      values.push_back(*value);
-      if (matches(*value, wanted)) matching.push_back(record);
+      if (auto value = field_text(*record, key)) values.push_back(std::move(*value));
+      if (meets(*record, key, wanted)) matching.push_back(record);
     }
     if (matching.empty())
       throw std::invalid_argument(fmt::format(
@@ -356,9 +362,8 @@ RecordList choose_best(const RecordList& records, const std::vector<std::string>
         seen[key].insert(*value);
   for (const std::string& key : keys) {
     if (seen.count(key) != 0) continue;
-    const bool field = std::any_of(records.begin(), records.end(), [&](const Record* record) {
-      return field_text(*record, key).has_value();
-    });
+    const bool field = std::ranges::any_of(
+        records, [&](const Record* record) { return field_text(*record, key).has_value(); });
     const std::string why = field
                                 ? "it chooses among values of a key of the study, such as train.learning_rate"
                                 : unknown_to_all(records, key);
@@ -404,14 +409,14 @@ std::string unequal_seeds_text(const RecordList& records, const std::vector<std:
 
 std::vector<EdgeChoice> edge_choices(const RecordList& records, const std::vector<std::string>& keys,
                                      const std::string& key, BestBy by) {
-  const auto index = static_cast<std::size_t>(std::find(keys.begin(), keys.end(), key) - keys.begin());
+  const auto index = static_cast<std::size_t>(std::ranges::find(keys, key) - keys.begin());
   std::map<std::string, EdgeChoice> of_label;
   for (const auto& [rest, candidates] : groups_of(records, keys)) {
     std::set<double> grid;
     for (const auto& [values, runs] : candidates)
-      if (const auto number = to_number(values.at(index))) grid.insert(*number);
+      if (const auto number = number_in(values.at(index))) grid.insert(*number);
     const auto& [values, runs] = best_of(candidates, by);
-    const auto chosen = to_number(values.at(index));
+    const auto chosen = number_in(values.at(index));
     if (grid.size() < 2 || !chosen) continue;
     EdgeChoice& choice = of_label[runs.front()->label];
     choice.label = runs.front()->label;
@@ -444,8 +449,7 @@ std::string edges_text(const std::vector<EdgeChoice>& edges) {
 }
 
 double state_bytes(const Record& record) {
-  const auto given = record.metrics.find(kStateBytes);
-  if (given != record.metrics.end() && given->second > 0) return given->second;
+  if (const double given = metric_in(record, kStateBytes); given > 0) return given;
   return 4.0 * static_cast<double>(std::max<std::int64_t>(record.state_size, 0));
 }
 
@@ -460,8 +464,7 @@ bool lacks_loss(const Record& record) {
   };
   return record.status == RunStatus::done && std::isnan(record.eval_loss) &&
          std::isnan(record.best_eval_loss) &&
-         (std::isfinite(record.eval_accuracy) ||
-          std::any_of(record.metrics.begin(), record.metrics.end(), is_result));
+         (std::isfinite(record.eval_accuracy) || std::ranges::any_of(record.metrics, is_result));
 }
 
 void keep_matching(std::map<std::string, Record>& records, const std::map<std::string, std::string>& where) {
@@ -489,7 +492,7 @@ class Spelling {
   const std::string& spelt(const Configuration::Value& value) {
     std::string& text = known_[&value];
     if (!text.empty()) return text;
-    const auto number = value.json.is_number() ? value.json.get<double>() : to_number(*value.text);
+    const auto number = value.json.is_number() ? value.json.get<double>() : number_in(*value.text);
     return text = number ? fmt::format("{}", *number) : *value.text;
   }
 
@@ -568,8 +571,8 @@ Pooled pooled_differences(const RecordList& records) {
       if (!is_seed_key(key)) values[key].insert(*config_text(*record, key));
   }
   // Later versions of the program know more keys; in somebody's table a blank cell beside a value is a difference.
-  const bool any_table = std::any_of(records.begin(), records.end(),
-                                     [](const Record* record) { return !record->id.starts_with("ct-"); });
+  const bool any_table =
+      std::ranges::any_of(records, [](const Record* record) { return !record->id.starts_with("ct-"); });
   for (auto& [key, texts] : values)
     for (const Record* record : records)
       if (any_table && !record->config.contains(key) && texts.count("") == 0) texts.insert(blank);

@@ -16,8 +16,11 @@ using RecordList = std::vector<const Record*>;
 std::optional<std::string> config_text(const Record& record, const std::string& key);
 std::optional<double> config_number(const Record& record, const std::string& key);
 
-/// The same, and "label" (or "memory", as in the grid of a study), "study", "status", "verdict", "semantics", "seed", "id", "d_dot", "state_size" and
-/// "study_version".
+/// NaN where the record has no such metric.
+double metric_in(const Record& record, const std::string& name);
+
+/// A value of the configuration, and "label" (or "memory", as in the grid of a study), "study", "status", "verdict", "semantics",
+/// "seed", "id", "d_dot", "state_size" and "study_version".
 std::optional<std::string> field_text(const Record& record, const std::string& key);
 
 /// Equal as texts or as numbers.
@@ -30,7 +33,7 @@ bool matches(const std::string& value, const std::string& wanted);
 /// Values sorted as numbers where they are numbers.
 std::vector<std::string> sorted_values(const std::vector<std::string>& values);
 
-/// Records that match every entry of `where`: key of field_text -> value of matches(). Throws
+/// Records that match every entry of `where`: key of field_text -> value of matches(), where "none" also means no such key. Throws
 /// std::invalid_argument if a key is unknown to all records (names the nearest), if a value between commas stands in
 /// none, or if nothing matches (names the values that there are).
 RecordList choose_records(const RecordList& records, const std::map<std::string, std::string>& where);

@@ -8,6 +8,8 @@
 #include <cmath>
 #include <stdexcept>
 
+#include "results/test_refusal.h"
+
 namespace crosstalk {
 namespace {
 
@@ -45,16 +47,6 @@ class Runs {
   std::map<std::string, Record> all_;
 };
 
-template <class Call>
-std::string refusal(const Call& call) {
-  try {
-    call();
-  } catch (const std::invalid_argument& error) {
-    return error.what();
-  }
-  return "";
-}
-
 TEST(ChooseBest, TakesTheSmallestMedianOfTheLossAtTheEnd) {
   Runs runs;
   for (const double loss : {0.1, 0.2, 0.9}) runs.add(1e-3, static_cast<std::int64_t>(10 * loss), loss);
@@ -79,7 +71,8 @@ TEST(ChooseBest, ByAccuracyTheLargest) {
   EXPECT_THAT(runs.best(), ElementsAre(1e-3));
   EXPECT_THAT(runs.best(BestBy::accuracy), ElementsAre(1e-2));
   runs.all().begin()->second.eval_accuracy = std::nan("");
-  EXPECT_THAT(refusal([&] { runs.best(BestBy::accuracy); }), HasSubstr("have no eval_accuracy"));
+  EXPECT_THAT(crosstalk::testing::refusal_of([&] { runs.best(BestBy::accuracy); }),
+              HasSubstr("have no eval_accuracy"));
 }
 
 TEST(ChooseBest, DivergedIsTheWorstAndFailedIsNotThere) {
@@ -123,12 +116,15 @@ TEST(ChooseBest, RefusesWhereNothingIsToBeChosen) {
   Runs runs;
   runs.add(1e-3, 1, 0.3);
   runs.add(1e-2, 1, 0.3, 40);
-  EXPECT_THAT(refusal([&] { runs.best(); }), HasSubstr("no two runs differ in it alone"));
-  EXPECT_THAT(refusal([&] { choose_best(runs.list(), {"train.learning_rat"}); }),
+  EXPECT_THAT(crosstalk::testing::refusal_of([&] { runs.best(); }),
+              HasSubstr("no two runs differ in it alone"));
+  EXPECT_THAT(crosstalk::testing::refusal_of([&] { choose_best(runs.list(), {"train.learning_rat"}); }),
               HasSubstr("did you mean \"train.learning_rate\"?"));
   for (const char* seed : {"seed", "data_seed", "init_seed"})
-    EXPECT_THAT(refusal([&] { choose_best(runs.list(), {seed}); }), HasSubstr("the luckiest of the repeats"));
-  EXPECT_THAT(refusal([&] { check_varies(runs.list(), {"label"}); }), HasSubstr("it is linear in all runs"));
+    EXPECT_THAT(crosstalk::testing::refusal_of([&] { choose_best(runs.list(), {seed}); }),
+                HasSubstr("the luckiest of the repeats"));
+  EXPECT_THAT(crosstalk::testing::refusal_of([&] { check_varies(runs.list(), {"label"}); }),
+              HasSubstr("it is linear in all runs"));
 }
 
 TEST(EdgeChoices, CountBothEndsOfTheGrid) {
@@ -161,12 +157,30 @@ TEST(ChooseRecords, ByTextNumberAndPattern) {
   EXPECT_EQ(count({{"label", "dpfp-*"}, {kRate, "1e-2"}}), 1U);
   EXPECT_EQ(count({{"task.associations", "20, 80"}}), 2U);
   EXPECT_EQ(count({{"semantics", "4"}}), 2U);
-  EXPECT_THAT(refusal([&] { count({{"label", "delta,dlta"}}); }), HasSubstr("dlta"));
-  EXPECT_THAT(refusal([&] { count({{"seed", "4"}}); }), HasSubstr("1, 2, 3"));
-  EXPECT_THAT(refusal([&] {
+  EXPECT_THAT(crosstalk::testing::refusal_of([&] { count({{"label", "delta,dlta"}}); }), HasSubstr("dlta"));
+  EXPECT_THAT(crosstalk::testing::refusal_of([&] { count({{"seed", "4"}}); }), HasSubstr("1, 2, 3"));
+  EXPECT_THAT(crosstalk::testing::refusal_of([&] {
                 count({{"label", "delta"}, {"seed", "1"}});
               }),
               HasSubstr("no record matches; there are 3"));
+}
+
+TEST(ChooseRecords, NoneIsAlsoNoSuchKey) {
+  Runs runs;
+  runs.add(1e-3, 1, 0.1, 20, "text").config.erase("task.associations");
+  runs.add(1e-3, 1, 0.1, 20, "recall");
+  runs.add(1e-3, 1, 0.1, 40, "recall");
+  const auto count = [&](const std::string& wanted) {
+    return choose_records(runs.list(), {{"task.associations", wanted}}).size();
+  };
+  EXPECT_EQ(count("20"), 1U);
+  EXPECT_EQ(count("20,none"), 2U);
+  EXPECT_EQ(count("none"), 1U);
+  EXPECT_EQ(count("*"), 2U);
+  EXPECT_THAT(crosstalk::testing::refusal_of([&] {
+                choose_records(runs.list(), {{"seed", "1,none"}});
+              }),
+              HasSubstr("none"));
 }
 
 TEST(SortedValues, NumbersByTheirValueThenWords) {
@@ -188,7 +202,7 @@ TEST(Repeats, OfOneSeedCountOnceOrAreRefused) {
             "b.csv:2 repeats a.csv:2, and 1 more rows repeat others");
   EXPECT_EQ(runs.all().size(), 5U);
   runs.add(1e-3, 2, 0.25).provenance = {{"semantics", 3}};
-  const std::string message = refusal([&] { drop_repeats(runs.all()); });
+  const std::string message = crosstalk::testing::refusal_of([&] { drop_repeats(runs.all()); });
   EXPECT_THAT(message, HasSubstr("run ct-1 and run ct-5 (semantics 3) are of one label (\"linear\")"));
   runs.all().at("ct-5").config["data_seed"] = 5;
   EXPECT_EQ(drop_repeats(runs.all()), "");
@@ -203,7 +217,7 @@ TEST(Repeats, OneTrainingUnderTwoSeedsCountsOnce) {
   Record& other = runs.add(1e-3, 3, 0.2);
   other.config["data_seed"] = 7;
   other.config["init_seed"] = 7;
-  EXPECT_THAT(refusal([&] { drop_repeats(runs.all()); }),
+  EXPECT_THAT(crosstalk::testing::refusal_of([&] { drop_repeats(runs.all()); }),
               HasSubstr("data_seed (7) and initialisation, whatever their seeds (1, 3), and differ"));
   Runs given;
   for (const int seed : {1, 2}) {

@@ -22,7 +22,7 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 
 std::vector<double> sorted_numbers(std::vector<double> values) {
   std::erase_if(values, [](double value) { return std::isnan(value); });
-  std::sort(values.begin(), values.end());
+  std::ranges::sort(values);
   return values;
 }
 
@@ -116,7 +116,7 @@ std::pair<double, double> solved_between(const Grid& grid, std::optional<std::si
     for (const Grid::Entry& entry : grid.entries[i])
       if (!seed || entry.seed == *seed) losses.push_back(entry.loss);
     if (losses.empty()) continue;
-    std::sort(losses.begin(), losses.end());
+    std::ranges::sort(losses);
     if (!(sorted_median(losses) <= threshold)) return {last, grid.loads[i]};
     last = grid.loads[i];
   }
@@ -170,8 +170,8 @@ Capacity capacity(const std::vector<LoadPoint>& points, double threshold) {
     lows.push_back(low);
     highs.push_back(high);
   }
-  std::sort(lows.begin(), lows.end());
-  std::sort(highs.begin(), highs.end());
+  std::ranges::sort(lows);
+  std::ranges::sort(highs);
   const OrderStatistics at = order_statistics(out.seeds);
   out.lo = std::min(at.low(lows), out.capacity);
   out.hi = std::max(at.high(highs), out.unsolved);

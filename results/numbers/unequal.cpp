@@ -91,8 +91,8 @@ std::string UnequalOptions::text(const std::function<std::string(const std::stri
   };
   for (const auto& [key, of_label] : values_) {
     const bool is_swept =
-        std::find(swept.begin(), swept.end(), key) != swept.end() ||
-        std::any_of(of_label.begin(), of_label.end(), [](const auto& one) { return one.second.size() > 1; });
+        std::ranges::find(swept, key) != swept.end() ||
+        std::ranges::any_of(of_label, [](const auto& one) { return one.second.size() > 1; });
     if (is_swept) continue;
     std::map<std::string, std::vector<std::string>> names;  // by value
     std::set<std::pair<std::string, std::string>> known;    // value and name: studies may have 60,000 labels
@@ -113,8 +113,7 @@ std::string UnequalOptions::text(const std::function<std::string(const std::stri
                        fmt::format("{}: {}", key == "task.name" ? "task" : key.substr(key.find('.') + 1),
                                    fmt::join(texts, ", ")));
   }
-  std::stable_sort(parts.begin(), parts.end(),
-                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::ranges::stable_sort(parts, [](const auto& a, const auto& b) { return a.first < b.first; });
   const std::size_t more = parts.size() > most ? parts.size() - most : 0;
   std::string text;
   for (std::size_t i = 0; i + more < parts.size(); ++i) text += (i > 0 ? "; " : "") + parts[i].second;

@@ -53,7 +53,7 @@ std::string verdict_in(const CsvRow& row) {
   const std::string& word = row.text("verdict", "runs");
   std::vector<std::string> words;
   for (const Verdict verdict : verdicts()) words.push_back(to_text(verdict));
-  if (std::find(words.begin(), words.end(), word) == words.end())
+  if (std::ranges::find(words, word) == words.end())
     row.fail(fmt::format("column 'verdict': '{}' is none of {}; leave the cell empty where it is not known",
                          word, fmt::join(words, ", ")));
   return word;
@@ -139,7 +139,7 @@ Record record_in(const CsvRow& row, const std::string& made_up_id) {
   const auto& columns = row.columns();
   record.status = status_in(row, record);
   if (record.status == RunStatus::done && !lacks_loss(record) &&
-      std::find(columns.begin(), columns.end(), "eval_loss") == columns.end())
+      std::ranges::find(columns, "eval_loss") == columns.end())
     row.fail(fmt::format(
         "runs need a column 'eval_loss' (or 'eval_accuracy', where that is what is known); there are {}",
         fmt::join(columns, ", ")));
@@ -149,9 +149,8 @@ Record record_in(const CsvRow& row, const std::string& made_up_id) {
   // A loss that is given as none is that of a run that diverged, whatever its status says.
   if (row.has("eval_loss") && record.status == RunStatus::done && !std::isfinite(record.eval_loss))
     record.eval_loss = std::numeric_limits<double>::infinity();
-  if (const auto bytes = record.metrics.find(kStateBytes);
-      bytes != record.metrics.end() && bytes->second <= 0)
-    row.fail(fmt::format("column 'state_bytes': {} is no size", bytes->second));
+  if (const double bytes = metric_in(record, kStateBytes); bytes <= 0)
+    row.fail(fmt::format("column 'state_bytes': {} is no size", bytes));
   return record;
 }
 
@@ -185,7 +184,7 @@ void add_row(LabelledRecords& rows, Record record, const std::string& where) {
 }
 
 std::optional<std::size_t> column_of(const std::vector<std::string>& columns, const std::string& name) {
-  const auto at = std::find(columns.begin(), columns.end(), name);
+  const auto at = std::ranges::find(columns, name);
   if (at == columns.end()) return std::nullopt;
   return static_cast<std::size_t>(at - columns.begin());
 }

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "results/replay/import.h"
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include <algorithm>
 #include <cmath>
@@ -13,10 +13,13 @@
 #include "results/export.h"
 #include "results/numbers/select.h"
 #include "results/test_records.h"
+#include "results/test_refusal.h"
 
 namespace crosstalk {
 namespace {
 
+using ::testing::HasSubstr;
+using testing::refusal_of;
 using testing::spill;
 using testing::TemporaryFolder;
 
@@ -61,12 +64,7 @@ TEST(Import, OwnResultsNeedLittle) {
 std::string refused(const std::string& text) {
   const TemporaryFolder folder;
   spill(folder.path() / "own.csv", text);
-  try {
-    read_export(folder.path() / "own.csv");
-  } catch (const std::invalid_argument& error) {
-    return error.what();
-  }
-  return "";
+  return refusal_of([&] { read_export(folder.path() / "own.csv"); });
 }
 
 TEST(Import, SizesAreWholeNumbersAboveZero) {
@@ -74,22 +72,18 @@ TEST(Import, SizesAreWholeNumbersAboveZero) {
   EXPECT_EQ(refused(head + "8,0.1\n"), "");
   EXPECT_EQ(refused(head + ",0.1\n"), "");
   for (const char* size : {"1k", "1_000", "\"1,024\"", "0x10", "-8", "0", "8.5", "inf", "nan"})
-    EXPECT_NE(refused(head + size + ",0.1\n").find("own.csv:2: column 'task.associations': '"),
-              std::string::npos)
+    EXPECT_THAT(refused(head + size + ",0.1\n"), HasSubstr("own.csv:2: column 'task.associations': '"))
         << size;
 }
 
 TEST(Import, WordsOfTheColumnsAreKnown) {
   const std::string head = "label,seed,task.associations,eval_loss,verdict\nmine,1,8,0.1,";
   EXPECT_EQ(refused(head + "plateau\n"), "");
-  EXPECT_NE(refused(head + "banana\n").find("column 'verdict': 'banana' is none of solved, plateau"),
-            std::string::npos);
-  EXPECT_NE(refused("LABEL,SEED,task.associations,eval_loss\nmine,1,8,0.1\n")
-                .find("LABEL is in other case: label is meant"),
-            std::string::npos);
-  EXPECT_NE(
-      refused("label,seed,seed,task.associations,eval_loss\nmine,1,1,8,0.1\n").find("the same name, 'seed'"),
-      std::string::npos);
+  EXPECT_THAT(refused(head + "banana\n"), HasSubstr("column 'verdict': 'banana' is none of solved, plateau"));
+  EXPECT_THAT(refused("LABEL,SEED,task.associations,eval_loss\nmine,1,8,0.1\n"),
+              HasSubstr("LABEL is in other case: label is meant"));
+  EXPECT_THAT(refused("label,seed,seed,task.associations,eval_loss\nmine,1,1,8,0.1\n"),
+              HasSubstr("the same name, 'seed'"));
   EXPECT_EQ(refused("label|seed|task.associations|eval_loss\nmine|1|8|0.1\n"), "");
 }
 
@@ -105,8 +99,8 @@ TEST(Import, WhatOwnRowsDoNotSayIsNotInvented) {
   spill(folder.path() / "own.csv", "label,seed,task.associations,eval_loss\nmine,1,8,0.1\n");
   std::ostringstream out;
   export_runs(out, read_export(folder.path() / "own.csv").rows, ExportFormat::csv, false);
-  EXPECT_NE(out.str().find("steps,verdict,eval_loss"), std::string::npos) << out.str();
-  EXPECT_NE(out.str().find(",0,,,,0.1,"), std::string::npos) << out.str();
+  EXPECT_THAT(out.str(), HasSubstr("steps,verdict,eval_loss"));
+  EXPECT_THAT(out.str(), HasSubstr(",0,,,,0.1,"));
 }
 
 TEST(Import, AnAccuracySuffices) {
@@ -154,8 +148,8 @@ TEST(Import, RowsOfOneSeedCountOnce) {
   const LabelledRecords rows = read_export(folder.path() / "own.csv");
   EXPECT_EQ(rows.rows.size(), 2U);
   ASSERT_EQ(rows.notes.size(), 1U);
-  EXPECT_NE(rows.notes[0].find("own.csv:4 repeats"), std::string::npos) << rows.notes[0];
-  EXPECT_NE(rows.notes[0].find("own.csv:2, and 3 more rows"), std::string::npos) << rows.notes[0];
+  EXPECT_THAT(rows.notes[0], HasSubstr("own.csv:4 repeats"));
+  EXPECT_THAT(rows.notes[0], HasSubstr("own.csv:2, and 3 more rows"));
   spill(folder.path() / "own.csv", "id," + head + "a," + one + "a," + one + "b," + two);
   EXPECT_EQ(read_export(folder.path() / "own.csv").rows.size(), 2U);
 }
@@ -178,23 +172,18 @@ TEST(Import, WordsIdentifyTheConfigurationAndAnEmptyLossIsMissing) {
   EXPECT_EQ(rows.rows.begin()->second.metrics.at("host_s"), 3);
   EXPECT_EQ(std::prev(rows.rows.end())->second.status, RunStatus::failed);
   ASSERT_EQ(rows.notes.size(), 1U);
-  EXPECT_NE(rows.notes[0].find("own.csv:4: no eval_loss"), std::string::npos) << rows.notes[0];
+  EXPECT_THAT(rows.notes[0], HasSubstr("own.csv:4: no eval_loss"));
 }
 
 TEST(Import, WrongFilesAreNamedWithTheirLine) {
   const TemporaryFolder folder;
   const auto problem = [&](const std::string& text) -> std::string {
     spill(folder.path() / "x.csv", text);
-    try {
-      read_export(folder.path() / "x.csv");
-    } catch (const std::invalid_argument& error) {
-      return error.what();
-    }
-    return "";
+    return refusal_of([&] { read_export(folder.path() / "x.csv"); });
   };
   const auto has = [&](const std::string& text, const std::string& part) {
     const std::string message = problem(text);
-    EXPECT_NE(message.find(part), std::string::npos) << message;
+    EXPECT_THAT(message, HasSubstr(part));
   };
   has("", "holds no rows");
   has("label,task.name\nx,recall\n",
@@ -229,7 +218,7 @@ TEST(Import, RunsOfWeightsAndBiasesUnderOurNames) {
         "\"Name\",\"State\",\"num_kv_pairs\",\"valid/accuracy\",\"notes\"\n"
         "\"based\",\"finished\",\"16\",\"0.975\",\"-\"\n\"based\",\"running\",\"64\",\"0.2\",\"\"\n"
         "\"mamba\",\"crashed\",\"16\",\"\",\"\"\n";
-    std::replace(text.begin(), text.end(), ',', separator);
+    std::ranges::replace(text, ',', separator);
     const TemporaryFolder folder;
     spill(folder.path() / "wandb.csv", text);
     const LabelledRecords rows = read_foreign(folder.path() / "wandb.csv", renaming);
@@ -266,15 +255,11 @@ TEST(Import, CurvesOfChartsAndScalars) {
 TEST(Import, AColumnThatIsNotThereIsNamedWithThoseThatAre) {
   const TemporaryFolder folder;
   spill(folder.path() / "wandb.csv", "Name,loss\nx,1\n");
-  try {
-    read_foreign(folder.path() / "wandb.csv",
-                 {{{"label", "Name"}, {"eval_loss", "los"}}, {{"task.pairs", "8"}}});
-    FAIL();
-  } catch (const std::invalid_argument& wrong) {
-    EXPECT_NE(std::string(wrong.what()).find("there is no column 'los' for eval_loss; there are Name, loss"),
-              std::string::npos)
-        << wrong.what();
-  }
+  EXPECT_THAT(refusal_of([&] {
+                read_foreign(folder.path() / "wandb.csv",
+                             {{{"label", "Name"}, {"eval_loss", "los"}}, {{"task.pairs", "8"}}});
+              }),
+              HasSubstr("there is no column 'los' for eval_loss; there are Name, loss"));
 }
 
 }  // namespace

@@ -102,9 +102,7 @@ namespace {
 /// Refuses a file without a task, or without a number that is compared.
 void check_needed(const CsvRow& row) {
   const std::vector<std::string>& columns = row.columns();
-  const auto has = [&](const char* name) {
-    return std::find(columns.begin(), columns.end(), name) != columns.end();
-  };
+  const auto has = [&](const char* name) { return std::ranges::find(columns, name) != columns.end(); };
   const std::string there = fmt::format("the columns are {}", fmt::join(columns, ", "));
   if (!has("setting") && !has("task.name"))
     row.fail("published points need a column task.name, such as mqar; " + there);
@@ -129,7 +127,7 @@ std::vector<PublishedPoint> parse_published(std::string_view text, const std::st
   const auto head = std::make_shared<const PublishedHead>(published_head(text));
   read_csv(text, path, [&](const CsvRow& row) {
     const auto has_column = [&](const char* name) {
-      return std::find(row.columns().begin(), row.columns().end(), name) != row.columns().end();
+      return std::ranges::find(row.columns(), name) != row.columns().end();
     };
     PublishedPoint point;
     point.head = head;
@@ -160,7 +158,7 @@ std::vector<PublishedPoint> parse_published(std::string_view text, const std::st
                            share->second));
     const bool has_load = has_column("S_unique_keys") || has_column("task.associations");
     const auto given = [&](const char* column) { return point.metrics.count(column) != 0; };
-    const bool other = std::any_of(point.metrics.begin(), point.metrics.end(), [](const auto& metric) {
+    const bool other = std::ranges::any_of(point.metrics, [](const auto& metric) {
       return metric.first.ends_with("accuracy") || metric.first == "exact";
     });
     point.has_loss = !other || (has_load && (given("eval_loss") || given("final_eval_loss")));
@@ -227,7 +225,7 @@ void for_each_difference(const Record& record, const PublishedPoint& point, bool
 }
 
 bool is_one_of(const std::vector<std::string>& keys, const std::string& key) {
-  return std::find(keys.begin(), keys.end(), key) != keys.end();
+  return std::ranges::find(keys, key) != keys.end();
 }
 
 }  // namespace
@@ -268,8 +266,8 @@ std::vector<std::string> without_partner(const std::vector<PublishedPoint>& poin
       if (!is_first && count >= closest.size()) continue;
       std::vector<std::string> here = differences(record, point, any_load);
       std::erase_if(here, [&](const std::string& one) {
-        return std::any_of(allowed.begin(), allowed.end(),
-                           [&](const std::string& key) { return one.starts_with(key + " ("); });
+        return std::ranges::any_of(allowed,
+                                   [&](const std::string& key) { return one.starts_with(key + " ("); });
       });
       found = found || here.empty();
       if (found) break;
@@ -291,7 +289,7 @@ std::vector<std::string> without_partner(const std::vector<PublishedPoint>& poin
     sorted.emplace_back(-count, reason);
     all += count;
   }
-  std::sort(sorted.begin(), sorted.end());
+  std::ranges::sort(sorted);
   std::vector<std::string> lines;
   if (all > 0)
     lines.push_back(

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "results/replay/published.h"
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include <algorithm>
 #include <cmath>
@@ -13,10 +13,13 @@
 #include "results/replay/published_fuzz.h"
 #include "results/replay/replay.h"
 #include "results/test_records.h"
+#include "results/test_refusal.h"
 
 namespace crosstalk {
 namespace {
 
+using ::testing::HasSubstr;
+using testing::refusal_of;
 using testing::spill;
 using testing::TemporaryFolder;
 
@@ -27,7 +30,7 @@ std::filesystem::path literature() {
 
 const PublishedPoint& find(const std::vector<PublishedPoint>& points, int setting, const std::string& label,
                            std::int64_t associations) {
-  const auto found = std::find_if(points.begin(), points.end(), [&](const PublishedPoint& point) {
+  const auto found = std::ranges::find_if(points, [&](const PublishedPoint& point) {
     return point.setting == setting && point.label == label && point.associations == associations;
   });
   if (found == points.end()) throw std::runtime_error("no point " + label);
@@ -73,14 +76,12 @@ TEST(Published, AnyBytesArePointsOrAreRefused) {
 
 TEST(Published, ASettingIsOneOfTwo) {
   for (const char* setting : {"0", "3", "-1", "4294967297"}) {
-    try {
-      parse_published(std::string("label,setting,S_unique_keys,final_eval_loss\nx,") + setting + ",20,0.5\n",
+    EXPECT_THAT(refusal_of([&] {
+                  parse_published(
+                      std::string("label,setting,S_unique_keys,final_eval_loss\nx,") + setting + ",20,0.5\n",
                       "p.csv");
-      ADD_FAILURE() << setting;
-    } catch (const std::invalid_argument& error) {
-      EXPECT_NE(std::string(error.what()).find("p.csv:2: column 'setting'"), std::string::npos)
-          << error.what();
-    }
+                }),
+                HasSubstr("p.csv:2: column 'setting'"));
   }
 }
 
@@ -88,30 +89,21 @@ TEST(Published, WrongFilesAreNamedWithTheirLine) {
   const TemporaryFolder folder;
   const auto problem = [&](const std::string& text) -> std::string {
     spill(folder.path() / "x.csv", text);
-    try {
-      read_published(folder.path() / "x.csv");
-    } catch (const std::invalid_argument& error) {
-      return error.what();
-    }
-    return "";
+    return refusal_of([&] { read_published(folder.path() / "x.csv"); });
   };
-  EXPECT_NE(problem("a,b\n1\n").find("x.csv:2: has 1 cells, the head has 2"), std::string::npos);
-  EXPECT_NE(
-      problem("label,setting,eval_loss\nx,one,1\n").find("x.csv:2: column 'setting': 'one' is not a number"),
-      std::string::npos);
-  EXPECT_NE(problem("label\nx\n").find("x.csv:2: published points need a column task.name, such as mqar"),
-            std::string::npos);
-  EXPECT_NE(
-      problem("label,task.name,acuracy\nx,mqar,0.9\n")
-          .find(
-              "eval_loss with task.associations; the columns are label, task.name, acuracy; did you mean eval_accuracy?"),
-      std::string::npos);
-  EXPECT_NE(problem("label,task.name,eval_accuracy\nx,mqar,97.5\n").find("97.5 is more than 1"),
-            std::string::npos);
-  EXPECT_NE(problem("label,task.name,task.associations,eval_loss\nx,recall,8,-3\n")
-                .find("-3 is below 0; losses are"),
-            std::string::npos);
-  EXPECT_NE(problem("label\n").find("holds no rows"), std::string::npos);
+  EXPECT_THAT(problem("a,b\n1\n"), HasSubstr("x.csv:2: has 1 cells, the head has 2"));
+  EXPECT_THAT(problem("label,setting,eval_loss\nx,one,1\n"),
+              HasSubstr("x.csv:2: column 'setting': 'one' is not a number"));
+  EXPECT_THAT(problem("label\nx\n"),
+              HasSubstr("x.csv:2: published points need a column task.name, such as mqar"));
+  EXPECT_THAT(
+      problem("label,task.name,acuracy\nx,mqar,0.9\n"),
+      HasSubstr(
+          "eval_loss with task.associations; the columns are label, task.name, acuracy; did you mean eval_accuracy?"));
+  EXPECT_THAT(problem("label,task.name,eval_accuracy\nx,mqar,97.5\n"), HasSubstr("97.5 is more than 1"));
+  EXPECT_THAT(problem("label,task.name,task.associations,eval_loss\nx,recall,8,-3\n"),
+              HasSubstr("-3 is below 0; losses are"));
+  EXPECT_THAT(problem("label\n"), HasSubstr("holds no rows"));
   EXPECT_THROW(read_published(folder.path() / "missing.csv"), std::invalid_argument);
 }
 

@@ -85,8 +85,7 @@ double value_of(const Record& record, const PublishedPoint& point, const std::st
     return std::nan("");
   }
   if (read == "eval_accuracy") return record.eval_accuracy;
-  const auto tested = record.metrics.find(read);
-  return tested == record.metrics.end() ? std::nan("") : counted(tested->second, point);
+  return counted(metric_in(record, read), point);
 }
 
 /// The point of a figure that stands for runs such as this one; none: null. A figure's --by writes its keys behind the label.
@@ -94,7 +93,7 @@ const FigurePoint* figure_point_of(const std::vector<FigurePoint>& figure, const
                                    const PublishedPoint& point) {
   for (const FigurePoint& one : figure) {
     if (one.label != record.label && !one.label.starts_with(record.label + ", ")) continue;
-    const bool here = std::all_of(one.at.begin(), one.at.end(), [&](const auto& cell) {
+    const bool here = std::ranges::all_of(one.at, [&](const auto& cell) {
       const auto& [key, value] = cell;
       if (key == "length_factor") return number_in(value) == factor_of(record, point);
       const auto ours = config_text(record, key);
@@ -132,7 +131,7 @@ RecordList at_best(const RecordList& runs, const ReplayOptions& options, Compari
     if (values.size() > 1) varying.push_back(key);
   }
   const RecordList best = varying.empty() ? runs : choose_best(runs, varying, options.best_by);
-  if (std::find(varying.begin(), varying.end(), "train.learning_rate") != varying.end())
+  if (std::ranges::find(varying, "train.learning_rate") != varying.end())
     row.edges = edge_choices(runs, varying, "train.learning_rate", options.best_by);
   std::vector<std::string> values;
   for (const std::string& key : options.best)
@@ -198,12 +197,13 @@ void hold_against_studies(Comparison& row, const ReplayOptions& options) {
   std::set<Otherwise> found;
   for (const Record* record : row.runs)
     for (const Otherwise& one : otherwise_than(*record, row.published, options.studies))
-      if (std::none_of(row.deviations.begin(), row.deviations.end(),
-                       [&](const std::string& deviation) { return deviation.starts_with(one.key + " ("); }))
+      if (std::ranges::none_of(row.deviations, [&](const std::string& deviation) {
+            return deviation.starts_with(one.key + " (");
+          }))
         found.insert(one);
   row.otherwise.assign(found.begin(), found.end());
-  row.trained_otherwise = std::any_of(found.begin(), found.end(), [&](const Otherwise& one) {
-    return std::find(options.allowed.begin(), options.allowed.end(), one.key) == options.allowed.end();
+  row.trained_otherwise = std::ranges::any_of(found, [&](const Otherwise& one) {
+    return std::ranges::find(options.allowed, one.key) == options.allowed.end();
   });
 }
 
@@ -213,7 +213,7 @@ std::vector<std::string> telling_keys(const std::vector<Comparison>& rows) {
                                     "task.length", "model.width", "model.d_key"};
   for (const Comparison& row : rows)
     for (const auto& [key, value] : row.published.known)
-      if (std::find(order.begin(), order.end(), key) == order.end()) order.push_back(key);
+      if (std::ranges::find(order, key) == order.end()) order.push_back(key);
   const auto kinds = [&](const std::vector<std::string>& keys) {
     std::set<std::vector<std::string>> seen;
     for (const Comparison& row : rows) {
@@ -347,8 +347,8 @@ std::vector<Comparison> compare(const std::vector<PublishedPoint>& points,
     if (!values.empty()) {
       check_pooled_seeds(row, !options.best.empty());
       row.seeds = static_cast<int>(values.size());
-      row.lowest = *std::min_element(values.begin(), values.end());
-      row.highest = *std::max_element(values.begin(), values.end());
+      row.lowest = *std::ranges::min_element(values);
+      row.highest = *std::ranges::max_element(values);
       row.median = median(values);
       row.steps = median(steps);
     } else if (const FigurePoint* drawn =
@@ -366,7 +366,7 @@ std::vector<Comparison> compare(const std::vector<PublishedPoint>& points,
     if (const auto guess = guess_of(*row.runs.front(), row)) row.guess_agrees = would_agree(row, *guess);
     rows.push_back(row);
   }
-  std::stable_sort(rows.begin(), rows.end(), [](const Comparison& a, const Comparison& b) {
+  std::ranges::stable_sort(rows, [](const Comparison& a, const Comparison& b) {
     const auto key = [](const Comparison& row) {
       return std::tie(row.published.setting, row.published.label, row.published.associations);
     };
@@ -434,8 +434,8 @@ std::string power_text(const std::vector<Comparison>& rows) {
     text = fmt::format(
         "a guessing model would pass {}{}, a perfect one {}", guessed,
         known == std::ssize(rows) ? "" : fmt::format(" of the {} whose chance is known", known), perfect);
-  const auto most = std::max_element(by_seeds.begin(), by_seeds.end(),
-                                     [](const auto& a, const auto& b) { return a.second < b.second; });
+  const auto most =
+      std::ranges::max_element(by_seeds, [](const auto& a, const auto& b) { return a.second < b.second; });
   std::ptrdiff_t added = 0, added_agree = 0;
   for (const Comparison& row : rows)
     if (row.seeds > most->first) ++added, added_agree += row.agrees;
@@ -447,9 +447,8 @@ std::string power_text(const std::vector<Comparison>& rows) {
 
 std::string comparison_table(const std::vector<Comparison>& rows) {
   const std::vector<std::string> keys = telling_keys(rows);
-  const bool chosen =
-                 std::any_of(rows.begin(), rows.end(), [](const auto&row) { return !row.chosen.empty(); }),
-             losses = std::any_of(rows.begin(), rows.end(), [](const auto&row) { return row.is_loss; });
+  const bool chosen = std::ranges::any_of(rows, [](const auto&row) { return !row.chosen.empty(); }),
+             losses = std::ranges::any_of(rows, [](const auto&row) { return row.is_loss; });
   const auto text = [](const Comparison& row, double value) {
     if (!std::isfinite(value)) return std::string("diverged");
     return fmt::format("{:.{}f}", value, row.is_loss ? 5 : 3);
@@ -497,7 +496,7 @@ std::string not_compared(const std::vector<Comparison>& rows) {
   std::map<std::string, std::set<std::size_t>> points;
   for (const Comparison& row : rows)
     for (const auto& [key, value] : row.published.known)
-      if (std::none_of(row.runs.begin(), row.runs.end(), [&, &name = key](const Record* record) {
+      if (std::ranges::none_of(row.runs, [&, &name = key](const Record* record) {
             return config_text(*record, name).has_value();
           }))
         points[fmt::format("{} ({})", printable_line(key), printable_line(value))].insert(row.number);
@@ -552,7 +551,7 @@ std::vector<std::string> provenance_of(const std::filesystem::path& export_path)
     source.spans.emplace_back(moment(started), moment(row.text("provenance.finished", what)));
   });
   const auto seconds = [](std::vector<Span> spans) {
-    std::sort(spans.begin(), spans.end());
+    std::ranges::sort(spans);
     std::time_t all = 0, last = spans.front().first;
     for (const auto& [from, to] : spans) {
       if (to <= last) continue;

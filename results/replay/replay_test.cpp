@@ -10,12 +10,14 @@
 #include <stdexcept>
 
 #include "results/test_records.h"
+#include "results/test_refusal.h"
 
 namespace crosstalk {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using testing::refusal_of;
 using testing::spill;
 using testing::TemporaryFolder;
 
@@ -239,12 +241,8 @@ TEST(Replay, AFigureStandsForRunsWithoutProfiles) {
   ASSERT_EQ(of_by.size(), 1U);
   EXPECT_EQ(of_by[0].highest, 0.6);
   spill(path, "label,length_factor,n,median,lo,hi\nkda,4,6,0.5,0.4,0.6\n");
-  try {
-    read_figure(path);
-    ADD_FAILURE() << "six seeds";
-  } catch (const std::invalid_argument& error) {
-    EXPECT_THAT(error.what(), HasSubstr("figure.csv:2: 6 seeds: lo and hi are an interval"));
-  }
+  EXPECT_THAT(refusal_of([&] { read_figure(path); }),
+              HasSubstr("figure.csv:2: 6 seeds: lo and hi are an interval"));
 }
 
 TEST(Replay, TakesTheBestRateOnValidationData) {

@@ -77,14 +77,12 @@ std::vector<Otherwise> otherwise_than(const Record& record, const PublishedPoint
   if (!point.head || record.config.empty()) return {};
   std::vector<const ReplayedStudy*> candidates;
   for (const ReplayedStudy& study : studies)
-    if (std::count(point.head->studies.begin(), point.head->studies.end(), study.path) != 0)
-      candidates.push_back(&study);
-  if (std::any_of(candidates.begin(), candidates.end(),
-                  [&](const ReplayedStudy* study) { return study->name == record.study; }))
+    if (std::ranges::count(point.head->studies, study.path) != 0) candidates.push_back(&study);
+  if (std::ranges::any_of(candidates,
+                          [&](const ReplayedStudy* study) { return study->name == record.study; }))
     std::erase_if(candidates, [&](const ReplayedStudy* study) { return study->name != record.study; });
-  const bool by_label = std::any_of(candidates.begin(), candidates.end(), [&](const ReplayedStudy* study) {
-    return std::any_of(study->runs.begin(), study->runs.end(),
-                       [&](const Record& run) { return run.label == record.label; });
+  const bool by_label = std::ranges::any_of(candidates, [&](const ReplayedStudy* study) {
+    return std::ranges::any_of(study->runs, [&](const Record& run) { return run.label == record.label; });
   });
   PublishedPoint known = point;
   known.d_dot = 0;

@@ -88,7 +88,7 @@ std::vector<ClaimingWorker> WorkerWatch::workers() {
     if (silent > kBeatsUntilSilent * worker->every) worker->silent = silent;
     workers.push_back(std::move(*worker));
   }
-  std::sort(workers.begin(), workers.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
+  std::ranges::sort(workers, [](const auto& a, const auto& b) { return a.name < b.name; });
   return workers;
 }
 

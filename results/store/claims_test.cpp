@@ -113,7 +113,7 @@ TEST(Claims, HeirsDoNotShareARun) {
     while (::read(results[0], &byte, 1) == 1) taken += byte;
     ::close(results[0]), ::close(leave[0]), ::close(leave[1]);
     for (const pid_t child : children) ::waitpid(child, nullptr, 0);
-    std::sort(taken.begin(), taken.end());
+    std::ranges::sort(taken);
     EXPECT_EQ(taken, "01234567") << "round " << round;
   }
 }

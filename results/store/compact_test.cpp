@@ -193,9 +193,8 @@ TEST(Compact, AShardThatGrewStaysUnderItsName) {
   EXPECT_EQ(done.busy, 1u);
   const std::vector<fs::path> after = list_shards(store);
   EXPECT_EQ(after.size(), 2u);
-  EXPECT_TRUE(std::any_of(after.begin(), after.end(), [&](const fs::path& path) {
-    return std::find(before.begin(), before.end(), path) != before.end();
-  }));
+  EXPECT_TRUE(std::ranges::any_of(
+      after, [&](const fs::path& path) { return std::ranges::find(before, path) != before.end(); }));
   EXPECT_EQ(read_store(store).records.size(), 18u);
 }
 

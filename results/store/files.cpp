@@ -50,9 +50,9 @@ File& File::operator=(File&& other) noexcept {
   return *this;
 }
 
-void File::close() {
+int File::close() {
   // Not retried: Linux frees the number even where close() reports an interrupt.
-  if (number_ >= 0) system_->close(std::exchange(number_, -1));
+  return number_ >= 0 ? system_->close(std::exchange(number_, -1)) : 0;
 }
 
 File open_file(FileSystem& system, const std::filesystem::path& path, int flags) {

@@ -26,7 +26,7 @@ class File {
   File& operator=(File&& other) noexcept;
   int number() const { return number_; }
   bool is_open() const { return number_ >= 0; }
-  void close();
+  int close();  ///< as close(2); 0 where it was closed before
 
  private:
   FileSystem* system_;

@@ -169,28 +169,6 @@ std::string unquoted(std::string_view text) {
   return std::string(text.substr(1, text.size() - 2));
 }
 
-/// NaN for null.
-double number_in(std::string_view text) {
-  double value = std::numeric_limits<double>::quiet_NaN();
-  std::from_chars(text.data(), text.data() + text.size(), value);
-  return value;
-}
-
-/// Of {"x":[1,2],"y":[0.5,null]}.
-Series series_in(std::string_view text) {
-  Series made;
-  const std::size_t end_of_x = text.find(']');
-  for (auto* list : {&made.x, &made.y}) {
-    std::size_t at = text.find('[', list == &made.x ? 0 : end_of_x) + 1;
-    while (text[at] != ']') {
-      const std::size_t end = text.find_first_of(",]", at);
-      list->push_back(number_in(text.substr(at, end - at)));
-      at = end + (text[end] == ',' ? 1 : 0);
-    }
-  }
-  return made;
-}
-
 /// The record of a line that is_written_record(), without JSON of the whole; nothing where keys have escapes or stand in another
 /// order.
 std::optional<Record> read_written(std::string_view line) {
@@ -219,12 +197,12 @@ std::optional<Record> read_written(std::string_view line) {
     return std::nullopt;  // from_intact_line() says why
   record.seed = integer("seed"), record.d_dot = integer("d_dot");
   record.state_size = integer("state_size"), record.steps = integer("steps");
-  record.eval_loss = number_in(fields.at("eval_loss"));
-  record.best_eval_loss = number_in(fields.at("best_eval_loss"));
-  record.eval_accuracy = number_in(fields.at("eval_accuracy"));
+  record.eval_loss = number_of(fields.at("eval_loss"));
+  record.best_eval_loss = number_of(fields.at("best_eval_loss"));
+  record.eval_accuracy = number_of(fields.at("eval_accuracy"));
   record.config = Configuration(texts.config);
   for (const auto& [name, value] : texts.metrics)
-    record.metrics.emplace_hint(record.metrics.end(), name, number_in(value));
+    record.metrics.emplace_hint(record.metrics.end(), name, number_of(value));
   for (const auto& [name, value] : texts.curves)
     record.curves.emplace_hint(record.curves.end(), name, series_in(value));
   for (const auto& [name, value] : texts.profiles)

@@ -6,8 +6,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <optional>
 
+#include "results/csv.h"
 #include "results/json_depth.h"
 #include "results/store/record_io.h"
 
@@ -227,6 +229,24 @@ RecordTexts texts_of_line(std::string_view line) {
     return end;
   });
   return texts;
+}
+
+double number_of(std::string_view text) {
+  return number_in(text).value_or(std::numeric_limits<double>::quiet_NaN());
+}
+
+Series series_in(std::string_view text) {
+  Series made;
+  const std::size_t end_of_x = text.find(']');
+  for (auto* list : {&made.x, &made.y}) {
+    std::size_t at = text.find('[', list == &made.x ? 0 : end_of_x) + 1;
+    while (text[at] != ']') {
+      const std::size_t end = text.find_first_of(",]", at);
+      list->push_back(number_of(text.substr(at, end - at)));
+      at = end + (text[end] == ',' ? 1 : 0);
+    }
+  }
+  return made;
 }
 
 std::string without_series(std::string_view line, bool provenance) {

@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "results/store/record.h"
+
 namespace crosstalk {
 
 /// Names of what a record holds, as they stand in its line (with JSON's escapes).
@@ -21,6 +23,9 @@ struct RecordTexts {
   Members fields, config, metrics, provenance, curves, profiles;  ///< fields: of the record itself
 };
 RecordTexts texts_of_line(std::string_view line);
+/// A number of such a text, NaN for null; and a series, {"x":[1,2],"y":[0.5,null]}.
+double number_of(std::string_view text);
+Series series_in(std::string_view text);
 
 /// Whether a line that is known to be intact is a record as this program writes it: its fields in their order, each of
 /// its type. What it takes, from_intact_line() takes. False tells nothing (another order of fields, letters beyond

@@ -126,7 +126,7 @@ std::vector<std::filesystem::path> list_shards(const std::filesystem::path& stor
   if (error && error != std::errc::no_such_file_or_directory) {
     throw StoreError(fmt::format("{}: cannot be listed: {}", (store / "shards").string(), error.message()));
   }
-  std::sort(out.begin(), out.end());
+  std::ranges::sort(out);
   return out;
 }
 
@@ -161,8 +161,8 @@ std::string repair_shard(FileSystem& system, const std::filesystem::path& shard,
     }
     return fmt::format("shard {}: cut the torn last line ({} bytes)", name, bytes.size() - text.end);
   }
-  const auto damaged = std::count_if(text.pieces.begin(), text.pieces.end(),
-                                     [](const ShardPiece& piece) { return piece.kind == Kind::damaged; });
+  const auto damaged =
+      std::ranges::count_if(text.pieces, [](const ShardPiece& piece) { return piece.kind == Kind::damaged; });
   if (damaged > 0) {
     const std::string bad = quarantine_text(text);
     make_folders(system, quarantine);

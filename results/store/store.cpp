@@ -175,7 +175,7 @@ std::string stores_inside(const fs::path& folder) {
     if (std::error_code there; fs::exists(at->path() / "store.json", there))
       stores.push_back(at->path().string());
   if (stores.empty()) return "";
-  std::sort(stores.begin(), stores.end());
+  std::ranges::sort(stores);
   const bool more = stores.size() > most;
   if (more) stores.resize(most);
   return fmt::format("; stores in it: {}{}", fmt::join(stores, ", "), more ? ", ..." : "");

@@ -17,12 +17,14 @@
 #include "results/store/shard.h"
 #include "results/store/store.h"
 #include "results/test_records.h"
+#include "results/test_refusal.h"
 
 namespace crosstalk {
 namespace {
 
 namespace fs = std::filesystem;
 using testing::make_record;
+using testing::refusal_of;
 using testing::slurp;
 using testing::spill;
 using testing::TemporaryFolder;
@@ -200,14 +202,9 @@ TEST(StoreFault, FullDiskIsSaidAndTakenBack) {
   writer.append(make_record(0));
   const std::string before = slurp(list_shards(store).front());
   system.full = true;
-  try {
-    writer.append(make_record(1));
-    ADD_FAILURE() << "the full disk was not noticed";
-  } catch (const StoreError& error) {
-    EXPECT_NE(std::string(error.what()).find("No space left on device (the disk is full)"),
-              std::string::npos);
-    EXPECT_NE(std::string(error.what()).find(make_record(1).id), std::string::npos);
-  }
+  const std::string error = refusal_of<StoreError>([&] { writer.append(make_record(1)); });
+  EXPECT_NE(error.find("No space left on device (the disk is full)"), std::string::npos);
+  EXPECT_NE(error.find(make_record(1).id), std::string::npos);
   EXPECT_EQ(slurp(list_shards(store).front()), before);
   system.full = false;  // space was made
   writer.append(make_record(1));

@@ -39,7 +39,7 @@ std::vector<std::string> foreign_entries(const fs::path& folder) {
     if (name.rfind(".store.json.", 0) != 0) names.push_back(name);
   }
   if (error) refuse(folder, fmt::format("it cannot be listed: {}", error.message()));
-  std::sort(names.begin(), names.end());
+  std::ranges::sort(names);
   return names;
 }
 

@@ -371,7 +371,7 @@ TEST(StoreDamage, CutAnywhere) {
   for (std::size_t size = 0; size <= made.text.size(); ++size) {
     const std::string cut = made.text.substr(0, size);
     // Whole lines, and the last one also without its newline.
-    const auto whole = static_cast<std::size_t>(std::count(cut.begin(), cut.end(), '\n')) +
+    const auto whole = static_cast<std::size_t>(std::ranges::count(cut, '\n')) +
                        (size < made.text.size() && made.text[size] == '\n' ? 1 : 0);
     check_damaged(made.store, cut, whole, "cut at byte " + std::to_string(size), size % 3 == 0);
   }

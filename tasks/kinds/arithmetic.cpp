@@ -148,7 +148,7 @@ TaskKind kind() {
       "baseline_most_common_accuracy is more.",
       with_sizes({choice("form", "parity", "parity, arithmetic without or with brackets, or prefix notation",
                          {"parity", "flat", "brackets", "prefix"}),
-                  {"modulus", std::int64_t{5}, "digits are 0 .. modulus - 1; of parity 2", 2, 1024},
+                  {"modulus", 5, "digits are 0 .. modulus - 1; of parity 2", 2, 1024},
                   choice("query_at", "end", "where an answer is due", {"end", "every"}),
                   {"times", true, "whether products occur"}},
                  "bits, operands (flat), tokens (brackets), operators (prefix)", 3),

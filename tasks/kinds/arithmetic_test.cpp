@@ -2,44 +2,32 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tasks/kinds/arithmetic_sequence.h"
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <map>
 
-#include "kernels/base/error.h"
 #include "tasks/golden.h"
-#include "tasks/sequence_buffer.h"
-#include "tasks/testing.h"
 
-namespace crosstalk {
+namespace crosstalk::testing {
 namespace {
 
-using testing::make_task;
-using testing::Settings;
-using testing::uniformity_score;
-using testing::whole;
-
-const Settings flat = {{"form", std::string("flat")}}, brackets = {{"form", std::string("brackets")}},
-               mano = {{"form", std::string("prefix")}, {"modulus", whole(23)},
-                       {"shortest", whole(1)},          {"longest", whole(10)},
-                       {"eval_shortest", whole(6)},     {"eval_longest", whole(6)}};
+const Settings flat = {{"form", "flat"}}, brackets = {{"form", "brackets"}},
+               mano = {{"form", "prefix"}, {"modulus", 23},      {"shortest", 1},
+                       {"longest", 10},    {"eval_shortest", 6}, {"eval_longest", 6}};
 
 [[maybe_unused]] const bool pinned =
-    testing::pin({{"arithmetic", "parity", {}, 0xe585b4d5eed88b52u, 0x824cbe3b92886694u},
-                  {"arithmetic", "flat", flat, 0x92625582d99f6f13u, 0x93c51d3204f6f835u},
-                  {"arithmetic", "brackets", brackets, 0x2c2c18cdaa5cf6c4u, 0xee357ef8b0ba0b5cu},
-                  {"arithmetic", "prefix", mano, 0xee80287bb3bd7b39u, 0x50872a2445b52d02u}});
+    pin("arithmetic", {{"parity", {}, 0xe585b4d5eed88b52u, 0x824cbe3b92886694u},
+                       {"flat", flat, 0x92625582d99f6f13u, 0x93c51d3204f6f835u},
+                       {"brackets", brackets, 0x2c2c18cdaa5cf6c4u, 0xee357ef8b0ba0b5cu},
+                       {"prefix", mano, 0xee80287bb3bd7b39u, 0x50872a2445b52d02u}});
 
 [[maybe_unused]] const bool fitted = [] {
-  testing::fit()["arithmetic"] = [](Settings& settings) {
+  fit()["arithmetic"] = [](Settings& settings) {
     for (const std::string prefix : {"", "eval_"}) {
-      const auto low = testing::whole_of(settings, prefix + "shortest", 3);
-      settings[prefix + "shortest"] = whole(static_cast<int>(low));
-      settings[prefix + "longest"] =
-          whole(static_cast<int>(low + testing::whole_of(settings, prefix + "longest", 9)));
+      const auto low = whole_of(settings, prefix + "shortest", 3);
+      settings[prefix + "shortest"] = static_cast<int>(low);
+      settings[prefix + "longest"] = static_cast<int>(low + whole_of(settings, prefix + "longest", 9));
     }
-    settings["modulus"] = whole(2 + static_cast<int>(testing::whole_of(settings, "modulus", 5)) % 20);
+    settings["modulus"] = 2 + static_cast<int>(whole_of(settings, "modulus", 5)) % 20;
   };
   return true;
 }();
@@ -54,13 +42,12 @@ std::string text(const SequenceView& s, int modulus) {
 }
 
 TEST(Arithmetic, SizesAndBitsAreUniformAndOneAnswerIsDueAtTheEnd) {
-  const auto task = make_task(
-      "arithmetic", {{"longest", whole(12)}, {"eval_shortest", whole(20)}, {"eval_longest", whole(24)}});
+  const auto task = make_task("arithmetic", {{"longest", 12}, {"eval_shortest", 20}, {"eval_longest", 24}});
   EXPECT_EQ(task->vocabulary().tokens, 3);
   for (const auto& [split, low, high] : {std::tuple{Split::train, 3, 12}, {Split::eval, 20, 24}}) {
     EXPECT_EQ(task->shape(split), (SequenceShape{high, 1, 1}));
     SequenceBuffer buffer(*task, split);
-    std::vector<int> sizes(static_cast<std::size_t>(high - low + 1)), answers(2), ones(2);
+    Counts sizes(static_cast<std::size_t>(high - low + 1)), answers(2), ones(2);
     for (std::uint64_t n = 0; n < 4000; ++n) {
       const SequenceView s = buffer.draw(2, n);
       const std::string bits = text(s, 2);
@@ -68,17 +55,17 @@ TEST(Arithmetic, SizesAndBitsAreUniformAndOneAnswerIsDueAtTheEnd) {
       ASSERT_TRUE(size >= low && size <= high);
       ASSERT_EQ(s.query_position[0], size);
       ASSERT_EQ(s.target[0], std::count(bits.begin(), bits.end(), '1') % 2);
-      ++sizes[static_cast<std::size_t>(size - low)];
+      ++sizes[size - low];
       ++answers[static_cast<std::size_t>(s.target[0])];
       ++ones[static_cast<std::size_t>(bits[0] - '0')];
     }
-    for (const auto& counts : {sizes, answers, ones}) EXPECT_LT(std::abs(uniformity_score(counts)), 4);
+    for (const auto& counts : {sizes, answers, ones}) expect_uniform({counts});
   }
 }
 
 TEST(Arithmetic, TimesBindsTighterAndWhatStandsSoFarCanBeAsked) {
   Settings settings = flat;
-  settings["query_at"] = std::string("every");
+  settings["query_at"] = "every";
   const auto task = make_task("arithmetic", settings);
   // 2 + 3 * 4 - 1 =
   std::int32_t tokens[] = {3, 6, 4, 8, 5, 7, 2, 9}, zero[8] = {};
@@ -106,11 +93,11 @@ TEST(Arithmetic, BracketsAreWhatTheirGrammarSays) {
                                                           {7, {"((d)od)=", "(-do-d)=", "(do(d))="}}};
   for (const auto& [size, wanted] : shapes) {
     Settings settings = brackets;
-    settings["shortest"] = settings["longest"] = whole(size);
+    settings["shortest"] = settings["longest"] = size;
     const auto task = make_task("arithmetic", settings);
     SequenceBuffer buffer(*task, Split::eval);
     std::map<std::string, int> drawn;
-    std::vector<int> signs(3);
+    Counts signs(3);
     for (std::uint64_t n = 0; n < 3000; ++n) {
       std::string shape = text(buffer.draw(2, n), 5);
       for (std::size_t i = 0; i < shape.size(); ++i) {
@@ -138,12 +125,12 @@ TEST(Arithmetic, BracketsAreWhatTheirGrammarSays) {
 TEST(Arithmetic, PrefixNotationHasAsManyOperatorsAsItsSize) {
   const auto task = make_task("arithmetic", mano);
   EXPECT_EQ(task->vocabulary().tokens, 28);
-  std::vector<int> left(6), signs(3);
+  Counts left(6), signs(3);
   for (const Split split : {Split::train, Split::eval, Split::test}) {
     const bool train = split == Split::train;
     EXPECT_EQ(task->shape(split), (SequenceShape{train ? 22 : 14, 1, 1}));
     SequenceBuffer buffer(*task, split);
-    std::vector<int> sizes(10);
+    Counts sizes(10);
     for (std::uint64_t n = 0; n < 10000; ++n) {
       const SequenceView s = buffer.draw(2, n);
       const int end = s.query_position[0] - 1;
@@ -165,20 +152,20 @@ TEST(Arithmetic, PrefixNotationHasAsManyOperatorsAsItsSize) {
                           23) %
                          23),
             operators.push_back(both);
-        ++signs[static_cast<std::size_t>(op)];
-        if (t == 0 && both == 6) ++left[static_cast<std::size_t>(of_left)];
+        ++signs[op];
+        if (t == 0 && both == 6) ++left[of_left];
       }
       ASSERT_EQ(values, std::vector{s.target[0]});
       ASSERT_EQ(end, 2 * operators[0] + 1);
-      ++sizes[static_cast<std::size_t>(operators[0] - 1)];
+      ++sizes[operators[0] - 1];
     }
     if (train) {
-      EXPECT_LT(std::abs(uniformity_score(sizes)), 4);
+      expect_uniform({sizes});
     } else {
       EXPECT_EQ(sizes[5], 10000);
     }
   }
-  for (const auto& counts : {left, signs}) EXPECT_LT(std::abs(uniformity_score(counts)), 4);
+  for (const auto& counts : {left, signs}) expect_uniform({counts});
 }
 
 TEST(Arithmetic, LengthsAndRefusals) {
@@ -187,11 +174,11 @@ TEST(Arithmetic, LengthsAndRefusals) {
   EXPECT_EQ(make_task("arithmetic", flat)->vocabulary().tokens, 10);
   EXPECT_EQ(task->lengthened(2)->shape(Split::eval), (SequenceShape{81, 1, 1}));
   EXPECT_DOUBLE_EQ(task->baselines().at("chance_accuracy"), 0.2);
-  EXPECT_THROW(make_task("arithmetic", {{"shortest", whole(41)}}), OptionError);
+  EXPECT_THROW(make_task("arithmetic", {{"shortest", 41}}), OptionError);
   Settings every = brackets;
-  every["query_at"] = std::string("every");
+  every["query_at"] = "every";
   EXPECT_THROW(make_task("arithmetic", every), OptionError);
 }
 
 }  // namespace
-}  // namespace crosstalk
+}  // namespace crosstalk::testing

@@ -59,8 +59,8 @@ TaskKind kind() {
       "12800 (6400 to 800). There the mark itself is scored too, as one class of `vocabulary` that is always right, so a score of MAD is "
       "((vocabulary - 1) test_class_accuracy + 1) / vocabulary; and the published generator, which can put noise among the tokens, returns its "
       "inputs as targets, so that noise is scored like data: noise is left out here. chance_accuracy is one among the data ids.",
-      {{"vocabulary", std::int64_t{16}, "token ids: data, and one mark", 2, 1 << 20},
-       {"length", std::int64_t{32}, "tokens of a sequence, the mark included", 2, max_option_size},
+      {{"vocabulary", 16, "token ids: data, and one mark", 2, 1 << 20},
+       {"length", 32, "tokens of a sequence, the mark included", 2, max_option_size},
        examples_option()},
       nullptr,
       make<Compression>};

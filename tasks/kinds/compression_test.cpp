@@ -2,28 +2,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tasks/kinds/compression_sequence.h"
 
-#include <gtest/gtest.h>
-
 #include "tasks/golden.h"
-#include "tasks/sequence_buffer.h"
-#include "tasks/testing.h"
 
-namespace crosstalk {
+namespace crosstalk::testing {
 namespace {
 
-using testing::make_task;
-using testing::uniformity_score;
-using testing::whole;
-
 [[maybe_unused]] const bool pinned =
-    testing::pin({{"compression", "standard", {}, 0x3c1bec3a4b1273e7u, 0xc098f3e8affb5637u}});
+    pin("compression", {{"standard", {}, 0x3c1bec3a4b1273e7u, 0xc098f3e8affb5637u}});
 
 TEST(Compression, UniformTokensAndAMarkEachDueAtItsPlace) {
-  const auto task = make_task("compression", {{"vocabulary", whole(9)}, {"length", whole(7)}});
+  const auto task = make_task("compression", {{"vocabulary", 9}, {"length", 7}});
   EXPECT_EQ(task->shape(Split::train), (SequenceShape{7, 1, 6}));
   EXPECT_EQ(task->vocabulary().tokens, 9);
   SequenceBuffer buffer(*task, Split::train);
-  std::vector<int> ids(8), twice(64);
+  Counts ids(8), twice(64);
   for (std::uint64_t n = 0; n < 3000; ++n) {
     const SequenceView s = buffer.draw(3, n);
     ASSERT_EQ(s.tokens[6], 8);
@@ -33,14 +25,13 @@ TEST(Compression, UniformTokensAndAMarkEachDueAtItsPlace) {
       ASSERT_EQ(s.meta[t * meta_count + meta_gap], 6 - t);
       ++ids.at(static_cast<std::size_t>(s.tokens[t]));
     }
-    ++twice.at(static_cast<std::size_t>(8 * s.tokens[2] + s.tokens[3]));
+    ++twice[8 * s.tokens[2] + s.tokens[3]];
   }
-  EXPECT_LT(std::abs(uniformity_score(ids)), 4);
-  EXPECT_LT(std::abs(uniformity_score(twice)), 4);
+  expect_uniform({ids, twice});
 }
 
 TEST(Compression, BaselinesLengthsAndSets) {
-  const auto task = make_task("compression", {{"examples", whole(5)}});
+  const auto task = make_task("compression", {{"examples", 5}});
   const auto numbers = task->baselines();
   EXPECT_DOUBLE_EQ(numbers.at("chance_accuracy"), 1.0 / 15);
   EXPECT_NEAR(numbers.at("baseline_random_in_context_accuracy"), 1.0 / 31 + 30.0 / 31 / 15, 0.004);
@@ -49,4 +40,4 @@ TEST(Compression, BaselinesLengthsAndSets) {
 }
 
 }  // namespace
-}  // namespace crosstalk
+}  // namespace crosstalk::testing

@@ -2,61 +2,44 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tasks/kinds/context_recall_sequence.h"
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <map>
 #include <set>
 
-#include "kernels/base/error.h"
 #include "tasks/golden.h"
-#include "tasks/sequence_buffer.h"
-#include "tasks/testing.h"
 
-namespace crosstalk {
+namespace crosstalk::testing {
 namespace {
 
-using testing::chi_square_score;
-using testing::make_task;
-using testing::Settings;
-using testing::uniformity_score;
-using testing::whole;
-
 /// Ids: contexts 1 .. 5, keys 6 .. 12, values 13 .. 32.
-const Settings blocks = {{"contexts", whole(3)},       {"pairs", whole(4)},
-                         {"length", whole(90)},        {"context_vocabulary", whole(5)},
-                         {"key_vocabulary", whole(7)}, {"vocabulary", whole(33)}};
+const Settings blocks = {{"contexts", 3},           {"pairs", 4},          {"length", 90},
+                         {"context_vocabulary", 5}, {"key_vocabulary", 7}, {"vocabulary", 33}};
 
-Settings with(Settings settings, const std::string& name, const OptionValue& value) {
-  settings[name] = value;
-  return settings;
-}
-const Settings joint = with(blocks, "query_by", std::string("pair"));
-const Settings triples = with(with(joint, "layout", std::string("triples")), "values", std::string("any"));
-const Settings unique = with(with(blocks, "keys", std::string("unique")), "key_vocabulary", whole(12));
+const Settings joint = with(blocks, {{"query_by", "pair"}});
+const Settings triples = with(with(joint, {{"layout", "triples"}}), {{"values", "any"}});
+const Settings unique = with(with(blocks, {{"keys", "unique"}}), {{"key_vocabulary", 12}});
 
 [[maybe_unused]] const bool fitted = [] {
-  testing::fit()["context_recall"] = [](Settings& settings) {
-    const int C = 1 + static_cast<int>(testing::whole_of(settings, "contexts", 4)) % 5,
-              P = 1 + static_cast<int>(testing::whole_of(settings, "pairs", 6)) % 7;
-    settings["contexts"] = whole(C), settings["pairs"] = whole(P);
-    settings["length"] =
-        whole(6 * C * P + 2 * C + static_cast<int>(testing::whole_of(settings, "length", 9)));
-    const int contexts = static_cast<int>(testing::whole_of(settings, "context_vocabulary", 0)) % 3,
-              keys = static_cast<int>(testing::whole_of(settings, "key_vocabulary", 0)) % 3;
-    settings["context_vocabulary"] = whole(contexts == 0 ? 0 : C + contexts);
-    settings["key_vocabulary"] = whole(keys == 0 ? 0 : C * P + keys);
-    settings["vocabulary"] = whole(200);
+  fit()["context_recall"] = [](Settings& settings) {
+    const int C = 1 + static_cast<int>(whole_of(settings, "contexts", 4)) % 5,
+              P = 1 + static_cast<int>(whole_of(settings, "pairs", 6)) % 7;
+    settings["contexts"] = C, settings["pairs"] = P;
+    settings["length"] = 6 * C * P + 2 * C + static_cast<int>(whole_of(settings, "length", 9));
+    const int contexts = static_cast<int>(whole_of(settings, "context_vocabulary", 0)) % 3,
+              keys = static_cast<int>(whole_of(settings, "key_vocabulary", 0)) % 3;
+    settings["context_vocabulary"] = contexts == 0 ? 0 : C + contexts;
+    settings["key_vocabulary"] = keys == 0 ? 0 : C * P + keys;
+    settings["vocabulary"] = 200;
   };
   return true;
 }();
 
 [[maybe_unused]] const bool pinned =
-    testing::pin({{"context_recall", "standard", {}, 0xbae7a429429070f2u, 0x71d86991ab6d3e18u},
-                  {"context_recall", "blocks", blocks, 0xdc66a6cfa1d187e8u, 0x3f23b7377c29d278u},
-                  {"context_recall", "joint", joint, 0x7b9fce4e5b709790u, 0x5a2dde88ab210411u},
-                  {"context_recall", "triples", triples, 0x68f5cc81f68471d5u, 0x6cd5107d27370be6u},
-                  {"context_recall", "unique", unique, 0xf755cad49bf1800du, 0xc71bca0060bc423bu}});
+    pin("context_recall", {{"standard", {}, 0xbae7a429429070f2u, 0x71d86991ab6d3e18u},
+                           {"blocks", blocks, 0xdc66a6cfa1d187e8u, 0x3f23b7377c29d278u},
+                           {"joint", joint, 0x7b9fce4e5b709790u, 0x5a2dde88ab210411u},
+                           {"triples", triples, 0x68f5cc81f68471d5u, 0x6cd5107d27370be6u},
+                           {"unique", unique, 0xf755cad49bf1800du, 0xc71bca0060bc423bu}});
 
 TEST(ContextRecall, BlocksShowAllKeysInEveryContextAndZonesAskThem) {
   const auto task = make_task("context_recall", blocks);
@@ -64,7 +47,7 @@ TEST(ContextRecall, BlocksShowAllKeysInEveryContextAndZonesAskThem) {
   EXPECT_EQ(task->vocabulary().tokens, 33);
   SequenceBuffer buffer(*task, Split::eval);
   constexpr int shown = 3 + 2 * 12, zone = (90 - shown) / 3, slots = (zone - 1) / 2;
-  std::vector<int> contexts(5), keys(7), values(20), zone_of_first(3), first_key(4), first_slot(slots);
+  Counts contexts(5), keys(7), values(20), zone_of_first(3), first_key(4), first_slot(slots);
   for (std::uint64_t n = 0; n < 3000; ++n) {
     const SequenceView s = buffer.draw(3, n);
     std::vector<int> order, key_order;
@@ -94,7 +77,7 @@ TEST(ContextRecall, BlocksShowAllKeysInEveryContextAndZonesAskThem) {
     }
     ASSERT_EQ(key_sets.size(), 1u) << "contexts share their keys";
     const auto of_second = std::find(key_order.begin(), key_order.end(), s.tokens[10]) - key_order.begin();
-    ++first_key[static_cast<std::size_t>(of_second)];
+    ++first_key[of_second];
     int q = 0;
     for (int z = 0; z < 3; ++z) {
       const std::int32_t* part = s.tokens + shown + z * zone;
@@ -116,8 +99,7 @@ TEST(ContextRecall, BlocksShowAllKeysInEveryContextAndZonesAskThem) {
     }
     ASSERT_EQ(q, 12);
   }
-  for (const auto& counts : {contexts, keys, values, zone_of_first, first_key})
-    EXPECT_LT(std::abs(uniformity_score(counts)), 4);
+  for (const auto& counts : {contexts, keys, values, zone_of_first, first_key}) expect_uniform({counts});
   std::vector<double> expected;
   double sum = 0;
   for (int i = 1; i <= slots; ++i) sum += std::pow(i, 0.01 - 1);
@@ -128,8 +110,8 @@ TEST(ContextRecall, BlocksShowAllKeysInEveryContextAndZonesAskThem) {
 TEST(ContextRecall, TriplesAndPairsNameTheContextOfEveryRecord) {
   const auto task = make_task("context_recall", triples);
   SequenceBuffer buffer(*task, Split::train);
-  std::vector<int> place(12), slot((90 - 36) / 3);
-  const auto uniform = make_task("context_recall", with(triples, "power", 1.0));
+  Counts place(12), slot((90 - 36) / 3);
+  const auto uniform = make_task("context_recall", with(triples, {{"power", 1.0}}));
   SequenceBuffer even(*uniform, Split::train);
   int repeated = 0;
   for (std::uint64_t n = 0; n < 2000; ++n) {
@@ -146,7 +128,7 @@ TEST(ContextRecall, TriplesAndPairsNameTheContextOfEveryRecord) {
     }
     ASSERT_EQ(value_of.size(), 12u);
     repeated += values.size() < 12;
-    ++place[static_cast<std::size_t>(smallest)];
+    ++place[smallest];
     for (int q = 0; q < 12; ++q) {
       const int at = s.query_position[q] - 1;
       ASSERT_EQ(at % 3, 1);
@@ -156,19 +138,19 @@ TEST(ContextRecall, TriplesAndPairsNameTheContextOfEveryRecord) {
     for (int q = 0; q < 12; ++q) ++slot[static_cast<std::size_t>((other.query_position[q] - 37) / 3)];
   }
   EXPECT_GT(repeated, 1000);  // values = any
-  EXPECT_LT(std::abs(uniformity_score(place)), 4);
+  expect_uniform({place});
   EXPECT_LT(uniformity_score(slot), 4);  // without replacement: less than chance would
 }
 
 // compositional_mqar of Zoology: two ids are one key, from a full grid; between queries stands any id.
 TEST(ContextRecall, ACompositionalKeyIsTwoTokens) {
   Settings grid = triples;
-  grid["contexts"] = grid["pairs"] = whole(2);
-  grid["values"] = std::string("distinct");
-  grid["filler"] = std::string("random");
+  grid["contexts"] = grid["pairs"] = 2;
+  grid["values"] = "distinct";
+  grid["filler"] = "random";
   const auto task = make_task("context_recall", grid);
   SequenceBuffer buffer(*task, Split::train);
-  std::vector<int> filler(33);
+  Counts filler(33);
   for (std::uint64_t n = 0; n < 500; ++n) {
     const SequenceView s = buffer.draw(3, n);
     std::set<int> first, second, values, due;
@@ -185,9 +167,9 @@ TEST(ContextRecall, ACompositionalKeyIsTwoTokens) {
     }
     ASSERT_EQ(due, values);
     for (int t = 12; t < 90; ++t)
-      if (asked[static_cast<std::size_t>(t)] == 0) ++filler.at(static_cast<std::size_t>(s.tokens[t]));
+      if (asked[static_cast<std::size_t>(t)] == 0) ++filler[s.tokens[t]];
   }
-  EXPECT_LT(std::abs(uniformity_score(filler)), 4);
+  expect_uniform({filler});
 }
 
 TEST(ContextRecall, ConfusedTargetsAreThoseOfTheNextContext) {
@@ -215,7 +197,7 @@ TEST(ContextRecall, ConfusedTargetsAreThoseOfTheNextContext) {
     }
   }
   EXPECT_EQ(make_task("context_recall", unique)->confused(), nullptr);
-  EXPECT_EQ(make_task("context_recall", with(blocks, "contexts", whole(1)))->confused(), nullptr);
+  EXPECT_EQ(make_task("context_recall", with(blocks, {{"contexts", 1}}))->confused(), nullptr);
 }
 
 TEST(ContextRecall, UniqueKeysStandInOneContext) {
@@ -254,21 +236,14 @@ TEST(ContextRecall, BaselinesLengthsAndMeta) {
 }
 
 TEST(ContextRecall, RefusesWhatHasNoRoom) {
-  const std::map<std::string, Settings> refused = {
-      {"task.length", with(blocks, "length", whole(53))},
-      {"task.context_vocabulary", with(blocks, "context_vocabulary", whole(2))},
-      {"task.key_vocabulary", with(unique, "key_vocabulary", whole(11))},
-      {"task.vocabulary", with(blocks, "vocabulary", whole(24))}};
-  for (const auto& [key, settings] : refused) {
-    try {
-      make_task("context_recall", settings);
-      ADD_FAILURE() << key;
-    } catch (const OptionError& error) {
-      EXPECT_EQ(error.key, key);
-    }
-  }
-  EXPECT_NO_THROW(make_task("context_recall", with(blocks, "length", whole(54))));
+  const std::map<std::string, Settings> wrong = {
+      {"task.length", with(blocks, {{"length", 53}})},
+      {"task.context_vocabulary", with(blocks, {{"context_vocabulary", 2}})},
+      {"task.key_vocabulary", with(unique, {{"key_vocabulary", 11}})},
+      {"task.vocabulary", with(blocks, {{"vocabulary", 24}})}};
+  for (const auto& [key, settings] : wrong) EXPECT_EQ(refused("context_recall", settings).key, key);
+  EXPECT_NO_THROW(make_task("context_recall", with(blocks, {{"length", 54}})));
 }
 
 }  // namespace
-}  // namespace crosstalk
+}  // namespace crosstalk::testing

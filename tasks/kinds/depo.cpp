@@ -152,13 +152,12 @@ TaskKind kind() {
       "3. Sequences are as long as the longest one and end in blanks. Otherwise than there the answer mark, which always follows, is not due itself; "
       "the released generator stops at a name that it does not define (its assertion on token_type). accuracy_by_touches is accuracy by k. "
       "chance_accuracy is one among the tokens of words; baseline_one_hop_accuracy is the successor.",
-      {{"nodes", std::int64_t{225}, "largest number of nodes (N)", 3, 1 << 14},
-       {"hops", std::int64_t{8}, "largest k (K)", 1, 1 << 12},
-       {"queries", std::int64_t{10}, "queries of a sequence, as many as it has nodes at most (M)", 1,
-        1 << 12},
-       {"shortest_word", std::int64_t{1}, "fewest tokens of a word", 1, 16},
-       {"longest_word", std::int64_t{2}, "most tokens of a word", 1, 16},
-       {"alphabet", std::int64_t{50}, "tokens that words are made of, and as many that end one", 1, 1 << 14},
+      {{"nodes", 225, "largest number of nodes (N)", 3, 1 << 14},
+       {"hops", 8, "largest k (K)", 1, 1 << 12},
+       {"queries", 10, "queries of a sequence, as many as it has nodes at most (M)", 1, 1 << 12},
+       {"shortest_word", 1, "fewest tokens of a word", 1, 16},
+       {"longest_word", 2, "most tokens of a word", 1, 16},
+       {"alphabet", 50, "tokens that words are made of, and as many that end one", 1, 1 << 14},
        examples_option()},
       resolve,
       make<Depo>};

@@ -2,37 +2,25 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tasks/kinds/depo_sequence.h"
 
-#include <gtest/gtest.h>
-
 #include <map>
 #include <set>
 
-#include "kernels/base/error.h"
 #include "tasks/golden.h"
-#include "tasks/sequence_buffer.h"
-#include "tasks/testing.h"
 
-namespace crosstalk {
+namespace crosstalk::testing {
 namespace {
 
-using testing::chi_square_score;
-using testing::make_task;
-using testing::Settings;
-using testing::uniformity_score;
-using testing::whole;
-
 /// Ids: blank 0, start 1, "=" 2, k 3 .. 8, letters 9 .. 12, endings 13 .. 16.
-const Settings small = {{"nodes", whole(8)},         {"hops", whole(6)},         {"queries", whole(3)},
-                        {"shortest_word", whole(1)}, {"longest_word", whole(3)}, {"alphabet", whole(4)}};
+const Settings small = {{"nodes", 8},         {"hops", 6},         {"queries", 3},
+                        {"shortest_word", 1}, {"longest_word", 3}, {"alphabet", 4}};
 
 [[maybe_unused]] const bool fitted = [] {
-  testing::fit()["depo"] = [](Settings& settings) {
-    const int shortest = 1 + static_cast<int>(testing::whole_of(settings, "shortest_word", 1)) % 3;
-    settings["shortest_word"] = whole(shortest);
-    settings["longest_word"] =
-        whole(shortest + static_cast<int>(testing::whole_of(settings, "longest_word", 1)) % 3);
-    settings["nodes"] = whole(3 + static_cast<int>(testing::whole_of(settings, "nodes", 5)) % 9);
-    settings["alphabet"] = whole(24 + static_cast<int>(testing::whole_of(settings, "alphabet", 5)));
+  fit()["depo"] = [](Settings& settings) {
+    const int shortest = 1 + static_cast<int>(whole_of(settings, "shortest_word", 1)) % 3;
+    settings["shortest_word"] = shortest;
+    settings["longest_word"] = shortest + static_cast<int>(whole_of(settings, "longest_word", 1)) % 3;
+    settings["nodes"] = 3 + static_cast<int>(whole_of(settings, "nodes", 5)) % 9;
+    settings["alphabet"] = 24 + static_cast<int>(whole_of(settings, "alphabet", 5));
   };
   return true;
 }();
@@ -49,15 +37,15 @@ std::vector<Word> words_in(const std::int32_t* begin, const std::int32_t* end) {
 }
 
 [[maybe_unused]] const bool pinned =
-    testing::pin({{"depo", "depo1", {}, 0x2a5f4c6db187869au, 0x438a8fabc040a7bbu},
-                  {"depo", "small", small, 0xe12d329164a9495du, 0xaf613f9270e0bbf1u}});
+    pin("depo", {{"depo1", {}, 0x2a5f4c6db187869au, 0x438a8fabc040a7bbu},
+                 {"small", small, 0xe12d329164a9495du, 0xaf613f9270e0bbf1u}});
 
 TEST(Depo, IsOneCycleAskedAtItsLaws) {
   for (const Split split : {Split::train, Split::eval}) {
     const auto task = make_task("depo", small);
     EXPECT_EQ(task->shape(split), (SequenceShape{1 + 2 * 8 * 3 + 3 * 8, 1, 9}));
     SequenceBuffer buffer(*task, split);
-    std::vector<int> sizes(6), hops(7), letters(4);
+    Counts sizes(6), hops(7), letters(4);
     for (std::uint64_t n = 0; n < 3000; ++n) {
       const SequenceView s = buffer.draw(3, n);
       int t = 1;
@@ -77,7 +65,7 @@ TEST(Depo, IsOneCycleAskedAtItsLaws) {
       std::set<Word> asked;
       while (t < s.shape.T && s.tokens[t] != 0) {
         const int k = s.tokens[t++] - 2;
-        ++hops.at(static_cast<std::size_t>(k));
+        ++hops[k];
         const int from = t;
         while (s.tokens[t] != 2) ++t;
         Word at = words_in(s.tokens + from, s.tokens + t).at(0);
@@ -95,10 +83,10 @@ TEST(Depo, IsOneCycleAskedAtItsLaws) {
       ASSERT_EQ(asked.size(), 3u);
       for (; q < s.shape.Q; ++q) ASSERT_EQ(s.target[q], -1);
     }
-    EXPECT_LT(std::abs(uniformity_score(letters)), 4);
+    expect_uniform({letters});
     hops.erase(hops.begin());
     if (split == Split::train) {
-      EXPECT_LT(std::abs(uniformity_score(hops)), 4);
+      expect_uniform({hops});
       std::vector<double> expected;
       double sum = 0;
       for (int i = 3; i <= 8; ++i) sum += 1 / (i + std::sqrt(8.0));
@@ -117,19 +105,16 @@ TEST(Depo, PublishedSettingsLengthsAndRefusals) {
   EXPECT_EQ(depo1->shape(Split::eval), (SequenceShape{1 + 4 * 225 + 60, 1, 20}));
   EXPECT_EQ(depo1->vocabulary().tokens, 3 + 8 + 100);
   EXPECT_DOUBLE_EQ(depo1->baselines().at("chance_accuracy"), 0.01);
-  const Settings depo2 = {{"nodes", whole(75)},
-                          {"hops", whole(16)},
-                          {"shortest_word", whole(5)},
-                          {"longest_word", whole(7)},
-                          {"alphabet", whole(3)}};
+  const Settings depo2 = {
+      {"nodes", 75}, {"hops", 16}, {"shortest_word", 5}, {"longest_word", 7}, {"alphabet", 3}};
   const auto task = make_task("depo", depo2);
   EXPECT_EQ(task->lengthened(2)->eval_load(), 150);
   EXPECT_THROW(task->lengthened(100), OptionError);
-  EXPECT_THROW(make_task("depo", {{"shortest_word", whole(3)}}), OptionError);
-  EXPECT_THROW(make_task("depo", {{"nodes", whole(1276)}}), OptionError);
-  EXPECT_NO_THROW(make_task("depo", {{"nodes", whole(1275)}}));
-  EXPECT_THROW(make_task("depo", {{"longest_word", whole(6)}}), OptionError);
+  EXPECT_THROW(make_task("depo", {{"shortest_word", 3}}), OptionError);
+  EXPECT_THROW(make_task("depo", {{"nodes", 1276}}), OptionError);
+  EXPECT_NO_THROW(make_task("depo", {{"nodes", 1275}}));
+  EXPECT_THROW(make_task("depo", {{"longest_word", 6}}), OptionError);
 }
 
 }  // namespace
-}  // namespace crosstalk
+}  // namespace crosstalk::testing

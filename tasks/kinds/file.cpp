@@ -98,17 +98,17 @@ TaskKind kind() {
           "SPLIT_asked_x.npy [N,Q,n] and SPLIT_asked_y.npy [N,Q], what is asked after them and right, Q at most T; or what sample writes of "
           "regression. They are kept as whole multiples of 2^-20, up to 2047. What the numbers are, not where they lie, is part of a run's identity: "
           "changed files make other runs. docs/own_data.md makes in-context recall of MAD (Poli et al. 2024, arXiv 2403.17844) with numpy.",
-      .options =
-          {{"folder", std::string(), "folder of the .npy files, from where the program is started"},
-           {"content", std::string(), "hash of the numbers in the files; filled in, a study may pin it"},
-           {"associations", std::int64_t{0}, "x value in figures; 0 means tokens of an eval sequence", 0,
-            max_option_size},
-           {"keys", std::int64_t{0}, "size of the key vocabulary; 0 means 1 + the largest key in the files",
-            0, max_option_size},
-           {"values", std::int64_t{0},
-            "size of the value vocabulary; 0 means 1 + the largest value in the files", 0, max_option_size},
-           choice("order", "shuffled", "training in an order of its own in each epoch, or as the file stands",
-                  {"shuffled", "file"})},
+      .options = {{"folder", "", "folder of the .npy files, from where the program is started"},
+                  {"content", "", "hash of the numbers in the files; filled in, a study may pin it"},
+                  {"associations", 0, "x value in figures; 0 means tokens of an eval sequence", 0,
+                   max_option_size},
+                  {"keys", 0, "size of the key vocabulary; 0 means 1 + the largest key in the files", 0,
+                   max_option_size},
+                  {"values", 0, "size of the value vocabulary; 0 means 1 + the largest value in the files", 0,
+                   max_option_size},
+                  choice("order", "shuffled",
+                         "training in an order of its own in each epoch, or as the file stands",
+                         {"shuffled", "file"})},
       .resolve = resolve,
       .make = [](const Options& options) -> std::unique_ptr<Task> {
         if (const int numbers = files_of<FileData>(options)->numbers(); numbers > 0)

@@ -1,6 +1,5 @@
 // Sequences of somebody's files, ids or real numbers: read as they stand, shuffled by epoch, told by content, refused by place.
 // SPDX-License-Identifier: Apache-2.0
-#include <gtest/gtest.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -9,49 +8,15 @@
 #include <fstream>
 #include <set>
 
-#include "kernels/base/error.h"
 #include "tasks/file_data.h"
-#include "tasks/golden.h"
-#include "tasks/kinds/file_example.h"
-#include "tasks/sequence_buffer.h"
+#include "tasks/kinds/files_fixture.h"
 
-namespace crosstalk {
+namespace crosstalk::testing {
 namespace {
 
-using testing::ExampleFiles;
-using testing::whole;
+[[maybe_unused]] const bool pinned = pin("file", {{"example", {}, 0x1c434c9117a9c2cdu, 0x1e52ed97f1d1f92cu}});
 
-[[maybe_unused]] const bool pinned =
-    testing::pin({{"file", "example", {}, 0x1c434c9117a9c2cdu, 0x1e52ed97f1d1f92cu}});
-
-class File : public ::testing::Test {
- protected:
-  void SetUp() override {
-    for (const char* split : {"train", "eval", "test"}) put(split, testing::example_files(7, 20, 8));
-  }
-  void put(const std::string& split, const ExampleFiles& files) const {
-    testing::write_example(folder_.path(), split, files);
-  }
-  std::string file(const std::string& name) const { return folder_.path() + "/" + name; }
-  std::string refusal() const {
-    try {
-      FileData data(folder_.path());
-    } catch (const OptionError& error) {
-      EXPECT_EQ(error.key, "task.folder");
-      return error.what();
-    }
-    return "read";
-  }
-  void expect_refused(const std::string& file_name, const std::string& why) const {
-    const std::string message = refusal();
-    EXPECT_NE(message.find(file(file_name)), std::string::npos) << message;
-    EXPECT_NE(message.find(why), std::string::npos) << message;
-    for (const char* split : {"train", "eval", "test"}) put(split, testing::example_files(7, 20, 8));
-    EXPECT_EQ(refusal(), "read");
-  }
-
-  testing::ExampleFolder folder_;
-};
+class File : public FilesTest<FileData, ExampleFiles, example_files> {};
 
 // Which of a file's rows sequence n is, by its tokens.
 class Rows {
@@ -68,11 +33,11 @@ class Rows {
 
 TEST_F(File, AnEpochHasEachSequenceOnceInAnOrderOfItsOwn) {
   for (const std::int64_t N : {1, 2, 3, 20, 96, 257}) {
-    ExampleFiles files = testing::example_files(3, N, 8);
+    ExampleFiles files = example_files(3, N, 8);
     for (std::int64_t n = 0; n < N; ++n)
       files.tokens.data[static_cast<std::size_t>(n) * 24] = 6 + n;  // a name of its own
     put("train", files);
-    const auto task = testing::make_task("file", {{"folder", folder_.path()}});
+    const auto task = make_task("file", {{"folder", folder_.path()}});
     EXPECT_EQ(task->sequences(Split::train), N);
     Rows rows(*task, Split::train);
     std::set<std::vector<std::int32_t>> orders;
@@ -101,20 +66,20 @@ TEST_F(File, EveryPlaceOfAnEpochIsEquallyLikely) {
       ++first[a];
       ++pairs[std::size_t{a} * N + b];
     }
-    EXPECT_LT(testing::uniformity_score(first), 4) << N;
+    EXPECT_LT(uniformity_score(first), 4) << N;
     std::erase(pairs, 0);
     if (N < 50) {
       EXPECT_EQ(pairs.size(), std::size_t{N} * (N - 1)) << N;
-      EXPECT_LT(testing::uniformity_score(pairs), 4) << N;
+      EXPECT_LT(uniformity_score(pairs), 4) << N;
     }
   }
 }
 
 TEST_F(File, ValidationAndTestStandAsInTheirFiles) {
-  put("test", testing::example_files(8, 30, 9));
-  const auto task = testing::make_task("file", {{"folder", folder_.path()}});
-  for (const auto& [split, files] : {std::pair{Split::eval, testing::example_files(7, 20, 8)},
-                                     std::pair{Split::test, testing::example_files(8, 30, 9)}}) {
+  put("test", example_files(8, 30, 9));
+  const auto task = make_task("file", {{"folder", folder_.path()}});
+  for (const auto& [split, files] :
+       {std::pair{Split::eval, example_files(7, 20, 8)}, std::pair{Split::test, example_files(8, 30, 9)}}) {
     const std::int64_t N = files.tokens.shape[0], size = files.tokens.shape[1] * 3;
     Rows rows(*task, split);
     for (std::int64_t n = 0; n < 2 * N; ++n) {  // beyond the end it begins again
@@ -126,7 +91,7 @@ TEST_F(File, ValidationAndTestStandAsInTheirFiles) {
 
 TEST_F(File, SizesAndVocabularyFollowFromTheFiles) {
   const TaskKind& kind = *find_task("file");
-  const Options options = testing::resolved_options(kind, {{"folder", folder_.path()}});
+  const Options options = resolved_options(kind, {{"folder", folder_.path()}});
   EXPECT_EQ(options.get_int("task.keys"), 6);
   EXPECT_EQ(options.get_int("task.values"), 5);
   EXPECT_EQ(options.get_int("task.associations"), 8);
@@ -134,26 +99,26 @@ TEST_F(File, SizesAndVocabularyFollowFromTheFiles) {
   const auto task = kind.make(options);
   EXPECT_EQ(task->shape(Split::train), (SequenceShape{8, 3, 3}));
   EXPECT_TRUE(task->vocabulary().second_key);
-  ExampleFiles pairs = testing::example_files(7, 20, 8);
+  ExampleFiles pairs = example_files(7, 20, 8);
   for (const char* split : {"train", "eval", "test"}) {
     ExampleFiles two{{{20, 8, 2}, {}}, pairs.query, pairs.position, pairs.target};
     for (std::size_t i = 0; i < pairs.tokens.data.size(); i += 3)
       two.tokens.data.insert(two.tokens.data.end(), {pairs.tokens.data[i], pairs.tokens.data[i + 1]});
     put(split, two);
   }
-  const auto fused = testing::make_task("file", {{"folder", folder_.path()}, {"values", whole(9)}});
+  const auto fused = make_task("file", {{"folder", folder_.path()}, {"values", 9}});
   EXPECT_EQ(fused->shape(Split::train).C, 2);
   EXPECT_EQ(fused->vocabulary().values, 9);
   EXPECT_FALSE(fused->vocabulary().second_key);
-  EXPECT_THROW(testing::make_task("file", {{"folder", folder_.path()}, {"values", whole(4)}}), OptionError);
+  EXPECT_THROW(make_task("file", {{"folder", folder_.path()}, {"values", 4}}), OptionError);
 }
 
 TEST_F(File, TheContentIsWhatTheNumbersAreNotHowOrWhereTheyLie) {
   const std::string content = FileData(folder_.path()).content();
-  const testing::ExampleFolder other;
+  const ExampleFolder other;
   for (const char* split : {"train", "eval", "test"})
-    testing::write_example(other.path(), split, testing::example_files(7, 20, 8));
-  const ExampleFiles files = testing::example_files(7, 20, 8);
+    write_example(other.path(), split, example_files(7, 20, 8));
+  const ExampleFiles files = example_files(7, 20, 8);
   write_npy<std::int32_t>(other.path() + "/train_query.npy",
                           {files.query.shape, {files.query.data.begin(), files.query.data.end()}});
   EXPECT_EQ(FileData(other.path()).content(), content);
@@ -174,10 +139,10 @@ TEST_F(File, TheContentIsWhatTheNumbersAreNotHowOrWhereTheyLie) {
 
 TEST_F(File, ChangedFilesAreSeenByTheSameProcess) {
   const TaskKind& kind = *find_task("file");
-  const Options before = testing::resolved_options(kind, {{"folder", folder_.path()}});
+  const Options before = resolved_options(kind, {{"folder", folder_.path()}});
   EXPECT_EQ(files_in<FileData>(folder_.path()), files_in<FileData>(folder_.path()));  // read once
-  put("test", testing::example_files(8, 30, 8));
-  const Options after = testing::resolved_options(kind, {{"folder", folder_.path()}});
+  put("test", example_files(8, 30, 8));
+  const Options after = resolved_options(kind, {{"folder", folder_.path()}});
   EXPECT_NE(before.get_string("task.content"), after.get_string("task.content"));
   EXPECT_NO_THROW(kind.make(after));
   try {
@@ -189,14 +154,14 @@ TEST_F(File, ChangedFilesAreSeenByTheSameProcess) {
 }
 
 TEST_F(File, QueriesMayStandInAnyOrder) {
-  ExampleFiles files = testing::example_files(7, 20, 8);
+  ExampleFiles files = example_files(7, 20, 8);
   const std::string content = FileData(folder_.path()).content();
   for (std::size_t row = 0; row < 60; row += 3)
     for (auto* array : {&files.query, &files.position, &files.target})
       std::reverse(array->data.begin() + static_cast<std::ptrdiff_t>(row),
                    array->data.begin() + static_cast<std::ptrdiff_t>(row) + 3);
   put("eval", files);
-  const auto task = testing::make_task("file", {{"folder", folder_.path()}});
+  const auto task = make_task("file", {{"folder", folder_.path()}});
   SequenceBuffer buffer(*task, Split::eval);
   for (std::uint64_t n = 0; n < 20; ++n) {
     const SequenceView s = buffer.draw(0, n);
@@ -207,11 +172,11 @@ TEST_F(File, QueriesMayStandInAnyOrder) {
 }
 
 TEST_F(File, ATokenMayStoreNothing) {
-  ExampleFiles files = testing::example_files(7, 20, 8);
+  ExampleFiles files = example_files(7, 20, 8);
   files.tokens.data[1] = files.tokens.data[2] = -1;
   files.position.data[0] = 1;  // read before anything is stored
   put("eval", files);
-  const auto task = testing::make_task("file", {{"folder", folder_.path()}});
+  const auto task = make_task("file", {{"folder", folder_.path()}});
   SequenceBuffer buffer(*task, Split::eval);
   const SequenceView s = buffer.draw(0, 0);
   EXPECT_EQ(s.role[0], static_cast<int>(Role::pad));
@@ -221,7 +186,7 @@ TEST_F(File, ATokenMayStoreNothing) {
 }
 
 TEST_F(File, WhatIsWrongIsNamedWithItsFileAndPlace) {
-  const ExampleFiles good = testing::example_files(7, 20, 8);
+  const ExampleFiles good = example_files(7, 20, 8);
   std::filesystem::remove(file("eval_position.npy"));
   expect_refused("eval_position.npy",
                  "cannot be read (No such file or directory); task file needs whole numbers of shape [N,Q]");
@@ -294,7 +259,7 @@ TEST_F(File, UnsignedArraysInWhichNoneBecameANumberAreRefused) {
         << std::string("\x93NUMPY\x01\x00", 8) << static_cast<char>(header.size()) << '\0' << header
         << std::string(bytes.begin(), bytes.end());
   };
-  ExampleFiles files = testing::example_files(7, 20, 8);
+  ExampleFiles files = example_files(7, 20, 8);
   files.target.data[5] = -1;
   write("train_target.npy", "20, 3", files.target.data);
   expect_refused("train_target.npy",
@@ -310,12 +275,12 @@ TEST_F(File, UnsignedArraysInWhichNoneBecameANumberAreRefused) {
 
 TEST_F(File, FilesThatChangeAreNoticed) {
   const FileData data(folder_.path());
-  put("train", testing::example_files(7, 20, 8));
+  put("train", example_files(7, 20, 8));
   EXPECT_FALSE(data.changed()) << "the same numbers, written anew";
-  put("train", testing::example_files(8, 20, 8));
+  put("train", example_files(8, 20, 8));
   ASSERT_TRUE(data.changed());
   EXPECT_NE(std::string(data.changed()->what()).find(file("train_tokens.npy")), std::string::npos);
-  put("train", testing::example_files(7, 20, 8));
+  put("train", example_files(7, 20, 8));
   EXPECT_FALSE(data.changed());
 }
 
@@ -330,7 +295,7 @@ TEST(FileTask, SaysWhatItNeeds) {
     EXPECT_EQ(error.key, "task.folder");
     EXPECT_NE(std::string(error.what()).find("crosstalk describe file"), std::string::npos);
   }
-  options.set("task.folder", std::string("no/such/folder"));
+  options.set("task.folder", "no/such/folder");
   try {
     kind.resolve(options);
     FAIL() << "a folder that is none";
@@ -343,10 +308,10 @@ TEST(FileTask, SaysWhatItNeeds) {
 }
 
 TEST(RealFile, ExamplesStandAsInTheirFiles) {
-  const testing::ExampleFolder folder;
+  const ExampleFolder folder;
   for (const char* split : {"train", "eval", "test"})
-    testing::write_examples<double>(folder.path(), split, 6, 5, 3, false);
-  const auto task = testing::make_task("file", {{"folder", folder.path()}});
+    write_examples<double>(folder.path(), split, 6, 5, 3, false);
+  const auto task = make_task("file", {{"folder", folder.path()}});
   EXPECT_EQ(task->vocabulary().numbers, 2);
   EXPECT_EQ(task->shape(Split::eval), (SequenceShape{5, 6, 3}));
   const auto x = read_npy<double>(folder.path() + "/eval_x.npy"),
@@ -380,18 +345,18 @@ TEST(RealFile, ExamplesStandAsInTheirFiles) {
 
 // float32 or float64, outputs [N,T] or [N,T,1]: the same runs.
 TEST(RealFile, TheContentIsWhatTheNumbersAre) {
-  const testing::ExampleFolder a, b;
+  const ExampleFolder a, b;
   for (const char* split : {"train", "eval", "test"}) {
-    testing::write_examples<double>(a.path(), split, 6, 5, 3, false);
-    testing::write_examples<float>(b.path(), split, 6, 5, 3, true);
+    write_examples<double>(a.path(), split, 6, 5, 3, false);
+    write_examples<float>(b.path(), split, 6, 5, 3, true);
   }
   EXPECT_EQ(FileData(a.path()).content(), FileData(b.path()).content());
-  testing::write_examples<float>(b.path(), "test", 7, 5, 3, true);
+  write_examples<float>(b.path(), "test", 7, 5, 3, true);
   EXPECT_NE(FileData(a.path()).content(), FileData(b.path()).content());
 }
 
 TEST(RealFile, RefusesWhatItCannotHold) {
-  const testing::ExampleFolder folder;
+  const ExampleFolder folder;
   const auto refused = [&](const std::string& file, const std::string& why) {
     try {
       FileData data(folder.path());
@@ -403,11 +368,11 @@ TEST(RealFile, RefusesWhatItCannotHold) {
     }
     std::filesystem::remove(folder.path() + "/" + file);
     for (const char* split : {"train", "eval", "test"})
-      testing::write_examples<double>(folder.path(), split, 6, 5, 3, false);
+      write_examples<double>(folder.path(), split, 6, 5, 3, false);
     EXPECT_EQ(FileData(folder.path()).numbers(), 2);
   };
   for (const char* split : {"train", "eval", "test"})
-    testing::write_examples<double>(folder.path(), split, 6, 5, 3, false);
+    write_examples<double>(folder.path(), split, 6, 5, 3, false);
   const auto write = [&](const char* name, const std::vector<std::int64_t>& shape, double value) {
     std::size_t size = 1;
     for (const std::int64_t one : shape) size *= static_cast<std::size_t>(one);
@@ -427,7 +392,7 @@ TEST(RealFile, RefusesWhatItCannotHold) {
   refused("train_x.npy", "holds nan at [0, 0, 0]");
   write("test_asked_y.npy", {6, 4}, 0);
   refused("test_asked_y.npy", "it must be [6, 3, 1]");
-  testing::write_examples<double>(folder.path(), "eval", 6, 2, 3, false);
+  write_examples<double>(folder.path(), "eval", 6, 2, 3, false);
   refused("eval_asked_x.npy", "asks 3 inputs after 2 examples");
   write("train_x.npy", {6, 5}, 0);
   refused("train_x.npy", "has the shape [6, 5]; it must be [N,T,n]");
@@ -436,4 +401,4 @@ TEST(RealFile, RefusesWhatItCannotHold) {
 }
 
 }  // namespace
-}  // namespace crosstalk
+}  // namespace crosstalk::testing

@@ -49,8 +49,8 @@ TaskKind kind() {
       "Olsson et al. 2022 (arXiv 2209.11895), as a task of 256 tokens and 16 ids in Gu and Dao 2023 (arXiv 2312.00752, table 2), read at up to 4,096 "
       "times the length. A layer whose keys and values come from the same token cannot bind the trigger to what follows: it takes a short "
       "convolution, a token shift or a second layer.",
-      {{"vocabulary", std::int64_t{16}, "token ids, the trigger among them", 3, 1 << 20},
-       {"length", std::int64_t{256}, "tokens of a sequence", 3, max_option_size}},
+      {{"vocabulary", 16, "token ids, the trigger among them", 3, 1 << 20},
+       {"length", 256, "tokens of a sequence", 3, max_option_size}},
       nullptr,
       make<Induction>};
 }

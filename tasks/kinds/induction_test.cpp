@@ -2,31 +2,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tasks/kinds/induction_sequence.h"
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
 
-#include "kernels/base/error.h"
 #include "tasks/golden.h"
-#include "tasks/sequence_buffer.h"
-#include "tasks/testing.h"
 
-namespace crosstalk {
+namespace crosstalk::testing {
 namespace {
 
-using testing::make_task;
-using testing::uniformity_score;
-using testing::whole;
-
 [[maybe_unused]] const bool pinned =
-    testing::pin({{"induction", "standard", {}, 0xe43008631faf458fu, 0x39d6d7da4e4164a6u}});
+    pin("induction", {{"standard", {}, 0xe43008631faf458fu, 0x39d6d7da4e4164a6u}});
 
 TEST(Induction, HasOneTriggerBeforeTheEndAndAsksWhatFollowedIt) {
-  const auto task = make_task("induction", {{"vocabulary", whole(6)}, {"length", whole(12)}});
+  const auto task = make_task("induction", {{"vocabulary", 6}, {"length", 12}});
   EXPECT_EQ(task->shape(Split::train), (SequenceShape{12, 1, 1}));
   EXPECT_EQ(task->vocabulary().tokens, 6);
   SequenceBuffer buffer(*task, Split::train);
-  std::vector<int> place(10), answer(5), filler(5);
+  Counts place(10), answer(5), filler(5);
   for (std::uint64_t n = 0; n < 5000; ++n) {
     const SequenceView s = buffer.draw(5, n);
     ASSERT_EQ(std::count(s.tokens, s.tokens + 12, 5), 2);
@@ -38,15 +29,13 @@ TEST(Induction, HasOneTriggerBeforeTheEndAndAsksWhatFollowedIt) {
     ASSERT_EQ(s.meta[meta_gap], 11 - (at + 1));
     ++place[static_cast<std::size_t>(at)];
     ++answer[static_cast<std::size_t>(s.target[0])];
-    ++filler[static_cast<std::size_t>(s.tokens[at == 0 ? 4 : at - 1])];
+    ++filler[s.tokens[at == 0 ? 4 : at - 1]];
   }
-  EXPECT_LT(std::abs(uniformity_score(place)), 4);
-  EXPECT_LT(std::abs(uniformity_score(answer)), 4);
-  EXPECT_LT(std::abs(uniformity_score(filler)), 4);
+  expect_uniform({place, answer, filler});
 }
 
 TEST(Induction, ReadsAsText) {
-  const auto task = make_task("induction", {{"vocabulary", whole(4)}, {"length", whole(5)}});
+  const auto task = make_task("induction", {{"vocabulary", 4}, {"length", 5}});
   std::int32_t tokens[] = {1, 3, 2, 0, 3}, query[] = {3}, position[] = {5}, target[] = {2};
   const SequenceView view{{5, 1, 1}, tokens, nullptr, query, position, target, nullptr};
   EXPECT_EQ(task->to_text(view), "     1: 1 ! 2 0 !->2\n");
@@ -61,8 +50,8 @@ TEST(Induction, BaselinesAndLengths) {
   // Tokens are uniform, and the answer is one of the 254 that are no trigger.
   EXPECT_NEAR(numbers.at("baseline_random_in_context_accuracy"), 1.0 / 15 + 14.0 / 15 / 254, 0.005);
   EXPECT_EQ(task->lengthened(4)->shape(Split::eval), (SequenceShape{1024, 1, 1}));
-  EXPECT_THROW(make_task("induction", {{"length", whole(2)}}), OptionError);
+  EXPECT_THROW(make_task("induction", {{"length", 2}}), OptionError);
 }
 
 }  // namespace
-}  // namespace crosstalk
+}  // namespace crosstalk::testing

@@ -81,10 +81,10 @@ TaskKind kind() {
       "letters of 4, k from 0 to 16; attention of depth L learns k <= 2^(L-2), a recurrent memory needs depth k or a width of about N / k^6. Letters "
       "are independent here; the law of the paper's sequences was not at hand. query_at = \"end\" asks at the last letter only. accuracy_by_touches "
       "is accuracy by k. chance_accuracy is one among the letters and \"none\"; baseline_one_hop_accuracy is induction alone.",
-      {{"length", std::int64_t{100}, "letters of a sequence (N)", 1, max_option_size},
-       {"letters", std::int64_t{4}, "different letters", 1, 1 << 20},
-       {"hops", std::int64_t{16}, "largest k", 0, 1 << 16},
-       {"least_hops", std::int64_t{0}, "smallest k", 0, 1 << 16},
+      {{"length", 100, "letters of a sequence (N)", 1, max_option_size},
+       {"letters", 4, "different letters", 1, 1 << 20},
+       {"hops", 16, "largest k", 0, 1 << 16},
+       {"least_hops", 0, "smallest k", 0, 1 << 16},
        choice("query_at", "every", "where an answer is due", {"every", "end"}),
        examples_option()},
       resolve,

@@ -2,26 +2,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tasks/kinds/k_hop_sequence.h"
 
-#include <gtest/gtest.h>
-
-#include "kernels/base/error.h"
 #include "tasks/golden.h"
-#include "tasks/sequence_buffer.h"
-#include "tasks/testing.h"
 
-namespace crosstalk {
+namespace crosstalk::testing {
 namespace {
 
-using testing::make_task;
-using testing::uniformity_score;
-using testing::whole;
-
-[[maybe_unused]] const bool pinned = testing::pin(
-    {{"k_hop", "standard", {}, 0xc1b8346ded6f7da7u, 0x811f4d223f0fafb2u},
-     {"k_hop", "end", {{"query_at", std::string("end")}}, 0x9783dbc9fdf8fdfeu, 0x76f61f9455c454c2u}});
+[[maybe_unused]] const bool pinned =
+    pin("k_hop", {{"standard", {}, 0xc1b8346ded6f7da7u, 0x811f4d223f0fafb2u},
+                  {"end", {{"query_at", "end"}}, 0x9783dbc9fdf8fdfeu, 0x76f61f9455c454c2u}});
 
 TEST(KHop, HopsAsInTheDefinition) {
-  const auto task = make_task("k_hop", {{"hops", whole(3)}, {"letters", whole(3)}, {"length", whole(6)}});
+  const auto task = make_task("k_hop", {{"hops", 3}, {"letters", 3}, {"length", 6}});
   EXPECT_EQ(task->vocabulary().tokens, 8);
   // a b a c b a (letters 4 5 4 6 5 4): find = 0 0 2 0 3 4.
   std::int32_t tokens[] = {0, 4, 5, 4, 6, 5, 4}, zero[6] = {};
@@ -44,13 +35,13 @@ TEST(KHop, HopsAsInTheDefinition) {
 }
 
 TEST(KHop, LettersAndHopsAreUniform) {
-  const auto task = make_task("k_hop", {{"least_hops", whole(2)}, {"hops", whole(5)}, {"length", whole(20)}});
+  const auto task = make_task("k_hop", {{"least_hops", 2}, {"hops", 5}, {"length", 20}});
   EXPECT_EQ(task->shape(Split::eval), (SequenceShape{21, 1, 20}));
   SequenceBuffer buffer(*task, Split::eval);
-  std::vector<int> hops(4), letters(4);
+  Counts hops(4), letters(4);
   for (std::uint64_t n = 0; n < 2000; ++n) {
     const SequenceView s = buffer.draw(3, n);
-    ++hops.at(static_cast<std::size_t>(s.tokens[0] - 2));
+    ++hops[s.tokens[0] - 2];
     ++letters.at(static_cast<std::size_t>(s.tokens[7] - 6));
     for (int q = 0; q < 20; ++q) {
       ASSERT_EQ(s.meta[q * meta_count + meta_touches], s.tokens[0]);
@@ -58,21 +49,20 @@ TEST(KHop, LettersAndHopsAreUniform) {
       ASSERT_EQ(s.tokens[s.query_position[q] - 1 - s.meta[q * meta_count + meta_gap]], s.target[q]);
     }
   }
-  EXPECT_LT(std::abs(uniformity_score(hops)), 4);
-  EXPECT_LT(std::abs(uniformity_score(letters)), 4);
+  expect_uniform({hops, letters});
 }
 
 TEST(KHop, BaselinesLengthsAndRefusals) {
-  const auto one = make_task("k_hop", {{"least_hops", whole(1)}, {"hops", whole(1)}})->baselines();
+  const auto one = make_task("k_hop", {{"least_hops", 1}, {"hops", 1}})->baselines();
   EXPECT_DOUBLE_EQ(one.at("chance_accuracy"), 0.2);
   EXPECT_DOUBLE_EQ(one.at("baseline_one_hop_accuracy"), 1);
   // The i-th letter was not shown before with probability (3/4)^(i-1).
   EXPECT_NEAR(one.at("baseline_none_accuracy"), 4.0 / 100, 0.005);
-  const auto task = make_task("k_hop", {{"query_at", std::string("end")}});
+  const auto task = make_task("k_hop", {{"query_at", "end"}});
   EXPECT_EQ(task->shape(Split::train), (SequenceShape{101, 1, 1}));
   EXPECT_EQ(task->lengthened(2)->shape(Split::eval), (SequenceShape{201, 1, 1}));
-  EXPECT_THROW(make_task("k_hop", {{"least_hops", whole(17)}}), OptionError);
+  EXPECT_THROW(make_task("k_hop", {{"least_hops", 17}}), OptionError);
 }
 
 }  // namespace
-}  // namespace crosstalk
+}  // namespace crosstalk::testing

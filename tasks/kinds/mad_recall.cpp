@@ -152,13 +152,11 @@ TaskKind kind() {
       "are not kept: where all pairs are noise it fails, and in one fuzzy sequence in some hundreds the pair that is asked last was never shown. "
       "MAD's score is the mean over classes, test_class_accuracy. chance_accuracy is one among the values. MAD's grid: vocabulary to 128, length to "
       "1024, examples from 800, noise to 0.8.",
-      {{"vocabulary", std::int64_t{16}, "token ids: keys, values, noise, and one blank where motif > 1", 2,
-        1 << 20},
-       {"length", std::int64_t{128}, "tokens of a sequence, the last answer included where motif = 1", 4,
-        1 << 17},
-       {"noise_vocabulary", std::int64_t{0}, "of them noise", 0, 1 << 20},
+      {{"vocabulary", 16, "token ids: keys, values, noise, and one blank where motif > 1", 2, 1 << 20},
+       {"length", 128, "tokens of a sequence, the last answer included where motif = 1", 4, 1 << 17},
+       {"noise_vocabulary", 0, "of them noise", 0, 1 << 20},
        {"noise", 0.0, "probability that noise takes a pair's place", 0, 0.99},
-       {"motif", std::int64_t{1}, "largest number of tokens of a key and of a value", 1, mad::kLongestMotif},
+       {"motif", 1, "largest number of tokens of a key and of a value", 1, mad::kLongestMotif},
        choice("train_labels", "next",
               "where training has its loss: at all tokens, on the next one, or at due answers only",
               {"next", "due"}),

@@ -55,9 +55,9 @@ TaskKind kind() {
       "fixed one-to-one map of the first half of the ids to the second, the same for all sequences, seeds and splits (task.map names another), and "
       "no sequence shows it: it must be learned in the weights, and mixing tokens does not help. The task memorisation of MAD (Poli et al. 2024, "
       "arXiv 2403.17844): vocabulary 256 (512 to 8192), length 32, examples = 256. chance_accuracy is one among the values.",
-      {{"vocabulary", std::int64_t{256}, "token ids: keys, values and the mark", 3, 1 << 20},
-       {"length", std::int64_t{32}, "tokens of a sequence; even", 2, max_option_size},
-       {"map", std::int64_t{12345}, "names the map", 0, 2147483647.0},
+      {{"vocabulary", 256, "token ids: keys, values and the mark", 3, 1 << 20},
+       {"length", 32, "tokens of a sequence; even", 2, max_option_size},
+       {"map", 12345, "names the map", 0, 2147483647.0},
        examples_option()},
       resolve,
       make<Memorise>};

@@ -2,30 +2,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tasks/kinds/memorise_sequence.h"
 
-#include <gtest/gtest.h>
-
 #include <map>
 #include <set>
 
-#include "kernels/base/error.h"
 #include "tasks/golden.h"
-#include "tasks/sequence_buffer.h"
-#include "tasks/testing.h"
 
-namespace crosstalk {
+namespace crosstalk::testing {
 namespace {
 
-using testing::make_task;
-using testing::uniformity_score;
-using testing::whole;
-
 [[maybe_unused]] const bool pinned =
-    testing::pin({{"memorise", "standard", {}, 0x4a624ea85ae92a9bu, 0xcbc26d151b7502a9u}});
+    pin("memorise", {{"standard", {}, 0x4a624ea85ae92a9bu, 0xcbc26d151b7502a9u}});
 
 TEST(Memorise, OneMapForAllSeedsAndSplitsAndNoValueIsShown) {
-  const auto task = make_task("memorise", {{"vocabulary", whole(16)}});
+  const auto task = make_task("memorise", {{"vocabulary", 16}});
   std::map<int, int> value_of;
-  std::vector<int> keys(7);
+  Counts keys(7);
   for (const Split split : {Split::train, Split::eval, Split::test}) {
     SequenceBuffer buffer(*task, split);
     for (std::uint64_t n = 0; n < 300; ++n) {
@@ -37,35 +28,35 @@ TEST(Memorise, OneMapForAllSeedsAndSplitsAndNoValueIsShown) {
         ASSERT_EQ(s.query_position[q], 2 * q + 2);
         ASSERT_TRUE(s.target[q] >= 7 && s.target[q] < 15);
         ASSERT_EQ(value_of.emplace(key, s.target[q]).first->second, s.target[q]);
-        ++keys[static_cast<std::size_t>(key)];
+        ++keys[key];
       }
     }
   }
-  EXPECT_LT(std::abs(uniformity_score(keys)), 4);
+  expect_uniform({keys});
   std::set<int> values;
   for (const auto& [key, value] : value_of) values.insert(value);
   EXPECT_EQ(values.size(), 7u);
 }
 
 TEST(Memorise, MapsAreUniformArrangements) {
-  std::vector<int> pairs(16);
+  Counts pairs(16);
   for (std::uint64_t map = 0; map < 4000; ++map) {
     const MemoriseSpec spec{4, 4, map, 0};
-    ++pairs[static_cast<std::size_t>(4 * (memorised_value(spec, 0) - 4) + memorised_value(spec, 3) - 4)];
+    ++pairs[4 * (memorised_value(spec, 0) - 4) + memorised_value(spec, 3) - 4];
   }
   for (const std::size_t same : {0u, 5u, 10u, 15u}) EXPECT_EQ(pairs[same], 0);
   std::erase(pairs, 0);
   ASSERT_EQ(pairs.size(), 12u);
-  EXPECT_LT(std::abs(uniformity_score(pairs)), 4);
+  expect_uniform({pairs});
 }
 
 TEST(Memorise, LengthsAndRefusals) {
-  const auto task = make_task("memorise", {{"examples", whole(256)}});
+  const auto task = make_task("memorise", {{"examples", 256}});
   EXPECT_EQ(task->sequences(Split::train), 256);
   EXPECT_EQ(task->lengthened(2)->shape(Split::eval), (SequenceShape{64, 1, 32}));
   EXPECT_DOUBLE_EQ(task->baselines().at("chance_accuracy"), 1.0 / 128);
-  EXPECT_THROW(make_task("memorise", {{"length", whole(31)}}), OptionError);
+  EXPECT_THROW(make_task("memorise", {{"length", 31}}), OptionError);
 }
 
 }  // namespace
-}  // namespace crosstalk
+}  // namespace crosstalk::testing

@@ -37,10 +37,10 @@ void resolve(Options& options) {
 
 std::vector<OptionSpec> options() {
   std::vector<OptionSpec> all = {
-      {"vocabulary", std::int64_t{8192}, "token ids: one blank, keys, values (half of all)", 4, 1 << 20},
-      {"length", std::int64_t{64}, "tokens of a sequence; even", 4, mqar_largest_length},
-      {"pairs", std::int64_t{4}, "keys with their values in a sequence (D)", 1, mqar_largest_length / 4},
-      {"passes", std::int64_t{1}, "times that the pairs are shown before the queries", 1, 64}};
+      {"vocabulary", 8192, "token ids: one blank, keys, values (half of all)", 4, 1 << 20},
+      {"length", 64, "tokens of a sequence; even", 4, mqar_largest_length},
+      {"pairs", 4, "keys with their values in a sequence (D)", 1, mqar_largest_length / 4},
+      {"passes", 1, "times that the pairs are shown before the queries", 1, 64}};
   for (OptionSpec& option : mqar_options()) all.push_back(std::move(option));
   return all;
 }

@@ -98,8 +98,8 @@ TaskKind kind() {
       "V^n), \"odds_first\" and \"reverse\" are languages of Deletang et al. 2023 (arXiv 2207.02098), which asks them without teacher forcing. \"sorted\" is its bucket sort (there 5 different tokens: vocabulary = 6), \"set\" says the different "
       "tokens in rising order and then the mark (named by xLSTM, arXiv 2405.04517, whose exact form is not held). "
       "chance_accuracy is one among the data ids.",
-      {{"length", std::int64_t{256}, "tokens of a sequence, even: half of them are read", 2, max_option_size},
-       {"vocabulary", std::int64_t{64}, "token ids: data, and one mark", 2, 1 << 20},
+      {{"length", 256, "tokens of a sequence, even: half of them are read", 2, max_option_size},
+       {"vocabulary", 64, "token ids: data, and one mark", 2, 1 << 20},
        choice("order", "reverse", "order in which they are said",
               {"reverse", "same", "odds_first", "sorted", "set"}),
        examples_option()},

@@ -2,47 +2,30 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tasks/kinds/palindrome_sequence.h"
 
-#include <gtest/gtest.h>
-
-#include "kernels/base/error.h"
 #include "tasks/golden.h"
-#include "tasks/sequence_buffer.h"
-#include "tasks/testing.h"
 
-namespace crosstalk {
+namespace crosstalk::testing {
 namespace {
 
-using testing::make_task;
-using testing::uniformity_score;
-using testing::whole;
-
 [[maybe_unused]] const bool pinned =
-    testing::pin({{"palindrome", "standard", {}, 0x9fc83892d70b52a5u, 0xcd0a8e9f8da04005u},
-                  {"palindrome",
-                   "odds_first",
-                   {{"order", std::string("odds_first")}, {"length", whole(30)}},
-                   0xc59a8a523b805275u,
-                   0x493464250f06e785u},
-                  {"palindrome",
-                   "set",
-                   {{"order", std::string("set")}, {"vocabulary", whole(9)}},
-                   0x6e86ec69329991f7u,
-                   0x17ac9634c2b0d497u}});
+    pin("palindrome",
+        {{"standard", {}, 0x9fc83892d70b52a5u, 0xcd0a8e9f8da04005u},
+         {"odds_first", {{"order", "odds_first"}, {"length", 30}}, 0xc59a8a523b805275u, 0x493464250f06e785u},
+         {"set", {{"order", "set"}, {"vocabulary", 9}}, 0x6e86ec69329991f7u, 0x17ac9634c2b0d497u}});
 
 TEST(Palindrome, SaysEachOrderAndShowsWhatWasDue) {
   const std::map<std::string, std::vector<int>> orders = {
       {"reverse", {4, 3, 2, 1, 0}}, {"same", {0, 1, 2, 3, 4}}, {"odds_first", {0, 2, 4, 1, 3}}};
   for (const auto& [order, source] : orders) {
-    const auto task =
-        make_task("palindrome", {{"length", whole(10)}, {"vocabulary", whole(9)}, {"order", order}});
+    const auto task = make_task("palindrome", {{"length", 10}, {"vocabulary", 9}, {"order", order}});
     EXPECT_EQ(task->shape(Split::train), (SequenceShape{10, 1, 5}));
     SequenceBuffer buffer(*task, Split::train);
-    std::vector<int> data(8);
+    Counts data(8);
     for (std::uint64_t n = 0; n < 1000; ++n) {
       const SequenceView s = buffer.draw(3, n);
       ASSERT_EQ(s.tokens[5], 8);
       for (int i = 0; i < 5; ++i) {
-        ++data.at(static_cast<std::size_t>(s.tokens[i]));
+        ++data[s.tokens[i]];
         const int wanted = s.tokens[source[static_cast<std::size_t>(i)]];
         ASSERT_EQ(s.target[i], wanted) << order;
         ASSERT_EQ(s.query_position[i], 6 + i);
@@ -52,7 +35,7 @@ TEST(Palindrome, SaysEachOrderAndShowsWhatWasDue) {
         }
       }
     }
-    EXPECT_LT(std::abs(uniformity_score(data)), 4);
+    expect_uniform({data});
   }
 }
 
@@ -60,8 +43,7 @@ TEST(Palindrome, SaysEachOrderAndShowsWhatWasDue) {
 TEST(Palindrome, SortsAndSaysEachOnce) {
   for (const bool set : {false, true}) {
     const auto task = make_task(
-        "palindrome",
-        {{"length", whole(12)}, {"vocabulary", whole(6)}, {"order", std::string(set ? "set" : "sorted")}});
+        "palindrome", {{"length", 12}, {"vocabulary", 6}, {"order", std::string(set ? "set" : "sorted")}});
     for (const Split split : {Split::train, Split::eval, Split::test}) {
       SequenceBuffer buffer(*task, split);
       for (std::uint64_t n = 0; n < 10000; ++n) {
@@ -92,15 +74,15 @@ TEST(Palindrome, BaselinesLengthsAndRefusals) {
   EXPECT_NEAR(numbers.at("baseline_random_in_context_accuracy"), 1.0 / 128 + 127.0 / 128 / 63, 0.002);
   EXPECT_NEAR(numbers.at("baseline_first_accuracy"), 1.0 / 128 + 127.0 / 128 / 63, 0.004);
   EXPECT_EQ(task->lengthened(8)->shape(Split::eval), (SequenceShape{2048, 1, 1024}));
-  EXPECT_THROW(make_task("palindrome", {{"length", whole(9)}}), OptionError);
+  EXPECT_THROW(make_task("palindrome", {{"length", 9}}), OptionError);
 }
 
 [[maybe_unused]] const bool fitted = [] {
-  testing::fit()["palindrome"] = [](testing::Settings& settings) {
-    settings["length"] = whole(2 * static_cast<int>(testing::whole_of(settings, "length", 9)));
+  fit()["palindrome"] = [](Settings& settings) {
+    settings["length"] = 2 * static_cast<int>(whole_of(settings, "length", 9));
   };
   return true;
 }();
 
 }  // namespace
-}  // namespace crosstalk
+}  // namespace crosstalk::testing

@@ -74,9 +74,8 @@ TaskKind kind() {
       "100 %, several layers of attention below). There a token is the row of an adjacency matrix, real numbers; here it is an id, and an edge "
       "is two tokens. names = \"sorted\" names nodes by their place, as there; \"random\" by random ids. accuracy_by_touches is accuracy by the "
       "steps from the root. Guessing is right half of the time; baseline_one_hop_accuracy looks at the parent only.",
-      {{"nodes", std::int64_t{32}, "nodes of a sequence, even", 2, 1 << 16},
-       {"vocabulary", std::int64_t{0}, "ids that nodes may have; 0 means as many as there are nodes", 0,
-        1 << 20},
+      {{"nodes", 32, "nodes of a sequence, even", 2, 1 << 16},
+       {"vocabulary", 0, "ids that nodes may have; 0 means as many as there are nodes", 0, 1 << 20},
        choice("names", "sorted", "how nodes are named", {"sorted", "random"}),
        examples_option()},
       resolve,

@@ -281,15 +281,15 @@ void resolve(Options& options) {
 
 std::vector<OptionSpec> options() {
   std::vector<OptionSpec> all = with_vocabulary(
-      {{"associations", std::int64_t{20}, "keys in play (S)", 1, max_option_size},
-       {"length", std::int64_t{0},
+      {{"associations", 20, "keys in play (S)", 1, max_option_size},
+       {"length", 0,
         "tokens of a training sequence, writes in layout split; 0 means 2 x associations, or the updates' least",
         0, max_option_size},
-       {"eval_length", std::int64_t{0},
+       {"eval_length", 0,
         "tokens of an evaluation sequence; 0 means as many as associations, as the released code of Schlag "
         "2021 evaluates (not the training length); layouts slots and split: as in training",
         0, max_option_size},
-       {"queries", std::int64_t{1}, "queries of a training sequence", 1, max_option_size},
+       {"queries", 1, "queries of a training sequence", 1, max_option_size},
        choice(
            "query_by", "element",
            "training queries: the key of a token drawn uniformly (element), or a distinct key present (key)",

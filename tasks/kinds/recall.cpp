@@ -66,9 +66,8 @@ TaskKind kind() {
       "to 64 associations in training, up to 256 in evaluation). Training asks `queries` distinct stored keys; evaluation asks all of them, in "
       "ascending order of the key.",
       with_vocabulary(
-          {{"associations", std::int64_t{20}, "key/value pairs stored in a sequence (S)", 1, max_option_size},
-           {"queries", std::int64_t{1}, "distinct stored keys asked in a training sequence", 1,
-            max_option_size}}),
+          {{"associations", 20, "key/value pairs stored in a sequence (S)", 1, max_option_size},
+           {"queries", 1, "distinct stored keys asked in a training sequence", 1, max_option_size}}),
       resolve,
       make<Recall>};
 }

@@ -2,35 +2,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tasks/kinds/recall_sequence.h"
 
-#include <gtest/gtest.h>
-
 #include <set>
 
-#include "kernels/base/error.h"
 #include "tasks/golden.h"
-#include "tasks/sequence_buffer.h"
-#include "tasks/testing.h"
 
-namespace crosstalk {
+namespace crosstalk::testing {
 namespace {
 
-using testing::make_task;
-using testing::Settings;
-using testing::uniformity_score;
-using testing::whole;
-
-[[maybe_unused]] const bool pinned =
-    testing::pin({{"recall", "standard", {}, 0xe91d9f692994c0adu, 0xc667ea5f47ec5775u},
-                  {"recall",
-                   "mqar",
-                   {{"keys", whole(50)}, {"values", whole(30)}, {"queries", whole(20)}},
-                   0x41881cec531762f5u,
-                   0x88b5f755633eabf5u}});
+[[maybe_unused]] const bool pinned = pin(
+    "recall",
+    {{"standard", {}, 0xe91d9f692994c0adu, 0xc667ea5f47ec5775u},
+     {"mqar", {{"keys", 50}, {"values", 30}, {"queries", 20}}, 0x41881cec531762f5u, 0x88b5f755633eabf5u}});
 
 TEST(Recall, KeysAndValuesAreDrawnWithoutReplacement) {
   for (const Settings& settings :
-       {Settings{{"associations", whole(12)}},
-        Settings{{"associations", whole(12)}, {"keys", whole(40)}, {"values", whole(15)}}}) {
+       {Settings{{"associations", 12}}, Settings{{"associations", 12}, {"keys", 40}, {"values", 15}}}) {
     const auto task = make_task("recall", settings);
     SequenceBuffer buffer(*task, Split::train);
     for (std::uint64_t n = 0; n < 200; ++n) {
@@ -48,9 +34,9 @@ TEST(Recall, KeysAndValuesAreDrawnWithoutReplacement) {
 
 TEST(Recall, PermutationsPairsAndQueriesAreUniform) {
   constexpr int S = 7, draws = 20000;
-  const auto task = make_task("recall", {{"associations", whole(S)}});
+  const auto task = make_task("recall", {{"associations", S}});
   SequenceBuffer buffer(*task, Split::train);
-  std::vector<int> key_at(S * S), value_at(S * S), value_of_key(S * S), answer_of_query(S * S),
+  Counts key_at(S * S), value_at(S * S), value_of_key(S * S), answer_of_query(S * S),
       key_then_key(S * (S - 1)), asked_place(S);
   for (std::uint64_t n = 0; n < draws; ++n) {
     const SequenceView s = buffer.draw(17, n);
@@ -62,12 +48,10 @@ TEST(Recall, PermutationsPairsAndQueriesAreUniform) {
       if (key == s.query[0]) ++asked_place[static_cast<std::size_t>(t)];
     }
     const int first = s.tokens[channel_key], last = s.tokens[2 * (S - 1) + channel_key];
-    ++key_then_key[static_cast<std::size_t>(first * (S - 1) + (last > first ? last - 1 : last))];
+    ++key_then_key[first * (S - 1) + (last > first ? last - 1 : last)];
     ++answer_of_query[static_cast<std::size_t>(s.query[0] * S + s.target[0])];
   }
-  EXPECT_LT(std::abs(uniformity_score(key_then_key)), 4);
-  EXPECT_LT(std::abs(uniformity_score(asked_place)), 4);
-  EXPECT_LT(std::abs(uniformity_score(answer_of_query)), 4);
+  expect_uniform({key_then_key, asked_place, answer_of_query});
   // Cells of a permutation's table are not independent: (S-1)^2 degrees of freedom of S^2, so only an upper
   // limit.
   EXPECT_LT(uniformity_score(key_at), 4);
@@ -76,8 +60,7 @@ TEST(Recall, PermutationsPairsAndQueriesAreUniform) {
 }
 
 TEST(Recall, TrainingQueriesAreDistinctAndEvaluationAsksAllKeysAscending) {
-  const auto task =
-      make_task("recall", {{"associations", whole(10)}, {"keys", whole(25)}, {"queries", whole(6)}});
+  const auto task = make_task("recall", {{"associations", 10}, {"keys", 25}, {"queries", 6}});
   EXPECT_EQ(task->shape(Split::train), (SequenceShape{10, 2, 6}));
   EXPECT_EQ(task->shape(Split::eval), (SequenceShape{10, 2, 10}));
   EXPECT_EQ(task->shape(Split::eval, 4), (SequenceShape{10, 2, 4}));
@@ -96,7 +79,7 @@ TEST(Recall, TrainingQueriesAreDistinctAndEvaluationAsksAllKeysAscending) {
 }
 
 TEST(Recall, BaselinesAreOneOverAssociations) {
-  const auto numbers = make_task("recall", {{"associations", whole(8)}, {"values", whole(30)}})->baselines();
+  const auto numbers = make_task("recall", {{"associations", 8}, {"values", 30}})->baselines();
   EXPECT_NEAR(numbers.at("chance_accuracy"), 1.0 / 8, 1e-12);
   EXPECT_NEAR(numbers.at("baseline_most_recent_accuracy"), 1.0 / 8, 1e-12);
   EXPECT_NEAR(numbers.at("baseline_first_accuracy"), 1.0 / 8, 1e-12);
@@ -104,7 +87,7 @@ TEST(Recall, BaselinesAreOneOverAssociations) {
 }
 
 TEST(Recall, ReadsAsTextAndKnowsItsLoad) {
-  const auto task = make_task("recall", {{"associations", whole(3)}});
+  const auto task = make_task("recall", {{"associations", 3}});
   EXPECT_EQ(task->eval_load(), 3);
   EXPECT_EQ(task->vocabulary().keys, 3);
   EXPECT_FALSE(task->vocabulary().second_key);
@@ -113,31 +96,23 @@ TEST(Recall, ReadsAsTextAndKnowsItsLoad) {
   EXPECT_EQ(task->to_text(view), "     1: k2=v0  k0=v1  k1=v2\n  read after 3: k0 -> v1  k2 -> v0\n");
 }
 
-std::string refused(const Settings& settings) {
-  try {
-    make_task("recall", settings);
-  } catch (const OptionError& error) {
-    return error.key + ": " + error.what();
-  }
-  return "accepted";
-}
-
 TEST(Recall, RefusesWhatCannotBeStored) {
   EXPECT_EQ(
-      refused({{"associations", whole(20)}, {"keys", whole(19)}}),
-      "task.keys: task.keys = 19 is less than task.associations = 20, which need as many distinct keys; give at least 20, or 0 for exactly as many");
-  EXPECT_NE(refused({{"associations", whole(20)}, {"values", whole(3)}}).find("distinct values"),
-            std::string::npos);
+      refused("recall", {{"associations", 20}, {"keys", 19}}).why,
+      "task.keys = 19 is less than task.associations = 20, which need as many distinct keys; give at least 20, or 0 for exactly as many");
+  EXPECT_EQ(refused("recall", {{"associations", 20}, {"keys", 19}}).key, "task.keys");
+  EXPECT_TRUE(refused("recall", {{"associations", 20}, {"values", 3}}).says("distinct values"));
   EXPECT_EQ(
-      refused({{"associations", whole(4)}, {"queries", whole(5)}}),
-      "task.queries: task.queries = 5 asks more distinct keys than the task.associations = 4 that are stored; give at most 4");
-  EXPECT_EQ(refused({{"associations", whole(4)}, {"queries", whole(4)}}), "accepted");
-  EXPECT_NE(refused({{"associations", whole(0)}}), "accepted");
+      refused("recall", {{"associations", 4}, {"queries", 5}}).why,
+      "task.queries = 5 asks more distinct keys than the task.associations = 4 that are stored; give at most 4");
+  EXPECT_EQ(refused("recall", {{"associations", 4}, {"queries", 5}}).key, "task.queries");
+  EXPECT_EQ(refused("recall", {{"associations", 4}, {"queries", 4}}).key, "accepted");
+  EXPECT_NE(refused("recall", {{"associations", 0}}).key, "accepted");
 }
 
 TEST(Recall, HasALongerFormWhereItHasKeysForIt) {
   const auto task = make_task("recall");
-  const auto longer = make_task("recall", {{"keys", whole(80)}, {"values", whole(90)}})->lengthened(4);
+  const auto longer = make_task("recall", {{"keys", 80}, {"values", 90}})->lengthened(4);
   EXPECT_EQ(longer->eval_load(), 80);
   EXPECT_EQ(longer->shape(Split::eval), (SequenceShape{80, 2, 80}));
   SequenceBuffer buffer(*longer, Split::eval);
@@ -154,4 +129,4 @@ TEST(Recall, HasALongerFormWhereItHasKeysForIt) {
 }
 
 }  // namespace
-}  // namespace crosstalk
+}  // namespace crosstalk::testing

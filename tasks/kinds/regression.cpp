@@ -78,12 +78,11 @@ TaskKind kind() {
       "least squares is 0.5 noise^2 n / (pairs - n - 1) from n + 2 pairs on, without noise 0.5 (1 - pairs / n) below n; that of the delta rule "
       "without noise 0.5 (1 - 1 / n)^pairs. Real numbers are whole multiples of 2^-20. For model.name = \"retrieval\", and for a probe, whose keys "
       "are x / sqrt(n) and whose values are y. What is read is one number: a memory that normalises it, as fwm does, reads 0.",
-      {{"inputs", std::int64_t{16}, "numbers of an input (n)", 1, kMostInputs},
-       {"pairs", std::int64_t{32}, "examples (x, y) shown in a sequence", 1, kMostExamples},
+      {{"inputs", 16, "numbers of an input (n)", 1, kMostInputs},
+       {"pairs", 32, "examples (x, y) shown in a sequence", 1, kMostExamples},
        {"noise", 0.1, "standard deviation of what is added to outputs that are shown, whose own is 1", 0,
         100},
-       {"queries", std::int64_t{0}, "inputs asked in a training sequence; 0 means as many as pairs", 0,
-        kMostExamples}},
+       {"queries", 0, "inputs asked in a training sequence; 0 means as many as pairs", 0, kMostExamples}},
       resolve,
       make<Regression>};
 }

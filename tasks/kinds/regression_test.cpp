@@ -2,26 +2,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tasks/kinds/regression_sequence.h"
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/base/error.h"
 #include "tasks/golden.h"
-#include "tasks/sequence_buffer.h"
-#include "tasks/testing.h"
 
-namespace crosstalk {
+namespace crosstalk::testing {
 namespace {
 
-using testing::make_task;
-using testing::Settings;
-using testing::uniformity_score;
-using testing::whole;
-
 [[maybe_unused]] const bool pinned =
-    testing::pin({{"regression", "standard", {}, 0xd6649fbda95a3243u, 0x6ed6d58c267b6e49u}});
+    pin("regression", {{"standard", {}, 0xd6649fbda95a3243u, 0x6ed6d58c267b6e49u}});
 
 double number(const SequenceView& s, int t, int channel) {
   return s.tokens[t * s.shape.C + channel] * kNumberUnit;
@@ -63,7 +53,7 @@ std::vector<double> weights_of(const SequenceView& s, int n) {
 
 TEST(Regression, OutputsAreOneLinearMapOfTheInputsOfASequence) {
   constexpr int n = 5;
-  const auto task = make_task("regression", {{"inputs", whole(n)}, {"pairs", whole(12)}, {"noise", 0.0}});
+  const auto task = make_task("regression", {{"inputs", n}, {"pairs", 12}, {"noise", 0.0}});
   SequenceBuffer buffer(*task, Split::eval);
   for (std::uint64_t number_of = 0; number_of < 50; ++number_of) {
     const SequenceView s = buffer.draw(3, number_of);
@@ -80,7 +70,7 @@ TEST(Regression, OutputsAreOneLinearMapOfTheInputsOfASequence) {
 
 TEST(Regression, InputsWeightsAndNoiseAreNormalAndIndependent) {
   constexpr int n = 4, cells = 20;
-  const Settings sizes = {{"inputs", whole(n)}, {"pairs", whole(6)}};
+  const Settings sizes = {{"inputs", n}, {"pairs", 6}};
   Settings clean = sizes, noisy = sizes;
   clean["noise"] = 0.0, noisy["noise"] = 0.5;
   const auto without = make_task("regression", clean), with = make_task("regression", noisy);
@@ -98,12 +88,11 @@ TEST(Regression, InputsWeightsAndNoiseAreNormalAndIndependent) {
     ASSERT_EQ(number(s, 5, 0), number(t, 5, 0));
     ASSERT_EQ(number(s, 5, 2 * n + 1), number(t, 5, 2 * n + 1));  // what is asked has none
   }
-  for (const auto& counts : {x, asked, weight, noise, together})
-    EXPECT_LT(std::abs(uniformity_score(counts)), 4);
+  for (const auto& counts : {x, asked, weight, noise, together}) expect_uniform({counts});
 }
 
 TEST(Regression, OutputsHaveVarianceOneAndTheirNoise) {
-  const auto task = make_task("regression", {{"inputs", whole(16)}, {"pairs", whole(8)}, {"noise", 0.7}});
+  const auto task = make_task("regression", {{"inputs", 16}, {"pairs", 8}, {"noise", 0.7}});
   SequenceBuffer buffer(*task, Split::train);
   double shown = 0, asked = 0;
   constexpr int draws = 20000;
@@ -118,7 +107,7 @@ TEST(Regression, OutputsHaveVarianceOneAndTheirNoise) {
 
 TEST(Regression, LeastSquaresLosesWhatTheorySays) {
   const auto loss = [](int n, int examples, double noise, const char* which) {
-    return make_task("regression", {{"inputs", whole(n)}, {"pairs", whole(examples)}, {"noise", noise}})
+    return make_task("regression", {{"inputs", n}, {"pairs", examples}, {"noise", noise}})
         ->baselines()
         .at(which);
   };
@@ -132,7 +121,7 @@ TEST(Regression, LeastSquaresLosesWhatTheorySays) {
   EXPECT_NEAR(loss(16, 24, 0, "delta_rule_loss") / (0.5 * std::pow(15.0 / 16, 24)), 1, 0.1);
   // The sum rule's best step leaves no less than ridge regression.
   for (const int examples : {4, 16, 64}) {
-    const auto all = make_task("regression", {{"pairs", whole(examples)}, {"noise", 0.3}})->baselines();
+    const auto all = make_task("regression", {{"pairs", examples}, {"noise", 0.3}})->baselines();
     EXPECT_LT(all.at("optimum_loss"), all.at("one_step_loss"));
     EXPECT_LT(all.at("optimum_loss"), all.at("least_squares_loss"));
     EXPECT_LT(all.at("optimum_loss"), all.at("delta_rule_loss"));
@@ -143,8 +132,7 @@ TEST(Regression, LeastSquaresLosesWhatTheorySays) {
 TEST(Regression, OneStepLosesWhatItsFormulaSays) {
   constexpr int n = 6, examples = 10, draws = 4000;
   const double noise = 0.4;
-  const auto task =
-      make_task("regression", {{"inputs", whole(n)}, {"pairs", whole(examples)}, {"noise", noise}});
+  const auto task = make_task("regression", {{"inputs", n}, {"pairs", examples}, {"noise", noise}});
   SequenceBuffer buffer(*task, Split::test);
   double along = 0, power = 0, right = 0;
   for (std::uint64_t draw = 0; draw < draws; ++draw) {
@@ -163,12 +151,12 @@ TEST(Regression, OneStepLosesWhatItsFormulaSays) {
 }
 
 TEST(Regression, LongerSequencesShowMoreExamples) {
-  const auto task = make_task("regression", {{"inputs", whole(4)}, {"pairs", whole(8)}});
+  const auto task = make_task("regression", {{"inputs", 4}, {"pairs", 8}});
   EXPECT_EQ(task->shape(Split::eval), (SequenceShape{8, 10, 8}));
   EXPECT_EQ(task->lengthened(3)->shape(Split::test), (SequenceShape{24, 10, 24}));
-  EXPECT_THROW(make_task("regression", {{"pairs", whole(8)}, {"queries", whole(9)}}), OptionError);
-  EXPECT_EQ(make_task("regression", {{"queries", whole(3)}})->shape(Split::train).Q, 3);
+  EXPECT_THROW(make_task("regression", {{"pairs", 8}, {"queries", 9}}), OptionError);
+  EXPECT_EQ(make_task("regression", {{"queries", 3}})->shape(Split::train).Q, 3);
 }
 
 }  // namespace
-}  // namespace crosstalk
+}  // namespace crosstalk::testing

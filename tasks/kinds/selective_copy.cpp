@@ -87,9 +87,9 @@ TaskKind kind() {
       "shortcut, and the published generator takes blanks from numpy's global state, which no seed fixes); places = \"uniform\" chooses all places "
       "uniformly, as Gu and Dao 2023 (arXiv 2312.00752, table 1: length 4096, 16 data tokens, vocabulary 16). chance_accuracy is one among the data "
       "tokens' ids.",
-      {{"vocabulary", std::int64_t{16}, "token ids: data, blank and copy", 3, 1 << 20},
-       {"length", std::int64_t{256}, "tokens of a sequence", 3, max_option_size},
-       {"data", std::int64_t{16}, "tokens to copy", 1, 1 << 16},
+      {{"vocabulary", 16, "token ids: data, blank and copy", 3, 1 << 20},
+       {"length", 256, "tokens of a sequence", 3, max_option_size},
+       {"data", 16, "tokens to copy", 1, 1 << 16},
        choice("places", "before", "law of the places of data tokens", {"before", "uniform"}),
        examples_option()},
       resolve,

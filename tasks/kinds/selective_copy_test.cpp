@@ -2,33 +2,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tasks/kinds/selective_copy_sequence.h"
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
 
-#include "kernels/base/error.h"
 #include "tasks/golden.h"
-#include "tasks/sequence_buffer.h"
-#include "tasks/testing.h"
 
-namespace crosstalk {
+namespace crosstalk::testing {
 namespace {
 
-using testing::make_task;
-using testing::Settings;
-using testing::uniformity_score;
-using testing::whole;
-
-const Settings uniform = {{"places", std::string("uniform")}, {"length", whole(40)}, {"data", whole(5)}};
+const Settings uniform = {{"places", "uniform"}, {"length", 40}, {"data", 5}};
 
 [[maybe_unused]] const bool pinned =
-    testing::pin({{"selective_copy", "mad", {}, 0x5ad656a171c31645u, 0xac6e0e23ef773449u},
-                  {"selective_copy", "uniform", uniform, 0xbb1817006a372745u, 0x3665891ceb8e0fc5u}});
+    pin("selective_copy", {{"mad", {}, 0x5ad656a171c31645u, 0xac6e0e23ef773449u},
+                           {"uniform", uniform, 0xbb1817006a372745u, 0x3665891ceb8e0fc5u}});
 
 [[maybe_unused]] const bool fitted = [] {
-  testing::fit()["selective_copy"] = [](Settings& settings) {
-    settings["length"] = whole(2 * static_cast<int>(testing::whole_of(settings, "data", 16)) + 1 +
-                               static_cast<int>(testing::whole_of(settings, "length", 9)));
+  fit()["selective_copy"] = [](Settings& settings) {
+    settings["length"] = 2 * static_cast<int>(whole_of(settings, "data", 16)) + 1 +
+                         static_cast<int>(whole_of(settings, "length", 9));
   };
   return true;
 }();
@@ -38,7 +28,7 @@ TEST(SelectiveCopy, DataStandInOrderAndAreDueAtTheEnd) {
     const auto task = make_task("selective_copy", settings);
     const SequenceShape shape = task->shape(Split::train);
     SequenceBuffer buffer(*task, Split::train);
-    std::vector<int> ids(14);
+    Counts ids(14);
     for (std::uint64_t n = 0; n < 500; ++n) {
       const SequenceView s = buffer.draw(3, n);
       const int copy = shape.T - shape.Q - 1;
@@ -50,7 +40,7 @@ TEST(SelectiveCopy, DataStandInOrderAndAreDueAtTheEnd) {
         ASSERT_LT(s.tokens[t], 14);
         ASSERT_EQ(s.target[q], s.tokens[t]);
         ASSERT_EQ(s.query_position[q], copy + 2 + q);
-        ++ids[static_cast<std::size_t>(s.tokens[t])];
+        ++ids[s.tokens[t]];
         ++q;
       }
       ASSERT_EQ(q, shape.Q);
@@ -58,7 +48,7 @@ TEST(SelectiveCopy, DataStandInOrderAndAreDueAtTheEnd) {
         ASSERT_NE(s.tokens[copy - 1], 14) << "MAD puts no blank behind the last data token";
       }
     }
-    EXPECT_LT(std::abs(uniformity_score(ids)), 4);
+    expect_uniform({ids});
   }
 }
 
@@ -67,10 +57,9 @@ TEST(SelectiveCopy, DataStandInOrderAndAreDueAtTheEnd) {
 TEST(SelectiveCopy, PlacesFollowTheirLaw) {
   for (const bool mad : {true, false}) {
     const auto task = make_task(
-        "selective_copy",
-        {{"length", whole(8)}, {"data", whole(2)}, {"places", std::string(mad ? "before" : "uniform")}});
+        "selective_copy", {{"length", 8}, {"data", 2}, {"places", std::string(mad ? "before" : "uniform")}});
     SequenceBuffer buffer(*task, Split::eval);
-    std::vector<int> before(4), choices(25);
+    Counts before(4), choices(25);
     for (std::uint64_t n = 0; n < 8000; ++n) {
       const SequenceView s = buffer.draw(3, n);
       std::vector<int> places;
@@ -78,26 +67,26 @@ TEST(SelectiveCopy, PlacesFollowTheirLaw) {
         if (s.tokens[t] != 14) places.push_back(t);
       ASSERT_EQ(places.size(), 2u);
       ++before[static_cast<std::size_t>(places[0])];
-      ++choices[static_cast<std::size_t>(5 * places[0] + places[1])];
+      ++choices[5 * places[0] + places[1]];
     }
     if (mad) {
-      EXPECT_LT(std::abs(testing::chi_square_score(before, {1000, 3000, 3000, 1000})), 4);
+      EXPECT_LT(std::abs(chi_square_score(before, {1000, 3000, 3000, 1000})), 4);
     } else {
       std::erase(choices, 0);
       ASSERT_EQ(choices.size(), 10u);
-      EXPECT_LT(std::abs(uniformity_score(choices)), 4);
+      expect_uniform({choices});
     }
   }
 }
 
 TEST(SelectiveCopy, LengthsAndRefusals) {
-  const auto task = make_task("selective_copy", {{"examples", whole(7)}});
+  const auto task = make_task("selective_copy", {{"examples", 7}});
   EXPECT_EQ(task->sequences(Split::train), 7);
   EXPECT_EQ(task->lengthened(4)->shape(Split::eval), (SequenceShape{1024, 1, 16}));
   EXPECT_DOUBLE_EQ(task->baselines().at("chance_accuracy"), 1.0 / 14);
-  EXPECT_THROW(make_task("selective_copy", {{"length", whole(32)}}), OptionError);
-  EXPECT_NO_THROW(make_task("selective_copy", {{"length", whole(33)}}));
+  EXPECT_THROW(make_task("selective_copy", {{"length", 32}}), OptionError);
+  EXPECT_NO_THROW(make_task("selective_copy", {{"length", 33}}));
 }
 
 }  // namespace
-}  // namespace crosstalk
+}  // namespace crosstalk::testing

@@ -106,9 +106,9 @@ TaskKind kind() {
       "and the number of elements are not printed, those here are ours). A third party's rerun at three seeds: KDA 0.965, Gated DeltaNet 0.942. "
       "baseline_latest_of_stack_accuracy is what a memory scores that holds one element a stack: so much is recall, the rest is a stack. "
       "chance_accuracy is one among the elements.",
-      {{"stacks", std::int64_t{64}, "stacks (ids behind PUSH and POP)", 1, 1 << 16},
-       {"elements", std::int64_t{64}, "different elements", 1, 1 << 20},
-       {"length", std::int64_t{256}, "tokens of a sequence; three an operation", 3, max_option_size},
+      {{"stacks", 64, "stacks (ids behind PUSH and POP)", 1, 1 << 16},
+       {"elements", 64, "different elements", 1, 1 << 20},
+       {"length", 256, "tokens of a sequence; three an operation", 3, max_option_size},
        {"pop", 0.5, "probability that an operation pops, where it can", 0, 1},
        examples_option()},
       resolve,

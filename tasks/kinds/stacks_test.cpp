@@ -2,36 +2,25 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tasks/kinds/stacks_sequence.h"
 
-#include <gtest/gtest.h>
-
 #include <map>
 
-#include "kernels/base/error.h"
 #include "tasks/golden.h"
-#include "tasks/sequence_buffer.h"
-#include "tasks/testing.h"
 
-namespace crosstalk {
+namespace crosstalk::testing {
 namespace {
 
-using testing::make_task;
-using testing::Settings;
-using testing::uniformity_score;
-using testing::whole;
-
-const Settings small = {
-    {"stacks", whole(4)}, {"elements", whole(5)}, {"length", whole(62)}, {"pop", 0.25}};  // 20 operations
+const Settings small = {{"stacks", 4}, {"elements", 5}, {"length", 62}, {"pop", 0.25}};  // 20 operations
 
 [[maybe_unused]] const bool pinned =
-    testing::pin({{"stacks", "standard", {}, 0xa4a6e5b0c77e6521u, 0xc77f1d5f5e0fef1fu},
-                  {"stacks", "small", small, 0x98da350efec5102bu, 0x5c6b37c5b563338u}});
+    pin("stacks", {{"standard", {}, 0xa4a6e5b0c77e6521u, 0xc77f1d5f5e0fef1fu},
+                   {"small", small, 0x98da350efec5102bu, 0x5c6b37c5b563338u}});
 
 TEST(Stacks, OperationsFollowTheirLaw) {
   const auto task = make_task("stacks", small);
   EXPECT_EQ(task->shape(Split::train), (SequenceShape{60, 1, 10}));
   EXPECT_EQ(task->vocabulary().tokens, 11);
   SequenceBuffer buffer(*task, Split::train);
-  std::vector<int> stacks(4), elements(5), among_two(2);
+  Counts stacks(4), elements(5), among_two(2);
   double pops = 0, chances = 0;
   for (std::uint64_t n = 0; n < 3000; ++n) {
     const SequenceView s = buffer.draw(3, n);
@@ -47,7 +36,7 @@ TEST(Stacks, OperationsFollowTheirLaw) {
         ASSERT_EQ(op[0], full.empty() ? 0 : 1);
       }
       if (op[0] == 0) {
-        ++stacks.at(static_cast<std::size_t>(op[1] - 2));
+        ++stacks[op[1] - 2];
         ++elements.at(static_cast<std::size_t>(op[2] - 6));
         held[op[1]].push_back(op[2]);
         continue;
@@ -64,7 +53,7 @@ TEST(Stacks, OperationsFollowTheirLaw) {
     }
     for (; q < 10; ++q) ASSERT_EQ(s.target[q], -1);
   }
-  for (const auto& counts : {stacks, elements, among_two}) EXPECT_LT(std::abs(uniformity_score(counts)), 4);
+  for (const auto& counts : {stacks, elements, among_two}) expect_uniform({counts});
   EXPECT_NEAR(pops / chances, 0.25, 4 * std::sqrt(0.25 * 0.75 / chances));
 }
 
@@ -77,8 +66,8 @@ TEST(Stacks, BaselinesLengthsAndRefusals) {
   EXPECT_LT(numbers.at("baseline_latest_of_stack_accuracy"), 0.999);
   EXPECT_EQ(task->shape(Split::eval), (SequenceShape{255, 1, 42}));
   EXPECT_EQ(task->lengthened(4)->shape(Split::eval), (SequenceShape{1020, 1, 170}));
-  EXPECT_THROW(make_task("stacks", {{"length", whole(5)}}), OptionError);
+  EXPECT_THROW(make_task("stacks", {{"length", 5}}), OptionError);
 }
 
 }  // namespace
-}  // namespace crosstalk
+}  // namespace crosstalk::testing

@@ -167,7 +167,7 @@ void resolve_layout(Options& options) {
   const std::int64_t n = options.get_int("task.associations");
   for (const auto& [key, only] : {std::pair<const char*, OptionValue>{"task.keys", n},
                                   {"task.values", n},
-                                  {"task.queries", std::int64_t{1}},
+                                  {"task.queries", 1},
                                   {"task.set_fraction", 0.0}})
     if (options.at(key) != only)
       refuse(options, key,
@@ -225,15 +225,15 @@ TaskKind kind() {
       "a language model: [SET k v] for a binding, [SWAP k k] for an operation (one that changes nothing names a key twice), [QRY k] after every "
       "operation or at the end (`queries` distinct keys), the answer due at k.",
       with_vocabulary(
-          {{"associations", std::int64_t{5}, "keys in play, each bound once first (n)", 2, max_option_size},
-           {"operations", std::int64_t{16}, "operations after the bindings", 1, max_option_size},
+          {{"associations", 5, "keys in play, each bound once first (n)", 2, max_option_size},
+           {"operations", 16, "operations after the bindings", 1, max_option_size},
            {"identity_fraction", 0.0, "probability that an operation changes nothing", 0, 1},
            {"set_fraction", 0.0, "probability that an operation overwrites one key with a random value", 0,
             1},
            choice("query_at", "every", "when keys are asked: one after every operation, or at the end only",
                   {"every", "end"}),
-           {"queries", std::int64_t{1}, "distinct keys asked in a training sequence with query_at = \"end\"",
-            1, max_option_size},
+           {"queries", 1, "distinct keys asked in a training sequence with query_at = \"end\"", 1,
+            max_option_size},
            choice(
                "layout", "fused",
                "a token is a whole operation in channels (fused), names a pair of places (tag), or a word (split)",

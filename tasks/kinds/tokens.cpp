@@ -141,17 +141,15 @@ TaskKind kind() {
           "the files. Wrong answers (error_...) are told apart by what followed the token at which they were due: at its first showing (oldest), its "
           "last (newest) or another one, another token of the sequence (other_value), that token itself (key), or a token that was not shown "
           "(never).",
-      .options = {{"folder", std::string(), "folder of the .npy files, from where the program is started"},
-                  {"content", std::string(),
-                   "hash of the numbers in the files; filled in, a study may pin it"},
-                  {"vocabulary", std::int64_t{0},
-                   "token ids; 0 means 1 + the largest number among tokens and labels", 0, max_option_size},
-                  {"answers", std::int64_t{0}, "labels; 0 means as many as token ids", 0, max_option_size},
+      .options = {{"folder", "", "folder of the .npy files, from where the program is started"},
+                  {"content", "", "hash of the numbers in the files; filled in, a study may pin it"},
+                  {"vocabulary", 0, "token ids; 0 means 1 + the largest number among tokens and labels", 0,
+                   max_option_size},
+                  {"answers", 0, "labels; 0 means as many as token ids", 0, max_option_size},
                   choice("order", "shuffled",
                          "training in an order of its own in each epoch, or as the file stands",
                          {"shuffled", "file"}),
-                  {"load", std::int64_t{0}, "x value in figures; 0 means tokens of an eval sequence", 0,
-                   max_option_size}},
+                  {"load", 0, "x value in figures; 0 means tokens of an eval sequence", 0, max_option_size}},
       .resolve = resolve,
       .make = make<Tokens>,
       .drawn = false};

@@ -1,61 +1,28 @@
 // Arrays of single tokens: read as they stand in either layout, told by content, segments, refused by place.
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <fstream>
 #include <set>
 
-#include "kernels/base/error.h"
-#include "tasks/golden.h"
-#include "tasks/kinds/file_example.h"
-#include "tasks/sequence_buffer.h"
+#include "tasks/kinds/files_fixture.h"
 #include "tasks/token_data.h"
 
-namespace crosstalk {
+namespace crosstalk::testing {
 namespace {
 
-using testing::example_tokens;
-using testing::ExampleTokens;
-using testing::whole;
-
 [[maybe_unused]] const bool pinned =
-    testing::pin({{"tokens", "example", {}, 0xf5f6c075a4b8e570u, 0x6939196d0334bb53u}});
+    pin("tokens", {{"example", {}, 0xf5f6c075a4b8e570u, 0x6939196d0334bb53u}});
 
 constexpr const char* splits[] = {"train", "eval", "test"};
 
-class Tokens : public ::testing::Test {
+class Tokens : public FilesTest<TokenData, ExampleTokens, example_tokens> {
  protected:
-  void SetUp() override { put_all(); }
-  void put(const std::string& split, const ExampleTokens& files) const {
-    testing::write_example(folder_.path(), split, files);
-  }
-  void put_all() const {
-    for (const char* split : splits) put(split, example_tokens(7, 20, 8));
-  }
-  std::string file(const std::string& name) const { return folder_.path() + "/" + name; }
-  std::string refusal() const {
-    try {
-      TokenData data(folder_.path());
-    } catch (const OptionError& error) {
-      EXPECT_EQ(error.key, "task.folder");
-      return error.what();
-    }
-    return "read";
-  }
-  void expect_refused(const std::string& file_name, const std::string& why) const {
-    const std::string message = refusal();
-    EXPECT_NE(message.find(file(file_name)), std::string::npos) << message;
-    EXPECT_NE(message.find(why), std::string::npos) << message;
-    put_all();
-    EXPECT_EQ(refusal(), "read");
-  }
-  std::unique_ptr<Task> task(testing::Settings settings = {}) const {
+  std::unique_ptr<Task> task(Settings settings = {}) const {
     settings["folder"] = folder_.path();
-    return testing::make_task("tokens", settings);
+    return make_task("tokens", settings);
   }
-  testing::ExampleFolder folder_;
 };
 
 /// Arrays as `sample --out` writes them, of any task of single tokens.
@@ -79,18 +46,18 @@ void write_sampled(const std::string& folder, const std::string& split_name, con
 TEST(TokensOfTasks, EveryTaskOfSingleTokensIsDrawnFromItsSampleAsByItsGenerator) {
   int tasks = 0;
   for (const TaskKind& kind : task_kinds()) {
-    const auto generator = testing::make_task(kind.name);
+    const auto generator = make_task(kind.name);
     if (generator->vocabulary().tokens == 0 || kind.name == "tokens") continue;
     SCOPED_TRACE(kind.name);
     ++tasks;
-    const testing::ExampleFolder folder;
+    const ExampleFolder folder;
     for (const Split split : {Split::train, Split::eval, Split::test})
       write_sampled(folder.path(), splits[static_cast<int>(split)], *generator, split, 12);
     const Vocabulary vocabulary = generator->vocabulary();
-    const auto file = testing::make_task("tokens", {{"folder", folder.path()},
-                                                    {"order", std::string("file")},
-                                                    {"vocabulary", whole(vocabulary.tokens)},
-                                                    {"answers", whole(vocabulary.values)}});
+    const auto file = make_task("tokens", {{"folder", folder.path()},
+                                           {"order", "file"},
+                                           {"vocabulary", vocabulary.tokens},
+                                           {"answers", vocabulary.values}});
     EXPECT_EQ(file->vocabulary().tokens, vocabulary.tokens);
     EXPECT_EQ(file->vocabulary().values, vocabulary.values);
     for (const Split split : {Split::train, Split::eval, Split::test}) {
@@ -114,7 +81,7 @@ TEST(TokensOfTasks, EveryTaskOfSingleTokensIsDrawnFromItsSampleAsByItsGenerator)
 
 TEST_F(Tokens, ASequenceIsARowOfTheFileWithAnAnswerAtEachLabel) {
   const auto files = example_tokens(7, 20, 8);
-  const auto given = task({{"order", std::string("file")}});
+  const auto given = task({{"order", "file"}});
   for (const Split split : {Split::train, Split::eval}) {
     SequenceBuffer buffer(*given, split);
     for (std::uint64_t n = 0; n < 40; ++n) {
@@ -175,7 +142,7 @@ TEST_F(Tokens, FortranOrderIsReadAsItIs) {
 TEST_F(Tokens, BothLayoutsAndAllWidthsAreTheSameContent) {
   const std::string content = TokenData(folder_.path()).content();
   const ExampleTokens files = example_tokens(7, 20, 8);
-  const testing::ExampleFolder other;
+  const ExampleFolder other;
   for (const char* split : splits) {
     NpyArray<std::int32_t> tokens{{20, 8}, {files.inputs.data.begin(), files.inputs.data.end()}};
     NpyArray<std::int64_t> positions{{20, 9}, {}}, targets{{20, 9}, {}};
@@ -327,7 +294,7 @@ TEST_F(Tokens, SequencesWithoutALabelAreLeftOut) {
     if (std::string(split) != "train")
       write_npy<std::int64_t>(file(std::string(split) + "_segment.npy"), {{20}, kinds});
   }
-  const auto given = task({{"order", std::string("file")}});
+  const auto given = task({{"order", "file"}});
   for (const Split split : {Split::train, Split::test}) {
     ASSERT_EQ(given->sequences(split), 16);
     SequenceBuffer buffer(*given, split);
@@ -497,23 +464,23 @@ TEST_F(Tokens, SegmentsAreTheRowsOfAKind) {
 
 TEST_F(Tokens, SizesFollowFromTheFilesAndBaselinesAreCounted) {
   const TaskKind& kind = *find_task("tokens");
-  const Options options = testing::resolved_options(kind, {{"folder", folder_.path()}});
+  const Options options = resolved_options(kind, {{"folder", folder_.path()}});
   EXPECT_EQ(options.get_int("task.vocabulary"), 7);
   EXPECT_EQ(options.get_int("task.answers"), 7);
   EXPECT_EQ(options.get_int("task.load"), 8);
   EXPECT_EQ(kind.make(options)->shape(Split::train), (SequenceShape{8, 1, 7}));
-  EXPECT_EQ(task({{"vocabulary", whole(30)}})->vocabulary().values, 30);
-  EXPECT_EQ(task({{"answers", whole(5)}})->vocabulary().values, 5);
-  EXPECT_THROW(task({{"answers", whole(4)}}), OptionError);
-  EXPECT_THROW(task({{"vocabulary", whole(6)}}), OptionError);
+  EXPECT_EQ(task({{"vocabulary", 30}})->vocabulary().values, 30);
+  EXPECT_EQ(task({{"answers", 5}})->vocabulary().values, 5);
+  EXPECT_THROW(task({{"answers", 4}}), OptionError);
+  EXPECT_THROW(task({{"vocabulary", 6}}), OptionError);
   const auto numbers = task()->baselines();
   EXPECT_DOUBLE_EQ(numbers.at("chance_accuracy"), 1.0 / 5);
   const ExampleTokens files = example_tokens(7, 20, 8);
-  std::vector<int> counts(5);
+  Counts counts(5);
   double labels = 0, recent = 0;
   for (std::size_t i = 0; i < files.labels.data.size(); ++i)
     if (const std::int64_t label = files.labels.data[i]; label >= 0)
-      ++counts[static_cast<std::size_t>(label)], ++labels, recent += label == files.inputs.data[i];
+      ++counts[label], ++labels, recent += label == files.inputs.data[i];
   EXPECT_NEAR(numbers.at("baseline_most_common_accuracy"),
               *std::max_element(counts.begin(), counts.end()) / labels, 1e-12);
   EXPECT_NEAR(numbers.at("baseline_most_recent_accuracy"), recent / labels, 1e-12);
@@ -521,10 +488,10 @@ TEST_F(Tokens, SizesFollowFromTheFilesAndBaselinesAreCounted) {
 
 TEST_F(Tokens, ChangedFilesAreSeenByTheSameProcess) {
   const TaskKind& kind = *find_task("tokens");
-  const Options before = testing::resolved_options(kind, {{"folder", folder_.path()}});
+  const Options before = resolved_options(kind, {{"folder", folder_.path()}});
   EXPECT_EQ(files_in<TokenData>(folder_.path()), files_in<TokenData>(folder_.path()));  // read once
   put("test", example_tokens(8, 30, 8));
-  const Options after = testing::resolved_options(kind, {{"folder", folder_.path()}});
+  const Options after = resolved_options(kind, {{"folder", folder_.path()}});
   EXPECT_NE(before.get_string("task.content"), after.get_string("task.content"));
   EXPECT_THROW(kind.make(before), OptionError);
 }
@@ -618,4 +585,4 @@ TEST_F(Tokens, ASampleOfAnotherKindSaysWhoReadsIt) {
 }
 
 }  // namespace
-}  // namespace crosstalk
+}  // namespace crosstalk::testing

@@ -103,10 +103,10 @@ TaskKind kind() {
       "learn it and go on beyond the length of training, Transformers do not, and where actions are hidden linear recurrences fall behind nonlinear ones "
       "(figures only; their tokens and sizes are not held here, lines of three tokens are ours). assign_share = 0 is permutations alone. "
       "chance_accuracy is one among the values; baseline_last_shown_accuracy what a memory scores that never swaps.",
-      {{"variables", std::int64_t{5}, "variables", 2, 1 << 16},
-       {"values", std::int64_t{0}, "values, at least as many as variables; 0 means as many", 0, 1 << 16},
-       {"lines", std::int64_t{32}, "lines behind the first assignments, but for prints", 1, 1 << 20},
-       {"reveal_every", std::int64_t{1}, "lines from print to print", 1, 1 << 20},
+      {{"variables", 5, "variables", 2, 1 << 16},
+       {"values", 0, "values, at least as many as variables; 0 means as many", 0, 1 << 16},
+       {"lines", 32, "lines behind the first assignments, but for prints", 1, 1 << 20},
+       {"reveal_every", 1, "lines from print to print", 1, 1 << 20},
        {"assign_share", 0.25, "share of lines that assign; the others swap", 0, 1},
        {"hidden_share", 0.0, "share of swaps that do not say which variables", 0, 1},
        choice("train_labels", "next", "what training is asked: every next token, or what is printed",

@@ -2,51 +2,36 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tasks/kinds/trace_sequence.h"
 
-#include <gtest/gtest.h>
-
 #include <map>
 #include <set>
 
-#include "kernels/base/error.h"
 #include "tasks/golden.h"
-#include "tasks/sequence_buffer.h"
-#include "tasks/testing.h"
 
-namespace crosstalk {
+namespace crosstalk::testing {
 namespace {
-
-using testing::make_task;
-using testing::Settings;
-using testing::uniformity_score;
-using testing::whole;
 
 constexpr Split splits[] = {Split::train, Split::eval, Split::test};
 
-[[maybe_unused]] const bool pinned =
-    testing::pin({{"trace", "standard", {}, 0x104c85c0f26ef92cu, 0xb2f08285dd818f48u},
-                  {"trace",
-                   "hidden",
-                   {{"hidden_share", 0.5},
-                    {"reveal_every", whole(3)},
-                    {"assign_share", 0.0},
-                    {"train_labels", std::string("due")}},
-                   0x436826008f13b497u,
-                   0x2500df3549caf245u}});
+[[maybe_unused]] const bool pinned = pin(
+    "trace", {{"standard", {}, 0x104c85c0f26ef92cu, 0xb2f08285dd818f48u},
+              {"hidden",
+               {{"hidden_share", 0.5}, {"reveal_every", 3}, {"assign_share", 0.0}, {"train_labels", "due"}},
+               0x436826008f13b497u,
+               0x2500df3549caf245u}});
 
 [[maybe_unused]] const bool fitted = [] {
-  testing::fit()["trace"] = [](Settings& settings) {
-    const auto variables = testing::whole_of(settings, "variables", 5);
-    if (const auto values = testing::whole_of(settings, "values", 0); values > 0)
-      settings["values"] = whole(static_cast<int>(variables + values));
+  fit()["trace"] = [](Settings& settings) {
+    const auto variables = whole_of(settings, "variables", 5);
+    if (const auto values = whole_of(settings, "values", 0); values > 0)
+      settings["values"] = static_cast<int>(variables + values);
   };
   return true;
 }();
 
 // As a person reads a program: 10,000 of each split.
 TEST(Trace, PrintsShowWhatTheProgramLeaves) {
-  const auto task =
-      make_task("trace", {{"lines", whole(10)}, {"values", whole(7)}, {"reveal_every", whole(3)}});
-  std::vector<int> values(7), pairs(20), variables(5);
+  const auto task = make_task("trace", {{"lines", 10}, {"values", 7}, {"reveal_every", 3}});
+  Counts values(7), pairs(20), variables(5);
   int sets = 0;
   for (const Split split : splits) {
     EXPECT_EQ(task->shape(split), (SequenceShape{57, 1, split == Split::train ? 56 : 4}));
@@ -80,21 +65,20 @@ TEST(Trace, PrintsShowWhatTheProgramLeaves) {
           std::swap(held[a], held[b]);
         } else {
           held[a] = line[2];
-          if (t >= 15) ++values[static_cast<std::size_t>(line[2] - 9)], ++sets;
+          if (t >= 15) ++values[line[2] - 9], ++sets;
         }
       }
       ASSERT_EQ(lines, 10);
       for (int t = 0; split == Split::train && t < 56; ++t) ASSERT_EQ(s.target[t], s.tokens[t + 1]);
     }
   }
-  for (const auto& counts : {values, pairs, variables}) EXPECT_LT(std::abs(uniformity_score(counts)), 4);
+  for (const auto& counts : {values, pairs, variables}) expect_uniform({counts});
   EXPECT_NEAR(sets / 300000.0, 0.25, 0.004);
 }
 
 // The states that can be are those after any swap where one is hidden, less those that a print denies: always some, and in the end few.
 TEST(Trace, HiddenSwapsShowInPrintsAlone) {
-  const auto task =
-      make_task("trace", {{"variables", whole(4)}, {"hidden_share", 0.3}, {"assign_share", 0.0}});
+  const auto task = make_task("trace", {{"variables", 4}, {"hidden_share", 0.3}, {"assign_share", 0.0}});
   int hidden = 0, lines = 0;
   for (const Split split : splits) {
     SequenceBuffer buffer(*task, split);
@@ -126,7 +110,7 @@ TEST(Trace, HiddenSwapsShowInPrintsAlone) {
 }
 
 TEST(Trace, BaselinesLengthsAndRefusals) {
-  const auto task = make_task("trace", {{"train_labels", std::string("due")}});
+  const auto task = make_task("trace", {{"train_labels", "due"}});
   EXPECT_EQ(task->shape(Split::train), (SequenceShape{207, 1, 32}));
   EXPECT_EQ(task->lengthened(4)->shape(Split::eval), (SequenceShape{783, 1, 128}));
   const auto numbers = task->baselines();
@@ -134,9 +118,9 @@ TEST(Trace, BaselinesLengthsAndRefusals) {
   EXPECT_EQ(numbers.count("baseline_hidden_ignored_accuracy"), 0u);
   EXPECT_LT(numbers.at("baseline_unchanged_accuracy"), 0.35);
   EXPECT_GT(numbers.at("baseline_last_shown_accuracy"), numbers.at("baseline_unchanged_accuracy"));
-  EXPECT_THROW(make_task("trace", {{"values", whole(4)}}), OptionError);
+  EXPECT_THROW(make_task("trace", {{"values", 4}}), OptionError);
   EXPECT_THROW(make_task("trace", {{"assign_share", 1.0}, {"hidden_share", 0.5}}), OptionError);
 }
 
 }  // namespace
-}  // namespace crosstalk
+}  // namespace crosstalk::testing

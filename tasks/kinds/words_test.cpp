@@ -2,52 +2,30 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tasks/kinds/words_sequence.h"
 
-#include <gtest/gtest.h>
-
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <set>
 
-#include "kernels/base/error.h"
 #include "tasks/golden.h"
 #include "tasks/group.h"
-#include "tasks/sequence_buffer.h"
-#include "tasks/testing.h"
 
-namespace crosstalk {
+namespace crosstalk::testing {
 namespace {
-
-using testing::make_task;
-using testing::Settings;
-using testing::uniformity_score;
-using testing::whole;
 
 Settings named(const std::string& group) { return {{"group", group}}; }
 
-[[maybe_unused]] const bool pinned = testing::pin(
-    {{"words", "standard", {}, 0xf88d4faa0fa50452u, 0x72ccc7d4465c9846u},
-     {"words",
-      "swaps",
-      {{"group", std::string("S5")}, {"factors", std::string("swaps")}},
-      0x96519fa18d5def34u,
-      0x589c44d3b78fe7d6u},
-     {"words",
-      "product",
-      {{"group", std::string("A4xZ5")}, {"length", whole(9)}},
-      0x5b5822eab110672bu,
-      0x4df912fdba58d9dau},
-     {"words", "start", {{"start", true}, {"length", whole(9)}}, 0xf43a809291a5e055u, 0xef92109d950af391u},
-     {"words",
-      "transition",
-      {{"transition", whole(4)}, {"start", true}},
-      0x924866a2233b2fb5u,
-      0xdf79ad0198823081u},
-     {"words", "held_out", {{"held_out_pairs", whole(28)}}, 0xb0126fff279cb813u, 0x72ccc7d4465c9846u}});
+[[maybe_unused]] const bool pinned = pin(
+    "words", {{"standard", {}, 0xf88d4faa0fa50452u, 0x72ccc7d4465c9846u},
+              {"swaps", {{"group", "S5"}, {"factors", "swaps"}}, 0x96519fa18d5def34u, 0x589c44d3b78fe7d6u},
+              {"product", {{"group", "A4xZ5"}, {"length", 9}}, 0x5b5822eab110672bu, 0x4df912fdba58d9dau},
+              {"start", {{"start", true}, {"length", 9}}, 0xf43a809291a5e055u, 0xef92109d950af391u},
+              {"transition", {{"transition", 4}, {"start", true}}, 0x924866a2233b2fb5u, 0xdf79ad0198823081u},
+              {"held_out", {{"held_out_pairs", 28}}, 0xb0126fff279cb813u, 0x72ccc7d4465c9846u}});
 
 TEST(Words, TrainingMayHaveAnEnd) {
-  const auto task = make_task("words", {{"examples", whole(5)}}), endless = make_task("words", {});
+  const auto task = make_task("words", {{"examples", 5}}), endless = make_task("words", {});
   EXPECT_EQ(task->sequences(Split::train), 5);
   EXPECT_EQ(task->sequences(Split::eval), 0);
   EXPECT_EQ(endless->sequences(Split::train), 0);
@@ -97,46 +75,35 @@ TEST(Groups, PermutationsFollowTheConvention) {
   EXPECT_EQ(g.product(2, 1), 3);
 }
 
-std::string refused(const Settings& settings) {
-  try {
-    make_task("words", settings);
-  } catch (const OptionError& error) {
-    return error.what();
-  }
-  return "accepted";
-}
-
 TEST(Groups, RefuseWhatIsNone) {
-  EXPECT_NE(refused(named("D4")).find("\"D4\" names no group"), std::string::npos);
-  EXPECT_NE(refused(named("")).find("names no group"), std::string::npos);
-  EXPECT_NE(refused(named("S3x")).find("names no group"), std::string::npos);
-  EXPECT_NE(refused(named("S3xS")).find("\"S\" names no group"), std::string::npos);
-  EXPECT_NE(refused(named("Z0")).find("names no group"), std::string::npos);
-  EXPECT_NE(refused(named("S7")).find("1024"), std::string::npos);
-  EXPECT_NE(refused(named("Z99999999999999999999")).find("names no group"), std::string::npos);
-  EXPECT_NE(refused(named("Z1024xZ1024xZ1024xZ1024xZ1024xZ1024xZ1024xZ1024")).find("1024"),
-            std::string::npos);
-  EXPECT_EQ(refused({{"table", std::string("0")}}),
+  EXPECT_TRUE(refused("words", named("D4")).says("\"D4\" names no group"));
+  EXPECT_TRUE(refused("words", named("")).says("names no group"));
+  EXPECT_TRUE(refused("words", named("S3x")).says("names no group"));
+  EXPECT_TRUE(refused("words", named("S3xS")).says("\"S\" names no group"));
+  EXPECT_TRUE(refused("words", named("Z0")).says("names no group"));
+  EXPECT_TRUE(refused("words", named("S7")).says("1024"));
+  EXPECT_TRUE(refused("words", named("Z99999999999999999999")).says("names no group"));
+  EXPECT_TRUE(refused("words", named("Z1024xZ1024xZ1024xZ1024xZ1024xZ1024xZ1024xZ1024")).says("1024"));
+  EXPECT_EQ(refused("words", {{"table", "0"}}).why,
             "task.table has a meaning with task.group = \"table\" only; leave one out");
   const auto table = [](const std::string& rows) {
-    return refused({{"group", std::string("table")}, {"table", rows}});
+    return refused("words", {{"group", "table"}, {"table", rows}});
   };
-  EXPECT_NE(table("").find("empty"), std::string::npos);
-  EXPECT_NE(table("0 1; 1").find("square"), std::string::npos);
-  EXPECT_NE(table("0 1").find("1 rows of 2 numbers"), std::string::npos);
-  EXPECT_NE(table("0 1; 1 2").find("2 is no element"), std::string::npos);
-  EXPECT_NE(table("0 1; 1 1").find("element 1 has no inverse"), std::string::npos);
-  EXPECT_NE(table("1 0; 0 0").find("no element e"), std::string::npos);
-  EXPECT_NE(table("0 1 2 3 4; 1 0 3 4 2; 2 4 0 1 3; 3 2 4 0 1; 4 3 1 2 0").find("so it is no group"),
-            std::string::npos);  // a loop: identity and inverses, not associative
-  EXPECT_NE(table("/no/such/file").find("a file that can be read"), std::string::npos);
-  EXPECT_EQ(table("0 1; 1 0"), "accepted");
+  EXPECT_TRUE(table("").says("empty"));
+  EXPECT_TRUE(table("0 1; 1").says("square"));
+  EXPECT_TRUE(table("0 1").says("1 rows of 2 numbers"));
+  EXPECT_TRUE(table("0 1; 1 2").says("2 is no element"));
+  EXPECT_TRUE(table("0 1; 1 1").says("element 1 has no inverse"));
+  EXPECT_TRUE(table("1 0; 0 0").says("no element e"));
+  EXPECT_TRUE(table("0 1 2 3 4; 1 0 3 4 2; 2 4 0 1 3; 3 2 4 0 1; 4 3 1 2 0")
+                  .says("so it is no group"));  // a loop: identity and inverses, not associative
+  EXPECT_TRUE(table("/no/such/file").says("a file that can be read"));
+  EXPECT_EQ(table("0 1; 1 0").key, "accepted");
 }
 
 TEST(Words, ATableIsTheGroupThatItDescribes) {
   const std::string rows = "1 2 0; 2 0 1; 0 1 2";  // Z3 with its identity at 2
-  const auto task =
-      make_task("words", {{"group", std::string("table")}, {"table", rows}, {"length", whole(6)}});
+  const auto task = make_task("words", {{"group", "table"}, {"table", rows}, {"length", 6}});
   std::int32_t tokens[] = {0, 2, 0, 1}, query[] = {0, 2, 0, 1}, position[] = {1, 2, 3, 4},
                target[] = {0, 0, 1, 0};
   const SequenceView view{{4, 1, 4}, tokens, nullptr, query, position, target, nullptr};
@@ -145,19 +112,19 @@ TEST(Words, ATableIsTheGroupThatItDescribes) {
 
   const auto path = std::filesystem::temp_directory_path() / "crosstalk_words_test_table.txt";
   std::ofstream(path) << "1 2 0\n 2\t0 1\n\n0 1 2\n";
-  const Options options = testing::resolved_options(
-      *find_task("words"), {{"group", std::string("table")}, {"table", path.string()}});
+  const Options options =
+      resolved_options(*find_task("words"), {{"group", "table"}, {"table", path.string()}});
   std::filesystem::remove(path);
   EXPECT_EQ(options.get_string("task.table"), rows);  // of the run's identity
 }
 
 TEST(Words, TokensAreUniformAndAnswersProducts) {
-  const auto task = make_task("words", {{"length", whole(12)}});
+  const auto task = make_task("words", {{"length", 12}});
   EXPECT_EQ(task->shape(Split::train), (SequenceShape{12, 1, 12}));
   EXPECT_EQ(task->vocabulary().tokens, 6);
   EXPECT_EQ(task->vocabulary().values, 6);
   SequenceBuffer buffer(*task, Split::train);
-  std::vector<int> tokens(6), twice(36), answers(6);
+  Counts tokens(6), twice(36), answers(6);
   for (std::uint64_t n = 0; n < 3000; ++n) {
     const SequenceView s = buffer.draw(8, n);
     for (int t = 0; t < 12; ++t) {
@@ -165,12 +132,10 @@ TEST(Words, TokensAreUniformAndAnswersProducts) {
       ASSERT_EQ(s.query_position[t], t + 1);
       ASSERT_EQ(s.meta[t * meta_count + meta_operations], t + 1);
     }
-    ++twice[static_cast<std::size_t>(s.tokens[3] * 6 + s.tokens[4])];
+    ++twice[s.tokens[3] * 6 + s.tokens[4]];
     ++answers[static_cast<std::size_t>(s.target[7])];
   }
-  EXPECT_LT(std::abs(uniformity_score(tokens)), 4);
-  EXPECT_LT(std::abs(uniformity_score(twice)), 4);
-  EXPECT_LT(std::abs(uniformity_score(answers)), 4);
+  expect_uniform({tokens, twice, answers});
 }
 
 TEST(Words, ParityIsZ2) {
@@ -197,17 +162,15 @@ TEST(Words, FactorsMayMoveFewPoints) {
     }
     return tokens.size();
   };
-  EXPECT_EQ(occurring({{"group", std::string("S5")}, {"factors", std::string("swaps")}}), 11u);
-  EXPECT_EQ(occurring({{"group", std::string("S5")}, {"factors", std::string("three")}}), 31u);
-  EXPECT_EQ(occurring({{"group", std::string("S5")}}), 120u);
-  EXPECT_NE(refused({{"group", std::string("Z4")}, {"factors", std::string("swaps")}}).find("has none"),
-            std::string::npos);
-  EXPECT_NE(refused({{"group", std::string("A5")}, {"factors", std::string("swaps")}}).find("nothing but"),
-            std::string::npos);
+  EXPECT_EQ(occurring({{"group", "S5"}, {"factors", "swaps"}}), 11u);
+  EXPECT_EQ(occurring({{"group", "S5"}, {"factors", "three"}}), 31u);
+  EXPECT_EQ(occurring({{"group", "S5"}}), 120u);
+  EXPECT_TRUE(refused("words", {{"group", "Z4"}, {"factors", "swaps"}}).says("has none"));
+  EXPECT_TRUE(refused("words", {{"group", "A5"}, {"factors", "swaps"}}).says("nothing but"));
 }
 
 TEST(Words, StagesAndLongerWords) {
-  const auto task = make_task("words", {{"curriculum", std::string("4 8 16")}});
+  const auto task = make_task("words", {{"curriculum", "4 8 16"}});
   EXPECT_EQ(task->shape(Split::train), (SequenceShape{16, 1, 16}));
   const auto stages = task->stages();
   ASSERT_EQ(stages.size(), 3u);
@@ -221,14 +184,14 @@ TEST(Words, StagesAndLongerWords) {
 }
 
 TEST(Words, TheLossMayStandAtTheLastTokenOnly) {
-  const auto task = make_task("words", {{"query_at", std::string("end")}});
+  const auto task = make_task("words", {{"query_at", "end"}});
   EXPECT_EQ(task->shape(Split::train), (SequenceShape{32, 1, 1}));
   SequenceBuffer buffer(*task, Split::train);
   EXPECT_EQ(buffer.draw(0, 0).query_position[0], 32);
 }
 
 TEST(Words, AStartTokenStandsInFront) {
-  const Settings without = {{"curriculum", std::string("4 8")}};
+  const Settings without = {{"curriculum", "4 8"}};
   Settings with = without;
   with["start"] = true;
   const auto task = make_task("words", with), plain = make_task("words", without);
@@ -251,17 +214,17 @@ TEST(Words, AStartTokenStandsInFront) {
 }
 
 [[maybe_unused]] const bool fitted = [] {
-  testing::fit()["words"] = [](Settings& settings) {
-    settings["transition"] = whole(1 + static_cast<int>(testing::whole_of(settings, "transition", 0)) % 4);
-    settings["length"] = whole(4 + static_cast<int>(testing::whole_of(settings, "length", 9)));
-    if (testing::whole_of(settings, "held_out_pairs", 0) == 0) settings.erase("pair_choice");
+  fit()["words"] = [](Settings& settings) {
+    settings["transition"] = 1 + static_cast<int>(whole_of(settings, "transition", 0)) % 4;
+    settings["length"] = 4 + static_cast<int>(whole_of(settings, "length", 9));
+    if (whole_of(settings, "held_out_pairs", 0) == 0) settings.erase("pair_choice");
   };
   return true;
 }();
 
 TEST(Words, ATransitionMayTakeSeveralTokens) {
-  Settings slow = {{"transition", whole(3)}, {"length", whole(11)}, {"start", true}};
-  const auto task = make_task("words", slow), fast = make_task("words", {{"length", whole(4)}});
+  Settings slow = {{"transition", 3}, {"length", 11}, {"start", true}};
+  const auto task = make_task("words", slow), fast = make_task("words", {{"length", 4}});
   EXPECT_EQ(task->shape(Split::train), (SequenceShape{12, 1, 9}));
   EXPECT_EQ(task->vocabulary().tokens, 8);
   EXPECT_EQ(task->vocabulary().values, 6);
@@ -276,13 +239,13 @@ TEST(Words, ATransitionMayTakeSeveralTokens) {
       EXPECT_EQ(s.target[q], f.target[q / 3]);
     }
   }
-  slow["query_at"] = std::string("end");
+  slow["query_at"] = "end";
   EXPECT_EQ(make_task("words", slow)->shape(Split::train), (SequenceShape{12, 1, 1}));
-  EXPECT_NE(refused({{"transition", whole(5)}, {"length", whole(4)}}).find("has 4"), std::string::npos);
+  EXPECT_TRUE(refused("words", {{"transition", 5}, {"length", 4}}).says("has 4"));
 }
 
 TEST(Words, TrainingShowsAllPairsButThoseHeldOut) {
-  const Settings settings = {{"held_out_pairs", whole(28)}, {"length", whole(40)}};
+  const Settings settings = {{"held_out_pairs", 28}, {"length", 40}};
   const auto task = make_task("words", settings);
   const auto pairs = [](const Task& drawn, Split split) {
     SequenceBuffer buffer(drawn, split);
@@ -312,15 +275,15 @@ TEST(Words, TrainingShowsAllPairsButThoseHeldOut) {
       if (reached.count(pair.first) == 1) reached.insert(pair.second);
   EXPECT_EQ(reached.size(), 6u);
   Settings other = settings;
-  other["pair_choice"] = whole(1);
+  other["pair_choice"] = 1;
   const auto others = pairs(*make_task("words", other), Split::train);
   std::set<std::pair<int, int>> first, second;
   for (const auto& [pair, count] : trained) first.insert(pair);
   for (const auto& [pair, count] : others) second.insert(pair);
   EXPECT_NE(first, second);
-  EXPECT_EQ(refused({{"held_out_pairs", whole(30)}}), "accepted");
-  EXPECT_NE(refused({{"held_out_pairs", whole(31)}}).find("at most 30"), std::string::npos);
-  EXPECT_NE(refused({{"pair_choice", whole(1)}}).find("leave it out"), std::string::npos);
+  EXPECT_EQ(refused("words", {{"held_out_pairs", 30}}).key, "accepted");
+  EXPECT_TRUE(refused("words", {{"held_out_pairs", 31}}).says("at most 30"));
+  EXPECT_TRUE(refused("words", {{"pair_choice", 1}}).says("leave it out"));
 }
 
 TEST(Words, BaselinesAreOneOverTheOrder) {
@@ -332,4 +295,4 @@ TEST(Words, BaselinesAreOneOverTheOrder) {
 }
 
 }  // namespace
-}  // namespace crosstalk
+}  // namespace crosstalk::testing

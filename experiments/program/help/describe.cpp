@@ -108,7 +108,7 @@ std::vector<Description> options_where(F is, const std::string& remark) {
     for (const OptionSpec& spec : *section.options) {
       if (!is(spec)) continue;
       const std::string text = option_text(section.prefix, spec);
-      auto at = std::find_if(all.begin(), all.end(), [&](const Alike& one) { return one.text == text; });
+      auto at = std::ranges::find_if(all, [&](const Alike& one) { return one.text == text; });
       if (at == all.end()) {
         Json json = {{"kind", "option"}};
         json.update(option_json(section.prefix, spec));
@@ -138,15 +138,14 @@ std::vector<Description> find_loosely(const std::string& name) {
   if (!found.empty()) return found;
   return options_where(
       [&](const OptionSpec& spec) {
-        return std::any_of(spec.choices.begin(), spec.choices.end(),
-                           [&](const std::string& choice) { return same_name(choice, name); });
+        return std::ranges::any_of(spec.choices,
+                                   [&](const std::string& choice) { return same_name(choice, name); });
       },
       fmt::format("{} is a value of ", name));
 }
 
 std::vector<std::string> known_names() {
-  std::vector<std::string> names;
-  for (const TaskKind& kind : task_kinds()) names.push_back(kind.name);
+  std::vector<std::string> names = names_of(task_kinds());
   for (const Memory& kind : all_memories()) names.push_back(kind.name);
   for (const FeatureMapInfo& info : feature_map_infos()) names.push_back(info.name);
   for (const FigureKind& kind : figure_kinds()) names.push_back(kind.name);
@@ -173,13 +172,12 @@ std::string answer_to(const std::string& name) {
 
 /// The memory that papers call `name`; "" for any other word.
 std::string memory_of_papers(const std::string& name) {
-  std::vector<std::string> memories;
-  for (const Memory& kind : all_memories()) memories.push_back(kind.name);
+  const std::vector<std::string> memories = names_of(all_memories());
   return synonym_of(name, memories);
 }
 
 std::string folded(std::string name) {
-  std::replace(name.begin(), name.end(), ' ', '_');
+  std::ranges::replace(name, ' ', '_');
   return name;
 }
 
@@ -242,8 +240,7 @@ std::string meant_by(const std::string& name) {
 
 bool is_described(const std::string& name) { return !find_all(name).empty(); }
 
-extern const Command describe_command;
-const Command describe_command = {
+extern const Command describe_command = {
     "describe",
     "explain a task, memory, feature map, figure, option, column or part of a study",
     "NAME [--json]",
@@ -261,7 +258,7 @@ const Command describe_command = {
     1,
     4,
     "needs a name, for example: crosstalk describe delta",
-    {{"json", "", "Print JSON (an array if the name means several things)", false, {}}},
+    {{"json", "", "Print JSON (an array if the name means several things)"}},
     run_describe,
 };
 

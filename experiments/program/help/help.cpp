@@ -20,9 +20,7 @@ int run_help(const Arguments& arguments, Console& console) {
   const Command* command = find_command(name);
   if (command == nullptr && is_described(name)) return find_command("describe")->run(arguments, console);
   if (command == nullptr) {
-    std::vector<std::string> names;
-    for (const Command* known : commands()) names.push_back(known->name);
-    const std::string near = nearest_name(name, names);
+    const std::string near = nearest_name(name, names_of(commands()));
     throw UsageError(fmt::format(
         "help: there is no command '{0}'{1}", name,
         near.empty()
@@ -37,8 +35,7 @@ int run_help(const Arguments& arguments, Console& console) {
 
 }  // namespace
 
-extern const Command help_command;
-const Command help_command = {
+extern const Command help_command = {
     "help",
     "explain a command, with examples",
     "[COMMAND]",

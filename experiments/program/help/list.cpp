@@ -27,17 +27,11 @@ struct Listing {
   Json items = Json::array();
 };
 
-Listing list_tasks() {
+/// Of tasks, memories or figures.
+template <class Kinds>
+Listing summaries_of(const Kinds& kinds) {
   Listing listing{{"name", "summary"}};
-  for (const TaskKind& kind : task_kinds())
-    listing.items.push_back({{"name", kind.name}, {"summary", kind.summary}});
-  return listing;
-}
-
-Listing list_memories() {
-  Listing listing{{"name", "summary"}};
-  for (const Memory& kind : all_memories())
-    listing.items.push_back({{"name", kind.name}, {"summary", kind.summary}});
+  for (const auto& kind : kinds) listing.items.push_back({{"name", kind.name}, {"summary", kind.summary}});
   return listing;
 }
 
@@ -46,13 +40,6 @@ Listing list_feature_maps() {
   for (const FeatureMapInfo& info : feature_map_infos())
     listing.items.push_back(
         {{"name", info.name}, {"d_dot", info.d_dot}, {"formula", info.formula}, {"source", info.source}});
-  return listing;
-}
-
-Listing list_figures() {
-  Listing listing{{"name", "summary"}};
-  for (const FigureKind& kind : figure_kinds())
-    listing.items.push_back({{"name", kind.name}, {"summary", kind.summary}});
   return listing;
 }
 
@@ -75,7 +62,7 @@ Listing list_studies(const fs::path& folder, Console& console) {
   std::vector<fs::path> paths;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder))
     if (entry.path().extension() == ".toml") paths.push_back(entry.path());
-  std::sort(paths.begin(), paths.end());
+  std::ranges::sort(paths);
   std::vector<std::future<Json>> items;  // or what is wrong with a file
   for (const fs::path& path : paths)
     items.push_back(std::async(std::launch::async, [&path]() -> Json {
@@ -103,7 +90,7 @@ Listing list_studies(const fs::path& folder, Console& console) {
 int run_list(const Arguments& arguments, Console& console) {
   static const std::vector<std::string> kinds = {"tasks", "memories", "feature-maps", "figures", "studies"};
   const std::string& kind = arguments.positional.at(0);
-  if (std::find(kinds.begin(), kinds.end(), kind) == kinds.end()) {
+  if (std::ranges::find(kinds, kind) == kinds.end()) {
     const std::string near = nearest_name(kind, kinds);
     const bool thing = find_task(kind) != nullptr || find_memory(kind) != nullptr;
     throw UsageError(fmt::format("list: '{}' is none of {}{}", kind, join(kinds, ", ", " and "),
@@ -116,10 +103,10 @@ int run_list(const Arguments& arguments, Console& console) {
         "list {0}: unexpected argument '{1}': all {0} are listed; 'crosstalk describe NAME' explains one",
         kind, arguments.positional[1]));
   const Listing listing =
-      kind == "tasks"          ? list_tasks()
-      : kind == "memories"     ? list_memories()
+      kind == "tasks"          ? summaries_of(task_kinds())
+      : kind == "memories"     ? summaries_of(all_memories())
       : kind == "feature-maps" ? list_feature_maps()
-      : kind == "figures"      ? list_figures()
+      : kind == "figures"      ? summaries_of(figure_kinds())
                           : list_studies(arguments.positional.size() > 1 ? fs::path(arguments.positional[1])
                                                                          : default_studies(),
                                          console);
@@ -149,8 +136,7 @@ int run_list(const Arguments& arguments, Console& console) {
 
 }  // namespace
 
-extern const Command list_command;
-const Command list_command = {
+extern const Command list_command = {
     "list",
     "list tasks, memories, feature-maps, figures or studies",
     "tasks|memories|feature-maps|figures|studies [FOLDER] [--json]",
@@ -162,7 +148,7 @@ const Command list_command = {
     1,
     2,
     "needs one of tasks, memories, feature-maps, figures and studies, for example: crosstalk list memories",
-    {{"json", "", "Print a JSON array", false, {}}},
+    {{"json", "", "Print a JSON array"}},
     run_list,
 };
 

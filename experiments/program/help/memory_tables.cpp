@@ -29,7 +29,7 @@ std::string short_shape(const std::string& shape) {
 std::string inputs_cell(const Memory& memory) {
   const std::vector<ApplyInput> inputs = apply_inputs(memory, {});
   const auto reads = [&](const char* name) {
-    return std::any_of(inputs.begin(), inputs.end(), [&](const ApplyInput& one) { return one.name == name; });
+    return std::ranges::any_of(inputs, [&](const ApplyInput& one) { return one.name == name; });
   };
   std::vector<std::string> cells;
   for (const char* name : {"q", "k"}) {
@@ -69,7 +69,7 @@ std::string options_cell(const Memory& memory) {
 
 std::string cell(std::string text) {
   for (std::size_t at = 0; (at = text.find('|', at)) != std::string::npos; at += 2) text.insert(at, 1, '\\');
-  std::replace(text.begin(), text.end(), '\n', ' ');
+  std::ranges::replace(text, '\n', ' ');
   return text;
 }
 

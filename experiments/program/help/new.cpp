@@ -268,9 +268,7 @@ std::string text_of(const Template& chosen, const std::string& memory) {
 std::string memory_of(const Arguments& arguments) {
   const std::string memory = arguments.get("memory");
   if (memory.empty() || find_memory(memory)) return memory;
-  std::vector<std::string> names;
-  for (const Memory& one : all_memories()) names.push_back(one.name);
-  const std::string near = nearest_name(memory, names);
+  const std::string near = nearest_name(memory, names_of(all_memories()));
   throw UsageError(fmt::format(
       "new: --memory {}: {}", memory,
       near.empty() ? "'crosstalk list memories' has no such name" : fmt::format("did you mean {}?", near)));
@@ -362,8 +360,7 @@ int run_new(const Arguments& arguments, Console& console) {
 
 }  // namespace
 
-extern const Command new_command;
-const Command new_command = {
+extern const Command new_command = {
     "new",
     "write a commented study to start from",
     "STUDY.toml [--task TASK] [--memory NAME]",
@@ -380,8 +377,8 @@ const Command new_command = {
     1,
     1,
     "needs the name of a file, for example: crosstalk new mine.toml",
-    {{"task", "TASK", "Task of the study (default recall)", false, {}},
-     {"memory", "NAME", "Memory to add; rule: one with a law of your own instead of the others", false, {}}},
+    {{"task", "TASK", "Task of the study (default recall)"},
+     {"memory", "NAME", "Memory to add; rule: one with a law of your own instead of the others"}},
     run_new,
 };
 

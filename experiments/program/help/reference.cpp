@@ -41,6 +41,14 @@ std::string options_table(const std::string& prefix, const std::vector<OptionSpe
   return text + "\n";
 }
 
+/// Rows of a table of names and summaries.
+template <class Kinds>
+std::string summary_rows(const Kinds& kinds) {
+  std::string text;
+  for (const auto& kind : kinds) text += fmt::format("| `{}` | {} |\n", kind.name, cell(kind.summary));
+  return text;
+}
+
 std::string topic_text(const Topic& topic) {
   // Lines that begin with a space are shown as they are.
   std::string text, block;
@@ -73,8 +81,7 @@ std::string reference() {
                     topic.summary.substr(1), topic_text(topic));
   text +=
       "## Columns of an export\n\nBeside these, every key of the configuration by its dotted name.\n\n| column | |\n|---|---|\n";
-  for (const Topic& column : columns())
-    text += fmt::format("| `{}` | {} |\n", column.name, cell(column.summary));
+  text += summary_rows(columns());
   text += "\n## Keys of every run\n\n";
   text += "### model\n\n";
   text += options_table("model", model_options());
@@ -96,11 +103,7 @@ std::string reference() {
                         cell(info.source));
   text +=
       "\n## Figures and tables\n\n`crosstalk plot FIGURE STORE`, `crosstalk table TABLE STORE`\n\n| figure | |\n|---|---|\n";
-  for (const FigureKind& kind : figure_kinds())
-    text += fmt::format("| `{}` | {} |\n", kind.name, cell(kind.summary));
-  text += "\n| table | |\n|---|---|\n";
-  for (const FigureKind& kind : table_kinds())
-    text += fmt::format("| `{}` | {} |\n", kind.name, cell(kind.summary));
+  text += summary_rows(figure_kinds()) + "\n| table | |\n|---|---|\n" + summary_rows(table_kinds());
   text += "\n## Commands\n\n| command | |\n|---|---|\n";
   for (const Command* command : commands())
     text += fmt::format("| `{}` | {} |\n", command->name, cell(command->summary));
@@ -109,9 +112,8 @@ std::string reference() {
 
 /// Words after `option` of a command, for shells: its choices, or nothing.
 std::string bash_completion() {
-  std::string names, cases;
+  std::string cases;
   for (const Command* command : commands()) {
-    names += fmt::format("{}{}", names.empty() ? "" : " ", command->name);
     std::string flags = "--help", choices;
     for (const CommandOption& option : command->options) {
       if (option.help.empty()) continue;
@@ -121,14 +123,11 @@ std::string bash_completion() {
                                join(flags_of(option), "|"), join(option.choices, " "));
     }
     std::string words;
-    if (command->name == "plot")
-      for (const FigureKind& kind : figure_kinds()) words += fmt::format(" {}", kind.name);
-    if (command->name == "table")
-      for (const FigureKind& kind : table_kinds()) words += fmt::format(" {}", kind.name);
+    if (command->name == "plot") words = " " + join(names_of(figure_kinds()), " ");
+    if (command->name == "table") words = " " + join(names_of(table_kinds()), " ");
     if (command->name == "list") words = " tasks memories feature-maps figures studies";
     if (command->name == "completion") words = " bash zsh fish";
-    if (command->name == "sample")
-      for (const TaskKind& kind : task_kinds()) words += fmt::format(" {}", kind.name);
+    if (command->name == "sample") words = " " + join(names_of(task_kinds()), " ");
     cases += fmt::format("    {})\n      case $before in\n{}      esac\n      flags=\"{}\" words=\"{}\" ;;\n",
                          command->name, choices, flags, words);
   }
@@ -148,7 +147,7 @@ std::string bash_completion() {
       "  esac\n"
       "}}\n"
       "complete -o filenames -F _crosstalk crosstalk\n",
-      names, cases);
+      join(names_of(commands()), " "), cases);
 }
 
 std::string fish_quoted(const std::string& text) {
@@ -254,8 +253,7 @@ int run_man(const Arguments&, Console& console) {
 
 }  // namespace
 
-extern const Command reference_command, completion_command, man_command;
-const Command reference_command = {
+extern const Command reference_command = {
     "reference",
     "print every key, column, figure, task and memory as one page",
     "[tasks|families|memories|comparable|layers|apply]",
@@ -269,7 +267,7 @@ const Command reference_command = {
     {},
     run_reference,
 };
-const Command completion_command = {
+extern const Command completion_command = {
     "completion",
     "print completion for bash, zsh or fish",
     "bash|zsh|fish",
@@ -280,7 +278,7 @@ const Command completion_command = {
     {},
     run_completion,
 };
-const Command man_command = {
+extern const Command man_command = {
     "man", "print the man page", "", "Example:\n  crosstalk man | man -l -\n", 0, 0, "", {}, run_man,
 };
 

@@ -8,7 +8,7 @@
 namespace crosstalk::program {
 
 struct Topic {
-  std::string name, summary, text;
+  std::string name, summary, text = {};
 };
 
 /// study, memories, grid, zip, skip, seeds, record, store, loss, intervals, best, threshold, published-csv.

@@ -506,8 +506,7 @@ std::vector<std::string> warnings_of(const std::vector<const Run*>& runs) {
   return all;
 }
 
-extern const Command plan_command;
-const Command plan_command = {
+extern const Command plan_command = {
     "plan",
     "show what a study would train, and what of it is done",
     "STUDY.toml [--out STORE] [--set KEY=VALUE]... [--device DEVICE] [--threads N] [--budget TIME] [--detect SIZE] [--json]",
@@ -538,25 +537,16 @@ const Command plan_command = {
       for (CommandOption& option :
            session_option_list())  // the time is then that of this place, whatever is recorded
         if (option.name == "device" || option.name == "threads") options.push_back(std::move(option));
-      options.push_back({"budget",
-                         "TIME",
-                         "Say what of the study fits into so long (90s, 10m, 4h), and the command for it",
-                         false,
-                         {}});
+      options.push_back({"budget", "TIME",
+                         "Say what of the study fits into so long (90s, 10m, 4h), and the command for it"});
       options.push_back(
-          {"detect",
-           "SIZE",
-           "Say how many seeds it takes to tell such a difference of two labels, by recorded runs",
-           false,
-           {}});
-      options.push_back({"metric", "NAME", "Of --detect: as in figure difference", false, {}});
-      options.push_back({"out", "STORE", "The store (default ./runs/<study>)", false, {}});
+          {"detect", "SIZE",
+           "Say how many seeds it takes to tell such a difference of two labels, by recorded runs"});
+      options.push_back({"metric", "NAME", "Of --detect: as in figure difference"});
+      options.push_back({"out", "STORE", "The store (default ./runs/<study>)"});
       options.push_back(
-          {"json",
-           "",
-           "Print JSON: study, count, product, store, time, data, warnings, labels_differ_in, slow_forms, verdicts, runs",
-           false,
-           {}});
+          {"json", "",
+           "Print JSON: study, count, product, store, time, data, warnings, labels_differ_in, slow_forms, verdicts, runs"});
       return options;
     }(),
     run_plan,

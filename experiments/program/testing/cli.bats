@@ -54,7 +54,7 @@ wait_for_start() { # wait_for_start STORE
     [[ $output == *"crosstalk run experiments/quickstart.toml"* ]]
     [ -z "$stderr" ]
   done
-  for command in run plan status retry work submit compact verify export plot report list describe check sample bench doctor version; do
+  for command in run plan status retry work submit compact verify export plot report atlas list describe check sample bench doctor version; do
     run -0 "$crosstalk" "$command" --help
     [[ $output == *"Example"* ]]
     with_help=$output

@@ -3,7 +3,7 @@
 #include "experiments/common/command.h"
 
 #include <fcntl.h>
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,6 +14,7 @@
 
 #include "experiments/common/exit_codes.h"
 #include "experiments/sharing/signals.h"
+#include "results/test_refusal.h"
 
 namespace crosstalk::program {
 namespace {
@@ -36,12 +37,7 @@ const Command& command() {
 }
 
 std::string refusal(const std::vector<std::string>& words) {
-  try {
-    parse_arguments(command(), words);
-  } catch (const UsageError& error) {
-    return error.what();
-  }
-  return "accepted";
+  return crosstalk::testing::refusal_of<UsageError>([&] { parse_arguments(command(), words); }, "accepted");
 }
 
 TEST(Arguments, AreParsedInAnyOrder) {
@@ -66,12 +62,11 @@ TEST(Arguments, UnknownOptionsNameTheNearest) {
 }
 
 std::string refusal_of(const char* name, const std::string& option) {
-  try {
-    parse_arguments(*find_command(name), {"study.toml", option, "1"});
-  } catch (const UsageError& error) {
-    return error.what();
-  }
-  return "accepted";
+  return crosstalk::testing::refusal_of<UsageError>(
+      [&] {
+        parse_arguments(*find_command(name), {"study.toml", option, "1"});
+      },
+      "accepted");
 }
 
 TEST(Arguments, OptionsOfOtherProgramsAreAnswered) {
@@ -106,12 +101,9 @@ TEST(Arguments, AreNamedAsTheyWereWritten) {
         {{"s", "-n0"}, "-n needs"},
         {{"s", "--count", "0"}, "--count needs"},
         {{"s", "--count=0"}, "--count needs"}}) {
-    try {
-      parse_arguments(command(), words).integer("count", 1, 1);
-      ADD_FAILURE() << wanted;
-    } catch (const UsageError& error) {
-      EXPECT_EQ(std::string(error.what()).find(wanted), 0u) << error.what();
-    }
+    EXPECT_THAT(crosstalk::testing::refusal_of<UsageError>(
+                    [&] { parse_arguments(command(), words).integer("count", 1, 1); }),
+                ::testing::StartsWith(wanted));
   }
 }
 
@@ -219,7 +211,7 @@ TEST(Console, AMessageIsShortWhateverStandsInIt) {
       print(console, name);
       const std::string text = err.str();
       EXPECT_LT(text.size(), 4200u);
-      EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1);
+      EXPECT_EQ(std::ranges::count(text, '\n'), 1);
     }
   }
 }
