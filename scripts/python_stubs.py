@@ -43,7 +43,8 @@ _A = TypeVar("_A")  #: the kind
 """
 
 #: What apply takes beside inputs and options of memories.
-KEYWORDS = {"form": "str | Any", "precision": "Literal[\"fp64\", \"fp32\", \"tf32\", \"bf16\"] | Any", "threads": "int | Any"}
+KEYWORDS = {"form": "str | Any", "precision": "Literal[\"fp64\", \"fp32\", \"tf32\", \"bf16\"] | Any", "threads": "int | Any",
+            "reset": "Any", "cu_seqlens": "Any"}
 READ = "tuple[_A, dict[str, _A]]"
 
 

@@ -13,6 +13,7 @@
 #include <numeric>
 #include <stdexcept>
 #include <type_traits>
+#include <unordered_set>
 
 #include "kernels/base/device/cuda_runtime.h"
 #include "kernels/base/error.h"
@@ -29,8 +30,8 @@ constexpr std::size_t most_segments = 64;
 constexpr std::int64_t most_numbers = std::int64_t{1}
                                       << 32;  // of an array, which are all looked at: half a minute
 
-const std::vector<std::string> kArrays = {"inputs", "tokens",    "labels",   "targets",
-                                          "target", "positions", "position", "segment"};
+const std::vector<std::string> kArrays = {"inputs",    "tokens",   "labels",  "targets", "target",
+                                          "positions", "position", "segment", "document"};
 
 /// The file that holds one of `names` of a split, SPLIT_NAME.npy or SPLIT/NAME.npy; empty if there is none.
 std::string find(const std::string& folder, int split, std::initializer_list<const char*> names) {
@@ -189,6 +190,17 @@ void TokenData::open(Part& part, const std::string& folder, int split, std::size
       refuse_files("{}: has the shape {}; it must be that of {}, {}", positions,
                    shape_text(part.positions->shape()), labels, shape_text(part.targets->shape()));
   }
+  if (const std::string document = find(folder, split, {"document"}); !document.empty()) {
+    if (part.positions)
+      refuse_files(
+          "{}: documents are cut out of rows that have labels at their tokens; {} is there: name the answers labels.npy, [N,T]",
+          document, positions);
+    part.document = opened(document, 2, "[N,T] (the number of the document of each token)", room);
+    if (part.document->shape() != part.tokens->shape())
+      refuse_files(
+          "{}: has the shape {}; numbers of documents stand beside the tokens of {}, so it must be {}",
+          document, shape_text(part.document->shape()), tokens, shape_text(part.tokens->shape()));
+  }
   const std::string segment = find(folder, split, {"segment"});
   if (segment.empty() || split == 0) return;
   std::size_t all = std::numeric_limits<std::size_t>::max();
@@ -206,6 +218,33 @@ void TokenData::open(Part& part, const std::string& folder, int split, std::size
     refuse_files("{}: names {} segments; at most {} are supported", segment, part.rows.size(), most_segments);
 }
 
+std::vector<std::int64_t> TokenData::cut(Part& part, std::int64_t row) {
+  std::vector<std::int64_t> room, lengths;
+  const TokenNumbers number = part.document->read(row * part.T, part.T, room);
+  std::unordered_set<std::int64_t> ended;
+  for (std::int64_t t = 0; t < part.T; ++t) {
+    const std::int64_t one = number[t];
+    if (one < 0)
+      refuse_files(
+          "{}: holds {} at [{}, {}]; the number of a document is at least 0 (padding: one of its own, without labels)",
+          part.document->path(), one, row, t);
+    if (t > 0 && one == number[t - 1]) {
+      ++lengths.back();
+      continue;
+    }
+    if (!ended.insert(one).second)
+      refuse_files("{}: holds {} at [{}, {}] again, behind another document; a document lies in one piece",
+                   part.document->path(), one, row, t);
+    lengths.push_back(1);
+  }
+  std::int64_t begin = row * part.T;
+  for (const std::int64_t length : lengths) {
+    part.documents.push_back({begin, length});
+    begin += length;
+  }
+  return lengths;
+}
+
 void TokenData::scan(Part& part, void* hash) {
   auto* state = static_cast<XXH3_state_t*>(hash);
   const auto add = [&](const auto& data) {
@@ -217,6 +256,17 @@ void TokenData::scan(Part& part, void* hash) {
   const std::int64_t block = std::max<std::int64_t>(1, (1 << 16) / std::max(part.T, part.slots));
   add(std::array{part.N, part.T});
   bool some_silent = false;
+  std::int64_t sequences = 0;
+  const auto count = [&](std::int64_t asked) {  // answers of the next sequence
+    if (asked == 0 && !some_silent) {
+      some_silent = true;
+      part.asking.resize(static_cast<std::size_t>(sequences));
+      std::iota(part.asking.begin(), part.asking.end(), 0);
+    }
+    if (asked > 0 && some_silent) part.asking.push_back(static_cast<std::int32_t>(sequences));
+    part.Q = std::max(part.Q, asked);
+    ++sequences;
+  };
   for (std::int64_t row = 0; row < part.N; ++row) {
     const std::int64_t in_block = row % block;
     if (in_block == 0) {
@@ -258,27 +308,50 @@ void TokenData::scan(Part& part, void* hash) {
         part.label_counts.resize(static_cast<std::size_t>(label) + 1);
       ++part.label_counts[static_cast<std::size_t>(label)];
     }
-    if (answers.empty() && !some_silent) {
-      some_silent = true;
-      part.asking.resize(static_cast<std::size_t>(row));
-      std::iota(part.asking.begin(), part.asking.end(), 0);
+    if (part.document) {
+      std::int64_t end = 0;
+      std::size_t i = 0;
+      const std::vector<std::int64_t> lengths = cut(part, row);
+      for (const std::int64_t length : lengths) {
+        const std::size_t before = i;
+        for (end += length; i < answers.size() && answers[i] < end;) i += 2;
+        count(static_cast<std::int64_t>(i - before) / 2);
+      }
+      add(lengths);
+    } else {
+      count(std::ssize(answers) / 2);
     }
-    if (!answers.empty() && some_silent) part.asking.push_back(static_cast<std::int32_t>(row));
-    part.Q = std::max<std::int64_t>(part.Q, std::ssize(answers) / 2);
     add(tokens);
     add(std::array{std::ssize(answers)});
     add(answers);
     if (part.segment) add(std::array{part.segment->numbers()[row]});
   }
+  if (!part.document) return;
+  std::map<std::int64_t, std::vector<std::int32_t>> kinds;  // of documents, from those of rows
+  for (std::int64_t i = 0; i < sequences && part.segment; ++i)
+    kinds[part.segment->numbers()[part.documents[static_cast<std::size_t>(i)].begin / part.T]].push_back(
+        static_cast<std::int32_t>(i));
+  part.rows = std::move(kinds);
+  part.document.reset();
+  part.N = sequences;
 }
 
 void TokenData::leave_out_silent_rows(Part& part) {
   if (part.Q == 0)
     refuse_files("{}: asks nothing, all its labels are below 0; give at least one sequence a label",
                  part.targets->path());
+  if (!part.documents.empty()) {
+    part.T = 0;
+    for (const TokenDocument& one : part.documents) {
+      const auto number = static_cast<std::int32_t>(&one - part.documents.data());
+      if (part.asking.empty() || std::binary_search(part.asking.begin(), part.asking.end(), number))
+        part.T = std::max(part.T, one.length);
+    }
+  }
   if (part.asking.empty()) return;
-  unused_.push_back(fmt::format("{} of the {} sequences of {} have no label and are left out",
-                                part.N - std::ssize(part.asking), part.N, part.tokens->path()));
+  unused_.push_back(fmt::format("{} of the {} {} of {} have no label and are left out",
+                                part.N - std::ssize(part.asking), part.N,
+                                part.documents.empty() ? "sequences" : "documents", part.tokens->path()));
   for (auto& [kind, rows] : part.rows)
     std::erase_if(rows, [&](std::int32_t row) {
       return !std::binary_search(part.asking.begin(), part.asking.end(), row);
@@ -353,6 +426,8 @@ TokensSpec TokenData::spec(int segment, const std::function<TokenNumbers(const v
     const std::vector<std::int32_t>* rows = part.asking.empty() ? nullptr : &part.asking;
     if (segment >= 0 && s > 0) rows = &part.rows.at(segments_.at(static_cast<std::size_t>(segment)));
     if (rows) out.rows = static_cast<const std::int32_t*>(place(rows->data()).at);
+    if (!part.documents.empty())
+      out.documents = static_cast<const TokenDocument*>(place(part.documents.data()).at);
     out.N = narrow<std::uint32_t>(rows ? std::ssize(*rows) : part.N, "task.folder: sequences of a file");
     out.T = narrow<std::int32_t>(part.T, "task.folder: tokens of a sequence");
     out.slots = narrow<std::int32_t>(part.slots, "task.folder: answers of a sequence");
@@ -366,16 +441,19 @@ TokensPart TokenData::row_of(Split split, std::int64_t row) const {
   const Part& part = parts_.at(static_cast<std::size_t>(split));
   const auto read = [&](const IntegerFile& file, std::int64_t n, std::int64_t least, std::int64_t most,
                         std::vector<std::int32_t>& room) -> TokenNumbers {
-    room.resize(static_cast<std::size_t>(n));
-    file.read_narrow(row * n, n, 4, least, most, room.data());
+    room.assign(static_cast<std::size_t>(n), static_cast<std::int32_t>(least));  // behind a document
+    const TokenDocument one =
+        part.documents.empty() ? TokenDocument{row * n, n} : part.documents[static_cast<std::size_t>(row)];
+    file.read_narrow(one.begin, one.length, 4, least, most, room.data());
     return {room.data(), 4, true};
   };
   TokensPart one;
   one.tokens = read(*part.tokens, part.T, 0, tokens_ - 1, rooms[0]);
-  one.targets = read(*part.targets, part.slots, -1, labels_ - 1, rooms[1]);
-  if (part.positions) one.positions = read(*part.positions, part.slots, 0, part.T - 1, rooms[2]);
+  const std::int64_t slots = part.documents.empty() ? part.slots : part.T;
+  one.targets = read(*part.targets, slots, -1, labels_ - 1, rooms[1]);
+  if (part.positions) one.positions = read(*part.positions, slots, 0, part.T - 1, rooms[2]);
   one.N = 1;
-  one.T = static_cast<std::int32_t>(part.T), one.slots = static_cast<std::int32_t>(part.slots);
+  one.T = static_cast<std::int32_t>(part.T), one.slots = static_cast<std::int32_t>(slots);
   return one;
 }
 
@@ -413,7 +491,7 @@ std::vector<TokenData::Piece> TokenData::pieces() const {
     all.push_back(
         {file.get(), file.get(), static_cast<std::size_t>(file->count() * width), width, least, most});
   };
-  const auto add_rows = [&](const std::vector<std::int32_t>& rows) {
+  const auto add_rows = [&](const auto& rows) {
     all.push_back({rows.data(), nullptr, rows.size() * sizeof(rows[0])});
   };
   for (const Part& part : parts_) {
@@ -422,6 +500,7 @@ std::vector<TokenData::Piece> TokenData::pieces() const {
     add(part.positions, 0, part.T - 1);
     for (const auto& [kind, rows] : part.rows) add_rows(rows);
     if (!part.asking.empty()) add_rows(part.asking);
+    if (!part.documents.empty()) add_rows(part.documents);
   }
   return all;
 }

@@ -94,7 +94,9 @@ class TokenData final : public GivenFiles {
  private:
   struct Part {
     std::unique_ptr<IntegerFile> tokens, targets, positions, segment;
+    std::unique_ptr<IntegerFile> document;  ///< until it was read
     std::int64_t N = 0, T = 0, slots = 0, Q = 0;
+    std::vector<TokenDocument> documents;  ///< rows of sequences below, where there are such
     std::map<std::int64_t, std::vector<std::int32_t>> rows;  ///< of each segment
     std::vector<std::int32_t> asking;  ///< rows with a label, where some have none; else empty
     std::vector<std::int64_t> label_counts;
@@ -117,6 +119,8 @@ class TokenData final : public GivenFiles {
   void open(Part& part, const std::string& folder, int split, std::size_t& room);
   void leave_out_silent_rows(Part& part);
   void scan(Part& part, void* hash);
+  /// The lengths of a row's documents, which are added to part.documents.
+  static std::vector<std::int64_t> cut(Part& part, std::int64_t row);
   std::vector<Piece> pieces() const;
   /// `place`: of a file, or of rows.
   TokensSpec spec(int segment, const std::function<TokenNumbers(const void* key)>& place) const;

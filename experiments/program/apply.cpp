@@ -1,6 +1,7 @@
 // crosstalk apply: one memory, forward and backward, on tensors from files.
 // SPDX-License-Identifier: Apache-2.0
 #include "models/apply_model.h"
+#include "models/documents.h"
 #include "models/rules/rule_memory.h"
 
 #include <fmt/format.h>
@@ -66,7 +67,8 @@ std::optional<Array> read_array(const fs::path& path) {
         fmt::format("apply: {}; inputs are little-endian float64 or float32 in C order", other.what()));
   }
   for (std::size_t i = 0; i < array.data.size(); ++i) {
-    if (!std::isfinite(array.data[i]))
+    const bool none = array.data[i] == -INFINITY && path.stem().string().rfind("log_decay", 0) == 0;
+    if (!std::isfinite(array.data[i]) && !none)
       throw UsageError(fmt::format("apply: {} holds {} at element {}; all must be finite", path.string(),
                                    array.data[i], i));
   }
@@ -78,6 +80,7 @@ struct Inputs {
   std::map<std::string, Array> arrays;
   std::vector<std::string> present;
   std::optional<Array> cotangent;
+  std::optional<Documents> documents;  ///< where the sequences hold several
 };
 
 std::vector<std::int64_t> wide(const std::vector<int>& dims) { return {dims.begin(), dims.end()}; }
@@ -126,14 +129,51 @@ std::vector<std::string> arrays_beside(const fs::path& folder, const std::vector
   return names;
 }
 
+/// Names of files beside inputs; a law may call an input of its own so.
+const std::vector<std::string> kResets = {"reset", "cu_seqlens"};
+
 /// What stands in the files goes into the equation, but for files of other names: says which.
 void warn_of_surplus(const Memory& kind, const fs::path& folder, Console& console) {
   std::vector<std::string> inputs = {"d_o"};
   for (const ApplyInput& input : apply_inputs(kind, {})) inputs.push_back(input.name);
-  const std::vector<std::string> surplus = arrays_beside(folder, inputs);
+  std::vector<std::string> known = inputs;
+  known.insert(known.end(), kResets.begin(), kResets.end());
+  const std::vector<std::string> surplus = arrays_beside(folder, known);
   if (!surplus.empty())
     print_warning(console, fmt::format("{} does not read {} in {}; its inputs are {}", kind.name,
                                        some_of(surplus), folder.string(), join(inputs, ", ", " and ")));
+}
+
+/// What reset.npy or cu_seqlens.npy says of a folder's sequences.
+std::optional<Documents> read_documents(const Memory& kind, const Inputs& inputs, const fs::path& folder) {
+  const int B = inputs.sizes.B, T = inputs.sizes.T;
+  std::optional<std::vector<std::int64_t>> reset;
+  for (const std::string& name : kResets) {
+    const fs::path path = folder / (name + ".npy");
+    std::error_code ignored;
+    if (inputs.arrays.count(name) != 0 || !fs::exists(path, ignored)) continue;
+    if (reset)
+      throw UsageError(
+          fmt::format("apply: {} and reset.npy both say where documents begin; keep one", path.string()));
+    try {
+      const NpyArray<std::int64_t> array = read_npy_integers(path.string());
+      const bool added = name == "cu_seqlens";
+      if (added ? array.shape.size() != 1 : array.shape != std::vector<std::int64_t>{B, T})
+        throw std::invalid_argument(
+            fmt::format("has shape {}; expected {}", shape_text(array.shape),
+                        added ? "[N + 1], N documents" : fmt::format("[B,T] = [{},{}]", B, T)));
+      reset = added ? reset_of(array.data, B, T) : array.data;
+      static_cast<void>(documents_of(*reset, B, T, false));
+    } catch (const std::exception& error) {
+      throw UsageError(fmt::format("apply: {}: {}", path.string(), error.what()));
+    }
+  }
+  if (!reset) return {};
+  bool starts = false;
+  for (const ApplyInput& input : apply_inputs(kind, inputs.sizes))
+    starts = starts || (part_of(input.shape, input.optional) == InputPart::start &&
+                        inputs.arrays.count(input.name) != 0);
+  return documents_of(*reset, B, T, starts);
 }
 
 /// Sizes from q, k and v, then every input against its shape.
@@ -189,6 +229,7 @@ Inputs read_inputs(const Memory& kind, const std::map<std::string, OptionValue>&
   const ApplySizes& s = inputs.sizes;
   inputs.cotangent = read_array(file("d_o"));
   if (inputs.cotangent) expect_shape(file("d_o"), *inputs.cotangent, {s.B, s.T, s.H, s.V}, "[B,T,H,V]");
+  inputs.documents = read_documents(kind, inputs, folder);
   return inputs;
 }
 
@@ -240,7 +281,9 @@ Array array_of(const Tensor<Real>& tensor, std::vector<std::int64_t> shape, Devi
 
 template <class Real>
 void fill(const Tensor<Real>& tensor, const Array& array, Device device) {
-  const std::vector<Real> host(array.data.begin(), array.data.end());
+  std::vector<Real> host(array.data.begin(), array.data.end());
+  // A decay of 0 is the least whole number whose exponential is 0: forms subtract such numbers.
+  std::replace(host.begin(), host.end(), static_cast<Real>(-INFINITY), Real(sizeof(Real) == 4 ? -105 : -746));
   if (device == Device::cuda) {
     cuda_copy_to_device(tensor.at(0), host.data(), host.size() * sizeof(Real));
   } else {
@@ -279,6 +322,76 @@ std::map<std::string, Array> compute(const Memory& kind, const Options& options,
       results["d_" + name] = {array.shape,
                               std::vector<double>(array.data.size(), 0)};  // o does not depend on it
     }
+  }
+  return results;
+}
+
+/// compute() of each document by itself, those of one length together: inputs are cut, results put where the documents stand.
+template <class Real>
+std::map<std::string, Array> compute_documents(const Memory& kind, const Options& options,
+                                               const Inputs& inputs, Device device, Precision products) {
+  const Documents& documents = *inputs.documents;
+  std::map<std::string, InputPart> parts = {{"o", InputPart::tokens}};
+  std::map<std::string, Array> results;
+  for (const ApplyInput& input : apply_inputs(kind, inputs.sizes))
+    parts["d_" + input.name] = part_of(input.shape, input.optional);
+  for (const auto& [name, array] : inputs.arrays)
+    if (inputs.cotangent) results["d_" + name] = {array.shape, std::vector<double>(array.data.size(), 0)};
+  std::int64_t before = 0;
+  for (const DocumentGroup& group : documents.groups) {
+    const auto n = static_cast<std::int64_t>(group.first.size());
+    const auto cut = [&](const Array& all, InputPart part) {
+      const std::int64_t rows = part == InputPart::tokens ? documents.T : 1,
+                         taken = rows > 1 ? group.length : 1;
+      const auto row = std::ssize(all.data) / (documents.B * rows);
+      Array some{all.shape, {}};
+      some.shape[0] = n;
+      if (part == InputPart::tokens) some.shape[1] = group.length;
+      for (const std::int64_t first : group.first) {
+        const auto from = all.data.begin() + (part == InputPart::tokens ? first : first / documents.T) * row;
+        some.data.insert(some.data.end(), from, from + taken * row);
+      }
+      return some;
+    };
+    Inputs one{inputs.sizes, {}, {}, {}, {}};
+    one.sizes.B = static_cast<int>(n), one.sizes.T = group.length;
+    for (const auto& [name, array] : inputs.arrays) {
+      const InputPart part = parts.at("d_" + name);
+      if (part == InputPart::start && !group.goes_on) continue;
+      one.arrays[name] = part == InputPart::shared ? array : cut(array, part);
+      if (std::count(inputs.present.begin(), inputs.present.end(), name) > 0) one.present.push_back(name);
+    }
+    if (inputs.cotangent) one.cotangent = cut(*inputs.cotangent, InputPart::tokens);
+    for (const auto& [name, array] : compute<Real>(kind, options, one, device, products)) {
+      const bool state = parts.count(name) == 0;
+      const InputPart part = state ? InputPart::start : parts.at(name);
+      Array& all = results[name];
+      if (all.data.empty()) {
+        all.shape = array.shape;
+        all.shape[0] = documents.B;
+        if (part == InputPart::tokens) all.shape[1] = documents.T;
+        all.data.resize(array.data.size() / static_cast<std::size_t>(n * (state ? 1 : group.length)) *
+                        static_cast<std::size_t>(documents.B * (state ? 1 : documents.T)));
+      }
+      if (part == InputPart::shared) {
+        std::transform(all.data.begin(), all.data.end(), array.data.begin(), all.data.begin(), std::plus<>());
+        continue;
+      }
+      const std::int64_t size = std::ssize(array.data) / n;
+      for (std::int64_t i = 0; i < n; ++i) {
+        const std::int64_t first = group.first[static_cast<std::size_t>(i)], b = first / documents.T;
+        if (state && documents.last[static_cast<std::size_t>(b)] != before + i) continue;
+        const auto from = array.data.begin() + i * size;
+        const auto to =
+            all.data.begin() + (part == InputPart::tokens ? first * (size / group.length) : b * size);
+        if (part == InputPart::each) {
+          std::transform(from, from + size, to, to, std::plus<>());
+        } else {
+          std::copy(from, from + size, to);
+        }
+      }
+    }
+    before += n;
   }
   return results;
 }
@@ -340,8 +453,11 @@ int run_apply(const Arguments& arguments, Console& console) {
     const Precision products = precision == "tf32"   ? Precision::tf32
                                : precision == "bf16" ? Precision::bf16
                                                      : Precision::full;
-    results = precision == "fp64" ? compute<double>(kind, options, inputs, chosen.device, Precision::full)
-                                  : compute<float>(kind, options, inputs, chosen.device, products);
+    const auto of = [&]<class Real>(Real, Precision rounded) {
+      return inputs.documents ? compute_documents<Real>(kind, options, inputs, chosen.device, rounded)
+                              : compute<Real>(kind, options, inputs, chosen.device, rounded);
+    };
+    results = precision == "fp64" ? of(double{}, Precision::full) : of(float{}, products);
   } catch (const OptionError& error) {
     throw UsageError(fmt::format("apply: {}: {}", error.key, error.what()));
   }
@@ -380,7 +496,8 @@ extern const Command apply_command = {
     "Checks a memory against your own code. The files go into the equation as they are: there is no\n"
     "hidden scale, normalisation, feature map or bias, and options switch them on. Reads q.npy\n"
     "[B,T,H,K], k.npy, v.npy [B,T,H,V] and the inputs that 'crosstalk describe MEMORY' lists\n"
-    "(float64 or float32, C order), optionally s0.npy [B,H,V,K]. Writes o.npy and each state as\n"
+    "(float64 or float32, C order), optionally s0.npy [B,H,V,K] and reset.npy [B,T], 1 where a document\n"
+    "begins (or cu_seqlens.npy, 0, ..., T): each is then calculated by itself. Writes o.npy and each state as\n"
     "state_NAME.npy; with d_o.npy also d_INPUT.npy, the gradients of sum(o * d_o).\n\n"
     "Examples:\n"
     "  crosstalk apply gated_delta --in tensors --out outputs\n"

@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "kernels/base/error.h"
+#include "models/documents.h"
 #include "models/rules/rule_memory.h"
 #include "python/core/plan.h"
 
@@ -182,9 +183,22 @@ nb::dict describe_memory(const std::string& name) {
   return all;
 }
 
+/// ([(length, goes_on, rows where its documents begin)], the last document of each sequence).
+nb::tuple documents(const nb::ndarray<const std::int64_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>& reset,
+                    bool starts) {
+  const auto B = static_cast<int>(reset.shape(0)), T = static_cast<int>(reset.shape(1));
+  const Documents found = documents_of({reset.data(), reset.data() + reset.size()}, B, T, starts);
+  nb::list groups;
+  for (const DocumentGroup& group : found.groups)
+    groups.append(nb::make_tuple(group.length, group.goes_on, group.first));
+  return nb::make_tuple(groups, found.last);
+}
+
 }  // namespace
 
 void bind_apply(nb::module_& m) {
+  m.def("documents", &documents, "reset"_a.noconvert(), "starts"_a);
+  m.def("reset_of", &reset_of, "cu_seqlens"_a, "B"_a, "T"_a);
   m.def("memories", [] {
     std::vector<std::string> names;
     for (const Memory& memory : all_memories()) names.push_back(memory.name);

@@ -392,19 +392,20 @@ def apply(
 @overload
 def apply(
     memory: str, q: Array = ..., k: Array = ..., v: _A = ..., *, form: str | Any = ...,
-    precision: Literal["fp64", "fp32", "tf32", "bf16"] | Any = ..., threads: int | Any = ..., **given: Unpack[Given],
+    precision: Literal["fp64", "fp32", "tf32", "bf16"] | Any = ..., threads: int | Any = ..., reset: Any = ...,
+    cu_seqlens: Any = ..., **given: Unpack[Given],
 ) -> tuple[_A, dict[str, _A]]: ...
 @overload
 def apply(
     memory: str, q: Array = ..., k: Array = ..., v: _A = ..., *, d_o: Array, d_state: Mapping[str, Array] | None = ...,
     form: str | Any = ..., precision: Literal["fp64", "fp32", "tf32", "bf16"] | Any = ..., threads: int | Any = ...,
-    **given: Unpack[Given],
+    reset: Any = ..., cu_seqlens: Any = ..., **given: Unpack[Given],
 ) -> tuple[_A, dict[str, _A], dict[str, _A]]: ...
 @overload
 def apply(
     memory: str, q: Array = ..., k: Array = ..., v: _A = ..., *, d_o: Array = ..., d_state: Mapping[str, Array],
     form: str | Any = ..., precision: Literal["fp64", "fp32", "tf32", "bf16"] | Any = ..., threads: int | Any = ...,
-    **given: Unpack[Given],
+    reset: Any = ..., cu_seqlens: Any = ..., **given: Unpack[Given],
 ) -> tuple[_A, dict[str, _A], dict[str, _A]]: ...
 @overload
 def task(

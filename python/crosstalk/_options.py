@@ -8,6 +8,7 @@ from typing import Any, Literal, Sequence, TypedDict
 class Shared(TypedDict, total=False):
     """Options of nearly every memory, and how it is calculated."""
 
+    cu_seqlens: Any
     d_dot: int | Any
     degree: int | Any
     denominator: bool | Any
@@ -21,6 +22,7 @@ class Shared(TypedDict, total=False):
     key_norm: Literal["none", "sum", "l2"] | Any
     nu: int | Any
     precision: Literal["fp64", "fp32", "tf32", "bf16"] | Any
+    reset: Any
     scale: float | Any
     threads: int | Any
 

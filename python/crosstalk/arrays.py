@@ -31,17 +31,25 @@ def flaws_of(name: str) -> int:
     return NOT_FINITE | (POSITIVE if name.startswith("log_decay") else ABOVE_ONE if name == "signed_decay" else 0)
 
 
-def flawed(name: str, x: np.ndarray[Any, Any], flaws: int) -> None:
-    """Raises what an equation would take without a word."""
+#: In place of log_decay = -inf, a decay of 0: the least whole numbers whose exponential is 0. Forms subtract such numbers.
+LEAST = {"float32": -105.0, "float64": -746.0}
+
+
+def mended(name: str, x: np.ndarray[Any, Any], flaws: int) -> Any:
+    """Raises what an equation would take without a word; None, or x with decays of 0 as numbers that every form takes."""
     flaws &= flaws_of(name)
     if flaws & NOT_FINITE:
-        raise ValueError(f"{name} holds {x[~np.isfinite(x)].flat[0]}; all must be finite")
+        wrong = ~np.isfinite(x)
+        if name.startswith("log_decay") and not flaws & POSITIVE and (x[wrong] == -np.inf).all():
+            return np.where(wrong, x.dtype.type(LEAST[str(x.dtype)]), x)
+        raise ValueError(f"{name} holds {x[wrong].flat[0]}; all must be finite")
     if flaws & POSITIVE:
         raise ValueError(
             f"{name} holds {x.max()}; a decay is given by its logarithm, which is 0 or negative (alpha = e^log_decay)"
         )
     if flaws & ABOVE_ONE:
         raise ValueError(f"{name} holds {np.abs(x).max()}; a decay with a sign lies between -1 and 1")
+    return None
 
 
 class Arrays:
@@ -71,17 +79,18 @@ class Arrays:
         given back then, and must stay as it is."""
         x = np.ascontiguousarray(x)
         flaws, borrowed = call.put(what, name, x, self.threads, borrow)
-        if flaws:
-            flawed(name, x, flaws)
+        other = mended(name, x, flaws) if flaws else None
+        if other is not None:
+            return Arrays.put(self, call, what, name, other, borrow)
         return x if borrowed else None
 
     def once(self, recipe: Any, inputs: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
         """(o, states) of a forward pass on the host, all of it in one call of the module."""
         dense = {name: self._dense(x) for name, x in inputs.items()}
         o, states, flaws = recipe.once(list(dense), [self._pointer(x) for x in dense.values()], self.threads)
-        for (name, x), flaw in zip(dense.items(), flaws or ()):
-            if flaw & flaws_of(name):
-                flawed(name, np.asarray(x), flaw)
+        other = {name: mended(name, np.asarray(x), flaw) for (name, x), flaw in zip(dense.items(), flaws or ()) if flaw & flaws_of(name)}
+        if other:
+            return self.once(recipe, {**inputs, **{name: self._shown(x) for name, x in other.items()}})
         return self._shown(o), {name: self._shown(state) for name, state in states.items()}
 
     def again(self, recipe: Any, names: list[str], result: tuple[Any, dict[str, Any]]) -> Any:

@@ -33,6 +33,7 @@ NAMES = {
     **{name: "labels" for name in ("labels", "label", "targets", "target")},
     **{name: "positions" for name in ("positions", "position")},
     "segment": "segment",
+    **{name: "document" for name in ("document", "documents", "document_ids", "doc_ids")},
     **{name: "mask" for name in ("attention_mask", "mask")},
     **{name: "padding" for name in ("padding_mask", "key_padding_mask", "pad_mask")},
     **{name: "lengths" for name in ("lengths", "length", "lens")},
@@ -90,6 +91,8 @@ def _tokens(where: str, given: dict[str, Any], labels: str) -> dict[str, Any]:
     if "positions" in given:
         if answers is None or labels != "given" or {"mask", "padding", "lengths"} & given.keys() or not there.all():
             raise ValueError(f"{where}: positions go with targets and with sequences of one length, without a mask and with labels='given'")
+        if "document" in given:
+            raise ValueError(f"{where}: documents are cut where labels stand at tokens, and there are positions; give labels [N,T]")
         return {"tokens": inputs, "positions": given["positions"], "targets": answers, **_segment(given)}
     if "lengths" in given:
         told = np.asarray(given["lengths"]).reshape(-1)
@@ -129,12 +132,21 @@ def _tokens(where: str, given: dict[str, Any], labels: str) -> dict[str, Any]:
                 f"{where}: all labels are the tokens at which they stand, as Hugging Face's models take them; here an answer stands "
                 "at the token before: --labels shift moves them"
             )
+    number = np.zeros_like(inputs)  # of each token's document
+    if "document" in given:
+        number = _whole(f"{where}: document", given["document"])
+        number = number.filled(0)[0] if isinstance(number, Rows) else number
+        if number.shape != inputs.shape:
+            raise ValueError(f"{where}: document has the shape {list(number.shape)}; expected that of the inputs, {list(inputs.shape)}")
+        number = np.where(there, number, number.max(axis=1, keepdims=True) + 1)  # padding is one of its own
     # Tokens to the front; a memory that goes on past the last label changes nothing.
     order = np.argsort(~there, axis=1, kind="stable")
-    there, inputs, out = (np.take_along_axis(x, order, axis=1) for x in (there, inputs, out))
+    there, inputs, out, number = (np.take_along_axis(x, order, axis=1) for x in (there, inputs, out, number))
     if labels != "given":
-        out = np.concatenate([np.where(there[:, 1:], out[:, 1:], NONE), np.full((len(out), 1), NONE)], axis=1)
-    return {"inputs": np.where(there, inputs, 0), "labels": np.where(there, out, NONE), **_segment(given)}
+        goes_on = there[:, 1:] & (number[:, 1:] == number[:, :-1])
+        out = np.concatenate([np.where(goes_on, out[:, 1:], NONE), np.full((len(out), 1), NONE)], axis=1)
+    documents = {"document": number} if "document" in given else {}
+    return {"inputs": np.where(there, inputs, 0), "labels": np.where(there, out, NONE), **documents, **_segment(given)}
 
 
 def _ours(where: str, part: Mapping[str, Any]) -> dict[str, Any]:

@@ -16,7 +16,8 @@ from jax.interpreters import mlir
 
 from .arrays import Arrays
 from .calls import ENDS, NOTHING, OF_O, OF_STATE, OUTPUT, Call, Kind
-from .memories import _kind_of, options_and_inputs, placed, threads_now
+from .documents import Documents
+from .memories import _kind_of, parts_of, options_and_inputs, placed, threads_now
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -179,13 +180,19 @@ def _memory_of(kind: Kind, names: tuple[str, ...], dtype: str) -> _Memory:
 
 
 def apply(
-    memory: str, *tensors: Any, form: str | Any = "automatic", precision: str | Any = None, **given: Unpack[Named]
+    memory: str,
+    *tensors: Any,
+    form: str | Any = "automatic",
+    precision: str | Any = None,
+    reset: Any = None,
+    cu_seqlens: Any = None,
+    **given: Unpack[Named],
 ) -> tuple[jax.Array, dict[str, jax.Array]]:
     """`ct.apply` on JAX's arrays: `(o, state)`, the same numbers to the bit, under jit, grad, vjp and vmap.
 
     float64 needs JAX's x64 (`jax.config.update("jax_enable_x64", True)`). Gradients go to every input, from o and from the states, once:
     second derivatives and forward mode are refused. What an equation would take without a word (NaN, a decay above 0) is said when
-    the memory is calculated, as an error of JAX's runtime.
+    the memory is calculated, as an error of JAX's runtime. `reset` and `cu_seqlens` decide shapes: under jit they are constants.
 
     >>> import jax
     >>> k, beta = jax.numpy.ones((1, 4, 1, 2)) / 2, jax.numpy.ones((1, 4, 1))
@@ -201,6 +208,14 @@ def apply(
             raise TypeError(f'{name} is {inputs[name].dtype}, and JAX makes {x.dtype} of it: jax.config.update("jax_enable_x64", True)')
     arrays = Arrays(1)
     kind = _kind_of(memory, arrays, taken, options, form, precision)
+    if reset is not None or cu_seqlens is not None:
+        parts = parts_of(memory, options, inputs)
+        B, T, *_ = taken["v"].shape
+        documents = Documents(int(B), int(T), reset, cu_seqlens, parts)
+        found: tuple[jax.Array, dict[str, jax.Array]] = documents.read(
+            taken, parts, lambda of: apply(memory, form=form, precision=precision, **of, **options)
+        )
+        return found
     function = _memory_of(kind, tuple(taken), arrays.kept)
     o, *states = function.differentiable(*taken.values())
     return o, dict(zip(function.ends, states))

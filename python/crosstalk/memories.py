@@ -9,8 +9,9 @@ from typing import Any, Mapping, Sequence
 import numpy as np
 
 from . import _core, again, checks
-from .arrays import Arrays, TorchArrays, arrays_of
+from .arrays import Arrays, CudaArrays, TorchArrays, arrays_of
 from .calls import ENDS, OF_O, OUTPUT, Call, forward
+from .documents import Documents, part_of
 
 _threads: int | None = None  # of apply; None: all that OpenMP gives
 _forked = False
@@ -360,6 +361,8 @@ def apply(
     form: str = "automatic",
     precision: str | None = None,
     threads: int | None = None,
+    reset: Any = None,
+    cu_seqlens: Any = None,
     **given: Any,
 ) -> Any:
     """One memory on given tensors: `(o, state)`, and with `d_o` or `d_state` gradients as a third.
@@ -369,7 +372,9 @@ def apply(
     states before the first token `s0` `[B,H,V,K]`. `state` holds the states after the last token by name ("S"). Gradients are those of `sum(o * d_o)`, and of
     `sum(state[NAME] * d_state[NAME])` for each state that `d_state` names, added. float64 is calculated in float64, float32 in
     float32 (`precision="tf32"` or `"bf16"` rounds the factors of products). Torch tensors give torch tensors, differentiable
-    once by every input, o and states alike. Tensors on a GPU (torch, or with `__cuda_array_interface__`) stay there: work is
+    once by every input, o and states alike. `reset` `[B,T]` is 1 where a document begins (or `cu_seqlens` `[N + 1]`, 0, ..., T, of one
+    sequence): documents are then calculated one by one, states handed in belong to the first of a sequence, unless it begins with a 1,
+    and `state` is that of the last. Tensors on a GPU (torch, or with `__cuda_array_interface__`) stay there: work is
     queued on torch's current stream, and nothing waits; values are not looked at there.
 
     >>> k = np.eye(4, dtype="float32").reshape(1, 4, 1, 4)                      # B = 1, T = 4, H = 1, K = 4
@@ -381,9 +386,17 @@ def apply(
     if again.is_compiling():
         from .autograd import uncompiled
 
-        return uncompiled(apply, memory, *tensors, d_o=d_o, d_state=d_state, form=form, precision=precision, threads=threads, **given)
+        return uncompiled(
+            apply, memory, *tensors, d_o=d_o, d_state=d_state, form=form, precision=precision, threads=threads, reset=reset,
+            cu_seqlens=cu_seqlens, **given,
+        )  # fmt: skip
     if tensors:
         given = placed(given, tensors)
+    if reset is not None and "reset" in _names(memory, _law(given)):  # an input that a law calls so
+        given, reset = {**given, "reset": reset}, None
+    if reset is not None or cu_seqlens is not None:
+        how = {"form": form, "precision": precision, "threads": threads}
+        return _by_documents(memory, given, reset, cu_seqlens, d_o, d_state, how)
     short = again.key_of(memory, given, form, precision) if d_o is None and d_state is None else None
     if short is not None:
         quick = again.known(short[0])
@@ -411,6 +424,31 @@ def apply(
     of_o = _given_back(arrays, {} if d_o is None else {"o": d_o}, {"o": o}, "d_o")
     of_states = _given_back(arrays, d_state or {}, state, "d_state")
     return o, state, call.backward(of_o.get("o"), of_states, list(checked))
+
+
+def parts_of(memory: str, options: Mapping[str, Any], inputs: Mapping[str, Any]) -> dict[str, str]:
+    """What each of these inputs is for, where documents are cut."""
+    return {name: part_of(letters, optional) for name, _, letters, optional in _inputs(memory, options, [1] * 6) if name in inputs}
+
+
+def _by_documents(
+    memory: str, given: Mapping[str, Any], reset: Any, cu_seqlens: Any, d_o: Any, d_state: Any, how: dict[str, Any]
+) -> Any:
+    options, inputs = options_and_inputs(memory, given)
+    arrays = arrays_of(inputs, 1)
+    if isinstance(arrays, CudaArrays):
+        raise TypeError("arrays on a GPU are cut at resets by torch alone: torch.as_tensor(x, device='cuda') makes tensors of them")
+    taken = inputs if isinstance(arrays, TorchArrays) else {name: arrays.given(name, x) for name, x in inputs.items()}
+    _kind_of(memory, arrays, taken, options, how["form"], how["precision"])  # says what is wrong with the whole
+    parts = parts_of(memory, options, inputs)
+    B, T, *_ = taken["v"].shape
+    documents = Documents(int(B), int(T), reset, cu_seqlens, parts)
+    if d_o is None and d_state is None:
+        return documents.read(taken, parts, lambda of: apply(memory, **of, **options, **how))
+    d_o = None if d_o is None else arrays.given("d_o", d_o)
+    d_state = None if d_state is None else {name: arrays.given(f"d_state[{name!r}]", d) for name, d in d_state.items()}
+    call = lambda of, d, ends: apply(memory, d_o=d, d_state=ends, **of, **options, **how)  # noqa: E731
+    return documents.gradients(taken, parts, call, d_o, d_state)
 
 
 def _law(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from torch import nn
 from . import _core, checks
 from .arrays import arrays_of
 from .autograd import differentiable
+from .documents import START, TOKENS, Documents
 from .memories import _plain, apply, threads_now
 
 if TYPE_CHECKING:
@@ -138,6 +139,8 @@ class Memory(nn.Module):
     Parameters have the names, shapes and initial values of layer `number` of the program's language model with that
     `seed`; without one they follow `torch.manual_seed`. `state` is a dict of tensors by name ("S"), or None at the start;
     memories that keep their keys and values, and layers that look back by a convolution or a shift, have none: it is then empty.
+    Of several documents in a sequence `reset` `[B,T]` (1 where one begins) or `cu_seqlens` lets each begin anew: state, convolutions,
+    shifts, rotations (`ct.apply` says more).
 
     >>> layer = ct.torch.Memory("gated_delta", 64, heads=4, key_norm="l2")
     >>> layer
@@ -190,8 +193,22 @@ class Memory(nn.Module):
         """Takes parameters by the program's names, each with `prefix` before it ("layers.1.")."""
         _load(self, self._names, weights, prefix)
 
-    def forward(self, x: torch.Tensor, state: Mapping[str, torch.Tensor] | None = None) -> Any:
+    def forward(
+        self, x: torch.Tensor, state: Mapping[str, torch.Tensor] | None = None, *, reset: Any = None, cu_seqlens: Any = None
+    ) -> Any:
+        if reset is not None or cu_seqlens is not None:
+            return self._by_documents(x, state, reset, cu_seqlens)
         return self._run(x, state, True)
+
+    @torch.compiler.disable  # type: ignore[untyped-decorator, unused-ignore]
+    def _by_documents(self, x: torch.Tensor, state: Mapping[str, torch.Tensor] | None, reset: Any, cu_seqlens: Any) -> Any:
+        self._check_shape(x)
+        state = state or {}
+        if state:
+            self._started(x, state)  # says what is wrong with the whole
+        parts = {"x": TOKENS, **dict.fromkeys(state, START)}
+        documents = Documents(int(x.shape[0]), int(x.shape[1]), reset, cu_seqlens, parts)
+        return documents.read({"x": x, **state}, parts, lambda of: self._run(of.pop("x"), of, True))
 
     def mixed(self, x: torch.Tensor) -> torch.Tensor:
         """y alone."""
@@ -200,8 +217,7 @@ class Memory(nn.Module):
 
     @torch.compiler.disable  # type: ignore[untyped-decorator, unused-ignore]
     def _run(self, x: torch.Tensor, state: Mapping[str, torch.Tensor] | None, ends: bool) -> Any:
-        if x.ndim != 3 or x.shape[-1] != self.width or 0 in x.shape:
-            raise ValueError(f"x has shape {list(x.shape)}; expected [B,T,width] = [B,T,{self.width}]")
+        self._check_shape(x)
         inputs = {"x": x, **{name: _at(self, here) for name, here in self._names.items()}}
         if state:
             inputs.update(self._started(x, state))
@@ -214,6 +230,10 @@ class Memory(nn.Module):
             )
         kind = self._kind(int(x.shape[0]), int(x.shape[1]), bool(state), ends and not self._refused, arrays.kept)
         return differentiable(kind, arrays, inputs)
+
+    def _check_shape(self, x: torch.Tensor) -> None:
+        if x.ndim != 3 or x.shape[-1] != self.width or 0 in x.shape:
+            raise ValueError(f"x has shape {list(x.shape)}; expected [B,T,width] = [B,T,{self.width}]")
 
     def _kind(self, B: int, T: int, starts: bool, ends: bool, dtype: str) -> _LayerKind:
         precision = "fp64" if dtype == "float64" else "fp32"

@@ -220,3 +220,23 @@ def test_fortran_order_is_read_as_it_is(tmp_path):
     a, b = (ct.task("tokens", folder=str(tmp_path / folder)).dataset(N) for folder in ("c", "fortran"))
     for x, y in zip(a, b):
         np.testing.assert_array_equal(x, y)
+
+
+@pytest.mark.parametrize("labels", ["next", "shift"])
+def test_a_document_has_no_answer_in_the_next_one(labels, tmp_path):
+    number = np.array([[4, 4, 4, 0, 0, 9, 9, 9]] * N)
+    source = splits(input_ids=IDS, document_ids=number, attention_mask=THERE.astype(int), **({"labels": IDS} if labels == "shift" else {}))
+    np.savez(tmp_path / "data.npz", **source)
+    found = write(tmp_path / "data.npz", tmp_path / "out", labels=labels)
+    last = np.concatenate([number[:, 1:] != number[:, :-1], np.ones((N, 1), bool)], axis=1)
+    follows = np.concatenate([THERE[:, 1:], np.zeros((N, 1), bool)], axis=1)
+    next_one = np.concatenate([IDS[:, 1:], IDS[:, :1]], axis=1)
+    np.testing.assert_array_equal(found["train_labels.npy"], np.where(THERE & follows & ~last, next_one, -100))
+    np.testing.assert_array_equal(found["train_document.npy"], np.where(THERE, number, 10))
+    task = ct.task("tokens", folder=str(tmp_path / "out"), order="file")
+    assert task.shape("train").T == 3
+    batch = next(iter(task.batches("train", 8)))
+    np.testing.assert_array_equal(batch.tokens[:3], [IDS[0, :3], [*IDS[0, 3:5], 0], IDS[0, 5:]])
+    with pytest.raises(ValueError, match="document has the shape"):
+        np.savez(tmp_path / "wrong.npz", **splits(inputs=IDS, labels=ANSWERS, document=number[:, 1:]))
+        write(tmp_path / "wrong.npz", tmp_path / "wrong")

@@ -116,3 +116,17 @@ def test_what_is_refused():
             ct.jax.apply("gated_delta", **{n: np.asarray(y) for n, y in x.items()})
     finally:
         jax.config.update("jax_enable_x64", True)
+
+
+def test_documents_are_those_of_apply_and_differentiable():
+    x, given_x, options = given("gated_delta")
+    reset = np.array([[0, 0, 1, 0, 1], [1, 1, 0, 0, 0]])
+    want_o, want, d = ct.apply("gated_delta", **x, reset=reset, d_o=np.ones_like(x["v"]))
+    o, state = jax.jit(lambda y: ct.jax.apply("gated_delta", **y, reset=reset))(given_x)
+    np.testing.assert_array_equal(o, want_o)
+    np.testing.assert_array_equal(state["S"], want["S"])
+    gradients = jax.grad(lambda y: ct.jax.apply("gated_delta", **y, reset=reset)[0].sum())(given_x)
+    for name, g in gradients.items():
+        np.testing.assert_allclose(g, d[name], rtol=1e-12, atol=1e-12)
+    with pytest.raises(TypeError, match="reset decides shapes, so that it must be known before jit"):
+        jax.jit(lambda y, r: ct.jax.apply("gated_delta", **y, reset=r)[0])(given_x, reset)

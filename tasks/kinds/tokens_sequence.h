@@ -32,15 +32,23 @@ struct TokenNumbers {
   }
 };
 
+/// A document inside a row of the file, a sequence of its own.
+struct TokenDocument {
+  std::int64_t begin = 0;  ///< of all numbers of the file
+  std::int64_t length = 0;
+};
+
 /// The sequences of one split, in memory of the device that draws.
 struct TokensPart {
-  TokenNumbers tokens;                 ///< [N,T]
-  TokenNumbers targets;                ///< [N,slots], below 0 = none
-  TokenNumbers positions;              ///< [N,slots], from 0, rising; absent: slot t is token t
-  const std::int32_t* rows = nullptr;  ///< [N] rows of the file that this part has; absent: all
+  TokenNumbers tokens;                       ///< [N,T]
+  TokenNumbers targets;                      ///< [N,slots], below 0 = none
+  TokenNumbers positions;                    ///< [N,slots], from 0, rising; absent: slot t is token t
+  const TokenDocument* documents = nullptr;  ///< what counts as a row below; absent: rows of the file
+  const std::int32_t* rows = nullptr;        ///< [N] rows that this part has; absent: all
   std::uint32_t N = 0;
-  std::int32_t T = 0, slots = 0;
-  std::int32_t Q = 0;  ///< the most answers of a sequence
+  std::int32_t T = 0;      ///< of a sequence, filled up where a document is shorter
+  std::int32_t slots = 0;  ///< of a row of the file
+  std::int32_t Q = 0;      ///< the most answers of a sequence
 };
 
 struct TokensSpec {
@@ -50,7 +58,7 @@ struct TokensSpec {
 
 CT_HD inline std::int32_t tokens_scratch_size(const TokensSpec&) { return 0; }
 
-/// Which row of its file sequence n is.
+/// Which row sequence n is.
 CT_HD inline std::int64_t tokens_row(const TokensSpec& spec, std::uint64_t data_seed, Split split,
                                      std::uint64_t n) {
   const TokensPart& part = spec.part[static_cast<std::uint32_t>(split)];
@@ -61,15 +69,18 @@ CT_HD inline std::int64_t tokens_row(const TokensSpec& spec, std::uint64_t data_
 }
 
 CT_HD inline void put_tokens(const TokensPart& part, std::int64_t row, const SequenceView& out) {
+  const TokenDocument whole = {row * part.T, part.T};
+  const TokenDocument one = part.documents ? part.documents[row] : whole;
   for (std::int32_t t = 0; t < part.T; ++t)
-    put_id(out, t, Role::pad, static_cast<std::int32_t>(part.tokens[row * part.T + t]));
-  const std::int64_t first = row * part.slots;
+    put_id(out, t, Role::pad, t < one.length ? static_cast<std::int32_t>(part.tokens[one.begin + t]) : 0);
+  const std::int64_t first = part.documents ? one.begin : row * part.slots;
+  const auto slots = part.documents ? static_cast<std::int32_t>(one.length) : part.slots;
   std::int64_t all = 0;
-  for (std::int32_t i = 0; i < part.slots; ++i) all += part.targets[first + i] >= 0;
+  for (std::int32_t i = 0; i < slots; ++i) all += part.targets[first + i] >= 0;
   const std::int64_t Q = all < out.shape.Q ? all : out.shape.Q;
   // Where fewer are wanted they spread evenly, and the last one stays.
   std::int64_t before = 0;
-  for (std::int32_t i = 0; i < part.slots; ++i) {
+  for (std::int32_t i = 0; i < slots; ++i) {
     const auto target = static_cast<std::int32_t>(part.targets[first + i]);
     if (target < 0) continue;
     const std::int64_t q = (++before * Q + all - 1) / all;

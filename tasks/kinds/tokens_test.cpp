@@ -312,6 +312,84 @@ TEST_F(Tokens, SequencesWithoutALabelAreLeftOut) {
   EXPECT_EQ(segments[1].sequences, 8);
 }
 
+// Documents of lengths 1, 2 and 5 in one row, 3 and 5 in the next, whatever their numbers; held or read row by row.
+TEST_F(Tokens, DocumentsOfASequenceAreSequencesOfTheirOwn) {
+  ExampleTokens files = example_tokens(7, 20, 8);
+  std::fill_n(files.labels.data.begin() + 3 * 8, 3, -100);  // a document that asks nothing
+  NpyArray<std::int64_t> document{{20, 8}, {}}, kinds{{20}, {}};
+  std::vector<std::pair<std::ptrdiff_t, int>> lie;  // where, and how long
+  for (std::int64_t row = 0; row < 20; ++row) {
+    const std::vector<int> lengths = row % 2 == 1 ? std::vector<int>{3, 5} : std::vector<int>{1, 2, 5};
+    std::ptrdiff_t at = row * 8;
+    for (std::size_t i = 0; i < lengths.size(); ++i) {
+      document.data.insert(document.data.end(), static_cast<std::size_t>(lengths[i]),
+                           i == 1 ? 0 : 7 + static_cast<std::int64_t>(i));
+      const auto first = files.labels.data.begin() + at;
+      if (std::any_of(first, first + lengths[i], [](std::int64_t label) { return label >= 0; }))
+        lie.emplace_back(at, lengths[i]);
+      at += lengths[i];
+    }
+    kinds.data.push_back(row % 2);
+  }
+  for (const std::string split : splits) {
+    put(split, files);
+    write_npy(file(split + "_document.npy"), document);
+    if (split != "train") write_npy(file(split + "_segment.npy"), kinds);
+  }
+  const TokenData held(folder_.path()), read(folder_.path(), 0);
+  EXPECT_EQ(held.content(), read.content());
+  ASSERT_EQ(held.unused().size(), 3u);
+  EXPECT_NE(held.unused()[0].find(fmt::format("{} of the 50 documents of", 50 - lie.size())),
+            std::string::npos);
+  const auto given = task({{"order", std::string("file")}});
+  ASSERT_EQ(given->sequences(Split::train), std::ssize(lie));
+  ASSERT_EQ(given->shape(Split::train).T, 5);
+  const SequenceShape shape = given->shape(Split::train);
+  SequenceBuffer buffer(*given, Split::train), same(*given, Split::train);
+  const TokensSpec spec = held.spec();
+  for (std::size_t n = 0; n < lie.size(); ++n) {
+    const SequenceView s = buffer.draw(5, n), other = same.draw(5, n + lie.size());
+    const TokensPart one = read.row_of(Split::train, tokens_row(spec, 5, Split::test, n));
+    put_tokens(one, 0, other);
+    const auto [at, length] = lie[n];
+    for (int t = 0; t < 5; ++t) {
+      EXPECT_EQ(s.tokens[t], t < length ? files.inputs.data[static_cast<std::size_t>(at + t)] : 0);
+      EXPECT_EQ(other.tokens[t], s.tokens[t]);
+    }
+    int q = 0;
+    for (int t = 0; t < length; ++t) {
+      const std::int64_t label = files.labels.data[static_cast<std::size_t>(at + t)];
+      if (label < 0) continue;
+      ASSERT_EQ(s.target[q], label);
+      ASSERT_EQ(other.target[q], label);
+      ASSERT_EQ(s.query_position[q++], t + 1);
+    }
+    for (; q < shape.Q; ++q) ASSERT_EQ(std::max(s.target[q], other.target[q]), -1);
+  }
+  const auto segments = given->segments(Split::test);
+  ASSERT_EQ(segments.size(), 2u);
+  EXPECT_EQ(segments[0].sequences + segments[1].sequences, std::ssize(lie));
+  EXPECT_LE(segments[1].sequences, 20);
+  for (const char* split : splits) {
+    std::filesystem::remove(file(std::string(split) + "_document.npy"));
+    if (std::string(split) != "train") std::filesystem::remove(file(std::string(split) + "_segment.npy"));
+  }
+  const auto refused = [&](std::vector<std::int64_t> shape_of, std::int64_t number, const std::string& why) {
+    std::int64_t size = shape_of[0] * shape_of[1];
+    NpyArray<std::int64_t> wrong{std::move(shape_of),
+                                 std::vector<std::int64_t>(static_cast<std::size_t>(size))};
+    wrong.data[0] = number;
+    wrong.data[4] = number;
+    write_npy(file("train_document.npy"), wrong);
+    const std::string message = refusal();
+    EXPECT_NE(message.find(file("train_document.npy")), std::string::npos) << message;
+    EXPECT_NE(message.find(why), std::string::npos) << message;
+  };
+  refused({20, 7}, 0, "it must be [20, 8]");
+  refused({20, 8}, -1, "holds -1 at [0, 0]; the number of a document is at least 0");
+  refused({20, 8}, 3, "holds 3 at [0, 4] again");
+}
+
 // An answer is told apart by what followed its token earlier.
 TEST_F(Tokens, WritesAreWhatFollowedAToken) {
   const auto given = task();
