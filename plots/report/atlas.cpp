@@ -171,6 +171,15 @@ AtlasCell cell_of(const RecordLine& line, const Metric& metric, const FigureOpti
   return cell;
 }
 
+/// The best of the shortcuts that the runs' task measured; NaN without one, and where one solves the task.
+double shortcut_of(const RecordList& results) {
+  double best = kNone;
+  for (const Record* record : results)
+    for (const auto& [name, value] : record->metrics)
+      if (name.starts_with("baseline_") && name.ends_with("_accuracy")) best = std::fmax(best, value);
+  return best < kSolvedAccuracy ? best : kNone;
+}
+
 }  // namespace
 
 std::string to_text(CellState state) {
@@ -179,6 +188,8 @@ std::string to_text(CellState state) {
       return "value";
     case CellState::at_chance:
       return "at chance";
+    case CellState::by_shortcut:
+      return "by shortcut";
     case CellState::diverged:
       return "diverged";
     case CellState::failed:
@@ -243,6 +254,7 @@ Atlas make_atlas(LabelledRecords& rows, const FigureOptions& options, const Repo
           if (std::isnan(column.chance) && column.metric.is_loss == std::string(name).ends_with("loss"))
             column.chance = metric_in(*record, name);
       if (column.metric.name == "test_bits_per_token") column.chance = kNone;  // of which nats are
+      if (column.metric.name == "test_accuracy") column.shortcut = shortcut_of(results_of(records));
       std::vector<RateWindow> windows;
       own.metric = column.metric.name;
       const FigureInput shown{records, prepared.styles, own, unsaid};
@@ -252,6 +264,9 @@ Atlas make_atlas(LabelledRecords& rows, const FigureOptions& options, const Repo
                records, [](const Record& record) { return learning_rate_of(record).value_or(0); },
                kLearningRate, Apart::label)) {
         AtlasCell cell = cell_of(line, column.metric, options, windows);
+        if (cell.state == CellState::value &&
+            cell.row.median <= column.shortcut + kChanceMargin * (1 - column.shortcut))
+          cell.state = CellState::by_shortcut;
         const std::size_t at = place.at(line.label);
         if (atlas.rows[at].mine) {
           RecordList others;

@@ -18,6 +18,8 @@ struct AtlasColumn {
       where;  ///< what its runs have in common: the task and what tells its settings apart
   Metric metric;
   double chance = kNone;  ///< its accuracy, or without one the loss of answering nothing
+  double shortcut =
+      kNone;  ///< the best accuracy of a rule that needs no memory of the kind (baseline_*_accuracy)
 };
 
 struct AtlasRow {
@@ -25,8 +27,8 @@ struct AtlasRow {
   bool bare = false, mine = false;  ///< bare: beside a row of the same label in its authors' layer
 };
 
-/// What became of a cell. Only `value` is a result.
-enum class CellState { value, at_chance, diverged, failed, missing, not_asked };
+/// What became of a cell. Only `value` is a result; by_shortcut: no better than a rule of baseline_*_accuracy.
+enum class CellState { value, at_chance, by_shortcut, diverged, failed, missing, not_asked };
 std::string to_text(CellState state);
 
 struct AtlasCell {
@@ -45,7 +47,7 @@ struct Atlas {
   std::vector<AtlasRow> rows;
   std::vector<std::vector<AtlasCell>> cells;  ///< of rows and columns
 
-  /// By which cells of a column are ranked: larger is better; those at chance and diverged share the last place, NaN has none.
+  /// By which cells of a column are ranked: larger is better; those at chance, by shortcut and diverged share the last place, NaN has none.
   double standing(std::size_t row, std::size_t column) const;
   /// Of two columns, over the rows that have both.
   RankCorrelation agreement(std::size_t a, std::size_t b) const;

@@ -53,7 +53,7 @@ Json facts_of(const AtlasCell& cell) {
 }
 
 std::string csv_of(const Atlas& atlas) {
-  std::string text = "row,label,memory,family,column,task,settings,metric,chance";
+  std::string text = "row,label,memory,family,column,task,settings,metric,chance,shortcut";
   const Json none = facts_of({});
   for (const auto& [key, value] : none.items()) text += fmt::format(",{}", key);
   for (std::size_t r = 0; r < atlas.rows.size(); ++r)
@@ -65,7 +65,8 @@ std::string csv_of(const Atlas& atlas) {
       for (const std::string& field : {row.label, row.base, row.memory, row.family, column.title, column.task,
                                        fmt::format("{}", fmt::join(settings, ";")), column.metric.name})
         fields.push_back(csv_field(field));
-      fields.push_back(std::isnan(column.chance) ? "" : fmt::format("{}", column.chance));
+      for (const double bound : {column.chance, column.shortcut})
+        fields.push_back(std::isnan(bound) ? "" : fmt::format("{}", bound));
       const Json facts = facts_of(atlas.cells[r][c]);
       for (const auto& [key, fact] : facts.items())
         fields.push_back(fact.is_string() ? csv_field(fact) : fact.is_null() ? "" : fact.dump());
@@ -102,7 +103,7 @@ Table table_of(const Atlas& atlas, const std::string& label) {
   for (const AtlasColumn& column : atlas.columns)
     metrics.push_back(fmt::format("{}: {}", mathtext_of(column.title), column.metric.axis));
   table.caption = fmt::format(
-      "Medians over seeds at the rate that was best on validation data, with their intervals.{} Cells at chance are no results; -- was not asked.",
+      "Medians over seeds at the rate that was best on validation data, with their intervals.{} Cells at chance, or no better than a shortcut, are no results; -- was not asked.",
       edges ? " $^*$: the best rate lies at the edge of its grid." : "");
   table.notes = fmt::format("{}.", fmt::join(metrics, ". "));
   table.label = label.empty() ? "tab:atlas" : label;
@@ -120,7 +121,8 @@ Json data_of(const Atlas& atlas, const ReportInput& input) {
                                {"where", column.where},
                                {"metric", plain_of(column.metric.axis)},
                                {"loss", column.metric.is_loss},
-                               {"chance", number(column.chance)}});
+                               {"chance", number(column.chance)},
+                               {"shortcut", number(column.shortcut)}});
   RecordList runs;
   for (std::size_t r = 0; r < atlas.rows.size(); ++r) {
     const AtlasRow& row = atlas.rows[r];
@@ -176,8 +178,8 @@ std::string count_text(const Atlas& atlas) {
       edges += cell.state == CellState::value && !cell.edge.empty();
     }
   std::vector<std::string> others;
-  for (const CellState state :
-       {CellState::at_chance, CellState::diverged, CellState::failed, CellState::missing})
+  for (const CellState state : {CellState::at_chance, CellState::by_shortcut, CellState::diverged,
+                                CellState::failed, CellState::missing})
     if (counts[state] > 0)
       others.push_back(fmt::format("{} {}", counts[state],
                                    state == CellState::missing ? "not yet trained" : to_text(state)));
@@ -220,8 +222,10 @@ std::string grid_text(const Atlas& atlas, const ReportInput& input) {
   head("Parameters", " class=\"n\"", "Of the whole model, in the first setting that was trained");
   for (const AtlasColumn& column : atlas.columns) {
     const auto summary = input.tasks.find(column.task);
-    head(fmt::format("{}<br><small>{}{}</small>", html(column.title), html(plain_of(column.metric.axis)),
-                     std::isnan(column.chance) ? "" : fmt::format("; chance {:.3g}", column.chance)),
+    head(fmt::format(
+             "{}<br><small>{}{}</small>", html(column.title), html(plain_of(column.metric.axis)),
+             (std::isnan(column.chance) ? "" : fmt::format("; chance {:.3g}", column.chance)) +
+                 (std::isnan(column.shortcut) ? "" : fmt::format("; shortcut {:.3g}", column.shortcut))),
          " class=\"n\"", summary == input.tasks.end() ? "" : summary->second);
   }
   text += "</tr></thead>\n<tbody>\n";
@@ -269,7 +273,7 @@ std::string page_of(const Atlas& atlas, const ReportInput& input) {
       "<section id=\"ranks\" aria-labelledby=\"ranks-heading\">\n<h2 id=\"ranks-heading\">Which settings say the same</h2>\n<p class=\"soft "
       "screen\" hidden><button type=\"button\" class=\"tool\" data-copy=\"rank-table\">Copy as CSV</button></p>\n<div class=\"scroll\"><table "
       "id=\"rank-table\"></table></div>\n<p class=\"soft\">Spearman's rank correlation of memories between two settings, its 95 % interval "
-      "(Bonett and Wright 2000) and the number of rows that have both, from four on. Cells at chance share the last rank.</p>\n</section>\n";
+      "(Bonett and Wright 2000) and the number of rows that have both, from four on. Cells at chance or by shortcut share the last rank.</p>\n</section>\n";
   body += provenance_text(records, input.study_file) + commands_text(input);
   body += fmt::format(
       "<details><summary>The table for a paper (LaTeX)</summary><pre id=\"atlas-tex\">{}</pre></details>\n</main>\n",

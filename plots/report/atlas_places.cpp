@@ -11,7 +11,9 @@ namespace crosstalk {
 
 double Atlas::standing(std::size_t row, std::size_t column) const {
   const AtlasCell& cell = cells[row][column];
-  if (cell.state == CellState::at_chance || cell.state == CellState::diverged) return -kInfinity;
+  if (cell.state == CellState::at_chance || cell.state == CellState::by_shortcut ||
+      cell.state == CellState::diverged)
+    return -kInfinity;
   if (cell.state != CellState::value) return kNone;
   return columns[column].metric.is_loss ? -cell.row.median : cell.row.median;
 }

@@ -109,8 +109,26 @@ TEST_F(AtlasTest, NothingButAResultIsShownAsOne) {
   EXPECT_THAT(
       text(std::nullopt),
       HasSubstr("2 of 6 cells have a result; 1 at chance, 1 diverged, 1 failed and 1 not yet trained"));
-  EXPECT_THAT(text(TableFormat::csv),
-              HasSubstr("\nchance,chance,chance,,mqar,mqar,task.name=mqar,test_accuracy,0.1,at chance,0.1,"));
+  EXPECT_THAT(
+      text(TableFormat::csv),
+      HasSubstr("\nchance,chance,chance,,mqar,mqar,task.name=mqar,test_accuracy,0.1,,at chance,0.1,"));
+}
+
+// A read that takes the newest value is right in half of the answers: no memory of what was asked.
+TEST_F(AtlasTest, NoBetterThanAShortcutIsNoResult) {
+  add_cell("gla", 4, 0.95), add_cell("newest", 4, 0.5), add_cell("more", 4, 0.55);
+  for (auto& [id, record] : records_) record.metrics["baseline_most_recent_accuracy"] = 0.5;
+  const Atlas atlas = make();
+  EXPECT_EQ(atlas.columns[0].shortcut, 0.5);
+  std::map<std::string, CellState> states;
+  for (std::size_t i = 0; i < atlas.rows.size(); ++i) states[atlas.rows[i].label] = atlas.cells[i][0].state;
+  EXPECT_EQ(states,
+            (std::map<std::string, CellState>{
+                {"gla", CellState::value}, {"newest", CellState::by_shortcut}, {"more", CellState::value}}));
+  EXPECT_THAT(text(std::nullopt), HasSubstr("2 of 3 cells have a result; 1 by shortcut."));
+  for (auto& [id, record] : records_)
+    record.metrics["baseline_most_recent_accuracy"] = 1;  // it solves the task
+  EXPECT_TRUE(std::isnan(make().columns[0].shortcut));
 }
 
 TEST_F(AtlasTest, BareAndPublishedAreTwoRows) {

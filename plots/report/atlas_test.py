@@ -97,7 +97,11 @@ def cells_again(runs):
         column = ", ".join([task] + [f"{key[5:]} = {run[key]}" for key in KEYS[task]])
         groups.setdefault((run["label"], run["model.layer"] == "bare", column), []).append(run)
     layered = {label for label, bare, _ in groups if not bare}
-    cells = {}
+    cells, shortcuts = {}, {}
+    for (_, _, column), of_cell in groups.items():
+        for value in (float(run[key]) for run in of_cell for key in run if key.startswith("baseline_") and key.endswith("_accuracy") and run[key]):
+            shortcuts[column] = max(value, shortcuts.get(column, 0))
+    shortcuts = {column: value for column, value in shortcuts.items() if value < 0.99}
     for (label, bare, column), of_cell in groups.items():
         rates = {}
         for run in of_cell:
@@ -111,9 +115,10 @@ def cells_again(runs):
         answers = float(chosen[0]["eval.sequences"]) * ANSWERS[column]
         noise = CHANCE_DEVIATIONS * math.sqrt(chance * (1 - chance) / answers)
         within = sum(value <= chance + noise for value in values)
+        least = shortcuts[column] + 0.02 * (1 - shortcuts[column]) if column in shortcuts else -1
         good = [rate for rate in sorted(rates) if statistics.median(float(run["test_accuracy"]) for run in rates[rate]) >= 0.9]
         cells[label + (" (bare)" if bare and label in layered else ""), column] = {
-            "state": "at chance" if 2 * within > len(values) else "value", "value": statistics.median(values),
+            "state": "at chance" if 2 * within > len(values) else "by shortcut" if statistics.median(values) <= least else "value", "value": statistics.median(values),
             "lo": values[0], "hi": values[-1], "n": len(values), "chance": chance, "learning_rate": best,
             "edge": "largest" if best == max(rates) else "smallest" if best == min(rates) else "",
             "rates_tried": len(rates), "rates_solved": len(good), "rate_from": good[0] if good else None,
@@ -157,7 +162,7 @@ def check_numbers(folder, data):
             check_quietly(got == want or (got is None and want == "") or (not isinstance(got, str) and got is not None and close(float(got), number(want))),
                           f"page, {bare}, {column['title']}, {name}: {got}, not {want}")
     print("ok: the page has the numbers of the CSV")
-    standing = {key: (-1 if cell["state"] == "at chance" else cell["value"]) for key, cell in again.items()}
+    standing = {key: (-1 if cell["state"] != "value" else cell["value"]) for key, cell in again.items()}
     for a, b, value, _, _, n in data["ranks"]:
         names = [data["columns"][c]["title"] for c in (a, b)]
         both = sorted({row for row, _ in again if all((row, name) in again for name in names)})
@@ -181,8 +186,8 @@ def check_mine(folder, data):
     differences = 0
     for place in data["places"]:
         column, mine = data["columns"][place["column"]]["title"], data["cells"][place["row"]][place["column"]]
-        standing = sorted((-1 if cell["state"] == "at chance" else cell["value"] for (row, of), cell in again.items() if of == column), reverse=True)
-        own = -1 if mine["state"] == "at chance" else mine["value"]
+        standing = sorted((-1 if cell["state"] != "value" else cell["value"] for (row, of), cell in again.items() if of == column), reverse=True)
+        own = -1 if mine["state"] != "value" else mine["value"]
         check_quietly(place["place"] == standing.index(own) + 1 and place["of"] == len(standing), f"place in {column}")
         for one in place["neighbours"]:
             cell, label = data["cells"][one["row"]][place["column"]], data["rows"][one["row"]]["label"]

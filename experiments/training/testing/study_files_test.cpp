@@ -27,6 +27,9 @@ Study read(const std::string& name, const std::vector<std::string>& sets = {}) {
   return read_study(kFolder / (name + ".toml"), options);
 }
 
+const std::vector<std::string> kExampleText = {"task.folder=" + testing::example_text_folder(),
+                                               "task.length=2"};
+
 /// d_dot by label (0 = none); -1 where it differs between runs.
 std::map<std::string, std::int64_t> d_dots(const Study& study) {
   std::map<std::string, std::int64_t> all;
@@ -44,10 +47,9 @@ TEST(StudyFiles, AllAreReadAndNamedLikeTheirFile) {
   for (const auto& entry : std::filesystem::directory_iterator(kFolder)) {
     if (entry.path().extension() != ".toml") continue;
     ++files;
-    StudyOptions options;
-    if (entry.path().stem() == "schlag2021_wikitext")  // its text is the user's
-      options.set = {"task.folder=" + testing::example_text_folder(), "task.length=2"};
-    const Study study = read_study(entry.path(), options);
+    const std::string name = entry.path().stem();
+    const bool of_user = name == "schlag2021_wikitext" || name == "text_kjv";  // whose text it is
+    const Study study = read(name, of_user ? kExampleText : std::vector<std::string>());
     EXPECT_EQ(study.name, entry.path().stem().string());
     EXPECT_FALSE(study.title.empty());
     for (const auto& run : study.runs) {
@@ -413,6 +415,10 @@ TEST(StudyFiles, AllMemoriesPublishedHasEveryLayerOfAuthors) {
     for (const auto& [task, tried] : tasks) EXPECT_GE(tried.size(), 5u) << name << " on " << task;
   }
   EXPECT_EQ(got, want);
+  std::set<std::string> text;
+  for (const auto& run : read("text_kjv", kExampleText).runs)
+    text.insert(run.config.get_string("memory.name"));
+  EXPECT_EQ(text, want);
 }
 
 }  // namespace
