@@ -477,6 +477,23 @@ def published_layers():
     return f"{len(best) - len(less)} of the {len(best)} answer at least .95 of 16 pairs. Of {', '.join(less[:-1])} and {less[-1]}"
 
 
+def recall_and_text():
+    """Spearman's rank correlation of accuracy on 32 pairs and bits a byte, each at its best rate."""
+    best = {}
+    for name, keep in (("all_memories_published.csv", lambda row: row["task.name"] == "mqar" and row["task.pairs"] == "32"), ("text_kjv.csv", bool)):
+        for row in filter(keep, rows(name)):
+            runs = best.setdefault(row["label"], {}).setdefault(name, [])
+            runs.append((float(row["eval_loss"] or "inf"), float(row["test_accuracy"] if name[0] == "a" else row["test_bits_per_token"])))
+    both = [[min(runs)[1] for runs in of.values()] for of in best.values() if len(of) == 2]
+
+    def ranks(values):
+        return [sum(other < value for other in values) + (sum(other == value for other in values) + 1) / 2 for value in values]
+    a, b = (ranks(values) for values in zip(*both))
+    middle = (len(both) + 1) / 2
+    product = sum((x - middle) * (y - middle) for x, y in zip(a, b))
+    return f"rank correlation {product / math.sqrt(sum((x - middle) ** 2 for x in a) * sum((y - middle) ** 2 for y in b)):.2f} (accuracy against bits; the figure adds its interval)"
+
+
 if __name__ == "__main__":
     maker = globals().get(sys.argv[1]) if len(sys.argv) == 2 else None
     if not callable(maker):

@@ -498,8 +498,8 @@ def task(
 ) -> Task: ...
 @overload
 def task(
-    name: Literal["text"], *, folder: str = ..., content: str = ..., length: int = ..., vocabulary: int = ...,
-    lanes: int = ..., eval_lanes: int = ..., eval_share: float = ..., test_share: float = ...,
+    name: Literal["text"], *, folder: str = ..., content: str = ..., length: int = ..., vocabulary: int = ..., lanes: int = ...,
+    eval_lanes: int = ..., eval_share: float = ..., test_share: float = ...,
 ) -> Task: ...
 @overload
 def task(
