@@ -377,7 +377,7 @@ Var<Real> LanguageMixer<Real>::parameter(const std::string& name, std::vector<in
 
 template <class Real>
 Variable<Real>* LanguageMixer<Real>::omega(int m) {
-  if (carried_ && graph.train() && target_.redraws)
+  if (piece() && graph.train() && target_.redraws)
     throw OptionError(
         "memory.favor_redraw",
         "memory.favor_redraw = \"every_forward\" draws the features anew in which the window before has "

@@ -197,7 +197,7 @@ std::string grid_text(const Atlas& atlas, const ReportInput& input) {
   std::string text =
       "<section id=\"grid\" aria-labelledby=\"grid-heading\">\n<h2 id=\"grid-heading\">What every memory can do</h2>\n"
       "<div class=\"tools screen\" hidden>\n<div><label for=\"filter\">Filter: words of a row</label><input id=\"filter\" type=\"search\" "
-      "autocomplete=\"off\"></div>\n<div><label for=\"family\">A token</label><select id=\"family\"><option value=\"\">any "
+      "autocomplete=\"off\"></div>\n<div><label for=\"family\">Family</label><select id=\"family\"><option value=\"\">any "
       "family</option>";
   std::set<std::string> families;
   for (const AtlasRow& row : atlas.rows) families.insert(row.family);

@@ -170,7 +170,7 @@ TEST(Verdict, OfATableIsTheTables) {
 TEST(Verdict, Names) {
   std::set<std::string> names;
   for (const Verdict verdict : verdicts()) names.insert(to_text(verdict));
-  EXPECT_EQ(names.size(), 11u);
+  EXPECT_EQ(names.size(), 12u);
   EXPECT_EQ(counted({{Verdict::at_chance, 2}, {Verdict::solved, 1}}),
             (std::vector<std::string>{"1 solved", "2 at chance"}));
 }

@@ -78,6 +78,7 @@ TEST(Pace, IsWithinAFactorOfThreeOfWhatStudiesTook) {
   std::vector<Sitting> all;
   for (const auto& entry : fs::directory_iterator(fs::path(CROSSTALK_SOURCE_DIR) / "results" / "published")) {
     if (!entry.path().string().ends_with(".provenance.csv")) continue;
+    if (entry.path().filename() == "text_kjv.provenance.csv") continue;  // its text is the user's
     const std::vector<Sitting> sittings = sittings_of(entry.path());
     all.insert(all.end(), sittings.begin(), sittings.end());
     // When it was trained sequences of 64 tokens took a form that was several times slower.
