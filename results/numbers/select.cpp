@@ -207,15 +207,24 @@ bool same_text(const std::string& a, const std::string& b) {
   return x && y && *x == *y;
 }
 
+namespace {
+
+/// "A, B" in pieces.
+std::vector<std::string> alternatives_of(const std::string& wanted) {
+  std::vector<std::string> all;
+  std::istringstream pieces(wanted);
+  for (std::string one; std::getline(pieces, one, ',');) all.push_back(trimmed(one));
+  return all;
+}
+
+}  // namespace
+
 bool matches(const std::string& value, const std::string& wanted) {
-  std::istringstream alternatives(wanted);
-  for (std::string one; std::getline(alternatives, one, ',');) {
-    one = trimmed(one);
-    if (one == value || fnmatch(one.c_str(), value.c_str(), 0) == 0) return true;
-    const auto a = number_in(one), b = number_in(value);
-    if (a && b && *a == *b) return true;
-  }
-  return false;
+  const auto b = number_in(value);
+  return std::ranges::any_of(alternatives_of(wanted), [&](const std::string& one) {
+    const auto a = number_in(one);
+    return one == value || fnmatch(one.c_str(), value.c_str(), 0) == 0 || (a && b && *a == *b);
+  });
 }
 
 namespace {
@@ -223,7 +232,7 @@ namespace {
 /// One entry of `where`; "none" among its alternatives takes records without the key, too (runs of another task, say).
 bool meets(const Record& record, const std::string& key, const std::string& wanted) {
   if (const auto value = field_text(record, key)) return matches(*value, wanted);
-  return fmt::format(",{},", wanted).find(",none,") != std::string::npos;
+  return std::ranges::count(alternatives_of(wanted), "none") > 0;
 }
 
 }  // namespace
@@ -307,15 +316,13 @@ void check_alternatives(const RecordList& records, const std::string& key, const
   if (values.empty())
     throw std::invalid_argument(fmt::format("--where {}={}: {}", key, wanted, unknown_to_all(records, key)));
   values = sorted_values(values);
-  std::istringstream alternatives(wanted);
-  for (std::string one; std::getline(alternatives, one, ',');) {
-    if (trimmed(one).empty() ||
-        std::ranges::any_of(values, [&](const std::string& value) { return matches(value, one); }) ||
+  for (const std::string& other : alternatives_of(wanted)) {
+    if (other.empty() ||
+        std::ranges::any_of(values, [&](const std::string& value) { return matches(value, other); }) ||
         std::ranges::any_of(records, [&](const Record* record) {
-          return !field_text(*record, key) && meets(*record, key, trimmed(one));
+          return !field_text(*record, key) && meets(*record, key, other);
         }))
       continue;
-    const std::string other = trimmed(one);
     const std::size_t sign = other.find('=');
     const bool condition =
         sign != std::string::npos && std::ranges::any_of(records, [&](const Record* record) {
@@ -326,7 +333,7 @@ void check_alternatives(const RecordList& records, const std::string& key, const
         condition
             ? fmt::format("a comma stands between values of {}; give another condition by itself: --where {}",
                           key, other)
-            : fmt::format("no record matches{}; there are {}{}", wanted == one ? "" : " " + other,
+            : fmt::format("no record matches{}; there are {}{}", wanted == other ? "" : " " + other,
                           key == "memory" ? "the labels " : "", fmt::join(values, ", "))));
   }
 }

@@ -194,6 +194,7 @@ TEST(ChooseRecords, NoneIsAlsoNoSuchKey) {
   };
   EXPECT_EQ(count("20"), 1U);
   EXPECT_EQ(count("20,none"), 2U);
+  EXPECT_EQ(count("20, none"), 2U);
   EXPECT_EQ(count("none"), 1U);
   EXPECT_EQ(count("*"), 2U);
   EXPECT_THAT(crosstalk::testing::refusal_of([&] {
