@@ -29,20 +29,6 @@ TEST(MlstmGates, AreThoseOfNoTokenAtTheStart) {
   }
 }
 
-TEST(MlstmOracle, EqualsTheUnstabilisedRecurrenceWhereThatIsSafe) {
-  Sequence s = random_sequence(no_options(), 8, 4, 3, 1);
-  s.in["log_decay"] = uniform_rows(8, 1, -1, 0, 2), s.in["log_input"] = uniform_rows(8, 1, -2, 2, 3);
-  Matrix state = zeros(3, 4), want;
-  Vector n(4, 0);
-  for (int t = 0; t < 8; ++t) {
-    const double f = std::exp(s.number("log_decay", t)), i = std::exp(s.number("log_input", t));
-    state = plus_outer(times(f, state), i, s.value(t), s.key(t));
-    n = plus(scaled(f, n), i, s.key(t));
-    want.push_back(scaled(1 / std::max(std::abs(dot(n, s.query(t))), 1.0), times(state, s.query(t))));
-  }
-  expect_close(read("mlstm", s), want);
-}
-
 TEST(Mlstm, GoesOnFromAStateWithoutItsScale) {
   Sequence s{.T = 1, .K = 1, .V = 1, .options = no_options(), .q = {{1}}, .k = {{1}}, .v = {{1}}};
   s.in["log_decay"] = s.in["log_input"] = {{0}}, s.in["s0"] = {{10}};

@@ -1,4 +1,4 @@
-// PaTH attention (Yang et al. 2025, arXiv 2505.16381): its oracle and its laws.
+// PaTH attention (Yang et al. 2025, arXiv 2505.16381): its laws.
 // SPDX-License-Identifier: Apache-2.0
 #include "models/mixers/language_options.h"
 #include "models/parts/look.h"
@@ -13,23 +13,6 @@ Vector reflected(const Sequence& s, int t, const Vector& x) {
   const Vector& w = s.row("path_key", t);
   return plus(x, -s.number("beta", t) * dot(w, x), w);
 }
-
-// The query walks back: it meets k_i, is reflected by H_i, meets k_{i-1}, ...
-Matrix path(const Sequence& s) {
-  Matrix o;
-  for (int i = 0; i < s.T; ++i) {
-    Vector q = s.query(i), logits(static_cast<std::size_t>(i) + 1);
-    for (int j = i; j >= 0; --j) {
-      logits.at(static_cast<std::size_t>(j)) = dot(q, s.key(j));
-      q = reflected(s, j, q);
-    }
-    o.push_back(softmax_average(logits, s.v, 0, s.V));
-  }
-  return o;
-}
-CROSSTALK_MEMORY_ORACLE(path, path);
-CROSSTALK_GATE_LAW(path, path_key, of_unit(silu_of(x.all("path_key")), x.channel));
-CROSSTALK_GATE_LAW(path, beta, x.option("beta_max") * sigmoid(x("beta")));
 
 Sequence with_path(const Options& options, std::uint64_t seed, double beta) {
   Sequence s = random_sequence(options, 7, 4, 3, seed);

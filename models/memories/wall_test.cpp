@@ -1,25 +1,10 @@
-// Wall attention (fla/layers/wall_attn.py): its oracle and its laws.
+// Wall attention (fla/layers/wall_attn.py): its laws.
 // SPDX-License-Identifier: Apache-2.0
 #include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::wall_test {
 namespace {
 
-// A cached key fades, channel by channel, with every token that follows it.
-Matrix wall(const Sequence& s) {
-  Matrix cache, o;
-  for (int t = 0; t < s.T; ++t) {
-    for (Vector& key : cache) key = elementwise(key, exponential(s.row("log_decay", t)));
-    if (!s.flag("strict")) cache.push_back(s.key(t));
-    Vector logits;
-    for (const Vector& key : cache) logits.push_back(dot(s.query(t), key));
-    if (s.flag("strict")) cache.push_back(s.key(t));
-    o.push_back(softmax_average(logits, s.v, 0, s.V));
-  }
-  return o;
-}
-CROSSTALK_MEMORY_ORACLE(wall, wall);
-CROSSTALK_GATE_LAW(wall, log_decay, log_sigmoid(x("forget")));
 CROSSTALK_HALF_LIFE(wall, 2074.55);
 
 TEST(WallGates, StartWithTheHalfLifeOfTheirSource) {
