@@ -7,12 +7,6 @@ namespace {
 
 CROSSTALK_HALF_LIFE(fox, 1.033);
 
-TEST(FoxOracle, OpenGateIsSoftmax) {
-  Sequence s = random_sequence(no_options(), 6, 4, 3, 1);
-  s.in["log_decay"] = constant_rows(6, 1, 0);
-  expect_close(read("fox", s), read("softmax", s));
-}
-
 TEST(FoxOracle, ShutGateForgetsAllTokensBefore) {
   Sequence s = random_sequence(no_options(), 6, 4, 3, 2);
   s.in["log_decay"] = constant_rows(6, 1, 0);

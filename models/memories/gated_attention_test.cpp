@@ -5,14 +5,6 @@
 namespace crosstalk::checks::gated_attention_test {
 namespace {
 
-TEST(GatedAttentionOracle, OpenGatesAreSoftmaxAndShutOnesReadNothing) {
-  Sequence s = random_sequence(no_options(), 6, 4, 3, 1);
-  s.in["gate"] = constant_rows(6, 3, 1);
-  expect_close(read("gated_attention", s), read("softmax", s));
-  s.in["gate"] = constant_rows(6, 3, 0);
-  expect_close(read("gated_attention", s), zeros(6, 3));
-}
-
 TEST(GatedAttentionOracle, AGateBelongsToTheTokenThatAsks) {
   Sequence s = random_sequence(no_options(), 6, 4, 3, 2);
   s.in["gate"] = constant_rows(6, 3, 1);

@@ -8,27 +8,6 @@ namespace {
 CROSSTALK_HALF_LIFE(log_linear_attention, 49.22);
 CROSSTALK_START(log_linear_attention, write, "one", 9.016, 0);
 
-TEST(LogLinearAttentionGates, StartAsTheirSource) {  // e^A = 1 .. 4 (published: 3.2, 9.9, 31, 99, 306)
-  const DecayStart start =
-      decay_start(input_at_start("log_linear_attention", "log_decay", {}, 4, 16, 0, 5000), true);
-  EXPECT_NEAR(start.median(), 31, 2);
-  EXPECT_NEAR(start.quantile(0.05), 3.2, 0.2);
-  EXPECT_NEAR(start.quantile(0.95), 306, 15);
-}
-
-TEST(LogLinearAttentionOracle, EqualGatesAreMamba2) {
-  Sequence s = random_sequence(no_options(), 21, 4, 3, 9);
-  s.in["log_decay"] = uniform_rows(21, 1, -1, 0, 2), s.in["level_gate"] = constant_rows(21, 16, 1);
-  s.in["step"] = uniform_rows(21, 1, 0, 1, 3);
-  expect_close(read("log_linear_attention", s), read("mamba2", s));
-}
-
-TEST(LogLinearAttentionOracle, EqualGatesAreSimpleGla) {
-  Sequence s = random_sequence(no_options(), 21, 4, 3, 1);
-  s.in["log_decay"] = uniform_rows(21, 1, -1, 0, 2), s.in["level_gate"] = constant_rows(21, 16, 1);
-  expect_close(read("log_linear_attention", s), read("simple_gla", s));
-}
-
 // Token 13 = 8 + 4 + 1: itself, then tokens 12, 8 to 11, and 0 to 7.
 TEST(LogLinearAttentionOracle, LevelsAreTheDigitsOfATokensNumber) {
   Sequence s = random_sequence(no_options(), 14, 1, 1, 3);

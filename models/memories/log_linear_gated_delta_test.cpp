@@ -16,13 +16,5 @@ TEST(LogLinearGatedDeltaOracle, EqualGatesAreGatedDelta) {
   expect_close(read("log_linear_gated_delta", s), read("gated_delta", s));
 }
 
-TEST(LogLinearGatedDeltaOracle, WithoutErasingIsLogLinearAttention) {
-  Sequence s = random_sequence(no_options(), 12, 12, 3, 4);
-  for (int t = 0; t < 12; ++t) s.k[static_cast<std::size_t>(t)] = unit(12, t);  // no key is written twice
-  s.in["log_decay"] = uniform_rows(12, 1, -1, 0, 5), s.in["beta"] = constant_rows(12, 1, 1);
-  s.in["level_gate"] = uniform_rows(12, 16, 0, 1, 6);
-  expect_close(read("log_linear_gated_delta", s), read("log_linear_attention", s));
-}
-
 }  // namespace
 }  // namespace crosstalk::checks::log_linear_gated_delta_test

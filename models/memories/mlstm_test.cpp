@@ -8,13 +8,6 @@ namespace {
 
 CROSSTALK_HALF_LIFE(mlstm, 14.27);
 
-TEST(MlstmGates, StartWithTheHalfLivesOfTheirSource) {
-  const std::vector<double> log_f = input_at_start("mlstm", "log_decay", {}, 4, 16, 0, 1);
-  ASSERT_EQ(log_f.size(), 4u);
-  const double lives[] = {14.3, 38.2, 103, 280};
-  for (std::size_t h = 0; h < 4; ++h) EXPECT_NEAR(std::log(2.0) / -log_f[h], lives[h], 0.005 * lives[h]);
-}
-
 // The weights of the gates start at 0: every token has these half-lives, whatever it is.
 TEST(MlstmGates, AreThoseOfNoTokenAtTheStart) {
   for (const bool drawn : {false, true}) {

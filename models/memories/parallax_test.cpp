@@ -5,12 +5,6 @@
 namespace crosstalk::checks::parallax_test {
 namespace {
 
-TEST(ParallaxOracle, WithoutASecondQueryItIsSoftmax) {
-  Sequence s = random_sequence(no_options(), 6, 4, 3, 1);
-  s.in["second_query"] = zeros(6, 4);
-  expect_close(read("parallax", s), read("softmax", s));
-}
-
 TEST(ParallaxOracle, AConstantValueIsReadWhateverTheQueries) {
   Sequence s = random_sequence(no_options(), 6, 4, 3, 2);
   s.in["second_query"] = normal_rows(6, 4, 7);

@@ -24,11 +24,5 @@ TEST(PathFoxOracle, OpenGatesArePath) {
   expect_close(read("path_fox", s), read("path", s));
 }
 
-TEST(PathFoxOracle, WithoutBetaItIsFox) {
-  Sequence s = random_path(2);
-  s.in["beta"] = constant_rows(7, 1, 0);
-  expect_close(read("path_fox", s), read("fox", s));
-}
-
 }  // namespace
 }  // namespace crosstalk::checks::path_fox_test

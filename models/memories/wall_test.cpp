@@ -7,16 +7,6 @@ namespace {
 
 CROSSTALK_HALF_LIFE(wall, 2074.55);
 
-TEST(WallGates, StartWithTheHalfLifeOfTheirSource) {
-  EXPECT_NEAR(decay_start(input_at_start("wall", "log_decay"), true).median(), 2068, 100);
-}
-
-TEST(WallOracle, OpenGatesAreSoftmax) {
-  Sequence s = random_sequence(no_options(), 6, 4, 3, 1);
-  s.in["log_decay"] = constant_rows(6, 4, 0);
-  expect_close(read("wall", s), read("softmax", s));
-}
-
 // A faded token is not forgotten, as in FoX: its logit goes to 0, that of any key orthogonal to the query.
 TEST(WallOracle, ShutGatesReadTheAverageOfWhatCameBefore) {
   Sequence s = random_sequence(no_options(), 5, 4, 3, 2);
