@@ -5,7 +5,6 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <chrono>
 #include <csignal>
@@ -22,6 +21,7 @@
 #include "results/store/claims.h"
 #include "results/store/live.h"
 #include "results/store/store.h"
+#include "results/test_records.h"
 
 namespace crosstalk {
 namespace {
@@ -74,15 +74,11 @@ namespace fs = std::filesystem;
 class SessionTest : public testing::Test {
  protected:
   void SetUp() override {
-    std::string name = (fs::temp_directory_path() / "crosstalk_session_XXXXXX").string();
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    folder_ = name;
     script = {};
     std::ofstream(folder_ / "s.toml") << "[study]\nname = \"s\"\nseeds = [1, 2, 3, 4, 5]\n[base]\n"
                                          "task.name = \"recall\"\ntask.associations = 4\nmodel.d_key = 4\n"
                                          "[memories.linear]\nname = \"linear_attention\"\n";
   }
-  void TearDown() override { fs::remove_all(folder_); }
 
   fs::path store() const { return folder_ / "store"; }
 
@@ -103,7 +99,8 @@ class SessionTest : public testing::Test {
     return code;
   }
 
-  fs::path folder_;
+  crosstalk::testing::TemporaryFolder made_;
+  const fs::path folder_ = made_.path();
   std::string out_, err_;
 };
 
