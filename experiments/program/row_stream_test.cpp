@@ -38,7 +38,7 @@ Record record_of(int n) {
   return record;
 }
 
-class RowStreamTest : public testing::Test {
+class RowStreamTest : public ::testing::Test {
  protected:
   void SetUp() override {
     for (const char* store : {"a", "b"}) {

@@ -71,7 +71,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-class SessionTest : public testing::Test {
+class SessionTest : public ::testing::Test {
  protected:
   void SetUp() override {
     script = {};
@@ -258,7 +258,7 @@ TEST_F(SessionTest, ADeafTrainerIsLeftAfterTheGrace) {
         script.deaf = true;
         call({"run", "--time-limit", "0.3", "--grace", "0.3"});
       },
-      testing::ExitedWithCode(exit_stopped), "");
+      ::testing::ExitedWithCode(exit_stopped), "");
 }
 
 TEST_F(SessionTest, TimeLimitsAreChecked) {

@@ -21,7 +21,7 @@
 namespace crosstalk {
 namespace {
 
-class Checkpoint : public testing::Test {
+class Checkpoint : public ::testing::Test {
  protected:
   void SetUp() override { testing::spill(store_ / "store.json", "{}"); }
   /// What would be used.

@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-class WeightsTest : public testing::Test {
+class WeightsTest : public ::testing::Test {
  protected:
   void SetUp() override { const StoreWriter writer(store_); }
   testing::TemporaryFolder folder_;

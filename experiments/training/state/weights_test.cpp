@@ -40,7 +40,7 @@ Kept train_keeping(const std::vector<Run>& runs, int pack = 0) {
   return {std::move(client.records), std::move(client.npz)};
 }
 
-class WeightsFiles : public testing::Test {
+class WeightsFiles : public ::testing::Test {
  protected:
   std::string file(const std::string& npz) const {
     const fs::path path = folder_ / "w.npz";

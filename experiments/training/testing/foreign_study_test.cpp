@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-class ForeignStudy : public testing::Test {
+class ForeignStudy : public ::testing::Test {
  protected:
   void SetUp() override {
     write("mine.py", "class Mine: pass\n");
