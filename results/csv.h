@@ -3,7 +3,6 @@
 #pragma once
 #include <charconv>
 #include <cstdint>
-#include <filesystem>
 #include <functional>
 #include <optional>
 #include <string>

@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <optional>
 #include <set>
-#include <sstream>
 
 #include "experiments/common/exit_codes.h"
 #include "experiments/common/stores.h"

@@ -122,19 +122,6 @@ TEST_F(SessionTest, RunsThatTrainAreSeenInTheStoreUntilTheyEnd) {
   EXPECT_FALSE(fs::exists(store() / "live"));
 }
 
-TEST_F(SessionTest, TrainsWhatIsMissingOnce) {
-  EXPECT_EQ(call({"run"}), exit_done) << err_;
-  EXPECT_EQ(script.trained.size(), 5u);
-  EXPECT_EQ(out_, store().string() + "\n");
-  EXPECT_NE(err_.find("trained 5 runs"), std::string::npos) << err_;
-  EXPECT_EQ(call({"run"}), exit_done);
-  EXPECT_EQ(script.trained.size(), 0u);
-  EXPECT_NE(err_.find("nothing to train"), std::string::npos) << err_;
-  EXPECT_EQ(call({"run", "--set", "seeds=5,6"}), exit_done);
-  EXPECT_EQ(script.trained.size(), 1u);
-  EXPECT_EQ(read_store(store()).records.size(), 6u);
-}
-
 TEST_F(SessionTest, WhatAnotherProcessLeavesIsFoundWhileOtherRunsWait) {
   bool looked = false;
   script.before = [&](const std::vector<const crosstalk::Run*>& runs, TrainingClient& client) {
@@ -237,17 +224,6 @@ TEST_F(SessionTest, AWorkerOnABrokenDeviceLeaves) {
   EXPECT_EQ(call_program({"work", "--device", "cpu", store().string()}), exit_some_failed);
   EXPECT_EQ(script.trained.size(), 4u);
   EXPECT_NE(err_.find("10 runs failed"), std::string::npos) << err_;
-}
-
-TEST_F(SessionTest, ASignalStopsAndTheSameCommandGoesOn) {
-  script.signal_after = 2;
-  EXPECT_EQ(call({"run"}), exit_stopped);
-  EXPECT_EQ(script.trained.size(), 2u);
-  EXPECT_NE(err_.find("stopped by SIGTERM after 2 of 5 runs"), std::string::npos) << err_;
-  EXPECT_EQ(out_, "");
-  script.signal_after = 1000;
-  EXPECT_EQ(call({"run"}), exit_done);
-  EXPECT_EQ(script.trained.size(), 3u);
 }
 
 TEST_F(SessionTest, ADeafTrainerIsLeftAfterTheGrace) {

@@ -1,6 +1,5 @@
 // One of several worker processes.
 // SPDX-License-Identifier: Apache-2.0
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <cstdio>

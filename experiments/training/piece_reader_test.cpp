@@ -4,7 +4,6 @@
 
 #include "experiments/training/pack.h"
 #include "experiments/training/testing/training_fixture.h"
-#include "kernels/base/error.h"
 #include "results/test_refusal.h"
 
 namespace crosstalk::checks {

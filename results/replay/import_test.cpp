@@ -5,10 +5,8 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <sstream>
-#include <stdexcept>
 
 #include "results/export.h"
 #include "results/numbers/select.h"

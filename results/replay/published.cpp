@@ -7,12 +7,9 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cmath>
-#include <limits>
 #include <set>
 #include <sstream>
 #include <stdexcept>
-#include <tuple>
 
 #include "results/csv.h"
 #include "results/numbers/select.h"

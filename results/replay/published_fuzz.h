@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cstdlib>
-#include <map>
 #include <stdexcept>
 #include <string_view>
 

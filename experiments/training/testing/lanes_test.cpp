@@ -6,7 +6,6 @@
 #include <cmath>
 
 #include "experiments/training/testing/training_fixture.h"
-#include "kernels/base/error.h"
 #include "kernels/testing/cuda_test.h"
 #include "models/memory.h"
 #include "results/test_refusal.h"

@@ -7,7 +7,6 @@
 
 #include "experiments/study/schema.h"
 #include "experiments/study/study.h"
-#include "kernels/base/error.h"
 #include "results/test_refusal.h"
 
 namespace crosstalk {

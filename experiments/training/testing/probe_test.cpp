@@ -3,7 +3,6 @@
 #include <cmath>
 
 #include "experiments/training/testing/training_fixture.h"
-#include "kernels/base/error.h"
 #include "results/numbers/probe_theory.h"
 #include "results/test_refusal.h"
 
