@@ -137,6 +137,11 @@ std::string span(std::int64_t min, std::int64_t max) {
   return min == max ? fmt::format("{}", min) : fmt::format("{}..{}", min, max);
 }
 
+std::string unquoted(const OptionValue& value) {
+  const auto* text = std::get_if<std::string>(&value);
+  return text == nullptr ? to_text(value) : *text;
+}
+
 nlohmann::json to_json(const OptionValue& value) {
   return std::visit([](const auto& v) { return nlohmann::json(v); }, value);
 }

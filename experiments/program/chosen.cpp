@@ -27,10 +27,7 @@ std::string same_for_equal(const std::string& text) {
   return number ? fmt::format("{}", *number) : text;
 }
 
-std::string text_of_value(const OptionValue& value) {
-  const auto* text = std::get_if<std::string>(&value);
-  return text != nullptr ? *text : same_for_equal(to_text(value));
-}
+std::string text_of_value(const OptionValue& value) { return same_for_equal(unquoted(value)); }
 
 std::string value_in(const Options& config, const std::string& key) {
   return config.has(key) ? text_of_value(config.at(key)) : "";

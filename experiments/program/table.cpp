@@ -50,8 +50,7 @@ int run_table(const Arguments& arguments, Console& console) {
     const OptionSpec* option = find_option(default_schema(), config_text(record, "task.name").value_or(""),
                                            config_text(record, "memory.name").value_or(""), key);
     if (option == nullptr) return std::nullopt;
-    const auto* words = std::get_if<std::string>(&option->default_value);
-    return words != nullptr ? *words : crosstalk::to_text(option->default_value);
+    return unquoted(option->default_value);
   };
   const LabelledRecords rows =
       rows_to_draw({arguments.positional.begin() + 1, arguments.positional.end()}, arguments, console);

@@ -49,7 +49,6 @@ TEST(Published, TheFileIsWhole) {
                                    "favor64_delta", "linear_delta", "tanh_fwm"}));
   EXPECT_EQ(find(points, 1, "softmax", 40).d_dot, 0);
   EXPECT_EQ(find(points, 1, "linear", 200).loss, 0.34256673);
-  EXPECT_EQ(find(points, 1, "linear", 200).best_loss, 0.34195828);
   EXPECT_EQ(find(points, 1, "linear", 200).steps, 2400);
   EXPECT_EQ(find(points, 2, "dpfp1_delta", 100).loss, 8.620099e-05);
   EXPECT_EQ(find(points, 2, "dpfp1_delta", 100).d_dot, 128);
