@@ -9,7 +9,6 @@
 #include <sstream>
 
 #include "kernels/base/text/names.h"
-#include "results/printable.h"
 
 namespace crosstalk::program {
 namespace {

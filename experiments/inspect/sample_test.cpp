@@ -6,7 +6,6 @@
 
 #include <filesystem>
 #include <fstream>
-#include <stdexcept>
 
 #include "kernels/base/text/npy.h"
 #include "results/test_records.h"

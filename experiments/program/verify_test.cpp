@@ -6,7 +6,6 @@
 
 #include <cmath>
 
-#include "experiments/study/study.h"
 #include "experiments/training/state/record_of.h"
 #include "results/store/record_io.h"
 #include "results/test_refusal.h"

@@ -9,7 +9,6 @@
 #include <cmath>
 #include <ctime>
 #include <limits>
-#include <optional>
 #include <set>
 #include <stdexcept>
 #include <tuple>

@@ -7,9 +7,7 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <filesystem>
 #include <fstream>
-#include <string>
 
 #include "results/store/claims.h"
 #include "results/store/files.h"
