@@ -9,7 +9,7 @@
 #include <set>
 #include <stdexcept>
 
-#include "results/replay/published_fuzz.h"
+#include "results/readers_fuzz.h"
 #include "results/replay/replay.h"
 #include "results/test_records.h"
 #include "results/test_refusal.h"

@@ -13,7 +13,7 @@
 #include <fstream>
 #include <limits>
 
-#include "results/store/claims_fuzz.h"
+#include "results/readers_fuzz.h"
 #include "results/test_records.h"
 #include "results/test_refusal.h"
 

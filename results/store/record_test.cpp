@@ -9,9 +9,8 @@
 #include <numeric>
 #include <string>
 
-#include "results/mark_fuzz.h"
+#include "results/readers_fuzz.h"
 #include "results/store/crc32c.h"
-#include "results/store/record_fuzz.h"
 #include "results/store/record_io.h"
 #include "results/test_records.h"
 #include "results/test_refusal.h"
