@@ -11,7 +11,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "results/json_integer.h"
+#include "results/json_bounds.h"
 
 namespace crosstalk {
 namespace {
