@@ -60,6 +60,11 @@ class TemporaryFolder {
   std::filesystem::path path_;
 };
 
+/// The path of a store that is not there yet, in a folder of its own.
+struct TemporaryStore : private TemporaryFolder, std::filesystem::path {
+  TemporaryStore() : std::filesystem::path(TemporaryFolder::path() / "s") {}
+};
+
 inline std::string slurp(const std::filesystem::path& path) {
   std::ifstream in(path, std::ios::binary);
   if (!in) throw std::runtime_error("cannot read " + path.string());

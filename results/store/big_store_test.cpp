@@ -15,6 +15,7 @@ namespace {
 
 using testing::make_record;
 using testing::TemporaryFolder;
+using testing::TemporaryStore;
 
 /// Of the processor, by all threads of this program: what else runs on the machine does not count.
 double seconds_now() {
@@ -85,8 +86,7 @@ TEST(BigStore, AHundredThousandRunsInASecond) {
 }
 
 TEST(BigStore, HeadsAreThoseOfTheRecords) {
-  const TemporaryFolder folder;
-  const auto store = folder.path() / "s";
+  const TemporaryStore store;
   StoreWriter one(store), two(store);
   for (int n = 0; n < 20; ++n) {
     Record record = make_record(n);
@@ -137,8 +137,7 @@ TEST(BigStore, HeadsAreThoseOfTheRecords) {
 
 // Lines longer than what is read at once, and shards that end anywhere.
 TEST(BigStore, LinesOfAnyLength) {
-  const TemporaryFolder folder;
-  const auto store = folder.path() / "s";
+  const TemporaryStore store;
   StoreWriter writer(store);
   for (int n = 0; n < 3; ++n) {
     Record record = make_record(n);

@@ -24,6 +24,7 @@ using testing::refusal_of;
 using testing::slurp;
 using testing::spill;
 using testing::TemporaryFolder;
+using testing::TemporaryStore;
 
 enum class Fault {
   once,       // the n-th call fails
@@ -155,8 +156,7 @@ TEST(StoreFault, DiskFullFromEveryCallOn) { fail_every_call(Fault::half, ENOSPC)
 TEST(StoreFault, MakingFailsAtEveryCall) {
   for (const Fault fault : {Fault::once, Fault::from_then, Fault::half}) {
     for (int n = 1;; ++n) {
-      const TemporaryFolder folder;
-      const fs::path store = folder.path() / "s";
+      const TemporaryStore store;
       FaultySystem system(fault, ENOSPC, n);
       const std::set<int> committed = work(store, system);
       if (!committed.empty()) check(store, committed, fmt::format("call {}", n));
@@ -169,8 +169,7 @@ TEST(StoreFault, MakingFailsAtEveryCall) {
 
 TEST(StoreFault, InterruptedCallsAreRetried) {
   for (int n = 1;; ++n) {
-    const TemporaryFolder folder;
-    const fs::path store = folder.path() / "s";
+    const TemporaryStore store;
     make_store(store);
     FaultySystem system(Fault::once, EINTR, n);
     EXPECT_EQ(work(store, system), (std::set<int>{3, 4, 5, 6})) << "call " << n;
@@ -181,8 +180,7 @@ TEST(StoreFault, InterruptedCallsAreRetried) {
 }
 
 TEST(StoreFault, FullDiskIsSaidAndTakenBack) {
-  const TemporaryFolder folder;
-  const fs::path store = folder.path() / "s";
+  const TemporaryStore store;
   // Fails in the write of the second record, and in nothing before.
   class FullDisk : public FileSystem {
    public:
