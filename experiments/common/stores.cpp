@@ -13,7 +13,6 @@
 #include "experiments/training/state/record_of.h"
 #include "kernels/base/text/names.h"
 #include "results/csv.h"
-#include "results/numbers/select.h"
 #include "results/printable.h"
 #include "results/replay/import.h"
 #include "results/store/weights.h"

@@ -12,6 +12,7 @@
 #include "experiments/common/command.h"
 #include "experiments/study/study.h"
 #include "results/asked.h"
+#include "results/numbers/select.h"
 #include "results/store/store.h"
 
 namespace crosstalk::program {

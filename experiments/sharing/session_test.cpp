@@ -20,7 +20,7 @@
 #include "results/store/claims.h"
 #include "results/store/live.h"
 #include "results/store/store.h"
-#include "results/test_records.h"
+#include "tasks/kinds/file_example.h"
 
 namespace crosstalk {
 namespace {
@@ -98,7 +98,7 @@ class SessionTest : public ::testing::Test {
     return code;
   }
 
-  crosstalk::testing::TemporaryFolder made_;
+  crosstalk::testing::ExampleFolder made_;  // whose path is ASCII, as studies have it
   const fs::path folder_ = made_.path();
   std::string out_, err_;
 };

@@ -13,8 +13,8 @@
 #include "models/model.h"
 #include "results/store/store.h"
 #include "results/store/weights.h"
-#include "results/test_records.h"
 #include "results/test_refusal.h"
+#include "tasks/kinds/file_example.h"
 #include "tasks/task.h"
 
 namespace crosstalk {
@@ -50,7 +50,7 @@ class WeightsFiles : public ::testing::Test {
   std::string error_of(const std::string& base, const std::string& memory) const {
     return crosstalk::testing::refusal_of<ConfigError>([&] { runs_of(base, memory); });
   }
-  testing::TemporaryFolder made_;
+  testing::ExampleFolder made_;  // whose path is ASCII, as studies have it
   const fs::path folder_ = made_.path();
 };
 

@@ -11,6 +11,7 @@
 #include "experiments/training/pack.h"
 #include "results/test_records.h"
 #include "results/test_refusal.h"
+#include "tasks/kinds/file_example.h"
 
 namespace crosstalk {
 namespace {
@@ -35,7 +36,7 @@ class ForeignStudy : public ::testing::Test {
   std::string id(const std::string& source, const std::string& more = "") const {
     return study(fmt::format("source = \"{}\"\n{}\n", path(source), more)).runs.at(0).id;
   }
-  testing::TemporaryFolder made_;
+  testing::ExampleFolder made_;  // whose path is ASCII, as studies have it
   const fs::path folder_ = made_.path();
 };
 
