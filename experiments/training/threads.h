@@ -8,8 +8,8 @@ namespace crosstalk {
 /// since OpenMP ends the whole process where it gets none.
 void require_threads(int count);
 
-/// Chooses between one thread and all that the scheduler offers. Times both now and then: small ops lose more at barriers than they gain, above all on a machine that others use
-/// too. Results do not depend on the choice.
+/// Chooses between one thread and all that the scheduler offers. Times both now and then: small ops lose more at barriers than
+/// they gain, above all on a machine that others use too. Results do not depend on the choice.
 class ThreadChooser {
  public:
   int choose(int offered) {
