@@ -2,10 +2,10 @@
 # What a call of ct.apply costs where there is little to calculate. SPDX-License-Identifier: Apache-2.0
 """usage: python3 benchmarks/apply_overhead.py [--rounds N] [--only MEMORY] [NAME=FOLDER ...]
 
-Microseconds a call on one core, as a Markdown table; FOLDER has the package (PYTHONPATH, such as build/cpu/python), and several are
-measured in turn, round after round. Beside each stands the time over that of numpy's causal linear attention at the same shape,
-tril(q k^T) v, measured between the calls of the same process: machines and hours differ less in it. The smallest of all rounds
-counts. Without a FOLDER: the package that Python finds. PyTorch's columns are empty where it is not installed.
+Microseconds of processor time a call on one thread, as a Markdown table. FOLDER has the package (PYTHONPATH, such as
+build/cpu/python), and several are measured in turn, round after round; without one it is the package that Python finds.
+Beside each time stands what it is to numpy's causal linear attention of the same shape, tril(q k^T) v, in the same process:
+machines and hours differ less in it. The least of all rounds counts. PyTorch's columns are empty where it is not installed.
 """
 import argparse
 import json
@@ -18,17 +18,19 @@ SHAPES = [(1, 16), (1, 128), (8, 128), (32, 128)]  # sequences, tokens; four hea
 KINDS = ["numpy", "numpy, d_o", "torch", "torch, backward"]
 
 
-def timed(call, seconds=0.02):
-    """us a call, of calls that take so long together."""
+def timed(call, seconds=0.002, windows=20):
+    """us of the processor a call, the least of so many windows of calls."""
     call()
-    begin, n = time.perf_counter(), 0
-    while time.perf_counter() - begin < seconds / 4:
-        call()
-        n += 1
-    begin = time.perf_counter()
-    for _ in range(4 * n):
-        call()
-    return (time.perf_counter() - begin) / (4 * n) * 1e6
+    begin = time.process_time()
+    call()
+    n = max(1, int(seconds / max(1e-6, time.process_time() - begin)))
+    least = float("inf")
+    for _ in range(windows):
+        begin = time.process_time()
+        for _ in range(n):
+            call()
+        least = min(least, (time.process_time() - begin) / n)
+    return least * 1e6
 
 
 def measured(memory):

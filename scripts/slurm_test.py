@@ -67,7 +67,7 @@ class Model(ct.torch.LanguageModel):
 BESIDE = """
 [study]
 name  = "beside"
-seeds = { range = [1, 4] }
+seeds = [1, 2]
 [base]
 task.name       = "mqar"
 task.vocabulary = 64
@@ -75,8 +75,7 @@ task.length     = 32
 task.pairs      = 4
 model.name      = "language"
 model.width     = 32
-train.max_steps = 1500
-train.stop_loss = 0
+train.max_steps = 300
 eval.every      = 100
 [memories.mean]
 name   = "python"
@@ -467,11 +466,11 @@ class Test:
             return not self.cluster.jobs()
         self.wait_for("the array of PyTorch models", over)
         status = self.status(store)
-        if status["states"]["done"] != 32 or nodes != {"n1", "n2"}:
+        if status["states"]["done"] != 16 or nodes != {"n1", "n2"}:
             logs = self.cluster.call("sh", "-c", f"tail -n 20 {store}/logs/*")
             raise RuntimeError(f"{store}, on {sorted(nodes)}: {status['states']}\n{logs}")
         rows = self.cluster.call(python, "-c", READ, store).strip()
-        if rows != "delta 8 mean 8 retnet 8 softmax 8":
+        if rows != "delta 4 mean 4 retnet 4 softmax 4":
             raise RuntimeError(f"{store} in pandas: {rows}")
         say(f"a PyTorch memory beside three built-in ones: {rows} runs, {time.monotonic() - begin:.0f} s, "
             f"{status['duplicates']} recorded twice")
@@ -500,6 +499,7 @@ def main():
     parser.add_argument("--keep", action="store_true", help="leave the folder")
     options = parser.parse_args()
     folder = tempfile.mkdtemp(prefix="crosstalk_slurm_")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # its daemons go with it
     cluster = None
     try:
         find_slurm()

@@ -28,6 +28,11 @@ if TYPE_CHECKING:
 
 __all__ = ["LanguageModel", "Memory", "function"]
 
+
+def __dir__() -> list[str]:
+    return [*__all__, "__doc__", "__file__", "__name__"]
+
+
 _NORM_EPS = 1e-5  # of the language model (models/parts/parts.h)
 _STANDS_FOR_MIXER = "rule"  # which a stack cannot name otherwise
 
