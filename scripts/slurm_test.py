@@ -296,6 +296,7 @@ class Cluster:
 class Test:
     def __init__(self, cluster, program, folder):
         self.cluster, self.program, self.folder = cluster, program, folder
+        cluster.environment["CROSSTALK_PROGRAM"] = program  # the package's
 
     def choose(self, steps):
         """A study whose runs take so many steps, and what one undisturbed process makes of it."""

@@ -372,14 +372,14 @@ class LanguageModel(nn.Module):
             raise ValueError(f"tokens have shape {list(tokens.shape)}; expected [B,T]")
         if reset is None and cu_seqlens is None:
             return self._blocks_of(tokens)
-        return self._by_documents(tokens, reset, cu_seqlens)
+        x: torch.Tensor = self._by_documents(tokens, reset, cu_seqlens)
+        return x
 
     @torch.compiler.disable  # type: ignore[untyped-decorator, unused-ignore]
-    def _by_documents(self, tokens: torch.Tensor, reset: Any, cu_seqlens: Any) -> torch.Tensor:
+    def _by_documents(self, tokens: torch.Tensor, reset: Any, cu_seqlens: Any) -> Any:
         parts = {"tokens": TOKENS}
         documents = Documents(int(tokens.shape[0]), int(tokens.shape[1]), reset, cu_seqlens, parts)
-        x: torch.Tensor = documents.read({"tokens": tokens}, parts, lambda of: (self._blocks_of(of["tokens"]), {}))[0]
-        return x
+        return documents.read({"tokens": tokens}, parts, lambda of: (self._blocks_of(of["tokens"]), {}))[0]
 
     def _blocks_of(self, tokens: torch.Tensor) -> torch.Tensor:
         x = nn.functional.embedding(tokens.long(), self._parameter("embedding"))
