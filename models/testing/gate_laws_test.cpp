@@ -74,7 +74,7 @@ bool tells(const Memory& memory, const std::string& input) {
 void expect_laws(const std::string& memory, const Options& options) {
   const Memory& kind = memory_named(memory);
   each_input(kind, options, [&](const std::string& input, GateArguments x, const Vector& got) {
-    if (!tells(kind, input) && (kind.law.empty() || x.numbers.count(input) == 0))
+    if (!tells(kind, input) && (kind.law.find("token") == kind.law.npos || x.numbers.count(input) == 0))
       return;  // held by golden_test.cpp alone
     const Vector by_text = tells(kind, input) ? told(kind, input, x) : Vector();
     for (std::size_t channel = 0; channel < got.size(); ++channel) {
