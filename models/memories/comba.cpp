@@ -56,6 +56,7 @@ Memory comba() {
                                  "sigmoid"),
           .expand_v = 2,
           .eps_times = HeadChannels::keys,
+          .parameters = 34120,
           .undecayed = {"A_log", "decay.bias", "correction"},
       }};
 }

@@ -50,6 +50,7 @@ Memory complex_kda() {
           .source = "OpenEuroLLM/ComplexKDA@03af970 fla/layers/complex_kda_layer.py",
           .set = convolved_layer("normal", {{"model.biases", "-beta"}}, "low rank"),
           .eps_times = HeadChannels::keys,
+          .parameters = 25634,
           .lacks =
               {{"the start of convolutions in its models, which could not be read (here that of flash-linear-attention, whose layers it extends)",
                 "its word problems have no convolution"},

@@ -51,6 +51,7 @@ Memory delta_product() {
                                  "silu"),
           .expand_v = 2,
           .eps_times = HeadChannels::keys,
+          .parameters = 47300,
           .undecayed = {"A_log", "decay.bias"},
       }};
 }

@@ -24,7 +24,8 @@ Memory deltanet() {
               "Yang et al. 2024, arXiv 2406.06484; fla-org/flash-linear-attention@bc3b101d fla/layers/delta_net.py",
           .set =
               convolved_layer("normal", {{"memory.feature_map", "identity"}, {"model.biases", "-beta"}}, ""),
-          .eps_times = HeadChannels::keys}};
+          .eps_times = HeadChannels::keys,
+          .parameters = 17312}};
 }
 
 }  // namespace crosstalk::memories

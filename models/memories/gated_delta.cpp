@@ -30,6 +30,7 @@ Memory gated_delta() {
                         "normal", {{"model.biases", "-beta -out_gate"}, {"memory.rate_from", 0.0}}, "silu"),
                     .expand_v = 2,
                     .eps_times = HeadChannels::keys,
+                    .parameters = 34116,
                     .undecayed = {"A_log", "decay.bias"}}};
 }
 

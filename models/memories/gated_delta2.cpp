@@ -27,6 +27,7 @@ Memory gated_delta2() {
                   "NVIDIA 2026, arXiv 2605.22791; fla-org/flash-linear-attention@bc3b101d fla/layers/gdn2.py",
               .set = convolved_layer("uniform", {{"model.biases", "-erase_gate -write_gate"}}, "low rank"),
               .eps_times = HeadChannels::keys,
+              .parameters = 33698,
               .undecayed = {"A_log", "decay.bias"},
           }};
 }

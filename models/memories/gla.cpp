@@ -26,7 +26,8 @@ Memory gla() {
                   {"model.out_norm_gain", "shared"},
                   {"model.out_gate", "silu"}},
           .expand_k = 0.5,
-          .eps_times = HeadChannels::keys}};
+          .eps_times = HeadChannels::keys,
+          .parameters = 17984}};
 }
 
 }  // namespace crosstalk::memories

@@ -42,6 +42,7 @@ Memory kda() {
               "Kimi team 2025, arXiv 2510.26692; fla-org/flash-linear-attention@bc3b101d fla/layers/kda.py",
           .set = convolved_layer("normal", {{"model.biases", "-beta"}}, "low rank"),
           .eps_times = HeadChannels::keys,
+          .parameters = 25634,
           .undecayed = {"A_log", "decay.bias"},
       }};
 }

@@ -44,6 +44,7 @@ Memory precond_gated_delta() {
               "normal", {{"model.biases", "-beta -beta_a -out_gate"}, {"memory.rate_from", 0.0}}, "silu"),
           .expand_v = 2,
           .eps_times = HeadChannels::keys,
+          .parameters = 34378,
           .undecayed = {"A_log", "A_log_a", "decay.bias", "decay_a.bias", "center"},
       }};
 }

@@ -50,6 +50,7 @@ Memory precond_kda() {
           .set = convolved_layer("normal", {{"memory.start", "steps"}, {"model.biases", "-beta -beta_a"}},
                                  "low rank"),
           .eps_times = HeadChannels::keys,
+          .parameters = 25896,
           .undecayed = {"A_log", "A_log_a", "decay.bias", "decay_a.bias", "center"},
       }};
 }

@@ -24,6 +24,7 @@ Memory simple_gla() {
               "Yang et al. 2024, arXiv 2312.06635; fla-org/flash-linear-attention@bc3b101d fla/layers/simple_gla.py",
           .set = convolved_layer("uniform", {{"model.biases", "-out_gate"}}, "silu"),
           .eps_times = HeadChannels::keys,
+          .parameters = 21410,
       }};
 }
 
