@@ -142,7 +142,7 @@ class SearchCommand {
       print_note(console_, fmt::format("{} afresh: {}", plural(std::ssize(laws), "law"), study.product));
     if (!trials.train(study.name, study.runs, false)) return stopped();
     if (!file_.shuffled) keep_asked(store_, asked_of(study));
-    report(search, study, fresh_results(file_, search, study, trials, search.draws().tried), laws);
+    report(search, fresh_results(file_, search, study, trials, search.draws().tried), laws);
     return exit_done;
   }
 
@@ -183,7 +183,7 @@ class SearchCommand {
                                      100 * trials.seconds() / std::max(1e-9, now_seconds() - started_)));
   }
 
-  void report(const Search& search, const Study& study, const std::vector<FreshResult>& results,
+  void report(const Search& search, const std::vector<FreshResult>& results,
               const std::vector<LabelledLaw>& laws) const {
     std::vector<std::vector<std::string>> rows = {
         {"memory", "score", "accuracy less chance", "less the best built-in", "law"}};
@@ -238,11 +238,11 @@ const Command search_command = {
     "STORE/search has every law with its descent and results (candidates.jsonl), the best as text and LaTeX\n"
     "(laws.md) and the study that trained them afresh (NAME_front.toml), whose runs are in STORE.\n\n"
     "Examples:\n"
-    "  crosstalk search experiments/search_delta.toml --plan\n"
-    "  crosstalk search experiments/search_delta.toml\n",
+    "  crosstalk search experiments/search/delta.toml --plan\n"
+    "  crosstalk search experiments/search/delta.toml\n",
     1,
     1,
-    "needs a search file, for example: crosstalk search experiments/search_delta.toml",
+    "needs a search file, for example: crosstalk search experiments/search/delta.toml",
     {{"out,o", "STORE", "Where to keep it (default runs/NAME)"},
      {"plan", "", "Say what would be tried, and try nothing"},
      {"threads", "N", "Threads (default: all cores); changes no result"},

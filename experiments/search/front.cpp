@@ -73,7 +73,7 @@ std::vector<FreshResult> fresh_results(const SearchFile& file, const Search& sea
     const Outcome& outcome = trials.of(run);
     std::string setting;
     for (const auto& [key, value] : run.config.values())
-      if (key.starts_with("task.")) setting += key + to_text(value);
+      if (key.starts_with("task.")) setting += key + crosstalk::to_text(value);
     const auto [chance, added] = chances.emplace(setting, 0);
     if (added) chance->second = chance_of(run);
     const bool tested = std::isfinite(outcome.test_loss);

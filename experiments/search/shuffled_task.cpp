@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "experiments/training/training.h"
-#include "tasks/task.h"
 
 namespace crosstalk::search {
 namespace {

@@ -4,11 +4,7 @@
 #pragma once
 #include <memory>
 
-#include "kernels/base/text/options.h"
-
-namespace crosstalk {
-class Task;
-}
+#include "tasks/task.h"
 
 namespace crosstalk::search {
 

@@ -288,7 +288,7 @@ class Scheduler {
     std::function<void(const Admission::Place&)> then;
     try {
       if (!train_pack(study_, pack, {slots, options_.device, queued.priority, threads, side_by_side}, client,
-                      options_.make_task)) {
+                      options_.make_task ? options_.make_task : registered_task)) {
         const std::lock_guard lock(queue_.mutex);
         queue_.interrupted = true;
       }

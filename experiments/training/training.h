@@ -39,7 +39,7 @@ struct TrainingOptions {
   int cuda_device = 0;    ///< which of cuda_device_count()
   int concurrency = 0;    ///< CUDA: packs at a time, each on its own stream; 0 = chosen by the scheduler
   double look_again = 5;  ///< seconds between looks for more runs while packs wait; 0: before every pack
-  TaskMaker make_task = registered_task;
+  TaskMaker make_task = {};  ///< empty: registered_task
 };
 
 /// Packs that train_runs trains side by side, at most.
