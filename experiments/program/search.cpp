@@ -113,7 +113,6 @@ class SearchCommand {
       return stop_flag() || time_is_up() || (limit > 0 && now_seconds() - started >= limit);
     };
     check_store_path(store_);
-    if (!file_.shuffled) StoreWriter(store_).keep_study(file_.name + "_search", file_.text);
     Journal journal(store_ / "search" / "candidates.jsonl");
     check_course(journal);
     Trials trials(settings, journal);
@@ -136,12 +135,16 @@ class SearchCommand {
     const std::string text = front_study(file_, laws);
     const Study study = parse_study(schema_, text, front.string(), {});
     write(front, text);
+    write(folder / (file_.name + ".toml"), file_.text);
     write(folder / "laws.md", laws_text(file_, search, laws));
     write(folder / "laws.csv", laws_csv(search));
     if (!quiet_)
       print_note(console_, fmt::format("{} afresh: {}", plural(std::ssize(laws), "law"), study.product));
     if (!trials.train(study.name, study.runs, false)) return stopped();
-    if (!file_.shuffled) keep_asked(store_, asked_of(study));
+    if (!file_.shuffled) {
+      StoreWriter(store_).keep_study(study.name, text);
+      keep_asked(store_, asked_of(study));
+    }
     report(search, fresh_results(file_, search, study, trials, search.draws().tried), laws);
     return exit_done;
   }

@@ -164,8 +164,8 @@ TEST(SearchFile, WhatIsWrongIsSaidAtItsPlace) {
   EXPECT_EQ(refusal(small(fmt::format("{}minutes = 1\n", kSum))), "read");
   says("", "s.toml:1:1: the file is empty");
   says("[base]\ntask.name = \"recall\"\n", "the table [search] is missing");
-  says(small("minutes = 1\n"), "s.toml:1:1: [search] has no start");
-  says(small(kSum), "s.toml:1:1: [search] has no budget");
+  says(small("minutes = 1\n"), "s.toml:1:2: [search] has no start");
+  says(small(kSum), "s.toml:1:2: [search] has no budget");
   says(small("start = [\"S += v k; read S q\"]\nminutes = 1\n"), "s.toml:4:");
   says(small(fmt::format("{}minute = 1\n", kSum)),
        "s.toml:5:1: unknown key minute in [search]; did you mean minutes?");

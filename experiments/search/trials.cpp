@@ -43,9 +43,11 @@ Trials::Trials(Settings settings, Journal& journal) : settings_(std::move(settin
 
 bool Trials::train(const std::string& study, const std::vector<Run>& runs, bool a_third) {
   std::vector<const Run*> left;
+  std::set<std::string> asked;
   for (const Run& run : runs) {
     const auto known = known_.find(run.id);
-    if (known == known_.end() || !(a_third || known->second.ended)) left.push_back(&run);
+    const bool trains = known == known_.end() || !(a_third || known->second.ended);
+    if (trains && asked.insert(run.id).second) left.push_back(&run);
   }
   a_third_ = a_third;
   const auto start = std::chrono::steady_clock::now();

@@ -32,7 +32,7 @@ class Trials final : private TrainingClient {
     std::filesystem::path store;
     TrainingOptions training;
     bool keeps_records = true;  ///< in the store; those of shuffled labels are nobody's results
-    nlohmann::json provenance;  ///< of records
+    nlohmann::json provenance = nlohmann::json::object();  ///< of records
     std::function<bool()> stopped = [] { return false; };  ///< asked by several threads
   };
   /// Takes what the journal holds as known.
