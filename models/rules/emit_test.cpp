@@ -1,4 +1,4 @@
-// Programs from nodes, run operation by operation: values and places against a walk over the nodes (law_walked.h).
+// Programs from nodes, run operation by operation: values and places against a walk over the nodes (walk.h).
 // SPDX-License-Identifier: Apache-2.0
 #include "models/rules/emit.h"
 
@@ -8,10 +8,13 @@
 #include <algorithm>
 
 #include "kernels/rule/rule_execute.h"
-#include "models/rules/law_walked.h"
+#include "models/rules/walk.h"
 
 namespace crosstalk::rules {
 namespace {
+
+constexpr int kKeys = 4, kValues = 3;
+int size_of(int letter) { return sized(letter, kKeys, kValues); }
 
 /// A team of one that goes from the last entry to the first: what reads a number after it was written over is wrong.
 struct Backwards : law::Alone {
@@ -43,10 +46,10 @@ class EmittedPart : public ::testing::Test {
  protected:
   Value leaf(const std::string& name, Shape shape) {
     const Value x = g.leaf(Kind::input, name, shape);
-    Block numbers(shape);
-    for (double& one : numbers.x) one = ++drawn_, one = std::sin(1.3 * drawn_ + 0.2 * drawn_ * drawn_);
-    leaves_.emplace(name, numbers);
-    places_.of[x] = take(static_cast<int>(numbers.x.size()));
+    std::vector<double>& numbers = leaves_[name];
+    numbers.resize(static_cast<std::size_t>(size_of(shape.rows) * size_of(shape.columns)));
+    for (double& one : numbers) one = ++drawn_, one = std::sin(1.3 * drawn_ + 0.2 * drawn_ * drawn_);
+    places_.of[x] = take(static_cast<int>(numbers.size()));
     return x;
   }
   /// Emits and runs; each output goes to the place of a leaf, whose numbers nobody wants then, or to one of its own.
@@ -70,7 +73,7 @@ class EmittedPart : public ::testing::Test {
     const auto [part, end] = Emitter(program, places_, kKeys, kValues).emit(at);
     std::vector<double> memory(static_cast<std::size_t>(end), 1e300);
     for (const auto& [x, place] : places_.constants) memory[static_cast<std::size_t>(place)] = x;
-    const auto numbers = [&](Value x) -> const std::vector<double>& { return leaves_.at(x->name).x; };
+    const auto numbers = [&](Value x) -> const std::vector<double>& { return leaves_.at(x->name); };
     for (const auto& [x, place] : places_.of)
       std::copy(numbers(x).begin(), numbers(x).end(), &memory[static_cast<std::size_t>(place)]);
     for (int i = part.first, alone = 0; i < part.first + part.count; ++i) {
@@ -84,13 +87,18 @@ class EmittedPart : public ::testing::Test {
       }
     }
     for (const auto& [node, place] : at)
-      close(walked(node, leaves_).x, &memory[static_cast<std::size_t>(place)],
-            fmt::format("output at {}", place));
+      close(walked(node), &memory[static_cast<std::size_t>(place)], fmt::format("output at {}", place));
     for (const auto& [x, place] : places_.of) {
       if (places_.replaced.count(x) == 0)
         close(numbers(x), &memory[static_cast<std::size_t>(place)], x->name + " stays");
     }
     places_.replaced.clear(), places_.constants.clear();
+  }
+  std::vector<double> walked(Value node) const {
+    Walk walk({node}, 1, kKeys, kValues);
+    for (Value leaf : walk.leaves()) *walk.leaf(leaf) = leaves_.at(leaf->name);
+    walk.run();
+    return walk.of(node);
   }
   void close(const std::vector<double>& want, const double* got, const std::string& what) {
     for (std::size_t i = 0; i < want.size(); ++i)
@@ -115,7 +123,7 @@ class EmittedPart : public ::testing::Test {
     return at;
   }
 
-  std::map<std::string, Block> leaves_;
+  std::map<std::string, std::vector<double>> leaves_;
   Places places_;
   int next_ = 0, drawn_ = 0;
   LawGraph g;
