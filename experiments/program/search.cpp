@@ -221,7 +221,12 @@ class SearchCommand {
 };
 
 int run_search(const Arguments& arguments, Console& console) {
-  return SearchCommand(arguments, console).run();
+  catch_stop_signals();
+  auto nothing_begun = std::make_unique<NothingBegun>(words_before_training(arguments, command_line(console)),
+                                                      patience(arguments));
+  SearchCommand command(arguments, console);
+  nothing_begun.reset();
+  return command.run();
 }
 
 }  // namespace
