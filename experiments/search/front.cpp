@@ -70,7 +70,7 @@ std::vector<FreshResult> fresh_results(const SearchFile& file, const Search& sea
   std::map<std::string, std::map<double, BySeed>> all;
   std::map<std::string, double> chances;  // by setting: seeds and laws share them
   for (const Run& run : study.runs) {
-    const Outcome& outcome = trials.of(run);
+    const Outcome& outcome = trials.of(run, false);
     std::string setting;
     for (const auto& [key, value] : run.config.values())
       if (key.starts_with("task.")) setting += key + crosstalk::to_text(value);

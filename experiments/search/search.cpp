@@ -188,7 +188,8 @@ double Search::score(const Run& run, double loss) const {
   return std::log10(std::clamp(loss / found->second, kFloor, 1.0));
 }
 
-std::vector<double> Search::scores(const Candidate& one, const std::vector<std::vector<Run>>& runs) const {
+std::vector<double> Search::scores(const Candidate& one, const std::vector<std::vector<Run>>& runs,
+                                   bool third) const {
   const std::string name = label(one);
   std::map<double, double> by_rate;
   double weights = 0;
@@ -197,7 +198,7 @@ std::vector<double> Search::scores(const Candidate& one, const std::vector<std::
     for (const Run& run : runs[task])
       if (run.label == name) {
         auto& [sum, count] = sums[run.config.get_double("train.learning_rate")];
-        sum += score(run, trials_.of(run).loss), ++count;
+        sum += score(run, trials_.of(run, third).loss), ++count;
       }
     for (const auto& [rate, sum] : sums) by_rate[rate] += file_.weights[task] * sum.first / sum.second;
     weights += file_.weights[task];
@@ -222,7 +223,7 @@ bool Search::try_stage(std::vector<Candidate*> laws, Stage stage) {
   for (const auto& task : runs) flat.insert(flat.end(), task.begin(), task.end());
   if (!trials_.train(file_.name, flat, stage == Stage::third)) return false;
   for (Candidate* one : laws) {
-    const std::vector<double> by_rate = scores(*one, runs);
+    const std::vector<double> by_rate = scores(*one, runs, stage == Stage::third);
     const auto best = std::ranges::min_element(by_rate);
     one->stage = stage;
     one->rate = static_cast<std::size_t>(best - by_rate.begin());

@@ -57,7 +57,8 @@ class Search {
   std::vector<std::vector<Run>> runs_of(const std::vector<const Candidate*>& laws, std::size_t seeds,
                                         std::size_t rates) const;
   /// By rate: means over tasks and seeds.
-  std::vector<double> scores(const Candidate& one, const std::vector<std::vector<Run>>& runs) const;
+  std::vector<double> scores(const Candidate& one, const std::vector<std::vector<Run>>& runs,
+                             bool third) const;
   bool try_generation(std::vector<Candidate>& generation);
   bool try_stage(std::vector<Candidate*> laws, Stage stage);
   void note(const Candidate& one);

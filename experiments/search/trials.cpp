@@ -32,22 +32,21 @@ Trials::Trials(Settings settings, Journal& journal) : settings_(std::move(settin
   if (settings_.keeps_records) writer_ = std::make_unique<StoreWriter>(settings_.store);
   for (const nlohmann::json& line : journal.lines())
     if (line.contains("run") && line["run"].is_string())
-      known_[line["run"]] = {line.value("steps", std::int64_t{0}),
-                             line.value("ended", false),
-                             line.value("failed", false),
-                             number(line, "loss"),
-                             number(line, "accuracy"),
-                             number(line, "test_loss"),
-                             number(line, "test_accuracy")};
+      (line.value("ended", false) ? ended_ : rested_)[line["run"]] = {line.value("steps", std::int64_t{0}),
+                                                                      line.value("ended", false),
+                                                                      line.value("failed", false),
+                                                                      number(line, "loss"),
+                                                                      number(line, "accuracy"),
+                                                                      number(line, "test_loss"),
+                                                                      number(line, "test_accuracy")};
 }
 
 bool Trials::train(const std::string& study, const std::vector<Run>& runs, bool a_third) {
   std::vector<const Run*> left;
   std::set<std::string> asked;
   for (const Run& run : runs) {
-    const auto known = known_.find(run.id);
-    const bool trains = known == known_.end() || !(a_third || known->second.ended);
-    if (trains && asked.insert(run.id).second) left.push_back(&run);
+    const bool known = ended_.count(run.id) != 0 || (a_third && rested_.count(run.id) != 0);
+    if (!known && asked.insert(run.id).second) left.push_back(&run);
   }
   a_third_ = a_third;
   const auto start = std::chrono::steady_clock::now();
@@ -56,6 +55,11 @@ bool Trials::train(const std::string& study, const std::vector<Run>& runs, bool 
   if (!done)
     for (const auto& [id, state] : states_) save_checkpoint(settings_.store, id, state);
   return done;
+}
+
+const Outcome& Trials::of(const Run& run, bool a_third) const {
+  const auto rested = rested_.find(run.id);
+  return a_third && rested != rested_.end() ? rested->second : ended_.at(run.id);
 }
 
 bool Trials::rests(const Run& run, std::int64_t steps) {
@@ -108,7 +112,7 @@ void Trials::finished(Record&& record) {
 }
 
 void Trials::know(const std::string& id, const Outcome& outcome) {
-  known_[id] = outcome;
+  (outcome.ended ? ended_ : rested_)[id] = outcome;
   journal_.append({{"run", id},
                    {"steps", outcome.steps},
                    {"ended", outcome.ended},

@@ -41,8 +41,8 @@ class Trials final : private TrainingClient {
   /// Trains those of the runs that the journal does not know, to their ends or, with `a_third`, to the first evaluation after a
   /// third of train.max_steps. False: stopped; what was under way is saved. Throws StoreError, DeviceError.
   bool train(const std::string& study, const std::vector<Run>& runs, bool a_third);
-  /// Of a run that was trained.
-  const Outcome& of(const Run& run) const { return known_.at(run.id); }
+  /// Of a run that was trained, where it rested after a third of its steps (or at its end, where that came before) or at its end.
+  const Outcome& of(const Run& run, bool a_third) const;
   /// Forgets where trainings rest: they will not go on.
   void forget_states() { states_.clear(); }
 
@@ -63,7 +63,7 @@ class Trials final : private TrainingClient {
   const Settings settings_;
   Journal& journal_;
   std::unique_ptr<StoreWriter> writer_;
-  std::map<std::string, Outcome> known_, points_;
+  std::map<std::string, Outcome> rested_, ended_, points_;
   std::map<std::string, std::string> states_;
   std::set<std::string> begun_, resting_;
   std::mutex mutex_;  ///< questions come from several threads, beside reports
