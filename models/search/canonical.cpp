@@ -3,7 +3,7 @@
 //   every value     = number * (scalars in order) * (what is left)
 //   a sum           = terms by what is left of them, smaller ones first, the first one positive
 //   linear in x     : f(number * scalars * x) = number * scalars * f(x)
-//   w, w v^T diag(u), diag(u) v w^T   number * projection -> projection, v (w * u)^T, (u * v) w^T
+//   number * projection that nothing else looks at -> projection
 //
 // The parser has rewrites of its own (models/rules/graph.h), so both turn about until the text stays, or comes again: then the first
 // one of the circle is taken.
@@ -15,12 +15,11 @@
 #include <cmath>
 #include <map>
 #include <set>
-#include <tuple>
 
-#include "kernels/base/text/digest.h"
 #include "models/rules/walk.h"
 #include "models/search/candidate.h"
 #include "models/search/law_text.h"
+#include "models/search/value_order.h"
 
 namespace crosstalk::search {
 namespace {
@@ -37,7 +36,11 @@ struct Product {
 
 class Simplifier {
  public:
-  explicit Simplifier(Law& law) : g_(law.graph) {}
+  explicit Simplifier(Law& law) : g_(law.graph) {
+    for (Value node : order(law.roots()))
+      for (Value a : node->args) ++uses_[a];
+    for (Value root : law.roots()) ++uses_[root];
+  }
 
   Value simple(Value root) {
     for (Value node : order({root}))
@@ -45,7 +48,7 @@ class Simplifier {
         Product p = product(node);
         p.shape = node->shape;
         if (!std::isfinite(p.c)) p = whole(g_.with(node, built(node->args)));
-        std::sort(p.scalars.begin(), p.scalars.end(), [&](Value a, Value b) { return before(a, b); });
+        std::sort(p.scalars.begin(), p.scalars.end(), [&](Value a, Value b) { return before_(a, b); });
         made_.emplace(node, p);
       }
     return built(made_.at(root));
@@ -104,34 +107,19 @@ class Simplifier {
       }
       case Kind::div:
         return quotient(node, arg(0), arg(1));
-      case Kind::max:
-      case Kind::min: {
-        std::vector<Value> args = built(node->args);
-        const bool number = args[0]->kind == Kind::number || args[1]->kind == Kind::number;
-        if (!number && before(args[1], args[0])) std::swap(args[0], args[1]);
-        return whole(g_.extreme(node->kind, args[0], args[1]));
-      }
       case Kind::map:
-        return mapped(node->name, arg(0));
-      case Kind::unit: {
-        Product x = arg(0);
-        const double sign = x.c < 0 ? -1 : 1;
-        x.c *= sign;
-        Product out = whole(g_.unit(built(x)));
-        out.c = sign;
-        return out;
-      }
+        return mapped(node, arg(0));
       case Kind::matmul: {
         if (!arg(0).rest || !arg(1).rest) break;
         return bilinear([&](Value a, Value b) {
-          const bool turned = node->shape.number() && before(b, g_.transpose(a));
+          const bool turned = node->shape.number() && before_(b, g_.transpose(a));
           return turned ? g_.product(g_.transpose(b), g_.transpose(a)) : g_.product(a, b);
         });
       }
       case Kind::columns:
       case Kind::rows: {
         if (!arg(0).rest || !arg(1).rest) break;
-        return bilinear([&](Value a, Value x) { return scaled_along(node->kind == Kind::columns, a, x); });
+        return bilinear([&](Value a, Value x) { return g_.with(node, {a, x}); });
       }
       case Kind::transpose:
         return linear([&](Value x) { return g_.transpose(x); });
@@ -173,24 +161,10 @@ class Simplifier {
       }
     }
     if (factors.empty()) return a;
-    std::sort(factors.begin(), factors.end(), [&](Value x, Value y) { return before(x, y); });
+    std::sort(factors.begin(), factors.end(), [&](Value x, Value y) { return before_(x, y); });
     Value all = factors[0];
     for (std::size_t i = 1; i < factors.size(); ++i) all = g_.mul(all, factors[i]);
     return all;
-  }
-
-  /// a diag(x), or diag(x) a: along the vector of an outer product that has the size; rows before columns.
-  Value scaled_along(bool columns, Value a, Value x) {
-    if (a->kind == Kind::matmul && a->args[1]->shape.rows == 1) {
-      const Value left = a->args[0], right = g_.transpose(a->args[1]);
-      return columns ? g_.product(left, g_.transpose(entrywise(right, x)))
-                     : g_.product(entrywise(left, x), a->args[1]);
-    }
-    if (a->kind == (columns ? Kind::columns : Kind::rows))
-      return scaled_along(columns, a->args[0], entrywise(a->args[1], x));
-    if (!columns && a->kind == Kind::columns)
-      return g_.columns(scaled_along(false, a->args[0], x), a->args[1]);
-    return columns ? g_.columns(a, x) : g_.rows(a, x);
   }
 
   Product quotient(Value node, const Product& a, const Product& b) {
@@ -213,23 +187,12 @@ class Simplifier {
     return out;
   }
 
-  Product mapped(const std::string& f, const Product& given) {
-    Product x = given;
-    double c = 1;
-    if (!x.rest && x.scalars.empty()) {  // a number
-      const Value of = g_.map(f, g_.number(x.c));
-      Walk walk({of}, 1, 1, 1);
-      walk.run();
-      return {walk.of(of)[0]};
-    }
-    const bool odd = f == "tanh" || f == "sin" || f == "sign" || f == "inverse" || f == "abs";
-    if (odd && x.c < 0) c = f == "abs" ? 1 : -1, x.c = -x.c;
-    if (f == "abs" || (f == "relu" && x.c > 0)) c *= std::exchange(x.c, 1);
-    if (f == "inverse") c /= std::exchange(x.c, 1);
-    if ((f == "sign" || f == "positive") && x.c > 0) x.c = 1;
-    Product out = whole(g_.map(f, built(x)));
-    out.c *= c;
-    return out;
+  Product mapped(Value node, const Product& x) {
+    const Value made = g_.with(node, {built(x)});
+    if (x.rest || !x.scalars.empty()) return whole(made);
+    Walk walk({made}, 1, 1, 1);  // a number
+    walk.run();
+    return {walk.of(made)[0]};
   }
 
   using Terms = std::vector<Product>;
@@ -242,7 +205,8 @@ class Simplifier {
                         : p.scalars.empty()              ? p.rest
                                                          : nullptr;
       const auto inner = sums_.find(one);
-      if (inner == sums_.end()) {
+      // A sum that others use too stays one: several writes of a token are told by it.
+      if (inner == sums_.end() || uses_[node->args[i]] > 1) {
         all.push_back(p);
       } else {
         for (Product t : inner->second) t.c *= p.c, all.push_back(t);
@@ -265,7 +229,7 @@ class Simplifier {
     const auto bare = [&](Product t) { return t.c = 1, built(t); };
     const auto number = [](const Product& t) { return !t.rest && t.scalars.empty(); };
     std::stable_sort(terms.begin(), terms.end(), [&](const Product& a, const Product& b) {
-      return number(a) != number(b) ? number(b) : before(bare(a), bare(b));
+      return number(a) != number(b) ? number(b) : before_(bare(a), bare(b));
     });
     const bool equal = std::all_of(terms.begin(), terms.end(),
                                    [&](const Product& t) { return std::abs(t.c) == std::abs(terms[0].c); });
@@ -293,38 +257,11 @@ class Simplifier {
     return out;
   }
 
-  /// Smaller ones first, then numbers, states, what is given; by what they say but for names of quantities, then with these.
-  bool before(Value a, Value b) {
-    const auto key = [&](Value x) { return std::tuple(size(x), said(x, false), said(x, true)); };
-    return a != b && key(a) < key(b);
-  }
-  int size(Value x) {
-    int& n = sizes_[x];
-    if (n > 0) return n;
-    int all = x->kind == Kind::transpose ? 0 : 1;
-    for (Value a : x->args) all = std::min(1000000, all + size(a));
-    return sizes_[x] = all;
-  }
-  const std::string& said(Value x, bool names) {
-    std::string& text = said_[{x, names}];
-    if (!text.empty()) return text;
-    const bool named = names || !is_learned_kind(x->kind);
-    const char* first = x->kind == Kind::number  ? "0"
-                        : x->kind == Kind::state ? "1"
-                        : x->is_leaf()           ? "2"
-                                                 : "3";
-    std::string out = fmt::format("{}{}.{}.{}.{}.{}(", first, static_cast<int>(x->kind), named ? x->name : "",
-                                  x->shape.rows, x->shape.columns, number_text(x->value));
-    for (Value a : x->args) out += said(a, names) + ",";
-    if (out.size() > 200) out.resize(40), out += digest_text(XXH3_128bits(out.data(), out.size()));
-    return said_[{x, names}] = out + ")";
-  }
-
   LawGraph& g_;
   std::map<Value, Product> made_;
   std::map<Value, Terms> sums_;
-  std::map<Value, int> sizes_;
-  std::map<std::pair<Value, bool>, std::string> said_;
+  std::map<Value, int> uses_;
+  ValueOrder before_;
 };
 
 /// number * w -> w of projections that nothing else looks at: their weights take it up.
@@ -346,11 +283,6 @@ std::map<Value, Value> taken_up(const Law& law, const std::vector<Value>& roots)
   return out;
 }
 
-bool is_zero(Value x) {
-  return x->kind == Kind::fill ? is_zero(x->args[0])
-                               : x->kind == Kind::number && x->name.empty() && x->value == 0;
-}
-
 std::string turned_about(const std::string& text) {
   const std::unique_ptr<Law> law = parse_law(steps_of(text));
   Simplifier simplifier(*law);
@@ -362,13 +294,6 @@ std::string turned_about(const std::string& text) {
   const std::map<Value, Value> taken = taken_up(*law, law->roots());
   each(
       [&](Value root) { return taken.count(root) != 0 ? taken.at(root) : law->graph.replaced(root, taken); });
-  std::map<Value, Value> zeros;  // states that begin at 0 and stay there
-  for (const LawState& one : law->states) {
-    const Value leaf = law->graph.leaf(Kind::state, one.name, one.shape);
-    if (!one.start && (one.step == leaf || is_zero(one.step)))
-      zeros[leaf] = law->graph.fill(law->graph.number(0), one.shape);
-  }
-  each([&](Value root) { return law->graph.replaced(root, zeros); });
   return text_of(*law);
 }
 

@@ -71,9 +71,10 @@ class Changer {
       for (Value node : order({root(r)}))
         for (std::size_t i = 0; i < node->args.size(); ++i) all.push_back({r, node, i, node->args[i]});
     }
+    const bool read = random_.below(5) == 0;  // one of five changes the reading
     std::erase_if(all, [&](const Edge& e) {
       const Shape s = e.value->shape;
-      return (s.rows == 1 && s.columns != 1) || (fits && !fits(e));
+      return (s.rows == 1 && s.columns != 1) || reads(e) != read || (fits && !fits(e));
     });
     return terms_.one_of(all);
   }
@@ -99,41 +100,39 @@ class Changer {
       case 0:
         put(edge, g_.add(x, y));
         return fmt::format("adds {} to {}", said(y), said(x));
-      case 1:
-        put(edge, g_.sub(x, y));
-        return fmt::format("takes {} from {}", said(y), said(x));
-      case 2:
-        put(edge, g_.sub(y, x));
-        return fmt::format("takes {} from {}", said(x), said(y));
-      default:
+      case 3:
         put(edge, g_.mul(x, y));
         return fmt::format("multiplies {} by {}", said(x), said(y));
+      default:
+        put(edge, g_.sub(x, y));
+        return fmt::format("takes {} from {}", said(y), said(x));
     }
   }
-  std::string erase() {
-    const Edge edge = pick([](const Edge& e) { return !e.value->is_leaf(); });
-    const Value x = edge.value;
-    std::vector<Value> inner;
-    for (Value a : x->args)
-      if (a->shape == x->shape) inner.push_back(a);
-    const Value y = inner.empty() ? terms_.grow(x->shape, 0, reads(edge)) : terms_.one_of(inner);
+  std::string write(const Edge& edge, Value y) {
     put(edge, y);
-    return fmt::format("leaves {} of {}", said(y), said(x));
+    return fmt::format("writes {} in place of {}", said(y), said(edge.value));
+  }
+  static bool is_made(const Edge& edge) { return !edge.value->is_leaf(); }
+  std::string erase() {
+    const Edge edge = pick(is_made);
+    const Value x = edge.value;
+    std::vector<Value> inner = x->args;
+    std::erase_if(inner, [&](Value a) { return a->shape != x->shape; });
+    return write(edge, inner.empty() ? terms_.grow(x->shape, 0, reads(edge)) : terms_.one_of(inner));
   }
   std::string replace() {
     const Edge edge = pick();
-    const Value x = edge.value;
-    const Value y = terms_.grow(x->shape, static_cast<int>(random_.below(3)), reads(edge));
-    put(edge, y);
-    return fmt::format("writes {} in place of {}", said(y), said(x));
+    return write(edge, terms_.grow(edge.value->shape, static_cast<int>(random_.below(3)), reads(edge)));
   }
   std::string map() {
-    const Edge edge = pick([](const Edge& e) { return !e.value->is_leaf(); });
-    const Value x = edge.value;
-    const bool other = x->kind == Kind::map && random_.below(2) == 0;
-    const Value y = terms_.mapped(other ? x->args[0] : x);
-    put(edge, y);
-    return fmt::format("writes {} in place of {}", said(y), said(x));
+    const Edge edge = pick(is_made);
+    const bool other = edge.value->kind == Kind::map && random_.below(2) == 0;
+    return write(edge, terms_.mapped(other ? edge.value->args[0] : edge.value));
+  }
+  std::string number() {
+    const Edge edge =
+        pick([](const Edge& e) { return e.value->kind == Kind::number && e.value->name.empty(); });
+    return write(edge, g_.number(edge.value->value * terms_.one_of<double>({0.5, 0.9, 2, -1})));
   }
   std::string gate() {
     const Edge edge = pick();
@@ -149,14 +148,6 @@ class Changer {
                                       : g_.rows(x, g));
     return fmt::format("gates {} by {}{}", said(x), said(g),
                        along && x->shape.columns != 1 ? columns ? ", column by column" : ", row by row" : "");
-  }
-  std::string number() {
-    const Edge edge =
-        pick([](const Edge& e) { return e.value->kind == Kind::number && e.value->name.empty(); });
-    const Value x = edge.value;
-    const Value y = g_.number(x->value * terms_.one_of<double>({0.5, 0.9, 2, -1}));
-    put(edge, y);
-    return fmt::format("writes {} in place of {}", said(y), said(x));
   }
   std::string bias() {
     const Edge edge = pick([&](const Edge& e) { return e.value->kind == Kind::token; });

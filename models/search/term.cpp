@@ -85,7 +85,8 @@ Value Terms::grow(Shape s, int deep, bool read) {
   }
   const bool vector = s.columns == 1;
   const bool made = read && s == Shape{kV, 1};  // by states alone
-  if (vector && (chance(35) || (made && deep <= 0))) return product(s.rows, std::min(deep, 1), read);
+  if (vector && (chance(s.rows == kV ? 35 : 15) || (made && deep <= 0)))
+    return product(s.rows, std::min(deep, 1), read);
   if (!made && (deep <= 0 || chance(35)))
     return vector || chance(60) ? leaf(s, read) : outer(s.rows, s.columns);
   switch (random_.below(vector ? 6 : 7)) {
