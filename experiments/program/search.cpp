@@ -112,7 +112,7 @@ class SearchCommand {
     settings.stopped = [&] {
       return stop_flag() || time_is_up() || (limit > 0 && now_seconds() - started >= limit);
     };
-    check_store_path(store_);
+    if (!file_.shuffled) const StoreWriter made(store_);  // before the journal: a store is made in an empty folder
     Journal journal(store_ / "search" / "candidates.jsonl");
     check_course(journal);
     Trials trials(settings, journal);
