@@ -135,7 +135,7 @@ std::vector<Candidate> Search::draw_generation(std::size_t wanted) {
     }
   given = pool.size();
   for (std::size_t i = 0; i < kDraws * wanted && pool.size() < given + kOfTheProbe * wanted; ++i) {
-    RandomStream random(file_.seed, static_cast<RandomDomain>(64), draw_++);
+    RandomStream random(file_.seed, RandomDomain::candidate, draw_++);
     ++draws_.drawn;
     Candidate one = draw(random);
     if (is_worth_a_trial(one)) pool.push_back(std::move(one));
