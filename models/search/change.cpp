@@ -7,7 +7,6 @@
 #include <set>
 
 #include "models/search/candidate.h"
-#include "models/search/law_text.h"
 #include "models/search/term.h"
 
 namespace crosstalk::search {
@@ -33,8 +32,8 @@ class Changer {
     static const std::vector<std::pair<int, std::string (Changer::*)()>> kinds = {
         {22, &Changer::insert}, {14, &Changer::erase}, {18, &Changer::replace}, {8, &Changer::map},
         {16, &Changer::gate},   {4, &Changer::number}, {4, &Changer::bias},     {4, &Changer::share},
-        {3, &Changer::split},   {5, &Changer::sum_up}, {2, &Changer::drop},     {2, &Changer::turn}};
-    auto at = static_cast<int>(random_.below(102));
+        {3, &Changer::split},   {5, &Changer::sum_up}, {4, &Changer::drop},     {2, &Changer::turn}};
+    auto at = static_cast<int>(random_.below(104));
     for (const auto& [weight, kind] : kinds) {
       if (at < weight) return (this->*kind)();
       at -= weight;

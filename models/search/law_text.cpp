@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "models/search/law_text.h"
+#include "models/search/term.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
