@@ -8,13 +8,9 @@
 // The parser has rewrites of its own (models/rules/graph.h), so both turn about until the text stays, or comes again: then the first
 // one of the circle is taken.
 // SPDX-License-Identifier: Apache-2.0
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <set>
 #include <tuple>
 
 #include "models/rules/walk.h"
@@ -282,44 +278,15 @@ class Simplifier {
   std::map<std::pair<Value, bool>, std::string> said_;
 };
 
-/// number * w -> w of projections that nothing else looks at: their weights take it up.
-std::map<Value, Value> taken_up(const Law& law, const std::vector<Value>& roots) {
-  std::map<Value, std::set<Value>> users;
-  const std::set<Value> outside(roots.begin(), roots.end());
-  for (Value node : order(roots))
-    for (Value a : node->args) users[a].insert(node);
-  std::map<Value, Value> out;
-  for (const auto& [x, by] : users) {
-    if (!is_learned_kind(x->kind) || !signed_freely(law.quantity(x)) || by.size() != 1 ||
-        outside.count(x) != 0)
-      continue;
-    const Value user = *by.begin();
-    const bool number = user->kind == Kind::mul && user->args[0]->kind == Kind::number &&
-                        user->args[0]->name.empty() && user->args[1] == x && user->args[0]->value != 0;
-    if (number || user->kind == Kind::neg) out[user] = x;
-  }
-  return out;
-}
-
 std::string turned_about(const std::string& text) {
   const std::unique_ptr<Law> law = parse_law(steps_of(text));
   Simplifier simplifier(*law);
-  const auto each = [&](auto f) {
-    for (LawState& one : law->states) one.step = f(one.step);
-    law->read = f(law->read);
-  };
-  each([&](Value root) { return simplifier.simple(root); });
-  const std::map<Value, Value> taken = taken_up(*law, law->roots());
-  each(
-      [&](Value root) { return taken.count(root) != 0 ? taken.at(root) : law->graph.replaced(root, taken); });
+  for (LawState& one : law->states) one.step = simplifier.simple(one.step);
+  law->read = simplifier.simple(law->read);
   return text_of(*law);
 }
 
 }  // namespace
-
-bool signed_freely(const Learned& one) {
-  return one.init.empty() || ((one.init == "normal" || one.init == "uniform") && one.numbers.size() == 1);
-}
 
 std::string canonical_text(const std::string& law) {
   constexpr std::size_t kMostTurns = 40;

@@ -10,7 +10,7 @@
 namespace crosstalk::search {
 
 /// The steps of a law whose graph was changed, joined by "; ": states on which the reading depends, all names given anew in the order
-/// in which the reading comes to them. Throws rules::LawError where none is left.
+/// in which the reading comes to them, and factors of projections that stand alone left to their weights. Throws rules::LawError where none is left.
 std::string text_of(rules::Law& law);
 
 /// Tells whether -w starts as w does, so that nothing but the draw tells them apart.
