@@ -8,18 +8,14 @@
 // The parser has rewrites of its own (models/rules/graph.h), so both turn about until the text stays, or comes again: then the first
 // one of the circle is taken.
 // SPDX-License-Identifier: Apache-2.0
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <set>
+#include <tuple>
 
 #include "models/rules/walk.h"
 #include "models/search/candidate.h"
-#include "models/search/law_text.h"
-#include "models/search/value_order.h"
+#include "models/search/term.h"
 
 namespace crosstalk::search {
 namespace {
@@ -36,7 +32,7 @@ struct Product {
 
 class Simplifier {
  public:
-  explicit Simplifier(Law& law) : g_(law.graph) {
+  explicit Simplifier(Law& law) : law_(law), g_(law.graph) {
     for (Value node : order(law.roots()))
       for (Value a : node->args) ++uses_[a];
     for (Value root : law.roots()) ++uses_[root];
@@ -48,7 +44,7 @@ class Simplifier {
         Product p = product(node);
         p.shape = node->shape;
         if (!std::isfinite(p.c)) p = whole(g_.with(node, built(node->args)));
-        std::sort(p.scalars.begin(), p.scalars.end(), [&](Value a, Value b) { return before_(a, b); });
+        std::sort(p.scalars.begin(), p.scalars.end(), [&](Value a, Value b) { return before(a, b); });
         made_.emplace(node, p);
       }
     return built(made_.at(root));
@@ -112,7 +108,7 @@ class Simplifier {
       case Kind::matmul: {
         if (!arg(0).rest || !arg(1).rest) break;
         return bilinear([&](Value a, Value b) {
-          const bool turned = node->shape.number() && before_(b, g_.transpose(a));
+          const bool turned = node->shape.number() && before(b, g_.transpose(a));
           return turned ? g_.product(g_.transpose(b), g_.transpose(a)) : g_.product(a, b);
         });
       }
@@ -161,7 +157,7 @@ class Simplifier {
       }
     }
     if (factors.empty()) return a;
-    std::sort(factors.begin(), factors.end(), [&](Value x, Value y) { return before_(x, y); });
+    std::sort(factors.begin(), factors.end(), [&](Value x, Value y) { return before(x, y); });
     Value all = factors[0];
     for (std::size_t i = 1; i < factors.size(); ++i) all = g_.mul(all, factors[i]);
     return all;
@@ -229,7 +225,7 @@ class Simplifier {
     const auto bare = [&](Product t) { return t.c = 1, built(t); };
     const auto number = [](const Product& t) { return !t.rest && t.scalars.empty(); };
     std::stable_sort(terms.begin(), terms.end(), [&](const Product& a, const Product& b) {
-      return number(a) != number(b) ? number(b) : before_(bare(a), bare(b));
+      return number(a) != number(b) ? number(b) : before(bare(a), bare(b));
     });
     const bool equal = std::all_of(terms.begin(), terms.end(),
                                    [&](const Product& t) { return std::abs(t.c) == std::abs(terms[0].c); });
@@ -257,51 +253,40 @@ class Simplifier {
     return out;
   }
 
+  /// Leaves and what looks at no state first, and smaller ones; by their text with quantities as they are made, then by names.
+  bool before(Value a, Value b) {
+    const auto key = [&](Value x) { return std::tuple(size(x), said(x, false), said(x, true)); };
+    return a != b && key(a) < key(b);
+  }
+  int size(Value x) {
+    if (const auto it = sizes_.find(x); it != sizes_.end()) return it->second;
+    int all = x->kind == Kind::transpose ? 0 : 1;
+    for (Value a : x->args) all = std::min(1000000, all + size(a) + (a->kind == Kind::state ? 1000 : 0));
+    return sizes_[x] = all;
+  }
+  const std::string& said(Value x, bool names) {
+    std::string& text = said_[{x, names}];
+    if (text.empty()) text = expression_text(law_, x, names);
+    return text;
+  }
+
+  const Law& law_;
   LawGraph& g_;
   std::map<Value, Product> made_;
   std::map<Value, Terms> sums_;
-  std::map<Value, int> uses_;
-  ValueOrder before_;
+  std::map<Value, int> uses_, sizes_;
+  std::map<std::pair<Value, bool>, std::string> said_;
 };
-
-/// number * w -> w of projections that nothing else looks at: their weights take it up.
-std::map<Value, Value> taken_up(const Law& law, const std::vector<Value>& roots) {
-  std::map<Value, std::set<Value>> users;
-  const std::set<Value> outside(roots.begin(), roots.end());
-  for (Value node : order(roots))
-    for (Value a : node->args) users[a].insert(node);
-  std::map<Value, Value> out;
-  for (const auto& [x, by] : users) {
-    if (!is_learned_kind(x->kind) || !signed_freely(law.quantity(x)) || by.size() != 1 ||
-        outside.count(x) != 0)
-      continue;
-    const Value user = *by.begin();
-    const bool number = user->kind == Kind::mul && user->args[0]->kind == Kind::number &&
-                        user->args[0]->name.empty() && user->args[1] == x && user->args[0]->value != 0;
-    if (number || user->kind == Kind::neg) out[user] = x;
-  }
-  return out;
-}
 
 std::string turned_about(const std::string& text) {
   const std::unique_ptr<Law> law = parse_law(steps_of(text));
   Simplifier simplifier(*law);
-  const auto each = [&](auto f) {
-    for (LawState& one : law->states) one.step = f(one.step);
-    law->read = f(law->read);
-  };
-  each([&](Value root) { return simplifier.simple(root); });
-  const std::map<Value, Value> taken = taken_up(*law, law->roots());
-  each(
-      [&](Value root) { return taken.count(root) != 0 ? taken.at(root) : law->graph.replaced(root, taken); });
+  for (LawState& one : law->states) one.step = simplifier.simple(one.step);
+  law->read = simplifier.simple(law->read);
   return text_of(*law);
 }
 
 }  // namespace
-
-bool signed_freely(const Learned& one) {
-  return one.init.empty() || ((one.init == "normal" || one.init == "uniform") && one.numbers.size() == 1);
-}
 
 std::string canonical_text(const std::string& law) {
   constexpr std::size_t kMostTurns = 40;

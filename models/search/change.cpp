@@ -7,7 +7,6 @@
 #include <set>
 
 #include "models/search/candidate.h"
-#include "models/search/law_text.h"
 #include "models/search/term.h"
 
 namespace crosstalk::search {
@@ -33,8 +32,8 @@ class Changer {
     static const std::vector<std::pair<int, std::string (Changer::*)()>> kinds = {
         {22, &Changer::insert}, {14, &Changer::erase}, {18, &Changer::replace}, {8, &Changer::map},
         {16, &Changer::gate},   {4, &Changer::number}, {4, &Changer::bias},     {4, &Changer::share},
-        {3, &Changer::split},   {5, &Changer::sum_up}, {2, &Changer::drop},     {2, &Changer::turn}};
-    auto at = static_cast<int>(random_.below(102));
+        {3, &Changer::split},   {5, &Changer::sum_up}, {4, &Changer::drop},     {2, &Changer::turn}};
+    auto at = static_cast<int>(random_.below(104));
     for (const auto& [weight, kind] : kinds) {
       if (at < weight) return (this->*kind)();
       at -= weight;
@@ -283,28 +282,6 @@ Change crossed(const std::string& a, const std::string& b, RandomStream& random,
     const std::unique_ptr<Law> other = parse_law(steps_of(b));
     return changer.cross(*other);
   });
-}
-
-std::string random_candidate(RandomStream& random, const Limits& limits) {
-  for (;;) {
-    try {
-      Law law;
-      Terms terms(law, random, limits);
-      law.states.push_back({"S", {kV, kK}});
-      law.states[0].step = terms.grow({kV, kK}, 3, false);
-      const Value S = law.graph.leaf(Kind::state, "S", {kV, kK}),
-                  q = law.graph.leaf(Kind::given, "q", {kK, 1});
-      law.read = random.below(5) == 0 ? terms.grow({kV, 1}, 2, true) : law.graph.product(S, q);
-      const std::string text = canonical_text(text_of(law));
-      const std::unique_ptr<Law> read = parse_law(steps_of(text));
-      const auto given = [](Value n) { return n->kind == Kind::given || n->kind == Kind::token; };
-      const bool changes = std::all_of(read->states.begin(), read->states.end(),
-                                       [&](const LawState& one) { return holds(one.step, given); });
-      if (changes && !exceeds(price(text, limits.K, limits.V), limits)) return text;
-    } catch (const ShapeRefused&) {
-    } catch (const LawError&) {
-    }
-  }
 }
 
 }  // namespace crosstalk::search

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "models/search/law_text.h"
+#include "models/search/term.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -34,9 +34,36 @@ const char* letter_of(Kind kind, Shape shape) {
   }
 }
 
+/// number * w -> w of projections that nothing else looks at: their weights take it up.
+std::map<Value, Value> taken_up(const Law& law) {
+  const std::vector<Value> roots = law.roots();
+  std::map<Value, std::set<Value>> users;
+  const std::set<Value> outside(roots.begin(), roots.end());
+  for (Value node : order(roots))
+    for (Value a : node->args) users[a].insert(node);
+  std::map<Value, Value> out;
+  for (const auto& [x, by] : users) {
+    if (!is_learned_kind(x->kind) || !signed_freely(law.quantity(x)) || by.size() != 1 ||
+        outside.count(x) != 0)
+      continue;
+    const Value user = *by.begin();
+    const bool number = user->kind == Kind::mul && user->args[0]->kind == Kind::number &&
+                        user->args[0]->name.empty() && user->args[1] == x && user->args[0]->value != 0;
+    if (number || user->kind == Kind::neg) out[user] = x;
+  }
+  return out;
+}
+
 }  // namespace
 
+bool signed_freely(const Learned& one) {
+  return one.init.empty() || ((one.init == "normal" || one.init == "uniform") && one.numbers.size() == 1);
+}
+
 std::string text_of(Law& law) {
+  const std::map<Value, Value> taken = taken_up(law);
+  for (LawState& one : law.states) one.step = law.graph.replaced(one.step, taken);
+  law.read = law.graph.replaced(law.read, taken);
   std::map<std::string, int> count;
   std::map<Value, Value> renamed;
   std::vector<LawState> states;

@@ -1,10 +1,12 @@
-// What a law does before it is trained: on random tokens, and on the task with gates that are set.
+// What a law costs, and does before it is trained: on random tokens, and on the task with gates that are set.
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 
+#include "models/rules/memory_law.h"
+#include "models/rules/recognise.h"
 #include "models/rules/report.h"
 #include "models/search/candidate.h"
 #include "models/search/player.h"
@@ -23,6 +25,33 @@ double at_start(const Law& law, Value leaf, int t, int example, int entry) {
 }
 
 }  // namespace
+
+Price price(const std::string& text, int K, int V) {
+  const std::unique_ptr<Law> law = parse_law(steps_of(text));
+  Price out;
+  out.operations = operations_of(*law, K, V);
+  out.floats = numbers_of_states(*law, K, V);
+  out.gates = static_cast<int>(law->learned.size()), out.states = static_cast<int>(law->states.size());
+  for (Value node : order(law->roots())) out.nodes += !node->is_leaf() && node->kind != Kind::transpose;
+  out.why = recognise(*law).reason;
+  out.engines = out.why.empty();
+  return out;
+}
+
+std::optional<std::string> exceeds(const Price& price, const Limits& limits) {
+  const auto over = [](const char* does, auto has, const char* what,
+                       auto most) -> std::optional<std::string> {
+    if (most <= 0 || has <= most) return {};
+    return fmt::format("it {} {} {}, and at most {} are allowed", does, has, what, most);
+  };
+  for (const auto& one : {over("takes", price.operations, "operations a token", limits.operations),
+                          over("keeps", price.floats, "floats of state", limits.floats),
+                          over("learns", price.gates, "quantities", limits.gates),
+                          over("has", price.nodes, "operations in its text", limits.nodes),
+                          over("has", price.states, "states", limits.states)})
+    if (one) return one;
+  return {};
+}
 
 std::optional<std::string> unstable(const std::string& text) {
   const std::unique_ptr<Law> law = parse_law(steps_of(text));

@@ -107,4 +107,26 @@ Value Terms::grow(Shape s, int deep, bool read) {
   }
 }
 
+std::string random_candidate(RandomStream& random, const Limits& limits) {
+  for (;;) {
+    try {
+      Law law;
+      Terms terms(law, random, limits);
+      law.states.push_back({"S", {kV, kK}});
+      law.states[0].step = terms.grow({kV, kK}, 3, false);
+      const Value S = law.graph.leaf(Kind::state, "S", {kV, kK}),
+                  q = law.graph.leaf(Kind::given, "q", {kK, 1});
+      law.read = random.below(5) == 0 ? terms.grow({kV, 1}, 2, true) : law.graph.product(S, q);
+      const std::string text = canonical_text(text_of(law));
+      const std::unique_ptr<Law> read = parse_law(steps_of(text));
+      const auto given = [](Value n) { return n->kind == Kind::given || n->kind == Kind::token; };
+      const bool changes = std::all_of(read->states.begin(), read->states.end(),
+                                       [&](const LawState& one) { return holds(one.step, given); });
+      if (changes && !exceeds(price(text, limits.K, limits.V), limits)) return text;
+    } catch (const ShapeRefused&) {
+    } catch (const LawError&) {
+    }
+  }
+}
+
 }  // namespace crosstalk::search

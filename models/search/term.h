@@ -1,4 +1,4 @@
-// Terms of laws drawn at random, of a given shape.
+// Terms of laws drawn at random, of a given shape, and the text of a law whose graph was changed.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <string>
@@ -8,6 +8,13 @@
 #include "models/search/candidate.h"
 
 namespace crosstalk::search {
+
+/// The steps of a law whose graph was changed, joined by "; ": states on which the reading depends, all names given anew in the order
+/// in which the reading comes to them, and factors of projections that stand alone left to their weights. Throws rules::LawError where none is left.
+std::string text_of(rules::Law& law);
+
+/// Tells whether -w starts as w does, so that nothing but the draw tells them apart.
+bool signed_freely(const rules::Learned& one);
 
 class Terms {
  public:

@@ -14,8 +14,8 @@
 
 #include "kernels/base/text/digest.h"
 #include "models/search/candidate.h"
-#include "models/search/law_text.h"
 #include "models/search/player.h"
+#include "models/search/term.h"
 
 namespace crosstalk::search {
 namespace {
