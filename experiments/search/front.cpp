@@ -37,8 +37,11 @@ std::string descent(const Search& search, const Candidate& last) {
   return text;
 }
 
-double chance_of(const Run& run) {
-  const auto baselines = registered_task(run.config)->baselines();
+/// Shuffled answers are any values, those of other sequences.
+double chance_of(const Run& run, bool shuffled) {
+  const auto task = registered_task(run.config);
+  if (shuffled) return 1.0 / task->vocabulary().values;
+  const auto baselines = task->baselines();
   const auto found = baselines.find("chance_accuracy");
   return found == baselines.end() ? 0 : found->second;
 }
@@ -75,7 +78,7 @@ std::vector<FreshResult> fresh_results(const SearchFile& file, const Search& sea
     for (const auto& [key, value] : run.config.values())
       if (key.starts_with("task.")) setting += key + crosstalk::to_text(value);
     const auto [chance, added] = chances.emplace(setting, 0);
-    if (added) chance->second = chance_of(run);
+    if (added) chance->second = chance_of(run, file.shuffled);
     const bool tested = std::isfinite(outcome.test_loss);
     for (const std::string& label : run.labels) {
       BySeed& here = all[label][run.config.get_double("train.learning_rate")];
