@@ -60,8 +60,7 @@ int show_plan(const Schema& schema, const SearchFile& file, Console& console) {
                      file.minutes > 0 ? fmt::format("{} min", file.minutes) : "",
                      file.minutes > 0 && file.candidates > 0 ? " or " : "",
                      file.candidates > 0 ? plural(file.candidates, "law") : "", file.generation);
-  const Study front =
-      parse_study(schema, front_study(file, {{"law0", "S += v k^T; read S q"}}), file.path, {});
+  const Study front = front_of(schema, file, {{"law0", "S += v k^T; read S q"}});
   out << fmt::format("afresh: up to {}, {} seeds each, {}\n", plural(file.finalists, "law"), file.fresh_seeds,
                      front.product);
   if (!file.root.find("fresh"))
@@ -112,7 +111,8 @@ class SearchCommand {
     settings.stopped = [&] {
       return stop_flag() || time_is_up() || (limit > 0 && now_seconds() - started >= limit);
     };
-    if (!file_.shuffled) const StoreWriter made(store_);  // before the journal: a store is made in an empty folder
+    if (!file_.shuffled)
+      const StoreWriter made(store_);  // before the journal: a store is made in an empty folder
     Journal journal(store_ / "search" / "candidates.jsonl");
     check_course(journal);
     Trials trials(settings, journal);

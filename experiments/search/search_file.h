@@ -54,6 +54,9 @@ std::vector<Run> runs_of(const Schema& schema, const SearchFile& file, std::size
 /// search has not used, at all its rates.
 std::string front_study(const SearchFile& file, const std::vector<LabelledLaw>& laws);
 
+/// The same, with what is wrong said at its place in the search's file. Throws ConfigError.
+Study front_of(const Schema& schema, const SearchFile& file, const std::vector<LabelledLaw>& laws);
+
 /// What decides the course of the search, as text: all but its budget and what is trained at its end.
 std::string course_of(const SearchFile& file);
 
