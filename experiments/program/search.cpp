@@ -145,7 +145,7 @@ class SearchCommand {
       StoreWriter(store_).keep_study(study.name, text);
       keep_asked(store_, asked_of(study));
     }
-    report(search, fresh_results(file_, search, study, trials, search.draws().tried), laws);
+    report(search, fresh_results(file_, search, study, trials, std::ssize(search.tried())), laws);
     return exit_done;
   }
 
@@ -172,15 +172,16 @@ class SearchCommand {
 
   void tell(const Search& search, const Trials& trials) const {
     const Draws& draws = search.draws();
+    const std::int64_t tried =
+        std::ssize(search.tried());  // without a generation that the end of the time has cut
     const double seconds = std::max(1e-9, search.seconds());
     print_note(
         console_,
         fmt::format(
             "{} laws tried in {} ({:.0f} a minute), {} to the end; of {} drawn {} were known by text, {} by their values, {} "
             "too large, {} unstable, {} dead, {} unlikely",
-            draws.tried, duration(seconds), 60 * static_cast<double>(draws.tried) / seconds, draws.whole,
-            draws.drawn, draws.known_text, draws.known_values, draws.large, draws.unstable, draws.dead,
-            draws.unlikely));
+            tried, duration(seconds), 60 * static_cast<double>(tried) / seconds, draws.whole, draws.drawn,
+            draws.known_text, draws.known_values, draws.large, draws.unstable, draws.dead, draws.unlikely));
     print_note(console_, fmt::format("{} trained, {} of them twice; {:.0f} % of the time here in training",
                                      plural(trials.trained(), "run"), trials.twice(),
                                      100 * trials.seconds() / std::max(1e-9, now_seconds() - started_)));
@@ -199,7 +200,7 @@ class SearchCommand {
     console_.out << fmt::format(
         "Score: mean over settings of log10(test loss / loss of answering nothing), 0 is nothing learned; by {} seeds that the search has "
         "not used. Intervals: 95 % (Student's t), Bonferroni for the {} laws that were tried.\n",
-        file_.fresh_seeds, search.draws().tried);
+        file_.fresh_seeds, std::ssize(search.tried()));
     if (file_.shuffled) return;
     const std::string front = shell_quote((store_ / "search" / (file_.name + "_front.toml")).string());
     if (!quiet_)
