@@ -3,7 +3,7 @@
 #pragma once
 #include <cmath>
 #include <functional>
-#include <string>
+#include <utility>
 #include <vector>
 
 #include "kernels/base/normal.h"

@@ -140,7 +140,7 @@ double probe(const std::string& text) {
   for (std::size_t i = 0; i < levels; ++i)
     if (square[i] > 0 && std::isfinite(square[i]))
       best = std::min(best, 0.5 * (1 - product[i] * product[i] / (square[i] * wanted[i])));
-  return best;
+  return std::max(best, 0.0);
 }
 
 }  // namespace crosstalk::search
