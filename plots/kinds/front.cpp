@@ -25,13 +25,9 @@ Drawing draw_front(const FigureInput& input) {
     return input.options.operations_of ? input.options.operations_of(*record) : std::nullopt;
   };
   const bool of_state =
-      input.options.x == "state_size" ||
-      (input.options.x.empty() && std::ranges::none_of(input.records, [&](const Record* record) {
-         return operations(record).has_value();
-       }));
-  if (!of_state && !input.options.x.empty() && input.options.x != "operations")
-    throw std::invalid_argument(
-        fmt::format("front: --x is operations or state_size, not {}", input.options.x));
+      !input.options.x.empty() || std::ranges::none_of(input.records, [&](const Record* record) {
+        return operations(record).has_value();
+      });
   std::map<std::string, Point> points;
   std::set<std::string> without;
   for (const Record* record : input.records) {

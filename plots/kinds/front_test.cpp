@@ -33,9 +33,9 @@ TEST_F(Front, IsAStairOfMeansOverSettings) {
   EXPECT_THAT(csv, HasSubstr("label,d_dot,state_size,n,median,lo,hi"));
   EXPECT_THAT(csv, HasSubstr("\na,,64,3,0.4,0.4,0.4,"));
   EXPECT_THAT(csv, HasSubstr("\nb,,128,3,0.6,0.6,0.6,"));
-  EXPECT_THAT(csv, HasSubstr("\nfront,,64,,0.4,"));
-  EXPECT_THAT(csv, HasSubstr("\nfront,,256,,0.02,"));
-  EXPECT_EQ(csv.find("\nfront,,128"), std::string::npos);
+  EXPECT_THAT(csv, HasSubstr("\nfront,,64,0,0.4,"));
+  EXPECT_THAT(csv, HasSubstr("\nfront,,256,0,0.02"));
+  EXPECT_EQ(csv.find("\nfront,,128,"), std::string::npos);
   EXPECT_THAT(caption(), HasSubstr("geometric mean over settings"));
 }
 
