@@ -36,9 +36,9 @@ struct TrainingOptions {
   int threads = 0;  ///< CPU: 0 = all cores that this process may use
   int pack = 0;     ///< replicas a pack at most; 0 = chosen by the scheduler
   Device device = Device::cpu;
-  int cuda_device = 0;    ///< which of cuda_device_count()
-  int concurrency = 0;    ///< CUDA: packs at a time, each on its own stream; 0 = chosen by the scheduler
-  double look_again = 5;  ///< seconds between looks for more runs while packs wait; 0: before every pack
+  int cuda_device = 0;       ///< which of cuda_device_count()
+  int concurrency = 0;       ///< CUDA: packs at a time, each on its own stream; 0 = chosen by the scheduler
+  double look_again = 5;     ///< seconds between looks for more runs while packs wait; 0: before every pack
   TaskMaker make_task = {};  ///< empty: registered_task
 };
 
