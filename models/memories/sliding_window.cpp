@@ -22,13 +22,14 @@ Memory sliding_window() {
                    .min = 1,
                    .max = 1 << 20,
                    .tried = {1, 3}}},
+      .hands_on_window = true,
       .projection_init = ProjectionInit::xavier,
       .state = [](const Options& o, std::int64_t K, std::int64_t V,
                   std::int64_t T) { return std::min(T, o.get_int("memory.window")) * (K + V); },
       .build =
           [](auto& m) {
             const auto [q, k] = features(m);
-            return m.mix(attend(m, q, k, {.scale = m.scale(), .window = m.integer("window")}));
+            return attend_window(m, q, k, {.scale = m.scale(), .window = m.integer("window")});
           },
       .published =
           {

@@ -41,9 +41,13 @@ std::vector<Run> text_runs(const std::string& memory, const std::string& lines,
 constexpr const char* kLanes = "task.lanes = 3\ntrain.batch = 3\n";
 constexpr const char* kParts =
     "model.short_conv = \"qkv\"\nmodel.token_shift = \"kv\"\nmodel.input_shift = \"static\"\n";
-const char* const kCarrying[] = {"name = \"linear_attention\"", "name = \"deltanet\"",
-                                 "name = \"gated_delta\"", "name = \"mlstm\"",
-                                 "name = \"ttt_linear\"\nmini_batch = 16"};
+const char* const kCarrying[] = {"name = \"linear_attention\"",
+                                 "name = \"deltanet\"",
+                                 "name = \"gated_delta\"",
+                                 "name = \"mlstm\"",
+                                 "name = \"ttt_linear\"\nmini_batch = 16",
+                                 "name = \"sliding_window\"\nwindow = 9",
+                                 "name = \"sliding_window\"\nwindow = 17"};
 
 // Training that changes nothing loses, window by window, what the text loses as it is read from end to end.
 TEST(Lanes, OfTrainingAndEvaluationAreOneLongSequence) {
@@ -116,10 +120,11 @@ TEST(Lanes, AreRefusedWhereNothingCouldBeCarried) {
   int carrying = 0;
   for (const crosstalk::Memory& memory : all_memories()) {
     const std::string name = "name = \"" + memory.name + "\"";
-    if (memory.states.empty())
+    if (memory.states.empty() && !memory.hands_on_window)
       expect(
           memory.name +
-              " has none: it reads all tokens before; leave it out, and every window begins without a past",
+              " has none: it reads all tokens before (attention over the last ones alone, sliding_window, hands "
+              "these on); leave it out, and every window begins without a past",
           name, kLanes);
     else
       ++carrying;
@@ -133,6 +138,9 @@ TEST(Lanes, AreRefusedWhereNothingCouldBeCarried) {
   expect("model.positions", delta,
          std::string(kLanes) + "model.positions = \"learned\"\nmodel.max_length = 300\n");
   expect("give a multiple of it as task.length", "name = \"ttt_linear\"\nmini_batch = 5", kLanes);
+  expect(
+      "memory.window - 1 = 17 keys and values, more than a piece of 16 tokens has; give as many as task.length",
+      "name = \"sliding_window\"\nwindow = 18", kLanes);
   expect("favor_redraw = \"fixed\"", "name = \"linear_attention\"\nfeature_map = \"favor\"", kLanes);
   expect("taken", "name = \"linear_attention\"\nfeature_map = \"favor\"\nfavor_redraw = \"fixed\"", kLanes);
   expect("taken", delta, kLanes);
