@@ -43,33 +43,6 @@ Var<Real> delayed(Var<Real> x, Var<Real> start) {
   return {x.graph, out(x.graph->add(op).y)};
 }
 
-// The last `tokens` of start [B,S,H,n] (or none) and x [B,T,H,n] behind it, 0 before the first.
-template <class Real>
-static Var<Real> recent(Var<Real> x, int tokens, Var<Real> start = {}) {
-  Recent<Real> op;
-  op.tokens = tokens;
-  op.x = in(x), op.start = in(start);
-  return {x.graph, out(x.graph->add(op).y)};
-}
-
-template <class Real>
-Var<Real> attend_window(Mixer<Real>& m, Var<Real> q, Var<Real> k, const Attention& how) {
-  Carried<Real>* piece = m.piece();
-  const int past = how.window - 1, T = m.T;
-  if (!piece || past == 0) return m.mix(attend(m, q, k, how));
-  Var<Real> v = m.values();
-  bool goes_on = false;
-  for (const auto& [name, x] : {std::pair{"window.keys", &k}, std::pair{"window.values", &v}}) {
-    Var<Real> start = piece->start(m.graph, name);
-    if (start) start = view(start, {m.B, past, m.H, x->dim(3)});
-    piece->end(name, recent(*x, past, start));
-    if (start) *x = recent(*x, past + T, start), goes_on = true;
-  }
-  if (!goes_on) return m.mix(attend(m, q, k, how));
-  // A query stands at every token of those carried, too, and is not read.
-  return recent(m.mix(attend(m, recent(q, past + T), k, how), {}, {}, v), T);
-}
-
 template <class Real>
 Var<Real> largest(Var<Real> x, int count, double otherwise) {
   Largest<Real> op;
@@ -123,17 +96,16 @@ Var<Real> fwm_read(Mixer<Real>& m, Var<Real> q, Var<Real> k, Var<Real> beta) {
   return {&m.graph, out(added.o)};
 }
 
-#define CROSSTALK_ENGINE_OPS(Real)                                                        \
-  template Var<Real> weighted(Var<Real>, Var<Real>);                                      \
-  template Var<Real> rotate(Mixer<Real>&, Var<Real>, double, bool, int, double);          \
-  template Var<Real> turned(Var<Real>, Var<Real>);                                        \
-  template Var<Real> delayed(Var<Real>, Var<Real>);                                       \
-  template Var<Real> attend_window(Mixer<Real>&, Var<Real>, Var<Real>, const Attention&); \
-  template Var<Real> largest(Var<Real>, int, double);                                     \
-  template Var<Real> repeated_heads(Var<Real>, int);                                      \
-  template Var<Real> is_largest(Var<Real>, int);                                          \
-  template Var<Real> fwm_read(Mixer<Real>&, Var<Real>, Var<Real>, Var<Real>);             \
-  template Var<Real> solve(Var<Real>, Var<Real>, Var<Real>);                              \
+#define CROSSTALK_ENGINE_OPS(Real)                                               \
+  template Var<Real> weighted(Var<Real>, Var<Real>);                             \
+  template Var<Real> rotate(Mixer<Real>&, Var<Real>, double, bool, int, double); \
+  template Var<Real> turned(Var<Real>, Var<Real>);                               \
+  template Var<Real> delayed(Var<Real>, Var<Real>);                              \
+  template Var<Real> largest(Var<Real>, int, double);                            \
+  template Var<Real> repeated_heads(Var<Real>, int);                             \
+  template Var<Real> is_largest(Var<Real>, int);                                 \
+  template Var<Real> fwm_read(Mixer<Real>&, Var<Real>, Var<Real>, Var<Real>);    \
+  template Var<Real> solve(Var<Real>, Var<Real>, Var<Real>);                     \
   template Var<Real> solve_values(Var<Real>, Var<Real>, Var<Real>);
 CROSSTALK_ENGINE_OPS(float)
 CROSSTALK_ENGINE_OPS(double)

@@ -117,10 +117,6 @@ Var<Real> attend(Mixer<Real>& m, Var<Real> x, Var<Real> k, const Attention& how,
 template <class Real>
 Var<Real> attend(Mixer<Real>& m, Var<Real> x, Var<Real> k, const Attention& how, Var<Real> log_decay = {},
                  Var<Real> slope = {}, bool between_tokens = false);
-/// What queries [B,Q,H,K] read [B,Q,H,V] of the last how.window tokens, with keys k [B,T,H,K]. In pieces of a sequence the last
-/// window - 1 keys and values are handed on (Memory::hands_on_window).
-template <class Real>
-Var<Real> attend_window(Mixer<Real>& m, Var<Real> q, Var<Real> k, const Attention& how);
 /// The delta rule in a state that is divided by max(1, |S|_F) after every step (kernels/law/fwm.h):
 /// [B,Q,H,V].
 template <class Real>

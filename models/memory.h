@@ -185,8 +185,6 @@ struct Memory {
   bool read_at_all =
       false;  ///< on a GPU all tokens of a language model ask, wherever answers are due: its kernels are faster
   bool keeps_keys = false;  ///< no feature dimension bounds it: d_dot is 0
-  bool hands_on_window =
-      false;  ///< keys and values of the last memory.window tokens go on from piece to piece (attend_window)
   ProjectionInit projection_init = ProjectionInit::uniform;
   StateSize state = {};  ///< absent: state::matrix
   /// Further letters of shapes, each with the whole-number option that says its size: {{'S', "slots"}}.

@@ -120,11 +120,11 @@ TEST(Lanes, AreRefusedWhereNothingCouldBeCarried) {
   int carrying = 0;
   for (const crosstalk::Memory& memory : all_memories()) {
     const std::string name = "name = \"" + memory.name + "\"";
-    if (memory.states.empty() && !memory.hands_on_window)
+    if (memory.states.empty() && memory.name != "sliding_window")
       expect(
           memory.name +
-              " has none: it reads all tokens before (attention over the last ones alone, sliding_window, hands "
-              "these on); leave it out, and every window begins without a past",
+              " has none: it reads all tokens before (those of a window alone are handed on: sliding_window); leave it "
+              "out, and every window begins without a past",
           name, kLanes);
     else
       ++carrying;
@@ -138,9 +138,8 @@ TEST(Lanes, AreRefusedWhereNothingCouldBeCarried) {
   expect("model.positions", delta,
          std::string(kLanes) + "model.positions = \"learned\"\nmodel.max_length = 300\n");
   expect("give a multiple of it as task.length", "name = \"ttt_linear\"\nmini_batch = 5", kLanes);
-  expect(
-      "memory.window - 1 = 17 keys and values, more than a piece of 16 tokens has; give as many as task.length",
-      "name = \"sliding_window\"\nwindow = 18", kLanes);
+  expect("memory.window = 18 hands on 17 keys and values, and a piece has 16 tokens",
+         "name = \"sliding_window\"\nwindow = 18", kLanes);
   expect("favor_redraw = \"fixed\"", "name = \"linear_attention\"\nfeature_map = \"favor\"", kLanes);
   expect("taken", "name = \"linear_attention\"\nfeature_map = \"favor\"\nfavor_redraw = \"fixed\"", kLanes);
   expect("taken", delta, kLanes);
