@@ -50,12 +50,12 @@ std::vector<FigureRow> front_of(std::vector<FigureRow> rows, bool less_is_better
 }
 
 /// Where the axis of bits ends: memories more than three interquartile ranges above the upper quartile stand at its edge.
-double edge_of(const std::vector<double>& bits, double room) {
+double edge_of(const std::vector<double>& bits) {
   const double lower = quantile(bits, 0.25), upper = quantile(bits, 0.75);
   double edge = 0;
   for (const double x : bits)
     if (x <= upper + 3 * (upper - lower)) edge = std::max(edge, x);
-  return edge + room;
+  return edge;
 }
 
 Drawing draw_recall_vs_text(const FigureInput& input) {
@@ -109,12 +109,12 @@ Drawing draw_recall_vs_text(const FigureInput& input) {
   std::ranges::stable_sort(drawing.lines, [&](const LineEntry& a, const LineEntry& b) {
     return input.styles.at(a.label).rank < input.styles.at(b.label).rank;
   });
-  const double room = std::max(0.06 * (high - low), 0.005 * high);
+  const double edge = edge_of(x), room = edge > low ? 0.04 * (edge - low) : 0.005 * high;
   drawing.figure["xlabel"] = bits.axis;
   drawing.figure["ylabel"] = fmt::format("{}: {}", *tasks.begin(), metric.axis);
   drawing.figure["xscale"] = drawing.figure["yscale"] = "linear";
   drawing.figure["xlim"] = {low - room, high + room};
-  drawing.figure["edge"] = edge_of(x, room);
+  drawing.figure["edge"] = edge + room;
   const auto [least, largest] = std::minmax_element(y.begin(), y.end());
   drawing.figure["ylim"] = metric.is_loss
                                ? std::vector<double>{0, 1.15 * *largest}
@@ -130,8 +130,7 @@ Drawing draw_recall_vs_text(const FigureInput& input) {
                 "Rank correlation {:.2f} [{:.2f}, {:.2f}] over {} memories (Spearman; 95 % interval of Bonett and Wright 2000).",
                 rho.value, rho.lo, rho.hi, rho.n);
   drawing.footnotes = {text, fmt::format("Point: medians over seeds; bar: {}.", seeds.interval())};
-  if (drawing.figure["edge"] < high)
-    drawing.footnotes.emplace_back("Arrows: beyond the axis, at the bits beside the name.");
+  if (edge < high) drawing.footnotes.emplace_back("Arrows: beyond the axis, at the bits beside the name.");
   drawing.brief[drawing.footnotes[1]] = "";
   return drawing;
 }

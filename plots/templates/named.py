@@ -124,7 +124,7 @@ def set_names(fig, ax, points):
              for name, colour in zip(names, colours)]
     sizes = [(scale * box.width + 1, scale * box.height) for box in (text.get_window_extent(renderer) for text in texts)]
     window = ax.get_window_extent(renderer)
-    frame = (scale * window.x0, scale * window.y0, scale * window.x1 + 8, scale * window.y1 + 2)
+    frame = (scale * window.x0, scale * window.y0, scale * window.x1, scale * window.y1 + 2)
     on_page = lambda rows: [tuple(scale * c for c in ax.transData.transform(row[:2])) for row in rows]
     drawn = [part for label in OVERLAYS for ends in [on_page(points.get(label, []))] for part in zip(ends, ends[1:])]
     boxes, lines = places(spots, sizes, frame, drawn)
