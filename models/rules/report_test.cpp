@@ -50,8 +50,9 @@ TEST(LawReport, SaysWhichVectorIsWalkedAlone) {
       report_of("state d[1]; beta = 1 / (2 + d); d = tanh(d) + k^T k; S += beta (v - S k) k^T; read S q")
           .engines;
   ASSERT_EQ(engines.size(), 3u);
-  EXPECT_EQ(engines[0], (std::vector<std::string>{
-                            "d", "token after token, alone: its step is no a * z + b entry by entry"}));
+  EXPECT_EQ(engines[0],
+            (std::vector<std::string>{
+                "d", "walked alone from token to token: its step is no a * z + b entry by entry"}));
   EXPECT_EQ(engines[1][1].substr(0, 35), "recurrence: key k, value v, gain 1 ");
 }
 
