@@ -200,7 +200,7 @@ std::vector<std::string> doubts_of(const Task& task, const std::string& folder) 
 }
 
 std::optional<Space> space_of(const Task& task, double trained) {
-  constexpr std::int64_t kNumbers = 1 << 18, kMost = 1 << 14, kTested = 512;  // some 10 ms
+  constexpr std::int64_t kNumbers = 1 << 18, kMost = 1 << 14;  // some 20 ms
   constexpr std::int64_t kFewest = 10;  // repeats: 10 say the size of a space within a third
   const SequenceShape shape = task.shape(Split::train);
   std::int64_t draws = std::clamp<std::int64_t>(kNumbers / (std::int64_t{shape.T} * shape.C), 1, kMost);
@@ -208,18 +208,25 @@ std::optional<Space> space_of(const Task& task, double trained) {
     trained = std::min(trained, static_cast<double>(there));
   draws = std::min(draws, static_cast<std::int64_t>(trained));
   if (task.shape(Split::test).T != shape.T) return std::nullopt;
-  Hashes distinct;
+  Hashes distinct, distinct_tests;
   SequenceBuffer buffer(task, Split::train, 0, false), tests(task, Split::test, 0, false);
   for (std::int64_t n = 0; n < draws; ++n)
     distinct.insert(hash_of(buffer.draw(0, static_cast<std::uint64_t>(n))));
   if (draws - std::ssize(distinct) < kFewest) return std::nullopt;
-  Space space;
-  space.different = different_of(static_cast<double>(draws), static_cast<double>(distinct.size()));
-  std::int64_t tested = 0;
-  for (std::int64_t n = 0; n < kTested; ++n)
-    tested +=
-        static_cast<std::int64_t>(distinct.count(hash_of(tests.draw(0, static_cast<std::uint64_t>(n)))));
-  space.tested = std::max(static_cast<double>(tested) / kTested, -std::expm1(-trained / space.different));
+  std::int64_t met = 0;
+  for (std::int64_t n = 0; n < draws; ++n) {
+    const std::uint64_t hash = hash_of(tests.draw(0, static_cast<std::uint64_t>(n)));
+    met += static_cast<std::int64_t>(distinct.count(hash));
+    distinct_tests.insert(hash);
+  }
+  const auto different = [&](const Hashes& seen) {
+    return different_of(static_cast<double>(draws), static_cast<double>(seen.size()));
+  };
+  Space space{different(distinct), static_cast<double>(met) / static_cast<double>(draws)};
+  // Sequences of test that hardly repeat have a space of their own, longer expressions, say: training's says nothing of it.
+  if (draws - std::ssize(distinct_tests) >= kFewest)
+    space.tested =
+        std::max(space.tested, -std::expm1(-trained / std::max(space.different, different(distinct_tests))));
   return space;
 }
 

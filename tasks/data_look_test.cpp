@@ -119,6 +119,12 @@ TEST(Spaces, AreEstimatedByRepeats) {
   ASSERT_TRUE(short_training);
   EXPECT_NEAR(short_training->tested, 1600. / (1 << 16), 0.02);
   EXPECT_FALSE(space_of(*testing::make_task("recall", {{"associations", 20}}), 1e6));
+  // Training repeats its short sequences, test has none of them.
+  const auto longer = space_of(
+      *testing::make_task("arithmetic", {{"longest", 40}, {"eval_shortest", 30}, {"query_at", "every"}}),
+      4e5);
+  ASSERT_TRUE(longer);
+  EXPECT_LT(longer->tested, 0.01);
 }
 
 }  // namespace
