@@ -220,8 +220,7 @@ TEST(Pieces, OfEveryKindOfBlock) {
     SCOPED_TRACE(name);
     const Options options = language_options_of("gated_delta", settings);
     const bool whole_only = std::string(name) == "positions" || std::string(name) == "decoder" ||
-                            options.get_string("model.stack").find("softmax") != std::string::npos ||
-                            options.get_string("model.stack").find("sliding_window") != std::string::npos;
+                            options.get_string("model.stack").find("softmax") != std::string::npos;
     if (whole_only) {
       expect_says(refusal_of(options), "sequences are read whole");
     } else {
