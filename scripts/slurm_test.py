@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 # A study on a real Slurm of two nodes, undisturbed and disturbed. SPDX-License-Identifier: Apache-2.0
-"""usage: python3 scripts/slurm_test.py [--crosstalk PATH] [--keep]
+"""usage: python3 scripts/slurm_test.py [--crosstalk PATH] [--python PYTHON] [--only python] [--keep]
 
 Starts Slurm (slurmctld and two slurmd on this machine, as this user, without a database, munge or systemd; installs the
 Debian package slurm-wlm where it may) and has `crosstalk submit slurm` train a study of 400 runs with an array of 4
 workers: once undisturbed; once with preemption, a lost node (slurmd and all of its steps killed), the end of the time
 and `scontrol requeue` in the middle. Slurm takes its time for each of these, so the second study is as long as this
-machine needs: by what the first took, and longer once more where it was over before its faults were. Exit code 0: both
+machine needs: by what the first took, and longer once more where it was over before its faults were. With --python, which has
+torch, pandas and the package, a PyTorch memory is trained beside three built-in ones on both nodes, and its table read in pandas
+(--only python: nothing else). Exit code 0: both
 exports equal that of one process to the byte, nothing was recorded twice without a fault, with faults no more than was
 in flight. 77: skipped, with the reason.
 """
@@ -43,6 +45,59 @@ name = "softmax"
 name = "delta"
 [[grid]]
 "task.associations" = [4, 6, 8, 10]
+"""
+MEAN = """
+import crosstalk as ct
+import torch
+
+
+class Mean(torch.nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.value, self.gate = torch.nn.Linear(width, width), torch.nn.Linear(width, width)
+
+    def forward(self, x):
+        return self.gate(x).sigmoid() * self.value(x).cumsum(-2)
+
+
+class Model(ct.torch.LanguageModel):
+    def __init__(self, config):
+        super().__init__(config, mixer=lambda width, layer: Mean(width))
+"""
+BESIDE = """
+[study]
+name  = "beside"
+seeds = [1, 2]
+[base]
+task.name       = "mqar"
+task.vocabulary = 64
+task.length     = 32
+task.pairs      = 4
+model.name      = "language"
+model.width     = 32
+train.max_steps = 300
+eval.every      = 100
+[memories.mean]
+name   = "python"
+source = "mean.py:Model"
+[memories.delta]
+name = "deltanet"
+[memories.softmax]
+name = "softmax"
+[memories.retnet]
+name = "retnet"
+[[grid]]
+"train.learning_rate" = [3e-3, 1e-2]
+"""
+READ = """
+import sys
+import crosstalk as ct
+store = sys.argv[1]
+frame = ct.read(store, lib="pandas")
+print(*sorted(f"{label} {len(of)}" for label, of in frame.groupby("label", observed=True)))
+table = ct.table("final", store, metric="test_accuracy", best="train.learning_rate")
+assert sorted(table.label) == ["delta", "mean", "retnet", "softmax"], table
+print(table.to_string(index=False), file=sys.stderr)
 """
 CONF = """
 ClusterName=crosstalk
@@ -141,8 +196,8 @@ class Cluster:
                 words, env=self.environment, stdout=errors, stderr=errors, stdin=subprocess.DEVNULL,
                 start_new_session=True)
 
-    def call(self, *words, check=True):
-        result = subprocess.run(words, env=self.environment, capture_output=True, text=True, check=False)
+    def call(self, *words, check=True, cwd=None):
+        result = subprocess.run(words, env=self.environment, capture_output=True, text=True, check=False, cwd=cwd)
         if check and result.returncode != 0:
             raise RuntimeError(f"{' '.join(words)}: exit code {result.returncode}\n{result.stdout}{result.stderr}")
         return result.stdout
@@ -241,6 +296,7 @@ class Cluster:
 class Test:
     def __init__(self, cluster, program, folder):
         self.cluster, self.program, self.folder = cluster, program, folder
+        cluster.environment["CROSSTALK_PROGRAM"] = program  # the package's
 
     def choose(self, steps):
         """A study whose runs take so many steps, and what one undisturbed process makes of it."""
@@ -384,6 +440,42 @@ class Test:
         twice = self.check(store, killed)
         say(f"disturbed: 400 runs, {time.monotonic() - begin:.0f} s: {'; '.join(done)}; {twice} recorded twice")
 
+    def beside_built_ins(self, python):
+        """What a user does who has written a memory in PyTorch: submit, wait, read the table."""
+        found = subprocess.run(
+            [python, "-c", "import crosstalk, pandas, torch"], env=self.cluster.environment, capture_output=True, text=True,
+            check=False)
+        if found.returncode != 0:
+            raise Skipped(f"PyTorch memories with {python}: {found.stderr.strip().splitlines()[-1]}")
+        begin = time.monotonic()
+        store = os.path.join(self.folder, "beside_store")
+        for name, text in (("mean.py", MEAN), ("beside.toml", BESIDE)):
+            with open(os.path.join(self.folder, name), "w", encoding="utf-8") as file:
+                file.write(text)
+        words = [self.program, "submit", "slurm", "beside.toml", "--time", "10:00", "--out", store, "--python", python]
+        whole = self.cluster.call(*words, "--nodes", "2", "--dry-run", "--", "--partition=low", cwd=self.folder)
+        path = os.path.join(self.folder, "whole.sbatch")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(whole)
+        self.cluster.call("sbatch", "--test-only", path)
+        self.cluster.call(
+            *words, "--cpus", "2", "--cores", "2", "--before", "export SEEN=1", "--", "--partition=low", cwd=self.folder)
+        nodes = set()
+
+        def over():
+            nodes.update(node for node in ("n1", "n2") if self.cluster.workers_on(node))
+            return not self.cluster.jobs()
+        self.wait_for("the array of PyTorch models", over)
+        status = self.status(store)
+        if status["states"]["done"] != 16 or nodes != {"n1", "n2"}:
+            logs = self.cluster.call("sh", "-c", f"tail -n 20 {store}/logs/*")
+            raise RuntimeError(f"{store}, on {sorted(nodes)}: {status['states']}\n{logs}")
+        rows = self.cluster.call(python, "-c", READ, store).strip()
+        if rows != "delta 4 mean 4 retnet 4 softmax 4":
+            raise RuntimeError(f"{store} in pandas: {rows}")
+        say(f"a PyTorch memory beside three built-in ones: {rows} runs, {time.monotonic() - begin:.0f} s, "
+            f"{status['duplicates']} recorded twice")
+
     def disturbed_until_it_is_long_enough(self, seconds):
         steps = CALM_STEPS
         for times in (max(1.0, FAULTS_TAKE / seconds), 2, 2):
@@ -403,9 +495,12 @@ def main():
     parser = argparse.ArgumentParser(usage=__doc__)
     root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     parser.add_argument("--crosstalk", default=os.path.join(root, "build/cpu/crosstalk"))
+    parser.add_argument("--python", help="with torch, pandas and the package")
+    parser.add_argument("--only", choices=["python"], help="the PyTorch memory alone")
     parser.add_argument("--keep", action="store_true", help="leave the folder")
     options = parser.parse_args()
     folder = tempfile.mkdtemp(prefix="crosstalk_slurm_")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # its daemons go with it
     cluster = None
     try:
         find_slurm()
@@ -413,8 +508,16 @@ def main():
         cluster.up()
         say("two nodes are up (" + cluster.call("sinfo", "--version").strip() + ")")
         test = Test(cluster, os.path.abspath(options.crosstalk), folder)
-        test.choose(CALM_STEPS)
-        test.disturbed_until_it_is_long_enough(test.undisturbed_array())
+        if options.python:
+            try:
+                test.beside_built_ins(options.python)
+            except Skipped as reason:
+                if options.only:
+                    raise
+                say(f"left out: {reason}")
+        if not options.only:
+            test.choose(CALM_STEPS)
+            test.disturbed_until_it_is_long_enough(test.undisturbed_array())
         say("passed")
         return 0
     except Skipped as reason:

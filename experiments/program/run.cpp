@@ -98,6 +98,9 @@ class TrainingCommand {
       check_store_path(store_);
       note_start();
       result = train();
+    } else if (foreign_ > 0 && which_ == Which::missing) {  // crosstalk work trains them from the store
+      check_store_path(store_);
+      make_store(study_, store_, options_);
     }
     nothing_begun_.reset();  // also where nothing was missing
     if (const auto code = early_end(result)) return *code;
@@ -179,8 +182,8 @@ class TrainingCommand {
     if (which_ == Which::failed) words.emplace_back("--failed");
     print_note(
         console_,
-        fmt::format("{} of PyTorch models are left out, which the Python package trains: {}",
-                    plural(foreign_, "run"),
+        fmt::format("{} of PyTorch models {} left out, which the Python package trains: {}",
+                    plural(foreign_, "run"), foreign_ == 1 ? "is" : "are",
                     command_for(words, {"set", "where", "chosen-of", "best", "best-by", "only", "shard"})));
   }
 
@@ -249,8 +252,10 @@ class TrainingCommand {
           !selected().empty()       ? fmt::format("trained {} in {} ({})", plural(ended_here(result), "run"),
                                                   duration(result.seconds), outcome(result))
           : which_ == Which::failed ? fmt::format("no failed runs in {}, nothing to retry", full_path(store_))
-                                    : fmt::format("all {} are in {}, nothing to train",
-                                                  plural(std::ssize(runs()), "run"), full_path(store_));
+          : foreign_ > 0
+              ? fmt::format("no run of a built-in memory is left to train into {}", full_path(store_))
+              : fmt::format("all {} are in {}, nothing to train", plural(std::ssize(runs()), "run"),
+                            full_path(store_));
       if (result.elsewhere > 0)
         text += fmt::format(", {} by other processes", plural(result.elsewhere, "run"));
       if (failed > 0)

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cstdint>
-#include <filesystem>
 #include <functional>
 #include <iosfwd>
 #include <limits>

@@ -8,6 +8,7 @@
 
 #include "experiments/program/help/topics.h"
 #include "kernels/base/error.h"
+#include "kernels/base/text/names.h"
 
 namespace crosstalk::python {
 namespace {
@@ -80,15 +81,22 @@ Options options_of(const nb::dict& given) {
 
 std::map<std::string, OptionValue> checked(const nb::dict& given, const std::vector<OptionSpec>& specs,
                                            const std::string& prefix, const std::string& whose) {
-  std::vector<std::string> names;
-  for (const OptionSpec& spec : specs) names.push_back(spec.name);
+  std::vector<std::string> names, keys;  // synonyms are of whole keys
+  for (const OptionSpec& spec : specs) {
+    names.push_back(spec.name);
+    keys.push_back(prefix + "." + spec.name);
+  }
   std::map<std::string, OptionValue> values;
   for (const auto& [key, value] : given) {
     const auto name = nb::cast<std::string>(key);
     const auto at = std::find(names.begin(), names.end(), name);
-    if (at == names.end())
-      throw OptionError(prefix + "." + name,
-                        fmt::format("{} has no option {}; {}", whose, name, hint(name, names, "options")));
+    if (at == names.end()) {
+      const std::string meant = synonym_of(name, keys);
+      const std::string told = meant.empty()
+                                   ? hint(name, names, "options")
+                                   : fmt::format("did you mean {}?", meant.substr(prefix.size() + 1));
+      throw OptionError(prefix + "." + name, fmt::format("{} has no option {}; {}", whose, name, told));
+    }
     values[name] = check_option(specs[static_cast<std::size_t>(at - names.begin())], prefix, value_of(value));
   }
   return values;

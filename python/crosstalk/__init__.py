@@ -90,7 +90,12 @@ def __getattr__(name: str) -> object:
     if name in ("torch", "jax"):
         import importlib
 
-        return importlib.import_module(f".{name}", __name__)
+        try:
+            return importlib.import_module(f".{name}", __name__)
+        except ModuleNotFoundError as error:
+            if error.name != name:
+                raise
+            raise ImportError(f"crosstalk.{name}: {name} is not installed: pip install {name}") from None
     if name == "plot":
         from .plots import plot
 

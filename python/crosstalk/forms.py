@@ -80,7 +80,7 @@ def _pt(path: pathlib.Path, at: str) -> Iterator[tuple[str, Any]]:
     try:
         held = torch.load(path, weights_only=True, map_location="cpu")
     except Exception as error:
-        why = str(error).splitlines()[0] if str(error) else type(error).__name__
+        why = str(error).splitlines()[0].split(". ")[0] if str(error) else type(error).__name__  # what follows is of torch.load alone
         raise ValueError(
             f"{path} holds more than tensors, dicts and lists ({why}); save those alone: torch.save(dict(inputs=...), ...)"
         ) from None

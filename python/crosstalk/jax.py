@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 __all__ = ["apply"]
 
 
+def __dir__() -> list[str]:
+    return [*__all__, "__doc__", "__file__", "__name__"]
+
+
 # A function of the host's arrays as an operation of XLA. `jax.pure_callback` makes arrays of JAX of its inputs first, which costs a
 # small call many times its arithmetic.
 _host: Any = Primitive("crosstalk")

@@ -28,6 +28,11 @@ if TYPE_CHECKING:
 
 __all__ = ["LanguageModel", "Memory", "function"]
 
+
+def __dir__() -> list[str]:
+    return [*__all__, "__doc__", "__file__", "__name__"]
+
+
 _NORM_EPS = 1e-5  # of the language model (models/parts/parts.h)
 _STANDS_FOR_MIXER = "rule"  # which a stack cannot name otherwise
 
@@ -279,7 +284,9 @@ class LanguageModel(nn.Module):
     configuration of `ct.train` (`LanguageModel(config, memory="gated_delta")`, `LanguageModel(config, mixer=make)`).
     `mixer(width, layer)` makes a module x `[B,T,width]` -> y, or (y, anything), which stands in the place of the memory. Options,
     names, shapes and initial values of parameters are those of the program: `load_weights(ct.weights(STORE, ID))` takes those of
-    a run. Without a seed initial values follow `torch.manual_seed`.
+    a run. Without a seed initial values follow `torch.manual_seed`. Of several documents in a sequence `reset` `[B,T]` (1 where one
+    begins) or `cu_seqlens` lets each begin anew, positions and mixers of one's own among all else: a mixer is given documents of one
+    length, each as a sequence.
 
     >>> model = ct.torch.LanguageModel("deltanet", vocabulary=256, width=64, layers=2, heads=2, mlp="swiglu")
     >>> model(torch.randint(256, (2, 32))).shape
@@ -347,12 +354,12 @@ class LanguageModel(nn.Module):
             if isinstance(layer, Memory):
                 yield i, layer
 
-    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
-        return self._head(self._stream(tokens))
+    def forward(self, tokens: torch.Tensor, *, reset: Any = None, cu_seqlens: Any = None) -> torch.Tensor:
+        return self._head(self._stream(tokens, reset, cu_seqlens))
 
-    def answer(self, tokens: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
+    def answer(self, tokens: torch.Tensor, position: torch.Tensor, *, reset: Any = None, cu_seqlens: Any = None) -> torch.Tensor:
         """Logits `[B,Q,vocabulary]` at the tokens before these positions alone."""
-        x = self._stream(tokens)
+        x = self._stream(tokens, reset, cu_seqlens)
         at = (position.long() - 1).clamp(min=0)[..., None].expand(*position.shape, x.shape[-1])
         return self._head(torch.gather(x, -2, at))
 
@@ -360,9 +367,21 @@ class LanguageModel(nn.Module):
         here = self._names.get(name)
         return None if here is None else _at(self, here)
 
-    def _stream(self, tokens: torch.Tensor) -> torch.Tensor:
+    def _stream(self, tokens: torch.Tensor, reset: Any, cu_seqlens: Any) -> torch.Tensor:
         if tokens.ndim != 2:
             raise ValueError(f"tokens have shape {list(tokens.shape)}; expected [B,T]")
+        if reset is None and cu_seqlens is None:
+            return self._blocks_of(tokens)
+        x: torch.Tensor = self._by_documents(tokens, reset, cu_seqlens)
+        return x
+
+    @torch.compiler.disable  # type: ignore[untyped-decorator, unused-ignore]
+    def _by_documents(self, tokens: torch.Tensor, reset: Any, cu_seqlens: Any) -> Any:
+        parts = {"tokens": TOKENS}
+        documents = Documents(int(tokens.shape[0]), int(tokens.shape[1]), reset, cu_seqlens, parts)
+        return documents.read({"tokens": tokens}, parts, lambda of: (self._blocks_of(of["tokens"]), {}))[0]
+
+    def _blocks_of(self, tokens: torch.Tensor) -> torch.Tensor:
         x = nn.functional.embedding(tokens.long(), self._parameter("embedding"))
         if (positions := self._parameter("positions")) is not None:
             if tokens.shape[1] > positions.shape[0]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
 import io
 import json
 import os
@@ -94,6 +95,8 @@ class How:
 
 def train_by_words(path: str, words: list[str], models: Any, how: How, out: str | None, time_limit: Any) -> Result:
     """`words`: options of `crosstalk run`, which reads them."""
+    if importlib.util.find_spec("torch") is None:
+        raise ImportError("PyTorch models are trained by torch, which is not installed: pip install torch")
     if time_limit is not None:
         how.deadline = time.monotonic() + _core.seconds_of(_text(time_limit), "--time-limit")
     if _is_store(path):

@@ -360,3 +360,49 @@ def test_a_layer_goes_on_from_a_state_into_the_first_document():
         layer(x, reset=reset[:, :8])
     with pytest.raises(ValueError, match="state holds Z"):
         layer(x, {"Z": state["S"]}, reset=reset)
+
+
+class Mean(torch.nn.Module):
+    """A mixer of one's own that sees the tokens before, and how long its sequence is."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.inner = torch.nn.Linear(width, width)
+
+    def forward(self, x):
+        return self.inner(x.cumsum(-2)) / x.shape[-2], None
+
+
+#: what looks back beside a memory: convolutions, shifts, positions, attention in the stack, long convolutions, a mixer of one's own
+MODELS: dict[str, dict[str, Any]] = {
+    "published": {"memory": "gated_delta", "layers": 2, "heads": 2, "layer": "published", "mlp": "swiglu"},
+    "positions": {"memory": "softmax", "stack": "base_conv memory", "positions": "learned", "max_length": 69},
+    "shifts": {"memory": "rwkv7", "heads": 2, "layer": "published"},
+    "whole": {"memory": "hyena", "layer": "published"},
+    "own": {"mixer": lambda width, layer: Mean(width), "stack": "memory sliding_window(window=4)", "mlp": "gelu"},
+}
+
+
+@pytest.mark.parametrize("label", MODELS)
+def test_documents_of_a_language_model_are_as_one_by_one(label):
+    torch.manual_seed(1)
+    model = ct.torch.LanguageModel(vocabulary=24, width=16, **MODELS[label]).double()
+    with torch.no_grad():
+        for x in model.parameters():  # some begin at 0, and what is behind them then sees nothing
+            x.add_(0.1 * torch.randn_like(x))
+    tokens = torch.randint(24, (2, T))
+    logits, position = model(tokens, reset=RESET), torch.tensor([[1, 3, 4, 5, T], [2, 69, 70, 71, T]])
+    want = torch.cat([model(tokens[b : b + 1, first:end])[0] for b, first, end in LIES]).reshape(logits.shape)
+    torch.testing.assert_close(logits, want, rtol=0, atol=1e-12 * max(1.0, float(want.detach().abs().max())))
+    if label != "positions":  # which are too few for one document of all tokens
+        assert (logits - model(tokens)).abs().max() > 1e-4
+    at = position[..., None].expand(-1, -1, 24) - 1
+    torch.testing.assert_close(model.answer(tokens, position, reset=torch.from_numpy(RESET)), logits.gather(1, at), rtol=0, atol=1e-12)
+    sums = np.cumsum([0, *LENGTHS[0]])
+    torch.testing.assert_close(model(tokens[:1], cu_seqlens=sums), logits[:1], rtol=0, atol=1e-12)
+    d, parameters = torch.randn(logits.shape, dtype=logits.dtype), list(model.parameters())
+    for g, w in zip(*(torch.autograd.grad((x * d).sum(), parameters, allow_unused=True) for x in (logits, want))):
+        if g is not None and w is not None:
+            torch.testing.assert_close(g, w, rtol=0, atol=1e-11 * max(1.0, float(w.abs().max())))
+    with pytest.raises(ValueError, match=r"reset has shape \[2, 8\]; expected \[B,T\] = \[2, 73\]"):
+        model(tokens, reset=RESET[:, :8])

@@ -60,6 +60,10 @@ def test_dir_has_what_is_looked_for_when_it_is_used_and_nothing_of_the_inside():
     public = {name for name in dir(ct) if not name.startswith("__")}
     assert public == set(ct.__all__) and {"torch", "jax", "train", "plot"} <= public
     assert not {"memories_", "arrays", "calls", "checks", "_core"} & public
+    for name in ("torch", "jax"):
+        if importlib.util.find_spec(name):
+            inner = getattr(ct, name)
+            assert {n for n in dir(inner) if not n.startswith("__")} == set(inner.__all__)
 
 
 def test_types_of_pages_and_tests(tmp_path):

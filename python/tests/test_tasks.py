@@ -108,6 +108,8 @@ def test_a_mixture_gives_its_segments_in_the_order_of_training():
 def test_options_are_checked():
     with pytest.raises(ct.OptionError, match="mqar has no option vocabulry; did you mean vocabulary"):
         ct.task("mqar", vocabulry=10)  # pyright: ignore[reportCallIssue]
+    with pytest.raises(ct.OptionError, match="mqar has no option num_kv_pairs; did you mean pairs"):
+        ct.task("mqar", num_kv_pairs=8)  # pyright: ignore[reportCallIssue]
     with pytest.raises(ct.OptionError):
         ct.task("mqar", length=64, pairs=40)
     with pytest.raises(TypeError, match="an option is a bool, an int, a float or a str"):

@@ -1,6 +1,8 @@
 """1,000 random wrong calls: an exception each, with a sentence, and never a crash. CROSSTALK_WRONG_CALLS sets how many."""
 # SPDX-License-Identifier: Apache-2.0
 import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -134,3 +136,11 @@ def test_random_wrong_calls(make):
         finally:
             ct.set_threads(threads or 1)
     assert refused > calls / 2
+
+
+def test_what_is_not_installed_is_named_with_its_remedy():
+    for use, told in (("ct.torch", "torch"), ("ct.jax", "jax"), ("ct.train('x.toml')", "torch")):
+        code = f"import sys; sys.modules['torch'] = sys.modules['jax'] = None; import crosstalk as ct; {use}"
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        last = done.stderr.splitlines()[-1]
+        assert last.startswith("ImportError") and last.endswith(f"not installed: pip install {told}"), done.stderr

@@ -262,6 +262,15 @@ assert len(mine) == 2 and all(r["d_dot"] is None and r["state_size"] is None for
   [[ $stderr == *"pilot: PyTorch models are left out"* ]]
 }
 
+@test "a study of PyTorch models alone has a store for workers, too" {
+  one_foreign
+  run -0 --separate-stderr "$crosstalk" run s.toml --set memory=mine --set task.pairs=1
+  [[ $stderr == *"1 run of PyTorch models is left out"*"no run of a built-in memory is left to train into $PWD/runs/s"* ]]
+  a_python 0
+  CROSSTALK_PYTHON=./python run --separate-stderr "$crosstalk" work runs/s --device cpu
+  [[ $stderr == *"1 run of PyTorch models by $PWD/python"* ]]
+}
+
 @test "a worker calls the Python that has torch, once, with what it was told, and says what went wrong there" {
   one_foreign
   "$crosstalk" run s.toml --quiet

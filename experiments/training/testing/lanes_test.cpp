@@ -6,9 +6,9 @@
 #include <cmath>
 
 #include "experiments/training/testing/training_fixture.h"
-#include "kernels/base/error.h"
 #include "kernels/testing/cuda_test.h"
 #include "models/memory.h"
+#include "results/test_refusal.h"
 #include "tasks/kinds/file_example.h"
 
 namespace crosstalk::checks {
@@ -104,12 +104,8 @@ TEST(Lanes, LearnMoreOfWhatLiesBeforeAWindow) {
 }
 
 std::string refusal(const std::string& memory, const std::string& lines) {
-  try {
-    text_runs(memory, lines + "train.max_steps = 5\neval.every = 5\n");
-  } catch (const std::exception& error) {
-    return error.what();
-  }
-  return "taken";
+  return crosstalk::testing::refusal_of<std::exception>(
+      [&] { text_runs(memory, lines + "train.max_steps = 5\neval.every = 5\n"); }, "taken");
 }
 
 TEST(Lanes, AreRefusedWhereNothingCouldBeCarried) {
