@@ -13,10 +13,7 @@
 #include "models/graph/init_fuzz.h"
 #include "models/mixers/stack_fuzz.h"
 #include "models/rules/recognise.h"
-#include "results/mark_fuzz.h"
-#include "results/replay/published_fuzz.h"
-#include "results/store/claims_fuzz.h"
-#include "results/store/record_fuzz.h"
+#include "results/readers_fuzz.h"
 #include "tasks/segments_fuzz.h"
 
 namespace crosstalk {

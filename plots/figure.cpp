@@ -6,10 +6,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <deque>
-#include <set>
 #include <sstream>
-#include <stdexcept>
 
 #include "plots/drawing/prepare.h"
 #include "plots/kinds/figure_file.h"

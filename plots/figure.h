@@ -4,12 +4,10 @@
 // matplotlib), NAME.caption.txt (a sentence a line) and, where a Python with matplotlib is found, NAME.pdf and NAME.png.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include <cmath>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <iosfwd>
-#include <limits>
 #include <map>
 #include <optional>
 #include <set>

@@ -1,6 +1,5 @@
 // Figures and tables that say no more than what the runs show: axes, captions, colours, numbers.
 // SPDX-License-Identifier: Apache-2.0
-#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <regex>

@@ -1,43 +1,15 @@
 // Figures of a memory that was looked into.
 // SPDX-License-Identifier: Apache-2.0
-#include <gtest/gtest.h>
-#include <unistd.h>
-
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <sstream>
-
-#include "plots/figure.h"
+#include "plots/test_records.h"
 
 namespace crosstalk {
 namespace {
 
 namespace fs = std::filesystem;
 
-class Inspected : public testing::Test {
+class Inspected : public FigureTest {
  protected:
-  void SetUp() override {
-    folder_ = fs::temp_directory_path() / ("inspected_" + std::to_string(::getpid()));
-    fs::create_directories(folder_);
-    if (const char* python = std::getenv("CROSSTALK_PYTHON")) python_ = python;
-    setenv("CROSSTALK_PYTHON", "/absent/python", 1);  // scripts only
-  }
-  void TearDown() override {
-    if (python_.empty())
-      unsetenv("CROSSTALK_PYTHON");
-    else
-      setenv("CROSSTALK_PYTHON", python_.c_str(), 1);  // other tests of this program render
-    fs::remove_all(folder_);
-  }
-  std::string script(const std::string& name) const {
-    std::ostringstream text;
-    text << std::ifstream(folder_ / (name + ".py")).rdbuf();
-    return text.str();
-  }
-  fs::path folder_;
-  std::ostringstream notes_;
-  std::string python_;
+  std::string script(const std::string& name) const { return read(folder_ / (name + ".py")); }
 };
 
 TEST_F(Inspected, ScriptsStandAloneAndFollowTheArraysThatAreThere) {

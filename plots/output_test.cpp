@@ -210,6 +210,19 @@ class RenderTest : public OutputTest {
     EXPECT_EQ(std::system(command.c_str()), 0) << read(said);
     return read(said);
   }
+  /// What Python says by these lines, when the figure is drawn: `ax` is its axis.
+  std::string asked(const std::string& lines) {
+    write(folder_ / "ask.py",
+          "import importlib.util, sys\n"
+          "spec = importlib.util.spec_from_file_location('figure', sys.argv[1] + '/figure.py')\n"
+          "module = importlib.util.module_from_spec(spec)\n"
+          "spec.loader.exec_module(module)\n"
+          "module.main()\n"
+          "ax = module.plt.gcf().axes[0]\n"
+          "ax.figure.canvas.draw()\n" +
+              lines);
+    return run_by_hand("ask.py .");
+  }
 };
 
 // A band that tapers to a point would look like certainty.
@@ -250,42 +263,32 @@ TEST_F(OutputTest, LogAxesHaveTicksWhereThePointsAre) {
 
 // What the script draws, asked of the script: labels of a logarithmic axis, and the bars of a single place.
 TEST_F(RenderTest, LogAxesHaveLabelsAndSinglePlacesHaveBars) {
-  const auto asked = [&](const std::string& what) {
-    write(folder_ / "ask.py",
-          "import importlib.util, sys\n"
-          "spec = importlib.util.spec_from_file_location('figure', sys.argv[1] + '/figure.py')\n"
-          "module = importlib.util.module_from_spec(spec)\n"
-          "spec.loader.exec_module(module)\n"
-          "module.main()\n"
-          "ax = module.plt.gcf().axes[0]\n"
-          "ax.figure.canvas.draw()\n"
-          "print(" +
-              what + ")\n");
-    return run_by_hand("ask.py .");
-  };
+  const auto printed = [&](const std::string& what) { return asked("print(" + what + ")\n"); };
   const std::string x_labels = "[t.get_text() for t in ax.get_xticklabels()]",
                     y_labels = "[t.get_text() for t in ax.get_yticklabels()]";
   draw("accuracy", rates({1e-3, 3e-3, 1e-2}));
-  EXPECT_EQ(asked(x_labels), "['0.001', '0.003', '0.01']\n");
+  EXPECT_EQ(printed(x_labels), "['0.001', '0.003', '0.01']\n");
   draw("accuracy", rates({1e-5, 4.64e-5, 1e-4}));
-  EXPECT_EQ(asked(x_labels), "['$10^{-5}$', '$4.64{\\\\cdot}10^{-5}$', '$10^{-4}$']\n");
+  EXPECT_EQ(printed(x_labels), "['$10^{-5}$', '$4.64{\\\\cdot}10^{-5}$', '$10^{-4}$']\n");
   options_.log_y = true;
   options_.metric = "eval_loss";
   draw("accuracy", rates({1e-3, 3e-3}));  // all losses are 0.1
-  const std::string labels = asked(y_labels);
+  const std::string labels = printed(y_labels);
   EXPECT_GE(std::ranges::count(labels, '.'), 3) << labels;  // within one decade
   options_.metric = "";
   options_.log_y = false;
   options_.x = "train.learning_rate";
   draw("accuracy", rates({3e-3}));
-  EXPECT_EQ(asked(x_labels), "[]\n");  // the axis is named by it
+  EXPECT_EQ(printed(x_labels), "[]\n");  // the axis is named by it
   EXPECT_EQ(
-      asked("[[round(float(y), 3) for y in l.get_ydata()] for l in ax.lines if len(l.get_xdata()) == 2][:2]"),
+      printed(
+          "[[round(float(y), 3) for y in l.get_ydata()] for l in ax.lines if len(l.get_xdata()) == 2][:2]"),
       "[[0.7, 0.9], [0.6, 0.8]]\n");
   // Side by side, in pixels.
-  EXPECT_EQ(asked("len({round(float(l.get_transform().transform((0.003, 0.5))[0])) for l in ax.lines[:4]})"),
-            "2\n");
-  EXPECT_EQ(asked("len([c for c in ax.collections if type(c).__name__ == 'LineCollection'])"), "2\n")
+  EXPECT_EQ(
+      printed("len({round(float(l.get_transform().transform((0.003, 0.5))[0])) for l in ax.lines[:4]})"),
+      "2\n");
+  EXPECT_EQ(printed("len([c for c in ax.collections if type(c).__name__ == 'LineCollection'])"), "2\n")
       << "bars";
 }
 
@@ -300,20 +303,14 @@ TEST_F(RenderTest, AMarkerStandsAtItsX) {
             alone ? 999 : 12 * d_key;
       }
   EXPECT_EQ(draw_figure("capacity-vs-state", rows_of(records), options_, notes_).size(), 5u) << notes();
-  write(folder_ / "ask.py",
-        "import importlib.util, sys\n"
-        "spec = importlib.util.spec_from_file_location('figure', sys.argv[1] + '/figure.py')\n"
-        "module = importlib.util.module_from_spec(spec)\n"
-        "spec.loader.exec_module(module)\n"
-        "module.main()\n"
-        "ax = module.plt.gcf().axes[0]\n"
-        "marks = [l for l in ax.lines if l.get_marker() in 's^D' and len(l.get_xdata()) == 1]\n"
-        "page = lambda l: round(float(l.get_transform().transform(l.get_xydata())[0][0]))\n"
-        "true = lambda l: round(float(ax.transData.transform(l.get_xydata())[0][0]))\n"
-        "print(sorted(float(l.get_xdata()[0]) for l in marks), len({page(l) for l in marks}))\n"
-        "print([page(l) - true(l) for l in marks if l.get_xdata()[0] == 999])\n"
-        "print(sorted({float(l.get_xdata()[0]) for l in ax.lines if l.get_color() == '#AAAAAA'}))\n");
-  EXPECT_EQ(run_by_hand("ask.py ."), "[48.0, 48.0, 48.0, 96.0, 96.0, 999.0] 6\n[0]\n[48.0, 96.0]\n");
+  const std::string said = asked(
+      "marks = [l for l in ax.lines if l.get_marker() in 's^D' and len(l.get_xdata()) == 1]\n"
+      "page = lambda l: round(float(l.get_transform().transform(l.get_xydata())[0][0]))\n"
+      "true = lambda l: round(float(ax.transData.transform(l.get_xydata())[0][0]))\n"
+      "print(sorted(float(l.get_xdata()[0]) for l in marks), len({page(l) for l in marks}))\n"
+      "print([page(l) - true(l) for l in marks if l.get_xdata()[0] == 999])\n"
+      "print(sorted({float(l.get_xdata()[0]) for l in ax.lines if l.get_color() == '#AAAAAA'}))\n");
+  EXPECT_EQ(said, "[48.0, 48.0, 48.0, 96.0, 96.0, 999.0] 6\n[0]\n[48.0, 96.0]\n");
 }
 
 TEST_F(RenderTest, WholeNumbersHaveWholeTicks) {
@@ -321,17 +318,9 @@ TEST_F(RenderTest, WholeNumbersHaveWholeTicks) {
     RecordMap records;
     for (int load = 1; load <= most; load += 2) add_recall(records, "linear", 1, 4, load, 0.01 * load);
     draw("capacity", records);
-    write(folder_ / "ask.py",
-          "import importlib.util, sys\n"
-          "spec = importlib.util.spec_from_file_location('figure', sys.argv[1] + '/figure.py')\n"
-          "module = importlib.util.module_from_spec(spec)\n"
-          "spec.loader.exec_module(module)\n"
-          "module.main()\n"
-          "ax = module.plt.gcf().axes[0]\n"
-          "ax.figure.canvas.draw()\n"
-          "print(*(t.get_text() for t in ax.get_xticklabels()))\n"
-          "print(*map(module.binary, (512, 4096, 8192, 16384, 1 << 20)))\n");
-    const std::string said = run_by_hand("ask.py .");
+    const std::string said = asked(
+        "print(*(t.get_text() for t in ax.get_xticklabels()))\n"
+        "print(*map(module.binary, (512, 4096, 8192, 16384, 1 << 20)))\n");
     EXPECT_THAT(said.substr(0, said.find('\n')), Not(HasSubstr("."))) << said;
     EXPECT_THAT(said, HasSubstr("\n512 4 Ki 8 Ki 16 Ki 1 Mi\n"));
   }

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -12,6 +11,7 @@
 #include <string>
 
 #include "plots/figure.h"
+#include "results/test_records.h"
 #include "results/test_refusal.h"
 
 namespace crosstalk {
@@ -66,18 +66,12 @@ inline std::map<std::string, RecordMap (*)()>& records_of_figures() {
 class FigureTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    std::string pattern = (std::filesystem::temp_directory_path() / "crosstalk_plots_XXXXXX").string();
-    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
     if (const char* python = std::getenv("CROSSTALK_PYTHON")) python_ = python;
     setenv("CROSSTALK_PYTHON", "/bin/false", 1);
     options_.out = folder_ / "figure";
     options_.memories = {{"linear_attention", "delta", "peng_gate", "fwm"}, {"linear_attention", "softmax"}};
   }
-  void TearDown() override {
-    use_real_python();
-    std::filesystem::remove_all(folder_);
-  }
+  void TearDown() override { use_real_python(); }
   void use_real_python() {
     if (python_.empty())
       unsetenv("CROSSTALK_PYTHON");
@@ -111,7 +105,8 @@ class FigureTest : public ::testing::Test {
                                           "(drawn)");
   }
 
-  std::filesystem::path folder_;
+  testing::TemporaryFolder made_;
+  const std::filesystem::path folder_ = made_.path();
   FigureOptions options_;
   std::ostringstream notes_;
   std::string python_;

@@ -9,8 +9,7 @@
 #include <set>
 #include <stdexcept>
 
-#include "results/json_depth.h"
-#include "results/json_integer.h"
+#include "results/json_bounds.h"
 #include "results/numbers/labels.h"
 #include "results/store/crc32c.h"
 #include "results/store/files.h"

@@ -18,6 +18,7 @@ namespace {
 using testing::make_record;
 using testing::refusal_of;
 using testing::TemporaryFolder;
+using testing::TemporaryStore;
 
 std::map<std::string, Record> records(int n) {
   std::map<std::string, Record> all;
@@ -83,8 +84,7 @@ TEST(Asked, KeepingTheLatestVersionAgainWritesNothing) {
 }
 
 TEST(Asked, TheWorkOfRunsIsKept) {
-  const TemporaryFolder folder;
-  const auto store = folder.path() / "s";
+  const TemporaryStore store;
   StoreWriter{store};
   Asked asked{"s", "", {{"a", "A", {id(0), id(1)}, {1.23e12, 4e9}}, {"b", "", {id(2)}}}, 0, ""};
   keep_asked(store, asked);
@@ -95,8 +95,7 @@ TEST(Asked, TheWorkOfRunsIsKept) {
 
 // Labels and ids have a checksum, the study's name stands in the file's.
 TEST(Asked, DamagedVersionsArePassedOver) {
-  const TemporaryFolder folder;
-  const auto store = folder.path() / "s";
+  const TemporaryStore store;
   StoreWriter{store};
   Asked asked;
   asked.study = "study";

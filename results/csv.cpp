@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <cmath>
 #include <set>
 #include <stdexcept>
@@ -177,22 +176,23 @@ std::string csv_cell(const std::string& text) {
   return quoted + "\"";
 }
 
-std::optional<double> number_in(std::string_view text) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (text.empty() || error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
 std::optional<std::int64_t> whole_in(std::string_view text) {
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (!text.empty() && error == std::errc() && end == text.data() + text.size()) return value;
+  if (const auto whole = number_in<std::int64_t>(text)) return whole;
   // pandas writes 1 as 1.0 in a column with gaps; beyond 2^53 a double is no longer every whole number.
   const auto number = number_in(text);
   if (!number || *number != std::floor(*number) || !(std::abs(*number) <= 9007199254740992.0))
     return std::nullopt;
   return static_cast<std::int64_t>(*number);
+}
+
+std::vector<std::string> parts_of(std::string_view text, char separator) {
+  std::vector<std::string> parts(1);
+  for (const char c : text)
+    if (c == separator)
+      parts.emplace_back();
+    else
+      parts.back() += c;
+  return parts;
 }
 
 }  // namespace crosstalk

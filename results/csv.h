@@ -1,8 +1,8 @@
 // Reading CSV (RFC 4180) with messages that name path, line and column.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <charconv>
 #include <cstdint>
-#include <filesystem>
 #include <functional>
 #include <optional>
 #include <string>
@@ -45,9 +45,16 @@ void read_csv(std::string_view text, const std::string& path, const std::functio
 /// A text as a cell: in quotes where it would be read as something else.
 std::string csv_cell(const std::string& text);
 
-/// A whole number or a decimal one, and nothing else.
-std::optional<double> number_in(std::string_view text);
+/// The number that a text is, and nothing else.
+template <class Number = double>
+std::optional<Number> number_in(std::string_view text) {
+  Number value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
+}
 /// A whole number, perhaps written as a decimal one ("1.0").
 std::optional<std::int64_t> whole_in(std::string_view text);
+/// What stands between separators: one part more than there are of these.
+std::vector<std::string> parts_of(std::string_view text, char separator);
 
 }  // namespace crosstalk

@@ -10,7 +10,6 @@
 #include <iterator>
 #include <optional>
 #include <ostream>
-#include <set>
 #include <stdexcept>
 #include <vector>
 

@@ -33,6 +33,9 @@ inline Record make_record(int n) {
   return record;
 }
 
+/// The object of a record's line, without its checksum: seal() makes the line of it.
+inline std::string unsealed(const std::string& line) { return line.substr(0, line.rfind(",\"crc\"")) + "}"; }
+
 /// A fresh folder, removed at the end. Its name has a space and an umlaut: every test meets them.
 class TemporaryFolder {
  public:
@@ -55,6 +58,11 @@ class TemporaryFolder {
 
  private:
   std::filesystem::path path_;
+};
+
+/// The path of a store that is not there yet, in a folder of its own.
+struct TemporaryStore : private TemporaryFolder, std::filesystem::path {
+  TemporaryStore() : std::filesystem::path(TemporaryFolder::path() / "s") {}
 };
 
 inline std::string slurp(const std::filesystem::path& path) {

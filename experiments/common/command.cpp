@@ -6,12 +6,12 @@
 
 #include <algorithm>
 #include <boost/program_options.hpp>
-#include <charconv>
 #include <cmath>
 
 #include "experiments/common/text.h"
 #include "experiments/study/schema.h"
 #include "kernels/base/text/names.h"
+#include "results/csv.h"
 
 namespace crosstalk::program {
 namespace {
@@ -135,6 +135,11 @@ void check_choice(const Command& command, const CommandOption& option, const std
 
 }  // namespace
 
+CommandOption choice_of(const std::string& name, const std::string& value, const std::string& help,
+                        const std::vector<std::string>& choices) {
+  return {name, value, help, false, choices};
+}
+
 std::vector<CommandOption> joined(const std::vector<std::vector<CommandOption>>& parts) {
   std::vector<CommandOption> all;
   for (const auto& part : parts) all.insert(all.end(), part.begin(), part.end());
@@ -160,25 +165,23 @@ std::int64_t Arguments::integer(const std::string& name, std::int64_t fallback, 
                                 std::int64_t max) const {
   if (!has(name)) return fallback;
   const std::string text = get(name);
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < min || value > max) {
+  const auto value = number_in<std::int64_t>(text);
+  if (!value || *value < min || *value > max) {
     const std::string range = max == std::numeric_limits<std::int64_t>::max()
                                   ? fmt::format("of at least {}", min)
                                   : fmt::format("from {} to {}", min, max);
     throw UsageError(fmt::format("{} needs a whole number {}, not '{}'", spelt(name), range, text));
   }
-  return value;
+  return *value;
 }
 
 double Arguments::number(const std::string& name, double fallback, double min) const {
   if (!has(name)) return fallback;
   const std::string text = get(name);
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value) || value < min)
+  const auto value = number_in(text);
+  if (!value || !std::isfinite(*value) || *value < min)
     throw UsageError(fmt::format("{} needs a number of at least {}, not '{}'", spelt(name), min, text));
-  return value;
+  return *value;
 }
 
 Arguments parse_arguments(const Command& command, const std::vector<std::string>& words) {
@@ -223,6 +226,11 @@ Arguments parse_arguments(const Command& command, const std::vector<std::string>
     usage_error(command, fmt::format("unexpected argument '{}'",
                                      arguments.positional[static_cast<std::size_t>(command.max_positional)]));
   return arguments;
+}
+
+void check_name(const char* kind, const std::string& name, const std::vector<std::string>& names) {
+  if (std::ranges::find(names, name) == names.end())
+    throw UsageError(fmt::format("unknown {} '{}'; {}", kind, name, suggestion(name, names, "'")));
 }
 
 std::string program_help() {

@@ -29,6 +29,10 @@ struct CommandOption {
   std::vector<std::string> choices = {};  ///< the values it takes; empty = any
 };
 
+/// An option that takes one of a few values.
+CommandOption choice_of(const std::string& name, const std::string& value, const std::string& help,
+                        const std::vector<std::string>& choices);
+
 /// Options that commands share, and a command's own, in this order.
 std::vector<CommandOption> joined(const std::vector<std::vector<CommandOption>>& parts);
 
@@ -70,6 +74,8 @@ const Command* find_command(const std::string& name);
 /// Parses what follows the command's name. Throws UsageError with the nearest option for an unknown one.
 Arguments parse_arguments(const Command& command, const std::vector<std::string>& words);
 
+/// Refuses a name that is none of `names`: "unknown KIND 'NAME'; did you mean ...". Throws UsageError.
+void check_name(const char* kind, const std::string& name, const std::vector<std::string>& names);
 /// Help of the program and of one command.
 std::string program_help();
 std::string command_help(const Command& command);

@@ -1,7 +1,6 @@
 // Where the program writes: results to `out`, everything else to `err`; colour only where a person looks.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include <memory>
 #include <ostream>
 #include <streambuf>
 #include <string>

@@ -12,6 +12,7 @@
 #include "kernels/base/device/cuda_runtime.h"
 #include "kernels/base/error.h"
 #include "models/graph/passes.h"
+#include "results/csv.h"
 
 #ifndef CROSSTALK_CUDA_ARCHITECTURES
 #define CROSSTALK_CUDA_ARCHITECTURES ""
@@ -29,12 +30,7 @@ constexpr int kMaxWorkers = 64;
 }
 
 /// A whole number, or -1.
-int number_of(const std::string& text) {
-  int value = -1;
-  const char* end = text.data() + text.size();
-  const auto [at, error] = std::from_chars(text.data(), end, value);
-  return error == std::errc() && at == end && value >= 0 ? value : -1;
-}
+int number_of(const std::string& text) { return std::max(-1, number_in<int>(text).value_or(-1)); }
 
 std::vector<OfferedGpu> offered_gpus() {
   std::vector<OfferedGpu> gpus;
@@ -155,13 +151,11 @@ std::vector<std::string> worker_devices(const std::string& text) {
     if (devices.empty()) check_gpu(text, 0, gpus, architectures);
     return devices;
   }
-  for (std::size_t at = 5; at <= text.size();) {
-    const std::size_t comma = std::min(text.find(',', at), text.size());
-    const int index = number_of(text.substr(at, comma - at));
+  for (const std::string& part : parts_of(text.substr(5), ',')) {
+    const int index = number_of(part);
     if (index < 0) refuse(text);
     check_gpu(text, index, gpus, architectures);
     devices.push_back(fmt::format("cuda:{}", index));
-    at = comma + 1;
   }
   return devices;
 }

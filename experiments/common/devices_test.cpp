@@ -4,8 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include <string>
-
 #include "kernels/base/error.h"
 
 namespace crosstalk::program {

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
-#include "results/json_depth.h"
+#include "results/json_bounds.h"
 
 namespace crosstalk::program {
 

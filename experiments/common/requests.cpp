@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <limits>
 #include <new>
-#include <stdexcept>
 
 #include "experiments/common/text.h"
 #include "results/store/crc32c.h"

@@ -12,7 +12,7 @@
 #include "experiments/training/pack.h"
 #include "experiments/training/state/record_of.h"
 #include "kernels/base/text/names.h"
-#include "results/numbers/select.h"
+#include "results/csv.h"
 #include "results/printable.h"
 #include "results/replay/import.h"
 #include "results/store/weights.h"
@@ -288,16 +288,22 @@ std::map<std::string, std::string> conditions_of(const Arguments& arguments) {
 
 std::vector<std::string> keys_of(const Arguments& arguments, const std::string& option) {
   std::vector<std::string> keys;
-  for (const std::string& list : arguments.all(option)) {
-    for (std::size_t begin = 0; begin <= list.size();) {
-      const std::size_t end = std::min(list.find(',', begin), list.size());
-      if (end == begin)
+  for (const std::string& list : arguments.all(option))
+    for (const std::string& key : parts_of(list, ',')) {
+      if (key.empty())
         throw UsageError(fmt::format("--{} {}: needs a key, such as memory.beta_max", option, list));
-      keys.push_back(list.substr(begin, end - begin));
-      begin = end + 1;
+      keys.push_back(key);
     }
-  }
   return keys;
+}
+
+CommandOption best_by_option() {
+  return choice_of("best-by", "WHAT", "Of --best: loss (default) or accuracy, of validation",
+                   {"loss", "accuracy"});
+}
+
+BestBy best_by_of(const Arguments& arguments) {
+  return arguments.get("best-by") == "accuracy" ? BestBy::accuracy : BestBy::loss;
 }
 
 namespace {

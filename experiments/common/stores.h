@@ -12,6 +12,7 @@
 #include "experiments/common/command.h"
 #include "experiments/study/study.h"
 #include "results/asked.h"
+#include "results/numbers/select.h"
 #include "results/store/store.h"
 
 namespace crosstalk::program {
@@ -68,8 +69,12 @@ std::string places_of(const std::vector<std::string>& names, const Arguments& ar
 CommandOption store_option();
 /// --where KEY=VALUE, several times.
 CommandOption where_option();
+/// --best-by WHAT.
+CommandOption best_by_option();
 /// The keys of an option such as --best, given as A,B and several times. Throws UsageError.
 std::vector<std::string> keys_of(const Arguments& arguments, const std::string& option);
+/// --best-by: what the best values of --best are best by.
+BestBy best_by_of(const Arguments& arguments);
 /// What --where says: key -> value. Throws UsageError.
 std::map<std::string, std::string> conditions_of(const Arguments& arguments);
 

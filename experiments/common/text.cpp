@@ -9,7 +9,6 @@
 #include <sstream>
 
 #include "kernels/base/text/names.h"
-#include "results/printable.h"
 
 namespace crosstalk::program {
 namespace {
@@ -135,6 +134,11 @@ std::string plural(std::int64_t count, const std::string& noun) {
 
 std::string span(std::int64_t min, std::int64_t max) {
   return min == max ? fmt::format("{}", min) : fmt::format("{}..{}", min, max);
+}
+
+std::string unquoted(const OptionValue& value) {
+  const auto* text = std::get_if<std::string>(&value);
+  return text == nullptr ? to_text(value) : *text;
 }
 
 nlohmann::json to_json(const OptionValue& value) {

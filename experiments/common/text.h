@@ -56,6 +56,8 @@ std::string plural(std::int64_t count, const std::string& noun);
 /// "64" or "64..512".
 std::string span(std::int64_t min, std::int64_t max);
 
+/// A value as a command line has it: text without quotes.
+std::string unquoted(const OptionValue& value);
 nlohmann::json to_json(const OptionValue& value);
 /// Flat object: dotted key -> value.
 nlohmann::json to_json(const Options& options);

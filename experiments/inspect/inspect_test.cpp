@@ -10,7 +10,6 @@
 #include "experiments/study/study.h"
 #include "models/memory.h"
 #include "models/model.h"
-#include "tasks/task.h"
 
 namespace crosstalk {
 namespace {

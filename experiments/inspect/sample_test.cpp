@@ -4,13 +4,11 @@
 #include <gmock/gmock.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
-#include <stdexcept>
 
 #include "kernels/base/text/npy.h"
+#include "results/test_records.h"
 #include "results/test_refusal.h"
 #include "tasks/kinds/file_example.h"
 #include "tasks/sequence_buffer.h"
@@ -21,17 +19,11 @@ namespace {
 
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
+using testing::slurp;
 using testing::whole;
 
 class Sample : public ::testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = (fs::temp_directory_path() / "crosstalk_sample_XXXXXX").string();
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    folder_ = name;
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
   void write(const std::string& directory, const std::string& name, const testing::Settings& settings = {},
              Split split = Split::eval, int count = 3) const {
     const TaskKind& kind = *find_task(name);
@@ -43,13 +35,8 @@ class Sample : public ::testing::Test {
     return crosstalk::testing::refusal_of<std::runtime_error>([&] { write(directory, "recall"); }, "written");
   }
 
-  static std::string text_of(const fs::path& path) {
-    std::ostringstream text;
-    text << std::ifstream(path).rdbuf();
-    return text.str();
-  }
-
-  fs::path folder_;
+  testing::TemporaryFolder made_;
+  const fs::path folder_ = made_.path();
 };
 
 TEST_F(Sample, FilesHoldTheSequencesOfEveryTask) {
@@ -141,7 +128,7 @@ TEST_F(Sample, FilesOfRealNumbersHoldInputsAndOutputs) {
       EXPECT_EQ(asked_y.data[5 * s + t], kNumberUnit * token[7]);
     }
   }
-  const std::string readme = text_of(folder_ / "README.txt");
+  const std::string readme = slurp(folder_ / "README.txt");
   EXPECT_THAT(readme, HasSubstr("float64"));
   EXPECT_THAT(readme, HasSubstr("[3, 5, 3]"));
 }
@@ -158,7 +145,7 @@ TEST_F(Sample, AMixtureIsShownSegmentBySegment) {
 
 TEST_F(Sample, ReadmeSaysWhatEachFileIs) {
   write((folder_ / "out/").string(), "swap", {{"operations", whole(7)}}, Split::train);
-  const std::string text = text_of(folder_ / "out" / "README.txt");
+  const std::string text = slurp(folder_ / "out" / "README.txt");
   for (const char* part :
        {"task.name = \"swap\"\n", "task.operations = 7\n", "task.keys = 5\n", "task.query_at = \"every\"\n",
         "data seed: 42\n", "split: train\n", "keys.npy            [3, 12]", "second_keys.npy     [3, 12]",
@@ -172,10 +159,10 @@ TEST_F(Sample, ALaterSampleReplacesAnEarlierOne) {
   EXPECT_TRUE(fs::exists(folder_ / "out" / "second_keys.npy"));
   write(out, "recall");
   EXPECT_FALSE(fs::exists(folder_ / "out" / "second_keys.npy"));
-  EXPECT_THAT(text_of(folder_ / "out" / "README.txt"), HasSubstr("\"recall\""));
+  EXPECT_THAT(slurp(folder_ / "out" / "README.txt"), HasSubstr("\"recall\""));
   write(out, "mqar");
   EXPECT_FALSE(fs::exists(folder_ / "out" / "keys.npy"));
-  EXPECT_THAT(text_of(folder_ / "out" / "README.txt"),
+  EXPECT_THAT(slurp(folder_ / "out" / "README.txt"),
               HasSubstr("tokens.npy          [3, 64]  token ids, 0 .. 8191"));
 }
 
@@ -185,14 +172,14 @@ TEST_F(Sample, RefusesBeforeCreatingAnything) {
   EXPECT_THAT(refusal((folder_ / "file" / "below").string()), HasSubstr("is no directory"));
   EXPECT_THAT(refusal((folder_ / "file" / "far" / "below").string()), HasSubstr("is no directory"));
   EXPECT_THAT(refusal(""), HasSubstr("name is empty"));
-  EXPECT_EQ(text_of(folder_ / "file"), "mine");
+  EXPECT_EQ(slurp(folder_ / "file"), "mine");
   EXPECT_THROW(write((folder_ / "none").string(), "recall", {}, Split::eval, 0), std::runtime_error);
   EXPECT_FALSE(fs::exists(folder_ / "none"));
 
   fs::create_directory(folder_ / "project");
   std::ofstream(folder_ / "project" / "README.txt") << "My thesis\n";
   EXPECT_THAT(refusal((folder_ / "project").string()), HasSubstr("README.txt that is not a sample's"));
-  EXPECT_EQ(text_of(folder_ / "project" / "README.txt"), "My thesis\n");
+  EXPECT_EQ(slurp(folder_ / "project" / "README.txt"), "My thesis\n");
   EXPECT_FALSE(fs::exists(folder_ / "project" / "keys.npy"));
 
   fs::create_directory(folder_ / "arrays");
@@ -203,7 +190,7 @@ TEST_F(Sample, RefusesBeforeCreatingAnything) {
   write((folder_ / "arrays").string(), "recall");
   std::ofstream(folder_ / "arrays" / "tokens.npy") << "mine";
   EXPECT_THAT(refusal((folder_ / "arrays").string()), HasSubstr("a tokens.npy that is no sample's"));
-  EXPECT_EQ(text_of(folder_ / "arrays" / "tokens.npy"), "mine");
+  EXPECT_EQ(slurp(folder_ / "arrays" / "tokens.npy"), "mine");
 }
 
 TEST_F(Sample, MakesTheFoldersAbove) {

@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <optional>
 #include <set>
-#include <sstream>
 
 #include "experiments/common/exit_codes.h"
 #include "experiments/common/stores.h"
@@ -82,7 +81,7 @@ int run_atlas(const Arguments& arguments, Console& console) {
   input.mine = add_mine(rows, arguments, console);
   input.title = arguments.get("title", rows.title.empty() ? "Atlas of memories" : rows.title);
   for (const TaskKind& task : task_kinds()) input.tasks[task.name] = task.summary;
-  for (const Memory& memory : all_memories()) input.families[memory.name] = title_of(memory.family);
+  input.families = options.memories.families;
   input.study_path = fmt::format("{}.toml", rows.rows.begin()->second.study);
   for (const std::string& name : arguments.positional)
     if (fs::path(name).extension() == ".toml") {
@@ -129,23 +128,13 @@ const Command atlas_command = {
     "needs a store or a study, for example: crosstalk atlas runs/atlas",
     [] {
       std::vector<CommandOption> options = {
-          {"out,o",
-           "FILE",
-           "Write there and print the path (default atlas.html); .csv, .tex, .md: a table",
-           false,
-           {}},
-          {"with", "TARGET", "Store, study or table of your own memory", true, {}},
-          {"title", "TEXT", "Heading of the page (default: the study's title)", false, {}},
-          {"best-by",
-           "WHAT",
-           "What chooses the rate: loss (default) or accuracy, of validation",
-           false,
-           {"loss", "accuracy"}},
-          {"metric",
-           "NAME",
-           "What to show of every setting (default: accuracy of token tasks, loss of others)",
-           false,
-           {}}};
+          {"out,o", "FILE", "Write there and print the path (default atlas.html); .csv, .tex, .md: a table"},
+          {"with", "TARGET", "Store, study or table of your own memory", true},
+          {"title", "TEXT", "Heading of the page (default: the study's title)"},
+          choice_of("best-by", "WHAT", "What chooses the rate: loss (default) or accuracy, of validation",
+                    {"loss", "accuracy"}),
+          {"metric", "NAME",
+           "What to show of every setting (default: accuracy of token tasks, loss of others)"}};
       for (const CommandOption& option : drawing_options())
         for (const char* name : {"by", "titles", "where", "store", "set"})
           if (option.name == name) options.push_back(option);

@@ -6,8 +6,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
-#include <charconv>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -26,6 +24,7 @@
 #include "models/memory.h"
 #include "models/mixers/probe_model.h"
 #include "models/rules/rule_memory.h"
+#include "results/csv.h"
 #include "results/numbers/statistics.h"
 #include "tasks/task.h"
 
@@ -130,14 +129,10 @@ std::vector<int> replicas_of(const Arguments& arguments, Device device) {
   // On the CPU lockstep gains nothing: there more replicas would only take longer.
   const std::string text = arguments.get("replicas", device == Device::cuda ? "1,16,128" : "1");
   std::vector<int> numbers;
-  for (std::size_t at = 0; at <= text.size();) {
-    const std::size_t comma = std::min(text.find(',', at), text.size());
-    int value = 0;
-    const auto [end, error] = std::from_chars(text.data() + at, text.data() + comma, value);
-    if (error != std::errc() || end != text.data() + comma || value < 1 || value > 1 << 20)
+  for (const std::string& part : parts_of(text, ',')) {
+    numbers.push_back(number_in<int>(part).value_or(0));
+    if (numbers.back() < 1 || numbers.back() > 1 << 20)
       throw UsageError(fmt::format("--replicas takes whole numbers with commas (1,16,128), not '{}'", text));
-    numbers.push_back(value);
-    at = comma + 1;
   }
   return numbers;
 }

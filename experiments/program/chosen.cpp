@@ -27,10 +27,7 @@ std::string same_for_equal(const std::string& text) {
   return number ? fmt::format("{}", *number) : text;
 }
 
-std::string text_of_value(const OptionValue& value) {
-  const auto* text = std::get_if<std::string>(&value);
-  return text != nullptr ? *text : same_for_equal(to_text(value));
-}
+std::string text_of_value(const OptionValue& value) { return same_for_equal(unquoted(value)); }
 
 std::string value_in(const Options& config, const std::string& key) {
   return config.has(key) ? text_of_value(config.at(key)) : "";
@@ -174,11 +171,7 @@ std::vector<CommandOption> chosen_options() {
        "Only runs at the best values of --best among the runs of STORE (a store, an export or a study), in "
        "which rates were tried with fewer seeds or steps"},
       {"best", "KEY,KEY", "Of --chosen-of: the keys whose value is chosen, by the validation loss", true},
-      {"best-by",
-       "WHAT",
-       "Of --best: loss (default) or accuracy, of validation",
-       false,
-       {"loss", "accuracy"}}};
+      best_by_option()};
 }
 
 std::vector<Run> chosen_runs(const std::vector<Run>& runs, const RecordList& tried, const Texts& keys,
@@ -261,9 +254,7 @@ void keep_chosen(const Arguments& arguments, Study& study, Console& console) {
   if (keys.empty()) throw UsageError(what + ": needs --best KEY, such as --best train.learning_rate");
   const LabelledRecords tried = load_rows({store}, Arguments(), console);
   std::vector<std::string> warnings;
-  study.runs =
-      chosen_runs(study.runs, list_of(tried.rows), keys,
-                  arguments.get("best-by") == "accuracy" ? BestBy::accuracy : BestBy::loss, what, warnings);
+  study.runs = chosen_runs(study.runs, list_of(tried.rows), keys, best_by_of(arguments), what, warnings);
   for (const std::string& warning : warnings) print_note(console, warning);
   study.product += fmt::format(", {} at the {} chosen of {}", study.runs.size(), join(keys, ", "), store);
 }

@@ -5,8 +5,6 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
-#include <stdexcept>
-
 #include "experiments/common/text.h"
 #include "results/test_refusal.h"
 

@@ -18,7 +18,7 @@ ReplayOptions options_of(const Arguments& arguments, const std::map<std::string,
   ReplayOptions options;
   options.allowed = keys_of(arguments, "allow");
   options.best = keys_of(arguments, "best");
-  options.best_by = arguments.get("best-by") == "accuracy" ? BestBy::accuracy : BestBy::loss;
+  options.best_by = best_by_of(arguments);
   for (const std::string& key : options.best) check_key(list_of(records), "--best", key);
   check_varies(list_of(records), options.best);
   for (const std::string& key : options.allowed)

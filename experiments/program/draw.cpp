@@ -5,8 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
-#include <filesystem>
 #include <fstream>
 #include <set>
 #include <sstream>
@@ -21,6 +19,7 @@
 #include "models/rules/memory_law.h"
 #include "models/rules/report.h"
 #include "models/rules/rule_memory.h"
+#include "results/csv.h"
 #include "results/store/files.h"
 #include "results/store/store.h"
 
@@ -62,9 +61,8 @@ double width_of(const Arguments& arguments, const std::string& venue) {
     throw UsageError(fmt::format("--width {}: of which --venue? Or give inches, such as 3.25", text));
   }
   const std::string number = text.ends_with("in") ? text.substr(0, text.size() - 2) : text;
-  double width = 0;
-  const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), width);
-  if (error != std::errc() || end != number.data() + number.size() || !(width >= 1 && width <= 40))
+  const double width = number_in(number).value_or(0);
+  if (!(width >= 1 && width <= 40))
     throw UsageError(fmt::format("--width {}: inches from 1 to 40, such as 3.25 or 5.5", text));
   return width;
 }
@@ -84,11 +82,7 @@ std::vector<CommandOption> drawing_options() {
   return {
       {"by", "KEY,KEY", "A line for each value of these keys, beside labels", true},
       {"best", "KEY,KEY", "Take the value of KEY with the best validation loss; shows the test split", true},
-      {"best-by",
-       "WHAT",
-       "Of --best: loss (default) or accuracy, of validation",
-       false,
-       {"loss", "accuracy"}},
+      best_by_option(),
       {"metric", "NAME", "What to show: eval_loss, test_loss, eval_accuracy, ... (default eval_loss)"},
       {"against", "LABEL",
        "Of 'difference': the label that the others are held against (default: the first)"},
@@ -121,7 +115,7 @@ FigureOptions figure_options(const Arguments& arguments, const std::string& figu
           fmt::format("--best {0} draws its best value alone, --by {0} all of them; leave one out", key));
   if (arguments.has("best-by") && options.best.empty())
     throw UsageError("--best-by: needs --best KEY, such as --best train.learning_rate");
-  if (arguments.get("best-by") == "accuracy") options.best_by = BestBy::accuracy;
+  options.best_by = best_by_of(arguments);
   options.facet = arguments.get("facet");
   options.metric = arguments.get("metric");
   options.x = arguments.get("x");

@@ -28,13 +28,21 @@ inline std::string foreign_ending(const std::filesystem::path& path, std::string
   return foreign ? ending : "";
 }
 
-/// Refuses --format where the name of --out ends as another of the formats.
-inline void check_format(const std::filesystem::path& path, const std::string& format,
-                         const std::map<std::string, std::string>& of_ending) {
+/// What --format says, or else the ending of --out, or else `standard`. Another format's ending is refused: "exports are ..., not {}".
+inline std::string format_of(const Arguments& arguments, const std::map<std::string, std::string>& of_ending,
+                             const std::string& standard, const std::string& what) {
+  const std::filesystem::path path = arguments.get("out");
   const auto promised = of_ending.find(path.extension().string());
-  if (promised != of_ending.end() && promised->second != format)
+  const std::string asked = arguments.get("format");
+  if (!asked.empty() && promised != of_ending.end() && promised->second != asked)
     throw UsageError(fmt::format("--out {}: its name says {}, --format {}; leave one of them out",
-                                 path.string(), promised->second, format));
+                                 path.string(), promised->second, asked));
+  if (!asked.empty()) return asked;
+  std::string written;
+  for (const auto& [ending, format] : of_ending) written += ending + ' ';
+  if (const std::string foreign = foreign_ending(path, written); !foreign.empty())
+    throw UsageError(fmt::format("--out {}: {}", path.string(), fmt::format(fmt::runtime(what), foreign)));
+  return promised == of_ending.end() ? standard : promised->second;
 }
 
 }  // namespace crosstalk::program

@@ -32,19 +32,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// --format, or what the name of --out ends in.
 ExportFormat format_of(const Arguments& arguments) {
-  const fs::path path = arguments.get("out");
-  if (const std::string asked = arguments.get("format"); !asked.empty()) {
-    check_format(path, asked, {{".csv", "csv"}, {".jsonl", "jsonl"}, {".ndjson", "jsonl"}});
-    return asked == "csv" ? ExportFormat::csv : ExportFormat::jsonl;
-  }
-  if (const std::string ending = foreign_ending(path, ".csv .jsonl .ndjson"); !ending.empty())
-    throw UsageError(fmt::format(
-        "--out {}: exports are CSV (.csv) or JSON lines (.jsonl), not {}; name one of these, or say --format",
-        path.string(), ending));
-  const std::string ending = path.extension().string();
-  return ending == ".jsonl" || ending == ".ndjson" ? ExportFormat::jsonl : ExportFormat::csv;
+  const std::string format =
+      format_of(arguments, {{".csv", "csv"}, {".jsonl", "jsonl"}, {".ndjson", "jsonl"}}, "csv",
+                "exports are CSV (.csv) or JSON lines (.jsonl), not {}; name one of these, or say --format");
+  return format == "csv" ? ExportFormat::csv : ExportFormat::jsonl;
 }
 
 /// A name of a folder.
@@ -203,13 +195,12 @@ extern const Command export_command = {
     -1,
     "needs a store, for example: crosstalk export runs/quickstart",
     {
-        {"format", "FORMAT", "csv or jsonl (default: as FILE ends, else csv)", false, {"csv", "jsonl"}},
+        choice_of("format", "FORMAT", "csv or jsonl (default: as FILE ends, else csv)", {"csv", "jsonl"}),
         {"out,o", "FILE", "Write there instead of stdout, and print the path"},
-        {"follow",
-         "WHAT",
-         "tensorboard: write event files of all learning curves into the folder --out, also while runs train",
-         false,
-         {"tensorboard"}},
+        choice_of(
+            "follow", "WHAT",
+            "tensorboard: write event files of all learning curves into the folder --out, also while runs train",
+            {"tensorboard"}),
         {"curves", "", "Learning curves instead: id, step, metric, value"},
         {"provenance", "", "Add where, when and by what each run was made"},
         where_option(),

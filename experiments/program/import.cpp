@@ -10,6 +10,7 @@
 #include "experiments/common/text.h"
 #include "experiments/program/draw.h"
 #include "experiments/program/endings.h"
+#include "results/csv.h"
 #include "results/export.h"
 #include "results/replay/import.h"
 
@@ -23,15 +24,12 @@ using Pairs = std::vector<std::pair<std::string, std::string>>;
 Pairs pairs_of(const Arguments& arguments, const std::string& option, bool commas) {
   Pairs pairs;
   for (const std::string& given : arguments.all(option))
-    for (std::size_t at = 0; at <= given.size();) {
-      const std::size_t end = commas ? std::min(given.find(',', at), given.size()) : given.size();
-      const std::string one = given.substr(at, end - at);
+    for (const std::string& one : commas ? parts_of(given, ',') : std::vector{given}) {
       const std::size_t equals = one.find('=');
       if (equals == std::string::npos || equals == 0 || equals + 1 == one.size())
         throw UsageError(fmt::format(
             "--{} takes OURS=THEIRS, such as label=Name or task.pairs=num_kv_pairs, not '{}'", option, one));
       pairs.emplace_back(one.substr(0, equals), one.substr(equals + 1));
-      at = end + 1;
     }
   return pairs;
 }

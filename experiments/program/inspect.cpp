@@ -6,7 +6,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <fstream>
 #include <limits>
@@ -21,6 +20,7 @@
 #include "kernels/base/error.h"
 #include "kernels/base/text/npy.h"
 #include "plots/figure.h"
+#include "results/csv.h"
 #include "results/store/weights.h"
 
 namespace crosstalk::program {
@@ -86,14 +86,11 @@ Record chosen_run(const std::string& target, const fs::path& store, const Argume
 
 std::vector<int> positions_of(const std::string& text) {
   std::vector<int> positions;
-  for (std::size_t begin = 0; !text.empty() && begin <= text.size();) {
-    const std::size_t end = std::min(text.find(',', begin), text.size());
-    int position = 0;
-    const auto [at, error] = std::from_chars(text.data() + begin, text.data() + end, position);
-    if (error != std::errc() || at != text.data() + end || position < 1)
+  if (text.empty()) return positions;
+  for (const std::string& part : parts_of(text, ',')) {
+    positions.push_back(number_in<int>(part).value_or(0));
+    if (positions.back() < 1)
       throw UsageError(fmt::format("--positions {}: needs numbers of tokens, such as 1,8,16", text));
-    positions.push_back(position);
-    begin = end + 1;
   }
   return positions;
 }

@@ -8,7 +8,6 @@
 #include <cmath>
 #include <limits>
 #include <map>
-#include <optional>
 #include <sstream>
 
 #include "experiments/common/exit_codes.h"

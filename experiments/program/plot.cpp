@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <filesystem>
 
 #include "experiments/common/exit_codes.h"
@@ -18,12 +17,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-void check_figure(const std::string& name) {
-  const std::vector<std::string> names = names_of(figure_kinds());
-  if (std::ranges::find(names, name) != names.end()) return;
-  throw UsageError(fmt::format("unknown figure '{}'; {}", name, suggestion(name, names, "'")));
-}
-
 /// --out names all files of a figure, which have endings of their own.
 void check_out(const Arguments& arguments) {
   const fs::path out = arguments.get("out");
@@ -36,7 +29,7 @@ void check_out(const Arguments& arguments) {
 
 int run_plot(const Arguments& arguments, Console& console) {
   const std::string& figure = arguments.positional.at(0);
-  check_figure(figure);
+  check_name("figure", figure, names_of(figure_kinds()));
   check_out(arguments);
   const FigureOptions options = figure_options(arguments, figure);
   const LabelledRecords rows =
@@ -97,11 +90,10 @@ extern const Command plot_command = {
              {"log", "AXIS", "A logarithmic axis: x or y", true, {"x", "y"}},
              {"width", "INCHES", "Final width: a number, or text or column of the venue (default 5.5)"},
              {"venue", "NAME", "Column width and fonts of neurips, icml, iclr, acl or tmlr"},
-             {"footnote",
-              "off",
-              "Leave out the line below the picture that says what lines and bands are (PATH.caption.txt has it)",
-              false,
-              {"on", "off"}},
+             choice_of(
+                 "footnote", "off",
+                 "Leave out the line below the picture that says what lines and bands are (PATH.caption.txt has it)",
+                 {"on", "off"}),
              {"title", "TEXT", "Title above the figure"},
          },
          drawing_options()}),

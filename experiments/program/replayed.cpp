@@ -8,7 +8,6 @@
 #include <optional>
 #include <set>
 #include <stdexcept>
-#include <string>
 #include <utility>
 
 #include "experiments/study/schema.h"

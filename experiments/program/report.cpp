@@ -2,10 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 
 #include "experiments/common/exit_codes.h"
 #include "experiments/common/stores.h"

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "experiments/common/command.h"
-#include "results/asked.h"
 #include "results/export.h"
 
 namespace crosstalk::program {

@@ -17,12 +17,6 @@
 namespace crosstalk::program {
 namespace {
 
-/// A value as a command line has it.
-std::string unquoted(const OptionValue& value) {
-  const auto* text = std::get_if<std::string>(&value);
-  return text == nullptr ? to_text(value) : *text;
-}
-
 Options options_of(const TaskKind& kind, const std::vector<std::string>& sets);
 
 /// The call that shows what the first run of a study sees; nothing where the file is none.

@@ -18,27 +18,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-void check_table(const std::string& name) {
-  const std::vector<std::string> names = names_of(table_kinds());
-  if (std::ranges::find(names, name) != names.end()) return;
-  throw UsageError(fmt::format("unknown table '{}'; {}", name, suggestion(name, names, "'")));
-}
-
-/// --format, or what the name of --out ends in.
 TableFormat format_of(const Arguments& arguments) {
-  const fs::path path = arguments.get("out");
-  if (const std::string foreign = foreign_ending(path, ".tex .csv .md");
-      !arguments.has("format") && !foreign.empty())
-    throw UsageError(fmt::format(
-        "--out {}: tables are LaTeX (.tex), Markdown (.md) or CSV (.csv), not {}; name one of these, or say --format",
-        path.string(), foreign));
-  const std::string ending = path.extension().string();
-  const std::string asked = arguments.get("format", ending == ".tex"   ? "latex"
-                                                    : ending == ".csv" ? "csv"
-                                                                       : "markdown");
-  if (arguments.has("format"))
-    check_format(path, asked, {{".tex", "latex"}, {".csv", "csv"}, {".md", "markdown"}});
-  return asked == "latex" ? TableFormat::latex : asked == "csv" ? TableFormat::csv : TableFormat::markdown;
+  const std::string format = format_of(
+      arguments, {{".tex", "latex"}, {".csv", "csv"}, {".md", "markdown"}}, "markdown",
+      "tables are LaTeX (.tex), Markdown (.md) or CSV (.csv), not {}; name one of these, or say --format");
+  return format == "latex" ? TableFormat::latex : format == "csv" ? TableFormat::csv : TableFormat::markdown;
 }
 
 /// --label, as LaTeX takes it.
@@ -58,7 +42,7 @@ std::string label_of(const Arguments& arguments, TableFormat format) {
 
 int run_table(const Arguments& arguments, Console& console) {
   const std::string& name = arguments.positional.at(0);
-  check_table(name);
+  check_name("table", name, names_of(table_kinds()));
   const TableFormat format = format_of(arguments);
   FigureOptions options = figure_options(arguments, name);
   options.label = label_of(arguments, format);
@@ -66,8 +50,7 @@ int run_table(const Arguments& arguments, Console& console) {
     const OptionSpec* option = find_option(default_schema(), config_text(record, "task.name").value_or(""),
                                            config_text(record, "memory.name").value_or(""), key);
     if (option == nullptr) return std::nullopt;
-    const auto* words = std::get_if<std::string>(&option->default_value);
-    return words != nullptr ? *words : crosstalk::to_text(option->default_value);
+    return unquoted(option->default_value);
   };
   const LabelledRecords rows =
       rows_to_draw({arguments.positional.begin() + 1, arguments.positional.end()}, arguments, console);
@@ -120,11 +103,8 @@ extern const Command table_command = {
     "needs a table and a store, for example: crosstalk table capacity runs/quickstart",
     [] {
       std::vector<CommandOption> options = {
-          {"format",
-           "FORMAT",
-           "markdown, latex or csv (default: as --out ends, else markdown)",
-           false,
-           {"latex", "markdown", "csv"}},
+          choice_of("format", "FORMAT", "markdown, latex or csv (default: as --out ends, else markdown)",
+                    {"latex", "markdown", "csv"}),
           {"out,o", "FILE", "Write there and print the path; .tex, .md and .csv say the format"},
           {"protocol", "", "Instead of the table: how its runs were made, as a paragraph in LaTeX"},
           {"label", "NAME", "Of LaTeX's \\label (default: tab: and the table's name)"},

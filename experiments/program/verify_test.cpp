@@ -7,7 +7,6 @@
 #include <cmath>
 
 #include "experiments/training/state/record_of.h"
-#include "experiments/training/testing/training_fixture.h"
 #include "results/store/record_io.h"
 #include "results/test_refusal.h"
 
@@ -69,18 +68,6 @@ TEST(Verify, AnOptionThatTheRecordDoesNotKnowIsNeutral) {
   Record record = record_of("s", run, RunStatus::done);
   record.config.erase("eval.length_factors");
   EXPECT_EQ(run_of(record).config, run.config);
-}
-
-TEST(Verify, TrainsTheSameAgain) {
-  const Study study = small_study();
-  checks::Keeper first, second;
-  ASSERT_TRUE(train_runs("s", study.runs, checks::on_cpu(0), first));
-  std::vector<crosstalk::Run> again;
-  for (auto& [id, record] : first.records) again.push_back(run_of(record = stored(record)));
-  ASSERT_TRUE(train_runs("s", again, checks::on_cpu(3), second));
-  ASSERT_EQ(second.records.size(), 12u);
-  for (const auto& [id, record] : second.records)
-    EXPECT_EQ(compare(first.records.at(id), record, true, 0), Agreement::identical) << id;
 }
 
 TEST(Verify, AgreementHasThreeGrades) {

@@ -4,12 +4,11 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <charconv>
 #include <cstdlib>
 
 #include "experiments/common/devices.h"
 #include "experiments/common/text.h"
+#include "results/csv.h"
 
 namespace crosstalk::program {
 
@@ -20,20 +19,15 @@ double seconds_of(const std::string& text, const std::string& option) {
         fmt::format("{} takes seconds (90), 30m, 2h, HH:MM:SS or D-HH:MM:SS, not '{}'", option, text));
   };
   const auto number = [&](const std::string& part) {
-    double value = 0;
-    const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), value);
-    if (error != std::errc() || end != part.data() + part.size() || !(value >= 0) || value > 1e9)
-      throw wrong();
-    return value;
+    const auto value = number_in(part);
+    if (!value || !(*value >= 0) || *value > 1e9) throw wrong();
+    return *value;
   };
   double seconds = 0;
   if (text.find(':') != std::string::npos) {
     const bool has_days = dash != std::string::npos;
-    for (std::size_t at = has_days ? dash + 1 : 0; at <= text.size();) {
-      const std::size_t colon = std::min(text.find(':', at), text.size());
-      seconds = seconds * 60 + number(text.substr(at, colon - at));
-      at = colon + 1;
-    }
+    for (const std::string& part : parts_of(has_days ? text.substr(dash + 1) : text, ':'))
+      seconds = seconds * 60 + number(part);
     if (has_days) seconds += 86400 * number(text.substr(0, dash));
   } else {
     const char unit = text.empty() ? 's' : text.back();
@@ -58,13 +52,9 @@ double patience(const Arguments& arguments) {
 }
 
 Place place_of(const std::string& text, const std::string& option) {
-  Place place;
-  const char* end = text.data() + text.size();
-  auto at = std::from_chars(text.data(), end, place.i);
-  const bool has_slash = at.ec == std::errc() && at.ptr != end && *at.ptr == '/';
-  if (has_slash) at = std::from_chars(at.ptr + 1, end, place.n);
-  if (!has_slash || at.ec != std::errc() || at.ptr != end || place.i < 1 || place.n < place.i ||
-      place.n > 100000)
+  const std::vector<std::string> parts = parts_of(text, '/');
+  const Place place = {number_in<int>(parts.front()).value_or(0), number_in<int>(parts.back()).value_or(0)};
+  if (parts.size() != 2 || place.i < 1 || place.n < place.i || place.n > 100000)
     throw UsageError(fmt::format(
         "{0} takes I/N with I from 1 to N, such as 1/4 ... 4/4, not '{1}'; where ranks count from 0: {0} $((RANK + 1))/$N",
         option, text));

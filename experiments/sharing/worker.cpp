@@ -1,9 +1,8 @@
 // One of several worker processes.
 // SPDX-License-Identifier: Apache-2.0
-#include <fmt/format.h>
 #include <unistd.h>
 
-#include <charconv>
+#include <cstdio>
 #include <unordered_map>
 
 #include "experiments/common/exit_codes.h"
@@ -24,12 +23,9 @@ struct WorkerNumber {
 WorkerNumber worker_number(const std::string& text) {
   WorkerNumber number;
   std::size_t n = 0;
-  const char* end = text.data() + text.size();
-  auto at = std::from_chars(text.data(), end, number.i);
-  if (at.ec == std::errc() && at.ptr != end && *at.ptr == '/') at = std::from_chars(at.ptr + 1, end, n);
-  if (at.ec == std::errc() && at.ptr != end && *at.ptr == ':')
-    at = std::from_chars(at.ptr + 1, end, number.file);
-  if (at.ec != std::errc() || at.ptr != end || number.i >= n || number.file < 0)
+  char rest = 0;
+  if (std::sscanf(text.c_str(), "%zu/%zu:%d%c", &number.i, &n, &number.file, &rest) != 3 || number.i >= n ||
+      number.file < 0)
     throw UsageError("--worker is for crosstalk itself; use --device cuda:all");
   return number;
 }

@@ -5,7 +5,6 @@
 #include <string>
 
 #include "experiments/study/schema.h"
-#include "experiments/study/study.h"
 
 namespace crosstalk {
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/study/study_idle.h"
 
-#include <algorithm>
 #include <optional>
 
 #include "experiments/study/study_expand.h"

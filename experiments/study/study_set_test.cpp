@@ -2,8 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
-#include <set>
-
 #include "results/test_refusal.h"
 
 #include "experiments/study/study_fixture.h"

@@ -8,7 +8,6 @@
 
 #include <Eigen/SVD>
 #include <cmath>
-#include <map>
 #include <random>
 #include <tuple>
 

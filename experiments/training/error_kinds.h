@@ -1,7 +1,6 @@
 // Kinds of wrong answers of recall, by the writes of the sequence before the query.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include <array>
 #include <cstdint>
 #include <vector>
 

@@ -18,7 +18,7 @@
 #include "experiments/training/state/slot_state.h"
 #include "experiments/training/state/weights.h"
 #include "experiments/training/testing/test_reader.h"
-#include "experiments/training/thread_chooser.h"
+#include "experiments/training/threads.h"
 #include "experiments/training/training_steps.h"
 #include "kernels/base/text/narrow.h"
 #include "models/graph/slow_forms.h"

@@ -16,7 +16,6 @@
 #include "models/memory.h"
 #include "tasks/kinds/file_example.h"
 #include "tasks/sequence_buffer.h"
-#include "tasks/task.h"
 
 namespace crosstalk::checks {
 namespace {

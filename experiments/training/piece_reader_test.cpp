@@ -4,7 +4,7 @@
 
 #include "experiments/training/pack.h"
 #include "experiments/training/testing/training_fixture.h"
-#include "kernels/base/error.h"
+#include "results/test_refusal.h"
 
 namespace crosstalk::checks {
 namespace {
@@ -55,13 +55,8 @@ TEST(Pieces, ReadAtOtherLengthsAsTheWhole) {
 }
 
 TEST(Pieces, AreRefusedWhereTheyCannotBeReadBeforeAnythingIsTrained) {
-  const auto refusal = [](const std::string& base, const std::string& memory) -> std::string {
-    try {
-      read_by(base, memory, 4);
-    } catch (const std::exception& error) {
-      return error.what();
-    }
-    return "";
+  const auto refusal = [](const std::string& base, const std::string& memory) {
+    return crosstalk::testing::refusal_of<std::exception>([&] { read_by(base, memory, 4); });
   };
   const std::string induction = "task.name = \"induction\"\ntask.length = 16\n";
   EXPECT_NE(refusal(induction, "name = \"softmax\"").find("softmax has none"), std::string::npos);

@@ -3,7 +3,6 @@
 #pragma once
 #include <initializer_list>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "kernels/base/buffer.h"

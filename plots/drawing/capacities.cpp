@@ -7,7 +7,6 @@
 #include <cmath>
 #include <map>
 #include <ostream>
-#include <set>
 #include <stdexcept>
 
 #include "plots/drawing/drawing.h"

@@ -4,9 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <ostream>
 #include <set>
-#include <stdexcept>
 
 #include "plots/drawing/drawing.h"
 

@@ -6,11 +6,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <ostream>
 #include <set>
-#include <sstream>
 #include <stdexcept>
 #include <tuple>
 

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <ostream>
 #include <set>
 
 #include "plots/drawing/drawing.h"

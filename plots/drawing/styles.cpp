@@ -7,7 +7,6 @@
 #include <iterator>
 #include <optional>
 #include <utility>
-#include <vector>
 
 namespace crosstalk {
 namespace {

@@ -1,6 +1,5 @@
 // The figure of accuracy (or any metric) against a key: width, pairs, length, bytes of state.
 // SPDX-License-Identifier: Apache-2.0
-#include <fmt/ranges.h>
 
 #include "plots/kinds/figure_file.h"
 #include "results/csv.h"

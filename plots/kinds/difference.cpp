@@ -4,7 +4,6 @@
 
 #include <cctype>
 #include <cmath>
-#include <ostream>
 
 #include "plots/drawing/prepare.h"
 #include "plots/drawing/window.h"

@@ -1,13 +1,7 @@
 // What a figure's file is made of: a file plots/kinds/NAME.cpp defines figures::NAME(), and the build finds it.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include <fmt/format.h>
 
-#include <algorithm>
-#include <cmath>
-#include <ostream>
-#include <set>
-#include <stdexcept>
 #include <string>
 #include <vector>
 

@@ -2,8 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gmock/gmock.h>
 
-#include <cmath>
-
 #include "plots/test_records.h"
 
 namespace crosstalk {
@@ -85,14 +83,6 @@ TEST_F(FigureTest, ProbeRefusesWhatItCannotDraw) {
   EXPECT_THAT(refusal("probe", many), HasSubstr("13 memories"));
   options_.facet = "model.d_key";
   EXPECT_THAT(refusal("probe", probes()), HasSubstr("leave out --facet"));
-}
-
-TEST_F(FigureTest, ProbeIsRenderedWhereThereIsMatplotlib) {
-  use_real_python();
-  draw("probe", probes());
-  if (notes().find("no Python with matplotlib") != std::string::npos) GTEST_SKIP() << notes();
-  EXPECT_TRUE(std::filesystem::exists(folder_ / "figure.pdf")) << notes();
-  EXPECT_TRUE(std::filesystem::exists(folder_ / "figure.png")) << notes();
 }
 
 }  // namespace

@@ -2,8 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gmock/gmock.h>
 
-#include <cmath>
-
 #include "plots/test_records.h"
 
 namespace crosstalk {

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <stdexcept>
 
 #include "plots/report/atlas.h"
 #include "plots/report/html.h"

@@ -4,9 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <sstream>
-#include <stdexcept>
 
 #include "plots/drawing/drawing.h"
 #include "plots/drawing/prepare.h"

@@ -270,7 +270,7 @@ TEST_F(Report, AnInterceptBelowZeroIsNoCapacity) {
 /// Where markers stand on the page.
 std::set<std::string> places_of_spots(const std::string& text) {
   std::set<std::string> places;
-  const std::regex spot("class=\"spot\"><(?:rect x|polygon points|circle cx|path d)=\"M?([0-9.]+)");
+  const std::regex spot("class=\"spot\"><(?:path transform=\"translate\\(|circle cx=\")([0-9.]+)");
   for (std::sregex_iterator at(text.begin(), text.end(), spot); at != std::sregex_iterator(); ++at)
     places.insert((*at)[1]);
   return places;

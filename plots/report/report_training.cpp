@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "plots/report/html.h"
 #include "plots/report/report_parts.h"

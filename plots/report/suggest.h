@@ -1,7 +1,6 @@
 // Which figures suit records, and with which options: for a report, which nobody gives any.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include <map>
 #include <string>
 #include <vector>
 

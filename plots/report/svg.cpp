@@ -43,44 +43,18 @@ struct Axis {
 /// matplotlib's markers, round a place.
 std::string marker(const std::string& kind, double x, double y, const std::string& colour,
                    bool open = false) {
+  static const std::map<std::string, std::string> paths = {
+      {"s", "M-3.5-3.5h7v7h-7z"},
+      {"^", "M0-4.5L4.5 3.5H-4.5z"},
+      {"v", "M0 4.5L4.5-3.5H-4.5z"},
+      {"D", "M-4.8 0L0-4.8L4.8 0L0 4.8z"},
+      {"p", "M0-4.5L4.3-1.4L2.7 3.7H-2.7L-4.3-1.4z"},
+      {"P", "M-1.6-4.5h3.2v2.9h2.9v3.2h-2.9v2.9h-3.2v-2.9h-2.9v-3.2h2.9z"},
+      {"X", "M-4.5-2.5l2-2L0-2l2.5-2.5l2 2L2 0l2.5 2.5l-2 2L0 2l-2.5 2.5l-2-2L-2 0z"}};
   const std::string look = fmt::format(R"(fill="{}" stroke="{}")", open ? "#ffffff" : colour, colour);
-  const auto polygon = [&](const std::vector<std::pair<double, double>>& corners) {
-    std::string points;
-    for (const auto& [dx, dy] : corners) points += fmt::format("{:.1f},{:.1f} ", x + dx, y + dy);
-    return fmt::format(R"(<polygon points="{}" {}/>)", points, look);
-  };
-  if (kind == "s")
-    return fmt::format(R"(<rect x="{:.1f}" y="{:.1f}" width="7" height="7" {}/>)", x - 3.5, y - 3.5, look);
-  if (kind == "^") return polygon({{0, -4.5}, {4.5, 3.5}, {-4.5, 3.5}});
-  if (kind == "v") return polygon({{0, 4.5}, {4.5, -3.5}, {-4.5, -3.5}});
-  if (kind == "D") return polygon({{0, -4.8}, {4.8, 0}, {0, 4.8}, {-4.8, 0}});
-  if (kind == "p") return polygon({{0, -4.5}, {4.3, -1.4}, {2.7, 3.7}, {-2.7, 3.7}, {-4.3, -1.4}});
-  if (kind == "P")
-    return polygon({{-1.6, -4.5},
-                    {1.6, -4.5},
-                    {1.6, -1.6},
-                    {4.5, -1.6},
-                    {4.5, 1.6},
-                    {1.6, 1.6},
-                    {1.6, 4.5},
-                    {-1.6, 4.5},
-                    {-1.6, 1.6},
-                    {-4.5, 1.6},
-                    {-4.5, -1.6},
-                    {-1.6, -1.6}});
-  if (kind == "X")
-    return polygon({{-4.5, -2.5},
-                    {-2.5, -4.5},
-                    {0, -2},
-                    {2.5, -4.5},
-                    {4.5, -2.5},
-                    {2, 0},
-                    {4.5, 2.5},
-                    {2.5, 4.5},
-                    {0, 2},
-                    {-2.5, 4.5},
-                    {-4.5, 2.5},
-                    {-2, 0}});
+  if (const auto path = paths.find(kind); path != paths.end())
+    return fmt::format(R"svg(<path transform="translate({:.1f} {:.1f})" d="{}" {}/>)svg", x, y, path->second,
+                       look);
   return fmt::format(R"(<circle cx="{:.1f}" cy="{:.1f}" r="3.8" {}/>)", x, y, look);
 }
 
@@ -108,7 +82,7 @@ class Picture {
         styles_(styles),
         id_(std::move(id)),
         x_name_(drawing.figure.value("x", drawing.x_column)),
-        points_(drawing.script == kPointsTemplate) {
+        points_(drawing.of_points()) {
     std::set<double> places;
     for (const FigureRow& row : drawing.rows)
       if (row.n > 0) places.insert(x_of(row));

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <ostream>
 #include <set>
 
 #include "plots/drawing/drawing.h"

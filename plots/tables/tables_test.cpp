@@ -6,9 +6,7 @@
 #include <limits>
 #include <regex>
 
-#include <regex>
 #include "plots/tables/latex.h"
-
 #include "plots/test_records.h"
 #include "results/numbers/verdict.h"
 #include "results/test_refusal.h"

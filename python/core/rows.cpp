@@ -134,6 +134,23 @@ struct Request {
     if (store) arguments.options["store"] = {*store};
     arguments.positional = names;
   }
+  /// Calls `add` for every record, one at a time; of what is none, a warning says so.
+  template <class Add>
+  void read(program::RowStream::Part part, const Add& add) {
+    const nb::gil_scoped_release release;
+    program::RowStream stream(names, arguments, console);
+    const RowSource source = stream.source(part);
+    for (const auto& [key, head] : *source.heads) {
+      Record record;
+      try {
+        record = source.whole(head);
+      } catch (const std::runtime_error& error) {
+        source.left_out(error.what());
+        continue;
+      }
+      add(record);
+    }
+  }
   std::vector<std::string> names;
   program::Arguments arguments;
   std::ostringstream out, err;
@@ -149,38 +166,28 @@ nb::tuple columns_of(const std::vector<std::string>& names, const std::vector<st
   std::map<std::string, Column> config, metrics, origin;
   Column id, study, label, status, seed, version, d_dot, state_size, steps, verdict, loss, best, accuracy;
   bool versions = false;
-  {
-    const nb::gil_scoped_release release;
-    program::RowStream stream(request.names, request.arguments, request.console);
-    const RowSource source = stream.source(provenance ? program::RowStream::Part::results_and_provenance
-                                                      : program::RowStream::Part::results);
-    std::string first;
-    for (const auto& [key, head] : *source.heads) {
-      Record record;
-      try {
-        record = source.whole(head);
-      } catch (const std::runtime_error& error) {
-        source.left_out(error.what());
-        continue;
-      }
-      if (rows == 0) first = record.version;
-      versions |= record.version != first;
-      id.add(rows, json(record.id)), study.add(rows, json(record.study)), label.add(rows, json(record.label));
-      status.add(rows, json(to_text(record.status))), seed.add(rows, json(record.seed));
-      version.add(rows, json(record.version));
-      for (const auto& [name, value] : record.config) config[name].add(rows, value);
-      d_dot.add(rows, json(record.d_dot));
-      state_size.add(rows, record.state_size > 0 ? json(record.state_size) : json());
-      steps.add(rows, json(record.steps)), verdict.add(rows, json(to_text(verdict_of(record))));
-      loss.add(rows, record.eval_loss), best.add(rows, record.best_eval_loss),
-          accuracy.add(rows, record.eval_accuracy);
-      for (const auto& [name, value] : record.metrics) metrics[name].add(rows, value);
-      if (provenance && record.provenance.is_object())
-        for (const auto& [name, value] : record.provenance.items())
-          origin["provenance." + name].add(rows, value);
-      ++rows;
-    }
-  }
+  std::string first;
+  request.read(
+      provenance ? program::RowStream::Part::results_and_provenance : program::RowStream::Part::results,
+      [&](const Record& record) {
+        if (rows == 0) first = record.version;
+        versions |= record.version != first;
+        id.add(rows, json(record.id)), study.add(rows, json(record.study)),
+            label.add(rows, json(record.label));
+        status.add(rows, json(to_text(record.status))), seed.add(rows, json(record.seed));
+        version.add(rows, json(record.version));
+        for (const auto& [name, value] : record.config) config[name].add(rows, value);
+        d_dot.add(rows, json(record.d_dot));
+        state_size.add(rows, record.state_size > 0 ? json(record.state_size) : json());
+        steps.add(rows, json(record.steps)), verdict.add(rows, json(to_text(verdict_of(record))));
+        loss.add(rows, record.eval_loss), best.add(rows, record.best_eval_loss),
+            accuracy.add(rows, record.eval_accuracy);
+        for (const auto& [name, value] : record.metrics) metrics[name].add(rows, value);
+        if (provenance && record.provenance.is_object())
+          for (const auto& [name, value] : record.provenance.items())
+            origin["provenance." + name].add(rows, value);
+        ++rows;
+      });
   nb::list all;
   const auto take = [&](const std::string& name, Column& column) {
     all.append(nb::make_tuple(name, column.take(rows)));
@@ -202,26 +209,14 @@ nb::tuple curves_of(const std::vector<std::string>& names, const std::vector<std
   Texts id, label, metric;
   std::vector<std::int64_t> seed;
   std::vector<double> step, value;
-  {
-    const nb::gil_scoped_release release;
-    program::RowStream stream(request.names, request.arguments, request.console);
-    const RowSource source = stream.source(program::RowStream::Part::all);
-    for (const auto& [key, head] : *source.heads) {
-      Record record;
-      try {
-        record = source.whole(head);
-      } catch (const std::runtime_error& error) {
-        source.left_out(error.what());
-        continue;
-      }
-      for (const auto* all : {&record.curves, &record.profiles})
-        for (const auto& [name, series] : *all)
-          for (std::size_t i = 0; i < std::min(series.x.size(), series.y.size()); ++i) {
-            id.add(record.id), label.add(record.label), metric.add(name);
-            seed.push_back(record.seed), step.push_back(series.x[i]), value.push_back(series.y[i]);
-          }
-    }
-  }
+  request.read(program::RowStream::Part::all, [&](const Record& record) {
+    for (const auto* all : {&record.curves, &record.profiles})
+      for (const auto& [name, series] : *all)
+        for (std::size_t i = 0; i < std::min(series.x.size(), series.y.size()); ++i) {
+          id.add(record.id), label.add(record.label), metric.add(name);
+          seed.push_back(record.seed), step.push_back(series.x[i]), value.push_back(series.y[i]);
+        }
+  });
   const std::size_t rows = value.size();
   const std::vector<std::uint8_t> there(rows, 1);
   const auto number = [&](std::vector<double>&& values) {

@@ -5,9 +5,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cmath>
-#include <stdexcept>
-
 #include "results/numbers/verdict.h"
 #include "results/test_refusal.h"
 

@@ -8,7 +8,6 @@
 #include <boost/math/distributions/binomial.hpp>
 #include <cmath>
 #include <limits>
-#include <map>
 #include <optional>
 #include <set>
 #include <stdexcept>

@@ -4,14 +4,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <map>
 #include <numeric>
 #include <random>
-#include <set>
-#include <string>
 #include <tuple>
-#include <vector>
 
 #include "results/numbers/select.h"
 

@@ -1,7 +1,6 @@
 // What became of a run's training, in one word: derived from its stop rule, its status and its curve of validation losses.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include <array>
 #include <map>
 #include <string>
 #include <vector>

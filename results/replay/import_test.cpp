@@ -5,10 +5,8 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <sstream>
-#include <stdexcept>
 
 #include "results/export.h"
 #include "results/numbers/select.h"
@@ -22,6 +20,13 @@ using ::testing::HasSubstr;
 using testing::refusal_of;
 using testing::spill;
 using testing::TemporaryFolder;
+
+/// What is read of a table of somebody's own.
+LabelledRecords read_own(const std::string& text) {
+  const TemporaryFolder folder;
+  spill(folder.path() / "own.csv", text);
+  return read_export(folder.path() / "own.csv");
+}
 
 TEST(Import, AnExportReadBackGivesTheSameExport) {
   std::map<std::string, Record> records;
@@ -48,11 +53,9 @@ TEST(Import, AnExportReadBackGivesTheSameExport) {
 }
 
 TEST(Import, OwnResultsNeedLittle) {
-  const TemporaryFolder folder;
-  spill(folder.path() / "own.csv",
-        "# from my own code\nlabel,seed,task.name,task.associations,eval_loss,my_metric\n"
-        "mine,1,recall,40,0.25,3\nmine,2,recall,40,nan,\n");
-  const LabelledRecords rows = read_export(folder.path() / "own.csv");
+  const LabelledRecords rows = read_own(
+      "# from my own code\nlabel,seed,task.name,task.associations,eval_loss,my_metric\n"
+      "mine,1,recall,40,0.25,3\nmine,2,recall,40,nan,\n");
   ASSERT_EQ(rows.rows.size(), 2U);
   const Record& first = rows.rows.begin()->second;
   EXPECT_EQ(first.config.at("task.associations"), 40);
@@ -62,9 +65,7 @@ TEST(Import, OwnResultsNeedLittle) {
 
 /// What reading these rows says; "" where they are read.
 std::string refused(const std::string& text) {
-  const TemporaryFolder folder;
-  spill(folder.path() / "own.csv", text);
-  return refusal_of([&] { read_export(folder.path() / "own.csv"); });
+  return refusal_of([&] { read_own(text); });
 }
 
 TEST(Import, SizesAreWholeNumbersAboveZero) {
@@ -88,27 +89,23 @@ TEST(Import, WordsOfTheColumnsAreKnown) {
 }
 
 TEST(Import, RowsBelowTheColumnsMayBeginWithAHash) {
-  const TemporaryFolder folder;
-  spill(folder.path() / "own.csv",
-        "# a comment\nlabel,seed,task.associations,eval_loss\n#heads=2,1,8,0.1\nmine,1,8,0.2\n");
-  EXPECT_EQ(read_export(folder.path() / "own.csv").rows.size(), 2U);
+  EXPECT_EQ(read_own("# a comment\nlabel,seed,task.associations,eval_loss\n#heads=2,1,8,0.1\nmine,1,8,0.2\n")
+                .rows.size(),
+            2U);
 }
 
 TEST(Import, WhatOwnRowsDoNotSayIsNotInvented) {
-  const TemporaryFolder folder;
-  spill(folder.path() / "own.csv", "label,seed,task.associations,eval_loss\nmine,1,8,0.1\n");
   std::ostringstream out;
-  export_runs(out, read_export(folder.path() / "own.csv").rows, ExportFormat::csv, false);
+  export_runs(out, read_own("label,seed,task.associations,eval_loss\nmine,1,8,0.1\n").rows, ExportFormat::csv,
+              false);
   EXPECT_THAT(out.str(), HasSubstr("steps,verdict,eval_loss"));
   EXPECT_THAT(out.str(), HasSubstr(",0,,,,0.1,"));
 }
 
 TEST(Import, AnAccuracySuffices) {
-  const TemporaryFolder folder;
-  spill(folder.path() / "own.csv",
-        "label,task.name,task.pairs,eval_loss,eval_accuracy,test_accuracy,state_bytes\n"
-        "a,mqar,8,,0.75,,4096\nb,mqar,8,,,0.5,\nc,mqar,8,nan,0.25,,\n");
-  const LabelledRecords rows = read_export(folder.path() / "own.csv");
+  const LabelledRecords rows = read_own(
+      "label,task.name,task.pairs,eval_loss,eval_accuracy,test_accuracy,state_bytes\n"
+      "a,mqar,8,,0.75,,4096\nb,mqar,8,,,0.5,\nc,mqar,8,nan,0.25,,\n");
   ASSERT_EQ(rows.rows.size(), 3U);
   std::map<std::string, const Record*> of;
   for (const auto& [key, record] : rows.rows) of[record.label] = &record;
@@ -123,15 +120,13 @@ TEST(Import, AnAccuracySuffices) {
 }
 
 TEST(Import, SemicolonsTabsAndWholeNumbersWithAPoint) {
-  const TemporaryFolder folder;
   const std::string wanted = "label,seed,task.name,task.associations,eval_loss\nmine,1.0,recall,40.0,0.25\n";
   std::string first;
   for (const char* separator : {",", ";", "\t", ", "}) {
     std::string text;
     for (const char c : wanted)
       text += c == ',' ? std::string(separator) : c == '\n' ? "\r\n" : std::string(1, c);
-    spill(folder.path() / "own.csv", "\xEF\xBB\xBF" + text);
-    const LabelledRecords rows = read_export(folder.path() / "own.csv");
+    const LabelledRecords rows = read_own("\xEF\xBB\xBF" + text);
     ASSERT_EQ(rows.rows.size(), 1U) << separator;
     const Record& record = rows.rows.begin()->second;
     EXPECT_EQ(record.seed, 1) << separator;
@@ -141,32 +136,26 @@ TEST(Import, SemicolonsTabsAndWholeNumbersWithAPoint) {
 }
 
 TEST(Import, RowsOfOneSeedCountOnce) {
-  const TemporaryFolder folder;
   const std::string head = "label,seed,task.name,task.associations,eval_loss\n",
                     one = "mine,1,recall,40,0.25\n", two = "mine,2,recall,40,0.5\n";
-  spill(folder.path() / "own.csv", head + one + two + one + two + one + two);
-  const LabelledRecords rows = read_export(folder.path() / "own.csv");
+  const LabelledRecords rows = read_own(head + one + two + one + two + one + two);
   EXPECT_EQ(rows.rows.size(), 2U);
   ASSERT_EQ(rows.notes.size(), 1U);
   EXPECT_THAT(rows.notes[0], HasSubstr("own.csv:4 repeats"));
   EXPECT_THAT(rows.notes[0], HasSubstr("own.csv:2, and 3 more rows"));
-  spill(folder.path() / "own.csv", "id," + head + "a," + one + "a," + one + "b," + two);
-  EXPECT_EQ(read_export(folder.path() / "own.csv").rows.size(), 2U);
+  EXPECT_EQ(read_own("id," + head + "a," + one + "a," + one + "b," + two).rows.size(), 2U);
 }
 
 TEST(Import, ALossThatIsNoneIsThatOfADivergedRun) {
-  const TemporaryFolder folder;
-  spill(folder.path() / "own.csv", "label,status,task.name,eval_loss,eval_accuracy\nx,done,recall,nan,0.5\n");
-  const LabelledRecords rows = read_export(folder.path() / "own.csv");
+  const LabelledRecords rows =
+      read_own("label,status,task.name,eval_loss,eval_accuracy\nx,done,recall,nan,0.5\n");
   EXPECT_EQ(rows.rows.begin()->second.eval_loss, std::numeric_limits<double>::infinity());
 }
 
 TEST(Import, WordsIdentifyTheConfigurationAndAnEmptyLossIsMissing) {
-  const TemporaryFolder folder;
-  spill(folder.path() / "own.csv",
-        "label,seed,task.name,optimizer,eval_loss,host_s\nm,1,recall,adam,0.1,3\nm,1,recall,sgd,0.9,4\n"
-        "m,2,recall,sgd,,\n");
-  const LabelledRecords rows = read_export(folder.path() / "own.csv");
+  const LabelledRecords rows = read_own(
+      "label,seed,task.name,optimizer,eval_loss,host_s\nm,1,recall,adam,0.1,3\nm,1,recall,sgd,0.9,4\n"
+      "m,2,recall,sgd,,\n");
   ASSERT_EQ(rows.rows.size(), 3U);
   EXPECT_EQ(rows.rows.begin()->second.config.at("optimizer"), "adam");
   EXPECT_EQ(rows.rows.begin()->second.metrics.at("host_s"), 3);

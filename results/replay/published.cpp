@@ -7,12 +7,9 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cmath>
-#include <limits>
 #include <set>
 #include <sstream>
 #include <stdexcept>
-#include <tuple>
 
 #include "results/csv.h"
 #include "results/numbers/select.h"
@@ -181,7 +178,6 @@ std::vector<PublishedPoint> parse_published(std::string_view text, const std::st
     point.loss = row.number(loss, what);
     check_loss(row, loss, point.loss);
     if (row.has("d_dot")) point.d_dot = row.integer("d_dot", what);
-    if (row.has("best_eval_loss")) point.best_loss = row.number("best_eval_loss", what);
     if (row.has("steps")) point.steps = row.integer("steps", what);
     points.push_back(point);
   });

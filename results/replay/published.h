@@ -33,8 +33,7 @@ struct PublishedPoint {
   double loss = 0;                ///< final evaluation loss; NaN: diverged
   bool has_loss = true;           ///< false: a row of other metrics alone
   std::map<std::string, double> metrics = {};  ///< eval_accuracy, state_bytes, ...: numbers beside the loss
-  double best_loss = 0;                        ///< and steps: 0 if the file does not say
-  std::int64_t steps = 0;
+  std::int64_t steps = 0;                      ///< 0 if the file does not say
   std::string agreement = {};  ///< when ours agrees with it (results/replay/replay.h); empty: as usual
   std::map<std::string, std::string> known = {};   ///< dotted key -> value: what must agree
   std::shared_ptr<const PublishedHead> head = {};  ///< of its file; null: none is known

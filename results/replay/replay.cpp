@@ -9,9 +9,7 @@
 #include <cmath>
 #include <ctime>
 #include <limits>
-#include <optional>
 #include <set>
-#include <sstream>
 #include <stdexcept>
 #include <tuple>
 

@@ -7,34 +7,29 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <filesystem>
 #include <fstream>
-#include <string>
 
 #include "results/store/claims.h"
 #include "results/store/files.h"
 #include "results/store/leftovers.h"
 #include "results/store/store.h"
 #include "results/store/weights.h"
+#include "results/test_records.h"
 
 namespace crosstalk {
 namespace {
 
-class Checkpoint : public testing::Test {
+class Checkpoint : public ::testing::Test {
  protected:
-  void SetUp() override {
-    store_ = std::filesystem::temp_directory_path() / ("checkpoint_test_" + std::to_string(::getpid()));
-    std::filesystem::create_directories(store_);
-    std::ofstream(store_ / "store.json") << "{}";
-  }
-  void TearDown() override { std::filesystem::remove_all(store_); }
+  void SetUp() override { testing::spill(store_ / "store.json", "{}"); }
   /// What would be used.
   std::string state_of(const std::string& id) {
     const SavedState saved = load_checkpoint(store_, id);
     EXPECT_TRUE(saved.state.empty() || saved.problem.empty()) << saved.problem;
     return saved.state;
   }
-  std::filesystem::path store_;
+  testing::TemporaryFolder folder_;
+  const std::filesystem::path store_ = folder_.path();
 };
 
 TEST_F(Checkpoint, ComesBackByteForByteAndCanBeForgotten) {

@@ -10,8 +10,7 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
-#include "results/json_depth.h"
-#include "results/json_integer.h"
+#include "results/json_bounds.h"
 #include "results/store/files.h"
 
 namespace crosstalk {

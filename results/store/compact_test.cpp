@@ -22,6 +22,7 @@ namespace {
 namespace fs = std::filesystem;
 using testing::make_record;
 using testing::TemporaryFolder;
+using testing::TemporaryStore;
 
 /// Without provenance: of equal records any may count.
 std::map<std::string, std::string> lines_of(const fs::path& store) {
@@ -47,8 +48,7 @@ void make_store(const fs::path& store) {
 }
 
 TEST(Compact, KeepsWhatCountsOfEachRun) {
-  const TemporaryFolder folder;
-  const fs::path store = folder.path() / "s";
+  const TemporaryStore store;
   make_store(store);
   const auto before = lines_of(store);
   ASSERT_EQ(before.size(), 16u);
@@ -65,8 +65,7 @@ TEST(Compact, KeepsWhatCountsOfEachRun) {
 }
 
 TEST(Compact, LeavesLivingWritersAlone) {
-  const TemporaryFolder folder;
-  const fs::path store = folder.path() / "s";
+  const TemporaryStore store;
   make_store(store);
   StoreWriter writer(store);
   writer.append(make_record(200));
@@ -98,8 +97,7 @@ TEST(Compact, NothingIsLostHalfWay) {
 }
 
 TEST(Compact, DamageIsRepairedFirstAndContradictionsAreKept) {
-  const TemporaryFolder folder;
-  const fs::path store = folder.path() / "s";
+  const TemporaryStore store;
   make_store(store);
   std::ofstream(list_shards(store).at(1), std::ios::app) << "nonsense\n{\"v\":1,\"id\":\"to";
   const auto before = lines_of(store);
@@ -131,8 +129,7 @@ struct Lockless : FileSystem {
 };
 
 TEST(Compact, AWriterThatOnlyItsHeartbeatShowsIsLeftAlone) {
-  const TemporaryFolder folder;
-  const fs::path store = folder.path() / "s";
+  const TemporaryStore store;
   make_store(store);
   for (const fs::path& shard : list_shards(store))  // of a process that is gone
     fs::rename(shard, store / "shards" /
@@ -154,8 +151,7 @@ TEST(Compact, AWriterThatOnlyItsHeartbeatShowsIsLeftAlone) {
 // Neither locks nor claims show the writer: at worst its shard goes, no record does.
 TEST(Compact, WhatIsAppendedWhileItMergesIsNotLost) {
   for (const bool late : {false, true}) {
-    const TemporaryFolder folder;
-    const fs::path store = folder.path() / "s";
+    const TemporaryStore store;
     make_store(store);
     Lockless system;
     StoreWriter writer(store, system);
@@ -178,8 +174,7 @@ TEST(Compact, WhatIsAppendedWhileItMergesIsNotLost) {
 }
 
 TEST(Compact, AShardThatGrewStaysUnderItsName) {
-  const TemporaryFolder folder;
-  const fs::path store = folder.path() / "s";
+  const TemporaryStore store;
   make_store(store);
   Lockless system;
   StoreWriter writer(store, system);
@@ -199,8 +194,7 @@ TEST(Compact, AShardThatGrewStaysUnderItsName) {
 }
 
 TEST(Compact, AWriteInProgressElsewhereIsNoDamage) {
-  const TemporaryFolder folder;
-  const fs::path store = folder.path() / "s";
+  const TemporaryStore store;
   make_store(store);
   StoreWriter writer(store);
   writer.append(make_record(200));

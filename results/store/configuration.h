@@ -3,7 +3,6 @@
 #pragma once
 #include <initializer_list>
 #include <nlohmann/json.hpp>
-#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <utility>

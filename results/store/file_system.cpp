@@ -7,8 +7,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cstdio>
-
 namespace crosstalk {
 
 int FileSystem::open(const std::string& path, int flags, mode_t mode) {

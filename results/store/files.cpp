@@ -13,7 +13,6 @@
 #include <cerrno>
 #include <cstring>
 #include <stdexcept>
-#include <vector>
 
 #include "results/printable.h"
 #include "results/store/store.h"

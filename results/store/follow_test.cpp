@@ -15,7 +15,7 @@ namespace crosstalk {
 namespace {
 
 using testing::make_record;
-using testing::TemporaryFolder;
+using testing::TemporaryStore;
 
 std::vector<std::string> ids_of(const std::vector<RecordHead>& heads) {
   std::vector<std::string> ids;
@@ -24,8 +24,7 @@ std::vector<std::string> ids_of(const std::vector<RecordHead>& heads) {
 }
 
 TEST(Follow, TellsEachAddedRecordOnce) {
-  const TemporaryFolder folder;
-  const auto store = folder.path() / "s";
+  const TemporaryStore store;
   StoreFollower before(store, shard_positions(store));  // there is no store yet
   EXPECT_TRUE(before.added().empty());
   StoreWriter one(store), two(store);
@@ -50,8 +49,7 @@ TEST(Follow, TellsEachAddedRecordOnce) {
 
 // Whatever the moment at which it looks, it misses no record that ends later, and invents none.
 TEST(Follow, ALineInTheMakingComesWhenItIsWhole) {
-  const TemporaryFolder folder;
-  const auto store = folder.path() / "s";
+  const TemporaryStore store;
   { StoreWriter(store).append(make_record(0)); }
   const auto shard = list_shards(store).at(0);
   const std::string line = to_line(make_record(1)) + "\n";
@@ -66,8 +64,7 @@ TEST(Follow, ALineInTheMakingComesWhenItIsWhole) {
 }
 
 TEST(Follow, AShardWrittenAnewIsReadAnew) {
-  const TemporaryFolder folder;
-  const auto store = folder.path() / "s";
+  const TemporaryStore store;
   { StoreWriter(store).append(make_record(0)); }
   const auto shard = list_shards(store).at(0);
   StoreFollower follower(store, shard_positions(store));

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <vector>
 
-#include "results/json_depth.h"
+#include "results/json_bounds.h"
 #include "results/store/process_identity.h"
 #include "results/store/store.h"
 

@@ -10,9 +10,8 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
-#include <utility>
 
-#include "results/json_integer.h"
+#include "results/json_bounds.h"
 
 namespace crosstalk {
 namespace {

@@ -9,8 +9,7 @@
 #include <set>
 #include <stdexcept>
 
-#include "results/json_depth.h"
-#include "results/json_integer.h"
+#include "results/json_bounds.h"
 #include "results/store/crc32c.h"
 #include "results/store/record_io.h"
 #include "results/store/record_scan.h"

@@ -10,7 +10,7 @@
 #include <optional>
 
 #include "results/csv.h"
-#include "results/json_depth.h"
+#include "results/json_bounds.h"
 #include "results/store/record_io.h"
 
 namespace crosstalk {

@@ -3,13 +3,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <signal.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <random>
 #include <set>
 
 #include "results/store/file_system.h"
@@ -28,6 +24,7 @@ using testing::refusal_of;
 using testing::slurp;
 using testing::spill;
 using testing::TemporaryFolder;
+using testing::TemporaryStore;
 
 enum class Fault {
   once,       // the n-th call fails
@@ -159,8 +156,7 @@ TEST(StoreFault, DiskFullFromEveryCallOn) { fail_every_call(Fault::half, ENOSPC)
 TEST(StoreFault, MakingFailsAtEveryCall) {
   for (const Fault fault : {Fault::once, Fault::from_then, Fault::half}) {
     for (int n = 1;; ++n) {
-      const TemporaryFolder folder;
-      const fs::path store = folder.path() / "s";
+      const TemporaryStore store;
       FaultySystem system(fault, ENOSPC, n);
       const std::set<int> committed = work(store, system);
       if (!committed.empty()) check(store, committed, fmt::format("call {}", n));
@@ -173,8 +169,7 @@ TEST(StoreFault, MakingFailsAtEveryCall) {
 
 TEST(StoreFault, InterruptedCallsAreRetried) {
   for (int n = 1;; ++n) {
-    const TemporaryFolder folder;
-    const fs::path store = folder.path() / "s";
+    const TemporaryStore store;
     make_store(store);
     FaultySystem system(Fault::once, EINTR, n);
     EXPECT_EQ(work(store, system), (std::set<int>{3, 4, 5, 6})) << "call " << n;
@@ -185,8 +180,7 @@ TEST(StoreFault, InterruptedCallsAreRetried) {
 }
 
 TEST(StoreFault, FullDiskIsSaidAndTakenBack) {
-  const TemporaryFolder folder;
-  const fs::path store = folder.path() / "s";
+  const TemporaryStore store;
   // Fails in the write of the second record, and in nothing before.
   class FullDisk : public FileSystem {
    public:
@@ -211,98 +205,6 @@ TEST(StoreFault, FullDiskIsSaidAndTakenBack) {
   EXPECT_EQ(list_shards(store).size(), 1U);
   EXPECT_EQ(read_store(store).records.size(), 2U);
   EXPECT_TRUE(read_store(store).warnings.empty());
-}
-
-// The operating system's own short write: a file may not grow beyond a limit.
-TEST(StoreFault, FileSizeLimitOfTheSystem) {
-  const TemporaryFolder folder;
-  const fs::path store = folder.path() / "s";
-  const pid_t child = ::fork();
-  if (child == 0) {
-    ::signal(SIGXFSZ, SIG_IGN);
-    const struct rlimit limit = {5000, 5000};
-    ::setrlimit(RLIMIT_FSIZE, &limit);
-    int written = 0;
-    try {
-      StoreWriter writer(store);
-      for (; written < 100; ++written) writer.append(make_record(written));
-    } catch (const StoreError&) {
-    }
-    ::_exit(written);
-  }
-  int status = 0;
-  ::waitpid(child, &status, 0);
-  ASSERT_TRUE(WIFEXITED(status));
-  const int written = WEXITSTATUS(status);
-  EXPECT_GT(written, 3);
-  EXPECT_LT(written, 100);
-  const StoreContents contents = read_store(store);
-  EXPECT_EQ(contents.records.size(), static_cast<std::size_t>(written));
-  EXPECT_TRUE(contents.warnings.empty());
-}
-
-// Long records make torn tails likely.
-Record long_record(int n) {
-  Record record = make_record(n);
-  Series& curve = record.curves["eval_loss"];
-  for (int step = 0; step < 1000; ++step) {
-    curve.x.push_back(step);
-    curve.y.push_back(1.0 / (n + step + 1));
-  }
-  return record;
-}
-
-TEST(StoreFault, WriterIsKilledAtRandomMoments) {
-  const TemporaryFolder folder;
-  const fs::path store = folder.path() / "s";
-  std::mt19937_64 random(20210222);
-  std::set<int> committed;
-  constexpr int records = 500;
-  for (int cycle = 0; cycle < 40; ++cycle) {
-    int ends[2];
-    ASSERT_EQ(::pipe(ends), 0);
-    const pid_t child = ::fork();
-    if (child == 0) {
-      ::close(ends[0]);
-      StoreWriter writer(store);
-      for (int n = 0; n < records; ++n) {
-        if (committed.count(n) != 0) continue;
-        writer.append(long_record(n));
-        if (::write(ends[1], &n, sizeof n) != sizeof n) ::_exit(1);
-      }
-      ::_exit(0);
-    }
-    ::close(ends[1]);
-    // By its progress, not by the clock: a slow machine is to be killed at the same places.
-    int n = 0;
-    for (std::uint64_t left = random() % 6; left > 0 && ::read(ends[0], &n, sizeof n) == sizeof n; --left) {
-      committed.insert(n);
-    }
-    ::usleep(static_cast<useconds_t>(random() % 2000));
-    ::kill(child, SIGKILL);
-    ::waitpid(child, nullptr, 0);
-    while (::read(ends[0], &n, sizeof n) == sizeof n) committed.insert(n);
-    ::close(ends[0]);
-  }
-  EXPECT_GT(committed.size(), 10U);
-  const auto expect_all = [&](const StoreContents& contents) {
-    EXPECT_EQ(contents.bad_lines + contents.conflicts.size(), 0U);
-    for (const auto& [id, record] : contents.records) {
-      EXPECT_EQ(to_line(record), to_line(long_record(std::stoi(id.substr(id.size() - 4)) - 1000)));
-    }
-    for (const int n : committed) EXPECT_EQ(contents.records.count(long_record(n).id), 1U) << n;
-  };
-  expect_all(read_store(store));
-  {
-    StoreWriter writer(store);
-    for (int n = 0; n < records; ++n) {
-      if (committed.insert(n).second) writer.append(long_record(n));
-    }
-  }
-  const StoreContents contents = read_store(store);
-  expect_all(contents);
-  EXPECT_EQ(contents.records.size(), std::size_t{records});
-  EXPECT_TRUE(contents.warnings.empty());
 }
 
 }  // namespace

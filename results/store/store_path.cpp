@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "results/json_depth.h"
+#include "results/json_bounds.h"
 #include "results/store/files.h"
 #include "results/store/store.h"
 

@@ -27,6 +27,7 @@ using testing::make_record;
 using testing::slurp;
 using testing::spill;
 using testing::TemporaryFolder;
+using testing::TemporaryStore;
 
 void append_all(const fs::path& store, int from, int to) {
   StoreWriter writer(store);
@@ -222,8 +223,7 @@ TEST(Store, EqualResultsAreNoConflict) {
 }
 
 TEST(Store, ThreadsAndProcessesWriteAtOnce) {
-  const TemporaryFolder folder;
-  const fs::path store = folder.path() / "s";
+  const TemporaryStore store;
   std::vector<pid_t> children;
   for (int process = 0; process < 3; ++process) {
     children.push_back(::fork());
@@ -292,8 +292,7 @@ TEST(Store, ProcessesThatMakeItAtOnceAllSucceed) {
 }
 
 TEST(Store, TornTailOfLiveWriterIsLeftAlone) {
-  const TemporaryFolder folder;
-  const fs::path store = folder.path() / "s";
+  const TemporaryStore store;
   auto live = std::make_unique<StoreWriter>(store);
   live->append(make_record(0));
   const fs::path shard = list_shards(store).front();
@@ -436,8 +435,7 @@ TEST(Store, DeletedWhileRunningIsNoticed) {
 }
 
 TEST(Store, AShardThatGoesWhileItIsWrittenLosesOnlyWhatItHeld) {
-  const TemporaryFolder folder;
-  const fs::path store = folder.path() / "s";
+  const TemporaryStore store;
   StoreWriter writer(store);
   writer.append(make_record(0));
   fs::remove(list_shards(store).at(0));
@@ -468,8 +466,7 @@ TEST(Store, TornTailOfAWriterThatClaimsRunsIsLeftAlone) {
   struct Lockless : FileSystem {
     int flock(int, int) override { return 0; }
   } system;
-  const TemporaryFolder folder;
-  const fs::path store = folder.path() / "s";
+  const TemporaryStore store;
   Claims claims(store, {});
   fs::create_directories(store);
   ASSERT_TRUE(claims.take("ct-a"));
@@ -516,8 +513,7 @@ TEST(Store, KeepsTheStudyVerbatim) {
 
 /// The record's line with one of its fields changed, and a good checksum.
 std::string altered(const Record& record, const std::string& from, const std::string& to) {
-  const std::string line = to_line(record);
-  std::string object = line.substr(0, line.rfind(",\"crc\"")) + "}";
+  std::string object = testing::unsealed(to_line(record));
   const std::size_t at = object.find(from);
   EXPECT_NE(at, std::string::npos) << from;
   return seal(object.replace(at, from.size(), to)) + "\n";
@@ -535,8 +531,7 @@ TEST(Store, ARecordOfWrongTypesCountsAsNone) {
                                                          {"\"config\":{", "\"config\":{\"odd\":,"},
                                                          {"\"message\":\"", "\"message\":0,\"more\":\""}};
   for (const auto& [from, to] : changes) {
-    const TemporaryFolder folder;
-    const fs::path store = folder.path() / "s";
+    const TemporaryStore store;
     append_all(store, 0, 1);
     const fs::path bad = store / "shards" / "zzz-1-0.jsonl";  // read last
     spill(bad, altered(record, from, to));

@@ -2,27 +2,24 @@
 #include "results/store/weights.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <fstream>
 
 #include "results/store/checkpoint.h"
 #include "results/store/compact.h"
 #include "results/store/store.h"
+#include "results/test_records.h"
 
 namespace crosstalk {
 namespace {
 
 namespace fs = std::filesystem;
 
-class WeightsTest : public testing::Test {
+class WeightsTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    store_ = fs::temp_directory_path() / ("weights_test_" + std::to_string(::getpid()));
-    const StoreWriter writer(store_);
-  }
-  void TearDown() override { fs::remove_all(store_); }
-  fs::path store_;
+  void SetUp() override { const StoreWriter writer(store_); }
+  testing::TemporaryFolder folder_;
+  const fs::path store_ = folder_.path();
 };
 
 TEST_F(WeightsTest, AreReplacedAsAWhole) {

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
 #include <set>
 #include <unordered_map>
 
@@ -226,10 +225,6 @@ std::vector<std::string> data_lines(const Study& study) {
 /// What labels differ in besides what is swept, "" where in nothing.
 std::string unequal_of(const Study& study) {
   UnequalOptions options;
-  const auto word = [](const OptionValue& value) {
-    const auto* text = std::get_if<std::string>(&value);
-    return text != nullptr ? *text : to_text(value);
-  };
   std::unordered_map<std::string, const Options*> last;  // of a label: most of the next run is as it was
   for (const Run& run : study.runs)
     for (const std::string& label : run.labels) {
@@ -238,7 +233,7 @@ std::string unequal_of(const Study& study) {
       for (const auto& [key, value] : run.config.values())
         if ((key.starts_with("m") || key.starts_with("t")) &&
             (is_new || !before.has(key) || before.at(key) != value))
-          options.add(label, key, word(value));
+          options.add(label, key, unquoted(value));
       place->second = &run.config;
     }
   return options.text([](const std::string& label) { return label; }, std::string::npos);

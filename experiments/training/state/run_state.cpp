@@ -11,8 +11,7 @@
 
 #include "kernels/base/text/narrow.h"
 #include "kernels/optimizer/book_keeping.h"
-#include "results/json_depth.h"
-#include "results/json_integer.h"
+#include "results/json_bounds.h"
 
 namespace crosstalk {
 namespace {

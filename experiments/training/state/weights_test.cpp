@@ -13,6 +13,8 @@
 #include "models/model.h"
 #include "results/store/store.h"
 #include "results/store/weights.h"
+#include "results/test_refusal.h"
+#include "tasks/kinds/file_example.h"
 #include "tasks/task.h"
 
 namespace crosstalk {
@@ -38,27 +40,18 @@ Kept train_keeping(const std::vector<Run>& runs, int pack = 0) {
   return {std::move(client.records), std::move(client.npz)};
 }
 
-class WeightsFiles : public testing::Test {
+class WeightsFiles : public ::testing::Test {
  protected:
-  void SetUp() override {
-    folder_ = fs::temp_directory_path() / ("training_weights_" + std::to_string(::getpid()));
-    fs::create_directories(folder_);
-  }
-  void TearDown() override { fs::remove_all(folder_); }
   std::string file(const std::string& npz) const {
     const fs::path path = folder_ / "w.npz";
     std::ofstream(path, std::ios::binary) << npz;
     return path.string();
   }
   std::string error_of(const std::string& base, const std::string& memory) const {
-    try {
-      runs_of(base, memory);
-    } catch (const ConfigError& error) {
-      return error.what();
-    }
-    return "";
+    return crosstalk::testing::refusal_of<ConfigError>([&] { runs_of(base, memory); });
   }
-  fs::path folder_;
+  testing::ExampleFolder made_;  // whose path is ASCII, as studies have it
+  const fs::path folder_ = made_.path();
 };
 
 const std::string kShort = "train.max_steps = 20\neval.every = 10\n";

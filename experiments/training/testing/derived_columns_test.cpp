@@ -1,6 +1,5 @@
 // The committed exports: what theory and tasks say of their runs is what the program says today, to the last digit.
 // SPDX-License-Identifier: Apache-2.0
-#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -8,6 +8,7 @@
 #include "experiments/training/testing/training_fixture.h"
 #include "kernels/base/error.h"
 #include "kernels/base/text/file_stamps.h"
+#include "results/test_refusal.h"
 #include "tasks/kinds/file_example.h"
 
 namespace crosstalk::checks {
@@ -32,12 +33,7 @@ std::vector<Run> runs_on(const std::string& folder, const std::string& more = ""
 }
 
 std::string refusal(const std::string& folder, const std::string& more) {
-  try {
-    runs_on(folder, more);
-  } catch (const ConfigError& error) {
-    return error.what();
-  }
-  return "read";
+  return crosstalk::testing::refusal_of<ConfigError>([&] { runs_on(folder, more); }, "read");
 }
 
 TEST(FileStudy, ARunIsWhatTheFilesHoldNotWhereTheyLie) {

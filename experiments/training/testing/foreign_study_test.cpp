@@ -4,34 +4,27 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
-#include <fstream>
 
 #include "experiments/study/study.h"
 #include "experiments/training/foreign_memory.h"
 #include "experiments/training/pack.h"
+#include "results/test_records.h"
+#include "results/test_refusal.h"
+#include "tasks/kinds/file_example.h"
 
 namespace crosstalk {
 namespace {
 
 namespace fs = std::filesystem;
 
-class ForeignStudy : public testing::Test {
+class ForeignStudy : public ::testing::Test {
  protected:
   void SetUp() override {
-    std::string name = (fs::temp_directory_path() / "crosstalk_foreign_XXXXXX").string();
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    folder_ = name;
     write("mine.py", "class Mine: pass\n");
     write("layers.py", "SCALE = 1\n");
   }
-  void TearDown() override { fs::remove_all(folder_); }
-
-  void write(const std::string& name, const std::string& text) const {
-    fs::create_directories((folder_ / name).parent_path());
-    std::ofstream(folder_ / name) << text;
-  }
+  void write(const std::string& name, const std::string& text) const { testing::spill(folder_ / name, text); }
   std::string path(const std::string& name) const { return (folder_ / name).string(); }
   static Study study(const std::string& lines) {
     return parse_study(
@@ -43,7 +36,8 @@ class ForeignStudy : public testing::Test {
   std::string id(const std::string& source, const std::string& more = "") const {
     return study(fmt::format("source = \"{}\"\n{}\n", path(source), more)).runs.at(0).id;
   }
-  fs::path folder_;
+  testing::ExampleFolder made_;  // whose path is ASCII, as studies have it
+  const fs::path folder_ = made_.path();
 };
 
 TEST_F(ForeignStudy, TheTextIsTheIdentityAndItsPlaceIsNot) {
@@ -68,12 +62,7 @@ TEST_F(ForeignStudy, TextsAreHashedWithTheirLengths) {
 
 TEST_F(ForeignStudy, WhatIsMissingIsNamed) {
   const auto message = [&](const std::string& lines) {
-    try {
-      study(lines);
-    } catch (const ConfigError& error) {
-      return std::string(error.what());
-    }
-    return std::string();
+    return crosstalk::testing::refusal_of<ConfigError>([&] { study(lines); });
   };
   EXPECT_NE(message(fmt::format("source = \"{}:Mine\"", path("none.py"))).find("none.py"), std::string::npos);
   EXPECT_NE(message(fmt::format("source = \"{}\"", path("mine.py"))).find("must be FILE:CLASS"),

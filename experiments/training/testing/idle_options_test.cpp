@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "experiments/study/study.h"
+#include "results/test_refusal.h"
 #include "tasks/kinds/file_example.h"
 
 namespace crosstalk::checks {
@@ -10,14 +11,13 @@ namespace {
 
 std::string read(const std::string& base, const std::string& memory, const std::string& grid = "",
                  const std::string& seeds = "[1]") {
-  try {
-    parse_study("[study]\nname = \"test\"\nseeds = " + seeds + "\n[base]\n" + base + "\n[memories.m]\n" +
-                    memory + "\n[[grid]]\nmemory = [\"m\"]\n" + grid,
-                "x.toml");
-  } catch (const ConfigError& error) {
-    return error.what();
-  }
-  return "read";
+  return crosstalk::testing::refusal_of<ConfigError>(
+      [&] {
+        parse_study("[study]\nname = \"test\"\nseeds = " + seeds + "\n[base]\n" + base + "\n[memories.m]\n" +
+                        memory + "\n[[grid]]\nmemory = [\"m\"]\n" + grid,
+                    "x.toml");
+      },
+      "read");
 }
 
 const std::string kRecall = "task.name = \"recall\"\ntask.associations = 4\n",

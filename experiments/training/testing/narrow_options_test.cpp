@@ -7,7 +7,7 @@
 
 #include "experiments/study/schema.h"
 #include "experiments/study/study.h"
-#include "kernels/base/error.h"
+#include "results/test_refusal.h"
 
 namespace crosstalk {
 namespace {
@@ -37,12 +37,7 @@ std::string problem_of(const std::string& task) {
   const std::string text =
       "[study]\nname = \"s\"\n[base]\n" + task +
       "model.name = \"language\"\nmodel.width = 4\ntrain.batch = 1\n[memories.m]\nname = \"softmax\"\n";
-  try {
-    parse_study(text, "s.toml", {});
-  } catch (const ConfigError& error) {
-    return error.what();
-  }
-  return "accepted";
+  return crosstalk::testing::refusal_of<ConfigError>([&] { parse_study(text, "s.toml", {}); }, "accepted");
 }
 
 TEST(NarrowOptions, AMixtureIsRefusedWhereItStands) {

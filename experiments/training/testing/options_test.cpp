@@ -5,6 +5,7 @@
 
 #include "experiments/study/schema.h"
 #include "experiments/study/study.h"
+#include "results/test_refusal.h"
 
 namespace crosstalk {
 namespace {
@@ -17,12 +18,7 @@ std::string refusal(const std::string& lines) {
   const std::string study =
       "[study]\nname = \"positions\"\n[base]\nmodel.name = \"language\"\nmodel.positions = \"learned\"\n" +
       lines + "\n[memories.softmax]\nname = \"softmax\"\n";
-  try {
-    parse_study(study, "s.toml");
-  } catch (const ConfigError& error) {
-    return error.what();
-  }
-  return "";
+  return crosstalk::testing::refusal_of<ConfigError>([&] { parse_study(study, "s.toml"); });
 }
 
 TEST(Options, LearnedPositionsMustReachTheEndOfEverySequence) {
@@ -42,14 +38,11 @@ TEST(Options, LearnedPositionsMustReachTheEndOfEverySequence) {
 // Levels of 2^15 tokens: the memory itself would say so in the middle of a study.
 TEST(Options, MemoriesByLevelsReadNoLongerSequences) {
   const auto refused = [](const std::string& memory, int associations) {
-    try {
+    return crosstalk::testing::refusal_of<ConfigError>([&] {
       parse_study("[study]\nname = \"levels\"\n[base]\ntask.name = \"recall\"\ntask.associations = " +
                       std::to_string(associations) + "\n[memories.levels]\nname = \"" + memory + "\"\n",
                   "s.toml");
-    } catch (const ConfigError& error) {
-      return std::string(error.what());
-    }
-    return std::string();
+    });
   };
   for (const std::string memory : {"log_linear_attention", "log_linear_gated_delta"}) {
     EXPECT_EQ(refused(memory, 32768), "");
@@ -99,12 +92,7 @@ TEST(Options, EqualPartsAreThoseOfEveryMemoryThatHasThem) {
   EXPECT_EQ(said.id, run("", "name = \"deltanet\"\n").id);
   EXPECT_NE(said.id, run(equal, "name = \"deltanet\"\n").id);
   const auto refused = [&](const std::string& lines, const std::string& memory) {
-    try {
-      run(lines, memory);
-    } catch (const ConfigError& error) {
-      return std::string(error.what());
-    }
-    return std::string();
+    return crosstalk::testing::refusal_of<ConfigError>([&] { run(lines, memory); });
   };
   EXPECT_THAT(refused(equal, "name = \"softmax\"\n"), HasSubstr("s.toml:5:1: model.parts has no effect"));
   EXPECT_THAT(refused(equal + "model.layer = \"published\"\n", "name = \"deltanet\"\n"),

@@ -3,8 +3,8 @@
 #include <cmath>
 
 #include "experiments/training/testing/training_fixture.h"
-#include "kernels/base/error.h"
 #include "results/numbers/probe_theory.h"
+#include "results/test_refusal.h"
 
 namespace crosstalk::checks {
 namespace {
@@ -19,12 +19,7 @@ std::vector<Run> probes_of(const std::string& memory, int n, const std::string& 
                  "{ range = [1, 8] }");
 }
 std::string refusal(const std::string& more) {
-  try {
-    probes_of(kSum, 4, more);
-  } catch (const std::exception& error) {
-    return error.what();
-  }
-  return "";
+  return crosstalk::testing::refusal_of<std::exception>([&] { probes_of(kSum, 4, more); });
 }
 
 TEST(ProbeTraining, RecordsWhatTheorySays) {

@@ -5,6 +5,7 @@
 #include "experiments/training/pack_queue.h"
 #include "experiments/training/testing/training_fixture.h"
 #include "results/numbers/verdict.h"
+#include "results/test_refusal.h"
 
 namespace crosstalk::checks {
 namespace {
@@ -153,12 +154,8 @@ TEST(Race, PacksAndTheirHalvesKeepSiblingsTogether) {
 
 TEST(Race, IsRefusedWhereItMeansNothing) {
   const auto refused = [](const std::string& base, const std::string& memory) {
-    try {
-      runs_of(base + "\ntrain.race = true", memory);
-    } catch (const ConfigError& error) {
-      return std::string(error.what());
-    }
-    return std::string();
+    return crosstalk::testing::refusal_of<ConfigError>(
+        [&] { runs_of(base + "\ntrain.race = true", memory); });
   };
   EXPECT_EQ(refused("train.max_steps = 20", "name = \"softmax\""), "");
   EXPECT_NE(refused("train.stop_loss = 0", "name = \"softmax\"").find("without train.stop_loss"),

@@ -1,6 +1,5 @@
 // Saved states that do not fit their runs: set aside with a reason, and the run is trained anew.
 // SPDX-License-Identifier: Apache-2.0
-#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <functional>

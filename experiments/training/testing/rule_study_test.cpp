@@ -8,6 +8,7 @@
 
 #include "experiments/study/study.h"
 #include "experiments/training/optimizer.h"
+#include "results/test_refusal.h"
 
 namespace crosstalk {
 namespace {
@@ -20,12 +21,7 @@ std::string study_of(const std::string& law, const std::string& grid = "", const
 }
 
 std::string refusal(const std::string& text) {
-  try {
-    parse_study(text, "mine.toml");
-  } catch (const ConfigError& error) {
-    return error.what();
-  }
-  return "read";
+  return crosstalk::testing::refusal_of<ConfigError>([&] { parse_study(text, "mine.toml"); }, "read");
 }
 
 TEST(RuleStudy, AnErrorOfALawNamesItsLineAndColumn) {

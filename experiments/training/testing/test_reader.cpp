@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <memory>
 #include <numbers>
 
 #include "experiments/training/error_kinds.h"

@@ -3,9 +3,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
-#include <cmath>
-#include <cstdlib>
-
 #include "experiments/training/testing/training_fixture.h"
 #include "kernels/base/device/cuda_runtime.h"
 #include "kernels/testing/cuda_test.h"

@@ -7,6 +7,7 @@
 #include "experiments/training/optimizer.h"
 #include "experiments/training/testing/plain_trainer.h"
 #include "experiments/training/testing/training_fixture.h"
+#include "results/test_refusal.h"
 
 namespace crosstalk::checks {
 namespace {
@@ -163,13 +164,9 @@ TEST(NoDecay, GroupsAreTheirParameters) {
 }
 
 TEST(NoDecay, IsRefusedWhereItNamesNothing) {
-  const auto wrong = [](const std::string& lines, const std::string& memory = "softmax") -> std::string {
-    try {
-      token_runs_of(std::string(kMqar) + lines, "name = \"" + memory + "\"");
-    } catch (const ConfigError& error) {
-      return error.what();
-    }
-    return "";
+  const auto wrong = [](const std::string& lines, const std::string& memory = "softmax") {
+    return crosstalk::testing::refusal_of<ConfigError>(
+        [&] { token_runs_of(std::string(kMqar) + lines, "name = \"" + memory + "\""); });
   };
   const std::string decay = "train.optimizer = \"adamw\"\ntrain.weight_decay = 0.1\n";
   EXPECT_NE(wrong("train.no_decay = \"biases\"").find("no effect without train.weight_decay"),
@@ -184,13 +181,8 @@ TEST(NoDecay, IsRefusedWhereItNamesNothing) {
 }
 
 TEST(PlainLoop, MuonWantsMatricesAndItsOptionsWantMuon) {
-  const auto wrong = [](const std::string& lines) -> std::string {
-    try {
-      exact_runs(lines, "name = \"softmax\"");
-    } catch (const ConfigError& error) {
-      return error.what();
-    }
-    return "";
+  const auto wrong = [](const std::string& lines) {
+    return crosstalk::testing::refusal_of<ConfigError>([&] { exact_runs(lines, "name = \"softmax\""); });
   };
   EXPECT_NE(wrong("train.optimizer = \"muon\"").find("weights of linear maps"), std::string::npos);
   EXPECT_NE(wrong("train.muon_rate = 0.1").find("belongs to train.optimizer = \"muon\""), std::string::npos);
