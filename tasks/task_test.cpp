@@ -200,21 +200,6 @@ TEST_P(EveryTask, AnswersAreWhatReplayingTheTokensGives) {
   }));
 }
 
-TEST_P(EveryTask, ManyStandardSequencesReplay) {
-  const auto task = standard();
-  for (const Split split : all_splits) {
-    SequenceBuffer buffer(*task, split);
-    for (std::uint64_t n = 0; n < 500; ++n) {
-      const SequenceView s = buffer.draw(3, n);
-      for (int q = 0; q < s.shape.Q; ++q) {
-        if (s.target[q] < 0) continue;
-        ASSERT_EQ(s.target[q], task->reference_answer(s, s.query[q], s.query_position[q]))
-            << "sequence " << n;
-      }
-    }
-  }
-}
-
 // What is asked is what the key was last given; where values change places, something that was given.
 TEST_P(EveryTask, AnswersAreAmongItsWrites) {
   if (kind().name == "tokens") return;  // files without a rule: writes are what followed a token

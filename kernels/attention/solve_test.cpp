@@ -1,9 +1,7 @@
-// Solve, SolveValues and Mix: the inverse by its series, which ends; the two forms of the delta rule agree.
+// Solve, SolveValues and Mix: the inverse by its series, which ends.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/attention/solve.h"
 
-#include "kernels/attention/attend.h"
-#include "kernels/recurrence/read_weights.h"
 #include "kernels/testing/op_fields.h"
 
 namespace crosstalk::checks::solve_test {
@@ -132,53 +130,6 @@ std::vector<OpCase> gained_cases() {
 INSTANTIATE_TEST_SUITE_P(SolveGained, OpCheck, ::testing::ValuesIn(gained_cases()), case_name);
 INSTANTIATE_TEST_SUITE_P(Mix, OpCheck, ::testing::ValuesIn(mixes()), case_name);
 
-/// The delta rule's weights without a state: y = A (I + Diag(w) L)^-1, weights y w, with A = q k^T and L = k
-/// k^T below the diagonal, both faded by the gates between.
-void expect_equal_forms(bool gates, bool every_token) {
-  const int B = 2, T = 40, Q = every_token ? T : 5, H = 2, K = 6, R = 2;
-  OpCase op("Forms");
-  op.input("q", {B, Q, H, K}, normal()).input("k", {B, T, H, K}, normal(0.4));
-  op.input("gain", {B, T, H}, uniform(-0.2, 1.2));
-  op.optional(gates, "log_decay", {B, T, H, 1}, uniform(-0.6, 0));
-  op.integers("position", {B, Q}, positions(T));
-  op.output("weights", {B, H, Q, T})
-      .output("a", {B, H, Q, T})
-      .output("l", {B, H, T, T})
-      .output("y", {B, H, Q, T});
-  TensorSet<double> set;
-  op.fill(set, {0, 1});
-
-  ReadWeights<double> read;
-  read.erase = Erase::delta;
-  read.q.value = set.real("q"), read.k.value = set.real("k"), read.write_gain.value = set.real("gain");
-  read.log_decay.value = set.real("log_decay"), read.a.value = set.real("weights");
-  Attend<double> reads, keys;
-  for (Attend<double>* attend : {&reads, &keys}) {
-    attend->kernel = Kernel::identity, attend->normalised = false;
-    attend->k.value = set.real("k"), attend->log_decay.value = set.real("log_decay");
-  }
-  reads.x.value = set.real("q"), reads.a.value = set.real("a");
-  keys.x.value = set.real("k"), keys.a.value = set.real("l"), keys.strict = true;
-  if (!every_token) read.position.value = reads.position.value = set.integer("position");
-  Solve<double> solve;
-  solve.a.value = set.real("a"), solve.l.value = set.real("l");
-  solve.gain.value = set.real("gain"), solve.y.value = set.real("y");
-  forward({}, read), forward({}, reads), forward({}, keys), forward({}, solve);
-  for (int r = 0; r < R; ++r) {
-    double* y = set.real("y").at(r);
-    for (int i = 0; i < B * H * Q * T; ++i) {
-      const int j = i % T, h = i / T / Q % H, b = i / T / Q / H;
-      y[i] *= set.real("gain").at(r)[(b * T + j) * H + h];
-    }
-    EXPECT_GT(magnitude(y, B * H * Q * T), 0.1);
-    EXPECT_TRUE(close("weights", set.real("weights").at(r), y, B * H * Q * T, 1e-10, {B, H, Q, T}));
-  }
-}
-
-TEST(DeltaRuleTest, QueryDrivenFormEqualsMatrixForm) { expect_equal_forms(false, false); }
-TEST(DeltaRuleTest, QueryDrivenFormEqualsMatrixFormWithGates) { expect_equal_forms(true, false); }
-TEST(DeltaRuleTest, QueryDrivenFormEqualsMatrixFormAtEveryToken) { expect_equal_forms(true, true); }
-
 /// o = a v of a strict l in both places: the gradient of the one variable is the sum of both.
 TEST(SolveTest, OneVariableInTwoFields) {
   const int T = 5;
@@ -194,34 +145,6 @@ TEST(SolveTest, OneVariableInTwoFields) {
   for (std::int64_t i = 0; i < two.real("d_l").size(); ++i)
     two.real("d_l").at(0)[i] += two.real("d_a").at(0)[i];
   EXPECT_TRUE(close("d_l", one.real("d_l"), two.real("d_l"), 1e-13));
-}
-
-/// a u with u of SolveValues is y v with y of Solve.
-TEST(SolveTest, WeightsReadTheSameThroughEither) {
-  const int B = 2, H = 2, Q = 9, T = 40, V = 6;
-  OpCase op("Either");
-  op.input("a", {B, H, Q, T}, normal())
-      .input("l", {B, H, T, T}, normal(0.1))
-      .input("v", {B, T, H, V}, normal());
-  op.input("gain", {B, T, H}, uniform(0, 1));
-  op.output("y", {B, H, Q, T})
-      .output("u", {B, T, H, V})
-      .output("one", {B, Q, H, V})
-      .output("other", {B, Q, H, V});
-  TensorSet<double> set;
-  op.fill(set, {0});
-  Solve<double> weights;
-  weights.a.value = set.real("a"), weights.l.value = set.real("l"), weights.gain.value = set.real("gain");
-  weights.y.value = set.real("y");
-  SolveValues<double> values;
-  values.v.value = set.real("v"), values.l.value = set.real("l"), values.gain.value = set.real("gain");
-  values.u.value = set.real("u");
-  Mix<double> one, other;
-  one.a.value = set.real("y"), one.v.value = set.real("v"), one.o.value = set.real("one");
-  other.a.value = set.real("a"), other.v.value = set.real("u"), other.o.value = set.real("other");
-  forward({}, weights), forward({}, values), forward({}, one), forward({}, other);
-  EXPECT_GT(magnitude(set.real("one").at(0), B * Q * H * V), 0.1);
-  EXPECT_TRUE(close("o", set.real("one"), set.real("other"), 1e-12));
 }
 
 }  // namespace

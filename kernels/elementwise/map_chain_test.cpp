@@ -33,50 +33,8 @@ void divide_rows(Numbers& x, int D, double eps, bool mean) {
   }
 }
 
-/// A sum with what stands beside every row and every head, the larger of two, a number squared, and rows of one mean square.
-OpCase mixture(const std::string& name, const Dims& dims, int terms) {
-  const Dims of_rows = {dims[0], dims[1], dims[2], 1}, of_heads = {1, 1, dims[2], 1};
-  OpCase op(name);
-  op.input("x0", dims, normal())
-      .input("x1", of_rows, normal())
-      .input("x2", of_heads, [](RandomStream&, int, std::int64_t i) {
-        return i % 2 == 0 ? -4.0 : 3.0;  // far from what it is compared with
-      });
-  op.input("x3", dims, normal()).output("y0", dims).output("y1", dims);
-  call_planned<MapChain>(op, [=](auto& o) {
-    o.inputs = 4, o.outputs = 2, o.steps = 7;
-    std::copy_n(dims.begin(), 4, o.dims);
-    o.step[0] = {.kind = ChainKind::add, .a = 0, .b = 1, .of_b = {MapKind::tanh, 2, 0}, .scale_b = -0.5};
-    o.step[1] = {.kind = ChainKind::map, .a = 2, .of_a = {MapKind::exp, 1, 0}};
-    o.step[2] = {.kind = ChainKind::multiply, .a = 4, .b = 4};
-    o.step[3] = {.kind = ChainKind::rms, .a = 6, .of_a = {MapKind::silu, 1, 0.5}, .eps = 0.1};
-    o.step[4] = {.kind = ChainKind::larger, .a = 7, .b = 5};
-    o.step[5] = {.kind = ChainKind::row_sum, .a = 8, .of_a = {MapKind::affine, 0.25, 0}};
-    o.step[6] = {.kind = ChainKind::multiply, .a = 9, .b = 3};
-    o.made_by[0] = 8, o.made_by[1] = 10;
-  });
-  op.oracle([=](const Values& in, Values& out) {
-    Numbers &larger = out.real["y0"], &y = out.real["y1"];
-    for (int n = 0; n < size_of(dims); ++n) {
-      const double sum = in["x0"][std::size_t(n)] - std::tanh(at(in["x1"], dims, of_rows, n));
-      larger.push_back(sum * sum * sigmoid(sum * sum) + 0.5);
-    }
-    divide_rows(larger, dims[3], 0.1, true);
-    for (int n = 0; n < size_of(dims); ++n) {
-      double& one = larger[std::size_t(n)];
-      one = std::max(std::abs(one), std::exp(at(in["x2"], dims, of_heads, n)));
-    }
-    for (std::size_t n = 0, D = std::size_t(dims[3]); n < larger.size(); ++n) {
-      double sum = 0;
-      for (std::size_t j = 0; j < D; ++j) sum += larger[n / D * D + j];
-      y.push_back(0.25 * sum * in["x3"][n]);
-    }
-  });
-  return op.roundings(terms).condition(16).gradient_elements(60);
-}
-
 /// A chain by its steps. `inputs`: w of the chain's shape, p so and positive, d a parameter of heads and columns, h a number a
-/// head, c so and far from the others, r a number a row.
+/// head, c so and far from the others, f so and far from what it is compared with, r a number a row.
 struct Steps {
   std::string name, inputs;
   std::vector<ChainStep> steps;
@@ -112,17 +70,19 @@ double mapped_here(const OperandMap& m, double x) {
 }
 OpCase chain_of(const Steps& chain, const Dims& dims, int terms) {
   const auto shape_of = [dims](char input) {
-    return input == 'h' || input == 'c' ? Dims{1, 1, dims[2], 1}
-           : input == 'd'               ? Dims{1, 1, dims[2], dims[3]}
-           : input == 'r'               ? Dims{dims[0], dims[1], dims[2], 1}
-                                        : dims;
+    return input == 'h' || input == 'c' || input == 'f' ? Dims{1, 1, dims[2], 1}
+           : input == 'd'                               ? Dims{1, 1, dims[2], dims[3]}
+           : input == 'r'                               ? Dims{dims[0], dims[1], dims[2], 1}
+                                                        : dims;
   };
   OpCase op(chain.name);
   for (std::size_t i = 0; i < chain.inputs.size(); ++i)
     op.input(fmt::format("x{}", i), shape_of(chain.inputs[i]),
              chain.inputs[i] == 'p' || chain.inputs[i] == 'r' ? uniform(0.5, 2)
              : chain.inputs[i] == 'c'                         ? uniform(2, 3)
-                                                              : normal());
+             : chain.inputs[i] == 'f'
+                 ? Fill([](RandomStream&, int, std::int64_t n) { return n % 2 == 0 ? -4.0 : 3.0; })
+                 : normal());
   for (std::size_t o = 0; o < chain.made.size(); ++o) op.output(fmt::format("y{}", o), dims);
   call_planned<MapChain>(op, [=](auto& o) {
     o.inputs = static_cast<int>(chain.inputs.size()), o.outputs = static_cast<int>(chain.made.size());
@@ -172,6 +132,21 @@ ChainStep multiply(int a, int b, OperandMap f = {}, OperandMap g = {}) {
 }
 ChainStep less(int a, int b, OperandMap f = {}) {
   return {.kind = ChainKind::add, .a = a, .b = b, .of_a = f, .scale_b = -1};
+}
+
+/// A sum with what stands beside every row and every head, the larger of two, a number squared, and rows of one mean square.
+OpCase mixture(const std::string& name, const Dims& dims, int terms) {
+  return chain_of({name,
+                   "wrfw",
+                   {{.kind = ChainKind::add, .a = 0, .b = 1, .of_b = {MapKind::tanh, 2, 0}, .scale_b = -0.5},
+                    map(2, {MapKind::exp, 1, 0}),
+                    multiply(4, 4),
+                    {.kind = ChainKind::rms, .a = 6, .of_a = {MapKind::silu, 1, 0.5}, .eps = 0.1},
+                    {.kind = ChainKind::larger, .a = 7, .b = 5},
+                    {.kind = ChainKind::row_sum, .a = 8, .of_a = {MapKind::affine, 0.25, 0}},
+                    multiply(9, 3)},
+                   {8, 10}},
+                  dims, terms);
 }
 
 /// One step alone, of rows: known to the compiler.

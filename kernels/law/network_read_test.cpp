@@ -1,12 +1,10 @@
-// The network read against its definition: the loss of a token alone, differentiated by complex steps, and
-// the update that its equation says.
+// The network read: gradients, replicas, whole mini-batches, and a GPU. What it reads is held by the laws of ttt_* and titans_*.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/law/network_read.h"
 
 #include <fmt/format.h>
 
 #include <array>
-#include <complex>
 
 #include "kernels/law/law_cpu.h"
 #include "kernels/law/network_batches_backward.h"
@@ -15,9 +13,6 @@
 
 namespace crosstalk::checks::network_read_test {
 namespace {
-
-using Number = std::complex<double>;
-using Theta = std::vector<Number>;
 
 struct Shape {
   int B, T, H, K, V;
@@ -31,94 +26,8 @@ struct Shape {
     const int sizes[] = {hidden * K, biases ? hidden : 0, V * (hidden ? hidden : K), biases ? V : 0};
     return sizes[part];
   }
-  int numbers() const { return size(0) + size(1) + size(2) + size(3); }
 };
 const char* const kParts[] = {"w1", "b1", "w2", "b2", "p1", "c1", "p2", "c2"};
-
-/// y = A x + b, A and b from theta on; theta moves behind them.
-Theta affine(const Number*& theta, int rows, const Theta& x, bool has_bias) {
-  Theta y(static_cast<std::size_t>(rows), 0);
-  for (Number& e : y) {
-    for (const Number& a : x) e += *theta++ * a;
-  }
-  if (has_bias) {
-    for (Number& e : y) e += *theta++;
-  }
-  return y;
-}
-
-Theta network(const Shape& s, const Theta& theta, Theta x, const Number* gain, const Number* bias) {
-  const Number* at = theta.data();
-  const Theta own = x;
-  if (s.hidden) {
-    x = affine(at, s.hidden, x, s.biases);
-    for (Number& e : x) e *= 0.5 * (1.0 + std::tanh(0.79788456080286535588 * (e + 0.044715 * e * e * e)));
-  }
-  Theta z = affine(at, s.V, x, s.biases);
-  if (s.layer) {
-    Number mean = 0, variance = 0;
-    for (const Number& e : z) mean += e / static_cast<double>(s.V);
-    for (const Number& e : z) variance += (e - mean) * (e - mean) / static_cast<double>(s.V);
-    for (std::size_t a = 0; a < z.size(); ++a)
-      z[a] = (z[a] - mean) / std::sqrt(variance + 1e-6) * gain[a] + bias[a];
-  }
-  for (std::size_t a = 0; s.residual && a < std::min(z.size(), own.size()); ++a) z[a] += own[a];
-  return z;
-}
-
-Values oracle(const Values& in, const Shape& s) {
-  Values out;
-  const int Q = s.queries(), n = s.numbers();
-  out.real["o"].resize(static_cast<std::size_t>(s.B * Q * s.H * s.V));
-  const auto rows = [&](const char* name, int b, int t, int count, int h, int width) {
-    const double* from = in[name].data() + ((static_cast<std::ptrdiff_t>(b) * count + t) * s.H + h) * width;
-    return Theta(from, from + width);
-  };
-  for (int item = 0; item < s.B * s.H; ++item) {
-    const int b = item / s.H, h = item % s.H;
-    Theta theta, P, gain, bias;
-    for (int part = 0; part < 8; ++part) {
-      const int size = s.size(part % 4);
-      Theta& to = part < 4 ? theta : P;
-      const bool given = s.start && size > 0 && (part < 4 || s.moves);
-      for (int i = 0; i < size; ++i)
-        to.push_back(given ? in[std::string("start_") + kParts[part]][item * size + i] : 0);
-    }
-    if (s.layer) gain = rows("gain", b, 0, 1, h, s.V), bias = rows("bias", b, 0, 1, h, s.V);
-    Theta at_start = theta;
-    for (int t = 0; t <= s.T; ++t) {
-      for (int i = 0; i < Q; ++i) {
-        const int seen = s.Q ? in.integer.at("position")[b * Q + i] : i + 1;
-        if (seen != t) continue;
-        const Theta o = network(s, theta, rows("q", b, i, Q, h, s.K), gain.data(), bias.data());
-        for (int a = 0; a < s.V; ++a) out.real["o"][((b * Q + i) * s.H + h) * s.V + a] = o[a].real();
-      }
-      if (t == s.T) break;
-      if (t % s.mini_batch == 0) at_start = theta;
-      const auto number = [&](const char* name) { return rows(name, b, t, s.T, h, 1)[0].real(); };
-      for (int i = 0; i < n; ++i) {
-        Theta moved = at_start;
-        moved[i] += Number(0, 1e-30);
-        const Theta f = network(s, moved, rows("k", b, t, s.T, h, s.K), gain.data(), bias.data()),
-                    v = rows("v", b, t, s.T, h, s.V);
-        Number loss = 0;
-        for (std::size_t a = 0; a < f.size(); ++a) loss += 0.5 * (f[a] - v[a]) * (f[a] - v[a]);
-        Number& p = P[i];
-        p = (s.moves ? number("momentum") : 0.0) * p - number("step") * loss.imag() / 1e-30;
-        Number& x = theta[i];
-        x = (s.moves ? 1 - number("forget") : 1.0) * x + p;
-      }
-    }
-    int offset = 0;
-    for (int part = 0; part < (s.moves ? 8 : 4) && s.end; ++part) {
-      if (part == 4) offset = 0;
-      for (int i = 0; i < s.size(part % 4); ++i)
-        out.real[std::string("end_") + kParts[part]].push_back((part < 4 ? theta : P)[offset + i].real());
-      offset += s.size(part % 4);
-    }
-  }
-  return out;
-}
 
 OpCase make(const std::string& name, const Shape& s) {
   OpCase op(name);
@@ -144,7 +53,6 @@ OpCase make(const std::string& name, const Shape& s) {
   call_planned<NetworkRead>(op, [s](auto& o) {
     o.hidden = s.hidden, o.biases = s.biases, o.residual = s.residual, o.mini_batch = s.mini_batch;
   });
-  op.oracle([s](const Values& in, Values& out) { out = oracle(in, s); });
   return op.roundings(8.0 * s.T + 2 * s.K + s.V + 2 * s.hidden)
       .condition(s.layer ? 30 : 8)
       .gradient_elements(30);
@@ -212,6 +120,15 @@ std::vector<OpCase> batches() {
     });
     op.backward([configure]<class Real>(const Exec& exec, TensorSet<Real>& set) {
       run_batches(exec, planned<NetworkRead, Real>(set, configure), true);
+    });
+    op.oracle([plain = make(name, s)](const Values& in, Values& out) {  // the law token after token
+      TensorSet<double> set;
+      plain.fill(set, {0});
+      for (const auto& [field, x] : in.real) upload(Device::cpu, set.real(field), 0, x);
+      for (const auto& [field, x] : in.integer) upload(Device::cpu, set.integer(field), 0, x);
+      plain.run_forward({}, set);
+      for (const auto& [field, t] : set.reals.all())
+        if (field == "o" || field.starts_with("end_")) out.real[field] = download(Device::cpu, t, 0);
     });
     all.push_back(op);
   };

@@ -1,4 +1,4 @@
-// RWKV-4's average against its sums: weights e^{(t-1-j) g + k_j} written out, in long double.
+// RWKV-4's average: gradients, replicas and a GPU. What it reads is held by the law of rwkv4.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/law/wkv_read.h"
 
@@ -13,51 +13,6 @@ struct Shape {
   bool start = false, end = false;
   int queries() const { return Q ? Q : T; }
 };
-
-Values oracle(const Values& in, const Shape& s) {
-  Values out;
-  const auto at = [&](const std::string& name, int row, int rows, int b, int h, int c) -> long double {
-    return in[name][((b * rows + row) * s.H + h) * s.V + c];
-  };
-  /// After n tokens: sum of weights times values, sum of weights, both divided by e^top.
-  const auto sums = [&](int n, int b, int h, int c, long double top) {
-    long double with = 0, without = 0;
-    const long double g = at("log_decay", 0, 1, b, h, c);
-    for (int j = 0; j < n; ++j) {
-      const long double weight = std::exp((n - 1 - j) * g + at("k", j, s.T, b, h, c) - top);
-      with += weight * at("v", j, s.T, b, h, c), without += weight;
-    }
-    if (s.start) {
-      const long double weight = std::exp(n * g + at("start_log", 0, 1, b, h, c) - top);
-      with += weight * at("start", 0, 1, b, h, c), without += weight;
-    }
-    return std::pair(with, without);
-  };
-  const int Q = s.queries();
-  for (int b = 0; b < s.B; ++b) {
-    for (int i = 0; i < Q; ++i) {
-      for (int h = 0; h < s.H; ++h) {
-        for (int c = 0; c < s.V; ++c) {
-          const int n = s.Q ? in.integer.at("position")[b * Q + i] : i;
-          long double top = -1e30L;
-          for (int j = 0; j < s.T; ++j) top = std::max(top, at("k", j, s.T, b, h, c));
-          auto [with, without] = sums(n, b, h, c, top);
-          if (!s.Q) {
-            const long double own = std::exp(at("bonus", 0, 1, b, h, c) + at("k", i, s.T, b, h, c) - top);
-            with += own * at("v", i, s.T, b, h, c), without += own;
-          }
-          out.real["o"].push_back(static_cast<double>(without == 0 ? 0 : with / without));
-        }
-      }
-    }
-    for (int i = 0; s.end && i < s.H * s.V; ++i) {
-      const auto [with, without] = sums(s.T, b, i / s.V, i % s.V, 0);
-      out.real["end"].push_back(static_cast<double>(with / without));
-      out.real["end_log"].push_back(static_cast<double>(std::log(without)));
-    }
-  }
-  return out;
-}
 
 OpCase make(const std::string& name, const Shape& s, double size = 1) {
   OpCase op(name);
@@ -79,7 +34,6 @@ OpCase make(const std::string& name, const Shape& s, double size = 1) {
   op.workspace("states", {s.B, s.H, law::segments(s.T), 2 * s.V});
   op.workspace("work", {s.B, s.H, static_cast<int>(law::work_numbers(s.T, 2 * s.V, 0))});
   call<WkvRead>(op, [](auto&) {});
-  op.oracle([s](const Values& in, Values& out) { out = oracle(in, s); });
   return op.roundings(6.0 * s.T).condition(4 + size).gradient_elements(40);
 }
 

@@ -117,17 +117,6 @@ TEST(Adam, IsPyTorchsInDouble) {
 }
 TEST(Adam, IsPyTorchsInFloat) { check_against_torch<float>({0.9, 0.999, 1e-8}); }
 
-// By hand: with bias correction the first step is lr * sign(g) up to eps.
-TEST(Adam, FirstStepIsTheRate) {
-  Adam<double> adam({0}, 3, {0.9, 0.999, 0});
-  adam.steps(Exec{}, 1, 1);
-  const auto got = adam.get("parameter", 0);
-  for (int i = 0; i < 3; ++i) {
-    const double g = gradient_of(0, i, 1);
-    EXPECT_NEAR(got[i], std::sin(i) - (g > 0 ? 1e-3 : -1e-3), 1e-7);
-  }
-}
-
 // AdamW with a falling rate and gradients clipped to norm 1: five steps from (1, -2), computed apart from
 // this code with the formulas of torch.optim.AdamW, CosineAnnealingLR (T_max 5) and clip_grad_norm_.
 TEST(Adam, DecoupledDecayAndScaledGradientsArePyTorchs) {

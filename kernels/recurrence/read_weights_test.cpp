@@ -1,10 +1,9 @@
-// Read weights against the state itself, formed write after write with one-hot values; and its laws.
+// Read weights against the state itself, formed write after write with one-hot values; a GPU against the CPU.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/recurrence/read_weights.h"
 
 #include <numeric>
 
-#include "kernels/attention/attend.h"
 #include "kernels/recurrence/state_read_case.h"
 #include "kernels/testing/cuda_test.h"
 #include "kernels/testing/op_fields.h"
@@ -401,164 +400,9 @@ TEST_F(ReadWeightsOnCuda, TilesOfFewTokens) {
   check_tiles(2, 20, 20, 1, 64);
 }
 
-/// A memory of one sequence in double precision, one query a call, for the laws below.
-class Reader {
- public:
-  explicit Reader(std::vector<Numbers> keys) : keys_(std::move(keys)) {}
-  Numbers write, erase, decay;  ///< empty: absent
-
-  /// Weights a_t of each stored value.
-  Numbers read(const Numbers& q) const {
-    const int T = static_cast<int>(keys_.size()), P = static_cast<int>(q.size());
-    TensorSet<double> s;
-    s.reals.add("k", 1, {1, T, 1, P});
-    s.reals.add("q", 1, {1, 1, 1, P});
-    s.reals.add("a", 1, {1, 1, 1, T});
-    for (const auto& [name, gate] : gates()) {
-      if (gate->empty()) {
-        s.reals.add_absent(name);
-      } else {
-        s.reals.add(name, 1, {1, T, 1});
-      }
-    }
-    s.integers.add("position", 1, {1, 1});
-    s.allocate();
-    Numbers k;
-    for (const Numbers& key : keys_) k.insert(k.end(), key.begin(), key.end());
-    upload(Device::cpu, s.real("k"), 0, k);
-    upload(Device::cpu, s.real("q"), 0, q);
-    upload(Device::cpu, s.integer("position"), 0, Integers{T});
-    for (const auto& [name, gate] : gates()) {
-      if (!gate->empty()) upload(Device::cpu, s.real(name), 0, *gate);
-    }
-    forward(Exec{}, planned<ReadWeights, double>(s, [&](auto& o) {
-              o.erase = erase.empty() ? Erase::none : Erase::tied, o.decayed = false;
-            }));
-    return download(Device::cpu, s.real("a"), 0);
-  }
-
- private:
-  std::vector<std::pair<std::string, const Numbers*>> gates() const {
-    return {{"write_gain", &write}, {"erase_gain", &erase}, {"decay", &decay}};
-  }
-  std::vector<Numbers> keys_;
-};
-
-void expect_weights(const Numbers& got, const Numbers& want) {
-  ASSERT_EQ(got.size(), want.size());
-  EXPECT_TRUE(close("weights", got.data(), want.data(), static_cast<std::int64_t>(got.size()), 1e-12));
-}
-
-Numbers unit(std::uint32_t n, int P) {
-  RandomStream random(5, RandomDomain::initialisation, n);
-  Numbers x;
-  double square = 0;
-  for (int p = 0; p < P; ++p) {
-    x.push_back(normal_from_uniform(random.uniform()));
-    square += x.back() * x.back();
-  }
-  for (double& e : x) e /= std::sqrt(square);
-  return x;
-}
-
-TEST(ReadWeightsLaws, FullDeltaWriteWithUnitKeyOverwritesExactly) {
-  const Numbers key = unit(2, 9);
-  Reader memory({unit(0, 9), unit(1, 9), key});
-  memory.write = memory.erase = {0.7, 0.4, 1};
-  expect_weights(memory.read(key), {0, 0, 1});
-}
-
-TEST(ReadWeightsLaws, PartialDeltaWriteMixesOldAndNew) {
-  const Numbers key = unit(2, 9);
-  Reader before({unit(0, 9), unit(1, 9), key});
-  before.write = before.erase = {0.7, 0.4, 0};
-  const Numbers old = before.read(key);
-  Reader after = before;
-  after.write = after.erase = {0.7, 0.4, 0.3};
-  expect_weights(after.read(key), {0.7 * old[0], 0.7 * old[1], 0.3});
-}
-
-TEST(ReadWeightsLaws, DirectionsOrthogonalToTheKeyAreUntouched) {
-  Numbers key = unit(2, 9), q = unit(3, 9);
-  double along = 0;
-  for (int p = 0; p < 9; ++p) along += key[p] * q[p];
-  for (int p = 0; p < 9; ++p) q[p] -= along * key[p];
-  Reader before({unit(0, 9), unit(1, 9), key}), after = before;
-  before.write = before.erase = {1, 0.5, 0};
-  after.write = after.erase = {1, 0.5, 0.8};
-  expect_weights(after.read(q), before.read(q));
-}
-
-TEST(ReadWeightsLaws, ZeroBetaIsNoOperation) {
-  const Numbers q = unit(7, 6);
-  Reader shorter({unit(0, 6), unit(1, 6)}), longer({unit(0, 6), unit(4, 6), unit(1, 6)});
-  shorter.write = shorter.erase = {0.9, 0.6};
-  longer.write = longer.erase = {0.9, 0, 0.6};
-  const Numbers a = shorter.read(q);
-  expect_weights(longer.read(q), {a[0], 0, a[1]});
-}
-
-TEST(ReadWeightsLaws, WritingTwiceIsWritingOnce) {
-  const Numbers key = unit(1, 6), q = unit(7, 6);
-  Reader once({unit(0, 6), key}), twice({unit(0, 6), key, key});
-  once.write = once.erase = {1, 1};
-  twice.write = twice.erase = {1, 1, 1};
-  const Numbers a = once.read(q), b = twice.read(q);
-  expect_weights({b[0], b[1] + b[2]}, a);
-}
-
-// Householder reflection: the step that state tracking needs and that erase <= 1 cannot do.
-TEST(ReadWeightsLaws, ReflectionSwapsTwoValues) {
-  const double h = std::sqrt(0.5);
-  const Numbers e1 = {1, 0, 0}, e2 = {0, 1, 0}, e3 = {0, 0, 1};
-  Reader memory({e1, e2, e3, {h, -h, 0}});
-  memory.erase = {1, 1, 1, 2};
-  memory.write = {1, 1, 1, 0};
-  expect_weights(memory.read(e1), {0, 1, 0, 0});
-  expect_weights(memory.read(e2), {1, 0, 0, 0});
-  expect_weights(memory.read(e3), {0, 0, 1, 0});
-}
-
-TEST(ReadWeightsLaws, PengGateScalesOrthogonalValueByOneMinusBeta) {
-  const double beta = 0.37;
-  Reader memory({{1, 0}, {0, 1}});
-  memory.write = {1, beta};
-  memory.decay = {0, 1 - beta};
-  EXPECT_EQ(memory.read({1, 0})[0], 1 - beta);
-  expect_weights(memory.read({0, 1}), {0, beta});
-}
-
-TEST(ReadWeightsLaws, OrthonormalKeysMakeDeltaEqualSum) {
-  const Numbers q = unit(3, 4);
-  Reader sum({{1, 0, 0, 0}, {0, 0, 1, 0}, {0, 1, 0, 0}}), delta = sum;
-  delta.write = delta.erase = {1, 1, 1};
-  expect_weights(delta.read(q), sum.read(q));
-}
-
-TEST(ReadWeightsLaws, DeltaWithoutEraseEqualsSum) {
-  const Numbers q = unit(3, 7);
-  Reader sum({unit(0, 7), unit(1, 7), unit(2, 7)}), delta = sum;
-  delta.erase = {0, 0, 0};
-  expect_weights(delta.read(q), sum.read(q));
-}
-
-// Without gates the recurrence is unnormalised linear attention.
-TEST(ReadWeightsLaws, WithoutGatesItIsAttention) {
-  OpCase op = make_own("WithoutGatesItIsAttention", own_keys(3, 11, 2, 13, ""));
-  TensorSet<double> s, t;
-  op.fill(s, {0, 1});
-  op.fill(t, {0, 1});
-  op.run_forward(Exec{}, s);
-  auto attend = bound<Attend, double>(
-      t, [](auto& o) { o.kernel = Kernel::identity, o.normalised = false, o.scale = 1; });
-  attend.x.value = t.real("q");
-  forward(Exec{}, attend);
-  EXPECT_TRUE(close("a", s.real("a"), t.real("a"), 1e-13));
-}
-
 // The delta rule passes one tensor as write and as erase gate; the graph then asks for two contributions to
 // one gradient, in the order of the arguments.
-TEST(ReadWeightsLaws, OneTensorMayBeBothGates) {
+TEST(ReadWeightsTest, OneTensorMayBeBothGates) {
   for (int Q : {1, 3}) {
     OpCase op = make_own(fmt::format("BothGates_Q{}", Q), own_keys(3, 6, Q, 5, "we"));
     TensorSet<double> separate, shared;

@@ -56,19 +56,6 @@ void expect_close(const std::string& what, const std::map<std::string, Numbers>&
   }
 }
 
-TEST(StateReadLaws, FormsAgree) {
-  for (int N : {1, 3}) {
-    Choice base;
-    base.B = 2, base.H = 2, base.T = 70, base.K = 5, base.V = 4, base.N = N, base.Q = 9;
-    base.start = base.end = true;
-    for (const auto& [name, c] : modes(base)) {
-      const Values in = random_values(c);
-      expect_close(name, run<double>(c, StateForm::chunkwise, in), run<double>(c, StateForm::recurrent, in),
-                   1e-10);
-    }
-  }
-}
-
 /// Rows [from, to) of every sequence of a tensor [B,n,...].
 Numbers cut(const Numbers& x, int B, int n, int from, int to) {
   const std::size_t row = x.size() / static_cast<std::size_t>(B * n);

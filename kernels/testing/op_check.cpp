@@ -268,6 +268,7 @@ void OpCase::reference() const {
                             static_cast<std::int64_t>(given.size())));
       in.real[field.name] = Numbers(given.begin(), given.end());  // what the op got
     }
+    if (!oracle_) continue;
     Values want;
     oracle_(in, want);
     for (const Output& out : outputs_) {

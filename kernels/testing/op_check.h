@@ -107,7 +107,7 @@ class OpCase {
     backward32_ = f;
     return *this;
   }
-  /// Outputs of one replica from its inputs, in at least double precision.
+  /// Outputs of one replica from its inputs, in at least double precision; absent where the text of a memory's law holds them.
   OpCase& oracle(std::function<void(const Values& in, Values& out)> f) {
     oracle_ = std::move(f);
     return *this;

@@ -11,8 +11,6 @@
 #include "kernels/recurrence/read_weights.h"
 #include "kernels/testing/compare.h"
 #include "models/graph/nodes.h"
-#include "models/testing/model_run.h"
-#include "models/testing/variants.h"
 
 namespace crosstalk::checks {
 namespace {
@@ -195,23 +193,6 @@ TEST(GraphPlan, AnOverrunIsNoticed) {
   EXPECT_NO_THROW(toy.graph.check_guards());
   y->value.at(0)[y->value.replica_stride] = 1;
   EXPECT_THROW(toy.graph.check_guards(), std::logic_error);
-}
-
-TEST(GraphPlan, TrainingStepsLeaveTheGuardsAlone) {
-  for (const Memory& kind : all_memories()) {
-    const Options options = resolved(kind, memory_options(kind, 5, 7, 6));
-    const ModelShape shape{7, 6, true, 3, {11, 3, 3}};
-    ModelRun<float> run(options, shape, 3, true);
-    for (int r = 0; r < 3; ++r) {
-      RandomStream random(static_cast<std::uint64_t>(r), RandomDomain::task_train, 1);
-      run.model.initialise(r, static_cast<std::uint64_t>(r));
-      run.set_batch(r, random_batch(random, 3, shape.sequence, 7, 6));
-      run.set_features(r, r, 0);
-    }
-    for (int step = 0; step < 5; ++step) run.train_step();
-    EXPECT_NO_THROW(run.graph->graph.check_guards()) << kind.name;
-    for (int r = 0; r < 3; ++r) EXPECT_TRUE(std::isfinite(run.loss(r))) << kind.name;
-  }
 }
 
 // The message of what f throws.

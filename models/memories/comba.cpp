@@ -48,19 +48,14 @@ Memory comba() {
       .published = {
           .source =
               "Hu et al. 2025, arXiv 2506.02475; fla-org/flash-linear-attention@bc3b101d fla/layers/comba.py",
-          .set = {{"model.short_conv", "qkv"},
-                  {"model.silu", "qkv"},
-                  {"model.short_conv_start", "normal"},
-                  {"model.biases", "-beta -out_gate"},
-                  {"memory.rate_from", 0.0},
-                  {"memory.key_norm", "none"},
-                  {"memory.lengths", "after"},
-                  {"model.out_norm", "rms"},
-                  {"model.out_norm_gain", "shared"},
-                  {"model.out_gate", "sigmoid"}},
+          .set = convolved_layer("normal",
+                                 {{"model.biases", "-beta -out_gate"},
+                                  {"memory.rate_from", 0.0},
+                                  {"memory.key_norm", "none"},
+                                  {"memory.lengths", "after"}},
+                                 "sigmoid"),
           .expand_v = 2,
           .eps_times = HeadChannels::keys,
-          .parameters = 34120,
           .undecayed = {"A_log", "decay.bias", "correction"},
       }};
 }

@@ -48,16 +48,8 @@ Memory complex_kda() {
           },
       .published = {
           .source = "OpenEuroLLM/ComplexKDA@03af970 fla/layers/complex_kda_layer.py",
-          .set = {{"model.short_conv", "qkv"},
-                  {"model.silu", "qkv"},
-                  {"model.short_conv_start", "normal"},
-                  {"model.biases", "-beta"},
-                  {"model.out_norm", "rms"},
-                  {"model.out_norm_gain", "shared"},
-                  {"model.out_gate", "sigmoid"},
-                  {"model.out_gate_rank", -1}},
+          .set = convolved_layer("normal", {{"model.biases", "-beta"}}, "low rank"),
           .eps_times = HeadChannels::keys,
-          .parameters = 25634,
           .lacks =
               {{"the start of convolutions in its models, which could not be read (here that of flash-linear-attention, whose layers it extends)",
                 "its word problems have no convolution"},

@@ -23,14 +23,6 @@ TEST(ComplexKdaGates, StartWithTheSignsAndHalfLivesOfTheirSource) {
   EXPECT_NEAR(old.median(), 4.7, 1);
 }
 
-TEST(ComplexKdaOracle, PositiveGatesAreKda) {
-  Sequence s = random_sequence(no_options(), 6, 4, 3, 1);
-  s.in["log_decay"] = uniform_rows(6, 4, -1, 0, 2), s.in["beta"] = uniform_rows(6, 1, 0, 1, 3);
-  const Matrix o = read("kda", s);
-  for (const Vector& row : s.in["log_decay"]) s.in["signed_decay"].push_back(exponential(row));
-  expect_close(read("complex_kda", s), o);
-}
-
 // One channel that tokens flip or leave alone: what is read is the parity of the flips.
 TEST(ComplexKdaOracle, AChannelKeepsAParity) {
   Sequence s = random_sequence(no_options(), 6, 1, 1, 4);

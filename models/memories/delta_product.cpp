@@ -43,19 +43,14 @@ Memory delta_product() {
       .published = {
           .source =
               "Siems et al. 2025, arXiv 2502.10297; fla-org/flash-linear-attention@bc3b101d fla/layers/gated_deltaproduct.py",
-          .set = {{"model.short_conv", "qkv"},
-                  {"model.silu", "qkv"},
-                  {"model.short_conv_start", "normal"},
-                  {"model.biases", "-beta -out_gate"},
-                  {"memory.beta_max", 2.0},
-                  {"memory.decay", "mamba"},
-                  {"memory.rate_from", 0.0},
-                  {"model.out_norm", "rms"},
-                  {"model.out_norm_gain", "shared"},
-                  {"model.out_gate", "silu"}},
+          .set = convolved_layer("normal",
+                                 {{"model.biases", "-beta -out_gate"},
+                                  {"memory.beta_max", 2.0},
+                                  {"memory.decay", "mamba"},
+                                  {"memory.rate_from", 0.0}},
+                                 "silu"),
           .expand_v = 2,
           .eps_times = HeadChannels::keys,
-          .parameters = 47300,
           .undecayed = {"A_log", "decay.bias"},
       }};
 }

@@ -1,12 +1,9 @@
-// Delta rule (Schlag et al. 2021, arXiv 2102.11174; Yang et al. 2024, arXiv 2406.06484): its oracle and laws.
+// Delta rule (Schlag et al. 2021, arXiv 2102.11174; Yang et al. 2024, arXiv 2406.06484): its laws.
 // SPDX-License-Identifier: Apache-2.0
 #include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::delta_test {
 namespace {
-
-// Of the retrieval model too (retrieval_oracle.h).
-CROSSTALK_GATE_LAW(delta, beta, x.option("beta_max") * sigmoid(x("gate")));
 
 // Unit keys, all betas alike; every token reads its own key after the write.
 Sequence written(int T, int K, int V, double beta, std::uint64_t seed) {

@@ -1,11 +1,10 @@
-// DeltaFormer (Zhong et al. 2025, arXiv 2505.19488): its oracle and its laws.
+// DeltaFormer (Zhong et al. 2025, arXiv 2505.19488): its laws.
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
-#include "models/mixers/language_model.h"
 #include "models/testing/apply_check.h"
 #include "models/testing/kernel_oracle.h"
-#include "models/testing/language.h"
+#include "models/testing/language_checks.h"
 #include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::deltaformer_test {
@@ -29,7 +28,6 @@ Matrix deltaformer(const Sequence& s) {
   return o;
 }
 CROSSTALK_MEMORY_ORACLE(deltaformer, deltaformer);
-CROSSTALK_GATE_LAW(deltaformer, beta, x.option("beta_max") * sigmoid(x("beta")));
 
 TEST(DeltaformerBeta, OneHasNoParameters) {
   for (const char* beta : {"learned", "one"}) {
@@ -43,13 +41,7 @@ TEST(DeltaformerBeta, OneHasNoParameters) {
 }
 
 TEST(DeltaformerQueries, ThatWriteStandAtEveryToken) {
-  const Options o = language_options_of("deltaformer", {{"memory.solve_with", std::string("query")}});
-  ModelRun<double> some(o, language_shape(), 1, true), all(o, language_shape(), 1, true);
-  dynamic_cast<LanguageModel<double>&>(all.model).compute_every_row();
-  all.graph = all.model.graph(all.shape.B, all.shape.sequence, true);
-  for (auto* run : {&some, &all}) give_example(*run, 0, 31), run->forward();
-  const Tensor<double> a = some.graph->loss.query_loss->value, b = all.graph->loss.query_loss->value;
-  for (int i = 0; i < a.size(); ++i) EXPECT_NEAR(a.at(0)[i], b.at(0)[i], 1e-12);
+  expect_rows_of_all(language_options_of("deltaformer", {{"memory.solve_with", "query"}}));
 }
 
 Options kernels(const char* kappa, const char* norm) {

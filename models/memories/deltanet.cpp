@@ -22,15 +22,9 @@ Memory deltanet() {
       .published = {
           .source =
               "Yang et al. 2024, arXiv 2406.06484; fla-org/flash-linear-attention@bc3b101d fla/layers/delta_net.py",
-          .set = {{"model.short_conv", "qkv"},
-                  {"model.silu", "qkv"},
-                  {"model.short_conv_start", "normal"},
-                  {"memory.feature_map", "identity"},
-                  {"model.biases", "-beta"},
-                  {"model.out_norm", "rms"},
-                  {"model.out_norm_gain", "shared"}},
-          .eps_times = HeadChannels::keys,
-          .parameters = 17312}};
+          .set =
+              convolved_layer("normal", {{"memory.feature_map", "identity"}, {"model.biases", "-beta"}}, ""),
+          .eps_times = HeadChannels::keys}};
 }
 
 }  // namespace crosstalk::memories

@@ -40,12 +40,7 @@ Memory diag_kdn() {
                  {.name = "prior", .per = Per::head, .open = Open{1}}},
       .published = {
           .source = "fla-org/flash-linear-attention@0daf3dbe fla/layers/diag_kdn.py",
-          .set = {{"model.short_conv", "qkv"},
-                  {"model.silu", "qkv"},
-                  {"model.out_norm", "rms"},
-                  {"model.out_norm_gain", "shared"},
-                  {"model.out_gate", "sigmoid"},
-                  {"model.out_gate_rank", -1}},
+          .set = convolved_layer("uniform", {}, "low rank"),
           .eps_times = HeadChannels::keys,
           .parameters = 29798,
           .undecayed = {"A_log", "decay.bias", "prior"},

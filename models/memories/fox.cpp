@@ -32,7 +32,6 @@ Memory fox() {
                       {"model.out_norm_eps", 1e-6},
                       {"model.biases", "-shift_k -shift_v -out_gate"},
                       {"model.out_gate", "sigmoid"}},
-              .parameters = 21058,
           }};
 }
 

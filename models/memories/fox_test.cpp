@@ -1,33 +1,11 @@
-// Forgetting attention (Lin et al. 2025, arXiv 2503.02130): its oracle and its laws.
+// Forgetting attention (Lin et al. 2025, arXiv 2503.02130): its laws.
 // SPDX-License-Identifier: Apache-2.0
 #include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::fox_test {
 namespace {
 
-// o_t = sum_{j<=t} softmax_j(scale q_t.k_j + c_t - c_j) v_j, c the inclusive sum of log_decay
-Matrix fox(const Sequence& s) {
-  Matrix o;
-  for (int t = 0; t < s.T; ++t) {
-    Vector logits(static_cast<std::size_t>(t) + 1);
-    double bias = 0;
-    for (int j = t; j >= 0; --j) {
-      logits.at(static_cast<std::size_t>(j)) = dot(s.query(t), s.key(j)) + bias;
-      bias += s.number("log_decay", j);
-    }
-    o.push_back(softmax_average(logits, s.v, 0, s.V));
-  }
-  return o;
-}
-CROSSTALK_MEMORY_ORACLE(fox, fox);
-CROSSTALK_GATE_LAW(fox, log_decay, log_sigmoid(x("forget")));
 CROSSTALK_HALF_LIFE(fox, 1.033);
-
-TEST(FoxOracle, OpenGateIsSoftmax) {
-  Sequence s = random_sequence(no_options(), 6, 4, 3, 1);
-  s.in["log_decay"] = constant_rows(6, 1, 0);
-  expect_close(read("fox", s), read("softmax", s));
-}
 
 TEST(FoxOracle, ShutGateForgetsAllTokensBefore) {
   Sequence s = random_sequence(no_options(), 6, 4, 3, 2);

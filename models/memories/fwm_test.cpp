@@ -5,8 +5,6 @@
 namespace crosstalk::checks::fwm_test {
 namespace {
 
-CROSSTALK_GATE_LAW(fwm, beta, x.option("beta_max") * sigmoid(x("gate")));
-
 TEST(FwmOracle, ASmallStateFollowsTheDeltaRule) {
   Sequence s = random_sequence(no_options(), 5, 4, 3, 1);
   s.k = unit_rows(s.k);

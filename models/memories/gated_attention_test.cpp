@@ -1,30 +1,9 @@
-// Softmax attention with an output gate (Qiu et al. 2025, arXiv 2505.06708): its oracle and its laws.
+// Softmax attention with an output gate (Qiu et al. 2025, arXiv 2505.06708): its laws.
 // SPDX-License-Identifier: Apache-2.0
 #include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::gated_attention_test {
 namespace {
-
-// o_t = gate_t * sum_{j<=t} softmax_j(scale q_t.k_j) v_j
-Matrix gated_attention(const Sequence& s) {
-  Matrix o;
-  for (int t = 0; t < s.T; ++t) {
-    Vector logits;
-    for (int j = 0; j <= t; ++j) logits.push_back(dot(s.query(t), s.key(j)));
-    o.push_back(elementwise(softmax_average(logits, s.v, 0, s.V), s.row("gate", t)));
-  }
-  return o;
-}
-CROSSTALK_MEMORY_ORACLE(gated_attention, gated_attention);
-CROSSTALK_GATE_LAW(gated_attention, gate, sigmoid(x("gate")));
-
-TEST(GatedAttentionOracle, OpenGatesAreSoftmaxAndShutOnesReadNothing) {
-  Sequence s = random_sequence(no_options(), 6, 4, 3, 1);
-  s.in["gate"] = constant_rows(6, 3, 1);
-  expect_close(read("gated_attention", s), read("softmax", s));
-  s.in["gate"] = constant_rows(6, 3, 0);
-  expect_close(read("gated_attention", s), zeros(6, 3));
-}
 
 TEST(GatedAttentionOracle, AGateBelongsToTheTokenThatAsks) {
   Sequence s = random_sequence(no_options(), 6, 4, 3, 2);

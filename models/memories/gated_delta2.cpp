@@ -25,15 +25,8 @@ Memory gated_delta2() {
           .published = {
               .source =
                   "NVIDIA 2026, arXiv 2605.22791; fla-org/flash-linear-attention@bc3b101d fla/layers/gdn2.py",
-              .set = {{"model.short_conv", "qkv"},
-                      {"model.silu", "qkv"},
-                      {"model.biases", "-erase_gate -write_gate"},
-                      {"model.out_norm", "rms"},
-                      {"model.out_norm_gain", "shared"},
-                      {"model.out_gate", "sigmoid"},
-                      {"model.out_gate_rank", -1}},
+              .set = convolved_layer("uniform", {{"model.biases", "-erase_gate -write_gate"}}, "low rank"),
               .eps_times = HeadChannels::keys,
-              .parameters = 33698,
               .undecayed = {"A_log", "decay.bias"},
           }};
 }

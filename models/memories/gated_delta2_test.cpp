@@ -7,25 +7,6 @@ namespace {
 
 CROSSTALK_HALF_LIFE(gated_delta2, 11.85);
 
-TEST(GatedDelta2Oracle, EqualGatesAreKda) {
-  Sequence s = random_sequence(no_options(), 6, 4, 3, 1);
-  s.k = unit_rows(s.k);
-  s.in["log_decay"] = uniform_rows(6, 4, -1, 0, 2), s.in["beta"] = uniform_rows(6, 1, 0, 1, 3);
-  const Matrix o = read("kda", s);
-  for (const Vector& beta : s.in["beta"]) {
-    s.in["erase_gate"].push_back(Vector(4, beta[0]));
-    s.in["write_gate"].push_back(Vector(3, beta[0]));
-  }
-  expect_close(read("gated_delta2", s), o);
-}
-
-TEST(GatedDelta2Oracle, WithoutEraseAndFullWriteIsGla) {
-  Sequence s = random_sequence(no_options(), 6, 4, 3, 4);
-  s.in["log_decay"] = uniform_rows(6, 4, -1, 0, 5);
-  s.in["erase_gate"] = constant_rows(6, 4, 0), s.in["write_gate"] = constant_rows(6, 3, 1);
-  expect_close(read("gated_delta2", s), read("gla", s));
-}
-
 // Eight tokens write one feature of a value each, all at one key: v_t = e_t, and all of them shall be held.
 Sequence eight_features(std::uint64_t seed) {
   Sequence s = random_sequence(no_options(), 8, 4, 8, seed);

@@ -5,8 +5,6 @@
 namespace crosstalk::checks::gated_oja_test {
 namespace {
 
-CROSSTALK_GATE_LAW(gated_oja, log_decay, mamba_law(x));
-CROSSTALK_GATE_LAW(gated_oja, beta, x.option("beta_max") * sigmoid(x("beta")));
 CROSSTALK_HALF_LIFE(gated_oja, 13.265);
 
 Sequence ordinary(std::uint64_t seed) {

@@ -26,8 +26,7 @@ Memory gla() {
                   {"model.out_norm_gain", "shared"},
                   {"model.out_gate", "silu"}},
           .expand_k = 0.5,
-          .eps_times = HeadChannels::keys,
-          .parameters = 17984}};
+          .eps_times = HeadChannels::keys}};
 }
 
 }  // namespace crosstalk::memories

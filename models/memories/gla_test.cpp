@@ -7,15 +7,6 @@ namespace {
 
 CROSSTALK_HALF_LIFE(gla, 15.99);
 
-TEST(GlaOracle, EqualChannelsAreMamba2) {
-  Sequence s = random_sequence(no_options(), 6, 4, 3, 1);
-  s.in["step"] = constant_rows(6, 1, 1);
-  s.in["log_decay"] = uniform_rows(6, 1, -2, 0, 2);
-  const Matrix o = read("mamba2", s);
-  for (Vector& row : s.in["log_decay"]) row = Vector(4, row[0]);
-  expect_close(read("gla", s), o);
-}
-
 TEST(GlaOracle, ChannelsFadeOnTheirOwn) {
   Sequence s = random_sequence(no_options(), 2, 2, 3, 3);
   s.k = {Vector{1, 1}, Vector{0, 0}}, s.q = {Vector{1, 1}, Vector{2, 5}};

@@ -43,7 +43,6 @@ Memory gsa() {
                   {"model.biases", "-decay"},
                   {"model.out_act", "silu"},
                   {"model.out_norm", "rms_all"}},
-          .parameters = 24640,
       }};
 }
 

@@ -8,14 +8,6 @@ namespace {
 CROSSTALK_HALF_LIFE(hgrn2, 1.002);
 CROSSTALK_START(hgrn2, lower_bound, "0.4", 1.943, 0);
 
-TEST(Hgrn2Oracle, IsGlaWithTiedKeys) {
-  Sequence s = random_sequence(no_options(), 6, 4, 3, 1);
-  s.in["log_decay"] = uniform_rows(6, 4, -2, 0, 2);
-  for (int t = 0; t < 6; ++t)
-    s.k[static_cast<std::size_t>(t)] = minus(Vector(4, 1), exponential(s.row("log_decay", t)));
-  expect_close(read("hgrn2", s), read("gla", s));
-}
-
 TEST(Hgrn2Oracle, EveryChannelIsAnAverageOfValues) {
   Sequence s = random_sequence(no_options(), 3, 2, 1, 3);
   s.v = constant_rows(3, 1, 4), s.q = Matrix(3, unit(2, 0));

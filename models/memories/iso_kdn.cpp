@@ -42,12 +42,7 @@ Memory iso_kdn() {
       .states = {"S", "d"},
       .published = {
           .source = "fla-org/flash-linear-attention@0daf3dbe fla/layers/iso_kdn.py",
-          .set = {{"model.short_conv", "qkv"},
-                  {"model.silu", "qkv"},
-                  {"model.out_norm", "rms"},
-                  {"model.out_norm_gain", "shared"},
-                  {"model.out_gate", "sigmoid"},
-                  {"model.out_gate_rank", -1}},
+          .set = convolved_layer("uniform", {}, "low rank"),
           .eps_times = HeadChannels::keys,
           .parameters = 25768,
           .undecayed = {"A_log", "decay.bias", "omega.bias", "r.bias", "prior"},

@@ -40,16 +40,8 @@ Memory kda() {
       .published = {
           .source =
               "Kimi team 2025, arXiv 2510.26692; fla-org/flash-linear-attention@bc3b101d fla/layers/kda.py",
-          .set = {{"model.short_conv", "qkv"},
-                  {"model.silu", "qkv"},
-                  {"model.short_conv_start", "normal"},
-                  {"model.biases", "-beta"},
-                  {"model.out_norm", "rms"},
-                  {"model.out_norm_gain", "shared"},
-                  {"model.out_gate", "sigmoid"},
-                  {"model.out_gate_rank", -1}},
+          .set = convolved_layer("normal", {{"model.biases", "-beta"}}, "low rank"),
           .eps_times = HeadChannels::keys,
-          .parameters = 25634,
           .undecayed = {"A_log", "decay.bias"},
       }};
 }

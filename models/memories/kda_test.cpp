@@ -24,15 +24,6 @@ TEST(KdaGates, StartWithTheHalfLivesOfTheirSource) {
   EXPECT_GT(start("bounded", "drawn").median(), 1e9);       // up to semantics 3: all but without decay
 }
 
-TEST(KdaOracle, EqualChannelsAreGatedDelta) {
-  Sequence s = random_sequence(no_options(), 6, 4, 3, 1);
-  s.k = unit_rows(s.k);
-  s.in["log_decay"] = uniform_rows(6, 1, -1, 0, 2), s.in["beta"] = uniform_rows(6, 1, 0, 1, 3);
-  const Matrix o = read("gated_delta", s);
-  for (Vector& row : s.in["log_decay"]) row = Vector(4, row[0]);
-  expect_close(read("kda", s), o);
-}
-
 TEST(KdaOracle, UnitKeyAndBetaOneOverwriteExactlyAtAnyDecay) {
   Sequence s = random_sequence(no_options(), 6, 4, 3, 4);
   s.k = unit_rows(s.k), s.q = s.k;

@@ -1,4 +1,4 @@
-// Attention through a kernel (Zhong et al. 2025, arXiv 2505.19488, and others): its oracle and its laws.
+// Attention through a kernel (Zhong et al. 2025, arXiv 2505.19488, and others): its laws.
 // SPDX-License-Identifier: Apache-2.0
 #include "models/testing/kernel_oracle.h"
 #include "models/testing/memory_test.h"

@@ -42,14 +42,8 @@ Memory log_linear_gated_delta() {
       .published = {
           .source = "Guo et al. 2025, arXiv 2506.04761; HanGuo97/log-linear-attention@7f86441 "
                     "hattention/modeling_h_gated_deltanet.py",
-          .set = {{"model.short_conv", "qkv"},
-                  {"model.silu", "qkv"},
-                  {"model.short_conv_start", "normal"},
-                  {"model.biases", "-beta -levels -out_gate"},
-                  {"memory.rate_from", 0.0},
-                  {"model.out_norm", "rms"},
-                  {"model.out_norm_gain", "shared"},
-                  {"model.out_gate", "silu"}},
+          .set = convolved_layer(
+              "normal", {{"model.biases", "-beta -levels -out_gate"}, {"memory.rate_from", 0.0}}, "silu"),
           .expand_v = 2,
           .eps_times = HeadChannels::keys,
           .undecayed = {"A_log", "decay.bias", "level_scale"},

@@ -50,7 +50,6 @@ Memory mamba1() {
                   {"model.out_gate", "silu"}},
           .expand_k = 0.5,
           .expand_v = 2,
-          .parameters = 32640,
           .undecayed = {"log_rate", "out_skip"},
           .lacks =
               {{"the start of the weights of its steps, U(-1/sqrt(rank), 1/sqrt(rank)) (here as all weights)",

@@ -5,20 +5,6 @@
 namespace crosstalk::checks::mamba1_test {
 namespace {
 
-TEST(Mamba1Oracle, WithOneRateAndOneStepIsMamba2) {
-  Sequence s = random_sequence(no_options(), 6, 4, 3, 1);
-  const Matrix steps = uniform_rows(6, 1, 0.1, 1, 2);
-  s.in["log_rate"] = constant_rows(1, 12, std::log(0.7));
-  for (int t = 0; t < 6; ++t) {
-    const double step = steps[static_cast<std::size_t>(t)][0];
-    s.in["step"].push_back(Vector(3, step));
-    s.in["log_decay"].push_back({-0.7 * step});
-  }
-  const Matrix o = read("mamba1", s);
-  s.in["step"] = steps;
-  expect_close(o, read("mamba2", s));
-}
-
 // One channel whose long steps turn it around (A near -1), and whose short ones leave it: the parity of the long ones. With
 // positive eigenvalues a long step leaves nothing.
 TEST(Mamba1Oracle, EigenvaluesOfEitherSignKeepAParity) {

@@ -33,7 +33,6 @@ Memory mamba2() {
                   {"model.out_gate", "silu"}},
           .expand_k = 0.5,
           .expand_v = 2,
-          .parameters = 27686,
           .undecayed = {"A_log", "step.bias", "out_skip"},
           .lacks =
               {{"a state of 128 numbers a value channel (here a quarter of the width; model.d_key = 128 model.heads sets it)",

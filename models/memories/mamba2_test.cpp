@@ -7,14 +7,6 @@ namespace {
 
 CROSSTALK_HALF_LIFE(mamba2, 9.202);
 
-TEST(Mamba2Oracle, ConstantDecayAndStepOneIsRetnet) {
-  Sequence s = random_sequence(no_options(), 6, 4, 3, 1);
-  s.in["log_decay"] = constant_rows(6, 1, -0.4), s.in["step"] = constant_rows(6, 1, 1);
-  const Matrix o = read("mamba2", s);
-  s.in["log_decay"] = {{-0.4}};
-  expect_close(o, read("retnet", s));
-}
-
 TEST(Mamba2Oracle, TheStepScalesTheWriteAndAShutGateForgets) {
   Sequence s = random_sequence(no_options(), 2, 4, 3, 2);
   s.in["log_decay"] = {{0}, {-1000}}, s.in["step"] = {{0.3}, {2}};

@@ -1,51 +1,10 @@
-// Mamba-3 (2026, arXiv 2603.15569): its oracle and its laws.
+// Mamba-3 (2026, arXiv 2603.15569): its laws.
 // SPDX-License-Identifier: Apache-2.0
-#include <complex>
-
 #include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::mamba3_test {
 namespace {
 
-// Pairs of channels as complex numbers.
-Vector turned(Vector x, const Vector& by) {
-  for (std::size_t c = 0; c < by.size() && 2 * c + 1 < x.size(); ++c) {
-    const auto z = std::complex<double>(x[2 * c], x[2 * c + 1]) * std::polar(1.0, by[c]);
-    x[2 * c] = z.real(), x[2 * c + 1] = z.imag();
-  }
-  return x;
-}
-
-Vector begun(const Sequence& s, const char* name, std::size_t n) {
-  return s.has(name) ? s.input(name).front() : Vector(n, 0);
-}
-
-// Token after token, with the last token's key and value beside the state.
-Matrix mamba3(const Sequence& s) {
-  Matrix state = start(s), o;
-  Vector at = begun(s, "angle0", s.row("angle", 0).size());
-  Vector last_k = begun(s, "k0", static_cast<std::size_t>(s.K)),
-         last_v = begun(s, "v0", static_cast<std::size_t>(s.V));
-  for (int t = 0; t < s.T; ++t) {
-    const double alpha = std::exp(s.number("log_decay", t)), step = s.number("step", t),
-                 mix = s.number("mix", t);
-    at = plus(at, 1, s.row("angle", t));
-    const Vector k = turned(plus(s.key(t), 1, s.row("k_bias", t)), at);
-    state = plus_outer(times(alpha, state), (1 - mix) * step * alpha, last_v, last_k);
-    state = plus_outer(state, mix * step, s.value(t), k);
-    o.push_back(times(state, turned(plus(s.query(t), 1, s.row("q_bias", t)), at)));
-    last_k = k, last_v = s.value(t);
-  }
-  return o;
-}
-CROSSTALK_MEMORY_ORACLE(mamba3, mamba3);
-CROSSTALK_GATE_LAW(mamba3, step, softplus(x("step")));
-CROSSTALK_GATE_LAW(mamba3, log_decay,
-                   -softplus(x("step")) * (x.text("rate") == "softplus" ? softplus(x("rate"))
-                                           : x("rate") > 0              ? 1 + x("rate")
-                                                                        : 1 / (1 - x("rate"))));
-CROSSTALK_GATE_LAW(mamba3, mix, sigmoid(x("mix")));
-CROSSTALK_GATE_LAW(mamba3, angle, softplus(x("step")) * std::acos(-1.0) * std::tanh(x("angle")));
 CROSSTALK_HALF_LIFE(mamba3, 49.003);
 CROSSTALK_START(mamba3, rate, "softplus", 93.4, 0);
 
@@ -55,11 +14,6 @@ Sequence plain(std::uint64_t seed) {
   s.in["mix"] = constant_rows(6, 1, 1), s.in["angle"] = zeros(6, 4);
   s.in["k_bias"] = zeros(1, 4), s.in["q_bias"] = zeros(1, 4);
   return s;
-}
-
-TEST(Mamba3Oracle, WithoutTurnsAndTheLastTokenItIsMamba2) {
-  const Sequence s = plain(1);
-  expect_close(read("mamba3", s), read("mamba2", s));
 }
 
 // A half turn a token changes the sign of what was held: parity.

@@ -1,34 +1,10 @@
-// Memory Mosaics (Zhang et al. 2024, arXiv 2405.06394): its oracle and its laws.
+// Memory Mosaics (Zhang et al. 2024, arXiv 2405.06394): its laws.
 // SPDX-License-Identifier: Apache-2.0
 #include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::memory_mosaics_test {
 namespace {
 
-Vector direction(const Vector& x) {
-  const double square = dot(x, x);
-  return square > 0 ? scaled(1 / std::sqrt(square), x) : x;
-}
-
-// mean_t = k_t + e^g mean_{t-1}; a query is mixed with the mean before its token, and sees the tokens before it.
-Matrix memory_mosaics(const Sequence& s) {
-  const double leak = std::exp(s.number("log_decay")), c = s.real("scale", 1) * s.number("sharpness");
-  Vector mean(static_cast<std::size_t>(s.K), 0);
-  Matrix kept, o;
-  for (int t = 0; t < s.T; ++t) {
-    const Vector q = direction(plus(s.q.at(static_cast<std::size_t>(t)), leak, mean));
-    Vector logits;
-    for (const Vector& k : kept) logits.push_back(c * dot(q, k));
-    o.push_back(softmax_average(logits, s.v, 0, s.V));
-    mean = plus(s.key(t), leak, mean);
-    kept.push_back(direction(mean));
-  }
-  return o;
-}
-CROSSTALK_MEMORY_ORACLE(memory_mosaics, memory_mosaics);
-CROSSTALK_GATE_LAW(memory_mosaics, log_decay,
-                   -(0.5 + 4.5 * x.head / std::max(x.heads - 1, 1)) * std::exp(x("leak")));
-CROSSTALK_GATE_LAW(memory_mosaics, sharpness, std::exp(x("log_sharpness")));
 CROSSTALK_HALF_LIFE(memory_mosaics, 1.386);
 
 TEST(MemoryMosaicsOracle, WithoutALeakItIsStrictSoftmaxOfDirections) {

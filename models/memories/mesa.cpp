@@ -38,7 +38,6 @@ Memory mesa() {
                   {"model.short_conv_start", "normal"},
                   {"model.out_norm", "rms"},
                   {"model.out_norm_gain", "shared"}},
-          .parameters = 17252,
           .undecayed = {"ridge"},
           .lacks = {{"the 1e-5 in the divisors of its conjugate gradients",
                      "the loss of a small model differs by 3e-5"}},

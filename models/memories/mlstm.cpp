@@ -52,7 +52,6 @@ Memory mlstm() {
                   {"model.out_gate", "silu"}},
           .expand_k = 2,
           .expand_v = 2,
-          .parameters = 28548,
       }};
 }
 

@@ -8,13 +8,6 @@ namespace {
 
 CROSSTALK_HALF_LIFE(mlstm, 14.27);
 
-TEST(MlstmGates, StartWithTheHalfLivesOfTheirSource) {
-  const std::vector<double> log_f = input_at_start("mlstm", "log_decay", {}, 4, 16, 0, 1);
-  ASSERT_EQ(log_f.size(), 4u);
-  const double lives[] = {14.3, 38.2, 103, 280};
-  for (std::size_t h = 0; h < 4; ++h) EXPECT_NEAR(std::log(2.0) / -log_f[h], lives[h], 0.005 * lives[h]);
-}
-
 // The weights of the gates start at 0: every token has these half-lives, whatever it is.
 TEST(MlstmGates, AreThoseOfNoTokenAtTheStart) {
   for (const bool drawn : {false, true}) {
@@ -27,20 +20,6 @@ TEST(MlstmGates, AreThoseOfNoTokenAtTheStart) {
       EXPECT_EQ(std::all_of(w.at(0), w.at(0) + w.size(), [](double x) { return x == 0; }), !drawn) << gate;
     }
   }
-}
-
-TEST(MlstmOracle, EqualsTheUnstabilisedRecurrenceWhereThatIsSafe) {
-  Sequence s = random_sequence(no_options(), 8, 4, 3, 1);
-  s.in["log_decay"] = uniform_rows(8, 1, -1, 0, 2), s.in["log_input"] = uniform_rows(8, 1, -2, 2, 3);
-  Matrix state = zeros(3, 4), want;
-  Vector n(4, 0);
-  for (int t = 0; t < 8; ++t) {
-    const double f = std::exp(s.number("log_decay", t)), i = std::exp(s.number("log_input", t));
-    state = plus_outer(times(f, state), i, s.value(t), s.key(t));
-    n = plus(scaled(f, n), i, s.key(t));
-    want.push_back(scaled(1 / std::max(std::abs(dot(n, s.query(t))), 1.0), times(state, s.query(t))));
-  }
-  expect_close(read("mlstm", s), want);
 }
 
 TEST(Mlstm, GoesOnFromAStateWithoutItsScale) {

@@ -95,14 +95,8 @@ Memory mom() {
           {
               .source =
                   "Du et al. 2025, arXiv 2502.13685; fla-org/flash-linear-attention@bc3b101d fla/layers/mom.py",
-              .set = {{"model.short_conv", "qkv"},
-                      {"model.silu", "qkv"},
-                      {"model.short_conv_start", "normal"},
-                      {"model.biases", "-beta -router -out_gate"},
-                      {"memory.rate_from", 0.0},
-                      {"model.out_norm", "rms"},
-                      {"model.out_norm_gain", "shared"},
-                      {"model.out_gate", "silu"}},
+              .set = convolved_layer(
+                  "normal", {{"model.biases", "-beta -router -out_gate"}, {"memory.rate_from", 0.0}}, "silu"),
               .expand_v = 2,
               .eps_times = HeadChannels::keys,
               .undecayed = {"A_log", "decay.bias"},

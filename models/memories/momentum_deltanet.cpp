@@ -41,13 +41,8 @@ Memory momentum_deltanet() {
       .published = {
           .source =
               "Huang et al. 2026, arXiv 2605.05838; fla-org/flash-linear-attention@19a1c0bb fla/layers/momentum_deltanet.py",
-          .set = {{"model.short_conv", "qkv"},
-                  {"model.silu", "qkv"},
-                  {"model.biases", "-beta -eta -out_gate"},
-                  {"memory.rate_from", 0.0},
-                  {"model.out_norm", "rms"},
-                  {"model.out_norm_gain", "shared"},
-                  {"model.out_gate", "silu"}},
+          .set = convolved_layer(
+              "uniform", {{"model.biases", "-beta -eta -out_gate"}, {"memory.rate_from", 0.0}}, "silu"),
           .expand_v = 2,
           .eps_times = HeadChannels::keys,
           .parameters = 34380,

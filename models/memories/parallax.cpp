@@ -33,7 +33,6 @@ Memory parallax() {
           .source =
               "Parallax 2026, arXiv 2605.29157; fla-org/flash-linear-attention@bc3b101d fla/layers/parallax.py",
           .set = {{"model.rotary", true}, {"model.biases", "-second_query"}},
-          .parameters = 20480,
           .lacks = {{"positions of the second query", "the second query asks for content alone"}},
       }};
 }

@@ -39,7 +39,6 @@ Memory path() {
           .set = {{"memory.path_conv", 3},
                   {"memory.path_conv_start", "normal"},
                   {"model.biases", "-path_key"}},
-          .parameters = 20802,
       }};
 }
 

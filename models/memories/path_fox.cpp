@@ -51,7 +51,6 @@ Memory path_fox() {
                   {"memory.path_conv_start", "normal"},
                   {"memory.gate_scale", "key"},
                   {"model.biases", "-path_key"}},
-          .parameters = 20932,
       }};
 }
 

@@ -5,8 +5,6 @@
 namespace crosstalk::checks::peng_gate_test {
 namespace {
 
-// Of the retrieval model too (retrieval_oracle.h).
-CROSSTALK_GATE_LAW(peng_gate, beta, sigmoid(x("gate")));
 CROSSTALK_HALF_LIFE(peng_gate, 1.052);
 
 TEST(PengGateOracle, AWriteFadesWhatItDoesNotTouch) {

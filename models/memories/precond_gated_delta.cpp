@@ -40,17 +40,10 @@ Memory precond_gated_delta() {
       .published = {
           .source =
               "Preconditioned DeltaNet 2026, arXiv 2604.21100; fla-org/flash-linear-attention@bc3b101d fla/layers/precond_gated_deltanet.py",
-          .set = {{"model.short_conv", "qkv"},
-                  {"model.silu", "qkv"},
-                  {"model.short_conv_start", "normal"},
-                  {"model.biases", "-beta -beta_a -out_gate"},
-                  {"memory.rate_from", 0.0},
-                  {"model.out_norm", "rms"},
-                  {"model.out_norm_gain", "shared"},
-                  {"model.out_gate", "silu"}},
+          .set = convolved_layer(
+              "normal", {{"model.biases", "-beta -beta_a -out_gate"}, {"memory.rate_from", 0.0}}, "silu"),
           .expand_v = 2,
           .eps_times = HeadChannels::keys,
-          .parameters = 34378,
           .undecayed = {"A_log", "A_log_a", "decay.bias", "decay_a.bias", "center"},
       }};
 }

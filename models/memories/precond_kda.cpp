@@ -47,17 +47,9 @@ Memory precond_kda() {
       .published = {
           .source =
               "Preconditioned DeltaNet 2026, arXiv 2604.21100; fla-org/flash-linear-attention@bc3b101d fla/layers/precond_kda.py",
-          .set = {{"model.short_conv", "qkv"},
-                  {"model.silu", "qkv"},
-                  {"model.short_conv_start", "normal"},
-                  {"memory.start", "steps"},
-                  {"model.biases", "-beta -beta_a"},
-                  {"model.out_norm", "rms"},
-                  {"model.out_norm_gain", "shared"},
-                  {"model.out_gate", "sigmoid"},
-                  {"model.out_gate_rank", -1}},
+          .set = convolved_layer("normal", {{"memory.start", "steps"}, {"model.biases", "-beta -beta_a"}},
+                                 "low rank"),
           .eps_times = HeadChannels::keys,
-          .parameters = 25896,
           .undecayed = {"A_log", "A_log_a", "decay.bias", "decay_a.bias", "center"},
       }};
 }

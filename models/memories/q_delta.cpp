@@ -30,13 +30,9 @@ Memory q_delta() {
       .own_token = true,
       .published = {
           .source = "Park, Kim, Park 2026, arXiv 2606.08804; psmiz/Q-Delta@4afe5b5 qdelta/qdelta.py",
-          .set = {{"model.short_conv", "qkv"},
-                  {"model.silu", "qkv"},
-                  {"model.biases", "-beta -query_share -out_gate"},
-                  {"memory.rate_from", 0.0},
-                  {"model.out_norm", "rms"},
-                  {"model.out_norm_gain", "shared"},
-                  {"model.out_gate", "silu"}},
+          .set = convolved_layer(
+              "uniform", {{"model.biases", "-beta -query_share -out_gate"}, {"memory.rate_from", 0.0}},
+              "silu"),
           .expand_v = 2,
           .eps_times = HeadChannels::keys,
           .parameters = 34244,

@@ -54,7 +54,6 @@ Memory raven() {
                   {"model.biases", "-router"},
                   {"model.out_act", "silu"},
                   {"model.out_norm", "rms_all"}},
-          .parameters = 24836,
           .undecayed = {"A_log", "decay.bias"},
           .lacks = {{"Gumbel noise on the router in training",
                      "slots that the router does not pick at first are tried less often"},

@@ -30,7 +30,6 @@ Memory retnet() {
                   {"model.out_gate", "silu"}},
           .expand_v = 2,
           .eps_times = HeadChannels::keys,
-          .parameters = 32768,
           .lacks =
               {{"the division of a row's weights by their sum", "the norm undoes it but for its eps"},
                {"rotations whose frequencies go to the last one inclusive, 10000^-linspace(0, 1, n) (here 10000^-(c / n))",

@@ -7,12 +7,6 @@ namespace {
 
 CROSSTALK_HALF_LIFE(retnet, 21.83);
 
-TEST(RetnetOracle, WithoutDecayIsLinearAttention) {
-  Sequence s = random_sequence(no_options(), 6, 4, 3, 1);
-  s.in["log_decay"] = {{0}};
-  expect_close(read("retnet", s), read("linear_attention", s));
-}
-
 TEST(RetnetOracle, AWriteFadesByAlphaAToken) {
   Sequence s = random_sequence(no_options(), 4, 4, 3, 2);
   s.k = Matrix(4, unit(4, 1)), s.k[0] = unit(4, 0), s.q = Matrix(4, unit(4, 0));

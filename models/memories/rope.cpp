@@ -31,7 +31,6 @@ Memory rope() {
           .source =
               "Su et al. 2021, arXiv 2104.09864; fla-org/flash-linear-attention@bc3b101d fla/layers/attn.py",
           .set = {},
-          .parameters = 16384,
       }};
 }
 

@@ -1,33 +1,9 @@
-// Softmax attention with rotary positions (Su et al. 2021, arXiv 2104.09864): its oracle and its laws.
+// Softmax attention with rotary positions (Su et al. 2021, arXiv 2104.09864): its laws.
 // SPDX-License-Identifier: Apache-2.0
-#include <complex>
-
 #include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::rope_test {
 namespace {
-
-// Pairs of channels as complex numbers: the product of two rows is Re sum_c q_c conj(k_c) e^{i angle_c distance}.
-Matrix rope(const Sequence& s) {
-  Matrix o;
-  for (int t = 0; t < s.T; ++t) {
-    Vector logits;
-    const Vector q = s.query(t);
-    for (int j = 0; j <= t; ++j) {
-      const Vector& k = s.key(j);
-      double product = s.K % 2 == 1 ? q.back() * k.back() : 0;
-      for (std::size_t c = 0; c + 1 < q.size(); c += 2) {
-        const double angle = (t - j) * std::pow(s.real("base", 1e4), -static_cast<double>(c) / s.K);
-        const std::complex<double> a(q[c], q[c + 1]), b(k[c], -k[c + 1]);
-        product += (a * b * std::polar(1.0, angle)).real();
-      }
-      logits.push_back(product);
-    }
-    o.push_back(softmax_average(logits, s.v, 0, s.V));
-  }
-  return o;
-}
-CROSSTALK_MEMORY_ORACLE(rope, rope);
 
 TEST(RopeOracle, OneTokenIsSoftmax) {
   const Sequence s = random_sequence(no_options(), 1, 4, 3, 1);

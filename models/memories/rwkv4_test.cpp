@@ -1,6 +1,5 @@
 // RWKV-4 (Peng et al. 2023, arXiv 2305.13048): its laws.
 // SPDX-License-Identifier: Apache-2.0
-#include "models/parts/ramps.h"
 #include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::rwkv4_test {
@@ -8,17 +7,6 @@ namespace {
 
 CROSSTALK_HALF_LIFE(rwkv4, 0.938);  // ln 2 e^{-w}: 1.88 at w = -1; 320 draws of a w that spans e^8
 CROSSTALK_START(rwkv4, start, "ramps", 0.7896, 0);
-
-// Width 64, layer 0 of 2 (published: .05, .15, .79, 5.5, 40).
-TEST(Rwkv4Gates, StartWithTheHalfLivesOfTheirSource) {
-  const DecayStart first =
-      decay_start(input_at_start("rwkv4", "log_decay", {{"memory.start", "ramps"}}, 1, 64, 0, 1), true);
-  const double shares[] = {0.05, 0.25, 0.5, 0.75, 0.95}, lives[] = {0.05, 0.15, 0.79, 5.5, 40};
-  for (int i = 0; i < 5; ++i) EXPECT_NEAR(first.quantile(shares[i]), lives[i], 0.1 * lives[i]) << shares[i];
-  const std::vector<double> bonus = rwkv4_starts(64, 0).bonus;
-  for (int n = 0; n < 64; ++n)
-    EXPECT_NEAR(bonus[static_cast<std::size_t>(n)], std::log(0.3) + 0.5 * ((n + 1) % 3 - 1), 1e-15) << n;
-}
 
 Sequence sequence(int T, int V, double bonus) {
   Sequence s = random_sequence(no_options(), T, V, V, 1);

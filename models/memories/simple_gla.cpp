@@ -22,14 +22,8 @@ Memory simple_gla() {
       .published = {
           .source =
               "Yang et al. 2024, arXiv 2312.06635; fla-org/flash-linear-attention@bc3b101d fla/layers/simple_gla.py",
-          .set = {{"model.short_conv", "qkv"},
-                  {"model.silu", "qkv"},
-                  {"model.biases", "-out_gate"},
-                  {"model.out_norm", "rms"},
-                  {"model.out_norm_gain", "shared"},
-                  {"model.out_gate", "silu"}},
+          .set = convolved_layer("uniform", {{"model.biases", "-out_gate"}}, "silu"),
           .eps_times = HeadChannels::keys,
-          .parameters = 21410,
       }};
 }
 

@@ -7,14 +7,6 @@ namespace {
 
 CROSSTALK_HALF_LIFE(simple_gla, 15.94);
 
-TEST(SimpleGlaOracle, IsGlaWithEqualChannels) {
-  Sequence s = random_sequence(no_options(), 6, 4, 3, 1);
-  s.in["log_decay"] = uniform_rows(6, 1, -2, 0, 2);
-  const Matrix o = read("simple_gla", s);
-  for (Vector& row : s.in["log_decay"]) row = Vector(4, row[0]);
-  expect_close(o, read("gla", s));
-}
-
 TEST(SimpleGlaOracle, AWriteKeepsItsOwnValueWhole) {
   Sequence s = random_sequence(no_options(), 2, 4, 3, 3);
   s.k = {unit(4, 0), unit(4, 1)}, s.q = s.k;

@@ -1,22 +1,9 @@
-// Softmax attention in a window (Beltagy et al. 2020, arXiv 2004.05150): its oracle and its laws.
+// Softmax attention in a window (Beltagy et al. 2020, arXiv 2004.05150): its laws.
 // SPDX-License-Identifier: Apache-2.0
 #include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::sliding_window_test {
 namespace {
-
-// o_t = sum_{t-window<j<=t} softmax_j(scale q_t.k_j) v_j
-Matrix sliding_window(const Sequence& s) {
-  Matrix o;
-  for (int t = 0; t < s.T; ++t) {
-    const int first = std::max(0, t - s.integer("window") + 1);
-    Vector logits;
-    for (int j = first; j <= t; ++j) logits.push_back(dot(s.query(t), s.key(j)));
-    o.push_back(softmax_average(logits, s.v, first, s.V));
-  }
-  return o;
-}
-CROSSTALK_MEMORY_ORACLE(sliding_window, sliding_window);
 
 TEST(SlidingWindowOracle, WindowOfOneReadsTheTokenItself) {
   const Options one = option("window", 1);

@@ -1,23 +1,9 @@
-// Softmax attention (Vaswani et al. 2017, arXiv 1706.03762): its oracle and its laws.
+// Softmax attention (Vaswani et al. 2017, arXiv 1706.03762): its laws.
 // SPDX-License-Identifier: Apache-2.0
 #include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::softmax_test {
 namespace {
-
-// o_t = sum_{j<=t} softmax_j(scale q_t.k_j) v_j; strict: j < t, and the first row is 0.
-Matrix softmax(const Sequence& s) {
-  Matrix o;
-  for (int t = 0; t < s.T; ++t) {
-    Vector logits;
-    for (int j = 0; j < t + (s.flag("strict") ? 0 : 1); ++j) logits.push_back(dot(s.query(t), s.key(j)));
-    o.push_back(softmax_average(logits, s.v, 0, s.V));
-  }
-  s.keeps(s.k);
-  s.keeps(s.v);
-  return o;
-}
-CROSSTALK_MEMORY_ORACLE(softmax, softmax);
 
 TEST(SoftmaxOracle, OneTokenReadsItsValueAndEqualValuesReadThemselves) {
   Sequence s = random_sequence(no_options(), 6, 4, 3, 1);

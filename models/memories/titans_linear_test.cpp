@@ -12,12 +12,6 @@ Sequence sequence(const Options& options, int T, double momentum, double forget)
   return s;
 }
 
-TEST(TitansLinearOracle, WithoutMomentumAndForgettingIsTheDeltaRule) {
-  Sequence s = sequence(no_options(), 6, 0, 0);
-  s.k = unit_rows(s.k);
-  expect_close(read("titans_linear", s), read("delta", s));
-}
-
 TEST(TitansLinearOracle, OneMiniBatchFromZeroIsASum) {
   const Options options = option("mini_batch", 6);
   Sequence s = sequence(options, 6, 0, 0);

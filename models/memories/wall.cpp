@@ -34,7 +34,6 @@ Memory wall() {
           {
               .source = "fla-org/flash-linear-attention@bc3b101d fla/layers/wall_attn.py",
               .set = {},
-              .parameters = 20544,
           }};
 }
 

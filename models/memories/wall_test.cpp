@@ -1,36 +1,11 @@
-// Wall attention (fla/layers/wall_attn.py): its oracle and its laws.
+// Wall attention (fla/layers/wall_attn.py): its laws.
 // SPDX-License-Identifier: Apache-2.0
 #include "models/testing/memory_test.h"
 
 namespace crosstalk::checks::wall_test {
 namespace {
 
-// A cached key fades, channel by channel, with every token that follows it.
-Matrix wall(const Sequence& s) {
-  Matrix cache, o;
-  for (int t = 0; t < s.T; ++t) {
-    for (Vector& key : cache) key = elementwise(key, exponential(s.row("log_decay", t)));
-    if (!s.flag("strict")) cache.push_back(s.key(t));
-    Vector logits;
-    for (const Vector& key : cache) logits.push_back(dot(s.query(t), key));
-    if (s.flag("strict")) cache.push_back(s.key(t));
-    o.push_back(softmax_average(logits, s.v, 0, s.V));
-  }
-  return o;
-}
-CROSSTALK_MEMORY_ORACLE(wall, wall);
-CROSSTALK_GATE_LAW(wall, log_decay, log_sigmoid(x("forget")));
 CROSSTALK_HALF_LIFE(wall, 2074.55);
-
-TEST(WallGates, StartWithTheHalfLifeOfTheirSource) {
-  EXPECT_NEAR(decay_start(input_at_start("wall", "log_decay"), true).median(), 2068, 100);
-}
-
-TEST(WallOracle, OpenGatesAreSoftmax) {
-  Sequence s = random_sequence(no_options(), 6, 4, 3, 1);
-  s.in["log_decay"] = constant_rows(6, 4, 0);
-  expect_close(read("wall", s), read("softmax", s));
-}
 
 // A faded token is not forgotten, as in FoX: its logit goes to 0, that of any key orthogonal to the query.
 TEST(WallOracle, ShutGatesReadTheAverageOfWhatCameBefore) {

@@ -190,30 +190,5 @@ TEST(RuleForms, AreThoseOfTheLaw) {
             (All{"recurrent"}));
 }
 
-// The forms that `crosstalk check` names give what the walk from token to token gives.
-TEST(RuleForms, AreEqual) {
-  const ApplySizes sizes{.B = 2, .T = 37, .H = 2, .K = 4, .V = 3};
-  int compared = 0;
-  for (const Example& one : examples()) {
-    const Plan& plan = rule_of(one.law, {}).plan;
-    if (!plan.reason.empty() || plan.transposed) continue;
-    SCOPED_TRACE(one.name);
-    const auto in_form = [&](const std::string& form) {
-      return applied<double>("rule", {{"law", one.law}, {"form", form}}, sizes, {});
-    };
-    const Numbers want = in_form("recurrent");
-    for (const std::string form : {"query", "parallel", "chunk"}) {
-      SCOPED_TRACE(form);
-      try {
-        expect_close(in_form(form), want, 1e-9);
-        ++compared;
-      } catch (const OptionError&) {
-        EXPECT_NE(form, "chunk");
-      }
-    }
-  }
-  EXPECT_GT(compared, 40);
-}
-
 }  // namespace
 }  // namespace crosstalk::rules

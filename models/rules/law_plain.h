@@ -157,12 +157,11 @@ struct Sizes {
 };
 using Given = std::map<std::string, std::vector<double>>;
 /// A memory's own text: its options, of which ?: chooses, numbers that it may name, inputs that no step makes with their rows and
-/// columns; and the token whose read is asked, where the others are not.
+/// columns.
 struct Own {
   std::map<std::string, std::string> options = {};
   std::map<std::string, double> numbers = {};
   std::map<std::string, std::pair<int, int>> inputs = {};
-  std::optional<int> used = {};
   std::set<std::string> of_writes = {};  ///< quantities of every write of a token, k and v among them
   int writes = 1;                        ///< a token: a step of a state that names k or v is one of each
   bool given = false;                    ///< inputs are given, not what they are made of
@@ -284,10 +283,6 @@ class Evaluator {
                        [&](const auto& part) { return names(*part, any); });
   }
   void one_step(const Step& step, int t) {
-    if (step.kind == Step::Kind::read && own_.used.value_or(t) != t) {
-      for (int i = 0; i < s_.V; ++i) read.push_back(tape.leaf(0));
-      return;
-    }
     const auto given = inputs_.find(step.name);
     const bool is_input = own_.given && given != inputs_.end();
     const auto of = own_.inputs.find(step.name);

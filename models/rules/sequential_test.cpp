@@ -1,4 +1,4 @@
-// Laws that run token after token: against built-in memories in double precision, in packs, and, on a GPU, against the CPU.
+// Laws that run token after token: what is refused, their programs, and, on a GPU, the CPU's numbers.
 // SPDX-License-Identifier: Apache-2.0
 #include "models/rules/sequential.h"
 
@@ -22,36 +22,6 @@ Options options_of(const std::string& law) {
   Options options = checks::memory_options(kind, 4, checks::kKeys, checks::kValues);
   options.set("memory.law", law);
   return checks::resolved(kind, options);
-}
-
-/// Numbers of a run after some steps.
-template <class Real>
-std::vector<Real> trained(const std::string& law, int R, int place, int threads) {
-  const checks::ModelShape shape{checks::kKeys, checks::kValues, true, checks::kB, {checks::kT, 3, 3}};
-  checks::ModelRun<Real> run(options_of(law), shape, R, true);
-  Exec exec;
-  exec.threads = threads;
-  for (int r = 0; r < R; ++r) {
-    const int identity = r == place ? 7 : r;
-    RandomStream random(static_cast<std::uint64_t>(identity), RandomDomain::task_train, 3);
-    run.model.initialise(r, static_cast<std::uint64_t>(identity));
-    run.set_batch(r, checks::random_batch(random, shape.B, shape.sequence, shape.keys, shape.values));
-    run.set_rate(r, 1e-2);
-  }
-  for (int step = 0; step < 3; ++step) run.train_step(exec);
-  const Tensor<Real> x = run.model.parameters().values();
-  return std::vector<Real>(x.at(place), x.at(place) + x.size());
-}
-
-TEST(SequentialRules, TrainInPacksToTheSameBits) {
-  for (const Example& one : examples()) {
-    if (rule_of(one.law, {}).plan.reason.empty()) continue;
-    SCOPED_TRACE(one.name);
-    const std::vector<float> alone = trained<float>(one.law, 1, 0, 1);
-    for (const float x : alone) ASSERT_TRUE(std::isfinite(x));
-    for (const auto& [place, threads] : {std::pair{0, 1}, std::pair{2, 2}, std::pair{3, 3}})
-      EXPECT_EQ(trained<float>(one.law, 4, place, threads), alone) << place;
-  }
 }
 
 TEST(SequentialRules, AreRefusedWhereTheyLookAtTooMuch) {

@@ -10,12 +10,10 @@
 #include <set>
 #include <sstream>
 
-#include "models/mixers/language_model.h"
 #include "models/mixers/probe_model.h"
 #include "models/rules/law_examples.h"
 #include "models/rules/rule_memory.h"
-#include "models/testing/differences.h"
-#include "models/testing/language.h"
+#include "models/testing/language_checks.h"
 #include "models/testing/variants.h"
 
 namespace crosstalk::rules {
@@ -33,71 +31,16 @@ class RuleInLanguage : public ::testing::TestWithParam<Example> {
 
 TEST_P(RuleInLanguage, GradientOfEveryParameterIsThatOfTheLoss) {
   if (GetParam().name == "nonsense") GTEST_SKIP() << "steeper behind two layers than differences resolve";
-  const Options two = options({{"model.heads", std::int64_t{2}}, {"model.layers", std::int64_t{2}}});
-  for (const auto& [o, shape] : {std::pair{options(), language_shape()}, {two, language_shape(5, 2)}}) {
-    ModelRun<double> run(o, shape, 2, true);
-    for (int r = 0; r < 2; ++r) give_example(run, r, 60 + static_cast<std::uint64_t>(r), 0.5);
-    ASSERT_NO_FATAL_FAILURE(expect_gradients(run, 2));
-    run.graph->graph.check_guards();
-  }
+  expect_language_gradients(options(), language_shape(), 60, 0.5);
+  expect_language_gradients(options({{"model.heads", 2}, {"model.layers", 2}}), language_shape(5, 2), 60,
+                            0.5);
 }
-
-// The last layer computes rows at which an answer is due as it would compute all.
 TEST_P(RuleInLanguage, RowsOfTheLastLayerAreThoseOfAll) {
-  const Options o = options({{"model.layers", std::int64_t{2}}, {"model.heads", std::int64_t{2}}});
-  ModelRun<double> some(o, language_shape(), 1, true), all(o, language_shape(), 1, true);
-  dynamic_cast<LanguageModel<double>&>(all.model).compute_every_row();
-  all.graph = all.model.graph(all.shape.B, all.shape.sequence, true);
-  for (auto* run : {&some, &all}) {
-    give_example(*run, 0, 31, 0.5);
-    run->forward(), run->backward();
-  }
-  const Tensor<double> a = some.graph->loss.query_loss->value, b = all.graph->loss.query_loss->value;
-  ASSERT_TRUE(close("losses", a.at(0), b.at(0), a.size(), 1e-12 * (1 + magnitude(b.at(0), b.size()))));
-  auto &p = some.model.parameters(), &q = all.model.parameters();
-  for (int i = 0; i < p.count(); ++i) {
-    const Tensor<double> x = p.gradient(i), y = q.gradient(i);
-    ASSERT_TRUE(close("gradient of " + p.name(i), x.at(0), y.at(0), x.size(),
-                      1e-12 * std::max(1.0, magnitude(y.at(0), y.size()))));
-  }
+  expect_rows_of_all(options({{"model.layers", 2}, {"model.heads", 2}}), 0.5);
 }
-
-TEST_P(RuleInLanguage, IsCausal) {
-  const ModelShape shape = language_shape(8, 8, 0, 1);
-  ModelRun<double> run(options({{"model.layers", std::int64_t{2}}}), shape, 1, false);
-  give_example(run, 0, 5, 0.5);
-  HandBatch batch(1, shape.sequence);
-  for (int t = 0; t < 8; ++t) {
-    batch.write(0, t, {t % kTokens});
-    batch.ask(0, t, t % kTokens, (t + 1) % kTokens, t + 1);
-  }
-  run.set_batch(0, batch);
-  run.forward();
-  const Tensor<double> losses = run.graph->loss.query_loss->value;
-  const std::vector<double> before(losses.at(0), losses.at(0) + 8);
-  batch.write(0, 5, {4});
-  run.set_batch(0, batch);
-  run.forward();
-  EXPECT_TRUE(same_numbers("losses of earlier tokens", losses.at(0), before.data(), 5));
-  EXPECT_NE(losses.at(0)[5], before[5]);
-}
-
+TEST_P(RuleInLanguage, IsCausal) { expect_causal(options({{"model.layers", 2}}), 0.5); }
 TEST_P(RuleInLanguage, TrainsInAPackAsAlone) {
-  const Options o = options({{"model.heads", std::int64_t{2}}});
-  const ModelShape shape = language_shape(9, 4, 0, 3);
-  Exec parallel;
-  parallel.threads = 2;
-  ModelRun<float> pack(o, shape, 3, true);
-  for (int r = 0; r < 3; ++r) give_example(pack, r, 40 + static_cast<std::uint64_t>(r), 0.5);
-  for (int step = 0; step < 3; ++step) pack.train_step(parallel);
-  for (int r = 0; r < 3; ++r) {
-    ModelRun<float> alone(o, shape, 1, true);
-    give_example(alone, 0, 40 + static_cast<std::uint64_t>(r), 0.5);
-    for (int step = 0; step < 3; ++step) alone.train_step();
-    const Tensor<float> x = pack.model.parameters().values(), y = alone.model.parameters().values();
-    ASSERT_TRUE(same_numbers("parameters", x.at(r), y.at(0), y.size()));
-    ASSERT_TRUE(std::isfinite(alone.loss(0)));
-  }
+  expect_language_pack(options({{"model.heads", 2}}), language_shape(9, 4, 0, 3), 2);
 }
 
 INSTANTIATE_TEST_SUITE_P(Laws, RuleInLanguage, ::testing::ValuesIn(examples()),
@@ -224,7 +167,7 @@ TEST_P(RuleInRetrieval, GradientOfEveryParameterIsThatOfTheLoss) {
     ModelRun<double> run(options, shape, 2, true);
     for (int r = 0; r < 2; ++r)
       give(run, r,
-           find_example(options, shape, 900u + (second_key ? 0u : 2u) + static_cast<std::uint64_t>(r), 0));
+           find_example(options, shape, 900u + (second_key ? 0u : 2u) + static_cast<std::uint64_t>(r)));
     ASSERT_NO_FATAL_FAILURE(expect_gradients(run, 2));
     run.graph->graph.check_guards();
   }

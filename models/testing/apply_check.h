@@ -1,4 +1,4 @@
-// A memory on random tensors, in every form, beside its oracle.
+// A memory on random tensors, in every form, beside its oracle where it has one.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cmath>
@@ -188,6 +188,37 @@ ApplyResult apply(const ApplyCase& one, const std::string& form, const ApplyData
   return result;
 }
 
+/// What pieces of a sequence that end at `ends` read, each from the states that the one before has left, and the states of the last.
+template <class Real>
+ApplyResult apply_in_pieces(const ApplyCase& all, const std::string& form, const ApplyData& data,
+                            const std::vector<int>& ends, Device device = Device::cpu) {
+  ApplyResult part;
+  Vector o;
+  for (int from = 0; const int to : ends) {
+    ApplyCase piece = all;
+    piece.sizes.T = to - from;
+    ApplyData rows = data;
+    const auto cut_out = [&](const std::string& name) {
+      const Vector& x = data.at(name);
+      const auto n = std::ssize(x) / all.sizes.T;
+      rows[name] = Vector(x.begin() + from * n, x.begin() + to * n);
+    };
+    for (const ApplyInput& input : apply_inputs(all.of(), all.sizes))
+      if (input.shape.find('T') != std::string::npos) cut_out(input.name);
+    cut_out("d_o");
+    for (const std::string& state : all.of().states) {
+      if (part.count("state_" + state) == 0) continue;
+      piece.present.push_back(start_name(state));
+      rows[start_name(state)] = part.at("state_" + state);
+    }
+    part = apply<Real>(piece, form, rows, device);
+    o.insert(o.end(), part.at("o").begin(), part.at("o").end());
+    from = to;
+  }
+  part["o"] = o;
+  return part;
+}
+
 /// Rows of an input by its name, q, k and v among them.
 inline Matrix& rows_of(Sequence& s, const std::string& name) {
   return name == "q" ? s.q : name == "k" ? s.k : name == "v" ? s.v : s.in[name];
@@ -223,9 +254,12 @@ inline Sequence sequence_of(const ApplyCase& one, const Options& options, const 
   return sequence;
 }
 
-/// The oracle's read of every head of every sequence, as o lies; `last`: what it says of the last one.
+/// The oracle's read of every head of every sequence, as o lies, or where a memory has none that of its last form; `last`: what the
+/// oracle says of the last one.
 inline Vector oracle_read(const ApplyCase& one, const ApplyData& data, Witness* last = nullptr,
                           const Oracle& oracle = {}) {
+  if (!oracle && find_oracle(one.memory) == nullptr)
+    return apply<double>(one, forms_of(one).back(), data).at("o");
   const ApplySizes& s = one.sizes;
   const Options options = one.options();
   Vector o(static_cast<std::size_t>(s.B * s.T * s.H * s.V));

@@ -147,33 +147,12 @@ inline void expect_large(const std::string& memory, Device device) {
 /// Pieces of `cut` tokens, each from the states that the one before has left, read as the whole.
 template <class Real>
 void expect_pieces_of(const Extreme& whole, int cut, Device device, double limit) {
-  const ApplyCase& all = whole.one;
-  const int T = all.sizes.T;
-  const ApplyResult want = apply<double>(all, "", whole.data);
-  ApplyResult part;
-  Vector o;
-  for (int from = 0; from < T; from += cut) {
-    ApplyCase piece = all;
-    piece.sizes.T = std::min(cut, T - from);
-    ApplyData rows = whole.data;
-    const auto cut_out = [&](const std::string& name) {
-      const Vector& x = whole.data.at(name);
-      const auto n = std::ssize(x) / T;
-      rows[name] = Vector(x.begin() + from * n, x.begin() + (from + piece.sizes.T) * n);
-    };
-    for (const ApplyInput& input : apply_inputs(all.of(), all.sizes))
-      if (input.shape.find('T') != std::string::npos) cut_out(input.name);
-    cut_out("d_o");
-    for (const std::string& state : all.of().states) {
-      if (part.count("state_" + state) == 0) continue;
-      piece.present.push_back(start_name(state));
-      rows[start_name(state)] = part.at("state_" + state);
-    }
-    part = apply<Real>(piece, "", rows, device);
-    o.insert(o.end(), part.at("o").begin(), part.at("o").end());
-  }
-  ASSERT_EQ(o.size(), want.at("o").size());
-  ASSERT_TRUE(close("o", o.data(), want.at("o").data(), std::ssize(o), limit * size_of(want.at("o"))));
+  std::vector<int> ends;
+  for (int t = 0; t < whole.one.sizes.T;) ends.push_back(t = std::min(t + cut, whole.one.sizes.T));
+  const Vector want = apply<double>(whole.one, "", whole.data).at("o"),
+               o = apply_in_pieces<Real>(whole.one, "", whole.data, ends, device).at("o");
+  ASSERT_EQ(o.size(), want.size());
+  ASSERT_TRUE(close("o", o.data(), want.data(), std::ssize(o), limit * size_of(want)));
 }
 
 inline void expect_all_pieces(const std::string& memory, Device device, int T, const std::vector<int>& cuts,

@@ -43,18 +43,19 @@ void add_applied(const std::string& memory, Numbers& all) {
   }
 }
 
+double of_parameters(Model<double>& model, bool gradients) {
+  auto& block = model.parameters();
+  double sum = 0;
+  for (int i = 0; i < block.count(); ++i)
+    sum += projected(block.name(i), (gradients ? block.gradient(i) : block.value(i)).at(0),
+                     block.value(i).size());
+  return sum;
+}
+
 void add_model(const std::string& name, const Options& options, const ModelShape& shape, Numbers& all) {
   ModelRun<double> run(options, shape, 1, true);
-  auto& block = run.model.parameters();
-  const auto of_all = [&](bool gradient) {
-    double sum = 0;
-    for (int i = 0; i < block.count(); ++i)
-      sum += projected(block.name(i), (gradient ? block.gradient(i) : block.value(i)).at(0),
-                       block.value(i).size());
-    return sum;
-  };
   run.model.initialise(0, 5);
-  all.emplace_back(name + " start", of_all(false));
+  all.emplace_back(name + " start", of_parameters(run.model, false));
   RandomStream random(9, RandomDomain::task_train, 7);
   run.set_parameters(0, run.random_parameters(9));
   run.set_batch(0, shape.tokens > 0
@@ -63,7 +64,26 @@ void add_model(const std::string& name, const Options& options, const ModelShape
   run.set_features(0, 3, 1);
   run.forward(), run.backward();
   all.emplace_back(name + " loss", run.loss(0));
-  all.emplace_back(name + " gradients", of_all(true));
+  all.emplace_back(name + " gradients", of_parameters(run.model, true));
+}
+
+/// Retrieval models of the memories of 2021 with every combination of their parts: losses in training and in evaluation, and gradients,
+/// as one number; shapes take turns.
+void add_combinations(const Memory& kind, Numbers& all) {
+  const ModelShape shapes[] = {{kKeys, kValues, false, kB, {kT, 2, 1}},  // fewer queries than keys
+                               {kKeys, kValues, false, kB, {kT, 2, 3}},
+                               {kKeys, kValues, true, kB, {kT, 3, 1}},
+                               {kKeys, kValues, true, kB, {kT, 3, 3}}};
+  std::size_t turn = 0;
+  for (const Setting& setting : valid_settings(kind, kDKey, kKeys, kValues, kEmbedding)) {
+    const ModelShape& shape = shapes[turn % 4];
+    const Example example = find_example(setting.options, shape, ++turn);
+    ModelRun<double> train(setting.options, shape, 1, true), eval(setting.options, shape, 1, false);
+    for (auto* run : {&train, &eval}) give(*run, 0, example), run->forward();
+    train.backward();
+    const double numbers[] = {train.loss(0), eval.loss(0), of_parameters(train.model, true)};
+    all.emplace_back(setting.name, projected(setting.name, numbers, 3));
+  }
 }
 
 void add_models(const std::string& memory, Numbers& all) {
@@ -99,6 +119,7 @@ void add_models(const std::string& memory, Numbers& all) {
 Numbers numbers_of(const std::string& memory) {
   Numbers all;
   add_applied(memory, all), add_models(memory, all);
+  if (of_2021(memory)) add_combinations(*find_memory(memory), all);
   return all;
 }
 

@@ -24,7 +24,7 @@ TEST_P(MemoryGradient, OfEveryParameterIsThatOfTheLoss) {
                                           {kKeys, kValues, true, kB, {kT, 3, 3}}};
   std::size_t turn = 0;
   for (const Setting& setting : valid_settings(kind(), kDKey, kKeys, kValues, 3)) {
-    if (!oracle_knows(setting.options) && !smooth(setting.options)) continue;
+    if (!of_2021(kind().name) && !smooth(setting.options)) continue;
     // LayerNorm of three numbers, twice, bends within a difference; apply_check_test.cpp looks at its gradient.
     const char* steps = "memory.inner_steps";
     if (setting.options.has(steps) && setting.options.get_int(steps) > 0) continue;
@@ -33,9 +33,14 @@ TEST_P(MemoryGradient, OfEveryParameterIsThatOfTheLoss) {
       SCOPED_TRACE(fmt::format("{}, shape {}", setting.name, s));
       constexpr int R = 2;
       ModelRun<double> run(setting.options, shape, R, true);
-      for (int r = 0; r < R; ++r)
-        give(run, r, find_example(setting.options, shape, 500 + turn * 2 + static_cast<std::size_t>(r), 0));
-      ASSERT_NO_FATAL_FAILURE(expect_gradients(run, R));
+      bool bent = true;  // an example near a kink says nothing
+      for (std::size_t seed = 500 + turn * 2; bent && seed < 10000; seed += 1000) {
+        for (int r = 0; r < R; ++r)
+          give(run, r, find_example(setting.options, shape, seed + static_cast<std::size_t>(r)));
+        bent = false;
+        ASSERT_NO_FATAL_FAILURE(expect_gradients(run, R, &bent));
+      }
+      EXPECT_FALSE(bent);
       run.graph->graph.check_guards();
     }
     ++turn;
@@ -48,8 +53,8 @@ TEST_P(MemoryGradient, IsTheSameInEveryPass) {
   const ModelShape shape{kKeys, kValues, true, kB, {kT, 3, 3}};
   for (const Setting& setting : valid_settings(kind(), kDKey, kKeys, kValues, kEmbedding)) {
     SCOPED_TRACE(setting.name);
-    const Example first = find_example(setting.options, shape, 11, 0),
-                  second = find_example(setting.options, shape, 12, 0);
+    const Example first = find_example(setting.options, shape, 11),
+                  second = find_example(setting.options, shape, 12);
     ModelRun<double> used(setting.options, shape, 1, true), fresh(setting.options, shape, 1, true);
     give(used, 0, first);
     used.forward();
@@ -69,7 +74,7 @@ TEST_P(MemoryGradient, UnusedSlotsLeaveNoTrace) {
   const ModelShape one{kKeys, kValues, false, 1, {kT, 2, 1}}, three{kKeys, kValues, false, 1, {kT, 2, 3}};
   for (const Setting& setting : valid_settings(kind(), kDKey, kKeys, kValues, kEmbedding)) {
     SCOPED_TRACE(setting.name);
-    const Example example = find_example(setting.options, one, 21, 0);
+    const Example example = find_example(setting.options, one, 21);
     HandBatch padded(1, three.sequence);
     padded.tokens = example.batch.tokens;
     padded.ask(0, 0, example.batch.query_at(0, 0), example.batch.target_at(0, 0),
@@ -79,9 +84,9 @@ TEST_P(MemoryGradient, UnusedSlotsLeaveNoTrace) {
     ModelRun<double> alone(setting.options, one, 1, true), beside(setting.options, three, 1, true);
     give(alone, 0, example);
     give(beside, 0,
-         example.batch.shape.Q == 1 ? Example{example.parameters, padded, example.omega, example.feature_seed,
-                                              example.feature_draw, 1}
-                                    : example);
+         example.batch.shape.Q == 1
+             ? Example{example.parameters, padded, example.feature_seed, example.feature_draw}
+             : example);
     for (auto* run : {&alone, &beside}) {
       run->forward();
       run->backward();

@@ -46,13 +46,15 @@ Sequence ordinary(const std::string& name, const Options& options) {
 
 TEST(HardCases, EveryOracleStaysFinite) {
   const Options options = option("window", 7);
-  for (const Memory& memory : all_memories())
+  for (const Memory& memory : all_memories()) {
+    if (find_oracle(memory.name) == nullptr) continue;
     for (const HardCase& hard : hard_cases()) {
       Sequence s = ordinary(memory.name, options);
       hard.change(s);
       for (const Vector& o : find_oracle(memory.name)(s))
         for (const double e : o) ASSERT_TRUE(std::isfinite(e)) << memory.name << ", " << hard.name;
     }
+  }
 }
 
 TEST(HardCases, ChangeWhatTheyName) {

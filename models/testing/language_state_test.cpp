@@ -37,6 +37,7 @@ TEST(LanguageState, IsTheSumOverLayers) {
                                   {"model.stack", "memory(heads=2) sliding_window(window=5, d_key=16)"}}),
             4 * 2 * (2 * 32 * 32 + 5 * (16 + 64)));
   EXPECT_EQ(state_bytes("softmax", {{"model.conv_width", 5}}, 7), 4 * (7 * 128 + 5 * 64));
+  EXPECT_EQ(state_bytes("path", {{"memory.path_conv", 3}}) - state_bytes("path", {}), 4 * 2 * 64);
 }
 
 }  // namespace

@@ -1,36 +1,16 @@
 // Language models of every kind of block: gradients of all parameters against central differences, with every memory;
 // replicas as if alone; what is refused.
 // SPDX-License-Identifier: Apache-2.0
-#include "models/testing/language.h"
+#include "models/testing/language_checks.h"
 
 #include <fmt/format.h>
 
 #include <chrono>
 
-#include "kernels/testing/compare.h"
-#include "models/mixers/language_model.h"
 #include "models/mixers/stack_fuzz.h"
-#include "models/testing/differences.h"
-#include "models/testing/packs.h"
 
 namespace crosstalk::checks {
 namespace {
-
-void check_gradients(const Options& options, const ModelShape& shape, std::uint64_t seed) {
-  constexpr int R = 2;
-  ModelRun<double> run(options, shape, R, true);
-  for (int r = 0; r < R; ++r) give_example(run, r, seed + static_cast<std::uint64_t>(r));
-  ASSERT_NO_FATAL_FAILURE(expect_gradients(run, R));
-  run.graph->graph.check_guards();
-}
-
-void check_pack(const Options& options, const ModelShape& shape, int threads) {
-  expect_as_alone<float>(options, shape, 3, threads, [](auto& run, int r, int identity) {
-    // Small enough that gradient descent on a network (titans_mlp) does not leave the numbers of fp32.
-    give_example(run, r, static_cast<std::uint64_t>(40 + identity), 0.5);
-    run.set_rate(r, 1e-2 * (1 + identity));
-  });
-}
 
 class MemoryInLanguage : public ::testing::TestWithParam<std::string> {
  protected:
@@ -40,76 +20,37 @@ class MemoryInLanguage : public ::testing::TestWithParam<std::string> {
 TEST_P(MemoryInLanguage, GradientOfEveryParameterIsThatOfTheLoss) {
   const Options o = options();
   if (!smooth(o)) GTEST_SKIP() << "kinks";
-  ASSERT_NO_FATAL_FAILURE(check_gradients(o, language_shape(), 60));
+  ASSERT_NO_FATAL_FAILURE(expect_language_gradients(o, language_shape(), 60));
   const Options two = options({{"model.heads", 2}, {"model.layers", 2}});
-  ASSERT_NO_FATAL_FAILURE(check_gradients(two, language_shape(5, 2), 80));
+  ASSERT_NO_FATAL_FAILURE(expect_language_gradients(two, language_shape(5, 2), 80));
 }
 
 TEST_P(MemoryInLanguage, TrainsAsIfAlone) {
-  ASSERT_NO_FATAL_FAILURE(check_pack(options(), language_shape(), 1));
-  ASSERT_NO_FATAL_FAILURE(check_pack(options({{"model.heads", 2}}), language_shape(19, 4, 0, 3), 2));
+  ASSERT_NO_FATAL_FAILURE(expect_language_pack(options(), language_shape(), 1));
+  ASSERT_NO_FATAL_FAILURE(
+      expect_language_pack(options({{"model.heads", 2}}), language_shape(19, 4, 0, 3), 2));
 }
 
-// The last layer computes rows at which an answer is due as it would compute all.
 TEST_P(MemoryInLanguage, RowsOfTheLastLayerAreThoseOfAll) {
   for (const Settings& settings : {Settings{}, Settings{{"model.layers", 2},
                                                         {"model.heads", 2},
                                                         {"model.mlp", "gelu"},
                                                         {"model.short_conv", "qkv"},
-                                                        {"model.out_gate", "sigmoid"}}}) {
-    const Options o = options(settings);
-    ModelRun<double> some(o, language_shape(), 1, true), all(o, language_shape(), 1, true);
-    dynamic_cast<LanguageModel<double>&>(all.model).compute_every_row();
-    all.graph = all.model.graph(all.shape.B, all.shape.sequence, true);
-    for (auto* run : {&some, &all}) {
-      give_example(*run, 0, 31);
-      run->forward(), run->backward();
-    }
-    const auto hint = "; where a query reads its own token differently, Memory::own_token has to say so";
-    const Tensor<double> a = some.graph->loss.query_loss->value, b = all.graph->loss.query_loss->value;
-    ASSERT_TRUE(close("losses", a.at(0), b.at(0), a.size(), 1e-12 * (1 + magnitude(b.at(0), b.size()))))
-        << hint;
-    auto &p = some.model.parameters(), &q = all.model.parameters();
-    for (int i = 0; i < p.count(); ++i) {
-      const Tensor<double> x = p.gradient(i), y = q.gradient(i);
-      ASSERT_TRUE(close("gradient of " + p.name(i), x.at(0), y.at(0), x.size(),
-                        1e-12 * std::max(1.0, magnitude(y.at(0), y.size()))))
-          << hint;
-    }
-  }
+                                                        {"model.out_gate", "sigmoid"}}})
+    ASSERT_NO_FATAL_FAILURE(expect_rows_of_all(options(settings)));
 }
 
-// Answers at a token know nothing of the tokens behind it.
-TEST_P(MemoryInLanguage, IsCausal) {
-  const ModelShape shape = language_shape(8, 8, 0, 1);
-  const Options o = options({{"model.layers", 2}});
-  ModelRun<double> run(o, shape, 1, false);
-  give_example(run, 0, 5);
-  RandomStream random(9, RandomDomain::task_train, 7);
-  HandBatch batch(1, shape.sequence);
-  for (int t = 0; t < 8; ++t) {
-    batch.write(0, t, {t % kTokens});
-    batch.ask(0, t, t % kTokens, (t + 1) % kTokens, t + 1);
-  }
-  run.set_batch(0, batch);
-  run.forward();
-  const Tensor<double> losses = run.graph->loss.query_loss->value;
-  const std::vector<double> before(losses.at(0), losses.at(0) + 8);
-  batch.write(0, 5, {4});
-  run.set_batch(0, batch);
-  run.forward();
-  EXPECT_TRUE(same_numbers("losses of earlier tokens", losses.at(0), before.data(), 5));
-  EXPECT_NE(losses.at(0)[5], before[5]);
-}
+TEST_P(MemoryInLanguage, IsCausal) { expect_causal(options({{"model.layers", 2}})); }
 
 INSTANTIATE_TEST_SUITE_P(Registry, MemoryInLanguage, every_memory(), memory_name);
 
 TEST(Language, GradientOfEveryKindOfBlock) {
   for (const auto& [name, settings] : block_kinds()) {
     SCOPED_TRACE(name);
-    ASSERT_NO_FATAL_FAILURE(check_gradients(language_options_of("softmax", settings), language_shape(), 20));
     ASSERT_NO_FATAL_FAILURE(
-        check_gradients(language_options_of("gated_delta", settings), language_shape(7, 2), 30));
+        expect_language_gradients(language_options_of("softmax", settings), language_shape(), 20));
+    ASSERT_NO_FATAL_FAILURE(
+        expect_language_gradients(language_options_of("gated_delta", settings), language_shape(7, 2), 30));
   }
 }
 
@@ -117,15 +58,15 @@ TEST(Language, AnswersThatAreNoTokensHaveAHeadOfTheirOwn) {
   const ModelShape shape = language_shape(6, 3, 4);
   const Options options = language_options_of("softmax", {}, shape.vocabulary());
   EXPECT_FALSE(options.get_bool("model.tied_head"));
-  ASSERT_NO_FATAL_FAILURE(check_gradients(options, shape, 20));
+  ASSERT_NO_FATAL_FAILURE(expect_language_gradients(options, shape, 20));
 }
 
 TEST(Language, EveryKindOfBlockTrainsAsIfAlone) {
   for (const auto& [name, settings] : block_kinds()) {
     SCOPED_TRACE(name);
     const Options options = language_options_of("delta", settings);
-    ASSERT_NO_FATAL_FAILURE(check_pack(options, language_shape(), 1));
-    ASSERT_NO_FATAL_FAILURE(check_pack(options, language_shape(9, 4, 0, 3), 2));
+    ASSERT_NO_FATAL_FAILURE(expect_language_pack(options, language_shape(), 1));
+    ASSERT_NO_FATAL_FAILURE(expect_language_pack(options, language_shape(9, 4, 0, 3), 2));
   }
 }
 

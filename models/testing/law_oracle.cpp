@@ -7,15 +7,14 @@
 namespace crosstalk::checks {
 
 rules::plain::Evaluator evaluated_law(const Memory& memory, const Options& options, double eps, bool given,
-                                      const rules::plain::Sizes& sizes, const rules::plain::Given& numbers,
-                                      std::optional<int> used) {
+                                      const rules::plain::Sizes& sizes, const rules::plain::Given& numbers) {
   rules::TextPlace place;
   place.keys = place.d = sizes.K, place.values = sizes.V, place.eps = eps, place.learned = !given;
   if (options.has("model.heads")) place.heads = static_cast<double>(options.get_int("model.heads"));
   place.width = place.heads * sizes.K;
   if (options.has("memory.scale")) place.scale = options.get_double("memory.scale");
   const rules::OwnText text = rules::own_text(memory, options, place);
-  rules::plain::Own own{.options = text.memory.options, .used = used, .given = given};
+  rules::plain::Own own{.options = text.memory.options, .given = given};
   for (const rules::NamedNumber& one : text.numbers) own.numbers[one.name] = one.value;
   own.numbers["head"] = numbers.count("head") != 0 ? numbers.at("head")[0] : 0;
   const auto keys = numbers.find("k");
@@ -59,8 +58,7 @@ Matrix read_by_law(const Memory& memory, const Sequence& s) {
   Options options = s.options;
   if (divides_reads(s) || !s.given("read_norm"))
     options.set("memory.read_norm", std::string(divides_reads(s) ? "attention" : "none"));
-  rules::plain::Evaluator law =
-      evaluated_law(memory, options, read_eps(s), true, {s.T, s.K, s.V}, numbers, s.used);
+  rules::plain::Evaluator law = evaluated_law(memory, options, read_eps(s), true, {s.T, s.K, s.V}, numbers);
   const auto rows_of = [&](const std::vector<int>& places, int columns) {
     Matrix rows;
     for (std::size_t i = 0; i < places.size(); ++i) {
@@ -75,12 +73,11 @@ Matrix read_by_law(const Memory& memory, const Sequence& s) {
   if (s.witness != nullptr) {  // with some options a memory has no z, or one that it has not at its defaults
     for (const rules::LawState& one : rules::given_law(memory, options).states)
       if (!one.shape.number() || rules::hands_on(memory, one))
-        s.keeps(rows_of(law.states.at(one.name).x, law.states.at(one.name).columns));
+        s.witness->floats += std::ssize(law.states.at(one.name).x);
   }
-  s.near(law.tape.kink);
   Matrix read = rows_of(law.read, s.V);
-  for (std::size_t t = 0; t < read.size() && s.text("read_norm") == "layernorm"; ++t)
-    read[t] = layer_norm(read[t], s.used.value_or(static_cast<int>(t)) == static_cast<int>(t) ? &s : nullptr);
+  if (s.text("read_norm") == "layernorm")
+    for (Vector& row : read) row = layer_norm(row);
   return read;
 }
 

@@ -9,8 +9,7 @@ namespace crosstalk::checks {
 
 /// The law of a memory at these options, with inputs that are given, or made of weights by name.
 rules::plain::Evaluator evaluated_law(const Memory& memory, const Options& options, double eps, bool given,
-                                      const rules::plain::Sizes& sizes, const rules::plain::Given& numbers,
-                                      std::optional<int> used = {});
+                                      const rules::plain::Sizes& sizes, const rules::plain::Given& numbers);
 /// States at the end of what read_by_law() evaluated last.
 inline std::map<std::string, Vector> law_states;
 /// What the law reads at every token.

@@ -1,4 +1,4 @@
-// What NAME_test.cpp of a memory takes: sequences, its oracle and reads, the laws that it states and how gates start.
+// What NAME_test.cpp of a memory takes: sequences, reads, and how gates start.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "models/testing/gate_laws.h"

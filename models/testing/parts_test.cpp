@@ -40,10 +40,7 @@ Example example_for(const Options& options, const ModelShape& shape, std::uint64
   RandomStream random(seed, RandomDomain::task_train, 7);
   return {layout.random_parameters(seed),
           random_batch(random, shape.B, shape.sequence, shape.keys, shape.values),
-          {},
-          static_cast<std::int32_t>(seed),
-          1,
-          1};
+          static_cast<std::int32_t>(seed), 1, 1};
 }
 
 class MemoryParts : public ::testing::TestWithParam<std::string> {};
@@ -117,20 +114,6 @@ Vector read_all(ModelRun<double>& run) {
 
 const ModelShape kShape{kKeys, kValues, false, kB, {kT, 2, 3}};
 
-TEST(ShortConvLaw, ItsOwnWeightAloneIsTheMemoryWithoutIt) {
-  for (const char* memory : {"softmax", "delta", "delta_product"}) {
-    const Options plain = with_parts(memory, {}), conv = with_parts(memory, {{"short_conv", "k"}});
-    const Example example = example_for(plain, kShape, 3);
-    ModelRun<double> a(plain, kShape, 1, false), b(conv, kShape, 1, false);
-    give(a, 0, example), give(b, 0, example);
-    Vector w(static_cast<std::size_t>(b.parameter("short_conv.k").size()), 0);
-    for (std::size_t i = 3; i < w.size(); i += 4) w[i] = 1;
-    b.set_parameter(0, "short_conv.k", w);
-    const Vector want = read_all(a);
-    EXPECT_TRUE(close(memory, read_all(b).data(), want.data(), static_cast<std::int64_t>(want.size()), 0));
-  }
-}
-
 // A weight on the token before: every association is found by the key of the one before it.
 TEST(ShortConvLaw, AWeightOnTheTokenBeforeShiftsTheKeys) {
   for (const bool shift : {false, true}) {  // token_shift with mu = 1 does the same
@@ -159,70 +142,6 @@ TEST(ShortConvLaw, AWeightOnTheTokenBeforeShiftsTheKeys) {
     }
     const Vector want = read_all(a);
     EXPECT_TRUE(close("y", read_all(b).data(), want.data(), static_cast<std::int64_t>(want.size()), 1e-13));
-  }
-}
-
-TEST(OutNormLaw, RowsHaveTheLengthThatTheNormSays) {
-  const Options rms = with_parts("delta", {{"out_norm", "rms"}}),
-                layer = with_parts("delta", {{"out_norm", "layer"}});
-  for (const Options& options : {rms, layer}) {
-    ModelRun<double> run(options, kShape, 1, false);
-    Example example = example_for(options, kShape, 6);
-    for (auto& [name, values] : example.parameters) {  // reads far above eps
-      if (name.find("projection") != name.npos)
-        for (double& x : values) x *= 3;
-    }
-    give(run, 0, example);
-    run.set_parameter(0, "out_norm.gain", Vector(kValues, 2));
-    if (options.get_string("model.out_norm") == "layer")
-      run.set_parameter(0, "out_norm.bias", Vector(kValues, 0.5));
-    run.forward();
-    int checked = 0;
-    for (int b = 0; b < kB; ++b) {
-      for (int i = 0; i < 3; ++i) {
-        if (example.batch.position_at(b, i) == 0) continue;
-        const double* y = run.y(0, b, i);
-        double mean = 0, square = 0;
-        for (int v = 0; v < kValues; ++v) mean += y[v] / kValues, square += y[v] * y[v] / kValues;
-        if (options.get_string("model.out_norm") == "rms") {
-          EXPECT_NEAR(square, 4, 0.05);
-        } else {
-          EXPECT_NEAR(mean, 0.5, 1e-12);
-        }
-        ++checked;
-      }
-    }
-    EXPECT_GT(checked, 2);
-  }
-}
-
-// Group norm is the layer norm of every head alone: with one head they are the same.
-TEST(OutNormLaw, OfOneHeadGroupIsLayer) {
-  const Options layer = with_parts("delta", {{"out_norm", "layer"}}),
-                group = with_parts("delta", {{"out_norm", "group"}});
-  const Example example = example_for(layer, kShape, 7);
-  ModelRun<double> a(layer, kShape, 1, false), b(group, kShape, 1, false);
-  give(a, 0, example), give(b, 0, example);
-  const Vector want = read_all(a);
-  EXPECT_TRUE(close("y", read_all(b).data(), want.data(), static_cast<std::int64_t>(want.size()), 0));
-  const Options two_layer = with_parts("delta", {{"out_norm", "layer"}}, 2),
-                two_group = with_parts("delta", {{"out_norm", "group"}}, 2);
-  const Example two = example_for(two_layer, kShape, 7);
-  ModelRun<double> c(two_layer, kShape, 1, false), d(two_group, kShape, 1, false);
-  give(c, 0, two), give(d, 0, two);
-  EXPECT_NE(read_all(c), read_all(d));
-}
-
-TEST(OutGateLaw, WithoutWeightsASigmoidHalvesAndASiluReadsNothing) {
-  for (const char* gate : {"sigmoid", "silu"}) {
-    const Options plain = with_parts("softmax", {}), gated = with_parts("softmax", {{"out_gate", gate}});
-    const Example example = example_for(plain, kShape, 8);
-    ModelRun<double> a(plain, kShape, 1, false), b(gated, kShape, 1, false);
-    b.zero_parameters(0);
-    give(a, 0, example), give(b, 0, example);
-    Vector want = read_all(a);
-    for (double& x : want) x *= std::string(gate) == "sigmoid" ? 0.5 : 0;
-    EXPECT_TRUE(close(gate, read_all(b).data(), want.data(), static_cast<std::int64_t>(want.size()), 1e-14));
   }
 }
 

@@ -1,8 +1,10 @@
 // The layers of authors (Memory::published), over the registry: every key is an option, every value allowed, the layer
-// builds, and has as many parameters as its source counts.
+// builds, and has as many parameters as its source counts. What those that python/tests/published transcribes compute and how they start
+// is held there.
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <set>
 
 #include "models/mixers/language_options.h"
@@ -73,18 +75,6 @@ TEST_P(Published, HasRightGradients) {
 
 INSTANTIATE_TEST_SUITE_P(Registry, Published, every_memory(), memory_name);
 
-// The layers of Zoology's standard mixture, of width 64 and 2 heads (there 25,926: with a D that nothing
-// reads).
-TEST(PublishedLayer, LayersOfTheStandardMixtureHaveTheirParameters) {
-  std::string names;
-  const auto count = [&](const char* name, const Settings& more = {}) {
-    return parameters_of(published_options(*find_memory(name), more), names);
-  };
-  EXPECT_EQ(count("deltanet"), 17312);
-  EXPECT_EQ(count("gated_delta", {{"model.out_gate", "none"}}), 25924);
-  EXPECT_EQ(count("gla"), 17984);
-}
-
 // Sources divide queries by sqrt(K) before a norm with eps 1e-5 (fla: the default scale of its kernels), or say another eps. Of
 // width 64 and 2 heads.
 TEST(PublishedLayer, EpsOfTheNormIsThatOfTheSource) {
@@ -132,6 +122,10 @@ TEST(PublishedLayer, EpsOfTheNormCanBeSaidAndIsThatOfEachEntry) {
 TEST(PublishedLayer, OtherSizesAndFormsHaveTheirParameters) {
   std::string names;
   const auto whole = [](std::int64_t n) { return OptionValue(n); };
+  // The layer of Zoology's standard mixture (there 25,926: with a D that nothing reads).
+  EXPECT_EQ(
+      parameters_of(published_options(*find_memory("gated_delta"), {{"model.out_gate", "none"}}), names),
+      25924);
   // FoX in the layer of LLaMA: no shift, no norms, no gate.
   EXPECT_EQ(parameters_of(published_options(*find_memory("fox"), {{"model.token_shift", "none"},
                                                                   {"model.token_shift_law", "channel"},
@@ -152,47 +146,6 @@ TEST(PublishedLayer, OtherSizesAndFormsHaveTheirParameters) {
                           names = ""),
             45532)
       << names;
-}
-
-/// RWKV-7 as its authors run it, in two layers; value_residual of the second one open (share near 1) or shut (near 0).
-double loss_of_rwkv7(bool residual, double bias, std::vector<double>& of_second_values) {
-  Settings two = {{"model.layers", 2}, {"model.width", 8}, {"model.value_residual", residual}};
-  ModelRun<double> run(published_options(*find_memory("rwkv7"), two), language_shape(5, 2, 0, 1), 1, true);
-  give_example(run, 0, 11);
-  auto& block = run.model.parameters();
-  for (int i = 0; i < block.count(); ++i) {
-    if (!block.name(i).starts_with("layers.1.value_residual")) continue;
-    const Tensor<double> p = block.value(i);
-    std::fill(p.at(0), p.at(0) + p.size(), block.name(i).ends_with("bias") ? bias : 0.0);
-  }
-  run.forward();
-  run.backward();
-  for (int i = 0; i < block.count(); ++i)
-    if (block.name(i) == "layers.1.value.weight")
-      of_second_values.assign(block.gradient(i).at(0), block.gradient(i).at(0) + block.gradient(i).size());
-  return run.loss(0);
-}
-
-TEST(PublishedLayer, ValuesOfALaterLayerOfRwkv7AreMixedWithThoseOfTheFirst) {
-  std::vector<double> without, shut, open;
-  const double alone = loss_of_rwkv7(false, 0, without);
-  ASSERT_FALSE(without.empty());
-  EXPECT_NE(alone, loss_of_rwkv7(true, 800, open));
-  for (const double gradient : open) EXPECT_EQ(gradient, 0) << "only the first layer's values are read";
-  loss_of_rwkv7(true, -800, shut);
-  EXPECT_GT(std::abs(shut[0]), 0);
-  // The second layer has W1 [32,64], W2 [64,32] and a bias more than the first.
-  ModelRun<float> run(published_options(*find_memory("rwkv7"), {{"model.layers", 2}}),
-                      {0, kTokens, false, 1, {8, 1, 3}, kTokens}, 1, true);
-  std::int64_t more = 0;
-  auto& block = run.model.parameters();
-  for (int i = 0; i < block.count(); ++i) {
-    const std::string& name = block.name(i);
-    if (name.starts_with("layers.1.")) more += block.value(i).size();
-    if (name.starts_with("layers.0.")) more -= block.value(i).size();
-    EXPECT_FALSE(name.starts_with("layers.0.value_residual")) << name;
-  }
-  EXPECT_EQ(more, 64 * 32 + 32 * 64 + 64);
 }
 
 // Ranks of its low-rank maps at other widths, heads of 64 (fla-org/flash-linear-attention fla/layers/rwkv7.py): decays and rates 2.5
@@ -223,57 +176,6 @@ TEST(PublishedLayer, ValueResidualHasRightGradients) {
   ASSERT_NO_FATAL_FAILURE(expect_gradients(run, 1));
 }
 
-// As fla-org/flash-linear-attention starts them: the output at 0, queries, keys and values orthogonal, keys at a tenth of the others,
-// inner maps of gates at 0, gains of the norm by the layer's depth, b a ramp around 0.73.
-TEST(PublishedLayer, Rwkv7StartsAsItsSource) {
-  const Settings two = {{"model.layers", 2}};
-  ModelRun<double> run(published_options(*find_memory("rwkv7"), two),
-                       {0, kTokens, false, 1, {8, 1, 3}, kTokens}, 1, true);
-  run.model.initialise(0, 5);
-  const auto largest = [&](const char* name) {
-    const Tensor<double> p = run.parameter(name);
-    double most = 0;
-    for (std::int64_t i = 0; i < p.size(); ++i) most = std::max(most, std::abs(p.at(0)[i]));
-    return most;
-  };
-  EXPECT_EQ(largest("layers.0.output.weight"), 0);
-  EXPECT_EQ(largest("layers.1.output.weight"), 0);
-  // W W^T of a square projection is the identity times the square of its gain; of an outer map of low rank, W^T W.
-  const auto expect_orthogonal = [&](const std::string& name, double gain) {
-    SCOPED_TRACE(name);
-    const Tensor<double> p = run.parameter(name);
-    const int rows = p.dim(0), columns = p.dim(1), few = std::min(rows, columns),
-              many = std::max(rows, columns);
-    const auto number = [&](int vector, int i) {
-      return p.at(0)[rows <= columns ? vector * columns + i : i * columns + vector];
-    };
-    for (int a = 0; a < few; ++a)
-      for (int b = 0; b <= a; ++b) {
-        double product = 0;
-        for (int i = 0; i < many; ++i) product += number(a, i) * number(b, i);
-        ASSERT_NEAR(product, a == b ? gain * gain : 0, 1e-13) << a << " " << b;
-      }
-  };
-  for (const char* layer : {"layers.0.", "layers.1."}) {
-    const std::string of = layer;
-    expect_orthogonal(of + "query.weight", 1);
-    expect_orthogonal(of + "key.weight", 0.1);
-    expect_orthogonal(of + "value.weight", 1);
-    expect_orthogonal(of + "decay.up.weight", 0.1);
-    expect_orthogonal(of + "out_gate.up.weight", 0.1);
-    EXPECT_EQ(largest((of + "decay.down.weight").c_str()), 0);
-    EXPECT_EQ(largest((of + "out_gate.down.weight").c_str()), 0);
-  }
-  expect_orthogonal("layers.1.value_residual.up.weight", 0.1);
-  EXPECT_NEAR(run.parameter("layers.0.out_norm.gain").at(0)[5], std::pow(0.5, 0.7), 1e-12);
-  EXPECT_EQ(run.parameter("layers.1.out_norm.gain").at(0)[5], 1);
-  EXPECT_NE(run.parameter("layers.0.query.weight").at(0)[0], run.parameter("layers.1.query.weight").at(0)[0]);
-  const Tensor<double> b = run.parameter("layers.1.value_residual.up.bias");
-  ASSERT_EQ(b.size(), 64);
-  EXPECT_NEAR(b.at(0)[0], 0.93, 1e-12);
-  EXPECT_NEAR(b.at(0)[63], 0.53, 1e-12);
-}
-
 TEST(PublishedLayer, AnEntryOfTheStackIsWrittenOutWithItsAuthorsSettings) {
   const Memory& delta = *find_memory("deltanet");
   const Options options =
@@ -286,6 +188,33 @@ TEST(PublishedLayer, AnEntryOfTheStackIsWrittenOutWithItsAuthorsSettings) {
   const std::vector<LanguageLayer> layers = language_layers(options);
   EXPECT_EQ(layers[0].options.get_string("model.short_conv"), "none");
   EXPECT_EQ(layers[1].options.get_string("model.short_conv"), "qkv");
+}
+
+TEST(PublishedLayer, WithoutItsConvolutionNothingSaysHowItStarts) {
+  const Memory& delta = *find_memory("deltanet");
+  Options options = published_options(delta, {{"model.short_conv", "none"}});
+  publish(options, delta, {"model.short_conv"});
+  EXPECT_EQ(options.get_string("model.short_conv_start"), "uniform");
+  EXPECT_NO_THROW(resolve_parts(options));
+}
+
+TEST(PublishedLayer, EveryDifferenceHasAConsequence) {
+  for (const Memory& kind : all_memories())
+    for (const Difference& one : kind.published.lacks) {
+      EXPECT_FALSE(one.what.empty() || one.consequence.empty()) << kind.name;
+      for (const std::string* text : {&one.what, &one.consequence})
+        EXPECT_FALSE(text->ends_with('.')) << kind.name << ": sentences end where they are printed";
+    }
+}
+
+// The bias of sLSTM's exponential gate in the last of two layers: 5 - 12 x^1.6 over a head's channels (there by block).
+TEST(PublishedLayer, BiasesOfSlstmDependOnTheLayer) {
+  ModelRun<double> run(published_options(*find_memory("slstm"), {{"model.layers", 2}}),
+                       {0, kTokens, false, 1, {8, 1, 3}, kTokens}, 1, true);
+  run.model.initialise(0, 5);
+  const double x = 5.0 / 31;
+  EXPECT_NEAR(run.parameter("layers.0.input_gate.bias").at(0)[5], 5 - 12 * std::pow(x, 0.3), 1e-12);
+  EXPECT_NEAR(run.parameter("layers.1.input_gate.bias").at(0)[5], 5 - 12 * std::pow(x, 1.6), 1e-12);
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // Input and output of an oracle of a memory: one sequence of one head in double, token after token.
 //
-// An oracle is the paper's recurrence written as plainly as C++ allows, with an explicit state. It knows nothing of engines, models
-// or forms, and is found by the memory's name: that of the memory's test file, else its law worked out number by number (law_oracle.cpp).
+// An oracle is the law of the memory worked out number by number (law_oracle.cpp), or what its test file registers, as plainly as C++
+// allows, with an explicit state. It knows nothing of engines, models or forms. Memories without either are held by golden_test.cpp.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <algorithm>
@@ -26,11 +26,7 @@ using Matrix = std::vector<Vector>;  ///< rows
 
 /// Facts of a recurrence for a test beside its reads.
 struct Witness {
-  double margin = std::numeric_limits<double>::infinity();  ///< smallest distance from a kink or a pole
-  double peak = 1;          ///< largest number of the state and of what is read
   std::int64_t floats = 0;  ///< of the state at the end
-
-  void near(double distance) { margin = std::min(margin, std::abs(distance)); }
 };
 
 /// One sequence of one head. Rows are tokens (with several writes a token, k, v and what belongs to a write
@@ -39,22 +35,9 @@ struct Sequence {
   int T = 0, K = 0, V = 0;
   const Options& options;  ///< keys "memory.NAME"
   Matrix q = {}, k = {}, v = {};
-  std::optional<int> used = {};  ///< the token whose read is used; absent: all are
   std::map<std::string, Matrix> in =
       {};  ///< gates as the equations use them: a row a token, or one row for the head
   Witness* witness = nullptr;
-
-  /// Oracles tell how far they are from a kink or a pole, and the state at the end.
-  void near(double distance) const {
-    if (witness != nullptr) witness->near(distance);
-  }
-  void keeps(const Matrix& state) const {
-    if (witness == nullptr) return;
-    for (const Vector& row : state) {
-      witness->floats += static_cast<std::int64_t>(row.size());
-      for (const double x : row) witness->peak = std::max(witness->peak, std::abs(x));
-    }
-  }
 
   bool has(const std::string& name) const { return in.count(name) != 0; }
   const Matrix& input(const std::string& name) const {
@@ -153,11 +136,6 @@ inline Matrix times(double factor, Matrix s) {
   for (Vector& row : s) row = scaled(factor, std::move(row));
   return s;
 }
-/// S Diag(d)
-inline Matrix times_diagonal(Matrix s, const Vector& d) {
-  for (Vector& row : s) row = elementwise(std::move(row), d);
-  return s;
-}
 /// S + factor v k^T
 inline Matrix plus_outer(Matrix s, double factor, const Vector& v, const Vector& k) {
   if (s.size() != v.size()) throw std::logic_error("plus_outer: sizes differ");
@@ -193,24 +171,12 @@ inline bool divides_reads(const Sequence& s) {
 inline double read_eps(const Sequence& s) {
   return s.real("eps", s.text("read_norm") == "attention" ? 1e-6 : 0);
 }
-inline Vector layer_norm(Vector x, const Sequence* s = nullptr) {
+inline Vector layer_norm(Vector x) {
   double mean = 0, variance = 0;
   for (double e : x) mean += e / static_cast<double>(x.size());
   for (double e : x) variance += (e - mean) * (e - mean) / static_cast<double>(x.size());
-  if (s != nullptr) s->near(std::sqrt(variance));
   for (double& e : x) e = (e - mean) / std::sqrt(variance + 1e-5);
   return x;
-}
-/// The read o = S q of token t after what `denominator` and `read_norm` say; z_q = z.q is looked at by the first alone.
-/// Only poles of reads that are used count.
-inline Vector normalised_read(const Sequence& s, Vector o, double z_q, int t) {
-  const bool used = s.used.value_or(t) == t;
-  if (divides_reads(s)) {
-    if (used) s.near(z_q);
-    return scaled(1 / (z_q + read_eps(s)), std::move(o));
-  }
-  if (s.text("read_norm") != "layernorm") return o;
-  return layer_norm(std::move(o), used ? &s : nullptr);
 }
 
 }  // namespace crosstalk::checks

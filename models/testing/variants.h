@@ -41,7 +41,7 @@ inline Options resolved(const Memory& kind, Options options) {
   return options;
 }
 
-/// Maps that models/testing/retrieval_oracle.h knows, varied with everything else. The others have oracles of their own
+/// Maps of 2021, varied with everything else. The others have oracles of their own
 /// (kernels/feature_map/maps/NAME_test.cpp), and one memory takes each of them here.
 inline const std::vector<OptionValue>& maps_of_2021() {
   static const std::vector<OptionValue> maps = {"identity", "elu1", "relu", "tanh", "dpfp", "favor"};
@@ -169,20 +169,10 @@ inline auto every_memory() {
   for (const Memory& kind : all_memories()) names.push_back(kind.name);
   return ::testing::ValuesIn(names);
 }
-/// Those of 2021, which models/testing/retrieval_oracle.h knows with their normalisations.
+/// Those of 2021, whose maps and normalisations are tried in every combination.
 inline bool of_2021(const std::string& name) {
   return name == "softmax" || name == "linear_attention" || name == "delta" || name == "peng_gate" ||
          name == "fwm";
-}
-/// Tells whether models/testing/retrieval_oracle.h knows all of a setting.
-inline bool oracle_knows(const Options& options) {
-  if (!of_2021(options.get_string("memory.name"))) return false;
-  const auto& maps = maps_of_2021();
-  return !options.has("memory.feature_map") ||
-         std::count(maps.begin(), maps.end(), options.at("memory.feature_map")) > 0;
-}
-inline auto every_memory_of_2021() {
-  return ::testing::Values("softmax", "linear_attention", "delta", "peng_gate", "fwm");
 }
 inline std::string memory_name(const ::testing::TestParamInfo<std::string>& info) { return info.param; }
 
