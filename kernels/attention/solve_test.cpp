@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/attention/solve.h"
 
+#include "kernels/attention/attend.h"
 #include "kernels/testing/op_fields.h"
 
 namespace crosstalk::checks::solve_test {
