@@ -55,7 +55,10 @@ ROOMS = {
     "experiments/inspect": ["experiments/training"],
     "experiments/common": ["experiments/training"],
     "experiments/sharing": ["experiments/common", "experiments/training"],
-    "experiments/program": ["experiments/common", "experiments/inspect", "experiments/sharing", "experiments/training"],
+    "experiments/search": ["experiments/training"],
+    "experiments/program": [
+        "experiments/common", "experiments/inspect", "experiments/search", "experiments/sharing", "experiments/training",
+    ],
 }
 EVERYWHERE = ["kernels/base", "experiments/study"]
 IN_TESTS = re.compile(r"_test\.cpp$|_fixture\.|^kernels/testing/|_case\.h$")

@@ -126,7 +126,7 @@ ComposedFigure compose_figure(const std::string& name, const LabelledRecords& ro
   const Figure& figure = find_figure(name);
   const bool of_state = options.x == "state_bytes" || options.x == "state_size";
   if (!options.x.empty() && name != "accuracy" && name != "difference" &&
-      !(of_state && name == "capacity-vs-state"))
+      !(of_state && name == "capacity-vs-state") && !(options.x == "state_size" && name == "front"))
     throw std::invalid_argument(fmt::format(
         "--x {}: {} has a fixed x; the figures accuracy and difference have a choice, for losses too (--metric eval_loss){}",
         options.x, name, of_state ? ", and capacity-vs-state draws capacities against it" : ""));

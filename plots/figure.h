@@ -62,6 +62,8 @@ struct FigureOptions {
   std::function<std::optional<double>(const Record&, const std::string& metric)> evaluated_floor = {};
   /// What a key of a record is where its study does not say it; nothing for keys that have no such value.
   std::function<std::optional<std::string>(const Record&, const std::string& key)> default_of = {};
+  /// Operations a token of a record's memory; nothing where its law is not text.
+  std::function<std::optional<double>(const Record&)> operations_of = {};
   AnswersOf answers =
       {};  ///< by which it is told how far chance reaches; without it a margin does (chance.h)
   std::string label = "";     ///< of a LaTeX table; empty = "tab:" and its name

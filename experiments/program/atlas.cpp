@@ -81,7 +81,7 @@ int run_atlas(const Arguments& arguments, Console& console) {
   input.mine = add_mine(rows, arguments, console);
   input.title = arguments.get("title", rows.title.empty() ? "Atlas of memories" : rows.title);
   for (const TaskKind& task : task_kinds()) input.tasks[task.name] = task.summary;
-  for (const Memory& memory : all_memories()) input.families[memory.name] = title_of(memory.family);
+  input.families = options.memories.families;
   input.study_path = fmt::format("{}.toml", rows.rows.begin()->second.study);
   for (const std::string& name : arguments.positional)
     if (fs::path(name).extension() == ".toml") {

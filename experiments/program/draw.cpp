@@ -16,6 +16,9 @@
 #include "experiments/training/memory_facts.h"
 #include "kernels/base/text/names.h"
 #include "kernels/base/text/options.h"
+#include "models/rules/memory_law.h"
+#include "models/rules/report.h"
+#include "models/rules/rule_memory.h"
 #include "results/csv.h"
 #include "results/store/files.h"
 #include "results/store/store.h"
@@ -24,6 +27,22 @@ namespace crosstalk::program {
 namespace {
 
 namespace fs = std::filesystem;
+
+/// Operations a token of the memory's law, with the state and before; nothing where it has none as text.
+std::optional<double> operations_of(const Record& record) {
+  const auto number = [&](const char* key) { return config_number(record, key).value_or(0); };
+  const bool language = config_text(record, "model.name") == "language";
+  const double K = record.d_dot > 0 ? static_cast<double>(record.d_dot) : number("model.d_key"),
+               V = language ? number("model.d_value") / std::max(1.0, number("model.heads"))
+                            : number("task.values");
+  const auto text = config_text(record, "memory.law");
+  const Memory* memory = find_memory(config_text(record, "memory.name").value_or(""));
+  if (K <= 0 || V <= 0 || memory == nullptr) return std::nullopt;
+  if (text && !text->empty())
+    return rules::operations_of(*rules::rule_of(*text, rules::numbers_of({})).law, K, V);
+  if (memory->law.empty()) return std::nullopt;
+  return rules::operations_of(*rules::study_law(*memory, {}), K, V);
+}
 
 /// --out without the extension that people tend to give.
 fs::path base_of(const std::string& out) {
@@ -111,6 +130,7 @@ FigureOptions figure_options(const Arguments& arguments, const std::string& figu
   options.width = width_of(arguments, options.venue);
   options.footnote = arguments.get("footnote", "on") == "on";
   options.evaluated_floor = evaluated_sum_rule_floor;
+  options.operations_of = operations_of;
   options.answers = evaluated_answers();
   if (arguments.has("published")) {
     const std::string path = arguments.get("published");

@@ -56,18 +56,23 @@ Study parse_study(const Schema& schema, const std::string& text, const std::stri
   } catch (const TomlError& error) {
     blame.fail(error.at, error.what());
   }
+  Study study = study_of_tree(schema, root, blame, options.max_runs);
+  study.text = text;
+  return study;
+}
+
+Study study_of_tree(const Schema& schema, const TomlNode& root, const Blame& blame, std::int64_t max_runs) {
   StudyFile file = read_study_file(schema, root, blame);
   blame.settle();
   const std::string narrower = conditions_instead(file, blame.sets);
   Study study;
   study.name = file.name;
   study.title = file.title;
-  study.text = text;
   try {
     apply_sets(schema, blame, file);
     blame.settle();
     check_keys_apply(schema, blame, file);
-    expand(schema, blame, file, options.max_runs, study);
+    expand(schema, blame, file, max_runs, study);
   } catch (const ConfigError& error) {
     if (narrower.empty()) throw;
     throw ConfigError(error.what() + narrower);

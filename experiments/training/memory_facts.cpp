@@ -31,6 +31,7 @@ const MemoryFacts& memory_facts() {
     all.is_bounded_law = is_bounded_law;
     for (const Memory& memory : all_memories()) {
       if (memory.bounded_by_rank) all.bounded_by_rank.insert(memory.name);
+      all.families[memory.name] = title_of(memory.family);
       if (memory.order_free) all.order_free.insert(memory.name);
     }
     return all;

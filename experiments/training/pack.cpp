@@ -259,9 +259,13 @@ class Pack {
         const std::int64_t every = one.run->keep_every;
         if (every > 0 && one.steps / every > (one.steps - chunk) / every)
           client_.keep_weights(fmt::format("{}@{}", one.run->id, one.steps), npz_of(r));
-        if (last_stage_ || !one.leaves_stage(stages_.size())) continue;
-        promote(r);
-        left.push_back(r);
+        if (!last_stage_ && one.leaves_stage(stages_.size())) {
+          promote(r);
+          left.push_back(r);
+        } else if (client_.rests(*one.run, one.steps)) {
+          client_.save_state(one.run->id, to_bytes(saved(r)));
+          left.push_back(r);
+        }
       }
     }
     finish(ended);

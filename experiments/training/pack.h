@@ -59,10 +59,6 @@ struct StatePlace {
 StatePlace place_of_state(const std::string& state);
 inline std::int64_t steps_of_state(const std::string& state) { return place_of_state(state).steps; }
 
-/// The task that a configuration names.
-using TaskMaker = std::function<std::unique_ptr<Task>(const Options& config)>;
-std::unique_ptr<Task> registered_task(const Options& config);
-
 /// Trains `runs` (equal pack keys); a slot whose run has ended takes the next in phase (evaluation_schedule.h). Runs of a
 /// curriculum that are promoted go on together when all have left their stage. Returns false if it was stopped. Throws
 /// OutOfMemory when memory does not suffice, MisfitState for a state that is not of this model.

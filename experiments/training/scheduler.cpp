@@ -287,8 +287,8 @@ class Scheduler {
     // The rest of the work, once the memory is free again.
     std::function<void(const Admission::Place&)> then;
     try {
-      if (!train_pack(study_, pack, {slots, options_.device, queued.priority, threads, side_by_side},
-                      client)) {
+      if (!train_pack(study_, pack, {slots, options_.device, queued.priority, threads, side_by_side}, client,
+                      options_.make_task ? options_.make_task : registered_task)) {
         const std::lock_guard lock(queue_.mutex);
         queue_.interrupted = true;
       }
@@ -422,6 +422,7 @@ class Scheduler {
     bool stopped() const override { return all_.stopped(); }
     bool claim(const std::string& id) override { return client_.claim(id); }
     std::int64_t solved_at(const std::string& race) override { return client_.solved_at(race); }
+    bool rests(const Run& run, std::int64_t steps) override { return client_.rests(run, steps); }
     void save_state(const std::string& id, const std::string& state) override {
       all_.report([&] { client_.save_state(id, state); });
     }

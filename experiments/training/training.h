@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <set>
 #include <string>
 #include <vector>
@@ -25,13 +27,19 @@ void resolve_training(Options& options);
 /// together; replicas of one pack; runs that a slot of a pack trains one after the other, at most.
 inline constexpr int default_streams = 32, default_replicas = 64, refills = 8;
 
+class Task;
+/// The task that a configuration names.
+using TaskMaker = std::function<std::unique_ptr<Task>(const Options& config)>;
+std::unique_ptr<Task> registered_task(const Options& config);
+
 struct TrainingOptions {
   int threads = 0;  ///< CPU: 0 = all cores that this process may use
   int pack = 0;     ///< replicas a pack at most; 0 = chosen by the scheduler
   Device device = Device::cpu;
-  int cuda_device = 0;    ///< which of cuda_device_count()
-  int concurrency = 0;    ///< CUDA: packs at a time, each on its own stream; 0 = chosen by the scheduler
-  double look_again = 5;  ///< seconds between looks for more runs while packs wait; 0: before every pack
+  int cuda_device = 0;       ///< which of cuda_device_count()
+  int concurrency = 0;       ///< CUDA: packs at a time, each on its own stream; 0 = chosen by the scheduler
+  double look_again = 5;     ///< seconds between looks for more runs while packs wait; 0: before every pack
+  TaskMaker make_task = {};  ///< empty: registered_task
 };
 
 /// Packs that train_runs trains side by side, at most.
@@ -64,6 +72,9 @@ class TrainingClient {
   virtual bool claim(const std::string& /*id*/) { return true; }
   /// The step at which a sibling of the race (race_of) was solved, of all records so far; asked when its runs are claimed.
   virtual std::int64_t solved_at(const std::string& /*race*/) { return kNeverSolved; }
+  /// At an evaluation that does not end a run: whether it rests there. Its state is saved, it is left without a report, and goes
+  /// on from there, bit for bit, when it is trained again.
+  virtual bool rests(const Run& /*run*/, std::int64_t /*steps*/) { return false; }
   /// More runs, none of those that are `here`; by one thread at a time. `idle`: fewer packs train than could side by side,
   /// and any free run will do. Else others wait, and only runs that another process had begun and left are due (it was
   /// killed, say): they take their place among those that wait, the longest first.
@@ -91,7 +102,7 @@ class TrainingClient {
   virtual void finished(Record&&) = 0;  ///< done, diverged or failed
 };
 
-/// Trains `runs` (any mix of shapes), and the client's more_runs(). Returns true if all claimed runs ended, false if it was
+/// Trains `runs` (any mix of shapes), and the client's more_runs(). Returns true if all claimed runs ended or rest, false if it was
 /// stopped. Equal runs give equal records whatever the pack, the order and the number of threads.
 bool train_runs(const std::string& study, const std::vector<const Run*>& runs, const TrainingOptions& options,
                 TrainingClient& client);

@@ -21,6 +21,7 @@ enum class RandomDomain : std::uint32_t {
   initialisation = 16,
   feature_map = 32,
   dropout = 48,
+  candidate = 64,  ///< of a search over laws
 };
 
 /// A stream of 32-bit words. Key = seed (64 bit); counter = (block, domain, a, b), where a and b are the

@@ -1,4 +1,8 @@
-// Values of the token before: y_t = x_{t-1}, y_0 = start, or 0.
+// Values of tokens before.
+//
+//   delay   y_t = x_{t-1}, y_0 = start, or 0
+//   recent  the last `tokens` of start and, behind it, x; 0 before the first of them
+//
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <stdexcept>
@@ -47,5 +51,54 @@ struct Delay {
   }
 };
 CROSSTALK_SWEPT(Delay)
+
+template <class Real>
+struct Recent {
+  int tokens = 0;
+  In<Real> x;      ///< [R,B,T,H,N]
+  In<Real> start;  ///< [R,B,S,H,N]; absent: S = 0
+  Out<Real> y;     ///< [R,B,tokens,H,N]
+
+  static constexpr const char* kName = "recent";
+  CROSSTALK_FIELDS(x, start, y)
+  CT_HD int T() const { return x.value.dim(1); }
+  CT_HD int S() const { return start ? start.value.dim(1) : 0; }
+  CT_HD int columns() const { return x.value.dim(2) * x.value.dim(3); }
+  void plan() {
+    if (!x || x.value.rank != 4 || tokens <= 0 ||
+        (start && (start.value.rank != 4 || start.value.size() * T() != x.value.size() * S())))
+      throw std::logic_error("[recent] wants x [B,T,H,N] and start [B,S,H,N]");
+    y.value = shaped<Real>(x.value.R, {x.value.dim(0), tokens, x.value.dim(2), x.value.dim(3)});
+  }
+  CROSSTALK_SWEEP(y.value.size(), take)
+  CROSSTALK_ELEMENT(give_back)
+  CROSSTALK_ELEMENT(give_start)
+  template <class Sweep>
+  void sweep_backward(const Sweep& sweep) const {
+    if (x.wanted()) sweep(x.value.size(), give_back_of{});
+    if (start.wanted()) sweep(start.value.size(), give_start_of{});
+  }
+  /// Element i of y; of the gradients of x and of start.
+  CT_HD void take(int r, std::int64_t i) const {
+    const int N = columns();
+    const std::int64_t t = i / N % tokens + T() - tokens, b = i / N / tokens, n = i % N;
+    y.value.at(r)[i] = t >= 0         ? x.value.at(r)[(b * T() + t) * N + n]
+                       : t + S() >= 0 ? start.value.at(r)[(b * S() + t + S()) * N + n]
+                                      : Real(0);
+  }
+  CT_HD Real given(int r, std::int64_t b, std::int64_t t, std::int64_t n) const {
+    return t < 0 ? Real(0) : y.gradient.at(r)[(b * tokens + t) * columns() + n];
+  }
+  CT_HD void give_back(int r, std::int64_t i) const {
+    const int N = columns();
+    put(x.write, x.gradient.at(r) + i, given(r, i / N / T(), i / N % T() + tokens - T(), i % N));
+  }
+  CT_HD void give_start(int r, std::int64_t i) const {
+    const int N = columns();
+    put(start.write, start.gradient.at(r) + i,
+        given(r, i / N / S(), i / N % S() + tokens - T() - S(), i % N));
+  }
+};
+CROSSTALK_SWEPT(Recent)
 
 }  // namespace crosstalk

@@ -38,7 +38,6 @@ Memory diag_kdn() {
                  {"omega"},
                  {.name = "r", .open = Open{1e-9}},
                  {.name = "prior", .per = Per::head, .open = Open{1}}},
-      .forms_state = true,
       .published = {
           .source = "fla-org/flash-linear-attention@0daf3dbe fla/layers/diag_kdn.py",
           .set = convolved_layer("uniform", {}, "low rank"),

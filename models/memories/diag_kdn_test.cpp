@@ -5,6 +5,8 @@
 namespace crosstalk::checks::diag_kdn_test {
 namespace {
 
+CROSSTALK_HALF_LIFE(diag_kdn, 11.85);
+
 Sequence sequence(int T, int K, const Options& options) {
   Sequence s = random_sequence(options, T, K, 3, 1);
   s.in["log_decay"] = uniform_rows(T, K, -1, 0, 2), s.in["omega"] = uniform_rows(T, K, 0.1, 1, 3);

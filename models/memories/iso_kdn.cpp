@@ -40,7 +40,6 @@ Memory iso_kdn() {
                  {.name = "prior", .per = Per::head, .open = Open{1}},
                  {.name = "d0", .per = Per::other, .optional = true, .shape = "[B,H,1]"}},
       .states = {"S", "d"},
-      .forms_state = true,
       .published = {
           .source = "fla-org/flash-linear-attention@0daf3dbe fla/layers/iso_kdn.py",
           .set = convolved_layer("uniform", {}, "low rank"),

@@ -5,6 +5,8 @@
 namespace crosstalk::checks::iso_kdn_test {
 namespace {
 
+CROSSTALK_HALF_LIFE(iso_kdn, 11.85);
+
 // A state of one number whose observations are equally noisy is their sum over prior + t / r, of unit keys.
 TEST(IsoKdnOracle, OfOneChannelIsTheKalmanFilter) {
   Sequence s = random_sequence(no_options(), 6, 1, 3, 1);

@@ -50,9 +50,10 @@ void check_pieces(const Options& options, const std::vector<LanguageLayer>& laye
     if (layer.conv) continue;
     const Options& own = layer.options;
     const Memory& memory = memory_of(own);
-    if (memory.states.empty())
+    if (memory.states.empty() && memory.name != "sliding_window")  // which hands on its last keys and values
       refusals.refuse(fmt::format(
-          "wants a memory that hands its state from one piece to the next, and {} has none: it reads all tokens before",
+          "wants a memory that hands its state from one piece to the next, and {} has none: it reads all tokens before (those of a "
+          "window alone are handed on: sliding_window)",
           memory.name));
     if (own.has("memory.mini_batch") && piece % own.get_int("memory.mini_batch") != 0)
       refusals.fail(fmt::format("cuts mini-batches of memory.mini_batch = {} tokens; give a multiple of it{}",

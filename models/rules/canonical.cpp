@@ -244,7 +244,7 @@ std::string learned_text(const Learned& one) {
 
 std::vector<std::string> canonical(const Law& law) { return Writer(law).steps(); }
 
-std::string expression_text(const Law& law, Value root) {
+std::string expression_text(const Law& law, Value root, bool names) {
   Writer writer(law);
   constexpr int kLongest = 300;
   std::map<Value, int> lengths;  // written out, what is shared stands in every place
@@ -255,7 +255,7 @@ std::string expression_text(const Law& law, Value root) {
   }
   if (lengths.at(root) >= kLongest) return "(a long expression)";
   for (Value node : order({root})) {
-    if (is_learned_kind(node->kind)) writer.names_[node] = node->name;
+    if (names && is_learned_kind(node->kind)) writer.names_[node] = node->name;
   }
   return writer.text(root, level_sum);
 }

@@ -1,5 +1,4 @@
-// Programs from nodes, run operation by operation: values and places against a program that leaves every node at a place of its own,
-// where nothing goes together. What single operations give is held by random_law_test.cpp.
+// Programs from nodes, run operation by operation: values and places against a walk over the nodes (walk.h).
 // SPDX-License-Identifier: Apache-2.0
 #include "models/rules/emit.h"
 
@@ -7,16 +6,15 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "kernels/rule/rule_execute.h"
+#include "models/rules/walk.h"
 
 namespace crosstalk::rules {
 namespace {
 
 constexpr int kKeys = 4, kValues = 3;
-using Block = std::vector<double>;
-int size_of(Shape s) { return sized(s.rows, kKeys, kValues) * sized(s.columns, kKeys, kValues); }
+int size_of(int letter) { return sized(letter, kKeys, kValues); }
 
 /// A team of one that goes from the last entry to the first: what reads a number after it was written over is wrong.
 struct Backwards : law::Alone {
@@ -48,22 +46,38 @@ class EmittedPart : public ::testing::Test {
  protected:
   Value leaf(const std::string& name, Shape shape) {
     const Value x = g.leaf(Kind::input, name, shape);
-    Block& numbers = leaves_[x] = Block(static_cast<std::size_t>(size_of(shape)));
+    std::vector<double>& numbers = leaves_[name];
+    numbers.resize(static_cast<std::size_t>(size_of(shape.rows) * size_of(shape.columns)));
     for (double& one : numbers) one = ++drawn_, one = std::sin(1.3 * drawn_ + 0.2 * drawn_ * drawn_);
-    places_.of[x] = take(size_of(shape));
+    places_.of[x] = take(static_cast<int>(numbers.size()));
     return x;
   }
-  /// Memory after a program has left nodes at places.
-  Block run(RuleProgram& made, const std::vector<std::pair<Value, int>>& at) {
+  /// Emits and runs; each output goes to the place of a leaf, whose numbers nobody wants then, or to one of its own.
+  void expect(const std::vector<std::pair<Value, Value>>& outputs) {
+    std::vector<Value> roots;
+    for (const auto& [node, to] : outputs) {
+      roots.push_back(node);
+      if (to) places_.replaced.insert(to);
+    }
+    for (Value node : order(roots)) {
+      if (node->kind == Kind::number) places_.constants.try_emplace(node->value, 0);
+    }
+    places_.constants.try_emplace(0, 0), places_.constants.try_emplace(1, 0);
+    for (auto& [x, place] : places_.constants) place = take(1);
+    std::vector<std::pair<Value, int>> at;
+    for (const auto& [node, to] : outputs)
+      at.push_back(
+          {node, to ? places_.of.at(to) : take(size_of(node->shape.rows) * size_of(node->shape.columns))});
     places_.first_temporary = take(1);
-    made.operations.clear();
-    const auto [part, end] = Emitter(made, places_, kKeys, kValues).emit(at);
-    Block memory(static_cast<std::size_t>(end), 1e300);
+    program.operations.clear();
+    const auto [part, end] = Emitter(program, places_, kKeys, kValues).emit(at);
+    std::vector<double> memory(static_cast<std::size_t>(end), 1e300);
     for (const auto& [x, place] : places_.constants) memory[static_cast<std::size_t>(place)] = x;
+    const auto numbers = [&](Value x) -> const std::vector<double>& { return leaves_.at(x->name); };
     for (const auto& [x, place] : places_.of)
-      std::copy(leaves_.at(x).begin(), leaves_.at(x).end(), &memory[static_cast<std::size_t>(place)]);
+      std::copy(numbers(x).begin(), numbers(x).end(), &memory[static_cast<std::size_t>(place)]);
     for (int i = part.first, alone = 0; i < part.first + part.count; ++i) {
-      const RuleOperation& op = made.operations[static_cast<std::size_t>(i)];
+      const RuleOperation& op = program.operations[static_cast<std::size_t>(i)];
       if (op.code == RuleCode::numbers) {
         alone = op.inner;
       } else if (alone-- > 0) {
@@ -72,38 +86,19 @@ class EmittedPart : public ::testing::Test {
         law::execute(Backwards{}, op, memory.data());
       }
     }
-    return memory;
-  }
-  /// Emits and runs; each output goes to the place of a leaf, whose numbers nobody wants then, or to one of its own.
-  void expect(const std::vector<std::pair<Value, Value>>& outputs) {
-    std::vector<Value> roots;
-    for (const auto& output : outputs) roots.push_back(output.first);
-    const std::vector<Value> nodes = order(roots);
-    for (Value node : nodes) {
-      if (node->kind == Kind::number) places_.constants.try_emplace(node->value, 0);
-    }
-    places_.constants.try_emplace(0, 0), places_.constants.try_emplace(1, 0);
-    for (auto& [x, place] : places_.constants) place = take(1);
-    std::vector<std::pair<Value, int>> apart, at;
-    std::map<Value, Block> want = leaves_;
-    for (Value node : nodes)
-      if (!node->is_leaf()) apart.push_back({node, take(size_of(node->shape))});
-    RuleProgram single;
-    const Block all = run(single, apart);
-    for (const auto& [node, place] : apart)
-      want[node].assign(all.begin() + place, all.begin() + place + size_of(node->shape));
-    for (const auto& [node, to] : outputs) {
-      if (to) places_.replaced.insert(to);
-      at.push_back({node, to ? places_.of.at(to) : take(size_of(node->shape))});
-    }
-    const Block memory = run(program, at);
     for (const auto& [node, place] : at)
-      close(want.at(node), &memory[static_cast<std::size_t>(place)], fmt::format("output at {}", place));
+      close(walked(node), &memory[static_cast<std::size_t>(place)], fmt::format("output at {}", place));
     for (const auto& [x, place] : places_.of) {
       if (places_.replaced.count(x) == 0)
-        close(leaves_.at(x), &memory[static_cast<std::size_t>(place)], x->name + " stays");
+        close(numbers(x), &memory[static_cast<std::size_t>(place)], x->name + " stays");
     }
     places_.replaced.clear(), places_.constants.clear();
+  }
+  std::vector<double> walked(Value node) const {
+    Walk walk({node}, 1, kKeys, kValues);
+    for (Value leaf : walk.leaves()) *walk.leaf(leaf) = leaves_.at(leaf->name);
+    walk.run();
+    return walk.of(node);
   }
   void close(const std::vector<double>& want, const double* got, const std::string& what) {
     for (std::size_t i = 0; i < want.size(); ++i)
@@ -128,7 +123,7 @@ class EmittedPart : public ::testing::Test {
     return at;
   }
 
-  std::map<Value, Block> leaves_;
+  std::map<std::string, std::vector<double>> leaves_;
   Places places_;
   int next_ = 0, drawn_ = 0;
   LawGraph g;

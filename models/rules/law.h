@@ -89,8 +89,8 @@ std::unique_ptr<Law> parse_law(const std::vector<std::string>& steps,
 std::vector<std::string> canonical(const Law& law);
 /// "token(K, rank = d)"
 std::string learned_text(const Learned& one);
-/// An expression, with learned quantities by their names.
-std::string expression_text(const Law& law, Value root);
+/// An expression, with learned quantities by their names, or as they stand in their steps.
+std::string expression_text(const Law& law, Value root, bool names = true);
 
 /// The law and its canonical text in one string, steps joined by "; ". Throws LawError, also where that does
 /// not read back.

@@ -10,6 +10,7 @@
 #include "models/parts/parts.h"
 #include "models/parts/tokens.h"
 #include "models/rules/hoist.h"
+#include "models/rules/sequential.h"
 
 namespace crosstalk::rules {
 namespace {
@@ -30,6 +31,7 @@ class Lowering {
     std::vector<Value> all, scans;
     for (const StatePlan& one : plan.states) {
       if (one.scan) scans.push_back(one.scan->factor), add(scans, one.scan->addend);
+      if (one.walked) scans.push_back(law.state(one.name).step);
       if (!one.recurrence) continue;
       const RecurrencePlan& r = *one.recurrence;
       for (Value x : {r.key, r.value, r.gain, r.log_decay, r.decay, r.value_log_decay, r.sign, r.erase_read,
@@ -65,6 +67,7 @@ class Lowering {
   Var<Real> read() {
     for (const StatePlan& one : plan_.states) {
       if (one.scan && (!divided_ || wanted_.count(now_name(one.name)) != 0)) scan_state(one);
+      if (one.walked) walk(law_.state(one.name));
     }
     for (const Asked& one : asked())
       hoist_.set(one.name, Place::query,
@@ -105,6 +108,13 @@ class Lowering {
     const Var<Real> h = crosstalk::scan(log_factor, x, m_.start(one.name));
     if (m_.wants_end()) m_.end(one.name, last_token(h));
     hoist_.set(now_name(one.name), Place::token, h);
+  }
+
+  void walk(const LawState& state) {
+    const Var<Real> h = walk_state(m_, hoist_, state);
+    hoist_.set(now_name(state.name), Place::token, h);
+    if (wanted_.count(before_name(state.name)) != 0)
+      hoist_.set(before_name(state.name), Place::token, delayed(h, m_.start(state.name)));
   }
 
   Var<Real> gain_of(Value x) {

@@ -32,7 +32,6 @@ TEST(LoweredRules, WhatIsLoweredAndWhyTheOthersAreNot) {
       {"ridge", "read: the reading looks at the state otherwise than by S x"},
       {"rotation", "J: the state S takes part"},
       {"second_order", "H: it starts elsewhere than at 0"},
-      {"signed_sum", "z: it is a vector, and its step is no a * z + b entry by entry"},
       {"titans_linear", "S: it starts elsewhere than at 0"},
       {"ttt_linear", "b: it is a vector, and its step is no a * z + b entry by entry"},
       {"velocity", "m: it is a vector, and its step is no a * z + b entry by entry"}};

@@ -319,6 +319,21 @@ CutLaw cut(Law& law, bool beside, const GivenStarts& given) {
   return out;
 }
 
+LawAlone law_alone(const LawState& state) {
+  LawAlone out;
+  LawGraph& g = out.law.graph;
+  std::map<Value, Value> copies;
+  for (Value node : order({state.step})) {
+    std::vector<Value> args;
+    for (Value a : node->args) args.push_back(copies.at(a));
+    const Value copy = copies[node] = g.make(node->kind, args, node->shape, node->name, node->value);
+    out.originals.emplace(copy, node);
+  }
+  out.law.states = {{state.name, state.shape, nullptr, copies.at(state.step)}};
+  out.law.read = g.leaf(Kind::state, state.name, state.shape);
+  return out;
+}
+
 std::string refused_by_program(Law& law) {
   const std::size_t states = law.states.size();
   for (Value node : order(law.roots()))

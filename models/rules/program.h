@@ -1,6 +1,7 @@
 // A law as a program of the sequential engine (kernels/rule/rule_program.h): which values are inputs, and where numbers stand.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -29,6 +30,13 @@ struct CutLaw {
 };
 /// `beside`: queries stand beside the sequence; a reading before the step has no token then.
 CutLaw cut(Law& law, bool beside, const GivenStarts& given = {});
+
+/// A state as a law of a graph of its own, which reads it; and what its nodes are copies of.
+struct LawAlone {
+  Law law;
+  std::map<Value, Value> originals;
+};
+LawAlone law_alone(const LawState& state);
 
 /// Why the sequential engine does not take a law, or nothing.
 std::string refused_by_program(Law& law);

@@ -20,7 +20,7 @@
 #include "models/rules/rule_memory.h"
 #include "models/rules/rule_run.h"
 #include "models/rules/sequential.h"
-#include "models/testing/model_run.h"
+#include "models/testing/trained_rule.h"
 
 namespace crosstalk::rules {
 namespace {
@@ -261,25 +261,6 @@ void expect_text(const std::string& text, Tally& tally, int turn, RunLaw::Number
   }
 }
 
-/// A step of a model with that memory.
-void expect_trains(const std::string& text) {
-  SCOPED_TRACE(text);
-  const Memory& kind = *find_memory("rule");
-  Options options = checks::memory_options(kind, 4, checks::kKeys, checks::kValues);
-  options.set("memory.law", text);
-  const checks::ModelShape shape{checks::kKeys, checks::kValues, true, checks::kB, {checks::kT, 3, 3}};
-  checks::ModelRun<double> run(checks::resolved(kind, options), shape, 1, true);
-  RandomStream random(7, RandomDomain::task_train, 3);
-  run.model.initialise(0, 7);
-  checks::HandBatch batch = checks::random_batch(random, shape.B, shape.sequence, shape.keys, shape.values);
-  for (std::int32_t& position : batch.position)
-    position = std::max(position, 1);  // a reading may look at the token
-  run.set_batch(0, batch);
-  run.train_step();
-  const Tensor<double> x = run.model.parameters().values();
-  for (std::int64_t i = 0; i < x.size(); ++i) ASSERT_TRUE(std::isfinite(x.at(0)[i]));
-}
-
 TEST(RandomLaws, AreWhatTheirTextSays) {
   const int first = number_from("CROSSTALK_FIRST_LAW", 1), count = number_from("CROSSTALK_LAWS", 400);
   Tally tally;
@@ -290,7 +271,7 @@ TEST(RandomLaws, AreWhatTheirTextSays) {
     try {
       recognised += rule_of(text, {}).plan.reason.empty() ? 1 : 0;
       expect_text(text, tally, seed);
-      expect_trains(text);
+      checks::expect_rule_trains(text);
     } catch (const std::exception& error) {
       const std::string what = error.what();
       const std::vector<std::string> refusals = {
@@ -354,7 +335,7 @@ TEST(RandomLaws, FoundBefore) {
   };
   for (const std::string& text : all) {
     expect_text(text, tally, 0), expect_text(text, tally, 1);
-    expect_trains(text);
+    checks::expect_rule_trains(text);
   }
   EXPECT_TRUE(tally.skipped.empty());
 }

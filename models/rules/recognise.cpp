@@ -6,12 +6,16 @@
 #include <algorithm>
 #include <cmath>
 
+#include "models/rules/program.h"
 #include "models/rules/recogniser.h"
 
 namespace crosstalk::rules {
 
 Plan Recogniser::plan() {
   Plan out;
+  const bool matrices = std::any_of(law_.states.begin(), law_.states.end(), [](const LawState& one) {
+    return one.shape.rows != 1 && one.shape.columns != 1;
+  });
   for (const LawState& one : law_.states) {
     const bool alone =
         !holds(one.step, [&](Value n) { return n->kind == Kind::state && n->name != one.name; });
@@ -22,11 +26,15 @@ Plan Recogniser::plan() {
       scans_.insert(one.name);
       out.states.push_back({one.name, plan});
     } catch (const NotSuch&) {
+      if (!matrices || law_.before) continue;
+      if (LawAlone itself = law_alone(one); !refused_by_program(itself.law).empty()) continue;
+      walks_.insert(one.name);
+      out.states.push_back({.name = one.name, .walked = true});
     } catch (const ShapeRefused&) {  // too large
     }
   }
   for (const LawState& one : law_.states) {
-    if (scans_.count(one.name) != 0) continue;
+    if (scans_.count(one.name) != 0 || walks_.count(one.name) != 0) continue;
     StatePlan plan{one.name};
     try {
       if (one.start) throw NotSuch("it starts elsewhere than at 0");
@@ -78,7 +86,11 @@ Value Recogniser::upright(const LawState& one, Value node) const {
 Value Recogniser::now(Value root) {
   std::map<Value, Value> made;
   for (const LawState& one : law_.states) {
-    if (scans_.count(one.name) != 0) made[one.step] = g_.leaf(Kind::input, now_name(one.name), one.shape);
+    if (scans_.count(one.name) == 0 && walks_.count(one.name) == 0) continue;
+    made[one.step] = g_.leaf(Kind::input, now_name(one.name), one.shape);
+    if (walks_.count(one.name) != 0)
+      made[g_.leaf(Kind::state, one.name, one.shape)] =
+          g_.leaf(Kind::input, before_name(one.name), one.shape);
   }
   return g_.replaced(root, made);
 }
@@ -186,7 +198,7 @@ Reading Recogniser::asked(const Plan& plan, bool divide) {
     std::vector<Value> args;
     for (Value a : node->args) args.push_back(made.at(a));
     made[node] = g_.with(node, args);
-    if (node->kind == Kind::state && scans_.count(node->name) != 0) {
+    if (node->kind == Kind::state && scans_.count(node->name) + walks_.count(node->name) != 0) {
       if (law_.before) throw NotSuch(fmt::format("{} is read before its step", node->name));
       made[node] = g_.leaf(Kind::input, now_name(node->name), node->shape);
     } else if (const auto one = divide ? quotient(plan, node) : std::nullopt) {
@@ -255,6 +267,7 @@ void Recogniser::reading(Plan& out) {
 }
 
 std::string now_name(const std::string& state) { return state + ".now"; }
+std::string before_name(const std::string& state) { return state + ".before"; }
 
 Plan recognise(Law& law) { return Recogniser(law).plan(); }
 

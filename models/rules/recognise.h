@@ -2,7 +2,8 @@
 //
 // A vector whose step is a * z + x entry by entry is a scan. A matrix whose step is
 //   S' = Diag(l) S Diag(a) - e (S'' x) y^T + w v k^T
-// is a Recurrence (models/engines.h). All else has a reason.
+// is a Recurrence (models/engines.h). Beside a matrix, a vector of another step of its own is walked alone, token after token. All else
+// has a reason.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <map>
@@ -49,6 +50,7 @@ struct RecurrencePlan {
 struct StatePlan {
   std::string name;
   std::optional<ScanPlan> scan = {};
+  bool walked = false;  ///< a vector that no other state takes part in, token after token
   std::optional<RecurrencePlan> recurrence = {};
   bool transposed = false;  ///< the recurrence is that of its transpose, which the reading asks
   std::string reason = {};  ///< why it is neither
@@ -86,8 +88,10 @@ struct Plan {
   std::string reason;  ///< why the law is not lowered: state and reason; "" where it is
 };
 
-/// Results of a scan at a token stand in the plan as a node of kind input, called NAME.now.
+/// What a vector is at a token stands in the plan as a node of kind input, called NAME.now; what one that is walked was at the token
+/// before, NAME.before.
 Plan recognise(Law& law);
 std::string now_name(const std::string& state);
+std::string before_name(const std::string& state);
 
 }  // namespace crosstalk::rules

@@ -46,7 +46,7 @@ class Recogniser {
   static bool one(Value c) { return !c || (c->kind == Kind::number && c->name.empty() && c->value == 1); }
   /// Marks what the graph can do for all tokens at once: numbers and vectors.
   void hoistable(Value root) const;
-  /// The node with what scans give at this token as leaves.
+  /// The node with what vectors are at this token, and those that are walked at the one before, as leaves.
   Value now(Value root);
   /// The reading asks H^T: H is kept as S = H^T.
   bool read_transposed(const LawState& one) const;
@@ -77,7 +77,7 @@ class Recogniser {
 
   Law& law_;
   LawGraph& g_;
-  std::set<std::string> scans_;
+  std::set<std::string> scans_, walks_;
   Value S_ = nullptr;
 };
 

@@ -178,6 +178,7 @@ LawReport report(const Law& written, const Law& law, const Plan& plan) {
   for (const StatePlan& one : plan.states) {
     std::string text = "token after token: " + one.reason;
     if (one.scan) text = scan_text(law, *one.scan);
+    if (one.walked) text = "walked alone from token to token: its step is no a * z + b entry by entry";
     if (one.recurrence)
       text = (one.transposed ? "its transpose is a " : "") + recurrence_text(law, *one.recurrence);
     if (one.reason.empty() && !plan.reason.empty()) text = "token after token, as the law is: " + plan.reason;

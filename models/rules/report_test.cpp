@@ -45,6 +45,17 @@ TEST(LawReport, SaysWhyItRunsTokenAfterToken) {
                   {"read", "token after token"}}));
 }
 
+TEST(LawReport, SaysWhichVectorIsWalkedAlone) {
+  const Rows engines =
+      report_of("state d[1]; beta = 1 / (2 + d); d = tanh(d) + k^T k; S += beta (v - S k) k^T; read S q")
+          .engines;
+  ASSERT_EQ(engines.size(), 3u);
+  EXPECT_EQ(engines[0],
+            (std::vector<std::string>{
+                "d", "walked alone from token to token: its step is no a * z + b entry by entry"}));
+  EXPECT_EQ(engines[1][1].substr(0, 35), "recurrence: key k, value v, gain 1 ");
+}
+
 TEST(LawReport, SaysWhatMayBeReadOtherwise) {
   const std::string loss = "loss = 0.5 sum((S k - v)^2); z = 0.5 z + grad(loss, k); ", write = "S += v k^T; ",
                     read = "read S (q + z)";

@@ -61,12 +61,15 @@ struct Overlay {
   std::string colour;
 };
 
+extern const char* const kPointsTemplate;  // templates/points.py
+extern const char* const kNamedTemplate;   // templates/named.py
+
 /// Everything that NAME.csv and NAME.py are written from.
 struct Drawing {
-  std::string script;             ///< text of the template
+  std::string script;  ///< text of the template
+  bool of_points() const { return script == kPointsTemplate || script == kNamedTemplate; }
   std::string x_column;           ///< name of the third column
   std::string middle = "median";  ///< name of the fifth column
-  bool continuous_x = false;      ///< x is measured: markers that come close stay where they are
   bool capacity_columns = false;  ///< last columns "censored" (0 or 1) and "unsolved"
   std::vector<FigureRow> rows;
   nlohmann::ordered_json figure;  ///< FIGURE = {...} of the script, in this order
@@ -127,7 +130,6 @@ void set_axes(Drawing& drawing, const std::string& xlabel, const std::string& yl
               const std::string& xscale, const std::string& yscale, std::pair<double, double> xlim,
               std::pair<double, double> ylim);
 extern const char* const kLinesTemplate;   // templates/lines.py
-extern const char* const kPointsTemplate;  // templates/points.py
 extern const char* const kProbeTemplate;   // templates/probe.py
 extern const char* const kWindowTemplate;  // templates/window.py
 extern const char* const kErrorsTemplate;  // templates/errors.py

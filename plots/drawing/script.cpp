@@ -132,7 +132,7 @@ std::string footnote_line(const Drawing& drawing, double inches) {
 
 std::string script_text(const Drawing& drawing, const std::map<std::string, LabelStyle>& styles,
                         const std::string& footnote) {
-  const bool lines = drawing.script != kPointsTemplate;
+  const bool lines = !drawing.of_points();
 
   std::string settings = "FIGURE = {\n";
   for (const auto& [key, value] : drawing.figure.items())
@@ -165,10 +165,6 @@ std::string script_text(const Drawing& drawing, const std::map<std::string, Labe
     for (const auto& [kind, name] : drawing.overlay_names)
       entries.emplace_back(python_text(kind), python_text(name));
     settings += dict("OVERLAY_NAMES", "  # what stands before ':' in a label: legend", entries);
-  } else {
-    settings += fmt::format(
-        "BESIDE = {}  # points of the page from one marker to the next where several have one x\n",
-        drawing.continuous_x ? 0 : 5.5);
   }
   return replaced(drawing.script, "settings", settings);
 }

@@ -6,7 +6,7 @@
 namespace crosstalk::figures {
 namespace {
 
-constexpr const char* kBits = "test_bits_per_token";
+constexpr const char *kBits = "test_bits_per_token", *kFront = "front";
 using BySeed = std::map<std::int64_t, double>;
 
 /// What each label has of a metric by seed. Several runs of a label and seed are of settings that are not told apart here.
@@ -36,13 +36,39 @@ Summary summary_of(const BySeed& values) {
   return summarise(all);
 }
 
+/// The corners of the stairs along the memories at which no other has both fewer bits and the better value of the task.
+std::vector<FigureRow> front_of(std::vector<FigureRow> rows, bool less_is_better) {
+  const auto gain = [&](const FigureRow& row) { return less_is_better ? -row.median : row.median; };
+  std::ranges::sort(rows, {}, [&](const FigureRow& row) { return std::pair(row.x, -gain(row)); });
+  std::vector<FigureRow> stairs;
+  for (const FigureRow& row : rows) {
+    if (!stairs.empty() && gain(row) <= gain(stairs.back())) continue;
+    if (!stairs.empty()) stairs.push_back({kFront, 0, row.x, 0, stairs.back().median});
+    stairs.push_back({kFront, 0, row.x, 0, row.median});
+  }
+  return stairs;
+}
+
+/// Where the axis of bits ends: memories more than three interquartile ranges above the upper quartile stand at its edge.
+double edge_of(const std::vector<double>& bits) {
+  const double lower = quantile(bits, 0.25), upper = quantile(bits, 0.75);
+  double edge = 0;
+  for (const double x : bits)
+    if (x <= upper + 3 * (upper - lower)) edge = std::max(edge, x);
+  return edge;
+}
+
 Drawing draw_recall_vs_text(const FigureInput& input) {
   const Metric bits = {kBits, "Text: test loss (bits a token)", true},
                metric = input.options.metric.empty() ? Metric{"test_accuracy", "Test accuracy", false}
                                                      : metric_of(input);
   RecordList texts, others;
   std::set<std::string> tasks;
+  auto families = nlohmann::ordered_json::object();
   for (const Record* record : input.records) {
+    const auto family =
+        input.options.memories.families.find(config_text(*record, "memory.name").value_or(""));
+    if (family != input.options.memories.families.end()) families[record->label] = family->second;
     const bool is_text = record->metrics.contains(kBits);
     (is_text ? texts : others).push_back(record);
     if (!is_text) tasks.insert(config_text(*record, "task.name").value_or(""));
@@ -50,8 +76,8 @@ Drawing draw_recall_vs_text(const FigureInput& input) {
   const auto of_text = values_by_label(texts, bits, input.notes),
              of_task = values_by_label(others, metric, input.notes);
   std::vector<double> x, y;
-  Drawing drawing = begin_drawing(kPointsTemplate, input.options, "bits");
-  drawing.capacity_columns = drawing.continuous_x = true;
+  Drawing drawing = begin_drawing(kNamedTemplate, input.options, "bits");
+  drawing.capacity_columns = true;
   std::vector<std::string> alone;
   double low = kInfinity, high = -kInfinity;
   SeedRange seeds;
@@ -83,15 +109,19 @@ Drawing draw_recall_vs_text(const FigureInput& input) {
   std::ranges::stable_sort(drawing.lines, [&](const LineEntry& a, const LineEntry& b) {
     return input.styles.at(a.label).rank < input.styles.at(b.label).rank;
   });
-  const double room = std::max(0.06 * (high - low), 0.005 * high);
+  const double edge = edge_of(x), room = edge > low ? 0.04 * (edge - low) : 0.005 * high;
   drawing.figure["xlabel"] = bits.axis;
   drawing.figure["ylabel"] = fmt::format("{}: {}", *tasks.begin(), metric.axis);
   drawing.figure["xscale"] = drawing.figure["yscale"] = "linear";
   drawing.figure["xlim"] = {low - room, high + room};
+  drawing.figure["edge"] = edge + room;
   const auto [least, largest] = std::minmax_element(y.begin(), y.end());
-  drawing.figure["ylim"] = metric.is_loss ? std::vector<double>{0, 1.05 * *largest}
-                                          : std::vector<double>{std::min(0.0, *least), 1.02};
-  drawing.figure["fit"] = "";
+  drawing.figure["ylim"] = metric.is_loss
+                               ? std::vector<double>{0, 1.15 * *largest}
+                               : std::vector<double>{std::min(0.0, *least) - 0.1, 1.15};  // room for names
+  drawing.figure["families"] = families;
+  for (const FigureRow& row : front_of(drawing.rows, metric.is_loss)) drawing.rows.push_back(row);
+  drawing.overlays.push_back({kFront, 0, "Front: no other is better at both"});
   const RankCorrelation rho = rank_correlation(x, y);
   const std::string text =
       rho.n < 4
@@ -100,6 +130,7 @@ Drawing draw_recall_vs_text(const FigureInput& input) {
                 "Rank correlation {:.2f} [{:.2f}, {:.2f}] over {} memories (Spearman; 95 % interval of Bonett and Wright 2000).",
                 rho.value, rho.lo, rho.hi, rho.n);
   drawing.footnotes = {text, fmt::format("Point: medians over seeds; bar: {}.", seeds.interval())};
+  if (edge < high) drawing.footnotes.emplace_back("Arrows: beyond the axis, at the bits beside the name.");
   drawing.brief[drawing.footnotes[1]] = "";
   return drawing;
 }
@@ -116,7 +147,8 @@ Figure recall_vs_text() {
            .y =
                "test_accuracy, or any --metric, of the runs of the other task with the same label; one setting of it.",
            .statistic =
-               "Point: medians over seeds; bar: the interval of the task's. Rank correlation over memories with its 95 % "
+               "Point: medians over seeds; bar: the interval of the task's; dashed: the front, memories that no other beats at both "
+               "(rows 'front'). Rank correlation over memories with its 95 % "
                "interval: whether the task says anything of text.",
            .columns = columns_over("bits", {"censored", "unsolved"})},
       .draw = draw_recall_vs_text};

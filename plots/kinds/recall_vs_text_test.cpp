@@ -8,6 +8,7 @@ namespace crosstalk {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 /// Five memories, the better at recall the fewer bits, but for the last two.
 RecordMap both() {
@@ -34,6 +35,23 @@ TEST_F(RecallVsText, IsAPointAMemoryWithTheRankCorrelation) {
   EXPECT_THAT(csv, HasSubstr("\ne,,1.82,3,0.88,"));
   EXPECT_THAT(caption(), HasSubstr("Rank correlation -0.90 [-1.00, 0.17]"));
   EXPECT_THAT(caption(), HasSubstr("over 5 memories"));
+  // The stairs from d (1.72 bits, .78) over e (1.82, .88): a, b and c are worse at both.
+  EXPECT_THAT(csv,
+              HasSubstr("\nfront,,1.72,0,0.78,,,0,\nfront,,1.82,0,0.78,,,0,\nfront,,1.82,0,0.88,,,0,\n"));
+  EXPECT_EQ(csv.find("front,,2"), std::string::npos);
+}
+
+TEST_F(RecallVsText, FarBitsStandAtTheEdgeAndFamiliesHaveColours) {
+  RecordMap records = both();
+  for (auto& [id, record] : records) record.config["memory.name"] = record.label == "a" ? "delta" : "softmax";
+  options_.memories.families = {{"delta", "erases what it replaces"}};
+  draw("recall-vs-text", records);
+  EXPECT_THAT(script(), HasSubstr("\"families\": {\"a\":\"erases what it replaces\"}"));
+  EXPECT_THAT(caption(), Not(HasSubstr("Arrows")));
+  add_record(records, "f", 1, 0, {{"task.name", "text"}}, 1).metrics["test_bits_per_token"] = 9;
+  add_record(records, "f", 1, 0, {{"task.name", "mqar"}}, 1).metrics["test_accuracy"] = 1;
+  draw("recall-vs-text", records);
+  EXPECT_THAT(caption(), HasSubstr("Arrows: beyond the axis"));
 }
 
 TEST_F(RecallVsText, OtherRecordsAreRefusedOrLeftOut) {

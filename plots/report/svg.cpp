@@ -82,7 +82,7 @@ class Picture {
         styles_(styles),
         id_(std::move(id)),
         x_name_(drawing.figure.value("x", drawing.x_column)),
-        points_(drawing.script == kPointsTemplate) {
+        points_(drawing.of_points()) {
     std::set<double> places;
     for (const FigureRow& row : drawing.rows)
       if (row.n > 0) places.insert(x_of(row));

@@ -18,8 +18,9 @@ LINES = {  # label in the CSV: legend, colour, marker
 OVERLAYS = {  # label in the CSV: legend
     "theory: capacity of the rank bound": "Theory: rank bound",
 }
-BESIDE = 5.5  # points of the page from one marker to the next where several have one x
 # --- end of settings
+
+BESIDE = 5.5  # points of the page from one marker to the next where several have one x
 
 
 # --- page

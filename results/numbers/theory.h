@@ -24,6 +24,7 @@
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -39,6 +40,7 @@ struct MemoryFacts {
   std::set<std::string> order_free;       ///< does not see the order of writes
   /// Whether the law of such a run (memory.name = "rule") is bounded by rank; empty: none is.
   std::function<bool(const Record&)> is_bounded_law = {};
+  std::map<std::string, std::string> families = {};  ///< memory -> what tables list it under
 };
 
 /// Queries of a sequence that the protocol schlag2021 asks at most, as the released code does.

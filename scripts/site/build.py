@@ -26,7 +26,7 @@ from equations import mathml
 HERE = Path(__file__).resolve().parent
 PAGES = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/*.md", "results/published/README.md",
          "results/published/literature/README.md", "benchmarks/README.md", "kernels/README.md"]
-GUIDE = ["studies", "first_study", "figures", "report", "atlas", "language", "probe", "own_data", "own_model", "rules", "extending", "python", "notebook", "apply",
+GUIDE = ["studies", "first_study", "figures", "report", "atlas", "language", "probe", "own_data", "own_model", "rules", "search", "extending", "python", "notebook", "apply",
          "cluster", "install", "determinism"]
 
 

@@ -43,6 +43,29 @@ Resumed resume(const std::vector<Run>& runs, const States& states, int pack) {
   return {std::move(keeper.records), std::move(keeper.rejected)};
 }
 
+/// Rests at the first evaluation from `step` on.
+struct Resting : Keeper {
+  bool rests(const Run&, std::int64_t steps) override { return step > 0 && steps >= step; }
+  std::int64_t step = 0;
+};
+
+TEST(Resume, ARunThatRestedGoesOnBitForBit) {
+  const auto runs = two_runs();
+  Resting keeper;
+  keeper.step = 30;
+  std::int64_t steps = 0;
+  keeper.on_progress = [&](std::int64_t done) { steps += done; };
+  EXPECT_TRUE(train_runs("test", runs, on_cpu(2), keeper));
+  EXPECT_TRUE(keeper.records.empty());
+  ASSERT_EQ(keeper.states.size(), 2u);
+  EXPECT_EQ(steps, 2 * 40);
+  for (const auto& [id, state] : keeper.states) EXPECT_EQ(run_state(state).steps, 40);
+  keeper.step = 0;
+  EXPECT_TRUE(train_runs("test", runs, on_cpu(1), keeper));
+  EXPECT_EQ(steps, 2 * 90);
+  EXPECT_TRUE(identical_records(keeper.records, train(runs)));
+}
+
 TEST(Resume, SwappedStatesAreSetAside) {
   const auto runs = two_runs();
   const Records alone = train(runs, 1, 1);

@@ -28,8 +28,14 @@ Study read(const std::string& name, const std::vector<std::string>& sets = {}) {
   return read_study(kFolder / (name + ".toml"), options);
 }
 
-const std::vector<std::string> kExampleText = {"task.folder=" + testing::example_text_folder(),
-                                               "task.length=2"};
+const std::vector<std::string> kExampleText = [] {
+  static const testing::ExampleFolder folder;  // 800 windows of 256, as evaluation reads
+  std::string text;
+  while (text.size() < 801 * 257) text += "In the beginning was the word. ";
+  for (const char* name : {"train", "eval", "test"})
+    std::ofstream(folder.path() + "/" + name + ".txt") << text;
+  return std::vector<std::string>{"task.folder=" + folder.path()};
+}();
 
 /// d_dot by label (0 = none); -1 where it differs between runs.
 std::map<std::string, std::int64_t> d_dots(const Study& study) {
