@@ -4,6 +4,7 @@
 
 #include "results/test_refusal.h"
 
+#include "experiments/study/study.h"
 #include "experiments/study/study_fixture.h"
 
 namespace crosstalk {

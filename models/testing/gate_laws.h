@@ -37,13 +37,4 @@ inline std::map<std::string, double>& stated_half_lives() {
   [[maybe_unused]] const bool half_life_of_##memory = \
       ::crosstalk::checks::stated_half_lives().emplace(#memory, median).second
 
-inline Vector silu_of(Vector x) {
-  for (double& e : x) e /= 1 + std::exp(-e);
-  return x;
-}
-/// Element `channel` of x / sqrt(|x|^2 + 1e-6).
-inline double of_unit(const Vector& x, int channel) {
-  return x.at(static_cast<std::size_t>(channel)) / std::sqrt(dot(x, x) + 1e-6);
-}
-
 }  // namespace crosstalk::checks

@@ -2,7 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "plots/drawing/drawing.h"
@@ -36,6 +38,19 @@ inline std::vector<std::string> columns_over(const char* x, const std::vector<st
   std::vector<std::string> all = {"label", "d_dot", x, "n", "median", "lo", "hi"};
   all.insert(all.end(), further.begin(), further.end());
   return all;
+}
+
+/// The corners of the stairs (rows "front") along the points at which no other has both a smaller x and the better value.
+inline std::vector<FigureRow> front_of(std::vector<FigureRow> rows, bool less_is_better) {
+  const auto gain = [&](const FigureRow& row) { return less_is_better ? -row.median : row.median; };
+  std::ranges::sort(rows, {}, [&](const FigureRow& row) { return std::pair(row.x, -gain(row)); });
+  std::vector<FigureRow> stairs;
+  for (const FigureRow& row : rows) {
+    if (!stairs.empty() && gain(row) <= gain(stairs.back())) continue;
+    if (!stairs.empty()) stairs.push_back({"front", 0, row.x, 0, stairs.back().median});
+    stairs.push_back({"front", 0, row.x, 0, row.median});
+  }
+  return stairs;
 }
 
 }  // namespace crosstalk

@@ -30,6 +30,7 @@ Drawing draw_front(const FigureInput& input) {
       });
   std::map<std::string, Point> points;
   std::set<std::string> without;
+  auto families = nlohmann::ordered_json::object();
   for (const Record* record : input.records) {
     const double value = value_of(*record, metric);
     if (std::isnan(value)) continue;
@@ -38,6 +39,10 @@ Drawing draw_front(const FigureInput& input) {
       without.insert(record->label);
       continue;
     }
+    const auto& known_families = input.options.memories.families;
+    if (const auto family = known_families.find(config_text(*record, "memory.name").value_or(""));
+        family != known_families.end())
+      families[record->label] = family->second;
     Point& point = points[record->label];
     point.x = std::max(*known, std::isnan(point.x) ? 0 : point.x);
     if (!point.by_seed[record->seed]
@@ -54,8 +59,8 @@ Drawing draw_front(const FigureInput& input) {
   if (points.empty())
     throw std::invalid_argument(
         "front needs runs of memories whose law is text, or that have a state (--x state_size)");
-  Drawing drawing = begin_drawing(kPointsTemplate, input.options, of_state ? "state_size" : "operations");
-  drawing.capacity_columns = drawing.continuous_x = true;
+  Drawing drawing = begin_drawing(kNamedTemplate, input.options, of_state ? "state_size" : "operations");
+  drawing.capacity_columns = true;
   SeedRange seeds;
   double low = kInfinity, high = 0;
   for (const auto& [label, point] : points) {
@@ -73,20 +78,8 @@ Drawing draw_front(const FigureInput& input) {
     seeds.add(here.n);
   }
   const auto [least, most] = value_range(drawing.rows, metric.is_loss);
-  std::vector<FigureRow> rows = drawing.rows;
-  std::ranges::stable_sort(rows, {}, &FigureRow::x);
-  double best = metric.is_loss ? kInfinity : -kInfinity;
-  std::vector<FigureRow> front;
-  for (const FigureRow& row : rows)
-    if (metric.is_loss ? row.median < best : row.median > best) {
-      for (const double y : {front.empty() ? row.median : best, row.median})  // a stair
-        front.push_back({"front", 0, row.x, 0, y});
-      best = row.median;
-    }
-  front.push_back({"front", 0, high, 0, best});
-  drawing.rows.insert(drawing.rows.end(), front.begin(), front.end());
-  drawing.overlays.push_back({"front", 0, ""});
-  drawing.overlay_names.emplace_back("front", "Front");
+  for (const FigureRow& row : front_of(drawing.rows, metric.is_loss)) drawing.rows.push_back(row);
+  drawing.overlays.push_back({"front", 0, "Front: no other is better at the same cost"});
   std::ranges::stable_sort(drawing.lines, [&](const LineEntry& a, const LineEntry& b) {
     return input.styles.at(a.label).rank < input.styles.at(b.label).rank;
   });
@@ -96,7 +89,8 @@ Drawing draw_front(const FigureInput& input) {
   drawing.figure["yscale"] = metric.is_loss ? "log" : "linear";
   drawing.figure["xlim"] = {low / 1.2, high * 1.2};
   drawing.figure["ylim"] = {least, most};
-  drawing.figure["fit"] = "";
+  drawing.figure["edge"] = high * 1.2;
+  drawing.figure["families"] = families;
   drawing.footnotes = {fmt::format("Point: median over seeds of the {} over settings; bar: {}.",
                                    metric.is_loss ? "geometric mean" : "mean", seeds.interval())};
   return drawing;

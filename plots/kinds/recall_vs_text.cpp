@@ -6,7 +6,7 @@
 namespace crosstalk::figures {
 namespace {
 
-constexpr const char *kBits = "test_bits_per_token", *kFront = "front";
+constexpr const char* kBits = "test_bits_per_token";
 using BySeed = std::map<std::int64_t, double>;
 
 /// What each label has of a metric by seed. Several runs of a label and seed are of settings that are not told apart here.
@@ -34,19 +34,6 @@ Summary summary_of(const BySeed& values) {
   std::vector<double> all;
   for (const auto& [seed, value] : values) all.push_back(value);
   return summarise(all);
-}
-
-/// The corners of the stairs along the memories at which no other has both fewer bits and the better value of the task.
-std::vector<FigureRow> front_of(std::vector<FigureRow> rows, bool less_is_better) {
-  const auto gain = [&](const FigureRow& row) { return less_is_better ? -row.median : row.median; };
-  std::ranges::sort(rows, {}, [&](const FigureRow& row) { return std::pair(row.x, -gain(row)); });
-  std::vector<FigureRow> stairs;
-  for (const FigureRow& row : rows) {
-    if (!stairs.empty() && gain(row) <= gain(stairs.back())) continue;
-    if (!stairs.empty()) stairs.push_back({kFront, 0, row.x, 0, stairs.back().median});
-    stairs.push_back({kFront, 0, row.x, 0, row.median});
-  }
-  return stairs;
 }
 
 /// Where the axis of bits ends: memories more than three interquartile ranges above the upper quartile stand at its edge.
@@ -121,7 +108,7 @@ Drawing draw_recall_vs_text(const FigureInput& input) {
                                : std::vector<double>{std::min(0.0, *least) - 0.1, 1.15};  // room for names
   drawing.figure["families"] = families;
   for (const FigureRow& row : front_of(drawing.rows, metric.is_loss)) drawing.rows.push_back(row);
-  drawing.overlays.push_back({kFront, 0, "Front: no other is better at both"});
+  drawing.overlays.push_back({"front", 0, "Front: no other is better at both"});
   const RankCorrelation rho = rank_correlation(x, y);
   const std::string text =
       rho.n < 4
