@@ -5,6 +5,7 @@ if(TARGET crosstalk)
   install(TARGETS crosstalk RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
   # `crosstalk list studies` looks at ../share/crosstalk/experiments of wherever the program lies: the folder may be moved.
   install(FILES ${crosstalk_studies} DESTINATION share/crosstalk/experiments)
+  install(DIRECTORY experiments/search DESTINATION share/crosstalk/experiments FILES_MATCHING PATTERN "*.toml")
   install(FILES README.md CHANGELOG.md LICENSE CITATION.cff DESTINATION share/doc/crosstalk)
   file(GLOB crosstalk_pages CONFIGURE_DEPENDS docs/*.md docs/*.py)
   install(FILES ${crosstalk_pages} DESTINATION share/doc/crosstalk/docs)
