@@ -27,6 +27,7 @@ Memory erase_then_delta() {
                      {"beta"},
                      {.name = "gamma", .open = Open{0}},
                      {.name = "erase_key", .unit = true}},
+          .forms_state = true,
           .published = {
               .source = "Li et al. 2026, arXiv 2606.26560, figure 1 and appendix A",
               .set = {{"model.biases", "-beta -gamma -out_gate"},

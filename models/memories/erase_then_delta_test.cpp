@@ -5,8 +5,6 @@
 namespace crosstalk::checks::erase_then_delta_test {
 namespace {
 
-CROSSTALK_HALF_LIFE(erase_then_delta, 12.01);
-
 Sequence sequence(int T, double gamma) {
   Sequence s = random_sequence(no_options(), T, 4, 3, 1);
   s.k = unit_rows(s.k);

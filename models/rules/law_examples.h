@@ -81,13 +81,10 @@ inline const std::vector<Example>& examples() {
        "beta = sigmoid(token); alpha = sigmoid(token(K)); state H[K, V]; H = (I - beta k k^T) diag(alpha) H + beta k v^T; read H^T q"},
       {"ridge",
        "g = sigmoid(token); state H[K, K]; H = g H + k k^T; S = g S + v k^T; read S solve(H + diag(0.3 (1 + norm(H)) ones(K)), q)"},
-      // A vector that is walked alone, whose last value the gain looks at; an erase without a write before a delta rule.
+      // A vector that is walked alone, whose last value the gain looks at.
       {"kalman",
        "g = exp(-softplus(token(K))); r = 0.1 + softplus(token); state d[K]; z = g * g / (d + 1) + 0.5; h = z * k / (r + sum(z * k * k)); d = 1 / z "
        "+ 2 (k * k) / r - 1; S = S diag(g); S += (v - S k) h^T; read S (q + 0.1 d)"},
-      {"erase_then_delta",
-       "beta = sigmoid(token); gamma = sigmoid(token); e = unit(token(K)); g = sigmoid(token(K)); S = S diag(g); S -= gamma (S e) e^T; S += beta (v - S "
-       "k) k^T; read S q"},
       // A step that solves.
       {"newton",
        "g = sigmoid(token); state H[K, K]; H = g H + k k^T; S += (v - S k) solve(H + I, k)^T; read S q"},

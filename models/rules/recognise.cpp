@@ -41,7 +41,7 @@ Plan Recogniser::plan() {
       plan.transposed = read_transposed(one);
       out.transposed = out.transposed || plan.transposed;
       S_ = g_.leaf(Kind::state, one.name, plan.transposed ? one.shape.transposed() : one.shape);
-      plan.recurrence = several(now(plan.transposed ? upright(one, g_.transpose(one.step)) : one.step));
+      plan.recurrence = several(now(plan.transposed ? upright(one, g_.transpose(one.step)) : one.step, true));
     } catch (const NotSuch& why) {
       plan.reason = why.what();
       if (out.reason.empty()) out.reason = fmt::format("{}: {}", one.name, why.what());
@@ -83,12 +83,12 @@ Value Recogniser::upright(const LawState& one, Value node) const {
   return g_.replaced(node, {{g_.transpose(H), S}, {H, g_.make(Kind::transpose, {S}, one.shape)}});
 }
 
-Value Recogniser::now(Value root) {
+Value Recogniser::now(Value root, bool in_step) {
   std::map<Value, Value> made;
   for (const LawState& one : law_.states) {
     if (scans_.count(one.name) == 0 && walks_.count(one.name) == 0) continue;
     made[one.step] = g_.leaf(Kind::input, now_name(one.name), one.shape);
-    if (walks_.count(one.name) != 0)
+    if (in_step && walks_.count(one.name) != 0)
       made[g_.leaf(Kind::state, one.name, one.shape)] =
           g_.leaf(Kind::input, before_name(one.name), one.shape);
   }
@@ -184,7 +184,7 @@ std::optional<Asked> Recogniser::quotient(const Plan& plan, Value node) const {
 /// Products of states with what holds none, or with what an earlier such product gave.
 Reading Recogniser::asked(const Plan& plan, bool divide) {
   Reading out;
-  Value root = now(law_.weights.empty() ? law_.read : without_zeros(law_.read));
+  Value root = now(law_.weights.empty() ? law_.read : without_zeros(law_.read), false);
   for (const StatePlan& one : plan.states) {
     if (one.transposed) root = upright(law_.state(one.name), root);
   }

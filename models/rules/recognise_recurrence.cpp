@@ -426,12 +426,6 @@ RecurrencePlan Recogniser::several(Value step, int writes) {
     }
     if (!first) throw;
     RecurrencePlan out = several(first, writes + 1);
-    const auto zero = [](Value v) {
-      return v && v->kind == Kind::fill && v->args[0]->kind == Kind::number && v->args[0]->value == 0;
-    };
-    if (out.erase == Erases::tied && out.erase_read == out.key && !out.gain &&
-        zero(out.value))  // it writes 0
-      out.erase = Erases::delta, out.gain = out.erase_gain, out.erase_read = out.erase_gain = nullptr;
     if (out.erase != Erases::delta || out.value_log_decay || out.sign || !out.decayed) throw;
     out.more.push_back({write.key, write.value, write.gain});
     out.contracting = out.contracting && write.contracting;

@@ -46,8 +46,8 @@ class Recogniser {
   static bool one(Value c) { return !c || (c->kind == Kind::number && c->name.empty() && c->value == 1); }
   /// Marks what the graph can do for all tokens at once: numbers and vectors.
   void hoistable(Value root) const;
-  /// The node with what vectors are at this token, and those that are walked at the one before, as leaves.
-  Value now(Value root);
+  /// The node with what vectors are at this token as leaves; in a step of another state, with what those that are walked were before.
+  Value now(Value root, bool in_step);
   /// The reading asks H^T: H is kept as S = H^T.
   bool read_transposed(const LawState& one) const;
   /// A node with S in place of H^T, where H is left nowhere.

@@ -198,6 +198,45 @@ TEST(PublishedLayer, WithoutItsConvolutionNothingSaysHowItStarts) {
   EXPECT_NO_THROW(resolve_parts(options));
 }
 
+// What models of flash-linear-attention draw by isinstance(module, (nn.Linear, nn.Conv1d)), against PyTorch's start, which is what
+// layers without such a model, Mamba's and Longhorn's own models, xLSTM and Zoology have.
+TEST(PublishedLayer, ConvolutionsStartAsInTheirModels) {
+  std::set<std::string> normal = {"comba",
+                                  "complex_kda",
+                                  "delta_product",
+                                  "deltanet",
+                                  "gated_delta",
+                                  "kda",
+                                  "log_linear_attention",
+                                  "log_linear_gated_delta",
+                                  "mesa",
+                                  "mom",
+                                  "path",
+                                  "path_fox",
+                                  "precond_gated_delta",
+                                  "precond_kda"};
+  for (const Memory& kind : all_memories()) {
+    if (!kind.published) continue;
+    SCOPED_TRACE(kind.name);
+    ModelRun<float> run(published_options(kind), {0, kTokens, false, 1, {8, 1, 3}, kTokens}, 1, true);
+    const bool is_normal = normal.erase(kind.name) != 0;
+    auto& block = run.model.parameters();
+    int taps = 0;
+    for (int i = 0; i < block.count(); ++i) {
+      const std::string name = block.name(i), law = block.init(i).text();
+      if (name.find("short_conv.") == name.npos && name.find("path_key_conv") == name.npos) continue;
+      ++taps;
+      if (is_normal)
+        EXPECT_EQ(law, name.ends_with(".bias") ? "0" : "N(0, 0.02^2)") << name;
+      else
+        EXPECT_TRUE(law.starts_with("U(-0.5, 0.5)") || law.starts_with("U(-0.577"))
+            << name << " " << law;  // of four or three taps
+    }
+    EXPECT_TRUE(!is_normal || taps > 0);
+  }
+  EXPECT_TRUE(normal.empty());
+}
+
 TEST(PublishedLayer, EveryDifferenceHasAConsequence) {
   for (const Memory& kind : all_memories())
     for (const Difference& one : kind.published.lacks) {

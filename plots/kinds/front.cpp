@@ -59,7 +59,7 @@ Drawing draw_front(const FigureInput& input) {
   if (points.empty())
     throw std::invalid_argument(
         "front needs runs of memories whose law is text, or that have a state (--x state_size)");
-  Drawing drawing = begin_drawing(kNamedTemplate, input.options, of_state ? "state_size" : "operations");
+  Drawing drawing = begin_drawing(kNamedTemplate, input.options, "cost");
   drawing.capacity_columns = true;
   SeedRange seeds;
   double low = kInfinity, high = 0;
@@ -110,7 +110,7 @@ Figure front() {
            .statistic =
                "Point: median over seeds; bar: its interval. The front: no memory is better at the same cost or a lower one.",
            .options = {"--x"},
-           .columns = columns_over("operations", {"censored", "unsolved"})},
+           .columns = columns_over("cost", {"censored", "unsolved"})},
       .draw = draw_front};
 }
 

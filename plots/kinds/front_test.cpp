@@ -30,7 +30,7 @@ using Front = FigureTest;
 TEST_F(Front, IsAStairOfMeansOverSettings) {
   options_.x = "state_size";
   const std::string csv = draw("front", three());
-  EXPECT_THAT(csv, HasSubstr("label,d_dot,state_size,n,median,lo,hi"));
+  EXPECT_THAT(csv, HasSubstr("label,d_dot,cost,n,median,lo,hi"));
   EXPECT_THAT(csv, HasSubstr("\na,,64,3,0.4,0.4,0.4,"));
   EXPECT_THAT(csv, HasSubstr("\nb,,128,3,0.6,0.6,0.6,"));
   EXPECT_THAT(csv, HasSubstr("\nfront,,64,0,0.4,"));
