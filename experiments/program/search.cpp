@@ -29,14 +29,14 @@ std::string tasks_text(const Schema& schema, const SearchFile& file) {
   std::vector<std::vector<std::string>> rows = {
       {"task", "weight", "runs a law", "steps", "a third", "values"}};
   for (std::size_t task = 0; task < file.tasks(); ++task) {
-    const std::vector<Run> runs = runs_of(schema, file, task, {{"law0", "S += v k^T; read S q"}}, 1, 1);
+    const std::vector<Run> runs = runs_of(schema, file, task, {{"law0", kPlainSum}}, 1, 1);
     const Options& config = runs[0].config;
     const std::int64_t steps = config.get_int("train.max_steps"),
                        every = std::max<std::int64_t>(1, config.get_int("eval.every"));
     rows.push_back({config.get_string("task.name"), fmt::format("{}", file.weights[task]),
                     fmt::format("{}", runs.size()), fmt::format("{}", steps),
                     fmt::format("{}", ((steps + 2) / 3 + every - 1) / every * every),
-                    fmt::format("{}", file.limits.V)});
+                    fmt::format("{}", runs[0].state_size / std::max<std::int64_t>(1, file.limits.K))});
   }
   return table(rows);
 }
@@ -60,7 +60,7 @@ int show_plan(const Schema& schema, const SearchFile& file, Console& console) {
                      file.minutes > 0 ? fmt::format("{} min", file.minutes) : "",
                      file.minutes > 0 && file.candidates > 0 ? " or " : "",
                      file.candidates > 0 ? plural(file.candidates, "law") : "", file.generation);
-  const Study front = front_of(schema, file, {{"law0", "S += v k^T; read S q"}});
+  const Study front = front_of(schema, file, {{"law0", kPlainSum}});
   out << fmt::format("afresh: up to {}, {} seeds each, {}\n", plural(file.finalists, "law"), file.fresh_seeds,
                      front.product);
   if (!file.root.find("fresh"))
@@ -163,7 +163,7 @@ class SearchCommand {
         if (line["course"] != course)
           throw ConfigError(fmt::format(
               "{}: {} holds a search of the same name that was asked otherwise (all but minutes, candidates, finalists and fresh_seeds "
-              "has to agree for it to go on); give another name, or --out",
+              "of [search] have to agree for it to go on, and [base] and [[task]]); give another name, or --out",
               file_.path, full_path(store_)));
         return;
       }
@@ -207,7 +207,7 @@ class SearchCommand {
       print_note(
           console_,
           fmt::format(
-              "laws, equations and descent: {}; the study: {}. Next: crosstalk table final {} --store {}",
+              "laws, equations and descent: {}; the study: {}. Next: crosstalk plot front {} --store {}",
               (store_ / "search" / "laws.md").string(), front, front, shell_quote(store_.string())));
     console_.out << store_.string() << "\n";
   }

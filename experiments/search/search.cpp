@@ -49,7 +49,7 @@ bool Search::run() {
         file_.candidates > 0 ? std::max<std::int64_t>(0, file_.candidates - draws_.tried) : file_.generation);
     std::vector<Candidate> generation =
         draw_generation(std::min(left, static_cast<std::size_t>(file_.generation)));
-    if (generation.empty()) return true;
+    if (generation.empty()) return time_is_up() || !trials_.stopped();
     if (!try_generation(generation)) return time_is_up();
     for (Candidate& one : generation) {
       if (one.stage >= Stage::whole) population_.push_back(one);
@@ -64,7 +64,8 @@ bool Search::run() {
     if (const std::vector<std::size_t> best = front(tried_); !best.empty())
       tell_(fmt::format("generation {}, {:.0f} s: {} laws tried, {} to the end; best {:.2f} {}", generation_,
                         seconds(), draws_.tried, draws_.whole, tried_[best[0]].score, tried_[best[0]].law));
-    ++generation_;
+    if (++generation_ == recorded_)
+      begun_ = now_seconds();  // what an earlier process did is no time of this one
   }
   return true;
 }
@@ -135,6 +136,7 @@ std::vector<Candidate> Search::draw_generation(std::size_t wanted) {
     }
   given = pool.size();
   for (std::size_t i = 0; i < kDraws * wanted && pool.size() < given + kOfTheProbe * wanted; ++i) {
+    if (generation_ >= recorded_ && trials_.stopped()) return {};
     RandomStream random(file_.seed, RandomDomain::candidate, draw_++);
     ++draws_.drawn;
     Candidate one = draw(random);

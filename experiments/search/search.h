@@ -74,7 +74,7 @@ class Search {
   std::uint32_t draw_ = 0;
   int generation_ = 0, recorded_ = 0;  ///< recorded_: generations that the journal knows
   double spent_ = 0;
-  const double begun_ = now_seconds();
+  double begun_ = now_seconds();
   mutable std::map<std::string, double> nothing_;  ///< loss of answering nothing, by task
 };
 

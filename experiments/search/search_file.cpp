@@ -9,6 +9,7 @@
 #include "kernels/base/error.h"
 #include "kernels/base/text/narrow.h"
 #include "models/rules/rule_memory.h"
+#include "models/rules/text.h"
 
 namespace crosstalk::search {
 namespace {
@@ -156,7 +157,11 @@ class Reader {
       const auto* law = std::get_if<std::string>(&item.value);
       if (!law) blame_.fail(item.at, "start is a list of laws, each in one string, or \"random\"");
       if (!blame_.refuse_law(schema_, {*law, {item.at, -1}})) {
-        file_.start.push_back(canonical_text(*law));
+        try {
+          file_.start.push_back(canonical_text(*law));
+        } catch (const rules::LawError& error) {
+          blame_.fail(item.at, fmt::format("{}: a search has no place for this law: {}", *law, error.what()));
+        }
         places_.push_back(item.at);
       }
     }
@@ -190,7 +195,7 @@ class Reader {
 
   /// Of all tasks and [[fresh]]: the reader of studies sees to keys and values. And the sizes of a head, for prices.
   void check_start() {
-    const std::string sum = "S += v k^T; read S q";
+    const std::string sum = kPlainSum;
     std::vector<LabelledLaw> laws = {{"start", file_.start.empty() ? sum : file_.start[0]}};
     for (std::size_t task = 0; task < file_.tasks(); ++task) {
       const std::vector<Run> runs = runs_of(schema_, file_, task, {{"sum", sum}}, 1, 1);
@@ -208,6 +213,10 @@ class Reader {
                 "times eval.every = {}; evaluate more often",
                 run.config.get_int("train.max_steps"), run.config.get_int("eval.every")));
     }
+    if (const auto over = exceeds(price(sum, file_.limits.K, file_.limits.V), file_.limits);
+        over && file_.start.empty())
+      blame_.fail(at_, fmt::format("no law keeps to the limits of [search]: of {} already, {}; raise them",
+                                   sum, *over));
     for (std::size_t i = 0; i < file_.start.size(); ++i) {
       if (const auto over = exceeds(price(file_.start[i], file_.limits.K, file_.limits.V), file_.limits))
         blame_.fail(

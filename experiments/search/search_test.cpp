@@ -189,6 +189,9 @@ TEST(SearchFile, WhatIsWrongIsSaidAtItsPlace) {
   says(fmt::format("[search]\nname = \"s\"\nminutes = 1\n{}[base]\nmodel.d_key = 8\n", kSum),
        "no task to search on");
   says(small("start = [\"S = 4 S + v k^T; read S q\"]\nminutes = 1\n"), "this start law would not train");
+  says(small("start = \"random\"\nminutes = 1\nfloats = 63\n"),
+       "s.toml:1:2: no law keeps to the limits of [search]");
+  says(small("start = [\"S = c S + v k^T; read S q\"]\nminutes = 1\n"), "s.toml:4:10: ");
 }
 
 TEST(SearchFile, TheFrontIsAStudyOfFreshSeeds) {

@@ -43,6 +43,7 @@ class Trials final : private TrainingClient {
   bool train(const std::string& study, const std::vector<Run>& runs, bool a_third);
   /// Of a run that was trained, where it rested after a third of its steps (or at its end, where that came before) or at its end.
   const Outcome& of(const Run& run, bool a_third) const;
+  bool stopped() const override { return settings_.stopped(); }
   /// Forgets where trainings rest: they will not go on.
   void forget_states() { states_.clear(); }
 
@@ -51,7 +52,6 @@ class Trials final : private TrainingClient {
   std::int64_t twice() const { return twice_; }      ///< of them, those that had begun here before
 
  private:
-  bool stopped() const override { return settings_.stopped(); }
   bool rests(const Run& run, std::int64_t steps) override;
   std::string saved_state(const std::string& id) override;
   void save_state(const std::string& id, const std::string& state) override;

@@ -45,7 +45,10 @@ std::optional<std::string> exceeds(const Price& price, const Limits& limits);
 /// canonical_text(canonical_text(x)) is canonical_text(x).
 std::string canonical_text(const std::string& law);
 
-/// A law drawn at random within the limits, by types: always one whose reading asks a state that a token changes.
+/// The law that a search can do with least.
+inline constexpr const char* kPlainSum = "S += v k^T; read S q";
+/// A law drawn at random within the limits, by types: always one whose reading asks a state that a token changes; kPlainSum where none
+/// of some hundred keeps to them.
 std::string random_candidate(RandomStream& random, const Limits& limits);
 
 struct Change {
