@@ -71,7 +71,7 @@ TEST(StudyErrors, Memories) {
       "[memories.x]\nname = \"base_conv\"\n",
       "8:1: base_conv is no memory but a layer beside one; write model.stack = \"base_conv memory\" in [base], and name a memory here");
   expect("[memories.x]\nname = \"mamba\"\n",
-         "8:1: unknown memory \"mamba\"; there are softmax, linear_attention or delta");
+         "8:1: unknown memory \"mamba\"; it may be softmax, linear_attention or delta");
   expect("[memories.x]\nnu = 2\n",
          "7:2: [memories.x] has no name; add name = softmax, linear_attention or delta");
   expect("[memories.x]\nnam = \"delta\"\n",

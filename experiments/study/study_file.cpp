@@ -314,7 +314,7 @@ class Reader {
     if (!kind) {
       blame_.fail(memory.name_at,
                   fmt::format("unknown memory \"{}\"; {}", memory.name,
-                              near_or(memory.name, schema_.memory_names(), "there are " + memory_choices())));
+                              near_or(memory.name, schema_.memory_names(), "it may be " + memory_choices())));
     }
     if (const TomlEntry* title = entry.node.find("title")) memory.title = text(*title);
     for (const Flat& flat : flatten(entry.node, {"name", "title"})) {
