@@ -74,10 +74,7 @@ std::vector<FreshResult> fresh_results(const SearchFile& file, const Search& sea
   std::map<std::string, double> chances;  // by setting: seeds and laws share them
   for (const Run& run : study.runs) {
     const Outcome& outcome = trials.of(run, false);
-    std::string setting;
-    for (const auto& [key, value] : run.config.values())
-      if (key.starts_with("task.")) setting += key + crosstalk::to_text(value);
-    const auto [chance, added] = chances.emplace(setting, 0);
+    const auto [chance, added] = chances.emplace(task_setting(run), 0);
     if (added) chance->second = chance_of(run, file.shuffled);
     const bool tested = std::isfinite(outcome.test_loss);
     for (const std::string& label : run.labels) {

@@ -174,10 +174,15 @@ std::vector<std::vector<Run>> Search::runs_of(const std::vector<const Candidate*
   return runs;
 }
 
-double Search::score(const Run& run, double loss) const {
-  std::string task;
+std::string task_setting(const Run& run) {
+  std::string text;
   for (const auto& [key, value] : run.config.values())
-    if (key.starts_with("task.")) task += key + "=" + crosstalk::to_text(value) + "\n";
+    if (key.starts_with("task.")) text += key + "=" + crosstalk::to_text(value) + "\n";
+  return text;
+}
+
+double Search::score(const Run& run, double loss) const {
+  const std::string task = task_setting(run);
   auto found = nothing_.find(task);
   if (found == nothing_.end()) {
     const std::map<std::string, double> baselines = registered_task(run.config)->baselines();

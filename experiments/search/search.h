@@ -31,6 +31,9 @@ inline double now_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
+/// What a run's task is set to, a line a key.
+std::string task_setting(const Run& run);
+
 class Search {
  public:
   Search(const Schema& schema, const SearchFile& file, Trials& trials, Journal& journal,

@@ -12,13 +12,6 @@ struct Point {
   std::map<std::int64_t, std::map<std::string, double>> by_seed;
 };
 
-std::string setting_of(const Record& record) {
-  std::string text;
-  for (const auto& [key, value] : record.config)
-    if (key.starts_with("task.")) text += key + "=" + value.dump() + " ";
-  return text;
-}
-
 Drawing draw_front(const FigureInput& input) {
   const Metric metric = metric_of(input);
   const auto operations = [&](const Record* record) {
@@ -46,7 +39,7 @@ Drawing draw_front(const FigureInput& input) {
     Point& point = points[record->label];
     point.x = std::max(*known, std::isnan(point.x) ? 0 : point.x);
     if (!point.by_seed[record->seed]
-             .emplace(setting_of(*record), metric.is_loss ? std::log(value) : value)
+             .emplace(task_setting(*record), metric.is_loss ? std::log(value) : value)
              .second)
       throw std::invalid_argument(fmt::format(
           "front: label '{}' has several runs of one setting and seed {}; choose one (--where KEY=VALUE), and rates by --best "

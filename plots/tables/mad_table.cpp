@@ -27,14 +27,6 @@ int mad_task_of(const Record& record) {
   return task == "memorise" ? 3 : task == "selective_copy" ? 5 : -1;
 }
 
-/// What the task is set to, as text.
-std::string difficulty_of(const Record& record) {
-  std::string text;
-  for (const auto& [key, value] : record.config)
-    if (key.starts_with("task.")) text += key + "=" + value.dump() + "\n";
-  return text;
-}
-
 /// By classes the mark of compression, always right, is one of them in MAD.
 double score_of(const Record& record, const Metric& metric) {
   const double value = value_of(record, metric),
@@ -76,7 +68,7 @@ Drawing draw_mad(const FigureInput& input) {
   const auto place = [&](const Record& record) -> std::optional<double> {
     const int column = mad_task_of(record);
     if (column < 0) return std::nullopt;
-    const auto [at, is_new] = settings.try_emplace(difficulty_of(record), static_cast<int>(columns.size()));
+    const auto [at, is_new] = settings.try_emplace(task_setting(record), static_cast<int>(columns.size()));
     if (is_new) columns.push_back(column);
     return at->second;
   };

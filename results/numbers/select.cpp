@@ -153,6 +153,13 @@ RecordList best_runs(const std::map<Values, RecordList>& candidates, BestBy by) 
 
 }  // namespace
 
+std::string task_setting(const Record& record) {
+  std::string text;
+  for (const auto& [key, value] : record.config)
+    if (key.starts_with("task.")) text += key + "=" + value.dump() + "\n";
+  return text;
+}
+
 std::optional<std::string> config_text(const Record& record, const std::string& key) {
   const Configuration::Value* found = record.config.value_of(key);
   return found == nullptr ? std::nullopt : std::optional(*found->text);

@@ -15,6 +15,8 @@ using RecordList = std::vector<const Record*>;
 /// A value of the record's configuration as text (strings without quotes); empty if there is none.
 std::optional<std::string> config_text(const Record& record, const std::string& key);
 std::optional<double> config_number(const Record& record, const std::string& key);
+/// What the record's task is set to, a line a key: equal where two runs have the same setting.
+std::string task_setting(const Record& record);
 
 /// NaN where the record has no such metric.
 double metric_in(const Record& record, const std::string& name);
