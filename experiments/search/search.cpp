@@ -33,7 +33,9 @@ Search::Search(const Schema& schema, const SearchFile& file, Trials& trials, Jou
                std::function<void(const std::string&)> tell)
     : schema_(schema), file_(file), trials_(trials), journal_(journal), tell_(std::move(tell)) {
   for (const nlohmann::json& line : journal.lines())
-    if (line.contains("generation") && line.contains("seconds")) {
+    if (line.contains("law")) {
+      noted_.insert(line);
+    } else if (line.contains("generation") && line.contains("seconds")) {
       recorded_ = std::max(recorded_, line.value("generation", 0) + 1);
       spent_ = std::max(spent_, line.value("seconds", 0.0));
     }
@@ -44,6 +46,12 @@ bool Search::time_is_up() const { return file_.minutes > 0 && seconds() >= 60 * 
 std::string Search::label(const Candidate& one) const { return fmt::format("law{}", one.number); }
 
 bool Search::run() {
+  if (recorded_ > 0 && time_is_up())
+    tell_(fmt::format("minutes = {}: {:.1f} have been spent here, so that no law is added", file_.minutes,
+                      spent_ / 60));
+  if (const auto known = std::ssize(noted_); file_.candidates > 0 && file_.candidates < known)
+    tell_(fmt::format("candidates = {}: {} laws have been tried here, of which so many count",
+                      file_.candidates, known));
   while (generation_ < recorded_ || !time_is_up()) {
     const auto left = static_cast<std::size_t>(
         file_.candidates > 0 ? std::max<std::int64_t>(0, file_.candidates - draws_.tried) : file_.generation);
@@ -53,7 +61,7 @@ bool Search::run() {
     if (!try_generation(generation)) return time_is_up();
     for (Candidate& one : generation) {
       if (one.stage >= Stage::whole) population_.push_back(one);
-      if (generation_ >= recorded_) note(one);
+      note(one);
       tried_.push_back(std::move(one));
     }
     population_ =
@@ -174,13 +182,6 @@ std::vector<std::vector<Run>> Search::runs_of(const std::vector<const Candidate*
   return runs;
 }
 
-std::string task_setting(const Run& run) {
-  std::string text;
-  for (const auto& [key, value] : run.config.values())
-    if (key.starts_with("task.")) text += key + "=" + crosstalk::to_text(value) + "\n";
-  return text;
-}
-
 double Search::score(const Run& run, double loss) const {
   const std::string task = task_setting(run);
   auto found = nothing_.find(task);
@@ -260,20 +261,21 @@ bool Search::try_generation(std::vector<Candidate>& generation) {
 }
 
 void Search::note(const Candidate& one) {
-  journal_.append({{"law", one.law},
-                   {"number", one.number},
-                   {"generation", one.generation},
-                   {"parents", one.parents},
-                   {"what", one.what},
-                   {"operations", one.price.operations},
-                   {"floats", one.price.floats},
-                   {"gates", one.price.gates},
-                   {"nodes", one.price.nodes},
-                   {"engines", one.price.engines},
-                   {"probe", one.probe},
-                   {"stage", to_text(one.stage)},
-                   {"third", one.third},
-                   {"score", one.score}});
+  const nlohmann::json line = {{"law", one.law},
+                               {"number", one.number},
+                               {"generation", one.generation},
+                               {"parents", one.parents},
+                               {"what", one.what},
+                               {"operations", one.price.operations},
+                               {"floats", one.price.floats},
+                               {"gates", one.price.gates},
+                               {"nodes", one.price.nodes},
+                               {"engines", one.price.engines},
+                               {"probe", one.probe},
+                               {"stage", to_text(one.stage)},
+                               {"third", one.third},
+                               {"score", one.score}};
+  if (noted_.insert(line).second) journal_.append(line);
 }
 
 }  // namespace crosstalk::search

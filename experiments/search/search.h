@@ -31,9 +31,6 @@ inline double now_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-/// What a run's task is set to, a line a key.
-std::string task_setting(const Run& run);
-
 class Search {
  public:
   Search(const Schema& schema, const SearchFile& file, Trials& trials, Journal& journal,
@@ -73,6 +70,7 @@ class Search {
   const std::function<void(const std::string&)> tell_;
   std::vector<Candidate> tried_, population_;
   std::set<std::string> texts_, values_;
+  std::set<nlohmann::json> noted_;  ///< laws that the journal knows
   Draws draws_;
   std::uint32_t draw_ = 0;
   int generation_ = 0, recorded_ = 0;  ///< recorded_: generations that the journal knows
