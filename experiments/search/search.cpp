@@ -172,16 +172,6 @@ std::vector<Candidate> Search::draw_generation(std::size_t wanted) {
   return generation;
 }
 
-std::vector<std::vector<Run>> Search::runs_of(const std::vector<const Candidate*>& laws, std::size_t seeds,
-                                              std::size_t rates) const {
-  std::vector<LabelledLaw> labelled;
-  for (const Candidate* one : laws) labelled.push_back({label(*one), one->law});
-  std::vector<std::vector<Run>> runs;
-  for (std::size_t task = 0; task < file_.tasks(); ++task)
-    runs.push_back(search::runs_of(schema_, file_, task, labelled, seeds, rates));
-  return runs;
-}
-
 double Search::score(const Run& run, double loss) const {
   const std::string task = task_setting(run);
   auto found = nothing_.find(task);
@@ -212,23 +202,23 @@ std::vector<double> Search::scores(const Candidate& one, const std::vector<std::
     weights += file_.weights[task];
   }
   std::vector<double> all;
-  if (file_.rates.empty())
-    for (const auto& [rate, sum] : by_rate) all.push_back(sum / weights);
-  else
-    for (const double rate : file_.rates)
-      if (const auto found = by_rate.find(rate); found != by_rate.end())
-        all.push_back(found->second / weights);
+  for (const double rate : file_.rates.empty() ? std::vector{by_rate.begin()->first} : file_.rates)
+    if (const auto found = by_rate.find(rate); found != by_rate.end()) all.push_back(found->second / weights);
   return all;
 }
 
 bool Search::try_stage(std::vector<Candidate*> laws, Stage stage) {
   if (laws.empty()) return true;
-  const bool many = stage == Stage::seeds;
-  const std::vector<const Candidate*> all(laws.begin(), laws.end());
-  const auto runs =
-      runs_of(all, many ? file_.seeds.size() : 1, many ? std::max<std::size_t>(1, file_.rates.size()) : 1);
+  const std::size_t seeds = stage == Stage::seeds ? file_.seeds.size() : 1,
+                    rates = stage == Stage::seeds ? std::max<std::size_t>(1, file_.rates.size()) : 1;
+  std::vector<LabelledLaw> labelled;
+  for (const Candidate* one : laws) labelled.push_back({label(*one), one->law});
+  std::vector<std::vector<Run>> runs;  // by task
   std::vector<Run> flat;
-  for (const auto& task : runs) flat.insert(flat.end(), task.begin(), task.end());
+  for (std::size_t task = 0; task < file_.tasks(); ++task) {
+    runs.push_back(runs_of(schema_, file_, task, labelled, seeds, rates));
+    flat.insert(flat.end(), runs[task].begin(), runs[task].end());
+  }
   if (!trials_.train(file_.name, flat, stage == Stage::third)) return false;
   for (Candidate* one : laws) {
     const std::vector<double> by_rate = scores(*one, runs, stage == Stage::third);

@@ -53,9 +53,6 @@ class Search {
   std::vector<Candidate> draw_generation(std::size_t wanted);
   Candidate draw(RandomStream& random) const;
   bool is_worth_a_trial(Candidate& one);
-  /// Of candidates, by number of the candidate: runs on every task.
-  std::vector<std::vector<Run>> runs_of(const std::vector<const Candidate*>& laws, std::size_t seeds,
-                                        std::size_t rates) const;
   /// By rate: means over tasks and seeds.
   std::vector<double> scores(const Candidate& one, const std::vector<std::vector<Run>>& runs,
                              bool third) const;

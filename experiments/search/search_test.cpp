@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <set>
 
 #include "experiments/search/front.h"
 #include "experiments/search/shuffled_task.h"
@@ -65,7 +66,7 @@ Course search(const std::string& text, const std::filesystem::path& folder, int 
 TEST(Search, ItsCourseDependsOnTheFileAlone) {
   const std::string text =
       small(fmt::format("{}candidates = 14\nrates = [0.01, 0.003]\nfresh_seeds = 2\nfinalists = 1\n", kSum));
-  const TemporaryFolder alone, crowded, broken;
+  const testing::TemporaryFolder alone, crowded, broken;
   const Course whole = search(text, alone.path());
   ASSERT_TRUE(whole.ended);
   EXPECT_EQ(whole.laws.size(), 14u);
@@ -77,39 +78,45 @@ TEST(Search, ItsCourseDependsOnTheFileAlone) {
   EXPECT_GT(stops, 2);
   EXPECT_EQ(course.laws, whole.laws);
   EXPECT_EQ(search(text, broken.path()).trained, 0) << "all is known";
-  EXPECT_NE(search(small("start = \"random\"\nseed = 2\ncandidates = 6\n"), TemporaryFolder().path()).laws,
-            search(small("start = \"random\"\nseed = 3\ncandidates = 6\n"), TemporaryFolder().path()).laws);
+  EXPECT_NE(
+      search(small("start = \"random\"\nseed = 2\ncandidates = 6\n"), testing::TemporaryFolder().path()).laws,
+      search(small("start = \"random\"\nseed = 3\ncandidates = 6\n"), testing::TemporaryFolder().path())
+          .laws);
 }
 
-/// As many keys as dimensions, written again and again: of all laws only those that replace what a key had solve it.
+/// As many keys as dimensions, written again and again: of all laws that are tried, the one that replaces what a key had solves it.
 TEST(Search, ItFindsTheLawThatIsPlanted) {
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   const Course course = search(
       fmt::format(
-          "[search]\nname = \"s\"\ngeneration = 6\n{}candidates = 36\nfinalists = 1\nfresh_seeds = 3\n"
+          "[search]\nname = \"s\"\nseed = 9\ngeneration = 12\n{}candidates = 36\nfinalists = 1\nfresh_seeds = 3\n"
           "[base]\nmodel.d_key = 8\ntask.associations = 8\ntask.values = 8\ntrain.batch = 16\ntrain.learning_rate = 0.02\n"
           "train.max_steps = 150\ntrain.stop_loss = 0\neval.every = 25\neval.sequences = 16\n"
-          "[[task]]\ntask.name = \"reassign\"\n[memories.sum]\nname = \"rule\"\nlaw = \"S += v k^T; read S q\"\n",
+          "[[task]]\ntask.name = \"reassign\"\n[[fresh]]\ntask.name = \"reassign\"\ntask.associations = 6\n"
+          "[memories.sum]\nname = \"rule\"\nlaw = \"S += v k^T; read S q\"\n",
           kSum),
       folder.path());
-  const std::string planted = value_key("S += (v - S k) k^T; read S q");
+  // Queries are asked beside the sequence: where the reading stands changes no value.
+  const std::string step = "S += (v - S k) k^T", read = "read S q";
+  const std::set<std::string> planted = {value_key(step + "; " + read), value_key(read + "; " + step)};
   const Candidate best = course.tried[front(course.tried)[0]];
-  EXPECT_EQ(value_key(best.law), planted) << best.law;
+  EXPECT_TRUE(planted.contains(value_key(best.law))) << best.law;
   for (const Candidate& one : course.tried)
-    if (one.stage >= Stage::whole && value_key(one.law) != planted) {
-      EXPECT_GT(one.score, best.score + 0.5) << one.law;
-    }
+    EXPECT_TRUE(one.stage < Stage::whole || planted.contains(value_key(one.law)) ||
+                one.score > best.score + 1)
+        << one.law;
   ASSERT_EQ(course.fresh.memories.size(), 2u);
-  EXPECT_LT(course.fresh.memories[0].score.mean, course.fresh.memories[1].score.mean);
+  EXPECT_LT(course.fresh.memories[0].score.mean, course.fresh.memories[1].score.mean - 1);
   EXPECT_TRUE(course.fresh.memories[0].against);
   EXPECT_FALSE(course.fresh.memories[1].against) << "the best of [memories.LABEL] itself";
-  EXPECT_EQ(course.fresh.tasks, (std::vector<std::string>{"reassign"}));
+  EXPECT_EQ(course.fresh.tasks,
+            (std::vector<std::string>{"reassign associations=8", "reassign associations=6 (fresh)"}));
 }
 
 TEST(Search, ShuffledLabelsGiveNothing) {
   const std::string budget = fmt::format("{}candidates = 12\nfinalists = 2\nfresh_seeds = 4\n", kSum);
   const auto above_chance = [&](const std::string& more) {
-    const TemporaryFolder folder;
+    const testing::TemporaryFolder folder;
     const Course course = search(small(budget + more), folder.path());
     EXPECT_EQ(std::filesystem::exists(folder.path() / "store" / "shards"), more.empty())
         << "results of nobody's task";
